@@ -60,11 +60,9 @@ typedef bool (*weight_sink)(void *user, enum tcc_dtype dtype, const void *data, 
 static bool each_weight(struct ir_ctx *ctx, const struct kn_program *p, weight_sink sink, void *user)
 {
     uint64_t at = 0;
-    for (int i = 0; i < p->nbuffers; i++) {
+    for (int i = kn_next_weight(p, -1); i < p->nbuffers; i = kn_next_weight(p, i)) {
         const struct kn_buffer *b = &p->buffers[i];
         struct weight w;
-        if (b->space != TCC_SPACE_WEIGHT)
-            continue;
         if (!weight_bytes(b, &w))
             ir_no_memory(ctx);
         uint64_t offset = (uint64_t)ir_const_or(b->offset, 0);

@@ -34,11 +34,6 @@ void tccc_options_init(struct tccc_options *o)
     o->time_limit = 600;
 }
 
-const char *tccc_version(void)
-{
-    return PACKAGE_VERSION;
-}
-
 static void forward(void *user, const struct ir_message *message)
 {
     const struct tccc_options *o = user;

@@ -227,8 +227,9 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
 
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
-    const char *dot = strrchr(path, '.');
-    struct ir_module *m =
-        dot && strcmp(dot, ".tcir") == 0 ? read_text(ctx, path, o) : onnx_import(ctx, path, o);
+    const char *dot = strrchr(path, '.'), *suffix = dot ? dot : "";
+    struct ir_module *m = strcmp(suffix, ".tcir") == 0  ? read_text(ctx, path, o)
+                          : strcmp(suffix, ".pt2") == 0 ? pt2_import(ctx, path, o)
+                                                        : onnx_import(ctx, path, o);
     return m && o && !pass_make_state(m, o->states) ? NULL : m;
 }

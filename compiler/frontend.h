@@ -8,6 +8,7 @@
 #include "passes/pass.h"
 
 #define FRONTEND_MAX_NODES 50000
+enum { ONNX_MIN_OPSET = 7, ONNX_MAX_OPSET = 28 };      /* models of older ones are read as far as their operators have not changed */
 
 struct frontend_options {
     int64_t max_nodes;           /* that a model's functions may expand to; 0: FRONTEND_MAX_NODES */
@@ -26,7 +27,7 @@ struct frontend_options {
                                     set it: where they make no versions themselves, with training, frontend_versions() is to follow */
 };
 
-/* Reads a model (.tcir by its suffix, else ONNX), with dims pinned as asked. NULL after diagnostics in ctx: the file is
+/* Reads a model (.tcir and .pt2 by their suffix, else ONNX), with dims pinned as asked. NULL after diagnostics in ctx: the file is
  * missing, malformed, unsupported, or an option names something that the model has not. `o` may be NULL. */
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
 
@@ -83,5 +84,7 @@ ir_type frontend_pinned_type(struct ir_ctx *ctx, const struct frontend_pins *pin
 
 /* The ONNX front end (compiler/onnx). It calls frontend_pin itself. */
 struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
+/* That for archives of torch.export (compiler/pt2), likewise. */
+struct ir_module *pt2_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
 
 #endif

@@ -17,6 +17,7 @@ struct writer {
     VEC(struct tcc_pexpr) exprs;
     VEC(struct tcc_plaunch) launches;
     VEC(struct tcc_range) kernels;
+    VEC(struct tcc_pmap) maps;
 };
 
 ir_expr image_tiles(struct ir_ctx *ctx)
@@ -64,6 +65,18 @@ static uint32_t expr(struct writer *w, ir_expr e)
     return n;
 }
 
+static void write_map(struct writer *w, const struct image_map *m)
+{
+    struct tcc_pmap x = {.arg = (uint32_t)m->arg, .type = m->type, .rank = (uint32_t)m->rank};
+    x.first = expr(w, m->first);
+    for (int i = 0; i < TCC_MAP_RANK; i++) {
+        x.dims[i] = expr(w, m->dims[i]);
+        x.strides[i] = expr(w, m->strides[i]);
+        x.box[i] = (uint32_t)m->box[i];
+    }
+    VEC_PUSH(w->ctx, w->maps, x);
+}
+
 static void write_launch(struct writer *w, const struct image_launch *l)
 {
     struct tcc_plaunch x = {.symbol = string(w, l->symbol)};
@@ -74,6 +87,10 @@ static void write_launch(struct writer *w, const struct image_launch *l)
     }
     x.shared = expr(w, l->shared);
     x.scratch = expr(w, l->scratch);
+    x.recipes = (struct tcc_range){(uint32_t)(w->maps.n * (int)sizeof *w->maps.at),
+                                   (uint32_t)(l->nmaps * (int)sizeof *w->maps.at)};
+    for (int i = 0; i < l->nmaps; i++)
+        write_map(w, &l->maps[i]);
     VEC_PUSH(w->ctx, w->launches, x);
 }
 
@@ -105,7 +122,7 @@ struct target_image image_make(struct ir_ctx *ctx, const struct kn_program *p, c
     head.exprs = table(&head.size, (size_t)w.exprs.n, sizeof *w.exprs.at, 16);
     head.kernels = table(&head.size, (size_t)w.kernels.n, sizeof *w.kernels.at, 16);
     head.launches = table(&head.size, (size_t)w.launches.n, sizeof *w.launches.at, 16);
-    head.bytes = table(&head.size, 0, 1, 16);
+    head.bytes = table(&head.size, (size_t)w.maps.n * sizeof *w.maps.at, 1, 16);
     head.code = table(&head.size, size, 1, 64);
     uint8_t *to = IR_NEWN(ctx, head.size, uint8_t);
     memcpy(to, &head, sizeof head);
@@ -116,6 +133,8 @@ struct target_image image_make(struct ir_ctx *ctx, const struct kn_program *p, c
         memcpy(to + head.kernels.first, w.kernels.at, (size_t)w.kernels.n * sizeof *w.kernels.at);
     if (w.launches.n)
         memcpy(to + head.launches.first, w.launches.at, (size_t)w.launches.n * sizeof *w.launches.at);
+    if (w.maps.n)
+        memcpy(to + head.bytes.first, w.maps.at, head.bytes.count);
     memcpy(to + head.code.first, code, size);
     return (struct target_image){to, head.size};
 }

@@ -5,11 +5,16 @@
 
 #include "ir/ir.h"
 
+/* A tensor map, as struct tcc_pmap has it. */
+struct image_map { int arg; enum tcc_dtype type; int rank; ir_expr first, dims[TCC_MAP_RANK], strides[TCC_MAP_RANK]; int box[TCC_MAP_RANK]; };
+
 /* How one function of a kernel is launched. Expressions are in the kernel's sizes and image_tiles(); NULL: 1 (grid, block), none (the others). */
 struct image_launch {
     const char *symbol;
     ir_expr grid[3], block[3], cluster[3];
     ir_expr shared, scratch;
+    int nmaps;
+    struct image_map maps[2];
 };
 #define IMAGE_MAX_LAUNCHES 4
 struct image_kernel { int nlaunches; struct image_launch launches[IMAGE_MAX_LAUNCHES]; };    /* 0: it does not run on the device */

@@ -29,6 +29,7 @@ void target_add_image(struct ir_ctx *ctx, struct target_code *code, struct targe
 
 struct target {
     const char *name;            /* "cpu" */
+    const char *machines;        /* the architectures that it has, by name, separated by blanks */
     /* Whose code runs the kernels that the plan leaves on the host (--march says for which processors), where this one's compile() makes
      * images; its schedules of such kernels are ignored: their tiles are run point by point. NULL: compile() makes objects. */
     const struct target *host;
@@ -52,6 +53,7 @@ struct target {
 
 extern const struct target target_cpu, target_cpu_split, target_cuda, target_neuron;
 const struct target *target_by_name(const char *name);       /* NULL: there is none of that name */
+const struct target *target_at(int i);                       /* NULL: there are no more */
 /* The program that assembles PTX: $TCCC_PTXAS, else the one that configure found. NULL: there is none, or TCCC_PTXAS=none. */
 const char *target_ptxas(void);
 /* Adds a target, which outlives all compilations, before the first of them: --target=NAME then means it. False: the name is taken, or there

@@ -16,6 +16,11 @@ const struct target *target_by_name(const char *name)
     return NULL;
 }
 
+const struct target *target_at(int i)
+{
+    return i < ntargets ? targets[i] : NULL;
+}
+
 bool target_register(const struct target *t)
 {
     const struct target *there = target_by_name(t->name);

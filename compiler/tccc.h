@@ -88,6 +88,8 @@ void tccc_options_init(struct tccc_options *o);
 /* Returns 0, or an exit code of DESIGN section 8: 1 model wrong or unsupported, 2 usage, 3 environment, 4 our bug. No partial output is left. */
 int tccc_compile(const struct tccc_options *o);
 const char *tccc_version(void);
+/* Lines for --version: LLVM's version, the targets with their architectures, ONNX's opsets. Thread-safe. */
+const char *tccc_build(void);
 
 #ifdef __cplusplus
 }

@@ -82,8 +82,9 @@ int trace_new(const struct trace_options *options, struct trace_ctx **out);
 void trace_free(struct trace_ctx *c);
 const char *trace_error(const struct trace_ctx *c);      /* of the last failure; "" when none. NULL: of this thread's last trace_new() */
 
-struct trace_counters { int64_t traced, compiled, loaded, executed; };
-/* Graphs recorded and asked for; compiled; taken from the cache folder; run (with eager, those that would have been). */
+struct trace_counters { int64_t traced, compiled, loaded, executed; double modelled; };
+/* Graphs recorded and asked for; compiled; taken from the cache folder; run (with eager, those that would have been). modelled: seconds that those run take on a simulated device
+ * that models time (NeuronCores), copies of their inputs included; 0: none does. */
 void trace_count(const struct trace_ctx *c, struct trace_counters *out);
 
 /* Runs what was recorded and frees the tensors that are not retained. */

@@ -29,10 +29,11 @@ INFER(collective)
 
 INFER(is_owner)
 {
-    if (n->nin != n->nout)
-        return infer_fail(ctx, n, "%d operands and %d results (attribute types)", n->nin, n->nout);
-    for (int i = 0; i < n->nin; i++)
-        if (!infer_tensor(ctx, n, i) || !infer_set_type(ctx, n, i, ir_scalar_type(ctx, TCC_BOOL)))
+    const struct ir_attr *bytes = ir_attr(n, IR_ATTR_bytes);
+    if (!bytes || bytes->n != n->nout)
+        return infer_fail(ctx, n, "%d sizes and %d results (attributes bytes, types)", bytes ? bytes->n : 0, n->nout);
+    for (int i = 0; i < n->nout; i++)
+        if (!infer_set_type(ctx, n, i, ir_scalar_type(ctx, TCC_BOOL)))
             return false;
     return true;
 }

@@ -160,7 +160,9 @@ INFER(topk)
                           (long long)axis, ir_type_text(ctx, t));
     memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
     dims[axis] = k->e;
-    return infer_set(ctx, n, 0, t->dtype, t->rank, dims) && infer_set(ctx, n, 1, TCC_I64, t->rank, dims);
+    bool values = n->op != IR_topk_positions;
+    return infer_set(ctx, n, 0, values ? (enum tcc_dtype)t->dtype : TCC_I64, t->rank, dims) &&
+           (n->nout == 1 || infer_set(ctx, n, 1, TCC_I64, t->rank, dims));
 }
 
 INFER(random)

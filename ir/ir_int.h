@@ -108,6 +108,14 @@ struct ir_attr ir_attr_copy(struct ir_ctx *ctx,
 bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b);
 bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then the op's hook */
 
+/* -- Order (interp_sort.c) -- */
+/* An element of a row, as f or i, and where it stood. Sorted ascending or, if `largest`, descending; NaN is the largest, of equals the lower index comes first. */
+struct ir_ranked {
+    double f;
+    int64_t i, index;
+};
+void ir_rank(struct ir_ranked *row, int64_t n, enum tcc_dtype d, bool is_float, bool largest);
+
 /* -- Text (text.c) -- */
 /* What print writes, interned. */
 const char *ir_text_of(struct ir_ctx *ctx, void (*print)(FILE *out, const void *what), const void *what);

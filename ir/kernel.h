@@ -20,6 +20,11 @@
  *     stage 0 (k): a = load a[i, k]; b = load b[k, j]; s = reduce sum (a * b)
  *     stage 1 (): store c[i, j] relu(s + load bias[j])
  *
+ *   the first k of x[r, c], sorted: outer r; inner c, p < k
+ *     stage 0 (c): store keys[c] load x[r, c]; store at[c] c
+ *     stage 1 (): sort max keys at
+ *     stage 2 (p): store y[r, p] load keys[p]; store i[r, p] load at[p]
+ *
  *   attention, one row: outer s; inner t (keys), d, e
  *     stage 0 (d) repeat (t): r = reduce sum (q[s, d] * k[t, d])
  *     stage 1 () repeat (t): store p[t] r * scale + mask[s, t]
@@ -103,7 +108,9 @@ enum kn_code {
     KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */
     KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals; -1: of no points.
                        Positions below 0 are those of none */
-    KN_SCAN      /* running combination along the stage's one inner dim, in ascending order; ivalue 1: exclusive */
+    KN_SCAN,     /* running combination along the stage's one inner dim, in ascending order; ivalue 1: exclusive */
+    KN_SORT      /* no value: sorts LOCAL row `operand`, ascending (reducer MIN) or descending (MAX), NaN being the largest; the elements of LOCAL i32 row
+                    ivalue, which are distinct, move with those of the first, and are ascending among equals. In a stage without inner dims */
 };
 enum kn_env { KN_SEED, KN_RUN };
 enum kn_reducer { KN_SUM, KN_PROD, KN_MAX, KN_MIN };
@@ -279,6 +286,9 @@ struct kn_program {
     int nmemories; struct kn_memory *memories;   /* 0: the host's only */
     int nqueues; struct kn_queue *queues;        /* 0: the host's program order only */
 };
+/* The weight buffer behind `b` (-1: the first) in the order in which weights lie: what a device reads comes before what only the host reads and first
+ * values of state, so that a device with a memory of its own needs the beginning of them. nbuffers: b is the last. */
+int kn_next_weight(const struct kn_program *p, int b);
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
 bool kn_verify_program(const struct kn_program *p);

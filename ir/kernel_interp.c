@@ -370,6 +370,32 @@ static void run_load(struct run *r, const struct kn_insn *n, union value *out)
         load(r->k->operands[n->operand].dtype, p, out);
 }
 
+static void run_sort(struct run *r, const struct kn_insn *n)
+{
+    enum tcc_dtype d = r->k->operands[n->operand].dtype;
+    char *keys = r->data[n->operand], *companions = r->data[n->ivalue];
+    int64_t count = r->dims[n->operand][0], bytes = tcc_dtype_bytes(d);
+    struct ir_ranked *row = malloc((size_t)(count + 1) * sizeof *row);
+    if (!row) {
+        r->status = TCC_EENV;
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        union value v;
+        load(d, keys + i * bytes, &v);
+        row[i] = (struct ir_ranked){is_float(d) ? v.f : 0, is_float(d) ? 0 : v.i, tcc_load_i64(TCC_I32, companions + 4 * i)};
+    }
+    ir_rank(row, count, d, is_float(d), n->reducer == KN_MAX);
+    for (int64_t i = 0; i < count; i++) {
+        union value v = {.f = row[i].f};
+        if (!is_float(d))
+            v.i = row[i].i;
+        store(d, keys + i * bytes, &v);
+        tcc_store_i64(TCC_I32, companions + 4 * i, row[i].index);
+    }
+    free(row);
+}
+
 static void run_insn(struct run *r, int i)
 {
     const struct kn_insn *n = &r->k->insns[i];
@@ -407,6 +433,7 @@ static void run_insn(struct run *r, int i)
         if (!n->ivalue)
             accumulated(r, i);
         break;
+    case KN_SORT: run_sort(r, n); break;
     }
 }
 

@@ -6,7 +6,7 @@
 #include "ir/kernel_int.h"
 
 const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   "scalar", "index",
-                                     "env",   "reduce", "argreduce", "scan", NULL};
+                                     "env",   "reduce", "argreduce", "scan", "sort", NULL};
 const char *const kn_use_words[] = {"in", "out", "inout", "local", "partial", NULL};
 const char *const kn_operand_space_words[] = {"global", "shared", "registers", "scratch", NULL};
 const char *const kn_env_words[] = {"seed", "run", NULL};
@@ -155,6 +155,10 @@ static void print_insn(FILE *out, const struct kn_kernel *k, int i)
         fprintf(out, " = %%%d", n->arg[0]);
         print_guards(out, n);
         fputc('\n', out);
+        return;
+    }
+    if (n->code == KN_SORT) {
+        fprintf(out, "sort %s o%d o%" PRId64 "\n", kn_reducer_words[n->reducer], n->operand, n->ivalue);
         return;
     }
     fprintf(out, "%%%d = %s", i, n->code == KN_SCALAR ? ir_op_info(n->op)->name : kn_code_words[n->code]);

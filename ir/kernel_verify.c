@@ -208,7 +208,7 @@ static bool check_args(struct checker *c, const struct kn_insn *n)
             continue;
         if (a < 0 || a >= c->k->ninsns || !visible(c, a))
             return bad(c, "argument %%%d cannot be used here", a);
-        if (c->k->insns[a].code == KN_STORE)
+        if (c->k->insns[a].code == KN_STORE || c->k->insns[a].code == KN_SORT)
             return bad(c, "argument %%%d has no value", a);
     }
     return true;
@@ -330,6 +330,30 @@ static bool check_reduce(struct checker *c, const struct kn_insn *n)
            bad(c, "%s is accumulated as %s", tcc_dtype_name(arg_dtype(c, n, 0)), tcc_dtype_name(n->dtype));
 }
 
+/* A row that a sort permutes. */
+static bool check_row(struct checker *c, int64_t operand)
+{
+    if (operand < 0 || operand >= c->k->noperands)
+        return bad(c, "operand o%d does not exist", (int)operand);
+    const struct kn_operand *o = &c->k->operands[operand];
+    if (o->use != KN_LOCAL || o->rank != 1)
+        return bad(c, "o%d is no local row", (int)operand);
+    return is_written(c, (int)operand) || bad(c, "o%d is read before it is written", (int)operand);
+}
+
+static bool check_sort(struct checker *c, const struct kn_insn *n)
+{
+    const struct kn_stage *s = &c->k->stages[c->stage];
+    if (n->nargs || n->reducer < KN_MAX || n->reducer > KN_MIN || s->inner || s->repeat)
+        return bad(c, "a sort, max or min, stands in a stage without inner dims");
+    if (!check_row(c, n->operand) || !check_row(c, n->ivalue))
+        return false;
+    const struct kn_operand *keys = &c->k->operands[n->operand], *companions = &c->k->operands[n->ivalue];
+    return (n->operand != n->ivalue && companions->dtype == TCC_I32 && keys->dims[0] == companions->dims[0] &&
+            tcc_dtype_class(keys->dtype) != TCC_CLASS_COMPLEX) ||
+           bad(c, "a sort moves numbers, and an i32 row of the same extent with them");
+}
+
 static bool check_insn(struct checker *c, const struct kn_insn *n)
 {
     if (n->dtype == TCC_NONE || n->dtype >= TCC_NDTYPES || n->nargs > 3 || !check_args(c, n))
@@ -347,6 +371,7 @@ static bool check_insn(struct checker *c, const struct kn_insn *n)
     case KN_REDUCE:
     case KN_ARGREDUCE:
     case KN_SCAN: return check_reduce(c, n);
+    case KN_SORT: return check_sort(c, n);
     }
     return bad(c, "has code %d", n->code);
 }

@@ -243,12 +243,46 @@ static bool read_body(struct reader *r, struct kn_insn *n)
     }
 }
 
+static bool read_reducer(struct reader *r, struct kn_insn *n)
+{
+    struct token at = r->p->tok;
+    const char *name;
+    if (!lex_ident(r->p, &name))
+        return false;
+    int number = kn_word(kn_reducer_words, name);
+    if (number < 0)
+        return parse_error(r->p, &at, "unknown reducer '%s'", name);
+    n->reducer = (uint8_t)number;
+    return true;
+}
+
+/* An instruction that has no value. */
+static bool read_statement(struct reader *r, struct kn_insn *n)
+{
+    int32_t companions = 0;
+    if (lex_take_word(r->p, "store")) {
+        n->code = KN_STORE;
+        n->nargs = 1;
+        if (!read_access(r, n) || !lex_expect(r->p, '=') || !read_value(r, &n->arg[0]) || !read_guards(r, n))
+            return false;
+    } else if (lex_take_word(r->p, "sort")) {
+        n->code = KN_SORT;
+        if (!read_reducer(r, n) || !read_operand_name(r, &n->operand) || !read_operand_name(r, &companions))
+            return false;
+        n->ivalue = companions;
+    } else {
+        return parse_expected(r->p, "an instruction");
+    }
+    n->dtype = (uint8_t)r->operands.at[n->operand].dtype;
+    return true;
+}
+
 /* The word after "=": a code or a scalar op, a reducer, an element type. */
 static bool read_code(struct reader *r, struct kn_insn *n)
 {
     struct parser *p = r->p;
     struct token at = p->tok;
-    const char *word, *reducer;
+    const char *word;
     enum tcc_dtype dtype;
     if (!lex_ident(p, &word))
         return false;
@@ -259,20 +293,11 @@ static bool read_code(struct reader *r, struct kn_insn *n)
         n->op = (uint16_t)op;
         if (op == IR_OP_NONE || ir_op_info(op)->kind != IR_K_MAP)
             return parse_error(p, &at, "unknown instruction '%s'", word);
-    } else if (code == KN_STORE) {
-        return parse_error(p, &at, "store has no value");
+    } else if (code == KN_STORE || code == KN_SORT) {
+        return parse_error(p, &at, "%s has no value", kn_code_words[code]);
     }
     n->code = (uint8_t)code;
-    if (code >= KN_REDUCE) {
-        at = p->tok;
-        if (!lex_ident(p, &reducer))
-            return false;
-        int number = kn_word(kn_reducer_words, reducer);
-        if (number < 0)
-            return parse_error(p, &at, "unknown reducer '%s'", reducer);
-        n->reducer = (uint8_t)number;
-    }
-    if (!parse_dtype(p, &dtype))
+    if ((code >= KN_REDUCE && !read_reducer(r, n)) || !parse_dtype(p, &dtype))
         return false;
     n->dtype = (uint8_t)dtype;
     return true;
@@ -286,15 +311,10 @@ static bool read_insn(struct reader *r)
     const char *name = NULL;
     if (r->insns.n == MAX_INSNS)
         return parse_error(p, &at, "more than %d instructions", MAX_INSNS);
-    if (lex_take_word(p, "store")) {
-        n.code = KN_STORE;
-        n.nargs = 1;
-        if (!read_access(r, &n) || !lex_expect(p, '=') || !read_value(r, &n.arg[0]) || !read_guards(r, &n))
+    if (p->tok.kind != T_VALUE) {
+        if (!read_statement(r, &n))
             return false;
-        n.dtype = (uint8_t)r->operands.at[n.operand].dtype;
     } else {
-        if (p->tok.kind != T_VALUE)
-            return parse_expected(p, "an instruction");
         name = lex_text(p, &p->tok);
         if (find_label(r->insn_names.at, r->insn_names.n, name) >= 0)
             return parse_error(p, &at, "%%%s is defined twice", name);

@@ -72,6 +72,20 @@ static int largest_event(const struct kn_steps *steps)
     return n;
 }
 
+int kn_next_weight(const struct kn_program *p, int b)
+{
+    bool device = b < 0 || p->buffers[b].memory; /* those of the device, then the others */
+    while (++b < p->nbuffers || device) {
+        if (b == p->nbuffers) {
+            device = false;
+            b = -1;
+        } else if (p->buffers[b].space == TCC_SPACE_WEIGHT && !!p->buffers[b].memory == device) {
+            return b;
+        }
+    }
+    return p->nbuffers;
+}
+
 int kn_count_steps(const struct kn_steps *steps)
 {
     int n = steps->n;

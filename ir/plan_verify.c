@@ -515,7 +515,7 @@ static bool queues(struct plan *v, const struct kn_step *s)
         return bad(v, s, "in a program, must be a step of its queue that nobody waits for and that waits for none");
     if (communicates(s) && s->kind != TCC_STEP_COLLECTIVE && (s->nargs != 1 || s->nsizes != 2))
         return bad(v, s, "must have one buffer, a peer and a tag");
-    if (s->kind == TCC_STEP_COLLECTIVE && s->nargs != 2 * s->nin)
+    if (s->kind == TCC_STEP_COLLECTIVE && (s->what == TCC_IS_OWNER ? s->nin : s->nargs != 2 * s->nin))
         return bad(v, s, "%d buffers, %d of them inputs", s->nargs, s->nin);
     v->now = kn_order_step(v->order, s, v->position);
     return v->now || bad(v, s, "waits for an event of no step before it");

@@ -35,6 +35,8 @@ struct pass_machine {
     const struct pass_memory *memory;
     /* Can it run that kernel? Else the host does. NULL: all of them. */
     bool (*runs)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
+    /* Has it no elements of that type? What has to do with them runs on the host, in kernels of its own. NULL: it has all. */
+    bool (*lacks)(const struct pass_machine *m, enum tcc_dtype d);
     /* Can a PROGRAM hold that launch, or that copy within its memory? NULL: all of them. */
     bool (*holds)(const struct pass_machine *m, const struct kn_step *s);
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */
@@ -54,6 +56,8 @@ struct pass_machine {
     bool (*attention)(const struct pass_machine *m, const struct ir_node *n);
     /* That attention_lse or attention_grad_q, _k, _v; of an attention node: can it run those, so that its gradient should be made of them? NULL: none. */
     bool (*attention_grad)(const struct pass_machine *m, const struct ir_node *n);
+    /* Can it run that topk node as kernels (topk_values, topk_positions)? NULL: none; a library op does. */
+    bool (*topk)(const struct pass_machine *m, const struct ir_node *n);
     /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly (0)?
      * NULL: directly. */
     int (*winograd)(const struct pass_machine *m, const struct ir_node *n);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 10u
+#define TCC_ABI_VERSION 11u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -318,7 +318,7 @@ enum tcc_step_kind {
  *   REDUCE_SCATTER  tensor -> tensor: part number `rank` on axis 0 of what ALL_REDUCE gives
  *   ALL_TO_ALL      tensor -> tensor: part r on axis 0 goes to rank r, that of rank r comes to part r
  *   BROADCAST_FROM_OWNER n tensors -> n tensors: each from the rank that owns it: the ranks own about as many bytes of the list each, in its order
- *   IS_OWNER        n tensors -> n bools: does this rank own it? Nothing is communicated. `name`: names of the state variables, a line each
+ *   IS_OWNER        n bools: does this rank own that tensor of a list of these `bytes` (ints)? Nothing is communicated. `name`: names of the state variables, a line each
  *   BARRIER         nothing -> nothing
  *   VOTE            nothing -> nothing: has the run gone well so far, at all ranks? (Two-phase commit: Gray, 1978.) The largest status of the ranks is every
  *                   rank's, with the message of the first that has it. A run that has failed in front of a VOTE of its entry point's own list goes on with
@@ -479,6 +479,9 @@ struct tcc_plan {
  * launched while the word is not 0 does nothing, or nothing that outlives the run: the run has failed, and steps that write state test the word
  * first. The word is read and written by several at once: relaxed accesses of the system's scope (PTX: ld.relaxed.sys, st.relaxed.sys).
  *
+ * A function whose launch record has recipes has further ones: 1, or 0 where the runtime could not make all of the tensor maps (the function does without
+ * them then); and, each at a multiple of 64 bytes from the first parameter, the maps.
+ *
  * A launch whose number of tiles is 0 is not made. */
 #define TCC_IMAGE_MAGIC 0x474d4954u     /* "TIMG" */
 #define TCC_LAUNCH_BYTES 4000u
@@ -493,8 +496,21 @@ struct tcc_plaunch {                    /* of one function. Numbers are exprs of
     uint32_t grid[3], block[3], cluster[3];
     uint32_t shared;                    /* bytes of a block's shared memory, beyond what the function declares */
     uint32_t scratch;                   /* bytes of device memory for all of the launch */
-    struct tcc_range recipes;           /* bytes: what else the target's runtime must know, as tensor maps; its own format */
+    struct tcc_range recipes;           /* bytes: what else the target's runtime must know: struct tcc_pmap (CUDA) */
 };
+/* A tensor map (CUDA: cuTensorMapEncodeTiled): boxes of an argument, in the 128-byte swizzle, zeros outside. Numbers of elements and, for strides, bytes are exprs
+ * as those of a launch; that of dim 0 is the type's. It cannot be made where the driver doesn't take it: an address or stride that is no multiple of 16. */
+enum { TCC_MAP_RANK = 5, TCC_MAP_BYTES = 128 };
+struct tcc_pmap {
+    uint32_t arg, type, rank;           /* argument of the launch; enum tcc_dtype, of 2 bytes */
+    uint32_t first;                     /* byte of the argument at which it begins */
+    uint32_t dims[TCC_MAP_RANK], strides[TCC_MAP_RANK], box[TCC_MAP_RANK];      /* innermost first; box: numbers of elements, no exprs */
+};
+/* Where map number i lies, behind n parameters; i: their number: bytes of all. */
+static inline size_t tcc_map_at(size_t n, size_t i)
+{
+    return (8 * (n + 1) + 63) / 64 * 64 + TCC_MAP_BYTES * i;
+}
 struct tcc_pimage {
     uint32_t magic, version;            /* TCC_IMAGE_MAGIC, TCC_ABI_VERSION */
     uint64_t size;                      /* of the whole block */
@@ -503,7 +519,7 @@ struct tcc_pimage {
     struct tcc_range kernels;           /* struct tcc_range, one for each kernel of the plan: its launches; none: it does not run on the device */
     struct tcc_range launches;          /* those of a kernel run one after the other, with the same parameters; their scratch is one block, as
                                            long as the longest needs */
-    struct tcc_range bytes;             /* recipes */
+    struct tcc_range bytes;             /* recipes, 4-byte aligned */
     struct tcc_range code;              /* the image itself, 64-byte aligned */
 };
 

@@ -126,6 +126,17 @@ static int make_partners(struct tccrt_session *s, struct tcr_async *a)
     return TCC_OK;
 }
 
+static int make_async(struct tccrt_session *s);
+
+int tcr_goes_ahead(struct tccrt_session *s, const struct tcc_pentry *e, uint32_t i, bool *goes)
+{
+    uint32_t b = s->m->u32s[e->input_buffers.first + i];
+    int status = s->async ? TCC_OK : make_async(s);
+
+    *goes = !status && b != TCC_NO && s->async->partner[b] != TCC_NO;
+    return status;
+}
+
 /* -- Another place ---------------------------------------------------------------------------------------- */
 
 /* Buffer b of the run lies at `at` if it may and as many bytes are there: true. */
@@ -239,20 +250,6 @@ static int begin(struct tccrt_session *s, bool *there)
     return status;
 }
 
-static int walk(struct tccrt_session *s)
-{
-    uint32_t mode = tcr_fp_enter();
-    int status;
-
-    s->voting = 0;
-    status = tcr_walk(s, s->running->steps);
-    if (status)
-        status = tcr_vote_failed(s, s->running->steps, status);
-    tcr_fp_leave(mode);
-    tcr_drain(s, status);
-    return status;
-}
-
 /* What the host writes when a run has ended well has to wait for it. */
 static int finish(struct tccrt_session *s)
 {
@@ -284,7 +281,7 @@ static int wait_for(struct tccrt_session *s, int64_t ticket)
 {
     struct tcr_async *a = s->async;
     int status = ticket == s->given ? tcr_sync(s)
-                                    : s->device->ops->sync(s->device, a->event + 1 + (uint32_t)((ticket - 1) % RUNS));
+                                    : tcr_sync_event(s, a->event + 1 + (uint32_t)((ticket - 1) % RUNS));
 
     if (status == TCC_EINDEX && s->device->faulted > a->runs[(ticket - 1) % RUNS]) {
         tcr_clear_error(); /* of a later one, which will be asked for */
@@ -319,7 +316,7 @@ static int give(struct tccrt_session *s, bool *there)
         status = tcr_join(s);
     }
     if (!status)
-        status = walk(s);
+        status = tcr_run_steps(s);
     if (!status)
         status = finish(s);
     s->giving = false;
@@ -473,34 +470,6 @@ int tccrt_wait(struct tccrt_session *s, int64_t ticket)
                                      (long long)s->given, (long long)ticket));
     ticket = ticket ? ticket : s->given;
     return tcr_leave(s, ticket > s->waited ? wait_for(s, ticket) : TCC_OK);
-}
-
-/* Batch k is given before batch k - 1 is waited for. */
-int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in,
-                   int nout, struct tcc_tensor *out, int64_t *done)
-{
-    int status = TCC_OK;
-    int64_t k = 0, first = s ? s->given : 0;
-
-    if (!done || (n > 0 && ((nin && !in) || (nout && !out))))
-        return tcr_fail(TCC_EUSAGE, "lists of inputs and outputs and a place for the count are required, got NULL");
-    *done = 0;
-    if (n == 1) {
-        status = tccrt_run(s, entry, nin, in, nout, out);
-        *done = !status;
-        return status;
-    }
-    for (; k < n && !status; k++) {
-        status = tccrt_run_async(s, entry, nin, in + k * nin, nout, out + k * nout, NULL, NULL);
-        if (!status && k)
-            status = tccrt_wait(s, first + k);
-        *done += !status && k;
-    }
-    if (status || !n)
-        return status;
-    status = tccrt_wait(s, 0);
-    *done += !status;
-    return status;
 }
 
 /* -- Memory of the device ------------------------------------------------------------------------------------- */

@@ -329,9 +329,11 @@ static bool check_communication(struct check *c, const struct tcc_pstep *s)
         return s->sizes.count == 2 || bad(c, "peer and tag", s->sizes.count, 2);
     if (!index_ok(c, "collective", s->what, TCC_NCOLLECTIVES))
         return false;
-    for (uint32_t i = s->nin; s->what == TCC_IS_OWNER && i < s->args.count; i++)
+    for (uint32_t i = 0; s->what == TCC_IS_OWNER && i < s->args.count; i++)
         if (c->m->buffers[a[i]].dtype != TCC_BOOL)
             return bad(c, "ownership that is no bool", c->m->buffers[a[i]].dtype, TCC_BOOL);
+    if (s->what == TCC_IS_OWNER)
+        return !s->nin || bad(c, "inputs of is_owner", s->nin, 0);
     return (s->args.count == 2 * (uint64_t)s->nin && (!inputs[s->what] || s->nin == inputs[s->what])) ||
            bad(c, "inputs and outputs of a collective", s->args.count, 2 * (uint64_t)s->nin);
 }

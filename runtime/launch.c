@@ -115,7 +115,7 @@ INLINE int make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struc
                                     .made = s->values[p->tiles] != 0};
     if (l->tiles < 0)
         return tcr_size(s, p->tiles, "the number of tiles", node, &l->tiles);
-    if (s->in_program)
+    if (s->in_program && s->device->ops->program)
         put_in_control(s, p, out);
     if (!out->made)
         return TCC_OK;

@@ -93,7 +93,7 @@ int tcr_hold(struct tccrt_session *s, struct tcr_held what)
         struct tcr_held *grown = realloc(s->held, room * sizeof *grown);
 
         if (!grown) { /* then there is no later */
-            int status = s->device->ops->sync(s->device, TCR_ALL);
+            int status = tcr_sync_event(s, TCR_ALL);
 
             tcr_heap_free(&s->heap, what.data, what.bytes);
             tccrt_object_unref(what.object);
@@ -109,7 +109,9 @@ int tcr_hold(struct tccrt_session *s, struct tcr_held what)
 int tcr_sync_event(struct tccrt_session *s, uint32_t event)
 {
     double start = s->profile ? tcr_now() : 0;
-    int status = s->device->ops->sync(s->device, event);
+    int status = tcr_peers_settle(s), synced = s->device->ops->sync(s->device, event);
+
+    status = status ? status : synced;
 
     if (s->profile && s->apart)
         tcr_profile_waited(s, tcr_now() - start);

@@ -16,8 +16,9 @@ struct pslot {
     size_t held;
     int32_t rank;
     int64_t dims[TCC_MAX_RANK];
-    struct tccrt_request *sending, *receiving;
+    struct tccrt_request *sending, *receiving, *telling, *hearing;
     uint32_t micro;                              /* that is being received */
+    double sent_at, heard;                       /* modelled time, while it is being told */
 };
 struct stage { struct pslot *slots; uint32_t at; bool gave; };          /* at: the task to come */
 struct message { uint32_t value, micro, to; size_t bytes; void *data; struct tcc_tensor t; struct message *next; };
@@ -62,6 +63,8 @@ int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t);
 int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_ptask *t);
 int tcr_pipe_settle(struct pslot *x);            /* waits for what it sends or receives */
 int tcr_pipe_broadcast(struct run *r, uint32_t k);       /* output k from the stage that makes it to all */
+
+int tcr_pipe_meet(struct run *r);                /* modelled time: all stages go on when the last one is there */
 
 /* pipe_result.c */
 int tcr_pipe_result_room(struct result *x, size_t bytes);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stages in different processes: sends that don't wait, receives that are begun early, and what all stages exchange once a step. */
+/*
+ * Stages in different processes: sends that don't wait, receives that are begun early, and what all stages exchange once a step.
+ *
+ * On a device that models time the clock travels with the message, before it and by the same tag: what comes behind a receive begins no earlier than the send and what a message takes.
+ */
 #include <string.h>
 
 #include "runtime/pipe_int.h"
@@ -15,11 +19,53 @@ int tcr_pipe_settle(struct pslot *x)
 
     if (x->sending)
         status = tccrt_comm_wait(x->sending);
+    if (x->telling && !status)
+        status = tccrt_comm_wait(x->telling);
+    if (x->hearing && !status)
+        status = tccrt_comm_wait(x->hearing);
     if (x->receiving && !status)
         status = tccrt_comm_wait(x->receiving);
-    x->sending = x->receiving = NULL;
+    x->sending = x->receiving = x->telling = x->hearing = NULL;
     return status;
 }
+
+/* -- Modelled time --------------------------------------------------------------------------------- */
+
+static int tell_clock(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+{
+    struct tcr_device *d = r->s->device;
+    struct tcc_tensor clock = {&x->sent_at, TCC_F64, 1, {1}};
+
+    if (!d->ops->reached)
+        return TCC_OK;
+    x->sent_at = d->ops->clock(d);
+    return tccrt_comm_send(r->group, (int)t->peer, tag_of(r, t), &clock, &x->telling);
+}
+
+static int hear_clock(struct run *r, struct pslot *x, const struct tcc_ptask *t)
+{
+    struct tcc_tensor clock = {&x->heard, TCC_F64, 1, {1}};
+
+    return r->s->device->ops->reached ? tccrt_comm_recv(r->group, (int)t->peer, tag_of(r, t), &clock, &x->hearing)
+                                      : TCC_OK;
+}
+
+int tcr_pipe_meet(struct run *r)
+{
+    struct tcr_device *d = r->s->device;
+    double now;
+    struct tcc_tensor clock = {&now, TCC_F64, 1, {1}};
+    int status;
+
+    if (!r->group || !d->ops->reached)
+        return TCC_OK;
+    now = d->ops->clock(d);
+    if (!(status = tccrt_comm_all_reduce(r->group, TCCRT_MAX, 1, 1, &clock, &clock, NULL)))
+        d->ops->reached(d, now, 0, NULL);
+    return status;
+}
+
+/* -- Values ---------------------------------------------------------------------------------------- */
 
 int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_ptask *t)
 {
@@ -27,13 +73,10 @@ int tcr_pipe_send(struct run *r, struct pslot *x, const struct tcc_ptask *t)
     int status;
 
     memcpy(v.dims, x->dims, sizeof v.dims);
-    if (x->sending) { /* to another stage, too */
-        status = tccrt_comm_wait(x->sending);
-        x->sending = NULL;
-        if (status)
-            return status;
-    }
-    return tccrt_comm_send(r->group, (int)t->peer, tag_of(r, t), &v, &x->sending);
+    if (x->sending && (status = tcr_pipe_settle(x))) /* to another stage, too */
+        return status;
+    status = tell_clock(r, x, t);
+    return status ? status : tccrt_comm_send(r->group, (int)t->peer, tag_of(r, t), &v, &x->sending);
 }
 
 int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t)
@@ -58,14 +101,22 @@ int tcr_pipe_begin_recv(struct run *r, struct pslot *x, const struct tcc_ptask *
     x->rank = v.rank;
     memcpy(x->dims, v.dims, sizeof x->dims);
     x->micro = t->micro;
-    return tccrt_comm_recv(r->group, (int)t->peer, tag_of(r, t), &v, &x->receiving);
+    status = hear_clock(r, x, t);
+    return status ? status : tccrt_comm_recv(r->group, (int)t->peer, tag_of(r, t), &v, &x->receiving);
 }
 
 int tcr_pipe_recv(struct run *r, struct pslot *x, const struct tcc_ptask *t)
 {
+    struct tcr_device *d = r->s->device;
+    int32_t dtype = (int32_t)r->values[t->what].dtype;
     int status = tcr_pipe_begin_recv(r, x, t);
 
-    return status ? status : tcr_pipe_settle(x);
+    if (!status)
+        status = tcr_pipe_settle(x);
+    if (!status && d->ops->reached)
+        d->ops->reached(d, x->heard, tcr_elements(dtype, x->rank, x->dims) * tcr_dtype_bytes(dtype),
+                        tcr_string(r->s->m, r->values[t->what].name));
+    return status;
 }
 
 int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, const struct tcc_ptask *t)
@@ -83,7 +134,8 @@ int tcr_pipe_gather(struct run *r, const struct pslot *own, struct pslot *all, c
     out.dims[0] = all->dims[0] = r->p->stages;
     memcpy(out.dims + 1, own->dims, (size_t)own->rank * sizeof *own->dims);
     memcpy(all->dims, out.dims, sizeof all->dims);
-    return tccrt_comm_all_gather(r->group, &in, &out, NULL, NULL);
+    status = tccrt_comm_all_gather(r->group, &in, &out, NULL, NULL);
+    return status ? status : tcr_pipe_meet(r);
 }
 
 /* First its dims, then what it holds. */

@@ -126,7 +126,7 @@ int tcr_pipe_share_results(struct run *r)
         if (status)
             return status;
     }
-    return TCC_OK;
+    return tcr_pipe_meet(r);
 }
 
 int tcr_pipe_give_result(struct run *r, uint32_t k)

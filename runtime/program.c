@@ -216,11 +216,11 @@ int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
     int how = TCR_WALK, status;
     uint64_t digest;
 
-    if (!s->ordered || !o->program)
+    if (!s->ordered)
         return tcr_walk(s, steps);
     s->in_program = true;
-    status = upload_late(s, p);
-    if (!status && s->device->timing) { /* each launch by itself */
+    status = o->program ? upload_late(s, p) : TCC_OK;
+    if (!status && (s->device->timing || !o->program)) { /* each launch by itself */
         status = tcr_walk(s, steps);
         s->in_program = false;
         return status;

@@ -105,6 +105,8 @@ int tcr_open_model(const struct tcc_model *desc, const char *what, void *handle,
 const void *tcr_uploaded(struct tccrt_model *m, const void *machine);
 const void *tcr_keep_uploaded(struct tccrt_model *m, void *machine, void *at, void (*end)(void *machine, void *at));
 void tcr_uploaded_free(struct tccrt_model *m);
+/* Bytes of the weights, from their beginning, that a device with a memory of its own reads. What only the host reads and first values of state lie behind. */
+size_t tcr_device_weights(const struct tccrt_model *m);
 int tcr_random_weights(struct tccrt_model *m, const char *what);            /* random_weights.c; TCC_RANDOM_WEIGHTS */
 
 static inline const char *
@@ -176,6 +178,8 @@ struct tccrt_session {
     int (*settle)(struct tccrt_session *s);  /* waits for them; set once one was given */
     struct tcr_async *async;         /* NULL: none was given yet */
     void (*free_async)(struct tccrt_session *s);     /* and its end */
+    struct tcr_batches *batches;     /* that went to the device together (many.c); NULL: none did */
+    void (*free_batches)(struct tccrt_session *s);
     const struct tccrt_async *how;   /* the running call's */
     const bool *in_there, *out_there;        /* of the running call: by input and output, does the caller's data lie on the device? NULL: none */
     void **instead;                  /* by buffer: where it lies instead of in the arena; NULL: as the plan says */
@@ -237,6 +241,7 @@ struct tccrt_session {
 
     uint32_t failed_at;              /* the step of the outermost list at which a run has failed */
     uint32_t voting;                 /* 1 + the vote that this run has begun last; 0: none */
+    struct tcr_net *exchanging;      /* the device has been given exchanges with others that it may not have passed; NULL: none */
     int failed;                      /* a run that has failed goes on to the vote, with its status */
     char failure[256];               /* and message */
 
@@ -300,6 +305,7 @@ int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t fro
 int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes);
 int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes);
 int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes);
+int tcr_peers_settle(struct tccrt_session *s);               /* until the device has passed its exchanges with others (comm/peers.c); a rank that is gone ends it */
 /* Waits for all work. TCC_EINDEX: a kernel has met a bad index. */
 int tcr_sync(struct tccrt_session *s);
 int tcr_sync_event(struct tccrt_session *s, uint32_t event);
@@ -311,6 +317,8 @@ tcr_settle(struct tccrt_session *s)
 {
     return s->given > s->waited && !s->giving ? s->settle(s) : TCC_OK;
 }
+/* May input i of an entry point lie in memory of the device's that a run was not given, without a copy (async.c)? */
+int tcr_goes_ahead(struct tccrt_session *s, const struct tcc_pentry *e, uint32_t i, bool *goes);
 int tcr_hold(struct tccrt_session *s, struct tcr_held what);         /* until then */
 /* The host itself uses memory of its own that copies may use. */
 int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned how, const char *node);
@@ -391,6 +399,8 @@ int tcr_run_now(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e);
 /* Runs an entry point on the inputs in s->in; leaves results in s->outs. */
 int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e);
+/* The steps of s->running themselves, in the arithmetic that they expect; after a failure the other ranks have been told. */
+int tcr_run_steps(struct tccrt_session *s);
 void tcr_reset_outputs(struct tccrt_session *s);
 
 /* -- pipe.c ----------------------------------------------------------------------------------- */

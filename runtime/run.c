@@ -540,9 +540,22 @@ static int end_apart(struct tccrt_session *s, int status)
     return status ? tcr_run_failed(s, status) : tcr_copy_lent(s, true);
 }
 
+int tcr_run_steps(struct tccrt_session *s)
+{
+    uint32_t mode = tcr_fp_enter();
+    int status;
+
+    s->voting = 0;
+    status = tcr_walk(s, s->running->steps);
+    if (status)
+        status = tcr_vote_failed(s, s->running->steps, status);
+    tcr_fp_leave(mode);
+    tcr_drain(s, status);
+    return status;
+}
+
 int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
 {
-    uint32_t mode;
     int status;
 
     s->running = e;
@@ -551,15 +564,8 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
         status = tcr_prepare(s, e);
     if (!status)
         status = begin(s);
-    if (!status) {
-        mode = tcr_fp_enter();
-        s->voting = 0;
-        status = tcr_walk(s, s->running->steps);
-        if (status)
-            status = tcr_vote_failed(s, s->running->steps, status);
-        tcr_fp_leave(mode);
-        tcr_drain(s, status);
-    }
+    if (!status)
+        status = tcr_run_steps(s);
     if (!status)
         status = tcr_late_outputs(s, s->running);
     if (s->apart)

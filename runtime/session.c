@@ -257,6 +257,8 @@ static void free_data(struct tccrt_session *s)
     if (s->apart)
         tcr_sync(s);
     tcr_pipes_free(s);
+    if (s->batches)
+        s->free_batches(s);
     if (s->async)
         s->free_async(s);
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
@@ -291,7 +293,6 @@ void tccrt_session_free(struct tccrt_session *s)
     if (!s)
         return;
     a = s->heap.allocator;
-    tcr_profile_free(s);
     if (s->device) {
         free_data(s);
         if (s->device != s->host)
@@ -299,6 +300,7 @@ void tccrt_session_free(struct tccrt_session *s)
     }
     if (s->host)
         s->host->ops->close(s->host);
+    tcr_profile_free(s); /* waits are counted to the last */
     free(s->views);
     free(s->held);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
@@ -399,7 +401,7 @@ int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_
     if (s->apart) {
         out->device = (int64_t)s->device->held;
         out->device_peak = (int64_t)s->device->peak;
-        out->device_weights = s->weights ? (int64_t)s->m->desc->weights_size : 0;
+        out->device_weights = s->weights ? (int64_t)tcr_device_weights(s->m) : 0;
         out->device_bytes = (int64_t)s->device->memory;
     }
     return TCC_OK;

@@ -120,7 +120,8 @@ void tccrt_device_free(struct tccrt_session *s, void *p, size_t bytes);
 int tccrt_device_copy(struct tccrt_session *s, bool to_device, void *to, bool from_device, const void *from, size_t bytes);
 
 /* Runs an entry point n times, in a loop, each given to the device before the one before is waited for: batch k has inputs in[k * nin ...] and outputs out[k * nout ...]; give out[].data, since
- * the session's own output memory is good for one run. Stops at the first run that fails; *done counts those that ended well. */
+ * the session's own output memory is good for one run. On a device where a copy takes long to start (NeuronCores) an input's batches of one size go there in one transfer, to a block that the session
+ * keeps. Stops at the first run that fails; *done counts those that ended well. */
 int tccrt_run_many(struct tccrt_session *s, const char *entry, int64_t n, int nin, const struct tcc_tensor *in, int nout,
                    struct tcc_tensor *out, int64_t *done);
 
@@ -252,7 +253,9 @@ struct tccrt_comm_options {
                                     MPI_THREAD_MULTIPLE, requests get on in calls of this library only */
     double timeout;              /* seconds; 0: $TCCC_COMM_TIMEOUT, else 10 */
     bool alone;                  /* a world of one whatever the launcher says */
-    const char *engine;          /* "auto", "mpi", "ucx", "nccl", "sim"; NULL: $TCCC_COMM, else auto: as the launcher suits */
+    const char *engine;          /* "auto", "mpi", "ucx", "sim": what carries messages; NULL: $TCCC_COMM, else auto: as the launcher suits. Exchanges between GPUs go by
+                                    NCCL where all ranks have it (auto), must (ENGINE+nccl, nccl: auto+nccl), or through the hosts (ENGINE alone). nccl:exact: sums are
+                                    added in the order of ranks there, too, and bits are those of hosts */
 };
 
 int tccrt_comm_available(const char *library);                 /* 1: the MPI library can be opened; 0: it cannot, the message says why */
@@ -281,6 +284,11 @@ int tccrt_comm_cores(struct tccrt_comm *world);
  * ranks that are not listed, which need not call. */
 int tccrt_comm_group(struct tccrt_comm *c, int n, const int *ranks, struct tccrt_comm **out);
 void tccrt_comm_free(struct tccrt_comm *group);                            /* NULL and the world are fine: nothing happens */
+/* The same ranks, for tensors in the memory of a device ("cuda", "cuda:K", "sim", a list cuda:K,K... by local rank), by its own library (NCCL). Called by all ranks; *out is freed
+ * like a group, before `group`. What its calls are given stands in the order of `stream` (a CUstream of the device's primary context): they return when it is given, and
+ * with a request, test and wait say when the device has passed it. What goes wrong later is what later calls return. By one thread at a time. Messages to a rank and from it
+ * go in the order of the stream, too, and their tags are not looked at. f16 and bf16 are rounded at each hop, unless exact. */
+int tccrt_comm_device(struct tccrt_comm *group, const char *device, void *stream, struct tccrt_comm **out);
 /* TCC_EINPUT in all ranks unless `value` (a digest, flags, the number of batches...) is equal in all; names the first that differs. */
 int tccrt_comm_agree(struct tccrt_comm *c, const char *what, const char *value);
 
@@ -336,6 +344,7 @@ struct tccrt_sim {
     double dma_busy, hbm_busy;                   /* seconds, the mean of the 16 DMA engines; what HBM's bytes take at its rate */
     double flops, peak_flops;                    /* of products; what the tensor engine could do in `seconds` with 16-bit operands */
     const char *core;                            /* "trn1" */
+    const char *rounding;                        /* how float32 becomes shorter: "nearest" (even), "stochastic"; NULL: the device has no modes of it */
     int nengines;
     struct tccrt_sim_engine { const char *name; int64_t instructions; double busy, waiting; } engines[8];     /* seconds; waiting: for semaphores */
 };

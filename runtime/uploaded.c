@@ -5,6 +5,25 @@
 
 #include "runtime/rt_int.h"
 
+size_t tcr_device_weights(const struct tccrt_model *m)
+{
+    uint64_t most = m->desc->weights_size, end = 0;
+
+    for (uint32_t i = 0; i < m->plan->buffers.count; i++) {
+        const struct tcc_pbuffer *b = &m->buffers[i];
+        const struct tcc_pexpr *at, *bytes;
+
+        if (b->space != TCC_SPACE_WEIGHT || (m->plan->memories.count > 1 && !b->memory))
+            continue;
+        at = &m->exprs[b->offset];
+        bytes = &m->exprs[b->bytes];
+        if (m->plan->memories.count <= 1 || at->op != TCC_EX_CONST || bytes->op != TCC_EX_CONST)
+            return most;
+        end = (uint64_t)at->k + (uint64_t)bytes->k > end ? (uint64_t)at->k + (uint64_t)bytes->k : end;
+    }
+    return end < most ? end : most;
+}
+
 struct tcr_uploaded {
     struct tcr_uploaded *next;
     void *machine, *at;

@@ -16,6 +16,8 @@ check() {
 }
 
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
+grep -o 'nccl[A-Z]\w*(' runtime/sim/nccl/nccl.h | tr -d '(' | sort -u >"$tmp/declared" # NCCL's names
+nm -D --defined-only "$top_builddir/libtcccnccl.so.0" | awk '{ print $3 }' | sort -u | diff "$tmp/declared" - || fail "runtime/sim/nccl/nccl.h and libtcccnccl.so.0 differ"
 check libtccptx.so.0 runtime/sim/ptx/ptxsim.map ptx runtime/sim/ptx/ptxsim.h runtime/sim/ptx/driver.h runtime/sim/ptx/driver.def
 check libtccneuron.so.0 runtime/sim/neuron/neuronsim.map neuron runtime/neuron_isa.h runtime/sim/neuron/neuronsim.h
 check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h

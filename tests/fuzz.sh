@@ -1,9 +1,9 @@
 # Readers and what lies behind them meet changed files: a fixed number of passes over stored files, with a cap on the time
-# (TCCC_FUZZ_SECONDS; TCCC_TEST_FULL=1: many passes, ten minutes each). tests/fuzz/readers holds a small file of each format,
+# (TCCC_FUZZ_SECONDS; TCCC_TEST_FULL=1: many passes, ten minutes each, from a seed that changes). tests/fuzz/readers holds a small file of each format,
 # tests/fuzz/text programs of kernels and plans.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
-seconds=${TCCC_FUZZ_SECONDS:-20} passes=1
-[ -z "${TCCC_TEST_FULL:-}" ] || seconds=600 passes=1000
+seconds=${TCCC_FUZZ_SECONDS:-20} passes=1 seed=1
+[ -z "${TCCC_TEST_FULL:-}" ] || seconds=600 passes=1000 seed=0
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
 
@@ -18,7 +18,7 @@ fuzz() {
     *fuzzer-no-link*)
         mkdir "$name" || fail "no folder"
         find "$@" -type f -size -64k -exec cp {} "$name" \;
-        "$program" -max_total_time="$seconds" -runs=$((passes * 20000)) ${dict:+-dict="$dict"} -timeout=30 -detect_leaks=0 -rss_limit_mb=4096 -max_len=65536 "$name" >"$tmp/log" 2>&1
+        "$program" -seed=$seed -max_total_time="$seconds" -runs=$((passes * 20000)) ${dict:+-dict="$dict"} -timeout=30 -detect_leaks=0 -rss_limit_mb=4096 -max_len=65536 "$name" >"$tmp/log" 2>&1
         ;;
     *)
         "$program" -passes="${rounds:-$passes}" -seconds="$seconds" ${dict:+-dict="$dict"} "$@" >"$tmp/log" 2>&1
@@ -48,8 +48,9 @@ corpus=$top_srcdir/samples/digits
 for suite in "$top_builddir/suite" "$top_builddir/../suite"; do      # the official cases, where tools/check wrote them
     [ -d "$suite" ] && corpus="$corpus $suite"
 done
+mkdir "$tmp/pt2" && tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/pt2" --wildcards '*_forms/model.pt2' '*_dynamic/model.pt2' || fail "no archives"
 # shellcheck disable=SC2086  # a list of folders
-fuzz fuzz-onnx $corpus
+fuzz fuzz-onnx $corpus "$top_srcdir/tests/pt2/tied.pt2" "$tmp/pt2"
 # Behind the front ends every input may take a compilation.
 dict=$top_srcdir/tests/fuzz/text.dict
 fuzz fuzz-run "$top_srcdir/tests/run" "$top_srcdir/tests/cli/data" "$top_srcdir/samples/digits/digits.onnx"

@@ -6,6 +6,10 @@ picture=$top_srcdir/samples/digits/digit-3.pgm
 
 (cd "$top_builddir" && MAKEFLAGS='' make install prefix="$tmp/first") >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "make install"; }
 mv "$tmp/first" "$tmp/inst" || fail "no installation"
+for tool in "$tmp"/inst/bin/tccc*; do
+    [ -r "$tmp/inst/share/bash-completion/completions/${tool##*/}.bash" ] || fail "bash completes no ${tool##*/}"
+    [ -r "$tmp/inst/share/fish/vendor_completions.d/${tool##*/}.fish" ] || fail "fish completes no ${tool##*/}"
+done
 unset TCCC_LIBDIR
 PATH=$tmp/inst/bin:$PATH
 export PATH
@@ -53,6 +57,34 @@ if [ -z "${INSTRUMENT:-}" ]; then
     $CC -O1 "$top_srcdir/samples/trace-mnist/trace-mnist.c" $(pkg-config --cflags --libs tccc) -lm -o trace-mnist || fail "trace-mnist"
     LD_LIBRARY_PATH=$tmp/inst/lib expect_status 0 ./trace-mnist "$top_srcdir/samples/digits" "$top_srcdir/samples/digits" 1
     grep -q '^graphs: 12 traced, 2 compiled, 0 loaded, 12 executed$' "$tmp/out" || fail "$(cat "$tmp/out")"
+fi
+
+# Meson: the same.
+if command -v meson >/dev/null 2>&1 && command -v ninja >/dev/null 2>&1 && [ -z "${INSTRUMENT:-}" ]; then
+    mkdir "$tmp/meson" && cd "$tmp/meson" || fail "no folder"
+    cp "$model" "$tmp/app.c" .
+    { echo "project('app', 'c')" && sed -n '/^```meson/,/^```/{/^```/!p}' "$top_srcdir/doc/build-step.md"; } >meson.build
+    expect_status 0 meson setup out
+    expect_status 0 ninja -C out
+    expect_status 0 out/app "$picture"
+    grep -q '^label: 3$' "$tmp/out" || fail "the program built by Meson: $(cat "$tmp/out")"
+    expect_status 0 ninja -C out
+    grep -q 'no work to do' "$tmp/out" || fail "Meson compiled an unchanged model again"
+    sleep 1
+    touch digits.onnx
+    expect_status 0 ninja -C out
+    ! grep -q 'no work to do' "$tmp/out" || fail "Meson did not compile a changed model again"
+else
+    echo "note: no Meson here, or an instrumented build: that part was not run"
+fi
+
+# pkg-config: a program that opens artifacts.
+mkdir "$tmp/pkg" && cd "$tmp/pkg" || fail "no folder"
+if [ -z "${INSTRUMENT:-}" ]; then
+    tccc "$model" -o digits.so || fail "digits.so"
+    # shellcheck disable=SC2046  # flags
+    $CC -O1 "$top_srcdir/samples/dlopen/dlopen.c" $(pkg-config --cflags --libs tccrt) -o dlopen || fail "a program by pkg-config"
+    expect_status 0 ./dlopen ./digits.so
 fi
 
 # CMake: the same.

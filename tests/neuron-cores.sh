@@ -1,4 +1,5 @@
-# Cores of the simulated instance: which a process takes, what the vendor's variables say, whole instances, what others see of it; variables that nobody reads are answered.
+# Cores of the simulated instance: which a process takes, what the vendor's variables say, whole instances, what others see of it; variables that nobody reads are answered
+# (those for compilers: neuron-flags.sh).
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 TCCC_LIBDIR=$top_builddir XDG_RUNTIME_DIR=$tmp/run
 export TCCC_LIBDIR XDG_RUNTIME_DIR
@@ -96,6 +97,10 @@ while read -r name answer; do
         grep -rq "\"$name\"" "$top_srcdir/runtime" || fail "nothing reads $name"
         expect_status 0 env "$name=1" tccc --version
         grep -q warning err && fail "$name: $(cat err)"
+    elif [ "$answer" = COMPILED ]; then
+        grep -q "\"$name\"" "$top_srcdir/tools/neuron_env.c" || fail "nothing reads $name"
+        expect_status 0 env "$name=1" tccc-run a.so --random
+        grep -q warning err && fail "$name, without a compiler: $(cat err)"
     else
         expect_status 0 env "$name=1" tccc-run a.so --random
         grep -q "^warning: $name is not read: " err || fail "$name: $(cat err)"

@@ -29,3 +29,42 @@ a, b = (next(json.loads(l)["sim"] for l in open(f"time{n}.json") if '"sim":' in 
 assert a["collective_ms"] == 0 and b["exposed_ms"] > 0 and abs(b["ms"] - a["ms"] - b["exposed_ms"]) < 1e-6 and a["engines"] == b["engines"]
 END
 grep -q '"name":"collectives"' trace32.json && grep -q '"name":"collective","ph":"X"' trace32.json || fail "trace"
+
+# The same as traced C programs: two workers have the losses of one; autocast and bf16 are near float32; batches_per_execution changes no loss, and raises the modelled rate.
+engine=sim
+. "$top_srcdir/tests/dist/setup.sh"
+unset TCCC_COMM
+for program in mlp vit; do
+    $CC -std=gnu17 -Wall -Wextra -Werror -O1 -I"$top_srcdir" "$top_srcdir/samples/trainium/$program.c" "$top_builddir/libtccc.so.0" -lm -o $program >log 2>&1 || fail "$program.c: $(cat log)"
+done
+LD_LIBRARY_PATH=$top_builddir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+for how in float32 autocast bf16; do
+    expect_status 0 ./mlp "$digits" $how 4
+    mv "$tmp/out" $how.out
+done
+TCCC_DEVICE=cpu expect_status 0 ./mlp "$digits" float32 4
+mv "$tmp/out" cpu.out
+TCCC_COMM=sim ranks 2 ./mlp "$digits" float32 4 >two.out 2>log || fail "two workers: $(cat log)"
+expect_status 0 ./vit "$digits" 1 4
+mv "$tmp/out" vit1.out
+expect_status 0 ./vit "$digits" 4 1
+mv "$tmp/out" vit4.out
+"$TEST_PYTHON" - <<'END' || fail "programs: $(cat ./*.out)"
+import re
+text = {f: open(f + ".out").read() for f in ("float32", "autocast", "bf16", "cpu", "two", "vit1", "vit4")}
+loss = {f: [float(x) for x in re.findall("loss (.*)", t)] for f, t in text.items()}
+near = lambda a, b, by: len(a) == len(b) == 4 and all(abs(x - y) <= by * abs(y) for x, y in zip(a, b))
+assert near(loss["float32"], loss["cpu"], 1e-5) and near(loss["two"], loss["float32"], 1e-5), loss
+assert near(loss["autocast"], loss["cpu"], 1e-3) and near(loss["bf16"], loss["cpu"], 1e-2), loss
+assert loss["autocast"] != loss["cpu"] and loss["bf16"] != loss["autocast"] and loss["cpu"][0] != loss["cpu"][3], loss
+assert "2 workers, 1 graphs" in text["two"] and "1 workers" in text["float32"]
+time = {f: float(re.search("graphs: (.*) us", text[f])[1]) for f in ("float32", "two", "cpu")}
+assert time["float32"] > 0 and time["two"] > 0 and time["cpu"] == 0, time
+assert near(loss["vit1"], loss["vit4"], 1e-6), loss
+rate = [float(re.search("execution: (.*) pictures", text[f])[1]) for f in ("vit1", "vit4")]
+assert rate[1] > 1.02 * rate[0], rate
+END
+expect_status 2 ./mlp "$digits" int8
+expect_status 2 ./vit
+expect_status 1 ./vit "$tmp"

@@ -121,6 +121,7 @@ static struct data_file *gunzip(const char *path, size_t packed, char *error)
 
 struct data_file *data_map(const char *path, char *error)
 {
+    static unsigned char nothing[1]; /* what an empty file holds: pointers are made of the bytes' address */
     struct data_file *f = calloc(1, sizeof *f);
     struct stat st;
     int fd = f ? tcr_open_input(path, true) : -1;
@@ -136,7 +137,7 @@ struct data_file *data_map(const char *path, char *error)
         return NULL;
     }
     *f = (struct data_file){1, NULL, (size_t)st.st_size, true};
-    void *map = f->size ? mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    void *map = f->size ? mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0) : nothing;
     close(fd);
     if (map == MAP_FAILED) {
         snprintf(error, ERROR_SIZE, "cannot map '%s': %m", path);
@@ -171,7 +172,7 @@ static bool place_samples(const char *path, const struct tccrt_value_info *info,
 {
     int64_t inner = 1;
 
-    a->axis = a->reshape && axis > 0 ? 0 : axis;
+    a->axis = (a->reshape || a->source) && axis > 0 ? 0 : axis;
     if (a->axis >= a->rank) {
         snprintf(error, ERROR_SIZE, "%s: input '%s': expected samples on axis %d, got an array of rank %d", path,
                  info->name, a->axis, a->rank);
@@ -306,9 +307,8 @@ static bool cut_samples(const char *path, const struct data_options *o, const st
     return true;
 }
 
-/* What the options say of an array of a format that knows its own type and shape. */
-static bool apply_options(const char *path, const struct data_options *o, const struct tccrt_value_info *info,
-                          struct data_array *a, char *error)
+bool data_apply(const char *path, const struct data_options *o, const struct tccrt_value_info *info,
+                struct data_array *a, char *error)
 {
     bool cut = o->length || o->stride || o->offset;
 
@@ -319,11 +319,15 @@ static bool apply_options(const char *path, const struct data_options *o, const 
     }
     if (cut || a->windows ? !cut_samples(path, o, info, a, error) : !place_samples(path, info, o->axis, a, error))
         return false;
+    if (o->means.n > 1 || o->stds.n > 1) {
+        snprintf(error, ERROR_SIZE, "%s: several numbers of mean= and std= are for the channels of pictures", path);
+        return false;
+    }
     if (o->scaled)
         a->scale = o->scale;
     a->scaled = o->scaled || a->scale != 1;
-    a->mean = o->mean;
-    a->std = o->std != 0 ? o->std : 1;
+    a->mean = o->means.n ? o->means.at[0] : 0;
+    a->std = o->stds.n ? o->stds.at[0] : 1;
     if (o->limit && a->axis >= 0 && a->dims[a->axis] > o->limit)
         a->dims[a->axis] = o->limit;
     return true;
@@ -343,11 +347,14 @@ bool data_array_read(const char *path, struct data_file *f, const struct data_op
     } else if (o->dtype != TCC_NONE) {
         read_raw(f, o, out);
     } else {
-        snprintf(error, ERROR_SIZE, "%s: neither .npz, .npy nor IDX; raw elements need their type: NAME=FILE,dtype=u16",
-                 path);
+        snprintf(
+            error, ERROR_SIZE,
+            "%s: neither .npz, .npy nor IDX; raw elements need their type: NAME=FILE,dtype=u16; a prefix names other "
+            "readers: NAME=text:FILE",
+            path);
         ok = false;
     }
-    if (!ok || !apply_options(path, o, info, out, error))
+    if (!ok || !data_apply(path, o, info, out, error))
         return false;
     out->file = f;
     f->refs++;

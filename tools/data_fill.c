@@ -6,6 +6,7 @@
 #include "tools/data_int.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 int data_other_dims(int rank, const int64_t *dims, int axis, int64_t *others)
@@ -151,32 +152,68 @@ static int64_t find_nan(enum tcc_dtype dtype, const void *data, int64_t n)
     return -1;
 }
 
-bool data_fill(const struct data_set *set, int i, int64_t batch, int64_t n, const int64_t *rows, void *to, char *error)
+/* One piece of a row, brought to the input's type and looked at. */
+static bool fill_piece(const struct data_array *a, enum tcc_dtype dtype, const unsigned char *from, unsigned char *out,
+                       int64_t n, struct fault *fault)
 {
-    const struct data_array *a = &set->arrays[i];
-    enum tcc_dtype dtype = (enum tcc_dtype)set->inputs[i].dtype;
-    int64_t each = a->outer ? data_row_elements(a) / a->outer : 0, pieces = a->axis < 0 ? 1 : n * a->outer;
-    size_t in_bytes = (size_t)tcc_dtype_bytes(a->dtype), out_bytes = (size_t)tcc_dtype_bytes(dtype);
-    bool floats = tcc_dtype_class(dtype) == TCC_CLASS_FLOAT, copy = plain(a, dtype);
+    *fault = (struct fault){-1, NULL};
+    if (plain(a, dtype))
+        memcpy(out, from, (size_t)n * (size_t)tcc_dtype_bytes(dtype));
+    else
+        convert_row(a, dtype, from, out, n, fault);
+    if (fault->at < 0 && tcc_dtype_class(dtype) == TCC_CLASS_FLOAT && (fault->at = find_nan(dtype, out, n)) >= 0)
+        fault->what = "NaN";
+    return fault->at < 0;
+}
 
-    for (int64_t p = 0; p < pieces; p++) { /* piece p / n of row p % n */
-        int64_t k = a->axis < 0 ? 0 : p % n, row = a->axis < 0 ? 0 : rows[k];
-        const unsigned char *from = a->at + (size_t)(row * a->stride + p / n * a->jump) * in_bytes;
-        unsigned char *out = (unsigned char *)to + (size_t)(p * each) * out_bytes;
-        struct fault fault = {-1, NULL};
-        if (copy)
-            memcpy(out, from, (size_t)each * out_bytes);
-        else
-            convert_row(a, dtype, from, out, each, &fault);
-        if (floats && fault.at < 0 && (fault.at = find_nan(dtype, out, each)) >= 0)
-            fault.what = "NaN";
-        if (fault.at < 0)
-            continue;
-        snprintf(error, ERROR_SIZE,
-                 "%s: batch %lld, sample %lld (row %lld of the file), element %lld: %s for input '%s'", a->name,
-                 (long long)batch, (long long)k, (long long)row, (long long)(p / n * each + fault.at), fault.what,
-                 set->inputs[i].name);
-        return false;
+/* Row k of the batch: made by its source, or where it lies in the file. NULL after `error`. */
+static const unsigned char *row_of(const struct data_fill *f, const struct data_array *a, int64_t k, int64_t row,
+                                   unsigned char *made, char *error)
+{
+    char why[ERROR_SIZE];
+
+    if (!a->source)
+        return a->at + (size_t)(row * a->stride) * (size_t)tcc_dtype_bytes(a->dtype);
+    if (a->source->row(a->source, row, f->draw, made, why))
+        return made;
+    snprintf(error, ERROR_SIZE, "%.600s (batch %lld, sample %lld: row %lld)", why, (long long)f->batch, (long long)k,
+             (long long)row);
+    return NULL;
+}
+
+int64_t data_set_row(const struct data_set *set, int64_t sample)
+{
+    return set->rows ? set->rows[sample] : sample;
+}
+
+bool data_fill(struct data_fill *f, int i, void *to, char *error)
+{
+    const struct data_array *a = &f->set->arrays[i];
+    enum tcc_dtype dtype = (enum tcc_dtype)f->set->inputs[i].dtype;
+    int64_t each = a->outer ? data_row_elements(a) / a->outer : 0, n = a->axis < 0 ? 1 : f->n;
+    size_t in_bytes = (size_t)tcc_dtype_bytes(a->dtype), out_bytes = (size_t)tcc_dtype_bytes(dtype);
+    unsigned char *made = a->source ? malloc((size_t)data_row_elements(a) * in_bytes + 1) : NULL;
+    struct fault fault = {-1, NULL};
+    int64_t k, jump = a->source ? each : a->jump;
+
+    f->bad = -1;
+    if (a->source && !made)
+        return snprintf(error, ERROR_SIZE, "no memory"), false;
+    for (k = 0; k < n && f->bad < 0; k++) {
+        int64_t row = a->axis < 0 ? 0 : data_set_row(f->set, f->rows[k]);
+        const unsigned char *from = row_of(f, a, k, row, made, error);
+        f->bad = from ? -1 : k;
+        for (int64_t p = 0; p < a->outer && f->bad < 0; p++) {
+            if (fill_piece(a, dtype, from + (size_t)(p * jump) * in_bytes,
+                           (unsigned char *)to + (size_t)((p * n + k) * each) * out_bytes, each, &fault))
+                continue;
+            snprintf(error, ERROR_SIZE,
+                     "%s: batch %lld, sample %lld (row %lld of the file), element %lld: %s for input '%s'", a->name,
+                     (long long)f->batch, (long long)k, (long long)row, (long long)(p * each + fault.at), fault.what,
+                     f->set->inputs[i].name);
+            f->bad = k;
+        }
     }
-    return true;
+    free(made);
+    return f->bad < 0;
 }

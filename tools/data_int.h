@@ -5,10 +5,18 @@
  *
  *   data_file     npy, IDX, raw files; gzip
  *   data_zip      npz
+ *   data_words    what stands in --data: the file, its reader, the options (data_readers.def, data_options.def)
+ *   data_read     which reader takes a file; shards
+ *   data_folder   folders of pictures;  data_image: one picture;  data_resample: its size
+ *   data_tar      archives of samples (webdataset)
+ *   data_csv      tables
+ *   data_text     text as bytes or tokens;  data_bpe: tokens of a tokenizer.json
+ *   data_hdf5     HDF5, by libhdf5
  *   data_set      --data and the step's inputs: which array feeds which input
+ *   data_split    --split
  *   data_axes     --split-axis: where an input's samples are
  *   data_fill     one batch of one array, converted and checked; rows of batches
- *   data_loader   batches ahead of time
+ *   data_loader   batches ahead of time; --skip-bad
  */
 #ifndef TCCC_TOOLS_DATA_INT_H
 #define TCCC_TOOLS_DATA_INT_H
@@ -16,12 +24,28 @@
 #include "runtime/tccrt.h"
 #include "tools/model_int.h"
 
+enum { DATA_CHANNELS = 4 };      /* of a picture, at most */
+
 /* A file in memory: mapped, or unpacked. Arrays share it. */
 struct data_file { int refs; unsigned char *bytes; size_t size; bool mapped; };
 
+/* What random choices about a sample depend on: never on threads or ranks. */
+struct data_draw { uint64_t seed; int64_t epoch; };
+
+/*
+ * Rows that are made when they are asked for: decoded, joined, read by a library. `row` writes the elements of row `row`, of the array's type, and is called by
+ * several threads at once; draw NULL: nothing random. `release` ends it with its last user.
+ */
+struct data_source {
+    int refs;
+    bool (*row)(const struct data_source *s, int64_t row, const struct data_draw *draw, void *to, char *error);
+    void (*release)(struct data_source *s);
+};
+
 struct data_array {
-    struct data_file *file;
-    const unsigned char *at;     /* the first element */
+    struct data_file *file;      /* elements in memory, or */
+    struct data_source *source;  /* rows that are made; both NULL: the input has no data */
+    const unsigned char *at;     /* the first element (of a file) */
     enum tcc_dtype dtype;
     bool swap;                   /* of the other byte order */
     bool windows;                /* raw: samples may overlap */
@@ -36,8 +60,21 @@ struct data_array {
     char name[256];              /* "FILE" or "FILE:ARRAY", for messages */
 };
 
-/* What stands after FILE in --data [NAME=]FILE,KEY=VALUE,...; 0: not given. axis: of the input's samples, -1: none (--split-axis). */
-struct data_options { enum tcc_dtype dtype; int64_t length, stride, offset, limit; double scale, mean, std; bool scaled; int axis; };
+/* What stands after FILE in --data [NAME=]FILE,KEY=VALUE,... (data_options.def); 0 or NULL: not given. axis: of the input's samples, -1: none
+ * (--split-axis). Lists and texts are the caller's. */
+struct data_options {
+    enum tcc_dtype dtype;
+    int64_t length, stride, offset, limit, size, resize;
+    double scale;
+    struct data_numbers { int n; double at[DATA_CHANNELS]; } means, stds;    /* of a picture's channels; else one number */
+    bool scaled;
+    int axis;
+    unsigned augment;            /* 1 << enum data_augment */
+    const char *columns, *missing, *categories, *tokens, *delimiter;
+    bool lenient;                /* --skip-bad: a bad row is a row that fails, not the end */
+};
+
+enum data_augment { DATA_FLIP, DATA_CROP, DATA_JITTER, DATA_NAUGMENTS };
 
 struct data_file *data_map(const char *path, char *error);                 /* .gz is unpacked */
 struct data_file *data_take(unsigned char *bytes, size_t size, char *error);       /* takes over malloc'ed memory */
@@ -52,17 +89,110 @@ bool data_zip_array(const char *path, struct data_file *f, const char *name, con
 
 char **data_zip_names(const struct data_file *f, int *n);                  /* without .npy; free() each and the list */
 
-/* One array for each input of an entry point. axes: of each input's samples, -1: it has none. */
-struct data_set { int n; struct data_array *arrays; const struct tccrt_value_info *inputs; const int *axes; int64_t samples; };
+/* -- Readers ------------------------------------------------------------------------------------------------------ */
+
+/* What an input is to get. `name`: what stood after the file (FILE:NAME), or NULL. `named`: --data NAME=FILE, rather than FILE for all inputs. */
+struct data_request {
+    const char *path, *name;
+    struct data_file *file;      /* mapped; NULL: a folder, a pattern of names */
+    const struct data_options *o;
+    const struct tccrt_value_info *info;
+    bool named;
+    int ninputs;                 /* of the step: a file for all inputs may hold columns of their names */
+    const struct tccrt_value_info *inputs;
+    int code;                    /* of a failure: EXIT_DATA, unless a reader says that the environment is to blame */
+};
+
+enum data_reader_id {
+#define READER(id, prefix, suffixes, keys, all, text) READER_##id,
+#include "tools/data_readers.def"
+    NREADERS
+};
+
+/* Each reader is data_open_ID(). *found false: the file has nothing for this input. */
+#define READER(id, prefix, suffixes, keys, all, text) bool data_open_##id(struct data_request *q, struct data_array *out, bool *found, char *error);
+#include "tools/data_readers.def"
+
+/* --data's words: FILE[:NAME][,KEY=VALUE]... with a reader's prefix before it. `text` is the copy that all texts point into. reader -1: what the
+ * file holds decides. */
+struct data_words { char *text; const char *path, *name; int reader; struct data_options o; };
+/* EXIT_FINE, or an exit code after a message; `given` is the whole argument. words->text is to be freed in any case. */
+int data_words_read(const struct options *o, const char *text, const char *given, struct data_words *words);
+/* Does the reader heed the options given? Else an exit code after a message. */
+int data_words_check(const struct options *o, const struct data_words *words, int reader, const char *given);
+bool data_words_glob(const char *path);                                    /* a pattern of names, and no file of that name */
+/* The reader of a file by its prefix (words->reader), content or suffix. */
+int data_reader_of(const char *path, const struct data_file *f, int asked);
+bool data_reader_feeds_all(int reader);
+/* The array that q->path holds for q->info, of one file or of all that a pattern matches; *found as above. */
+bool data_read(struct data_request *q, int reader, struct data_array *out, bool *found, char *error);
+/* What the options say of an array whose type and shape are known: its samples, scale, limit. */
+bool data_apply(const char *path, const struct data_options *o, const struct tccrt_value_info *info, struct data_array *a, char *error);
+/* An array of rows that `s` makes, dims[0] of them; takes over s. The options apply. */
+bool data_from_source(const struct data_request *q, struct data_source *s, enum tcc_dtype dtype, int rank, const int64_t *dims,
+                      struct data_array *out, char *error);
+/* An array of elements in memory, which become the array's file. */
+bool data_from_memory(const struct data_request *q, void *elements, enum tcc_dtype dtype, int rank, const int64_t *dims, struct data_array *out,
+                      char *error);
+void data_release(struct data_array *a);
+
+/* -- Pictures */
+
+/* What becomes of pictures: channels x height x width (or channels last) of floats in [0, 1], normalised, or of bytes. */
+struct data_picture {
+    int channels, height, width, resize;
+    bool last;                   /* channels are the last axis */
+    enum tcc_dtype dtype;        /* f32 or u8 */
+    unsigned augment;
+    float mean[DATA_CHANNELS], std[DATA_CHANNELS];
+};
+/* The picture that the request's input takes; dims: of a row, 3. */
+bool data_picture_for(const struct data_request *q, struct data_picture *p, int64_t *dims, char *error);
+/* Decodes a file's bytes into a row. `sample` and draw: what is random; draw NULL: nothing. `name` is for messages. */
+bool data_picture_row(const struct data_picture *p, const char *name, const unsigned char *bytes, size_t size, int64_t sample,
+                      const struct data_draw *draw, void *to, char *error);
+/* Bilinear with a filter as wide as the scale, in fixed point: what Pillow does with u8[h, w, c], whose rows are `stride` bytes apart. False: no
+ * memory. */
+bool data_resample(const uint8_t *from, size_t stride, int w, int h, int channels, uint8_t *to, int tw, int th);
+/* Is it an input that takes pictures (floats or bytes of rank 4), or class numbers (integers of rank 1)? */
+bool data_takes_pictures(const struct tccrt_value_info *info);
+bool data_takes_classes(const struct tccrt_value_info *info);
+
+/* -- Tokens */
+struct data_bpe;
+struct data_bpe *data_bpe_open(const char *path, char *error);             /* a tokenizer.json of byte-level BPE */
+/* Appends the tokens of valid UTF-8; *ids is malloc'ed and grows. False: no memory. */
+bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t n, uint32_t **ids, size_t *count, char *error);
+void data_bpe_free(struct data_bpe *b);
+
+/* -- Sets ------------------------------------------------------------------------------------------------------------ */
+
+/* One array for each input of an entry point. axes: of each input's samples, -1: it has none. rows: which rows of the arrays the samples
+ * are; NULL: all. */
+struct data_set {
+    int n;
+    struct data_array *arrays;
+    const struct tccrt_value_info *inputs;
+    const int *axes;
+    int64_t samples;
+    int64_t *rows;
+};
 /* Which axes those are: of --split-axis, or as the artifact was compiled. axes[n] is the caller's to free. */
 int data_axes(const struct options *o, const struct tccrt_model *m, const char *entry, const struct tccrt_value_info *inputs, int n, int **axes);
 /* Arguments of --data (or --eval-data). EXIT_FINE, or an exit code after a message. */
 int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, const int *axes, int n, struct data_set *set);
+/* Takes a share of the samples out of `set` into `held`, which feeds the n inputs of an entry point: by a permutation of the seed, or the last ones
+ * where samples overlap. */
+int data_set_split(const struct options *o, struct data_set *set, double share, uint64_t seed, const struct tccrt_value_info *inputs,
+                   const int *axes, int n, struct data_set *held);
 void data_set_notes(const struct options *o, const struct data_set *set);  /* which element types are converted, to standard error */
 void data_set_close(struct data_set *set);
 
-/* Fills `to` with rows of array i of the set; rows[k] is a sample's number. `batch` is for messages. */
-bool data_fill(const struct data_set *set, int i, int64_t batch, int64_t n, const int64_t *rows, void *to, char *error);
+/* Fills `to` with rows of array i of the set; rows[k] is a sample's number. `batch` is for messages; draw NULL: nothing is random. *bad: the k of
+ * the row that could not be made. */
+struct data_fill { const struct data_set *set; int64_t batch, n; const int64_t *rows; const struct data_draw *draw; int64_t bad; };
+bool data_fill(struct data_fill *f, int i, void *to, char *error);
+int64_t data_set_row(const struct data_set *set, int64_t sample);          /* the row of the arrays that it is */
 int64_t data_row_elements(const struct data_array *a);                     /* of a sample; without an axis of samples: of all */
 /* The dims but that of the axis, and their number; -1: a rank that has no such axis. */
 int data_other_dims(int rank, const int64_t *dims, int axis, int64_t *others);
@@ -78,12 +208,17 @@ struct batch { int64_t rows, number; void **data; char error[ERROR_SIZE]; };
 struct loader;
 void data_bind(const struct data_set *set, const struct batch *b, struct tcc_tensor *in);     /* in[set->n]: the batch's tensors */
 /* Batches [first, ...) of `size` samples of the order; the last one is smaller, or left out with drop_last. The loader keeps
- * `ahead` batches made or in the making; workers 0: the caller makes them. */
-struct loader *loader_new(const struct data_set *set, int workers, int ahead, int64_t size);
-bool loader_start(struct loader *l, const int64_t *order, int64_t count, bool drop_last, int64_t first, int64_t number);
+ * `ahead` batches made or in the making; workers 0: the caller makes them. skip_bad: so many samples that can't be read are replaced by those after
+ * them. */
+struct loader *loader_new(const struct data_set *set, int workers, int ahead, int64_t size, int64_t skip_bad);
+/* What is random in the epoch's samples; draw NULL: nothing. */
+struct loader_epoch { const int64_t *order; int64_t count; bool drop_last; int64_t first, number; const struct data_draw *draw; };
+bool loader_start(struct loader *l, const struct loader_epoch *e);
 struct batch *loader_next(struct loader *l);                               /* NULL: the epoch has ended */
 void loader_release(struct loader *l, int n);                              /* the n oldest batches that were handed out */
 void loader_stop(struct loader *l);                                        /* ends the epoch early */
+/* Samples that were replaced so far, each counted once, and why the first was. */
+int64_t loader_bad(struct loader *l, const char **first);
 void loader_free(struct loader *l);
 
 #endif

@@ -23,21 +23,83 @@ struct loader {
     pthread_mutex_t lock;
     pthread_cond_t work, made;
     bool stop;
+    int64_t skip_bad, nbad;
+    unsigned char *bad; /* a bit a sample: it is known to be bad */
+    char first_bad[ERROR_SIZE];
+    struct data_draw draw; /* of the epoch */
+    bool random;
     /* The epoch: batches [first, end); `taken` are in the making or made, `given` handed out, `released` done with. */
     const int64_t *order;
     int64_t count, first, end, number, taken, given, released;
 };
 
+static bool known_bad(struct loader *l, int64_t sample)
+{
+    pthread_mutex_lock(&l->lock);
+    bool bad = l->bad && l->bad[sample / 8] >> sample % 8 & 1;
+    pthread_mutex_unlock(&l->lock);
+    return bad;
+}
+
+/* May it be left out? It is counted then. */
+static bool leave_out(struct loader *l, int64_t sample, const char *why)
+{
+    pthread_mutex_lock(&l->lock);
+    bool first = !(l->bad[sample / 8] >> sample % 8 & 1);
+    if (first && !l->nbad)
+        snprintf(l->first_bad, sizeof l->first_bad, "%s", why);
+    l->nbad += first;
+    l->bad[sample / 8] |= (unsigned char)(1u << sample % 8);
+    bool may = l->nbad <= l->skip_bad && l->nbad < l->set->samples;
+    pthread_mutex_unlock(&l->lock);
+    return may;
+}
+
+static void pass_known(struct loader *l, struct data_fill *f, int64_t *rows)
+{
+    for (int64_t k = 0; k < f->n; k++)
+        for (int64_t tries = 0; tries < l->set->samples && known_bad(l, rows[k]); tries++)
+            rows[k] = (rows[k] + 1) % l->set->samples;
+}
+
+/* With the batch's own list of rows, in which bad ones are replaced. */
+static void fill_skipping(struct loader *l, struct batch *b, struct data_fill *f)
+{
+    int64_t *rows = malloc((size_t)f->n * sizeof *rows);
+
+    if (!rows) {
+        snprintf(b->error, sizeof b->error, "no memory");
+        return;
+    }
+    memcpy(rows, f->rows, (size_t)f->n * sizeof *rows);
+    f->rows = rows;
+    for (int i = 0; i < l->set->n && !*b->error; i++) {
+        pass_known(l, f, rows);
+        if (data_fill(f, i, b->data[i], b->error) || f->bad < 0 || !leave_out(l, rows[f->bad], b->error))
+            continue;
+        b->error[0] = '\0';
+        i = -1; /* all inputs again: with another sample */
+    }
+    free(rows);
+}
+
 static void fill(struct loader *l, int64_t k)
 {
     struct batch *b = &l->slots[k % l->nslots];
-    int64_t at = k * l->size, n = l->count - at < l->size ? l->count - at : l->size;
+    int64_t at = k * l->size;
+    struct data_fill f = {.set = l->set,
+                          .batch = l->number + (k - l->first),
+                          .n = l->count - at < l->size ? l->count - at : l->size,
+                          .rows = l->order + at,
+                          .draw = l->random ? &l->draw : NULL};
 
-    b->rows = n;
-    b->number = l->number + (k - l->first);
+    b->rows = f.n;
+    b->number = f.batch;
     b->error[0] = '\0';
-    for (int i = 0; i < l->set->n && !*b->error; i++)
-        data_fill(l->set, i, b->number, n, l->order + at, b->data[i], b->error);
+    if (l->skip_bad)
+        fill_skipping(l, b, &f);
+    for (int i = 0; i < l->set->n && !*b->error && !l->skip_bad; i++)
+        data_fill(&f, i, b->data[i], b->error);
 }
 
 static void *worker(void *arg)
@@ -81,18 +143,19 @@ static bool make_slots(struct loader *l)
     return true;
 }
 
-struct loader *loader_new(const struct data_set *set, int workers, int ahead, int64_t size)
+struct loader *loader_new(const struct data_set *set, int workers, int ahead, int64_t size, int64_t skip_bad)
 {
     struct loader *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
-    *l = (struct loader){.set = set, .nslots = ahead, .size = size};
+    *l = (struct loader){.set = set, .nslots = ahead, .size = size, .skip_bad = skip_bad};
+    l->bad = calloc((size_t)set->samples / 8 + 1, 1);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->made, NULL);
     int wanted = workers;
     l->nworkers = wanted;
-    bool ok = make_slots(l);
+    bool ok = l->bad && make_slots(l);
     l->nworkers = 0;
     for (; ok && l->nworkers < wanted; l->nworkers++)
         if (pthread_create(&l->threads[l->nworkers], NULL, worker, l) != 0)
@@ -105,18 +168,20 @@ struct loader *loader_new(const struct data_set *set, int workers, int ahead, in
 }
 
 /* No batch may be in the making or handed out. */
-bool loader_start(struct loader *l, const int64_t *order, int64_t count, bool drop_last, int64_t first, int64_t number)
+bool loader_start(struct loader *l, const struct loader_epoch *e)
 {
     pthread_mutex_lock(&l->lock);
-    l->order = order;
-    l->count = count;
-    l->number = number;
-    l->first = l->taken = l->given = l->released = first;
-    l->end = MUTANT(66, drop_last, true) ? count / l->size : (count + l->size - 1) / l->size;
+    l->order = e->order;
+    l->count = e->count;
+    l->number = e->number;
+    l->random = e->draw != NULL;
+    l->draw = e->draw ? *e->draw : (struct data_draw){0};
+    l->first = l->taken = l->given = l->released = e->first;
+    l->end = MUTANT(66, e->drop_last, true) ? e->count / l->size : (e->count + l->size - 1) / l->size;
     memset(l->states, 0, (size_t)l->nslots * sizeof *l->states);
     pthread_cond_broadcast(&l->work);
     pthread_mutex_unlock(&l->lock);
-    return first < l->end;
+    return e->first < l->end;
 }
 
 struct batch *loader_next(struct loader *l)
@@ -128,7 +193,9 @@ struct batch *loader_next(struct loader *l)
         int64_t k = l->given++;
         if (!l->nworkers) {
             l->taken = k + 1;
+            pthread_mutex_unlock(&l->lock);
             fill(l, k);
+            pthread_mutex_lock(&l->lock);
         }
         while (l->nworkers && (l->taken <= k || l->states[k % l->nslots] != SLOT_READY))
             pthread_cond_wait(&l->made, &l->lock);
@@ -159,6 +226,15 @@ void loader_stop(struct loader *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+int64_t loader_bad(struct loader *l, const char **first)
+{
+    pthread_mutex_lock(&l->lock);
+    int64_t n = l->nbad;
+    pthread_mutex_unlock(&l->lock);
+    *first = l->first_bad;
+    return n;
+}
+
 void loader_free(struct loader *l)
 {
     if (!l)
@@ -177,6 +253,7 @@ void loader_free(struct loader *l)
     free(l->slots);
     free(l->states);
     free(l->threads);
+    free(l->bad);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->work);
     pthread_cond_destroy(&l->made);

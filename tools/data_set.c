@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --data FILE.npz, --data NAME=FILE[,KEY=VALUE]...: which array feeds which input of the step, checked against its signature.
+ * --data FILE, --data NAME=FILE[,KEY=VALUE]...: which array feeds which input of the step, checked against its signature.
  * An argument that names an existing file is that file; else the longest input name followed by '=' is the input that it is for.
  */
 #include "tools/data_int.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/mutant.h"
@@ -34,195 +34,97 @@ static void list_inputs(const struct data_set *set, char *names, size_t room)
         used += (size_t)snprintf(names + used, room - used, "%s'%.60s'", i ? ", " : "", set->inputs[i].name);
 }
 
-/* -- FILE,KEY=VALUE,... ----------------------------------------------------------------------------- */
-
-/* "0.1307", "1/255" */
-static bool read_number(const char *text, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    if (end != text && *end == '/') {
-        const char *below = end + 1;
-        double d = strtod(below, &end);
-        if (end == below || d == 0)
-            return false;
-        *out /= d;
-    }
-    return end != text && *end == '\0';
-}
-
-static bool read_option(char *text, struct data_options *o)
-{
-    char *value = strchr(text, '=');
-    struct {
-        const char *key;
-        int64_t *number;
-        double *real;
-    } keys[] = {{"length", &o->length, NULL}, {"stride", &o->stride, NULL}, {"offset", &o->offset, NULL},
-                {"limit", &o->limit, NULL},   {"scale", NULL, &o->scale},   {"mean", NULL, &o->mean},
-                {"std", NULL, &o->std}};
-
-    if (!value)
-        return false;
-    *value++ = '\0';
-    if (strcmp(text, "dtype") == 0) {
-        o->dtype = tcc_dtype_by_name(value);
-        return o->dtype != TCC_NONE && o->dtype != TCC_STRING && tcc_dtype_class(o->dtype) != TCC_CLASS_COMPLEX;
-    }
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        double d;
-        if (strcmp(text, keys[i].key) != 0)
-            continue;
-        double least = keys[i].number == &o->offset ? 0 : 1;
-        if (!read_number(value, &d) || !isfinite(d) || (keys[i].real == &o->std && d == 0) ||
-            (keys[i].number && (d < least || d > 1e15 || d != (double)(int64_t)d)))
-            return false;
-        if (keys[i].number)
-            *keys[i].number = (int64_t)d;
-        else
-            *keys[i].real = d;
-        o->scaled |= keys[i].real == &o->scale;
-        return true;
-    }
-    return false;
-}
-
-/* FILE, or FILE:ARRAY with a file before some colon: where that is; NULL: no such file. */
-static const char *file_end(char *text)
-{
-    char *colon = text + strlen(text);
-
-    if (access(text, F_OK) == 0)
-        return colon;
-    while (colon > text) {
-        if (*--colon != ':')
-            continue;
-        *colon = '\0';
-        bool file = access(text, F_OK) == 0;
-        *colon = ':';
-        if (file)
-            return colon;
-    }
-    return NULL;
-}
-
-/* Cuts the options off `text` (which is changed). False: a usage error, `bad` is the option. */
-static bool cut_options(char *text, struct data_options *o, const char **bad)
-{
-    char *comma = text, *rest = NULL;
-    *o = (struct data_options){.scale = 1};
-    if (access(text, F_OK) == 0)
-        return true;
-    while ((comma = strchr(comma, ','))) { /* the longest part that is a file's name; else up to the first comma */
-        *comma = '\0';
-        bool file = access(text, F_OK) == 0;
-        *comma = ',';
-        rest = file || !rest ? comma : rest;
-        comma++;
-    }
-    for (char *at = rest; at;) {
-        *at++ = '\0';
-        char *next = strchr(at, ',');
-        if (next)
-            *next = '\0';
-        *bad = at;
-        if (!read_option(at, o))
-            return false;
-        if (next)
-            *next = ',';
-        at = next;
-    }
-    return true;
-}
-
 /* -- Reading ------------------------------------------------------------------------------------------ */
 
-static int bad_option(const struct options *o, const char *given, const char *bad)
+static struct data_request request_of(const struct data_set *set, const struct data_words *w, int i, bool named,
+                                      struct data_options *own)
 {
-    return usage_error(
-        o,
-        "%s: unknown option '%s' of a data file; expected dtype=TYPE, length=, stride=, offset=, limit=N (1 or "
-        "more), scale=, mean=, std=X",
-        given, bad);
+    *own = w->o;
+    own->axis = set->axes[i];
+    return (struct data_request){.path = w->path,
+                                 .name = w->name,
+                                 .o = own,
+                                 .info = &set->inputs[i],
+                                 .named = named,
+                                 .ninputs = set->n,
+                                 .inputs = set->inputs};
 }
 
-/* What `path`, a file's name with an array's where `name` says so, holds for input i. */
-static int read_array(const struct options *o, struct data_set *set, int i, const char *path, const char *name,
-                      const struct data_options *d)
+static bool has_data(const struct data_array *a)
 {
+    return a->file || a->source;
+}
+
+/* NAME=FILE: input i. */
+static int read_named(const struct options *o, struct data_set *set, int i, const struct data_words *w,
+                      const char *given)
+{
+    const struct data_options *d = &w->o;
     char error[ERROR_SIZE];
-    const struct tccrt_value_info *info = &set->inputs[i];
-    struct data_array *a = &set->arrays[i];
-    struct data_file *f = data_map(path, error);
-    bool found = true, zip = f && data_zip_is(f);
-    struct data_options own = *d;
+    struct data_options own;
+    bool found;
 
-    if (!f)
-        return tool_error(o, EXIT_DATA, "%s", error);
-    if (name && !zip) {
-        data_unref(f);
-        return tool_error(o, EXIT_DATA, "%s:%s: only .npz files have named arrays", path, name);
-    }
-    own.axis = set->axes[i];
-    bool ok = zip ? data_zip_array(path, f, name ? name : info->name, &own, info, a, &found, error)
-                  : data_array_read(path, f, &own, info, a, error);
-    if (!ok && !found && !name) /* the only one, whatever its name */
-        ok = data_zip_array(path, f, NULL, &own, info, a, &found, error);
-    data_unref(f);
-    return ok ? EXIT_FINE : tool_error(o, EXIT_DATA, "%s", error);
-}
-
-static int read_named(const struct options *o, struct data_set *set, int i, char *path, const char *given)
-{
-    struct data_options d;
-    const char *bad = "";
-
-    if (!cut_options(path, &d, &bad))
-        return bad_option(o, given, bad);
-    if (set->arrays[i].file)
+    if (has_data(&set->arrays[i]))
         return usage_error(o, "%s: input '%s' has its data already", given, set->inputs[i].name);
-    if ((d.scaled || d.mean != 0 || d.std != 0) && !tcc_is_float((enum tcc_dtype)set->inputs[i].dtype))
+    if ((d->scaled || d->means.n || d->stds.n) && !tcc_is_float((enum tcc_dtype)set->inputs[i].dtype))
         return usage_error(o, "%s: scale=, mean= and std= require an input of floats; '%s' is of %s", given,
                            set->inputs[i].name, tcc_dtype_name((enum tcc_dtype)set->inputs[i].dtype));
-    char *end = (char *)(uintptr_t)file_end(path), *name = end && *end ? end + 1 : NULL;
-    if (name)
-        *end = '\0';
-    return read_array(o, set, i, path, name, &d);
+    struct data_request q = request_of(set, w, i, true, &own);
+    return data_read(&q, w->reader, &set->arrays[i], &found, error) ? EXIT_FINE : tool_error(o, q.code, "%s", error);
 }
 
-/* FILE.npz[,KEY=VALUE]...: every array that an input is named after. The options are for all of them, those of floats for floats. */
-static int read_archive(const struct options *o, struct data_set *set, char *path, const char *given)
+/* FILE: every input that it has something for. The options are for all of them, those of floats for floats. */
+static int read_archive(const struct options *o, struct data_set *set, const struct data_words *w)
 {
-    char error[ERROR_SIZE];
-    const char *bad = "";
-    struct data_options d;
-    if (!cut_options(path, &d, &bad))
-        return bad_option(o, given, bad);
-    struct data_file *f = data_map(path, error);
     int code = EXIT_FINE;
 
-    if (!f)
-        return tool_error(o, EXIT_DATA, "%s", error);
-    if (!data_zip_is(f)) {
-        data_unref(f);
-        return tool_error(o, EXIT_DATA, "%s: not an .npz file; say which input it is for: NAME=%s", path, path);
-    }
     for (int i = 0; i < set->n && code == EXIT_FINE; i++) {
-        struct data_options own = d;
+        char error[ERROR_SIZE];
+        struct data_options own;
+        struct data_request q = request_of(set, w, i, false, &own);
         bool found;
-        own.axis = set->axes[i];
         if (!tcc_is_float((enum tcc_dtype)set->inputs[i].dtype)) {
             own.scaled = false;
             own.scale = 1;
-            own.mean = own.std = 0;
+            own.means.n = own.stds.n = 0;
         }
-        if (!set->arrays[i].file &&
-            !data_zip_array(path, f, set->inputs[i].name, &own, &set->inputs[i], &set->arrays[i], &found, error) &&
-            found)
-            code = tool_error(o, EXIT_DATA, "%s", error);
+        if (!has_data(&set->arrays[i]) && !data_read(&q, w->reader, &set->arrays[i], &found, error) && found)
+            code = tool_error(o, q.code, "%s", error);
     }
-    data_unref(f);
     return code;
+}
+
+/* The reader that a file will have; -1 after a message. */
+static int find_reader(const struct options *o, const struct data_words *w, int *code)
+{
+    char error[ERROR_SIZE];
+    struct stat st;
+
+    *code = EXIT_FINE;
+    if (w->reader >= 0 || data_words_glob(w->path) || (stat(w->path, &st) == 0 && S_ISDIR(st.st_mode)))
+        return data_reader_of(w->path, NULL, w->reader < 0 && data_words_glob(w->path) ? READER_npz : w->reader);
+    struct data_file *f = data_map(w->path, error);
+    int reader = f ? data_reader_of(w->path, f, -1) : -1;
+    if (!f)
+        *code = tool_error(o, EXIT_DATA, "%s", error);
+    data_unref(f);
+    return reader;
+}
+
+/* One argument of --data, whose words are of input i, or -1: of all. */
+static int read_words(const struct options *o, struct data_set *set, int i, const struct data_words *w,
+                      const char *given)
+{
+    int code, reader = find_reader(o, w, &code);
+
+    if (code == EXIT_FINE && !data_words_glob(w->path))
+        code = data_words_check(o, w, reader, given);
+    if (code != EXIT_FINE)
+        return code;
+    if (i < 0 && !data_reader_feeds_all(reader))
+        return tool_error(o, EXIT_DATA, "%s: not an archive that may feed all inputs; say which one it is for: NAME=%s",
+                          w->path, w->path);
+    return i < 0 ? read_archive(o, set, w) : read_named(o, set, i, w, given);
 }
 
 /* -- Checks --------------------------------------------------------------------------------------------- */
@@ -293,7 +195,7 @@ static int check_array(const struct options *o, struct data_set *set, int i)
         return tool_error(o, EXIT_DATA,
                           "input '%s' is not a tensor with an axis of samples: it cannot be read from data files",
                           info->name);
-    if (!a->file) {
+    if (!has_data(a)) {
         list_inputs(set, names, sizeof names);
         return tool_error(o, EXIT_DATA,
                           "input '%s' has no data; the step reads %s: --data FILE.npz with arrays of these names, or "
@@ -367,11 +269,10 @@ int data_set_open(const struct options *o, enum option_id id, const struct tccrt
             code = usage_error(o, "%s: the step has no input of that name, and there is no such file; it reads %s",
                                text, names);
         } else {
-            char *path = strdup(i < 0 ? text : text + strlen(inputs[i].name) + 1);
-            code = !path   ? tool_error(o, EXIT_ENVIRONMENT, "no memory")
-                   : i < 0 ? read_archive(o, set, path, text)
-                           : read_named(o, set, i, path, text);
-            free(path);
+            struct data_words w;
+            code = data_words_read(o, i < 0 ? text : text + strlen(inputs[i].name) + 1, text, &w);
+            code = code == EXIT_FINE ? read_words(o, set, i, &w, text) : code;
+            free(w.text);
         }
     }
     for (int i = 0; i < n && code == EXIT_FINE; i++)
@@ -382,7 +283,8 @@ int data_set_open(const struct options *o, enum option_id id, const struct tccrt
 void data_set_close(struct data_set *set)
 {
     for (int i = 0; set->arrays && i < set->n; i++)
-        data_unref(set->arrays[i].file);
+        data_release(&set->arrays[i]);
     free(set->arrays);
+    free(set->rows);
     *set = (struct data_set){0};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit.c - tccc --emit=ptx: what an artifact holds for devices, each image as files beside it: NAME.MACHINE.ptx and .cubin as they lie in the artifact,
+ * emit.c - tccc --emit: what an artifact holds for devices, each image as files beside it: NAME.MACHINE.ptx and .cubin as they lie in the artifact,
  * NAME.MACHINE.launches with a line for each launch of each kernel. With these and doc/cuda.md a program of its own can run the kernels.
  */
 #include "compiler/tccc.h"
@@ -59,10 +59,11 @@ static void put_launches(FILE *out, const struct tcc_pimage *m)
     const struct tcc_range *kernels = part(m, m->kernels);
     const struct tcc_plaunch *launches = part(m, m->launches);
 
-    fputs("# kernel symbol: grid, threads of a block, cluster, bytes of dynamic shared memory and of scratch. sK: size "
-          "K of the\n"
-          "# kernel; the last: the number of tiles. Parameters: operands, sizes, scratch, control block, tiles, values\n",
-          out);
+    fputs(
+        "# kernel symbol: grid, threads of a block, cluster, bytes of dynamic shared memory and of scratch. sK: size "
+        "K of the\n"
+        "# kernel; the last: the number of tiles. Parameters: operands, sizes, scratch, control block, tiles, values\n",
+        out);
     for (uint32_t k = 0; k < m->kernels.count; k++)
         for (uint32_t i = 0; i < kernels[k].count; i++) {
             const struct tcc_plaunch *l = &launches[kernels[k].first + i];
@@ -80,41 +81,61 @@ static void put_launches(FILE *out, const struct tcc_pimage *m)
         }
 }
 
-static int write_file(const struct options *o, const char *output, const struct tcc_pimage *m, const char *suffix)
+static int write_file(const struct options *o, const char *output, const struct tcc_model *model,
+                      const struct tcc_pimage *m, const char *suffix)
 {
     const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%.*s.%s.%s", (int)(dot ? (size_t)(dot - output) : strlen(output)), output,
-                     string_of(m, m->machine), suffix);
+                     string_of(m, m->machine), suffix),
+        code = EXIT_FINE;
     FILE *out = n > 0 && n < PATH_MAX ? fopen(path, "wb") : NULL;
 
     if (!out)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path, strerror(errno));
-    if (!strcmp(suffix, "launches"))
+    if (!strcmp(suffix, "neff"))
+        code = emit_neff(o, model, m, out);
+    else if (!strcmp(suffix, "launches"))
         put_launches(out, m);
     else
         fwrite(part(m, m->code), 1, m->code.count - !strcmp(suffix, "ptx"), out); /* text ends with a zero in images */
     bool bad = ferror(out);
-    return fclose(out) || bad ? tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path, strerror(errno))
-                              : EXIT_FINE;
+    if (fclose(out) || bad)
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path, strerror(errno));
+    return code;
+}
+
+/* Images of NeuronCores are written as NEFF only, others as what they are. */
+static int write_image(const struct options *o, const char *output, const struct tcc_model *model,
+                       const struct tcc_pimage *m, bool neff)
+{
+    int code;
+
+    if (neff != !strcmp(string_of(m, m->format), "neuron"))
+        return EXIT_FINE;
+    if (neff)
+        return write_file(o, output, model, m, "neff");
+    code = write_file(o, output, model, m, string_of(m, m->format));
+    return code == EXIT_FINE ? write_file(o, output, model, m, "launches") : code;
 }
 
 int emit_images(const struct options *o, const struct tccc_options *c)
 {
     char path[PATH_MAX];
     int code = EXIT_FINE;
+    bool neff = !strcmp(option_text(o, OPT_emit, ""), "neff"), any = false;
 
     void *handle = realpath(c->output, path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     const struct tcc_model *m = handle ? dlsym(handle, "tccc_model") : NULL;
     if (!m)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot open '%s'", c->output);
-    if (!m->nimages)
-        code = tool_error(o, EXIT_DATA, "--emit=ptx: the artifact has no code for a device (--target=cuda:...)");
     for (uint32_t i = 0; i < m->nimages && code == EXIT_FINE; i++) {
-        code = write_file(o, c->output, m->images[i], string_of(m->images[i], m->images[i]->format));
-        if (code == EXIT_FINE)
-            code = write_file(o, c->output, m->images[i], "launches");
+        any |= neff == !strcmp(string_of(m->images[i], m->images[i]->format), "neuron");
+        code = write_image(o, c->output, m, m->images[i], neff);
     }
+    if (!any)
+        code = tool_error(o, EXIT_DATA, "--emit=%s: the artifact has no code for %s", neff ? "neff" : "ptx",
+                          neff ? "NeuronCores (--target=neuron:...)" : "a device (--target=cuda:...)");
     dlclose(handle);
     return code;
 }

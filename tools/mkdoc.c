@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mkdoc: a program of the build. Writes what is made of tables to standard output:
- *   mkdoc man TOOL, mkdoc completion, mkdoc passes (doc/passes.md), mkdoc ops (doc/ops.md),
- *   mkdoc onnx (doc/onnx.md),
+ *   mkdoc man TOOL, mkdoc bash|zsh|fish (completion), mkdoc passes (doc/passes.md), mkdoc ops (doc/ops.md),
+ *   mkdoc onnx (doc/onnx.md), mkdoc pt2 (doc/pt2.md),
  *   mkdoc environment (doc/environment.md)
  *   mkdoc gradients (doc/gradients.md; its figures: tests/train/gradients.def, which the test writes)
  */
@@ -232,10 +232,114 @@ static void write_onnx(FILE *out)
     }
 }
 
+/* -- Programs of torch.export: how they are read, and the rows of that importer's table. */
+
+static const struct aten_doc {
+    const char *name;
+    int flags;
+} aten_rows[] = {
+#define CORE 1
+#define VIEW 0
+#define GRAPHS 0
+#define STATISTICS 0
+#define ATEN(name, flags, function, arg) {name, flags},
+#include "compiler/pt2/aten.def"
+#undef ATEN
+};
+
+static const char pt2_intro[] =
+    "# Programs of torch.export\n\nMade of `compiler/pt2/aten.def` by `make update-docs`; don't edit.\n\n"
+    "`tccc model.pt2 -o model.so` compiles what `torch.export.save` of PyTorch 2.8 and later writes, as "
+    "`torch.export.export` gives it "
+    "(training IR)\nor after `run_decompositions()` (core ATen); so do `tccc-run`, `tccc-bench` and `tccc-train`. "
+    "Weights stay ranges of the "
+    "file. Nothing that is\npickled is read: archives of PyTorch 2.7 and older, and tensor subclasses, are refused.\n\n"
+    "* **Sizes.** Dynamic dims are symbols by PyTorch's names (`s77`; `tccc-run` prints them), with the ranges that "
+    "the program was exported "
+    "for; `--dim s77=8`\n  and `--shape x=8x3` fix them. Integers that the data decides (`item`, `nonzero`) become "
+    "symbols when they are known.\n"
+    "* **Memory.** A buffer that the program writes to is a state variable of the session: it lasts from run to run. "
+    "What the program writes to of "
+    "an input\n  is one more result, named INPUT.after. Writes in place, to views too, and tied weights mean what they "
+    "mean in PyTorch.\n"
+    "* **Training.** With `--train` the parameters that require gradients are trained; others are kept, and saved with "
+    "them. What the module was "
+    "when it was\n  exported stays: after `model.train()`, Dropout drops and BatchNorm uses and updates statistics "
+    "(and `predict` and `eval` infer); "
+    "after `model.eval()`\n  both are frozen. Export the module without its loss, and name that with `--loss`. "
+    "`detach` and `torch.no_grad()` stop "
+    "gradients.\n"
+    "* **Joint programs** of `_export_forward_backward` give the loss and a result grad.PARAMETER each.\n"
+    "* **Random numbers** are other ones than PyTorch's, of the same distribution.\n\n"
+    "An argument that an op does not read here refuses the node; all that is refused is said in one message, with the "
+    "line of the Python "
+    "program.\n";
+
+static int by_aten_name(const void *a, const void *b)
+{
+    return strcmp(((const struct aten_doc *)a)->name, ((const struct aten_doc *)b)->name);
+}
+
+static void write_aten_names(FILE *out, const struct aten_doc *rows, size_t n, int core)
+{
+    size_t width = 0;
+    for (size_t k = 0; k < n; k++) {
+        if (rows[k].flags != core)
+            continue;
+        width += strlen(rows[k].name) + 3;
+        fprintf(out, "%s`%s`", width == strlen(rows[k].name) + 3 ? "" : width > 150 ? "\n" : " ", rows[k].name);
+        width = width > 150 ? strlen(rows[k].name) + 4 : width;
+    }
+    fputc('\n', out);
+}
+
+static void write_pt2(FILE *out)
+{
+    struct aten_doc rows[sizeof aten_rows / sizeof *aten_rows];
+    size_t n = sizeof aten_rows / sizeof *aten_rows;
+
+    memcpy(rows, aten_rows, sizeof rows);
+    qsort(rows, n, sizeof *rows, by_aten_name);
+    fputs(pt2_intro, out);
+    fputs("\n## Core ATen\n\n", out);
+    write_aten_names(out, rows, n, 1);
+    fputs("\nNot yet: `_fft_c2r` `_fft_r2c`, since there are no complex tensors.\n\n## Others\n\n", out);
+    write_aten_names(out, rows, n, 0);
+}
+
 /* -- doc/environment.md */
+
+enum { OPT_NONE = NOPTIONS };
+
+/* An option of the vendor's compiler, and what becomes of it. */
+static void write_flag(FILE *out, const char *name, const char *action, int id, const char *text)
+{
+    const struct option_row *row = id < NOPTIONS ? &option_table[id] : NULL;
+    const char *option = !row ? "" : *row->long_name ? row->long_name : "-O";
+
+    fprintf(out, "| `--%s` | ", name);
+    if (!strcmp(action, "PASS"))
+        fprintf(out, "`%s%s`", *option == '-' ? "" : "--", option);
+    else if (!strcmp(action, "OFF"))
+        fprintf(out, "takes `--%s` back", option);
+    else if (!strcmp(action, "NOTHING"))
+        fprintf(out, "changes nothing, with a warning: %s", text);
+    else
+        fprintf(out, "%s", *text ? text : "must be what `--target` says");
+    fputs(" |\n", out);
+}
 
 static void write_environment(FILE *out)
 {
+    static const struct {
+        const char *name, *action;
+        int option;
+        const char *text;
+    } flags[] = {
+#define FLAG(name, short_name, argument, action, option, text) {name, #action, OPT_##option, text},
+#include "tools/neuron_cc.def"
+#undef FLAG
+    };
     static const struct {
         const char *name, *values, *meaning;
     } rows[] =
@@ -262,10 +366,17 @@ static void write_environment(FILE *out)
     fprintf(out, "\n## Neuron's\n\nVariables of the vendor's runtime, compiler and PyTorch integration "
                  "(`tools/neuron_env.def`). Those that are not read are answered: a tool that "
                  "finds one set says in a warning what does\nthe same. Any other NEURON_RT_ variable is a warning, "
-                 "too.\n\n| variable | read | |\n| --- | --- | --- |\n");
+                 "too. *Compiling*: tools that compile with `--target=neuron:...` read it.\n\n"
+                 "| variable | read | |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < sizeof neuron / sizeof *neuron; i++)
-        fprintf(out, "| `%s` | %s | %s |\n", neuron[i].name, strcmp(neuron[i].values, "READ") ? "no" : "yes",
+        fprintf(out, "| `%s` | %s | %s |\n", neuron[i].name,
+                !strcmp(neuron[i].values, "READ")       ? "yes"
+                : !strcmp(neuron[i].values, "COMPILED") ? "compiling"
+                                                        : "no",
                 neuron[i].meaning);
+    fputs("\nOf `NEURON_CC_FLAGS`, by `tools/neuron_cc.def`:\n\n| option | here |\n| --- | --- |\n", out);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        write_flag(out, flags[i].name, flags[i].action, flags[i].option, flags[i].text);
     fprintf(out, "\nAn unknown value is an error: exit status 2 of every tool, `TCC_EUSAGE` with a message of "
                  "`tccrt_comm_init()` and\n"
                  "`trace_new()`. An empty variable is as one that is not set. `TMPDIR` says where temporary files go; "
@@ -277,8 +388,9 @@ static const struct {
     const char *name;
     void (*write)(FILE *out);
 } documents[] = {
-    {"completion", options_completion}, {"passes", write_passes},           {"ops", write_ops}, {"onnx", write_onnx},
-    {"gradients", write_gradients},     {"environment", write_environment},
+    {"bash", options_bash}, {"zsh", options_zsh}, {"fish", options_fish},         {"passes", write_passes},
+    {"ops", write_ops},     {"onnx", write_onnx},
+    {"pt2", write_pt2}, {"gradients", write_gradients}, {"environment", write_environment},
 };
 
 int main(int argc, char **argv)
@@ -297,6 +409,6 @@ int main(int argc, char **argv)
             return 0;
         }
     }
-    fprintf(stderr, "usage: mkdoc man TOOL | completion | passes | ops | onnx | gradients | environment\n");
+    fprintf(stderr, "usage: mkdoc man TOOL | bash | zsh | fish | passes | ops | onnx | gradients | environment\n");
     return 2;
 }

@@ -496,7 +496,7 @@ static int open_model(const struct options *o, const char *path, struct model *m
     int code = compile_to(o, path, file, why);
     m->compile_ms = now_ms() - start;
     if (code == EXIT_FINE)
-        code = open_artifact(o, file, path, m, why);
+        code = o->compiles_only ? EXIT_COMPILED : open_artifact(o, file, path, m, why);
     tcr_scratch_remove(&folder);
     return code;
 }

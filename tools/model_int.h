@@ -83,5 +83,9 @@ int tolerance_read(const struct options *o, struct tolerance *t);
 
 /* emit.c, tccc --emit: the images of the artifact that has been written as these options say, as files beside it. An exit code. */
 int emit_images(const struct options *o, const struct tccc_options *c);
+/* emit_neff.c: the container of an image for NeuronCores. An exit code; whether it could be written the caller asks the stream. */
+struct tcc_model;
+struct tcc_pimage;
+int emit_neff(const struct options *o, const struct tcc_model *m, const struct tcc_pimage *image, FILE *out);
 
 #endif

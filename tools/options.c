@@ -3,6 +3,7 @@
  * Reads command lines in the GNU manner: long options with = or the next word, abbreviations are not taken; bundled short
  * ones; options and words in any order; `--` ends the options. getopt_long can't do `-MD`, nor tell a table.
  */
+#include "compiler/tccc.h"
 #include "runtime/tccrt.h"
 #include "tools/options_int.h"
 
@@ -343,18 +344,21 @@ int options_read(struct options *o, enum tool tool, int argc, char **argv)
     if (code >= 0)
         return code;
     if (option_set(o, OPT_help)) {
-        options_help(stdout, tool);
-        return EXIT_FINE;
+        const char *what = option_text(o, OPT_help, "");
+        return options_help(stdout, tool, what)
+                   ? EXIT_FINE
+                   : usage_error(o, "--help=%s: expected all or the beginning of a group's name", what);
     }
     if (option_set(o, OPT_version)) {
-        printf("%s (tccc) %s\n", tool_table[tool].name, PACKAGE_VERSION);
+        printf("%s (tccc) %s, commit %s\n%s", tool_table[tool].name, tccc_version(), options_commit(), tccc_build());
         return EXIT_FINE;
     }
-    if (option_set(o, OPT_verbose))
-        tell_options(o);
     if (!option_set(o, OPT_quiet))
         neuron_env_warn();
-    return -1;
+    code = neuron_env_apply(o);
+    if (code < 0 && option_set(o, OPT_verbose))
+        tell_options(o);
+    return code;
 }
 
 void options_free(struct options *o)
@@ -363,7 +367,16 @@ void options_free(struct options *o)
         free(o->given[i].at);
     free(o->words);
     free(o->copy);
+    free(o->neuron);
     *o = (struct options){0};
+}
+
+int options_end(struct options *o, int code)
+{
+    if (code == EXIT_COMPILED && !option_set(o, OPT_quiet))
+        fprintf(stderr, "note: compiled into the cache; NEURON_EXTRACT_GRAPHS_ONLY is set: nothing is run\n");
+    options_free(o);
+    return code == EXIT_COMPILED ? EXIT_FINE : code;
 }
 
 bool option_give(struct options *o, enum option_id id, const char *arg)

@@ -1,8 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --help, man pages and bash completion, made of options.def and tools.def. */
+/* --help and man pages, made of options.def, tools.def and help.def. */
 #include "tools/options_int.h"
 
+#include <ctype.h>
 #include <string.h>
+
+static const struct {
+    enum tool tool;
+    enum option_id id;
+    const char *text;
+} usual_table[] = {
+#define USUAL(tool, option, text) {TOOL_##tool, OPT_##option, text},
+#include "tools/help.def"
+};
+
+static const struct {
+    enum tool tool;
+    const char *command, *text;
+} example_table[] = {
+#define EXAMPLE(tool, command, text) {TOOL_##tool, command, text},
+#include "tools/help.def"
+};
+
+enum { NUSUAL = sizeof usual_table / sizeof *usual_table, NEXAMPLES = sizeof example_table / sizeof *example_table };
 
 /* Writes text indented and wrapped at 100 columns; `column` is where the line already stands. */
 static void wrapped(FILE *out, const char *text, int indent, int column)
@@ -50,17 +70,12 @@ static bool opens_group(enum tool tool, int id)
     return true;
 }
 
-static void each_option(FILE *out, enum tool tool, void (*heading)(FILE *, const char *),
-                        void (*row)(FILE *, const struct option_row *))
+/* The rows of the group that this option opens. */
+static void each_of_group(FILE *out, enum tool tool, int first, void (*row)(FILE *, const struct option_row *))
 {
-    for (int first = 0; first < NOPTIONS; first++) {
-        if (!(option_table[first].tools & (1u << tool)) || !opens_group(tool, first))
-            continue;
-        heading(out, option_table[first].group);
-        for (int i = first; i < NOPTIONS; i++)
-            if ((option_table[i].tools & (1u << tool)) && strcmp(option_table[i].group, option_table[first].group) == 0)
-                row(out, &option_table[i]);
-    }
+    for (int i = first; i < NOPTIONS; i++)
+        if ((option_table[i].tools & (1u << tool)) && strcmp(option_table[i].group, option_table[first].group) == 0)
+            row(out, &option_table[i]);
 }
 
 /* -- Help ---------------------------------------------------------------------------------------- */
@@ -70,17 +85,22 @@ static void help_heading(FILE *out, const char *group)
     fprintf(out, "\n%s:\n", group);
 }
 
-static void help_row(FILE *out, const struct option_row *row)
+static void help_line(FILE *out, const struct option_row *row, const char *help)
 {
     char text[160];
     spelling(row, text, sizeof text);
     fprintf(out, "  %-26s", text);
     if (strlen(text) > 25)
         fprintf(out, "\n%28s", "");
-    wrapped(out, row->help, 28, 28);
+    wrapped(out, help, 28, 28);
 }
 
-void options_help(FILE *out, enum tool tool)
+static void help_row(FILE *out, const struct option_row *row)
+{
+    help_line(out, row, row->help);
+}
+
+static void help_usage(FILE *out, enum tool tool)
 {
     const char *usage = tool_table[tool].usage, *prefix = "usage: ";
 
@@ -90,11 +110,81 @@ void options_help(FILE *out, enum tool tool)
         usage += n + 1;
         prefix = "       ";
     }
-    each_option(out, tool, help_heading, help_row);
-    fprintf(
-        out,
-        "\nTCCC_FLAGS in the environment holds options that come before those of the command line.\n"
-        "Exit status: 0 success; 1 wrong model, data, file or comparison; 2 usage; 3 environment; 4 internal error.\n");
+}
+
+/* A group's name as --help= takes it: "training-in-stages". */
+static void group_word(const char *group, char *word, size_t size)
+{
+    size_t n = 0;
+
+    for (; group[n] && n + 1 < size; n++)
+        word[n] = group[n] == ' ' ? '-' : (char)tolower((unsigned char)group[n]);
+    word[n] = '\0';
+}
+
+static void help_end(FILE *out, enum tool tool)
+{
+    char word[64], text[1024];
+    int n = 0, at = 0;
+
+    for (int i = 0; i < NOPTIONS; i++)
+        n += (option_table[i].tools >> tool) & 1;
+    at = snprintf(text, sizeof text, "--help=all says all %d options, --help=GROUP those of", n);
+    for (int i = 0; i < NOPTIONS; i++) {
+        if (!(option_table[i].tools & (1u << tool)) || !opens_group(tool, i))
+            continue;
+        group_word(option_table[i].group, word, sizeof word);
+        at += snprintf(text + at, sizeof text - (size_t)at, " %s", word);
+    }
+    fputc('\n', out);
+    wrapped(out, text, 0, 0);
+}
+
+/* The first page: what most commands are made of. */
+static void help_page(FILE *out, enum tool tool)
+{
+    const char *line = tool_table[tool].line;
+
+    help_usage(out, tool);
+    fprintf(out, "%c%s.\n", toupper((unsigned char)*line), line + 1);
+    help_heading(out, "Usual options");
+    for (int i = 0; i < NUSUAL; i++)
+        if (usual_table[i].tool == tool)
+            help_line(out, &option_table[usual_table[i].id], usual_table[i].text);
+    help_heading(out, "Examples");
+    for (int i = 0; i < NEXAMPLES; i++)
+        if (example_table[i].tool == tool)
+            fprintf(out, "  # %s\n  %s\n", example_table[i].text, example_table[i].command);
+    help_end(out, tool);
+}
+
+bool options_help(FILE *out, enum tool tool, const char *what)
+{
+    char word[64];
+    bool all = !strcmp(what, "all"), any = false;
+
+    if (!*what) {
+        help_page(out, tool);
+        return true;
+    }
+    for (int first = 0; first < NOPTIONS; first++) {
+        if (!(option_table[first].tools & (1u << tool)) || !opens_group(tool, first))
+            continue;
+        group_word(option_table[first].group, word, sizeof word);
+        if (!all && strncmp(word, what, strlen(what)))
+            continue;
+        if (!any)
+            help_usage(out, tool);
+        any = true;
+        help_heading(out, option_table[first].group);
+        each_of_group(out, tool, first, help_row);
+    }
+    if (any)
+        fputs("\nTCCC_FLAGS in the environment holds options that come before those of the command line.\n"
+              "Exit status: 0 success; 1 wrong model, data, file or comparison; 2 usage; 3 environment; 4 internal "
+              "error.\n",
+              out);
+    return any;
 }
 
 /* -- Man pages ------------------------------------------------------------------------------------- */
@@ -114,11 +204,6 @@ static void roff(FILE *out, const char *s)
     }
 }
 
-static void man_heading(FILE *out, const char *group)
-{
-    fprintf(out, ".SS %s\n", group);
-}
-
 static void man_row(FILE *out, const struct option_row *row)
 {
     char text[160];
@@ -127,6 +212,15 @@ static void man_row(FILE *out, const struct option_row *row)
     roff(out, text);
     fputc('\n', out);
     roff(out, row->help);
+    fputc('\n', out);
+}
+
+static void man_example(FILE *out, const char *command, const char *text)
+{
+    fputs(".TP\n.B ", out);
+    roff(out, command);
+    fputc('\n', out);
+    roff(out, text);
     fputc('\n', out);
 }
 
@@ -146,7 +240,16 @@ void options_man(FILE *out, enum tool tool)
         fputs("\n.br\n", out);
     }
     fputs(".SH OPTIONS\n", out);
-    each_option(out, tool, man_heading, man_row);
+    for (int i = 0; i < NOPTIONS; i++) {
+        if (!(option_table[i].tools & (1u << tool)) || !opens_group(tool, i))
+            continue;
+        fprintf(out, ".SS %s\n", option_table[i].group);
+        each_of_group(out, tool, i, man_row);
+    }
+    fputs(".SH EXAMPLES\n", out);
+    for (int i = 0; i < NEXAMPLES; i++)
+        if (example_table[i].tool == tool)
+            man_example(out, example_table[i].command, example_table[i].text);
     fputs(".SH ENVIRONMENT\n.TP\n.B TCCC_FLAGS\nOptions, separated by blanks (a backslash keeps the next character), "
           "that come "
           "before those of the command line. Options that only another tool has are skipped.\n"
@@ -163,43 +266,5 @@ void options_man(FILE *out, enum tool tool)
         fputs("(1)", out);
         separator = ", ";
     }
-    fputc('\n', out);
-}
-
-/* -- Completion --------------------------------------------------------------------------------------- */
-
-void options_completion(FILE *out)
-{
-    fputs("# bash completion for the tccc tools; made of compiler/options.def\n"
-          "_tccc() {\n    local words\n    case ${COMP_WORDS[0]##*/} in\n",
-          out);
-    for (int t = 0; t < NTOOLS; t++) {
-        fprintf(out, "    %s) words='", tool_table[t].name);
-        const char *separator = "";
-        for (int i = 0; i < NOPTIONS; i++) {
-            const struct option_row *row = &option_table[i];
-            if (!(row->tools & (1u << t)))
-                continue;
-            bool word = row->kind == OPTION_WORD || row->kind == OPTION_WORDARG;
-            if (*row->long_name)
-                fprintf(out, "%s%s%s%s", separator, word ? "-" : "--", row->long_name,
-                        row->kind == OPTION_NEEDED ? "=" : "");
-            else
-                fprintf(out, "%s-%c", separator, row->short_name);
-            separator = " ";
-        }
-        fputs("' ;;\n", out);
-    }
-    fputs("    esac\n"
-          "    if [[ $2 == -* ]]; then\n"
-          "        COMPREPLY=($(compgen -W \"$words\" -- \"$2\"))\n"
-          "        [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-          "    else\n"
-          "        COMPREPLY=($(compgen -f -- \"$2\"))\n"
-          "    fi\n}\n"
-          "complete -o filenames -F _tccc",
-          out);
-    for (int t = 0; t < NTOOLS; t++)
-        fprintf(out, " %s", tool_table[t].name);
     fputc('\n', out);
 }

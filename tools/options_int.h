@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 /* Exit codes of every tool (DESIGN, command lines). */
-enum exit_code { EXIT_FINE, EXIT_DATA, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_BUG };
+enum exit_code { EXIT_FINE, EXIT_DATA, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_BUG,
+                 EXIT_COMPILED /* inside a tool that has compiled a model and is to run nothing: EXIT_FINE */ };
 
 enum tool {
 #define TOOL(letter, name, line, usage) TOOL_##letter,
@@ -45,13 +46,16 @@ struct options {
     int nwords;
     const char **words;                                      /* what is no option */
     const char *environment;                                 /* TCCC_FLAGS, or NULL */
-    char *copy;
+    char *copy, *neuron;                                     /* of TCCC_FLAGS and NEURON_CC_FLAGS */
+    bool compiles_only;                                      /* NEURON_EXTRACT_GRAPHS_ONLY: a model is compiled, and not run */
 };
 
 /* Reads TCCC_FLAGS (options that `tool` lacks are skipped there), then argv. Prints --help and --version itself.
  * Returns -1 to go on, else the exit code. Free with options_free in every case. */
 int options_read(struct options *o, enum tool tool, int argc, char **argv);
 void options_free(struct options *o);
+/* Frees them; the status of the process. */
+int options_end(struct options *o, int code);
 
 static inline bool
 option_set(const struct options *o, enum option_id id)
@@ -76,10 +80,17 @@ const char *auto_cast_words(const struct options *o);
 
 /* Variables of Neuron's that are set and that nothing reads: a warning each, with what does the same (neuron_env.def). */
 void neuron_env_warn(void);
+/* The vendor's words on the command line, and variables that say how to compile for NeuronCores, as if their options were given; where the target is another they say nothing. -1 to go on, else the exit code. */
+int neuron_env_apply(struct options *o);
 
 /* Documents made of the tables. */
-void options_help(FILE *out, enum tool tool);
 void options_man(FILE *out, enum tool tool);
-void options_completion(FILE *out);
+void options_bash(FILE *out);
+void options_zsh(FILE *out);
+void options_fish(FILE *out);
+/* --help: the first page where `what` is "", every option where it is "all", else the groups whose names begin so. False: there is none. */
+bool options_help(FILE *out, enum tool tool, const char *what);
+/* The commit that the tools were built from; "unknown" outside a checkout and a release. */
+const char *options_commit(void);
 
 #endif

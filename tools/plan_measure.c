@@ -3,6 +3,7 @@
  * tccc-plan --measure: the step of one process, compiled and timed on this machine, with one thread and with all, for the batch and an
  * eighth of it. Against the prediction, that gives a factor for computation, a time a microbatch that no figure explains, and a factor
  * for the update. The same step with microbatches then shows what a stage does for each of them besides.
+ * Where the device is simulated (--target=neuron:...) its modelled times are taken, not this machine's.
  */
 #include "tools/plan_tool_int.h"
 
@@ -69,10 +70,23 @@ static void free_inputs(struct timed *t)
     t->in = t->out = NULL;
 }
 
+/* On a device that models time: that of the second run, which is like all others; `otherwise` where it models none. */
+static double modelled(struct timed *t, double (*otherwise)(void *arg, bool (*run)(void *arg)))
+{
+    struct tccrt_sim before, after;
+
+    if (tccrt_simulated(t->m.session, &before) != TCC_OK)
+        return otherwise(t, run_entry);
+    if (!run_entry(t) || tccrt_simulated(t->m.session, &before) != TCC_OK || !run_entry(t) ||
+        tccrt_simulated(t->m.session, &after) != TCC_OK)
+        return -1;
+    return after.seconds - before.seconds;
+}
+
 /* Seconds of an entry point; < 0 after a message. */
 static double time_entry(const struct options *o, struct timed *t, const char *entry, int64_t batch)
 {
-    double seconds = set_inputs(t, entry, batch) ? plan_time(t, run_entry) : -1;
+    double seconds = set_inputs(t, entry, batch) ? modelled(t, plan_time) : -1;
     if (seconds < 0)
         tool_error(o, EXIT_DATA, "--measure: '%s' of a batch of %lld: %s", entry, (long long)batch, tccrt_error());
     free_inputs(t);

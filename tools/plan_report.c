@@ -146,7 +146,7 @@ static void print_given(FILE *out, const struct options *o)
     for (int id = 0; id < NOPTIONS; id++) {
         const struct option_row *row = &option_table[id];
         bool passed = !strncmp(row->group, "Training", 8) || !strcmp(row->group, "Many ranks") || id == OPT_dim ||
-                      id == OPT_shape || id == OPT_march;
+                      id == OPT_shape || id == OPT_march || id == OPT_target;
         for (size_t k = 0; k < sizeof decided / sizeof *decided; k++)
             passed &= id != (int)decided[k];
         for (int i = 0; passed && i < o->given[id].n; i++) {

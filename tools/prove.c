@@ -100,11 +100,38 @@ static uint64_t upload(struct prove *p, struct memory *m, const char *name, cons
     return at && (!data || !bytes || ptx_write(p->device, at, data, bytes, error)) ? at : 0;
 }
 
+/* The tensor maps that a function takes, behind n parameters; bytes of all. Where the driver makes none of one, there are none. */
+static size_t make_maps(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch, const uint64_t *args,
+                        uint64_t *params, size_t n)
+{
+    const struct tcc_pmap *list =
+        (const struct tcc_pmap *)(const void *)((const char *)p->image + p->image->bytes.first + launch->recipes.first);
+    size_t count = launch->recipes.count / sizeof *list;
+    int64_t first;
+    if (!count)
+        return 8 * n;
+    memset(params + n, 0, tcc_map_at(n, count) - 8 * n);
+    params[n] = !l->by_control;
+    for (size_t i = 0; i < count && params[n]; i++) {
+        const struct tcc_pmap *m = &list[i];
+        uint64_t dims[TCC_MAP_RANK], strides[TCC_MAP_RANK];
+        _Alignas(128) char map[TCC_MAP_BYTES];
+        bool ok = m->rank <= TCC_MAP_RANK && m->arg < (uint32_t)l->nargs && evaluate(p, l, m->first, 0, &first);
+        for (uint32_t d = 0; d < m->rank && ok; d++)
+            ok = evaluate(p, l, m->dims[d], 0, (int64_t *)&dims[d]) &&
+                 evaluate(p, l, m->strides[d], 0, (int64_t *)&strides[d]);
+        params[n] = ok && ptx_map_tiled(map, m->type == TCC_BF16, m->rank, args[m->arg] + (uint64_t)first, dims,
+                                        strides + 1, m->box);
+        memcpy((char *)params + tcc_map_at(n, i), map, sizeof map);
+    }
+    return tcc_map_at(n, count);
+}
+
 static bool run_function(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch,
-                         const uint64_t *params, int nparams, char *error)
+                         const uint64_t *params, size_t size, char *error)
 {
     const struct ptx_kernel *f = ptx_find(p->module, image_string(p->image, launch->symbol));
-    struct ptx_launch x = {.params = params, .params_size = 8 * (size_t)nparams};
+    struct ptx_launch x = {.params = params, .params_size = size};
     struct ptx_counters counters;
     const struct ptx_report *list;
     int64_t v = 0;
@@ -167,7 +194,7 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
         struct tcc_control head;
         int64_t values[MOST_SIZES + 1];
     } control = {.head.env = l->env};
-    uint64_t params[MOST_ARGS + 64], scratch = 0, at;
+    uint64_t params[MOST_ARGS + 128], scratch = 0, at;
     int64_t most = 0, v = 0;
     bool ok = l->nargs <= MOST_ARGS && l->nsizes <= MOST_SIZES;
     snprintf(error, PROVE_TEXT, "too many operands");
@@ -192,7 +219,7 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     for (int i = 0; i < l->nargs && ok; i++)
         args[i] = m.at[i];
     for (uint32_t i = 0; i < range->count && ok && l->tiles; i++)
-        ok = run_function(p, l, &launches[i], params, n, error);
+        ok = run_function(p, l, &launches[i], params, make_maps(p, l, &launches[i], args, params, (size_t)n), error);
     for (int i = 0; i < l->nargs && ok; i++)
         if (l->uses[i] != KN_IN && l->bytes[i])
             ok = ptx_read(p->device, l->args[i], args[i], l->bytes[i], error);
@@ -410,6 +437,8 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
         l.bytes = o->bytes;
         l.uses = o->uses;
         ok = !ok || (prove_run(p, &l, error) && compare(k, o, &l.env, status, error));
+        p->counters = l.counters;
+        p->operations = flops;
         release(o);
         return ok;
     }
@@ -428,7 +457,30 @@ static bool in_bounds(const struct kn_kernel *k, int64_t v)
 
 struct tally {
     int proved, wrong, skipped;
+    bool counts;
 };
+
+static unsigned long long count(uint64_t n)
+{
+    return n;
+}
+
+/* What the last run of a kernel counted, and of what kind it is: words and numbers for programs. */
+static void print_counts(const struct prove *p, const struct kn_kernel *k, FILE *out)
+{
+    const struct ptx_counters *c = &p->counters;
+    int64_t width = 1;
+    for (int i = 0; i < k->schedule.nparams; i++)
+        if (!strcmp(k->schedule.params[i].key, "width"))
+            width = k->schedule.params[i].value;
+    int a = k->contraction.present ? k->insns[k->contraction.load_a].dtype : -1;
+    fprintf(out, "counts %s @%s schedule %s width %lld factors %s", image_string(p->image, p->image->machine),
+            ir_shown(k->name), k->schedule.how, (long long)width,
+            a < 0 ? "none" : tcc_dtype_name((enum tcc_dtype)a));
+    fprintf(out, " requests %llu sectors %llu ideally %llu wavefronts %llu ideally %llu mma %llu operations %lld\n",
+            count(c->global_requests), count(c->global_sectors), count(c->ideal_sectors), count(c->shared_wavefronts),
+            count(c->shared_ideal), count(c->mma), (long long)p->operations);
+}
 
 /* A kernel at sizes around those of warps, blocks and vectors. */
 static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct tally *t, FILE *out)
@@ -457,20 +509,23 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
     }
     if (done) {
         t->proved++;
+        if (t->counts)
+            print_counts(p, k, out);
         return;
     }
     t->skipped++;
     fprintf(out, "kernel %s: skipped: %s\n", ir_shown(k->name), skipped);
 }
 
-bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, FILE *out)
+bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, bool counts,
+                    FILE *out)
 {
     char error[PROVE_TEXT];
     bool ok = m->nimages > 0;
     if (!ok)
         fputs("the artifact has no kernels of a device\n", out);
     for (uint32_t i = 0; i < m->nimages; i++) {
-        struct tally t = {0};
+        struct tally t = {.counts = counts};
         struct prove p;
         const struct tcc_range *ranges =
             (const struct tcc_range *)((const char *)m->images[i] + m->images[i]->kernels.first);

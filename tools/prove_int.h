@@ -15,6 +15,8 @@ struct prove {
     struct ptx_device *device;
     struct ptx_module *module;
     const struct tcc_pimage *image;
+    struct ptx_counters counters;    /* of the last kernel that ran, and its operations */
+    int64_t operations;
     int64_t most;                    /* operations or points of a kernel that is run, and 16 times the elements of an operand; PROVE_MOST at first */
 };
 /* seed: order of warps. False: `error` (PROVE_TEXT bytes) says why. */
@@ -44,8 +46,8 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
                   char *error);
 
 /* tccc --prove-kernels: the artifact's device kernels of at most `most` operations, k being those of its plan by number, at several sizes; a line
- * for each that is wrong or skipped, and their numbers, to `out`. False: some kernel is wrong, or there is no image that the simulator runs. */
-bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, FILE *out);
+ * for each that is wrong or skipped, with `counts` one for what each counted at the largest, and their numbers, to `out`. False: some kernel is wrong, or there is no image that the simulator runs. */
+bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, bool counts, FILE *out);
 
 struct options;
 struct tccc_options;

@@ -54,7 +54,7 @@ int prove_model(const struct options *o, const struct tccc_options *c)
         code = tool_error(o, EXIT_BUG, "the text of the kernels does not parse: %s",
                           ctx && ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no memory");
     if (code == EXIT_FINE && module->program &&
-        !prove_artifact(m, module->program->nkernels, module->program->kernels, most, stdout))
+        !prove_artifact(m, module->program->nkernels, module->program->kernels, most, c->report, stdout))
         code = EXIT_BUG;
     if (ctx)
         ir_ctx_free(ctx);

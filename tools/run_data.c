@@ -209,14 +209,14 @@ static int run_all(struct data_run *r)
     int code = EXIT_FINE;
     struct batch *b;
 
-    r->loader = order ? loader_new(&r->data, 1, 3, r->batch) : NULL;
+    r->loader = order ? loader_new(&r->data, 1, 3, r->batch, 0) : NULL;
     if (!r->loader) {
         free(order);
         return tool_error(r->o, EXIT_ENVIRONMENT, "out of memory for batches");
     }
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
-    loader_start(r->loader, order, n, false, 0, 0);
+    loader_start(r->loader, &(struct loader_epoch){.order = order, .count = n});
     while (code == EXIT_FINE && (b = loader_next(r->loader))) {
         code = *b->error ? tool_error(r->o, EXIT_DATA, "%s", b->error) : run_batch(r, b, b->number * r->batch);
         loader_release(r->loader, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --test-suite DIR: every DIR/NAME/model.onnx on its test_data_set_* folders. A case is a forked process in a process group
+ * --test-suite DIR: every DIR/NAME/model.onnx (or model.pt2) on its test_data_set_* folders. A case is a forked process in a process group
  * of its own: it writes its verdict into a pipe; one that ends without, or not within a minute, has crashed. Lines come
  * out in the order of the names.
  */
@@ -91,13 +91,26 @@ static enum verdict run_data(const struct suite *s, const char *folder, struct m
     return code == EXIT_FINE ? PASSED : code == EXIT_DATA ? WRONG : CRASHED;
 }
 
+/* The model of a case's folder; false: it has none. */
+static bool model_path(const char *folder, char *path, size_t size)
+{
+    for (const char *const *name = (const char *const[]){"model.onnx", "model.pt2", NULL}; *name; name++) {
+        if ((size_t)snprintf(path, size, "%s/%s", folder, *name) < size && access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 static enum verdict run_case(const struct suite *s, const struct test_case *c, char *why)
 {
     char folder[PATH_MAX], model[PATH_MAX + 16];
     struct model m;
 
     snprintf(folder, sizeof folder, "%s/%s", s->dir, c->name);
-    snprintf(model, sizeof model, "%s/model.onnx", folder);
+    if (!model_path(folder, model, sizeof model)) {
+        snprintf(why, ERROR_SIZE, "no model");
+        return CRASHED;
+    }
     int code = model_open(s->o, model, &m, why);
     if (code != EXIT_FINE)
         return code == EXIT_DATA ? UNSUPPORTED : CRASHED;
@@ -191,8 +204,8 @@ static void print_done(struct suite *s)
 {
     for (; s->printed < s->n && s->cases[s->printed].done; s->printed++) {
         const struct test_case *c = &s->cases[s->printed];
-        printf("%s: %s%s%s\n", ir_shown(c->name), verdict_names[c->verdict], *c->why && c->verdict != PASSED ? ": " : "",
-               c->verdict != PASSED ? ir_shown(c->why) : "");
+        printf("%s: %s%s%s\n", ir_shown(c->name), verdict_names[c->verdict],
+               *c->why && c->verdict != PASSED ? ": " : "", c->verdict != PASSED ? ir_shown(c->why) : "");
     }
     fflush(stdout);
     if (isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO) && !option_set(s->o, OPT_quiet)) {
@@ -254,22 +267,22 @@ static int folders(const struct dirent *e)
 static int find_cases(struct suite *s)
 {
     struct dirent **list;
-    char path[2 * PATH_MAX];
+    char folder[PATH_MAX + 300], path[2 * PATH_MAX];
     int n = scandir(s->dir, &list, folders, alphasort);
 
     if (n < 0)
         return tool_error(s->o, EXIT_DATA, "cannot open '%s': %m", s->dir);
     s->cases = calloc((size_t)n + 1, sizeof *s->cases);
     for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "%s/%s/model.onnx", s->dir, list[i]->d_name);
-        if (s->cases && access(path, F_OK) == 0)
+        snprintf(folder, sizeof folder, "%s/%s", s->dir, list[i]->d_name);
+        if (s->cases && model_path(folder, path, sizeof path))
             s->cases[s->n++].name = strdup(list[i]->d_name);
         free(list[i]);
     }
     free(list);
     if (!s->cases)
         return tool_error(s->o, EXIT_ENVIRONMENT, "no memory");
-    return s->n ? EXIT_FINE : tool_error(s->o, EXIT_DATA, "'%s' holds no NAME/model.onnx", s->dir);
+    return s->n ? EXIT_FINE : tool_error(s->o, EXIT_DATA, "'%s' holds no NAME/model.onnx or NAME/model.pt2", s->dir);
 }
 
 static int by_name(const void *a, const void *b)

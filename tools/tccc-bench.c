@@ -181,6 +181,22 @@ static int bench(struct bench *b, int threads, int64_t runs)
     return code;
 }
 
+/* --what-if: the simulator models another machine. */
+static bool predict(const struct options *o)
+{
+    const char *machine = option_text(o, OPT_what_if, NULL), *device = option_text(o, OPT_device, "sim");
+    if (!machine)
+        return true;
+    if (strncmp(device, "sim", 3)) {
+        usage_error(o, "--what-if predicts by the simulator: --device=%s excludes it", device);
+        return false;
+    }
+    setenv("TCCC_SIM_MACHINE", machine, 1);
+    if (!option_set(o, OPT_device))
+        setenv("TCCC_DEVICE", "sim", 1);
+    return true;
+}
+
 static int run(const struct options *o)
 {
     struct bench b = {.o = o};
@@ -195,6 +211,8 @@ static int run(const struct options *o)
         return EXIT_USAGE;
     if (runs && tokens)
         return usage_error(o, "--runs and --tokens exclude each other");
+    if (!predict(o))
+        return EXIT_USAGE;
     struct tccrt_comm *world; /* one process: the engine's name is checked, no more */
     int code = model_world(o, true, &world);
     if (code == EXIT_FINE)
@@ -222,6 +240,5 @@ int main(int argc, char **argv)
     int code = options_read(&o, TOOL_B, argc, argv);
     if (code < 0)
         code = run(&o);
-    options_free(&o);
-    return code;
+    return options_end(&o, code);
 }

@@ -120,7 +120,7 @@ static int read_numbers(struct trainer *t)
         !option_int(o, OPT_checkpoint_every, 1, INT64_MAX / 2, &t->checkpoint_every) ||
         !option_int(o, OPT_save_every, 1, INT64_MAX / 2, &t->outputs_every) ||
         !option_int(o, OPT_per_execution, 1, 65536, &per) || !option_int(o, OPT_ranks, 1, 1 << 20, &ranks) ||
-        !option_int(o, OPT_rank, 0, ranks - 1, &rank))
+        !option_int(o, OPT_rank, 0, ranks - 1, &rank) || !option_int(o, OPT_skip_bad, 1, INT64_MAX / 2, &t->skip_bad))
         return EXIT_USAGE;
     if (t->ranks > 1 && (option_set(o, OPT_ranks) || option_set(o, OPT_rank)))
         return usage_error(o, "--ranks and --rank are the launcher's to say");
@@ -135,8 +135,15 @@ static int read_numbers(struct trainer *t)
         return usage_error(o, "--overwrite requires --checkpoint DIR");
     if (option_set(o, OPT_overwrite) && option_set(o, OPT_resume))
         return usage_error(o, "--resume and --overwrite exclude each other");
-    if ((option_set(o, OPT_eval_every) || option_set(o, OPT_eval)) && !option_set(o, OPT_eval_data))
-        return usage_error(o, "--eval%s requires --eval-data", option_set(o, OPT_eval) ? "" : "-every");
+    t->evaluates = option_set(o, OPT_eval_data) || option_set(o, OPT_split);
+    if (!option_float(o, OPT_split, &t->split))
+        return EXIT_USAGE;
+    if (option_set(o, OPT_split) && !(t->split > 0 && t->split < 1))
+        return usage_error(o, "--split=%s: expected a share between 0 and 1", option_text(o, OPT_split, ""));
+    if (option_set(o, OPT_split) && option_set(o, OPT_eval_data))
+        return usage_error(o, "--split and --eval-data exclude each other");
+    if ((option_set(o, OPT_eval_every) || option_set(o, OPT_eval)) && !t->evaluates)
+        return usage_error(o, "--eval%s requires --eval-data or --split", option_set(o, OPT_eval) ? "" : "-every");
     const char *eval = option_text(o, OPT_eval, "rank0");
     if (strcmp(eval, "rank0") && strcmp(eval, "sharded"))
         return usage_error(o, "--eval=%s: expected rank0 or sharded", eval);
@@ -187,6 +194,19 @@ static int settle_batch_size(struct trainer *t)
     return EXIT_FINE;
 }
 
+/* --eval-data, or what --split takes out of --data. */
+static int open_eval_data(struct trainer *t)
+{
+    if (t->evaluates && !t->eval.name)
+        return tool_error(t->o, EXIT_DATA, "--%s: the artifact has no entry point 'eval'",
+                          t->split > 0 ? "split" : "eval-data");
+    if (t->split > 0)
+        return data_set_split(t->o, &t->data, t->split, t->sampler.seed, t->eval.in, t->eval.axes, t->eval.nin,
+                              &t->eval_data);
+    return t->evaluates ? data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.axes, t->eval.nin, &t->eval_data)
+                        : EXIT_FINE;
+}
+
 static int open_data(struct trainer *t)
 {
     int code = data_set_open(t->o, OPT_data, t->step.in, t->step.axes, t->step.nin, &t->data);
@@ -196,6 +216,8 @@ static int open_data(struct trainer *t)
         return code;
     if (t->chief)
         data_set_notes(t->o, &t->data);
+    if ((code = open_eval_data(t)) != EXIT_FINE)
+        return code;
     t->sampler.samples = t->data.samples;
     count = trace_sampler_count(&t->sampler);
     if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
@@ -223,11 +245,7 @@ static int open_data(struct trainer *t)
     if (!t->per_epoch)
         return tool_error(t->o, EXIT_DATA, "%" PRId64 " samples are less than one batch of %" PRId64, count,
                           t->batch_size);
-    if (!option_set(t->o, OPT_eval_data))
-        return EXIT_FINE;
-    if (!t->eval.name)
-        return tool_error(t->o, EXIT_DATA, "--eval-data: the artifact has no entry point 'eval'");
-    return data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.axes, t->eval.nin, &t->eval_data);
+    return EXIT_FINE;
 }
 
 /* The rate: --lr and --lr-schedule win over what was compiled in. A model is compiled with its --lr-schedule. */
@@ -240,9 +258,14 @@ static int settle_rate(struct trainer *t, bool artifact)
         return EXIT_USAGE;
     if (option_set(t->o, OPT_lr) && !trainer_set_scalar(t, "train.rate", lr))
         return tool_error(t->o, EXIT_DATA, "--lr: the artifact has no state variable 'train.rate'");
+    if (t->control.plateau && t->resumed && t->control.resumed_rate > 0) {
+        lr = t->control.resumed_rate;
+        if (!trainer_set_scalar(t, "train.rate", lr))
+            return tool_error(t->o, EXIT_DATA, "--plateau: the artifact has no state variable 'train.rate'");
+    }
+    t->base_rate = lr;
     if (!text || !artifact)
         return EXIT_FINE;
-    t->base_rate = lr;
     t->by_step = strstr(text, "unit=step") != NULL;
     struct ir_protect frame;
     volatile bool ok = false;
@@ -273,18 +296,21 @@ static void set_rate(struct trainer *t)
 static int evaluate(struct trainer *t)
 {
     struct eval_result r;
-    if (!option_set(t->o, OPT_eval_data) || t->evaluated == t->done)
+    if (!t->evaluates || t->evaluated == t->done)
         return EXIT_FINE;
     t->evaluated = t->done;
     int code = option_set(t->o, OPT_checkpoint) ? ranks_collect(t) : EXIT_FINE; /* for the best one */
-    if (code != EXIT_FINE || (t->rank && !t->eval_sharded))
-        return code;
-    code = train_evaluate(t, &r);
+    bool here = !t->rank || t->eval_sharded;
+    if (code == EXIT_FINE && here)
+        code = train_evaluate(t, &r);
     if (code != EXIT_FINE)
         return code;
-    report_eval(t, &r);
-    if (!(r.loss < t->best_loss))
-        return EXIT_FINE;
+    if (here) {
+        report_eval(t, &r);
+        control_evaluated(t, r.loss);
+    }
+    if ((code = control_share(t)) != EXIT_FINE || !here || !(r.loss < t->best_loss))
+        return code;
     t->best_loss = r.loss;
     return train_save(t, "best");
 }
@@ -415,10 +441,12 @@ static int run_epoch(struct trainer *t, struct batch **list)
 
     if (code == EXIT_FINE) {
         trainer_set_scalar(t, "train.epoch", (double)t->epoch);
-        loader_start(t->loader, order, count, t->drop_last, t->batch, t->batch);
+        struct data_draw draw = {t->sampler.seed, t->epoch};
+        struct loader_epoch e = {order, count, t->drop_last, t->batch, t->batch, &draw};
+        loader_start(t->loader, &e);
     }
     while (code == EXIT_FINE && !ended && !enough(t)) {
-        if ((code = ranks_stop(t, stop_signal, &t->stopped)) != EXIT_FINE || t->stopped)
+        if ((code = ranks_stop(t, stop_signal || t->control.ended, &t->stopped)) != EXIT_FINE || t->stopped)
             break;
         code = execute(t, list, order, &ended);
         if (code != EXIT_FINE || ended)
@@ -461,7 +489,10 @@ static int loop(struct trainer *t)
         if (code == EXIT_FINE)
             code = train_save(t, "last");
     }
-    if (t->stopped && code == EXIT_FINE && t->chief)
+    if (t->stopped && code == EXIT_FINE && t->chief && t->control.ended && !stop_signal)
+        fprintf(stderr, "note: ended at step %" PRId64 ": the last %" PRId64 " evaluations were no better\n", t->done,
+                t->control.worse);
+    else if (t->stopped && code == EXIT_FINE && t->chief)
         fprintf(stderr, "note: stopped at step %" PRId64 "%s\n", t->done,
                 option_set(t->o, OPT_checkpoint) ? "; --resume goes on from there" : "");
     free(list);
@@ -478,10 +509,10 @@ static int make_buffers(struct trainer *t)
     t->in = calloc(per * (size_t)t->step.nin + 1, sizeof *t->in);
     t->out = calloc(per * (size_t)t->step.nout + 1, sizeof *t->out);
     t->losses = calloc(2 * per + 2, sizeof *t->losses);
-    t->loader = loader_new(&t->data, (int)workers, t->per_execution + 2 * (int)workers + 1, t->batch_size);
-    if (option_set(t->o, OPT_eval_data))
-        t->eval_loader = loader_new(&t->eval_data, (int)workers, 2 * (int)workers + 1, t->batch_size);
-    if (!t->in || !t->out || !t->losses || !t->loader || (option_set(t->o, OPT_eval_data) && !t->eval_loader))
+    t->loader = loader_new(&t->data, (int)workers, t->per_execution + 2 * (int)workers + 1, t->batch_size, t->skip_bad);
+    if (t->evaluates)
+        t->eval_loader = loader_new(&t->eval_data, (int)workers, 2 * (int)workers + 1, t->batch_size, t->skip_bad);
+    if (!t->in || !t->out || !t->losses || !t->loader || (t->evaluates && !t->eval_loader))
         return tool_error(t->o, EXIT_ENVIRONMENT, "no memory for batches");
     return EXIT_FINE;
 }
@@ -500,6 +531,18 @@ static int initialise(struct trainer *t)
     tccrt_random_set(t->m.session, t->sampler.seed, 0);
     trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding */
     return status;
+}
+
+/* Which rounding a simulated core has: what the artifact says of its updates, --rounding and the vendor's variable of all else. */
+static void tell_rounding(struct trainer *t)
+{
+    struct tccrt_sim sim;
+
+    if (!t->chief || option_set(t->o, OPT_quiet) || tccrt_simulated(t->m.session, &sim) != TCC_OK || !sim.rounding)
+        return;
+    bool nearest = !strcmp(sim.rounding, "nearest");
+    fprintf(stderr, "note: NeuronCore %s: rounding %s%s\n", sim.core, nearest ? "to the nearest even" : sim.rounding,
+            nearest && trainer_scalar(t, "train.seed", -1) != -1 ? ", of updated parameters stochastic" : "");
 }
 
 static int start_session(struct trainer *t)
@@ -523,10 +566,26 @@ static int start_session(struct trainer *t)
     if (status != TCC_OK)
         return trainer_status(t, status);
     trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding, where there is any */
+    tell_rounding(t);
     t->has_lr = trainer_scalar(t, "train.lr", -1) != -1;
     t->has_norm = trainer_scalar(t, "train.norm", -1) != -1;
     t->has_scale = trainer_scalar(t, "train.scale", -1) != -1;
     return load && !t->rank ? train_load(t, load) : EXIT_FINE;
+}
+
+/* What --skip-bad left out; a line, since nobody asked for each. */
+static void report_bad(struct trainer *t)
+{
+    struct loader *loaders[] = {t->loader, t->eval_loader};
+
+    for (int i = 0; i < 2; i++) {
+        const char *first;
+        int64_t n = loaders[i] ? loader_bad(loaders[i], &first) : 0;
+        if (n)
+            fprintf(stderr, "warning: %" PRId64 " bad sample%s of --%s %s; the first: %s\n", n, n > 1 ? "s" : "",
+                    i && !(t->split > 0) ? "eval-data" : "data",
+                    n > 1 ? "were replaced by others" : "was replaced by another", first);
+    }
 }
 
 static int train(struct trainer *t, bool artifact)
@@ -543,6 +602,7 @@ static int train(struct trainer *t, bool artifact)
         return code;
     catch_signals();
     code = loop(t);
+    report_bad(t);
     code = code == EXIT_FINE ? report_memory(t) : code;
     if (code == EXIT_FINE)
         report_sim(t);
@@ -560,6 +620,9 @@ static void close_trainer(struct trainer *t)
 {
     loader_free(t->loader);
     loader_free(t->eval_loader);
+    metrics_free(t->metrics);
+    if (t->log)
+        fclose(t->log);
     data_set_close(&t->data);
     data_set_close(&t->eval_data);
     free_entry(&t->step);
@@ -586,6 +649,16 @@ static int check_compiled_in(const struct options *o)
     return EXIT_FINE;
 }
 
+static int open_log(struct trainer *t)
+{
+    const char *path = option_text(t->o, OPT_log, NULL);
+
+    if (!path || !t->chief)
+        return EXIT_FINE;
+    t->log = fopen(path, option_set(t->o, OPT_resume) ? "a" : "w");
+    return t->log ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "--log: cannot write '%s': %m", path);
+}
+
 static int run(const struct options *o)
 {
     struct trainer t = {.o = o};
@@ -595,10 +668,17 @@ static int run(const struct options *o)
         return o->nwords ? usage_error(o, "more than one model: '%s'", o->words[1])
                          : usage_error(o, "no artifact or model given");
     bool artifact = model_is_artifact(o->words[0]);
+    if (o->compiles_only && !artifact) /* one process of a machine, and no word to the others */
+        return tccrt_env_text("LOCAL_RANK") && atoi(tccrt_env_text("LOCAL_RANK"))
+                   ? EXIT_COMPILED
+                   : model_open(o, o->words[0], &t.m, NULL);
     if ((code = ranks_begin(&t)) != EXIT_FINE)
         return code;
     if ((code = read_numbers(&t)) == EXIT_FINE && artifact)
         code = check_compiled_in(o);
+    if (code == EXIT_FINE && (code = metrics_new(&t, &t.metrics)) == EXIT_FINE &&
+        (code = control_read(&t)) == EXIT_FINE)
+        code = open_log(&t);
     if (code == EXIT_FINE)
         code = ranks_open(&t, artifact);
     if (code == EXIT_FINE)
@@ -618,6 +698,5 @@ int main(int argc, char **argv)
     int code = options_read(&o, TOOL_T, argc, argv);
     if (code < 0)
         code = run(&o);
-    options_free(&o);
-    return code;
+    return options_end(&o, code);
 }

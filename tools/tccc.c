@@ -94,8 +94,9 @@ static int run(const struct options *o)
         return tool_error(o, EXIT_DATA, "cannot open '%s': %s", c.model, strerror(errno));
     if (option_set(o, OPT_prove_kernels) && !c.output)
         return usage_error(o, "--prove-kernels requires an artifact (-o)");
-    if (option_set(o, OPT_emit) && strcmp(option_text(o, OPT_emit, ""), "ptx") != 0)
-        return usage_error(o, "--emit=%s: expected ptx", option_text(o, OPT_emit, ""));
+    if (option_set(o, OPT_emit) && strcmp(option_text(o, OPT_emit, ""), "ptx") &&
+        strcmp(option_text(o, OPT_emit, ""), "neff"))
+        return usage_error(o, "--emit=%s: expected ptx or neff", option_text(o, OPT_emit, ""));
     if (option_set(o, OPT_emit) && (!c.output || c.kind != TCCC_SO))
         return usage_error(o, "--emit requires a shared object (-o NAME.so)");
     code = compile_model(o, &c);

@@ -217,9 +217,9 @@ void train_blame(struct trainer *t, const struct data_set *set, const struct bat
         snprintf(element, sizeof element, ", element %" PRId64, l.element);
     if (label)
         tool_error(t->o, EXIT_DATA, "%s: label %" PRId64 " at row %" PRId64 "%s of '%s', classes 0..%" PRId64, what,
-                   l.value, order[row], element, t->eval.in[l.input].name, l.classes - 1);
+                   l.value, data_set_row(set, order[row]), element, t->eval.in[l.input].name, l.classes - 1);
     else if (row >= 0)
-        tool_error(t->o, EXIT_DATA, "%s, sample %" PRId64 " (row %" PRId64 " of %.80s): %s", what, row, order[row],
+        tool_error(t->o, EXIT_DATA, "%s, sample %" PRId64 " (row %" PRId64 " of %.80s): %s", what, row, data_set_row(set, order[row]),
                    set->arrays[set->n - 1].name, why);
     else
         tool_error(t->o, EXIT_DATA, "%s: %s", what, why);

@@ -61,10 +61,11 @@ static void drop_old_best(struct trainer *t)
 
 int train_save(struct trainer *t, const char *name)
 {
-    char path[PATH_MAX], text[6][32];
+    char path[PATH_MAX], text[6][32], control[160];
     const struct tccrt_pair meta[] = {{"train.data.epoch", text[0]},   {"train.data.batch", text[1]},
                                       {"train.data.steps", text[2]},   {"train.data.batch_size", text[3]},
-                                      {"train.data.samples", text[4]}, {"train.data.best", text[5]}};
+                                      {"train.data.samples", text[4]}, {"train.data.best", text[5]},
+                                      {"train.control", control}};
     const int64_t values[] = {t->epoch, t->batch, t->done, t->global_batch, t->data.samples};
 
     int code = EXIT_FINE;
@@ -78,6 +79,7 @@ int train_save(struct trainer *t, const char *name)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         snprintf(text[i], sizeof text[i], "%" PRId64, values[i]);
     snprintf(text[5], sizeof text[5], "%.17g", t->best_loss);
+    control_text(t, control, sizeof control);
     code = path_of(t, name, path);
     if (code != EXIT_FINE)
         return code;
@@ -89,7 +91,7 @@ int train_save(struct trainer *t, const char *name)
         t->wrote_best = true;
     else
         drop_old_best(t);
-    return EXIT_FINE;
+    return strcmp(name, "best") ? control_keep(t, option_text(t->o, OPT_checkpoint, "."), path) : EXIT_FINE;
 }
 
 static int64_t number(const struct tccrt_tensors *f, const char *key)
@@ -122,6 +124,9 @@ static int check_place(struct trainer *t, const struct tccrt_tensors *f, const c
     t->done = done;
     if (best)
         t->best_loss = strtod(best, NULL);
+    const char *control = tccrt_tensors_value(f, "train.control");
+    if (control)
+        control_resume(t, control);
     return EXIT_FINE;
 }
 

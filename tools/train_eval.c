@@ -124,11 +124,19 @@ static int evaluate_rows(struct evaluation *e, const struct batch *b, int64_t ti
     }
     e->sums[SUM_LOSS] += tcc_load_f64((enum tcc_dtype)e->out[0].dtype, e->out[0].data) * (double)(rows / times);
     e->sums[SUM_ROWS] += (double)(rows / times);
-    if (find_classes(t, e->in, e->out, &c))
+    bool classes = find_classes(t, e->in, e->out, &c);
+    if (classes)
         count_right(&e->out[c.output], &e->in[c.target], c.axis, &right, &all);
     e->sums[SUM_RIGHT] += (double)(right / times);
     e->sums[SUM_LABELS] += (double)(all / times);
-    return EXIT_FINE;
+    struct metrics_batch m = {.in = e->in, .out = e->out, .rows = rows / times, .order = order};
+    if (classes) {
+        m.scores = &e->out[c.output];
+        m.labels = &e->in[c.target];
+        m.axis = c.axis;
+        m.classes = m.scores->dims[c.axis];
+    }
+    return metrics_add(t->metrics, &m);
 }
 
 /* n rows of b from `first` on, each `times` times. */
@@ -189,7 +197,7 @@ static int evaluate_here(struct evaluation *e)
     tccrt_random_get(t->m.session, &seed, &runs);
     int code = order ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
     if (code == EXIT_FINE && count) {
-        loader_start(t->eval_loader, order, count, false, 0, 0);
+        loader_start(t->eval_loader, &(struct loader_epoch){.order = order, .count = count});
         code = evaluate_batches(e);
         loader_stop(t->eval_loader);
     }
@@ -240,6 +248,7 @@ static int evaluate_together(struct evaluation *e)
         swap_buffers(t, own, true);
     if (code == EXIT_FINE && tccrt_comm_all_reduce(t->dp, TCCRT_SUM, 1, 1, &sums, &sums, NULL) != TCC_OK)
         code = trainer_status(t, TCC_EENV);
+    code = code == EXIT_FINE ? metrics_share(t->metrics) : code;
     for (int i = 0; own && i < n; i++)
         free(own[i]);
     free(own);
@@ -254,6 +263,7 @@ int train_evaluate(struct trainer *t, struct eval_result *result)
                            .copies = calloc((size_t)t->eval_data.n + 1, sizeof *e.copies),
                            .ncopies = t->fixed_batch ? t->batch_size : tccrt_microbatches(t->m.artifact, t->eval.name)};
     const double *s = e.sums;
+    metrics_begin(t->metrics);
     int code = e.in && e.out && e.copies ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
 
     if (code == EXIT_FINE)

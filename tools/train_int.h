@@ -3,7 +3,8 @@
  * Private to tccc-train.
  *
  *   tccc-train     options, the loop over epochs and batches
- *   train_eval     evaluation
+ *   train_eval     evaluation;  train_metrics: what it says besides loss and accuracy
+ *   train_control  what evaluations decide: --patience, --plateau; --keep
  *   train_blame    which sample and label a run failed for
  *   train_ckpt     checkpoints and resuming
  *   train_outputs  --save-outputs
@@ -27,6 +28,18 @@ struct step_result { double loss, lr, ms, norm, scale, sim_ms /* 0: no time is m
 
 struct eval_result { double loss, accuracy; bool has_accuracy; };
 
+/* --metrics (train_metrics.c). A batch as `eval` has run it: `rows` samples of it count, which are order[0], ...; scores and labels: where classes are
+ * found on axis `axis`, classes 0: nowhere. */
+struct metrics;
+struct metrics_batch { const struct tcc_tensor *in, *out, *scores, *labels; int axis; int64_t classes, rows; const int64_t *order; };
+
+/* --patience, --plateau, --keep (train_control.c). worse, flat: evaluations since the best one. */
+struct train_control {
+    int64_t patience, keep, worse, flat;
+    bool plateau, lower, ended;
+    double factor, plateau_patience, least, best, resumed_rate;
+};
+
 /* --memory-report, in bytes; predicted -1: not known. */
 struct trainer_memory { int64_t before, peak, state, predicted, device, weights; };     /* device, weights: of one with a memory of its own, at most */
 
@@ -40,6 +53,9 @@ struct trainer {
     int64_t batch_size, epochs, steps;     /* steps 0: no limit */
     int64_t eval_every, checkpoint_every, outputs_every;
     int per_execution;
+    int64_t skip_bad;                      /* --skip-bad */
+    double split;                          /* --split; 0: none */
+    bool evaluates;                        /* there are samples to evaluate */
     bool drop_last, fixed_batch, stopped;
     int micros;                            /* microbatches that a batch is split into */
     struct tcc_tensor *in, *out;           /* of an execution */
@@ -71,6 +87,9 @@ struct trainer {
     int64_t epoch_rows;
     int64_t done_at_start;
     struct trainer_memory memory;
+    struct metrics *metrics;
+    struct train_control control;
+    FILE *log;                             /* --log; NULL: none */
     double looked;                         /* at the memory, last */
     double simulated;                      /* seconds of modelled time, after the last step reported */
 };
@@ -95,6 +114,20 @@ int ranks_share(struct trainer *t);
 int ranks_collect(struct trainer *t);                                       /* rank 0 gets what others hold of the optimizer's state */
 int ranks_stop(struct trainer *t, bool mine, bool *all);
 int ranks_end(struct trainer *t, int code);                                /* the exit code */
+
+int metrics_new(struct trainer *t, struct metrics **out);                  /* reads --metrics */
+void metrics_begin(struct metrics *m);                                     /* of an evaluation */
+int metrics_add(struct metrics *m, const struct metrics_batch *b);
+int metrics_share(struct metrics *m);                                      /* adds up those of all ranks */
+void metrics_print(struct metrics *m, FILE *out, bool json, double loss);
+void metrics_free(struct metrics *m);
+
+int control_read(struct trainer *t);
+void control_evaluated(struct trainer *t, double loss);                     /* before best_loss changes */
+int control_share(struct trainer *t);
+void control_text(const struct trainer *t, char *to, size_t room);         /* for the checkpoint's metadata */
+void control_resume(struct trainer *t, const char *text);
+int control_keep(struct trainer *t, const char *folder, const char *path);
 
 int train_check_folder(struct trainer *t);                                  /* --checkpoint: can be written, and holds no other run's */
 int train_save(struct trainer *t, const char *name);

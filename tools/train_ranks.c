@@ -206,14 +206,15 @@ int ranks_agree(struct trainer *t)
 /* Rank 0's state and place in the data. Masks of Dropout differ between ranks, as their samples do. */
 int ranks_share(struct trainer *t)
 {
-    int64_t place[6] = {t->epoch, t->batch, t->done, t->resumed, (int64_t)t->sampler.seed, 0};
-    struct tcc_tensor tensor = {place, TCC_I64, 1, {6}};
+    int64_t place[9] = {t->epoch, t->batch, t->done, t->resumed, (int64_t)t->sampler.seed, 0, 0, t->control.worse, t->control.flat};
+    struct tcc_tensor tensor = {place, TCC_I64, 1, {9}};
     uint64_t seed;
     int64_t runs;
 
     if (t->ranks == 1)
         return EXIT_FINE;
     memcpy(&place[5], &t->best_loss, sizeof t->best_loss);
+    memcpy(&place[6], &t->control.resumed_rate, sizeof t->control.resumed_rate);
     if (tccrt_comm_state(t->dp, 0, t->m.session) || tccrt_comm_broadcast(t->dp, 0, 1, &tensor, NULL))
         return trainer_status(t, TCC_EENV);
     t->epoch = place[0];
@@ -222,6 +223,9 @@ int ranks_share(struct trainer *t)
     t->resumed = place[3] != 0;
     t->sampler.seed = (uint64_t)place[4];
     memcpy(&t->best_loss, &place[5], sizeof t->best_loss);
+    memcpy(&t->control.resumed_rate, &place[6], sizeof t->control.resumed_rate);
+    t->control.worse = place[7];
+    t->control.flat = place[8];
     tccrt_random_get(t->m.session, &seed, &runs);
     tccrt_random_set(t->m.session, seed + (uint64_t)t->rank * 0x9e3779b97f4a7c15, runs);
     return EXIT_FINE;

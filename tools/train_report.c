@@ -55,22 +55,22 @@ static double samples_rate(const struct trainer *t, int64_t samples, double ms)
     return ms > 0 ? (double)samples * t->ranks / ms * 1e3 : NAN;
 }
 
-static void step_json(struct trainer *t, const struct step_result *r)
+static void step_json(struct trainer *t, const struct step_result *r, FILE *out)
 {
     char a[40], b[40], c[40], d[40];
 
-    printf("{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%s,\"ms\":%.3f,\"epoch\":%" PRId64
+    fprintf(out, "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%s,\"ms\":%.3f,\"epoch\":%" PRId64
            ",\"samples_per_s\":%s,\"wall_s\":%.3f",
            t->done, number(a, sizeof a, r->loss), single(b, sizeof b, r->lr), r->ms, t->epoch + 1,
            number(c, sizeof c, samples_rate(t, r->rows, r->ms)), (now_ms() - t->started) / 1e3);
     if (r->has_norm)
-        printf(",\"grad_norm\":%s", number(d, sizeof d, r->norm));
+        fprintf(out, ",\"grad_norm\":%s", number(d, sizeof d, r->norm));
     if (r->has_scale)
-        printf(",\"loss_scale\":%s", single(d, sizeof d, r->scale));
+        fprintf(out, ",\"loss_scale\":%s", single(d, sizeof d, r->scale));
     if (r->sim_ms > 0)
-        printf(",\"sim_ms\":%.9g", r->sim_ms);
-    printf("}\n");
-    fflush(stdout);
+        fprintf(out, ",\"sim_ms\":%.9g", r->sim_ms);
+    fputs("}\n", out);
+    fflush(out);
 }
 
 void report_sim(struct trainer *t)
@@ -99,8 +99,10 @@ void report_step(struct trainer *t, const struct step_result *r)
     t->last_lr = r->lr;
     if (!t->chief)
         return;
+    if (t->log)
+        step_json(t, r, t->log);
     if (t->json) {
-        step_json(t, r);
+        step_json(t, r, stdout);
         return;
     }
     double now = now_ms();
@@ -144,25 +146,34 @@ void report_epoch(struct trainer *t)
     t->epoch_started = now;
 }
 
-void report_eval(struct trainer *t, const struct eval_result *r)
+static void eval_json(struct trainer *t, const struct eval_result *r, FILE *out)
 {
     char a[40], b[40];
 
+    fprintf(out, "{\"eval_step\":%" PRId64 ",\"epoch\":%" PRId64 ",\"eval_loss\":%s", t->done, t->epoch + 1,
+            number(a, sizeof a, r->loss));
+    if (r->has_accuracy)
+        fprintf(out, ",\"eval_accuracy\":%s", number(b, sizeof b, r->accuracy));
+    metrics_print(t->metrics, out, true, r->loss);
+    fputs("}\n", out);
+    fflush(out);
+}
+
+void report_eval(struct trainer *t, const struct eval_result *r)
+{
     if (!t->chief)
         return;
+    if (t->log)
+        eval_json(t, r, t->log);
     if (t->json) {
-        printf("{\"eval_step\":%" PRId64 ",\"epoch\":%" PRId64 ",\"eval_loss\":%s", t->done, t->epoch + 1,
-               number(a, sizeof a, r->loss));
-        if (r->has_accuracy)
-            printf(",\"eval_accuracy\":%s", number(b, sizeof b, r->accuracy));
-        printf("}\n");
-        fflush(stdout);
+        eval_json(t, r, stdout);
         return;
     }
     report_clear(t);
     printf("epoch %" PRId64 ", step %" PRId64 ": evaluation loss %.5f", t->epoch + 1, t->done, r->loss);
     if (r->has_accuracy)
         printf(", accuracy %.2f %%", 100 * r->accuracy);
+    metrics_print(t->metrics, stdout, false, r->loss);
     printf("\n");
     fflush(stdout);
 }

@@ -37,6 +37,10 @@ static void place_sides(struct fa_shape *s)
     struct fa_side *side[4];
     int64_t bytes = tcc_dtype_bytes(s->dtype);
     int n = sides_of(s, side), widest = s->k.columns > s->v.columns ? s->k.columns : s->v.columns;
+    s->q.rows = s->dy.rows = FA_ROWS;
+    s->k.rows = s->v.rows = s->bn;
+    s->pitch_p = s->engine->pad_p ? s->bn + s->engine->pad_p : 0;
+    s->bytes = 0;
     for (int i = 0; i < n; i++) {
         side[i]->at = s->bytes;
         s->bytes += pad(bytes * side[i]->rows * side[i]->pitch, 128);
@@ -85,7 +89,8 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
     int n = sides_of(s, side);
     int nd = (int)ir_const_or(k->dims[s->k.col].extent, 0);
     int ne = n > 2 ? (int)ir_const_or(k->dims[s->v.col].extent, 0) : nd;
-    if (nd < 1 || ne < 1 || nd > FA_MOST_WIDTH || ne > FA_MOST_WIDTH)
+    int most = s->gradient ? FA_MOST_GRAD : FA_MOST_WIDTH; /* a gradient has two sums in registers */
+    if (nd < 1 || ne < 1 || nd > most || ne > most)
         return false;
     enum tcc_dtype type = (enum tcc_dtype)k->insns[s->q.load].dtype;
     bool small = type == TCC_F16 || type == TCC_BF16;
@@ -94,22 +99,21 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
     s->dtype = small ? type : TCC_F32;
     s->engine = small ? &fa_mma : &fa_ffma;
     s->bn = s->engine->keys(s->gradient && nd > ne ? nd : ne, s->gradient);
-    s->pitch_p = s->engine->pitch_p;
     s->engine->layout(&s->q, nd, false);
     s->engine->layout(&s->k, nd, s->gradient);
     if (n > 2)
         s->engine->layout(&s->v, ne, true);
     if (n > 3)
         s->engine->layout(&s->dy, ne, false);
-    s->q.rows = s->dy.rows = FA_ROWS;
-    s->k.rows = s->v.rows = s->bn;
     for (int i = 0; i < n; i++) {
         int own = tcc_dtype_bytes((enum tcc_dtype)k->insns[side[i]->load].dtype);
         side[i]->width =
             own == tcc_dtype_bytes(s->dtype) ? cuda_load_width(ctx, k, side[i]->load, side[i]->col, 16 / own) : 1;
     }
     place_sides(s);
-    return true;
+    for (; s->bytes > FA_MOST_BYTES && s->bn > s->engine->least; place_sides(s))
+        s->bn /= 2;
+    return s->bytes <= FA_MOST_BYTES;
 }
 
 /* -- Small things --------------------------------------------------------------------------------------------------- */
@@ -499,26 +503,24 @@ void cuda_emit_attention(struct cuda_fn *f)
     cuda_twice(f, align, emit, &a);
 }
 
-static bool takes(ir_type q, ir_type v)
+static bool takes(ir_type q, ir_type v, int most)
 {
     int64_t d = ir_const_or(q->dim[3], -1), e = ir_const_or(v->dim[3], -1);
-    return (q->dtype == TCC_F32 || q->dtype == TCC_F16 || q->dtype == TCC_BF16) && d >= 1 && d <= FA_MOST_WIDTH &&
-           e >= 1 && e <= FA_MOST_WIDTH;
+    return (q->dtype == TCC_F32 || q->dtype == TCC_F16 || q->dtype == TCC_BF16) && d >= 1 && d <= most && e >= 1 &&
+           e <= most;
 }
 
 bool cuda_attention(const struct pass_machine *m, const struct ir_node *n)
 {
     (void)m;
-    return takes(n->in[0].value->type, n->in[2].value->type);
+    return takes(n->in[0].value->type, n->in[2].value->type, FA_MOST_WIDTH);
 }
 
 bool cuda_attention_grad(const struct pass_machine *m, const struct ir_node *n)
 {
-    enum { MOST_FLOATS = 64 }; /* wide: a block's shared memory holds four sides */
     (void)m;
     ir_type q = n->in[0].value->type, v = n->op == IR_attention_lse ? q : n->in[2].value->type;
-    bool narrow = ir_const_or(q->dim[3], 0) <= MOST_FLOATS && ir_const_or(v->dim[3], 0) <= MOST_FLOATS;
-    return takes(q, v) && (n->op == IR_attention_lse || q->dtype != TCC_F32 || narrow);
+    return takes(q, v, n->op == IR_attention_lse ? FA_MOST_WIDTH : FA_MOST_GRAD);
 }
 
 int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k)

@@ -7,7 +7,7 @@
 #include "compiler/cuda/attention_int.h"
 
 #define V LLVMValueRef
-enum { R = 4, ACROSS = 8, TOGETHER = 4, KEYS = 32 };
+enum { R = 4, ACROSS = 8, TOGETHER = 4, KEYS = 32, WIDE = 128 };
 
 static V across(struct fa *a)
 {
@@ -34,9 +34,8 @@ static V column(struct fa *a, int j)
 
 static int keys(int widest, bool gradient)
 {
-    (void)widest;
     (void)gradient;
-    return KEYS;
+    return widest > WIDE ? KEYS / 4 : KEYS;
 }
 
 static void layout(struct fa_side *s, int width, bool summed)
@@ -67,18 +66,19 @@ static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *
     struct em *e = a->e;
     struct em_loop l;
     V rows[R];
-    for (int i = 0; i < R * KEYS / ACROSS; i++)
+    int n = fa_keys(a);
+    for (int i = 0; i < R * n; i++)
         LLVMBuildStore(e->b, em_fp(e->t_f32, 0), score[i]);
     em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, q->columns), em_i64(e, 4), "d");
     for (int i = 0; i < R; i++)
         rows[i] = four(a, fa_shared(a, q->at, fa_own_row(a, i), l.iv, q->pitch, 4));
-    for (int j = 0; j < KEYS / ACROSS; j++) {
+    for (int j = 0; j < n; j++) {
         V row_of_k = four(a, fa_shared(a, k->at, key(a, j), l.iv, k->pitch, 4));
         for (int x = 0; x < 4; x++)
             for (int i = 0; i < R; i++)
-                add_product(a, score[i * (KEYS / ACROSS) + j], part(a, rows[i], x), part(a, row_of_k, x));
+                add_product(a, score[i * n + j], part(a, rows[i], x), part(a, row_of_k, x));
     }
-    em_loop_end(e, &l);
+    cuda_loop_end(e, &l); /* of more steps at once ptxas would have all rows in registers first, and spill others */
 }
 
 /* Weights go through shared memory: other lanes of the warp have what a lane needs of them. */
@@ -86,14 +86,14 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
 {
     struct em *e = a->e;
     struct em_loop l;
-    int n = v->columns / ACROSS;
+    int n = v->columns / ACROSS, own = fa_keys(a);
     V weights[R];
     for (int i = 0; i < R; i++)
-        for (int j = 0; j < KEYS / ACROSS; j++)
-            LLVMBuildStore(e->b, p[i * (KEYS / ACROSS) + j],
+        for (int j = 0; j < own; j++)
+            LLVMBuildStore(e->b, p[i * own + j],
                            fa_shared(a, a->s.weights, fa_own_row(a, i), key(a, j), a->s.pitch_p, 4));
     cuda_warp_barrier(e);
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, KEYS), em_i64(e, 4), "t");
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, a->s.bn), em_i64(e, 4), "t");
     for (int i = 0; i < R; i++)
         weights[i] = four(a, fa_shared(a, a->s.weights, fa_own_row(a, i), l.iv, a->s.pitch_p, 4));
     for (int x = 0; x < 4; x++)
@@ -104,7 +104,7 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
                 for (int c = 0; c < TOGETHER; c++)
                     add_product(a, mean[i * n + j + c], part(a, weights[i], x), part(a, values, c));
         }
-    em_loop_end(e, &l);
+    cuda_loop_end(e, &l);
     cuda_warp_barrier(e);
 }
 
@@ -116,6 +116,7 @@ const struct fa_engine fa_ffma = {.r = R,
                                   .together = TOGETHER,
                                   .keys = keys,
                                   .layout = layout,
-                                  .pitch_p = KEYS + 8,
+                                  .pad_p = 8,
+                                  .least = 8,
                                   .scores = scores,
                                   .means = means};

@@ -33,7 +33,8 @@
 #include "compiler/cuda/cuda_int.h"
 #include "compiler/emit/attention.h"
 
-enum { FA_THREADS = 128, FA_ROWS = 64, FA_MOST_WIDTH = 128, FA_MAX_R = 4, FA_MAX_C = 16, FA_MAX_E = 32 };
+enum { FA_THREADS = 128, FA_ROWS = 64, FA_MOST_WIDTH = 192, FA_MOST_GRAD = 128, FA_MAX_R = 4, FA_MAX_C = 16, FA_MAX_E = 32 };
+enum { FA_MOST_BYTES = 99 << 10 };  /* of a block's pool: what all machines have */
 
 /* What a tile of an operand is in shared memory: rows along d or e. */
 struct fa_side {
@@ -79,7 +80,8 @@ struct fa_engine {
     int together;                                                    /* how many */
     int (*keys)(int widest, bool gradient);                          /* of a block, by the width of what is summed */
     void (*layout)(struct fa_side *s, int width, bool summed);       /* a side's columns and pitch; summed: by means() too */
-    int pitch_p;
+    int pad_p, least;                                                /* floats behind a row's weights in shared memory, 0: they stay in registers; of
+                                                                        a block's keys, where its pool would be too large */
     /* score[] = the products of the two sides' rows. */
     void (*scores)(struct fa *a, const struct fa_side *rows, const struct fa_side *keys, LLVMValueRef *score);
     /* Adds p (as score[]) times the side's rows to mean[]. */

@@ -8,7 +8,7 @@
 #include "compiler/cuda/attention_int.h"
 
 #define V LLVMValueRef
-enum { R = 2, ACROSS = 4, TOGETHER = 2, KEYS = 64, FEW_KEYS = 32, WIDE = 80 };
+enum { R = 2, ACROSS = 4, TOGETHER = 2, KEYS = 64, FEW_KEYS = 32, WIDE = 80, WIDEST = 128 };
 
 static V row(struct fa *a, int i)
 {
@@ -27,8 +27,8 @@ static V pair(struct fa *a, int j)
 /* Registers are for scores and means: a gradient has two of each. */
 static int keys(int widest, bool gradient)
 {
-    int n = widest > WIDE ? FEW_KEYS : KEYS;
-    return gradient ? n / 2 : n;
+    int n = widest > WIDEST ? FEW_KEYS / 2 : widest > WIDE ? FEW_KEYS : KEYS;
+    return gradient && n > FEW_KEYS / 2 ? n / 2 : n;
 }
 
 static void layout(struct fa_side *s, int width, bool summed)
@@ -142,5 +142,6 @@ const struct fa_engine fa_mma = {.r = R,
                                  .together = TOGETHER,
                                  .keys = keys,
                                  .layout = layout,
+                                 .least = 16,
                                  .scores = scores,
                                  .means = means};

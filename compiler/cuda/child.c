@@ -65,11 +65,13 @@ static void find_stops(const struct kn_program *p, const struct kn_steps *steps,
     }
 }
 
-static void emit_function(const struct job *j, struct em *e, int i, const char *name, bool combining,
+static void emit_function(const struct job *j, struct em *e, int i, const char *name, bool combining, bool first,
                           void (*const emit[])(struct cuda_fn *))
 {
     struct cuda_fn f = {.stops = j->stops[i]};
     e->k = j->program->kernels[i];
+    struct cuda_schedule s = cuda_get_schedule(e->k);
+    f.has_maps = first && cuda_has_maps(&s);
     e->bind = NULL;
     e->nbind = e->capbind = 0;
     e->combining = combining;
@@ -93,11 +95,11 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
     const struct kn_kernel *k = j->program->kernels[i];
     const char *name = ir_internf(j->ctx, "%sk%d", j->prefix, i), *sum = ir_internf(j->ctx, "%s_sum", name);
     ir_tick(j->ctx);
-    emit_function(j, e, i, name, false, emit);
+    emit_function(j, e, i, name, false, true, emit);
     if (k->split.combine)
-        emit_function(j, e, i, sum, true, emit);
+        emit_function(j, e, i, sum, true, false, emit);
     else if (cuda_get_schedule(k).split > 1)
-        emit_function(j, e, i, sum, false, emit_sum);
+        emit_function(j, e, i, sum, false, false, emit_sum);
 }
 
 static void ptx_child(void *jobs, int index, int report)

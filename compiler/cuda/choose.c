@@ -18,6 +18,7 @@ enum {
     WARP_INNER = 32,    /* inner points from which on a warp shares them */
     BLOCK_INNER = 1024, /* and a block, */
     BLOCK_OUTER = 4096, /* where outer points are fewer than that */
+    WARP_SORTED = 256,  /* a row of fewer elements is sorted by a warp */
     LEAST_TERMS = 256,  /* of a product, in a piece */
     LEAST_KEYS = 128    /* of attention, in one */
 };
@@ -181,6 +182,14 @@ bool cuda_may_group(const struct kn_kernel *k)
     return true;
 }
 
+static bool sorts(const struct kn_kernel *k)
+{
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_SORT)
+            return true;
+    return false;
+}
+
 static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     int64_t outer = 1, inner;
@@ -190,6 +199,8 @@ static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
     for (int d = 0; d < em_nouter(k) && outer < (1 << 30); d++)
         outer *= extent(k, d);
     inner = inner_points(ctx, k, &along);
+    if (sorts(k))
+        return inner < WARP_SORTED ? 32 : 256;
     if (inner < WARP_INNER || (along <= 0 && (outer >= BLOCK_OUTER || inner < BLOCK_INNER)))
         return 1;
     return inner >= BLOCK_INNER && outer < BLOCK_OUTER ? 256 : 32;
@@ -316,12 +327,13 @@ static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t row
     return waves * (product * s->bm * s->bn + 24 * (s->bm + s->bn));
 }
 
-/* As many as leave room for two blocks on a multiprocessor (one of 256 columns: its sums need the registers of two), and no more than there are steps. */
+/* As many as leave room for two blocks on a multiprocessor (one of 256 columns, or with tensor copies: they need the registers of two), and no more than
+ * there are steps. */
 static void choose_stages(const struct cuda_machine *m, int64_t terms, int bytes, struct cuda_schedule *s)
 {
     int64_t steps = (terms + s->bk - 1) / s->bk;
-    int blocks = s->bn > 128 ? 1 : 2;
-    for (s->stages = 4; s->stages > 2; s->stages--)
+    int blocks = s->bn > 128 || cuda_has_maps(s) ? 1 : 2;
+    for (s->stages = cuda_has_maps(s) ? 6 : 4; s->stages > 2; s->stages--)
         if (s->stages <= steps + 1 && blocks * (cuda_contract_shared(s, bytes) + 1024) <= m->shared)
             return;
 }
@@ -377,6 +389,8 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
     for (tried.how = CUDA_CONTRACT; tried.how <= CUDA_WGMMA; tried.how++)
         if (takes[tried.how])
             try_tiles(m, tried, batch, rows, cols, shape.bytes, s, &best);
+    if (s->how == CUDA_WGMMA && cuda_may_map(ctx, k))
+        s->threads = CUDA_SENDING;
     choose_stages(m, points(k, c->k), shape.bytes, s);
     return true;
 }

@@ -45,6 +45,15 @@ void ct_bind(struct em *e, uint32_t dims, V index)
     }
 }
 
+/* Of the threads that multiply. */
+void ct_barrier(struct ct *c)
+{
+    if (c->f->s.threads == CT_THREADS)
+        cuda_barrier(c->e);
+    else
+        cuda_asm(c->e, c->e->t_void, "bar.sync 1, 256;", "~{memory}", 0, NULL);
+}
+
 /* -- A tile of results -------------------------------------------------------------------------------------------- */
 
 /* The kernel's other stages at one result. */
@@ -83,7 +92,7 @@ static void results(struct ct *c)
     V width = em_i64(e, c->cols.size);
     for (int s = 0; s < c->strips; s++) {
         c->engine->put(c, s, c->pool);
-        cuda_barrier(e);
+        ct_barrier(c);
         em_loop_begin(e, &l, c->f->thread, em_i64(e, (int64_t)c->strip * c->cols.size), em_i64(e, CT_THREADS), "r");
         V r = LLVMBuildUDiv(e->b, l.iv, width, ""), n = LLVMBuildURem(e->b, l.iv, width, "");
         V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, r, em_i64(e, c->pitch), ""), n, "");
@@ -91,7 +100,7 @@ static void results(struct ct *c)
         result(c, LLVMBuildAdd(e->b, c->rows.first, c->engine->row(c, s, r), ""),
                LLVMBuildAdd(e->b, c->cols.first, n, ""), value);
         em_loop_end(e, &l);
-        cuda_barrier(e);
+        ct_barrier(c);
     }
 }
 
@@ -122,11 +131,15 @@ static void begin_piece(struct ct *c, V piece, V batch)
 /* Tiles of neighbouring blocks share rows. */
 static void each_tile(struct ct *c)
 {
+    static void (*const sum[])(struct ct *) = {
+        [CT_BOTH] = ct_sum, [CT_MULTIPLIES] = ct_sum_sent, [CT_SENDS] = ct_send_all};
     struct em *e = c->e;
     struct em_loop l;
     /* Its own number: other images of the artifact may have other tiles. */
     V all = em_expr(e, cuda_product_tiles(e->ctx, e->k, &c->f->s));
     em_loop_begin(e, &l, e->first, all, e->tile_step, "tile");
+    if (c->role != CT_BOTH)
+        c->turn = em_loop_carry(e, &l, em_i64(e, 0));
     V across = tiles_of(e, &c->cols), down = tiles_of(e, &c->rows);
     V rest = LLVMBuildUDiv(e->b, l.iv, across, ""), batch = LLVMBuildUDiv(e->b, rest, down, "");
     c->cols.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, l.iv, across, ""), em_i64(e, c->cols.size), "col");
@@ -139,8 +152,13 @@ static void each_tile(struct ct *c)
         begin_piece(c, piece, batch);
     }
     ct_bind(e, c->batch, batch);
-    ct_sum(c);
-    results(c);
+    sum[c->role](c);
+    if (c->role != CT_SENDS)
+        results(c);
+    if (c->role != CT_BOTH) {
+        ct_end_tile(c);
+        em_loop_next(&l, 0, c->turn);
+    }
     em_loop_end(e, &l);
 }
 
@@ -158,7 +176,9 @@ static void make_side(struct ct *c, struct ct_side *s, uint32_t dims, const stru
                           .width = shape->width[which],
                           .count = ct_count(e, dims)};
     c->engine->layout(s, c->bk);
-    s->copied = ct_may_copy(c, s);
+    s->copied = c->role == CT_BOTH && ct_may_copy(c, s);
+    if (c->role != CT_BOTH)
+        ct_map_of(e->ctx, e->k, shape, which, size, &s->map);
     s->bytes = (int64_t)(s->k_rows ? c->bk : size) * s->pitch * c->engine->bytes;
 }
 
@@ -167,12 +187,8 @@ struct body {
     struct ct_shape shape;
 };
 
-/* All of it, where `wide` says that vectors lie at multiples of their bytes. */
-static void emit(void *user, bool wide)
+static void emit_tiles(struct ct *c, struct ct_shape shape, bool wide)
 {
-    const struct body *body = user;
-    struct ct *c = body->c;
-    struct ct_shape shape = body->shape;
     const struct kn_contraction *k = &c->e->k->contraction;
     int row = shape.swap;
     for (int i = 0; i < 2; i++)
@@ -183,6 +199,60 @@ static void emit(void *user, bool wide)
     c->cols.at = c->f->s.stages * c->rows.bytes;
     c->e->aligned = true;
     each_tile(c);
+}
+
+/* All of it, where `wide` says that vectors lie at multiples of their bytes. */
+static void emit(void *user, bool wide)
+{
+    const struct body *body = user;
+    emit_tiles(body->c, body->shape, wide);
+}
+
+static void set_registers(struct em *e, bool more, int n)
+{
+    V count = LLVMConstInt(e->t_i32, (unsigned)n, 0);
+    em_intrinsic(e, more ? "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32" : "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", 0,
+                 NULL, 1, &count);
+}
+
+/* Two warpgroups multiply, of the third a warp sends for what they do; where the runtime has no maps they do without. --exact has another engine. */
+static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *align)
+{
+    enum { MULTIPLYING = 240, SENDING = 24 }; /* registers: 2 x 240 + 24 = 3 x 168 of a warpgroup, as many as three have */
+    struct em *e = c->e;
+    struct em_if mapped, sends;
+    LLVMBasicBlockRef sent = em_block(e, "sent"), other = em_block(e, "other"), own = em_block(e, "own"),
+                      send = em_block(e, "send"), done = em_block(e, "done");
+    V has = LLVMBuildICmp(e->b, LLVMIntNE, c->f->mapped, em_i64(e, 0), "");
+    if (c->engine != &ct_wgmma)
+        has = LLVMConstNull(LLVMTypeOf(has));
+    em_if_begin(e, &mapped, has);
+    ct_begin_copies(c);
+    em_if_end(e, &mapped);
+    V multiplies = LLVMBuildICmp(e->b, LLVMIntSLT, c->f->thread, em_i64(e, CT_THREADS), "");
+    LLVMBuildCondBr(e->b, multiplies, own, send);
+    LLVMPositionBuilderAtEnd(e->b, own);
+    set_registers(e, true, MULTIPLYING);
+    LLVMBuildCondBr(e->b, has, sent, other);
+    LLVMPositionBuilderAtEnd(e->b, sent);
+    c->role = CT_MULTIPLIES;
+    if (c->engine == &ct_wgmma)
+        emit_tiles(c, *shape, true);
+    c->role = CT_BOTH;
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, other);
+    cuda_twice(c->f, align, emit, &(struct body){c, *shape});
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, send);
+    set_registers(e, false, SENDING);
+    c->role = CT_SENDS;
+    V first = LLVMBuildICmp(e->b, LLVMIntSLT, c->f->thread, em_i64(e, CT_THREADS + 32), "");
+    em_if_begin(e, &sends, LLVMBuildAnd(e->b, has, first, ""));
+    if (c->engine == &ct_wgmma)
+        emit_tiles(c, *shape, true);
+    em_if_end(e, &sends);
+    LLVMBuildBr(e->b, done);
+    LLVMPositionBuilderAtEnd(e->b, done);
 }
 
 static struct ct begin_contract(struct cuda_fn *f, struct ct_shape *shape)
@@ -230,7 +300,14 @@ void cuda_emit_contract(struct cuda_fn *f)
         if (shape.width[i] > 1)
             align[load->operand] = shape.width[i] * tcc_dtype_bytes((enum tcc_dtype)load->dtype);
     }
-    cuda_twice(f, align, emit, &(struct body){&c, shape});
+    if (cuda_has_maps(&f->s)) {
+        struct cuda_schedule plain = f->s;
+        plain.threads = CT_THREADS;
+        c.barriers = cuda_contract_shared(&plain, shape.bytes);
+        emit_sent(&c, &shape, align);
+    } else {
+        cuda_twice(f, align, emit, &(struct body){&c, shape});
+    }
 }
 
 /* A thread a result: its pieces in order. */

@@ -16,7 +16,10 @@
 
 #include "compiler/cuda/cuda_int.h"
 
-enum { CT_THREADS = 256, CT_MAX_ACC = 128 };
+enum { CT_THREADS = 256, CT_MAX_ACC = 128, CT_MAP_ROW = 64 };  /* MAP_ROW: elements of a box along what is consecutive, and of terms */
+
+/* A tensor map of a factor; batch[i]: the kernel's dim that dim i of the map is, -1: the terms or the side's own. */
+struct ct_map { struct image_map map; int batch[TCC_MAP_RANK]; };
 
 /* One operand's tile in shared memory. */
 struct ct_side {
@@ -31,6 +34,7 @@ struct ct_side {
     bool copied;                     /* by cp.async, without passing through registers */
     int64_t at, bytes;               /* in the pool: of the first buffer; bytes of one */
     LLVMValueRef count, first;       /* i64: of all, the tile's first */
+    struct ct_map map;               /* by which tensor copies bring it */
 };
 
 struct ct {
@@ -45,6 +49,9 @@ struct ct {
     LLVMValueRef pool, partial;      /* shared memory; global: where the piece's sums of the tile's batch go, [rows][cols] of f32 */
     LLVMValueRef acc[CT_MAX_ACC];
     int nacc;
+    enum ct_role { CT_BOTH, CT_MULTIPLIES, CT_SENDS } role;      /* of the threads; those but BOTH where tiles come by tensor copies (tma.c). The next two are theirs */
+    int64_t barriers;                /* in the pool: of each buffer `full`, then of each `empty` */
+    LLVMValueRef turn;               /* i64: steps of the tiles of results before this one */
     int strip, strips, pitch;        /* rows of results that lie in shared memory at once, how often; floats of a row of them */
 };
 
@@ -56,7 +63,8 @@ struct ct_engine {
     LLVMValueRef (*element)(struct ct *c, const struct ct_side *s, LLVMValueRef value);  /* a factor as an element; vectors too */
     void (*layout)(struct ct_side *s, int bk);           /* k_rows, pitch */
     LLVMValueRef (*index)(struct ct *c, const struct ct_side *s, LLVMValueRef row, LLVMValueRef k);    /* of an element in a buffer */
-    void (*multiply)(struct ct *c, LLVMValueRef buffer); /* buffer: i64, its number */
+    void (*multiply)(struct ct *c, LLVMValueRef buffer); /* buffer: i64, its number; where tiles are sent, one step stays under way */
+    void (*finish)(struct ct *c);                        /* it ends */
     /* Puts the accumulators of strip number i there, and tells the row of the tile that row r (i64) of the strip is. */
     void (*put)(struct ct *c, int strip, LLVMValueRef to);
     LLVMValueRef (*row)(struct ct *c, int strip, LLVMValueRef r);
@@ -69,6 +77,17 @@ LLVMValueRef ct_at(struct em *e, LLVMValueRef base, LLVMValueRef index, int byte
 LLVMValueRef ct_count(struct em *e, uint32_t dims);                        /* points of a set of dims, i64 */
 void ct_bind(struct em *e, uint32_t dims, LLVMValueRef index);             /* binds the dims of a set by one index, the last fastest */
 LLVMValueRef ct_buffer(struct ct *c, const struct ct_side *s, LLVMValueRef buffer);      /* address of a side's buffer of that number */
+
+/* contract.c */
+void ct_barrier(struct ct *c);       /* of the threads that multiply */
+/* maps.c. The map of factor number `which` of a product, in boxes of `size` of the side; false: it has none. */
+struct ct_shape;
+bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size, struct ct_map *m);
+/* tma.c */
+void ct_begin_copies(struct ct *c);  /* once, by all threads */
+void ct_send_all(struct ct *c);      /* by the first warp of those that send: the tile's steps */
+void ct_sum_sent(struct ct *c);      /* by those that multiply: the tile's sums in c->acc; the pool is free then */
+void ct_end_tile(struct ct *c);      /* by those and that warp */
 
 /* ring.c */
 bool ct_may_copy(const struct ct *c, const struct ct_side *s);

@@ -7,6 +7,7 @@
  *     cubin.c     from PTX to cubins, by ptxas
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
+ *     maps.c      factors that tensor copies bring (tma.c, sm_90a)
  *     transpose.c loads along one dim, stores along another
  *     owners.c    scatters, by who owns a row
  *     attention.c attention, attention_grad.c its gradients, attention_split.c keys in pieces, multiplied by attention_ffma.c or attention_mma.c
@@ -71,6 +72,10 @@ bool cuda_is_turned(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int
 int cuda_group_of(const struct cuda_schedule *s);
 /* Bytes of shared memory of a block that runs a product of tiles. */
 int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes);      /* bytes: of an element of the tiles */
+enum { CUDA_SENDING = 384 };                 /* threads of a product for whose factors a warpgroup of its own sends, by tensor maps */
+static inline bool cuda_has_maps(const struct cuda_schedule *s) { return s->how == CUDA_WGMMA && s->threads == CUDA_SENDING; }
+bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k);            /* maps.c: are both factors such? */
+void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, struct image_launch *l);
 /* Those of them that a launch asks for, beyond what functions may declare; 0: they declare them. */
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
 int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);       /* of an element of a product's tiles: 1, 2 or 4 */
@@ -100,6 +105,9 @@ struct cuda_fn {
     LLVMValueRef lane;                       /* i64: of the thread within its group */
     LLVMValueRef partial;                    /* shared memory of a block's group, 16 bytes a warp; NULL: groups are warps or threads */
     bool shared_locals;                      /* other threads see them: barriers between stages */
+    int nparams;                             /* but for those of maps */
+    bool has_maps;                           /* further parameters (abi.h): */
+    LLVMValueRef mapped, maps[2];            /* i64: are they there? their addresses: rows', columns' */
     bool stops;                              /* it does nothing behind a kernel that has met a bad index: it writes state */
 };
 /* Makes the function, with sizes and operands bound, and leaves the builder in its body. e->combining: of a split kernel's second phase. */
@@ -108,6 +116,7 @@ void cuda_end(struct cuda_fn *f);
 /* The body for operands that begin at multiples of 16 bytes, those whose align[i] is not 0, with e->align set; then its twin for others: whichever
  * holds is found when the kernel runs, by all threads alike. Where no operand has to, the first alone. */
 void cuda_twice(struct cuda_fn *f, const int *align, void (*body)(void *user, bool wide), void *user);
+void cuda_loop_end(struct em *e, struct em_loop *l);                        /* em_loop_end() of a loop that neither LLVM nor ptxas shall unroll */
 LLVMValueRef cuda_below(struct em *e, LLVMValueRef x, LLVMValueRef end);    /* the smaller of x and end - 1; i64 */
 LLVMValueRef cuda_sreg(struct em *e, const char *name);                     /* special register "tid.x", i64 */
 LLVMValueRef cuda_shared(struct em *e, const char *name, int64_t bytes, int align);     /* static shared memory of that size */

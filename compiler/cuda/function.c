@@ -3,7 +3,7 @@
  * function.c - a device function: its parameters (runtime/abi.h, "Images"), the number of its thread, local operands, and what threads do
  * together.
  *
- *     .visible .entry PREFIXk<i>(args..., sizes..., scratch, control, tiles, values)
+ *     .visible .entry PREFIXk<i>(args..., sizes..., scratch, control, tiles, values[, mapped, maps...])
  *         for (t = number of the thread or group; t < tiles; t += how many there are)  tile t
  *
  * What writes state begins by testing the fault word, and ends there if a kernel before it has met a bad index.
@@ -13,6 +13,7 @@
  */
 #include "compiler/cuda/cuda_int.h"
 
+#include <llvm-c/DebugInfo.h>
 #include <string.h>
 
 #define V LLVMValueRef
@@ -143,17 +144,44 @@ static void annotate(struct em *e, const char *what, int value)
                                 LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, parts, 3)));
 }
 
-static void make_function(struct em *e, const char *name, int nargs, bool table)
+static void make_function(struct cuda_fn *f, const char *name, int nargs, bool table)
 {
-    int n = (table ? 1 : nargs + e->k->nsizes) + 4;
-    LLVMTypeRef *types = IR_NEWN(e->ctx, n, LLVMTypeRef);
+    struct em *e = f->e;
+    int n = f->nparams = (table ? 1 : nargs + e->k->nsizes) + 4;
+    LLVMTypeRef *types = IR_NEWN(e->ctx, n + 3, LLVMTypeRef);
     for (int i = 0; i < n; i++)
         types[i] = table || i < nargs ? pointer_type(e) : e->t_i64;
     types[n - 4] = types[n - 3] = types[n - 1] = pointer_type(e);
     types[n - 2] = e->t_i64;
+    if (f->has_maps) {
+        types[n] = e->t_i64;
+        types[n + 1] = types[n + 2] = LLVMPointerTypeInContext(e->lc, CUDA_GENERIC);
+        n += 3;
+    }
     e->fn = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->t_void, types, (unsigned)n, 0));
     LLVMSetFunctionCallConv(e->fn, KERNEL_CONVENTION);
     em_function_attributes(e, e->fn);
+}
+
+/* Two maps by value, whose address in the parameters a copy takes (`grid_constant`; else they would be copied to the thread's memory). */
+static void declare_maps(struct cuda_fn *f)
+{
+    struct em *e = f->e;
+    unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5), align = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMTypeRef map = LLVMArrayType2(e->t_i8, TCC_MAP_BYTES);
+    LLVMMetadataRef numbers[2];
+    f->mapped = LLVMGetParam(e->fn, (unsigned)f->nparams);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned at = (unsigned)f->nparams + 2 + i; /* counted from 1 */
+        LLVMAddAttributeAtIndex(e->fn, at, LLVMCreateTypeAttribute(e->lc, byval, map));
+        LLVMAddAttributeAtIndex(e->fn, at, LLVMCreateEnumAttribute(e->lc, align, 64));
+        f->maps[i] = LLVMGetParam(e->fn, at - 1);
+        numbers[i] = LLVMValueAsMetadata(LLVMConstInt(e->t_i32, at, 0));
+    }
+    LLVMMetadataRef parts[] = {LLVMValueAsMetadata(e->fn), LLVMMDStringInContext2(e->lc, "grid_constant", 13),
+                               LLVMMDNodeInContext2(e->lc, numbers, 2)};
+    LLVMAddNamedMetadataOperand(e->mod, "nvvm.annotations",
+                                LLVMMetadataAsValue(e->lc, LLVMMDNodeInContext2(e->lc, parts, 3)));
 }
 
 /* A word of a list that nobody writes while the kernel runs. */
@@ -177,7 +205,7 @@ static void bind_sizes(struct cuda_fn *f, int nargs, bool table)
 {
     struct em *e = f->e;
     int n = e->k->nsizes;
-    unsigned last = LLVMCountParams(e->fn) - 1;
+    unsigned last = (unsigned)f->nparams - 1;
     V values = LLVMGetParam(e->fn, last), *given = IR_NEWN(e->ctx, n + 1, V), *read = IR_NEWN(e->ctx, n + 1, V);
     f->tiles = LLVMGetParam(e->fn, last - 1);
     if (!n)
@@ -206,7 +234,7 @@ static void bind_parameters(struct cuda_fn *f, int nargs, bool table)
 {
     struct em *e = f->e;
     const struct kn_kernel *k = e->k;
-    unsigned last = LLVMCountParams(e->fn) - 1;
+    unsigned last = (unsigned)f->nparams - 1;
     for (int i = 0, n = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL)
             e->base[i] = parameter(e, n++, table, pointer_type(e));
@@ -296,7 +324,9 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
     f->name = name;
     f->s = e->combining ? cuda_combine_schedule() : cuda_get_schedule(e->k);
     em_kernel_prepare(e, 1);
-    make_function(e, name, nargs, table);
+    make_function(f, name, nargs, table);
+    if (f->has_maps)
+        declare_maps(f);
     annotate(e, "maxntidx", f->s.threads);
     annotate(e, "minctasm", 1); /* else ptxas spills a few registers for more blocks at once */
     em_kernel_enter(e, name);
@@ -320,6 +350,22 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
 void cuda_end(struct cuda_fn *f)
 {
     em_kernel_end(f->e);
+}
+
+/* -- Loops ------------------------------------------------------------------------------------------------------------ */
+
+void cuda_loop_end(struct em *e, struct em_loop *l)
+{
+    static const char what[] = "llvm.loop.unroll.disable";
+    LLVMBasicBlockRef body = LLVMGetInsertBlock(e->b);
+    em_loop_end(e, l);
+    LLVMMetadataRef name = LLVMMDStringInContext2(e->lc, what, sizeof what - 1);
+    LLVMMetadataRef node = LLVMMDNodeInContext2(e->lc, &name, 1);
+    LLVMMetadataRef temporary = LLVMTemporaryMDNode(e->lc, NULL, 0), parts[] = {temporary, node};
+    LLVMMetadataRef loop = LLVMMDNodeInContext2(e->lc, parts, 2);
+    LLVMMetadataReplaceAllUsesWith(temporary, loop);
+    LLVMSetMetadata(LLVMGetBasicBlockTerminator(body), LLVMGetMDKindIDInContext(e->lc, "llvm.loop", 9),
+                    LLVMMetadataAsValue(e->lc, loop));
 }
 
 /* -- What bodies share ------------------------------------------------------------------------------------------------ */

@@ -166,14 +166,24 @@ static V meet(struct cuda_fn *f, struct loops_acc *a)
 
 /* -- Stages ---------------------------------------------------------------------------------------------------------- */
 
-/* Once for all threads; the first stores. */
+static void meet_between_steps(void *user)
+{
+    cuda_group_barrier(user);
+}
+
+/* Once for all threads, which share sorts; the first stores. */
 static void run_uniform(struct cuda_fn *f, const struct kn_stage *s)
 {
     struct em *e = f->e;
     struct em_if first;
+    struct em_threads threads = {f->lane, f->s.group, meet_between_steps, f};
     for (int i = s->first; i < s->last; i++) {
         if (e->value[i])
             continue;
+        if (e->k->insns[i].code == KN_SORT) {
+            em_sort(e, &e->k->insns[i], &threads);
+            continue;
+        }
         if (e->k->insns[i].code != KN_STORE) {
             em_insn(e, i);
             continue;

@@ -30,6 +30,14 @@ static const struct pass_cost *cost(const struct pass_machine *m)
     return &device;
 }
 
+static bool topk(const struct pass_machine *m, const struct ir_node *n)
+{
+    ir_type t = n->in[0].value->type;
+    enum tcc_class class = tcc_dtype_class((enum tcc_dtype)t->dtype);
+    (void)m;
+    return t->rank > 0 && class != TCC_CLASS_STRING && class != TCC_CLASS_COMPLEX;
+}
+
 const struct cuda_machine *cuda_machine_find(const char *arch)
 {
     for (int i = 0; i < NMACHINES; i++)
@@ -59,6 +67,7 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
                                     .memory = &memory,
                                     .attention = cuda_attention,
                                     .attention_grad = cuda_attention_grad,
+                                    .topk = topk,
                                     .cost = cost,
                                     .schedule = cuda_choose_schedule,
                                     .verify_schedule = cuda_verify_schedule};

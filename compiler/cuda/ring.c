@@ -11,7 +11,6 @@
  */
 #include "compiler/cuda/contract_int.h"
 
-#include <llvm-c/DebugInfo.h>
 #include <math.h>
 
 #define V LLVMValueRef
@@ -199,18 +198,6 @@ static void send(struct ct *c, const struct ct_side *s, V buffer, V k0, struct o
     }
 }
 
-/* Says so at a loop's branch back, to ptxas too. */
-static void never_unrolled(struct em *e, V branch)
-{
-    static const char what[] = "llvm.loop.unroll.disable";
-    LLVMMetadataRef name = LLVMMDStringInContext2(e->lc, what, sizeof what - 1);
-    LLVMMetadataRef node = LLVMMDNodeInContext2(e->lc, &name, 1);
-    LLVMMetadataRef temporary = LLVMTemporaryMDNode(e->lc, NULL, 0), parts[] = {temporary, node};
-    LLVMMetadataRef loop = LLVMMDNodeInContext2(e->lc, parts, 2);
-    LLVMMetadataReplaceAllUsesWith(temporary, loop);
-    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->lc, "llvm.loop", 9), LLVMMetadataAsValue(e->lc, loop));
-}
-
 static void keep(struct ct *c, const struct ct_side *s, V buffer, V k0, struct on_the_way *w)
 {
     struct em *e = c->e;
@@ -219,9 +206,7 @@ static void keep(struct ct *c, const struct ct_side *s, V buffer, V k0, struct o
         struct em_loop l;
         em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, slots(c, s)), em_i64(e, 1), "slot");
         keep_slot(c, s, l.iv, buffer, fetch_slot(c, s, l.iv, k0));
-        V before = LLVMGetLastInstruction(LLVMGetInsertBlock(e->b));
-        em_loop_end(e, &l);
-        never_unrolled(e, LLVMGetNextInstruction(LLVMGetNextInstruction(before)));
+        cuda_loop_end(e, &l);
         return;
     }
     for (int i = 0; i < slots(c, s) && !s->copied; i++) {
@@ -257,7 +242,7 @@ static void arrive(struct ct *c, int pending)
         cuda_copy_wait(c->e, pending);
     if (c->engine->async_proxy) /* what this thread wrote, to those that will read it */
         cuda_asm(c->e, c->e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL);
-    cuda_barrier(c->e);
+    ct_barrier(c);
 }
 
 void ct_sum(struct ct *c)

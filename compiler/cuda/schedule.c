@@ -92,8 +92,8 @@ bool cuda_is_product(enum cuda_how how)
 
 static const char *what_is_wrong_in_tiles(const struct cuda_machine *m, const struct cuda_schedule *s, int bytes)
 {
-    if (s->threads != 256 || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) || s->bn & (s->bn - 1))
-        return "256 threads run a tile, whose sides are powers of two from 32 on";
+    if ((s->threads != 256 && !cuda_has_maps(s)) || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) || s->bn & (s->bn - 1))
+        return "256 threads run a tile (of wgmma 384, where a warpgroup sends for the factors), whose sides are powers of two from 32 on";
     if (cuda_contract_shared(s, bytes) > m->shared)
         return "tiles fit in shared memory";
     if (s->how == CUDA_CONTRACT && (s->bk != 8 || s->bn > 128))
@@ -130,6 +130,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         const char *why = what_is_wrong_in_tiles(m, s, cuda_product_bytes(ctx, k));
         if (why)
             return why;
+        if (cuda_has_maps(s) && !cuda_may_map(ctx, k))
+            return "tensor copies bring matrices of f16 or bf16";
     }
     if (s->split > 1 && !cuda_is_product(s->how) && s->how != CUDA_ATTENTION)
         return "pieces are of products and attention";
@@ -209,8 +211,12 @@ enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, cons
     *bytes = em_local_scratch(ctx, k, 1);
     if (s->how == CUDA_ATTENTION) /* it holds a block of a row's scores, in registers */
         return CUDA_NO_LOCALS;
-    if (ir_is_value(*bytes, 0))
+    if (ir_is_value(*bytes, 0)) { /* there may be some without elements */
+        for (int i = 0; i < k->noperands; i++)
+            if (k->operands[i].use == KN_LOCAL)
+                return CUDA_PRIVATE;
         return CUDA_NO_LOCALS;
+    }
     if (!ir_is_const(*bytes, &size))
         return CUDA_SCRATCH;
     if (s->group == 1)
@@ -235,7 +241,7 @@ int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes)
         tiles = (int64_t)bytes * s->stages * s->bk * (s->bm + s->bn + pad);
         tiles = tiles > exact ? tiles : exact;
     }
-    return tiles > strip ? tiles : strip;
+    return (tiles > strip ? tiles : strip) + (cuda_has_maps(s) ? (int64_t)2 * 8 * s->stages : 0);
 }
 
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
@@ -278,6 +284,7 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     *l = (struct image_launch){.symbol = symbol};
     l->grid[0] = ir_min(ctx, blocks, ir_const(ctx, locals == CUDA_SCRATCH ? MOST_SCRATCH_BLOCKS : MOST_BLOCKS));
     l->block[0] = ir_const(ctx, s.threads);
+    cuda_launch_maps(ctx, k, &s, l);
     if (cuda_dynamic_shared(ctx, k, &s))
         l->shared = ir_const(ctx, cuda_dynamic_shared(ctx, k, &s));
     if (locals == CUDA_SCRATCH)

@@ -62,7 +62,15 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
     return true;
 }
 
+/* Names, each with a blank before it. */
+static const char machines[] =
+#define MACHINE(name, sm, ptx, sms, shared, tf32, wgmma) " " name
+#include "compiler/cuda/machine.def"
+#undef MACHINE
+    ;
+
 const struct target target_cuda = {.name = "cuda",
+                                   .machines = machines + 1,
                                    .host = &target_cpu,
                                    .device = "tcr_device_cuda",
                                    .machine = machine,

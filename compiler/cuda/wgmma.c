@@ -8,7 +8,8 @@
  *     else                 [size / 64][bk][64 of size]
  *
  * A step of bk terms is one statement of assembly, fence to wait: nothing may touch the accumulators between, and the compiler doesn't know. Copies
- * of the next steps run meanwhile.
+ * of the next steps run meanwhile; where tensor copies bring them, the wait is for the step before, so that the tensor cores always have one to do, and
+ * between two statements stands nothing that touches the accumulators either.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -74,7 +75,8 @@ static const char *assembly(struct ct *c)
         text = ir_internf(ctx, "%swgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {%s}, $%d, $%d, 1, 1, 1, %d, %d;\n",
                           text, c->cols.size, type, type, sums, 2 * c->nacc + 2 * i, 2 * c->nacc + 2 * i + 1,
                           c->rows.k_rows, c->cols.k_rows);
-    return ir_internf(ctx, "%swgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;", text);
+    return ir_internf(ctx, "%swgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned %d;", text,
+                      c->role == CT_MULTIPLIES);
 }
 
 static const char *constraints(struct ct *c)
@@ -111,6 +113,22 @@ static void multiply(struct ct *c, V buffer)
         c->acc[i] = LLVMBuildExtractValue(e->b, d, (unsigned)i, "");
 }
 
+/* Nothing that reads the sums comes before the wait: they go through it. */
+static void finish(struct ct *c)
+{
+    struct em *e = c->e;
+    const char *results = "=f", *sums = list(c, "%s%.1s%d", 0, c->nacc);
+    LLVMTypeRef types[CT_MAX_ACC];
+    for (int i = 0; i < c->nacc; i++) {
+        types[i] = e->t_f32;
+        results = i ? ir_internf(e->ctx, "%s,=f", results) : results;
+    }
+    V d = cuda_asm(e, LLVMStructTypeInContext(e->lc, types, (unsigned)c->nacc, 0), "wgmma.wait_group.sync.aligned 0;",
+                   ir_internf(e->ctx, "%s,%s,~{memory}", results, sums), c->nacc, c->acc);
+    for (int i = 0; i < c->nacc; i++)
+        c->acc[i] = LLVMBuildExtractValue(e->b, d, (unsigned)i, "");
+}
+
 /* All rows of the tile: a warp has 16 of them, a thread two, neighbouring pairs of columns. */
 static void put(struct ct *c, int strip, V to)
 {
@@ -143,5 +161,6 @@ const struct ct_engine ct_wgmma = {.bytes = 2,
                                    .layout = layout,
                                    .index = index_of,
                                    .multiply = multiply,
+                                   .finish = finish,
                                    .put = put,
                                    .row = row};

@@ -136,6 +136,7 @@ void em_insn(struct em *e, int i)
     case KN_REDUCE:
     case KN_ARGREDUCE:
     case KN_SCAN: break;
+    case KN_SORT: em_sort(e, n, NULL); break;
     }
 }
 

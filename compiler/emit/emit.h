@@ -192,6 +192,9 @@ LLVMValueRef em_cast_by(struct em *e, enum tcc_dtype to, enum tcc_dtype from, LL
  * em_insn emits instruction i (all codes but REDUCE, ARGREDUCE, SCAN, which belong to the template) from e->value[] of its
  * arguments, and sets e->value[i]. em_insns: a range; instructions whose value is already preset by `keep` are skipped. */
 void em_insn(struct em *e, int i);
+/* Threads that run a point together: this one's number, how many there are, and where they wait for each other. */
+struct em_threads { LLVMValueRef lane; int lanes; void (*meet)(void *user); void *user; };
+void em_sort(struct em *e, const struct kn_insn *n, const struct em_threads *t);     /* a KN_SORT by those threads; NULL: by one (sort.c) */
 LLVMValueRef em_load_insn(struct em *e, const struct kn_insn *n);      /* of a load that needn't be the kernel's */
 bool em_insn_uses(const struct kn_insn *in, ir_expr sym);        /* in its expression, bound, indexes or guards */
 void em_insn_needed(struct em *e, int i);                      /* instruction i after those that it is made of, where they have no value yet */

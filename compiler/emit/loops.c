@@ -28,8 +28,8 @@ void loops_bounds(struct em *e, int dim, V *lo, V *hi)
     if (!em_is_piece(e->k, dim) || e->combining)
         return;
     V step = em_expr(e, e->k->split.step), first = LLVMBuildNSWMul(e->b, em_expr(e, e->k->dims[0].var), step, "");
-    V ends[2] = {LLVMBuildNSWAdd(e->b, first, step, ""), *hi};
-    *lo = first;
+    V begins[2] = {first, *hi}, ends[2] = {LLVMBuildNSWAdd(e->b, first, step, ""), *hi};
+    *lo = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, begins); /* a piece behind the end has no points, not fewer */
     *hi = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, ends);
 }
 

@@ -116,7 +116,7 @@ struct nk_buffer *nk_psum(struct nk *nk)
 void nk_release(struct nk *nk, struct nk_buffer *b)
 {
     (void)nk;
-    if (b && b->space != NEURON_HBM)
+    if (b && b->space != NEURON_HBM && !b->stays)
         b->live = false;
 }
 
@@ -130,7 +130,7 @@ void nk_release_to(struct nk *nk, int mark, const struct nk_value *const *keep, 
     int kept = mark;
     for (int i = mark; i < nk->scope.n; i++) {
         struct nk_buffer *b = nk->scope.at[i];
-        bool stays = false;
+        bool stays = b->stays;
         for (int j = 0; j < nkeep; j++)
             stays |= keep[j] && keep[j]->buffer == b;
         if (stays && b->live)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel.c - a kernel to a program, by the first template that takes it: a product by the tensor engine, else the lanes. A tile that does not fit in
+ * kernel.c - a kernel to a program, by the first template that takes it: attention, a product by the tensor engine, else the lanes. A tile that does not fit in
  * SBUF is tried again with fewer elements of a value at once.
  */
 #include "compiler/neuron/neuron_int.h"
@@ -88,13 +88,30 @@ static void begin(struct nk *nk)
     VEC_PUSH(nk->ctx, nk->sbuf, (struct nk_segment){0, neuron_sbuf_bytes(nk->machine->core), NULL});
 }
 
+/* Outer points run in any order: none reads what another one writes, unless it is by an index. */
+void nk_begin_tile(struct nk *nk)
+{
+    nk->tiles++;
+    for (int i = 0; i < nk->k->ninsns; i++)
+        if (nk->k->insns[i].code == KN_INDEX)
+            return;
+    for (int o = 0; o < nk->k->noperands; o++)
+        if (nk->k->operands[o].use == KN_INOUT) {
+            struct nk_buffer *b = IR_NEW(nk->ctx, struct nk_buffer);
+            *b = (struct nk_buffer){.space = NEURON_HBM, .live = true, .tensor = nk->hbm[o]->tensor};
+            nk->hbm[o] = b;
+        }
+}
+
 static bool attempt(struct nk *nk)
 {
     char error[NEURON_ERROR];
     if (setjmp(nk->refused))
         return false;
     begin(nk);
-    if (nk_takes_product(nk))
+    if (nk_takes_attention(nk))
+        nk_run_attention(nk);
+    else if (nk_takes_product(nk))
         nk_run_product(nk);
     else
         nk_run_tiles(nk);

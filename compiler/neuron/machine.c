@@ -14,6 +14,29 @@ static const struct pass_cost *cost(const struct pass_machine *m)
     return &core;
 }
 
+static bool lacks(const struct pass_machine *m, enum tcc_dtype d)
+{
+    (void)m;
+    return !nk_has_type(d);
+}
+
+/* As attention.c takes it: known sizes, rows, keys and values of one type; what it finds too large then is a kernel of the lanes'. */
+static bool attention(const struct pass_machine *m, const struct ir_node *n)
+{
+    enum { LEAST_ROWS = 16, MOST_KEYS = 8192, MOST_WIDTH = 128 };
+    ir_type q = n->in[0].value->type;
+    int64_t size[3][4];
+    (void)m;
+    if (q->dtype != TCC_F32 && q->dtype != TCC_BF16 && q->dtype != TCC_F16)
+        return false;
+    for (int i = 0; i < 3; i++)
+        for (int d = 0; d < 4; d++)
+            if (n->in[i].value->type->dtype != q->dtype || !ir_is_const(n->in[i].value->type->dim[d], &size[i][d]))
+                return false;
+    return size[0][2] >= LEAST_ROWS && size[0][3] % 32 == 0 && size[0][3] <= MOST_WIDTH && size[2][3] <= MOST_WIDTH &&
+           size[1][2] <= MOST_KEYS;
+}
+
 static bool runs(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     const char *why;
@@ -55,6 +78,8 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
         m->pass = (struct pass_machine){.name = "neuron",
                                         .memory = &memory,
                                         .cost = cost,
+                                        .lacks = lacks,
+                                        .attention = attention,
                                         .runs = runs,
                                         .schedule = schedule,
                                         .verify_schedule = verify_schedule};

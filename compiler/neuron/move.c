@@ -217,36 +217,13 @@ static struct nk_line from_tile(const struct nk_tile *t, const struct nk_piece *
 
 /* -- Loads and stores ------------------------------------------------------------------------------------------------------ */
 
-/* The tile with one point of the axes along which a line stays where it is, in `part`, if those are the first or the last ones: then a pattern has
- * few dims still. False: there are none. */
+/* The tile with one point of the axes along which a line stays where it is (nk_distinct()). */
 static bool without_repeats(const struct nk_tile *t, const struct nk_line *l, struct nk_tile *part)
 {
-    int changes = 0, last = -1, none = 0;
-    *part = *t;
-    for (int a = 1; a < t->n; a++) {
-        int stays = l->coef[a] == 0;
-        if (t->axis[a].extent == 1)
-            continue;
-        changes += last >= 0 && stays != last;
-        last = stays;
-        none += stays;
-        if (stays)
-            part->axis[a].extent = 1;
-    }
-    return none && changes <= 1;
-}
-
-static const struct nk_value *repeated(struct nk *nk, const struct nk_tile *t, const struct nk_tile *part,
-                                       const struct nk_value *v)
-{
-    struct nk_value *to = IR_NEW(nk->ctx, struct nk_value);
-    *to = *v;
+    struct nk_value v = {0};
     for (int a = 1; a < t->n; a++)
-        if (part->axis[a].extent != t->axis[a].extent)
-            to->stride[a] = 0;
-    if (v->high)
-        to->high = repeated(nk, t, part, v->high);
-    return to;
+        v.stride[a] = l->coef[a] != 0;
+    return nk_distinct(t, 1, (const struct nk_value *const[]){&v}, part);
 }
 
 static bool has_repeats(const struct nk_tile *t, const struct nk_value *v)
@@ -262,8 +239,11 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
 {
     struct nk_pieces pieces = {0};
     enum tcc_dtype d = nk->k->operands[n->operand].dtype;
-    bool index = nk_has_index(nk, n), whole = nk_pieces_of(nk, t, n, &pieces),
-         local = nk->k->operands[n->operand].use == KN_LOCAL;
+    bool index = nk_has_index(nk, n), local = nk->k->operands[n->operand].use == KN_LOCAL;
+    const struct nk_value *window = index || local ? NULL : nk_window(nk, t, n, otherwise);
+    if (window)
+        return window;
+    bool whole = nk_pieces_of(nk, t, n, &pieces);
     if (index && local)
         nk_refuse(nk, "a gather from a row buffer");
     if (local && whole) {
@@ -273,7 +253,7 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
     }
     struct nk_tile part;
     if (whole && !index && without_repeats(t, &pieces.at[0].line, &part))
-        return repeated(nk, t, &part, nk_load(nk, &part, n, otherwise));
+        return nk_spread(nk, t, &part, nk_load(nk, &part, n, otherwise));
     struct nk_value *v = nk_new(nk, t, d), *high = nk_is_wide(d) ? nk_new(nk, t, TCC_I32) : NULL;
     int words = high ? 2 : 1;
     v->high = high;
@@ -328,7 +308,7 @@ const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, co
     }
     words[0]->dtype = n->dtype;
     words[0]->high = words[1];
-    return repeated(nk, t, &one, words[0]);
+    return nk_spread(nk, t, &one, words[0]);
 }
 
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v)

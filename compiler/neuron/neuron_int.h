@@ -11,6 +11,8 @@
  *     ops.c      scalar ops by engine_ops.def                   move.c     loads and stores by DMA
  *     tile.c     stages over a tile: bodies, reductions, scans  pe.c       contractions
  *     wide.c     integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
+ *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
+ *     attention.c                                               window.c   loads of windows
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
@@ -41,7 +43,7 @@ struct nk_buffer {
     uint8_t space;
     uint16_t tensor;
     int64_t offset, bytes;
-    bool live;
+    bool live, stays;                         /* stays: only who made it so gives it back */
     int group;
     struct nk_deps before, writes, reads;     /* before: what the writes of the group had to wait for */
 };
@@ -67,10 +69,15 @@ struct nk_value {
     int64_t offset;                           /* bytes, from the buffer's first */
     int32_t stride[NK_AXES];
     const struct nk_value *high;              /* of i64 and u64: the high words; NULL: they are the sign of the low ones */
+    const struct nk_half *half;               /* not computed yet: `buffer` is half->x's (pair.c) */
 };
 
 /* An index that addresses are made of: the symbol that a stage binds, its value, where that is out of range, the dims that it varies with. */
 struct nk_index { ir_expr symbol; const struct nk_value *value, *wrong; uint32_t dims; };
+
+/* What a load's windows cover, on chip, and the last tile that used it (window.c). */
+enum { NK_WINDOWS = 16 };
+struct nk_window { const struct kn_insn *load; struct nk_buffer *buffer; int64_t partitions, lo[TCC_MAX_RANK], hi[TCC_MAX_RANK], across[TCC_MAX_RANK], tile; };
 
 /* A wait that is resolved at the end: until instruction `number` of `engine` has ended. */
 struct nk_pending { int engine, index, slot, of_engine, of_number; };
@@ -110,6 +117,11 @@ struct nk {
 
     int64_t room;                             /* elements of a value in a partition */
     VEC(struct nk_index) indices;
+    struct nk_window window[NK_WINDOWS];
+    int64_t window_bytes, tiles;              /* tiles: how many have begun */
+    uint32_t taps;                            /* dims that the tile has one point of, while others come soon: of a product's sum */
+    int64_t work[NEURON_NENGINES];            /* how long an engine is busy so far, about, in fifths of a cycle of Vector */
+    const struct nk_buffer *dying;            /* nothing reads it behind the instruction that is being made: the result may lie there */
     bool addressing;                          /* symbols of indices count as 0: an address is being split into them and the rest */
     struct nk_buffer *local[64];              /* by operand: where a LOCAL one lies, by outer axes, then as the operand says */
     int64_t local_elements[64];
@@ -118,6 +130,7 @@ struct nk {
 
 __attribute__((format(printf, 2, 3))) _Noreturn void nk_refuse(struct nk *nk, const char *why, ...);
 _Noreturn void nk_full(struct nk *nk, const char *why);
+void nk_begin_tile(struct nk *nk);                                          /* other outer points than before: what operands they write is not what those before do */
 
 /* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, const char **why);
@@ -154,6 +167,7 @@ struct nk_box nk_whole(const struct nk_tile *t);
 void nk_line_range(const struct nk_line *l, const struct nk_box *b, int64_t *lo, int64_t *hi);
 
 /* value.c */
+bool nk_has_type(enum tcc_dtype d);
 enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d);                  /* in which a type's values are computed and kept on chip */
 struct nk_value *nk_new(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d);      /* elements for all axes, one behind the other */
 struct nk_value *nk_number(struct nk *nk, enum tcc_dtype d, double v);
@@ -177,6 +191,34 @@ void nk_fill(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, 
 struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *mask, const struct nk_value *yes, const struct nk_value *no);
 struct nk_value *nk_inverse(struct nk *nk, const struct nk_tile *t, const struct nk_value *a);          /* 1 / a, float32 */
 const struct nk_value *nk_solid(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);     /* in SBUF, no number */
+/* The tile with one point of the axes along which all of the values stay the same, in `part`, if those are the first or the last ones: then a pattern
+ * has few dims still. False: there are none. */
+bool nk_distinct(const struct nk_tile *t, int n, const struct nk_value *const *values, struct nk_tile *part);
+/* A value over `part` as one over t. */
+const struct nk_value *nk_spread(struct nk *nk, const struct nk_tile *t, const struct nk_tile *part, const struct nk_value *v);
+/* Vector or Scalar, whichever has less to do, for n elements that either can compute. */
+enum neuron_engine nk_lighter(const struct nk *nk, const struct nk_tile *t);
+/* to = (x op0 a) op1 b by GpSimd, of floats. */
+struct nk_value *nk_powers(struct nk *nk, const struct nk_tile *t, const struct nk_value *x, enum neuron_alu op0, double a, enum neuron_alu op1, double b);
+
+/* order.c */
+/* Do they load the same elements, between which nothing is stored? */
+bool nk_loads_same(const struct kn_kernel *k, int first, int second);
+void nk_find_same(const struct kn_kernel *k, const struct kn_stage *g, int *same);      /* by instruction of the stage: the first that loads the same, or itself */
+void nk_order(struct nk *nk, const struct kn_stage *g, const int *same, int *order);   /* the stage's instructions as they are to be made */
+
+/* pair.c */
+struct nk_half { const struct nk_value *x, *with; enum neuron_alu op; bool reversed; };      /* x op with, or with op x; with: a number or a column */
+int nk_reader_of(const struct kn_kernel *k, int insn);                       /* the only reader of an instruction's value, in its own stage; -1: there are none, or several */
+/* Is it a float, the same for all elements of a partition, of which there are several? */
+bool nk_is_column(const struct nk_tile *t, const struct nk_value *v);
+/* x op a number or a column, one for each of the points that lie side by side at least; NULL: `with` is none of these. */
+struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *x, const struct nk_value *with, bool reversed);
+/* Instruction `insn` of a stage, or NULL: where what reads it is one other of the stage that may take it along. */
+const struct nk_value *nk_wait(struct nk *nk, const struct nk_tile *t, int insn, const struct nk_value *const *args);
+const struct nk_value *nk_computed(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);   /* v, which need not wait any more */
+/* a op b, one of which waits. */
+struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *a, const struct nk_value *b);
 
 /* ops.c: a scalar op of values of type `from`, whose result has type `to`. */
 const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from, const struct nk_value *const *args);
@@ -184,6 +226,8 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
 const struct nk_value *nk_floor_divide(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, double by, bool mod);
 /* Can engines compute that op of that class ('f', 'i', 'b')? */
 bool nk_has_op(enum ir_op op, char class);
+/* The one operation of Vector that it is for floats; NEURON_ALU_BYPASS: it is none. */
+enum neuron_alu nk_alu_of(enum ir_op op);
 
 /* expr.c */
 const struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, ir_expr e);
@@ -194,6 +238,9 @@ const struct nk_value *nk_high(struct nk *nk, const struct nk_tile *t, const str
 const struct nk_value *nk_wide_number(struct nk *nk, enum tcc_dtype d, int64_t v);
 /* A scalar op some of whose types are wide. */
 const struct nk_value *nk_wide(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype from, enum tcc_dtype to, const struct nk_value *const *x, int n);
+
+/* window.c: the load as a view of what its windows cover; NULL: it is loaded better as it is. */
+const struct nk_value *nk_window(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *otherwise);
 
 /* index.c */
 bool nk_has_index(const struct nk *nk, const struct kn_insn *n);            /* do its addresses depend on one? */
@@ -230,6 +277,7 @@ bool nk_panel_turned(const struct nk_panel *p);                             /* t
 int64_t nk_panel_quarter(const struct nk_panel *p);                         /* the summed points of a quadrant (struct nk_tile) */
 bool nk_panel_holds(const struct nk_panel *p, int64_t lo, int64_t n);       /* are these points on chip? */
 int64_t nk_panel_products(const struct nk_panel *p);                        /* whose sum is the result */
+int64_t nk_panel_rows(const struct nk_panel *p, int64_t product);           /* partitions of one of them */
 int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most);   /* of n points, how many an operand can have: at most that many */
 void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n);      /* own points [lo, lo + n); base: where the other dims are */
 int nk_panel_values(const struct nk_panel *p, const struct nk_value **to); /* what is on chip, at most NK_PANEL_PIECES */
@@ -241,5 +289,9 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
 uint32_t nk_dims_of(const struct nk *nk, int insn);                         /* dims that an instruction and what it is made of depend on */
 bool nk_takes_product(struct nk *nk);
 void nk_run_product(struct nk *nk);
+
+/* attention.c */
+bool nk_takes_attention(struct nk *nk);
+void nk_run_attention(struct nk *nk);
 
 #endif

@@ -14,6 +14,7 @@ struct op {
     struct nk *nk;
     const struct nk_tile *t;
     enum tcc_dtype to, from;
+    const struct kn_insn *insn; /* that it is made for */
 };
 
 #define F TCC_F32
@@ -134,10 +135,38 @@ static value make_absolute(struct op o, const value *x)
 {
     return nk_ts(o.nk, o.t, o.to, NEURON_ALU_ABS, x[0], 0);
 }
+/* Does it make a difference whether a zero that the instruction gives is negative? Not where all that becomes of it is added to another number. */
+static bool sign_of_zero_matters(const struct nk *nk, const struct kn_insn *n)
+{
+    const struct kn_kernel *k = nk->k;
+    int reader = nk_reader_of(k, (int)(n - k->insns));
+    const struct kn_insn *r = reader < 0 ? NULL : &k->insns[reader];
+    if (!r || r->code != KN_SCALAR)
+        return true;
+    int other = k->insns[r->arg[0]].code == KN_CONST ? r->arg[0] : r->arg[r->nargs - 1];
+    if (r->op == IR_add && k->insns[other].code == KN_CONST && k->insns[other].fvalue != 0)
+        return false;
+    bool product = r->op == IR_mul || (r->op == IR_div && &k->insns[r->arg[0]] == n);
+    return !product || sign_of_zero_matters(nk, r);
+}
+
+static value root_of(struct op o, value x)
+{
+    return nk_powers(o.nk, o.t, x, NEURON_ALU_MAX, -LARGEST, NEURON_ALU_POW, 0.5);
+}
+
+/* Powers know no sign of 0, and -inf's is inf: the larger of the power and of what x is below 0. */
+static value signed_root(struct op o, value x)
+{
+    x = nk_solid(o.nk, o.t, x);
+    struct nk_half below = {x, nk_number(o.nk, F, 0), NEURON_ALU_MIN, true};
+    struct nk_value least = *x;
+    least.half = &below;
+    return nk_pair(o.nk, o.t, F, NEURON_ALU_MAX, root_of(o, x), &least);
+}
 static value make_sqrt(struct op o, const value *x)
 {
-    value y = choose_number(o, mask(o, NEURON_ALU_LT, x[0], 0), NAN, ts(o, NEURON_ALU_POW, x[0], 0.5));
-    return choose(o, mask(o, NEURON_ALU_EQ, x[0], 0), x[0], y); /* of -0 it is -0 */
+    return sign_of_zero_matters(o.nk, o.insn) ? signed_root(o, x[0]) : root_of(o, x[0]);
 }
 /* tanh(x / 2) (e^x + 1), exact for all x. */
 static value make_expm1(struct op o, const value *x)
@@ -189,7 +218,7 @@ static value make_atan(struct op o, const value *x)
 }
 static value make_asin(struct op o, const value *x)
 {
-    value s = MUL(rts(o, NEURON_ALU_SUB, 1, x[0]), ADDN(x[0], 1)), y = MUL(x[0], inverse(o, make_sqrt(o, &s)));
+    value s = MUL(rts(o, NEURON_ALU_SUB, 1, x[0]), ADDN(x[0], 1)), y = MUL(x[0], inverse(o, signed_root(o, s)));
     return make_atan(o, &y);
 }
 static value make_acos(struct op o, const value *x)
@@ -211,14 +240,14 @@ static value make_cosh(struct op o, const value *x)
 static value make_asinh(struct op o, const value *x)
 {
     value a = magnitude(o, x[0]), square = MUL(a, a), s = ADDN(square, 1);
-    value near = ADD(a, MUL(square, inverse(o, ADDN(make_sqrt(o, &s), 1))));
+    value near = ADD(a, MUL(square, inverse(o, ADDN(signed_root(o, s), 1))));
     value y =
         choose(o, mask(o, NEURON_ALU_GT, a, 0x1p40), ADDN(make_log(o, &a), 0.69314718055994531), make_log1p(o, &near));
     return MUL(y, SIGN(x[0]));
 }
 static value make_acosh(struct op o, const value *x)
 {
-    value d = ADDN(x[0], -1), s = MUL(d, ADDN(d, 2)), y = ADD(d, make_sqrt(o, &s));
+    value d = ADDN(x[0], -1), s = MUL(d, ADDN(d, 2)), y = ADD(d, signed_root(o, s));
     y = make_log1p(o, &y);
     return choose(o, mask(o, NEURON_ALU_GT, x[0], 0x1p40), ADDN(make_log(o, x), 0.69314718055994531), y);
 }
@@ -436,6 +465,12 @@ bool nk_has_op(enum ir_op op, char class)
     return ways[op][class == 'f' ? 0 : class == 'i' ? 1 : 2].how != BY_HOST;
 }
 
+enum neuron_alu nk_alu_of(enum ir_op op)
+{
+    const struct way *w = &ways[op][0];
+    return w->how == BY_ALU ? (enum neuron_alu)w->what : NEURON_ALU_BYPASS;
+}
+
 /* i64 of which 32 bits say all: what keeps them so. */
 static bool keeps_small(enum ir_op op)
 {
@@ -456,20 +491,30 @@ static bool is_wide(struct op o, const struct kn_insn *n, const struct nk_value 
 const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from,
                                  const struct nk_value *const *args)
 {
-    struct op o = {.nk = nk, .t = t, .to = (enum tcc_dtype)n->dtype, .from = from};
+    struct op o = {.nk = nk, .t = t, .to = (enum tcc_dtype)n->dtype, .from = from, .insn = n};
     enum ir_op op = (enum ir_op)n->op;
     const struct way *w = &ways[op][class_of(op == IR_select ? o.to : from)];
     int mark = nk_mark(nk);
     value v, x[3];
-    bool wide = is_wide(o, n, args);
+    bool wide = is_wide(o, n, args), paired = false, one_word = true;
     if (w->how == BY_HOST && !wide)
         nk_refuse(nk, "the engines have no %s of %s", ir_op_info(op)->name, tcc_dtype_name(from));
     for (int i = 0; i < n->nargs; i++)
-        x[i] = args[i];
+        paired |= args[i]->half != NULL;
+    paired &= w->how == BY_ALU;
+    for (int i = 0; i < n->nargs; i++) {
+        x[i] = paired ? args[i] : nk_computed(nk, t, args[i]);
+        one_word &= !x[i]->high;
+    }
+    struct nk_tile part; /* what stays the same is computed once */
+    if (!paired && !wide && one_word && nk_distinct(t, n->nargs, x, &part))
+        return nk_spread(nk, t, &part, nk_scalar(nk, &part, n, from, x));
     /* Formulas take values; numbers stand beside another value. */
     if (!wide && w->how == BY_MAKE && x[0]->is_number && op != IR_cast && !(op == IR_div && !x[1]->is_number))
         x[0] = nk_solid(nk, t, x[0]);
-    if (wide)
+    if (paired)
+        v = nk_pair(nk, t, o.to, (enum neuron_alu)w->what, x[0], x[1]);
+    else if (wide)
         v = nk_wide(nk, t, op, from, o.to, x, n->nargs);
     else if (w->how == BY_ALU)
         v = nk_tt(nk, t, o.to, (enum neuron_alu)w->what, x[0], x[1]);

@@ -20,7 +20,7 @@ struct nk_panel {
     bool turned;
     int64_t k, k_step, own_step; /* points of the summed dim; elements from one of them to the next, of the own one's */
     int quadrants;
-    int64_t products, step; /* how many, and those of a buffer */
+    int64_t products, step, last; /* how many, those of a buffer, partitions of the last one */
     int64_t taps, tap_step[KN_MAX_DIMS];
     int64_t lo, n; /* own points that are on chip */
     struct nk_value *at[NK_PANEL_PIECES];
@@ -68,27 +68,35 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
     static const int64_t origin[KN_MAX_DIMS];
     struct nk_panel *p = IR_NEW(nk->ctx, struct nk_panel);
     const struct kn_insn *n = &nk->k->insns[load];
+    enum tcc_dtype d = (enum tcc_dtype)n->dtype;
     struct nk_line line;
+    if (n->code == KN_SCALAR && n->op == IR_cast && (d == TCC_BF16 || d == TCC_F16) && /* DMA converts */
+        tcc_is_float((enum tcc_dtype)nk->k->insns[n->arg[0]].dtype))
+        n = &nk->k->insns[n->arg[0]];
     if (n->code != KN_LOAD || n->nguards || nk->k->operands[n->operand].use == KN_LOCAL)
         return NULL;
-    *p = (struct nk_panel){
-        .load = n, .d = nk->k->operands[n->operand].dtype, .summed = summed, .own = own, .k = nk->extent[summed]};
+    *p = (struct nk_panel){.load = n, .d = d, .summed = summed, .own = own, .k = nk->extent[summed]};
     for (p->quadrants = 4; p->quadrants && p->k % (p->quadrants * BLOCK);)
         p->quadrants--;
-    if (!p->quadrants || !line_at(nk, p, origin, 0, 0, p->k, nk->extent[own], &line))
+    bool whole = p->quadrants > 0;
+    p->quadrants = whole ? p->quadrants : 1;
+    if (!line_at(nk, p, origin, 0, 0, p->k, nk->extent[own], &line))
         return NULL;
     p->k_step = line.coef[0];
     p->own_step = line.coef[1];
     if (!find_taps(nk, p, origin, taps))
         return NULL;
     p->turned = p->k_step == p->taps && p->own_step != 1;
-    if (p->taps > 1 && !p->turned)
+    if ((p->taps > 1 || !whole) && !p->turned)
         return NULL;
     if (p->turned ? p->own_step < 1 : p->own_step != 1 || p->k_step < 1)
         return NULL;
-    int64_t bytes = neuron_type_bytes(nk_type(nk, p->d)), products = p->products = p->k / (p->quadrants * BLOCK);
+    int64_t bytes = neuron_type_bytes(nk_type(nk, p->d)), products;
+    products = p->products = (p->k + p->quadrants * BLOCK - 1) / (p->quadrants * BLOCK);
+    p->last = whole ? p->quadrants * BLOCK : p->k - BLOCK * (products - 1);
     p->step = p->turned ? ROW_BYTES / (BLOCK * bytes * p->taps) : 4;
-    p->step = p->step < 1 ? 1 : p->step;
+    if (p->step < 1 || (p->turned && nk->extent[own] > BLOCK && nk->extent[own] % BLOCK))
+        p->step = 1; /* so that points lie side by side */
     p->step = products < p->step ? products : p->step;
     if ((products + p->step - 1) / p->step > NK_PANEL_PIECES)
         return NULL;
@@ -114,12 +122,17 @@ int nk_panel_values(const struct nk_panel *p, const struct nk_value **to)
 
 int64_t nk_panel_quarter(const struct nk_panel *p)
 {
-    return p->k / p->quadrants;
+    return p->quadrants > 1 ? p->k / p->quadrants : 0;
 }
 
 bool nk_panel_holds(const struct nk_panel *p, int64_t lo, int64_t n)
 {
     return p->pieces && p->lo == lo && p->n == n;
+}
+
+int64_t nk_panel_rows(const struct nk_panel *p, int64_t product)
+{
+    return product == p->products - 1 ? p->last : p->quadrants * BLOCK;
 }
 
 int64_t nk_panel_products(const struct nk_panel *p)
@@ -130,7 +143,7 @@ int64_t nk_panel_products(const struct nk_panel *p)
 int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most)
 {
     n = n < most ? n : most;
-    return p->turned && n > BLOCK ? n - n % BLOCK : n;
+    return p->turned && n > BLOCK && p->step > 1 ? n - n % BLOCK : n;
 }
 
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p)
@@ -141,14 +154,16 @@ struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p)
     return same;
 }
 
-/* Of a quadrant of a buffer, `rows` partitions: [rows, outer, inner] elements from the tensor, from element `at` of the buffer on. */
-static void load_quadrant(struct nk *nk, const struct nk_panel *p, const struct nk_value *v, int quadrant, int64_t at,
-                          int64_t rows, int64_t base, int64_t across, int64_t outer, int64_t outer_step, int64_t inner,
-                          int group)
+/* Of `quadrants` quadrants of a buffer, `rows` partitions each: [rows, outer, inner] elements from the tensor, from element `at` of the buffer on, where
+ * those of the inner dim are `row` apart. Several quadrants are loaded at once where they are whole. */
+static void load_quadrants(struct nk *nk, const struct nk_panel *p, const struct nk_value *v, int first, int quadrants,
+                           int64_t at, int64_t rows, int64_t base, int64_t across, int64_t outer, int64_t outer_step,
+                           int64_t inner, int64_t row, int group)
 {
     if (!outer)
         return;
     struct nk_buffer *tensor = nk->hbm[p->load->operand];
+    enum neuron_type type = nk_type(nk, nk->k->operands[p->load->operand].dtype);
     int64_t bytes = neuron_type_bytes((enum neuron_type)v->type);
     struct neuron_instr i = {.op = NEURON_OP_DMA, .noperands = 2};
     struct nk_pattern near = {0}, far = {0};
@@ -156,15 +171,17 @@ static void load_quadrant(struct nk *nk, const struct nk_panel *p, const struct 
     i.operand[0] = (struct neuron_operand){.space = NEURON_SBUF,
                                            .type = v->type,
                                            .reg = NEURON_NO_REGISTER,
-                                           .start = (uint8_t)(BLOCK * quadrant),
-                                           .count = (uint8_t)rows,
+                                           .start = (uint8_t)(BLOCK * first),
+                                           .count = (uint8_t)(rows * quadrants),
                                            .offset = v->buffer->offset + at * bytes};
     i.operand[1] = (struct neuron_operand){.space = NEURON_HBM,
-                                           .type = v->type,
+                                           .type = (uint8_t)type,
                                            .reg = NEURON_NO_REGISTER,
                                            .tensor = tensor->tensor,
-                                           .offset = base * bytes};
-    nk_pattern_add(&near, outer * inner, 1, false);
+                                           .offset = base * neuron_type_bytes(type)};
+    nk_pattern_add(&near, outer, row, false);
+    nk_pattern_add(&near, inner, 1, false);
+    nk_pattern_add(&far, quadrants, p->k / p->quadrants * p->k_step, true);
     nk_pattern_add(&far, rows, across, true);
     nk_pattern_add(&far, outer, outer_step, false);
     nk_pattern_add(&far, inner, 1, false);
@@ -215,22 +232,24 @@ void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64
         int64_t step = products - j < p->step ? products - j : p->step;
         struct nk_value *v = elements(nk, p, padded * step * p->taps);
         int group = ++nk->groups;
-        if (p->turned && rest)
+        int64_t row = BLOCK * step * p->taps, inner = row;
+        if (j + step == products) /* zeros are summed, too */
+            inner -= (p->quadrants * BLOCK - p->last) * p->taps;
+        if (p->turned && (rest || inner < row))
             clear(nk, p, v, padded * step * p->taps);
-        for (int q = 0; q < p->quadrants; q++) {
-            struct nk_line line;
-            if (!line_at(nk, p, base, q * quarter + j * BLOCK, lo, 1, 1, &line))
-                nk_refuse(nk, "a panel whose addresses are not linear");
-            if (!p->turned) {
-                load_quadrant(nk, p, v, q, 0, BLOCK, line.base, p->k_step, step, BLOCK * p->k_step, n, group);
-                continue;
-            }
-            /* own points on partitions */
-            load_quadrant(nk, p, v, q, 0, BLOCK, line.base, p->own_step, whole, BLOCK * p->own_step,
-                          BLOCK * step * p->taps, group);
-            load_quadrant(nk, p, v, q, whole * BLOCK * step * p->taps, rest, line.base + whole * BLOCK * p->own_step,
-                          p->own_step, rest > 0, 0, BLOCK * step * p->taps, group);
-        }
+        struct nk_line line;
+        if (!line_at(nk, p, base, j * BLOCK, lo, 1, 1, &line))
+            nk_refuse(nk, "a panel whose addresses are not linear");
+        if (!p->turned)
+            load_quadrants(nk, p, v, 0, p->quadrants, 0, BLOCK, line.base, p->k_step, step, BLOCK * p->k_step, n, n,
+                           group);
+        else /* own points on partitions */
+            load_quadrants(nk, p, v, 0, p->quadrants, 0, BLOCK, line.base, p->own_step, whole, BLOCK * p->own_step,
+                           inner, row, group);
+        for (int q = 0; p->turned && rest && q < p->quadrants; q++)
+            load_quadrants(nk, p, v, q, 1, whole * row, rest,
+                           line.base + q * quarter * p->k_step + whole * BLOCK * p->own_step, p->own_step, 1, 0, inner,
+                           row, group);
         if (p->turned) {
             struct nk_value *turned = elements(nk, p, padded * step * p->taps);
             turn(nk, p, turned, v, padded * step);
@@ -258,13 +277,13 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
     struct neuron_operand o = {.space = NEURON_SBUF,
                                .type = v->type,
                                .reg = NEURON_NO_REGISTER,
-                               .count = (uint8_t)(p->quadrants * BLOCK),
+                               .count = (uint8_t)nk_panel_rows(p, product),
                                .offset = v->buffer->offset};
     int64_t first = p->turned ? (from / BLOCK * step + j) * BLOCK : j * p->n + from, tap = 0;
     for (int x = 0; x < nk->k->ndims; x++)
         tap += p->tap_step[x] * at[x];
     first += tap * step * ((p->n + BLOCK - 1) / BLOCK * BLOCK);
-    if (p->turned && n > BLOCK) {
+    if (p->turned && n > BLOCK && step > 1) {
         nk_pattern_add(&pattern, n / BLOCK, step * BLOCK, false);
         nk_pattern_add(&pattern, BLOCK, 1, false);
     } else {

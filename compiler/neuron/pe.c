@@ -103,9 +103,23 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
     return true;
 }
 
-/* Products that it takes with that dim on partitions; sets the chunks of the other factor's dims. */
+/* Does a result of the kernel lie side by side in HBM along that dim alone? */
+static bool stored_along(const struct product *p, int dim)
+{
+    const struct nk *nk = p->nk;
+    for (int i = nk->k->stages[0].last; i < nk->k->ninsns; i++) {
+        const struct kn_insn *n = &nk->k->insns[i];
+        if (n->code == KN_STORE && n->nindex && dim >= 0 &&
+            ir_uses_sym(n->index[n->nindex - 1], nk->k->dims[dim].var))
+            return true;
+    }
+    return false;
+}
+
+/* About how many ns it takes with that dim on partitions: products, and results that are stored one by one; sets the chunks of the other factor's dims. */
 static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk)
 {
+    enum { PRODUCT = 200, ELEMENT = 2 };
     const struct nk *nk = p->nk;
     int64_t left = NEURON_MOVING, n = 1;
     for (int d = nk->k->ndims - 1; d >= 0; d--) {
@@ -118,7 +132,9 @@ static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk
         left = chunk[d] == nk->extent[d] ? left / chunk[d] : 1;
         left = left < 1 ? 1 : left;
     }
-    return n;
+    int64_t results = points(nk, p->dims[0] | p->dims[1]);
+    return PRODUCT * n * ((points(nk, p->c->k) + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS) +
+           (stored_along(p, along) ? ELEMENT * results : 0);
 }
 
 static bool is_half(enum tcc_dtype d)
@@ -205,7 +221,7 @@ static void find_turned(struct product *p)
         return;
     for (int i = 0; i < SIDES && p->turned < 0; i++) {
         int own = only(nk, p->dims[i]);
-        if (own < 0 || (nk->extent[own] > 32 && nk->extent[own] % 32) || !is_plain(nk, p->root[!i]) ||
+        if (own < 0 || !is_plain(nk, p->root[!i]) ||
             (i == p->rows && own != p->along))
             continue;
         p->weights[0] = nk_panel_new(nk, p->root[i], p->summed, own, p->c->k & ~(1u << p->summed));
@@ -222,6 +238,28 @@ static void find_turned(struct product *p)
     }
 }
 
+/* Does an index of a factor depend on the dim together with an outer one, as on a convolution's taps? */
+static bool is_tap(const struct nk *nk, int dim)
+{
+    for (int i = nk->k->stages[0].first; i < nk->k->stages[0].last; i++)
+        for (int x = 0; x < nk->k->insns[i].nindex; x++)
+            for (int d = 0; d < nk->k->ndims && ir_uses_sym(nk->k->insns[i].index[x], nk->k->dims[dim].var); d++)
+                if (nk->k->dims[d].role == KN_OUTER && ir_uses_sym(nk->k->insns[i].index[x], nk->k->dims[d].var))
+                    return true;
+    return false;
+}
+
+/* The longest dim on partitions; no taps, whose windows would lie otherwise in each partition, if there is another one. */
+static bool better_summed(const struct product *p, int d)
+{
+    enum { FEW = 3 };
+    const struct nk *nk = p->nk;
+    bool tap = is_tap(nk, d), other = is_tap(nk, p->summed);
+    if (tap != other && nk->extent[tap ? p->summed : d] >= FEW)
+        return other;
+    return nk->extent[d] > nk->extent[p->summed];
+}
+
 static bool plan(struct nk *nk, struct product *p)
 {
     int64_t best = INT64_MAX, chunk[KN_MAX_DIMS] = {0};
@@ -235,7 +273,7 @@ static bool plan(struct nk *nk, struct product *p)
     p->summed = -1;
     for (int d = 0; d < nk->k->ndims; d++) {
         p->digits[d] = nk_digits_of(nk, d);
-        if (p->c->k >> d & 1 && (p->summed < 0 || nk->extent[d] > nk->extent[p->summed]))
+        if (p->c->k >> d & 1 && (p->summed < 0 || better_summed(p, d)))
             p->summed = d;
     }
     if (p->summed < 0)
@@ -293,9 +331,13 @@ static const struct nk_value *factor(struct product *p, int side, const struct n
     for (int i = 0; i < p->ncached; i++)
         if (p->cache[i].v && p->cache[i].side == side && same_tile(&p->cache[i].t, t))
             return p->cache[i].v;
+    nk->taps = p->c->k & ~(1u << p->summed);
     const struct nk_value *v = nk_solid(nk, t, evaluate(nk, t, p->root[side]));
+    nk->taps = 0;
     if (p->wide && v->dtype != TCC_F32)
         v = nk_copy(nk, t, TCC_F32, v);
+    if (v->buffer->stays)
+        return v;
     if (p->ncached == CACHED && p->cache[p->next].v)
         nk_release(nk, p->cache[p->next].v->buffer);
     p->cache[p->next] = (struct cached){side, *t, v};
@@ -392,7 +434,7 @@ static void sum(struct product *p, const struct nk_tile *result, struct nk_buffe
         for (int64_t number = 0; number < products; number++) {
             struct nk_tile ts, tm;
             int64_t k = (p->turned < 0 ? NEURON_PARTITIONS : 32) * number;
-            int64_t chunk = p->turned < 0 ? all - k : all / products;
+            int64_t chunk = p->turned < 0 ? all - k : nk_panel_rows(p->weights[0], number);
             chunk = chunk > NEURON_PARTITIONS ? NEURON_PARTITIONS : chunk;
             memset(&ts, 0, sizeof ts);
             ts.n = ts.nouter = 1;
@@ -432,7 +474,9 @@ static void run_tile(struct product *p, const struct nk_tile *t)
     struct nk *nk = p->nk;
     const struct kn_kernel *k = nk->k;
     int mark = nk_mark(nk);
-    struct nk_value **value = IR_NEWN(nk->ctx, k->ninsns + 1, struct nk_value *), *s = IR_NEW(nk->ctx, struct nk_value);
+    nk_begin_tile(nk);
+    const struct nk_value **value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *);
+    struct nk_value *s = IR_NEW(nk->ctx, struct nk_value);
     *s = (struct nk_value){.dtype = TCC_F32, .type = NEURON_F32, .buffer = nk_psum(nk)};
     int64_t n = 1;
     for (int a = t->n - 1; a > 0; a--) {
@@ -451,7 +495,9 @@ static void run_tile(struct product *p, const struct nk_tile *t)
         const struct nk_value *args[3] = {NULL, NULL, NULL};
         for (int a = 0; a < k->insns[i].nargs && a < 3; a++)
             args[a] = k->insns[i].arg[a] >= 0 ? value[k->insns[i].arg[a]] : NULL;
-        value[i] = (struct nk_value *)nk_body(nk, t, &k->insns[i], args);
+        value[i] = nk_wait(nk, t, i, args);
+        if (!value[i])
+            value[i] = nk_body(nk, t, &k->insns[i], args);
     }
     release(p, mark);
 }

@@ -19,6 +19,7 @@ struct plan {
     int along;                  /* the dim on partitions; -1: none */
     int64_t chunk[KN_MAX_DIMS]; /* of an outer dim that is free: points at once */
     struct nk_tile tile;
+    const struct nk_value **uniform; /* by instruction: a load of the same element for all points; NULL: it is none */
 };
 
 static int64_t period_of(const struct kn_kernel *k, ir_expr e, int dim, int64_t *list, int *n)
@@ -96,6 +97,8 @@ struct stage {
     struct kept *kept; /* by instruction */
     struct nk_tile t;
     const struct nk_value **value; /* by instruction, of this chunk */
+    int *same, *order; /* by instruction: the first load of the stage that loads the same; the stage's, in order */
+    bool *made;        /* by instruction, of this chunk */
     uint32_t inner, repeat;
     int number, ninner; /* axes of inner dims */
     bool first, whole;  /* chunk of the inner dims: the first; the only one */
@@ -433,17 +436,17 @@ const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const str
 
 static bool lies_in(const struct nk_value *v, const struct nk_buffer *b)
 {
-    return v && ((!v->is_number && v->buffer == b) || lies_in(v->high, b));
+    return v && ((!v->is_number && v->buffer == b) || lies_in(v->high, b) || (v->half && lies_in(v->half->with, b)));
 }
 
-/* Does something still need the buffer behind instruction `at`? */
-static bool needed(const struct stage *s, const struct nk_buffer *b, int at)
+/* Does something still need the buffer, but for instructions that are made? */
+static bool needed(const struct stage *s, const struct nk_buffer *b)
 {
     const struct nk *nk = s->p->nk;
     const struct kn_stage *g = &nk->k->stages[s->number];
     const struct kn_insn *insns = nk->k->insns;
     for (int j = 0; j < nk->k->ninsns; j++)
-        if (s->kept[j].present && lies_in(&s->kept[j].v, b))
+        if (lies_in(s->p->uniform[j], b) || (s->kept[j].present && lies_in(&s->kept[j].v, b)))
             return true;
     for (int o = 0; o < nk->k->noperands; o++)
         if (nk->local[o] == b)
@@ -453,20 +456,34 @@ static bool needed(const struct stage *s, const struct nk_buffer *b, int at)
             continue;
         if (insns[j].code == KN_INDEX)
             return true;
-        for (int l = at + 1; l < g->last; l++)
+        for (int l = g->first; l < g->last; l++) {
+            if (s->made[l])
+                continue;
+            if (s->same[l] == j)
+                return true;
             for (int a = 0; a < insns[l].nargs; a++)
                 if (insns[l].arg[a] == j)
                     return true;
+        }
     }
     return false;
 }
 
-/* Buffers that no later instruction of the stage reads. */
-static void forget(struct stage *s, int at)
+/* What is read here for the last time, if it is the instruction's last argument: its result may lie there. */
+static const struct nk_buffer *dies_at(const struct stage *s, int at, const struct nk_value *const *args)
 {
-    for (int i = s->p->nk->k->stages[s->number].first; i <= at; i++)
+    const struct kn_insn *n = &s->p->nk->k->insns[at];
+    const struct nk_value *last = n->nargs == 3 ? args[2] : NULL;
+    return last && !last->is_number && !last->high && !needed(s, last->buffer) ? last->buffer : NULL;
+}
+
+/* Buffers that no later instruction of the stage reads. */
+static void forget(struct stage *s)
+{
+    const struct kn_stage *g = &s->p->nk->k->stages[s->number];
+    for (int i = g->first; i < g->last; i++)
         for (const struct nk_value *v = s->value[i]; v; v = v->high)
-            if (!v->is_number && !needed(s, v->buffer, at))
+            if (!v->is_number && !needed(s, v->buffer))
                 nk_release(s->p->nk, v->buffer);
 }
 
@@ -475,10 +492,13 @@ static void run_stage(struct stage *s, const bool *later)
     struct nk *nk = s->p->nk;
     const struct kn_stage *g = &nk->k->stages[s->number];
     nk->indices.n = 0;
-    for (int i = g->first; i < g->last; i++) {
+    memset(s->made, 0, (size_t)nk->k->ninsns * sizeof *s->made);
+    for (int at = g->first; at < g->last; at++) {
+        int i = s->order[at - g->first];
         const struct kn_insn *n = &nk->k->insns[i];
         const struct nk_value *args[3] = {NULL, NULL, NULL};
         ir_tick(nk->ctx);
+        s->made[i] = true;
         if (n->code == KN_REDUCE) {
             reduce(s, i);
         } else if (n->code == KN_ARGREDUCE) {
@@ -488,7 +508,13 @@ static void run_stage(struct stage *s, const bool *later)
         } else {
             for (int a = 0; a < n->nargs && a < 3; a++)
                 args[a] = n->arg[a] >= 0 ? arg(s, n->arg[a]) : NULL;
-            s->value[i] = nk_body(nk, &s->t, n, args);
+            nk->dying = dies_at(s, i, args);
+            s->value[i] = s->same[i] < i ? s->value[s->same[i]] : s->p->uniform[i];
+            if (!s->value[i])
+                s->value[i] = nk_wait(nk, &s->t, i, args);
+            if (!s->value[i])
+                s->value[i] = nk_body(nk, &s->t, n, args);
+            nk->dying = NULL;
         }
         if (later[i] && s->value[i] && !s->inner && !s->kept[i].present) {
             if (s->value[i]->is_number) {
@@ -503,7 +529,7 @@ static void run_stage(struct stage *s, const bool *later)
             make_kept(s, i, (enum tcc_dtype)n->dtype, s->value[i]->high != NULL);
             nk_copy_to(nk, &s->t, kept_at(nk, &s->t, &s->kept[i]), s->value[i]);
         }
-        forget(s, i);
+        forget(s);
     }
 }
 
@@ -613,16 +639,22 @@ static void run_tile(struct plan *p)
     struct nk *nk = p->nk;
     const struct kn_kernel *k = nk->k;
     int mark = nk_mark(nk);
+    nk_begin_tile(nk);
     struct kept *kept = IR_NEWN(nk->ctx, k->ninsns + 1, struct kept);
     make_locals(p);
     for (int i = 0; i < k->nstages; i++) {
         struct stage s = {.p = p,
                           .kept = kept,
                           .value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *),
+                          .same = IR_NEWN(nk->ctx, k->ninsns + 1, int),
+                          .order = IR_NEWN(nk->ctx, k->ninsns + 1, int),
+                          .made = IR_NEWN(nk->ctx, k->ninsns + 1, bool),
                           .inner = k->stages[i].inner,
                           .repeat = k->stages[i].repeat,
                           .number = i};
         bool *later = IR_NEWN(nk->ctx, k->ninsns + 1, bool);
+        nk_find_same(k, &k->stages[i], s.same);
+        nk_order(nk, &k->stages[i], s.same, s.order);
         for (int j = k->stages[i].last; j < k->ninsns; j++)
             for (int a = 0; a < k->insns[j].nargs; a++)
                 if (k->insns[j].arg[a] >= 0)
@@ -666,19 +698,68 @@ static int64_t stage_points(const struct nk *nk, const struct kn_stage *s)
     return n;
 }
 
-/* The dim with most points on partitions; of those with more than there are partitions, the first. */
+/* How many outer points lie beside each other in a partition: as many as there is room for, but so few that several tiles follow each other, of which one is
+ * loaded and one stored while one is computed; rows of DMA stay long. */
+static int64_t free_points(const struct nk *nk, int64_t inner)
+{
+    enum { TILES = 8, MANY = 256, LEAST = 512, MOST = 1024 };
+    int64_t all = inner, room = nk->room, most;
+    for (int d = 0; d < nk->k->ndims; d++)
+        if (nk->k->dims[d].role == KN_OUTER)
+            all *= nk->extent[d];
+    most = all / (NEURON_PARTITIONS * MANY);
+    most = most < MOST ? MOST : most;
+    all /= NEURON_PARTITIONS * TILES;
+    all = all < LEAST ? LEAST : all > most ? most : all;
+    room = (room < all ? room : all) / inner;
+    return room < 1 ? 1 : room;
+}
+
+/* Does a guard depend on the dim? Then what it keeps out lies in some of the partitions only. */
+static bool is_guarded(const struct nk *nk, int dim)
+{
+    for (int i = 0; i < nk->k->ninsns; i++)
+        for (int g = 0; g < nk->k->insns[i].nguards; g++)
+            if (ir_uses_sym(nk->k->insns[i].guards[g].e, nk->k->dims[dim].var))
+                return true;
+    return false;
+}
+
+/* The dim with most points on partitions; of those with more than there are partitions, the first. Guarded ones count for less. */
 static int dim_on_partitions(const struct nk *nk)
 {
+    enum { GUARDED = 8 };
     int best = -1;
     int64_t most = 0;
     for (int d = 0; d < nk->k->ndims; d++) {
         int64_t n = nk->extent[d] < NEURON_PARTITIONS ? nk->extent[d] : NEURON_PARTITIONS;
+        n = is_guarded(nk, d) ? (n + GUARDED - 1) / GUARDED : n;
         if (nk->k->dims[d].role == KN_OUTER && n > most) {
             best = d;
             most = n;
         }
     }
     return best;
+}
+
+/* Loads of one element are made once, for all partitions. */
+static void load_uniform(struct plan *p)
+{
+    struct nk *nk = p->nk;
+    const struct nk_tile t = {.n = 1, .nouter = 1, .axis = {{KN_MAX_DIMS - 1, 1, NEURON_PARTITIONS}}};
+    p->uniform = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
+    for (int i = 0; i < nk->k->ninsns; i++) {
+        const struct kn_insn *n = &nk->k->insns[i];
+        int64_t at;
+        bool same = n->code == KN_LOAD && !n->nguards && nk->k->operands[n->operand].use == KN_IN;
+        for (int x = 0; same && x < n->nindex; x++)
+            same = ir_is_const(n->index[x], &at);
+        for (int j = 0; same && j < i && !p->uniform[i]; j++)
+            if (p->uniform[j] && nk_loads_same(nk->k, j, i))
+                p->uniform[i] = p->uniform[j];
+        if (same && !p->uniform[i])
+            p->uniform[i] = nk_load(nk, &t, n, NULL);
+    }
 }
 
 void nk_run_tiles(struct nk *nk)
@@ -693,8 +774,7 @@ void nk_run_tiles(struct nk *nk)
         int64_t n = stage_points(nk, &k->stages[i]);
         inner = n > inner ? n : inner;
     }
-    free = nk->room / inner;
-    free = free < 1 ? 1 : free;
+    free = free_points(nk, inner);
     for (int d = k->ndims - 1; d >= 0; d--) {
         if (k->dims[d].role != KN_OUTER || d == p.along)
             continue;
@@ -715,6 +795,7 @@ void nk_run_tiles(struct nk *nk)
             }
         }
     }
+    load_uniform(&p);
     for (;;) {
         run_along(&p, lo, each);
         int d = k->ndims - 1;

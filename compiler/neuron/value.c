@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d)
+/* NEURON_NTYPES: the engines have none. */
+static enum neuron_type type_of(enum tcc_dtype d)
 {
     switch (d) {
     case TCC_F32: return NEURON_F32;
@@ -23,8 +24,21 @@ enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d)
     case TCC_I64: /* a word of them */
     case TCC_U64:
     case TCC_I32: return NEURON_I32;
-    default: nk_refuse(nk, "the engines have no type %s", tcc_dtype_name(d));
+    default: return NEURON_NTYPES;
     }
+}
+
+bool nk_has_type(enum tcc_dtype d)
+{
+    return type_of(d) != NEURON_NTYPES;
+}
+
+enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d)
+{
+    enum neuron_type type = type_of(d);
+    if (type == NEURON_NTYPES)
+        nk_refuse(nk, "the engines have no type %s", tcc_dtype_name(d));
+    return type;
 }
 
 static bool is_float(const struct nk_value *v)
@@ -150,6 +164,48 @@ struct nk_value *nk_number(struct nk *nk, enum tcc_dtype d, double number)
     return v;
 }
 
+bool nk_distinct(const struct nk_tile *t, int n, const struct nk_value *const *values, struct nk_tile *part)
+{
+    int changes = 0, last = -1, none = 0;
+    *part = *t;
+    for (int a = 1; a < t->n; a++) {
+        int stays = 1;
+        for (int k = 0; k < n; k++)
+            stays &= values[k]->is_number || !values[k]->stride[a];
+        if (t->axis[a].extent == 1)
+            continue;
+        changes += last >= 0 && stays != last;
+        last = stays;
+        none += stays;
+        if (stays)
+            part->axis[a].extent = 1;
+    }
+    return none && changes <= 1;
+}
+
+const struct nk_value *nk_spread(struct nk *nk, const struct nk_tile *t, const struct nk_tile *part,
+                                 const struct nk_value *v)
+{
+    if (v->is_number)
+        return v;
+    struct nk_value *to = IR_NEW(nk->ctx, struct nk_value);
+    *to = *v;
+    for (int a = 1; a < t->n; a++)
+        if (part->axis[a].extent != t->axis[a].extent)
+            to->stride[a] = 0;
+    if (v->high)
+        to->high = nk_spread(nk, t, part, v->high);
+    return to;
+}
+
+enum neuron_engine nk_lighter(const struct nk *nk, const struct nk_tile *t)
+{
+    enum { FEW = 256, SCALAR = 4, VECTOR = 5 };
+    int64_t n = nk_free_elements(t);
+    bool scalar = nk->work[NEURON_SCALAR] + SCALAR * n < nk->work[NEURON_VECTOR] + VECTOR * n;
+    return n >= FEW && scalar ? NEURON_SCALAR : NEURON_VECTOR;
+}
+
 static void run(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, const struct nk_value *to,
                 const struct nk_value *a, const struct nk_value *b)
 {
@@ -217,6 +273,8 @@ static struct nk_value *with_number(struct nk *nk, const struct nk_tile *t, enum
     enum neuron_engine e = op == NEURON_ALU_POW ? NEURON_GPSIMD : engine_for(to, a, NULL);
     if (e == NEURON_GPSIMD)
         a = nk_solid(nk, t, a);
+    if (e == NEURON_VECTOR && is_float(to) && is_float(a) && (op == NEURON_ALU_MUL || op == NEURON_ALU_ADD))
+        e = nk_lighter(nk, t);
     i.operand[0] = nk_operand(nk, t, to, 0, NULL);
     i.operand[1] = nk_operand(nk, t, a, 0, NULL);
     i.operand[2] = nk_literal(number->number);
@@ -237,7 +295,14 @@ struct nk_value *nk_tt(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d,
         return with_number(nk, t, d, op, a, b, false);
     if (a->is_number)
         return with_number(nk, t, d, op, b, a, true);
-    struct nk_value *to = nk_new(nk, t, d);
+    struct nk_value *to = NULL;
+    if (op != NEURON_ALU_POW)
+        to = nk_by_column(nk, t, d, op, a, b, false);
+    if (!to && op != NEURON_ALU_POW)
+        to = nk_by_column(nk, t, d, op, b, a, true);
+    if (to)
+        return to;
+    to = nk_new(nk, t, d);
     struct neuron_instr i = {.op = NEURON_OP_TENSOR_TENSOR, .noperands = 3};
     enum neuron_engine e = op == NEURON_ALU_POW ? NEURON_GPSIMD : engine_for(to, a, b);
     if (e == NEURON_GPSIMD || (a->buffer->space == NEURON_PSUM && b->buffer->space == NEURON_PSUM))
@@ -268,8 +333,31 @@ struct nk_value *nk_act(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d
     return to;
 }
 
+struct nk_value *nk_powers(struct nk *nk, const struct nk_tile *t, const struct nk_value *x, enum neuron_alu op0,
+                           double a, enum neuron_alu op1, double b)
+{
+    struct neuron_instr i = {.op = NEURON_OP_TENSOR_SCALAR, .noperands = 4};
+    x = nk_solid(nk, t, x);
+    struct nk_value *to = nk_new(nk, t, TCC_F32);
+    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
+    i.operand[1] = nk_operand(nk, t, x, 0, NULL);
+    i.operand[2] = nk_literal(a);
+    i.operand[3] = nk_literal(b);
+    neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op0});
+    neuron_set_attr(&i, NEURON_ATTR_OP1, (union neuron_value){.i = op1});
+    run(nk, NEURON_GPSIMD, &i, to, x, NULL);
+    return to;
+}
+
+/* Vector takes eight cycles an element, GpSimd's power one. */
 struct nk_value *nk_inverse(struct nk *nk, const struct nk_tile *t, const struct nk_value *a)
 {
+    enum { FEW = 16 };
+    struct nk_tile part;
+    if (nk_distinct(t, 1, &a, &part))
+        return (struct nk_value *)nk_spread(nk, t, &part, nk_inverse(nk, &part, a));
+    if (nk_free_elements(t) >= FEW)
+        return nk_ts(nk, t, TCC_F32, NEURON_ALU_POW, a, -1);
     struct nk_value *to = nk_new(nk, t, TCC_F32);
     struct neuron_instr i = {.op = NEURON_OP_RECIPROCAL, .noperands = 2};
     a = nk_solid(nk, t, a);
@@ -291,7 +379,7 @@ void nk_copy_to(struct nk *nk, const struct nk_tile *t, const struct nk_value *t
     }
     i.operand[0] = nk_operand(nk, t, to, 0, NULL);
     i.operand[1] = nk_operand(nk, t, a, 0, NULL);
-    run(nk, exact ? NEURON_GPSIMD : NEURON_VECTOR, &i, to, a, NULL);
+    run(nk, exact ? NEURON_GPSIMD : is_float(to) && is_float(a) ? nk_lighter(nk, t) : NEURON_VECTOR, &i, to, a, NULL);
 }
 
 struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *a)
@@ -303,6 +391,29 @@ struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype 
     return to;
 }
 
+/* May a result of type d lie in v's place? */
+static bool takes_result(const struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *v)
+{
+    bool dense = !v->is_number && v->dtype == d && v->buffer == nk->dying && v->buffer->space == NEURON_SBUF &&
+                 !v->buffer->stays;
+    for (int a = 1; dense && a < t->n; a++)
+        dense = t->axis[a].extent == 1 || v->stride[a];
+    return dense;
+}
+
+/* A mask that is one element a partition lies in PSUM: from there a copy takes half the time. */
+static const struct nk_value *in_psum(struct nk *nk, const struct nk_tile *t, const struct nk_value *mask)
+{
+    enum { FEW = 256 };
+    struct nk_tile part;
+    if (nk_free_elements(t) < FEW || !nk_distinct(t, 1, &mask, &part) || nk_free_elements(&part) > 1 ||
+        mask->buffer->space == NEURON_PSUM)
+        return mask;
+    struct nk_value to = {.dtype = TCC_F32, .type = NEURON_F32, .buffer = nk_psum(nk)};
+    nk_copy_to(nk, &part, &to, mask);
+    return nk_spread(nk, t, &part, &to);
+}
+
 /* Integers of 32 bits by arithmetic modulo 2^32, since copies by a mask go through float32. */
 struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *mask,
                            const struct nk_value *yes, const struct nk_value *no)
@@ -312,17 +423,20 @@ struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtyp
         difference = nk_tt(nk, t, d, NEURON_ALU_MUL, difference, mask);
         return nk_tt(nk, t, d, NEURON_ALU_ADD, difference, no);
     }
-    struct nk_value *to = nk_copy(nk, t, d, no);
+    const struct nk_value *to = takes_result(nk, t, d, no) && yes->buffer != no->buffer ? no : nk_copy(nk, t, d, no);
     struct neuron_instr i = {.op = NEURON_OP_TENSOR_COPY_PREDICATED, .noperands = 3};
     if (yes->is_number)
         yes = nk_solid(nk, t, yes);
     if (mask->is_number)
         mask = nk_solid(nk, t, mask);
+    mask = in_psum(nk, t, mask);
     i.operand[0] = nk_operand(nk, t, to, 0, NULL);
     i.operand[1] = nk_operand(nk, t, yes, 0, NULL);
     i.operand[2] = nk_operand(nk, t, mask, 0, NULL);
     struct nk_use uses[] = {
         {to->buffer, true, 0}, {to->buffer, false, 0}, {yes->buffer, false, 0}, {mask->buffer, false, 0}};
     nk_emit(nk, NEURON_VECTOR, &i, 4, uses);
-    return to;
+    if (mask->buffer->space == NEURON_PSUM)
+        nk_release(nk, mask->buffer);
+    return (struct nk_value *)to;
 }

@@ -31,9 +31,9 @@ static bool check_opsets(struct imp *im)
     struct ir_where w = where_file(im);
     for (size_t k = 0; k < im->model->opset_count; k++) {
         const struct onnx_opset *o = &im->model->opsets[k];
-        if (!o->domain[0] && (o->version < 1 || o->version > IMP_MAX_OPSET)) {
-            ir_error(im->ctx, &w, "the model uses opset %lld; opsets 7 to %d are supported", (long long)o->version,
-                     IMP_MAX_OPSET);
+        if (!o->domain[0] && (o->version < 1 || o->version > ONNX_MAX_OPSET)) {
+            ir_error(im->ctx, &w, "the model uses opset %lld; opsets %d to %d are supported", (long long)o->version,
+                     ONNX_MIN_OPSET, ONNX_MAX_OPSET);
             return false;
         }
     }
@@ -127,7 +127,7 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
 }
 
 /* One message for all nodes that can't be imported: node, operator, domain, opset, why; one line for an operator that is not known. */
-static void report_refusals(struct imp *im)
+void imp_report_refusals(struct imp *im)
 {
     char *text = NULL;
     size_t size = 0;
@@ -141,8 +141,10 @@ static void report_refusals(struct imp *im)
     fprintf(f, "%d node%s not supported:", nodes, nodes == 1 ? " is" : "s are");
     for (int k = 0; k < im->refusals.n; k++) {
         const struct imp_refusal *r = &im->refusals.at[k];
-        fprintf(f, "\n  node '%s' (%s, domain %s, opset %d): %s", ir_shown(r->node), ir_shown(r->op),
-                r->domain[0] ? ir_shown(r->domain) : "ai.onnx", r->opset, ir_shown(r->why));
+        fprintf(f, "\n  node '%s' (%s", ir_shown(r->node), ir_shown(r->op));
+        if (r->opset || r->domain[0]) /* of .pt2 files neither */
+            fprintf(f, ", domain %s, opset %d", r->domain[0] ? ir_shown(r->domain) : "ai.onnx", r->opset);
+        fprintf(f, "): %s", ir_shown(r->why));
         if (r->count > 1)
             fprintf(f, " (and %d more node%s)", r->count - 1, r->count == 2 ? "" : "s");
     }
@@ -170,7 +172,7 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     if (im->again)
         return false;
     if (im->refusals.n)
-        report_refusals(im);
+        imp_report_refusals(im);
     return fine && !im->refusals.n && make_outputs(im, outs);
 }
 
@@ -186,7 +188,7 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     if (o && o->training && o->own_step && im->model->training_count) {
         bool fine = imp_training_info(im, o);
         if (im->refusals.n)
-            report_refusals(im);
+            imp_report_refusals(im);
         return fine ? im->module : NULL;
     }
     im->training = o && o->training;

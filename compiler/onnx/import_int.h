@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to compiler/onnx: the importer, which turns the structures of onnx_int.h into level-1 IR.
+ * Private to compiler/onnx and compiler/pt2: the importer, which turns the structures of onnx_int.h into level-1 IR. compiler/pt2 builds with
+ * the same builders.
  *
  * How to add an operator. Write a row in ops.def:
  *
@@ -31,7 +32,6 @@
 #include "compiler/onnx/onnx_int.h"
 #include "ir/ir.h"
 
-#define IMP_MAX_OPSET 28
 #define IMP_MAX_NODES 1000000    /* nodes imported, functions expanded */
 #define IMP_MAX_CALLS 64         /* functions inside each other */
 #define IMP_FOLD_ELEMENTS 65536  /* results up to this size are computed while importing */
@@ -227,6 +227,9 @@ ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_
 /* A ranked form of an unranked value (object) when its rank is declared; else the value. */
 struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
 
+/* The mean over the ranks that train together (--sync-bn; mode "avg"), or their sum ("sum"); otherwise the value itself. */
+struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *mode);
+
 /* Shared by families. imp_conv reads the node's window attributes. */
 struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias, enum tcc_dtype to);
 struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x);                                     /* likewise */
@@ -279,6 +282,7 @@ void imp_note_differentiated(struct imp *im);
 /* Parameters of im->func for the inputs of the graphs (import.c). */
 bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int n, const struct onnx_graph *const *graphs);
 void imp_drop_unused_states(struct imp *im);
+void imp_report_refusals(struct imp *im);                                         /* one message for all */
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);   /* kept by the importer: ref it to hand it on */
 struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);                  /* takes over the reference until the end */
 /* Why there is no row for an operator; NULL: there is one. */

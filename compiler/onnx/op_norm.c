@@ -135,8 +135,7 @@ static struct ir_value *mean_axes(struct imp *im, struct ir_value *x, int64_t *a
     return imp_mean(im, x, n, axes, keep);
 }
 
-/* The mean over the ranks that train together (--sync-bn), or their sum; otherwise the value itself. */
-static struct ir_value *over_ranks(struct imp *im, struct ir_value *x, const char *mode)
+struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *mode)
 {
     if (!x || !im->sync_bn)
         return x;
@@ -153,7 +152,7 @@ static bool update_running(struct imp *im, struct ir_value *x, int n, const int6
     double momentum = imp_f(im, "momentum", 0.9f);
     struct ir_value *old = imp_like(im, running[0], momentum), *fresh = imp_like(im, running[0], 1 - momentum);
     struct ir_value *count = imp_count(im, x, n, axes, imp_dtype(running[0])), *one = imp_like(im, running[0], 1);
-    count = over_ranks(im, count, "sum");
+    count = imp_over_ranks(im, count, "sum");
     struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
     for (int k = 0; k < 2; k++) {
         struct ir_state *s = imp_state_of(running[k]);
@@ -180,9 +179,9 @@ static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const in
     if (rank < 2)
         return imp_unsupported(im, "training with operands of fewer than 2 dims");
     struct ir_value *wide = imp_cast(im, x, d);
-    batch[0] = over_ranks(im, imp_mean(im, wide, n, axes, false), "avg");
+    batch[0] = imp_over_ranks(im, imp_mean(im, wide, n, axes, false), "avg");
     struct ir_value *centred = imp_bin(im, IR_sub, wide, imp_along(im, batch[0], 1, rank));
-    batch[1] = over_ranks(im, imp_mean(im, imp_un(im, IR_square, centred), n, axes, false), "avg");
+    batch[1] = imp_over_ranks(im, imp_mean(im, imp_un(im, IR_square, centred), n, axes, false), "avg");
     if (!batch[1] || !update_running(im, x, n, axes, running, batch))
         return false;
     struct ir_value *inverse =
@@ -228,7 +227,8 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
         ((imp_wants(im, 1) && !imp_out(im, 1, mean)) || (imp_wants(im, 2) && !imp_out(im, 2, var)) ||
          !saved_statistics(im, mean, var)))
         return false;
-    bool training = !im->training && !im->infers && (im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1));
+    bool training =
+        !im->training && !im->infers && (im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1));
     if (training && (im->opset < 14 || rank < 2))
         return imp_unsupported(im, "training mode before opset 14");
     if (training) {

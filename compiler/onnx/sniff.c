@@ -104,7 +104,7 @@ static const char *sniff_zip(const uint8_t *data, uint64_t size)
         onnx |= has_suffix(name, n, ".onnx");
         at += 46 + (uint64_t)n + le(data + at + 30, 2) + le(data + at + 32, 2);
     }
-    return archive_format || models ? "this is a torch.export archive (.pt2), which is not supported yet" FROM_TORCH
+    return archive_format || models ? "this is an archive of torch.export: its name must end in .pt2"
            : code                   ? "this is a TorchScript archive" FROM_TORCH
            : pickle
                ? "this is a PyTorch checkpoint (torch.save): weights, or a pickled module, without a graph" FROM_TORCH

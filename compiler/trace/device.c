@@ -3,8 +3,9 @@
  * device.c - tensors' data on a device with memory of its own: retained tensors that steps update in place lie there and stay there; what
  * a step reads goes along with its run, and lies there from the second run on that reads it. The host has a copy where it asks for one.
  *
- * A run is the only one that uses data while it is under way: the context's thread looks at data when all runs have ended (trace_reap). Memory
- * of the device that nobody holds any more is given back by the thread that runs, between runs, since sessions are one thread's at a time.
+ * The context's thread looks at data when all runs have ended (trace_reap). A run of the graph that is under way may begin behind it: its batch
+ * is copied while the one before computes. Memory of the device that nobody holds any more is given back by the thread that runs, before
+ * a run, since sessions are one thread's at a time.
  */
 #include "compiler/trace/trace_int.h"
 
@@ -166,25 +167,67 @@ static int place_inputs(struct trace_ctx *c, struct trace_run *r, bool *there)
     return status;
 }
 
-int trace_device_run(struct trace_ctx *c, struct trace_run *r)
+/* Modelled seconds of the session so far; 0: its device models none. */
+static double modelled(struct tccrt_session *s)
+{
+    struct tccrt_sim sim;
+
+    return tccrt_simulated(s, &sim) ? 0 : sim.seconds;
+}
+
+bool trace_device_follows(const struct trace_run *before, const struct trace_run *r)
 {
     const struct trace_compiled *g = r->compiled;
+    bool may = g && g == before->compiled;
+    for (int i = 0; may && i < r->nstates; i++)
+        may = g->states[i] < 0 || (r->state_data[i] == before->state_data[i] && !r->state_data[i]->ahead);
+    for (int i = 0; may && i < r->nin; i++) {
+        const struct trace_data *d = r->in_data[i];
+        may = d->device ? !d->ahead : !d->reads; /* brought for itself if read again */
+        for (int k = 0; may && k < before->nout; k++)
+            may = before->out[k].data != d->o->t.data;
+    }
+    return may;
+}
+
+int trace_device_begin(struct trace_ctx *c, struct trace_run *r, bool follows)
+{
+    struct tccrt_session *s = r->compiled->session;
     bool *there = calloc((size_t)r->nin + 1, sizeof *there);
-    int64_t ticket;
-    int status;
+    int status = there ? TCC_OK : TCC_EENV;
     trace_device_collect(c);
-    if (!there)
-        return TCC_EENV;
-    if (!(status = bind_states(c, r)) && !(status = place_inputs(c, r, there))) {
+    if (!follows)
+        r->compiled->modelled = modelled(s);
+    if (!status && !follows)
+        status = bind_states(c, r);
+    if (!status && !(status = place_inputs(c, r, there))) {
         const struct tccrt_async how = {.in_on_device = there};
-        tccrt_random_set(g->session, r->seed, r->count);
-        status = tccrt_run_async(g->session, "main", r->nin, r->in, r->nout, r->out, &how, &ticket);
-        if (!status)
-            status = tccrt_wait(g->session, ticket);
-        for (int i = 0; i < r->nstates && !status; i++)
-            r->state_data[i]->stale = g->states[i] >= 0;
+        tccrt_random_set(s, r->seed, r->count);
+        status = tccrt_run_async(s, "main", r->nin, r->in, r->nout, r->out, &how, &r->ticket);
+        r->under_way = !status;
     }
     free(there);
+    return status;
+}
+
+/* A session whose run failed goes on at that run's number. */
+bool trace_device_faulted(const struct trace_run *r)
+{
+    uint64_t seed;
+    int64_t runs;
+    tccrt_random_get(r->compiled->session, &seed, &runs);
+    return runs == r->count;
+}
+
+int trace_device_end(struct trace_run *r, bool followed)
+{
+    const struct trace_compiled *g = r->compiled;
+    int status = tccrt_wait(g->session, r->ticket);
+    r->under_way = false;
+    for (int i = 0; i < r->nstates && !status; i++)
+        r->state_data[i]->stale = g->states[i] >= 0;
+    if (!followed) /* to ask for modelled time is to wait for what is under way */
+        r->modelled = modelled(g->session) - g->modelled;
     return status;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c - batches from arrays in memory, in the sampler's order. */
+/*
+ * loader.c - batches from arrays in memory, in the sampler's order. On a device with memory of its own the batches of one execution are one tensor, which goes there by
+ * one transfer, and each batch a slice of it.
+ */
 #include "compiler/trace/trace_int.h"
 
 #include <stdlib.h>
@@ -16,7 +19,9 @@ struct trace_loader {
     struct trace_sampler sampler;
     int64_t batch, count, at; /* samples: in a batch, in an epoch, given in this one; this process's */
     int64_t *order;
-    int given; /* batches since the last step ended */
+    int given;                    /* batches since the last step ended */
+    struct trace_tensor **blocks; /* by array: batches of an execution; retained while slices are still to be made */
+    int64_t rows, sliced;         /* samples of a block, and of them given; 0: there is none */
 };
 
 static bool check_arrays(struct trace_ctx *c, int n, const struct tcc_tensor *arrays)
@@ -72,7 +77,8 @@ struct trace_loader *trace_loader(struct trace_ctx *c, int narrays, const struct
     *l = (struct trace_loader){.c = c, .next = *last, .options = *options, .n = narrays};
     *last = l;
     l->arrays = calloc((size_t)narrays, sizeof *l->arrays);
-    if (l->arrays)
+    l->blocks = calloc((size_t)narrays, sizeof(struct trace_tensor *));
+    if (l->arrays && l->blocks)
         memcpy(l->arrays, arrays, (size_t)narrays * sizeof *arrays);
     else
         trace_no_memory(c);
@@ -84,10 +90,21 @@ struct trace_loader *trace_loader(struct trace_ctx *c, int narrays, const struct
     return NULL;
 }
 
+static void drop_blocks(struct trace_loader *l)
+{
+    for (int i = 0; l->blocks && i < l->n; i++) {
+        trace_release(l->blocks[i]);
+        l->blocks[i] = NULL;
+    }
+    l->rows = l->sliced = 0;
+}
+
 void trace_loader_free(struct trace_loader *l)
 {
     if (!l)
         return;
+    drop_blocks(l);
+    free(l->blocks);
     struct trace_loader **at = &l->c->loaders;
     while (*at && *at != l)
         at = &(*at)->next;
@@ -113,6 +130,7 @@ void trace_loader_start(struct trace_loader *l, int64_t epoch)
 {
     int64_t count;
     free(l->order);
+    drop_blocks(l);
     l->at = 0;
     if (!(l->order = trace_sampler_epoch(&l->sampler, epoch, &count)))
         trace_no_memory(l->c);
@@ -134,6 +152,34 @@ static struct trace_tensor *batch_of(struct trace_loader *l, const struct tcc_te
     return t;
 }
 
+/* Samples of the batches that the execution which begins now has, where they are to be one tensor; 0: each batch is its own. */
+static int64_t together(const struct trace_loader *l)
+{
+    int64_t batches = (l->count - l->at) / l->batch, most = l->options.batches_per_execution;
+
+    batches = batches < most ? batches : most;
+    return l->c->apart && batches > 1 ? batches * l->batch : 0;
+}
+
+/* The next `count` samples of each array, from where the block or the epoch is. */
+static int make_batch(struct trace_loader *l, struct trace_tensor **out, int64_t count)
+{
+    struct trace_ctx *c = l->c;
+
+    if (!l->given && !l->rows && (l->rows = together(l)))
+        for (int i = 0; i < l->n; i++)
+            if (!(l->blocks[i] = trace_retain(batch_of(l, &l->arrays[i], l->rows))))
+                return trace_report_status(c);
+    for (int i = 0; i < l->n; i++) {
+        out[i] = l->rows ? trace_slice(l->blocks[i], 0, l->sliced, count) : batch_of(l, &l->arrays[i], count);
+        if (!out[i])
+            return trace_report_status(c);
+    }
+    if (l->rows && (l->sliced += count) == l->rows)
+        drop_blocks(l);
+    return TCC_OK;
+}
+
 int trace_loader_next(struct trace_loader *l, struct trace_tensor **out, bool *more)
 {
     struct trace_ctx *c = l->c;
@@ -149,9 +195,8 @@ int trace_loader_next(struct trace_loader *l, struct trace_tensor **out, bool *m
     }
     if (status || ended)
         return status;
-    for (int i = 0; i < l->n; i++)
-        if (!(out[i] = batch_of(l, &l->arrays[i], count)))
-            return trace_report_status(c);
+    if ((status = make_batch(l, out, count)))
+        return status;
     l->at += count;
     l->given++;
     *more = true;

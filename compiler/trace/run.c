@@ -4,7 +4,8 @@
  *
  * The context's own thread prepares a run (memory of inputs, results and state; references to it), hands it over and
  * goes on recording; when the run has ended it lets go of the memory (reap). Reference counts are that thread's
- * alone. The runner binds, runs, and copies what closures want before the next run may write there. After a failure
+ * alone. The runner binds, runs, and copies what closures want before the next run may write there. On a device a run
+ * stays under way until the next one has begun behind it, where it can, or somebody waits. After a failure
  * nothing is run until the context's thread has seen it: then every tensor goes back to what it was, newest run
  * first.
  */
@@ -85,16 +86,13 @@ static int run_here(struct trace_run *r)
     return status ? status : tccrt_run(g->session, "main", r->nin, r->in, r->nout, r->out);
 }
 
-static int execute(struct trace_run *r, struct trace_ctx *c)
+static void settled(struct trace_ctx *c, struct trace_run *r, int status)
 {
-    if (!r->compiled)
-        return TCC_OK;
-    int status = c->apart ? trace_device_run(c, r) : run_here(r);
+    r->status = status;
     if (status) {
         snprintf(r->error, sizeof r->error, "%s", tccrt_error());
         trace_tell_failure(c, r->error);
     }
-    return status;
 }
 
 /* What the closure gets; false: no memory. */
@@ -148,6 +146,65 @@ static void send_calls(struct trace_executor *e, struct trace_run *r)
     }
 }
 
+/* Waits for a run that is under way. */
+static void end_run(struct trace_ctx *c, struct trace_run *r, bool followed)
+{
+    if (r->under_way)
+        settled(c, r, trace_device_end(r, followed));
+    if (!r->status)
+        send_calls(&c->executor, r);
+}
+
+/* Begins a run, behind the one that is under way if there is one, and ends that. */
+static void begin_run(struct trace_ctx *c, struct trace_run *r, struct trace_run *before)
+{
+    if (r && r->compiled)
+        settled(c, r, c->apart ? trace_device_begin(c, r, before) : run_here(r));
+    if (!before)
+        return;
+    end_run(c, before, r && r->under_way);
+    if (r && r->status && !before->status && trace_device_faulted(before)) { /* heard of too early */
+        before->status = r->status;
+        memcpy(before->error, r->error, sizeof r->error);
+    }
+    if (r && before->status) { /* it did nothing */
+        if (r->under_way)
+            trace_device_end(r, false);
+        r->status = -1;
+    }
+}
+
+/* Under the lock. */
+static void hand_back(struct trace_executor *e, struct trace_run *r)
+{
+    struct trace_run **at = &e->done;
+    e->failed |= r->status != TCC_OK;
+    while (*at)
+        at = &(*at)->next;
+    *at = r;
+    e->running--;
+    pthread_cond_broadcast(&e->changed);
+}
+
+/* Under the lock: the next run, if it may begin now. */
+static struct trace_run *take(struct trace_executor *e, const struct trace_run *under_way)
+{
+    struct trace_run *r = e->todo;
+    if (!r || (under_way && (e->failed || under_way->calls || !trace_device_follows(under_way, r))))
+        return NULL;
+    e->todo = r->next;
+    r->next = NULL;
+    e->ahead += under_way != NULL;
+    return r;
+}
+
+/* Nothing to do: no run, and the one that is under way may stay so. Other processes don't wait for that. */
+static bool is_idle(const struct trace_ctx *c, const struct trace_run *under_way)
+{
+    const struct trace_executor *e = &c->executor;
+    return !e->todo && !e->quit && (!under_way || (!e->wanted && !under_way->calls && !c->world));
+}
+
 /* Under the lock. */
 static void begun(struct trace_executor *e)
 {
@@ -159,30 +216,29 @@ static void *runner(void *arg)
 {
     struct trace_ctx *c = arg;
     struct trace_executor *e = &c->executor;
+    struct trace_run *under_way = NULL;
     pthread_mutex_lock(&e->lock);
     begun(e);
-    for (;;) {
-        while (!e->todo && !e->quit)
+    while (!e->quit || e->todo || under_way) {
+        struct trace_run *before = under_way, *r = take(e, before);
+        if (!r && is_idle(c, before)) {
             pthread_cond_wait(&e->changed, &e->lock);
-        struct trace_run *r = e->todo;
-        if (!r)
-            break;
-        e->todo = r->next;
-        r->next = NULL;
+            continue;
+        }
         bool skip = e->failed;
         pthread_mutex_unlock(&e->lock);
-        if (skip)
+        if (r && skip)
             r->status = -1;
-        else if (!(r->status = execute(r, c)))
+        else
+            begin_run(c, r, before);
+        under_way = r && r->under_way ? r : NULL;
+        if (r && !under_way && !r->status)
             send_calls(e, r);
         pthread_mutex_lock(&e->lock);
-        e->failed |= r->status != TCC_OK;
-        struct trace_run **at = &e->done;
-        while (*at)
-            at = &(*at)->next;
-        *at = r;
-        e->running--;
-        pthread_cond_broadcast(&e->changed);
+        if (before)
+            hand_back(e, before);
+        if (r && !under_way)
+            hand_back(e, r);
     }
     pthread_mutex_unlock(&e->lock);
     return NULL;
@@ -289,10 +345,13 @@ void trace_reap(struct trace_ctx *c, bool wait)
     if (!e->started)
         return;
     pthread_mutex_lock(&e->lock);
+    e->wanted = wait || e->failed;
+    pthread_cond_broadcast(&e->changed);
     while ((wait || e->failed) && (e->running || (wait && e->calling)))
         pthread_cond_wait(&e->changed, &e->lock);
     struct trace_run *done = e->done;
     bool failed = e->failed;
+    e->wanted = false;
     e->done = NULL;
     e->failed = false;
     pthread_mutex_unlock(&e->lock);
@@ -302,6 +361,7 @@ void trace_reap(struct trace_ctx *c, bool wait)
     }
     for (struct trace_run *next; done; done = next) {
         next = done->next;
+        c->counters.modelled += done->modelled;
         trace_run_free(done);
     }
 }

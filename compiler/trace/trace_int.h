@@ -76,6 +76,7 @@ struct trace_compiled {
     struct tccrt_session *session;
     int nstates;
     int *states;                         /* number in the model of each state variable, -1: it has none */
+    double modelled;                     /* seconds of the simulated device when the oldest run under way began */
     struct trace_compiled *next;
 };
 
@@ -105,8 +106,11 @@ struct trace_run {
     struct trace_undo *undo;
     int nundo;
     struct trace_call *calls;
+    bool under_way;                      /* on the device; `ticket` is waited for */
+    int64_t ticket;
     int status;
     char error[512];
+    double modelled;                     /* seconds of the device's, where that is simulated */
     struct trace_run *next;
 };
 
@@ -120,6 +124,8 @@ struct trace_executor {
     struct trace_run *todo, *done;       /* oldest first */
     struct trace_data *garbage;          /* memory of the device that nobody holds */
     int running;                         /* runs that are todo or being run */
+    bool wanted;                         /* somebody waits for all of them */
+    int64_t ahead;                       /* runs that were given to the device while the one before was under way */
     struct trace_call *calls;
     int calling;
 };
@@ -230,7 +236,11 @@ void *trace_host(struct trace_data *d);
 void *trace_host_write(struct trace_data *d);
 void trace_data_free(struct trace_data *d);              /* nobody holds it */
 void trace_device_collect(struct trace_ctx *c);          /* gives memory of the device back: by the thread that runs, or when it has ended */
-int trace_device_run(struct trace_ctx *c, struct trace_run *r);
+int trace_device_begin(struct trace_ctx *c, struct trace_run *r, bool follows);    /* r->under_way: it is the device's now, and must be ended */
+int trace_device_end(struct trace_run *r, bool followed);                /* waits for it; followed: another one is under way behind it */
+bool trace_device_faulted(const struct trace_run *r);                    /* the failure that was heard of last was this run's */
+/* May r begin while `before` is under way? The same graph on the same state, which reads nothing that must be brought to the device first. */
+bool trace_device_follows(const struct trace_run *before, const struct trace_run *r);
 
 /* -- flags.c */
 int trace_flags_read(struct trace_flags *f, char *error, size_t size);  /* a tcc_status, with a message */

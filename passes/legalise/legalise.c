@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting becomes a library
+ * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting becomes kernels that sort, or a library
  * op, random numbers elementwise work; attention is spelled out as product, softmax, product (exact up to rounding).
  */
 #include "passes/legalise/legalise_int.h"
@@ -50,8 +50,11 @@ static bool library_call(struct ir_builder *b, struct ir_node *n, const char *na
     return call != NULL;
 }
 
-static bool topk(struct ir_builder *b, struct ir_node *n)
+static bool topk(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 {
+    const struct pass_machine *m = pass_opts(r)->machine;
+    if (m && m->topk && m->topk(m, n))
+        return legalise_topk(b, n);
     struct ir_value *k =
         ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &ir_attr(n, IR_ATTR_k)->e)));
     struct ir_value *in[2] = {n->in[0].value, k};
@@ -277,7 +280,7 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
         for (int i = 0; i < n->nregions && ok; i++)
             ok = legalise_block(r, f, n->regions[i]);
         if (n->op == IR_topk)
-            ok = topk(&b, n);
+            ok = topk(r, &b, n);
         else if (n->op == IR_random_uniform || n->op == IR_random_normal)
             ok = random_numbers(&b, n);
         else if (ir_op_info(n->op)->kind == IR_K_ATTENTION)

@@ -11,6 +11,9 @@ bool legalise_keeps_attention(struct pass_run *r, const struct ir_node *n);
 struct ir_value *legalise_attention(struct ir_builder *b, const struct ir_node *n);
 bool legalise_operands(struct pass_run *r, struct ir_func *f, struct ir_block *block);
 
+/* topk.c: topk as nodes of one result each, that have kernels. False after a diagnostic. */
+bool legalise_topk(struct ir_builder *b, struct ir_node *n);
+
 /* Is it a convolution of the form that Winograd's algorithm is for, but for its types? */
 bool legalise_plain_3x3(const struct ir_node *n);
 

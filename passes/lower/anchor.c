@@ -11,7 +11,7 @@
 bool lw_is_anchor(const struct ir_node *n)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
-    return kind == IR_K_CONTRACT || kind == IR_K_WINDOW || kind == IR_K_ATTENTION;
+    return kind == IR_K_CONTRACT || kind == IR_K_WINDOW || kind == IR_K_ATTENTION || kind == IR_K_SORT;
 }
 
 /* -- Epilogues --------------------------------------------------------------------------------------------- */
@@ -623,6 +623,8 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
     case IR_attention_grad_q:
     case IR_attention_grad_k:
     case IR_attention_grad_v: return lw_build_attention(k, g);
+    case IR_topk_values:
+    case IR_topk_positions: return lw_build_topk(k, g);
     case IR_conv: return build_conv(k, g);
     case IR_conv_transpose: return build_conv_transpose(k, g);
     case IR_max_pool:

@@ -179,7 +179,7 @@ static int cast_through(struct kb *k, int stage, const struct ir_value *v, int i
 }
 
 /* What the group stores beside its value. */
-static void store_second(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int id)
+void lw_store_second(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int id)
 {
     kb_store(k, stage, g->second, idx, cast_through(k, stage, g->second, id));
     kb_stage_end(k, stage);
@@ -237,7 +237,7 @@ static bool build_forward(struct kb *k, struct lw_group *g, struct attention *a)
         return false;
     if (lw_beside(g)) {
         stage = stage_of(k, 0, 0);
-        store_second(k, g, stage, a->idx, logarithm(k, stage, a, sum, top));
+        lw_store_second(k, g, stage, a->idx, logarithm(k, stage, a, sum, top));
     }
     return true;
 }
@@ -308,7 +308,7 @@ static bool build_gradient(struct kb *k, struct lw_group *g, struct attention *a
         ir_expr idx[4] = {a->idx[0], a->idx[1], a->idx[2], node[i]->op == IR_attention_grad_v ? a->idx[3] : a->d};
         int id = gradient_of(k, a, node[i]->op, p_row, ds_row, &stage);
         if (i)
-            store_second(k, g, stage, idx, id);
+            lw_store_second(k, g, stage, idx, id);
         else if (!lw_finish(k, g, stage, idx, id))
             return false;
     }
@@ -325,20 +325,35 @@ bool lw_build_attention(struct kb *k, struct lw_group *g)
 
 /* -- Two in one -------------------------------------------------------------------------------------------------------- */
 
-/* The node of which a group of attention stores the value, or a cast of it, beside its own; NULL: none. */
+/* Is it of those whose kernels may store two results? */
+static bool has_two(const struct ir_node *n)
+{
+    return ir_op_info(n->op)->kind == IR_K_ATTENTION || ir_op_info(n->op)->kind == IR_K_SORT;
+}
+
+/* The node of which a group of attention, or of a sort, stores the value, or a cast of it, beside its own; NULL: none. */
 const struct ir_node *lw_beside(const struct lw_group *g)
 {
     const struct ir_value *v = g->second;
     while (v && v->def && v->def->op == IR_cast)
         v = v->def->in[0].value;
-    bool own = !v || !v->def || !g->anchor || v->def == g->anchor || ir_op_info(v->def->op)->kind != IR_K_ATTENTION ||
-               ir_op_info(g->anchor->op)->kind != IR_K_ATTENTION;
+    bool own = !v || !v->def || !g->anchor || v->def == g->anchor || !has_two(v->def) || !has_two(g->anchor);
     return own ? NULL : v->def;
 }
 
-/* Is m what n's kernel can give as well: the rows' logarithms of attention; of the gradients by k and v the other? */
+static bool sorts_the_same(const struct ir_node *n, const struct ir_node *m)
+{
+    return m->op != n->op && ir_op_info(m->op)->kind == IR_K_SORT && m->block == n->block && m->nout == 1 &&
+           m->in[0].value == n->in[0].value && ir_get_i(m, IR_ATTR_axis, 0) == ir_get_i(n, IR_ATTR_axis, 0) &&
+           ir_get_i(m, IR_ATTR_largest, 1) == ir_get_i(n, IR_ATTR_largest, 1) &&
+           ir_attr(m, IR_ATTR_k)->e == ir_attr(n, IR_ATTR_k)->e;
+}
+
+/* Is m what n's kernel can give as well: the rows' logarithms of attention; of the gradients by k and v the other; of sorted values and their positions? */
 static bool goes_with(const struct ir_node *n, const struct ir_node *m)
 {
+    if (ir_op_info(n->op)->kind == IR_K_SORT)
+        return sorts_the_same(n, m);
     bool lse = n->op == IR_attention && m->op == IR_attention_lse;
     if (!lse && (n->op != IR_attention_grad_k || m->op != IR_attention_grad_v) &&
         (n->op != IR_attention_grad_v || m->op != IR_attention_grad_k))

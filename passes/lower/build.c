@@ -293,7 +293,7 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
     bool *live = IR_NEWN(k->ctx, k->insns.n + 1, bool);
     int *number = IR_NEWN(k->ctx, k->insns.n + 1, int);
     for (int i = 0; i < k->insns.n; i++)
-        if (k->insns.at[i].insn.code == KN_STORE)
+        if (k->insns.at[i].insn.code == KN_STORE || k->insns.at[i].insn.code == KN_SORT)
             mark(k, live, i);
     out->insns = IR_NEWN(k->ctx, k->insns.n, struct kn_insn);
     out->stages = IR_NEWN(k->ctx, k->order.n, struct kn_stage);
@@ -323,7 +323,7 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
     /* Operands that only dropped instructions used go too. */
     int *renumber = IR_NEWN(k->ctx, k->operands.n + 1, int);
     bool *used = IR_NEWN(k->ctx, k->operands.n + 1, bool);
-    for (int i = 0; i < out->ninsns; i++)
+    for (int i = 0; i < out->ninsns; i++) /* what a sort permutes is stored and loaded too */
         if (out->insns[i].code == KN_LOAD || out->insns[i].code == KN_STORE)
             used[out->insns[i].operand] = true;
     out->operands = IR_NEWN(k->ctx, k->operands.n, struct kn_operand);
@@ -335,9 +335,13 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
         g->values[out->noperands] = k->operands.at[i].use == KN_LOCAL ? NULL : k->values.at[i];
         out->operands[out->noperands++] = k->operands.at[i];
     }
-    for (int i = 0; i < out->ninsns; i++)
-        if (out->insns[i].code == KN_LOAD || out->insns[i].code == KN_STORE)
-            out->insns[i].operand = renumber[out->insns[i].operand];
+    for (int i = 0; i < out->ninsns; i++) {
+        struct kn_insn *insn = &out->insns[i];
+        if (insn->code == KN_LOAD || insn->code == KN_STORE || insn->code == KN_SORT)
+            insn->operand = renumber[insn->operand];
+        if (insn->code == KN_SORT)
+            insn->ivalue = renumber[insn->ivalue];
+    }
     out->ndims = k->dims.n;
     out->dims = IR_NEWN(k->ctx, k->dims.n + 1, struct kn_dim);
     for (int i = 0; i < k->dims.n; i++)

@@ -77,7 +77,7 @@ bool lw_is_kernel_node(const struct ir_node *n)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
     if (kind != IR_K_MAP && kind != IR_K_MOVE && kind != IR_K_REDUCE && kind != IR_K_SCAN && kind != IR_K_CONTRACT &&
-        kind != IR_K_WINDOW && kind != IR_K_ATTENTION && kind != IR_K_SOURCE)
+        kind != IR_K_WINDOW && kind != IR_K_ATTENTION && kind != IR_K_SORT && kind != IR_K_SOURCE)
         return false;
     for (int i = 0; i < n->nin && n->op != IR_concat; i++) /* inference refuses a concat of anything else */
         if (n->in[i].value && !in_buffer(n->in[i].value))
@@ -346,7 +346,7 @@ static void form_anchor(struct lw *lw, struct ir_node *n)
     lw_set_add(lw, &lw->in[n->id], g);
     if (lw->fuse && take_epilogue(lw, g) && ir_op_info(n->op)->kind == IR_K_CONTRACT)
         store_views(lw, n, g);
-    if (lw->fuse && ir_op_info(n->op)->kind == IR_K_ATTENTION)
+    if (lw->fuse && (ir_op_info(n->op)->kind == IR_K_ATTENTION || ir_op_info(n->op)->kind == IR_K_SORT))
         lw_take_beside(lw, g);
     if (lw->fuse)
         store_into_piece(lw, g);

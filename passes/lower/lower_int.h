@@ -10,6 +10,7 @@
  *   anchor.c   kernels around a contraction, window or scatter, whose loop nest they prescribe
  *   steps.c    blocks -> plan steps; buffers; control flow; symbols bound while running
  *   attention.c  the kernel of attention
+ *   sort.c     the kernel of topk
  *   winograd.c  the kernel of a convolution by F(4x4, 3x3) or F(2x2, 3x3)
  *   part.c     buffers that are parts of a concat's
  *   update.c   concats that overwrite a part of a state variable's value
@@ -189,8 +190,12 @@ bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr 
 bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out);   /* follows the anchor's element */
 bool lw_build_winograd(struct kb *k, struct lw_group *g);                /* winograd.c */
 bool lw_build_attention(struct kb *k, struct lw_group *g);               /* attention.c */
+bool lw_build_topk(struct kb *k, struct lw_group *g);                    /* sort.c */
+/* In a stage of its own, which it ends: what the group stores beside its value. */
+void lw_store_second(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int id);
 const struct ir_node *lw_beside(const struct lw_group *g);
-/* A group of attention also stores the rows' logarithms, one of a gradient by k also that by v, where the same operands' are wanted. */
+/* A group of attention also stores the rows' logarithms, one of a gradient by k also that by v, one of sorted values also their positions, where the same
+ * operands' are wanted. */
 void lw_take_beside(struct lw *lw, struct lw_group *g);
 void lw_find_contraction(struct kn_kernel *k);
 void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* collapse.c */

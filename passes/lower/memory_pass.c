@@ -4,14 +4,12 @@
 
 bool pass_memory_run(struct pass_run *r);
 
-/* Weights lie one behind the other, 64-byte aligned, in the order of their buffers. */
+/* Weights lie one behind the other, 64-byte aligned. */
 static void place_weights(struct ir_ctx *ctx, struct kn_program *p)
 {
     int64_t at = 0, bytes;
-    for (int b = 0; b < p->nbuffers; b++) {
+    for (int b = kn_next_weight(p, -1); b < p->nbuffers; b = kn_next_weight(p, b)) {
         struct kn_buffer *buffer = &p->buffers[b];
-        if (buffer->space != TCC_SPACE_WEIGHT)
-            continue;
         buffer->offset = ir_const(ctx, at);
         if (ir_is_const(buffer->bytes, &bytes))
             at += (bytes + 63) / 64 * 64;

@@ -4,7 +4,8 @@
  * communication run on the device; what the walker itself looks at (library calls, sizes, conditions, objects) and the user's inputs and
  * outputs lie with the host. Kernels of few integers that only such steps read run on the host too.
  *
- * Every buffer has a home: the device for state, weights that it reads and what it writes. Where a step needs it in the other memory, it
+ * Every buffer has a home: the device for state, weights that it reads and what it writes. First values of state stay with the host: @init
+ * copies them to where the session has put them already. Where a step needs it in the other memory, it
  * gets a twin there, and a COPY where the twin is not up to date; nothing is copied before it is needed, outputs at the
  * end. Buffers that a region's border joins are handed over in one memory. What a region writes is in one memory where the region begins
  * and ends; what it only reads is copied in front of it.
@@ -28,6 +29,7 @@ struct place {
         *joined;    /* by root buffer: its memory; another that a border hands over from or to it (itself at the end) */
     uint8_t *valid; /* by root buffer: bit m: up to date in memory m; 0: not written yet */
     uint8_t *reads, *writes; /* by root buffer: bit m: by steps that run there */
+    bool *first;             /* by buffer: a weight that is a state variable's first value */
     bool *host_kernel;       /* by launch, in the order in which they stand */
     int launch;
 };
@@ -111,7 +113,7 @@ static bool follow_copies(struct place *pl, const struct kn_steps *steps)
         int from = root(pl, s->args[0]), to = root(pl, s->args[1]);
         uint8_t reads = pl->reads[to];
         if (pl->buffers.at[to].space == TCC_SPACE_STATE)
-            reads |= 1 << DEVICE;
+            reads = pl->first[from] ? 0 : (uint8_t)(reads | 1 << DEVICE);
         changed |= (pl->reads[from] | reads) != pl->reads[from];
         pl->reads[from] |= reads;
     }
@@ -563,6 +565,10 @@ bool pass_place_run(struct pass_run *r)
     pl.valid = IR_NEWN(ctx, n, uint8_t);
     pl.reads = IR_NEWN(ctx, n, uint8_t);
     pl.writes = IR_NEWN(ctx, n, uint8_t);
+    pl.first = IR_NEWN(ctx, n, bool);
+    for (const struct ir_state *s = p->module->states; s; s = s->next)
+        for (int b = 0; s->init && b < p->nbuffers; b++)
+            pl.first[b] |= p->buffers[b].space == TCC_SPACE_WEIGHT && p->buffers[b].weight == s->init;
     for (int b = 0; b < p->nbuffers; b++) {
         add_buffer(&pl, p->buffers[b]);
         pl.joined[b] = b;

@@ -141,7 +141,25 @@ bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
     return false;
 }
 
+static bool lacks(const struct lw *lw, const struct ir_value *v)
+{
+    return v && ir_is_tensor(v->type) && lw->machine->lacks(lw->machine, v->type->dtype);
+}
+
+/* Has it to do with elements of a type that the machine lacks? */
+static bool is_hosts(const struct lw *lw, const struct ir_node *n)
+{
+    bool hosts = false;
+    for (int i = 0; n && i < n->nin; i++)
+        hosts |= lacks(lw, n->in[i].value);
+    for (int i = 0; n && i < n->nout; i++)
+        hosts |= lacks(lw, n->out[i]);
+    return hosts;
+}
+
 bool lw_worth(const struct lw *lw, const struct pass_fusion *f)
 {
+    if (lw->machine->lacks && f->node && is_hosts(lw, f->node) != is_hosts(lw, f->result->def))
+        return false; /* what the host has to compute takes nothing with it that the machine can */
     return (lw->machine->fuse ? lw->machine->fuse : pass_fuse)(lw->machine, lw->ctx, f);
 }

@@ -235,7 +235,7 @@ static bool accumulate(struct building *b, struct ir_value *read, struct ir_valu
 {
     struct training *t = b->x->t;
     struct ir_builder *at = &b->e.b;
-    bool sum = t->loss.sum && t->loss.kind != LOSS_output;
+    bool sum = t->loss.reduction == REDUCE_SUM && t->loss.kind != LOSS_output;
     int i = 0, micros = sum ? 1 : b->x->o->microbatches;
     while (t->params[i] != ir_state_of(read->def))
         i++;

@@ -149,7 +149,7 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
         ir_type loss = ir_scalar_type(x->ctx, TCC_F32);
         int v = stages_value(x, "loss", loss, TCC_PIPE_SLOT, 0);
         VEC_PUSH(x->ctx, x->outputs,
-                 (struct pipe_output){"loss", loss, v, 0, x->t->loss.sum ? TCC_PIPE_SUM : TCC_PIPE_MEAN, 0});
+                 (struct pipe_output){"loss", loss, v, 0, x->t->loss.reduction == REDUCE_SUM ? TCC_PIPE_SUM : TCC_PIPE_MEAN, 0});
     }
     for (int i = first; i < b->last->nin; i++) {
         ir_type type = b->last->in[i].value->type;

@@ -259,20 +259,19 @@ bool train_parallel_is_owner(struct ir_builder *b, const struct train_options *o
     *owned = NULL;
     if (o->zero != 1 || !o->data_parallel || !n)
         return true;
-    struct ir_value **reads = IR_NEWN(b->ctx, n, struct ir_value *);
+    int64_t *bytes = IR_NEWN(b->ctx, n, int64_t);
     ir_type *types = IR_NEWN(b->ctx, n, ir_type);
     const char *names = "";
     for (int i = 0; i < n; i++) {
         const char *name = params[i].state->name;
-        reads[i] = ir_read_state(b, params[i].state);
+        bytes[i] = bytes_of(b, params[i].state->type);
         types[i] = ir_scalar_type(b->ctx, TCC_BOOL);
         names = ir_internf(b->ctx, "%s%s%s", names, i ? "\n" : "", name);
-        if (!reads[i])
-            return false;
     }
-    struct ir_node *node = ir_build(b, IR_is_owner, n, reads,
-                                    IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_name, names),
-                                             ir_attr_types(IR_ATTR_types, n, types)));
+    struct ir_node *node =
+        ir_build(b, IR_is_owner, 0, NULL,
+                 IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_name, names),
+                          ir_attr_ints(IR_ATTR_bytes, n, bytes), ir_attr_types(IR_ATTR_types, n, types)));
     *owned = node ? node->out : NULL;
     return node != NULL;
 }

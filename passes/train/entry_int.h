@@ -38,7 +38,7 @@ struct entry train_entry_new(struct training *t, const char *name, const struct 
 /* A value of the model: an output's, or any of its body that has that name in the source; NULL: there is none. */
 struct ir_value *train_entry_value(struct entry *e, const char *name);
 struct ir_value *train_entry_scores(struct entry *e);        /* what the loss takes; NULL after a diagnostic */
-/* The loss of the scores, and its gradient by them (seed NULL: not wanted). A target that is no input yet becomes the last one. */
+/* The loss of one term and of one output, and its gradient by it (seed NULL: not wanted). A target that is no input yet becomes the last one. */
 bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
                          struct ir_value **seed);
 /* The read of a state variable in the entry's function; one that is not there yet is put at its start. */

@@ -12,79 +12,56 @@
  * The gradient is p[c] sum of row weights - weight of class c, which needs nothing of the forward pass but m and s.
  * A label outside [0, C) makes the gather that picks its score fail when it runs; nothing has been written by then.
  */
-#include "passes/train/loss_int.h"
+#include "passes/train/loss_build_int.h"
 
-#include <string.h>
-
+#include "passes/grad/grad.h"
 #include "runtime/mutant.h"
 
-/* One loss being built. */
-struct loss_build {
-    struct ir_builder *b;
-    const struct train_loss *loss;
-    struct ir_value *x, *target; /* x: f32 or f64 */
-    struct ir_value *factor;     /* of x's type, rank 0, or NULL */
-    enum tcc_dtype dtype;        /* of x */
-    int rank, axis;              /* of classes */
-    bool want_gradient;
-    struct ir_value *value, *gradient;
-};
-
-static struct ir_value *op1(struct loss_build *l, enum ir_op op, struct ir_value *x)
+struct ir_value *loss_sum(struct loss_build *l, struct ir_value *x, int first)
 {
-    return ir_unary(l->b, op, x);
-}
-
-static struct ir_value *op2(struct loss_build *l, enum ir_op op, struct ir_value *x, struct ir_value *y)
-{
-    return ir_binary(l->b, op, x, y);
-}
-
-static struct ir_value *choose(struct loss_build *l, struct ir_value *c, struct ir_value *x, struct ir_value *y)
-{
-    struct ir_value *in[] = {c, x, y};
-    return ir_build1(l->b, IR_select, 3, in, NULL);
-}
-
-static struct ir_value *num(struct loss_build *l, double v)
-{
-    return ir_constant_f(l->b, l->dtype, v);
-}
-
-static struct ir_value *times(struct loss_build *l, struct ir_value *x, struct ir_value *y)
-{
-    return x && y ? op2(l, IR_mul, x, y) : x ? x : y;
-}
-
-static struct ir_value *reduce(struct loss_build *l, enum ir_op op, struct ir_value *x, int axis)
-{
-    int64_t axes[1] = {axis};
-    return ir_build1(l->b, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, axes), ir_attr_i(IR_ATTR_keepdims, 1)));
+    int64_t axes[TCC_MAX_RANK];
+    int n = 0;
+    if (!x || x->type->rank <= first)
+        return x;
+    for (int i = first; i < x->type->rank; i++)
+        axes[n++] = i;
+    return ir_build1(l->b, IR_reduce_sum, 1, &x,
+                     IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
 }
 
 /* Over all axes, to rank 0. */
 static struct ir_value *total(struct loss_build *l, struct ir_value *x)
 {
-    int64_t axes[TCC_MAX_RANK];
-    if (!x || !x->type->rank)
-        return x;
-    for (int i = 0; i < x->type->rank; i++)
-        axes[i] = i;
-    return ir_build1(l->b, IR_reduce_sum, 1, &x,
-                     IR_ATTRS(ir_attr_ints(IR_ATTR_axes, x->type->rank, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
+    return loss_sum(l, x, 0);
 }
 
-/* How many elements a value of that type has, but for axis `without`; of x's type, rank 0. */
-static struct ir_value *count(struct loss_build *l, ir_type t, int without)
+static struct ir_value *size_value(struct loss_build *l, ir_expr n)
 {
-    ir_expr n = ir_const(l->b->ctx, 1);
     int64_t known;
-    for (int i = 0; i < t->rank; i++)
-        if (i != without)
-            n = ir_mul(l->b->ctx, n, t->dim[i]);
     if (ir_is_const(n, &known))
         return num(l, (double)known);
     return ir_cast_to(l->b, ir_build1(l->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &n))), l->dtype);
+}
+
+struct ir_value *loss_count(struct loss_build *l, ir_type t, int without)
+{
+    ir_expr n = ir_const(l->b->ctx, 1);
+    for (int i = 0; i < t->rank; i++)
+        if (i != without)
+            n = ir_mul(l->b->ctx, n, t->dim[i]);
+    return size_value(l, n);
+}
+
+struct ir_value *loss_divisor(struct loss_build *l, struct ir_value *mean)
+{
+    if (l->loss->reduction == REDUCE_BATCHMEAN)
+        return l->rank ? size_value(l, l->x->type->dim[0]) : NULL;
+    return l->loss->reduction == REDUCE_SUM ? NULL : mean;
+}
+
+static struct ir_value *divided(struct loss_build *l, struct ir_value *x, struct ir_value *by)
+{
+    return by ? op2(l, IR_div, x, by) : x;
 }
 
 /* A list of numbers along an axis of tensors of l->rank dims. */
@@ -101,10 +78,10 @@ static struct ir_value *along(struct loss_build *l, int n, const double *v, int 
     return ir_constant(l->b, t);
 }
 
-static bool wrong(struct loss_build *l, const char *what)
+bool loss_wrong(struct loss_build *l, const char *what)
 {
     ir_error(l->b->ctx, NULL, "--loss: %s (scores %s, target %s)", what, ir_type_text(l->b->ctx, l->x->type),
-             ir_type_text(l->b->ctx, l->target->type));
+             l->target ? ir_type_text(l->b->ctx, l->target->type) : "none");
     return false;
 }
 
@@ -165,6 +142,17 @@ static struct ir_value *slope(struct loss_build *l, const struct rows *r, struct
     return op2(l, IR_sub, op2(l, IR_mul, op2(l, IR_div, r->exps, r->sum), row_sum), q);
 }
 
+/* Rows without their axis of classes, which has one element: what reduction=none gives. */
+static struct ir_value *without_classes(struct loss_build *l, struct ir_value *rows)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < l->rank; i++)
+        if (i != l->axis)
+            dims[n++] = l->x->type->dim[i];
+    return l->loss->reduction == REDUCE_NONE ? ir_reshape_to(l->b, rows, n, dims) : NULL;
+}
+
 static bool probabilities(struct loss_build *l)
 {
     const struct train_loss *o = l->loss;
@@ -173,28 +161,28 @@ static bool probabilities(struct loss_build *l)
     for (int i = 0; fits && i < l->rank; i++)
         fits = ir_expr_eq(l->b->ctx, t->dim[i], l->x->type->dim[i]) != IR_NO;
     if (!fits)
-        return wrong(l, "probabilities must have the scores' dims");
+        return loss_wrong(l, "probabilities must have the scores' dims");
     if (o->kind == LOSS_nll)
-        return wrong(l, "nll takes class numbers");
+        return loss_wrong(l, "nll takes class numbers");
     struct ir_value *q = ir_cast_to(l->b, l->target, l->dtype);
     if (o->smoothing > 0) {
         ir_expr classes = l->x->type->dim[l->axis];
         int64_t n;
         if (!ir_is_const(classes, &n))
-            return wrong(l, "label_smoothing requires a constant number of classes");
+            return loss_wrong(l, "label_smoothing requires a constant number of classes");
         q = op2(l, IR_add, op2(l, IR_mul, q, num(l, 1 - o->smoothing)),
                 num(l, o->smoothing / (double)MUTANT(35, n, n - 1)));
     }
     if (o->weights)
         q = op2(l, IR_mul, q, along(l, o->nweights, o->weights, l->axis));
     struct rows r = soften(l);
-    struct ir_value *sum = total(l, against(l, &r, q));
-    struct ir_value *scale = o->sum ? NULL : op1(l, IR_recip, count(l, l->x->type, l->axis));
-    l->value = o->sum ? sum : op2(l, IR_div, sum, count(l, l->x->type, l->axis));
+    struct ir_value *rows = against(l, &r, q), *by = loss_divisor(l, loss_count(l, l->x->type, l->axis));
+    l->each = without_classes(l, rows);
+    l->value = divided(l, total(l, rows), by);
     if (!l->want_gradient)
         return l->value != NULL;
     struct ir_value *g = slope(l, &r, q, reduce(l, IR_reduce_sum, q, l->axis));
-    scale = times(l, scale, l->factor);
+    struct ir_value *scale = times(l, by ? op1(l, IR_recip, by) : NULL, l->factor);
     l->gradient = times(l, g, scale);
     return l->value && l->gradient;
 }
@@ -258,29 +246,31 @@ static bool classes(struct loss_build *l)
     int64_t nclasses = 0;
     bool smooth = o->smoothing > 0, fixed = ir_is_const(l->x->type->dim[l->axis], &nclasses);
     if (l->target->type->rank != l->rank - 1)
-        return wrong(l, "class numbers must have the scores' dims without the class axis");
+        return loss_wrong(l, "class numbers must have the scores' dims without the class axis");
     if (smooth && !fixed)
-        return wrong(l, "label_smoothing requires a constant number of classes");
+        return loss_wrong(l, "label_smoothing requires a constant number of classes");
     if (o->weights && fixed && nclasses != o->nweights)
-        return wrong(l, ir_internf(l->b->ctx, "%d weights for %lld classes", o->nweights, (long long)nclasses));
+        return loss_wrong(l, ir_internf(l->b->ctx, "%d weights for %lld classes", o->nweights, (long long)nclasses));
     struct ir_value *weights = o->weights ? along(l, o->nweights, o->weights, l->axis) : NULL, *counts;
     struct ir_value *t = labels(l, &counts), *at = safe_labels(l, t, counts);
-    struct ir_value *w = row_weights(l, weights, at, counts), *norm = o->sum ? NULL : total(l, w);
+    struct ir_value *w = row_weights(l, weights, at, counts), *norm = loss_divisor(l, o->reduction == REDUCE_SUM ? NULL : total(l, w));
     struct rows r = soften(l);
     /* Picked from the scores, not from their logarithms of probabilities, which then need not be kept. */
     struct ir_value *picked = pick(l, l->x, at);
     if (r.log_sum)
         picked = op2(l, IR_sub, op2(l, IR_sub, picked, r.max), r.log_sum);
-    struct ir_value *sum = op1(l, IR_neg, total(l, choose(l, counts, op2(l, IR_mul, picked, w), num(l, 0))));
-    l->value = norm ? op2(l, IR_div, sum, norm) : sum;
+    struct ir_value *hit = choose(l, counts, op2(l, IR_mul, picked, w), num(l, 0)), *rows = op1(l, IR_neg, hit);
+    l->value = divided(l, op1(l, IR_neg, total(l, hit)), norm);
     struct ir_value *shared = weights ? weights : num(l, 1), *live = ir_cast_to(l->b, counts, l->dtype);
     double part = smooth ? o->smoothing / (double)nclasses : 0;
     if (smooth) {
-        struct ir_value *all = total(l, choose(l, counts, against(l, &r, shared), num(l, 0)));
-        all = norm ? op2(l, IR_div, all, norm) : all;
+        struct ir_value *spread = choose(l, counts, against(l, &r, shared), num(l, 0));
+        struct ir_value *all = divided(l, total(l, spread), norm);
+        rows = op2(l, IR_add, op2(l, IR_mul, rows, num(l, 1 - o->smoothing)), op2(l, IR_mul, spread, num(l, part)));
         l->value =
             op2(l, IR_add, op2(l, IR_mul, l->value, num(l, 1 - o->smoothing)), op2(l, IR_mul, all, num(l, part)));
     }
+    l->each = without_classes(l, rows);
     if (!l->want_gradient)
         return l->value != NULL;
     /* Rows times `scale`; class c of a row weighs (1 - e) w[t] if c is t, plus e/C w[c]. */
@@ -303,38 +293,47 @@ static bool classes(struct loss_build *l)
 
 /* -- Values ---------------------------------------------------------------------------------------------------------- */
 
-/* From each element's loss and slope. */
-static bool elements(struct loss_build *l, struct ir_value *each, struct ir_value *slopes)
+bool loss_elements(struct loss_build *l, struct ir_value *each, struct ir_value *slopes)
 {
-    struct ir_value *sum = total(l, each), *n = count(l, l->x->type, -1);
-    l->value = l->loss->sum ? sum : op2(l, IR_div, sum, n);
-    if (!l->want_gradient)
+    if (!each)
+        return false;
+    struct ir_value *by = loss_divisor(l, loss_count(l, each->type, -1));
+    l->each = l->loss->reduction == REDUCE_NONE ? each : NULL;
+    l->value = divided(l, total(l, each), by);
+    if (!l->want_gradient || !slopes)
         return l->value != NULL;
-    struct ir_value *scale = times(l, l->loss->sum ? NULL : op1(l, IR_recip, n), l->factor);
+    struct ir_value *scale = times(l, by ? op1(l, IR_recip, by) : NULL, l->factor);
     l->gradient = times(l, slopes, scale);
     return l->value && l->gradient;
 }
 
-static bool distance(struct loss_build *l)
+bool loss_distance(struct loss_build *l)
 {
-    struct ir_value *d = op2(l, IR_sub, l->x, ir_cast_to(l->b, l->target, l->dtype));
-    double beta = l->loss->beta;
+    if (!loss_values_fit(l))
+        return false;
+    struct ir_value *d = op2(l, IR_sub, l->x, wanted(l));
+    double beta = l->loss->kind == LOSS_huber ? l->loss->delta : l->loss->beta;
     if (l->loss->kind == LOSS_mse)
-        return elements(l, op1(l, IR_square, d), op2(l, IR_mul, d, num(l, 2)));
+        return loss_elements(l, op1(l, IR_square, d), op2(l, IR_mul, d, num(l, 2)));
     struct ir_value *size = op1(l, IR_abs, d), *sign = op1(l, IR_sign, d);
     if (l->loss->kind == LOSS_l1 || beta == 0)
-        return elements(l, size, sign);
-    struct ir_value *near = op2(l, IR_lt, size, num(l, beta));
-    struct ir_value *square = op2(l, IR_mul, op1(l, IR_square, d), num(l, 0.5 / beta));
-    return elements(l, choose(l, near, square, op2(l, IR_sub, size, num(l, beta / 2))),
-                    choose(l, near, op2(l, IR_mul, d, num(l, 1 / beta)), sign));
+        return loss_elements(l, size, sign);
+    struct ir_value *near = op2(l, IR_lt, size, num(l, beta)), *far = op2(l, IR_sub, size, num(l, beta / 2));
+    struct ir_value *square = op1(l, IR_square, d);
+    if (l->loss->kind == LOSS_huber) /* beta times smooth_l1 */
+        return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5)), op2(l, IR_mul, far, num(l, beta))),
+                             choose(l, near, d, op2(l, IR_mul, sign, num(l, beta))));
+    return loss_elements(l, choose(l, near, op2(l, IR_mul, square, num(l, 0.5 / beta)), far),
+                         choose(l, near, op2(l, IR_mul, d, num(l, 1 / beta)), sign));
 }
 
 /* (1 - t) x + v softplus(-x), v = 1 + (pos_weight - 1) t; slope (1 - t) - v (1 - sigmoid(x)) */
-static bool logits(struct loss_build *l)
+bool loss_logits(struct loss_build *l)
 {
     const struct train_loss *o = l->loss;
-    struct ir_value *t = ir_cast_to(l->b, l->target, l->dtype), *x = l->x, *one = num(l, 1);
+    if (!loss_values_fit(l))
+        return false;
+    struct ir_value *t = wanted(l), *x = l->x, *one = num(l, 1);
     struct ir_value *rest = op2(l, IR_sub, one, t), *minus = op1(l, IR_neg, x), *v = NULL;
     int last = l->rank - 1;
     if (o->pos_weights) {
@@ -348,10 +347,10 @@ static bool logits(struct loss_build *l)
         each = op2(l, IR_mul, each, w);
         slopes = op2(l, IR_mul, slopes, w);
     }
-    return elements(l, each, slopes);
+    return loss_elements(l, each, slopes);
 }
 
-static bool values_fit(struct loss_build *l)
+bool loss_values_fit(struct loss_build *l)
 {
     ir_type t = l->target->type;
     bool fits = t->rank <= l->rank;
@@ -360,59 +359,93 @@ static bool values_fit(struct loss_build *l)
                ir_expr_eq(l->b->ctx, t->dim[i], l->x->type->dim[l->rank - t->rank + i]) != IR_NO;
     int64_t n;
     if (!fits)
-        return wrong(l, "the target must broadcast to the scores' dims");
+        return loss_wrong(l, "the target must broadcast to the scores' dims");
     for (int i = 0; i < 2; i++) {
         int given = i ? l->loss->npos_weights : l->loss->nweights;
         if (given > 1 && (!l->rank || (ir_is_const(l->x->type->dim[l->rank - 1], &n) && n != given)))
-            return wrong(l, ir_internf(l->b->ctx, "%d weights for the last axis", given));
+            return loss_wrong(l, ir_internf(l->b->ctx, "%d weights for the last axis", given));
     }
     return true;
 }
 
+bool loss_classified(struct loss_build *l)
+{
+    if (!l->rank || !class_axis(l->loss, l->x->type, l->target->type, &l->axis))
+        return loss_wrong(l, "the scores have no class axis");
+    return tcc_is_float((enum tcc_dtype)l->target->type->dtype) ? probabilities(l) : classes(l);
+}
+
 /* -- The door ----------------------------------------------------------------------------------------------------------- */
 
-ir_type train_loss_target(struct ir_ctx *ctx, const struct train_loss *loss, ir_type scores)
+static bool (*const builders[])(struct loss_build *l) = {
+#define LOSS(name, target, build, others, keys, doc) loss_##build,
+#include "passes/train/losses.def"
+#undef LOSS
+};
+
+/* The scores' dims without one axis. */
+static ir_type without_axis(struct ir_ctx *ctx, ir_type scores, int64_t axis, enum tcc_dtype dtype)
 {
-    enum tcc_dtype dtype = loss->target_type;
-    if (loss->kind != LOSS_cross_entropy && loss->kind != LOSS_nll)
-        return ir_with_dtype(ctx, scores, scores->dtype == TCC_F64 ? TCC_F64 : TCC_F32);
-    if (dtype == TCC_F32)
-        return ir_with_dtype(ctx, scores, dtype);
     ir_expr dims[TCC_MAX_RANK];
-    int64_t axis = loss->has_axis ? loss->axis : scores->rank - 1;
-    axis += axis < 0 ? scores->rank : 0;
     int n = 0;
     for (int i = 0; i < scores->rank; i++)
         if (i != axis)
             dims[n++] = scores->dim[i];
-    return ir_tensor_type(ctx, dtype == TCC_NONE ? TCC_I64 : dtype, n, dims);
+    return ir_tensor_type(ctx, dtype, n, dims);
 }
 
-bool train_loss_build(struct ir_builder *b, const struct train_loss *loss, struct ir_value *scores,
-                      struct ir_value *target, struct ir_value *factor, struct ir_value **value,
-                      struct ir_value **gradient)
+ir_type train_loss_target(struct ir_ctx *ctx, const struct train_loss *loss, ir_type scores)
 {
-    enum tcc_dtype own = (enum tcc_dtype)scores->type->dtype, dtype = own == TCC_F64 ? TCC_F64 : TCC_F32;
+    enum tcc_dtype dtype = loss->target_type;
+    enum loss_target kind = train_loss_target_kind(loss);
+    if (kind == TARGET_VALUES)
+        return ir_with_dtype(ctx, scores, scores->dtype == TCC_F64 ? TCC_F64 : TCC_F32);
+    if (kind == TARGET_LABELS) {
+        ir_expr dims[2] = {scores->rank ? scores->dim[0] : ir_const(ctx, 1), ir_sym(ctx, ir_internf(ctx, "%s.1", loss->target))};
+        return ir_tensor_type(ctx, TCC_I64, 2, dims);
+    }
+    if (dtype == TCC_F32)
+        return ir_with_dtype(ctx, scores, dtype);
+    int64_t axis = loss->has_axis ? loss->axis : scores->rank - 1;
+    return without_axis(ctx, scores, axis + (axis < 0 ? scores->rank : 0), dtype == TCC_NONE ? TCC_I64 : dtype);
+}
+
+/* The gradients by all scores, of a loss whose formula is differentiated; in the scores' types. */
+static bool differentiate(struct loss_build *l, struct train_loss_use *use, int n)
+{
+    struct ir_value *xs[LOSS_MOST_SCORES] = {l->x, l->others[0], l->others[1]}, *grads[LOSS_MOST_SCORES];
+    if (!grad_build(l->b, 1, &l->value, &l->factor, n, xs, grads))
+        return false;
+    for (int i = 0; i < n; i++) {
+        if (!grads[i])
+            return loss_wrong(l, "the loss does not depend on all of its inputs");
+        use->gradient[i] = ir_cast_to(l->b, grads[i], (enum tcc_dtype)use->scores[i]->type->dtype);
+    }
+    return true;
+}
+
+bool train_loss_build(struct ir_builder *b, const struct train_loss *loss, struct train_loss_use *use)
+{
+    ir_type type = use->scores[0]->type;
+    enum tcc_dtype dtype = type->dtype == TCC_F64 ? TCC_F64 : TCC_F32;
+    int n = train_loss_nscores(loss);
     struct loss_build l = {.b = b,
                            .loss = loss,
-                           .x = ir_cast_to(b, scores, dtype),
-                           .target = target,
-                           .factor = factor ? ir_cast_to(b, factor, dtype) : NULL,
+                           .x = ir_cast_to(b, use->scores[0], dtype),
+                           .target = use->target,
+                           .factor = use->factor ? ir_cast_to(b, use->factor, dtype) : NULL,
                            .dtype = dtype,
-                           .rank = scores->type->rank,
-                           .want_gradient = gradient != NULL};
-    bool ok;
-    if (loss->kind == LOSS_cross_entropy || loss->kind == LOSS_nll) {
-        if (!l.rank || !class_axis(loss, scores->type, target->type, &l.axis))
-            return wrong(&l, "the scores have no class axis");
-        ok = tcc_is_float((enum tcc_dtype)target->type->dtype) ? probabilities(&l) : classes(&l);
-    } else {
-        ok = values_fit(&l) && (loss->kind == LOSS_bce_with_logits ? logits(&l) : distance(&l));
-    }
-    if (!ok)
+                           .rank = type->rank,
+                           .want_gradient = use->want_gradient};
+    for (int i = 1; i < n; i++)
+        l.others[i - 1] = ir_cast_to(b, use->scores[i], dtype);
+    if (!builders[loss->kind](&l))
         return false;
-    *value = ir_cast_to(b, l.value, TCC_F32);
-    if (gradient)
-        *gradient = ir_cast_to(b, l.gradient, own);
-    return *value && (!gradient || *gradient);
+    use->value = ir_cast_to(b, l.value, TCC_F32);
+    use->each = l.each ? ir_cast_to(b, l.each, TCC_F32) : NULL;
+    if (use->want_gradient && !l.gradient)
+        return use->value && differentiate(&l, use, n);
+    if (use->want_gradient)
+        use->gradient[0] = ir_cast_to(b, l.gradient, (enum tcc_dtype)type->dtype);
+    return use->value && (!use->want_gradient || use->gradient[0]);
 }

@@ -89,7 +89,10 @@ bool train_finish_predict(struct ir_module *m)
 
 bool train_predicts(const struct training *t, const char *output)
 {
-    return t->loss.kind != LOSS_output || strcmp(output, t->loss.input) != 0;
+    for (const struct train_loss *l = &t->loss; l; l = l->next)
+        if (l->kind == LOSS_output && !strcmp(output, l->input))
+            return false;
+    return true;
 }
 
 static bool keep_outputs(struct entry *e, void *result)

@@ -112,9 +112,9 @@ static bool is_float_tensor(const struct ir_value *v)
     return ir_is_tensor(v->type) && tcc_is_float((enum tcc_dtype)v->type->dtype);
 }
 
-struct ir_value *train_entry_scores(struct entry *e)
+/* The output of that name, or the first one of floats; NULL after a diagnostic. */
+static struct ir_value *scores_named(struct entry *e, const char *name)
 {
-    const char *name = e->t->loss.input;
     if (name) {
         struct ir_value *v = train_entry_value(e, name);
         if (!v)
@@ -130,13 +130,18 @@ struct ir_value *train_entry_scores(struct entry *e)
     return NULL;
 }
 
+struct ir_value *train_entry_scores(struct entry *e)
+{
+    return scores_named(e, e->t->loss.input);
+}
+
 /* The model's own loss, one element: as f32[], and what flows back into it. */
-static bool own_loss(struct entry *e, struct ir_value *v, struct ir_value *factor, struct ir_value **value,
+static bool own_loss(struct entry *e, const char *name, struct ir_value *v, struct ir_value *factor, struct ir_value **value,
                      struct ir_value **seed)
 {
     for (int i = 0; i < v->type->rank; i++)
         if (!ir_is_value(v->type->dim[i], 1))
-            return train_complain(e->t, "--loss=output:%s: a loss has one element", e->t->loss.input);
+            return train_complain(e->t, "--loss=output:%s: a loss has one element", name);
     struct ir_value *scalar = v->type->rank ? ir_reshape_to(&e->b, v, 0, NULL) : v;
     *value = ir_cast_to(&e->b, scalar, TCC_F32);
     if (seed) {
@@ -166,42 +171,83 @@ static void look_up(void *user, ir_expr sym)
 }
 
 /* The target's type. A size of the scores that only the run knows is a symbol of its own in it; the loss's ops compare the two. */
-static ir_type target_type(struct entry *e, ir_type scores)
+static ir_type target_type(struct entry *e, const struct train_loss *loss, ir_type scores)
 {
     struct ir_ctx *ctx = e->t->ctx;
-    ir_type t = train_loss_target(ctx, &e->t->loss, scores);
+    ir_type t = train_loss_target(ctx, loss, scores);
     ir_expr dims[TCC_MAX_RANK];
     for (int d = 0; d < t->rank; d++) {
         struct known k = {e->func, false};
         ir_each_sym(t->dim[d], look_up, &k);
-        dims[d] = k.outside ? ir_sym(ctx, ir_internf(ctx, "%s.%d", e->t->loss.target, d)) : t->dim[d];
+        dims[d] = k.outside ? ir_sym(ctx, ir_internf(ctx, "%s.%d", loss->target, d)) : t->dim[d];
     }
     return ir_tensor_type(ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
+}
+
+/* One term; *use has its scores. A target that is no input yet becomes the last one. */
+static bool loss_term(struct entry *e, const struct train_loss *loss, struct train_loss_use *use)
+{
+    if (loss->kind == LOSS_output)
+        return own_loss(e, loss->input, use->scores[0], use->factor, &use->value, use->want_gradient ? &use->gradient[0] : NULL);
+    if (train_loss_target_kind(loss) != TARGET_NOTHING) {
+        use->target = input_named(e, loss->target);
+        if (!use->target)
+            use->target = ir_input_new(e->func, target_type(e, loss, use->scores[0]->type), loss->target);
+        if (!ir_is_tensor(use->target->type))
+            return train_complain(e->t, "--loss: the target '%s' is not a tensor of numbers", loss->target);
+    }
+    return train_loss_build(&e->b, loss, use);
 }
 
 bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
                          struct ir_value **seed)
 {
-    if (e->t->loss.kind == LOSS_output)
-        return own_loss(e, scores, factor, value, seed);
-    struct ir_value *target = input_named(e, e->t->loss.target);
-    if (!target) {
-        ir_type type = target_type(e, scores->type);
-        target = ir_input_new(e->func, type, e->t->loss.target);
-    }
-    if (!ir_is_tensor(target->type))
-        return train_complain(e->t, "--loss: the target '%s' is not a tensor of numbers", e->t->loss.target);
-    return train_loss_build(&e->b, &e->t->loss, scores, target, factor, value, seed);
+    struct train_loss_use use = {.scores = {scores}, .factor = factor, .want_gradient = seed != NULL};
+    if (!loss_term(e, &e->t->loss, &use))
+        return false;
+    *value = use.value;
+    if (seed)
+        *seed = use.gradient[0];
+    return true;
 }
 
-/* *from: the value whose gradient *seed is (NULL: no gradient is wanted). */
-static bool build_loss(struct entry *e, struct ir_value *factor, struct ir_value **value, struct ir_value **from,
-                       struct ir_value **seed)
+/* The loss as it is trained on: its value, what reduction=none gives besides (NULL: nothing), and the values by which it is differentiated, each with
+ * its gradient. */
+struct whole_loss {
+    struct ir_value *value, *each;
+    VEC(struct ir_value *) from, seeds;
+};
+
+static bool add_term(struct entry *e, const struct train_loss *loss, struct ir_value *factor, bool want_gradient, struct whole_loss *w)
 {
-    struct ir_value *scores = train_entry_scores(e);
-    if (scores && from)
-        *from = scores;
-    return scores && train_entry_loss_of(e, scores, factor, value, seed);
+    struct ir_builder *b = &e->b;
+    struct ir_value *share = loss->factor != 1 ? ir_constant_f(b, TCC_F32, loss->factor) : NULL;
+    struct train_loss_use use = {.want_gradient = want_gradient};
+    int n = train_loss_nscores(loss);
+    for (int i = 0; i < n; i++)
+        if (!(use.scores[i] = scores_named(e, i ? loss->others[i - 1] : loss->input)))
+            return false;
+    use.factor = factor && share ? ir_binary(b, IR_mul, ir_cast_to(b, factor, TCC_F32), share) : share ? share : factor;
+    if (!loss_term(e, loss, &use))
+        return false;
+    struct ir_value *value = share ? ir_binary(b, IR_mul, use.value, share) : use.value;
+    w->value = w->value ? ir_binary(b, IR_add, w->value, value) : value;
+    if (use.each && w->each)
+        return train_complain(e->t, "%s", "--loss: reduction=none is for one of the losses");
+    w->each = use.each ? use.each : w->each;
+    for (int i = 0; i < n && want_gradient; i++) {
+        VEC_PUSH(e->t->ctx, w->from, use.scores[i]);
+        VEC_PUSH(e->t->ctx, w->seeds, use.gradient[i]);
+    }
+    return w->value != NULL;
+}
+
+static bool build_loss(struct entry *e, struct ir_value *factor, bool want_gradient, struct whole_loss *w)
+{
+    for (const struct train_loss *l = &e->t->loss; l; l = l->next)
+        if (!add_term(e, l, factor, want_gradient, w))
+            return false;
+    return true;
 }
 
 /* -- Gradients --------------------------------------------------------------------------------------------------------------- */
@@ -218,13 +264,13 @@ struct ir_value *train_read_of(struct entry *e, struct ir_state *s)
     return ir_read_state(&at, s);
 }
 
-static bool build_gradients(struct entry *e, struct ir_value *from, struct ir_value *seed, struct ir_value **grads)
+static bool build_gradients(struct entry *e, const struct whole_loss *w, struct ir_value **grads)
 {
     struct training *t = e->t;
     struct ir_value **reads = IR_NEWN(t->ctx, t->nparams, struct ir_value *);
     for (int i = 0; i < t->nparams; i++)
         reads[i] = train_read_of(e, t->params[i]);
-    return grad_build(&e->b, 1, &from, &seed, t->nparams, reads, grads);
+    return grad_build(&e->b, w->from.n, w->from.at, w->seeds.at, t->nparams, reads, grads);
 }
 
 struct ir_state *train_grad_state(struct training *t, const struct ir_state *param)
@@ -298,18 +344,29 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
 
 /* -- Entry points --------------------------------------------------------------------------------------------------------------- */
 
-/* The loss, then what --step-outputs names. */
-static bool end_with_outputs(struct entry *e, struct ir_value *loss)
+/* What forward and backward pass leave in a version's function. */
+struct backward {
+    struct whole_loss loss;
+    struct ir_value **grads;
+};
+
+/* The loss, each element's where the loss has them, then what --step-outputs names. */
+static bool end_with_outputs(struct entry *e, const struct whole_loss *w)
 {
-    int n = 1, count = 0;
-    if (!(loss = train_parallel_mean(&e->b, e->t->o, loss)))
+    int n = 0, count = 0;
+    struct ir_value *loss = train_parallel_mean(&e->b, e->t->o, w->value);
+    if (!loss)
         return false;
     while (e->t->step_outputs[count])
         count++;
-    struct ir_value **values = IR_NEWN(e->t->ctx, count + 1, struct ir_value *);
-    const char **names = IR_NEWN(e->t->ctx, count + 1, const char *);
-    values[0] = loss;
-    names[0] = "loss";
+    struct ir_value **values = IR_NEWN(e->t->ctx, count + 2, struct ir_value *);
+    const char **names = IR_NEWN(e->t->ctx, count + 2, const char *);
+    values[n] = loss;
+    names[n++] = "loss";
+    if (w->each) {
+        values[n] = w->each;
+        names[n++] = "losses";
+    }
     for (int i = 0; i < count; i++, n++) {
         names[n] = e->t->step_outputs[i];
         values[n] = train_entry_value(e, names[n]);
@@ -319,23 +376,18 @@ static bool end_with_outputs(struct entry *e, struct ir_value *loss)
     return train_entry_end(e, n, values, names);
 }
 
-static bool forward_backward(struct entry *e, struct ir_value **loss, struct ir_value **grads)
+static bool forward_backward(struct entry *e, struct backward *r)
 {
-    struct ir_value *factor = optim_loss_scale(&e->b, e->t->o), *from, *seed;
-    return train_parallel_buffers(&e->b, e->t->o) && build_loss(e, factor, loss, &from, &seed) &&
-           build_gradients(e, from, seed, grads);
+    struct ir_value *factor = optim_loss_scale(&e->b, e->t->o);
+    return train_parallel_buffers(&e->b, e->t->o) && build_loss(e, factor, true, &r->loss) &&
+           build_gradients(e, &r->loss, r->grads);
 }
-
-/* What forward and backward pass leave in a version's function. */
-struct backward {
-    struct ir_value *loss, **grads;
-};
 
 static bool build_backward(struct entry *e, void *result)
 {
     struct backward *r = result;
     r->grads = IR_NEWN(e->t->ctx, e->t->nparams + 1, struct ir_value *);
-    return forward_backward(e, &r->loss, r->grads);
+    return forward_backward(e, r);
 }
 
 /* In every version of @train. The number of those that there are; 0 after a diagnostic. */
@@ -365,7 +417,7 @@ static bool finish_grad(struct training *t, struct entry *e, struct backward *r)
     for (int i = 0; i < t->nparams; i++)
         if (!ir_write_state(&e->b, train_grad_state(t, t->params[i]), ir_cast_to(&e->b, r->grads[i], TCC_F32)))
             return false;
-    return end_with_outputs(e, r->loss);
+    return end_with_outputs(e, &r->loss);
 }
 
 static bool build_grad(struct training *t)
@@ -388,7 +440,7 @@ static bool finish_step(struct training *t, struct entry *e, struct backward *r)
                              : !train_parallel_gradients(&e->b, t->o, t->nparams, t->params, r->grads) ||
                                    !update(&e->b, t, r->grads, &rate))
         return false;
-    return end_with_outputs(e, r->loss);
+    return end_with_outputs(e, &r->loss);
 }
 
 /* Versions that could not be built are none of @grad's either: it says nothing again. */
@@ -427,17 +479,24 @@ static bool build_step(struct training *t)
 static bool end_eval(struct entry *e, void *result)
 {
     int n = e->from->body->last->nin;
-    struct ir_value **values = IR_NEWN(e->t->ctx, n + 1, struct ir_value *);
-    const char **names = IR_NEWN(e->t->ctx, n + 1, const char *);
+    struct ir_value **values = IR_NEWN(e->t->ctx, n + 2, struct ir_value *);
+    const char **names = IR_NEWN(e->t->ctx, n + 2, const char *);
+    struct whole_loss w = {0};
+    int first = 1;
     (void)result;
-    names[0] = "loss";
-    if (!build_loss(e, NULL, &values[0], NULL, NULL))
+    if (!build_loss(e, NULL, false, &w))
         return false;
-    for (int i = 0; i < n; i++) {
-        values[i + 1] = e->results[i];
-        names[i + 1] = ir_output_name(e->from, i);
+    values[0] = w.value;
+    names[0] = "loss";
+    if (w.each) {
+        values[first] = w.each;
+        names[first++] = "losses";
     }
-    return train_entry_end(e, n + 1, values, names);
+    for (int i = 0; i < n; i++) {
+        values[first + i] = e->results[i];
+        names[first + i] = ir_output_name(e->from, i);
+    }
+    return train_entry_end(e, first + n, values, names);
 }
 
 static bool build_eval(struct training *t)
@@ -524,6 +583,10 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
     }
     if (o->stages && !check_stages(ctx, o))
         return false;
+    if (o->stages && o->loss && !train_loss_is_simple(&loss)) {
+        ir_error(ctx, NULL, "--loss=%s: a step in stages has one loss of one output, with a factor of 1, and not reduction=none", o->loss);
+        return false;
+    }
     return train_parallel_check(ctx, o) && optim_check(ctx, o);
 }
 

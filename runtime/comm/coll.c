@@ -642,40 +642,12 @@ static const struct {
     [TCR_RECV] = {exchange_begin, exchange_advance, exchange_end},
 };
 
-/* An operation that the engine does by itself, on a device. Who holds it up isn't known: the next rank is asked. */
-static int device_advance(struct tcr_op *op, bool *moved)
-{
-    int status = op->net->engine->test(op->net, op->state, &op->done);
-
-    *moved |= op->done;
-    return status;
-}
-
-static int device_begin(struct tcr_op *op, bool *taken)
-{
-    const struct tccrt_comm *c = op->c.c;
-    int status;
-
-    if (!(op->state = calloc(1, sizeof(struct tcr_pending))))
-        return tcr_fail(TCC_EENV, "no memory for %s", tcr_coll_name(op->c.kind));
-    status = op->net->engine->collective(op->net, &op->c, op->state, taken);
-    if (status || !*taken) {
-        free(op->state);
-        op->state = NULL;
-        return status;
-    }
-    op->advance = device_advance;
-    op->awaited = c->ranks[(c->rank + 1) % c->size];
-    return TCC_OK;
-}
-
 int tcr_coll_begin(struct tcr_op *op)
 {
-    bool taken = false;
-    int status = op->net->engine->collective ? device_begin(op, &taken) : TCC_OK;
+    int status;
 
-    if (status || taken)
-        return status;
+    if (op->c.device)
+        return tcr_peers_begin(op);
     op->advance = algorithms[op->c.kind].advance;
     status = algorithms[op->c.kind].begin(op);
     if (status)
@@ -685,12 +657,10 @@ int tcr_coll_begin(struct tcr_op *op)
 
 void tcr_coll_end(struct tcr_op *op)
 {
-    if (!op->state)
-        return;
-    if (op->advance != device_advance)
+    if (op->c.device)
+        tcr_peers_end(op);
+    else if (op->state)
         algorithms[op->c.kind].end(op);
-    else if (!op->done)
-        op->net->engine->cancel(op->net, op->state);
     free(op->state);
     op->state = NULL;
 }

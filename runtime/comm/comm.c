@@ -63,6 +63,15 @@ static struct tccrt_request *request_new(int room)
     return r;
 }
 
+/* What devices do in the order of their queues is not waited for where nobody asks for it. */
+static void detach(struct tccrt_request *r)
+{
+    for (int i = 0; i < r->n; i++)
+        tcr_op_detach(r->ops[i]);
+    free(r->ops);
+    free(r);
+}
+
 /* Hands the request to the caller, or waits for it. */
 static int settle(int status, struct tccrt_request *r, struct tccrt_request **request)
 {
@@ -74,9 +83,13 @@ static int settle(int status, struct tccrt_request *r, struct tccrt_request **re
         tccrt_comm_wait(r);
         return tcr_fail(status, "%s", text);
     }
-    if (!request)
+    if (request) {
+        *request = r;
+        return TCC_OK;
+    }
+    if (!r->n || !r->ops[0]->c.device)
         return tccrt_comm_wait(r);
-    *request = r;
+    detach(r);
     return TCC_OK;
 }
 
@@ -84,7 +97,7 @@ static int settle(int status, struct tccrt_request *r, struct tccrt_request **re
 
 static const char *const kind_names[] = {
     "all_reduce",           "broadcast", "reduce",       "all_gather", "reduce_scatter", "all_to_all", "barrier",
-    "broadcast_from_owner", "is_owner",  "reduce_owned", "vote",       "send",           "recv"};
+    "broadcast_from_owner", "is_owner",  "reduce_owned", "vote",       "send",           "recv",       "NCCL's start"};
 
 const char *tcr_coll_name(int kind)
 {
@@ -117,13 +130,38 @@ static void coll_free(struct tcr_coll *c)
     free(c->out_first);
 }
 
+/* Starts what has its arrays. Of a group of one: does it. Without a request that somebody has, what a device does is not waited for. */
+static int begin(struct tcr_coll c, struct tccrt_request *r)
+{
+    const struct tccrt_comm *given = c.c;
+    struct tcr_op *op = NULL;
+    int status = TCC_OK;
+
+    if (given->device) {
+        c.c = given->base;
+        c.device = given->device;
+        c.peers = given->base->peers;
+        c.queue = given->queue;
+        c.streamed = given->streamed;
+        c.stream = given->stream;
+        c.node = given->node;
+    }
+    if (given->size == 1) {
+        if (c.device)
+            status = tcr_peers_alone(&c);
+        else
+            tcr_coll_alone(&c);
+        coll_free(&c);
+    } else if (!(status = tcr_op_start(&c, &op))) {
+        r->ops[r->n++] = op;
+    }
+    return status;
+}
+
 /* An operation on tensors in[n] and out[n] (NULL: none), which all have one type. */
 static int start(struct tcr_coll c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
                  struct tccrt_request *r)
 {
-    struct tcr_op *op = NULL;
-    int status;
-
     c.npieces = n;
     c.in = calloc((size_t)n + 1, sizeof *c.in);
     c.out = calloc((size_t)n + 1, sizeof *c.out);
@@ -141,15 +179,7 @@ static int start(struct tcr_coll c, int n, const struct tcc_tensor *in, const st
         c.dtype = t->dtype;
     }
     c.size = (size_t)tcr_dtype_bytes(c.dtype);
-    if (c.c->size == 1) {
-        tcr_coll_alone(&c);
-        coll_free(&c);
-        return TCC_OK;
-    }
-    status = tcr_op_start(&c, &op);
-    if (!status)
-        r->ops[r->n++] = op;
-    return status;
+    return begin(c, r);
 }
 
 /* Runs of tensors of one type become operations. */
@@ -322,8 +352,8 @@ int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, con
     if (!status && !(status = check_pairs("broadcast_from_owner", n, in, out)))
         status = tcr_list_owners(c, n, in, owners);
     for (int i = 0; i < n && !status; i++)
-        if (owners[i] == c->rank && in[i].data != out[i].data && bytes_of(&in[i]))
-            memmove(out[i].data, in[i].data, (size_t)bytes_of(&in[i]));
+        if (owners[i] == c->rank)
+            status = tcr_comm_copy(c->device, c->queue, out[i].data, in[i].data, (size_t)bytes_of(&in[i]));
     status = status ? status : sort_list(c, n, in, out, owners, &s);
     for (int i = 0, j; i < s.n && !status; i = j) {
         for (j = i + 1; j < n && s.owners[j] == s.owners[i] && s.out[j].dtype == s.out[i].dtype; j++)
@@ -417,8 +447,6 @@ static int start_parts(struct tcr_coll c, const struct tcc_tensor *in, const str
                        struct tccrt_request **request)
 {
     struct tccrt_request *r = request_new(1);
-    struct tcr_op *op = NULL;
-    int status = TCC_OK;
 
     c.npieces = 1;
     c.in = calloc(1, sizeof *c.in);
@@ -432,13 +460,7 @@ static int start_parts(struct tcr_coll c, const struct tcc_tensor *in, const str
     c.n = c.in->n > c.out->n ? c.in->n : c.out->n;
     c.dtype = in->dtype;
     c.size = (size_t)tcr_dtype_bytes(c.dtype);
-    if (c.c->size == 1) {
-        tcr_coll_alone(&c);
-        coll_free(&c);
-    } else if (!(status = tcr_op_start(&c, &op))) {
-        r->ops[r->n++] = op;
-    }
-    return settle(status, r, request);
+    return settle(begin(c, r), r, request);
 }
 
 static int check_types(const char *what, const struct tcc_tensor *in, const struct tcc_tensor *out)
@@ -555,6 +577,7 @@ int tccrt_comm_barrier(struct tccrt_comm *c, struct tccrt_request **request)
     struct tcc_tensor none = {.dtype = TCC_U8, .rank = 1};
 
     tcr_clear_error();
+    c = tcr_hosts(c);
     if (!c)
         return check_given("barrier", c, 0, NULL, NULL);
     return start_list((struct tcr_coll){.kind = TCC_BARRIER, .c = c, .scale = 1}, 1, &none, &none, request);

@@ -7,6 +7,7 @@
  *   arrive.c      who is here: who has not come when the job begins, whose process is gone
  *   rank_cores.c  a process's share of its machine
  *   coll.c        operations as sequences of messages
+ *   peers.c       operations on devices' memory, by a library of theirs
  *   sum.c         what reductions do to the elements
  *   net.c         the net of a process: what is under way, the thread that moves it on
  *   watch.c       who is waited for, who hangs, who has failed
@@ -41,7 +42,23 @@ struct tccrt_comm {
     uint32_t turn;                   /* collectives started so far */
     int64_t next_id;                 /* world: of the next group */
     atomic_int ngroups;              /* world: groups not yet freed */
+    struct tcr_peers *peers;         /* the communicator of its ranks' devices; NULL: not begun */
+    const struct tcr_peers_ops *peers_ops;
+    bool no_peers;                   /* not all of them have a library for one */
+    /* Of a group on a device: its tensors lie there. base: the group of hosts that it stands for */
+    struct tccrt_comm *base;
+    struct tcr_device *device;
+    int queue;
+    bool streamed;                   /* its operations are given to a stream of the caller's */
+    uintptr_t stream;
+    const char *node;                /* of the plan: a session's group */
 };
+/* The group of hosts that a group on a device stands for, or itself. */
+static inline struct tccrt_comm *
+tcr_hosts(struct tccrt_comm *c)
+{
+    return c && c->device ? c->base : c;
+}
 struct tccrt_comm *tcr_comm_alone(void);     /* a group of this process only; nobody's to free */
 
 /* -- The plan's steps ---------------------------------------------------------------------------------- */
@@ -54,7 +71,7 @@ int tcr_vote_end(struct tccrt_session *s, const struct tcc_pstep *p, struct tccr
 /* Memory of a tensor, or of one of a list that is treated as if it were one. */
 struct tcr_piece { char *data; int64_t n; };         /* elements */
 
-enum { TCR_SEND = TCC_NCOLLECTIVES, TCR_RECV };
+enum { TCR_SEND = TCC_NCOLLECTIVES, TCR_RECV, TCR_JOIN };
 
 /* What is to be done: a collective on tensors of one type. */
 struct tcr_coll {
@@ -68,6 +85,12 @@ struct tcr_coll {
     struct tcr_piece *in, *out;      /* npieces each; in places where in equals out */
     int64_t n;                       /* elements in all pieces */
     int64_t *in_first, *out_first;   /* size + 1: where the part of each rank begins; NULL: equal parts */
+    struct tcr_device *device;       /* NULL: the memory is the host's */
+    struct tcr_peers *peers;
+    int queue;
+    bool streamed;                   /* between what a stream of the caller's is given before, and after */
+    uintptr_t stream;
+    const char *node;                /* of the plan, for messages; NULL: there is none */
 };
 /* The operation in a group of one. */
 void tcr_coll_alone(const struct tcr_coll *c);
@@ -94,10 +117,12 @@ struct tcr_op {
     int awaited;                     /* a rank of the world that it needs to get on; -1: none */
     double since;                    /* when something happened last, seconds; when done: the end */
     bool done;
+    bool detached;                   /* nobody asks for it: it frees itself */
     int status;
 };
 /* Starts it; takes over c's arrays, also when it fails. */
 int tcr_op_start(struct tcr_coll *c, struct tcr_op **out);
+void tcr_op_detach(struct tcr_op *op);       /* nobody will ask for it: an operation on a device */
 bool tcr_op_done(struct tcr_op *op);         /* moves on what is under way */
 int tcr_op_finish(struct tcr_op *op, double *ended);     /* waits, frees, returns its status; *ended, tcr_now(), grows to its end */
 int tcr_request_wait(struct tccrt_request *r, double *ended);        /* tccrt_comm_wait */
@@ -105,6 +130,17 @@ const char *tcr_coll_name(int kind);
 /* coll.c: chooses the algorithm: op->advance and op->state. */
 int tcr_coll_begin(struct tcr_op *op);
 void tcr_coll_end(struct tcr_op *op);        /* frees what it holds; what is not done is cancelled */
+
+/* -- Operations on devices (peers.c) ---------------------------------------------------------------- */
+/* The communicator of the group's devices, made when it is first asked for, by all ranks. *has: there is one */
+int tcr_peers_of(struct tccrt_comm *c, struct tcr_device *d, bool *has);
+void tcr_peers_leave(struct tccrt_comm *c);
+int tcr_peers_begin(struct tcr_op *op);      /* locked */
+int tcr_peers_give(struct tcr_op *op);       /* not locked; a failure breaks the net */
+void tcr_peers_end(struct tcr_op *op);       /* locked: frees its marks; abandons what is not done */
+int tcr_peers_alone(const struct tcr_coll *c);               /* in a group of one */
+void tcr_peers_close(struct tccrt_comm *g);                  /* the device of a group on one */
+int tcr_comm_copy(struct tcr_device *d, int queue, void *to, const void *from, size_t bytes);        /* within the device, or the host's memory where it is NULL */
 
 /* -- Messages, cut into what an engine takes (net.c; the net's lock is held) -------------------- */
 struct tcr_msg {
@@ -133,6 +169,8 @@ struct tcr_net {
     char why[512];
     struct tcr_lock *lock;
     atomic_int waiting;              /* callers that move things on themselves */
+    enum tcr_peers_use peers;        /* exchanges between devices by a library of theirs */
+    bool exact;                      /* in them, too, sums are in the order of ranks */
 };
 int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout, struct tcr_net **out);
 int tcr_net_close(struct tcr_net *net, const char *why);

@@ -10,10 +10,9 @@
 
 static const struct row {
     const char *name;
-    const struct tcr_engine *engine; /* NULL: not in this build */
-    const char *why;
+    const struct tcr_engine *engine;
 } rows[] = {
-#define ENGINE(name, engine, why) {#name, engine, why},
+#define ENGINE(name, engine) {#name, engine},
 #include "runtime/comm/engines.def"
 #undef ENGINE
 };
@@ -126,25 +125,50 @@ static int launched_by_variables(enum launch how, const struct tcr_engine *named
 
 static int unknown(const char *name)
 {
-    return tcr_fail(TCC_EUSAGE, "unknown engine of communication '%s', expected auto, mpi, ucx, nccl or sim", name);
+    return tcr_fail(TCC_EUSAGE,
+                    "unknown engine of communication '%s', expected auto, mpi, ucx, sim, or one of these and +nccl (or "
+                    "+nccl:exact), or nccl alone",
+                    name);
 }
 
-int tcr_engine_choose(const struct tccrt_comm_options *o, const struct tcr_engine **engine)
+/* "ENGINE+nccl:exact" in parts: *n letters name an engine, 0: automatically. false: it says something else. */
+static bool read_name(const char *name, size_t *n, struct tcr_choice *c)
+{
+    const char *plus = strchr(name, '+'), *rest = plus ? plus + 1 : name;
+
+    *n = plus ? (size_t)(plus - name) : strlen(name);
+    if (!plus && strncmp(name, "nccl", 4)) {
+        c->peers = TCR_PEERS_NEVER;
+    } else {
+        *n = plus ? *n : 0;
+        c->peers = TCR_PEERS_ALWAYS;
+        c->exact = !strcmp(rest, "nccl:exact");
+        if (!c->exact && strcmp(rest, "nccl"))
+            return false;
+    }
+    if (*n == 4 && !strncmp(name, "auto", 4)) {
+        *n = 0;
+        c->peers = plus ? c->peers : TCR_PEERS_WHERE_THERE;
+    }
+    return true;
+}
+
+int tcr_engine_choose(const struct tccrt_comm_options *o, struct tcr_choice *choice)
 {
     const char *name = o->engine && *o->engine ? o->engine : tccrt_env_text("TCCC_COMM");
-    bool automatic = !name || strcmp(name, "auto") == 0;
-    const struct row *row = NULL;
+    const struct tcr_engine *named = NULL, **engine = &choice->engine;
     enum launch how = how_launched();
+    size_t n = 0;
 
-    *engine = NULL;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && !automatic; i++)
-        if (strcmp(rows[i].name, name) == 0)
-            row = &rows[i];
-    if (!automatic && !row)
+    *choice = (struct tcr_choice){.peers = TCR_PEERS_WHERE_THERE};
+    if (name && !read_name(name, &n, choice))
         return unknown(name);
-    if (row && !row->engine)
-        return tcr_fail(TCC_EENV, "engine of communication '%s': not in this version: %s", name, row->why);
-    if (o->adopt && row && row->engine != &tcr_mpi)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && n; i++)
+        if (strlen(rows[i].name) == n && !strncmp(rows[i].name, name, n))
+            named = rows[i].engine;
+    if (n && !named)
+        return unknown(name);
+    if (o->adopt && named && named != &tcr_mpi)
         return tcr_fail(TCC_EUSAGE, "engine of communication '%s': a communicator to adopt requires 'mpi'", name);
     if (o->alone)
         return TCC_OK;
@@ -152,7 +176,7 @@ int tcr_engine_choose(const struct tccrt_comm_options *o, const struct tcr_engin
         *engine = &tcr_mpi;
         return TCC_OK;
     }
-    if (row ? row->engine->launcher == TCR_LAUNCHER_VARIABLES : how == VARIABLES)
-        return launched_by_variables(how, row ? row->engine : NULL, engine);
+    if (named ? named->launcher == TCR_LAUNCHER_VARIABLES : how == VARIABLES)
+        return launched_by_variables(how, named, engine);
     return launched_by_mpi(how, engine);
 }

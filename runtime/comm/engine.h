@@ -8,8 +8,8 @@
  * time limits, and who is to blame when a rank fails (coll.c, sum.c, net.c, watch.c). So results are the
  * same bits whatever the engine.
  *
- * A device's own collectives (NCCL's) are an engine's too: `collective` takes over whole operations, and the messages beside
- * them are what ranks begin with and watch each other by.
+ * Operations on memory of devices are done by a library of the devices' (NCCL; peers.c); an engine's messages are what ranks begin with
+ * there, and watch each other by.
  *
  * Each function but open() and rest() is called with the net's lock held, by one thread at a time, though not always the same one. They
  * return a tcc_status with a message in tccrt_error(), and never block.
@@ -27,7 +27,6 @@ enum tcr_lane { TCR_LANE_COLLECTIVE, TCR_LANE_POINT, TCR_LANE_CONTROL, TCR_NLANE
 #define TCR_POINT_BITS 13                    /* of a send's own tag; the rest names the group */
 
 struct tcr_net;
-struct tcr_coll;
 struct tccrt_comm_options;
 
 /* A message that is under way, the engine's own. */
@@ -60,14 +59,14 @@ struct tcr_engine {
     int (*recv)(struct tcr_net *net, int lane, int from, int tag, void *data, size_t bytes, struct tcr_pending *p);
     int (*test)(struct tcr_net *net, struct tcr_pending *p, bool *done);
     void (*cancel)(struct tcr_net *net, struct tcr_pending *p);              /* forgets a message */
-    /* NULL, or starts the whole operation, which test() and cancel() then know; *taken false: do it with messages. */
-    int (*collective)(struct tcr_net *net, const struct tcr_coll *c, struct tcr_pending *p, bool *taken);
 };
 extern const struct tcr_engine tcr_mpi, tcr_ucx, tcr_shared;
 
-/* The engine that this process is to begin with: what `options` or TCCC_COMM names, else what its launcher suits. *engine is NULL
- * where it was started alone. TCC_EUSAGE: no engine of that name; TCC_EENV: not in this build, or the launcher does not suit it. */
-int tcr_engine_choose(const struct tccrt_comm_options *options, const struct tcr_engine **engine);
+/* What the ranks begin with: what `options` or TCCC_COMM names, "ENGINE[+nccl[:exact]]" or "nccl[:exact]", else what the launcher suits. engine is NULL where the process
+ * was started alone. TCC_EUSAGE: no engine of that name; TCC_EENV: the launcher does not suit it. */
+enum tcr_peers_use { TCR_PEERS_WHERE_THERE, TCR_PEERS_NEVER, TCR_PEERS_ALWAYS };    /* an engine alone: never */
+struct tcr_choice { const struct tcr_engine *engine; enum tcr_peers_use peers; bool exact; };
+int tcr_engine_choose(const struct tccrt_comm_options *options, struct tcr_choice *choice);
 
 /* What the variables of TCR_LAUNCHER_VARIABLES say. */
 struct tcr_launch {

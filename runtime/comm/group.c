@@ -87,7 +87,7 @@ int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm 
     static const struct tccrt_comm_options defaults;
     const struct tccrt_comm_options *o = options ? options : &defaults;
     struct tccrt_comm *c;
-    const struct tcr_engine *engine;
+    struct tcr_choice choice;
     struct tcr_net *net;
     int status;
 
@@ -95,14 +95,16 @@ int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm 
     *world = the_world;
     if (the_world)
         return TCC_OK;
-    if ((status = tccrt_env_check()) || (status = tcr_engine_choose(o, &engine)))
+    if ((status = tccrt_env_check()) || (status = tcr_engine_choose(o, &choice)))
         return status;
-    if (!engine) {
+    if (!choice.engine) {
         *world = the_world = &alone;
         return TCC_OK;
     }
-    if ((status = tcr_net_open(engine, o, limit_of(o), &net)))
+    if ((status = tcr_net_open(choice.engine, o, limit_of(o), &net)))
         return status;
+    net->peers = choice.peers;
+    net->exact = choice.exact;
     if (!(c = comm_new(net->size)))
         return TCC_EENV;
     c->net = net;
@@ -132,6 +134,7 @@ int tccrt_comm_finalize(struct tccrt_comm *world, const char *why)
     the_world = NULL;
     if (!world->net)
         return TCC_OK;
+    tcr_peers_leave(world);
     status = tcr_net_close(world->net, why);
     free(world->ranks);
     free(world);
@@ -184,6 +187,7 @@ int tccrt_comm_group(struct tccrt_comm *c, int n, const int *ranks, struct tccrt
 
     *out = NULL;
     tcr_clear_error();
+    c = tcr_hosts(c);
     if ((status = check_ranks(c, n, ranks, &mine)) || mine < 0)
         return status;
     if (!(g = comm_new(n)))
@@ -208,6 +212,12 @@ void tccrt_comm_free(struct tccrt_comm *g)
     if (!g || g == g->world)
         return;
     atomic_fetch_sub(&g->world->ngroups, 1);
+    if (g->device) { /* the rest is its base's */
+        tcr_peers_close(g);
+        free(g);
+        return;
+    }
+    tcr_peers_leave(g);
     free(g->ranks);
     free(g);
 }
@@ -226,6 +236,7 @@ int tccrt_comm_agree(struct tccrt_comm *c, const char *what, const char *value)
     int status;
 
     tcr_clear_error();
+    c = tcr_hosts(c);
     if (c->size == 1)
         return TCC_OK;
     if (!(all = calloc((size_t)c->size, sizeof *all)))

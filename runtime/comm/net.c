@@ -109,6 +109,23 @@ int tcr_net_status(struct tcr_net *net)
     return net->broken ? tcr_fail(TCC_EENV, "%s", net->why) : TCC_OK;
 }
 
+static void free_arrays(struct tcr_coll *c)
+{
+    free(c->in);
+    free(c->out);
+    free(c->in_first);
+    free(c->out_first);
+}
+
+/* It is over, and in no list any more: nobody may know of it. */
+static void op_over(struct tcr_op *op)
+{
+    if (!op->detached)
+        return;
+    free_arrays(&op->c);
+    free(op);
+}
+
 void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...)
 {
     va_list args;
@@ -126,6 +143,7 @@ void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...)
         tcr_coll_end(op);
         op->status = TCC_EENV;
         op->done = true;
+        op_over(op);
     }
     net->ops = NULL;
 }
@@ -152,6 +170,7 @@ void tcr_net_progress(struct tcr_net *net)
         }
         *at = op->next;
         tcr_coll_end(op);
+        op_over(op);
     }
     tcr_watch_poll(net, now);
 }
@@ -420,14 +439,6 @@ int tcr_net_close(struct tcr_net *net, const char *why)
 
 /* -- Operations ----------------------------------------------------------------------------------------------- */
 
-static void free_arrays(struct tcr_coll *c)
-{
-    free(c->in);
-    free(c->out);
-    free(c->in_first);
-    free(c->out_first);
-}
-
 static int op_tag(const struct tcr_coll *c)
 {
     int group = (int)(c->c->id % (1u << (TCR_TAG_BITS - TCR_POINT_BITS))) << TCR_POINT_BITS;
@@ -471,8 +482,27 @@ int tcr_op_start(struct tcr_coll *c, struct tcr_op **out)
         free(op);
         return status;
     }
+    if (c->device && c->kind != TCR_JOIN && (status = tcr_peers_give(op))) {
+        double ended = 0;
+
+        tcr_op_finish(op, &ended);
+        return status;
+    }
     *out = op;
     return TCC_OK;
+}
+
+void tcr_op_detach(struct tcr_op *op)
+{
+    struct tcr_net *net = op->net;
+
+    tcr_net_lock(net);
+    op->detached = true;
+    if (op->done) {
+        free_arrays(&op->c);
+        free(op);
+    }
+    tcr_net_unlock(net);
 }
 
 bool tcr_op_done(struct tcr_op *op)

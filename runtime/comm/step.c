@@ -54,6 +54,7 @@ static int64_t int_attr(const struct tccrt_session *s, const struct tcc_pstep *p
 int tccrt_session_group(struct tccrt_session *s, const char *name, struct tccrt_comm *c)
 {
     tcr_clear_error();
+    c = tcr_hosts(c);
     if (!s || !name || strlen(name) >= sizeof s->groups[0].name)
         return tcr_fail(TCC_EUSAGE, "session: a group needs a name of at most %zu letters",
                         sizeof s->groups[0].name - 1);
@@ -139,26 +140,31 @@ static int gather_param(struct tccrt_comm *c, int root, int owner, struct tccrt_
     return status;
 }
 
+/* Of an OWNS step: the rank that owns each tensor of its list (the caller's to free). */
+static int step_owners(struct tccrt_comm *c, const struct tccrt_session *s, const struct tcc_pstep *p, int **owners)
+{
+    const struct tcc_pattr *bytes = find_attr(s, p, "bytes", TCC_ATTR_INTS);
+
+    *owners = NULL;
+    if (!bytes || bytes->n != p->args.count)
+        return tcr_fail(TCC_EINPUT, "is_owner: its list is missing");
+    if (!(*owners = calloc((size_t)bytes->n + 1, sizeof **owners)))
+        return tcr_fail(TCC_EENV, "no memory for a list of owners");
+    return tcr_owners(c, (int)bytes->n, (const int64_t *)(s->m->bytes + bytes->data), *owners);
+}
+
 /* The OWNS step that names parameters, with their sizes as a list. */
 static int gather_step(struct tccrt_comm *c, int root, struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *name = string_attr(s, p, "name", "");
-    struct tcc_tensor *list = calloc(p->nin + 1, sizeof *list);
-    int *owners = calloc(p->nin + 1, sizeof *owners), status = TCC_OK;
+    int *owners, status = step_owners(c, s, p, &owners);
 
-    if (!list || !owners)
-        status = tcr_fail(TCC_EENV, "no memory for a list of owners");
-    for (uint32_t i = 0; i < p->nin && !status; i++)
-        status = tcr_buffer_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), &list[i]);
-    if (!status)
-        status = tcr_list_owners(c, (int)p->nin, list, owners);
-    for (uint32_t i = 0; i < p->nin && !status; i++) {
+    for (uint32_t i = 0; i < p->args.count && !status; i++) {
         size_t n = strcspn(name, "\n");
 
         status = gather_param(c, root, owners[i], s, name, n);
         name += n + (name[n] == '\n');
     }
-    free(list);
     free(owners);
     return status;
 }
@@ -183,6 +189,7 @@ int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s)
     tcr_clear_error();
     if (!c || !s)
         return tcr_fail(TCC_EUSAGE, "a group and a session are required, got NULL");
+    c = tcr_hosts(c);
     for (uint32_t i = 0; i < s->m->plan->steps.count && c->size > 1; i++) {
         const struct tcc_pstep *p = &s->m->steps[i];
 
@@ -250,6 +257,7 @@ int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s)
     int status;
 
     tcr_clear_error();
+    c = tcr_hosts(c);
     if (!list || !zeros || !states)
         status = tcr_fail(TCC_EENV, "no memory for a list of state variables");
     else
@@ -308,16 +316,13 @@ static int slot_of(struct tccrt_session *s, const struct tcc_pstep *p, struct tc
     return TCC_OK;
 }
 
-static int is_owner(struct tccrt_comm *c, int n, const struct tcc_tensor *t)
+static int is_owner(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
+                    const struct tcc_tensor *t)
 {
-    int *owners = calloc((size_t)n + 1, sizeof *owners);
+    int *owners, status = step_owners(c, s, p, &owners);
 
-    if (!owners)
-        return tcr_fail(TCC_EENV, "no memory for a list of owners");
-    int status = tcr_list_owners(c, n, t, owners);
-
-    for (int i = 0; i < n && !status; i++)
-        *(uint8_t *)t[n + i].data = owners[i] == c->rank;
+    for (uint32_t i = 0; i < p->args.count && !status; i++)
+        *(uint8_t *)t[i].data = owners[i] == c->rank;
     free(owners);
     return status;
 }
@@ -375,35 +380,6 @@ static int all_to_all(struct tccrt_session *s, const struct tcc_pstep *p, struct
     return status;
 }
 
-static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
-                          const struct tcc_tensor *t, struct tccrt_request **request)
-{
-    int n = (int)p->nin, how = tcr_reduction_by_name(string_attr(s, p, "mode", "sum"));
-    double scale = float_attr(s, p, "scale", 1);
-    int root = (int)int_attr(s, p, "root", 0);
-
-    switch (p->what) {
-    case TCC_ALL_REDUCE: return tccrt_comm_all_reduce(c, how, scale, n, t, t + n, request);
-    case TCC_REDUCE: return tccrt_comm_reduce(c, how, scale, root, n, t, t + n, request);
-    case TCC_BROADCAST:
-        for (int i = 0; i < n; i++) { /* in place at the root too */
-            size_t bytes = (size_t)(tcr_elements(t[i].dtype, t[i].rank, t[i].dims) * tcr_dtype_bytes(t[i].dtype));
-
-            if (tccrt_comm_rank(c) == root && t[i].data != t[n + i].data && bytes)
-                memmove(t[n + i].data, t[i].data, bytes);
-        }
-        return tccrt_comm_broadcast(c, root, n, t + n, request);
-    case TCC_ALL_GATHER: return tccrt_comm_all_gather(c, t, t + 1, NULL, request);
-    case TCC_REDUCE_SCATTER: return tccrt_comm_reduce_scatter(c, how, scale, t, t + 1, NULL, request);
-    case TCC_BROADCAST_FROM_OWNER: return tcr_comm_share(c, n, t, t + n, request);
-    case TCC_IS_OWNER: return is_owner(c, n, t);
-    case TCC_REDUCE_OWNED: return reduce_owned(s, p, c, how, scale, t, request);
-    case TCC_ALL_TO_ALL: return all_to_all(s, p, c, t, request);
-    case TCC_VOTE: return tcr_vote_begin(s, p, c, request);
-    default: return tccrt_comm_barrier(c, request);
-    }
-}
-
 static int64_t bytes_of(const struct tcc_tensor *t, uint32_t n)
 {
     int64_t bytes = 0;
@@ -411,6 +387,31 @@ static int64_t bytes_of(const struct tcc_tensor *t, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         bytes += tcr_elements(t[i].dtype, t[i].rank, t[i].dims) * tcr_dtype_bytes(t[i].dtype);
     return bytes;
+}
+
+static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
+                          const struct tcc_tensor *t, struct tccrt_request **request)
+{
+    int n = (int)p->nin, how = tcr_reduction_by_name(string_attr(s, p, "mode", "sum"));
+    double scale = float_attr(s, p, "scale", 1);
+    int root = (int)int_attr(s, p, "root", 0), status = TCC_OK;
+
+    switch (p->what) {
+    case TCC_ALL_REDUCE: return tccrt_comm_all_reduce(c, how, scale, n, t, t + n, request);
+    case TCC_REDUCE: return tccrt_comm_reduce(c, how, scale, root, n, t, t + n, request);
+    case TCC_BROADCAST:
+        for (int i = 0; i < n && !status && tccrt_comm_rank(c) == root; i++) /* in place at the root too */
+            status = tcr_comm_copy(c->device, c->queue, t[n + i].data, t[i].data, (size_t)bytes_of(&t[i], 1));
+        return status ? status : tccrt_comm_broadcast(c, root, n, t + n, request);
+    case TCC_ALL_GATHER: return tccrt_comm_all_gather(c, t, t + 1, NULL, request);
+    case TCC_REDUCE_SCATTER: return tccrt_comm_reduce_scatter(c, how, scale, t, t + 1, NULL, request);
+    case TCC_BROADCAST_FROM_OWNER: return tcr_comm_share(c, n, t, t + n, request);
+    case TCC_IS_OWNER: return is_owner(s, p, c, t);
+    case TCC_REDUCE_OWNED: return reduce_owned(s, p, c, how, scale, t, request);
+    case TCC_ALL_TO_ALL: return all_to_all(s, p, c, t, request);
+    case TCC_VOTE: return tcr_vote_begin(s, p, c, request);
+    default: return tccrt_comm_barrier(c, request);
+    }
 }
 
 /* On a device that models time a collective begins when the last rank is there. */
@@ -438,23 +439,67 @@ static int model_collective(struct tccrt_session *s, const struct tcc_pstep *p, 
     return TCC_OK;
 }
 
+/* -- On the device itself */
+
+static bool lies_there(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    for (uint32_t i = 0; i < p->args.count; i++) {
+        uint32_t b = s->m->u32s[p->args.first + i];
+
+        if (!tcr_memory(s, b) || s->m->buffers[b].space == TCC_SPACE_OBJECT)
+            return false;
+    }
+    return p->args.count > 0;
+}
+
+/* May the device's own library do it? What ranks agree about stays with their hosts. */
+static int by_peers(struct tccrt_session *s, const struct tcc_pstep *p, bool *is)
+{
+    struct tccrt_comm *c = tcr_step_group(s, p);
+    bool hosts = p->what == TCC_VOTE || p->what == TCC_IS_OWNER || p->what == TCC_BARRIER;
+
+    *is = false;
+    if (!s->apart || !s->device->ops->peers || hosts || c->size < 2 || !lies_there(s, p))
+        return TCC_OK;
+    return tcr_peers_of(c, s->device, is);
+}
+
+/* In the order of its queue, for which others wait by its event: the host waits for nothing. */
+static int collective_there(struct tccrt_session *s, const struct tcc_pstep *p, struct tcc_tensor *t)
+{
+    struct tccrt_comm *c = tcr_step_group(s, p), on = *c;
+    int status = TCC_OK;
+
+    on.base = c;
+    on.device = s->device;
+    on.queue = s->ordered && s->m->queues[p->queue].memory ? (int)p->queue : 0;
+    on.node = node_of(s, p);
+    for (uint32_t i = 0; !status && i < p->args.count; i++)
+        status = tcr_buffer_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), &t[i]);
+    s->exchanging = c->net;
+    return status ? status : run_collective(s, p, &on, t, NULL);
+}
+
 int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     struct tcc_tensor few[32], *t = few;
     struct tccrt_request **request;
     size_t views = s->nviews;
+    bool there = false;
     int status = slot_of(s, p, &request);
 
+    if (!status)
+        status = named(s, p, by_peers(s, p, &there));
     s->carries = p->what != TCC_IS_OWNER;
-
     if (!status && p->args.count > sizeof few / sizeof *few && !(t = malloc(p->args.count * sizeof *t)))
         status = tcr_fail(TCC_EENV, "node '%s': no memory for a list of tensors", node_of(s, p));
-    for (uint32_t i = 0; !status && i < p->args.count; i++)
+    for (uint32_t i = 0; !status && !there && i < p->args.count; i++)
         status = tcr_host_tensor(s, s->m->u32s[p->args.first + i], node_of(s, p), i < p->nin ? TCC_READS : TCC_WRITES,
                                  &t[i]);
     s->carries = false;
     if (!status)
-        status = named(s, p, run_collective(s, p, tcr_step_group(s, p), t, request));
+        status =
+            named(s, p, there ? collective_there(s, p, t) : run_collective(s, p, tcr_step_group(s, p), t, request));
     if (!status)
         status = named(s, p, model_collective(s, p, tcr_step_group(s, p), t));
     if (t != few)

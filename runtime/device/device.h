@@ -86,7 +86,48 @@ enum tcr_timed_kind { TCR_TIMED_LAUNCH, TCR_TIMED_COPY };
 struct tcr_timed { uint32_t tag; int queue; enum tcr_timed_kind kind; size_t bytes; double start, end; };
 
 struct tcr_device;
+
+/* -- Exchanges between the memories of several processes' devices, by a library of the devices' own (NCCL). A communicator (struct tcr_peers) makes the process one of several
+ * ranks; it outlives the device through which it was made, as marks do. */
+struct tcr_peers;
+struct tcr_mark;                     /* a place in what a queue was given */
+enum { TCR_PEERS_ID = 128 };         /* bytes of what names a communicator */
+enum tcr_peer_kind {
+    TCR_PEER_ALL_REDUCE, TCR_PEER_REDUCE, TCR_PEER_REDUCE_SCATTER, TCR_PEER_BROADCAST, TCR_PEER_ALL_GATHER, TCR_PEER_SEND, TCR_PEER_RECV
+};
+/* n: elements that a rank gives, of reduce_scatter those that it gets. root: the other rank of a message, too. how: enum tccrt_reduction. */
+struct tcr_peer_item { enum tcr_peer_kind kind; const void *in; void *out; int64_t n; int dtype, how; double scale; int root; };
+/* to[to_bytes] = fn(from[from_bytes]), of the device's memory, by the host in the order of a queue; arg is freed behind it. */
+struct tcr_apply {
+    void (*fn)(void *arg, const void *from, void *to);
+    void *arg;
+    const void *from;
+    size_t from_bytes;
+    void *to;
+    size_t to_bytes;
+    const char *node;
+};
+struct tcr_peers_ops {
+    int (*there)(struct tcr_device *d);                      /* TCC_EENV: no library, and why */
+    int (*id)(struct tcr_device *d, unsigned char *id);      /* by one rank, for all */
+    int (*join)(struct tcr_device *d, const unsigned char *id, int rank, int size, struct tcr_peers **out);      /* begins; ready() says when it has */
+    /* Reductions that the library does, to the letter of tccrt.h but for the order of sums, and for the rounding of f16 and bf16 */
+    bool (*takes)(int dtype, int how, double scale);
+    /* As one group, all of one type and way; nothing else may be given to the queue or the communicator before it is ready(). */
+    int (*give)(struct tcr_device *d, int queue, struct tcr_peers *p, const struct tcr_peer_item *items, int n);
+    int (*mark)(struct tcr_device *d, int queue, size_t bytes, struct tcr_mark **out);       /* bytes: of the exchange that ends here; 0: none does */
+    int (*apply)(struct tcr_device *d, int queue, const struct tcr_apply *w);
+    /* By any thread, one at a time for each communicator or mark */
+    int (*ready)(struct tcr_peers *p, bool *ready);          /* TCC_EENV: it has failed */
+    int (*passed)(struct tcr_mark *m, bool *passed);
+    void (*unmark)(struct tcr_mark *m);
+    void (*abandon)(struct tcr_peers *p);                    /* what is under way ends, without results */
+    void (*leave)(struct tcr_peers *p);                      /* frees it; nothing is under way */
+};
+
 struct tcr_device_ops {
+    const struct tcr_peers_ops *peers;       /* NULL: it has none */
+
     void (*close)(struct tcr_device *d);
 
     /* -- Memory */
@@ -130,11 +171,13 @@ struct tcr_device_ops {
     /* -- Modelled time of a simulated machine; NULL: it has none. trace() adds the last run's events to a Chrome trace's list, the first without a comma before it. */
     int (*simulated)(struct tcr_device *d, struct tccrt_sim *out);
     void (*trace)(struct tcr_device *d, FILE *f);
-    /* Modelled time of communication. clock(): ns so far. collective(): one of `ranks` ranks on `bytes` in all, which the last of them began at `start`, goes on in `queue`;
+    /* Modelled time of communication. clock(): ns so far, when the next work would begin. collective(): one of `ranks` ranks on `bytes` in all, which the last of them began at `start`, goes on in `queue`;
      * collected(): the next work comes behind it. */
     double (*clock)(struct tcr_device *d);
     void (*collective)(struct tcr_device *d, int queue, enum tcc_collective kind, int ranks, int64_t bytes, double start, const char *node);
     void (*collected)(struct tcr_device *d, int queue);
+    /* A message of so many bytes has come that was sent at that time: work that is given from now on begins no earlier. bytes 0: nothing but the time. */
+    void (*reached)(struct tcr_device *d, double sent, int64_t bytes, const char *node);
 
     /* -- Programs: work that is recorded once and replayed; NULL: the device has none, and its regions are walked.
      * program() is asked first: *how becomes TCR_REPLAY (the program `number` is there with all that it has for good, which `digest` stands for, and was given to the queue: the region is
@@ -162,6 +205,7 @@ struct tcr_device {
     bool timing;                     /* launches and copies are timed (timed()) */
     uint32_t tag;                    /* for what is given now */
     bool modelled;                   /* these times are a simulator's */
+    bool one_transfer;               /* a copy takes long to start: batches of one call go to it together */
     bool defers;                     /* work is done later than it is given: runs may be given one behind the other */
     int64_t faulted;                 /* the run (struct tcr_control) in which sync() has found a fault */
     int threads;                     /* that run a kernel's tiles */

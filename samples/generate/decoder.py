@@ -17,7 +17,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpt"))
-from model import BYTES, Graph, heads, linear, norm  # noqa: E402
+from model import Graph, heads, linear, norm  # noqa: E402
+
+BYTES = 256
 
 
 def block(g, i, x, mask, width, n):

@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write a small GPT over bytes, untrained, as an ONNX file.
+"""Write a GPT, by default a small one over bytes, untrained, as an ONNX file.
 
-usage: model.py gpt.onnx [--layers 2] [--width 64] [--heads 4] [--length 64] [--seed 0]
+usage: model.py gpt.onnx [--layers 2] [--width 64] [--heads 4] [--length 64] [--words 256] [--seed 0]
 
 Pre-norm transformer blocks (attention with a causal mask, then a feed-forward layer four times as wide with GELU), learned
 positions, one embedding table for input and output. Input `ids` int64 [N,T] (bytes, T <= length); output `logits` float32
-[N,T,256]: at each place, what comes next. Weights are normal with deviation 0.02, as in GPT-2. Needs numpy and onnx only.
+[N,T,words]: at each place, what comes next. GPT-2's smallest: --layers 12 --width 768 --heads 12 --length 1024 --words 50257. Weights are normal with deviation 0.02, as in GPT-2. Needs numpy and onnx only.
 """
 import argparse
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-
-BYTES = 256
 
 
 class Graph:
@@ -68,9 +66,9 @@ def block(g, name, x, mask, width, n, layers):
     return g.op("Add", x, linear(g, name + ".narrow", h, 4 * width, width, 0.02 / (2 * layers) ** 0.5))
 
 
-def build(layers, width, n, length, seed):
+def build(layers, width, n, length, words, seed):
     g = Graph(seed)
-    table = g.weight("embedding", BYTES, width)
+    table = g.weight("embedding", words, width)
     x = g.op("Add", g.op("Gather", table, "ids"), g.weight("positions", length, width))
     mask = g.const(np.triu(np.full((length, length), -1e9, np.float32), 1), np.float32)
     for i in range(layers):
@@ -79,7 +77,7 @@ def build(layers, width, n, length, seed):
     g.nodes.append(helper.make_node("MatMul", [x, g.op("Transpose", table, perm=[1, 0])], ["logits"], "head"))
     graph = helper.make_graph(
         g.nodes, "gpt", [helper.make_tensor_value_info("ids", TensorProto.INT64, ["N", length])],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", length, BYTES])],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", length, words])],
         [numpy_helper.from_array(v, k) for k, v in g.values.items()])
     model = helper.make_model(graph, producer_name="samples/gpt/model.py",
                               opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -90,7 +88,7 @@ def build(layers, width, n, length, seed):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file")
-    for option, value in (("layers", 2), ("width", 64), ("heads", 4), ("length", 64), ("seed", 0)):
+    for option, value in (("layers", 2), ("width", 64), ("heads", 4), ("length", 64), ("words", 256), ("seed", 0)):
         parser.add_argument("--" + option, type=int, default=value)
     args = parser.parse_args()
-    onnx.save(build(args.layers, args.width, args.heads, args.length, args.seed), args.file)
+    onnx.save(build(args.layers, args.width, args.heads, args.length, args.words, args.seed), args.file)

@@ -19,6 +19,8 @@
 
 #include <compiler/trace.h>
 
+#include "../idx.h"
+
 enum { NPARAMS = 8, CLASSES = 10 };
 
 struct network {
@@ -26,55 +28,6 @@ struct network {
     struct trace_tensor *params[NPARAMS];
     bool autocast;
 };
-
-/* A labelled set: pictures[n, 1, height, width] and labels[n], bytes. */
-struct set {
-    struct tcc_tensor arrays[2];
-};
-
-/* -- Data -------------------------------------------------------------------------------------------------- */
-
-/* Reads an IDX file of bytes: a big-endian head, then the data, which the caller frees. */
-static int read_idx(const char *folder, const char *name, int rank, struct tcc_tensor *t)
-{
-    char path[4096];
-    unsigned char head[4], d[4];
-    size_t n = 1;
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "rb");
-    bool good = f && fread(head, 1, 4, f) == 4 && !head[0] && !head[1] && head[2] == 8 && head[3] == rank;
-    *t = (struct tcc_tensor){.dtype = TCC_U8, .rank = rank};
-    for (int i = 0; good && i < rank; i++) {
-        good = fread(d, 1, 4, f) == 4;
-        t->dims[i] = good ? (int64_t)d[0] << 24 | (int64_t)d[1] << 16 | (int64_t)d[2] << 8 | (int64_t)d[3] : 0;
-        good = good && t->dims[i] > 0 && (size_t)t->dims[i] <= ((size_t)1 << 30) / n;
-        n *= good ? (size_t)t->dims[i] : 0;
-    }
-    t->data = good ? malloc(n) : NULL;
-    good = t->data && fread(t->data, 1, n, f) == n;
-    if (f)
-        fclose(f);
-    if (!good)
-        fprintf(stderr, "trace-mnist: %s: no IDX file of bytes with %d dims\n", path, rank);
-    return !good;
-}
-
-static int read_set(const char *folder, struct set *s)
-{
-    if (read_idx(folder, "pictures.idx3-ubyte", 3, &s->arrays[0]) ||
-        read_idx(folder, "labels.idx1-ubyte", 1, &s->arrays[1]))
-        return 1;
-    struct tcc_tensor *p = &s->arrays[0];
-    p->rank = 4;
-    p->dims[3] = p->dims[2];
-    p->dims[2] = p->dims[1];
-    p->dims[1] = 1;
-    if (p->dims[0] == s->arrays[1].dims[0] && p->dims[2] == 28 && p->dims[3] == 28)
-        return 0;
-    fprintf(stderr, "trace-mnist: %s: not labelled pictures of 28 x 28\n", folder);
-    return 1;
-}
 
 /* -- The network --------------------------------------------------------------------------------------------- */
 
@@ -192,7 +145,7 @@ static int run(struct network *n, struct trace_loader *training, struct trace_lo
 
 int main(int argc, char **argv)
 {
-    struct set training = {0}, held_out = {0};
+    struct idx_set training = {0}, held_out = {0};
     struct network n = {0};
     int epochs = argc > 3 ? atoi(argv[3]) : 3, batch = argc > 4 ? atoi(argv[4]) : 64;
 
@@ -201,7 +154,7 @@ int main(int argc, char **argv)
         return 2;
     }
     n.autocast = argc == 6;
-    if (read_set(argv[1], &training) || read_set(argv[2], &held_out))
+    if (idx_read_set(argv[1], &training) || idx_read_set(argv[2], &held_out))
         return 1;
     if (trace_new(&(struct trace_options){.seed = 1}, &n.c)) {
         fprintf(stderr, "trace-mnist: no memory\n");

@@ -49,6 +49,19 @@ fi
 beside "models as exporters write them, beside ONNX Runtime" exports --gradients
 tap "gradients of exported models" "$peers_dir/bin/python" "$top/tests/onnx/exported_gradients.py" "$build" "$build/beside/exports"
 
+say "programs of torch.export: ATen ops and modules of many kinds, in both IRs, beside PyTorch"
+for what in cases modules; do
+    rm -rf "$build/beside/pt2-$what"
+    "$peers_dir/bin/python" "$top/tests/pt2/$what.py" "$build/beside/pt2-$what" >"$logs/pt2-$what.log" 2>&1 </dev/null
+    "$build/tccc-run" --test-suite "$build/beside/pt2-$what" -j "$jobs" -O2 >>"$logs/pt2-$what.log" 2>&1 </dev/null
+    grep -a -E "$bad_case" "$logs/pt2-$what.log"
+    bad=$(grep -a -cE "$bad_case" "$logs/pt2-$what.log")
+    good=$(grep -a -c ': passed$' "$logs/pt2-$what.log")
+    [ "$good" -gt 0 ] || bad=$((bad + 1))
+    count "$good" "$bad" 0 "programs of torch.export: $what"
+done
+tap "gradients of programs of torch.export" "$peers_dir/bin/python" "$top/tests/onnx/exported_gradients.py" "$build" "$build/beside/pt2-modules"
+
 levels="-O0 -O2"
 beside "networks as ONNX Runtime's optimiser and quantisers rewrite them, at -O0 and -O2" rewritten
 

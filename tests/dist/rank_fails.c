@@ -2,7 +2,8 @@
 /*
  * Ranks that fail, run by all ranks of a job: rank 1 does what the argument says, and every other rank must be told by a
  * status that names it, within the time limit (3 s here) and a bit.
- *   rank-fails late|early|hang|sleep|stop|die|quit|abort|order|differ
+ *   rank-fails late|early|hang|sleep|stop|die|quit|abort|order|count|differ
+ * on_device.h: on GPUs.
  * Prints a line for each rank that got its status; exits with 3, as a program does that has met one.
  */
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/tccrt.h"
+#include "tests/dist/on_device.h"
 
 #define LIMIT 3
 
@@ -42,6 +44,8 @@ static int misbehave(const char *how, struct tccrt_comm *world, struct tcc_tenso
         tccrt_comm_abort(world, "no space left on device: model.safetensors");
     if (!strcmp(how, "order"))
         return tccrt_comm_recv(world, 0, 5, x, NULL);
+    if (!strcmp(how, "count"))
+        x->dims[0]--;
     return tccrt_comm_all_reduce(world, TCCRT_SUM, 1, 1, x, x, NULL);
 }
 
@@ -67,6 +71,7 @@ int main(int argc, char **argv)
         return 3;
     }
     rank = tccrt_comm_rank(world);
+    on_begin(rank);
     tccrt_comm_timeout(world, LIMIT);
     status = strcmp(how, "differ") ? TCC_OK : tccrt_comm_agree(world, "artifact", rank == 1 ? "other" : "this");
     if (!status)

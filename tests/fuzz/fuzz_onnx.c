@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the ONNX front end, from the bounded scanner to a verified module. */
+/* Fuzz target: the front ends of model files (a zip file is a program of torch.export, the rest ONNX), from the bounded readers to a verified module. */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (ctx && fd >= 0 && write(fd, data, size) == (ssize_t)size && IR_PROTECT(ctx, &frame)) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        struct ir_module *m = frontend_read(ctx, path, NULL);
+        bool zip = size > 2 && !memcmp(data, "PK", 2);
+        struct ir_module *m = zip ? pt2_import(ctx, path, NULL) : frontend_read(ctx, path, NULL);
         if (!m && ir_nerrors(ctx) == 0)
             abort(); /* refused without a word */
         if (m && !ir_verify(m))

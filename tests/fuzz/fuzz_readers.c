@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Fuzz target: every reader of data and settings but those of models: .npz, .npy, IDX, gzip and raw elements as tccc-train reads them,
- * safetensors, images (BMP, PNM), cluster files, partition maps, lists of types for --auto-cast. Each meets all inputs; what one takes must be
+ * tables, tar archives, text and tokenizers, safetensors, images (BMP, PNM), cluster files, partition maps, lists of types for --auto-cast. Each meets all inputs; what one takes must be
  * readable to its last byte, what it refuses must come with a message.
  */
 #include <stdlib.h>
@@ -67,6 +67,70 @@ static void data_files(const char *path)
         free(names);
     }
     data_unref(f);
+}
+
+/* -- Readers of samples ----------------------------------------------------------------------------------------- */
+
+static void use_rows(struct data_array *a)
+{
+    char error[ERROR_SIZE];
+    size_t bytes = (size_t)data_row_elements(a) * (size_t)tcc_dtype_bytes(a->dtype);
+    unsigned char *row = bytes < 1 << 24 ? malloc(bytes + 1) : NULL;
+
+    for (int64_t k = 0; row && a->source && k < a->dims[0] && k < 8; k++) {
+        error[0] = '\0';
+        if (a->source->row(a->source, k, &(struct data_draw){1, 2}, row, error))
+            read_all(row, bytes);
+        else if (!*error)
+            abort();
+    }
+    for (int64_t k = 0; a->file && k < a->dims[0] && k < 8; k++)
+        read_all(a->at + (size_t)(k * a->stride) * (size_t)tcc_dtype_bytes(a->dtype), bytes);
+    free(row);
+}
+
+/* HDF5 is left to its library. */
+static void sample_files(const char *path)
+{
+    static const struct tccrt_value_info inputs[] = {
+        {.name = "x", .kind = TCC_OBJ_TENSOR, .dtype = TCC_F32, .rank = 4, .dims = {-1, 3, 12, 12}},
+        {.name = "target", .kind = TCC_OBJ_TENSOR, .dtype = TCC_I64, .rank = 1, .dims = {-1}},
+        {.name = "v", .kind = TCC_OBJ_TENSOR, .dtype = TCC_F32, .rank = 2, .dims = {-1, -1}},
+        {.name = "ids", .kind = TCC_OBJ_TENSOR, .dtype = TCC_I64, .rank = 2, .dims = {-1, 4}}};
+    static const struct data_options ways[] = {{.scale = 1, .augment = 7, .lenient = true, .missing = "mean"},
+                                               {.scale = 1, .categories = "a:x+y;b:1+2", .columns = "a+b", .stride = 1}};
+    static const enum data_reader_id readers[] = {READER_tar, READER_csv, READER_text};
+    char error[ERROR_SIZE];
+
+    for (int k = 0; k < 24; k++) {
+        struct data_request q = {.path = path, .o = &ways[k % 2], .info = &inputs[k / 2 % 4], .named = k < 12, .ninputs = 4, .inputs = inputs};
+        struct data_array a = {0};
+        bool found;
+        error[0] = '\0';
+        if (data_read(&q, (int)readers[k % 3], &a, &found, error))
+            use_rows(&a);
+        else if (found && !*error)
+            abort();
+        data_release(&a);
+    }
+}
+
+static void tokenizer(const char *path, const uint8_t *data, size_t size)
+{
+    static const char text[] = "The quick\n\n 123's caf\xc3\xa9<|end|> x";
+    char error[ERROR_SIZE] = "";
+    struct data_bpe *b = data_bpe_open(path, error);
+    uint32_t *ids = NULL;
+    size_t n = 0;
+
+    if (!b && !*error)
+        abort();
+    if (b && data_bpe_encode(b, (const unsigned char *)text, sizeof text - 1, &ids, &n, error) && n > sizeof text)
+        abort();
+    if (b)
+        data_bpe_encode(b, data, size < 4096 ? size : 4096, &ids, &n, error);
+    free(ids);
+    data_bpe_free(b);
 }
 
 /* -- safetensors, images ------------------------------------------------------------------------------------------ */
@@ -154,6 +218,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, data, size);
         text[size] = '\0';
         data_files(path);
+        sample_files(path);
+        tokenizer(path, data, size);
         tensors(data, size);
         images(data, size);
         settings(text);

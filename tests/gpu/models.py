@@ -117,7 +117,7 @@ def cases(small):
     for part, name in ((6, "resnet"), (6, "mobilenet"), (7, "bert"), (7, "lstm")):
         for flags in ([], BF16):
             yield case(part, name + ("-bf16" if flags else ""), lambda name=name: network(name, not small), flags, limit=50 if small else 1000)
-    gpt = (1, 16, 2, 8, 0) if small else (12, 768, 12, 1024, 0)
+    gpt = (1, 16, 2, 8, 256, 0) if small else (12, 768, 12, 1024, 256, 0)
     yield case(8, "gpt-training-bf16", lambda: sample("gpt").build(*gpt), TRAIN + BF16, entry="step", runs=0 if small else 10,
                batch=2 if small else 8, limit=256)
     yield case(9, "resnet-training-bf16", lambda: sample("resnet").build(4 if small else 64, 0), TRAIN + BF16, entry="step", runs=0 if small else 20,

@@ -3,7 +3,8 @@
 """Writes losses.txt: losses and their gradients by the scores, as PyTorch computes them (tests/train/losses.c compares).
 
 usage: losses.py >losses.txt
-A case: "case NAME OPTION", "x DIMS VALUES", "target TYPE DIMS VALUES", "loss VALUE", "grad VALUES".
+A case: "case NAME OPTION", "x DIMS VALUES", "other DIMS VALUES" of further outputs o0 and o1, "target TYPE DIMS VALUES", "loss VALUE", "grad VALUES",
+"other_grad K VALUES", and for reduction=none "each VALUES".
 """
 import torch, torch.nn.functional as F
 
@@ -13,15 +14,22 @@ weight, positive = torch.tensor(W5), torch.tensor(P3)
 text = lambda v: "\\,".join(map(str, v))
 
 
-def show(name, option, x, target, function):
-    x = x.clone().requires_grad_()
-    loss = function(x, target)
+def show(name, option, x, target, function, others=(), each=None):
+    x, others = x.clone().requires_grad_(), [o.clone().requires_grad_() for o in others]
+    loss = function(x, *others, target) if target is not None else function(x, *others)
     loss.backward()
     dims = lambda t: "x".join(map(str, t.shape)) or "scalar"
     numbers = lambda t: " ".join(f"{v:.9g}" for v in t.detach().reshape(-1).tolist())
     print(f"case {name} {option}\nx {dims(x)} {numbers(x)}")
-    print(f"target {'i64' if target.dtype == torch.int64 else 'f32'} {dims(target)} {numbers(target)}")
+    for o in others:
+        print(f"other {dims(o)} {numbers(o)}")
+    if target is not None:
+        print(f"target {'i64' if target.dtype == torch.int64 else 'f32'} {dims(target)} {numbers(target)}")
     print(f"loss {loss.item():.9g}\ngrad {numbers(x.grad)}")
+    for k, o in enumerate(others):
+        print(f"other_grad {k} {numbers(o.grad)}")
+    if each is not None:
+        print(f"each {numbers(each)}")
 
 
 x, t = torch.randn(4, 5) * 3, torch.tensor([1, 4, 0, 2])
@@ -65,3 +73,74 @@ show("bce", "bce_with_logits", c, u, bce)
 show("bce_sum", "bce_with_logits:reduction=sum", c, u, lambda x, t: bce(x, t, reduction="sum"))
 show("bce_weights", f"bce_with_logits:weight={text(P3)}", c, u, lambda x, t: bce(x, t, positive))
 show("bce_positive", f"bce_with_logits:pos_weight={text(P3)}", c, u, lambda x, t: bce(x, t, pos_weight=positive))
+
+# Reductions
+show("batchmean", "cross_entropy:axis=1,reduction=batchmean,label_smoothing=0.1", x4, t4, lambda x, t: ce(x, t, reduction="sum", label_smoothing=0.1) / 2)
+show("none", "cross_entropy:reduction=none,label_smoothing=0.1", x, some, lambda x, t: ce(x, t, label_smoothing=0.1),
+     each=ce(x, some, label_smoothing=0.1, reduction="none"))
+show("none_weights", f"cross_entropy:axis=1,reduction=none,weight={text(W5)}", x4, t4, lambda x, t: ce(x, t, weight), each=ce(x4, t4, weight, reduction="none"))
+show("none_probabilities", "cross_entropy:target_type=float32,reduction=none", x, q, ce, each=ce(x, q, reduction="none"))
+show("none_nll", "nll:reduction=none", logs, t, F.nll_loss, each=F.nll_loss(logs, t, reduction="none"))
+show("none_mse", "mse:reduction=none", a, b, F.mse_loss, each=F.mse_loss(a, b, reduction="none"))
+show("mse_batchmean", "mse:reduction=batchmean", a, b, lambda x, t: F.mse_loss(x, t, reduction="sum") / 4)
+
+# Losses of one output
+show("huber", "huber", a, b, F.huber_loss)
+show("huber_delta", "huber:delta=0.3,reduction=sum", a, b, lambda x, t: F.huber_loss(x, t, delta=0.3, reduction="sum"))
+zero = q.clone()
+zero[0, 1] = 0
+show("kl", "kl", logs, zero, F.kl_div)
+show("kl_batchmean", "kl:reduction=batchmean", logs, zero, lambda x, t: F.kl_div(x, t, reduction="batchmean"))
+show("kl_log", "kl:log_target=1,reduction=sum", logs, q.log(), lambda x, t: F.kl_div(x, t, log_target=True, reduction="sum"))
+show("kl_none", "kl:reduction=none", logs, zero, F.kl_div, each=F.kl_div(logs, zero, reduction="none"))
+
+
+def focal(x, t, alpha=0.25, gamma=2.0):  # torchvision.ops.sigmoid_focal_loss, reduction mean
+    p = torch.sigmoid(x)
+    p_t = p * t + (1 - p) * (1 - t)
+    loss = bce(x, t, reduction="none") * ((1 - p_t) ** gamma)
+    return ((alpha * t + (1 - alpha) * (1 - t)) * loss if alpha >= 0 else loss).mean()
+
+
+def dice(x, t, smooth=1.0):
+    p, axes = torch.sigmoid(x), tuple(range(1, x.dim()))
+    return (1 - (2 * (p * t).sum(axes) + smooth) / (p.sum(axes) + t.sum(axes) + smooth)).mean()
+
+
+hard = (u > 0.5).float()
+show("focal", "focal", c / 10, hard, focal)
+show("focal_soft", "focal:alpha=-1,gamma=3", c / 10, u, lambda x, t: focal(x, t, -1, 3))
+show("focal_zero", "focal:alpha=0.5,gamma=0", c / 10, hard, lambda x, t: focal(x, t, 0.5, 0))
+mask, spots = (torch.rand(3, 1, 4, 5) > 0.6).float(), torch.randn(3, 1, 4, 5)
+show("dice", "dice", spots, mask, dice)
+show("dice_smooth", "dice:smooth=0.01", spots, mask, lambda x, t: dice(x, t, 0.01))
+
+# Losses of several outputs
+o, m, n = torch.randn(5, 4), torch.randn(5, 4), torch.randn(5, 4)
+names = "input=y,positive=o0,negative=o1"
+show("triplet", f"triplet:{names}", o, None, F.triplet_margin_loss, (m, n))
+show("triplet_swap", f"triplet:{names},margin=2.5,swap=1,reduction=sum", o, None,
+     lambda x, p, q: F.triplet_margin_loss(x, p, q, margin=2.5, swap=True, reduction="sum"), (m, n))
+signs = torch.tensor([1, -1, 1, -1, -1])
+show("cosine", "cosine:input=y,other=o0", o, signs, F.cosine_embedding_loss, (m,))
+show("cosine_margin", "cosine:input=y,other=o0,margin=-0.4,reduction=none", o, signs, lambda x, y, t: F.cosine_embedding_loss(x, y, t, margin=-0.4), (m,),
+     F.cosine_embedding_loss(o, m, signs, margin=-0.4, reduction="none"))
+show("sum_of_two", "mse:input=y + 0.25*l1:input=o0,reduction=sum", o, n, lambda x, y, t: F.mse_loss(x, t) + 0.25 * F.l1_loss(y, t, reduction="sum"), (m,))
+show("sum_of_one", "0.5*mse + 2*huber:delta=0.5", a, b, lambda x, t: 0.5 * F.mse_loss(x, t) + 2 * F.huber_loss(x, t, delta=0.5))
+
+# CTC: the scores' log-softmax is taken; samples first.
+s = torch.randn(3, 8, 5)
+labels = torch.tensor([[1, 2, 2, 4], [3, -1, -1, -1], [4, 4, 1, -1]])
+
+
+def ctc(x, t, blank=0, reduction="mean", zero_infinity=False):
+    lengths = (t >= 0).sum(1)
+    return F.ctc_loss(torch.log_softmax(x, 2).transpose(0, 1), t.clamp(min=0), torch.full((len(x),), x.shape[1]), lengths, blank, reduction, zero_infinity)
+
+
+show("ctc", "ctc", s, labels, ctc)
+show("ctc_blank", "ctc:blank=3,reduction=sum", s, torch.tensor([[1, 2, 2, 4], [0, -1, -1, -1], [4, 4, 1, -1]]), lambda x, t: ctc(x, t, 3, "sum"))
+show("ctc_empty", "ctc:reduction=none", s, torch.tensor([[1, 2], [-1, -1], [4, -1]]), lambda x, t: ctc(x, t, reduction="none").mean(),
+     each=ctc(s, torch.tensor([[1, 2], [-1, -1], [4, -1]]), reduction="none"))
+tight = torch.tensor([[1, 1, 1, 1, 1], [1, 2, 3, 4, -1], [2, -1, -1, -1, -1]])
+show("ctc_impossible", "ctc:zero_infinity=1", s, tight, lambda x, t: ctc(x, t, zero_infinity=True))

@@ -205,6 +205,8 @@ def main():
     case("schedule-linear", "sgd:lr=0.1", sgd, "linear:unit=step", lambda x: s.LinearLR(x))
     case("schedule-linear-options", "sgd:lr=0.1", sgd, "linear:start=1,end=0.2,length=3,unit=step",
          lambda x: s.LinearLR(x, start_factor=1, end_factor=0.2, total_iters=3))
+    case("schedule-restarts", "sgd:lr=0.1", sgd, "restarts:T_max=2,min=0.02,unit=step", lambda x: s.CosineAnnealingWarmRestarts(x, 2, eta_min=0.02))
+    case("schedule-growing", "sgd:lr=0.1", sgd, "restarts:period=1,growth=2,unit=step", lambda x: s.CosineAnnealingWarmRestarts(x, 1, 2))
     case("schedule-warmup", "sgd:lr=0.1", sgd, "cosine:period=4,warmup=3,unit=step",
          lambda x: s.SequentialLR(x, [s.LinearLR(x, start_factor=1 / 3, total_iters=2), s.CosineAnnealingLR(x, 4)], [3]))
 

@@ -43,6 +43,14 @@ def tokens(path):
          [weight("embed", 6, 8), weight("head", 8, 6)])
 
 
+def pictures(path):
+    """x[N,3,8,8] -> scores[N,3]"""
+    save(path, [helper.make_node("Conv", ["x", "conv.weight"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["r"]),
+                helper.make_node("Flatten", ["r"], ["f"]), helper.make_node("Gemm", ["f", "fc.weight", "fc.bias"], ["scores"], transB=1)],
+         [("x", TensorProto.FLOAT, ["N", 3, 8, 8])], [("scores", TensorProto.FLOAT, ["N", 3])],
+         [weight("conv.weight", 4, 3, 3, 3), weight("fc.weight", 3, 64), weight("fc.bias", 3)])
+
+
 def narrow(path, kind, mixed=False):
     """mlp, with parameters of 16 bits (mixed: the biases are float32)"""
     def cast(w):
@@ -192,7 +200,7 @@ def info(path):
           const("bn.bias", np.zeros(8)), const("bn.mean", np.zeros(8)), const("bn.var", np.ones(8)), const("ratio", 0.5), const("yes", True, bool)], step)
 
 
-KINDS = {f.__name__: f for f in (mlp, tokens, bf16, f16, mixed, norm, scores, own, major, first, inner, table, pinned, info, normal13, normal17)}
+KINDS = {f.__name__: f for f in (mlp, tokens, pictures, bf16, f16, mixed, norm, scores, own, major, first, inner, table, pinned, info, normal13, normal17)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in KINDS:

@@ -147,6 +147,14 @@ int kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype
     return number(b, n);
 }
 
+void kb_sort(struct kb *b, int keys, int companions, enum kn_reducer r)
+{
+    struct kn_insn *n = add_insn(b, KN_SORT, b->operands[keys].dtype);
+    n->operand = keys;
+    n->ivalue = companions;
+    n->reducer = (uint8_t)r;
+}
+
 int kb_expr(struct kb *b, enum tcc_dtype d, ir_expr x)
 {
     struct kn_insn *n = add_insn(b, KN_EXPR, d);

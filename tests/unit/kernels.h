@@ -29,6 +29,7 @@ int kb_load_guarded(struct kb *b, int operand, const ir_expr *index, struct kn_g
 void kb_store(struct kb *b, int operand, const ir_expr *index, int value);
 int kb_scalar(struct kb *b, enum ir_op op, enum tcc_dtype d, int x, int y, int z);   /* -1: no such operand */
 int kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype d, int x, int position, int64_t flag);
+void kb_sort(struct kb *b, int keys, int companions, enum kn_reducer r);
 int kb_expr(struct kb *b, enum tcc_dtype d, ir_expr x);
 ir_expr kb_index(struct kb *b, int x, ir_expr bound);
 struct kn_kernel *kb_finish(struct kb *b);

@@ -2,7 +2,7 @@
 /*
  * Products and convolutions of the CUDA target in the simulator, its checks on: every tile of both engines over shapes with tails, all
  * orders of the operands, batches, a size that is known when they run; compared with the interpreter. Tiles of whole vectors touch
- * no more sectors of global memory than they must, and banks of shared memory without conflicts.
+ * no more sectors of global memory than they must, and banks of shared memory without conflicts. Whether tensor copies bring them is counted, too.
  */
 #include "compiler/cuda/cuda_int.h"
 #include "tests/unit/kernel_make.h"
@@ -183,6 +183,18 @@ START_TEST(not_finite)
 }
 END_TEST
 
+/* With tensor copies where both factors are matrices that they take. */
+static void add_warpgroups(struct kn_kernel *k, int bn, int stages, int split)
+{
+    add(k, CUDA_WGMMA, 128, bn, stages, split);
+    if (!cuda_may_map(ctx, k))
+        return;
+    struct cuda_schedule s = cuda_get_schedule(k);
+    s.threads = CUDA_SENDING;
+    cuda_put_schedule(k, s);
+    ck_assert(target_cuda.machine(ctx, arch)->verify_schedule(target_cuda.machine(ctx, arch), ctx, k));
+}
+
 START_TEST(warpgroups)
 {
     begin();
@@ -191,7 +203,7 @@ START_TEST(warpgroups)
         struct km_matmul m = matmuls[i];
         m.dtype = (i + _i) & 1 ? TCC_F16 : TCC_BF16;
         m.k *= 4;
-        add(km_matmul(ctx, &m), CUDA_WGMMA, 128, 64 << _i % 3, 2 + (i + _i) % 3, 1 + (i == 2));
+        add_warpgroups(km_matmul(ctx, &m), 64 << _i % 3, 2 + (i + _i) % 3, 1 + (i == 2));
     }
     if (_i == 4) /* the artifact's other machine, which has no wgmma: tiles of its own */
         arch = "sm_80";
@@ -215,6 +227,34 @@ START_TEST(pieces)
     add(km_matmul(ctx, &m), CUDA_MMA, 0, 0, 0, 0);
     ck_assert_int_eq(cuda_get_schedule(kernels[nkernels - 1]).split, 7);
     prove_all(_i >= 2, _i); /* --exact: the first piece has all terms */
+    end();
+}
+END_TEST
+
+/* Factors that tensor copies bring: both orders of both, batches in dims of their own, tails of rows, columns and terms, several tiles a block, pieces; and those
+ * that they don't: rows of no multiple of 16 bytes, which is seen when it runs where the size isn't known. */
+START_TEST(tensor_copies)
+{
+    static const struct km_matmul whole[] = {
+        {.b = 1, .m = 136, .n = 72, .k = 200, .relu = true},
+        {.b = 3, .m = 64, .n = 264, .k = 72, .trans_b = true},
+        {.b = 1, .m = 200, .n = 128, .k = 64, .trans_a = true},
+        {.b = 2, .m = 16, .n = 80, .k = 328, .trans_a = true, .trans_b = true},
+        {.b = 1, .m = 72, .n = 64, .k = 448, .dynamic = true},
+        {.b = 1, .m = 64, .n = 96, .k = 64, .dynamic = true, .trans_a = true},
+    };
+    begin();
+    arch = "sm_90a";
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        struct km_matmul m = whole[i];
+        m.dtype = (i + (size_t)_i) & 1 ? TCC_F16 : TCC_BF16;
+        struct kn_kernel *k = km_matmul(ctx, &m);
+        ck_assert(cuda_may_map(ctx, k));
+        add_warpgroups(k, 64 << _i % 3, 2 + (int)(i + (size_t)_i) % 3, 1 + (i == 0) * 2);
+    }
+    struct km_matmul odd = {.b = 1, .m = 64, .n = 63, .k = 64, .dtype = TCC_F16};
+    ck_assert(!cuda_may_map(ctx, km_matmul(ctx, &odd)));
+    prove_all(_i == 3, _i);
     end();
 }
 END_TEST
@@ -254,7 +294,13 @@ START_TEST(counted)
     for (int i = 0; i < 9; i++) {
         struct km_matmul m = large[i % 3];
         m.dtype = i < 3 || i >= 6 ? TCC_F32 : TCC_BF16;
-        add(km_matmul(ctx, &m), i < 3 ? CUDA_CONTRACT : CUDA_MMA, 128, 128, i < 3 ? 3 : 4, 1);
+        if (_i)
+            m.dtype = i & 1 ? TCC_F16 : TCC_BF16;
+        arch = _i ? "sm_90a" : "sm_80";
+        if (_i)
+            add_warpgroups(km_matmul(ctx, &m), 128, 2 + i / 3, 1);
+        else
+            add(km_matmul(ctx, &m), i < 3 ? CUDA_CONTRACT : CUDA_MMA, 128, 128, i < 3 ? 3 : 4, 1);
     }
     compile(&p, false, 1);
     for (int i = 0; i < nkernels; i++) {
@@ -286,8 +332,14 @@ START_TEST(counted)
                       (unsigned long)c->global_sectors, (unsigned long)c->ideal_sectors);
         /* By 16 bytes a lane; sides of float32 along k come through registers: they are turned on their way. */
         static const int copied[] = {1, 0, 2, 2, 2, 2, 2, 2, 2};
-        ck_assert_uint_ge(c->async_copies, copied[i] * 4 * 128 * 64 / (i < 3 || i >= 6 ? 4 : 8) / 32);
-        ck_assert_int_eq(c->mma, i < 3 ? 0 : 256 * 256 * 64 / (16 * 8 * 16) * (i < 6 ? 1 : 6));
+        if (_i) { /* a step of each of the 4 tiles: a box a side along k, two else; by a warp m64n128k16 */
+            static const int boxes[] = {3, 2, 4};
+            ck_assert_int_eq(c->async_copies, 4 * boxes[i % 3]);
+            ck_assert_int_eq(c->mma, 4 * 2 * 4 * 4);
+        } else {
+            ck_assert_uint_ge(c->async_copies, copied[i] * 4 * 128 * 64 / (i < 3 || i >= 6 ? 4 : 8) / 32);
+            ck_assert_int_eq(c->mma, i < 3 ? 0 : 256 * 256 * 64 / (16 * 8 * 16) * (i < 6 ? 1 : 6));
+        }
         for (int j = 0; j < k->noperands; j++)
             free(args[j]);
     }
@@ -306,9 +358,10 @@ int main(void)
     tcase_add_loop_test(c, parts_and_bytes, 0, 7);
     tcase_add_test(c, not_finite);
     tcase_add_loop_test(c, warpgroups, 0, 5);
+    tcase_add_loop_test(c, tensor_copies, 0, 4);
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_loop_test(c, convolutions, 0, 4);
-    tcase_add_test(c, counted);
+    tcase_add_loop_test(c, counted, 0, 2);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

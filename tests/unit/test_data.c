@@ -82,7 +82,7 @@ static struct data_set make_set(int32_t *values, struct data_array *array)
                                  .mean = 1,
                                  .std = 2};
     static const int first;
-    return (struct data_set){1, array, &input, &first, 100};
+    return (struct data_set){1, array, &input, &first, 100, NULL};
 }
 
 START_TEST(loader_any_workers)
@@ -92,12 +92,12 @@ START_TEST(loader_any_workers)
     struct data_set set = make_set(values, &array);
     int64_t order[100];
     trace_randperm(9, 100, order);
-    struct loader *l = loader_new(&set, _i, 4, 7);
+    struct loader *l = loader_new(&set, _i, 4, 7, 0);
     ck_assert_ptr_nonnull(l);
     for (int epoch = 0; epoch < 3; epoch++) {
         int64_t at = 14;
         struct batch *b;
-        ck_assert(loader_start(l, order, 100, epoch == 1, 2, 2));
+        ck_assert(loader_start(l, &(struct loader_epoch){order, 100, epoch == 1, 2, 2, NULL}));
         while ((b = loader_next(l))) {
             ck_assert_str_eq(b->error, "");
             ck_assert_int_eq(b->number, at / 7);
@@ -125,15 +125,16 @@ START_TEST(fill_refuses)
     int64_t rows[2] = {98, 99};
     unsigned char to[64];
     char error[ERROR_SIZE];
+    struct data_fill f = {.set = &set, .batch = 5, .n = 2, .rows = rows};
     set.inputs = &narrow;
     narrow.dtype = TCC_U8; /* 298 and 299 don't fit */
-    ck_assert(!data_fill(&set, 0, 5, 2, rows, to, error));
+    ck_assert(!data_fill(&f, 0, to, error));
     ck_assert_ptr_nonnull(strstr(error, "batch 5, sample 0 (row 98 of the file)"));
     narrow.dtype = TCC_F32;
     array.dtype = TCC_F32;
     array.scale = 1, array.mean = 0, array.std = 1;
     ((uint32_t *)values)[99 * 3 + 1] = 0x7fc00000;
-    ck_assert(!data_fill(&set, 0, 5, 2, rows, to, error));
+    ck_assert(!data_fill(&f, 0, to, error));
     ck_assert_ptr_nonnull(strstr(error, "sample 1 (row 99 of the file), element 1: NaN"));
 }
 END_TEST

@@ -11,6 +11,17 @@ static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                           ".reg .b32 %r<4>; .reg .b64 %d<4>;\n"
                           "ld.param.u64 %d1, [p]; ld.param.u32 %r1, [v]; mov.u32 %r2, %tid.x;\n"
                           "mul.wide.u32 %d2, %r2, 4; add.u64 %d1, %d1, %d2; st.global.u32 [%d1], %r1; ret; }\n";
+/* Each block says that it is there and waits for all others; then block k reads what block k + 1 wrote before. */
+static const char together[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n"
+    ".visible .entry meet(.param .u64 p) {\n"
+    ".reg .b32 %r<9>; .reg .b64 %d<5>; .reg .pred %q;\n"
+    "ld.param.u64 %d1, [p]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x;\n"
+    "mul.wide.u32 %d2, %r1, 4; add.u64 %d2, %d1, %d2; add.u32 %r3, %r1, 5; st.global.u32 [%d2+256], %r3;\n"
+    "fence.acq_rel.gpu; atom.global.add.u32 %r4, [%d1], 1;\n"
+    "again: ld.acquire.gpu.global.u32 %r5, [%d1]; setp.lt.u32 %q, %r5, %r2; @%q bra again;\n"
+    "add.u32 %r6, %r1, 1; rem.u32 %r6, %r6, %r2; mul.wide.u32 %d3, %r6, 4; add.u64 %d3, %d1, %d3;\n"
+    "ld.global.u32 %r7, [%d3+256]; st.global.u32 [%d2+1024], %r7; ret; }\n";
 static CUcontext ctx[2];
 static CUfunction put;
 
@@ -190,13 +201,10 @@ START_TEST(two_devices)
 {
     CUdeviceptr p, q;
     unsigned back[32];
-    int can = 1, n;
+    int n;
     start("0");
     OK(cuDeviceGetCount(&n));
     ck_assert_int_eq(n, 2);
-    OK(cuDeviceCanAccessPeer(&can, 0, 1));
-    ck_assert_int_eq(can, 0);
-    ck_assert_int_eq(cuCtxEnablePeerAccess(ctx[1], 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     OK(cuMemAlloc_v2(&p, 128));
     OK(launch(p, 9, NULL));
     OK(cuCtxPushCurrent_v2(ctx[1]));
@@ -208,6 +216,113 @@ START_TEST(two_devices)
     OK(cuCtxSynchronize());
     OK(cuMemcpyDtoH_v2(back, q, 128));
     ck_assert_int_eq(back[31], 9);
+}
+END_TEST
+
+static CUdeviceptr alloc_on(int device, size_t bytes)
+{
+    CUdeviceptr p;
+    OK(cuCtxPushCurrent_v2(ctx[device]));
+    OK(cuMemAlloc_v2(&p, bytes));
+    OK(cuCtxPopCurrent_v2(NULL));
+    return p;
+}
+
+/* Kernels of device 0 in memory of device 1: with access they do, and without they don't; races are found there, too. */
+START_TEST(peers)
+{
+    unsigned back[32];
+    int can = 0, way = 0;
+    start(_i & 1 ? "1" : "0");
+    OK(cuDeviceCanAccessPeer(&can, 0, 1));
+    ck_assert_int_eq(can, 1);
+    OK(cuDeviceCanAccessPeer(&can, 1, 1));
+    ck_assert_int_eq(can, 0);
+    OK(cuDeviceGetP2PAttribute(&way, 2, 0, 1));
+    ck_assert_int_eq(way, 1);
+    ck_assert_int_eq(cuDeviceGetP2PAttribute(&way, 2, 1, 1), CUDA_ERROR_INVALID_DEVICE);
+    ck_assert_int_eq(cuCtxEnablePeerAccess(ctx[0], 0), CUDA_ERROR_INVALID_VALUE);
+    ck_assert_int_eq(cuCtxDisablePeerAccess(ctx[1]), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    OK(cuCtxEnablePeerAccess(ctx[1], 0));
+    ck_assert_int_eq(cuCtxEnablePeerAccess(ctx[1], 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    CUdeviceptr q = alloc_on(1, 128);
+    OK(launch(q, 7, NULL));
+    if (_i < 2) {
+        struct ptx_counters c;
+        OK(cuCtxSynchronize());
+        OK(cuMemcpyDtoH_v2(back, q, 128));
+        ck_assert_int_eq(back[31], 7);
+        ptx_driver_counters(0, &c);
+        ck_assert_uint_eq(c.peer_bytes, 128);
+        ck_assert_uint_eq(c.memory_bytes, 0);
+        OK(cuCtxDisablePeerAccess(ctx[1]));
+        OK(launch(q, 8, NULL));
+        ck_assert_int_eq(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+        return;
+    }
+    OK(cuCtxSetCurrent(ctx[1])); /* nothing orders device 1's fill and device 0's launch */
+    OK(cuMemsetD32Async(q, 3, 32, NULL));
+    cuCtxSynchronize();
+    OK(cuCtxSetCurrent(ctx[0]));
+    cuCtxSynchronize();
+    const struct ptx_report *list;
+    int found = reports(PTX_CHECK_STREAM_RACE);
+    for (int k = ptx_driver_reports(1, &list); k > 0; k--)
+        found += list[k - 1].check == PTX_CHECK_STREAM_RACE;
+    ck_assert_int_gt(found, 0);
+}
+END_TEST
+
+/* Memory of device 1 in a range of addresses of device 0's, which both see. */
+START_TEST(peers_mapped)
+{
+    const size_t bytes = (size_t)2 << 20;
+    CUmemAllocationProp on_1 = {.type = 1, .location = {1, 1}};
+    CUmemAccessDesc both[2] = {{{1, 0}, 3}, {{1, 1}, 3}};
+    CUmemGenericAllocationHandle h;
+    CUdeviceptr p;
+    unsigned back[32];
+    start("0");
+    OK(cuMemAddressReserve(&p, bytes, 0, 0, 0));
+    OK(cuMemCreate(&h, bytes, &on_1, 0));
+    OK(cuMemMap(p, bytes, 0, h, 0));
+    OK(cuMemSetAccess(p, bytes, both, 2));
+    OK(launch(p, 5, NULL));
+    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoH_v2(back, p, 128));
+    ck_assert_int_eq(back[31], 5);
+    OK(cuMemUnmap(p, bytes));
+    OK(launch(p, 5, NULL));
+    ck_assert_int_eq(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+END_TEST
+
+/* Blocks that wait for each other: a cooperative launch holds them all at once, and no more than the machine does. */
+START_TEST(cooperative)
+{
+    static const char *const seeds[] = {"0", "1", "2"};
+    CUmodule m;
+    CUfunction meet;
+    CUdeviceptr p;
+    unsigned back[40];
+    start(seeds[_i]);
+    OK(cuModuleLoadData(&m, together));
+    OK(cuModuleGetFunction(&meet, m, "meet"));
+    OK(cuMemAlloc_v2(&p, 2048));
+    OK(cuMemsetD32_v2(p, 0, 64));
+    void *params[] = {&p};
+    OK(cuLaunchCooperativeKernel(meet, 40, 1, 1, 1, 1, 1, 0, NULL, params));
+    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoH_v2(back, p + 1024, sizeof back));
+    for (unsigned k = 0; k < 40; k++)
+        ck_assert_uint_eq(back[k], (k + 1) % 40 + 5);
+    CUlaunchAttribute all = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.value = 1}};
+    CUlaunchConfig c = {{3, 1, 1}, {1, 1, 1}, 0, NULL, &all, 1};
+    OK(cuMemsetD32_v2(p, 0, 64));
+    OK(cuLaunchKernelEx(&c, meet, params, NULL));
+    OK(cuCtxSynchronize());
+    ck_assert_int_eq(cuLaunchCooperativeKernel(meet, 1000000, 1, 1, 1, 1, 1, 0, NULL, params),
+                     CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 END_TEST
 
@@ -235,6 +350,9 @@ int main(void)
     tcase_add_loop_test(t, modelled_time, 0, 4);
     tcase_add_test(t, names_and_ranges);
     tcase_add_test(t, two_devices);
+    tcase_add_loop_test(t, peers, 0, 4);
+    tcase_add_test(t, peers_mapped);
+    tcase_add_loop_test(t, cooperative, 0, 3);
     tcase_add_test(t, progress);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

@@ -517,6 +517,7 @@ START_TEST(map_errors)
     uint64_t dims[] = {64, 8}, strides[] = {128}, odd[] = {120};
     uint32_t box[] = {64, 8}, wide[] = {72, 8}, large[] = {64, 257}, step[] = {1, 1};
     void *at = (void *)4096;
+    start(1);
     OK(cuTensorMapEncodeTiled(map, 9, 2, at, dims, strides, box, step, 0, 3, 2, 0));
     ck_assert_int_eq(cuTensorMapEncodeTiled(map, 9, 2, (char *)at + 8, dims, strides, box, step, 0, 3, 2, 0),
                      CUDA_ERROR_INVALID_VALUE);

@@ -216,6 +216,27 @@ static struct kn_kernel *cumsum(struct ir_ctx *ctx, enum tcc_dtype d, int64_t ro
     return kb_finish(&b);
 }
 
+/* The first few of x[r, c] along c in order, and where they stood. columns < 0: symbolic. */
+static struct kn_kernel *sort(struct ir_ctx *ctx, enum tcc_dtype d, enum kn_reducer r, int64_t rows, int64_t columns)
+{
+    struct kb b;
+    kb_init(&b, ctx, "sort");
+    ir_expr n = columns < 0 ? kb_size(&b, "N") : C(columns), some = ir_ceildiv(ctx, n, C(2));
+    ir_expr i = kb_outer(&b, C(rows)), c = kb_inner(&b, n), p = kb_inner(&b, some);
+    int x = kb_operand(&b, KN_IN, d, 2, E(C(rows), n)), y = kb_operand(&b, KN_OUT, d, 2, E(C(rows), some));
+    int at = kb_operand(&b, KN_OUT, TCC_I32, 2, E(C(rows), some));
+    int keys = kb_operand(&b, KN_LOCAL, d, 1, E(n)), positions = kb_operand(&b, KN_LOCAL, TCC_I32, 1, E(n));
+    kb_stage(&b, 2);
+    kb_store(&b, keys, E(c), kb_load(&b, x, E(i, c)));
+    kb_store(&b, positions, E(c), kb_expr(&b, TCC_I32, c));
+    kb_stage(&b, 0);
+    kb_sort(&b, keys, positions, r);
+    kb_stage(&b, 4);
+    kb_store(&b, y, E(i, p), kb_load(&b, keys, E(p)));
+    kb_store(&b, at, E(i, p), kb_load(&b, positions, E(p)));
+    return kb_finish(&b);
+}
+
 /* Blocked to plain layout: y[p, c] (or y[c, p]) = x[c floordiv 16, p, c mod 16], or the other way. */
 static struct kn_kernel *unblock(struct ir_ctx *ctx, int64_t channels, int64_t pixels, bool to_blocked,
                                  bool channels_first)
@@ -317,6 +338,8 @@ static void fill(const struct kn_kernel *k, int operand, void *data, int64_t n)
             tcc_store_i64(d, p, strcmp(k->name, "scatter") == 0 ? (i * 7) % 64 : (int64_t)(r % 10) - 5);
         else if (d == TCC_BOOL)
             *(uint8_t *)p = r & 1;
+        else if (tcc_is_float(d) && tcc_dtype_bytes(d) > 1 && !strcmp(k->name, "sort") && r % 8 < 3)
+            tcc_store_f64(d, p, r % 8 == 0 ? NAN : r % 8 == 1 ? 0.0 : -0.0);
         else if (tcc_is_float(d))
             tcc_store_f64(d, p,
                           multiplies(k) ? (r & 1 ? 1 : -1) * (0.75 + (double)(r / 2 % 501) / 1000)
@@ -462,6 +485,17 @@ static void make_indirect(struct set *s)
     }
 }
 
+/* Of every type; of no, one and several elements, up to powers of two and beyond, by a warp, a block, and in scratch. */
+static void make_sorts(struct set *s)
+{
+    static const int64_t lengths[] = {0, 1, 2, 31, 64, 65, 300, -1};
+    for (int i = 0; i < NNUMERIC; i++)
+        add(s, sort(s->ctx, numeric[i], i & 1 ? KN_MAX : KN_MIN, 3, 50));
+    for (int i = 0; i < 16; i++)
+        add(s, sort(s->ctx, i < 8 ? TCC_F32 : TCC_I64, i & 1 ? KN_MAX : KN_MIN, 2, lengths[i % 8]));
+    add(s, sort(s->ctx, TCC_F64, KN_MAX, 1, 4100));
+}
+
 static void make_casts(struct set *s)
 {
     for (int i = 0; i < NNUMERIC; i++)
@@ -474,8 +508,9 @@ static void make_casts(struct set *s)
     add(s, cast(s->ctx, TCC_F32, TCC_BOOL, 50));
 }
 
-static void (*const makers[])(struct set *) = {make_maps, make_reductions, make_indirect, make_casts};
-#define NMAKERS 4
+static void (*const makers[])(struct set *) = {make_maps, make_reductions, make_indirect, make_casts,
+                                                make_sorts};
+#define NMAKERS 5
 
 START_TEST(agree)
 {

@@ -140,7 +140,7 @@ static unsigned run_body(const char *body, unsigned threads, unsigned blocks, ui
              head, begin, body);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s: %s", body, error);
-    struct ptx_launch l = {{blocks, 1, 1}, {threads, 1, 1}, 0, &params, 12, {0}};
+    struct ptx_launch l = {{blocks, 1, 1}, {threads, 1, 1}, 0, &params, 12, {0}, false};
     bool ran = ptx_run(d, ptx_find(m, "k"), &l, NULL, error);
     int n = ptx_reports(d, &list);
     for (int i = 0; i < n; i++)
@@ -185,7 +185,7 @@ START_TEST(freed_memory)
     snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);
-    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12, {0}};
+    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12, {0}, false};
     ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
     ck_assert(ptx_free(d, params.a, error));
     ck_assert(!ptx_free(d, params.a, error));
@@ -211,7 +211,7 @@ START_TEST(ranges)
     snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);
-    struct ptx_launch l = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12, {0}};
+    struct ptx_launch l = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12, {0}, false};
     struct ptx_range fits[2] = {{params.a, 256, true, "x"}, {params.a + 512, 64, true, "y"}};
     ck_assert(ptx_ranges(d, fits, 2) && ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
     fits[0].bytes = 252;
@@ -246,7 +246,7 @@ START_TEST(chains)
     snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);
-    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12, {0}};
+    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12, {0}, false};
     for (int ordered = 0; ordered < 2; ordered++) {
         ptx_begin(d, 3, 1, nothing, "first");
         ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
@@ -278,7 +278,7 @@ START_TEST(mapped)
     enum { PART = 1 << 16 };
     uint64_t at = ptx_reserve(d, 4 * PART, PART);
     uint8_t here[256], back[256];
-    struct ptx_memory *m = ptx_memory_new(2 * PART, true);
+    struct ptx_memory *m = ptx_memory_new(d, 2 * PART);
     ck_assert(at && at % PART == 0 && m);
     for (int i = 0; i < 256; i++)
         here[i] = (uint8_t)i;
@@ -349,7 +349,7 @@ START_TEST(launch_errors)
     snprintf(text, sizeof text, "%s.entry k(.param .u64 a, .param .u32 n) .maxntid 64, 1, 1 { ret; }", head);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);
-    struct ptx_launch fine = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12, {0}}, l = fine;
+    struct ptx_launch fine = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12, {0}, false}, l = fine;
     ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
     l.block[0] = 65;
     ck_assert(!ptx_run(d, ptx_find(m, "k"), &l, NULL, error) && strstr(error, "threads a block"));

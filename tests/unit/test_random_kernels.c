@@ -30,6 +30,7 @@ struct recipe {
 };
 #define SYMBOLIC 19
 
+/* A number below n. At most one a full expression: C doesn't say in which order a call's arguments draw theirs, and compilers differ. */
 static int pick(struct recipe *r, int n)
 {
     return (int)((kb_random(&r->state) >> 8) % (uint64_t)n);
@@ -59,7 +60,7 @@ static void make_axis(struct recipe *r, int visible, ir_expr *index, ir_expr *ex
                       bool *guarded)
 {
     struct ir_ctx *ctx = r->b.ctx;
-    int i = pick(r, visible), j = pick(r, visible), c = 2 + pick(r, 4) * (1 + pick(r, 4));
+    int i = pick(r, visible), j = pick(r, visible), factor = pick(r, 4), c = 2 + factor * (1 + pick(r, 4));
     ir_expr v = r->var[i], n = r->extent[i];
     switch (pick(r, 10)) {
     case 0:
@@ -127,8 +128,11 @@ static int make_value(struct recipe *r, int visible)
 {
     static const enum ir_op words[] = {IR_add, IR_sub, IR_max, IR_min};
     int v = make_load(r, visible);
-    for (int n = pick(r, 3); n > 0; n--)
-        v = kb_scalar(&r->b, words[pick(r, 4)], r->d, v, make_load(r, visible), -1);
+    for (int n = pick(r, 3); n > 0; n--) {
+        enum ir_op word = words[pick(r, 4)];
+        int other = make_load(r, visible);
+        v = kb_scalar(&r->b, word, r->d, v, other, -1);
+    }
     return v;
 }
 
@@ -168,9 +172,12 @@ static struct kn_kernel *make_kernel(struct ir_ctx *ctx, uint64_t seed)
     /* A reduction, perhaps a position; then what an outer point makes of it, and perhaps the row again. */
     enum kn_reducer how = (enum kn_reducer[]){KN_SUM, KN_MAX, KN_MIN}[pick(r, 3)];
     int reduced = kb_reduce(&r->b, KN_REDUCE, how, r->d, v, -1, 0), at = -1;
-    if (pick(r, 3) == 0)
-        at = kb_reduce(&r->b, KN_ARGREDUCE, pick(r, 2) ? KN_MAX : KN_MIN, TCC_I64, v,
-                       kb_expr(&r->b, TCC_I64, r->var[r->ndims - 1]), r->ndims - r->nouter == 1 && pick(r, 2));
+    if (pick(r, 3) == 0) {
+        enum kn_reducer extreme = pick(r, 2) ? KN_MAX : KN_MIN;
+        int position = kb_expr(&r->b, TCC_I64, r->var[r->ndims - 1]);
+        bool last = r->ndims - r->nouter == 1 && pick(r, 2);
+        at = kb_reduce(&r->b, KN_ARGREDUCE, extreme, TCC_I64, v, position, last);
+    }
     if (r->ndims - r->nouter > 1)
         at = -1; /* positions repeat along the other inner dim: which one is found is not said */
     int row = -1;

@@ -93,6 +93,11 @@ START_TEST(occupancy)
 {
     const struct sim_machine *h = sim_machine("h100"), *a = sim_machine("a100");
     ck_assert(h && a && !sim_machine("abacus"));
+    const struct sim_machine *half = sim_machine("h100,sms=66,hbm=1e12");
+    ck_assert(half && half == sim_machine("h100,sms=66,hbm=1e12") && half->sms == 66 && half->memory_rate == 1e12);
+    ck_assert(half->mhz == h->mhz && h->sms == 132);
+    ck_assert(!sim_machine("h100,sms=0") && !sim_machine("h100,colour=3") && !sim_machine("h100,sms=6x") &&
+              !sim_machine("h100,") && !sim_machine("h1,sms=3"));
     ck_assert_int_eq(sim_occupancy(h, 1024, 32, 0), 2);     /* threads */
     ck_assert_int_eq(sim_occupancy(h, 32, 32, 0), 32);      /* blocks */
     ck_assert_int_eq(sim_occupancy(h, 256, 64, 0), 4);      /* registers: 65,536 / (64 x 256) */

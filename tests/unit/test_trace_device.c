@@ -180,6 +180,35 @@ START_TEST(inputs)
 }
 END_TEST
 
+/* A step begins while the one before is under way: the batch is copied meanwhile. A failure among them is the failing step's. */
+START_TEST(ahead)
+{
+    struct trace_ctx *c = context(devices[_i].device);
+    struct net n;
+    float before[CLASSES * HIDDEN], after[CLASSES * HIDDEN];
+    make_net(c, &n);
+    for (int i = 0; i < STEPS; i++) {
+        record(c, &n, i, 0);
+        OK(c, trace_mark_step(c));
+    }
+    OK(c, trace_wait(c));
+    ck_assert_int_ge(c->executor.ahead, STEPS - 3);
+    OK(c, trace_read(n.w[1], before, sizeof before));
+    record(c, &n, 1, CLASSES + 3);
+    OK(c, trace_mark_step(c));
+    record(c, &n, 2, 0);
+    trace_mark_step(c);
+    ck_assert_int_eq(trace_wait(c), TCC_EINDEX);
+    OK(c, trace_read(n.w[1], after, sizeof after));
+    ck_assert_mem_eq(before, after, sizeof before);
+    record(c, &n, 2, 0);
+    OK(c, trace_mark_step(c));
+    OK(c, trace_read(n.w[1], after, sizeof after));
+    ck_assert_mem_ne(before, after, sizeof before);
+    trace_free(c);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("trace_device");
@@ -189,6 +218,7 @@ int main(void)
     tcase_add_loop_test(t, trains, 0, NDEVICES);
     tcase_add_loop_test(t, fails, 0, NDEVICES);
     tcase_add_loop_test(t, inputs, 0, NDEVICES);
+    tcase_add_loop_test(t, ahead, 0, NDEVICES);
     suite_add_tcase(s, t);
     srunner_run_all(r, CK_ENV);
     int failed = srunner_ntests_failed(r);

@@ -142,6 +142,7 @@ static int sync_all(struct tcr_cuda *c)
         status = CU(c, NULL, cuStreamSynchronize, c->queues[q].stream);
     if (!status)
         c->given[0] = c->given[1] = NULL;
+    cuda_applied_free(c, false);
     if (status || (status = cuda_land(c)) || !c->unread)
         return status;
     status = probe(c);
@@ -317,6 +318,7 @@ static void close_streams(struct tcr_cuda *c)
         cuda_give(c, 0, c->control);
     if (c->nqueues)
         cuda_give(c, 0, c->own_weights);
+    cuda_applied_free(c, true);
     cuda_staging_free(c);
     cuda_timing_free(c);
     if (c->pinned)
@@ -349,7 +351,8 @@ static void close_cuda(struct tcr_device *d)
     tcr_heap_free(c->heap, c, sizeof *c);
 }
 
-static const struct tcr_device_ops cuda = {.close = close_cuda,
+static const struct tcr_device_ops cuda = {.peers = &cuda_peers,
+                                           .close = close_cuda,
                                            .alloc = cuda_alloc,
                                            .free = cuda_free,
                                            .grow = cuda_grow,
@@ -373,11 +376,12 @@ static const struct tcr_device_ops cuda = {.close = close_cuda,
 
 static int open_cuda(struct tcr_cuda *c, const struct tcr_device_request *r)
 {
+    bool launches = r->nkernels || r->nimages; /* else it only copies and exchanges */
     int status = TCC_OK;
 
-    if (!(c->code = cuda_code_get(c->m, r, &status)))
+    if (launches && !(c->code = cuda_code_get(c->m, r, &status)))
         return status;
-    if (!(c->values = malloc((c->code->image->exprs.count + 1) * sizeof *c->values)))
+    if (launches && !(c->values = malloc((c->code->image->exprs.count + 1) * sizeof *c->values)))
         return tcr_fail(TCC_EENV, "no memory for device '%s'", c->name);
     if ((status = reserve(&c->device, 0, 1, 0)))
         return status;

@@ -9,9 +9,10 @@
  *   helper.c    PTX of the runtime's own: copies that test the fault word, and what finds it
  *   memory.c    allocations in the order of streams, blocks that grow, weights
  *   staging.c   copies between the host and the device through pinned blocks
- *   launch.c    launches
+ *   launch.c    launches; maps.c: tensor maps, among their parameters
  *   program.c   programs as graphs
  *   timing.c    times of launches and copies, for profiles
+ *   nccl.c      exchanges with other processes' devices
  *   cuda.c      the door: streams for queues, events, runs, faults
  *
  * Order. A queue is a stream, none of which waits for the driver's legacy stream. Memory is allocated in the order of stream 0, for which the other
@@ -107,6 +108,11 @@ struct cuda_code {                   /* an image on a machine, for all sessions 
     cuda_module module;
     struct cuda_launch *launches;
 };
+static inline const struct tcc_pmap *
+cuda_map_list(const struct tcc_pimage *i, const struct tcc_plaunch *l)
+{
+    return (const void *)((const char *)i + i->bytes.first + l->recipes.first);
+}
 /* The first image that fits the machine; NULL: none does, status and message set. Put back with cuda_code_put(). */
 struct cuda_code *cuda_code_get(struct cuda_machine *m, const struct tcr_device_request *r, int *status);
 void cuda_code_put(struct cuda_machine *m, struct cuda_code *c);
@@ -181,6 +187,7 @@ struct tcr_cuda {
     struct cuda_program *programs, *recording;
     int recording_queue;
     uint64_t age;
+    struct cuda_applied *applied;    /* nccl.c: functions of the host that may be under way */
 };
 
 static inline struct tcr_cuda *
@@ -219,12 +226,24 @@ int cuda_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch 
 bool cuda_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape);
 int cuda_guarded_copy(struct tcr_cuda *c, int queue, uint64_t to, uint64_t from, size_t bytes, const char *node);
 
+int cuda_room_for_params(struct tcr_cuda *c, size_t n);
+
+/* maps.c */
+enum { CUDA_MAX_MAPS = 8 };
+bool cuda_maps_ok(const struct tcc_pimage *i, const struct tcc_plaunch *l);
+/* Writes those of a function behind *bytes of parameters. The launch's numbers have been evaluated. */
+int cuda_maps(struct tcr_cuda *c, const struct cuda_launch *f, const struct tcr_kernel_launch *l, size_t *bytes);
+
 /* timing.c: around what is given to a queue; nothing where the device is not timing, nor within a program that is recorded */
 int cuda_time_from(struct tcr_cuda *c, int queue);
 int cuda_time_to(struct tcr_cuda *c, int queue, enum tcr_timed_kind kind, size_t bytes);
 int cuda_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *n);
 void cuda_timing_free(struct tcr_cuda *c);
 int cuda_simulated(struct tcr_device *d, struct tccrt_sim *out);
+
+/* nccl.c */
+extern const struct tcr_peers_ops cuda_peers;
+void cuda_applied_free(struct tcr_cuda *c, bool all);        /* whose functions have run; all: nothing is under way */
 
 /* program.c */
 int cuda_program(struct tcr_device *d, int queue, uint32_t number, uint64_t digest, int *how);

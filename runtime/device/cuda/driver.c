@@ -74,6 +74,10 @@ static int find_functions(struct cuda_api *a, const char *path)
 
         a->cuGetErrorString(result, &text);
         snprintf(why, sizeof why, "%s: %s", path, text ? text : "it could not be started");
+        if (a == &apis[1] && result == CUDA_NO_DEVICE && getenv("TCCC_SIM_MACHINE"))
+            return tcr_fail(TCC_EENV, "no simulated device: TCCC_SIM_MACHINE=%s is none, or TCCC_SIM_DEVICES=%s no number",
+                            getenv("TCCC_SIM_MACHINE"),
+                            getenv("TCCC_SIM_DEVICES") ? getenv("TCCC_SIM_DEVICES") : "");
         return result == CUDA_NO_DEVICE
                    ? tcr_fail(TCC_EENV, "no CUDA device (%s); --device=sim runs it in the simulator", why)
                    : missing(a, why);
@@ -196,17 +200,27 @@ static int local_rank(void)
     return 0;
 }
 
-/* The number behind the colon; -1: it is none. */
+enum { NO_NUMBER = -1, NONE_LEFT = -2 };
+
+/* The number behind the colon, of a list the local rank's. Ranks of a machine without a list take its devices in turn. */
 static int ordinal_of(const char *name, const struct cuda_api *a)
 {
-    const char *colon = strchr(name, ':');
-    char *end;
-    long k;
+    const char *at = strchr(name, ':');
+    int mine = local_rank() & 0xffff, found = NONE_LEFT;
+    bool list = at && strchr(at, ',');
 
-    if (!colon)
-        return (local_rank() & 0xffff) % a->devices;
-    k = strtol(colon + 1, &end, 10);
-    return colon[1] >= '0' && colon[1] <= '9' && !*end && k < INT_MAX ? (int)k : -1;
+    if (!at)
+        return mine % a->devices;
+    for (int i = 0; *at; i++) { /* behind a colon or comma */
+        char *end;
+        long k = strtol(at + 1, &end, 10);
+
+        if (at[1] < '0' || at[1] > '9' || (*end && *end != ',') || k >= INT_MAX)
+            return NO_NUMBER;
+        found = !list || i == mine ? (int)k : found;
+        at = end;
+    }
+    return found;
 }
 
 static struct cuda_machine *get(const char *name, int *status)
@@ -219,7 +233,10 @@ static struct cuda_machine *get(const char *name, int *status)
         return NULL;
     k = ordinal_of(name, a);
     if (k < 0) {
-        *status = tcr_fail(TCC_EUSAGE, "no device '%s': expected %s or %s:K, a number", name, a->name, a->name);
+        *status = k == NONE_LEFT ? tcr_fail(TCC_EUSAGE, "no device in '%s' for local rank %d", name, local_rank())
+                                 : tcr_fail(TCC_EUSAGE,
+                                            "no device '%s': expected %s, %s:K, a number, or %s:K,K... for local ranks",
+                                            name, a->name, a->name, a->name);
         return NULL;
     }
     if (k >= a->devices) {

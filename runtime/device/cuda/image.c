@@ -58,6 +58,13 @@ static bool find_needs(const struct tcc_pimage *i, struct cuda_launch *l)
     for (int k = 0; k < 11; k++) /* grid, block, cluster, shared, scratch */
         if (of[k] != TCC_NO)
             used[of[k]] = 1;
+    for (uint32_t k = 0; k < l->record->recipes.count / sizeof(struct tcc_pmap); k++) {
+        const struct tcc_pmap *m = &cuda_map_list(i, l->record)[k];
+
+        used[m->first] = 1;
+        for (uint32_t d = 0; d < m->rank; d++)
+            used[m->dims[d]] = used[m->strides[d]] = 1;
+    }
     for (uint32_t k = i->exprs.count; k-- > 0;)
         if (used[k] && ++n && e[k].op > TCC_EX_SYM)
             used[e[k].a] = used[e[k].b] = 1;
@@ -128,7 +135,10 @@ static int load(struct cuda_machine *m, struct cuda_code *c)
         int result = m->cu->cuModuleGetFunction(&c->launches[k].function, c->module, name);
 
         c->launches[k].record = &records[k];
-        if (result)
+        if (!cuda_maps_ok(i, &records[k]))
+            status = tcr_fail(TCC_EINPUT, "the artifact's image for %s is not valid: tensor maps of '%s'",
+                              tcr_image_text(i, i->machine), name);
+        else if (result)
             status = cuda_says(m, result, "cuModuleGetFunction", name);
         else if (!find_needs(i, &c->launches[k]))
             status = tcr_fail(TCC_EENV, "no memory for the kernels of an image");

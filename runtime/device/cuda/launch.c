@@ -107,7 +107,7 @@ static int reserve_scratch(struct tcr_cuda *c, int queue, size_t bytes, const ch
     return TCC_OK;
 }
 
-static int room_for_params(struct tcr_cuda *c, size_t n)
+int cuda_room_for_params(struct tcr_cuda *c, size_t n)
 {
     uint64_t *grown;
 
@@ -139,7 +139,7 @@ static int parameters(struct tcr_cuda *c, int queue, const struct tcr_kernel_lau
     size_t n = (size_t)l->nargs + l->nsizes;
     uint64_t scratch = c->queues[queue].scratch;
     bool by_control = MUTANT(181, l->at != NULL, false);
-    int status = room_for_params(c, n + 5);
+    int status = cuda_room_for_params(c, n + 5);
 
     if (status)
         return status;
@@ -249,7 +249,7 @@ static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch 
     int64_t scratch, most = 0;
     uint64_t table = 0;
     struct shape s;
-    size_t bytes;
+    size_t plain, bytes;
     int status = TCC_OK;
 
     if (!list.count)
@@ -263,12 +263,14 @@ static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch 
             most = scratch > most ? scratch : most;
     }
     if (status || (status = reserve_scratch(c, queue, (size_t)most, l->node)) ||
-        (status = parameters(c, queue, l, &bytes, &table)))
+        (status = parameters(c, queue, l, &plain, &table)))
         return status;
     for (uint32_t k = 0; k < list.count && !status; k++) {
         struct cuda_launch *f = &c->code->launches[list.first + k];
 
-        if ((status = evaluate(c, f, l)) || (status = shape_of(c, f, l->node, &s)))
+        bytes = plain;
+        if ((status = evaluate(c, f, l)) || (status = shape_of(c, f, l->node, &s)) ||
+            (status = cuda_maps(c, f, l, &bytes)))
             break;
         if ((status = cuda_time_from(c, queue)))
             break;

@@ -249,7 +249,7 @@ static void free_weights(void *machine, void *p)
 
 static int upload_weights(struct tcr_cuda *c, struct tccrt_model *m, const uint8_t **p)
 {
-    size_t bytes = m->desc->weights_size;
+    size_t bytes = tcr_device_weights(m);
     uint64_t at = 0;
     int result = c->m->cu->cuMemAlloc_v2(&at, TCR_ROUND(bytes)), status;
 
@@ -273,10 +273,11 @@ static int upload_weights(struct tcr_cuda *c, struct tccrt_model *m, const uint8
 /* A session with an allocator has weights of its own. */
 static int own_weights(struct tcr_cuda *c, const struct tccrt_model *m, const uint8_t **p)
 {
-    int status = cuda_get(c, 0, &c->own_weights, m->desc->weights_size);
+    size_t bytes = tcr_device_weights(m);
+    int status = cuda_get(c, 0, &c->own_weights, bytes);
 
     if (!status)
-        status = cuda_upload(c, 0, c->own_weights, m->weights, m->desc->weights_size, false, "weights");
+        status = cuda_upload(c, 0, c->own_weights, m->weights, bytes, false, "weights");
     if (!status)
         status = CU(c, NULL, cuStreamSynchronize, c->queues[0].stream);
     *p = pointer(c->own_weights);
@@ -286,14 +287,15 @@ static int own_weights(struct tcr_cuda *c, const struct tccrt_model *m, const ui
 int cuda_weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p)
 {
     struct tcr_cuda *c = cuda_of(d);
+    size_t bytes = tcr_device_weights(m);
     int status;
 
     *p = NULL;
-    if (c->allocator && m->desc->weights_size) {
+    if (c->allocator && bytes) {
         status = cuda_enter(c);
         return cuda_leave(c, status ? status : own_weights(c, m, p));
     }
-    if ((*p = tcr_uploaded(m, c->m)) || !m->desc->weights_size)
+    if ((*p = tcr_uploaded(m, c->m)) || !bytes)
         return TCC_OK;
     status = cuda_enter(c);
     return cuda_leave(c, status ? status : upload_weights(c, m, p));

@@ -65,7 +65,7 @@ static int program_of(struct tcr_neuron *n, const struct tcr_kernel_launch *l, s
     return TCC_OK;
 }
 
-/* What a report means: an index outside its axis is the caller's fault, everything else the program's. */
+/* What a report means: an index outside its axis is the caller's fault (and no message, since it may be read much later), everything else the program's. */
 static int reported(struct neuron_sim *s, const char *node, const char *error)
 {
     const struct neuron_report *list;
@@ -74,7 +74,7 @@ static int reported(struct neuron_sim *s, const char *node, const char *error)
 
     for (int k = 0; k < n; k++)
         if (list[k].check == NEURON_CHECK_INDEX)
-            return tcr_fail(TCC_EINDEX, "node '%s': index out of range", node);
+            return TCC_EINDEX;
     if (!n)
         return tcr_fail(TCC_EBUG, "node '%s': %s", node, error);
     neuron_lib.neuron_report_text(&list[0], text, sizeof text);
@@ -162,10 +162,9 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
     struct neuron_counters counters;
     struct neuron_kernel *kernel = &n->kernels[l->kernel];
     uint32_t arguments = 0;
-    int status = program_of(n, l, &p);
+    int status = n->fault ? TCC_OK : program_of(n, l, &p);
 
-    (void)queue;
-    if (status)
+    if (status || n->fault)
         return status;
     for (int t = 0; t < p->ntensors; t++)
         arguments += p->tensors[t].use != NEURON_TEMP;
@@ -179,15 +178,23 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
     if (arguments != with.nargs)
         return neuron_bad_image("a program's tensors");
     d->counts.launches++;
+    neuron_model_starts(n, queue);
     if (kernel->is_known && !n->traced) {
-        neuron_model_launch(n, &kernel->known);
+        neuron_model_launch(n, queue, &kernel->known);
         return TCC_OK;
     }
     n->trace.node = l->node;
     n->trace.program = p;
-    if ((status = load(n, p, l->node)) || (status = run(n, p, &with, &counters)))
+    if (!(status = load(n, p, l->node)))
+        status = run(n, p, &with, &counters);
+    if (status == TCC_EINDEX) { /* sync() tells */
+        n->fault = l->node;
+        n->faulted = n->run;
+        return TCC_OK;
+    }
+    if (status)
         return status;
-    neuron_model_launch(n, &counters);
+    neuron_model_launch(n, queue, &counters);
     kernel->known = counters;
     kernel->is_known = !n->config.values;
     return TCC_OK;

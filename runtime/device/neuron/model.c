@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modelled time of a session: launches stand one behind the other on the core's clock, with the copies between them that no program makes; nothing overlaps, since a launch is done when
- * the walker goes on. Work of the host's takes no modelled time. A trace holds the events of the last run: a row for each engine and DMA queue,
- * and one for copies.
+ * Modelled time of a session. The core has a clock, and so has the link to the host, in each direction; work begins when what it runs on is free, what came before it in its queue has ended,
+ * and no earlier than the host could give it: after what the host last waited for. Launches and copies within HBM stand one behind the other on the core's clock. Events carry the time of
+ * their queue. So inputs that are sent ahead are under way while the core still computes. Work of the host's takes no modelled time.
+ * A trace holds the events of the last run, or of those that were given one behind the other: a row for each engine and DMA queue, and one for copies.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,10 +14,100 @@
 
 #define MAX_MARKS ((size_t)1 << 20) /* of a run with many instructions only the first are kept */
 
-void neuron_model_begin(struct tcr_neuron *n)
+static double later(double a, double b)
 {
-    n->trace.n = 0;
-    n->trace.begin = n->now;
+    return a > b ? a : b;
+}
+
+static double *ready(struct tcr_neuron *n, int queue)
+{
+    return &n->ready[(unsigned)queue % NEURON_WAITED];
+}
+
+/* When all that was given has ended. */
+static double end_of_all(const struct tcr_neuron *n)
+{
+    double t = later(later(n->now, n->host), later(n->link[0], n->link[1]));
+
+    for (int q = 0; q < NEURON_WAITED; q++)
+        t = later(t, n->ready[q]);
+    return t;
+}
+
+/* What a trace has of runs that were waited for is forgotten; copies that went ahead of this one are its. */
+void neuron_model_begin(struct tcr_neuron *n, bool behind)
+{
+    struct neuron_trace *t = &n->trace;
+    size_t gone = !behind ? t->n : t->idle ? t->kept : 0;
+
+    if (gone)
+        memmove(t->list, t->list + gone, (t->n - gone) * sizeof *t->list);
+    t->n -= gone;
+    t->kept = 0;
+    if (!behind || t->idle)
+        t->begin = t->n ? t->list[0].start : end_of_all(n);
+    t->idle = false;
+}
+
+int neuron_model_reserve(struct tcr_neuron *n, int queues, uint32_t events)
+{
+    double *grown;
+
+    if (queues > NEURON_WAITED)
+        return tcr_fail(TCC_EENV, "device 'neuron' has %d queues, expected %d", NEURON_WAITED, queues);
+    if (events <= n->nevents)
+        return TCC_OK;
+    if (!(grown = realloc(n->events, events * sizeof *grown)))
+        return tcr_fail(TCC_EENV, "no memory for %u events", events);
+    memset(grown + n->nevents, 0, (events - n->nevents) * sizeof *grown);
+    n->events = grown;
+    n->nevents = events;
+    return TCC_OK;
+}
+
+void neuron_model_free(struct tcr_neuron *n)
+{
+    free(n->trace.list);
+    free(n->events);
+}
+
+int neuron_record(struct tcr_device *d, int queue, uint32_t event)
+{
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+
+    if (event < n->nevents)
+        n->events[event] = *ready(n, queue);
+    return TCC_OK;
+}
+
+int neuron_wait(struct tcr_device *d, int queue, uint32_t event)
+{
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+
+    if (event < n->nevents)
+        *ready(n, queue) = later(*ready(n, queue), n->events[event]);
+    return TCC_OK;
+}
+
+void neuron_model_sync(struct tcr_neuron *n, uint32_t event)
+{
+    n->host = later(n->host, event == TCR_ALL ? end_of_all(n) : event < n->nevents ? n->events[event] : 0);
+    if (event != TCR_ALL)
+        return;
+    n->trace.idle = true;
+    n->trace.kept = n->trace.n;
+}
+
+/* When work in the queue begins that needs what is busy until `free`. */
+static double begins(struct tcr_neuron *n, int queue, double free)
+{
+    return later(later(free, n->host), *ready(n, queue));
+}
+
+void neuron_model_starts(struct tcr_neuron *n, int queue)
+{
+    n->now = begins(n, queue, n->now);
+    n->trace.idle = false;
 }
 
 static double ns(const struct neuron_counters *c, uint64_t ticks)
@@ -24,7 +115,7 @@ static double ns(const struct neuron_counters *c, uint64_t ticks)
     return c->ticks_in_10ns ? 10.0 * (double)ticks / (double)c->ticks_in_10ns : 0;
 }
 
-void neuron_model_launch(struct tcr_neuron *n, const struct neuron_counters *c)
+void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_counters *c)
 {
     struct neuron_counters *s = &n->sum;
 
@@ -46,12 +137,13 @@ void neuron_model_launch(struct tcr_neuron *n, const struct neuron_counters *c)
     s->flops += c->flops;
     s->peak_flops += c->peak_flops;
     n->now += ns(c, c->ticks);
+    *ready(n, queue) = n->now;
     if (n->record) { /* of all sessions together; another thread's may be a little late */
         n->record->launches++;
         n->record->seconds += ns(c, c->ticks) / 1e9;
         for (int e = 0; e < NEURON_NENGINES; e++)
             n->record->busy[e] += ns(c, c->engine[e].busy) / 1e9;
-        n->record->held = (int64_t)n->heap->held;
+        n->record->held = (int64_t)n->device.held;
     }
 }
 
@@ -76,10 +168,9 @@ void neuron_model_event(void *user, const struct neuron_event *e)
 {
     struct tcr_neuron *n = user;
     struct neuron_counters scale = {.ticks_in_10ns = neuron_lib.neuron_ticks_in_10ns(n->trace.program->core)};
-    double begin = n->now - n->trace.begin;
 
-    add_mark(&n->trace, &(struct neuron_mark){.start = begin + ns(&scale, e->start),
-                                              .end = begin + ns(&scale, e->end),
+    add_mark(&n->trace, &(struct neuron_mark){.start = n->now + ns(&scale, e->start),
+                                              .end = n->now + ns(&scale, e->end),
                                               .waited = ns(&scale, e->waited),
                                               .program = n->trace.program,
                                               .instr = e->instr,
@@ -87,30 +178,32 @@ void neuron_model_event(void *user, const struct neuron_event *e)
                                               .lane = e->lane});
 }
 
-void neuron_model_copy(struct tcr_neuron *n, int64_t bytes, bool host, const char *node)
+void neuron_model_copy(struct tcr_neuron *n, int queue, int64_t bytes, enum tcr_copy_kind kind, const char *node)
 {
-    double took;
+    double *clock = kind == TCR_WITHIN ? &n->now : &n->link[kind == TCR_TO_HOST], start, took;
 
     if (!bytes || neuron_first_kind(n) || !n->has_kind)
         return;
-    took = neuron_lib.neuron_copy_ns(n->kind, bytes, host);
+    took = neuron_lib.neuron_copy_ns(n->kind, bytes, kind != TCR_WITHIN);
+    start = begins(n, queue, *clock);
+    *clock = *ready(n, queue) = start + took;
     if (n->traced)
-        add_mark(&n->trace, &(struct neuron_mark){.start = n->now - n->trace.begin,
-                                                  .end = n->now - n->trace.begin + took,
-                                                  .node = node ? node : "",
-                                                  .bytes = bytes,
-                                                  .lane = NEURON_COPIES});
+        add_mark(
+            &n->trace,
+            &(struct neuron_mark){
+                .start = start, .end = start + took, .node = node ? node : "", .bytes = bytes, .lane = NEURON_COPIES});
     n->copies++;
     n->copy_bytes += bytes;
     n->copy_ns += took;
-    n->now += took;
 }
 
 /* -- Communication ------------------------------------------------------------------------------------ */
 
 double neuron_clock(struct tcr_device *d)
 {
-    return ((const struct tcr_neuron *)d)->now;
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+
+    return begins(n, 0, n->now);
 }
 
 static enum neuron_collective_kind kind_of(enum tcc_collective kind)
@@ -145,25 +238,49 @@ void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collectiv
     n->collective_bytes += bytes;
     n->collective_ns += took;
     if (n->traced && took > 0)
-        add_mark(&n->trace, &(struct neuron_mark){.start = start - n->trace.begin,
-                                                  .end = *end - n->trace.begin,
-                                                  .node = node ? node : "",
-                                                  .bytes = bytes,
-                                                  .lane = NEURON_COLLECTIVES});
+        add_mark(
+            &n->trace,
+            &(struct neuron_mark){
+                .start = start, .end = *end, .node = node ? node : "", .bytes = bytes, .lane = NEURON_COLLECTIVES});
 }
 
 void neuron_collected(struct tcr_device *d, int queue)
 {
     struct tcr_neuron *n = (struct tcr_neuron *)d;
-    double end = n->ends[queue % NEURON_WAITED];
+    double end = n->ends[queue % NEURON_WAITED], now = begins(n, 0, n->now);
 
-    if (end <= n->now)
+    *ready(n, queue) = later(*ready(n, queue), end);
+    if (end <= now)
         return;
-    n->exposed_ns += end - n->now;
-    n->now = end;
+    n->exposed_ns += end - now;
+    n->now = n->ready[0] = end;
 }
 
-static void put_mark(FILE *f, const struct neuron_mark *m)
+/* A message takes what a broadcast among two does. What the core stands still for counts as exposed. */
+void neuron_reached(struct tcr_device *d, double sent, int64_t bytes, const char *node)
+{
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+    struct neuron_collective c = {NEURON_BROADCAST, NEURON_AUTO, 2, bytes};
+    double now = begins(n, 0, n->now), took;
+
+    if (neuron_first_kind(n) || !n->has_kind)
+        return;
+    took = bytes > 0 ? neuron_lib.neuron_collective_ns(n->kind, 1, &c) : 0;
+    if (bytes > 0) {
+        n->collectives++;
+        n->collective_bytes += bytes;
+        n->collective_ns += took;
+        if (n->traced)
+            add_mark(&n->trace,
+                     &(struct neuron_mark){
+                         .start = sent, .end = sent + took, .node = node, .bytes = bytes, .lane = NEURON_COLLECTIVES});
+    }
+    if (sent + took > now)
+        n->exposed_ns += sent + took - now;
+    n->host = later(n->host, sent + took);
+}
+
+static void put_mark(FILE *f, const struct neuron_mark *m, double begin)
 {
     char text[256];
 
@@ -173,7 +290,7 @@ static void put_mark(FILE *f, const struct neuron_mark *m)
     else
         fputs(m->lane == NEURON_COPIES ? "\"copy\"" : "\"collective\"", f);
     fprintf(f, ",\"ph\":\"X\",\"pid\":1000,\"tid\":%d,\"ts\":%.4f,\"dur\":%.4f,\"args\":{\"node\":", m->lane,
-            m->start / 1e3, (m->end - m->start) / 1e3);
+            (m->start - begin) / 1e3, (m->end - m->start) / 1e3);
     tcr_print_json(f, m->node);
     if (m->instr) {
         neuron_lib.neuron_instr_text(m->program, m->instr, text, sizeof text);
@@ -203,7 +320,7 @@ void neuron_put_trace(struct tcr_device *d, FILE *f)
                                           : name);
     }
     for (size_t k = 0; k < n->trace.n; k++)
-        put_mark(f, &n->trace.list[k]);
+        put_mark(f, &n->trace.list[k], n->trace.begin);
 }
 
 /* -- Figures ------------------------------------------------------------------------------------------ */
@@ -215,7 +332,7 @@ int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out)
 
     if (n->drawn)
         return tcr_fail(TCC_EUSAGE, "TCCC_ORDER_SEED draws durations: no time is modelled");
-    *out = (struct tccrt_sim){.seconds = n->now / 1e9,
+    *out = (struct tccrt_sim){.seconds = end_of_all(n) / 1e9,
                               .copy_seconds = n->copy_ns / 1e9,
                               .launches = d->counts.launches,
                               .copies = n->copies,
@@ -231,6 +348,7 @@ int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out)
                               .hbm_written = (int64_t)c->hbm_written,
                               .dma_busy = ns(c, c->dma_busy) / NEURON_DMA_ENGINES / 1e9,
                               .flops = c->flops,
+                              .rounding = n->stochastic ? "stochastic" : "nearest",
                               .core = n->has_kind ? neuron_lib.neuron_core_name(n->kind) : "",
                               .nengines = NEURON_NENGINES};
     if (n->has_kind)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NeuronCores in the simulator. The device's memory is this process's; a launch is done when launch() returns, so queues and events have nothing to do.
+ * NeuronCores in the simulator. A launch is done when launch() returns: what queues and events order is modelled time. A kernel that meets a bad index leaves a fault, as on
+ * any device that works later than it is told to: launches behind it do nothing, and sync() reports it.
  *
  * TCCC_ORDER_SEED other than 0 draws another legal order of the engines. Without values (TCCC_SIM=time) launches compute nothing: memory is zeros, so that
  * what the host makes of results (indices, sizes, conditions) is what it makes of zeros.
@@ -39,57 +40,17 @@ static int open_library(void)
     return TCC_OK;
 }
 
-/* -- Memory ------------------------------------------------------------------------------------------- */
-
-static void *alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
-{
-    struct tcr_neuron *n = (struct tcr_neuron *)d;
-    void *p = tcr_heap_alloc(n->heap, bytes);
-
-    (void)queue;
-    if (p && (zeroed || !n->config.values))
-        memset(p, 0, bytes);
-    return p;
-}
-
-static void give_back(struct tcr_device *d, int queue, void *p, size_t bytes, bool zeroed)
-{
-    (void)queue, (void)zeroed;
-    tcr_heap_free(((struct tcr_neuron *)d)->heap, p, bytes);
-}
-
-static void release(struct tcr_device *d, void *p, size_t held)
-{
-    tcr_heap_free(((struct tcr_neuron *)d)->heap, p, held);
-}
-
-static int grow(struct tcr_device *d, void **p, size_t *held, size_t bytes)
-{
-    if (bytes <= *held && *p)
-        return TCC_OK;
-    release(d, *p, *held);
-    *held = 0;
-    if (!(*p = tcr_heap_alloc(((struct tcr_neuron *)d)->heap, TCR_ROUND(bytes))))
-        return TCC_EENV;
-    *held = TCR_ROUND(bytes);
-    if (!((struct tcr_neuron *)d)->config.values)
-        memset(*p, 0, *held);
-    return TCC_OK;
-}
-
-static int weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p)
-{
-    (void)d;
-    *p = m->weights;
-    return TCC_OK;
-}
+/* -- Work ---------------------------------------------------------------------------------------------- */
 
 static int copy(struct tcr_device *d, int queue, const struct tcr_copy *c)
 {
-    (void)queue;
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+
+    if (n->fault && c->guarded)
+        return TCC_OK;
     d->counts.copies++;
     if (!c->carried)
-        neuron_model_copy((struct tcr_neuron *)d, (int64_t)c->bytes, c->kind != TCR_WITHIN, c->node);
+        neuron_model_copy(n, queue, (int64_t)c->bytes, c->kind, c->node);
     if (c->bytes)
         memmove(c->to, c->from, c->bytes);
     return TCC_OK;
@@ -97,31 +58,29 @@ static int copy(struct tcr_device *d, int queue, const struct tcr_copy *c)
 
 static int fill(struct tcr_device *d, int queue, void *to, int byte, size_t bytes)
 {
-    (void)queue;
-    neuron_model_copy((struct tcr_neuron *)d, (int64_t)bytes, false, NULL);
+    neuron_model_copy((struct tcr_neuron *)d, queue, (int64_t)bytes, TCR_WITHIN, NULL);
     if (bytes)
         memset(to, byte, bytes);
     return TCC_OK;
 }
 
-/* -- Order: work is done when it has been given --------------------------------------------------------- */
-
-static int order(struct tcr_device *d, int queue, uint32_t event)
-{
-    (void)d, (void)queue, (void)event;
-    return TCC_OK;
-}
+/* -- Order: work is done when it has been given; only modelled time knows queues and events ----------------- */
 
 static int sync_event(struct tcr_device *d, uint32_t event)
 {
-    (void)d, (void)event;
-    return TCC_OK;
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+
+    neuron_model_sync(n, event);
+    if (!n->fault)
+        return TCC_OK;
+    d->faulted = n->faulted;
+    return tcr_fail(TCC_EINDEX, "node '%s': index out of range", n->fault);
 }
 
 static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t events)
 {
-    (void)d, (void)scratch, (void)queues, (void)events;
-    return TCC_OK;
+    (void)scratch;
+    return neuron_model_reserve((struct tcr_neuron *)d, queues, events);
 }
 
 static int begin(struct tcr_device *d, const struct tcr_control *c)
@@ -130,7 +89,10 @@ static int begin(struct tcr_device *d, const struct tcr_control *c)
     uint64_t words[2] = {c->seed, (uint64_t)c->run};
 
     memcpy(n->env, words, sizeof n->env);
-    neuron_model_begin(n);
+    n->run = c->run;
+    if (!c->behind)
+        n->fault = NULL;
+    neuron_model_begin(n, c->behind);
     return TCC_OK;
 }
 
@@ -142,21 +104,21 @@ static void close_neuron(struct tcr_device *d)
 
     neuron_kernels_free(n);
     neuron_core_give(n->record);
-    free(n->trace.list);
+    neuron_model_free(n);
     tcr_heap_free(n->heap, n, sizeof *n);
 }
 
 static const struct tcr_device_ops ops = {.close = close_neuron,
-                                          .alloc = alloc,
-                                          .free = give_back,
-                                          .grow = grow,
-                                          .release = release,
-                                          .weights = weights,
+                                          .alloc = neuron_alloc,
+                                          .free = neuron_free,
+                                          .grow = neuron_grow,
+                                          .release = neuron_release,
+                                          .weights = neuron_weights,
                                           .copy = copy,
                                           .fill = fill,
                                           .launch = neuron_launch,
-                                          .record = order,
-                                          .wait = order,
+                                          .record = neuron_record,
+                                          .wait = neuron_wait,
                                           .sync = sync_event,
                                           .reserve = reserve,
                                           .begin = begin,
@@ -164,6 +126,7 @@ static const struct tcr_device_ops ops = {.close = close_neuron,
                                           .clock = neuron_clock,
                                           .collective = neuron_begin_collective,
                                           .collected = neuron_collected,
+                                          .reached = neuron_reached,
                                           .trace = neuron_put_trace};
 
 /* One of two words, of an option or a variable. */
@@ -207,10 +170,25 @@ static int configure(struct tcr_neuron *n, const struct tccrt_options *o)
     return status;
 }
 
+/* What a core has of its chip's HBM: bytes, and a share of the rate with workers beside it. */
+static void share_chip(struct tcr_neuron *n)
+{
+    const char *local = tccrt_env_text("LOCAL_WORLD_SIZE");
+    int workers = n->ranks ? n->ranks
+                  : local  ? atoi(local)
+                           : 1,
+        cores = neuron_lib.neuron_instance_cores(n->kind, 1) / NEURON_CHIPS;
+
+    n->device.memory = (size_t)neuron_lib.neuron_hbm_bytes(n->kind);
+    n->config.sharers = workers < 1 ? 1 : workers < cores ? workers : cores;
+}
+
 int tcr_device_neuron(const char *name, const struct tcr_device_request *r, struct tcr_device **out)
 {
     struct tcr_neuron *n,
-        made = {.device = {.ops = &ops, .name = "neuron", .threads = 1}, .heap = r->heap, .nkernels = r->nkernels};
+        made = {.device = {.ops = &ops, .name = "neuron", .threads = 1, .defers = true, .one_transfer = true},
+                .heap = r->heap,
+                .nkernels = r->nkernels};
     int status = configure(&made, r->options);
 
     if (strcmp(name, "neuron") != 0 && strcmp(name, "sim") != 0)
@@ -226,6 +204,7 @@ int tcr_device_neuron(const char *name, const struct tcr_device_request *r, stru
     if (!(n = tcr_heap_alloc(r->heap, sizeof *n)))
         return TCC_EENV;
     *n = made;
+    tcr_heap_init(&n->memory, NULL);
     for (uint32_t k = 0; k < r->nimages && !n->image; k++)
         if (!strcmp(tcr_image_text(r->images[k], r->images[k]->format), "neuron"))
             n->image = r->images[k];
@@ -237,6 +216,8 @@ int tcr_device_neuron(const char *name, const struct tcr_device_request *r, stru
         status = tcr_fail(TCC_EENV, "no memory for device '%s'", name);
     if (!status)
         status = neuron_first_kind(n);
+    if (!status && n->has_kind)
+        share_chip(n);
     if (!status && n->has_kind)
         status = neuron_core_take(neuron_lib.neuron_core_name(n->kind), neuron_lib.neuron_instance_cores(n->kind, 1),
                                   &n->record);

@@ -3,10 +3,11 @@
  * neuron_int.h - NeuronCores through the simulator (libtccneuron.so.0), which is opened when a session asks for it. Nothing here is linked into
  * artifacts that hold no image: runtime/device/open.c refers to it weakly.
  *
- *   neuron.c   the door: memory, order, opening and closing
+ *   neuron.c   the door: copies, order, opening and closing
+ *   memory.c   HBM: what a session holds there
  *   launch.c   programs of the image, the core that runs them from launch to launch
  *   cores.c    which core of the instance a process has, and what others see of it
- *   model.c    modelled time: what launches and copies add up to, and the trace of a run
+ *   model.c    modelled time: what launches and copies add up to, queue by queue, and the trace of a run
  */
 #ifndef TCCRT_DEVICE_NEURON_INT_H
 #define TCCRT_DEVICE_NEURON_INT_H
@@ -18,7 +19,7 @@
 
 /* What is used of the library. */
 #define NEURON_FUNCTIONS(X)                                                                                                               \
-    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_rate) X(neuron_instance_cores) X(neuron_instr_text) X(neuron_op_row)                       \
+    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_bytes) X(neuron_hbm_rate) X(neuron_instance_cores) X(neuron_instr_text) X(neuron_op_row)                       \
     X(neuron_program_free) X(neuron_report_text) X(neuron_sim_bind) X(neuron_sim_free) X(neuron_sim_load) X(neuron_sim_new)                  \
     X(neuron_sim_read) X(neuron_sim_reports) X(neuron_sim_round) X(neuron_sim_run) X(neuron_sim_trace) X(neuron_sim_write) X(neuron_tensor_bytes) \
     X(neuron_ticks_in_10ns)
@@ -33,14 +34,17 @@ extern struct neuron_library neuron_lib;
 /* A kernel of the image, as far as it was launched. Without values a program takes the same time in each launch: it is known after the first. */
 struct neuron_kernel { struct neuron_program *program; struct neuron_counters known; bool is_known; };
 
-/* Of the last run, in ns since it began. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
-enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64, NEURON_MOST_ARGUMENTS = 64 };
+/* Of the last run, in ns, and of the copies ahead of it. kept: marks that were there when all work was last waited for. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
+enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64, NEURON_MOST_ARGUMENTS = 64, NEURON_CHIPS = 16 /* of an instance */ };
 struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane; };
-struct neuron_trace { struct neuron_mark *list; size_t n, room; double begin; const char *node; const struct neuron_program *program; };
+struct neuron_trace { struct neuron_mark *list; size_t n, room, kept; double begin; bool idle; const char *node; const struct neuron_program *program; };
 
 struct tcr_neuron {
     struct tcr_device device; /* first */
-    struct tcr_heap *heap;
+    struct tcr_heap *heap, memory;               /* the session's, on the host; of small blocks of HBM */
+    size_t weights;                              /* bytes of HBM that hold them */
+    const char *fault;                           /* a node that met a bad index, of run `faulted`; NULL: none */
+    int64_t run, faulted;
     const struct tcc_pimage *image;
     uint32_t nkernels;
     struct neuron_kernel *kernels;
@@ -53,7 +57,11 @@ struct tcr_neuron {
     uint32_t env[NEURON_ENV_WORDS];              /* of the run under way: NEURON_ENV_NAME */
     struct neuron_counters sum;                  /* of all launches */
     int64_t copies, copy_bytes;
-    double now, copy_ns;                         /* modelled so far, and of it copies */
+    double now, copy_ns;                         /* until when the core is busy; and all that copies took */
+    double ready[NEURON_WAITED], link[2];        /* until when a queue's work lasts, and copies to the device and from it */
+    double host;                                 /* what the host has waited for */
+    double *events;
+    uint32_t nevents;
     double ends[NEURON_WAITED];                  /* of the last collective of each of the plan's queues */
     int64_t collectives, collective_bytes;
     double collective_ns, exposed_ns;            /* all of them, and what the core stood still for */
@@ -61,6 +69,13 @@ struct tcr_neuron {
     int ranks;                                   /* that this one stands for, where it is alone */
     struct neuron_trace trace;
 };
+
+/* memory.c */
+void *neuron_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed);
+void neuron_free(struct tcr_device *d, int queue, void *p, size_t bytes, bool zeroed);
+int neuron_grow(struct tcr_device *d, void **p, size_t *held, size_t bytes);
+void neuron_release(struct tcr_device *d, void *p, size_t held);
+int neuron_weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p);
 
 /* launch.c */
 int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l);
@@ -73,13 +88,20 @@ int neuron_core_take(const char *kind, int instance, struct tccrt_neuron_core **
 void neuron_core_give(struct tccrt_neuron_core *record);     /* NULL: nothing */
 
 /* model.c */
-void neuron_model_begin(struct tcr_neuron *n);
-void neuron_model_launch(struct tcr_neuron *n, const struct neuron_counters *c);
-void neuron_model_copy(struct tcr_neuron *n, int64_t bytes, bool host, const char *node);
+void neuron_model_begin(struct tcr_neuron *n, bool behind);
+void neuron_model_starts(struct tcr_neuron *n, int queue);                   /* a launch in the queue: the core's clock is when it begins */
+void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_counters *c);
+void neuron_model_copy(struct tcr_neuron *n, int queue, int64_t bytes, enum tcr_copy_kind kind, const char *node);
+int neuron_model_reserve(struct tcr_neuron *n, int queues, uint32_t events);
+void neuron_model_sync(struct tcr_neuron *n, uint32_t event);
+void neuron_model_free(struct tcr_neuron *n);
+int neuron_record(struct tcr_device *d, int queue, uint32_t event);
+int neuron_wait(struct tcr_device *d, int queue, uint32_t event);
 void neuron_model_event(void *user, const struct neuron_event *e);
 double neuron_clock(struct tcr_device *d);
 void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collective kind, int ranks, int64_t bytes, double start, const char *node);
 void neuron_collected(struct tcr_device *d, int queue);
+void neuron_reached(struct tcr_device *d, double sent, int64_t bytes, const char *node);
 int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out);
 void neuron_put_trace(struct tcr_device *d, FILE *f);
 

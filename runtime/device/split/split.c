@@ -126,7 +126,7 @@ static void free_weights(void *card, void *p)
 static int weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p)
 {
     struct tcr_split *s = split_of(d);
-    size_t bytes = m->desc->weights_size;
+    size_t bytes = tcr_device_weights(m);
     const char *what;
     void *at;
 

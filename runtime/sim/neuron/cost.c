@@ -32,6 +32,11 @@ uint64_t neuron_ticks_in_10ns(enum neuron_core_kind c)
     return (unsigned)c < NEURON_NCORES ? (uint64_t)neuron_timings[c].ticks_in_10ns : 0;
 }
 
+int64_t neuron_hbm_bytes(enum neuron_core_kind c)
+{
+    return (unsigned)c < NEURON_NCORES ? neuron_timings[c].hbm_bytes : 0;
+}
+
 double neuron_hbm_rate(enum neuron_core_kind c)
 {
     return neuron_timings[c].hbm_rate / 10.0;

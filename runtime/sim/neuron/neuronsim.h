@@ -64,7 +64,8 @@ double neuron_collective_ns(enum neuron_core_kind core, int lnc, const struct ne
 /* What AUTO is, within an instance. */
 enum neuron_algorithm neuron_collective_choice(enum neuron_collective_kind kind, int ranks, int64_t bytes);
 int neuron_instance_cores(enum neuron_core_kind core, int lnc);
-/* Bytes a ns of a chip's HBM. */
+/* Bytes of HBM that a core has, and bytes a ns of a chip's. */
+int64_t neuron_hbm_bytes(enum neuron_core_kind c);
 double neuron_hbm_rate(enum neuron_core_kind c);
 /* Ticks that are 10 ns on a core. */
 uint64_t neuron_ticks_in_10ns(enum neuron_core_kind c);

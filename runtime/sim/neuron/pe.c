@@ -91,7 +91,7 @@ static void transpose(struct run *r)
 {
     struct neuron_sim *s = r->s;
     const struct neuron_operand *o = r->i->operand;
-    bool bits = s->generation >= 3 && o[0].type == o[1].type;
+    bool bits = s->generation >= 3 && o[0].type == o[1].type && isa_type(o[0].type)->bytes == 2;
     float *out = s->row[0];
     rows(r, 1, NEURON_MOVING, s->moving);
     for (int lane = 0; lane < o[0].count; lane++) {

@@ -29,8 +29,10 @@ static bool outside(struct ptx_warp *w, uint64_t address, size_t bytes, int lane
         ptx_report(w, PTX_CHECK_BOUNDS, lane, address, "%s of %zu bytes, %llu bytes into '%s', which has %llu", verb,
                    bytes, (unsigned long long)(address - near->base), near->name, (unsigned long long)near->size);
     else if (address < d->reserve || address >= d->reserve + d->reserve_size)
-        ptx_report(w, PTX_CHECK_HOST, lane, address, "%s of %zu bytes through a pointer that is not a device address",
-                   verb, bytes);
+        ptx_report(
+            w, PTX_CHECK_HOST, lane, address,
+            "%s of %zu bytes through a pointer that is no address of this device or of a peer that it may access", verb,
+            bytes);
     else {
         const struct ptx_alloc *below = NULL;
         for (int k = 0; k < d->n && d->allocs[k]->base <= address; k++)
@@ -163,10 +165,12 @@ void ptx_count_lines(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t add
 {
     uint16_t epoch = (uint16_t)w->b->d->epoch;
     uint64_t first = (address - a->base) >> 7, last = (address - a->base + bytes - 1) >> 7;
+    struct ptx_counters *c = &w->b->count;
+    uint64_t *bytes_of = a->home && a->home != w->b->d ? &c->peer_bytes : &c->memory_bytes;
     for (uint64_t k = first; k <= last; k++)
         if (__atomic_load_n(&a->lines[k], __ATOMIC_RELAXED) != epoch &&
             __atomic_exchange_n(&a->lines[k], epoch, __ATOMIC_RELAXED) != epoch)
-            w->b->count.memory_bytes += 128;
+            *bytes_of += 128;
 }
 
 static void count_line_at(struct ptx_warp *w, uint64_t address)

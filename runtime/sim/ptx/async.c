@@ -88,6 +88,7 @@ void ptx_run_cp_async(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mas
         one(w, i, (int)l);
     }
     w->b->count.async_copies++;
+    w->copies_at[w->copy_group % PTX_GROUPS] = ptx_path_copy(w);
     ptx_count_global(w, address, mask, i->vec);
 }
 
@@ -96,11 +97,14 @@ void ptx_run_cp_commit(struct ptx_warp *w, const struct ptx_insn *i, uint32_t ma
     (void)i;
     EACH_LANE(l, mask)
     w->group[l]++;
+    w->copies_at[++w->copy_group % PTX_GROUPS] = (struct ptx_path){{0}};
 }
 
 void ptx_run_cp_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     ptx_copies_arrive(w, (int)i->imm, mask);
+    for (uint64_t g = (uint64_t)i->imm + 1; g < PTX_GROUPS && g <= w->copy_group; g++)
+        ptx_path_wait(w, &w->copies_at[(w->copy_group - g) % PTX_GROUPS]);
 }
 
 void ptx_decode_bulk(struct ptx_parse *p, struct ptx_insn *i);

@@ -299,6 +299,8 @@ static bool tensor_side(struct ptx_bulk *c)
         return false;
     }
     each_element(c, check_element);
+    if (c->again) /* it has been read */
+        return !c->landed;
     c->w->b->count.global_requests++;
     c->w->b->count.global_sectors += (c->bytes + 31) / 32;
     c->w->b->count.ideal_sectors += (c->bytes + 31) / 32;
@@ -314,8 +316,8 @@ static bool shared_place(struct ptx_warp *w, uint64_t address, size_t bytes, int
            ptx_place(w, SP_SHARED, address + bytes - 1, 1, lane, write, &last);
 }
 
-/* One copy into one block's shared memory. */
-static void issue_load(struct ptx_warp *w, const struct ptx_bulk *like, uint64_t to, uint64_t bar, int lane)
+/* One copy into one block's shared memory. Of a multicast those after the first are `again`: they arrive with it. */
+static void issue_load(struct ptx_warp *w, struct ptx_bulk *like, uint64_t to, uint64_t bar, int lane)
 {
     struct ptx_place p, m;
     struct ptx_bulk *c = new_bulk(w);
@@ -335,6 +337,8 @@ static void issue_load(struct ptx_warp *w, const struct ptx_bulk *like, uint64_t
         ptx_report(w, PTX_CHECK_ASYNC, lane, to, "a copy over the target of another one that is on its way");
     ptx_race(w, c->b, lane, c->at, c->bytes, true, RACE_ASYNC);
     c->era = w->b->lead->era++;
+    c->done = like->done = like->again ? like->done : ptx_path_bulk(w, c->bytes);
+    like->again = true;
     memset(c->b->shared + c->at, 0xff, c->bytes);
     memset(c->b->shadow + c->at, 2, c->bytes);
     w->b->lead->nbulk++;
@@ -359,6 +363,7 @@ static void issue_store(struct ptx_warp *w, const struct ptx_bulk *like, uint64_
     ptx_check_read(w, &p, c->bytes, lane, from);
     ptx_race(w, c->b, lane, c->at, c->bytes, false, RACE_ASYNC);
     ptx_proxy_read(w, c->b, lane, c->at, c->bytes);
+    c->done = ptx_path_bulk(w, c->bytes);
     w->b->lead->nbulk++;
     w->b->count.async_copies++;
 }
@@ -445,6 +450,7 @@ static void run_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask
         struct ptx_bulk *c = &lead->bulk[k];
         if (!c->store || c->w != w || !(mask >> c->lane & 1) || c->group >= w->bulk_group[c->lane] - (int)i->imm)
             continue;
+        ptx_path_wait(w, &c->done);
         ptx_bulk_land(lead, k);
         *c = lead->bulk[--lead->nbulk];
     }

@@ -84,6 +84,7 @@ void ptx_run_cluster_arrive(struct ptx_warp *w, const struct ptx_insn *i, uint32
     w->cluster_phase = lead->cluster_phase;
     ptx_join(lead, lead->cluster_clock, w->clock);
     lead->cluster_clock[ptx_index(w)] = lead->era++;
+    ptx_path_arrive(w, &lead->cluster_now[lead->cluster_phase & 1]);
     ptx_cluster_exit(lead);
 }
 
@@ -96,8 +97,10 @@ void ptx_run_cluster_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t
     if (w->in_cluster && w->cluster_phase == lead->cluster_phase) { /* again, until the others have arrived */
         w->split[w->nsplit - 1].pc--;
         w->state = W_WAIT;
+        ptx_path_tries(w);
         return;
     }
+    ptx_path_wait(w, &lead->cluster_now[w->cluster_phase & 1]);
     ptx_join(lead, w->clock, lead->cluster_clock);
 }
 

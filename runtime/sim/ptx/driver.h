@@ -82,6 +82,21 @@ uint64_t ptx_driver_waits(void);
  * the device's kernels, copies from the host and copies to it took; waits for all work. */
 CUresult ptx_driver_times(CUevent event, double *start, double *end);
 void ptx_driver_modelled(int device, double *now, double busy[3]);
+/* Work that somebody outside of this process takes part in, as a collective of several devices does: once all that it stands behind in its stream is done, poll() is
+ * asked until it says that it is over; other streams go on meanwhile. It may read and write memory of devices, whose checks take it for one launch. time(): the modelled
+ * end of what could begin at `start`; false: not known yet, it is asked again. poll() and time() are never called at once for one device, call no function of the
+ * driver and return soon. drop(): it is of no use any more. Not in a capture. */
+enum ptx_outside { PTX_OUTSIDE_PENDING, PTX_OUTSIDE_DONE, PTX_OUTSIDE_ILLEGAL };    /* illegal: the context's sticky error, as of a kernel */
+struct ptx_outside_work {
+    enum ptx_outside (*poll)(void *data);
+    bool (*time)(void *data, double start, double *end);
+    void (*drop)(void *data);
+    void *data;
+};
+CUresult ptx_driver_outside(CUstream stream, const struct ptx_outside_work *w);              /* takes w->data if it succeeds */
+bool ptx_driver_read(void *to, CUdeviceptr from, size_t bytes);      /* these two in poll() alone; false: not memory of a device */
+bool ptx_driver_write(CUdeviceptr to, const void *from, size_t bytes);
+const char *ptx_driver_machine(void);                                /* its id in runtime/sim/machines.def */
 /* Counters of all launches of a device since it began or was cleared. */
 void ptx_driver_counters(int device, struct ptx_counters *sum);
 

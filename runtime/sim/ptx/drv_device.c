@@ -90,6 +90,16 @@ CUresult drv_leave(CUresult r)
     return r;
 }
 
+CUresult drv_told(const char *function, CUresult r)
+{
+    const char *name;
+    if (drv.transcript) {
+        cuGetErrorName(r, &name);
+        fprintf(drv.transcript, "%s %s\n", function, name ? name : "?");
+    }
+    return r;
+}
+
 /* -- Initialisation -- */
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -101,7 +111,8 @@ static uint64_t number(const char *name, uint64_t otherwise)
 static CUresult init(unsigned flags)
 {
     char error[PTX_ERROR];
-    const char *check = getenv("TCCC_SIM_CHECK"), *machine = getenv("TCCC_SIM_MACHINE");
+    const char *check = getenv("TCCC_SIM_CHECK"), *machine = getenv("TCCC_SIM_MACHINE"),
+               *transcript = getenv("TCCC_SIM_CALLS");
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (drv.ready)
@@ -111,6 +122,8 @@ static CUresult init(unsigned flags)
     if (!drv.machine || drv.ndevices < 1 || drv.ndevices > DRV_MAX_DEVICES)
         return CUDA_ERROR_NO_DEVICE;
     drv.random = drv.seed = number("TCCC_ORDER_SEED", 0);
+    if (transcript && *transcript && !drv.transcript && (drv.transcript = fopen(transcript, "w")))
+        setvbuf(drv.transcript, NULL, _IOLBF, 0); /* complete whatever becomes of the process */
     drv.memory = (size_t)number("TCCC_SIM_MEMORY", (uint64_t)drv.machine->memory_gib << 30);
     CUresult r = drv_fault_init();
     if (r)
@@ -308,7 +321,7 @@ API(cuDeviceGetPCIBusId, NEED_INIT, (char *id, int size, CUdevice device), bus_i
 API(cuDeviceTotalMem_v2, NEED_INIT, (size_t * bytes, CUdevice device), total(bytes, device))
 API(cuDeviceGetAttribute, NEED_INIT, (int *value, int which, CUdevice device), attribute(value, which, device))
 API(cuDeviceCanAccessPeer, NEED_INIT, (int *can, CUdevice a, CUdevice b),
-    ordinal(a) || ordinal(b) ? CUDA_ERROR_INVALID_DEVICE : put(can, 0))
+    ordinal(a) || ordinal(b) ? CUDA_ERROR_INVALID_DEVICE : put(can, a != b))
 API(cuDeviceGetDefaultMemPool, NEED_INIT, (CUmemoryPool * to, CUdevice device), pool(to, device))
 API(cuDeviceGetMemPool, NEED_INIT, (CUmemoryPool * to, CUdevice device), pool(to, device))
 
@@ -481,12 +494,38 @@ static CUresult priorities(int *least, int *greatest)
     return CUDA_SUCCESS;
 }
 API(cuCtxGetStreamPriorityRange, NEED_CTX, (int *least, int *greatest), priorities(least, greatest))
+
+/* Kernels of the current context reach memory of the peer's device, not the other way round. */
+static CUresult peer_access(CUcontext peer, bool enable)
+{
+    CUcontext c = drv_current();
+    if (!IS(peer, CTX))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (peer->device == c->device)
+        return enable ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    unsigned bit = 1u << peer->device;
+    if (enable == !!(c->peers & bit))
+        return enable ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+    if (!enable)
+        drv_drain(c); /* launches that were given with it keep it */
+    c->peers ^= bit;
+    return CUDA_SUCCESS;
+}
 API(cuCtxEnablePeerAccess, NEED_CTX, (CUcontext peer, unsigned flags),
-    !IS(peer, CTX)                   ? CUDA_ERROR_INVALID_CONTEXT
-    : flags || peer == drv_current() ? CUDA_ERROR_INVALID_VALUE
-                                     : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)
-API(cuCtxDisablePeerAccess, NEED_CTX, (CUcontext peer),
-    IS(peer, CTX) ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED : CUDA_ERROR_INVALID_CONTEXT)
+    flags || peer == drv_current() ? CUDA_ERROR_INVALID_VALUE : peer_access(peer, true))
+API(cuCtxDisablePeerAccess, NEED_CTX, (CUcontext peer), peer_access(peer, false))
+
+static CUresult peer_attribute(int *value, int which, CUdevice a, CUdevice b)
+{
+    enum { RANK = 1, SUPPORTED, ATOMICS, ARRAYS };
+    if (!value || which < RANK || which > ARRAYS)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (ordinal(a) || ordinal(b) || a == b)
+        return CUDA_ERROR_INVALID_DEVICE;
+    return put(value, which == SUPPORTED || which == ATOMICS);
+}
+API(cuDeviceGetP2PAttribute, NEED_INIT, (int *value, int which, CUdevice a, CUdevice b),
+    peer_attribute(value, which, a, b))
 
 /* -- What the simulator adds -- */
 
@@ -528,10 +567,16 @@ void ptx_driver_modelled(int device, double *now, double busy[3])
     pthread_mutex_lock(&drv.lock);
     if (device >= 0 && device < drv.ndevices) {
         drv_drain(NULL);
+        drv_settle_all();
         *now = drv.last_end > drv.host_time ? drv.last_end : drv.host_time;
         memcpy(busy, drv.devices[device].engine_busy, sizeof drv.devices[device].engine_busy);
     }
     pthread_mutex_unlock(&drv.lock);
+}
+
+const char *ptx_driver_machine(void)
+{
+    return drv.machine ? drv.machine->id : "";
 }
 
 uint64_t ptx_driver_waits(void)

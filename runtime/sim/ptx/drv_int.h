@@ -8,13 +8,14 @@
 #define TCCC_DRV_INT_H
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "runtime/sim/ptx/driver.h"
 
 #define DRV_MAX_DEVICES 16
 
 /* -- Work -- */
-enum drv_kind { WORK_MARK, WORK_KERNEL, WORK_COPY, WORK_FILL, WORK_HOST, WORK_FREE };
+enum drv_kind { WORK_MARK, WORK_KERNEL, WORK_COPY, WORK_FILL, WORK_HOST, WORK_FREE, WORK_OUTSIDE };
 struct drv_side { uint64_t at, pitch, slice; };          /* of a copy: first byte (of the host or a device), bytes between rows and slices */
 struct drv_work {
     enum drv_kind kind;
@@ -29,6 +30,7 @@ struct drv_work {
     uint32_t value, element;                             /* fills: element bytes */
     CUhostFn fn; void *data;
     CUdeviceptr freed;
+    struct ptx_outside_work outside;
 };
 bool drv_work_copy(struct drv_work *to, const struct drv_work *from);
 void drv_work_free(struct drv_work *w);
@@ -70,7 +72,7 @@ struct CUctx_st {
     unsigned magic;
     int device, refs;
     bool primary;
-    unsigned flags;
+    unsigned flags, peers;                               /* peers: bits of the devices whose memory its kernels reach */
     CUresult sticky;
     uint64_t clock[PTX_SLOTS];                           /* of all its ops */
     struct CUstream_st legacy;
@@ -94,7 +96,7 @@ struct drv_capture { CUstream origin; CUgraph graph; CUcontext ctx; int mode, re
 struct drv_pinned { void *p; size_t bytes; unsigned flags; bool registered; };
 struct drv_reserved { uint64_t at; size_t bytes; };
 struct drv_memory { struct ptx_memory *m; size_t bytes; int device, maps; bool released; };
-struct drv_mapping { uint64_t at; size_t bytes; int memory; bool access; size_t offset; };   /* access: the device sees it */
+struct drv_mapping { uint64_t at; size_t bytes; int memory; unsigned access; size_t offset; };   /* access: bits of the devices that see it */
 struct CUmemPool_st { int device; uint64_t threshold; };
 struct drv {
     pthread_mutex_t lock;
@@ -117,10 +119,12 @@ struct drv {
         struct CUmemPool_st pool; size_t pool_high;
         struct ptx_counters count;
         double engine_busy[3];
+        double links_free;                               /* modelled: when work of others' part is through */
         double engine_free[3];                           /* modelled: when kernels, copies from and to the host are through */
         struct drv_alloc { uint64_t at; size_t bytes; bool async; } *allocs; int nallocs, alloc_room;
     } devices[DRV_MAX_DEVICES];
     uint64_t seed, random, ids;
+    FILE *transcript;                                    /* of calls; NULL: not asked for */
     int slots;
     struct drv_op **queue; int nqueue, queue_room;       /* ready */
     struct drv_op *untimed, **untimed_end;
@@ -138,11 +142,12 @@ extern struct drv drv;
 enum { NEED_INIT = 1, NEED_CTX = 2, NEED_QUIET = 4, NEED_SAFE = 8, WAITS = 16 };    /* quiet: nothing executes; safe: forbidden while capturing; waits: the host does */
 CUresult drv_enter(const char *function, int need);
 CUresult drv_leave(CUresult r);
+CUresult drv_told(const char *function, CUresult r);     /* into the transcript, if there is one; r */
 #define API(name, need, args, body)         \
     CUresult name args                      \
     {                                       \
         CUresult r_ = drv_enter(#name, need); \
-        return drv_leave(r_ ? r_ : (body)); \
+        return drv_leave(drv_told(#name, r_ ? r_ : (body))); \
     }
 CUcontext drv_current(void);
 void drv_quiet(void);                                                /* waits until nothing executes */
@@ -164,9 +169,11 @@ CUresult drv_dep(struct drv_deps *deps, struct drv_op *op);
 void drv_unref(struct drv_op *op);
 CUresult drv_wait(struct drv_op *op);                                /* the host waits; NULL: nothing to wait for */
 void drv_seen(struct drv_op *op);                                    /* the host knows that it is done */
+void drv_settle_all(void);                                           /* until those of all that is done are known */
 void drv_time(struct drv_op *op);                                    /* until its modelled times are known */
 void drv_drain(CUcontext ctx);                                       /* everything of a context; NULL: everything */
-double drv_run(struct drv_work *w, struct drv_op *op);               /* drv_run.c: executes; modelled seconds */
+void drv_settle_times(void);                                         /* of what is done, as far as they are known */
+double drv_run(struct drv_work *w, struct drv_op *op, bool *again);  /* drv_run.c: executes; modelled seconds. again: it is not over */
 
 /* -- Streams and capture (drv_stream.c) -- */
 CUresult drv_stream(CUstream handle, CUstream *s);                   /* default handles become streams of the current context */

@@ -20,6 +20,9 @@ static struct drv_device *device(void)
 
 int drv_device_of(uint64_t address)
 {
+    for (int k = 0; k < drv.nmappings; k++) /* a range of any device's addresses may hold any one's memory */
+        if (address - drv.mappings[k].at < drv.mappings[k].bytes)
+            return drv.memories[drv.mappings[k].memory].device;
     for (int k = 0; k < drv.ndevices; k++)
         if (ptx_is_device(drv.devices[k].d, address))
             return k;
@@ -425,7 +428,7 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const
         return CUDA_ERROR_INVALID_DEVICE;
     struct drv_device *d = &drv.devices[p->location.id];
     size_t total = drv.memory;
-    struct ptx_memory *m = bytes <= total - d->used ? ptx_memory_new(bytes, ptx_checks(d->d)) : NULL;
+    struct ptx_memory *m = bytes <= total - d->used ? ptx_memory_new(d->d, bytes) : NULL;
     if (!m || !drv_room(&drv.memories, drv.nmemories, &drv.memory_room, sizeof *drv.memories)) {
         ptx_memory_free(m);
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -478,20 +481,20 @@ static CUresult map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAll
     if (!drv_room(&drv.mappings, drv.nmappings, &drv.mapping_room, sizeof *drv.mappings))
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->maps++;
-    drv.mappings[drv.nmappings++] = (struct drv_mapping){at, bytes, (int)handle - 1, false, offset};
+    drv.mappings[drv.nmappings++] = (struct drv_mapping){at, bytes, (int)handle - 1, 0, offset};
     return CUDA_SUCCESS;
 }
 API(cuMemMap, NEED_INIT,
     (CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, uint64_t flags),
     map(at, bytes, offset, handle, flags))
 
-/* Accessible only from here on: an access before is outside every allocation. */
-static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n)
+/* Accessible only from here on, for this device: an access before is outside every allocation. */
+static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access)
 {
     char error[PTX_ERROR];
     size_t found = 0;
-    if (!access || n != 1 || access->location.type != 1 || access->location.id < 0 ||
-        access->location.id >= drv.ndevices || access->flags != 3)
+    if (access->location.type != 1 || access->location.id < 0 || access->location.id >= drv.ndevices ||
+        access->flags != 3)
         return CUDA_ERROR_INVALID_VALUE;
     for (int k = 0; k < drv.nmappings; k++)
         if (drv.mappings[k].at >= at && drv.mappings[k].at + drv.mappings[k].bytes <= at + bytes)
@@ -500,19 +503,25 @@ static CUresult set_access(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *
         return CUDA_ERROR_INVALID_VALUE;
     for (int k = 0; k < drv.nmappings; k++) {
         struct drv_mapping *m = &drv.mappings[k];
-        if (m->access || m->at < at || m->at + m->bytes > at + bytes)
+        unsigned bit = 1u << access->location.id;
+        if (m->access & bit || m->at < at || m->at + m->bytes > at + bytes)
             continue;
-        if (access->location.id != drv.memories[m->memory].device)
-            return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-        if (!ptx_map(drv.devices[drv.memories[m->memory].device].d, m->at, drv.memories[m->memory].m, m->offset,
-                     m->bytes, error))
+        if (!ptx_map(drv.devices[access->location.id].d, m->at, drv.memories[m->memory].m, m->offset, m->bytes, error))
             return CUDA_ERROR_OUT_OF_MEMORY;
-        m->access = true;
+        m->access |= bit;
     }
     return CUDA_SUCCESS;
 }
+
+static CUresult set_accesses(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n)
+{
+    CUresult r = access && n ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (size_t k = 0; k < n && !r; k++)
+        r = set_access(at, bytes, &access[k]);
+    return r;
+}
 API(cuMemSetAccess, NEED_INIT | NEED_QUIET, (CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n),
-    set_access(at, bytes, access, n))
+    set_accesses(at, bytes, access, n))
 
 static CUresult unmap(CUdeviceptr at, size_t bytes)
 {
@@ -529,8 +538,9 @@ static CUresult unmap(CUdeviceptr at, size_t bytes)
         struct drv_mapping m = drv.mappings[k];
         if (m.at < at || m.at + m.bytes > at + bytes)
             continue;
-        if (m.access)
-            ptx_unmap(drv.devices[drv.memories[m.memory].device].d, m.at, error);
+        for (int d = 0; d < drv.ndevices; d++)
+            if (m.access >> d & 1)
+                ptx_unmap(drv.devices[d].d, m.at, error);
         drv.memories[m.memory].maps--;
         drop_memory(&drv.memories[m.memory]);
         drv.mappings[k] = drv.mappings[--drv.nmappings];

@@ -301,26 +301,6 @@ CUresult drv_kernel_work(struct drv_work *w, CUfunction f, const unsigned *grid,
     return pack(w, f->kernel, params, extra);
 }
 
-static CUresult launch(CUfunction f, const unsigned *grid, const unsigned *block, const unsigned *cluster,
-                       unsigned shared, CUstream handle, void **params, void **extra)
-{
-    CUstream s;
-    struct drv_work w = {0};
-    CUresult r = drv_stream(handle, &s);
-    r = r ? r : drv_kernel_work(&w, f, grid, block, shared, params, extra);
-    if (!r && cluster)
-        memcpy(w.launch.cluster, cluster, sizeof w.launch.cluster);
-    return r ? r : drv_enqueue(s, &w, false);
-}
-
-CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                        unsigned shared, CUstream stream, void **params, void **extra)
-{
-    unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
-    CUresult r = drv_enter("cuLaunchKernel", NEED_CTX);
-    return drv_leave(r ? r : launch(f, grid, block, NULL, shared, stream, params, extra));
-}
-
 static int occupancy(const struct CUfunc_st *f, int threads, size_t dynamic)
 {
     size_t shared, local;
@@ -338,15 +318,38 @@ static CUresult fits_at_once(CUfunction f, const unsigned *grid, const unsigned 
     return blocks > most ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
+enum { ALONE, TOGETHER };
+
+static CUresult launch(CUfunction f, const unsigned *grid, const unsigned *block, const unsigned *cluster,
+                       unsigned shared, CUstream handle, void **params, void **extra, int how)
+{
+    CUstream s;
+    struct drv_work w = {0};
+    CUresult r = drv_stream(handle, &s);
+    r = !r && how == TOGETHER ? fits_at_once(f, grid, block, shared) : r;
+    r = r ? r : drv_kernel_work(&w, f, grid, block, shared, params, extra);
+    w.launch.cooperative = how == TOGETHER;
+    if (!r && cluster)
+        memcpy(w.launch.cluster, cluster, sizeof w.launch.cluster);
+    return r ? r : drv_enqueue(s, &w, false);
+}
+
+CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                        unsigned shared, CUstream stream, void **params, void **extra)
+{
+    unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    CUresult r = drv_enter("cuLaunchKernel", NEED_CTX);
+    return drv_leave(
+        drv_told("cuLaunchKernel", r ? r : launch(f, grid, block, NULL, shared, stream, params, extra, ALONE)));
+}
+
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                    unsigned bz, unsigned shared, CUstream stream, void **params)
 {
     unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
     CUresult r = drv_enter("cuLaunchCooperativeKernel", NEED_CTX);
-    (void)stream, (void)params;
-    r = r ? r : fits_at_once(f, grid, block, shared);
-    return drv_leave(
-        r ? r : CUDA_ERROR_NOT_SUPPORTED); /* blocks run one after the other: a barrier of the grid cannot be met */
+    return drv_leave(drv_told("cuLaunchCooperativeKernel",
+                              r ? r : launch(f, grid, block, NULL, shared, stream, params, NULL, TOGETHER)));
 }
 
 static CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, void **params, void **extra)
@@ -354,10 +357,11 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, void **params, 
     if (!c || (c->nattrs && !c->attrs))
         return CUDA_ERROR_INVALID_VALUE;
     const unsigned *cluster = NULL;
+    int how = ALONE;
     for (unsigned k = 0; k < c->nattrs; k++) {
         const CUlaunchAttribute *a = &c->attrs[k];
         if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a->value.value)
-            return CUDA_ERROR_NOT_SUPPORTED;
+            how = TOGETHER;
         if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
             cluster = &a->value.cluster.x;
     }
@@ -369,7 +373,7 @@ static CUresult launch_ex(const CUlaunchConfig *c, CUfunction f, void **params, 
     for (int i = 0; cluster && i < 3; i++)
         if (c->grid[i] % cluster[i])
             return CUDA_ERROR_INVALID_VALUE;
-    return launch(f, c->grid, c->block, cluster, c->shared, c->stream, params, extra);
+    return launch(f, c->grid, c->block, cluster, c->shared, c->stream, params, extra, how);
 }
 API(cuLaunchKernelEx, NEED_CTX, (const CUlaunchConfig *c, CUfunction f, void **params, void **extra),
     launch_ex(c, f, params, extra))

@@ -124,43 +124,60 @@ CUresult drv_push(struct drv_deps *deps, struct drv_work *w, struct drv_op **out
 
 /* -- Modelled time -- */
 
-/* Times ops from the oldest on, as far as they are done. */
-static void settle_times(void)
+/* What an op keeps busy; NULL: nothing. */
+static double *engine_of(const struct drv_op *op)
+{
+    struct drv_device *dev = &drv.devices[op->work.ctx->device];
+    switch (op->work.kind) {
+    case WORK_KERNEL:
+    case WORK_FILL: return &dev->engine_free[0];
+    case WORK_COPY:
+        return &dev->engine_free[drv_device_of(op->work.from.at) < 0 ? 1 : drv_device_of(op->work.to.at) < 0 ? 2 : 0];
+    case WORK_OUTSIDE: return &dev->links_free;
+    default: return NULL;
+    }
+}
+
+/* When one begins and ends; false: others that take part in it are not that far. */
+static bool time_of(struct drv_op *op)
+{
+    double start = drv.host_time + (op->in_graph ? 0 : 2e-6); /* what a call costs the host */
+    double host = start, *engine = engine_of(op);
+    struct drv_device *dev = &drv.devices[op->work.ctx->device];
+    for (int k = 0; k < op->ndeps; k++)
+        start = op->deps[k]->end > start ? op->deps[k]->end : start;
+    if (engine && *engine > start)
+        start = *engine;
+    op->start = start;
+    op->end = start + op->seconds;
+    if (op->work.kind == WORK_OUTSIDE && !op->work.outside.time(op->work.outside.data, start, &op->end))
+        return false;
+    drv.host_time = host;
+    if (engine)
+        *engine = op->end;
+    if (engine && op->work.kind != WORK_OUTSIDE)
+        dev->engine_busy[engine - dev->engine_free] += op->seconds;
+    drv.last_end = op->end > drv.last_end ? op->end : drv.last_end;
+    if (op->work.kind == WORK_MARK && op->ndeps) { /* the first dependency is its stream's last */
+        bool mark = op->deps[0]->work.kind == WORK_MARK;
+        op->before[0] = mark ? op->deps[0]->before[0] : op->deps[0]->start;
+        op->before[1] = mark ? op->deps[0]->before[1] : op->deps[0]->end;
+    }
+    return true;
+}
+
+/* From the oldest op on. */
+void drv_settle_times(void)
 {
     while (drv.untimed && (drv.untimed->done || (drv.untimed->is_sync && drv.untimed->deps[0]->timed))) {
         struct drv_op *op = drv.untimed;
+        if (!op->is_sync && !time_of(op))
+            return;
+        if (op->is_sync)
+            drv.host_time = op->deps[0]->end > drv.host_time ? op->deps[0]->end : drv.host_time;
         drv.untimed = op->later;
         if (!drv.untimed)
             drv.untimed_end = &drv.untimed;
-        if (op->is_sync) {
-            drv.host_time = op->deps[0]->end > drv.host_time ? op->deps[0]->end : drv.host_time;
-        } else {
-            double start = drv.host_time += op->in_graph ? 0 : 2e-6; /* what a call costs the host */
-            double *engine = NULL;
-            if (op->work.kind == WORK_KERNEL || op->work.kind == WORK_FILL)
-                engine = &drv.devices[op->work.ctx->device].engine_free[0];
-            else if (op->work.kind == WORK_COPY)
-                engine = &drv.devices[op->work.ctx->device].engine_free[drv_device_of(op->work.from.at) < 0 ? 1
-                                                                        : drv_device_of(op->work.to.at) < 0 ? 2
-                                                                                                            : 0];
-            for (int k = 0; k < op->ndeps; k++)
-                start = op->deps[k]->end > start ? op->deps[k]->end : start;
-            if (engine && *engine > start)
-                start = *engine;
-            op->start = start;
-            op->end = start + op->seconds;
-            if (engine) {
-                drv.devices[op->work.ctx->device].engine_busy[engine - drv.devices[op->work.ctx->device].engine_free] +=
-                    op->seconds;
-                *engine = op->end;
-            }
-            drv.last_end = op->end > drv.last_end ? op->end : drv.last_end;
-            if (op->work.kind == WORK_MARK && op->ndeps) { /* the first dependency is its stream's last */
-                bool mark = op->deps[0]->work.kind == WORK_MARK;
-                op->before[0] = mark ? op->deps[0]->before[0] : op->deps[0]->start;
-                op->before[1] = mark ? op->deps[0]->before[1] : op->deps[0]->end;
-            }
-        }
         op->timed = true;
         for (int k = 0; k < op->ndeps; k++)
             drv_unref(op->deps[k]);
@@ -177,7 +194,7 @@ static void finish(struct drv_op *op)
     for (int k = 0; k < op->nnext; k++)
         if (!--op->next[k]->waiting)
             make_ready(op->next[k]);
-    settle_times();
+    drv_settle_times();
     pthread_cond_broadcast(&drv.changed);
     drv_unref(op);
 }
@@ -196,6 +213,28 @@ static struct drv_op *draw(void)
     return op;
 }
 
+/* With the lock released for a moment: others are to get on. */
+static void rest(void)
+{
+    struct timespec moment = {0, 50000};
+    pthread_mutex_unlock(&drv.lock);
+    nanosleep(&moment, NULL);
+    pthread_mutex_lock(&drv.lock);
+}
+
+/* An op that is not over takes its place again, behind all others that are ready. */
+static void again_later(struct drv_op *op)
+{
+    bool others = false;
+    op->rank = 0;
+    drv.queue[drv.nqueue++] = op; /* where it was taken from */
+    for (int k = 0; k < drv.nqueue; k++)
+        others |= drv.queue[k]->work.kind != WORK_OUTSIDE;
+    pthread_cond_broadcast(&drv.changed);
+    if (!others)
+        rest();
+}
+
 /* Runs one ready op, or waits for the one that another thread runs. False: there is nothing to run. */
 static bool step(void)
 {
@@ -207,9 +246,13 @@ static bool step(void)
         return false;
     struct drv_op *op = draw();
     drv.executing = true;
-    op->seconds = drv_run(&op->work, op); /* releases the lock meanwhile */
+    bool again = false;
+    op->seconds = drv_run(&op->work, op, &again); /* releases the lock meanwhile */
     drv.executing = false;
-    finish(op);
+    if (again)
+        again_later(op);
+    else
+        finish(op);
     return true;
 }
 
@@ -231,7 +274,7 @@ void drv_seen(struct drv_op *op)
         sync->ndeps = 1;
         op->refs++;
         append_untimed(sync);
-        settle_times();
+        drv_settle_times();
         return;
     }
     free(sync);
@@ -253,7 +296,19 @@ CUresult drv_wait(struct drv_op *op)
 
 void drv_time(struct drv_op *op)
 {
-    while (!op->timed && step()) {
+    while (!op->timed) {
+        drv_settle_times();
+        if (!op->timed && !step())
+            rest(); /* other processes' parts of it */
+    }
+}
+
+void drv_settle_all(void)
+{
+    drv_settle_times();
+    while (drv.untimed && drv.untimed->done) {
+        rest();
+        drv_settle_times();
     }
 }
 
@@ -290,9 +345,10 @@ static void *helper(void *unused)
     for (;;) {
         nanosleep(&moment, NULL);
         pthread_mutex_lock(&drv.lock);
-        while (!drv.nqueue)
+        drv_settle_times(); /* others may wait for them */
+        while (!drv.nqueue && !(drv.untimed && drv.untimed->done))
             pthread_cond_wait(&drv.changed, &drv.lock);
-        if (!drv.executing && drv_draw() & 1)
+        if (drv.nqueue && !drv.executing && drv_draw() & 1)
             step();
         pthread_mutex_unlock(&drv.lock);
     }

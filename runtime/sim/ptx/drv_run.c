@@ -35,6 +35,9 @@ void drv_work_free(struct drv_work *w)
     free((void *)(uintptr_t)w->launch.params);
     free(w->ranges);
     free(w->staged);
+    if (w->outside.drop)
+        w->outside.drop(w->outside.data);
+    w->outside.drop = NULL;
     w->launch.params = NULL;
     w->ranges = NULL;
     w->staged = NULL;
@@ -55,12 +58,23 @@ static CUresult of_check(enum ptx_check c)
     }
 }
 
+static void reach_peers(struct drv_device *dev, CUcontext ctx)
+{
+    struct ptx_device *peers[DRV_MAX_DEVICES];
+    int n = 0;
+    for (int k = 0; k < drv.ndevices; k++)
+        if (ctx->peers >> k & 1)
+            peers[n++] = drv.devices[k].d;
+    ptx_peers(dev->d, peers, n);
+}
+
 static CUresult run_kernel(struct drv_work *w, struct drv_device *dev, double *seconds)
 {
     char error[PTX_ERROR] = "";
     struct ptx_counters c;
     const struct ptx_report *list;
     int before = ptx_reports(dev->d, &list);
+    reach_peers(dev, w->ctx);
     if (!ptx_ranges(dev->d, w->ranges, w->nranges))
         return CUDA_ERROR_OUT_OF_MEMORY;
     bool ran = ptx_run(dev->d, w->func->kernel, &w->launch, &c, error);
@@ -155,15 +169,75 @@ static CUresult checked(const struct drv_work *w, CUresult (*run)(const struct d
 static double copy_seconds(const struct drv_work *w)
 {
     uint64_t bytes = (uint64_t)w->width * w->height * (w->kind == WORK_COPY ? w->depth : w->element);
-    bool to_host = drv_device_of(w->to.at) < 0, from_host = w->kind == WORK_COPY && drv_device_of(w->from.at) < 0;
-    if (to_host || from_host)
-        return sim_copy_seconds(drv.machine, bytes, bytes);
-    return sim_copy_seconds(drv.machine, 0, w->kind == WORK_COPY ? 2 * bytes : bytes);
+    int to = drv_device_of(w->to.at), from = w->kind == WORK_COPY ? drv_device_of(w->from.at) : to;
+    if (to < 0 || from < 0)
+        return sim_copy_seconds(drv.machine, SIM_LINK_HOST, bytes, bytes);
+    if (to != from)
+        return sim_copy_seconds(drv.machine, SIM_LINK_PEER, bytes, bytes);
+    return sim_copy_seconds(drv.machine, SIM_LINK_HOST, 0, w->kind == WORK_COPY ? 2 * bytes : bytes);
 }
 
 extern __thread bool drv_in_callback;
 
-double drv_run(struct drv_work *w, struct drv_op *op)
+static CUresult run_outside(const struct drv_work *w, bool *again)
+{
+    switch (w->outside.poll(w->outside.data)) {
+    case PTX_OUTSIDE_PENDING: *again = true; return CUDA_SUCCESS;
+    case PTX_OUTSIDE_DONE: return CUDA_SUCCESS;
+    default: return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+}
+
+bool ptx_driver_read(void *to, CUdeviceptr from, size_t bytes)
+{
+    char error[PTX_ERROR];
+    int d = drv_device_of(from);
+    return !bytes || (d >= 0 && ptx_read(drv.devices[d].d, to, from, bytes, error));
+}
+
+bool ptx_driver_write(CUdeviceptr to, const void *from, size_t bytes)
+{
+    char error[PTX_ERROR];
+    int d = drv_device_of(to);
+    return !bytes || (d >= 0 && ptx_write(drv.devices[d].d, to, from, bytes, error));
+}
+
+static int reports_of(const struct drv_device *dev)
+{
+    const struct ptx_report *list;
+    return ptx_reports(dev->d, &list);
+}
+
+/* With the lock released. */
+static CUresult run_unlocked(struct drv_work *w, struct drv_op *op, double *seconds, bool *again)
+{
+    struct drv_device *dev = &drv.devices[w->ctx->device];
+    int before;
+    CUresult r;
+    if (w->kind == WORK_HOST) {
+        drv_in_callback = true;
+        w->fn(w->data);
+        drv_in_callback = false;
+        return CUDA_SUCCESS;
+    }
+    begin_all(op->slot, op->id, op->clock, w->who[0] ? w->who : NULL);
+    if (w->kind == WORK_KERNEL) {
+        r = run_kernel(w, dev, seconds);
+    } else if (w->kind == WORK_OUTSIDE) {
+        before = reports_of(dev);
+        drv_in_callback = true;
+        r = run_outside(w, again);
+        drv_in_callback = false;
+        r = r ? r : reports_of(dev) > before ? CUDA_ERROR_LAUNCH_FAILED : CUDA_SUCCESS;
+    } else {
+        r = checked(w, w->kind == WORK_COPY ? run_copy : run_fill);
+        *seconds = copy_seconds(w);
+    }
+    begin_all(0, 0, NULL, NULL);
+    return r;
+}
+
+double drv_run(struct drv_work *w, struct drv_op *op, bool *again)
 {
     CUresult r = CUDA_SUCCESS;
     double seconds = 0;
@@ -180,20 +254,7 @@ double drv_run(struct drv_work *w, struct drv_op *op)
         return 0;
     }
     pthread_mutex_unlock(&drv.lock);
-    if (w->kind == WORK_HOST) {
-        drv_in_callback = true;
-        w->fn(w->data);
-        drv_in_callback = false;
-    } else {
-        begin_all(op->slot, op->id, op->clock, w->who[0] ? w->who : NULL);
-        if (w->kind == WORK_KERNEL)
-            r = run_kernel(w, dev, &seconds);
-        else
-            r = checked(w, w->kind == WORK_COPY ? run_copy : run_fill);
-        if (w->kind != WORK_KERNEL)
-            seconds = copy_seconds(w);
-        begin_all(0, 0, NULL, NULL);
-    }
+    r = run_unlocked(w, op, &seconds, again);
     pthread_mutex_lock(&drv.lock);
     if (r && !w->ctx->sticky)
         w->ctx->sticky = r;

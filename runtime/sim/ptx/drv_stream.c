@@ -455,6 +455,24 @@ static CUresult host_func(CUstream handle, CUhostFn fn, void *data)
 }
 API(cuLaunchHostFunc, NEED_CTX, (CUstream stream, CUhostFn fn, void *data), host_func(stream, fn, data))
 
+static CUresult outside(CUstream handle, const struct ptx_outside_work *given)
+{
+    CUstream s;
+    CUresult r = drv_stream(handle, &s);
+    struct drv_work w = {.kind = WORK_OUTSIDE};
+    if (r || !given || !given->poll || !given->time || !given->drop)
+        return r ? r : CUDA_ERROR_INVALID_VALUE;
+    if (s->capture)
+        return end_of_capture(s->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    w.outside = *given;
+    w.outside.drop = NULL; /* the caller's, until the work is taken */
+    r = drv_enqueue(s, &w, false);
+    if (!r)
+        s->last->work.outside.drop = given->drop;
+    return r;
+}
+API(ptx_driver_outside, NEED_CTX, (CUstream stream, const struct ptx_outside_work *w), outside(stream, w))
+
 /* -- Capture -- */
 
 static CUresult begin(CUstream handle, int mode)

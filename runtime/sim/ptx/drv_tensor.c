@@ -96,9 +96,9 @@ static bool inner_fits(const struct map *m, uint64_t elements)
     return bytes % 16 == 0 && (!m->swizzle || bytes <= spans[m->swizzle]);
 }
 
-CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
-                                const uint64_t *strides, const uint32_t *box, const uint32_t *step, int interleave,
-                                int swizzle, int l2, int fill)
+static CUresult encode_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                             const uint64_t *strides, const uint32_t *box, const uint32_t *step, int interleave,
+                             int swizzle, int l2, int fill)
 {
     struct map m;
     if (!map || (uintptr_t)map % 64 || !box ||
@@ -114,6 +114,23 @@ CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *addres
     memset(map, 0, 128);
     memcpy(map, &m, sizeof m);
     return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                                const uint64_t *strides, const uint32_t *box, const uint32_t *step, int interleave,
+                                int swizzle, int l2, int fill)
+{
+    CUresult r = drv_enter("cuTensorMapEncodeTiled", NEED_CTX);
+    return drv_leave(
+        r ? r : encode_tiled(map, type, rank, address, dims, strides, box, step, interleave, swizzle, l2, fill));
+}
+
+bool ptx_map_tiled(void *map, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims, const uint64_t *strides,
+                   const uint32_t *box)
+{
+    static const uint32_t steps[] = {1, 1, 1, 1, 1};
+    return rank <= 5 && encode_tiled(map, bf16 ? 9 : 6, rank, (void *)(uintptr_t)at, dims, strides, box, steps, 0, 3, 3,
+                                     0) == CUDA_SUCCESS;
 }
 
 CUresult cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, void *address, const uint64_t *dims,

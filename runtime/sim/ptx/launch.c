@@ -2,7 +2,7 @@
 /*
  * A launch: blocks are handed out to threads of the host by a counter; each thread keeps one block's memory and reuses it. The warps of
  * a block take turns, in an order drawn from the seed, the block's number and nothing else: results of race-free kernels, reports and
- * counters do not depend on the number of host threads.
+ * counters do not depend on the number of host threads. The blocks of a cooperative launch take turns on one thread instead.
  */
 #include <fenv.h>
 #include <stdio.h>
@@ -70,6 +70,7 @@ static void block_start(struct ptx_block *b, uint64_t cluster, int rank, int n)
     b->nclock = (n - 1) * MAX_WARPS + b->nwarps;
     b->cluster_phase = 0;
     memset(b->cluster_clock, 0, sizeof b->cluster_clock);
+    memset(b->cluster_now, 0, sizeof b->cluster_now);
     b->nbulk = 0;
     memset(b->tags, 0, b->shared_bytes / 128 + 1);
     b->random = b->d->config.seed * 0x9e3779b97f4a7c15 + number;
@@ -80,6 +81,8 @@ static void block_start(struct ptx_block *b, uint64_t cluster, int rank, int n)
         memset(b->seen.at, 0, b->seen.room * sizeof *b->seen.at);
     b->seen.n = 0;
     b->executed = 0;
+    b->idle = 0;
+    b->ended = false;
     b->nmbars = 0;
     memset(b->barriers, 0, sizeof b->barriers);
     memset(b->shared, 0xcd, b->shared_bytes);
@@ -98,7 +101,11 @@ static void block_start(struct ptx_block *b, uint64_t cluster, int rank, int n)
         w->cc = 0;
         w->nframes = w->nsplit = w->ncopies = 0;
         memset(w->group, 0, sizeof w->group);
-        w->tick = 0;
+        w->tick = w->counted = 0;
+        w->now = w->bulk_until = w->product_until = (struct ptx_path){{0}};
+        w->tries = w->multiplies = false;
+        memset(w->copies_at, 0, sizeof w->copies_at);
+        w->copy_group = 0;
         w->at = NULL;
         w->last = NULL;
         w->nproducts = w->product_group = 0;
@@ -150,45 +157,42 @@ static void land_all(struct ptx_block *lead)
         ptx_bulk_land(lead, k);
 }
 
-/* Runs the warps of a cluster (or of the one block) until all are done. A warp that waits for an mbarrier or the cluster polls: when all
- * that are left only poll, time passes for copies. */
-static void cluster_run(struct ptx_block *lead)
+/* A turn of one of a cluster's warps (or the one block's); false: all are done, or none goes on. A warp that waits for an mbarrier or the
+ * cluster polls: when all that are left only poll, time passes for copies. */
+static bool cluster_turn(struct ptx_block *lead)
 {
-    int idle = 0, all = lead->nblocks * lead->nwarps;
-    bool stop = false;
-    while (!stop) {
-        int ready[MAX_CLOCK], n = 0, done = 0;
-        for (int k = 0; k < all; k++) {
-            struct ptx_warp *w = warp_at(lead, k);
-            if (w->state == W_WAIT)
-                w->state = W_READY;
-            if (w->state == W_READY)
-                ready[n++] = k;
-            done += w->state == W_DONE;
-            stop |= w->b->stop;
-        }
-        if (stop || done == all)
-            break;
-        if (!n) {
-            deadlock(lead);
-            return;
-        }
-        struct ptx_warp *w = warp_at(lead, ready[ptx_random(&lead->random) % (unsigned)n]);
-        w->quantum = 256 + (int)(ptx_random(&lead->random) & 1023);
-        pass_time(lead, w);
-        ptx_step_warp(w);
-        idle = w->state == W_WAIT ? idle + 1 : 0;
-        if (idle > 100 * all)
-            land_all(lead);
-        if (idle > 1000 * all) {
-            ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
-                       w->in_cluster ? "the warp waits for the cluster's barrier, at which others do not arrive"
-                                     : "the warp waits for a phase of an mbarrier that nobody completes");
-            return;
-        }
+    int all = lead->nblocks * lead->nwarps, ready[MAX_CLOCK], n = 0, done = 0;
+    for (int k = 0; k < all; k++) {
+        struct ptx_warp *w = warp_at(lead, k);
+        if (w->state == W_WAIT)
+            w->state = W_READY;
+        if (w->state == W_READY)
+            ready[n++] = k;
+        done += w->state == W_DONE;
+        if (w->b->stop)
+            return false;
     }
-    if (!stop)
+    if (done == all) {
         land_all(lead);
+        return false;
+    }
+    if (!n) {
+        deadlock(lead);
+        return false;
+    }
+    struct ptx_warp *w = warp_at(lead, ready[ptx_random(&lead->random) % (unsigned)n]);
+    w->quantum = 256 + (int)(ptx_random(&lead->random) & 1023);
+    pass_time(lead, w);
+    ptx_step_warp(w);
+    lead->idle = w->state == W_WAIT ? lead->idle + 1 : 0;
+    if (lead->idle > 100 * all)
+        land_all(lead);
+    if (lead->idle <= 1000 * all)
+        return true;
+    ptx_report(w, PTX_CHECK_DEADLOCK, __builtin_ctz(w->live ? w->live : 1), 0,
+               w->in_cluster ? "the warp waits for the cluster's barrier, at which others do not arrive"
+                             : "the warp waits for a phase of an mbarrier that nobody completes");
+    return false;
 }
 
 static void add_counters(struct ptx_counters *to, const struct ptx_counters *from)
@@ -199,10 +203,32 @@ static void add_counters(struct ptx_counters *to, const struct ptx_counters *fro
         t[k] += f[k];
 }
 
+/* Clusters of n blocks, one after the other; of a cooperative launch all, in turns drawn from the seed. */
+static bool run_clusters(struct ptx_grid *g, struct ptx_block *b, uint64_t first, int n, int clusters)
+{
+    uint64_t random = g->d->config.seed + 1;
+    bool stop = false;
+    for (int c = 0; c < clusters; c++)
+        for (int k = 0; k < n; k++)
+            block_start(&b[c * n + k], first + (uint64_t)c, k, n);
+    for (int left = clusters; left && !stop;) {
+        int c = (int)(ptx_random(&random) % (unsigned)clusters);
+        while (b[c * n].ended)
+            c = (c + 1) % clusters;
+        b[c * n].ended = !cluster_turn(&b[c * n]);
+        left -= b[c * n].ended;
+        for (int k = 0; k < n; k++)
+            stop |= b[c * n + k].stop;
+    }
+    for (int k = 0; k < n * clusters; k++)
+        ptx_path_end(&b[k]);
+    return stop;
+}
+
 static void *worker(void *arg)
 {
     struct ptx_grid *g = arg;
-    int n = (int)(g->cluster[0] * g->cluster[1] * g->cluster[2]);
+    int per = (int)(g->cluster[0] * g->cluster[1] * g->cluster[2]), n = g->l->cooperative ? (int)g->blocks : per;
     struct ptx_block *b = calloc((size_t)n, sizeof *b);
     struct ptx_counters sum = {0};
     bool stop = false;
@@ -216,11 +242,7 @@ static void *worker(void *arg)
         uint64_t number = atomic_fetch_add(&g->next, 1);
         if (number >= g->blocks / (unsigned)n)
             break;
-        for (int k = 0; k < n; k++)
-            block_start(&b[k], number, k, n);
-        cluster_run(b);
-        for (int k = 0; k < n; k++)
-            stop |= b[k].stop;
+        stop = run_clusters(g, b, number, per, n / per);
     }
     for (int k = 0; b && k < n; k++) {
         add_counters(&sum, &b[k].count);
@@ -301,7 +323,7 @@ bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_
         ptx_begin(d, 0, 0, NULL, NULL);
     g.blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
     pthread_mutex_init(&g.lock, NULL);
-    while (n < d->config.threads - 1 && n < 255 && (uint64_t)n + 1 < g.blocks &&
+    while (!l->cooperative && n < d->config.threads - 1 && n < 255 && (uint64_t)n + 1 < g.blocks &&
            !pthread_create(&threads[n], NULL, worker, &g))
         n++;
     worker(&g);

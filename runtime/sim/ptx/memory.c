@@ -141,6 +141,7 @@ uint64_t ptx_alloc(struct ptx_device *d, size_t bytes, const char *name, char *e
         a->shadow = pages(bytes);
         a->cells = d->config.checks ? pages(cell_bytes(bytes)) : NULL;
         a->lines = pages(line_bytes(bytes));
+        a->home = d;
     }
     if (!a || !a->data || !a->shadow || !a->lines || (d->config.checks && !a->cells) || !insert(d, a)) {
         if (a)
@@ -155,16 +156,32 @@ uint64_t ptx_alloc(struct ptx_device *d, size_t bytes, const char *name, char *e
     return a->base;
 }
 
-/* The last allocation that begins at or below the address and reaches it, live or dead. */
-struct ptx_alloc *ptx_lookup(const struct ptx_device *d, uint64_t address)
+static struct ptx_alloc *own(const struct ptx_device *d, uint64_t address)
 {
     int at = rank(d, address);
     return at && address - d->allocs[at - 1]->base < d->allocs[at - 1]->size ? d->allocs[at - 1] : NULL;
 }
 
+/* The last allocation that begins at or below the address and reaches it, live or dead. */
+struct ptx_alloc *ptx_lookup(const struct ptx_device *d, uint64_t address)
+{
+    struct ptx_alloc *a = own(d, address);
+    for (int k = 0; k < d->npeers && !a; k++)
+        if (ptx_is_device(d->peers[k], address))
+            a = own(d->peers[k], address);
+    return a;
+}
+
+void ptx_peers(struct ptx_device *d, struct ptx_device *const *peers, int n)
+{
+    d->npeers = n < PTX_PEERS ? n : PTX_PEERS;
+    for (int k = 0; k < d->npeers; k++)
+        d->peers[k] = peers[k];
+}
+
 bool ptx_free(struct ptx_device *d, uint64_t address, char *error)
 {
-    struct ptx_alloc *a = ptx_lookup(d, address);
+    struct ptx_alloc *a = own(d, address);
     if (!a || !a->live || a->base != address || a->borrowed) {
         snprintf(error, PTX_ERROR, "%#llx is not the address of a live allocation", (unsigned long long)address);
         return false;
@@ -177,16 +194,19 @@ bool ptx_free(struct ptx_device *d, uint64_t address, char *error)
 /* -- Memory that is mapped -- */
 
 struct ptx_memory {
+    const struct ptx_device *home;
     uint8_t *data, *shadow;
     uint64_t *cells;
     size_t bytes;
 };
 
-struct ptx_memory *ptx_memory_new(size_t bytes, bool checks)
+struct ptx_memory *ptx_memory_new(const struct ptx_device *home, size_t bytes)
 {
     struct ptx_memory *m = calloc(1, sizeof *m);
+    bool checks = home->config.checks;
     if (!m)
         return NULL;
+    m->home = home;
     m->bytes = bytes;
     m->data = pages(bytes);
     m->shadow = pages(bytes);
@@ -247,14 +267,15 @@ uint64_t ptx_reserve(struct ptx_device *d, size_t bytes, size_t align)
 
 bool ptx_map(struct ptx_device *d, uint64_t at, struct ptx_memory *m, size_t offset, size_t bytes, char *error)
 {
-    struct ptx_alloc a = {.base = at, .size = bytes, .data = m->data + offset, .shadow = m->shadow + offset};
+    struct ptx_alloc a = {
+        .base = at, .size = bytes, .data = m->data + offset, .shadow = m->shadow + offset, .home = m->home};
     a.cells = m->cells ? m->cells + offset / 4 * 2 : NULL;
     return add_mapping(d, &a, "mapped memory", error);
 }
 
 bool ptx_unmap(struct ptx_device *d, uint64_t at, char *error)
 {
-    struct ptx_alloc *a = ptx_lookup(d, at);
+    struct ptx_alloc *a = own(d, at);
     if (a && a->live && a->borrowed && a->base == at) {
         take_out(d, a);
         return true;
@@ -296,15 +317,10 @@ bool ptx_is_device(const struct ptx_device *d, uint64_t address)
     return address >= d->reserve && address < d->reserve + d->reserve_size;
 }
 
-bool ptx_checks(const struct ptx_device *d)
-{
-    return d->config.checks;
-}
-
 /* The allocation at an address and how much of the bytes lies in it. NULL: nothing live is there. */
 static struct ptx_alloc *piece(const struct ptx_device *d, uint64_t at, size_t bytes, size_t *n)
 {
-    struct ptx_alloc *a = ptx_lookup(d, at);
+    struct ptx_alloc *a = own(d, at);
     if (!a || !a->live)
         return NULL;
     *n = bytes < a->size - (at - a->base) ? bytes : a->size - (at - a->base);

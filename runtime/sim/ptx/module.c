@@ -105,9 +105,13 @@ bool ptx_kernel_param(const struct ptx_kernel *k, int i, size_t *offset, size_t 
     return true;
 }
 
+/* An assembler keeps to what the kernel says, and to what lets a block of as many threads as it says run. */
 int ptx_kernel_registers(const struct ptx_kernel *k)
 {
-    return k->f.maxnreg && k->f.maxnreg < k->f.registers ? k->f.maxnreg : k->f.registers;
+    const int *n = k->f.reqntid[0] ? k->f.reqntid : k->f.maxntid;
+    int threads = (n[0] * n[1] * n[2] + 127) / 128 * 128, most = threads ? SIM_REGISTERS / threads / 8 * 8 : 255;
+    most = k->f.maxnreg && k->f.maxnreg < most ? k->f.maxnreg : most;
+    return most < k->f.registers ? most : k->f.registers;
 }
 
 bool ptx_modelled(const struct ptx_kernel *k, const struct ptx_launch *l, const struct ptx_counters *c,
@@ -127,8 +131,10 @@ bool ptx_modelled(const struct ptx_kernel *k, const struct ptx_launch *l, const 
         .requests = c->global_requests,
         .sectors = c->global_sectors,
         .memory_bytes = c->memory_bytes,
+        .peer_bytes = c->peer_bytes,
         .mma_flops = (double)c->mma_flops,
         .wgmma_flops = (double)c->wgmma_flops,
+        .path_cycles = c->path_cycles,
     };
     if (!m)
         return false;

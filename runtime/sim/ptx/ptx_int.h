@@ -237,6 +237,7 @@ struct ptx_alloc {
     bool live, constant, borrowed;       /* borrowed: the bytes belong to somebody else */
     _Atomic bool whole;                  /* all of it is written */
     bool ranged;                         /* ranges of the next launch lie in it: others are forbidden */
+    const struct ptx_device *home;       /* in whose memory the bytes lie; NULL: the host's */
     char name[64];
 };
 /* Launches and copies by epoch: what a cell's record names. A clock says up to which one each chain of them happened before. */
@@ -254,6 +255,7 @@ struct ptx_device {
     unsigned epoch;
     const uint64_t *clock;                   /* PTX_SLOTS entries; NULL: all that ran before happened before */
     const char *activity;                    /* the copy that runs now, for reports */
+    struct ptx_device *peers[PTX_PEERS]; int npeers;   /* whose memory its kernels reach */
 };
 struct ptx_alloc *ptx_lookup(const struct ptx_device *d, uint64_t address);   /* live or dead; NULL: none */
 
@@ -270,6 +272,10 @@ struct ptx_frame {
 };
 enum ptx_state { W_READY, W_BARRIER, W_WAIT, W_DONE };
 struct ptx_copy { uint32_t to; uint8_t lane, bytes, from_bytes; bool arrived; int group; const uint8_t *data; };
+
+/* Cycles since the block began, for 1, 2, .. warps that share a tensor core (path.c). */
+enum { PTX_SHARES = 4, PTX_GROUPS = 16 };
+struct ptx_path { uint64_t at[PTX_SHARES]; };
 
 struct ptx_warp {
     struct ptx_block *b;
@@ -294,10 +300,13 @@ struct ptx_warp {
     bool in_cluster; uint32_t cluster_phase; /* arrived at the cluster's barrier, in which phase */
     struct ptx_wgmma *products; int nproducts, product_room, product_group; bool product_fence;
     uint64_t tick;
+    struct ptx_path now, tried, bulk_until, product_until;       /* path.c: its clocks; where they were when it began to try a wait; of its copies and products */
+    bool tries, multiplies; uint64_t counted;    /* instructions that `now` holds */
+    struct ptx_path copies_at[PTX_GROUPS]; uint64_t copy_group;   /* when the cp.async of its last groups arrive; groups committed */
 };
 
-struct ptx_barrier { unsigned expected, arrived; uint32_t warps, waiting; uint32_t clock[MAX_CLOCK]; bool any, all; unsigned count; int op; };
-struct ptx_mbar { uint32_t at; uint32_t clock[2][MAX_CLOCK]; };      /* what arrivals of even and odd phases published */
+struct ptx_barrier { struct ptx_path now; unsigned expected, arrived; uint32_t warps, waiting; uint32_t clock[MAX_CLOCK]; bool any, all; unsigned count; int op; };
+struct ptx_mbar { struct ptx_path now[2]; uint32_t at; uint32_t clock[2][MAX_CLOCK]; };      /* what arrivals of even and odd phases published */
 struct ptx_cell { uint64_t write[2], read[2]; };
 struct ptx_seen { uint32_t block, era; };                            /* accesses of a block up to an era happened before */
 struct ptx_seen_set { struct ptx_seen *at; uint32_t n, room; };      /* hashed by block; room: a power of two */
@@ -310,6 +319,7 @@ struct ptx_bulk {
     struct ptx_block *b, *bar_block;     /* whose shared memory, whose mbarrier */
     struct ptx_warp *w; int lane, group; /* who issued it */
     uint32_t at, bar, era;
+    struct ptx_path done; bool again;    /* when it arrives; a further copy of a multicast */
     uint64_t global;
     size_t bytes;
     struct ptx_tensor map; int32_t coord[5]; int offset[3];
@@ -339,9 +349,22 @@ struct ptx_block {
     uint32_t number, fenced;             /* in records, 0: too many blocks; era of the last fence */
     struct ptx_seen_set seen;
     uint64_t random, executed;
+    struct ptx_path cluster_now[2];      /* lead: of the cluster's barrier, by phase */
     struct ptx_counters count;
-    bool stop;
+    bool stop, ended;                    /* lead: ended: of its cluster nothing is left to run */
+    int idle;                            /* lead: turns in which its warps only polled */
 };
+
+/* path.c */
+void ptx_path_latest(struct ptx_path *to, const struct ptx_path *from);
+void ptx_path_arrive(struct ptx_warp *w, struct ptx_path *at);       /* `at` is no earlier than the warp */
+void ptx_path_tries(struct ptx_warp *w);
+void ptx_path_wait(struct ptx_warp *w, const struct ptx_path *until);
+struct ptx_path ptx_path_copy(struct ptx_warp *w);             /* a cp.async: when it arrives */
+struct ptx_path ptx_path_bulk(struct ptx_warp *w, size_t bytes);     /* a bulk copy of so many bytes: the same */
+struct ptx_path ptx_path_product(struct ptx_warp *w, uint64_t cycles);       /* products that keep the tensor core for so long: when they end */
+void ptx_path_products_wait(struct ptx_warp *w, struct ptx_path until);
+void ptx_path_end(struct ptx_block *b);
 
 struct ptx_grid {
     struct ptx_device *d;

@@ -44,8 +44,10 @@ struct ptx_counters {
     uint64_t shared_requests, shared_wavefronts;              /* conflicts: wavefronts beyond the ideal */
     uint64_t shared_ideal;
     uint64_t barriers, divergent_branches, mma, async_copies;
-    uint64_t memory_bytes;                                    /* 128-byte lines touched for the first time in the launch */
+    uint64_t memory_bytes;                                    /* 128-byte lines touched for the first time in the launch, of the device's memory */
+    uint64_t peer_bytes;                                      /* and of other devices' */
     uint64_t mma_flops, wgmma_flops;                          /* at the rate of 16-bit types: a tf32 FLOP counts as two, an 8-bit one as half */
+    uint64_t path_cycles;                                     /* of each block by itself, with its waits, added up */
 };
 
 /* One failed check. The same check at the same instruction is reported once, with how often it failed. */
@@ -70,7 +72,6 @@ uint64_t ptx_alloc(struct ptx_device *d, size_t bytes, const char *name, char *e
 bool ptx_free(struct ptx_device *d, uint64_t address, char *error);
 bool ptx_is_device(const struct ptx_device *d, uint64_t address);      /* one of its addresses, live or not */
 bool ptx_valid(const struct ptx_device *d, uint64_t at, size_t bytes, char *error);   /* all within live or mapped memory */
-bool ptx_checks(const struct ptx_device *d);                           /* its configuration's */
 bool ptx_write(struct ptx_device *d, uint64_t to, const void *from, size_t bytes, char *error);
 bool ptx_read(struct ptx_device *d, void *to, uint64_t from, size_t bytes, char *error);
 bool ptx_fill(struct ptx_device *d, uint64_t to, int byte, size_t bytes, char *error);
@@ -82,10 +83,14 @@ bool ptx_map_host(struct ptx_device *d, void *memory, size_t bytes, const char *
 /* A range of addresses, `align` a power of two, that ptx_map() fills in parts with memory of ptx_memory_new(). 0: none is left. */
 uint64_t ptx_reserve(struct ptx_device *d, size_t bytes, size_t align);
 struct ptx_memory;
-struct ptx_memory *ptx_memory_new(size_t bytes, bool checks);
+struct ptx_memory *ptx_memory_new(const struct ptx_device *home, size_t bytes);
 void ptx_memory_free(struct ptx_memory *m);                   /* after the last ptx_unmap() of it */
 bool ptx_map(struct ptx_device *d, uint64_t at, struct ptx_memory *m, size_t offset, size_t bytes, char *error);
 bool ptx_unmap(struct ptx_device *d, uint64_t at, char *error);
+
+/* Devices whose allocations the next launches of this one reach, too (n at most PTX_PEERS; the devices are begun together: ptx_begin()). */
+#define PTX_PEERS 16
+void ptx_peers(struct ptx_device *d, struct ptx_device *const *peers, int n);
 
 /* Ranges within allocations that the next launches may touch: an access to such an allocation must lie within one of them, a write
  * within one that is writable. n 0: everything. The list is copied. */
@@ -119,6 +124,7 @@ struct ptx_launch {
     const void *params;      /* the parameter block */
     size_t params_size;
     unsigned cluster[3];     /* blocks of a cluster; 0: what the kernel says, else 1 */
+    bool cooperative;        /* all blocks at once: they may wait for each other. On one host thread, which holds them all */
 };
 /* Runs a kernel to its end. False: it could not be launched (`error`), or a fatal check failed (`error` is that report's text).
  * Counters (may be NULL) are set in every case. Reports are added to the device's. */
@@ -127,6 +133,10 @@ bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_
 /* Modelled time of a launch with these counters on a machine (runtime/sim/machines.def). False: no such machine, or it does not fit one. */
 struct ptx_time { uint64_t cycles; double seconds; int occupancy, registers; const char *bound; };   /* occupancy: blocks an SM */
 bool ptx_modelled(const struct ptx_kernel *k, const struct ptx_launch *l, const struct ptx_counters *c, const char *machine, struct ptx_time *t);
+
+/* A tensor map of elements of f16 or bf16 in the 128-byte swizzle, as the driver makes it (cuTensorMapEncodeTiled): 128 bytes, at a multiple of 64. False: it
+ * does not take these numbers. */
+bool ptx_map_tiled(void *map, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims, const uint64_t *strides, const uint32_t *box);
 
 int ptx_reports(const struct ptx_device *d, const struct ptx_report **list);
 void ptx_reports_clear(struct ptx_device *d);

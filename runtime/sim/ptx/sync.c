@@ -54,6 +54,7 @@ static void release(struct ptx_block *b, struct ptx_barrier *r)
     {
         struct ptx_warp *w = &b->warps[k];
         ptx_join(b, w->clock, r->clock);
+        ptx_path_wait(w, &r->now);
         w->state = W_READY;
         if (r->op == BAR_AND || r->op == BAR_OR)
             ptx_set_pred(w, &w->barrier_out, w->barrier_mask,
@@ -127,6 +128,7 @@ void ptx_run_bar(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     r->warps |= 1u << w->id;
     r->arrived += LANES;
     publish(w, r->clock);
+    ptx_path_arrive(w, &r->now);
     if (i->op >= BAR_AND) {
         uint32_t p = ptx_pred(w, &i->s[2]);
         r->any |= (p & mask) != 0;
@@ -259,6 +261,7 @@ static void arrive(struct ptx_warp *w, struct ptx_block *b, int lane, uint64_t a
     if (!c)
         return;
     publish(w, c->clock[m->phase]);
+    ptx_path_arrive(w, &c->now[m->phase]);
     if (n > m->pending || !n) {
         invalid(w, lane, at,
                 n ? "more arrivals than the mbarrier expects in this phase" : "an arrival with the count 0");
@@ -278,10 +281,13 @@ static void wait(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_
         return;
     if (done) {
         ptx_join(w->b, w->clock, c->clock[phase]);
+        ptx_path_wait(w, &c->now[phase]);
         if (w->b->lead->nbulk)
             ptx_bulk_waited(w->b, (uint32_t)at);
-    } else
+    } else {
         w->state = W_WAIT;
+        ptx_path_tries(w);
+    }
     ptx_set(w, &i->d, lane, done);
 }
 
@@ -353,6 +359,7 @@ void ptx_mbar_complete(struct ptx_block *b, uint32_t at, uint32_t bytes, const s
         return;
     int index = ptx_index(from->w);
     c->clock[m.phase][index] = from->era > c->clock[m.phase][index] ? from->era : c->clock[m.phase][index];
+    ptx_path_latest(&c->now[m.phase], &from->done);
     m.tx -= (int32_t)bytes;
     settle(&m);
     state = packed(&m);

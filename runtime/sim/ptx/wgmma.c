@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "runtime/sim/ptx/ptx_int.h"
+#include "runtime/sim/time.h"
 
 struct form {
     int n, k, na, nd; /* registers of A (0: a descriptor) and D */
@@ -27,6 +28,7 @@ struct ptx_wgmma {
     const struct form *f;
     struct ptx_frame *frame;
     int group;
+    struct ptx_path done;
     bool ran, scale, defined;
     uint64_t desc[2];
     uint32_t a[LANES][4];
@@ -273,6 +275,7 @@ void ptx_run_wgmma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     if ((!f->na && !check_operand(w, m->desc[0], f->trans_a, f->a, 16 * (w->id & 3), 16, f->k)) ||
         !check_operand(w, m->desc[1], f->trans_b, f->b, 0, f->n, f->k))
         return;
+    m->done = ptx_path_product(w, (uint64_t)(2 * 16 * f->n * f->k) * (unsigned)size_of(f->a) / 2 / SIM_WGMMA_CORE);
     w->nproducts++;
     w->b->count.mma++;
     if ((w->id & 3) == 0)
@@ -302,6 +305,7 @@ void ptx_run_wgmma_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t m
         struct ptx_wgmma *m = &w->products[n++];
         if (!m->ran)
             compute(w, m);
+        ptx_path_products_wait(w, m->done);
         for (int k = 0; k < m->f->nd; k++)
             m->frame->def[m->i->more[k].reg] = m->defined ? FULL : 0;
     }

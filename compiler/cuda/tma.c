@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tma.c - tiles on their way from global to shared memory by tensor copies (PTX ISA, "cp.async.bulk.tensor"), which one thread sends for and which bring their
+ * tile as wgmma takes it: in the 128-byte swizzle, zeros outside. Two warpgroups multiply, one thread of a third sends and leaves its registers to them:
+ *
+ *     the thread that sends, for each step:   waits until the buffer is empty; expects the bytes of both tiles; sends for them
+ *     those that multiply, for each step:     wait until it is full; multiply, while the step before is still under way; when that one is done, its buffer
+ *                                             is empty
+ *
+ * Two mbarriers a buffer, `full` and `empty`, whose phases alternate: step number n, of all that the block runs, is in buffer n modulo `stages`, and waits
+ * for the phase of parity n / stages. Nobody sends for the next tile of results before this one's have left shared memory.
+ */
+#include "compiler/cuda/contract_int.h"
+
+#define V LLVMValueRef
+
+enum { CONSUMER_WARPS = CT_THREADS / 32 };
+
+/* -- mbarriers ------------------------------------------------------------------------------------------------------ */
+
+static V address(struct em *e, V shared)
+{
+    return LLVMBuildPtrToInt(e->b, shared, e->t_i32, "");
+}
+
+/* Buffer i64 `buffer`'s barrier, as the 32-bit address that instructions take. */
+static V barrier(struct ct *c, V buffer, bool empty)
+{
+    struct em *e = c->e;
+    V index = LLVMBuildAdd(e->b, buffer, em_i64(e, empty ? c->f->s.stages : 0), "");
+    return address(e, ct_at(e, ct_at(e, c->pool, em_i64(e, c->barriers), 1), index, 8));
+}
+
+/* Waits for the phase of that parity (i32) to end. */
+static void wait_phase(struct ct *c, V at, V parity)
+{
+    V args[] = {at, parity};
+    cuda_asm(c->e, c->e->t_void,
+             "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
+             "@!done bra AGAIN;\n}",
+             "r,r,~{memory}", 2, args);
+}
+
+/* Where `ok` (i1) is. */
+static void arrive(struct ct *c, V at, V ok)
+{
+    V args[] = {at, LLVMBuildZExt(c->e->b, ok, c->e->t_i32, "")};
+    cuda_asm(c->e, c->e->t_void,
+             "{\n.reg .pred ok;\nsetp.ne.u32 ok, $1, 0;\n@ok mbarrier.arrive.shared::cta.b64 _, [$0];\n}", "r,r,~{memory}",
+             2, args);
+}
+
+void ct_begin_copies(struct ct *c)
+{
+    struct em *e = c->e;
+    struct em_if one;
+    em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, c->f->thread, em_i64(e, 0), ""));
+    for (int i = 0; i < 2 * c->f->s.stages; i++) {
+        bool empty = i >= c->f->s.stages;
+        V args[] = {barrier(c, em_i64(e, i % c->f->s.stages), empty),
+                    LLVMConstInt(e->t_i32, empty ? CONSUMER_WARPS : 1, 0)};
+        cuda_asm(e, e->t_void, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", 2, args);
+    }
+    cuda_asm(e, e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL); /* copies will arrive there */
+    em_if_end(e, &one);
+    cuda_barrier(e);
+}
+
+/* -- Steps ---------------------------------------------------------------------------------------------------------- */
+
+/* Buffer (i64) and parity (i32) of a step, and those of the next one. */
+struct turn {
+    V buffer, parity;
+};
+
+static struct turn turn_of(struct ct *c)
+{
+    struct em *e = c->e;
+    V stages = em_i64(e, c->f->s.stages);
+    V round = LLVMBuildUDiv(e->b, c->turn, stages, "");
+    return (struct turn){LLVMBuildURem(e->b, c->turn, stages, ""),
+                         LLVMBuildTrunc(e->b, LLVMBuildAnd(e->b, round, em_i64(e, 1), ""), e->t_i32, "")};
+}
+
+static struct turn next_turn(struct ct *c, struct turn t)
+{
+    struct em *e = c->e;
+    V next = LLVMBuildAdd(e->b, t.buffer, em_i64(e, 1), "");
+    V wraps = LLVMBuildICmp(e->b, LLVMIntEQ, next, em_i64(e, c->f->s.stages), "");
+    V other = LLVMBuildXor(e->b, t.parity, LLVMBuildZExt(e->b, wraps, e->t_i32, ""), "");
+    return (struct turn){LLVMBuildSelect(e->b, wraps, em_i64(e, 0), next, ""), other};
+}
+
+/* i64: how many steps this tile of results has. A piece behind the last term has one, of zeros: ptxas serialises products that a branch may pass by. */
+static V steps_of(struct ct *c)
+{
+    struct em *e = c->e;
+    V terms = LLVMBuildSub(e->b, c->last, c->first, ""), step = em_i64(e, c->bk);
+    terms = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (V[]){terms, em_i64(e, 1)});
+    return LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, terms, em_i64(e, c->bk - 1), ""), step, "");
+}
+
+/* -- Sending -------------------------------------------------------------------------------------------------------- */
+
+/* Sends for a box: args: where it goes, its barrier, the map, coordinates. */
+static void send_box(struct ct *c, int rank, V *args)
+{
+    const char *at = "", *constraints = "r,r,l";
+    for (int i = 0; i < rank; i++) {
+        at = ir_internf(c->e->ctx, "%s%s$%d", at, i ? ", " : "", 3 + i);
+        constraints = ir_internf(c->e->ctx, "%s,r", constraints);
+    }
+    cuda_asm(c->e, c->e->t_void,
+             ir_internf(c->e->ctx,
+                        "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                        "[$0], [$2, {%s}], [$1];",
+                        rank, at),
+             ir_internf(c->e->ctx, "%s,~{memory}", constraints), 3 + rank, args);
+}
+
+/* A side's tile from term k0 on, of as many boxes as it has blocks of 64 along what is consecutive. */
+static void send_side(struct ct *c, const struct ct_side *s, V buffer, V full, V k0)
+{
+    struct em *e = c->e;
+    int boxes = s->k_rows ? s->size / CT_MAP_ROW : 1, bytes = s->k_rows ? c->bk * CT_MAP_ROW * 2 : 0;
+    for (int i = 0; i < boxes; i++) {
+        V at[TCC_MAP_RANK], args[3 + TCC_MAP_RANK];
+        V own = LLVMBuildAdd(e->b, s->first, em_i64(e, (int64_t)i * CT_MAP_ROW), "");
+        at[0] = s->k_rows ? own : k0;
+        at[1] = s->k_rows ? k0 : own;
+        for (int d = 2; d < s->map.map.rank; d++)
+            at[d] = em_expr(e, e->k->dims[s->map.batch[d]].var);
+        args[0] = address(e, ct_at(e, ct_buffer(c, s, buffer), em_i64(e, (int64_t)i * bytes), 1));
+        args[1] = full;
+        args[2] = c->f->maps[s == &c->cols];
+        for (int d = 0; d < s->map.map.rank; d++)
+            args[3 + d] = LLVMBuildTrunc(e->b, at[d], e->t_i32, "");
+        send_box(c, s->map.map.rank, args);
+    }
+}
+
+void ct_send_all(struct ct *c)
+{
+    struct em *e = c->e;
+    struct em_loop l;
+    struct em_if one;
+    em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, c->f->thread, em_i64(e, CT_THREADS), ""));
+    struct turn t = turn_of(c);
+    V bytes = LLVMConstInt(e->t_i32, (unsigned)(c->rows.bytes + c->cols.bytes), 0), flip = LLVMConstInt(e->t_i32, 1, 0);
+    em_loop_begin(e, &l, em_i64(e, 0), steps_of(c), em_i64(e, 1), "sent");
+    t.buffer = em_loop_carry(e, &l, t.buffer);
+    t.parity = em_loop_carry(e, &l, t.parity);
+    V full = barrier(c, t.buffer, false);
+    wait_phase(c, barrier(c, t.buffer, true), LLVMBuildXor(e->b, t.parity, flip, ""));
+    cuda_asm(e, e->t_void, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", 2,
+             (V[]){full, bytes});
+    V k0 = LLVMBuildAdd(e->b, c->first, LLVMBuildMul(e->b, l.iv, em_i64(e, c->bk), ""), "");
+    send_side(c, &c->rows, t.buffer, full, k0);
+    send_side(c, &c->cols, t.buffer, full, k0);
+    t = next_turn(c, t);
+    em_loop_next(&l, 0, t.buffer);
+    em_loop_next(&l, 1, t.parity);
+    em_loop_end(e, &l);
+    em_if_end(e, &one);
+}
+
+/* -- Multiplying ---------------------------------------------------------------------------------------------------- */
+
+void ct_sum_sent(struct ct *c)
+{
+    struct em *e = c->e;
+    struct em_loop l;
+    struct turn t = turn_of(c);
+    V zero = em_i64(e, 0), lane = LLVMBuildURem(e->b, c->f->thread, em_i64(e, 32), "");
+    V signals = LLVMBuildICmp(e->b, LLVMIntEQ, lane, zero, "");
+    em_loop_begin(e, &l, zero, steps_of(c), em_i64(e, 1), "k");
+    for (int i = 0; i < c->nacc; i++)
+        c->acc[i] = em_loop_carry(e, &l, LLVMConstNull(e->t_f32));
+    V before = em_loop_carry(e, &l, t.buffer);
+    t.buffer = em_loop_carry(e, &l, t.buffer);
+    t.parity = em_loop_carry(e, &l, t.parity);
+    wait_phase(c, barrier(c, t.buffer, false), t.parity);
+    c->engine->multiply(c, t.buffer);
+    V some = LLVMBuildICmp(e->b, LLVMIntSGT, l.iv, zero, "");
+    arrive(c, barrier(c, before, true), LLVMBuildAnd(e->b, signals, some, ""));
+    for (int i = 0; i < c->nacc; i++)
+        em_loop_next(&l, i, c->acc[i]);
+    em_loop_next(&l, c->nacc, t.buffer);
+    t = next_turn(c, t);
+    em_loop_next(&l, c->nacc + 1, t.buffer);
+    em_loop_next(&l, c->nacc + 2, t.parity);
+    em_loop_end(e, &l);
+    for (int i = 0; i < c->nacc; i++)
+        c->acc[i] = l.phi[i];
+    c->engine->finish(c);
+    arrive(c, barrier(c, l.phi[c->nacc], true), signals);
+    ct_barrier(c);
+}
+
+void ct_end_tile(struct ct *c)
+{
+    struct em *e = c->e;
+    if (c->role == CT_MULTIPLIES) /* results make room for copies */
+        cuda_asm(e, e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL);
+    cuda_asm(e, e->t_void, "bar.sync 2, 288;", "~{memory}", 0, NULL);
+    c->turn = LLVMBuildAdd(e->b, c->turn, steps_of(c), "");
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to plan*.c: the tables of a plan while they are written. plan.c writes memories, buffers, entry points and steps, plan_pipe.c
+ * pipelines, both out of plan_words.c's strings, lists and expressions. Indices are those of runtime/abi.h.
+ */
+#ifndef TCCC_PLAN_INT_H
+#define TCCC_PLAN_INT_H
+
+#include "compiler/artifact_int.h"
+
+struct plan_writer {
+    struct ir_ctx *ctx;
+    const struct kn_program *p;
+    VEC(char) strings;
+    uint32_t *slots; /* where each string is, + 1, by its hash; 0: a free slot */
+    uint32_t nslots; /* a power of two */
+    uint32_t nstrings;
+    VEC(uint8_t) bytes;
+    VEC(uint32_t) u32s;
+    VEC(struct tcc_pexpr) exprs;
+    VEC(uint32_t) by_id; /* expression id -> number + 1 */
+    VEC(struct tcc_psym) syms;
+    VEC(struct tcc_pbuffer) buffers;
+    VEC(struct tcc_psignature) signatures;
+    VEC(struct tcc_pstep) steps;
+    VEC(struct tcc_pregion) regions;
+    VEC(struct tcc_pattr) attrs;
+    VEC(struct tcc_pkernel) kernels;
+    VEC(struct tcc_pentry) entries;
+    VEC(struct tcc_pstate) states;
+    VEC(struct tcc_ppipe) pipes;
+    VEC(struct tcc_pvalue) pvalues;
+    VEC(struct tcc_pcall) pcalls;
+    VEC(struct tcc_poutput) poutputs;
+    VEC(struct tcc_ptask) ptasks;
+    VEC(struct tcc_pcase) cases;
+    VEC(struct tcc_pguard) guards;
+    VEC(struct tcc_pmemory) memories;
+    VEC(struct tcc_pqueue) queues;
+    VEC(struct tcc_pgroup) groups;
+    VEC(const char *) libs;
+    VEC(uint32_t) event_step; /* by event of the entry point: its step */
+    ir_expr unknown;          /* a dim that depends on the shape version; NULL: none is */
+    uint32_t levels;
+};
+/* Where a string's bytes are, each held once; NULL is "". */
+uint32_t plan_string(struct plan_writer *w, const char *s);
+/* Where a copy of `size` bytes is, at a multiple of 16. */
+uint32_t plan_data(struct plan_writer *w, const void *p, size_t size);
+/* A list of words; of ints, where a negative one is TCC_NO. */
+struct tcc_range plan_list(struct plan_writer *w, int n, const uint32_t *v);
+struct tcc_range plan_int_list(struct plan_writer *w, int n, const int *v);
+/* The number of a symbol; -1: the program has no such. */
+int plan_sym_number(const struct plan_writer *w, ir_expr sym);
+/* The number of an expression, each held once, behind those that it needs; NULL is TCC_NO. */
+uint32_t plan_expr(struct plan_writer *w, ir_expr e);
+struct tcc_range plan_expr_list(struct plan_writer *w, int n, const ir_expr *e);
+/* A value's name and type as the user sees them. */
+struct tcc_psignature plan_signature(struct plan_writer *w, const char *name, ir_type t);
+/* Where the variable of this index stands in the table. */
+uint32_t plan_state_number(const struct plan_writer *w, int index);
+/* A pipeline, as an entry point that the user sees. */
+void plan_write_pipe(struct plan_writer *w, const struct pipe *p);
+
+#endif

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs: names, scopes, nodes in order, each by its row.
+ *
+ * A node that can't be imported is noted and its results are marked; nodes that read such a result are passed over, so that one run finds all
+ * that is not supported.
+ */
+#include "compiler/pt2/pt2_int.h"
+
+#include <string.h>
+
+/* -- Names */
+
+static uint32_t slot_of(const struct pt2_scope *s, const char *key)
+{
+    uint32_t k = (uint32_t)(((uintptr_t)key >> 4) * 0x9e3779b1u) & (s->room - 1);
+    while (s->slots[k] && s->slots[k]->name != key)
+        k = (k + 1) & (s->room - 1);
+    return k;
+}
+
+void pt2_push_scope(struct pt2 *p, struct pt2_scope *s, json_t *graph)
+{
+    *s = (struct pt2_scope){.outer = p->scope, .graph = graph, .room = 64};
+    s->slots = IR_NEWN(p->ctx, s->room, struct pt2_value *);
+    p->scope = s;
+}
+
+void pt2_pop_scope(struct pt2 *p)
+{
+    p->scope = p->scope->outer;
+}
+
+struct pt2_value *pt2_bind(struct pt2 *p, const char *name)
+{
+    struct pt2_scope *s = p->scope;
+    const char *key = ir_intern(p->ctx, name);
+    if (s->count * 2 >= s->room) {
+        struct pt2_scope old = *s;
+        s->room *= 2;
+        s->slots = IR_NEWN(p->ctx, s->room, struct pt2_value *);
+        for (uint32_t k = 0; k < old.room; k++) {
+            if (old.slots[k])
+                s->slots[slot_of(s, old.slots[k]->name)] = old.slots[k];
+        }
+    }
+    uint32_t at = slot_of(s, key);
+    if (s->slots[at])
+        return imp_bad(p->im, "'%s' is defined twice", name), NULL;
+    struct pt2_value *v = s->slots[at] = IR_NEW(p->ctx, struct pt2_value);
+    s->count++;
+    v->name = key;
+    return v;
+}
+
+/* A graph sees its own names only: what it takes from outside are its operands. */
+struct pt2_value *pt2_lookup(struct pt2 *p, const char *name)
+{
+    return p->scope->slots[slot_of(p->scope, ir_intern(p->ctx, name))];
+}
+
+const char *pt2_name_of(json_t *argument)
+{
+    json_t *value;
+    const char *kind = js_union(argument, &value), *name;
+    for (int depth = 0; kind && depth < 4; depth++) {
+        if (!strcmp(kind, "as_name"))
+            return json_string_value(value);
+        name = js_string(value, "name");
+        if (name)
+            return name;
+        kind = js_union(value, &value);
+    }
+    return NULL;
+}
+
+struct pt2_value *pt2_named(struct pt2 *p, json_t *argument)
+{
+    const char *name = pt2_name_of(argument);
+    struct pt2_value *v = name ? pt2_lookup(p, name) : NULL;
+    if (!v)
+        imp_bad(p->im, "'%s' is not defined", name ? name : "");
+    return v;
+}
+
+struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v)
+{
+    if (!v->v && v->e)
+        v->v = imp_dim_value(p->im, v->e);
+    return v->v;
+}
+
+/* -- Types */
+
+static ir_expr meta_size(struct pt2 *p, json_t *size)
+{
+    int64_t v;
+    const char *text = js_string(js_object(size, "as_expr"), "expr_str");
+    ir_expr e = js_size(size, &v) ? ir_const(p->ctx, v) : text ? pt2_symbols(p->ctx, text) : NULL;
+    if (!e)
+        imp_unsupported(p->im, "a size written as %s", text ? text : "something unknown");
+    return e;
+}
+
+ir_type pt2_meta_type(struct pt2 *p, const json_t *meta)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    json_t *sizes = js_array(meta, "sizes");
+    size_t rank = json_array_size(sizes);
+    enum tcc_dtype d = pt2_dtype(js_int(meta, "dtype", 0));
+    if (!sizes || d == TCC_NONE)
+        return imp_unsupported(p->im, "a tensor of element type %lld of the schema",
+                               (long long)js_int(meta, "dtype", 0)),
+               NULL;
+    if (rank > TCC_MAX_RANK)
+        return imp_unsupported(p->im, "a tensor with %zu dims; at most %d are supported", rank, TCC_MAX_RANK), NULL;
+    if (js_int(meta, "layout", 7) != 7)
+        return imp_unsupported(p->im, "a sparse tensor"), NULL;
+    for (size_t k = 0; k < rank; k++) {
+        dims[k] = meta_size(p, json_array_get(sizes, k));
+        if (!dims[k])
+            return NULL;
+    }
+    return ir_tensor_type(p->ctx, d, (int)rank, dims);
+}
+
+json_t *pt2_meta(struct pt2 *p, const char *name)
+{
+    return js_object(js_object(p->scope->graph, "tensor_values"), name);
+}
+
+/* -- Rows */
+
+static const struct aten_row rows[] = {
+#define CORE ATEN_CORE
+#define VIEW ATEN_VIEW
+#define GRAPHS ATEN_GRAPHS
+#define STATISTICS ATEN_STATISTICS
+#define ATEN(name, flags, function, arg) {name, flags, aten_##function, arg},
+#include "compiler/pt2/aten.def"
+#undef ATEN
+#undef CORE
+#undef VIEW
+#undef GRAPHS
+#undef STATISTICS
+};
+
+static const struct aten_row *find_row(const char *name, size_t n)
+{
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (!strncmp(rows[k].name, name, n) && !rows[k].name[n])
+            return &rows[k];
+    }
+    return NULL;
+}
+
+/* "torch.ops.aten.add.Tensor" is named add.Tensor or add; what is not ATen's keeps its namespace. */
+const struct aten_row *pt2_row(const char *target)
+{
+    if (!strncmp(target, "torch.ops.", 10))
+        target += 10;
+    if (!strncmp(target, "aten.", 5))
+        target += 5;
+    const struct aten_row *row = find_row(target, strlen(target));
+    const char *dot = strrchr(target, '.');
+    return row || !dot ? row : find_row(target, (size_t)(dot - target));
+}
+
+/* The row of add.Tensor for add_.Tensor; NULL: it is no such name. */
+static const struct aten_row *row_in_place(struct pt2 *p, const char *target)
+{
+    const char *dot = strrchr(target, '.');
+    if (!dot || strncmp(target, "torch.ops.aten.", 15) || dot - target < 18 || dot[-1] != '_' || dot[-2] == '_')
+        return NULL;
+    return pt2_row(ir_internf(p->ctx, "%.*s%s", (int)(dot - target) - 1, target, dot));
+}
+
+/* -- Results */
+
+/* Output k of the node: lists count by element. */
+static json_t *output(const struct pt2 *p, int k)
+{
+    json_t *outputs = js_array(p->node, "outputs"), *value;
+    for (size_t i = 0; i < json_array_size(outputs); i++) {
+        json_t *o = json_array_get(outputs, i);
+        js_union(o, &value);
+        int n = json_is_array(value) ? (int)json_array_size(value) : 1;
+        if (k < n)
+            return json_is_array(value) ? json_array_get(value, (size_t)k) : o;
+        k -= n;
+    }
+    return NULL;
+}
+
+static const char *output_name(const struct pt2 *p, int k)
+{
+    json_t *o = output(p, k);
+    const char *name = js_string(o, "name");
+    return name ? name : o ? pt2_name_of(o) : NULL;
+}
+
+static int count_outputs(const struct pt2 *p)
+{
+    int n = 0;
+    while (output(p, n))
+        n++;
+    return n;
+}
+
+int pt2_nouts(const struct pt2 *p)
+{
+    return p->nouts;
+}
+
+bool pt2_wants(struct pt2 *p, int k)
+{
+    const char *name = k < p->nouts ? output_name(p, k) : NULL, *unused = name ? strstr(name, "_unused_") : NULL;
+    return name && !(unused && unused[8] && !unused[8 + strspn(unused + 8, "0123456789")]);
+}
+
+enum tcc_dtype pt2_out_type(struct pt2 *p, int k)
+{
+    const char *name = output_name(p, k);
+    json_t *meta = name ? pt2_meta(p, name) : NULL;
+    return meta ? pt2_dtype(js_int(meta, "dtype", 0)) : TCC_NONE;
+}
+
+/* What is built must be what the archive records, as far as that can be told now. */
+static bool as_recorded(struct pt2 *p, int k, const struct ir_value *v)
+{
+    const char *name = output_name(p, k);
+    json_t *sizes = name ? js_array(pt2_meta(p, name), "sizes") : NULL;
+    bool same = !sizes || (int)json_array_size(sizes) == imp_rank(v);
+    for (int i = 0; sizes && same && i < imp_rank(v); i++) {
+        int64_t recorded, built;
+        if (js_size(json_array_get(sizes, (size_t)i), &recorded) && ir_is_const(imp_dim(v, i), &built))
+            same = recorded == built;
+    }
+    if (same)
+        return true;
+    char *text = json_dumps(sizes, JSON_COMPACT | JSON_ENCODE_ANY);
+    imp_bad(p->im, "result %d is %s, but the archive records sizes %.200s", k, ir_type_text(p->ctx, v->type),
+            text ? text : "");
+    free(text);
+    return false;
+}
+
+bool pt2_out(struct pt2 *p, int k, struct ir_value *v)
+{
+    if (!v)
+        return false;
+    if (k >= p->nouts)
+        return true;
+    enum tcc_dtype d = pt2_out_type(p, k);
+    if (!p->instead && d != TCC_NONE && ir_is_tensor(v->type))
+        v = imp_cast(p->im, v, d);
+    if (!v || (!p->instead && ir_is_tensor(v->type) && !as_recorded(p, k, v)))
+        return false;
+    p->outs[k] = v;
+    return true;
+}
+
+bool pt2_out_e(struct pt2 *p, int k, ir_expr e)
+{
+    if (e && k < p->nouts)
+        p->out_exprs[k] = e;
+    return e != NULL;
+}
+
+/* -- Nodes */
+
+static const char *target_of(const json_t *node)
+{
+    const char *target = js_string(node, "target");
+    return target ? target : "";
+}
+
+/* "model.py:12", of the last line of Python's stack; "" where the archive has none. */
+static const char *stack_line(struct pt2 *p, const json_t *node)
+{
+    const char *trace = js_string(js_object(node, "metadata"), "stack_trace"), *last = NULL;
+    for (const char *at = trace; at && (at = strstr(at, "File \"")); at++)
+        last = at + 6;
+    const char *quote = last ? strchr(last, '"') : NULL;
+    const char *line = quote && !strncmp(quote, "\", line ", 8) ? quote + 8 : NULL;
+    const char *end = line ? line + strspn(line, "0123456789") : NULL;
+    if (!line || end == line)
+        return "";
+    return ir_internf(p->ctx, "%.*s:%.*s", (int)(quote - last), last, (int)(end - line), line);
+}
+
+static struct ir_where where_of(struct pt2 *p, const json_t *node)
+{
+    const char *target = target_of(node), *name = js_string(node, "name");
+    if (!strncmp(target, "torch.ops.", 10))
+        target += 10;
+    if (!name)
+        name = output_name(p, 0);
+    return (struct ir_where){.file = p->archive->where.file,
+                             .node = ir_intern(p->ctx, name ? name : target),
+                             .op = ir_intern(p->ctx, target)};
+}
+
+/* The names of arguments that the function did not ask for; some say where or how a result lies, which nothing here asks. */
+static const char *unasked(struct pt2 *p)
+{
+    static const char *const placed[] = {"device",       "layout",    "pin_memory",  "memory_format",
+                                         "non_blocking", "generator", "is_coalesced"};
+    json_t *inputs = js_array(p->node, "inputs"), *value;
+    for (size_t k = 0; k < json_array_size(inputs) && k < 256; k++) {
+        json_t *input = json_array_get(inputs, k);
+        const char *name = js_string(input, "name"), *kind = js_union(json_object_get(input, "arg"), &value);
+        bool fine = p->asked[k / 64] >> k % 64 & 1 || !name || !kind || !strcmp(kind, "as_none");
+        for (size_t i = 0; i < sizeof placed / sizeof *placed && !fine; i++)
+            fine = !strcmp(name, placed[i]);
+        if (!fine)
+            return name;
+    }
+    return NULL;
+}
+
+/* Refusals say where in the program the node comes from. */
+static void add_line(struct pt2 *p, int first)
+{
+    const char *line = stack_line(p, p->node);
+    for (int k = first; *line && k < p->im->refusals.n; k++) {
+        struct imp_refusal *r = &p->im->refusals.at[k];
+        r->why = ir_internf(p->ctx, "%s (%s)", r->why, line);
+    }
+}
+
+bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts)
+{
+    struct imp *im = p->im;
+    json_t *outer_node = p->node;
+    const struct aten_row *outer_row = p->row;
+    int outer_nouts = p->nouts;
+    uint64_t outer_asked[4];
+    struct onnx_node stand_in = {.op = "", .name = "", .domain = "aten"};
+    const struct onnx_node *onnx = im->node;
+    const char *domain = im->domain;
+    struct ir_where where = im->b.where;
+    int refusals = im->refusals.n, errors = ir_nerrors(p->ctx);
+    memcpy(outer_asked, p->asked, sizeof outer_asked);
+    p->node = node;
+    p->row = row;
+    p->nouts = nouts;
+    memset(p->asked, 0, sizeof p->asked);
+    im->b.where = where_of(p, node);
+    stand_in.op = im->b.where.op;
+    im->node = &stand_in;
+    im->domain = "aten";
+    im->refused = false;
+    bool fine = row->build(p, row->arg);
+    const char *rest = fine && !p->instead ? unasked(p) : NULL;
+    if (rest)
+        fine = imp_unsupported(im, "argument '%s'", rest);
+    if (!fine && !im->again && im->refusals.n == refusals && ir_nerrors(p->ctx) == errors)
+        imp_unsupported(im, "these operands");
+    add_line(p, refusals);
+    fine = fine && im->refusals.n == refusals && ir_nerrors(p->ctx) == errors;
+    im->node = onnx;
+    im->domain = domain;
+    im->b.where = where;
+    im->refused = false;
+    p->node = outer_node;
+    p->row = outer_row;
+    p->nouts = outer_nouts;
+    memcpy(p->asked, outer_asked, sizeof p->asked);
+    return fine;
+}
+
+/* Does the node read a refused result? Graphs among its arguments are looked at when they are imported. */
+static bool reads_refused(struct pt2 *p, json_t *item, int depth)
+{
+    const char *key;
+    json_t *value;
+    size_t k;
+    bool found = false;
+    if (depth > 16)
+        return false;
+    if (json_is_array(item)) {
+        json_array_foreach(item, k, value) found = found || reads_refused(p, value, depth + 1);
+    } else if (json_is_object(item)) {
+        json_object_foreach(item, key, value)
+        {
+            struct pt2_value *v = json_is_string(value) && (!strcmp(key, "name") || !strcmp(key, "as_name"))
+                                      ? pt2_lookup(p, json_string_value(value))
+                                      : NULL;
+            found = found || (v && v->refused) || (strcmp(key, "graph") && reads_refused(p, value, depth + 1));
+        }
+    }
+    return found;
+}
+
+static bool refuse_unknown(struct pt2 *p, json_t *node)
+{
+    struct imp *im = p->im;
+    struct ir_where where = where_of(p, node);
+    for (int k = 0; k < im->refusals.n; k++) {
+        struct imp_refusal *r = &im->refusals.at[k];
+        if (r->op == where.op && r->count) {
+            r->count++;
+            return false;
+        }
+    }
+    const char *word = !strncmp(where.op, "aten.", 5) ? where.op + 5 : where.op, *dot = strrchr(word, '.');
+    struct ir_nearest near = {.word = word, .length = dot ? (size_t)(dot - word) : 0};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        ir_nearest_try(&near, rows[k].name);
+    json_t *outer = p->node;
+    p->node = node;
+    VEC_PUSH(p->ctx, im->refusals,
+             (struct imp_refusal){where.node, where.op, "aten",
+                                  ir_internf(p->ctx, "unsupported operator%s", ir_did_you_mean(p->ctx, &near)), 0,
+                                  false, 1});
+    add_line(p, im->refusals.n - 1);
+    p->node = outer;
+    return false;
+}
+
+/* The operand that a view looks at, and an op in place writes to: the node's first. */
+static struct pt2_value *first_operand(struct pt2 *p, json_t *node)
+{
+    json_t *input = json_array_get(js_array(node, "inputs"), 0);
+    const char *name = input ? pt2_name_of(json_object_get(input, "arg")) : NULL;
+    return name ? pt2_lookup(p, name) : NULL;
+}
+
+static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row, int n, struct ir_value **outs,
+                         ir_expr *exprs, bool refused, bool in_place)
+{
+    struct pt2_value *first = (row && row->flags & ATEN_VIEW) || in_place ? first_operand(p, node) : NULL;
+    for (int k = 0; k < n; k++) {
+        const char *name = output_name(p, k);
+        if (!name)
+            continue;
+        struct pt2_value *v = pt2_bind(p, name);
+        if (!v)
+            return false;
+        v->v = outs[k];
+        v->e = exprs[k];
+        v->refused = refused || (!outs[k] && !exprs[k]);
+        v->number = !pt2_meta(p, name);
+        if (v->v && !v->v->name)
+            v->v->name = v->name;
+        bool view = first && !v->number && !v->refused && !first->number && first->v && v->v &&
+                    (in_place || imp_dtype(v->v) == imp_dtype(first->v));
+        if (!view)
+            continue;
+        v->of = first;
+        v->row = in_place ? pt2_row("aten.alias.default") : row;
+        v->node = node;
+        v->index = in_place ? 0 : k;
+        v->seen = first->version;
+    }
+    return true;
+}
+
+static bool import_node(struct pt2 *p, json_t *node)
+{
+    const char *target = target_of(node);
+    const struct aten_row *row = pt2_row(target), *in_place = row ? NULL : row_in_place(p, target);
+    json_t *outer = p->node;
+    struct ir_value **outer_outs = p->outs;
+    ir_expr *outer_exprs = p->out_exprs;
+    p->node = node;
+    int n = count_outputs(p), errors = ir_nerrors(p->ctx);
+    struct ir_value **outs = p->outs = IR_NEWN(p->ctx, n + 1, struct ir_value *);
+    ir_expr *exprs = p->out_exprs = IR_NEWN(p->ctx, n + 1, ir_expr);
+    p->im->b.where = where_of(p, node);
+    bool refused = reads_refused(p, json_object_get(node, "inputs"), 0);
+    if (++p->im->nodes > IMP_MAX_NODES)
+        return imp_bad(p->im, "more than %d nodes", IMP_MAX_NODES);
+    if (!refused && !row && !in_place)
+        refused = !refuse_unknown(p, node);
+    if (!refused)
+        refused = !pt2_build(p, row ? row : in_place, node, n);
+    struct pt2_value *self = in_place && !refused ? first_operand(p, node) : NULL;
+    if (in_place && !refused && (!self || n != 1 || !outs[0] || !pt2_write(p, self, outs[0])))
+        return ir_nerrors(p->ctx) == errors ? imp_bad(p->im, "writes to something that is no tensor") : false;
+    if (self)
+        outs[0] = self->v;
+    bool fine = ir_nerrors(p->ctx) == errors && !p->im->again &&
+                bind_outputs(p, node, row ? row : in_place, n, outs, exprs, refused, in_place != NULL);
+    p->node = outer;
+    p->outs = outer_outs;
+    p->out_exprs = outer_exprs;
+    return fine;
+}
+
+/* An output: a name, or a number by itself. */
+static struct pt2_value *graph_output(struct pt2 *p, json_t *o)
+{
+    json_t *value;
+    const char *kind = js_union(o, &value);
+    if (kind && pt2_name_of(o))
+        return pt2_named(p, o);
+    if (kind && (!strcmp(kind, "as_sym_int") || !strcmp(kind, "as_sym_bool") || !strcmp(kind, "as_sym_float")))
+        kind = js_union(value, &value);
+    struct pt2_value *v = IR_NEW(p->ctx, struct pt2_value);
+    v->name = "";
+    v->number = true;
+    if (json_is_integer(value))
+        v->e = ir_const(p->ctx, json_integer_value(value));
+    else if (json_is_boolean(value))
+        v->v = imp_int(p->im, TCC_BOOL, json_is_true(value));
+    else if (json_is_real(value))
+        v->v = imp_num(p->im, TCC_F32, json_real_value(value));
+    return v;
+}
+
+bool pt2_graph(struct pt2 *p, json_t *graph, struct pt2_value **outs)
+{
+    json_t *nodes = js_array(graph, "nodes"), *outputs = js_array(graph, "outputs"), *node;
+    size_t k;
+    if (!nodes || !outputs)
+        return imp_bad(p->im, "a graph without nodes or outputs");
+    if (++p->depth > PT2_MAX_DEPTH)
+        return imp_bad(p->im, "graphs inside each other more than %d deep", PT2_MAX_DEPTH);
+    json_array_foreach(nodes, k, node)
+    {
+        if (!json_is_object(node) || !import_node(p, node))
+            return json_is_object(node) ? false : imp_bad(p->im, "a node that is no object");
+    }
+    for (k = 0; k < json_array_size(outputs); k++) {
+        outs[k] = graph_output(p, json_array_get(outputs, k));
+        if (!outs[k])
+            return false;
+    }
+    p->depth--;
+    return true;
+}

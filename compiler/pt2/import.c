@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The .pt2 front end's entry: an archive of torch.export becomes the function `main` (and for training `train`).
+ *
+ * graph.inputs and signature.input_specs run in parallel: parameters, buffers, constants, then what the caller gives. What the program
+ * writes to among the first three becomes a state variable; what it writes to of the caller's is one result more, named INPUT.after. For
+ * training, float parameters are state variables, those that require no gradient as buffers, which are not trained.
+ */
+#include "compiler/pt2/pt2_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SIZE (INT64_C(1) << 40)
+
+static const json_t *module_of(const struct pt2 *p)
+{
+    return js_object(p->archive->program, "graph_module");
+}
+
+/* -- What is written to, before anything is built: constants fold, state does not */
+
+static void mark(json_t *written, json_t *roots, const char *name)
+{
+    const char *root = name ? js_string(roots, name) : NULL;
+    if (root)
+        json_object_set_new(written, root, json_true());
+}
+
+static bool writes_in_place(const char *target)
+{
+    const char *dot = strrchr(target, '.');
+    return dot && dot - target > 16 && dot[-1] == '_' && dot[-2] != '_' && !strncmp(target, "torch.ops.aten.", 15);
+}
+
+static json_t *input_named(json_t *inputs, const char *name)
+{
+    for (size_t k = 0; k < json_array_size(inputs); k++) {
+        const char *called = js_string(json_array_get(inputs, k), "name");
+        if (called && !strcmp(called, name))
+            return json_array_get(inputs, k);
+    }
+    return NULL;
+}
+
+static json_t *argument(json_t *inputs, const char *name)
+{
+    json_t *value;
+    js_union(json_object_get(input_named(inputs, name), "arg"), &value);
+    return value;
+}
+
+static void note_writes(json_t *node, json_t *roots, json_t *written)
+{
+    const char *target = js_string(node, "target"), *name;
+    json_t *inputs = js_array(node, "inputs"), *first = json_object_get(json_array_get(inputs, 0), "arg");
+    const struct aten_row *row = target ? pt2_row(target) : NULL;
+    json_t *outputs = js_array(node, "outputs");
+    size_t k;
+    if (!target)
+        return;
+    if (writes_in_place(target))
+        mark(written, roots, pt2_name_of(first));
+    if (row && row->flags & ATEN_STATISTICS && json_is_true(argument(inputs, "training"))) {
+        mark(written, roots, pt2_name_of(json_object_get(input_named(inputs, "running_mean"), "arg")));
+        mark(written, roots, pt2_name_of(json_object_get(input_named(inputs, "running_var"), "arg")));
+    }
+    name = pt2_name_of(first);
+    const char *root =
+        name && ((row && row->flags & ATEN_VIEW) || writes_in_place(target)) ? js_string(roots, name) : NULL;
+    for (k = 0; root && k < json_array_size(outputs); k++) {
+        json_t *items, *item;
+        size_t i;
+        js_union(json_array_get(outputs, k), &items);
+        if (js_string(items, "name"))
+            json_object_set_new(roots, js_string(items, "name"), json_string(root));
+        json_array_foreach(items, i, item) if (js_string(item, "name"))
+            json_object_set_new(roots, js_string(item, "name"), json_string(root));
+    }
+}
+
+/* Names of inputs that the program writes to: {name: true}, in place or by the signature. */
+static json_t *written_inputs(struct pt2 *p)
+{
+    const json_t *graph = js_object(module_of(p), "graph"), *signature = js_object(module_of(p), "signature");
+    json_t *roots = json_object(), *written = json_object(), *item, *value;
+    size_t k;
+    VEC_PUSH(p->ctx, p->archive->held, roots);
+    VEC_PUSH(p->ctx, p->archive->held, written);
+    json_array_foreach(js_array(graph, "inputs"), k, item) if (pt2_name_of(item))
+        json_object_set_new(roots, pt2_name_of(item), json_string(pt2_name_of(item)));
+    json_array_foreach(js_array(graph, "nodes"), k, item) note_writes(item, roots, written);
+    json_array_foreach(js_array(signature, "output_specs"), k, item)
+    {
+        const char *kind = js_union(item, &value);
+        for (const char *const *key = (const char *const[]){"buffer_name", "parameter_name", "user_input_name", NULL};
+             kind && *key; key++)
+            if (strstr(kind, "mutation") && js_string(value, *key))
+                json_object_set_new(written, js_string(value, *key), json_true());
+    }
+    return written;
+}
+
+/* -- Inputs */
+
+/* min_val and max_val; what is not there is unbounded. */
+static void bound_symbols(struct pt2 *p)
+{
+    const char *name;
+    json_t *range;
+    json_object_foreach(js_object(p->archive->program, "range_constraints"), name, range)
+    {
+        int64_t lo = js_int(range, "min_val", 0), hi = js_int(range, "max_val", MAX_SIZE);
+        ir_sym_bounded(p->ctx, name, lo < 0 ? 0 : lo, hi > MAX_SIZE || hi < lo ? MAX_SIZE : hi);
+    }
+}
+
+struct input {
+    const char *name, *kind;  /* in the graph; of its specification */
+    const char *outer;        /* the parameter's, buffer's or constant's name */
+    ir_type type;             /* the caller's; NULL: not a tensor */
+    ir_expr symbol;           /* the caller's integer */
+    struct ir_tensor *tensor; /* kept by the importer */
+    uint64_t storage;
+    bool requires_grad, written;
+};
+
+static bool read_tensor(struct pt2 *p, struct input *in, bool constant)
+{
+    in->tensor = pt2_tensor(p->archive, in->outer, constant, &in->storage);
+    if (!in->tensor)
+        return false;
+    imp_keep(p->im, in->tensor);
+    const json_t *meta = pt2_meta(p, in->name);
+    in->requires_grad = json_is_true(json_object_get(meta, "requires_grad"));
+    if (meta && (int)pt2_dtype(js_int(meta, "dtype", 0)) != in->tensor->dtype)
+        return imp_bad(p->im, "tensor '%s': the program and the data differ in its element type", in->outer);
+    return true;
+}
+
+static bool read_user_input(struct pt2 *p, struct input *in, json_t *argument)
+{
+    if (!in->name)
+        return true; /* a constant of the call */
+    const json_t *meta = pt2_meta(p, in->name);
+    if (meta) {
+        in->type = pt2_meta_type(p, meta);
+        return in->type != NULL;
+    }
+    json_t *value;
+    const char *kind = js_union(argument, &value);
+    if (!kind || strcmp(kind, "as_sym_int"))
+        return imp_unsupported(p->im, "input '%s' of kind %s", in->name, kind ? kind : "unknown");
+    const char *text =
+        js_string(js_object(js_object(js_object(p->scope->graph, "sym_int_values"), in->name), "as_expr"), "expr_str");
+    in->symbol = text ? pt2_symbols(p->ctx, text) : NULL;
+    if (!in->symbol || in->symbol->kind != IR_X_SYM)
+        return imp_unsupported(p->im, "input '%s' is an integer whose range is not written as a symbol", in->name);
+    in->type = ir_scalar_type(p->ctx, TCC_I64);
+    return true;
+}
+
+static bool read_input(struct pt2 *p, json_t *argument, json_t *spec, json_t *written, struct input *in)
+{
+    static const struct {
+        const char *kind, *key;
+        bool constant;
+    } kinds[] = {{"parameter", "parameter_name", false},
+                 {"buffer", "buffer_name", false},
+                 {"tensor_constant", "tensor_constant_name", true}};
+    json_t *value;
+    in->kind = js_union(spec, &value);
+    in->name = pt2_name_of(argument);
+    if (!in->kind)
+        return imp_bad(p->im, "an input without a specification");
+    in->written = in->name && json_object_get(written, in->name);
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        if (strcmp(in->kind, kinds[k].kind))
+            continue;
+        in->outer = js_string(value, kinds[k].key);
+        if (!in->outer || !in->name)
+            return imp_bad(p->im, "a %s without a name", in->kind);
+        in->written |= json_object_get(written, in->outer) != NULL;
+        /* Buffers that are not saved with the module are constants of the program. */
+        bool saved = !kinds[k].constant &&
+                     (js_object(p->archive->weights, in->outer) || !js_object(p->archive->constants, in->outer));
+        return read_tensor(p, in, !saved);
+    }
+    if (!strcmp(in->kind, "user_input"))
+        return read_user_input(p, in, argument);
+    if (!strcmp(in->kind, "constant_input"))
+        return true;
+    return imp_unsupported(p->im, "an input of kind %s", in->kind);
+}
+
+/* -- Values of inputs */
+
+static bool is_state(const struct pt2 *p, const struct input *in)
+{
+    bool parameter = !strcmp(in->kind, "parameter") && tcc_is_float((enum tcc_dtype)in->tensor->dtype);
+    return p->im->training ? parameter || in->written : in->written;
+}
+
+/* Names of one storage are one variable. */
+static struct ir_state *state_for(struct pt2 *p, const struct input *in)
+{
+    const char *name = in->outer;
+    for (int k = 0; k < p->storages.n; k++) {
+        if (p->storages.at[k].storage == in->storage)
+            name = p->storages.at[k].name;
+    }
+    struct ir_state *s = ir_state_by_name(p->im->module, name);
+    ir_type type = ir_tensor_type_i(p->ctx, (enum tcc_dtype)in->tensor->dtype, in->tensor->rank, in->tensor->dims);
+    if (s && s->type == type)
+        return s;
+    bool trained = !strcmp(in->kind, "parameter") && in->requires_grad && !in->written && p->im->training;
+    VEC_PUSH(p->ctx, p->storages, (struct pt2_shared){in->storage, in->outer});
+    return ir_state_new(p->im->module, ir_intern(p->ctx, in->outer), type, ir_tensor_ref(in->tensor),
+                        trained ? IR_STATE_PARAM : IR_STATE_BUFFER);
+}
+
+static bool bind_input(struct pt2 *p, const struct input *in, ir_type pinned)
+{
+    struct imp *im = p->im;
+    struct pt2_value *v = in->name ? pt2_bind(p, in->name) : NULL;
+    if (!in->name || !strcmp(in->kind, "constant_input"))
+        return true;
+    if (!v)
+        return false;
+    if (in->tensor && is_state(p, in)) {
+        v->state = state_for(p, in);
+        v->v = ir_read_state(&im->b, v->state);
+    } else if (in->tensor) {
+        v->v = imp_const(im, ir_tensor_ref(in->tensor));
+    } else {
+        const char *why = ir_type_impossible(pinned);
+        if (why)
+            return imp_bad(im, "input '%s' is %s: %s", in->name, ir_type_text(p->ctx, pinned), why);
+        v->v = ir_input_new(im->func, pinned, ir_intern(p->ctx, in->name));
+        v->input = v->name;
+    }
+    if (in->symbol) {
+        v->number = true;
+        v->e = in->symbol;
+        return ir_build(&im->b, IR_bind, 1, &v->v, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, 1, &in->symbol))) != NULL;
+    }
+    VEC_PUSH(p->ctx, p->memory, v);
+    return v->v != NULL;
+}
+
+/* Is the symbol by itself a dim of some input? */
+static bool is_dim(int n, const ir_type *types, ir_expr sym)
+{
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < types[k]->rank; i++) {
+            if (types[k]->dim[i] == sym)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void keep_symbol(void *user, ir_expr sym)
+{
+    *(ir_expr *)user = sym;
+}
+
+/* The types with `e` as a symbol of its own, by which the symbol in it is expressed. */
+static void name_dim(struct pt2 *p, int n, ir_type *types, ir_expr e, ir_expr sym)
+{
+    ir_expr factor, rest, dims[TCC_MAX_RANK];
+    if (!ir_linear_in(p->ctx, e, sym, &factor, &rest) || !ir_is_const(factor, NULL) || factor->value < 1)
+        return;
+    ir_expr whole = ir_sym_bounded(p->ctx, ir_internf(p->ctx, "%s_%u", sym->name, e->id), e->lo, e->hi);
+    ir_expr solved = ir_floordiv(p->ctx, ir_sub(p->ctx, whole, rest), factor);
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < types[k]->rank; i++)
+            dims[i] = types[k]->dim[i] == e ? whole : ir_subst(p->ctx, types[k]->dim[i], 1, &sym, &solved);
+        types[k] = ir_tensor_type(p->ctx, (enum tcc_dtype)types[k]->dtype, types[k]->rank, dims);
+    }
+}
+
+/* A size that is exported as 2 n, without one that is n, becomes a symbol itself: the run takes symbols from dims. */
+static void name_dims(struct pt2 *p, int n, ir_type *types)
+{
+    for (int k = 0; k < n; k++) {
+        for (int i = 0; i < types[k]->rank; i++) {
+            ir_expr sym = NULL;
+            ir_each_sym(types[k]->dim[i], keep_symbol, &sym);
+            if (sym && !is_dim(n, types, sym))
+                name_dim(p, n, types, types[k]->dim[i], sym);
+        }
+    }
+}
+
+static bool make_inputs(struct pt2 *p, const struct frontend_options *o, json_t *written)
+{
+    json_t *inputs = js_array(p->scope->graph, "inputs"),
+           *specs = js_array(js_object(module_of(p), "signature"), "input_specs");
+    size_t n = json_array_size(inputs);
+    struct input *in = IR_NEWN(p->ctx, n + 1, struct input);
+    const char **names = IR_NEWN(p->ctx, n + 1, const char *);
+    ir_type *types = IR_NEWN(p->ctx, n + 1, ir_type);
+    int users = 0, at = 0;
+    if (!inputs || json_array_size(specs) != n)
+        return imp_bad(p->im, "its inputs and their specifications differ in number");
+    for (size_t k = 0; k < n; k++) {
+        if (!read_input(p, json_array_get(inputs, k), json_array_get(specs, k), written, &in[k]))
+            return false;
+        if (!in[k].type)
+            continue;
+        names[users] = in[k].name;
+        types[users++] = in[k].type;
+    }
+    p->im->pins = (struct frontend_pins){0};
+    name_dims(p, users, types);
+    if (!frontend_pin(p->ctx, o, users, names, types, &p->im->pins))
+        return false;
+    imp_pin_facts(p->im, users, types);
+    for (size_t k = 0; k < n; k++) {
+        if (!bind_input(p, &in[k], in[k].type ? types[at] : NULL))
+            return false;
+        at += in[k].type != NULL;
+    }
+    return true;
+}
+
+/* -- Outputs */
+
+struct outputs {
+    VEC(struct ir_value *) values;
+    VEC(const char *) names;
+};
+
+static bool add_output(struct pt2 *p, struct outputs *to, const char *name, struct ir_value *v)
+{
+    if (!v)
+        return false;
+    name = *name ? ir_intern(p->ctx, name) : ir_internf(p->ctx, "output_%d", to->values.n);
+    const char *first = name;
+    for (int k = 0, copy = 1; k < to->names.n; k++) {
+        if (to->names.at[k] != name)
+            continue;
+        name = ir_internf(p->ctx, "%s.%d", first, copy++);
+        k = -1;
+    }
+    VEC_PUSH(p->ctx, to->values, v);
+    VEC_PUSH(p->ctx, to->names, name);
+    return true;
+}
+
+static struct pt2_value *memory_named(struct pt2 *p, json_t *signature, const char *list, const char *key,
+                                      const char *wanted)
+{
+    json_t *specs = js_array(signature, list), *inputs = js_array(p->scope->graph, "inputs"), *value;
+    for (size_t k = 0; wanted && k < json_array_size(specs) && k < json_array_size(inputs); k++) {
+        js_union(json_array_get(specs, k), &value);
+        const char *name = pt2_name_of(json_array_get(inputs, k)), *outer = js_string(value, key);
+        if (name && outer && !strcmp(outer, wanted))
+            return pt2_lookup(p, name);
+    }
+    return NULL;
+}
+
+/* What the signature says of output k. */
+static bool make_output(struct pt2 *p, json_t *spec, struct pt2_value *v, struct outputs *to)
+{
+    json_t *value, *signature = js_object(module_of(p), "signature");
+    const char *kind = js_union(spec, &value), *name = v->name;
+    struct pt2_value *target = NULL;
+    if (!kind)
+        return imp_bad(p->im, "an output without a specification");
+    if (v->refused)
+        return true;
+    if (!strcmp(kind, "buffer_mutation"))
+        target = memory_named(p, signature, "input_specs", "buffer_name", js_string(value, "buffer_name"));
+    else if (!strcmp(kind, "parameter_mutation"))
+        target = memory_named(p, signature, "input_specs", "parameter_name", js_string(value, "parameter_name"));
+    else if (!strcmp(kind, "user_input_mutation") && js_string(value, "user_input_name"))
+        target = pt2_lookup(p, js_string(value, "user_input_name"));
+    if (strstr(kind, "mutation"))
+        return target && !target->number ? pt2_write(p, target, pt2_read(p, v))
+                                         : imp_bad(p->im, "a mutation of something that is no input");
+    const char *of =
+        js_string(value, "parameter_name") ? js_string(value, "parameter_name") : js_string(value, "user_input_name");
+    if (!strncmp(kind, "gradient_to", 11) && of)
+        name = ir_internf(p->ctx, "grad.%s", of);
+    else if (strcmp(kind, "user_output") && strcmp(kind, "loss_output"))
+        return imp_unsupported(p->im, "an output of kind %s", kind);
+    struct ir_value *out = v->number ? pt2_number(p, v) : pt2_read(p, v);
+    return (v->number && !out) || add_output(p, to, name, out); /* None is no output */
+}
+
+/* Writes to state, and to inputs of the caller's. A function that only infers from a program that is trained changes nothing. */
+static bool leave_memory(struct pt2 *p, struct outputs *to)
+{
+    for (int k = 0; k < p->mutated.n; k++) {
+        struct pt2_value *v = p->mutated.at[k];
+        if (v->state && !p->eval && !ir_write_state(&p->im->b, v->state, v->v))
+            return false;
+        if (v->input && !add_output(p, to, ir_internf(p->ctx, "%s.after", v->input), v->v))
+            return false;
+    }
+    return true;
+}
+
+static bool make_outputs(struct pt2 *p, struct pt2_value **outs)
+{
+    json_t *specs = js_array(js_object(module_of(p), "signature"), "output_specs");
+    size_t n = json_array_size(js_array(p->scope->graph, "outputs"));
+    struct outputs to = {0};
+    if (json_array_size(specs) != n)
+        return imp_bad(p->im, "its outputs and their specifications differ in number");
+    p->im->b.where = p->archive->where;
+    for (size_t k = 0; k < n; k++) {
+        if (!make_output(p, json_array_get(specs, k), outs[k], &to))
+            return false;
+    }
+    return leave_memory(p, &to) && ir_return(&p->im->b, to.values.n, to.values.at, to.names.at) != NULL;
+}
+
+/* -- Functions */
+
+static bool import_func(struct imp *im, const struct frontend_options *o)
+{
+    struct pt2 *p = (struct pt2 *)im;
+    json_t *graph = js_object(module_of(p), "graph"), *written = written_inputs(p);
+    struct onnx_node stand_in = {.op = "torch.export", .name = "", .domain = "aten"};
+    struct pt2_scope scope;
+    im->nodes = 0;
+    im->refusals.n = 0;
+    im->stream = 0;
+    im->node = &stand_in;
+    im->domain = "aten";
+    im->refused = false;
+    im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body, .where = p->archive->where};
+    p->eval = im->training && !im->train;
+    p->mutated.n = p->memory.n = p->depth = 0;
+    p->scope = NULL;
+    if (!graph)
+        return imp_bad(im, "it has no graph");
+    pt2_push_scope(p, &scope, graph);
+    struct pt2_value **outs = IR_NEWN(p->ctx, json_array_size(js_array(graph, "outputs")) + 1, struct pt2_value *);
+    bool fine = make_inputs(p, o, written) && pt2_graph(p, graph, outs);
+    if (im->again)
+        return false;
+    im->node = &stand_in;
+    fine = fine && (im->refusals.n || make_outputs(p, outs));
+    if (im->refusals.n)
+        imp_report_refusals(im);
+    return fine && !im->refusals.n;
+}
+
+static struct ir_module *import_program(struct pt2 *p, const struct frontend_options *o)
+{
+    struct imp *im = p->im;
+    im->module = ir_module_new(im->ctx, im->path);
+    im->exact = o && o->exact;
+    im->one_version = o && o->one_version;
+    im->training = o && o->training;
+    im->sync_bn = o && o->sync_bn;
+    bound_symbols(p);
+    if (!imp_versions(im, o, "main", import_func))
+        return NULL;
+    if (!im->training)
+        return im->module;
+    im->train = true;
+    if (!imp_versions(im, o, "train", import_func))
+        return NULL;
+    imp_drop_unused_states(im);
+    return im->module;
+}
+
+/* Out of memory jumps to whoever protected the context; a frame of our own sees to it that the archive is closed on that way too. */
+struct ir_module *pt2_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
+{
+    static const struct onnx_graph no_graph;
+    static const struct onnx_model no_model = {.graph = &no_graph};
+    struct pt2_archive archive = {0};
+    struct ir_protect frame;
+    struct ir_module *volatile module = NULL;
+    struct pt2 *volatile held = NULL;
+    volatile bool no_memory = true;
+    if (IR_PROTECT(ctx, &frame)) {
+        if (pt2_open(&archive, ctx, path)) {
+            struct pt2 *p = held = IR_NEW(ctx, struct pt2);
+            p->im = &p->builder;
+            p->ctx = p->im->ctx = ctx;
+            p->im->path = path;
+            p->im->model = &no_model;
+            p->archive = &archive;
+            module = import_program(p, o);
+        }
+        no_memory = false;
+        ir_unprotect(ctx);
+    }
+    for (int k = 0; held && k < held->im->kept.n; k++)
+        ir_tensor_unref(held->im->kept.at[k]);
+    pt2_close(&archive);
+    if (no_memory)
+        ir_no_memory(ctx);
+    return module;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors from nothing: fills, ranges, random numbers; and numbers that nodes compute. */
+#include "compiler/pt2/pt2_int.h"
+
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+#define MAX_NUMBER (INT64_C(1) << 40)
+
+/* The sizes of the result: `size`, or the operand's (full_like and its kin). */
+static int sizes(struct pt2 *p, ir_expr *dims)
+{
+    struct ir_value *like = pt2_t(p, "self");
+    int n = pt2_exprs(p, "size", TCC_MAX_RANK, dims);
+    pt2_ignore(p, "dtype");
+    if (n != -1 || !like)
+        return n;
+    memcpy(dims, like->type->dim, (size_t)imp_rank(like) * sizeof *dims);
+    return imp_rank(like);
+}
+
+/* Filled with `fill_value`, with arg where there is none (empty: 0). */
+bool aten_full(struct pt2 *p, int arg)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    enum tcc_dtype d = pt2_out_type(p, 0);
+    bool number;
+    struct ir_value *fill = pt2_operand(p, "fill_value", &number);
+    int n = sizes(p, dims);
+    double v;
+    for (const char *const *name = (const char *const[]){"stride", "physical_layout", NULL}; *name; name++)
+        pt2_ignore(p, *name);
+    if (n < 0)
+        return false;
+    if (!fill)
+        return pt2_out(p, 0, imp_splat(p->im, d, arg, n, dims));
+    if (imp_scalar_of(fill, &v) && tcc_is_float(d))
+        return pt2_out(p, 0, imp_splat(p->im, d, v, n, dims));
+    return pt2_out(p, 0, imp_expand(p->im, imp_cast(p->im, fill, d), n, dims));
+}
+
+/* fill(self, value), zero (no value) */
+bool aten_fill(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    bool number;
+    struct ir_value *x = pt2_need(p, "self"),
+                    *v = pt2_given(p, "value") ? pt2_operand(p, "value", &number) : imp_like(p->im, x, 0);
+    return x && v && pt2_out(p, 0, pt2_expand_as(p, imp_cast(p->im, v, imp_dtype(x)), x));
+}
+
+/* copy(self, src): src in self's shape and type */
+bool aten_copy(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
+    return src && pt2_out(p, 0, pt2_expand_as(p, imp_cast(p->im, src, imp_dtype(x)), x));
+}
+
+bool aten_scalar_tensor(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    bool number;
+    pt2_ignore(p, "dtype");
+    return pt2_out(p, 0, pt2_operand(p, "s", &number));
+}
+
+/* arange(end), arange.start(start, end), arange.start_step(start, end, step): integers may be symbolic */
+bool aten_arange(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    bool number;
+    double step_f = 1;
+    enum tcc_dtype d = pt2_out_type(p, 0);
+    struct ir_value *start = pt2_operand(p, "start", &number), *end = pt2_operand(p, "end", &number),
+                    *step = pt2_operand(p, "step", &number);
+    pt2_ignore(p, "dtype");
+    if (!end)
+        return false;
+    start = start ? start : imp_int(im, TCC_I64, 0);
+    step = step ? step : imp_int(im, TCC_I64, 1);
+    ir_expr a, b;
+    if (!imp_scalar_of(step, &step_f) || step_f == 0)
+        return imp_unsupported(im, "a step known only at run time");
+    if (imp_exprs_of(im, start, 1, &a) == 1 && imp_exprs_of(im, end, 1, &b) == 1 && step_f == (double)(int64_t)step_f) {
+        int64_t s = (int64_t)step_f;
+        ir_expr span = s > 0 ? ir_sub(p->ctx, b, a) : ir_sub(p->ctx, a, b);
+        ir_expr n = ir_max(p->ctx, ir_const(p->ctx, 0), ir_ceildiv(p->ctx, span, ir_const(p->ctx, s > 0 ? s : -s)));
+        struct ir_value *v = imp_iota(im, 1, &n, 0, TCC_I64);
+        if (s != 1)
+            v = imp_bin(im, IR_mul, v, imp_int(im, TCC_I64, s));
+        return pt2_out(p, 0, ir_is_value(a, 0) ? v : imp_bin(im, IR_add, v, imp_dim_value(im, a)));
+    }
+    struct ir_value *in[] = {imp_cast(im, start, TCC_F64), imp_cast(im, end, TCC_F64), imp_cast(im, step, TCC_F64)};
+    struct ir_value *v = in[0] && in[1] && in[2] ? pt2_onnx1(p, "Range", 11, 3, in, 0, NULL) : NULL;
+    return v && pt2_out(p, 0, imp_cast(im, v, d));
+}
+
+/* start + i * (end - start) / (steps - 1) */
+bool aten_linspace(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0);
+    int64_t steps = pt2_i(p, "steps", 1);
+    ir_expr n = ir_const(p->ctx, steps);
+    pt2_ignore(p, "dtype");
+    struct ir_value *v = imp_iota(im, 1, &n, 0, TCC_F64);
+    v = imp_bin(im, IR_mul, v, imp_num(im, TCC_F64, steps > 1 ? (end - start) / (double)(steps - 1) : 0));
+    return pt2_out(p, 0, imp_bin(im, IR_add, v, imp_num(im, TCC_F64, start)));
+}
+
+bool aten_eye(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    ir_expr dims[2] = {pt2_e(p, "n", 0), NULL};
+    dims[1] = pt2_given(p, "m") ? pt2_e(p, "m", 0) : dims[0];
+    pt2_ignore(p, "dtype");
+    if (!dims[0] || !dims[1])
+        return false;
+    return pt2_out(p, 0,
+                   imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), imp_iota(p->im, 2, dims, 1, TCC_I64)));
+}
+
+/* -- Random numbers: other ones than PyTorch's, of the same distribution */
+
+static struct ir_value *random_values(struct pt2 *p, enum ir_op op, int n, const ir_expr *dims)
+{
+    struct ir_node *node = ir_build(&p->im->b, op, 0, NULL,
+                                    IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, n, dims), ir_attr_dtype(IR_ATTR_to, TCC_F32),
+                                             ir_attr_i(IR_ATTR_seed, 0), ir_attr_i(IR_ATTR_stream, p->im->stream++)));
+    return node ? node->out[0] : NULL;
+}
+
+bool aten_random(struct pt2 *p, int arg)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    int n = sizes(p, dims);
+    return n >= 0 && pt2_out(p, 0, random_values(p, (enum ir_op)arg, n, dims));
+}
+
+/* randint(high), randint.low(low, high), and their _like forms */
+bool aten_randint(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    ir_expr dims[TCC_MAX_RANK];
+    double low = pt2_f(p, "low", 0), high = pt2_f(p, "high", 1);
+    int n = sizes(p, dims);
+    struct ir_value *u = n >= 0 ? random_values(p, IR_random_uniform, n, dims) : NULL;
+    u = imp_bin(im, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, high - low)), imp_num(im, TCC_F32, low));
+    return pt2_out(p, 0, imp_un(im, IR_floor, u));
+}
+
+/* randperm(n): where the sorted random numbers come from */
+bool aten_randperm(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    ir_expr n = pt2_e(p, "n", 0);
+    struct ir_value *u = n ? random_values(p, IR_random_uniform, 1, &n) : NULL;
+    pt2_ignore(p, "dtype");
+    struct ir_node *node = u ? ir_build(&p->im->b, IR_topk, 1, &u,
+                                        IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_e(IR_ATTR_k, n),
+                                                 ir_attr_i(IR_ATTR_largest, 0), ir_attr_i(IR_ATTR_sorted, 1)))
+                             : NULL;
+    return node && pt2_out(p, 0, node->out[1]);
+}
+
+bool aten_bernoulli(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self");
+    struct ir_value *u = x ? random_values(p, IR_random_uniform, imp_rank(x), x->type->dim) : NULL;
+    struct ir_value *chance =
+        x && pt2_given(p, "p") ? imp_num(im, TCC_F32, pt2_f(p, "p", 0.5)) : imp_cast(im, x, TCC_F32);
+    return u && chance && pt2_out(p, 0, imp_bin(im, IR_lt, u, chance));
+}
+
+/* -- Numbers */
+
+bool aten_sym_size(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    return x && imp_rank(x) && pt2_axis(p, "dim", 0, imp_rank(x), &axis) && pt2_out_e(p, 0, imp_dim(x, (int)axis));
+}
+
+bool aten_sym_numel(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    return x && pt2_out_e(p, 0, ir_num_elements(p->ctx, x->type));
+}
+
+/* Of a tensor in row-major order; arg 1: where it begins. */
+bool aten_sym_stride(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis = 0;
+    ir_expr e = ir_const(p->ctx, arg ? 0 : 1);
+    if (!x || (!arg && !pt2_axis(p, "dim", 0, imp_rank(x), &axis)))
+        return false;
+    for (int k = (int)axis + 1; !arg && k < imp_rank(x); k++)
+        e = ir_mul(p->ctx, e, imp_dim(x, k));
+    return pt2_out_e(p, 0, e);
+}
+
+/* item, _local_scalar_dense: integers that the run decides become symbols, which sizes may be made of. */
+bool aten_item(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr e;
+    if (!x)
+        return false;
+    if (tcc_is_int(imp_dtype(x)))
+        return imp_bound_exprs(p->im, x, 1, -MAX_NUMBER, MAX_NUMBER, &e) == 1 && pt2_out_e(p, 0, e);
+    return pt2_out(p, 0, imp_rank(x) ? imp_reshape(p->im, x, 0, NULL) : x);
+}
+
+/* Checks that PyTorch makes while it traces, or that the run makes anyway. */
+bool aten_nothing(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    json_t *inputs = js_array(p->node, "inputs"), *input;
+    size_t k;
+    json_array_foreach(inputs, k, input) if (js_string(input, "name")) pt2_ignore(p, js_string(input, "name"));
+    return true;
+}
+
+/* Python's arithmetic on sizes: the op on expressions where there is one, else on scalars. */
+static const struct number_op {
+    ir_expr (*on_exprs)(struct ir_ctx *ctx, ir_expr a, ir_expr b);
+    enum ir_op op;
+} number_ops[] = {
+    {ir_add, IR_add}, {ir_sub, IR_sub}, {ir_mul, IR_mul}, {ir_floordiv, IR_div}, {ir_mod, IR_mod}, {ir_max, IR_max},
+    {ir_min, IR_min}, {NULL, IR_eq},    {NULL, IR_ne},    {NULL, IR_lt},         {NULL, IR_le},    {NULL, IR_gt},
+    {NULL, IR_ge},    {NULL, IR_and},   {NULL, IR_or},    {NULL, IR_div},        {NULL, IR_pow},
+};
+enum { FLOORDIV = 3, MOD = 4, TRUEDIV = 15 };
+
+static ir_expr integer_of(struct pt2 *p, const char *name)
+{
+    bool number;
+    const char *kind;
+    json_t *value = pt2_arg(p, name, &kind);
+    ir_expr e = NULL;
+    struct ir_value *v = value ? pt2_operand(p, name, &number) : NULL;
+    return v && tcc_is_int(imp_dtype(v)) && imp_exprs_of(p->im, v, 1, &e) == 1 ? e : NULL;
+}
+
+static const char *operand_name(struct pt2 *p, size_t k)
+{
+    return js_string(json_array_get(js_array(p->node, "inputs"), k), "name");
+}
+
+bool aten_number2(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    const struct number_op *op = &number_ops[arg];
+    const char *names[] = {operand_name(p, 0), operand_name(p, 1)};
+    bool number;
+    if (!names[0] || !names[1])
+        return false;
+    ir_expr a = integer_of(p, names[0]), b = integer_of(p, names[1]);
+    if (a && b && op->on_exprs) {
+        if ((arg == FLOORDIV || arg == MOD) && b->lo < 1)
+            return imp_unsupported(im, "a divisor that may be 0 or less");
+        return pt2_out_e(p, 0, op->on_exprs(p->ctx, a, b));
+    }
+    struct ir_value *x = pt2_operand(p, names[0], &number), *y = x ? pt2_operand(p, names[1], &number) : NULL;
+    if (!y)
+        return false;
+    enum tcc_dtype d = arg == TRUEDIV ? TCC_F64 : pt2_promote(x, true, y, true);
+    struct ir_value *v = imp_bin(im, op->op, imp_cast(im, x, d), imp_cast(im, y, d));
+    return pt2_out(p, 0, arg == FLOORDIV ? imp_un(im, IR_floor, v) : v);
+}
+
+/* neg, not_, sym_float, sym_int, math.ceil, math.floor, math.trunc, math.sqrt */
+bool aten_number1(struct pt2 *p, int arg)
+{
+    const char *name = operand_name(p, 0);
+    bool number;
+    ir_expr e = name ? integer_of(p, name) : NULL;
+    if (e && arg == IR_neg)
+        return pt2_out_e(p, 0, ir_mulc(p->ctx, e, -1));
+    if (e && (arg == IR_trunc || arg == IR_ceil || arg == IR_floor))
+        return pt2_out_e(p, 0, e);
+    struct ir_value *x = name ? pt2_operand(p, name, &number) : NULL;
+    if (!x || arg == IR_not)
+        return x && pt2_out(p, 0, imp_bin(p->im, IR_eq, x, imp_like(p->im, x, 0)));
+    x = imp_cast(p->im, x, TCC_F64);
+    if (arg == IR_cast)
+        return pt2_out(p, 0, x);
+    x = imp_un(p->im, (enum ir_op)arg, x);
+    if (arg == IR_sqrt || arg == IR_neg)
+        return pt2_out(p, 0, x);
+    x = imp_cast(p->im, x, TCC_I64);
+    return x && imp_bound_exprs(p->im, x, 1, -MAX_NUMBER, MAX_NUMBER, &e) == 1 && pt2_out_e(p, 0, e);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resizing, sampling, patches; distances; bags of embeddings. */
+#include "compiler/pt2/pt2_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* -- upsample_*: to output_size, or by scale_factors (or scales, scales_h and scales_w), which then place the samples too */
+
+enum { NEAREST, LINEAR, CUBIC, NEAREST_EXACT };
+
+static int given_scales(struct pt2 *p, int n, double *scales)
+{
+    static const char *const names[] = {"scales_d", "scales_h", "scales_w"};
+    if (pt2_given(p, "scale_factors"))
+        return pt2_floats(p, "scale_factors", 3, scales);
+    if (n == 1 && pt2_given(p, "scales"))
+        return pt2_floats(p, "scales", 1, scales);
+    for (int k = 0; k < n; k++) {
+        if (!pt2_given(p, names[3 - n + k]))
+            return -1;
+        scales[k] = pt2_f(p, names[3 - n + k], 1);
+    }
+    return n;
+}
+
+bool aten_upsample(struct pt2 *p, int arg)
+{
+    static const char *const modes[] = {"nearest", "linear", "cubic", "nearest"};
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, pt2_given(p, "input") ? "input" : "self");
+    double scales[3];
+    ir_expr sizes[TCC_MAX_RANK];
+    bool aligned = pt2_b(p, "align_corners", false);
+    int n = x ? imp_rank(x) - 2 : 0, wanted = pt2_exprs(p, "output_size", 3, sizes + 2),
+        scaled = given_scales(p, n, scales);
+    if (!x || n < 1 || n > 3 || (wanted != n && scaled != n))
+        return false;
+    struct ir_value *in[] = {x, NULL, NULL, NULL};
+    if (scaled == n && !aligned) {
+        const int64_t dims[] = {n + 2};
+        struct ir_tensor *t = ir_tensor_new(TCC_F32, 1, dims);
+        float *v = t ? (float *)(uintptr_t)t->data : NULL;
+        for (int k = 0; v && k < n + 2; k++)
+            v[k] = k < 2 ? 1 : (float)scales[k - 2];
+        in[2] = imp_const(im, t);
+    } else {
+        sizes[0] = imp_dim(x, 0);
+        sizes[1] = imp_dim(x, 1);
+        for (int k = 0; wanted != n && k < n; k++) {
+            int64_t size;
+            if (!ir_is_const(imp_dim(x, k + 2), &size))
+                return imp_unsupported(im, "align_corners by a scale of a size known only at run time");
+            sizes[k + 2] = ir_const(p->ctx, (int64_t)floor((double)size * scales[k]));
+        }
+        in[3] = imp_dims(im, n + 2, sizes);
+    }
+    const char *where = arg == NEAREST ? "asymmetric" : aligned ? "align_corners" : "half_pixel";
+    return pt2_out(
+        p, 0,
+        pt2_onnx1(p, "Resize", 18, 4, in,
+                  PT2_ATTRS(pt2_attr_s("mode", modes[arg]), pt2_attr_s("coordinate_transformation_mode", where),
+                            pt2_attr_s("nearest_mode", arg == NEAREST_EXACT ? "round_prefer_ceil" : "floor"),
+                            pt2_attr_f("cubic_coeff_a", -0.75))));
+}
+
+/* grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode, padding_mode, align_corners) */
+bool aten_grid_sampler(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    static const char *const modes[] = {"linear", "nearest", "cubic"}, *const pads[] = {"zeros", "border",
+                                                                                        "reflection"};
+    struct ir_value *in[] = {pt2_need(p, "input"), pt2_need(p, "grid")};
+    int64_t mode = pt2_i(p, "interpolation_mode", 0), pad = pt2_i(p, "padding_mode", 0);
+    bool aligned = pt2_b(p, "align_corners", false);
+    if (!in[0] || !in[1] || mode < 0 || mode > 2 || pad < 0 || pad > 2)
+        return false;
+    return pt2_out(p, 0,
+                   pt2_onnx1(p, "GridSample", 20, 2, in,
+                             PT2_ATTRS(pt2_attr_s("mode", modes[mode]), pt2_attr_s("padding_mode", pads[pad]),
+                                       pt2_attr_i("align_corners", aligned))));
+}
+
+/* n positions of centres in -1 .. 1, or from one end to the other */
+static struct ir_value *positions(struct pt2 *p, enum tcc_dtype d, ir_expr n, bool aligned)
+{
+    struct imp *im = p->im;
+    struct ir_value *i = imp_iota(im, 1, &n, 0, d), *count = imp_cast(im, imp_dim_value(im, n), d),
+                    *one = imp_num(im, d, 1), *two = imp_num(im, d, 2);
+    struct ir_value *x = imp_bin(im, IR_mul, i, two);
+    if (aligned)
+        count = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
+    else
+        x = imp_bin(im, IR_add, x, one);
+    return imp_bin(im, IR_sub, imp_bin(im, IR_div, x, count), one);
+}
+
+/* affine_grid_generator(theta[n, 2, 3], size, align_corners): theta times (x, y, 1) for each position of the result [n, h, w, 2] */
+bool aten_affine_grid(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *theta = pt2_need(p, "theta");
+    ir_expr size[5];
+    int n = pt2_exprs(p, "size", 5, size);
+    bool aligned = pt2_b(p, "align_corners", false);
+    if (!theta || n != 4)
+        return theta && imp_unsupported(im, "grids of 3 axes");
+    enum tcc_dtype d = imp_dtype(theta);
+    ir_expr plane[] = {size[2], size[3], ir_const(p->ctx, 1)},
+            rows[] = {ir_mul(p->ctx, size[2], size[3]), ir_const(p->ctx, 3)},
+            out[] = {size[0], size[2], size[3], ir_const(p->ctx, 2)};
+    const int64_t across[] = {0, 2}, down[] = {1, 2};
+    struct ir_value *x = positions(p, d, size[3], aligned), *y = positions(p, d, size[2], aligned);
+    struct ir_value *in[] = {x ? imp_expand(im, imp_unsqueeze(im, x, 2, across), 3, plane) : NULL,
+                             y ? imp_expand(im, imp_unsqueeze(im, y, 2, down), 3, plane) : NULL,
+                             imp_splat(im, d, 1, 3, plane)};
+    struct ir_value *base = in[0] && in[1] && in[2] ? imp_reshape(im, imp_concat(im, 3, in, 2), 2, rows) : NULL;
+    struct ir_value *grid = imp_matmul(im, base, theta, false, true, TCC_NONE);
+    return grid && pt2_out(p, 0, imp_reshape(im, grid, 4, out));
+}
+
+/* -- Patches */
+
+static bool pair(struct pt2 *p, const char *name, int64_t otherwise, int64_t *out)
+{
+    int n = pt2_ints(p, name, 2, out);
+    if (n == -1 || n == 0)
+        out[0] = out[1] = otherwise;
+    if (n == 1)
+        out[1] = out[0];
+    return n >= -1;
+}
+
+/* col2im(self, output_size, kernel_size, dilation, padding, stride) */
+bool aten_col2im(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr size[2];
+    int64_t kernel[2], dilation[2], pads[4], stride[2], front = 0;
+    if (!x || pt2_exprs(p, "output_size", 2, size) != 2 || !pair(p, "kernel_size", 1, kernel) ||
+        !pair(p, "dilation", 1, dilation) || !pair(p, "padding", 0, pads) || !pair(p, "stride", 1, stride))
+        return false;
+    pads[2] = pads[0];
+    pads[3] = pads[1];
+    bool single = imp_rank(x) == 2;
+    struct ir_value *in[] = {single ? imp_unsqueeze(im, x, 1, &front) : x, imp_dims(im, 2, size),
+                             imp_i64s(im, 2, kernel)};
+    struct ir_value *y = pt2_onnx1(p, "Col2Im", 18, 3, in,
+                                   PT2_ATTRS(pt2_attr_ints("dilations", 2, dilation), pt2_attr_ints("pads", 4, pads),
+                                             pt2_attr_ints("strides", 2, stride)));
+    return y && pt2_out(p, 0, single ? imp_squeeze(im, y, 1, &front) : y);
+}
+
+/* im2col(self, kernel_size, dilation, padding, stride): [n, c kh kw, windows], a strided part of the padded operand for each tap */
+bool aten_im2col(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_ctx *c = p->ctx;
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t kernel[2], dilation[2], pads[2], stride[2];
+    ir_expr amounts[4], steps[4], starts[4], sizes[4];
+    if (!x || imp_rank(x) != 4 || !pair(p, "kernel_size", 1, kernel) || !pair(p, "dilation", 1, dilation) ||
+        !pair(p, "padding", 0, pads) || !pair(p, "stride", 1, stride) || kernel[0] * kernel[1] > 1024 ||
+        kernel[0] < 1 || kernel[1] < 1)
+        return false;
+    for (int k = 0; k < 4; k++) {
+        amounts[k] = ir_const(c, k < 2 ? 0 : pads[k - 2]);
+        steps[k] = ir_const(c, k < 2 ? 1 : stride[k - 2]);
+        starts[k] = ir_const(c, 0);
+    }
+    x = imp_pad(im, x, imp_like(im, x, 0), amounts, amounts, "constant");
+    struct ir_value **taps = IR_NEWN(c, kernel[0] * kernel[1], struct ir_value *);
+    for (int k = 0; x && k < 4; k++)
+        sizes[k] = k < 2 ? imp_dim(x, k)
+                         : ir_addc(c,
+                                   ir_floordiv(c, ir_addc(c, imp_dim(x, k), -(kernel[k - 2] - 1) * dilation[k - 2] - 1),
+                                               ir_const(c, stride[k - 2])),
+                                   1);
+    int64_t axis = 2;
+    for (int64_t t = 0; x && t < kernel[0] * kernel[1]; t++) {
+        starts[2] = ir_const(c, t / kernel[1] * dilation[0]);
+        starts[3] = ir_const(c, t % kernel[1] * dilation[1]);
+        taps[t] = imp_slice(im, x, starts, sizes, steps);
+        taps[t] = taps[t] ? imp_unsqueeze(im, taps[t], 1, &axis) : NULL;
+        if (!taps[t])
+            return false;
+    }
+    struct ir_value *y = x ? imp_concat(im, (int)(kernel[0] * kernel[1]), taps, 2) : NULL;
+    ir_expr flat[3] = {sizes[0], ir_mulc(c, sizes[1], kernel[0] * kernel[1]), ir_mul(c, sizes[2], sizes[3])};
+    return y && pt2_out(p, 0, imp_reshape(im, y, 3, flat));
+}
+
+/* pixel_shuffle (arg 0): channels become pixels; pixel_unshuffle (arg 1) */
+bool aten_pixel_shuffle(struct pt2 *p, int arg)
+{
+    struct ir_ctx *c = p->ctx;
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t r = pt2_i(p, arg ? "downscale_factor" : "upscale_factor", 1), perm[TCC_MAX_RANK];
+    ir_expr dims[TCC_MAX_RANK], out[TCC_MAX_RANK], by = ir_const(c, r);
+    if (!x || imp_rank(x) < 3 || imp_rank(x) + 3 > TCC_MAX_RANK || r < 1)
+        return false;
+    int n = imp_rank(x) - 3;
+    static const int64_t places[2][5] = {{0, 3, 1, 4, 2}, {0, 2, 4, 1, 3}};
+    for (int k = 0; k < n; k++) {
+        dims[k] = out[k] = imp_dim(x, k);
+        perm[k] = k;
+    }
+    for (int k = 0; k < 5; k++)
+        perm[n + k] = n + places[arg][k];
+    ir_expr ch = imp_dim(x, n), h = imp_dim(x, n + 1), w = imp_dim(x, n + 2);
+    if (arg) {
+        memcpy(dims + n, (ir_expr[]){ch, ir_floordiv(c, h, by), by, ir_floordiv(c, w, by), by}, 5 * sizeof *dims);
+        memcpy(out + n, (ir_expr[]){ir_mulc(c, ch, r * r), ir_floordiv(c, h, by), ir_floordiv(c, w, by)},
+               3 * sizeof *out);
+    } else {
+        memcpy(dims + n, (ir_expr[]){ir_floordiv(c, ch, ir_const(c, r * r)), by, by, h, w}, 5 * sizeof *dims);
+        memcpy(out + n, (ir_expr[]){dims[n], ir_mulc(c, h, r), ir_mulc(c, w, r)}, 3 * sizeof *out);
+    }
+    struct ir_value *y = imp_transpose(p->im, imp_reshape(p->im, x, n + 5, dims), perm);
+    return y && pt2_out(p, 0, imp_reshape(p->im, y, n + 3, out));
+}
+
+/* -- Distances of rows, by the norm of order p */
+
+static struct ir_value *distance(struct pt2 *p, struct ir_value *d, double order)
+{
+    struct imp *im = p->im;
+    int64_t last = d ? imp_rank(d) - 1 : 0;
+    struct ir_value *a = imp_un(im, IR_abs, d);
+    if (order == 0)
+        return imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_bin(im, IR_ne, a, imp_like(im, a, 0)), imp_dtype(d)), 1,
+                          &last, false);
+    if (order == 1 || isinf(order))
+        return imp_reduce(im, order == 1 ? IR_reduce_sum : IR_reduce_max, a, 1, &last, false);
+    if (order == 2)
+        return pt2_root(p, imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, d), 1, &last, false));
+    struct ir_value *sum =
+        imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_pow, a, imp_like(im, a, order)), 1, &last, false);
+    return imp_bin(im, IR_pow, sum, imp_like(im, a, 1 / order));
+}
+
+/* _cdist_forward(x1, x2, p, compute_mode) */
+bool aten_cdist(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *a = pt2_need(p, "x1"), *b = a ? pt2_need(p, "x2") : NULL;
+    double order = pt2_f(p, "p", 2);
+    pt2_ignore(p, "compute_mode");
+    if (!b || imp_rank(a) < 2 || imp_rank(b) < 2)
+        return false;
+    int64_t rows = imp_rank(a) - 1, columns = imp_rank(b) - 2;
+    return pt2_out(
+        p, 0,
+        distance(p, imp_bin(im, IR_sub, imp_unsqueeze(im, a, 1, &rows), imp_unsqueeze(im, b, 1, &columns)), order));
+}
+
+/* _pdist_forward(self, p): each pair of rows once */
+bool aten_pdist(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self");
+    double order = pt2_f(p, "p", 2);
+    int64_t n;
+    if (!x || imp_rank(x) != 2 || !ir_is_const(imp_dim(x, 0), &n) || n > 4096)
+        return x && imp_unsupported(im, "a number of rows known only at run time, or more than 4096");
+    const int64_t count[] = {n * (n - 1) / 2};
+    struct ir_tensor *first = ir_tensor_new(TCC_I64, 1, count), *second = ir_tensor_new(TCC_I64, 1, count);
+    if (!first || !second)
+        ir_no_memory(p->ctx);
+    int64_t *a = (int64_t *)(uintptr_t)first->data, *b = (int64_t *)(uintptr_t)second->data;
+    for (int64_t i = 0, at = 0; i < n; i++) {
+        for (int64_t k = i + 1; k < n; k++, at++) {
+            a[at] = i;
+            b[at] = k;
+        }
+    }
+    struct ir_value *from = imp_const(im, first), *to = imp_const(im, second);
+    return pt2_out(p, 0, distance(p, imp_bin(im, IR_sub, imp_gather(im, x, from, 0), imp_gather(im, x, to, 0)), order));
+}
+
+/* -- Bags */
+
+/* _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx) */
+bool aten_embedding_bag(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL,
+                    *offsets = index ? pt2_need(p, "offsets") : NULL, *samples = pt2_t(p, "per_sample_weights");
+    int64_t mode = pt2_i(p, "mode", 0), padding = pt2_i(p, "padding_idx", -1), one = 1, zero = 0, last = 2;
+    pt2_ignore(p, "scale_grad_by_freq");
+    pt2_ignore(p, "sparse");
+    if (!offsets || imp_rank(index) != 1 || imp_rank(offsets) != 1)
+        return false;
+    index = imp_cast(im, index, TCC_I64);
+    offsets = imp_cast(im, offsets, TCC_I64);
+    ir_expr n = imp_dim(index, 0),
+            bags = ir_addc(p->ctx, imp_dim(offsets, 0), pt2_b(p, "include_last_offset", false) ? -1 : 0);
+    struct ir_value *from = imp_slice1(im, offsets, 0, ir_const(p->ctx, 0), bags), *rest = imp_dim_value(im, n);
+    struct ir_value *ends[] = {imp_slice1(im, from, 0, ir_const(p->ctx, 1), ir_addc(p->ctx, bags, -1)),
+                               imp_to_rank(im, rest, 1)};
+    struct ir_value *to = imp_concat(im, 2, ends, 0),
+                    *at = imp_unsqueeze(im, imp_iota(im, 1, &n, 0, TCC_I64), 1, &zero);
+    /* inside: [bags, n] */
+    struct ir_value *inside = imp_bin(im, IR_and, imp_bin(im, IR_ge, at, imp_unsqueeze(im, from, 1, &one)),
+                                      imp_bin(im, IR_lt, at, imp_unsqueeze(im, to, 1, &one)));
+    if (padding >= 0)
+        inside = imp_bin(im, IR_and, inside,
+                         imp_unsqueeze(im, imp_bin(im, IR_ne, index, imp_int(im, TCC_I64, padding)), 1, &zero));
+    struct ir_value *rows = imp_gather(im, w, index, 0), *member = imp_cast(im, inside, imp_dtype(w)), *y;
+    struct ir_value *count = imp_reduce(im, IR_reduce_sum, imp_cast(im, inside, TCC_I64), 1, &one, false);
+    if (!rows || !member || !count)
+        return false;
+    if (mode == 2) {
+        struct ir_value *kept = imp_unsqueeze(im, inside, 1, &last);
+        y = imp_tri(im, IR_select, kept, imp_unsqueeze(im, rows, 1, &zero), imp_like(im, rows, -INFINITY));
+        y = imp_reduce(im, IR_reduce_max, y, 1, &one, false);
+        y = imp_tri(im, IR_select, imp_unsqueeze(im, imp_bin(im, IR_eq, count, imp_int(im, TCC_I64, 0)), 1, &one),
+                    imp_like(im, rows, 0), y);
+    } else {
+        if (samples)
+            rows = imp_bin(im, IR_mul, rows, imp_unsqueeze(im, samples, 1, &one));
+        y = imp_matmul(im, member, rows, false, false, TCC_NONE);
+        if (mode == 1)
+            y = imp_bin(im, IR_div, y,
+                        imp_unsqueeze(im,
+                                      imp_cast(im, imp_bin(im, IR_max, count, imp_int(im, TCC_I64, 1)), imp_dtype(w)),
+                                      1, &one));
+    }
+    /* The other results are bookkeeping of the backward pass. */
+    for (int k = 1; k < pt2_nouts(p); k++) {
+        if (pt2_wants(p, k))
+            return imp_unsupported(im, "its result %d", k);
+    }
+    return pt2_out(p, 0, y);
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Indexing by tensors: gathers and scatters, x[i, :, j], masks. */
+#include "compiler/pt2/pt2_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* -- Along one axis */
+
+bool aten_gather(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
+    int64_t axis;
+    pt2_ignore(p, "sparse_grad");
+    if (!index || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return false;
+    if (!imp_rank(x))
+        return pt2_out(p, 0, pt2_expand_as(p, x, index));
+    struct ir_value *in[] = {x, index};
+    return pt2_out(p, 0, imp_op(p->im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))));
+}
+
+bool aten_index_select(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
+    int64_t axis;
+    if (!index || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return false;
+    if (!imp_rank(x))
+        return pt2_out(p, 0, x);
+    return pt2_out(p, 0, imp_gather(p->im, x, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), (int)axis));
+}
+
+/* embedding(weight, indices, padding_idx): the row padding_idx learns nothing. */
+bool aten_embedding(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL;
+    int64_t padding = pt2_i(p, "padding_idx", -1), last;
+    pt2_ignore(p, "scale_grad_by_freq");
+    pt2_ignore(p, "sparse");
+    struct ir_value *y = index ? imp_gather(p->im, w, index, 0) : NULL;
+    if (y && p->im->train && padding >= 0) {
+        last = imp_rank(index);
+        struct ir_value *padded = imp_bin(p->im, IR_eq, index, imp_like(p->im, index, (double)padding));
+        y = imp_tri(p->im, IR_select, imp_unsqueeze(p->im, padded, 1, &last), imp_un(p->im, IR_stop_gradient, y), y);
+    }
+    return pt2_out(p, 0, y);
+}
+
+static struct ir_value *scatter(struct pt2 *p, struct ir_value *x, struct ir_value *index, struct ir_value *src,
+                                int64_t axis, const char *mode)
+{
+    struct ir_value *in[] = {x, index, src};
+    return imp_op(p->im, IR_scatter_elements, 3, in,
+                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, mode)));
+}
+
+/* The part of src that index has elements for. */
+static struct ir_value *covered(struct pt2 *p, struct ir_value *src, const struct ir_value *index)
+{
+    for (int k = 0; src && k < imp_rank(index); k++)
+        src = imp_slice1(p->im, src, k, ir_const(p->ctx, 0), imp_dim(index, k));
+    return src;
+}
+
+static const char *const scatter_modes[][2] = {{"sum", "add"},  {"add", "add"},  {"prod", "mul"}, {"multiply", "mul"},
+                                               {"amax", "max"}, {"amin", "min"}, {"mean", "add"}};
+
+static const char *scatter_mode(const char *reduce)
+{
+    for (size_t k = 0; k < sizeof scatter_modes / sizeof *scatter_modes; k++) {
+        if (!strcmp(scatter_modes[k][0], reduce))
+            return scatter_modes[k][1];
+    }
+    return NULL;
+}
+
+/* What changes nothing when combined. */
+static struct ir_value *neutral(struct pt2 *p, const struct ir_value *x, const char *mode)
+{
+    bool most = !strcmp(mode, "max"), least = !strcmp(mode, "min");
+    if (tcc_is_float(imp_dtype(x)))
+        return imp_like(p->im, x, most ? -INFINITY : least ? INFINITY : !strcmp(mode, "mul"));
+    return imp_like(p->im, x, most ? -9.3e18 : least ? 9.3e18 : !strcmp(mode, "mul"));
+}
+
+/* scatter.src, .value, .reduce, .value_reduce; arg 1: scatter_add; arg 2: scatter_reduce.two */
+bool aten_scatter(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
+    bool number, include = pt2_b(p, "include_self", true);
+    const char *reduce = pt2_s(p, "reduce", arg == 1 ? "add" : ""), *mode = *reduce ? scatter_mode(reduce) : "none";
+    struct ir_value *src = index ? pt2_operand(p, pt2_given(p, "src") ? "src" : "value", &number) : NULL;
+    int64_t axis;
+    if (!src || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return false;
+    if (!mode)
+        return imp_unsupported(im, "reduce '%s'", reduce);
+    src = imp_cast(im, src, imp_dtype(x));
+    bool scalar = !imp_rank(x);
+    if (scalar) { /* as vectors of one */
+        x = imp_to_rank(im, x, 1);
+        index = imp_to_rank(im, index, 1);
+        src = imp_to_rank(im, src, 1);
+    }
+    src = imp_rank(src) ? covered(p, src, index) : pt2_expand_as(p, src, index);
+    if (!src)
+        return false;
+    struct ir_value *to = x;
+    if (!include)
+        to = scatter(p, x, index, pt2_expand_as(p, neutral(p, x, mode), index), axis, "none");
+    struct ir_value *y = scatter(p, to, index, src, axis, mode);
+    if (!strcmp(reduce, "mean")) {
+        struct ir_value *ones = imp_splat(im, imp_dtype(x), 1, imp_rank(index), index->type->dim);
+        struct ir_value *count =
+            scatter(p, imp_splat(im, imp_dtype(x), include, imp_rank(x), x->type->dim), index, ones, axis, "add");
+        count = imp_bin(im, IR_max, count, imp_like(im, x, 1));
+        struct ir_value *q = imp_bin(im, IR_div, y, count); /* integers: rounded down */
+        if (y && !imp_is_float(y))
+            q = imp_bin(im, IR_div, imp_bin(im, IR_sub, y, imp_bin(im, IR_mod, y, count)), count);
+        y = q;
+    }
+    return y && pt2_out(p, 0, scalar ? imp_reshape(im, y, 0, NULL) : y);
+}
+
+/* index_add(self, dim, index, source, alpha), index_copy (arg 1), index_fill (arg 2: value) */
+bool aten_index_add(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
+    bool number;
+    struct ir_value *src = index ? pt2_operand(p, arg == 2 ? "value" : "source", &number) : NULL;
+    double alpha = pt2_f(p, "alpha", 1);
+    int64_t axis;
+    ir_expr dims[TCC_MAX_RANK];
+    if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return false;
+    index = imp_rank(index) ? index : imp_to_rank(im, index, 1);
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = k == axis ? imp_dim(index, 0) : imp_dim(x, k);
+    src = imp_expand(im, imp_cast(im, src, imp_dtype(x)), imp_rank(x), dims);
+    if (alpha != 1)
+        src = imp_bin(im, IR_mul, src, imp_like(im, x, alpha));
+    index = imp_expand(im, imp_along(im, index, (int)axis, imp_rank(x)), imp_rank(x), dims);
+    return src && pt2_out(p, 0, scatter(p, x, index, src, axis, arg ? "none" : "add"));
+}
+
+/* -- Several axes */
+
+/* The index tensors of the node's list, broadcast together; the operand with the indexed axes in front. */
+struct indexed {
+    struct ir_value *x, *where;     /* where: [index dims..., n] */
+    int n, first, index_rank, rank; /* axes indexed, the first of them, dims of an index, of the operand */
+    bool together;
+    int64_t perm[TCC_MAX_RANK];
+    ir_expr index_dims[TCC_MAX_RANK];
+};
+
+/* The columns of a mask's nonzero elements. Returns their number; -1 after a message. */
+static int columns(struct pt2 *p, struct ir_value *mask, struct ir_value **out)
+{
+    struct ir_value *at = pt2_onnx1(p, "NonZero", 13, 1, &mask, 0, NULL);
+    if (!at)
+        return -1;
+    for (int k = 0; k < imp_rank(mask); k++) {
+        ir_expr n = imp_dim(at, 1);
+        out[k] = imp_slice1(p->im, at, 0, ir_const(p->ctx, k), ir_const(p->ctx, 1));
+        out[k] = out[k] ? imp_reshape(p->im, out[k], 1, &n) : NULL;
+        if (!out[k])
+            return -1;
+    }
+    return imp_rank(mask);
+}
+
+/* Masks become index lists. The list has an entry for each axis of x, NULL where it is taken whole. */
+static bool index_list(struct pt2 *p, struct indexed *t, struct ir_value **list)
+{
+    struct ir_value **given;
+    int n = pt2_list(p, "indices", &given), at = 0;
+    memset(list, 0, TCC_MAX_RANK * sizeof *list);
+    for (int k = 0; k < n; k++) {
+        bool mask = given[k] && (imp_dtype(given[k]) == TCC_BOOL || imp_dtype(given[k]) == TCC_U8);
+        int takes = mask ? imp_rank(given[k]) : 1;
+        if (at + takes > t->rank)
+            return imp_bad(p->im, "more indices than the %d dims", t->rank);
+        if (mask && takes && columns(p, imp_cast(p->im, given[k], TCC_BOOL), list + at) < 0)
+            return false;
+        if (mask && !takes)
+            return imp_unsupported(p->im, "a mask without dims");
+        if (!mask && given[k])
+            list[at] = imp_cast(p->im, given[k], TCC_I64);
+        at += takes;
+    }
+    return n >= 0;
+}
+
+static ir_expr broadcast_dim(struct pt2 *p, ir_expr a, ir_expr b)
+{
+    UNUSED(p);
+    return ir_is_value(a, 1) ? b : a;
+}
+
+static bool read_indexed(struct pt2 *p, struct indexed *t)
+{
+    struct ir_value *list[TCC_MAX_RANK], *parts[TCC_MAX_RANK];
+    int last = -1, count = 0;
+    t->rank = imp_rank(t->x);
+    if (!index_list(p, t, list))
+        return false;
+    for (int k = 0; k < t->rank; k++) {
+        if (!list[k])
+            continue;
+        if (!t->n)
+            t->first = k;
+        t->together = !t->n || (t->together && k == last + 1);
+        last = k;
+        t->perm[t->n++] = k;
+        t->index_rank = imp_rank(list[k]) > t->index_rank ? imp_rank(list[k]) : t->index_rank;
+    }
+    for (int k = 0; k < t->index_rank; k++)
+        t->index_dims[k] = ir_const(p->ctx, 1);
+    count = t->n;
+    for (int k = 0; k < t->rank; k++) {
+        for (int i = 0; list[k] && i < imp_rank(list[k]); i++) {
+            int at = i + t->index_rank - imp_rank(list[k]);
+            t->index_dims[at] = broadcast_dim(p, t->index_dims[at], imp_dim(list[k], i));
+        }
+        if (!list[k])
+            t->perm[count++] = k;
+    }
+    int64_t end = t->index_rank;
+    for (int k = 0; k < t->n; k++) {
+        parts[k] = imp_expand(p->im, list[t->perm[k]], t->index_rank, t->index_dims);
+        parts[k] = parts[k] ? imp_unsqueeze(p->im, parts[k], 1, &end) : NULL;
+        if (!parts[k])
+            return false;
+    }
+    t->where = t->n ? imp_concat(p->im, t->n, parts, t->index_rank) : NULL;
+    return !t->n || t->where;
+}
+
+/* The index's dims stand first in what a gather gives; where the indexed axes were together, theirs is the place. perm: of that result. */
+static bool index_first(const struct indexed *t, int64_t *perm, int64_t *back)
+{
+    int rank = t->index_rank + t->rank - t->n, n = 0, before = t->together ? t->first : 0;
+    for (int k = 0; k < before; k++)
+        perm[n++] = t->index_rank + k;
+    for (int k = 0; k < t->index_rank; k++)
+        perm[n++] = k;
+    while (n < rank)
+        perm[n] = n, n++;
+    for (int k = 0; k < rank; k++)
+        back[perm[k]] = k;
+    return before > 0;
+}
+
+bool aten_index(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct indexed t = {.x = pt2_need(p, "self")};
+    int64_t perm[2 * TCC_MAX_RANK], back[2 * TCC_MAX_RANK];
+    if (!t.x || !read_indexed(p, &t))
+        return false;
+    if (!t.n)
+        return pt2_out(p, 0, t.x);
+    if (t.index_rank + t.rank - t.n > TCC_MAX_RANK)
+        return imp_unsupported(p->im, "a result with more than %d dims", TCC_MAX_RANK);
+    if (t.n == 1) { /* numpy.take's own order */
+        int axis = t.first;
+        struct ir_value *index = imp_reshape(p->im, t.where, t.index_rank, t.index_dims);
+        return pt2_out(p, 0, imp_gather(p->im, t.x, index, axis));
+    }
+    struct ir_value *in[] = {imp_transpose(p->im, t.x, t.perm), t.where};
+    struct ir_value *y = imp_op(p->im, IR_gather_nd, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_batch_dims, 0)));
+    return pt2_out(p, 0, y && index_first(&t, perm, back) ? imp_transpose(p->im, y, perm) : y);
+}
+
+/* x[mask] = one value for all */
+static struct ir_value *put_mask(struct pt2 *p, struct ir_value *x, struct ir_value *values)
+{
+    struct ir_value **list;
+    int n = pt2_list(p, "indices", &list);
+    bool single = true;
+    for (int k = 0; k < imp_rank(values); k++)
+        single &= ir_is_value(imp_dim(values, k), 1);
+    if (n != 1 || !list[0] || imp_dtype(list[0]) != TCC_BOOL || !single || pt2_b(p, "accumulate", false) ||
+        !imp_rank(list[0]))
+        return NULL;
+    ir_expr dims[TCC_MAX_RANK];
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = k < imp_rank(list[0]) ? imp_dim(list[0], k) : ir_const(p->ctx, 1);
+    struct ir_value *mask = imp_reshape(p->im, list[0], imp_rank(x), dims);
+    return imp_tri(p->im, IR_select, mask, imp_reshape(p->im, values, 0, NULL), x);
+}
+
+bool aten_index_put(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct indexed t = {.x = pt2_need(p, "self")};
+    struct ir_value *values = t.x ? pt2_need(p, "values") : NULL;
+    int64_t perm[2 * TCC_MAX_RANK], back[2 * TCC_MAX_RANK], inverse[TCC_MAX_RANK];
+    ir_expr dims[2 * TCC_MAX_RANK], placed[2 * TCC_MAX_RANK];
+    bool add = pt2_b(p, "accumulate", false);
+    pt2_ignore(p, "unsafe");
+    if (!values)
+        return false;
+    values = imp_cast(im, values, imp_dtype(t.x));
+    struct ir_value *masked = put_mask(p, t.x, values);
+    if (masked)
+        return pt2_out(p, 0, masked);
+    if (!read_indexed(p, &t) || !t.n || t.index_rank + t.rank - t.n > TCC_MAX_RANK)
+        return false;
+    int rank = t.index_rank + t.rank - t.n;
+    struct ir_value *front = imp_transpose(im, t.x, t.perm);
+    for (int k = 0; k < rank; k++)
+        dims[k] = k < t.index_rank ? t.index_dims[k] : imp_dim(front, t.n + k - t.index_rank);
+    bool moved = index_first(&t, perm, back);
+    for (int k = 0; k < rank; k++)
+        placed[k] = dims[perm[k]];
+    values = imp_expand(im, values, rank, placed);
+    if (values && moved)
+        values = imp_transpose(im, values, back);
+    struct ir_value *in[] = {front, t.where, values};
+    struct ir_value *y = imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, add ? "add" : "none")));
+    for (int k = 0; k < t.rank; k++)
+        inverse[t.perm[k]] = k;
+    return y && pt2_out(p, 0, imp_transpose(im, y, inverse));
+}
+
+/* -- Masks */
+
+/* Elements of source, in order, go where the mask is set. */
+bool aten_masked_scatter(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL,
+                    *src = mask ? pt2_need(p, "source") : NULL;
+    mask = src ? pt2_expand_as(p, mask, x) : NULL;
+    if (!mask)
+        return false;
+    ir_expr n = ir_num_elements(p->ctx, x->type), m = ir_num_elements(p->ctx, src->type);
+    struct ir_value *flat = imp_cast(im, imp_reshape(im, mask, 1, &n), TCC_I64);
+    struct ir_value *at =
+        flat ? imp_op(im, IR_cumsum, 1, &flat, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_i(IR_ATTR_exclusive, 1)))
+             : NULL;
+    at = imp_bin(im, IR_min, at,
+                 imp_bin(im, IR_max, imp_dim_value(im, ir_addc(p->ctx, m, -1)), imp_int(im, TCC_I64, 0)));
+    struct ir_value *values = at ? imp_gather(im, imp_reshape(im, src, 1, &m), at, 0) : NULL;
+    values = values ? imp_reshape(im, values, imp_rank(x), x->type->dim) : NULL;
+    return pt2_out(p, 0, imp_tri(im, IR_select, mask, values, x));
+}
+
+bool aten_nonzero(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    struct ir_value *at = x ? pt2_onnx1(p, "NonZero", 13, 1, &x, 0, NULL) : NULL;
+    return at && pt2_out(p, 0, imp_transpose(p->im, at, (const int64_t[]){1, 0}));
+}
+
+bool aten_masked_select(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL;
+    if (!mask)
+        return false;
+    mask = pt2_expand_as(p, mask, x);
+    ir_expr n = ir_num_elements(p->ctx, x->type);
+    struct ir_value *flat = mask ? imp_reshape(p->im, mask, 1, &n) : NULL, *at[1];
+    if (!flat || columns(p, flat, at) < 0)
+        return false;
+    return pt2_out(p, 0, imp_gather(p->im, imp_reshape(p->im, x, 1, &n), at[0], 0));
+}
+
+/* one_hot(self, num_classes) */
+bool aten_one_hot(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr classes = pt2_e(p, "num_classes", -1);
+    if (!x || !classes || classes->lo < 1)
+        return x && imp_unsupported(p->im, "a number of classes that the data decides");
+    int64_t last = imp_rank(x);
+    struct ir_value *all = imp_iota(p->im, 1, &classes, 0, TCC_I64);
+    struct ir_value *same = imp_bin(p->im, IR_eq, imp_unsqueeze(p->im, imp_cast(p->im, x, TCC_I64), 1, &last), all);
+    return pt2_out(p, 0, same);
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Elementwise ops. Operands are promoted as PyTorch does; the result's type is what the archive records. Numbers keep their precision beside
+ * 16-bit floats: such ops are computed in f32 and rounded once.
+ */
+#include "compiler/pt2/pt2_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* -- Promotion */
+
+static int category(enum tcc_dtype d)
+{
+    return tcc_is_float(d) ? 2 : d == TCC_BOOL ? 0 : 1;
+}
+
+static enum tcc_dtype wider(enum tcc_dtype a, enum tcc_dtype b)
+{
+    int ca = category(a), cb = category(b), sa = tcc_dtype_bytes(a), sb = tcc_dtype_bytes(b);
+    if (a == b || ca != cb)
+        return ca < cb ? b : a;
+    if (ca == 2 && sa == sb)
+        return TCC_F32; /* f16 and bf16 */
+    if (ca == 1 && sa == sb)
+        return sa == 1 ? TCC_I16 : sa == 2 ? TCC_I32 : TCC_I64; /* signed and unsigned */
+    if (ca == 1 && !tcc_is_signed(sa > sb ? a : b) && tcc_is_signed(sa > sb ? b : a))
+        return sa + sb > 6 ? TCC_I64 : TCC_I32;
+    return sa > sb ? a : b;
+}
+
+static int weight(const struct ir_value *v, bool number)
+{
+    return number ? 0 : imp_rank(v) == 0 ? 1 : 2;
+}
+
+enum tcc_dtype pt2_promote(const struct ir_value *a, bool a_number, const struct ir_value *b, bool b_number)
+{
+    int wa = weight(a, a_number), wb = weight(b, b_number);
+    enum tcc_dtype da = imp_dtype(a), db = imp_dtype(b);
+    if (wa == wb)
+        return wider(da, db);
+    enum tcc_dtype strong = wa > wb ? da : db, weak = wa > wb ? db : da;
+    if (category(strong) >= category(weak))
+        return strong;
+    bool number = wa > wb ? b_number : a_number;
+    return number && category(weak) == 2 ? TCC_F32 : weak; /* the default float type */
+}
+
+struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct ir_value *like)
+{
+    return x && like ? imp_expand(p->im, x, imp_rank(like), like->type->dim) : NULL;
+}
+
+/* Both operands of a node in the type in which it computes. False after a message. */
+struct pair {
+    struct ir_value *a, *b;
+    enum tcc_dtype type;
+};
+
+static bool operands(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pair *pair)
+{
+    bool an, bn;
+    pair->a = pt2_operand(p, first, &an);
+    pair->b = pair->a ? pt2_operand(p, second, &bn) : NULL;
+    if (!pair->a || !pair->b)
+        return false;
+    if (type == TCC_NONE)
+        type = pt2_promote(pair->a, an, pair->b, bn);
+    if (tcc_small_float(type) && (an || bn))
+        type = TCC_F32;
+    pair->type = type;
+    pair->a = imp_cast(p->im, pair->a, type);
+    pair->b = imp_cast(p->im, pair->b, type);
+    return pair->a && pair->b;
+}
+
+/* An operand as a float of the type in which the result is computed. */
+static struct ir_value *as_float(struct pt2 *p, struct ir_value *x)
+{
+    enum tcc_dtype d = pt2_out_type(p, 0);
+    return !x || imp_is_float(x) ? x : imp_cast(p->im, x, tcc_is_float(d) ? d : TCC_F32);
+}
+
+static struct ir_value *wide_float(struct pt2 *p, struct ir_value *x)
+{
+    return imp_wide(p->im, as_float(p, x));
+}
+
+/* -- One operand */
+
+bool aten_map1(struct pt2 *p, int arg)
+{
+    return pt2_out(p, 0, imp_un(p->im, (enum ir_op)arg, as_float(p, pt2_need(p, "self"))));
+}
+
+/* The same for those that take any number. */
+bool aten_map1_any(struct pt2 *p, int arg)
+{
+    return pt2_out(p, 0, imp_un(p->im, (enum ir_op)arg, pt2_need(p, "self")));
+}
+
+/* (x > 0) - (x < 0): NaN gives 0 */
+bool aten_sign(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *zero = imp_like(p->im, x, 0);
+    if (!x || !imp_is_float(x))
+        return pt2_out(p, 0, x && imp_dtype(x) != TCC_BOOL ? imp_un(p->im, IR_sign, x) : x);
+    return pt2_out(p, 0, imp_tri(p->im, IR_select, imp_un(p->im, IR_isnan, x), zero, imp_un(p->im, IR_sign, x)));
+}
+
+/* Whole numbers stay what they are. */
+bool aten_rounding(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t decimals = pt2_i(p, "decimals", 0);
+    if (!x || !imp_is_float(x))
+        return pt2_out(p, 0, x);
+    if (!decimals)
+        return pt2_out(p, 0, imp_un(p->im, (enum ir_op)arg, x));
+    struct ir_value *wide = imp_wide(p->im, x), *ten = imp_like(p->im, wide, pow(10, (double)llabs(decimals)));
+    bool up = decimals > 0;
+    struct ir_value *scaled = imp_un(p->im, (enum ir_op)arg, imp_bin(p->im, up ? IR_mul : IR_div, wide, ten));
+    return pt2_out(p, 0, imp_bin(p->im, up ? IR_div : IR_mul, scaled, ten));
+}
+
+bool aten_frac(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    return pt2_out(p, 0, imp_bin(p->im, IR_sub, x, imp_un(p->im, IR_trunc, x)));
+}
+
+/* log2, log10: arg is the base; exp2: arg 0. */
+bool aten_log_base(struct pt2 *p, int arg)
+{
+    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    if (!arg)
+        return pt2_out(p, 0, imp_bin(p->im, IR_pow, imp_like(p->im, x, 2), x));
+    return pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_un(p->im, IR_log, x), imp_like(p->im, x, 1 / log(arg))));
+}
+
+/* isnan, isinf: no integer is; arg 0 is isfinite. */
+bool aten_float_test(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    if (!x)
+        return false;
+    if (!imp_is_float(x))
+        return pt2_out(p, 0, imp_splat(p->im, TCC_BOOL, arg == 0, imp_rank(x), x->type->dim));
+    if (arg)
+        return pt2_out(p, 0, imp_un(p->im, (enum ir_op)arg, x));
+    struct ir_value *odd = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), imp_un(p->im, IR_isinf, x));
+    return pt2_out(p, 0, imp_un(p->im, IR_not, odd));
+}
+
+bool aten_logical_not(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    return pt2_out(p, 0, imp_bin(p->im, IR_eq, x, imp_like(p->im, x, 0)));
+}
+
+bool aten_identity(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    pt2_ignore(p, "implicit");
+    return pt2_out(p, 0, pt2_need(p, "self"));
+}
+
+bool aten_detach(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    bool stop = x && p->im->train && imp_is_float(x);
+    return pt2_out(p, 0, stop ? imp_un(p->im, IR_stop_gradient, x) : x);
+}
+
+/* to, _to_copy, type_as: the result's type is recorded. */
+bool aten_to(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    for (const char *const *name = (const char *const[]){"dtype", "copy", "other", NULL}; *name; name++)
+        pt2_ignore(p, *name);
+    return pt2_out(p, 0, pt2_need(p, "self"));
+}
+
+/* -- Two operands */
+
+/* out = a OP b * alpha; arg: the op, negative: operands exchanged (rsub). */
+bool aten_arith(struct pt2 *p, int arg)
+{
+    struct pair o;
+    bool number;
+    enum tcc_dtype d = pt2_out_type(p, 0);
+    if (!operands(p, "self", pt2_given(p, "exponent") ? "exponent" : "other", d, &o))
+        return false;
+    struct ir_value *alpha = pt2_operand(p, "alpha", &number), *times = arg < 0 ? o.a : o.b;
+    double one = 0;
+    if (alpha && !(imp_scalar_of(alpha, &one) && one == 1)) {
+        enum tcc_dtype wide = tcc_small_float(o.type) ? TCC_F32 : o.type;
+        times = imp_bin(p->im, IR_mul, imp_cast(p->im, times, wide), imp_cast(p->im, alpha, wide));
+        o.a = imp_cast(p->im, o.a, wide);
+        o.b = imp_cast(p->im, o.b, wide);
+    }
+    enum ir_op op = (enum ir_op)(arg < 0 ? -arg : arg);
+    if (o.type == TCC_BOOL)
+        op = op == IR_add || op == IR_max ? IR_or : op == IR_mul || op == IR_min ? IR_and : op;
+    return pt2_out(p, 0, arg < 0 ? imp_bin(p->im, op, o.b, times) : imp_bin(p->im, op, o.a, times));
+}
+
+bool aten_compare(struct pt2 *p, int arg)
+{
+    struct pair o;
+    return operands(p, "self", "other", TCC_NONE, &o) && pt2_out(p, 0, imp_bin(p->im, (enum ir_op)arg, o.a, o.b));
+}
+
+/* Of truth values, for logical_and and its like: anything but 0 is true. */
+bool aten_logical(struct pt2 *p, int arg)
+{
+    struct pair o;
+    return operands(p, "self", "other", TCC_NONE, &o) &&
+           pt2_out(p, 0,
+                   imp_bin(p->im, (enum ir_op)arg, imp_cast(p->im, o.a, TCC_BOOL), imp_cast(p->im, o.b, TCC_BOOL)));
+}
+
+static struct ir_value *differ_in_sign(struct pt2 *p, struct ir_value *a, struct ir_value *b)
+{
+    struct ir_value *zero = imp_like(p->im, a, 0);
+    return imp_bin(p->im, IR_xor, imp_bin(p->im, IR_lt, a, zero), imp_bin(p->im, IR_lt, b, zero));
+}
+
+/* floor(a / b) as PyTorch has it: from the exact remainder, so that a quotient that is whole is not rounded below itself. */
+static struct ir_value *floor_divide(struct pt2 *p, const struct pair *o)
+{
+    struct imp *im = p->im;
+    if (!tcc_is_float(o->type)) {
+        struct ir_value *rest = imp_bin(im, IR_mod, o->a, o->b);
+        return imp_bin(im, IR_div, imp_bin(im, IR_sub, o->a, rest), o->b);
+    }
+    struct ir_value *a = imp_wide(im, o->a), *b = imp_wide(im, o->b), *zero = imp_like(im, a, 0),
+                    *one = imp_like(im, a, 1);
+    struct ir_value *rest = imp_bin(im, IR_fmod, a, b);
+    struct ir_value *q = imp_bin(im, IR_div, imp_bin(im, IR_sub, a, rest), b);
+    struct ir_value *below = imp_bin(im, IR_and, imp_bin(im, IR_ne, rest, zero), differ_in_sign(p, rest, b));
+    q = imp_un(im, IR_round, imp_bin(im, IR_sub, q, imp_tri(im, IR_select, below, one, zero)));
+    return imp_tri(im, IR_select, imp_bin(im, IR_eq, b, zero), imp_bin(im, IR_div, a, b), q);
+}
+
+/* div, by rounding_mode; arg 1: floor_divide. */
+bool aten_div(struct pt2 *p, int arg)
+{
+    struct pair o;
+    const char *mode = arg ? "floor" : pt2_s(p, "rounding_mode", "");
+    if (!operands(p, "self", "other", pt2_out_type(p, 0), &o))
+        return false;
+    if (!strcmp(mode, "floor"))
+        return pt2_out(p, 0, floor_divide(p, &o));
+    struct ir_value *q = imp_bin(p->im, IR_div, o.a, o.b);
+    return pt2_out(p, 0, *mode && tcc_is_float(o.type) ? imp_un(p->im, IR_trunc, q) : q);
+}
+
+bool aten_atan2(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pair o;
+    struct imp *im = p->im;
+    if (!operands(p, "self", "other", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *y = imp_wide(im, o.a), *x = imp_wide(im, o.b), *zero = imp_like(im, x, 0),
+                    *one = imp_like(im, x, 1);
+    /* 1 / -0 is -inf: that tells -0 from 0, on either axis. */
+    struct ir_value *x_negative = imp_bin(
+        im, IR_or, imp_bin(im, IR_lt, x, zero),
+        imp_bin(im, IR_and, imp_bin(im, IR_eq, x, zero), imp_bin(im, IR_lt, imp_bin(im, IR_div, one, x), zero)));
+    struct ir_value *y_negative = imp_bin(
+        im, IR_or, imp_bin(im, IR_lt, y, zero),
+        imp_bin(im, IR_and, imp_bin(im, IR_eq, y, zero), imp_bin(im, IR_lt, imp_bin(im, IR_div, one, y), zero)));
+    struct ir_value *ax = imp_un(im, IR_abs, x), *ay = imp_un(im, IR_abs, y);
+    struct ir_value *big = imp_bin(im, IR_max, ax, ay), *small = imp_bin(im, IR_min, ax, ay);
+    struct ir_value *both = imp_bin(im, IR_or, imp_bin(im, IR_eq, big, zero), imp_un(im, IR_isinf, small));
+    struct ir_value *ratio =
+        imp_tri(im, IR_select, both, imp_tri(im, IR_select, imp_bin(im, IR_eq, big, zero), zero, one),
+                imp_bin(im, IR_div, small, big));
+    struct ir_value *angle = imp_un(im, IR_atan, ratio);
+    angle =
+        imp_tri(im, IR_select, imp_bin(im, IR_gt, ay, ax), imp_bin(im, IR_sub, imp_like(im, x, M_PI_2), angle), angle);
+    angle = imp_tri(im, IR_select, x_negative, imp_bin(im, IR_sub, imp_like(im, x, M_PI), angle), angle);
+    return pt2_out(p, 0, imp_tri(im, IR_select, y_negative, imp_un(im, IR_neg, angle), angle));
+}
+
+/* -- More operands */
+
+bool aten_where(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *c = pt2_need(p, "condition");
+    struct pair o;
+    bool number;
+    enum tcc_dtype d = pt2_out_type(p, 0);
+    o.a = c ? pt2_operand(p, "self", &number) : NULL;
+    o.b = o.a ? pt2_operand(p, "other", &number) : NULL;
+    return pt2_out(p, 0,
+                   imp_tri(p->im, IR_select, c ? imp_cast(p->im, c, TCC_BOOL) : NULL,
+                           o.a ? imp_cast(p->im, o.a, d) : NULL, o.b ? imp_cast(p->im, o.b, d) : NULL));
+}
+
+bool aten_masked_fill(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL;
+    bool number;
+    struct ir_value *v = mask ? pt2_operand(p, "value", &number) : NULL;
+    return v &&
+           pt2_out(p, 0,
+                   imp_tri(p->im, IR_select, imp_cast(p->im, mask, TCC_BOOL), imp_cast(p->im, v, imp_dtype(x)), x));
+}
+
+/* clamp, clamp_min, clamp_max: bounds are numbers or tensors, either may be absent. */
+bool aten_clamp(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    bool number;
+    enum tcc_dtype d = pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
+    struct ir_value *low = x ? pt2_operand(p, "min", &number) : NULL, *high = x ? pt2_operand(p, "max", &number) : NULL;
+    if (!x)
+        return false;
+    struct ir_value *y = imp_cast(p->im, x, wide);
+    low = low ? imp_cast(p->im, low, wide) : NULL;
+    high = high ? imp_cast(p->im, high, wide) : NULL;
+    if (low && high)
+        return pt2_out(p, 0,
+                       ir_const_of(low) && ir_const_of(high)
+                           ? imp_tri(p->im, IR_clip, y, low, high)
+                           : imp_bin(p->im, IR_min, imp_bin(p->im, IR_max, y, low), high));
+    y = low ? imp_bin(p->im, IR_max, y, low) : high ? imp_bin(p->im, IR_min, y, high) : y;
+    return pt2_out(p, 0, y);
+}
+
+/* self + value * a * b, self + value * a / b */
+bool aten_addc(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self"), *a = x ? pt2_need(p, "tensor1") : NULL,
+                    *b = a ? pt2_need(p, "tensor2") : NULL;
+    bool number;
+    struct ir_value *value = pt2_operand(p, "value", &number);
+    enum tcc_dtype d = pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
+    if (!b)
+        return false;
+    a = imp_cast(im, a, wide);
+    if (value)
+        a = imp_bin(im, IR_mul, imp_cast(im, value, wide), a);
+    return pt2_out(p, 0,
+                   imp_bin(im, IR_add, imp_cast(im, x, wide), imp_bin(im, (enum ir_op)arg, a, imp_cast(im, b, wide))));
+}
+
+bool aten_lerp(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *a = imp_wide(im, pt2_need(p, "self")), *b = a ? imp_wide(im, pt2_need(p, "end")) : NULL;
+    bool number;
+    struct ir_value *w = b ? pt2_operand(p, "weight", &number) : NULL;
+    w = w ? imp_cast(im, w, imp_dtype(a)) : NULL;
+    return pt2_out(p, 0, imp_bin(im, IR_add, a, imp_bin(im, IR_mul, w, imp_bin(im, IR_sub, b, a))));
+}
+
+/* -- Activations */
+
+bool aten_gelu(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    bool tanh = !strcmp(pt2_s(p, "approximate", "none"), "tanh");
+    return pt2_out(p, 0, imp_un(p->im, tanh ? IR_gelu_tanh : IR_gelu, pt2_need(p, "self")));
+}
+
+/* With one or two numbers beside the operand. */
+static const struct {
+    enum ir_op op;
+    int n;
+    const char *name[2];
+    double otherwise[2];
+} activations[] = {
+    {IR_leaky_relu, 1, {"negative_slope"}, {0.01}},
+    {IR_celu, 1, {"alpha"}, {1}},
+    {IR_clip, 2, {"min_val", "max_val"}, {-1, 1}},
+};
+
+bool aten_activation(struct pt2 *p, int arg)
+{
+    struct ir_value *in[3] = {wide_float(p, pt2_need(p, "self"))};
+    for (int k = 0; k < activations[arg].n && in[0]; k++)
+        in[k + 1] = imp_like(p->im, in[0], pt2_f(p, activations[arg].name[k], activations[arg].otherwise[k]));
+    return in[0] && pt2_out(p, 0, imp_op(p->im, activations[arg].op, 1 + activations[arg].n, in, NULL));
+}
+
+/* elu(x) = scale * (x > 0 ? x : alpha * expm1(x * input_scale)); arg 1: SELU's constants. */
+bool aten_elu(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    double alpha = arg ? 1.6732632423543772848170429916717 : pt2_f(p, "alpha", 1),
+           scale = arg ? 1.0507009873554804934193349852946 : pt2_f(p, "scale", 1), input = pt2_f(p, "input_scale", 1);
+    if (input == 1)
+        return pt2_out(p, 0, imp_tri(im, IR_selu, x, imp_like(im, x, alpha), imp_like(im, x, scale)));
+    struct ir_value *zero = imp_like(im, x, 0);
+    struct ir_value *below =
+        imp_un(im, IR_expm1, imp_bin(im, IR_mul, imp_bin(im, IR_min, x, zero), imp_like(im, x, input)));
+    below = imp_bin(im, IR_mul, below, imp_like(im, x, alpha));
+    return pt2_out(
+        p, 0,
+        imp_bin(im, IR_mul, imp_tri(im, IR_select, imp_bin(im, IR_gt, x, zero), x, below), imp_like(im, x, scale)));
+}
+
+bool aten_hardsigmoid(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), imp_like(p->im, x, 0.5)));
+}
+
+bool aten_relu6(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, imp_like(p->im, x, 0), imp_like(p->im, x, 6)));
+}
+
+/* softplus(x) = log1p(exp(beta x)) / beta, x itself where beta x exceeds the threshold */
+bool aten_softplus(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    double beta = pt2_f(p, "beta", 1), threshold = pt2_f(p, "threshold", 20);
+    struct ir_value *b = imp_like(im, x, beta), *bx = beta == 1 ? x : imp_bin(im, IR_mul, x, b);
+    struct ir_value *soft = imp_un(im, IR_softplus, bx);
+    if (beta != 1)
+        soft = imp_bin(im, IR_div, soft, b);
+    return pt2_out(p, 0, imp_tri(im, IR_select, imp_bin(im, IR_gt, bx, imp_like(im, x, threshold)), x, soft));
+}
+
+bool aten_log_sigmoid(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    return pt2_out(p, 0, imp_un(p->im, IR_neg, imp_un(p->im, IR_softplus, imp_un(p->im, IR_neg, x))));
+}
+
+bool aten_prelu(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *w = x ? pt2_need(p, "weight") : NULL;
+    if (w && imp_rank(w) == 1 && imp_rank(x) > 1)
+        w = imp_along(p->im, w, 1, imp_rank(x));
+    return pt2_out(p, 0, imp_bin(p->im, IR_leaky_relu, x, w));
+}
+
+bool aten_threshold(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    struct ir_value *above = imp_bin(p->im, IR_gt, x, imp_like(p->im, x, pt2_f(p, "threshold", 0)));
+    return pt2_out(p, 0, imp_tri(p->im, IR_select, above, x, imp_like(p->im, x, pt2_f(p, "value", 0))));
+}
+
+/* -- Dropout */
+
+struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probability, struct ir_value **mask)
+{
+    struct imp *im = p->im;
+    if (!x || p->eval || probability == 0) {
+        if (mask && x)
+            *mask = imp_splat(im, TCC_BOOL, 1, imp_rank(x), x->type->dim);
+        return x;
+    }
+    struct ir_value *in[] = {x, imp_num(im, TCC_F32, probability), imp_int(im, TCC_BOOL, 1)}, *outs[2];
+    if (!pt2_onnx(p, "Dropout", 13, 3, in, 0, NULL, mask ? 2 : 1, outs))
+        return NULL;
+    if (mask)
+        *mask = outs[1];
+    return outs[0];
+}
+
+/* dropout(input, p, train); arg 1: native_dropout, whose second result is what is kept. */
+bool aten_dropout(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "input"), *mask = NULL;
+    double probability = pt2_f(p, "p", 0.5);
+    bool train = pt2_b(p, "train", true);
+    struct ir_value *y = pt2_dropout(p, x, train ? probability : 0, arg && pt2_wants(p, 1) ? &mask : NULL);
+    return pt2_out(p, 0, y) && (!mask || pt2_out(p, 1, mask));
+}

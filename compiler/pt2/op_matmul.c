@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products, and attention. */
+#include "compiler/pt2/pt2_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* mm, bmm, matmul, mv, dot: NumPy's rules. */
+bool aten_matmul(struct pt2 *p, int arg)
+{
+    static const char *const names[] = {"mat2", "other", "vec", "tensor"};
+    struct ir_value *a = pt2_need(p, "self"), *b = NULL;
+    UNUSED(arg);
+    for (int k = 0; a && !b && k < 4; k++)
+        b = pt2_given(p, names[k]) ? pt2_need(p, names[k]) : NULL;
+    return b && pt2_out(p, 0, imp_matmul_nd(p->im, a, b, pt2_out_type(p, 0)));
+}
+
+bool aten_linear(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "input"), *w = x ? pt2_need(p, "weight") : NULL,
+                    *bias = w ? pt2_t(p, "bias") : NULL;
+    if (!w)
+        return false;
+    bool vector = imp_rank(x) == 1;
+    struct ir_value *y = imp_matmul(im, vector ? imp_to_rank(im, x, 2) : x,
+                                    imp_rank(w) == 1 ? imp_to_rank(im, w, 2) : w, false, true, TCC_NONE);
+    int64_t front = 0, last = y ? imp_rank(y) - 1 : 0;
+    if (y && imp_rank(w) == 1)
+        y = imp_squeeze(im, y, 1, &last);
+    if (y && vector)
+        y = imp_squeeze(im, y, 1, &front);
+    return pt2_out(p, 0, bias ? imp_bin(im, IR_add, y, bias) : y);
+}
+
+/* addmm, baddbmm, addmv, addbmm...: beta * self + alpha * (a b) */
+bool aten_addmm(struct pt2 *p, int arg)
+{
+    static const char *const names[][2] = {{"mat1", "mat2"}, {"batch1", "batch2"}, {"mat", "vec"}};
+    struct imp *im = p->im;
+    struct ir_value *c = pt2_need(p, "self"), *a = c ? pt2_need(p, names[arg][0]) : NULL,
+                    *b = a ? pt2_need(p, names[arg][1]) : NULL;
+    double beta = pt2_f(p, "beta", 1), alpha = pt2_f(p, "alpha", 1);
+    struct ir_value *y = b ? imp_matmul_nd(im, a, b, TCC_NONE) : NULL;
+    if (alpha != 1)
+        y = imp_bin(im, IR_mul, y, imp_like(im, y, alpha));
+    if (beta == 0)
+        return pt2_out(p, 0, pt2_expand_as(p, y, y));
+    if (beta != 1)
+        c = imp_bin(im, IR_mul, c, imp_like(im, c, beta));
+    return pt2_out(p, 0, imp_bin(im, IR_add, y, c));
+}
+
+bool aten_outer(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *a = pt2_need(p, "self"), *b = a ? pt2_need(p, "vec2") : NULL;
+    return b && pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), imp_along(p->im, b, 1, 2)));
+}
+
+bool aten_einsum(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    const char *equation = pt2_s(p, "equation", "");
+    struct ir_value **in;
+    int n = pt2_list(p, "tensors", &in);
+    pt2_ignore(p, "path");
+    return n > 0 && pt2_out(p, 0, pt2_onnx1(p, "Einsum", 12, n, in, PT2_ATTRS(pt2_attr_s("equation", equation))));
+}
+
+/* -- Attention */
+
+struct attention {
+    struct ir_value *q, *k, *v, *mask;
+    double scale, dropout;
+    bool causal;
+};
+
+/* As [batch, heads, length, size]. */
+static struct ir_value *rank4(struct pt2 *p, struct ir_value *x)
+{
+    ir_expr dims[4] = {ir_const(p->ctx, 1)};
+    if (!x || imp_rank(x) <= 4)
+        return x ? imp_to_rank(p->im, x, 4) : NULL;
+    for (int k = 0; k < imp_rank(x) - 3; k++)
+        dims[0] = ir_mul(p->ctx, dims[0], imp_dim(x, k));
+    for (int k = 1; k < 4; k++)
+        dims[k] = imp_dim(x, imp_rank(x) - 4 + k);
+    return imp_reshape(p->im, x, 4, dims);
+}
+
+static struct ir_value *added_mask(struct pt2 *p, struct ir_value *mask, enum tcc_dtype d)
+{
+    if (mask && imp_dtype(mask) == TCC_BOOL)
+        return imp_tri(p->im, IR_select, mask, imp_num(p->im, d, 0), imp_num(p->im, d, -INFINITY));
+    return mask ? imp_cast(p->im, mask, d) : NULL;
+}
+
+/* Step by step, as training with dropout wants it. */
+static struct ir_value *spelled_out(struct pt2 *p, const struct attention *a)
+{
+    struct imp *im = p->im;
+    struct ir_value *scores =
+        imp_matmul(im, imp_bin(im, IR_mul, a->q, imp_like(im, a->q, a->scale)), a->k, false, true, TCC_NONE);
+    if (a->causal && scores) {
+        const ir_expr *dims = scores->type->dim + imp_rank(scores) - 2;
+        struct ir_value *seen =
+            imp_bin(im, IR_le, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
+        scores = imp_tri(im, IR_select, seen, scores, imp_like(im, scores, -INFINITY));
+    }
+    if (a->mask)
+        scores = imp_bin(im, IR_add, scores, a->mask);
+    struct ir_value *weights = scores ? imp_softmax(im, scores, imp_rank(scores) - 1, false) : NULL;
+    weights = pt2_dropout(p, weights, a->dropout, NULL);
+    return weights ? imp_matmul(im, weights, a->v, false, false, TCC_NONE) : NULL;
+}
+
+static struct ir_value *repeat_heads(struct pt2 *p, struct ir_value *x, const struct ir_value *q)
+{
+    if (!x || imp_dim(x, 1) == imp_dim(q, 1))
+        return x;
+    ir_expr times = ir_floordiv(p->ctx, imp_dim(q, 1), imp_dim(x, 1));
+    ir_expr dims[5] = {imp_dim(x, 0), imp_dim(x, 1), times, imp_dim(x, 2), imp_dim(x, 3)},
+            flat[4] = {imp_dim(x, 0), imp_dim(q, 1), imp_dim(x, 2), imp_dim(x, 3)};
+    struct ir_value *y = imp_expand(p->im, imp_unsqueeze(p->im, x, 1, (const int64_t[]){2}), 5, dims);
+    return y ? imp_reshape(p->im, y, 4, flat) : NULL;
+}
+
+static struct ir_value *attention(struct pt2 *p, struct attention *a)
+{
+    struct ir_value *q = rank4(p, a->q), *k = rank4(p, a->k), *v = rank4(p, a->v);
+    int rank = imp_rank(a->q);
+    ir_expr dims[TCC_MAX_RANK];
+    if (!q || !k || !v)
+        return NULL;
+    for (int i = 0; i < rank; i++)
+        dims[i] = i == rank - 1 ? imp_dim(v, 3) : imp_dim(a->q, i);
+    a->mask = added_mask(p, a->mask, imp_dtype(q));
+    if (a->mask && imp_rank(a->mask) > 4 && rank > 4)
+        return imp_unsupported(p->im, "a mask of more than 4 dims"), NULL;
+    a->q = q;
+    a->k = k;
+    a->v = v;
+    struct ir_value *y;
+    if ((a->dropout > 0 && !p->eval) || ir_expr_eq(p->ctx, imp_dim(q, 0), imp_dim(k, 0)) == IR_NO) {
+        a->k = repeat_heads(p, k, q);
+        a->v = repeat_heads(p, v, q);
+        y = a->k && a->v ? spelled_out(p, a) : NULL;
+    } else {
+        struct ir_value *in[] = {q, k, v, a->mask ? imp_to_rank(p->im, a->mask, 4) : NULL};
+        y = imp_op(p->im, IR_attention, in[3] ? 4 : 3, in,
+                   IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale), ir_attr_i(IR_ATTR_causal, a->causal),
+                            ir_attr_s(IR_ATTR_mode, "nan")));
+    }
+    return y ? imp_reshape(p->im, y, rank, dims) : NULL;
+}
+
+/* What the forms of an attention op have in common. False after a message. */
+static bool read_attention(struct pt2 *p, struct attention *a)
+{
+    int64_t size;
+    a->q = pt2_need(p, "query");
+    a->k = a->q ? pt2_need(p, "key") : NULL;
+    a->v = a->k ? pt2_need(p, "value") : NULL;
+    if (!a->v || imp_rank(a->q) < 2 || !ir_is_const(imp_dim(a->q, imp_rank(a->q) - 1), &size))
+        return a->v && imp_unsupported(p->im, "heads whose size is known only at run time");
+    a->mask = pt2_t(p, "attn_mask");
+    a->dropout = pt2_f(p, "dropout_p", 0);
+    a->causal = pt2_b(p, "is_causal", false);
+    a->scale = pt2_f(p, "scale", 1 / sqrt((double)size));
+    pt2_ignore(p, "enable_gqa");
+    return true;
+}
+
+static const struct ir_attr *scores_attrs(struct pt2 *p, const struct attention *a)
+{
+    struct ir_attr *attrs = IR_NEWN(p->ctx, 3, struct ir_attr);
+    attrs[0] = ir_attr_f(IR_ATTR_scale, a->scale);
+    attrs[1] = ir_attr_i(IR_ATTR_causal, a->causal);
+    return attrs;
+}
+
+/* The second result of the decomposed form: the logarithm of each row's sum of exp(scores). */
+static struct ir_value *row_sums(struct pt2 *p, const struct attention *a)
+{
+    struct ir_value *in[] = {a->q, a->k, a->mask ? imp_to_rank(p->im, a->mask, 4) : NULL};
+    return imp_op(p->im, IR_attention_lse, in[2] ? 3 : 2, in, scores_attrs(p, a));
+}
+
+/* The gradient by keys or values of q's heads, summed over the heads that share one. */
+static struct ir_value *shared_heads(struct pt2 *p, struct ir_value *g, const struct ir_value *x)
+{
+    const int64_t axis = 2;
+    if (!g || imp_dim(g, 1) == imp_dim(x, 1))
+        return g;
+    ir_expr dims[] = {imp_dim(g, 0), imp_dim(x, 1), ir_floordiv(p->ctx, imp_dim(g, 1), imp_dim(x, 1)), imp_dim(g, 2),
+                      imp_dim(g, 3)};
+    return imp_reduce(p->im, IR_reduce_sum, imp_reshape(p->im, g, 5, dims), 1, &axis, false);
+}
+
+/* _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, out, logsumexp, ...): by query, key, value */
+bool aten_sdpa_backward(struct pt2 *p, int arg)
+{
+    static const enum ir_op ops[] = {IR_attention_grad_q, IR_attention_grad_k, IR_attention_grad_v};
+    struct attention a = {0};
+    struct imp *im = p->im;
+    const int64_t last = 3;
+    UNUSED(arg);
+    struct ir_value *dy = pt2_need(p, "grad_out"), *y = dy ? pt2_need(p, "out") : NULL,
+                    *lse = y ? pt2_need(p, "logsumexp") : NULL;
+    if (!lse || !read_attention(p, &a) || imp_rank(a.q) != 4 || a.dropout > 0)
+        return false;
+    a.mask = added_mask(p, a.mask, imp_dtype(a.q));
+    if (imp_rank(lse) !=
+        3) /* PyTorch's joint programs pass the weights of a forward pass that was decomposed another way */
+        lse = row_sums(p, &a);
+    const struct ir_value *like[] = {a.q, a.k, a.v};
+    struct ir_value *product = imp_bin(im, IR_mul, imp_wide(im, dy), imp_wide(im, y));
+    struct ir_value *in[] = {a.q,
+                             a.k,
+                             a.v,
+                             dy,
+                             lse,
+                             imp_reduce(im, IR_reduce_sum, product, 1, &last, false),
+                             a.mask ? imp_to_rank(im, a.mask, 4) : NULL};
+    for (int k = 0; k < 3; k++) {
+        struct ir_value *g = pt2_wants(p, k) ? imp_op(im, ops[k], in[6] ? 7 : 6, in, scores_attrs(p, &a)) : NULL;
+        if (pt2_wants(p, k) && !pt2_out(p, k, shared_heads(p, g, like[k])))
+            return false;
+    }
+    return true;
+}
+
+/* scaled_dot_product_attention, and the forms that decompositions make of it, which give the logarithms of the sums too, for
+ * the backward pass. */
+bool aten_sdpa(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct attention a = {0};
+    struct ir_value *y = read_attention(p, &a) ? attention(p, &a) : NULL;
+    if (!y || !pt2_out(p, 0, y))
+        return false;
+    bool sums = pt2_nouts(p) > 1 && pt2_wants(p, 1) && pt2_out_type(p, 1) == TCC_F32;
+    return !sums || pt2_out(p, 1, row_sums(p, &a));
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions and pooling, and their backward ops as decompositions write them. */
+#include "compiler/pt2/pt2_int.h"
+
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+#define SPATIAL (TCC_MAX_RANK - 2)
+
+/* A list of one for each spatial axis; one number stands for all of them. */
+static bool spatial(struct pt2 *p, const char *name, int n, int64_t otherwise, int64_t least, int64_t *out)
+{
+    int given = pt2_ints(p, name, SPATIAL, out);
+    if (given < -1 || (given > 1 && given != n))
+        return imp_bad(p->im, "%s has %d values for %d axes", name, given, n);
+    for (int k = n - 1; k >= 0; k--) {
+        out[k] = given <= 0 ? otherwise : given == 1 ? out[0] : out[k];
+        if (out[k] < least || out[k] > INT32_MAX)
+            return imp_bad(p->im, "%s has the value %lld", name, (long long)out[k]);
+    }
+    return true;
+}
+
+struct window {
+    int n;
+    int64_t kernel[SPATIAL], strides[SPATIAL], dilations[SPATIAL], pads[SPATIAL];
+    ir_expr before[SPATIAL], after[SPATIAL];
+};
+
+static bool read_window(struct pt2 *p, int n, struct window *w)
+{
+    const char *kind;
+    w->n = n;
+    if (n < 1 || n > SPATIAL || !spatial(p, "stride", n, 1, 1, w->strides) ||
+        !spatial(p, "dilation", n, 1, 1, w->dilations))
+        return false;
+    json_t *padding = pt2_arg(p, "padding", &kind);
+    const char *how = json_string_value(padding);
+    if (!how && !spatial(p, "padding", n, 0, 0, w->pads))
+        return false;
+    for (int k = 0; k < n; k++) {
+        int64_t all = how && !strcmp(how, "same") ? (w->kernel[k] - 1) * w->dilations[k] : 0;
+        w->before[k] = ir_const(p->ctx, how ? all / 2 : w->pads[k]);
+        w->after[k] = ir_const(p->ctx, how ? all - all / 2 : w->pads[k]);
+    }
+    return true;
+}
+
+/* -- Convolution */
+
+static bool kernel_of(struct pt2 *p, const struct ir_value *w, struct window *win)
+{
+    for (int k = 0; k < imp_rank(w) - 2; k++) {
+        if (!ir_is_const(imp_dim(w, k + 2), &win->kernel[k]))
+            return imp_unsupported(p->im, "a kernel whose size is known only at run time");
+    }
+    return true;
+}
+
+static struct ir_value *conv(struct pt2 *p, const struct window *w, struct ir_value *x, struct ir_value *weight,
+                             struct ir_value *bias, int64_t groups)
+{
+    struct ir_value *in[] = {x, weight, bias};
+    return imp_op(p->im, IR_conv, bias ? 3 : 2, in,
+                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
+                           ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
+                           ir_attr_exprs(IR_ATTR_before, w->n, w->before), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
+                           ir_attr_i(IR_ATTR_groups, groups), ir_attr_dtype(IR_ATTR_to, imp_dtype(x))));
+}
+
+static struct ir_value *conv_transpose(struct pt2 *p, const struct window *w, struct ir_value *x,
+                                       struct ir_value *weight, struct ir_value *bias, int64_t groups,
+                                       const ir_expr *shape)
+{
+    struct ir_value *in[] = {x, weight, bias};
+    return imp_op(p->im, IR_conv_transpose, bias ? 3 : 2, in,
+                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
+                           ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
+                           ir_attr_exprs(IR_ATTR_before, w->n, w->before), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
+                           ir_attr_i(IR_ATTR_groups, groups), ir_attr_exprs(IR_ATTR_shape, w->n, shape)));
+}
+
+static bool transposed_shape(struct pt2 *p, const struct window *w, const struct ir_value *x, ir_expr *shape)
+{
+    int64_t extra[SPATIAL];
+    if (!spatial(p, "output_padding", w->n, 0, 0, extra))
+        return false;
+    for (int k = 0; k < w->n; k++)
+        shape[k] = ir_addc(p->ctx, ir_mulc(p->ctx, ir_addc(p->ctx, imp_dim(x, k + 2), -1), w->strides[k]),
+                           extra[k] + (w->kernel[k] - 1) * w->dilations[k] + 1 - 2 * w->pads[k]);
+    return true;
+}
+
+/* convolution, conv1d..3d; conv_transpose1d..3d (arg 1). Without a batch, one of 1. */
+bool aten_conv(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "input"), *w = x ? pt2_need(p, "weight") : NULL,
+                    *bias = w ? pt2_t(p, "bias") : NULL, *y;
+    struct window win;
+    ir_expr shape[SPATIAL];
+    int64_t groups = pt2_i(p, "groups", 1), front = 0;
+    bool transposed = arg || pt2_b(p, "transposed", false);
+    if (!w || groups < 1)
+        return false;
+    bool single = imp_rank(x) == imp_rank(w) - 1;
+    x = single ? imp_unsqueeze(p->im, x, 1, &front) : x;
+    if (!x || imp_rank(x) != imp_rank(w) || !kernel_of(p, w, &win) || !read_window(p, imp_rank(w) - 2, &win))
+        return false;
+    if (transposed) {
+        y = transposed_shape(p, &win, x, shape) ? conv_transpose(p, &win, x, w, bias, groups, shape) : NULL;
+    } else {
+        pt2_ignore(p, "output_padding");
+        y = conv(p, &win, x, w, bias, groups);
+    }
+    return y && pt2_out(p, 0, single ? imp_squeeze(p->im, y, 1, &front) : y);
+}
+
+/* By operand, weight and bias, as output_mask asks. */
+bool aten_convolution_backward(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *dy = pt2_need(p, "grad_output"), *x = dy ? pt2_need(p, "input") : NULL,
+                    *w = x ? pt2_need(p, "weight") : NULL;
+    struct window win;
+    int64_t groups = pt2_i(p, "groups", 1), axes[TCC_MAX_RANK];
+    bool transposed = pt2_b(p, "transposed", false);
+    for (const char *const *name = (const char *const[]){"bias_sizes", "output_padding", "output_mask", NULL}; *name;
+         name++)
+        pt2_ignore(p, *name);
+    if (!w || !kernel_of(p, w, &win) || !read_window(p, imp_rank(w) - 2, &win))
+        return false;
+    struct ir_value *pair[] = {transposed ? dy : x, transposed ? x : dy};
+    if (pt2_wants(p, 0) && !pt2_out(p, 0,
+                                    transposed ? conv(p, &win, dy, w, NULL, groups)
+                                               : conv_transpose(p, &win, dy, w, NULL, groups, x->type->dim + 2)))
+        return false;
+    if (pt2_wants(p, 1) &&
+        !pt2_out(p, 1,
+                 imp_op(im, IR_conv_grad_weight, 2, pair,
+                        IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.n, win.strides),
+                                 ir_attr_ints(IR_ATTR_dilations, win.n, win.dilations),
+                                 ir_attr_exprs(IR_ATTR_before, win.n, win.before), ir_attr_i(IR_ATTR_groups, groups),
+                                 ir_attr_exprs(IR_ATTR_shape, win.n, w->type->dim + 2),
+                                 ir_attr_dtype(IR_ATTR_to, imp_dtype(w))))))
+        return false;
+    axes[0] = 0;
+    for (int k = 2; k < imp_rank(dy); k++)
+        axes[k - 1] = k;
+    return !pt2_wants(p, 2) || pt2_out(p, 2, imp_reduce(im, IR_reduce_sum, dy, imp_rank(dy) - 1, axes, false));
+}
+
+/* -- Pooling */
+
+/* The last window of ceil_mode begins inside the operand or its padding in front. */
+static void round_up(struct pt2 *p, const struct ir_value *x, struct window *w)
+{
+    struct ir_ctx *c = p->ctx;
+    for (int k = 0; k < w->n; k++) {
+        ir_expr in = imp_dim(x, k + 2);
+        int64_t reach = (w->kernel[k] - 1) * w->dilations[k] + 1;
+        ir_expr stride = ir_const(c, w->strides[k]);
+        ir_expr out = ir_addc(c, ir_ceildiv(c, ir_addc(c, in, 2 * w->pads[k] - reach), stride), 1);
+        out = ir_min(c, out, ir_ceildiv(c, ir_addc(c, in, w->pads[k]), stride));
+        ir_expr need = ir_sub(c, ir_addc(c, ir_mulc(c, ir_addc(c, out, -1), w->strides[k]), reach - w->pads[k]), in);
+        w->after[k] = ir_max(c, need, ir_const(c, 0));
+    }
+}
+
+/* kernel_size, stride (by default the kernel's), padding, dilation, ceil_mode; a batch is put in front where there is none (*single). */
+static struct ir_value *read_pool(struct pt2 *p, const char *operand, int n, struct window *w, bool *single)
+{
+    struct ir_value *x = pt2_need(p, operand);
+    int64_t given[SPATIAL], front = 0;
+    if (!x || !spatial(p, "kernel_size", n, 1, 1, w->kernel) || !read_window(p, n, w))
+        return NULL;
+    if (pt2_ints(p, "stride", SPATIAL, given) <= 0)
+        memcpy(w->strides, w->kernel, sizeof w->strides);
+    *single = imp_rank(x) == n + 1;
+    x = *single ? imp_unsqueeze(p->im, x, 1, &front) : x;
+    if (!x || imp_rank(x) != n + 2)
+        return x ? (imp_bad(p->im, "%s", ir_type_text(p->ctx, x->type)), NULL) : NULL;
+    if (pt2_b(p, "ceil_mode", false))
+        round_up(p, x, w);
+    return x;
+}
+
+static struct ir_value *pooled(struct pt2 *p, enum ir_op op, const struct window *w, struct ir_value *x,
+                               const char *mode)
+{
+    struct ir_attr attrs[] = {ir_attr_ints(IR_ATTR_kernel, w->n, w->kernel),
+                              ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
+                              ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
+                              ir_attr_exprs(IR_ATTR_before, w->n, w->before),
+                              ir_attr_exprs(IR_ATTR_after, w->n, w->after),
+                              mode ? ir_attr_s(IR_ATTR_mode, mode) : (struct ir_attr){0},
+                              {0}};
+    return imp_op(p->im, op, 1, &x, attrs);
+}
+
+static struct ir_value *without_batch(struct pt2 *p, struct ir_value *y, bool single)
+{
+    return y && single ? imp_squeeze(p->im, y, 1, (const int64_t[]){0}) : y;
+}
+
+/* max_poolNd and max_poolNd_with_indices; arg: spatial axes. */
+bool aten_max_pool(struct pt2 *p, int arg)
+{
+    struct window w;
+    bool single;
+    struct ir_value *x = read_pool(p, "self", arg, &w, &single);
+    if (!x || !pt2_out(p, 0, without_batch(p, pooled(p, IR_max_pool, &w, x, NULL), single)))
+        return false;
+    return !pt2_wants(p, 1) || pt2_out(p, 1, without_batch(p, pooled(p, IR_max_pool_index, &w, x, NULL), single));
+}
+
+bool aten_max_pool_backward(struct pt2 *p, int arg)
+{
+    struct window w;
+    bool single;
+    struct ir_value *x = read_pool(p, "self", arg, &w, &single), *dy = x ? pt2_need(p, "grad_output") : NULL,
+                    *index = dy ? pt2_need(p, "indices") : NULL;
+    if (!index)
+        return false;
+    struct ir_value *in[] = {single ? imp_to_rank(p->im, dy, arg + 2) : dy,
+                             single ? imp_to_rank(p->im, index, arg + 2) : index};
+    struct ir_value *dx =
+        imp_op(p->im, IR_max_pool_grad, 2, in,
+               IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.n, w.kernel), ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
+                        ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations), ir_attr_exprs(IR_ATTR_before, w.n, w.before),
+                        ir_attr_exprs(IR_ATTR_shape, w.n, x->type->dim + 2)));
+    return pt2_out(p, 0, without_batch(p, dx, single));
+}
+
+/* How many elements each window divides by: those in the operand, or in it and its declared padding; what ceil_mode adds never counts. */
+static struct ir_value *counts(struct pt2 *p, const struct window *w, const struct ir_value *x, bool padding)
+{
+    struct window all = *w;
+    ir_expr dims[TCC_MAX_RANK] = {ir_const(p->ctx, 1), ir_const(p->ctx, 1)};
+    for (int k = 0; k < w->n; k++) {
+        int64_t pad = padding ? w->pads[k] : 0;
+        dims[k + 2] = ir_addc(p->ctx, imp_dim(x, k + 2), 2 * pad);
+        all.before[k] = ir_addc(p->ctx, w->before[k], -pad);
+        all.after[k] = ir_max(p->ctx, ir_addc(p->ctx, w->after[k], -pad), ir_const(p->ctx, 0));
+    }
+    return pooled(p, IR_avg_pool, &all, imp_splat(p->im, imp_dtype(x), 1, w->n + 2, dims), "sum");
+}
+
+static bool divides_simply(struct pt2 *p, bool *padding, double *divisor)
+{
+    *padding = pt2_b(p, "count_include_pad", true);
+    *divisor = pt2_f(p, "divisor_override", 0);
+    return *divisor == 0 && !(pt2_b(p, "ceil_mode", false) && *padding);
+}
+
+bool aten_avg_pool(struct pt2 *p, int arg)
+{
+    struct window w;
+    bool single, padding;
+    double divisor;
+    struct ir_value *x = read_pool(p, "self", arg, &w, &single), *y;
+    if (!x)
+        return false;
+    if (divides_simply(p, &padding, &divisor)) {
+        y = pooled(p, IR_avg_pool, &w, x, padding ? "full" : "valid");
+    } else {
+        struct ir_value *wide = imp_wide(p->im, x);
+        struct ir_value *by = divisor != 0 ? imp_like(p->im, wide, divisor) : counts(p, &w, wide, padding);
+        y = imp_bin(p->im, IR_div, pooled(p, IR_avg_pool, &w, wide, "sum"), by);
+    }
+    return pt2_out(p, 0, without_batch(p, y, single));
+}
+
+bool aten_avg_pool_backward(struct pt2 *p, int arg)
+{
+    struct window w;
+    bool single, padding;
+    double divisor;
+    struct ir_value *x = read_pool(p, "self", arg, &w, &single), *dy = x ? pt2_need(p, "grad_output") : NULL;
+    if (!dy)
+        return false;
+    dy = single ? imp_to_rank(p->im, dy, arg + 2) : dy;
+    divides_simply(p, &padding, &divisor);
+    dy = imp_bin(p->im, IR_div, dy, divisor != 0 ? imp_like(p->im, dy, divisor) : counts(p, &w, x, padding));
+    struct ir_value *dx =
+        dy ? imp_op(p->im, IR_sum_pool_grad, 1, &dy,
+                    IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.n, w.kernel), ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
+                             ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations),
+                             ir_attr_exprs(IR_ATTR_before, w.n, w.before),
+                             ir_attr_exprs(IR_ATTR_shape, w.n, x->type->dim + 2)))
+           : NULL;
+    return pt2_out(p, 0, without_batch(p, dx, single));
+}
+
+/* -- Pooling to given sizes: window i is floor(i in / out) to ceil((i + 1) in / out) */
+
+/* [out, in]: 1 / length of the window where it covers the element. */
+static struct ir_value *averaging(struct pt2 *p, enum tcc_dtype d, int64_t out, int64_t in)
+{
+    const int64_t dims[] = {out, in};
+    struct ir_tensor *t = ir_tensor_new(d, 2, dims);
+    uint8_t *at = t ? (uint8_t *)(uintptr_t)t->data : NULL;
+    for (int64_t i = 0; t && i < out; i++) {
+        int64_t from = i * in / out, to = ((i + 1) * in + out - 1) / out;
+        for (int64_t k = from; k < to; k++)
+            tcc_store_f64(d, at + (i * in + k) * tcc_dtype_bytes(d), 1 / (double)(to - from));
+    }
+    return imp_const(p->im, t);
+}
+
+/* The axis at `axis` multiplied by a matrix [out, in], or by its transpose. */
+static struct ir_value *along_axis(struct pt2 *p, struct ir_value *x, int axis, struct ir_value *matrix,
+                                   bool transposed)
+{
+    int64_t perm[TCC_MAX_RANK];
+    int last = imp_rank(x) - 1;
+    for (int k = 0; k <= last; k++)
+        perm[k] = k == axis ? last : k == last ? axis : k;
+    struct ir_value *y = imp_matmul(p->im, imp_transpose(p->im, x, perm), matrix, false, !transposed, TCC_NONE);
+    return y ? imp_transpose(p->im, y, perm) : NULL;
+}
+
+bool aten_adaptive_avg_pool(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t out[SPATIAL], in, axes[SPATIAL];
+    ir_expr sizes[SPATIAL];
+    int n = pt2_exprs(p, "output_size", SPATIAL, sizes), ones = 0;
+    if (!x || n != arg || imp_rank(x) < n)
+        return false;
+    x = imp_wide(p->im, x);
+    for (int k = 0; x && k < n; k++) {
+        int axis = imp_rank(x) - n + k;
+        axes[k] = axis;
+        if (sizes[k] == imp_dim(x, axis))
+            continue;
+        if (!ir_is_const(sizes[k], &out[k]))
+            return imp_unsupported(p->im, "an output size known only at run time");
+        if (out[k] == 1) {
+            axes[ones++] = axis;
+            continue;
+        }
+        if (!ir_is_const(imp_dim(x, axis), &in))
+            return imp_unsupported(p->im, "an operand whose size is known only at run time (but to one element)");
+        x = along_axis(p, x, axis, averaging(p, imp_dtype(x), out[k], in), false);
+    }
+    return x && pt2_out(p, 0, imp_mean(p->im, x, ones, axes, true));
+}
+
+bool aten_adaptive_avg_pool_backward(struct pt2 *p, int arg)
+{
+    struct ir_value *dy = pt2_need(p, "grad_output"), *x = dy ? pt2_need(p, "self") : NULL;
+    for (int k = 0; x && dy && k < arg; k++) {
+        int axis = imp_rank(x) - arg + k;
+        int64_t in, out;
+        if (!ir_is_const(imp_dim(x, axis), &in) || !ir_is_const(imp_dim(dy, axis), &out))
+            return imp_unsupported(p->im, "sizes known only at run time");
+        dy = along_axis(p, dy, axis, averaging(p, imp_dtype(dy), out, in), true);
+    }
+    return x && pt2_out(p, 0, dy);
+}
+
+bool aten_adaptive_max_pool(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    struct window w = {.n = arg};
+    int64_t out[SPATIAL], in, front = 0;
+    if (!x || !spatial(p, "output_size", arg, 1, 1, out))
+        return false;
+    bool single = imp_rank(x) == arg + 1;
+    x = single ? imp_unsqueeze(p->im, x, 1, &front) : x;
+    for (int k = 0; x && k < arg; k++) {
+        if (!ir_is_const(imp_dim(x, k + 2), &in) || in % out[k])
+            return imp_unsupported(p->im, "an output size that does not divide the operand's");
+        w.kernel[k] = w.strides[k] = in / out[k];
+        w.dilations[k] = 1;
+        w.before[k] = w.after[k] = ir_const(p->ctx, 0);
+    }
+    if (!x || !pt2_out(p, 0, without_batch(p, pooled(p, IR_max_pool, &w, x, NULL), single)))
+        return false;
+    return !pt2_wants(p, 1) || pt2_out(p, 1, without_batch(p, pooled(p, IR_max_pool_index, &w, x, NULL), single));
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reductions, scans, sorting, softmax. Sums of 16-bit floats are kept in f32. */
+#include "compiler/pt2/pt2_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* The operand in the type in which a reduction computes, and its axes. */
+struct reduced {
+    struct ir_value *x;
+    int n;
+    int64_t axes[TCC_MAX_RANK];
+    bool keep;
+};
+
+static bool read_reduced(struct pt2 *p, enum tcc_dtype type, struct reduced *r)
+{
+    r->x = pt2_need(p, "self");
+    r->n = r->x ? pt2_axes(p, "dim", imp_rank(r->x), r->axes) : -1;
+    r->keep = pt2_b(p, "keepdim", false);
+    if (r->n < 0)
+        return false;
+    if (type != TCC_NONE)
+        r->x = imp_cast(p->im, r->x, type);
+    return r->x != NULL;
+}
+
+static enum tcc_dtype wide(enum tcc_dtype d)
+{
+    return tcc_small_float(d) ? TCC_F32 : d;
+}
+
+/* sum, prod: in the result's type. */
+bool aten_reduce(struct pt2 *p, int arg)
+{
+    struct reduced r;
+    pt2_ignore(p, "dtype");
+    return read_reduced(p, wide(pt2_out_type(p, 0)), &r) &&
+           pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, r.x, r.n, r.axes, r.keep));
+}
+
+bool aten_mean(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct reduced r;
+    pt2_ignore(p, "dtype");
+    return read_reduced(p, wide(pt2_out_type(p, 0)), &r) && pt2_out(p, 0, imp_mean(p->im, r.x, r.n, r.axes, r.keep));
+}
+
+/* amax, amin, and max and min of all elements. */
+bool aten_extreme(struct pt2 *p, int arg)
+{
+    struct reduced r;
+    return read_reduced(p, TCC_NONE, &r) && pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, r.x, r.n, r.axes, r.keep));
+}
+
+bool aten_any(struct pt2 *p, int arg)
+{
+    struct reduced r;
+    return read_reduced(p, TCC_BOOL, &r) && pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, r.x, r.n, r.axes, r.keep));
+}
+
+static struct ir_value *arg_of(struct pt2 *p, enum ir_op op, struct ir_value *x, int64_t axis, bool keep)
+{
+    if (!x)
+        return NULL;
+    if (!imp_rank(x))
+        return imp_int(p->im, TCC_I64, 0);
+    return imp_op(p->im, op, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, keep)));
+}
+
+/* max.dim, min.dim: values and where they are. */
+bool aten_extreme_dim(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    bool keep = pt2_b(p, "keepdim", false);
+    if (!x || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return false;
+    if (!pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, x, imp_rank(x) > 0, &axis, keep)))
+        return false;
+    return !pt2_wants(p, 1) || pt2_out(p, 1, arg_of(p, arg == IR_reduce_max ? IR_argmax : IR_argmin, x, axis, keep));
+}
+
+/* argmax, argmin: along an axis, or of all elements as a vector. */
+bool aten_arg(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis = 0;
+    bool keep = pt2_b(p, "keepdim", false), all = !pt2_given(p, "dim");
+    if (!x || (!all && !pt2_axis(p, "dim", 0, imp_rank(x), &axis)))
+        return false;
+    if (!all)
+        return pt2_out(p, 0, arg_of(p, (enum ir_op)arg, x, axis, keep));
+    ir_expr count = ir_num_elements(p->ctx, x->type), ones[TCC_MAX_RANK];
+    for (int k = 0; k < imp_rank(x); k++)
+        ones[k] = ir_const(p->ctx, 1);
+    struct ir_value *at = arg_of(p, (enum ir_op)arg, imp_reshape(p->im, x, 1, &count), 0, false);
+    return pt2_out(p, 0, keep && at ? imp_reshape(p->im, at, imp_rank(x), ones) : at);
+}
+
+/* -- Variance: `unbiased`, or `correction` elements less */
+
+static struct ir_value *variance(struct pt2 *p, struct reduced *r, double correction, struct ir_value **mean)
+{
+    struct imp *im = p->im;
+    struct ir_value *kept = imp_mean(im, r->x, r->n, r->axes, true);
+    struct ir_value *centred = imp_bin(im, IR_sub, r->x, kept);
+    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, centred), r->n, r->axes, r->keep);
+    *mean = r->keep ? kept : imp_mean(im, r->x, r->n, r->axes, false);
+    if (!sum)
+        return NULL;
+    struct ir_value *count =
+        imp_bin(im, IR_sub, imp_count(im, r->x, r->n, r->axes, imp_dtype(r->x)), imp_like(im, r->x, correction));
+    return imp_bin(im, IR_div, sum, imp_bin(im, IR_max, count, imp_like(im, r->x, 0)));
+}
+
+/* arg: 1 the root of it; 2 the mean as well */
+bool aten_var(struct pt2 *p, int arg)
+{
+    struct reduced r;
+    struct ir_value *mean;
+    double correction = pt2_given(p, "unbiased") ? pt2_b(p, "unbiased", true) : pt2_f(p, "correction", 1);
+    if (!read_reduced(p, wide(pt2_out_type(p, 0)), &r))
+        return false;
+    struct ir_value *v = variance(p, &r, correction, &mean);
+    return pt2_out(p, 0, arg & 1 ? imp_un(p->im, IR_sqrt, v) : v) && (!(arg & 2) || pt2_out(p, 1, mean));
+}
+
+struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x)
+{
+    struct imp *im = p->im;
+    if (!x || !im->train)
+        return imp_un(im, IR_sqrt, x);
+    struct ir_value *zero = imp_like(im, x, 0), *none = imp_bin(im, IR_eq, x, zero);
+    return imp_tri(im, IR_select, none, zero, imp_un(im, IR_sqrt, imp_tri(im, IR_select, none, imp_like(im, x, 1), x)));
+}
+
+/* linalg_vector_norm(x, ord, dim, keepdim), norm(x, p, dim, keepdim) */
+bool aten_norm(struct pt2 *p, int arg)
+{
+    struct reduced r;
+    struct imp *im = p->im;
+    double order = pt2_f(p, arg ? "p" : "ord", 2);
+    pt2_ignore(p, "dtype");
+    if (!read_reduced(p, wide(pt2_out_type(p, 0)), &r))
+        return false;
+    struct ir_value *a = imp_un(im, IR_abs, r.x), *y;
+    if (isinf(order))
+        y = imp_reduce(im, order > 0 ? IR_reduce_max : IR_reduce_min, a, r.n, r.axes, r.keep);
+    else if (order == 0)
+        y = imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_bin(im, IR_ne, a, imp_like(im, a, 0)), imp_dtype(r.x)), r.n,
+                       r.axes, r.keep);
+    else if (order == 1)
+        y = imp_reduce(im, IR_reduce_sum, a, r.n, r.axes, r.keep);
+    else if (order == 2)
+        y = pt2_root(p, imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, r.x), r.n, r.axes, r.keep));
+    else
+        y = imp_bin(im, IR_pow,
+                    imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_pow, a, imp_like(im, a, order)), r.n, r.axes, r.keep),
+                    imp_like(im, a, 1 / order));
+    return pt2_out(p, 0, y);
+}
+
+bool aten_logsumexp(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct reduced r;
+    struct imp *im = p->im;
+    if (!read_reduced(p, wide(pt2_out_type(p, 0)), &r))
+        return false;
+    struct ir_value *top = imp_reduce(im, IR_reduce_max, r.x, r.n, r.axes, true), *zero = imp_like(im, r.x, 0);
+    top = imp_tri(im, IR_select, imp_un(im, IR_isinf, top), zero, top);
+    struct ir_value *sum =
+        imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, r.x, top)), r.n, r.axes, true);
+    struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
+    return pt2_out(p, 0, y && !r.keep ? imp_squeeze(im, y, r.n, r.axes) : y);
+}
+
+/* -- Scans */
+
+bool aten_cumulate(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    pt2_ignore(p, "dtype");
+    if (!x || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return false;
+    x = imp_cast(p->im, x, wide(pt2_out_type(p, 0)));
+    return pt2_out(p, 0,
+                   imp_rank(x) ? imp_op(p->im, (enum ir_op)arg, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : x);
+}
+
+/* -- Softmax: _softmax(self, dim, half_to_float), softmax.int(self, dim, dtype); arg 1: the logarithm */
+
+bool aten_softmax(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    pt2_ignore(p, "half_to_float");
+    pt2_ignore(p, "dtype");
+    pt2_ignore(p, "_stacklevel");
+    if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
+        return false;
+    x = imp_cast(p->im, x, wide(pt2_out_type(p, 0)));
+    if (!imp_rank(x))
+        return pt2_out(p, 0, imp_like(p->im, x, !arg));
+    return pt2_out(p, 0, imp_softmax(p->im, x, (int)axis, arg));
+}
+
+/* -- Sorting */
+
+static bool topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted)
+{
+    struct ir_node *n = ir_build(&p->im->b, IR_topk, 1, &x,
+                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
+                                          ir_attr_i(IR_ATTR_largest, largest), ir_attr_i(IR_ATTR_sorted, sorted)));
+    return n && pt2_out(p, 0, n->out[0]) && pt2_out(p, 1, n->out[1]);
+}
+
+static bool topk_scalar(struct pt2 *p, struct ir_value *x)
+{
+    return pt2_out(p, 0, x) && pt2_out(p, 1, imp_int(p->im, TCC_I64, 0));
+}
+
+bool aten_topk(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    ir_expr k = pt2_e(p, "k", 1);
+    if (!x || !k || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
+        return false;
+    bool largest = pt2_b(p, "largest", true), sorted = pt2_b(p, "sorted", true);
+    return imp_rank(x) ? topk(p, x, axis, k, largest, sorted) : topk_scalar(p, x);
+}
+
+bool aten_sort(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    bool descending = pt2_b(p, "descending", false);
+    pt2_ignore(p, "stable"); /* of equals the lower index is always first */
+    if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
+        return false;
+    return imp_rank(x) ? topk(p, x, axis, imp_dim(x, (int)axis), descending, true) : topk_scalar(p, x);
+}
+
+bool aten_argsort(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    bool descending = pt2_b(p, "descending", false);
+    pt2_ignore(p, "stable");
+    if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
+        return false;
+    struct ir_node *n = ir_build(&p->im->b, IR_topk, 1, &x,
+                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, imp_dim(x, (int)axis)),
+                                          ir_attr_i(IR_ATTR_largest, descending), ir_attr_i(IR_ATTR_sorted, 1)));
+    return n && pt2_out(p, 0, n->out[1]);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lstm, gru, rnn_tanh, rnn_relu: a layer at a time, as ONNX's operators. Those have the gates in another order, both directions' weights
+ * stacked, and the biases of input and state in one tensor.
+ */
+#include "compiler/pt2/pt2_int.h"
+
+#include <string.h>
+
+enum { LSTM, GRU, TANH, RELU };
+static const struct {
+    const char *op;
+    int gates, order[4]; /* ONNX's gate k is PyTorch's order[k] */
+} cells[] = {{"LSTM", 4, {0, 3, 1, 2}}, {"GRU", 3, {1, 0, 2}}, {"RNN", 1, {0}}, {"RNN", 1, {0}}};
+
+struct rnn {
+    int cell, directions;
+    bool biases, batch_first;
+    int64_t hidden, layers;
+    double dropout;
+    struct ir_value **params;
+};
+
+static struct ir_value *reordered(struct pt2 *p, const struct rnn *r, struct ir_value *w)
+{
+    struct ir_value *parts[4];
+    for (int k = 0; k < cells[r->cell].gates; k++) {
+        parts[k] =
+            imp_slice1(p->im, w, 0, ir_const(p->ctx, cells[r->cell].order[k] * r->hidden), ir_const(p->ctx, r->hidden));
+        if (!parts[k])
+            return NULL;
+    }
+    return imp_concat(p->im, cells[r->cell].gates, parts, 0);
+}
+
+/* Parameter `which` (w_ih, w_hh, b_ih, b_hh) of a layer, both directions stacked. */
+static struct ir_value *stacked(struct pt2 *p, const struct rnn *r, int64_t layer, int which, bool biases)
+{
+    struct ir_value *both[2];
+    int64_t zero = 0, each = r->biases ? 4 : 2;
+    for (int d = 0; d < r->directions; d++) {
+        struct ir_value **w = r->params + (layer * r->directions + d) * each;
+        both[d] = reordered(p, r, w[which]);
+        if (biases && both[d]) {
+            struct ir_value *pair[] = {both[d], reordered(p, r, w[which + 1])};
+            both[d] = pair[1] ? imp_concat(p->im, 2, pair, 0) : NULL;
+        }
+        both[d] = both[d] ? imp_unsqueeze(p->im, both[d], 1, &zero) : NULL;
+        if (!both[d])
+            return NULL;
+    }
+    return imp_concat(p->im, r->directions, both, 0);
+}
+
+static struct ir_value *of_layer(struct pt2 *p, const struct rnn *r, struct ir_value *state, int64_t layer)
+{
+    return state ? imp_slice1(p->im, state, 0, ir_const(p->ctx, layer * r->directions), ir_const(p->ctx, r->directions))
+                 : NULL;
+}
+
+/* x [t, b, i] -> [t, b, directions * h]; the last states in outs[1..] */
+static struct ir_value *layer(struct pt2 *p, const struct rnn *r, int64_t k, struct ir_value *x, struct ir_value *h,
+                              struct ir_value *c, struct ir_value **outs)
+{
+    static const int64_t perm[] = {0, 2, 1, 3};
+    const struct onnx_str relu[] = {{"Relu", 4}, {"Relu", 4}};
+    struct ir_value *in[] = {
+        x,    stacked(p, r, k, 0, false), stacked(p, r, k, 1, false), r->biases ? stacked(p, r, k, 2, true) : NULL,
+        NULL, of_layer(p, r, h, k),       of_layer(p, r, c, k)};
+    struct onnx_attr attrs[4] = {pt2_attr_i("hidden_size", r->hidden),
+                                 pt2_attr_s("direction", r->directions == 2 ? "bidirectional" : "forward")};
+    int n = 2;
+    if (r->cell == GRU)
+        attrs[n++] = pt2_attr_i("linear_before_reset", 1);
+    if (r->cell == RELU)
+        attrs[n++] = (struct onnx_attr){.name = "activations",
+                                        .ref = "",
+                                        .type = ONNX_ATTR_STRINGS,
+                                        .count = (size_t)r->directions,
+                                        .strings = relu};
+    if (!in[1] || !in[2] || (r->biases && !in[3]) ||
+        !pt2_onnx(p, cells[r->cell].op, 14, r->cell == LSTM ? 7 : 6, in, n, attrs, r->cell == LSTM ? 3 : 2, outs) ||
+        !outs[0])
+        return NULL;
+    struct ir_value *y = imp_transpose(p->im, outs[0], perm);
+    ir_expr dims[3] = {imp_dim(y, 0), imp_dim(y, 1), ir_mul(p->ctx, imp_dim(y, 2), imp_dim(y, 3))};
+    return imp_reshape(p->im, y, 3, dims);
+}
+
+static bool read_rnn(struct pt2 *p, int cell, struct rnn *r)
+{
+    bool train = pt2_b(p, "train", false);
+    r->cell = cell;
+    r->biases = pt2_b(p, "has_biases", true);
+    r->batch_first = pt2_b(p, "batch_first", false);
+    r->directions = pt2_b(p, "bidirectional", false) ? 2 : 1;
+    r->layers = pt2_i(p, "num_layers", 1);
+    r->dropout = pt2_f(p, "dropout", 0);
+    if (!train)
+        r->dropout = 0;
+    int n = pt2_list(p, "params", &r->params);
+    if (r->layers < 1 || r->layers > 1000 || n != r->layers * r->directions * (r->biases ? 4 : 2))
+        return imp_unsupported(p->im, "%d parameters (projections are not supported)", n);
+    return imp_rank(r->params[1]) == 2 &&
+           (ir_is_const(imp_dim(r->params[1], 1), &r->hidden) || imp_unsupported(p->im, "a symbolic state"));
+}
+
+bool aten_rnn(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct rnn r;
+    struct ir_value *x = pt2_need(p, "input"), *h = NULL, *c = NULL, **states = NULL, *last[2][1024], *outs[3];
+    const int64_t swap[] = {1, 0, 2}, middle = 1;
+    if (!x || !read_rnn(p, arg, &r))
+        return false;
+    if (arg == LSTM) {
+        if (pt2_list(p, "hx", &states) != 2)
+            return false;
+        h = states[0];
+        c = states[1];
+    } else {
+        h = pt2_need(p, "hx");
+    }
+    bool single = imp_rank(x) == 2;
+    if (single) {
+        x = imp_unsqueeze(im, x, 1, &middle);
+        h = h ? imp_unsqueeze(im, h, 1, &middle) : NULL;
+        c = c ? imp_unsqueeze(im, c, 1, &middle) : NULL;
+    } else if (r.batch_first) {
+        x = imp_transpose(im, x, swap);
+    }
+    for (int64_t k = 0; k < r.layers; k++) {
+        x = x && h ? layer(p, &r, k, x, h, c, outs) : NULL;
+        if (!x)
+            return false;
+        last[0][k] = outs[1];
+        last[1][k] = arg == LSTM ? outs[2] : NULL;
+        if (k + 1 < r.layers)
+            x = pt2_dropout(p, x, r.dropout, NULL);
+    }
+    for (int k = 0; k < 1 + (arg == LSTM); k++) {
+        struct ir_value *all = imp_concat(im, (int)r.layers, last[k], 0);
+        if (!all || !pt2_out(p, 1 + k, single ? imp_squeeze(im, all, 1, &middle) : all))
+            return false;
+    }
+    return pt2_out(p, 0, single ? imp_squeeze(im, x, 1, &middle) : r.batch_first ? imp_transpose(im, x, swap) : x);
+}

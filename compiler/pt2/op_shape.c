@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views and moves by sizes and axes. Indexing by tensors is in op_index.c. */
+#include "compiler/pt2/pt2_int.h"
+
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* -- Bounds */
+
+ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size)
+{
+    return i->hi < 0 ? ir_add(p->ctx, i, size) : i;
+}
+
+ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size)
+{
+    i = pt2_wrap(p, i, size);
+    return ir_max(p->ctx, ir_const(p->ctx, 0), ir_min(p->ctx, i, size));
+}
+
+static ir_expr zero(struct pt2 *p)
+{
+    return ir_const(p->ctx, 0);
+}
+
+static ir_expr one(struct pt2 *p)
+{
+    return ir_const(p->ctx, 1);
+}
+
+/* -- Reshapes */
+
+/* Sizes of which one may be -1. */
+static struct ir_value *view(struct pt2 *p, struct ir_value *x, int n, ir_expr *dims)
+{
+    ir_expr rest = one(p);
+    int open = -1;
+    for (int k = 0; k < n; k++) {
+        if (ir_is_value(dims[k], -1) && open >= 0)
+            return imp_bad(p->im, "two sizes of -1"), NULL;
+        if (ir_is_value(dims[k], -1))
+            open = k;
+        else
+            rest = ir_mul(p->ctx, rest, dims[k]);
+    }
+    if (open >= 0 && rest->lo < 1)
+        return imp_unsupported(p->im, "a size of -1 beside one that may be 0"), NULL;
+    if (open >= 0)
+        dims[open] = ir_floordiv(p->ctx, ir_num_elements(p->ctx, x->type), rest);
+    return imp_reshape(p->im, x, n, dims);
+}
+
+/* view, reshape, _unsafe_view; of another element type, the bits. */
+bool aten_view(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    ir_expr dims[TCC_MAX_RANK];
+    struct ir_value *x = pt2_need(p, "self");
+    int n = x ? pt2_exprs(p, pt2_given(p, "shape") ? "shape" : "size", TCC_MAX_RANK, dims) : -2;
+    if (n == -1)
+        return imp_unsupported(p->im, "bits looked at as another type");
+    return n >= 0 && pt2_out(p, 0, view(p, x, n, dims));
+}
+
+bool aten_view_as(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *like = x ? pt2_need(p, "other") : NULL;
+    return like && pt2_out(p, 0, imp_reshape(p->im, x, imp_rank(like), like->type->dim));
+}
+
+bool aten_flatten(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr dims[TCC_MAX_RANK];
+    int64_t from, to;
+    int n = 0;
+    if (!x || !pt2_axis(p, "start_dim", 0, imp_rank(x), &from) || !pt2_axis(p, "end_dim", -1, imp_rank(x), &to))
+        return false;
+    for (int k = 0; k < imp_rank(x); k++) {
+        if (k > from && k <= to)
+            dims[n - 1] = ir_mul(p->ctx, dims[n - 1], imp_dim(x, k));
+        else
+            dims[n++] = imp_dim(x, k);
+    }
+    if (!n)
+        dims[n++] = one(p);
+    return pt2_out(p, 0, imp_reshape(p->im, x, n, dims));
+}
+
+bool aten_unflatten(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr dims[2 * TCC_MAX_RANK], sizes[TCC_MAX_RANK], rest = one(p);
+    int64_t axis;
+    int n = pt2_exprs(p, "sizes", TCC_MAX_RANK, sizes), count = 0, open = -1;
+    if (!x || n < 1 || !pt2_axis(p, "dim", 0, imp_rank(x), &axis) || imp_rank(x) + n - 1 > TCC_MAX_RANK)
+        return false;
+    for (int k = 0; k < imp_rank(x); k++) {
+        for (int i = 0; i < n && k == axis; i++) {
+            if (ir_is_value(sizes[i], -1))
+                open = count;
+            else
+                rest = ir_mul(p->ctx, rest, sizes[i]);
+            dims[count++] = sizes[i];
+        }
+        if (k != axis)
+            dims[count++] = imp_dim(x, k);
+    }
+    if (open >= 0)
+        dims[open] = ir_floordiv(p->ctx, imp_dim(x, (int)axis), rest);
+    return pt2_out(p, 0, imp_reshape(p->im, x, count, dims));
+}
+
+bool aten_unsqueeze(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    return x && pt2_axis(p, "dim", 0, imp_rank(x) + 1, &axis) && pt2_out(p, 0, imp_unsqueeze(p->im, x, 1, &axis));
+}
+
+/* Axes of size 1 only go; with no `dim` all of them. */
+bool aten_squeeze(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axes[TCC_MAX_RANK], gone[TCC_MAX_RANK];
+    bool given = pt2_given(p, "dim");
+    int64_t none[TCC_MAX_RANK];
+    if (!x || (given && pt2_ints(p, "dim", TCC_MAX_RANK, none) == 0))
+        return pt2_out(p, 0, x);
+    int n = pt2_axes(p, "dim", imp_rank(x), axes), count = 0;
+    for (int k = 0; k < n; k++) {
+        if (ir_is_value(imp_dim(x, (int)axes[k]), 1))
+            gone[count++] = axes[k];
+    }
+    return n >= 0 && pt2_out(p, 0, imp_squeeze(p->im, x, count, gone));
+}
+
+bool aten_expand(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr dims[TCC_MAX_RANK];
+    int n = x ? pt2_exprs(p, "size", TCC_MAX_RANK, dims) : -1;
+    pt2_ignore(p, "implicit");
+    if (n < 0 || n < imp_rank(x))
+        return false;
+    for (int k = 0; k < n; k++) {
+        if (ir_is_value(dims[k], -1) && k >= n - imp_rank(x))
+            dims[k] = imp_dim(x, k - n + imp_rank(x));
+    }
+    return pt2_out(p, 0, imp_expand(p->im, x, n, dims));
+}
+
+bool aten_expand_as(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    return pt2_out(p, 0, pt2_expand_as(p, x, x ? pt2_need(p, "other") : NULL));
+}
+
+/* -- Axes */
+
+bool aten_permute(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t perm[TCC_MAX_RANK];
+    int n = pt2_ints(p, "dims", TCC_MAX_RANK, perm);
+    unsigned seen = 0;
+    if (!x || n != imp_rank(x))
+        return false;
+    for (int k = 0; k < n; k++) {
+        perm[k] += perm[k] < 0 ? n : 0;
+        if (perm[k] < 0 || perm[k] >= n || seen >> perm[k] & 1)
+            return imp_bad(p->im, "dims are no permutation");
+        seen |= 1u << perm[k];
+    }
+    return pt2_out(p, 0, imp_transpose(p->im, x, perm));
+}
+
+/* transpose.int, swapaxes, t (arg 1), numpy_T and mT (arg 2: the last two) */
+bool aten_transpose(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t perm[TCC_MAX_RANK], a = 0, b = 0;
+    if (!x)
+        return false;
+    int rank = imp_rank(x);
+    if (arg)
+        a = rank - 2, b = rank - 1;
+    else if (!pt2_axis(p, "dim0", 0, rank, &a) || !pt2_axis(p, "dim1", 0, rank, &b))
+        return false;
+    for (int k = 0; k < rank; k++)
+        perm[k] = k == a ? b : k == b ? a : k;
+    return pt2_out(p, 0, rank < 2 ? x : imp_transpose(p->im, x, perm));
+}
+
+bool aten_movedim(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t from[TCC_MAX_RANK], to[TCC_MAX_RANK], perm[TCC_MAX_RANK];
+    int n = pt2_ints(p, "source", TCC_MAX_RANK, from), m = pt2_ints(p, "destination", TCC_MAX_RANK, to), next = 0;
+    bool moved[TCC_MAX_RANK] = {false};
+    if (!x || n < 0 || n != m)
+        return false;
+    int rank = imp_rank(x);
+    for (int k = 0; k < rank; k++)
+        perm[k] = -1;
+    for (int k = 0; k < n; k++) {
+        from[k] += from[k] < 0 ? rank : 0;
+        to[k] += to[k] < 0 ? rank : 0;
+        if (from[k] < 0 || from[k] >= rank || to[k] < 0 || to[k] >= rank || moved[from[k]] || perm[to[k]] >= 0)
+            return imp_bad(p->im, "source and destination do not fit");
+        moved[from[k]] = true;
+        perm[to[k]] = from[k];
+    }
+    for (int k = 0; k < rank; k++) {
+        if (perm[k] >= 0)
+            continue;
+        while (moved[next])
+            next++;
+        perm[k] = next++;
+    }
+    return pt2_out(p, 0, imp_transpose(p->im, x, perm));
+}
+
+/* -- Parts */
+
+static struct ir_value *strided(struct pt2 *p, struct ir_value *x, int axis, ir_expr start, ir_expr size, int64_t step)
+{
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    for (int k = 0; k < imp_rank(x); k++) {
+        starts[k] = k == axis ? start : zero(p);
+        sizes[k] = k == axis ? size : imp_dim(x, k);
+        steps[k] = ir_const(p->ctx, k == axis ? step : 1);
+    }
+    return imp_slice(p->im, x, starts, sizes, steps);
+}
+
+/* start, end, step of the node along `axis` of x. False after a message. */
+static bool read_slice(struct pt2 *p, const struct ir_value *x, int64_t axis, ir_expr *start, ir_expr *size,
+                       int64_t *step)
+{
+    ir_expr extent = imp_dim(x, (int)axis), from = pt2_e(p, "start", 0), to = pt2_e(p, "end", INT64_MAX);
+    *step = pt2_i(p, "step", 1);
+    if (!from || !to || *step < 1)
+        return from && to && imp_bad(p->im, "step %lld", (long long)*step);
+    bool whole = ir_is_const(to, NULL) && to->lo >= INT64_C(1) << 40;
+    *start = pt2_clamp(p, from, extent);
+    to = whole ? extent : pt2_clamp(p, to, extent);
+    ir_expr span = ir_max(p->ctx, zero(p), ir_sub(p->ctx, to, *start));
+    *size = *step == 1 ? span : ir_ceildiv(p->ctx, span, ir_const(p->ctx, *step));
+    return true;
+}
+
+bool aten_slice(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis, step;
+    ir_expr start, size;
+    return x && imp_rank(x) && pt2_axis(p, "dim", 0, imp_rank(x), &axis) &&
+           read_slice(p, x, axis, &start, &size, &step) && pt2_out(p, 0, strided(p, x, (int)axis, start, size, step));
+}
+
+bool aten_narrow(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    ir_expr start = pt2_e(p, "start", 0), size = pt2_e(p, "length", 0);
+    return x && start && size && pt2_axis(p, "dim", 0, imp_rank(x), &axis) &&
+           pt2_out(p, 0, imp_slice1(p->im, x, (int)axis, pt2_wrap(p, start, imp_dim(x, (int)axis)), size));
+}
+
+static struct ir_value *element(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr index)
+{
+    struct ir_value *part = imp_slice1(p->im, x, (int)axis, pt2_wrap(p, index, imp_dim(x, (int)axis)), one(p));
+    return part ? imp_squeeze(p->im, part, 1, &axis) : NULL;
+}
+
+bool aten_select(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    ir_expr index = pt2_e(p, "index", 0);
+    return x && index && imp_rank(x) && pt2_axis(p, "dim", 0, imp_rank(x), &axis) &&
+           pt2_out(p, 0, element(p, x, axis, index));
+}
+
+/* x with the positions start + i * step along `axis` replaced by `part`. */
+static struct ir_value *replace(struct pt2 *p, struct ir_value *x, struct ir_value *part, int64_t axis, ir_expr start,
+                                ir_expr size, int64_t step)
+{
+    struct imp *im = p->im;
+    if (step == 1) {
+        ir_expr behind = ir_add(p->ctx, start, size);
+        struct ir_value *in[] = {imp_slice1(im, x, (int)axis, zero(p), start), part,
+                                 imp_slice1(im, x, (int)axis, behind, ir_sub(p->ctx, imp_dim(x, (int)axis), behind))};
+        return in[0] && in[1] && in[2] ? imp_concat(im, 3, in, (int)axis) : NULL;
+    }
+    struct ir_value *at = imp_iota(im, 1, &size, 0, TCC_I64);
+    at = imp_bin(im, IR_add, imp_bin(im, IR_mul, at, imp_int(im, TCC_I64, step)), imp_dim_value(im, start));
+    struct ir_value *in[] = {x, pt2_expand_as(p, at ? imp_along(im, at, (int)axis, imp_rank(x)) : NULL, part), part};
+    return imp_op(im, IR_scatter_elements, 3, in,
+                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, "none")));
+}
+
+bool aten_slice_scatter(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
+    int64_t axis, step;
+    ir_expr start, size, dims[TCC_MAX_RANK];
+    if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis) ||
+        !read_slice(p, x, axis, &start, &size, &step))
+        return false;
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = k == axis ? size : imp_dim(x, k);
+    src = imp_expand(p->im, imp_cast(p->im, src, imp_dtype(x)), imp_rank(x), dims);
+    return src && pt2_out(p, 0, replace(p, x, src, axis, start, size, step));
+}
+
+bool aten_select_scatter(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
+    int64_t axis;
+    ir_expr index = pt2_e(p, "index", 0);
+    if (!src || !index || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return false;
+    src = imp_unsqueeze(p->im, imp_cast(p->im, src, imp_dtype(x)), 1, &axis);
+    return src && pt2_out(p, 0, replace(p, x, src, axis, pt2_wrap(p, index, imp_dim(x, (int)axis)), one(p), 1));
+}
+
+/* -- Lists of parts */
+
+/* arg 0: sizes given (split_with_sizes), 1: one size (split.Tensor), 2: a number of parts (chunk), 3: parts of one, without their axis (unbind) */
+bool aten_split(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    static const char *const names[] = {"split_sizes", "split_size", "chunks", "none"};
+    ir_expr *sizes = IR_NEWN(p->ctx, PT2_MAX_LIST, ir_expr), at = zero(p);
+    int64_t axis;
+    int n = pt2_nouts(p), given = arg == 3 ? -1 : pt2_exprs(p, names[arg], PT2_MAX_LIST, sizes);
+    if (!x || !imp_rank(x) || given < -1 || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return false;
+    ir_expr extent = imp_dim(x, (int)axis), each = arg == 1 ? sizes[0] : one(p);
+    if (arg == 2)
+        each = ir_ceildiv(p->ctx, extent, sizes[0]);
+    for (int k = 0; k < n; k++) {
+        ir_expr size = arg ? each : sizes[k];
+        if (arg == 0 && k >= given)
+            return imp_bad(p->im, "more results than sizes");
+        if ((arg == 1 || arg == 2) && k == n - 1)
+            size = ir_sub(p->ctx, extent, at);
+        if (!pt2_out(p, k, arg == 3 ? element(p, x, axis, at) : imp_slice1(p->im, x, (int)axis, at, size)))
+            return false;
+        at = ir_add(p->ctx, at, size);
+    }
+    return true;
+}
+
+/* arg 1: stack */
+bool aten_cat(struct pt2 *p, int arg)
+{
+    struct ir_value **in;
+    int n = pt2_list(p, "tensors", &in), count = 0;
+    enum tcc_dtype d = pt2_out_type(p, 0);
+    int64_t axis;
+    for (int k = 0; k < n; k++) {
+        if (!in[k])
+            return false;
+        if (!arg && imp_rank(in[k]) == 1 && ir_is_value(imp_dim(in[k], 0), 0) && n > 1)
+            continue; /* an empty vector goes with anything */
+        in[count++] = imp_cast(p->im, in[k], d);
+    }
+    if (count < 1)
+        return n > 0 && pt2_out(p, 0, in[0]);
+    if (!in[0] || !pt2_axis(p, "dim", 0, imp_rank(in[0]) + (arg != 0), &axis))
+        return false;
+    for (int k = 0; arg && k < count; k++)
+        in[k] = in[k] ? imp_unsqueeze(p->im, in[k], 1, &axis) : NULL;
+    return pt2_out(p, 0, imp_concat(p->im, count, in, (int)axis));
+}
+
+/* -- Repeats and orders */
+
+bool aten_repeat(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr times[TCC_MAX_RANK], dims[2 * TCC_MAX_RANK], wide[2 * TCC_MAX_RANK], flat[TCC_MAX_RANK];
+    int n = pt2_exprs(p, pt2_given(p, "dims") ? "dims" : "repeats", TCC_MAX_RANK, times), m = 0;
+    if (!x || n < 0)
+        return false;
+    if (n < imp_rank(x)) { /* tile takes fewer */
+        memmove(times + imp_rank(x) - n, times, (size_t)n * sizeof *times);
+        for (int k = 0; k < imp_rank(x) - n; k++)
+            times[k] = one(p);
+        n = imp_rank(x);
+    }
+    x = imp_to_rank(p->im, x, n);
+    for (int k = 0; x && k < n; k++) {
+        if (!ir_is_value(times[k], 1)) {
+            dims[m] = one(p);
+            wide[m++] = times[k];
+        }
+        dims[m] = wide[m] = imp_dim(x, k);
+        m++;
+        flat[k] = ir_mul(p->ctx, times[k], imp_dim(x, k));
+    }
+    if (!x || m > TCC_MAX_RANK)
+        return x && imp_unsupported(p->im, "so many repeated axes");
+    struct ir_value *y = imp_expand(p->im, imp_reshape(p->im, x, m, dims), m, wide);
+    return y && pt2_out(p, 0, imp_reshape(p->im, y, n, flat));
+}
+
+bool aten_flip(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    int64_t axes[TCC_MAX_RANK], given[TCC_MAX_RANK];
+    if (!x || pt2_ints(p, "dims", TCC_MAX_RANK, given) == 0)
+        return pt2_out(p, 0, x);
+    int n = pt2_axes(p, "dims", imp_rank(x), axes);
+    for (int k = 0; n >= 0 && k < imp_rank(x); k++) {
+        starts[k] = zero(p);
+        steps[k] = one(p);
+    }
+    for (int k = 0; k < n; k++) {
+        starts[axes[k]] = ir_addc(p->ctx, imp_dim(x, (int)axes[k]), -1);
+        steps[axes[k]] = ir_const(p->ctx, -1);
+    }
+    return n >= 0 && pt2_out(p, 0, imp_slice(p->im, x, starts, x->type->dim, steps));
+}
+
+bool aten_roll(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axes[TCC_MAX_RANK];
+    ir_expr shifts[TCC_MAX_RANK];
+    int n = pt2_exprs(p, "shifts", TCC_MAX_RANK, shifts), m = pt2_ints(p, "dims", TCC_MAX_RANK, axes);
+    if (!x || n < 0 || m < -1)
+        return false;
+    ir_expr count = ir_num_elements(p->ctx, x->type);
+    struct ir_value *y = m <= 0 ? imp_reshape(p->im, x, 1, &count) : x;
+    if (m <= 0)
+        axes[0] = 0;
+    for (int k = 0; y && k < n; k++) {
+        int axis = (int)(axes[k] < 0 ? axes[k] + imp_rank(y) : axes[k]);
+        if (axis < 0 || axis >= imp_rank(y) || imp_dim(y, axis)->lo < 1)
+            return imp_unsupported(p->im, "an axis that is empty or not there");
+        ir_expr by = ir_mod(p->ctx, shifts[k], imp_dim(y, axis)), rest = ir_sub(p->ctx, imp_dim(y, axis), by);
+        struct ir_value *in[] = {imp_slice1(p->im, y, axis, rest, by), imp_slice1(p->im, y, axis, zero(p), rest)};
+        y = in[0] && in[1] ? imp_concat(p->im, 2, in, axis) : NULL;
+    }
+    return y && pt2_out(p, 0, imp_reshape(p->im, y, imp_rank(x), x->type->dim));
+}
+
+/* -- Triangles and diagonals */
+
+/* triu (arg 1) and tril (arg 0): column - row compared with `diagonal`. */
+bool aten_tri(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t diagonal = pt2_i(p, "diagonal", 0);
+    if (!x || imp_rank(x) < 2)
+        return false;
+    ir_expr *dims = (ir_expr *)x->type->dim + imp_rank(x) - 2;
+    struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
+    struct ir_value *kept = imp_bin(im, arg ? IR_ge : IR_le, across, imp_int(im, TCC_I64, diagonal));
+    return pt2_out(p, 0, imp_tri(im, IR_select, kept, x, imp_like(im, x, 0)));
+}
+
+/* The axes dim1 and dim2 become the last one: elements [i, i + offset]. */
+bool aten_diagonal(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t offset = pt2_i(p, "offset", 0), a, b, perm[TCC_MAX_RANK];
+    ir_expr dims[TCC_MAX_RANK];
+    int n = 0;
+    if (!x || imp_rank(x) < 2 || !pt2_axis(p, "dim1", 0, imp_rank(x), &a) || !pt2_axis(p, "dim2", 1, imp_rank(x), &b) ||
+        a == b)
+        return false;
+    for (int k = 0; k < imp_rank(x); k++) {
+        if (k != a && k != b)
+            perm[n++] = k;
+    }
+    perm[n] = a;
+    perm[n + 1] = b;
+    x = imp_transpose(im, x, perm);
+    ir_expr rows = imp_dim(x, n), columns = imp_dim(x, n + 1);
+    ir_expr skipped = ir_const(p->ctx, offset < 0 ? -offset : 0), across = ir_const(p->ctx, offset > 0 ? offset : 0);
+    ir_expr size =
+        ir_max(p->ctx, zero(p), ir_min(p->ctx, ir_sub(p->ctx, rows, skipped), ir_sub(p->ctx, columns, across)));
+    for (int k = 0; k < n; k++)
+        dims[k] = imp_dim(x, k);
+    dims[n] = ir_mul(p->ctx, rows, columns);
+    struct ir_value *at =
+        imp_bin(im, IR_mul, imp_iota(im, 1, &size, 0, TCC_I64), imp_dim_value(im, ir_addc(p->ctx, columns, 1)));
+    at = imp_bin(im, IR_add, at, imp_dim_value(im, ir_add(p->ctx, ir_mul(p->ctx, skipped, columns), across)));
+    return pt2_out(p, 0, imp_gather(im, imp_reshape(im, x, n + 1, dims), at, n));
+}
+
+/* Elements of the operand's memory at offset + sum of i * stride; the operand lies there in row-major order. */
+bool aten_as_strided(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr size[TCC_MAX_RANK], stride[TCC_MAX_RANK], offset = pt2_e(p, "storage_offset", 0);
+    int n = pt2_exprs(p, "size", TCC_MAX_RANK, size), m = pt2_exprs(p, "stride", TCC_MAX_RANK, stride);
+    if (!x || !offset || n < 0 || n != m)
+        return false;
+    struct ir_value *at = imp_dim_value(im, offset);
+    for (int k = 0; k < n; k++)
+        at = imp_bin(im, IR_add, at,
+                     imp_bin(im, IR_mul, imp_iota(im, n, size, k, TCC_I64), imp_dim_value(im, stride[k])));
+    ir_expr count = ir_num_elements(p->ctx, x->type);
+    return pt2_out(p, 0, imp_gather(im, imp_reshape(im, x, 1, &count), at, 0));
+}
+
+/* -- Pads */
+
+/* Amounts are listed from the last axis, front and back; negative ones cut. arg: the mode. */
+static bool pad(struct pt2 *p, struct ir_value *x, struct ir_value *fill, const char *mode)
+{
+    ir_expr given[2 * TCC_MAX_RANK], before[TCC_MAX_RANK], after[TCC_MAX_RANK], starts[TCC_MAX_RANK],
+        sizes[TCC_MAX_RANK];
+    int n = pt2_exprs(p, pt2_given(p, "padding") ? "padding" : "pad", 2 * TCC_MAX_RANK, given);
+    if (!x || n < 0 || n % 2 || n / 2 > imp_rank(x))
+        return false;
+    ir_expr steps[TCC_MAX_RANK];
+    for (int k = 0; k < imp_rank(x); k++) {
+        int at = imp_rank(x) - 1 - k;
+        ir_expr front = 2 * at < n ? given[2 * at] : zero(p), back = 2 * at < n ? given[2 * at + 1] : zero(p);
+        before[k] = ir_max(p->ctx, front, zero(p));
+        after[k] = ir_max(p->ctx, back, zero(p));
+        starts[k] = ir_max(p->ctx, ir_mulc(p->ctx, front, -1), zero(p));
+        sizes[k] = ir_sub(p->ctx, imp_dim(x, k),
+                          ir_add(p->ctx, starts[k], ir_max(p->ctx, ir_mulc(p->ctx, back, -1), zero(p))));
+        steps[k] = one(p);
+    }
+    x = imp_slice(p->im, x, starts, sizes, steps);
+    return pt2_out(p, 0, imp_pad(p->im, x, fill, before, after, mode));
+}
+
+bool aten_constant_pad(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    return x && pad(p, x, imp_like(p->im, x, pt2_f(p, "value", 0)), "constant");
+}
+
+bool aten_mode_pad(struct pt2 *p, int arg)
+{
+    static const char *const modes[] = {"reflect", "edge"};
+    return pad(p, pt2_need(p, "self"), NULL, modes[arg]);
+}
+
+/* pad(self, pad, mode, value) */
+bool aten_pad(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    static const char *const names[][2] = {
+        {"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
+    struct ir_value *x = pt2_need(p, "self");
+    const char *mode = pt2_s(p, "mode", "constant");
+    double value = pt2_f(p, "value", 0);
+    for (size_t k = 0; x && k < sizeof names / sizeof *names; k++) {
+        if (!strcmp(mode, names[k][0]))
+            return pad(p, x, k ? NULL : imp_like(p->im, x, value), names[k][1]);
+    }
+    return x && imp_unsupported(p->im, "mode '%s'", mode);
+}

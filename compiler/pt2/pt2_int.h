@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to compiler/pt2: the reader of torch.export's programs. It builds with the importer's builders (compiler/onnx/import_int.h), and where
+ * an ATen op is an ONNX operator, by that operator's own row (pt2_onnx).
+ *
+ * How to add an op. Write a row in aten.def:
+ *
+ *     ATEN("relu", CORE, map1, IR_relu)        name (or name.overload, which wins), flags, function, argument
+ *
+ * and, unless an existing function fits, `bool aten_NAME(struct pt2 *p, int arg)` in the file of its family (op_*.c). The function reads the
+ * node's arguments by the names that ATen's schema gives them (pt2_t, pt2_i, pt2_ints, ...); what the archive leaves out has the default that
+ * the call names. An argument that the node has and the function never asked for refuses the node: nothing is passed over. Results go to
+ * pt2_out(), which checks them against the type that the archive records, and converts to its element type.
+ *
+ * Aliases. A row flagged VIEW gives another view of its first operand's memory: its result remembers how it was made, is made again when the
+ * operand was written to since, and a write to it is carried to the operand (mutate.c). An op whose name ends in `_` is the op without,
+ * written to `self`.
+ */
+#ifndef TCCC_PT2_INT_H
+#define TCCC_PT2_INT_H
+
+#include "compiler/onnx/import_int.h"
+#include "compiler/pt2/archive_int.h"
+
+#define PT2_MAX_LIST 4096 /* elements of an argument */
+#define PT2_MAX_DEPTH 32  /* graphs inside graphs */
+
+struct pt2;
+
+enum { ATEN_CORE = 1, ATEN_VIEW = 2, ATEN_GRAPHS = 4 /* takes graphs */, ATEN_STATISTICS = 8 /* writes running ones */ };
+
+struct aten_row {
+    const char *name;
+    int flags;
+    bool (*build)(struct pt2 *p, int arg);
+    int arg;
+};
+
+/* What a name of a graph stands for: a tensor, a number (e: an integer's expression; v alone: a float or a bool), or nothing. */
+struct pt2_value {
+    const char *name;
+    struct ir_value *v;
+    ir_expr e;
+    bool number; /* a Python number, not a tensor */
+    bool refused;
+    /* A view: of what, made by which node as which of its results, from the operand's version `seen`. */
+    struct pt2_value *of;
+    const struct aten_row *row;
+    json_t *node;
+    int index;
+    unsigned seen, version;
+    /* Memory that outlives the call: a state variable, or an input that the program writes to. */
+    struct ir_state *state;
+    const char *input;
+};
+
+struct pt2_scope {
+    struct pt2_scope *outer;
+    json_t *graph; /* whose tensor_values say what types are */
+    uint32_t count, room;
+    struct pt2_value **slots;
+};
+
+struct pt2 {
+    struct imp builder; /* first: builders' callbacks get this one */
+    struct imp *im;     /* &builder */
+    struct ir_ctx *ctx;
+    struct pt2_archive *archive;
+    struct pt2_scope *scope;
+    int depth;
+    /* The node being imported. */
+    json_t *node;
+    const struct aten_row *row;
+    uint64_t asked[4]; /* bits of its arguments */
+    struct ir_value **outs;
+    ir_expr *out_exprs;
+    int nouts;
+    struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
+    struct ir_value *instead_v;
+    bool eval;                /* the function infers from a program that is trained: no dropout, running statistics */
+    VEC(struct pt2_value *) mutated; /* memory that outlives the call, and was written to */
+    VEC(struct pt2_shared { uint64_t storage; const char *name; }) storages; /* the state variable of a storage */
+    VEC(struct pt2_value *) memory;  /* state variables and inputs of this function */
+};
+
+/* -- Arguments of the node. A tensor or list that is absent is NULL or -1; numbers have the default given */
+
+json_t *pt2_arg(struct pt2 *p, const char *name, const char **kind); /* the union's value; NULL: absent, or None */
+bool pt2_given(struct pt2 *p, const char *name);                       /* present, and not None */
+struct ir_value *pt2_t(struct pt2 *p, const char *name);               /* a tensor; NULL also after a message */
+struct ir_value *pt2_need(struct pt2 *p, const char *name);            /* the same; a message where it is absent */
+int64_t pt2_i(struct pt2 *p, const char *name, int64_t otherwise);
+double pt2_f(struct pt2 *p, const char *name, double otherwise);
+bool pt2_b(struct pt2 *p, const char *name, bool otherwise);
+const char *pt2_s(struct pt2 *p, const char *name, const char *otherwise);
+ir_expr pt2_e(struct pt2 *p, const char *name, int64_t otherwise);     /* a size, maybe symbolic; NULL after a message */
+enum tcc_dtype pt2_type(struct pt2 *p, const char *name, enum tcc_dtype otherwise);
+/* Lists: how many; -1: absent; -2 after a message. One integer is a list of one. */
+int pt2_ints(struct pt2 *p, const char *name, int max, int64_t *out);
+int pt2_exprs(struct pt2 *p, const char *name, int max, ir_expr *out);
+int pt2_floats(struct pt2 *p, const char *name, int max, double *out);
+int pt2_list(struct pt2 *p, const char *name, struct ir_value ***out);     /* tensors; NULL where one is None */
+/* A tensor, or a number as a constant of rank 0 (*number): i64, f64 or bool. NULL after a message; absent: NULL without. */
+struct ir_value *pt2_operand(struct pt2 *p, const char *name, bool *number);
+/* One element of a list of sizes, or a size by itself. NULL after a message. */
+ir_expr pt2_size(struct pt2 *p, json_t *item);
+void pt2_ignore(struct pt2 *p, const char *name);                      /* the argument changes nothing here */
+bool pt2_axis(struct pt2 *p, const char *name, int64_t otherwise, int rank, int64_t *axis);     /* in 0 .. rank - 1; false after a message */
+/* Ascending axes without repeats; absent or empty: all. -1 after a message. */
+int pt2_axes(struct pt2 *p, const char *name, int rank, int64_t *axes);
+
+/* -- Results */
+
+int pt2_nouts(const struct pt2 *p);
+enum tcc_dtype pt2_out_type(struct pt2 *p, int k);   /* as the archive records it; TCC_NONE: it does not */
+bool pt2_wants(struct pt2 *p, int k);                /* false: no such result, or nothing uses it */
+bool pt2_out(struct pt2 *p, int k, struct ir_value *v);
+bool pt2_out_e(struct pt2 *p, int k, ir_expr e);     /* an integer */
+
+/* -- Graphs */
+
+/* Imports the nodes of a graph whose inputs are bound; its outputs in `outs` (as many as it has). False after a message. */
+bool pt2_graph(struct pt2 *p, json_t *graph, struct pt2_value **outs);
+void pt2_push_scope(struct pt2 *p, struct pt2_scope *s, json_t *graph);
+void pt2_pop_scope(struct pt2 *p);
+struct pt2_value *pt2_bind(struct pt2 *p, const char *name);           /* a new name; NULL after a message: there is one already */
+struct pt2_value *pt2_lookup(struct pt2 *p, const char *name);
+struct pt2_value *pt2_named(struct pt2 *p, json_t *argument);          /* of {"as_tensor": {"name": ...}} and the like; NULL after a message */
+const char *pt2_name_of(json_t *argument);                             /* NULL: it names nothing */
+struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v);       /* a number as a tensor of rank 0 */
+/* Builds `row` of `node`, with outputs in p->outs. Leaves the importer at the node where it was. */
+bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts);
+const struct aten_row *pt2_row(const char *target);
+
+/* What the archive says of a tensor: its type, with the symbols of sizes. NULL after a message. */
+ir_type pt2_meta_type(struct pt2 *p, const json_t *meta);
+json_t *pt2_meta(struct pt2 *p, const char *name);                     /* of tensor_values; NULL: none */
+/* sympy's srepr as an expression; NULL: not understood. */
+ir_expr pt2_symbols(struct ir_ctx *ctx, const char *text);
+
+/* -- Memory (mutate.c) */
+
+struct ir_value *pt2_read(struct pt2 *p, struct pt2_value *v);         /* its value now; NULL after a message */
+bool pt2_write(struct pt2 *p, struct pt2_value *v, struct ir_value *to);
+
+/* -- Shared by the families of ops */
+
+/* An ONNX operator of that opset on these operands (NULL: omitted); results in `outs`. False after a message. */
+bool pt2_onnx(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs, const struct onnx_attr *attrs, int nout,
+              struct ir_value **outs);
+struct ir_value *pt2_onnx1(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs, const struct onnx_attr *attrs);
+struct onnx_attr pt2_attr_i(const char *name, int64_t v);
+struct onnx_attr pt2_attr_f(const char *name, double v);
+struct onnx_attr pt2_attr_s(const char *name, const char *v);
+struct onnx_attr pt2_attr_ints(const char *name, int n, const int64_t *v);
+#define PT2_ATTRS(...) (int)(sizeof((const struct onnx_attr[]){__VA_ARGS__}) / sizeof(struct onnx_attr)), ((const struct onnx_attr[]){__VA_ARGS__})
+
+/* PyTorch's promotion of two operands; a number weighs less than a tensor of no dims, that less than one with dims. */
+enum tcc_dtype pt2_promote(const struct ir_value *a, bool a_number, const struct ir_value *b, bool b_number);
+/* Broadcasts x to the type's dims. */
+struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct ir_value *like);
+/* i < 0 counts from the end; clamped to 0 .. size: how slices take bounds. */
+ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size);
+ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size);
+/* The square root; what is trained gets no gradient where it is 0, as PyTorch's norms and distances do. */
+struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x);
+struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probability, struct ir_value **mask);
+
+#define ATEN(name, flags, function, arg) bool aten_##function(struct pt2 *p, int arg_);
+#include "compiler/pt2/aten.def"
+#undef ATEN
+
+#endif

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of torch.export, one ATen op each, over types and shapes, with PyTorch's results: NAME/model.pt2 in the official suite's layout.
+
+usage: cases.py DIR [PATTERN]
+
+Each case is exported as it is written (training IR) and, as NAME.core, after run_decompositions() where that changes its ops.
+"""
+import fnmatch, math, os, sys, warnings
+import torch
+from archive import write_case
+
+aten = torch.ops.aten
+F32, F64, F16, BF16, I64, I32, U8, BOOL = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
+FLOATS, ALL = (F32, F64, F16, BF16), (F32, F64, F16, BF16, I64, I32)
+CASES = []
+generator = torch.Generator().manual_seed(7)
+
+
+def t(*shape, dtype=F32, lo=-2.0, hi=2.0):
+    if dtype == BOOL:
+        return torch.rand(shape, generator=generator) > 0.5
+    if not dtype.is_floating_point:
+        return torch.randint(0 if dtype == U8 else int(lo) - 3, int(hi) + 4, shape, generator=generator).to(dtype)
+    return (torch.rand(shape, generator=generator, dtype=F64) * (hi - lo) + lo).to(dtype)
+
+
+def idx(*shape, n, dtype=I64):
+    return torch.randint(0, n, shape, generator=generator).to(dtype)
+
+
+def case(name, f, *inputs, dynamic=None, tol=None):
+    CASES.append((name, f, inputs, dynamic, tol))
+
+
+def short(dtype):
+    return str(dtype).removeprefix("torch.").replace("float", "f").replace("bf", "bf").replace("uint", "u").replace("int", "i")
+
+
+def unary(names, dtypes=FLOATS + (I64,), lo=-2.0, hi=2.0):
+    for name in names.split():
+        op = getattr(aten, name)
+        for d in dtypes:
+            case(f"{name}_{short(d)}", lambda x, op=op: op(x), t(3, 5, dtype=d, lo=lo, hi=hi))
+        case(f"{name}_dynamic", lambda x, op=op: op(x), t(4, 3, dtype=dtypes[0], lo=lo, hi=hi), dynamic=({0: "n"},))
+
+
+unary("atan asinh cos cosh erf exp expm1 sigmoid sin sinh tan tanh")
+unary("acos asin atanh", lo=-0.95, hi=0.95)
+unary("acosh", lo=1.1, hi=4)
+unary("log log10 log2 rsqrt sqrt reciprocal", lo=0.2, hi=4, dtypes=FLOATS)
+unary("log1p", lo=-0.5, hi=3, dtypes=FLOATS)
+unary("abs neg sign relu clone alias isinf isnan", dtypes=ALL)
+unary("ceil floor trunc round", dtypes=ALL, lo=-7, hi=7)
+unary("elu gelu leaky_relu hardtanh silu hardswish hardsigmoid mish softplus selu celu log_sigmoid relu6", dtypes=FLOATS, lo=-5, hi=5)
+unary("logical_not", dtypes=(F32, I64, BOOL, U8))
+unary("bitwise_not", dtypes=(I64, I32, BOOL, U8))
+case("special_values", lambda x: (aten.isinf(x), aten.isnan(x), aten.abs(x), aten.relu(x), aten.sign(x), aten.floor(x), aten.exp(x)),
+     torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan, 1e-40, -1.5]))
+case("gelu_tanh", lambda x: aten.gelu(x, approximate="tanh"), t(3, 4))
+case("elu_all", lambda x: aten.elu(x, 1.3, 0.7, 1.1), t(3, 4))
+case("leaky_relu_slope", lambda x: aten.leaky_relu(x, 0.2), t(3, 4))
+case("hardtanh_bounds", lambda x: aten.hardtanh(x, -0.5, 1.5), t(3, 4))
+case("softplus_beta", lambda x: aten.softplus(x, 2.0, 1.0), t(3, 4))
+case("round_decimals", lambda x: aten.round.decimals(x, decimals=1), t(3, 4))
+
+# -- Two operands
+for name in "add sub mul".split():
+    op = getattr(aten, name)
+    for d in ALL + (U8,):
+        case(f"{name}_{short(d)}", lambda x, y, op=op: op(x, y), t(3, 4, dtype=d), t(4, dtype=d))
+        case(f"{name}_scalar_{short(d)}", lambda x, op=op: op(x, 3), t(3, 4, dtype=d))
+    case(f"{name}_mixed", lambda x, y, z, op=op: (op(x, y), op(y, z), op(x, 2.5), op(y, 1.5)), t(3, 4), t(3, 4, dtype=I64), t(3, 1, dtype=I32))
+    case(f"{name}_half_scalar", lambda x, op=op: op(x, 0.3), t(3, 4, dtype=BF16))
+    case(f"{name}_rank0", lambda x, y, op=op: op(x, y), t(3, 4, dtype=F16), torch.tensor(1.25))
+    case(f"{name}_dynamic", lambda x, y, op=op: op(x, y), t(3, 4), t(3, 1), dynamic=({0: "n"}, {0: "n"}))
+case("add_alpha", lambda x, y: (aten.add(x, y, alpha=2.5), aten.sub(x, y, alpha=0.5), aten.rsub(x, y, alpha=3)), t(3, 4), t(3, 4))
+case("add_alpha_int", lambda x, y: (aten.add(x, y, alpha=2), aten.add(x, 3, 2)), t(3, 4, dtype=I64), t(3, 4, dtype=I64))
+case("add_bool", lambda x, y: (aten.add(x, y), aten.mul(x, y), aten.add(x, 1), aten.mul(x, 2.0)), t(3, 4, dtype=BOOL), t(3, 4, dtype=BOOL))
+for name in "eq ne lt le gt ge".split():
+    op = getattr(aten, name)
+    for d in ALL + (BOOL, U8):
+        case(f"{name}_{short(d)}", lambda x, y, op=op: op(x, y), t(3, 4, dtype=d), t(3, 4, dtype=d))
+    case(f"{name}_scalar", lambda x, y, op=op: (op(x, 0.5), op(y, 1)), t(3, 4), t(3, 4, dtype=I64))
+    case(f"{name}_mixed", lambda x, y, op=op: op(x, y), t(3, 4), t(4, dtype=I64))
+for name in "maximum minimum atan2 fmod remainder".split():
+    op = getattr(aten, name)
+    for d in (FLOATS if name == "atan2" else ALL):
+        y = t(3, 4, dtype=d)
+        y[y == 0] = 2
+        case(f"{name}_{short(d)}", lambda x, y, op=op: op(x, y), t(3, 4, dtype=d), y)
+case("remainder_scalar", lambda x, y: (aten.remainder(x, 1.5), aten.fmod(x, -1.5), aten.remainder(y, 3), aten.remainder(y, -3)), t(3, 4, lo=-5, hi=5), t(3, 4, dtype=I64))
+case("maximum_nan", lambda x, y: (aten.maximum(x, y), aten.minimum(x, y)), torch.tensor([1.0, math.nan, 2.0]), torch.tensor([math.nan, 1.0, 3.0]))
+case("atan2_corners", lambda y, x: aten.atan2(y, x), *(torch.tensor(v) for v in zip(*[(a, b) for a in (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf) for b in (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf)])))
+for d in ALL:
+    y = t(3, 4, dtype=d)
+    y[y == 0] = 2
+    for mode in (None, "floor", "trunc"):
+        case(f"div_{mode}_{short(d)}", lambda x, y, mode=mode: aten.div(x, y, rounding_mode=mode) if mode else aten.div(x, y), t(3, 4, dtype=d, lo=-7, hi=7), y)
+case("div_scalar", lambda x, y: (aten.div(x, 3), aten.div(y, 3), aten.div(y, 2, rounding_mode="floor"), aten.floor_divide(y, 4)), t(3, 4), t(3, 4, dtype=I64))
+case("div_floor_corners", lambda x, y: aten.div(x, y, rounding_mode="floor"), torch.tensor([1.0, -1.0, 0.0, 5.0, -5.0, 1.0, -1.0]), torch.tensor([0.0, 0.0, 0.0, 0.1, 0.1, math.inf, math.inf]))
+for d in FLOATS:
+    case(f"pow_{short(d)}", lambda x, y: aten.pow(x, y), t(3, 4, dtype=d, lo=0.3, hi=2), t(3, 4, dtype=d))
+case("pow_scalar", lambda x, y, z: (aten.pow(x, 2), aten.pow(x, 3.0), aten.pow(z, 0.5), aten.pow(2.0, x), aten.pow(y, 2), aten.pow(z, -1)), t(3, 4), t(3, 4, dtype=I64), t(3, 4, lo=0.3, hi=2))
+for name in "bitwise_and bitwise_or bitwise_xor".split():
+    op = getattr(aten, name)
+    for d in (I64, I32, U8, BOOL):
+        case(f"{name}_{short(d)}", lambda x, y, op=op: op(x, y), t(3, 4, dtype=d), t(3, 4, dtype=d))
+    case(f"{name}_scalar", lambda x, op=op: op(x, 5), t(3, 4, dtype=I64))
+for name in "logical_and logical_or logical_xor".split():
+    op = getattr(aten, name)
+    for d in (F32, I64, BOOL):
+        case(f"{name}_{short(d)}", lambda x, y, op=op: op(x, y), t(3, 4, dtype=d).trunc() if d.is_floating_point else t(3, 4, dtype=d), t(3, 4, dtype=d))
+case("where_types", lambda c, x, y: (aten.where(c, x, x * 2), aten.where(c, x, y), aten.where(c, y, y + 1), aten.where(c, 1.5, x)), t(3, 4, dtype=BOOL), t(3, 4), t(4, dtype=I64))
+for d in ALL:
+    case(f"where_{short(d)}", lambda c, x, y: aten.where(c, x, y), t(3, 1, dtype=BOOL), t(3, 4, dtype=d), t(3, 4, dtype=d))
+    case(f"clamp_{short(d)}", lambda x: (aten.clamp(x, -1, 1), aten.clamp(x, min=0), aten.clamp(x, max=1)), t(3, 4, dtype=d))
+case("clamp_tensor", lambda x, a, b: (aten.clamp(x, a, b), aten.clamp(x, min=a)), t(3, 4), t(4, lo=-1, hi=0), t(4, lo=0, hi=1))
+case("masked_fill", lambda x, m: (aten.masked_fill(x, m, -math.inf), aten.masked_fill(x, m, 2)), t(3, 4), t(3, 4, dtype=BOOL))
+case("addc", lambda x, a, b: (aten.addcmul(x, a, b, value=0.5), aten.addcdiv(x, a, b.abs() + 1, value=2), aten.lerp(x, a, 0.3), aten.lerp(x, a, b)), t(3, 4), t(3, 4), t(4))
+for a in (F32, F16, BF16, F64, I64, I32, U8, BOOL):
+    case(f"to_copy_{short(a)}", lambda x: tuple(aten._to_copy(x, dtype=b) for b in (F32, F16, BF16, F64, I64, I32, BOOL)), t(3, 4, dtype=a, lo=-3, hi=3))
+
+# -- Reductions
+for name in "sum mean amax amin prod var".split():
+    op = getattr(aten, name)
+    for d in (FLOATS if name in ("mean", "var") else ALL):
+        case(f"{name}_{short(d)}", lambda x, op=op: op(x, [1]), t(3, 4, 2, dtype=d)) if name not in ("prod", "var") else case(f"{name}_{short(d)}", lambda x, op=op: op(x, 1) if op is aten.prod else op.correction(x, [1]), t(3, 4, 2, dtype=d))
+case("sum_forms", lambda x: (aten.sum(x), aten.sum(x, [0, -1], True), aten.sum(x, [1], dtype=F64), aten.sum(x, [])), t(3, 4, 2))
+case("sum_bool", lambda x: (aten.sum(x), aten.sum(x, [0])), t(3, 4, dtype=BOOL))
+case("mean_forms", lambda x: (aten.mean(x), aten.mean(x, [-1], True), aten.mean(x, [0, 1])), t(3, 4, 2))
+case("sum_dynamic", lambda x: (aten.sum(x, [0]), aten.mean(x, [0]), aten.amax(x, [1])), t(3, 4), dynamic=({0: "n"},))
+case("amax_forms", lambda x: (aten.amax(x, [0, 2]), aten.amin(x, [-1], True), aten.amax(x)), t(3, 4, 2))
+case("prod_forms", lambda x: (aten.prod(x), aten.prod(x, 0, True)), t(3, 4))
+case("var_forms", lambda x: (aten.var.correction(x, [0], correction=0), aten.var.correction(x, correction=1), aten.var.correction(x, [1], correction=2, keepdim=True), aten.var.dim(x, [0], False), aten.std.correction(x, [0])), t(3, 4))
+for name in "max min".split():
+    op = getattr(aten, name)
+    for d in ALL:
+        case(f"{name}_dim_{short(d)}", lambda x, op=op: op.dim(x, 1), t(3, 5, dtype=d))
+    case(f"{name}_forms", lambda x, op=op: (op(x), *op.dim(x, -1, True)), t(3, 5))
+for name in "argmax argmin".split():
+    op = getattr(aten, name)
+    for d in ALL:
+        case(f"{name}_{short(d)}", lambda x, op=op: op(x, 1), t(3, 5, dtype=d))
+    case(f"{name}_forms", lambda x, op=op: (op(x), op(x, 0, True), op(x, -1)), t(3, 5))
+case("any_all", lambda x, y: (aten.any(x), aten.any(x, 1), aten.all(x, 0), aten.all(y), aten.any.dim(y, 0, True), aten.any.dims(x, [0, 1])), t(3, 4, dtype=BOOL), t(3, 4, dtype=I64))
+for d in ALL:
+    case(f"cumsum_{short(d)}", lambda x: (aten.cumsum(x, 0), aten.cumsum(x, -1)), t(3, 4, dtype=d))
+for name in "_softmax _log_softmax".split():
+    op = getattr(aten, name)
+    for d in FLOATS:
+        case(f"{name[1:]}_{short(d)}", lambda x, op=op: (op(x, -1, False), op(x, 0, False)), t(3, 5, dtype=d))
+case("softmax_forms", lambda x: (torch.softmax(x, 1), torch.log_softmax(x, -1), torch.softmax(x, 0, dtype=F64)), t(3, 5), dynamic=({0: "n"},))
+for d in ALL:
+    case(f"sort_{short(d)}", lambda x: (*aten.sort(x, -1), aten.sort(x, 0, True)[0]), torch.stack([torch.randperm(7, generator=generator) for _ in range(3)]).to(d))
+    case(f"topk_{short(d)}", lambda x: (*aten.topk(x, 3), *aten.topk(x, 2, 0, False)), torch.randperm(21, generator=generator).reshape(3, 7).to(d))
+case("logsumexp_norm", lambda x: (torch.logsumexp(x, 1), torch.linalg.vector_norm(x, 2, 1), torch.linalg.vector_norm(x, 1), torch.norm(x, 3, dim=0), torch.linalg.vector_norm(x, math.inf, 1)), t(3, 4))
+
+# -- Shapes and moves
+for d in (F32, BF16, I64, BOOL):
+    s = short(d)
+    case(f"view_{s}", lambda x: (aten.view(x, [4, -1]), aten.view(x, [2, 2, 6]), aten.reshape(x, [-1])), t(4, 6, dtype=d))
+    case(f"permute_{s}", lambda x: (aten.permute(x, [2, 0, 1]), aten.transpose(x, 0, -1), aten.permute(x, [0, -1, 1])), t(2, 3, 4, dtype=d))
+    case(f"squeeze_{s}", lambda x: (aten.squeeze(x), aten.squeeze(x, 0), aten.squeeze(x, 1), aten.squeeze(x, [0, 2]), aten.unsqueeze(x, -1), aten.unsqueeze(x, 1)), t(1, 3, 1, dtype=d))
+    case(f"expand_{s}", lambda x: (aten.expand(x, [4, 3, 5]), aten.expand(x, [-1, 5])), t(3, 1, dtype=d))
+    case(f"slice_{s}", lambda x: (aten.slice(x, 0, 1, 4), aten.slice(x, 1, -3, -1), aten.slice(x, 1, 0, 9223372036854775807, 2), aten.select(x, 0, -1), aten.select(x, 1, 2), aten.slice(x, 0, 3, 2)), t(5, 6, dtype=d))
+    case(f"cat_{s}", lambda x, y: (aten.cat([x, y], 1), aten.cat([x, x]), aten.stack([x, x], -1)), t(3, 4, dtype=d), t(3, 2, dtype=d))
+    case(f"repeat_{s}", lambda x: (aten.repeat(x, [2, 1, 3]), aten.repeat(x, [1, 2])), t(3, 2, dtype=d))
+    case(f"flip_{s}", lambda x: (aten.flip(x, [0]), aten.flip(x, [-1, 0]), torch.roll(x, 2, 1), torch.roll(x, (1, -1), (0, 1)), torch.roll(x, 3)), t(3, 4, dtype=d))
+    case(f"index_{s}", lambda x, i, j: (x[i], x[:, j], x[i, j], x[i[:, None], j], x[0, i, :]), t(4, 4, 3, dtype=d), idx(3, n=4), idx(3, n=4))
+    case(f"gather_{s}", lambda x, i: (aten.gather(x, 1, i), aten.index_select(x, 0, i[0])), t(4, 4, dtype=d), idx(2, 3, n=4))
+    case(f"scatter_{s}", lambda x, i, y: (aten.scatter(x, 0, i, y), aten.scatter(x, 1, i, 1)), t(4, 4, dtype=d), torch.tensor([[0, 1, 2], [3, 2, 0]]), t(3, 4, dtype=d))
+    case(f"index_put_{s}", lambda x, i, j, v, w: (aten.index_put(x, [i], v), aten.index_put(x, [i, j], v[:, 0]), aten.index_put(x, [None, j], w)), t(4, 5, dtype=d), torch.tensor([0, 2, 3]), torch.tensor([1, 4, 0]), t(3, 5, dtype=d), t(4, 3, dtype=d))
+    case(f"split_{s}", lambda x: (*aten.split_with_sizes(x, [1, 3, 2], 1), *aten.split(x, 4, 1), *torch.chunk(x, 2, 0), *torch.unbind(x[:2])), t(5, 6, dtype=d))
+    case(f"diagonal_{s}", lambda x: (aten.diagonal(x), aten.diagonal(x, 1), aten.diagonal(x, -2, 0, 2), torch.tril(x), torch.triu(x, 1)), t(4, 5, 5, dtype=d))
+    case(f"slice_scatter_{s}", lambda x, y, z: (aten.slice_scatter(x, y, 0, 1, 3), aten.slice_scatter(x, z, 1, 0, 5, 2), aten.select_scatter(x, z[:, 0], 1, -1)), t(4, 5, dtype=d), t(2, 5, dtype=d), t(4, 3, dtype=d))
+    case(f"as_strided_{s}", lambda x: (aten.as_strided(x, [2, 3], [6, 1], 2), aten.as_strided(x, [3, 4], [2, 3])), t(4, 6, dtype=d))
+    case(f"constant_pad_{s}", lambda x: (aten.constant_pad_nd(x, [1, 2], 1), aten.constant_pad_nd(x, [0, 1, 2, 0]), aten.constant_pad_nd(x, [-1, 2, 1, -1], 0)), t(3, 4, dtype=d))
+    case(f"full_like_{s}", lambda x: (aten.full_like(x, 1), aten.zeros_like(x), aten.ones_like(x), aten.full([2, 3], 1, dtype=x.dtype), aten.fill(x, 0), aten.new_zeros(x, [2])), t(3, 4, dtype=d))
+    case(f"copy_{s}", lambda x, y: (aten.copy(x, y),), t(3, 4, dtype=d), t(4, dtype=F32))
+case("view_dynamic", lambda x: (x.reshape(x.shape[0], -1), x.view(-1, 3), x.transpose(0, 1).reshape(2, -1)), t(5, 2, 3), dynamic=({0: "n"},))
+case("slice_dynamic", lambda x: (x[1:], x[:, :2], x[-1], x[::2]), t(6, 4), dynamic=({0: "2*n"},))
+case("cat_dynamic", lambda x, y: torch.cat([x, y], 0) * x.shape[0], t(6, 4), t(3, 4), dynamic=({0: "n"}, {0: "m"}))
+case("expand_dynamic", lambda x, y: (y.expand(x.shape[0], 4), torch.zeros(x.shape[0], 2), torch.arange(x.shape[0] * 2)), t(6, 4), t(4), dynamic=({0: "n"}, None))
+case("sym_sizes", lambda x: (x.reshape(x.shape[0] // 2, 2, 3), x[: x.shape[0] // 3], x.new_full((x.shape[0] + 1,), x.numel())), t(6, 3), dynamic=({0: "2*n"},))
+for k in (1, 2, 3):
+    for kind in ("reflection", "replication"):
+        op = getattr(aten, f"{kind}_pad{k}d")
+        case(f"{kind}_pad{k}d", lambda x, op=op, k=k: op(x, [1, 2, 2, 0, 1, 1][:2 * k]), t(*(2, 3) + (4,) * k))
+        case(f"{kind}_pad{k}d_single", lambda x, op=op, k=k: op(x, [1, 2, 2, 0, 1, 1][:2 * k]), t(*(3,) + (4,) * k))
+case("index_bool", lambda x, m: (aten.index_put(x, [m], torch.tensor(2.0)), torch.where(m, x, 0.0)), t(4, 5), t(4, 5, dtype=BOOL))
+case("index_put_add", lambda x, i, v: (aten.index_put(x, [i], v, True), aten.index_add(x, 0, i, v, alpha=2)), t(5, 4), torch.tensor([0, 2, 0]), t(3, 4))
+case("nonzero", lambda x: aten.nonzero(x), t(4, 5, dtype=BOOL))
+case("masked_select", lambda x, m: (x[m],), t(4, 5), t(4, 5, dtype=BOOL))
+for d in (F32, F16, I64):
+    case(f"scatter_add_{short(d)}", lambda x, i, y: (aten.scatter_add(x, 0, i, y), aten.scatter_add(x, 1, i, y)), t(4, 4, dtype=d), idx(2, 3, n=4), t(3, 4, dtype=d))
+    for r in "sum prod amax amin mean".split():
+        case(f"scatter_reduce_{r}_{short(d)}", lambda x, i, y, r=r: (aten.scatter_reduce(x, 0, i, y, r), aten.scatter_reduce(x, 0, i, y, r, include_self=False)), t(4, 4, dtype=d), idx(3, 4, n=4), t(3, 4, dtype=d))
+    case(f"masked_scatter_{short(d)}", lambda x, m, y: aten.masked_scatter(x, m, y), t(3, 4, dtype=d), t(3, 4, dtype=BOOL), t(12, dtype=d))
+for d in (F32, BF16):
+    case(f"embedding_{short(d)}", lambda w, i: (aten.embedding(w, i), aten.embedding(w, i, 2)), t(7, 4, dtype=d), idx(2, 3, n=7))
+case("arange", lambda x: (aten.arange(5), aten.arange(2, 9), aten.arange(2, 9, 3), aten.arange(0, 1, 0.25), aten.arange(5, dtype=F32), aten.arange(9, 2, -2)) + (x + 1,), t(2))
+case("fills", lambda x: (x + 1, aten.full([2, 3], 2.5), aten.full([2], 7), aten.full([], True), aten.scalar_tensor(1.5), aten.full([2], 1, dtype=F16), torch.eye(3), torch.linspace(0, 1, 5)), t(2))
+case("empty", lambda x: (aten.fill(aten.empty([2, 3]), 2.0) + x, aten.empty_strided([2, 3], [3, 1]).zero_() + x), t(2, 3))
+case("one_hot", lambda x: torch.nn.functional.one_hot(x, 5), idx(3, n=5))
+case("sym_ops", lambda x: x * (x.numel() + x.stride(0) + x.storage_offset()), t(3, 4))
+case("scalar_dense", lambda x, y: (y * x.item(),), torch.tensor(2.5), t(3))
+
+# -- Products, convolutions, pools
+for d in FLOATS:
+    s = short(d)
+    case(f"mm_{s}", lambda x, y: aten.mm(x, y), t(3, 4, dtype=d), t(4, 5, dtype=d))
+    case(f"bmm_{s}", lambda x, y: aten.bmm(x, y), t(2, 3, 4, dtype=d), t(2, 4, 5, dtype=d))
+    case(f"addmm_{s}", lambda c, x, y: (aten.addmm(c, x, y), aten.addmm(c, x, y, beta=0.5, alpha=2)), t(5, dtype=d), t(3, 4, dtype=d), t(4, 5, dtype=d))
+    case(f"linear_{s}", lambda x, w, b: (aten.linear(x, w, b), aten.linear(x[0], w), aten.linear(x[0, 0], w, b)), t(2, 3, 4, dtype=d), t(5, 4, dtype=d), t(5, dtype=d))
+for d in (F32, F64, BF16):
+    case(f"convolution_{short(d)}", lambda x, w, b: aten.convolution(x, w, b, [1, 1], [1, 1], [1, 1], False, [0, 0], 1), t(2, 3, 5, 6, dtype=d), t(4, 3, 3, 3, dtype=d), t(4, dtype=d))
+case("matmul_forms", lambda x, y, v: (x @ y, x @ v, v @ y[0], torch.dot(v, v), x[0] @ y, torch.mv(x[0], v), torch.outer(v, v)), t(2, 3, 4), t(2, 4, 5), t(4))
+case("mm_int", lambda x, y: aten.mm(x, y), t(3, 4, dtype=I64), t(4, 5, dtype=I64))
+case("baddbmm", lambda c, x, y: aten.baddbmm(c, x, y, beta=2, alpha=0.5), t(2, 3, 5), t(2, 3, 4), t(2, 4, 5))
+case("einsum", lambda x, y: torch.einsum("bij,bjk->bik", x, y), t(2, 3, 4), t(2, 4, 5))
+case("convolution_forms", lambda x, w, g: (aten.convolution(x, w, None, [2, 1], [0, 1], [1, 2], False, [0, 0], 1), aten.convolution(x, g, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 3)), t(2, 3, 7, 6), t(4, 3, 3, 2), t(6, 1, 3, 3))
+case("convolution_1d_3d", lambda x, w, y, v: (aten.conv1d(x, w, None, 2, 1), aten.conv3d(y, v), aten.conv1d(x, w, None, 1, "same"), aten.conv1d(x[0], w)), t(2, 3, 8), t(4, 3, 3), t(1, 2, 4, 4, 4), t(3, 2, 2, 2, 2))
+case("convolution_transposed", lambda x, w, b: (aten.convolution(x, w, b, [2, 2], [1, 1], [1, 1], True, [1, 1], 1), aten.conv_transpose2d(x, w, None, 3, 0, 0, 1, 2)), t(2, 3, 4, 5), t(3, 4, 3, 3), t(4))
+case("convolution_dynamic", lambda x, w: aten.conv2d(x, w, None, 2, 1), t(2, 3, 8, 9), t(4, 3, 3, 3), dynamic=({0: "n", 2: "h", 3: "w"}, None))
+for mask in ([True, True, True], [False, True, False]):
+    case(f"convolution_backward_{sum(mask)}", lambda dy, x, w, mask=mask: tuple(r for r in aten.convolution_backward(dy, x, w, [4], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask) if r is not None), t(2, 4, 5, 6), t(2, 3, 5, 6), t(4, 3, 3, 3))
+case("convolution_backward_strided", lambda dy, x, w: aten.convolution_backward(dy, x, w, None, [2, 2], [0, 1], [1, 1], False, [0, 0], 2, [True, True, False])[:2], t(2, 4, 3, 4), t(2, 4, 7, 7), t(4, 2, 3, 3))
+case("convolution_backward_transposed", lambda dy, x, w: aten.convolution_backward(dy, x, w, [4], [2, 2], [1, 1], [1, 1], True, [1, 1], 1, [True, True, True]), t(2, 4, 8, 10), t(2, 3, 4, 5), t(3, 4, 3, 3))
+for d in FLOATS:
+    s = short(d)
+    case(f"max_pool2d_{s}", lambda x: aten.max_pool2d_with_indices(x, [2, 3], [1, 2], [1, 1]), t(2, 3, 5, 6, dtype=d))
+    case(f"avg_pool2d_{s}", lambda x: (aten.avg_pool2d(x, [2, 3], [1, 2], [1, 1]), aten.avg_pool2d(x, 2, 2, 0, False, False)), t(2, 3, 5, 6, dtype=d))
+    case(f"adaptive_avg_pool2d_{s}", lambda x: (aten._adaptive_avg_pool2d(x, [2, 3]), aten.adaptive_avg_pool2d(x, [1, 1]), aten._adaptive_avg_pool2d(x, [4, 4])), t(2, 3, 5, 6, dtype=d))
+case("max_pool_forms", lambda x: (aten.max_pool2d(x, 3, 2, 1, 1, True), aten.max_pool2d(x, 2, 2, 0, 2), *aten.max_pool2d_with_indices(x[0], 2), aten.max_pool2d(x, 2, 3, 0, 1, True)), t(2, 3, 7, 8))
+case("max_pool3d", lambda x: (*aten.max_pool3d_with_indices(x, 2, 2), aten.max_pool1d(x[0, 0], 3, 1, 1)), t(2, 3, 4, 5, 6))
+case("avg_pool_forms", lambda x: (aten.avg_pool2d(x, 3, 2, 1, True), aten.avg_pool2d(x, 3, 2, 1, True, False), aten.avg_pool2d(x, 2, 2, 0, False, True, 3), aten.avg_pool2d(x[0], 2)), t(2, 3, 7, 8))
+case("avg_pool3d", lambda x: (aten.avg_pool3d(x, 2, 1, 1), aten.avg_pool1d(x[0, 0], 3, 1, 1)), t(1, 2, 4, 5, 4))
+case("adaptive_avg_pool3d", lambda x: (aten._adaptive_avg_pool3d(x, [2, 3, 1]), aten.adaptive_avg_pool1d(x[0, 0], [3])), t(1, 2, 5, 6, 4))
+case("adaptive_avg_pool2d_dynamic", lambda x: aten.adaptive_avg_pool2d(x, [1, 1]), t(2, 3, 5, 6), dynamic=({0: "n", 2: "h"},))
+case("avg_pool2d_backward", lambda dy, x: aten.avg_pool2d_backward(dy, x, [2, 3], [1, 2], [1, 1], False, True, None), t(2, 3, 6, 3), t(2, 3, 5, 6))
+case("avg_pool2d_backward_valid", lambda dy, x: aten.avg_pool2d_backward(dy, x, [3, 3], [2, 2], [1, 1], True, False, None), t(2, 3, 4, 4), t(2, 3, 7, 6))
+case("max_pool2d_backward", lambda dy, x: aten.max_pool2d_with_indices_backward(dy, x, [2, 2], [2, 2], [0, 0], [1, 1], False, aten.max_pool2d_with_indices(x, [2, 2])[1]), t(2, 3, 3, 3), t(2, 3, 6, 6))
+case("adaptive_avg_pool2d_backward", lambda dy, x: aten._adaptive_avg_pool2d_backward(dy, x), t(2, 3, 2, 3), t(2, 3, 5, 6))
+
+# -- Normalisations
+for d in (F32, F64, BF16):
+    s = short(d)
+    case(f"layer_norm_{s}", lambda x, w, b: aten.native_layer_norm(x, [4], w, b, 1e-5), t(2, 3, 4, dtype=d), t(4, dtype=d), t(4, dtype=d))
+    case(f"group_norm_{s}", lambda x, w, b: aten.native_group_norm(x, w, b, 2, 6, 20, 3, 1e-5), t(2, 6, 4, 5, dtype=d), t(6, dtype=d), t(6, dtype=d))
+case("layer_norm_forms", lambda x: (aten.layer_norm(x, [3, 4]), torch.nn.functional.rms_norm(x, [4]), aten.native_layer_norm(x, [4], None, None, 1e-3)[0]), t(2, 3, 4), dynamic=({0: "n"},))
+case("batch_norm_no_training", lambda x, w, b, m, v: aten._native_batch_norm_legit_no_training(x, w, b, m, v, 0.1, 1e-5)[0], t(2, 3, 4), t(3), t(3), t(3), t(3, lo=0.5, hi=2))
+case("batch_norm_functional", lambda x, w, b, m, v: aten._native_batch_norm_legit_functional(x, w, b, m, v, True, 0.1, 1e-5), t(4, 3, 2), t(3), t(3), t(3), t(3, lo=0.5, hi=2))
+case("batch_norm_legit", lambda x, w, b, m, v: (aten._native_batch_norm_legit.no_stats(x, w, b, True, 0.1, 1e-5)[0], aten._native_batch_norm_legit(x, w, b, m.clone(), v.clone(), False, 0.1, 1e-5)[0]), t(4, 3, 2), t(3), t(3), t(3), t(3, lo=0.5, hi=2))
+case("instance_norm", lambda x, w, b: torch.nn.functional.instance_norm(x, None, None, w, b), t(2, 3, 4, 5), t(3), t(3))
+case("layer_norm_backward", lambda dy, x, w, b: aten.native_layer_norm_backward(dy, x, [4], *aten.native_layer_norm(x, [4], w, b, 1e-5)[1:], w, b, [True, True, True]), t(2, 3, 4), t(2, 3, 4), t(4), t(4))
+case("group_norm_backward", lambda dy, x, w: aten.native_group_norm_backward(dy, x, *aten.native_group_norm(x, w, None, 2, 6, 20, 3, 1e-5)[1:], w, 2, 6, 20, 3, [True, True, True]), t(2, 6, 4, 5), t(2, 6, 4, 5), t(6))
+case("embedding_backward", lambda dy, i: (aten.embedding_dense_backward(dy, i, 7, -1, False), aten.embedding_dense_backward(dy, i, 7, 2, False)), t(2, 3, 4), idx(2, 3, n=7))
+case("dropout_off", lambda x: (aten.native_dropout(x, 0.5, False)[0], aten.dropout(x, 0.5, False), aten.native_dropout(x, 0.0, True)[0]), t(3, 4))
+
+# -- Attention, losses, images
+for d in (F32, BF16):
+    case(f"sdpa_{short(d)}", lambda q, k, v: (torch.nn.functional.scaled_dot_product_attention(q, k, v), torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)), t(2, 3, 5, 8, dtype=d), t(2, 3, 5, 8, dtype=d), t(2, 3, 5, 8, dtype=d))
+case("sdpa_masks", lambda q, k, v, m, b: (torch.nn.functional.scaled_dot_product_attention(q, k, v, m), torch.nn.functional.scaled_dot_product_attention(q, k, v, b), torch.nn.functional.scaled_dot_product_attention(q[0], k[0], v[0])), t(2, 3, 5, 8), t(2, 3, 6, 8), t(2, 3, 6, 8), t(5, 6), torch.ones(2, 1, 5, 6, dtype=BOOL).tril())
+case("sdpa_gqa", lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True), t(2, 4, 5, 8), t(2, 2, 5, 8), t(2, 2, 5, 8))
+loss = torch.nn.functional
+case("losses", lambda x, y: (loss.mse_loss(x, y), loss.l1_loss(x, y, reduction="sum"), loss.smooth_l1_loss(x, y), loss.huber_loss(x, y, delta=0.7), loss.mse_loss(x, y, reduction="none")), t(3, 4), t(3, 4))
+case("bce", lambda x, y: (loss.binary_cross_entropy(x, y), loss.binary_cross_entropy_with_logits(x * 3, y), loss.kl_div(x.log(), y)), t(3, 4, lo=0.1, hi=0.9), t(3, 4, lo=0.1, hi=0.9))
+case("cross_entropy", lambda x, y, w: (loss.cross_entropy(x, y), loss.cross_entropy(x, y, w), loss.cross_entropy(x, y, reduction="none", ignore_index=1), loss.cross_entropy(x, y, label_smoothing=0.1), loss.cross_entropy(x, y, w, label_smoothing=0.1), loss.cross_entropy(x, torch.softmax(x * 2, 1)), loss.nll_loss(x, y), loss.cross_entropy(x[0], y[0])), t(5, 4), idx(5, n=4), t(4, lo=0.5, hi=1.5))
+case("cross_entropy_2d", lambda x, y: (loss.cross_entropy(x, y), loss.nll_loss(x, y)), t(2, 4, 3, 3), idx(2, 3, 3, n=4))
+case("upsample_nearest2d", lambda x: (aten.upsample_nearest2d(x, [7, 9]), aten.upsample_nearest2d.vec(x, None, [2.0, 1.5])), t(2, 3, 4, 5))
+case("upsample_bilinear2d", lambda x: (aten.upsample_bilinear2d(x, [7, 9], False), aten.upsample_bilinear2d(x, [7, 9], True), aten.upsample_bilinear2d.vec(x, None, False, [2.0, 2.0]), aten.upsample_bilinear2d(x, [2, 3], False)), t(2, 3, 4, 5))
+case("upsample_more", lambda x: (aten.upsample_bicubic2d(x, [7, 9], False), aten.upsample_linear1d(x[0], [9], False), aten._upsample_nearest_exact2d(x, [7, 9])), t(2, 3, 4, 5))
+for mode in (0, 1, 2):
+    for pad in (0, 1, 2):
+        case(f"grid_sampler_2d_{mode}{pad}", lambda x, g, mode=mode, pad=pad: (aten.grid_sampler_2d(x, g, mode, pad, False), aten.grid_sampler_2d(x, g, mode, pad, True)), t(2, 3, 4, 5), t(2, 3, 4, 2, lo=-1.3, hi=1.3))
+case("col2im", lambda x: aten.col2im(x, [5, 6], [2, 3], [1, 1], [1, 0], [1, 2]), t(2, 18, 12))
+case("im2col", lambda x: aten.im2col(x, [2, 3], [1, 1], [1, 0], [1, 2]), t(2, 3, 5, 7))
+case("pixel_shuffle", lambda x, y: (torch.pixel_shuffle(x, 2), torch.pixel_unshuffle(y, 2)), t(2, 8, 3, 4), t(2, 3, 4, 6))
+for order in (0.0, 1.0, 2.0, 3.0, math.inf):
+    case(f"cdist_{order:g}", lambda x, y, order=order: aten._cdist_forward(x, y, order, None), t(2, 3, 4), t(2, 5, 4))
+    case(f"pdist_{order:g}", lambda x, order=order: aten._pdist_forward(x, order), t(4, 3))
+for mode in (0, 1, 2):
+    case(f"embedding_bag_{mode}", lambda w, i, o, mode=mode: (aten._embedding_bag(w, i, o, False, mode)[0], aten._embedding_bag(w, i, o, False, mode, False, None, True)[0]), t(7, 4), idx(9, n=7), torch.tensor([0, 3, 3, 9]))
+
+
+def main():
+    folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"
+    warnings.simplefilter("ignore")
+    seen, bad = set(), 0
+    for name, f, inputs, dynamic, tol in CASES:
+        assert name not in seen, name
+        seen.add(name)
+        if not fnmatch.fnmatch(name, pattern):
+            continue
+        try:
+            write_case(folder, name, f, inputs, dynamic, tol)
+        except Exception as e:
+            print(f"not made: {name}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e) else ''}")
+            bad += 1
+    return bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
