@@ -69,6 +69,7 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     add_list(h, t->train_only);
     add_text(h, "training");
     XXH3_128bits_update(h, &t->clip_norm, sizeof t->clip_norm);
+    XXH3_128bits_update(h, &t->ema, sizeof t->ema);
     add_number(h, t->accumulate);
     add_number(h, (int64_t)t->memory_budget);
     add_number(h, t->data_parallel);
@@ -116,7 +117,8 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     add_file(h, o->auto_cast);
     if (o->train)
         add_training(h, o->train);
-    const int64_t numbers[] = {k->narchs, o->kind, o->level, o->weights, (int64_t)o->weights_seed, o->exact, o->fast_math, o->change_limit};
+    const int64_t numbers[] = {k->narchs, o->kind,      o->level,       o->weights, (int64_t)o->weights_seed,
+                               o->exact,  o->fast_math, o->change_limit};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add_number(h, numbers[i]);
     XXH128_hash_t digest = XXH3_128bits_digest(h);

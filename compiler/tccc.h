@@ -22,6 +22,7 @@ struct tccc_train {
     const char *loss, *optimizer, *optimizer_state, *schedule, *precision, *auto_cast, *auto_cast_type, *loss_scale, *step_outputs;
     const char *const *freeze, *const *train_only;   /* patterns of parameters' names, ended by NULL */
     double clip_norm;
+    double ema;                                      /* decay of the averages of parameters, below 1; 0: none are kept */
     int accumulate;
     unsigned long long memory_budget;                /* bytes; 0: none */
     bool data_parallel;                              /* doc/distributed.md */

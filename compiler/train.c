@@ -20,6 +20,7 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .freeze = t->freeze,
                                   .train_only = t->train_only,
                                   .clip_norm = t->clip_norm,
+                                  .ema = t->ema,
                                   .accumulate = t->accumulate,
                                   .memory_budget = t->memory_budget,
                                   .data_parallel = t->data_parallel,
@@ -87,6 +88,7 @@ const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t)
     f = list_flags(ctx, f, "freeze", t->freeze);
     f = list_flags(ctx, f, "train-only", t->train_only);
     f = number_flag(ctx, f, "clip-norm", t->clip_norm);
+    f = number_flag(ctx, f, "ema", t->ema);
     f = number_flag(ctx, f, "accumulate", t->accumulate > 1 ? t->accumulate : 0);
     f = number_flag(ctx, f, "memory-budget", (double)t->memory_budget);
     f = number_flag(ctx, f, "bucket-cap-mb", t->bucket_cap_mb);

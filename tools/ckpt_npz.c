@@ -17,7 +17,7 @@ static bool take_array(const char *path, struct tensors *t, char *error)
         return false;
     t->at[t->n] = (struct tccrt_named){t->names[t->n], {(void *)(uintptr_t)a->at, a->dtype, a->rank, {0}}};
     memcpy(t->at[t->n].t.dims, a->dims, sizeof a->dims);
-    t->n++;
+    t->narrays = ++t->n;
     if (!a->swap)
         return true;
     snprintf(error, ERROR_SIZE, "%s: '%s' is big-endian", path, t->names[t->n - 1]);

@@ -19,6 +19,7 @@ struct tensors {
     const struct tccrt_pair *meta;
     struct tccrt_tensors *file;  /* .safetensors */
     struct data_file *zip;       /* .npz */
+    int narrays;                 /* of it: arrays and names */
     struct data_array *arrays;
     char **names;
     void **owned;                /* data that was made here, n of them or NULL */

@@ -42,6 +42,18 @@ bool train_option(enum option_id id);        /* one of those that say what a ste
 /* Compiles; where the compiler itself is at fault (EXIT_BUG) once more, for a file that shows it. */
 int compile_model(const struct options *o, const struct tccc_options *c);
 
+/*
+ * ema.c: the averages that a step compiled with --ema keeps, in the parameters' place. Of all ranks of `group` those of rank 0 (NULL: this process's own). What
+ * ema_take() has kept goes back by ema_give_back(), which frees it, whether ema_take() succeeded or not. False: no memory, or a message of the run-time library's.
+ */
+struct ema_kept;
+bool ema_there(const struct model *m);
+bool ema_take(struct model *m, struct tccrt_comm *group, struct ema_kept **kept);
+bool ema_give_back(struct model *m, struct ema_kept *kept);
+int ema_load(const struct options *o, struct model *m, const char *path);         /* of a checkpoint; EXIT_FINE, or an exit code after a message */
+/* The state variable's value from one of its shape and of any type of numbers, whose data need not be aligned. False: no memory, another shape, or no such variable. */
+bool state_set_as(struct tccrt_session *s, const char *name, const struct tcc_tensor *from);
+
 /* The world of ranks over the engine that --comm names; alone: of this process, and the name is only checked. */
 int model_world(const struct options *o, bool alone, struct tccrt_comm **world);
 /* Opens `path`: a .so is an artifact; else it is compiled with the command line's flags, or, with --interpret, read only.

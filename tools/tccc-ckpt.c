@@ -49,9 +49,9 @@ static void close_tensors(struct tensors *t)
 {
     for (int i = 0; t->owned && i < t->n; i++)
         free(t->owned[i]);
-    for (int i = 0; t->names && i < t->n; i++)
+    for (int i = 0; t->names && i < t->narrays; i++)
         free(t->names[i]);
-    for (int i = 0; t->arrays && i < t->n; i++)
+    for (int i = 0; t->arrays && i < t->narrays; i++)
         data_unref(t->arrays[i].file);
     free(t->owned);
     free(t->names);
@@ -79,6 +79,34 @@ static int open_safetensors(const struct options *o, const char *path, struct te
     return EXIT_FINE;
 }
 
+/* --use-ema: ema.PARAM stands for PARAM, and whatever else a step keeps of it (ema., master.) is left out. */
+static int take_averages(const struct options *o, const char *path, struct tensors *t)
+{
+    static const char *const kinds[] = {"ema.", "master."};
+    int kept = 0, taken = 0;
+
+    for (int i = 0; i < t->n; i++) {
+        const char *name = t->at[i].name;
+        if (strncmp(name, "ema.", 4) != 0)
+            continue;
+        for (int k = 0; k < t->n; k++)
+            if (!strcmp(t->at[k].name, name + 4)) {
+                t->at[k].t = t->at[i].t;
+                taken++;
+            }
+    }
+    for (int i = 0; i < t->n; i++) {
+        bool drop = false;
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            drop |= !strncmp(t->at[i].name, kinds[k], strlen(kinds[k]));
+        if (!drop)
+            t->at[kept++] = t->at[i];
+    }
+    t->n = kept;
+    return taken ? EXIT_FINE
+                 : tool_error(o, EXIT_DATA, "%s: it holds no averages of the parameters (tccc --ema)", path);
+}
+
 static int open_tensors(const struct options *o, const char *path, struct tensors *t)
 {
     char error[ERROR_SIZE];
@@ -89,6 +117,8 @@ static int open_tensors(const struct options *o, const char *path, struct tensor
         code = open_safetensors(o, path, t);
     else if (!npz_open(path, t, error))
         code = tool_error(o, EXIT_DATA, "%s", error);
+    if (code == EXIT_FINE && option_set(o, OPT_use_ema))
+        code = take_averages(o, path, t);
     if (code != EXIT_FINE)
         close_tensors(t);
     return code;

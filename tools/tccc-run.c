@@ -186,6 +186,8 @@ static int run_model(const struct options *o)
         return usage_error(o, "--profile and --interpret exclude each other");
     if (option_set(o, OPT_interpret) && load)
         return usage_error(o, "--load and --interpret exclude each other");
+    if (option_set(o, OPT_use_ema) && !load)
+        return usage_error(o, "--use-ema requires --load FILE");
     struct tccrt_comm *world; /* one process: the engine's name is checked, no more */
     int code = model_world(o, true, &world);
     if (code == EXIT_FINE)
@@ -195,6 +197,8 @@ static int run_model(const struct options *o)
     code = model_session(o, &m, (int)threads, NULL);
     if (code == EXIT_FINE && load && tccrt_checkpoint_load(m.session, load, TCCRT_CHECKPOINT_WEIGHTS) != TCC_OK)
         code = tool_error(o, EXIT_DATA, "%s", tccrt_error());
+    if (code == EXIT_FINE && option_set(o, OPT_use_ema))
+        code = ema_load(o, &m, load);
     if (code == EXIT_FINE)
         code = option_set(o, OPT_data) ? run_data(o, &m) : run_all(o, &m);
     model_close(&m);

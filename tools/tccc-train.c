@@ -151,6 +151,8 @@ static int read_numbers(struct trainer *t)
         return usage_error(o, "--checkpoint-every requires --checkpoint DIR");
     if (option_set(o, OPT_save_every) && !option_set(o, OPT_save_outputs))
         return usage_error(o, "--save-outputs-every requires --save-outputs DIR");
+    if (option_set(o, OPT_use_ema) && !t->evaluates)
+        return usage_error(o, "--use-ema requires --eval-data or --split");
     if (option_set(o, OPT_partial) && !option_set(o, OPT_checkpoint))
         return usage_error(o, "--partial requires --checkpoint DIR");
     t->per_execution = (int)per;
@@ -299,7 +301,9 @@ static int evaluate(struct trainer *t)
     if (!t->evaluates || t->evaluated == t->done)
         return EXIT_FINE;
     t->evaluated = t->done;
-    int code = option_set(t->o, OPT_checkpoint) ? ranks_collect(t) : EXIT_FINE; /* for the best one */
+    bool collect =
+        option_set(t->o, OPT_checkpoint) || option_set(t->o, OPT_use_ema); /* for the best one; for what is evaluated */
+    int code = collect ? ranks_collect(t) : EXIT_FINE;
     bool here = !t->rank || t->eval_sharded;
     if (code == EXIT_FINE && here)
         code = train_evaluate(t, &r);
@@ -567,6 +571,9 @@ static int start_session(struct trainer *t)
         return trainer_status(t, status);
     trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding, where there is any */
     tell_rounding(t);
+    if (option_set(t->o, OPT_use_ema) && !ema_there(&t->m))
+        return tool_error(t->o, EXIT_DATA, "--use-ema: %s keeps no averages: compile it with --ema=DECAY",
+                          t->o->words[0]);
     t->has_lr = trainer_scalar(t, "train.lr", -1) != -1;
     t->has_norm = trainer_scalar(t, "train.norm", -1) != -1;
     t->has_scale = trainer_scalar(t, "train.scale", -1) != -1;

@@ -147,14 +147,11 @@ static int load_copies(struct trainer *t, const char *path)
             tccrt_state_get(t->m.session, info.name, &copy) != TCC_OK ||
             tccrt_state_get(t->m.session, info.name + sizeof prefix - 1, &from) != TCC_OK || copy.dtype != TCC_F32)
             continue;
-        int64_t count = tcc_elements(copy.rank, copy.dims);
         const struct tccrt_named *given = tccrt_tensors_find(f, info.name);
-        if (given && given->t.dtype == TCC_F32 && tcc_elements(given->t.rank, given->t.dims) == count)
+        if (given && given->t.dtype == TCC_F32 && given->t.rank == copy.rank &&
+            !memcmp(given->t.dims, copy.dims, (size_t)copy.rank * sizeof *copy.dims))
             from = given->t;
-        for (int64_t k = 0; k < count; k++)
-            ((float *)copy.data)[k] = (float)tcc_load_f64(
-                (enum tcc_dtype)from.dtype, (const char *)from.data + k * tcc_dtype_bytes((enum tcc_dtype)from.dtype));
-        if (tccrt_state_set(t->m.session, info.name, &copy) != TCC_OK) {
+        if (!state_set_as(t->m.session, info.name, &from)) {
             tccrt_tensors_close(f);
             return trainer_status(t, TCC_EENV);
         }

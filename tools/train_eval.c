@@ -266,8 +266,13 @@ int train_evaluate(struct trainer *t, struct eval_result *result)
     metrics_begin(t->metrics);
     int code = e.in && e.out && e.copies ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
 
+    struct ema_kept *kept = NULL;
+    if (code == EXIT_FINE && option_set(t->o, OPT_use_ema) && !ema_take(&t->m, t->eval_sharded ? t->dp : NULL, &kept))
+        code = trainer_status(t, TCC_EENV);
     if (code == EXIT_FINE)
         code = t->eval_sharded ? evaluate_together(&e) : evaluate_here(&e);
+    if (!ema_give_back(&t->m, kept) && code == EXIT_FINE)
+        code = trainer_status(t, TCC_EENV);
     if (code == EXIT_FINE)
         *result = (struct eval_result){s[SUM_ROWS] > 0 ? s[SUM_LOSS] / s[SUM_ROWS] : NAN,
                                        s[SUM_LABELS] > 0 ? s[SUM_RIGHT] / s[SUM_LABELS] : 0, s[SUM_LABELS] > 0};

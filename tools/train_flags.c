@@ -122,7 +122,7 @@ int train_flags(const struct options *o, struct tccc_train *t)
         t->clip_norm = INFINITY;
     else if (!option_float(o, OPT_clip_norm, &t->clip_norm))
         return EXIT_USAGE;
-    if (!option_int(o, OPT_accumulate, 1, 1 << 20, &accumulate))
+    if (!option_int(o, OPT_accumulate, 1, 1 << 20, &accumulate) || !option_float(o, OPT_ema, &t->ema))
         return EXIT_USAGE;
     if (option_set(o, OPT_memory_budget) &&
         (code = read_size(o, option_text(o, OPT_memory_budget, ""), &t->memory_budget)) != EXIT_FINE)

@@ -58,6 +58,22 @@ static bool needs_norm(const struct optim_config *c)
     return c->clip_norm != 0 || c->kind == OPTIM_lamb;
 }
 
+/* Groups with `from` wait for that epoch; what was updated meanwhile is counted for each. */
+static bool waits(const struct optim_config *c, int group)
+{
+    return c->groups[group].value[OPT_from] != 0;
+}
+
+static const char *waited_name(struct ir_ctx *ctx, int group)
+{
+    return ir_internf(ctx, "train.waited.%d", group);
+}
+
+static const char *average_name(struct ir_ctx *ctx, const struct ir_state *parameter)
+{
+    return ir_internf(ctx, "ema.%s", parameter->name);
+}
+
 static bool new_slots(struct ir_module *m, const struct optim_config *c, const struct ir_state *parameter)
 {
     const struct optim_group *group = optim_group_of(c, parameter->name);
@@ -123,9 +139,15 @@ bool optim_states(struct ir_module *m, const struct train_options *o, int n, str
         return false;
     if (c->rounding && (!new_scalar(m, "train.rounding", TCC_I32, 1) || !new_scalar(m, "train.seed", TCC_I64, 0)))
         return false;
-    for (int i = 0; i < n; i++)
-        if (!new_slots(m, c, params[i]) || (has_master(c, params[i]) && !new_master(m, params[i])))
+    for (int g = 0; g < c->ngroups; g++)
+        if (waits(c, g) && !new_scalar(m, waited_name(m->ctx, g), TCC_I64, 0))
             return false;
+    for (int i = 0; i < n; i++) {
+        ir_type average = ir_with_dtype(m->ctx, params[i]->type, update_type(params[i]));
+        if (!new_slots(m, c, params[i]) || (has_master(c, params[i]) && !new_master(m, params[i])) ||
+            (c->ema != 0 && !new_state(m, average_name(m->ctx, params[i]), average, NULL, IR_STATE_OPTIMIZER)))
+            return false;
+    }
     return true;
 }
 
@@ -230,6 +252,8 @@ struct update {
     struct ir_builder *b;
     const struct optim_config *c;
     struct optim_shared shared;
+    struct optim_shared *waiting;   /* by group, of those that wait: `ok` says that they wait no longer, too */
+    struct ir_value **active;       /* bool[] by group: it waits no longer; NULL: it never waits */
     struct ir_value *rate;          /* f64[]: the base rate by now */
     struct ir_value *factor;        /* f32[]: gradients are multiplied by it; NULL: 1 */
     struct ir_value *norm;          /* f32[]: of all gradients, unscaled and not clipped; NULL where nothing asks */
@@ -301,6 +325,39 @@ static struct optim_totals measure(struct update *u, int n, struct ir_value *con
                                  .squares = needs_norm(u->c) ? combine(u->b, IR_add, n, values + n) : NULL};
 }
 
+/* Whose `from` has come. */
+static bool build_active(struct update *u)
+{
+    struct ir_builder *b = u->b;
+
+    u->active = IR_NEWN(b->ctx, u->c->ngroups, struct ir_value *);
+    for (int g = 0; g < u->c->ngroups; g++)
+        if (waits(u->c, g) &&
+            !(u->active[g] = ir_binary(b, IR_ge, optim_read(b, "train.epoch"),
+                                       ir_constant_i(b, TCC_I64, (int64_t)u->c->groups[g].value[OPT_from]))))
+            return false;
+    return true;
+}
+
+/* A group that waited counts its own updates: its moments begin as if training did. */
+static void build_waiting(struct update *u, struct ir_value *step)
+{
+    struct ir_builder *b = u->b;
+
+    u->waiting = IR_NEWN(b->ctx, u->c->ngroups, struct optim_shared);
+    for (int g = 0; g < u->c->ngroups; g++) {
+        if (!u->active[g])
+            continue;
+        struct ir_value *waited = optim_read(b, waited_name(b->ctx, g));
+        struct ir_value *own = ir_binary(b, IR_sub, step, waited);
+        u->waiting[g] =
+            (struct optim_shared){.ok = ir_binary(b, IR_and, u->shared.ok, u->active[g]),
+                                  .first = ir_binary(b, IR_eq, step, waited),
+                                  .t = ir_cast_to(b, ir_binary(b, IR_add, own, ir_constant_i(b, TCC_I64, 1)), TCC_F64),
+                                  .norm = u->shared.norm};
+    }
+}
+
 static bool build_shared(struct update *u, int n, struct ir_value *const *grads, const struct optim_totals *given)
 {
     struct ir_builder *b = u->b;
@@ -337,11 +394,13 @@ static bool build_shared(struct update *u, int n, struct ir_value *const *grads,
         norm = ir_binary(b, IR_mul, norm, clip);
     }
     u->shared.norm = norm;
+    build_waiting(u, step);
     return u->shared.ok && u->shared.t && u->rate && (c->scaler.init == 0 || u->factor) && (!needs_norm(c) || norm);
 }
 
-/* Writes the value, rounded to the state's type, or keeps the old one. */
-static bool write_back(struct update *u, const char *name, struct ir_value *old, struct ir_value *now)
+/* Writes the value, rounded to the state's type, or keeps the old one where not `ok`. */
+static bool write_back(struct update *u, struct ir_value *ok, const char *name, struct ir_value *old,
+                       struct ir_value *now)
 {
     if (!now)
         return false;
@@ -350,7 +409,7 @@ static bool write_back(struct update *u, const char *name, struct ir_value *old,
     if (!now)
         return false;
     now = ir_cast_to(u->b, now, (enum tcc_dtype)old->type->dtype);
-    return optim_write(u->b, name, MUTANT(30, choose(u->b, u->shared.ok, now, old), now));
+    return optim_write(u->b, name, MUTANT(30, choose(u->b, ok, now, old), now));
 }
 
 static bool read_slots(struct update *u, struct optim_update *p, const char *parameter, const char **names,
@@ -372,6 +431,20 @@ static bool read_slots(struct update *u, struct optim_update *p, const char *par
     return true;
 }
 
+/*
+ * The average of a parameter that is `now` behind the update: torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay), whose first
+ * update copies. One that waits is averaged as it is. Parameters that are narrower than f32 count as they are before they are rounded.
+ */
+static bool update_average(struct update *u, struct optim_update *p, const struct ir_state *state, struct ir_value *now)
+{
+    const char *name = average_name(u->b->ctx, state);
+    struct ir_value *old = ir_read_state(u->b, ir_state_by_name(u->b->func->module, name));
+    struct ir_value *mean = old && now ? optim_lerp(p, old, now, 1 - u->c->ema) : NULL;
+
+    mean = mean ? choose(u->b, u->shared.first, now, mean) : NULL;
+    return mean && optim_write(u->b, name, choose(u->b, u->shared.ok, mean, old));
+}
+
 static bool update_parameter(struct update *u, const struct train_param *param, struct ir_value *grad)
 {
     struct ir_builder *b = u->b;
@@ -379,6 +452,9 @@ static bool update_parameter(struct update *u, const struct train_param *param, 
     const struct optim_group *group = optim_group_of(u->c, state->name), *first = &u->c->groups[0];
     struct optim_update p = {
         .b = b, .dtype = update_type(state), .opt = group->value, .shared = &u->shared, .rate = u->rate};
+    int g = (int)(group - first);
+    p.shared = u->active[g] ? &u->waiting[g] : &u->shared;
+    struct ir_value *ok = p.shared->ok;
     bool master = has_master(u->c, state);
     const char *names[OPTIM_MAX_SLOTS] = {0},
                *name = master ? ir_internf(b->ctx, "master.%s", state->name) : state->name;
@@ -395,14 +471,16 @@ static bool update_parameter(struct update *u, const struct train_param *param, 
         p.g = ir_binary(b, IR_mul, p.g, ir_cast_to(b, u->factor, p.dtype));
     p_new = optim_rules[u->c->kind](&p);
     for (int i = 0; i < OPTIM_MAX_SLOTS; i++)
-        if (p.slot[i] && !write_back(u, names[i], old[i], p.slot_new[i]))
+        if (p.slot[i] && !write_back(u, ok, names[i], old[i], p.slot_new[i]))
             return false;
+    if (u->c->ema != 0 && !update_average(u, &p, state, p_new && u->active[g] ? choose(b, ok, p_new, p.p) : p_new))
+        return false;
     if (master && p_new) { /* the parameter is the copy, rounded to nearest */
-        struct ir_value *kept = choose(b, u->shared.ok, p_new, p_old);
+        struct ir_value *kept = choose(b, ok, p_new, p_old);
         return optim_write(b, name, kept) &&
                optim_write(b, state->name, ir_cast_to(b, kept, (enum tcc_dtype)state->type->dtype));
     }
-    return write_back(u, name, p_old, p_new);
+    return write_back(u, ok, name, p_old, p_new);
 }
 
 /* f32[]: scale * factor, rounded once, as torch's kernel does. */
@@ -436,17 +514,34 @@ static bool count_step(struct update *u)
     struct ir_value *step = optim_read(b, "train.step"), *skipped = optim_read(b, "train.skipped");
     struct ir_value *not = ir_unary(b, IR_not, u->shared.ok);
 
-    return not &&optim_write(b, "train.step", ir_binary(b, IR_add, step, ir_cast_to(b, u->shared.ok, TCC_I64))) &&
+    for (int g = 0; g < u->c->ngroups; g++) {
+        if (!u->active[g])
+            continue;
+        const char *name = waited_name(b->ctx, g);
+        struct ir_value *idle = ir_binary(b, IR_and, u->shared.ok, ir_unary(b, IR_not, u->active[g]));
+        if (!idle || !optim_write(b, name, ir_binary(b, IR_add, optim_read(b, name), ir_cast_to(b, idle, TCC_I64))))
+            return false;
+    }
+    return not && optim_write(b, "train.step", ir_binary(b, IR_add, step, ir_cast_to(b, u->shared.ok, TCC_I64))) &&
            optim_write(b, "train.skipped",
                        ir_binary(b, IR_add, skipped, ir_cast_to(b, MUTANT(32, not, u->shared.ok), TCC_I64)));
 }
 
+/* The gradients in the types in which they are used: narrow ones in f32. Those of groups that wait are 0, in the norm too. */
 static bool widen(struct update *u, int n, const struct train_param *params, struct ir_value **grads)
 {
-    for (int i = 0; i < n; i++) /* narrow gradients are asked in f32, as they are used */
-        if (!(grads[i] = ir_cast_to(u->b, params[i].grad, update_type(params[i].state))))
+    if (!u->c || !build_active(u))
+        return false;
+    for (int i = 0; i < n; i++) {
+        enum tcc_dtype dtype = update_type(params[i].state);
+        struct ir_value *active = u->active[optim_group_of(u->c, params[i].state->name) - u->c->groups];
+        grads[i] = ir_cast_to(u->b, params[i].grad, dtype);
+        if (grads[i] && active)
+            grads[i] = choose(u->b, active, grads[i], ir_constant_f(u->b, dtype, 0));
+        if (!grads[i])
             return false;
-    return u->c != NULL;
+    }
+    return true;
 }
 
 /* if (mine) update: the others leave the parameter and its state alone, whose memory they then never touch. */

@@ -67,6 +67,7 @@ struct optim_config {
     enum tcc_dtype slot_type;                    /* f32 or bf16 */
     double clip_norm;                            /* 0: none */
     struct optim_scaler scaler;
+    double ema;                                  /* decay of the parameters' averages; 0: none are kept */
     bool master;                                 /* bf16-master */
     bool rounding;                               /* some state is bf16 and written with stochastic rounding */
 };
@@ -89,10 +90,12 @@ struct optim_update {
 /* What all parameters' updates share. */
 struct optim_shared {
     struct ir_value *ok;                         /* bool[]: all gradients are finite */
-    struct ir_value *first;                      /* bool[]: the first update */
-    struct ir_value *t;                          /* f64[]: number of this update, from 1 */
+    struct ir_value *first;                      /* bool[]: the first update (of a group that waits: of that group) */
+    struct ir_value *t;                          /* f64[]: number of this update, from 1; of a group that waits: of that group's */
     struct ir_value *norm;                       /* f32[]: global norm of the gradients as used; NULL where nothing asks */
 };
+/* from + weight * (to - from), in torch.lerp's two forms. */
+struct ir_value *optim_lerp(struct optim_update *u, struct ir_value *from, struct ir_value *to, double weight);
 /* The new parameter (*); sets slot_new. NULL after a diagnostic. */
 typedef struct ir_value *optim_rule(struct optim_update *u);
 extern optim_rule *const optim_rules[OPTIM_N];

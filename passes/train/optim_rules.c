@@ -61,8 +61,7 @@ static struct ir_value *mean_square(struct optim_update *u, struct ir_value *mea
     return add(u, times(u, mean, decay), mul(u, times(u, x, 1 - decay), x));
 }
 
-/* from + weight * (to - from), in torch.lerp's two forms. */
-static struct ir_value *lerp(struct optim_update *u, struct ir_value *from, struct ir_value *to, double weight)
+struct ir_value *optim_lerp(struct optim_update *u, struct ir_value *from, struct ir_value *to, double weight)
 {
     struct ir_value *d = sub(u, to, from);
     return weight < 0.5 ? add(u, from, times(u, d, weight)) : sub(u, to, times(u, d, MUTANT(20, 1 - weight, weight)));
@@ -125,7 +124,7 @@ static struct ir_value *adam_step(struct optim_update *u, struct ir_value *p, st
     struct ir_value *bias = scalar(u, ir_unary(b, IR_sqrt, correction(u, o[OPT_beta2])));
     struct ir_value *v;
 
-    u->slot_new[0] = lerp(u, u->slot[0], g, 1 - o[OPT_beta1]);
+    u->slot_new[0] = optim_lerp(u, u->slot[0], g, 1 - o[OPT_beta1]);
     v = u->slot_new[1] = mean_square(u, u->slot[1], o[OPT_beta2], g);
     if (o[OPT_amsgrad] != 0)
         v = u->slot_new[2] = ir_binary(b, MUTANT(25, IR_max, IR_min), u->slot[2], v);
@@ -174,7 +173,7 @@ static struct ir_value *rmsprop(struct optim_update *u)
 
     square = u->slot_new[0] = mean_square(u, u->slot[0], o[OPT_alpha], g);
     if (o[OPT_centered] != 0) {
-        u->slot_new[2] = lerp(u, u->slot[2], g, 1 - o[OPT_alpha]);
+        u->slot_new[2] = optim_lerp(u, u->slot[2], g, 1 - o[OPT_alpha]);
         square = sub(u, square, mul(u, u->slot_new[2], u->slot_new[2]));
     }
     step = div(u, g, add(u, root(u, square), number(u, o[OPT_eps])));

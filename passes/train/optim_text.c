@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum value_kind { KIND_RATE, KIND_FRACTION, KIND_FLAG, KIND_NORM, KIND_COUNT, KIND_FACTOR, KIND_COUNTS };
+enum value_kind { KIND_RATE, KIND_FRACTION, KIND_FLAG, KIND_NORM, KIND_COUNT, KIND_FACTOR, KIND_EPOCH, KIND_COUNTS };
 
 static const struct {
     const char *name;
@@ -126,7 +126,8 @@ static bool number(struct reader *r, const char *key, const char *text, enum val
                                         "0 or 1",
                                         "0 or 2",
                                         "a whole number from 1",
-                                        "a number that is not negative"};
+                                        "a number that is not negative",
+                                        "a whole number that is not negative"};
     char *end;
     bool fine;
 
@@ -140,6 +141,8 @@ static bool number(struct reader *r, const char *key, const char *text, enum val
         fine = fine && (*value == 0 || *value == 1);
     else if (kind == KIND_NORM)
         fine = fine && (*value == 0 || *value == 2);
+    else if (kind == KIND_EPOCH)
+        fine = fine && *value == floor(*value) && *value < 1e15;
     else if (kind == KIND_COUNT)
         fine = fine && *value >= 1 && *value == floor(*value) && *value < 1e15;
     return fine || fail(r, ir_internf(r->ctx, "%s must be %s, not '%s'", key, wants[kind], text));
@@ -416,6 +419,12 @@ const struct optim_config *optim_parse(struct ir_ctx *ctx, const struct train_op
         fail(&clip, "expected a number that is not negative");
         return NULL;
     }
+    if (o->ema != 0 && !(o->ema > 0 && o->ema < 1)) {
+        struct reader ema = reader(ctx, "--ema", ir_internf(ctx, "%g", o->ema), NULL);
+        fail(&ema, "expected a number above 0 and below 1");
+        return NULL;
+    }
+    c->ema = o->ema;
     c->clip_norm = o->clip_norm;
     c->master = precision.mode == PRECISION_BF16_MASTER || o->updates == TRAIN_UPDATES_MASTER;
     c->rounding =

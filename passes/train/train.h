@@ -33,6 +33,8 @@
  *   train.seed             i64[]           the key of that rounding
  *   grad.PARAM             f32             (grad/apply, accumulate) IR_STATE_GRADIENT: not in checkpoints
  *   master.PARAM           f32             bf16-master's copies
+ *   ema.PARAM              f32             (ema) the parameter's exponential moving average; after the first update: the parameter
+ *   train.waited.K         i64[]           updates that were made while group K of the optimizer waited (its option `from`)
  */
 #ifndef TCC_PASSES_TRAIN_TRAIN_H
 #define TCC_PASSES_TRAIN_TRAIN_H
@@ -82,6 +84,7 @@ struct train_options {
     const char *step_outputs;       /* NAME,... */
     const char *const *freeze, *const *train_only;      /* patterns, ended by NULL; may be NULL */
     double clip_norm;               /* 0: none */
+    double ema;                     /* decay of the parameters' averages; 0: none are kept */
     int accumulate;                 /* 0: 1 */
     uint64_t memory_budget;         /* bytes; 0: none */
     const struct train_split *stages;    /* NULL: one stage, whole batches */

@@ -104,11 +104,12 @@ uint64_t tccrt_digest(const struct tccrt_model *m)
 
 #define GATHER_TAG 8191
 
-/* A state variable that belongs to the parameter: optimizer.SLOT.PARAM, master.PARAM. */
+/* A state variable that belongs to the parameter: optimizer.SLOT.PARAM, master.PARAM, ema.PARAM. */
 static bool belongs(const char *state, const char *param, size_t n)
 {
     const char *rest = strncmp(state, "optimizer.", 10) == 0 ? strchr(state + 10, '.')
                        : strncmp(state, "master.", 7) == 0   ? state + 6
+                       : strncmp(state, "ema.", 4) == 0      ? state + 3
                                                              : NULL;
 
     return rest && strlen(rest + 1) == n && memcmp(rest + 1, param, n) == 0;
