@@ -14,6 +14,7 @@
 
 #define TASKS 2
 #define DEVICE 1000           /* + its queue */
+#define SPANS 900             /* + the number of the program's own track */
 #define MAX_EVENTS (1u << 20) /* of a run with long loops only the first are kept */
 
 struct total {
@@ -314,7 +315,38 @@ static void put_event(FILE *f, const struct tccrt_session *s, const struct event
     fputs("}}", f);
 }
 
+/* The program's own rows: the first span of a track names it. */
+static void put_spans(FILE *f, const struct tccrt_session *s, int n, const struct tccrt_span *spans, bool comma)
+{
+    int pid = s->stage > 0 ? s->stage : 1;
+
+    for (int i = 0; i < n; i++) {
+        int first = 0;
+
+        while (strcmp(spans[first].track, spans[i].track) != 0)
+            first++;
+        if (first == i) {
+            fprintf(f, "%s\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":",
+                    comma ? "," : "", pid, SPANS + first);
+            tcr_print_json(f, spans[i].track);
+            fputs("}}", f);
+            comma = true;
+        }
+        if (spans[i].end < s->profile->begin)
+            continue;
+        fputs(",\n{\"name\":", f);
+        tcr_print_json(f, spans[i].name);
+        fprintf(f, ",\"cat\":\"program\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f}", pid,
+                SPANS + first, (spans[i].start - s->profile->begin) / 1e3, (spans[i].end - spans[i].start) / 1e3);
+    }
+}
+
 int tccrt_profile_trace(struct tccrt_session *s, const char *path)
+{
+    return tccrt_profile_trace_with(s, path, 0, NULL);
+}
+
+int tccrt_profile_trace_with(struct tccrt_session *s, const char *path, int n, const struct tccrt_span *spans)
 {
     struct tcr_profile *p = s && path ? s->profile : NULL;
     struct tcr_save save;
@@ -331,8 +363,9 @@ int tccrt_profile_trace(struct tccrt_session *s, const char *path)
             fputc(',', f);
         put_event(f, s, &p->events[i]);
     }
+    put_spans(f, s, n, spans, p->nevents > 0);
     if (s->device->ops->trace) {
-        fputs(p->nevents ? ",\n" : "\n", f);
+        fputs(p->nevents || n ? ",\n" : "\n", f);
         s->device->ops->trace(s->device, f);
     }
     fputs("\n],\"displayTimeUnit\":\"ms\"}\n", f);

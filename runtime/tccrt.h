@@ -332,6 +332,10 @@ struct tccrt_profile_row { const char *kernel, *node; int64_t calls; double ns; 
 int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows);     /* number of rows */
 int tccrt_profile_reset(struct tccrt_session *s);                                          /* forgets what it has counted */
 int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */
+/* The same with what the program itself did meanwhile: a row of the trace for each `track`, named so. start, end: ns of CLOCK_MONOTONIC. Spans that had ended
+ * when the run began are left out. */
+struct tccrt_span { const char *track, *name; double start, end; };
+int tccrt_profile_trace_with(struct tccrt_session *s, const char *path, int n, const struct tccrt_span *spans);
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 const char *tccrt_device_used(const struct tccrt_session *s);                          /* "cpu", "cpu-split" */
 /* What a simulated NeuronCore has done since the session began, in modelled time: launches one after the other, and copies that no program makes. */

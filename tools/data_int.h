@@ -219,6 +219,10 @@ void loader_release(struct loader *l, int n);                              /* th
 void loader_stop(struct loader *l);                                        /* ends the epoch early */
 /* Samples that were replaced so far, each counted once, and why the first was. */
 int64_t loader_bad(struct loader *l, const char **first);
+/* When the last batches were made, in ms of now_ms(), the latest last; worker -1: by the caller. How many, at most LOADER_SPANS. */
+enum { LOADER_SPANS = 64 };
+struct loader_span { double start, end; int64_t batch; int worker; };
+int loader_spans(struct loader *l, struct loader_span *to);
 void loader_free(struct loader *l);
 
 #endif

@@ -15,7 +15,7 @@ enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY };
 
 struct loader {
     const struct data_set *set;
-    int nslots, nworkers;
+    int nslots, nworkers, nstarted;
     int64_t size;
     struct batch *slots;
     enum slot_state *states;
@@ -26,6 +26,8 @@ struct loader {
     int64_t skip_bad, nbad;
     unsigned char *bad; /* a bit a sample: it is known to be bad */
     char first_bad[ERROR_SIZE];
+    struct loader_span spans[LOADER_SPANS]; /* a ring */
+    int64_t nspans;
     struct data_draw draw; /* of the epoch */
     bool random;
     /* The epoch: batches [first, end); `taken` are in the making or made, `given` handed out, `released` done with. */
@@ -83,8 +85,9 @@ static void fill_skipping(struct loader *l, struct batch *b, struct data_fill *f
     free(rows);
 }
 
-static void fill(struct loader *l, int64_t k)
+static void fill(struct loader *l, int64_t k, int worker)
 {
+    double start = now_ms();
     struct batch *b = &l->slots[k % l->nslots];
     int64_t at = k * l->size;
     struct data_fill f = {.set = l->set,
@@ -100,6 +103,9 @@ static void fill(struct loader *l, int64_t k)
         fill_skipping(l, b, &f);
     for (int i = 0; i < l->set->n && !*b->error && !l->skip_bad; i++)
         data_fill(&f, i, b->data[i], b->error);
+    pthread_mutex_lock(&l->lock);
+    l->spans[l->nspans++ % LOADER_SPANS] = (struct loader_span){start, now_ms(), f.batch, worker};
+    pthread_mutex_unlock(&l->lock);
 }
 
 static void *worker(void *arg)
@@ -107,6 +113,7 @@ static void *worker(void *arg)
     struct loader *l = arg;
 
     pthread_mutex_lock(&l->lock);
+    int number = l->nstarted++;
     while (!l->stop) {
         if (l->taken >= l->end || l->taken >= l->released + l->nslots) {
             pthread_cond_wait(&l->work, &l->lock);
@@ -115,7 +122,7 @@ static void *worker(void *arg)
         int64_t k = l->taken++;
         l->states[k % l->nslots] = SLOT_BUSY;
         pthread_mutex_unlock(&l->lock);
-        fill(l, k);
+        fill(l, k, number);
         pthread_mutex_lock(&l->lock);
         l->states[k % l->nslots] = SLOT_READY;
         pthread_cond_broadcast(&l->made);
@@ -194,7 +201,7 @@ struct batch *loader_next(struct loader *l)
         if (!l->nworkers) {
             l->taken = k + 1;
             pthread_mutex_unlock(&l->lock);
-            fill(l, k);
+            fill(l, k, -1);
             pthread_mutex_lock(&l->lock);
         }
         while (l->nworkers && (l->taken <= k || l->states[k % l->nslots] != SLOT_READY))
@@ -224,6 +231,16 @@ void loader_stop(struct loader *l)
             pthread_cond_wait(&l->made, &l->lock);
     l->given = l->end;
     pthread_mutex_unlock(&l->lock);
+}
+
+int loader_spans(struct loader *l, struct loader_span *to)
+{
+    pthread_mutex_lock(&l->lock);
+    int n = l->nspans < LOADER_SPANS ? (int)l->nspans : LOADER_SPANS;
+    for (int i = 0; i < n; i++)
+        to[i] = l->spans[(l->nspans - n + i) % LOADER_SPANS];
+    pthread_mutex_unlock(&l->lock);
+    return n;
 }
 
 int64_t loader_bad(struct loader *l, const char **first)

@@ -312,8 +312,9 @@ static int evaluate(struct trainer *t)
     if (here) {
         report_eval(t, &r);
         control_evaluated(t, r.loss);
+        code = t->chief ? metrics_draw(t->metrics) : EXIT_FINE;
     }
-    if ((code = control_share(t)) != EXIT_FINE || !here || !(r.loss < t->best_loss))
+    if (code != EXIT_FINE || (code = control_share(t)) != EXIT_FINE || !here || !(r.loss < t->best_loss))
         return code;
     t->best_loss = r.loss;
     return train_save(t, "best");
@@ -330,9 +331,11 @@ static int gather_batches(struct trainer *t, struct batch **list, int *n)
         most = (int)(t->checkpoint_every - t->done % t->checkpoint_every);
     if (t->eval_every && most > t->eval_every - t->done % t->eval_every)
         most = (int)(t->eval_every - t->done % t->eval_every);
+    double start = now_ms();
     for (*n = 0; *n < most; ++*n)
         if (!(list[*n] = loader_next(t->loader)))
             break;
+    t->waited = now_ms() - start;
     for (int k = 0; k < *n; k++) {
         data_bind(&t->data, list[k], t->in + k * t->step.nin);
         memset(t->out + k * t->step.nout, 0, (size_t)t->step.nout * sizeof *t->out);
@@ -394,6 +397,7 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
         report_step(t, &(struct step_result){.loss = loss,
                                              .lr = lr,
                                              .ms = ms,
+                                             .data_ms = t->waited / n,
                                              .norm = norm,
                                              .scale = scale,
                                              .sim_ms = sim_ms,

@@ -3,7 +3,7 @@
  * Private to tccc-train.
  *
  *   tccc-train     options, the loop over epochs and batches
- *   train_eval     evaluation;  train_metrics: what it says besides loss and accuracy
+ *   train_eval     evaluation;  train_metrics: what it says besides loss and accuracy;  train_confusion: --confusion
  *   train_control  what evaluations decide: --patience, --plateau; --keep
  *   train_blame    which sample and label a run failed for
  *   train_ckpt     checkpoints and resuming
@@ -24,7 +24,7 @@ struct train_schedule;
 struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; int *axes; };     /* axes: of the inputs' samples */
 
 /* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one now. */
-struct step_result { double loss, lr, ms, norm, scale, sim_ms /* 0: no time is modelled */; int64_t rows; bool has_norm, has_scale; };
+struct step_result { double loss, lr, ms, data_ms /* it waited for its batch */, norm, scale, sim_ms /* 0: no time is modelled */; int64_t rows; bool has_norm, has_scale; };
 
 struct eval_result { double loss, accuracy; bool has_accuracy; };
 
@@ -92,6 +92,7 @@ struct trainer {
     FILE *log;                             /* --log; NULL: none */
     double looked;                         /* at the memory, last */
     double simulated;                      /* seconds of modelled time, after the last step reported */
+    double waited;                         /* ms: for the last execution's batches */
 };
 
 int trainer_code(int status);                                               /* the exit code of a tcc_status */
@@ -120,7 +121,10 @@ void metrics_begin(struct metrics *m);                                     /* of
 int metrics_add(struct metrics *m, const struct metrics_batch *b);
 int metrics_share(struct metrics *m);                                      /* adds up those of all ranks */
 void metrics_print(struct metrics *m, FILE *out, bool json, double loss);
+int metrics_draw(struct metrics *m);                                        /* --confusion; EXIT_FINE, or an exit code after a message */
 void metrics_free(struct metrics *m);
+/* train_confusion.c: a picture of counts[n, n], a row a label */
+int confusion_draw(struct trainer *t, const char *path, int64_t n, const double *counts);
 
 int control_read(struct trainer *t);
 void control_evaluated(struct trainer *t, double loss);                     /* before best_loss changes */

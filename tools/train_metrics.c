@@ -83,8 +83,11 @@ int metrics_new(struct trainer *t, struct metrics **out)
         }
         s += n;
     }
+    if (option_set(t->o, OPT_confusion))
+        m->wanted |= 1u << METRIC_confusion;
     if (m->wanted && !t->evaluates)
-        return usage_error(t->o, "--metrics requires --eval-data or --split");
+        return usage_error(t->o, "--%s requires --eval-data or --split",
+                           option_set(t->o, OPT_metrics) ? "metrics" : "confusion");
     return EXIT_FINE;
 }
 
@@ -124,7 +127,8 @@ static bool find_values(struct metrics *m, const struct tcc_tensor *in, const st
     for (m->target = m->t->eval.nin - 1; m->target >= 0; m->target--)
         for (m->output = 1; m->output < m->t->eval.nout; m->output++) {
             const struct tcc_tensor *x = &in[m->target], *y = &out[m->output];
-            if (!is_models(m, m->target) && tcc_is_float((enum tcc_dtype)x->dtype) && tcc_is_float((enum tcc_dtype)y->dtype) && x->rank >= 1 && x->rank == y->rank &&
+            if (!is_models(m, m->target) && tcc_is_float((enum tcc_dtype)x->dtype) &&
+                tcc_is_float((enum tcc_dtype)y->dtype) && x->rank >= 1 && x->rank == y->rank &&
                 !memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims))
                 return true;
         }
@@ -176,7 +180,8 @@ static int lay_out(struct metrics *m, const struct metrics_batch *b)
 
 static double value_at(const struct tcc_tensor *x, int64_t i)
 {
-    return tcc_load_f64((enum tcc_dtype)x->dtype, (const char *)x->data + i * tcc_dtype_bytes((enum tcc_dtype)x->dtype));
+    return tcc_load_f64((enum tcc_dtype)x->dtype,
+                        (const char *)x->data + i * tcc_dtype_bytes((enum tcc_dtype)x->dtype));
 }
 
 static void add_label(struct metrics *m, const struct metrics_batch *b, int64_t i, int64_t label, int64_t inner)
@@ -210,8 +215,9 @@ static void add_labels(struct metrics *m, const struct metrics_batch *b)
         inner *= b->scores->dims[i];
     each = tcc_elements(b->labels->rank - 1, b->labels->dims + 1);
     for (int64_t i = 0; i < b->rows * each; i++) {
-        int64_t label = tcc_load_i64((enum tcc_dtype)b->labels->dtype,
-                                     (const char *)b->labels->data + i * tcc_dtype_bytes((enum tcc_dtype)b->labels->dtype));
+        int64_t label =
+            tcc_load_i64((enum tcc_dtype)b->labels->dtype,
+                         (const char *)b->labels->data + i * tcc_dtype_bytes((enum tcc_dtype)b->labels->dtype));
         if (label >= 0 && label < b->classes)
             add_label(m, b, i, label, inner);
     }
@@ -222,7 +228,8 @@ static void add_values(struct metrics *m, const struct metrics_batch *b)
     const struct tcc_tensor *x = &b->in[m->target], *y = &b->out[m->output];
 
     for (int64_t i = 0; i < b->rows * m->columns; i++) {
-        double wanted = value_at(x, i), d = value_at(y, i) - wanted, *s = m->sums + m->values + 1 + (size_t)(i % m->columns * PER_COLUMN);
+        double wanted = value_at(x, i), d = value_at(y, i) - wanted,
+               *s = m->sums + m->values + 1 + (size_t)(i % m->columns * PER_COLUMN);
         s[0] += wanted;
         s[1] += wanted * wanted;
         s[2] += d * d;
@@ -252,8 +259,11 @@ int metrics_share(struct metrics *m)
     if (!m->wanted)
         return EXIT_FINE;
     if (!m->laid_out)
-        return tool_error(m->t->o, EXIT_DATA, "--metrics: a rank without samples to evaluate: --eval=rank0, or more samples");
-    return tccrt_comm_all_reduce(m->t->dp, TCCRT_SUM, 1, 1, &sums, &sums, NULL) == TCC_OK ? EXIT_FINE : trainer_status(m->t, TCC_EENV);
+        return tool_error(m->t->o, EXIT_DATA,
+                          "--metrics: a rank without samples to evaluate: --eval=rank0, or more samples");
+    return tccrt_comm_all_reduce(m->t->dp, TCCRT_SUM, 1, 1, &sums, &sums, NULL) == TCC_OK
+               ? EXIT_FINE
+               : trainer_status(m->t, TCC_EENV);
 }
 
 /* -- Results ---------------------------------------------------------------------------------------------------------------- */
@@ -274,7 +284,9 @@ static double macro(const struct metrics *m, enum metric which)
             labels += matrix_at(m, c, k);
             predicted += matrix_at(m, k, c);
         }
-        double below = which == METRIC_precision ? predicted : which == METRIC_recall ? labels : (labels + predicted) / 2;
+        double below = which == METRIC_precision ? predicted
+                       : which == METRIC_recall  ? labels
+                                                 : (labels + predicted) / 2;
         sum += below > 0 ? right / below : 0;
         n += labels + predicted > 0;
     }
@@ -373,4 +385,11 @@ void metrics_print(struct metrics *m, FILE *out, bool json, double loss)
             print_number(out, json, table[i].name, result(m, i, loss));
     if (m->wanted >> METRIC_confusion & 1)
         print_matrix(m, out, json);
+}
+
+int metrics_draw(struct metrics *m)
+{
+    const char *path = option_text(m->t->o, OPT_confusion, NULL);
+
+    return path && m->laid_out ? confusion_draw(m->t, path, m->classes, m->sums + m->matrix) : EXIT_FINE;
 }

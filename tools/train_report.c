@@ -59,10 +59,11 @@ static void step_json(struct trainer *t, const struct step_result *r, FILE *out)
 {
     char a[40], b[40], c[40], d[40];
 
-    fprintf(out, "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%s,\"ms\":%.3f,\"epoch\":%" PRId64
-           ",\"samples_per_s\":%s,\"wall_s\":%.3f",
-           t->done, number(a, sizeof a, r->loss), single(b, sizeof b, r->lr), r->ms, t->epoch + 1,
-           number(c, sizeof c, samples_rate(t, r->rows, r->ms)), (now_ms() - t->started) / 1e3);
+    fprintf(out,
+            "{\"step\":%" PRId64 ",\"loss\":%s,\"lr\":%s,\"ms\":%.3f,\"epoch\":%" PRId64
+            ",\"samples_per_s\":%s,\"wall_s\":%.3f,\"data_ms\":%.3f",
+            t->done, number(a, sizeof a, r->loss), single(b, sizeof b, r->lr), r->ms, t->epoch + 1,
+            number(c, sizeof c, samples_rate(t, r->rows, r->ms)), (now_ms() - t->started) / 1e3, r->data_ms);
     if (r->has_norm)
         fprintf(out, ",\"grad_norm\":%s", number(d, sizeof d, r->norm));
     if (r->has_scale)
@@ -190,6 +191,15 @@ int report_trace(struct trainer *t)
     else
         snprintf(own, sizeof own, "%.*s.%d%s", dot ? (int)(dot - path) : (int)strlen(path), path,
                  tccrt_comm_rank(t->world), dot ? dot : "");
-    int status = tccrt_profile_trace(t->m.session, own);
+    struct loader_span made[LOADER_SPANS];
+    struct tccrt_span spans[LOADER_SPANS];
+    char tracks[LOADER_SPANS][32], names[LOADER_SPANS][40];
+    int n = loader_spans(t->loader, made);
+    for (int i = 0; i < n; i++) {
+        snprintf(tracks[i], sizeof tracks[i], made[i].worker < 0 ? "loader" : "loader thread %d", made[i].worker);
+        snprintf(names[i], sizeof names[i], "batch %" PRId64, made[i].batch);
+        spans[i] = (struct tccrt_span){tracks[i], names[i], 1e6 * made[i].start, 1e6 * made[i].end};
+    }
+    int status = tccrt_profile_trace_with(t->m.session, own, n, spans);
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
