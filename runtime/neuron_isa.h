@@ -103,6 +103,8 @@ struct neuron_program {
 struct neuron_program *neuron_program_new(enum neuron_core_kind core);
 void neuron_program_free(struct neuron_program *p);
 /* Appends a tensor (its number is returned; the name is copied) or an instruction (a copy). -1, false: no memory, or too many. */
+/* Behind a core's name, in the machine of an image: a logical core is two physical ones that share their HBM; each kernel has a program for both. */
+#define NEURON_LNC2 "-lnc2"
 /* A tensor of that name behind a kernel's arguments: NEURON_ENV_WORDS words, the seed of the run and its number, low words first. */
 #define NEURON_ENV_NAME "env"
 int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t);

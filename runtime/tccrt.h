@@ -350,7 +350,8 @@ struct tccrt_sim {
     const char *core;                            /* "trn1" */
     const char *rounding;                        /* how float32 becomes shorter: "nearest" (even), "stochastic"; NULL: the device has no modes of it */
     int nengines;
-    struct tccrt_sim_engine { const char *name; int64_t instructions; double busy, waiting; } engines[8];     /* seconds; waiting: for semaphores */
+    struct tccrt_sim_engine { const char *name; int64_t instructions; double busy, waiting; } engines[8];     /* seconds, the mean of the physical cores; waiting: for semaphores */
+    int physical;                                /* cores of the logical one; 0: the device has none */
 };
 /* A core of the simulated instance that a process of this user has, and what that has done with it. */
 struct tccrt_neuron_core {

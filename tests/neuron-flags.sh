@@ -69,7 +69,7 @@ refused "holds '--autocast', which neuronx-cc doesn't have" NEURON_CC_FLAGS=--au
 refused "'--target' requires an argument" NEURON_CC_FLAGS=--target
 refused "'--no_cache' takes no argument" NEURON_CC_FLAGS=--no_cache=1
 refused "has '--target=trn2', the command line --target=neuron:trn1" NEURON_CC_FLAGS=--target=trn2
-refused "has '--lnc=2': the only value is 1" NEURON_CC_FLAGS=--lnc=2
+refused "--lnc=2: a logical core of two physical ones is for --target=neuron:trn2, not neuron:trn1" NEURON_CC_FLAGS=--lnc=2
 refused "auto-cast-type=tf32" NEURON_CC_FLAGS="--auto-cast=all --auto-cast-type=tf32"
 refused "NEURON_COMPILE_CACHE_URL=s3://a/b: expected a folder" NEURON_COMPILE_CACHE_URL=s3://a/b
 refused "NEURON_EXTRACT_GRAPHS_ONLY keeps what is compiled" NEURON_EXTRACT_GRAPHS_ONLY=1
@@ -77,8 +77,11 @@ refused "NEURON_EXTRACT_GRAPHS_ONLY keeps what is compiled" NEURON_EXTRACT_GRAPH
 expect_status 0 tccc --target=neuron:trn1 --dim N=1 --optlevel=1 --model-type=transformer --lnc=1 "$model" -o there.so
 expect_status 0 tccc --target=neuron:trn1 --dim N=1 -O1 "$model" -o here.so
 cmp -s there.so here.so || fail "--optlevel"
-expect_status 2 tccc --target=neuron:trn2 --dim N=1 --lnc=2 "$model" -o there.so
-grep -q -e '--lnc=2: a logical core is one physical core in this version' err || fail "$(cat err)"
+expect_status 0 env NEURON_CC_FLAGS="-lnc=2" tccc --target=neuron:trn2 --dim N=1 "$model" -o there.so
+expect_status 0 tccc --target=neuron:trn2 --lnc=2 --dim N=1 "$model" -o here.so
+cmp -s there.so here.so || fail "-lnc=2"
+expect_status 0 tccc --target=neuron:trn2 --dim N=1 "$model" -o here.so
+cmp -s there.so here.so && fail "--lnc=2 changes nothing"
 expect_status 2 tccc --model-type=gpt "$model" -o there.so
 grep -q -e '--model-type=gpt: expected generic, transformer or unet-inference' err || fail "$(cat err)"
 expect_status 2 tccc -O2 --optlevel=1 "$model" -o there.so

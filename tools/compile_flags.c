@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The compile flags that tccc, tccc-run and tccc-bench share, and where the compiler's messages and progress go. */
+#include "runtime/neuron_isa.h"
 #include "runtime/tccrt.h"
 #include "tools/model_int.h"
 
@@ -139,7 +140,8 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->change_limit = (long)limit;
     c->jobs = (int)jobs;
     c->max_nodes = (long)nodes;
-    c->target = option_text(o, OPT_target, NULL);
+    c->target =
+        !strcmp(option_text(o, OPT_lnc, "1"), "2") ? "neuron:trn2" NEURON_LNC2 : option_text(o, OPT_target, NULL);
     c->march = option_text(o, OPT_march, NULL);
     c->name = option_text(o, OPT_name, NULL);
     c->dims = o->given[OPT_dim].at;

@@ -111,7 +111,7 @@ static bool put_program(FILE *tar, int number, const uint8_t *code, size_t bytes
 }
 
 /* The archive of an image's programs; NULL: `error` says why. */
-static char *archive(const struct tcc_pimage *m, uint32_t nkernels, size_t *bytes, char *error)
+static char *archive(const struct tcc_pimage *m, uint32_t nprograms, size_t *bytes, char *error)
 {
     static const char end[1024];
     const uint8_t *code = (const uint8_t *)m + m->code.first;
@@ -121,7 +121,7 @@ static char *archive(const struct tcc_pimage *m, uint32_t nkernels, size_t *byte
     bool fine = tar != NULL;
 
     snprintf(error, NEURON_ERROR, "no memory");
-    for (uint32_t k = 0, n = 0; fine && k < nkernels; k++)
+    for (uint32_t k = 0, n = 0; fine && k < nprograms; k++)
         if (at[2 * (size_t)k + 1])
             fine = put_program(tar, (int)n++, code + at[2 * (size_t)k], at[2 * (size_t)k + 1], error);
     if (tar) {
@@ -145,7 +145,9 @@ int emit_neff(const struct options *o, const struct tcc_model *m, const struct t
                      .tpb_per_node = {1},
                      .lnc_size = 1};
     size_t bytes;
-    char *data = archive(image, m->plan->kernels.count, &bytes, error);
+    if (strstr((const char *)image + image->strings.first + image->machine, NEURON_LNC2))
+        h.lnc_size = 2;
+    char *data = archive(image, h.lnc_size * m->plan->kernels.count, &bytes, error);
 
     if (!data)
         return tool_error(o, EXIT_BUG, "--emit=neff: %s", error);

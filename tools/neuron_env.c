@@ -183,12 +183,22 @@ static int vendor_words(struct options *o)
 
     if (strcmp(type, "generic") && strcmp(type, "transformer") && strcmp(type, "unet-inference"))
         return usage_error(o, "--model-type=%s: expected generic, transformer or unet-inference", type);
-    if (strcmp(option_text(o, OPT_lnc, "1"), "1"))
-        return usage_error(o, "--lnc=%s: a logical core is one physical core in this version",
-                           option_text(o, OPT_lnc, ""));
     if (level && option_set(o, OPT_level))
         return usage_error(o, "-O and --optlevel are the same: one of them");
     return !level || option_give(o, OPT_level, level) ? -1 : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+}
+
+/* --lnc, given here or by NEURON_CC_FLAGS. */
+static int check_lnc(const struct options *o)
+{
+    const char *lnc = option_text(o, OPT_lnc, "1"), *target = option_text(o, OPT_target, "cpu");
+
+    if (strcmp(lnc, "1") && strcmp(lnc, "2"))
+        return usage_error(o, "--lnc=%s: expected 1 or 2", lnc);
+    if (!strcmp(lnc, "2") && strcmp(target, "neuron:trn2"))
+        return usage_error(o, "--lnc=2: a logical core of two physical ones is for --target=neuron:trn2, not %s",
+                           target);
+    return -1;
 }
 
 int neuron_env_apply(struct options *o)
@@ -199,7 +209,7 @@ int neuron_env_apply(struct options *o)
     if (code >= 0)
         return code;
     if (strncmp(option_text(o, OPT_target, ""), "neuron:", 7))
-        return -1;
+        return check_lnc(o);
     if (text && !(o->neuron = strdup(text)))
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     if (text && (code = read_flags(o, o->neuron, given)) >= 0)
@@ -220,6 +230,8 @@ int neuron_env_apply(struct options *o)
             return tool_error(o, EXIT_ENVIRONMENT, "no memory");
         o->given[id].inherited = o->given[id].n;
     }
+    if ((code = check_lnc(o)) >= 0)
+        return code;
     o->compiles_only = (option_table[OPT_nc_sim].tools & (1u << o->tool)) && is_on("NEURON_EXTRACT_GRAPHS_ONLY");
     if (o->compiles_only && !option_set(o, OPT_cache_dir) && !tccrt_env_text("TCCC_CACHE_DIR"))
         return usage_error(o, "NEURON_EXTRACT_GRAPHS_ONLY keeps what is compiled, and runs nothing: "

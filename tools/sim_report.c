@@ -71,8 +71,8 @@ void sim_print(FILE *to, const struct tccrt_sim *s)
     double hbm = (double)(s->hbm_read + s->hbm_written), part;
     const char *limit = bound(s, &part);
 
-    fprintf(to, "modelled on %s: %.3f us of %" PRId64 " launches and %" PRId64 " copies; busiest: %s, %.1f %%%s\n",
-            s->core, s->seconds * 1e6, s->launches, s->copies, limit, 100 * part,
+    fprintf(to, "modelled on %s%s: %.3f us of %" PRId64 " launches and %" PRId64 " copies; busiest: %s, %.1f %%%s\n",
+            s->core, s->physical > 1 ? ", two cores" : "", s->seconds * 1e6, s->launches, s->copies, limit, 100 * part,
             s->rounding && strcmp(s->rounding, "nearest") ? "; stochastic rounding" : "");
     for (int e = 0; e < s->nengines; e++)
         if (s->engines[e].instructions)
@@ -104,16 +104,17 @@ void sim_print_json(FILE *to, const struct tccrt_sim *s)
     const char *limit = bound(s, &part);
 
     fprintf(to,
-            "{\"core\":\"%s\",\"rounding\":\"%s\",\"ms\":%.9g,\"copy_ms\":%.9g,\"launches\":%" PRId64
+            "{\"core\":\"%s\",\"lnc\":%d,\"rounding\":\"%s\",\"ms\":%.9g,\"copy_ms\":%.9g,\"launches\":%" PRId64
             ",\"copies\":%" PRId64 ",\"copy_bytes\":%" PRId64
             ",\"bound\":\"%s\",\"bound_share\":%.4f,\"dma_transfers\":%" PRId64 ",\"dma_bytes\":%" PRId64
             ",\"dma_paid_bytes\":%" PRId64 ",\"dma_busy_ms\":%.9g,\"hbm_read\":%" PRId64 ",\"hbm_written\":%" PRId64
             ",\"collectives\":%" PRId64 ",\"collective_bytes\":%" PRId64
             ",\"collective_ms\":%.9g,\"exposed_ms\":%.9g,\"flops\":%.0f,\"mfu\":%.6g,\"engines\":{",
-            s->core, s->rounding ? s->rounding : "nearest", s->seconds * 1e3, s->copy_seconds * 1e3, s->launches,
-            s->copies, s->copy_bytes, limit, part, s->dma_transfers, s->dma_bytes, s->dma_paid_bytes, s->dma_busy * 1e3,
-            s->hbm_read, s->hbm_written, s->collectives, s->collective_bytes, s->collective_seconds * 1e3,
-            s->exposed_seconds * 1e3, s->flops, s->peak_flops > 0 ? s->flops / s->peak_flops : 0);
+            s->core, s->physical, s->rounding ? s->rounding : "nearest", s->seconds * 1e3, s->copy_seconds * 1e3,
+            s->launches, s->copies, s->copy_bytes, limit, part, s->dma_transfers, s->dma_bytes, s->dma_paid_bytes,
+            s->dma_busy * 1e3, s->hbm_read, s->hbm_written, s->collectives, s->collective_bytes,
+            s->collective_seconds * 1e3, s->exposed_seconds * 1e3, s->flops,
+            s->peak_flops > 0 ? s->flops / s->peak_flops : 0);
     for (int e = 0; e < s->nengines; e++)
         fprintf(to, "%s\"%s\":{\"instructions\":%" PRId64 ",\"busy_ms\":%.9g,\"waiting_ms\":%.9g}", e ? "," : "",
                 s->engines[e].name, s->engines[e].instructions, s->engines[e].busy * 1e3, s->engines[e].waiting * 1e3);

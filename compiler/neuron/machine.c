@@ -70,11 +70,20 @@ static bool verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, co
 const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
 {
     static const struct pass_memory memory = {"neuron", false};
+    const char *pair = strstr(arch, NEURON_LNC2);
+    size_t length = pair && !strcmp(pair, NEURON_LNC2) ? (size_t)(pair - arch) : strlen(arch);
+    bool two = arch[length] != 0;
     for (int c = 0; c < NEURON_NCORES; c++) {
-        if (strcmp(neuron_core_name((enum neuron_core_kind)c), arch))
+        const char *name = neuron_core_name((enum neuron_core_kind)c);
+        if (strlen(name) != length || strncmp(name, arch, length))
             continue;
+        if (two && neuron_generation((enum neuron_core_kind)c) < 3) {
+            ir_error(ctx, NULL, "a logical core of %s is one physical core; two are for trn2", name);
+            return NULL;
+        }
         struct nk_machine *m = IR_NEW(ctx, struct nk_machine);
         m->core = (enum neuron_core_kind)c;
+        m->lnc = two ? 2 : 1;
         m->pass = (struct pass_machine){.name = "neuron",
                                         .memory = &memory,
                                         .cost = cost,

@@ -14,6 +14,7 @@
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
  *     attention.c                                               window.c   loads of windows
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
+ *     half.c     a kernel in two, for two physical cores
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
  * follows from that alone.
@@ -30,8 +31,9 @@
 
 /* -- Machines (machine.c) ---------------------------------------------------------------------------------- */
 
-struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; };
-const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
+struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; int lnc; };      /* lnc: physical cores of a logical one, 1 or 2 */
+/* arch: a core's name, with NEURON_LNC2 behind it for two of them. NULL after a diagnostic. */
+const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch);
 
 /* -- Buffers (buffer.c) --------------------------------------------------------------------------------------- */
 
@@ -131,6 +133,9 @@ struct nk {
 __attribute__((format(printf, 2, 3))) _Noreturn void nk_refuse(struct nk *nk, const char *why, ...);
 _Noreturn void nk_full(struct nk *nk, const char *why);
 void nk_begin_tile(struct nk *nk);                                          /* other outer points than before: what operands they write is not what those before do */
+
+/* Kernels that do together, at the same time, what k does, by two cores of one HBM; false: it is better left whole (half.c). */
+bool nk_halves(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *half[2]);
 
 /* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, const char **why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which core of the instance a process has: the simulated cores of a machine's user are numbered as an instance's are, and a process takes one for all of its
- * sessions. A core is a file in a folder of the user's ($XDG_RUNTIME_DIR, else /dev/shm), locked as long as the process lives and mapped, so that others see what it does:
+ * sessions; a logical one of two physical ones (--lnc=2) is both of these, and what variables number are logical ones. A core is a file in a folder of the user's ($XDG_RUNTIME_DIR, else /dev/shm), locked as long as the process lives and mapped, so that others see what it does:
  * tccrt_neuron_cores().
  *
  * NEURON_RT_VISIBLE_CORES ("0-3", "3-5,6": ascending, without gaps) and NEURON_RT_NUM_CORES say which cores there are for this process. Workers of a launcher
@@ -26,10 +26,10 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    int file, users, number;
+    int file[NEURON_PAIR], users, lnc;
     pid_t process; /* a fork's child has none */
-    struct tccrt_neuron_core *record;
-} mine = {.file = -1};
+    struct tccrt_neuron_core *record[NEURON_PAIR];
+} mine;
 
 static bool folder_of(char *to, size_t room, bool make)
 {
@@ -93,7 +93,7 @@ static int number(const char *name, int otherwise, int *value)
 }
 
 /* The cores that this process may take: the first, how many, and in what steps. */
-static int visible(int instance, int *first, int *count, int *step)
+static int visible(int instance, int own, int *first, int *count, int *step)
 {
     const char *list = tccrt_env_text("NEURON_RT_VISIBLE_CORES"), *world = getenv("WORLD_SIZE");
     int workers, rank, cores, lnc, status;
@@ -101,12 +101,12 @@ static int visible(int instance, int *first, int *count, int *step)
     *first = 0;
     *count = instance;
     if ((status = number("NEURON_RT_NUM_CORES", 0, &cores)) || (status = number("LOCAL_WORLD_SIZE", 1, &workers)) ||
-        (status = number("LOCAL_RANK", 0, &rank)) || (status = number("NEURON_LOGICAL_NC_CONFIG", 1, &lnc)))
+        (status = number("LOCAL_RANK", 0, &rank)) || (status = number("NEURON_LOGICAL_NC_CONFIG", own, &lnc)))
         return status;
-    if (lnc != 1)
+    if (lnc != own)
         return tcr_fail(TCC_EENV,
-                        "NEURON_LOGICAL_NC_CONFIG=%d: the artifact was compiled for one physical core a logical one",
-                        lnc);
+                        "NEURON_LOGICAL_NC_CONFIG=%d: the artifact was compiled for %s a logical one (--lnc=%d)", lnc,
+                        own == 1 ? "one physical core" : "two physical cores", own);
     if (cores)
         *count = cores;
     if (list && (status = read_list(list, first, count)))
@@ -167,65 +167,90 @@ static int take(const char *folder, const char *kind, int core)
     return -1;
 }
 
-static int claim(const char *kind, int instance)
+static void give(int k)
+{
+    if (!mine.record[k])
+        return;
+    munmap(mine.record[k], sizeof *mine.record[k]);
+    close(mine.file[k]);
+    mine.record[k] = NULL;
+}
+
+/* The k-th of the process's physical cores; -1: somebody has it, -2: it can't be had at all. */
+static int take_part(const char *folder, const char *kind, int core, int k)
+{
+    int file = take(folder, kind, core);
+
+    if (file < 0)
+        return file;
+    void *at = ftruncate(file, sizeof *mine.record[k])
+                   ? MAP_FAILED
+                   : mmap(NULL, sizeof *mine.record[k], PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) {
+        close(file);
+        return -2;
+    }
+    mine.file[k] = file;
+    mine.record[k] = at;
+    mine.process = getpid();
+    describe(mine.record[k], core);
+    return 0;
+}
+
+static int claim(const char *kind, int instance, int lnc)
 {
     char folder[4096];
-    int first, count, step, status = visible(instance, &first, &count, &step), file = -1;
+    int first, count, step, status = visible(instance, lnc, &first, &count, &step), got = -1;
 
     if (status || !folder_of(folder, sizeof folder, true))
         return status;
-    for (int k = 0; k < count && file == -1; k += step)
-        if ((file = take(folder, kind, first + k)) >= 0)
-            mine.number = first + k;
-    if (file == -1)
+    for (int k = 0; k < count && got == -1; k += step) {
+        got = 0;
+        for (int part = 0; part < lnc && !got; part++)
+            got = take_part(folder, kind, (first + k) * lnc + part, part);
+        for (int part = 0; part < lnc && got; part++)
+            give(part);
+    }
+    mine.lnc = lnc;
+    if (got == -1)
         return tcr_fail(TCC_EENV, "no free core: other processes have all of %d to %d (tccc-neuron ls shows them)",
                         first, first + count - 1);
-    if (file < 0)
-        return TCC_OK;
-    mine.record = ftruncate(file, sizeof *mine.record)
-                      ? MAP_FAILED
-                      : mmap(NULL, sizeof *mine.record, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (mine.record == MAP_FAILED) {
-        mine.record = NULL;
-        close(file);
-        return TCC_OK;
-    }
-    mine.file = file;
-    mine.process = getpid();
-    describe(mine.record, mine.number);
     return TCC_OK;
 }
 
-int neuron_core_take(const char *kind, int instance, struct tccrt_neuron_core **record)
+int neuron_core_take(const char *kind, int instance, int lnc, struct tccrt_neuron_core **record)
 {
     int status = TCC_OK;
 
     pthread_mutex_lock(&lock);
-    if (mine.record && mine.process != getpid()) { /* its parent's */
-        munmap(mine.record, sizeof *mine.record);
-        close(mine.file);
-        mine.record = NULL;
+    if (mine.record[0] && mine.process != getpid()) { /* its parent's */
+        for (int k = 0; k < NEURON_PAIR; k++)
+            give(k);
         mine.users = 0;
     }
-    if (!mine.record)
-        status = claim(kind, instance);
-    if (!status && mine.record)
+    if (!mine.record[0])
+        status = claim(kind, instance, lnc);
+    else if (mine.lnc != lnc)
+        status = tcr_fail(TCC_EENV,
+                          "a session of this process has %s a logical one, another artifact wants %d: one "
+                          "--lnc for all of a process",
+                          mine.lnc == 1 ? "one physical core" : "two physical cores", lnc);
+    if (!status && mine.record[0])
         mine.users++;
-    *record = mine.record;
+    for (int k = 0; k < NEURON_PAIR; k++)
+        record[k] = mine.record[k];
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-void neuron_core_give(struct tccrt_neuron_core *record)
+void neuron_core_give(const struct tccrt_neuron_core *record)
 {
     if (!record)
         return;
     pthread_mutex_lock(&lock);
-    if (record == mine.record && mine.process == getpid() && !--mine.users) {
-        munmap(mine.record, sizeof *mine.record);
-        close(mine.file);
-        mine.record = NULL;
-    }
+    if (record == mine.record[0] && mine.process == getpid() && !--mine.users)
+        for (int k = 0; k < NEURON_PAIR; k++)
+            give(k);
     pthread_mutex_unlock(&lock);
 }
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: the program of a kernel is read from the image when it is first launched; one core runs them all, with the launch's arguments as its tensors.
+ * Launches: the programs of a kernel are read from the image when it is first launched; one core runs them all, with the launch's arguments as its tensors.
  * Arguments that overlap what the program writes are copied first, as if it read all before it wrote. Whatever the simulator reports (a race, a byte
  * that nobody wrote) is an error: programs are the compiler's.
+ *
+ * A logical core of two physical ones runs a kernel's two programs at the same time, each in its own SBUF, over the same tensors; they meet where the
+ * kernel ends (core_barrier). A kernel that was not cut in two is the first core's. Figures are those of both: bytes and instructions are
+ * added, an engine's busy time is the mean.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,28 +18,48 @@ int neuron_bad_image(const char *what)
     return tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s", what);
 }
 
-/* The bytes of a kernel's program; false: it has none. */
-static bool code_of(const struct tcr_neuron *n, uint32_t kernel, const uint8_t **code, const uint64_t **at)
+/* The bytes of a kernel's program for a physical core; false: it has none. */
+static bool code_of(const struct tcr_neuron *n, uint32_t kernel, int core, const uint8_t **code, const uint64_t **at)
 {
     *code = (const uint8_t *)n->image + n->image->code.first;
-    *at = (const uint64_t *)(const void *)*code + 2 * (size_t)kernel;
+    *at = (const uint64_t *)(const void *)*code + 2 * ((size_t)kernel * (size_t)n->lnc + (size_t)core);
     return kernel < n->nkernels && (*at)[1];
+}
+
+/* Temporary tensors, each core's own, stand behind the arguments. */
+static bool same_arguments(const struct neuron_program *a, const struct neuron_program *b)
+{
+    int t = 0;
+
+    if (a->core != b->core)
+        return false;
+    for (; t < a->ntensors && a->tensors[t].use != NEURON_TEMP; t++)
+        if (t >= b->ntensors || a->tensors[t].use != b->tensors[t].use ||
+            neuron_lib.neuron_tensor_bytes(&a->tensors[t]) != neuron_lib.neuron_tensor_bytes(&b->tensors[t]))
+            return false;
+    return t >= b->ntensors || b->tensors[t].use == NEURON_TEMP;
 }
 
 static int decode(struct tcr_neuron *n, uint32_t kernel)
 {
+    struct neuron_kernel *k = &n->kernels[kernel];
     const uint8_t *code;
     const uint64_t *at;
     char error[NEURON_ERROR];
 
-    code_of(n, kernel, &code, &at);
-    if (at[0] > n->image->code.count || at[1] > n->image->code.count - at[0])
-        return neuron_bad_image("a program");
-    n->kernels[kernel].program = neuron_lib.neuron_decode(code + at[0], at[1], error);
-    if (!n->kernels[kernel].program)
-        return tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s", error);
-    n->kind = n->kernels[kernel].program->core;
-    n->has_kind = true;
+    for (int core = 0; core < n->lnc; core++) {
+        if (!code_of(n, kernel, core, &code, &at))
+            break;
+        if (at[0] > n->image->code.count || at[1] > n->image->code.count - at[0])
+            return neuron_bad_image("a program");
+        k->program[core] = neuron_lib.neuron_decode(code + at[0], at[1], error);
+        if (!k->program[core])
+            return tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s", error);
+        if (!same_arguments(k->program[0], k->program[core]))
+            return neuron_bad_image("programs of two cores");
+        n->kind = k->program[core]->core;
+        n->has_kind = true;
+    }
     return TCC_OK;
 }
 
@@ -45,23 +69,23 @@ int neuron_first_kind(struct tcr_neuron *n)
     const uint64_t *at;
 
     for (uint32_t k = 0; k < n->nkernels && !n->has_kind; k++)
-        if (code_of(n, k, &code, &at))
+        if (code_of(n, k, 0, &code, &at))
             return decode(n, k);
     return TCC_OK;
 }
 
-static int program_of(struct tcr_neuron *n, const struct tcr_kernel_launch *l, struct neuron_program **out)
+static int kernel_of(struct tcr_neuron *n, const struct tcr_kernel_launch *l, struct neuron_kernel **out)
 {
     const uint8_t *code;
     const uint64_t *at;
     int status;
 
-    if (!code_of(n, l->kernel, &code, &at))
+    if (!code_of(n, l->kernel, 0, &code, &at))
         return tcr_fail(TCC_EENV, "node '%s': the artifact has no program of kernel %u for device '%s'", l->node,
                         l->kernel, n->device.name);
-    if (!n->kernels[l->kernel].program && (status = decode(n, l->kernel)))
+    if (!n->kernels[l->kernel].program[0] && (status = decode(n, l->kernel)))
         return status;
-    *out = n->kernels[l->kernel].program;
+    *out = &n->kernels[l->kernel];
     return TCC_OK;
 }
 
@@ -110,72 +134,155 @@ static bool has_environment(const struct neuron_program *p, uint32_t nargs)
            neuron_lib.neuron_tensor_bytes(&p->tensors[nargs]) == 4 * NEURON_ENV_WORDS;
 }
 
-static int run(struct tcr_neuron *n, const struct neuron_program *p, const struct tcr_kernel_launch *l,
-               struct neuron_counters *counters)
+/* A core, with the program on it. */
+static int load(struct tcr_neuron *n, int core, const struct neuron_program *p, const char *node)
 {
     char error[NEURON_ERROR] = "";
-    bool fine = true;
-    const struct neuron_report *list;
-    struct neuron_sim *s = n->core;
+    struct neuron_sim **s = &n->core[core];
 
-    for (int t = 0; t < p->ntensors && fine && n->config.values; t++) {
-        if (p->tensors[t].use == NEURON_TEMP)
-            continue;
-        bool apart = overlaps(p, l->args, t);
-        neuron_lib.neuron_sim_bind(s, t, apart ? NULL : l->args[t]);
-        if (apart)
-            fine =
-                neuron_lib.neuron_sim_write(s, t, 0, l->args[t], neuron_lib.neuron_tensor_bytes(&p->tensors[t]), error);
+    if (!*s) {
+        *s = neuron_lib.neuron_sim_new(p, &n->config, error);
+        if (*s && n->traced)
+            neuron_lib.neuron_sim_trace(*s, neuron_model_event, n);
+    } else if (!neuron_lib.neuron_sim_load(*s, p, error)) {
+        return tcr_fail(TCC_EENV, "node '%s': %s", node, error);
     }
-    fine = fine && neuron_lib.neuron_sim_run(s, counters, error) && !neuron_lib.neuron_sim_reports(s, &list);
-    for (int t = 0; t < p->ntensors && fine && n->config.values; t++)
-        if (is_written(&p->tensors[t]) && overlaps(p, l->args, t))
-            fine =
-                neuron_lib.neuron_sim_read(s, t, 0, l->args[t], neuron_lib.neuron_tensor_bytes(&p->tensors[t]), error);
-    return fine ? TCC_OK : reported(s, l->node, error);
+    if (!*s)
+        return tcr_fail(TCC_EENV, "node '%s': %s", node, error);
+    if (n->stochastic) /* another launch draws other numbers, and so does another core */
+        neuron_lib.neuron_sim_round(*s, true,
+                                    n->rounding_seed +
+                                        (uint64_t)n->device.counts.launches * UINT64_C(0x9e3779b97f4a7c15) +
+                                        (uint64_t)core * UINT64_C(0xd1b54a32d192ed03));
+    return TCC_OK;
 }
 
-/* The core, with the program on it. */
-static int load(struct tcr_neuron *n, struct neuron_program *p, const char *node)
+/* Arguments by tensor; those that overlap what is written are copies. */
+struct binding {
+    void *at[NEURON_MOST_ARGUMENTS + 1];
+    bool apart[NEURON_MOST_ARGUMENTS + 1];
+    int n;
+};
+
+static void release(struct binding *b)
+{
+    for (int t = 0; t < b->n; t++)
+        if (b->apart[t])
+            free(b->at[t]);
+}
+
+static int bind(struct tcr_neuron *n, const struct neuron_program *p, const struct tcr_kernel_launch *l,
+                struct binding *b)
+{
+    *b = (struct binding){0};
+    for (; b->n < (int)l->nargs && n->config.values; b->n++) {
+        size_t bytes = (size_t)neuron_lib.neuron_tensor_bytes(&p->tensors[b->n]);
+
+        b->at[b->n] = l->args[b->n];
+        if (!overlaps(p, l->args, b->n))
+            continue;
+        if (!(b->at[b->n] = malloc(bytes ? bytes : 1)))
+            return tcr_fail(TCC_EENV, "node '%s': no memory for %zu bytes", l->node, bytes);
+        b->apart[b->n] = true;
+        memcpy(b->at[b->n], l->args[b->n], bytes);
+    }
+    return TCC_OK;
+}
+
+static void write_back(const struct neuron_program *p, const struct tcr_kernel_launch *l, const struct binding *b)
+{
+    for (int t = 0; t < b->n; t++)
+        if (b->apart[t] && is_written(&p->tensors[t]))
+            memcpy(l->args[t], b->at[t], (size_t)neuron_lib.neuron_tensor_bytes(&p->tensors[t]));
+}
+
+static int run_core(struct tcr_neuron *n, int core, const struct neuron_program *p, const struct binding *b,
+                    const char *node, struct neuron_counters *counters)
 {
     char error[NEURON_ERROR] = "";
+    const struct neuron_report *list;
+    int status = load(n, core, p, node);
 
-    if (!n->core) {
-        n->core = neuron_lib.neuron_sim_new(p, &n->config, error);
-        if (n->core && n->traced)
-            neuron_lib.neuron_sim_trace(n->core, neuron_model_event, n);
-    } else if (!neuron_lib.neuron_sim_load(n->core, p, error)) {
-        return tcr_fail(TCC_EENV, "node '%s': %s", node, error);
+    if (status)
+        return status;
+    for (int t = 0; t < b->n; t++)
+        neuron_lib.neuron_sim_bind(n->core[core], t, b->at[t]);
+    n->trace.program = p;
+    n->trace.core = core;
+    if (neuron_lib.neuron_sim_run(n->core[core], counters, error) &&
+        !neuron_lib.neuron_sim_reports(n->core[core], &list))
+        return TCC_OK;
+    return reported(n->core[core], node, error);
+}
+
+/* Of both cores of a pair, which begin together. */
+static void join(struct neuron_counters *to, const struct neuron_counters *b, bool both)
+{
+    uint64_t meeting = both ? (uint64_t)(neuron_lib.neuron_meet_ns() * (double)to->ticks_in_10ns / 10) : 0;
+    double peak = to->seconds > 0 ? NEURON_PAIR * to->peak_flops / to->seconds : 0;
+
+    to->ticks = (to->ticks > b->ticks ? to->ticks : b->ticks) + meeting;
+    to->seconds = (double)to->ticks / (double)to->ticks_in_10ns / 1e8;
+    for (int e = 0; e < NEURON_NENGINES; e++) {
+        to->engine[e].instructions += b->engine[e].instructions;
+        to->engine[e].busy = (to->engine[e].busy + b->engine[e].busy) / NEURON_PAIR;
+        to->engine[e].waiting = (to->engine[e].waiting + b->engine[e].waiting) / NEURON_PAIR;
     }
-    if (!n->core)
-        return tcr_fail(TCC_EENV, "node '%s': %s", node, error);
-    if (n->stochastic) /* another launch draws other numbers */
-        neuron_lib.neuron_sim_round(
-            n->core, true, n->rounding_seed + (uint64_t)n->device.counts.launches * UINT64_C(0x9e3779b97f4a7c15));
-    return TCC_OK;
+    to->dma_transfers += b->dma_transfers;
+    to->dma_rows += b->dma_rows;
+    to->dma_bytes += b->dma_bytes;
+    to->dma_paid_bytes += b->dma_paid_bytes;
+    to->dma_busy = (to->dma_busy + b->dma_busy) / NEURON_PAIR;
+    to->hbm_read += b->hbm_read;
+    to->hbm_written += b->hbm_written;
+    to->flops += b->flops;
+    to->peak_flops = peak * to->seconds;
+}
+
+static int run(struct tcr_neuron *n, const struct neuron_kernel *k, const struct tcr_kernel_launch *l,
+               struct neuron_counters *counters)
+{
+    struct neuron_counters of[NEURON_PAIR] = {{0}};
+    struct binding b;
+    int status = bind(n, k->program[0], l, &b), last = (int)(n->config.seed & 1);
+
+    for (int i = 0; i < n->lnc && !status; i++) {
+        int core = i ^ (n->lnc > 1 ? last : 0); /* drawn orders: the second one may be first */
+
+        if (k->program[core])
+            status = run_core(n, core, k->program[core], &b, l->node, &of[core]);
+    }
+    if (!status)
+        write_back(k->program[0], l, &b);
+    release(&b);
+    *counters = of[0];
+    if (n->lnc > 1)
+        join(counters, &of[1], k->program[1] != NULL);
+    return status;
 }
 
 int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcr_neuron *n = (struct tcr_neuron *)d;
-    struct neuron_program *p = NULL;
     struct neuron_counters counters;
-    struct neuron_kernel *kernel = &n->kernels[l->kernel];
+    struct neuron_kernel *kernel = NULL;
     uint32_t arguments = 0;
-    int status = n->fault ? TCC_OK : program_of(n, l, &p);
+    int status = n->fault ? TCC_OK : kernel_of(n, l, &kernel);
 
     if (status || n->fault)
         return status;
+    const struct neuron_program *p = kernel->program[0];
     for (int t = 0; t < p->ntensors; t++)
         arguments += p->tensors[t].use != NEURON_TEMP;
     struct tcr_kernel_launch with = *l;
     void *args[NEURON_MOST_ARGUMENTS + 1];
     if (l->nargs <= NEURON_MOST_ARGUMENTS && has_environment(p, l->nargs)) {
-        memcpy(args, l->args, l->nargs * sizeof *args);
+        if (l->nargs)
+            memcpy(args, l->args, l->nargs * sizeof *args);
         args[with.nargs++] = n->env;
         with.args = args;
     }
-    if (arguments != with.nargs)
+    if (arguments != with.nargs || with.nargs > NEURON_MOST_ARGUMENTS + 1)
         return neuron_bad_image("a program's tensors");
     d->counts.launches++;
     neuron_model_starts(n, queue);
@@ -184,9 +291,7 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
         return TCC_OK;
     }
     n->trace.node = l->node;
-    n->trace.program = p;
-    if (!(status = load(n, p, l->node)))
-        status = run(n, p, &with, &counters);
+    status = run(n, kernel, &with, &counters);
     if (status == TCC_EINDEX) { /* sync() tells */
         n->fault = l->node;
         n->faulted = n->run;
@@ -202,10 +307,12 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
 
 void neuron_kernels_free(struct tcr_neuron *n)
 {
-    if (n->core)
-        neuron_lib.neuron_sim_free(n->core);
-    for (uint32_t k = 0; n->kernels && k < n->nkernels; k++)
-        if (n->kernels[k].program)
-            neuron_lib.neuron_program_free(n->kernels[k].program);
+    for (int core = 0; core < NEURON_PAIR; core++) {
+        if (n->core[core])
+            neuron_lib.neuron_sim_free(n->core[core]);
+        for (uint32_t k = 0; n->kernels && k < n->nkernels; k++)
+            if (n->kernels[k].program[core])
+                neuron_lib.neuron_program_free(n->kernels[k].program[core]);
+    }
     free(n->kernels);
 }

@@ -138,12 +138,13 @@ void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_co
     s->peak_flops += c->peak_flops;
     n->now += ns(c, c->ticks);
     *ready(n, queue) = n->now;
-    if (n->record) { /* of all sessions together; another thread's may be a little late */
-        n->record->launches++;
-        n->record->seconds += ns(c, c->ticks) / 1e9;
+    for (int k = 0; k < n->lnc && n->record[k];
+         k++) { /* of all sessions together; another thread's may be a little late */
+        n->record[k]->launches++;
+        n->record[k]->seconds += ns(c, c->ticks) / 1e9;
         for (int e = 0; e < NEURON_NENGINES; e++)
-            n->record->busy[e] += ns(c, c->engine[e].busy) / 1e9;
-        n->record->held = (int64_t)n->device.held;
+            n->record[k]->busy[e] += ns(c, c->engine[e].busy) / 1e9;
+        n->record[k]->held = (int64_t)n->device.held;
     }
 }
 
@@ -175,7 +176,8 @@ void neuron_model_event(void *user, const struct neuron_event *e)
                                               .program = n->trace.program,
                                               .instr = e->instr,
                                               .node = n->trace.node,
-                                              .lane = e->lane});
+                                              .lane = e->lane,
+                                              .core = n->trace.core});
 }
 
 void neuron_model_copy(struct tcr_neuron *n, int queue, int64_t bytes, enum tcr_copy_kind kind, const char *node)
@@ -231,7 +233,7 @@ void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collectiv
 
     if (neuron_first_kind(n) || !n->has_kind)
         return;
-    took = neuron_lib.neuron_collective_ns(n->kind, 1, &c);
+    took = neuron_lib.neuron_collective_ns(n->kind, n->lnc, &c);
     start = *end > start ? *end : start;
     *end = start + took;
     n->collectives++;
@@ -265,7 +267,7 @@ void neuron_reached(struct tcr_device *d, double sent, int64_t bytes, const char
 
     if (neuron_first_kind(n) || !n->has_kind)
         return;
-    took = bytes > 0 ? neuron_lib.neuron_collective_ns(n->kind, 1, &c) : 0;
+    took = bytes > 0 ? neuron_lib.neuron_collective_ns(n->kind, n->lnc, &c) : 0;
     if (bytes > 0) {
         n->collectives++;
         n->collective_bytes += bytes;
@@ -289,8 +291,8 @@ static void put_mark(FILE *f, const struct neuron_mark *m, double begin)
         tcr_print_json(f, neuron_lib.neuron_op_row((enum neuron_op)m->instr->op)->name);
     else
         fputs(m->lane == NEURON_COPIES ? "\"copy\"" : "\"collective\"", f);
-    fprintf(f, ",\"ph\":\"X\",\"pid\":1000,\"tid\":%d,\"ts\":%.4f,\"dur\":%.4f,\"args\":{\"node\":", m->lane,
-            (m->start - begin) / 1e3, (m->end - m->start) / 1e3);
+    fprintf(f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.4f,\"dur\":%.4f,\"args\":{\"node\":", 1000 + m->core,
+            m->lane, (m->start - begin) / 1e3, (m->end - m->start) / 1e3);
     tcr_print_json(f, m->node);
     if (m->instr) {
         neuron_lib.neuron_instr_text(m->program, m->instr, text, sizeof text);
@@ -306,18 +308,26 @@ void neuron_put_trace(struct tcr_device *d, FILE *f)
 {
     const struct tcr_neuron *n = (const struct tcr_neuron *)d;
 
-    fprintf(
-        f, "{\"ph\":\"M\",\"pid\":1000,\"name\":\"process_name\",\"args\":{\"name\":\"NeuronCore %s, modelled time\"}}",
-        n->has_kind ? neuron_lib.neuron_core_name(n->kind) : "");
-    for (int k = 0; k < NEURON_LANES; k++) {
-        char name[32];
+    for (int c = 0; c < n->lnc; c++) {
+        char core[24] = "";
 
-        snprintf(name, sizeof name, "queue %d", k - NEURON_NENGINES);
-        fprintf(f, ",\n{\"ph\":\"M\",\"pid\":1000,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}", k,
-                k < NEURON_NENGINES       ? neuron_lib.neuron_engine_name((enum neuron_engine)k)
-                : k == NEURON_COPIES      ? "copies"
-                : k == NEURON_COLLECTIVES ? "collectives"
-                                          : name);
+        if (n->lnc > 1)
+            snprintf(core, sizeof core, ", core %d", c);
+        fprintf(f,
+                "%s{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"NeuronCore %s%s, modelled "
+                "time\"}}",
+                c ? ",\n" : "", 1000 + c, n->has_kind ? neuron_lib.neuron_core_name(n->kind) : "", core);
+        for (int k = 0; k < NEURON_LANES; k++) {
+            char name[32];
+
+            snprintf(name, sizeof name, "queue %d", k - NEURON_NENGINES);
+            fprintf(f, ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
+                    1000 + c, k,
+                    k < NEURON_NENGINES       ? neuron_lib.neuron_engine_name((enum neuron_engine)k)
+                    : k == NEURON_COPIES      ? "copies"
+                    : k == NEURON_COLLECTIVES ? "collectives"
+                                              : name);
+        }
     }
     for (size_t k = 0; k < n->trace.n; k++)
         put_mark(f, &n->trace.list[k], n->trace.begin);
@@ -350,6 +360,7 @@ int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out)
                               .flops = c->flops,
                               .rounding = n->stochastic ? "stochastic" : "nearest",
                               .core = n->has_kind ? neuron_lib.neuron_core_name(n->kind) : "",
+                              .physical = n->lnc,
                               .nengines = NEURON_NENGINES};
     if (n->has_kind)
         out->hbm_busy = (double)(c->hbm_read + c->hbm_written) / neuron_lib.neuron_hbm_rate(n->kind) / 1e9;

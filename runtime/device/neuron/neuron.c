@@ -103,7 +103,7 @@ static void close_neuron(struct tcr_device *d)
     struct tcr_neuron *n = (struct tcr_neuron *)d;
 
     neuron_kernels_free(n);
-    neuron_core_give(n->record);
+    neuron_core_give(n->record[0]);
     neuron_model_free(n);
     tcr_heap_free(n->heap, n, sizeof *n);
 }
@@ -170,6 +170,15 @@ static int configure(struct tcr_neuron *n, const struct tccrt_options *o)
     return status;
 }
 
+/* Of the image's machine: NEURON_LNC2 behind its name. */
+static int cores_of(const struct tcc_pimage *image)
+{
+    const char *machine = tcr_image_text(image, image->machine);
+    size_t n = strlen(machine), pair = strlen(NEURON_LNC2);
+
+    return n > pair && !strcmp(machine + n - pair, NEURON_LNC2) ? NEURON_PAIR : 1;
+}
+
 /* What a core has of its chip's HBM: bytes, and a share of the rate with workers beside it. */
 static void share_chip(struct tcr_neuron *n)
 {
@@ -177,10 +186,11 @@ static void share_chip(struct tcr_neuron *n)
     int workers = n->ranks ? n->ranks
                   : local  ? atoi(local)
                            : 1,
-        cores = neuron_lib.neuron_instance_cores(n->kind, 1) / NEURON_CHIPS;
+        cores = neuron_lib.neuron_instance_cores(n->kind, n->lnc) / NEURON_CHIPS;
 
-    n->device.memory = (size_t)neuron_lib.neuron_hbm_bytes(n->kind);
-    n->config.sharers = workers < 1 ? 1 : workers < cores ? workers : cores;
+    n->device.memory = (size_t)neuron_lib.neuron_hbm_bytes(n->kind) * (size_t)n->lnc;
+    n->config.sharers = n->lnc * (workers < 1 ? 1 : workers < cores ? workers : cores);
+    n->config.lnc = n->lnc;
 }
 
 int tcr_device_neuron(const char *name, const struct tcr_device_request *r, struct tcr_device **out)
@@ -210,7 +220,7 @@ int tcr_device_neuron(const char *name, const struct tcr_device_request *r, stru
             n->image = r->images[k];
     if (!n->image)
         status = tcr_fail(TCC_EENV, "device '%s': the artifact has no image for NeuronCores", name);
-    else if (n->image->code.count / 16 < n->nkernels)
+    else if ((n->lnc = cores_of(n->image)) < 1 || n->image->code.count / 16 / (uint32_t)n->lnc < n->nkernels)
         status = neuron_bad_image("its programs");
     if (!status && !(n->kernels = calloc(n->nkernels + 1, sizeof *n->kernels)))
         status = tcr_fail(TCC_EENV, "no memory for device '%s'", name);
@@ -219,8 +229,8 @@ int tcr_device_neuron(const char *name, const struct tcr_device_request *r, stru
     if (!status && n->has_kind)
         share_chip(n);
     if (!status && n->has_kind)
-        status = neuron_core_take(neuron_lib.neuron_core_name(n->kind), neuron_lib.neuron_instance_cores(n->kind, 1),
-                                  &n->record);
+        status = neuron_core_take(neuron_lib.neuron_core_name(n->kind),
+                                  neuron_lib.neuron_instance_cores(n->kind, n->lnc), n->lnc, n->record);
     if (status) {
         close_neuron(&n->device);
         return status;

@@ -19,7 +19,7 @@
 
 /* What is used of the library. */
 #define NEURON_FUNCTIONS(X)                                                                                                               \
-    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_bytes) X(neuron_hbm_rate) X(neuron_instance_cores) X(neuron_instr_text) X(neuron_op_row)                       \
+    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_bytes) X(neuron_hbm_rate) X(neuron_instance_cores) X(neuron_instr_text) X(neuron_meet_ns) X(neuron_op_row)                       \
     X(neuron_program_free) X(neuron_report_text) X(neuron_sim_bind) X(neuron_sim_free) X(neuron_sim_load) X(neuron_sim_new)                  \
     X(neuron_sim_read) X(neuron_sim_reports) X(neuron_sim_round) X(neuron_sim_run) X(neuron_sim_trace) X(neuron_sim_write) X(neuron_tensor_bytes) \
     X(neuron_ticks_in_10ns)
@@ -32,12 +32,13 @@ struct neuron_library {
 extern struct neuron_library neuron_lib;
 
 /* A kernel of the image, as far as it was launched. Without values a program takes the same time in each launch: it is known after the first. */
-struct neuron_kernel { struct neuron_program *program; struct neuron_counters known; bool is_known; };
+enum { NEURON_PAIR = 2 };     /* physical cores of a logical one, at most */
+struct neuron_kernel { struct neuron_program *program[NEURON_PAIR]; struct neuron_counters known; bool is_known; };
 
 /* Of the last run, in ns, and of the copies ahead of it. kept: marks that were there when all work was last waited for. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
 enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64, NEURON_MOST_ARGUMENTS = 64, NEURON_CHIPS = 16 /* of an instance */ };
-struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane; };
-struct neuron_trace { struct neuron_mark *list; size_t n, room, kept; double begin; bool idle; const char *node; const struct neuron_program *program; };
+struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane, core; };
+struct neuron_trace { struct neuron_mark *list; size_t n, room, kept; double begin; bool idle; const char *node; const struct neuron_program *program; int core; };
 
 struct tcr_neuron {
     struct tcr_device device; /* first */
@@ -48,7 +49,8 @@ struct tcr_neuron {
     const struct tcc_pimage *image;
     uint32_t nkernels;
     struct neuron_kernel *kernels;
-    struct neuron_sim *core;                     /* made by the first launch, kept for all others */
+    int lnc;                                     /* physical cores of the logical one */
+    struct neuron_sim *core[NEURON_PAIR];        /* made by the first launch, kept for all others */
     struct neuron_config config;
     bool stochastic, drawn, traced;              /* rounding; TCCC_ORDER_SEED draws durations; a profile is kept */
     uint64_t rounding_seed;
@@ -65,7 +67,7 @@ struct tcr_neuron {
     double ends[NEURON_WAITED];                  /* of the last collective of each of the plan's queues */
     int64_t collectives, collective_bytes;
     double collective_ns, exposed_ns;            /* all of them, and what the core stood still for */
-    struct tccrt_neuron_core *record;            /* of the process's core; NULL: it has none */
+    struct tccrt_neuron_core *record[NEURON_PAIR]; /* of the process's core; NULL: it has none */
     int ranks;                                   /* that this one stands for, where it is alone */
     struct neuron_trace trace;
 };
@@ -83,9 +85,9 @@ void neuron_kernels_free(struct tcr_neuron *n);
 int neuron_bad_image(const char *what);
 int neuron_first_kind(struct tcr_neuron *n);     /* of the image's first program */
 
-/* cores.c: a core for this process, all of whose sessions share it; *record NULL: there is no place to say so */
-int neuron_core_take(const char *kind, int instance, struct tccrt_neuron_core **record);
-void neuron_core_give(struct tccrt_neuron_core *record);     /* NULL: nothing */
+/* cores.c: a core for this process, all of whose sessions share it, of `lnc` physical ones; record[0] NULL: there is no place to say so */
+int neuron_core_take(const char *kind, int instance, int lnc, struct tccrt_neuron_core **record);
+void neuron_core_give(const struct tccrt_neuron_core *record);     /* its first; NULL: nothing */
 
 /* model.c */
 void neuron_model_begin(struct tcr_neuron *n, bool behind);

@@ -26,6 +26,7 @@ struct neuron_config {
     bool stochastic;         /* rounding of float32 to a shorter float; else to the nearest even */
     uint64_t rounding_seed;  /* of stochastic rounding, rng and dropout */
     int sharers;             /* cores of the chip that use its HBM at the same time; 0: one */
+    int lnc;                 /* physical cores of the logical one, which have their HBM in common; 0: one */
 };
 
 /* Ticks are counted from the start of a run; `ticks_in_10ns` of them are 10 ns. */
@@ -55,6 +56,8 @@ struct neuron_sim;
 
 /* What a copy takes that no program's instruction makes: between the host and a core's HBM, or within that. Nanoseconds. */
 double neuron_copy_ns(enum neuron_core_kind c, int64_t bytes, bool host);
+/* What it takes two physical cores of a logical one to meet (core_barrier). */
+double neuron_meet_ns(void);
 /* Collectives among cores that begin one together, each on a device of its own (collective.c has the rules). bytes: of the whole buffer: what all_gather gives, reduce_scatter
  * takes, all_reduce changes. lnc: physical cores of a logical one; trn1 has 1. */
 enum neuron_collective_kind { NEURON_ALL_GATHER, NEURON_REDUCE_SCATTER, NEURON_ALL_REDUCE, NEURON_ALL_TO_ALL, NEURON_BROADCAST, NEURON_BARRIER, NEURON_NCOLLECTIVES };

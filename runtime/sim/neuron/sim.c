@@ -79,9 +79,9 @@ static bool make_core(struct neuron_sim *s, enum neuron_core_kind core)
     return fine;
 }
 
-static bool fits(const struct neuron_program *p, char *error)
+static bool fits(const struct neuron_program *p, int lnc, char *error)
 {
-    int64_t all = 0, room = neuron_timings[p->core].hbm_bytes;
+    int64_t all = 0, room = neuron_timings[p->core].hbm_bytes * (lnc > 1 ? lnc : 1);
     for (int k = 0; k < p->ntensors; k++)
         if (__builtin_add_overflow(all, neuron_tensor_bytes(&p->tensors[k]), &all))
             all = INT64_MAX;
@@ -92,7 +92,7 @@ static bool fits(const struct neuron_program *p, char *error)
 
 struct neuron_sim *neuron_sim_new(const struct neuron_program *p, const struct neuron_config *config, char *error)
 {
-    if (!fits(p, error))
+    if (!fits(p, config->lnc, error))
         return NULL;
     struct neuron_sim *s = calloc(1, sizeof *s);
     if (s) {
@@ -139,7 +139,7 @@ bool neuron_sim_load(struct neuron_sim *s, const struct neuron_program *p, char 
     s->nreports = 0;
     if (p == s->p && !s->lacks_memory)
         return true;
-    if (!fits(p, error))
+    if (!fits(p, s->c.lnc, error))
         return false;
     free_tensors(s);
     s->lacks_memory = false;

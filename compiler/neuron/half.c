@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * half.c - a kernel in two, for a logical core of two physical ones (--lnc=2): points of one outer dim, the first half for one core, the others for its
+ * neighbour. Each half is a kernel of its own, which any template takes; tensors lie in the HBM that both cores share, and each has an SBUF of its own.
+ *
+ * Which dim depends on the shape alone: that which leaves the busier core least to do, by products where there are some (as many rows of 128 as there are
+ * left, and what both cores have to load), else by points and by how many of the partitions have some. Of equal ones it is the outermost: rows stay long.
+ *
+ * What is written must depend on the dim, and nothing may be written or read by an index where something is written: then neither half touches what the
+ * other one writes, and values cross only when the kernel has ended, where the runtime lets both cores meet.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+#include <string.h>
+
+enum { LEAST_POINTS = 1 << 14 }; /* of a kernel: below, a transfer's fixed time is most of it */
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static bool uses(const struct kn_insn *n, ir_expr var)
+{
+    for (int i = 0; i < n->nindex; i++)
+        if (ir_uses_sym(n->index[i], var))
+            return true;
+    return false;
+}
+
+static bool is_independent(const struct kn_kernel *k, int dim)
+{
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code == KN_STORE && k->operands[n->operand].use != KN_LOCAL && !uses(n, k->dims[dim].var))
+            return false;
+    }
+    return true;
+}
+
+/* Is something written to where an index says, or read so where something is written? */
+static bool has_scatter(const struct kn_kernel *k)
+{
+    for (int i = 0; i < k->ninsns; i++)
+        for (int j = 0; j < i && (k->insns[i].code == KN_STORE || k->insns[i].code == KN_LOAD); j++)
+            if (k->insns[j].code == KN_INDEX && uses(&k->insns[i], k->insns[j].expr) &&
+                k->operands[k->insns[i].operand].use != KN_IN)
+                return true;
+    return false;
+}
+
+/* Cycles of the tensor engine for m x n results of one point of the sum, whichever of the two lies on partitions. */
+static double columns(double m, double n)
+{
+    double by_m = (double)ceil_div((int64_t)m, NEURON_PARTITIONS) * (n < 64 ? 64 : n),
+           by_n = (double)ceil_div((int64_t)n, NEURON_PARTITIONS) * (m < 64 ? 64 : m);
+    return by_m < by_n ? by_m : by_n;
+}
+
+static double product_of(const int64_t *extent, uint32_t dims)
+{
+    double n = 1;
+    for (int d = 0; d < KN_MAX_DIMS; d++)
+        if (dims >> d & 1)
+            n *= (double)extent[d];
+    return n;
+}
+
+/* How long a core takes with these extents, in no unit. */
+static double work(const struct kn_kernel *k, const int64_t *extent)
+{
+    enum { LOADS = 4 }; /* a quarter of the products' time, about, where loads are hidden */
+    const struct kn_contraction *c = &k->contraction;
+    if (c->present) {
+        double batch = product_of(extent, c->batch), m = product_of(extent, c->m), n = product_of(extent, c->n),
+               sum = product_of(extent, c->k);
+        return batch * sum * (columns(m, n) + (m + n) / LOADS);
+    }
+    int64_t most = 1;
+    double points = 1;
+    for (int d = 0; d < k->ndims; d++) {
+        points *= (double)extent[d];
+        if (k->dims[d].role == KN_OUTER && extent[d] > most)
+            most = extent[d];
+    }
+    return points / (double)(most < NEURON_PARTITIONS ? most : NEURON_PARTITIONS);
+}
+
+/* The dim to be cut; -1: the kernel stays whole. */
+static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent)
+{
+    double least = 0.9 * work(k, extent), points = 1;
+    int best = -1;
+    for (int d = 0; d < k->ndims; d++)
+        points *= (double)extent[d];
+    if (points < LEAST_POINTS || has_scatter(k))
+        return -1;
+    for (int d = 0; d < k->ndims; d++) {
+        int64_t half[KN_MAX_DIMS];
+        if (k->dims[d].role != KN_OUTER || extent[d] < 2 || !is_independent(k, d))
+            continue;
+        memcpy(half, extent, sizeof half);
+        half[d] = ceil_div(extent[d], 2);
+        double w = work(k, half);
+        if (w >= least)
+            continue;
+        least = w;
+        best = d;
+    }
+    return best;
+}
+
+/* Points [lo, lo + n) of the dim. */
+static const struct kn_kernel *part(struct ir_ctx *ctx, const struct kn_kernel *k, int dim, int64_t lo, int64_t n)
+{
+    struct kn_kernel *p = IR_NEW(ctx, struct kn_kernel);
+    ir_expr var = k->dims[dim].var, moved = ir_addc(ctx, var, lo);
+    *p = *k;
+    p->dims = IR_NEWN(ctx, k->ndims, struct kn_dim);
+    memcpy(p->dims, k->dims, (size_t)k->ndims * sizeof *p->dims);
+    p->dims[dim].extent = ir_const(ctx, n);
+    p->insns = IR_NEWN(ctx, k->ninsns + 1, struct kn_insn);
+    for (int i = 0; i < k->ninsns; i++) {
+        struct kn_insn *to = &p->insns[i];
+        *to = k->insns[i];
+        ir_expr *index = IR_NEWN(ctx, to->nindex + 1, ir_expr);
+        struct kn_guard *guards = IR_NEWN(ctx, to->nguards + 1, struct kn_guard);
+        for (int x = 0; x < to->nindex; x++)
+            index[x] = ir_subst(ctx, to->index[x], 1, &var, &moved);
+        for (int g = 0; g < to->nguards; g++)
+            guards[g] = (struct kn_guard){ir_subst(ctx, to->guards[g].e, 1, &var, &moved),
+                                          ir_subst(ctx, to->guards[g].lo, 1, &var, &moved),
+                                          ir_subst(ctx, to->guards[g].hi, 1, &var, &moved)};
+        to->index = index;
+        to->guards = guards;
+        if (to->code == KN_EXPR)
+            to->expr = ir_subst(ctx, to->expr, 1, &var, &moved);
+    }
+    return p;
+}
+
+bool nk_halves(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *half[2])
+{
+    int64_t extent[KN_MAX_DIMS] = {0};
+    for (int d = 0; d < k->ndims; d++)
+        if (!ir_is_const(k->dims[d].extent, &extent[d]) || extent[d] < 1)
+            return false;
+    int dim = dim_to_cut(k, extent);
+    if (dim < 0)
+        return false;
+    int64_t first = ceil_div(extent[dim], 2);
+    half[0] = part(ctx, k, dim, 0, first);
+    half[1] = part(ctx, k, dim, first, extent[dim] - first);
+    return true;
+}
