@@ -174,6 +174,45 @@ class Flow(nn.Module):
         onnx.save(m, path)
 
 
+class Encoder(nn.Module):
+    """Of a masked language model: embeddings with a norm, blocks that normalise last, as BERT's; a position is masked for all."""
+
+    def __init__(self, vocabulary=40, width=24, layers=2, heads=3, length=10):
+        super().__init__()
+        self.embed, self.position, self.norm = nn.Embedding(vocabulary, width), nn.Embedding(length, width), nn.LayerNorm(width)
+        self.blocks = nn.ModuleList([nn.TransformerEncoderLayer(width, heads, 2 * width, 0.0, F.gelu, batch_first=True) for _ in range(layers)])
+        self.head = nn.Linear(width, vocabulary)
+        self.register_buffer("mask", (torch.arange(length) < length - 1).expand(length, length).clone())
+
+    def forward(self, ids):
+        x = self.norm(self.embed(ids) + self.position.weight)
+        for b in self.blocks:
+            n, t, c = x.shape
+            h = b.self_attn.num_heads
+            q, k, v = F.linear(x, b.self_attn.in_proj_weight, b.self_attn.in_proj_bias).view(n, t, 3, h, c // h).permute(2, 0, 3, 1, 4)
+            y = F.scaled_dot_product_attention(q, k, v, self.mask).transpose(1, 2).reshape(n, t, c)
+            x = b.norm1(x + b.self_attn.out_proj(y))
+            x = b.norm2(x + b.linear2(F.gelu(b.linear1(x))))
+        return self.head(x)
+
+
+class Groups(nn.Module):
+    """Down and up again: a strided convolution, a grouped and a depthwise one, transposed ones (grouped, too), GroupNorm between them."""
+
+    def __init__(self, n=8, classes=10):
+        super().__init__()
+        self.down, self.norm1 = nn.Conv2d(3, n, 3, 2, 1), nn.GroupNorm(2, n)
+        self.grouped, self.norm2 = nn.Conv2d(n, n, 3, 1, 1, groups=2), nn.GroupNorm(4, n)
+        self.depthwise, self.up = nn.Conv2d(n, n, 3, 1, 1, groups=n), nn.ConvTranspose2d(n, n, 4, 2, 1)
+        self.norm3, self.shrink, self.fc = nn.GroupNorm(1, n), nn.ConvTranspose2d(n, n, 3, 1, 2, groups=4), nn.Linear(n, classes)
+
+    def forward(self, x):
+        x = F.silu(self.norm1(self.down(x)))
+        x = x + torch.tanh(self.norm2(self.grouped(x)))
+        x = F.silu(self.norm3(self.up(self.depthwise(x))))
+        return self.fc(torch.tanh(self.shrink(x)).mean((2, 3)))
+
+
 def sgd(rate):
     return lambda p: torch.optim.SGD(p, lr=rate, momentum=0.9), f"sgd:lr={rate},momentum=0.9"
 
@@ -195,6 +234,8 @@ SMALL = {
     "gpt": (Gpt, (4, 12), 48, (4, 12), 48, adamw(0.003)),
     "gru": (Gru, (8, 6, 8), 0, (8,), 10, adamw(0.01)),
     "flow": (Flow, (8, 6, 8), 0, (8,), 10, sgd(0.01)),
+    "encoder": (Encoder, (4, 10), 40, (4, 10), 40, adamw(0.003)),
+    "groups": (Groups, (4, 3, 8, 8), 0, (4,), 10, sgd(0.05)),
 }
 FULL = {
     "mlp": (lambda: Mlp(784, 256), (64, 784), 0, (64,), 10, sgd(0.01)),
