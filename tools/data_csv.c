@@ -258,7 +258,7 @@ static const char *listed(const struct table *t, const struct column *c)
     struct span name = t->names[c->at];
 
     for (const char *s = t->q->o->categories; s && *s; s += strcspn(s, ";"), s += *s == ';')
-        if (!strncmp(s, name.at, name.n) && s[name.n] == ':')
+        if (strnlen(s, name.n) == name.n && !memcmp(s, name.at, name.n) && s[name.n] == ':')
             return s + name.n + 1;
     return NULL;
 }

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 enum { DEEPEST = 16 };
@@ -47,13 +46,8 @@ static bool picture_row(const struct data_source *s, int64_t row, const struct d
 
 static bool is_picture(const char *name)
 {
-    static const char *const suffixes[] = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".webp", ".tif", ".tiff"};
     const char *dot = strrchr(name, '.');
-
-    for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
-        if (!strcasecmp(dot, suffixes[i]))
-            return true;
-    return false;
+    return dot && data_is_picture(dot + 1);
 }
 
 static int visible(const struct dirent *e)

@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* -- Decoding ------------------------------------------------------------------------------------------------------ */
 
@@ -153,13 +154,18 @@ static void jitter(struct dice *d, uint8_t *x, int64_t pixels, int channels)
     }
 }
 
+enum { MOST_SIDE = 16384, LARGEST = 1 << 28 };
+
 /* -- Sizes ------------------------------------------------------------------------------------------------------------- */
 
-/* torchvision's Resize, then CenterCrop: the picture is scaled whole, since the filter would see less at the edges of a part. */
-static uint8_t *scaled_middle(const uint8_t *x, int w, int h, const struct data_picture *p)
+/* torchvision's Resize, then CenterCrop: the picture is scaled whole, since the filter would see less at the edges of a part. A strip so thin that it would take
+ * more than LARGEST pixels is left out as no picture: *thin. */
+static uint8_t *scaled_middle(const uint8_t *x, int w, int h, const struct data_picture *p, bool *thin)
 {
-    int rw = w <= h ? p->resize : (int)((int64_t)p->resize * w / h),
-        rh = w <= h ? (int)((int64_t)p->resize * h / w) : p->resize;
+    int64_t longer = w <= h ? (int64_t)p->resize * h / w : (int64_t)p->resize * w / h;
+    if ((*thin = longer > LARGEST / p->resize))
+        return NULL;
+    int rw = w <= h ? p->resize : (int)longer, rh = w <= h ? (int)longer : p->resize;
     int left = (int)rint((rw - p->width) / 2.0), top = (int)rint((rh - p->height) / 2.0);
     size_t c = (size_t)p->channels;
     uint8_t *whole = malloc((size_t)rw * (size_t)rh * c), *to = calloc((size_t)p->width * (size_t)p->height, c);
@@ -239,10 +245,14 @@ bool data_picture_row(const struct data_picture *p, const char *name, const unsi
     }
     int h = (int)o->t.dims[0], w = (int)o->t.dims[1];
     struct box box = augment & 1u << DATA_CROP ? random_box(&d, w, h) : (struct box){0};
-    uint8_t *x = box.w > 0 ? scaled_box(o->t.data, w, p, &box) : scaled_middle(o->t.data, w, h, p);
+    bool thin = false;
+    uint8_t *x = box.w > 0 ? scaled_box(o->t.data, w, p, &box) : scaled_middle(o->t.data, w, h, p, &thin);
     tccrt_object_unref(o);
     if (!x) {
-        snprintf(error, ERROR_SIZE, "%s: no memory", name);
+        snprintf(error, ERROR_SIZE,
+                 thin ? "%s: %d x %d pixels are too thin a strip to be scaled to the shorter side's %d"
+                      : "%s: no memory",
+                 name, w, h, p->resize);
         return false;
     }
     if (augment & 1u << DATA_FLIP && uniform(&d, 0, 1) < 0.5)
@@ -252,6 +262,18 @@ bool data_picture_row(const struct data_picture *p, const char *name, const unsi
     lay_out(p, x, to);
     free(x);
     return true;
+}
+
+/* -- Names ----------------------------------------------------------------------------------------------------------------- */
+
+bool data_is_picture(const char *extension)
+{
+    static const char *const list[] = {"jpg", "jpeg", "png", "ppm", "pgm", "bmp", "webp", "tif", "tiff"};
+
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcasecmp(list[i], extension))
+            return true;
+    return false;
 }
 
 /* -- What an input takes -------------------------------------------------------------------------------------------------- */
@@ -301,7 +323,16 @@ bool data_picture_for(const struct data_request *q, struct data_picture *p, int6
                  q->path, q->info->name);
         return false;
     }
-    if (h < 1 || w < 1 || h > 16384 || w > 16384 || (size && (size != h || size != w))) {
+    if (q->o->scaled) {
+        snprintf(error, ERROR_SIZE, "%s: scale= is not for pictures, whose values are from 0 to 1; mean= and std= are",
+                 q->path);
+        return false;
+    }
+    if (q->o->resize > MOST_SIDE || h > MOST_SIDE || w > MOST_SIDE) {
+        snprintf(error, ERROR_SIZE, "%s: pictures have at most %d pixels along a side", q->path, MOST_SIDE);
+        return false;
+    }
+    if (h < 1 || w < 1 || (size && (size != h || size != w))) {
         snprintf(error, ERROR_SIZE,
                  h < 1 || w < 1 ? "%s: how large are the pictures of input '%s'? Add ,size=N"
                                 : "%s: input '%s' takes pictures of another size than size= says",

@@ -154,6 +154,7 @@ bool data_picture_row(const struct data_picture *p, const char *name, const unsi
 /* Bilinear with a filter as wide as the scale, in fixed point: what Pillow does with u8[h, w, c], whose rows are `stride` bytes apart. False: no
  * memory. */
 bool data_resample(const uint8_t *from, size_t stride, int w, int h, int channels, uint8_t *to, int tw, int th);
+bool data_is_picture(const char *extension);                                /* of a file's name, without the dot */
 /* Is it an input that takes pictures (floats or bytes of rank 4), or class numbers (integers of rank 1)? */
 bool data_takes_pictures(const struct tccrt_value_info *info);
 bool data_takes_classes(const struct tccrt_value_info *info);

@@ -167,16 +167,6 @@ static bool read_archive(struct tar *t, char *error)
 
 /* -- Samples ------------------------------------------------------------------------------------------------------------ */
 
-static bool is_picture(const char *extension)
-{
-    static const char *const list[] = {"jpg", "jpeg", "png", "ppm", "pgm", "bmp", "webp", "tif", "tiff"};
-
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (!strcmp(list[i], extension))
-            return true;
-    return false;
-}
-
 /* The extension that the request is for; NULL: the archive has none. */
 static const char *extension_for(const struct tar *t, const struct data_request *q)
 {
@@ -184,7 +174,7 @@ static const char *extension_for(const struct tar *t, const struct data_request 
         return q->name;
     for (int64_t i = 0; i < t->n; i++) {
         const char *e = t->members[i].extension;
-        if (data_takes_pictures(q->info)  ? is_picture(e)
+        if (data_takes_pictures(q->info)  ? data_is_picture(e)
             : data_takes_classes(q->info) ? !strcmp(e, "cls") || !strcmp(e, "txt")
                                           : !strcmp(e, "npy"))
             return e;
@@ -285,7 +275,7 @@ static bool open_rows(struct tar *t, struct data_request *q, const char *extensi
         t->source.row = class_row;
         return data_from_source(&own, &t->source, TCC_I64, 1, dims, out, error);
     }
-    if (is_picture(extension)) {
+    if (data_is_picture(extension)) {
         t->source.row = picture_row;
         plain.means.n = plain.stds.n = 0; /* they are normalised by channel already */
         if (data_picture_for(q, &t->picture, dims + 1, error))

@@ -178,12 +178,26 @@ static char *name_of(char *text)
 
 /* -- The door ------------------------------------------------------------------------------------------------------ */
 
+/* Is the word one of those between commas? */
+static bool is_listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *s = list; *s; s += *s == ',') {
+        size_t length = strcspn(s, ",");
+        if (length == n && !strncmp(s, word, n))
+            return true;
+        s += length;
+    }
+    return false;
+}
+
 static void list_keys(const char *of, char *to, size_t room)
 {
     size_t used = 0;
 
     for (int i = 0; i < NKEYS && used < room - 80; i++)
-        if (!of || strstr(of, keys[i].key))
+        if (!of || is_listed(of, keys[i].key))
             used += (size_t)snprintf(to + used, room - used, "%s%s", used ? ", " : "", keys[i].expected);
 }
 
@@ -243,7 +257,8 @@ int data_words_check(const struct options *o, const struct data_words *words, in
     char known[600];
 
     for (int i = 0; i < NKEYS; i++) {
-        if (!is_given(&keys[i], &words->o) || strstr(every, keys[i].key) || strstr(readers[reader].keys, keys[i].key))
+        if (!is_given(&keys[i], &words->o) || is_listed(every, keys[i].key) ||
+            is_listed(readers[reader].keys, keys[i].key))
             continue;
         list_keys(readers[reader].keys, known, sizeof known - 80);
         return usage_error(o, "%s: '%s' says nothing of such a file; expected %s%slimit=N, scale=X, mean=X, std=X",

@@ -632,8 +632,6 @@ static void close_trainer(struct trainer *t)
     loader_free(t->loader);
     loader_free(t->eval_loader);
     metrics_free(t->metrics);
-    if (t->log)
-        fclose(t->log);
     data_set_close(&t->data);
     data_set_close(&t->eval_data);
     free_entry(&t->step);
@@ -697,6 +695,10 @@ static int run(const struct options *o)
     if (code == EXIT_FINE)
         code = train(&t, artifact);
     code = ranks_end(&t, code);
+    bool logged = !t.log || !ferror(t.log);
+    logged &= !t.log || fclose(t.log) == 0;
+    if (!logged && code == EXIT_FINE)
+        code = tool_error(o, EXIT_ENVIRONMENT, "--log: cannot write '%s'", option_text(o, OPT_log, ""));
     close_trainer(&t);
     if (code == EXIT_FINE && (fflush(stdout) != 0 || ferror(stdout)))
         code = tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");

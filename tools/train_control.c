@@ -49,7 +49,8 @@ int control_read(struct trainer *t)
         return EXIT_USAGE;
     c->plateau = option_set(o, OPT_plateau);
     if (c->plateau && !read_plateau(c, option_text(o, OPT_plateau, "")))
-        return usage_error(o, "--plateau=%s: expected factor=X (below 1), patience=N, min=X", option_text(o, OPT_plateau, ""));
+        return usage_error(o, "--plateau=%s: expected factor=X (below 1), patience=N, min=X",
+                           option_text(o, OPT_plateau, ""));
     if ((c->patience || c->plateau) && !t->evaluates)
         return usage_error(o, "--%s requires --eval-data or --split", c->patience ? "patience" : "plateau");
     if (c->keep && (!option_set(o, OPT_checkpoint) || option_set(o, OPT_partial)))
@@ -89,7 +90,8 @@ int control_share(struct trainer *t)
     c->lower = false;
     if (lower == 0)
         return EXIT_FINE;
-    double rate = t->schedule ? t->base_rate : trainer_scalar(t, "train.rate", 0), next = fmax(rate * c->factor, c->least);
+    double rate = t->schedule ? t->base_rate : trainer_scalar(t, "train.rate", 0),
+           next = fmax(rate * c->factor, c->least);
     t->base_rate = next;
     if (!t->schedule && !trainer_set_scalar(t, "train.rate", next))
         return tool_error(t->o, EXIT_DATA, "--plateau: the artifact has no state variable 'train.rate'");
@@ -139,6 +141,7 @@ int control_keep(struct trainer *t, const char *folder, const char *path)
 {
     struct dirent **list;
     char own[PATH_MAX];
+    int64_t kept = 0;
 
     if (!t->control.keep)
         return EXIT_FINE;
@@ -148,8 +151,11 @@ int control_keep(struct trainer *t, const char *folder, const char *path)
         return tool_error(t->o, EXIT_ENVIRONMENT, "--keep: cannot make '%s': %m", own);
     int n = scandir(folder, &list, is_step, newest_first);
     for (int i = 0; i < n; i++) {
-        if (i >= t->control.keep && snprintf(own, sizeof own, "%.3000s/%s", folder, list[i]->d_name) > 0)
+        bool ours = step_of(list[i]->d_name) <= t->done; /* not so: of a run that this one overwrites */
+        if ((kept += ours) > t->control.keep || !ours) {
+            snprintf(own, sizeof own, "%.3000s/%s", folder, list[i]->d_name);
             unlink(own);
+        }
         free(list[i]);
     }
     if (n >= 0)

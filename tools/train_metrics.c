@@ -79,6 +79,8 @@ int metrics_new(struct trainer *t, struct metrics **out)
         if (!read_name(m, s, n)) {
             for (int i = 1; i < NMETRICS; i++)
                 snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", table[i].name);
+            if (m->ntops == MOST_TOPS && n > 3 && !strncmp(s, "top", 3))
+                return usage_error(t->o, "--metrics: at most %d of topK", MOST_TOPS);
             return usage_error(t->o, "--metrics: unknown metric '%.*s'; expected %s", (int)n, s, known);
         }
         s += n;
@@ -251,19 +253,23 @@ int metrics_add(struct metrics *m, const struct metrics_batch *b)
     return EXIT_FINE;
 }
 
-/* All ranks have evaluated something, or the vectors differ in length: the longest one counts. */
+/* A rank that had no samples knows no layout: it adds zeros. Rank 0, which reports, has the first batch. */
 int metrics_share(struct metrics *m)
 {
-    struct tcc_tensor sums = {m->sums, TCC_F64, 1, {(int64_t)m->n}};
+    int64_t n = (int64_t)m->n;
+    struct tcc_tensor most = {&n, TCC_I64, 0, {0}};
 
     if (!m->wanted)
         return EXIT_FINE;
-    if (!m->laid_out)
-        return tool_error(m->t->o, EXIT_DATA,
-                          "--metrics: a rank without samples to evaluate: --eval=rank0, or more samples");
-    return tccrt_comm_all_reduce(m->t->dp, TCCRT_SUM, 1, 1, &sums, &sums, NULL) == TCC_OK
-               ? EXIT_FINE
-               : trainer_status(m->t, TCC_EENV);
+    if (tccrt_comm_all_reduce(m->t->dp, TCCRT_MAX, 1, 1, &most, &most, NULL) != TCC_OK)
+        return trainer_status(m->t, TCC_EENV);
+    double *zeros = m->laid_out ? NULL : calloc((size_t)n + 1, sizeof *zeros);
+    if (!m->laid_out && !zeros)
+        return tool_error(m->t->o, EXIT_ENVIRONMENT, "no memory");
+    struct tcc_tensor sums = {m->laid_out ? m->sums : zeros, TCC_F64, 1, {n}};
+    int status = tccrt_comm_all_reduce(m->t->dp, TCCRT_SUM, 1, 1, &sums, &sums, NULL);
+    free(zeros);
+    return status == TCC_OK ? EXIT_FINE : trainer_status(m->t, TCC_EENV);
 }
 
 /* -- Results ---------------------------------------------------------------------------------------------------------------- */

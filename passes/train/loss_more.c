@@ -35,14 +35,17 @@ bool loss_focal(struct loss_build *l)
     struct ir_value *share = gamma == 2 ? op1(l, IR_square, miss) : op2(l, IR_pow, miss, num(l, gamma));
     struct ir_value *each = gamma == 0 ? cost : op2(l, IR_mul, cost, share);
     if (alpha >= 0)
-        each = op2(l, IR_mul, each, op2(l, IR_add, op2(l, IR_mul, t, num(l, alpha)), op2(l, IR_mul, rest, num(l, 1 - alpha))));
+        each = op2(l, IR_mul, each,
+                   op2(l, IR_add, op2(l, IR_mul, t, num(l, alpha)), op2(l, IR_mul, rest, num(l, 1 - alpha))));
     return loss_elements(l, each, NULL);
 }
 
 bool loss_dice(struct loss_build *l)
 {
-    if (!loss_values_fit(l) || l->rank < 1)
-        return l->rank < 1 ? loss_wrong(l, "dice takes an axis of samples") : false;
+    if (l->rank < 1)
+        return loss_wrong(l, "dice takes an axis of samples");
+    if (!loss_values_fit(l))
+        return false;
     struct ir_value *t = wanted(l), *p = op1(l, IR_sigmoid, l->x), *smooth = num(l, l->loss->smooth);
     if (t->type->rank != l->rank)
         return loss_wrong(l, "the target must have the scores' dims");
@@ -60,8 +63,9 @@ static bool alike(struct loss_build *l, int n)
         for (int i = 0; same && i < a->rank; i++)
             same = ir_expr_eq(l->b->ctx, a->dim[i], b->dim[i]) != IR_NO;
         if (!same)
-            return loss_wrong(l, ir_internf(l->b->ctx, "the outputs must have equal dims, the last one that of features; one has %s",
-                                            ir_type_text(l->b->ctx, b)));
+            return loss_wrong(
+                l, ir_internf(l->b->ctx, "the outputs must have equal dims, the last one that of features; one has %s",
+                              ir_type_text(l->b->ctx, b)));
     }
     return true;
 }
@@ -104,6 +108,7 @@ bool loss_cosine(struct loss_build *l)
     struct ir_value *cos = op2(l, IR_div, along_last(l, op2(l, IR_mul, x, y)), op1(l, IR_sqrt, op2(l, IR_mul, nx, ny)));
     struct ir_value *apart = op1(l, IR_relu, op2(l, IR_sub, cos, num(l, l->loss->margin)));
     struct ir_value *together = op2(l, IR_sub, num(l, 1), cos);
-    struct ir_value *each = choose(l, op2(l, IR_gt, sign, zero), together, choose(l, op2(l, IR_lt, sign, zero), apart, zero));
+    struct ir_value *each =
+        choose(l, op2(l, IR_gt, sign, zero), together, choose(l, op2(l, IR_lt, sign, zero), apart, zero));
     return loss_elements(l, each, NULL);
 }
