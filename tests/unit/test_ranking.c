@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does modelled time rank products as a device does? The steps by which a published worklog went from 317 to 764 TFLOP/s of bf16 on one H100, a product of 4096^3
- * (pranjalssh/fast.cu, figures as its author gives them), written anew in PTX: tile sizes, a ring of buffers, a warpgroup that sends, persistent blocks, plain
- * mbarriers, a cluster that shares its columns, a first step that needs no zeros, results stored by tensor copies, stmatrix. Each kernel's results are right, with all
+ * Does modelled time rank products as a device does? The steps by which a published worklog went from 32 to 764 TFLOP/s of bf16 on one H100, a product of 4096^3
+ * (pranjalssh/fast.cu, figures as its author gives them), written anew in PTX: multiply-adds, tile sizes, a ring of buffers, a warpgroup that sends, persistent blocks, plain
+ * mbarriers, a cluster that shares its columns, a first step that needs no zeros, results stored by tensor copies, an order of tiles read from a table (there a Hilbert curve), stmatrix; the
+ * last two have one figure together. Each kernel's results are right, with all
  * checks on; its counters at two lengths of the sum give those at 4096, since a step counts as the one before; one block (or cluster) gives those of the grid.
  */
 #include <check.h>
@@ -26,18 +27,22 @@ struct variant {
     int cluster;                     /* blocks that share a tile of columns */
     bool peeled;                     /* the first step writes the sums, the others add */
     enum { BY_THREADS, BY_COPIES, BY_STMATRIX } store;
+    bool table;                      /* tiles in the order of a table */
+    bool simt;                       /* by multiply-adds, without tensor cores */
 };
 static const struct variant variants[] = {
-    {"tensor copies and wgmma", 317, 64, 64, 1, 1, false, false, false, 0, false, BY_THREADS},
-    {"larger tile", 423, 128, 128, 1, 1, false, false, false, 0, false, BY_THREADS},
-    {"a warpgroup that sends", 500, 128, 128, 1, 5, true, false, false, 0, false, BY_THREADS},
-    {"two that multiply", 610, 128, 256, 2, 3, true, false, false, 0, false, BY_THREADS},
-    {"persistent", 660, 128, 256, 2, 3, true, true, false, 0, false, BY_THREADS},
-    {"plain mbarriers", 704, 128, 256, 2, 3, true, true, true, 0, false, BY_THREADS},
-    {"clusters", 734, 128, 256, 2, 3, true, true, true, 2, false, BY_THREADS},
-    {"no zeros", 747, 128, 256, 2, 3, true, true, true, 2, true, BY_THREADS},
-    {"stored by copies", 758, 128, 256, 2, 3, true, true, true, 2, true, BY_COPIES},
-    {"stmatrix", 764, 128, 256, 2, 3, true, true, true, 2, true, BY_STMATRIX},
+    {"multiply-adds", 32, 128, 128, 2, 1, false, false, false, 0, false, BY_THREADS, false, true},
+    {"tensor copies and wgmma", 317, 64, 64, 1, 1, false, false, false, 0, false, BY_THREADS, false, false},
+    {"larger tile", 423, 128, 128, 1, 1, false, false, false, 0, false, BY_THREADS, false, false},
+    {"a warpgroup that sends", 500, 128, 128, 1, 5, true, false, false, 0, false, BY_THREADS, false, false},
+    {"two that multiply", 610, 128, 256, 2, 3, true, false, false, 0, false, BY_THREADS, false, false},
+    {"persistent", 660, 128, 256, 2, 3, true, true, false, 0, false, BY_THREADS, false, false},
+    {"plain mbarriers", 704, 128, 256, 2, 3, true, true, true, 0, false, BY_THREADS, false, false},
+    {"clusters", 734, 128, 256, 2, 3, true, true, true, 2, false, BY_THREADS, false, false},
+    {"no zeros", 747, 128, 256, 2, 3, true, true, true, 2, true, BY_THREADS, false, false},
+    {"stored by copies", 758, 128, 256, 2, 3, true, true, true, 2, true, BY_COPIES, false, false},
+    {"tiles by a table", 764, 128, 256, 2, 3, true, true, true, 2, true, BY_COPIES, true, false},
+    {"stmatrix", 764, 128, 256, 2, 3, true, true, true, 2, true, BY_STMATRIX, true, false},
 };
 enum { NVARIANTS = sizeof variants / sizeof *variants };
 
@@ -76,11 +81,12 @@ static void head(const struct variant *v)
 {
     P(".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 s[];\n"
       ".visible .entry k(.param .align 64 .b8 ma[128], .param .align 64 .b8 mb[128], .param .align 64 .b8 mc[128], "
-      ".param .u64 c, .param .u32 n, .param .u32 steps, .param .u32 tiles) .maxntid %d, 1, 1 {\n"
+      ".param .u64 c, .param .u32 n, .param .u32 steps, .param .u32 tiles, .param .u64 fa, .param .u64 fb, .param .u64 order) "
+      ".maxntid %d, 1, 1 {\n"
       ".reg .pred %%p<8>; .reg .b16 %%h; .reg .b32 %%r<64>, %%q<64>; .reg .f32 %%f<%d>; .reg .b64 %%d<32>;\n"
       "mov.u64 %%d1, ma; cvta.param.u64 %%d1, %%d1; mov.u64 %%d2, mb; cvta.param.u64 %%d2, %%d2; mov.u64 %%d3, mc; "
       "cvta.param.u64 %%d3, %%d3;\n"
-      "ld.param.u64 %%d4, [c]; cvta.to.global.u64 %%d4, %%d4; ld.param.u32 %%r5, [n]; ld.param.u32 %%r6, [steps]; "
+      "ld.param.u64 %%d22, [order]; cvta.to.global.u64 %%d22, %%d22; ld.param.u64 %%d4, [c]; cvta.to.global.u64 %%d4, %%d4; ld.param.u32 %%r5, [n]; ld.param.u32 %%r6, [steps]; "
       "ld.param.u32 %%r7, [tiles];\n"
       "mov.u32 %%r1, %%tid.x; mov.u32 %%r2, %%ctaid.x; mov.u32 %%r3, s; add.u32 %%r4, %%r3, %d;\n"
       "and.b32 %%r8, %%r1, 31; shr.u32 %%r9, %%r1, 5; and.b32 %%r9, %%r9, 3; shr.u32 %%r10, %%r1, 7; mov.u32 %%r11, "
@@ -121,8 +127,8 @@ static void advance(const struct variant *v)
 static void send(const struct variant *v)
 {
     static const char copy[] = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
-    P("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%%r21], %d; shl.b32 %%r24, %%r15, 6; mul.lo.u32 %%r25, %%r2, %d; "
-      "mul.lo.u32 %%r26, %%r12, %d;\n",
+    P("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%%r21], %d; shl.b32 %%r24, %%r15, 6; mul.lo.u32 %%r25, %%r60, %d; "
+      "mul.lo.u32 %%r26, %%r61, %d;\n",
       stage_bytes(v), v->bm, v->bn);
     P("%s [%%r20], [%%d1, {%%r24, %%r25}], [%%r21];\n", copy);
     if (v->cluster) /* half of the columns each, for both */
@@ -160,8 +166,8 @@ static void products(const struct variant *v)
 /* The group's rows of the tile, by threads: C[row][col] of bf16. */
 static void store_by_threads(const struct variant *v)
 {
-    P("mul.lo.u32 %%r40, %%r2, %d; mad.lo.u32 %%r40, %%r10, %d, %%r40; mad.lo.u32 %%r40, %%r9, 16, %%r40; shr.u32 "
-      "%%r41, %%r8, 2; add.u32 %%r40, %%r40, %%r41; mul.lo.u32 %%r42, %%r12, %d; and.b32 %%r43, %%r8, 3; mad.lo.u32 "
+    P("mul.lo.u32 %%r40, %%r60, %d; mad.lo.u32 %%r40, %%r10, %d, %%r40; mad.lo.u32 %%r40, %%r9, 16, %%r40; shr.u32 "
+      "%%r41, %%r8, 2; add.u32 %%r40, %%r40, %%r41; mul.lo.u32 %%r42, %%r61, %d; and.b32 %%r43, %%r8, 3; mad.lo.u32 "
       "%%r42, %%r43, 2, %%r42;\n",
       v->bm, pieces(v) * 64, v->bn);
     for (int m = 0; m < pieces(v); m++)
@@ -200,8 +206,8 @@ static void store_by_copies(const struct variant *v)
             for (int j = 0; j < 4; j++)
                 P("st.shared.b32 [%%r52+%d], %%q%d;\n", at + j % 2 * 8 * 128 + j / 2 * 16, j);
     }
-    P("fence.proxy.async.shared::cta; bar.sync %%r50, 128; @!%%p5 bra STORED;\nmul.lo.u32 %%r54, %%r2, %d; mad.lo.u32 "
-      "%%r54, %%r10, 64, %%r54; mul.lo.u32 %%r55, %%r12, %d;\n",
+    P("fence.proxy.async.shared::cta; bar.sync %%r50, 128; @!%%p5 bra STORED;\nmul.lo.u32 %%r54, %%r60, %d; mad.lo.u32 "
+      "%%r54, %%r10, 64, %%r54; mul.lo.u32 %%r55, %%r61, %d;\n",
       v->bm, v->bn);
     for (int i = 0; i < v->bn / 64; i++)
         P("add.u32 %%r56, %%r55, %d; add.u32 %%r57, %%r51, %d; cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
@@ -231,9 +237,20 @@ static void leave(const struct variant *v)
         P("@%%p5 mbarrier.arrive.shared::cta.b64 _, [%%r22];\n");
 }
 
+/* The tile's row and column of tiles: r60, r61. */
+static void place_tile(const struct variant *v)
+{
+    if (v->table)
+        P("mul.wide.u32 %%d21, %%r12, 8; add.u64 %%d21, %%d22, %%d21; ld.global.nc.v2.u32 {%%r60, %%r61}, [%%d21]; "
+          "add.u32 %%r60, %%r60, %%r2;\n");
+    else
+        P("mov.u32 %%r60, %%r2; mov.u32 %%r61, %%r12;\n");
+}
+
 static void multiply_sent(const struct variant *v)
 {
     P("MTILE:\n");
+    place_tile(v);
     zeros(v);
     P("mov.u32 %%r15, 0;\nMSTEP:\n");
     places(v);
@@ -258,9 +275,10 @@ static void body_sent(const struct variant *v)
 {
     P("setp.ge.u32 %%p1, %%r10, %d; @%%p1 bra SENDS;\nsetmaxnreg.inc.sync.aligned.u32 240;\n", v->groups);
     multiply_sent(v);
-    P("bra END;\nSENDS: setmaxnreg.dec.sync.aligned.u32 24; setp.ne.u32 %%p1, %%r1, %d; @%%p1 bra END;\nSTILE: mov.u32 "
-      "%%r15, 0;\nSSTEP:\n",
+    P("bra END;\nSENDS: setmaxnreg.dec.sync.aligned.u32 24; setp.ne.u32 %%p1, %%r1, %d; @%%p1 bra END;\nSTILE:\n",
       128 * v->groups);
+    place_tile(v);
+    P("mov.u32 %%r15, 0;\nSSTEP:\n");
     places(v);
     P("xor.b32 %%r29, %%r14, 1;\n");
     wait_for("%r22", "%r29", "EMPTY");
@@ -275,6 +293,7 @@ static void body_sent(const struct variant *v)
 static void body_alone(const struct variant *v)
 {
     zeros(v);
+    place_tile(v);
     P("mov.u32 %%r15, 0;\nSTEP:\n");
     places(v);
     P("setp.ne.u32 %%p1, %%r1, 0; @%%p1 bra SENT;\n");
@@ -289,13 +308,56 @@ static void body_alone(const struct variant *v)
     P("ret;\n}\n");
 }
 
+/* Each of 256 threads 8 x 8 of 128 x 128 results by multiply-adds, 16 terms at a time through shared memory as float32, a row of it 132 of them. */
+static void body_simt(void)
+{
+    enum { ROW = 132 * 4, COLS = 16 * ROW };
+    P("ld.param.u64 %%d5, [fa]; cvta.to.global.u64 %%d5, %%d5; ld.param.u64 %%d6, [fb]; cvta.to.global.u64 %%d6, %%d6;\n"
+      "shr.u32 %%r16, %%r1, 1; and.b32 %%r17, %%r1, 1; shl.b32 %%r17, %%r17, 3; shl.b32 %%r18, %%r6, 6;\n"
+      "mad.lo.u32 %%r19, %%r2, 128, %%r16; mad.lo.u32 %%r19, %%r19, %%r18, %%r17; mul.wide.u32 %%d7, %%r19, 2; add.u64 "
+      "%%d7, %%d5, %%d7;\n"
+      "mad.lo.u32 %%r19, %%r16, %%r18, %%r17; mul.wide.u32 %%d8, %%r19, 2; add.u64 %%d8, %%d6, %%d8;\n"
+      "mad.lo.u32 %%r20, %%r17, 132, %%r16; shl.b32 %%r20, %%r20, 2; add.u32 %%r20, %%r20, %%r3;\n"
+      "shr.u32 %%r21, %%r1, 4; shl.b32 %%r21, %%r21, 5; add.u32 %%r21, %%r21, %%r3; and.b32 %%r22, %%r1, 15; shl.b32 "
+      "%%r22, %%r22, 4; add.u32 %%r22, %%r22, %%r3;\n");
+    for (int i = 0; i < 64; i++)
+        P("mov.f32 %%f%d, 0f00000000;\n", i);
+    P("mov.u32 %%r15, 0; shl.b32 %%r23, %%r6, 2;\nSTEP: ld.global.nc.v4.b32 {%%q0, %%q1, %%q2, %%q3}, [%%d7]; "
+      "ld.global.nc.v4.b32 {%%q4, %%q5, %%q6, %%q7}, [%%d8]; bar.sync 0;\n");
+    for (int i = 0; i < 16; i++) {
+        P(i % 2 ? "and.b32 %%q8, %%q%d, 0xffff0000;" : "shl.b32 %%q8, %%q%d, 16;", i / 2);
+        P(" st.shared.b32 [%%r20+%d], %%q8;\n", i / 8 * COLS + i % 8 * ROW);
+    }
+    P("bar.sync 0; add.u64 %%d7, %%d7, 32; add.u64 %%d8, %%d8, 32;\n");
+    for (int k = 0; k < 16; k++) {
+        static const int at[] = {0, 16, COLS, COLS + 256};
+        for (int i = 0; i < 4; i++)
+            P("ld.shared.v4.f32 {%%f%d, %%f%d, %%f%d, %%f%d}, [%%r%d+%d];\n", 64 + 4 * i, 65 + 4 * i, 66 + 4 * i,
+              67 + 4 * i, i < 2 ? 21 : 22, at[i] + k * ROW);
+        for (int i = 0; i < 64; i++)
+            P("fma.rn.f32 %%f%d, %%f%d, %%f%d, %%f%d;\n", i, 64 + i / 8, 72 + i % 8, i);
+    }
+    P("add.u32 %%r15, %%r15, 1; setp.lt.u32 %%p1, %%r15, %%r23; @%%p1 bra STEP;\n"
+      "shr.u32 %%r24, %%r1, 4; shl.b32 %%r24, %%r24, 3; mad.lo.u32 %%r24, %%r2, 128, %%r24; mul.lo.u32 %%r24, %%r24, "
+      "%%r5; and.b32 %%r25, %%r1, 15; mad.lo.u32 %%r24, %%r25, 4, %%r24; mul.wide.u32 %%d9, %%r24, 2; add.u64 %%d9, %%d4, "
+      "%%d9; mul.wide.u32 %%d10, %%r5, 2;\n");
+    for (int i = 0; i < 8; i++) {
+        for (int j = 0; j < 8; j++)
+            P("cvt.rn.bf16.f32 %%h, %%f%d; st.global.b16 [%%d9+%d], %%h;\n", 8 * i + j, (j / 4 * 64 + j % 4) * 2);
+        P("add.u64 %%d9, %%d9, %%d10;\n");
+    }
+    P("ret;\n}\n");
+}
+
 static char *text_of(const struct variant *v)
 {
     char *text = NULL;
     size_t size;
     out = open_memstream(&text, &size);
     head(v);
-    if (v->sends)
+    if (v->simt)
+        body_simt();
+    else if (v->sends)
         body_sent(v);
     else
         body_alone(v);
@@ -323,6 +385,7 @@ struct params {
     _Alignas(64) char c[128];
     uint64_t at;
     uint32_t n, steps, tiles;
+    uint64_t fa, fb, order;
 };
 
 /* A and B of small whole numbers, so that all sums are exact. */
@@ -375,6 +438,13 @@ static struct ptx_counters run(const struct variant *v, int tiles, int steps, bo
     ck_assert_msg(module != NULL, "%s: %s", v->name, error);
     uint64_t a = factor(d, m, k, 5, error), b = factor(d, n, k, 4, error);
     p.at = ptx_alloc(d, (size_t)m * (size_t)n * 2, "results", error);
+    p.fa = a;
+    p.fb = b;
+    uint32_t order[2 * MOST_TILES] = {0};
+    for (int i = 0; i < tiles; i++) /* the last first */
+        order[2 * i + 1] = (uint32_t)(tiles - 1 - i);
+    p.order = ptx_alloc(d, sizeof order, "order", error);
+    ck_assert(p.order && ptx_write(d, p.order, order, sizeof order, error));
     make_map(p.a, a, m, k, v->bm, true);
     make_map(p.b, b, n, k, v->cluster ? v->bn / v->cluster : v->bn, true);
     make_map(p.c, p.at, m, n, 64, false);
@@ -383,7 +453,7 @@ static struct ptx_counters run(const struct variant *v, int tiles, int steps, bo
                            .cluster = {(unsigned)blocks_of(v), 1, 1},
                            .shared = shared_bytes(v),
                            .params = &p,
-                           .params_size = offsetof(struct params, tiles) + sizeof p.tiles};
+                           .params_size = offsetof(struct params, order) + sizeof p.order};
     bool ok = ptx_run(d, ptx_find(module, "k"), &l, &c, error);
     ck_assert_msg(ok, "%s: %s", v->name, error);
     const struct ptx_report *list;
@@ -446,7 +516,8 @@ START_TEST(ranked)
         last = variants[i].tflops > variants[last].tflops ? i : last;
         for (int j = 0; j < i; j++, pairs++) {
             double published = variants[i].tflops - variants[j].tflops, ours = got[i] - got[j];
-            agree += (published > 0) == (ours > 0) && ours != 0 ? 1 : ours == 0 ? 0 : -1;
+            pairs -= published == 0; /* one figure for both */
+            agree += published == 0 || ours == 0 ? 0 : (published > 0) == (ours > 0) ? 1 : -1;
         }
     }
     printf("# Kendall's tau %.3f\n", (double)agree / pairs);
