@@ -115,6 +115,7 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     add_text(h, o->auto_cast);
     add_text(h, o->auto_cast_type);
     add_file(h, o->auto_cast);
+    add_file(h, o->schedules);
     if (o->train)
         add_training(h, o->train);
     const int64_t numbers[] = {k->narchs, o->kind,      o->level,       o->weights, (int64_t)o->weights_seed,

@@ -180,6 +180,7 @@ static struct pass_options pass_options_of(struct job *j)
                              .fast_math = o->fast_math,
                              .reduced = o->fast_math || o->auto_cast || o->auto_cast_type || casts_training(o),
                              .machine = j->made.machine,
+                             .picks = j->picks,
                              .dump = dumps,
                              .dump_to = o->dump_to ? o->dump_to : stdout,
                              .time_passes = o->time_passes,
@@ -578,7 +579,7 @@ static bool work(struct job *j)
     lap(j, NULL);
     j->changes_left = o->change_limit;
     ir_hang(j->ctx, o->hang);
-    if (!choose_target(j) || !read_model(j))
+    if (!choose_target(j) || (o->schedules && !(j->picks = target_schedules(j->ctx, o->schedules))) || !read_model(j))
         return false;
     lap(j, "reading the model");
     ir_detail(j->ctx, "%s: target %s, -O%d%s%s", ir_shown(o->model), j->target->name, o->level,

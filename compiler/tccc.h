@@ -67,6 +67,7 @@ struct tccc_options {
     const char *const *states;       /* --state: "INPUT:OUTPUT[,axis=K][,capacity=N]", "auto[,capacity=N]" (doc/state.md) */
     const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "llvm", "asm", "ptx", "neuron" */
     FILE *dump_to;
+    const char *schedules;           /* --schedules: a table of kernels' schedules (doc/cuda.md); NULL: none */
     const char *pipeline;            /* NULL: by level */
     bool exact, fast_math, time_passes, verify;
     FILE *report;                    /* each entry point's buffers and peak of memory; NULL: none */

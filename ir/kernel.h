@@ -189,6 +189,7 @@ struct kn_kernel {
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */
+uint64_t kn_digest_meaning(const struct kn_kernel *k);       /* and but for how they are run: schedule, tiles, scratch */
 /* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of k->sizes; env: seed and run
  * are read, NULL: zeros. */
 int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env);

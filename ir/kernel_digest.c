@@ -77,23 +77,28 @@ static void feed_insn(struct digest *d, const struct kn_insn *n)
     feed_expr(d, n->bound);
 }
 
+static void feed_contraction(struct digest *d)
+{
+    static const struct kn_contraction none = {0}; /* what it would be, a kernel that is no contraction may have or not */
+    const struct kn_contraction *c = d->k->contraction.present ? &d->k->contraction : &none;
+    const int64_t plain[] = {c->present, c->a, c->b, c->load_a, c->load_b, c->mul, c->reduce, c->batch, c->m, c->n, c->k, c->partial};
+    XXH3_64bits_update(&d->state, plain, sizeof plain);
+}
+
 static void feed_schedule(struct digest *d)
 {
     const struct kn_schedule *s = &d->k->schedule;
-    const struct kn_contraction *c = &d->k->contraction;
-    const int64_t plain[] = {s->nparams, c->present, c->a, c->b, c->load_a, c->load_b, c->mul,
-                             c->reduce,  c->batch,   c->m, c->n, c->k,      c->partial};
+    feed(d, s->nparams);
     if (s->how)
         XXH3_64bits_update(&d->state, s->how, strlen(s->how) + 1);
     for (int i = 0; i < s->nparams; i++) {
         XXH3_64bits_update(&d->state, s->params[i].key, strlen(s->params[i].key) + 1);
         feed(d, s->params[i].value);
     }
-    XXH3_64bits_update(&d->state, plain, sizeof plain);
     XXH3_64bits_update(&d->state, s->tile, sizeof s->tile);
 }
 
-uint64_t kn_digest_kernel(const struct kn_kernel *k)
+static uint64_t digest_kernel(const struct kn_kernel *k, bool schedule)
 {
     struct digest d;
     d.k = k;
@@ -122,9 +127,22 @@ uint64_t kn_digest_kernel(const struct kn_kernel *k)
     }
     feed(&d, (int64_t)k->split.combine << 32 | k->split.dim);
     feed_expr(&d, k->split.step);
-    feed_schedule(&d);
-    feed_expr(&d, k->tiles);
-    feed_expr(&d, k->combining);
-    feed_expr(&d, k->scratch);
+    feed_contraction(&d);
+    if (schedule) {
+        feed_schedule(&d);
+        feed_expr(&d, k->tiles);
+        feed_expr(&d, k->combining);
+        feed_expr(&d, k->scratch);
+    }
     return XXH3_64bits_digest(&d.state);
+}
+
+uint64_t kn_digest_kernel(const struct kn_kernel *k)
+{
+    return digest_kernel(k, true);
+}
+
+uint64_t kn_digest_meaning(const struct kn_kernel *k)
+{
+    return digest_kernel(k, false);
 }

@@ -150,6 +150,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->dumps = o->given[OPT_dump_ir].at;
     c->dump_to = stderr;
     c->pipeline = option_text(o, OPT_pipeline, NULL);
+    c->schedules = option_text(o, OPT_schedules, NULL);
     c->cache_dir = option_text(o, OPT_cache_dir, tccrt_env_text("TCCC_CACHE_DIR"));
     if (c->cache_dir && !*c->cache_dir)
         c->cache_dir = NULL;

@@ -4,6 +4,7 @@
  * interpreter gives for the kernel that it was made of. Nothing is shared by the two but the kernel's meaning (ir/kernel.h).
  */
 #include "tools/prove_int.h"
+#include "tools/records_int.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,18 +14,13 @@ enum { MOST_ARGS = 1024, MOST_SIZES = 32 };
 
 /* -- Loading ------------------------------------------------------------------------------------------------------ */
 
-static const char *image_string(const struct tcc_pimage *m, uint32_t at)
-{
-    return (const char *)m + m->strings.first + at;
-}
-
 bool prove_open(struct prove *p, const struct tcc_pimage *image, uint64_t seed, char *error)
 {
     struct ptx_config config = {.threads = 1, .seed = seed, .checks = true};
     *p = (struct prove){.image = image, .most = PROVE_MOST};
-    if (strcmp(image_string(image, image->format), "ptx")) {
+    if (strcmp(records_string(image, image->format), "ptx")) {
         snprintf(error, PROVE_TEXT, "an image in the format '%s' does not run in the simulator",
-                 image_string(image, image->format));
+                 records_string(image, image->format));
         return false;
     }
     p->device = ptx_device_new(&config, error);
@@ -48,43 +44,9 @@ void prove_close(struct prove *p)
 
 /* -- Launching ------------------------------------------------------------------------------------------------------ */
 
-static bool symbol_value(const struct prove_launch *l, int64_t k, int64_t *out)
+static struct records records_for(const struct prove *p, const struct prove_launch *l)
 {
-    if (k < 0 || k > l->nsizes)
-        return false;
-    *out = k == l->nsizes ? l->tiles : l->sizes[k];
-    return true;
-}
-
-/* Expression number `at` of the image; `otherwise` for none. */
-static bool evaluate(const struct prove *p, const struct prove_launch *l, uint32_t at, int64_t otherwise, int64_t *out)
-{
-    const struct tcc_pexpr *x = (const struct tcc_pexpr *)((const char *)p->image + p->image->exprs.first) + at;
-    int64_t a, b, q;
-    if (at == TCC_NO) {
-        *out = otherwise;
-        return true;
-    }
-    if (at >= p->image->exprs.count)
-        return false;
-    if (x->op == TCC_EX_CONST || x->op == TCC_EX_SYM) {
-        *out = x->k;
-        return x->op == TCC_EX_CONST || symbol_value(l, x->k, out);
-    }
-    if (!evaluate(p, l, x->a, 0, &a) || !evaluate(p, l, x->b, 0, &b))
-        return false;
-    if ((x->op == TCC_EX_FLOORDIV || x->op == TCC_EX_MOD) && b <= 0)
-        return false;
-    q = b > 0 ? a / b - (a % b < 0) : 0;
-    switch (x->op) {
-    case TCC_EX_ADD: *out = a + b; break;
-    case TCC_EX_MUL: *out = a * b; break;
-    case TCC_EX_FLOORDIV: *out = q; break;
-    case TCC_EX_MOD: *out = a - q * b; break;
-    case TCC_EX_MIN: *out = a < b ? a : b; break;
-    default: *out = a > b ? a : b;
-    }
-    return true;
+    return (struct records){p->image, l->nsizes, l->sizes, l->tiles};
 }
 
 struct memory {
@@ -100,56 +62,31 @@ static uint64_t upload(struct prove *p, struct memory *m, const char *name, cons
     return at && (!data || !bytes || ptx_write(p->device, at, data, bytes, error)) ? at : 0;
 }
 
-/* The tensor maps that a function takes, behind n parameters; bytes of all. Where the driver makes none of one, there are none. */
-static size_t make_maps(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch, const uint64_t *args,
-                        uint64_t *params, size_t n)
+static bool make_map(void *user, void *map, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims,
+                     const uint64_t *strides, const uint32_t *box)
 {
-    const struct tcc_pmap *list =
-        (const struct tcc_pmap *)(const void *)((const char *)p->image + p->image->bytes.first + launch->recipes.first);
-    size_t count = launch->recipes.count / sizeof *list;
-    int64_t first;
-    if (!count)
-        return 8 * n;
-    memset(params + n, 0, tcc_map_at(n, count) - 8 * n);
-    params[n] = !l->by_control;
-    for (size_t i = 0; i < count && params[n]; i++) {
-        const struct tcc_pmap *m = &list[i];
-        uint64_t dims[TCC_MAP_RANK], strides[TCC_MAP_RANK];
-        _Alignas(128) char map[TCC_MAP_BYTES];
-        bool ok = m->rank <= TCC_MAP_RANK && m->arg < (uint32_t)l->nargs && evaluate(p, l, m->first, 0, &first);
-        for (uint32_t d = 0; d < m->rank && ok; d++)
-            ok = evaluate(p, l, m->dims[d], 0, (int64_t *)&dims[d]) &&
-                 evaluate(p, l, m->strides[d], 0, (int64_t *)&strides[d]);
-        params[n] = ok && ptx_map_tiled(map, m->type == TCC_BF16, m->rank, args[m->arg] + (uint64_t)first, dims,
-                                        strides + 1, m->box);
-        memcpy((char *)params + tcc_map_at(n, i), map, sizeof map);
-    }
-    return tcc_map_at(n, count);
+    (void)user;
+    return ptx_map_tiled(map, bf16, rank, at, dims, strides, box);
 }
 
 static bool run_function(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch,
                          const uint64_t *params, size_t size, char *error)
 {
-    const struct ptx_kernel *f = ptx_find(p->module, image_string(p->image, launch->symbol));
+    const struct ptx_kernel *f = ptx_find(p->module, records_string(p->image, launch->symbol));
     struct ptx_launch x = {.params = params, .params_size = size};
     struct ptx_counters counters;
     const struct ptx_report *list;
-    int64_t v = 0;
-    bool ok = f != NULL;
-    for (int i = 0; i < 3 && ok; i++) {
-        ok = evaluate(p, l, launch->grid[i], 1, &v);
-        x.grid[i] = (unsigned)v;
-        ok = ok && evaluate(p, l, launch->block[i], 1, &v);
-        x.block[i] = (unsigned)v;
-        ok = ok && evaluate(p, l, launch->cluster[i], 0, &v);
-        x.cluster[i] = (unsigned)v;
-    }
-    ok = ok && evaluate(p, l, launch->shared, 0, &v);
+    struct records r = records_for(p, l);
+    struct records_shape shape = {0};
+    bool ok = f && records_shape(&r, launch, &shape);
     if (!ok) {
         snprintf(error, PROVE_TEXT, "its launch record is not valid");
         return false;
     }
-    x.shared = (size_t)v;
+    memcpy(x.grid, shape.grid, sizeof x.grid);
+    memcpy(x.block, shape.block, sizeof x.block);
+    memcpy(x.cluster, shape.cluster, sizeof x.cluster);
+    x.shared = shape.shared;
     ok = ptx_run(p->device, f, &x, &counters, error);
     uint64_t *sum = (uint64_t *)&l->counters, *one = (uint64_t *)&counters;
     for (size_t i = 0; i < sizeof counters / sizeof *sum; i++)
@@ -185,10 +122,9 @@ static int make_params(struct prove *p, struct prove_launch *l, struct memory *m
 
 bool prove_run(struct prove *p, struct prove_launch *l, char *error)
 {
-    const struct tcc_range *range =
-        (const struct tcc_range *)((const char *)p->image + p->image->kernels.first) + l->kernel;
-    const struct tcc_plaunch *launches =
-        (const struct tcc_plaunch *)((const char *)p->image + p->image->launches.first) + range->first;
+    int count;
+    const struct tcc_plaunch *launches = records_of(p->image, l->kernel, &count);
+    struct records r = records_for(p, l);
     struct memory m = {.n = 0};
     struct {
         struct tcc_control head;
@@ -202,8 +138,8 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
         params[i] = upload(p, &m, "operand", l->uses[i] == KN_OUT ? NULL : l->args[i], l->bytes[i], error);
         ok = params[i] != 0;
     }
-    for (uint32_t i = 0; i < range->count && ok; i++) {
-        ok = evaluate(p, l, launches[i].scratch, 0, &v);
+    for (int i = 0; i < count && ok; i++) {
+        ok = records_value(&r, launches[i].scratch, 0, &v);
         most = v > most ? v : most;
     }
     if (ok && most)
@@ -218,8 +154,10 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     uint64_t args[MOST_ARGS];
     for (int i = 0; i < l->nargs && ok; i++)
         args[i] = m.at[i];
-    for (uint32_t i = 0; i < range->count && ok && l->tiles; i++)
-        ok = run_function(p, l, &launches[i], params, make_maps(p, l, &launches[i], args, params, (size_t)n), error);
+    for (int i = 0; i < count && ok && l->tiles; i++)
+        ok = run_function(
+            p, l, &launches[i], params,
+            records_maps(&r, &launches[i], !l->by_control, args, l->nargs, params, (size_t)n, make_map, NULL), error);
     for (int i = 0; i < l->nargs && ok; i++)
         if (l->uses[i] != KN_IN && l->bytes[i])
             ok = ptx_read(p->device, l->args[i], args[i], l->bytes[i], error);
@@ -474,9 +412,8 @@ static void print_counts(const struct prove *p, const struct kn_kernel *k, FILE 
         if (!strcmp(k->schedule.params[i].key, "width"))
             width = k->schedule.params[i].value;
     int a = k->contraction.present ? k->insns[k->contraction.load_a].dtype : -1;
-    fprintf(out, "counts %s @%s schedule %s width %lld factors %s", image_string(p->image, p->image->machine),
-            ir_shown(k->name), k->schedule.how, (long long)width,
-            a < 0 ? "none" : tcc_dtype_name((enum tcc_dtype)a));
+    fprintf(out, "counts %s @%s schedule %s width %lld factors %s", records_string(p->image, p->image->machine),
+            ir_shown(k->name), k->schedule.how, (long long)width, a < 0 ? "none" : tcc_dtype_name((enum tcc_dtype)a));
     fprintf(out, " requests %llu sectors %llu ideally %llu wavefronts %llu ideally %llu mma %llu operations %lld\n",
             count(c->global_requests), count(c->global_sectors), count(c->ideal_sectors), count(c->shared_wavefronts),
             count(c->shared_ideal), count(c->mma), (long long)p->operations);
@@ -529,10 +466,10 @@ bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *c
         struct prove p;
         const struct tcc_range *ranges =
             (const struct tcc_range *)((const char *)m->images[i] + m->images[i]->kernels.first);
-        if (!strcmp(image_string(m->images[i], m->images[i]->format), "cubin")) /* made of the PTX that follows it */
+        if (!strcmp(records_string(m->images[i], m->images[i]->format), "cubin")) /* made of the PTX that follows it */
             continue;
         if (!prove_open(&p, m->images[i], 1, error)) {
-            fprintf(out, "%s: %s\n", image_string(m->images[i], m->images[i]->machine), error);
+            fprintf(out, "%s: %s\n", records_string(m->images[i], m->images[i]->machine), error);
             ok = false;
             continue;
         }
@@ -540,8 +477,8 @@ bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *c
         for (int j = 0; j < nkernels; j++)
             if (ranges[j].count)
                 prove_one(&p, j, k[j], &t, out);
-        fprintf(out, "%s: %d kernels proved, %d wrong, %d skipped\n", image_string(m->images[i], m->images[i]->machine),
-                t.proved, t.wrong, t.skipped);
+        fprintf(out, "%s: %d kernels proved, %d wrong, %d skipped\n",
+                records_string(m->images[i], m->images[i]->machine), t.proved, t.wrong, t.skipped);
         ok = ok && !t.wrong;
         prove_close(&p);
     }

@@ -13,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The text of all kernels; NULL after a message. */
-static char *kernels_text(const struct options *o, const struct tccc_options *c, size_t *size, int *code)
+char *model_kernels_text(const struct options *o, const struct tccc_options *c, bool plan, size_t *size, int *code)
 {
-    static const char *const dumps[] = {"kernels", NULL};
+    const char *const dumps[] = {"kernels", plan ? "plan" : NULL, NULL};
     struct tccc_options text = *c;
     char *to = NULL;
     text.output = text.header = text.depfile = text.cache_dir = text.reproducer = NULL;
@@ -47,7 +46,7 @@ int prove_model(const struct options *o, const struct tccc_options *c)
     const struct tcc_model *m = handle ? dlsym(handle, "tccc_model") : NULL;
     if (!m)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot open '%s'", c->output);
-    char *text = kernels_text(o, c, &size, &code);
+    char *text = model_kernels_text(o, c, false, &size, &code);
     struct ir_ctx *ctx = code == EXIT_FINE ? ir_ctx_new() : NULL;
     struct ir_module *module = ctx ? ir_parse(ctx, "kernels", text, size) : NULL;
     if (code == EXIT_FINE && !module)

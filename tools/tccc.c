@@ -99,6 +99,10 @@ static int run(const struct options *o)
         return usage_error(o, "--emit=%s: expected ptx or neff", option_text(o, OPT_emit, ""));
     if (option_set(o, OPT_emit) && (!c.output || c.kind != TCCC_SO))
         return usage_error(o, "--emit requires a shared object (-o NAME.so)");
+    if (option_set(o, OPT_device) && !option_set(o, OPT_tune))
+        return usage_error(o, "--device says what times kernels: it requires --tune");
+    if (option_set(o, OPT_tune) && (code = tune_model(o, &c)) != EXIT_FINE)
+        return code;
     code = compile_model(o, &c);
     if (code == EXIT_FINE && option_set(o, OPT_emit))
         code = emit_images(o, &c);

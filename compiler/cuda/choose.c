@@ -208,7 +208,7 @@ static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
 
 /* -- Products ------------------------------------------------------------------------------------------------------ */
 
-static int64_t points(const struct kn_kernel *k, uint32_t dims)
+int64_t cuda_points(const struct kn_kernel *k, uint32_t dims)
 {
     int64_t n = 1;
     for (int d = 0; d < k->ndims; d++)
@@ -329,7 +329,7 @@ static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t row
 
 /* As many as leave room for two blocks on a multiprocessor (one of 256 columns, or with tensor copies: they need the registers of two), and no more than
  * there are steps. */
-static void choose_stages(const struct cuda_machine *m, int64_t terms, int bytes, struct cuda_schedule *s)
+void cuda_choose_stages(const struct cuda_machine *m, int64_t terms, int bytes, struct cuda_schedule *s)
 {
     int64_t steps = (terms + s->bk - 1) / s->bk;
     int blocks = s->bn > 128 || cuda_has_maps(s) ? 1 : 2;
@@ -374,24 +374,24 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
     struct ct_shape shape;
     if (!ct_shape_of(ctx, k, &shape))
         return false;
-    int64_t batch = points(k, c->batch), rows = points(k, shape.swap ? c->n : c->m),
-            cols = points(k, shape.swap ? c->m : c->n);
-    if (rows < CUDA_LEAST_ROWS || cols < CUDA_LEAST_ROWS || points(k, c->k) < 8)
+    int64_t batch = cuda_points(k, c->batch), rows = cuda_points(k, shape.swap ? c->n : c->m),
+            cols = cuda_points(k, shape.swap ? c->m : c->n);
+    if (rows < CUDA_LEAST_ROWS || cols < CUDA_LEAST_ROWS || cuda_points(k, c->k) < 8)
         return false;
     double best = 0;
     struct cuda_schedule tried = cuda_plain_schedule(CUDA_CONTRACT);
-    tried.split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), points(k, c->k), LEAST_TERMS);
+    tried.split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), cuda_points(k, c->k), LEAST_TERMS);
     tried.threads = CT_THREADS;
     batch *= tried.split;
     bool takes[] = {[CUDA_CONTRACT] = shape.bytes == 4,
                     [CUDA_MMA] = shape.bytes < 4 || m->tf32,
-                    [CUDA_WGMMA] = shape.bytes == 2 && m->wgmma && points(k, c->k) >= 64};
+                    [CUDA_WGMMA] = shape.bytes == 2 && m->wgmma && cuda_points(k, c->k) >= 64};
     for (tried.how = CUDA_CONTRACT; tried.how <= CUDA_WGMMA; tried.how++)
         if (takes[tried.how])
             try_tiles(m, tried, batch, rows, cols, shape.bytes, s, &best);
     if (s->how == CUDA_WGMMA && cuda_may_map(ctx, k))
         s->threads = CUDA_SENDING;
-    choose_stages(m, points(k, c->k), shape.bytes, s);
+    cuda_choose_stages(m, cuda_points(k, c->k), shape.bytes, s);
     return true;
 }
 
@@ -435,7 +435,7 @@ static bool choose_attention(struct ir_ctx *ctx, struct kn_kernel *k)
 
 /* -- Scatters ------------------------------------------------------------------------------------------------------ */
 
-static ir_expr owner_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
+ir_expr cuda_owner_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
 {
     ir_expr rows;
     cuda_owner_rows(ctx, k, &rows);
@@ -447,8 +447,8 @@ static bool choose_owners(struct ir_ctx *ctx, struct kn_kernel *k, struct cuda_s
 {
     enum { ENOUGH = 1 << 14, FEW_POINTS = 16, BLOCKS = 512 };
     ir_expr rows;
-    if (!cuda_owner_rows(ctx, k, &rows) || points(k, (1u << em_nouter(k)) - 1) >= ENOUGH ||
-        points(k, k->stages[0].inner) < FEW_POINTS)
+    if (!cuda_owner_rows(ctx, k, &rows) || cuda_points(k, (1u << em_nouter(k)) - 1) >= ENOUGH ||
+        cuda_points(k, k->stages[0].inner) < FEW_POINTS)
         return false;
     int64_t n = ir_const_or(rows, UNKNOWN), each = (n + BLOCKS - 1) / BLOCKS;
     *s = cuda_plain_schedule(CUDA_OWNERS);
@@ -492,7 +492,7 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
         k->schedule.tile[last] = k->schedule.tile[s.along] = 32;
     }
     cuda_put_schedule(k, s);
-    k->tiles = product ? cuda_product_tiles(ctx, k, &s) : owners ? owner_tiles(ctx, k, &s) : em_tile_count(ctx, k);
+    k->tiles = product ? cuda_product_tiles(ctx, k, &s) : owners ? cuda_owner_tiles(ctx, k, &s) : em_tile_count(ctx, k);
     k->combining = em_combine_count(ctx, k);
     k->scratch = em_local_scratch(ctx, k, 1);
 }

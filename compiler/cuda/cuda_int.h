@@ -3,7 +3,7 @@
  * cuda_int.h - private to compiler/cuda/: machines, schedules, and a device function under construction.
  *
  *     machine.c   the machines and what passes ask of them      choose.c    which template takes a kernel
- *     schedule.c  schedules as text; launches
+ *     schedule.c  schedules as text; launches           candidates.c  those that are worth timing (tccc --tune)
  *     cubin.c     from PTX to cubins, by ptxas
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
@@ -49,7 +49,12 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
 bool cuda_is_product(enum cuda_how how);                                    /* a template of products of tiles */
 struct cuda_schedule cuda_plain_schedule(enum cuda_how how);                /* with all parameters absent */
 struct cuda_schedule cuda_combine_schedule(void);                           /* of a split kernel's second phase: a warp a point */
+const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, const struct kn_schedule *want);
+int cuda_candidates(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_schedule *list, int room);   /* candidates.c */
 /* choose.c */
+void cuda_choose_stages(const struct cuda_machine *m, int64_t terms, int bytes, struct cuda_schedule *s);   /* of a product with s's tile */
+int64_t cuda_points(const struct kn_kernel *k, uint32_t dims);              /* of a set of dims, guessed where they are not known */
+ir_expr cuda_owner_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
 void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
 /* Its tiles by that schedule. */
 ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);

@@ -70,6 +70,9 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
                                     .topk = topk,
                                     .cost = cost,
                                     .schedule = cuda_choose_schedule,
-                                    .verify_schedule = cuda_verify_schedule};
+                                    .verify_schedule = cuda_verify_schedule,
+                                    .arch = m->name,
+                                    .pick = cuda_pick_schedule,
+                                    .candidates = cuda_candidates};
     return m;
 }

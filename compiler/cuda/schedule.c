@@ -183,6 +183,36 @@ bool cuda_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, cons
     return !why;
 }
 
+const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                               const struct kn_schedule *want)
+{
+    struct kn_kernel tried = *k;
+    struct cuda_schedule s;
+    const char *wrong;
+    tried.schedule.how = want->how;
+    tried.schedule.nparams = want->nparams;
+    memcpy(tried.schedule.params, want->params, sizeof want->params);
+    if (!get(&tried, &s, &wrong))
+        return ir_internf(ctx, "no such template or parameter, or not of this value: '%s'", ir_shown(wrong));
+    if ((s.how == CUDA_ATTENTION) != (cuda_get_schedule(k).how == CUDA_ATTENTION))
+        return "attention is one kernel's template, and its only one";
+    for (int i = 0; i < em_nouter(k) && s.how != CUDA_ATTENTION; i++)
+        tried.schedule.tile[i] = s.how == CUDA_TRANSPOSE && (i == s.vector || i == s.along) ? 32
+                                 : i == s.vector                                              ? s.width
+                                                                                              : 1;
+    ir_expr rows;
+    if (cuda_is_product(s.how) ? !cuda_takes_contract(ctx, k, s.how)
+                               : s.how == CUDA_OWNERS && !cuda_owner_rows(ctx, k, &rows))
+        return "the kernel is none that the template takes";
+    tried.tiles = cuda_is_product(s.how)   ? cuda_product_tiles(ctx, k, &s)
+                  : s.how == CUDA_OWNERS ? cuda_owner_tiles(ctx, k, &s)
+                                           : em_tile_count(ctx, &tried);
+    const char *why = what_is_wrong((const struct cuda_machine *)m, ctx, &tried, &s);
+    if (!why)
+        *k = tried;
+    return why;
+}
+
 struct kn_kernel *cuda_kernel_for(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct cuda_schedule s = cuda_get_schedule(k);

@@ -35,6 +35,17 @@ static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
     return em_refuses(ctx, k);
 }
 
+/* The kernel with a schedule that was asked for: the plan has those of its own machine already, not this one's. */
+static struct kn_kernel *cuda_picked(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                                     const struct pass_picks *picks)
+{
+    if (!picks || !picks->n)
+        return k;
+    struct kn_kernel *own = IR_NEW(ctx, struct kn_kernel);
+    *own = *k;
+    return pass_pick_schedule(&m->pass, ctx, own, picks) ? own : k;
+}
+
 static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const struct target_options *o,
                     const char *prefix, const char *folder, struct target_code *code)
 {
@@ -46,7 +57,7 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
         return false;
     p->kernels = IR_NEWN(ctx, plan->nkernels + 1, struct kn_kernel *);
     for (int i = 0; i < p->nkernels; i++)
-        p->kernels[i] = cuda_kernel_for(m, ctx, plan->kernels[i]);
+        p->kernels[i] = cuda_picked(m, ctx, cuda_kernel_for(m, ctx, plan->kernels[i]), o->picks);
     const char *own = ir_internf(ctx, "%s%s_", prefix, o->arch), *ptx = cuda_ptx(ctx, p, o, own, folder, &size);
     if (!ptx)
         return false;

@@ -52,6 +52,7 @@ bool pass_schedule_run(struct pass_run *r)
                 return false;
         } else if (m && m->schedule) {
             m->schedule(m, ctx, k);
+            pass_pick_schedule(m, ctx, k, pass_opts(r)->picks);
         } else {
             plain_schedule(ctx, k);
         }

@@ -4,6 +4,7 @@
  * use shared memory, barriers, asynchronous copies and tensor cores give what plain loops give.
  */
 #include <check.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ static unsigned run_body(const char *body, unsigned threads, unsigned blocks, ui
              head, begin, body);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s: %s", body, error);
-    struct ptx_launch l = {{blocks, 1, 1}, {threads, 1, 1}, 0, &params, 12, {0}, false};
+    struct ptx_launch l = {{blocks, 1, 1}, {threads, 1, 1}, 0, &params, 12, {0}, false, 0};
     bool ran = ptx_run(d, ptx_find(m, "k"), &l, NULL, error);
     int n = ptx_reports(d, &list);
     for (int i = 0; i < n; i++)
@@ -185,7 +186,7 @@ START_TEST(freed_memory)
     snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);
-    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12, {0}, false};
+    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12, {0}, false, 0};
     ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
     ck_assert(ptx_free(d, params.a, error));
     ck_assert(!ptx_free(d, params.a, error));
@@ -211,7 +212,7 @@ START_TEST(ranges)
     snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);
-    struct ptx_launch l = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12, {0}, false};
+    struct ptx_launch l = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12, {0}, false, 0};
     struct ptx_range fits[2] = {{params.a, 256, true, "x"}, {params.a + 512, 64, true, "y"}};
     ck_assert(ptx_ranges(d, fits, 2) && ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
     fits[0].bytes = 252;
@@ -246,7 +247,7 @@ START_TEST(chains)
     snprintf(text, sizeof text, "%s%sst.global.u32 [%%rd2], %%r1; ret; }", head, begin);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);
-    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12, {0}, false};
+    struct ptx_launch l = {{1, 1, 1}, {32, 1, 1}, 0, &params, 12, {0}, false, 0};
     for (int ordered = 0; ordered < 2; ordered++) {
         ptx_begin(d, 3, 1, nothing, "first");
         ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
@@ -295,6 +296,44 @@ START_TEST(mapped)
     ck_assert_mem_eq(here, back, 256);
     ck_assert(ptx_unmap(d, (uintptr_t)here, error) && ptx_unmap(d, at + PART, error));
     ptx_memory_free(m);
+    ptx_device_free(d);
+}
+END_TEST
+
+/* Some blocks of a grid stand for all: what is counted is the same where they are alike, and only those have written. */
+START_TEST(samples)
+{
+    enum { BLOCKS = 64 };
+    char text[2048], error[PTX_ERROR] = "";
+    struct ptx_device *d = device(0);
+    uint32_t zeros[32 * BLOCKS] = {0}, got[32 * BLOCKS];
+    struct {
+        uint64_t a;
+        uint32_t n;
+    } params = {ptx_alloc(d, sizeof zeros, "a", error), 1};
+    struct ptx_counters all, some;
+    snprintf(text, sizeof text,
+             "%s%smov.u32 %%r8, %%ctaid.x; mul.wide.u32 %%rd3, %%r8, 128; add.u64 %%rd2, %%rd2, %%rd3; ld.global.u32 "
+             "%%r9, [%%rd2]; add.u32 %%r9, %%r9, %%r1; st.global.u32 [%%rd2], %%r9; ret; }",
+             head, begin);
+    struct ptx_module *m = ptx_load(d, text, strlen(text), error);
+    ck_assert_msg(m != NULL, "%s", error);
+    struct ptx_launch l = {.grid = {BLOCKS, 1, 1}, .block = {32, 1, 1}, .params = &params, .params_size = 12};
+    ck_assert(ptx_write(d, params.a, zeros, sizeof zeros, error));
+    ck_assert(ptx_run(d, ptx_find(m, "k"), &l, &all, error));
+    ck_assert(ptx_write(d, params.a, zeros, sizeof zeros, error));
+    for (int n = 1; n <= 2 * BLOCKS; n *= 4) {
+        int written = 0;
+        l.sample = (uint64_t)n;
+        ck_assert(ptx_run(d, ptx_find(m, "k"), &l, &some, error));
+        ck_assert(ptx_read(d, got, params.a, sizeof got, error));
+        for (int b = 0; b < BLOCKS; b++)
+            written += got[32 * b] != 0;
+        ck_assert_int_eq(written, n < BLOCKS ? n : BLOCKS);
+        ck_assert_mem_eq(&some, &all, offsetof(struct ptx_counters, path_cycles));
+        ck_assert(ptx_write(d, params.a, zeros, sizeof zeros, error));
+    }
+    ptx_unload(m);
     ptx_device_free(d);
 }
 END_TEST
@@ -349,7 +388,7 @@ START_TEST(launch_errors)
     snprintf(text, sizeof text, "%s.entry k(.param .u64 a, .param .u32 n) .maxntid 64, 1, 1 { ret; }", head);
     struct ptx_module *m = ptx_load(d, text, strlen(text), error);
     ck_assert_msg(m != NULL, "%s", error);
-    struct ptx_launch fine = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12, {0}, false}, l = fine;
+    struct ptx_launch fine = {{1, 1, 1}, {64, 1, 1}, 0, &params, 12, {0}, false, 0}, l = fine;
     ck_assert(ptx_run(d, ptx_find(m, "k"), &l, NULL, error));
     l.block[0] = 65;
     ck_assert(!ptx_run(d, ptx_find(m, "k"), &l, NULL, error) && strstr(error, "threads a block"));
@@ -374,6 +413,7 @@ int main(void)
     tcase_add_test(t, ranges);
     tcase_add_test(t, chains);
     tcase_add_test(t, mapped);
+    tcase_add_test(t, samples);
     tcase_add_loop_test(t, load_errors, 0, (int)(sizeof refused / sizeof *refused));
     tcase_add_test(t, launch_errors);
     suite_add_tcase(s, t);

@@ -225,6 +225,22 @@ static bool run_clusters(struct ptx_grid *g, struct ptx_block *b, uint64_t first
     return stop;
 }
 
+/* Of `all` clusters those that run. */
+static uint64_t sampled(const struct ptx_grid *g, uint64_t all)
+{
+    uint64_t n = g->l->cooperative ? 0 : g->l->sample;
+    return n && n < all ? n : all;
+}
+
+/* What those that ran have counted, as if all had. */
+static void scale_counters(const struct ptx_grid *g, struct ptx_counters *c)
+{
+    uint64_t all = g->blocks / (g->cluster[0] * g->cluster[1] * g->cluster[2]), some = sampled(g, all);
+    uint64_t *to = (uint64_t *)c;
+    for (size_t k = 0; k < sizeof *c / sizeof *to && some < all; k++)
+        to[k] = (uint64_t)((__uint128_t)to[k] * all / some);
+}
+
 static void *worker(void *arg)
 {
     struct ptx_grid *g = arg;
@@ -238,10 +254,12 @@ static void *worker(void *arg)
     for (int k = 0; k < n; k++)
         if (!b || !block_new(&b[k], g))
             g->no_memory = true;
+    uint64_t all = g->blocks / (unsigned)n, some = sampled(g, all);
     while (!g->no_memory && !stop && !atomic_load(&g->stop)) {
         uint64_t number = atomic_fetch_add(&g->next, 1);
-        if (number >= g->blocks / (unsigned)n)
+        if (number >= some)
             break;
+        number = (uint64_t)((__uint128_t)number * all / some);
         stop = run_clusters(g, b, number, per, n / per);
     }
     for (int k = 0; b && k < n; k++) {
@@ -333,8 +351,10 @@ bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_
     for (int k = 0; k < g.nflags; k++)
         free(g.flags[k].seen.at);
     free(g.flags);
-    if (counters)
+    if (counters) {
         *counters = g.count;
+        scale_counters(&g, counters);
+    }
     if (g.no_memory)
         snprintf(error, PTX_ERROR, "no memory");
     else if (atomic_load(&g.stop))

@@ -125,6 +125,8 @@ struct ptx_launch {
     size_t params_size;
     unsigned cluster[3];     /* blocks of a cluster; 0: what the kernel says, else 1 */
     bool cooperative;        /* all blocks at once: they may wait for each other. On one host thread, which holds them all */
+    uint64_t sample;         /* so many clusters run (blocks, where there are none), spread over the grid, for a look at the time: counters are the whole grid's by
+                                proportion, and what the others would have written is not. 0: all; not of a cooperative launch */
 };
 /* Runs a kernel to its end. False: it could not be launched (`error`), or a fatal check failed (`error` is that report's text).
  * Counters (may be NULL) are set in every case. Reports are added to the device's. */
