@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the linker on objects, and writes archives. The linker is looked for where configure found it, then by the usual names
- * on the PATH: ld.lld (fast, reads large sections), else the C compiler. It writes beside the output, under a temporary
+ * Runs the linker on objects, and writes archives. The linker is looked for beside the compiler (lld/ld.lld of the Python package), where configure
+ * found it, then by the usual names on the PATH: ld.lld (fast, reads large sections), else the C compiler. It writes beside the output, under a temporary
  * name that is renamed once everything has gone well, so that a failure leaves nothing.
  */
 #include "compiler/link_int.h"
 #include "compiler/child_int.h"
+#include "compiler/locate_int.h"
 #include "runtime/safe.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -65,14 +67,16 @@ static void tell_command(struct ir_ctx *ctx, const struct arguments *a)
 static bool link_with(struct ir_ctx *ctx, const char *output,
                       void (*build)(void *job, struct arguments *a, bool driver), void *job, int *status)
 {
-    char text[1500];
+    char text[1500], beside[PATH_MAX];
     const char *temporary = ir_internf(ctx, "%s.tmp%ld", output, (long)getpid());
-    for (size_t i = 0; i < sizeof linkers / sizeof *linkers; i++) {
+    bool own = tccc_locate("../lld/ld.lld", beside, sizeof beside);
+    for (size_t i = 0; i < sizeof linkers / sizeof *linkers + own; i++) {
+        struct linker l = own && i == 0 ? (struct linker){beside, false} : linkers[i - own];
         struct arguments a = {0};
-        VEC_PUSH(ctx, a, linkers[i].program);
+        VEC_PUSH(ctx, a, l.program);
         VEC_PUSH(ctx, a, "-o");
         VEC_PUSH(ctx, a, temporary);
-        build(job, &a, linkers[i].driver);
+        build(job, &a, l.driver);
         VEC_PUSH(ctx, a, NULL);
         int code = child_program((char *const *)a.at, text, sizeof text);
         if (code < 0 || code == 127)
@@ -81,7 +85,7 @@ static bool link_with(struct ir_ctx *ctx, const char *output,
             unlink(temporary);
             bool space = child_lacked(text) || strstr(text, "Permission") || strstr(text, "annot open output");
             return fail(ctx, status, space ? STATUS_ENV : STATUS_BUG, "%s: the linker (%s) failed: %s", output,
-                        linkers[i].program, text);
+                        l.program, text);
         }
         if (rename(temporary, output) != 0) {
             int error = errno;

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The module tccc._compiler: tccc_compile() of libtccc, which compiles in a process of its own. Options come as a dict and go by
+ * compiler_options.def into the structures of compiler/tccc.h; messages come back as a list, whatever the status.
+ */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/tccc.h"
+
+struct job {
+    struct tccc_options o;
+    struct tccc_train t;
+    struct tccc_split split;
+    const char ***lists;
+    int nlists;
+    char *text; /* messages, each behind its severity's digit, ended by \0 */
+    size_t size;
+    FILE *messages;
+};
+
+/* -- Options --------------------------------------------------------------------------------------------------- */
+
+static int wrong(const char *name, const char *what)
+{
+    PyErr_Format(PyExc_TypeError, "%s: expected %s", name, what);
+    return -1;
+}
+
+static int take_text(const char *name, PyObject *value, const char **to)
+{
+    *to = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
+    return *to ? 0 : PyErr_Occurred() ? -1 : wrong(name, "a str");
+}
+
+/* A list of texts, ended by NULL; it borrows them. */
+static int take_list(struct job *j, const char *name, PyObject *value, const char *const **to)
+{
+    Py_ssize_t n = PyUnicode_Check(value) ? -1 : PySequence_Size(value);
+    const char **list = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *list);
+    if (!list)
+        return PyErr_Clear(), wrong(name, "a list of str");
+    j->lists[j->nlists++] = list;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(value, i);
+        int bad = !item || take_text(name, item, &list[i]);
+        Py_XDECREF(item); /* the list has it */
+        if (bad)
+            return -1;
+    }
+    *to = list;
+    return 0;
+}
+
+static int take_whole(const char *name, PyObject *value, long long *to)
+{
+    *to = PyLong_AsLongLong(value);
+    return PyErr_Occurred() ? (PyErr_Clear(), wrong(name, "an int")) : 0;
+}
+
+static int take_option(struct job *j, const char *key, PyObject *value)
+{
+    long long whole;
+#define TEXT(name, s, member)    \
+    if (strcmp(key, #name) == 0) \
+        return take_text(key, value, &j->s.member);
+#define LIST(name, s, member)    \
+    if (strcmp(key, #name) == 0) \
+        return take_list(j, key, value, &j->s.member);
+#define FLAG(name, s, member)    \
+    if (strcmp(key, #name) == 0) \
+        return (j->s.member = PyObject_IsTrue(value) == 1), PyErr_Occurred() ? -1 : 0;
+#define REAL(name, s, member)    \
+    if (strcmp(key, #name) == 0) \
+        return (j->s.member = PyFloat_AsDouble(value)), PyErr_Occurred() ? -1 : 0;
+#define WHOLE(name, s, member)   \
+    if (strcmp(key, #name) == 0) \
+        return take_whole(key, value, &whole) ? -1 : ((void)(j->s.member = (__typeof__(j->s.member))whole), 0);
+#include "tools/python/compiler_options.def"
+#undef TEXT
+#undef LIST
+#undef FLAG
+#undef REAL
+#undef WHOLE
+    PyErr_Format(PyExc_TypeError, "there is no option '%s'", key);
+    return -1;
+}
+
+static int take_options(struct job *j, PyObject *dict)
+{
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
+        if (!name || (value != Py_None && take_option(j, name, value)))
+            return -1;
+    }
+    return 0;
+}
+
+/* -- Compiling ------------------------------------------------------------------------------------------------------ */
+
+static void tell(void *user, int severity, const char *text)
+{
+    const struct job *j = user;
+    fprintf(j->messages, "%c%s%c", '0' + severity, text, 0);
+}
+
+static PyObject *messages_of(const struct job *j)
+{
+    PyObject *list = PyList_New(0);
+    for (const char *p = j->text, *end = p + j->size; list && p < end; p += strlen(p) + 1) {
+        PyObject *text = PyUnicode_DecodeUTF8(p + 1, (Py_ssize_t)strlen(p + 1), "replace");
+        PyObject *pair = text ? Py_BuildValue("iN", *p - '0', text) : NULL;
+        if (!pair || PyList_Append(list, pair)) {
+            Py_DECREF(list);
+            list = NULL;
+        }
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
+static PyObject *compile_job(struct job *j)
+{
+    int status;
+    j->messages = open_memstream(&j->text, &j->size);
+    if (!j->messages)
+        return PyErr_NoMemory();
+    j->o.message = tell;
+    j->o.user = j;
+    Py_BEGIN_ALLOW_THREADS status = tccc_compile(&j->o);
+    Py_END_ALLOW_THREADS if (fclose(j->messages) != 0) return PyErr_NoMemory();
+    PyObject *list = messages_of(j);
+    return list ? Py_BuildValue("iN", status, list) : NULL;
+}
+
+static int kind_of(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".o") == 0 ? TCCC_OBJECT : dot && strcmp(dot, ".a") == 0 ? TCCC_ARCHIVE : TCCC_SO;
+}
+
+static PyObject *compile(PyObject *self, PyObject *args)
+{
+    PyObject *model = NULL, *output = NULL, *options, *result = NULL;
+    int train;
+    struct job j = {0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O&O&O!p:compile", PyUnicode_FSConverter, &model, PyUnicode_FSConverter, &output,
+                          &PyDict_Type, &options, &train)) {
+        Py_XDECREF(model);
+        return NULL;
+    }
+    tccc_options_init(&j.o);
+    j.split.default_stage = -1;
+    j.o.model = PyBytes_AsString(model);
+    j.o.output = PyBytes_AsString(output);
+    j.o.kind = kind_of(j.o.output);
+    j.lists = calloc((size_t)PyDict_Size(options) + 1, sizeof *j.lists);
+    if (!j.lists)
+        PyErr_NoMemory();
+    else if (take_options(&j, options) == 0) {
+        if (train)
+            j.o.train = &j.t;
+        if (j.split.partitions > 1 || j.split.microbatches > 1)
+            j.t.split = &j.split;
+        result = compile_job(&j);
+    }
+    for (int i = 0; i < j.nlists; i++)
+        free(j.lists[i]);
+    free(j.lists);
+    free(j.text);
+    Py_DECREF(model);
+    Py_DECREF(output);
+    return result;
+}
+
+static PyObject *build(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyUnicode_FromString(tccc_build());
+}
+
+static PyMethodDef functions[] = {
+    {"compile", compile, METH_VARARGS, "compile(model, output, options, train): (status, [(severity, message)])."},
+    {"build", build, METH_NOARGS, "What the compiler is: LLVM's version, targets, opsets."},
+    {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef definition = {.m_base = PyModuleDef_HEAD_INIT,
+                                        .m_name = "tccc._compiler",
+                                        .m_doc = "Compiles models.",
+                                        .m_size = -1,
+                                        .m_methods = functions};
+
+PyMODINIT_FUNC PyInit__compiler(void);
+PyMODINIT_FUNC PyInit__compiler(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (module && PyModule_AddStringConstant(module, "version", tccc_version())) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compilation: what a model is, where its artifact goes, which options there are."""
+import os
+import sys
+import tempfile
+import warnings
+import weakref
+import shutil
+
+from . import _runtime
+from ._model import Model
+from .errors import UsageError, UnavailableError, of_status
+
+_counts = {"compiled": 0, "seconds": 0.0, "graphs": 0, "cached": 0, "fallbacks": 0}
+
+
+def count(what, n=1):
+    _counts[what] += n
+
+
+def metrics():
+    """What has happened in this process: models compiled and the seconds that took; graphs of torch.compile, those that were there already, and those that eager PyTorch runs."""
+    return dict(_counts)
+
+
+def _compiler():
+    try:
+        from . import _compiler
+    except ImportError as e:
+        raise UnavailableError(f"this installation of tccc only runs artifacts (the wheel tccc has the compiler): {e}") from None
+    return _compiler
+
+
+def versions():
+    """Versions: of the package, and what the compiler is made of where it is there."""
+    found = {"tccc": _runtime.version}
+    try:
+        found["compiler"] = _compiler().build()
+    except UnavailableError:
+        pass
+    return found
+
+
+def _pairs(values, between="|"):
+    """{"N": 8} or {"N": (1, 8)} as texts of --dim; with "x" {"input": (8, 3)} as those of --shape."""
+    return None if values is None else [f"{k}={between.join(map(str, v)) if isinstance(v, (tuple, list)) else v}" for k, v in values.items()]
+
+
+def _module_of(o):
+    return type(o).__module__.split(".")[0]
+
+
+def _is(o, module, name):
+    """Is it an instance of module.name, without importing that?"""
+    where = sys.modules.get(module)
+    cls = getattr(where, name, None)
+    return isinstance(cls, type) and isinstance(o, cls)
+
+
+def _write_model(model, folder, example, dynamic_shapes):
+    """The model's file, and whether it lies in `folder`."""
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    if isinstance(model, (bytes, bytearray)) or hasattr(model, "SerializeToString"):
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as f:
+            f.write(model if isinstance(model, (bytes, bytearray)) else model.SerializeToString())
+        return path
+    if _is(model, "torch.nn", "Module"):
+        import torch
+        if example is None:
+            raise UsageError("a torch.nn.Module needs example=(x, ...), inputs to export it with")
+        example = example if isinstance(example, tuple) else (example,)
+        with torch.no_grad():
+            model = torch.export.export(model, example, dynamic_shapes=dynamic_shapes)
+    if _is(model, "torch.export", "ExportedProgram"):
+        import torch
+        path = os.path.join(folder, "model.pt2")
+        torch.export.save(model, path)
+        return path
+    raise UsageError(f"expected the path of a model, an onnx.ModelProto, an ExportedProgram or a torch.nn.Module, got {type(model).__name__}")
+
+
+def _tell(status, messages):
+    for severity, text in messages:
+        if severity == 1:
+            warnings.warn(text, stacklevel=4)
+    if status:
+        errors = [text for severity, text in messages if severity >= 2]
+        raise of_status(status, "\n".join(errors) or "the compiler failed")
+
+
+def write(model, output, options, train, example=None, dynamic_shapes=None):
+    """Compiles to the file `output`. Raises what the compiler says, gives warnings of it."""
+    import time
+    compiler = _compiler()
+    folder = tempfile.mkdtemp(prefix="tccc-")
+    try:
+        path = _write_model(model, folder, example, dynamic_shapes)
+        begin = time.perf_counter()
+        status, messages = compiler.compile(path, output, options, train)
+        count("compiled")
+        count("seconds", time.perf_counter() - begin)
+    except TypeError as e:
+        if isinstance(e, UsageError):
+            raise
+        raise UsageError(str(e)) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    _tell(status, messages)
+
+
+def make(cls, model, options, train, output, runtime, example=None, dynamic_shapes=None):
+    """Compiles, opens what came of it as a `cls`; without an output of the caller's the artifact's folder goes with the model."""
+    folder = None
+    if output is None:
+        folder = tempfile.mkdtemp(prefix="tccc-")
+        output = os.path.join(folder, "model.so")
+    try:
+        if folder and "name" not in options:
+            options = dict(options, name=_name_of(model))
+        write(model, os.fspath(output), options, train, example, dynamic_shapes)
+        m = cls(os.fspath(output), **runtime)
+    except BaseException:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    m.path = os.path.abspath(os.fspath(output))
+    if folder:
+        m._folder = folder
+        weakref.finalize(m, shutil.rmtree, folder, True)
+    return m
+
+
+def _name_of(model):
+    text = os.path.splitext(os.path.basename(os.fspath(model)))[0] if isinstance(model, (str, os.PathLike)) else type(model).__name__
+    name = "".join(c if c.isascii() and c.isalnum() else "_" for c in text) or "model"
+    return "_" + name if name[0].isdigit() else name
+
+
+RUNTIME = ("threads", "device", "seed", "sim", "rounding", "profile")
+
+
+def split_options(options):
+    """The options of the runtime, and those of the compiler."""
+    return {k: options.pop(k) for k in RUNTIME if k in options}, options
+
+
+def compile(model, *, example=None, dynamic_shapes=None, target=None, dims=None, shapes=None, states=None, output=None, **options):
+    """Compiles a model for inference and opens it: a Model.
+
+    model: the path of an .onnx, .pt2 or .tcir file, ONNX as bytes or ModelProto, a torch.export.ExportedProgram, or a torch.nn.Module, which is exported with
+    the inputs `example` (and `dynamic_shapes` as torch.export takes them). target: "cpu", "cuda:sm_80", "neuron:trn1"... dims, shapes: sizes by symbol or
+    input ({"N": 8}, {"x": (8, 3)}). states: texts of --state. output: where the artifact goes; None: a folder that goes with the Model.
+    Other options are those of the command line: level (0 to 3), march, exact, fast_math, auto_cast, auto_cast_type, cache_dir, name, header, verify, jobs, max_nodes,
+    time_limit; and of load(): threads, device, seed, sim, rounding, profile.
+    Raises InputError for a model that is wrong or unsupported, UsageError, UnavailableError, InternalError; warnings are Python's.
+    """
+    runtime, options = split_options(options)
+    options.update(target=target, dims=_pairs(dims), shapes=_pairs(shapes, "x"), states=states)
+    return make(Model, model, options, False, output, runtime, example, dynamic_shapes)

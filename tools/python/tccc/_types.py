@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import NamedTuple, Optional, Tuple, Union
+
+
+class Value(NamedTuple):
+    """An input, result or state variable: numpy's name of its element type; its sizes, where a str is a symbol or an expression of them; shape None: any rank."""
+
+    name: str
+    dtype: str
+    shape: Optional[Tuple[Union[int, str, None], ...]]
+    kind: str = "tensor"
+    optional: bool = False

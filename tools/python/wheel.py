@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the wheels of the Python package (make wheel): zip files after the binary distribution format (PEP 427), with the standard library alone.
+
+usage: wheel.py --version=V --licence=FILE [--lld=PROGRAM] [--level=N] PACKAGE DIST
+
+PACKAGE is the folder tccc that make python-package has filled. tccc-V is all of it, with the libraries that libtccc and the linker need but for those that any
+Linux has (glibc, libstdc++, libgcc_s); tccc_runtime-V is what runs artifacts. Both hold the same files where they hold files of the same name.
+Wheels depend on their contents only: equal input, equal bytes.
+"""
+import argparse
+import base64
+import hashlib
+import os
+import re
+import struct
+import subprocess
+import sys
+import zipfile
+
+# What the manylinux policy takes for granted (PEP 600), in names without versions.
+SYSTEM = re.compile(r"^(ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv|libutil|libgcc_s|libstdc\+\+|linux-vdso)\.so\b")
+COMPILER_ONLY = ("_compiler.abi3.so", "lib/libtccc.so.0", "lib/libtccrt.a")
+
+
+def needed(path):
+    """The libraries that a program or library loads: {name: path}."""
+    text = subprocess.run(["ldd", path], capture_output=True, text=True, check=True, env={"LC_ALL": "C", "PATH": os.environ.get("PATH", "")}).stdout
+    return {n: p for n, p in re.findall(r"^\s*(\S+) => (/\S+)", text, re.M) if not SYSTEM.match(n)}
+
+
+def with_rpath(data):
+    """An ELF file whose DT_RUNPATH is DT_RPATH: what it names is then looked for there too when its libraries load others."""
+    if data[:4] != b"\x7fELF" or data[4] != 2:
+        return data
+    data = bytearray(data)
+    offset, = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<HH", data, 54)
+    for k in range(count):
+        kind, _, at, _, _, length = struct.unpack_from("<IIQQQQ", data, offset + k * size)
+        if kind == 2:                                    # PT_DYNAMIC
+            for p in range(at, at + length, 16):
+                if struct.unpack_from("<Q", data, p)[0] == 29:
+                    struct.pack_into("<Q", data, p, 15)
+    return bytes(data)
+
+
+class Wheel:
+    def __init__(self, dist, name, version, summary, extra, level):
+        self.info = f"{name}-{version}.dist-info"
+        self.path = os.path.join(dist, f"{name}-{version}-cp311-abi3-linux_x86_64.whl")
+        self.zip = zipfile.ZipFile(self.path + ".tmp", "w", zipfile.ZIP_DEFLATED, compresslevel=level)
+        self.record = []
+        self.name, self.version, self.summary, self.extra = name, version, summary, extra
+
+    def add(self, name, data, mode=0o644):
+        info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+        info.external_attr = (0o100000 | mode) << 16
+        info.compress_type = zipfile.ZIP_DEFLATED
+        self.zip.writestr(info, data)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        self.record.append(f"{name},sha256={digest},{len(data)}")
+
+    def close(self, licence):
+        self.add(f"{self.info}/METADATA", (
+            f"Metadata-Version: 2.1\nName: {self.name.replace('_', '-')}\nVersion: {self.version}\nSummary: {self.summary}\nLicense: Apache-2.0\n"
+            f"Requires-Python: >=3.11\nRequires-Dist: numpy\n{self.extra}\n").encode())
+        self.add(f"{self.info}/WHEEL", b"Wheel-Version: 1.0\nGenerator: tccc\nRoot-Is-Purelib: false\nTag: cp311-abi3-linux_x86_64\n")
+        self.add(f"{self.info}/entry_points.txt", b"[torch_dynamo_backends]\ntccc = tccc.dynamo:backend\n")
+        self.add(f"{self.info}/LICENSE", open(licence, "rb").read())
+        record = f"{self.info}/RECORD"
+        self.zip.writestr(zipfile.ZipInfo(record, (1980, 1, 1, 0, 0, 0)), "".join(line + "\n" for line in (*self.record, record + ",,")))
+        self.zip.close()
+        os.replace(self.path + ".tmp", self.path)
+        print(f"{self.path}: {os.path.getsize(self.path) / 1e6:.1f} MB")
+
+
+def stripped(path):
+    """Its bytes without symbols, where strip is there."""
+    out = path + ".stripped"
+    try:
+        subprocess.run(["strip", "--strip-unneeded", "-o", out, path], check=True, capture_output=True)
+        with open(out, "rb") as f:
+            return f.read()
+    except (OSError, subprocess.CalledProcessError):
+        with open(path, "rb") as f:
+            return f.read()
+    finally:
+        if os.path.exists(out):
+            os.remove(out)
+
+
+def files(package):
+    for folder, folders, names in sorted(os.walk(package)):
+        folders[:] = sorted(d for d in folders if d != "__pycache__")
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            yield os.path.relpath(path, package), path
+
+
+def contents(path, name):
+    if name.endswith((".so", ".so.0")):
+        return stripped(path)
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def whole(wheel, package, lld):
+    """What the compiler needs beside what is ours."""
+    libraries = needed(os.path.join(package, "lib/libtccc.so.0"))
+    if lld:
+        lld = os.path.realpath(lld)
+        libraries.update(needed(lld))
+        wheel.add("tccc/lld/ld.lld", with_rpath(open(lld, "rb").read()), 0o755)
+    for name, path in sorted(libraries.items()):
+        if not os.path.exists(os.path.join(package, "lib", name)):
+            with open(path, "rb") as f:
+                wheel.add(f"tccc/lib/{name}", with_rpath(f.read()), 0o755)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--version", required=True)
+    p.add_argument("--licence", required=True)
+    p.add_argument("--lld", default="")
+    p.add_argument("--level", type=int, default=int(os.environ.get("WHEEL_LEVEL", "6")))
+    p.add_argument("--only", choices=("tccc", "tccc_runtime"))
+    p.add_argument("package")
+    p.add_argument("dist")
+    a = p.parse_args()
+    os.makedirs(a.dist, exist_ok=True)
+    has_compiler = os.path.exists(os.path.join(a.package, "_compiler.abi3.so"))
+    wheels = [Wheel(a.dist, "tccc_runtime", a.version, "Runs neural networks that tccc has compiled", "", a.level)] if a.only != "tccc" else []
+    if has_compiler and a.only != "tccc_runtime":
+        wheels.append(Wheel(a.dist, "tccc", a.version, "An ahead-of-time compiler for neural networks", "", a.level))
+    for name, path in files(a.package):
+        data = contents(path, name)
+        for wheel in wheels:
+            if wheel.name == "tccc" or name not in COMPILER_ONLY:
+                wheel.add(f"tccc/{name}", data, 0o755 if name.endswith((".so", ".so.0")) else 0o644)
+    for wheel in wheels:
+        if wheel.name == "tccc":
+            whole(wheel, a.package, a.lld)
+        wheel.close(a.licence)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
