@@ -491,6 +491,9 @@ static void write_states(struct plan_writer *w)
         x.home = (uint32_t)s->home;
         x.memory = w->p->nmemories > 1; /* the device's, where there is one */
         x.sym = s->sym ? (uint32_t)plan_sym_number(w, s->sym) : TCC_NO;
+        if (s->shard.parts)
+            x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group), (uint32_t)s->shard.parts,
+                                          (uint32_t)s->shard.blocks};
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)
             if (w->p->buffers[b].space == TCC_SPACE_WEIGHT && w->p->buffers[b].weight == s->init &&

@@ -31,6 +31,8 @@ struct tccc_train {
     const char *broadcast_buffers;
     bool sync_bn;
     int zero;
+    int tensor_parallel;                             /* ranks among which tensors are divided; 0: 1 */
+    bool sequence_parallel;
     FILE *report;                                    /* what happens to each tensor kept for the backward pass; NULL: none */
     const struct tccc_split *split;                  /* NULL: one stage, whole batches */
 };

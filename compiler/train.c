@@ -26,7 +26,9 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .data_parallel = t->data_parallel,
                                   .bucket_cap_mb = t->bucket_cap_mb,
                                   .broadcast_buffers = t->broadcast_buffers,
-                                  .zero = t->zero};
+                                  .zero = t->zero,
+                                  .tensor_parallel = t->tensor_parallel,
+                                  .sequence_parallel = t->sequence_parallel};
 }
 
 /* " --NAME=TEXT", in quotes for a shell; nothing where text is NULL. */
@@ -93,6 +95,8 @@ const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t)
     f = number_flag(ctx, f, "memory-budget", (double)t->memory_budget);
     f = number_flag(ctx, f, "bucket-cap-mb", t->bucket_cap_mb);
     f = number_flag(ctx, f, "zero", t->zero);
+    f = number_flag(ctx, f, "tensor-parallel", t->tensor_parallel);
+    f = t->sequence_parallel ? ir_internf(ctx, "%s --sequence-parallel", f) : f;
     return t->split ? split_flags(ctx, f, t->split) : f;
 }
 

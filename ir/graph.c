@@ -62,6 +62,16 @@ struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type typ
     return s;
 }
 
+ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    if (!s->shard.parts)
+        return s->type;
+    memcpy(dims, s->type->dim, (size_t)s->type->rank * sizeof *dims);
+    dims[s->shard.axis] = ir_mulc(ctx, dims[s->shard.axis], s->shard.parts);
+    return ir_tensor_type(ctx, (enum tcc_dtype)s->type->dtype, s->type->rank, dims);
+}
+
 void ir_advance_add(struct ir_func *f, struct ir_state *s, ir_expr to)
 {
     struct ir_advance *more = IR_NEWN(f->module->ctx, f->nadvances + 1, struct ir_advance);

@@ -412,9 +412,13 @@ enum ir_state_flags {
     IR_STATE_BUFFER = 2,
     IR_STATE_OPTIMIZER = 4,
     IR_STATE_GRADIENT = 8,       /* not in checkpoints */
-    IR_STATE_CACHE = 16          /* only elements in front of a position that is a state variable too are read before they are written again:
+    IR_STATE_CACHE = 16,         /* only elements in front of a position that is a state variable too are read before they are written again:
                                     a run that fails may leave others changed */
+    IR_STATE_LOCAL = 32          /* a rank's own: its number in a group; in no checkpoint */
 };
+/* A variable of which each of `parts` ranks of a group holds a part: its axis consists of `blocks` blocks of equal size, and of each the rank has
+ * the part of its number. The variable's type is the part's; its first value is that of the whole. parts 0: the variable is whole. */
+struct ir_shard { const char *group; int axis, parts, blocks; };
 struct ir_state {
     const char *name;
     ir_type type;                                /* static dims */
@@ -422,6 +426,7 @@ struct ir_state {
     int flags;
     int index;
     int home;                                    /* 0: every rank has it; else 1 + the only stage that does */
+    struct ir_shard shard;
     ir_expr sym;                                 /* i64[]: the symbol that stands for its value when a call begins, in all functions; NULL: none */
     ir_type version;                             /* ir_version_type() */
     struct ir_state *next;
@@ -457,6 +462,7 @@ ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown);
 const char *ir_output_name(const struct ir_func *f, int i);                /* "output_I" where the text gives none */
 struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
+ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s);    /* of all ranks' parts together; else its type */
 /*
  * Versions of state variables (state.c). A version is a value of the type ir_version_type(): `state_version` gives the one that a call begins
  * with, a `state_write` overwrites a version and gives the next, a `state_read` gives what a version holds, wherever it stands. Ifs and

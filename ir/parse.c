@@ -470,6 +470,27 @@ bool parse_sym(struct parser *p)
     return true;
 }
 
+/* "shard" AXIS "of" PARTS "in" BLOCKS GROUP: the type becomes a part's, and *whole all parts'. */
+static bool parse_shard(struct parser *p, ir_type type, struct ir_shard *shard, ir_type *whole)
+{
+    struct token at = p->tok;
+    int64_t axis, parts, blocks, dims[TCC_MAX_RANK];
+    if (!lex_take_word(p, "shard"))
+        return true;
+    if (!lex_small(p, 0, TCC_MAX_RANK - 1, &axis) || !lex_expect_word(p, "of") || !lex_small(p, 2, 1 << 20, &parts) ||
+        !lex_expect_word(p, "in") || !lex_small(p, 1, INT32_MAX, &blocks) || !lex_string(p, &shard->group))
+        return false;
+    ir_static_dims(type, dims);
+    if (axis >= type->rank || dims[axis] % blocks || dims[axis] > INT64_MAX / parts)
+        return parse_error(p, &at, "a part has the axis, which is a multiple of %lld", (long long)blocks);
+    shard->axis = (int)axis;
+    shard->parts = (int)parts;
+    shard->blocks = (int)blocks;
+    dims[axis] *= parts;
+    *whole = ir_tensor_type_i(p->ctx, (enum tcc_dtype)type->dtype, type->rank, dims);
+    return true;
+}
+
 static bool parse_state(struct parser *p)
 {
     static const struct {
@@ -479,7 +500,8 @@ static bool parse_state(struct parser *p)
                  {IR_STATE_BUFFER, "buffer"},
                  {IR_STATE_OPTIMIZER, "optimizer"},
                  {IR_STATE_GRADIENT, "gradient"},
-                 {IR_STATE_CACHE, "cache"}};
+                 {IR_STATE_CACHE, "cache"},
+                 {IR_STATE_LOCAL, "local"}};
     struct token at = p->tok;
     const char *name;
     ir_type type;
@@ -488,6 +510,8 @@ static bool parse_state(struct parser *p)
     struct ir_tensor *init = NULL;
     ir_expr sym = NULL;
     int64_t dims[TCC_MAX_RANK];
+    struct ir_shard shard = {0};
+    ir_type whole;
     if (!lex_global(p, &name) || !lex_expect(p, ':') || !parse_type(p, &type))
         return false;
     if (ir_state_by_name(p->module, name))
@@ -503,10 +527,13 @@ static bool parse_state(struct parser *p)
             return false;
         home = (int)stage + 1;
     }
+    whole = type;
+    if (!parse_shard(p, type, &shard, &whole))
+        return false;
     if (lex_take(p, '=')) {
         if (!parse_tensor(p, &init))
             return false;
-        ir_static_dims(type, dims);
+        ir_static_dims(whole, dims);
         bool fits = init->dtype == type->dtype && init->rank == type->rank &&
                     (type->rank == 0 || memcmp(init->dims, dims, (size_t)type->rank * sizeof *dims) == 0);
         if (!fits)
@@ -515,6 +542,7 @@ static bool parse_state(struct parser *p)
     struct ir_state *s = ir_state_new(p->module, name, type, ir_tensor_ref(init), flags);
     s->sym = sym;
     s->home = home;
+    s->shard = shard;
     return true;
 }
 

@@ -358,7 +358,7 @@ static void print_state(FILE *out, const struct ir_state *s)
     static const struct {
         int flag;
         const char *word;
-    } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}, {IR_STATE_GRADIENT, " gradient"}, {IR_STATE_CACHE, " cache"}};
+    } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}, {IR_STATE_GRADIENT, " gradient"}, {IR_STATE_CACHE, " cache"}, {IR_STATE_LOCAL, " local"}};
     fputs("state ", out);
     ir_print_global(out, s->name);
     fputs(" : ", out);
@@ -373,6 +373,10 @@ static void print_state(FILE *out, const struct ir_state *s)
     }
     if (s->home)
         fprintf(out, " stage %d", s->home - 1);
+    if (s->shard.parts) {
+        fprintf(out, " shard %d of %d in %d ", s->shard.axis, s->shard.parts, s->shard.blocks);
+        ir_print_bytes(out, s->shard.group, strlen(s->shard.group));
+    }
     if (s->init) {
         fputs(" = ", out);
         ir_print_tensor(out, s->init);

@@ -396,7 +396,10 @@ static bool check_state(struct verifier *v, const struct ir_state *s)
     int64_t dims[TCC_MAX_RANK];
     if (!s->type || !ir_is_tensor(s->type) || !ir_static_dims(s->type, dims))
         return bad(v, NULL, "state variable '%s' must be a tensor with constant dims", s->name);
-    if (s->init && ir_tensor_type_i(v->ctx, s->init->dtype, s->init->rank, s->init->dims) != s->type)
+    if (s->shard.parts && (s->shard.parts < 2 || s->shard.blocks < 1 || s->shard.axis < 0 || s->shard.axis >= s->type->rank ||
+                           dims[s->shard.axis] % s->shard.blocks))
+        return bad(v, NULL, "state variable '%s' is a part of nothing", s->name);
+    if (s->init && ir_tensor_type_i(v->ctx, s->init->dtype, s->init->rank, s->init->dims) != ir_state_whole_type(v->ctx, s))
         return bad(v, NULL, "the initial value of state variable '%s' is not of its type", s->name);
     if (s->sym && (s->sym->kind != IR_X_SYM || s->sym->lo < 0 || s->type != ir_scalar_type(v->ctx, TCC_I64)))
         return bad(v, NULL, "state variable '%s': i64[] and a symbol that is not negative expected", s->name);

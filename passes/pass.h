@@ -164,6 +164,7 @@ bool pass_check(struct ir_ctx *ctx, const char *list, const struct pass_options 
 #include "passes/grad/grad.h"
 #include "passes/parallel/partition.h"
 #include "passes/parallel/stage_order.h"
+#include "passes/parallel/tensor.h"
 #include "passes/cluster/cluster.h"
 #include "passes/train/train.h"
 

@@ -193,7 +193,9 @@ static bool check_memories(struct check *c)
 static bool shard_ok(struct check *c, struct tcc_pshard shard, uint32_t rank)
 {
     return !shard.axis || (index_ok(c, "split axis", shard.axis - 1, rank == TCC_NO ? 0 : rank) &&
-                           index_ok(c, "group", shard.group, c->p->groups.count));
+                           index_ok(c, "group", shard.group, c->p->groups.count) &&
+                           index_ok(c, "number of parts", shard.parts - 2, (1 << 20) - 1) &&
+                           index_ok(c, "number of blocks", shard.blocks - 1, INT32_MAX));
 }
 
 static bool check_buffers(struct check *c)
@@ -240,8 +242,8 @@ static bool check_signatures(struct check *c)
             return false;
         if (s->sym != TCC_NO && (!index_ok(c, "symbol", s->sym, c->p->syms.count) || s->bytes != 8))
             return bad(c, "a state variable with a symbol has another size", s->bytes, 8);
-        if (s->init != ~(uint64_t)0 &&
-            (s->init > c->m->desc->weights_size || s->bytes > c->m->desc->weights_size - s->init))
+        if (s->init != ~(uint64_t)0 && (s->init > c->m->desc->weights_size ||
+                                        s->bytes > (c->m->desc->weights_size - s->init) / (s->shard.axis ? s->shard.parts : 1)))
             return bad(c, "initial value outside the weights", s->init, c->m->desc->weights_size);
     }
     c->where = "kernel";

@@ -252,13 +252,39 @@ int tcr_views_done(struct tccrt_session *s, uint32_t queue, int status)
 /* -- State --------------------------------------------------------------------------------------------- */
 
 /* A state variable's memory, with its first value. */
+/* The first value, or the session's part of it. The copy to a device has been made when a part's memory goes. */
+static int upload_first_value(struct tccrt_session *s, const struct tcc_pstate *p, void *at)
+{
+    void *part;
+    int status;
+
+    if (!p->shard.axis)
+        return tcr_upload(s, at, s->m->weights + p->init, p->bytes);
+    if (!(part = malloc(p->bytes + 1)))
+        return tcr_fail(TCC_EENV, "no memory for '%s'", tcr_string(s->m, p->name));
+    tcr_take_part(s->m, p, s->tensor - 1, s->m->weights + p->init, part);
+    status = tcr_upload(s, at, part, p->bytes);
+    if (!status && s->apart)
+        status = tcr_sync(s);
+    free(part);
+    return status;
+}
+
 void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
 {
     bool zeros = p->init == ~(uint64_t)0;
     void *at = s->device->ops->alloc(s->device, 0, p->bytes, zeros);
+    int64_t rank = s->tensor - 1;
+    int status = TCC_OK;
 
-    if (at && !zeros && tcr_upload(s, at, s->m->weights + p->init, p->bytes)) {
-        s->device->ops->free(s->device, 0, at, p->bytes, false);
+    if (at && !zeros)
+        status = upload_first_value(s, p, at);
+    else if (at && p->flags & TCCRT_STATE_LOCAL && p->bytes == sizeof rank && s->tensor) /* its number */
+        status = tcr_upload(s, at, &rank, sizeof rank);
+    if (!status && at && p->flags & TCCRT_STATE_LOCAL && s->apart)
+        status = tcr_sync(s);
+    if (status) {
+        s->device->ops->free(s->device, 0, at, p->bytes, zeros);
         return NULL;
     }
     return at;

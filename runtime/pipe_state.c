@@ -36,31 +36,55 @@ int tccrt_state_stage(const struct tccrt_model *m, int i)
     return m && i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].home - 1 : -1;
 }
 
-int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to)
+/* Where the host finds the whole variable, or in *room, which is the caller's to free; nothing, on a rank that only gave its part. */
+static int find_whole(struct tccrt_session *s, uint32_t i, void **room, const void **data)
+{
+    const struct tcc_pstate *p = &s->m->states[i];
+
+    *data = NULL;
+    if (!p->shard.axis)
+        return tcr_state_on_host(s, i, room, data);
+    if (s->tensor == 1 && !(*room = malloc(tcr_whole_bytes(p) + 1)))
+        return tcr_fail(TCC_EENV, "no memory for '%s'", tcr_string(s->m, p->name));
+    *data = *room;
+    return tcr_gather_parts(s, i, *room);
+}
+
+/* From the stage that has it to `root`; where both are one, to its caller. */
+static int pass_whole(struct tccrt_session *s, uint32_t i, int root, void *to)
 {
     const struct tcc_pstate *p = &s->m->states[i];
     struct tccrt_comm *group = s->stage ? tcr_session_group(s, "pp") : NULL;
     int here = s->stage - 1, home = p->home ? (int)p->home - 1 : root;
-    struct tcc_tensor t = {.dtype = TCC_U8, .rank = 1, .dims = {(int64_t)p->bytes}};
+    struct tcc_tensor t = {.dtype = TCC_U8, .rank = 1, .dims = {(int64_t)tcr_whole_bytes(p)}};
 
     if (!group || home == root) {
         if (!s->states[i] && (!group || here == root))
             return tcr_fail(TCC_EUSAGE, "state variable '%s' is not here, and the session has no group \"pp\"",
                             tcr_string(s->m, p->name));
-        return (!group || here == root) && to != s->states[i] ? tcr_state_read(s, i, 0, p->bytes, to) : TCC_OK;
+        if ((group && here != root) || to == s->states[i])
+            return TCC_OK;
+        return p->shard.axis ? tcr_gather_parts(s, i, to) : tcr_state_read(s, i, 0, p->bytes, to);
     }
     if (here == home) {
         void *room = NULL;
         const void *data;
-        int status = tcr_state_on_host(s, i, &room, &data);
+        int status = find_whole(s, i, &room, &data);
 
         t.data = (void *)data;
-        status = status ? status : tccrt_comm_send(group, root, TAG, &t, NULL);
+        if (!status && (data || !p->shard.axis))
+            status = tccrt_comm_send(group, root, TAG, &t, NULL);
         free(room);
         return status;
     }
     t.data = to;
-    return here == root ? tccrt_comm_recv(group, home, TAG, &t, NULL) : TCC_OK;
+    return here == root && s->tensor <= 1 ? tccrt_comm_recv(group, home, TAG, &t, NULL) : TCC_OK;
+}
+
+int tcr_state_gather(struct tccrt_session *s, uint32_t i, int root, void *to)
+{
+    /* What is whole on all ranks of a stage comes from the first of them. */
+    return s->tensor > 1 && !s->m->states[i].shard.axis ? TCC_OK : pass_whole(s, i, root, to);
 }
 
 int tccrt_state_gather(struct tccrt_session *s, const char *name, int root, const struct tcc_tensor *out)

@@ -246,6 +246,7 @@ struct tccrt_session {
     char failure[256];               /* and message */
 
     int stage;                       /* of pipelines, 1 + the only one that it runs; 0: all */
+    int tensor;                      /* 1 + the rank whose parts of tensors it has; 0: they are whole */
     struct tcr_pipe **pipes;         /* by pipeline: its memory, once it was run */
 
     struct tcr_profile *profile;     /* NULL: off */
@@ -338,6 +339,16 @@ int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from);
 int tcr_state_zero(struct tccrt_session *s, uint32_t i);
 /* *out: where the host can read it: it itself, or a copy in *room, which is made where it is NULL and is the caller's to free. NULL: another stage's. */
 int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const void **out);
+
+/* -- shard.c: variables that are parts of larger ones */
+uint64_t tcr_whole_bytes(const struct tcc_pstate *p);
+void tcr_take_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *whole, void *part);
+void tcr_put_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *part, void *whole);
+int tcr_state_write_whole(struct tccrt_session *s, uint32_t i, const void *whole);      /* the session's part of it */
+/* A call of all ranks of the group: *whole, on rank 0 (elsewhere not looked at), becomes all their parts. */
+int tcr_gather_parts(struct tccrt_session *s, uint32_t i, void *whole);
+const char *tcr_shard_group(const struct tccrt_model *m);      /* NULL: nothing is divided */
+int tcr_check_tensor(const struct tccrt_model *m, int tensor);
 
 void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot);
 void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object);    /* takes the reference */

@@ -52,7 +52,7 @@ static void release_first_value(const struct tccrt_model *m, const struct tcc_ps
     if (p->init == ~(uint64_t)0 || m->made || !(m->handle || m->map))
         return;
     from = ((uintptr_t)(m->weights + p->init) + page - 1) & ~(page - 1);
-    to = ((uintptr_t)(m->weights + p->init) + p->bytes) & ~(page - 1);
+    to = ((uintptr_t)(m->weights + p->init) + tcr_whole_bytes(p)) & ~(page - 1);
     if (to > from)
         madvise((void *)from, to - from, MADV_DONTNEED);
 }
@@ -225,6 +225,8 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     if (out)
         *out = NULL;
     o = o ? o : &defaults;
+    if (m && tcr_check_tensor(m, o->tensor))
+        return TCC_EUSAGE;
     if (m && (o->stage < 0 || o->stage > tccrt_stages(m)))
         return tcr_fail(TCC_EUSAGE, "session: stage %d of a model of %d stages", o->stage, tccrt_stages(m));
     if (!m || !out || o->threads < 0 || (o->pool && (o->pool->count < 1 || !o->pool->run)) ||
@@ -238,6 +240,7 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     s->heap = heap;
     s->seed = o->seed;
     s->stage = o->stage;
+    s->tensor = o->tensor;
     status = open_devices(s, o);
     if (!status)
         status = make_tables(s);
@@ -511,9 +514,9 @@ static int reset_state(struct tccrt_session *s, const char *name)
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if (!s->states[i] || (name && i != (uint32_t)only))
+        if (!s->states[i] || (name && i != (uint32_t)only) || p->flags & TCCRT_STATE_LOCAL)
             continue;
-        status = p->init == ~(uint64_t)0 ? tcr_state_zero(s, i) : tcr_state_write(s, i, s->m->weights + p->init);
+        status = p->init == ~(uint64_t)0 ? tcr_state_zero(s, i) : tcr_state_write_whole(s, i, s->m->weights + p->init);
     }
     return status;
 }

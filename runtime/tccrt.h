@@ -83,6 +83,7 @@ struct tccrt_options {
     const char *rounding;                        /* of NeuronCores, where float32 becomes a shorter float: "nearest" or "stochastic"; NULL: $NEURON_RT_STOCHASTIC_ROUNDING_EN, else nearest */
     const struct tccrt_device_allocator *device_allocator;   /* NULL: the driver's. All of a session's memory on the device comes from it, a copy of
                                                     the weights of its own too, until the session is freed; of cpu-split, cuda and the simulator of CUDA devices */
+    int tensor;                                  /* models whose tensors are divided (--tensor-parallel): 1 + the rank in group "tp" */
 };
 int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *options, struct tccrt_session **out);
 void tccrt_session_free(struct tccrt_session *s);
@@ -135,6 +136,10 @@ int tccrt_microbatches(const struct tccrt_model *m, const char *entry);    /* in
 /* The axis on which input i is; -1: all microbatches get the whole; -2: the entry point isn't split, or has no such input. */
 int tccrt_split_axis(const struct tccrt_model *m, const char *entry, int i);
 int tccrt_state_stage(const struct tccrt_model *m, int i);                 /* stage that has state variable i; -1: all have it */
+/* An artifact compiled with --tensor-parallel=T runs in T processes, each with a part of many state variables (tccrt_options.tensor), and with their group as "tp".
+ * tccrt_state_info(), _get() and _set() are about that part; checkpoints and tccrt_state_gather() about the whole, which the group's rank 0 gets. */
+int tccrt_tensor_parts(const struct tccrt_model *m);                       /* T; 1: nothing is divided */
+int tccrt_state_axis(const struct tccrt_model *m, int i);                  /* axis of state variable i that is divided; -1: it is whole */
 /* The variable's value on the process of stage `root`, whose out->data has room for it, from the stage that has it. */
 int tccrt_state_gather(struct tccrt_session *s, const char *name, int root, const struct tcc_tensor *out);
 
@@ -153,6 +158,7 @@ enum tccrt_state_flags {
     TCCRT_STATE_BUFFER = 2,
     TCCRT_STATE_OPTIMIZER = 4,
     TCCRT_STATE_GRADIENT = 8,
+    TCCRT_STATE_LOCAL = 32,      /* a rank's own: in no checkpoint */
     TCCRT_STATE_CACHE = 16       /* (tccc --state) filled up to a position, which is a state variable too; what lies behind it means nothing */
 };
 int tccrt_nstates(const struct tccrt_model *m);

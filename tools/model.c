@@ -356,6 +356,7 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
 {
     struct tccrt_options options = {.threads = threads,
                                     .stage = m->stage,
+                                    .tensor = m->tensor,
                                     .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace),
                                     .device = option_text(o, OPT_device, NULL),
                                     .sim = option_text(o, OPT_nc_sim, NULL),

@@ -20,7 +20,7 @@ struct model {
     int nin, nout;
     struct model_value *in, *out;
     double compile_ms, load_ms;
-    int stage;                   /* struct tccrt_options has it; 0: all */
+    int stage, tensor;           /* struct tccrt_options has them; 0: all */
     bool tensors_only;           /* every value is a ranked tensor that is no string: tccrt_run does */
     /* One of the two: */
     struct tccrt_model *artifact;

@@ -565,6 +565,7 @@ static int start_session(struct trainer *t)
         threads = threads ? threads : share;
     }
     t->m.stage = t->stage;
+    t->m.tensor = t->tensor;
     memory_begin(t);
     int code = model_session(t->o, &t->m, (int)threads, NULL);
     if (code != EXIT_FINE || (code = ranks_groups(t)) != EXIT_FINE)

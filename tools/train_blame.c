@@ -187,6 +187,8 @@ static struct tccrt_session *session_of(struct trainer *t)
                                         .device = tccrt_device_used(t->m.session)};
     struct tccrt_session *own;
 
+    if (t->tensor) /* a call of all its ranks */
+        return NULL;
     if (!t->stage)
         return t->m.session;
     return tccrt_session_new(t->m.artifact, &whole, &own) == TCC_OK ? own : NULL;

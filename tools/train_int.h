@@ -77,10 +77,11 @@ struct trainer {
     struct tccrt_comm *world;
     int processes;                         /* in the world; 1: alone */
     bool chief;                            /* rank 0 of the world, which reports */
-    struct tccrt_comm *dp, *pp;            /* those that run the same stage on other samples; the stages of one copy of the model */
+    struct tccrt_comm *dp, *pp, *tp;       /* those that run the same on other samples; the stages of one copy of the model; those that have parts of the same tensors */
     int rank, ranks;                       /* of dp: who takes which samples */
     bool eval_sharded;                     /* all ranks of dp evaluate, each its batches */
     int stage;                             /* 1 + the one that this process runs; 0: all there are */
+    int tensor;                            /* 1 + its rank in tp; 0: tensors are whole */
     int64_t global_batch;                  /* of all ranks together; batch_size is this one's */
     double started, last_shown;
     double epoch_started, epoch_loss, last_lr;     /* since the last report_epoch() */

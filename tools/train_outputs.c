@@ -34,7 +34,7 @@ int train_outputs_check(const struct trainer *t)
 
 bool train_outputs_wanted(const struct trainer *t, int64_t step)
 {
-    return option_set(t->o, OPT_save_outputs) && t->stage <= 1 && step % t->outputs_every == 0;
+    return option_set(t->o, OPT_save_outputs) && t->stage <= 1 && t->tensor <= 1 && step % t->outputs_every == 0;
 }
 
 /* A copy of the output, in a type that .npz has a name for. */

@@ -38,7 +38,7 @@ static const char *data_group(const struct trainer *t)
     return *name ? name : "dp";
 }
 
-/* Order of the letters D (samples), P (stages), T (tensors: 1 of them for now); the last varies fastest over ranks. */
+/* Order of the letters D (samples), P (stages), T (tensors); the last varies fastest over ranks. */
 static const char *placement(const struct trainer *t)
 {
     const char *text = option_text(t->o, OPT_placement, "cluster");
@@ -47,8 +47,39 @@ static const char *placement(const struct trainer *t)
     return strlen(text) == 3 && strchr(text, 'D') && strchr(text, 'P') && strchr(text, 'T') ? text : NULL;
 }
 
-static int group(struct trainer *t, int n, int first, int step, struct tccrt_comm **out)
+/* Where a rank stands: one of the copies, of the stages, of those that share tensors. */
+struct layout {
+    char order[4];
+    int size[3]; /* by the letters of AXES */
+    int at[3];
+};
+static const char AXES[] = "DPT";
+
+static int axis_of(char letter)
 {
+    return (int)(strchr(AXES, letter) - AXES);
+}
+
+/* How far apart in the world are neighbours along the axis? */
+static int stride(const struct layout *l, int axis)
+{
+    int step = 1;
+
+    for (int i = 2; axis_of(l->order[i]) != axis; i--)
+        step *= l->size[axis_of(l->order[i])];
+    return step;
+}
+
+static void locate(struct layout *l, int rank)
+{
+    for (int a = 0; a < 3; a++)
+        l->at[a] = rank / stride(l, a) % l->size[a];
+}
+
+/* Those that differ along the axis alone. */
+static int group(struct trainer *t, const struct layout *l, int axis, struct tccrt_comm **out)
+{
+    int n = l->size[axis], step = stride(l, axis), first = t->rank - l->at[axis] * step;
     int *list = calloc((size_t)n, sizeof *list);
     int status = list ? TCC_OK : TCC_EENV;
 
@@ -60,45 +91,57 @@ static int group(struct trainer *t, int n, int first, int step, struct tccrt_com
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
 
-int ranks_place(struct trainer *t)
+/* How many processes do what; the artifact says how many stages and parts there are. */
+static int count_processes(struct trainer *t, struct layout *l)
 {
-    int stages = tccrt_stages(t->m.artifact), rank = t->rank, copies, code;
-    const char *order = placement(t);
-    bool stages_vary_fastest = order && strchr(order, 'P') > strchr(order, 'D');
+    int stages = tccrt_stages(t->m.artifact), parts = tccrt_tensor_parts(t->m.artifact), one = stages * parts;
+    const char *order = placement(t), *of = parts == 1 ? "stages" : stages == 1 ? "parts of tensors" : "stages times parts of tensors";
 
     if (!order)
         return usage_error(t->o, "--placement=%s: expected cluster, spread or an order of the letters D, P and T",
                            option_text(t->o, OPT_placement, ""));
+    if (t->processes % one && (t->processes > 1 || parts > 1))
+        return tool_error(t->o, EXIT_DATA, "%s: it has %d %s: start %s%d, %d, %d...; not %d", t->o->words[0], one, of,
+                          parts == 1 ? "1 process, or " : "", one, 2 * one, 3 * one, t->processes);
+    *l = (struct layout){.size = {t->processes > one ? t->processes / one : 1, stages, parts}};
+    memcpy(l->order, order, 3);
+    locate(l, t->rank);
+    return EXIT_FINE;
+}
+
+int ranks_place(struct trainer *t)
+{
+    struct layout l;
+    int code = count_processes(t, &l);
+
+    if (code != EXIT_FINE)
+        return code;
     t->dp = t->world;
     t->eval_sharded = t->ranks > 1 && !strcmp(option_text(t->o, OPT_eval, "rank0"), "sharded");
     if (t->processes == 1)
         return EXIT_FINE; /* all stages in turn */
-    if (t->processes % stages)
-        return tool_error(t->o, EXIT_DATA, "%s: it has %d stages: start 1 process, or %d, %d, %d...; not %d",
-                          t->o->words[0], stages, stages, 2 * stages, 3 * stages, t->processes);
-    copies = t->processes / stages;
-    if (copies > 1 && !tccrt_uses_group(t->m.artifact, data_group(t)) && strcmp(data_group(t), "dp"))
+    if (l.size[0] > 1 && !tccrt_uses_group(t->m.artifact, data_group(t)) && strcmp(data_group(t), "dp"))
         return tool_error(t->o, EXIT_DATA,
                           "%s: the step does not average over group '%s': compile it with --data-parallel=%s",
                           t->o->words[0], data_group(t), data_group(t));
-    if (copies > 1 && !tccrt_uses_group(t->m.artifact, data_group(t)))
+    if (l.size[0] > 1 && !tccrt_uses_group(t->m.artifact, data_group(t)))
         return tool_error(
             t->o, EXIT_DATA,
             "%s: the step was compiled for %d process%s, %d were started: compile it with --data-parallel",
-            t->o->words[0], stages, stages > 1 ? "es" : "", t->processes);
-    if (stages == 1)
+            t->o->words[0], l.size[1] * l.size[2], l.size[1] * l.size[2] > 1 ? "es" : "", t->processes);
+    if (l.size[1] == 1 && l.size[2] == 1)
         return EXIT_FINE;
-    int stage = stages_vary_fastest ? rank % stages : rank / copies;
-    int copy = stages_vary_fastest ? rank / stages : rank % copies;
-    code = group(t, stages, stages_vary_fastest ? copy * stages : copy, stages_vary_fastest ? 1 : copies, &t->pp);
-    if (code == EXIT_FINE)
-        code = group(t, copies, stages_vary_fastest ? stage : stage * copies, stages_vary_fastest ? stages : 1, &t->dp);
-    t->stage = stage + 1;
-    t->rank = copy;
-    t->ranks = copies;
-    t->eval_sharded = t->eval_sharded && copies > 1;
-    t->sampler.ranks = copies;
-    t->sampler.rank = copy;
+    if ((l.size[1] > 1 && (code = group(t, &l, 1, &t->pp)) != EXIT_FINE) ||
+        (l.size[2] > 1 && (code = group(t, &l, 2, &t->tp)) != EXIT_FINE) ||
+        (code = group(t, &l, 0, &t->dp)) != EXIT_FINE)
+        return code;
+    t->stage = l.size[1] > 1 ? l.at[1] + 1 : 0;
+    t->tensor = l.size[2] > 1 ? l.at[2] + 1 : 0;
+    t->rank = l.at[0];
+    t->ranks = l.size[0];
+    t->eval_sharded = t->eval_sharded && t->ranks > 1;
+    t->sampler.ranks = t->ranks;
+    t->sampler.rank = t->rank;
     return code;
 }
 
@@ -106,7 +149,8 @@ int ranks_groups(struct trainer *t)
 {
     if (t->processes > 1 && (tccrt_session_group(t->m.session, data_group(t), t->dp) ||
                              tccrt_session_group(t->m.session, "world", t->world) ||
-                             (t->pp && tccrt_session_group(t->m.session, "pp", t->pp))))
+                             (t->pp && tccrt_session_group(t->m.session, "pp", t->pp)) ||
+                             (t->tp && tccrt_session_group(t->m.session, "tp", t->tp))))
         return trainer_status(t, TCC_EENV);
     return EXIT_FINE;
 }
@@ -255,10 +299,12 @@ int ranks_end(struct trainer *t, int code)
         return code;
     if (code != EXIT_FINE && t->processes > 1)
         tccrt_comm_abort(t->world, tool_last_error());
-    if (t->stage) {
+    if (t->stage || t->tensor)
         tccrt_comm_free(t->dp);
+    if (t->pp)
         tccrt_comm_free(t->pp);
-    }
+    if (t->tp)
+        tccrt_comm_free(t->tp);
     if (tccrt_comm_finalize(t->world, NULL) && code == EXIT_FINE)
         code = tool_error(t->o, EXIT_ENVIRONMENT, "%s", tccrt_error());
     return code;

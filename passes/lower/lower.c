@@ -115,7 +115,8 @@ static bool same_weight(const struct lw *lw, const struct kn_buffer *b, const st
 static void keep_initial_states(struct lw *lw, struct ir_module *m)
 {
     for (struct ir_state *s = m->states; s; s = s->next) {
-        int same = s->init ? lw_weight_find(lw, s->type, NULL, s->init, same_weight) : -1;
+        ir_type type = ir_state_whole_type(lw->ctx, s);
+        int same = s->init ? lw_weight_find(lw, type, NULL, s->init, same_weight) : -1;
         if (same >= 0) {
             struct ir_tensor *t = ir_tensor_ref(lw->buffers.at[same].weight);
             ir_tensor_unref(s->init);
@@ -123,8 +124,8 @@ static void keep_initial_states(struct lw *lw, struct ir_module *m)
         } else if (s->init) {
             lw_weight_new(
                 lw, (struct kn_buffer){.space = TCC_SPACE_WEIGHT,
-                                       .dtype = s->type->dtype,
-                                       .type = s->type,
+                                       .dtype = type->dtype,
+                                       .type = type,
                                        .weight = s->init,
                                        .name = s->name,
                                        .bytes = ir_const(lw->ctx, s->init->nelems * tcc_dtype_bytes(s->init->dtype))});

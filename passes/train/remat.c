@@ -318,8 +318,11 @@ void train_remat_part(struct ir_func *f, int results, struct train_recompute *c,
 static struct ir_module *copy_states(const struct ir_module *from)
 {
     struct ir_module *m = ir_module_new(from->ctx, from->name);
-    for (const struct ir_state *s = from->states; s; s = s->next)
-        ir_state_new(m, s->name, s->type, s->init ? ir_tensor_ref(s->init) : NULL, s->flags);
+    for (const struct ir_state *s = from->states; s; s = s->next) {
+        struct ir_state *copy = ir_state_new(m, s->name, s->type, s->init ? ir_tensor_ref(s->init) : NULL, s->flags);
+        copy->shard = s->shard;
+        copy->sym = s->sym;
+    }
     return m;
 }
 

@@ -587,6 +587,14 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
         ir_error(ctx, NULL, "--loss=%s: a step in stages has one loss of one output, with a factor of 1, and not reduction=none", o->loss);
         return false;
     }
+    if (o->tensor_parallel < 0 || o->tensor_parallel > 1 << 16) {
+        ir_error(ctx, NULL, "--tensor-parallel=%d: expected 1 to %d", o->tensor_parallel, 1 << 16);
+        return false;
+    }
+    if (o->sequence_parallel && o->tensor_parallel < 2) {
+        ir_error(ctx, NULL, "--sequence-parallel requires --tensor-parallel=2 or more");
+        return false;
+    }
     return train_parallel_check(ctx, o) && optim_check(ctx, o);
 }
 
@@ -624,6 +632,9 @@ bool train_build(struct ir_module *m, const struct train_options *o)
     struct training t;
     if (!train_begin(&t, m, o))
         return false;
+    struct tensor_plan *tensors = NULL;
+    if (o->tensor_parallel > 1 && !(tensors = tensor_choose(t.train, o->tensor_parallel, o->sequence_parallel)))
+        return false;
     ir_doing(m->ctx, "building", "train");
     if (o->stages && (t.nmains > 1 || t.ntrains > 1))
         return train_complain(&t, "%s", "a step in stages has one version for all sizes");
@@ -633,5 +644,5 @@ bool train_build(struct ir_module *m, const struct train_options *o)
         return false;
     remove_all(t.m, "main");
     remove_all(t.m, "train");
-    return true;
+    return !tensors || tensor_apply(m, tensors);
 }

@@ -93,6 +93,8 @@ struct train_options {
     const char *broadcast_buffers;  /* each, once */
     enum train_updates updates;     /* of parameters that are narrow in the model itself */
     const struct pass_machine *machine;  /* whose time is balanced between stages; NULL: a plain one's */
+    int tensor_parallel;            /* 2..: tensors are divided among so many ranks of group tp (parallel/tensor.h); 0, 1: not */
+    bool sequence_parallel;         /* norms, dropout and sums between their products on parts of the sequence */
     int zero;                       /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
 };
 

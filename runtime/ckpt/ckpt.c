@@ -32,6 +32,8 @@ static bool saved(const struct tcc_pstate *p, int flags, bool gradients)
 {
     if (flags & TCCRT_CHECKPOINT_WEIGHTS)
         return p->flags & WEIGHTS;
+    if (p->flags & TCCRT_STATE_LOCAL)
+        return false;
     return !(p->flags & TCCRT_STATE_GRADIENT) || gradients;
 }
 
@@ -45,10 +47,18 @@ static struct tcc_tensor state_tensor(const struct tccrt_session *s, int i, void
     t.dtype = info.dtype;
     t.rank = info.rank;
     memcpy(t.dims, info.dims, sizeof t.dims);
+    if (s->m->states[i].shard.axis)
+        t.dims[s->m->states[i].shard.axis - 1] *= s->m->states[i].shard.parts;
     return t;
 }
 
-/* The variables that other stages hold, on stage 0: in memory of their own. The other stages send them. */
+/* Does it write what all processes hold together? */
+static bool is_writer(const struct tccrt_session *s)
+{
+    return s->stage <= 1 && s->tensor <= 1;
+}
+
+/* The variables of which others hold parts or all, on the one that writes: in memory of their own. The others send them. */
 static int gather_states(struct tccrt_session *s, int flags, void **own)
 {
     bool gradients;
@@ -57,19 +67,18 @@ static int gather_states(struct tccrt_session *s, int flags, void **own)
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if (p->home <= 1 || !saved(p, flags, gradients))
+        if ((p->home <= 1 && !p->shard.axis) || !saved(p, flags, gradients))
             continue;
-        if (s->stage == 1 && !(own[i] = malloc(p->bytes + 1)))
+        if (is_writer(s) && !(own[i] = malloc(tcr_whole_bytes(p) + 1)))
             return tcr_fail(TCC_EENV, "no memory for '%s' of stage %u", tcr_string(s->m, p->name), p->home - 1);
         status = tcr_state_gather(s, i, 0, own[i]);
     }
     return status;
 }
 
-/* What stage 0 has to say about the file. */
-static int tell_stages(struct tccrt_session *s, int status)
+/* What the group's first rank has to say about the file. */
+static int tell_group(struct tccrt_comm *group, bool first, int status)
 {
-    struct tccrt_comm *group = tcr_session_group(s, "pp");
     int32_t result = status;
     struct tcc_tensor t = {&result, TCC_I32, 1, {1}};
     char why[400];
@@ -78,9 +87,19 @@ static int tell_stages(struct tccrt_session *s, int status)
     if (!group)
         return status;
     int sent = tccrt_comm_broadcast(group, 0, 1, &t, NULL);
-    if (s->stage == 1)
+    if (first)
         return status ? tcr_fail(status, "%s", why) : sent;
-    return sent ? sent : result ? tcr_fail(result, "stage 0 could not write the checkpoint") : TCC_OK;
+    return sent ? sent : result ? tcr_fail(result, "the rank that writes could not write the checkpoint") : TCC_OK;
+}
+
+/* Stages, then the ranks that have parts of the same tensors. */
+static int tell_stages(struct tccrt_session *s, int status)
+{
+    const char *parts = tcr_shard_group(s->m);
+
+    if (s->stage && s->tensor <= 1)
+        status = tell_group(tcr_session_group(s, "pp"), s->stage == 1, status);
+    return s->tensor && parts ? tell_group(tcr_session_group(s, parts), s->tensor == 1, status) : status;
 }
 
 /* What a file holds besides tensors. */
@@ -137,15 +156,15 @@ static int save_whole(struct tccrt_session *s, const char *path, int flags, cons
     void **own = calloc(n + 1, sizeof *own);
     int status = own ? TCC_OK : tcr_fail(TCC_EENV, "%s: no memory", path), count;
 
-    if (!status && s->stage)
+    if (!status && (s->stage || s->tensor))
         status = gather_states(s, flags, own);
-    if (!status && s->stage <= 1) {
+    if (!status && is_writer(s)) {
         struct tccrt_named *list = list_states(s, flags, -1, own, &count);
 
         status = list ? ckpt_replace(s, path, count, list, a->n, a->pairs) : TCC_EENV;
         free(list);
     }
-    if (s->stage)
+    if (s->stage || s->tensor)
         status = tell_stages(s, status);
     for (uint32_t i = 0; own && i < n; i++)
         free(own[i]);
@@ -239,7 +258,9 @@ static int save(struct tccrt_session *s, const char *path, int flags, int nmeta,
         return tcr_fail(TCC_EUSAGE, "checkpoint: a path is required, and a list of the pairs, got NULL");
     if ((status = describe(s, flags, nmeta, meta, &a)))
         return status;
-    if ((flags & TCCRT_CHECKPOINT_STAGES) && tccrt_stages(s->m) > 1)
+    if ((flags & TCCRT_CHECKPOINT_STAGES) && s->tensor)
+        status = tcr_fail(TCC_EUSAGE, "a checkpoint of divided tensors (--tensor-parallel) is one file");
+    else if ((flags & TCCRT_CHECKPOINT_STAGES) && tccrt_stages(s->m) > 1)
         status = save_parts(s, path, flags, &a);
     else
         status = save_whole(s, path, flags, &a);
@@ -318,7 +339,7 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
         if (!s->states[i])
             continue; /* another stage's */
         if (found[i])
-            status = tcr_state_write(s, (uint32_t)i, found[i]->t.data);
+            status = tcr_state_write_whole(s, (uint32_t)i, found[i]->t.data);
         else if (MUTANT(57, s->m->states[i].flags & TCCRT_STATE_GRADIENT, 0))
             status = tcr_state_zero(s, (uint32_t)i);
     }

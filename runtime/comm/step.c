@@ -229,7 +229,7 @@ static int share_states(struct tccrt_comm *c, int root, struct tccrt_session *s,
     for (uint32_t i = 0; i < count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if (p->flags & TCCRT_STATE_GRADIENT || !s->states[i])
+        if (p->flags & (TCCRT_STATE_GRADIENT | TCCRT_STATE_LOCAL) || !s->states[i])
             continue;
         if (!zeros[i])
             list[n++] = (struct tcc_tensor){(void *)states[i].data, TCC_U8, 1, {(int64_t)p->bytes}};
@@ -240,7 +240,7 @@ static int share_states(struct tccrt_comm *c, int root, struct tccrt_session *s,
         list[n++] = (struct tcc_tensor){random, TCC_I64, 1, {2}};
     status = status ? status : tccrt_comm_broadcast(c, root, (int)n, list, NULL);
     for (uint32_t i = 0; i < count && !status; i++)
-        if (states[i].room && !zeros[i] && !(s->m->states[i].flags & TCCRT_STATE_GRADIENT))
+        if (states[i].room && !zeros[i] && !(s->m->states[i].flags & (TCCRT_STATE_GRADIENT | TCCRT_STATE_LOCAL)))
             status = tcr_state_write(s, i, states[i].room);
     if (!status)
         tccrt_random_set(s, (uint64_t)random[0], random[1]);

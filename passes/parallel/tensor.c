@@ -1,0 +1,755 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensor parallel training: the functions of a training program rewritten for one of the ranks (tensor.h).
+ *
+ * Nodes are taken in their order. One whose operands are whole is copied. Else each of its operands' cuts says, by the node's rule, what the other
+ * operands must be and what the results are; the choice that has the ranks exchange fewest bytes is taken. Sums over ranks are left open while what
+ * follows is linear, and closed where somebody needs more: by an all-reduce, or, with sequence parallel norms, by a
+ * reduce-scatter along the sequence, whose inverse is an all-gather in front of the next product. What the forward pass has gathered the backward pass
+ * gathers again (Korthikanti et al. 2022, section 4.2.2).
+ *
+ * Where a part is needed of what is whole, what makes it is made once more for the part alone, if it is cheap; what then nobody reads is removed by dce.
+ */
+#include "passes/parallel/tensor_int.h"
+
+#include <string.h>
+
+#define NEVER 1e30
+#define PARAMETER 64 /* to gather a parameter counts as so many times its bytes: it is why there are ranks */
+#define DEEP 100     /* nodes in a row that are made once more */
+
+/* A value in another form than that in which it was made. */
+struct form {
+    struct cut c;
+    struct ir_value *v;
+    bool behind; /* made in the backward pass */
+    struct form *next;
+};
+
+static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct cut c);
+
+static double bytes_of(const struct ir_value *v)
+{
+    return pass_bytes(&(struct pass_sizes){0}, v->type);
+}
+
+static const struct cut whole = {.kind = CUT_WHOLE};
+
+/* -- Forms ---------------------------------------------------------------------------------------------------------------- */
+
+static bool is_visible(const struct rewriter *w, const struct ir_value *v)
+{
+    const struct ir_block *b = w->b.block;
+    while (b && b != v->block)
+        b = b->parent ? b->parent->block : NULL;
+    return b != NULL;
+}
+
+static bool usable(const struct rewriter *w, const struct ir_value *old, const struct form *f)
+{
+    bool gathered = f->c.kind == CUT_WHOLE && w->cuts[old->id].kind == CUT_PART;
+    return is_visible(w, f->v) && (!gathered || !w->plan->sequence || f->behind == w->behind);
+}
+
+static struct ir_value *find_form(const struct rewriter *w, const struct ir_value *old, struct cut c)
+{
+    for (const struct form *f = w->forms[old->id]; f; f = f->next)
+        if (cut_same(f->c, c) && usable(w, old, f))
+            return f->v;
+    return NULL;
+}
+
+/* A part of it that is there already, of what is a sum. */
+static const struct form *find_part(const struct rewriter *w, const struct ir_value *old)
+{
+    for (const struct form *f = w->forms[old->id]; f; f = f->next)
+        if (f->c.kind == CUT_PART && usable(w, old, f))
+            return f;
+    return NULL;
+}
+
+static struct ir_value *keep_form(struct rewriter *w, const struct ir_value *old, struct cut c, struct ir_value *v)
+{
+    struct form *f = IR_NEW(w->ctx, struct form);
+    *f = (struct form){c, v, w->behind, w->forms[old->id]};
+    if (v)
+        w->forms[old->id] = f;
+    return v;
+}
+
+/* Zeros, however they were expanded. */
+static bool is_zero(const struct ir_value *v)
+{
+    double x;
+    while (v->def && (v->def->op == IR_expand || v->def->op == IR_reshape))
+        v = v->def->in[0].value;
+    return ir_splat_f(v, &x) && x == 0;
+}
+
+/* Bytes exchanged to have it in that form. */
+static double form_cost(struct rewriter *w, struct ir_value *old, struct cut c)
+{
+    struct cut now = w->cuts[old->id];
+    double bytes = bytes_of(old);
+    if (cut_same(now, c) || find_form(w, old, c))
+        return 0;
+    bool have = now.kind == CUT_WHOLE || find_form(w, old, whole);
+    switch (c.kind) {
+    case CUT_PART:
+        if (have)
+            return 0;
+        return now.kind == CUT_PART ? bytes : now.kind == CUT_SUM && !find_part(w, old) ? bytes : 2 * bytes;
+    case CUT_WHOLE:
+        if (now.kind == CUT_PART || find_part(w, old))
+            return bytes * (partition_state_of(old) ? PARAMETER : 1);
+        return 2 * bytes;
+    case CUT_SUM: return have && (is_zero(old) || !old->type->rank) ? 0 : NEVER;
+    default: return have ? 0 : NEVER;
+    }
+}
+
+/* -- Once more, for a part ---------------------------------------------------------------------------------------------------- */
+
+static bool is_source(const struct ir_value *v, int depth)
+{
+    const struct ir_node *n = v->def;
+    enum ir_kind kind = n ? ir_op_info(n->op)->kind : IR_K_COLLECTIVE;
+    if (kind == IR_K_SOURCE)
+        return true;
+    if (depth > 8 || (kind != IR_K_MAP && n && !pass_is_free(n)) || !n)
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (!n->in[i].value || (!is_source(n->in[i].value, depth + 1) && n->in[i].value->type->rank))
+            return false;
+    return true;
+}
+
+/* Is its node to be made once more for that part? *x: how. */
+static bool remakes(struct rewriter *w, struct ir_value *old, struct cut c, int depth, struct cut_node *x)
+{
+    struct ir_node *n = old->def;
+    enum ir_kind kind = n ? ir_op_info(n->op)->kind : IR_K_SOURCE;
+    if (!n || depth > DEEP || (kind != IR_K_MAP && kind != IR_K_MOVE) || w->cuts[old->id].kind != CUT_WHOLE)
+        return false;
+    bool placed = n->op == IR_expand || n->op == IR_concat || n->op == IR_scatter_nd || n->op == IR_scatter_elements;
+    if (!placed && !ir_has_one_use(old) && !is_source(old, 0))
+        return false;
+    if (!cut_try(w->ctx, w->parts, n, true, old->index, c, x))
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value && form_cost(w, n->in[i].value, x->in[i]) > 0)
+            return false;
+    return true;
+}
+
+static struct ir_value *part_of(struct rewriter *w, struct ir_value *old, struct cut c, int depth)
+{
+    struct cut_node x = {0};
+    struct ir_value *v = cut_same(w->cuts[old->id], c) ? w->main[old->id] : find_form(w, old, c);
+    if (v)
+        return v;
+    if (!remakes(w, old, c, depth, &x)) {
+        v = in_form(w, old, whole);
+        return keep_form(w, old, c, v ? cut_take_part(w, v, c) : NULL);
+    }
+    struct ir_value **in = IR_NEWN(w->ctx, x.n->nin + 1, struct ir_value *);
+    for (int i = 0; i < x.n->nin; i++) {
+        struct ir_value *o = x.n->in[i].value;
+        in[i] = !o ? NULL : x.in[i].kind == CUT_PART ? part_of(w, o, x.in[i], depth + 1) : in_form(w, o, x.in[i]);
+        if (o && !in[i])
+            return NULL;
+    }
+    struct ir_node *n = cut_row_of(x.n->op)->build(w, &x, in);
+    return keep_form(w, old, c, n ? n->out[old->index] : NULL);
+}
+
+/* -- To another form ------------------------------------------------------------------------------------------------------------ */
+
+/* A part that was only moved is gathered where it came from: who else needs that has it then. NULL: it was not, or after a diagnostic. */
+static struct ir_value *gather_moved(struct rewriter *w, struct ir_value *old)
+{
+    struct ir_node *n = old->def;
+    if (!n || (n->op != IR_reshape && n->op != IR_transpose) || w->cuts[n->in[0].value->id].kind != CUT_PART)
+        return NULL;
+    struct ir_value *from = in_form(w, n->in[0].value, whole);
+    struct ir_builder b = w->b;
+    b.where = n->where;
+    struct ir_node *made = from ? ir_build_typed(&b, n->op, 1, &from, n->attrs, 1, &old->type) : NULL;
+    return made ? made->out[0] : NULL;
+}
+
+/* What this rank adds to the sum: all of it, on rank 0. */
+static struct ir_value *as_summand(struct rewriter *w, struct ir_value *old)
+{
+    struct ir_builder *b = &w->b;
+    struct ir_value *v = in_form(w, old, whole);
+    if (!v || is_zero(old))
+        return v;
+    enum tcc_dtype dtype = (enum tcc_dtype)v->type->dtype;
+    struct ir_value *in[] = {ir_binary(b, IR_eq, cut_offset(w, ir_const(w->ctx, 1)), ir_constant_i(b, TCC_I64, 0)), v,
+                             tcc_is_float(dtype) ? ir_constant_f(b, dtype, 0) : ir_constant_i(b, dtype, 0)};
+    return ir_build1(b, IR_select, 3, in, NULL);
+}
+
+static struct ir_value *make_form(struct rewriter *w, struct ir_value *old, struct cut c)
+{
+    struct cut now = w->cuts[old->id];
+    struct ir_value *v = w->main[old->id];
+    const struct form *part = find_part(w, old);
+    bool have = now.kind == CUT_WHOLE || find_form(w, old, whole);
+    switch (c.kind) {
+    case CUT_PART:
+        if (!have && now.kind == CUT_SUM && !part)
+            return keep_form(w, old, c, cut_reduce_scatter(w, v, c));
+        return part_of(w, old, c, 0);
+    case CUT_WHOLE:
+        if (now.kind == CUT_PART && (v = gather_moved(w, old)))
+            return keep_form(w, old, c, v);
+        v = w->main[old->id];
+        if (now.kind == CUT_PART || part)
+            return keep_form(w, old, c,
+                             now.kind == CUT_PART ? cut_all_gather(w, v, now) : cut_all_gather(w, part->v, part->c));
+        return keep_form(w, old, c, cut_all_reduce(w, v, now.kind));
+    case CUT_SUM: return keep_form(w, old, c, as_summand(w, old));
+    default: return in_form(w, old, whole);
+    }
+}
+
+/* NULL after a diagnostic. */
+static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct cut c)
+{
+    struct ir_value *v = cut_same(w->cuts[old->id], c) ? w->main[old->id] : find_form(w, old, c);
+    return v ? v : make_form(w, old, c);
+}
+
+/* -- Nodes ------------------------------------------------------------------------------------------------------------------ */
+
+/* The axis on which a sum becomes a part with sequence parallel norms: the last but for the one of features. */
+static bool sequence_cut(const struct rewriter *w, ir_type t, struct cut *c)
+{
+    for (int a = t->rank - 2; a >= 0; a--) {
+        ir_expr size = t->dim[a];
+        int64_t factor = 0;
+        for (int i = 0; size->kind == IR_X_MUL && i < size->nargs; i++)
+            ir_is_const(size->arg[i], &factor);
+        ir_expr outer = factor ? cut_divide(w->ctx, size, ir_const(w->ctx, factor)) : ir_const(w->ctx, 1);
+        *c = (struct cut){CUT_PART, a, outer};
+        if (outer && cut_size(w->ctx, w->parts, size, *c))
+            return true;
+    }
+    return false;
+}
+
+/* The variable that a result belongs to: an update's values have its dims and are computed from it element by element. */
+static const struct ir_state *owner_of(const struct rewriter *w, const struct ir_node *n)
+{
+    for (int i = 0; i < n->nin && ir_op_info(n->op)->kind == IR_K_MAP; i++) {
+        const struct ir_value *v = n->in[i].value;
+        if (v && w->owner[v->id] && ir_same_dims(v->type, n->out[0]->type))
+            return w->owner[v->id];
+    }
+    return NULL;
+}
+
+static struct cut state_cut(const struct rewriter *w, const struct ir_state *s)
+{
+    return s->index < w->plan->nstates ? w->plan->cuts[s->index] : whole;
+}
+
+/* What it costs to run n so. */
+static double run_cost(struct rewriter *w, const struct cut_node *x)
+{
+    const struct ir_node *n = x->n;
+    const struct ir_state *owner = n->nout ? owner_of(w, n) : NULL;
+    double cost = 0;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value)
+            cost += form_cost(w, n->in[i].value, x->in[i]);
+    for (int i = 0; i < n->nout; i++) {
+        if (x->out[i].kind != CUT_WHOLE && x->out[i].kind != CUT_PART)
+            cost += bytes_of(n->out[i]) * (w->plan->sequence ? 1 : 2);
+        else if (owner && !cut_same(state_cut(w, owner), x->out[i])) /* it is brought back for the variable */
+            cost += 2 * bytes_of(n->out[i]);
+    }
+    return cost;
+}
+
+static void consider(struct rewriter *w, const struct ir_node *n, int i, struct cut c, struct cut_node *best,
+                     double *least)
+{
+    struct cut_node x = {0};
+    if (c.kind == CUT_WHOLE || !cut_try(w->ctx, w->parts, n, false, i, c, &x))
+        return;
+    double cost = run_cost(w, &x);
+    if (cost >= *least)
+        return;
+    *least = cost;
+    *best = x;
+}
+
+/* Does somebody need the sum itself? Then it is closed once, for all. */
+static bool is_closed_anyway(struct rewriter *w, const struct ir_value *v)
+{
+    struct cut_node x = {0};
+    for (const struct ir_use *u = v->uses; u; u = u->next)
+        if (!cut_try(w->ctx, w->parts, u->user, false, u->index, w->cuts[v->id], &x) ||
+            cut_row_of(u->user->op)->rule == cut_map)
+            return true;
+    return false;
+}
+
+/* The cheapest way to run it on parts; false: it is run whole. */
+static bool choose(struct rewriter *w, const struct ir_node *n, struct cut_node *best)
+{
+    double least = NEVER, all = 0;
+    bool any = false;
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_value *v = n->in[i].value;
+        struct cut c;
+        if (!v || !ir_is_tensor(v->type))
+            continue;
+        any |= w->cuts[v->id].kind != CUT_WHOLE;
+        if (w->cuts[v->id].kind != CUT_SUM || ir_has_one_use(v) || !is_closed_anyway(w, v))
+            consider(w, n, i, w->cuts[v->id], best, &least);
+        for (const struct form *f = w->forms[v->id]; f && w->cuts[v->id].kind != CUT_WHOLE; f = f->next)
+            if (is_visible(w, f->v))
+                consider(w, n, i, f->c, best, &least);
+        if (w->plan->sequence && w->cuts[v->id].kind == CUT_SUM && sequence_cut(w, v->type, &c))
+            consider(w, n, i, c, best, &least);
+    }
+    for (int i = 0; i < n->nin && any; i++)
+        if (n->in[i].value && ir_is_tensor(n->in[i].value->type))
+            all += form_cost(w, n->in[i].value, whole);
+    return any && least <= all && least < NEVER;
+}
+
+static bool keep(struct rewriter *w, const struct ir_node *old, const struct ir_node *made, const struct cut *cuts)
+{
+    for (int i = 0; made && i < old->nout; i++) {
+        made->out[i]->name = old->out[i]->name;
+        w->main[old->out[i]->id] = made->out[i];
+        w->cuts[old->out[i]->id] = cuts ? cuts[i] : whole;
+    }
+    return made != NULL;
+}
+
+static bool rewrite_block(struct rewriter *w, const struct ir_block *from);
+
+/* A copy, of whole operands; regions are rewritten with it. */
+static bool run_whole(struct rewriter *w, const struct ir_node *n)
+{
+    struct ir_value **in = IR_NEWN(w->ctx, n->nin + 1, struct ir_value *);
+    ir_type *types = IR_NEWN(w->ctx, n->nout + 1, ir_type);
+    struct ir_builder b;
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_value *v = n->in[i].value;
+        if (v && !(in[i] = in_form(w, v, whole)))
+            return false;
+    }
+    for (int i = 0; i < n->nout; i++)
+        types[i] = n->out[i]->type;
+    b = w->b;
+    b.where = n->where;
+    struct ir_attr *attrs = IR_NEWN(w->ctx, n->nattrs + 1, struct ir_attr);
+    if (n->nattrs)
+        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    struct ir_node *made = ir_build_typed(&b, n->op, n->nin, in, attrs, n->nout, types);
+    if (!keep(w, n, made, NULL))
+        return false;
+    for (int r = 0; r < n->nregions; r++) {
+        struct ir_builder outer = w->b;
+        const struct ir_block *old = n->regions[r];
+        w->b.block = ir_region_new(w->b.func, made);
+        w->b.before = NULL;
+        for (int i = 0; i < old->nparams; i++)
+            w->main[old->params[i]->id] = ir_param_new(w->b.block, old->params[i]->type, old->params[i]->name);
+        if (!rewrite_block(w, old))
+            return false;
+        w->b = outer;
+    }
+    return true;
+}
+
+static bool run_parts(struct rewriter *w, const struct cut_node *x)
+{
+    struct ir_value **in = IR_NEWN(w->ctx, x->n->nin + 1, struct ir_value *);
+    for (int i = 0; i < x->n->nin; i++) {
+        struct ir_value *v = x->n->in[i].value;
+        if (v && !(in[i] = in_form(w, v, x->in[i])))
+            return false;
+    }
+    return keep(w, x->n, cut_row_of(x->n->op)->build(w, x, in), x->out);
+}
+
+/* The names of the tensors that ranks divide whole among themselves (--zero), which an is_owner in some function has, a line each. */
+static const char *names_of(const struct ir_block *b, const struct ir_attr *bytes)
+{
+    IR_EACH_NODE(n, b)
+    {
+        const struct ir_attr *x = n->op == IR_is_owner ? ir_attr(n, IR_ATTR_bytes) : NULL;
+        if (x && x->n == bytes->n && !memcmp(x->ints, bytes->ints, (size_t)x->n * sizeof *x->ints))
+            return ir_get_s(n, IR_ATTR_name, "");
+        for (int r = 0; r < n->nregions; r++) {
+            const char *names = names_of(n->regions[r], bytes);
+            if (names)
+                return names;
+        }
+    }
+    return NULL;
+}
+
+/* Their sizes are those of parts: by these owners are found, here and where the tensors themselves are looked at. Before any function is rewritten. */
+static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *plan, const struct ir_attr *bytes)
+{
+    const char *names = NULL;
+    int64_t *list = IR_NEWN(m->ctx, bytes->n + 1, int64_t);
+    for (struct ir_func *f = m->funcs; f && !names; f = f->next)
+        names = names_of(f->body, bytes);
+    memcpy(list, bytes->ints, (size_t)bytes->n * sizeof *list);
+    for (int i = 0; names && i < bytes->n; i++) {
+        size_t n = strcspn(names, "\n");
+        for (const struct ir_state *s = m->states; s; s = s->next)
+            if (strlen(s->name) == n && !memcmp(s->name, names, n) && plan->cuts[s->index].kind == CUT_PART)
+                list[i] /= plan->parts;
+        names += n + (names[n] != 0);
+    }
+    return list;
+}
+
+struct sized {
+    struct ir_node *n;
+    struct ir_attr bytes;
+};
+struct sized_list {
+    VEC(struct sized) at;
+};
+
+static void find_sized(struct ir_ctx *ctx, struct ir_block *b, struct sized_list *list)
+{
+    IR_EACH_NODE(n, b)
+    {
+        if (n->op == IR_is_owner || n->op == IR_reduce_owned)
+            VEC_PUSH(ctx, list->at, (struct sized){n, *ir_attr(n, IR_ATTR_bytes)});
+        for (int r = 0; r < n->nregions; r++)
+            find_sized(ctx, n->regions[r], list);
+    }
+}
+
+static void resize_owned(struct ir_module *m, const struct tensor_plan *plan)
+{
+    struct sized_list list = {0};
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        find_sized(m->ctx, f->body, &list);
+    for (int i = 0; i < list.at.n; i++)
+        list.at.at[i].bytes.ints = part_bytes(m, plan, &list.at.at[i].bytes);
+    for (int i = 0; i < list.at.n; i++)
+        ir_set_attr(list.at.at[i].n, list.at.at[i].bytes);
+}
+
+/* Of other groups: each operand as it is, sums closed. */
+static bool run_collective(struct rewriter *w, const struct ir_node *n)
+{
+    struct ir_value **in = IR_NEWN(w->ctx, n->nin + 1, struct ir_value *);
+    struct cut *cuts = IR_NEWN(w->ctx, n->nin + 1, struct cut);
+    ir_type *types = IR_NEWN(w->ctx, n->nin + 1, ir_type);
+    for (int i = 0; i < n->nin; i++) {
+        struct ir_value *v = n->in[i].value;
+        cuts[i] = w->cuts[v->id].kind == CUT_PART ? w->cuts[v->id] : whole;
+        if (!(in[i] = in_form(w, v, cuts[i])))
+            return false;
+        types[i] = in[i]->type;
+    }
+    struct ir_attr *attrs = IR_NEWN(w->ctx, n->nattrs + 1, struct ir_attr);
+    memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    for (int i = 0; i < n->nattrs; i++)
+        if (attrs[i].key == IR_ATTR_types)
+            attrs[i].types = types;
+    struct ir_builder b = w->b;
+    b.where = n->where;
+    return keep(w, n, ir_build(&b, n->op, n->nin, in, attrs), cuts);
+}
+
+/* Operand by operand, whatever their dims. */
+static bool is_elementwise_collective(const struct ir_node *n)
+{
+    return n->op == IR_all_reduce || n->op == IR_broadcast || n->op == IR_reduce || n->op == IR_broadcast_from_owner ||
+           n->op == IR_reduce_owned;
+}
+
+static bool read_state(struct rewriter *w, const struct ir_node *n)
+{
+    struct ir_value *version = w->main[n->in[0].value->id];
+    const struct ir_state *s = n->in[0].value->type->state;
+    struct cut c = state_cut(w, s);
+    struct ir_builder b = w->b;
+    b.where = n->where;
+    w->owner[n->out[0]->id] = s;
+    return keep(w, n, ir_build(&b, n->op, 1, &version, NULL), &c);
+}
+
+static bool write_state(struct rewriter *w, const struct ir_node *n)
+{
+    struct ir_value *in[] = {in_form(w, n->in[0].value, state_cut(w, ir_state_of(n))), w->main[n->in[1].value->id]};
+    struct ir_builder b = w->b;
+    b.where = n->where;
+    return in[0] && keep(w, n, ir_build(&b, n->op, 2, in, NULL), NULL);
+}
+
+/* Made where somebody reads it: of a random tensor, whose numbers depend on neither place nor order, often a part alone is wanted. */
+static bool rewrite_node(struct rewriter *w, const struct ir_node *n)
+{
+    struct cut_node x = {0};
+    w->behind = !w->forward[n->id];
+    if (n->op == IR_state_read)
+        return read_state(w, n);
+    if (n->op == IR_state_write)
+        return write_state(w, n);
+    if (is_elementwise_collective(n))
+        return run_collective(w, n);
+    if (n->nout == 1)
+        w->owner[n->out[0]->id] = owner_of(w, n);
+    return choose(w, n, &x) ? run_parts(w, &x) : run_whole(w, n);
+}
+
+static bool rewrite_block(struct rewriter *w, const struct ir_block *from)
+{
+    IR_EACH_NODE(n, from)
+    if (n->op != IR_return && !rewrite_node(w, n))
+        return false;
+    return true;
+}
+
+/* -- Functions ---------------------------------------------------------------------------------------------------------------- */
+
+static void mark_forward(struct rewriter *w, const struct ir_value *v)
+{
+    const struct ir_node *n = v->def;
+    if (!n || w->forward[n->id])
+        return;
+    w->forward[n->id] = true;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value)
+            mark_forward(w, n->in[i].value);
+}
+
+/* What the loss depends on; all, where a function gives none. */
+static void find_forward(struct rewriter *w, const struct ir_func *f)
+{
+    const struct ir_node *end = f->body->last;
+    w->forward = IR_NEWN(w->ctx, f->nnodes + 1, bool);
+    if (end->nin && !strcmp(ir_output_name(f, 0), "loss"))
+        mark_forward(w, end->in[0].value);
+    else
+        memset(w->forward, true, f->nnodes + 1);
+}
+
+static void empty(struct ir_func *f)
+{
+    while (f->body->last)
+        ir_remove(f->body->last);
+}
+
+/* in: how the inputs are cut, NULL: they are whole. out: how the results may be, by `free`, or whole; filled in. */
+static bool rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_expr rank, const struct cut *in,
+                         const bool *free_results, struct cut *out)
+{
+    struct ir_ctx *ctx = plan->m->ctx;
+    struct ir_func *old = ir_func_clone(f, ir_internf(ctx, "%s.undivided", f->name));
+    if (!old)
+        return false;
+    uint32_t n = old->nvalues + 1;
+    struct rewriter w = {.ctx = ctx,
+                         .plan = plan,
+                         .parts = plan->parts,
+                         .rank = rank,
+                         .main = IR_NEWN(ctx, n, struct ir_value *),
+                         .cuts = IR_NEWN(ctx, n, struct cut),
+                         .forms = IR_NEWN(ctx, n, struct form *),
+                         .owner = IR_NEWN(ctx, n, const struct ir_state *)};
+    find_forward(&w, old);
+    empty(f);
+    w.b = (struct ir_builder){.ctx = ctx, .func = f, .block = f->body};
+    for (int i = 0; i < old->body->nparams; i++) {
+        struct ir_value *p = old->body->params[i];
+        w.cuts[p->id] = in ? in[i] : whole;
+        w.main[p->id] = f->body->params[i];
+        if (w.cuts[p->id].kind == CUT_PART)
+            f->body->params[i]->type = cut_type(ctx, plan->parts, p->type, in[i]);
+    }
+    const struct ir_node *end = old->body->last;
+    struct ir_value **results = IR_NEWN(ctx, end->nin + 1, struct ir_value *);
+    bool ok = rewrite_block(&w, old->body);
+    w.behind = false;
+    for (int i = 0; ok && i < end->nin; i++) {
+        struct ir_value *v = end->in[i].value;
+        struct cut now = w.cuts[v->id], c = whole;
+        if (free_results && free_results[i])
+            c = now.kind == CUT_PART ? now : whole;
+        if (free_results && free_results[i] && plan->sequence && now.kind == CUT_SUM && !sequence_cut(&w, v->type, &c))
+            c = whole;
+        ok = (results[i] = in_form(&w, v, c)) != NULL;
+        out[i] = c;
+    }
+    w.b.where = end->where;
+    ok = ok && ir_return(&w.b, end->nin, results, f->output_names);
+    ir_func_remove(old);
+    return ok;
+}
+
+/* -- Pipelines -------------------------------------------------------------------------------------------------------------- */
+
+/* Functions that are calls of pipelines: several may have the same. */
+struct call_cuts {
+    const struct ir_func *f;
+    struct cut *out;
+};
+struct pipe_rewriter {
+    const struct tensor_plan *plan;
+    ir_expr rank;
+    VEC(struct call_cuts) done;
+};
+
+static const struct call_cuts *find_done(const struct pipe_rewriter *r, const struct ir_func *f)
+{
+    for (int i = 0; i < r->done.n; i++)
+        if (r->done.at[i].f == f)
+            return &r->done.at[i];
+    return NULL;
+}
+
+/* Values that must be whole: the pipeline's outputs, and what all stages tell each other. */
+static bool *free_values(struct ir_ctx *ctx, const struct pipe *p)
+{
+    bool *free_ones = IR_NEWN(ctx, p->nvalues + 1, bool);
+    for (int i = 0; i < p->nvalues; i++)
+        free_ones[i] = p->values[i].space == TCC_PIPE_SLOT;
+    for (int i = 0; i < p->noutputs; i++)
+        free_ones[p->outputs[i].value] = false;
+    for (int s = 0; s < p->stages; s++)
+        for (int i = 0; i < p->tasks[s].n; i++)
+            if (p->tasks[s].at[i].kind == TCC_TASK_GATHER)
+                free_ones[p->tasks[s].at[i].what] = free_ones[p->tasks[s].at[i].peer] = false;
+    return free_ones;
+}
+
+static bool rewrite_call(struct pipe_rewriter *r, struct pipe *p, struct pipe_call *c, const bool *free_ones,
+                         struct cut *cuts, bool *known)
+{
+    struct ir_ctx *ctx = r->plan->m->ctx;
+    const struct call_cuts *done = find_done(r, c->func);
+    if (!done) {
+        struct cut *in = IR_NEWN(ctx, c->nin + 1, struct cut), *out = IR_NEWN(ctx, c->nout + 1, struct cut);
+        bool *results = IR_NEWN(ctx, c->nout + 1, bool);
+        for (int i = 0; i < c->nin; i++)
+            in[i] = cuts[c->in[i]];
+        for (int i = 0; i < c->nout; i++)
+            results[i] = free_ones[c->out[i]];
+        if (!rewrite_func(c->func, r->plan, r->rank, in, results, out))
+            return false;
+        VEC_PUSH(ctx, r->done, (struct call_cuts){c->func, out});
+        done = &r->done.at[r->done.n - 1];
+    }
+    for (int i = 0; i < c->nout; i++) {
+        cuts[c->out[i]] = done->out[i];
+        known[c->out[i]] = true;
+        p->values[c->out[i]].type = c->func->body->last->in[i].value->type;
+    }
+    return true;
+}
+
+/* Calls in an order in which each finds what it reads. */
+static bool rewrite_pipe(struct pipe_rewriter *r, struct pipe *p)
+{
+    struct ir_ctx *ctx = r->plan->m->ctx;
+    bool *free_ones = free_values(ctx, p), *known = IR_NEWN(ctx, p->nvalues + 1, bool),
+         *ran = IR_NEWN(ctx, p->ncalls + 1, bool);
+    struct cut *cuts = IR_NEWN(ctx, p->nvalues + 1, struct cut);
+    memset(known, true, p->nvalues + 1);
+    for (int c = 0; c < p->ncalls; c++)
+        for (int i = 0; i < p->calls[c].nout; i++)
+            known[p->calls[c].out[i]] = false;
+    for (bool more = true; more;) {
+        more = false;
+        for (int c = 0; c < p->ncalls; c++) {
+            bool ready = !ran[c];
+            for (int i = 0; ready && i < p->calls[c].nin; i++)
+                ready = known[p->calls[c].in[i]];
+            if (!ready)
+                continue;
+            ran[c] = more = true;
+            if (!rewrite_call(r, p, &p->calls[c], free_ones, cuts, known))
+                return false;
+        }
+    }
+    for (int c = 0; c < p->ncalls; c++)
+        if (!ran[c])
+            return ir_diag(ctx, &(struct ir_where){0}, IR_D_BUG, "tensor parallel: call %s reads what nobody makes",
+                           p->calls[c].name),
+                   false;
+    return true;
+}
+
+/* -- State ---------------------------------------------------------------------------------------------------------------------- */
+
+/* What belongs to a parameter, optimizer.SLOT.PARAM, grad.PARAM, master.PARAM (train.h), is cut as it is: the one with the longest such name. */
+static const struct ir_state *parameter_of(const struct ir_module *m, const struct ir_state *s)
+{
+    const struct ir_state *best = NULL;
+    size_t length = strlen(s->name), most = 0;
+    for (const struct ir_state *p = m->states; p; p = p->next) {
+        size_t n = strlen(p->name);
+        if ((p->flags & IR_STATE_PARAM) && n > most && n < length && s->name[length - n - 1] == '.' &&
+            !strcmp(s->name + length - n, p->name) && ir_same_dims(s->type, p->type)) {
+            best = p;
+            most = n;
+        }
+    }
+    return best;
+}
+
+static struct tensor_plan *with_slots(const struct tensor_plan *chosen)
+{
+    struct ir_module *m = chosen->m;
+    struct tensor_plan *plan = IR_NEW(m->ctx, struct tensor_plan);
+    *plan = *chosen;
+    for (const struct ir_state *s = m->states; s; s = s->next)
+        plan->nstates = s->index >= plan->nstates ? s->index + 1 : plan->nstates;
+    plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct cut);
+    for (const struct ir_state *s = m->states; s; s = s->next) {
+        const struct ir_state *p = s->flags & (IR_STATE_OPTIMIZER | IR_STATE_GRADIENT) ? parameter_of(m, s) : s;
+        if (p && p->index < chosen->nstates)
+            plan->cuts[s->index] = chosen->cuts[p->index];
+    }
+    return plan;
+}
+
+bool tensor_apply(struct ir_module *m, const struct tensor_plan *chosen)
+{
+    struct tensor_plan *plan = with_slots(chosen);
+    struct ir_expr_node const *rank = ir_sym_bounded(m->ctx, TENSOR_GROUP ".rank", 0, plan->parts - 1);
+    struct pipe_rewriter r = {.plan = plan, .rank = rank};
+    VEC(struct ir_func *) funcs = {0};
+    plan->m = m;
+    ir_doing(m->ctx, "building", "tensor parallel");
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        VEC_PUSH(m->ctx, funcs, f);
+    resize_owned(m, plan);
+    for (struct ir_state *s = m->states; s; s = s->next) {
+        struct cut c = plan->cuts[s->index];
+        if (c.kind != CUT_PART)
+            continue;
+        s->shard = (struct ir_shard){TENSOR_GROUP, c.axis, plan->parts, (int)ir_const_or(c.outer, 1)};
+        s->type = cut_type(m->ctx, plan->parts, s->type, c);
+    }
+    ir_state_new(m, TENSOR_GROUP ".rank", ir_scalar_type(m->ctx, TCC_I64), NULL, IR_STATE_LOCAL)->sym = rank;
+    for (struct pipe *p = m->pipes; p; p = p->next)
+        if (!rewrite_pipe(&r, p))
+            return false;
+    for (int i = 0; i < funcs.n; i++) {
+        struct ir_func *f = funcs.at[i];
+        struct cut *out = IR_NEWN(m->ctx, f->body->last->nin + 1, struct cut);
+        if (!find_done(&r, f) && !rewrite_func(f, plan, rank, NULL, NULL, out))
+            return false;
+    }
+    return true;
+}

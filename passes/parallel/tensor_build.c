@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The nodes of one rank's part, by the column `build` of tensor.def. */
+#include "passes/parallel/tensor_int.h"
+
+#include <string.h>
+
+static struct ir_attr *copy_attrs(struct rewriter *w, const struct ir_node *n)
+{
+    struct ir_attr *attrs = IR_NEWN(w->ctx, n->nattrs + 1, struct ir_attr);
+    if (n->nattrs)
+        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    return attrs;
+}
+
+/* One entry of an attribute's list becomes e. */
+static void change(struct rewriter *w, struct ir_attr *attrs, enum ir_attr_key key, int i, ir_expr e)
+{
+    while (attrs->key != key)
+        attrs++;
+    ir_expr *list = IR_NEWN(w->ctx, attrs->n, ir_expr);
+    memcpy(list, attrs->exprs, (size_t)attrs->n * sizeof *list);
+    list[i] = e;
+    attrs->exprs = list;
+}
+
+static struct ir_node *build(struct rewriter *w, const struct ir_node *n, struct ir_value *const *in,
+                             const struct ir_attr *attrs)
+{
+    struct ir_builder b = w->b;
+    b.where = n->where;
+    return ir_build(&b, n->op, n->nin, in, attrs);
+}
+
+struct ir_node *cut_build_plain(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+{
+    struct ir_attr *attrs = copy_attrs(w, x->n);
+    struct cut c = x->out[0];
+    if (ir_attr(x->n, IR_ATTR_shape) && c.kind == CUT_PART)
+        change(w, attrs, IR_ATTR_shape, c.axis, cut_size(w->ctx, w->parts, x->n->out[0]->type->dim[c.axis], c));
+    return build(w, x->n, in, attrs);
+}
+
+struct ir_node *cut_build_slice(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+{
+    struct ir_attr *attrs = copy_attrs(w, x->n);
+    struct cut c = x->out[0];
+    if (c.kind == CUT_PART) {
+        ir_expr start = ir_attr(x->n, IR_ATTR_starts)->exprs[c.axis];
+        start = ir_is_value(start, 0) ? start : cut_divide(w->ctx, start, ir_const(w->ctx, w->parts));
+        if (!start) { /* the blocks in front of it are parts too */
+            ir_diag(w->ctx, &x->n->where, IR_D_BUG, "tensor parallel: a slice that begins inside a part");
+            return NULL;
+        }
+        change(w, attrs, IR_ATTR_starts, c.axis, start);
+        change(w, attrs, IR_ATTR_sizes, c.axis, cut_size(w->ctx, w->parts, x->n->out[0]->type->dim[c.axis], c));
+    }
+    return build(w, x->n, in, attrs);
+}
+
+/* -- By index ------------------------------------------------------------------------------------------------------------ */
+
+static struct ir_value *choose(struct rewriter *w, struct ir_value *c, struct ir_value *x, struct ir_value *y)
+{
+    struct ir_value *in[] = {c, x, y};
+    return ir_build1(&w->b, IR_select, 3, in, NULL);
+}
+
+static struct ir_value *number(struct rewriter *w, ir_expr e)
+{
+    return ir_build1(&w->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
+}
+
+/*
+ * Indices of an axis of `whole` elements, of which this rank has `size`: those of its part, the first one for elements of others
+ * (*here: is it this rank's?), and for indices outside the axis one outside the part, so that they fault on all ranks.
+ */
+static struct ir_value *own_index(struct rewriter *w, struct ir_value *index, ir_expr whole, ir_expr size,
+                                  struct ir_value **here)
+{
+    struct ir_builder *b = &w->b;
+    struct ir_value *i = ir_cast_to(b, index, TCC_I64), *zero = ir_constant_i(b, TCC_I64, 0), *n = number(w, size),
+                    *all = number(w, whole);
+    i = choose(w, ir_binary(b, IR_lt, i, zero), ir_binary(b, IR_add, i, all), i);
+    struct ir_value *own = ir_binary(b, IR_sub, i, cut_offset(w, size));
+    struct ir_value *outside = ir_binary(b, IR_or, ir_binary(b, IR_lt, i, zero), ir_binary(b, IR_ge, i, all));
+    *here = ir_binary(b, IR_and, ir_binary(b, IR_ge, own, zero), ir_binary(b, IR_lt, own, n));
+    return choose(w, *here, own, choose(w, outside, n, zero));
+}
+
+/* v where `here` (v's axes from `first` on; others behind are broadcast), else 0. */
+static struct ir_value *masked(struct rewriter *w, struct ir_value *v, struct ir_value *here, int first)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    int n = 0;
+    if (!v || !here)
+        return NULL;
+    for (int i = 0; i < here->type->rank; i++)
+        dims[n++] = here->type->dim[i];
+    while (first + n < v->type->rank)
+        dims[n++] = ir_const(w->ctx, 1);
+    enum tcc_dtype dtype = (enum tcc_dtype)v->type->dtype;
+    struct ir_value *zero = tcc_is_float(dtype) ? ir_constant_f(&w->b, dtype, 0) : ir_constant_i(&w->b, dtype, 0);
+    return choose(w, n == here->type->rank ? here : ir_reshape_to(&w->b, here, n, dims), v, zero);
+}
+
+struct ir_node *cut_build_gather(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+{
+    int axis = (int)ir_get_i(x->n, IR_ATTR_axis, 0);
+    bool rows = x->in[0].kind == CUT_PART && x->in[0].axis == axis;
+    struct ir_value *here = NULL, *own[2] = {in[0], in[1]};
+    if (!rows)
+        return build(w, x->n, in, copy_attrs(w, x->n));
+    own[1] = own_index(w, in[1], x->n->in[0].value->type->dim[axis], in[0]->type->dim[axis], &here);
+    struct ir_node *n = own[1] ? build(w, x->n, own, copy_attrs(w, x->n)) : NULL;
+    struct ir_value *v = n ? masked(w, n->out[0], here, x->n->op == IR_gather ? axis : 0) : NULL;
+    return v ? v->def : NULL;
+}
+
+struct ir_node *cut_build_scatter(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)
+{
+    bool nd = x->n->op == IR_scatter_nd;
+    int axis = nd ? 0 : (int)ir_get_i(x->n, IR_ATTR_axis, 0), batch = in[1]->type->rank - 1;
+    bool rows = x->in[0].kind == CUT_PART && x->in[1].kind == CUT_WHOLE && x->in[2].kind == CUT_WHOLE;
+    struct ir_value *here = NULL, *own[3] = {in[0], in[1], in[2]};
+    if (!rows)
+        return build(w, x->n, in, copy_attrs(w, x->n));
+    own[1] = own_index(w, in[1], x->n->in[0].value->type->dim[axis], in[0]->type->dim[axis], &here);
+    if (nd && here) /* [..., 1] */
+        here = ir_reshape_to(&w->b, here, batch, here->type->dim);
+    own[2] = masked(w, in[2], here, 0);
+    return own[1] && own[2] ? build(w, x->n, own, copy_attrs(w, x->n)) : NULL;
+}

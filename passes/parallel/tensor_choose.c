@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which axes are divided among the ranks of tensor parallel training. A candidate is an axis of a parameter, and what else is cut when it is: found by following
+ * it, backwards and forwards, by the rules of tensor.def. Where no rule goes on, or two disagree, ranks must exchange something.
+ * Candidates that divide most elements of parameters (each a multiplication a token, in a product) for a byte exchanged come first; what
+ * contradicts those taken before is left out.
+ */
+#include "passes/parallel/tensor_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKENS 512 /* for how many a parameter is used, where only proportions matter */
+#define LEAST 2.0  /* multiplications a byte: less is not worth a message */
+
+struct candidate {
+    struct cut *cuts; /* by value */
+    bool *node_seen;
+    VEC(const struct ir_value *) values;
+    VEC(const struct ir_node *) nodes;
+    double elements, bytes; /* of parameters that are cut, of what is exchanged */
+    double score;
+    bool contracts;    /* a product or an embedding has such a parameter */
+    ir_expr undivided; /* size that the ranks don't divide, of `at` */
+    const struct ir_node *at;
+};
+
+struct chooser {
+    struct ir_ctx *ctx;
+    struct ir_func *f;
+    struct tensor_plan *plan;
+    VEC(struct candidate) found;
+};
+
+static bool is_seen(const struct candidate *c, const struct ir_value *v)
+{
+    return c->cuts[v->id].kind == CUT_PART;
+}
+
+static void see_node(struct chooser *k, struct candidate *c, const struct ir_node *n)
+{
+    if (c->node_seen[n->id])
+        return;
+    c->node_seen[n->id] = true;
+    VEC_PUSH(k->ctx, c->nodes, n);
+}
+
+static void see(struct chooser *k, struct candidate *c, const struct ir_value *v, struct cut cut)
+{
+    if (cut.kind != CUT_PART || is_seen(c, v))
+        return;
+    c->cuts[v->id] = cut;
+    VEC_PUSH(k->ctx, c->values, v);
+    if (v->def)
+        see_node(k, c, v->def);
+    for (const struct ir_use *u = v->uses; u; u = u->next)
+        see_node(k, c, u->user);
+}
+
+/* What the node makes of its operand or result `index`; false: nothing. */
+static bool follow(struct chooser *k, struct candidate *c, const struct ir_node *n, bool result, int index,
+                   struct cut_node *x)
+{
+    const struct ir_value *v = result ? n->out[index] : n->in[index].value;
+    if (cut_try(k->ctx, k->plan->parts, n, result, index, c->cuts[v->id], x))
+        return true;
+    if (x->undivided && !c->undivided) {
+        c->undivided = x->undivided;
+        c->at = n;
+    }
+    return false;
+}
+
+static void spread(struct chooser *k, struct candidate *c, const struct ir_node *n, bool result, int index)
+{
+    struct cut_node x = {0};
+    if (!follow(k, c, n, result, index, &x))
+        return;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value)
+            see(k, c, n->in[i].value, x.in[i]);
+    for (int i = 0; i < n->nout; i++)
+        see(k, c, n->out[i], x.out[i]);
+}
+
+static double bytes_of(const struct ir_value *v)
+{
+    return pass_bytes(&(struct pass_sizes){0}, v->type);
+}
+
+/* What running the node so has the ranks exchange: by the first of its operands that is cut. */
+static void count_node(struct chooser *k, struct candidate *c, const struct ir_node *n)
+{
+    struct cut_node x = {0};
+    bool ok = false;
+    if (n->op == IR_state_read || ir_op_info(n->op)->kind == IR_K_SOURCE)
+        return;
+    for (int i = 0; i < n->nin && !ok; i++)
+        if (n->in[i].value && is_seen(c, n->in[i].value))
+            ok = follow(k, c, n, false, i, &x);
+    bool operands = false;
+    for (int i = 0; i < n->nin; i++)
+        operands |= n->in[i].value && is_seen(c, n->in[i].value);
+    if (!ok && !operands)
+        for (int i = 0; i < n->nout && !ok; i++)
+            if (is_seen(c, n->out[i]))
+                ok = follow(k, c, n, true, i, &x);
+    for (int i = 0; i < n->nin; i++) {
+        const struct ir_value *v = n->in[i].value;
+        if (v && is_seen(c, v) && (!ok || !cut_same(x.in[i], c->cuts[v->id])))
+            c->bytes += bytes_of(v);
+        else if (ok && v && x.in[i].kind == CUT_PART && !is_seen(c, v))
+            c->bytes += bytes_of(v); /* its gradient is gathered */
+    }
+    for (int i = 0; i < n->nout; i++) {
+        bool seen = is_seen(c, n->out[i]);
+        if (ok && x.out[i].kind != CUT_WHOLE && x.out[i].kind != CUT_PART)
+            c->bytes += 2 * bytes_of(n->out[i]);
+        else if (seen && (!ok || !cut_same(x.out[i], c->cuts[n->out[i]->id])))
+            c->bytes += bytes_of(n->out[i]);
+    }
+    enum ir_kind kind = ir_op_info(n->op)->kind;
+    for (int i = 0; ok && i < n->nin; i++) {
+        bool parameter = n->in[i].value && x.in[i].kind == CUT_PART && partition_state_of(n->in[i].value);
+        c->contracts |= parameter && (kind == IR_K_CONTRACT || n->op == IR_gather);
+    }
+}
+
+static struct candidate *find(struct chooser *k, const struct ir_value *v, struct cut cut)
+{
+    struct candidate c = {.cuts = IR_NEWN(k->ctx, k->f->nvalues + 1, struct cut),
+                          .node_seen = IR_NEWN(k->ctx, k->f->nnodes + 1, bool)};
+    see(k, &c, v, cut);
+    for (int i = 0; i < c.values.n; i++) {
+        const struct ir_value *x = c.values.at[i];
+        if (x->def)
+            spread(k, &c, x->def, true, x->index);
+        for (const struct ir_use *u = x->uses; u; u = u->next)
+            spread(k, &c, u->user, false, u->index);
+    }
+    c.bytes = 1;
+    for (int i = 0; i < c.nodes.n; i++)
+        count_node(k, &c, c.nodes.at[i]);
+    for (int i = 0; i < c.values.n; i++)
+        if (c.values.at[i]->def && c.values.at[i]->def->op == IR_state_read)
+            c.elements += pass_elements(&(struct pass_sizes){0}, c.values.at[i]->type);
+    c.score = 2.0 * TOKENS * c.elements / c.bytes;
+    VEC_PUSH(k->ctx, k->found, c);
+    return &k->found.at[k->found.n - 1];
+}
+
+static bool is_found(const struct chooser *k, const struct ir_value *v, struct cut cut)
+{
+    for (int i = 0; i < k->found.n; i++)
+        if (cut_same(k->found.at[i].cuts[v->id], cut))
+            return true;
+    return false;
+}
+
+static bool is_parameter(const struct ir_node *n)
+{
+    return n->op == IR_state_read && (ir_state_of(n)->flags & IR_STATE_PARAM) &&
+           tcc_is_float((enum tcc_dtype)n->out[0]->type->dtype);
+}
+
+/* Axes of parameters that products and embeddings read. Where q, k and v come of one product its columns are found from the rows of
+ * the product behind attention, in three blocks, so parameters are looked at from the last to the first. */
+static void find_all(struct chooser *k)
+{
+    for (struct ir_node *n = k->f->body->last; n; n = n->prev)
+        for (int a = 0; is_parameter(n) && n->out[0]->type->rank > 1 && a < n->out[0]->type->rank; a++) {
+            struct cut c = {CUT_PART, a, ir_const(k->ctx, 1)};
+            if (cut_size(k->ctx, k->plan->parts, n->out[0]->type->dim[a], c) && !is_found(k, n->out[0], c))
+                find(k, n->out[0], c);
+        }
+}
+
+static int better(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return x->score != y->score        ? (x->score > y->score ? -1 : 1)
+           : x->elements > y->elements ? -1
+                                       : x->elements < y->elements;
+}
+
+static bool fits(const struct chooser *k, const struct candidate *c)
+{
+    for (int i = 0; i < c->values.n; i++) {
+        const struct ir_node *n = c->values.at[i]->def;
+        const struct ir_state *s = n && n->op == IR_state_read ? ir_state_of(n) : NULL;
+        struct cut now = s ? k->plan->cuts[s->index] : (struct cut){0};
+        if (s && now.kind == CUT_PART && !cut_same(now, c->cuts[c->values.at[i]->id]))
+            return false;
+    }
+    return true;
+}
+
+static void take(struct chooser *k, const struct candidate *c)
+{
+    for (int i = 0; i < c->values.n; i++) {
+        const struct ir_node *n = c->values.at[i]->def;
+        if (n && n->op == IR_state_read)
+            k->plan->cuts[ir_state_of(n)->index] = c->cuts[c->values.at[i]->id];
+    }
+}
+
+/* -- What was chosen, in words ---------------------------------------------------------------------------------------- */
+
+static bool complain(struct chooser *k, const struct candidate *c)
+{
+    ir_error(k->ctx, &c->at->where,
+             "--tensor-parallel=%d does not divide %s: an axis of a parameter is split into so many here",
+             k->plan->parts, ir_expr_text(k->ctx, c->undivided));
+    return false;
+}
+
+static void report(struct chooser *k)
+{
+    struct ir_where where = {.file = k->plan->m->name};
+    double whole = 0, cut = 0;
+    int ncut = 0, n = 0, named = 0;
+    const char *names = "";
+    IR_EACH_NODE(x, k->f->body)
+    {
+        if (!is_parameter(x))
+            continue;
+        double size = pass_elements(&(struct pass_sizes){0}, x->out[0]->type);
+        bool is = k->plan->cuts[ir_state_of(x)->index].kind == CUT_PART;
+        n++;
+        ncut += is;
+        *(is ? &cut : &whole) += size;
+        if (!is && x->out[0]->type->rank > 1 && ++named <= 8)
+            names =
+                ir_internf(k->ctx, "%s%s%s", names,
+                           named > 1 ? ", " : "; whole on every rank besides biases and norms: ", ir_state_of(x)->name);
+    }
+    ir_diag(k->ctx, &where, IR_D_NOTE,
+            "tensor parallel: %d of %d parameters, %.1f %% of their elements, are divided among %d ranks%s%s", ncut, n,
+            100 * cut / (cut + whole), k->plan->parts, names, named > 8 ? ", ..." : "");
+}
+
+/* Products of activations, in attention, have the heads as their last axis but two. */
+static bool heads_divide(struct chooser *k)
+{
+    IR_EACH_NODE(n, k->f->body)
+    {
+        enum ir_kind kind = ir_op_info(n->op)->kind;
+        ir_type t = kind == IR_K_CONTRACT || kind == IR_K_ATTENTION ? n->in[0].value->type : NULL;
+        int axis = kind == IR_K_ATTENTION ? 1 : t ? t->rank - 3 : -1;
+        int64_t heads;
+        if (!t || t->rank < 4 || partition_state_of(n->in[0].value) || partition_state_of(n->in[1].value))
+            continue;
+        if (!ir_is_const(t->dim[axis], &heads) || heads < 2 || heads % k->plan->parts == 0)
+            continue;
+        ir_error(k->ctx, &n->where, "--tensor-parallel=%d does not divide the %lld heads of attention", k->plan->parts,
+                 (long long)heads);
+        return false;
+    }
+    return true;
+}
+
+struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequence)
+{
+    struct ir_module *m = train->module;
+    struct ir_where where = {.file = m->name};
+    struct tensor_plan *plan = IR_NEW(m->ctx, struct tensor_plan);
+    *plan = (struct tensor_plan){.m = m, .parts = parts, .sequence = sequence};
+    for (const struct ir_state *s = m->states; s; s = s->next)
+        plan->nstates = s->index >= plan->nstates ? s->index + 1 : plan->nstates;
+    plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct cut);
+    struct chooser k = {.ctx = m->ctx, .f = train, .plan = plan};
+    if (!heads_divide(&k))
+        return NULL;
+    find_all(&k);
+    if (k.found.n)
+        qsort(k.found.at, k.found.n, sizeof *k.found.at, better);
+    bool any = false;
+    for (int broken = 0; broken < 2;
+         broken++) /* what is broken somewhere comes last: another cut may have its parameters */
+        for (int i = 0; i < k.found.n; i++) {
+            struct candidate *c = &k.found.at[i];
+            if ((c->undivided != NULL) != broken || !c->contracts || c->score < LEAST || !fits(&k, c))
+                continue;
+            if (broken)
+                return complain(&k, c), NULL;
+            take(&k, c);
+            any = true;
+        }
+    if (any)
+        report(&k);
+    else
+        ir_error(m->ctx, &where,
+                 "--tensor-parallel=%d: there is nothing to divide: no product, attention or embedding has a parameter "
+                 "with an axis that %d ranks can share",
+                 parts, parts);
+    return any ? plan : NULL;
+}

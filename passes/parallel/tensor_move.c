@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From one form of a value to another: parts, all-gather, all-reduce and reduce-scatter. Collectives work on axis 0; other axes are
+ * brought there, which fusion folds into what makes or reads the value.
+ */
+#include "passes/parallel/tensor_int.h"
+
+#include <string.h>
+
+static ir_expr count(const struct rewriter *w)
+{
+    return ir_const(w->ctx, w->parts);
+}
+
+struct ir_value *cut_offset(struct rewriter *w, ir_expr size)
+{
+    ir_expr at = ir_mul(w->ctx, w->rank, size);
+    return ir_build1(&w->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &at)));
+}
+
+/* The dims with axis `c.axis` as [outer, parts, part]; the first two only if they are `with`. Returns their number. */
+static int split_dims(struct rewriter *w, ir_type whole, struct cut c, bool parts, ir_expr *dims)
+{
+    ir_expr part = cut_divide(w->ctx, cut_size(w->ctx, w->parts, whole->dim[c.axis], c), c.outer);
+    int n = 0;
+    for (int i = 0; i < whole->rank; i++) {
+        if (i != c.axis) {
+            dims[n++] = whole->dim[i];
+            continue;
+        }
+        dims[n++] = c.outer;
+        if (parts)
+            dims[n++] = count(w);
+        dims[n++] = part;
+    }
+    return n;
+}
+
+static struct ir_value *slice_axis(struct rewriter *w, struct ir_value *v, int axis, ir_expr start, ir_expr size)
+{
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    int rank = v->type->rank;
+    for (int i = 0; i < rank; i++) {
+        starts[i] = i == axis ? start : ir_const(w->ctx, 0);
+        sizes[i] = i == axis ? size : v->type->dim[i];
+        steps[i] = ir_const(w->ctx, 1);
+    }
+    return ir_build1(&w->b, IR_slice, 1, &v,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, rank, starts), ir_attr_exprs(IR_ATTR_sizes, rank, sizes),
+                              ir_attr_exprs(IR_ATTR_steps, rank, steps)));
+}
+
+struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struct cut c)
+{
+    ir_type type = cut_type(w->ctx, w->parts, whole->type, c);
+    const struct ir_tensor *t = ir_const_of(whole);
+    int64_t dims[TCC_MAX_RANK];
+    if (t && t->splat && ir_static_dims(type, dims)) {
+        struct ir_tensor *part = ir_tensor_splat((enum tcc_dtype)t->dtype, t->rank, dims, t->data);
+        if (!part)
+            ir_no_memory(w->ctx);
+        return ir_constant(&w->b, part);
+    }
+    if (ir_is_value(c.outer, 1))
+        return slice_axis(w, whole, c.axis, ir_mul(w->ctx, w->rank, type->dim[c.axis]), type->dim[c.axis]);
+    ir_expr blocks[TCC_MAX_RANK + 2];
+    int n = split_dims(w, whole->type, c, false, blocks);
+    ir_expr part = blocks[c.axis + 1];
+    if (n > TCC_MAX_RANK) {
+        ir_error(w->ctx, NULL, "--tensor-parallel: %s has too many axes", ir_type_text(w->ctx, whole->type));
+        return NULL;
+    }
+    blocks[c.axis + 1] = ir_mul(w->ctx, part, count(w));
+    struct ir_value *v = ir_reshape_to(&w->b, whole, n, blocks);
+    v = v ? slice_axis(w, v, c.axis + 1, ir_mul(w->ctx, w->rank, part), part) : NULL;
+    return ir_reshape_to(&w->b, v, type->rank, type->dim);
+}
+
+static struct ir_attr group_of(void)
+{
+    return ir_attr_s(IR_ATTR_group, TENSOR_GROUP);
+}
+
+static struct ir_value *move_axis(struct rewriter *w, struct ir_value *v, int from, int to)
+{
+    int64_t perm[TCC_MAX_RANK];
+    int n = 0, rank = v ? v->type->rank : 0;
+    for (int i = 0; i < rank; i++) {
+        if (n == to && from > to)
+            perm[n++] = from;
+        if (i != from)
+            perm[n++] = i;
+        if (n == to && from < to)
+            perm[n++] = from;
+    }
+    return v && from != to ? ir_transpose_by(&w->b, v, perm) : v;
+}
+
+struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, struct cut c)
+{
+    ir_expr dims[TCC_MAX_RANK + 2], all[TCC_MAX_RANK + 2];
+    ir_type local = part->type;
+    struct ir_value *v =
+        ir_build1(&w->b, IR_all_gather, 1, &part, IR_ATTRS(group_of(), ir_attr_i(IR_ATTR_count, w->parts)));
+    if (!v || (c.axis == 0 && ir_is_value(c.outer, 1)))
+        return v;
+    /* [parts, ..., outer, part, ...] -> [..., outer, parts, part, ...] */
+    int n = 0;
+    all[n++] = count(w);
+    for (int i = 0; i < local->rank; i++) {
+        if (i == c.axis) {
+            all[n++] = c.outer;
+            all[n++] = cut_divide(w->ctx, local->dim[i], c.outer);
+        } else {
+            all[n++] = local->dim[i];
+        }
+        dims[i] = i == c.axis ? ir_mul(w->ctx, local->dim[i], count(w)) : local->dim[i];
+    }
+    if (n > TCC_MAX_RANK) {
+        ir_error(w->ctx, NULL, "--tensor-parallel: %s has too many axes", ir_type_text(w->ctx, local));
+        return NULL;
+    }
+    v = move_axis(w, ir_reshape_to(&w->b, v, n, all), 0, c.axis + 1);
+    return ir_reshape_to(&w->b, v, local->rank, dims);
+}
+
+struct ir_value *cut_all_reduce(struct rewriter *w, struct ir_value *v, enum cut_kind kind)
+{
+    const char *mode = kind == CUT_SUM ? "sum" : kind == CUT_MAX ? "max" : "min";
+    struct ir_node *n =
+        ir_build(&w->b, IR_all_reduce, 1, &v,
+                 IR_ATTRS(group_of(), ir_attr_s(IR_ATTR_mode, mode), ir_attr_types(IR_ATTR_types, 1, &v->type)));
+    return n ? n->out[0] : NULL;
+}
+
+struct ir_value *cut_reduce_scatter(struct rewriter *w, struct ir_value *v, struct cut c)
+{
+    ir_expr dims[TCC_MAX_RANK + 2];
+    ir_type whole = v->type, local = cut_type(w->ctx, w->parts, whole, c);
+    bool first = c.axis == 0 && ir_is_value(c.outer, 1);
+    if (!first) { /* [..., outer, parts, part, ...] -> [parts, ..., outer, part, ...] */
+        int n = split_dims(w, whole, c, true, dims);
+        if (n > TCC_MAX_RANK) {
+            ir_error(w->ctx, NULL, "--tensor-parallel: %s has too many axes", ir_type_text(w->ctx, whole));
+            return NULL;
+        }
+        v = move_axis(w, ir_reshape_to(&w->b, v, n, dims), c.axis + 1, 0);
+        memcpy(dims, local->dim, (size_t)local->rank * sizeof *dims);
+        dims[0] = ir_mul(w->ctx, dims[0], count(w));
+        v = ir_reshape_to(&w->b, v, local->rank, dims);
+    }
+    return v ? ir_build1(&w->b, IR_reduce_scatter, 1, &v,
+                         IR_ATTRS(group_of(), ir_attr_s(IR_ATTR_mode, "sum"), ir_attr_i(IR_ATTR_count, w->parts)))
+             : NULL;
+}
