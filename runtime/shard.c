@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/comm/comm_int.h"
 #include "runtime/rt_int.h"
 
 #define TAG 8190
@@ -107,7 +106,6 @@ int tcr_gather_parts(struct tccrt_session *s, uint32_t i, void *whole)
                                   "state variable '%s' is divided among %u ranks, and the session has no group of them",
                                   tcr_string(s->m, p->name), p->shard.parts);
 
-    group = group ? tcr_hosts(group) : NULL;
     if (!status && s->tensor > 1) {
         t.data = (void *)data;
         status = tccrt_comm_send(group, 0, TAG, &t, NULL);

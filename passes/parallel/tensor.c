@@ -428,7 +428,7 @@ static void find_sized(struct ir_ctx *ctx, struct ir_block *b, struct sized_list
 {
     IR_EACH_NODE(n, b)
     {
-        if (n->op == IR_is_owner || n->op == IR_reduce_owned)
+        if (ir_attr(n, IR_ATTR_bytes))
             VEC_PUSH(ctx, list->at, (struct sized){n, *ir_attr(n, IR_ATTR_bytes)});
         for (int r = 0; r < n->nregions; r++)
             find_sized(ctx, n->regions[r], list);
