@@ -113,6 +113,8 @@ static bool attempt(struct nk *nk)
         nk_run_attention(nk);
     else if (nk_takes_product(nk))
         nk_run_product(nk);
+    else if (nk->product)
+        nk_refuse(nk, "no product");
     else
         nk_run_tiles(nk);
     nk_finish(nk);
@@ -121,13 +123,13 @@ static bool attempt(struct nk *nk)
     return true;
 }
 
-struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                                             const char **why)
+static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                   bool product, const char **why)
 {
     struct neuron_program *p = NULL;
     struct nk *nk = IR_NEW(ctx, struct nk);
     for (int64_t room = NK_ROOM; room >= 4; room /= 4) {
-        *nk = (struct nk){.ctx = ctx, .machine = m, .k = k, .room = room, .groups = 64};
+        *nk = (struct nk){.ctx = ctx, .machine = m, .k = k, .room = room, .groups = 64, .product = product};
         p = neuron_program_new(m->core);
         if (!p)
             return NULL;
@@ -140,4 +142,12 @@ struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk
             break;
     }
     return NULL;
+}
+
+struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                             const char **why)
+{
+    const struct kn_kernel *ones = nk_with_ones(ctx, k);
+    struct neuron_program *p = ones ? make(ctx, m, ones, true, why) : NULL;
+    return p ? p : make(ctx, m, k, false, why);
 }

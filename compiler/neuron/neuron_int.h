@@ -14,7 +14,7 @@
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
  *     attention.c                                               window.c   loads of windows
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
- *     half.c     a kernel in two, for two physical cores
+ *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
  * follows from that alone.
@@ -97,6 +97,7 @@ struct nk {
     const char *why;
     bool full;                                /* refused since something did not fit: a smaller tile may do */
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
+    bool product;                             /* to be a product, or nothing */
     int64_t extent[KN_MAX_DIMS];
     int tensors[64];                          /* by operand: its tensor; -1: local */
     struct nk_buffer *hbm[64];
@@ -289,6 +290,9 @@ int nk_panel_values(const struct nk_panel *p, const struct nk_value **to); /* wh
 void nk_panel_release(struct nk *nk, struct nk_panel *p);
 /* Own points [lo, lo + n) of the product-th points of the sum, up to 128 of them on as many partitions; at: the taps. */
 struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n, const int64_t *at, struct nk_buffer **buffer);
+
+/* ones.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: it is better as it is. */
+const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel *k);
 
 /* pe.c */
 uint32_t nk_dims_of(const struct nk *nk, int insn);                         /* dims that an instruction and what it is made of depend on */

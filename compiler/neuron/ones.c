@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ones.c - sums over rows of HBM as products with ones. Where results lie side by side in HBM and what is summed lies rows apart, as in the gradient of a bias,
+ * the lanes would load element by element, each of which DMA counts as 512 bytes. A product sums over partitions instead: rows are loaded as they are, one a
+ * partition, and the tensor engine multiplies them by ones.
+ *
+ * The kernel is written anew, with a factor 1 before its sum and the roles of a contraction, and pe.c takes it as any other. Products by 1 are exact; sums are in
+ * float32 as everywhere.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+#include <string.h>
+
+enum { LEAST_SUMMED = 64, ADDED = 2 };
+
+static bool uses_any(const struct kn_kernel *k, ir_expr e, uint32_t dims)
+{
+    for (int d = 0; d < k->ndims; d++)
+        if (dims >> d & 1 && ir_uses_sym(e, k->dims[d].var))
+            return true;
+    return false;
+}
+
+/* The one sum of the kernel, of floats, in its first stage; -1: it has none, or computes something else along inner dims. */
+static int only_sum(const struct kn_kernel *k)
+{
+    int sum = -1;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT || n->code == KN_INDEX)
+            return -1;
+        if (n->code != KN_REDUCE)
+            continue;
+        if (sum >= 0 || n->reducer != KN_SUM || n->dtype != TCC_F32 ||
+            !tcc_is_float((enum tcc_dtype)k->insns[n->arg[0]].dtype) || i >= k->stages[0].last)
+            return -1;
+        sum = i;
+    }
+    for (int s = 0; s < k->nstages; s++)
+        if (k->stages[s].repeat || (s && k->stages[s].inner))
+            return -1;
+    return sum;
+}
+
+/* Do rows of results, and none of what is summed, lie side by side in HBM? */
+static bool is_by_rows(const struct kn_kernel *k, uint32_t inner, uint32_t outer)
+{
+    bool rows = false;
+    for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code == KN_STORE)
+            return false;
+        if (n->code != KN_LOAD || !n->nindex)
+            continue;
+        if (n->nguards || uses_any(k, n->index[n->nindex - 1], inner))
+            return false;
+        rows |= uses_any(k, n->index[n->nindex - 1], outer);
+    }
+    return rows;
+}
+
+/* Instructions from `at` on stand ADDED places later. */
+static struct kn_insn *moved(struct ir_ctx *ctx, const struct kn_kernel *k, int at)
+{
+    struct kn_insn *to = IR_NEWN(ctx, k->ninsns + ADDED, struct kn_insn);
+    for (int i = 0; i < k->ninsns; i++) {
+        struct kn_insn *n = &to[i < at ? i : i + ADDED];
+        *n = k->insns[i];
+        for (int a = 0; a < n->nargs; a++)
+            n->arg[a] += n->arg[a] >= at ? ADDED : 0;
+    }
+    return to;
+}
+
+const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    uint32_t inner = 0, outer = 0;
+    int64_t summed = 1, extent;
+    const struct kn_contraction *c = &k->contraction;
+    bool is_product = c->present && (c->m | c->n); /* else two factors have the same dims: it is a sum as any other */
+    int sum = is_product || k->kind == IR_K_ATTENTION || k->split.combine ? -1 : only_sum(k);
+    if (sum < 0)
+        return NULL;
+    for (int o = 0; o < k->noperands; o++)
+        if (k->operands[o].use == KN_LOCAL)
+            return NULL;
+    const struct nk probe = {.k = k};
+    uint32_t used = nk_dims_of(&probe, k->insns[sum].arg[0]);
+    for (int d = 0; d < k->ndims; d++) {
+        if (!ir_is_const(k->dims[d].extent, &extent))
+            return NULL;
+        bool is_inner = k->stages[0].inner >> d & 1;
+        *(is_inner ? &inner : &outer) |= 1u << d;
+        summed *= is_inner ? extent : 1;
+        if (!is_inner && extent > 1 && !(used >> d & 1)) /* pe.c loops over dims of factors */
+            return NULL;
+    }
+    if (summed < LEAST_SUMMED || !outer || !is_by_rows(k, inner, outer))
+        return NULL;
+    struct kn_kernel *to = IR_NEW(ctx, struct kn_kernel);
+    enum tcc_dtype d = (enum tcc_dtype)k->insns[k->insns[sum].arg[0]].dtype;
+    *to = *k;
+    to->insns = moved(ctx, k, sum);
+    to->ninsns = k->ninsns + ADDED;
+    to->insns[sum] = (struct kn_insn){.code = KN_CONST, .dtype = (uint8_t)d, .arg = {-1, -1, -1}, .fvalue = 1};
+    to->insns[sum + 1] = (struct kn_insn){
+        .code = KN_SCALAR, .dtype = (uint8_t)d, .op = IR_mul, .nargs = 2, .arg = {k->insns[sum].arg[0], sum, -1}};
+    to->insns[sum + ADDED].arg[0] = sum + 1;
+    to->stages = IR_NEWN(ctx, k->nstages, struct kn_stage);
+    for (int s = 0; s < k->nstages; s++) {
+        to->stages[s] = k->stages[s];
+        to->stages[s].first += s ? ADDED : 0;
+        to->stages[s].last += ADDED;
+    }
+    to->contraction = (struct kn_contraction){.present = true,
+                                              .a = -1,
+                                              .b = -1,
+                                              .load_a = -1,
+                                              .load_b = -1,
+                                              .mul = sum + 1,
+                                              .reduce = sum + ADDED,
+                                              .m = outer,
+                                              .k = inner};
+    return to;
+}
