@@ -5,7 +5,8 @@
  *   sum (x - zx)(w - zw) = sum x w - zx sum w - zw sum x + K zx zw
  *
  * x becomes unsigned and w signed (both by 128, which goes to the zero points); w - zw of constant weights is a byte again, as
- * a rule, and then only zx sum w is left, a constant for each column, which `fold` works out. Integers wrap, so that this is exact.
+ * a rule, and then only zx sum w is left, a constant for each column, which `fold` works out. Of weights that are known at run time, and their zero
+ * points, sum x is a product by ones. Integers wrap, so that this is exact.
  * Padding of a convolution stands for zeros, and so is zx among bytes: it is written out where zx isn't 0.
  */
 #include "passes/opt/quantise_int.h"
@@ -160,36 +161,88 @@ static struct ir_value *padded(struct rewrite *w, const struct ir_node *n, struc
                  : NULL;
 }
 
+/* A convolution of x by these, padded or not as n's is, or without padding; the bias may be NULL. */
+static struct ir_value *convolve(struct rewrite *w, const struct ir_node *n, struct ir_value *x,
+                                 struct ir_value *weights, struct ir_value *bias, bool padding)
+{
+    ir_expr none[TCC_MAX_RANK];
+    struct ir_value *y =
+        x && weights ? q_again(w, n, bias ? 3 : 2, (struct ir_value *[]){x, weights, bias}, TCC_I32) : NULL;
+    if (!y || padding)
+        return y;
+    for (int i = 0; i < x->type->rank; i++)
+        none[i] = ir_const(w->b.ctx, 0);
+    ir_set_attr(y->def, ir_attr_exprs(IR_ATTR_before, x->type->rank - 2, none));
+    ir_set_attr(y->def, ir_attr_exprs(IR_ATTR_after, x->type->rank - 2, none));
+    return ir_op_info(y->def->op)->infer(w->b.ctx, y->def) ? y : NULL;
+}
+
+/* Sum of a filter's elements, for each of them. */
+static struct ir_value *filter_sums(struct rewrite *w, struct ir_value *weights)
+{
+    int64_t axes[TCC_MAX_RANK];
+    struct ir_value *v = ir_cast_to(&w->b, weights, TCC_I32);
+    for (int i = 1; i < weights->type->rank; i++)
+        axes[i - 1] = i;
+    return v ? ir_build1(
+                   &w->b, IR_reduce_sum, 1, &v,
+                   IR_ATTRS(ir_attr_ints(IR_ATTR_axes, weights->type->rank - 1, axes), ir_attr_i(IR_ATTR_keepdims, 0)))
+             : NULL;
+}
+
+/* zw (sum of x in the window - zx K), what weights of a zero point have too much: the sum is one for all filters, a convolution by ones. Of one group,
+ * filters whose size is known. NULL: it can't be had. */
+static struct ir_value *window_share(struct rewrite *w, const struct ir_node *n, struct ir_value *x,
+                                     struct ir_value *zero, const struct q_form *b, bool padding)
+{
+    struct ir_builder *at = &w->b;
+    ir_type t = b->x->type;
+    int64_t dims[TCC_MAX_RANK], terms = 1;
+    ir_expr shape[TCC_MAX_RANK];
+    dims[0] = 1;
+    for (int i = 1; i < t->rank; i++) {
+        if (!ir_is_const(t->dim[i], &dims[i]))
+            return NULL;
+        terms *= dims[i];
+    }
+    struct ir_tensor *ones = ir_get_i(n, IR_ATTR_groups, 1) == 1 ? ir_tensor_new(TCC_I8, t->rank, dims) : NULL;
+    if (!ones)
+        return NULL;
+    memset((void *)(uintptr_t)ones->data, 1, (size_t)terms);
+    struct ir_value *sum = convolve(w, n, x, ir_constant(at, ones), NULL, padding), *zeros = zero_value(w, b);
+    if (zero)
+        sum = ir_binary(at, IR_sub, sum, ir_binary(at, IR_mul, zero, ir_constant_i(at, TCC_I32, terms)));
+    for (int i = 0; i < t->rank - 1; i++) /* [filters, 1, ...] against [image, filters, ...] */
+        shape[i] = ir_const(at->ctx, 1);
+    if (zeros)
+        shape[0] = ir_num_elements(at->ctx, zeros->type);
+    zeros = zeros ? ir_reshape_to(at, zeros, ir_is_value(shape[0], 1) ? 0 : t->rank - 1, shape) : NULL;
+    return ir_binary(at, IR_mul, sum, zeros);
+}
+
 /* bias: i32, or NULL. */
 static struct ir_value *convolution(struct rewrite *w, const struct ir_node *n, const struct q_form *a,
                                     const struct q_form *b, struct ir_value *bias)
 {
     struct ir_builder *at = &w->b;
-    struct ir_value *in[3] = {a->x, b->x, bias};
-    if (has_zero(b) || !zero_is_byte(a) || (a->zeros && !ir_is_value(ir_num_elements(at->ctx, a->zeros->type), 1)))
+    if (!zeros_along(b, b->x->type->rank) || !zero_is_byte(a) ||
+        (a->zeros && !ir_is_value(ir_num_elements(at->ctx, a->zeros->type), 1)))
         return NULL;
-    if (!has_zero(a))
-        return q_again(w, n, bias ? 3 : 2, in, TCC_I32);
     ir_expr none[TCC_MAX_RANK];
-    struct ir_value *zero = ir_reshape_to(at, zero_value(w, a), 0, NULL), *sums = ir_cast_to(at, b->x, TCC_I32);
-    int64_t axes[TCC_MAX_RANK];
-    for (int i = 1; i < b->x->type->rank; i++)
-        axes[i - 1] = i;
-    sums = ir_build1(at, IR_reduce_sum, 1, &sums,
-                     IR_ATTRS(ir_attr_ints(IR_ATTR_axes, b->x->type->rank - 1, axes), ir_attr_i(IR_ATTR_keepdims, 0)));
-    sums = ir_binary(at, IR_mul, sums, zero);
-    in[0] = padded(w, n, a->x, zero, none);
-    in[2] = bias ? ir_binary(at, IR_sub, bias, sums) : ir_unary(at, IR_neg, sums);
-    if (!in[0] || !in[2])
-        return NULL;
-    struct ir_value *y = q_again(w, n, 3, in, TCC_I32);
-    if (y && in[0] != a->x) {
-        ir_set_attr(y->def, ir_attr_exprs(IR_ATTR_before, a->x->type->rank - 2, none));
-        ir_set_attr(y->def, ir_attr_exprs(IR_ATTR_after, a->x->type->rank - 2, none));
-        if (!ir_op_info(y->def->op)->infer(at->ctx, y->def))
+    struct ir_value *zero = NULL, *x = a->x;
+    if (has_zero(a)) {
+        zero = ir_reshape_to(at, zero_value(w, a), 0, NULL);
+        struct ir_value *sums = ir_binary(at, IR_mul, filter_sums(w, b->x), zero);
+        x = padded(w, n, x, zero, none);
+        bias = bias ? ir_binary(at, IR_sub, bias, sums) : ir_unary(at, IR_neg, sums);
+        if (!x || !bias)
             return NULL;
     }
-    return y;
+    struct ir_value *share = has_zero(b) ? window_share(w, n, x, zero, b, x == a->x) : NULL;
+    if (has_zero(b) && !share)
+        return NULL;
+    struct ir_value *y = convolve(w, n, x, b->x, bias, x == a->x);
+    return y && share ? ir_binary(at, IR_sub, y, share) : y;
 }
 
 /* The product, of type i32, from what its operands are. */
@@ -210,8 +263,9 @@ static struct ir_value *product(struct rewrite *w, const struct ir_node *n, stru
 struct ir_value *q_integer_product(struct rewrite *w, struct ir_node *n)
 {
     struct q_form a, b;
-    if (rewrite_dtype_of(n->out[0]) != TCC_I32 || rewrite_dtype_of(n->in[0].value) != TCC_I32 || rewrite_dtype_of(n->in[1].value) != TCC_I32 ||
-        !q_centred(w, n->in[0].value, &a) || !q_centred(w, n->in[1].value, &b) || !rewrite_go(w))
+    if (rewrite_dtype_of(n->out[0]) != TCC_I32 || rewrite_dtype_of(n->in[0].value) != TCC_I32 ||
+        rewrite_dtype_of(n->in[1].value) != TCC_I32 || !q_centred(w, n->in[0].value, &a) ||
+        !q_centred(w, n->in[1].value, &b) || !rewrite_go(w))
         return NULL;
     return product(w, n, &a, &b, rewrite_operand(n, 2));
 }
@@ -264,9 +318,9 @@ struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n)
     struct ir_builder *at = &w->b;
     struct q_form a, b;
     double sa;
-    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || rewrite_dtype_of(n->in[0].value) != TCC_F32 || !pass_bounded(w->run) ||
-        !q_dequantised(w, n->in[0].value, &a) || !q_per_tensor(&a, &sa) || !q_dequantised(w, n->in[1].value, &b) ||
-        !q_known(at->ctx, b.x) || !fits_i32(n) || !rewrite_go(w))
+    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || rewrite_dtype_of(n->in[0].value) != TCC_F32 ||
+        !pass_bounded(w->run) || !q_dequantised(w, n->in[0].value, &a) || !q_per_tensor(&a, &sa) ||
+        !q_dequantised(w, n->in[1].value, &b) || !q_known(at->ctx, b.x) || !fits_i32(n) || !rewrite_go(w))
         return NULL;
     struct ir_value *scale = b.scale, *bias = rewrite_operand(n, 2);
     if (!result_scale(w, n, &scale))
