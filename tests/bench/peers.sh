@@ -71,6 +71,15 @@ tap modules "$peers_dir/bin/python" "$top/tests/onnx/modules.py" "$build" "$buil
 say "random networks: gradients beside PyTorch's"
 tap "random gradients" "$peers_dir/bin/python" "$top/tests/train/random_gradients.py" "$build" --count 100
 
+say "the Python package with PyTorch: tensors, training, torch.compile in both directions; onnx's own test runner"
+PYTHONPATH=$build/python tap "Python package" "$peers_dir/bin/python" "$top/tests/python/torch_cases.py" "$top"
+for part in 0 1; do
+    PYTHONPATH=$build/python "$python" "$top/tests/python/backend.py" "$top" 2 $part >"$logs/backend-$part.txt" 2>&1 </dev/null
+    grep '^#' "$logs/backend-$part.txt"
+    good=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed.*/\1/p' "$logs/backend-$part.txt") bad=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed.*/\2/p' "$logs/backend-$part.txt")
+    count "${good:-0}" "${bad:-1}" 0 "onnx's BackendTest"
+done
+
 say "torchrun starts tccc-train: the losses of one process"
 sh "$top/tests/dist/torchrun.sh" "$build" "$peers_dir" >"$logs/torchrun.txt" 2>&1 </dev/null
 grep '^not ok' "$logs/torchrun.txt"

@@ -64,6 +64,17 @@ def test_known_and_symbolic_sizes():
     assert all((r == k).all() for k, r in enumerate(kept))    # results are memory of their own
 
 
+def test_lists():
+    x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(3, dtype=np.float32)
+    a, b = fixed.run_list([x, y])
+    assert np.array_equal(a, x + y) and np.array_equal(b, x * y)
+    assert len(symbolic.run_list((y, y))) == 1
+    raises(tccc.UsageError, "takes 2 inputs", fixed.run_list, [x])
+    raises(TypeError, "", fixed.run_list, 3)
+    many = text("many", "func @main(" + ", ".join(f"%x{i}: f32[1]" for i in range(20)) + ') -> ("s": f32[1]) {\n  %s1 = add(%x0, %x19)\n  return(%s1)\n}\n')
+    assert many(*[np.full(1, i, np.float32) for i in range(20)]).item() == 19
+
+
 def test_forms_of_inputs():
     x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(3, dtype=np.float32)
     want = x + y

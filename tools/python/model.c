@@ -225,9 +225,9 @@ struct call {
     struct tcc_object *headers, **objects, **made;
 };
 
-static PyObject *tuple_or_one(const struct entry *e, PyObject *(*get)(void *user, int i), void *user)
+static PyObject *tuple_or_one(const struct entry *e, bool always, PyObject *(*get)(void *user, int i), void *user)
 {
-    if (e->nout == 1)
+    if (e->nout == 1 && !always)
         return get(user, 0);
     PyObject *all = PyTuple_New(e->nout);
     for (int i = 0; all && i < e->nout; i++) {
@@ -265,7 +265,7 @@ static PyObject *run_fixed(struct call *c)
         Py_BEGIN_ALLOW_THREADS status = tccrt_run(s, e->name, e->nin, c->in, e->nout, c->out);
         Py_END_ALLOW_THREADS give_session(c->m, s);
         if (!py_failed(status))
-            result = tuple_or_one(e, get_result, c);
+            result = tuple_or_one(e, c->kind.for_autograd, get_result, c);
     }
     for (int i = 0; i < made; i++)
         py_result_drop(&c->results[i]);
@@ -295,20 +295,20 @@ static PyObject *run_objects(struct call *c)
     Py_BEGIN_ALLOW_THREADS status = tccrt_run_objects(s, e->name, e->nin, c->objects, e->nout, c->made);
     Py_END_ALLOW_THREADS give_session(c->m, s);
     if (!py_failed(status))
-        result = tuple_or_one(e, get_object, c);
+        result = tuple_or_one(e, c->kind.for_autograd, get_object, c);
     for (int i = 0; i < e->nout && !status; i++)
         tccrt_object_unref(c->made[i]);
     return result;
 }
 
-static PyObject *run(struct model *m, const struct entry *e, PyObject **given)
+static PyObject *run(struct model *m, const struct entry *e, PyObject **given, bool for_autograd)
 {
     enum { FEW = 6 };
     struct py_value values[FEW];
     struct tcc_tensor in[FEW], out[FEW];
     struct py_result results[FEW];
     struct tcc_object headers[FEW], *objects[FEW], *made[FEW];
-    struct call c = {m, e, {0}, values, in, out, results, headers, objects, made};
+    struct call c = {m, e, {.for_autograd = for_autograd}, values, in, out, results, headers, objects, made};
     PyObject *result = NULL;
     char *block = NULL;
     if (e->nin > FEW || e->nout > FEW) {
@@ -387,7 +387,7 @@ static PyObject *call_entry(struct model *m, const struct entry *e, PyObject *ar
     PyObject *few[16], **given = e->nin > 16 ? malloc((size_t)e->nin * sizeof *given) : few;
     if (!given)
         return PyErr_NoMemory();
-    PyObject *result = gather(e, args, skip, kwargs, given) ? NULL : run(m, e, given);
+    PyObject *result = gather(e, args, skip, kwargs, given) ? NULL : run(m, e, given, false);
     if (given != few)
         free(given);
     return result;
@@ -413,6 +413,28 @@ static const struct entry *find_entry(struct model *m, PyObject *name)
             return &m->entries[i];
     py_fail(TCC_EUSAGE, m->m ? "the model has no entry point '%s'" : "the model is closed; no '%s'", wanted);
     return NULL;
+}
+
+/* For torch.compile: a list of inputs, a list of results, and whether tensors require gradients is autograd's business. */
+static PyObject *model_run_list(PyObject *self, PyObject *list)
+{
+    struct model *m = (struct model *)self;
+    const struct entry *e = m->entries;
+    Py_ssize_t n = e ? PySequence_Size(list) : py_fail(TCC_EUSAGE, "the model is closed");
+    if (n < 0 || (n != e->nin && wrong_inputs(e, "another number was given", "")))
+        return NULL;
+    PyObject **given = calloc((size_t)n + 1, sizeof *given), *result = NULL;
+    Py_ssize_t taken = 0;
+    while (given && taken < n && (given[taken] = PySequence_GetItem(list, taken)))
+        taken++;
+    if (!given)
+        PyErr_NoMemory();
+    else if (taken == n)
+        result = run(m, e, given, true);
+    for (Py_ssize_t i = 0; i < taken; i++)
+        Py_DECREF(given[i]);
+    free(given);
+    return result;
 }
 
 static PyObject *model_run(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -719,6 +741,9 @@ static PyObject *model_profile(PyObject *self, PyObject *unused)
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))model_run, METH_VARARGS | METH_KEYWORDS,
      "run(entry, *inputs, **inputs): calls an entry point; None is the first."},
+    {"run_list", model_run_list, METH_O,
+     "run_list(inputs): the first entry point; a tuple of results. Of tensors that require gradients it takes the "
+     "values."},
     {"signature", model_signature, METH_O, "signature(entry): (inputs, outputs), tuples of Value."},
     {"close", model_close, METH_NOARGS,
      "Frees the sessions and the artifact. Calls that are under way must have ended."},

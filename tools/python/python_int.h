@@ -54,7 +54,7 @@ struct py_value {
 };
 
 /* Results are of the kind of the call's inputs: tensors of the first framework that offers DLPack's functions, else numpy's arrays. */
-struct py_kind { const struct dl_exchange *exchange; PyObject *framework; };
+struct py_kind { const struct dl_exchange *exchange; PyObject *framework; bool for_autograd; };
 
 /* Reads `o` as the input that `info` describes. The value is to be freed in any case. */
 int py_value_take(PyObject *o, const struct tccrt_value_info *info, struct py_value *v, struct py_kind *kind);

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the wheels of the Python package (make wheel): zip files after the binary distribution format (PEP 427), with the standard library alone.
 
-usage: wheel.py --version=V --licence=FILE [--lld=PROGRAM] [--level=N] PACKAGE DIST
+usage: wheel.py --version=V --licence=FILE [--lld=PROGRAM] [--level=N] [--only=NAME] PACKAGE DIST
+       wheel.py --version=V --metadata=FOLDER
 
 PACKAGE is the folder tccc that make python-package has filled. tccc-V is all of it, with the libraries that libtccc and the linker need but for those that any
 Linux has (glibc, libstdc++, libgcc_s); tccc_runtime-V is what runs artifacts. Both hold the same files where they hold files of the same name.
@@ -45,13 +46,23 @@ def with_rpath(data):
     return bytes(data)
 
 
+SUMMARIES = {"tccc": "An ahead-of-time compiler for neural networks", "tccc_runtime": "Runs neural networks that tccc has compiled"}
+
+
+def metadata(name, version):
+    """What Python knows of an installed package; torch.compile finds its backend by the entry point."""
+    return {"METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\nSummary: {SUMMARIES[name]}\nLicense: Apache-2.0\n"
+                        "Requires-Python: >=3.11\nRequires-Dist: numpy\n\n",
+            "entry_points.txt": "[torch_dynamo_backends]\ntccc = tccc.dynamo:backend\n"}
+
+
 class Wheel:
-    def __init__(self, dist, name, version, summary, extra, level):
+    def __init__(self, dist, name, version, level):
         self.info = f"{name}-{version}.dist-info"
         self.path = os.path.join(dist, f"{name}-{version}-cp311-abi3-linux_x86_64.whl")
         self.zip = zipfile.ZipFile(self.path + ".tmp", "w", zipfile.ZIP_DEFLATED, compresslevel=level)
         self.record = []
-        self.name, self.version, self.summary, self.extra = name, version, summary, extra
+        self.name, self.version = name, version
 
     def add(self, name, data, mode=0o644):
         info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
@@ -62,11 +73,9 @@ class Wheel:
         self.record.append(f"{name},sha256={digest},{len(data)}")
 
     def close(self, licence):
-        self.add(f"{self.info}/METADATA", (
-            f"Metadata-Version: 2.1\nName: {self.name.replace('_', '-')}\nVersion: {self.version}\nSummary: {self.summary}\nLicense: Apache-2.0\n"
-            f"Requires-Python: >=3.11\nRequires-Dist: numpy\n{self.extra}\n").encode())
+        for name, text in metadata(self.name, self.version).items():
+            self.add(f"{self.info}/{name}", text.encode())
         self.add(f"{self.info}/WHEEL", b"Wheel-Version: 1.0\nGenerator: tccc\nRoot-Is-Purelib: false\nTag: cp311-abi3-linux_x86_64\n")
-        self.add(f"{self.info}/entry_points.txt", b"[torch_dynamo_backends]\ntccc = tccc.dynamo:backend\n")
         self.add(f"{self.info}/LICENSE", open(licence, "rb").read())
         record = f"{self.info}/RECORD"
         self.zip.writestr(zipfile.ZipInfo(record, (1980, 1, 1, 0, 0, 0)), "".join(line + "\n" for line in (*self.record, record + ",,")))
@@ -121,18 +130,26 @@ def whole(wheel, package, lld):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--version", required=True)
-    p.add_argument("--licence", required=True)
+    p.add_argument("--licence")
+    p.add_argument("--metadata", metavar="FOLDER", help="write only what an installation has beside the package")
     p.add_argument("--lld", default="")
     p.add_argument("--level", type=int, default=int(os.environ.get("WHEEL_LEVEL", "6")))
     p.add_argument("--only", choices=("tccc", "tccc_runtime"))
-    p.add_argument("package")
-    p.add_argument("dist")
+    p.add_argument("package", nargs="?")
+    p.add_argument("dist", nargs="?")
     a = p.parse_args()
+    if a.metadata:
+        for name, text in metadata("tccc", a.version).items():
+            with open(os.path.join(a.metadata, name), "w") as f:
+                f.write(text)
+        return
+    if not (a.licence and a.package and a.dist):
+        p.error("--licence, PACKAGE and DIST are needed")
     os.makedirs(a.dist, exist_ok=True)
     has_compiler = os.path.exists(os.path.join(a.package, "_compiler.abi3.so"))
-    wheels = [Wheel(a.dist, "tccc_runtime", a.version, "Runs neural networks that tccc has compiled", "", a.level)] if a.only != "tccc" else []
+    wheels = [Wheel(a.dist, "tccc_runtime", a.version, a.level)] if a.only != "tccc" else []
     if has_compiler and a.only != "tccc_runtime":
-        wheels.append(Wheel(a.dist, "tccc", a.version, "An ahead-of-time compiler for neural networks", "", a.level))
+        wheels.append(Wheel(a.dist, "tccc", a.version, a.level))
     for name, path in files(a.package):
         data = contents(path, name)
         for wheel in wheels:

@@ -8,6 +8,7 @@
     m = tccc.load("model.so")
     step = tccc.train("model.onnx", loss="cross_entropy", optimizer="adamw:lr=1e-3")
     loss = step(x, target)
+    net = torch.compile(net, backend="tccc")
 
 The wheel tccc_runtime has this package without the compiler: load() and all that a model or step does.
 """

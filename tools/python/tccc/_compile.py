@@ -133,7 +133,7 @@ def make(cls, model, options, train, output, runtime, example=None, dynamic_shap
 
 
 def _name_of(model):
-    text = os.path.splitext(os.path.basename(os.fspath(model)))[0] if isinstance(model, (str, os.PathLike)) else type(model).__name__
+    text = os.path.splitext(os.path.basename(os.fspath(model)))[0] if isinstance(model, (str, os.PathLike)) else "model" if hasattr(model, "SerializeToString") else type(model).__name__
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in text) or "model"
     return "_" + name if name[0].isdigit() else name
 

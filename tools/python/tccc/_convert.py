@@ -21,9 +21,9 @@ def _name(a):
 
 def bits(o):
     """An array of a type of ml_dtypes seen as integers, and the type's name."""
-    a = np.asarray(o)
-    if a.dtype.kind == "V" and a.dtype.names is None and a.dtype.itemsize in (1, 2) and a.dtype.name not in ("void8", "void16"):
-        return a.view(f"u{a.dtype.itemsize}"), a.dtype.name
+    a = np.ascontiguousarray(o).reshape(np.shape(o))
+    if a.dtype.name in ("int4", "int2"):
+        return a.astype(np.int8).view(np.uint8), a.dtype.name    # we hold them sign-extended
     if a.dtype.itemsize in (1, 2) and hasattr(ml_dtypes, a.dtype.name):
         return a.view(f"u{a.dtype.itemsize}"), a.dtype.name
     raise InputError(f"elements of type {_name(a)} are none of ours")

@@ -47,19 +47,19 @@ def optimizer_text(optimizer, module):
     kind = type(optimizer).__name__
     if kind not in _OPTIMIZERS or not type(optimizer).__module__.startswith("torch.optim"):
         raise UsageError(f"there is no optimizer {kind} here: {', '.join(_OPTIMIZERS)}, or a text such as 'adamw:lr=1e-3'")
-    if optimizer.state:
+    if any(float(s.get("step", 1)) > 0 for s in optimizer.state.values()):
         raise UsageError("the optimizer has made steps already; its state is not taken over")
     name, known, fixed = _OPTIMIZERS[kind]
     texts = [_group_text(name, known, fixed, g) for g in optimizer.param_groups]
     if len(texts) == 1:
-        return f"{name}:{texts[0]}", None
+        return f"{name}:{texts[0]}"
     if not _is(module, "torch.nn", "Module"):
         raise UsageError("groups of parameters need the torch.nn.Module that they are of")
     names = {id(p): n for n, p in module.named_parameters()}
     parts = [f"{name}:{texts[0]}"]
     for text, group in zip(texts[1:], optimizer.param_groups[1:]):
         parts += [f"{_escape(names[id(p)])}:{text}" for p in group["params"] if id(p) in names]
-    return ";".join(parts), None
+    return ";".join(parts)
 
 
 def _escape(name):
@@ -166,7 +166,7 @@ def train(model, *, loss, optimizer="sgd:lr=0.01", example=None, dynamic_shapes=
     runtime, options = split_options(options)
     if not isinstance(optimizer, str):
         frozen = _left_out(optimizer, model) if _is(model, "torch.nn", "Module") else []
-        optimizer = optimizer_text(optimizer, model)[0]
+        optimizer = optimizer_text(optimizer, model)
         if frozen:
             options["freeze"] = list(options.get("freeze") or []) + [_escape(n) for n in frozen]
     if _is(model, "torch.nn", "Module") and isinstance(example, tuple) and not loss.startswith("output:"):

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package with PyTorch (tools/check --peers). usage: torch_cases.py TOP [TEST...], with the package on PYTHONPATH."""
+import gc
+import os
+import sys
+import warnings
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+import tccc
+import tccc.dynamo
+from tap import main, raises
+
+TOP = sys.argv[1]
+sys.path.insert(0, TOP + "/tests/pt2")
+sys.argv[1:2] = []                     # modules.py has a main of its own
+import modules  # noqa: E402
+sys.argv[1:1] = [TOP]
+warnings.simplefilter("ignore")
+
+
+def near(a, b, rtol=1e-3, atol=1e-4):
+    scale = b.detach().abs().max().item() if b.numel() else 0
+    return a.dtype == b.dtype and a.shape == b.shape and torch.allclose(a.detach(), b.detach(), rtol=rtol, atol=atol * max(scale, 1e-6), equal_nan=True)
+
+
+def test_tensors_without_copies():
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).eval()
+    x = torch.randn(5, 4)
+    m = tccc.compile(net, example=(x,))
+    y = m(x)
+    assert isinstance(y, torch.Tensor) and near(y, net(x))
+    assert near(m(x.t().contiguous().t()), net(x))            # strided
+    n = m(x.numpy())
+    assert isinstance(n, np.ndarray) and np.array_equal(n, y.numpy())
+    kept = m(x)
+    for _ in range(10):
+        m(torch.zeros(5, 4))
+        gc.collect()
+    assert torch.equal(kept, y)
+    raises(tccc.UsageError, "requires a gradient", m, x.clone().requires_grad_())
+    raises(tccc.InputError, "expected f32, got f64", m, x.double())
+    raises(tccc.InputError, "expected f32, got bf16", m, x.bfloat16())
+    raises(Exception, "", m, x.to("meta"))
+
+
+def test_dynamic_sizes_and_programs():
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU()).eval()
+    n = torch.export.Dim("n")
+    program = torch.export.export(net, (torch.randn(3, 4),), dynamic_shapes=({0: n},))
+    m = tccc.compile(program)
+    for size in 2, 3, 17:
+        x = torch.randn(size, 4)
+        assert near(m(x), net(x))
+
+
+def test_half_precisions():
+    for dtype in torch.bfloat16, torch.float16:
+        net = nn.Linear(4, 4).to(dtype).eval()
+        x = torch.randn(3, 4).to(dtype)
+        y = tccc.compile(net, example=(x,))(x)
+        assert y.dtype == dtype and near(y, net(x), 2e-2, 2e-2)
+
+
+def train_both(make, optimizer, loss, data, **how):
+    torch.manual_seed(0)
+    net = make()
+    o = optimizer(net)
+    step = tccc.train(net, loss=loss, optimizer=o, example=data[0], **how)
+    losses, wants = [], []
+    criterion = {"cross_entropy": F.cross_entropy, "mse": F.mse_loss}[loss]
+    for x, y in data:
+        losses.append(step(x, y))
+        o.zero_grad()
+        value = criterion(net(x), y)
+        value.backward()
+        o.step()
+        wants.append(value.item())
+    assert np.allclose(losses, wants, rtol=1e-4, atol=1e-5), (losses, wants)
+    for name, p in step.state_dict().items():
+        if name in dict(net.named_parameters()):
+            assert near(p, dict(net.named_parameters())[name], 1e-3, 1e-3), name
+    return step, net
+
+
+def batches(n):
+    torch.manual_seed(5)
+    return [(torch.randn(16, 6), torch.randint(0, 4, (16,))) for _ in range(n)]
+
+
+def test_training_as_torch_optim():
+    def make():
+        return nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 4))
+    optim = torch.optim
+    for o in (lambda n: optim.SGD(n.parameters(), 0.1, momentum=0.9, nesterov=True), lambda n: optim.AdamW(n.parameters(), 1e-2, betas=(0.8, 0.9)),
+              lambda n: optim.RMSprop(n.parameters(), 1e-3), lambda n: optim.Adagrad(n.parameters(), 1e-2), lambda n: optim.Adadelta(n.parameters()),
+              lambda n: optim.AdamW([{"params": n[0].parameters(), "lr": 1e-2}, {"params": n[2].parameters(), "weight_decay": 0.0}], 1e-3)):
+        train_both(make, o, "cross_entropy", batches(6))
+    net = make()
+    frozen = net[0].weight.detach().clone()
+    step = tccc.train(net, loss="cross_entropy", optimizer=optim.SGD(net[2].parameters(), 0.5), example=batches(1)[0])
+    before = step.state_dict()["2.weight"]
+    [step(x, y) for x, y in batches(3)]
+    assert torch.equal(step.state_dict()["0.weight"], frozen) and not torch.equal(step.state_dict()["2.weight"], before)
+    net.load_state_dict(step.state_dict(), strict=False)
+    assert torch.equal(net[2].weight, step.state_dict()["2.weight"])
+    raises(tccc.UsageError, "no optimizer LBFGS", tccc.train, net, loss="mse", optimizer=optim.LBFGS(net.parameters()), example=batches(1)[0])
+    raises(tccc.UsageError, "example", tccc.train, net, loss="mse", example=(batches(1)[0][0],))
+
+
+def test_batch_norm_trains_as_exported():
+    def make():
+        return nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 4)).train()
+    step, net = train_both(make, lambda n: torch.optim.SGD(n.parameters(), 0.1), "cross_entropy", batches(4))
+    assert near(step.state_dict()["1.running_mean"], net[1].running_mean)
+
+
+# -- torch.compile ---------------------------------------------------------------------------------------------------------
+
+def example_of(inputs, size=None):
+    torch.manual_seed(2)
+    return [modules.values(s, size) for s in inputs]
+
+
+def leaves(out):
+    return [t for t in modules.flat(out) if isinstance(t, torch.Tensor)]
+
+
+FALLBACKS = {"spatial_transformer": 1}  # graphs that eager PyTorch runs: the gradient of grid_sample
+
+
+def check_module(name):
+    before = tccc.metrics()["fallbacks"]
+    compare_module(name)
+    assert tccc.metrics()["fallbacks"] - before == FALLBACKS.get(name, 0)
+
+
+def compare_module(name):
+    make, inputs, dynamic, sizes, train = modules.MODULES[name]
+    torch.manual_seed(1)
+    net = make()
+    modules.randomise(net)
+    net.eval()
+    torch._dynamo.reset()
+    compiled = torch.compile(net, backend="tccc", options={"fallback": name in FALLBACKS})
+    x = example_of(inputs)
+    state = {n: b.clone() for n, b in net.named_buffers()}
+
+    def restore():
+        for n, b in net.named_buffers():
+            b.data.copy_(state[n])
+    with torch.no_grad():
+        want = leaves(net(*[t.clone() for t in x]))
+        restore()
+        got = leaves(compiled(*[t.clone() for t in x]))
+        restore()
+    assert len(got) == len(want) and all(near(a, b) for a, b in zip(got, want)), "inference"
+    if not train:
+        return
+    net.train()
+
+    def gradients(call):
+        net.zero_grad()
+        given = [t.clone().requires_grad_() if t.is_floating_point() else t for t in x]
+        outs = [t for t in leaves(call(*given)) if t.requires_grad]
+        sum((t * torch.linspace(0.5, 1.5, t.numel()).reshape(t.shape)).sum() for t in outs).backward()
+        restore()
+        found = [t.grad for t in given if t.is_floating_point()] + [p.grad for p in net.parameters()]
+        return [None if g is None else g.clone() for g in found]
+    want, got = gradients(net), gradients(compiled)
+    assert all((a is None) == (b is None) for a, b in zip(got, want))
+    for a, b in zip(got, want):
+        if b is not None:
+            bound = 1e-4 * max(b.norm().item(), 1e-3 * b.numel() ** 0.5) + 1e-5 * max(g.norm().item() for g in want if g is not None)
+            assert a.shape == b.shape and (a - b).norm().item() <= bound, ((a - b).norm().item(), b.norm().item())
+
+
+def _module_test(name):
+    def test():
+        check_module(name)
+    return test
+
+
+def test_torch_compile_frozen_weights_that_change():
+    torch._dynamo.reset()
+    net, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(5, 4)
+    compiled = torch.compile(net, backend="tccc", options={"fallback": False})
+    with torch.no_grad():
+        for change in range(4):
+            assert near(compiled(x), net(x)), change
+            net[0].weight.mul_(1.5)
+            net[2].bias.add_(1)
+        other = nn.Parameter(torch.randn(8, 4))
+        net[0].weight = other
+        assert near(compiled(x), net(x))
+    o = torch.optim.SGD(net.parameters(), 0.1)
+    for _ in range(3):
+        o.zero_grad()
+        compiled(x).square().mean().backward()
+        o.step()
+        with torch.no_grad():
+            assert near(compiled(x), net(x))
+
+
+def test_torch_compile_sizes_that_change():
+    torch._dynamo.reset()
+    net = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))
+    compiled = torch.compile(net, backend="tccc", dynamic=True, options={"fallback": False})
+    graphs = tccc.metrics()["graphs"]
+    for size in 2, 7, 33:
+        x = torch.randn(size, 4)
+        net.zero_grad()
+        compiled(x).square().mean().backward()
+        got = [p.grad.clone() for p in net.parameters()]
+        net.zero_grad()
+        net(x).square().mean().backward()
+        assert all(near(a, p.grad) for a, p in zip(got, net.parameters()))
+    assert tccc.metrics()["graphs"] - graphs == 2    # forward and backward, once each
+
+
+def test_torch_compile_dropout():
+    torch._dynamo.reset()
+    net = torch.compile(nn.Dropout(0.25).train(), backend="tccc", options={"fallback": False})
+    x = torch.ones(200, 200, requires_grad=True)
+    a, b = net(x), net(x)
+    assert not torch.equal(a, b) and abs((a == 0).float().mean().item() - 0.25) < 0.02 and a.unique().numel() == 2
+    a.sum().backward()
+    assert torch.equal(x.grad, a.detach())           # the mask that was drawn
+
+
+def test_torch_compile_falls_back():
+    torch._dynamo.reset()
+    before = tccc.metrics()["fallbacks"]
+    def f(x):
+        return torch.fft.rfft(x).abs()
+    x = torch.randn(8)
+    assert near(torch.compile(f, backend="tccc")(x), f(x))
+    assert tccc.metrics()["fallbacks"] == before + 1
+    torch._dynamo.reset()
+    raises(Exception, "not supported", torch.compile(f, backend="tccc", options={"fallback": False}), x)
+    torch._dynamo.reset()
+    raises(Exception, "there is no option", torch.compile(lambda x: x + 1, backend="tccc", options={"colour": 1}), x)
+
+
+def test_torch_compile_results_handed_through():
+    torch._dynamo.reset()
+    def f(x, n):
+        y = x * n
+        return x, y, y, y.t(), x.shape[0] + 1, None
+    x = torch.randn(3, 5)
+    got, want = torch.compile(f, backend="tccc", dynamic=True, options={"fallback": False})(x, 2), f(x, 2)
+    assert got[0] is x and got[4:] == want[4:] and all(torch.equal(a, b) for a, b in zip(got[:4], want[:4]))
+    assert got[3].stride() == want[3].stride()
+
+
+for _name in modules.MODULES:
+    globals()[f"test_torch_compile_{_name}"] = _module_test(_name)
+
+
+if __name__ == "__main__":
+    main(__name__)

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile(net, backend="tccc"): graphs of AOTAutograd, forward and backward, as compiled artifacts.
+
+A graph that cannot be compiled runs in eager PyTorch, with a warning that says why (tccc.metrics() counts). Options, as torch.compile(..., options={...}):
+those of tccc.compile() (level, march, exact, fast_math, cache_dir, threads...), and
+    freeze      True (default): where no gradients are computed, parameters are constants of the artifact, packed once. In-place changes of them and other modules are noticed
+                and compiled anew, the second time without freezing; changes through `.data` are not: False then.
+    fallback    True (default): False: what cannot be compiled is an error.
+"""
+import hashlib
+import os
+import tempfile
+import warnings
+
+from . import _compile
+from ._model import Model
+from .errors import Error, UsageError
+
+_made = {}                             # key of a graph: its model
+
+
+def _device_of(values):
+    import torch
+    for v in values:
+        if isinstance(v, torch.Tensor) and v.device.type != "cpu":
+            return v.device
+    return None
+
+
+# -- Results ------------------------------------------------------------------------------------------------------------
+
+def _dense(t):
+    """Row-major?"""
+    step = 1
+    for size, stride in zip(reversed(t.shape), reversed(t.stride())):
+        if size != 1 and stride != step:
+            return False
+        step = step * size
+    return True
+
+
+def _size_of(value, placeholders):
+    """A function of the graph's inputs that gives a SymInt's value."""
+    import sympy
+    import torch
+    symbols, places = sorted(value.node.expr.free_symbols, key=str), []
+    for s in symbols:
+        for k, p in enumerate(placeholders):
+            v = p.meta["val"]
+            if isinstance(v, torch.SymInt) and v.node.expr == s:
+                places.append((k, None))
+                break
+            if isinstance(v, torch.Tensor):
+                d = next((d for d, n in enumerate(v.shape) if isinstance(n, torch.SymInt) and n.node.expr == s), None)
+                if d is not None:
+                    places.append((k, d))
+                    break
+        else:
+            raise UsageError(f"a result is a size, {value}, that does not follow from the inputs' sizes")
+    compute = sympy.lambdify(symbols, value.node.expr, modules=[{"FloorDiv": lambda a, b: a // b, "Mod": lambda a, b: a % b}, "math"])
+    return lambda args: int(compute(*[args[k] if d is None else args[k].shape[d] for k, d in places]))
+
+
+class _Results:
+    """What a graph returns, in terms of what the artifact computes: tensors that it computes once each, inputs handed through, sizes, None."""
+
+    def __init__(self, gm):
+        import torch
+        nodes = list(gm.graph.nodes)
+        placeholders = [n for n in nodes if n.op == "placeholder"]
+        returned = nodes[-1].args[0]
+        returned = returned if isinstance(returned, (tuple, list)) else (returned,)
+        self.nodes, self.plan = [], []
+        numbers = {p: k for k, p in enumerate(placeholders)}
+        for r in returned:
+            if not isinstance(r, torch.fx.Node):
+                self.plan.append((lambda value: lambda args, out: value)(r))
+            elif r in numbers:
+                self.plan.append((lambda k: lambda args, out: args[k])(numbers[r]))
+            elif isinstance(r.meta["val"], torch.Tensor):
+                if r not in self.nodes:
+                    self.nodes.append(r)
+                self.plan.append(self._tensor(self.nodes.index(r), r.meta["val"]))
+            else:
+                self.plan.append((lambda size: lambda args, out: size(args))(_size_of(r.meta["val"], placeholders)))
+        self.plain = len(self.plan) == len(self.nodes) and all(getattr(p, "plain", None) == k for k, p in enumerate(self.plan))
+
+    @staticmethod
+    def _tensor(k, like):
+        """Memory laid out as eager PyTorch's would be, since what follows may count on it."""
+        import torch
+        if _dense(like):
+            def plain(args, out):
+                return out[k]
+            plain.plain = k
+            return plain
+        order = sorted(range(like.dim()), key=lambda d: (like.stride(d), like.shape[d]) if not isinstance(like.stride(d), torch.SymInt) else (like.stride(d).node.hint, 0), reverse=True)
+        back = [order.index(d) for d in range(like.dim())]
+
+        def laid_out(args, out):
+            return out[k].permute(order).contiguous().permute(back)
+        return laid_out
+
+    def of(self, args, out):
+        return list(out) if self.plain else [p(args, out) for p in self.plan]
+
+
+# -- Compiling --------------------------------------------------------------------------------------------------------------
+
+def _compile_archive(data, key, options):
+    import torch
+    options = dict(options)
+    options.setdefault("threads", torch.get_num_threads())
+    digest = hashlib.sha256(repr((key, sorted(options.items()))).encode()).hexdigest() if key else None
+    if digest in _made:
+        _compile.count("cached")
+        return _made[digest]
+    runtime, options = _compile.split_options(options)
+    runtime.setdefault("seed", torch.initial_seed() & (1 << 63) - 1)
+    with tempfile.TemporaryDirectory(prefix="tccc-") as folder:
+        path = os.path.join(folder, "graph.pt2")
+        with open(path, "wb") as f:
+            f.write(data)
+        m = _compile.make(Model, path, options, False, None, runtime)
+    _compile.count("graphs")
+    if digest:
+        _made[digest] = m
+    return m
+
+
+def _ready(args):
+    import torch
+    return [a if not isinstance(a, torch.Tensor) or a.is_contiguous() else a.contiguous() for a in args]
+
+
+class _Frozen:
+    """Parameters that are constants of an artifact, and whether they still are what they were."""
+
+    def __init__(self, tensors):
+        self.tensors = tensors         # {number: tensor}
+        self.state = [(k, t, t._version, t.data_ptr()) for k, t in tensors.items()]
+
+    def holds(self, args):
+        for k, t, version, where in self.state:
+            if args[k] is not t or t._version != version or t.data_ptr() != where:
+                return False
+        return True
+
+
+def _boxed(graph):
+    """As AOTAutograd calls it: with a list of inputs, which it empties. A function, whose attribute decorators keep."""
+    def call(args):
+        given = list(args)
+        args.clear()
+        return graph(given)
+    call._boxed_call = True
+    return call
+
+
+class _Graph:
+    """A compiled graph."""
+
+    def __init__(self, gm, options, parameters):
+        self.gm, self.options = gm, options
+        self.results = _Results(gm)
+        self.general = self.special = self.frozen = None
+        self.freezes = 0
+        if parameters:
+            self.freeze(parameters)
+        else:
+            self.compile_general()
+
+    def freeze(self, parameters):
+        from ._fx import serialise
+        self.freezes += 1
+        self.special = None
+        self.frozen = _Frozen(parameters)
+        data, _, self.special_held = serialise(self.gm, self.results.nodes, parameters)
+        self.special = _compile_archive(data, None, self.options)
+        self.given = [k for k, n in enumerate(n for n in self.gm.graph.nodes if n.op == "placeholder") if k not in parameters]
+
+    def compile_general(self):
+        from ._fx import serialise
+        data, key, self.held = serialise(self.gm, self.results.nodes)
+        self.general = _compile_archive(data, key, self.options)
+
+    def thaw(self, args):
+        """The parameters are others, or have changed: once more as constants, then as inputs."""
+        import torch
+        if self.freezes < 2 and all(isinstance(args[k], torch.Tensor) for k in self.frozen.tensors):
+            self.freeze({k: args[k] for k in self.frozen.tensors})
+        else:
+            self.frozen = None
+            if self.general is None:
+                self.compile_general()
+
+    def __call__(self, given):
+        if self.frozen is not None and not self.frozen.holds(given):
+            self.thaw(given)
+        if self.frozen is not None:
+            out = self.special.run_list(_ready([given[k] for k in self.given] + self.special_held))
+        else:
+            out = self.general.run_list(_ready(given + self.held))
+        return self.results.of(given, out)
+
+
+def _eager(gm):
+    return _boxed(lambda given: gm.forward(*given))
+
+
+def compile_graph(gm, inputs, options, parameters=None):
+    """A callable for a graph of ATen ops; what cannot be compiled is called as it is."""
+    options = dict(options)
+    fallback = options.pop("fallback", True)
+    freeze = options.pop("freeze", True)
+    nodes = list(gm.graph.nodes)
+    if all(n.op in ("placeholder", "output") for n in nodes):
+        return _eager(gm)              # nothing to compute
+    try:
+        device = _device_of(inputs)
+        if device is not None:
+            raise UsageError(f"tensors on {device}: graphs are compiled for the CPU")
+        return _boxed(_Graph(gm, options, parameters if freeze else None))
+    except UsageError as e:
+        if not fallback or "there is no option" in str(e) or ": expected" in str(e):
+            raise
+        why = e
+    except Error as e:
+        if not fallback:
+            raise
+        why = e
+    except Exception as e:             # PyTorch's serialiser has no form for something
+        if not fallback:
+            raise
+        why = f"{type(e).__name__}: {e}"
+    _compile.count("fallbacks")
+    warnings.warn(f"tccc: a graph runs in eager PyTorch: {why}", stacklevel=2)
+    return _eager(gm)
+
+
+# -- Decompositions ------------------------------------------------------------------------------------------------------------
+
+def _encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1, norm_bias_1, norm_weight_2,
+                   norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask=None, mask_type=None):
+    """aten._transformer_encoder_layer_fwd, which nn.TransformerEncoderLayer becomes in inference, as its slow path says it."""
+    import torch
+    import torch.nn.functional as F
+    if mask is not None:
+        return NotImplemented
+
+    def attend(x):
+        b, t, _ = x.shape
+        q, k, v = (y.reshape(b, t, num_heads, embed_dim // num_heads).transpose(1, 2) for y in F.linear(x, qkv_weight, qkv_bias).split(embed_dim, 2))
+        a = torch.softmax(torch.matmul(q * (embed_dim // num_heads) ** -0.5, k.transpose(2, 3)), -1)
+        return F.linear(torch.matmul(a, v).transpose(1, 2).reshape(b, t, embed_dim), proj_weight, proj_bias)
+
+    def feed(x):
+        h = F.linear(x, ffn_weight_1, ffn_bias_1)
+        return F.linear(F.gelu(h) if use_gelu else F.relu(h), ffn_weight_2, ffn_bias_2)
+
+    def norm_1(x):
+        return F.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
+
+    def norm_2(x):
+        return F.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
+    if norm_first:
+        x = src + attend(norm_1(src))
+        return x + feed(norm_2(x))
+    x = norm_1(src + attend(src))
+    return norm_2(x + feed(x))
+
+
+def _cdist_backward(grad, x1, x2, p, cdist):
+    """The gradient by x1 of the distances cdist = |x1 - x2|_p; 0 where they are 0."""
+    import torch
+    d = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    g, c = grad.unsqueeze(-1), cdist.unsqueeze(-1)
+    if p == 2.0:
+        part = d * g / c
+    elif p == 1.0:
+        return (torch.sign(d) * g).sum(-2)
+    elif p < 1.0 or p == float("inf"):
+        return NotImplemented
+    else:
+        part = torch.sign(d) * d.abs().pow(p - 1) * g / c.pow(p - 1)
+    return torch.where(c == 0, torch.zeros_like(part), part).sum(-2)
+
+
+def _decompositions():
+    import torch
+    from torch._decomp import core_aten_decompositions
+    table = dict(core_aten_decompositions())
+    table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
+    table[torch.ops.aten._cdist_backward.default] = _cdist_backward
+    return table
+
+
+def _parameters_of(gm, example_inputs):
+    """Numbers of the inputs that are parameters or buffers of a module, and their values."""
+    import torch
+    found = {}
+    nodes = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    if len(nodes) != len(example_inputs):
+        return found
+    for k, (n, x) in enumerate(zip(nodes, example_inputs)):
+        if isinstance(x, torch.nn.Parameter) or getattr(x, "_dynamo_static_input_type", None) is not None or isinstance(x, torch.nn.Buffer):
+            if type(x).__name__ != "FakeTensor" and not x.is_inference():
+                found[k] = x
+    return found
+
+
+def backend(gm, example_inputs, *, options=None, mode=None):
+    """The backend "tccc" of torch.compile."""
+    import torch
+    from functorch.compile import min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+    options = dict(options or {})
+    if mode not in (None, "default"):
+        raise UsageError(f"torch.compile's mode={mode!r} is Inductor's; options={{'level': 3}} optimises more")
+    parameters = _parameters_of(gm, example_inputs)
+
+    def forward(graph, inputs):
+        return compile_graph(graph, inputs, options)
+
+    def inference(graph, inputs):
+        nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        same = len(nodes) == len(example_inputs) and all(
+            not isinstance(n.meta["val"], torch.Tensor) or n.meta["val"].dim() == example_inputs[k].dim() for k, n in enumerate(nodes))
+        written = {n.args[0] for n in graph.graph.nodes if n.op == "call_function" and n.target is torch.ops.aten.copy_.default}
+        kept = {k: t for k, t in parameters.items() if same and nodes[k] not in written and tuple(nodes[k].meta["val"].shape) == tuple(t.shape)}
+        return compile_graph(graph, inputs, options, kept)
+    return aot_autograd(fw_compiler=forward, bw_compiler=forward, inference_compiler=inference, decompositions=_decompositions(),
+                        partition_fn=min_cut_rematerialization_partition)(gm, example_inputs)
