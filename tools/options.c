@@ -125,8 +125,7 @@ static int find_long(const struct options *o, const char *name, size_t length, b
 {
     for (int id = 0; id < NOPTIONS; id++) {
         const struct option_row *row = &option_table[id];
-        bool is_word = row->kind == OPTION_WORD || row->kind == OPTION_WORDARG;
-        if (*row->long_name && is_word == word && of_tool(o, id, any) && strlen(row->long_name) == length &&
+        if (*row->long_name && option_is_word(row) == word && of_tool(o, id, any) && strlen(row->long_name) == length &&
             strncmp(row->long_name, name, length) == 0)
             return id;
     }
@@ -164,7 +163,7 @@ static int unknown_option(const struct options *o, const char *name, size_t leng
 
     for (int id = 0; id < NOPTIONS; id++) {
         const struct option_row *row = &option_table[id];
-        bool word = row->kind == OPTION_WORD || row->kind == OPTION_WORDARG;
+        bool word = option_is_word(row);
         if (of_tool(o, id, false) && word != is_long)
             ir_nearest_try(&near, row->long_name);
     }
@@ -324,7 +323,7 @@ static void tell_options(const struct options *o)
     for (int id = 0; id < NOPTIONS; id++)
         for (int k = 0; k < o->given[id].n; k++) {
             const struct option_row *row = &option_table[id];
-            bool is_long = *row->long_name && row->kind != OPTION_WORD && row->kind != OPTION_WORDARG;
+            bool is_long = *row->long_name && !option_is_word(row);
             const char *value = o->given[id].at[k];
             fprintf(stderr, is_long ? " --%s%s%s" : " -%s%s%s",
                     *row->long_name ? row->long_name : (char[]){row->short_name, 0}, *value ? is_long ? "=" : "" : "",

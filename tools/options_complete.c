@@ -29,11 +29,6 @@ static bool has(int tool, int id)
     return option_table[id].tools >> tool & 1;
 }
 
-static bool is_word(const struct option_row *row)
-{
-    return row->kind == OPTION_WORD || row->kind == OPTION_WORDARG;
-}
-
 /* -- bash ---------------------------------------------------------------------------------------------- */
 
 /* The options of a tool, as words; and what follows `--option=`, a case of each that has values. */
@@ -47,7 +42,7 @@ static void bash_tool(FILE *out, int tool)
         if (!has(tool, i))
             continue;
         if (*row->long_name)
-            fprintf(out, "%s%s%s%s", separator, is_word(row) ? "-" : "--", row->long_name,
+            fprintf(out, "%s%s%s%s", separator, option_is_word(row) ? "-" : "--", row->long_name,
                     row->kind == OPTION_NEEDED ? "=" : "");
         else
             fprintf(out, "%s-%c", separator, row->short_name);
@@ -141,7 +136,7 @@ static void zsh_option(FILE *out, int id)
     }
     if (!*row->long_name)
         return;
-    snprintf(text, sizeof text, "%s%s", is_word(row) ? "-" : "--", row->long_name);
+    snprintf(text, sizeof text, "%s%s", option_is_word(row) ? "-" : "--", row->long_name);
     zsh_spelling(out, id, text, row->kind == OPTION_NEEDED ? "=" : row->kind == OPTION_OPTIONAL ? "=-" : "");
 }
 
@@ -172,7 +167,7 @@ static void fish_option(FILE *out, int tool, int id)
     if (row->short_name)
         fprintf(out, " -s %c", row->short_name);
     if (*row->long_name)
-        fprintf(out, " -%c %s", is_word(row) ? 'o' : 'l', row->long_name);
+        fprintf(out, " -%c %s", option_is_word(row) ? 'o' : 'l', row->long_name);
     if (row->kind == OPTION_NEEDED || row->kind == OPTION_WORDARG)
         fputs(values ? " -x" : " -r -F", out);
     if (values)

@@ -49,7 +49,7 @@ static void spelling(const struct option_row *row, char *buffer, size_t size)
     char shorter[64] = "", longer[96] = "";
     bool optional = row->kind == OPTION_OPTIONAL, none = row->kind == OPTION_NONE;
 
-    if (row->kind == OPTION_WORD || row->kind == OPTION_WORDARG) {
+    if (option_is_word(row)) {
         snprintf(buffer, size, "-%s%s%s", row->long_name, row->kind == OPTION_WORD ? "" : " ", row->arg);
         return;
     }

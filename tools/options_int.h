@@ -36,6 +36,13 @@ struct option_row {
 };
 extern const struct option_row option_table[NOPTIONS];
 
+/* Written -NAME, not --NAME. */
+static inline bool
+option_is_word(const struct option_row *row)
+{
+    return row->kind == OPTION_WORD || row->kind == OPTION_WORDARG;
+}
+
 struct tool_row { const char *name, *line, *usage; };
 extern const struct tool_row tool_table[NTOOLS];
 

@@ -195,15 +195,10 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     im->sync_bn = o && o->sync_bn;
     if (im->training)
         imp_note_constants(im);
-    if (!imp_versions(im, o, "main", import_func))
+    if (!imp_main_and_train(im, o, import_func))
         return NULL;
-    if (!im->training)
-        return im->module;
-    im->train = true;
-    if (!imp_versions(im, o, "train", import_func))
-        return NULL;
-    imp_warn_export(im);
-    imp_drop_unused_states(im);
+    if (im->training)
+        imp_warn_export(im);
     return im->module;
 }
 

@@ -311,6 +311,8 @@ bool imp_fit(struct imp *im, int n, struct ir_value **in, int but);      /* all 
 void imp_pin_facts(struct imp *im, int n, ir_type *types);               /* facts `N = 1` into the inputs' types and im->pins */
 /* Imports a function by `import` (into im->func), once or as several versions. */
 bool imp_versions(struct imp *im, const struct frontend_options *o, const char *name, bool (*import)(struct imp *, const struct frontend_options *));
+/* What a module without a step of its own becomes: @main and, where it is to be trained, @train behind it. */
+bool imp_main_and_train(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *, const struct frontend_options *));
 
 /* Integer tensors as expressions (fold.c): the result of `op` on such operands, or NULL when it can't be followed. */
 struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);

@@ -482,3 +482,16 @@ bool imp_versions(struct imp *im, const struct frontend_options *o, const char *
     }
     return true;
 }
+
+bool imp_main_and_train(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *, const struct frontend_options *))
+{
+    if (!imp_versions(im, o, "main", import))
+        return false;
+    if (!im->training)
+        return true;
+    im->train = true;
+    if (!imp_versions(im, o, "train", import))
+        return false;
+    imp_drop_unused_states(im);
+    return true;
+}

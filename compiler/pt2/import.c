@@ -460,15 +460,7 @@ static struct ir_module *import_program(struct pt2 *p, const struct frontend_opt
     im->training = o && o->training;
     im->sync_bn = o && o->sync_bn;
     bound_symbols(p);
-    if (!imp_versions(im, o, "main", import_func))
-        return NULL;
-    if (!im->training)
-        return im->module;
-    im->train = true;
-    if (!imp_versions(im, o, "train", import_func))
-        return NULL;
-    imp_drop_unused_states(im);
-    return im->module;
+    return imp_main_and_train(im, o, import_func) ? im->module : NULL;
 }
 
 /* Out of memory jumps to whoever protected the context; a frame of our own sees to it that the archive is closed on that way too. */
