@@ -4,8 +4,9 @@
  *
  * The vector runs over channel lanes, a register tile holds mr neighbouring outputs of one row of the image, and every tap is
  * one load (and one multiply-add or maximum) for each of them. Padding along rows is cut at compile time, padding along the
- * other axes by the bounds of their tap loops; so no load is masked. The kernel must have: one reducing stage whose loads
- * are linear in row and taps, later stages without inner dims.
+ * other axes by the bounds of their tap loops; so no load is masked. Of rows whose length is known only at run time, what all
+ * taps reach is taken by register tiles, and each element beside it has bounds of its own. The kernel must have: one reducing
+ * stage whose loads are linear in row and taps, later stages without inner dims.
  */
 #include "compiler/cpu/emit_int.h"
 #include "ir/ir.h"
@@ -15,12 +16,13 @@
 #define W_MAX_REDS 4
 #define W_MAX_TAPS 4
 #define W_MAX_GUARDS 8
+enum { W_ROW_TILE = 8, W_GUESS = 40 }; /* of rows of unknown length; what other sizes than the batch's are taken for */
 
 struct w_load {
     int insn;
-    int64_t row, tap[W_MAX_TAPS];
+    int64_t row;
     bool uniform;
-    ir_expr off;
+    ir_expr off, tap[W_MAX_TAPS]; /* elements to the next tap: sizes may be in it */
 };
 struct w_guard {
     int64_t row_coef, tap_coef;
@@ -31,8 +33,8 @@ struct w_guard {
 struct window {
     struct ir_ctx *ctx;
     const struct kn_kernel *k;
-    int vec, row; /* kernel dims: lanes, neighbours */
-    int64_t nrows;
+    int vec, row;  /* kernel dims: lanes, neighbours */
+    int64_t nrows; /* 0: known only at run time, as are the rows that all taps reach */
     int lanes, mr;
     int ntaps, tap_dim[W_MAX_TAPS];
     int64_t tap_n[W_MAX_TAPS];
@@ -44,13 +46,17 @@ struct window {
     int dot_u, dot_s; /* loads whose bytes are multiplied, unsigned and signed: several taps at once; -1: none */
 };
 
+static bool coefficient_expr(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *c)
+{
+    ir_expr rest;
+    *c = ir_const(ctx, 0);
+    return !ir_uses_sym(e, sym) || ir_linear_in(ctx, e, sym, c, &rest);
+}
+
 static bool coefficient(struct ir_ctx *ctx, ir_expr e, ir_expr sym, int64_t *c)
 {
-    ir_expr coef, rest;
-    *c = 0;
-    if (!ir_uses_sym(e, sym))
-        return true;
-    return ir_linear_in(ctx, e, sym, &coef, &rest) && ir_is_const(coef, c);
+    ir_expr coef;
+    return coefficient_expr(ctx, e, sym, &coef) && ir_is_const(coef, c);
 }
 
 static ir_expr flat_offset(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *in)
@@ -123,8 +129,9 @@ static bool find_guards(struct window *w, const struct kn_insn *in)
                 return false;
             t->row_coef = ir_const_or(coef, 0);
             e = t->rest;
-            if (t->row_coef <= 0 || !ir_is_const(e, NULL) || !ir_is_const(t->lo, NULL) || !ir_is_const(t->hi, NULL) ||
-                (t->tap >= 0 && w->tap_n[t->tap] > 16))
+            bool known = ir_is_const(e, NULL) && ir_is_const(t->lo, NULL) && ir_is_const(t->hi, NULL);
+            if (t->row_coef <= 0 || (t->tap >= 0 && w->tap_n[t->tap] > 16) || (w->nrows && !known) ||
+                (!w->nrows && (t->tap < 0 || t->tap_coef <= 0)))
                 return false;
             if (t->tap >= 0)
                 w->unroll[t->tap] = true;
@@ -136,6 +143,15 @@ static bool find_guards(struct window *w, const struct kn_insn *in)
         t->rest = e;
     }
     return true;
+}
+
+/* Does it change from one element that is made to the next, or from tap to tap? */
+static bool changes(const struct window *w, ir_expr e)
+{
+    bool does = ir_uses_sym(e, w->k->dims[w->row].var) || ir_uses_sym(e, w->k->dims[w->vec].var);
+    for (int t = 0; t < w->ntaps; t++)
+        does = does || ir_uses_sym(e, w->k->dims[w->tap_dim[t]].var);
+    return does;
 }
 
 static bool find_load(struct window *w, int i)
@@ -152,7 +168,7 @@ static bool find_load(struct window *w, int i)
         return false;
     l->uniform = c == 0;
     for (int t = 0; t < w->ntaps; t++)
-        if (!coefficient(w->ctx, l->off, w->k->dims[w->tap_dim[t]].var, &l->tap[t]))
+        if (!coefficient_expr(w->ctx, l->off, w->k->dims[w->tap_dim[t]].var, &l->tap[t]) || changes(w, l->tap[t]))
             return false;
     return find_guards(w, in);
 }
@@ -182,7 +198,7 @@ static bool find_dims(struct window *w, const struct cpu_machine *m)
     if (w->lanes < 4)
         return false;
     for (int d = 0; d < nouter; d++)
-        if (d != w->vec && ir_const_or(k->dims[d].extent, 0) > 1)
+        if (d != w->vec && ir_const_or(k->dims[d].extent, 2) > 1)
             w->row = d;
     for (int d = 0; d < k->ndims; d++) {
         if (k->dims[d].role != KN_INNER)
@@ -214,7 +230,8 @@ static void find_dot(struct window *w)
     const struct kn_insn *red = &w->k->insns[w->red[0]], *mul = &w->k->insns[red->arg[0]];
     w->dot_u = w->dot_s = -1;
     if (w->nreds != 1 || w->nloads != 2 || red->reducer != KN_SUM || red->dtype != TCC_I32 || mul->code != KN_SCALAR ||
-        mul->op != IR_mul || !w->unroll[w->ntaps - 1])
+        mul->op != IR_mul || !w->unroll[w->ntaps - 1] || !ir_is_const(w->load[0].tap[w->ntaps - 1], NULL) ||
+        !ir_is_const(w->load[1].tap[w->ntaps - 1], NULL))
         return;
     for (int i = 0; i < 2; i++) {
         int u = widened(w, mul->arg[i], TCC_U8), s = widened(w, mul->arg[1 - i], TCC_I8);
@@ -266,7 +283,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     int max = m->registers / 2 / w->nreds; /* the rest for loads that LLVM moves up */
     max = max < 1 ? 1 : max > 14 ? 14 : max;
     int64_t blocks = (w->nrows + max - 1) / max;
-    w->mr = (int)((w->nrows + blocks - 1) / blocks);
+    w->mr = w->nrows ? (int)((w->nrows + blocks - 1) / blocks) : max < W_ROW_TILE ? max : W_ROW_TILE;
     return true;
 }
 
@@ -277,6 +294,7 @@ struct wg {
     struct window w;
     int rows;      /* of this register tile */
     int64_t start; /* its constant first row, or -1: no row is cut */
+    bool edge;     /* a row of which taps may be cut, known at run time */
     int64_t tap[W_MAX_TAPS];
     LLVMValueRef base[W_MAX_LOADS];
     LLVMValueRef acc[W_MAX_REDS][32];
@@ -372,6 +390,7 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
     struct em *e = g->e;
     const struct window *w = &g->w;
     const struct w_load *u = &w->load[w->dot_u], *s = &w->load[w->dot_s];
+    int64_t step_u = ir_const_or(u->tap[w->ntaps - 1], 0), step_s = ir_const_or(s->tap[w->ntaps - 1], 0);
     int level = w->ntaps - 1, op_u = w->k->insns[u->insn].operand, op_s = w->k->insns[s->insn].operand;
     for (int64_t t = 0, n; t < w->tap_n[level]; t += n) {
         int64_t lo, hi, a, b;
@@ -385,14 +404,22 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
         }
         if (lo >= hi)
             continue;
-        LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, t * s->tap[level]));
-        LLVMValueRef weights = cpu_dot_group(e, p, s->tap[level], (int)n, w->lanes, op_s);
+        LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, t * step_s));
+        LLVMValueRef weights = cpu_dot_group(e, p, step_s, (int)n, w->lanes, op_s);
         for (int64_t r = lo; r < hi; r++) {
-            p = element(g, w->dot_u, at[w->dot_u], em_i64(e, r * u->row + t * u->tap[level]));
-            g->acc[0][r] =
-                cpu_dot_bytes(e, cpu_dot_group(e, p, u->tap[level], (int)n, w->lanes, op_u), weights, g->acc[0][r]);
+            p = element(g, w->dot_u, at[w->dot_u], em_i64(e, r * u->row + t * step_u));
+            g->acc[0][r] = cpu_dot_bytes(e, cpu_dot_group(e, p, step_u, (int)n, w->lanes, op_u), weights, g->acc[0][r]);
         }
     }
+}
+
+/* Do guards of row and tap bound the tap? */
+static bool cut_by_row(const struct window *w, int level)
+{
+    for (int i = 0; i < w->nguards; i++)
+        if (w->guard[i].tap == level && w->guard[i].row_coef)
+            return true;
+    return false;
 }
 
 static void taps(struct wg *g, int level, LLVMValueRef *at)
@@ -404,14 +431,14 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
         tap(g, at);
         return;
     }
-    if (level == w->ntaps - 1 && w->dot_u >= 0) {
+    if (level == w->ntaps - 1 && w->dot_u >= 0 && !g->edge) {
         dot_taps(g, at);
         return;
     }
-    if (w->unroll[level]) {
+    if (w->unroll[level] && !(g->edge && cut_by_row(w, level))) {
         for (g->tap[level] = 0; g->tap[level] < w->tap_n[level]; g->tap[level]++) {
             for (int l = 0; l < w->nloads; l++)
-                next[l] = element(g, l, at[l], em_i64(e, g->tap[level] * w->load[l].tap[level]));
+                next[l] = element(g, l, at[l], em_expr(e, ir_mulc(w->ctx, w->load[l].tap[level], g->tap[level])));
             taps(g, level + 1, next);
         }
         return;
@@ -419,11 +446,12 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
     ir_expr lo = ir_const(w->ctx, 0), hi = ir_const(w->ctx, w->tap_n[level]);
     for (int i = 0; i < w->nguards; i++) {
         const struct w_guard *t = &w->guard[i];
-        if (t->tap != level || t->row_coef)
+        if (t->tap != level || (t->row_coef && !g->edge))
             continue;
         ir_expr d = ir_const(w->ctx, t->tap_coef);
-        lo = ir_max(w->ctx, lo, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->lo, t->rest), d));
-        hi = ir_min(w->ctx, hi, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->hi, t->rest), d));
+        ir_expr rest = ir_add(w->ctx, t->rest, ir_mulc(w->ctx, w->k->dims[w->row].var, t->row_coef));
+        lo = ir_max(w->ctx, lo, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->lo, rest), d));
+        hi = ir_min(w->ctx, hi, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->hi, rest), d));
     }
     struct em_loop loop;
     em_loop_begin(e, &loop, em_expr(e, lo), em_expr(e, hi), em_i64(e, 1), "tap");
@@ -431,7 +459,7 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
         for (int r = 0; r < g->rows; r++)
             g->acc[i][r] = em_loop_carry(e, &loop, g->acc[i][r]);
     for (int l = 0; l < w->nloads; l++)
-        next[l] = element(g, l, at[l], LLVMBuildMul(e->b, loop.iv, em_i64(e, w->load[l].tap[level]), ""));
+        next[l] = element(g, l, at[l], LLVMBuildMul(e->b, loop.iv, em_expr(e, w->load[l].tap[level]), ""));
     taps(g, level + 1, next);
     for (int i = 0, j = 0; i < w->nreds; i++)
         for (int r = 0; r < g->rows; r++)
@@ -492,6 +520,56 @@ static void image_row(struct wg *g)
     }
 }
 
+/* Of a row of unknown length, what all taps reach: [*lo, *hi). */
+static void interior_at_run_time(struct wg *g, LLVMValueRef *lo, LLVMValueRef *hi)
+{
+    const struct window *w = &g->w;
+    ir_expr zero = ir_const(w->ctx, 0), n = w->k->dims[w->row].extent, first = zero, end = n;
+    for (int i = 0; i < w->nguards; i++) {
+        const struct w_guard *t = &w->guard[i];
+        if (!t->row_coef)
+            continue;
+        ir_expr c = ir_const(w->ctx, t->row_coef),
+                last = ir_addc(w->ctx, t->rest, t->tap_coef * (w->tap_n[t->tap] - 1));
+        first = ir_max(w->ctx, first, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->lo, t->rest), c));
+        end = ir_min(w->ctx, end, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->hi, last), c));
+    }
+    first = ir_min(w->ctx, first, n);
+    *lo = em_expr(g->e, first);
+    *hi = em_expr(g->e, ir_max(w->ctx, first, end));
+}
+
+/* Register tiles of `rows` from *at on, as many as lie in front of `end`. */
+static void whole_tiles(struct wg *g, LLVMValueRef *at, LLVMValueRef end, int rows)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    LLVMValueRef n = LLVMBuildSub(e->b, end, *at, ""), size = em_i64(e, rows);
+    LLVMValueRef stop = LLVMBuildSub(e->b, end, LLVMBuildURem(e->b, n, size, ""), "");
+    em_loop_begin(e, &l, *at, stop, size, "rows");
+    micro(g, l.iv, rows, -1);
+    em_loop_end(e, &l);
+    *at = stop;
+}
+
+static void row_at_run_time(struct wg *g)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    LLVMValueRef lo, hi, at, n = em_extent(e, g->w.row);
+    interior_at_run_time(g, &lo, &hi);
+    at = lo;
+    for (int rows = g->w.mr; rows > 0; rows = rows > 3 ? (rows + 1) / 2 : rows - 1)
+        whole_tiles(g, &at, hi, rows);
+    LLVMValueRef edges = LLVMBuildSub(e->b, n, LLVMBuildSub(e->b, hi, lo, ""), "");
+    em_loop_begin(e, &l, em_i64(e, 0), edges, em_i64(e, 1), "edges");
+    LLVMValueRef behind = LLVMBuildAdd(e->b, hi, LLVMBuildSub(e->b, l.iv, lo, ""), "");
+    g->edge = true;
+    micro(g, LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, l.iv, lo, ""), l.iv, behind, ""), 1, -1);
+    g->edge = false;
+    em_loop_end(e, &l);
+}
+
 static void emit(struct em *e)
 {
     struct wg g = {.e = e};
@@ -513,7 +591,10 @@ static void emit(struct em *e)
     em_loop_begin(e, &lanes, t.lo[g.w.vec], t.hi[g.w.vec], em_i64(e, g.w.lanes), "lanes");
     em_bind(e, k->dims[g.w.vec].var, lanes.iv);
     em_set_lanes(e, k->dims[g.w.vec].var, g.w.lanes, NULL);
-    image_row(&g);
+    if (g.w.nrows)
+        image_row(&g);
+    else
+        row_at_run_time(&g);
     em_set_lanes(e, NULL, 1, NULL);
     em_loop_end(e, &lanes);
     for (int d = nouter - 1; d >= 0; d--)
@@ -529,8 +610,9 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
     struct window w;
     if (!analyse(m, ctx, k, &w))
         return false;
-    int64_t lo, hi, edges = 0;
-    interior(&w, &lo, &hi);
+    int64_t lo = 0, hi = 0, edges = 0;
+    if (w.nrows)
+        interior(&w, &lo, &hi);
     for (int64_t r = 0; r < w.nrows; r += w.mr)
         edges += r < lo || (r + w.mr < w.nrows ? r + w.mr : w.nrows) > hi;
     if (edges > 8)
@@ -539,14 +621,14 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
     /* Tiles of about 5,000 vector steps (a microsecond or two): outer dims are cut from the first on. */
     double now = 1, target = 5000;
     for (int d = 0; d < k->ndims; d++)
-        now *= (double)ir_const_or(k->dims[d].extent, 8);
+        now *= (double)ir_const_or(k->dims[d].extent, d ? W_GUESS : 8);
     now /= w.lanes;
     if (now / 64 > target)
         target = now / 64;
     for (int d = 0; d < em_nouter(k) && now > 2 * target; d++) {
         if (d == w.vec || d == w.row)
             continue;
-        int64_t n = ir_const_or(k->dims[d].extent, 8), t = (int64_t)(n * target / now) + 1;
+        int64_t n = ir_const_or(k->dims[d].extent, d ? W_GUESS : 8), t = (int64_t)(n * target / now) + 1;
         if (n < 2)
             continue;
         k->schedule.tile[d] = t < n ? t : 0;

@@ -2,7 +2,7 @@
 /*
  * winograd.c - convolutions by F(4x4, 3x3) and F(2x2, 3x3): kernels that passes/lower/winograd.c makes.
  *
- * A tile is some rows of tiles (4 or 2 results high) of one image, all their channels or some blocks of output channels:
+ * A tile of the launch is some of the tiles (4 x 4 or 2 x 2 results) of one image, all their channels or some blocks of output channels:
  *
  *     for tiles, input blocks:  v[tile][frequency][channel] = transform      lanes are channels
  *     for panels of 32 output channels:
@@ -16,15 +16,16 @@
 #include "runtime/mutant.h"
 
 enum { PANEL = 32, BLOCK = 16, LINE = 16 }; /* elements */
-enum { WG_N, WG_TY, WG_TX, WG_OB, WG_OL, WG_OUTER };
+enum { GUESS = 40 };                        /* rows and columns of an image whose size is known only at run time */
+enum { WG_N, WG_T, WG_OB, WG_OL, WG_OUTER };
 enum { WG_IN, WG_SUM, WG_KEEP, WG_OUT, WG_STAGES };
 
 struct wg {
     struct em *e;
     const struct kn_kernel *k;
-    int ib, il, z, v, m, load_u, sum;            /* dims, row buffers, instructions */
-    int64_t frequencies, channels, across, room; /* of input; tiles in a row; tiles that v and m have room for */
-    LLVMValueRef scratch, ty0, ntiles;
+    int ib, il, z, v, m, load_u, sum;    /* dims, row buffers, instructions */
+    int64_t frequencies, channels, room; /* of input; tiles that v and m have room for */
+    LLVMValueRef scratch, first, ntiles;
 };
 
 static int64_t v_step(const struct wg *g)
@@ -51,8 +52,7 @@ static bool study(const struct kn_kernel *k, struct wg *g)
     }
     g->channels = ir_const_or(k->dims[g->ib].extent, 0) * BLOCK;
     g->frequencies = ir_const_or(k->dims[g->z].extent, 0);
-    g->across = ir_const_or(k->dims[WG_TX].extent, 0);
-    return g->load_u >= 0 && g->sum >= 0 && g->frequencies > 0 && g->channels > 0 && g->across > 0;
+    return g->load_u >= 0 && g->sum >= 0 && g->frequencies > 0 && g->channels > 0;
 }
 
 /* -- What pays ------------------------------------------------------------------------------------------ */
@@ -65,8 +65,8 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, int si
     ir_type x = n->in[0].value->type, y = n->out[0]->type;
     int results = side - 2;
     int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
-    int64_t down = (ir_const_or(y->dim[2], 0) + results - 1) / results,
-            across = (ir_const_or(y->dim[3], 0) + results - 1) / results;
+    int64_t down = (ir_const_or(y->dim[2], GUESS) + results - 1) / results,
+            across = (ir_const_or(y->dim[3], GUESS) + results - 1) / results;
     double vector = (double)((const struct cpu_machine *)m)->emit.vector_bytes / 4,
            tiles = (double)(images * down * across);
     double pairs = (double)side * side * (double)c * (double)o, products = pairs * tiles / (2 * vector),
@@ -82,32 +82,39 @@ int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
 {
     ir_type x = n->in[0].value->type, y = n->out[0]->type;
     int64_t c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
-    if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], 0) < 4 ||
-        ir_const_or(y->dim[3], 0) < 4)
+    if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], GUESS) < 4 ||
+        ir_const_or(y->dim[3], GUESS) < 4)
         return 0;
     double direct = cost(m, n, 3) / (tcc_small_float((enum tcc_dtype)x->dtype) ? CPU_F16_GAIN : 1),
            four = cost(m, n, 6), two = cost(m, n, 4);
     return four < 0.8 * direct && four < 0.9 * two ? 4 : two < 0.8 * direct ? 2 : 0;
 }
 
-/* In how many tiles the rows are cut: each reads all weights, and v once for each panel if it does not stay in the second cache. */
-static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, int64_t down, int64_t blocks)
+/* In how many pieces an image's tiles are cut: each reads all weights, and v once for each panel if it does not stay in the second cache. */
+static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, int64_t tiles, int64_t blocks)
 {
     int64_t best = 1;
     double least = 0, weights = (double)(g->frequencies * g->channels) * (double)(blocks * BLOCK) * 4;
-    for (int64_t pieces = 1; pieces <= down; pieces++) {
-        int64_t rows = (down + pieces - 1) / pieces;
-        double v = (double)(rows * g->across * v_step(g)) * 4, bytes = (double)((down + rows - 1) / rows) * weights;
+    for (int64_t pieces = 1; pieces <= tiles; pieces++) {
+        int64_t each = (tiles + pieces - 1) / pieces;
+        double v = (double)(each * v_step(g)) * 4, bytes = (double)((tiles + each - 1) / each) * weights;
         if (v > (double)m->l2)
-            bytes += (double)((down + rows - 1) / rows) * (double)((blocks + 1) / 2) * v;
+            bytes += (double)((tiles + each - 1) / each) * (double)((blocks + 1) / 2) * v;
         if (pieces == 1 || bytes < 0.99 * least) {
             best = pieces;
             least = bytes;
         }
     }
-    if (best < 4 && down >= 4 && g->across >= 12)
+    if (best < 4 && tiles >= 48)
         return 4;
-    return best == 1 && blocks <= 2 && down >= 4 ? 2 : best; /* one panel: nothing else is left to share */
+    return best == 1 && blocks <= 2 && tiles >= 16 ? 2 : best; /* one panel: nothing else is left to share */
+}
+
+/* Sizes that are known only at run time: so many tiles as leave v in the second cache, and read weights at half the rate of products at least. */
+static int64_t unknown_tiles(const struct cpu_machine *m, const struct wg *g)
+{
+    int64_t fit = m->l2 / (v_step(g) * 4);
+    return fit < 28 ? 28 : fit > 112 ? 112 : fit / 14 * 14;
 }
 
 static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
@@ -115,15 +122,16 @@ static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, s
     struct wg g;
     if (!study(k, &g))
         return false;
-    int64_t down = ir_const_or(k->dims[WG_TY].extent, 1), blocks = ir_const_or(k->dims[WG_OB].extent, 1);
-    int64_t pieces = choose_pieces(m, &g, down, blocks), rows = (down + pieces - 1) / pieces;
-    int64_t shares = pieces < 4 && ir_const_or(k->dims[WG_N].extent, 8) < 4 ? 4 / pieces : 1;
+    int64_t tiles = ir_const_or(k->dims[WG_T].extent, 0), blocks = ir_const_or(k->dims[WG_OB].extent, 1);
+    int64_t pieces = tiles ? choose_pieces(m, &g, tiles, blocks) : 2,
+            each = tiles ? (tiles + pieces - 1) / pieces : unknown_tiles(m, &g);
+    int64_t shares = pieces < 4 && ir_const_or(k->dims[WG_N].extent, tiles ? 8 : 1) < 4 ? 4 / pieces : 1;
     int64_t share = (blocks + shares - 1) / shares;
     cpu_put_schedule(k, (struct cpu_schedule){.how = CPU_WINOGRAD});
     k->schedule.tile[WG_N] = 1;
-    k->schedule.tile[WG_TY] = rows;
+    k->schedule.tile[WG_T] = each;
     k->schedule.tile[WG_OB] = (share + 1) / 2 * 2; /* whole panels */
-    int64_t room = rows * g.across + 16;
+    int64_t room = each + 16;
     k->tiles = em_tile_count(ctx, k);
     k->scratch = ir_const(ctx, room * (v_step(&g) + 2 * g.frequencies * BLOCK) * 4);
     return true;
@@ -153,9 +161,7 @@ static void bind_dim(struct wg *g, int dim, LLVMValueRef v)
 
 static void bind_tile(struct wg *g, LLVMValueRef r)
 {
-    LLVMValueRef n = em_i64(g->e, g->across);
-    bind_dim(g, WG_TY, LLVMBuildAdd(g->e->b, g->ty0, LLVMBuildUDiv(g->e->b, r, n, ""), ""));
-    bind_dim(g, WG_TX, LLVMBuildURem(g->e->b, r, n, ""));
+    bind_dim(g, WG_T, LLVMBuildAdd(g->e->b, g->first, r, ""));
 }
 
 /* Do all guards of a stage's accesses hold for the tile? NULL: always. */
@@ -330,13 +336,13 @@ static void emit_winograd(struct em *e)
     if (!study(e->k, &g))
         return; /* cannot be: its schedule said that it can */
     g.e = e;
-    g.room = e->k->schedule.tile[WG_TY] * g.across + 16;
+    g.room = e->k->schedule.tile[WG_T] + 16;
     g.scratch = e->scratch;
     em_tiles_begin(e, &t);
     for (int i = 0; i < WG_OUTER; i++)
         em_bind(e, e->k->dims[i].var, t.lo[i]);
-    g.ty0 = t.lo[WG_TY];
-    g.ntiles = mul(&g, LLVMBuildSub(e->b, t.hi[WG_TY], t.lo[WG_TY], ""), g.across);
+    g.first = t.lo[WG_T];
+    g.ntiles = LLVMBuildSub(e->b, t.hi[WG_T], t.lo[WG_T], "");
     transform_in(&g);
     em_loop_begin(e, &p, t.lo[WG_OB], t.hi[WG_OB], em_i64(e, 2), "panel");
     const struct kn_insn *u = &e->k->insns[g.load_u];

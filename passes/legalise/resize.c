@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resize.c - Resize and Upsample of f32 tensors, by factors and sizes known when compiling, as gathers and sums that kernels
- * fuse: axis by axis, every result is a weighted sum of 1 (nearest), 2 (linear) or 4 (cubic) neighbours, whose numbers and
- * weights are constants. Nearest is exact; the others are bounded: weights are rounded to f32, sums too. Everything else
- * (antialiasing, cropping, policies) stays with the library op, runtime/libop/resize.c, whose rules these are.
+ * resize.c - Resize and Upsample of f32 tensors as gathers and sums that kernels fuse: axis by axis, every result is a weighted
+ * sum of 1 (nearest), 2 (linear) or 4 (cubic) neighbours. Their positions and weights are constants where sizes are known when
+ * compiling, and else tensors of the result's length, computed by the same operations in the same order; where each element is
+ * repeated a whole number of times, its position is an index expression and costs nothing. Nearest is exact; the others are
+ * bounded: weights are rounded to f32, sums too. Everything else (antialiasing, cropping, policies) stays with the library op,
+ * runtime/libop/resize.c, whose rules these are.
  */
 #include "passes/legalise/legalise_int.h"
 #include "runtime/mutant.h"
@@ -15,8 +17,17 @@ enum { MOST_TAPS = 4 };
 
 struct axis {
     const struct ir_node *n;
-    int64_t from, to;
-    float scale;
+    bool resized;
+    ir_expr length, result; /* of the operand's and the result's axis */
+    int64_t from, to;       /* the same where both are known, else 0 */
+    float scale;            /* 0: result by length, of which one is not known */
+    int repeats;            /* so often each element stands there, one after the other; 0: another pattern */
+};
+
+/* What result o is made of, for all o: element at[k] (i64) with weight w[k] (NULL: 1). */
+struct taps {
+    int n;
+    struct ir_value *at[MOST_TAPS], *w[MOST_TAPS];
 };
 
 static bool is_upsample(const struct ir_node *n)
@@ -120,43 +131,235 @@ static bool taps_of(const struct axis *a, int ntaps, int64_t o, int64_t *at, dou
     return true;
 }
 
-static struct ir_tensor *table(struct ir_ctx *ctx, enum tcc_dtype d, int rank, int axis, int64_t n)
+static struct ir_tensor *table(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n)
 {
-    int64_t dims[TCC_MAX_RANK];
-    for (int i = 0; i < rank; i++)
-        dims[i] = i == axis ? n : 1;
-    struct ir_tensor *t = rank ? ir_tensor_new(d, rank, dims) : ir_tensor_new(d, 1, &n);
+    struct ir_tensor *t = ir_tensor_new(d, 1, &n);
     if (!t)
         ir_no_memory(ctx);
     return t;
 }
 
-static struct ir_value *along(struct ir_builder *b, const struct axis *a, int axis, int ntaps, struct ir_value *x)
+/* -- Sizes that are known: constants ---------------------------------------------------------------------- */
+
+static void constant_taps(struct ir_builder *b, const struct axis *a, struct taps *taps)
 {
     struct ir_tensor *at[MOST_TAPS], *w[MOST_TAPS];
     int64_t i[MOST_TAPS];
     double v[MOST_TAPS];
-    struct ir_value *sum = NULL;
-    for (int k = 0; k < ntaps; k++) {
-        at[k] = table(b->ctx, TCC_I64, 0, 0, a->to);
-        w[k] = table(b->ctx, TCC_F32, x->type->rank, axis, a->to);
+    for (int k = 0; k < taps->n; k++) {
+        at[k] = table(b->ctx, TCC_I64, a->to);
+        w[k] = table(b->ctx, TCC_F32, a->to);
     }
     for (int64_t o = 0; o < a->to; o++) {
-        taps_of(a, ntaps, o, i, v);
-        for (int k = 0; k < ntaps; k++) {
+        taps_of(a, taps->n, o, i, v);
+        for (int k = 0; k < taps->n; k++) {
             ((int64_t *)(uintptr_t)at[k]->data)[o] = i[k];
             ((float *)(uintptr_t)w[k]->data)[o] = (float)v[k];
         }
     }
+    for (int k = 0; k < taps->n; k++) {
+        taps->at[k] = ir_constant(b, at[k]);
+        taps->w[k] = ir_constant(b, w[k]);
+    }
+}
+
+/* -- Whole factors: each element several times --------------------------------------------------------------- */
+
+static struct ir_value *numbers(struct ir_builder *b, int rank, const ir_expr *dims, enum tcc_dtype d)
+{
+    return ir_build1(
+        b, IR_iota, 0, NULL,
+        IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, 0), ir_attr_dtype(IR_ATTR_to, d)));
+}
+
+/* Does result o take element o / repeats, whatever the length? The pattern repeats itself: a few periods show it. */
+static int repeats_of(struct ir_ctx *ctx, const struct axis *a)
+{
+    struct axis some = *a;
+    int factor = (int)fminf(a->scale, 64);
+    if ((float)factor != a->scale || factor < 1 || a->result != ir_mulc(ctx, a->length, factor))
+        return 0;
+    some.from = 4;
+    some.to = some.from * factor;
+    for (int64_t o = 0; o < some.to; o++) {
+        int64_t at;
+        double w;
+        if (!taps_of(&some, 1, o, &at, &w) || at != o / factor)
+            return 0;
+    }
+    return factor;
+}
+
+static struct ir_value *repeated(struct ir_builder *b, const struct axis *a)
+{
+    ir_expr dims[2] = {a->length, ir_const(b->ctx, a->repeats)};
+    return ir_reshape_to(b, numbers(b, 2, dims, TCC_I64), 1, &a->result);
+}
+
+/* -- Sizes that are known only while running ------------------------------------------------------------------- */
+
+static struct ir_value *size_of(struct ir_builder *b, ir_expr e, enum tcc_dtype d)
+{
+    return ir_cast_to(b, ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e))), d);
+}
+
+static struct ir_value *with(struct ir_builder *b, enum ir_op op, struct ir_value *x, double c)
+{
+    return ir_binary(b, op, x, ir_constant_f(b, TCC_F32, c));
+}
+
+static struct ir_value *less_from(struct ir_builder *b, double c, struct ir_value *x)
+{
+    return ir_binary(b, IR_sub, ir_constant_f(b, TCC_F32, c), x);
+}
+
+static struct ir_value *choose(struct ir_builder *b, struct ir_value *which, struct ir_value *x, struct ir_value *y)
+{
+    return ir_build1(b, IR_select, 3, (struct ir_value *[]){which, x, y}, NULL);
+}
+
+/* coordinate(), of all results. NULL: a rule that counts in f64, or one of the library alone. */
+static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
+{
+    const char *how =
+        ir_user_s(a->n, "coordinate_transformation_mode", is_upsample(a->n) ? "asymmetric" : "half_pixel");
+    struct ir_value *x = numbers(b, 1, &a->result, TCC_F32);
+    struct ir_value *from = size_of(b, a->length, TCC_F32), *to = size_of(b, a->result, TCC_F32);
+    struct ir_value *scale =
+        a->scale > 0 ? ir_constant_f(b, TCC_F32, (double)a->scale) : ir_binary(b, IR_div, to, from);
+    if (!strcmp(how, "align_corners")) /* of one result x is 0, and so is the quotient */
+        return ir_binary(b, IR_div, ir_binary(b, IR_mul, x, with(b, IR_sub, from, 1)),
+                         with(b, IR_max, with(b, IR_sub, to, 1), 1));
+    if (!strcmp(how, "asymmetric"))
+        return ir_binary(b, IR_div, x, scale);
+    bool pytorch = !strcmp(how, "pytorch_half_pixel");
+    if (!pytorch && strcmp(how, "half_pixel") != 0)
+        return NULL;
+    x = with(b, IR_sub, ir_binary(b, IR_div, with(b, IR_add, x, 0.5), scale), 0.5);
+    return pytorch ? choose(b, with(b, IR_eq, to, 1), ir_constant_f(b, TCC_F32, 0), x) : x;
+}
+
+/* a z^3 + b z^2 + c z + d */
+static struct ir_value *polynomial(struct ir_builder *b, struct ir_value *z, const double c[4])
+{
+    struct ir_value *sum = ir_constant_f(b, TCC_F32, c[0]);
+    for (int i = 1; i < 4; i++)
+        sum = with(b, IR_add, ir_binary(b, IR_mul, sum, z), c[i]);
+    return sum;
+}
+
+/* cubic() of the distance to neighbour k, where `ratio` in (0, 1] is that to neighbour 1. */
+static struct ir_value *cubic_weight(struct ir_builder *b, double a, int k, struct ir_value *ratio)
+{
+    const double near[4] = {a + 2, -(a + 3), 0, 1}, far[4] = {a, -5 * a, 8 * a, -4 * a};
+    struct ir_value *d = k < 2 ? with(b, IR_add, ratio, 1 - k) : less_from(b, k - 1, ratio);
+    return polynomial(b, d, k == 1 || k == 2 ? near : far);
+}
+
+/* taps_of(), of all results. */
+static bool computed_taps(struct ir_builder *b, const struct axis *a, struct taps *taps)
+{
+    struct ir_value *x = coordinates(b, a);
+    if (!x)
+        return false;
+    struct ir_value *ratio = ir_binary(b, IR_sub, x, ir_unary(b, IR_floor, x)), *up = ir_unary(b, IR_ceil, x);
+    ratio = choose(b, with(b, IR_eq, ratio, 0), ir_constant_f(b, TCC_F32, 1), ratio);
+    if (taps->n == 1) {
+        const char *how = ir_user_s(a->n, "nearest_mode", is_upsample(a->n) ? "floor" : "round_prefer_floor");
+        bool half_goes_up = !strcmp(how, "round_prefer_ceil");
+        struct ir_value *rounds = with(b, half_goes_up ? IR_ge : IR_gt, ratio, 0.5);
+        up = !strcmp(how, "ceil")    ? with(b, IR_add, up, 1)
+             : !strcmp(how, "floor") ? with(b, IR_add, ir_unary(b, IR_floor, x), 1)
+                                     : choose(b, rounds, with(b, IR_add, up, 1), up);
+    }
+    struct ir_value *last = ir_binary(b, IR_sub, size_of(b, a->length, TCC_I64), ir_constant_i(b, TCC_I64, 1));
+    for (int k = 0; k < taps->n; k++) {
+        struct ir_value *at = ir_cast_to(b, with(b, IR_add, up, k - (taps->n == 4 ? 2 : 1)), TCC_I64);
+        at = ir_binary(b, IR_max, at, ir_constant_i(b, TCC_I64, 0));
+        taps->at[k] = ir_binary(b, IR_min, at, last);
+        taps->w[k] = taps->n == 1   ? NULL
+                     : taps->n == 2 ? k ? ratio : less_from(b, 1, ratio)
+                                    : cubic_weight(b, ir_user_f(a->n, "cubic_coeff_a", -0.75), k, ratio);
+    }
+    return true;
+}
+
+/* -- Both ------------------------------------------------------------------------------------------------------- */
+
+/* x resized along an axis; NULL: a form that stays with the library. */
+static struct ir_value *along(struct ir_builder *b, const struct axis *a, int axis, int ntaps, struct ir_value *x)
+{
+    struct taps taps = {.n = ntaps};
+    struct ir_value *sum = NULL;
+    ir_expr dims[TCC_MAX_RANK];
+    for (int i = 0; i < x->type->rank; i++)
+        dims[i] = i == axis ? a->result : ir_const(b->ctx, 1);
+    if (a->repeats)
+        taps.at[0] = repeated(b, a);
+    else if (a->to)
+        constant_taps(b, a, &taps);
+    else if (!computed_taps(b, a, &taps))
+        return NULL;
     for (int k = 0; k < ntaps; k++) {
-        struct ir_value *in[2] = {x, ir_constant(b, at[k])};
+        struct ir_value *in[2] = {x, taps.at[k]};
         struct ir_value *y = ir_build1(b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
-        struct ir_value *weights = ir_constant(b, w[k]);
         if (ntaps > 1)
-            y = ir_binary(b, IR_mul, y, weights);
+            y = ir_binary(b, IR_mul, y, ir_reshape_to(b, taps.w[k], x->type->rank, dims));
         sum = sum ? ir_binary(b, IR_add, sum, y) : y;
     }
     return sum;
+}
+
+struct origin {
+    const struct ir_func *f;
+    ir_type x;
+    bool known;
+};
+
+static bool in_type(ir_type t, ir_expr sym)
+{
+    for (int i = 0; ir_is_tensor(t) && i < t->rank; i++)
+        if (ir_uses_sym(t->dim[i], sym))
+            return true;
+    return false;
+}
+
+static void find_origin(void *user, ir_expr sym)
+{
+    struct origin *o = user;
+    bool found = in_type(o->x, sym);
+    for (int i = 0; i < o->f->body->nparams && !found; i++)
+        found = in_type(o->f->body->params[i]->type, sym);
+    o->known = o->known && found;
+}
+
+/* Is a size of the result known without the library op, which binds those that are not? */
+static bool is_known(const struct ir_func *f, const struct ir_node *n, ir_expr size)
+{
+    struct origin o = {f, n->in[0].value->type, true};
+    ir_each_sym(size, find_origin, &o);
+    return o.known;
+}
+
+/* What is to be done along axis d. False: a form that stays with the library. */
+static bool study_axis(const struct ir_builder *b, const struct ir_node *n, int d, int ntaps, struct axis *a)
+{
+    struct ir_ctx *ctx = b->ctx;
+    ir_expr length = n->in[0].value->type->dim[d], result = n->out[0]->type->dim[d];
+    double source;
+    *a = (struct axis){.n = n, .length = length, .result = result};
+    bool known = told_scale(ctx, n, d, &a->scale);
+    if (length == result && (!known || a->scale == 0 || a->scale == 1))
+        return true;
+    if (!known || ir_is_value(length, 0) || ir_is_value(result, 0) || !is_known(b->func, n, result))
+        return false;
+    if (!ir_is_const(length, &a->from) || !ir_is_const(result, &a->to))
+        a->from = a->to = 0;
+    if (a->scale == 0 && a->to)
+        a->scale = (float)a->to / (float)a->from;
+    a->resized = true;
+    a->repeats = ntaps == 1 && a->scale > 0 ? repeats_of(ctx, a) : 0;
+    return !a->to || coordinate(a, 0, &source);
 }
 
 struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
@@ -172,22 +375,11 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
         ir_user_i(n, "fractional_length", 0) || (ntaps > 1 && !pass_bounded(r)) ||
         strcmp(ir_user_s(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
         return NULL;
-    for (int d = 0; d < t->rank; d++) {
-        struct axis *a = &axes[d];
-        double source;
-        *a = (struct axis){.n = n};
-        bool known = told_scale(b->ctx, n, d, &a->scale);
-        if (t->dim[d] == y->dim[d] && (!known || a->scale == 0 || a->scale == 1))
-            continue;
-        if (!known || !ir_is_const(t->dim[d], &a->from) || !ir_is_const(y->dim[d], &a->to) || a->from < 1 || a->to < 1)
+    for (int d = 0; d < t->rank; d++)
+        if (!study_axis(b, n, d, ntaps, &axes[d]))
             return NULL;
-        if (a->scale == 0)
-            a->scale = (float)a->to / (float)a->from;
-        if (!coordinate(a, 0, &source))
-            return NULL;
-    }
     for (int d = 0; d < t->rank && x; d++)
-        if (axes[d].from)
+        if (axes[d].resized)
             x = along(b, &axes[d], d, ntaps, x);
     return x == n->in[0].value ? NULL : x;
 }

@@ -4,7 +4,7 @@
  * 4 x 4 results takes 6 x 6 elements of each input channel, transformed; 36 products with transformed weights, summed over the
  * channels; and a transform back. With tiles of 2 x 2 results these are 4 x 4 elements and 16 products.
  *
- *   outer n, ty, tx, ob, ol (channel ob * 16 + ol); inner ib, il (channel ib * 16 + il), z < 36
+ *   outer n, t (of the image's tiles, row by row), ob, ol (channel ob * 16 + ol); inner ib, il (channel ib * 16 + il), z < 36
  *   stage () repeat (ib, il)   v[z, channel] = B' d B of the tile's 36 elements
  *   stage (ib, il) repeat (z)   sum of v u
  *   stage () repeat (z)        m[z] = sum
@@ -191,20 +191,20 @@ bool lw_build_winograd(struct kb *k, struct lw_group *g)
     ir_type x = t.n->in[0].value->type, u = t.n->in[1].value->type, y = t.n->out[0]->type;
     t.side = ir_is_value(u->dim[0], 36) ? 6 : 4;
     t.results = t.side - 2;
-    ir_expr block = ir_const(k->ctx, BLOCK), results = ir_const(k->ctx, t.results), extents[5], var[5];
+    ir_expr block = ir_const(k->ctx, BLOCK), results = ir_const(k->ctx, t.results), extents[4], var[4];
+    ir_expr across = ir_ceildiv(k->ctx, y->dim[3], results);
     extents[0] = y->dim[0];
-    extents[1] = ir_ceildiv(k->ctx, y->dim[2], results);
-    extents[2] = ir_ceildiv(k->ctx, y->dim[3], results);
-    extents[3] = ir_floordiv(k->ctx, y->dim[1], block);
-    extents[4] = block;
-    for (int i = 0; i < 5; i++) {
+    extents[1] = ir_mul(k->ctx, ir_ceildiv(k->ctx, y->dim[2], results), across);
+    extents[2] = ir_floordiv(k->ctx, y->dim[1], block);
+    extents[3] = block;
+    for (int i = 0; i < 4; i++) {
         int d = kb_dim(k, extents[i], KN_OUTER);
         var[i] = k->dims.at[d].var;
     }
     t.image = ir_is_value(extents[0], 1) ? ir_const(k->ctx, 0) : var[0];
-    t.y = ir_mulc(k->ctx, var[1], t.results);
-    t.x = ir_mulc(k->ctx, var[2], t.results);
-    t.out = ir_add(k->ctx, ir_mulc(k->ctx, var[3], BLOCK), var[4]);
+    t.y = ir_mulc(k->ctx, ir_floordiv(k->ctx, var[1], across), t.results);
+    t.x = ir_mulc(k->ctx, ir_mod(k->ctx, var[1], across), t.results);
+    t.out = ir_add(k->ctx, ir_mulc(k->ctx, var[2], BLOCK), var[3]);
     t.in = ir_mulc(k->ctx, lw_inner_dim(k, ir_floordiv(k->ctx, x->dim[1], block), &t.in_dims), BLOCK);
     t.in = ir_add(k->ctx, t.in, lw_inner_dim(k, block, &t.in_dims));
     t.z = lw_inner_dim(k, u->dim[0], &t.z_dim);
