@@ -276,6 +276,12 @@ static bool cut_samples(const char *path, const struct data_options *o, const st
                  path, info->name);
         return false;
     }
+    if (a->source) {
+        snprintf(error, ERROR_SIZE,
+                 "%s: length=, stride= and offset= cut samples out of an array in a file; its rows are made one by one",
+                 path);
+        return false;
+    }
     if (a->rank != 1) {
         snprintf(error, ERROR_SIZE,
                  "%s: length=, stride= and offset= cut samples out of an array of rank 1; this one has rank %d", path,
