@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of a rank where a GPT is divided: tensor_memory.py BUILD [T,P,D[,s] ...]
+
+Compiles a GPT (4 layers of width 256, 8 heads, 4,096 words, sequences of 128) for T parts of tensors, P stages, D copies, s: with sequence parallel norms;
+runs two steps of 8 samples a copy on T*P*D processes of this machine (engine `sim`), and prints of the rank that has most, in MB: parameters, gradients and
+the optimizer's state (of the artifact), activations (the plan's buffers besides), and the measured peak of the process's anonymous memory
+(tccc-train --memory-report). Figures of doc/distributed.md.
+"""
+import json, os, re, struct, subprocess, sys, tempfile
+
+LAYERS, WIDTH, HEADS, WORDS, LENGTH, BATCH = 4, 256, 8, 4096, 128, 8
+build = os.path.abspath(sys.argv[1])
+tests = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+layouts = sys.argv[2:] or "1,1,1 2,1,1 2,1,1,s 4,1,1 4,1,1,s 1,2,1 1,4,1 2,2,1 2,2,1,s 1,1,2 2,1,2 2,2,2".split()
+
+
+def network():
+    states, body = [], []
+    count = [0]
+
+    def state(name, *dims):
+        states.append(f"state @{name} : f32[{','.join(map(str, dims))}] param")
+        body.append(f'%{name} = state_read() {{name = "{name}"}}')
+        return "%" + name
+
+    def op(name, *values, attrs=""):
+        count[0] += 1
+        body.append(f"%v{count[0]} = {name}({', '.join(values)}) {attrs}")
+        return f"%v{count[0]}"
+
+    def number(x):
+        return op("constant", attrs=f"{{value = f32[] splat({x})}}")
+
+    def mean(x):
+        return op("mul", op("reduce_sum", x, attrs="{axes = [2], keepdims = 1}"), number(1 / WIDTH))
+
+    def norm(x, name):
+        d = op("sub", x, mean(x))
+        y = op("mul", d, op("rsqrt", op("add", mean(op("square", d)), number(1e-5))))
+        return op("add", op("mul", y, state(name + "g", WIDTH)), state(name + "b", WIDTH))
+
+    def product(x, name, n, m):
+        return op("add", op("matmul", x, state(name + "w", n, m)), state(name + "b", m))
+
+    def heads(x):
+        y = op("reshape", x, attrs=f"{{shape = [N, {LENGTH}, {HEADS}, {WIDTH // HEADS}]}}")
+        return op("transpose", y, attrs="{perm = [0, 2, 1, 3]}")
+
+    x = op("add", op("gather", state("words", WORDS, WIDTH), "%x", attrs="{axis = 0}"), state("place", LENGTH, WIDTH))
+    for i in range(LAYERS):
+        y = norm(x, f"n{i}")
+        q, k, v = (heads(product(y, f"{c}{i}", WIDTH, WIDTH)) for c in "qkv")
+        scores = op("matmul", q, k, attrs="{trans_b = 1}")
+        scores = op("sub", scores, op("reduce_max", scores, attrs="{axes = [3], keepdims = 1}"))
+        e = op("exp", scores)
+        a = op("matmul", op("div", e, op("reduce_sum", e, attrs="{axes = [3], keepdims = 1}")), v)
+        a = op("reshape", op("transpose", a, attrs="{perm = [0, 2, 1, 3]}"), attrs=f"{{shape = [N, {LENGTH}, {WIDTH}]}}")
+        x = op("add", x, product(a, f"o{i}", WIDTH, WIDTH))
+        y = op("gelu", product(norm(x, f"m{i}"), f"u{i}", WIDTH, 4 * WIDTH))
+        x = op("add", x, product(y, f"d{i}", 4 * WIDTH, WIDTH))
+    y = op("matmul", norm(x, "last"), state("head", WIDTH, WORDS))
+    lines = "\n  ".join(body)
+    return "\n".join(states) + f'\nfunc @main(%x: i64[N,{LENGTH}]) -> ("y": f32[N,{LENGTH},{WORDS}]) {{\n  {lines}\n  return({y})\n}}\n'
+
+
+def array(path, rows, top):
+    head = "{'descr': '<i8', 'fortran_order': False, 'shape': (%d, %d), }" % (rows, LENGTH)
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
+        f.write(struct.pack("<%dq" % (rows * LENGTH), *(i * 7919 % top for i in range(rows * LENGTH))))
+
+
+def measure(layout):
+    t, p, d, *s = layout.split(",")
+    t, p, d = int(t), int(p), int(d)
+    options = [f"--dim=N={BATCH}"] + [f"--tensor-parallel={t}"] * (t > 1) + ["--sequence-parallel"] * bool(s) + ["--data-parallel"] * (d > 1)
+    options += [f"--partitions={p}", f"--microbatches={p}"] if p > 1 else []
+    compiled = subprocess.run([f"{build}/tccc", "--train", "--loss=cross_entropy", "--optimizer=adamw", *options, "--dump-ir=before:legalise", "--report", "gpt.tcir",
+                               "-o", "step.so"], capture_output=True, text=True, check=True)
+    text = compiled.stdout + compiled.stderr
+    kinds = [{}, {}, {}]
+    for line in text.splitlines():
+        m = re.match(r"state @\S+ : \w+\[([\d,]*)\] (param|optimizer|gradient)(.*)", line)
+        if m:
+            n = 4
+            for x in filter(None, m[1].split(",")):
+                n *= int(x)
+            stage = re.search(r"stage (\d+)", m[3])
+            kind = kinds[["param", "gradient", "optimizer"].index(m[2])]
+            for r in [int(stage[1])] if stage else range(p):
+                kind[r] = kind.get(r, 0) + n
+    env = dict(os.environ, TCCC_COMM="sim", TCCC_LIBDIR=build, LAUNCH_LIMIT="300")
+    ran = subprocess.run([f"{tests}/dist/launch.sh", str(t * p * d), f"{build}/tccc-train", "step.so", "--json", "--threads=1", "--memory-report", "--steps=2",
+                          "--data", "x=x.npy", "--data", "target=target.npy", f"--batch-size={BATCH * d}"], capture_output=True, text=True, env=env)
+    rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"rank"')]
+    if ran.returncode or not rows:
+        sys.exit(ran.stderr)
+    m = re.search(r"memory of 'step': (\d+) bytes", text)
+    most = [max(k.values()) / 1e6 for k in kinds]
+    plan = f"{int(m[1]) / 1e6:9.1f}" if m else "        -"
+    print(f"| {t} | {p} | {d} | {'yes' if s else 'no'} | {most[0]:.1f} | {most[1]:.1f} | {most[2]:.1f} | {plan} | {max(r['peak_bytes'] for r in rows) / 1e6:.1f} |", flush=True)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    with open("gpt.tcir", "w") as f:
+        f.write(network())
+    array("x.npy", 64, WORDS)
+    array("target.npy", 64, WORDS)
+    print("| T | P | D | sequence | parameters | gradients | optimizer | plan's buffers | measured peak |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for layout in layouts:
+        measure(layout)
