@@ -15,6 +15,7 @@
  *     attention.c                                               window.c   loads of windows
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
  *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
+ *     digits.c   dims in digits                               integers.c reductions and scans of integers
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
  * follows from that alone.
@@ -260,13 +261,21 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
 const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n);    /* the run's seed or number */
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 
-/* tile.c */
+/* integers.c: of the last `ninner` axes of tile t */
+enum ir_op nk_word_of(const struct kn_insn *n);                             /* what a KN_REDUCE or KN_SCAN combines by */
+const struct nk_value *nk_combine(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype d, const struct nk_value *a, const struct nk_value *b);
+const struct nk_value *nk_combined(struct nk *nk, const struct nk_tile *t, int ninner, enum ir_op op, enum tcc_dtype d, const struct nk_value *v);
+const struct nk_value *nk_scan_integers(struct nk *nk, const struct nk_tile *t, int ninner, const struct kn_insn *n, const struct nk_value *from);
+
+/* digits.c */
 /* Periods of a dim: what its values are divided by. Each divides the next; the first is 1. */
 enum { NK_DIGITS = 6 };
 struct nk_digits { int n; int64_t period[NK_DIGITS]; };
 struct nk_digits nk_digits_of(struct nk *nk, int dim);
 /* Axes for n points of a dim from the tile's base on, the last digit first. */
 void nk_add_axes(struct nk *nk, struct nk_tile *t, int dim, int64_t n, const struct nk_digits *d);
+
+/* tile.c */
 /* An instruction of a body over a tile; NULL: it has no value. */
 const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *const *args);
 void nk_run_tiles(struct nk *nk);
@@ -276,7 +285,8 @@ void nk_run_tiles(struct nk *nk);
  * summed dims. */
 struct nk_panel;
 enum { NK_PANEL_PIECES = 64 };
-struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps);
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps, int64_t k);   /* k: points of the sum that it has, */
+void nk_panel_at(struct nk_panel *p, int64_t first);                        /* from that one on in loads to come; at first 0 */
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p);    /* for other points */
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n); /* of a partition, for n own points */
 bool nk_panel_turned(const struct nk_panel *p);                             /* takes as much again while it is loaded */

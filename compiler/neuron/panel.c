@@ -18,7 +18,8 @@ struct nk_panel {
     enum tcc_dtype d;
     int summed, own; /* dims */
     bool turned;
-    int64_t k, k_step, own_step; /* points of the summed dim; elements from one of them to the next, of the own one's */
+    int64_t first, k, k_step,
+        own_step; /* points of the summed dim, from that one on; elements from one of them to the next, of the own one's */
     int quadrants;
     int64_t products, step, last; /* how many, those of a buffer, partitions of the last one */
     int64_t taps, tap_step[KN_MAX_DIMS];
@@ -35,7 +36,7 @@ static bool line_at(struct nk *nk, const struct nk_panel *p, const int64_t *base
     struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{p->summed, 1, nk_points}, {p->own, 1, n}}};
     for (int d = 0; d < nk->k->ndims; d++)
         t.base[d] = base[d];
-    t.base[p->summed] = k;
+    t.base[p->summed] = p->first + k;
     t.base[p->own] = lo;
     if (!nk_pieces_of(nk, &t, p->load, &pieces))
         return false;
@@ -63,7 +64,7 @@ static bool find_taps(struct nk *nk, struct nk_panel *p, const int64_t *base, ui
     return last == p->taps - 1;
 }
 
-struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps)
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps, int64_t k)
 {
     static const int64_t origin[KN_MAX_DIMS];
     struct nk_panel *p = IR_NEW(nk->ctx, struct nk_panel);
@@ -75,7 +76,7 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
         n = &nk->k->insns[n->arg[0]];
     if (n->code != KN_LOAD || n->nguards || nk->k->operands[n->operand].use == KN_LOCAL)
         return NULL;
-    *p = (struct nk_panel){.load = n, .d = d, .summed = summed, .own = own, .k = nk->extent[summed]};
+    *p = (struct nk_panel){.load = n, .d = d, .summed = summed, .own = own, .k = k};
     for (p->quadrants = 4; p->quadrants && p->k % (p->quadrants * BLOCK);)
         p->quadrants--;
     bool whole = p->quadrants > 0;
@@ -144,6 +145,11 @@ int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most)
 {
     n = n < most ? n : most;
     return p->turned && n > BLOCK && p->step > 1 ? n - n % BLOCK : n;
+}
+
+void nk_panel_at(struct nk_panel *p, int64_t first)
+{
+    p->first = first;
 }
 
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p)

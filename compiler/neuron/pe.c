@@ -4,6 +4,9 @@
  * side (at most 512): a bank of PSUM. Of the summed dims the longest lies on the partitions of both operands, 128 points at a time; the others, as
  * the taps of a convolution, are products of their own that accumulate in the bank. The stages behind the sum then read the bank.
  *
+ * Sums of so many points that no panel holds them come in parts: as many results as there are banks stay in PSUM, while panels of the next points of both factors
+ * are loaded and multiplied ones are given back; less than 128 points that are left over come as other factors do.
+ *
  * Operands on chip are kept for later tiles as long as there is room for them. Factors of one dim each that loads find in order come in panels (panel.c): those of
  * as many points of the one as fit, and 128 points of the other after the other, each loaded while the one before it is multiplied.
  */
@@ -11,7 +14,7 @@
 
 #include <string.h>
 
-enum { SIDES = 2, CACHED = 48, WEIGHTS = 16 };
+enum { SIDES = 2, CACHED = 48, WEIGHTS = 16, PSUM_BANKS = 8 };
 
 struct cached {
     int side;
@@ -34,6 +37,7 @@ struct product {
     struct nk_panel *panel[SIDES]; /* NULL: none */
     int across;                    /* the dim of the other factor, where there are panels */
     int64_t block;                 /* points of it in a panel */
+    int64_t part;                  /* summed points of a panel, where they come in parts; 0: they don't */
     int turned; /* the factor whose loads are turned over though the other one comes as it may; -1: none */
     struct nk_panel *weights[WEIGHTS];
     int nweights, weight; /* how many fit; the one that goes next */
@@ -109,8 +113,7 @@ static bool stored_along(const struct product *p, int dim)
     const struct nk *nk = p->nk;
     for (int i = nk->k->stages[0].last; i < nk->k->ninsns; i++) {
         const struct kn_insn *n = &nk->k->insns[i];
-        if (n->code == KN_STORE && n->nindex && dim >= 0 &&
-            ir_uses_sym(n->index[n->nindex - 1], nk->k->dims[dim].var))
+        if (n->code == KN_STORE && n->nindex && dim >= 0 && ir_uses_sym(n->index[n->nindex - 1], nk->k->dims[dim].var))
             return true;
     }
     return false;
@@ -181,7 +184,7 @@ static void find_panels(struct product *p)
     if (nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along || summed != p->summed)
         return;
     for (int i = 0; i < SIDES; i++)
-        if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], 0)))
+        if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], 0, nk->extent[summed])))
             break;
     if (!p->panel[0] || !p->panel[1] ||
         p->wide != (nk->k->insns[p->root[0]].dtype == TCC_F32 && nk->k->insns[p->root[1]].dtype == TCC_F32)) {
@@ -198,6 +201,41 @@ static void find_panels(struct product *p)
     if (p->block * each > left)
         p->block = left / each / NEURON_MOVING * NEURON_MOVING;
     if (p->block < 1)
+        p->panel[0] = p->panel[1] = NULL;
+}
+
+/* Panels of a part of the sum, two of each factor: the largest that fit; all columns of the result, or those of four banks, and 128 rows for each set of banks. */
+static void find_parts(struct product *p)
+{
+    enum { LEFT = 24 << 10, MOST = 4096, LEAST = 512, ALL = 4 * NEURON_MOVING };
+    struct nk *nk = p->nk;
+    int summed = only(nk, p->c->k), own[SIDES];
+    own[p->rows] = only(nk, p->dims[p->rows]);
+    own[!p->rows] = only(nk, p->dims[!p->rows]);
+    if (p->panel[0] || nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along ||
+        summed != p->summed ||
+        p->wide != (nk->k->insns[p->root[0]].dtype == TCC_F32 && nk->k->insns[p->root[1]].dtype == TCC_F32))
+        return;
+    int64_t banks = (nk->extent[own[!p->rows]] + NEURON_MOVING - 1) / NEURON_MOVING;
+    banks = banks > 4 ? 4 : banks;
+    for (int64_t part = MOST; part >= LEAST && !p->part; part /= 2) {
+        int64_t bytes = 0;
+        if (part > nk->extent[summed])
+            continue;
+        for (int i = 0; i < SIDES; i++) {
+            int64_t n = nk->extent[own[i]], most = i == p->rows ? PSUM_BANKS / banks * NEURON_PARTITIONS : ALL;
+            p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], 0, part);
+            if (!p->panel[i]) {
+                p->panel[0] = p->panel[1] = NULL;
+                return;
+            }
+            bytes += (nk_panel_turned(p->panel[i]) ? 3 : 2) * nk_panel_bytes(nk, p->panel[i], n < most ? n : most);
+        }
+        if (bytes <= neuron_sbuf_bytes(nk->machine->core) - LEFT)
+            p->part = part;
+    }
+    p->across = own[!p->rows];
+    if (!p->part)
         p->panel[0] = p->panel[1] = NULL;
 }
 
@@ -221,10 +259,10 @@ static void find_turned(struct product *p)
         return;
     for (int i = 0; i < SIDES && p->turned < 0; i++) {
         int own = only(nk, p->dims[i]);
-        if (own < 0 || !is_plain(nk, p->root[!i]) ||
-            (i == p->rows && own != p->along))
+        if (own < 0 || !is_plain(nk, p->root[!i]) || (i == p->rows && own != p->along))
             continue;
-        p->weights[0] = nk_panel_new(nk, p->root[i], p->summed, own, p->c->k & ~(1u << p->summed));
+        p->weights[0] =
+            nk_panel_new(nk, p->root[i], p->summed, own, p->c->k & ~(1u << p->summed), nk->extent[p->summed]);
         if (!p->weights[0] || !nk_panel_turned(p->weights[0]) || p->wide != (nk->k->insns[p->root[i]].dtype == TCC_F32))
             continue;
         int64_t most = i == p->rows ? NEURON_PARTITIONS : NEURON_MOVING;
@@ -295,6 +333,7 @@ static bool plan(struct nk *nk, struct product *p)
     if (best == INT64_MAX)
         return false;
     find_panels(p);
+    find_parts(p);
     find_turned(p);
     return true;
 }
@@ -469,13 +508,9 @@ static void sum(struct product *p, const struct nk_tile *result, struct nk_buffe
     }
 }
 
-static void run_tile(struct product *p, const struct nk_tile *t)
+/* A bank for the sums of a tile. */
+static struct nk_value *new_sums(struct nk *nk, const struct nk_tile *t)
 {
-    struct nk *nk = p->nk;
-    const struct kn_kernel *k = nk->k;
-    int mark = nk_mark(nk);
-    nk_begin_tile(nk);
-    const struct nk_value **value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *);
     struct nk_value *s = IR_NEW(nk->ctx, struct nk_value);
     *s = (struct nk_value){.dtype = TCC_F32, .type = NEURON_F32, .buffer = nk_psum(nk)};
     int64_t n = 1;
@@ -483,11 +518,15 @@ static void run_tile(struct product *p, const struct nk_tile *t)
         s->stride[a] = (int32_t)n;
         n *= t->axis[a].extent;
     }
-    struct neuron_operand to = nk_operand(nk, t, s, 0, NULL);
-    if (p->panel[0])
-        sum_panels(p, t, s->buffer, &to);
-    else
-        sum(p, t, s->buffer, &to);
+    return s;
+}
+
+/* What the kernel makes of a tile's sums. */
+static void finish(struct product *p, const struct nk_tile *t, const struct nk_value *s)
+{
+    struct nk *nk = p->nk;
+    const struct kn_kernel *k = nk->k;
+    const struct nk_value **value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *);
     nk->indices.n = 0;
     enum tcc_dtype d = (enum tcc_dtype)k->insns[p->c->reduce].dtype;
     value[p->c->reduce] = d == TCC_F32 ? s : nk_copy(nk, t, d, s);
@@ -499,6 +538,20 @@ static void run_tile(struct product *p, const struct nk_tile *t)
         if (!value[i])
             value[i] = nk_body(nk, t, &k->insns[i], args);
     }
+}
+
+static void run_tile(struct product *p, const struct nk_tile *t)
+{
+    struct nk *nk = p->nk;
+    int mark = nk_mark(nk);
+    nk_begin_tile(nk);
+    const struct nk_value *s = new_sums(nk, t);
+    struct neuron_operand to = nk_operand(nk, t, s, 0, NULL);
+    if (p->panel[0])
+        sum_panels(p, t, s->buffer, &to);
+    else
+        sum(p, t, s->buffer, &to);
+    finish(p, t, s);
     release(p, mark);
 }
 
@@ -557,6 +610,150 @@ static void run_panels(struct product *p, int64_t *at)
     at[p->along] = at[p->across] = 0;
 }
 
+/* -- Sums in parts --------------------------------------------------------------------------------------------------------- */
+
+/* Results whose sums stand in PSUM together: up to 8 tiles. */
+struct block {
+    int ntiles, across; /* how many of them share their rows */
+    struct nk_tile tile[PSUM_BANKS];
+    const struct nk_value *sums[PSUM_BANKS];
+    struct neuron_operand to[PSUM_BANKS];
+    int64_t lo[SIDES], n[SIDES]; /* points of the factors' own dims */
+};
+
+/* Tiles from `at` on: four banks beside each other at most, and as many below them as there are banks. */
+static void lay_out(struct product *p, const int64_t *at, struct block *b)
+{
+    struct nk *nk = p->nk;
+    int64_t lo[4], n[4], end = at[p->across], row = at[p->along];
+    *b = (struct block){0};
+    for (; b->across < 4 && end < nk->extent[p->across]; b->across++) {
+        lo[b->across] = end;
+        n[b->across] = nk_panel_part(p->panel[!p->rows], nk->extent[p->across] - end, NEURON_MOVING);
+        end += n[b->across];
+    }
+    while (row < nk->extent[p->along] && b->ntiles + b->across <= PSUM_BANKS) {
+        int64_t rows = rows_at(p, row);
+        for (int c = 0; c < b->across; c++) {
+            struct nk_tile *t = &b->tile[b->ntiles];
+            memset(t, 0, sizeof *t);
+            memcpy(t->base, at, sizeof t->base);
+            t->n = 1;
+            t->base[p->along] = row;
+            t->base[p->across] = lo[c];
+            t->axis[0] = (struct nk_axis){p->along, 1, rows};
+            nk_add_axes(nk, t, p->across, n[c], &p->digits[p->across]);
+            t->nouter = t->n;
+            b->sums[b->ntiles] = new_sums(nk, t);
+            b->to[b->ntiles] = nk_operand(nk, t, b->sums[b->ntiles], 0, NULL);
+            b->ntiles++;
+        }
+        row += rows;
+    }
+    b->lo[p->rows] = at[p->along];
+    b->n[p->rows] = row - at[p->along];
+    b->lo[!p->rows] = at[p->across];
+    b->n[!p->rows] = end - at[p->across];
+}
+
+/* Adds the products of panels that are on chip. */
+static void add_part(struct product *p, const struct block *b, struct nk_panel *const *panel, bool first)
+{
+    struct nk *nk = p->nk;
+    for (int64_t j = 0; j < nk_panel_products(panel[0]); j++)
+        for (int i = 0; i < b->ntiles; i++) {
+            const struct nk_tile *t = &b->tile[i];
+            struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1},
+                                multiply = {.op = NEURON_OP_MATMUL, .noperands = 2};
+            struct nk_buffer *s, *m;
+            load.operand[0] =
+                nk_panel_operand(nk, panel[p->rows], j, t->base[p->along], t->axis[0].extent, t->base, &s);
+            if (i % b->across == 0)
+                nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s, false, 0}});
+            multiply.operand[0] = b->to[i];
+            multiply.operand[1] =
+                nk_panel_operand(nk, panel[!p->rows], j, t->base[p->across], nk_free_elements(t), t->base, &m);
+            neuron_set_attr(&multiply, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = !first || j > 0});
+            nk_emit(nk, NEURON_TENSOR, &multiply, 2, (struct nk_use[]){{b->sums[i]->buffer, true, 0}, {m, false, 0}});
+        }
+}
+
+/* Adds the points of the sum from k on, fewer than there are partitions. */
+static void add_rest(struct product *p, const struct block *b, int64_t k)
+{
+    struct nk *nk = p->nk;
+    for (int i = 0; i < b->ntiles; i++) {
+        struct nk_tile ts = {.n = 1, .nouter = 1, .axis = {{p->summed, 1, nk->extent[p->summed] - k}}};
+        memcpy(ts.base, b->tile[i].base, sizeof ts.base);
+        ts.base[p->summed] = k;
+        struct nk_tile tm = ts;
+        ts.base[p->across] = tm.base[p->along] = 0;
+        nk_add_axes(nk, &ts, p->along, b->tile[i].axis[0].extent, &p->digits[p->along]);
+        for (int a = 1; a < b->tile[i].n; a++)
+            tm.axis[tm.n++] = b->tile[i].axis[a];
+        ts.nouter = ts.n;
+        tm.nouter = tm.n;
+        multiply(p, &ts, &tm, 0, b->sums[i]->buffer, &b->to[i], false);
+    }
+}
+
+/* Panels of the part from k on, as long as one of `panel` at most; NULL: there are fewer points than partitions left. */
+static bool load_part(struct product *p, const struct block *b, const int64_t *at, int64_t k, struct nk_panel **panel)
+{
+    struct nk *nk = p->nk;
+    int64_t left = nk->extent[p->summed] - k,
+            n = left < p->part ? left / NEURON_PARTITIONS * NEURON_PARTITIONS : p->part;
+    if (!n)
+        return false;
+    for (int i = 0; i < SIDES; i++) {
+        int own = i == p->rows ? p->along : p->across;
+        panel[i] = n == p->part ? nk_panel_copy(nk, p->panel[i]) : nk_panel_new(nk, p->root[i], p->summed, own, 0, n);
+        if (!panel[i])
+            nk_refuse(nk, "a part of a sum that is no panel");
+        nk_panel_at(panel[i], k);
+        nk_panel_load(nk, panel[i], at, b->lo[i], b->n[i]);
+    }
+    return true;
+}
+
+static void run_block(struct product *p, const int64_t *at, struct block *b)
+{
+    struct nk *nk = p->nk;
+    struct nk_panel *panel[2][SIDES];
+    int mark = nk_mark(nk), now = 0;
+    int64_t k = 0;
+    nk_begin_tile(nk);
+    lay_out(p, at, b);
+    for (bool more = load_part(p, b, at, 0, panel[0]); more; now ^= 1) {
+        int64_t left = nk->extent[p->summed] - k,
+                behind = k + (left < p->part ? left / NEURON_PARTITIONS * NEURON_PARTITIONS : p->part);
+        more = behind < nk->extent[p->summed] && load_part(p, b, at, behind, panel[!now]);
+        add_part(p, b, panel[now], k == 0);
+        for (int i = 0; i < SIDES; i++)
+            nk_panel_release(nk, panel[now][i]);
+        k = behind;
+    }
+    if (k < nk->extent[p->summed])
+        add_rest(p, b, k);
+    for (int i = 0; i < b->ntiles; i++) {
+        int own = nk_mark(nk);
+        finish(p, &b->tile[i], b->sums[i]);
+        nk_release_to(nk, own, NULL, 0);
+    }
+    p->ncached = p->next = 0;
+    nk_release_to(nk, mark, NULL, 0);
+}
+
+static void run_parts(struct product *p, int64_t *at)
+{
+    struct nk *nk = p->nk;
+    struct block b;
+    for (at[p->across] = 0; at[p->across] < nk->extent[p->across]; at[p->across] += b.n[!p->rows])
+        for (at[p->along] = 0; at[p->along] < nk->extent[p->along]; at[p->along] += b.n[p->rows])
+            run_block(p, at, &b);
+    at[p->along] = at[p->across] = 0;
+}
+
 static bool next(const struct nk *nk, uint32_t dims, int64_t *at)
 {
     for (int d = nk->k->ndims - 1; d >= 0; d--) {
@@ -579,7 +776,10 @@ void nk_run_product(struct nk *nk)
     nk->optional = p->panel[0] || p->turned >= 0;
     if (p->panel[0]) {
         do
-            run_panels(p, at);
+            if (p->part)
+                run_parts(p, at);
+            else
+                run_panels(p, at);
         while (next(nk, p->c->batch, at));
         return;
     }

@@ -4,14 +4,12 @@
  * stage. A stage's inner and repeated points are free dims too, a chunk at a time where they are too many for SBUF; reductions of
  * chunks are combined.
  *
- * Dims are cut in digits where indices divide by them: with v = 12 a + b, v floordiv 12 is a, and the access is a pattern.
+ * Dims are cut in digits where indices divide by them (digits.c).
  */
 #include "compiler/neuron/neuron_int.h"
 
 #include <math.h>
 #include <string.h>
-
-/* -- Digits ------------------------------------------------------------------------------------------------------------ */
 
 struct plan {
     struct nk *nk;
@@ -21,67 +19,6 @@ struct plan {
     struct nk_tile tile;
     const struct nk_value **uniform; /* by instruction: a load of the same element for all points; NULL: it is none */
 };
-
-static int64_t period_of(const struct kn_kernel *k, ir_expr e, int dim, int64_t *list, int *n)
-{
-    int64_t c, most = 0;
-    if (e->kind == IR_X_SYM)
-        return e == k->dims[dim].var;
-    for (int i = 0; i < e->nargs; i++) {
-        int64_t p = period_of(k, e->arg[i], dim, list, n);
-        most = p > most ? p : most;
-    }
-    if ((e->kind == IR_X_FLOORDIV || e->kind == IR_X_MOD) && most && ir_is_const(e->arg[1], &c) && c > 0) {
-        if (most < INT32_MAX / c && *n < 32)
-            list[(*n)++] = most * c;
-        return e->kind == IR_X_FLOORDIV ? most * c : most;
-    }
-    return most;
-}
-
-/* m * v floordiv c has the period c / m where m divides c: the coefficient of the dim's variable. */
-struct nk_digits nk_digits_of(struct nk *nk, int dim)
-{
-    struct nk_digits d = {1, {1}};
-    int64_t list[32];
-    int n = 0;
-    for (int i = 0; i < nk->k->ninsns; i++) {
-        const struct kn_insn *in = &nk->k->insns[i];
-        for (int x = 0; x < in->nindex; x++)
-            period_of(nk->k, in->index[x], dim, list, &n);
-        for (int g = 0; g < in->nguards; g++)
-            period_of(nk->k, in->guards[g].e, dim, list, &n);
-        if (in->code == KN_EXPR)
-            period_of(nk->k, in->expr, dim, list, &n);
-    }
-    for (int i = 0; i < n; i++) /* ascending */
-        for (int j = i + 1; j < n; j++)
-            if (list[j] < list[i]) {
-                int64_t x = list[i];
-                list[i] = list[j];
-                list[j] = x;
-            }
-    for (int i = 0; i < n && d.n < NK_DIGITS; i++)
-        if (list[i] % d.period[d.n - 1] == 0 && list[i] > d.period[d.n - 1] && list[i] < nk->extent[dim])
-            d.period[d.n++] = list[i];
-    return d;
-}
-
-/* Axes for points [.., + n) of a dim, from one of the partition's points on, the last digit first. */
-void nk_add_axes(struct nk *nk, struct nk_tile *t, int dim, int64_t n, const struct nk_digits *d)
-{
-    int last = d->n - 1;
-    while (last > 0 && n % d->period[last])
-        last--;
-    for (int i = last; i >= 0; i--) {
-        int64_t size = i == last ? n / d->period[i] : d->period[i + 1] / d->period[i];
-        if (size == 1)
-            continue;
-        if (t->n == NK_AXES)
-            nk_refuse(nk, "more than %d dims", NK_AXES);
-        t->axis[t->n++] = (struct nk_axis){dim, d->period[i], size};
-    }
-}
 
 /* -- Instructions ------------------------------------------------------------------------------------------------------------- */
 
@@ -200,68 +137,6 @@ static void make_kept(struct stage *s, int insn, enum tcc_dtype d, bool wide)
     k->present = true;
 }
 
-static enum ir_op op_of(const struct kn_insn *n)
-{
-    static const enum ir_op of[] = {[KN_SUM] = IR_add, [KN_PROD] = IR_mul, [KN_MAX] = IR_max, [KN_MIN] = IR_min};
-    return of[n->reducer];
-}
-
-/* Integers that are combined. */
-static const struct nk_value *apply(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype d,
-                                    const struct nk_value *a, const struct nk_value *b)
-{
-    static const enum neuron_alu alu[IR_NOPS] = {
-        [IR_add] = NEURON_ALU_ADD, [IR_mul] = NEURON_ALU_MUL, [IR_max] = NEURON_ALU_MAX, [IR_min] = NEURON_ALU_MIN};
-    if (nk_is_wide(d))
-        return nk_wide(nk, t, op, d, d, (const struct nk_value *const[]){a, b}, 2);
-    return nk_tt(nk, t, d, alu[op], a, b);
-}
-
-/* A copy of v whose inner points lie side by side, one axis; wide ones with both words. */
-static struct nk_value *in_rows(struct stage *s, const struct nk_value *v, enum tcc_dtype d, struct nk_tile *t)
-{
-    struct nk *nk = s->p->nk;
-    struct nk_value *to = nk_new(nk, &s->t, d), *high = NULL;
-    int64_t n = nk_free_elements(&s->t);
-    *t = reduced(s);
-    if (nk_is_wide(d))
-        to->high = high = nk_new(nk, &s->t, TCC_I32);
-    nk_copy_to(nk, &s->t, to, v);
-    n /= nk_free_elements(t);
-    t->axis[t->n] = (struct nk_axis){0, 0, n};
-    to->stride[t->n] = 1;
-    if (high)
-        high->stride[t->n] = 1;
-    t->n++;
-    return to;
-}
-
-/* From one of its points on. */
-static struct nk_value *from_point(struct nk *nk, const struct nk_value *v, int64_t point)
-{
-    struct nk_value *to = IR_NEW(nk->ctx, struct nk_value);
-    *to = *v;
-    to->offset += point * neuron_type_bytes((enum neuron_type)v->type);
-    if (v->high)
-        to->high = from_point(nk, v->high, point);
-    return to;
-}
-
-/* Integers of the inner points, by halves. */
-static const struct nk_value *combined(struct stage *s, enum ir_op op, enum tcc_dtype d, const struct nk_value *v)
-{
-    struct nk *nk = s->p->nk;
-    struct nk_tile t;
-    const struct nk_value *to = in_rows(s, v, d, &t);
-    for (int64_t n = t.axis[t.n - 1].extent, half; n > 1; n -= half) {
-        int mark = nk_mark(nk);
-        t.axis[t.n - 1].extent = half = n / 2;
-        nk_copy_to(nk, &t, to, apply(nk, &t, op, d, to, from_point(nk, to, n - half)));
-        nk_release_to(nk, mark, NULL, 0);
-    }
-    return to;
-}
-
 /* A value without inner points, the same for all of them. */
 static const struct nk_value *repeated(struct stage *s, const struct nk_value *v)
 {
@@ -274,48 +149,6 @@ static const struct nk_value *repeated(struct stage *s, const struct nk_value *v
     return to;
 }
 
-static int64_t neutral(const struct kn_insn *n)
-{
-    int bits = 8 * (int)tcc_dtype_bytes((enum tcc_dtype)n->dtype);
-    bool sign = tcc_is_signed((enum tcc_dtype)n->dtype);
-    uint64_t most = UINT64_MAX >> (64 - bits + sign);
-    switch ((enum kn_reducer)n->reducer) {
-    case KN_SUM: return 0;
-    case KN_PROD: return 1;
-    case KN_MAX: return sign ? -(int64_t)most - 1 : 0;
-    default: return (int64_t)most;
-    }
-}
-
-/* Each round combines with what stands twice as far before (Hillis and Steele, "Data parallel algorithms", 1986). */
-static const struct nk_value *scan_integers(struct stage *s, const struct kn_insn *n)
-{
-    struct nk *nk = s->p->nk;
-    enum tcc_dtype d = (enum tcc_dtype)n->dtype;
-    struct nk_tile t;
-    const struct nk_value *from = arg(s, n->arg[0]), *to = in_rows(s, from, d, &t);
-    int64_t length = t.axis[t.n - 1].extent;
-    if (n->ivalue) { /* exclusive: begins with what changes nothing */
-        t.axis[t.n - 1].extent = 1;
-        int64_t v = neutral(n);
-        nk_copy_to(nk, &t, to, nk_is_wide(d) ? nk_wide_number(nk, d, v) : nk_number(nk, d, (double)v));
-        t.axis[t.n - 1].extent = length - 1;
-        struct nk_tile whole = t;
-        whole.axis[t.n - 1].extent = length;
-        const struct nk_value *rows = in_rows(s, from, d, &whole);
-        if (length > 1)
-            nk_copy_to(nk, &t, from_point(nk, to, 1), rows);
-    }
-    for (int64_t step = 1; step < length; step *= 2) {
-        int mark = nk_mark(nk);
-        t.axis[t.n - 1].extent = length - step;
-        const struct nk_value *later = from_point(nk, to, step);
-        nk_copy_to(nk, &t, later, apply(nk, &t, op_of(n), d, later, to));
-        nk_release_to(nk, mark, NULL, 0);
-    }
-    return to;
-}
-
 static void reduce(struct stage *s, int insn)
 {
     struct nk *nk = s->p->nk;
@@ -325,10 +158,10 @@ static void reduce(struct stage *s, int insn)
     struct nk_tile t = reduced(s);
     enum neuron_alu op = reducer(n);
     if (nk_is_wide(d)) {
-        v = combined(s, op_of(n), d, v);
+        v = nk_combined(nk, &s->t, s->ninner, nk_word_of(n), d, v);
         make_kept(s, insn, d, true);
         const struct nk_value *sum = kept_at(nk, &t, &s->kept[insn]);
-        nk_copy_to(nk, &t, sum, s->first ? v : apply(nk, &t, op_of(n), d, sum, v));
+        nk_copy_to(nk, &t, sum, s->first ? v : nk_combine(nk, &t, nk_word_of(n), d, sum, v));
         return;
     }
     if (nk_type(nk, (enum tcc_dtype)v->dtype) != nk_type(nk, d) || v->is_number)
@@ -356,7 +189,9 @@ static void argreduce(struct stage *s, int insn)
         nk_full(nk, "a row of an argmax that does not fit");
     if (place->type != NEURON_I32 || place->high)
         nk_refuse(nk, "an argmax of places of two words");
-    const struct nk_value *best = nk_is_wide(d) ? combined(s, op_of(n), d, v) : nk_new(nk, &t, d), *is;
+    const struct nk_value *best = nk_is_wide(d) ? nk_combined(nk, &s->t, s->ninner, nk_word_of(n), d, v)
+                                                : nk_new(nk, &t, d),
+                          *is;
     if (!nk_is_wide(d))
         reduce_into(s, best, v, n->reducer == KN_MAX ? NEURON_ALU_MAX : NEURON_ALU_MIN);
     best = repeated(s, best);
@@ -383,7 +218,7 @@ static const struct nk_value *scan(struct stage *s, int insn)
     if (!s->whole)
         nk_full(nk, "a row of a scan that does not fit");
     if (!tcc_is_float(d))
-        return scan_integers(s, n);
+        return nk_scan_integers(nk, &s->t, s->ninner, n, arg(s, n->arg[0]));
     const struct nk_value *v = nk_copy(nk, &s->t, TCC_F32, nk_solid(nk, &s->t, arg(s, n->arg[0])));
     struct nk_value *to = nk_new(nk, &s->t, TCC_F32);
     struct nk_tile t = reduced(s), row = {.n = 2, .nouter = 1, .axis = {s->t.axis[0], {0, 1, 1}}};

@@ -2,7 +2,7 @@
 /*
  * The NeuronCore simulator's checks: each is provoked by a program with one fault, under every order of the engines, and does not fire in
  * the program without it. Random programs whose instructions wait for what they need give the same values in every order; with one of
- * the waits taken out, the race is reported in every order.
+ * the waits taken out, the race is reported in every order. TCCC_TEST_FULL: 2,000 of them, else 64.
  */
 #include <check.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "runtime/sim/neuron/neuronsim.h"
 
-enum { ORDERS = 4, PROGRAMS = 8 };
+enum { ORDERS = 4, PROGRAMS = 8, LOOPS = 8, ALL_LOOPS = 250 };
 
 struct result {
     unsigned checks; /* bits */
@@ -478,7 +478,7 @@ int main(void)
     tcase_add_loop_test(t, planted_in_time, 0, (int)(sizeof faults / sizeof *faults));
     tcase_add_test(t, out_of_memory);
     tcase_add_test(t, access_to_tensors);
-    tcase_add_loop_test(t, random_programs, 0, 8);
+    tcase_add_loop_test(t, random_programs, 0, getenv("TCCC_TEST_FULL") ? ALL_LOOPS : LOOPS);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
