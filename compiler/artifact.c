@@ -4,6 +4,7 @@
  * header of -H. Nothing of it goes through a code generator, weights are written from where they lie.
  */
 #include "compiler/artifact_int.h"
+#include "compiler/custom_int.h"
 #include "compiler/elf_int.h"
 #include "runtime/safe.h"
 
@@ -250,7 +251,8 @@ static int libops_table(struct object *o, const struct artifact_plan *plan)
 {
     const char **names = IR_NEWN(o->ctx, plan->nlibs + 1, const char *);
     for (int i = 0; i < plan->nlibs; i++)
-        names[i] = ir_internf(o->ctx, "tccrt_lib_%s", plan->libs[i]);
+        names[i] = ir_is_custom(plan->libs[i]) ? custom_symbol(o->ctx, plan->libs[i])
+                                               : ir_internf(o->ctx, "tccrt_lib_%s", plan->libs[i]);
     return function_table(o, ".Llibops", plan->nlibs, names);
 }
 

@@ -113,6 +113,8 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     add_list(h, o->dims);
     add_list(h, o->shapes);
     add_list(h, o->states);
+    add_list(h, o->customs);
+    add_text(h, o->customs && o->customs[0] ? getenv("TCCC_CC") : NULL);
     add_text(h, o->pipeline);
     add_text(h, o->auto_cast);
     add_text(h, o->auto_cast_type);

@@ -3,6 +3,7 @@
  * codegen.c - a compilation's kernels become code: images for the machines of a target with a device, objects for those of the host, which
  * for such a target hold only what the plan leaves there.
  */
+#include "compiler/custom_int.h"
 #include "compiler/job_int.h"
 
 #include <sched.h>
@@ -21,7 +22,7 @@ static bool refused(struct job *j)
     VEC(char) text = {0};
     int n = 0;
     for (int i = 0; i < p->nkernels && j->target->refuses; i++) {
-        const char *why = j->target->refuses(j->ctx, p->kernels[i]);
+        const char *why = p->kernels[i]->custom ? NULL : j->target->refuses(j->ctx, p->kernels[i]);
         if (!why)
             continue;
         const char *line =
@@ -118,11 +119,16 @@ static bool compile_images(struct job *j)
 
 bool job_compile_kernels(struct job *j)
 {
-    if (refused(j))
+    if (!custom_launches(j->ctx, j->module->program) || refused(j))
         return false;
     job_write_graph(j);
     if (!compile_images(j) || ((j->o->output || !j->target->host) && !compile_for_host(j))) {
         j->status = BUG;
+        for (int i = 0; i < ir_nmessages(j->ctx); i++) /* users' device code that was refused */
+            if (ir_message(j->ctx, i)->kind == IR_D_UNSUPPORTED)
+                j->status = WRONG_INPUT;
+        if (j->graph && j->status != BUG)
+            unlink(j->reproducer);
         return false;
     }
     if (j->graph)

@@ -7,6 +7,7 @@
 #include "compiler/budget_int.h"
 #include "compiler/cache_int.h"
 #include "compiler/compile_int.h"
+#include "compiler/custom_int.h"
 #include "compiler/frontend.h"
 #include "compiler/isolate_int.h"
 #include "compiler/job_int.h"
@@ -460,12 +461,19 @@ static void print_laps(const struct job *j)
 
 static bool link_output(struct job *j, const char *out, int *status)
 {
-    const char **objects = IR_NEWN(j->ctx, j->code.nobjects + 2, const char *);
+    struct custom_paths customs = {0};
+    if (!custom_objects(j->ctx, j->module->program, j->folder, &customs)) {
+        *status = WRONG_INPUT;
+        return false;
+    }
+    const char **objects = IR_NEWN(j->ctx, j->code.nobjects + customs.n + 2, const char *);
+    int n = 0;
     for (int i = 0; i < j->code.nobjects; i++)
-        objects[i] = j->code.objects[i];
-    objects[j->code.nobjects] = ir_internf(j->ctx, "%s/model.o", j->folder);
-    objects[j->code.nobjects + 1] = ir_internf(j->ctx, "%s/entries.o", j->folder);
-    int n = j->code.nobjects + 2;
+        objects[n++] = j->code.objects[i];
+    for (int i = 0; i < customs.n; i++)
+        objects[n++] = customs.at[i];
+    objects[n++] = ir_internf(j->ctx, "%s/model.o", j->folder);
+    objects[n++] = ir_internf(j->ctx, "%s/entries.o", j->folder);
     if (j->o->kind == TCCC_OBJECT)
         return link_object(j->ctx, out, n, objects, status);
     if (j->o->kind == TCCC_ARCHIVE)
@@ -537,6 +545,14 @@ static bool from_cache(struct job *j)
     return cache_fetch(&j->cache, j->ctx, out, j->o->model) && move_into_place(j, out, j->o->output);
 }
 
+/* What the options have wrong is a matter of usage. */
+static void usage_first(struct job *j)
+{
+    for (int i = 0; i < ir_nmessages(j->ctx); i++)
+        if (ir_message(j->ctx, i)->kind == IR_D_USAGE)
+            j->status = USAGE;
+}
+
 static bool read_model(struct job *j)
 {
     const struct tccc_options *o = j->o;
@@ -546,6 +562,7 @@ static bool read_model(struct job *j)
     struct frontend_options front = {
         .dims = o->dims,
         .shapes = o->shapes,
+        .customs = o->customs,
         .states = o->states,
         .exact = o->exact,
         .max_nodes = o->max_nodes,
@@ -564,8 +581,10 @@ static bool read_model(struct job *j)
         front.split = &split;
     }
     j->module = frontend_read(j->ctx, o->model, &front);
-    if (!j->module)
+    if (!j->module) {
+        usage_first(j);
         return false;
+    }
     if (o->level >= 3 && !o->train && !o->pipeline && !j->module->program)
         frontend_specialise(j->module);
     j->sources = sources_collect(j->ctx, j->module, o->model);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a model file with the front end that its suffix names, and pins the dims of IR text (ONNX pins its own). */
 #include "compiler/frontend.h"
+#include "compiler/custom_int.h"
 #include "passes/pass.h"
 
 #include <string.h>
@@ -228,6 +229,8 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     const char *dot = strrchr(path, '.'), *suffix = dot ? dot : "";
+    if (o && !custom_load(ctx, o->customs))
+        return NULL;
     struct ir_module *m = strcmp(suffix, ".tcir") == 0  ? read_text(ctx, path, o)
                           : strcmp(suffix, ".pt2") == 0 ? pt2_import(ctx, path, o)
                                                         : onnx_import(ctx, path, o);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files that a module's data comes from; see sources_int.h. Names are escaped as make reads them. */
 #include "compiler/sources_int.h"
+#include "compiler/custom_int.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +44,10 @@ struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, co
 {
     struct collector c = {.ctx = ctx};
     add_path(&c, model);
+    struct custom_paths customs = {0};
+    custom_sources(ctx, &customs);
+    for (int i = 0; i < customs.n; i++)
+        add_path(&c, customs.at[i]);
     for (const struct ir_state *s = m->states; s; s = s->next)
         add_tensor(&c, s->init);
     for (const struct ir_func *f = m->funcs; f; f = f->next)

@@ -66,6 +66,7 @@ struct tccc_options {
     unsigned long long weights_seed; /* RANDOM: made when the artifact is opened, in place of the model's */
     const char *const *dims;         /* "name=N", ended by NULL; may be NULL */
     const char *const *shapes;       /* "input=AxBxC" */
+    const char *const *customs;      /* "DOMAIN:NAME=FILE.c|FILE.cu": kernels of one's own (runtime/tccc_custom.h, doc/custom-op.md) */
     const char *const *states;       /* --state: "INPUT:OUTPUT[,axis=K][,capacity=N]", "auto[,capacity=N]" (doc/state.md) */
     const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "llvm", "asm", "ptx", "neuron" */
     FILE *dump_to;

@@ -67,6 +67,12 @@ struct ir_tensor *it_dense(const struct ir_tensor *t);
 struct ir_tensor *it_from_object(const struct tcc_object *o);      /* a tensor object's copy */
 struct tcc_object *it_to_object(const struct ir_tensor *t);
 
+/* Library ops (interp_lib.c). A node's own attributes as the ABI has them; `held`: room for one for each, let go by the caller. How many; c->status. */
+struct it_held { struct tcc_tensor t; struct ir_tensor *dense; };
+int it_lib_attrs(struct it_call *c, struct tcc_attr *to, struct it_held *held);
+/* A call of a user's operator on memory that is guarded on both sides (interp_custom.c). */
+int it_custom(const struct ir_custom *x, struct tcc_lib_call *call);
+
 /* Control (interp_control.c). */
 int it_run_block(struct interp *it, const struct ir_block *block);
 int it_set(struct interp *it, const struct ir_value *v, struct it_value x);    /* takes over the reference; converts */

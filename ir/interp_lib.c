@@ -42,7 +42,7 @@ host_fail(struct tcc_lib_call *call, int status, const char *format, ...)
     return it_fail(((struct lib_user *)call->user)->c, status, "%s", text);
 }
 
-static const struct tcc_lib_host host = {host_output, host_set, host_fail};
+static const struct tcc_lib_host host = {host_output, host_set, host_fail, NULL};
 
 static const struct tcc_libop *find_libop(const char *name)
 {
@@ -52,14 +52,7 @@ static const struct tcc_libop *find_libop(const char *name)
     return NULL;
 }
 
-/* A tensor attribute, and the dense form of its data that the call reads. */
-struct held {
-    struct tcc_tensor t;
-    struct ir_tensor *dense;
-};
-
-/* The node's own attributes as the ABI has them. `held` has room for one each. */
-static int convert_attrs(struct it_call *c, struct tcc_attr *to, struct held *held)
+int it_lib_attrs(struct it_call *c, struct tcc_attr *to, struct it_held *held)
 {
     const struct ir_node *n = c->n;
     int count = 0;
@@ -116,11 +109,14 @@ int interp_lib(struct it_call *c)
     const struct ir_node *n = c->n;
     const char *name = ir_get_s(n, IR_ATTR_name, "");
     const struct tcc_libop *op = find_libop(name);
-    if (!op)
-        return it_fail(c, TCC_EBUG, "no library op '%s'", name);
+    const struct ir_custom *custom = ir_custom_of(n);
+    if (!op && !custom)
+        return ir_is_custom(name)
+                   ? it_fail(c, TCC_EINPUT, "custom operator '%s' is not given: --custom-op=%s=FILE.c", name, name)
+                   : it_fail(c, TCC_EBUG, "no library op '%s'", name);
     struct tcc_object **objects = calloc((size_t)(n->nin + n->nout) + 1, sizeof *objects);
     struct tcc_attr *attrs = calloc((size_t)n->nattrs + 1, sizeof *attrs);
-    struct held *held = calloc((size_t)n->nattrs + 1, sizeof *held);
+    struct it_held *held = calloc((size_t)n->nattrs + 1, sizeof *held);
     if (!objects || !attrs || !held)
         it_fail(c, TCC_EENV, "no memory");
     for (int i = 0; i < n->nin && !c->status; i++) {
@@ -129,7 +125,7 @@ int interp_lib(struct it_call *c)
         if (x && (x->t || x->o) && !(objects[i] = x->t ? it_to_object(x->t) : tccrt_object_ref(x->o)))
             it_fail(c, TCC_EENV, "no memory");
     }
-    int nattrs = c->status ? 0 : convert_attrs(c, attrs, held);
+    int nattrs = c->status ? 0 : it_lib_attrs(c, attrs, held);
     if (!c->status) {
         struct lib_user user = {c};
         struct tcc_lib_call call = {.host = &host,
@@ -141,9 +137,9 @@ int interp_lib(struct it_call *c)
                                     .nattrs = nattrs,
                                     .attrs = attrs,
                                     .run = c->it->state ? (int64_t)c->it->state->step : 0};
-        int status = op->fn(&call);
+        int status = custom ? it_custom(custom, &call) : op->fn(&call);
         if (status)
-            it_fail(c, status, "library op '%s' failed", name);
+            it_fail(c, status, "%s '%s' failed", custom ? "custom operator" : "library op", name);
         else
             take_outputs(c, objects + n->nin);
     }

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "runtime/abi.h"
 
@@ -345,6 +346,32 @@ static inline bool ir_is_vmath(enum ir_op op) { return (ir_op_info(op)->flags & 
 enum ir_op ir_op_by_name(const char *name);      /* IR_OP_NONE: unknown */
 const char *ir_attr_name(enum ir_attr_key key);
 const char *ir_kind_name(enum ir_kind kind);
+
+/*
+ * Custom operators (custom.c): a user's own, that nodes `lib` call by a name with a colon, DOMAIN:NAME. What computes them is given when a
+ * model is read (tccc_custom.h); until then, and without, a node is a name.
+ */
+struct tccc_custom_op;
+struct ir_custom {
+    const char *name;
+    const struct tccc_custom_op *op;     /* stays for as long as the process does */
+    const void *origin;                  /* who registered it: the file that it is from */
+    const struct tccc_custom_op *device; /* how a GPU launches its device code; NULL: it has none */
+    const void *device_origin;
+    struct ir_custom *next;              /* in the order of their registration */
+};
+static inline bool ir_is_custom(const char *lib) { return strchr(lib, ':') != NULL; }
+struct ir_custom *ir_custom_add(struct ir_ctx *ctx, const char *name, const struct tccc_custom_op *op, const void *origin);
+struct ir_custom *ir_customs(const struct ir_ctx *ctx);                          /* the first; NULL: there is none */
+struct ir_custom *ir_custom_find(const struct ir_ctx *ctx, const char *name);
+struct ir_node;
+struct ir_custom *ir_custom_of(const struct ir_node *n);                         /* that a node calls; NULL: none, or it is not registered */
+/* Types of the results on operands of types `in` (NULL: omitted) with those of `attrs` whose key is `user`, as its shape() says: sizes that
+ * it cannot tell are fresh symbols. NULL after a diagnostic at `where`. */
+struct ir_attr;
+struct ir_where;
+const ir_type *ir_custom_types(struct ir_ctx *ctx, const struct ir_where *where, const struct ir_custom *x, int nin, const ir_type *in,
+                               int nattrs, const struct ir_attr *attrs, int nout);
 
 struct ir_use { struct ir_value *value; struct ir_node *user; int index; struct ir_use *next, **prev; };
 

@@ -59,6 +59,7 @@ struct ir_ctx {
 
     VEC(struct ir_module *) modules; /* whose tensors are released at the end */
     VEC(const struct ir_tensor *) kept;
+    struct ir_custom *customs;
 };
 
 void ir_release_modules(struct ir_ctx *ctx); /* lets go of the tensors that its modules hold */

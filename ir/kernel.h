@@ -166,7 +166,16 @@ struct kn_contraction {
     int partial;                /* type that sums of fewer than 256 products may be kept in; TCC_NONE: that of the sum */
 };
 
+/* A kernel of a user's own device code: a function in the target's language that calls what `file` defines. It has operands, and neither dims nor
+ * instructions. Made when code is generated: passes see the call (TCC_STEP_LIB). */
+struct kn_custom {
+    const char *file, *text;    /* text: @ stands for the function's name */
+    int block, shared;          /* threads of a block, bytes of its shared memory */
+    bool rows;                  /* tiles are blocks, else points */
+};
+
 struct kn_kernel {
+    const struct kn_custom *custom;      /* NULL: it is a loop nest */
     const char *name;           /* kind, shape and type, as in contract_f32_1x1000x2048_bias; unique in the program */
     enum ir_kind kind;
     int id;

@@ -500,6 +500,7 @@ static bool started(const struct plan *v, const struct kn_step *s)
     case TCC_STEP_LAUNCH:
     case TCC_STEP_COPY:
     case TCC_STEP_FREE:
+    case TCC_STEP_LIB: /* a user's device code */
     case TCC_STEP_PROGRAM: return device;
     default: return false;
     }

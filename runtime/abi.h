@@ -146,6 +146,8 @@ struct tcc_lib_host {
     /* Output k becomes `object`; takes over the caller's reference. */
     void (*set)(struct tcc_lib_call *call, int k, struct tcc_object *object);
     int (*fail)(struct tcc_lib_call *call, int status, const char *format, ...);
+    /* body(arg, i) for each i in [0, n), by several threads in any order; returns when all have ended. NULL: there is one thread only. */
+    void (*each)(struct tcc_lib_call *call, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
 };
 
 struct tcc_lib_call {
@@ -170,6 +172,14 @@ struct tcc_libop {
 };
 extern const struct tcc_libop tccrt_libops[];
 extern const int tccrt_nlibops;
+
+/* A user's own operator (tccc_custom.h) called as a library op: the results' shapes are what its shape() says, run() fills them in. In an artifact the
+ * plan's function for it does only this. */
+struct tccc_custom_op;
+int tccrt_custom_call(struct tcc_lib_call *call, const struct tccc_custom_op *op);
+/* Its shape(); where it has none, result k is like the k-th operand of floats. */
+struct tccc_custom;
+int tccrt_custom_shape(struct tccc_custom *c, const struct tccc_custom_op *op);
 
 /* Objects, defined in runtime/object.c. None of them fails but by returning NULL (no memory). */
 struct tcc_object *tccrt_object_tensor(int dtype, int rank, const int64_t *dims);   /* owns zeroed, 64-byte aligned data */

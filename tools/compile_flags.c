@@ -146,6 +146,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->name = option_text(o, OPT_name, NULL);
     c->dims = o->given[OPT_dim].at;
     c->shapes = o->given[OPT_shape].at;
+    c->customs = o->given[OPT_custom_op].at;
     c->states = o->given[OPT_state].at;
     c->dumps = o->given[OPT_dump_ir].at;
     c->dump_to = stderr;

@@ -67,7 +67,7 @@ static tcc_libop_fn decoder(void)
 /* u8[h, w, channels]; NULL after `why` (200 bytes). */
 static struct tcc_object *decode(const unsigned char *bytes, size_t size, int channels, char *why)
 {
-    static const struct tcc_lib_host host = {own_output, own_set, own_fail};
+    static const struct tcc_lib_host host = {own_output, own_set, own_fail, NULL};
     const char *format = channels == 1 ? "Grayscale" : "RGB";
     struct decoding d = {.error = why};
     struct tcc_object file = {.refs = -1,

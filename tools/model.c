@@ -167,6 +167,17 @@ static int find_entry(const struct options *o, struct ir_module *module, const c
     return m->func || m->pipe ? EXIT_FINE : EXIT_DATA;
 }
 
+/* What a model that could not be read means: mostly that it is wrong. */
+static int exit_code_of(const struct ir_ctx *ctx)
+{
+    int code = EXIT_DATA;
+    for (int i = 0; i < ir_nmessages(ctx); i++)
+        code = ir_message(ctx, i)->kind == IR_D_USAGE                               ? EXIT_USAGE
+               : ir_message(ctx, i)->kind == IR_D_ENVIRONMENT && code == EXIT_DATA ? EXIT_ENVIRONMENT
+                                                                                   : code;
+    return code;
+}
+
 static int read_module(const struct options *o, const char *path, struct model *m)
 {
     struct tccc_train train;
@@ -179,6 +190,7 @@ static int read_module(const struct options *o, const char *path, struct model *
     struct frontend_options options = {.max_nodes = nodes,
                                        .dims = o->given[OPT_dim].at,
                                        .shapes = o->given[OPT_shape].at,
+                                       .customs = o->given[OPT_custom_op].at,
                                        .states = o->given[OPT_state].at,
                                        .exact = option_set(o, OPT_exact),
                                        .training = train_wanted(o),
@@ -189,7 +201,7 @@ static int read_module(const struct options *o, const char *path, struct model *
 
     if (!module || (options.training &&
                     (!frontend_train(module, &train, NULL, NULL, NULL) || !frontend_versions(module, &options))))
-        return EXIT_DATA;
+        return exit_code_of(m->ctx);
     if (!ir_verify(module))
         return EXIT_BUG;
     code = run_passes(o, module);
@@ -241,7 +253,7 @@ static int open_interpreted(const struct options *o, const char *path, struct mo
         ir_unprotect(m->ctx);
         tell_messages(o, m->ctx, why);
     }
-    if (code == EXIT_ENVIRONMENT)
+    if (code == EXIT_ENVIRONMENT && (!m->ctx || !ir_nerrors(m->ctx)))
         return model_error(o, why, code, "no memory");
     return code;
 }

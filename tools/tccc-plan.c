@@ -132,6 +132,7 @@ static int read_model(struct job *j)
     struct frontend_options front = {.max_nodes = nodes,
                                      .dims = o->given[OPT_dim].at,
                                      .shapes = o->given[OPT_shape].at,
+                                     .customs = o->given[OPT_custom_op].at,
                                      .training = true,
                                      .sync_bn = j->train.sync_bn,
                                      .one_version = true,

@@ -129,7 +129,7 @@ static void ptx_child(void *jobs, int index, int report)
                    .mod = mod,
                    .b = LLVMCreateBuilderInContext(lc)};
     for (int i = 0; i < j->program->nkernels; i++)
-        if (!j->options->wanted || j->options->wanted[i])
+        if (!j->program->kernels[i]->custom && (!j->options->wanted || j->options->wanted[i]))
             emit_kernel(j, &e, i);
     em_verify(mod);
     em_run_passes(mod, tm,

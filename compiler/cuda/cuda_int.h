@@ -162,6 +162,10 @@ void cuda_scan_stage(struct cuda_fn *f, const struct kn_stage *stage);
 const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
                      const char *folder, size_t *size);
 
+/* nvrtc.c. The text with that of kernels of users' device code behind it; NULL after a diagnostic. How such a kernel is launched. */
+const char *cuda_add_customs(struct ir_ctx *ctx, const struct kn_program *p, const char *arch, const char *prefix, const char *ptx);
+struct image_kernel cuda_custom_launch(struct ir_ctx *ctx, const struct kn_custom *c, const char *symbol);
+
 /* cubin.c. The same for the machine alone, by way of files NAME.* in `folder`; NULL: it is not wanted, there is no ptxas, or it failed (a warning). */
 const void *cuda_cubin(struct ir_ctx *ctx, const struct target_options *o, const char *ptx, const char *name, const char *folder, size_t *size);
 

@@ -65,6 +65,7 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
     *m = *found;
     m->pass = (struct pass_machine){.name = "cuda",
                                     .memory = &memory,
+                                    .customs = true,
                                     .attention = cuda_attention,
                                     .attention_grad = cuda_attention_grad,
                                     .topk = topk,

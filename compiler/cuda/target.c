@@ -57,14 +57,19 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
         return false;
     p->kernels = IR_NEWN(ctx, plan->nkernels + 1, struct kn_kernel *);
     for (int i = 0; i < p->nkernels; i++)
-        p->kernels[i] = cuda_picked(m, ctx, cuda_kernel_for(m, ctx, plan->kernels[i]), o->picks);
+        p->kernels[i] = plan->kernels[i]->custom
+                            ? plan->kernels[i]
+                            : cuda_picked(m, ctx, cuda_kernel_for(m, ctx, plan->kernels[i]), o->picks);
     const char *own = ir_internf(ctx, "%s%s_", prefix, o->arch), *ptx = cuda_ptx(ctx, p, o, own, folder, &size);
-    if (!ptx)
+    if (!ptx || !(ptx = cuda_add_customs(ctx, p, o->arch, own, ptx)))
         return false;
+    size = strlen(ptx) + 1;
     if (o->dump && !strcmp(o->dump, "ptx"))
         fputs(ptx, o->dump_to);
     for (int i = 0; i < p->nkernels; i++)
-        kernels[i] = cuda_launches(ctx, p->kernels[i], ir_internf(ctx, "%sk%d", own, i));
+        kernels[i] = p->kernels[i]->custom
+                         ? cuda_custom_launch(ctx, p->kernels[i]->custom, ir_internf(ctx, "%sk%d", own, i))
+                         : cuda_launches(ctx, p->kernels[i], ir_internf(ctx, "%sk%d", own, i));
     size_t assembled = 0;
     const void *cubin = cuda_cubin(ctx, o, ptx, own, folder, &assembled);
     if (cubin)

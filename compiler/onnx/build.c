@@ -529,6 +529,23 @@ static bool user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr 
     return true;
 }
 
+const struct ir_attr *imp_user_attrs(struct imp *im, int *n)
+{
+    struct ir_attr *attrs = IR_NEWN(im->ctx, im->node->attr_count + 1, struct ir_attr);
+    *n = 0;
+    for (size_t k = 0; k < im->node->attr_count; k++) {
+        const struct onnx_attr *a = imp_attr(im, im->node->attrs[k].name);
+        if (!a)
+            continue;
+        if (!user_attr(im, a, &attrs[*n]))
+            return imp_unsupported(im, "attribute '%s': numbers, strings, lists of them and tensors are what a custom operator takes",
+                                   im->node->attrs[k].name),
+                   NULL;
+        attrs[(*n)++].name = ir_intern(im->ctx, im->node->attrs[k].name);
+    }
+    return attrs;
+}
+
 struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
                         const ir_type *types, const struct ir_attr *more)
 {

@@ -228,7 +228,7 @@ static bool only_tensors(struct imp *im)
 const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, int opset)
 {
     bool other_version = false;
-    if (imp_find_row(domain, op, opset, &other_version))
+    if (imp_find_row(domain, op, opset, &other_version) || imp_custom(im->ctx, domain, op))
         return NULL;
     if (!opset)
         return "the model does not import the operator set of this domain";
@@ -264,6 +264,9 @@ static bool build_node(struct imp *im)
     const struct onnx_function *f = imp_find_function(im, im->node);
     if (f) /* a model's own function wins: that is what its author meant */
         return expand(im, f);
+    const struct ir_custom *custom = imp_custom(im->ctx, im->domain, im->node->op);
+    if (custom) /* and what is given on the command line what its user means */
+        return imp_custom_node(im, custom) && ir_nerrors(im->ctx) == errors;
     if (row && !imp_check_schema(im))
         return false;
     bool done = false;

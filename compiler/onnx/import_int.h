@@ -285,6 +285,11 @@ void imp_drop_unused_states(struct imp *im);
 void imp_report_refusals(struct imp *im);                                         /* one message for all */
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);   /* kept by the importer: ref it to hand it on */
 struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);                  /* takes over the reference until the end */
+/* A user's own operator (op_custom.c); NULL: none of that name is given. */
+struct ir_custom *imp_custom(struct ir_ctx *ctx, const char *domain, const char *op);
+bool imp_custom_node(struct imp *im, const struct ir_custom *custom);
+/* The node's attributes as a library op's own, ended by one without a key; NULL after a message: one is a graph or a type. */
+const struct ir_attr *imp_user_attrs(struct imp *im, int *n);
 /* Why there is no row for an operator; NULL: there is one. */
 const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, int opset);
 /* The entry of an operator that is not known; NULL: none yet. */

@@ -208,6 +208,54 @@ const char *const *grad_libs(void)
     return names;
 }
 
+/* -- A user's own ----------------------------------------------------------------------------------- */
+
+/* Operator NAME_grad on n's operands, results and the gradients of these gives those of the operands of floats. */
+static void custom(struct grad *g, struct ir_node *n, const char *name)
+{
+    const struct ir_custom *rule = ir_custom_find(g->ctx, ir_internf(g->ctx, "%s_grad", name));
+    int nin = n->nin + 2 * n->nout, nout = 0;
+    struct ir_value **in = IR_NEWN(g->ctx, nin + 1, struct ir_value *);
+    ir_type *types = IR_NEWN(g->ctx, nin + 1, ir_type);
+    struct ir_attr *attrs = IR_NEWN(g->ctx, n->nattrs + 3, struct ir_attr);
+    int nattrs = 0;
+    bool any = false;
+    if (!rule) {
+        const char *op = strrchr(name, ':') + 1;
+        grad_fail(g, n, "a custom operator is trained where its file defines TCCC_CUSTOM_OP(%s_grad) too", op);
+        return;
+    }
+    for (int i = 0; i < n->nin; i++) {
+        in[i] = n->in[i].value;
+        nout += in[i] && tcc_is_float((enum tcc_dtype)in[i]->type->dtype);
+    }
+    for (int k = 0; k < n->nout; k++) {
+        struct ir_value *d = grad_out(g, n, k);
+        any |= d != NULL;
+        in[n->nin + k] = n->out[k];
+        in[n->nin + n->nout + k] =
+            d || !tcc_is_float((enum tcc_dtype)n->out[k]->type->dtype) ? d : grad_full(g, n->out[k]->type, 0);
+    }
+    if (!any)
+        return;
+    for (int i = 0; i < nin; i++)
+        types[i] = in[i] ? in[i]->type : NULL;
+    for (int i = 0; i < n->nattrs; i++)
+        if (n->attrs[i].key == IR_ATTR_user)
+            attrs[nattrs++] = n->attrs[i];
+    const ir_type *results = ir_custom_types(g->ctx, &n->where, rule, nin, types, nattrs, attrs, nout);
+    if (!results) {
+        g->failed = true;
+        return;
+    }
+    attrs[nattrs++] = ir_attr_s(IR_ATTR_name, rule->name);
+    attrs[nattrs++] = ir_attr_types(IR_ATTR_types, nout, results);
+    struct ir_node *made = ir_build_typed(g->b, IR_lib, nin, in, attrs, nout, results);
+    for (int i = 0, k = 0; made && i < n->nin; i++)
+        if (in[i] && tcc_is_float((enum tcc_dtype)in[i]->type->dtype))
+            grad_give(g, n, i, made->out[k++]);
+}
+
 void grad_rule_lib(struct grad *g, struct ir_node *n)
 {
     const char *name = ir_get_s(n, IR_ATTR_name, "");
@@ -217,5 +265,8 @@ void grad_rule_lib(struct grad *g, struct ir_node *n)
         rules[i].rule(g, n);
         return;
     }
-    grad_fail(g, n, "no gradient rule for this library op");
+    if (ir_is_custom(name))
+        custom(g, n, name);
+    else
+        grad_fail(g, n, "no gradient rule for this library op");
 }

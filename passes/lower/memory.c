@@ -379,7 +379,7 @@ static void alloc_and_free(struct memory *m, struct kn_steps *steps, const struc
                      listed(m->p->entries[e].input_buffers, m->p->entries[e].ninputs, b);
         if (!output && !result)
             insert(m, steps, last + 1, TCC_STEP_FREE, b);
-        if (buffer->space == TCC_SPACE_DYNAMIC && steps->at[first].kind != TCC_STEP_LIB)
+        if (buffer->space == TCC_SPACE_DYNAMIC && (steps->at[first].kind != TCC_STEP_LIB || buffer->memory))
             insert(m, steps, first, TCC_STEP_ALLOC, b);
     }
     for (int i = 0; i < steps->n; i++)

@@ -21,6 +21,7 @@ enum { HOST, DEVICE, SMALL = 4096 };
 struct place {
     struct ir_ctx *ctx;
     struct kn_program *p;
+    bool customs;  /* the device runs users' device code */
     bool *refused; /* by kernel: the machine can't run it */
     int n;         /* buffers of the program as it came; behind them stand twins */
     VEC(struct kn_buffer) buffers;
@@ -29,6 +30,7 @@ struct place {
         *joined;    /* by root buffer: its memory; another that a border hands over from or to it (itself at the end) */
     uint8_t *valid; /* by root buffer: bit m: up to date in memory m; 0: not written yet */
     uint8_t *reads, *writes; /* by root buffer: bit m: by steps that run there */
+    bool *measured;          /* by root buffer: its sizes are taken from it when it has been made */
     bool *first;             /* by buffer: a weight that is a state variable's first value */
     bool *host_kernel;       /* by launch, in the order in which they stand */
     int launch;
@@ -41,15 +43,39 @@ static int root(const struct place *pl, int b)
 
 /* -- Where steps run ------------------------------------------------------------------------------------ */
 
+static void find_measured(struct place *pl, const struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        if (s->kind == TCC_STEP_DIMS && s->args[0] >= 0)
+            pl->measured[root(pl, s->args[0])] = true;
+        for (int r = 0; r < s->nregions; r++)
+            find_measured(pl, &s->regions[r].steps);
+    }
+}
+
 static bool is_dense_copy(const struct place *pl, const struct kn_step *s)
 {
     return s->kind == TCC_STEP_COPY && pl->buffers.at[s->args[0]].space != TCC_SPACE_OBJECT &&
            pl->buffers.at[s->args[1]].space != TCC_SPACE_OBJECT;
 }
 
+/* A user's operator with device code, whose results have sizes that are known before it runs. */
+static bool is_device_code(const struct place *pl, const struct kn_step *s)
+{
+    const struct ir_custom *x = s->kind == TCC_STEP_LIB && pl->customs ? ir_custom_find(pl->ctx, s->lib) : NULL;
+    if (!x || !x->device || s->nargs == s->nin)
+        return false;
+    for (int a = 0; a < s->nargs; a++)
+        if (s->args[a] >= 0 && (pl->buffers.at[root(pl, s->args[a])].space == TCC_SPACE_OBJECT ||
+                                (a >= s->nin && pl->measured[root(pl, s->args[a])])))
+            return false;
+    return true;
+}
+
 static int runs_on(struct place *pl, const struct kn_step *s)
 {
-    bool device = s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV ||
+    bool device = is_device_code(pl, s) || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV ||
                   (s->kind == TCC_STEP_COLLECTIVE && s->what != TCC_IS_OWNER) ||
                   (s->kind == TCC_STEP_LAUNCH && !pl->host_kernel[pl->launch++]);
     return device ? DEVICE : HOST;
@@ -573,6 +599,10 @@ bool pass_place_run(struct pass_run *r)
         add_buffer(&pl, p->buffers[b]);
         pl.joined[b] = b;
     }
+    pl.customs = m && m->customs && ir_customs(ctx);
+    pl.measured = IR_NEWN(ctx, n, bool);
+    for (int e = 0; e < p->nentries && pl.customs; e++)
+        find_measured(&pl, &p->entries[e].steps);
     decide_steps(&pl);
     for (int e = 0; e < p->nentries; e++)
         join_borders(&pl, &p->entries[e].steps);

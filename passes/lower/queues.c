@@ -84,6 +84,7 @@ static int queue_of(struct queues *q, const struct kn_step *s)
         return 0;
     switch (s->kind) {
     case TCC_STEP_LAUNCH:
+    case TCC_STEP_LIB: /* a user's device code */
     case TCC_STEP_FREE: return queue_of_device(m, TCC_QUEUE_COMPUTE);
     case TCC_STEP_COPY:
         if (from == q->p->buffers[s->args[1]].memory)

@@ -245,6 +245,9 @@ int tcr_device_open(const char *name, const struct tcr_device_request *r, struct
 typedef int tcr_device_opener(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
 extern tcr_device_opener *const tcr_optional_devices[];
 
+/* body(arg, i) for each i in [0, n) on the threads of a host (cpu/host.c), in any order; returns when all have ended. Calls do not nest. */
+void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
+
 /* -- The heap (cpu/memory.c) -------------------------------------------------------------------------- */
 /* The caller's allocator, or the C library's: 64-byte aligned, blocks that are worth it on huge pages. */
 void tcr_heap_init(struct tcr_heap *h, const struct tccrt_allocator *allocator);

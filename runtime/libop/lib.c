@@ -124,7 +124,14 @@ static int host_fail(struct tcc_lib_call *call, int status, const char *format, 
     return status;
 }
 
-static const struct tcc_lib_host host = {host_output, host_set, host_fail};
+static void host_each(struct tcc_lib_call *call, int64_t n, void (*body)(void *arg, int64_t i), void *arg)
+{
+    struct call *k = (struct call *)call;
+
+    tcr_host_each(k->s->host, n, body, arg);
+}
+
+static const struct tcc_lib_host host = {host_output, host_set, host_fail, host_each};
 
 /* -- The call -------------------------------------------------------------------------------------------- */
 

@@ -39,7 +39,7 @@ lib_host_fail(struct tcc_lib_call *call, int status, const char *format, ...)
     return status;
 }
 
-static const struct tcc_lib_host lib_host = {lib_host_output, lib_host_set, lib_host_fail};
+static const struct tcc_lib_host lib_host = {lib_host_output, lib_host_set, lib_host_fail, NULL};
 
 #define LIB_MAX 8
 static struct tcc_object *lib_results[LIB_MAX];

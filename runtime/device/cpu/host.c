@@ -123,6 +123,44 @@ int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr
     return TCC_OK;
 }
 
+struct each {
+    void (*body)(void *arg, int64_t i);
+    void *arg;
+    int64_t n;
+    _Atomic int64_t next;
+};
+
+static void each_part(void *arg, int i)
+{
+    struct each *e = arg;
+
+    (void)i;
+    for (int64_t k; (k = atomic_fetch_add_explicit(&e->next, 1, memory_order_relaxed)) < e->n;)
+        e->body(e->arg, k);
+}
+
+static void foreign_each_part(void *arg, int i)
+{
+    uint32_t mode = tcr_fp_enter();
+
+    each_part(arg, i);
+    tcr_fp_leave(mode);
+}
+
+void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, int64_t i), void *arg)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)host;
+    struct each e = {.body = body, .arg = arg, .n = n};
+    int threads = n < host->threads ? (int)n : host->threads;
+
+    if (threads <= 1)
+        each_part(&e, 0);
+    else if (c->pool)
+        tcr_pool_run(c->pool, threads, each_part, &e);
+    else
+        c->user_pool.run(c->user_pool.user, threads, foreign_each_part, &e);
+}
+
 static int launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcr_cpu *c = (struct tcr_cpu *)d;

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nvrtc.c - users' device code (--custom-op=...=FILE.cu) to PTX by NVRTC, which is opened when it is wanted: a file and the calls of it are one program. What
+ * it makes is put behind our own text, as one module: the header lines are the first's, with the higher version. (NVRTC's documentation, "User
+ * interface"; PTX ISA, "PTX Module Directives".)
+ */
+#include "compiler/cuda/cuda_int.h"
+#include "compiler/custom_int.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct nvrtc_program *nvrtc_program;
+
+/* What is used of nvrtc.h; results: 0 is success. */
+struct nvrtc {
+    void *handle;
+    int (*create)(nvrtc_program *p, const char *source, const char *name, int n, const char *const *headers,
+                  const char *const *names);
+    int (*compile)(nvrtc_program p, int n, const char *const *options);
+    int (*log_size)(nvrtc_program p, size_t *size);
+    int (*log)(nvrtc_program p, char *text);
+    int (*ptx_size)(nvrtc_program p, size_t *size);
+    int (*ptx)(nvrtc_program p, char *text);
+    int (*destroy)(nvrtc_program *p);
+    const char *(*error)(int result);
+};
+
+static bool find_functions(struct nvrtc *n)
+{
+    const struct {
+        const char *name;
+        void **to;
+    } all[] = {{"nvrtcCreateProgram", (void **)&n->create},       {"nvrtcCompileProgram", (void **)&n->compile},
+               {"nvrtcGetProgramLogSize", (void **)&n->log_size}, {"nvrtcGetProgramLog", (void **)&n->log},
+               {"nvrtcGetPTXSize", (void **)&n->ptx_size},        {"nvrtcGetPTX", (void **)&n->ptx},
+               {"nvrtcDestroyProgram", (void **)&n->destroy},     {"nvrtcGetErrorString", (void **)&n->error}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!(*all[i].to = dlsym(n->handle, all[i].name)))
+            return false;
+    return true;
+}
+
+/* $TCCC_NVRTC_LIBRARY, else the newest that is found. It stays open: it is not made to be closed. */
+static bool open_nvrtc(struct ir_ctx *ctx, const char *file, struct nvrtc *n)
+{
+    static const char *const usual[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so", NULL};
+    const char *given = getenv("TCCC_NVRTC_LIBRARY");
+    const char *const own[] = {given, NULL}, *const *try = given && *given ? own : usual;
+    struct ir_where where = {.file = file};
+    for (; *try; try++)
+        if ((n->handle = dlopen(*try, RTLD_NOW | RTLD_LOCAL))) {
+            if (find_functions(n))
+                return true;
+            ir_diag(ctx, &where, IR_D_ENVIRONMENT, "'%s' is not NVRTC: it lacks functions of it", *try);
+            return false;
+        }
+    ir_diag(ctx, &where, IR_D_ENVIRONMENT,
+            "NVRTC, which compiles CUDA C++, was not found (%s): install it (libnvrtc.so.13 or .12, of the CUDA "
+            "toolkit) or name its "
+            "library with TCCC_NVRTC_LIBRARY",
+            given && *given ? given : "libnvrtc.so.13, .12");
+    return false;
+}
+
+/* What it said, as lines of a message. */
+static void tell_log(struct ir_ctx *ctx, const struct nvrtc *n, nvrtc_program p, const char *file, int result)
+{
+    size_t size = 0;
+    struct ir_where where = {.file = file};
+    const char *message = ir_internf(ctx, "NVRTC refuses it (%s):", n->error(result));
+    if (!n->log_size(p, &size) && size > 1) {
+        char *text = IR_NEWN(ctx, size + 1, char), *save;
+        if (!n->log(p, text))
+            for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+                message = ir_internf(ctx, "%s\n  %s", message, ir_shown(line));
+    }
+    ir_diag(ctx, &where, IR_D_UNSUPPORTED, "%s", message);
+}
+
+static const char *compile_text(struct ir_ctx *ctx, const char *file, const char *calls, const char *arch)
+{
+    struct nvrtc n;
+    nvrtc_program p;
+    char error[512], *ptx = NULL;
+    size_t size = 0;
+    struct ir_where where = {.file = file};
+    if (!open_nvrtc(ctx, file, &n))
+        return NULL;
+    struct ir_file *f = ir_file_get(ctx, file, error, sizeof error);
+    if (!f) {
+        ir_error(ctx, NULL, "%s", error);
+        return NULL;
+    }
+    const char *text = ir_internf(ctx, "%.*s", (int)ir_file_size(f), (const char *)ir_file_data(f));
+    ir_file_unref(f);
+    const char *source = ir_internf(ctx,
+                                    "#include <tccc_custom.h>\n"
+                                    "static __device__ constexpr bool tccc_same(const char *a, const char *b) "
+                                    "{ return *a == *b && (!*a || tccc_same(a + 1, b + 1)); }\n"
+                                    "#line 1 \"%s\"\n%s\n#line 1 \"calls of %s\"\n%s",
+                                    file, text, file, calls);
+    const char *options[] = {ir_internf(ctx, "--gpu-architecture=compute_%s", arch + 3), "--std=c++17",
+                             ir_internf(ctx, "--include-path=%s", dirname(ir_strdup(ctx, file)))};
+    int result = n.create(&p, source, "custom.cu", 1, (const char *const[]){custom_header},
+                          (const char *const[]){"tccc_custom.h"});
+    if (result) {
+        ir_diag(ctx, &where, IR_D_ENVIRONMENT, "NVRTC: %s", n.error(result));
+        return NULL;
+    }
+    result = n.compile(p, 3, options);
+    if (result)
+        tell_log(ctx, &n, p, file, result);
+    else if (!(result = n.ptx_size(p, &size))) {
+        ptx = IR_NEWN(ctx, size + 1, char);
+        if ((result = n.ptx(p, ptx)))
+            ir_diag(ctx, &where, IR_D_ENVIRONMENT, "NVRTC: %s", n.error(result));
+    }
+    n.destroy(&p);
+    return result ? NULL : ptx;
+}
+
+/* The version that a module's text asks for, times 10: 7.8 is 78; *at: where its line is. */
+static int version_of(const char *ptx, const char **at)
+{
+    int major = 0, minor = 0;
+    *at = strstr(ptx, ".version");
+    return *at && sscanf(*at, ".version %d.%d", &major, &minor) == 2 ? 10 * major + minor : 0;
+}
+
+/* Behind the lines that a module begins with. */
+static const char *behind_header(const char *ptx)
+{
+    const char *at = strstr(ptx, ".address_size");
+    at = at ? strchr(at, '\n') : NULL;
+    return at ? at + 1 : "";
+}
+
+static const char *join(struct ir_ctx *ctx, const char *ours, const char *theirs)
+{
+    const char *line, *other;
+    int a = version_of(ours, &line), b = version_of(theirs, &other);
+    if (!a || a >= b)
+        return ir_internf(ctx, "%s\n%s", ours, behind_header(theirs));
+    const char *end = strchr(line, '\n');
+    return ir_internf(ctx, "%.*s.version %d.%d%s\n%s", (int)(line - ours), ours, b / 10, b % 10, end ? end : "",
+                      behind_header(theirs));
+}
+
+const char *cuda_add_customs(struct ir_ctx *ctx, const struct kn_program *p, const char *arch, const char *prefix,
+                             const char *ptx)
+{
+    bool *done = IR_NEWN(ctx, p->nkernels + 1, bool);
+    for (int i = 0; i < p->nkernels && ptx; i++) {
+        const struct kn_custom *c = p->kernels[i]->custom;
+        const char *calls = "", *made;
+        if (!c || done[i])
+            continue;
+        for (int k = i; k < p->nkernels; k++) {
+            const struct kn_custom *other = p->kernels[k]->custom;
+            if (!other || strcmp(other->file, c->file) != 0)
+                continue;
+            done[k] = true;
+            calls = ir_internf(ctx, "%s%s", calls, custom_text(ctx, other, ir_internf(ctx, "%sk%d", prefix, k)));
+        }
+        made = compile_text(ctx, c->file, calls, arch);
+        ptx = made ? join(ctx, ptx, made) : NULL;
+    }
+    return ptx;
+}
+
+struct image_kernel cuda_custom_launch(struct ir_ctx *ctx, const struct kn_custom *c, const char *symbol)
+{
+    ir_expr tiles = image_tiles(ctx), block = ir_const(ctx, c->block);
+    struct image_launch l = {.symbol = symbol, .block = {block}};
+    l.grid[0] =
+        c->rows ? tiles : ir_min(ctx, ir_const(ctx, 65535), ir_floordiv(ctx, ir_addc(ctx, tiles, c->block - 1), block));
+    l.shared = c->shared ? ir_const(ctx, c->shared) : NULL;
+    return (struct image_kernel){1, {l}};
+}
