@@ -10,7 +10,7 @@
  *   data_folder   folders of pictures;  data_image: one picture;  data_resample: its size
  *   data_tar      archives of samples (webdataset)
  *   data_csv      tables
- *   data_text     text as bytes or tokens;  data_bpe: tokens of a tokenizer.json
+ *   data_text     text as bytes or tokens;  data_bpe: tokens of a tokenizer.json;  data_cut: the words that it cuts text into
  *   data_hdf5     HDF5, by libhdf5
  *   data_set      --data and the step's inputs: which array feeds which input
  *   data_split    --split
@@ -160,9 +160,22 @@ bool data_takes_pictures(const struct tccrt_value_info *info);
 bool data_takes_classes(const struct tccrt_value_info *info);
 
 /* -- Tokens */
+/* How a tokenizer.json normalises text and cuts it into words (data_cut.c). */
+struct data_cut;
+struct json_t;
+/* NULL after `error`: what is not supported, by name; *code: EXIT_ENVIRONMENT where a library is missing, else left alone. */
+struct data_cut *data_cut_open(struct json_t *root, const char *path, char *error, int *code);
+bool data_cut_bytes(const struct data_cut *c);                             /* symbols of words are bytes, not characters */
+typedef bool data_word_fn(void *user, const unsigned char *s, size_t n, char *error);
+/* Calls `word` for each word of n bytes of valid UTF-8; start: they begin the text. For one thread at a time. False: word's, or after `error`. */
+bool data_cut_words(const struct data_cut *c, const unsigned char *s, size_t n, bool start, data_word_fn *word, void *user, char *error);
+void data_cut_free(struct data_cut *c);
+int data_utf8(const unsigned char *s, size_t n, uint32_t *c);             /* the code point at s, and its length; 0: not UTF-8 */
+bool data_is_space(uint32_t c);
+
 struct data_bpe;
-struct data_bpe *data_bpe_open(const char *path, char *error);             /* a tokenizer.json of byte-level BPE */
-/* Appends the tokens of valid UTF-8; *ids is malloc'ed and grows. False: no memory. */
+struct data_bpe *data_bpe_open(const char *path, char *error, int *code);   /* of a tokenizer.json; *code as above */
+/* Appends the tokens of valid UTF-8; *ids is malloc'ed and grows. For one thread at a time. False after `error`. */
 bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t n, uint32_t **ids, size_t *count, char *error);
 void data_bpe_free(struct data_bpe *b);
 

@@ -271,7 +271,8 @@ static bool open_rows(struct tar *t, struct data_request *q, const char *extensi
     int64_t dims[TCC_MAX_RANK] = {t->n};
 
     own.o = &plain;
-    if (data_takes_classes(q->info)) {
+    const char *last = strrchr(extension, '.');
+    if (data_takes_classes(q->info) && strcmp(last ? last + 1 : extension, "npy") != 0) {
         t->source.row = class_row;
         return data_from_source(&own, &t->source, TCC_I64, 1, dims, out, error);
     }

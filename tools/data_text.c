@@ -27,7 +27,7 @@ static bool bytes(struct data_request *q, const struct data_options *o, struct d
 
 static bool tokens(struct data_request *q, const struct data_options *o, struct data_array *out, char *error)
 {
-    struct data_bpe *b = data_bpe_open(o->tokens, error);
+    struct data_bpe *b = data_bpe_open(o->tokens, error, &q->code);
     uint32_t *ids = NULL;
     size_t n = 0;
     char why[ERROR_SIZE];

@@ -1,16 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes data_unicode.def: the ranges of letters and numbers of Unicode (general categories L* and N*), as Python knows them.
+"""Writes data_unicode.def: ranges of Unicode, as Python knows it: letters and numbers (general categories L* and N*), characters whose NFC_Quick_Check is No or Maybe, and
+marks (those with a combining class).
 
 usage: unicode.py >data_unicode.def
 """
 import unicodedata
 
 
-def ranges(letter):
+def composing():
+    """What normalization form C may change or join to what stands before: UAX 15, NFC_Quick_Check."""
+    found = set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    for k in range(0x110000):
+        c = chr(k)
+        if 0xD800 <= k < 0xE000:
+            continue
+        if unicodedata.normalize("NFC", c) != c:
+            found.add(k)
+        parts = unicodedata.decomposition(c).split()
+        if len(parts) == 2 and parts[0][0] != "<" and unicodedata.normalize("NFC", unicodedata.normalize("NFD", c)) == c:
+            found.add(int(parts[1], 16))
+    return found
+
+
+def ranges(inside_of):
     first = None
     for c in range(0x110001):
-        inside = c < 0x110000 and unicodedata.category(chr(c))[0] == letter
+        inside = c < 0x110000 and inside_of(c)
         if inside and first is None:
             first = c
         if not inside and first is not None:
@@ -18,12 +34,15 @@ def ranges(letter):
             first = None
 
 
+changes = composing()
+KINDS = {"LETTER": lambda c: unicodedata.category(chr(c))[0] == "L", "NUMBER": lambda c: unicodedata.category(chr(c))[0] == "N",
+         "COMPOSING": lambda c: c in changes, "MARK": lambda c: unicodedata.combining(chr(c)) != 0}
 print("/* SPDX-License-Identifier: Apache-2.0 */")
-print(f"/* Ranges of code points of Unicode {unicodedata.unidata_version}, ascending: LETTER(first, last), NUMBER(first, last). Written by unicode.py. */")
-for name, letter in (("LETTER", "L"), ("NUMBER", "N")):
+print(f"/* Ranges of code points of Unicode {unicodedata.unidata_version}, ascending: {', '.join(k + '(first, last)' for k in KINDS)}. Written by unicode.py. */")
+for name, inside in KINDS.items():
     print(f"#ifdef {name}")
     line = ""
-    for a, b in ranges(letter):
+    for a, b in ranges(inside):
         word = f"{name}(0x{a:x}, 0x{b:x}) "
         if len(line) + len(word) > 120:
             print(line.rstrip())

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/data_int.h"
 
@@ -152,7 +153,8 @@ static const uint32_t ids[] = {
 START_TEST(tokens_as_tokenizers)
 {
     static const char text[] = TEXT TEXT "<|end|>  The end<|end|>";
-    struct data_bpe *b = data_bpe_open(stored("bpe.json"), error);
+    int code;
+    struct data_bpe *b = data_bpe_open(stored("bpe.json"), error, &code);
     uint32_t *got = NULL;
     size_t n = 0;
 
@@ -164,6 +166,105 @@ START_TEST(tokens_as_tokenizers)
     ck_assert(!data_bpe_encode(b, (const unsigned char *)"fine\nnot \xc3(", 11, &got, &n, error));
     ck_assert_ptr_nonnull(strstr(error, "byte 9 (line 2) is not UTF-8"));
     free(got);
+    data_bpe_free(b);
+}
+END_TEST
+
+/* Every kind of tokenizer.json: what tokenizers makes of tests/train/tokens-text.txt is in tokens.txt (tests/train/tokenizers.py). */
+START_TEST(kinds_of_tokenizers)
+{
+    struct data_file *text = data_map(stored("../../train/tokens-text.txt"), error);
+    FILE *f = fopen(stored("../../train/tokens.txt"), "r");
+    char kind[40], path[80];
+    int kinds = 0, code = 0;
+
+    ck_assert_msg(text && f, "%s", error);
+    while (fscanf(f, "%39s", kind) == 1) {
+        uint32_t *got = NULL, want;
+        size_t n = 0, at = 0;
+        snprintf(path, sizeof path, "tokens-%s.json", kind);
+        struct data_bpe *b = data_bpe_open(stored(path), error, &code);
+        if (!b && code == EXIT_ENVIRONMENT) { /* no PCRE2 */
+            ck_assert(fscanf(f, "%*[^\n]") == 0);
+            continue;
+        }
+        ck_assert_msg(b != NULL, "%s", error);
+        ck_assert_msg(data_bpe_encode(b, text->bytes, text->size, &got, &n, error), "%s: %s", kind, error);
+        for (; fscanf(f, "%u", &want) == 1; at++)
+            ck_assert_msg(at < n && got[at] == want, "%s: token %zu of %zu is %u, not %u", kind, at, n,
+                          at < n ? got[at] : 0, want);
+        ck_assert_msg(at == n, "%s: %zu tokens, not %zu", kind, n, at);
+        free(got);
+        data_bpe_free(b);
+        kinds++;
+    }
+    ck_assert_int_ge(kinds, 8);
+    fclose(f);
+    data_unref(text);
+}
+END_TEST
+
+static const struct {
+    const char *json, *text, *message;
+} bad_tokenizers[] = {
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{}}}", "", "model 'WordPiece': expected BPE"},
+    {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "", "model 'Unigram': expected BPE"},
+    {"{\"model\":{\"vocab\":{},\"merges\":[]},\"normalizer\":{\"type\":\"Lowercase\"}}", "",
+     "normalizer 'Lowercase' is not supported"},
+    {"{\"model\":{\"vocab\":{},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}}", "",
+     "pre_tokenizer 'BertPreTokenizer' is not supported"},
+    {"{\"model\":{\"vocab\":{},\"merges\":[],\"end_of_word_suffix\":\"</w>\"}}", "",
+     "'end_of_word_suffix' is not supported"},
+    {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", "", "merge 0 is malformed, or names what 'vocab' lacks"},
+    {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}", "ab", "no token for U+0062"},
+    {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":"
+     "false}}",
+     "a!", "no token for byte 0x21"},
+    {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]},\"normalizer\":{\"type\":\"NFC\"}}", "aa\xcc\x81",
+     "U+0301: this text may not be in normalization form C"},
+    {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\","
+     "\"pattern\":{\"Regex\":\"(\"}}}",
+     "", "the pattern '('"},
+};
+
+START_TEST(tokenizers_refused)
+{
+    char path[] = "/tmp/tokenizer-XXXXXX";
+    int fd = mkstemp(path), code = EXIT_DATA;
+    size_t size = strlen(bad_tokenizers[_i].json), n = 0;
+    uint32_t *got = NULL;
+
+    ck_assert(fd >= 0 && write(fd, bad_tokenizers[_i].json, size) == (ssize_t)size);
+    struct data_bpe *b = data_bpe_open(path, error, &code);
+    if (b)
+        ck_assert(!data_bpe_encode(b, (const unsigned char *)bad_tokenizers[_i].text, strlen(bad_tokenizers[_i].text),
+                                   &got, &n, error));
+    if (code != EXIT_ENVIRONMENT)
+        ck_assert_msg(strstr(error, bad_tokenizers[_i].message) != NULL, "%s", error);
+    free(got);
+    data_bpe_free(b);
+    close(fd);
+    unlink(path);
+}
+END_TEST
+
+/* A word of many letters takes n log n. */
+START_TEST(long_words)
+{
+    enum { LONG = 1 << 20 };
+    int code;
+    struct data_bpe *b = data_bpe_open(stored("bpe.json"), error, &code);
+    unsigned char *text = malloc(LONG);
+    uint32_t *got = NULL;
+    size_t n = 0;
+
+    ck_assert(b && text);
+    for (int i = 0; i < LONG; i++)
+        text[i] = (unsigned char)"the"[i % 3];
+    ck_assert_msg(data_bpe_encode(b, text, LONG, &got, &n, error), "%s", error);
+    ck_assert(n > LONG / 4 && n < LONG);
+    free(got);
+    free(text);
     data_bpe_free(b);
 }
 END_TEST
@@ -286,6 +387,9 @@ int main(void)
     tcase_add_test(c, half_are_flipped);
     tcase_add_loop_test(c, truncated_picture, 0, 2);
     tcase_add_test(c, tokens_as_tokenizers);
+    tcase_add_test(c, kinds_of_tokenizers);
+    tcase_add_loop_test(c, tokenizers_refused, 0, sizeof bad_tokenizers / sizeof *bad_tokenizers);
+    tcase_add_test(c, long_words);
     tcase_add_test(c, table_of_all_kinds);
     tcase_add_loop_test(c, tables_refused, 0, sizeof bad_tables / sizeof *bad_tables);
     tcase_add_loop_test(c, bad_rows_are_replaced, 0, 3);
