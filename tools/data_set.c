@@ -5,6 +5,7 @@
  */
 #include "tools/data_int.h"
 
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -94,20 +95,37 @@ static int read_archive(const struct options *o, struct data_set *set, const str
     return code;
 }
 
-/* The reader that a file will have; -1 after a message. */
-static int find_reader(const struct options *o, const struct data_words *w, int *code)
+static int reader_of_file(const struct options *o, const char *path, int *code)
 {
     char error[ERROR_SIZE];
     struct stat st;
 
-    *code = EXIT_FINE;
-    if (w->reader >= 0 || data_words_glob(w->path) || (stat(w->path, &st) == 0 && S_ISDIR(st.st_mode)))
-        return data_reader_of(w->path, NULL, w->reader < 0 && data_words_glob(w->path) ? READER_npz : w->reader);
-    struct data_file *f = data_map(w->path, error);
-    int reader = f ? data_reader_of(w->path, f, -1) : -1;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return READER_folder;
+    struct data_file *f = data_map(path, error);
+    int reader = f ? data_reader_of(path, f, -1) : -1;
     if (!f)
         *code = tool_error(o, EXIT_DATA, "%s", error);
     data_unref(f);
+    return reader;
+}
+
+/* The reader that a file will have; -1 after a message. */
+static int find_reader(const struct options *o, const struct data_words *w, int *code)
+{
+    glob_t g;
+
+    *code = EXIT_FINE;
+    if (w->reader >= 0)
+        return w->reader;
+    if (!data_words_glob(w->path))
+        return reader_of_file(o, w->path, code);
+    if (glob(w->path, 0, NULL, &g) != 0) {
+        *code = tool_error(o, EXIT_DATA, "%s: no file has such a name", w->path);
+        return -1;
+    }
+    int reader = reader_of_file(o, g.gl_pathv[0], code); /* of shards the first one's */
+    globfree(&g);
     return reader;
 }
 
@@ -117,7 +135,7 @@ static int read_words(const struct options *o, struct data_set *set, int i, cons
 {
     int code, reader = find_reader(o, w, &code);
 
-    if (code == EXIT_FINE && !data_words_glob(w->path))
+    if (code == EXIT_FINE)
         code = data_words_check(o, w, reader, given);
     if (code != EXIT_FINE)
         return code;

@@ -170,7 +170,7 @@ START_TEST(tokens_as_tokenizers)
 }
 END_TEST
 
-/* Every kind of tokenizer.json: what tokenizers makes of tests/train/tokens-text.txt is in tokens.txt (tests/train/tokenizers.py). */
+/* Every kind of tokenizer.json: what tokenizers makes of tests/train/tokens-text.txt is in tokens.txt (tests/train/tokens.py). */
 START_TEST(kinds_of_tokenizers)
 {
     struct data_file *text = data_map(stored("../../train/tokens-text.txt"), error);

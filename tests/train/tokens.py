@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tokenizer.json files of the kinds that models of language come with, and what tokenizers makes of a text (tests/unit/test_sources.c compares).
 
-usage: tokenizers.py FOLDER     (tests/fuzz/readers: they are the fuzzer's corpus too)
+usage: tokens.py FOLDER     (tests/fuzz/readers: they are the fuzzer's corpus too)
 Beside this file: tokens.txt, "KIND IDS" a line, of TEXT, which is in tokens-text.txt.
 """
 import os
 import sys
 
-sys.path.pop(0)  # this file's own name is the package's
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 TEXT = ("The quick brown fox JUMPS over the lazy dog; it's 1984, and THEY'VE never seen 3.14159265.\r\n\r\n  Ångström's naïve café — „straße\" — 東京 ١٢٣\t"
