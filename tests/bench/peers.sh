@@ -80,6 +80,13 @@ for part in 0 1; do
     count "${good:-0}" "${bad:-1}" 0 "onnx's BackendTest"
 done
 
+PYTHONPATH=$build/python tap "samples/python/torch_compile.py" sh -c '"$1" "$2/samples/python/torch_compile.py" >"$3" && grep -q "^as eager PyTorch: True" "$3" && echo "ok 1 - torch_compile.py"' sh "$peers_dir/bin/python" "$top" "$logs/torch_compile.txt"
+for launcher in "mpirun -n 2" "mpirun -n 3" "$peers_dir/bin/python -m torch.distributed.run --nproc_per_node=2 --no-python"; do
+    # shellcheck disable=SC2086  # words
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 PYTHONPATH=$build/python \
+        tap "torch.distributed's backend tccc, DDP, $launcher" $launcher "$peers_dir/bin/python" "$top/tests/python/ranks.py"
+done
+
 say "torchrun starts tccc-train: the losses of one process"
 sh "$top/tests/dist/torchrun.sh" "$build" "$peers_dir" >"$logs/torchrun.txt" 2>&1 </dev/null
 grep '^not ok' "$logs/torchrun.txt"

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The torch.distributed backend "tccc": import tccc.distributed registers it.
+
+    import torch.distributed as dist, tccc.distributed
+    dist.init_process_group("tccc")            # under torchrun; under mpirun tccc.distributed.init() says rank and size
+    net = torch.nn.parallel.DistributedDataParallel(net)
+
+Collective calls on CPU tensors go by libtccrt's communication over MPI or UCX: sums are added in the order of ranks, equal bits on all ranks and from run to run. A
+call whose peer has died raises after the timeout and names the rank.
+"""
+import os
+import threading
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import _create_work_from_future
+from torch.futures import Future
+
+from ._world import groups as _groups, world as _world
+from .errors import UsageError
+
+_REDUCTIONS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg", dist.ReduceOp.MIN: "min", dist.ReduceOp.MAX: "max", dist.ReduceOp.PRODUCT: "product"}
+
+
+def _reduction(op):
+    for known, name in _REDUCTIONS.items():
+        if op == known:
+            return name
+    raise UsageError(f"reduction {op}: sum, avg, min, max and product are there")
+
+
+def _one(tensors):
+    if len(tensors) != 1:
+        raise UsageError("one tensor a process, got a list of several")
+    return tensors[0]
+
+
+def _cpu(t):
+    if t.device.type != "cpu":
+        raise UsageError(f"a tensor on {t.device}: the backend is for CPU tensors")
+    return t.detach()
+
+
+class _Finisher:
+    """A thread that waits for requests in their order, so that callbacks (DDP's) come without anybody waiting."""
+
+    def __init__(self):
+        self.queue, self.change, self.thread = [], threading.Condition(), None
+
+    def give(self, job):
+        with self.change:
+            self.queue.append(job)
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.run, name="tccc-distributed", daemon=True)
+                self.thread.start()
+            self.change.notify()
+
+    def run(self):
+        while True:
+            with self.change:
+                while not self.queue:
+                    self.change.wait()
+                job = self.queue.pop(0)
+            job()
+
+
+class ProcessGroup(dist.ProcessGroup):
+    """A group of processes; torch.distributed makes it."""
+
+    def __init__(self, comm, rank, size):
+        super().__init__(rank, size)
+        self.comm, self.finisher = comm, _Finisher()
+
+    def getBackendName(self):
+        return "tccc"
+
+    @property
+    def group_name(self):
+        return getattr(self, "_tccc_name", "")
+
+    def _set_group_name(self, name):
+        self._tccc_name = name
+
+    @property
+    def pg_name(self):
+        return self.group_name
+
+    def _work(self, request, result, after=None):
+        """A Work for a request; after() runs when it is done, before anybody hears of it."""
+        future = Future()
+
+        def finish():
+            try:
+                request.wait()
+                if after:
+                    after()
+            except Exception as e:
+                future.set_exception(e)
+            else:
+                future.set_result(result)
+        self.finisher.give(finish)
+        return _create_work_from_future(future)
+
+    def _reduce_all(self, tensors, op):
+        """Of tensors that are not dense, copies are reduced."""
+        tensors = [_cpu(t) for t in tensors]
+        dense = [t.contiguous() for t in tensors]
+        request = self.comm.all_reduce(dense, dense, _reduction(op))
+
+        def back():
+            for t, d in zip(tensors, dense):
+                if t.data_ptr() != d.data_ptr():
+                    t.copy_(d)
+        return request, back
+
+    def allreduce(self, tensors, opts=None):
+        request, back = self._reduce_all(tensors, opts.reduceOp if opts is not None and hasattr(opts, "reduceOp") else opts if opts is not None else dist.ReduceOp.SUM)
+        return self._work(request, tensors, back)
+
+    def allreduce_coalesced(self, tensors, opts=None):
+        return self.allreduce(tensors, opts)
+
+    def broadcast(self, tensors, opts=None):
+        t = _cpu(_one(tensors))
+        dense = t.contiguous()
+        request = self.comm.broadcast([dense], opts.rootRank if opts is not None else 0)
+        return self._work(request, tensors, None if dense is t else lambda: t.copy_(dense))
+
+    def reduce(self, tensors, opts=None):
+        t = _cpu(_one(tensors))
+        root = opts.rootRank if opts is not None else 0
+        dense, out = t.contiguous(), torch.empty_like(t, memory_format=torch.contiguous_format)
+        request = self.comm.reduce([dense], [out], _reduction(opts.reduceOp if opts is not None else dist.ReduceOp.SUM), 1.0, root)
+        return self._work(request, tensors, lambda: t.copy_(out) if self.comm.rank == root else None)
+
+    def _gather(self, outputs, t):
+        whole = torch.empty((self.comm.size, *t.shape), dtype=t.dtype)
+        request = self.comm.all_gather(_cpu(t).contiguous(), whole)
+
+        def spread():
+            for o, part in zip(outputs, whole):
+                o.copy_(part)
+        return request, spread
+
+    def allgather(self, outputs, inputs, opts=None):
+        request, spread = self._gather(_one(outputs), _one(inputs))
+        return self._work(request, outputs, spread)
+
+    def _allgather_base(self, output, t, opts=None):
+        t = _cpu(t).contiguous()
+        whole = _cpu(output) if output.is_contiguous() else torch.empty_like(output, memory_format=torch.contiguous_format)
+        return self._work(self.comm.all_gather(t, whole), output, None if output.is_contiguous() else lambda: output.copy_(whole))
+
+    def gather(self, outputs, inputs, opts=None):
+        root = opts.rootRank if opts is not None else 0
+        request, spread = self._gather(_one(outputs) if self.comm.rank == root else [], _one(inputs))
+        return self._work(request, outputs, spread)
+
+    def scatter(self, outputs, inputs, opts=None):
+        t = _cpu(_one(outputs))
+        root = opts.rootRank if opts is not None else 0
+        whole = torch.stack([_cpu(i) for i in _one(inputs)]) if self.comm.rank == root else torch.empty((self.comm.size, *t.shape), dtype=t.dtype)
+        return self._work(self.comm.broadcast([whole], root), outputs, lambda: t.copy_(whole[self.comm.rank]))
+
+    def reduce_scatter(self, outputs, inputs, opts=None):
+        t = _cpu(_one(outputs))
+        whole, out = torch.stack([_cpu(i) for i in _one(inputs)]), torch.empty(t.shape, dtype=t.dtype)
+        request = self.comm.reduce_scatter(whole, out, _reduction(opts.reduceOp if opts is not None else dist.ReduceOp.SUM))
+        return self._work(request, outputs, lambda: t.copy_(out))
+
+    def _reduce_scatter_base(self, output, t, opts=None):
+        out = torch.empty(output.shape, dtype=output.dtype)
+        request = self.comm.reduce_scatter(_cpu(t).contiguous(), out, _reduction(opts.reduceOp if opts is not None else dist.ReduceOp.SUM))
+        return self._work(request, output, lambda: output.copy_(out))
+
+    def alltoall_base(self, output, t, output_splits, input_splits, opts=None):
+        rows = t.shape[0] if t.dim() else 1
+        per = t.numel() // rows if rows else 0
+        out_rows = output.shape[0] if output.dim() else 1
+        out_per = output.numel() // out_rows if out_rows else 0
+        dense, out = _cpu(t).contiguous(), torch.empty(output.shape, dtype=output.dtype)
+        request = self.comm.all_to_all(dense, out, [n * per for n in input_splits] if input_splits else None, [n * out_per for n in output_splits] if output_splits else None)
+        return self._work(request, output, lambda: output.copy_(out))
+
+    def alltoall(self, outputs, inputs, opts=None):
+        dense = torch.cat([_cpu(i).reshape(-1) for i in inputs])
+        out = torch.empty(sum(o.numel() for o in outputs), dtype=outputs[0].dtype)
+        request = self.comm.all_to_all(dense, out, [i.numel() for i in inputs], [o.numel() for o in outputs])
+
+        def spread():
+            for o, part in zip(outputs, out.split([o.numel() for o in outputs])):
+                o.copy_(part.reshape(o.shape))
+        return self._work(request, outputs, spread)
+
+    # Names since PyTorch 2.15.
+    all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
+
+    def gather_single(self, output, t, opts=None):
+        root = opts.rootRank if opts is not None else 0
+        return self.gather([list(output.chunk(self.comm.size))] if self.comm.rank == root else [[]], [t], opts)
+
+    def barrier(self, opts=None):
+        return self._work(self.comm.barrier(), [])
+
+    def send(self, tensors, to, tag=0):
+        t = _cpu(_one(tensors)).contiguous()
+        return self._work(self.comm.send(t, to, tag), tensors)
+
+    def recv(self, tensors, source, tag=0):
+        t = _cpu(_one(tensors))
+        dense = t if t.is_contiguous() else torch.empty(t.shape, dtype=t.dtype)
+        return self._work(self.comm.recv(dense, source, tag), tensors, None if dense is t else lambda: t.copy_(dense))
+
+
+def _create(store, rank, size, timeout):
+    """Of init_process_group() the world; of new_group() its members, which tell each other by the store who they are."""
+    whole = _world(timeout=min(timeout.total_seconds(), 600.0) if timeout is not None else 0.0)
+    store.set(f"tccc/{rank}", str(whole.rank))
+    ranks = [int(store.get(f"tccc/{r}")) for r in range(size)]
+    comm = whole if ranks == list(range(whole.size)) else whole.group(ranks)
+    if comm is None:
+        raise UsageError(f"this process, {whole.rank}, is not among the group's {ranks}")
+    if comm is not whole:
+        _groups.append(comm)
+    return ProcessGroup(comm, rank, size)
+
+
+def init(**how):
+    """dist.init_process_group("tccc") where the launcher has set no RANK and WORLD_SIZE (mpirun, srun): they are those of tccc.world(). MASTER_ADDR and MASTER_PORT are for
+    torch.distributed's own store, by default 127.0.0.1:29517, the first process's machine."""
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        whole = _world()
+        os.environ.update(RANK=str(whole.rank), WORLD_SIZE=str(whole.size), LOCAL_RANK=str(whole.local_rank))
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        os.environ.setdefault("MASTER_PORT", "29517")
+    dist.init_process_group("tccc", **how)
+
+
+if not hasattr(dist.Backend, "TCCC"):
+    dist.Backend.register_backend("tccc", _create, devices=["cpu"])
