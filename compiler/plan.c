@@ -494,6 +494,7 @@ static void write_states(struct plan_writer *w)
         if (s->shard.parts)
             x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group), (uint32_t)s->shard.parts,
                                           (uint32_t)s->shard.blocks};
+        x.owner = s->owner ? (uint32_t)plan_sym_number(w, s->owner) : TCC_NO;
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)
             if (w->p->buffers[b].space == TCC_SPACE_WEIGHT && w->p->buffers[b].weight == s->init &&

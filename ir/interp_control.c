@@ -270,7 +270,9 @@ int64_t it_position(const struct ir_interp_state *s, const struct ir_state *v)
 int it_bind_positions(struct interp *it)
 {
     for (const struct ir_state *v = it->func->module->states; v; v = v->next)
-        if (v->sym && !it_bind(it, v->sym, it_position(it->state, v)))
+        if (v->owner && !it_bind(it, v->owner, 1)) /* alone */
+            return TCC_EBUG;
+        else if (v->sym && !it_bind(it, v->sym, it_position(it->state, v)))
             return it_error(it, NULL, TCC_EINPUT, "state variable '%s' is %lld, and a run begins in [%lld, %lld]",
                             v->name, (long long)it_position(it->state, v), (long long)v->sym->lo,
                             (long long)v->sym->hi);

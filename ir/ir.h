@@ -455,6 +455,7 @@ struct ir_state {
     int home;                                    /* 0: every rank has it; else 1 + the only stage that does */
     struct ir_shard shard;
     ir_expr sym;                                 /* i64[]: the symbol that stands for its value when a call begins, in all functions; NULL: none */
+    ir_expr owner;                               /* the symbol, 0 or 1, that says whether this rank owns it (is_owner): no other has it; NULL: all have */
     ir_type version;                             /* ir_version_type() */
     struct ir_state *next;
 };

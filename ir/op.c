@@ -13,6 +13,7 @@
 #define AT5(a, b, c, d, e) LIST(A(a), A(b), A(c), A(d), A(e))
 #define AT6(a, b, c, d, e, f) LIST(A(a), A(b), A(c), A(d), A(e), A(f))
 #define AT7(a, b, c, d, e, f, g) LIST(A(a), A(b), A(c), A(d), A(e), A(f), A(g))
+#define AT8(a, b, c, d, e, f, g, h) LIST(A(a), A(b), A(c), A(d), A(e), A(f), A(g), A(h))
 #define NONE_LIST              \
     (const enum ir_attr_key[]) \
     {                          \

@@ -508,7 +508,7 @@ static bool parse_state(struct parser *p)
     int flags = 0, home = 0;
     int64_t stage;
     struct ir_tensor *init = NULL;
-    ir_expr sym = NULL;
+    ir_expr sym = NULL, owner = NULL;
     int64_t dims[TCC_MAX_RANK];
     struct ir_shard shard = {0};
     ir_type whole;
@@ -520,7 +520,7 @@ static bool parse_state(struct parser *p)
         return parse_error(p, &at, "state needs a tensor type with constant dims, got %s", ir_type_text(p->ctx, type));
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         flags |= lex_take_word(p, words[i].word) ? words[i].flag : 0;
-    if (lex_take_word(p, "symbol") && !parse_expr(p, &sym))
+    if ((lex_take_word(p, "symbol") && !parse_expr(p, &sym)) || (lex_take_word(p, "owner") && !parse_expr(p, &owner)))
         return false;
     if (lex_take_word(p, "stage")) {
         if (!lex_small(p, 0, INT32_MAX - 1, &stage))
@@ -541,6 +541,7 @@ static bool parse_state(struct parser *p)
     }
     struct ir_state *s = ir_state_new(p->module, name, type, ir_tensor_ref(init), flags);
     s->sym = sym;
+    s->owner = owner;
     s->home = home;
     s->shard = shard;
     return true;

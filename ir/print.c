@@ -371,6 +371,10 @@ static void print_state(FILE *out, const struct ir_state *s)
         fputs(" symbol ", out);
         ir_print_expr(out, s->sym);
     }
+    if (s->owner) {
+        fputs(" owner ", out);
+        ir_print_expr(out, s->owner);
+    }
     if (s->home)
         fprintf(out, " stage %d", s->home - 1);
     if (s->shard.parts) {
@@ -393,8 +397,9 @@ void ir_print_module(FILE *out, const struct ir_module *m)
         fputc('\n', out);
     }
     for (const struct ir_state *v = m->states; v; v = v->next)
-        if (v->sym)
-            ir_collect_syms(&s, v->sym);
+        for (int i = 0; i < 2; i++)
+            if (i ? v->owner : v->sym)
+                ir_collect_syms(&s, i ? v->owner : v->sym);
     for (const struct ir_func *f = m->funcs; f; f = f->next) {
         collect_version(&s, f->version);
         for (int g = 0; f->fusion && g < f->fusion->n; g++)

@@ -373,15 +373,17 @@ static bool check_func(struct verifier *v, const struct ir_func *f)
     v->nuses = ir_arena_alloc(scratch, (f->nvalues + 1u) * sizeof *v->nuses);
     v->syms.n = 0;
     for (const struct ir_state *s = v->module->states; s; s = s->next)
-        if (s->sym)
-            VEC_PUSH(v->ctx, v->syms, s->sym);
+        for (int i = 0; i < 2; i++)
+            if ((i ? s->owner : s->sym) && !defined(v, i ? s->owner : s->sym))
+                VEC_PUSH(v->ctx, v->syms, i ? s->owner : s->sym);
     bool ok = f->module == v->module || bad(v, NULL, "belongs to another module");
     ok = ok && check_block(v, f->body, NULL) && check_uses(v);
     for (int i = 0; ok && i < f->body->nparams; i++)
         define_dims(v, f->body->params[i]->type);
     for (int i = 0; ok && i < f->nadvances; i++)
-        ok = f->advances[i].state->sym ? check_expr(v, NULL, f->advances[i].to)
-                                       : bad(v, NULL, "'%s', which advances, has no symbol", f->advances[i].state->name);
+        ok = f->advances[i].state->sym
+                 ? check_expr(v, NULL, f->advances[i].to)
+                 : bad(v, NULL, "'%s', which advances, has no symbol", f->advances[i].state->name);
     const struct ir_node *node = NULL;
     const char *state = ok ? ir_state_error(f, &node) : NULL;
     ok = ok && (!state || bad(v, node, "%s", state));
@@ -403,6 +405,8 @@ static bool check_state(struct verifier *v, const struct ir_state *s)
         return bad(v, NULL, "the initial value of state variable '%s' is not of its type", s->name);
     if (s->sym && (s->sym->kind != IR_X_SYM || s->sym->lo < 0 || s->type != ir_scalar_type(v->ctx, TCC_I64)))
         return bad(v, NULL, "state variable '%s': i64[] and a symbol that is not negative expected", s->name);
+    if (s->owner && (s->owner->kind != IR_X_SYM || s->owner->lo < 0 || s->owner->hi > 1))
+        return bad(v, NULL, "state variable '%s': the symbol that says who owns it is 0 or 1", s->name);
     for (const struct ir_state *o = s->next; o; o = o->next) {
         if (o->name == s->name)
             return bad(v, NULL, "two state variables are named '%s'", s->name);

@@ -328,8 +328,11 @@ enum tcc_step_kind {
  *   ALL_GATHER      tensor -> tensor: the ranks' tensors one behind the other on axis 0
  *   REDUCE_SCATTER  tensor -> tensor: part number `rank` on axis 0 of what ALL_REDUCE gives
  *   ALL_TO_ALL      tensor -> tensor: part r on axis 0 goes to rank r, that of rank r comes to part r
- *   BROADCAST_FROM_OWNER n tensors -> n tensors: each from the rank that owns it: the ranks own about as many bytes of the list each, in its order
- *   IS_OWNER        n bools: does this rank own that tensor of a list of these `bytes` (ints)? Nothing is communicated. `name`: names of the state variables, a line each
+ *   BROADCAST_FROM_OWNER n tensors -> n tensors: each from the rank that owns it, of the list itself or, with `bytes` and `members` (ints), of a list of these bytes of which
+ *                   they are members. Only the owner need have the first n
+ *   IS_OWNER        n bools: does this rank own that tensor of a list of these `bytes` (ints)? Nothing is communicated. `name`: names of the state variables, a line each.
+ *                   Its symbols, where it has any, are the same numbers, bound when a call begins
+ *   REDUCE_OWNED    n tensors -> n tensors: as REDUCE, at the owner of each. Only the owner need have the result: a buffer whose `bytes` are 0 has no memory
  *   BARRIER         nothing -> nothing
  *   VOTE            nothing -> nothing: has the run gone well so far, at all ranks? (Two-phase commit: Gray, 1978.) The largest status of the ranks is every
  *                   rank's, with the message of the first that has it. A run that has failed in front of a VOTE of its entry point's own list goes on with
@@ -419,9 +422,9 @@ struct tcc_pentry {
 };
 
 struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, memory;
-                    struct tcc_pshard shard; uint32_t sym, pad; };
+                    struct tcc_pshard shard; uint32_t sym, owner; };
 /* init: offset of the initial value in the weights, or ~0 for zeros; home: 0, or 1 + the only stage that has it; sym: of an i64[], the
- * symbol that has its value when a call begins, or TCC_NO */
+ * symbol that has its value when a call begins, or TCC_NO; owner: the symbol, of an IS_OWNER step's, that is 1 at the only rank that has it, or TCC_NO */
 
 /* -- Pipelines ---------------------------------------------------------------------------
  * An entry point that is cut into stages. The batch is split into `micros` microbatches; a stage runs its tasks in order. A call

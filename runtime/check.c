@@ -240,6 +240,8 @@ static bool check_signatures(struct check *c)
         if (!name_ok(c, s->name) || !type_ok(c, s->dtype, s->rank, s->dims, false) ||
             !index_ok(c, "memory", s->memory, c->p->memories.count) || !shard_ok(c, s->shard, s->rank))
             return false;
+        if (s->owner != TCC_NO && !index_ok(c, "owner", s->owner, c->p->syms.count))
+            return false;
         if (s->sym != TCC_NO && (!index_ok(c, "symbol", s->sym, c->p->syms.count) || s->bytes != 8))
             return bad(c, "a state variable with a symbol has another size", s->bytes, 8);
         if (s->init != ~(uint64_t)0 && (s->init > c->m->desc->weights_size ||
@@ -334,6 +336,8 @@ static bool check_communication(struct check *c, const struct tcc_pstep *s)
     for (uint32_t i = 0; s->what == TCC_IS_OWNER && i < s->args.count; i++)
         if (c->m->buffers[a[i]].dtype != TCC_BOOL)
             return bad(c, "ownership that is no bool", c->m->buffers[a[i]].dtype, TCC_BOOL);
+    if (s->what == TCC_IS_OWNER && s->syms.count && s->syms.count != s->args.count)
+        return bad(c, "symbols of is_owner", s->syms.count, s->args.count);
     if (s->what == TCC_IS_OWNER)
         return !s->nin || bad(c, "inputs of is_owner", s->nin, 0);
     return (s->args.count == 2 * (uint64_t)s->nin && (!inputs[s->what] || s->nin == inputs[s->what])) ||

@@ -205,7 +205,7 @@ int tcr_host_tensor(struct tccrt_session *s, uint32_t b, const char *node, unsig
 {
     int status = tcr_buffer_tensor(s, b, node, out);
 
-    if (status || !s->apart || s->m->buffers[b].space == TCC_SPACE_OBJECT)
+    if (status || !s->apart || s->m->buffers[b].space == TCC_SPACE_OBJECT || !out->data)
         return status;
     return tcr_view(s, b, node, how, &out->data,
                     (size_t)(tcr_elements(out->dtype, out->rank, out->dims) * tcr_dtype_bytes(out->dtype)));
@@ -299,6 +299,12 @@ int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t byt
 {
     int status = tcr_settle(s);
 
+    if (!status && !s->states[i]) {
+        if (!tcr_has_state(s, i))
+            return tcr_state_absent(s, i);
+        memcpy(to, (const char *)s->mirrors[i] + first, bytes);
+        return TCC_OK;
+    }
     return status || !bytes ? status : tcr_download(s, to, (const char *)s->states[i] + first, bytes);
 }
 
@@ -306,7 +312,14 @@ int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from)
 {
     size_t bytes = s->m->states[i].bytes;
     int status = tcr_settle(s);
+    void *mirror;
 
+    status = status ? status : tcr_state_make(s, i);
+    if (!status && tcr_is_elsewhere(s, i) && !s->states[i]) {
+        if (!(status = tcr_mirror(s, i, &mirror)))
+            memcpy(mirror, from, bytes);
+        return status;
+    }
     if (!status)
         status = bytes ? tcr_upload(s, s->states[i], from, bytes) : TCC_OK;
 
@@ -316,9 +329,17 @@ int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from)
 int tcr_state_zero(struct tccrt_session *s, uint32_t i)
 {
     int status = tcr_settle(s);
+    void *mirror;
 
     if (status)
         return status;
+    if (tcr_is_elsewhere(s, i) && !s->states[i]) {
+        if (!(status = tcr_mirror(s, i, &mirror)))
+            memset(mirror, 0, s->m->states[i].bytes);
+        return status;
+    }
+    if (!s->states[i]) /* it has none yet, and begins with zeros */
+        return TCC_OK;
     return s->m->states[i].bytes ? tcr_fill(s, s->states[i], 0, s->m->states[i].bytes) : TCC_OK;
 }
 
@@ -327,6 +348,10 @@ int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const vo
     size_t bytes = s->m->states[i].bytes;
 
     *out = s->states[i];
+    if (!s->states[i] && tcr_is_elsewhere(s, i)) {
+        *out = s->mirrors[i];
+        return *out ? TCC_OK : tcr_state_absent(s, i);
+    }
     if (!s->apart || !s->states[i])
         return TCC_OK;
     if (!*room && !(*room = malloc(bytes + 1)))

@@ -59,10 +59,12 @@ static int pass_whole(struct tccrt_session *s, uint32_t i, int root, void *to)
     struct tcc_tensor t = {.dtype = TCC_U8, .rank = 1, .dims = {(int64_t)tcr_whole_bytes(p)}};
 
     if (!group || home == root) {
-        if (!s->states[i] && (!group || here == root))
+        if (!tcr_has_state(s, i) && tcr_has_stage(s, p->home) && (!group || here == root))
+            return tcr_state_absent(s, i);
+        if (!s->states[i] && !tcr_is_elsewhere(s, i) && (!group || here == root))
             return tcr_fail(TCC_EUSAGE, "state variable '%s' is not here, and the session has no group \"pp\"",
                             tcr_string(s->m, p->name));
-        if ((group && here != root) || to == s->states[i])
+        if ((group && here != root) || to == s->states[i] || (to && to == s->mirrors[i]))
             return TCC_OK;
         return p->shard.axis ? tcr_gather_parts(s, i, to) : tcr_state_read(s, i, 0, p->bytes, to);
     }

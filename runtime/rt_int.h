@@ -213,7 +213,10 @@ struct tccrt_session {
     void **lent;                     /* by state variable: where it lies in the caller's memory; NULL: it is the session's */
     bool any_lent;
     bool *placed_states;             /* by state variable: it lies in the caller's memory of the device */
-    void **mirrors;                  /* by state variable: what tccrt_state_get() gave of a device's; NULL: not asked for */
+    void **mirrors;                  /* by state variable: what tccrt_state_get() gave of a device's, or its value where another rank owns it; NULL: none */
+    struct tcr_owner { bool known, mine; int rank; } *owner;         /* by symbol that says who owns something: is it this rank? which of the group? */
+    bool states_due;                 /* variables of which that is this rank may have no memory yet */
+    bool *entered;                   /* by entry point: what it accesses of the state has memory */
     struct tcr_slot *slots;
 
     /* The running call. */
@@ -424,6 +427,19 @@ tcr_has_stage(const struct tccrt_session *s, uint32_t home)
 {
     return !home || !s->stage || (uint32_t)s->stage == home;
 }
+
+/* -- comm/owned.c: state and buffers that one rank of a group has ------------------------------------------------ */
+int tcr_owners_find(struct tccrt_session *s);            /* anew, when the session or a group of its own is there; what others own now has no memory here */
+void tcr_owners_bind(struct tccrt_session *s);           /* their symbols, when a call begins */
+bool tcr_is_elsewhere(const struct tccrt_session *s, uint32_t i);        /* does another rank own state variable i? */
+bool tcr_has_state(const struct tccrt_session *s, uint32_t i);           /* its memory, or a mirror of its value */
+int tcr_state_absent(const struct tccrt_session *s, uint32_t i);               /* the status, and the message, of who asks for one that is not here */
+bool tcr_lacks(const struct tccrt_session *s, uint32_t b);               /* has the buffer no memory, since another rank owns what belongs there? */
+int tcr_states_make(struct tccrt_session *s);            /* memory for what this rank owns, unless it is there */
+int tcr_state_make(struct tccrt_session *s, uint32_t i); /* memory for a variable, unless it is there or elsewhere */
+int tcr_entry_states(struct tccrt_session *s, const struct tcc_pentry *e);       /* for those that its steps access: gradients have none before */
+int tcr_mirror(struct tccrt_session *s, uint32_t i, void **out);         /* made where there is none */
+int tcr_accumulating(struct tccrt_session *s, bool *yes);                /* ckpt.c: are gradients being added up? */
 
 /* -- program.c ------------------------------------------------------------------------------------- */
 int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p);

@@ -238,6 +238,7 @@ int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
 
     for (uint32_t i = 0; i < nsyms; i++)
         s->syms[i] = TCR_UNBOUND;
+    tcr_owners_bind(s);
     if ((status = tcr_bind_positions(s)))
         return status;
     for (uint32_t i = 0; i < e->inputs.count; i++) {
@@ -461,7 +462,7 @@ int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e)
     if (status)
         return status;
     s->running = e = s->chosen;
-    if ((status = tcr_check_advances(s, e)))
+    if ((status = tcr_entry_states(s, e)) || (status = tcr_check_advances(s, e)))
         return status;
     if ((status = make_arenas(s, e)))
         return status;

@@ -64,13 +64,15 @@ static int make_states(struct tccrt_session *s)
     int status = s->device->ops->weights(s->device, s->m, &s->weights);
 
     for (uint32_t i = 0; !status && i < m->plan->states.count; i++) {
+        if (m->states[i].owner != TCC_NO || m->states[i].flags & TCCRT_STATE_GRADIENT)
+            continue; /* when it is known whose it is, or used */
         if (tcr_has_stage(s, m->states[i].home) && !(s->states[i] = tcr_state_alloc(s, &m->states[i])))
             return TCC_EENV;
         if (s->apart) /* the copy reads the first value */
             status = tcr_sync(s);
         release_first_value(m, &m->states[i]);
     }
-    return status;
+    return status ? status : tcr_owners_find(s);
 }
 
 /* Largest lists of the plan's steps and entry points, for room that is taken once. */
@@ -146,6 +148,8 @@ static int make_tables(struct tccrt_session *s)
         !(s->syms = zeroed(s, p->syms.count, sizeof *s->syms)) ||
         !(s->bound = zeroed(s, p->syms.count, sizeof *s->bound)) ||
         !(s->origin = zeroed(s, p->syms.count, sizeof *s->origin)) ||
+        !(s->owner = zeroed(s, p->syms.count, sizeof *s->owner)) ||
+        !(s->entered = zeroed(s, p->entries.count, sizeof *s->entered)) ||
         !(s->states = zeroed(s, p->states.count, sizeof *s->states)) ||
         !(s->placed_states = zeroed(s, p->states.count, sizeof *s->placed_states)) ||
         !(s->lent = zeroed(s, p->states.count, sizeof *s->lent)) ||
@@ -291,7 +295,7 @@ static void free_data(struct tccrt_session *s)
 void tccrt_session_free(struct tccrt_session *s)
 {
     struct tccrt_allocator a;
-    void *blocks[32];
+    void *blocks[34];
 
     if (!s)
         return;
@@ -308,13 +312,14 @@ void tccrt_session_free(struct tccrt_session *s)
     free(s->held);
     for (uint32_t i = 0; s->placements && i < s->m->plan->entries.count; i++)
         tcr_heap_free(&s->heap, s->placements[i].sizes, s->m->entries[i].placed.count * sizeof *s->placements[i].sizes);
-    memcpy(blocks, (void *[32]){s->values,         s->syms,         s->bound,          s->origin,     s->states,
-                                s->slots,          s->inputs,       s->heads,          (void *)s->in, s->outs,
-                                s->args,           s->sizes,        s->places,         s->placements, s->lent,
-                                s->requests,       s->started,      s->started_at,     s->votes,      s->mirrors,
-                                s->inputs_there,   s->inputs_bytes, s->access,         s->event_of,   s->ranges,
-                                s->sym_ranges,     s->control_at,   s->control_values, s->size_at,    s->size_ranges,
-                                s->program_digests, s->placed_states},
+    memcpy(blocks,
+           (void *[34]){
+               s->values,          s->syms,          s->bound,        s->origin,         s->states,  s->slots,
+               s->inputs,          s->heads,         (void *)s->in,   s->outs,           s->args,    s->sizes,
+               s->places,          s->placements,    s->lent,         s->requests,       s->started, s->started_at,
+               s->votes,           s->mirrors,       s->inputs_there, s->inputs_bytes,   s->access,  s->event_of,
+               s->ranges,          s->sym_ranges,    s->control_at,   s->control_values, s->size_at, s->size_ranges,
+               s->program_digests, s->placed_states, s->owner,        s->entered},
            sizeof blocks);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (blocks[i])
@@ -400,6 +405,15 @@ int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_
     *out = (struct tccrt_memory){0};
     for (uint32_t i = 0; i < s->m->plan->states.count; i++)
         out->state += s->states[i] ? (int64_t)s->m->states[i].bytes : 0;
+    for (uint32_t i = 0; i < s->m->plan->states.count; i++) {
+        uint32_t flags = s->m->states[i].flags;
+
+        if (s->states[i])
+            *(flags & TCCRT_STATE_GRADIENT    ? &out->gradients
+              : flags & TCCRT_STATE_OPTIMIZER ? &out->optimizer
+                                              : &out->params) += (int64_t)s->m->states[i].bytes;
+    }
+    out->arena = (int64_t)s->arena_bytes[s->apart];
     out->predicted = predicted(s, e, out->state);
     if (s->apart) {
         out->device = (int64_t)s->device->held;
@@ -444,9 +458,11 @@ static int describe_state(struct tccrt_session *s, const char *name, int *i, str
     *i = find_state(s, name);
     if (*i < 0)
         return TCC_EUSAGE;
-    if (!s->states[*i])
-        return tcr_fail(TCC_EUSAGE, "state variable '%s' belongs to stage %u, and this session runs stage %d", name,
-                        s->m->states[*i].home - 1, s->stage - 1);
+    int status = tcr_states_make(s);
+    if (status || !tcr_has_stage(s, s->m->states[*i].home))
+        return status ? status : tcr_state_absent(s, (uint32_t)*i);
+    if ((status = tcr_state_make(s, (uint32_t)*i)))
+        return status;
     tccrt_state_info(s->m, *i, &info);
     *out = (struct tcc_tensor){.data = s->states[*i], .dtype = info.dtype, .rank = info.rank};
     memcpy(out->dims, info.dims, sizeof out->dims);
@@ -460,11 +476,16 @@ int tccrt_state_get(struct tccrt_session *s, const char *name, struct tcc_tensor
 
     if (!s || !name || !out)
         return tcr_fail(TCC_EUSAGE, "state: a session, a name and a place for the value are required, got NULL");
-    if ((status = describe_state(s, name, &i, out)) || !s->apart)
+    if ((status = describe_state(s, name, &i, out)))
         return status;
-    if (!s->mirrors[i] && !(s->mirrors[i] = tcr_heap_alloc(&s->heap, s->m->states[i].bytes)))
-        return TCC_EENV;
-    out->data = s->mirrors[i];
+    if (!tcr_has_state(s, (uint32_t)i))
+        return tcr_state_absent(s, (uint32_t)i);
+    if (!s->states[i])
+        out->data = s->mirrors[i];
+    if (!s->apart || !s->states[i])
+        return TCC_OK;
+    if ((status = tcr_mirror(s, (uint32_t)i, &out->data)))
+        return status;
     return tcr_state_read(s, (uint32_t)i, 0, s->m->states[i].bytes, out->data);
 }
 
@@ -511,10 +532,12 @@ static int reset_state(struct tccrt_session *s, const char *name)
 
     if (name && only < 0)
         return TCC_EUSAGE;
+    status = tcr_states_make(s);
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if (!s->states[i] || (name && i != (uint32_t)only) || p->flags & TCCRT_STATE_LOCAL)
+        if (!tcr_has_stage(s, p->home) || (name && i != (uint32_t)only) || p->flags & TCCRT_STATE_LOCAL ||
+            (!s->states[i] && !tcr_is_elsewhere(s, i)))
             continue;
         status = p->init == ~(uint64_t)0 ? tcr_state_zero(s, i) : tcr_state_write_whole(s, i, s->m->weights + p->init);
     }
@@ -538,7 +561,8 @@ static int check_memory(struct tccrt_session *s, int i, const struct tcc_tensor 
     if (!status)
         status = check_value(info->name, info->dtype, info->rank, info->dims, memory);
     if (!status && (((uintptr_t)memory->data & (TCR_ALIGN - 1)) || !memory->data))
-        status = tcr_fail(TCC_EUSAGE, "state variable '%s': memory aligned to %d bytes expected", info->name, TCR_ALIGN);
+        status =
+            tcr_fail(TCC_EUSAGE, "state variable '%s': memory aligned to %d bytes expected", info->name, TCR_ALIGN);
     return status;
 }
 
@@ -547,8 +571,10 @@ static int bind_state(struct tccrt_session *s, int i, const struct tcc_tensor *m
     struct tccrt_value_info info;
     int status = check_memory(s, i, memory, &info);
 
-    if (status)
+    if (status || (status = tcr_state_make(s, (uint32_t)i)))
         return status;
+    if (tcr_is_elsewhere(s, (uint32_t)i))
+        return tcr_state_absent(s, (uint32_t)i);
     if (s->apart && s->placed_states[i])
         return tcr_fail(TCC_EUSAGE, "state variable '%s' lies in the device's memory that it was bound to", info.name);
     if (!s->apart) { /* else it stays where it is, and is copied before and after each run */
@@ -568,8 +594,11 @@ static int bind_on_device(struct tccrt_session *s, int i, const struct tcc_tenso
 
     if (!s->apart)
         return bind_state(s, i, memory);
-    if ((status = tcr_settle(s)) || (status = check_memory(s, i, memory, &info)))
+    if ((status = tcr_settle(s)) || (status = check_memory(s, i, memory, &info)) ||
+        (status = tcr_state_make(s, (uint32_t)i)))
         return status;
+    if (tcr_is_elsewhere(s, (uint32_t)i))
+        return tcr_state_absent(s, (uint32_t)i);
     if (!s->placed_states[i])
         tcr_state_free(s, &s->m->states[i], s->states[i]);
     s->placed_states[i] = true;

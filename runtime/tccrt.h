@@ -323,8 +323,12 @@ int tccrt_comm_wait(struct tccrt_request *request);            /* NULL: TCC_OK *
 
 /* All state variables but gradients, the random seed and the counter of runs become those of rank `root`. */
 int tccrt_comm_state(struct tccrt_comm *c, int root, struct tccrt_session *s);
-/* What the ranks hold of the optimizer's state in parts (--zero=1) as a whole at rank `root`, for a checkpoint; called by all. */
+/* What the ranks of the group hold in parts (--zero) as a whole at rank `root` (-1: at all), in the host's memory: for tccrt_state_get() and checkpoints; called by
+ * all. It stays as it was then until tccrt_comm_release(). */
 int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s);
+/* The same for parameters alone (--zero=3), in the session's own memory, so that entry points that gather none run there (eval, predict). */
+int tccrt_comm_params(struct tccrt_comm *c, int root, struct tccrt_session *s);
+int tccrt_comm_release(struct tccrt_session *s);       /* what others own has no memory here again */
 /* Has the model steps of group `name`? */
 bool tccrt_uses_group(const struct tccrt_model *m, const char *name);
 /* Digest of all that the model computes: plan, weights, flags; artifacts with equal ones run together. */
@@ -383,6 +387,8 @@ struct tccrt_memory {
     int64_t device, device_peak, device_weights; /* held by the session on a device with a memory of its own, now and at most; and the weights there, which sessions of the model
                                             share (in the former two with a device_allocator); 0 on others */
     int64_t device_bytes;                /* that the device has; 0: not known, or the host's */
+    int64_t params, optimizer, gradients;    /* of state: parameters and buffers; what updates need; gradients that are kept from call to call */
+    int64_t arena;                       /* of runs: activations, gradients, what is gathered */
 };
 int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_memory *out);
 size_t tccrt_arena_bytes(const struct tccrt_session *s);                               /* held now, all arenas */

@@ -103,7 +103,7 @@ int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **ou
         }
         return offset_from(s, b, node, s->arenas[tcr_arena(s, b)], out);
     case TCC_SPACE_WEIGHT: return offset_from(s, b, node, (void *)(tcr_memory(s, b) ? s->weights : s->m->weights), out);
-    case TCC_SPACE_STATE: *out = s->states[p->index]; return TCC_OK;
+    case TCC_SPACE_STATE: *out = s->states[p->index]; return *out ? TCC_OK : tcr_state_absent(s, p->index);
     case TCC_SPACE_ALIAS:
         status = tcr_address(s, p->index, node, &base);
         return status ? status : offset_from(s, b, node, base, out);
@@ -121,7 +121,8 @@ int tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, str
 {
     const struct tcc_pbuffer *p = &s->m->buffers[b];
     const struct tcr_slot *slot = s->m->slot_of[b] == TCC_NO ? NULL : &s->slots[s->m->slot_of[b]];
-    int status = tcr_address(s, b, node, &out->data);
+    bool lacks = tcr_lacks(s, b);
+    int status = lacks ? TCC_OK : tcr_address(s, b, node, &out->data);
 
     if (status)
         return status;
@@ -131,8 +132,12 @@ int tcr_buffer_tensor(struct tccrt_session *s, uint32_t b, const char *node, str
     }
     out->dtype = (int32_t)p->dtype;
     out->rank = (int32_t)p->rank;
+    if (!slot && !(status = tcr_dims(s, p->dims, buffer_name(s, b), node, out->dims)) &&
+        (lacks || (p->space == TCC_SPACE_ARENA && s->values[p->bytes] == 0 &&
+                   tcr_elements(out->dtype, out->rank, out->dims) > 0)))
+        out->data = NULL;
     if (!slot)
-        return tcr_dims(s, p->dims, buffer_name(s, b), node, out->dims);
+        return status;
     out->rank = slot->rank;
     memcpy(out->dims, slot->dims, sizeof out->dims);
     return TCC_OK;
@@ -196,7 +201,11 @@ static int copy_dense(struct tccrt_session *s, uint32_t from, uint32_t to, const
 {
     int64_t bytes, have;
     void *a, *b;
-    int status = tcr_buffer_bytes(s, from, node, &have);
+    int status;
+
+    if (tcr_lacks(s, from) || tcr_lacks(s, to)) /* the owner's alone: nobody else looks at it */
+        return TCC_OK;
+    status = tcr_buffer_bytes(s, from, node, &have);
 
     if (status || (status = tcr_buffer_bytes(s, to, node, &bytes)) || (status = tcr_address(s, from, node, &a)) ||
         (status = tcr_address(s, to, node, &b)))

@@ -295,16 +295,15 @@ static void set_rate(struct trainer *t)
 
 /* -- The loop --------------------------------------------------------------------------------------------- */
 
-static int evaluate(struct trainer *t)
+static int evaluate_whole(struct trainer *t)
 {
     struct eval_result r;
-    if (!t->evaluates || t->evaluated == t->done)
-        return EXIT_FINE;
-    t->evaluated = t->done;
     bool collect =
         option_set(t->o, OPT_checkpoint) || option_set(t->o, OPT_use_ema); /* for the best one; for what is evaluated */
     int code = collect ? ranks_collect(t) : EXIT_FINE;
     bool here = !t->rank || t->eval_sharded;
+    if (code == EXIT_FINE)
+        code = ranks_params(t);
     if (code == EXIT_FINE && here)
         code = train_evaluate(t, &r);
     if (code != EXIT_FINE)
@@ -318,6 +317,14 @@ static int evaluate(struct trainer *t)
         return code;
     t->best_loss = r.loss;
     return train_save(t, "best");
+}
+
+static int evaluate(struct trainer *t)
+{
+    if (!t->evaluates || t->evaluated == t->done)
+        return EXIT_FINE;
+    t->evaluated = t->done;
+    return ranks_release(t, evaluate_whole(t));
 }
 
 /* Takes up to per_execution batches that are well; a bad one is reported when it is the first. */

@@ -59,7 +59,7 @@ static void drop_old_best(struct trainer *t)
     t->wrote_best = true;
 }
 
-int train_save(struct trainer *t, const char *name)
+static int write_state(struct trainer *t, const char *name)
 {
     char path[PATH_MAX], text[6][32], control[160];
     const struct tccrt_pair meta[] = {{"train.data.epoch", text[0]},   {"train.data.batch", text[1]},
@@ -68,14 +68,8 @@ int train_save(struct trainer *t, const char *name)
                                       {"train.control", control}};
     const int64_t values[] = {t->epoch, t->batch, t->done, t->global_batch, t->data.samples};
 
-    int code = EXIT_FINE;
+    int code;
 
-    if (!option_set(t->o, OPT_checkpoint))
-        return EXIT_FINE;
-    if (strcmp(name, "best") != 0) /* evaluation has done it for that one */
-        code = ranks_collect(t);
-    if (code != EXIT_FINE || t->rank)
-        return code;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         snprintf(text[i], sizeof text[i], "%" PRId64, values[i]);
     snprintf(text[5], sizeof text[5], "%.17g", t->best_loss);
@@ -92,6 +86,20 @@ int train_save(struct trainer *t, const char *name)
     else
         drop_old_best(t);
     return strcmp(name, "best") ? control_keep(t, option_text(t->o, OPT_checkpoint, "."), path) : EXIT_FINE;
+}
+
+int train_save(struct trainer *t, const char *name)
+{
+    int code = EXIT_FINE;
+
+    if (!option_set(t->o, OPT_checkpoint))
+        return EXIT_FINE;
+    if (!strcmp(name, "best")) /* evaluation has collected for that one */
+        return t->rank ? EXIT_FINE : write_state(t, name);
+    code = ranks_collect(t);
+    if (code == EXIT_FINE && !t->rank)
+        code = write_state(t, name);
+    return ranks_release(t, code);
 }
 
 static int64_t number(const struct tccrt_tensors *f, const char *key)
@@ -144,6 +152,7 @@ static int load_copies(struct trainer *t, const char *path)
         struct tcc_tensor copy, from;
         tccrt_state_info(t->m.artifact, i, &info);
         if (strncmp(info.name, prefix, sizeof prefix - 1) != 0 ||
+            tccrt_state_reset(t->m.session, info.name) != TCC_OK || /* it has a value here, whoever owns it */
             tccrt_state_get(t->m.session, info.name, &copy) != TCC_OK ||
             tccrt_state_get(t->m.session, info.name + sizeof prefix - 1, &from) != TCC_OK || copy.dtype != TCC_F32)
             continue;

@@ -144,7 +144,7 @@ int train_flags(const struct options *o, struct tccc_train *t)
     if (t->group && strlen(t->group) > 15)
         return usage_error(o, "--data-parallel=%s: expected the name of a group, at most 15 letters", t->group);
     int64_t zero = 0, parts = 1;
-    if (!option_int(o, OPT_zero, 0, 1, &zero) || !option_int(o, OPT_tensor_parallel, 1, 1 << 16, &parts))
+    if (!option_int(o, OPT_zero, 0, 3, &zero) || !option_int(o, OPT_tensor_parallel, 1, 1 << 16, &parts))
         return EXIT_USAGE;
     if (parts > 1 && t->group && !strcmp(t->group, "tp"))
         return usage_error(o, "--data-parallel=tp: that is the group of --tensor-parallel");

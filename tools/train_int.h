@@ -41,7 +41,7 @@ struct train_control {
 };
 
 /* --memory-report, in bytes; predicted -1: not known. */
-struct trainer_memory { int64_t before, peak, state, predicted, device, weights; };     /* device, weights: of one with a memory of its own, at most */
+struct trainer_memory { int64_t before, peak, state, predicted, device, weights, params, optimizer, gradients, arena; };     /* device, weights: of one with a memory of its own, at most */
 
 struct trainer {
     const struct options *o;
@@ -113,7 +113,9 @@ int ranks_place(struct trainer *t);                                        /* wh
 int ranks_groups(struct trainer *t);                                       /* of the new session */
 int ranks_agree(struct trainer *t);
 int ranks_share(struct trainer *t);
-int ranks_collect(struct trainer *t);                                       /* rank 0 gets what others hold of the optimizer's state */
+int ranks_collect(struct trainer *t);                                       /* rank 0 gets what others hold of the state, for a checkpoint */
+int ranks_params(struct trainer *t);                                        /* who evaluates gets the parameters that others hold */
+int ranks_release(struct trainer *t, int code);                             /* they let go of both; code, or what went wrong */
 int ranks_stop(struct trainer *t, bool mine, bool *all);
 int ranks_end(struct trainer *t, int code);                                /* the exit code */
 

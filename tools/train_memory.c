@@ -46,6 +46,10 @@ void memory_look(struct trainer *t)
         t->memory.state = m.state;
         t->memory.device = m.device_peak;
         t->memory.weights = m.device_weights;
+        t->memory.params = m.params;
+        t->memory.optimizer = m.optimizer;
+        t->memory.gradients = m.gradients;
+        t->memory.arena = m.arena;
         t->memory.predicted = m.predicted > t->memory.predicted ? m.predicted : t->memory.predicted;
     }
 }
@@ -62,6 +66,10 @@ static void show(const struct trainer *t, int rank, const struct trainer_memory 
     else
         printf("rank %d: %.1f MB of state, peak of memory %.1f MB (predicted: %s)", rank, (double)m->state / 1e6,
                (double)m->peak / 1e6, m->predicted >= 0 ? predicted : "not known");
+    if (t->json)
+        printf(",\"param_bytes\":%" PRId64 ",\"optimizer_bytes\":%" PRId64 ",\"gradient_bytes\":%" PRId64
+               ",\"arena_bytes\":%" PRId64,
+               m->params, m->optimizer, m->gradients, m->arena);
     if (m->device)
         printf(t->json ? ",\"device_peak_bytes\":%.0f,\"device_weight_bytes\":%.0f"
                        : ", of the device %.1f MB and %.1f MB of weights",

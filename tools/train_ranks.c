@@ -250,7 +250,8 @@ int ranks_agree(struct trainer *t)
 /* Rank 0's state and place in the data. Masks of Dropout differ between ranks, as their samples do. */
 int ranks_share(struct trainer *t)
 {
-    int64_t place[9] = {t->epoch, t->batch, t->done, t->resumed, (int64_t)t->sampler.seed, 0, 0, t->control.worse, t->control.flat};
+    int64_t place[9] = {t->epoch, t->batch, t->done,          t->resumed,     (int64_t)t->sampler.seed,
+                        0,        0,        t->control.worse, t->control.flat};
     struct tcc_tensor tensor = {place, TCC_I64, 1, {9}};
     uint64_t seed;
     int64_t runs;
@@ -277,9 +278,24 @@ int ranks_share(struct trainer *t)
 
 int ranks_collect(struct trainer *t)
 {
-    int status = t->ranks > 1 ? tccrt_comm_collect(t->dp, 0, t->m.session) : TCC_OK;
+    int root = t->eval_sharded && option_set(t->o, OPT_use_ema) ? -1 : 0; /* all evaluate with the averages */
+    int status = t->ranks > 1 ? tccrt_comm_collect(t->dp, root, t->m.session) : TCC_OK;
 
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
+int ranks_params(struct trainer *t)
+{
+    int status = t->ranks > 1 ? tccrt_comm_params(t->dp, t->eval_sharded ? -1 : 0, t->m.session) : TCC_OK;
+
+    return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
+int ranks_release(struct trainer *t, int code)
+{
+    int status = t->ranks > 1 && code == EXIT_FINE ? tccrt_comm_release(t->m.session) : TCC_OK;
+
+    return status == TCC_OK ? code : trainer_status(t, status);
 }
 
 /* Has any rank been asked to stop? All then stop after the same step. */

@@ -6,6 +6,8 @@
  */
 #include "passes/lower/lower_int.h"
 
+#include <string.h>
+
 static const struct {
     enum ir_op op;
     enum tcc_step_kind kind;
@@ -29,7 +31,7 @@ static const struct {
 static void step_attrs(struct lw *lw, struct kn_step *s, const struct ir_node *n)
 {
     static const enum ir_attr_key keys[] = {IR_ATTR_group, IR_ATTR_mode,    IR_ATTR_scale, IR_ATTR_root, IR_ATTR_name,
-                                            IR_ATTR_bytes, IR_ATTR_members, IR_ATTR_give,  IR_ATTR_take};
+                                            IR_ATTR_bytes, IR_ATTR_members, IR_ATTR_give,  IR_ATTR_take, IR_ATTR_ahead};
     struct ir_attr *attrs = IR_NEWN(lw->ctx, sizeof keys / sizeof *keys, struct ir_attr);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const struct ir_attr *a = ir_attr(n, keys[i]);
@@ -42,10 +44,12 @@ static void step_attrs(struct lw *lw, struct kn_step *s, const struct ir_node *n
     s->attrs = attrs;
 }
 
-/* May the result take its operand's memory? Only where nobody else looks at it. */
+/* May the result take its operand's memory? Only where nobody else looks at it, and all ranks have it. */
 static bool in_place(struct lw *lw, struct ir_node *n, int i)
 {
     struct ir_value *x = n->in[i].value, *y = n->out[i];
+    if (ir_attr(n, IR_ATTR_kept))
+        return false;
     const struct ir_node *writer = ir_has_one_use(y) ? y->uses->user : NULL;
     if (n->op == IR_broadcast_from_owner && x->def && x->def->op == IR_state_read && ir_has_one_use(x) && writer &&
         writer->op == IR_state_write && /* the variable itself */
@@ -55,6 +59,22 @@ static bool in_place(struct lw *lw, struct ir_node *n, int i)
         return false;
     return lw->buffer[n->out[i]->id] < 0 && x->def && x->def->op != IR_state_read && x->def->block == n->block &&
            ir_has_one_use(x) && lw->buffers.at[lw_buffer(lw, x)].space == TCC_SPACE_ARENA;
+}
+
+/* Results that one rank keeps have memory there alone: their size is the symbol's multiple. */
+static void keep_owned(struct lw *lw, struct kn_step *s, const struct ir_node *n)
+{
+    const struct ir_attr *kept = ir_attr(n, IR_ATTR_kept);
+    for (int i = 0; kept && n->op == IR_reduce_owned && i < n->nout && i < kept->n; i++) {
+        struct kn_buffer *b = &lw->buffers.at[s->args[n->nin + i]];
+        if (b->space == TCC_SPACE_ARENA)
+            b->bytes = ir_mul(lw->ctx, kept->exprs[i], b->bytes);
+    }
+    if (!kept || n->op != IR_is_owner)
+        return;
+    s->nsyms = kept->n;
+    s->syms = IR_NEWN(lw->ctx, kept->n, ir_expr);
+    memcpy(s->syms, kept->exprs, (size_t)kept->n * sizeof *s->syms);
 }
 
 bool lw_communicates(const struct kn_step *s)
@@ -96,6 +116,7 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     s->what = rows[r].what;
     s->nin = n->nin;
     step_attrs(lw, s, n);
+    keep_owned(lw, s, n);
     if (rows[r].kind != TCC_STEP_COLLECTIVE) {
         const struct ir_attr *tag = ir_attr(n, IR_ATTR_tag);
         s->nsizes = 2;

@@ -11,10 +11,14 @@
  * A vote waits for all that may fault, and what writes state, or has regions that do, waits for the votes before it.
  *
  * Communication of the host takes the first queue whose last step the host knows to have ended, so that nothing waits for another's
- * message without need. Steps that write state, behind the last communication that is started, wait for all of it: should
+ * message without need. Collectives whose memory is bounded (attribute `ahead`) begin behind the device's steps in front of them, and launches
+ * behind wait for all but so many, so that the memory of those before, and what computed in front of them, is free again; in their entry
+ * point copies between memories do likewise. Steps that write state, behind the last communication that is started, wait for all of it: should
  * it fail, the state is as it was.
  */
 #include "passes/lower/lower_int.h"
+
+#include <string.h>
 
 bool pass_queues_run(struct pass_run *r);
 
@@ -45,6 +49,11 @@ struct queues {
     struct moments faulty;                 /* what may fault: of each queue the last */
     VEC(const struct kn_moment *) votes;
     int events, communication, first_of_host;
+    struct bounded {
+        struct moments under_way;
+        int ahead;
+    } bounded[TCC_NCOLLECTIVES]; /* by kind */
+    bool is_bounded;             /* the entry point has such */
 };
 
 /* -- Queues ------------------------------------------------------------------------------------------ */
@@ -249,6 +258,59 @@ static void note_step(struct queues *q, const struct kn_step *s, const struct kn
         note_last(q->ctx, &q->faulty, m);
 }
 
+/* -- Memory that is bounded ------------------------------------------------------------------------------ */
+
+/* How many of its kind may be under way; -1: any number. */
+static int ahead_of(const struct kn_step *s)
+{
+    for (int i = 0; s->kind == TCC_STEP_COLLECTIVE && i < s->nattrs; i++)
+        if (!strcmp(s->attrs[i].name, "ahead") && s->attrs[i].kind == IR_A_INT)
+            return (int)s->attrs[i].i;
+    return -1;
+}
+
+static bool any_bounded(const struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++)
+        if (ahead_of(&steps->at[i]) >= 0)
+            return true;
+    return false;
+}
+
+static void need_computed(struct queues *q)
+{
+    for (int k = 0; k < q->latest.n; k++)
+        if (q->table.at[q->latest.at[k]->queue].kind == TCC_QUEUE_COMPUTE)
+            need(q, q->latest.at[k]);
+}
+
+static void need_bounds(struct queues *q, const struct kn_step *s)
+{
+    bool moves = s->kind == TCC_STEP_COPY && s->queue;
+    if (!q->is_bounded)
+        return;
+    if (ahead_of(s) >= 0 || moves)
+        need_computed(q);
+    for (int k = 0; k < TCC_NCOLLECTIVES && (s->kind == TCC_STEP_LAUNCH || moves); k++) {
+        struct bounded *b = &q->bounded[k];
+        int done = b->under_way.n - b->ahead;
+        for (int i = 0; i < done; i++)
+            need(q, b->under_way.at[i]);
+        for (int i = 0; done > 0 && i < b->ahead; i++)
+            b->under_way.at[i] = b->under_way.at[done + i];
+        b->under_way.n = done > 0 ? b->ahead : b->under_way.n;
+    }
+}
+
+static void note_bounded(struct queues *q, const struct kn_step *s, const struct kn_moment *m)
+{
+    int ahead = ahead_of(s);
+    if (ahead < 0)
+        return;
+    VEC_PUSH(q->ctx, q->bounded[s->what].under_way, m);
+    q->bounded[s->what].ahead = ahead;
+}
+
 static const struct kn_moment *moment(struct queues *q, struct kn_step *s, const struct kn_moment *m)
 {
     while (q->step_of.n <= m->number)
@@ -289,11 +351,15 @@ static void walk(struct queues *q, struct kn_steps *steps, bool top)
         for (int k = 0; top && i > last && k < q->started.n && writes_state(q, s); k++)
             need(q, q->started.at[k]);
         need_votes(q, s);
+        if (top)
+            need_bounds(q, s);
         for (int k = 0; k < q->latest.n && regions_use_devices(q, s); k++)
             need(q, q->latest.at[k]);
         add_waits(q, s);
         const struct kn_moment *m = moment(q, s, kn_order_step(q->order, s, 0));
         note_step(q, s, m);
+        if (top)
+            note_bounded(q, s, m);
         for (int a = 0; a < s->nargs; a++)
             note(q, s->args[a], lw_use_of(s, a) != KN_IN, m);
         if (lw_communicates(s))
@@ -353,6 +419,8 @@ bool pass_queues_run(struct pass_run *r)
         q.write = ir_arena_alloc(q.scratch, n * sizeof *q.write);
         q.reads = ir_arena_alloc(q.scratch, n * sizeof *q.reads);
         q.step_of.n = q.started.n = q.faulty.n = q.latest.n = q.votes.n = q.events = q.communication = 0;
+        memset(q.bounded, 0, sizeof q.bounded);
+        q.is_bounded = any_bounded(&entry->steps);
         walk(&q, &entry->steps, true);
         ir_arena_free(q.scratch);
     }

@@ -502,8 +502,9 @@ void lw_make_inputs(struct lw *lw, struct kn_entry *e)
     struct ir_block *body = lw->func->body;
     e->ninputs = body->nparams;
     for (const struct ir_state *s = lw->func->module->states; s; s = s->next)
-        if (s->sym)
-            lw_define_symbol(lw, s->sym, 0);
+        for (int i = 0; i < 2; i++)
+            if (i ? s->owner : s->sym)
+                lw_define_symbol(lw, i ? s->owner : s->sym, 0);
     e->input_buffers = IR_NEWN(lw->ctx, body->nparams + 1, int);
     for (int i = 0; i < body->nparams; i++) {
         struct ir_value *v = body->params[i];

@@ -87,10 +87,12 @@ static void take_up_all(struct ir_builder *b, int n, struct ir_value *const *gra
 
 /* -- Buckets --------------------------------------------------------------------------------------------------- */
 
-/* What owners are found by (--zero=1): the parameters' sizes. */
+/* What owners are found by (--zero): the parameters' sizes, and the symbols that say which are this rank's, where gradients lie with owners alone. */
 struct owned_list {
     int n;
     int64_t *bytes;
+    ir_expr *kept;
+    double scale;
 };
 
 struct ready {
@@ -135,14 +137,25 @@ static struct ir_node *reduce_owned_at(struct ir_builder *b, int n, struct ir_va
 {
     ir_type *types = IR_NEWN(b->ctx, n, ir_type);
     int64_t *members = IR_NEWN(b->ctx, n, int64_t);
+    ir_expr *kept = all->kept ? IR_NEWN(b->ctx, n, ir_expr) : NULL;
     for (int i = 0; i < n; i++) {
         types[i] = values[i]->type;
         members[i] = bucket[i].param;
+        if (kept)
+            kept[i] = all->kept[bucket[i].param];
     }
-    return ir_build(b, IR_reduce_owned, n, values,
-                    IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, "avg"),
-                             ir_attr_ints(IR_ATTR_bytes, all->n, all->bytes), ir_attr_ints(IR_ATTR_members, n, members),
-                             ir_attr_types(IR_ATTR_types, n, types)));
+    struct ir_node *node =
+        ir_build(b, IR_reduce_owned, n, values,
+                 IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, "avg"),
+                          ir_attr_ints(IR_ATTR_bytes, all->n, all->bytes), ir_attr_ints(IR_ATTR_members, n, members),
+                          ir_attr_types(IR_ATTR_types, n, types)));
+    if (node && kept) {
+        ir_set_attr(node, ir_attr_exprs(IR_ATTR_kept, n, kept));
+        ir_set_attr(node, ir_attr_i(IR_ATTR_ahead, 1));
+    }
+    if (node && all->scale != 1)
+        ir_set_attr(node, ir_attr_f(IR_ATTR_scale, all->scale));
+    return node;
 }
 
 /* Behind the bucket's last gradient, which is the last in the order of arrival. */
@@ -171,8 +184,8 @@ static struct ir_value *widened(struct ir_builder *b, struct ir_value *grad, con
     return ir_cast_to(&at, grad, param->type->dtype == TCC_F64 ? TCC_F64 : TCC_F32);
 }
 
-bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n,
-                              struct ir_state *const *params, struct ir_value **grads)
+bool train_parallel_scaled(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
+                           double scale, struct ir_value **grads)
 {
     if (!o->data_parallel)
         return true;
@@ -183,20 +196,30 @@ bool train_parallel_gradients(struct ir_builder *b, const struct train_options *
             return false;
     take_up_all(b, n, grads);
     const struct ready *order = arrival(b, n, grads);
-    struct owned_list all = {n, IR_NEWN(b->ctx, n + 1, int64_t)};
-    for (int i = 0; i < n; i++)
+    struct owned_list all = {.n = n, .bytes = IR_NEWN(b->ctx, n + 1, int64_t), .scale = scale};
+    all.kept = train_zero_has(o, 2) ? IR_NEWN(b->ctx, n + 1, ir_expr) : NULL;
+    for (int i = 0; i < n; i++) {
         all.bytes[i] = bytes_of(b, params[i]->type);
+        if (all.kept)
+            all.kept[i] = train_zero_symbol(b->ctx, params[i]->name);
+    }
     for (int i = 0, first = 0; i < n; i++) {
         held += bytes_of(b, grads[order[i].param]->type);
         if (held < limit && i + 1 < n)
             continue;
-        if (!reduce_bucket(b, i + 1 - first, order + first, o->zero == 1 ? &all : NULL, grads))
+        if (!reduce_bucket(b, i + 1 - first, order + first, train_zero_has(o, 1) ? &all : NULL, grads))
             return false;
         first = i + 1;
         held = 0;
         limit = cap;
     }
     return true;
+}
+
+bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n,
+                              struct ir_state *const *params, struct ir_value **grads)
+{
+    return train_parallel_scaled(b, o, n, params, 1, grads);
 }
 
 bool train_parallel_vote(struct ir_builder *b, const struct train_options *o)
@@ -250,76 +273,21 @@ bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
     return n != NULL;
 }
 
-/* -- State in parts: --zero=1 ---------------------------------------------------------------------------------------------------- */
-
-/* --zero=1: bool[] for each parameter: is it this rank's to update? NULL: all are. */
-bool train_parallel_is_owner(struct ir_builder *b, const struct train_options *o, int n,
-                             const struct train_param *params, struct ir_value ***owned)
-{
-    *owned = NULL;
-    if (o->zero != 1 || !o->data_parallel || !n)
-        return true;
-    int64_t *bytes = IR_NEWN(b->ctx, n, int64_t);
-    ir_type *types = IR_NEWN(b->ctx, n, ir_type);
-    const char *names = "";
-    for (int i = 0; i < n; i++) {
-        const char *name = params[i].state->name;
-        bytes[i] = bytes_of(b, params[i].state->type);
-        types[i] = ir_scalar_type(b->ctx, TCC_BOOL);
-        names = ir_internf(b->ctx, "%s%s%s", names, i ? "\n" : "", name);
-    }
-    struct ir_node *node =
-        ir_build(b, IR_is_owner, 0, NULL,
-                 IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_name, names),
-                          ir_attr_ints(IR_ATTR_bytes, n, bytes), ir_attr_types(IR_ATTR_types, n, types)));
-    *owned = node ? node->out : NULL;
-    return node != NULL;
-}
-
-/* What owners know of their gradients, all ranks know then: a sum of one number and zeros. */
-bool train_parallel_reduce_scalars(struct ir_builder *b, int n, struct ir_value **values)
-{
-    ir_type *types = IR_NEWN(b->ctx, n + 1, ir_type);
-    for (int i = 0; i < n; i++) {
-        if (!values[i])
-            return false;
-        types[i] = values[i]->type;
-    }
-    struct ir_node *node = n ? ir_build(b, IR_all_reduce, n, values,
-                                        IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_s(IR_ATTR_mode, "sum"),
-                                                 ir_attr_types(IR_ATTR_types, n, types)))
-                             : NULL;
-    for (int i = 0; node && i < n; i++)
-        values[i] = node->out[i];
-    return node || !n;
-}
-
-/* The updated parameters, each from its owner. */
-bool train_parallel_broadcast_from_owner(struct ir_builder *b, int n, const struct train_param *params)
-{
-    struct ir_value **reads = IR_NEWN(b->ctx, n, struct ir_value *);
-    ir_type *types = IR_NEWN(b->ctx, n, ir_type);
-    for (int i = 0; i < n; i++) {
-        reads[i] = ir_read_state(b, params[i].state);
-        if (!reads[i])
-            return false;
-        types[i] = reads[i]->type;
-    }
-    struct ir_node *node = ir_build(b, IR_broadcast_from_owner, n, reads,
-                                    IR_ATTRS(ir_attr_s(IR_ATTR_group, "dp"), ir_attr_types(IR_ATTR_types, n, types)));
-    for (int i = 0; node && i < n; i++)
-        if (!ir_write_state(b, params[i].state, node->out[i]))
-            return false;
-    return node != NULL;
-}
+/* -- Options ------------------------------------------------------------------------------------------------------- */
 
 bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o)
 {
     const char *mode = o->broadcast_buffers;
     if (mode && strcmp(mode, "each") && strcmp(mode, "once"))
         ir_error(ctx, NULL, "--broadcast-buffers=%s: expected each or once", mode);
-    else if (o->zero < 0 || o->zero > 1)
-        ir_error(ctx, NULL, "--zero=%d: expected 0 or 1", o->zero);
+    else if (o->zero < 0 || o->zero > 3)
+        ir_error(ctx, NULL, "--zero=%d: expected 0 to 3", o->zero);
+    else if (o->zero > 1 && o->stages)
+        ir_error(
+            ctx, NULL,
+            "--zero=%d: a stage adds up the gradients of its microbatches before they are averaged, so it needs all of "
+            "them: --partitions goes with --zero=1",
+            o->zero);
     else if (!o->data_parallel && o->zero)
         ir_error(ctx, NULL, "--zero requires --data-parallel");
     else if (!o->data_parallel && (mode || o->bucket_cap_mb > 0))

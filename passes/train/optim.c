@@ -18,13 +18,15 @@
 
 /* -- State variables */
 
-static bool new_state(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags)
+static struct ir_state *new_state(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init,
+                                  int flags)
 {
-    if (ir_state_by_name(m, name)) {
+    struct ir_state *s = ir_state_by_name(m, name);
+    if (s) {
         ir_tensor_unref(init);
-        return true;
+        return s;
     }
-    return ir_state_new(m, name, type, init, flags) != NULL;
+    return ir_state_new(m, name, type, init, flags);
 }
 
 static bool new_scalar(struct ir_module *m, const char *name, enum tcc_dtype dtype, double init)
@@ -34,7 +36,7 @@ static bool new_scalar(struct ir_module *m, const char *name, enum tcc_dtype dty
         t = tcc_is_float(dtype) ? ir_tensor_scalar_f(dtype, init) : ir_tensor_scalar_i(dtype, (int64_t)init);
     if (init != 0 && !t)
         ir_no_memory(m->ctx);
-    return new_state(m, name, ir_scalar_type(m->ctx, dtype), t, IR_STATE_OPTIMIZER);
+    return new_state(m, name, ir_scalar_type(m->ctx, dtype), t, IR_STATE_OPTIMIZER) != NULL;
 }
 
 static const char *slot_name(struct ir_ctx *ctx, const struct optim_slot *slot, const char *parameter)
@@ -74,7 +76,9 @@ static const char *average_name(struct ir_ctx *ctx, const struct ir_state *param
     return ir_internf(ctx, "ema.%s", parameter->name);
 }
 
-static bool new_slots(struct ir_module *m, const struct optim_config *c, const struct ir_state *parameter)
+/* owner: of what belongs to the parameter; NULL: all have it. */
+static bool new_slots(struct ir_module *m, const struct optim_config *c, const struct ir_state *parameter,
+                      ir_expr owner)
 {
     const struct optim_group *group = optim_group_of(c, parameter->name);
     enum tcc_dtype dtype = update_type(parameter);
@@ -97,16 +101,19 @@ static bool new_slots(struct ir_module *m, const struct optim_config *c, const s
             if (!init)
                 ir_no_memory(m->ctx);
         }
-        if (!new_state(m, slot_name(m->ctx, slot, parameter->name),
-                       like ? ir_with_dtype(m->ctx, parameter->type, type) : ir_scalar_type(m->ctx, type), init,
-                       IR_STATE_OPTIMIZER))
+        struct ir_state *s =
+            new_state(m, slot_name(m->ctx, slot, parameter->name),
+                      like ? ir_with_dtype(m->ctx, parameter->type, type) : ir_scalar_type(m->ctx, type), init,
+                      IR_STATE_OPTIMIZER);
+        if (!s)
             return false;
+        s->owner = owner;
     }
     return true;
 }
 
 /* The f32 copy starts from the parameter's first value. */
-static bool new_master(struct ir_module *m, const struct ir_state *parameter)
+static bool new_master(struct ir_module *m, const struct ir_state *parameter, ir_expr owner)
 {
     const struct ir_tensor *from = parameter->init;
     struct ir_tensor *init = NULL;
@@ -118,8 +125,11 @@ static bool new_master(struct ir_module *m, const struct ir_state *parameter)
         for (int64_t i = 0; i < from->nelems; i++)
             ((float *)init->data)[i] = (float)tcc_load_f64((enum tcc_dtype)from->dtype, ir_tensor_at(from, i));
     }
-    return new_state(m, ir_internf(m->ctx, "master.%s", parameter->name),
-                     ir_with_dtype(m->ctx, parameter->type, TCC_F32), init, IR_STATE_OPTIMIZER);
+    struct ir_state *s = new_state(m, ir_internf(m->ctx, "master.%s", parameter->name),
+                                   ir_with_dtype(m->ctx, parameter->type, TCC_F32), init, IR_STATE_OPTIMIZER);
+    if (s)
+        s->owner = owner;
+    return s != NULL;
 }
 
 bool optim_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params)
@@ -143,10 +153,16 @@ bool optim_states(struct ir_module *m, const struct train_options *o, int n, str
         if (waits(c, g) && !new_scalar(m, waited_name(m->ctx, g), TCC_I64, 0))
             return false;
     for (int i = 0; i < n; i++) {
-        ir_type average = ir_with_dtype(m->ctx, params[i]->type, update_type(params[i]));
-        if (!new_slots(m, c, params[i]) || (has_master(c, params[i]) && !new_master(m, params[i])) ||
-            (c->ema != 0 && !new_state(m, average_name(m->ctx, params[i]), average, NULL, IR_STATE_OPTIMIZER)))
+        ir_type type = ir_with_dtype(m->ctx, params[i]->type, update_type(params[i]));
+        ir_expr owner = train_zero_has(o, 1) ? train_zero_symbol(m->ctx, params[i]->name) : NULL;
+        struct ir_state *average =
+            c->ema != 0 ? new_state(m, average_name(m->ctx, params[i]), type, NULL, IR_STATE_OPTIMIZER) : NULL;
+        if (!new_slots(m, c, params[i], owner) || (has_master(c, params[i]) && !new_master(m, params[i], owner)) ||
+            (c->ema != 0 && !average))
             return false;
+        if (average)
+            average->owner = owner;
+        params[i]->owner = train_zero_has(o, 3) ? owner : NULL;
     }
     return true;
 }
@@ -285,8 +301,17 @@ static bool measure_one(const struct update *u, struct ir_builder *b, struct ir_
     return *largest && (*squares || !needs_norm(u->c));
 }
 
+/* The gradient in the type in which it is used: a narrow one in f32. That of a group that waits is 0, in the norm too. */
+static struct ir_value *used_grad(const struct update *u, struct ir_builder *b, const struct train_param *param)
+{
+    enum tcc_dtype dtype = update_type(param->state);
+    struct ir_value *active = u->active[optim_group_of(u->c, param->state->name) - u->c->groups];
+    struct ir_value *grad = ir_cast_to(b, param->grad, dtype);
+    return grad && active ? choose(b, active, grad, ir_constant_f(b, dtype, 0)) : grad;
+}
+
 /* if (mine) its numbers, else zeros */
-static bool measure_if_owned(const struct update *u, struct ir_value *mine, struct ir_value *grad,
+static bool measure_if_owned(const struct update *u, struct ir_value *mine, const struct train_param *param,
                              struct ir_value **largest, struct ir_value **squares)
 {
     struct ir_builder *outer = u->b, then = *outer, otherwise = *outer;
@@ -300,7 +325,7 @@ static bool measure_if_owned(const struct update *u, struct ir_value *mine, stru
     otherwise.block = ir_region_new(outer->func, node);
     then.before = otherwise.before = NULL;
     none[0] = none[1] = ir_constant_f(&otherwise, TCC_F32, 0);
-    if (!measure_one(u, &then, grad, &given[0], &given[1]) ||
+    if (!measure_one(u, &then, used_grad(u, &then, param), &given[0], &given[1]) ||
         !ir_build_typed(&then, IR_yield, n, given, NULL, 0, NULL) ||
         !ir_build_typed(&otherwise, IR_yield, n, none, NULL, 0, NULL))
         return false;
@@ -310,13 +335,14 @@ static bool measure_if_owned(const struct update *u, struct ir_value *mine, stru
 }
 
 /* Owners of gradients tell the others, so that all add up the same numbers in the same order. */
-static struct optim_totals measure(struct update *u, int n, struct ir_value *const *grads)
+static struct optim_totals measure(struct update *u, int n, const struct train_param *params,
+                                   struct ir_value *const *grads)
 {
     struct ir_value **values = IR_NEWN(u->b->ctx, (size_t)(2 * n) + 1, struct ir_value *);
     struct optim_totals none = {0};
 
     for (int i = 0; i < n; i++)
-        if (!(u->owned ? measure_if_owned(u, u->owned[i], grads[i], &values[i], &values[n + i])
+        if (!(u->owned ? measure_if_owned(u, u->owned[i], &params[i], &values[i], &values[n + i])
                        : measure_one(u, u->b, grads[i], &values[i], &values[n + i])))
             return none;
     if (u->owned && !train_parallel_reduce_scalars(u->b, needs_norm(u->c) ? 2 * n : n, values))
@@ -358,7 +384,8 @@ static void build_waiting(struct update *u, struct ir_value *step)
     }
 }
 
-static bool build_shared(struct update *u, int n, struct ir_value *const *grads, const struct optim_totals *given)
+static bool build_shared(struct update *u, int n, const struct train_param *params, struct ir_value *const *grads,
+                         const struct optim_totals *given)
 {
     struct ir_builder *b = u->b;
     const struct optim_config *c = u->c;
@@ -368,7 +395,7 @@ static bool build_shared(struct update *u, int n, struct ir_value *const *grads,
     if (!step || !base)
         return false;
     u->factor = unscale(b, c);
-    struct optim_totals totals = given ? *given : measure(u, n, grads);
+    struct optim_totals totals = given ? *given : measure(u, n, params, grads);
     if (!totals.largest || (needs_norm(c) && !totals.squares))
         return false;
     u->shared.ok = ir_binary(b, IR_lt, totals.largest, ir_constant_f(b, TCC_F32, INFINITY));
@@ -527,40 +554,37 @@ static bool count_step(struct update *u)
                        ir_binary(b, IR_add, skipped, ir_cast_to(b, MUTANT(32, not, u->shared.ok), TCC_I64)));
 }
 
-/* The gradients in the types in which they are used: narrow ones in f32. Those of groups that wait are 0, in the norm too. */
+/* Where owners alone have gradients, they ask for it. */
 static bool widen(struct update *u, int n, const struct train_param *params, struct ir_value **grads)
 {
     if (!u->c || !build_active(u))
         return false;
-    for (int i = 0; i < n; i++) {
-        enum tcc_dtype dtype = update_type(params[i].state);
-        struct ir_value *active = u->active[optim_group_of(u->c, params[i].state->name) - u->c->groups];
-        grads[i] = ir_cast_to(u->b, params[i].grad, dtype);
-        if (grads[i] && active)
-            grads[i] = choose(u->b, active, grads[i], ir_constant_f(u->b, dtype, 0));
-        if (!grads[i])
+    for (int i = 0; i < n; i++)
+        if (!(grads[i] = u->owned ? params[i].grad : used_grad(u, u->b, &params[i])))
             return false;
-    }
     return true;
 }
 
-/* if (mine) update: the others leave the parameter and its state alone, whose memory they then never touch. */
-static bool update_if_owned(struct update *u, struct ir_value *mine, const struct train_param *param,
-                            struct ir_value *grad)
-{
-    struct ir_builder *outer = u->b, then = *outer, otherwise = *outer;
-    struct ir_node *n =
-        ir_build_typed(outer, IR_if, 1, &mine, IR_ATTRS(ir_attr_types(IR_ATTR_types, 0, NULL)), 0, NULL);
-    bool good;
+struct owned_update {
+    struct update *u;
+    const struct train_param *param;
+};
 
-    then.block = ir_region_new(outer->func, n);
-    otherwise.block = ir_region_new(outer->func, n);
-    then.before = otherwise.before = NULL;
-    u->b = &then;
-    good = update_parameter(u, param, grad);
-    u->b = outer;
-    return good && ir_build_typed(&then, IR_yield, 0, NULL, NULL, 0, NULL) &&
-           ir_build_typed(&otherwise, IR_yield, 0, NULL, NULL, 0, NULL);
+/* The others leave the parameter and its state alone, which they need not have. */
+static bool update_owned(struct ir_builder *then, void *user)
+{
+    struct owned_update *x = user;
+    struct ir_builder *outer = x->u->b;
+
+    x->u->b = then;
+    bool good = update_parameter(x->u, x->param, used_grad(x->u, then, x->param));
+    x->u->b = outer;
+    return good;
+}
+
+static bool update_if_owned(struct update *u, struct ir_value *mine, const struct train_param *param)
+{
+    return train_zero_if(u->b, mine, update_owned, &(struct owned_update){u, param});
 }
 
 bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
@@ -569,10 +593,10 @@ bool optim_measure(struct ir_builder *b, const struct train_options *o, int n, c
     struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
     struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
 
-    if (!widen(&u, n, params, grads) || !train_parallel_is_owner(b, o, n, params, &u.owned))
+    if (!train_parallel_is_owner(b, o, n, params, &u.owned) || !widen(&u, n, params, grads))
         return false;
     u.factor = unscale(b, u.c);
-    *totals = measure(&u, n, grads);
+    *totals = measure(&u, n, params, grads);
     return totals->largest && (totals->squares || !needs_norm(u.c));
 }
 
@@ -582,14 +606,14 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
     struct update u = {.b = b, .c = optim_parse(b->ctx, o)};
     struct ir_value **grads = IR_NEWN(b->ctx, (size_t)n + 1, struct ir_value *);
 
-    if (!widen(&u, n, params, grads) || !train_parallel_is_owner(b, o, n, params, &u.owned) ||
-        !build_shared(&u, n, grads, totals))
+    if (!train_parallel_is_owner(b, o, n, params, &u.owned) || !widen(&u, n, params, grads) ||
+        !build_shared(&u, n, params, grads, totals))
         return false;
     for (int i = 0; i < n; i++)
-        if (!(u.owned ? update_if_owned(&u, u.owned[i], &params[i], grads[i])
+        if (!(u.owned ? update_if_owned(&u, u.owned[i], &params[i])
                       : update_parameter(&u, &params[i], grads[i])))
             return false;
-    if (u.owned && !train_parallel_broadcast_from_owner(b, n, params))
+    if (u.owned && !train_parallel_broadcast_from_owner(b, o, n, params))
         return false;
     *rate = ir_cast_to(b, u.rate, TCC_F32);
     if (!counters)

@@ -247,8 +247,8 @@ static void report(struct remat *r, FILE *out)
     for (int i = 0; i < r->forward && out; i++)
         for (int k = 0; k < r->nodes[i]->nout; k++) {
             const struct ir_value *v = r->nodes[i]->out[k];
-            bool wanted, of_state = r->nodes[i]->op == IR_state_read || r->nodes[i]->op == IR_constant ||
-                                    ir_is_version(v->type);
+            bool wanted,
+                of_state = r->nodes[i]->op == IR_state_read || r->nodes[i]->op == IR_constant || ir_is_version(v->type);
             last_forward_use(r, v, &wanted);
             /* What was computed again has no use behind the forward pass any more. */
             if ((wanted || r->copy[v->id]) && !of_state)
@@ -322,6 +322,7 @@ static struct ir_module *copy_states(const struct ir_module *from)
         struct ir_state *copy = ir_state_new(m, s->name, s->type, s->init ? ir_tensor_ref(s->init) : NULL, s->flags);
         copy->shard = s->shard;
         copy->sym = s->sym;
+        copy->owner = s->owner;
     }
     return m;
 }

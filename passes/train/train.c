@@ -136,8 +136,8 @@ struct ir_value *train_entry_scores(struct entry *e)
 }
 
 /* The model's own loss, one element: as f32[], and what flows back into it. */
-static bool own_loss(struct entry *e, const char *name, struct ir_value *v, struct ir_value *factor, struct ir_value **value,
-                     struct ir_value **seed)
+static bool own_loss(struct entry *e, const char *name, struct ir_value *v, struct ir_value *factor,
+                     struct ir_value **value, struct ir_value **seed)
 {
     for (int i = 0; i < v->type->rank; i++)
         if (!ir_is_value(v->type->dim[i], 1))
@@ -188,7 +188,8 @@ static ir_type target_type(struct entry *e, const struct train_loss *loss, ir_ty
 static bool loss_term(struct entry *e, const struct train_loss *loss, struct train_loss_use *use)
 {
     if (loss->kind == LOSS_output)
-        return own_loss(e, loss->input, use->scores[0], use->factor, &use->value, use->want_gradient ? &use->gradient[0] : NULL);
+        return own_loss(e, loss->input, use->scores[0], use->factor, &use->value,
+                        use->want_gradient ? &use->gradient[0] : NULL);
     if (train_loss_target_kind(loss) != TARGET_NOTHING) {
         use->target = input_named(e, loss->target);
         if (!use->target)
@@ -218,7 +219,8 @@ struct whole_loss {
     VEC(struct ir_value *) from, seeds;
 };
 
-static bool add_term(struct entry *e, const struct train_loss *loss, struct ir_value *factor, bool want_gradient, struct whole_loss *w)
+static bool add_term(struct entry *e, const struct train_loss *loss, struct ir_value *factor, bool want_gradient,
+                     struct whole_loss *w)
 {
     struct ir_builder *b = &e->b;
     struct ir_value *share = loss->factor != 1 ? ir_constant_f(b, TCC_F32, loss->factor) : NULL;
@@ -277,7 +279,11 @@ struct ir_state *train_grad_state(struct training *t, const struct ir_state *par
 {
     const char *name = ir_internf(t->ctx, "grad.%s", param->name);
     struct ir_state *s = ir_state_by_name(t->m, name);
-    return s ? s : ir_state_new(t->m, name, ir_with_dtype(t->ctx, param->type, TCC_F32), NULL, IR_STATE_GRADIENT);
+    if (s)
+        return s;
+    s = ir_state_new(t->m, name, ir_with_dtype(t->ctx, param->type, TCC_F32), NULL, IR_STATE_GRADIENT);
+    s->owner = train_zero_has(t->o, 2) ? train_zero_symbol(t->ctx, param->name) : NULL;
+    return s;
 }
 
 static bool update(struct ir_builder *b, struct training *t, struct ir_value **grads, struct ir_value **rate)
@@ -302,7 +308,7 @@ static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct 
     return ir_build1(b, IR_select, 3, in, NULL);
 }
 
-/* if (condition) update(sums / K) */
+/* if (condition) update(sums / K); sums NULL: the means are what owners have in grad.* */
 static bool update_if(struct entry *e, struct ir_value *condition, struct ir_value **sums)
 {
     struct training *t = e->t;
@@ -314,14 +320,51 @@ static bool update_if(struct entry *e, struct ir_value *condition, struct ir_val
     otherwise.block = ir_region_new(e->func, n);
     then.before = otherwise.before = NULL;
     for (int i = 0; i < t->nparams; i++)
-        means[i] = ir_binary(&then, IR_mul, sums[i], ir_constant_f(&then, TCC_F32, 1.0 / t->o->accumulate));
-    if (!train_parallel_gradients(&then, t->o, t->nparams, t->params, means) || !update(&then, t, means, &rate))
+        means[i] = sums ? ir_binary(&then, IR_mul, sums[i], ir_constant_f(&then, TCC_F32, 1.0 / t->o->accumulate))
+                        : ir_read_state(&then, train_grad_state(t, t->params[i]));
+    if ((sums && !train_parallel_gradients(&then, t->o, t->nparams, t->params, means)) ||
+        !update(&then, t, means, &rate))
         return false;
     return ir_build_typed(&then, IR_yield, 0, NULL, NULL, 0, NULL) &&
            ir_build_typed(&otherwise, IR_yield, 0, NULL, NULL, 0, NULL);
 }
 
-/* K calls add their gradients up in float32; the Kth updates with the mean. */
+/* One gradient that its owner keeps: it adds to what it has, or begins anew. */
+struct kept_grad {
+    struct ir_state *state;
+    struct ir_value *grad, *first; /* first: bool[]: begin? NULL: always */
+};
+
+static bool keep_grad(struct ir_builder *then, void *user)
+{
+    const struct kept_grad *k = user;
+    struct ir_value *grad = ir_cast_to(then, k->grad, TCC_F32);
+    if (k->first)
+        grad = choose(then, k->first, grad, ir_binary(then, IR_add, ir_read_state(then, k->state), grad));
+    return ir_write_state(then, k->state, grad);
+}
+
+/* Gradients are averaged, times `scale`, and kept by their owners in grad.* */
+static bool keep_grads(struct entry *e, struct ir_value **grads, double scale, struct ir_value *first)
+{
+    struct training *t = e->t;
+    struct train_param *params = IR_NEWN(t->ctx, t->nparams, struct train_param);
+    struct ir_value **owned;
+    for (int i = 0; i < t->nparams; i++)
+        params[i].state = t->params[i];
+    if (!train_parallel_scaled(&e->b, t->o, t->nparams, t->params, scale, grads) ||
+        !train_zero_gather(&e->b, t->o, t->nparams, t->params) ||
+        !train_parallel_is_owner(&e->b, t->o, t->nparams, params, &owned))
+        return false;
+    for (int i = 0; i < t->nparams; i++)
+        if (!train_zero_if(&e->b, owned[i], keep_grad,
+                           &(struct kept_grad){train_grad_state(t, t->params[i]), grads[i], first}))
+            return false;
+    return true;
+}
+
+/* K calls add their gradients up in float32; the Kth updates with the mean. Where owners keep gradients (--zero=2), each call's are averaged, and a Kth
+ * of that is added. */
 static bool accumulate(struct entry *e, struct ir_value **grads)
 {
     struct training *t = e->t;
@@ -331,6 +374,9 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
     struct ir_value *first = ir_binary(b, IR_eq, done, ir_constant_i(b, TCC_I64, 0));
     struct ir_value *now = ir_binary(b, IR_add, done, ir_constant_i(b, TCC_I64, 1));
     struct ir_value *full = ir_binary(b, IR_ge, now, ir_constant_i(b, TCC_I64, t->o->accumulate));
+    if (train_zero_has(t->o, 2))
+        return keep_grads(e, grads, 1.0 / t->o->accumulate, first) &&
+               ir_write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, NULL);
     for (int i = 0; i < t->nparams; i++) {
         struct ir_state *s = train_grad_state(t, t->params[i]);
         grads[i] = ir_cast_to(b, grads[i], TCC_F32);
@@ -414,6 +460,8 @@ static void fill_gradients(struct entry *e, struct ir_value **grads)
 static bool finish_grad(struct training *t, struct entry *e, struct backward *r)
 {
     fill_gradients(e, r->grads);
+    if (train_zero_has(t->o, 2))
+        return keep_grads(e, r->grads, 1, NULL) && end_with_outputs(e, &r->loss);
     for (int i = 0; i < t->nparams; i++)
         if (!ir_write_state(&e->b, train_grad_state(t, t->params[i]), ir_cast_to(&e->b, r->grads[i], TCC_F32)))
             return false;
@@ -436,9 +484,10 @@ static bool finish_step(struct training *t, struct entry *e, struct backward *r)
     fill_gradients(e, r->grads);
     if (!train_parallel_vote(&e->b, t->o))
         return false;
-    if (t->o->accumulate > 1 ? !accumulate(e, r->grads)
-                             : !train_parallel_gradients(&e->b, t->o, t->nparams, t->params, r->grads) ||
-                                   !update(&e->b, t, r->grads, &rate))
+    if (t->o->accumulate > 1
+            ? !accumulate(e, r->grads)
+            : !train_parallel_gradients(&e->b, t->o, t->nparams, t->params, r->grads) ||
+                  !train_zero_gather(&e->b, t->o, t->nparams, t->params) || !update(&e->b, t, r->grads, &rate))
         return false;
     return end_with_outputs(e, &r->loss);
 }
@@ -513,8 +562,8 @@ static bool build_apply(struct training *t)
     struct ir_value **grads = IR_NEWN(t->ctx, t->nparams, struct ir_value *), *rate;
     for (int i = 0; i < t->nparams; i++)
         grads[i] = ir_read_state(&e.b, train_grad_state(t, t->params[i]));
-    return train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads) && update(&e.b, t, grads, &rate) &&
-           train_entry_end(&e, 1, &rate, (const char *const[]){"rate"});
+    return (train_zero_has(t->o, 2) || train_parallel_gradients(&e.b, t->o, t->nparams, t->params, grads)) &&
+           update(&e.b, t, grads, &rate) && train_entry_end(&e, 1, &rate, (const char *const[]){"rate"});
 }
 
 bool train_init_state(struct ir_builder *b, struct ir_state *s)
@@ -530,12 +579,27 @@ bool train_init_state(struct ir_builder *b, struct ir_state *s)
     return ir_write_state(b, s, v);
 }
 
+static bool init_owned(struct ir_builder *then, void *state)
+{
+    return train_init_state(then, state);
+}
+
 static bool build_init(struct training *t)
 {
     struct entry e = train_entry_new(t, "init", NULL);
-    for (struct ir_state *s = t->m->states; s; s = s->next)
-        if (!train_init_state(&e.b, s))
+    struct train_param *params = IR_NEWN(t->ctx, t->nparams, struct train_param);
+    struct ir_value **owned;
+    for (int i = 0; i < t->nparams; i++)
+        params[i].state = t->params[i];
+    if (!train_parallel_is_owner(&e.b, t->o, t->nparams, params, &owned))
+        return false;
+    for (struct ir_state *s = t->m->states; s; s = s->next) {
+        int i = s->owner ? 0 : t->nparams;
+        while (i < t->nparams && train_zero_symbol(t->ctx, t->params[i]->name) != s->owner)
+            i++;
+        if (!(i < t->nparams ? train_zero_if(&e.b, owned[i], init_owned, s) : train_init_state(&e.b, s)))
             return false;
+    }
     return train_entry_end(&e, 0, NULL, NULL);
 }
 
@@ -584,7 +648,9 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o)
     if (o->stages && !check_stages(ctx, o))
         return false;
     if (o->stages && o->loss && !train_loss_is_simple(&loss)) {
-        ir_error(ctx, NULL, "--loss=%s: a step in stages has one loss of one output, with a factor of 1, and not reduction=none", o->loss);
+        ir_error(ctx, NULL,
+                 "--loss=%s: a step in stages has one loss of one output, with a factor of 1, and not reduction=none",
+                 o->loss);
         return false;
     }
     if (o->tensor_parallel < 0 || o->tensor_parallel > 1 << 16) {

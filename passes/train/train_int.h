@@ -48,11 +48,23 @@ bool optim_update_part(struct ir_builder *b, const struct train_options *o, int 
  * well-formed? False after a diagnostic. */
 bool optim_check(struct ir_ctx *ctx, const struct train_options *o);
 
-/* -- data_parallel.c */
+/* -- zero.c: what a rank owns it alone has (--zero) */
+/* Is that what ranks have alone: 1 the optimizer's state, 2 gradients, 3 parameters? */
+bool train_zero_has(const struct train_options *o, int stage);
+/* The symbol that is 1 at the rank that owns a parameter, 0 at others. */
+ir_expr train_zero_symbol(struct ir_ctx *ctx, const char *param);
+/* bool[] for each parameter: is it this rank's to update? NULL: all are. */
 bool train_parallel_is_owner(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params,
                          struct ir_value ***owned);
 bool train_parallel_reduce_scalars(struct ir_builder *b, int n, struct ir_value **values);
-bool train_parallel_broadcast_from_owner(struct ir_builder *b, int n, const struct train_param *params);
+bool train_parallel_broadcast_from_owner(struct ir_builder *b, const struct train_options *o, int n, const struct train_param *params);
+/* if (mine) build */
+bool train_zero_if(struct ir_builder *b, struct ir_value *mine, bool (*build)(struct ir_builder *then, void *user), void *user);
+/* Once forward and backward pass of b's function are there, and the averages of gradients: what they read of parameters comes from owners. */
+bool train_zero_gather(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params);
+/* -- data_parallel.c: averages times `scale`. */
+bool train_parallel_scaled(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params, double scale,
+                           struct ir_value **grads);
 
 /* -- For all who read option texts (options.c) */
 

@@ -15,7 +15,7 @@
 
 #define WEIGHTS (TCCRT_STATE_PARAM | TCCRT_STATE_BUFFER)
 
-static int accumulating(struct tccrt_session *s, bool *yes)
+int tcr_accumulating(struct tccrt_session *s, bool *yes)
 {
     int64_t micro = 0;
     int status = TCC_OK;
@@ -41,7 +41,7 @@ static bool saved(const struct tcc_pstate *p, int flags, bool gradients)
 static struct tcc_tensor state_tensor(const struct tccrt_session *s, int i, void *own)
 {
     struct tccrt_value_info info;
-    struct tcc_tensor t = {.data = own ? own : s->states[i]};
+    struct tcc_tensor t = {.data = own ? own : s->states[i] ? s->states[i] : s->mirrors[i]};
 
     tccrt_state_info(s->m, i, &info);
     t.dtype = info.dtype;
@@ -62,7 +62,7 @@ static bool is_writer(const struct tccrt_session *s)
 static int gather_states(struct tccrt_session *s, int flags, void **own)
 {
     bool gradients;
-    int status = accumulating(s, &gradients);
+    int status = tcr_accumulating(s, &gradients);
 
     for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
@@ -137,15 +137,24 @@ static struct tccrt_named *list_states(struct tccrt_session *s, int flags, int s
     *n = 0;
     if (!list)
         tcr_fail(TCC_EENV, "no memory for a list of state variables");
-    if (!list || accumulating(s, &gradients)) {
+    if (!list || tcr_accumulating(s, &gradients)) {
         free(list);
         return NULL;
     }
     for (int i = 0; list && i < nstates; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
 
-        if (saved(p, flags, gradients) && (stage < 0 || (p->home ? (int)p->home - 1 : 0) == stage))
-            list[(*n)++] = (struct tccrt_named){tcr_string(s->m, p->name), state_tensor(s, i, own ? own[i] : NULL)};
+        if (!saved(p, flags, gradients) || (stage >= 0 && (p->home ? (int)p->home - 1 : 0) != stage))
+            continue;
+        int status = tcr_state_make(s, (uint32_t)i);
+
+        if (!status && tcr_is_elsewhere(s, (uint32_t)i) && !tcr_has_state(s, (uint32_t)i) && !(own && own[i]))
+            status = tcr_state_absent(s, (uint32_t)i);
+        if (status) {
+            free(list);
+            return NULL;
+        }
+        list[(*n)++] = (struct tccrt_named){tcr_string(s->m, p->name), state_tensor(s, i, own ? own[i] : NULL)};
     }
     return list;
 }
@@ -329,6 +338,7 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
 
     if (!found)
         return tcr_fail(TCC_EENV, "%s: no memory", path);
+    status = tcr_states_make(s);
     for (int i = 0; i < nstates && !status; i++)
         status = match(s, f, path, flags, i, &found[i]);
     if (!status && !(flags & (TCCRT_CHECKPOINT_PARTIAL | TCCRT_CHECKPOINT_WEIGHTS)))
@@ -336,8 +346,8 @@ static int load(struct tccrt_session *s, const struct tccrt_tensors *f, const ch
     if (!status && (status = tccrt_tensors_check(f)))
         status = tcr_fail(status, "%s: %s", path, tccrt_error());
     for (int i = 0; i < nstates && !status; i++) {
-        if (!s->states[i])
-            continue; /* another stage's */
+        if (!tcr_has_stage(s, s->m->states[i].home))
+            continue;
         if (found[i])
             status = tcr_state_write_whole(s, (uint32_t)i, found[i]->t.data);
         else if (MUTANT(57, s->m->states[i].flags & TCCRT_STATE_GRADIENT, 0))
@@ -356,6 +366,8 @@ int tccrt_checkpoint_save(struct tccrt_session *s, const char *path, int flags, 
 {
     int status = tcr_enter(s);
 
+    if (!status && (status = tcr_states_make(s)))
+        return tcr_leave(s, status);
     return status ? status : tcr_leave(s, save(s, path, flags, nmeta, meta));
 }
 

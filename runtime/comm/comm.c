@@ -105,14 +105,20 @@ const char *tcr_coll_name(int kind)
 }
 
 /* Number of elements; -1 after a message. */
-static int64_t count(const char *what, const struct tcc_tensor *t)
+/* here: its data is needed at this rank. */
+static int64_t count_some(const char *what, const struct tcc_tensor *t, bool here)
 {
     int64_t n = t && t->rank >= 0 && t->rank <= TCC_MAX_RANK ? tcr_elements(t->dtype, t->rank, t->dims) : -1;
 
-    if (n >= 0 && t->dtype != TCC_STRING && (t->data || !n))
+    if (n >= 0 && t->dtype != TCC_STRING && (t->data || !n || !here))
         return n;
     tcr_fail(TCC_EINPUT, "%s: a dense tensor of numbers or bools is expected", what);
     return -1;
+}
+
+static int64_t count(const char *what, const struct tcc_tensor *t)
+{
+    return count_some(what, t, true);
 }
 
 static int check_root(const struct tccrt_comm *c, const char *what, int root)
@@ -206,18 +212,26 @@ static int check_given(const char *what, const struct tccrt_comm *c, int n, cons
                : tcr_fail(TCC_EUSAGE, "%s: a group and lists of tensors are required, got NULL", what);
 }
 
+static int check_pair(const char *what, int i, const struct tcc_tensor *in, bool in_here, const struct tcc_tensor *out,
+                      bool out_here)
+{
+    int64_t a = count_some(what, in, in_here), b = out ? count_some(what, out, out_here) : a;
+
+    if (a < 0 || b < 0)
+        return TCC_EINPUT;
+    if (a != b || (out && in->dtype != out->dtype))
+        return tcr_fail(TCC_EINPUT, "%s: tensor %d: %lld elements of %s in, %lld of %s out", what, i, (long long)a,
+                        tcr_dtype_name(in->dtype), (long long)b, tcr_dtype_name(out->dtype));
+    return TCC_OK;
+}
+
 static int check_pairs(const char *what, int n, const struct tcc_tensor *in, const struct tcc_tensor *out)
 {
-    for (int i = 0; i < n; i++) {
-        int64_t a = count(what, &in[i]), b = out ? count(what, &out[i]) : a;
+    int status = TCC_OK;
 
-        if (a < 0 || b < 0)
-            return TCC_EINPUT;
-        if (a != b || (out && in[i].dtype != out[i].dtype))
-            return tcr_fail(TCC_EINPUT, "%s: tensor %d: %lld elements of %s in, %lld of %s out", what, i, (long long)a,
-                            tcr_dtype_name(in[i].dtype), (long long)b, tcr_dtype_name(out[i].dtype));
-    }
-    return TCC_OK;
+    for (int i = 0; i < n && !status; i++)
+        status = check_pair(what, i, &in[i], true, out ? &out[i] : NULL, true);
+    return status;
 }
 
 /* -- Lists of tensors --------------------------------------------------------------------------------------- */
@@ -341,16 +355,30 @@ static int sort_list(const struct tccrt_comm *c, int n, const struct tcc_tensor 
     return TCC_OK;
 }
 
-int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
-                   struct tccrt_request **request)
+static int member_owners(const struct tccrt_comm *c, const struct tcr_members *m, int *owners)
+{
+    int *all = calloc((size_t)m->nall + 1, sizeof *all), status = all ? TCC_OK : no_memory();
+
+    if (!status)
+        status = tcr_owners(c, m->nall, m->bytes, all);
+    for (int i = 0; i < m->n && !status; i++)
+        owners[i] = all[m->at[i]];
+    free(all);
+    return status;
+}
+
+int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcr_members *m, const struct tcc_tensor *in,
+                   const struct tcc_tensor *out, struct tccrt_request **request)
 {
     struct tccrt_request *r = request_new(n);
     int *owners = calloc((size_t)n + 1, sizeof *owners), status = r && owners ? TCC_OK : no_memory();
     struct sorted s = {0};
 
     tcr_clear_error();
-    if (!status && !(status = check_pairs("broadcast_from_owner", n, in, out)))
-        status = tcr_list_owners(c, n, in, owners);
+    if (!status)
+        status = m ? member_owners(c, m, owners) : tcr_list_owners(c, n, out, owners);
+    for (int i = 0; i < n && !status; i++) /* in: the owner's alone */
+        status = check_pair("broadcast_from_owner", i, &in[i], owners[i] == c->rank, &out[i], true);
     for (int i = 0; i < n && !status; i++)
         if (owners[i] == c->rank)
             status = tcr_comm_copy(c->device, c->queue, out[i].data, in[i].data, (size_t)bytes_of(&in[i]));
@@ -384,16 +412,16 @@ int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const str
                           const struct tcc_tensor *in, const struct tcc_tensor *out, struct tccrt_request **request)
 {
     struct tccrt_request *r = request_new(m->n);
-    int *all = calloc((size_t)m->nall + 1, sizeof *all), *owners = calloc((size_t)m->n + 1, sizeof *owners);
-    int status = r && all && owners ? TCC_OK : no_memory();
+    int *owners = calloc((size_t)m->n + 1, sizeof *owners);
+    int status = r && owners ? TCC_OK : no_memory();
     struct sorted s = {0};
 
     tcr_clear_error();
-    if (!status && !(status = check_pairs("reduce_owned", m->n, in, out)))
-        status = tcr_owners(c, m->nall, m->bytes, all);
+    if (!status)
+        status = member_owners(c, m, owners);
     for (int i = 0; i < m->n && !status; i++) {
-        owners[i] = all[m->at[i]];
-        status = tcr_reduction_check(in[i].dtype, how, scale);
+        status = check_pair("reduce_owned", i, &in[i], true, &out[i], owners[i] == c->rank);
+        status = status ? status : tcr_reduction_check(in[i].dtype, how, scale);
     }
     status = status ? status : sort_list(c, m->n, in, out, owners, &s);
     for (int i = 0, j; i < s.n && !status; i = j) {
@@ -403,7 +431,6 @@ int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const str
                                s.in + i, s.out + i, s.owners + i, r);
     }
     sorted_free(&s);
-    free(all);
     free(owners);
     return settle(status, r, request);
 }

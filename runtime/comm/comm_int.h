@@ -102,8 +102,13 @@ int tcr_list_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *
 struct tcr_members { int nall; const int64_t *bytes; int n; const int64_t *at; };       /* a list's sizes; numbers of n of its tensors */
 int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const struct tcr_members *m, const struct tcc_tensor *in,
                           const struct tcc_tensor *out, struct tccrt_request **request);
-int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
-                   struct tccrt_request **request);
+int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcr_members *m, const struct tcc_tensor *in, const struct tcc_tensor *out,
+                   struct tccrt_request **request);      /* m: the list that they belong to; NULL: they are all of it */
+/* Of an IS_OWNER step: the rank that owns each tensor of its list (the caller's to free). */
+int tcr_step_owners(struct tccrt_comm *c, const struct tccrt_model *m, const struct tcc_pstep *p, int **owners);
+const struct tcc_pattr *tcr_int_list(const struct tccrt_model *m, const struct tcc_pstep *p, const char *name);
+/* The value of a variable that one rank owns goes there from `root`, which drops its mirror. */
+int tcr_state_carry(struct tccrt_comm *c, struct tccrt_session *s, uint32_t i, int root);
 
 /* An operation under way. Those of a net are in its list until they are done. */
 struct tcr_op {

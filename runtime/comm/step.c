@@ -70,9 +70,9 @@ int tccrt_session_group(struct tccrt_session *s, const char *name, struct tccrt_
         strcpy(g->name, name);
         g->comm = c;
         if (c)
-            return TCC_OK;
+            return tcr_owners_find(s);
     }
-    return c ? tcr_fail(TCC_EUSAGE, "session: more than %d groups", TCR_MAX_GROUPS) : TCC_OK;
+    return c ? tcr_fail(TCC_EUSAGE, "session: more than %d groups", TCR_MAX_GROUPS) : tcr_owners_find(s);
 }
 
 struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name)
@@ -100,105 +100,7 @@ uint64_t tccrt_digest(const struct tccrt_model *m)
     return tcr_xxh3(parts, sizeof parts);
 }
 
-/* -- State that is divided among the ranks (--zero=1) ----------------------------------------------------------------- */
-
-#define GATHER_TAG 8191
-
-/* A state variable that belongs to the parameter: optimizer.SLOT.PARAM, master.PARAM, ema.PARAM. */
-static bool belongs(const char *state, const char *param, size_t n)
-{
-    const char *rest = strncmp(state, "optimizer.", 10) == 0 ? strchr(state + 10, '.')
-                       : strncmp(state, "master.", 7) == 0   ? state + 6
-                       : strncmp(state, "ema.", 4) == 0      ? state + 3
-                                                             : NULL;
-
-    return rest && strlen(rest + 1) == n && memcmp(rest + 1, param, n) == 0;
-}
-
-/* Sends what this rank owns of a parameter's state to the root, or receives it there. */
-static int gather_param(struct tccrt_comm *c, int root, int owner, struct tccrt_session *s, const char *param, size_t n)
-{
-    int status = TCC_OK;
-
-    for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
-        const struct tcc_pstate *p = &s->m->states[i];
-        struct tcc_tensor t = {s->states[i], TCC_U8, 1, {(int64_t)p->bytes}};
-        void *room = NULL;
-        const void *data;
-
-        if (owner == root || !p->bytes || !s->states[i] || !belongs(tcr_string(s->m, p->name), param, n))
-            continue;
-        status = tcr_state_on_host(s, i, &room, &data);
-        t.data = (void *)data;
-        if (!status && c->rank == owner)
-            status = tccrt_comm_send(c, root, GATHER_TAG, &t, NULL);
-        else if (!status && c->rank == root)
-            status = tccrt_comm_recv(c, owner, GATHER_TAG, &t, NULL);
-        if (room && !status && c->rank == root)
-            status = tcr_state_write(s, i, room);
-        free(room);
-    }
-    return status;
-}
-
-/* Of an OWNS step: the rank that owns each tensor of its list (the caller's to free). */
-static int step_owners(struct tccrt_comm *c, const struct tccrt_session *s, const struct tcc_pstep *p, int **owners)
-{
-    const struct tcc_pattr *bytes = find_attr(s, p, "bytes", TCC_ATTR_INTS);
-
-    *owners = NULL;
-    if (!bytes || bytes->n != p->args.count)
-        return tcr_fail(TCC_EINPUT, "is_owner: its list is missing");
-    if (!(*owners = calloc((size_t)bytes->n + 1, sizeof **owners)))
-        return tcr_fail(TCC_EENV, "no memory for a list of owners");
-    return tcr_owners(c, (int)bytes->n, (const int64_t *)(s->m->bytes + bytes->data), *owners);
-}
-
-/* The OWNS step that names parameters, with their sizes as a list. */
-static int gather_step(struct tccrt_comm *c, int root, struct tccrt_session *s, const struct tcc_pstep *p)
-{
-    const char *name = string_attr(s, p, "name", "");
-    int *owners, status = step_owners(c, s, p, &owners);
-
-    for (uint32_t i = 0; i < p->args.count && !status; i++) {
-        size_t n = strcspn(name, "\n");
-
-        status = gather_param(c, root, owners[i], s, name, n);
-        name += n + (name[n] == '\n');
-    }
-    free(owners);
-    return status;
-}
-
-/* Each stage of a model has an OWNS step of its own: is the first parameter that it names held here? */
-static bool is_here(const struct tccrt_session *s, const struct tcc_pstep *p)
-{
-    const char *name = string_attr(s, p, "name", "");
-    size_t n = strcspn(name, "\n");
-
-    for (uint32_t i = 0; i < s->m->plan->states.count; i++) {
-        const char *state = tcr_string(s->m, s->m->states[i].name);
-
-        if (strncmp(state, name, n) == 0 && !state[n])
-            return s->states[i] != NULL;
-    }
-    return false;
-}
-
-int tccrt_comm_collect(struct tccrt_comm *c, int root, struct tccrt_session *s)
-{
-    tcr_clear_error();
-    if (!c || !s)
-        return tcr_fail(TCC_EUSAGE, "a group and a session are required, got NULL");
-    c = tcr_hosts(c);
-    for (uint32_t i = 0; i < s->m->plan->steps.count && c->size > 1; i++) {
-        const struct tcc_pstep *p = &s->m->steps[i];
-
-        if (p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_IS_OWNER && is_here(s, p))
-            return gather_step(c, root, s, p);
-    }
-    return TCC_OK;
-}
+/* -- State of all ranks ----------------------------------------------------------------------------------------------- */
 
 static bool all_zero(const uint8_t *at, uint64_t n)
 {
@@ -211,36 +113,55 @@ struct carried {
     void *room;
 };
 
-/* What the root has, to everybody; *n tensors of the list are in the way that it goes. */
-static int share_states(struct tccrt_comm *c, int root, struct tccrt_session *s, struct carried *states, uint8_t *zeros,
+/* What the root has of a variable: a value, zeros, or nothing, since another owns it and nobody has set it: it stays. */
+enum { CARRY_VALUE, CARRY_ZEROS, CARRY_NOTHING };
+
+static int look_at_states(struct tccrt_session *s, struct carried *states, uint8_t *how)
+{
+    int status = tcr_states_make(s);
+
+    for (uint32_t i = 0; i < s->m->plan->states.count && !status; i++) {
+        how[i] = CARRY_NOTHING;
+        if (!tcr_has_state(s, i) && tcr_is_elsewhere(s, i))
+            continue;
+        status = tcr_state_on_host(s, i, &states[i].room, &states[i].data);
+        how[i] = all_zero(states[i].data, s->m->states[i].bytes) ? CARRY_ZEROS : CARRY_VALUE;
+    }
+    return status;
+}
+
+/* What the root has, to everybody, or to the owner. */
+static int share_states(struct tccrt_comm *c, int root, struct tccrt_session *s, struct carried *states, uint8_t *how,
                         struct tcc_tensor *list)
 {
     uint32_t n = 0, count = s->m->plan->states.count;
     int64_t random[2] = {(int64_t)s->seed, s->runs};
-    struct tcc_tensor flags = {zeros, TCC_U8, 1, {count}};
-    int status = TCC_OK;
+    struct tcc_tensor flags = {how, TCC_U8, 1, {count}};
+    int status = look_at_states(s, states, how);
 
-    for (uint32_t i = 0; i < count && !status; i++) {
-        status = tcr_state_on_host(s, i, &states[i].room, &states[i].data);
-        zeros[i] = all_zero(states[i].data, s->m->states[i].bytes);
-    }
     if (!status)
         status = tccrt_comm_broadcast(c, root, 1, &flags, NULL);
     for (uint32_t i = 0; i < count && !status; i++) {
         const struct tcc_pstate *p = &s->m->states[i];
+        bool gradient = p->flags & TCCRT_STATE_GRADIENT, owned = p->owner != TCC_NO && s->owner[p->owner].known;
 
-        if (p->flags & (TCCRT_STATE_GRADIENT | TCCRT_STATE_LOCAL) || !s->states[i])
+        if (gradient || p->flags & TCCRT_STATE_LOCAL || !tcr_has_stage(s, p->home) || how[i] == CARRY_NOTHING)
             continue;
-        if (!zeros[i])
+        if (how[i] == CARRY_ZEROS && !tcr_is_elsewhere(s, i)) {
+            if (!all_zero(states[i].data, p->bytes)) /* other zeros stay memory that nobody has touched */
+                status = tcr_state_zero(s, i);
+        } else if (owned) {
+            status = tcr_state_carry(c, s, i, root);
+        } else if (how[i] == CARRY_VALUE) {
             list[n++] = (struct tcc_tensor){(void *)states[i].data, TCC_U8, 1, {(int64_t)p->bytes}};
-        else if (!all_zero(states[i].data, p->bytes)) /* other zeros stay memory that nobody has touched */
-            status = tcr_state_zero(s, i);
+        }
     }
     if (!status)
         list[n++] = (struct tcc_tensor){random, TCC_I64, 1, {2}};
     status = status ? status : tccrt_comm_broadcast(c, root, (int)n, list, NULL);
     for (uint32_t i = 0; i < count && !status; i++)
-        if (states[i].room && !zeros[i] && !(s->m->states[i].flags & (TCCRT_STATE_GRADIENT | TCCRT_STATE_LOCAL)))
+        if (states[i].room && how[i] == CARRY_VALUE && s->m->states[i].owner == TCC_NO &&
+            !(s->m->states[i].flags & (TCCRT_STATE_GRADIENT | TCCRT_STATE_LOCAL)))
             status = tcr_state_write(s, i, states[i].room);
     if (!status)
         tccrt_random_set(s, (uint64_t)random[0], random[1]);
@@ -320,7 +241,7 @@ static int slot_of(struct tccrt_session *s, const struct tcc_pstep *p, struct tc
 static int is_owner(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
                     const struct tcc_tensor *t)
 {
-    int *owners, status = step_owners(c, s, p, &owners);
+    int *owners, status = tcr_step_owners(c, s->m, p, &owners);
 
     for (uint32_t i = 0; i < p->args.count && !status; i++)
         *(uint8_t *)t[i].data = owners[i] == c->rank;
@@ -328,22 +249,41 @@ static int is_owner(struct tccrt_session *s, const struct tcc_pstep *p, struct t
     return status;
 }
 
-static int reduce_owned(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c, int how, double scale,
-                        const struct tcc_tensor *t, struct tccrt_request **request)
+static int members_of(const struct tccrt_session *s, const struct tcc_pstep *p, const char *what, struct tcr_members *m)
 {
     const struct tcc_pattr *bytes = find_attr(s, p, "bytes", TCC_ATTR_INTS),
                            *at = find_attr(s, p, "members", TCC_ATTR_INTS);
-    struct tcr_members m = {.n = (int)p->nin};
 
+    *m = (struct tcr_members){.n = (int)p->nin};
     if (!bytes || !at || at->n != p->nin)
-        return tcr_fail(TCC_EINPUT, "reduce_owned: its lists are missing");
-    m.nall = (int)bytes->n;
-    m.bytes = (const int64_t *)(s->m->bytes + bytes->data);
-    m.at = (const int64_t *)(s->m->bytes + at->data);
-    for (int i = 0; i < m.n; i++)
-        if (m.at[i] < 0 || m.at[i] >= m.nall)
-            return tcr_fail(TCC_EINPUT, "reduce_owned: tensor %lld out of range", (long long)m.at[i]);
-    return tcr_comm_reduce_owned(c, how, scale, &m, t, t + m.n, request);
+        return tcr_fail(TCC_EINPUT, "%s: its lists are missing", what);
+    m->nall = (int)bytes->n;
+    m->bytes = (const int64_t *)(s->m->bytes + bytes->data);
+    m->at = (const int64_t *)(s->m->bytes + at->data);
+    for (int i = 0; i < m->n; i++)
+        if (m->at[i] < 0 || m->at[i] >= m->nall)
+            return tcr_fail(TCC_EINPUT, "%s: tensor %lld out of range", what, (long long)m->at[i]);
+    return TCC_OK;
+}
+
+static int reduce_owned(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c, int how, double scale,
+                        const struct tcc_tensor *t, struct tccrt_request **request)
+{
+    struct tcr_members m;
+    int status = members_of(s, p, "reduce_owned", &m);
+
+    return status ? status : tcr_comm_reduce_owned(c, how, scale, &m, t, t + m.n, request);
+}
+
+/* Of the list of operands itself, or of the one of which they are members. */
+static int share(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c, const struct tcc_tensor *t,
+                 struct tccrt_request **request)
+{
+    bool listed = find_attr(s, p, "bytes", TCC_ATTR_INTS) != NULL;
+    struct tcr_members m;
+    int status = listed ? members_of(s, p, "broadcast_from_owner", &m) : TCC_OK;
+
+    return status ? status : tcr_comm_share(c, (int)p->nin, listed ? &m : NULL, t, t + p->nin, request);
 }
 
 /* Elements of the parts whose rows an attribute lists. False: it lists another number of ranks than there are. */
@@ -406,7 +346,7 @@ static int run_collective(struct tccrt_session *s, const struct tcc_pstep *p, st
         return status ? status : tccrt_comm_broadcast(c, root, n, t + n, request);
     case TCC_ALL_GATHER: return tccrt_comm_all_gather(c, t, t + 1, NULL, request);
     case TCC_REDUCE_SCATTER: return tccrt_comm_reduce_scatter(c, how, scale, t, t + 1, NULL, request);
-    case TCC_BROADCAST_FROM_OWNER: return tcr_comm_share(c, n, t, t + n, request);
+    case TCC_BROADCAST_FROM_OWNER: return share(s, p, c, t, request);
     case TCC_IS_OWNER: return is_owner(s, p, c, t);
     case TCC_REDUCE_OWNED: return reduce_owned(s, p, c, how, scale, t, request);
     case TCC_ALL_TO_ALL: return all_to_all(s, p, c, t, request);
