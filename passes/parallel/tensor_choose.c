@@ -10,16 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENS 512 /* for how many a parameter is used, where only proportions matter */
-#define LEAST 2.0  /* multiplications a byte: less is not worth a message */
+#define TOKENS 512  /* for how many a parameter is used, where only proportions matter */
+#define RESULT 0.25 /* a result is gathered in evaluation alone */
+#define LEAST 1.0   /* multiplications a byte: less is not worth a message */
 
 struct candidate {
-    struct cut *cuts; /* by value */
-    bool *node_seen;
+    struct cut *cuts;         /* by value */
+    bool *node_seen, *summed; /* by node; by value: whole, and its gradient is a sum over the ranks */
     VEC(const struct ir_value *) values;
     VEC(const struct ir_node *) nodes;
     double elements, bytes; /* of parameters that are cut, of what is exchanged */
     double score;
+    const struct ir_value *seed;
     bool contracts;    /* a product or an embedding has such a parameter */
     ir_expr undivided; /* size that the ranks don't divide, of `at` */
     const struct ir_node *at;
@@ -29,6 +31,7 @@ struct chooser {
     struct ir_ctx *ctx;
     struct ir_func *f;
     struct tensor_plan *plan;
+    bool *trained; /* by value: it depends on a parameter, so it has a gradient */
     VEC(struct candidate) found;
 };
 
@@ -108,7 +111,7 @@ static void count_node(struct chooser *k, struct candidate *c, const struct ir_n
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *v = n->in[i].value;
         if (v && is_seen(c, v) && (!ok || !cut_same(x.in[i], c->cuts[v->id])))
-            c->bytes += bytes_of(v);
+            c->bytes += bytes_of(v) * (n->op == IR_return ? RESULT : 1);
         else if (ok && v && x.in[i].kind == CUT_PART && !is_seen(c, v))
             c->bytes += bytes_of(v); /* its gradient is gathered */
     }
@@ -119,6 +122,14 @@ static void count_node(struct chooser *k, struct candidate *c, const struct ir_n
         else if (seen && (!ok || !cut_same(x.out[i], c->cuts[n->out[i]->id])))
             c->bytes += bytes_of(n->out[i]);
     }
+    for (int i = 0; ok && i < n->nin && n->nout && x.out[0].kind == CUT_PART; i++) {
+        const struct ir_value *v = n->in[i].value;
+        if (!v || x.in[i].kind != CUT_WHOLE || !k->trained[v->id] || c->summed[v->id] ||
+            !tcc_is_float((enum tcc_dtype)v->type->dtype) || partition_state_of(v))
+            continue;
+        c->summed[v->id] = true;
+        c->bytes += 2 * bytes_of(v);
+    }
     enum ir_kind kind = ir_op_info(n->op)->kind;
     for (int i = 0; ok && i < n->nin; i++) {
         bool parameter = n->in[i].value && x.in[i].kind == CUT_PART && partition_state_of(n->in[i].value);
@@ -128,8 +139,10 @@ static void count_node(struct chooser *k, struct candidate *c, const struct ir_n
 
 static struct candidate *find(struct chooser *k, const struct ir_value *v, struct cut cut)
 {
-    struct candidate c = {.cuts = IR_NEWN(k->ctx, k->f->nvalues + 1, struct cut),
-                          .node_seen = IR_NEWN(k->ctx, k->f->nnodes + 1, bool)};
+    struct candidate c = {.seed = v,
+                          .cuts = IR_NEWN(k->ctx, k->f->nvalues + 1, struct cut),
+                          .node_seen = IR_NEWN(k->ctx, k->f->nnodes + 1, bool),
+                          .summed = IR_NEWN(k->ctx, k->f->nvalues + 1, bool)};
     see(k, &c, v, cut);
     for (int i = 0; i < c.values.n; i++) {
         const struct ir_value *x = c.values.at[i];
@@ -163,6 +176,19 @@ static bool is_parameter(const struct ir_node *n)
            tcc_is_float((enum tcc_dtype)n->out[0]->type->dtype);
 }
 
+static void find_trained(struct chooser *k)
+{
+    k->trained = IR_NEWN(k->ctx, k->f->nvalues + 1, bool);
+    IR_EACH_NODE(n, k->f->body)
+    {
+        bool any = is_parameter(n);
+        for (int i = 0; i < n->nin; i++)
+            any |= n->in[i].value && k->trained[n->in[i].value->id];
+        for (int i = 0; i < n->nout; i++)
+            k->trained[n->out[i]->id] = any;
+    }
+}
+
 /* Axes of parameters that products and embeddings read. Where q, k and v come of one product its columns are found from the rows of
  * the product behind attention, in three blocks, so parameters are looked at from the last to the first. */
 static void find_all(struct chooser *k)
@@ -193,6 +219,15 @@ static bool fits(const struct chooser *k, const struct candidate *c)
             return false;
     }
     return true;
+}
+
+static void tell(struct chooser *k, const struct candidate *c)
+{
+    ir_detail(
+        k->ctx, "tensor parallel: axis %d of %s: %.0f elements of parameters, %.3g bytes exchanged, score %.3g%s%s%s",
+        c->cuts[c->seed->id].axis, ir_state_of(c->seed->def)->name, c->elements, c->bytes, c->score,
+        c->contracts ? "" : ", in no product", c->undivided ? ", split by something that the ranks do not divide" : "",
+        fits(k, c) ? "" : ", contradicts better ones");
 }
 
 static void take(struct chooser *k, const struct candidate *c)
@@ -271,6 +306,7 @@ struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequenc
     struct chooser k = {.ctx = m->ctx, .f = train, .plan = plan};
     if (!heads_divide(&k))
         return NULL;
+    find_trained(&k);
     find_all(&k);
     if (k.found.n)
         qsort(k.found.at, k.found.n, sizeof *k.found.at, better);
@@ -279,6 +315,8 @@ struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequenc
          broken++) /* what is broken somewhere comes last: another cut may have its parameters */
         for (int i = 0; i < k.found.n; i++) {
             struct candidate *c = &k.found.at[i];
+            if (!broken)
+                tell(&k, c);
             if ((c->undivided != NULL) != broken || !c->contracts || c->score < LEAST || !fits(&k, c))
                 continue;
             if (broken)
