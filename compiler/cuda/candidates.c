@@ -61,7 +61,7 @@ static void add_products(struct list *l, struct cuda_schedule own)
         for (int bm = 32; bm <= 128; bm *= 2)
             for (int bn = 32; bn <= 256; bn *= 2)
                 for (int bk = least_bk; bk <= most_bk; bk *= 2)
-                    for (int sends = how == CUDA_WGMMA; sends >= 0; sends--) {
+                    for (int sends = how == CUDA_WGMMA ? 1 : 0; sends >= 0; sends--) {
                         struct cuda_schedule s = cuda_plain_schedule((enum cuda_how)how);
                         s.threads = sends ? CUDA_SENDING : CT_THREADS;
                         s.bm = bm;
@@ -69,6 +69,11 @@ static void add_products(struct list *l, struct cuda_schedule own)
                         s.bk = bk;
                         s.split = own.split;
                         cuda_choose_stages(m, terms, bytes, &s);
+                        add(l, s);
+                        if (how != CUDA_MMA || !own.fp8)
+                            continue;
+                        s.fp8 = 1;
+                        cuda_choose_stages(m, terms, 1, &s);
                         add(l, s);
                     }
     }

@@ -19,6 +19,15 @@ struct job {
     bool *stops; /* by kernel: it does nothing behind a fault */
 };
 
+/* Products of 8-bit floats by mma.sync came with PTX 8.4; programs without them are read by older drivers. */
+static const char *ptx_version(const struct job *j)
+{
+    for (int i = 0; i < j->program->nkernels; i++)
+        if (cuda_get_schedule(j->program->kernels[i]).fp8)
+            return "+ptx84";
+    return j->machine->ptx;
+}
+
 static LLVMTargetMachineRef target_machine(const struct job *j)
 {
     LLVMTargetRef target;
@@ -29,7 +38,7 @@ static LLVMTargetMachineRef target_machine(const struct job *j)
     LLVMInitializeNVPTXAsmPrinter();
     if (LLVMGetTargetFromTriple(triple, &target, &error))
         em_give_up("LLVM: ", error);
-    return LLVMCreateTargetMachine(target, triple, j->machine->name, j->machine->ptx, LLVMCodeGenLevelDefault,
+    return LLVMCreateTargetMachine(target, triple, j->machine->name, ptx_version(j), LLVMCodeGenLevelDefault,
                                    LLVMRelocDefault, LLVMCodeModelDefault);
 }
 
@@ -85,9 +94,8 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
     static void (*const emit[])(struct cuda_fn *) = {
         [CUDA_POINTS] = cuda_emit_points,       [CUDA_GROUPS] = cuda_emit_group,
         [CUDA_TRANSPOSE] = cuda_emit_transpose, [CUDA_OWNERS] = cuda_emit_owners,
-        [CUDA_ATTENTION] = cuda_emit_attention,
-        [CUDA_CONTRACT] = cuda_emit_contract,   [CUDA_MMA] = cuda_emit_contract,
-        [CUDA_WGMMA] = cuda_emit_contract};
+        [CUDA_ATTENTION] = cuda_emit_attention, [CUDA_CONTRACT] = cuda_emit_contract,
+        [CUDA_MMA] = cuda_emit_contract,        [CUDA_WGMMA] = cuda_emit_contract};
     static void (*const emit_sum[])(struct cuda_fn *) = {[CUDA_CONTRACT] = cuda_emit_contract_sum,
                                                          [CUDA_ATTENTION] = cuda_emit_attention_sum,
                                                          [CUDA_MMA] = cuda_emit_contract_sum,
@@ -110,7 +118,7 @@ static void ptx_child(void *jobs, int index, int report)
                                      .converts_f16 = true,
                                      .index32 = true,
                                      .llvm_cpu = j->machine->name,
-                                     .llvm_features = j->machine->ptx};
+                                     .llvm_features = ptx_version(j)};
     char *error = NULL;
     while (j->options->hang)
         pause();

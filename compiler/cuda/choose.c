@@ -245,8 +245,13 @@ static enum tcc_dtype byte_type(const struct kn_kernel *k, int value)
     return d == TCC_I8 || d == TCC_U8 ? (enum tcc_dtype)d : TCC_NONE;
 }
 
-/* What tensor cores take as the factors of a product of floats, or of i32 that were bytes. False: neither. */
-static bool find_types(const struct kn_kernel *k, struct ct_shape *s)
+static bool is_fp8(enum tcc_dtype d)
+{
+    return d == TCC_F8E4M3FN || d == TCC_F8E5M2;
+}
+
+/* What tensor cores take as the factors of a product of floats, or of i32 that were bytes. False: neither. f16 has every value of the 8-bit floats. */
+static bool find_types(const struct kn_kernel *k, bool fp8, struct ct_shape *s)
 {
     const struct kn_contraction *c = &k->contraction;
     enum tcc_dtype product = (enum tcc_dtype)k->insns[c->mul].dtype, a = (enum tcc_dtype)k->insns[s->load[0]].dtype,
@@ -257,11 +262,17 @@ static bool find_types(const struct kn_kernel *k, struct ct_shape *s)
         for (int i = 0; i < 2; i++)
             s->type[i] = byte_type(k, s->value[i]);
         s->bytes = 1;
+        s->whole = true;
         return s->type[0] != TCC_NONE && s->type[1] != TCC_NONE;
     }
     bool small = a == b && (a == TCC_F16 || a == TCC_BF16);
     s->type[0] = s->type[1] = small ? a : TCC_F32;
     s->bytes = small ? 2 : 4;
+    if (is_fp8(a) && is_fp8(b)) {
+        s->type[0] = fp8 ? a : TCC_F16;
+        s->type[1] = fp8 ? b : TCC_F16;
+        s->bytes = fp8 ? 1 : 2;
+    }
     return product == TCC_F32;
 }
 
@@ -274,7 +285,7 @@ int ct_last_dim(const struct kn_kernel *k, uint32_t dims)
     return last;
 }
 
-bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s)
+static bool shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, bool fp8, struct ct_shape *s)
 {
     const struct kn_contraction *c = &k->contraction;
     if (!c->present || !c->m || !c->n || k->stages[0].repeat)
@@ -286,7 +297,7 @@ bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape 
         if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_STORE)
             return false;
     *s = (struct ct_shape){.value = {k->insns[c->mul].arg[0], k->insns[c->mul].arg[1]}, .load = {c->load_a, c->load_b}};
-    if (!find_types(k, s))
+    if (!find_types(k, fp8, s))
         return false;
     int last[2] = {ct_last_dim(k, c->m), ct_last_dim(k, c->n)}, last_k = ct_last_dim(k, c->k);
     for (int i = 0; i < 2; i++) {
@@ -300,6 +311,22 @@ bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape 
         if (k->insns[i].code == KN_STORE && runs_along(ctx, k, i, last[0]) && !runs_along(ctx, k, i, last[1]))
             s->swap = true;
     return true;
+}
+
+bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s)
+{
+    return shape_of(ctx, k, false, s);
+}
+
+bool ct_shape_by(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *by, struct ct_shape *s)
+{
+    return shape_of(ctx, k, by->fp8, s);
+}
+
+bool cuda_may_fp8(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    struct ct_shape s;
+    return shape_of(ctx, k, true, &s) && s.bytes == 1 && !s.whole;
 }
 
 bool cuda_takes_contract(struct ir_ctx *ctx, const struct kn_kernel *k, enum cuda_how how)
@@ -386,12 +413,15 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
     bool takes[] = {[CUDA_CONTRACT] = shape.bytes == 4,
                     [CUDA_MMA] = shape.bytes < 4 || m->tf32,
                     [CUDA_WGMMA] = shape.bytes == 2 && m->wgmma && cuda_points(k, c->k) >= 64};
-    for (tried.how = CUDA_CONTRACT; tried.how <= CUDA_WGMMA; tried.how++)
+    bool fp8 = m->fp8 && cuda_may_fp8(ctx, k);
+    for (tried.how = CUDA_CONTRACT; tried.how <= CUDA_WGMMA; tried.how++) {
+        tried.fp8 = fp8 && tried.how == CUDA_MMA;
         if (takes[tried.how])
-            try_tiles(m, tried, batch, rows, cols, shape.bytes, s, &best);
+            try_tiles(m, tried, batch, rows, cols, tried.fp8 ? 1 : shape.bytes, s, &best);
+    }
     if (s->how == CUDA_WGMMA && cuda_may_map(ctx, k))
         s->threads = CUDA_SENDING;
-    cuda_choose_stages(m, cuda_points(k, c->k), shape.bytes, s);
+    cuda_choose_stages(m, cuda_points(k, c->k), s->fp8 ? 1 : shape.bytes, s);
     return true;
 }
 

@@ -218,7 +218,10 @@ static void set_registers(struct em *e, bool more, int n)
 /* Two warpgroups multiply, of the third a warp sends for what they do; where the runtime has no maps they do without. --exact has another engine. */
 static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *align)
 {
-    enum { MULTIPLYING = 240, SENDING = 24 }; /* registers: 2 x 240 + 24 = 3 x 168 of a warpgroup, as many as three have */
+    enum {
+        MULTIPLYING = 240,
+        SENDING = 24
+    }; /* registers: 2 x 240 + 24 = 3 x 168 of a warpgroup, as many as three have */
     struct em *e = c->e;
     struct em_if mapped, sends;
     LLVMBasicBlockRef sent = em_block(e, "sent"), other = em_block(e, "other"), own = em_block(e, "own"),
@@ -259,19 +262,21 @@ static struct ct begin_contract(struct cuda_fn *f, struct ct_shape *shape)
 {
     struct em *e = f->e;
     struct ct c = {.f = f, .e = e, .k = e->k->contraction.k, .batch = e->k->contraction.batch, .pieces = f->s.split};
-    ct_shape_of(e->ctx, e->k, shape);
+    struct cuda_schedule by = f->s;
+    by.fp8 = by.fp8 && !e->exact; /* multiply-adds take floats */
+    ct_shape_by(e->ctx, e->k, &by, shape);
     c.nk = ct_count(e, c.k);
     return c;
 }
 
 /* --exact: one rounding an operation, in order. Whole numbers are exact in any. */
-static const struct ct_engine *engine_of(const struct cuda_fn *f, int bytes)
+static const struct ct_engine *engine_of(const struct cuda_fn *f, const struct ct_shape *s)
 {
-    if (bytes == 1)
+    if (s->whole)
         return &ct_mma_bytes;
     if (f->e->exact || f->s.how == CUDA_CONTRACT)
         return &ct_ffma;
-    return f->s.how == CUDA_WGMMA ? &ct_wgmma : bytes == 2 ? &ct_mma : &ct_mma_tf32;
+    return f->s.how == CUDA_WGMMA ? &ct_wgmma : s->bytes == 1 ? &ct_mma_fp8 : s->bytes == 2 ? &ct_mma : &ct_mma_tf32;
 }
 
 LLVMTypeRef ct_sum_type(const struct ct *c)
@@ -284,7 +289,7 @@ void cuda_emit_contract(struct cuda_fn *f)
     struct em *e = f->e;
     struct ct_shape shape;
     struct ct c = begin_contract(f, &shape);
-    c.engine = engine_of(f, shape.bytes);
+    c.engine = engine_of(f, &shape);
     c.bk = c.engine == &ct_ffma ? 8 : f->s.bk;
     c.strip = c.engine->strip ? c.engine->strip : f->s.bm;
     c.strips = f->s.bm / c.strip;
@@ -327,7 +332,7 @@ void cuda_emit_contract_sum(struct cuda_fn *f)
     V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, f->block, threads, ""), f->thread, "");
     em_loop_begin(e, &l, first, all, LLVMBuildMul(e->b, f->blocks, threads, ""), "result");
     V sum = NULL;
-    bool whole = shape.bytes == 1;
+    bool whole = shape.whole;
     for (int p = 0; p < (e->exact && !whole ? 1 : c.pieces); p++) {
         V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, all, em_i64(e, p), ""), l.iv, "");
         V v = LLVMBuildLoad2(e->b, whole ? e->t_i32 : e->t_f32, ct_at(e, e->scratch, at, 4), "");

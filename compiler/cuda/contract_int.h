@@ -25,7 +25,7 @@ struct ct_map { struct image_map map; int batch[TCC_MAP_RANK]; };
 struct ct_side {
     uint32_t dims;                   /* of the operand alone */
     int value, load;                 /* instructions: the factor, the load that it is made of */
-    enum tcc_dtype type;             /* of the factor: f32, f16, bf16, i8 or u8 */
+    enum tcc_dtype type;             /* of the factor: f32, f16, bf16, f8e4m3fn, f8e5m2, i8 or u8 */
     int size;                        /* bm or bn */
     bool along_k;                    /* consecutive along k, else along its last dim */
     int width;                       /* elements that a thread brings at once */
@@ -69,7 +69,7 @@ struct ct_engine {
     void (*put)(struct ct *c, int strip, LLVMValueRef to);
     LLVMValueRef (*row)(struct ct *c, int strip, LLVMValueRef r);
 };
-extern const struct ct_engine ct_ffma, ct_mma, ct_mma_tf32, ct_mma_bytes, ct_wgmma;
+extern const struct ct_engine ct_ffma, ct_mma, ct_mma_tf32, ct_mma_bytes, ct_mma_fp8, ct_wgmma;
 LLVMTypeRef ct_sum_type(const struct ct *c);
 LLVMValueRef ct_element16(struct ct *c, const struct ct_side *s, LLVMValueRef value);    /* element() of f16 and bf16 */
 
@@ -94,10 +94,12 @@ bool ct_may_copy(const struct ct *c, const struct ct_side *s);
 void ct_sum(struct ct *c);           /* the tile's sums in c->acc; the pool is free then */
 
 /* choose.c, and to know again what it chose. */
-struct ct_shape { int value[2], load[2]; bool swap, along_k[2]; int width[2]; int bytes; enum tcc_dtype type[2]; };
+struct ct_shape { int value[2], load[2]; bool swap, along_k[2], whole; int width[2]; int bytes; enum tcc_dtype type[2]; };
 /* How the kernel is such a product: false: it isn't. type: of the factors as tensor cores take them (f32 in tf32 parts), bytes: of an element of
  * those. swap: rows are b's. */
 int ct_last_dim(const struct kn_kernel *k, uint32_t dims);      /* the last of a set with more than a point */
 bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s);
+/* The same for a schedule: with fp8, 8-bit floats are factors as they are; else they are f16. whole: sums are of i32. */
+bool ct_shape_by(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *by, struct ct_shape *s);
 
 #endif

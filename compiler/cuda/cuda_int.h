@@ -26,7 +26,7 @@ struct cuda_machine {
     struct pass_machine pass;
     const char *name, *ptx;          /* "sm_80"; LLVM's feature for the PTX version */
     int sm, sms, shared;             /* compute capability; multiprocessors; bytes of shared memory that a block may have */
-    bool tf32, wgmma;                /* three products of tf32 are faster than multiply-adds; has wgmma */
+    bool tf32, wgmma, fp8;           /* three products of tf32 are faster than multiply-adds; has wgmma; multiplies 8-bit floats */
 };
 const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
 const struct cuda_machine *cuda_machine_find(const char *arch);                         /* NULL: there is none */
@@ -83,7 +83,8 @@ bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k);            /* 
 void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, struct image_launch *l);
 /* Those of them that a launch asks for, beyond what functions may declare; 0: they declare them. */
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
-int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);       /* of an element of a product's tiles: 1, 2 or 4 */
+int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);       /* of an element of a product's tiles: 1, 2 or 4; but for schedules with fp8: 1 */
+bool cuda_may_fp8(struct ir_ctx *ctx, const struct kn_kernel *k);            /* a product of 8-bit floats that tensor cores may have */
 /* Those of a block that runs attention; 0: the kernel is none that the template takes. (attention.c) */
 int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);
 bool cuda_attention(const struct pass_machine *m, const struct ir_node *n);         /* pass_machine.attention */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct cuda_machine machines[] = {
-#define MACHINE(name, sm, ptx, sms, shared, tf32, wgmma) {{0}, name, ptx, sm, sms, shared, tf32, wgmma},
+#define MACHINE(name, sm, ptx, sms, shared, tf32, wgmma, fp8) {{0}, name, ptx, sm, sms, shared, tf32, wgmma, fp8},
 #include "compiler/cuda/machine.def"
 #undef MACHINE
 };
@@ -38,6 +38,13 @@ static bool topk(const struct pass_machine *m, const struct ir_node *n)
     return t->rank > 0 && class != TCC_CLASS_STRING && class != TCC_CLASS_COMPLEX;
 }
 
+/* 8-bit floats that the tensor cores multiply as such: the product's factor is then what memory holds. */
+static bool materialise(const struct pass_machine *m, const struct ir_node *n)
+{
+    int d = n->out[0]->type->dtype;
+    return ((const struct cuda_machine *)m)->fp8 && (d == TCC_F8E4M3FN || d == TCC_F8E5M2);
+}
+
 const struct cuda_machine *cuda_machine_find(const char *arch)
 {
     for (int i = 0; i < NMACHINES; i++)
@@ -68,6 +75,7 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
                                     .customs = true,
                                     .attention = cuda_attention,
                                     .attention_grad = cuda_attention_grad,
+                                    .materialise = materialise,
                                     .topk = topk,
                                     .cost = cost,
                                     .schedule = cuda_choose_schedule,

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * mma.c - tiles multiplied by mma.sync (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" and its neighbours for 8 and 32 terms): f16
- * or bf16 with sums in f32, bytes with sums in i32, and float32 as three products of tf32 parts. 2 x 4 warps; a warp has bm / 2 x bn / 4 results. In
+ * or bf16 with sums in f32, 8-bit floats (whose sums in the tensor cores have few bits: those of a step of bk terms are added up outside), bytes with sums in i32, and
+ * float32 as three products of tf32 parts. 2 x 4 warps; a warp has bm / 2 x bn / 4 results. In
  * each type a lane's word is the same 4 bytes of a row of 16, so fragments come by ldmatrix, four 8 x 8 matrices of pairs of bytes at once: with .trans
  * where rows of shared memory are of one k and elements have two bytes; float32 of such rows comes word by word. So that what is read together lies in
  * different banks, rows of one k are padded by 8 elements, and in rows along k the chunks of 16 bytes change places by an exclusive or with the number of the
  * 128-byte line.
  */
 #include "compiler/cuda/contract_int.h"
+
+#include <string.h>
 
 #define V LLVMValueRef
 
@@ -27,6 +30,11 @@ static V element8(struct ct *c, const struct ct_side *s, V value)
 {
     (void)s;
     return LLVMBuildTrunc(c->e->b, value, em_like(c->e->t_i8, value), "");
+}
+
+static V element_fp8(struct ct *c, const struct ct_side *s, V value)
+{
+    return em_to_bits(c->e, s->type, value);
 }
 
 static V element32(struct ct *c, const struct ct_side *s, V value)
@@ -137,10 +145,37 @@ static const char *instruction(const struct ct *c)
     }
 }
 
+static bool is_fp8(const struct ct_side *s)
+{
+    return s->type == TCC_F8E4M3FN || s->type == TCC_F8E5M2;
+}
+
+/* LLVM has no intrinsic for it. */
+static void multiply_fp8(struct ct *c, const V *a, const V *b, V *acc)
+{
+    struct em *e = c->e;
+    V args[10];
+    LLVMTypeRef sums[4] = {e->t_f32, e->t_f32, e->t_f32, e->t_f32};
+    for (int i = 0; i < 10; i++)
+        args[i] = i < 4 ? a[i] : i < 6 ? b[i - 4] : acc[i - 6];
+    const char *text =
+        ir_internf(e->ctx,
+                   "mma.sync.aligned.m16n8k32.row.col.f32.%s.%s.f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, "
+                   "{$8, $9}, {$10, $11, $12, $13};",
+                   c->rows.type == TCC_F8E5M2 ? "e5m2" : "e4m3", c->cols.type == TCC_F8E5M2 ? "e5m2" : "e4m3");
+    V d = cuda_asm(e, LLVMStructTypeInContext(e->lc, sums, 4, 0), text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", 10, args);
+    for (unsigned i = 0; i < 4; i++)
+        acc[i] = LLVMBuildExtractValue(e->b, d, i, "");
+}
+
 static void multiply_fragments(struct ct *c, const V *a, const V *b, V *acc)
 {
     struct em *e = c->e;
     V args[10];
+    if (is_fp8(&c->rows)) {
+        multiply_fp8(c, a, b, acc);
+        return;
+    }
     LLVMTypeRef pair = LLVMVectorType(LLVMHalfTypeInContext(e->lc), 2);
     for (int i = 0; i < 6; i++) {
         args[i] = i < 4 ? a[i] : b[i - 4];
@@ -211,6 +246,18 @@ static void multiply(struct ct *c, V buffer)
     }
 }
 
+static void multiply_step(struct ct *c, V buffer)
+{
+    struct em *e = c->e;
+    V before[CT_MAX_ACC];
+    memcpy(before, c->acc, sizeof before);
+    for (int i = 0; i < c->nacc; i++)
+        c->acc[i] = LLVMConstNull(e->t_f32);
+    multiply(c, buffer);
+    for (int i = 0; i < c->nacc; i++)
+        c->acc[i] = LLVMBuildFAdd(e->b, before[i], c->acc[i], "");
+}
+
 /* A strip: 16 rows of each of the two rows of warps. */
 static void put(struct ct *c, int strip, V to)
 {
@@ -265,3 +312,11 @@ const struct ct_engine ct_mma_bytes = {.bytes = 1,
                                        .multiply = multiply,
                                        .put = put,
                                        .row = row};
+const struct ct_engine ct_mma_fp8 = {.bytes = 1,
+                                     .strip = 32,
+                                     .element = element_fp8,
+                                     .layout = layout8,
+                                     .index = index_of,
+                                     .multiply = multiply_step,
+                                     .put = put,
+                                     .row = row};

@@ -92,8 +92,10 @@ bool cuda_is_product(enum cuda_how how)
 
 static const char *what_is_wrong_in_tiles(const struct cuda_machine *m, const struct cuda_schedule *s, int bytes)
 {
-    if ((s->threads != 256 && !cuda_has_maps(s)) || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) || s->bn & (s->bn - 1))
-        return "256 threads run a tile (of wgmma 384, where a warpgroup sends for the factors), whose sides are powers of two from 32 on";
+    if ((s->threads != 256 && !cuda_has_maps(s)) || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) ||
+        s->bn & (s->bn - 1))
+        return "256 threads run a tile (of wgmma 384, where a warpgroup sends for the factors), whose sides are powers "
+               "of two from 32 on";
     if (cuda_contract_shared(s, bytes) > m->shared)
         return "tiles fit in shared memory";
     if (s->how == CUDA_CONTRACT && (s->bk != 8 || s->bn > 128))
@@ -127,12 +129,16 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
     if (cuda_is_product(s->how)) {
         if (!cuda_takes_contract(ctx, k, s->how))
             return "the kernel is no product that the template takes";
-        const char *why = what_is_wrong_in_tiles(m, s, cuda_product_bytes(ctx, k));
+        if (s->fp8 && (s->how != CUDA_MMA || !m->fp8 || !cuda_may_fp8(ctx, k)))
+            return "mma multiplies 8-bit floats, on sm_89";
+        const char *why = what_is_wrong_in_tiles(m, s, s->fp8 ? 1 : cuda_product_bytes(ctx, k));
         if (why)
             return why;
         if (cuda_has_maps(s) && !cuda_may_map(ctx, k))
             return "tensor copies bring matrices of f16 or bf16";
     }
+    if (s->fp8 && !cuda_is_product(s->how))
+        return "fp8 is of products";
     if (s->split > 1 && !cuda_is_product(s->how) && s->how != CUDA_ATTENTION)
         return "pieces are of products and attention";
     struct fa_shape attention;
@@ -198,15 +204,15 @@ const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx,
         return "attention is one kernel's template, and its only one";
     for (int i = 0; i < em_nouter(k) && s.how != CUDA_ATTENTION; i++)
         tried.schedule.tile[i] = s.how == CUDA_TRANSPOSE && (i == s.vector || i == s.along) ? 32
-                                 : i == s.vector                                              ? s.width
-                                                                                              : 1;
+                                 : i == s.vector                                            ? s.width
+                                                                                            : 1;
     ir_expr rows;
     if (cuda_is_product(s.how) ? !cuda_takes_contract(ctx, k, s.how)
                                : s.how == CUDA_OWNERS && !cuda_owner_rows(ctx, k, &rows))
         return "the kernel is none that the template takes";
-    tried.tiles = cuda_is_product(s.how)   ? cuda_product_tiles(ctx, k, &s)
+    tried.tiles = cuda_is_product(s.how) ? cuda_product_tiles(ctx, k, &s)
                   : s.how == CUDA_OWNERS ? cuda_owner_tiles(ctx, k, &s)
-                                           : em_tile_count(ctx, &tried);
+                                         : em_tile_count(ctx, &tried);
     const char *why = what_is_wrong((const struct cuda_machine *)m, ctx, &tried, &s);
     if (!why)
         *k = tried;
@@ -216,7 +222,8 @@ const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx,
 struct kn_kernel *cuda_kernel_for(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct cuda_schedule s = cuda_get_schedule(k);
-    if (!cuda_is_product(s.how) || !what_is_wrong(m, ctx, k, &s))
+    bool better = m->fp8 && !s.fp8 && cuda_is_product(s.how) && cuda_may_fp8(ctx, k); /* than as f16 */
+    if (!cuda_is_product(s.how) || (!better && !what_is_wrong(m, ctx, k, &s)))
         return k;
     struct kn_kernel *own = IR_NEW(ctx, struct kn_kernel);
     *own = *k;
@@ -276,8 +283,8 @@ int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes)
 
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
 {
-    int64_t bytes = cuda_is_product(s->how)    ? cuda_contract_shared(s, cuda_product_bytes(ctx, k))
-                    : s->how == CUDA_ATTENTION ? cuda_attention_bytes(ctx, k)
+    int64_t bytes = cuda_is_product(s->how)    ? cuda_contract_shared(s, s->fp8 ? 1 : cuda_product_bytes(ctx, k))
+                       : s->how == CUDA_ATTENTION ? cuda_attention_bytes(ctx, k)
                                                : 0;
     return bytes > MOST_SHARED ? bytes : 0;
 }

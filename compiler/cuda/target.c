@@ -80,7 +80,7 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
 
 /* Names, each with a blank before it. */
 static const char machines[] =
-#define MACHINE(name, sm, ptx, sms, shared, tf32, wgmma) " " name
+#define MACHINE(name, sm, ptx, sms, shared, tf32, wgmma, fp8) " " name
 #include "compiler/cuda/machine.def"
 #undef MACHINE
     ;

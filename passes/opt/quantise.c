@@ -2,7 +2,8 @@
 /*
  * quantise: models with 8-bit tensors compute with bytes, not with the floats that their operators are defined by.
  *
- *   products       of (x - zx) * sx and (w - zw) * sw become products of bytes with sums in i32 (quantise_product.c)
+ *   products       of (x - zx) * sx and (w - zw) * sw become products of bytes with sums in i32 (quantise_product.c); of 8-bit floats times scales, products
+ *                  of those floats
  *   moves, pools   of (x - z) * s move x; so dequantised copies of whole feature maps don't arise
  *   i8             becomes u8, 128 higher, where it is made
  *   requantising   round(y / s) takes the factor 1 / s into the constants that y is made with; a relu that saturation implies goes
@@ -55,7 +56,8 @@ static struct ir_value *pad_bytes(struct rewrite *w, struct ir_node *n)
     const char *mode = ir_get_s(n, IR_ATTR_mode, "constant");
     if (!q_dequantised(w, n->in[0].value, &q) || !q_per_tensor(&q, &scale))
         return NULL;
-    if (mode[0] == 'c' && rewrite_operand(n, 1) && (!q_known(w->b.ctx, n->in[1].value) || !ir_splat_f(n->in[1].value, &value)))
+    if (mode[0] == 'c' && rewrite_operand(n, 1) &&
+        (!q_known(w->b.ctx, n->in[1].value) || !ir_splat_f(n->in[1].value, &value)))
         return NULL;
     bool fits = rewrite_dtype_of(q.x) == TCC_U8 ? q.zero >= 0 && q.zero <= 255 : q.zero >= -128 && q.zero <= 127;
     if (value != 0 || !fits || !rewrite_go(w))
@@ -168,8 +170,9 @@ static struct ir_value *round_quotient(struct rewrite *w, struct ir_node *n)
     struct q_form q;
     double from, to;
     bool is_free;
-    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || !pass_bounded(w->run) || !by || (by->op != IR_div && by->op != IR_mul) ||
-        by->in[0].value->type != n->out[0]->type || !known_positive(w, by->in[1].value))
+    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || !pass_bounded(w->run) || !by ||
+        (by->op != IR_div && by->op != IR_mul) || by->in[0].value->type != n->out[0]->type ||
+        !known_positive(w, by->in[1].value))
         return NULL;
     struct ir_value *y = by->in[0].value, *k = by->in[1].value;
     if (q_dequantised(w, y, &q) && q_per_tensor(&q, &from) && ir_splat_f(k, &to) &&
@@ -256,11 +259,11 @@ static const struct rewrite_rule last_rules[] = {{IR_cast, drop_clip}};
 static const struct rewrite_rule rules[] = {
     {IR_cast, cast_back},           {IR_cast, widen_unsigned},    {IR_add, join_zeros},
     {IR_sub, join_zeros},           {IR_round, round_quotient},   {IR_clip, clip_rounded},
-    {IR_matmul, q_integer_product}, {IR_matmul, q_float_product}, {IR_conv, q_integer_product},
-    {IR_conv, q_float_product},     {IR_reshape, move_bytes},     {IR_transpose, move_bytes},
-    {IR_slice, move_bytes},         {IR_expand, move_bytes},      {IR_gather, move_bytes},
-    {IR_concat, move_bytes},        {IR_max_pool, move_bytes},    {IR_pad, pad_bytes},
-    {IR_avg_pool, pool_bytes},
+    {IR_matmul, q_integer_product}, {IR_matmul, q_float_product}, {IR_matmul, q_fp8_product},
+    {IR_conv, q_fp8_product},       {IR_conv, q_integer_product}, {IR_conv, q_float_product},
+    {IR_reshape, move_bytes},       {IR_transpose, move_bytes},   {IR_slice, move_bytes},
+    {IR_expand, move_bytes},        {IR_gather, move_bytes},      {IR_concat, move_bytes},
+    {IR_max_pool, move_bytes},      {IR_pad, pad_bytes},          {IR_avg_pool, pool_bytes},
 };
 
 bool pass_quantise_run(struct pass_run *r)

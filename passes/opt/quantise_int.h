@@ -37,5 +37,7 @@ struct ir_value *q_again(struct rewrite *w, const struct ir_node *n, int nin, st
 /* Rules for matmul and conv: products of centred i32 (exact), of dequantised f32 (bounded). */
 struct ir_value *q_integer_product(struct rewrite *w, struct ir_node *n);
 struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n);
+/* And of 8-bit floats times scales, one of the first operand's and one for each result of the second's: the scales become the result's (bounded). */
+struct ir_value *q_fp8_product(struct rewrite *w, struct ir_node *n);
 
 #endif

@@ -338,3 +338,46 @@ struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n)
     dims[0] = bias->type->dim[0];
     return ir_binary(at, IR_add, y, ir_reshape_to(at, bias, rank, dims));
 }
+
+/* -- Products of 8-bit floats --------------------------------------------------------------------------------------- */
+
+static bool is_fp8(const struct ir_value *v)
+{
+    enum tcc_dtype d = rewrite_dtype_of(v);
+    return d == TCC_F8E4M3FN || d == TCC_F8E5M2;
+}
+
+/* v as an 8-bit float cast to f32, times a scale (NULL: none). */
+static bool scaled_fp8(struct ir_value *v, struct ir_value **cast, struct ir_value **scale)
+{
+    struct ir_node *n = v->def;
+    *scale = NULL;
+    for (int i = 0; n && n->op == IR_mul && i < 2; i++) {
+        struct ir_value *x = n->in[i].value;
+        if (x->type == v->type && x->def && x->def->op == IR_cast && is_fp8(x->def->in[0].value)) {
+            *scale = n->in[1 - i].value;
+            n = x->def;
+            v = x;
+        }
+    }
+    *cast = v;
+    return n && n->op == IR_cast && is_fp8(n->in[0].value);
+}
+
+struct ir_value *q_fp8_product(struct rewrite *w, struct ir_node *n)
+{
+    struct ir_builder *at = &w->b;
+    struct ir_value *in[2], *a, *b, *bias = rewrite_operand(n, 2);
+    if (rewrite_dtype_of(n->out[0]) != TCC_F32 || rewrite_dtype_of(n->in[0].value) != TCC_F32 ||
+        rewrite_dtype_of(n->in[1].value) != TCC_F32 || !pass_bounded(w->run) || bias ||
+        !scaled_fp8(n->in[0].value, &in[0], &a) || !scaled_fp8(n->in[1].value, &in[1], &b) || (!a && !b) ||
+        (a && !ir_is_value(ir_num_elements(at->ctx, a->type), 1)) || !result_scale(w, n, &b) || !rewrite_go(w))
+        return NULL;
+    a = a ? ir_reshape_to(at, a, 0, NULL) : NULL;
+    struct ir_value *x = in[0]->def->in[0].value, *v = in[1]->def->in[0].value;
+    bool one_type =
+        rewrite_dtype_of(x) == rewrite_dtype_of(v); /* then without casts: constants stay as small as they are */
+    struct ir_value *y = q_again(w, n, 2, one_type ? (struct ir_value *[]){x, v} : in, one_type ? TCC_F32 : TCC_NONE);
+    struct ir_value *scale = a && b ? ir_binary(at, IR_mul, b, a) : a ? a : b;
+    return y && scale ? ir_binary(at, IR_mul, y, scale) : NULL;
+}

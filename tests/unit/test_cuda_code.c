@@ -20,12 +20,14 @@ static struct ir_ctx *ctx;
 static struct kn_kernel *kernels[MAX_KERNELS];
 static int nkernels;
 static const char *arch; /* of the machine */
+static bool fp8;         /* products of 8-bit floats as such */
 
 static void begin(void)
 {
     ctx = ir_ctx_new();
     nkernels = 0;
     arch = "sm_80";
+    fp8 = false;
 }
 
 static void end(void)
@@ -44,7 +46,8 @@ static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn, int stag
         s.threads = 256;
         s.bm = bm;
         s.bn = bn;
-        s.bk = how == CUDA_WGMMA ? 64 : how == CUDA_MMA ? 64 / cuda_product_bytes(ctx, k) : 8;
+        s.fp8 = fp8;
+        s.bk = how == CUDA_WGMMA || fp8 ? 64 : how == CUDA_MMA ? 64 / cuda_product_bytes(ctx, k) : 8;
         s.stages = stages;
         s.split = split;
         cuda_put_schedule(k, s);
@@ -139,6 +142,30 @@ START_TEST(parts_and_bytes)
             1 + (i == 3));
     }
     prove_all(_i >= 5, _i); /* --exact: float32 by multiply-adds, whole numbers as before */
+    end();
+}
+END_TEST
+
+/* 8-bit floats of either kind: by their own instruction on sm_89, which is what the machine chooses there, elsewhere as f16; --exact: by multiply-adds. */
+START_TEST(eight_bit_floats)
+{
+    static const enum tcc_dtype types[][2] = {
+        {TCC_F8E4M3FN, TCC_F8E4M3FN}, {TCC_F8E5M2, TCC_F8E4M3FN}, {TCC_F8E4M3FN, TCC_F8E5M2}, {TCC_F8E5M2, TCC_F8E5M2}};
+    static const int tiles[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}};
+    begin();
+    fp8 = _i < 5;
+    arch = fp8 ? "sm_89" : _i == 5 ? "sm_80" : "sm_90a";
+    for (int i = 0; i < NMATMULS; i++) {
+        struct km_matmul m = matmuls[i];
+        m.dtype = types[_i % 4][0];
+        m.dtype_b = types[_i % 4][1];
+        add(km_matmul(ctx, &m), CUDA_MMA, 0, 0, 0, 1);
+        ck_assert_int_eq(cuda_get_schedule(kernels[nkernels - 1]).fp8, fp8);
+        if (_i < 6)
+            add(km_matmul(ctx, &m), CUDA_MMA, tiles[(i + _i) % 4][0], tiles[(i + _i) % 4][1], 2 + (i + _i) % 3,
+                1 + (i == 3));
+    }
+    prove_all(_i == 4, _i);
     end();
 }
 END_TEST
@@ -356,6 +383,7 @@ int main(void)
     tcase_add_loop_test(c, multiply_adds, 0, 8);
     tcase_add_loop_test(c, tensor_cores, 0, 5);
     tcase_add_loop_test(c, parts_and_bytes, 0, 7);
+    tcase_add_loop_test(c, eight_bit_floats, 0, 7);
     tcase_add_test(c, not_finite);
     tcase_add_loop_test(c, warpgroups, 0, 5);
     tcase_add_loop_test(c, tensor_copies, 0, 4);
