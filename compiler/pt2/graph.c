@@ -460,7 +460,8 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
 static bool import_node(struct pt2 *p, json_t *node)
 {
     const char *target = target_of(node);
-    const struct aten_row *row = pt2_row(target), *in_place = row ? NULL : row_in_place(p, target);
+    const struct aten_row *custom = pt2_custom(p, target), *row = custom ? custom : pt2_row(target);
+    const struct aten_row *in_place = row ? NULL : row_in_place(p, target);
     json_t *outer = p->node;
     struct ir_value **outer_outs = p->outs;
     ir_expr *outer_exprs = p->out_exprs;

@@ -131,6 +131,7 @@ struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v);       /* a numb
 /* Builds `row` of `node`, with outputs in p->outs. Leaves the importer at the node where it was. */
 bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts);
 const struct aten_row *pt2_row(const char *target);
+const struct aten_row *pt2_custom(struct pt2 *p, const char *target);     /* of a user's own operator (op_custom.c); NULL: it is none that is given */
 
 /* What the archive says of a tensor: its type, with the symbols of sizes. NULL after a message. */
 ir_type pt2_meta_type(struct pt2 *p, const json_t *meta);

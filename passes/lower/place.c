@@ -73,6 +73,23 @@ static bool is_device_code(const struct place *pl, const struct kn_step *s)
     return true;
 }
 
+/* A user's operators that stay with the host, and why: to those who ask (-v). */
+static void tell_host_customs(const struct place *pl, const struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        const struct ir_custom *x = s->kind == TCC_STEP_LIB ? ir_custom_find(pl->ctx, s->lib) : NULL;
+        if (x && !is_device_code(pl, s))
+            ir_detail(pl->ctx, "node '%s': custom operator '%s' runs on the host: %s", ir_shown(s->node ? s->node : ""),
+                      ir_shown(s->lib),
+                      !pl->customs ? "the target runs no users' device code"
+                      : !x->device ? "it has no device code"
+                                   : "sizes of its results are known when it has run");
+        for (int r = 0; r < s->nregions; r++)
+            tell_host_customs(pl, &s->regions[r].steps);
+    }
+}
+
 static int runs_on(struct place *pl, const struct kn_step *s)
 {
     bool device = is_device_code(pl, s) || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV ||
@@ -604,6 +621,8 @@ bool pass_place_run(struct pass_run *r)
     for (int e = 0; e < p->nentries && pl.customs; e++)
         find_measured(&pl, &p->entries[e].steps);
     decide_steps(&pl);
+    for (int e = 0; e < p->nentries; e++)
+        tell_host_customs(&pl, &p->entries[e].steps);
     for (int e = 0; e < p->nentries; e++)
         join_borders(&pl, &p->entries[e].steps);
     choose_homes(&pl);

@@ -12,6 +12,14 @@ if ! [ -f "$models/gru/model.onnx" ]; then
     step "export the models" "$peers_dir/bin/python" "$top/tests/bench/models.py" "$models"
 fi
 
+# Custom operators' device code by NVRTC, from PyPI where the system has none.
+nvrtc=$(find "$peers_dir" "$build/nvrtc" -name 'libnvrtc.so.1[23]' 2>/dev/null | head -n 1)
+if [ -z "$nvrtc" ] && "$python" -m pip install --quiet --no-deps --target "$build/nvrtc" nvidia-cuda-nvrtc-cu12 >"$logs/nvrtc.log" 2>&1; then
+    nvrtc=$(find "$build/nvrtc" -name 'libnvrtc.so.1[23]' | head -n 1)
+fi
+say "custom operators: CUDA C++ by NVRTC"
+tap custom-op-cuda env TCCC_NVRTC_LIBRARY="$nvrtc" top_srcdir="$top" top_builddir="$build" TEST_PYTHON="$python" CC="${CC:-cc}" sh "$top/tests/custom-op-cuda.tap"
+
 say "models: every architecture at -O0 and -O3, two instruction sets, 1 and 2 threads"
 tap models sh "$top/tests/bench/models.sh" "$build" "$models"
 plans "$models"
