@@ -316,6 +316,7 @@ static int evaluate_whole(struct trainer *t)
     if (code != EXIT_FINE || (code = control_share(t)) != EXIT_FINE || !here || !(r.loss < t->best_loss))
         return code;
     t->best_loss = r.loss;
+    t->best_step = t->done;
     return train_save(t, "best");
 }
 
@@ -622,6 +623,8 @@ static int train(struct trainer *t, bool artifact)
     catch_signals();
     code = loop(t);
     report_bad(t);
+    if (code == EXIT_FINE)
+        report_end(t);
     code = code == EXIT_FINE ? report_memory(t) : code;
     if (code == EXIT_FINE)
         report_sim(t);

@@ -68,6 +68,7 @@ struct trainer {
     /* Where we are: batch of the epoch that comes next, steps made. */
     int64_t epoch, batch, done, per_epoch;
     double best_loss;
+    int64_t best_step;                     /* of this run; 0: it was an earlier one's */
     bool resumed;
     bool wrote_best;
     int64_t evaluated;                     /* the step after which the last evaluation was; -1: none */
@@ -149,6 +150,7 @@ int train_outputs_write(const struct trainer *t, const struct tcc_tensor *out, i
 void report_sim(struct trainer *t);                                          /* modelled time of all, where --sim asks for it */
 void report_step(struct trainer *t, const struct step_result *r);
 void report_epoch(struct trainer *t);                                      /* of the steps since the last call */
+void report_end(struct trainer *t);                                         /* on a terminal: how long all took */
 void report_eval(struct trainer *t, const struct eval_result *r);
 void report_clear(struct trainer *t);
 void memory_begin(struct trainer *t);                                      /* before the session is made */

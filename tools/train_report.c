@@ -147,6 +147,23 @@ void report_epoch(struct trainer *t)
     t->epoch_started = now;
 }
 
+void report_end(struct trainer *t)
+{
+    char taken[40];
+    double now = now_ms();
+    int64_t steps = t->done - t->done_at_start;
+
+    if (!t->chief || t->json || !steps)
+        return;
+    left_text(taken, sizeof taken, now - t->started);
+    printf("%" PRId64 " step%s in %s, %.1f ms each", steps, steps == 1 ? "" : "s", taken,
+           (now - t->started) / (double)steps);
+    if (t->best_step)
+        printf("; best evaluation loss %.5f, step %" PRId64, t->best_loss, t->best_step);
+    printf("\n");
+    fflush(stdout);
+}
+
 static void eval_json(struct trainer *t, const struct eval_result *r, FILE *out)
 {
     char a[40], b[40];
