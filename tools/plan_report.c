@@ -172,7 +172,7 @@ static void print_commands(FILE *out, const struct planner *p, const struct plan
     if (l->copies > 1)
         fputs(" --data-parallel", out);
     if (l->zero)
-        fputs(" --zero=1", out);
+        fprintf(out, " --zero=%d", l->zero);
     fputc(' ', out);
     print_word(out, p->model);
     fprintf(out, " -o step.so%s", separator);

@@ -94,7 +94,7 @@ struct plan_layout {
     enum pipeline_kind kind;
     int chunks;                         /* 1F1B_INTERLEAVED; else 1 */
     int active;                         /* most microbatches in flight; 0: the schedule's own bound */
-    int zero;                           /* 1: the optimizer's state is divided among the copies */
+    int zero;                           /* divided among the copies: 1: the optimizer's state, 2: gradients too, 3: parameters too */
     bool spread;                        /* neighbouring ranks are copies, not stages */
     int64_t batch;                      /* samples of a step, of all ranks */
 };
@@ -110,7 +110,7 @@ struct plan_prediction {
     double compute;                     /* of the busiest rank: forward and backward passes */
     double average;                     /* of gradients: all of it; `exposed`: what goes beyond the backward pass */
     double exposed;
-    double update;                      /* with what --zero=1 shares */
+    double update;                      /* with what --zero=1 and 2 share */
     double memory, weights, gradients, state, activations, work;
     double bytes[PLAN_BYTES];           /* sent */
     double balance;                     /* slowest stage's time over the mean */

@@ -321,10 +321,28 @@ static double reduce(const struct sim_context *x, double bytes, int stage)
            (x->here[stage] < x->l->copies ? 1 : x->slow);
 }
 
-/* What a bucket takes: an all-reduce, with --zero=1 its first half: gradients go to the copy that updates their parameters. */
+/* What a bucket takes: an all-reduce, with --zero its first half: gradients go to the copy that updates their parameters. */
 static double gathered(const struct sim_context *x, double bytes, int stage)
 {
     return reduce(x, bytes, stage) * (x->l->zero ? 0.5 : 1);
+}
+
+static double overlap_of(const struct sim_context *x)
+{
+    return x->here[0] == x->l->copies ? x->c->local.overlap : x->c->remote.overlap;
+}
+
+/* --zero=3: a pass whose parameters come from their owners, a bucket ahead of what reads them: the second half of an all-reduce for all of them. The first
+ * bucket is waited for, the others go beside the pass. *all grows by what they take. */
+static double with_parameters(const struct sim_context *x, double pass, double *all)
+{
+    double trained = x->cut->trained[0], bytes = fmin(x->m->bucket_cap, trained);
+    if (x->l->zero < 3 || x->l->copies < 2)
+        return pass;
+    double first = reduce(x, bytes, 0) / 2;
+    double others = bytes < trained ? reduce(x, trained - bytes, 0) / 2 : 0;
+    *all += first + others;
+    return first + fmax(pass + (1 - overlap_of(x)) * others, others);
 }
 
 /* Whole batches: buckets leave while the backward pass goes on, from the last node to the first. Returns when both are done. */
@@ -349,9 +367,7 @@ static double overlapped(const struct sim_context *x, struct ir_ctx *ctx, double
         held = 0;
         limit = x->m->bucket_cap;
     }
-    bool near = x->here[0] == x->l->copies;
-    return plan_buckets(n, ready, seconds, near ? x->c->local.overlap : x->c->remote.overlap, forward + backward,
-                        &compute);
+    return plan_buckets(n, ready, seconds, overlap_of(x), forward + backward, &compute);
 }
 
 /* A stage's gradients, behind its last backward pass. */
@@ -368,8 +384,8 @@ static double averaged(const struct sim_context *x, int stage)
     return rest > 0 ? all + gathered(x, rest, stage) : all;
 }
 
-/* Gradients are read to be measured, and again with state and parameters, which are written. With --zero=1 a copy does so with its
- * part, and sends it to the others: the second half of an all-reduce. */
+/* Gradients are read to be measured, and again with state and parameters, which are written. With --zero a copy does so with its
+ * part, and sends it to the others, unless they get it when they read it (3): the second half of an all-reduce. */
 static double updated(const struct sim_context *x, int stage)
 {
     double trained = x->cut->trained[stage];
@@ -378,10 +394,17 @@ static double updated(const struct sim_context *x, int stage)
     double seconds = pass_move_seconds(&x->cost, bytes) * x->slow;
     if (x->measure)
         seconds *= x->measure->update;
-    return x->l->zero ? seconds + reduce(x, trained, stage) / 2 : seconds;
+    return x->l->zero == 1 || x->l->zero == 2 ? seconds + reduce(x, trained, stage) / 2 : seconds;
 }
 
 /* -- Memory and bytes ---------------------------------------------------------------------------------------------------------- */
+
+/* What a copy holds of gradients, or parameters, of these bytes that owners keep: its part, and the buckets that are under way. */
+static double owned(const struct sim_context *x, double bytes)
+{
+    double part = bytes / x->l->copies, moving = 2 * x->m->bucket_cap;
+    return fmin(part + moving, bytes);
+}
 
 static void count_memory(const struct sim_context *x, const struct pipeline_result *r, struct plan_prediction *out)
 {
@@ -395,6 +418,8 @@ static void count_memory(const struct sim_context *x, const struct pipeline_resu
         q.gradients = u->trained[s];
         q.state = x->m->trained > 0 ? x->m->state * u->trained[s] / x->m->trained : 0;
         q.state /= MUTANT(153, x->l->zero, 0) ? x->l->copies : 1;
+        q.gradients = x->l->zero > 1 ? owned(x, q.gradients) : q.gradients;
+        q.weights -= x->l->zero > 2 ? u->trained[s] - owned(x, u->trained[s]) : 0;
         q.activations = (x->kept[s] + x->incoming[s]) * r->peak[s] / (segments ? segments : 1);
         q.work = x->work[s];
         q.memory = q.weights + q.gradients + q.state + q.activations + q.work;
@@ -415,7 +440,7 @@ static void count_bytes(const struct sim_context *x, struct plan_prediction *out
     for (int s = 0; s < x->l->partitions; s++) {
         double bytes[PLAN_BYTES] = {x->sent[0][s] * x->l->micros, x->sent[1][s] * x->l->micros,
                                     d > 1 ? (x->l->zero ? 1 : 2) * (d - 1) / d * x->cut->trained[s] : 0,
-                                    x->l->zero ? (d - 1) / d * x->cut->trained[s] : 0};
+                                    x->l->zero ? (x->l->zero > 2 ? 2 : 1) * (d - 1) / d * x->cut->trained[s] : 0};
         double all = bytes[0] + bytes[1] + bytes[2] + bytes[3];
         if (all > most)
             memcpy(out->bytes, bytes, sizeof bytes);
@@ -444,7 +469,8 @@ static void sum_up(const struct sim_context *x, struct ir_ctx *ctx, const struct
     out->balance = busy > 0 ? out->compute * n / busy : 1;
     out->exposed = behind - r->makespan;
     if (n == 1 && x->l->micros == 1 && x->l->copies > 1) {
-        double step = overlapped(x, ctx, x->forward[0] * x->slow, x->backward[0] * x->slow, &all);
+        double forward = with_parameters(x, x->forward[0] * x->slow, &all);
+        double step = overlapped(x, ctx, forward, with_parameters(x, x->backward[0] * x->slow, &all), &all);
         out->average = all;
         out->exposed = step - r->makespan;
     }
@@ -491,7 +517,9 @@ static bool evaluate(struct sim_context *x, struct ir_ctx *ctx, bool simulate, s
 static bool sensible(const struct plan_layout *l, const char **why)
 {
     int rounds = l->micros / l->partitions > 1 ? l->micros / l->partitions : 1;
-    if (l->batch % ((int64_t)l->copies * l->micros))
+    if (l->zero > 1 && (l->partitions > 1 || l->micros > 1))
+        *why = "--zero=2 and 3 have one stage, whole batches";
+    else if (l->batch % ((int64_t)l->copies * l->micros))
         *why = "the batch doesn't divide";
     else if (l->kind == PIPELINE_1F1B_INTERLEAVED && l->micros % rounds)
         *why = "the microbatches don't fit the schedule";

@@ -74,10 +74,11 @@ static void try_schedules(struct finder *f, struct plan_layout l)
             continue;
         if (s->kind < 0 && kind == PIPELINE_1F1B_INTERLEAVED && l.micros % l.partitions)
             continue; /* as Megatron-LM wants it */
-        for (l.zero = 0; l.zero <= (l.copies > 1); l.zero++)
+        int most = l.copies < 2 ? 0 : l.partitions > 1 || l.micros > 1 ? 1 : 3;
+        for (l.zero = 0; l.zero <= most; l.zero++)
             for (int spread = 0; spread <= several_nodes; spread++) {
                 l.spread = s->spread >= 0 ? s->spread : spread;
-                if ((s->zero < 0 || l.zero == (s->zero && l.copies > 1)) && (s->spread < 0 || !spread))
+                if ((s->zero < 0 || l.zero == (l.copies > 1 ? s->zero : 0)) && (s->spread < 0 || !spread))
                     try(f, &l);
             }
     }
