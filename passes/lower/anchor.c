@@ -301,8 +301,11 @@ static bool build_conv(struct kb *k, struct lw_group *g)
         ic = lw_inner_dim(k, per_in, &inner);
     for (int i = 2; i < w->type->rank; i++)
         taps[i - 2] = lw_inner_dim(k, w->type->dim[i], &inner);
-    if (split)
-        ic = ir_add(ctx, ic, lw_inner_dim(k, ir_const(ctx, block), &inner));
+    if (split) {
+        /* Of one block that is not full, the channels that there are, in whole groups of bytes: the rest are zeros. */
+        int64_t channels = (ir_const_or(per_in, block) + 3) / 4 * 4;
+        ic = ir_add(ctx, ic, lw_inner_dim(k, ir_const(ctx, channels < block ? channels : block), &inner));
+    }
     if (!inner)
         lw_inner_dim(k, ir_const(ctx, 1), &inner);
     int stage = kb_stage_new(k, inner);
