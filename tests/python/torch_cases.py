@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import tccc
 import tccc.dynamo
-from tap import main, raises
+from tap import main, raises, skip
 
 TOP = sys.argv[1]
 sys.path.insert(0, TOP + "/tests/pt2")
@@ -176,6 +176,29 @@ def compare_module(name):
         if b is not None:
             bound = 1e-4 * max(b.norm().item(), 1e-3 * b.numel() ** 0.5) + 1e-5 * max(g.norm().item() for g in want if g is not None)
             assert a.shape == b.shape and (a - b).norm().item() <= bound, ((a - b).norm().item(), b.norm().item())
+
+
+def test_transformers_trainer():
+    try:
+        import accelerate  # noqa: F401
+        from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+    except ImportError as e:
+        skip(str(e))
+    import tempfile
+    size = dict(vocab_size=64, n_positions=16, n_embd=32, n_layer=1, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=1, use_cache=False)
+    ids = torch.randint(0, 64, (32, 16), generator=torch.Generator().manual_seed(1))
+    losses, before = [], tccc.metrics()
+    for how in {}, dict(torch_compile=True, torch_compile_backend="tccc"):
+        torch.manual_seed(0)
+        with tempfile.TemporaryDirectory() as folder:
+            a = TrainingArguments(folder, max_steps=5, per_device_train_batch_size=8, logging_steps=1, report_to=[], use_cpu=True, disable_tqdm=True, learning_rate=1e-2,
+                                  save_strategy="no", seed=3, **how)
+            t = Trainer(GPT2LMHeadModel(GPT2Config(**size)), a, train_dataset=[{"input_ids": i, "labels": i} for i in ids])
+            t.train()
+        losses.append([x["loss"] for x in t.state.log_history if "loss" in x])
+    assert len(losses[0]) == 5 and np.allclose(losses[0], losses[1], rtol=1e-4), losses
+    after = tccc.metrics()
+    assert after["graphs"] > before["graphs"] and after["fallbacks"] == before["fallbacks"]
 
 
 def _module_test(name):

@@ -331,3 +331,19 @@ def backend(gm, example_inputs, *, options=None, mode=None):
         return compile_graph(graph, inputs, options, kept)
     return aot_autograd(fw_compiler=forward, bw_compiler=forward, inference_compiler=inference, decompositions=_decompositions(),
                         partition_fn=min_cut_rematerialization_partition)(gm, example_inputs)
+
+
+def _tell_accelerate():
+    """transformers' Trainer goes by accelerate's list of backends, an enumeration: it gets one more."""
+    import importlib.util
+    if importlib.util.find_spec("accelerate") is None:
+        return
+    from accelerate.utils.dataclasses import DynamoBackend
+    if "TCCC" not in DynamoBackend.__members__:
+        member = str.__new__(DynamoBackend, "TCCC")
+        member._name_ = member._value_ = "TCCC"
+        DynamoBackend._member_map_["TCCC"] = DynamoBackend._value2member_map_["TCCC"] = member
+        DynamoBackend._member_names_.append("TCCC")
+
+
+_tell_accelerate()
