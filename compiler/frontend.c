@@ -57,8 +57,7 @@ static void each_sym(ir_type t, void (*visit)(void *user, ir_expr sym), struct r
 
 static void rename_in(struct renamed *r, const struct ir_block *b)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         for (int i = 0; i < n->nattrs; i++)
             if (n->attrs[i].key == IR_ATTR_syms)
                 for (int k = 0; k < n->attrs[i].n; k++)

@@ -30,8 +30,7 @@ static void add_tensor(struct collector *c, const struct ir_tensor *t)
 
 static void add_block(struct collector *c, const struct ir_block *b)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         const struct ir_attr *value = ir_attr(n, IR_ATTR_value);
         if (value && value->kind == IR_A_TENSOR)
             add_tensor(c, value->t);

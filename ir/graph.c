@@ -364,7 +364,7 @@ static void drop(struct ir_node *n)
 static void drop_block(struct ir_block *b)
 {
     IR_EACH_NODE(n, b)
-    drop(n);
+        drop(n);
 }
 
 void ir_remove(struct ir_node *n)
@@ -408,8 +408,7 @@ bool ir_splat_f(const struct ir_value *v, double *out)
 
 static void release_block(struct ir_block *b)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         for (int i = 0; i < n->nattrs; i++) {
             if (n->attrs[i].kind == IR_A_TENSOR)
                 ir_tensor_unref(n->attrs[i].t);
@@ -487,8 +486,7 @@ static void clone_node(struct ir_builder *b, const struct ir_node *n, struct ir_
 static void clone_nodes(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, bool terminator,
                         uint32_t limit)
 {
-    IR_EACH_NODE(n, from)
-    {
+    IR_EACH_NODE(n, from) {
         if (n->id < limit && (terminator || !(ir_op_info(n->op)->flags & IR_F_TERMINATOR)))
             clone_node(b, n, map, limit);
     }

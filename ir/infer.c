@@ -194,8 +194,7 @@ bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n)
 
 static bool infer_block(struct ir_ctx *ctx, struct ir_block *b)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         if (!ir_infer_node(ctx, n))
             return false;
         for (int i = 0; i < n->nregions; i++) {

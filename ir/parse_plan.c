@@ -409,8 +409,7 @@ static void is_weight(struct constants *c, const struct ir_tensor *t)
 
 static void find_in_block(struct constants *c, const struct ir_block *block)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         if (n->op == IR_constant)
             is_weight(c, ir_const_of(n->out[0]));
         for (int i = 0; i < n->nregions; i++)

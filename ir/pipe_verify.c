@@ -516,8 +516,7 @@ static bool is_early(const struct pipe *p, const struct ir_state *s)
 
 static bool check_block(struct states *x, const struct ir_block *b)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         const struct ir_state *s = ir_state_of(n);
         if (s && s->home && (x->last || s->home != x->call->stage + 1))
             return bad(x->v, "@%s accesses '%s', which is on stage %d alone", x->call->name, s->name, s->home - 1);

@@ -51,8 +51,7 @@ static void name_block(struct printer *p, const struct ir_block *b)
 {
     for (int i = 0; i < b->nparams; i++)
         name_value(p, b->params[i], param_name(b, i));
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         for (int i = 0; i < n->nout; i++)
             name_value(p, n->out[i], n->out[i]->name);
         for (int i = 0; i < n->nregions; i++)
@@ -163,8 +162,7 @@ static void print_one(struct printer *p, const struct ir_node *n, int indent)
 
 static void print_block(struct printer *p, const struct ir_block *b, int indent)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         fprintf(p->out, "%*s", indent, "");
         print_one(p, n, indent);
     }
@@ -332,8 +330,7 @@ static void collect_block(struct ir_syms *s, const struct ir_block *b)
 {
     for (int i = 0; i < b->nparams; i++)
         ir_collect_type_syms(s, b->params[i]->type);
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         for (int i = 0; i < n->nout; i++)
             ir_collect_type_syms(s, n->out[i]->type);
         for (int i = 0; i < n->nattrs; i++)

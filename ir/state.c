@@ -214,8 +214,7 @@ static void construct_if(struct walk *w, struct ir_node *n)
 /* Variables that a block writes are carried by the loop n, whose body it is, or is a part of. */
 static void carry_written(struct walk *w, struct ir_node *n, const struct ir_block *b)
 {
-    IR_EACH_NODE(inner, b)
-    {
+    IR_EACH_NODE(inner, b) {
         struct ir_state *s = inner->op == IR_state_write ? ir_state_of(inner) : NULL;
         for (int r = 0; r < inner->nregions; r++)
             carry_written(w, n, inner->regions[r]);
@@ -355,8 +354,8 @@ static bool check_node(struct walk *w, const struct ir_node *n)
 static bool check_block(struct walk *w, const struct ir_block *b)
 {
     IR_EACH_NODE(n, b)
-    if (!check_node(w, n))
-        return false;
+        if (!check_node(w, n))
+            return false;
     return true;
 }
 

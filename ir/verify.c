@@ -310,8 +310,7 @@ static void hide(struct verifier *v, const struct ir_block *b)
 {
     for (int i = 0; i < b->nparams; i++)
         v->visible[b->params[i]->id] = false;
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         for (int i = 0; i < n->nout; i++)
             v->visible[n->out[i]->id] = false;
     }
@@ -336,8 +335,7 @@ static bool check_block(struct verifier *v, const struct ir_block *b, const stru
         if (!check_type(v, parent, b->params[i]->type))
             return false;
     }
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         if (!check_node(v, b, n))
             return false;
     }

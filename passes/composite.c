@@ -230,8 +230,7 @@ bool composite_match(struct ir_node *n, enum composite what, struct composite_ma
 static void mark(struct ir_block *block, uint8_t *of)
 {
     struct composite_match m;
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < n->nregions; i++)
             mark(n->regions[i], of);
         for (int i = 0; i < NROWS; i++) {

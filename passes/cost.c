@@ -96,7 +96,7 @@ double pass_flops(const struct pass_sizes *z, const struct ir_node *n, bool *con
             work += n->in[i].value ? pass_elements(z, n->in[i].value->type) : 0;
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
-    work += pass_flops(z, inner, NULL) * (n->op == IR_loop ? ITERATIONS : 1);
+            work += pass_flops(z, inner, NULL) * (n->op == IR_loop ? ITERATIONS : 1);
     return kind == IR_K_MOVE ? 0 : work;
 }
 

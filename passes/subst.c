@@ -46,8 +46,7 @@ static void subst_block(const struct subst *s, struct ir_block *b)
 {
     for (int i = 0; i < b->nparams; i++)
         b->params[i]->type = subst_type(s, b->params[i]->type);
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         for (int i = 0; i < n->nattrs; i++)
             subst_attr(s, &n->attrs[i]);
         for (int i = 0; i < n->nout; i++)

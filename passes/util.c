@@ -7,8 +7,7 @@
 int pass_count_nodes(const struct ir_block *b)
 {
     int count = 0;
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         count++;
         for (int i = 0; i < n->nregions; i++)
             count += pass_count_nodes(n->regions[i]);
@@ -19,8 +18,8 @@ int pass_count_nodes(const struct ir_block *b)
 static bool region_has_effect(const struct ir_block *b)
 {
     IR_EACH_NODE(n, b)
-    if (n->op != IR_bind && pass_has_effect(n))
-        return true;
+        if (n->op != IR_bind && pass_has_effect(n))
+            return true;
     return false;
 }
 

@@ -67,7 +67,8 @@ static bool *ancestors(struct imp *im, const struct ir_value *y)
     bool *needed = IR_NEWN(im->ctx, im->func->nvalues + 1, bool);
     needed[y->id] = true;
     const struct ir_node *last = NULL;
-    IR_EACH_NODE(n, im->b.block) last = n;
+    IR_EACH_NODE(n, im->b.block)
+        last = n;
     for (const struct ir_node *n = last; n; n = n->prev) {
         bool any = false;
         for (int i = 0; i < n->nout; i++)
@@ -86,7 +87,8 @@ static bool substitute(struct imp *im, struct target *t)
     struct ir_value **map = IR_NEWN(im->ctx, room + 1, struct ir_value *);
     const bool *needed = ancestors(im, t->y);
     const struct ir_node *end = NULL;
-    IR_EACH_NODE(n, im->b.block) end = n;
+    IR_EACH_NODE(n, im->b.block)
+        end = n;
     for (int i = 0; i < t->n; i++)
         map[t->named[i]->id] = t->given[i];
     for (const struct ir_node *n = im->b.block->first; n && end; n = n == end ? NULL : n->next) {

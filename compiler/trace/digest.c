@@ -114,8 +114,7 @@ static void add_block(struct digest *d, const struct ir_block *block)
         add_type(d, block->params[i]->type);
         d->number[block->params[i]->id] = ++d->next;
     }
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         add_node(d, n);
     }
     add_number(d, -1);

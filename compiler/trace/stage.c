@@ -279,8 +279,7 @@ static void begin(struct cut *x)
     x->at = IR_NEWN(ctx, f->nnodes + 1, int);
     x->by_id = IR_NEWN(ctx, f->nnodes + 1, int);
     x->needed = IR_NEWN(ctx, (size_t)x->nvalues * (size_t)x->nstages + 1, bool);
-    IR_EACH_NODE(n, f->body)
-    {
+    IR_EACH_NODE(n, f->body) {
         x->nodes[x->nnodes++] = n;
     }
     for (int i = 0; i < x->r->n; i++)

@@ -88,8 +88,7 @@ static void find_kept(struct counter *k, struct entry *e, const struct ir_node *
     bool *backward = IR_NEWN(k->ctx, e->func->nnodes + 1, bool);
     for (const struct ir_node *n = last->next; n; n = n->next)
         backward[n->id] = needed[n->id];
-    IR_EACH_NODE(n, f->body)
-    {
+    IR_EACH_NODE(n, f->body) {
         for (int i = 0; i < n->nout; i++) {
             const struct ir_value *copy = e->map[n->out[i]->id];
             bool read = false;
@@ -207,8 +206,7 @@ static void count_node(struct counter *k, int i)
 /* What depends on trained parameters: in the order of the nodes. */
 static void find_active(struct counter *k)
 {
-    IR_EACH_NODE(n, k->x->whole->body)
-    {
+    IR_EACH_NODE(n, k->x->whole->body) {
         bool active = n->nregions > 0;
         const struct ir_state *s = n->op == IR_state_read ? ir_state_of(n) : NULL;
         active |= s && k->trained[s->index];

@@ -17,8 +17,7 @@ static bool inside(const struct ir_value *v, const struct ir_node *n)
 
 static void capture(struct grad *g, struct ir_node *control, struct ir_block *block, struct grad_values *out)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < n->nin; i++) {
             struct ir_value *v = n->in[i].value;
             bool known = !grad_wants_value(g, v) || inside(v, control);

@@ -43,8 +43,8 @@ static bool grad_func(struct ir_ctx *ctx, struct ir_func *f, const char *of, con
     for (int i = 0; i < f->body->nparams; i++)
         add_x(ctx, &xs, f->body->params[i], f->input_names[i], wrt);
     IR_EACH_NODE(n, f->body)
-    if (n->op == IR_state_read && wrt)
-        add_x(ctx, &xs, n->out[0], ir_state_of(n)->name, wrt);
+        if (n->op == IR_state_read && wrt)
+            add_x(ctx, &xs, n->out[0], ir_state_of(n)->name, wrt);
     for (int i = 0; i < end->nin; i++) {
         VEC_PUSH(ctx, outs.at, end->in[i].value);
         VEC_PUSH(ctx, outs.names, ir_output_name(f, i));

@@ -52,8 +52,8 @@ static bool defines_symbols(const struct ir_node *loop, const struct ir_block *b
         if (b->params[k]->type != loop->in[k].value->type)
             return true;
     IR_EACH_NODE(n, b)
-    if (ir_op_info(n->op)->flags & IR_F_DEFINES_SYMS && n->op != IR_if)
-        return true;
+        if (ir_op_info(n->op)->flags & IR_F_DEFINES_SYMS && n->op != IR_if)
+            return true;
     return false;
 }
 
@@ -100,8 +100,7 @@ static bool local_symbol(const struct loop *l, ir_expr sym)
             if (t->dim[i] == sym)
                 return true;
     }
-    IR_EACH_NODE(n, l->body)
-    {
+    IR_EACH_NODE(n, l->body) {
         const struct ir_attr *syms = ir_attr(n, IR_ATTR_syms);
         bool defines = ir_op_info(n->op)->flags & IR_F_DEFINES_SYMS;
         for (int i = 0; defines && syms && i < syms->n; i++)

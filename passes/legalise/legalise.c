@@ -102,8 +102,7 @@ static void fill_window(struct ir_ctx *ctx, struct ir_node *n)
 
 static void fill_windows(struct ir_ctx *ctx, struct ir_block *block)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         if (ir_op_info(n->op)->kind == IR_K_WINDOW)
             fill_window(ctx, n);
         for (int i = 0; i < n->nregions; i++)

@@ -15,8 +15,7 @@ static void load_layouts(struct lw *lw, const struct ir_block *block)
 {
     for (int i = 0; i < block->nparams; i++)
         lw->layout[block->params[i]->id] = block->params[i]->layout;
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < n->nout; i++)
             lw->layout[n->out[i]->id] = n->out[i]->layout;
         for (int i = 0; i < n->nregions; i++)
@@ -28,8 +27,7 @@ static void keep_layouts(const struct lw *lw, const struct ir_block *block)
 {
     for (int i = 0; i < block->nparams; i++)
         block->params[i]->layout = lw->layout[block->params[i]->id];
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < n->nout; i++)
             n->out[i]->layout = lw->layout[n->out[i]->id];
         for (int i = 0; i < n->nregions; i++)
@@ -70,8 +68,7 @@ bool pass_layout_run(struct pass_run *r)
 
 static void keep_launches(struct lw *lw, const struct ir_block *block, struct kn_fusion *to)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < lw->launches[n->id].n; i++) {
             struct lw_group *g = lw->launches[n->id].at[i];
             VEC_PUSH(lw->ctx, *to,
@@ -91,8 +88,7 @@ static void keep_launches(struct lw *lw, const struct ir_block *block, struct kn
 
 static void keep_members(struct lw *lw, const struct ir_block *block, struct kn_fusion *to)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         const struct lw_set *in = &lw->in[n->id];
         for (int i = 0; i < in->n; i++) {
             struct kn_group *g = in->at[i]->number ? &to->at[in->at[i]->number - 1] : NULL;
@@ -113,8 +109,7 @@ static void mark_materialised(struct lw *lw, const struct ir_block *block)
 {
     for (int i = 0; i < block->nparams; i++)
         lw->materialised[block->params[i]->id] = true;
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         bool inside = lw->fuse && lw_is_kernel_node(n) && (lw_is_view(n) || lw->in[n->id].n);
         for (int i = 0; i < n->nout && !inside; i++)
             lw->materialised[n->out[i]->id] = true;
@@ -175,8 +170,7 @@ static void learn_node(struct lw *lw, const struct ir_node *n)
 static void fuse_block(struct lw *lw, struct ir_block *block)
 {
     lw_form_groups(lw, block);
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int r = 0; r < n->nregions; r++) {
             for (int i = 0; i < n->regions[r]->nparams; i++)
                 lw_define_symbols(lw, n->regions[r]->params[i]->type, 1);
@@ -236,8 +230,7 @@ static bool build_group(struct lw *lw, struct lw_group *g, struct kn_group *q)
 
 static bool build_block(struct lw *lw, const struct ir_block *block)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < lw->launches[n->id].n; i++) {
             struct lw_group *g = lw->launches[n->id].at[i];
             if (!build_group(lw, g, &lw->func->fusion->at[g->number - 1]))

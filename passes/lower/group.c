@@ -488,8 +488,7 @@ static bool is_materialised(const struct lw *lw, const struct ir_node *cast)
 /* Who must find a value in a buffer: everything that is not evaluated inside kernels of the same block. */
 static void mark_live_out(struct lw *lw, struct ir_block *block)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < n->nout; i++) {
             struct ir_value *v = n->out[i];
             int piece;
@@ -551,17 +550,17 @@ void lw_form_groups(struct lw *lw, struct ir_block *block)
         lw->materialised[block->params[i]->id] = true;
     mark_live_out(lw, block);
     IR_EACH_NODE(n, block)
-    for (int i = 0; i < n->nout; i++)
-        if (lw->live_out[n->out[i]->id])
-            lw->materialised[n->out[i]->id] = true;
+        for (int i = 0; i < n->nout; i++)
+            if (lw->live_out[n->out[i]->id])
+                lw->materialised[n->out[i]->id] = true;
     IR_EACH_NODE(n, block)
-    if (lw_is_kernel_node(n) && lw_is_anchor(n) && !lw->in[n->id].n &&
-        (ir_has_uses(n->out[0]) || lw->live_out[n->out[0]->id]))
-        form_anchor(lw, n);
+        if (lw_is_kernel_node(n) && lw_is_anchor(n) && !lw->in[n->id].n &&
+            (ir_has_uses(n->out[0]) || lw->live_out[n->out[0]->id]))
+            form_anchor(lw, n);
     for (struct ir_node *n = block->last; n; n = n->prev)
         if (lw_is_kernel_node(n))
             form_node(lw, n);
     IR_EACH_NODE(n, block)
-    if (n->op == IR_cast && is_materialised(lw, n) && lw_is_kernel_node(n))
-        store_beside(lw, n);
+        if (n->op == IR_cast && is_materialised(lw, n) && lw_is_kernel_node(n))
+            store_beside(lw, n);
 }

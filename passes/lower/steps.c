@@ -473,11 +473,11 @@ bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
 {
     int checked = lw->checked.n, piece;
     IR_EACH_NODE(n, block)
-    for (int i = 0; i < n->nout; i++) /* with what is known here, as when the groups were formed */
-        lw_part_of(lw, n->out[i], &piece);
+        for (int i = 0; i < n->nout; i++) /* with what is known here, as when the groups were formed */
+            lw_part_of(lw, n->out[i], &piece);
     IR_EACH_NODE(n, block)
-    if (!lower_node(lw, n, to))
-        return false;
+        if (!lower_node(lw, n, to))
+            return false;
     lw->checked.n = checked;
     return true;
 }

@@ -356,8 +356,7 @@ static bool put_logarithms(struct pass_run *r, struct ir_node *n)
 
 static bool each_attention(struct pass_run *r, struct ir_block *block)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < n->nregions; i++)
             if (!each_attention(r, n->regions[i]))
                 return false;

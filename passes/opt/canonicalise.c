@@ -543,8 +543,7 @@ static void number_values(const struct ir_block *b, int *where, int *n)
 {
     for (int i = 0; i < b->nparams; i++)
         where[b->params[i]->id] = (*n)++;
-    IR_EACH_NODE(x, b)
-    {
+    IR_EACH_NODE(x, b) {
         for (int i = 0; i < x->nout; i++)
             where[x->out[i]->id] = (*n)++;
         for (int i = 0; i < x->nregions; i++)
@@ -555,8 +554,7 @@ static void number_values(const struct ir_block *b, int *where, int *n)
 /* add(%5, %3) = add(%3, %5); false: the change limit is reached */
 static bool order_block(struct pass_run *r, const struct ir_block *b, const int *where)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         for (int i = 0; i < n->nregions; i++)
             if (!order_block(r, n->regions[i], where))
                 return false;

@@ -64,7 +64,7 @@ static void count_node(struct mentions *m, const struct ir_node *n, int delta)
         for (int k = 0; k < n->regions[i]->nparams; k++)
             pass_each_type_symbol(n->regions[i]->params[k]->type, count_symbol, m);
         IR_EACH_NODE(inner, n->regions[i])
-        count_node(m, inner, delta);
+            count_node(m, inner, delta);
     }
 }
 
@@ -115,7 +115,7 @@ bool pass_dce_run(struct pass_run *r)
         for (int i = 0; i < f->body->nparams; i++)
             pass_each_type_symbol(f->body->params[i]->type, input_symbol, &m);
         IR_EACH_NODE(n, f->body)
-        count_node(&m, n, 1);
+            count_node(&m, n, 1);
         if (!sweep(r, &m, f->body))
             break;
     }

@@ -394,8 +394,7 @@ static void find_above(void *user, ir_expr sym)
 static const char *giver_of(const struct ir_module *m, ir_expr sym)
 {
     for (const struct ir_func *f = m->funcs; f; f = f->next)
-        IR_EACH_NODE(n, f->body)
-        {
+        IR_EACH_NODE(n, f->body) {
             const struct ir_attr *syms = n->op == IR_bind ? ir_attr(n, IR_ATTR_syms) : NULL;
             const struct ir_value *v = syms && syms->n == 1 && syms->exprs[0] == sym ? n->in[0].value : NULL;
             while (v && v->def)

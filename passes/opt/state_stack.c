@@ -131,7 +131,7 @@ struct ir_value *pass_unstack(struct ir_func *f, struct ir_value *in, struct ir_
         return out;
     s.position = IR_NEWN(s.ctx, f->nnodes + 1, int);
     IR_EACH_NODE(node, f->body)
-    s.position[node->id] = n++;
+        s.position[node->id] = n++;
     struct ir_node *before = s.joins[0];
     for (int i = 1; i < s.n; i++)
         before = s.position[s.joins[i]->id] < s.position[before->id] ? s.joins[i] : before;

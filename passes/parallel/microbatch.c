@@ -132,8 +132,7 @@ static void seen(void *user, ir_expr a, ir_expr b)
 /* The node that takes a size for granted which a microbatch hasn't. */
 static const struct ir_node *pinning(struct ir_ctx *ctx, const struct ir_block *b, ir_expr batch)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         struct pins p = {ctx, batch, false};
         ir_assumptions(n, seen, &p);
         if (p.found)

@@ -32,8 +32,7 @@ static int needs(const struct partition *p, const struct ir_node *n, int item)
             least = p->items[from].segment;
     }
     for (int g = 0; g < n->nregions; g++)
-        IR_EACH_NODE(inner, n->regions[g])
-        {
+        IR_EACH_NODE(inner, n->regions[g]) {
             int s = needs(p, inner, item);
             least = s > least ? s : least;
         }
@@ -109,7 +108,7 @@ static void states_of(struct shared *x, const struct ir_node *n, int stage)
         use_state(x, ir_state_of(n), n, stage);
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
-    states_of(x, inner, stage);
+            states_of(x, inner, stage);
 }
 
 /* No state variable is used in two stages. */

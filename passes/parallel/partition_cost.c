@@ -80,7 +80,7 @@ static void visit_states(const struct partition *p, const struct ir_node *n, int
     }
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
-    visit_states(p, inner, item, first, each, written);
+            visit_states(p, inner, item, first, each, written);
 }
 
 static int root(const struct partition *p, int i)
@@ -215,8 +215,7 @@ static void cross(struct partition *p)
 
 static void map_nodes(struct partition *p, const struct ir_block *b, int item)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         p->item_of[n->id] = item;
         for (int g = 0; g < n->nregions; g++)
             map_nodes(p, n->regions[g], item);
@@ -227,8 +226,7 @@ static void list_items(struct partition *p)
 {
     VEC(struct partition_item) items = {0};
     p->item_of = IR_NEWN(p->ctx, p->func->nnodes + 1, int);
-    IR_EACH_NODE(n, p->func->body)
-    {
+    IR_EACH_NODE(n, p->func->body) {
         p->item_of[n->id] = -1;
         if (partition_is_source(n))
             continue;

@@ -36,8 +36,8 @@ static bool reads_active(const struct ir_node *n, const bool *active)
             return true;
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
-    if (reads_active(inner, active))
-        return true;
+            if (reads_active(inner, active))
+                return true;
     return false;
 }
 
@@ -45,8 +45,7 @@ static bool reads_active(const struct ir_node *n, const bool *active)
 static bool *find_active(const struct stages *x)
 {
     bool *active = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
-    IR_EACH_NODE(n, x->whole->body)
-    {
+    IR_EACH_NODE(n, x->whole->body) {
         bool on = n->op == IR_state_read ? is_trained(x, n) : reads_active(n, active);
         for (int k = 0; k < n->nout; k++)
             active[n->out[k]->id] = on && is_float(n->out[k]);
@@ -200,8 +199,7 @@ struct flow {
 
 static struct ir_value *read_of(const struct ir_func *f, const struct ir_state *s)
 {
-    IR_EACH_NODE(n, f->body)
-    {
+    IR_EACH_NODE(n, f->body) {
         if (n->op == IR_state_read && ir_state_of(n) == s && ir_has_uses(n->out[0]))
             return n->out[0];
     }

@@ -40,8 +40,7 @@ static void mark(bool *seen, const struct ir_node *n)
 static void mark_inner(bool *seen, const struct ir_node *n)
 {
     for (int g = 0; g < n->nregions; g++)
-        IR_EACH_NODE(inner, n->regions[g])
-        {
+        IR_EACH_NODE(inner, n->regions[g]) {
             for (int i = 0; i < inner->nin; i++)
                 if (inner->in[i].value && inner->in[i].value->def && !inner->in[i].value->def->block->parent)
                     mark(seen, inner->in[i].value->def);
@@ -55,24 +54,22 @@ static void find_forward(struct pass_split *h)
     h->forward = IR_NEWN(h->x->ctx, h->func->nnodes + 1, bool);
     for (int i = 0; i < h->seg->nforward; i++)
         mark(h->forward, end->in[i].value->def);
-    IR_EACH_NODE(n, h->func->body)
-    {
+    IR_EACH_NODE(n, h->func->body) {
         if (n->op == IR_state_write && !is_gradient(ir_state_of(n)))
             mark(h->forward, n);
     }
     /* Regions read values around them: until nothing is added. */
     for (int more = 1; more;) {
         more = 0;
-        IR_EACH_NODE(n, h->func->body)
-        {
+        IR_EACH_NODE(n, h->func->body) {
             if (!h->forward[n->id] || !n->nregions)
                 continue;
             int before = 0, after = 0;
             IR_EACH_NODE(c, h->func->body)
-            before += h->forward[c->id];
+                before += h->forward[c->id];
             mark_inner(h->forward, n);
             IR_EACH_NODE(c, h->func->body)
-            after += h->forward[c->id];
+                after += h->forward[c->id];
             more |= after > before;
         }
     }
@@ -80,8 +77,7 @@ static void find_forward(struct pass_split *h)
 
 static bool is_written(const struct pass_split *h, const struct ir_state *s)
 {
-    IR_EACH_NODE(n, h->func->body)
-    {
+    IR_EACH_NODE(n, h->func->body) {
         if (n->op == IR_state_write && ir_state_of(n) == s)
             return true;
     }
@@ -133,7 +129,7 @@ static void need_all(struct pass_split *h, const struct ir_node *n)
         need(h, n->in[i].value);
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
-    need_all(h, inner);
+            need_all(h, inner);
 }
 
 static void find_kept(struct pass_split *h)
@@ -142,8 +138,7 @@ static void find_kept(struct pass_split *h)
     h->rematerialised = IR_NEWN(h->x->ctx, h->func->nnodes + 1, bool);
     h->kept = IR_NEWN(h->x->ctx, h->func->nvalues + 1, struct ir_value *);
     h->kept_value = IR_NEWN(h->x->ctx, h->func->nvalues + 1, int);
-    IR_EACH_NODE(n, h->func->body)
-    {
+    IR_EACH_NODE(n, h->func->body) {
         if (!h->forward[n->id] && n != end)
             need_all(h, n);
     }
@@ -173,8 +168,7 @@ static void note(void *user, ir_expr sym)
 
 static void note_block(struct symbols *s, const struct ir_block *b)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         pass_each_symbol(n, note, s);
         for (int g = 0; g < n->nregions; g++)
             note_block(s, n->regions[g]);
@@ -283,8 +277,7 @@ static void strip(const struct pass_split *h, struct pass_part *f, bool forward)
 /* A function of nothing else has nothing to do. */
 static bool does_something(const struct ir_func *f)
 {
-    IR_EACH_NODE(n, f->body)
-    {
+    IR_EACH_NODE(n, f->body) {
         if (n->op == IR_state_write)
             return true;
     }

@@ -208,8 +208,7 @@ static const bool *find_shared(const struct stages *x)
         shared[i] = true;
     for (int i = 0; i < x->t->nparams; i++)
         shared[x->t->params[i]->index] = false;
-    IR_EACH_NODE(w, x->whole->body)
-    {
+    IR_EACH_NODE(w, x->whole->body) {
         const struct ir_state *s = w->op == IR_state_write ? ir_state_of(w) : NULL;
         if (s)
             shared[s->index] = false;
@@ -238,8 +237,7 @@ static void find_early(struct stages *x, struct pipe *p)
 {
     VEC(int) early = {0};
     for (int c = 0; c < p->ncalls; c++)
-        IR_EACH_NODE(n, p->calls[c].func->body)
-        {
+        IR_EACH_NODE(n, p->calls[c].func->body) {
             const struct ir_state *s = n->op == IR_state_write ? ir_state_of(n) : NULL;
             bool known = !s || (s->flags & IR_STATE_GRADIENT);
             for (int i = 0; s && i < early.n; i++)
@@ -391,8 +389,7 @@ static bool build_init(struct training *t)
 
 static void note_states(const struct ir_block *b, int stage, int *reader, int *writer)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         const struct ir_state *s = n->op == IR_state_version ? NULL : ir_state_of(n);
         if (s) {
             int *at = n->op == IR_state_read ? &reader[s->index] : &writer[s->index];

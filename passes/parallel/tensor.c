@@ -384,8 +384,7 @@ static bool run_parts(struct rewriter *w, const struct cut_node *x)
 /* The names of the tensors that ranks divide whole among themselves (--zero), which an is_owner in some function has, a line each. */
 static const char *names_of(const struct ir_block *b, const struct ir_attr *bytes)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         const struct ir_attr *x = n->op == IR_is_owner ? ir_attr(n, IR_ATTR_bytes) : NULL;
         if (x && x->n == bytes->n && !memcmp(x->ints, bytes->ints, (size_t)x->n * sizeof *x->ints))
             return ir_get_s(n, IR_ATTR_name, "");
@@ -426,8 +425,7 @@ struct sized_list {
 
 static void find_sized(struct ir_ctx *ctx, struct ir_block *b, struct sized_list *list)
 {
-    IR_EACH_NODE(n, b)
-    {
+    IR_EACH_NODE(n, b) {
         if (ir_attr(n, IR_ATTR_bytes))
             VEC_PUSH(ctx, list->at, (struct sized){n, *ir_attr(n, IR_ATTR_bytes)});
         for (int r = 0; r < n->nregions; r++)
@@ -514,8 +512,8 @@ static bool rewrite_node(struct rewriter *w, const struct ir_node *n)
 static bool rewrite_block(struct rewriter *w, const struct ir_block *from)
 {
     IR_EACH_NODE(n, from)
-    if (n->op != IR_return && !rewrite_node(w, n))
-        return false;
+        if (n->op != IR_return && !rewrite_node(w, n))
+            return false;
     return true;
 }
 

@@ -179,8 +179,7 @@ static bool is_parameter(const struct ir_node *n)
 static void find_trained(struct chooser *k)
 {
     k->trained = IR_NEWN(k->ctx, k->f->nvalues + 1, bool);
-    IR_EACH_NODE(n, k->f->body)
-    {
+    IR_EACH_NODE(n, k->f->body) {
         bool any = is_parameter(n);
         for (int i = 0; i < n->nin; i++)
             any |= n->in[i].value && k->trained[n->in[i].value->id];
@@ -255,8 +254,7 @@ static void report(struct chooser *k)
     double whole = 0, cut = 0;
     int ncut = 0, n = 0, named = 0;
     const char *names = "";
-    IR_EACH_NODE(x, k->f->body)
-    {
+    IR_EACH_NODE(x, k->f->body) {
         if (!is_parameter(x))
             continue;
         double size = pass_elements(&(struct pass_sizes){0}, x->out[0]->type);
@@ -277,8 +275,7 @@ static void report(struct chooser *k)
 /* Products of activations, in attention, have the heads as their last axis but two. */
 static bool heads_divide(struct chooser *k)
 {
-    IR_EACH_NODE(n, k->f->body)
-    {
+    IR_EACH_NODE(n, k->f->body) {
         enum ir_kind kind = ir_op_info(n->op)->kind;
         ir_type t = kind == IR_K_CONTRACT || kind == IR_K_ATTENTION ? n->in[0].value->type : NULL;
         int axis = kind == IR_K_ATTENTION ? 1 : t ? t->rank - 3 : -1;

@@ -278,8 +278,7 @@ static void remember(struct autocaster *c, const struct ir_block *block)
     for (int i = 0; i < block->nparams; i++)
         seen_of(c, block->params[i])->dtype =
             block->params[i]->type->kind == IR_T_TENSOR ? block->params[i]->type->dtype : 0;
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         for (int i = 0; i < n->nout; i++)
             seen_of(c, n->out[i])->dtype = n->out[i]->type->kind == IR_T_TENSOR ? n->out[i]->type->dtype : 0;
         for (int i = 0; i < n->nregions; i++)

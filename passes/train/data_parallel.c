@@ -80,7 +80,7 @@ static void take_up_all(struct ir_builder *b, int n, struct ir_value *const *gra
     struct early e = {b, IR_NEWN(b->ctx, b->func->nnodes + 1, double), IR_NEWN(b->ctx, b->func->nnodes + 1, bool)};
     double position = 0;
     IR_EACH_NODE(node, b->block)
-    e.position[node->id] = ++position;
+        e.position[node->id] = ++position;
     for (int i = 0; i < n; i++)
         take_up(&e, grads[i]);
 }
@@ -113,8 +113,7 @@ static struct ready *arrival(struct ir_builder *b, int n, struct ir_value *const
     for (int i = 0; i < n; i++) {
         order[i].param = i;
         long position = 1;
-        IR_EACH_NODE(node, b->block)
-        {
+        IR_EACH_NODE(node, b->block) {
             if (grads[i]->def == node)
                 order[i].position = position;
             position++;
@@ -232,8 +231,7 @@ bool train_parallel_vote(struct ir_builder *b, const struct train_options *o)
 
 static bool is_written(const struct ir_func *f, const struct ir_state *s)
 {
-    IR_EACH_NODE(n, f->body)
-    {
+    IR_EACH_NODE(n, f->body) {
         if (n->op == IR_state_write && ir_state_of(n) == s)
             return true;
     }
@@ -246,8 +244,7 @@ bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
     VEC(struct ir_value *) reads = {0};
     if (!o->data_parallel || (o->broadcast_buffers && !strcmp(o->broadcast_buffers, "once")))
         return true;
-    IR_EACH_NODE(n, b->func->body)
-    {
+    IR_EACH_NODE(n, b->func->body) {
         const struct ir_state *s = n->op == IR_state_read ? ir_state_of(n) : NULL;
         if (s && (s->flags & IR_STATE_BUFFER) && is_written(b->func, s))
             VEC_PUSH(b->ctx, reads, n->out[0]);
@@ -299,8 +296,7 @@ bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o)
 
 void train_use_group(struct ir_block *block, uint32_t first, const char *group)
 {
-    IR_EACH_NODE(n, block)
-    {
+    IR_EACH_NODE(n, block) {
         if (n->id >= first && ir_op_info(n->op)->kind == IR_K_COLLECTIVE &&
             !strcmp(ir_get_s(n, IR_ATTR_group, ""), "dp"))
             ir_set_attr(n, ir_attr_s(IR_ATTR_group, group));

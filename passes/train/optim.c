@@ -173,8 +173,8 @@ static bool writes(const struct ir_node *n, const struct ir_state *s)
         return true;
     for (int i = 0; i < n->nregions; i++)
         IR_EACH_NODE(inner, n->regions[i])
-    if (writes(inner, s))
-        return true;
+            if (writes(inner, s))
+                return true;
     return false;
 }
 

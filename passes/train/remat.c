@@ -76,7 +76,7 @@ static void mark(bool *seen, const struct ir_node *n)
             mark(seen, n->in[i].value->def);
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
-    mark(seen, inner);
+            mark(seen, inner);
 }
 
 static bool is_gradient(const struct ir_node *write)
@@ -89,8 +89,7 @@ static void number(struct remat *r)
 {
     VEC(struct ir_node *) nodes = {0};
     r->position = IR_NEWN(r->ctx, r->func->nnodes + 1, int);
-    IR_EACH_NODE(n, r->func->body)
-    {
+    IR_EACH_NODE(n, r->func->body) {
         r->position[n->id] = nodes.n;
         VEC_PUSH(r->ctx, nodes, n);
     }
@@ -232,7 +231,7 @@ static void rewire(struct remat *r, struct ir_node *n, uint32_t old_values)
     }
     for (int g = 0; g < n->nregions; g++)
         IR_EACH_NODE(inner, n->regions[g])
-    rewire(r, inner, old_values);
+            rewire(r, inner, old_values);
 }
 
 static const char *value_name(const struct ir_value *v)

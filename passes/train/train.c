@@ -24,8 +24,7 @@ bool train_complain(struct training *t, const char *format, const char *name)
 static void collect_writes(struct entry *e)
 {
     VEC(struct ir_node *) writes = {0};
-    IR_EACH_NODE(n, e->func->body)
-    {
+    IR_EACH_NODE(n, e->func->body) {
         if (n->op == IR_state_write && !ir_has_uses(n->out[0]))
             VEC_PUSH(e->t->ctx, writes, n);
     }
@@ -88,8 +87,7 @@ struct ir_value *train_entry_value(struct entry *e, const char *name)
     for (int i = 0; i < e->from->body->last->nin; i++)
         if (!strcmp(ir_output_name(e->from, i), name))
             return e->results[i];
-    IR_EACH_NODE(n, e->from->body)
-    {
+    IR_EACH_NODE(n, e->from->body) {
         for (int i = 0; i < n->nout; i++)
             if (n->out[i]->name && !strcmp(n->out[i]->name, name))
                 return e->map[n->out[i]->id];
@@ -256,8 +254,7 @@ static bool build_loss(struct entry *e, struct ir_value *factor, bool want_gradi
 
 struct ir_value *train_read_of(struct entry *e, struct ir_state *s)
 {
-    IR_EACH_NODE(n, e->func->body)
-    {
+    IR_EACH_NODE(n, e->func->body) {
         if (n->op == IR_state_read && ir_state_of(n) == s)
             return n->out[0];
     }

@@ -167,8 +167,7 @@ static int derives_from(const struct gather *g, const struct ir_node *n)
 
 static void find_derived(struct gather *g)
 {
-    IR_EACH_NODE(n, g->b->func->body)
-    {
+    IR_EACH_NODE(n, g->b->func->body) {
         const struct ir_state *s = n->op == IR_state_read ? ir_state_of(n) : NULL;
         int p = s ? 0 : derives_from(g, n);
         for (int i = 0; s && i < g->n; i++)
@@ -188,7 +187,7 @@ static bool mark_used(struct gather *g, const struct ir_node *n)
     }
     for (int r = 0; r < n->nregions; r++)
         IR_EACH_NODE(inner, n->regions[r])
-    any |= mark_used(g, inner);
+            any |= mark_used(g, inner);
     return any;
 }
 
@@ -287,7 +286,7 @@ static void replace_operands(struct gather *g, struct ir_node *n, int stretch, s
             ir_set_operand(n, i, made_anew(g, stretch, n->in[i].value, before));
     for (int r = 0; r < n->nregions; r++)
         IR_EACH_NODE(inner, n->regions[r])
-    replace_operands(g, inner, stretch, before);
+            replace_operands(g, inner, stretch, before);
 }
 
 bool train_zero_gather(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params)
@@ -308,8 +307,7 @@ bool train_zero_gather(struct ir_builder *b, const struct train_options *o, int 
     for (int i = 0; i < n; i++)
         g.bytes[i] = bytes_of(b, params[i]->type);
     find_derived(&g);
-    IR_EACH_NODE(node, b->func->body)
-    {
+    IR_EACH_NODE(node, b->func->body) {
         if (node->nout == 1 && made_of(&g, node->out[0]))
             continue;
         memset(g.used, 0, (size_t)n * sizeof *g.used);

@@ -188,18 +188,18 @@ void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask
     int n = 0;
     struct ptx_counters *c = &w->b->count;
     EACH_LANE(l, mask)
-    for (uint64_t s = address[l] >> 5; s <= (address[l] + bytes - 1) >> 5; s++) {
-        if (n && s == last)
-            continue;
-        int k = n - 1;
-        while (k >= 0 && seen[k] != s)
-            k--;
-        if (k < 0 && n < LANES * 2) {
-            seen[n++] = s;
-            count_line_at(w, s << 5 > address[l] ? s << 5 : address[l]);
+        for (uint64_t s = address[l] >> 5; s <= (address[l] + bytes - 1) >> 5; s++) {
+            if (n && s == last)
+                continue;
+            int k = n - 1;
+            while (k >= 0 && seen[k] != s)
+                k--;
+            if (k < 0 && n < LANES * 2) {
+                seen[n++] = s;
+                count_line_at(w, s << 5 > address[l] ? s << 5 : address[l]);
+            }
+            last = s;
         }
-        last = s;
-    }
     c->global_requests++;
     c->global_sectors += (unsigned)n;
     c->ideal_sectors += ((unsigned)__builtin_popcount(mask) * bytes + 31) / 32;
@@ -211,15 +211,15 @@ static unsigned wavefronts(const uint64_t *address, uint32_t mask, size_t bytes)
     uint8_t n[LANES] = {0};
     unsigned most = 0;
     EACH_LANE(l, mask)
-    for (uint64_t word = address[l] >> 2; word <= (address[l] + bytes - 1) >> 2; word++) {
-        unsigned bank = word & 31, k = 0;
-        while (k < n[bank] && words[bank][k] != word)
-            k++;
-        if (k == n[bank] && k < LANES) {
-            words[bank][n[bank]++] = word;
-            most = n[bank] > most ? n[bank] : most;
+        for (uint64_t word = address[l] >> 2; word <= (address[l] + bytes - 1) >> 2; word++) {
+            unsigned bank = word & 31, k = 0;
+            while (k < n[bank] && words[bank][k] != word)
+                k++;
+            if (k == n[bank] && k < LANES) {
+                words[bank][n[bank]++] = word;
+                most = n[bank] > most ? n[bank] : most;
+            }
         }
-    }
     return most;
 }
 
@@ -300,8 +300,7 @@ static void check_register(struct ptx_warp *w, const struct ptx_insn *i, uint32_
 static struct ptx_alloc *common(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes)
 {
     uint64_t lo = UINT64_MAX, hi = 0, bits = 0;
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         lo = address[l] < lo ? address[l] : lo;
         hi = address[l] > hi ? address[l] : hi;
         bits |= address[l];
@@ -326,7 +325,7 @@ static void addresses(struct ptx_warp *w, const struct ptx_insn *i, uint64_t *ad
             address[l] = base[l] + (uint32_t)i->imm;
     } else {
         EACH_LANE(l, mask)
-        address[l] = ptx_lane_address(w, i, 0, (int)l);
+            address[l] = ptx_lane_address(w, i, 0, (int)l);
     }
 }
 
@@ -339,8 +338,7 @@ static bool load_words(struct ptx_warp *w, const struct ptx_insn *i, const uint6
         (w->b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed)))
         return false;
     uint32_t *d = (uint32_t *)(w->frame->rows + o->at);
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         struct ptx_place p = {.offset = address[l], .a = (struct ptx_alloc *)a};
         memcpy(d + l, a->data + (address[l] - a->base), 4);
         ptx_race_global(w, (int)l, &p, 4, false, i->flags & F_VOLATILE);
@@ -356,7 +354,7 @@ static bool load_parameters(struct ptx_warp *w, const struct ptx_insn *i, const 
     uint64_t first = address[__builtin_ctz(mask)], differ = 0;
     struct ptx_place p;
     EACH_LANE(l, mask)
-    differ |= address[l] ^ first;
+        differ |= address[l] ^ first;
     if (differ || i->space != SP_PARAM || ptx_types[i->type].bytes > 8 ||
         !ptx_place(w, i->space, first, bytes, __builtin_ctz(mask), false, &p))
         return false;
@@ -367,7 +365,7 @@ static bool load_parameters(struct ptx_warp *w, const struct ptx_insn *i, const 
         if (o->sink)
             continue;
         EACH_LANE(l, mask)
-        ptx_put_bytes(w->frame->rows + o->at + (size_t)l * o->bytes, v, o->bytes);
+            ptx_put_bytes(w->frame->rows + o->at + (size_t)l * o->bytes, v, o->bytes);
         w->frame->def[o->reg] |= mask;
     }
     return true;
@@ -519,7 +517,7 @@ void ptx_run_load(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     check_register(w, i, mask);
     if (i->space == SP_PARAM && i->op2 && variable(w, i, 0)) {
         EACH_LANE(l, mask)
-        put_lane(w, i, (int)l, variable(w, i, (int)l));
+            put_lane(w, i, (int)l, variable(w, i, (int)l));
         return;
     }
     addresses(w, i, address, mask);
@@ -538,7 +536,7 @@ void ptx_run_load(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
             return;
     }
     EACH_LANE(l, mask)
-    one_load(w, i, (int)l, address[l], bytes);
+        one_load(w, i, (int)l, address[l], bytes);
 }
 
 static void one_store(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t address, size_t bytes)
@@ -569,7 +567,7 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     check_register(w, i, mask);
     if (i->space == SP_PARAM && i->op2 && variable(w, i, 0)) {
         EACH_LANE(l, mask)
-        get_lane(w, i, (int)l, variable(w, i, (int)l));
+            get_lane(w, i, (int)l, variable(w, i, (int)l));
         return;
     }
     addresses(w, i, address, mask);
@@ -582,5 +580,5 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     }
     count(w, i, address, mask, bytes);
     EACH_LANE(l, mask)
-    one_store(w, i, (int)l, address[l], bytes);
+        one_store(w, i, (int)l, address[l], bytes);
 }

@@ -82,8 +82,7 @@ void ptx_run_cp_async(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mas
     uint64_t address[LANES];
     ptx_need_defined(w, &i->s[0], mask, "the address");
     ptx_need_defined(w, &i->s[1], mask, "the address");
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         address[l] = ptx_lane(w, &i->s[1], (int)l) + (uint64_t)i->target;
         one(w, i, (int)l);
     }
@@ -96,7 +95,7 @@ void ptx_run_cp_commit(struct ptx_warp *w, const struct ptx_insn *i, uint32_t ma
 {
     (void)i;
     EACH_LANE(l, mask)
-    w->group[l]++;
+        w->group[l]++;
     w->copies_at[++w->copy_group % PTX_GROUPS] = (struct ptx_path){{0}};
 }
 

@@ -153,5 +153,5 @@ void ptx_run_atom(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     for (int k = i->op2 ? 0 : i->vec; k < i->nmore; k++)
         ptx_need_defined(w, &i->more[k], mask, "an operand of an atomic operation");
     EACH_LANE(l, mask)
-    one(w, i, (int)l);
+        one(w, i, (int)l);
 }

@@ -423,8 +423,8 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
         return;
     }
     EACH_LANE(rank, to)
-    issue_load(w, &c, (uint64_t)(rank + 1) << RANK_SHIFT | (shared & low),
-               (uint64_t)(rank + 1) << RANK_SHIFT | (bar & low), lane);
+        issue_load(w, &c, (uint64_t)(rank + 1) << RANK_SHIFT | (shared & low),
+                   (uint64_t)(rank + 1) << RANK_SHIFT | (bar & low), lane);
 }
 
 static void run_bulk(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
@@ -433,14 +433,14 @@ static void run_bulk(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask
         if (!i->s[s].sink && (s < 2 || i->op != BULK_STORE))
             ptx_need_defined(w, &i->s[s], mask, "the address");
     EACH_LANE(l, mask)
-    one(w, i, (int)l);
+        one(w, i, (int)l);
 }
 
 static void run_commit(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     (void)i;
     EACH_LANE(l, mask)
-    w->bulk_group[l]++;
+        w->bulk_group[l]++;
 }
 
 static void run_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)

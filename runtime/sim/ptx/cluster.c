@@ -9,8 +9,7 @@
 void ptx_run_mapa(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     uint64_t window = i->space == SP_SHARED ? 0 : WINDOW_SHARED;
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint64_t a = ptx_lane(w, &i->s[0], (int)l), rank = (uint32_t)ptx_lane(w, &i->s[1], (int)l);
         if (rank >= (unsigned)w->b->nblocks || (window && (a & WINDOW_MASK) != WINDOW_SHARED)) {
             ptx_report(w, PTX_CHECK_BOUNDS, (int)l, a,
@@ -26,8 +25,7 @@ void ptx_run_mapa(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 
 void ptx_run_ctarank(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint64_t a = ptx_lane(w, &i->s[0], (int)l);
         uint64_t rank = (a & 0xffffffff) >> RANK_SHIFT;
         ptx_set(w, &i->d, (int)l, rank ? rank - 1 : (uint64_t)w->b->rank);

@@ -131,8 +131,7 @@ static void pass(struct ptx_warp *w, struct ptx_frame *caller, struct ptx_frame 
         const struct ptx_arg *a = back ? &c->rets[k] : &c->args[k];
         const struct ptx_sym *s = back ? callee->f->rets[k] : callee->f->params[k];
         size_t size = s->size;
-        EACH_LANE(l, mask)
-        {
+        EACH_LANE(l, mask) {
             uint8_t *in = s->reg >= 0 ? callee->rows + callee->f->reg_at[s->reg] + (size_t)l * size
                                       : callee->params + (size_t)l * callee->f->param_bytes + s->at;
             size_t each = a->is_op ? a->op.bytes : a->var->size;

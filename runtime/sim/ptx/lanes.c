@@ -205,8 +205,7 @@ void ptx_run_cvt(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     if (convert_row(w, i, mask))
         return;
     bool to_pair = ptx_types[i->type].cls == 'x', from_pair = ptx_types[i->type2].cls == 'x';
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint64_t a = ptx_lane(w, &i->s[0], (int)l);
         uint64_t r = to_pair && !from_pair ? convert_pair(i, a, ptx_lane(w, &i->s[1], (int)l))
                      : to_pair             ? convert_pairs(i, a)
@@ -280,8 +279,7 @@ void ptx_run_bits(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     int bits = 8 * ptx_types[i->type].bytes;
     bool is_signed = ptx_types[i->type].cls == 's';
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint64_t v[4] = {0}, r;
         for (int s = 0; s < i->nsrc; s++)
             v[s] = ptx_lane(w, &i->s[s], (int)l);
@@ -333,8 +331,7 @@ void ptx_run_selp(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 
 void ptx_run_slct(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint64_t by = ptx_lane(w, &i->s[2], (int)l);
         float f;
         uint32_t low = (uint32_t)by;
@@ -423,7 +420,7 @@ void ptx_run_set(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
                    : pair                                         ? 0xffff
                                                                   : UINT64_MAX;
     EACH_LANE(l, mask)
-    ptx_set(w, &i->d, (int)l, (r >> l & 1 ? one : 0) | (high >> l & 1 ? one << 16 : 0));
+        ptx_set(w, &i->d, (int)l, (r >> l & 1 ? one : 0) | (high >> l & 1 ? one << 16 : 0));
 }
 
 void ptx_run_testp(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
@@ -444,8 +441,7 @@ void ptx_run_testp(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 void ptx_run_pack(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     int each = i->d.bytes / i->nmore;
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint8_t *to = w->frame->rows + i->d.at + (size_t)l * i->d.bytes;
         bool defined = true;
         for (int k = 0; k < i->nmore; k++) {
@@ -461,8 +457,7 @@ void ptx_run_unpack(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     int each = i->s[0].bytes / i->nmore;
     uint32_t defined = w->frame->def[i->s[0].reg];
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint8_t from[16];
         memcpy(from, (const uint8_t *)ptx_row(w, &i->s[0]) + (size_t)l * i->s[0].bytes, i->s[0].bytes);
         for (int k = 0; k < i->nmore; k++) {
@@ -482,8 +477,7 @@ void ptx_run_carry(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     int bits = 8 * ptx_types[i->type].bytes;
     uint64_t most = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
     bool is_signed = ptx_types[i->type].cls == 's';
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint64_t v[3] = {0}, cc = i->flags & F_CC_IN ? w->cc >> l & 1 : 0;
         for (int s = 0; s < i->nsrc; s++)
             v[s] = ptx_lane(w, &i->s[s], (int)l);
@@ -515,8 +509,7 @@ static uint64_t window(int space)
 void ptx_run_cvta(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     uint64_t add = window(i->space);
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint64_t v = ptx_lane(w, &i->s[0], (int)l);
         ptx_set(w, &i->d, (int)l, i->op ? v - add : v + add);
     }
@@ -524,8 +517,7 @@ void ptx_run_cvta(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 
 void ptx_run_isspace(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint64_t v = ptx_lane(w, &i->s[0], (int)l), of = window(i->space);
         const struct ptx_alloc *a = ptx_lookup(w->b->d, v);
         bool is = of                     ? (v & WINDOW_MASK) == of

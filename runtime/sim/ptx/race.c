@@ -117,6 +117,6 @@ void ptx_run_proxy_fence(struct ptx_warp *w, const struct ptx_insn *i, uint32_t 
 {
     (void)i;
     EACH_LANE(l, mask)
-    w->proxy[l] = w->b->lead->era;
+        w->proxy[l] = w->b->lead->era;
     w->b->lead->era++;
 }

@@ -18,8 +18,7 @@ bool ptx_whole_warp(struct ptx_warp *w, uint32_t mask)
 
 bool ptx_members(struct ptx_warp *w, const struct ptx_op *members, uint32_t mask)
 {
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint32_t m = (uint32_t)ptx_lane(w, members, (int)l);
         if (m >> l & 1 && (m & w->live & ~mask) == 0)
             continue;
@@ -50,8 +49,7 @@ enum { BAR_SYNC, BAR_ARRIVE, BAR_AND, BAR_OR, BAR_POPC };
 
 static void release(struct ptx_block *b, struct ptx_barrier *r)
 {
-    EACH_LANE(k, r->waiting)
-    {
+    EACH_LANE(k, r->waiting) {
         struct ptx_warp *w = &b->warps[k];
         ptx_join(b, w->clock, r->clock);
         ptx_path_wait(w, &r->now);
@@ -63,7 +61,7 @@ static void release(struct ptx_block *b, struct ptx_barrier *r)
                                           : 0);
         else if (r->op == BAR_POPC)
             EACH_LANE(l, w->barrier_mask)
-        ptx_set(w, &w->barrier_out, (int)l, r->count);
+                ptx_set(w, &w->barrier_out, (int)l, r->count);
     }
     b->count.barriers++;
     b->lead->era++;
@@ -343,10 +341,10 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
 void ptx_run_mbarrier(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     EACH_LANE(l, mask)
-    if (i->op == MB_PENDING)
-        ptx_set(w, &i->d, (int)l, unpack(ptx_lane(w, &i->s[0], (int)l)).pending);
-    else
-        one(w, i, (int)l);
+        if (i->op == MB_PENDING)
+            ptx_set(w, &i->d, (int)l, unpack(ptx_lane(w, &i->s[0], (int)l)).pending);
+        else
+            one(w, i, (int)l);
 }
 
 void ptx_mbar_complete(struct ptx_block *b, uint32_t at, uint32_t bytes, const struct ptx_bulk *from)
@@ -377,7 +375,7 @@ void ptx_run_cp_mbarrier(struct ptx_warp *w, const struct ptx_insn *i, uint32_t 
     plain.op2 = 0;
     plain.d = (struct ptx_op){.sink = 1};
     EACH_LANE(l, mask)
-    one(w, &plain, (int)l);
+        one(w, &plain, (int)l);
 }
 
 static bool take_shared(struct ptx_parse *p)

@@ -10,8 +10,7 @@ void ptx_run_shfl(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     if (!ptx_members(w, &i->s[3], mask))
         return;
     memcpy(value, ptx_row(w, &i->s[0]), sizeof value);
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         uint32_t b = (uint32_t)ptx_lane(w, &i->s[1], (int)l) & 31, c = (uint32_t)ptx_lane(w, &i->s[2], (int)l);
         uint32_t segment = c >> 8 & 31, most = (l & segment) | (c & 31 & ~segment), least = l & segment;
         int j = i->op == SHFL_UP     ? (int)l - (int)b
@@ -60,7 +59,7 @@ void ptx_run_vote(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
         return;
     }
     EACH_LANE(l, mask)
-    ptx_set(w, &i->d, (int)l, p);
+        ptx_set(w, &i->d, (int)l, p);
 }
 
 void ptx_decode_vote(struct ptx_parse *p, struct ptx_insn *i)
@@ -87,11 +86,10 @@ void ptx_run_match(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     if (!ptx_members(w, &i->s[1], mask))
         return;
     EACH_LANE(l, mask)
-    EACH_LANE(k, mask)
-    if (ptx_lane(w, &i->s[0], (int)l) == ptx_lane(w, &i->s[0], (int)k))
-        same[l] |= 1u << k;
-    EACH_LANE(l, mask)
-    {
+        EACH_LANE(k, mask)
+            if (ptx_lane(w, &i->s[0], (int)l) == ptx_lane(w, &i->s[0], (int)k))
+                same[l] |= 1u << k;
+    EACH_LANE(l, mask) {
         bool all = same[l] == mask;
         ptx_set(w, &i->d, (int)l, i->op == 'a' ? (all ? mask : 0) : same[l]);
         ptx_set(w, &i->d2, (int)l, all);
@@ -116,7 +114,7 @@ void ptx_decode_match(struct ptx_parse *p, struct ptx_insn *i)
 void ptx_run_activemask(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     EACH_LANE(l, mask)
-    ptx_set(w, &i->d, (int)l, mask);
+        ptx_set(w, &i->d, (int)l, mask);
 }
 
 void ptx_decode_activemask(struct ptx_parse *p, struct ptx_insn *i)
@@ -146,9 +144,9 @@ void ptx_run_redux(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     ptx_need_defined(w, &i->s[0], mask, "the reduction");
     uint32_t rest = mask & (mask - 1), r = (uint32_t)ptx_lane(w, &i->s[0], __builtin_ctz(mask));
     EACH_LANE(l, rest)
-    r = reduce(i->op, i->type == PT_S32, r, (uint32_t)ptx_lane(w, &i->s[0], (int)l));
+        r = reduce(i->op, i->type == PT_S32, r, (uint32_t)ptx_lane(w, &i->s[0], (int)l));
     EACH_LANE(l, mask)
-    ptx_set(w, &i->d, (int)l, r);
+        ptx_set(w, &i->d, (int)l, r);
 }
 
 void ptx_decode_redux(struct ptx_parse *p, struct ptx_insn *i)
@@ -177,8 +175,7 @@ void ptx_run_elect(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     if (!ptx_members(w, &i->s[0], mask))
         return;
     int leader = __builtin_ctz(mask);
-    EACH_LANE(l, mask)
-    {
+    EACH_LANE(l, mask) {
         ptx_set(w, &i->d, (int)l, (uint64_t)leader);
         ptx_set(w, &i->d2, (int)l, (int)l == leader);
     }
