@@ -275,21 +275,22 @@ static int memory(struct tccrt_model *m, struct tccrt_session *mine, const char 
 {
     struct promise p;
     struct batch b;
-    unsigned long long state = 0, before = tccrt_arena_bytes(mine), taken;
+    unsigned long long state = 0, before, taken;
     if (!read_promise(notes, &p))
         return failed("no note about this stage");
+    for (int i = 0; i < tccrt_nstates(m); i++) { /* gradients have memory from when somebody asks for them */
+        struct tccrt_value_info info;
+        struct tcc_tensor t;
+        tccrt_state_info(m, i, &info);
+        state += tccrt_state_get(mine, info.name, &t) ? 0 : bytes_of(&t);
+    }
+    before = tccrt_arena_bytes(mine);
     make_batch(m, rows, 1, &b);
     for (int i = 0; i < 3; i++)
         if (isnan(call(mine, "step", &b)))
             return failed("a step");
     drop_batch(&b);
     taken = tccrt_arena_bytes(mine) - before;
-    for (int i = 0; i < tccrt_nstates(m); i++) {
-        struct tccrt_value_info info;
-        struct tcc_tensor t;
-        tccrt_state_info(m, i, &info);
-        state += tccrt_state_get(mine, info.name, &t) ? 0 : bytes_of(&t);
-    }
     printf("stage %d: promised %llu for tensors and microbatches in flight, taken %llu; state %llu and %llu\n",
            stage - 1, p.tensors + p.flight, taken, p.state, state);
     return taken >= p.tensors + p.flight && taken <= p.tensors + p.flight + p.scratch + 256 && state == p.state &&
