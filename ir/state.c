@@ -258,9 +258,22 @@ static void construct_block(struct walk *w, struct ir_block *b)
     }
 }
 
+/* Text may lack what the verifier is going to ask for. */
+static bool regions_yield(const struct ir_block *b)
+{
+    IR_EACH_NODE(n, b) {
+        for (int r = 0; r < n->nregions; r++) {
+            const struct ir_node *last = n->regions[r]->last;
+            if (!last || last->op != IR_yield || !regions_yield(n->regions[r]))
+                return false;
+        }
+    }
+    return true;
+}
+
 void ir_state_versions(struct ir_func *f)
 {
-    if (!f->module->states)
+    if (!f->module->states || !regions_yield(f->body))
         return;
     struct ir_arena *arena = ir_arena_new(f->module->ctx);
     struct walk w = new_walk(f->module, arena);
