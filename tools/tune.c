@@ -88,7 +88,7 @@ static void find_kernels(struct tuning *t, const struct pass_picks *picks)
     for (int i = 0; i < p->nkernels; i++) {
         uint64_t digest = kn_digest_meaning(p->kernels[i]);
         int64_t tiles;
-        if (!launches[i] || is_picked(t, picks, digest))
+        if (!launches[i] || p->kernels[i]->custom || is_picked(t, picks, digest))
             continue;
         if (p->kernels[i]->nsizes || operands(p->kernels[i]) > MOST_ARGS ||
             !ir_is_const(p->kernels[i]->tiles, &tiles)) {

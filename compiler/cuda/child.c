@@ -23,7 +23,7 @@ struct job {
 static const char *ptx_version(const struct job *j)
 {
     for (int i = 0; i < j->program->nkernels; i++)
-        if (cuda_get_schedule(j->program->kernels[i]).fp8)
+        if (!j->program->kernels[i]->custom && cuda_get_schedule(j->program->kernels[i]).fp8)
             return "+ptx84";
     return j->machine->ptx;
 }
