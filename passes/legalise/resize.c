@@ -35,6 +35,17 @@ static bool is_upsample(const struct ir_node *n)
     return !strcmp(ir_get_s(n, IR_ATTR_name, ""), "upsample");
 }
 
+/* Which element a result lies over, and to which neighbour that is rounded. */
+static const char *coordinate_rule(const struct ir_node *n)
+{
+    return ir_user_s(n, "coordinate_transformation_mode", is_upsample(n) ? "asymmetric" : "half_pixel");
+}
+
+static const char *rounding_rule(const struct ir_node *n)
+{
+    return ir_user_s(n, "nearest_mode", is_upsample(n) ? "floor" : "round_prefer_floor");
+}
+
 /* Number of taps; 0: a form that stays with the library. */
 static int tap_count(const struct ir_node *n)
 {
@@ -78,8 +89,7 @@ static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, fl
 /* Where element `at` of the result lies in the source, as runtime/libop/resize.c computes it. False: by a rule of the library alone. */
 static bool coordinate(const struct axis *a, int64_t at, double *source)
 {
-    const char *how =
-        ir_user_s(a->n, "coordinate_transformation_mode", is_upsample(a->n) ? "asymmetric" : "half_pixel");
+    const char *how = coordinate_rule(a->n);
     float scale = a->scale, x = (float)at, from = (float)a->from, to = (float)a->to, y;
     if (!strcmp(how, "align_corners"))
         y = to == 1 ? 0 : x * (from - 1) / MUTANT(131, to - 1, to);
@@ -107,7 +117,7 @@ static double cubic(double a, double x)
 
 static bool goes_up(const struct ir_node *n, double ratio)
 {
-    const char *how = ir_user_s(n, "nearest_mode", is_upsample(n) ? "floor" : "round_prefer_floor");
+    const char *how = rounding_rule(n);
     return ratio == 1 || !strcmp(how, "ceil") || (!strcmp(how, "round_prefer_floor") && ratio > 0.5) ||
            (!strcmp(how, "round_prefer_ceil") && MUTANT(132, ratio >= 0.5, ratio > 0.5));
 }
@@ -172,15 +182,24 @@ static struct ir_value *numbers(struct ir_builder *b, int rank, const ir_expr *d
         IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, 0), ir_attr_dtype(IR_ATTR_to, d)));
 }
 
-/* Does result o take element o / repeats, whatever the length? The pattern repeats itself: a few periods show it. */
+/*
+ * Does result o take element o / repeats? Of a length that is not known a few periods show it, where what lies where does not depend on the
+ * length: f32 keeps the distances from a tie (1 / (2 factor) at least) up to 2^22 results. A known length is tried whole: by
+ * the other rules results come as near to a tie as one part in the length, and rounding decides.
+ */
 static int repeats_of(struct ir_ctx *ctx, const struct axis *a)
 {
+    const char *how = coordinate_rule(a->n);
     struct axis some = *a;
     int factor = (int)fminf(a->scale, 64);
     if ((float)factor != a->scale || factor < 1 || a->result != ir_mulc(ctx, a->length, factor))
         return 0;
-    some.from = 4;
-    some.to = some.from * factor;
+    if (!a->to) {
+        if (!strcmp(how, "align_corners") || !strcmp(how, "half_pixel_symmetric"))
+            return 0;
+        some.from = 4;
+        some.to = some.from * factor;
+    }
     for (int64_t o = 0; o < some.to; o++) {
         int64_t at;
         double w;
@@ -218,11 +237,10 @@ static struct ir_value *choose(struct ir_builder *b, struct ir_value *which, str
     return ir_build1(b, IR_select, 3, (struct ir_value *[]){which, x, y}, NULL);
 }
 
-/* coordinate(), of all results. NULL: a rule that counts in f64, or one of the library alone. */
+/* coordinate(), of all results, by a rule that study_axis() has let pass. */
 static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
 {
-    const char *how =
-        ir_user_s(a->n, "coordinate_transformation_mode", is_upsample(a->n) ? "asymmetric" : "half_pixel");
+    const char *how = coordinate_rule(a->n);
     struct ir_value *x = numbers(b, 1, &a->result, TCC_F32);
     struct ir_value *from = size_of(b, a->length, TCC_F32), *to = size_of(b, a->result, TCC_F32);
     struct ir_value *scale =
@@ -232,11 +250,8 @@ static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
                          with(b, IR_max, with(b, IR_sub, to, 1), 1));
     if (!strcmp(how, "asymmetric"))
         return ir_binary(b, IR_div, x, scale);
-    bool pytorch = !strcmp(how, "pytorch_half_pixel");
-    if (!pytorch && strcmp(how, "half_pixel") != 0)
-        return NULL;
     x = with(b, IR_sub, ir_binary(b, IR_div, with(b, IR_add, x, 0.5), scale), 0.5);
-    return pytorch ? choose(b, with(b, IR_eq, to, 1), ir_constant_f(b, TCC_F32, 0), x) : x;
+    return !strcmp(how, "pytorch_half_pixel") ? choose(b, with(b, IR_eq, to, 1), ir_constant_f(b, TCC_F32, 0), x) : x;
 }
 
 /* a z^3 + b z^2 + c z + d */
@@ -257,15 +272,13 @@ static struct ir_value *cubic_weight(struct ir_builder *b, double a, int k, stru
 }
 
 /* taps_of(), of all results. */
-static bool computed_taps(struct ir_builder *b, const struct axis *a, struct taps *taps)
+static void computed_taps(struct ir_builder *b, const struct axis *a, struct taps *taps)
 {
     struct ir_value *x = coordinates(b, a);
-    if (!x)
-        return false;
     struct ir_value *ratio = ir_binary(b, IR_sub, x, ir_unary(b, IR_floor, x)), *up = ir_unary(b, IR_ceil, x);
     ratio = choose(b, with(b, IR_eq, ratio, 0), ir_constant_f(b, TCC_F32, 1), ratio);
     if (taps->n == 1) {
-        const char *how = ir_user_s(a->n, "nearest_mode", is_upsample(a->n) ? "floor" : "round_prefer_floor");
+        const char *how = rounding_rule(a->n);
         bool half_goes_up = !strcmp(how, "round_prefer_ceil");
         struct ir_value *rounds = with(b, half_goes_up ? IR_ge : IR_gt, ratio, 0.5);
         up = !strcmp(how, "ceil")    ? with(b, IR_add, up, 1)
@@ -281,12 +294,11 @@ static bool computed_taps(struct ir_builder *b, const struct axis *a, struct tap
                      : taps->n == 2 ? k ? ratio : less_from(b, 1, ratio)
                                     : cubic_weight(b, ir_user_f(a->n, "cubic_coeff_a", -0.75), k, ratio);
     }
-    return true;
 }
 
 /* -- Both ------------------------------------------------------------------------------------------------------- */
 
-/* x resized along an axis; NULL: a form that stays with the library. */
+/* x resized along an axis. */
 static struct ir_value *along(struct ir_builder *b, const struct axis *a, int axis, int ntaps, struct ir_value *x)
 {
     struct taps taps = {.n = ntaps};
@@ -298,8 +310,8 @@ static struct ir_value *along(struct ir_builder *b, const struct axis *a, int ax
         taps.at[0] = repeated(b, a);
     else if (a->to)
         constant_taps(b, a, &taps);
-    else if (!computed_taps(b, a, &taps))
-        return NULL;
+    else
+        computed_taps(b, a, &taps);
     for (int k = 0; k < ntaps; k++) {
         struct ir_value *in[2] = {x, taps.at[k]};
         struct ir_value *y = ir_build1(b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
@@ -359,7 +371,9 @@ static bool study_axis(const struct ir_builder *b, const struct ir_node *n, int 
         a->scale = (float)a->to / (float)a->from;
     a->resized = true;
     a->repeats = ntaps == 1 && a->scale > 0 ? repeats_of(ctx, a) : 0;
-    return !a->to || coordinate(a, 0, &source);
+    if (!a->to && !a->repeats && !strcmp(coordinate_rule(n), "half_pixel_symmetric"))
+        return false; /* it counts in f64 */
+    return coordinate(a, 0, &source);
 }
 
 struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
