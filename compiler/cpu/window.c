@@ -16,7 +16,7 @@
 #define W_MAX_REDS 4
 #define W_MAX_TAPS 4
 #define W_MAX_GUARDS 8
-enum { W_ROW_TILE = 8, W_GUESS = 40 }; /* of rows of unknown length; what other sizes than the batch's are taken for */
+enum { W_ROW_TILE = 8 }; /* of rows of unknown length */
 
 struct w_load {
     int insn;
@@ -621,14 +621,14 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
     /* Tiles of about 5,000 vector steps (a microsecond or two): outer dims are cut from the first on. */
     double now = 1, target = 5000;
     for (int d = 0; d < k->ndims; d++)
-        now *= (double)ir_const_or(k->dims[d].extent, d ? W_GUESS : 8);
+        now *= (double)ir_const_or(k->dims[d].extent, d ? CPU_IMAGE_GUESS : 8);
     now /= w.lanes;
     if (now / 64 > target)
         target = now / 64;
     for (int d = 0; d < em_nouter(k) && now > 2 * target; d++) {
         if (d == w.vec || d == w.row)
             continue;
-        int64_t n = ir_const_or(k->dims[d].extent, d ? W_GUESS : 8), t = (int64_t)(n * target / now) + 1;
+        int64_t n = ir_const_or(k->dims[d].extent, d ? CPU_IMAGE_GUESS : 8), t = (int64_t)(n * target / now) + 1;
         if (n < 2)
             continue;
         k->schedule.tile[d] = t < n ? t : 0;

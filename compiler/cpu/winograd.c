@@ -16,7 +16,11 @@
 #include "runtime/mutant.h"
 
 enum { PANEL = 32, BLOCK = 16, LINE = 16 }; /* elements */
-enum { GUESS = 40 };                        /* rows and columns of an image whose size is known only at run time */
+enum {
+    REGISTER_ROWS = 14,
+    LEAST_ROWS = 2 * REGISTER_ROWS,
+    MOST_ROWS = 8 * REGISTER_ROWS
+}; /* of tiles, where sizes are known only at run time */
 enum { WG_N, WG_T, WG_OB, WG_OL, WG_OUTER };
 enum { WG_IN, WG_SUM, WG_KEEP, WG_OUT, WG_STAGES };
 
@@ -65,8 +69,8 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, int si
     ir_type x = n->in[0].value->type, y = n->out[0]->type;
     int results = side - 2;
     int64_t images = ir_const_or(x->dim[0], 1), c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
-    int64_t down = (ir_const_or(y->dim[2], GUESS) + results - 1) / results,
-            across = (ir_const_or(y->dim[3], GUESS) + results - 1) / results;
+    int64_t down = (ir_const_or(y->dim[2], CPU_IMAGE_GUESS) + results - 1) / results,
+            across = (ir_const_or(y->dim[3], CPU_IMAGE_GUESS) + results - 1) / results;
     double vector = (double)((const struct cpu_machine *)m)->emit.vector_bytes / 4,
            tiles = (double)(images * down * across);
     double pairs = (double)side * side * (double)c * (double)o, products = pairs * tiles / (2 * vector),
@@ -82,8 +86,8 @@ int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
 {
     ir_type x = n->in[0].value->type, y = n->out[0]->type;
     int64_t c = ir_const_or(x->dim[1], 0), o = ir_const_or(y->dim[1], 0);
-    if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], GUESS) < 4 ||
-        ir_const_or(y->dim[3], GUESS) < 4)
+    if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], CPU_IMAGE_GUESS) < 4 ||
+        ir_const_or(y->dim[3], CPU_IMAGE_GUESS) < 4)
         return 0;
     double direct = cost(m, n, 3) / (tcc_small_float((enum tcc_dtype)x->dtype) ? CPU_F16_GAIN : 1),
            four = cost(m, n, 6), two = cost(m, n, 4);
@@ -114,7 +118,7 @@ static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, in
 static int64_t unknown_tiles(const struct cpu_machine *m, const struct wg *g)
 {
     int64_t fit = m->l2 / (v_step(g) * 4);
-    return fit < 28 ? 28 : fit > 112 ? 112 : fit / 14 * 14;
+    return fit < LEAST_ROWS ? LEAST_ROWS : fit > MOST_ROWS ? MOST_ROWS : fit / REGISTER_ROWS * REGISTER_ROWS;
 }
 
 static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
