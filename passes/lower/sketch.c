@@ -102,6 +102,28 @@ static bool can_build(struct lw *lw, const struct ir_node *n, struct lw_group *g
     return room;
 }
 
+/*
+ * Do instructions from `from` on read a window's operand at indexes that are not linear in the kernel's dims, as behind a padding by
+ * reflection? No fast template takes such a window; stored first, what it reads is copied once and not for every tap.
+ */
+static bool unruly_window(const struct lw *lw, const struct lw_group *g, const struct kb *k, int from)
+{
+    if (!g->anchor || g->anchor->op != IR_conv)
+        return false;
+    for (int i = from; i < k->insns.n; i++) {
+        const struct kn_insn *load = &k->insns.at[i].insn;
+        if (load->code != KN_LOAD || lw->layout[k->values.at[load->operand]->id])
+            continue;
+        for (int p = 0; p < load->nindex; p++)
+            for (int d = 0; d < k->dims.n; d++) {
+                ir_expr c, rest, var = k->dims.at[d].var;
+                if (ir_uses_sym(load->index[p], var) && !ir_linear_in(lw->ctx, load->index[p], var, &c, &rest))
+                    return true;
+            }
+    }
+    return false;
+}
+
 bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
 {
     struct ir_value *v = n->out[0];
@@ -120,8 +142,11 @@ bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
         k->guards = memo->guards;
         k->operand_only = k->reads.at[i].operand;
         k->stages.at[stage].done = false;
+        int first = k->insns.n;
         kb_value(k, stage, v, memo->idx);
         k->stages.at[stage].done = true;
+        if (k->operand_only && !k->failed && unruly_window(lw, g, k, first))
+            k->failed = "a window over elements in no simple order";
         k->operand_only = false;
         k->guards = 0;
     }
