@@ -67,13 +67,16 @@ static uint32_t expr(struct writer *w, ir_expr e)
 
 static void write_map(struct writer *w, const struct image_map *m)
 {
-    struct tcc_pmap x = {.arg = (uint32_t)m->arg, .type = m->type, .rank = (uint32_t)m->rank};
+    struct tcc_pmap x = {.arg = (uint32_t)m->arg, .type = m->type, .rank = (uint32_t)m->rank, .windows = m->windows};
     x.first = expr(w, m->first);
     for (int i = 0; i < TCC_MAP_RANK; i++) {
         x.dims[i] = expr(w, m->dims[i]);
         x.strides[i] = expr(w, m->strides[i]);
         x.box[i] = (uint32_t)m->box[i];
+        x.step[i] = (uint32_t)m->step[i];
     }
+    memcpy(x.lower, m->lower, sizeof x.lower);
+    memcpy(x.upper, m->upper, sizeof x.upper);
     VEC_PUSH(w->ctx, w->maps, x);
 }
 

@@ -6,7 +6,15 @@
 #include "ir/ir.h"
 
 /* A tensor map, as struct tcc_pmap has it. */
-struct image_map { int arg; enum tcc_dtype type; int rank; ir_expr first, dims[TCC_MAP_RANK], strides[TCC_MAP_RANK]; int box[TCC_MAP_RANK]; };
+struct image_map {
+    int arg;
+    enum tcc_dtype type;
+    int rank;
+    ir_expr first, dims[TCC_MAP_RANK], strides[TCC_MAP_RANK];
+    int box[TCC_MAP_RANK];
+    bool windows;
+    int step[TCC_MAP_RANK], lower[TCC_MAP_SPACE], upper[TCC_MAP_SPACE];
+};
 
 /* How one function of a kernel is launched. Expressions are in the kernel's sizes and image_tiles(); NULL: 1 (grid, block), none (the others). */
 struct image_launch {

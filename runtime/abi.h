@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 12u
+#define TCC_ABI_VERSION 13u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -513,12 +513,17 @@ struct tcc_plaunch {                    /* of one function. Numbers are exprs of
     struct tcc_range recipes;           /* bytes: what else the target's runtime must know: struct tcc_pmap (CUDA) */
 };
 /* A tensor map (CUDA: cuTensorMapEncodeTiled): boxes of an argument, in the 128-byte swizzle, zeros outside. Numbers of elements and, for strides, bytes are exprs
- * as those of a launch; that of dim 0 is the type's. It cannot be made where the driver doesn't take it: an address or stride that is no multiple of 16. */
-enum { TCC_MAP_RANK = 5, TCC_MAP_BYTES = 128 };
+ * as those of a launch; that of dim 0 is the type's. It cannot be made where the driver doesn't take it: an address or stride that is no multiple of 16.
+ * With windows (cuTensorMapEncodeIm2col) dim 0 is channels, then come 1 to 3 dims of space, then images: a copy brings box[0] channels of box[1] windows, one
+ * behind the other over space and images; a window's first point goes from lower[i] to the dim less 1 plus upper[i], in steps of step[i + 1]. */
+enum { TCC_MAP_RANK = 5, TCC_MAP_BYTES = 128, TCC_MAP_SPACE = 3 };
 struct tcc_pmap {
-    uint32_t arg, type, rank;           /* argument of the launch; enum tcc_dtype, of 2 bytes */
+    uint32_t arg, type, rank;           /* argument of the launch; enum tcc_dtype: f16, bf16, or one of 8 bits */
     uint32_t first;                     /* byte of the argument at which it begins */
     uint32_t dims[TCC_MAP_RANK], strides[TCC_MAP_RANK], box[TCC_MAP_RANK];      /* innermost first; box: numbers of elements, no exprs */
+    uint32_t windows;                   /* 0 or 1 */
+    uint32_t step[TCC_MAP_RANK];        /* 1 to 8 */
+    int32_t lower[TCC_MAP_SPACE], upper[TCC_MAP_SPACE];
 };
 /* Where map number i lies, behind n parameters; i: their number: bytes of all. */
 static inline size_t tcc_map_at(size_t n, size_t i)

@@ -62,13 +62,6 @@ static uint64_t upload(struct prove *p, struct memory *m, const char *name, cons
     return at && (!data || !bytes || ptx_write(p->device, at, data, bytes, error)) ? at : 0;
 }
 
-static bool make_map(void *user, void *map, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims,
-                     const uint64_t *strides, const uint32_t *box)
-{
-    (void)user;
-    return ptx_map_tiled(map, bf16, rank, at, dims, strides, box);
-}
-
 static bool run_function(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch,
                          const uint64_t *params, size_t size, char *error)
 {
@@ -154,10 +147,11 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     uint64_t args[MOST_ARGS];
     for (int i = 0; i < l->nargs && ok; i++)
         args[i] = m.at[i];
+    static const struct tcc_map_driver maps = {ptx_map_tiled, ptx_map_im2col};
     for (int i = 0; i < count && ok && l->tiles; i++)
-        ok = run_function(
-            p, l, &launches[i], params,
-            records_maps(&r, &launches[i], !l->by_control, args, l->nargs, params, (size_t)n, make_map, NULL), error);
+        ok = run_function(p, l, &launches[i], params,
+                          records_maps(&r, &launches[i], !l->by_control, args, l->nargs, params, (size_t)n, &maps),
+                          error);
     for (int i = 0; i < l->nargs && ok; i++)
         if (l->uses[i] != KN_IN && l->bytes[i])
             ok = ptx_read(p->device, l->args[i], args[i], l->bytes[i], error);

@@ -74,7 +74,7 @@ bool records_shape(const struct records *r, const struct tcc_plaunch *l, struct 
 }
 
 size_t records_maps(const struct records *r, const struct tcc_plaunch *l, bool wanted, const uint64_t *args, int nargs,
-                    uint64_t *params, size_t n, records_map *make, void *user)
+                    uint64_t *params, size_t n, const struct tcc_map_driver *driver)
 {
     const struct tcc_pmap *list =
         (const struct tcc_pmap *)(const void *)((const char *)r->image + r->image->bytes.first + l->recipes.first);
@@ -88,12 +88,11 @@ size_t records_maps(const struct records *r, const struct tcc_plaunch *l, bool w
         const struct tcc_pmap *m = &list[i];
         uint64_t dims[TCC_MAP_RANK], strides[TCC_MAP_RANK];
         _Alignas(128) char map[TCC_MAP_BYTES];
-        bool ok = m->rank <= TCC_MAP_RANK && m->arg < (uint32_t)nargs && records_value(r, m->first, 0, &first);
+        bool ok = tcc_map_ok(m) && m->arg < (uint32_t)nargs && records_value(r, m->first, 0, &first);
         for (uint32_t d = 0; d < m->rank && ok; d++)
             ok = records_value(r, m->dims[d], 0, (int64_t *)&dims[d]) &&
                  records_value(r, m->strides[d], 0, (int64_t *)&strides[d]);
-        params[n] = ok && make(user, map, m->type == TCC_BF16, m->rank, args[m->arg] + (uint64_t)first, dims,
-                               strides + 1, m->box);
+        params[n] = ok && tcc_map_encode(driver, map, m, args[m->arg] + (uint64_t)first, dims, strides);
         memcpy((char *)params + tcc_map_at(n, i), map, sizeof map);
     }
     return tcc_map_at(n, count);

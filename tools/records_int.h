@@ -6,6 +6,7 @@
 #define TCC_TOOLS_RECORDS_INT_H
 
 #include "runtime/abi.h"
+#include "runtime/tensor_map.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,11 +21,9 @@ const struct tcc_plaunch *records_of(const struct tcc_pimage *m, int kernel, int
 bool records_value(const struct records *r, uint32_t at, int64_t otherwise, int64_t *out);
 struct records_shape { unsigned grid[3], block[3], cluster[3]; size_t shared; };
 bool records_shape(const struct records *r, const struct tcc_plaunch *l, struct records_shape *to);
-/* Makes one of the driver's tensor maps of f16 or bf16 in the 128-byte swizzle: 128 bytes at a multiple of 64. False: it takes none of these numbers. */
-typedef bool records_map(void *user, void *map, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims, const uint64_t *strides, const uint32_t *box);
 /* The tensor maps that a function takes, behind n parameters of 8 bytes; `wanted` false, or where one can't be made: none is there. args: addresses of the
  * kernel's operands. The bytes of all parameters. */
 size_t records_maps(const struct records *r, const struct tcc_plaunch *l, bool wanted, const uint64_t *args, int nargs, uint64_t *params, size_t n,
-                    records_map *make, void *user);
+                    const struct tcc_map_driver *driver);
 
 #endif

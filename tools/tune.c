@@ -191,7 +191,7 @@ static bool time_launches(struct tuning *t, const struct tcc_pimage *image, int 
             return false;
         }
         size_t bytes =
-            records_maps(&r, &launches[i], true, args, operands(k), params, (size_t)n, t->clock.map, t->clock.state);
+            records_maps(&r, &launches[i], true, args, operands(k), params, (size_t)n, &t->clock.maps);
         if (!t->clock.time(&t->clock, records_string(image, launches[i].symbol), &shape, params, bytes,
                            i ? 0 : (double)flops, &one, error))
             return false;

@@ -13,35 +13,38 @@
 #include <string.h>
 
 enum { MAJOR = 75, MINOR = 76, MOST_SHARED = 8 }; /* attributes of devices and functions */
-enum { MAP_F16 = 6, MAP_BF16 = 9, MAP_SWIZZLE_128 = 3, MAP_PROMOTE_256 = 3 };
-enum { ROWS = 5, SLOW_MS = 100 }; /* milliseconds that a row may take */
+enum { ROWS = 5, SLOW_MS = 100 };                 /* milliseconds that a row may take */
 
 /* FN(name, arguments): what is asked of the driver. */
-#define FUNCTIONS(FN)                                                                                          \
-    FN(cuInit, (unsigned flags))                                                                               \
-    FN(cuGetErrorString, (int error, const char **text))                                                       \
-    FN(cuDeviceGet, (int *device, int ordinal))                                                                \
-    FN(cuDeviceGetName, (char *name, int size, int device))                                                    \
-    FN(cuDeviceGetAttribute, (int *value, int attribute, int device))                                          \
-    FN(cuDevicePrimaryCtxRetain, (void **context, int device))                                                 \
-    FN(cuDevicePrimaryCtxRelease_v2, (int device))                                                             \
-    FN(cuCtxSetCurrent, (void *context))                                                                       \
-    FN(cuModuleLoadDataEx, (void **module, const void *image, unsigned n, int *options, void **values))        \
-    FN(cuModuleUnload, (void *module))                                                                         \
-    FN(cuModuleGetFunction, (void **function, void *module, const char *name))                                 \
-    FN(cuFuncSetAttribute, (void *function, int attribute, int value))                                         \
-    FN(cuLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, \
-                        unsigned shared, void *stream, void **params, void **extra))                           \
-    FN(cuMemAlloc_v2, (uint64_t *address, size_t bytes))                                                       \
-    FN(cuMemFree_v2, (uint64_t address))                                                                       \
-    FN(cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes))                                         \
-    FN(cuEventCreate, (void **event, unsigned flags))                                                          \
-    FN(cuEventRecord, (void *event, void *stream))                                                             \
-    FN(cuEventSynchronize, (void *event))                                                                      \
-    FN(cuEventElapsedTime, (float *ms, void *from, void *to))                                                  \
-    FN(cuTensorMapEncodeTiled,                                                                                 \
-       (void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,      \
-        const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
+#define FUNCTIONS(FN)                                                                                                  \
+    FN(cuInit, (unsigned flags))                                                                                       \
+    FN(cuGetErrorString, (int error, const char **text))                                                               \
+    FN(cuDeviceGet, (int *device, int ordinal))                                                                        \
+    FN(cuDeviceGetName, (char *name, int size, int device))                                                            \
+    FN(cuDeviceGetAttribute, (int *value, int attribute, int device))                                                  \
+    FN(cuDevicePrimaryCtxRetain, (void **context, int device))                                                         \
+    FN(cuDevicePrimaryCtxRelease_v2, (int device))                                                                     \
+    FN(cuCtxSetCurrent, (void *context))                                                                               \
+    FN(cuModuleLoadDataEx, (void **module, const void *image, unsigned n, int *options, void **values))                \
+    FN(cuModuleUnload, (void *module))                                                                                 \
+    FN(cuModuleGetFunction, (void **function, void *module, const char *name))                                         \
+    FN(cuFuncSetAttribute, (void *function, int attribute, int value))                                                 \
+    FN(cuLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,         \
+                        unsigned shared, void *stream, void **params, void **extra))                                   \
+    FN(cuMemAlloc_v2, (uint64_t *address, size_t bytes))                                                               \
+    FN(cuMemFree_v2, (uint64_t address))                                                                               \
+    FN(cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes))                                                 \
+    FN(cuEventCreate, (void **event, unsigned flags))                                                                  \
+    FN(cuEventRecord, (void *event, void *stream))                                                                     \
+    FN(cuEventSynchronize, (void *event))                                                                              \
+    FN(cuEventElapsedTime, (float *ms, void *from, void *to))                                                          \
+    FN(cuTensorMapEncodeTiled,                                                                                         \
+       (void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,              \
+        const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))             \
+    FN(cuTensorMapEncodeIm2col,                                                                                        \
+       (void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,              \
+        const int *lower, const int *upper, unsigned channels, unsigned pixels, const uint32_t *steps, int interleave, \
+        int swizzle, int promotion, int fill))
 
 struct gpu {
     void *library, *context, *module, *events[2];
@@ -97,16 +100,6 @@ static void release(struct tune_clock *c)
     struct gpu *g = c->state;
     while (g->n)
         g->cuMemFree_v2(g->at[--g->n]);
-}
-
-static bool map(void *user, void *to, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims,
-                const uint64_t *strides, const uint32_t *box)
-{
-    static const uint32_t steps[TCC_MAP_RANK] = {1, 1, 1, 1, 1};
-    struct gpu *g = user;
-    return g->cuTensorMapEncodeTiled &&
-           g->cuTensorMapEncodeTiled(to, bf16 ? MAP_BF16 : MAP_F16, rank, (void *)(uintptr_t)at, dims, strides, box,
-                                     steps, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0) == 0;
 }
 
 /* n launches between two events. */
@@ -211,13 +204,8 @@ bool tune_device(struct tune_clock *c, const char *device, const char *arch, cha
 {
     struct gpu *g = calloc(1, sizeof *g);
     const char *at = strchr(device, ':');
-    *c = (struct tune_clock){.state = g,
-                             .load = load,
-                             .memory = memory,
-                             .free = release,
-                             .map = map,
-                             .time = time_one,
-                             .close = close_device};
+    *c = (struct tune_clock){
+        .state = g, .load = load, .memory = memory, .free = release, .time = time_one, .close = close_device};
     if (!g) {
         strcpy(error, "no memory");
         return false;
@@ -229,8 +217,10 @@ bool tune_device(struct tune_clock *c, const char *device, const char *arch, cha
         fine(g, g->cuDevicePrimaryCtxRetain(&g->context, g->device), "cuDevicePrimaryCtxRetain", error) &&
         fine(g, g->cuCtxSetCurrent(g->context), "cuCtxSetCurrent", error) &&
         fine(g, g->cuEventCreate(&g->events[0], 0), "cuEventCreate", error) &&
-        fine(g, g->cuEventCreate(&g->events[1], 0), "cuEventCreate", error))
+        fine(g, g->cuEventCreate(&g->events[1], 0), "cuEventCreate", error)) {
+        c->maps = (struct tcc_map_driver){g->cuTensorMapEncodeTiled, g->cuTensorMapEncodeIm2col};
         return true;
+    }
     if (g->context)
         g->cuDevicePrimaryCtxRelease_v2(g->device);
     free(g);

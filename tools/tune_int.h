@@ -18,7 +18,7 @@ struct tune_clock {
     /* Memory of the device with these bytes, or, data NULL, with any; free: all of it. */
     bool (*memory)(struct tune_clock *c, size_t bytes, const void *data, uint64_t *at, char *error);
     void (*free)(struct tune_clock *c);
-    records_map *map;                /* with state as `user` */
+    struct tcc_map_driver maps;
     /* Seconds that a launch of the function takes. work: its operations, as far as is known. */
     bool (*time)(struct tune_clock *c, const char *symbol, const struct records_shape *s, const uint64_t *params, size_t size, double work,
                  double *seconds, char *error);

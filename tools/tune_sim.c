@@ -57,13 +57,6 @@ static void release(struct tune_clock *c)
     s->bytes = 0;
 }
 
-static bool map(void *user, void *to, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims,
-                const uint64_t *strides, const uint32_t *box)
-{
-    (void)user;
-    return ptx_map_tiled(to, bf16, rank, at, dims, strides, box);
-}
-
 /* As many blocks as do this much work, some at least. */
 static uint64_t sample(const struct records_shape *shape, double work)
 {
@@ -116,8 +109,13 @@ bool tune_sim(struct tune_clock *c, const char *arch, char *error)
     const char *given = getenv("TCCC_SIM_MACHINE");
     struct ptx_config config = {.threads = 0};
     struct sim *s = calloc(1, sizeof *s);
-    *c = (struct tune_clock){
-        .state = s, .load = load, .memory = memory, .free = release, .map = map, .time = time_one, .close = close_sim};
+    *c = (struct tune_clock){.state = s,
+                             .load = load,
+                             .memory = memory,
+                             .free = release,
+                             .maps = {ptx_map_tiled, ptx_map_im2col},
+                             .time = time_one,
+                             .close = close_sim};
     if (!s) {
         strcpy(error, "no memory");
         return false;

@@ -54,7 +54,7 @@ static void add_products(struct list *l, struct cuda_schedule own)
     for (int how = CUDA_CONTRACT; how <= CUDA_WGMMA; how++) {
         int least_bk = how == CUDA_CONTRACT ? 8
                        : how == CUDA_MMA    ? 32 / bytes
-                                            : 64,
+                                            : CT_ROW / bytes,
             most_bk = how == CUDA_MMA ? 128 / bytes : least_bk;
         if (!cuda_takes_contract(l->ctx, l->k, (enum cuda_how)how) || (how == CUDA_MMA && bytes == 4 && !m->tf32))
             continue;
@@ -70,9 +70,10 @@ static void add_products(struct list *l, struct cuda_schedule own)
                         s.split = own.split;
                         cuda_choose_stages(m, terms, bytes, &s);
                         add(l, s);
-                        if (how != CUDA_MMA || !own.fp8)
+                        if (how != m->fp8 || !cuda_may_fp8(l->ctx, l->k))
                             continue;
                         s.fp8 = 1;
+                        s.bk = how == CUDA_WGMMA ? CT_ROW : bk;
                         cuda_choose_stages(m, terms, 1, &s);
                         add(l, s);
                     }

@@ -19,11 +19,12 @@ struct job {
     bool *stops; /* by kernel: it does nothing behind a fault */
 };
 
-/* Products of 8-bit floats by mma.sync came with PTX 8.4; programs without them are read by older drivers. */
+/* Products of 8-bit floats by mma.sync came with PTX 8.4 (wgmma has them from the first); programs without them are read by older drivers. */
 static const char *ptx_version(const struct job *j)
 {
     for (int i = 0; i < j->program->nkernels; i++)
-        if (!j->program->kernels[i]->custom && cuda_get_schedule(j->program->kernels[i]).fp8)
+        if (j->machine->fp8 == CUDA_MMA && !j->program->kernels[i]->custom &&
+            cuda_get_schedule(j->program->kernels[i]).fp8)
             return "+ptx84";
     return j->machine->ptx;
 }

@@ -346,10 +346,11 @@ static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t row
                         const struct cuda_schedule *s, int bytes)
 {
     double blocks = (double)batch * (double)((rows + s->bm - 1) / s->bm) * (double)((cols + s->bn - 1) / s->bn);
-    double waves = blocks / m->sms, product = s->how == CUDA_WGMMA || bytes == 1 ? 0.5
-                                              : bytes == 4 && s->how == CUDA_MMA ? 3
-                                              : bytes == 4                       ? 8
-                                                                                 : 1;
+    double waves = blocks / m->sms, product = s->how == CUDA_WGMMA && bytes == 1   ? 0.25
+                                              : s->how == CUDA_WGMMA || bytes == 1 ? 0.5
+                                              : bytes == 4 && s->how == CUDA_MMA   ? 3
+                                              : bytes == 4                         ? 8
+                                                                                   : 1;
     waves = waves < 1 ? 1 : waves;
     return waves * (product * s->bm * s->bn + 24 * (s->bm + s->bn));
 }
@@ -372,9 +373,10 @@ static void try_tiles(const struct cuda_machine *m, struct cuda_schedule tried, 
     static const struct {
         int least_m, least_n, most_n, bk;
     } tiles[] = {[CUDA_CONTRACT] = {32, 32, 128, 8}, [CUDA_MMA] = {64, 64, 128, 32}, [CUDA_WGMMA] = {128, 64, 256, 64}};
-    tried.bk = tried.how == CUDA_MMA ? 64 / bytes : tiles[tried.how].bk;
+    tried.bk = tried.how == CUDA_MMA ? 64 / bytes : tried.how == CUDA_WGMMA ? CT_ROW / bytes : tiles[tried.how].bk;
+    int most_n = tried.fp8 && tiles[tried.how].most_n > 128 ? 128 : tiles[tried.how].most_n;
     for (tried.bm = tiles[tried.how].least_m; tried.bm <= 128; tried.bm *= 2)
-        for (tried.bn = tiles[tried.how].least_n; tried.bn <= tiles[tried.how].most_n; tried.bn *= 2) {
+        for (tried.bn = tiles[tried.how].least_n; tried.bn <= most_n; tried.bn *= 2) {
             double cost = tile_cost(m, batch, rows, cols, &tried, bytes);
             if (*best > 0 && cost >= *best)
                 continue;
@@ -414,12 +416,13 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
                     [CUDA_MMA] = shape.bytes < 4 || m->tf32,
                     [CUDA_WGMMA] = shape.bytes == 2 && m->wgmma && cuda_points(k, c->k) >= 64};
     bool fp8 = m->fp8 && cuda_may_fp8(ctx, k);
+    takes[CUDA_WGMMA] &= !fp8 || cuda_points(k, c->k) >= CT_ROW;
     for (tried.how = CUDA_CONTRACT; tried.how <= CUDA_WGMMA; tried.how++) {
-        tried.fp8 = fp8 && tried.how == CUDA_MMA;
+        tried.fp8 = fp8 && (int)tried.how == m->fp8;
         if (takes[tried.how])
             try_tiles(m, tried, batch, rows, cols, tried.fp8 ? 1 : shape.bytes, s, &best);
     }
-    if (s->how == CUDA_WGMMA && cuda_may_map(ctx, k))
+    if (s->how == CUDA_WGMMA && cuda_may_map(ctx, k, s))
         s->threads = CUDA_SENDING;
     cuda_choose_stages(m, cuda_points(k, c->k), s->fp8 ? 1 : shape.bytes, s);
     return true;

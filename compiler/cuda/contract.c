@@ -227,7 +227,8 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     LLVMBasicBlockRef sent = em_block(e, "sent"), other = em_block(e, "other"), own = em_block(e, "own"),
                       send = em_block(e, "send"), done = em_block(e, "done");
     V has = LLVMBuildICmp(e->b, LLVMIntNE, c->f->mapped, em_i64(e, 0), "");
-    if (c->engine != &ct_wgmma)
+    bool tensor = c->engine->async_proxy;
+    if (!tensor)
         has = LLVMConstNull(LLVMTypeOf(has));
     em_if_begin(e, &mapped, has);
     ct_begin_copies(c);
@@ -239,7 +240,7 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     LLVMBuildCondBr(e->b, has, sent, other);
     LLVMPositionBuilderAtEnd(e->b, sent);
     c->role = CT_MULTIPLIES;
-    if (c->engine == &ct_wgmma)
+    if (tensor)
         emit_tiles(c, *shape, true);
     c->role = CT_BOTH;
     LLVMBuildBr(e->b, done);
@@ -251,7 +252,7 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     c->role = CT_SENDS;
     V first = LLVMBuildICmp(e->b, LLVMIntSLT, c->f->thread, em_i64(e, CT_THREADS + 32), "");
     em_if_begin(e, &sends, LLVMBuildAnd(e->b, has, first, ""));
-    if (c->engine == &ct_wgmma)
+    if (tensor)
         emit_tiles(c, *shape, true);
     em_if_end(e, &sends);
     LLVMBuildBr(e->b, done);
@@ -276,7 +277,9 @@ static const struct ct_engine *engine_of(const struct cuda_fn *f, const struct c
         return &ct_mma_bytes;
     if (f->e->exact || f->s.how == CUDA_CONTRACT)
         return &ct_ffma;
-    return f->s.how == CUDA_WGMMA ? &ct_wgmma : s->bytes == 1 ? &ct_mma_fp8 : s->bytes == 2 ? &ct_mma : &ct_mma_tf32;
+    if (f->s.how == CUDA_WGMMA)
+        return s->bytes == 1 ? &ct_wgmma_fp8 : &ct_wgmma;
+    return s->bytes == 1 ? &ct_mma_fp8 : s->bytes == 2 ? &ct_mma : &ct_mma_tf32;
 }
 
 LLVMTypeRef ct_sum_type(const struct ct *c)

@@ -16,7 +16,7 @@
 
 #include "compiler/cuda/cuda_int.h"
 
-enum { CT_THREADS = 256, CT_MAX_ACC = 128, CT_MAP_ROW = 64 };  /* MAP_ROW: elements of a box along what is consecutive, and of terms */
+enum { CT_THREADS = 256, CT_MAX_ACC = 128, CT_ROW = 128 };     /* ROW: bytes of a row of the 128-byte swizzle: of a box along what is consecutive, and of terms */
 
 /* A tensor map of a factor; batch[i]: the kernel's dim that dim i of the map is, -1: the terms or the side's own. */
 struct ct_map { struct image_map map; int batch[TCC_MAP_RANK]; };
@@ -63,15 +63,16 @@ struct ct_engine {
     LLVMValueRef (*element)(struct ct *c, const struct ct_side *s, LLVMValueRef value);  /* a factor as an element; vectors too */
     void (*layout)(struct ct_side *s, int bk);           /* k_rows, pitch */
     LLVMValueRef (*index)(struct ct *c, const struct ct_side *s, LLVMValueRef row, LLVMValueRef k);    /* of an element in a buffer */
-    void (*multiply)(struct ct *c, LLVMValueRef buffer); /* buffer: i64, its number; where tiles are sent, one step stays under way */
+    void (*multiply)(struct ct *c, LLVMValueRef buffer); /* buffer: i64, its number; where tiles are sent, one step stays under way if there is a finish() */
     void (*finish)(struct ct *c);                        /* it ends */
     /* Puts the accumulators of strip number i there, and tells the row of the tile that row r (i64) of the strip is. */
     void (*put)(struct ct *c, int strip, LLVMValueRef to);
     LLVMValueRef (*row)(struct ct *c, int strip, LLVMValueRef r);
 };
-extern const struct ct_engine ct_ffma, ct_mma, ct_mma_tf32, ct_mma_bytes, ct_mma_fp8, ct_wgmma;
+extern const struct ct_engine ct_ffma, ct_mma, ct_mma_tf32, ct_mma_bytes, ct_mma_fp8, ct_wgmma, ct_wgmma_fp8;
 LLVMTypeRef ct_sum_type(const struct ct *c);
 LLVMValueRef ct_element16(struct ct *c, const struct ct_side *s, LLVMValueRef value);    /* element() of f16 and bf16 */
+LLVMValueRef ct_element_fp8(struct ct *c, const struct ct_side *s, LLVMValueRef value);  /* of 8-bit floats */
 
 LLVMValueRef ct_at(struct em *e, LLVMValueRef base, LLVMValueRef index, int bytes);      /* base + index * bytes */
 LLVMValueRef ct_count(struct em *e, uint32_t dims);                        /* points of a set of dims, i64 */

@@ -26,7 +26,8 @@ struct cuda_machine {
     struct pass_machine pass;
     const char *name, *ptx;          /* "sm_80"; LLVM's feature for the PTX version */
     int sm, sms, shared;             /* compute capability; multiprocessors; bytes of shared memory that a block may have */
-    bool tf32, wgmma, fp8;           /* three products of tf32 are faster than multiply-adds; has wgmma; multiplies 8-bit floats */
+    bool tf32, wgmma;                /* three products of tf32 are faster than multiply-adds; has wgmma */
+    int fp8;                         /* enum cuda_how: which template multiplies 8-bit floats as such; 0: none */
 };
 const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
 const struct cuda_machine *cuda_machine_find(const char *arch);                         /* NULL: there is none */
@@ -79,7 +80,7 @@ int cuda_group_of(const struct cuda_schedule *s);
 int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes);      /* bytes: of an element of the tiles */
 enum { CUDA_SENDING = 384 };                 /* threads of a product for whose factors a warpgroup of its own sends, by tensor maps */
 static inline bool cuda_has_maps(const struct cuda_schedule *s) { return s->how == CUDA_WGMMA && s->threads == CUDA_SENDING; }
-bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k);            /* maps.c: are both factors such? */
+bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);     /* maps.c: are both factors such? */
 void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, struct image_launch *l);
 /* Those of them that a launch asks for, beyond what functions may declare; 0: they declare them. */
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);

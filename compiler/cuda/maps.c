@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * maps.c - which factors of a product are matrices that tensor copies can bring (struct tcc_pmap): elements of two bytes, no guards, and an index in which the
+ * maps.c - which factors of a product are matrices that tensor copies can bring (struct tcc_pmap): elements of one or two bytes, no guards, and an index in which the
  * side's dims count as one, the terms' dims as one, one of the two without gaps. Dim 0 of the map is that one, dim 1 the other, behind them stand the batch's
  * dims that the factor has. A convolution's windows overlap: its terms are not one dim, and it has no map.
  */
@@ -54,14 +54,15 @@ static bool add_dim(struct ct_map *m, ir_expr count, ir_expr stride, int box, in
     m->map.dims[m->map.rank] = count;
     m->map.strides[m->map.rank] = stride;
     m->map.box[m->map.rank] = box;
+    m->map.step[m->map.rank] = 1;
     m->batch[m->map.rank++] = batch;
     return true;
 }
 
 /* A stride of so many elements, in bytes; NULL: a copy cannot take it. One that is not known is looked at when the map is made. */
-static ir_expr stride_bytes(struct ir_ctx *ctx, ir_expr elements)
+static ir_expr stride_bytes(struct ir_ctx *ctx, ir_expr elements, int each)
 {
-    ir_expr bytes = ir_mulc(ctx, elements, 2);
+    ir_expr bytes = ir_mulc(ctx, elements, each);
     int64_t n;
     return ir_is_const(bytes, &n) && (n <= 0 || n % 16) ? NULL : bytes;
 }
@@ -75,14 +76,17 @@ bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_sh
     ir_expr offset = em_flat_offset(ctx, o, load->index), side, terms, n, nk;
     bool plain = value == load || (value->op == IR_cast && value->arg[0] == s->load[which]);
     *m = (struct ct_map){.map = {.arg = argument(k, load->operand), .type = s->type[which]}};
-    if (!plain || s->bytes != 2 || (int)s->type[which] != load->dtype || load->nguards || o->dtype != s->type[which] ||
-        !collapse(ctx, k, which ? c->n : c->m, &offset, &side, &n) || !collapse(ctx, k, c->k, &offset, &terms, &nk))
+    if (!plain || s->bytes > 2 || s->whole || (int)s->type[which] != load->dtype || load->nguards ||
+        o->dtype != s->type[which] || !collapse(ctx, k, which ? c->n : c->m, &offset, &side, &n) ||
+        !collapse(ctx, k, c->k, &offset, &terms, &nk))
         return false;
-    ir_expr fast = s->along_k[which] ? terms : side, slow = stride_bytes(ctx, s->along_k[which] ? side : terms);
-    if (!ir_is_value(fast, 1) || !slow)
+    ir_expr fast = s->along_k[which] ? terms : side,
+            slow = stride_bytes(ctx, s->along_k[which] ? side : terms, s->bytes);
+    int row = CT_ROW / s->bytes;
+    if (!ir_is_value(fast, 1) || !slow || (s->bytes == 1 && !s->along_k[which])) /* wgmma transposes no bytes */
         return false;
-    add_dim(m, s->along_k[which] ? nk : n, ir_const(ctx, 2), CT_MAP_ROW, -1);
-    add_dim(m, s->along_k[which] ? n : nk, slow, s->along_k[which] ? size : CT_MAP_ROW, -1);
+    add_dim(m, s->along_k[which] ? nk : n, ir_const(ctx, s->bytes), row, -1);
+    add_dim(m, s->along_k[which] ? n : nk, slow, s->along_k[which] ? size : row, -1);
     for (int d = 0; d < k->ndims; d++) {
         ir_expr step;
         if (!(c->batch >> d & 1))
@@ -91,23 +95,23 @@ bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_sh
             return false;
         if (ir_is_value(step, 0) || ir_is_value(k->dims[d].extent, 1))
             continue;
-        ir_expr bytes = stride_bytes(ctx, step);
+        ir_expr bytes = stride_bytes(ctx, step, s->bytes);
         if (!bytes || !add_dim(m, k->dims[d].extent, bytes, 1, d))
             return false;
     }
     for (int i = 0; i < m->map.rank; i++)
         if (uses_dims(k, m->map.dims[i]) || uses_dims(k, m->map.strides[i]))
             return false;
-    m->map.first = ir_mulc(ctx, offset, 2);
+    m->map.first = ir_mulc(ctx, offset, s->bytes);
     return !uses_dims(k, offset) && ir_const_or(m->map.first, 0) % 16 == 0;
 }
 
-bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k)
+bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
 {
-    struct ct_shape s;
+    struct ct_shape shape;
     struct ct_map m;
-    return ct_shape_of(ctx, k, &s) && ct_map_of(ctx, k, &s, 0, CT_MAP_ROW, &m) &&
-           ct_map_of(ctx, k, &s, 1, CT_MAP_ROW, &m);
+    return ct_shape_by(ctx, k, s, &shape) && ct_map_of(ctx, k, &shape, 0, CT_ROW, &m) &&
+           ct_map_of(ctx, k, &shape, 1, CT_ROW, &m);
 }
 
 void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s,
@@ -116,7 +120,7 @@ void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struc
     struct ct_shape shape;
     if (!cuda_has_maps(s))
         return;
-    ct_shape_of(ctx, k, &shape);
+    ct_shape_by(ctx, k, s, &shape);
     for (int i = 0; i < 2; i++) { /* rows first */
         struct ct_map m;
         ct_map_of(ctx, k, &shape, i ^ shape.swap, i ? s->bn : s->bm, &m);

@@ -32,7 +32,7 @@ static V element8(struct ct *c, const struct ct_side *s, V value)
     return LLVMBuildTrunc(c->e->b, value, em_like(c->e->t_i8, value), "");
 }
 
-static V element_fp8(struct ct *c, const struct ct_side *s, V value)
+V ct_element_fp8(struct ct *c, const struct ct_side *s, V value)
 {
     return em_to_bits(c->e, s->type, value);
 }
@@ -314,7 +314,7 @@ const struct ct_engine ct_mma_bytes = {.bytes = 1,
                                        .row = row};
 const struct ct_engine ct_mma_fp8 = {.bytes = 1,
                                      .strip = 32,
-                                     .element = element_fp8,
+                                     .element = ct_element_fp8,
                                      .layout = layout8,
                                      .index = index_of,
                                      .multiply = multiply_step,

@@ -4,6 +4,7 @@
  * schedule.
  */
 #include "compiler/cuda/attention_int.h"
+#include "compiler/cuda/contract_int.h"
 
 #include <string.h>
 
@@ -103,8 +104,10 @@ static const char *what_is_wrong_in_tiles(const struct cuda_machine *m, const st
     if (s->how == CUDA_MMA &&
         (s->bk * bytes < 32 || s->bk * bytes > 128 || s->bk & (s->bk - 1) || s->bm < 64 || s->bn < 64 || s->bn > 128))
         return "bk terms are 32, 64 or 128 bytes, sides 64 or 128";
-    if (s->how == CUDA_WGMMA && (!m->wgmma || s->bm != 128 || s->bn < 64 || s->bk != 64))
-        return "it is of sm_90a; bm is 128, bn 64 to 256, bk 64";
+    if (s->how == CUDA_WGMMA && (!m->wgmma || s->bm != 128 || s->bn < 64 || s->bk * bytes != CT_ROW))
+        return "it is of sm_90a; bm is 128, bn 64 to 256, bk terms are 128 bytes";
+    if (s->how == CUDA_WGMMA && s->fp8 && s->bn > 128) /* each sum twice: a step's and all of them */
+        return "bn is at most 128";
     return NULL;
 }
 
@@ -129,13 +132,13 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
     if (cuda_is_product(s->how)) {
         if (!cuda_takes_contract(ctx, k, s->how))
             return "the kernel is no product that the template takes";
-        if (s->fp8 && (s->how != CUDA_MMA || !m->fp8 || !cuda_may_fp8(ctx, k)))
-            return "mma multiplies 8-bit floats, on sm_89";
+        if (s->fp8 && ((int)s->how != m->fp8 || !cuda_may_fp8(ctx, k)))
+            return "mma multiplies 8-bit floats on sm_89, wgmma on sm_90a";
         const char *why = what_is_wrong_in_tiles(m, s, s->fp8 ? 1 : cuda_product_bytes(ctx, k));
         if (why)
             return why;
-        if (cuda_has_maps(s) && !cuda_may_map(ctx, k))
-            return "tensor copies bring matrices of f16 or bf16";
+        if (cuda_has_maps(s) && !cuda_may_map(ctx, k, s))
+            return "tensor copies bring matrices of f16, bf16 or, along the terms, 8-bit floats";
     }
     if (s->fp8 && !cuda_is_product(s->how))
         return "fp8 is of products";

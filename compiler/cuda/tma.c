@@ -5,7 +5,7 @@
  *
  *     the thread that sends, for each step:   waits until the buffer is empty; expects the bytes of both tiles; sends for them
  *     those that multiply, for each step:     wait until it is full; multiply, while the step before is still under way; when that one is done, its buffer
- *                                             is empty
+ *                                             is empty. 8-bit floats: when this one is done, since its sums are added to the others
  *
  * Two mbarriers a buffer, `full` and `empty`, whose phases alternate: step number n, of all that the block runs, is in buffer n modulo `stages`, and waits
  * for the phase of parity n / stages. Nobody sends for the next tile of results before this one's have left shared memory.
@@ -46,8 +46,8 @@ static void arrive(struct ct *c, V at, V ok)
 {
     V args[] = {at, LLVMBuildZExt(c->e->b, ok, c->e->t_i32, "")};
     cuda_asm(c->e, c->e->t_void,
-             "{\n.reg .pred ok;\nsetp.ne.u32 ok, $1, 0;\n@ok mbarrier.arrive.shared::cta.b64 _, [$0];\n}", "r,r,~{memory}",
-             2, args);
+             "{\n.reg .pred ok;\nsetp.ne.u32 ok, $1, 0;\n@ok mbarrier.arrive.shared::cta.b64 _, [$0];\n}",
+             "r,r,~{memory}", 2, args);
 }
 
 void ct_begin_copies(struct ct *c)
@@ -118,14 +118,14 @@ static void send_box(struct ct *c, int rank, V *args)
              ir_internf(c->e->ctx, "%s,~{memory}", constraints), 3 + rank, args);
 }
 
-/* A side's tile from term k0 on, of as many boxes as it has blocks of 64 along what is consecutive. */
+/* A side's tile from term k0 on, of as many boxes as it has rows of the pattern along what is consecutive. */
 static void send_side(struct ct *c, const struct ct_side *s, V buffer, V full, V k0)
 {
     struct em *e = c->e;
-    int boxes = s->k_rows ? s->size / CT_MAP_ROW : 1, bytes = s->k_rows ? c->bk * CT_MAP_ROW * 2 : 0;
+    int row = CT_ROW / c->engine->bytes, boxes = s->k_rows ? s->size / row : 1, bytes = s->k_rows ? c->bk * CT_ROW : 0;
     for (int i = 0; i < boxes; i++) {
         V at[TCC_MAP_RANK], args[3 + TCC_MAP_RANK];
-        V own = LLVMBuildAdd(e->b, s->first, em_i64(e, (int64_t)i * CT_MAP_ROW), "");
+        V own = LLVMBuildAdd(e->b, s->first, em_i64(e, (int64_t)i * row), "");
         at[0] = s->k_rows ? own : k0;
         at[1] = s->k_rows ? k0 : own;
         for (int d = 2; d < s->map.map.rank; d++)
@@ -171,6 +171,7 @@ void ct_sum_sent(struct ct *c)
     struct em *e = c->e;
     struct em_loop l;
     struct turn t = turn_of(c);
+    bool stays = c->engine->finish != NULL;
     V zero = em_i64(e, 0), lane = LLVMBuildURem(e->b, c->f->thread, em_i64(e, 32), "");
     V signals = LLVMBuildICmp(e->b, LLVMIntEQ, lane, zero, "");
     em_loop_begin(e, &l, zero, steps_of(c), em_i64(e, 1), "k");
@@ -181,8 +182,12 @@ void ct_sum_sent(struct ct *c)
     t.parity = em_loop_carry(e, &l, t.parity);
     wait_phase(c, barrier(c, t.buffer, false), t.parity);
     c->engine->multiply(c, t.buffer);
-    V some = LLVMBuildICmp(e->b, LLVMIntSGT, l.iv, zero, "");
-    arrive(c, barrier(c, before, true), LLVMBuildAnd(e->b, signals, some, ""));
+    if (stays) {
+        V some = LLVMBuildICmp(e->b, LLVMIntSGT, l.iv, zero, "");
+        arrive(c, barrier(c, before, true), LLVMBuildAnd(e->b, signals, some, ""));
+    } else {
+        arrive(c, barrier(c, t.buffer, true), signals);
+    }
     for (int i = 0; i < c->nacc; i++)
         em_loop_next(&l, i, c->acc[i]);
     em_loop_next(&l, c->nacc, t.buffer);
@@ -192,8 +197,10 @@ void ct_sum_sent(struct ct *c)
     em_loop_end(e, &l);
     for (int i = 0; i < c->nacc; i++)
         c->acc[i] = l.phi[i];
-    c->engine->finish(c);
-    arrive(c, barrier(c, l.phi[c->nacc], true), signals);
+    if (stays) {
+        c->engine->finish(c);
+        arrive(c, barrier(c, l.phi[c->nacc], true), signals);
+    }
     ct_barrier(c);
 }
 

@@ -47,7 +47,10 @@ static void add(struct kn_kernel *k, enum cuda_how how, int bm, int bn, int stag
         s.bm = bm;
         s.bn = bn;
         s.fp8 = fp8;
-        s.bk = how == CUDA_WGMMA || fp8 ? 64 : how == CUDA_MMA ? 64 / cuda_product_bytes(ctx, k) : 8;
+        s.bk = how == CUDA_WGMMA ? 128 / (fp8 ? 1 : 2)
+               : fp8             ? 64
+               : how == CUDA_MMA ? 64 / cuda_product_bytes(ctx, k)
+                                 : 8;
         s.stages = stages;
         s.split = split;
         cuda_put_schedule(k, s);
@@ -146,7 +149,7 @@ START_TEST(parts_and_bytes)
 }
 END_TEST
 
-/* 8-bit floats of either kind: by their own instruction on sm_89, which is what the machine chooses there, elsewhere as f16; --exact: by multiply-adds. */
+/* 8-bit floats of either kind: by their own instruction on sm_89, which is what the machine chooses there, on sm_80 as f16; --exact: by multiply-adds. */
 START_TEST(eight_bit_floats)
 {
     static const enum tcc_dtype types[][2] = {
@@ -154,18 +157,59 @@ START_TEST(eight_bit_floats)
     static const int tiles[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}};
     begin();
     fp8 = _i < 5;
-    arch = fp8 ? "sm_89" : _i == 5 ? "sm_80" : "sm_90a";
+    arch = fp8 ? "sm_89" : "sm_80";
     for (int i = 0; i < NMATMULS; i++) {
         struct km_matmul m = matmuls[i];
         m.dtype = types[_i % 4][0];
         m.dtype_b = types[_i % 4][1];
         add(km_matmul(ctx, &m), CUDA_MMA, 0, 0, 0, 1);
         ck_assert_int_eq(cuda_get_schedule(kernels[nkernels - 1]).fp8, fp8);
-        if (_i < 6)
-            add(km_matmul(ctx, &m), CUDA_MMA, tiles[(i + _i) % 4][0], tiles[(i + _i) % 4][1], 2 + (i + _i) % 3,
-                1 + (i == 3));
+        add(km_matmul(ctx, &m), CUDA_MMA, tiles[(i + _i) % 4][0], tiles[(i + _i) % 4][1], 2 + (i + _i) % 3,
+            1 + (i == 3));
     }
     prove_all(_i == 4, _i);
+    end();
+}
+END_TEST
+
+/* With tensor copies where both factors are matrices that they take. */
+static void add_warpgroups(struct kn_kernel *k, int bn, int stages, int split)
+{
+    add(k, CUDA_WGMMA, 128, bn, stages, split);
+    struct cuda_schedule s = cuda_get_schedule(k);
+    if (!cuda_may_map(ctx, k, &s))
+        return;
+    s.threads = CUDA_SENDING;
+    cuda_put_schedule(k, s);
+    ck_assert(target_cuda.machine(ctx, arch)->verify_schedule(target_cuda.machine(ctx, arch), ctx, k));
+}
+
+/* The same by wgmma on sm_90a: factors along the terms by tensor copies, others through registers; what the machine chooses itself, too. */
+START_TEST(eight_bit_warpgroups)
+{
+    static const enum tcc_dtype types[][2] = {
+        {TCC_F8E4M3FN, TCC_F8E4M3FN}, {TCC_F8E5M2, TCC_F8E4M3FN}, {TCC_F8E4M3FN, TCC_F8E5M2}, {TCC_F8E5M2, TCC_F8E5M2}};
+    static const struct km_matmul more[] = {
+        {.b = 1, .m = 130, .n = 72, .k = 320, .trans_b = true, .relu = true},
+        {.b = 2, .m = 64, .n = 200, .k = 144, .trans_b = true},
+        {.b = 1, .m = 77, .n = 64, .k = 272, .trans_b = true, .dynamic = true},
+        {.b = 1, .m = 72, .n = 96, .k = 160},
+    };
+    begin();
+    fp8 = true;
+    arch = "sm_90a";
+    for (int i = 0; i < 4; i++) {
+        struct km_matmul m = more[i];
+        m.dtype = types[(i + _i) % 4][0];
+        m.dtype_b = types[(i + _i) % 4][1];
+        struct kn_kernel *k = km_matmul(ctx, &m);
+        add_warpgroups(k, 64 << (i + _i) % 2, 2 + (i + _i) % 3, 1 + (i == 1));
+        ck_assert_int_eq(cuda_get_schedule(k).threads, i < 3 ? CUDA_SENDING : 256);
+        add(k = km_matmul(ctx, &m), CUDA_WGMMA, 0, 0, 0, 1);
+        ck_assert_int_eq(cuda_get_schedule(k).fp8, 1);
+        ck_assert_int_eq(cuda_get_schedule(k).how, CUDA_WGMMA);
+    }
+    prove_all(_i == 3, _i);
     end();
 }
 END_TEST
@@ -209,18 +253,6 @@ START_TEST(not_finite)
     end();
 }
 END_TEST
-
-/* With tensor copies where both factors are matrices that they take. */
-static void add_warpgroups(struct kn_kernel *k, int bn, int stages, int split)
-{
-    add(k, CUDA_WGMMA, 128, bn, stages, split);
-    if (!cuda_may_map(ctx, k))
-        return;
-    struct cuda_schedule s = cuda_get_schedule(k);
-    s.threads = CUDA_SENDING;
-    cuda_put_schedule(k, s);
-    ck_assert(target_cuda.machine(ctx, arch)->verify_schedule(target_cuda.machine(ctx, arch), ctx, k));
-}
 
 START_TEST(warpgroups)
 {
@@ -276,11 +308,12 @@ START_TEST(tensor_copies)
         struct km_matmul m = whole[i];
         m.dtype = (i + (size_t)_i) & 1 ? TCC_F16 : TCC_BF16;
         struct kn_kernel *k = km_matmul(ctx, &m);
-        ck_assert(cuda_may_map(ctx, k));
         add_warpgroups(k, 64 << _i % 3, 2 + (int)(i + (size_t)_i) % 3, 1 + (i == 0) * 2);
+        ck_assert_int_eq(cuda_get_schedule(k).threads, CUDA_SENDING);
     }
     struct km_matmul odd = {.b = 1, .m = 64, .n = 63, .k = 64, .dtype = TCC_F16};
-    ck_assert(!cuda_may_map(ctx, km_matmul(ctx, &odd)));
+    struct cuda_schedule plain = cuda_plain_schedule(CUDA_WGMMA);
+    ck_assert(!cuda_may_map(ctx, km_matmul(ctx, &odd), &plain));
     prove_all(_i == 3, _i);
     end();
 }
@@ -383,7 +416,8 @@ int main(void)
     tcase_add_loop_test(c, multiply_adds, 0, 8);
     tcase_add_loop_test(c, tensor_cores, 0, 5);
     tcase_add_loop_test(c, parts_and_bytes, 0, 7);
-    tcase_add_loop_test(c, eight_bit_floats, 0, 7);
+    tcase_add_loop_test(c, eight_bit_floats, 0, 6);
+    tcase_add_loop_test(c, eight_bit_warpgroups, 0, 4);
     tcase_add_test(c, not_finite);
     tcase_add_loop_test(c, warpgroups, 0, 5);
     tcase_add_loop_test(c, tensor_copies, 0, 4);

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "runtime/device/cuda/cuda_int.h"
-
-enum { MAP_F16 = 6, MAP_BF16 = 9, MAP_SWIZZLE_128 = 3, MAP_PROMOTE_256 = 3 };  /* of the driver's enumerations */
+#include "runtime/tensor_map.h"
 
 bool cuda_maps_ok(const struct tcc_pimage *i, const struct tcc_plaunch *l)
 {
@@ -18,8 +17,7 @@ bool cuda_maps_ok(const struct tcc_pimage *i, const struct tcc_plaunch *l)
     if (l->recipes.count % sizeof *m || l->recipes.first % 4 || i->bytes.first % 4 || n > CUDA_MAX_MAPS)
         return false;
     for (uint32_t k = 0; k < n; k++) {
-        if (m[k].rank < 1 || m[k].rank > TCC_MAP_RANK || m[k].first >= i->exprs.count ||
-            (m[k].type != TCC_F16 && m[k].type != TCC_BF16))
+        if (!tcc_map_ok(&m[k]) || m[k].first >= i->exprs.count)
             return false;
         for (uint32_t d = 0; d < m[k].rank; d++)
             if (m[k].dims[d] >= i->exprs.count || m[k].strides[d] >= i->exprs.count)
@@ -38,18 +36,14 @@ static bool known(const struct tcr_cuda *c, uint32_t e, uint64_t *n)
 static bool encode(struct tcr_cuda *c, const struct tcc_pmap *m, const struct tcr_kernel_launch *l, void *to)
 {
     uint64_t first, dims[TCC_MAP_RANK], strides[TCC_MAP_RANK];
-    uint32_t steps[TCC_MAP_RANK];
+    const struct tcc_map_driver driver = {c->m->cu->cuTensorMapEncodeTiled, c->m->cu->cuTensorMapEncodeIm2col};
 
     if (m->arg >= l->nargs || !known(c, m->first, &first))
         return false;
-    for (uint32_t d = 0; d < m->rank; d++) {
+    for (uint32_t d = 0; d < m->rank; d++)
         if (!known(c, m->dims[d], &dims[d]) || !known(c, m->strides[d], &strides[d]))
             return false;
-        steps[d] = 1;
-    }
-    return c->m->cu->cuTensorMapEncodeTiled(to, m->type == TCC_F16 ? MAP_F16 : MAP_BF16, m->rank,
-                                            (void *)((uintptr_t)l->args[m->arg] + first), dims,
-                                            strides + 1, m->box, steps, 0, MAP_SWIZZLE_128, MAP_PROMOTE_256, 0) == 0;
+    return tcc_map_encode(&driver, to, m, (uintptr_t)l->args[m->arg] + first, dims, strides);
 }
 
 int cuda_maps(struct tcr_cuda *c, const struct cuda_launch *f, const struct tcr_kernel_launch *l, size_t *bytes)
@@ -64,7 +58,7 @@ int cuda_maps(struct tcr_cuda *c, const struct cuda_launch *f, const struct tcr_
     if ((status = cuda_room_for_params(c, all / 8)))
         return status;
     memset(c->params + at, 0, all - 8 * at);
-    c->params[at] = c->m->cu->cuTensorMapEncodeTiled != NULL;
+    c->params[at] = true;
     for (size_t i = 0; i < n && c->params[at]; i++) {
         c->params[at] = encode(c, &list[i], l, map);
         memcpy((char *)c->params + tcc_map_at(at, i), map, sizeof map);

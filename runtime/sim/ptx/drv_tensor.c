@@ -96,9 +96,8 @@ static bool inner_fits(const struct map *m, uint64_t elements)
     return bytes % 16 == 0 && (!m->swizzle || bytes <= spans[m->swizzle]);
 }
 
-static CUresult encode_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
-                             const uint64_t *strides, const uint32_t *box, const uint32_t *step, int interleave,
-                             int swizzle, int l2, int fill)
+int ptx_map_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,
+                  const uint32_t *box, const uint32_t *step, int interleave, int swizzle, int l2, int fill)
 {
     struct map m;
     if (!map || (uintptr_t)map % 64 || !box ||
@@ -122,20 +121,13 @@ CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *addres
 {
     CUresult r = drv_enter("cuTensorMapEncodeTiled", NEED_CTX);
     return drv_leave(
-        r ? r : encode_tiled(map, type, rank, address, dims, strides, box, step, interleave, swizzle, l2, fill));
+        r ? r
+          : (CUresult)ptx_map_tiled(map, type, rank, address, dims, strides, box, step, interleave, swizzle, l2, fill));
 }
 
-bool ptx_map_tiled(void *map, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims, const uint64_t *strides,
-                   const uint32_t *box)
-{
-    static const uint32_t steps[] = {1, 1, 1, 1, 1};
-    return rank <= 5 && encode_tiled(map, bf16 ? 9 : 6, rank, (void *)(uintptr_t)at, dims, strides, box, steps, 0, 3, 3,
-                                     0) == CUDA_SUCCESS;
-}
-
-CUresult cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
-                                 const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
-                                 unsigned pixels, const uint32_t *step, int interleave, int swizzle, int l2, int fill)
+int ptx_map_im2col(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides,
+                   const int *lower, const int *upper, unsigned channels, unsigned pixels, const uint32_t *step,
+                   int interleave, int swizzle, int l2, int fill)
 {
     static const int limits[] = {32768, 128, 16}; /* of a corner, by spatial dimensions */
     struct map m;
@@ -156,6 +148,16 @@ CUresult cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, void *addre
     memset(map, 0, 128);
     memcpy(map, &m, sizeof m);
     return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapEncodeIm2col(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                                 const uint64_t *strides, const int *lower, const int *upper, unsigned channels,
+                                 unsigned pixels, const uint32_t *step, int interleave, int swizzle, int l2, int fill)
+{
+    CUresult r = drv_enter("cuTensorMapEncodeIm2col", NEED_CTX);
+    return drv_leave(r ? r
+                       : (CUresult)ptx_map_im2col(map, type, rank, address, dims, strides, lower, upper, channels,
+                                                  pixels, step, interleave, swizzle, l2, fill));
 }
 
 CUresult cuTensorMapReplaceAddress(void *map, void *address)

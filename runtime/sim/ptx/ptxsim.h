@@ -136,9 +136,12 @@ bool ptx_run(struct ptx_device *d, const struct ptx_kernel *k, const struct ptx_
 struct ptx_time { uint64_t cycles; double seconds; int occupancy, registers; const char *bound; };   /* occupancy: blocks an SM */
 bool ptx_modelled(const struct ptx_kernel *k, const struct ptx_launch *l, const struct ptx_counters *c, const char *machine, struct ptx_time *t);
 
-/* A tensor map of elements of f16 or bf16 in the 128-byte swizzle, as the driver makes it (cuTensorMapEncodeTiled): 128 bytes, at a multiple of 64. False: it
+/* Tensor maps as the driver makes them (cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col), without a context: 128 bytes, at a multiple of 64. 0, or a CUresult: it
  * does not take these numbers. */
-bool ptx_map_tiled(void *map, bool bf16, unsigned rank, uint64_t at, const uint64_t *dims, const uint64_t *strides, const uint32_t *box);
+int ptx_map_tiled(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides, const uint32_t *box, const uint32_t *step,
+                  int interleave, int swizzle, int l2, int fill);
+int ptx_map_im2col(void *map, int type, unsigned rank, void *address, const uint64_t *dims, const uint64_t *strides, const int *lower, const int *upper,
+                   unsigned channels, unsigned pixels, const uint32_t *step, int interleave, int swizzle, int l2, int fill);
 
 int ptx_reports(const struct ptx_device *d, const struct ptx_report **list);
 void ptx_reports_clear(struct ptx_device *d);
