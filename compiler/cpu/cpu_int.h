@@ -71,7 +71,7 @@ struct cpu_schedule {
 #define CPU_PARAM(field, absent, least, most) int field;
 #include "compiler/cpu/schedules.def"
 };
-static inline struct em_nest cpu_nest(struct cpu_schedule s) { return (struct em_nest){s.vector, s.width, s.unroll}; }
+static inline struct em_nest cpu_nest(struct cpu_schedule s) { return (struct em_nest){s.vector, s.width, s.unroll, s.mr}; }
 /* Sets k->schedule, all tiles 0. Fields that the template doesn't have are ignored. */
 void cpu_put_schedule(struct kn_kernel *k, struct cpu_schedule s);
 struct cpu_schedule cpu_get_schedule(const struct kn_kernel *k);    /* of a kernel that this target scheduled or verified */

@@ -122,7 +122,8 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
                                   .gathers = cpu_has(m, CPU_AVX512VL),
                                   .converts_f16 = cpu_has(m, CPU_F16C),
                                   .round_to_int = x86_round_to_int,
-                                  .scale = cpu_has(m, CPU_AVX512F) ? x86_scale : NULL};
+                                  .scale = cpu_has(m, CPU_AVX512F) ? x86_scale : NULL,
+                                  .look_up = cpu_has(m, CPU_AVX512F) ? x86_look_up : NULL};
     m->pass.name = arch;
     m->registers = m->isa >= 4 ? 32 : 16;
     m->pass.layout = cpu_layout;

@@ -350,6 +350,30 @@ static void choose_unroll(struct chooser *c)
     s->unroll = unroll;
 }
 
+/*
+ * Sums of which several share an operand, as of a row times the rows of a matrix: side by side they load it once, and none waits for another's
+ * additions. As many as leave registers for what they sum.
+ */
+static void choose_rows(struct chooser *c)
+{
+    const struct kn_kernel *k = c->k;
+    struct em_nest nest = cpu_nest(c->s);
+    nest.rows = c->m->registers >= 32 ? 4 : 2;
+    int dim = loops_row_dim(k, nest);
+    bool shared = false, own = false;
+    if (dim < 0 || is_heavy(k) || extent_or(k, dim, 0) < 4 * nest.rows)
+        return;
+    for (int i = 0; i < k->stages[0].last; i++) {
+        if (k->insns[i].code != KN_LOAD || access_stride(c, i, c->s.vector, c->s.width) != 1)
+            continue;
+        bool by_row = c->depends[i] >> dim & 1;
+        shared |= !by_row;
+        own |= by_row;
+    }
+    if (shared && own)
+        c->s.mr = nest.rows;
+}
+
 /* Units that a tile should hold, of a kernel with so many in an outer point. */
 static double tile_units(const struct kn_kernel *k, double units)
 {
@@ -423,6 +447,7 @@ static bool schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, stru
     find_dependences(&c);
     choose_vector_dim(&c);
     choose_unroll(&c);
+    choose_rows(&c);
     cpu_put_schedule(k, c.s);
     choose_tiles(&c);
     k->tiles = em_tile_count(ctx, k);

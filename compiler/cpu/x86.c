@@ -27,3 +27,9 @@ V x86_scale(struct em *e, V p, V n)
     V args[5] = {p, n, LLVMConstNull(LLVMTypeOf(p)), LLVMConstInt(e->t_i16, 0xffff, 0), LLVMConstInt(e->t_i32, 4, 0)};
     return em_intrinsic(e, "llvm.x86.avx512.mask.scalef.ps.512", 0, NULL, 5, args);
 }
+
+/* VPERMPS, which looks at no more than the low bits of an index. */
+V x86_look_up(struct em *e, V table, V index)
+{
+    return em_intrinsic(e, "llvm.x86.avx512.permvar.sf.512", 0, NULL, 2, (V[]){table, index});
+}

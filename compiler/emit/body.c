@@ -35,11 +35,92 @@ static enum tcc_dtype argument_dtype(const struct em *e, const struct kn_insn *n
     return (enum tcc_dtype)e->k->insns[n->arg[i]].dtype;
 }
 
+static bool is_scalar(const struct kn_insn *n, enum ir_op op, enum tcc_dtype d)
+{
+    return n->code == KN_SCALAR && n->op == op && n->dtype == d;
+}
+
+/* Does n keep only the low bits, up to four, of a byte? *mask: which; returns the argument that it keeps them of. */
+static const struct kn_insn *low_bits(const struct em *e, const struct kn_insn *n, int64_t *mask)
+{
+    for (int i = 0; is_scalar(n, IR_and, TCC_U8) && i < 2; i++) {
+        const struct kn_insn *c = &e->k->insns[n->arg[i]];
+        if (c->code == KN_CONST && c->ivalue > 0 && c->ivalue < 16 && (c->ivalue & (c->ivalue + 1)) == 0) {
+            *mask = c->ivalue;
+            return &e->k->insns[n->arg[1 - i]];
+        }
+    }
+    return NULL;
+}
+
+/* Lanes [16 * part, 16 * part + 16) of v. */
+static V sixteen(struct em *e, V v, int part)
+{
+    V order[16];
+    if (em_lanes_of(v) == 16)
+        return v;
+    for (int i = 0; i < 16; i++)
+        order[i] = LLVMConstInt(e->t_i32, (unsigned)(16 * part + i), 0);
+    return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(order, 16), "");
+}
+
+/* The reverse: n vectors side by side. */
+static V side_by_side(struct em *e, int n, V *parts)
+{
+    V order[EM_MAX_LANES];
+    for (int lanes = 32; n > 1; n /= 2, lanes *= 2) {
+        for (int i = 0; i < lanes; i++)
+            order[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
+        for (int i = 0; i < n / 2; i++)
+            parts[i] = LLVMBuildShuffleVector(e->b, parts[2 * i], parts[2 * i + 1],
+                                              LLVMConstVector(order, (unsigned)lanes), "");
+    }
+    return parts[0];
+}
+
+/*
+ * float(byte >> s & mask) + b or - b, b the same in all lanes, as quantised weights are taken out of their bytes: each result is one of
+ * sixteen numbers, made once for all bytes that have that b, and looked up by the bits. NULL: it is no such sum.
+ */
+static V from_table(struct em *e, const struct kn_insn *n)
+{
+    const struct kn_insn *insns = e->k->insns;
+    int64_t mask;
+    if (!e->m->look_up || !(is_scalar(n, IR_add, TCC_F32) || is_scalar(n, IR_sub, TCC_F32)))
+        return NULL;
+    const struct kn_insn *cast = &insns[n->arg[0]];
+    if (!is_scalar(cast, IR_cast, TCC_F32) || em_lanes_of(argument(e, n, 1)) != 1)
+        return NULL;
+    const struct kn_insn *byte = low_bits(e, &insns[cast->arg[0]], &mask);
+    if (!byte)
+        return NULL;
+    const struct kn_insn *by = is_scalar(byte, IR_shr, TCC_U8) ? &insns[byte->arg[1]] : NULL;
+    bool shifted = by && by->code == KN_CONST && by->ivalue >= 0 && by->ivalue < 8;
+    V bytes = e->value[shifted ? byte->arg[0] : (int)(byte - insns)];
+    int lanes = em_lanes_of(bytes), parts = lanes / 16;
+    if (lanes % 16 || (parts & (parts - 1)))
+        return NULL;
+    V number[16], value[EM_MAX_LANES / 16], b = em_splat(e, argument(e, n, 1), 16);
+    for (int i = 0; i < 16; i++)
+        number[i] = LLVMConstReal(e->t_f32, (double)(i & mask));
+    V table = LLVMConstVector(number, 16);
+    table = em_scalar(e, (enum ir_op)n->op, TCC_F32, 2, (V[]){table, b});
+    for (int i = 0; i < parts; i++) {
+        V index = LLVMBuildZExt(e->b, sixteen(e, bytes, i), em_vec(e->t_i32, 16), "");
+        if (shifted)
+            index = LLVMBuildLShr(e->b, index, em_int(em_vec(e->t_i32, 16), by->ivalue), "");
+        value[i] = e->m->look_up(e, table, index);
+    }
+    return side_by_side(e, parts, value);
+}
+
 static V emit_scalar(struct em *e, const struct kn_insn *n)
 {
-    V args[3];
+    V args[3], known = from_table(e, n);
     int lanes = 1;
     enum ir_op op = (enum ir_op)n->op;
+    if (known)
+        return known;
     for (int i = 0; i < n->nargs; i++) {
         args[i] = argument(e, n, i);
         if (em_lanes_of(args[i]) > lanes)

@@ -48,10 +48,12 @@ struct em_machine {
     bool converts_f16;               /* conversions between f16 and f32 are one */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);      /* f32 to i32, to nearest even; NULL: not of so many lanes */
     LLVMValueRef (*scale)(struct em *e, LLVMValueRef p, LLVMValueRef n);     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */
+    LLVMValueRef (*look_up)(struct em *e, LLVMValueRef table, LLVMValueRef index);   /* of 16 f32 those that the low four bits of 16 i32 say; or NULL */
 };
 
-/* A plain loop nest: `width` lanes along dim `vector` (-1: none), `unroll` vectors at a time. */
-struct em_nest { int vector, width, unroll; };
+/* A plain loop nest: `width` lanes along dim `vector` (-1: none), `unroll` vectors at a time; of sums along an inner dim `rows` points of
+ * the last outer dim side by side (0: one), so that what they have in common is loaded once. */
+struct em_nest { int vector, width, unroll, rows; };
 
 struct em_binding { ir_expr sym; LLVMValueRef value; };      /* value: i64, or <lanes x i64> (gathered indexes) */
 

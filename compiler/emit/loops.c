@@ -96,21 +96,33 @@ struct stage_run {
     struct loops_segments segments;
     int part_dim; /* inner dim that parts of sums are cut from, or -1 */
     int64_t part; /* its points a part */
-    int nreductions;
+    int rows; /* points of the outer dim row_dim that run side by side, from first_row on; 1: the one that is bound */
+    int row_dim;
+    V first_row;
+    int nreductions; /* of all rows, those of a row one after the other */
     struct loops_acc acc[MAX_REDUCTIONS][LOOPS_MAX_SEGMENTS];
 };
+
+static void bind_row(struct em *e, int dim, V first, int row)
+{
+    em_bind(e, e->k->dims[dim].var, row ? LLVMBuildNSWAdd(e->b, first, em_i64(e, row), "") : first);
+}
 
 /* The body at one point (or one vector of points) of the inner dims. */
 static void run_body(struct stage_run *r, int segment)
 {
     struct em *e = r->e;
     int reduction = 0;
-    em_forget(e, r->s->first, r->s->last);
-    for (int i = r->s->first; i < r->s->last; i++) {
-        if (loops_is_reduction(&e->k->insns[i]))
-            loops_acc_step(e, &r->acc[reduction++][segment]);
-        else
-            em_insn(e, i);
+    for (int row = 0; row < r->rows; row++) {
+        if (r->rows > 1)
+            bind_row(e, r->row_dim, r->first_row, row);
+        em_forget(e, r->s->first, r->s->last);
+        for (int i = r->s->first; i < r->s->last; i++) {
+            if (loops_is_reduction(&e->k->insns[i]))
+                loops_acc_step(e, &r->acc[reduction++][segment]);
+            else
+                em_insn(e, i);
+        }
     }
 }
 
@@ -307,18 +319,30 @@ static void run_combine(struct em *e, const struct kn_stage *s)
     }
 }
 
-static void run_stage(struct em *e, const struct kn_stage *s)
+/* The accumulators of one row's reductions. */
+static void begin_row(struct stage_run *r, bool parts)
 {
-    struct stage_run *r = IR_NEW(e->ctx, struct stage_run);
-    if (!s->inner) {
-        em_insns(e, s->first, s->last);
-        return;
+    struct em *e = r->e;
+    for (int i = r->s->first; i < r->s->last; i++) {
+        const struct kn_insn *n = &e->k->insns[i];
+        if (!loops_is_reduction(n))
+            continue;
+        for (int j = 0; j < r->segments.n; j++) {
+            struct loops_acc *a = &r->acc[r->nreductions][j];
+            loops_acc_init(e, a, i, r->segments.at[j].lanes);
+            if (parts && loops_in_parts(n))
+                loops_acc_parts(e, a);
+        }
+        r->nreductions++;
     }
-    if (e->combining && s == &e->k->stages[e->k->split.combine]) {
-        run_combine(e, s);
-        return;
-    }
-    *r = (struct stage_run){.e = e, .s = s, .lane_dim = loops_stage_dim(e->k, e->nest, s)};
+}
+
+/* A stage with inner dims, of r->rows rows at a time: leaves each reduction's sums in r->acc. */
+static void run_reductions(struct stage_run *r)
+{
+    struct em *e = r->e;
+    const struct kn_stage *s = r->s;
+    r->lane_dim = loops_stage_dim(e->k, e->nest, s);
     r->segments.n = 1;
     r->segments.at[0].lanes = e->lanes;
     if (r->lane_dim >= 0) {
@@ -331,19 +355,10 @@ static void run_stage(struct em *e, const struct kn_stage *s)
         r->segments = loops_segments(e, e->nest.width, e->nest.unroll, known, counts);
     }
     bool parts = plan_parts(r), sums = false;
-    for (int i = s->first; i < s->last; i++) {
-        const struct kn_insn *n = &e->k->insns[i];
-        if (!loops_is_reduction(n))
-            continue;
-        for (int j = 0; j < r->segments.n; j++) {
-            struct loops_acc *a = &r->acc[r->nreductions][j];
-            loops_acc_init(e, a, i, r->segments.at[j].lanes);
-            if (parts && loops_in_parts(n))
-                loops_acc_parts(e, a);
-        }
-        sums |= loops_in_parts(n);
-        r->nreductions++;
-    }
+    for (int i = s->first; i < s->last; i++)
+        sums |= loops_in_parts(&e->k->insns[i]);
+    for (int row = 0; row < r->rows; row++)
+        begin_row(r, parts);
     if (!parts || !sums)
         r->part_dim = -1;
     bool aligned = e->aligned;
@@ -353,10 +368,68 @@ static void run_stage(struct em *e, const struct kn_stage *s)
     run_inner(r, 0);
     e->aligned = aligned;
     em_forget(e, s->first, s->last);
-    for (int i = 0; i < r->nreductions; i++) {
-        V extreme = loops_acc_extreme(r->acc[0], LOOPS_MAX_SEGMENTS, i);
-        e->value[r->acc[i][0].insn] =
-            extreme ? extreme : loops_acc_result(e, r->acc[i], r->segments.n, r->lane_dim >= 0);
+}
+
+static void take_result(struct stage_run *r, int i)
+{
+    V extreme = loops_acc_extreme(r->acc[0], LOOPS_MAX_SEGMENTS, i);
+    r->e->value[r->acc[i][0].insn] =
+        extreme ? extreme : loops_acc_result(r->e, r->acc[i], r->segments.n, r->lane_dim >= 0);
+}
+
+static void run_stage(struct em *e, const struct kn_stage *s)
+{
+    struct stage_run *r = IR_NEW(e->ctx, struct stage_run);
+    if (!s->inner) {
+        em_insns(e, s->first, s->last);
+        return;
+    }
+    if (e->combining && s == &e->k->stages[e->k->split.combine]) {
+        run_combine(e, s);
+        return;
+    }
+    *r = (struct stage_run){.e = e, .s = s, .rows = 1};
+    run_reductions(r);
+    for (int i = 0; i < r->nreductions; i++)
+        take_result(r, i);
+}
+
+int loops_row_dim(const struct kn_kernel *k, struct em_nest nest)
+{
+    int dim = em_nouter(k) - 1, sums = 0;
+    if (nest.rows < 2 || nest.vector < 0 || k->dims[nest.vector].role != KN_INNER || dim < 0 || k->split.combine ||
+        !k->stages[0].inner || k->dims[dim].role != KN_OUTER)
+        return -1;
+    for (int s = 1; s < k->nstages; s++)
+        if (k->stages[s].inner || k->stages[s].repeat)
+            return -1;
+    for (int i = 0; i < k->ninsns; i++) {
+        int code = k->insns[i].code;
+        if (code == KN_ARGREDUCE || code == KN_SCAN || code == KN_SORT || code == KN_INDEX ||
+            (code == KN_STORE && i < k->stages[0].last))
+            return -1;
+        sums += code == KN_REDUCE;
+    }
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_LOCAL)
+            return -1;
+    return sums && sums * nest.rows <= MAX_REDUCTIONS ? dim : -1;
+}
+
+/* All stages at nest.rows points of an outer dim from `first` on: the sums of the first stage side by side, then what becomes of each. */
+static void run_rows(struct em *e, int dim, V first)
+{
+    struct stage_run *r = IR_NEW(e->ctx, struct stage_run);
+    *r = (struct stage_run){.e = e, .s = &e->k->stages[0], .rows = e->nest.rows, .row_dim = dim, .first_row = first};
+    em_forget(e, 0, e->k->ninsns);
+    run_reductions(r);
+    for (int row = 0, per = r->nreductions / r->rows; row < r->rows; row++) {
+        bind_row(e, dim, first, row);
+        em_forget(e, 0, e->k->ninsns);
+        for (int i = 0; i < per; i++)
+            take_result(r, row * per + i);
+        for (int s = 1; s < e->k->nstages; s++)
+            run_stage(e, &e->k->stages[s]);
     }
 }
 
@@ -389,7 +462,7 @@ static int tile_counts(const struct kn_kernel *k, int dim, int64_t *counts)
 struct outer_run {
     struct em *e;
     const struct em_tiles *t;
-    int lane_dim, transpose_dim;
+    int lane_dim, transpose_dim, row_dim;
     struct loops_segments segments;
 };
 
@@ -428,7 +501,16 @@ static void run_outer(struct outer_run *r, int dim)
         return;
     }
     struct em_loop l;
-    em_loop_begin(e, &l, r->t->lo[dim], r->t->hi[dim], em_i64(e, 1), "o");
+    V lo = r->t->lo[dim], hi = r->t->hi[dim];
+    if (dim == r->row_dim) {
+        V rows = em_i64(e, e->nest.rows), n = LLVMBuildSub(e->b, hi, lo, "");
+        V end = LLVMBuildSub(e->b, hi, LLVMBuildURem(e->b, n, rows, ""), "");
+        em_loop_begin(e, &l, lo, end, rows, "rows");
+        run_rows(e, dim, l.iv);
+        em_loop_end(e, &l);
+        lo = end;
+    }
+    em_loop_begin(e, &l, lo, hi, em_i64(e, 1), "o");
     em_bind(e, e->k->dims[dim].var, l.iv);
     run_outer(r, dim + 1);
     em_loop_end(e, &l);
@@ -445,6 +527,7 @@ void em_phase(struct em *e, struct em_nest s)
         r.transpose_dim = -1;
     e->nest = s;
     e->aligned = true;
+    r.row_dim = loops_row_dim(e->k, s);
     em_tiles_begin(e, &t);
     run_outer(&r, e->combining);
     em_tiles_end(e, &t);

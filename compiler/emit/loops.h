@@ -49,6 +49,8 @@ void loops_run_transposed(struct em *e, int u, LLVMValueRef lo, LLVMValueRef hi,
 /* Points [lo, hi) of an inner dim that a stage runs along: those of the piece in the first phase of a split kernel. */
 void loops_bounds(struct em *e, int dim, LLVMValueRef *lo, LLVMValueRef *hi);
 bool loops_is_reduction(const struct kn_insn *n);
+/* The outer dim of which nest.rows points run side by side; -1: one after the other, as of kernels that are more than sums and what becomes of them. */
+int loops_row_dim(const struct kn_kernel *k, struct em_nest nest);
 /* The dim that a stage runs in lanes when the kernel's vector dim is an inner one; -1: none. */
 int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct kn_stage *s);
 int loops_local_lanes(const struct kn_kernel *k, struct em_nest nest);   /* lanes of elements of local operands */
