@@ -88,6 +88,7 @@ struct tccc_options {
     void (*progress)(void *user, const char *what, double fraction);  /* may be NULL */
     void *user;
 };
+/* Sets every option to what the command line's is when it is not given. */
 void tccc_options_init(struct tccc_options *o);
 
 /* Returns 0, or an exit code of DESIGN section 8: 1 model wrong or unsupported, 2 usage, 3 environment, 4 our bug. No partial output is left. */

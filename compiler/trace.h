@@ -122,8 +122,8 @@ void trace_release(struct trace_tensor *t);
 struct trace_tensor *trace_param(struct trace_tensor *t, const char *name);
 
 int trace_dtype(const struct trace_tensor *t);           /* enum tcc_dtype */
-int trace_rank(const struct trace_tensor *t);
-const int64_t *trace_dims(const struct trace_tensor *t);
+int trace_rank(const struct trace_tensor *t);            /* how many axes; 0: a scalar */
+const int64_t *trace_dims(const struct trace_tensor *t); /* their sizes; the tensor's, as long as it is there */
 
 /* Copies t's data to `buffer`, computing it first if need be: that runs all that was recorded, and ends its graph: gradients
  * can't be asked for through it any more. No tensor is freed. TCC_EUSAGE: `bytes` is not the tensor's size; t is NULL, or stood
@@ -229,6 +229,7 @@ struct trace_tensor *trace_cast(struct trace_tensor *x, int dtype);             
 struct trace_tensor *trace_add_number(struct trace_tensor *x, double value);
 struct trace_tensor *trace_mul_number(struct trace_tensor *x, double value);
 
+/* As torch.matmul: the last two axes are matrices, those before them broadcast; an operand of rank 1 is a row or a column. */
 struct trace_tensor *trace_matmul(struct trace_tensor *x, struct trace_tensor *y);
 /* x w' + bias, w[out, in], bias[out] or NULL. */
 struct trace_tensor *trace_linear(struct trace_tensor *x, struct trace_tensor *w, struct trace_tensor *bias);

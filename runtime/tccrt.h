@@ -282,7 +282,7 @@ int tccrt_comm_rank(const struct tccrt_comm *c);
 int tccrt_comm_size(const struct tccrt_comm *c);
 int tccrt_comm_world_rank(const struct tccrt_comm *c, int rank);           /* of a member; -1: no such rank */
 int tccrt_comm_local_rank(const struct tccrt_comm *c);                     /* number among the world's processes on this machine */
-int tccrt_comm_local_size(const struct tccrt_comm *c);
+int tccrt_comm_local_size(const struct tccrt_comm *c);                     /* how many of the world's processes this machine has */
 /* Called by all ranks of the world: the processes of a machine that may use the same CPUs divide them, this one is bound to its share,
  * and the number of threads that are worth having is returned. */
 int tccrt_comm_cores(struct tccrt_comm *world);
@@ -394,7 +394,7 @@ int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_
 size_t tccrt_arena_bytes(const struct tccrt_session *s);                               /* held now, all arenas */
 
 const char *tccrt_error(void);                   /* of this thread; "" when none */
-const char *tccrt_version(void);
+const char *tccrt_version(void);                 /* "0.1", of the library */
 
 /* -- Environment --------------------------------------------------------------------------------------- */
 

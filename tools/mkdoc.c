@@ -348,6 +348,13 @@ static void write_environment(FILE *out)
 #include "runtime/env.def"
 #undef ENV
         },
+      theirs[] =
+          {
+#define ENV(name, kind, values, meaning)
+#define THEIRS(name, whose, meaning) {#name, whose, meaning},
+#include "runtime/env.def"
+#undef ENV
+          },
       neuron[] = {
 #define VARIABLE(name, answer, text) {#name, #answer, text},
 #include "tools/neuron_env.def"
@@ -361,6 +368,14 @@ static void write_environment(FILE *out)
         cell(out, rows[i].values);
         fputs("` | ", out);
         cell(out, rows[i].meaning);
+        fputs(" |\n", out);
+    }
+    fputs("\n## Others'\n\nOf launchers, libraries and the system: which process is which rank "
+          "([distributed.md](distributed.md)), where files go.\n\n| variable | whose | meaning |\n| --- | --- | --- |\n",
+          out);
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++) {
+        fprintf(out, "| `%s` | %s | ", theirs[i].name, theirs[i].values);
+        cell(out, theirs[i].meaning);
         fputs(" |\n", out);
     }
     fprintf(out, "\n## Neuron's\n\nVariables of the vendor's runtime, compiler and PyTorch integration "
@@ -379,9 +394,7 @@ static void write_environment(FILE *out)
         write_flag(out, flags[i].name, flags[i].action, flags[i].option, flags[i].text);
     fprintf(out, "\nAn unknown value is an error: exit status 2 of every tool, `TCC_EUSAGE` with a message of "
                  "`tccrt_comm_init()` and\n"
-                 "`trace_new()`. An empty variable is as one that is not set. `TMPDIR` says where temporary files go; "
-                 "which process is which\n"
-                 "rank is read from the variables of the launcher ([distributed.md](distributed.md)).\n");
+                 "`trace_new()`. An empty variable is as one that is not set.\n");
 }
 
 static const struct {

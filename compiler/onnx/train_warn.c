@@ -2,7 +2,7 @@
 /*
  * Signs that a model to be trained was exported for inference. Exporters make initialisers of equal value one (LayerNorm scales of ones,
  * layers that were copied from one another), so that training would tie them; and they fold BatchNormalization into convolutions
- * and drop Dropout. torch.onnx.export does both unless it is told otherwise (doc/migrate.md).
+ * and drop Dropout. torch.onnx.export does both unless it is told otherwise (doc/exporting.md).
  */
 #include "compiler/onnx/import_int.h"
 
@@ -122,7 +122,7 @@ static void warn_merged(struct imp *im)
     if (merged)
         ir_diag(im->ctx, &where, IR_D_WARNING,
                 "%d initialiser%s of floats feed%s several nodes and will be trained as one: %s; exporters merge equal "
-                "first values: unless the model shares them, export it for training (doc/migrate.md)",
+                "first values: unless the model shares them, export it for training (doc/exporting.md)",
                 merged, merged > 1 ? "s" : "", merged > 1 ? "" : "s",
                 merged > NAMED ? ir_internf(im->ctx, "%s, ...", names) : names);
 }
@@ -162,7 +162,7 @@ static void warn_folded(struct imp *im)
     if (biased && (made_up || (!plain && biased >= FEW_CONVOLUTIONS)))
         ir_diag(im->ctx, &where, IR_D_WARNING,
                 "%d convolution%s with biases, and neither normalisation nor Dropout: exporters fold "
-                "BatchNormalization and drop Dropout; if the model has them, export it for training (doc/migrate.md)",
+                "BatchNormalization and drop Dropout; if the model has them, export it for training (doc/exporting.md)",
                 biased, biased > 1 ? "s" : "");
 }
 

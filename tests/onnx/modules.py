@@ -5,7 +5,7 @@
 usage: modules.py BUILD FOLDER [NAME...]
 
 Each is exported by torch.onnx.export (TorchScript with fixed and with free batch, dynamo) and run at several levels and for
-several instruction sets; then it is exported for training by both exporters, as doc/migrate.md says, a training step of every output that
+several instruction sets; then it is exported for training by both exporters, as doc/exporting.md says, a training step of every output that
 has a gradient is compiled for two instruction sets, and its loss and the gradient of every parameter are compared with PyTorch's. Prints lines
 "ok NAME WHAT", "not ok NAME WHAT: WHY", and "ok NAME WHAT # SKIP WHY" where an exporter refuses.
 """
@@ -804,7 +804,7 @@ def differences(before, gradients, loss, folder):
             yield f"{name} is off by {error:.3g} of {np.linalg.norm(g):.3g}"
 
 
-# How to export for training: doc/migrate.md.
+# How to export for training: doc/exporting.md.
 FOR_TRAINING = {"torchscript": dict(do_constant_folding=False, training=torch.onnx.TrainingMode.TRAINING), "dynamo": dict(optimize=False)}
 
 

@@ -86,10 +86,12 @@ class Step(Model):
 
     @property
     def inputs(self):
+        """What a step takes: a tuple of Value, the target last."""
         return self.signature("step")[0]
 
     @property
     def outputs(self):
+        """What a step gives: the loss, then step_outputs."""
         return self.signature("step")[1]
 
     def eval(self, *inputs, **named):

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+"""What inputs and results are described by."""
 from typing import NamedTuple, Optional, Tuple, Union
 
 

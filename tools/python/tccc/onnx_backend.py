@@ -39,6 +39,7 @@ class TcccBackend(Backend):
 
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
+        """Compiles the model: a Rep, whose run() takes its inputs. kwargs are options of tccc.compile()."""
         super().prepare(model, device, **{})
         if not cls.supports_device(device):
             raise InputError(f"device {device}: expected CPU; other targets by tccc.compile(target=...)")
@@ -46,10 +47,12 @@ class TcccBackend(Backend):
 
     @classmethod
     def run_model(cls, model, inputs, device="CPU", **kwargs):
+        """Compiles the model and runs it once."""
         return cls.prepare(model, device, **kwargs).run(inputs)
 
     @classmethod
     def run_node(cls, node, inputs, device="CPU", outputs_info=None, **kwargs):
+        """Runs one node, as a model of its own. kwargs are helper.make_model()'s."""
         import numpy as np
         from onnx import helper
         super().run_node(node, inputs, device, outputs_info)
@@ -62,6 +65,7 @@ class TcccBackend(Backend):
 
     @classmethod
     def supports_device(cls, device):
+        """CPU alone: other targets are tccc.compile()'s."""
         return Device(device).type == DeviceType.CPU
 
 
