@@ -294,6 +294,7 @@ HALO: bar.sync 0; mov.f32 %f2, 0f00000000;""" + "".join("ld.shared.f32 %%f1, [%%
     ("race", "bar.sync 0;", ""),
     ("uninitialised", "setp.ge.u32 %p1, %r1, 16;", "setp.ge.u32 %p1, %r1, 15;"),
     ("out-of-bounds", "s[576]", "s[544]"),
+    ("out-of-bounds", "s[576]", "s[568]"),
     ("deadlock", "HALO: bar.sync 0;", "HALO: shr.u32 %r9, %r1, 5; setp.eq.u32 %p3, %r9, 0; @%p3 bar.sync 1, 64; bar.sync 0;")], 1e-5))
 
 number, faults = 0, 0

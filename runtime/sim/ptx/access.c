@@ -43,6 +43,36 @@ static bool outside(struct ptx_warp *w, uint64_t address, size_t bytes, int lane
     return false;
 }
 
+bool ptx_in_shared(const struct ptx_block *b, uint64_t at, uint64_t bytes)
+{
+    const struct ptx_func *f = b->f;
+    if (at > b->shared_bytes || bytes > b->shared_bytes - at)
+        return false;
+    for (int k = 0; k < f->nshared; k++)
+        if (at >= f->shared[k].from && at + bytes <= f->shared[k].to)
+            return true;
+    return at >= f->dynamic_at && b->l->shared;
+}
+
+void ptx_beyond_shared(struct ptx_warp *w, const struct ptx_block *b, int lane, uint64_t at, uint64_t bytes,
+                       const char *what)
+{
+    const struct ptx_span *last = NULL;
+    for (int k = 0; k < b->f->nshared; k++)
+        if (b->f->shared[k].from <= at)
+            last = &b->f->shared[k];
+    if (last && !(b->l->shared && at >= b->f->dynamic_at))
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, at,
+                   "%s of %llu bytes at shared address %llu, from byte %llu of '%s', which has %llu", what,
+                   (unsigned long long)bytes, (unsigned long long)at, (unsigned long long)(at - last->from), last->name,
+                   (unsigned long long)(last->to - last->from));
+    else
+        ptx_report(w, PTX_CHECK_BOUNDS, lane, at,
+                   "%s of %llu bytes at shared address %llu, the launch has %zu bytes from %llu", what,
+                   (unsigned long long)bytes, (unsigned long long)at, b->l->shared,
+                   (unsigned long long)b->f->dynamic_at);
+}
+
 static bool place_shared(struct ptx_warp *w, uint64_t at, size_t bytes, int lane, bool write, struct ptx_place *to)
 {
     struct ptx_block *b = w->b;
@@ -51,9 +81,8 @@ static bool place_shared(struct ptx_warp *w, uint64_t at, size_t bytes, int lane
         b = &b->lead[rank - 1];
         at &= (1u << RANK_SHIFT) - 1;
     }
-    if (at > b->shared_bytes || bytes > b->shared_bytes - at) {
-        ptx_report(w, PTX_CHECK_BOUNDS, lane, at, "%s of %zu bytes at shared address %llu, the block has %zu bytes",
-                   write ? "write" : "read", bytes, (unsigned long long)at, b->shared_bytes);
+    if (!ptx_in_shared(b, at, bytes)) {
+        ptx_beyond_shared(w, b, lane, at, bytes, write ? "write" : "read");
         return false;
     }
     bool gone = b != w->b;
@@ -406,7 +435,7 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
     bool shared = i->space == SP_SHARED || (i->space == SP_GENERIC && (first & WINDOW_MASK) == WINDOW_SHARED);
     if (shared) {
         uint64_t at = i->space == SP_SHARED ? first : first - WINDOW_SHARED;
-        if (at > b->shared_bytes || all > b->shared_bytes - at)
+        if (!ptx_in_shared(b, at, all))
             return false;
         *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL, b};
         if (write && b->lead->nbulk)

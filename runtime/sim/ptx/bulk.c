@@ -292,10 +292,8 @@ static bool tensor_side(struct ptx_bulk *c)
     c->bytes = box_bytes(&c->map);
     if (c->at % 128 || (c->map.swizzle && c->at % align[c->map.swizzle]))
         return misfit(c->w, c->lane, c->at, "the shared address is not aligned to the swizzle's pattern");
-    if (c->at + c->bytes > c->b->shared_bytes) {
-        ptx_report(c->w, PTX_CHECK_BOUNDS, c->lane, c->at,
-                   "a box of %zu bytes at shared address %u, the block has %zu bytes", c->bytes, c->at,
-                   c->b->shared_bytes);
+    if (!ptx_in_shared(c->b, c->at, c->bytes)) {
+        ptx_beyond_shared(c->w, c->b, c->lane, c->at, c->bytes, "a box");
         return false;
     }
     each_element(c, check_element);

@@ -90,6 +90,20 @@ void ptx_dynamic(struct ptx_parse *p, bool is_imm, uint32_t constant, int64_t ad
     p->dynamic[p->ndynamic++].add = add;
 }
 
+void ptx_place_shared(struct ptx_parse *p, struct ptx_sym *s)
+{
+    struct ptx_func *f = p->f;
+    uint64_t align = (uint64_t)s->align, gap = align > SHARED_GAP ? align : SHARED_GAP;
+    uint64_t at = (f->shared_bytes + align - 1) & ~(align - 1);
+    if (f->nshared)
+        f->gaps = (f->gaps + SHARED_GAP + gap - 1) & ~(gap - 1);
+    s->at = at + f->gaps;
+    s->placed = f;
+    f->shared_bytes = (size_t)(at + s->size);
+    f->shared = ptx_grow(p, f->shared, f->nshared, &f->shared_room, sizeof *f->shared);
+    f->shared[f->nshared++] = (struct ptx_span){s->name, s->at, s->at + s->size};
+}
+
 /* Shared variables of the module get their place in the function that names them first, function by function. */
 static void place_shared(struct ptx_parse *p, struct ptx_sym *s)
 {
@@ -98,9 +112,7 @@ static void place_shared(struct ptx_parse *p, struct ptx_sym *s)
     if (!p->f->entry)
         ptx_fail(p, p->st.line, "shared variable '%s' of the module in '%s', which is not an entry, is not supported",
                  s->name, p->f->name);
-    s->at = (p->f->shared_bytes + (size_t)s->align - 1) & ~((size_t)s->align - 1);
-    p->f->shared_bytes = s->at + s->size;
-    s->placed = p->f;
+    ptx_place_shared(p, s);
 }
 
 /* The address of a variable in its own space, as a constant. */

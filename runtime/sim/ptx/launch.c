@@ -42,7 +42,9 @@ static bool block_new(struct ptx_block *b, struct ptx_grid *g)
     b->g = g;
     b->nthreads = (int)(l->block[0] * l->block[1] * l->block[2]);
     b->nwarps = (b->nthreads + LANES - 1) / LANES;
-    b->shared_bytes = f->shared_bytes + l->shared;
+    b->shared_bytes = l->shared    ? (size_t)f->dynamic_at + l->shared
+                      : f->nshared ? (size_t)f->shared[f->nshared - 1].to
+                                   : 0;
     b->local_bytes = f->local_bytes + func;
     b->warps = calloc((size_t)b->nwarps, sizeof *b->warps);
     b->shared = aligned_alloc(1024, (b->shared_bytes + 2047) & ~(size_t)1023);

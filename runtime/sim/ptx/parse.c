@@ -292,9 +292,10 @@ static void own_variable(struct ptx_parse *p, enum ptx_space space)
     struct ptx_func *f = p->f;
     struct ptx_sym *s = variable(p, space);
     expect(p, ';');
-    s->at = space == SP_LOCAL   ? place(&f->local_bytes, s)
-            : space == SP_PARAM ? place(&f->var_bytes, s)
-                                : place(&f->shared_bytes, s);
+    if (space == SP_SHARED)
+        ptx_place_shared(p, s);
+    else
+        s->at = place(space == SP_LOCAL ? &f->local_bytes : &f->var_bytes, s);
     s->placed = f;
     s->next = f->syms;
     f->syms = s;
@@ -606,13 +607,15 @@ static void resolve_labels(struct ptx_parse *p)
     }
 }
 
-/* Dynamic shared memory begins where the function's static variables end. */
+/* The launch's shared memory begins behind the function's own variables. */
 static void resolve_dynamic(struct ptx_parse *p)
 {
     struct ptx_func *f = p->f;
-    f->shared_bytes = (f->shared_bytes + 15) & ~(size_t)15;
+    if (p->ndynamic)
+        f->shared_bytes = (f->shared_bytes + 15) & ~(size_t)15;
+    f->dynamic_at = ((f->shared_bytes + 15) & ~(size_t)15) + (f->nshared ? f->gaps + SHARED_GAP : 0);
     for (int i = 0; i < p->ndynamic; i++) {
-        uint64_t v = f->shared_bytes + (uint64_t)p->dynamic[i].add;
+        uint64_t v = f->dynamic_at + (uint64_t)p->dynamic[i].add;
         if (!f->entry)
             ptx_fail(p, p->x.line, "dynamic shared memory in '%s', which is not an entry, is not supported", f->name);
         if (p->dynamic[i].is_imm)

@@ -120,6 +120,11 @@ struct ptx_sym {
 struct ptx_reg { const char *prefix; int count, scope, first; enum ptx_type type; };   /* count < 0: one register of that very name */
 struct ptx_label { const char *name; int scope, pc; };
 
+/* Where a shared variable lies. Between two of them there is a gap of at least SHARED_GAP bytes that are nobody's, so that what runs over the end of one is seen; it
+ * leaves banks and swizzles as they are, and a device's count of bytes (shared_bytes) has none. */
+enum { SHARED_GAP = 1024 };
+struct ptx_span { const char *name; uint64_t from, to; };
+
 struct ptx_func {
     struct ptx_func *next;
     const char *name;
@@ -132,7 +137,9 @@ struct ptx_func {
     int nparams, nrets;
     size_t param_bytes;                  /* in and out, a lane (functions), or the block (entries) */
     size_t var_bytes;                    /* .param variables of the body, a lane */
-    size_t local_bytes, shared_bytes;    /* local: functions' lie from FUNC_LOCAL on */
+    size_t local_bytes, shared_bytes;    /* local: functions' lie from FUNC_LOCAL on; shared: without gaps */
+    struct ptx_span *shared; int nshared, shared_room;
+    uint64_t gaps, dynamic_at;           /* bytes of gaps so far; where the launch's bytes begin */
     int maxntid[3], reqntid[3], maxnreg, cluster[3];
     int registers;                       /* of a thread: an estimate */
     uint32_t *reg_at; uint8_t *reg_type; int nregs, reg_room;
@@ -205,6 +212,7 @@ const char *ptx_name(struct ptx_parse *p, const char *s, size_t n);
 struct ptx_sym *ptx_symbol(struct ptx_parse *p, const char *name);   /* NULL: unknown */
 int ptx_register(struct ptx_parse *p, const char *name, enum ptx_type *type);  /* -1: unknown */
 int ptx_add_register(struct ptx_parse *p, enum ptx_type type);
+void ptx_place_shared(struct ptx_parse *p, struct ptx_sym *s);       /* in the function that is being read */
 void ptx_dynamic(struct ptx_parse *p, bool is_imm, uint32_t constant, int64_t add);
 
 int ptx_registers(const struct ptx_func *f);                          /* an estimate */
@@ -463,6 +471,10 @@ void ptx_mark_written(const struct ptx_place *p, size_t bytes);
 uint64_t ptx_lane_address(struct ptx_warp *w, const struct ptx_insn *i, int s, int lane);
 void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
 void ptx_count_lines(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, size_t bytes);
+/* Do they lie within one variable of the block's, or within the launch's bytes? */
+bool ptx_in_shared(const struct ptx_block *b, uint64_t at, uint64_t bytes);
+/* The report that they don't; what: "write", "read", ... */
+void ptx_beyond_shared(struct ptx_warp *w, const struct ptx_block *b, int lane, uint64_t at, uint64_t bytes, const char *what);
 void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
 
 enum { RACE_ATOMIC = 1, RACE_ASYNC = 2 };                             /* how: by the async proxy */

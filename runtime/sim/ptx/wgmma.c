@@ -90,9 +90,8 @@ static bool check_operand(struct ptx_warp *w, uint64_t desc, bool mn_major, enum
     for (uint32_t r = 0; r < (uint32_t)rows; r += mn_major ? t : 1)
         for (uint32_t j = 0; j < (uint32_t)k; j += mn_major ? 1 : t) {
             uint32_t at = place(desc, mn_major, (int)s, (uint32_t)first + r, j);
-            if (at + 16 > b->shared_bytes) {
-                ptx_report(w, PTX_CHECK_BOUNDS, 0, at, "'%s' reads shared address %u, the block has %zu bytes",
-                           w->at->text, at, b->shared_bytes);
+            if (!ptx_in_shared(b, at, 16)) {
+                ptx_beyond_shared(w, b, 0, at, 16, "read");
                 return false;
             }
             if (!b->d->config.checks)
