@@ -68,14 +68,14 @@ int child_end(pid_t pid, int pipe, char *text, size_t size)
     return state;
 }
 
-int child_program(char *const *argv, char *output, size_t size)
+/* pid < 0: it could not be started. */
+static struct child start_program(char *const *argv)
 {
-    int pipes[2], state;
+    int pipes[2];
     pid_t self = getpid(), pid;
 
-    output[0] = '\0';
     if (pipe2(pipes, O_CLOEXEC) != 0)
-        return -1;
+        return (struct child){-1, -1};
     pid = fork();
     if (pid == 0) {
         tcr_die_with_parent(self);
@@ -84,14 +84,39 @@ int child_program(char *const *argv, char *output, size_t size)
         _exit(127);
     }
     close(pipes[1]);
-    if (pid < 0) {
+    if (pid < 0)
         close(pipes[0]);
-        return -1;
-    }
-    state = child_end(pid, pipes[0], output, size);
+    return (struct child){pid, pipes[0]};
+}
+
+static int end_program(const struct child *c, char *output, size_t size)
+{
+    output[0] = '\0';
+    int state = c->pid < 0 ? -1 : child_end(c->pid, c->pipe, output, size);
     if (state < 0)
         return -1;
     return WIFEXITED(state) ? WEXITSTATUS(state) : 128;
+}
+
+int child_program(char *const *argv, char *output, size_t size)
+{
+    struct child c = start_program(argv);
+
+    return end_program(&c, output, size);
+}
+
+void child_programs(struct child_program *programs, int n, int limit)
+{
+    enum { MOST = 64 };
+    struct child running[MOST];
+    int started = 0;
+
+    limit = limit < 1 ? 1 : limit > MOST ? MOST : limit;
+    for (int ended = 0; ended < n; ended++) {
+        for (; started < n && started - ended < limit; started++)
+            running[started % MOST] = start_program(programs[started].argv);
+        programs[ended].code = end_program(&running[ended % MOST], programs[ended].text, sizeof programs[ended].text);
+    }
 }
 
 bool child_lacked(const char *text)

@@ -23,6 +23,9 @@ int child_end(pid_t pid, int pipe, char *text, size_t size);
 /* Runs argv[0] (by PATH) to its end; collects up to `size` bytes of what it says. Its exit status, 128: it died of a signal, 127 or -1: it could not be
  * started. */
 int child_program(char *const *argv, char *text, size_t size);
+/* Several such programs, at most `limit` at once. code: as of child_program(); text: what it says. */
+struct child_program { char *const *argv; int code; char text[1500]; };
+void child_programs(struct child_program *programs, int n, int limit);
 /* What one such child, work(NULL, 0, report), writes to `report` when all goes well; false after a diagnostic. */
 bool child_ask(struct ir_ctx *ctx, void (*work)(void *jobs, int i, int report), char *text, size_t size);
 /* Appends the file to `to` and removes it; nothing where there is none. */

@@ -55,6 +55,7 @@ static struct target_options target_options_of(struct job *j, const char *arch)
                                    .fast_math = j->o->fast_math,
                                    .jobs = j->o->jobs > 0 ? j->o->jobs : usable_cores(),
                                    .assemble = true,
+                                   .cache = &j->cache,
                                    .picks = j->picks,
                                    .hang = j->o->hang && !strcmp(j->o->hang, "code"),
                                    .dump = job_machine_dump(j->o),

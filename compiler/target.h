@@ -8,12 +8,14 @@
 
 #include "passes/pass.h"
 
+struct cache;
 struct target_options {
     const char *arch;            /* cpu: one of --march's list; cuda: sm_90; neuron: trn1 */
     int level;                   /* 0..3 */
     bool exact, fast_math;       /* exact: no fused multiply-add where the program has two operations */
     int jobs;                    /* processes that may work at once */
     bool assemble;               /* images in the machine's own form too, where its assembler is installed */
+    const struct cache *cache;   /* where what it makes is kept for later (compiler/cache_int.h); NULL or not open: nowhere */
     const char *dump;            /* "llvm", "asm", "ptx": print the machine form of all kernels to dump_to; NULL: none */
     FILE *dump_to;
     bool hang;                   /* for tests: code generation does not come back */

@@ -533,7 +533,9 @@ static inline size_t tcc_map_at(size_t n, size_t i)
 struct tcc_pimage {
     uint32_t magic, version;            /* TCC_IMAGE_MAGIC, TCC_ABI_VERSION */
     uint64_t size;                      /* of the whole block */
-    uint32_t machine, format;           /* strings: "sm_90a", "trn1"; "ptx": code is a zero-terminated text; "cubin", ...: its bytes */
+    uint32_t machine, format;           /* strings: "sm_90a", "trn1"; "ptx": code is a zero-terminated text; "cubin", ...: its bytes;
+                                           "cubins": several modules, which have its functions between them: struct tcc_range, the first of
+                                           them the table's own, then one a module, all from the code's first byte; then the modules, 64-byte aligned */
     struct tcc_range strings, exprs;    /* tables, as in struct tcc_plan */
     struct tcc_range kernels;           /* struct tcc_range, one for each kernel of the plan: its launches; none: it does not run on the device */
     struct tcc_range launches;          /* those of a kernel run one after the other, with the same parameters; their scratch is one block, as

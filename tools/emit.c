@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit.c - tccc --emit: what an artifact holds for devices, each image as files beside it: NAME.MACHINE.ptx and .cubin as they lie in the artifact,
+ * emit.c - tccc --emit: what an artifact holds for devices, each image as files beside it: NAME.MACHINE.ptx and .cubin as they lie in the artifact
+ * (.1.cubin and so on where there are several),
  * NAME.MACHINE.launches with a line for each launch of each kernel. With these and doc/cuda.md a program of its own can run the kernels.
  */
 #include "compiler/tccc.h"
@@ -81,9 +82,11 @@ static void put_launches(FILE *out, const struct tcc_pimage *m)
         }
 }
 
+/* which: of several modules, from 1. */
 static int write_file(const struct options *o, const char *output, const struct tcc_model *model,
-                      const struct tcc_pimage *m, const char *suffix)
+                      const struct tcc_pimage *m, const char *suffix, uint32_t which)
 {
+    const struct tcc_range *modules = part(m, m->code);
     const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
     char path[PATH_MAX];
     int n = snprintf(path, sizeof path, "%.*s.%s.%s", (int)(dot ? (size_t)(dot - output) : strlen(output)), output,
@@ -97,6 +100,8 @@ static int write_file(const struct options *o, const char *output, const struct 
         code = emit_neff(o, model, m, out);
     else if (!strcmp(suffix, "launches"))
         put_launches(out, m);
+    else if (which)
+        fwrite((const char *)part(m, m->code) + modules[which].first, 1, modules[which].count, out);
     else
         fwrite(part(m, m->code), 1, m->code.count - !strcmp(suffix, "ptx"), out); /* text ends with a zero in images */
     bool bad = ferror(out);
@@ -109,14 +114,24 @@ static int write_file(const struct options *o, const char *output, const struct 
 static int write_image(const struct options *o, const char *output, const struct tcc_model *model,
                        const struct tcc_pimage *m, bool neff)
 {
-    int code;
+    int code = EXIT_FINE;
 
     if (neff != !strcmp(string_of(m, m->format), "neuron"))
         return EXIT_FINE;
     if (neff)
-        return write_file(o, output, model, m, "neff");
-    code = write_file(o, output, model, m, string_of(m, m->format));
-    return code == EXIT_FINE ? write_file(o, output, model, m, "launches") : code;
+        return write_file(o, output, model, m, "neff", 0);
+    if (!strcmp(string_of(m, m->format), "cubins")) {
+        const struct tcc_range *modules = part(m, m->code);
+        char suffix[24];
+
+        for (uint32_t k = 1; k < modules->count && code == EXIT_FINE; k++) {
+            snprintf(suffix, sizeof suffix, "%u.cubin", k);
+            code = write_file(o, output, model, m, suffix, k);
+        }
+    } else {
+        code = write_file(o, output, model, m, string_of(m, m->format), 0);
+    }
+    return code == EXIT_FINE ? write_file(o, output, model, m, "launches", 0) : code;
 }
 
 int emit_images(const struct options *o, const struct tccc_options *c)

@@ -460,7 +460,8 @@ bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *c
         struct prove p;
         const struct tcc_range *ranges =
             (const struct tcc_range *)((const char *)m->images[i] + m->images[i]->kernels.first);
-        if (!strcmp(records_string(m->images[i], m->images[i]->format), "cubin")) /* made of the PTX that follows it */
+        if (!strncmp(records_string(m->images[i], m->images[i]->format), "cubin",
+                     5)) /* made of the PTX that follows it */
             continue;
         if (!prove_open(&p, m->images[i], 1, error)) {
             fprintf(out, "%s: %s\n", records_string(m->images[i], m->images[i]->machine), error);

@@ -168,7 +168,9 @@ const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struc
 const char *cuda_add_customs(struct ir_ctx *ctx, const struct kn_program *p, const char *arch, const char *prefix, const char *ptx);
 struct image_kernel cuda_custom_launch(struct ir_ctx *ctx, const struct kn_custom *c, const char *symbol);
 
-/* cubin.c. The same for the machine alone, by way of files NAME.* in `folder`; NULL: it is not wanted, there is no ptxas, or it failed (a warning). */
-const void *cuda_cubin(struct ir_ctx *ctx, const struct target_options *o, const char *ptx, const char *name, const char *folder, size_t *size);
+/* cubin.c. The same for the machine alone, by way of files NAME.* in `folder`: an image's code and its format. NULL: it is not wanted, there is no
+ * ptxas, or it failed (a warning). */
+struct cuda_cubin { const char *format; const void *bytes; size_t size; };
+struct cuda_cubin cuda_assemble(struct ir_ctx *ctx, const struct target_options *o, const char *ptx, const char *name, const char *folder);
 
 #endif

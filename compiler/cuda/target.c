@@ -70,10 +70,9 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
         kernels[i] = p->kernels[i]->custom
                          ? cuda_custom_launch(ctx, p->kernels[i]->custom, ir_internf(ctx, "%sk%d", own, i))
                          : cuda_launches(ctx, p->kernels[i], ir_internf(ctx, "%sk%d", own, i));
-    size_t assembled = 0;
-    const void *cubin = cuda_cubin(ctx, o, ptx, own, folder, &assembled);
-    if (cubin)
-        target_add_image(ctx, code, image_make(ctx, p, kernels, o->arch, "cubin", cubin, assembled));
+    struct cuda_cubin cubin = cuda_assemble(ctx, o, ptx, own, folder);
+    if (cubin.bytes)
+        target_add_image(ctx, code, image_make(ctx, p, kernels, o->arch, cubin.format, cubin.bytes, cubin.size));
     target_add_image(ctx, code, image_make(ctx, p, kernels, o->arch, "ptx", ptx, size));
     return true;
 }

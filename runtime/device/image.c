@@ -56,6 +56,20 @@ static bool launch_ok(const struct tcc_pimage *i, const struct tcc_plaunch *l)
                   bad("recipes", l->recipes.first, i->bytes.count));
 }
 
+/* Of "cubins": the table lies in the code, and each module. */
+static bool modules_ok(const struct tcc_pimage *i)
+{
+    const struct tcc_range *list = (const void *)((const char *)i + i->code.first);
+    uint64_t size = i->code.count;
+
+    if (size < 2 * sizeof *list || list->first || list->count < 2 || (uint64_t)list->count * sizeof *list > size)
+        return bad("its table of modules", size, 2 * sizeof *list);
+    for (uint32_t k = 1; k < list->count; k++)
+        if ((uint64_t)list[k].first + list[k].count > size || !list[k].count || list[k].first % 64)
+            return bad("a module", (uint64_t)list[k].first + list[k].count, size);
+    return true;
+}
+
 bool tcr_image_ok(const struct tcc_pimage *i, uint32_t nkernels)
 {
     const struct tcc_range *kernels;
@@ -77,6 +91,8 @@ bool tcr_image_ok(const struct tcc_pimage *i, uint32_t nkernels)
     if (!strcmp(tcr_image_text(i, i->format), "ptx") &&
         (!i->code.count || ((const char *)i + i->code.first)[i->code.count - 1]))
         return bad("its PTX is not terminated", i->code.count, i->size);
+    if (!strcmp(tcr_image_text(i, i->format), "cubins") && !modules_ok(i))
+        return false;
     kernels = (const void *)((const char *)i + i->kernels.first);
     launches = (const void *)((const char *)i + i->launches.first);
     for (uint32_t k = 0; k < nkernels; k++)

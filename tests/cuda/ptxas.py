@@ -5,11 +5,12 @@
 usage: ptxas.py PTXAS CACHE FIGURES [--write] NAME=FILE.ptx...
 
 A line for each file, `ok NAME MACHINE: ...` or `not ok NAME MACHINE: why`. Kernels are told apart by the digest of their text without their names: each is
-assembled once, fifty in a process, and what came of it is kept in the folder CACHE for the same ptxas. FIGURES holds a line for each file, which
+assembled once, fifty in a process, as many processes at once as there are cores, and what came of it is kept in the folder CACHE for the same ptxas. FIGURES holds a line for each file, which
 --write writes anew: kernels, the most registers of one, instructions of all, the most static shared memory. More than half as many
 again are a failure: the assembler's version may change a few.
 """
 import hashlib, json, os, re, struct, subprocess, sys, tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
 STATIC = 48 << 10
@@ -100,12 +101,15 @@ def batches(ptxas, cache, modules):
             found[name] = digest
             if digest not in known:
                 wanted.setdefault(directives, {})[digest] = body
+    parts = []
     for directives, texts in wanted.items():
         machine = re.search(r"\.target (\w+)", directives).group(1)
         digests = sorted(texts)
         for k in range(0, len(digests), 50):
             some = digests[k:k + 50]
-            figures, error = assemble(ptxas, machine, directives + "\n".join(texts[d].replace("KERNEL", "k" + d) for d in some))
+            parts.append((some, machine, directives + "\n".join(texts[d].replace("KERNEL", "k" + d) for d in some)))
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for (some, _, _), (figures, error) in zip(parts, pool.map(lambda part: assemble(ptxas, *part[1:]), parts)):
             for d in some:
                 known[d] = figures.get("k" + d, {"registers": 0, "instructions": 0, "shared": 0, "wrong": error or "nothing is said about it"})
     os.makedirs(cache, exist_ok=True)

@@ -46,7 +46,7 @@ struct cuda_memory_access { int location, id, flags; };
 struct cuda_sim_range { uint64_t address, bytes; bool writable; char name[40]; };        /* of the simulator, as ptxsim.h has it */
 struct ptx_report;
 enum {
-    CUDA_NO_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_OLD_DRIVER = 222, CUDA_NOT_READY = 600,
+    CUDA_NO_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_OLD_DRIVER = 222, CUDA_NOT_FOUND = 500, CUDA_NOT_READY = 600,
     CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_CAPTURE_RELAXED = 2,
     CUDA_MAJOR = 75, CUDA_MINOR = 76, CUDA_HAS_VIRTUAL = 102, CUDA_HAS_POOLS = 115,        /* attributes of devices */
     CUDA_DYNAMIC_SHARED = 8,                                                              /* of functions */
@@ -105,7 +105,8 @@ struct cuda_code {                   /* an image on a machine, for all sessions 
     struct cuda_code *next;
     const struct tcc_pimage *image;
     int users;
-    cuda_module module;
+    cuda_module *modules;
+    uint32_t nmodules;
     struct cuda_launch *launches;
 };
 static inline const struct tcc_pmap *

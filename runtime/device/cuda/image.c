@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Images (runtime/abi.h). The first that the device runs is loaded, once a machine: PTX of its architecture or an earlier one, which the driver compiles, or a
- * cubin of the same major one, in whose place PTX is taken where the driver is older than the cubin; a suffix `a` asks for that very architecture.
+ * cubin of the same major one (of many kernels: several modules), in whose place PTX is taken where the driver is older than the cubin; a suffix `a` asks for that very architecture.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,15 +28,36 @@ static bool parse_machine(const char *text, int *major, int *minor, bool *exact)
     return n >= 10 && n < 10000 && (!*end || (*exact && !end[1]));
 }
 
+/* Where the modules of an image begin within its code: `one` where that is a single one. */
+static const struct tcc_range *modules_of(const struct tcc_pimage *i, const struct tcc_range *one, uint32_t *n)
+{
+    const struct tcc_range *list = (const void *)((const char *)i + i->code.first);
+    bool several = !strcmp(tcr_image_text(i, i->format), "cubins");
+
+    *n = several ? list->count - 1 : 1;
+    return several ? list + 1 : one;
+}
+
+/* The simulator runs text, which an assembler may leave as it is. */
+static bool is_text(const struct tcc_pimage *i)
+{
+    const struct tcc_range one = {0, i->code.count}, *first;
+    uint32_t n;
+
+    first = modules_of(i, &one, &n);
+    return first->count > 4 && memcmp((const char *)i + i->code.first + first->first, "\177ELF", 4) != 0;
+}
+
 static bool fits(const struct cuda_machine *m, const struct tcc_pimage *i)
 {
     const char *format = tcr_image_text(i, i->format);
     bool ptx = !strcmp(format, "ptx"), exact;
     int major, minor;
 
-    if ((!ptx && strcmp(format, "cubin") != 0) || !parse_machine(tcr_image_text(i, i->machine), &major, &minor, &exact))
+    if ((!ptx && strcmp(format, "cubin") != 0 && strcmp(format, "cubins") != 0) ||
+        !parse_machine(tcr_image_text(i, i->machine), &major, &minor, &exact))
         return false;
-    if (!ptx && m->cu->ptx_driver_next) /* the simulator executes text */
+    if (m->cu->ptx_driver_next && !is_text(i))
         return false;
     if (exact)
         return major == m->major && minor == m->minor;
@@ -84,9 +105,10 @@ static void free_code(struct cuda_machine *m, struct cuda_code *c)
     for (uint32_t k = 0; c->launches && k < c->image->launches.count; k++)
         free(c->launches[k].needs);
     m->cu->cuCtxPushCurrent_v2(m->context);
-    if (c->module)
-        m->cu->cuModuleUnload(c->module);
+    for (uint32_t k = 0; k < c->nmodules; k++)
+        m->cu->cuModuleUnload(c->modules[k]);
     m->cu->cuCtxPopCurrent_v2(&before);
+    free(c->modules);
     free(c->launches);
     free(c);
 }
@@ -104,16 +126,17 @@ static int too_old(const struct cuda_machine *m, const struct cuda_code *c)
         tcr_image_text(c->image, c->image->machine), n ? n : 1, n ? at + 9 : "?");
 }
 
-static int load_module(struct cuda_machine *m, struct cuda_code *c)
+static int load_module(struct cuda_machine *m, struct cuda_code *c, const char *code)
 {
     char log[LOG] = "";
     int options[] = {CUDA_ERROR_LOG, CUDA_ERROR_LOG_SIZE}, result, status;
     void *values[] = {log, (void *)(uintptr_t)sizeof log};
 
-    result = m->cu->cuModuleLoadDataEx(&c->module, (const char *)c->image + c->image->code.first, 2, options, values);
-    if (!result)
+    result = m->cu->cuModuleLoadDataEx(&c->modules[c->nmodules], code, 2, options, values);
+    if (!result) {
+        c->nmodules++;
         return TCC_OK;
-    c->module = NULL;
+    }
     if (result == CUDA_OLD_DRIVER)
         return too_old(m, c);
     status = cuda_says(m, result, "cuModuleLoadDataEx", NULL);
@@ -122,17 +145,34 @@ static int load_module(struct cuda_machine *m, struct cuda_code *c)
                 : status;
 }
 
+/* The function of that name, from whichever module has it. */
+static int find_function(struct cuda_machine *m, struct cuda_code *c, const char *name, cuda_function *function)
+{
+    int result = CUDA_NOT_FOUND;
+
+    for (uint32_t k = 0; k < c->nmodules && result == CUDA_NOT_FOUND; k++)
+        result = m->cu->cuModuleGetFunction(function, c->modules[k], name);
+    return result;
+}
+
 static int load(struct cuda_machine *m, struct cuda_code *c)
 {
     const struct tcc_pimage *i = c->image;
     const struct tcc_plaunch *records = (const void *)((const char *)i + i->launches.first);
-    int status = load_module(m, c);
+    const struct tcc_range one = {0, i->code.count}, *list;
+    uint32_t n;
+    int status = TCC_OK;
 
+    list = modules_of(i, &one, &n);
+    if (!(c->modules = calloc(n, sizeof *c->modules)))
+        return tcr_fail(TCC_EENV, "no memory for the kernels of an image");
+    for (uint32_t k = 0; k < n && !status; k++)
+        status = load_module(m, c, (const char *)i + i->code.first + list[k].first);
     if (!status && !(c->launches = calloc(i->launches.count + 1, sizeof *c->launches)))
         status = tcr_fail(TCC_EENV, "no memory for the kernels of an image");
     for (uint32_t k = 0; k < i->launches.count && !status; k++) {
         const char *name = tcr_image_text(i, records[k].symbol);
-        int result = m->cu->cuModuleGetFunction(&c->launches[k].function, c->module, name);
+        int result = find_function(m, c, name, &c->launches[k].function);
 
         c->launches[k].record = &records[k];
         if (!cuda_maps_ok(i, &records[k]))
