@@ -1,0 +1,3 @@
+module tccrt
+
+go 1.18
