@@ -6,7 +6,7 @@
  *     the row's largest so far by Vector; weights exp(scale score - top) by Scalar, which sums them on the way
  *     weights are turned over by the tensor engine, 128 keys at a time, and multiplied by v: sums of a row in one bank
  *     of more keys: means and sums so far by exp(old top - top)    (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018)
- *     the kernel's last stage reads means and sums
+ *     the kernel's last stage reads means and sums; one behind it stores the rows' logarithms, for gradients
  *
  * Instructions of steps are interleaved so that no engine waits for another: weights of one, sums of the one two before it, scores of the next one, then what was
  * weighed before is turned over and multiplied. Keys that a causal
@@ -29,6 +29,7 @@ struct head {
     int64_t base[KN_MAX_DIMS], keys_at, values_at; /* up to where they are loaded */
     struct nk_panel **keys;
     const struct nk_value **values;
+    const struct nk_value *tops, *sums; /* of whole blocks of rows, where their logarithms are stored: columns */
 };
 
 /* 128 rows, or fewer. */
@@ -57,9 +58,9 @@ struct attention {
     struct em_attention r;
     struct nk_panel *q, *k;
     enum tcc_dtype type; /* in which weights and values are multiplied */
-    int value;           /* instruction: of that type */
-    int score;           /* instruction: a score but for the causal mask */
-    bool plain;          /* it is the product times `scale` */
+    struct nk_blocks values;
+    int score;  /* instruction: a score but for the causal mask */
+    bool plain; /* it is the product times `scale` */
     double scale;
     int64_t keys, width;
 };
@@ -90,7 +91,7 @@ static bool plan(struct nk *nk, struct attention *a)
 {
     const struct kn_kernel *k = nk->k;
     *a = (struct attention){.nk = nk};
-    if (!em_attention_roles(nk->ctx, k, &a->r) || a->r.mean < 0 || a->r.row < 0 || a->r.lse || nk->room < NK_ROOM)
+    if (!em_attention_roles(nk->ctx, k, &a->r) || a->r.row < 0 || nk->room < NK_ROOM)
         return false;
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_INDEX)
@@ -99,16 +100,22 @@ static bool plan(struct nk *nk, struct attention *a)
     if (k->insns[a->r.load_k].dtype != d || !is_cast_of(k, a->r.val_q, a->r.load_q) ||
         !is_cast_of(k, a->r.val_k, a->r.load_k) || (d != TCC_F32 && d != TCC_BF16 && d != TCC_F16))
         return false;
-    bool small = k->insns[a->r.load_v].dtype == d && d != TCC_F32 && is_cast_of(k, a->r.val_v, a->r.load_v);
+    bool means = a->r.mean >= 0;
+    bool small = means && k->insns[a->r.load_v].dtype == d && d != TCC_F32 && is_cast_of(k, a->r.val_v, a->r.load_v);
     a->type = small ? d : TCC_F32;
-    a->value = small ? a->r.load_v : a->r.val_v;
     a->keys = nk->extent[a->r.t];
-    a->width = nk->extent[a->r.e];
+    a->width = means ? nk->extent[a->r.e] : 0;
     a->q = nk_panel_new(nk, a->r.load_q, a->r.d, a->r.row, 0, nk->extent[a->r.d]);
     a->k = nk_panel_new(nk, a->r.load_k, a->r.d, a->r.t, 0, nk->extent[a->r.d]);
     int64_t values = (a->keys + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS * a->width * tcc_dtype_bytes(a->type);
     if (!a->q || !a->k || a->width > MOST_WIDTH || values + nk_panel_bytes(nk, a->k, a->keys) > MOST_BYTES)
         return false;
+    a->values = (struct nk_blocks){.insn = small ? a->r.load_v : a->r.val_v,
+                                   .type = a->type,
+                                   .dim = a->r.t,
+                                   .across = a->r.e,
+                                   .extent = means ? a->keys : 0,
+                                   .panel = a->k};
     a->score = a->r.keys ? k->insns[a->r.score].arg[1] : a->r.score;
     find_scale(a);
     return true;
@@ -135,74 +142,6 @@ static struct nk_tile tile_of(const struct attention *a, const struct rows *r, i
     return t;
 }
 
-static struct nk_tile lanes(int64_t partitions, int64_t n)
-{
-    return (struct nk_tile){.n = 2, .nouter = 2, .axis = {{KN_MAX_DIMS - 1, 1, partitions}, {KN_MAX_DIMS - 1, 1, n}}};
-}
-
-/* Elements from the `at`-th on. */
-static struct nk_value from(const struct nk_value *v, int64_t at)
-{
-    struct nk_value part = *v;
-    part.offset += at * neuron_type_bytes((enum neuron_type)v->type);
-    return part;
-}
-
-static void drop(struct nk *nk, const struct nk_value *v)
-{
-    if (v && !v->is_number)
-        nk_release(nk, v->buffer);
-}
-
-static const struct nk_value *bank(struct nk *nk)
-{
-    struct nk_value *v = IR_NEW(nk->ctx, struct nk_value);
-    *v = (struct nk_value){.dtype = TCC_F32, .type = NEURON_F32, .buffer = nk_psum(nk)};
-    v->stride[1] = 1;
-    return v;
-}
-
-/* func(x scale + bias), bias NULL: none. acc: of the engine's sums. */
-static void activate(struct nk *nk, const struct nk_tile *t, enum neuron_func f, const struct nk_value *to,
-                     const struct nk_value *x, double scale, const struct nk_value *bias, enum neuron_acc acc)
-{
-    struct nk_tile one = {.n = 1, .nouter = 1, .axis = {t->axis[0]}};
-    struct neuron_instr i = {.op = NEURON_OP_ACTIVATION, .noperands = bias ? 4 : 3};
-    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
-    i.operand[1] = nk_operand(nk, t, x, 0, NULL);
-    i.operand[2] = nk_literal(scale);
-    if (bias)
-        i.operand[3] = nk_operand(nk, &one, bias, 0, NULL);
-    neuron_set_attr(&i, NEURON_ATTR_FN, (union neuron_value){.i = f});
-    neuron_set_attr(&i, NEURON_ATTR_ACC, (union neuron_value){.i = acc});
-    struct nk_use uses[3] = {{to->buffer, true, 0}, {x->buffer, false, 0}};
-    if (bias)
-        uses[2] = (struct nk_use){bias->buffer, false, 0};
-    nk_emit(nk, NEURON_SCALAR, &i, bias ? 3 : 2, uses);
-}
-
-/* to = (x op0 a) op1 b by Vector; a: a number or a column, b: a number or a tensor. */
-static void scale_by(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x,
-                     enum neuron_alu op0, const struct nk_value *a, enum neuron_alu op1, const struct nk_value *b)
-{
-    struct nk_tile one = {.n = 1, .nouter = 1, .axis = {t->axis[0]}};
-    bool tensor = !b->is_number;
-    struct neuron_instr i = {.op = tensor ? NEURON_OP_SCALAR_TENSOR_TENSOR : NEURON_OP_TENSOR_SCALAR, .noperands = 4};
-    struct nk_use uses[4] = {{to->buffer, true, 0}, {x->buffer, false, 0}};
-    int n = 2;
-    i.operand[0] = nk_operand(nk, t, to, 0, NULL);
-    i.operand[1] = nk_operand(nk, t, x, 0, NULL);
-    i.operand[2] = a->is_number ? nk_literal(a->number) : nk_operand(nk, &one, a, 0, NULL);
-    i.operand[3] = tensor ? nk_operand(nk, t, b, 0, NULL) : nk_literal(b->number);
-    if (!a->is_number)
-        uses[n++] = (struct nk_use){a->buffer, false, 0};
-    if (tensor)
-        uses[n++] = (struct nk_use){b->buffer, false, 0};
-    neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op0});
-    neuron_set_attr(&i, NEURON_ATTR_OP1, (union neuron_value){.i = op1});
-    nk_emit(nk, NEURON_VECTOR, &i, n, uses);
-}
-
 static void largest(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x,
                     int group)
 {
@@ -214,39 +153,6 @@ static void largest(struct nk *nk, const struct nk_tile *t, const struct nk_valu
     neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = NEURON_ALU_MAX});
     neuron_set_attr(&i, NEURON_ATTR_AXES, (union neuron_value){.i = axes});
     nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {x->buffer, false, 0}});
-}
-
-static void multiply(struct nk *nk, const struct neuron_operand *to, struct nk_buffer *sum,
-                     const struct neuron_operand *stationary, struct nk_buffer *s, const struct neuron_operand *moving,
-                     struct nk_buffer *m, bool first)
-{
-    struct neuron_instr load = {.op = NEURON_OP_LOAD_STATIONARY, .noperands = 1, .operand = {*stationary}},
-                        i = {.op = NEURON_OP_MATMUL, .noperands = 2, .operand = {*to, *moving}};
-    nk_emit(nk, NEURON_TENSOR, &load, 1, (struct nk_use[]){{s, false, 0}});
-    neuron_set_attr(&i, NEURON_ATTR_ACCUMULATE, (union neuron_value){.i = !first});
-    nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{sum, true, 0}, {m, false, 0}});
-}
-
-static const struct nk_value *evaluate(struct nk *nk, const struct nk_tile *t, const struct nk_value **made, int insn)
-{
-    const struct kn_insn *n = &nk->k->insns[insn];
-    const struct nk_value *args[3] = {NULL, NULL, NULL};
-    for (int i = 0; i < n->nargs && i < 3 && !made[insn]; i++)
-        args[i] = n->arg[i] >= 0 ? evaluate(nk, t, made, n->arg[i]) : NULL;
-    if (!made[insn])
-        made[insn] = nk_body(nk, t, n, args);
-    return made[insn];
-}
-
-/* Values lie in blocks of up to 128 keys, and of as many as a panel gives at once behind the last whole one. */
-static int64_t block_at(const struct attention *a, int64_t lo)
-{
-    return nk_panel_part(a->k, a->keys - lo, NEURON_PARTITIONS);
-}
-
-static int64_t block_number(int64_t lo)
-{
-    return lo / NEURON_PARTITIONS + (lo % NEURON_PARTITIONS != 0);
 }
 
 /* -- Scores and weights ------------------------------------------------------------------------------------------------- */
@@ -289,8 +195,8 @@ static const struct nk_value *select_visible(struct attention *a, const struct r
     neuron_set_attr(&i, NEURON_ATTR_FILL, (union neuron_value){.f = -INFINITY});
     nk_emit(nk, NEURON_GPSIMD, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {in->buffer, false, 0}});
     if (in != x)
-        drop(nk, in);
-    drop(nk, x);
+        nk_drop(nk, in);
+    nk_drop(nk, x);
     return to;
 }
 
@@ -299,24 +205,24 @@ static const struct nk_value *scores(struct attention *a, const struct rows *r, 
 {
     struct nk *nk = a->nk;
     struct nk_tile t = tile_of(a, r, a->r.t, lo, n);
-    const struct nk_value *s = bank(nk);
+    const struct nk_value *s = nk_bank(nk);
     struct nk_panel *k = r->head->keys[lo / PART];
     struct neuron_operand to = nk_operand(nk, &t, s, 0, NULL);
     for (int64_t j = 0; j < nk_panel_products(a->q); j++) {
         struct nk_buffer *left, *right;
         struct neuron_operand q = nk_panel_operand(nk, r->q, j, r->base[a->r.row], r->n, r->base, &left),
                               key = nk_panel_operand(nk, k, j, lo, n, r->base, &right);
-        multiply(nk, &to, s->buffer, &q, left, &key, right, j == 0);
+        nk_multiply(nk, &to, s->buffer, &q, left, &key, right, j == 0);
     }
     if (!a->plain) {
         int mark = nk_mark(nk);
         const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *), *v;
         made[a->r.dot] = s;
-        v = nk_computed(nk, &t, evaluate(nk, &t, made, a->score));
+        v = nk_computed(nk, &t, nk_evaluate(nk, &t, made, a->score));
         if (v->type != NEURON_F32 || v->buffer->space == NEURON_PSUM || v->is_number || !v->stride[1])
             v = nk_copy(nk, &t, TCC_F32, nk_solid(nk, &t, v));
         nk_release_to(nk, mark, &v, 1);
-        drop(nk, s);
+        nk_drop(nk, s);
         s = v;
     }
     return a->r.keys ? select_visible(a, r, &t, lo, s) : s;
@@ -327,18 +233,18 @@ static const struct nk_value *new_top(struct attention *a, struct step *s)
 {
     struct nk *nk = a->nk;
     int n = s->nparts + (s->rows->top != NULL), group = ++nk->groups;
-    struct nk_tile columns = lanes(s->rows->n, n), one = lanes(s->rows->n, 1);
+    struct nk_tile columns = nk_lanes(s->rows->n, n), one = nk_lanes(s->rows->n, 1);
     const struct nk_value *all = nk_new(nk, &columns, TCC_F32), *top = nk_new(nk, &one, TCC_F32);
     for (int p = 0; p < s->nparts; p++) {
-        struct nk_value to = from(all, p);
-        struct nk_tile t = lanes(s->rows->n, s->part[p].n);
+        struct nk_value to = nk_from(all, p);
+        struct nk_tile t = nk_lanes(s->rows->n, s->part[p].n);
         largest(nk, &t, &to, s->part[p].scores, group);
     }
-    struct nk_value last = from(all, s->nparts);
+    struct nk_value last = nk_from(all, s->nparts);
     if (s->rows->top)
         nk_copy_to(nk, &one, &last, s->rows->top);
     largest(nk, &columns, top, all, 0);
-    drop(nk, all);
+    nk_drop(nk, all);
     return top;
 }
 
@@ -359,32 +265,34 @@ static void weigh(struct attention *a, struct step *s)
 {
     struct nk *nk = a->nk;
     struct rows *r = s->rows;
-    struct nk_tile one = lanes(r->n, 1);
+    struct nk_tile one = nk_lanes(r->n, 1);
     const struct nk_value *top = new_top(a, s), *less = nk_new(nk, &one, TCC_F32);
     double scale = a->plain ? a->scale : 1;
     /* a row that sees no key has the largest score -inf, and weights 0 */
-    scale_by(nk, &one, less, top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, -scale), NEURON_ALU_MIN,
-             nk_number(nk, TCC_F32, FLT_MAX));
+    nk_scale_by(nk, &one, less, top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, -scale), NEURON_ALU_MIN,
+                nk_number(nk, TCC_F32, FLT_MAX));
     if (r->top) {
         s->factor = nk_new(nk, &one, TCC_F32);
-        activate(nk, &one, NEURON_FUNC_EXP, s->factor, r->top, scale, less, NEURON_ACC_IDLE);
+        nk_activate(nk, &one, NEURON_FUNC_EXP, s->factor, r->top, scale, less, NEURON_ACC_IDLE);
     }
-    drop(nk, r->top);
+    nk_drop(nk, r->top);
     r->top = top;
     for (int p = 0; p < s->nparts; p++) {
-        struct nk_tile t = lanes(r->n, s->part[p].n);
+        struct nk_tile t = nk_lanes(r->n, s->part[p].n);
         s->part[p].weights = nk_new(nk, &t, a->type);
-        activate(nk, &t, NEURON_FUNC_EXP, s->part[p].weights, s->part[p].scores, scale, less,
-                 p ? NEURON_ACC_REDUCE : NEURON_ACC_RESET_REDUCE);
-        drop(nk, s->part[p].scores);
-        if (neuron_generation(nk->machine->core) == 2)
+        nk_activate(nk, &t, NEURON_FUNC_EXP, s->part[p].weights, s->part[p].scores, scale, less,
+                    p ? NEURON_ACC_REDUCE : NEURON_ACC_RESET_REDUCE);
+        nk_drop(nk, s->part[p].scores);
+        if (a->r.mean < 0)
+            nk_drop(nk, s->part[p].weights);
+        else if (neuron_generation(nk->machine->core) == 2)
             bound(a, &t, s->part[p].weights);
     }
     s->sum = nk_new(nk, &one, TCC_F32);
     struct neuron_instr read = {.op = NEURON_OP_READ_ACC, .noperands = 1};
     read.operand[0] = nk_operand(nk, &one, s->sum, 0, NULL);
     nk_emit(nk, NEURON_SCALAR, &read, 1, (struct nk_use[]){{s->sum->buffer, true, 0}});
-    drop(nk, less);
+    nk_drop(nk, less);
 }
 
 /* -- Means ----------------------------------------------------------------------------------------------------------------- */
@@ -396,24 +304,24 @@ static const struct nk_value *turned(struct attention *a, const struct rows *r, 
     struct nk *nk = a->nk;
     int64_t whole = n / NEURON_PARTITIONS, rest = n % NEURON_PARTITIONS;
     bool small = neuron_generation(nk->machine->core) > 2 && a->type != TCC_F32;
-    struct nk_tile all = lanes(NEURON_PARTITIONS, (whole + (rest > 0)) * r->n);
-    struct nk_value out = *bank(nk);
+    struct nk_tile all = nk_lanes(NEURON_PARTITIONS, (whole + (rest > 0)) * r->n);
+    struct nk_value out = *nk_bank(nk);
     const struct nk_value *to = nk_new(nk, &all, a->type);
     int group = ++nk->groups;
     if (small)
         out.dtype = (uint8_t)a->type, out.type = (uint8_t)nk_type(nk, a->type);
     for (int64_t j = 0; j < whole + (rest > 0); j++) {
         int64_t keys = j < whole ? NEURON_PARTITIONS : rest;
-        struct nk_tile in_tile = lanes(r->n, keys), out_tile = lanes(keys, r->n);
-        struct nk_value in = from(weights, j * NEURON_PARTITIONS), place = from(&out, j * r->n);
+        struct nk_tile in_tile = nk_lanes(r->n, keys), out_tile = nk_lanes(keys, r->n);
+        struct nk_value in = nk_from(weights, j * NEURON_PARTITIONS), place = nk_from(&out, j * r->n);
         struct neuron_instr i = {.op = NEURON_OP_PE_TRANSPOSE, .noperands = 2};
         i.operand[0] = nk_operand(nk, &out_tile, &place, 0, NULL);
         i.operand[1] = nk_operand(nk, &in_tile, &in, 0, NULL);
         nk_emit(nk, NEURON_TENSOR, &i, 2, (struct nk_use[]){{out.buffer, true, group}, {in.buffer, false, 0}});
     }
     for (int part = 0; part < 2; part++) { /* those of 128 partitions, and the last one */
-        struct nk_tile t = lanes(part ? rest : NEURON_PARTITIONS, (part ? 1 : whole) * r->n);
-        struct nk_value x = from(&out, part * whole * r->n), y = from(to, part * whole * r->n);
+        struct nk_tile t = nk_lanes(part ? rest : NEURON_PARTITIONS, (part ? 1 : whole) * r->n);
+        struct nk_value x = nk_from(&out, part * whole * r->n), y = nk_from(to, part * whole * r->n);
         struct neuron_instr i = {.op = NEURON_OP_TENSOR_COPY, .noperands = 2};
         if (!(part ? rest : whole))
             continue;
@@ -422,7 +330,7 @@ static const struct nk_value *turned(struct attention *a, const struct rows *r, 
         nk_emit(nk, NEURON_SCALAR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {out.buffer, false, 0}});
     }
     nk_release(nk, out.buffer);
-    drop(nk, weights);
+    nk_drop(nk, weights);
     return to;
 }
 
@@ -430,24 +338,24 @@ static const struct nk_value *turned(struct attention *a, const struct rows *r, 
 static void multiply_part(struct attention *a, struct step *s, int p, const struct nk_value *weights)
 {
     struct nk *nk = a->nk;
-    struct nk_tile t = lanes(s->rows->n, a->width);
+    struct nk_tile t = nk_lanes(s->rows->n, a->width);
     struct neuron_operand to = nk_operand(nk, &t, s->mean, 0, NULL);
     for (int64_t at = 0; at < s->part[p].n; at += NEURON_PARTITIONS) {
         int64_t keys = s->part[p].n - at < NEURON_PARTITIONS ? s->part[p].n - at : NEURON_PARTITIONS;
-        const struct nk_value *v = s->rows->head->values[block_number(s->part[p].lo + at)];
-        struct nk_value left = from(weights, at / NEURON_PARTITIONS * s->rows->n);
-        struct nk_tile left_tile = lanes(keys, s->rows->n), right_tile = lanes(keys, a->width);
+        const struct nk_value *v = s->rows->head->values[nk_block_number(s->part[p].lo + at)];
+        struct nk_value left = nk_from(weights, at / NEURON_PARTITIONS * s->rows->n);
+        struct nk_tile left_tile = nk_lanes(keys, s->rows->n), right_tile = nk_lanes(keys, a->width);
         struct neuron_operand stationary = nk_operand(nk, &left_tile, &left, 0, NULL),
                               moving = nk_operand(nk, &right_tile, v, 0, NULL);
-        multiply(nk, &to, s->mean->buffer, &stationary, left.buffer, &moving, v->buffer, p == 0 && at == 0);
+        nk_multiply(nk, &to, s->mean->buffer, &stationary, left.buffer, &moving, v->buffer, p == 0 && at == 0);
     }
-    drop(nk, weights);
+    nk_drop(nk, weights);
 }
 
 /* Turns the weights over as far as banks are kept for that. */
 static void turn_first(struct attention *a, struct step *s)
 {
-    for (int p = 0; p < s->nparts && p < AHEAD; p++)
+    for (int p = 0; p < s->nparts && p < AHEAD && a->r.mean >= 0; p++)
         s->part[p].weights = turned(a, s->rows, s->part[p].weights, s->part[p].n);
 }
 
@@ -455,8 +363,8 @@ static void turn_first(struct attention *a, struct step *s)
 static void average(struct attention *a, struct step *s)
 {
     struct nk *nk = a->nk;
-    s->mean = bank(nk);
-    for (int p = 0; p < s->nparts; p++) {
+    s->mean = a->r.mean < 0 ? NULL : nk_bank(nk);
+    for (int p = 0; p < s->nparts && s->mean; p++) {
         if (p + AHEAD < s->nparts)
             s->part[p + AHEAD].weights = turned(a, s->rows, s->part[p + AHEAD].weights, s->part[p + AHEAD].n);
         multiply_part(a, s, p, s->part[p].weights);
@@ -465,16 +373,57 @@ static void average(struct attention *a, struct step *s)
         return;
     for (int64_t lo = 0; lo < a->keys; lo += PART)
         nk_panel_release(nk, s->rows->head->keys[lo / PART]);
-    for (int64_t lo = 0; lo < a->keys; lo += block_at(a, lo))
-        drop(nk, s->rows->head->values[block_number(lo)]);
+    nk_drop_blocks(nk, &a->values, s->rows->head->values);
 }
 
-/* The kernel's last stage at these rows. */
-static void finish(struct attention *a, struct rows *r)
+/* The stage that stores the rows' logarithms, of `blocks` blocks of n rows from r's `at`-th on: of their largest scores, and sums of weights. */
+static void run_logarithms(struct attention *a, const struct rows *r, int64_t at, int64_t blocks, int64_t n,
+                           const struct nk_value *tops, const struct nk_value *sums)
 {
     struct nk *nk = a->nk;
     int mark = nk_mark(nk);
-    nk_begin_tile(nk);
+    struct nk_tile t = {.n = 2, .nouter = 2, .axis = {{a->r.row, 1, n}, {a->r.row, n, blocks}}};
+    const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
+    memcpy(t.base, r->base, sizeof t.base);
+    t.base[a->r.row] = at;
+    made[a->r.clamped] = tops;
+    made[a->r.sum] = sums;
+    nk_run_stage(nk, &t, &nk->k->stages[a->r.lse], made);
+    nk_release_to(nk, mark, NULL, 0);
+    nk_drop(nk, tops);
+    nk_drop(nk, sums);
+}
+
+/* Notes what the rows' logarithms are made of; those of a head's whole blocks are made at once. */
+static void store_logarithms(struct attention *a, struct rows *r)
+{
+    struct nk *nk = a->nk;
+    struct head *h = r->head;
+    int64_t row = r->base[a->r.row], blocks = nk->extent[a->r.row] / NEURON_PARTITIONS;
+    bool whole = r->n == NEURON_PARTITIONS && row % NEURON_PARTITIONS == 0;
+    int64_t at = whole ? row / NEURON_PARTITIONS : 0;
+    struct nk_tile one = nk_lanes(r->n, 1), all = nk_lanes(NEURON_PARTITIONS, blocks);
+    const struct nk_value *tops = whole ? h->tops : nk_new(nk, &one, TCC_F32),
+                          *sums = whole ? h->sums : nk_new(nk, &one, TCC_F32);
+    if (!tops) {
+        tops = h->tops = nk_new(nk, &all, TCC_F32);
+        sums = h->sums = nk_new(nk, &all, TCC_F32);
+    }
+    struct nk_value top = nk_from(tops, at), sum = nk_from(sums, at);
+    nk_scale_by(nk, &one, &top, r->top, NEURON_ALU_MUL, nk_number(nk, TCC_F32, a->plain ? a->scale : 1), NEURON_ALU_MAX,
+                nk_number(nk, TCC_F32, -FLT_MAX));
+    nk_copy_to(nk, &one, &sum, r->sum);
+    if (!whole)
+        run_logarithms(a, r, row, 1, r->n, tops, sums);
+    else if (at == blocks - 1)
+        run_logarithms(a, r, 0, blocks, NEURON_PARTITIONS, tops, sums);
+}
+
+/* The stage that stores means, at these rows. */
+static void store_means(struct attention *a, struct rows *r)
+{
+    struct nk *nk = a->nk;
+    int mark = nk_mark(nk);
     const struct kn_stage *g = &nk->k->stages[AT_LAST];
     const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
     struct nk_tile t = tile_of(a, r, a->r.e, 0, a->width);
@@ -483,19 +432,22 @@ static void finish(struct attention *a, struct rows *r)
     sum->stride[1] = 0;
     made[a->r.mean] = r->mean;
     made[a->r.sum] = sum;
-    for (int i = g->first; i < g->last; i++) {
-        const struct kn_insn *n = &nk->k->insns[i];
-        const struct nk_value *args[3] = {NULL, NULL, NULL};
-        for (int x = 0; x < n->nargs && x < 3; x++)
-            args[x] = n->arg[x] >= 0 ? evaluate(nk, &t, made, n->arg[x]) : NULL;
-        made[i] = nk_wait(nk, &t, i, args);
-        if (!made[i])
-            made[i] = nk_body(nk, &t, n, args);
-    }
+    nk_run_stage(nk, &t, g, made);
     nk_release_to(nk, mark, NULL, 0);
-    drop(nk, r->mean);
-    drop(nk, r->sum);
-    drop(nk, r->top);
+}
+
+/* The kernel's last stages at these rows. */
+static void finish(struct attention *a, struct rows *r)
+{
+    struct nk *nk = a->nk;
+    nk_begin_tile(nk);
+    if (a->r.mean >= 0)
+        store_means(a, r);
+    if (a->r.lse)
+        store_logarithms(a, r);
+    nk_drop(nk, r->mean);
+    nk_drop(nk, r->sum);
+    nk_drop(nk, r->top);
     nk_panel_release(nk, r->q);
 }
 
@@ -504,53 +456,24 @@ static void add_up(struct attention *a, struct step *s)
 {
     struct nk *nk = a->nk;
     struct rows *r = s->rows;
-    struct nk_tile one = lanes(r->n, 1), t = lanes(r->n, a->width);
-    if (!r->mean) {
+    struct nk_tile one = nk_lanes(r->n, 1), t = nk_lanes(r->n, a->width);
+    if (!r->sum) {
         r->sum = s->sum;
-        r->mean = s->last_of_rows ? s->mean : nk_copy(nk, &t, TCC_F32, s->mean);
+        r->mean = s->last_of_rows || !s->mean ? s->mean : nk_copy(nk, &t, TCC_F32, s->mean);
     } else {
-        scale_by(nk, &one, r->sum, r->sum, NEURON_ALU_MUL, s->factor, NEURON_ALU_ADD, s->sum);
-        scale_by(nk, &t, r->mean, r->mean, NEURON_ALU_MUL, s->factor, NEURON_ALU_ADD, s->mean);
-        drop(nk, s->sum);
+        nk_scale_by(nk, &one, r->sum, r->sum, NEURON_ALU_MUL, s->factor, NEURON_ALU_ADD, s->sum);
+        if (s->mean)
+            nk_scale_by(nk, &t, r->mean, r->mean, NEURON_ALU_MUL, s->factor, NEURON_ALU_ADD, s->mean);
+        nk_drop(nk, s->sum);
     }
     if (r->mean != s->mean)
-        drop(nk, s->mean);
-    drop(nk, s->factor);
+        nk_drop(nk, s->mean);
+    nk_drop(nk, s->factor);
     if (s->last_of_rows)
         finish(a, r);
 }
 
 /* -- All of it --------------------------------------------------------------------------------------------------------------- */
-
-/* Values of keys from `lo` on: blocks of 128 as one value, or a single smaller one. How many keys these are. */
-static int64_t load_values(struct attention *a, struct head *h, const int64_t *base, int64_t lo)
-{
-    struct nk *nk = a->nk;
-    int64_t n = block_at(a, lo), blocks = (a->keys - lo < PART ? a->keys - lo : PART) / NEURON_PARTITIONS;
-    struct nk_tile t = {.n = 1, .axis = {{a->r.t, 1, n}}};
-    const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *), *v;
-    blocks = blocks < 1 ? 1 : blocks;
-    if (blocks > 1)
-        t.axis[t.n++] = (struct nk_axis){a->r.t, NEURON_PARTITIONS, blocks};
-    t.axis[t.n++] = (struct nk_axis){a->r.e, 1, a->width};
-    t.nouter = t.n;
-    memcpy(t.base, base, sizeof t.base);
-    t.base[a->r.t] = lo;
-    int mark = nk_mark(nk);
-    v = nk_computed(nk, &t, evaluate(nk, &t, made, a->value));
-    bool dense = !v->is_number && v->dtype == a->type && v->buffer->space == NEURON_SBUF && v->stride[t.n - 1] == 1 &&
-                 (blocks == 1 || v->stride[1] == a->width);
-    if (!dense)
-        v = nk_copy(nk, &t, a->type, nk_solid(nk, &t, v));
-    nk_release_to(nk, mark, &v, 1);
-    for (int64_t k = 0; k < blocks; k++) {
-        struct nk_value *block = IR_NEW(nk->ctx, struct nk_value);
-        *block = from(v, k * a->width);
-        block->stride[1] = 1;
-        h->values[block_number(lo + k * NEURON_PARTITIONS)] = block;
-    }
-    return blocks > 1 ? blocks * NEURON_PARTITIONS : n;
-}
 
 static struct head *new_head(struct attention *a, const int64_t *base)
 {
@@ -571,8 +494,8 @@ static bool load_some(struct attention *a, struct head *h)
         h->keys[h->keys_at / PART] = nk_panel_copy(nk, a->k);
         nk_panel_load(nk, h->keys[h->keys_at / PART], h->base, h->keys_at, n);
         h->keys_at += n;
-    } else if (h->values_at < a->keys) {
-        h->values_at += load_values(a, h, h->base, h->values_at);
+    } else if (h->values_at < a->values.extent) {
+        h->values_at += nk_load_blocks(nk, &a->values, h->base, h->values_at, h->values);
     } else {
         return false;
     }
@@ -595,6 +518,7 @@ static bool next(const struct attention *a, int64_t *at)
 /* Where the next step is. */
 struct walk {
     int64_t base[KN_MAX_DIMS], row, lo, last; /* last: keys that some of the rows see end there */
+    int64_t all;               /* blocks of keys that all of the rows see end there; 0: it is not known */
     struct head *head, *ahead; /* NULL: another one begins, so do rows; the one behind, which is loaded step by step */
     struct rows *rows;
     bool ended;
@@ -612,12 +536,16 @@ static void begin_rows(struct attention *a, struct walk *w)
     nk_panel_load(nk, r->q, w->base, w->row, r->n);
     w->lo = 0;
     w->last = a->keys;
+    w->all = 0;
     if (!visible(a, r, &first, &more))
         return;
     int64_t most = more > 0 ? first + more * (r->n - 1) : first;
     most = most < 1 ? 1 : most; /* the mask hides what the last block has beyond */
     most = (most + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS * NEURON_PARTITIONS;
     w->last = most < w->last ? most : w->last;
+    int64_t least = more < 0 ? first + more * (r->n - 1) : first;
+    least = least < w->last ? least : w->last;
+    w->all = least > 0 ? least / NEURON_PARTITIONS * NEURON_PARTITIONS : 0;
 }
 
 /* False: there are no more. */
@@ -641,8 +569,9 @@ static bool next_step(struct attention *a, struct walk *w, struct step *s)
     *s = (struct step){.rows = w->rows};
     int64_t end = w->last < w->lo + KEYS ? w->last : w->lo + KEYS;
     for (int64_t n; w->lo < end && s->nparts < PARTS; w->lo += n) {
-        n = nk_panel_part(a->k, end - w->lo, PART);
+        n = nk_panel_part(a->k, end - w->lo, PART - w->lo % PART);
         n = n > NEURON_PARTITIONS ? n / NEURON_PARTITIONS * NEURON_PARTITIONS : n; /* blocks of values begin there */
+        n = w->lo < w->all ? (n < w->all - w->lo ? n : w->all - w->lo) : n;
         s->part[s->nparts].lo = w->lo;
         s->part[s->nparts++].n = n;
     }

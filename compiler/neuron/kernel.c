@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel.c - a kernel to a program, by the first template that takes it: attention, a product by the tensor engine, else the lanes. A tile that does not fit in
+ * kernel.c - a kernel to a program, by the first template that takes it: attention and its gradients, a product by the tensor engine, else the lanes. A tile that does not fit in
  * SBUF is tried again with fewer elements of a value at once.
  */
 #include "compiler/neuron/neuron_int.h"
@@ -111,6 +111,8 @@ static bool attempt(struct nk *nk)
     begin(nk);
     if (nk_takes_attention(nk))
         nk_run_attention(nk);
+    else if (nk_takes_attention_grad(nk))
+        nk_run_attention_grad(nk);
     else if (nk_takes_product(nk))
         nk_run_product(nk);
     else if (nk->product)

@@ -37,6 +37,30 @@ static bool attention(const struct pass_machine *m, const struct ir_node *n)
            size[1][2] <= MOST_KEYS;
 }
 
+/* As attention_grad.c takes them: nothing of a head is loaded twice, and a mask that says something else for each query and key would be, point by point. */
+static bool attention_grad(const struct pass_machine *m, const struct ir_node *n)
+{
+    enum { LEAST_ROWS = 16, MOST_BYTES = 8 << 10 };
+    bool lse = n->op == IR_attention_lse;
+    const struct ir_value *q = n->in[0].value, *v = n->in[lse ? 1 : 2].value, *mask = NULL;
+    int at = lse ? 2 : n->op == IR_attention ? 3 : 6;
+    int64_t rows, keys, width, last;
+    (void)m;
+    if (n->nin > at)
+        mask = n->in[at].value;
+    if ((q->type->dtype != TCC_F32 && q->type->dtype != TCC_BF16 && q->type->dtype != TCC_F16) ||
+        v->type->dtype != q->type->dtype || !ir_is_const(q->type->dim[2], &rows) ||
+        !ir_is_const(v->type->dim[2], &keys) || !ir_is_const(q->type->dim[3], &width) ||
+        !ir_is_const(v->type->dim[3], &last))
+        return false;
+    if (mask && mask->type->rank > 1 && !ir_is_value(mask->type->dim[mask->type->rank - 1], 1) &&
+        !ir_is_value(mask->type->dim[mask->type->rank - 2], 1))
+        return false;
+    int64_t bytes = (rows > keys ? rows : keys) * tcc_dtype_bytes(q->type->dtype);
+    return rows >= LEAST_ROWS && keys >= LEAST_ROWS && bytes <= MOST_BYTES && width % 32 == 0 && last % 32 == 0 &&
+           width <= NEURON_PARTITIONS && last <= NEURON_PARTITIONS;
+}
+
 static bool runs(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     const char *why;
@@ -89,6 +113,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
                                         .cost = cost,
                                         .lacks = lacks,
                                         .attention = attention,
+                                        .attention_grad = attention_grad,
                                         .runs = runs,
                                         .schedule = schedule,
                                         .verify_schedule = verify_schedule};

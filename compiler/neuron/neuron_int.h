@@ -13,6 +13,7 @@
  *     wide.c     integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
  *     attention.c                                               window.c   loads of windows
+ *     attention_grad.c                                          instr.c    instructions of those two
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
  *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
  *     digits.c   dims in digits                               integers.c reductions and scans of integers
@@ -267,6 +268,30 @@ const struct nk_value *nk_combine(struct nk *nk, const struct nk_tile *t, enum i
 const struct nk_value *nk_combined(struct nk *nk, const struct nk_tile *t, int ninner, enum ir_op op, enum tcc_dtype d, const struct nk_value *v);
 const struct nk_value *nk_scan_integers(struct nk *nk, const struct nk_tile *t, int ninner, const struct kn_insn *n, const struct nk_value *from);
 
+/* instr.c: what templates say in instructions of their own */
+struct nk_tile nk_lanes(int64_t partitions, int64_t n);                     /* so many elements beside each other in each */
+struct nk_value nk_from(const struct nk_value *v, int64_t at);              /* elements from the `at`-th on */
+void nk_drop(struct nk *nk, const struct nk_value *v);                      /* gives its buffer back; NULL, and numbers: nothing */
+const struct nk_value *nk_bank(struct nk *nk);                              /* of PSUM, as float32 beside each other */
+/* func(x scale + bias), bias NULL: none. acc: of the engine's sums. */
+void nk_activate(struct nk *nk, const struct nk_tile *t, enum neuron_func f, const struct nk_value *to, const struct nk_value *x, double scale, const struct nk_value *bias, enum neuron_acc acc);
+/* to = (x op0 a) op1 b by Vector; a: a number or a column, b: a number or a tensor. */
+void nk_scale_by(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x, enum neuron_alu op0, const struct nk_value *a, enum neuron_alu op1, const struct nk_value *b);
+/* PSUM = stationary' moving, the first time, then +=; `sum`, s and m: the buffers of the three. */
+void nk_multiply(struct nk *nk, const struct neuron_operand *to, struct nk_buffer *sum, const struct neuron_operand *stationary, struct nk_buffer *s, const struct neuron_operand *moving, struct nk_buffer *m, bool first);
+/* An instruction and those that it needs, but for what is in `made`, by instruction, already. */
+const struct nk_value *nk_evaluate(struct nk *nk, const struct nk_tile *t, const struct nk_value **made, int insn);
+/* All instructions of a stage, but for what they need that is in `made` already. */
+void nk_run_stage(struct nk *nk, const struct nk_tile *t, const struct kn_stage *g, const struct nk_value **made);
+/* Points of a dim on partitions, up to 128 a block, points of `across` (-1: none) side by side: what instruction `insn` gives, in that type. Behind the last whole
+ * block come as many as an operand of the panel can have. */
+struct nk_blocks { int insn, dim, across; enum tcc_dtype type; int64_t extent; const struct nk_panel *panel; };
+int64_t nk_block_rows(const struct nk_blocks *b, int64_t lo);               /* of the block that begins there */
+int64_t nk_block_number(int64_t lo);
+/* Up to four blocks from `lo` on, which become to[their numbers], of one buffer; base: where the other dims are. Returns how many points these are. */
+int64_t nk_load_blocks(struct nk *nk, const struct nk_blocks *b, const int64_t *base, int64_t lo, const struct nk_value **to);
+void nk_drop_blocks(struct nk *nk, const struct nk_blocks *b, const struct nk_value **blocks);
+
 /* digits.c */
 /* Periods of a dim: what its values are divided by. Each divides the next; the first is 1. */
 enum { NK_DIGITS = 6 };
@@ -312,5 +337,9 @@ void nk_run_product(struct nk *nk);
 /* attention.c */
 bool nk_takes_attention(struct nk *nk);
 void nk_run_attention(struct nk *nk);
+
+/* attention_grad.c */
+bool nk_takes_attention_grad(struct nk *nk);
+void nk_run_attention_grad(struct nk *nk);
 
 #endif
