@@ -188,7 +188,7 @@ static void by_kernels(struct attention *a, struct ir_value *lse)
         grad_give(g, a->n, 0, gradient(a, IR_attention_grad_q, lse, delta));
     static const enum ir_op ops[] = {IR_attention_grad_k, IR_attention_grad_v};
     struct ir_value *by[2];
-    for (int i = 0; i < 2; i++) /* side by side: one kernel may give both */
+    for (int i = 1; i >= 0; i--) /* side by side: one kernel may give both; where v is projected last, its gradient is read first */
         by[i] = grad_wants(g, a->n, i + 1) ? gradient(a, ops[i], lse, delta) : NULL;
     for (int i = 0; i < 2; i++)
         if (by[i] && ir_is_value(a->repeat, 1))

@@ -222,16 +222,19 @@ static bool spans_scores(struct ir_ctx *ctx, const struct found *f, ir_type mask
            ir_expr_eq(ctx, mask->dim[rank - 1], f->keys) == IR_YES;
 }
 
+/* What is added to scores that weigh nothing: exp(-1e8) is 0 in every type by far. Models have -1e9 (in 16 bits a little more), or the lowest number there is. */
+#define HIDDEN (-1e8)
+
 /* 0 up to the diagonal and nothing to see after it, for every query. */
 static bool hides_later_keys(const struct ir_value *mask)
 {
     const struct ir_tensor *t = ir_const_of(mask);
-    if (!t || t->splat || t->dtype != TCC_F32 || t->rank < 2)
+    if (!t || t->splat || !tcc_is_float(t->dtype) || t->rank < 2)
         return false;
     int64_t rows = t->dims[t->rank - 2], keys = t->dims[t->rank - 1];
     for (int64_t i = 0; i < t->nelems; i++) {
-        double v = tcc_load_f64(TCC_F32, ir_tensor_at(t, i));
-        if (i % keys > i / keys % rows ? v > -1e30 : v != 0)
+        double v = tcc_load_f64(t->dtype, ir_tensor_at(t, i));
+        if (i % keys > i / keys % rows ? v > HIDDEN : v != 0)
             return false;
     }
     return rows > 1;
@@ -262,7 +265,7 @@ static bool compares_positions(const struct ir_value *mask)
     if ((!ge && !swapped) || !ir_splat_f(s->in[negated ? 2 : 1].value, &shown) ||
         !ir_splat_f(s->in[negated ? 1 : 2].value, &hidden))
         return false;
-    return shown == 0 && hidden < -1e30 && is_position(c->in[0].value, swapped ? 0 : 1) &&
+    return shown == 0 && hidden <= HIDDEN && is_position(c->in[0].value, swapped ? 0 : 1) &&
            is_position(c->in[1].value, swapped ? 1 : 0);
 }
 
