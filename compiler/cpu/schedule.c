@@ -361,7 +361,8 @@ static void choose_rows(struct chooser *c)
     nest.rows = c->m->registers >= 32 ? 4 : 2;
     int dim = loops_row_dim(k, nest);
     bool shared = false, own = false;
-    if (dim < 0 || is_heavy(k) || extent_or(k, dim, 0) < 4 * nest.rows)
+    int64_t rows = dim < 0 ? 0 : extent_or(k, dim, 0);
+    if (is_heavy(k) || (rows != nest.rows && rows < 4 * nest.rows))
         return;
     for (int i = 0; i < k->stages[0].last; i++) {
         if (k->insns[i].code != KN_LOAD || access_stride(c, i, c->s.vector, c->s.width) != 1)

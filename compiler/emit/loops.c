@@ -108,6 +108,36 @@ static void bind_row(struct em *e, int dim, V first, int row)
     em_bind(e, e->k->dims[dim].var, row ? LLVMBuildNSWAdd(e->b, first, em_i64(e, row), "") : first);
 }
 
+/*
+ * Where the rows' vectors of an operand lie behind each other, the whole is read from front to end, faster than a processor fetches by itself
+ * past the end of a page: lines that come AHEAD bytes later are asked for.
+ */
+static void fetch_ahead(struct stage_run *r, int segment)
+{
+    enum { AHEAD = 4096, LINE = 64 };
+    struct em *e = r->e;
+    const struct kn_kernel *k = e->k;
+    int64_t lanes = r->segments.at[segment].lanes;
+    for (int i = r->s->first; i < r->s->last && r->lane_dim >= 0; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        ir_expr along, beside, rest;
+        if (n->code != KN_LOAD)
+            continue;
+        ir_expr at = em_offset(e, n->operand, n->index);
+        int64_t size = tcc_dtype_bytes((enum tcc_dtype)k->operands[n->operand].dtype), bytes = r->rows * lanes * size;
+        if (!ir_linear_in(e->ctx, at, k->dims[r->lane_dim].var, &along, &rest) || !ir_is_value(along, 1) ||
+            !ir_linear_in(e->ctx, at, k->dims[r->row_dim].var, &beside, &rest) || ir_const_or(beside, 0) != lanes)
+            continue;
+        bind_row(e, r->row_dim, r->first_row, 0);
+        V first = em_address(e, n->operand, em_expr(e, at));
+        for (int64_t line = 0; line < bytes; line += LINE) {
+            V ahead = em_i64(e, AHEAD + line), p = LLVMBuildGEP2(e->b, e->t_i8, first, &ahead, 1, "");
+            V args[4] = {p, LLVMConstInt(e->t_i32, 0, 0), LLVMConstInt(e->t_i32, 3, 0), LLVMConstInt(e->t_i32, 1, 0)};
+            em_intrinsic(e, "llvm.prefetch", 1, &e->t_ptr, 4, args);
+        }
+    }
+}
+
 /* The body at one point (or one vector of points) of the inner dims. */
 static void run_body(struct stage_run *r, int segment)
 {
@@ -124,6 +154,8 @@ static void run_body(struct stage_run *r, int segment)
                 em_insn(e, i);
         }
     }
+    if (r->rows > 1)
+        fetch_ahead(r, segment);
 }
 
 static void segment_body(void *user, int segment)

@@ -116,17 +116,33 @@ static struct ir_value *block_weights(struct imp *im, const struct blocks *b, st
  * Weights that stay packed: part i of a byte belongs to every per-th element of x, from the i-th on, so that bytes are never taken apart into
  * memory. With few rows the product is one reduction over blocks and bytes, which reads each weight once; with many, floats are made
  * for a product of matrices, part behind part along k, and let go again.
+ *
+ * The weights of `beside` results lie block by block beside each other where they are constants: a kernel that makes so many sums at a time
+ * reads all of them from front to end.
  */
 struct parts {
-    int per;
+    int per, beside;
     struct ir_value *x[4];         /* [m, count * size / per] */
-    struct ir_value *w;            /* u8[n, count, size / per] */
-    struct ir_value *scale, *zero; /* [n, count, 1]; or [] */
+    struct ir_value *w;            /* u8[n / beside, count, beside, size / per] */
+    struct ir_value *scale, *zero; /* [n / beside, count, beside, 1]; or [] */
 };
 
-enum { FEW_ROWS = 4 }; /* up to here reading the weights is what takes the time, not the sums */
+enum {
+    FEW_ROWS = 4, /* up to here reading the weights is what takes the time, not the sums */
+    BESIDE = 4
+};
 
-/* Part i of the weights as floats, [n, count, size / per]. */
+/* v, of n * count * last elements in this order, as a member of struct parts. */
+static struct ir_value *laid_beside(struct imp *im, const struct blocks *b, const struct parts *p, struct ir_value *v,
+                                    int64_t last)
+{
+    static const int64_t order[4] = {0, 2, 1, 3};
+    struct ir_ctx *c = im->ctx;
+    ir_expr dims[4] = {ir_const(c, b->n / p->beside), ir_const(c, p->beside), ir_const(c, b->count), ir_const(c, last)};
+    return imp_transpose(im, imp_reshape(im, v, 4, dims), order);
+}
+
+/* Part i of the weights as floats, [n / beside, count, beside, size / per]. */
 static struct ir_value *weight_part(struct imp *im, const struct blocks *b, const struct parts *p, int i)
 {
     struct ir_value *w = i ? imp_bin(im, IR_shr, p->w, imp_int(im, TCC_U8, b->bits * i)) : p->w;
@@ -136,24 +152,28 @@ static struct ir_value *weight_part(struct imp *im, const struct blocks *b, cons
 
 static struct ir_value *few_rows(struct imp *im, const struct blocks *b, const struct parts *p)
 {
-    static const int64_t axes[2] = {2, 3};
+    static const int64_t axes[2] = {2, 4};
     struct ir_value *sum = NULL;
+    ir_expr one = ir_const(im->ctx, 1), result[2] = {imp_dim(p->x[0], 0), ir_const(im->ctx, b->n)};
     for (int i = 0; i < p->per; i++) {
-        ir_expr dims[4] = {imp_dim(p->x[i], 0), ir_const(im->ctx, 1), ir_const(im->ctx, b->count),
-                           ir_const(im->ctx, b->size / p->per)};
-        struct ir_value *term = imp_bin(im, IR_mul, imp_reshape(im, p->x[i], 4, dims), weight_part(im, b, p, i));
+        ir_expr dims[5] = {result[0], one, ir_const(im->ctx, b->count), one, ir_const(im->ctx, b->size / p->per)};
+        struct ir_value *term = imp_bin(im, IR_mul, imp_reshape(im, p->x[i], 5, dims), weight_part(im, b, p, i));
         sum = sum && term ? imp_bin(im, IR_add, sum, term) : term;
     }
-    return imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, sum, p->scale), 2, axes, false);
+    sum = imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, sum, p->scale), 2, axes, false);
+    return imp_reshape(im, sum, 2, result);
 }
 
 static struct ir_value *many_rows(struct imp *im, const struct blocks *b, const struct parts *p)
 {
+    static const int64_t back[4] = {0, 2, 1, 3};
     ir_expr dims[2] = {ir_const(im->ctx, b->n), ir_const(im->ctx, b->count * b->size / p->per)};
     struct ir_value *w[4];
-    for (int i = 0; i < p->per; i++)
-        if (!(w[i] = imp_reshape(im, imp_bin(im, IR_mul, weight_part(im, b, p, i), p->scale), 2, dims)))
+    for (int i = 0; i < p->per; i++) {
+        w[i] = imp_bin(im, IR_mul, weight_part(im, b, p, i), p->scale);
+        if (!(w[i] = imp_reshape(im, imp_transpose(im, w[i], back), 2, dims)))
             return NULL;
+    }
     struct ir_value *y = imp_matmul(im, p->x[0], w[0], false, true, TCC_NONE);
     for (int i = 1; i < p->per; i++)
         y = imp_bin(im, IR_add, y, imp_matmul(im, p->x[i], w[i], false, true, TCC_NONE));
@@ -208,19 +228,17 @@ static bool split_rows(struct imp *im, const struct blocks *b, struct ir_value *
 static struct ir_value *packed_product(struct imp *im, const struct blocks *b, struct ir_value *x, struct ir_value *w,
                                        struct ir_value *scale, struct ir_value *zero)
 {
-    struct parts p = {.per = (int)(8 / b->bits)};
+    struct parts p = {.per = (int)(8 / b->bits), .beside = known_bytes(w) && b->n % BESIDE == 0 ? BESIDE : 1};
     struct ir_ctx *c = im->ctx;
-    int64_t last = 2;
     int rank = imp_rank(x);
-    ir_expr bytes[3] = {ir_const(c, b->n), ir_const(c, b->count), ir_const(c, b->size / p.per)},
-            rows[2] = {ir_const(c, 1), ir_const(c, b->k)}, dims[TCC_MAX_RANK];
+    ir_expr rows[2] = {ir_const(c, 1), ir_const(c, b->k)}, dims[TCC_MAX_RANK];
     for (int k = 0; k < rank; k++) {
         dims[k] = k < rank - 1 ? imp_dim(x, k) : ir_const(c, b->n);
         rows[0] = k < rank - 1 ? ir_mul(c, rows[0], imp_dim(x, k)) : rows[0];
     }
-    p.w = imp_reshape(im, w, 3, bytes);
-    p.scale = imp_unsqueeze(im, imp_wide(im, scale), 1, &last);
-    p.zero = zero ? imp_unsqueeze(im, imp_cast(im, zero, TCC_F32), 1, &last)
+    p.w = laid_beside(im, b, &p, w, b->size / p.per);
+    p.scale = laid_beside(im, b, &p, imp_wide(im, scale), 1);
+    p.zero = zero ? laid_beside(im, b, &p, imp_cast(im, zero, TCC_F32), 1)
                   : imp_num(im, TCC_F32, (double)(1 << (b->bits - 1)));
     if (!p.w || !p.scale || !p.zero || !split_rows(im, b, imp_reshape(im, imp_wide(im, x), 2, rows), &p))
         return NULL;
