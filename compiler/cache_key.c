@@ -74,6 +74,8 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     add_number(h, t->zero);
     add_number(h, t->tensor_parallel);
     add_number(h, t->sequence_parallel);
+    add_number(h, t->offload_activations);
+    add_number(h, t->offload_optimizer);
     add_number(h, t->split != NULL);
     if (!t->split)
         return;

@@ -120,6 +120,21 @@ static bool choose_machines(struct job *j, const struct target *t, const char *t
     return v->n > 0;
 }
 
+/* --offload asks for something where a device has a memory of its own. */
+static bool offload_ok(struct job *j)
+{
+    const struct tccc_train *t = j->o->train;
+    const struct pass_memory *memory = j->made.machine->memory;
+    if (!t || (!t->offload_activations && !t->offload_optimizer) || (memory && !memory->shared))
+        return true;
+    ir_error(
+        j->ctx, NULL,
+        "--offload: target '%s' has one memory, the host's, so nothing can leave it for another; it is for devices "
+        "with a memory of their own",
+        j->target->name);
+    return false;
+}
+
 static bool choose_target(struct job *j)
 {
     char spec[256];
@@ -138,6 +153,8 @@ static bool choose_target(struct job *j)
     bool own = !j->target->host; /* --march is the target's */
     j->status = USAGE;
     if (!choose_machines(j, j->target, arch ? arch : own ? march : "native", own ? "--march" : "--target", &j->made))
+        return false;
+    if (!offload_ok(j))
         return false;
     j->host = j->made;
     if (!own) {
@@ -189,7 +206,8 @@ static struct pass_options pass_options_of(struct job *j)
                              .verify = o->verify,
                              .change_limit = o->change_limit,
                              .changes_left = &j->changes_left,
-                             .hang = o->hang};
+                             .hang = o->hang,
+                             .offload = o->train && o->train->offload_activations};
     int n = 0;
     for (int i = 0; o->dumps && o->dumps[i]; i++)
         if (!strncmp(o->dumps[i], "before:", 7) || !strncmp(o->dumps[i], "after:", 6) || !strcmp(o->dumps[i], "all"))

@@ -489,7 +489,7 @@ static void write_states(struct plan_writer *w)
         x.bytes = (uint64_t)ir_const_or(
             ir_mulc(w->ctx, ir_num_elements(w->ctx, s->type), tcc_dtype_bytes(s->type->dtype)), 0);
         x.home = (uint32_t)s->home;
-        x.memory = w->p->nmemories > 1; /* the device's, where there is one */
+        x.memory = w->p->nmemories > 1 && !s->on_host; /* the device's, where there is one */
         x.sym = s->sym ? (uint32_t)plan_sym_number(w, s->sym) : TCC_NO;
         if (s->shard.parts)
             x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group), (uint32_t)s->shard.parts,

@@ -33,6 +33,7 @@ struct tccc_train {
     int zero;
     int tensor_parallel;                             /* ranks among which tensors are divided; 0: 1 */
     bool sequence_parallel;
+    bool offload_activations, offload_optimizer;     /* --offload: from the device's memory to the host's */
     FILE *report;                                    /* what happens to each tensor kept for the backward pass; NULL: none */
     const struct tccc_split *split;                  /* NULL: one stage, whole batches */
 };

@@ -28,7 +28,8 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .broadcast_buffers = t->broadcast_buffers,
                                   .zero = t->zero,
                                   .tensor_parallel = t->tensor_parallel,
-                                  .sequence_parallel = t->sequence_parallel};
+                                  .sequence_parallel = t->sequence_parallel,
+                                  .offload_optimizer = t->offload_optimizer};
 }
 
 /* " --NAME=TEXT", in quotes for a shell; nothing where text is NULL. */
@@ -97,6 +98,10 @@ const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t)
     f = number_flag(ctx, f, "zero", t->zero);
     f = number_flag(ctx, f, "tensor-parallel", t->tensor_parallel);
     f = t->sequence_parallel ? ir_internf(ctx, "%s --sequence-parallel", f) : f;
+    if (t->offload_activations || t->offload_optimizer)
+        f = flag(ctx, f, "offload", ir_internf(ctx, "%s%s%s", t->offload_activations ? "activations" : "",
+                                               t->offload_activations && t->offload_optimizer ? "," : "",
+                                               t->offload_optimizer ? "optimizer" : ""));
     return t->split ? split_flags(ctx, f, t->split) : f;
 }
 

@@ -456,6 +456,7 @@ struct ir_state {
     struct ir_shard shard;
     ir_expr sym;                                 /* i64[]: the symbol that stands for its value when a call begins, in all functions; NULL: none */
     ir_expr owner;                               /* the symbol, 0 or 1, that says whether this rank owns it (is_owner): no other has it; NULL: all have */
+    bool on_host;                                /* lies with the host where a device has a memory of its own (--offload=optimizer) */
     ir_type version;                             /* ir_version_type() */
     struct ir_state *next;
 };

@@ -522,6 +522,7 @@ static bool parse_state(struct parser *p)
         flags |= lex_take_word(p, words[i].word) ? words[i].flag : 0;
     if ((lex_take_word(p, "symbol") && !parse_expr(p, &sym)) || (lex_take_word(p, "owner") && !parse_expr(p, &owner)))
         return false;
+    bool on_host = lex_take_word(p, "host");
     if (lex_take_word(p, "stage")) {
         if (!lex_small(p, 0, INT32_MAX - 1, &stage))
             return false;
@@ -542,6 +543,7 @@ static bool parse_state(struct parser *p)
     struct ir_state *s = ir_state_new(p->module, name, type, ir_tensor_ref(init), flags);
     s->sym = sym;
     s->owner = owner;
+    s->on_host = on_host;
     s->home = home;
     s->shard = shard;
     return true;

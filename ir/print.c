@@ -372,6 +372,8 @@ static void print_state(FILE *out, const struct ir_state *s)
         fputs(" owner ", out);
         ir_print_expr(out, s->owner);
     }
+    if (s->on_host)
+        fputs(" host", out);
     if (s->home)
         fprintf(out, " stage %d", s->home - 1);
     if (s->shard.parts) {

@@ -101,6 +101,7 @@ bool pass_split_scan(struct ir_ctx *ctx, const struct kn_kernel *k, int64_t piec
 struct pass_options {
     int level;                   /* 0..3 */
     bool exact, fast_math;       /* float licence, DESIGN section 5 */
+    bool offload;                /* what the backward pass reads lies with the host until then, beside a device with a memory of its own */
     bool reduced;                /* products of small floats may keep sums of fewer than 256 products in f16 (auto-casts, --fast-math) */
     const struct pass_machine *machine;      /* NULL: a plain one */
     const struct pass_picks *picks;          /* schedules asked for; NULL: none */

@@ -251,6 +251,17 @@ int tcr_views_done(struct tccrt_session *s, uint32_t queue, int status)
 
 /* -- State --------------------------------------------------------------------------------------------- */
 
+/* The memory that state variable i lies in: the plan may have left it with the host. */
+static uint32_t state_memory(const struct tccrt_session *s, const struct tcc_pstate *p)
+{
+    return s->apart && (!s->placed || p->memory);
+}
+
+bool tcr_state_stays(const struct tccrt_session *s, uint32_t i)
+{
+    return s->apart && !state_memory(s, &s->m->states[i]);
+}
+
 /* A state variable's memory, with its first value. */
 /* The first value, or the session's part of it. The copy to a device has been made when a part's memory goes. */
 static int upload_first_value(struct tccrt_session *s, const struct tcc_pstate *p, void *at)
@@ -259,11 +270,11 @@ static int upload_first_value(struct tccrt_session *s, const struct tcc_pstate *
     int status;
 
     if (!p->shard.axis)
-        return tcr_upload(s, at, s->m->weights + p->init, p->bytes);
+        return tcr_copy(s, state_memory(s, p), at, 0, s->m->weights + p->init, p->bytes, "");
     if (!(part = malloc(p->bytes + 1)))
         return tcr_fail(TCC_EENV, "no memory for '%s'", tcr_string(s->m, p->name));
     tcr_take_part(s->m, p, s->tensor - 1, s->m->weights + p->init, part);
-    status = tcr_upload(s, at, part, p->bytes);
+    status = tcr_copy(s, state_memory(s, p), at, 0, part, p->bytes, "");
     if (!status && s->apart)
         status = tcr_sync(s);
     free(part);
@@ -273,18 +284,19 @@ static int upload_first_value(struct tccrt_session *s, const struct tcc_pstate *
 void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
 {
     bool zeros = p->init == ~(uint64_t)0;
-    void *at = s->device->ops->alloc(s->device, 0, p->bytes, zeros);
+    struct tcr_device *d = tcr_device_of(s, state_memory(s, p));
+    void *at = d->ops->alloc(d, 0, p->bytes, zeros);
     int64_t rank = s->tensor - 1;
     int status = TCC_OK;
 
     if (at && !zeros)
         status = upload_first_value(s, p, at);
     else if (at && p->flags & TCCRT_STATE_LOCAL && p->bytes == sizeof rank && s->tensor) /* its number */
-        status = tcr_upload(s, at, &rank, sizeof rank);
+        status = tcr_copy(s, state_memory(s, p), at, 0, &rank, sizeof rank, "");
     if (!status && at && p->flags & TCCRT_STATE_LOCAL && s->apart)
         status = tcr_sync(s);
     if (status) {
-        s->device->ops->free(s->device, 0, at, p->bytes, zeros);
+        d->ops->free(d, 0, at, p->bytes, zeros);
         return NULL;
     }
     return at;
@@ -292,7 +304,11 @@ void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
 
 void tcr_state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *at)
 {
-    s->device->ops->free(s->device, 0, at, p->bytes, p->init == ~(uint64_t)0);
+    struct tcr_device *d = tcr_device_of(s, state_memory(s, p));
+
+    if (s->apart && d == s->host && at) /* a copy under way may read or write it */
+        tcr_sync(s);
+    d->ops->free(d, 0, at, p->bytes, p->init == ~(uint64_t)0);
 }
 
 int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t bytes, void *to)
@@ -303,6 +319,10 @@ int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t byt
         if (!tcr_has_state(s, i))
             return tcr_state_absent(s, i);
         memcpy(to, (const char *)s->mirrors[i] + first, bytes);
+        return TCC_OK;
+    }
+    if (!status && bytes && tcr_state_stays(s, i) && !(status = tcr_sync(s))) {
+        memcpy(to, (const char *)s->states[i] + first, bytes);
         return TCC_OK;
     }
     return status || !bytes ? status : tcr_download(s, to, (const char *)s->states[i] + first, bytes);
@@ -320,8 +340,10 @@ int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from)
             memcpy(mirror, from, bytes);
         return status;
     }
+    if (!status && bytes && tcr_state_stays(s, i))
+        status = tcr_sync(s); /* what is under way may read it */
     if (!status)
-        status = bytes ? tcr_upload(s, s->states[i], from, bytes) : TCC_OK;
+        status = bytes ? tcr_copy(s, state_memory(s, &s->m->states[i]), s->states[i], 0, from, bytes, "") : TCC_OK;
 
     return status || !s->apart ? status : tcr_sync(s);
 }
@@ -340,6 +362,11 @@ int tcr_state_zero(struct tccrt_session *s, uint32_t i)
     }
     if (!s->states[i]) /* it has none yet, and begins with zeros */
         return TCC_OK;
+    if (tcr_state_stays(s, i)) {
+        if (!(status = tcr_sync(s)))
+            memset(s->states[i], 0, s->m->states[i].bytes);
+        return status;
+    }
     return s->m->states[i].bytes ? tcr_fill(s, s->states[i], 0, s->m->states[i].bytes) : TCC_OK;
 }
 

@@ -599,6 +599,8 @@ static int bind_on_device(struct tccrt_session *s, int i, const struct tcc_tenso
         return status;
     if (tcr_is_elsewhere(s, (uint32_t)i))
         return tcr_state_absent(s, (uint32_t)i);
+    if (tcr_state_stays(s, (uint32_t)i))
+        return tcr_fail(TCC_EUSAGE, "state variable '%s' lies with the host (--offload=optimizer)", info.name);
     if (!s->placed_states[i])
         tcr_state_free(s, &s->m->states[i], s->states[i]);
     s->placed_states[i] = true;

@@ -98,6 +98,28 @@ static int split_flags(const struct options *o, struct tccc_train *t)
     return EXIT_FINE;
 }
 
+/* --offload: words, comma-separated. */
+static int offload_flags(const struct options *o, struct tccc_train *t)
+{
+    const char *text = option_text(o, OPT_offload, NULL);
+
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t n = strcspn(at, ",");
+
+        if (n == strlen("activations") && !strncmp(at, "activations", n))
+            t->offload_activations = true;
+        else if (n == strlen("optimizer") && !strncmp(at, "optimizer", n))
+            t->offload_optimizer = true;
+        else
+            return usage_error(o, "--offload=%s: expected activations, optimizer or both, comma-separated", text);
+    }
+    if (t->offload_activations && t->split)
+        return usage_error(
+            o, "--offload=activations: the parts of a step in stages are entry points of their own, between "
+               "which microbatches' values wait on the device; --offload=optimizer goes with --partitions");
+    return EXIT_FINE;
+}
+
 bool train_wanted(const struct options *o)
 {
     return option_set(o, OPT_train) || o->tool == TOOL_T;
@@ -149,7 +171,8 @@ int train_flags(const struct options *o, struct tccc_train *t)
     if (parts > 1 && t->group && !strcmp(t->group, "tp"))
         return usage_error(o, "--data-parallel=tp: that is the group of --tensor-parallel");
     if (parts > 1 && zero > 1)
-        return usage_error(o, "--zero=%d: with --tensor-parallel ranks divide the optimizer's state alone: --zero=1", (int)zero);
+        return usage_error(o, "--zero=%d: with --tensor-parallel ranks divide the optimizer's state alone: --zero=1",
+                           (int)zero);
     t->tensor_parallel = (int)parts;
     t->sequence_parallel = option_set(o, OPT_sequence_parallel);
     t->zero = (int)zero;
@@ -162,7 +185,7 @@ int train_flags(const struct options *o, struct tccc_train *t)
     if (option_set(o, OPT_bucket_cap) && !(t->bucket_cap_mb > 0))
         return usage_error(o, "--bucket-cap-mb: expected a number above 0");
     t->report = option_set(o, OPT_report) ? stderr : NULL;
-    if ((code = split_flags(o, t)) != EXIT_FINE)
+    if ((code = split_flags(o, t)) != EXIT_FINE || (code = offload_flags(o, t)) != EXIT_FINE)
         return code;
     return check(o, t);
 }

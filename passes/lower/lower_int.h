@@ -22,6 +22,7 @@
  *   fusion.c   the passes layout, fuse and build; groups between passes
  *   lower.c    the passes steps to share
  *   place.c    what lies and runs where
+ *   offload.c  what leaves a device's memory for the host's, and comes back
  *   queues.c   which steps run beside each other, and what they wait for
  *   program.c  steps that a device runs as one thing
  *   memory.c   offsets of buffers in the arena

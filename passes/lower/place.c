@@ -4,7 +4,7 @@
  * communication run on the device; what the walker itself looks at (library calls, sizes, conditions, objects) and the user's inputs and
  * outputs lie with the host. Kernels of few integers that only such steps read run on the host too.
  *
- * Every buffer has a home: the device for state, weights that it reads and what it writes. First values of state stay with the host: @init
+ * Every buffer has a home: the device for state (but for what is said to lie with the host: --offload=optimizer), weights that it reads and what it writes. First values of state stay with the host: @init
  * copies them to where the session has put them already. Where a step needs it in the other memory, it
  * gets a twin there, and a COPY where the twin is not up to date; nothing is copied before it is needed, outputs at the
  * end. Buffers that a region's border joins are handed over in one memory. What a region writes is in one memory where the region begins
@@ -31,6 +31,7 @@ struct place {
     uint8_t *valid; /* by root buffer: bit m: up to date in memory m; 0: not written yet */
     uint8_t *reads, *writes; /* by root buffer: bit m: by steps that run there */
     bool *measured;          /* by root buffer: its sizes are taken from it when it has been made */
+    const bool *on_host;     /* by state variable */
     bool *first;             /* by buffer: a weight that is a state variable's first value */
     bool *host_kernel;       /* by launch, in the order in which they stand */
     int launch;
@@ -265,7 +266,7 @@ static void choose_homes(struct place *pl)
         const struct kn_buffer *x = &pl->buffers.at[b];
         int c = class_of(pl, b);
         if (x->space == TCC_SPACE_STATE)
-            pl->home[b] = DEVICE;
+            pl->home[b] = pl->on_host[x->index] ? HOST : DEVICE;
         else if (x->space == TCC_SPACE_WEIGHT)
             pl->home[b] = pl->reads[b] >> DEVICE & 1;
         else if (is_managed(x) && members[c] > 1)
@@ -469,10 +470,11 @@ static int *border(struct place *pl, int n, const int *list, int first)
     return to;
 }
 
-/* Where what a region writes is up to date at its borders: where all of its writers work, else at home. */
+/* Where what a region writes is up to date at its borders: where all of its writers work, else, and where it is state, at home. */
 static int settled(const struct place *pl, int b)
 {
-    return pl->writes[b] == 1 << DEVICE ? DEVICE : pl->home[b];
+    bool device = pl->writes[b] == 1 << DEVICE && pl->buffers.at[b].space != TCC_SPACE_STATE;
+    return device ? DEVICE : pl->home[b];
 }
 
 static void place_region(struct place *pl, struct kn_step *s, struct kn_region *g, const uint8_t *of)
@@ -609,6 +611,13 @@ bool pass_place_run(struct pass_run *r)
     pl.reads = IR_NEWN(ctx, n, uint8_t);
     pl.writes = IR_NEWN(ctx, n, uint8_t);
     pl.first = IR_NEWN(ctx, n, bool);
+    int nstates = 0;
+    for (const struct ir_state *s = p->module->states; s; s = s->next)
+        nstates = s->index >= nstates ? s->index + 1 : nstates;
+    bool *on_host = IR_NEWN(ctx, nstates + 1, bool);
+    for (const struct ir_state *s = p->module->states; s; s = s->next)
+        on_host[s->index] = s->on_host;
+    pl.on_host = on_host;
     for (const struct ir_state *s = p->module->states; s; s = s->next)
         for (int b = 0; s->init && b < p->nbuffers; b++)
             pl.first[b] |= p->buffers[b].space == TCC_SPACE_WEIGHT && p->buffers[b].weight == s->init;

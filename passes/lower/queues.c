@@ -13,7 +13,7 @@
  * Communication of the host takes the first queue whose last step the host knows to have ended, so that nothing waits for another's
  * message without need. Collectives whose memory is bounded (attribute `ahead`) begin behind the device's steps in front of them, and launches
  * behind wait for all but so many, so that the memory of those before, and what computed in front of them, is free again; in their entry
- * point copies between memories do likewise. Steps that write state, behind the last communication that is started, wait for all of it: should
+ * point copies between memories do likewise. Copies with that attribute (the pass `offload`) are bounded in regions as well. Steps that write state, behind the last communication that is started, wait for all of it: should
  * it fail, the state is as it was.
  */
 #include "passes/lower/lower_int.h"
@@ -52,8 +52,8 @@ struct queues {
     struct bounded {
         struct moments under_way;
         int ahead;
-    } bounded[TCC_NCOLLECTIVES]; /* by kind */
-    bool is_bounded;             /* the entry point has such */
+    } bounded[TCC_NCOLLECTIVES + 1]; /* by kind; the last: copies */
+    bool is_bounded;                 /* the list has such */
 };
 
 /* -- Queues ------------------------------------------------------------------------------------------ */
@@ -263,16 +263,18 @@ static void note_step(struct queues *q, const struct kn_step *s, const struct kn
 /* How many of its kind may be under way; -1: any number. */
 static int ahead_of(const struct kn_step *s)
 {
-    for (int i = 0; s->kind == TCC_STEP_COLLECTIVE && i < s->nattrs; i++)
+    bool may = s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_COPY;
+    for (int i = 0; may && i < s->nattrs; i++)
         if (!strcmp(s->attrs[i].name, "ahead") && s->attrs[i].kind == IR_A_INT)
             return (int)s->attrs[i].i;
     return -1;
 }
 
-static bool any_bounded(const struct kn_steps *steps)
+/* Of a region, only copies are. */
+static bool any_bounded(const struct kn_steps *steps, bool top)
 {
     for (int i = 0; i < steps->n; i++)
-        if (ahead_of(&steps->at[i]) >= 0)
+        if (ahead_of(&steps->at[i]) >= 0 && (top || steps->at[i].kind == TCC_STEP_COPY))
             return true;
     return false;
 }
@@ -291,7 +293,7 @@ static void need_bounds(struct queues *q, const struct kn_step *s)
         return;
     if (ahead_of(s) >= 0 || moves)
         need_computed(q);
-    for (int k = 0; k < TCC_NCOLLECTIVES && (s->kind == TCC_STEP_LAUNCH || moves); k++) {
+    for (int k = 0; k <= TCC_NCOLLECTIVES && (s->kind == TCC_STEP_LAUNCH || moves); k++) {
         struct bounded *b = &q->bounded[k];
         int done = b->under_way.n - b->ahead;
         for (int i = 0; i < done; i++)
@@ -305,10 +307,11 @@ static void need_bounds(struct queues *q, const struct kn_step *s)
 static void note_bounded(struct queues *q, const struct kn_step *s, const struct kn_moment *m)
 {
     int ahead = ahead_of(s);
-    if (ahead < 0)
+    if (ahead < 0 || (s->kind == TCC_STEP_COPY && q->table.at[s->queue].kind == TCC_QUEUE_COPY_IN))
         return;
-    VEC_PUSH(q->ctx, q->bounded[s->what].under_way, m);
-    q->bounded[s->what].ahead = ahead;
+    struct bounded *b = &q->bounded[s->kind == TCC_STEP_COPY ? TCC_NCOLLECTIVES : s->what];
+    VEC_PUSH(q->ctx, b->under_way, m);
+    b->ahead = ahead;
 }
 
 static const struct kn_moment *moment(struct queues *q, struct kn_step *s, const struct kn_moment *m)
@@ -342,6 +345,11 @@ static void regions(struct queues *q, struct kn_step *s)
 static void walk(struct queues *q, struct kn_steps *steps, bool top)
 {
     int last = steps->n - 1;
+    struct bounded around[TCC_NCOLLECTIVES + 1];
+    bool is_bounded = q->is_bounded;
+    memcpy(around, q->bounded, sizeof around);
+    memset(q->bounded, 0, sizeof q->bounded); /* where a region begins nothing is under way */
+    q->is_bounded = any_bounded(steps, top);
     while (last >= 0 && !lw_communicates(&steps->at[last]))
         last--;
     for (int i = 0; i < steps->n; i++) {
@@ -351,21 +359,23 @@ static void walk(struct queues *q, struct kn_steps *steps, bool top)
         for (int k = 0; top && i > last && k < q->started.n && writes_state(q, s); k++)
             need(q, q->started.at[k]);
         need_votes(q, s);
-        if (top)
-            need_bounds(q, s);
+        need_bounds(q, s);
         for (int k = 0; k < q->latest.n && regions_use_devices(q, s); k++)
             need(q, q->latest.at[k]);
         add_waits(q, s);
         const struct kn_moment *m = moment(q, s, kn_order_step(q->order, s, 0));
         note_step(q, s, m);
-        if (top)
+        if (top || s->kind == TCC_STEP_COPY)
             note_bounded(q, s, m);
         for (int a = 0; a < s->nargs; a++)
             note(q, s->args[a], lw_use_of(s, a) != KN_IN, m);
         if (lw_communicates(s))
             VEC_PUSH(q->ctx, q->started, m);
         regions(q, s);
+        s->nattrs = s->kind == TCC_STEP_COPY ? 0 : s->nattrs; /* it has been heeded */
     }
+    memcpy(q->bounded, around, sizeof around);
+    q->is_bounded = is_bounded;
 }
 
 /* -- The pass ------------------------------------------------------------------------------------------ */
@@ -419,8 +429,6 @@ bool pass_queues_run(struct pass_run *r)
         q.write = ir_arena_alloc(q.scratch, n * sizeof *q.write);
         q.reads = ir_arena_alloc(q.scratch, n * sizeof *q.reads);
         q.step_of.n = q.started.n = q.faulty.n = q.latest.n = q.votes.n = q.events = q.communication = 0;
-        memset(q.bounded, 0, sizeof q.bounded);
-        q.is_bounded = any_bounded(&entry->steps);
         walk(&q, &entry->steps, true);
         ir_arena_free(q.scratch);
     }

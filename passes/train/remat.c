@@ -322,6 +322,7 @@ static struct ir_module *copy_states(const struct ir_module *from)
         copy->shard = s->shard;
         copy->sym = s->sym;
         copy->owner = s->owner;
+        copy->on_host = s->on_host;
     }
     return m;
 }

@@ -682,6 +682,15 @@ bool train_begin(struct training *t, struct ir_module *m, const struct train_opt
     return train_loss_read(m->ctx, o->loss, &t->loss) && precision_apply(m, t->o) && train_select(t);
 }
 
+static int64_t bytes_of(const struct ir_state *s)
+{
+    int64_t dims[TCC_MAX_RANK], n = tcc_dtype_bytes((enum tcc_dtype)s->type->dtype);
+    ir_static_dims(s->type, dims);
+    for (int i = 0; i < s->type->rank; i++)
+        n *= dims[i];
+    return n;
+}
+
 static void remove_all(struct ir_module *m, const char *entry)
 {
     struct ir_func **list;
@@ -705,6 +714,8 @@ bool train_build(struct ir_module *m, const struct train_options *o)
                   : !build_step(&t) || !build_eval(&t) || !build_grad(&t) || !build_apply(&t) || !build_init(&t) ||
                         !train_build_predict(&t))
         return false;
+    for (struct ir_state *s = m->states; s; s = s->next)
+        s->on_host = t.o->offload_optimizer && s->flags & IR_STATE_OPTIMIZER && bytes_of(s) >= OFFLOAD_LEAST;
     remove_all(t.m, "main");
     remove_all(t.m, "train");
     return !tensors || tensor_apply(m, tensors);

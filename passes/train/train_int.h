@@ -8,6 +8,9 @@
 
 #include "passes/pass.h"
 
+/* Bytes of the least state that --offload=optimizer moves: a copy to a device takes about as long to begin as that many take. */
+enum { OFFLOAD_LEAST = 16384 };
+
 /* A trained parameter inside the function that is being built. */
 struct train_param {
     struct ir_state *state;
