@@ -18,8 +18,9 @@
 
 enum { CT_THREADS = 256, CT_MAX_ACC = 128, CT_ROW = 128 };     /* ROW: bytes of a row of the 128-byte swizzle: of a box along what is consecutive, and of terms */
 
-/* A tensor map of a factor; batch[i]: the kernel's dim that dim i of the map is, -1: the terms or the side's own. */
-struct ct_map { struct image_map map; int batch[TCC_MAP_RANK]; };
+/* A tensor map of a factor; batch[i]: the kernel's dim that dim i of the map is, -1: the terms or the side's own. Of windows: dim i is that of position batch[i], a
+ * dim of the side; tap[i] is the dim of its taps, of the channels in dim 0 that of the terms' channels; -1: there is one alone; taps are dilation[i] apart. */
+struct ct_map { struct image_map map; int batch[TCC_MAP_RANK], tap[TCC_MAP_RANK], dilation[TCC_MAP_RANK]; };
 
 /* One operand's tile in shared memory. */
 struct ct_side {
@@ -92,6 +93,7 @@ void ct_end_tile(struct ct *c);      /* by those and that warp */
 
 /* ring.c */
 bool ct_may_copy(const struct ct *c, const struct ct_side *s);
+bool ct_zero_outside(const struct kn_kernel *k, const struct kn_insn *load);     /* is its value outside its guards zero, as a copy fills it? */
 void ct_sum(struct ct *c);           /* the tile's sums in c->acc; the pool is free then */
 
 /* choose.c, and to know again what it chose. */

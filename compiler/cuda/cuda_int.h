@@ -7,6 +7,7 @@
  *     cubin.c     from PTX to cubins, by ptxas
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
+ *     layout.c    channels last, for products on tensor cores
  *     maps.c      factors that tensor copies bring (tma.c, sm_90a)
  *     transpose.c loads along one dim, stores along another
  *     owners.c    scatters, by who owns a row
@@ -31,6 +32,8 @@ struct cuda_machine {
 };
 const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
 const struct cuda_machine *cuda_machine_find(const char *arch);                         /* NULL: there is none */
+
+kn_layout cuda_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);      /* pass_machine.layout (layout.c) */
 
 /* -- Schedules (schedule.c) ----------------------------------------------------------------------------------- */
 

@@ -76,6 +76,7 @@ const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arc
                                     .attention = cuda_attention,
                                     .attention_grad = cuda_attention_grad,
                                     .materialise = materialise,
+                                    .layout = cuda_layout,
                                     .topk = topk,
                                     .cost = cost,
                                     .schedule = cuda_choose_schedule,

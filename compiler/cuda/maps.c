@@ -2,7 +2,11 @@
 /*
  * maps.c - which factors of a product are matrices that tensor copies can bring (struct tcc_pmap): elements of one or two bytes, no guards, and an index in which the
  * side's dims count as one, the terms' dims as one, one of the two without gaps. Dim 0 of the map is that one, dim 1 the other, behind them stand the batch's
- * dims that the factor has. A convolution's windows overlap: its terms are not one dim, and it has no map.
+ * dims that the factor has.
+ *
+ * A convolution's windows overlap: their terms are not one dim. Of images with channels last there are maps for windows (tcc_pmap.windows): a copy brings 64 channels
+ * of one tap for as many positions as the tile has, in the order of rows, and what the guards leave out is what lies outside the map. A step of 64 terms
+ * is of one tap then, so channels are a multiple of 64.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -67,17 +71,126 @@ static ir_expr stride_bytes(struct ir_ctx *ctx, ir_expr elements, int each)
     return ir_is_const(bytes, &n) && (n <= 0 || n % 16) ? NULL : bytes;
 }
 
-bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size,
-               struct ct_map *m)
+/* -- Windows -------------------------------------------------------------------------------------------------------- */
+
+/* The one dim of the set, of more than a point, that *e follows, with a known step; what else *e has stays there. -1: none. False: several, or another step. */
+static bool one_dim(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t set, ir_expr *e, int *dim, int64_t *step)
+{
+    *dim = -1;
+    *step = 1;
+    for (int d = 0; d < k->ndims; d++) {
+        ir_expr each;
+        if (!(set >> d & 1) || !ir_uses_sym(*e, k->dims[d].var))
+            continue;
+        if (*dim >= 0 || !ir_linear_in(ctx, *e, k->dims[d].var, &each, e) || !ir_is_const(each, step))
+            return false;
+        *dim = d;
+    }
+    return true;
+}
+
+/* Are those all dims of the set with more than a point, each behind the one before? */
+static bool in_order(const struct kn_kernel *k, uint32_t set, const int *dims, int n)
+{
+    int before = -1;
+    for (int i = 0; i < n; i++) {
+        if (dims[i] < 0)
+            continue;
+        if (dims[i] <= before)
+            return false;
+        before = dims[i];
+        set &= ~(1u << dims[i]);
+    }
+    for (int d = 0; d < k->ndims; d++)
+        if (set >> d & 1 && !ir_is_value(k->dims[d].extent, 1))
+            return false;
+    return true;
+}
+
+/* Do its guards say what the map's own bounds do? */
+static bool guards_are_bounds(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *load)
+{
+    const struct kn_operand *o = &k->operands[load->operand];
+    for (int g = 0; g < load->nguards; g++) {
+        int i = 0;
+        while (i < o->rank && (load->index[i] != load->guards[g].e || load->guards[g].hi != o->dims[i]))
+            i++;
+        if (i == o->rank || load->guards[g].lo != ir_const(ctx, 0))
+            return false;
+    }
+    return ct_zero_outside(k, load);
+}
+
+/* Dim number d of the map, of space: index e. limit: of corners, by the number of such dims; least and most bounds of PTX ISA, "Im2col mode". */
+static bool space_dim(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t side, const struct kn_operand *o,
+                      ir_expr e, int at, struct ct_map *m, int d)
+{
+    static const int64_t corners[] = {32768, 128, 16}, offsets[] = {65535, 255, 31};
+    int64_t stride, dilation, first, size, positions = 1, taps = 1;
+    int spaces = o->rank - 2;
+    if (!one_dim(ctx, k, side, &e, &m->batch[d], &stride) ||
+        !one_dim(ctx, k, k->contraction.k, &e, &m->tap[d], &dilation) || !ir_is_const(e, &first) ||
+        !ir_is_const(o->dims[at], &size) || stride < 1 || stride > 8 || dilation < 1)
+        return false;
+    if ((m->batch[d] >= 0 && !ir_is_const(k->dims[m->batch[d]].extent, &positions)) ||
+        (m->tap[d] >= 0 && !ir_is_const(k->dims[m->tap[d]].extent, &taps)))
+        return false;
+    int64_t upper = first + (positions - 1) * stride - (size - 1), limit = corners[spaces - 1];
+    if (first < -limit || first >= limit || upper < -limit || upper >= limit ||
+        (taps - 1) * dilation > offsets[spaces - 1])
+        return false;
+    m->map.lower[d - 1] = (int)first;
+    m->map.upper[d - 1] = (int)upper;
+    m->map.step[d] = (int)stride;
+    m->dilation[d] = (int)dilation;
+    return true;
+}
+
+/* The map of a factor that is read by windows, `size` positions at a time. */
+static bool windows_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size,
+                       struct ct_map *m)
+{
+    const struct kn_insn *load = &k->insns[s->load[which]];
+    const struct kn_operand *o = &k->operands[load->operand];
+    uint32_t side = which ? k->contraction.n : k->contraction.m;
+    int row = CT_ROW / s->bytes, r = o->rank, dims[TCC_MAP_RANK], taps[TCC_MAP_RANK];
+    int64_t channels, step;
+    if (r < 3 || r > TCC_MAP_RANK || load->nindex != r || !s->along_k[which] ||
+        !in_order(k, k->contraction.batch, NULL, 0) || !ir_is_const(o->dims[r - 1], &channels) || channels % row ||
+        !guards_are_bounds(ctx, k, load))
+        return false;
+    m->map.windows = true;
+    ir_expr bytes = ir_const(ctx, s->bytes);
+    for (int d = 0; d < r; d++) {
+        int at = d == 0       ? r - 1
+                 : d == r - 1 ? 0
+                              : r - 1 - d; /* map dims come innermost first, and so do the operand's from behind */
+        ir_expr e = load->index[at];
+        add_dim(m, o->dims[at], bytes, d == 0 ? row : d == 1 ? size : 0, -1);
+        m->tap[d] = -1;
+        bytes = ir_mul(ctx, bytes, o->dims[at]);
+        bool ok = d == 0 ? one_dim(ctx, k, k->contraction.k, &e, &m->tap[d], &step) && m->tap[d] >= 0 && step == 1 &&
+                               k->dims[m->tap[d]].extent == o->dims[at] && ir_is_value(e, 0)
+                  : d == r - 1 ? one_dim(ctx, k, side, &e, &m->batch[d], &step) && step == 1 && ir_is_value(e, 0)
+                               : space_dim(ctx, k, side, o, e, at, m, d);
+        if (!ok)
+            return false;
+        dims[r - 1 - d] = m->batch[d];
+        taps[r - 1 - d] = m->tap[d];
+    }
+    m->map.first = ir_const(ctx, 0);
+    return in_order(k, side, dims, r) && in_order(k, k->contraction.k, taps, r);
+}
+
+/* -- Maps ----------------------------------------------------------------------------------------------------------- */
+
+static bool matrix_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size,
+                      struct ct_map *m)
 {
     const struct kn_contraction *c = &k->contraction;
-    const struct kn_insn *load = &k->insns[s->load[which]], *value = &k->insns[s->value[which]];
-    const struct kn_operand *o = &k->operands[load->operand];
-    ir_expr offset = em_flat_offset(ctx, o, load->index), side, terms, n, nk;
-    bool plain = value == load || (value->op == IR_cast && value->arg[0] == s->load[which]);
-    *m = (struct ct_map){.map = {.arg = argument(k, load->operand), .type = s->type[which]}};
-    if (!plain || s->bytes > 2 || s->whole || (int)s->type[which] != load->dtype || load->nguards ||
-        o->dtype != s->type[which] || !collapse(ctx, k, which ? c->n : c->m, &offset, &side, &n) ||
+    const struct kn_insn *load = &k->insns[s->load[which]];
+    ir_expr offset = em_flat_offset(ctx, &k->operands[load->operand], load->index), side, terms, n, nk;
+    if (load->nguards || !collapse(ctx, k, which ? c->n : c->m, &offset, &side, &n) ||
         !collapse(ctx, k, c->k, &offset, &terms, &nk))
         return false;
     ir_expr fast = s->along_k[which] ? terms : side,
@@ -104,6 +217,22 @@ bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_sh
             return false;
     m->map.first = ir_mulc(ctx, offset, s->bytes);
     return !uses_dims(k, offset) && ir_const_or(m->map.first, 0) % 16 == 0;
+}
+
+bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size,
+               struct ct_map *m)
+{
+    const struct kn_insn *load = &k->insns[s->load[which]], *value = &k->insns[s->value[which]];
+    const struct kn_operand *o = &k->operands[load->operand];
+    bool plain = value == load || (value->op == IR_cast && value->arg[0] == s->load[which]);
+    const struct ct_map none = {.map = {.arg = argument(k, load->operand), .type = s->type[which]}};
+    if (!plain || s->bytes > 2 || s->whole || (int)s->type[which] != load->dtype || o->dtype != s->type[which])
+        return false;
+    *m = none;
+    if (matrix_of(ctx, k, s, which, size, m))
+        return true;
+    *m = none;
+    return windows_of(ctx, k, s, which, size, m);
 }
 
 bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)

@@ -97,8 +97,7 @@ static bool turned(const struct ct_side *s)
     return s->width > 1 && s->along_k == s->k_rows;
 }
 
-/* Is a load's value outside its guards zero, as a copy fills it? */
-static bool is_zero_outside(const struct kn_kernel *k, const struct kn_insn *load)
+bool ct_zero_outside(const struct kn_kernel *k, const struct kn_insn *load)
 {
     if (!load->nguards || load->nargs == 0 || load->arg[0] < 0)
         return true;
@@ -115,7 +114,7 @@ bool ct_may_copy(const struct ct *c, const struct ct_side *s)
     int bytes = tcc_dtype_bytes((enum tcc_dtype)load->dtype);
     bool plain = s->value == s->load || (value->op == IR_cast && value->arg[0] == s->load);
     plain = plain && (int)s->type == load->dtype;
-    return plain && bytes == c->engine->bytes && bytes * s->width >= 4 && !turned(s) && is_zero_outside(k, load);
+    return plain && bytes == c->engine->bytes && bytes * s->width >= 4 && !turned(s) && ct_zero_outside(k, load);
 }
 
 static void copy_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V k0)

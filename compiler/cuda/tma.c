@@ -102,26 +102,65 @@ static V steps_of(struct ct *c)
 
 /* -- Sending -------------------------------------------------------------------------------------------------------- */
 
-/* Sends for a box: args: where it goes, its barrier, the map, coordinates. */
-static void send_box(struct ct *c, int rank, V *args)
+/* Sends for a box: args: where it goes, its barrier, the map, coordinates; of windows then the taps' offsets, `offsets` of them. */
+static void send_box(struct ct *c, int rank, int offsets, V *args)
 {
-    const char *at = "", *constraints = "r,r,l";
+    struct ir_ctx *ctx = c->e->ctx;
+    const char *at = "", *taps = "", *constraints = "r,r,l";
     for (int i = 0; i < rank; i++) {
-        at = ir_internf(c->e->ctx, "%s%s$%d", at, i ? ", " : "", 3 + i);
-        constraints = ir_internf(c->e->ctx, "%s,r", constraints);
+        at = ir_internf(ctx, "%s%s$%d", at, i ? ", " : "", 3 + i);
+        constraints = ir_internf(ctx, "%s,r", constraints);
+    }
+    for (int i = 0; i < offsets; i++) {
+        taps = ir_internf(ctx, "%s%s$%d", i ? taps : ", {", i ? ", " : "", 3 + rank + i);
+        constraints = ir_internf(ctx, "%s,h", constraints);
     }
     cuda_asm(c->e, c->e->t_void,
-             ir_internf(c->e->ctx,
-                        "cp.async.bulk.tensor.%dd.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                        "[$0], [$2, {%s}], [$1];",
-                        rank, at),
-             ir_internf(c->e->ctx, "%s,~{memory}", constraints), 3 + rank, args);
+             ir_internf(ctx,
+                        "cp.async.bulk.tensor.%dd.shared::cluster.global.%s.mbarrier::complete_tx::bytes "
+                        "[$0], [$2, {%s}], [$1]%s%s;",
+                        rank, offsets ? "im2col" : "tile", at, taps, offsets ? "}" : ""),
+             ir_internf(ctx, "%s,~{memory}", constraints), 3 + rank + offsets, args);
+}
+
+/* The tile of a side that is read by windows: 64 channels of a tap, from the tile's first position on. Positions are in order, so one copy brings them all. */
+static void send_windows(struct ct *c, const struct ct_side *s, V buffer, V full, V k0)
+{
+    struct em *e = c->e;
+    const struct ct_map *m = &s->map;
+    int rank = m->map.rank, n = 0;
+    V args[3 + 2 * TCC_MAP_RANK];
+    ct_bind(e, s->dims, s->first);
+    ct_bind(e, c->k, k0);
+    args[n++] = address(e, ct_buffer(c, s, buffer));
+    args[n++] = full;
+    args[n++] = c->f->maps[s == &c->cols];
+    for (int d = 0; d < rank; d++) {
+        int of = d ? m->batch[d] : m->tap[d];
+        bool space = d > 0 && d < rank - 1;
+        V at = of < 0 ? em_i64(e, 0) : em_expr(e, e->k->dims[of].var);
+        if (space) {
+            at = LLVMBuildMul(e->b, at, em_i64(e, m->map.step[d]), "");
+            at = LLVMBuildAdd(e->b, at, em_i64(e, m->map.lower[d - 1]), "");
+        }
+        args[n++] = LLVMBuildTrunc(e->b, at, e->t_i32, "");
+    }
+    for (int d = 1; d < rank - 1; d++) {
+        V tap = m->tap[d] < 0 ? em_i64(e, 0) : em_expr(e, e->k->dims[m->tap[d]].var);
+        tap = LLVMBuildMul(e->b, tap, em_i64(e, m->dilation[d]), "");
+        args[n++] = LLVMBuildTrunc(e->b, tap, e->t_i16, "");
+    }
+    send_box(c, rank, rank - 2, args);
 }
 
 /* A side's tile from term k0 on, of as many boxes as it has rows of the pattern along what is consecutive. */
 static void send_side(struct ct *c, const struct ct_side *s, V buffer, V full, V k0)
 {
     struct em *e = c->e;
+    if (s->map.map.windows) {
+        send_windows(c, s, buffer, full, k0);
+        return;
+    }
     int row = CT_ROW / c->engine->bytes, boxes = s->k_rows ? s->size / row : 1, bytes = s->k_rows ? c->bk * CT_ROW : 0;
     for (int i = 0; i < boxes; i++) {
         V at[TCC_MAP_RANK], args[3 + TCC_MAP_RANK];
@@ -135,7 +174,7 @@ static void send_side(struct ct *c, const struct ct_side *s, V buffer, V full, V
         args[2] = c->f->maps[s == &c->cols];
         for (int d = 0; d < s->map.map.rank; d++)
             args[3 + d] = LLVMBuildTrunc(e->b, at[d], e->t_i32, "");
-        send_box(c, s->map.map.rank, args);
+        send_box(c, s->map.map.rank, 0, args);
     }
 }
 

@@ -279,6 +279,13 @@ static int64_t channel_block(const struct kb *k, const struct ir_value *x)
     return 1;
 }
 
+/* Are channels (axis 1) what lies together in that value? */
+static bool channels_last(const struct kb *k, const struct ir_value *v)
+{
+    kn_layout l = k->lw->layout[v->id];
+    return l && l->at[l->naxes - 1].axis == 1 && !l->at[l->naxes - 1].mod;
+}
+
 static bool build_conv(struct kb *k, struct lw_group *g)
 {
     const struct ir_node *n = g->anchor;
@@ -294,13 +301,15 @@ static bool build_conv(struct kb *k, struct lw_group *g)
     outer_index(k, g, idx);
     ir_expr ic = ir_const(ctx, 0);
     bool depthwise = ir_is_value(per_in, 1);
-    bool split = !depthwise && block > 1;
+    bool split = !depthwise && block > 1, after_taps = !depthwise && channels_last(k, x);
     if (split)
         ic = ir_mulc(ctx, lw_inner_dim(k, ir_ceildiv(ctx, per_in, ir_const(ctx, block)), &inner), block);
-    else if (!depthwise)
+    else if (!depthwise && !after_taps)
         ic = lw_inner_dim(k, per_in, &inner);
     for (int i = 2; i < w->type->rank; i++)
         taps[i - 2] = lw_inner_dim(k, w->type->dim[i], &inner);
+    if (after_taps)
+        ic = lw_inner_dim(k, per_in, &inner);
     if (split) {
         /* Of one block that is not full, the channels that there are, in whole groups of bytes: the rest are zeros. */
         int64_t channels = (ir_const_or(per_in, block) + 3) / 4 * 4;

@@ -3,9 +3,10 @@
  * layout.c - which values are stored in a blocked layout.
  *
  * The machine says what layouts the operands and results of contractions and windows want. Constants get them as they
- * are (their bytes are laid out at compile time). Activations: every window that wants a blocked result starts a region;
+ * are (their bytes are laid out at compile time). Activations: every window that wants a result in a layout of its own starts a region;
  * the layout spreads through elementwise nodes, pools, and concats along the blocked axis whose pieces fill whole blocks; at
- * the region's borders a relayout node converts. A value has one layout.
+ * the region's borders a relayout node converts. A value has one layout. One that only orders the axes (channels last) has no blocks to be kept whole: it spreads
+ * through pads, slices and all pools too.
  */
 #include "passes/lower/lower_int.h"
 
@@ -14,9 +15,27 @@ static bool spreads(const struct ir_node *n)
     return ir_op_info(n->op)->kind == IR_K_MAP && ir_is_tensor(n->out[0]->type);
 }
 
+/* l, or NULL where it is the plain one for a value of that type: blocks aside, it moves axes of extent 1 only. */
+static kn_layout settled(ir_type t, kn_layout l)
+{
+    int before = -1;
+    for (int p = 0; l && p < l->naxes; p++) {
+        if (l->at[p].mod || l->at[p].div > 1)
+            return l;
+        if (ir_is_value(t->dim[l->at[p].axis], 1))
+            continue;
+        if (l->at[p].axis < before)
+            return l;
+        before = l->at[p].axis;
+    }
+    return NULL;
+}
+
 static kn_layout wanted(struct lw *lw, const struct ir_node *n, int operand)
 {
-    return lw->machine->layout ? lw->machine->layout(lw->machine, lw->ctx, n, operand) : NULL;
+    const struct ir_value *v = operand < 0 ? n->out[0] : n->in[operand].value;
+    kn_layout l = lw->machine->layout && v ? lw->machine->layout(lw->machine, lw->ctx, n, operand) : NULL;
+    return l ? settled(v->type, l) : NULL;
 }
 
 /* Can all readers of a constant have it in layout l? Those want it, or pick single rows of it, as an embedding does whose table is also
@@ -63,6 +82,20 @@ static int blocked_axis(kn_layout l, int64_t *block)
         }
     *block = 1;
     return -1;
+}
+
+/* Does l only order the axes? */
+static bool orders(kn_layout l)
+{
+    int64_t block;
+    return l && blocked_axis(l, &block) < 0;
+}
+
+/* A window without a wish of its own, and without weights, that takes its operand in any order. */
+static bool follows(struct lw *lw, const struct ir_node *n, int operand)
+{
+    return ir_op_info(n->op)->kind == IR_K_WINDOW && n->nin == 1 && operand == 0 &&
+           orders(lw->layout[n->in[0].value->id]) && !wanted(lw, n, 0);
 }
 
 static bool joins_pieces(const struct ir_node *n)
@@ -135,6 +168,8 @@ static bool pads_beside_blocks(struct lw *lw, const struct ir_node *n)
     int64_t block;
     kn_layout l = lw->layout[n->in[0].value->id];
     int axis = l ? blocked_axis(l, &block) : -1;
+    if (orders(l))
+        return true;
     return axis >= 0 && ir_is_value(ir_attr(n, IR_ATTR_before)->exprs[axis], 0) &&
            ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[axis], 0);
 }
@@ -145,6 +180,8 @@ static bool slices_blocks(struct lw *lw, const struct ir_node *n)
     int64_t block, start, size;
     kn_layout l = lw->layout[n->in[0].value->id];
     int axis = l ? blocked_axis(l, &block) : -1;
+    if (orders(l))
+        return true;
     if (axis < 0)
         return false;
     const struct ir_attr *starts = ir_attr(n, IR_ATTR_starts), *sizes = ir_attr(n, IR_ATTR_sizes);
@@ -163,6 +200,8 @@ static kn_layout chosen(struct lw *lw, const struct ir_node *n)
 static kn_layout produced(struct lw *lw, const struct ir_node *n)
 {
     int64_t block;
+    if (follows(lw, n, 0))
+        return lw->layout[n->in[0].value->id];
     if (ir_op_info(n->op)->kind == IR_K_WINDOW)
         return chosen(lw, n);
     if (joins_pieces(n))
@@ -211,6 +250,8 @@ static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
     const struct ir_value *x = n->in[i].value;
+    if (follows(lw, n, i))
+        return lw->layout[x->id];
     if (kind == IR_K_WINDOW || kind == IR_K_CONTRACT)
         return wanted(lw, n, i);
     if (updates_state(lw, n, 0))
@@ -237,12 +278,12 @@ static void layout_block(struct lw *lw, struct ir_block *block)
                 struct ir_value *x = n->in[i].value;
                 if (!x || !ir_is_tensor(x->type) || ir_const_of(x))
                     continue;
-                kn_layout l = read_layout(lw, n, i);
+                kn_layout l = settled(x->type, read_layout(lw, n, i));
                 if (l != lw->layout[x->id])
                     convert(lw, n, i, l);
             }
         if (n->op != IR_relayout && n->nout == 1 && ir_is_tensor(n->out[0]->type) && n->op != IR_constant)
-            lw->layout[n->out[0]->id] = produced(lw, n);
+            lw->layout[n->out[0]->id] = settled(n->out[0]->type, produced(lw, n));
         for (int r = 0; r < n->nregions; r++)
             layout_block(lw, n->regions[r]);
     }

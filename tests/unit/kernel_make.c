@@ -225,8 +225,39 @@ struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v)
     return k;
 }
 
+/* With channels last. */
+static struct kn_kernel *last_conv(struct ir_ctx *ctx, const struct km_conv *v)
+{
+    struct maker mk, *m = &mk;
+    struct kn_kernel *k = new_kernel(m, ctx, IR_K_WINDOW);
+    uint32_t set = 0;
+    enum tcc_dtype d = v->dtype ? v->dtype : TCC_F32;
+    int64_t oh = km_conv_out(v, true), ow = km_conv_out(v, false);
+    ir_expr n = outer(m, v->n), y = outer(m, oh), x = outer(m, ow), o = outer(m, v->o);
+    ir_expr ty = inner(m, v->kh, &set), tx = inner(m, v->kw, &set), i = inner(m, v->c, &set), N = number(m, v->n),
+            O = number(m, v->o), C = number(m, v->c);
+    OPERAND(m, KN_IN, d, N, number(m, v->h), number(m, v->w), C);
+    OPERAND(m, KN_IN, d, O, number(m, v->kh), number(m, v->kw), C);
+    OPERAND(m, KN_OUT, TCC_F32, N, number(m, oh), number(m, ow), O);
+    ir_expr iy = tap(m, y, ty, v->stride, v->dilation, v->pad), ix = tap(m, x, tx, v->stride, v->dilation, v->pad);
+    int la = access_insn(m, KN_LOAD, 0, INDEX(n, iy, ix, i), -1);
+    if (v->pad) {
+        k->insns[la].nguards = 2;
+        k->insns[la].guards = guards(m, iy, ix, v->h, v->w);
+    }
+    int lb = access_insn(m, KN_LOAD, 1, INDEX(o, ty, tx, i), -1);
+    int a2 = d == TCC_F32 ? la : word(m, IR_cast, la, -1), b2 = d == TCC_F32 ? lb : word(m, IR_cast, lb, -1);
+    int mul = word(m, IR_mul, a2, b2), red = reduce(m, KN_SUM, mul, set);
+    access_insn(m, KN_STORE, 2, INDEX(n, y, x, o), v->relu ? word(m, IR_max, constant(m, 0), red) : red);
+    end(m);
+    k->contraction = (struct kn_contraction){true, 0, 1, la, lb, mul, red, 0, 7, 8, set, TCC_NONE};
+    return k;
+}
+
 struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int groups)
 {
+    if (v->last)
+        return last_conv(ctx, v);
     struct maker mk, *m = &mk;
     struct kn_kernel *k = new_kernel(m, ctx, IR_K_WINDOW);
     uint32_t set = 0;

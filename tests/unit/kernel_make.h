@@ -26,6 +26,7 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v);
 struct km_conv {
     int n, c, h, w, o, kh, kw, stride, pad, dilation;
     bool depthwise, plain, relu, residual;
+    bool last;                       /* in km_plain_conv(), of one group: x[n, h, w, c], w[o, kh, kw, c], out[n, oh, ow, o] */
     enum tcc_dtype dtype;            /* of x and w, cast to f32, in km_plain_conv(). 0: f32 */
 };
 struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v);

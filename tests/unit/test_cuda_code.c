@@ -343,6 +343,45 @@ START_TEST(convolutions)
 }
 END_TEST
 
+/* Windows that tensor copies bring: taps, strides, dilations, what lies outside, images that end within a tile, pieces, tails of rows and columns; and channels that
+ * are no multiple of a step, which cp.async brings. */
+START_TEST(windows)
+{
+    static const struct km_conv convs[] = {
+        {.n = 2, .c = 64, .h = 9, .w = 11, .o = 72, .kh = 3, .kw = 3, .stride = 1, .pad = 1, .dilation = 1},
+        {.n = 1, .c = 128, .h = 12, .w = 15, .o = 64, .kh = 3, .kw = 2, .stride = 2, .pad = 1, .dilation = 1},
+        {.n = 3,
+         .c = 64,
+         .h = 8,
+         .w = 9,
+         .o = 40,
+         .kh = 3,
+         .kw = 3,
+         .stride = 1,
+         .pad = 2,
+         .dilation = 2,
+         .relu = true},
+        {.n = 2, .c = 64, .h = 7, .w = 7, .o = 130, .kh = 1, .kw = 1, .stride = 2, .pad = 0, .dilation = 1},
+        {.n = 2, .c = 64, .h = 9, .w = 8, .o = 64, .kh = 5, .kw = 5, .stride = 1, .pad = 0, .dilation = 1},
+        {.n = 1, .c = 48, .h = 9, .w = 9, .o = 64, .kh = 3, .kw = 3, .stride = 1, .pad = 1, .dilation = 1},
+    };
+    begin();
+    arch = "sm_90a";
+    for (int i = 0; i < 6; i++) {
+        struct km_conv v = convs[i];
+        v.last = true;
+        v.dtype = (i + _i) & 1 ? TCC_F16 : TCC_BF16;
+        struct kn_kernel *k = km_plain_conv(ctx, &v, 1);
+        add_warpgroups(k, 64 << (i + _i) % 3, 2 + (i + _i) % 3, 1 + (i == 1));
+        ck_assert_int_eq(cuda_get_schedule(k).threads, i < 5 ? CUDA_SENDING : 256);
+    }
+    if (_i == 2) /* the artifact's other machine: by mma.sync, 16 bytes at a time */
+        arch = "sm_80";
+    prove_all(false, _i);
+    end();
+}
+END_TEST
+
 /* Sectors and wavefronts of products whose tiles are whole. */
 START_TEST(counted)
 {
@@ -423,6 +462,7 @@ int main(void)
     tcase_add_loop_test(c, tensor_copies, 0, 4);
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_loop_test(c, convolutions, 0, 4);
+    tcase_add_loop_test(c, windows, 0, 3);
     tcase_add_loop_test(c, counted, 0, 2);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

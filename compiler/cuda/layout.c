@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layout.c - the layouts that products on tensor cores want: channels last, so that the terms of a convolution lie together and tiles of them come by vectors of 16
+ * bytes, or by tensor copies. The pass `layout` puts conversions where such regions begin and end; what is computed element by element, and pools, follow.
+ */
+#include "compiler/cuda/cuda_int.h"
+
+enum { VECTOR = 16 }; /* bytes */
+
+/* That axis innermost, the others in their order. */
+static kn_layout last(struct ir_ctx *ctx, int rank, int axis)
+{
+    struct kn_axis at[TCC_MAX_RANK];
+    int p = 0;
+    for (int i = 0; i < rank; i++)
+        if (i != axis)
+            at[p++] = (struct kn_axis){(int16_t)i, 1, 0};
+    at[p++] = (struct kn_axis){(int16_t)axis, 1, 0};
+    return kn_layout_make(ctx, rank, p, at);
+}
+
+/* Is the value's extent along that axis a number of whole vectors? */
+static bool whole_vectors(ir_type t, int axis)
+{
+    int64_t n;
+    return ir_is_const(t->dim[axis], &n) && n % (VECTOR / tcc_dtype_bytes((enum tcc_dtype)t->dtype)) == 0;
+}
+
+static bool on_tensor_cores(enum tcc_dtype d)
+{
+    return d == TCC_F16 || d == TCC_BF16;
+}
+
+/* Of a convolution with known weights: the result too where what is read has few channels. Weights of one whose groups are channels are read by neighbours for
+ * neighbouring channels. */
+static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
+{
+    ir_type x = n->in[0].value->type, w = n->in[1].value->type, y = n->out[0]->type;
+    if (!ir_const_of(n->in[1].value) || !on_tensor_cores((enum tcc_dtype)x->dtype) || x->dtype != w->dtype ||
+        x->rank < 3)
+        return NULL;
+    bool reads = whole_vectors(x, 1);
+    switch (operand) {
+    case -1: return whole_vectors(y, 1) ? last(ctx, y->rank, 1) : NULL;
+    case 0: return reads ? last(ctx, x->rank, 1) : NULL;
+    case 1:
+        return reads && whole_vectors(w, 1)         ? last(ctx, w->rank, 1)
+               : reads && ir_is_value(w->dim[1], 1) ? last(ctx, w->rank, 0)
+                                                    : NULL;
+    default: return NULL;
+    }
+}
+
+kn_layout cuda_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand)
+{
+    (void)m;
+    return n->op == IR_conv ? conv_layout(ctx, n, operand) : NULL;
+}
