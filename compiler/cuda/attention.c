@@ -99,6 +99,9 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
     s->dtype = small ? type : TCC_F32;
     s->engine = small ? &fa_mma : &fa_ffma;
     s->bn = s->engine->keys(s->gradient && nd > ne ? nd : ne, s->gradient);
+    int most_keys = k->schedule.how ? cuda_get_schedule(k).bn : 0;
+    while (most_keys && s->bn > most_keys && s->bn > s->engine->least)
+        s->bn /= 2;
     s->engine->layout(&s->q, nd, false);
     s->engine->layout(&s->k, nd, s->gradient);
     if (n > 2)

@@ -5,10 +5,9 @@
  *
  *   products     every template that takes it, each with all of its tiles, depths of a step and, on sm_90a, both ways of bringing factors; as
  *                many pieces of the terms as the shape says, so that the order of a sum depends on the template alone
- *   reductions   threads, warps or blocks of several sizes that share an outer point
- *   others       blocks of several sizes
+ *   others       rows of schedules.def (CUDA_OFFER), by what kind of kernel it is
  *
- * Sorts, scans, scatters and attention have one way each.
+ * Orders of sums are those of the template, but for groups of other sizes and attention with fewer keys at a time.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -80,21 +79,54 @@ static void add_products(struct list *l, struct cuda_schedule own)
     }
 }
 
-static bool has_one_way(const struct kn_kernel *k)
+/* -- The others ----------------------------------------------------------------------------------------------------- */
+
+enum kind { POINTS, TURNS, REDUCES, SCANS, SORTS, SCATTERS, ATTENDS };
+static const struct offer {
+    enum kind kind;
+    int group, threads, bn, rows;
+} offers[] = {
+#define CUDA_OFFER(kind, group, threads, bn, rows) {kind, group, threads, bn, rows},
+#include "compiler/cuda/schedules.def"
+};
+
+static bool has(const struct kn_kernel *k, int code)
 {
     for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_SORT || k->insns[i].code == KN_SCAN)
+        if ((int)k->insns[i].code == code)
             return true;
     return false;
 }
 
-static void add_groups(struct list *l)
+static enum kind kind_of(const struct kn_kernel *k, const struct cuda_schedule *own)
 {
-    static const int sizes[][2] = {{1, 128}, {32, 64}, {32, 128}, {32, 256}, {128, 128}, {256, 256}, {512, 512}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct cuda_schedule s = cuda_plain_schedule(sizes[i][0] > 1 ? CUDA_GROUPS : CUDA_POINTS);
-        s.group = sizes[i][0];
-        s.threads = sizes[i][1];
+    bool inner = false;
+    for (int i = 0; i < k->nstages; i++)
+        inner |= k->stages[i].inner != 0;
+    return own->how == CUDA_ATTENTION   ? ATTENDS
+           : own->how == CUDA_OWNERS    ? SCATTERS
+           : own->how == CUDA_TRANSPOSE ? TURNS
+           : has(k, KN_SORT)            ? SORTS
+           : has(k, KN_SCAN)            ? SCANS
+           : inner                      ? REDUCES
+                                        : POINTS;
+}
+
+static void add_offers(struct list *l, const struct cuda_schedule *own)
+{
+    enum kind kind = kind_of(l->k, own);
+    for (size_t i = 0; i < sizeof offers / sizeof *offers; i++) {
+        const struct offer *o = &offers[i];
+        struct cuda_schedule s = *own;
+        if (o->kind != kind)
+            continue;
+        if (o->group) {
+            s = cuda_plain_schedule(o->group > 1 ? CUDA_GROUPS : CUDA_POINTS);
+            s.group = o->group;
+        }
+        s.threads = o->threads ? o->threads : s.threads;
+        s.bn = o->bn ? o->bn : s.bn;
+        s.rows = o->rows ? (int)(((int64_t)s.rows * o->rows + 99) / 100) : s.rows;
         add(l, s);
     }
 }
@@ -104,18 +136,10 @@ int cuda_candidates(const struct pass_machine *m, struct ir_ctx *ctx, const stru
 {
     struct list l = {m, ctx, k, list, 1, room};
     struct cuda_schedule own = cuda_get_schedule(k);
-    bool inner = false;
     list[0] = k->schedule;
-    for (int i = 0; i < k->nstages; i++)
-        inner |= k->stages[i].inner != 0;
     if (cuda_is_product(own.how))
         add_products(&l, own);
-    else if (own.how == CUDA_ATTENTION || own.how == CUDA_OWNERS || own.how == CUDA_TRANSPOSE || has_one_way(k))
-        return 1;
-    else if (inner)
-        add_groups(&l);
     else
-        for (own.threads = 64; own.threads <= 512; own.threads *= 2)
-            add(&l, own);
+        add_offers(&l, &own);
     return l.n;
 }

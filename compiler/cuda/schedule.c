@@ -146,7 +146,7 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "pieces are of products and attention";
     struct fa_shape attention;
     if (s->how == CUDA_ATTENTION) {
-        if (s->threads != FA_THREADS || !cuda_attention_shape(ctx, k, &attention))
+        if (s->threads != FA_THREADS || s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention))
             return "the kernel is no attention that the template takes";
         for (int i = 0; i < em_nouter(k); i++)
             if (k->schedule.tile[i] != (i == attention.row ? FA_ROWS : 1))
@@ -164,8 +164,9 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
     if ((s->how == CUDA_TRANSPOSE) != (s->along >= 0))
         return "transpose, and it alone, has a dim along which it loads";
     if (s->how == CUDA_TRANSPOSE) {
-        if (s->vector < 0 || s->along >= em_nouter(k) || s->along == s->vector || s->threads != 256 || s->width != 1)
-            return "256 threads turn two outer dims";
+        if (s->vector < 0 || s->along >= em_nouter(k) || s->along == s->vector || s->width != 1 ||
+            s->threads & (s->threads - 1))
+            return "threads, a power of two of them, turn two outer dims";
         for (int i = 0; i < em_nouter(k); i++)
             if (k->schedule.tile[i] != (i == s->vector || i == s->along ? 32 : 1))
                 return "a tile is 32 x 32 points";

@@ -7,7 +7,7 @@
 #include "compiler/cuda/cuda_int.h"
 
 #define V LLVMValueRef
-enum { SIDE = 32, ROWS = 8, MAX_LOADS = 4 };
+enum { SIDE = 32, MAX_LOADS = 4 };
 
 bool cuda_is_turned(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int along, int vector)
 {
@@ -31,14 +31,14 @@ struct turned {
     int n, load[MAX_LOADS];
     V shared[MAX_LOADS];
     LLVMTypeRef type[MAX_LOADS]; /* in shared memory: 4 or 8 bytes */
-    V x, y;                      /* of the thread in 32 x 8 */
+    V x, y;                      /* of the thread in 32 x threads / 32 */
 };
 
 /* This thread's points with `fast` by x: calls body where they are inside. */
 static void points(struct turned *t, int fast, int slow, void (*body)(struct turned *t, V x, V y))
 {
     struct em *e = t->f->e;
-    for (int r = 0; r < SIDE; r += ROWS) {
+    for (int r = 0; r < SIDE; r += t->f->s.threads / SIDE) {
         struct em_if inside;
         V y = LLVMBuildAdd(e->b, t->y, em_i64(e, r), "");
         V at = LLVMBuildAdd(e->b, t->tiles.lo[fast], t->x, ""), across = LLVMBuildAdd(e->b, t->tiles.lo[slow], y, "");
