@@ -59,7 +59,7 @@ enum {
     NEURON_PARTITIONS = 128, NEURON_PSUM_BYTES = 16384, NEURON_BANK_BYTES = 2048,      /* of a partition */
     NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16, NEURON_ENV_WORDS = 4,
     NEURON_OPERANDS = 4, NEURON_DIMS = 5, NEURON_WAITS = 4, NEURON_SIGNALS = 2, NEURON_MAX_ATTRS = 8, NEURON_RANK = 8,
-    NEURON_NO_REGISTER = 255,
+    NEURON_NO_REGISTER = 255, NEURON_ARGUMENTS = 256,                                  /* the most tensors of a kernel's program, but for NEURON_ENV_NAME */
     NEURON_MOVING = 512, NEURON_STATIONARY = 128, NEURON_BN = 512                      /* largest free sizes: gemm, bn_stats */
 };
 

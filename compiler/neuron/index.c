@@ -5,6 +5,16 @@
  */
 #include "compiler/neuron/neuron_int.h"
 
+/* The tile with one point of the axes in each partition that an index does not vary with. */
+static struct nk_tile narrowed(const struct nk_tile *t, uint32_t dims)
+{
+    struct nk_tile part = *t;
+    for (int a = 1; a < t->n; a++)
+        if (!(dims >> t->axis[a].dim & 1))
+            part.axis[a].extent = 1;
+    return part;
+}
+
 /* What the indices that addresses of an access depend on add to them, in elements; where one is wrong; the dims that they vary with. */
 struct offset {
     const struct nk_value *value, *wrong;
@@ -49,9 +59,12 @@ static bool offset_of(struct nk *nk, const struct nk_tile *t, const struct kn_in
         int64_t step = step_of(nk, n, index->symbol);
         if (!step)
             continue;
-        const struct nk_value *v = nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, index->value, (double)step);
-        o->value = o->value ? nk_tt(nk, t, TCC_I32, NEURON_ALU_ADD, o->value, v) : v;
-        o->wrong = o->wrong ? nk_tt(nk, t, TCC_I32, NEURON_ALU_LOR, o->wrong, index->wrong) : index->wrong;
+        struct nk_tile own = narrowed(t, index->dims), both = narrowed(t, o->dims | index->dims);
+        const struct nk_value *v = nk_ts(nk, &own, TCC_I32, NEURON_ALU_MUL, index->value, (double)step);
+        v = nk_spread(nk, t, &own, v);
+        o->value = o->value ? nk_spread(nk, t, &both, nk_tt(nk, &both, TCC_I32, NEURON_ALU_ADD, o->value, v)) : v;
+        o->wrong = o->wrong ? nk_spread(nk, t, &both, nk_tt(nk, &both, TCC_I32, NEURON_ALU_LOR, o->wrong, index->wrong))
+                            : index->wrong;
         o->dims |= index->dims;
         o->falls |= step < 0;
     }
@@ -109,23 +122,26 @@ static void move_piece(struct nk *nk, const struct nk_tile *t, const struct nk_v
 {
     int64_t at[NK_AXES] = {0};
     struct nk_line line = piece->line;
+    const struct nk_tile own = narrowed(t, index->dims), *part = &own;
     line.base = line.base * words + word;
     for (int a = 0; a < t->n; a++)
         line.coef[a] *= words;
-    const struct nk_value *offset = nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, index->value, words);
+    const struct nk_value *offset = nk_ts(nk, part, TCC_I32, NEURON_ALU_MUL, index->value, words);
     if (line.coef[0]) {
-        struct nk_value *place = nk_new(nk, t, TCC_I32);
-        struct neuron_instr i = {.op = NEURON_OP_IOTA, .noperands = 1, .operand = {nk_operand(nk, t, place, 0, NULL)}};
+        struct nk_value *place = nk_new(nk, part, TCC_I32);
+        struct neuron_instr i = {
+            .op = NEURON_OP_IOTA, .noperands = 1, .operand = {nk_operand(nk, part, place, 0, NULL)}};
         neuron_set_attr(&i, NEURON_ATTR_CHANNEL, (union neuron_value){.i = (int32_t)line.coef[0]});
         nk_emit(nk, NEURON_GPSIMD, &i, 1, (struct nk_use[]){{place->buffer, true, 0}});
-        offset = nk_tt(nk, t, TCC_I32, NEURON_ALU_ADD, offset, place);
+        offset = nk_tt(nk, part, TCC_I32, NEURON_ALU_ADD, offset, place);
     }
     if (index->falls || line.base < 0) { /* offsets are from the tensor's first element */
-        offset = nk_ts(nk, t, TCC_I32, NEURON_ALU_ADD, offset, (double)line.base);
+        offset = nk_ts(nk, part, TCC_I32, NEURON_ALU_ADD, offset, (double)line.base);
         line.base = 0;
     }
     /* Beyond everything, where it is wrong: the run ends there. */
-    offset = nk_select(nk, t, TCC_I32, index->wrong, nk_number(nk, TCC_I32, INT32_MAX), offset);
+    offset = nk_select(nk, part, TCC_I32, index->wrong, nk_number(nk, TCC_I32, INT32_MAX), offset);
+    offset = nk_spread(nk, t, part, offset);
     int group = ++nk->groups;
     for (bool more = true; more;) {
         struct nk_box b = piece->box;
@@ -171,20 +187,23 @@ const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, con
                                      const struct nk_value *v)
 {
     struct nk_index x = {.symbol = n->expr, .dims = nk_dims_of(nk, (int)(n - nk->k->insns))};
-    const struct nk_value *given = nk_solid(nk, t, v), *below;
+    const struct nk_tile part = narrowed(t, x.dims);
+    const struct nk_value *given = nk_solid(nk, &part, v), *below;
     int64_t bound;
     if (!ir_is_const(n->bound, &bound) || bound > INT32_MAX / 2)
         nk_refuse(nk, "an index whose bound only the run knows");
-    v = nk_copy(nk, t, TCC_I32, given);
-    below = nk_ts(nk, t, TCC_I32, NEURON_ALU_LT, v, 0);
-    v = nk_tt(nk, t, TCC_I32, NEURON_ALU_ADD, v, nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, below, (double)bound));
-    x.wrong = nk_tt(nk, t, TCC_I32, NEURON_ALU_LOR, nk_ts(nk, t, TCC_I32, NEURON_ALU_LT, v, 0),
-                    nk_ts(nk, t, TCC_I32, NEURON_ALU_GE, v, (double)bound));
+    v = nk_copy(nk, &part, TCC_I32, given);
+    below = nk_ts(nk, &part, TCC_I32, NEURON_ALU_LT, v, 0);
+    v = nk_tt(nk, &part, TCC_I32, NEURON_ALU_ADD, v, nk_ts(nk, &part, TCC_I32, NEURON_ALU_MUL, below, (double)bound));
+    x.wrong = nk_tt(nk, &part, TCC_I32, NEURON_ALU_LOR, nk_ts(nk, &part, TCC_I32, NEURON_ALU_LT, v, 0),
+                    nk_ts(nk, &part, TCC_I32, NEURON_ALU_GE, v, (double)bound));
     if (given->high) { /* words that the low ones don't say */
-        const struct nk_value *sign = nk_ts(nk, t, TCC_I32, NEURON_ALU_MUL, below, -1);
-        x.wrong =
-            nk_tt(nk, t, TCC_I32, NEURON_ALU_LOR, x.wrong, nk_tt(nk, t, TCC_I32, NEURON_ALU_NE, given->high, sign));
+        const struct nk_value *sign = nk_ts(nk, &part, TCC_I32, NEURON_ALU_MUL, below, -1);
+        x.wrong = nk_tt(nk, &part, TCC_I32, NEURON_ALU_LOR, x.wrong,
+                        nk_tt(nk, &part, TCC_I32, NEURON_ALU_NE, given->high, sign));
     }
+    v = nk_spread(nk, t, &part, v);
+    x.wrong = nk_spread(nk, t, &part, x.wrong);
     x.value = v;
     for (int i = 0; i < nk->indices.n; i++)
         if (nk->indices.at[i].symbol == x.symbol) {

@@ -70,8 +70,8 @@ static void begin(struct nk *nk)
         nk_refuse(nk, "a reduction in pieces");
     if (k->nsizes)
         nk_refuse(nk, "sizes that only the run knows (--dim says them)");
-    if (k->noperands > 64)
-        nk_refuse(nk, "more than 64 operands");
+    if (k->noperands > NEURON_ARGUMENTS)
+        nk_refuse(nk, "more than %d operands", NEURON_ARGUMENTS);
     for (int d = 0; d < k->ndims; d++)
         if (!ir_is_const(k->dims[d].extent, &nk->extent[d]))
             nk_refuse(nk, "sizes that only the run knows (--dim says them)");
@@ -113,6 +113,8 @@ static bool attempt(struct nk *nk)
         nk_run_attention(nk);
     else if (nk_takes_attention_grad(nk))
         nk_run_attention_grad(nk);
+    else if (nk_takes_scatter(nk))
+        nk_run_scatter(nk);
     else if (nk_takes_product(nk))
         nk_run_product(nk);
     else if (nk->product)
@@ -131,7 +133,8 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
     struct neuron_program *p = NULL;
     struct nk *nk = IR_NEW(ctx, struct nk);
     for (int64_t room = NK_ROOM; room >= 4; room /= 4) {
-        *nk = (struct nk){.ctx = ctx, .machine = m, .k = k, .room = room, .groups = 64, .product = product};
+        *nk =
+            (struct nk){.ctx = ctx, .machine = m, .k = k, .room = room, .groups = NEURON_ARGUMENTS, .product = product};
         p = neuron_program_new(m->core);
         if (!p)
             return NULL;

@@ -16,6 +16,7 @@
  *     attention_grad.c                                          instr.c    instructions of those two
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
  *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
+ *     scatter.c  rows added by an index
  *     digits.c   dims in digits                               integers.c reductions and scans of integers
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
@@ -101,8 +102,8 @@ struct nk {
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
     int64_t extent[KN_MAX_DIMS];
-    int tensors[64];                          /* by operand: its tensor; -1: local */
-    struct nk_buffer *hbm[64];
+    int tensors[NEURON_ARGUMENTS]; /* by operand: its tensor; -1: local */
+    struct nk_buffer *hbm[NEURON_ARGUMENTS];
     struct nk_buffer *env;                    /* what the run says: NEURON_ENV_WORDS words in a tensor behind the operands; NULL: not asked for */
     struct nk_buffer *temp[2];                /* HBM that DMAs go by where partitions would be cut */
     int next_temp;
@@ -111,7 +112,7 @@ struct nk {
     int64_t cursor;
     struct nk_buffer *bank[8];
     int next_bank;
-    int groups;                               /* the first 64 belong to operands: a kernel writes each element once */
+    int groups;                               /* the first NEURON_ARGUMENTS belong to operands: a kernel writes each element once */
 
     VEC(struct nk_clock) clocks[NEURON_NENGINES];
     VEC(struct nk_pending) pending;
@@ -128,8 +129,8 @@ struct nk {
     int64_t work[NEURON_NENGINES];            /* how long an engine is busy so far, about, in fifths of a cycle of Vector */
     const struct nk_buffer *dying;            /* nothing reads it behind the instruction that is being made: the result may lie there */
     bool addressing;                          /* symbols of indices count as 0: an address is being split into them and the rest */
-    struct nk_buffer *local[64];              /* by operand: where a LOCAL one lies, by outer axes, then as the operand says */
-    int64_t local_elements[64];
+    struct nk_buffer *local[NEURON_ARGUMENTS]; /* by operand: where a LOCAL one lies, by outer axes, then as the operand says */
+    int64_t local_elements[NEURON_ARGUMENTS];
     VEC(struct nk_buffer *) scope;            /* buffers made since a mark */
 };
 
@@ -337,6 +338,10 @@ void nk_run_product(struct nk *nk);
 /* attention.c */
 bool nk_takes_attention(struct nk *nk);
 void nk_run_attention(struct nk *nk);
+
+/* scatter.c */
+bool nk_takes_scatter(struct nk *nk);
+void nk_run_scatter(struct nk *nk);
 
 /* attention_grad.c */
 bool nk_takes_attention_grad(struct nk *nk);

@@ -159,8 +159,8 @@ static int load(struct tcr_neuron *n, int core, const struct neuron_program *p, 
 
 /* Arguments by tensor; those that overlap what is written are copies. */
 struct binding {
-    void *at[NEURON_MOST_ARGUMENTS + 1];
-    bool apart[NEURON_MOST_ARGUMENTS + 1];
+    void *at[NEURON_ARGUMENTS + 1];
+    bool apart[NEURON_ARGUMENTS + 1];
     int n;
 };
 
@@ -275,14 +275,14 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
     for (int t = 0; t < p->ntensors; t++)
         arguments += p->tensors[t].use != NEURON_TEMP;
     struct tcr_kernel_launch with = *l;
-    void *args[NEURON_MOST_ARGUMENTS + 1];
-    if (l->nargs <= NEURON_MOST_ARGUMENTS && has_environment(p, l->nargs)) {
+    void *args[NEURON_ARGUMENTS + 1];
+    if (l->nargs <= NEURON_ARGUMENTS && has_environment(p, l->nargs)) {
         if (l->nargs)
             memcpy(args, l->args, l->nargs * sizeof *args);
         args[with.nargs++] = n->env;
         with.args = args;
     }
-    if (arguments != with.nargs || with.nargs > NEURON_MOST_ARGUMENTS + 1)
+    if (arguments != with.nargs || with.nargs > NEURON_ARGUMENTS + 1)
         return neuron_bad_image("a program's tensors");
     d->counts.launches++;
     neuron_model_starts(n, queue);

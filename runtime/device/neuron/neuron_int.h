@@ -36,7 +36,7 @@ enum { NEURON_PAIR = 2 };     /* physical cores of a logical one, at most */
 struct neuron_kernel { struct neuron_program *program[NEURON_PAIR]; struct neuron_counters known; bool is_known; };
 
 /* Of the last run, in ns, and of the copies ahead of it. kept: marks that were there when all work was last waited for. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
-enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64, NEURON_MOST_ARGUMENTS = 64, NEURON_CHIPS = 16 /* of an instance */ };
+enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64, NEURON_CHIPS = 16 /* of an instance */ };
 struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane, core; };
 struct neuron_trace { struct neuron_mark *list; size_t n, room, kept; double begin; bool idle; const char *node; const struct neuron_program *program; int core; };
 
