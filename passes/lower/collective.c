@@ -153,6 +153,29 @@ static bool must_wait(const struct lw *lw, const struct kn_step *started, const 
     return false;
 }
 
+/* Results that are returned may be waited for at the very end; where state is written in front of it, then behind the last step that may fail for other reasons, so that
+ * state is written where it is computed. */
+static bool waits_early(const struct lw *lw, const struct kn_steps *steps, int at)
+{
+    for (int i = 0; i < steps->n; i++)
+        if (steps->at[i].kind == TCC_STEP_COPY && lw->buffers.at[steps->at[i].args[1]].space == TCC_SPACE_STATE)
+            return at == steps->n || (steps->at[at].kind == TCC_STEP_COPY &&
+                                      lw->buffers.at[steps->at[at].args[1]].space == TCC_SPACE_OUTPUT);
+    return false;
+}
+
+/* A wait at the end of the list, or (early) behind the last step that may fail. */
+static void add_wait(struct lw *lw, struct kn_steps *all, const struct kn_step *started, bool early)
+{
+    int at = all->n;
+    push_wait(lw, all, started);
+    while (early && at > 0 && !lw_may_fail(&all->at[at - 1])) {
+        struct kn_step w = all->at[at];
+        all->at[at] = all->at[at - 1];
+        all->at[--at] = w;
+    }
+}
+
 void lw_place_waits(struct lw *lw, struct kn_steps *steps)
 {
     struct kn_steps all = {0};
@@ -169,7 +192,7 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps)
             continue;
         for (int j = 0; j < open.n; j++) {
             if (must_wait(lw, &open.at[j], &steps->at[i]))
-                push_wait(lw, &all, &open.at[j]);
+                add_wait(lw, &all, &open.at[j], waits_early(lw, steps, i));
             else
                 open.at[n++] = open.at[j];
         }
@@ -179,7 +202,7 @@ void lw_place_waits(struct lw *lw, struct kn_steps *steps)
             VEC_PUSH(lw->ctx, open, steps->at[i]);
     }
     for (int j = 0; j < open.n; j++)
-        push_wait(lw, &all, &open.at[j]);
+        add_wait(lw, &all, &open.at[j], waits_early(lw, steps, steps->n));
     if (any)
         *steps = all;
 }
