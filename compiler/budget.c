@@ -35,6 +35,7 @@ static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct
     int64_t bytes;
     quiet.dump = none;
     quiet.time_passes = quiet.verify = false;
+    quiet.timed = NULL;
     quiet.change_limit = -1;
     if (c->segments)
         train_remat(ir_func_by_name(m, f->name), pass_cost(p->machine), c->segment_bytes, c->segments, &c->memory,

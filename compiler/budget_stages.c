@@ -188,6 +188,7 @@ static bool try_choice(struct fitting *f)
     struct tccc_split split = *train.split;
     quiet.dump = none;
     quiet.time_passes = quiet.verify = false;
+    quiet.timed = NULL;
     quiet.change_limit = -1;
     quiet.reproducer = NULL;
     split.report = NULL;

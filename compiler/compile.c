@@ -207,7 +207,9 @@ static struct pass_options pass_options_of(struct job *j)
                              .change_limit = o->change_limit,
                              .changes_left = &j->changes_left,
                              .hang = o->hang,
-                             .offload = o->train && o->train->offload_activations};
+                             .offload = o->train && o->train->offload_activations,
+                             .timed = j->facts ? facts_timed : NULL,
+                             .timed_user = j};
     int n = 0;
     for (int i = 0; o->dumps && o->dumps[i]; i++)
         if (!strncmp(o->dumps[i], "before:", 7) || !strncmp(o->dumps[i], "after:", 6) || !strcmp(o->dumps[i], "all"))
@@ -557,7 +559,8 @@ static bool write_artifact(struct job *j)
 /* The artifact as it was made before, if it is in the cache. */
 static bool from_cache(struct job *j)
 {
-    if (j->fresh || faccessat(j->cache.folder, j->cache.name, R_OK, 0) != 0 || (!j->folder[0] && !make_folder(j)))
+    if (j->fresh || j->o->facts || faccessat(j->cache.folder, j->cache.name, R_OK, 0) != 0 ||
+        (!j->folder[0] && !make_folder(j)))
         return false;
     const char *out = ir_internf(j->ctx, "%s/out", j->folder);
     return cache_fetch(&j->cache, j->ctx, out, j->o->model) && move_into_place(j, out, j->o->output);
@@ -634,6 +637,7 @@ static bool work(struct job *j)
         ir_detail(j->ctx, "taken from the cache");
         return true;
     }
+    facts_begin(j);
     if (!build_training(j))
         return false;
     progress(j, "optimising the graph", 0.1);
@@ -651,6 +655,8 @@ static bool work(struct job *j)
     lap(j, "linking");
     if (o->time_passes)
         print_laps(j);
+    if (o->facts)
+        facts_write(j);
     if (caches && !sidecar_path(j))
         cache_store(&j->cache, j->ctx, o->output, o->model, first);
     return true;

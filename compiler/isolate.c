@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum { ENVIRONMENT = 3, BUG = 4 };
-enum { MESSAGE, PROGRESS, DUMP, REPORT, TRAIN_REPORT, SPLIT_REPORT, DIAGNOSTIC, RESULT, NSTREAMS = 4 };
+enum { MESSAGE, PROGRESS, DUMP, REPORT, TRAIN_REPORT, SPLIT_REPORT, FACTS, DIAGNOSTIC, RESULT, NSTREAMS = 5 };
 enum { SLICE_MS = 50 };
 
 struct record {
@@ -123,6 +123,8 @@ _Noreturn static void be_child(const struct isolate_job *job, int fd, struct ir_
     c.options.dump_to = led_to(&streams[0], &l, DUMP);
     if (c.options.report)
         c.options.report = led_to(&streams[1], &l, REPORT);
+    if (c.options.facts)
+        c.options.facts = led_to(&streams[4], &l, FACTS);
     if (c.options.train) {
         train = *c.options.train;
         c.options.train = &train;
@@ -172,6 +174,7 @@ static void take_text(const struct isolate_job *job, int kind, const char *text,
     const struct tccc_train *t = job->o->train;
     FILE *to = kind == DUMP           ? job->o->dump_to ? job->o->dump_to : stdout
                : kind == REPORT       ? job->o->report
+               : kind == FACTS        ? job->o->facts
                : kind == TRAIN_REPORT ? t->report
                                       : t->split->report;
     fwrite(text, 1, size, to);

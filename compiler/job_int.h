@@ -46,6 +46,7 @@ struct job {
     struct train_recompute *recompute; /* by stage; NULL: nothing */
     const char *reproducer;            /* file; NULL: none is wanted */
     char *graph;                       /* what goes into it for code generation */
+    struct facts *facts;               /* facts.c; NULL: nobody asks */
     double lap;                        /* when the step that is under way began, in ms */
     int nlaps;
     struct {
@@ -57,6 +58,11 @@ struct job {
 bool job_wants(const struct tccc_options *o, const char *dump);      /* is it one of --dump-ir's? */
 /* The reproducer is there while code is generated, and afterwards where that went wrong. */
 void job_write_graph(const struct job *j);
+
+/* facts.c: the graph as it was read; a pass, of pass_options.timed; all of it, at the end, to o->facts. */
+void facts_begin(struct job *j);
+void facts_timed(void *job, const struct pass_timing *t);
+void facts_write(struct job *j);
 
 /* codegen.c */
 const char *job_machine_dump(const struct tccc_options *o);          /* "llvm", "asm", "ptx"; NULL: none is wanted */

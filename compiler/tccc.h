@@ -75,6 +75,7 @@ struct tccc_options {
     const char *pipeline;            /* NULL: by level */
     bool exact, fast_math, time_passes, verify;
     FILE *report;                    /* each entry point's buffers and peak of memory; NULL: none */
+    FILE *facts;                     /* what was compiled, an object of JSON (doc/reports.md): graph, steps, kernels, buffers, passes, times; NULL: none */
     const struct tccc_train *train;  /* NULL: inference */
     const char *auto_cast, *auto_cast_type;      /* inference: matmul, list, all or a file; bf16 or fp16. Both NULL: no casts */
     long change_limit;               /* -1: none */

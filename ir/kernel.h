@@ -270,6 +270,7 @@ struct kn_step {
     struct kn_version *versions;
     ir_expr tiles, combining, scratch;   /* LAUNCH: in the function's symbols */
     const char *node;            /* source node names, for profiles */
+    const char *sources;         /* LAUNCH: all source nodes that the kernel computes, "conv1 (Conv), relu1 (Relu)", for reports; NULL: not known (plans read from text) */
 };
 struct kn_steps { struct kn_step *at; int n, cap; };
 struct kn_region { struct kn_steps steps; int nparams, nresults; int *params, *results, *exits; };

@@ -97,6 +97,9 @@ struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *
 struct pass_scan { struct kn_kernel *sums, *scan; const int *operands; };
 bool pass_split_scan(struct ir_ctx *ctx, const struct kn_kernel *k, int64_t pieces, struct pass_scan *s);
 
+/* What a pass took. before, after: nodes. */
+struct pass_timing { const char *name; double ms; int before, after; int64_t changes; };
+
 /* Options of one compilation that passes read. */
 struct pass_options {
     int level;                   /* 0..3 */
@@ -110,6 +113,8 @@ struct pass_options {
     FILE *dump_to;
     bool time_passes;            /* a table to time_to at the end */
     FILE *time_to;
+    void (*timed)(void *user, const struct pass_timing *t);  /* called after each pass; NULL: nobody asks */
+    void *timed_user;
     bool verify;                 /* after each pass */
     int64_t change_limit;        /* passes stop changing things after so many changes; < 0: no limit */
     int64_t *changes_left;       /* of several lists together, which count it down; NULL: each list has change_limit */

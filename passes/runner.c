@@ -132,13 +132,6 @@ static bool check_dumps(struct ir_ctx *ctx, const struct pass_options *o)
 
 /* -- Times ---------------------------------------------------------------------------------- */
 
-struct timing {
-    const char *name;
-    double ms;
-    int before, after;
-    int64_t changes;
-};
-
 static double now_ms(void)
 {
     struct timespec t;
@@ -154,7 +147,7 @@ static int count_nodes(const struct ir_module *m)
     return count;
 }
 
-static void print_times(FILE *out, const struct timing *t, int n)
+static void print_times(FILE *out, const struct pass_timing *t, int n)
 {
     double total = 0;
 
@@ -215,7 +208,7 @@ static bool verify(const struct pass_run *r)
     return false;
 }
 
-static bool run_one(struct pass_run *r, struct timing *t)
+static bool run_one(struct pass_run *r, struct pass_timing *t)
 {
     int errors = ir_nerrors(r->module->ctx);
 
@@ -241,7 +234,7 @@ static bool run_one(struct pass_run *r, struct timing *t)
 
 static bool run_items(struct ir_module *m, const struct pass_sequence *list, const struct pass_options *o)
 {
-    struct timing *times = IR_NEWN(m->ctx, list->n + 1, struct timing);
+    struct pass_timing *times = IR_NEWN(m->ctx, list->n + 1, struct pass_timing);
     int64_t left = o->change_limit;
     bool ok = true;
     int done = 0;
@@ -251,10 +244,14 @@ static bool run_items(struct ir_module *m, const struct pass_sequence *list, con
                              .options = o,
                              .item = &list->at[done],
                              .list = list,
-                             .left = o->change_limit < 0 ? NULL : o->changes_left ? o->changes_left : &left};
+                             .left = o->change_limit < 0 ? NULL
+                                     : o->changes_left   ? o->changes_left
+                                                         : &left};
         bool kept = o->reproducer && write_reproducer(&r);
         int bugs = ir_nerrors(m->ctx);
         ok = run_one(&r, &times[done]);
+        if (o->timed)
+            o->timed(o->timed_user, &times[done]);
         /* A diagnosed bug keeps its reproducer; an error in the model does not need one. */
         bool bug = false;
         for (int i = 0; !ok && ir_nerrors(m->ctx) > bugs && i < ir_nmessages(m->ctx); i++)

@@ -40,6 +40,8 @@ fuzz fuzz-readers "$top_srcdir/tests/fuzz/readers"
 dict=$top_srcdir/tests/fuzz/text.dict rounds=
 fuzz fuzz-text "$top_srcdir/tests/ir" "$top_srcdir/tests/passes" "$top_srcdir/tests/fuzz/text"
 
+dict= rounds=$((passes * 10))
+fuzz fuzz-html "$top_srcdir/tests/fuzz/html"
 dict= rounds=$((passes * 200))
 fuzz fuzz-neuron "$top_srcdir/tests/fuzz/neuron"
 rounds=

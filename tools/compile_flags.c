@@ -183,6 +183,7 @@ static void leave_reproducer(const struct options *o, const struct tccc_options 
     again.message = no_message;
     again.progress = NULL;
     again.dumps = NULL;
+    again.facts = NULL;
     again.time_passes = false;
     tccc_compile(&again);
     snprintf(path, sizeof path, "tccc-reproducer-%d.tcir", (int)getpid());

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 /* An error goes to `why` when there is one, else to standard error. */
-static int __attribute__((format(printf, 4, 5)))
-model_error(const struct options *o, char *why, int code, const char *format, ...)
+static int __attribute__((format(printf, 4, 5))) model_error(const struct options *o, char *why, int code,
+                                                             const char *format, ...)
 {
     char text[ERROR_SIZE];
     va_list args;
@@ -172,7 +172,7 @@ static int exit_code_of(const struct ir_ctx *ctx)
 {
     int code = EXIT_DATA;
     for (int i = 0; i < ir_nmessages(ctx); i++)
-        code = ir_message(ctx, i)->kind == IR_D_USAGE                               ? EXIT_USAGE
+        code = ir_message(ctx, i)->kind == IR_D_USAGE                              ? EXIT_USAGE
                : ir_message(ctx, i)->kind == IR_D_ENVIRONMENT && code == EXIT_DATA ? EXIT_ENVIRONMENT
                                                                                    : code;
     return code;
@@ -369,7 +369,8 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
     struct tccrt_options options = {.threads = threads,
                                     .stage = m->stage,
                                     .tensor = m->tensor,
-                                    .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace),
+                                    .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace) ||
+                                               (option_set(o, OPT_html) && o->tool != TOOL_B),
                                     .device = option_text(o, OPT_device, NULL),
                                     .sim = option_text(o, OPT_nc_sim, NULL),
                                     .rounding = option_text(o, OPT_nc_rounding, NULL)};
@@ -450,6 +451,7 @@ void model_close(struct model *m)
     ir_ctx_free(m->ctx);
     free(m->in);
     free(m->out);
+    free(m->facts);
     *m = (struct model){0};
 }
 
@@ -470,7 +472,7 @@ static void keep_first(void *user, int severity, const char *text)
 }
 
 /* In the suite (`why` given) a case is a process already, and works alone. */
-static int compile_to(const struct options *o, const char *path, const char *output, char *why)
+static int compile_to(const struct options *o, const char *path, const char *output, FILE *facts, char *why)
 {
     struct tccc_options c;
     struct first_error first = {why};
@@ -478,6 +480,7 @@ static int compile_to(const struct options *o, const char *path, const char *out
 
     if (code != EXIT_FINE)
         return code;
+    c.facts = facts;
     c.model = path;
     c.output = output;
     c.kind = TCCC_SO;
@@ -506,7 +509,10 @@ static int open_model(const struct options *o, const char *path, struct model *m
     if (tcr_scratch_make(&folder, base, "tccc-"))
         return model_error(o, why, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %s", base, strerror(errno));
     snprintf(file, sizeof file, "%s/model.so", folder.path);
-    int code = compile_to(o, path, file, why);
+    FILE *facts = option_set(o, OPT_html) ? open_memstream(&m->facts, &m->facts_size) : NULL;
+    int code = compile_to(o, path, file, facts, why);
+    if (facts)
+        fclose(facts);
     m->compile_ms = now_ms() - start;
     if (code == EXIT_FINE)
         code = o->compiles_only ? EXIT_COMPILED : open_artifact(o, file, path, m, why);

@@ -21,6 +21,8 @@ struct model {
     struct model_value *in, *out;
     double compile_ms, load_ms;
     int stage, tensor;           /* struct tccrt_options has them; 0: all */
+    char *facts;                 /* what the compiler said of it, where --html asks; NULL: it was an artifact */
+    size_t facts_size;
     bool tensors_only;           /* every value is a ranked tensor that is no string: tccrt_run does */
     /* One of the two: */
     struct tccrt_model *artifact;

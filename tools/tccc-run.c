@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc-run: runs an artifact or a model on files or random values, or tests it on stored data. */
+#include "tools/html_int.h"
 #include "tools/peak_int.h"
 #include "tools/run_int.h"
 #include "tools/sim_int.h"
@@ -56,15 +57,21 @@ static void print_row(const struct tccrt_profile_row *r, int runs, double total,
             r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? ir_shown(r->kernel) : "", r->node ? ir_shown(r->node) : "");
 }
 
-/* Rows come slowest first. Times and calls are those of one run on average; the peak is that of all threads. */
-static int show_profile(const struct options *o, const struct model *m, int runs)
+/* GFLOP/s that the session's threads can do at best; 0: a device runs it. */
+static double host_peak(const struct model *m)
 {
-    const struct tccrt_profile_row *rows;
+    bool host = !strncmp(tccrt_device_used(m->session), "cpu", 3);
+    return host ? peak_gflops(peak_bits()) * tccrt_threads(m->session) : 0;
+}
+
+/* Rows come slowest first. Times and calls are those of one run on average; the peak is that of all threads. */
+static int show_profile(const struct options *o, const struct model *m, int runs, double peak)
+{
+    const struct tccrt_profile_row *rows; /* a run's on average */
     const char *trace = option_text(o, OPT_profile, "");
     int n = tccrt_profile(m->session, &rows);
     const char *device = tccrt_device_used(m->session);
     bool host = !strncmp(device, "cpu", 3);
-    double peak = host ? peak_gflops(peak_bits()) * tccrt_threads(m->session) : 0;
     struct tccrt_profile_row all = {.kernel = "all steps", .node = "a run"};
 
     if (n < 0)
@@ -124,8 +131,13 @@ static int profile(const struct options *o, struct model *m, struct tcc_object *
             snprintf(error, sizeof error, "%s", tccrt_error());
         objects_free(out, m->nout);
     }
+    double ms = (peak_seconds() - start) * 1e3 / (runs ? runs : 1);
     free(out);
-    return status == TCC_OK ? show_profile(o, m, runs) : run_status(o, status, error);
+    if (status != TCC_OK)
+        return run_status(o, status, error);
+    double peak = host_peak(m);
+    int code = option_set(o, OPT_profile) ? show_profile(o, m, runs, peak) : EXIT_FINE;
+    return code == EXIT_FINE && option_set(o, OPT_html) ? html_run(o, m, runs, ms, peak) : code;
 }
 
 /* Run number `run` (from 0) of `runs`. */
@@ -142,7 +154,7 @@ static int run_one(const struct options *o, struct model *m, int run, int runs, 
     }
     if (code == EXIT_FINE)
         code = show_outputs(o, m, runs > 1 ? run + 1 : 0, out);
-    if (code == EXIT_FINE && option_set(o, OPT_profile) && run == runs - 1)
+    if (code == EXIT_FINE && (option_set(o, OPT_profile) || option_set(o, OPT_html)) && run == runs - 1)
         code = profile(o, m, in);
     return code;
 }
@@ -184,12 +196,17 @@ static int run_model(const struct options *o)
         return EXIT_USAGE;
     if (option_set(o, OPT_interpret) && option_set(o, OPT_profile))
         return usage_error(o, "--profile and --interpret exclude each other");
+    if (option_set(o, OPT_html) && (option_set(o, OPT_interpret) || option_set(o, OPT_data)))
+        return usage_error(o, "--html reports a profile: --%s excludes it",
+                           option_set(o, OPT_data) ? "data" : "interpret");
     if (option_set(o, OPT_interpret) && load)
         return usage_error(o, "--load and --interpret exclude each other");
     if (option_set(o, OPT_use_ema) && !load)
         return usage_error(o, "--use-ema requires --load FILE");
     struct tccrt_comm *world; /* one process: the engine's name is checked, no more */
-    int code = model_world(o, true, &world);
+    int code = html_check(o);
+    if (code == EXIT_FINE)
+        code = model_world(o, true, &world);
     if (code == EXIT_FINE)
         code = model_open(o, o->words[0], &m, NULL);
     if (code != EXIT_FINE)
@@ -242,6 +259,8 @@ static int run(const struct options *o)
 {
     const char *suite = option_text(o, OPT_test_suite, NULL);
 
+    if (option_set(o, OPT_html) && (suite || option_set(o, OPT_check) || option_set(o, OPT_test_data)))
+        return usage_error(o, "--html reports a run, and no test");
     if (suite) {
         if (o->nwords || option_set(o, OPT_test_data) || option_set(o, OPT_output_dir))
             return usage_error(o, "--test-suite takes no model, no --test-data and no --output-dir");

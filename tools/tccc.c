@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc: compiles a model to a native artifact. */
 #include "compiler/tccc.h"
+#include "tools/html_int.h"
 #include "tools/model_int.h"
 #include "tools/prove_int.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,6 +76,31 @@ static int depfile_name(const struct options *o, struct tccc_options *c, struct 
     return EXIT_FINE;
 }
 
+/* With a report where --html asks for one. */
+static int compile_reported(const struct options *o, struct tccc_options *c)
+{
+    char *text = NULL;
+    size_t size = 0;
+
+    if (!option_set(o, OPT_html))
+        return compile_model(o, c);
+    int code = html_check(o);
+    if (code != EXIT_FINE)
+        return code;
+    if (!(c->facts = open_memstream(&text, &size)))
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
+    code = compile_model(o, c);
+    bool written = fclose(c->facts) == 0;
+    c->facts = NULL;
+    if (code == EXIT_FINE) {
+        json_t *report = written ? html_compiled(text, size) : NULL;
+        code = html_write(o, option_text(o, OPT_html, ""), report);
+        json_decref(report);
+    }
+    free(text);
+    return code;
+}
+
 static int run(const struct options *o)
 {
     struct tccc_options c;
@@ -99,11 +126,13 @@ static int run(const struct options *o)
         return usage_error(o, "--emit=%s: expected ptx or neff", option_text(o, OPT_emit, ""));
     if (option_set(o, OPT_emit) && (!c.output || c.kind != TCCC_SO))
         return usage_error(o, "--emit requires a shared object (-o NAME.so)");
+    if (option_set(o, OPT_html) && !c.output)
+        return usage_error(o, "--html requires an artifact (-o)");
     if (option_set(o, OPT_device) && !option_set(o, OPT_tune))
         return usage_error(o, "--device says what times kernels: it requires --tune");
     if (option_set(o, OPT_tune) && (code = tune_model(o, &c)) != EXIT_FINE)
         return code;
-    code = compile_model(o, &c);
+    code = compile_reported(o, &c);
     if (code == EXIT_FINE && option_set(o, OPT_emit))
         code = emit_images(o, &c);
     return code == EXIT_FINE && option_set(o, OPT_prove_kernels) ? prove_model(o, &c) : code;

@@ -238,6 +238,30 @@ void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, i
 
 /* -- Nodes ---------------------------------------------------------------------------------------------------- */
 
+/* All that a kernel computes, for reports: the source's nodes in the order in which they run, each once. */
+static const char *sources_of(struct lw *lw, const struct lw_group *g)
+{
+    enum { MOST = 12 };
+    const struct kn_fusion *f = lw->func->fusion;
+    const struct kn_group *group = f && g->number > 0 && g->number <= f->n ? &f->at[g->number - 1] : NULL;
+    const char *text = NULL, *seen[MOST];
+    int n = 0;
+    for (const struct ir_node *x = g->root->block->first; group && x && n < MOST; x = x->next) {
+        bool inside = false;
+        for (int i = 0; i < group->nnodes; i++)
+            inside |= group->nodes[i] == x;
+        const char *name = x->where.node ? x->where.node : ir_op_info(x->op)->name,
+                   *op = x->where.op ? x->where.op : ir_op_info(x->op)->name;
+        for (int i = 0; i < n; i++)
+            inside &= strcmp(seen[i], name) != 0;
+        if (!inside)
+            continue;
+        seen[n++] = name;
+        text = ir_internf(lw->ctx, "%s%s%s (%s)", text ? text : "", text ? ", " : "", name, op);
+    }
+    return text;
+}
+
 void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g)
 {
     struct kn_kernel *k = g->kernel;
@@ -250,6 +274,7 @@ void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_
             args[nargs++] = lw_buffer(lw, g->values[i]);
     struct kn_step *s = lw_step(lw, to, TCC_STEP_LAUNCH, g->anchor ? g->anchor : n, nargs, args);
     s->kernel = k;
+    s->sources = sources_of(lw, g);
     s->nsizes = k->nsizes;
     s->sizes = g->sizes ? g->sizes : k->sizes;
 }
