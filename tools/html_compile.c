@@ -452,8 +452,9 @@ bool html_compiled_part(json_t *report, const char *text, size_t size, double ar
     json_t *facts = text ? json_loadb(text, size, 0, NULL) : NULL;
     bool some = json_array_size(json_object_get(facts, "entries")) > 0;
 
-    if (some)
-        answer_memory(report, facts, put_sections(report, facts), arena);
+    const json_t *costly = some ? put_sections(report, facts) : NULL;
+    if (some && arena >= 0)
+        answer_memory(report, facts, costly, arena);
     json_decref(facts);
     return some;
 }

@@ -66,18 +66,22 @@ double html_value(const json_t *list, size_t i);                 /* NaN: no numb
 int html_check(const struct options *o);
 
 /* html_compile.c: what the compiler said (compiler/facts.c) as a report; NULL: it is no such text, or no memory. The same as sections of another one, whose answer about
- * memory they give (arena: the bytes of a run that has been; 0: none has); false: it is no such text. */
+ * memory they give (arena: the bytes of a run that has been; 0: none has; below 0: no answer); false: it is no such text. */
 json_t *html_compiled(const char *facts, size_t size);
 bool html_compiled_part(json_t *report, const char *facts, size_t size, double arena);
 /* html_pipe.c: the schedule of a step in stages, as sections and an answer; nothing where the facts have none. */
 void html_pipes(json_t *report, const json_t *facts);
 
-/* html_run.c. What a session's profile says of `runs` runs that took `ms` each, `peak` GFLOP/s being the most that its processor can do (0: not known): answers and
- * sections. EXIT_FINE, or an exit code after a message. */
+/* html_run.c. What a session's profile says: answers and sections. EXIT_FINE, or an exit code after a message. */
 struct model;
-int html_profile(json_t *report, const struct options *o, const struct model *m, int runs, double ms, double peak);
+struct html_runs {
+    int64_t runs, all;           /* that the profile is of; that the session has had */
+    double ms, peak;             /* of a run, 0: not to be told; GFLOP/s that the processor can do, 0: not known */
+    const json_t *trace;         /* events (html_trace()); NULL: the session's own last run's */
+};
+int html_profile(json_t *report, const struct options *o, const struct model *m, const struct html_runs *r);
 /* tccc-run's report, written. */
-int html_run(const struct options *o, const struct model *m, int runs, double ms, double peak);
+int html_run(const struct options *o, const struct model *m, const struct html_runs *r);
 /* Events of a Chrome trace as a timeline in that section; false: there are none. */
 bool html_trace(json_t *section, const char *title, const json_t *trace);
 

@@ -63,7 +63,7 @@ static int slower_first(const void *a, const void *b)
 }
 
 static void sums_table(json_t *section, const char *title, const char *what, struct sums *list, int n, double all,
-                       int runs)
+                       double runs)
 {
     const char *columns[] = {what, "time|ms|bar", "part|percent", "steps|count", "GFLOP/s|rate", NULL};
     json_t *rows = html_table(section, title, NULL, columns);
@@ -81,7 +81,7 @@ static bool waits(const struct tccrt_profile_row *r)
 }
 
 static void kernel_table(json_t *section, const struct tccrt_profile_row *rows, int n, double all, double peak,
-                         int runs)
+                         double runs)
 {
     static const char *const columns[] = {
         "kernel",      "layer",        "time|ms|bar",         "part|percent", "all up to here|percent",
@@ -273,12 +273,13 @@ static void memory_section(json_t *report, const struct model *m)
 /* -- In short ------------------------------------------------------------------------------------------------------- */
 
 static void answer_run(json_t *report, const struct model *m, const struct tccrt_profile_row *rows, int n,
-                       const struct tccrt_profile_row *all, int runs, double ms, double peak)
+                       const struct tccrt_profile_row *all, const struct html_runs *h)
 {
     char a[HTML_AMOUNT], b[HTML_AMOUNT];
-    double rate = all->ns > 0 ? all->flops / all->ns : 0, first = 0, steps = all->ns * 1e-6 / runs;
+    double rate = all->ns > 0 ? all->flops / all->ns : 0, first = 0, steps = all->ns * 1e-6 / (double)h->runs;
     bool host = !strncmp(tccrt_device_used(m->session), "cpu", 3);
     const struct tccrt_profile_row *top = NULL;
+    double runs = (double)h->runs;
 
     for (int i = 0, taken = 0; i < n; i++) {
         if (waits(&rows[i]))
@@ -286,32 +287,34 @@ static void answer_run(json_t *report, const struct model *m, const struct tccrt
         top = top ? top : &rows[i];
         first += taken++ < 5 ? rows[i].ns : 0;
     }
-    html_answer(report, "", "How fast is it?", html_textf("%s a run", html_amount(a, "ms", host ? ms : steps)),
-                peak > 0 && rate > 0
-                    ? html_textf("%.1f GFLOP/s, %.0f %% of what %d thread%s can do (%.1f); mean of %d runs", rate,
-                                 100 * rate / peak, tccrt_threads(m->session), tccrt_threads(m->session) > 1 ? "s" : "",
-                                 peak, runs)
-                    : html_textf("%.1f GFLOP/s; mean of %d runs on '%s'", rate, runs, tccrt_device_used(m->session)));
+    if (h->ms > 0)
+        html_answer(
+            report, "", "How fast is it?", html_textf("%s a run", html_amount(a, "ms", host ? h->ms : steps)),
+            h->peak > 0 && rate > 0
+                ? html_textf("%.1f GFLOP/s, %.0f %% of what %d thread%s can do (%.1f); mean of %.0f runs", rate,
+                             100 * rate / h->peak, tccrt_threads(m->session), tccrt_threads(m->session) > 1 ? "s" : "",
+                             h->peak, runs)
+                : html_textf("%.1f GFLOP/s; mean of %.0f runs on '%s'", rate, runs, tccrt_device_used(m->session)));
     if (top && all->ns > 0)
         html_answer(
             report, "", "What is slow?",
             html_textf("%.100s: %.1f %%", top->node && *top->node ? top->node : top->kernel, 100 * top->ns / all->ns),
             html_textf("%s in %.80s; the five slowest of %d steps take %.0f %%",
                        html_amount(b, "ms", top->ns * 1e-6 / runs), top->kernel, n, 100 * first / all->ns));
-    if (host && ms > 0 && steps > 0)
-        html_answer(report, steps > 0.8 * ms ? "good" : "warn", "Is time lost between steps?",
-                    html_textf("%.1f %%", 100 * fmax(0, 1 - steps / ms)),
+    if (host && h->ms > 0 && steps > 0)
+        html_answer(report, steps > 0.8 * h->ms ? "good" : "warn", "Is time lost between steps?",
+                    html_textf("%.1f %%", 100 * fmax(0, 1 - steps / h->ms)),
                     html_textf("of a run no step is at work: binding sizes, copying results, measuring"));
 }
 
-int html_profile(json_t *report, const struct options *o, const struct model *m, int runs, double ms, double peak)
+int html_profile(json_t *report, const struct options *o, const struct model *m, const struct html_runs *h)
 {
     const struct tccrt_profile_row *rows;
     struct tccrt_profile_row all = {.kernel = ""};
     struct sums *parts = calloc(MOST_GROUPS, sizeof *parts), *kinds = calloc(MOST_GROUPS, sizeof *kinds);
     int n = tccrt_profile(m->session, &rows), nparts = 0, nkinds = 0;
 
-    if (n < 0 || !parts || !kinds || runs < 1) {
+    if (n < 0 || !parts || !kinds || h->runs < 1) {
         free(parts);
         free(kinds);
         return tool_error(o, EXIT_ENVIRONMENT, "--html: no profile: %s", tccrt_error());
@@ -328,28 +331,29 @@ int html_profile(json_t *report, const struct options *o, const struct model *m,
         kind_of(rows[i].kernel, name);
         add_to(kinds, &nkinds, name, &rows[i]);
     }
-    answer_run(report, m, rows, n, &all, runs, ms, peak);
+    answer_run(report, m, rows, n, &all, h);
     json_t *s = html_section(report, "time", "Time", NULL);
-    kernel_table(s, rows, n, all.ns, peak, runs);
+    kernel_table(s, rows, n, all.ns, h->peak, (double)h->runs);
     if (nparts > 1)
-        sums_table(s, "By part of the network", "part", parts, nparts, all.ns, runs);
-    sums_table(s, "By kind of kernel", "kind", kinds, nkinds, all.ns, runs);
-    roofline(s, rows, n, peak);
-    json_t *trace = trace_of(m), *timeline = html_section(report, "timeline", "Timeline of the last run", NULL);
-    html_trace(timeline, "Timeline", trace);
-    json_decref(trace);
-    engines(report, m, runs + 1); /* the first run is in them too */
+        sums_table(s, "By part of the network", "part", parts, nparts, all.ns, (double)h->runs);
+    sums_table(s, "By kind of kernel", "kind", kinds, nkinds, all.ns, (double)h->runs);
+    roofline(s, rows, n, h->peak);
+    json_t *own = h->trace ? NULL : trace_of(m),
+           *timeline = html_section(report, "timeline", "Timeline of the last run", NULL);
+    html_trace(timeline, "Timeline", h->trace ? h->trace : own);
+    json_decref(own);
+    engines(report, m, (int)h->all);
     memory_section(report, m);
     free(parts);
     free(kinds);
     return EXIT_FINE;
 }
 
-int html_run(const struct options *o, const struct model *m, int runs, double ms, double peak)
+int html_run(const struct options *o, const struct model *m, const struct html_runs *h)
 {
     const char *path = o->words[0], *slash = strrchr(path, '/'), *version = model_version(m);
     json_t *r = html_report("run", slash ? slash + 1 : path, "Profile of runs");
-    int code = html_profile(r, o, m, runs, ms, peak);
+    int code = html_profile(r, o, m, h);
 
     html_fact(r, "Model", html_text(path));
     html_fact(r, "Entry point", html_text(m->entry));
@@ -357,9 +361,9 @@ int html_run(const struct options *o, const struct model *m, int runs, double ms
         html_fact(r, "Version for", html_text(version));
     html_fact(r, "Device", html_text(tccrt_device_used(m->session)));
     html_fact(r, "Threads", html_textf("%d", tccrt_threads(m->session)));
-    html_fact(r, "Runs measured", html_textf("%d", runs));
-    if (peak > 0)
-        html_fact(r, "Peak", html_textf("%.1f GFLOP/s", peak));
+    html_fact(r, "Runs measured", html_textf("%.0f", (double)h->runs));
+    if (h->peak > 0)
+        html_fact(r, "Peak", html_textf("%.1f GFLOP/s", h->peak));
     struct tccrt_memory memory = {0};
     char a[HTML_AMOUNT];
     bool known = tccrt_memory(m->session, m->entry, &memory) == TCC_OK;

@@ -137,7 +137,7 @@ static int profile(const struct options *o, struct model *m, struct tcc_object *
         return run_status(o, status, error);
     double peak = host_peak(m);
     int code = option_set(o, OPT_profile) ? show_profile(o, m, runs, peak) : EXIT_FINE;
-    return code == EXIT_FINE && option_set(o, OPT_html) ? html_run(o, m, runs, ms, peak) : code;
+    return code == EXIT_FINE && option_set(o, OPT_html) ? html_run(o, m, &(struct html_runs){runs, runs + 1, ms, peak, NULL}) : code;
 }
 
 /* Run number `run` (from 0) of `runs`. */

@@ -440,7 +440,7 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
         return tool_error(t->o, EXIT_DATA, "%s", list[good]->error);
     }
     loader_release(t->loader, n);
-    return EXIT_FINE;
+    return train_html_look(t);
 }
 
 static bool enough(const struct trainer *t)
@@ -621,7 +621,7 @@ static int train(struct trainer *t, bool artifact)
         (code = make_buffers(t)) != EXIT_FINE)
         return code;
     catch_signals();
-    code = loop(t);
+    code = train_html_end(t, loop(t));
     report_bad(t);
     if (code == EXIT_FINE)
         report_end(t);
@@ -643,6 +643,7 @@ static void close_trainer(struct trainer *t)
     loader_free(t->loader);
     loader_free(t->eval_loader);
     metrics_free(t->metrics);
+    train_html_free(t);
     data_set_close(&t->data);
     data_set_close(&t->eval_data);
     free_entry(&t->step);
@@ -699,6 +700,8 @@ static int run(const struct options *o)
     if (code == EXIT_FINE && (code = metrics_new(&t, &t.metrics)) == EXIT_FINE &&
         (code = control_read(&t)) == EXIT_FINE)
         code = open_log(&t);
+    if (code == EXIT_FINE)
+        code = train_html_new(&t);
     if (code == EXIT_FINE)
         code = ranks_open(&t, artifact);
     if (code == EXIT_FINE)

@@ -10,6 +10,7 @@
  *   train_outputs  --save-outputs
  *   train_memory  --memory-report
  *   train_ranks    many processes: what they have in common, who does what
+ *   train_html     --html
  *   train_report   progress on a terminal, JSON lines elsewhere
  */
 #ifndef TCCC_TOOLS_TRAIN_INT_H
@@ -42,6 +43,8 @@ struct train_control {
 
 /* --memory-report, in bytes; predicted -1: not known. */
 struct trainer_memory { int64_t before, peak, state, predicted, device, weights, params, optimizer, gradients, arena; };     /* device, weights: of one with a memory of its own, at most */
+
+struct train_html;
 
 struct trainer {
     const struct options *o;
@@ -91,6 +94,7 @@ struct trainer {
     struct trainer_memory memory;
     struct metrics *metrics;
     struct train_control control;
+    struct train_html *html;               /* --html; NULL: none */
     FILE *log;                             /* --log; NULL: none */
     double looked;                         /* at the memory, last */
     double simulated;                      /* seconds of modelled time, after the last step reported */
@@ -157,5 +161,15 @@ void memory_begin(struct trainer *t);                                      /* be
 void memory_look(struct trainer *t);                                       /* after a call of the run-time library */
 int report_memory(struct trainer *t);                                      /* at the end, by all ranks */
 int report_trace(struct trainer *t);                                       /* --trace */
+int trainer_trace(struct trainer *t, const char *path);                     /* the last step's, with the loader's threads; a tcc_status */
+
+/* train_html.c, --html: what rank 0 keeps of steps, evaluations and epochs; the page, where it is time for one; the last one, by all ranks: code, or what went wrong. */
+int train_html_new(struct trainer *t);
+void train_html_free(struct trainer *t);
+void train_html_step(struct trainer *t, const struct step_result *r);
+void train_html_eval(struct trainer *t, const struct eval_result *r);
+void train_html_epoch(struct trainer *t, double rate, double seconds);      /* before its sums are taken back */
+int train_html_look(struct trainer *t);
+int train_html_end(struct trainer *t, int code);
 
 #endif

@@ -98,6 +98,7 @@ void report_step(struct trainer *t, const struct step_result *r)
     t->epoch_loss += r->loss * (double)r->rows;
     t->epoch_rows += r->rows;
     t->last_lr = r->lr;
+    train_html_step(t, r);
     if (!t->chief)
         return;
     if (t->log)
@@ -134,6 +135,7 @@ void report_epoch(struct trainer *t)
     char lr[40], taken[40];
     double now = now_ms();
 
+    train_html_epoch(t, samples_rate(t, t->epoch_rows, now - t->epoch_started), (now - t->epoch_started) / 1e3);
     if (t->chief && !t->json && t->epoch_rows) {
         report_clear(t);
         left_text(taken, sizeof taken, now - t->started);
@@ -179,6 +181,7 @@ static void eval_json(struct trainer *t, const struct eval_result *r, FILE *out)
 
 void report_eval(struct trainer *t, const struct eval_result *r)
 {
+    train_html_eval(t, r);
     if (!t->chief)
         return;
     if (t->log)
@@ -196,6 +199,21 @@ void report_eval(struct trainer *t, const struct eval_result *r)
     fflush(stdout);
 }
 
+int trainer_trace(struct trainer *t, const char *path)
+{
+    struct loader_span made[LOADER_SPANS];
+    struct tccrt_span spans[LOADER_SPANS];
+    char tracks[LOADER_SPANS][32], names[LOADER_SPANS][40];
+    int n = loader_spans(t->loader, made);
+
+    for (int i = 0; i < n; i++) {
+        snprintf(tracks[i], sizeof tracks[i], made[i].worker < 0 ? "loader" : "loader thread %d", made[i].worker);
+        snprintf(names[i], sizeof names[i], "batch %" PRId64, made[i].batch);
+        spans[i] = (struct tccrt_span){tracks[i], names[i], 1e6 * made[i].start, 1e6 * made[i].end};
+    }
+    return tccrt_profile_trace_with(t->m.session, path, n, spans);
+}
+
 int report_trace(struct trainer *t)
 {
     const char *path = option_text(t->o, OPT_trace, NULL), *dot = path ? strrchr(path, '.') : NULL;
@@ -208,15 +226,6 @@ int report_trace(struct trainer *t)
     else
         snprintf(own, sizeof own, "%.*s.%d%s", dot ? (int)(dot - path) : (int)strlen(path), path,
                  tccrt_comm_rank(t->world), dot ? dot : "");
-    struct loader_span made[LOADER_SPANS];
-    struct tccrt_span spans[LOADER_SPANS];
-    char tracks[LOADER_SPANS][32], names[LOADER_SPANS][40];
-    int n = loader_spans(t->loader, made);
-    for (int i = 0; i < n; i++) {
-        snprintf(tracks[i], sizeof tracks[i], made[i].worker < 0 ? "loader" : "loader thread %d", made[i].worker);
-        snprintf(names[i], sizeof names[i], "batch %" PRId64, made[i].batch);
-        spans[i] = (struct tccrt_span){tracks[i], names[i], 1e6 * made[i].start, 1e6 * made[i].end};
-    }
-    int status = tccrt_profile_trace_with(t->m.session, own, n, spans);
+    int status = trainer_trace(t, own);
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
 }
