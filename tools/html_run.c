@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MOST_GROUPS = 64, LANES = 64 };
+enum { MOST_GROUPS = 64, LANES = 64, SPANS = 900 /* tracks of the program's own begin there */ };
 
 struct sums {
     char name[120];
@@ -149,6 +149,7 @@ static json_t *lane_of(struct lane *lanes, int *n, double process, double thread
     json_object_set_new(track, "name",
                         thread == 1                       ? html_text("steps")
                         : thread == 2                     ? html_text("communication")
+                        : thread > 2 && thread < SPANS    ? html_textf("stage %.0f", thread - 3)
                         : thread > 1000 && thread <= 1005 ? html_textf("device, %s", queues[(int)thread - 1001])
                                                           : html_textf("track %.0f", thread));
     json_object_set_new(track, "spans", json_array());
@@ -156,6 +157,18 @@ static json_t *lane_of(struct lane *lanes, int *n, double process, double thread
     json_decref(track);
     lanes[(*n)++] = (struct lane){process, thread, track};
     return track;
+}
+
+/* Of several processes each row says whose it is. */
+static void name_processes(struct lane *lanes, int n)
+{
+    bool several = false;
+
+    for (int i = 1; i < n; i++)
+        several |= lanes[i].process != lanes[0].process;
+    for (int i = 0; several && i < n; i++)
+        json_object_set_new(lanes[i].track, "name",
+                            html_textf("rank %.0f: %.80s", lanes[i].process, html_string(lanes[i].track, "name")));
 }
 
 bool html_trace(json_t *section, const char *title, const json_t *trace)
@@ -185,6 +198,7 @@ bool html_trace(json_t *section, const char *title, const json_t *trace)
         json_array_append_new(json_object_get(track, "spans"), span);
         spans++;
     }
+    name_processes(lanes, n);
     if (spans) {
         json_t *item = html_item(section, "timeline", title, "focus it: + and - zoom, arrows move, 0 shows all");
         json_object_set_new(item, "tracks", json_incref(tracks));

@@ -405,7 +405,7 @@ static int write_page(struct trainer *t, const char *state)
     if (*state)
         html_compiled_part(r, t->m.facts, t->m.facts_size, -1);
     html_fact(r, "Step", html_textf("%" PRId64 " of %" PRId64, t->done, all));
-    html_fact(r, "Epoch", html_textf("%" PRId64, t->epoch + 1));
+    html_fact(r, "Epoch", html_textf("%" PRId64, t->epoch < t->epochs ? t->epoch + 1 : t->epoch));
     html_fact(r, "Batch, of all processes", html_textf("%" PRId64, t->global_batch));
     html_fact(r, "Processes", html_textf("%d", t->processes));
     html_fact(r, "Device", html_text(tccrt_device_used(t->m.session)));
