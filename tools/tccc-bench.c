@@ -5,6 +5,7 @@
  */
 #include "runtime/safe.h"
 #include "tools/bench_int.h"
+#include "tools/html_int.h"
 #include "tools/sim_int.h"
 
 #include <math.h>
@@ -178,6 +179,8 @@ static int bench(struct bench *b, int threads, int64_t runs)
     b->first_ms = now_ms() - start;
     if ((code = measure(b, runs)) == EXIT_FINE && (code = count_flops(b, threads)) == EXIT_FINE)
         report(b);
+    if (code == EXIT_FINE && option_set(b->o, OPT_html))
+        code = bench_html(b->o, &b->m, &(struct bench_figures){b->first_ms, b->p50_ms, b->gflops, b->n, b->times});
     return code;
 }
 
@@ -211,16 +214,24 @@ static int run(const struct options *o)
         return EXIT_USAGE;
     if (runs && tokens)
         return usage_error(o, "--runs and --tokens exclude each other");
+    if (option_set(o, OPT_sweep) && (tokens || option_set(o, OPT_input)))
+        return usage_error(o, "--shapes makes its own inputs: --%s excludes it", tokens ? "tokens" : "input");
+    if (tokens && option_set(o, OPT_html))
+        return usage_error(o, "--tokens and --html exclude each other");
     if (!predict(o))
         return EXIT_USAGE;
     struct tccrt_comm *world; /* one process: the engine's name is checked, no more */
-    int code = model_world(o, true, &world);
+    int code = html_check(o);
+    if (code == EXIT_FINE)
+        code = model_world(o, true, &world);
     if (code == EXIT_FINE)
         code = model_open(o, o->words[0], &b.m, NULL);
     if (code != EXIT_FINE)
         return code;
     if (tokens && (code = model_session(o, &b.m, (int)threads, NULL)) == EXIT_FINE)
         code = bench_tokens(o, &b.m, tokens);
+    else if (option_set(o, OPT_sweep))
+        code = bench_shapes(o, &b.m, (int)threads, runs);
     else if (!tokens)
         code = bench(&b, (int)threads, runs);
     if (b.in)
