@@ -36,7 +36,7 @@ static void place_sides(struct fa_shape *s)
 {
     struct fa_side *side[4];
     int64_t bytes = tcc_dtype_bytes(s->dtype);
-    int n = sides_of(s, side), widest = s->k.columns > s->v.columns ? s->k.columns : s->v.columns;
+    int n = sides_of(s, side), widest = s->k.part > s->v.part ? s->k.part : s->v.part;
     s->q.rows = s->dy.rows = FA_ROWS;
     s->k.rows = s->v.rows = s->bn;
     s->pitch_p = s->engine->pad_p ? s->bn + s->engine->pad_p : 0;
@@ -47,7 +47,7 @@ static void place_sides(struct fa_shape *s)
     }
     s->weights = s->bytes;
     s->bytes += (int64_t)4 * FA_ROWS * s->pitch_p;
-    s->pitch_out = (s->gradient ? widest : s->v.columns) + 8;
+    s->pitch_out = widest + 8;
     int64_t out = (int64_t)4 * FA_ROWS * (s->pitch_out + 2);
     s->bytes = s->bytes > out ? s->bytes : out;
 }
@@ -80,6 +80,55 @@ static bool find_sides(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_
     return s->gradient;
 }
 
+/* The type whose numbers a factor has, which is computed in float32. */
+static enum tcc_dtype narrow(const struct kn_kernel *k, int value)
+{
+    const struct kn_insn *n = &k->insns[value];
+    return (enum tcc_dtype)(n->code == KN_SCALAR && n->op == IR_cast ? k->insns[n->arg[0]].dtype : n->dtype);
+}
+
+/* A side whose columns are summed, some in each pass. Means of the forward kernel are all that it needs v for: it is brought in parts, too. */
+static void lay_out_summed(struct fa_shape *s, struct fa_side *side, int width, bool apart)
+{
+    struct fa_side part;
+    s->engine->layout(&part, (width + s->passes - 1) / s->passes, true);
+    s->engine->layout(side, width, true);
+    side->part = part.columns;
+    side->apart = apart && s->passes > 1;
+    if (side->apart) {
+        side->columns = part.columns;
+        side->pitch = part.pitch;
+    }
+}
+
+/* All but the instructions and dims: by the widths of q and k, of v and dy, the type, and the keys that a block has at most, 0: as many as it likes. False: it takes more shared memory than there is. */
+static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int most_keys)
+{
+    bool alone = !s->gradient && s->r.mean < 0;
+    int summed = s->gradient && nd > ne ? nd : ne,
+        most = s->gradient ? FA_MOST_GRAD : FA_MOST_SUMMED, /* a gradient has two sums in registers */
+        part = s->gradient ? FA_PART_GRAD : FA_PART;
+    s->dtype = type;
+    s->engine = type == TCC_F32 ? &fa_ffma : &fa_mma;
+    s->passes = alone || summed <= most ? 1 : (summed + part - 1) / part;
+    s->engine->layout(&s->q, nd, false);
+    if (s->gradient)
+        lay_out_summed(s, &s->k, nd, false);
+    else
+        s->engine->layout(&s->k, nd, false);
+    if (!alone)
+        lay_out_summed(s, &s->v, ne, !s->gradient);
+    if (s->gradient)
+        s->engine->layout(&s->dy, ne, false);
+    s->bn = s->engine->keys(alone ? nd : s->k.part > s->v.part ? s->k.part : s->v.part, s->gradient);
+    while (most_keys && s->bn > most_keys && s->bn > s->engine->least)
+        s->bn /= 2;
+    place_sides(s);
+    for (; s->bytes > FA_MOST_BYTES && s->bn > s->engine->least; place_sides(s))
+        s->bn /= 2;
+    return s->bytes <= FA_MOST_BYTES;
+}
+
 bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_shape *s)
 {
     *s = (struct fa_shape){.dtype = TCC_F32};
@@ -89,34 +138,20 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
     int n = sides_of(s, side);
     int nd = (int)ir_const_or(k->dims[s->k.col].extent, 0);
     int ne = n > 2 ? (int)ir_const_or(k->dims[s->v.col].extent, 0) : nd;
-    int most = s->gradient ? FA_MOST_GRAD : FA_MOST_WIDTH; /* a gradient has two sums in registers */
-    if (nd < 1 || ne < 1 || nd > most || ne > most)
+    if (nd < 1 || ne < 1)
         return false;
-    enum tcc_dtype type = (enum tcc_dtype)k->insns[s->q.load].dtype;
+    enum tcc_dtype type = narrow(k, s->q.value);
     bool small = type == TCC_F16 || type == TCC_BF16;
     for (int i = 0; i < n; i++)
-        small = small && k->insns[side[i]->load].dtype == (int)type && is_cast_of(k, side[i]->value, side[i]->load);
-    s->dtype = small ? type : TCC_F32;
-    s->engine = small ? &fa_mma : &fa_ffma;
-    s->bn = s->engine->keys(s->gradient && nd > ne ? nd : ne, s->gradient);
+        small = small && narrow(k, side[i]->value) == type;
     int most_keys = k->schedule.how ? cuda_get_schedule(k).bn : 0;
-    while (most_keys && s->bn > most_keys && s->bn > s->engine->least)
-        s->bn /= 2;
-    s->engine->layout(&s->q, nd, false);
-    s->engine->layout(&s->k, nd, s->gradient);
-    if (n > 2)
-        s->engine->layout(&s->v, ne, true);
-    if (n > 3)
-        s->engine->layout(&s->dy, ne, false);
+    bool fits = lay_out(s, nd, ne, small ? type : TCC_F32, most_keys);
     for (int i = 0; i < n; i++) {
         int own = tcc_dtype_bytes((enum tcc_dtype)k->insns[side[i]->load].dtype);
         side[i]->width =
             own == tcc_dtype_bytes(s->dtype) ? cuda_load_width(ctx, k, side[i]->load, side[i]->col, 16 / own) : 1;
     }
-    place_sides(s);
-    for (; s->bytes > FA_MOST_BYTES && s->bn > s->engine->least; place_sides(s))
-        s->bn /= 2;
-    return s->bytes <= FA_MOST_BYTES;
+    return fits;
 }
 
 /* -- Small things --------------------------------------------------------------------------------------------------- */
@@ -184,6 +219,7 @@ static void bring_slot(struct fa *a, const struct fa_side *s, V i, V first, V co
       column = LLVMBuildMul(e->b, LLVMBuildURem(e->b, i, across, ""), width, "");
     V to = fa_shared(a, s->at, row, column, s->pitch, tcc_dtype_bytes(a->s.dtype));
     V at = LLVMBuildAdd(e->b, first, row, ""), columns = em_extent(e, s->col);
+    column = s->apart ? fa_of_part(a, s, column) : column;
     V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, count, ""),
                         LLVMBuildICmp(e->b, LLVMIntSLT, column, columns, ""), "");
     fa_bind(a, s->row, cuda_below(e, at, count));
@@ -237,7 +273,7 @@ int fa_keys(const struct fa *a)
 
 int fa_columns(const struct fa *a, const struct fa_side *s)
 {
-    return s->columns / a->s.engine->across;
+    return s->part / a->s.engine->across;
 }
 
 static V over_row(struct fa *a, V v, V (*combine)(struct em *e, V x, V y))
@@ -309,6 +345,46 @@ static void weigh(struct fa *a, int i, V block, V *p)
 }
 
 /* -- A tile ----------------------------------------------------------------------------------------------------------- */
+
+V fa_of_part(struct fa *a, const struct fa_side *s, V column)
+{
+    return s->base ? LLVMBuildAdd(a->e->b, s->base, column, "") : column;
+}
+
+V fa_part(struct fa *a, const struct fa_side *s)
+{
+    struct em *e = a->e;
+    V all = em_extent(e, s->col);
+    if (!s->base)
+        return all;
+    return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2,
+                        (V[]){LLVMBuildSub(e->b, all, s->base, ""), em_i64(e, s->part)});
+}
+
+/* A side that has fewer parts than another, or a last one that is short: a pass sums again what there is. */
+static void begin_part(struct fa *a, struct fa_side *s, V pass)
+{
+    struct em *e = a->e;
+    V at = LLVMBuildMul(e->b, pass, em_i64(e, s->part), "");
+    s->base = s->apart ? at : em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){at, em_i64(e, s->columns - s->part)});
+}
+
+void fa_each_pass(struct fa *a, void (*run)(struct fa *a))
+{
+    struct em *e = a->e;
+    struct em_loop l;
+    if (a->s.passes == 1) {
+        run(a);
+        return;
+    }
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, a->s.passes), em_i64(e, 1), "pass");
+    if (a->s.k.part)
+        begin_part(a, &a->s.k, l.iv);
+    begin_part(a, &a->s.v, l.iv);
+    run(a);
+    cuda_loop_end(e, &l);
+    a->s.k.base = a->s.v.base = NULL;
+}
 
 void fa_clear(struct fa *a, V *slots, int n)
 {
@@ -385,16 +461,16 @@ static void hand_over_sums(struct fa *a)
     }
 }
 
-void fa_finish(struct fa *a, int stage, int id, int dim)
+void fa_finish(struct fa *a, int stage, int id, const struct fa_side *side)
 {
     struct em *e = a->e;
     const struct kn_stage *s = &e->k->stages[stage];
     struct em_loop l;
-    V width = em_extent(e, dim), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
+    V width = fa_part(a, side), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
     em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, width, ""), em_i64(e, FA_THREADS), "result");
     V row = LLVMBuildUDiv(e->b, l.iv, width, ""), column = LLVMBuildURem(e->b, l.iv, width, "");
     fa_bind_row(a, row);
-    fa_bind(a, dim, column);
+    fa_bind(a, side->col, fa_of_part(a, side, column));
     em_forget(e, 0, e->k->ninsns);
     if (!a->s.gradient)
         e->value[a->s.r.sum] = fa_get(a, fa_sum_place(a, row, 0));
@@ -443,7 +519,7 @@ static void forward_tile(struct fa *a)
         if (a->piece)
             fa_keep_piece(a);
         else
-            fa_finish(a, AT_LAST, a->s.r.mean, a->s.r.e);
+            fa_finish(a, AT_LAST, a->s.r.mean, &a->s.v);
     }
     cuda_barrier(e);
 }
@@ -454,10 +530,7 @@ static void each_tile(struct fa *a)
     em_tiles_begin(a->e, &t);
     fa_begin_tile(a, &t);
     a->head = a->piece ? t.loop.iv : NULL;
-    if (a->s.gradient)
-        fa_gradient_tile(a);
-    else
-        forward_tile(a);
+    fa_each_pass(a, a->s.gradient ? fa_gradient_tile : forward_tile);
     em_tiles_end(a->e, &t);
 }
 
@@ -506,24 +579,27 @@ void cuda_emit_attention(struct cuda_fn *f)
     cuda_twice(f, align, emit, &a);
 }
 
-static bool takes(ir_type q, ir_type v, int most)
+/* As cuda_attention_shape() will have it; rows' logarithms alone: v NULL. */
+static bool takes(ir_type q, ir_type v, bool gradient)
 {
-    int64_t d = ir_const_or(q->dim[3], -1), e = ir_const_or(v->dim[3], -1);
-    return (q->dtype == TCC_F32 || q->dtype == TCC_F16 || q->dtype == TCC_BF16) && d >= 1 && d <= most && e >= 1 &&
-           e <= most;
+    enum { MOST = 4096 };
+    int64_t d = ir_const_or(q->dim[3], -1), e = v ? ir_const_or(v->dim[3], -1) : d;
+    struct fa_shape s = {.gradient = gradient, .r = {.mean = v ? 0 : -1}};
+    return (q->dtype == TCC_F32 || q->dtype == TCC_F16 || q->dtype == TCC_BF16) && d >= 1 && d <= MOST && e >= 1 &&
+           e <= MOST && lay_out(&s, (int)d, (int)e, (enum tcc_dtype)q->dtype, 0);
 }
 
 bool cuda_attention(const struct pass_machine *m, const struct ir_node *n)
 {
     (void)m;
-    return takes(n->in[0].value->type, n->in[2].value->type, FA_MOST_WIDTH);
+    return takes(n->in[0].value->type, n->in[2].value->type, false);
 }
 
 bool cuda_attention_grad(const struct pass_machine *m, const struct ir_node *n)
 {
     (void)m;
-    ir_type q = n->in[0].value->type, v = n->op == IR_attention_lse ? q : n->in[2].value->type;
-    return takes(q, v, n->op == IR_attention_lse ? FA_MOST_WIDTH : FA_MOST_GRAD);
+    bool alone = n->op == IR_attention_lse;
+    return takes(n->in[0].value->type, alone ? NULL : n->in[2].value->type, !alone);
 }
 
 int64_t cuda_attention_bytes(struct ir_ctx *ctx, const struct kn_kernel *k)

@@ -86,7 +86,7 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
 {
     struct em *e = a->e;
     struct em_loop l;
-    int n = v->columns / ACROSS, own = fa_keys(a);
+    int n = v->part / ACROSS, own = fa_keys(a);
     V weights[R];
     for (int i = 0; i < R; i++)
         for (int j = 0; j < own; j++)
@@ -99,7 +99,8 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
     for (int x = 0; x < 4; x++)
         for (int j = 0; j < n; j += TOGETHER) {
             V t = LLVMBuildAdd(e->b, l.iv, em_i64(e, x), "");
-            V values = four(a, fa_shared(a, v->at, t, column(a, j), v->pitch, 4));
+            V at = v->apart ? column(a, j) : fa_of_part(a, v, column(a, j));
+            V values = four(a, fa_shared(a, v->at, t, at, v->pitch, 4));
             for (int i = 0; i < R; i++)
                 for (int c = 0; c < TOGETHER; c++)
                     add_product(a, mean[i * n + j + c], part(a, weights[i], x), part(a, values, c));

@@ -93,7 +93,7 @@ void fa_gradient_tile(struct fa *a)
         fa_arrived(a);
         fa_hand_over(a, side[i], i ? a->mean2 : a->mean);
         cuda_barrier(e);
-        fa_finish(a, a->s.g.last[i], a->s.g.sum[i], side[i]->col);
+        fa_finish(a, a->s.g.last[i], a->s.g.sum[i], side[i]);
     }
     cuda_barrier(e);
 }

@@ -17,6 +17,8 @@
  * Few rows with many keys have those in pieces, as many as the shapes say, each a block's (attention_split.c); a second function adds them up (Dao et
  * al., "Flash-Decoding for long-context inference", 2023).
  *
+ * Where more columns are summed than a thread has registers for, they come in passes: the tile is run again for each part of them, scores and all.
+ *
  * A gradient (attention_grad.c) has 64 rows too, of queries, or, by k and v, of keys, with all columns, which are the others:
  *
  *     q, dy -> shared memory (by k and v: k, v); sums = 0
@@ -33,7 +35,7 @@
 #include "compiler/cuda/cuda_int.h"
 #include "compiler/emit/attention.h"
 
-enum { FA_THREADS = 128, FA_ROWS = 64, FA_MOST_WIDTH = 192, FA_MOST_GRAD = 128, FA_MAX_R = 4, FA_MAX_C = 16, FA_MAX_E = 32 };
+enum { FA_THREADS = 128, FA_ROWS = 64, FA_MOST_SUMMED = 192, FA_MOST_GRAD = 128, FA_PART = 128, FA_PART_GRAD = 96, FA_MAX_R = 4, FA_MAX_C = 16, FA_MAX_E = 32 };
 enum { FA_MOST_BYTES = 99 << 10 };  /* of a block's pool: what all machines have */
 
 /* What a tile of an operand is in shared memory: rows along d or e. */
@@ -41,6 +43,9 @@ struct fa_side {
     int value, load;                 /* instructions: the factor, the load that it is made of */
     int row, col;                    /* dims; row -1: there is one */
     int rows, columns, pitch;        /* of the tile, padded; elements from row to row */
+    int part;                        /* of a side that is summed: columns that one pass sums */
+    bool apart;                      /* the tile has those alone */
+    LLVMValueRef base;               /* i64: the first of them; NULL: 0, there is one pass */
     int width;                       /* elements that a thread brings at once */
     int64_t at;                      /* bytes from the pool's start */
 };
@@ -53,7 +58,7 @@ struct fa_shape {
     int row, col;                    /* dims: queries (-1: one) and keys; of a gradient by k the other way round */
     const struct fa_engine *engine;
     enum tcc_dtype dtype;            /* of elements in shared memory: F32, F16 or BF16 */
-    int bn;                          /* keys of a block */
+    int bn, passes;                  /* keys of a block; over the columns that are summed */
     struct fa_side q, k, v, dy;      /* rows: q, and a gradient's dy; columns: k and v */
     int64_t weights, bytes;          /* of the pool: where p lies, where the engine wants it there; all of it */
     int pitch_p, pitch_out;          /* floats from row to row: of p, of the means on their way out */
@@ -103,10 +108,14 @@ LLVMValueRef fa_bind_column(struct fa *a, int j, LLVMValueRef block);
 void fa_bring(struct fa *a, const struct fa_side *s, LLVMValueRef first, LLVMValueRef count);   /* a tile on its way */
 void fa_arrived(struct fa *a);               /* what was sent for is there, and what was read has been */
 void fa_clear(struct fa *a, LLVMValueRef *slots, int n);
-/* Means of a side's columns to shared memory; then value `id` is one of them in stage `stage`, once for each row and point of dim `dim`. */
+LLVMValueRef fa_part(struct fa *a, const struct fa_side *s);         /* columns of the pass that there are, i64 */
+LLVMValueRef fa_of_part(struct fa *a, const struct fa_side *s, LLVMValueRef column);     /* the side's column that is that one of the pass */
+/* Runs the tile once for each part of the columns that are summed. */
+void fa_each_pass(struct fa *a, void (*run)(struct fa *a));
+/* Means of a side's columns to shared memory; then value `id` is one of them in stage `stage`, once for each row and column of the pass. */
 void fa_hand_over(struct fa *a, const struct fa_side *s, LLVMValueRef *mean);
 LLVMValueRef fa_sum_place(struct fa *a, LLVMValueRef row, int which);
-void fa_finish(struct fa *a, int stage, int id, int dim);
+void fa_finish(struct fa *a, int stage, int id, const struct fa_side *s);
 /* The tile's outer dims, rows and columns. */
 void fa_begin_tile(struct fa *a, const struct em_tiles *t);
 void fa_gradient_tile(struct fa *a);         /* attention_grad.c */

@@ -8,7 +8,7 @@
 #include "compiler/cuda/attention_int.h"
 
 #define V LLVMValueRef
-enum { R = 2, ACROSS = 4, TOGETHER = 2, KEYS = 64, FEW_KEYS = 32, WIDE = 80, WIDEST = 128 };
+enum { R = 2, ACROSS = 4, TOGETHER = 2, KEYS = 64, FEW_KEYS = 32, WIDE = 80, WIDEST = 128, MOST_UNROLLED = 192 };
 
 static V row(struct fa *a, int i)
 {
@@ -74,22 +74,41 @@ static void multiply(struct fa *a, const V *x, const V *y, V *acc)
         acc[i] = LLVMBuildExtractValue(e->b, d, i, "");
 }
 
+/* Adds the products of 16 columns from d (i64) on. */
+static void add_scores(struct fa *a, const struct fa_side *q, const struct fa_side *k, V d, V (*acc)[4])
+{
+    V rows[4], other[4];
+    matrices(a, q, LLVMBuildMul(a->e->b, a->warp, em_i64(a->e, 16), ""), d, true, false, rows);
+    for (int j = 0; j < a->s.bn / 8; j += 2) {
+        matrices(a, k, em_i64(a->e, (int64_t)8 * j), d, false, false, other);
+        multiply(a, rows, other, acc[j]);
+        multiply(a, rows, other + 2, acc[j + 1]);
+    }
+}
+
+/* Wide rows in a loop: ptxas would keep too much of them, and their addresses, in registers. */
 static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *k, V *score)
 {
     struct em *e = a->e;
     int n = a->s.bn / ACROSS, fragments = a->s.bn / 8;
     V acc[KEYS / 8][4];
+    struct em_loop l;
     for (int j = 0; j < fragments; j++)
         for (int i = 0; i < 4; i++)
             acc[j][i] = em_fp(e->t_f32, 0);
-    for (int d = 0; d < q->columns; d += 16) {
-        V rows[4], other[4];
-        matrices(a, q, LLVMBuildMul(e->b, a->warp, em_i64(e, 16), ""), em_i64(e, d), true, false, rows);
-        for (int j = 0; j < fragments; j += 2) {
-            matrices(a, k, em_i64(e, (int64_t)8 * j), em_i64(e, d), false, false, other);
-            multiply(a, rows, other, acc[j]);
-            multiply(a, rows, other + 2, acc[j + 1]);
-        }
+    bool wide = q->columns > MOST_UNROLLED;
+    for (int d = 0; d < q->columns && !wide; d += 16)
+        add_scores(a, q, k, em_i64(e, d), acc);
+    if (wide) {
+        em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, q->columns), em_i64(e, 16), "d");
+        for (int j = 0; j < 4 * fragments; j++)
+            acc[j / 4][j % 4] = em_loop_carry(e, &l, acc[j / 4][j % 4]);
+        add_scores(a, q, k, l.iv, acc);
+        for (int j = 0; j < 4 * fragments; j++)
+            em_loop_next(&l, j, acc[j / 4][j % 4]);
+        cuda_loop_end(e, &l);
+        for (int j = 0; j < 4 * fragments; j++)
+            acc[j / 4][j % 4] = l.phi[j];
     }
     for (int j = 0; j < fragments; j++)
         for (int i = 0; i < 4; i++)
@@ -112,16 +131,16 @@ static V packed(struct fa *a, V low, V high)
 static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
 {
     struct em *e = a->e;
-    int n = v->columns / ACROSS, own = a->s.bn / ACROSS;
+    int n = v->part / ACROSS, own = a->s.bn / ACROSS;
     for (int t = 0; t < a->s.bn; t += 16) {
         V weights[4];
         for (int i = 0; i < 4; i++) {
             V *at = p + i % 2 * own + t / 4 + i / 2 * 2;
             weights[i] = packed(a, at[0], at[1]);
         }
-        for (int c = 0; c < v->columns; c += 16) {
-            V columns[4];
-            matrices(a, v, em_i64(e, t), em_i64(e, c), true, true, columns);
+        for (int c = 0; c < v->part; c += 16) {
+            V columns[4], at = v->apart ? em_i64(e, c) : fa_of_part(a, v, em_i64(e, c));
+            matrices(a, v, em_i64(e, t), at, true, true, columns);
             for (int half = 0; half < 2; half++) {
                 V acc[4];
                 for (int i = 0; i < 4; i++)

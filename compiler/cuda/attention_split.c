@@ -65,11 +65,12 @@ void fa_keep_piece(struct fa *a)
 {
     struct em *e = a->e;
     struct em_loop l;
-    V columns = em_i64(e, width(a)), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
+    V columns = fa_part(a, &a->s.v), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
     em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, columns, ""), em_i64(e, FA_THREADS), "kept");
     V row = LLVMBuildUDiv(e->b, l.iv, columns, ""), column = LLVMBuildURem(e->b, l.iv, columns, "");
     V at = place(a, a->piece, a->head, row);
-    LLVMBuildStore(e->b, fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4)), mean_at(a, at, column));
+    LLVMBuildStore(e->b, fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4)),
+                   mean_at(a, at, fa_of_part(a, &a->s.v, column)));
     struct em_if one;
     em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, column, em_i64(e, 0), ""));
     for (int i = 0; i < 2; i++)

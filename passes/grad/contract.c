@@ -100,8 +100,8 @@ static struct ir_value *grouped_mask(const struct attention *a)
     return ir_reshape_to(a->g->b, a->mask, 5, dims);
 }
 
-/* softmax(q k' scale + mask) as the forward op has it: rows that are masked whole give 0. */
-static struct ir_value *weights(const struct attention *a)
+/* q k' scale + mask, -inf where later keys are hidden. */
+static struct ir_value *scores(const struct attention *a)
 {
     struct grad *g = a->g;
     struct ir_builder *b = g->b;
@@ -117,6 +117,16 @@ static struct ir_value *weights(const struct attention *a)
             ir_binary(b, IR_ge, grad_iota(g, 2, dims, 0, TCC_I64), grad_iota(g, 2, dims, 1, TCC_I64));
         s = grad_select(g, seen, s, ir_constant_f(b, a->wide, -(double)INFINITY));
     }
+    return s;
+}
+
+/* Their softmax as the forward op has it: rows that are masked whole give 0. */
+static struct ir_value *weights(const struct attention *a)
+{
+    struct grad *g = a->g;
+    struct ir_builder *b = g->b;
+    bool causal = ir_get_i(a->n, IR_ATTR_causal, 0);
+    struct ir_value *s = scores(a);
     struct ir_value *top = grad_reduce(g, IR_reduce_max, s, 1u << 4, true);
     if (a->mask || causal)
         top = ir_binary(b, IR_max, top, ir_constant_f(b, a->wide, -3.0e38));
@@ -135,6 +145,18 @@ static void give_heads(const struct attention *a, int i, struct ir_value *v)
     if (v && i > 0 && !ir_is_value(a->repeat, 1))
         v = grad_reduce(g, IR_reduce_sum, v, 1u << 2, true);
     grad_give(g, a->n, i, v ? ir_reshape_to(g->b, v, t->rank, t->dim) : NULL);
+}
+
+/* p (dp - delta), the scores' gradient before the scale: dp = d v', and delta, the sum over t of dp p, is the sum over e of d y, for rows are long in t and short
+ * in e. */
+static struct ir_value *score_gradient(const struct attention *a, struct ir_value *p, struct ir_value *d)
+{
+    struct grad *g = a->g;
+    struct ir_value *dp = grad_matmul(g, d, grouped(a, a->v, true), false, true, a->wide);
+    struct ir_value *y = ir_binary(g->b, IR_mul, ir_cast_to(g->b, d, a->wide),
+                                   ir_cast_to(g->b, grouped(a, a->n->out[0], false), a->wide));
+    return ir_binary(g->b, IR_mul, p,
+                     ir_binary(g->b, MUTANT(4, IR_sub, IR_add), dp, grad_reduce(g, IR_reduce_sum, y, 1u << 4, true)));
 }
 
 /* ds to the mask: its gradient before the scale, [b, g, r, s, t] -> [b, h, s, t]. */
@@ -174,6 +196,17 @@ static struct ir_value *gradient(const struct attention *a, enum ir_op op, struc
                              IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale),
                                       ir_attr_i(IR_ATTR_causal, ir_get_i(a->n, IR_ATTR_causal, 0))))
                  : NULL;
+}
+
+/* The mask's gradient is as large as the scores are: by products, whose weights come from the rows' logarithms. */
+static void give_mask_by(const struct attention *a, struct ir_value *lse)
+{
+    struct ir_builder *b = a->g->b;
+    ir_type t = lse->type;
+    ir_expr dims[5] = {t->dim[0], a->groups, a->repeat, t->dim[2], ir_const(a->g->ctx, 1)};
+    struct ir_value *s = scores(a), *l = ir_cast_to(b, ir_reshape_to(b, lse, 5, dims), a->wide);
+    if (s)
+        give_mask(a, score_gradient(a, ir_unary(b, IR_exp, ir_binary(b, IR_sub, s, l)), grouped(a, a->d, false)));
 }
 
 /* delta is the sum over t of dp p, which is the sum over e of dy y. */
@@ -216,8 +249,10 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
                    ? ir_const(g->ctx, 1)
                    : ir_floordiv(g->ctx, a.q->type->dim[1], a.groups);
     struct ir_value *lse = logarithms(&a);
-    if (lse && !grad_wants(g, n, 3)) {
+    if (lse) {
         by_kernels(&a, lse);
+        if (grad_wants(g, n, 3))
+            give_mask_by(&a, lse);
         return;
     }
     struct ir_value *p = weights(&a), *d = grouped(&a, a.d, false);
@@ -225,13 +260,7 @@ void grad_rule_attention(struct grad *g, struct ir_node *n)
         give_heads(&a, 2, grad_matmul(g, ir_cast_to(g->b, p, a.dt), d, true, false, a.wide));
     if (!grad_wants(g, n, 0) && !grad_wants(g, n, 1) && !grad_wants(g, n, 3))
         return;
-    /* The sum over t of dp p is the sum over e of dy y: rows are long in t, short in e. */
-    struct ir_value *dp = grad_matmul(g, d, grouped(&a, a.v, true), false, true, a.wide);
-    struct ir_value *y =
-        ir_binary(g->b, IR_mul, ir_cast_to(g->b, d, a.wide), ir_cast_to(g->b, grouped(&a, n->out[0], false), a.wide));
-    struct ir_value *ds =
-        ir_binary(g->b, IR_mul, p,
-                  ir_binary(g->b, MUTANT(4, IR_sub, IR_add), dp, grad_reduce(g, IR_reduce_sum, y, 1u << 4, true)));
+    struct ir_value *ds = score_gradient(&a, p, d);
     if (grad_wants(g, n, 3))
         give_mask(&a, ds);
     if (MUTANT(3, a.scale != 1, false) && ds)
