@@ -15,6 +15,21 @@
 enum { MAJOR = 75, MINOR = 76, MOST_SHARED = 8 }; /* attributes of devices and functions */
 enum { ROWS = 5, SLOW_MS = 100 };                 /* milliseconds that a row may take */
 
+/* CUlaunchConfig with one attribute, the size of clusters. */
+struct attribute {
+    unsigned id;
+    char pad[4];
+    unsigned cluster[16];
+};
+struct config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const struct attribute *attributes;
+    unsigned n;
+};
+enum { CLUSTER = 4 };
+_Static_assert(sizeof(struct config) == 56 && sizeof(struct attribute) == 72, "CUlaunchConfig, CUlaunchAttribute");
+
 /* FN(name, arguments): what is asked of the driver. */
 #define FUNCTIONS(FN)                                                                                                  \
     FN(cuInit, (unsigned flags))                                                                                       \
@@ -31,6 +46,7 @@ enum { ROWS = 5, SLOW_MS = 100 };                 /* milliseconds that a row may
     FN(cuFuncSetAttribute, (void *function, int attribute, int value))                                                 \
     FN(cuLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,         \
                         unsigned shared, void *stream, void **params, void **extra))                                   \
+    FN(cuLaunchKernelEx, (const struct config *config, void *f, void **params, void **extra))                          \
     FN(cuMemAlloc_v2, (uint64_t *address, size_t bytes))                                                               \
     FN(cuMemFree_v2, (uint64_t address))                                                                               \
     FN(cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes))                                                 \
@@ -102,6 +118,18 @@ static void release(struct tune_clock *c)
         g->cuMemFree_v2(g->at[--g->n]);
 }
 
+static int launch(struct gpu *g, void *f, const struct records_shape *s, void **extra)
+{
+    if (s->cluster[0] < 2)
+        return g->cuLaunchKernel(f, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
+                                 (unsigned)s->shared, NULL, NULL, extra);
+    struct attribute a = {.id = CLUSTER, .cluster = {s->cluster[0], s->cluster[1], s->cluster[2]}};
+    struct config c = {.shared = (unsigned)s->shared, .attributes = &a, .n = 1};
+    memcpy(c.grid, s->grid, sizeof c.grid);
+    memcpy(c.block, s->block, sizeof c.block);
+    return g->cuLaunchKernelEx ? g->cuLaunchKernelEx(&c, f, NULL, extra) : 801; /* CUDA_ERROR_NOT_SUPPORTED */
+}
+
 /* n launches between two events. */
 static bool row(struct gpu *g, void *f, const struct records_shape *s, const uint64_t *params, size_t size, int n,
                 double *seconds, char *error)
@@ -112,10 +140,7 @@ static bool row(struct gpu *g, void *f, const struct records_shape *s, const uin
     if (!fine(g, g->cuEventRecord(g->events[0], NULL), "cuEventRecord", error))
         return false;
     for (int i = 0; i < n; i++)
-        if (!fine(g,
-                  g->cuLaunchKernel(f, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
-                                    (unsigned)s->shared, NULL, NULL, extra),
-                  "cuLaunchKernel", error))
+        if (!fine(g, launch(g, f, s, extra), "cuLaunchKernel", error))
             return false;
     if (!fine(g, g->cuEventRecord(g->events[1], NULL), "cuEventRecord", error) ||
         !fine(g, g->cuEventSynchronize(g->events[1]), "cuEventSynchronize", error) ||
@@ -168,6 +193,12 @@ static void close_device(struct tune_clock *c)
     free(g); /* the driver stays, as it wants it */
 }
 
+/* What old drivers may lack. */
+static bool newer(const char *name)
+{
+    return !strncmp(name, "cuTensorMapEncode", 17) || !strcmp(name, "cuLaunchKernelEx");
+}
+
 static bool open_driver(struct gpu *g, char *error)
 {
     const char *given = tccrt_env_text("TCCC_CUDA_LIBRARY"), *path = given ? given : "libcuda.so.1", *lacks = NULL;
@@ -176,8 +207,8 @@ static bool open_driver(struct gpu *g, char *error)
         snprintf(error, TUNE_TEXT, "no CUDA driver (%s)", why ? why : path);
         return false;
     }
-#define FN(name, args)                                                                               \
-    if (!(*(void **)&g->name = dlsym(g->library, #name)) && strcmp(#name, "cuTensorMapEncodeTiled")) \
+#define FN(name, args)                                                     \
+    if (!(*(void **)&g->name = dlsym(g->library, #name)) && !newer(#name)) \
         lacks = #name;
     FUNCTIONS(FN)
 #undef FN

@@ -3,7 +3,7 @@
  * candidates.c - the schedules of a kernel that are worth timing (tccc --tune): what choose.c weighs by a formula, and the sizes of blocks that it
  * takes as they are.
  *
- *   products     every template that takes it, each with all of its tiles, depths of a step and, on sm_90a, both ways of bringing factors; as
+ *   products     every template that takes it, each with all of its tiles, depths of a step and, on sm_90a, both ways of bringing factors, by blocks alone and by pairs; as
  *                many pieces of the terms as the shape says, so that the order of a sum depends on the template alone
  *   others       rows of schedules.def (CUDA_OFFER), by what kind of kernel it is
  *
@@ -69,6 +69,9 @@ static void add_products(struct list *l, struct cuda_schedule own)
                         s.split = own.split;
                         cuda_choose_stages(m, terms, bytes, &s);
                         add(l, s);
+                        s.cluster = 2; /* only where tensor copies bring factors */
+                        add(l, s);
+                        s.cluster = 1;
                         if (how != m->fp8 || !cuda_may_fp8(l->ctx, l->k))
                             continue;
                         s.fp8 = 1;

@@ -396,6 +396,14 @@ static int choose_split(int64_t tiles, int64_t terms, int64_t least)
     return pieces > 1 ? (int)pieces : 1;
 }
 
+/* Two blocks that share rows read them once from the level-2 cache: where blocks fill the machine, and no column of tiles is left over. */
+static int choose_cluster(const struct cuda_machine *m, int64_t batch, int64_t rows, int64_t cols,
+                          const struct cuda_schedule *s)
+{
+    int64_t across = (cols + s->bn - 1) / s->bn, tiles = batch * ((rows + s->bm - 1) / s->bm) * across;
+    return cuda_has_maps(s) && across % 2 == 0 && tiles >= m->sms ? 2 : 1;
+}
+
 static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
                             struct cuda_schedule *s)
 {
@@ -424,6 +432,7 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
     }
     if (s->how == CUDA_WGMMA && cuda_may_map(ctx, k, s))
         s->threads = CUDA_SENDING;
+    s->cluster = choose_cluster(m, batch, rows, cols, s);
     cuda_choose_stages(m, cuda_points(k, c->k), s->fp8 ? 1 : shape.bytes, s);
     return true;
 }
@@ -441,7 +450,10 @@ ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const 
         for (int d = 0; d < k->ndims; d++)
             if (sets[i] >> d & 1)
                 n = ir_mul(ctx, n, k->dims[d].extent);
-        tiles = ir_mul(ctx, tiles, ir_ceildiv(ctx, n, ir_const(ctx, sizes[i])));
+        n = ir_ceildiv(ctx, n, ir_const(ctx, sizes[i]));
+        if (i == 2 && s->cluster > 1) /* of columns, whole clusters */
+            n = ir_mulc(ctx, ir_ceildiv(ctx, n, ir_const(ctx, s->cluster)), s->cluster);
+        tiles = ir_mul(ctx, tiles, n);
     }
     return tiles;
 }

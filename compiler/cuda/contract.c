@@ -140,7 +140,11 @@ static void each_tile(struct ct *c)
     em_loop_begin(e, &l, e->first, all, e->tile_step, "tile");
     if (c->role != CT_BOTH)
         c->turn = em_loop_carry(e, &l, em_i64(e, 0));
-    V across = tiles_of(e, &c->cols), down = tiles_of(e, &c->rows);
+    V across = tiles_of(e, &c->cols);
+    if (c->f->s.cluster >
+        1) /* its blocks have the same rows: where columns end in the first one's, the second has none */
+        across = LLVMBuildAdd(e->b, across, LLVMBuildAnd(e->b, across, em_i64(e, 1), ""), "");
+    V down = tiles_of(e, &c->rows);
     V rest = LLVMBuildUDiv(e->b, l.iv, across, ""), batch = LLVMBuildUDiv(e->b, rest, down, "");
     c->cols.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, l.iv, across, ""), em_i64(e, c->cols.size), "col");
     c->rows.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, rest, down, ""), em_i64(e, c->rows.size), "row");
@@ -178,7 +182,7 @@ static void make_side(struct ct *c, struct ct_side *s, uint32_t dims, const stru
     c->engine->layout(s, c->bk);
     s->copied = c->role == CT_BOTH && ct_may_copy(c, s);
     if (c->role != CT_BOTH)
-        ct_map_of(e->ctx, e->k, shape, which, size, &s->map);
+        ct_map_of(e->ctx, e->k, shape, which, ct_share(&c->f->s, s == &c->rows), &s->map);
     s->bytes = (int64_t)(s->k_rows ? c->bk : size) * s->pitch * c->engine->bytes;
 }
 
@@ -230,6 +234,7 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     bool tensor = c->engine->async_proxy;
     if (!tensor)
         has = LLVMConstNull(LLVMTypeOf(has));
+    c->rank = c->f->s.cluster > 1 ? cuda_sreg(e, "cluster.ctarank") : NULL;
     em_if_begin(e, &mapped, has);
     ct_begin_copies(c);
     em_if_end(e, &mapped);

@@ -53,6 +53,7 @@ struct ct {
     enum ct_role { CT_BOTH, CT_MULTIPLIES, CT_SENDS } role;      /* of the threads; those but BOTH where tiles come by tensor copies (tma.c). The next two are theirs */
     int64_t barriers;                /* in the pool: of each buffer `full`, then of each `empty` */
     LLVMValueRef turn;               /* i64: steps of the tiles of results before this one */
+    LLVMValueRef rank;               /* i64: of the block in its cluster, which shares rows; NULL: it is alone */
     int strip, strips, pitch;        /* rows of results that lie in shared memory at once, how often; floats of a row of them */
 };
 
@@ -85,6 +86,8 @@ void ct_barrier(struct ct *c);       /* of the threads that multiply */
 /* maps.c. The map of factor number `which` of a product, in boxes of `size` of the side; false: it has none. */
 struct ct_shape;
 bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size, struct ct_map *m);
+/* Rows of a copy: the side's, or the block's share of them. */
+int ct_share(const struct cuda_schedule *s, bool rows);
 /* tma.c */
 void ct_begin_copies(struct ct *c);  /* once, by all threads */
 void ct_send_all(struct ct *c);      /* by the first warp of those that send: the tile's steps */

@@ -243,6 +243,11 @@ bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cu
            ct_map_of(ctx, k, &shape, 1, CT_ROW, &m);
 }
 
+int ct_share(const struct cuda_schedule *s, bool rows)
+{
+    return rows ? s->bm / s->cluster : s->bn;
+}
+
 void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s,
                       struct image_launch *l)
 {
@@ -252,7 +257,7 @@ void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struc
     ct_shape_by(ctx, k, s, &shape);
     for (int i = 0; i < 2; i++) { /* rows first */
         struct ct_map m;
-        ct_map_of(ctx, k, &shape, i ^ shape.swap, i ? s->bn : s->bm, &m);
+        ct_map_of(ctx, k, &shape, i ^ shape.swap, ct_share(s, !i), &m);
         l->maps[l->nmaps++] = m.map;
     }
 }

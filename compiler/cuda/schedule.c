@@ -142,6 +142,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
     }
     if (s->fp8 && !cuda_is_product(s->how))
         return "fp8 is of products";
+    if (s->cluster > 1 && !cuda_has_maps(s))
+        return "blocks of a cluster share what tensor copies bring";
     if (s->split > 1 && !cuda_is_product(s->how) && s->how != CUDA_ATTENTION)
         return "pieces are of products and attention";
     struct fa_shape attention;
@@ -325,6 +327,8 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     *l = (struct image_launch){.symbol = symbol};
     l->grid[0] = ir_min(ctx, blocks, ir_const(ctx, locals == CUDA_SCRATCH ? MOST_SCRATCH_BLOCKS : MOST_BLOCKS));
     l->block[0] = ir_const(ctx, s.threads);
+    for (int i = 0; i < 3 && s.cluster > 1; i++)
+        l->cluster[i] = ir_const(ctx, i ? 1 : s.cluster);
     cuda_launch_maps(ctx, k, &s, l);
     if (cuda_dynamic_shared(ctx, k, &s))
         l->shared = ir_const(ctx, cuda_dynamic_shared(ctx, k, &s));

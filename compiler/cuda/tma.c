@@ -7,6 +7,9 @@
  *     those that multiply, for each step:     wait until it is full; multiply, while the step before is still under way; when that one is done, its buffer
  *                                             is empty. 8-bit floats: when this one is done, since its sums are added to the others
  *
+ * The blocks of a cluster have the same rows and other columns: each sends for half of the rows, to both (multicast), and for its own columns. A buffer is full when
+ * both halves and the columns have come; it is empty when both blocks have multiplied it, since both are written to by either.
+ *
  * Two mbarriers a buffer, `full` and `empty`, whose phases alternate: step number n, of all that the block runs, is in buffer n modulo `stages`, and waits
  * for the phase of parity n / stages. Nobody sends for the next tile of results before this one's have left shared memory.
  */
@@ -50,6 +53,30 @@ static void arrive(struct ct *c, V at, V ok)
              "r,r,~{memory}", 2, args);
 }
 
+/* The buffer with that `empty` barrier has been multiplied: says so to all who write to it. */
+static void release(struct ct *c, V at, V ok)
+{
+    for (int r = 0; r < c->f->s.cluster && c->rank; r++) {
+        V args[] = {at, LLVMBuildZExt(c->e->b, ok, c->e->t_i32, "")};
+        cuda_asm(c->e, c->e->t_void,
+                 ir_internf(c->e->ctx,
+                            "{\n.reg .pred ok;\n.reg .b32 there;\nsetp.ne.u32 ok, $1, 0;\n"
+                            "mapa.shared::cluster.u32 there, $0, %d;\n"
+                            "@ok mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}",
+                            r),
+                 "r,r,~{memory}", 2, args);
+    }
+    if (!c->rank)
+        arrive(c, at, ok);
+}
+
+/* All threads of the cluster that are still there. */
+static void cluster_barrier(struct em *e)
+{
+    cuda_asm(e, e->t_void, "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;",
+             "~{memory}", 0, NULL);
+}
+
 void ct_begin_copies(struct ct *c)
 {
     struct em *e = c->e;
@@ -58,12 +85,17 @@ void ct_begin_copies(struct ct *c)
     for (int i = 0; i < 2 * c->f->s.stages; i++) {
         bool empty = i >= c->f->s.stages;
         V args[] = {barrier(c, em_i64(e, i % c->f->s.stages), empty),
-                    LLVMConstInt(e->t_i32, empty ? CONSUMER_WARPS : 1, 0)};
+                    LLVMConstInt(e->t_i32, empty ? (unsigned)(CONSUMER_WARPS * c->f->s.cluster) : 1, 0)};
         cuda_asm(e, e->t_void, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", 2, args);
     }
     cuda_asm(e, e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL); /* copies will arrive there */
+    if (c->rank) /* and arrivals of the other block */
+        cuda_asm(e, e->t_void, "fence.mbarrier_init.release.cluster;", "~{memory}", 0, NULL);
     em_if_end(e, &one);
-    cuda_barrier(e);
+    if (c->rank)
+        cluster_barrier(e);
+    else
+        cuda_barrier(e);
 }
 
 /* -- Steps ---------------------------------------------------------------------------------------------------------- */
@@ -102,11 +134,15 @@ static V steps_of(struct ct *c)
 
 /* -- Sending -------------------------------------------------------------------------------------------------------- */
 
-/* Sends for a box: args: where it goes, its barrier, the map, coordinates; of windows then the taps' offsets, `offsets` of them. */
-static void send_box(struct ct *c, int rank, int offsets, V *args)
+/* Sends for a box: args: where it goes, its barrier, the map, coordinates; of windows then the taps' offsets, `offsets` of them. all: to both blocks of the
+ * cluster, at the same place in each. */
+static void send_box(struct ct *c, int rank, int offsets, bool all, V *args)
 {
     struct ir_ctx *ctx = c->e->ctx;
     const char *at = "", *taps = "", *constraints = "r,r,l";
+    int n = 3 + rank + offsets;
+    if (all)
+        args[n] = LLVMConstInt(c->e->t_i16, (1u << c->f->s.cluster) - 1, 0);
     for (int i = 0; i < rank; i++) {
         at = ir_internf(ctx, "%s%s$%d", at, i ? ", " : "", 3 + i);
         constraints = ir_internf(ctx, "%s,r", constraints);
@@ -117,10 +153,23 @@ static void send_box(struct ct *c, int rank, int offsets, V *args)
     }
     cuda_asm(c->e, c->e->t_void,
              ir_internf(ctx,
-                        "cp.async.bulk.tensor.%dd.shared::cluster.global.%s.mbarrier::complete_tx::bytes "
-                        "[$0], [$2, {%s}], [$1]%s%s;",
-                        rank, offsets ? "im2col" : "tile", at, taps, offsets ? "}" : ""),
-             ir_internf(ctx, "%s,~{memory}", constraints), 3 + rank + offsets, args);
+                        "cp.async.bulk.tensor.%dd.shared::cluster.global.%s.mbarrier::complete_tx::bytes%s "
+                        "[$0], [$2, {%s}], [$1]%s%s%s;",
+                        rank, offsets ? "im2col" : "tile", all ? ".multicast::cluster" : "", at, taps,
+                        offsets ? "}" : "", all ? ir_internf(ctx, ", $%d", n) : ""),
+             ir_internf(ctx, "%s%s,~{memory}", constraints, all ? ",h" : ""), n + all, args);
+}
+
+/* Do both blocks of the cluster have that side, half of which each sends for? */
+static bool shared(const struct ct *c, const struct ct_side *s)
+{
+    return c->rank && s == &c->rows;
+}
+
+/* Where this block's half begins, in units of `each` a row. */
+static V own_share(struct ct *c, const struct ct_side *s, int each)
+{
+    return LLVMBuildMul(c->e->b, c->rank, em_i64(c->e, (int64_t)s->size / c->f->s.cluster * each), "");
 }
 
 /* The tile of a side that is read by windows: 64 channels of a tap, from the tile's first position on. Positions are in order, so one copy brings them all. */
@@ -129,10 +178,11 @@ static void send_windows(struct ct *c, const struct ct_side *s, V buffer, V full
     struct em *e = c->e;
     const struct ct_map *m = &s->map;
     int rank = m->map.rank, n = 0;
-    V args[3 + 2 * TCC_MAP_RANK];
-    ct_bind(e, s->dims, s->first);
+    bool all = shared(c, s);
+    V args[4 + 2 * TCC_MAP_RANK];
+    ct_bind(e, s->dims, all ? LLVMBuildAdd(e->b, s->first, own_share(c, s, 1), "") : s->first);
     ct_bind(e, c->k, k0);
-    args[n++] = address(e, ct_buffer(c, s, buffer));
+    args[n++] = address(e, ct_at(e, ct_buffer(c, s, buffer), all ? own_share(c, s, CT_ROW) : em_i64(e, 0), 1));
     args[n++] = full;
     args[n++] = c->f->maps[s == &c->cols];
     for (int d = 0; d < rank; d++) {
@@ -150,7 +200,7 @@ static void send_windows(struct ct *c, const struct ct_side *s, V buffer, V full
         tap = LLVMBuildMul(e->b, tap, em_i64(e, m->dilation[d]), "");
         args[n++] = LLVMBuildTrunc(e->b, tap, e->t_i16, "");
     }
-    send_box(c, rank, rank - 2, args);
+    send_box(c, rank, rank - 2, all, args);
 }
 
 /* A side's tile from term k0 on, of as many boxes as it has rows of the pattern along what is consecutive. */
@@ -162,19 +212,26 @@ static void send_side(struct ct *c, const struct ct_side *s, V buffer, V full, V
         return;
     }
     int row = CT_ROW / c->engine->bytes, boxes = s->k_rows ? s->size / row : 1, bytes = s->k_rows ? c->bk * CT_ROW : 0;
+    bool all = shared(c, s);
+    if (all && s->k_rows)
+        boxes /= c->f->s.cluster;
     for (int i = 0; i < boxes; i++) {
-        V at[TCC_MAP_RANK], args[3 + TCC_MAP_RANK];
-        V own = LLVMBuildAdd(e->b, s->first, em_i64(e, (int64_t)i * row), "");
+        V at[TCC_MAP_RANK], args[4 + TCC_MAP_RANK];
+        V own = LLVMBuildAdd(e->b, s->first, em_i64(e, (int64_t)i * row), ""), to = em_i64(e, (int64_t)i * bytes);
+        if (all) {
+            own = LLVMBuildAdd(e->b, own, own_share(c, s, 1), "");
+            to = LLVMBuildAdd(e->b, to, own_share(c, s, s->k_rows ? bytes / row : CT_ROW), "");
+        }
         at[0] = s->k_rows ? own : k0;
         at[1] = s->k_rows ? k0 : own;
         for (int d = 2; d < s->map.map.rank; d++)
             at[d] = em_expr(e, e->k->dims[s->map.batch[d]].var);
-        args[0] = address(e, ct_at(e, ct_buffer(c, s, buffer), em_i64(e, (int64_t)i * bytes), 1));
+        args[0] = address(e, ct_at(e, ct_buffer(c, s, buffer), to, 1));
         args[1] = full;
         args[2] = c->f->maps[s == &c->cols];
         for (int d = 0; d < s->map.map.rank; d++)
             args[3 + d] = LLVMBuildTrunc(e->b, at[d], e->t_i32, "");
-        send_box(c, s->map.map.rank, 0, args);
+        send_box(c, s->map.map.rank, 0, all, args);
     }
 }
 
@@ -223,9 +280,9 @@ void ct_sum_sent(struct ct *c)
     c->engine->multiply(c, t.buffer);
     if (stays) {
         V some = LLVMBuildICmp(e->b, LLVMIntSGT, l.iv, zero, "");
-        arrive(c, barrier(c, before, true), LLVMBuildAnd(e->b, signals, some, ""));
+        release(c, barrier(c, before, true), LLVMBuildAnd(e->b, signals, some, ""));
     } else {
-        arrive(c, barrier(c, t.buffer, true), signals);
+        release(c, barrier(c, t.buffer, true), signals);
     }
     for (int i = 0; i < c->nacc; i++)
         em_loop_next(&l, i, c->acc[i]);
@@ -238,7 +295,7 @@ void ct_sum_sent(struct ct *c)
         c->acc[i] = l.phi[i];
     if (stays) {
         c->engine->finish(c);
-        arrive(c, barrier(c, l.phi[c->nacc], true), signals);
+        release(c, barrier(c, l.phi[c->nacc], true), signals);
     }
     ct_barrier(c);
 }
@@ -248,6 +305,9 @@ void ct_end_tile(struct ct *c)
     struct em *e = c->e;
     if (c->role == CT_MULTIPLIES) /* results make room for copies */
         cuda_asm(e, e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL);
-    cuda_asm(e, e->t_void, "bar.sync 2, 288;", "~{memory}", 0, NULL);
+    if (c->rank)
+        cluster_barrier(e);
+    else
+        cuda_asm(e, e->t_void, "bar.sync 2, 288;", "~{memory}", 0, NULL);
     c->turn = LLVMBuildAdd(e->b, c->turn, steps_of(c), "");
 }

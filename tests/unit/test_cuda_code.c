@@ -173,14 +173,16 @@ START_TEST(eight_bit_floats)
 END_TEST
 
 /* With tensor copies where both factors are matrices that they take. */
-static void add_warpgroups(struct kn_kernel *k, int bn, int stages, int split)
+static void add_warpgroups(struct kn_kernel *k, int bn, int stages, int split, int cluster)
 {
     add(k, CUDA_WGMMA, 128, bn, stages, split);
     struct cuda_schedule s = cuda_get_schedule(k);
     if (!cuda_may_map(ctx, k, &s))
         return;
     s.threads = CUDA_SENDING;
+    s.cluster = cluster;
     cuda_put_schedule(k, s);
+    k->tiles = cuda_product_tiles(ctx, k, &s);
     ck_assert(target_cuda.machine(ctx, arch)->verify_schedule(target_cuda.machine(ctx, arch), ctx, k));
 }
 
@@ -203,7 +205,7 @@ START_TEST(eight_bit_warpgroups)
         m.dtype = types[(i + _i) % 4][0];
         m.dtype_b = types[(i + _i) % 4][1];
         struct kn_kernel *k = km_matmul(ctx, &m);
-        add_warpgroups(k, 64 << (i + _i) % 2, 2 + (i + _i) % 3, 1 + (i == 1));
+        add_warpgroups(k, 64 << (i + _i) % 2, 2 + (i + _i) % 3, 1 + (i == 1), 1 + (i + _i) % 2);
         ck_assert_int_eq(cuda_get_schedule(k).threads, i < 3 ? CUDA_SENDING : 256);
         add(k = km_matmul(ctx, &m), CUDA_WGMMA, 0, 0, 0, 1);
         ck_assert_int_eq(cuda_get_schedule(k).fp8, 1);
@@ -262,7 +264,7 @@ START_TEST(warpgroups)
         struct km_matmul m = matmuls[i];
         m.dtype = (i + _i) & 1 ? TCC_F16 : TCC_BF16;
         m.k *= 4;
-        add_warpgroups(km_matmul(ctx, &m), 64 << _i % 3, 2 + (i + _i) % 3, 1 + (i == 2));
+        add_warpgroups(km_matmul(ctx, &m), 64 << _i % 3, 2 + (i + _i) % 3, 1 + (i == 2), 1);
     }
     if (_i == 4) /* the artifact's other machine, which has no wgmma: tiles of its own */
         arch = "sm_80";
@@ -290,7 +292,7 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* Factors that tensor copies bring: both orders of both, batches in dims of their own, tails of rows, columns and terms, several tiles a block, pieces; and those
+/* Factors that tensor copies bring: both orders of both, batches in dims of their own, tails of rows, columns and terms, several tiles a block, pieces, blocks alone and pairs that share rows; and those
  * that they don't: rows of no multiple of 16 bytes, which is seen when it runs where the size isn't known. */
 START_TEST(tensor_copies)
 {
@@ -308,7 +310,8 @@ START_TEST(tensor_copies)
         struct km_matmul m = whole[i];
         m.dtype = (i + (size_t)_i) & 1 ? TCC_F16 : TCC_BF16;
         struct kn_kernel *k = km_matmul(ctx, &m);
-        add_warpgroups(k, 64 << _i % 3, 2 + (int)(i + (size_t)_i) % 3, 1 + (i == 0) * 2);
+        add_warpgroups(k, 64 << _i % 3, 2 + (int)(i + (size_t)_i) % 3, 1 + (i == 0) * 2,
+                       1 + (int)(i / 2 + (size_t)_i) % 2);
         ck_assert_int_eq(cuda_get_schedule(k).threads, CUDA_SENDING);
     }
     struct km_matmul odd = {.b = 1, .m = 64, .n = 63, .k = 64, .dtype = TCC_F16};
@@ -372,7 +375,7 @@ START_TEST(windows)
         v.last = true;
         v.dtype = (i + _i) & 1 ? TCC_F16 : TCC_BF16;
         struct kn_kernel *k = km_plain_conv(ctx, &v, 1);
-        add_warpgroups(k, 64 << (i + _i) % 3, 2 + (i + _i) % 3, 1 + (i == 1));
+        add_warpgroups(k, 64 << (i + _i) % 3, 2 + (i + _i) % 3, 1 + (i == 1), 1 + (i / 2 + _i) % 2);
         ck_assert_int_eq(cuda_get_schedule(k).threads, i < 5 ? CUDA_SENDING : 256);
     }
     if (_i == 2) /* the artifact's other machine: by mma.sync, 16 bytes at a time */
@@ -397,7 +400,7 @@ START_TEST(counted)
             m.dtype = i & 1 ? TCC_F16 : TCC_BF16;
         arch = _i ? "sm_90a" : "sm_80";
         if (_i)
-            add_warpgroups(km_matmul(ctx, &m), 128, 2 + i / 3, 1);
+            add_warpgroups(km_matmul(ctx, &m), 128, 2 + i / 3, 1, 1);
         else
             add(km_matmul(ctx, &m), i < 3 ? CUDA_CONTRACT : CUDA_MMA, 128, 128, i < 3 ? 3 : 4, 1);
     }
