@@ -121,6 +121,17 @@ static ir_expr div_expr(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return ir_floordiv(ctx, a, b);
 }
 
+/* As div_expr, of sizes that are 0 only where a size of an input is: (n - 1) / 2 + 1, as exporters write what a convolution leaves of n. */
+static bool follow_size_division(struct imp *im, const struct known *in, struct known *out)
+{
+    if (in[0].n != 1 || in[1].n != 1 || ir_const_or(in[1].at[0], 0) < 1 || !imp_unless_empty(im, in[0].at[0]))
+        return false;
+    *out = in[0];
+    out->rank = in[0].rank > in[1].rank ? in[0].rank : in[1].rank;
+    out->at[0] = ir_floordiv(im->ctx, in[0].at[0], in[1].at[0]);
+    return true;
+}
+
 static ir_expr mod_expr(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     return ir_expr_le(ctx, ir_const(ctx, 1), b) == IR_YES ? ir_mod(ctx, a, b) : NULL;
@@ -179,7 +190,7 @@ static bool follow_pair(struct imp *im, enum ir_op op, const struct known *in, s
         if (pairs[k].op != op)
             continue;
         if (!pairwise(im, in, out, pairs[k].f))
-            return false;
+            return op == IR_div && follow_size_division(im, in, out);
         if (pairs[k].compares)
             out->dtype = TCC_BOOL;
         return true;

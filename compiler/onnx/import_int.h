@@ -305,6 +305,8 @@ const struct imp_row *imp_find_row(const char *domain, const char *op, int opset
 /* Does a op b (EQ, LE) hold in this version? False: not known; with `ask`, where it depends on the inputs' sizes only, im->again is set: the
  * caller returns false at once, and is called again knowing it. */
 bool imp_holds(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool ask, bool *truth);
+/* Is e, which may be less than 0 where a size of an input is 0, at least 0 in this version? It asks whether they are 0, as imp_holds() does. */
+bool imp_unless_empty(struct imp *im, ir_expr e);
 bool imp_condition(struct imp *im, const struct ir_value *v, bool ask, bool *truth);       /* the same of a bool value */
 /* How two sizes broadcast: as inference says; they are taken to be equal; either may be 1, and imp_join() gives the size of the result (NULL
  * after a message), to which imp_widen() brings an operand. */

@@ -84,6 +84,40 @@ bool imp_holds(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool ask
     return false;
 }
 
+struct sizes {
+    struct imp *im;
+    int n;
+    ir_expr sym[8], some[8]; /* inputs' sizes that e has, and as many symbols that are at least 1 */
+};
+
+static void add_size(void *user, ir_expr sym)
+{
+    struct sizes *s = user;
+    for (int i = 0; i < s->n; i++)
+        if (s->sym[i] == sym)
+            return;
+    if (s->n >= 0 && s->n < 8 && sym->lo == 0) {
+        s->sym[s->n] = sym;
+        s->some[s->n++] = ir_fresh(s->im->ctx, "some", 1, MAX_DIM);
+    } else if (sym->lo < 1) {
+        s->n = -1;
+    }
+}
+
+bool imp_unless_empty(struct imp *im, ir_expr e)
+{
+    struct sizes s = {.im = im};
+    ir_expr zero = ir_const(im->ctx, 0);
+    bool empty;
+    ir_each_sym(e, add_size, &s);
+    if (s.n < 1 || !of_inputs(im, e) || ir_expr_le(im->ctx, zero, ir_subst(im->ctx, e, s.n, s.sym, s.some)) != IR_YES)
+        return false;
+    for (int i = 0; i < s.n; i++)
+        if (!imp_holds(im, TCC_GUARD_EQ, s.sym[i], zero, true, &empty) || empty)
+            return false;
+    return true;
+}
+
 static bool compares(struct imp *im, const struct ir_node *n, bool ask, bool *truth)
 {
     ir_expr a, b;
@@ -483,7 +517,8 @@ bool imp_versions(struct imp *im, const struct frontend_options *o, const char *
     return true;
 }
 
-bool imp_main_and_train(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *, const struct frontend_options *))
+bool imp_main_and_train(struct imp *im, const struct frontend_options *o,
+                        bool (*import)(struct imp *, const struct frontend_options *))
 {
     if (!imp_versions(im, o, "main", import))
         return false;

@@ -69,6 +69,34 @@ def squeeze_if(x, axis, cond, out, tag):
 
 W = values(9, (4, 6))
 
+@case(((1, 1, 1),), ((2, 1, 2),), ((1, 1, 9),), ((3, 1, 8),))
+def size_of_a_window():
+    """What exporters write of a convolution's size: (n - 1) / 2 + 1, whose division would round the other way for no elements."""
+    w = values(2, (5, 1, 3))
+    nodes = [h.make_node("Conv", ["x", "w"], ["c"], strides=[2], pads=[1, 1]),
+             h.make_node("Shape", ["x"], ["n"], start=2, end=3), h.make_node("Shape", ["x"], ["b"], start=0, end=1),
+             h.make_node("Add", ["n", "less"], ["m"]), h.make_node("Div", ["m", "two"], ["d"]), h.make_node("Add", ["d", "one"], ["size"]),
+             h.make_node("Concat", ["b", "size", "five"], ["shape"], axis=0),
+             h.make_node("Transpose", ["c"], ["t"], perm=[0, 2, 1]), h.make_node("Reshape", ["t", "shape"], ["r"]), h.make_node("MatMul", ["r", "v"], ["y"])]
+    v = values(3, (5, 4))
+
+    def expected(x):
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1)))
+        c = np.stack([padded[:, 0, 2 * k:2 * k + 3] @ w[:, 0].T for k in range((x.shape[2] - 1) // 2 + 1)], 1)
+        return [c @ v]
+    return model(nodes, {"x": ["B", 1, "N"]}, {"y": None}, {"w": w, "v": v, "less": np.array([-1]), "two": np.array([2]), "one": np.array([1]), "five": np.array([5])}), expected
+
+
+@case(((1, 2),), ((4, 2),), ((5, 2),), ((0, 2),))
+def division_of_no_size():
+    """(n - 1) / 2 + 1 is 1 where n is 0: integers are divided towards zero."""
+    nodes = [h.make_node("Shape", ["x"], ["n"], start=0, end=1), h.make_node("Add", ["n", "less"], ["m"]), h.make_node("Div", ["m", "two"], ["d"]),
+             h.make_node("Add", ["d", "one"], ["size"]), h.make_node("Concat", ["size", "two"], ["shape"], axis=0),
+             h.make_node("ReduceSum", ["x", "zero"], ["s"], keepdims=1), h.make_node("Expand", ["s", "shape"], ["y"])]
+    return model(nodes, {"x": ["N", 2]}, {"y": None}, {"less": np.array([-1]), "two": np.array([2]), "one": np.array([1]), "zero": np.array([0])}), \
+        lambda x: [np.broadcast_to(x.sum(0, keepdims=True), (1 if len(x) == 0 else (len(x) - 1) // 2 + 1, 2))]
+
+
 # -- Squeeze, If ------------------------------------------------------------------------------------------------------------------
 
 
