@@ -53,6 +53,15 @@ done
 mkdir "$tmp/pt2" && tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/pt2" --wildcards '*_forms/model.pt2' '*_dynamic/model.pt2' || fail "no archives"
 # shellcheck disable=SC2086  # a list of folders
 fuzz fuzz-onnx $corpus "$top_srcdir/tests/pt2/tied.pt2" "$tmp/pt2"
+# Programs of torch.export, one or two of each family of ops, with words of their JSON; bad.py's archives are among them, where there is Python.
+mkdir "$tmp/programs" && for family in fft_two fft_core_axes complex_moves complex_arithmetic cond while_loop scan index as_strided sdpa cat split view to_copy lstm; do
+    tar -tf "$top_srcdir/tests/pt2/cases.tar.xz" --wildcards "$family*/model.pt2" 2>/dev/null | head -n 2
+done >"$tmp/families"
+tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/programs" -T "$tmp/families" || fail "no programs"
+! command -v "$TEST_PYTHON" >/dev/null 2>&1 || NOISE=0 "$TEST_PYTHON" "$top_srcdir/tests/pt2/bad.py" "$top_srcdir/tests/pt2/tied.pt2" "$tmp/programs" || fail "bad.py"
+dict=$top_srcdir/tests/fuzz/pt2.dict
+fuzz fuzz-pt2 "$top_srcdir/tests/pt2/tied.pt2" "$tmp/programs"
+dict=
 # Behind the front ends every input may take a compilation.
 dict=$top_srcdir/tests/fuzz/text.dict
 fuzz fuzz-run "$top_srcdir/tests/run" "$top_srcdir/tests/cli/data" "$top_srcdir/samples/digits/digits.onnx"

@@ -242,6 +242,7 @@ static const struct aten_doc {
 #define VIEW 0
 #define GRAPHS 0
 #define STATISTICS 0
+#define PAIRS 0
 #define ATEN(name, flags, function, arg) {name, flags},
 #include "compiler/pt2/aten.def"
 #undef ATEN
@@ -270,6 +271,10 @@ static const char pt2_intro[] =
     "`detach` and `torch.no_grad()` stop "
     "gradients.\n"
     "* **Joint programs** of `_export_forward_backward` give the loss and a result grad.PARAMETER each.\n"
+    "* **Complex tensors** (transforms of `torch.fft`, `torch.stft`) are pairs of floats inside; what ops do with them says "
+    "`compiler/pt2/complex.def`, others refuse them.\n  They are neither inputs nor results of a program, nor parameters: "
+    "give `view_as_real` and take `view_as_complex`. `--train` has no gradient of transforms; under torch.compile PyTorch's "
+    "own is compiled, where no complex value is kept for it.\n"
     "* **Random numbers** are other ones than PyTorch's, of the same distribution.\n\n"
     "An argument that an op does not read here refuses the node; all that is refused is said in one message, with the "
     "line of the Python "
@@ -303,7 +308,7 @@ static void write_pt2(FILE *out)
     fputs(pt2_intro, out);
     fputs("\n## Core ATen\n\n", out);
     write_aten_names(out, rows, n, 1);
-    fputs("\nNot yet: `_fft_c2r` `_fft_r2c`, since there are no complex tensors.\n\n## Others\n\n", out);
+    fputs("\n## Others\n\n", out);
     write_aten_names(out, rows, n, 0);
 }
 

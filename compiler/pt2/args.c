@@ -55,13 +55,23 @@ static const char *unwrap(const char *kind, json_t **value)
     return kind;
 }
 
-static struct ir_value *tensor_named(struct pt2 *p, const json_t *value)
+/* `position`: of the operand among the node's; an element of a list counts. */
+static struct ir_value *tensor_named(struct pt2 *p, const json_t *value, int position)
 {
     const char *name = js_string(value, "name");
     struct pt2_value *v = name ? pt2_lookup(p, name) : NULL;
     if (!v)
         return imp_bad(p->im, "operand '%s' is not defined", name ? name : ""), NULL;
-    return v->number ? pt2_number(p, v) : pt2_read(p, v);
+    if (v->shares && v->seen != v->shares->version)
+        return imp_unsupported(p->im, "operand '%s', whose memory was written to as that of another tensor", name),
+               NULL;
+    return pt2_operand_part(p, v->number ? pt2_number(p, v) : pt2_read(p, v), v->complex, position);
+}
+
+static int position_of(const struct pt2 *p, const char *name)
+{
+    const char *first = js_string(json_array_get(js_array(p->node, "inputs"), 0), "name");
+    return !first || strcmp(first, name) != 0;
 }
 
 struct ir_value *pt2_t(struct pt2 *p, const char *name)
@@ -73,7 +83,7 @@ struct ir_value *pt2_t(struct pt2 *p, const char *name)
         return NULL;
     if (strcmp(kind, "as_tensor"))
         return odd(p, name, kind, "a tensor"), NULL;
-    struct ir_value *v = tensor_named(p, value);
+    struct ir_value *v = tensor_named(p, value, position_of(p, name));
     if (v && !ir_is_tensor(v->type))
         return imp_unsupported(p->im, "argument '%s', %s", name, ir_type_text(p->ctx, v->type)), NULL;
     return v;
@@ -106,7 +116,7 @@ int pt2_list(struct pt2 *p, const char *name, struct ir_value ***out)
             if (!inner || strcmp(inner, "as_tensor"))
                 return odd(p, name, kind, "a list of tensors"), -2;
         }
-        (*out)[k] = tensor_named(p, item);
+        (*out)[k] = tensor_named(p, item, (int)k);
         if (!(*out)[k])
             return -2;
     }
@@ -185,6 +195,8 @@ struct ir_value *pt2_operand(struct pt2 *p, const char *name, bool *number)
     if (!strncmp(kind, "as_tensor", 9) || !strncmp(kind, "as_optional_tensor", 18))
         return pt2_t(p, name);
     *number = true;
+    if (p->zeros && p->part[0] == PT2_IMAGINARY && strcmp(name, "alpha") != 0)
+        return imp_int(p->im, TCC_I64, 0);
     if (!strncmp(kind, "as_sym", 6)) {
         struct pt2_value *v = number_named(p, &value);
         if (v)

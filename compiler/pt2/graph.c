@@ -136,6 +136,7 @@ static const struct aten_row rows[] = {
 #define VIEW ATEN_VIEW
 #define GRAPHS ATEN_GRAPHS
 #define STATISTICS ATEN_STATISTICS
+#define PAIRS ATEN_PAIRS
 #define ATEN(name, flags, function, arg) {name, flags, aten_##function, arg},
 #include "compiler/pt2/aten.def"
 #undef ATEN
@@ -143,6 +144,7 @@ static const struct aten_row rows[] = {
 #undef VIEW
 #undef GRAPHS
 #undef STATISTICS
+#undef PAIRS
 };
 
 static const struct aten_row *find_row(const char *name, size_t n)
@@ -192,7 +194,7 @@ static json_t *output(const struct pt2 *p, int k)
     return NULL;
 }
 
-static const char *output_name(const struct pt2 *p, int k)
+const char *pt2_out_name(const struct pt2 *p, int k)
 {
     json_t *o = output(p, k);
     const char *name = js_string(o, "name");
@@ -214,24 +216,25 @@ int pt2_nouts(const struct pt2 *p)
 
 bool pt2_wants(struct pt2 *p, int k)
 {
-    const char *name = k < p->nouts ? output_name(p, k) : NULL, *unused = name ? strstr(name, "_unused_") : NULL;
+    const char *name = k < p->nouts ? pt2_out_name(p, k) : NULL, *unused = name ? strstr(name, "_unused_") : NULL;
     return name && !(unused && unused[8] && !unused[8 + strspn(unused + 8, "0123456789")]);
 }
 
 enum tcc_dtype pt2_out_type(struct pt2 *p, int k)
 {
-    const char *name = output_name(p, k);
+    const char *name = pt2_out_name(p, k);
     json_t *meta = name ? pt2_meta(p, name) : NULL;
-    return meta ? pt2_dtype(js_int(meta, "dtype", 0)) : TCC_NONE;
+    return pt2_meta_complex(meta) ? pt2_part_type(meta) : meta ? pt2_dtype(js_int(meta, "dtype", 0)) : TCC_NONE;
 }
 
 /* What is built must be what the archive records, as far as that can be told now. */
 static bool as_recorded(struct pt2 *p, int k, const struct ir_value *v)
 {
-    const char *name = output_name(p, k);
+    const char *name = pt2_out_name(p, k);
     json_t *sizes = name ? js_array(pt2_meta(p, name), "sizes") : NULL;
-    bool same = !sizes || (int)json_array_size(sizes) == imp_rank(v);
-    for (int i = 0; sizes && same && i < imp_rank(v); i++) {
+    int rank = imp_rank(v) - (p->part[0] == PT2_WHOLE && pt2_out_complex(p, k));
+    bool same = !sizes || (int)json_array_size(sizes) == rank;
+    for (int i = 0; sizes && same && i < rank; i++) {
         int64_t recorded, built;
         if (js_size(json_array_get(sizes, (size_t)i), &recorded) && ir_is_const(imp_dim(v, i), &built))
             same = recorded == built;
@@ -295,7 +298,7 @@ static struct ir_where where_of(struct pt2 *p, const json_t *node)
     if (!strncmp(target, "torch.ops.", 10))
         target += 10;
     if (!name)
-        name = output_name(p, 0);
+        name = pt2_out_name(p, 0);
     return (struct ir_where){.file = p->archive->where.file,
                              .node = ir_intern(p->ctx, name ? name : target),
                              .op = ir_intern(p->ctx, target)};
@@ -351,7 +354,8 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
     im->node = &stand_in;
     im->domain = "aten";
     im->refused = false;
-    bool fine = row->build(p, row->arg);
+    bool fine =
+        !(row->flags & ATEN_PAIRS) && (pt2_reads_complex(p) || pt2_out_complex(p, 0)) ? pt2_complex_build(p, row) : row->build(p, row->arg);
     const char *rest = fine && !p->instead ? unasked(p) : NULL;
     if (rest)
         fine = imp_unsupported(im, "argument '%s'", rest);
@@ -431,8 +435,10 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
                          ir_expr *exprs, bool refused, bool in_place)
 {
     struct pt2_value *first = (row && row->flags & ATEN_VIEW) || in_place ? first_operand(p, node) : NULL;
+    bool reads_complex = pt2_reads_complex(p);
+    struct pt2_value *operand = row && row->flags & (ATEN_VIEW | ATEN_PAIRS) ? first_operand(p, node) : NULL;
     for (int k = 0; k < n; k++) {
-        const char *name = output_name(p, k);
+        const char *name = pt2_out_name(p, k);
         if (!name)
             continue;
         struct pt2_value *v = pt2_bind(p, name);
@@ -442,8 +448,14 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
         v->e = exprs[k];
         v->refused = refused || (!outs[k] && !exprs[k]);
         v->number = !pt2_meta(p, name);
+        v->complex = pt2_out_complex(p, k);
         if (v->v && !v->v->name)
             v->v->name = v->name;
+        if (operand && (v->complex || reads_complex) && !v->number) {
+            v->shares = operand;
+            v->seen = operand->version;
+            continue;
+        }
         bool view = first && !v->number && !v->refused && !first->number && first->v && v->v &&
                     (in_place || imp_dtype(v->v) == imp_dtype(first->v));
         if (!view)
@@ -528,6 +540,8 @@ bool pt2_graph(struct pt2 *p, json_t *graph, struct pt2_value **outs)
         outs[k] = graph_output(p, json_array_get(outputs, k));
         if (!outs[k])
             return false;
+        if (outs[k]->complex)
+            return imp_unsupported(p->im, "result '%s' is complex: give view_as_real() of it", outs[k]->name);
     }
     p->depth--;
     return true;

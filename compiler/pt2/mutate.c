@@ -64,6 +64,8 @@ static struct ir_value *replaced(struct pt2 *p, struct pt2_value *v, struct ir_v
 
 bool pt2_write(struct pt2 *p, struct pt2_value *v, struct ir_value *to)
 {
+    if (v->complex || v->shares)
+        return imp_unsupported(p->im, "a write to a complex tensor, or to a part of one");
     struct ir_value *old = pt2_read(p, v);
     if (!old || !to || !ir_is_tensor(old->type) || !ir_is_tensor(to->type))
         return false;

@@ -263,15 +263,12 @@ bool aten_div(struct pt2 *p, int arg)
     return pt2_out(p, 0, *mode && tcc_is_float(o.type) ? imp_un(p->im, IR_trunc, q) : q);
 }
 
-bool aten_atan2(struct pt2 *p, int arg)
+struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x)
 {
-    UNUSED(arg);
-    struct pair o;
     struct imp *im = p->im;
-    if (!operands(p, "self", "other", pt2_out_type(p, 0), &o))
-        return false;
-    struct ir_value *y = imp_wide(im, o.a), *x = imp_wide(im, o.b), *zero = imp_like(im, x, 0),
-                    *one = imp_like(im, x, 1);
+    y = imp_wide(im, y);
+    x = imp_wide(im, x);
+    struct ir_value *zero = imp_like(im, x, 0), *one = imp_like(im, x, 1);
     /* 1 / -0 is -inf: that tells -0 from 0, on either axis. */
     struct ir_value *x_negative = imp_bin(
         im, IR_or, imp_bin(im, IR_lt, x, zero),
@@ -289,7 +286,14 @@ bool aten_atan2(struct pt2 *p, int arg)
     angle =
         imp_tri(im, IR_select, imp_bin(im, IR_gt, ay, ax), imp_bin(im, IR_sub, imp_like(im, x, M_PI_2), angle), angle);
     angle = imp_tri(im, IR_select, x_negative, imp_bin(im, IR_sub, imp_like(im, x, M_PI), angle), angle);
-    return pt2_out(p, 0, imp_tri(im, IR_select, y_negative, imp_un(im, IR_neg, angle), angle));
+    return imp_tri(im, IR_select, y_negative, imp_un(im, IR_neg, angle), angle);
+}
+
+bool aten_atan2(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pair o;
+    return operands(p, "self", "other", pt2_out_type(p, 0), &o) && pt2_out(p, 0, pt2_atan2(p, o.a, o.b));
 }
 
 /* -- More operands */
@@ -490,7 +494,7 @@ struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probabili
 /* dropout(input, p, train); arg 1: native_dropout, whose second result is what is kept. */
 bool aten_dropout(struct pt2 *p, int arg)
 {
-    struct ir_value *x = pt2_need(p, "input"), *mask = NULL;
+    struct ir_value *x = pt2_need(p, pt2_given(p, "self") ? "self" : "input"), *mask = NULL; /* dropout_ says self */
     double probability = pt2_f(p, "p", 0.5);
     bool train = pt2_b(p, "train", true);
     struct ir_value *y = pt2_dropout(p, x, train ? probability : 0, arg && pt2_wants(p, 1) ? &mask : NULL);

@@ -194,7 +194,8 @@ bool aten_transpose(struct pt2 *p, int arg)
     int rank = imp_rank(x);
     if (arg)
         a = rank - 2, b = rank - 1;
-    else if (!pt2_axis(p, "dim0", 0, rank, &a) || !pt2_axis(p, "dim1", 0, rank, &b))
+    else if (!pt2_axis(p, pt2_given(p, "axis0") ? "axis0" : "dim0", 0, rank, &a) ||
+             !pt2_axis(p, pt2_given(p, "axis1") ? "axis1" : "dim1", 0, rank, &b)) /* swapaxes says axis */
         return false;
     for (int k = 0; k < rank; k++)
         perm[k] = k == a ? b : k == b ? a : k;
@@ -514,24 +515,6 @@ bool aten_diagonal(struct pt2 *p, int arg)
         imp_bin(im, IR_mul, imp_iota(im, 1, &size, 0, TCC_I64), imp_dim_value(im, ir_addc(p->ctx, columns, 1)));
     at = imp_bin(im, IR_add, at, imp_dim_value(im, ir_add(p->ctx, ir_mul(p->ctx, skipped, columns), across)));
     return pt2_out(p, 0, imp_gather(im, imp_reshape(im, x, n + 1, dims), at, n));
-}
-
-/* Elements of the operand's memory at offset + sum of i * stride; the operand lies there in row-major order. */
-bool aten_as_strided(struct pt2 *p, int arg)
-{
-    UNUSED(arg);
-    struct imp *im = p->im;
-    struct ir_value *x = pt2_need(p, "self");
-    ir_expr size[TCC_MAX_RANK], stride[TCC_MAX_RANK], offset = pt2_e(p, "storage_offset", 0);
-    int n = pt2_exprs(p, "size", TCC_MAX_RANK, size), m = pt2_exprs(p, "stride", TCC_MAX_RANK, stride);
-    if (!x || !offset || n < 0 || n != m)
-        return false;
-    struct ir_value *at = imp_dim_value(im, offset);
-    for (int k = 0; k < n; k++)
-        at = imp_bin(im, IR_add, at,
-                     imp_bin(im, IR_mul, imp_iota(im, n, size, k, TCC_I64), imp_dim_value(im, stride[k])));
-    ir_expr count = ir_num_elements(p->ctx, x->type);
-    return pt2_out(p, 0, imp_gather(im, imp_reshape(im, x, 1, &count), at, 0));
 }
 
 /* -- Pads */

@@ -27,7 +27,10 @@
 
 struct pt2;
 
-enum { ATEN_CORE = 1, ATEN_VIEW = 2, ATEN_GRAPHS = 4 /* takes graphs */, ATEN_STATISTICS = 8 /* writes running ones */ };
+enum { ATEN_CORE = 1, ATEN_VIEW = 2, ATEN_GRAPHS = 4 /* takes graphs */, ATEN_STATISTICS = 8 /* writes running ones */, ATEN_PAIRS = 16 /* takes complex operands as pairs */ };
+
+/* Which part of a complex operand is given. */
+enum pt2_part { PT2_WHOLE, PT2_REAL, PT2_IMAGINARY };
 
 struct aten_row {
     const char *name;
@@ -42,6 +45,8 @@ struct pt2_value {
     struct ir_value *v;
     ir_expr e;
     bool number; /* a Python number, not a tensor */
+    bool complex; /* v holds pairs: its last axis, of 2, is none that the program knows */
+    struct pt2_value *shares; /* of a complex tensor, or a part of one: whose memory it looks at, at version `seen`; it can't be written to */
     bool refused;
     /* A view: of what, made by which node as which of its results, from the operand's version `seen`. */
     struct pt2_value *of;
@@ -77,6 +82,8 @@ struct pt2 {
     int nouts;
     struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
     struct ir_value *instead_v;
+    enum pt2_part part[2];    /* of its first operand, and of the others */
+    bool zeros;               /* imaginary parts of real operands are asked for, too */
     bool eval;                /* the function infers from a program that is trained: no dropout, running statistics */
     VEC(struct pt2_value *) mutated; /* memory that outlives the call, and was written to */
     VEC(struct pt2_shared { uint64_t storage; const char *name; }) storages; /* the state variable of a storage */
@@ -112,10 +119,27 @@ int pt2_axes(struct pt2 *p, const char *name, int rank, int64_t *axes);
 /* -- Results */
 
 int pt2_nouts(const struct pt2 *p);
-enum tcc_dtype pt2_out_type(struct pt2 *p, int k);   /* as the archive records it; TCC_NONE: it does not */
+enum tcc_dtype pt2_out_type(struct pt2 *p, int k);   /* as the archive records it, of a complex type the parts'; TCC_NONE: it does not */
+const char *pt2_out_name(const struct pt2 *p, int k);
 bool pt2_wants(struct pt2 *p, int k);                /* false: no such result, or nothing uses it */
 bool pt2_out(struct pt2 *p, int k, struct ir_value *v);
 bool pt2_out_e(struct pt2 *p, int k, ir_expr e);     /* an integer */
+
+/* -- Complex tensors (complex.c): pairs of floats along one more axis, the last */
+
+bool pt2_meta_complex(const json_t *meta);             /* does the archive record a complex type? */
+bool pt2_reads_complex(struct pt2 *p);                 /* is an operand of the node complex? */
+bool pt2_is_complex(struct pt2 *p, const char *name);  /* is that argument? */
+bool pt2_out_complex(struct pt2 *p, int k);
+enum tcc_dtype pt2_part_type(const json_t *meta);      /* of a complex type: its parts'; else TCC_NONE */
+/* Builds a node that reads complex tensors, by complex.def. False after a message. */
+bool pt2_complex_build(struct pt2 *p, const struct aten_row *row);
+/* The part of an operand that is asked for now; position 0: the node's first. */
+struct ir_value *pt2_operand_part(struct pt2 *p, struct ir_value *v, bool complex, int position);
+struct ir_value *pt2_pair(struct pt2 *p, struct ir_value *re, struct ir_value *im);    /* NULL operands: NULL */
+struct ir_value *pt2_part(struct pt2 *p, struct ir_value *pair, int part);             /* 0: real, 1: imaginary */
+bool aten_modulus(struct pt2 *p, int arg);
+bool aten_complex_copy(struct pt2 *p, int arg);
 
 /* -- Graphs */
 
@@ -165,6 +189,7 @@ ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size);
 ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size);
 /* The square root; what is trained gets no gradient where it is 0, as PyTorch's norms and distances do. */
 struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x);
+struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x);     /* of one shape and type */
 struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probability, struct ir_value **mask);
 
 #define ATEN(name, flags, function, arg) bool aten_##function(struct pt2 *p, int arg_);

@@ -188,7 +188,7 @@ for k in (1, 2, 3):
         op = getattr(aten, f"{kind}_pad{k}d")
         case(f"{kind}_pad{k}d", lambda x, op=op, k=k: op(x, [1, 2, 2, 0, 1, 1][:2 * k]), t(*(2, 3) + (4,) * k))
         case(f"{kind}_pad{k}d_single", lambda x, op=op, k=k: op(x, [1, 2, 2, 0, 1, 1][:2 * k]), t(*(3,) + (4,) * k))
-case("index_bool", lambda x, m: (aten.index_put(x, [m], torch.tensor(2.0)), torch.where(m, x, 0.0)), t(4, 5), t(4, 5, dtype=BOOL))
+case("index_mask", lambda x, m: (aten.index_put(x, [m], torch.tensor(2.0)), torch.where(m, x, 0.0)), t(4, 5), t(4, 5, dtype=BOOL))
 case("index_put_add", lambda x, i, v: (aten.index_put(x, [i], v, True), aten.index_add(x, 0, i, v, alpha=2)), t(5, 4), torch.tensor([0, 2, 0]), t(3, 4))
 case("nonzero", lambda x: aten.nonzero(x), t(4, 5, dtype=BOOL))
 case("masked_select", lambda x, m: (x[m],), t(4, 5), t(4, 5, dtype=BOOL))
@@ -282,6 +282,28 @@ for order in (0.0, 1.0, 2.0, 3.0, math.inf):
     case(f"pdist_{order:g}", lambda x, order=order: aten._pdist_forward(x, order), t(4, 3))
 for mode in (0, 1, 2):
     case(f"embedding_bag_{mode}", lambda w, i, o, mode=mode: (aten._embedding_bag(w, i, o, False, mode)[0], aten._embedding_bag(w, i, o, False, mode, False, None, True)[0]), t(7, 4), idx(9, n=7), torch.tensor([0, 3, 3, 9]))
+
+# -- Transforms and complex tensors, which come in and go out as pairs
+fft, pairs = torch.fft, torch.view_as_real
+for d in (F32, F64):
+    for n in (1, 8, 7, 12):
+        s = f"{n}_{short(d)}"
+        case(f"fft_r2c_{s}", lambda x: (pairs(fft.rfft(x)), pairs(fft.rfft(x, dim=0, norm="ortho")), pairs(aten._fft_r2c(x, [1], 0, False))), t(3, n, dtype=d))
+        case(f"fft_c2c_{s}", lambda x: (pairs(fft.fft(torch.view_as_complex(x))), pairs(fft.ifft(torch.view_as_complex(x), norm="forward")), pairs(fft.fft(torch.view_as_complex(x), norm="ortho"))), t(3, n, 2, dtype=d))
+    for n in (2, 7, 8):
+        case(f"fft_c2r_{n}_{short(d)}", lambda x, n=n: (fft.irfft(torch.view_as_complex(x), n=n), fft.irfft(torch.view_as_complex(x), n=n, norm="ortho"), fft.irfft(torch.view_as_complex(x), n=n, norm="forward")), t(3, n // 2 + 1, 2, dtype=d))
+case("fft_sizes", lambda x: (pairs(fft.rfft(x, n=5)), pairs(fft.rfft(x, n=12)), pairs(fft.fft(x, n=6)), fft.irfft(fft.rfft(x), n=6), fft.irfft(fft.rfft(x), n=11)), t(3, 8))
+case("fft_two", lambda x: (pairs(fft.fft2(x)), pairs(fft.ifft2(x, norm="ortho")), pairs(fft.rfft2(x)), fft.irfft2(fft.rfft2(x), s=(5, 6)), pairs(fft.rfft2(x, s=(4, 8)))), t(2, 5, 6))
+case("fft_many", lambda x: (pairs(fft.fftn(x)), pairs(fft.ifftn(x, dim=(0, 2))), pairs(fft.rfftn(x, dim=(2, 1))), fft.irfftn(fft.rfftn(x, norm="forward"), s=x.shape, norm="forward")), t(3, 4, 6))
+case("fft_core_axes", lambda x: (pairs(aten._fft_r2c(x, [0, 2], 2, True)), aten._fft_c2r(aten._fft_r2c(x, [0, 2], 1, True), [0, 2], 1, 6), pairs(aten._fft_c2c(aten._fft_r2c(x, [1], 0, False), [1, 0], 2, False))), t(3, 4, 6))
+case("fft_dynamic", lambda x: (pairs(fft.rfft(x, dim=1)), fft.irfft(fft.rfft(x, dim=1), dim=1)), t(4, 6), dynamic=({0: "n"},))
+case("complex_parts", lambda x, y: (torch.view_as_complex(x).real, torch.view_as_complex(x).imag, torch.view_as_complex(x).abs(), torch.view_as_complex(x).angle(), pairs(torch.view_as_complex(x).conj().resolve_conj()), pairs(torch.complex(y, y + 1)), pairs(torch.polar(y.abs(), y))), t(3, 4, 2), t(3, 4))
+case("complex_arithmetic", lambda x, y, r: [pairs(v) for a, b in ((torch.view_as_complex(x), torch.view_as_complex(y)),) for v in (a + b, a - b, a * b, a * r, r * a, a + r, r - a, a + 2.5, a * 2, a / r, a / 3, -a, a.sum(0), a.mean(), a * b.conj())], t(3, 4, 2), t(3, 4, 2), t(3, 4, lo=0.5, hi=2))
+case("complex_moves", lambda x, y: [pairs(v) for a, b in ((torch.view_as_complex(x), torch.view_as_complex(y)),) for v in (torch.cat([a, b], 1), torch.stack([a, b]), a.permute(1, 0), a[:, 1:3], a[1], a.reshape(2, 6), a.flip(0), torch.roll(a, 1, 1), a[[2, 0]], torch.nn.functional.pad(a, (1, 2)), torch.where(y[..., 0] > 0, a, b), a.expand(2, 3, 4), a.unsqueeze(1))], t(3, 4, 2), t(3, 4, 2))
+case("complex_products", lambda x, y: [pairs(v) for a, b in ((torch.view_as_complex(x), torch.view_as_complex(y)),) for v in (a @ b, torch.mm(a, b), torch.einsum("ij,jk->ki", a, b), torch.bmm(a[None], b[None]))], t(3, 4, 2), t(4, 5, 2))
+case("diff", lambda x: (x.diff(), x.diff(n=2, dim=0), (x > 0).diff(dim=1), torch.diff(x, prepend=x[:, :1]), torch.diff(x, append=x[:, :2], dim=1)), t(4, 6))
+case("as_strided_scatter", lambda x, s: (aten.as_strided_scatter(x, s, [2, 3], [6, 1], 4), aten.as_strided_scatter(x, s.long(), [2, 3], [1, 7])), t(4, 6), t(2, 3))
+case("dropout_in_place_off", lambda x: aten.dropout_(x * 2, 0.5, False), t(3, 4))
 
 
 def main():

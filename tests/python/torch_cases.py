@@ -129,23 +129,14 @@ def leaves(out):
     return [t for t in modules.flat(out) if isinstance(t, torch.Tensor)]
 
 
-FALLBACKS = {"spatial_transformer": 1}  # graphs that eager PyTorch runs: the gradient of grid_sample
-
-
 def check_module(name):
-    before = tccc.metrics()["fallbacks"]
-    compare_module(name)
-    assert tccc.metrics()["fallbacks"] - before == FALLBACKS.get(name, 0)
-
-
-def compare_module(name):
     make, inputs, dynamic, sizes, train = modules.MODULES[name]
     torch.manual_seed(1)
     net = make()
     modules.randomise(net)
     net.eval()
     torch._dynamo.reset()
-    compiled = torch.compile(net, backend="tccc", options={"fallback": name in FALLBACKS})
+    compiled = torch.compile(net, backend="tccc", options={"fallback": False})
     x = example_of(inputs)
     state = {n: b.clone() for n, b in net.named_buffers()}
 
@@ -176,6 +167,39 @@ def compare_module(name):
         if b is not None:
             bound = 1e-4 * max(b.norm().item(), 1e-3 * b.numel() ** 0.5) + 1e-5 * max(g.norm().item() for g in want if g is not None)
             assert a.shape == b.shape and (a - b).norm().item() <= bound, ((a - b).norm().item(), b.norm().item())
+
+
+def compare_functions(f, *inputs):
+    torch._dynamo.reset()
+    compiled, found = torch.compile(f, backend="tccc", options={"fallback": False}), []
+    for call in (f, compiled):
+        given = [x.clone().requires_grad_() for x in inputs]
+        out = call(*given)
+        out.square().sum().backward()
+        found.append([out.detach()] + [x.grad for x in given])
+    for a, b in zip(*found):
+        assert (a is None) == (b is None) and (a is None or (a - b).norm() <= 1e-5 * a.norm() + 1e-6), ((a - b).norm(), a.norm())
+
+
+def test_grid_sample():
+    torch.manual_seed(3)
+    x, grid = torch.randn(2, 3, 5, 6), torch.rand(2, 4, 3, 2) * 2.6 - 1.3
+    for mode in ("bilinear", "nearest"):
+        for padding in ("zeros", "border", "reflection"):
+            for corners in (False, True):
+                compare_functions(lambda a, g: F.grid_sample(a, g, mode, padding, corners), x, grid)
+
+
+def test_transforms():
+    torch.manual_seed(3)
+    x, y = torch.randn(3, 8), torch.randn(3, 8)
+    compare_functions(lambda a: torch.fft.fft(torch.fft.fft(a, dim=-1), dim=-2).real, torch.randn(2, 5, 6))
+
+    def correlation(a, b):
+        return torch.fft.irfft(torch.fft.rfft(a) * torch.fft.rfft(b).conj())
+    torch._dynamo.reset()
+    with torch.no_grad():
+        assert near(torch.compile(correlation, backend="tccc", options={"fallback": False})(x, y), correlation(x, y))
 
 
 def test_transformers_trainer():

@@ -12,7 +12,7 @@ import os
 import tempfile
 import warnings
 
-from . import _compile
+from . import _compile, _grid
 from ._model import Model
 from .errors import Error, UsageError
 
@@ -292,6 +292,7 @@ def _decompositions():
     table = dict(core_aten_decompositions())
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     table[torch.ops.aten._cdist_backward.default] = _cdist_backward
+    table[torch.ops.aten.grid_sampler_2d_backward.default] = _grid.grid_sampler_2d_backward
     return table
 
 
