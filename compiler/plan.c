@@ -37,14 +37,15 @@ static void write_syms(struct plan_writer *w)
 
 static void write_memories(struct plan_writer *w)
 {
-    static const struct kn_memory host = {"host", true};
+    static const struct kn_memory host = {"host", true, false};
     static const char *const names[] = {"host", "compute", "copy in", "copy out", "communication"};
     static const struct kn_queue order = {0, TCC_QUEUE_HOST};
     const struct kn_program *p = w->p;
     for (int i = 0; i < (p->nmemories ? p->nmemories : 1); i++) {
         const struct kn_memory *m = p->nmemories ? &p->memories[i] : &host;
         VEC_PUSH(w->ctx, w->memories,
-                 (struct tcc_pmemory){plan_string(w, m->name), m->shared ? TCC_MEMORY_SHARED_WITH_HOST : 0});
+                 (struct tcc_pmemory){plan_string(w, m->name), (m->shared ? TCC_MEMORY_SHARED_WITH_HOST : 0) |
+                                                                   (m->pinned ? TCC_MEMORY_PINNED : 0)});
     }
     for (int i = 0; i < (p->nqueues ? p->nqueues : 1); i++) {
         const struct kn_queue *q = p->nqueues ? &p->queues[i] : &order;
@@ -492,8 +493,8 @@ static void write_states(struct plan_writer *w)
         x.memory = w->p->nmemories > 1 && !s->on_host; /* the device's, where there is one */
         x.sym = s->sym ? (uint32_t)plan_sym_number(w, s->sym) : TCC_NO;
         if (s->shard.parts)
-            x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group), (uint32_t)s->shard.parts,
-                                          (uint32_t)s->shard.blocks};
+            x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group),
+                                          (uint32_t)s->shard.parts, (uint32_t)s->shard.blocks};
         x.owner = s->owner ? (uint32_t)plan_sym_number(w, s->owner) : TCC_NO;
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)

@@ -226,7 +226,7 @@ bool kn_verify_fusion(const struct ir_func *f);             /* of a function wit
 
 /* -- Plan -----------------------------------------------------------------------------------------
  * The in-memory form of abi.h's plan: same steps, spaces, memories and queues, expressions still symbolic, buffers by number. */
-struct kn_memory { const char *name; bool shared; };                        /* with the host */
+struct kn_memory { const char *name; bool shared, pinned; };       /* with the host; host's memory that a device's copies reach where it is */
 struct kn_queue { int memory; enum tcc_queue_kind kind; };
 struct kn_buffer {
     enum tcc_space space;

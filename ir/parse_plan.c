@@ -314,6 +314,7 @@ static bool parse_memory(struct parser *p, struct program *g)
     if (number != g->memories.n)
         return parse_error(p, &at, "expected memory %d", g->memories.n);
     m.shared = lex_take_word(p, "shared");
+    m.pinned = lex_take_word(p, "pinned");
     VEC_PUSH(p->ctx, g->memories, m);
     return true;
 }

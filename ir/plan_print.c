@@ -208,7 +208,8 @@ static void print_memories(FILE *out, const struct kn_program *p)
     for (int i = 0; i < p->nmemories; i++) {
         fprintf(out, "memory %d ", i);
         ir_print_string(out, p->memories[i].name);
-        fputs(p->memories[i].shared ? " shared\n" : "\n", out);
+        fputs(p->memories[i].shared ? " shared" : "", out);
+        fputs(p->memories[i].pinned ? " pinned\n" : "\n", out);
     }
     for (int i = 0; i < p->nqueues; i++)
         fprintf(out, "queue %d %s memory %d\n", i, kn_queue_words[p->queues[i].kind], p->queues[i].memory);

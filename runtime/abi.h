@@ -266,7 +266,10 @@ enum tcc_space {
  * A queue belongs to a memory. Its LAUNCHes access that memory, COPYs that memory and the host's; what stands in queue 0 accesses memory 0 only
  * (and memories that are shared with the host). Queues of memory 0 but for queue 0 hold communication, which is started and
  * runs beside the host's steps. */
-enum { TCC_MEMORY_SHARED_WITH_HOST = 1 };       /* addresses of the host are good there and the other way round: a COPY between them may be none */
+enum {
+    TCC_MEMORY_SHARED_WITH_HOST = 1,     /* addresses of the host are good there and the other way round: a COPY between them may be none */
+    TCC_MEMORY_PINNED = 2                /* the host's: much goes between it and a device, whose copies should reach it without a block in between */
+};
 struct tcc_pmemory { uint32_t name, flags; };
 enum tcc_queue_kind { TCC_QUEUE_HOST, TCC_QUEUE_COMPUTE, TCC_QUEUE_COPY_IN, TCC_QUEUE_COPY_OUT, TCC_QUEUE_COMMUNICATION };
 struct tcc_pqueue { uint32_t name, memory, kind, pad; };

@@ -257,6 +257,11 @@ static uint32_t state_memory(const struct tccrt_session *s, const struct tcc_pst
     return s->apart && (!s->placed || p->memory);
 }
 
+bool tcr_pins(const struct tccrt_session *s)
+{
+    return s->apart && s->placed && s->m->memories[0].flags & TCC_MEMORY_PINNED && s->device->ops->host_alloc;
+}
+
 bool tcr_state_stays(const struct tccrt_session *s, uint32_t i)
 {
     return s->apart && !state_memory(s, &s->m->states[i]);
@@ -285,7 +290,8 @@ void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
 {
     bool zeros = p->init == ~(uint64_t)0;
     struct tcr_device *d = tcr_device_of(s, state_memory(s, p));
-    void *at = d->ops->alloc(d, 0, p->bytes, zeros);
+    bool pinned = d == s->host && tcr_pins(s);
+    void *at = pinned ? s->device->ops->host_alloc(s->device, p->bytes) : d->ops->alloc(d, 0, p->bytes, zeros);
     int64_t rank = s->tensor - 1;
     int status = TCC_OK;
 
@@ -296,7 +302,7 @@ void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p)
     if (!status && at && p->flags & TCCRT_STATE_LOCAL && s->apart)
         status = tcr_sync(s);
     if (status) {
-        d->ops->free(d, 0, at, p->bytes, zeros);
+        tcr_state_free(s, p, at);
         return NULL;
     }
     return at;
@@ -308,7 +314,10 @@ void tcr_state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *a
 
     if (s->apart && d == s->host && at) /* a copy under way may read or write it */
         tcr_sync(s);
-    d->ops->free(d, 0, at, p->bytes, p->init == ~(uint64_t)0);
+    if (d == s->host && tcr_pins(s))
+        s->device->ops->host_free(s->device, at, p->bytes);
+    else
+        d->ops->free(d, 0, at, p->bytes, p->init == ~(uint64_t)0);
 }
 
 int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t bytes, void *to)

@@ -337,6 +337,8 @@ int tcr_views_done(struct tccrt_session *s, uint32_t queue, int status);     /* 
 /* State variables: their memory; their value from and to the host. zero: all bytes. */
 void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p);
 void tcr_state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *at);
+/* The host's memory for what goes to a device and back, its bytes 0: pinned where the plan asks for it and the device has such. */
+bool tcr_pins(const struct tccrt_session *s);
 bool tcr_state_stays(const struct tccrt_session *s, uint32_t i);     /* with the host, beside a device with a memory of its own */
 int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t bytes, void *to);
 int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from);

@@ -422,6 +422,17 @@ int tcr_late_outputs(struct tccrt_session *s, const struct tcc_pentry *e)
 
 /* -- The call --------------------------------------------------------------------------------------------- */
 
+/* The host's arena where it is pinned: another block. Nothing is under way. */
+static int grow_pinned(struct tccrt_session *s, size_t bytes)
+{
+    if (bytes <= s->arena_bytes[0])
+        return TCC_OK;
+    s->device->ops->host_free(s->device, s->arenas[0], s->arena_bytes[0]);
+    s->arenas[0] = s->device->ops->host_alloc(s->device, bytes);
+    s->arena_bytes[0] = s->arenas[0] ? bytes : 0;
+    return s->arenas[0] ? TCC_OK : TCC_EENV;
+}
+
 static int grow_arena(struct tccrt_session *s, uint32_t memory, size_t bytes)
 {
     struct tcr_device *d = tcr_device_of(s, memory);
@@ -430,6 +441,8 @@ static int grow_arena(struct tccrt_session *s, uint32_t memory, size_t bytes)
 
     if (status)
         return status;
+    if (!memory && tcr_pins(s))
+        return grow_pinned(s, bytes);
     status = d->ops->grow(d, &at, &s->arena_bytes[memory], bytes);
 
     s->arenas[memory] = at;

@@ -288,7 +288,10 @@ static void free_data(struct tccrt_session *s)
     for (uint32_t i = 0; i < 2; i++) {
         struct tcr_device *d = tcr_device_of(s, i);
 
-        d->ops->release(d, s->arenas[i], s->arena_bytes[i]);
+        if (!i && tcr_pins(s))
+            s->device->ops->host_free(s->device, s->arenas[0], s->arena_bytes[0]);
+        else
+            d->ops->release(d, s->arenas[i], s->arena_bytes[i]);
     }
 }
 

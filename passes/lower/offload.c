@@ -372,6 +372,7 @@ bool pass_offload_run(struct pass_run *r)
         if (state)
             move_state(&o, &p->entries[e].steps);
     }
+    p->memories[HOST].pinned = true;
     p->nbuffers = o.buffers.n;
     p->buffers = o.buffers.at;
     return true;

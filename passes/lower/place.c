@@ -644,7 +644,7 @@ bool pass_place_run(struct pass_run *r)
     p->buffers = pl.buffers.at;
     p->nmemories = 2;
     p->memories = IR_NEWN(ctx, 2, struct kn_memory);
-    p->memories[HOST] = (struct kn_memory){"host", true};
-    p->memories[DEVICE] = (struct kn_memory){name, m && m->memory && m->memory->shared};
+    p->memories[HOST] = (struct kn_memory){.name = "host", .shared = true};
+    p->memories[DEVICE] = (struct kn_memory){.name = name, .shared = m && m->memory && m->memory->shared};
     return true;
 }

@@ -139,6 +139,10 @@ struct tcr_device_ops {
      * addresses to spare it stays where it is; where it must move, nothing may be under way. release() ends it. */
     int (*grow)(struct tcr_device *d, void **p, size_t *held, size_t bytes);
     void (*release)(struct tcr_device *d, void *p, size_t held);
+    /* Memory of the host, TCR_ALIGN-aligned, its bytes 0, that copies of this device reach without a block in between. NULL: there is no such, and the
+     * host's own does as well. */
+    void *(*host_alloc)(struct tcr_device *d, size_t bytes);
+    void (*host_free)(struct tcr_device *d, void *p, size_t bytes);      /* no work uses it */
     /* Weights of a model, once per model and machine: *p is where they lie there, until the model is closed. */
     int (*weights)(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p);
 

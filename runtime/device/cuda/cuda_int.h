@@ -167,6 +167,8 @@ struct tcr_cuda {
     cuda_stream probe;               /* reads the fault word while queues go on */
     cuda_event *events, order;       /* order: what other streams wait for */
     uint32_t nevents;
+    struct cuda_host { const char *at; size_t bytes; } *hosts;       /* the session's pinned memory */
+    size_t nhosts, hosts_room;
     struct cuda_landing *landings;
     size_t nlandings, landings_room;
     cuda_event *spare;               /* events of landings that have arrived */
@@ -208,6 +210,8 @@ int cuda_order_all(struct tcr_cuda *c, int queue);           /* all streams wait
 /* memory.c */
 void *cuda_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed);
 void cuda_free(struct tcr_device *d, int queue, void *p, size_t bytes, bool zeroed);
+void *cuda_host_alloc(struct tcr_device *d, size_t bytes);
+void cuda_host_free(struct tcr_device *d, void *p, size_t bytes);
 int cuda_grow(struct tcr_device *d, void **p, size_t *held, size_t bytes);
 void cuda_release(struct tcr_device *d, void *p, size_t held);
 int cuda_weights(struct tcr_device *d, struct tccrt_model *m, const uint8_t **p);

@@ -106,6 +106,47 @@ void cuda_free(struct tcr_device *d, int queue, void *p, size_t bytes, bool zero
     cuda_leave(c, TCC_OK);
 }
 
+/* -- Pinned memory of the host ------------------------------------------------------------------------------ */
+
+void *cuda_host_alloc(struct tcr_device *d, size_t bytes)
+{
+    struct tcr_cuda *c = cuda_of(d);
+    void *p = NULL;
+    int status = cuda_enter(c);
+
+    if (!status && c->nhosts == c->hosts_room) {
+        size_t room = c->hosts_room ? 2 * c->hosts_room : 16;
+        void *grown = realloc(c->hosts, room * sizeof *c->hosts);
+
+        c->hosts = grown ? grown : c->hosts;
+        c->hosts_room = grown ? room : c->hosts_room;
+        status = grown ? TCC_OK : tcr_fail(TCC_EENV, "no memory for a list of pinned memory");
+    }
+    if (!status)
+        status = CU(c, NULL, cuMemHostAlloc, &p, TCR_ROUND(bytes ? bytes : 1), 0);
+    if (cuda_leave(c, status))
+        return NULL;
+    memset(p, 0, bytes);
+    c->hosts[c->nhosts++] = (struct cuda_host){p, bytes};
+    c->heap->held += TCR_ROUND(bytes ? bytes : 1);
+    return p;
+}
+
+void cuda_host_free(struct tcr_device *d, void *p, size_t bytes)
+{
+    struct tcr_cuda *c = cuda_of(d);
+
+    if (!p)
+        return;
+    for (size_t i = 0; i < c->nhosts; i++)
+        if (c->hosts[i].at == p)
+            c->hosts[i] = c->hosts[--c->nhosts];
+    c->heap->held -= TCR_ROUND(bytes ? bytes : 1);
+    if (!cuda_enter(c))
+        c->m->cu->cuMemFreeHost(p);
+    cuda_leave(c, TCC_OK);
+}
+
 /* -- Blocks that grow ------------------------------------------------------------------------------------ */
 
 static struct cuda_range *range_of(struct tcr_cuda *c, uint64_t at)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between the host and the device. The host's memory is not pinned, so the bytes go through pinned blocks, two for each queue that copies: one is filled while the
+ * Copies between the host and the device. But for what host_alloc() gave (where copies go straight there), the host's memory is not pinned, so the bytes go through pinned blocks, two for each queue that copies: one is filled while the
  * device still reads the other. What goes to the device is taken when the copy is given; what comes from it lands in
  * a block and goes to where it belongs when the host has waited (cuda_land), or when its block is needed again. A copy that reads memory of the
  * host for which something is still under way waits for that first.
@@ -152,24 +152,37 @@ void cuda_staging_free(struct tcr_cuda *c)
         c->m->cu->cuEventDestroy_v2(c->landings[i].arrived);
     for (size_t i = 0; i < c->nspare; i++)
         c->m->cu->cuEventDestroy_v2(c->spare[i]);
+    free(c->hosts);
     free(c->landings);
     free(c->spare);
 }
 
 /* -- Copies --------------------------------------------------------------------------------------------- */
 
+static bool is_pinned(const struct tcr_cuda *c, const void *p, size_t bytes)
+{
+    for (size_t i = 0; i < c->nhosts; i++)
+        if ((uintptr_t)p >= (uintptr_t)c->hosts[i].at &&
+            (uintptr_t)p + bytes <= (uintptr_t)c->hosts[i].at + c->hosts[i].bytes)
+            return true;
+    return false;
+}
+
 int cuda_upload(struct tcr_cuda *c, int queue, uint64_t to, const void *from, size_t bytes, bool guarded,
                 const char *node)
 {
-    int status = settle(c, from, bytes);
+    bool pinned = is_pinned(c, from, bytes);
+    int status = pinned ? TCC_OK : settle(c, from, bytes);
 
     for (size_t done = 0, n; done < bytes && !status; done += n) {
-        char *at;
+        const char *at = (const char *)from + done;
+        char *block;
 
-        n = bytes - done < CUDA_BLOCK ? bytes - done : CUDA_BLOCK;
-        if ((status = stage(c, queue, n, &at)))
+        n = pinned || bytes - done < CUDA_BLOCK ? bytes - done : CUDA_BLOCK;
+        if (!pinned && (status = stage(c, queue, n, &block)))
             break;
-        memcpy(at, (const char *)from + done, n);
+        if (!pinned)
+            at = memcpy(block, at, n);
         if ((status = cuda_time_from(c, queue)))
             break;
         status = guarded ? cuda_guarded_copy(c, queue, to + done, (uint64_t)(uintptr_t)at, n, node)
@@ -182,17 +195,18 @@ int cuda_upload(struct tcr_cuda *c, int queue, uint64_t to, const void *from, si
 
 static int download(struct tcr_cuda *c, int queue, char *to, uint64_t from, size_t bytes, const char *node)
 {
+    bool pinned = is_pinned(c, to, bytes);
     int status = TCC_OK;
 
     for (size_t done = 0, n; done < bytes && !status; done += n) {
-        char *at;
+        char *at = to + done;
 
-        n = bytes - done < CUDA_BLOCK ? bytes - done : CUDA_BLOCK;
-        if ((status = stage(c, queue, n, &at)) || (status = cuda_time_from(c, queue)) ||
+        n = pinned || bytes - done < CUDA_BLOCK ? bytes - done : CUDA_BLOCK;
+        if ((!pinned && (status = stage(c, queue, n, &at))) || (status = cuda_time_from(c, queue)) ||
             (status = CU(c, node, cuMemcpyDtoHAsync_v2, at, from + done, n, c->queues[queue].stream)) ||
             (status = cuda_time_to(c, queue, TCR_TIMED_COPY, n)))
             break;
-        status = add_landing(c, queue, to + done, at, n);
+        status = pinned ? TCC_OK : add_landing(c, queue, to + done, at, n);
     }
     return status;
 }
