@@ -170,9 +170,6 @@ int train_flags(const struct options *o, struct tccc_train *t)
         return EXIT_USAGE;
     if (parts > 1 && t->group && !strcmp(t->group, "tp"))
         return usage_error(o, "--data-parallel=tp: that is the group of --tensor-parallel");
-    if (parts > 1 && zero > 1)
-        return usage_error(o, "--zero=%d: with --tensor-parallel ranks divide the optimizer's state alone: --zero=1",
-                           (int)zero);
     t->tensor_parallel = (int)parts;
     t->sequence_parallel = option_set(o, OPT_sequence_parallel);
     t->zero = (int)zero;
