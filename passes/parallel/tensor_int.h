@@ -77,6 +77,10 @@ struct rewriter {
     bool behind;                 /* what is made now is the backward pass */
 };
 
+/* A function for one of the ranks. in: how the inputs are cut, NULL: they are whole. free_results: the results that may stay cut, NULL: none; out: how
+ * the results are, filled in. False after a diagnostic. */
+bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_expr rank, const struct cut *in, const bool *free_results, struct cut *out);
+
 /* -- tensor_move.c: from one form to another, at the builder's point; NULL after a diagnostic */
 struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struct cut c);      /* no message */
 struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, struct cut c);

@@ -41,6 +41,14 @@ struct ir_value *train_entry_scores(struct entry *e);        /* what the loss ta
 /* The loss of one term and of one output, and its gradient by it (seed NULL: not wanted). A target that is no input yet becomes the last one. */
 bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,
                          struct ir_value **seed);
+/* The loss as it is trained on: its value, what reduction=none gives besides (NULL: nothing), and the values by which it is differentiated, each with
+ * its gradient. */
+struct whole_loss {
+    struct ir_value *value, *each;
+    VEC(struct ir_value *) from, seeds;
+};
+/* Builds all terms of the loss; factor: what their gradients are multiplied by, NULL: 1. False after a diagnostic. */
+bool train_entry_loss(struct entry *e, struct ir_value *factor, bool want_gradient, struct whole_loss *w);
 /* The read of a state variable in the entry's function; one that is not there yet is put at its start. */
 struct ir_value *train_read_of(struct entry *e, struct ir_state *s);
 bool train_init_state(struct ir_builder *b, struct ir_state *s);       /* writes its first value */

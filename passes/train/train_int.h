@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * train_int.h - between the files of the training transformation: train.c builds the entry points (loss.c the losses,
+ * train_int.h - between the files of the training transformation: train.c builds the entry points (entry.c their forward part, loss.c the losses,
  * params.c what is trained), optim*.c what happens to gradients.
  */
 #ifndef TCC_PASSES_TRAIN_TRAIN_INT_H

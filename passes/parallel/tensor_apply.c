@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensor parallel training: the module (tensor.h). Each function is rewritten for one of the ranks (tensor.c), the calls of a pipeline in an order in which the
+ * cuts of what a call reads are known; state variables become parts, and so do the sizes by which owners of whole tensors are found (--zero).
+ */
+#include "passes/parallel/tensor_int.h"
+
+#include <string.h>
+
+/* -- Pipelines -------------------------------------------------------------------------------------------------------------- */
+
+/* Functions that are calls of pipelines: several may have the same. */
+struct call_cuts {
+    const struct ir_func *f;
+    struct cut *out;
+};
+struct pipe_rewriter {
+    const struct tensor_plan *plan;
+    ir_expr rank;
+    VEC(struct call_cuts) done;
+};
+
+static const struct call_cuts *find_done(const struct pipe_rewriter *r, const struct ir_func *f)
+{
+    for (int i = 0; i < r->done.n; i++)
+        if (r->done.at[i].f == f)
+            return &r->done.at[i];
+    return NULL;
+}
+
+/* Values that must be whole: the pipeline's outputs, and what all stages tell each other. */
+static bool *free_values(struct ir_ctx *ctx, const struct pipe *p)
+{
+    bool *free_ones = IR_NEWN(ctx, p->nvalues + 1, bool);
+    for (int i = 0; i < p->nvalues; i++)
+        free_ones[i] = p->values[i].space == TCC_PIPE_SLOT;
+    for (int i = 0; i < p->noutputs; i++)
+        free_ones[p->outputs[i].value] = false;
+    for (int s = 0; s < p->stages; s++)
+        for (int i = 0; i < p->tasks[s].n; i++)
+            if (p->tasks[s].at[i].kind == TCC_TASK_GATHER)
+                free_ones[p->tasks[s].at[i].what] = free_ones[p->tasks[s].at[i].peer] = false;
+    return free_ones;
+}
+
+static bool rewrite_call(struct pipe_rewriter *r, struct pipe *p, struct pipe_call *c, const bool *free_ones,
+                         struct cut *cuts, bool *known)
+{
+    struct ir_ctx *ctx = r->plan->m->ctx;
+    const struct call_cuts *done = find_done(r, c->func);
+    if (!done) {
+        struct cut *in = IR_NEWN(ctx, c->nin + 1, struct cut), *out = IR_NEWN(ctx, c->nout + 1, struct cut);
+        bool *results = IR_NEWN(ctx, c->nout + 1, bool);
+        for (int i = 0; i < c->nin; i++)
+            in[i] = cuts[c->in[i]];
+        for (int i = 0; i < c->nout; i++)
+            results[i] = free_ones[c->out[i]];
+        if (!tensor_rewrite_func(c->func, r->plan, r->rank, in, results, out))
+            return false;
+        VEC_PUSH(ctx, r->done, (struct call_cuts){c->func, out});
+        done = &r->done.at[r->done.n - 1];
+    }
+    for (int i = 0; i < c->nout; i++) {
+        cuts[c->out[i]] = done->out[i];
+        known[c->out[i]] = true;
+        p->values[c->out[i]].type = c->func->body->last->in[i].value->type;
+    }
+    return true;
+}
+
+/* Calls in an order in which each finds what it reads. */
+static bool rewrite_pipe(struct pipe_rewriter *r, struct pipe *p)
+{
+    struct ir_ctx *ctx = r->plan->m->ctx;
+    bool *free_ones = free_values(ctx, p), *known = IR_NEWN(ctx, p->nvalues + 1, bool),
+         *ran = IR_NEWN(ctx, p->ncalls + 1, bool);
+    struct cut *cuts = IR_NEWN(ctx, p->nvalues + 1, struct cut);
+    memset(known, true, p->nvalues + 1);
+    for (int c = 0; c < p->ncalls; c++)
+        for (int i = 0; i < p->calls[c].nout; i++)
+            known[p->calls[c].out[i]] = false;
+    for (bool more = true; more;) {
+        more = false;
+        for (int c = 0; c < p->ncalls; c++) {
+            bool ready = !ran[c];
+            for (int i = 0; ready && i < p->calls[c].nin; i++)
+                ready = known[p->calls[c].in[i]];
+            if (!ready)
+                continue;
+            ran[c] = more = true;
+            if (!rewrite_call(r, p, &p->calls[c], free_ones, cuts, known))
+                return false;
+        }
+    }
+    for (int c = 0; c < p->ncalls; c++)
+        if (!ran[c])
+            return ir_diag(ctx, &(struct ir_where){0}, IR_D_BUG, "tensor parallel: call %s reads what nobody makes",
+                           p->calls[c].name),
+                   false;
+    return true;
+}
+
+/* -- Owners ------------------------------------------------------------------------------------------------------------ */
+
+/* The names of the tensors that ranks divide whole among themselves (--zero), which an is_owner in some function has, a line each. */
+static const char *names_of(const struct ir_block *b, const struct ir_attr *bytes)
+{
+    IR_EACH_NODE(n, b) {
+        const struct ir_attr *x = n->op == IR_is_owner ? ir_attr(n, IR_ATTR_bytes) : NULL;
+        if (x && x->n == bytes->n && !memcmp(x->ints, bytes->ints, (size_t)x->n * sizeof *x->ints))
+            return ir_get_s(n, IR_ATTR_name, "");
+        for (int r = 0; r < n->nregions; r++) {
+            const char *names = names_of(n->regions[r], bytes);
+            if (names)
+                return names;
+        }
+    }
+    return NULL;
+}
+
+/* Their sizes are those of parts: by these owners are found, here and where the tensors themselves are looked at. Before any function is rewritten. */
+static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *plan, const struct ir_attr *bytes)
+{
+    const char *names = NULL;
+    int64_t *list = IR_NEWN(m->ctx, bytes->n + 1, int64_t);
+    for (struct ir_func *f = m->funcs; f && !names; f = f->next)
+        names = names_of(f->body, bytes);
+    memcpy(list, bytes->ints, (size_t)bytes->n * sizeof *list);
+    for (int i = 0; names && i < bytes->n; i++) {
+        size_t n = strcspn(names, "\n");
+        for (const struct ir_state *s = m->states; s; s = s->next)
+            if (strlen(s->name) == n && !memcmp(s->name, names, n) && plan->cuts[s->index].kind == CUT_PART)
+                list[i] /= plan->parts;
+        names += n + (names[n] != 0);
+    }
+    return list;
+}
+
+struct sized {
+    struct ir_node *n;
+    struct ir_attr bytes;
+};
+struct sized_list {
+    VEC(struct sized) at;
+};
+
+static void find_sized(struct ir_ctx *ctx, struct ir_block *b, struct sized_list *list)
+{
+    IR_EACH_NODE(n, b) {
+        if (ir_attr(n, IR_ATTR_bytes))
+            VEC_PUSH(ctx, list->at, (struct sized){n, *ir_attr(n, IR_ATTR_bytes)});
+        for (int r = 0; r < n->nregions; r++)
+            find_sized(ctx, n->regions[r], list);
+    }
+}
+
+static void resize_owned(struct ir_module *m, const struct tensor_plan *plan)
+{
+    struct sized_list list = {0};
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        find_sized(m->ctx, f->body, &list);
+    for (int i = 0; i < list.at.n; i++)
+        list.at.at[i].bytes.ints = part_bytes(m, plan, &list.at.at[i].bytes);
+    for (int i = 0; i < list.at.n; i++)
+        ir_set_attr(list.at.at[i].n, list.at.at[i].bytes);
+}
+
+/* -- State ---------------------------------------------------------------------------------------------------------------------- */
+
+/* What belongs to a parameter, optimizer.SLOT.PARAM, grad.PARAM, master.PARAM (train.h), is cut as it is: the one with the longest such name. */
+static const struct ir_state *parameter_of(const struct ir_module *m, const struct ir_state *s)
+{
+    const struct ir_state *best = NULL;
+    size_t length = strlen(s->name), most = 0;
+    for (const struct ir_state *p = m->states; p; p = p->next) {
+        size_t n = strlen(p->name);
+        if ((p->flags & IR_STATE_PARAM) && n > most && n < length && s->name[length - n - 1] == '.' &&
+            !strcmp(s->name + length - n, p->name) && ir_same_dims(s->type, p->type)) {
+            best = p;
+            most = n;
+        }
+    }
+    return best;
+}
+
+static struct tensor_plan *with_slots(const struct tensor_plan *chosen)
+{
+    struct ir_module *m = chosen->m;
+    struct tensor_plan *plan = IR_NEW(m->ctx, struct tensor_plan);
+    *plan = *chosen;
+    for (const struct ir_state *s = m->states; s; s = s->next)
+        plan->nstates = s->index >= plan->nstates ? s->index + 1 : plan->nstates;
+    plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct cut);
+    for (const struct ir_state *s = m->states; s; s = s->next) {
+        const struct ir_state *p = s->flags & (IR_STATE_OPTIMIZER | IR_STATE_GRADIENT) ? parameter_of(m, s) : s;
+        if (p && p->index < chosen->nstates)
+            plan->cuts[s->index] = chosen->cuts[p->index];
+    }
+    return plan;
+}
+
+bool tensor_apply(struct ir_module *m, const struct tensor_plan *chosen)
+{
+    struct tensor_plan *plan = with_slots(chosen);
+    struct ir_expr_node const *rank = ir_sym_bounded(m->ctx, TENSOR_GROUP ".rank", 0, plan->parts - 1);
+    struct pipe_rewriter r = {.plan = plan, .rank = rank};
+    VEC(struct ir_func *) funcs = {0};
+    plan->m = m;
+    ir_doing(m->ctx, "building", "tensor parallel");
+    for (struct ir_func *f = m->funcs; f; f = f->next)
+        VEC_PUSH(m->ctx, funcs, f);
+    resize_owned(m, plan);
+    for (struct ir_state *s = m->states; s; s = s->next) {
+        struct cut c = plan->cuts[s->index];
+        if (c.kind != CUT_PART)
+            continue;
+        s->shard = (struct ir_shard){TENSOR_GROUP, c.axis, plan->parts, (int)ir_const_or(c.outer, 1)};
+        s->type = cut_type(m->ctx, plan->parts, s->type, c);
+    }
+    ir_state_new(m, TENSOR_GROUP ".rank", ir_scalar_type(m->ctx, TCC_I64), NULL, IR_STATE_LOCAL)->sym = rank;
+    for (struct pipe *p = m->pipes; p; p = p->next)
+        if (!rewrite_pipe(&r, p))
+            return false;
+    for (int i = 0; i < funcs.n; i++) {
+        struct ir_func *f = funcs.at[i];
+        struct cut *out = IR_NEWN(m->ctx, f->body->last->nin + 1, struct cut);
+        if (!find_done(&r, f) && !tensor_rewrite_func(f, plan, rank, NULL, NULL, out))
+            return false;
+    }
+    return true;
+}
