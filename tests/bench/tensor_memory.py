@@ -1,18 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a rank where a GPT is divided: tensor_memory.py BUILD [T,P,D[,s] ...]
+"""Memory of a rank where a GPT is divided: tensor_memory.py BUILD [--processes N] [T,P,D[,s] ...]
 
 Compiles a GPT (4 layers of width 256, 8 heads, 4,096 words, sequences of 128) for T parts of tensors, P stages, D copies, s: with sequence parallel norms;
 runs two steps of 8 samples a copy on T*P*D processes of this machine (engine `sim`), and prints of the rank that has most, in MB: parameters, gradients and
-the optimizer's state (of the artifact), activations (the plan's buffers besides), and the measured peak of the process's anonymous memory
-(tccc-train --memory-report). Figures of doc/distributed.md.
+the optimizer's state (of the artifact), the plan's buffers besides (activations; of one stage gradients, too; of several what lies in a stage's arena and in
+slots of microbatches), and the measured peak of the process's anonymous memory (tccc-train --memory-report); "-" where there are more than N processes (8), which
+are compiled and not run. Without layouts: T, P, D in 1, 2, 4, all 27. Figures of doc/distributed.md.
 """
 import json, os, re, struct, subprocess, sys, tempfile
 
 LAYERS, WIDTH, HEADS, WORDS, LENGTH, BATCH = 4, 256, 8, 4096, 128, 8
 build = os.path.abspath(sys.argv[1])
 tests = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-layouts = sys.argv[2:] or "1,1,1 2,1,1 2,1,1,s 4,1,1 4,1,1,s 1,2,1 1,4,1 2,2,1 2,2,1,s 1,1,2 2,1,2 2,2,2".split()
+arguments = sys.argv[2:]
+processes = 8
+if arguments[:1] == ["--processes"]:
+    processes = int(arguments[1])
+    arguments = arguments[2:]
+layouts = arguments or [f"{t},{p},{d}" for t in (1, 2, 4) for p in (1, 2, 4) for d in (1, 2, 4)]
 
 
 def network():
@@ -76,7 +82,7 @@ def measure(layout):
     t, p, d, *s = layout.split(",")
     t, p, d = int(t), int(p), int(d)
     options = [f"--dim=N={BATCH}"] + [f"--tensor-parallel={t}"] * (t > 1) + ["--sequence-parallel"] * bool(s) + ["--data-parallel"] * (d > 1)
-    options += [f"--partitions={p}", f"--microbatches={p}"] if p > 1 else []
+    options += [f"--partitions={p}", f"--microbatches={p}", "--partition-report"] if p > 1 else []
     compiled = subprocess.run([f"{build}/tccc", "--train", "--loss=cross_entropy", "--optimizer=adamw", *options, "--dump-ir=before:legalise", "--report", "gpt.tcir",
                                "-o", "step.so"], capture_output=True, text=True, check=True)
     text = compiled.stdout + compiled.stderr
@@ -91,16 +97,20 @@ def measure(layout):
             kind = kinds[["param", "gradient", "optimizer"].index(m[2])]
             for r in [int(stage[1])] if stage else range(p):
                 kind[r] = kind.get(r, 0) + n
+    most = [max(k.values()) / 1e6 for k in kinds]
+    found = [int(m[1]) + int(m[2]) for m in re.finditer(r"at its peak: (\d+) for tensors, \d+ for state, (\d+) for microbatches", text)]
+    found = found or [int(m[1]) for m in re.finditer(r"memory of 'step': (\d+) bytes", text)]
+    row = f"| {t} | {p} | {d} | {'yes' if s else 'no'} | {most[0]:.1f} | {most[1]:.1f} | {most[2]:.1f} | {max(found) / 1e6:.1f} |"
+    if t * p * d > processes:
+        print(f"{row} - |", flush=True)
+        return
     env = dict(os.environ, TCCC_COMM="sim", TCCC_LIBDIR=build, LAUNCH_LIMIT="300")
     ran = subprocess.run([f"{tests}/dist/launch.sh", str(t * p * d), f"{build}/tccc-train", "step.so", "--json", "--threads=1", "--memory-report", "--steps=2",
                           "--data", "x=x.npy", "--data", "target=target.npy", f"--batch-size={BATCH * d}"], capture_output=True, text=True, env=env)
     rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"rank"')]
     if ran.returncode or not rows:
         sys.exit(ran.stderr)
-    m = re.search(r"memory of 'step': (\d+) bytes", text)
-    most = [max(k.values()) / 1e6 for k in kinds]
-    plan = f"{int(m[1]) / 1e6:9.1f}" if m else "        -"
-    print(f"| {t} | {p} | {d} | {'yes' if s else 'no'} | {most[0]:.1f} | {most[1]:.1f} | {most[2]:.1f} | {plan} | {max(r['peak_bytes'] for r in rows) / 1e6:.1f} |", flush=True)
+    print(f"{row} {max(r['peak_bytes'] for r in rows) / 1e6:.1f} |", flush=True)
 
 
 with tempfile.TemporaryDirectory() as folder:
