@@ -289,6 +289,9 @@ static void need_computed(struct queues *q)
 static void need_bounds(struct queues *q, const struct kn_step *s)
 {
     bool moves = s->kind == TCC_STEP_COPY && s->queue;
+    /* What communication has given, as the loss's mean: a copy that knows of nothing else would keep all memory in use. */
+    if (moves && q->started.n && q->table.at[s->queue].kind == TCC_QUEUE_COPY_OUT)
+        need_computed(q);
     if (!q->is_bounded)
         return;
     if (ahead_of(s) >= 0 || moves)
