@@ -64,7 +64,7 @@ static int pass_whole(struct tccrt_session *s, uint32_t i, int root, void *to)
         if (!s->states[i] && !tcr_is_elsewhere(s, i) && (!group || here == root))
             return tcr_fail(TCC_EUSAGE, "state variable '%s' is not here, and the session has no group \"pp\"",
                             tcr_string(s->m, p->name));
-        if ((group && here != root) || to == s->states[i] || (to && to == s->mirrors[i]))
+        if ((group && here != root) || (!to && !p->shard.axis) || (to && (to == s->states[i] || to == s->mirrors[i])))
             return TCC_OK;
         return p->shard.axis ? tcr_gather_parts(s, i, to) : tcr_state_read(s, i, 0, p->bytes, to);
     }
