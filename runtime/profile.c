@@ -20,6 +20,7 @@
 struct total {
     int64_t calls;
     double ns, flops, bytes;
+    const char *bound; /* by what the device says, of the last launch */
 };
 struct event {
     uint32_t step,
@@ -170,6 +171,7 @@ void tcr_profile_device(struct tccrt_session *s)
         struct total *t = list[i].tag == TCC_NO ? &f->others : &f->totals[list[i].tag];
 
         t->ns += list[i].end - list[i].start;
+        t->bound = list[i].bound;
         if (list[i].tag == TCC_NO) {
             t->calls++;
             t->bytes += (double)list[i].bytes;
@@ -250,13 +252,14 @@ int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows
                                                       t->calls,
                                                       t->ns,
                                                       t->flops,
-                                                      t->bytes};
+                                                      t->bytes,
+                                                      t->bound};
     }
     if (f->others.calls)
         f->rows[n++] = (struct tccrt_profile_row){
-            "copy", "inputs, outputs and state", f->others.calls, f->others.ns, 0, f->others.bytes};
+            "copy", "inputs, outputs and state", f->others.calls, f->others.ns, 0, f->others.bytes, NULL};
     if (f->waits.calls)
-        f->rows[n++] = (struct tccrt_profile_row){"wait", "the host for the device", f->waits.calls, f->waits.ns, 0, 0};
+        f->rows[n++] = (struct tccrt_profile_row){"wait", "the host for the device", f->waits.calls, f->waits.ns, 0, 0, NULL};
     qsort(f->rows, (size_t)n, sizeof *f->rows, slower_first);
     *rows = f->rows;
     return n;

@@ -79,7 +79,7 @@ struct tccrt_options {
     bool profile;                                /* record times per step */
     const char *device;                          /* what runs it: "auto" (what the artifact was made for), "cpu", "cuda", "cuda:K", "sim", "cpu-split"; NULL: $TCCC_DEVICE,
                                                     else auto */
-    const char *sim;                             /* of simulated NeuronCores: "full"; "time": no values, only time, capacity and races; "time,ranks=N": and one process stands for N ranks alike; NULL: $TCCC_SIM, else full */
+    const char *sim;                             /* of simulated NeuronCores and GPUs: "full"; "time": no values, only time (of NeuronCores capacity and races, too); NeuronCores: "time,ranks=N": and one process stands for N ranks alike; NULL: $TCCC_SIM, else full */
     const char *rounding;                        /* of NeuronCores, where float32 becomes a shorter float: "nearest" or "stochastic"; NULL: $NEURON_RT_STOCHASTIC_ROUNDING_EN, else nearest */
     const struct tccrt_device_allocator *device_allocator;   /* NULL: the driver's. All of a session's memory on the device comes from it, a copy of
                                                     the weights of its own too, until the session is freed; of cpu-split, cuda and the simulator of CUDA devices */
@@ -338,7 +338,8 @@ uint64_t tccrt_digest(const struct tccrt_model *m);
 int tccrt_session_group(struct tccrt_session *s, const char *name, struct tccrt_comm *c);
 
 /* Profile of the runs since the session was made or the profile was reset. */
-struct tccrt_profile_row { const char *kernel, *node; int64_t calls; double ns; double flops, bytes; };
+struct tccrt_profile_row { const char *kernel, *node; int64_t calls; double ns; double flops, bytes;
+                           const char *bound; };       /* of a simulated GPU's kernel: "memory", "tensor cores" and so on; NULL: not known */
 int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows);     /* number of rows */
 int tccrt_profile_reset(struct tccrt_session *s);                                          /* forgets what it has counted */
 int tccrt_profile_trace(struct tccrt_session *s, const char *path);                    /* Chrome trace of the last run */

@@ -52,9 +52,10 @@ static int show_outputs(const struct options *o, const struct model *m, int run,
 static void print_row(const struct tccrt_profile_row *r, int runs, double total, double peak)
 {
     double gflops = r->ns > 0 ? r->flops / r->ns : 0;
-    fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %6.1f %9.2f  %s (%s)\n", r->ns * 1e-6 / runs,
+    fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %6.1f %9.2f  %s (%s)%s%s\n", r->ns * 1e-6 / runs,
             total > 0 ? 100 * r->ns / total : 0, r->calls / runs, gflops, peak > 0 ? 100 * gflops / peak : 0,
-            r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? ir_shown(r->kernel) : "", r->node ? ir_shown(r->node) : "");
+            r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? ir_shown(r->kernel) : "", r->node ? ir_shown(r->node) : "",
+            r->bound ? ", bound by " : "", r->bound ? r->bound : "");
 }
 
 /* GFLOP/s that the session's threads can do at best; 0: a device runs it. */

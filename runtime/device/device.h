@@ -83,7 +83,8 @@ struct tcr_control { uint64_t seed; int64_t run; uint32_t nvalues; const int64_t
 
 /* Work that a device has done, for profiles. tag: struct tcr_device's when the work was given; nanoseconds of the device's clock, modelled where it is simulated. */
 enum tcr_timed_kind { TCR_TIMED_LAUNCH, TCR_TIMED_COPY };
-struct tcr_timed { uint32_t tag; int queue; enum tcr_timed_kind kind; size_t bytes; double start, end; };
+struct tcr_timed { uint32_t tag; int queue; enum tcr_timed_kind kind; size_t bytes; double start, end;
+                   const char *bound; };       /* of a launch, where the device is simulated: what its time is that of; NULL: not known */
 
 struct tcr_device;
 

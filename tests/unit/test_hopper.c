@@ -510,6 +510,26 @@ START_TEST(swizzle_check)
 }
 END_TEST
 
+/* A turn that ends in a wait is no sign of a deadlock while phases go on ending: a warp sends, three others look at what came, in more turns than a block may idle. */
+START_TEST(long_turns)
+{
+    unsigned failed;
+    start((unsigned)_i);
+    CUdeviceptr in = device(NULL, 4096);
+    OK(run("mov.u32 %r8, s; add.u32 %r8, %r8, 64; @%p1 mbarrier.init.shared.b64 [%r8], 3; bar.sync 0;\n"
+           "shr.u32 %r9, %r1, 5; and.b32 %r10, %r1, 31; setp.eq.u32 %p3, %r9, 0; setp.eq.u32 %p4, %r10, 0; mov.u32 %r11, 0;\n"
+           "L: and.b32 %r12, %r11, 1; xor.b32 %r13, %r12, 1; @!%p3 bra R;\n"
+           "E: mbarrier.try_wait.parity.shared.b64 %p2, [%r8], %r13; @!%p2 bra E;\n"
+           "@%p1 mbarrier.arrive.expect_tx.shared.b64 %d9, [%r3], 16;\n"
+           "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%d2], 16, [%r3]; bra N;\n"
+           "R: mbarrier.try_wait.parity.shared.b64 %p2, [%r3], %r12; @!%p2 bra R;\n"
+           "@%p4 mbarrier.arrive.shared.b64 %d9, [%r8];\n"
+           "N: add.u32 %r11, %r11, 1; setp.lt.u32 %p5, %r11, 3000; @%p5 bra L; ret; }",
+           NULL, in, in, 1, &failed));
+    ck_assert_int_eq(failed, 0);
+}
+END_TEST
+
 /* What an encoded map requires. */
 START_TEST(map_errors)
 {
@@ -546,6 +566,7 @@ int main(void)
     tcase_add_loop_test(t, wgmma, 0, (int)(sizeof products / sizeof *products));
     tcase_add_loop_test(t, checks, 0, 2 * (int)(sizeof provoked / sizeof *provoked));
     tcase_add_loop_test(t, swizzle_check, 0, 2);
+    tcase_add_loop_test(t, long_turns, 0, 2);
     tcase_add_test(t, map_errors);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

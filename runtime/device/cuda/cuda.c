@@ -394,6 +394,22 @@ static int open_cuda(struct tcr_cuda *c, const struct tcr_device_request *r)
     return cuda_leave(c, status);
 }
 
+/* --sim: of the simulator, for all of the process. */
+static int configure(const struct cuda_machine *m, const struct tccrt_options *o)
+{
+    const char *sim = o->sim ? o->sim : tccrt_env_text("TCCC_SIM");
+    bool time = sim && !strcmp(sim, "time");
+
+    if (!m->cu->ptx_driver_time_only)
+        return TCC_OK;
+    if (sim && !time && strcmp(sim, "full") != 0)
+        return tcr_fail(TCC_EUSAGE, "sim: '%s' is neither full nor time, which simulated GPUs have", sim);
+    return m->cu->ptx_driver_time_only(time)
+               ? tcr_fail(TCC_EUSAGE, "sim: '%s', where the process has simulated GPUs otherwise before",
+                          time ? "time" : "full")
+               : TCC_OK;
+}
+
 int tcr_device_cuda(const char *name, const struct tcr_device_request *r, struct tcr_device **out)
 {
     struct cuda_machine *m;
@@ -403,6 +419,10 @@ int tcr_device_cuda(const char *name, const struct tcr_device_request *r, struct
     *out = NULL;
     if (!(m = cuda_machine_get(name, &status)))
         return status;
+    if ((status = configure(m, r->options))) {
+        cuda_machine_put(m);
+        return status;
+    }
     if (!(c = tcr_heap_alloc(r->heap, sizeof *c))) {
         cuda_machine_put(m);
         return TCC_EENV;

@@ -74,6 +74,8 @@ static int read_times(struct tcr_cuda *c, struct cuda_timer *t, double *start, d
     if (cu->ptx_driver_times) {
         if ((status = CU(c, NULL, ptx_driver_times, t->to, start, end)))
             return status;
+        if (cu->ptx_driver_bound && t->what.kind == TCR_TIMED_LAUNCH)
+            cu->ptx_driver_bound(t->to, &t->what.bound);
         *start *= 1e9;
         *end *= 1e9;
         return TCC_OK;
@@ -92,13 +94,15 @@ int cuda_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *n)
 {
     struct tcr_cuda *c = cuda_of(d);
     int status = cuda_enter(c);
-    double base = 0;
+    double base = 0, start = 0, end = 0;
 
     for (size_t i = 0; i < c->ntimers && !status; i++) {
         struct tcr_timed *x = &c->timed[i];
 
+        status = read_times(c, &c->timers[i], &start, &end);
         *x = c->timers[i].what;
-        status = read_times(c, &c->timers[i], &x->start, &x->end);
+        x->start = start;
+        x->end = end;
         base = i ? base : x->start;
         x->start -= base;
         x->end -= base;

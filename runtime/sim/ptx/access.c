@@ -128,6 +128,15 @@ static bool place_param(struct ptx_warp *w, uint64_t at, size_t bytes, int lane,
     return true;
 }
 
+/* Of a device that is dry, what is written goes nowhere. */
+static void stay_dry(struct ptx_block *b, struct ptx_place *to)
+{
+    if (!b->d->dry)
+        return;
+    to->data = b->sink;
+    to->shadow = NULL;
+}
+
 bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write,
                struct ptx_place *to)
 {
@@ -154,6 +163,8 @@ bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_
     w->last = a;
     *to = (struct ptx_place){
         a->data + (address - a->base), a->shadow ? a->shadow + (address - a->base) : NULL, SP_GLOBAL, address, a, NULL};
+    if (write)
+        stay_dry(w->b, to);
     return true;
 }
 
@@ -457,6 +468,8 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
     w->last = a;
     *to = (struct ptx_place){
         a->data + (first - a->base), a->shadow ? a->shadow + (first - a->base) : NULL, SP_GLOBAL, first, a, NULL};
+    if (write)
+        stay_dry(b, to);
     if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) &&
         !all_written(to->shadow, all))
         return false;

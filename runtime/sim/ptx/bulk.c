@@ -125,7 +125,7 @@ static void put_number(enum ptx_type t, uint8_t *p, double v)
 static void store(struct ptx_bulk *c, const uint8_t *shared, uint64_t address, size_t n)
 {
     struct ptx_alloc *a = memory(c, address, n);
-    if (!a)
+    if (!a || c->b->d->dry)
         return;
     uint8_t *to = a->data + (address - a->base);
     enum ptx_type t = (enum ptx_type)c->type;

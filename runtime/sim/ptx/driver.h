@@ -76,11 +76,16 @@ int ptx_driver_reports(int device, const struct ptx_report **list);
 void ptx_driver_reports_clear(int device);
 /* Names for this thread's next launch or copy: who it is (for reports), and what it may touch (ptx_ranges; n 0: anything). */
 bool ptx_driver_next(const char *who, const struct ptx_range *list, int n);
+/* From now on launches are timed by a few of their blocks, without checks, and nothing has values (drv_sample.c). It is said once, before or after memory is made:
+ * CUDA_ERROR_INVALID_VALUE for another answer than the first one of the process. */
+CUresult ptx_driver_time_only(bool on);
 /* Calls in which the host has waited for work so far: synchronisation, copies that are not asynchronous, frees and unloading. */
 uint64_t ptx_driver_waits(void);
 /* Modelled seconds: when what the event stands behind in its stream began and ended; CUDA_ERROR_NOT_READY before. now: when all that was given has ended; busy: for how long
  * the device's kernels, copies from the host and copies to it took; waits for all work. */
 CUresult ptx_driver_times(CUevent event, double *start, double *end);
+/* What bounds the kernel that the event stands behind (sim_bound_name()); NULL: it is no kernel, or one of a graph. */
+CUresult ptx_driver_bound(CUevent event, const char **to);
 void ptx_driver_modelled(int device, double *now, double busy[3]);
 /* Work that somebody outside of this process takes part in, as a collective of several devices does: once all that it stands behind in its stream is done, poll() is
  * asked until it says that it is over; other streams go on meanwhile. It may read and write memory of devices, whose checks take it for one launch. time(): the modelled

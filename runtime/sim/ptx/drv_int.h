@@ -47,6 +47,7 @@ struct drv_op {
     struct drv_work work;
     double seconds, start, end;                          /* modelled; seconds: its own duration */
     double before[2];                                    /* of a mark: when what it stands behind began and ended */
+    const char *bound;                                   /* of a kernel, and a mark behind it: what its time is that of; NULL: no kernel */
     struct drv_op *later;                                /* the next one to be timed */
 };
 struct drv_deps { struct drv_op **at; int n, room; };
@@ -130,6 +131,8 @@ struct drv {
     struct drv_op *untimed, **untimed_end;
     double host_time, last_end;                          /* modelled: of the host's calls, of all work */
     uint64_t host[PTX_SLOTS];                            /* what the host has waited for */
+    bool time_only;                                      /* ptx_driver_time_only() */
+    struct drv_samples { struct drv_sample { uint64_t key; double seconds; const char *bound; } *at; int n, room; bool decided; } samples;      /* launches that have been timed */
     struct drv_capture *captures;
     struct drv_pinned *pinned; int npinned, pinned_room;
     struct drv_reserved *reserved; int nreserved, reserved_room;
@@ -162,6 +165,12 @@ CUresult drv_fault_call(const char *function);                       /* what thi
 CUresult drv_fault_launch(CUcontext ctx);                            /* a kernel is about to run */
 bool drv_is_sticky(CUresult r);                                      /* it ends its context */
 bool drv_reads_ptx(const char *ptx);                                 /* is its .version one of the driver's time? */
+
+/* -- Time alone (drv_sample.c); used while an op executes, so by one thread at a time -- */
+bool drv_sample_known(const struct drv_work *w, double *seconds, const char **bound);        /* a launch like one that has run */
+bool drv_sample_run(struct drv_work *w, struct ptx_device *d, struct ptx_counters *c, char *error);  /* a few blocks; counters are the whole launch's */
+void drv_sample_keep(const struct drv_work *w, double seconds, const char *bound);
+void drv_sample_forget(void);                                        /* sizes may be others now */
 
 /* -- Queue (drv_queue.c) -- */
 CUresult drv_push(struct drv_deps *deps, struct drv_work *w, struct drv_op **op);   /* takes w and the list; *op: a reference */

@@ -162,6 +162,7 @@ static bool time_of(struct drv_op *op)
         bool mark = op->deps[0]->work.kind == WORK_MARK;
         op->before[0] = mark ? op->deps[0]->before[0] : op->deps[0]->start;
         op->before[1] = mark ? op->deps[0]->before[1] : op->deps[0]->end;
+        op->bound = op->deps[0]->bound;
     }
     return true;
 }

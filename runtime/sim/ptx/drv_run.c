@@ -68,22 +68,29 @@ static void reach_peers(struct drv_device *dev, CUcontext ctx)
     ptx_peers(dev->d, peers, n);
 }
 
-static CUresult run_kernel(struct drv_work *w, struct drv_device *dev, double *seconds)
+static CUresult run_kernel(struct drv_work *w, struct drv_device *dev, double *seconds, const char **bound)
 {
     char error[PTX_ERROR] = "";
     struct ptx_counters c;
     const struct ptx_report *list;
     int before = ptx_reports(dev->d, &list);
+    if (drv.time_only && drv_sample_known(w, seconds, bound))
+        return CUDA_SUCCESS;
     reach_peers(dev, w->ctx);
     if (!ptx_ranges(dev->d, w->ranges, w->nranges))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    bool ran = ptx_run(dev->d, w->func->kernel, &w->launch, &c, error);
+    bool ran = drv.time_only ? drv_sample_run(w, dev->d, &c, error)
+                             : ptx_run(dev->d, w->func->kernel, &w->launch, &c, error);
     ptx_ranges(dev->d, NULL, 0);
     for (size_t k = 0; k < sizeof c / sizeof(uint64_t); k++)
         ((uint64_t *)&dev->count)[k] += ((const uint64_t *)&c)[k];
     struct ptx_time t;
-    if (ptx_modelled(w->func->kernel, &w->launch, &c, drv.machine->id, &t))
+    if (ptx_modelled(w->func->kernel, &w->launch, &c, drv.machine->id, &t)) {
         *seconds = t.seconds;
+        *bound = t.bound;
+    }
+    if (drv.time_only)
+        drv_sample_keep(w, *seconds, *bound);
     int after = ptx_reports(dev->d, &list);
     if (after > before)
         return of_check(list[after - 1].check);
@@ -94,6 +101,10 @@ static CUresult copy_row(uint64_t to, uint64_t from, size_t bytes)
 {
     char error[PTX_ERROR];
     int d = drv_device_of(to), s = drv_device_of(from);
+    if (drv.time_only && d >= 0 && s >= 0)
+        return CUDA_SUCCESS;
+    if (drv.time_only && d >= 0)
+        drv_sample_forget();
     struct ptx_device *dd = d >= 0 ? drv.devices[d].d : NULL, *sd = s >= 0 ? drv.devices[s].d : NULL;
     bool fine = true;
     if (dd && sd)
@@ -125,6 +136,8 @@ static CUresult fill_row(uint64_t at, const struct drv_work *w)
     uint8_t part[4096];
     size_t bytes = w->width * w->element;
     int d = drv_device_of(at);
+    if (d >= 0 && drv.time_only)
+        return CUDA_SUCCESS;
     if (d >= 0 && w->element == 1)
         return ptx_fill(drv.devices[d].d, at, (int)w->value, bytes, error) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t k = 0; k < sizeof part; k += w->element)
@@ -222,7 +235,7 @@ static CUresult run_unlocked(struct drv_work *w, struct drv_op *op, double *seco
     }
     begin_all(op->slot, op->id, op->clock, w->who[0] ? w->who : NULL);
     if (w->kind == WORK_KERNEL) {
-        r = run_kernel(w, dev, seconds);
+        r = run_kernel(w, dev, seconds, &op->bound);
     } else if (w->kind == WORK_OUTSIDE) {
         before = reports_of(dev);
         drv_in_callback = true;

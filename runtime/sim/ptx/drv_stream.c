@@ -393,6 +393,15 @@ static CUresult times(CUevent e, double *start, double *end)
     *end = e->op->before[1];
     return CUDA_SUCCESS;
 }
+static CUresult bound(CUevent e, const char **to)
+{
+    double start, end;
+    CUresult r = to ? times(e, &start, &end) : CUDA_ERROR_INVALID_VALUE;
+    if (!r)
+        *to = e->op->bound;
+    return r;
+}
+API(ptx_driver_bound, NEED_CTX, (CUevent e, const char **to), bound(e, to))
 API(ptx_driver_times, NEED_CTX, (CUevent e, double *start, double *end), times(e, start, end))
 
 API(cuEventElapsedTime, NEED_CTX, (float *ms, CUevent a, CUevent b), elapsed(ms, a, b))

@@ -263,6 +263,7 @@ struct ptx_device {
     unsigned epoch;
     const uint64_t *clock;                   /* PTX_SLOTS entries; NULL: all that ran before happened before */
     const char *activity;                    /* the copy that runs now, for reports */
+    bool dry;                                /* kernels write none of its memory */
     struct ptx_device *peers[PTX_PEERS]; int npeers;   /* whose memory its kernels reach */
 };
 struct ptx_alloc *ptx_lookup(const struct ptx_device *d, uint64_t address);   /* live or dead; NULL: none */
@@ -349,6 +350,7 @@ struct ptx_block {
     struct ptx_warp *warps;
     uint8_t *shared, *shadow; size_t shared_bytes, shared_room;
     struct ptx_cell *cells;
+    uint8_t sink[1024];                  /* what a device that is dry has written instead of its memory: 32 lanes of 32 bytes */
     uint8_t *local; size_t local_bytes;  /* a thread's */
     uint8_t *local_shadow;
     struct ptx_barrier barriers[MAX_BARRIERS];

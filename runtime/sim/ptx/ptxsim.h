@@ -67,6 +67,9 @@ struct ptx_kernel;           /* belongs to its module */
 struct ptx_device *ptx_device_new(const struct ptx_config *config, char *error);
 void ptx_device_free(struct ptx_device *d);
 
+/* From now on kernels do all but write the device's memory, which stays as it is, and initialisation and races are left out: for looks at the time. */
+void ptx_time_only(struct ptx_device *d);
+
 /* Memory. `name` (copied; may be NULL) stands in reports. Addresses are multiples of 256; free: false for what is no live allocation. */
 uint64_t ptx_alloc(struct ptx_device *d, size_t bytes, const char *name, char *error);
 bool ptx_free(struct ptx_device *d, uint64_t address, char *error);

@@ -239,12 +239,14 @@ static struct ptx_mbar *clocks(struct ptx_block *b, uint32_t at)
     return m;
 }
 
-static void settle(struct mbar *m)
+/* A phase that ends is progress, also where every warp goes on waiting when its turn is over. */
+static void settle(struct ptx_block *b, struct mbar *m)
 {
     if (m->pending || m->tx)
         return;
     m->phase = !m->phase;
     m->pending = m->expected;
+    b->lead->idle = 0;
 }
 
 static void invalid(struct ptx_warp *w, int lane, uint64_t at, const char *what)
@@ -267,7 +269,7 @@ static void arrive(struct ptx_warp *w, struct ptx_block *b, int lane, uint64_t a
     }
     m->pending -= n;
     m->expected -= drop ? n : 0;
-    settle(m);
+    settle(b, m);
 }
 
 static void wait(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t at, const struct mbar *m,
@@ -324,7 +326,7 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
         ptx_set(w, &i->d, lane, state);
         break;
     case MB_EXPECT: m.tx += (int32_t)operand; break;
-    case MB_COMPLETE: m.tx -= (int32_t)operand, settle(&m); break;
+    case MB_COMPLETE: m.tx -= (int32_t)operand, settle(p.b, &m); break;
     case MB_TEST:
         if (p.b != w->b) {
             invalid(w, lane, address, "a wait for an mbarrier of another block");
@@ -359,7 +361,7 @@ void ptx_mbar_complete(struct ptx_block *b, uint32_t at, uint32_t bytes, const s
     c->clock[m.phase][index] = from->era > c->clock[m.phase][index] ? from->era : c->clock[m.phase][index];
     ptx_path_latest(&c->now[m.phase], &from->done);
     m.tx -= (int32_t)bytes;
-    settle(&m);
+    settle(b, &m);
     state = packed(&m);
     memcpy(b->shared + at, &state, 8);
 }
