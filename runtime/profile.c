@@ -216,7 +216,7 @@ void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, co
         add_event(s->profile, (struct event){(uint32_t)(t - s->m->ptasks), TASKS + stage, pipe, start, end});
 }
 
-static const char *what_ran(const struct tccrt_session *s, const struct tcc_pstep *p)
+const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
     return p->kind == TCC_STEP_LAUNCH ? tcr_string(s->m, s->m->kernel_info[p->what].name) : kind_names[p->kind];
 }
@@ -247,7 +247,7 @@ int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows
         const struct total *t = &f->totals[i];
 
         if (t->calls)
-            f->rows[n++] = (struct tccrt_profile_row){what_ran(s, &s->m->steps[i]),
+            f->rows[n++] = (struct tccrt_profile_row){tcr_profile_name(s, &s->m->steps[i]),
                                                       tcr_string(s->m, s->m->steps[i].node),
                                                       t->calls,
                                                       t->ns,
@@ -304,7 +304,7 @@ static void put_event(FILE *f, const struct tccrt_session *s, const struct event
     if (task) {
         put_task(f, s, e);
     } else {
-        tcr_print_json(f, step ? what_ran(s, step) : "copy");
+        tcr_print_json(f, step ? tcr_profile_name(s, step) : "copy");
         fprintf(f, ",\"cat\":\"%s\"", step ? kind_names[step->kind] : "copy");
     }
     fprintf(f, ",\"ph\":\"X\",\"pid\":%d,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", s->stage > 0 ? s->stage : 1,

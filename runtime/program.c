@@ -220,7 +220,7 @@ int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p)
         return tcr_walk(s, steps);
     s->in_program = true;
     status = o->program ? upload_late(s, p) : TCC_OK;
-    if (!status && (s->device->timing || !o->program)) { /* each launch by itself */
+    if (!status && (s->device->timing || s->observer || !o->program)) { /* each launch by itself */
         status = tcr_walk(s, steps);
         s->in_program = false;
         return status;

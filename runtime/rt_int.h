@@ -253,6 +253,8 @@ struct tccrt_session {
     struct tcr_pipe **pipes;         /* by pipeline: its memory, once it was run */
 
     struct tcr_profile *profile;     /* NULL: off */
+    tccrt_observer *observer;        /* NULL: nobody observes */
+    void *observed;                  /* its */
 
     struct tcr_view *views;          /* what steps of the host use of a device's memory */
     size_t nviews, views_room;
@@ -480,6 +482,8 @@ void tcr_drain(struct tccrt_session *s, int status); /* waits for what a run has
 double tcr_now(void);                        /* nanoseconds */
 int tcr_profile_new(struct tccrt_session *s);
 void tcr_profile_free(struct tccrt_session *s);
+const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p);     /* its kernel's, or its kind */
+int tcr_observe_step(struct tccrt_session *s, const struct tcc_pstep *p);                   /* observe.c: the step has been given */
 void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
 void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start, double end);
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);

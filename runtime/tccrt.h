@@ -347,6 +347,17 @@ int tccrt_profile_trace(struct tccrt_session *s, const char *path);             
  * when the run began are left out. */
 struct tccrt_span { const char *track, *name; double start, end; };
 int tccrt_profile_trace_with(struct tccrt_session *s, const char *path, int n, const struct tccrt_span *spans);
+/* What a step of the plan has made, for an observer: called behind each step, for each value that it writes, in the order in which the steps are given; the run waits. All is
+ * good until the observer returns; it calls no function of the session, and ends the run (TCC_EUSAGE) by returning other than 0. NULL: nobody observes. */
+struct tccrt_made {
+    unsigned step;                                       /* number in the plan */
+    const char *what, *node, *value;                     /* the kernel's name, or the kind of step; where it comes from; the value's name */
+    struct tcc_tensor tensor;                            /* in the host's memory */
+    size_t bytes;                                        /* of the data */
+    int dense;                                           /* 0: it lies in a layout of the target's own, with padding: `bytes` of elements in some order */
+};
+typedef int tccrt_observer(void *user, const struct tccrt_made *made);
+int tccrt_observe(struct tccrt_session *s, tccrt_observer *observer, void *user);
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 const char *tccrt_device_used(const struct tccrt_session *s);                          /* "cpu", "cpu-split" */
 /* What a simulated NeuronCore has done since the session began, in modelled time: launches one after the other, and copies that no program makes. */

@@ -395,7 +395,7 @@ static int do_in_queue(struct tccrt_session *s, const struct tcc_pstep *p)
     return status || !event ? status : s->device->ops->record(s->device, (int)p->queue, event - 1);
 }
 
-static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
+static int give_step(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     int status = TCC_OK;
     double start;
@@ -414,6 +414,13 @@ static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
     status = do_step(s, p);
     tcr_profile_step(s, p, start, tcr_now());
     return status;
+}
+
+static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    int status = give_step(s, p);
+
+    return status || !s->observer ? status : tcr_observe_step(s, p);
 }
 
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
