@@ -10,6 +10,7 @@ xargs awk '
             door["runtime/abi.h"] = door["runtime/tensor_map.h"] = door["runtime/tccc_custom.h"] = door["runtime/safe.h"] = door["runtime/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
             door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/frontend.h"] = 1
             door["passes/train/train.h"] = door["passes/grad/grad.h"] = 1 # the transformation to training steps
+            door["runtime/sim/time.h"] = door["runtime/sim/link.h"] = 1 # machines, which tccc-plan describes
             door["runtime/sim/ptx/ptxsim.h"] = 1 # a product of its own; tools run it
             door["runtime/neuron_isa.h"] = 1 # the format of NeuronCore programs
             door["runtime/sim/neuron/neuronsim.h"] = 1

@@ -307,17 +307,14 @@ static int measure_kernels(const struct options *o, struct plan_cluster *c)
     return EXIT_FINE;
 }
 
-static int write_cluster(const struct options *o, const struct plan_cluster *c, bool linked)
+static int write_cluster(const struct options *o, const struct plan_cluster *c, const char *first, const char *rest)
 {
     const char *path = option_text(o, OPT_output, NULL);
     struct tcr_save save;
     if (path && tcr_save_open(&save, path, TCR_SAVE_STREAM))
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path);
     FILE *f = path ? save.stream : stdout;
-    fprintf(f, "# This machine, measured by tccc-plan --calibrate.\n");
-    if (!linked)
-        fprintf(f, "# What lies between processes was not measured (mpirun did not start two): [local] is a guess.\n");
-    fprintf(f, "# [remote] is used when nodes are more than 1: a guess, unless it is set.\n");
+    fprintf(f, "# %s%s\n", first, rest);
     plan_cluster_write(f, c);
     if (path ? tcr_save_commit(&save) : fflush(f))
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path ? path : "standard output");
@@ -326,13 +323,25 @@ static int write_cluster(const struct options *o, const struct plan_cluster *c, 
 
 int plan_calibrate(const struct options *o)
 {
-    if (*option_text(o, OPT_calibrate, ""))
-        return calibrate_link(o);
+    const char *what = option_text(o, OPT_calibrate, "");
     struct plan_cluster c = {.local = {5e-6, 2e9, 2e9, 0}};
+    int64_t ranks = 0;
+    if (!strcmp(what, "link"))
+        return calibrate_link(o);
+    if (*what && !option_int(o, OPT_plan_ranks, 1, 4096, &ranks))
+        return EXIT_USAGE;
+    if (*what)
+        return plan_machine(what, (int)ranks, &c)
+                   ? write_cluster(o, &c, "Simulated GPUs, by tccc-plan --calibrate=", what)
+                   : usage_error(o, "--calibrate=%s: expected nothing, link, or a simulated machine: a100, h100, h200, with changes as h100,hbm=8e12", what);
     int code = measure_kernels(o, &c);
     if (code != EXIT_FINE)
         return code;
     bool linked = run_pair(&c);
     c.remote = (struct plan_link){2e-5, 1.25e9, 1.25e9, 1}; /* 10 Gb/s */
-    return write_cluster(o, &c, linked);
+    return write_cluster(
+        o, &c, "This machine, measured by tccc-plan --calibrate.",
+        linked ? "\n# [remote] is used when nodes are more than 1: a guess, unless it is set."
+               : "\n# What lies between processes was not measured (mpirun did not start two): [local] is a guess.\n"
+                 "# [remote] is used when nodes are more than 1: a guess, unless it is set.");
 }

@@ -5,6 +5,7 @@
  *   tccc-plan         options, what is searched
  *   plan_report       tables, JSON, the commands that realise a layout
  *   plan_calibrate    --calibrate: this machine's figures
+ *   plan_machine    --calibrate=MACHINE: a cluster of simulated GPUs
  *   plan_measure      --measure: the model's step on this machine
  */
 #ifndef TCCC_TOOLS_PLAN_TOOL_INT_H
@@ -30,6 +31,8 @@ void plan_report_text(const struct planner *p, const struct plan_result *r, int 
 void plan_report_json(const struct planner *p, const struct plan_result *r, int n);
 
 int plan_calibrate(const struct options *o);
+/* Servers of that simulated machine, as many as so many ranks need (0: one). False: there is none. */
+bool plan_machine(const char *machine, int ranks, struct plan_cluster *c);
 /* Fills in p->measure, for batches near `batch`. */
 int plan_measure_step(struct planner *p, int64_t batch);
 

@@ -201,9 +201,6 @@ static int run(struct options *o)
     j.p.o = o;
     j.p.top = TOP;
     if (option_set(o, OPT_calibrate)) {
-        const char *what = option_text(o, OPT_calibrate, "");
-        if (*what && strcmp(what, "link"))
-            return usage_error(o, "--calibrate=%s: expected nothing, or link", what);
         return o->nwords ? usage_error(o, "--calibrate measures the machine, not '%s'", o->words[0])
                          : plan_calibrate(o);
     }

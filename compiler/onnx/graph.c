@@ -238,7 +238,10 @@ const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, 
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (!strcmp(rows[k].domain, domain))
             ir_nearest_try(&near, rows[k].op);
-    return ir_internf(im->ctx, "unsupported operator%s", ir_did_you_mean(im->ctx, &near));
+    bool own = *domain && strncmp(domain, "ai.onnx", 7) != 0; /* somebody's, who may bring it */
+    return ir_internf(im->ctx, "unsupported operator%s%s", ir_did_you_mean(im->ctx, &near),
+                      !own ? "" : ir_internf(im->ctx, "; an operator of one's own is brought by --custom-op=%s:%s=FILE.c",
+                                             ir_shown(domain), ir_shown(op)));
 }
 
 /* One entry for all nodes of the operator. */

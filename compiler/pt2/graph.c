@@ -414,10 +414,11 @@ static bool refuse_unknown(struct pt2 *p, json_t *node)
         ir_nearest_try(&near, rows[k].name);
     json_t *outer = p->node;
     p->node = node;
-    VEC_PUSH(p->ctx, im->refusals,
-             (struct imp_refusal){where.node, where.op, "aten",
-                                  ir_internf(p->ctx, "unsupported operator%s", ir_did_you_mean(p->ctx, &near)), 0,
-                                  false, 1});
+    const char *name = strchr(where.op, '.'), *why = ir_internf(p->ctx, "unsupported operator%s", ir_did_you_mean(p->ctx, &near));
+    if (name && word == where.op && strcspn(name + 1, ".")) /* namespace.name.overload */
+        why = ir_internf(p->ctx, "%s; an operator of one's own is brought by --custom-op=%.*s:%.*s=FILE.c", why,
+                         (int)(name - where.op), where.op, (int)strcspn(name + 1, "."), name + 1);
+    VEC_PUSH(p->ctx, im->refusals, (struct imp_refusal){where.node, where.op, "aten", why, 0, false, 1});
     add_line(p, im->refusals.n - 1);
     p->node = outer;
     return false;

@@ -58,14 +58,26 @@ static double among(enum sim_exchange kind, int n, double bytes, double hop, dou
     return n > 1 ? way.hops * hop + way.share * bytes / (rate * SHARE) : 0;
 }
 
-double sim_exchange_seconds(const char *machine, enum sim_exchange kind, int ranks, double bytes)
+static const struct links *links_of(const char *machine)
 {
-    const struct sim_machine *m = sim_machine(machine);
     const struct links *l = NULL;
     size_t n = strcspn(machine, ","); /* of what may have changes */
     for (size_t k = 0; k < sizeof all_links / sizeof *all_links; k++)
         if (strlen(all_links[k].machine) == n && !strncmp(all_links[k].machine, machine, n))
             l = &all_links[k];
+    return l;
+}
+
+int sim_server_gpus(const char *machine)
+{
+    const struct links *l = links_of(machine);
+    return l ? l->server : 0;
+}
+
+double sim_exchange_seconds(const char *machine, enum sim_exchange kind, int ranks, double bytes)
+{
+    const struct sim_machine *m = sim_machine(machine);
+    const struct links *l = links_of(machine);
     if (!l || !m)
         return -1;
     if (ranks < 2)

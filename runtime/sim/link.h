@@ -11,6 +11,8 @@ struct sim_way { enum sim_algorithm algorithm; double hops, share; };
 /* Seconds of one among `ranks` GPUs of a machine's kind (an id of links.def), on `bytes`: what each gives to all_reduce, reduce and reduce_scatter, what each has in the end
  * of all_gather and all_to_all. Servers are filled one by one. < 0: no such machine. */
 double sim_exchange_seconds(const char *machine, enum sim_exchange kind, int ranks, double bytes);
+/* GPUs of a server of that kind; 0: no such machine. */
+int sim_server_gpus(const char *machine);
 /* The quicker way, for links of so many seconds a hop and a byte. */
 struct sim_way sim_exchange_way(enum sim_exchange kind, int ranks, double bytes, double hop, double a_byte);
 
