@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "runtime/comm/comm_int.h"
+#include "runtime/rt_int.h"
 
 int tccrt_observe(struct tccrt_session *s, tccrt_observer *observer, void *user)
 {
