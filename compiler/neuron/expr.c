@@ -117,6 +117,19 @@ static const struct nk_value *by_parts(struct nk *nk, const struct nk_tile *t, i
     return v;
 }
 
+static bool is_small(struct nk *nk, const struct nk_tile *t, ir_expr e)
+{
+    enum { MOST = 1 << 24 };
+    struct nk_box all = nk_whole(t);
+    struct nk_line line;
+    int axis;
+    int64_t at, lo, hi;
+    if (nk_line_of(nk, t, &all, e, &line, &axis, &at) != NK_LINEAR)
+        return false;
+    nk_line_range(&line, &all, &lo, &hi);
+    return lo > -MOST && hi < MOST;
+}
+
 const struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, ir_expr e)
 {
     int64_t known;
@@ -130,5 +143,6 @@ const struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_
     struct nk_value *same = IR_NEW(nk->ctx, struct nk_value); /* i64 and u64, too */
     *same = *v;
     same->dtype = (uint8_t)d;
+    same->small = is_small(nk, t, e);
     return same;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kernel.c - a kernel to a program, by the first template that takes it: attention and its gradients, a product by the tensor engine, else the lanes. A tile that does not fit in
- * SBUF is tried again with fewer elements of a value at once.
+ * SBUF is tried again alone, then with fewer elements of a value at once.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -132,9 +132,16 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
 {
     struct neuron_program *p = NULL;
     struct nk *nk = IR_NEW(ctx, struct nk);
-    for (int64_t room = NK_ROOM; room >= 4; room /= 4) {
-        *nk =
-            (struct nk){.ctx = ctx, .machine = m, .k = k, .room = room, .groups = NEURON_ARGUMENTS, .product = product};
+    int64_t room = NK_ROOM;
+    int together = NK_TOGETHER;
+    while (room >= 4) {
+        *nk = (struct nk){.ctx = ctx,
+                          .machine = m,
+                          .k = k,
+                          .room = room,
+                          .groups = NEURON_ARGUMENTS,
+                          .product = product,
+                          .together = together};
         p = neuron_program_new(m->core);
         if (!p)
             return NULL;
@@ -145,6 +152,10 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
         *why = nk->why;
         if (!nk->full && !nk->optional)
             break;
+        if (together > 1)
+            together--;
+        else
+            room /= 4;
     }
     return NULL;
 }

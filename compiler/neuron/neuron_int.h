@@ -9,7 +9,8 @@
  *     stream.c   instructions into streams; semaphores where engines depend on each other
  *     value.c    values on chip, operands, instructions of the lanes
  *     ops.c      scalar ops by engine_ops.def                   move.c     loads and stores by DMA
- *     tile.c     stages over a tile: bodies, reductions, scans  pe.c       contractions
+ *     tile.c     stages over a tile: bodies (tile_reduce.c: reductions, scans)
+ *     pe.c       contractions: their forms (pe_plan.c), long sums (pe_parts.c)
  *     wide.c     integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
  *     attention.c                                               window.c   loads of windows
@@ -56,7 +57,7 @@ struct nk_segment { int64_t lo, hi; struct nk_buffer *owner; };
 
 /* -- A kernel under construction --------------------------------------------------------------------------------- */
 
-enum { NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048, NK_MOST_WASTE = 6, NK_ROOM = 4096 };
+enum { NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048, NK_MOST_WASTE = 6, NK_ROOM = 4096, NK_TOGETHER = 2 };
 
 /* Iterations that happen at once: dim `dim` of the kernel has the value base[dim] + the sum of mult * index over its axes. Axis 0 lies on
  * partitions, the others in each of them, outermost first. */
@@ -68,7 +69,7 @@ struct nk_tile { int n, nouter; int64_t quarter; struct nk_axis axis[NK_AXES]; i
 /* A value over a tile: one number, or elements in a buffer, with a stride for each axis but the first (0: the same along it). */
 struct nk_value {
     uint8_t dtype, type;                      /* tcc_dtype; neuron_type, in which it lies there */
-    bool is_number;
+    bool is_number, small;                    /* small: integers of a magnitude below 2^24, which float32 has */
     double number;
     struct nk_buffer *buffer;
     int64_t offset;                           /* bytes, from the buffer's first */
@@ -101,6 +102,7 @@ struct nk {
     bool full;                                /* refused since something did not fit: a smaller tile may do */
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
+    int together;                             /* tiles whose instructions take turns, up to NK_TOGETHER: while one waits for an engine's result, another has work */
     int64_t extent[KN_MAX_DIMS];
     int tensors[NEURON_ARGUMENTS]; /* by operand: its tensor; -1: local */
     struct nk_buffer *hbm[NEURON_ARGUMENTS];

@@ -6,246 +6,11 @@
  *
  * Dims are cut in digits where indices divide by them (digits.c).
  */
-#include "compiler/neuron/neuron_int.h"
+#include "compiler/neuron/tile_int.h"
 
-#include <math.h>
 #include <string.h>
 
-struct plan {
-    struct nk *nk;
-    struct nk_digits digits[KN_MAX_DIMS];
-    int along;                  /* the dim on partitions; -1: none */
-    int64_t chunk[KN_MAX_DIMS]; /* of an outer dim that is free: points at once */
-    struct nk_tile tile;
-    const struct nk_value **uniform; /* by instruction: a load of the same element for all points; NULL: it is none */
-};
-
-/* -- Instructions ------------------------------------------------------------------------------------------------------------- */
-
-/* What later stages use: by outer axes as a value is, by other dims with these strides. */
-struct kept {
-    struct nk_value v;
-    int64_t stride[KN_MAX_DIMS];
-    bool present;
-};
-
-struct stage {
-    struct plan *p;
-    struct kept *kept; /* by instruction */
-    struct nk_tile t;
-    const struct nk_value **value; /* by instruction, of this chunk */
-    int *same, *order; /* by instruction: the first load of the stage that loads the same; the stage's, in order */
-    bool *made;        /* by instruction, of this chunk */
-    uint32_t inner, repeat;
-    int number, ninner; /* axes of inner dims */
-    bool first, whole;  /* chunk of the inner dims: the first; the only one */
-};
-
-static const struct nk_value *words_at(struct nk *nk, const struct nk_tile *t, const struct kept *k,
-                                       const struct nk_value *words)
-{
-    struct nk_value *v = IR_NEW(nk->ctx, struct nk_value);
-    *v = *words;
-    if (v->high)
-        v->high = words_at(nk, t, k, v->high);
-    if (v->is_number)
-        return v;
-    for (int a = t->nouter; a < t->n; a++)
-        v->stride[a] = (int32_t)(k->stride[t->axis[a].dim] * t->axis[a].mult);
-    for (int d = 0; d < nk->k->ndims; d++)
-        v->offset += t->base[d] * k->stride[d] * neuron_type_bytes((enum neuron_type)v->type);
-    return v;
-}
-
-static const struct nk_value *kept_at(struct nk *nk, const struct nk_tile *t, const struct kept *k)
-{
-    return words_at(nk, t, k, &k->v);
-}
-
-static const struct nk_value *arg(struct stage *s, int i)
-{
-    if (!s->value[i])
-        s->value[i] = kept_at(s->p->nk, &s->t, &s->kept[i]);
-    return s->value[i];
-}
-
-static enum neuron_alu reducer(const struct kn_insn *n)
-{
-    static const enum neuron_alu of[] = {NEURON_ALU_ADD, NEURON_ALU_MUL, NEURON_ALU_MAX, NEURON_ALU_MIN};
-    if (n->dtype == TCC_BOOL)
-        return n->reducer == KN_SUM || n->reducer == KN_MAX ? NEURON_ALU_MAX : NEURON_ALU_MIN;
-    return of[n->reducer];
-}
-
-static bool is_int(enum tcc_dtype d)
-{
-    return !tcc_is_float(d) && d != TCC_BOOL;
-}
-
-/* The tile without the inner dims. */
-static struct nk_tile reduced(const struct stage *s)
-{
-    struct nk_tile t = s->t;
-    t.n -= s->ninner;
-    return t;
-}
-
-static void reduce_into(struct stage *s, const struct nk_value *to, const struct nk_value *v, enum neuron_alu op)
-{
-    struct nk *nk = s->p->nk;
-    struct neuron_instr i = {.op = NEURON_OP_TENSOR_REDUCE, .noperands = 2};
-    struct nk_tile t = reduced(s);
-    int axes;
-    if (!s->ninner) { /* one element each */
-        nk_copy_to(nk, &t, to, v);
-        return;
-    }
-    v = nk_solid(nk, &s->t, v);
-    i.operand[0] = nk_operand(nk, &t, to, 0, NULL);
-    i.operand[1] = nk_operand(nk, &s->t, v, s->ninner, &axes);
-    neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op});
-    neuron_set_attr(&i, NEURON_ATTR_AXES, (union neuron_value){.i = axes});
-    nk_emit(nk, is_int((enum tcc_dtype)to->dtype) ? NEURON_GPSIMD : NEURON_VECTOR, &i, 2,
-            (struct nk_use[]){{to->buffer, true, 0}, {v->buffer, false, 0}});
-}
-
-/* Over outer axes and all points of the repeated dims. */
-static void make_kept(struct stage *s, int insn, enum tcc_dtype d, bool wide)
-{
-    struct nk *nk = s->p->nk;
-    struct kept *k = &s->kept[insn];
-    struct nk_tile t = s->p->tile;
-    int64_t n = 1;
-    if (k->present)
-        return;
-    for (int dim = nk->k->ndims - 1; dim >= 0; dim--) {
-        k->stride[dim] = 0;
-        if (!(s->repeat >> dim & 1))
-            continue;
-        k->stride[dim] = n;
-        n *= nk->extent[dim];
-    }
-    if (n > 1) /* as the last axis */
-        t.axis[t.n++] = (struct nk_axis){0, 0, n};
-    k->v = *nk_new(nk, &t, d);
-    k->v.stride[t.n - (n > 1)] = 0;
-    if (wide) {
-        struct nk_value *high = nk_new(nk, &t, TCC_I32);
-        high->stride[t.n - (n > 1)] = 0;
-        k->v.high = high;
-    }
-    k->present = true;
-}
-
-/* A value without inner points, the same for all of them. */
-static const struct nk_value *repeated(struct stage *s, const struct nk_value *v)
-{
-    struct nk_value *to = IR_NEW(s->p->nk->ctx, struct nk_value);
-    *to = *v;
-    for (int a = s->t.n - s->ninner; a < s->t.n; a++)
-        to->stride[a] = 0;
-    if (v->high)
-        to->high = repeated(s, v->high);
-    return to;
-}
-
-static void reduce(struct stage *s, int insn)
-{
-    struct nk *nk = s->p->nk;
-    const struct kn_insn *n = &nk->k->insns[insn];
-    enum tcc_dtype d = (enum tcc_dtype)n->dtype;
-    const struct nk_value *v = arg(s, n->arg[0]);
-    struct nk_tile t = reduced(s);
-    enum neuron_alu op = reducer(n);
-    if (nk_is_wide(d)) {
-        v = nk_combined(nk, &s->t, s->ninner, nk_word_of(n), d, v);
-        make_kept(s, insn, d, true);
-        const struct nk_value *sum = kept_at(nk, &t, &s->kept[insn]);
-        nk_copy_to(nk, &t, sum, s->first ? v : nk_combine(nk, &t, nk_word_of(n), d, sum, v));
-        return;
-    }
-    if (nk_type(nk, (enum tcc_dtype)v->dtype) != nk_type(nk, d) || v->is_number)
-        v = nk_copy(nk, &s->t, d, nk_solid(nk, &s->t, v));
-    make_kept(s, insn, d, false);
-    const struct nk_value *to = kept_at(nk, &t, &s->kept[insn]);
-    if (s->first) {
-        reduce_into(s, to, v, op);
-        return;
-    }
-    struct nk_value *part = nk_new(nk, &t, d);
-    reduce_into(s, part, v, op);
-    nk_copy_to(nk, &t, to, nk_tt(nk, &t, d, op, to, part));
-}
-
-/* The place of the largest or smallest: of those that equal it, or are NaN where it is, the first or the last. */
-static void argreduce(struct stage *s, int insn)
-{
-    struct nk *nk = s->p->nk;
-    const struct kn_insn *n = &nk->k->insns[insn];
-    const struct nk_value *v = nk_solid(nk, &s->t, arg(s, n->arg[0])), *place = nk_solid(nk, &s->t, arg(s, n->arg[1]));
-    enum tcc_dtype d = (enum tcc_dtype)v->dtype;
-    struct nk_tile t = reduced(s);
-    if (!s->whole)
-        nk_full(nk, "a row of an argmax that does not fit");
-    if (place->type != NEURON_I32 || place->high)
-        nk_refuse(nk, "an argmax of places of two words");
-    const struct nk_value *best = nk_is_wide(d) ? nk_combined(nk, &s->t, s->ninner, nk_word_of(n), d, v)
-                                                : nk_new(nk, &t, d),
-                          *is;
-    if (!nk_is_wide(d))
-        reduce_into(s, best, v, n->reducer == KN_MAX ? NEURON_ALU_MAX : NEURON_ALU_MIN);
-    best = repeated(s, best);
-    if (nk_is_wide(d))
-        is = nk_wide(nk, &s->t, IR_eq, d, TCC_BOOL, (const struct nk_value *const[]){v, best}, 2);
-    else
-        is = nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_EQ, v, best);
-    if (tcc_is_float(d))
-        is = nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_LOR, is, nk_tt(nk, &s->t, TCC_BOOL, NEURON_ALU_NE, v, v));
-    double other = n->ivalue ? -1 : 1 << 24;
-    place = nk_select(nk, &s->t, TCC_I32, is, place, nk_number(nk, TCC_I32, other));
-    make_kept(s, insn, TCC_I64, false);
-    const struct nk_value *to = kept_at(nk, &t, &s->kept[insn]);
-    reduce_into(s, to, place, n->ivalue ? NEURON_ALU_MAX : NEURON_ALU_MIN);
-}
-
-/* A row after the other: the engine's scan goes along all free elements. */
-static const struct nk_value *scan(struct stage *s, int insn)
-{
-    struct nk *nk = s->p->nk;
-    const struct kn_insn *n = &nk->k->insns[insn];
-    enum tcc_dtype d = (enum tcc_dtype)n->dtype;
-    static const double start[] = {0, 1, -INFINITY, INFINITY};
-    if (!s->whole)
-        nk_full(nk, "a row of a scan that does not fit");
-    if (!tcc_is_float(d))
-        return nk_scan_integers(nk, &s->t, s->ninner, n, arg(s, n->arg[0]));
-    const struct nk_value *v = nk_copy(nk, &s->t, TCC_F32, nk_solid(nk, &s->t, arg(s, n->arg[0])));
-    struct nk_value *to = nk_new(nk, &s->t, TCC_F32);
-    struct nk_tile t = reduced(s), row = {.n = 2, .nouter = 1, .axis = {s->t.axis[0], {0, 1, 1}}};
-    int64_t rows = nk_free_elements(&t), length = nk_free_elements(&s->t) / rows;
-    for (int64_t r = 0; r < rows; r++) {
-        struct nk_value x = *v, y = *to;
-        int64_t shift = n->ivalue && length > 0;
-        x.stride[1] = y.stride[1] = 1;
-        x.offset += 4 * r * length;
-        y.offset += 4 * r * length;
-        row.axis[1].extent = 1;
-        if (shift)
-            nk_fill(nk, &row, &y, start[n->reducer]);
-        row.axis[1].extent = length - shift;
-        y.offset += 4 * shift;
-        if (!row.axis[1].extent)
-            continue;
-        struct neuron_instr i = {.op = NEURON_OP_TENSOR_TENSOR_SCAN, .noperands = 4};
-        i.operand[0] = nk_operand(nk, &row, &y, 0, NULL);
-        i.operand[1] = i.operand[2] = nk_operand(nk, &row, &x, 0, NULL);
-        i.operand[3] = nk_literal(start[n->reducer]);
-        neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = reducer(n)});
-        neuron_set_attr(&i, NEURON_ATTR_OP1, (union neuron_value){.i = NEURON_ALU_BYPASS});
-        nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {v->buffer, false, 0}});
-    }
-    return d == TCC_F32 ? to : nk_copy(nk, &s->t, d, to);
-}
+/* -- Instructions -------------------------------------------------------------------------------------------------------------- */
 
 const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *const *args)
@@ -322,50 +87,60 @@ static void forget(struct stage *s)
                 nk_release(s->p->nk, v->buffer);
 }
 
-static void run_stage(struct stage *s, const bool *later)
+/* The at-th instruction of the stage. */
+static void run_insn(struct stage *s, const bool *later, int at)
+{
+    struct nk *nk = s->p->nk;
+    const struct kn_stage *g = &nk->k->stages[s->number];
+    int i = s->order[at - g->first];
+    const struct kn_insn *n = &nk->k->insns[i];
+    const struct nk_value *args[3] = {NULL, NULL, NULL};
+    ir_tick(nk->ctx);
+    s->made[i] = true;
+    if (n->code == KN_REDUCE) {
+        nk_reduce(s, i);
+    } else if (n->code == KN_ARGREDUCE) {
+        nk_argreduce(s, i);
+    } else if (n->code == KN_SCAN) {
+        s->value[i] = nk_scan(s, i);
+    } else {
+        for (int a = 0; a < n->nargs && a < 3; a++)
+            args[a] = n->arg[a] >= 0 ? nk_stage_arg(s, n->arg[a]) : NULL;
+        nk->dying = dies_at(s, i, args);
+        s->value[i] = s->same[i] < i ? s->value[s->same[i]] : s->p->uniform[i];
+        if (!s->value[i])
+            s->value[i] = nk_wait(nk, &s->t, i, args);
+        if (!s->value[i])
+            s->value[i] = nk_body(nk, &s->t, n, args);
+        nk->dying = NULL;
+    }
+    if (later[i] && s->value[i] && !s->inner && !s->kept[i].present) {
+        if (s->value[i]->is_number) {
+            s->kept[i].v = *s->value[i];
+            s->kept[i].present = true;
+        } else if (!s->repeat) {
+            s->kept[i].v = *s->value[i];
+            s->kept[i].present = true;
+        }
+    }
+    if (later[i] && s->value[i] && !s->inner && s->repeat && !s->value[i]->is_number) {
+        nk_make_kept(s, i, (enum tcc_dtype)n->dtype, s->value[i]->high != NULL);
+        nk_copy_to(nk, &s->t, nk_kept_at(nk, &s->t, &s->kept[i]), s->value[i]);
+    }
+    forget(s);
+}
+
+/* The same stage of n tiles, whose instructions take turns. */
+static void run_stages(struct stage *s, int n, const bool *later)
 {
     struct nk *nk = s->p->nk;
     const struct kn_stage *g = &nk->k->stages[s->number];
     nk->indices.n = 0;
-    memset(s->made, 0, (size_t)nk->k->ninsns * sizeof *s->made);
-    for (int at = g->first; at < g->last; at++) {
-        int i = s->order[at - g->first];
-        const struct kn_insn *n = &nk->k->insns[i];
-        const struct nk_value *args[3] = {NULL, NULL, NULL};
-        ir_tick(nk->ctx);
-        s->made[i] = true;
-        if (n->code == KN_REDUCE) {
-            reduce(s, i);
-        } else if (n->code == KN_ARGREDUCE) {
-            argreduce(s, i);
-        } else if (n->code == KN_SCAN) {
-            s->value[i] = scan(s, i);
-        } else {
-            for (int a = 0; a < n->nargs && a < 3; a++)
-                args[a] = n->arg[a] >= 0 ? arg(s, n->arg[a]) : NULL;
-            nk->dying = dies_at(s, i, args);
-            s->value[i] = s->same[i] < i ? s->value[s->same[i]] : s->p->uniform[i];
-            if (!s->value[i])
-                s->value[i] = nk_wait(nk, &s->t, i, args);
-            if (!s->value[i])
-                s->value[i] = nk_body(nk, &s->t, n, args);
-            nk->dying = NULL;
-        }
-        if (later[i] && s->value[i] && !s->inner && !s->kept[i].present) {
-            if (s->value[i]->is_number) {
-                s->kept[i].v = *s->value[i];
-                s->kept[i].present = true;
-            } else if (!s->repeat) {
-                s->kept[i].v = *s->value[i];
-                s->kept[i].present = true;
-            }
-        }
-        if (later[i] && s->value[i] && !s->inner && s->repeat && !s->value[i]->is_number) {
-            make_kept(s, i, (enum tcc_dtype)n->dtype, s->value[i]->high != NULL);
-            nk_copy_to(nk, &s->t, kept_at(nk, &s->t, &s->kept[i]), s->value[i]);
-        }
-        forget(s);
-    }
+    for (int j = 0; j < n; j++)
+        memset(s[j].made, 0, (size_t)nk->k->ninsns * sizeof *s[j].made);
+    for (int at = g->first; at < g->last; at++)
+        for (int j = 0; j < n; j++)
+            run_insn(&s[j], later, at);
 }
 
 /* A scatter's updates happen one after the other. */
@@ -421,7 +196,7 @@ static void run_chunks(struct stage *s, const bool *later)
         s->ninner = s->t.n - s->ninner;
         s->whole = whole;
         memset(s->value, 0, (size_t)nk->k->ninsns * sizeof *s->value);
-        run_stage(s, later);
+        run_stages(s, 1, later);
         const struct nk_value **keep = IR_NEWN(nk->ctx, 2 * nk->k->ninsns + 1, const struct nk_value *);
         for (int i = 0; i < nk->k->ninsns; i++) {
             keep[2 * i] = s->kept[i].present && !s->kept[i].v.is_number ? &s->kept[i].v : NULL;
@@ -499,12 +274,51 @@ static void run_tile(struct plan *p)
     nk_release_to(nk, mark, NULL, 0);
 }
 
+/* May instructions of tiles take turns? Those of one stage without dims of its own, and no index, whose symbol has one value. */
+static int together(const struct nk *nk)
+{
+    const struct kn_kernel *k = nk->k;
+    bool plain = k->nstages == 1 && !k->stages[0].inner && !k->stages[0].repeat;
+    for (int i = 0; i < k->ninsns; i++)
+        plain &= k->insns[i].code != KN_INDEX && k->insns[i].code != KN_ENV;
+    for (int o = 0; o < k->noperands; o++)
+        plain &= k->operands[o].use != KN_LOCAL;
+    return plain ? nk->together : 1;
+}
+
+/* Such tiles. */
+static void run_maps(struct plan *p, int n, const struct nk_tile *t)
+{
+    struct nk *nk = p->nk;
+    const struct kn_kernel *k = nk->k;
+    struct stage s[NK_TOGETHER];
+    int mark = nk_mark(nk), *same = IR_NEWN(nk->ctx, k->ninsns + 1, int), *order = IR_NEWN(nk->ctx, k->ninsns + 1, int);
+    bool *later = IR_NEWN(nk->ctx, k->ninsns + 1, bool);
+    nk_begin_tile(nk);
+    nk_find_same(k, &k->stages[0], same);
+    nk_order(nk, &k->stages[0], same, order);
+    for (int j = 0; j < n; j++)
+        s[j] = (struct stage){.p = p,
+                              .kept = IR_NEWN(nk->ctx, k->ninsns + 1, struct kept),
+                              .t = t[j],
+                              .value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *),
+                              .same = same,
+                              .order = order,
+                              .made = IR_NEWN(nk->ctx, k->ninsns + 1, bool),
+                              .first = true,
+                              .whole = true};
+    run_stages(s, n, later);
+    nk_release_to(nk, mark, NULL, 0);
+}
+
 /* Points [at, at + n) of the dim on partitions: as many to each partition, what is left over in a tile of its own. */
 static void run_along(struct plan *p, const int64_t *lo, int64_t each)
 {
     struct nk *nk = p->nk;
     const struct kn_kernel *k = nk->k;
     int64_t n = p->along < 0 ? 1 : nk->extent[p->along];
+    struct nk_tile tiles[NK_TOGETHER];
+    int ntiles = 0, most = together(nk);
     for (int64_t at = 0; at < n;) {
         int64_t f = each < n - at ? each : n - at, parts = (n - at) / f;
         parts = parts > NEURON_PARTITIONS ? NEURON_PARTITIONS : parts;
@@ -519,8 +333,16 @@ static void run_along(struct plan *p, const int64_t *lo, int64_t each)
             nk_add_axes(nk, &p->tile, d, d == p->along ? f : left < p->chunk[d] ? left : p->chunk[d], &p->digits[d]);
         }
         p->tile.nouter = p->tile.n;
-        run_tile(p);
         at += parts * f;
+        if (most == 1) {
+            run_tile(p);
+            continue;
+        }
+        tiles[ntiles++] = p->tile;
+        if (ntiles < most && at < n)
+            continue;
+        run_maps(p, ntiles, tiles);
+        ntiles = 0;
     }
 }
 

@@ -167,6 +167,26 @@ static value equal(struct wide w, struct pair a, struct pair b)
 {
     return AND(tt(w, NEURON_ALU_EQ, a.lo, b.lo), tt(w, NEURON_ALU_EQ, a.hi, b.hi));
 }
+/* As numbers below 2^24 are float32's, what float32 rounds equals none of them: one comparison by Vector. y: any i64 or u64; where its high word says more than the sign of
+ * the low one, it becomes a number above all of them. */
+static value equal_small(struct wide w, value x, value y)
+{
+    struct nk *nk = w.nk;
+    struct nk_value low = *y, words = *x;
+    struct nk_tile part;
+    value to;
+    words.dtype = low.dtype = TCC_I32;
+    words.high = low.high = NULL;
+    if (!nk_distinct(w.t, 1, &y, &part))
+        part = *w.t;
+    to = nk_copy(nk, &part, TCC_F32, &low);
+    if (y->high) {
+        value sign = nk_ts(nk, &part, TCC_I32, NEURON_ALU_MUL, nk_ts(nk, &part, TCC_I32, NEURON_ALU_LT, &low, 0), -1),
+              more = nk_tt(nk, &part, TCC_BOOL, NEURON_ALU_NE, y->high, sign);
+        to = nk_select(nk, &part, TCC_F32, more, nk_number(nk, TCC_F32, 0x1p30), to);
+    }
+    return nk_tt(nk, w.t, TCC_BOOL, NEURON_ALU_EQ, &words, nk_spread(nk, w.t, &part, to));
+}
 static struct pair negative(struct wide w, struct pair a)
 {
     return sub(w, pair_number(w, 0), a);
@@ -362,6 +382,11 @@ value nk_wide(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dt
     struct pair p[3];
     if (op == IR_cast)
         return cast(w, x[0], from, to);
+    for (int i = 0; i < n && (op == IR_eq || op == IR_ne); i++)
+        if (x[i]->small && !x[!i]->is_number) {
+            value same = equal_small(w, x[i], x[!i]);
+            return op == IR_eq ? same : nk_ts(nk, t, TCC_BOOL, NEURON_ALU_EQ, same, 0);
+        }
     for (int i = op == IR_select; i < n; i++)
         p[i] = pair_of(w, x[i]);
     switch (op) {

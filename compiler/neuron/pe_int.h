@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pe_int.h - private to pe.c, pe_plan.c and pe_parts.c: a product under way. */
+#ifndef TCC_NEURON_PE_INT_H
+#define TCC_NEURON_PE_INT_H
+
+#include "compiler/neuron/neuron_int.h"
+
+enum { SIDES = 2, CACHED = 48, WEIGHTS = 16, PSUM_BANKS = 8 };
+
+struct cached {
+    int side;
+    struct nk_tile t;
+    const struct nk_value *v;
+};
+
+struct product {
+    struct nk *nk;
+    const struct kn_contraction *c;
+    int root[SIDES];            /* factors: instructions */
+    uint32_t dims[SIDES];       /* outer dims of one factor alone */
+    int rows;                   /* whose dim lies on partitions of the result */
+    int along, summed;          /* that dim, -1: none; the summed dim on partitions of the factors */
+    int64_t chunk[KN_MAX_DIMS]; /* of a dim of the other factor: points at once */
+    struct nk_digits digits[KN_MAX_DIMS];
+    bool wide; /* multiply float32; else 16 bits */
+    struct cached cache[CACHED];
+    int ncached, next;
+    struct nk_panel *panel[SIDES]; /* NULL: none */
+    int across;                    /* the dim of the other factor, where there are panels */
+    int64_t block;                 /* points of it in a panel */
+    int64_t part;                  /* summed points of a panel, where they come in parts; 0: they don't */
+    int turned; /* the factor whose loads are turned over though the other one comes as it may; -1: none */
+    struct nk_panel *weights[WEIGHTS];
+    int nweights, weight; /* how many fit; the one that goes next */
+};
+
+/* pe_plan.c */
+int64_t nk_points(const struct nk *nk, uint32_t dims);
+int nk_only_dim(const struct nk *nk, uint32_t dims);                        /* the one dim among these with more than one point; -1: there is none, or there are several */
+bool nk_plan_product(struct nk *nk, struct product *p);                     /* false: the kernel is none */
+
+/* pe_parts.c */
+void nk_find_parts(struct product *p);                                      /* panels of a part of the sum, if they fit */
+void nk_run_parts(struct product *p, int64_t *at);
+
+/* pe.c */
+/* Products of a tile of each factor into a bank; number: of those on the summed dim. */
+void nk_multiply_factors(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm, int64_t number, struct nk_buffer *bank, const struct neuron_operand *to, bool first);
+struct nk_value *nk_new_sums(struct nk *nk, const struct nk_tile *t);       /* a bank for the sums of a tile */
+int nk_together(const struct nk *nk);                                       /* how many tiles' instructions may take turns */
+void nk_finish_sums(struct product *p, int n, const struct nk_tile *t, const struct nk_value *const *s);    /* what the kernel makes of the sums of n tiles */
+int64_t nk_rows_at(const struct product *p, int64_t row);                   /* how many rows of the result are made at once, from that one on */
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pe_plan.c - which kernels are products, which of their dims lie on partitions, and in what form their factors come: panels, weights that are turned over, or as other loads do.
+ */
+#include "compiler/neuron/pe_int.h"
+
+#include <string.h>
+
+int64_t nk_points(const struct nk *nk, uint32_t dims)
+{
+    int64_t n = 1;
+    for (int d = 0; d < nk->k->ndims; d++)
+        if (dims >> d & 1)
+            n *= nk->extent[d];
+    return n;
+}
+
+/* The one dim among these with more than one point; -1: there is none, or there are several. */
+int nk_only_dim(const struct nk *nk, uint32_t dims)
+{
+    int found = -1;
+    for (int d = 0; d < nk->k->ndims; d++)
+        if (dims >> d & 1 && nk->extent[d] > 1) {
+            if (found >= 0)
+                return -1;
+            found = d;
+        }
+    return found;
+}
+
+uint32_t nk_dims_of(const struct nk *nk, int insn)
+{
+    const struct kn_insn *n = &nk->k->insns[insn];
+    uint32_t dims = 0;
+    for (int d = 0; d < nk->k->ndims; d++) {
+        bool uses = n->code == KN_EXPR && ir_uses_sym(n->expr, nk->k->dims[d].var);
+        for (int i = 0; i < n->nindex; i++)
+            uses |= ir_uses_sym(n->index[i], nk->k->dims[d].var);
+        for (int g = 0; g < n->nguards; g++)
+            uses |= ir_uses_sym(n->guards[g].e, nk->k->dims[d].var);
+        dims |= (uint32_t)uses << d;
+    }
+    for (int a = 0; a < n->nargs; a++)
+        if (n->arg[a] >= 0)
+            dims |= nk_dims_of(nk, n->arg[a]);
+    return dims;
+}
+
+static bool is_plain_sum(const struct nk *nk, struct product *p)
+{
+    const struct kn_kernel *k = nk->k;
+    const struct kn_contraction *c = &k->contraction;
+    if (!c->present || k->insns[c->reduce].reducer != KN_SUM || k->insns[c->reduce].arg[0] != c->mul ||
+        k->insns[c->mul].op != IR_mul || k->stages[0].repeat || !tcc_is_float((enum tcc_dtype)k->insns[c->mul].dtype))
+        return false;
+    for (int s = 1; s < k->nstages; s++)
+        if (k->stages[s].inner || k->stages[s].repeat)
+            return false;
+    for (int o = 0; o < k->noperands; o++)
+        if (k->operands[o].use == KN_LOCAL)
+            return false;
+    for (int i = k->stages[0].first; i < k->stages[0].last; i++)
+        if (k->insns[i].code == KN_INDEX)
+            return false;
+    for (int i = 0; i < SIDES; i++) {
+        p->root[i] = k->insns[c->mul].arg[i];
+        uint32_t dims = nk_dims_of(nk, p->root[i]);
+        p->dims[i] = dims & c->m ? c->m : c->n;
+        if (dims & (dims & c->m ? c->n : c->m))
+            return false;
+        if (!tcc_is_float((enum tcc_dtype)k->insns[p->root[i]].dtype))
+            return false;
+    }
+    if (c->m && c->n && p->dims[0] == p->dims[1])
+        return false;
+    if (!c->m || !c->n) { /* one factor has no dims of its own */
+        uint32_t all = c->m | c->n;
+        for (int i = 0; i < SIDES; i++)
+            p->dims[i] = nk_dims_of(nk, p->root[i]) & all ? all : 0;
+        if (p->dims[0] && p->dims[1])
+            return false;
+    }
+    return true;
+}
+
+/* Does a result of the kernel lie side by side in HBM along that dim alone? */
+static bool stored_along(const struct product *p, int dim)
+{
+    const struct nk *nk = p->nk;
+    for (int i = nk->k->stages[0].last; i < nk->k->ninsns; i++) {
+        const struct kn_insn *n = &nk->k->insns[i];
+        if (n->code == KN_STORE && n->nindex && dim >= 0 && ir_uses_sym(n->index[n->nindex - 1], nk->k->dims[dim].var))
+            return true;
+    }
+    return false;
+}
+
+/* About how many ns it takes with that dim on partitions: products, and results that are stored one by one; sets the chunks of the other factor's dims. */
+static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk)
+{
+    enum { PRODUCT = 200, ELEMENT = 2 };
+    const struct nk *nk = p->nk;
+    int64_t left = NEURON_MOVING, n = 1;
+    for (int d = nk->k->ndims - 1; d >= 0; d--) {
+        if (p->dims[rows] >> d & 1)
+            n *= d == along ? (nk->extent[d] + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS : nk->extent[d];
+        if (!(p->dims[!rows] >> d & 1))
+            continue;
+        chunk[d] = nk->extent[d] < left ? nk->extent[d] : left;
+        n *= (nk->extent[d] + chunk[d] - 1) / chunk[d];
+        left = chunk[d] == nk->extent[d] ? left / chunk[d] : 1;
+        left = left < 1 ? 1 : left;
+    }
+    int64_t results = nk_points(nk, p->dims[0] | p->dims[1]);
+    return PRODUCT * n * ((nk_points(nk, p->c->k) + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS) +
+           (stored_along(p, along) ? ELEMENT * results : 0);
+}
+
+static bool is_half(enum tcc_dtype d)
+{
+    return d == TCC_F16 || d == TCC_BF16;
+}
+
+/* The product of two numbers of 16 bits is exact: they are multiplied as they were before they were cast. */
+static void peel(struct product *p)
+{
+    const struct kn_insn *insns = p->nk->k->insns;
+    int from[SIDES];
+    for (int i = 0; i < SIDES; i++) {
+        const struct kn_insn *n = &insns[p->root[i]];
+        if (n->code != KN_SCALAR || n->op != IR_cast || n->dtype != TCC_F32 ||
+            !is_half((enum tcc_dtype)insns[n->arg[0]].dtype))
+            return;
+        from[i] = n->arg[0];
+    }
+    memcpy(p->root, from, sizeof from);
+}
+
+/* Panels, if both factors have them and they fit: two of 128 rows, which are turned over as they come, and one of the other factor. */
+static void find_panels(struct product *p)
+{
+    enum { LEFT = 24 << 10, LARGEST = 128 << 10 }; /* for what is behind the sum; bytes of a panel */
+    struct nk *nk = p->nk;
+    int summed = nk_only_dim(nk, p->c->k), own[SIDES];
+    own[p->rows] = nk_only_dim(nk, p->dims[p->rows]);
+    own[!p->rows] = nk_only_dim(nk, p->dims[!p->rows]);
+    if (nk->room < NK_ROOM || summed < 0 || own[0] < 0 || own[1] < 0 || own[p->rows] != p->along || summed != p->summed)
+        return;
+    for (int i = 0; i < SIDES; i++)
+        if (!(p->panel[i] = nk_panel_new(nk, p->root[i], summed, own[i], 0, nk->extent[summed])))
+            break;
+    if (!p->panel[0] || !p->panel[1] ||
+        p->wide != (nk->k->insns[p->root[0]].dtype == TCC_F32 && nk->k->insns[p->root[1]].dtype == TCC_F32)) {
+        p->panel[0] = p->panel[1] = NULL;
+        return;
+    }
+    p->across = own[!p->rows];
+    int64_t left = neuron_sbuf_bytes(nk->machine->core) - LEFT, each = nk_panel_bytes(nk, p->panel[!p->rows], 1);
+    left -= (nk_panel_turned(p->panel[p->rows]) ? 3 : 2) * nk_panel_bytes(nk, p->panel[p->rows], NEURON_PARTITIONS);
+    left = left > LARGEST ? LARGEST : left;
+    p->block = nk->extent[p->across];
+    if (nk_panel_turned(p->panel[!p->rows]))
+        left -= left / 4;
+    if (p->block * each > left)
+        p->block = left / each / NEURON_MOVING * NEURON_MOVING;
+    if (p->block < 1)
+        p->panel[0] = p->panel[1] = NULL;
+}
+
+/* Is it made of loads and scalar ops alone? */
+static bool is_plain(const struct nk *nk, int insn)
+{
+    const struct kn_insn *n = &nk->k->insns[insn];
+    bool plain = n->code == KN_LOAD || n->code == KN_SCALAR || n->code == KN_CONST;
+    for (int a = 0; a < n->nargs; a++)
+        plain &= n->arg[a] < 0 || is_plain(nk, n->arg[a]);
+    return plain;
+}
+
+/* A factor whose summed points lie side by side, as a convolution's weights, beside one that comes as it may. */
+static void find_turned(struct product *p)
+{
+    enum { ROOM = 72 << 10 };
+    struct nk *nk = p->nk;
+    p->turned = -1;
+    if (p->panel[0] || nk->room < NK_ROOM || p->summed < 0 || nk_points(nk, p->c->batch) > 1)
+        return;
+    for (int i = 0; i < SIDES && p->turned < 0; i++) {
+        int own = nk_only_dim(nk, p->dims[i]);
+        if (own < 0 || !is_plain(nk, p->root[!i]) || (i == p->rows && own != p->along))
+            continue;
+        p->weights[0] =
+            nk_panel_new(nk, p->root[i], p->summed, own, p->c->k & ~(1u << p->summed), nk->extent[p->summed]);
+        if (!p->weights[0] || !nk_panel_turned(p->weights[0]) || p->wide != (nk->k->insns[p->root[i]].dtype == TCC_F32))
+            continue;
+        int64_t most = i == p->rows ? NEURON_PARTITIONS : NEURON_MOVING;
+        int64_t bytes = nk_panel_bytes(nk, p->weights[0], nk->extent[own] < most ? nk->extent[own] : most);
+        if (bytes > ROOM)
+            continue;
+        p->turned = i;
+        p->nweights = (int)(ROOM / bytes < WEIGHTS ? ROOM / bytes : WEIGHTS);
+        for (int k = 1; k < p->nweights; k++)
+            p->weights[k] = nk_panel_copy(nk, p->weights[0]);
+    }
+}
+
+/* Does an index of a factor depend on the dim together with an outer one, as on a convolution's taps? */
+static bool is_tap(const struct nk *nk, int dim)
+{
+    for (int i = nk->k->stages[0].first; i < nk->k->stages[0].last; i++)
+        for (int x = 0; x < nk->k->insns[i].nindex; x++)
+            for (int d = 0; d < nk->k->ndims && ir_uses_sym(nk->k->insns[i].index[x], nk->k->dims[dim].var); d++)
+                if (nk->k->dims[d].role == KN_OUTER && ir_uses_sym(nk->k->insns[i].index[x], nk->k->dims[d].var))
+                    return true;
+    return false;
+}
+
+/* The longest dim on partitions; no taps, whose windows would lie otherwise in each partition, if there is another one. */
+static bool better_summed(const struct product *p, int d)
+{
+    enum { FEW = 3 };
+    const struct nk *nk = p->nk;
+    bool tap = is_tap(nk, d), other = is_tap(nk, p->summed);
+    if (tap != other && nk->extent[tap ? p->summed : d] >= FEW)
+        return other;
+    return nk->extent[d] > nk->extent[p->summed];
+}
+
+bool nk_plan_product(struct nk *nk, struct product *p)
+{
+    int64_t best = INT64_MAX, chunk[KN_MAX_DIMS] = {0};
+    p->nk = nk;
+    p->c = &nk->k->contraction;
+    if (!is_plain_sum(nk, p))
+        return false;
+    int64_t m = nk_points(nk, p->dims[0]), n = nk_points(nk, p->dims[1]), k = nk_points(nk, p->c->k);
+    if ((m == 1 || n == 1) && (nk_points(nk, p->c->batch) > 1 || k < 64))
+        return false;
+    p->summed = -1;
+    for (int d = 0; d < nk->k->ndims; d++) {
+        p->digits[d] = nk_digits_of(nk, d);
+        if (p->c->k >> d & 1 && (p->summed < 0 || better_summed(p, d)))
+            p->summed = d;
+    }
+    if (p->summed < 0)
+        return false;
+    for (int rows = 0; rows < SIDES; rows++)
+        for (int d = -1; d < nk->k->ndims; d++) {
+            if (d < 0 ? p->dims[rows] != 0 : !(p->dims[rows] >> d & 1))
+                continue;
+            int64_t x = cost(p, rows, d, chunk);
+            if (x >= best)
+                continue;
+            best = x;
+            p->rows = rows;
+            p->along = d;
+            memcpy(p->chunk, chunk, sizeof chunk);
+        }
+    peel(p);
+    p->wide = nk->k->insns[p->root[0]].dtype == TCC_F32 || nk->k->insns[p->root[1]].dtype == TCC_F32;
+    if (best == INT64_MAX)
+        return false;
+    find_panels(p);
+    nk_find_parts(p);
+    find_turned(p);
+    return true;
+}

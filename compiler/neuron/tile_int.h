@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tile_int.h - private to tile.c and tile_reduce.c: a kernel by the lanes, and a stage of it over a tile. */
+#ifndef TCC_NEURON_TILE_INT_H
+#define TCC_NEURON_TILE_INT_H
+
+#include "compiler/neuron/neuron_int.h"
+
+struct plan {
+    struct nk *nk;
+    struct nk_digits digits[KN_MAX_DIMS];
+    int along;                  /* the dim on partitions; -1: none */
+    int64_t chunk[KN_MAX_DIMS]; /* of an outer dim that is free: points at once */
+    struct nk_tile tile;
+    const struct nk_value **uniform; /* by instruction: a load of the same element for all points; NULL: it is none */
+};
+
+/* What later stages use: by outer axes as a value is, by other dims with these strides. */
+struct kept {
+    struct nk_value v;
+    int64_t stride[KN_MAX_DIMS];
+    bool present;
+};
+
+struct stage {
+    struct plan *p;
+    struct kept *kept; /* by instruction */
+    struct nk_tile t;
+    const struct nk_value **value; /* by instruction, of this chunk */
+    int *same, *order; /* by instruction: the first load of the stage that loads the same; the stage's, in order */
+    bool *made;        /* by instruction, of this chunk */
+    uint32_t inner, repeat;
+    int number, ninner; /* axes of inner dims */
+    bool first, whole;  /* chunk of the inner dims: the first; the only one */
+};
+
+/* tile_reduce.c */
+const struct nk_value *nk_kept_at(struct nk *nk, const struct nk_tile *t, const struct kept *k);    /* over that tile */
+const struct nk_value *nk_stage_arg(struct stage *s, int i);                /* instruction i's value, whichever stage made it */
+void nk_make_kept(struct stage *s, int insn, enum tcc_dtype d, bool wide);  /* over outer axes and all points of the repeated dims */
+void nk_reduce(struct stage *s, int insn);
+void nk_argreduce(struct stage *s, int insn);
+const struct nk_value *nk_scan(struct stage *s, int insn);
+
+#endif
