@@ -7,6 +7,10 @@
  * only by taps t = r + s * j, from i = Q - j: a convolution with stride 1 for each residue r, whose results are interleaved
  * (Shi et al., "Is the deconvolution layer the same as a convolutional layer?", arXiv 1609.07009). No product with an
  * inserted zero is computed. Sums are the same, in another order (bounded).
+ *
+ * Along one axis with a stride of more residues than that, as where frames of a spectrum become a signal: a product of matrices gives what each
+ * x[i] adds to all positions that it reaches, and these frames are cut in pieces as long as the stride, laid side by side and added
+ * (overlap-add).
  */
 #include "passes/rewrite_int.h"
 #include "runtime/mutant.h"
@@ -185,6 +189,84 @@ static struct ir_value *by_residues(const struct transposed *t)
                               ir_attr_exprs(IR_ATTR_steps, t->rank + 2, steps)));
 }
 
+/* -- Frames ------------------------------------------------------------------------------------------------- */
+
+/* v with zeros in front of an axis and behind it. */
+static struct ir_value *padded(struct ir_builder *b, struct ir_value *v, int axis, int64_t before, int64_t after)
+{
+    ir_expr first[TCC_MAX_RANK], last[TCC_MAX_RANK];
+    if (!v || (!before && !after))
+        return v;
+    for (int i = 0; i < v->type->rank; i++) {
+        first[i] = ir_const(b->ctx, i == axis ? before : 0);
+        last[i] = ir_const(b->ctx, i == axis ? after : 0);
+    }
+    return ir_build1(b, IR_pad, 1, &v,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_before, v->type->rank, first),
+                              ir_attr_exprs(IR_ATTR_after, v->type->rank, last), ir_attr_s(IR_ATTR_mode, "constant")));
+}
+
+static struct ir_value *cut(struct ir_builder *b, struct ir_value *v, int axis, int64_t start, ir_expr size)
+{
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    if (!v)
+        return NULL;
+    for (int i = 0; i < v->type->rank; i++) {
+        starts[i] = ir_const(b->ctx, i == axis ? start : 0);
+        sizes[i] = i == axis ? size : v->type->dim[i];
+        steps[i] = ir_const(b->ctx, 1);
+    }
+    return ir_build1(b, IR_slice, 1, &v,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, v->type->rank, starts),
+                              ir_attr_exprs(IR_ATTR_sizes, v->type->rank, sizes),
+                              ir_attr_exprs(IR_ATTR_steps, v->type->rank, steps)));
+}
+
+/* Pieces of a frame; along one axis, without groups or dilation, where the result ends within the frames. */
+static int64_t frame_pieces(const struct transposed *t)
+{
+    struct ir_ctx *ctx = t->b->ctx;
+    int64_t n = (t->taps[0] + t->strides[0] - 1) / t->strides[0];
+    if (t->rank != 1 || t->groups != 1 || t->dilations[0] != 1 || n > MOST_PIECES)
+        return 0;
+    ir_expr reach = ir_mulc(ctx, ir_addc(ctx, t->x->type->dim[2], n - 1), t->strides[0]);
+    return ir_expr_le(ctx, ir_addc(ctx, t->shape[0], t->before[0]), reach) == IR_YES ? n : 0;
+}
+
+static struct ir_value *by_frames(const struct transposed *t)
+{
+    static const int64_t turn[3] = {0, 2, 1}, order[4] = {0, 2, 1, 3};
+    struct ir_builder *b = t->b;
+    struct ir_ctx *ctx = b->ctx;
+    int64_t pieces = frame_pieces(t), s = t->strides[0];
+    ir_type w = t->weight->type, x = t->x->type; /* [o, c, taps], [n, c, i] */
+    ir_expr o = w->dim[0], count = x->dim[2], all = ir_addc(ctx, count, pieces - 1);
+    struct ir_value *in[2] = {ir_transpose_by(b, t->x, turn), NULL}, *sum = NULL;
+    static const int64_t columns[3] = {1, 0, 2};
+    in[1] = padded(b, ir_transpose_by(b, t->weight, columns), 2, 0, pieces * s - t->taps[0]);
+    if (!in[0] || !in[1])
+        return NULL;
+    in[1] = ir_reshape_to(b, in[1], 2, (ir_expr[]){w->dim[1], ir_mulc(ctx, o, pieces * s)});
+    struct ir_value *frames =
+        ir_build1(b, IR_matmul, 2, in, IR_ATTRS(ir_attr_dtype(IR_ATTR_to, (enum tcc_dtype)x->dtype)));
+    if (!frames)
+        return NULL;
+    frames = ir_reshape_to(b, frames, 5, (ir_expr[]){x->dim[0], count, o, ir_const(ctx, pieces), ir_const(ctx, s)});
+    for (int64_t k = 0; k < pieces; k++) {
+        struct ir_value *piece = cut(b, frames, 3, k, ir_const(ctx, 1));
+        if (!piece)
+            return NULL;
+        piece = ir_reshape_to(b, piece, 4, (ir_expr[]){x->dim[0], count, o, ir_const(ctx, s)});
+        piece = padded(b, piece, 1, k, pieces - 1 - k);
+        sum = sum && piece ? ir_binary(b, IR_add, sum, piece) : piece;
+        if (!sum)
+            return NULL;
+    }
+    sum = ir_transpose_by(b, sum, order);
+    return cut(b, ir_reshape_to(b, sum, 3, (ir_expr[]){x->dim[0], o, ir_mulc(ctx, all, s)}), 2, t->before[0],
+               t->shape[0]);
+}
+
 /* -- What can be rewritten ----------------------------------------------------------------------------------- */
 
 static struct ir_value *by_flipping(const struct transposed *t)
@@ -195,48 +277,56 @@ static struct ir_value *by_flipping(const struct transposed *t)
     return convolve(t, flipped_taps(t, first, t->taps), t->taps, before, t->shape);
 }
 
-/* Reads the node's attributes; true if padding is constant and no position of x is cut off. */
-static bool read_attributes(struct transposed *t, const struct ir_node *n, bool *unit)
+enum way { NO_WAY, FLIPPED, RESIDUES, FRAMES };
+
+/* Reads the node's attributes. A way there is if padding is constant and no position of x is cut off. */
+static enum way read_attributes(struct transposed *t, const struct ir_node *n)
 {
     struct ir_ctx *ctx = t->b->ctx;
     const struct ir_attr *strides = ir_attr(n, IR_ATTR_strides), *dilations = ir_attr(n, IR_ATTR_dilations),
                          *before = ir_attr(n, IR_ATTR_before);
     ir_type w = n->in[1].value->type;
-    *unit = true;
+    bool unit = true, wide = false;
     int64_t pieces = 1;
     for (int i = 0; i < t->rank; i++) {
         t->strides[i] = strides ? strides->ints[i] : 1;
         t->dilations[i] = dilations ? dilations->ints[i] : 1;
         t->before[i] = before ? ir_const_or(before->exprs[i], -1) : 0;
-        *unit = *unit && t->strides[i] == 1;
-        pieces *= t->strides[i];
-        if (!ir_is_const(w->dim[i + 2], &t->taps[i]) || t->before[i] < 0 || t->strides[i] > 8)
-            return false;
+        unit = unit && t->strides[i] == 1;
+        wide = wide || t->strides[i] > 8;
+        if (!ir_is_const(w->dim[i + 2], &t->taps[i]) || t->before[i] < 0)
+            return NO_WAY;
+        pieces *= wide ? 1 : t->strides[i];
     }
+    if (wide || pieces > MOST_PIECES)
+        return frame_pieces(t) ? FRAMES : NO_WAY;
     for (int i = 0; i < t->rank; i++) {
         int64_t reach = (t->taps[i] - 1) * t->dilations[i];
         ir_expr in = t->x->type->dim[i + 2];
         ir_expr end = ir_addc(ctx, t->shape[i], t->before[i]); /* of P */
-        if (*unit ? t->before[i] > reach || ir_expr_le(ctx, in, end) != IR_YES
-                  : t->dilations[i] > 1 ||
-                        ir_expr_le(ctx, in, ir_ceildiv(ctx, end, ir_const(ctx, t->strides[i]))) != IR_YES)
-            return false;
+        if (unit ? t->before[i] > reach || ir_expr_le(ctx, in, end) != IR_YES
+                 : t->dilations[i] > 1 ||
+                       ir_expr_le(ctx, in, ir_ceildiv(ctx, end, ir_const(ctx, t->strides[i]))) != IR_YES)
+            return NO_WAY;
     }
-    return pieces <= MOST_PIECES;
+    return unit ? FLIPPED : RESIDUES;
 }
 
 static struct ir_value *lower_conv_transpose(struct rewrite *w, struct ir_node *n)
 {
     struct transposed t = {.b = &w->b, .x = n->in[0].value, .groups = ir_get_i(n, IR_ATTR_groups, 1)};
-    bool unit;
+    enum way way;
     t.rank = t.x->type->rank - 2;
     t.shape = ir_attr(n, IR_ATTR_shape)->exprs;
     if (t.rank + 3 > TCC_MAX_RANK || !tcc_is_float(t.x->type->dtype) ||
         !ir_is_const(n->in[1].value->type->dim[0], NULL) || !ir_is_const(n->in[1].value->type->dim[1], NULL) ||
-        !read_attributes(&t, n, &unit) || !rewrite_go(w))
+        (way = read_attributes(&t, n)) == NO_WAY || !rewrite_go(w))
         return NULL;
     t.weight = swap_channels(t.b, n->in[1].value, t.groups);
-    struct ir_value *v = !t.weight ? NULL : unit ? by_flipping(&t) : by_residues(&t);
+    struct ir_value *v = !t.weight        ? NULL
+                         : way == FLIPPED ? by_flipping(&t)
+                         : way == FRAMES  ? by_frames(&t)
+                                          : by_residues(&t);
     struct ir_value *bias = n->nin > 2 ? n->in[2].value : NULL;
     if (!v || !bias)
         return v;
@@ -261,8 +351,8 @@ static bool same_everywhere(const struct ir_value *v, int rank, int axes)
 static bool follows(const struct ir_node *n, const struct ir_node *woven, int axes)
 {
     const struct ir_value *v = woven->out[0];
-    if (ir_op_info(n->op)->kind != IR_K_MAP || n->nout != 1 || n->nin > 8 || woven->nin > MOST_PIECES || !ir_has_one_use(v) ||
-        n->out[0]->type->rank != v->type->rank || n->block != woven->block)
+    if (ir_op_info(n->op)->kind != IR_K_MAP || n->nout != 1 || n->nin > 8 || woven->nin > MOST_PIECES ||
+        !ir_has_one_use(v) || n->out[0]->type->rank != v->type->rank || n->block != woven->block)
         return false;
     for (int d = 0; d < v->type->rank; d++)
         if (n->out[0]->type->dim[d] != v->type->dim[d])
