@@ -7,7 +7,7 @@ find runtime ir passes compiler tools -name '*.[ch]' -o -name '*.def' | sort >"$
 [ -s "$tmp/files" ] || fail "no sources found"
 xargs awk '
     BEGIN { split("runtime ir passes compiler tools", order); for (i in order) rank[order[i]] = i
-            door["runtime/abi.h"] = door["runtime/tensor_map.h"] = door["runtime/tccc_custom.h"] = door["runtime/safe.h"] = door["runtime/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
+            door["runtime/abi.h"] = door["runtime/tensor_map.h"] = door["runtime/trees.h"] = door["runtime/tccc_custom.h"] = door["runtime/safe.h"] = door["runtime/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
             door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/frontend.h"] = 1
             door["passes/train/train.h"] = door["passes/grad/grad.h"] = 1 # the transformation to training steps
             door["runtime/sim/time.h"] = door["runtime/sim/link.h"] = 1 # machines, which tccc-plan describes

@@ -489,8 +489,7 @@ ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_
     return ir_tensor_type(im->ctx, dtype, rank, all);
 }
 
-/* The node's attribute as one of a library op's own; false: not of a kind that they take. */
-static bool user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to)
+bool imp_user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to)
 {
     int n = (int)a->count;
     double *f = IR_NEWN(im->ctx, n + 1, double);
@@ -537,7 +536,7 @@ const struct ir_attr *imp_user_attrs(struct imp *im, int *n)
         const struct onnx_attr *a = imp_attr(im, im->node->attrs[k].name);
         if (!a)
             continue;
-        if (!user_attr(im, a, &attrs[*n]))
+        if (!imp_user_attr(im, a, &attrs[*n]))
             return imp_unsupported(im, "attribute '%s': numbers, strings, lists of them and tensors are what a custom operator takes",
                                    im->node->attrs[k].name),
                    NULL;
@@ -546,39 +545,46 @@ const struct ir_attr *imp_user_attrs(struct imp *im, int *n)
     return attrs;
 }
 
+struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
+                           const ir_type *types, int n, const struct ir_attr *own)
+{
+    struct ir_attr *attrs = IR_NEWN(im->ctx, n + 3, struct ir_attr);
+    attrs[0] = ir_attr_s(IR_ATTR_name, name);
+    attrs[1] = ir_attr_types(IR_ATTR_types, nout, types);
+    if (n)
+        memcpy(attrs + 2, own, (size_t)n * sizeof *attrs);
+    return ir_build_typed(&im->b, IR_lib, nin, in, attrs, nout, types);
+}
+
 struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
                         const ir_type *types, const struct ir_attr *more)
 {
     size_t extra = 0;
     while (more && more[extra].key != IR_ATTR_NONE)
         extra++;
-    struct ir_attr *attrs = IR_NEWN(im->ctx, im->node->attr_count + extra + 4, struct ir_attr);
+    struct ir_attr *attrs = IR_NEWN(im->ctx, im->node->attr_count + extra + 1, struct ir_attr);
     int n = 0;
-    attrs[n++] = ir_attr_s(IR_ATTR_name, name);
-    attrs[n++] = ir_attr_types(IR_ATTR_types, nout, types);
     for (size_t k = 0; k < im->node->attr_count; k++) {
         const struct onnx_attr *a = imp_attr(im, im->node->attrs[k].name);
-        if (a && user_attr(im, a, &attrs[n]))
+        if (a && imp_user_attr(im, a, &attrs[n]))
             attrs[n++].name = ir_intern(im->ctx, im->node->attrs[k].name);
     }
     for (size_t k = 0; k < extra; k++)
         attrs[n++] = more[k];
-    return ir_build_typed(&im->b, IR_lib, nin, in, attrs, nout, types);
+    return imp_lib_of(im, name, nin, in, nout, types, n, attrs);
 }
 
 struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, ir_type type, int n,
                           const char *const *names, const int64_t *values)
 {
-    struct ir_attr *attrs = IR_NEWN(im->ctx, n + 3, struct ir_attr);
+    struct ir_attr *attrs = IR_NEWN(im->ctx, n + 1, struct ir_attr);
     if (!x)
         return NULL;
-    attrs[0] = ir_attr_s(IR_ATTR_name, name);
-    attrs[1] = ir_attr_types(IR_ATTR_types, 1, &type);
     for (int k = 0; k < n; k++) {
-        attrs[k + 2] = ir_attr_ints(IR_ATTR_user, 1, &values[k]);
-        attrs[k + 2].name = names[k];
+        attrs[k] = ir_attr_ints(IR_ATTR_user, 1, &values[k]);
+        attrs[k].name = names[k];
     }
-    struct ir_node *node = ir_build_typed(&im->b, IR_lib, 1, &x, attrs, 1, &type);
+    struct ir_node *node = imp_lib_of(im, name, 1, &x, 1, &type, n, attrs);
     return node ? node->out[0] : NULL;
 }
 

@@ -217,6 +217,11 @@ struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_valu
  * own attributes copied (but graphs and types). Returns the node, NULL after a message. */
 struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types,
                         const struct ir_attr *more);
+/* The same with n attributes of its own, none of the node's. */
+struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types, int n,
+                           const struct ir_attr *own);
+/* An attribute of the node as one of a library op's own; false: not of a kind that they take. */
+bool imp_user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to);
 /* The node being imported as that library op, with its operands; results become its outputs. False after a message. */
 bool imp_lib_node(struct imp *im, const char *name, int nout, const ir_type *types, const struct ir_attr *more);
 /* The same for one operand, one result, and n attributes that are integers; none are copied. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ai.onnx.ml's operators, and TfIdfVectorizer, whose labels or values have a type or a number that attributes decide. */
+/* ai.onnx.ml's operators but trees (op_tree.c), and TfIdfVectorizer, whose labels or values have a type or a number that attributes decide. */
 #include "compiler/onnx/import_int.h"
 
 #define UNUSED(arg) ((void)(arg))
@@ -68,8 +68,8 @@ bool onnx_op_one_hot_encoder(struct imp *im, int arg)
 /* Labels [n] and scores [n, classes]. `arg`: which library op. */
 bool onnx_op_classifier(struct imp *im, int arg)
 {
-    static const char *const names[] = {"linear_classifier", "svm_classifier", "tree_ensemble_classifier"};
-    static const char *const labels[] = {"classlabels_strings", "classlabels_strings", "classlabels_strings"};
+    static const char *const names[] = {"linear_classifier", "svm_classifier"};
+    static const char *const labels[] = {"classlabels_strings", "classlabels_strings"};
     struct ir_value *x = imp_tensor(im, 0);
     int n;
     if (!x || imp_rank(x) < 1)

@@ -1,286 +1,279 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ai.onnx.ml: tree ensembles, the form of version 5 (TreeEnsemble) and the older classifier and regressor. Both are
- * read into one table of nodes, whose leaves add to targets.
+ * ai.onnx.ml's tree ensembles, from the tables of trees.h.
+ *
+ * A walk from a root to a leaf waits for each node in turn, so LANES walks go side by side: rows in the same tree, or trees of the same row
+ * where rows are few. Trees are taken in blocks that a cache holds, a block's sums are added in the order of blocks: the bits are the same
+ * however many threads there are, and however many rows. Branches of a node lie behind it, so every walk ends; what a table says besides is
+ * checked where it is used.
  */
 #include <math.h>
 
 #include "runtime/libop/libop_int.h"
+#include "runtime/trees.h"
 
-enum mode { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF };
 enum aggregate { AVERAGE, SUM, MIN, MAX };
-
-struct node {
-    uint8_t mode;
-    bool nan_true;
-    int64_t feature;
-    double split;
-    int64_t yes, no;      /* nodes */
-    int64_t first, count; /* LEAF: of the contributions; MEMBER: of the members */
-};
-struct share {
-    int64_t node, target;
-    double weight;
+enum {
+    LANES = 8,
+    BLOCK = 128,   /* trees whose sums are added first */
+    ROWS = 32,     /* that go through a block together */
+    WAVE = 1 << 19 /* sums that are kept at a time */
 };
 
 struct forest {
-    struct node *nodes;
-    struct share *shares; /* sorted by node */
-    int64_t *roots, *order;
-    double *members;
-    int64_t nnodes, nshares, nroots, ntargets, width;
+    const int32_t *nodes, *trees, *shares;
+    const float *weights; /* or */
+    const double *wide_weights, *splits, *members;
+    int64_t nnodes, ntrees, nshares, nmembers, ntargets, nblocks;
+    int mode; /* of all nodes, or TREE_MIXED */
     enum aggregate how;
 };
 
-static void free_forest(struct forest *f)
+/* The rows: floats as they are, what is compared in double converted. */
+struct rows {
+    const struct tcc_tensor *x;
+    int64_t n, width;
+    bool wide;
+    double *converted; /* [n, width] of the wave */
+};
+
+struct wave {
+    const struct forest *f;
+    const struct rows *rows;
+    int64_t first, n; /* rows */
+    double *sums;     /* [rows, blocks, targets] */
+    bool *touched;    /* the same: has a leaf added something? */
+    _Atomic bool wrong;
+};
+
+/* -- Walking -------------------------------------------------------------------------------------------------- */
+
+static bool is_member(const struct forest *f, int32_t at, double x)
 {
-    free(f->nodes);
-    free(f->shares);
-    free(f->roots);
-    free(f->order);
-    free(f->members);
+    for (int64_t i = at; i >= 0 && i < f->nmembers && !isnan(f->members[i]); i++)
+        if (f->members[i] == x)
+            return true;
+    return false;
 }
 
-static bool make_room(struct forest *f, int64_t nodes, int64_t shares)
+static inline bool holds(const struct forest *f, int mode, const int32_t *node, double x, double split)
 {
-    f->nodes = calloc((size_t)nodes + 1, sizeof *f->nodes);
-    f->shares = calloc((size_t)shares + 1, sizeof *f->shares);
-    f->roots = calloc((size_t)nodes + 1, sizeof *f->roots);
-    f->order = calloc((size_t)nodes + 1, sizeof *f->order);
-    f->nnodes = nodes;
-    f->nshares = shares;
-    return f->nodes && f->shares && f->roots && f->order;
-}
-
-static bool goes_yes(const struct forest *f, const struct node *n, double x)
-{
-    bool found = false;
-
-    if (isnan(x))
-        return n->nan_true;
-    switch (n->mode) {
-    case LEQ: return x <= n->split;
-    case LT: return x < n->split;
-    case GTE: return x >= n->split;
-    case GT: return x > n->split;
-    case EQ: return x == n->split;
-    case NEQ: return x != n->split;
-    default:
-        for (int64_t i = 0; i < n->count; i++)
-            found = found || f->members[n->first + i] == x;
-        return found;
+    switch (mode) {
+    case TREE_LEQ: return x <= split;
+    case TREE_LT: return x < split;
+    case TREE_EQ: return x == split;
+    case TREE_NEQ: return x != split;
+    case TREE_MEMBER: return is_member(f, node[TREE_SPLIT], x);
+    default: return false;
     }
 }
 
-/* The leaf that a row reaches; a path longer than there are nodes runs in a circle: NULL. */
-static const struct node *find_leaf(const struct forest *f, int64_t root, const struct tcc_tensor *x, int64_t row)
+/* The node behind node i for the row, i itself of a leaf; -1: the tables are wrong. `mode` and `wide` are constants where this is inlined. */
+static inline __attribute__((always_inline)) int64_t step(const struct forest *f, int mode, bool wide, const void *row,
+                                                          int64_t width, int64_t i)
 {
-    const struct node *n = &f->nodes[root];
+    const int32_t *node = f->nodes + i * TREE_WORDS;
+    int32_t test = node[TREE_TEST];
+    int64_t feature = test & ((1 << TREE_MODE_SHIFT) - 1), next;
+    int nan_yes = (test & TREE_NAN_YES) != 0, yes;
+    float split;
 
-    for (int64_t steps = 0; n->mode != LEAF; steps++) {
-        if (steps > f->nnodes)
-            return NULL;
-        n = &f->nodes[goes_yes(f, n, lib_get(x, row * f->width + n->feature)) ? n->yes : n->no];
+    if (feature >= width)
+        return -1;
+    memcpy(&split, &node[TREE_SPLIT], sizeof split);
+    if (wide) {
+        double x = ((const double *)row)[feature];
+
+        yes = holds(f, test >> TREE_MODE_SHIFT & 7, node, x, f->splits ? f->splits[i] : (double)split) |
+              (nan_yes & isnan(x));
+    } else {
+        float x = ((const float *)row)[feature];
+
+        yes = (mode == TREE_LEQ  ? x <= split
+               : mode == TREE_LT ? x < split
+                                 : holds(f, test >> TREE_MODE_SHIFT & 7, node, (double)x, (double)split)) |
+              (nan_yes & isnan(x));
     }
-    return n;
+    next = node[TREE_NO];
+    next ^= (next ^ (i + 1)) & -(int64_t)yes; /* no branch, which nobody could predict */
+    return next >= i && next < f->nnodes ? next : -1;
 }
 
-static int sum_row(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t row,
-                   double *out, bool *touched)
+static inline __attribute__((always_inline)) bool walk(const struct forest *f, int mode, bool wide, int64_t width,
+                                                       const void *const *rows, int64_t *at)
 {
-    memset(touched, 0, (size_t)f->ntargets);
-    for (int64_t t = 0; t < f->ntargets; t++)
+    bool moved;
+
+    do {
+        moved = false;
+        for (int k = 0; k < LANES; k++) {
+            int64_t next = step(f, mode, wide, rows[k], width, at[k]);
+
+            if (next < 0)
+                return false;
+            moved |= next != at[k];
+            at[k] = next;
+        }
+    } while (moved);
+    return true;
+}
+
+/* Takes each lane from the root at[k] to its leaf. */
+static bool to_leaves(const struct forest *f, const struct rows *r, const void *const *rows, int64_t *at)
+{
+    if (r->wide)
+        return walk(f, TREE_MIXED, true, r->width, rows, at);
+    switch (f->mode) {
+    case TREE_LEQ: return walk(f, TREE_LEQ, false, r->width, rows, at);
+    case TREE_LT: return walk(f, TREE_LT, false, r->width, rows, at);
+    default: return walk(f, TREE_MIXED, false, r->width, rows, at);
+    }
+}
+
+/* -- Adding up ------------------------------------------------------------------------------------------------ */
+
+static void add(const struct forest *f, double *sum, bool *touched, double w)
+{
+    if (f->how == MIN || f->how == MAX)
+        *sum = !*touched || (f->how == MIN ? w < *sum : w > *sum) ? w : *sum;
+    else
+        *sum += w;
+    *touched = true;
+}
+
+static bool add_leaf(const struct forest *f, int64_t leaf, double *sums, bool *touched)
+{
+    int64_t i = f->nodes[leaf * TREE_WORDS + TREE_LEAF];
+
+    if (i < 0)
+        return true;
+    do {
+        int32_t target;
+
+        if (i >= f->nshares || (target = f->shares[2 * i]) < 0 || target >= f->ntargets)
+            return false;
+        add(f, &sums[target], &touched[target], f->weights ? (double)f->weights[i] : f->wide_weights[i]);
+    } while (f->shares[2 * i++ + 1] > 0);
+    return true;
+}
+
+/* One block of trees for one chunk of rows: lanes are rows of a tree, or, of a chunk of few rows, trees of a row. */
+static void run_block(void *arg, int64_t item)
+{
+    struct wave *w = arg;
+    const struct forest *f = w->f;
+    const struct rows *r = w->rows;
+    int64_t block = item % f->nblocks, from = item / f->nblocks * ROWS, rows = w->n - from < ROWS ? w->n - from : ROWS;
+    int64_t first = block * BLOCK, trees = f->ntrees - first < BLOCK ? f->ntrees - first : BLOCK;
+    bool by_tree = rows < LANES;
+    int64_t outer = by_tree ? rows : trees, inner = by_tree ? trees : rows;
+
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i += LANES) {
+            const void *row[LANES];
+            int64_t at[LANES], of[LANES], n = inner - i < LANES ? inner - i : LANES;
+
+            for (int64_t k = 0; k < LANES; k++) { /* idle lanes do what the last one does */
+                int64_t l = i + (k < n ? k : n - 1);
+
+                of[k] = from + (by_tree ? o : l);
+                at[k] = f->trees[first + (by_tree ? l : o)];
+                if (at[k] < 0 || at[k] >= f->nnodes) {
+                    w->wrong = true;
+                    return;
+                }
+                row[k] = r->wide ? (const void *)(r->converted + of[k] * r->width)
+                                 : (const void *)((const float *)r->x->data + (w->first + of[k]) * r->width);
+            }
+            bool ok = to_leaves(f, r, row, at);
+            for (int64_t k = 0; ok && k < n; k++) {
+                int64_t sum = (of[k] * f->nblocks + block) * f->ntargets;
+
+                ok = add_leaf(f, at[k], w->sums + sum, w->touched + sum);
+            }
+            if (!ok) {
+                w->wrong = true;
+                return;
+            }
+        }
+}
+
+/* A row's sums over all blocks. */
+static void finish_row(const struct wave *w, int64_t row, double *out)
+{
+    const struct forest *f = w->f;
+
+    for (int64_t t = 0; t < f->ntargets; t++) {
+        bool touched = false;
+
         out[t] = 0;
-    for (int64_t r = 0; r < f->nroots; r++) {
-        const struct node *leaf = find_leaf(f, f->roots[r], x, row);
+        for (int64_t b = 0; b < f->nblocks; b++) {
+            int64_t i = (row * f->nblocks + b) * f->ntargets + t;
 
-        if (!leaf)
-            return LIB_FAIL(call, "tree %lld runs in a circle", (long long)r);
-        for (int64_t i = leaf->first; i < leaf->first + leaf->count; i++) {
-            double *v = &out[f->shares[i].target], w = f->shares[i].weight;
-
-            if (f->how == MIN || f->how == MAX)
-                *v = !touched[f->shares[i].target] || (f->how == MIN ? w < *v : w > *v) ? w : *v;
-            else
-                *v += w;
-            touched[f->shares[i].target] = true;
+            if (w->touched[i])
+                add(f, &out[t], &touched, w->sums[i]);
         }
+        if (f->how == AVERAGE)
+            out[t] /= (double)f->ntrees;
     }
-    for (int64_t t = 0; f->how == AVERAGE && t < f->ntargets; t++)
-        out[t] /= (double)f->nroots;
-    return TCC_OK;
 }
 
-static int check_nodes(struct tcc_lib_call *call, const struct forest *f)
-{
-    for (int64_t i = 0; i < f->nnodes; i++) {
-        const struct node *n = &f->nodes[i];
+/* What becomes of a row's sums. */
+typedef int (*finish_fn)(struct tcc_lib_call *call, void *user, int64_t row, double *sums);
 
-        if (n->mode != LEAF && (n->feature < 0 || n->feature >= f->width || n->yes < 0 || n->yes >= f->nnodes ||
-                                n->no < 0 || n->no >= f->nnodes))
-            return LIB_FAIL(call, "node %lld has a feature or a branch that does not exist", (long long)i);
+static int run_wave(struct tcc_lib_call *call, struct wave *w, double *sums, finish_fn finish, void *user)
+{
+    const struct rows *r = w->rows;
+    int64_t kept = w->n * w->f->nblocks * w->f->ntargets, items = (w->n + ROWS - 1) / ROWS * w->f->nblocks;
+    int status = TCC_OK;
+
+    memset(w->sums, 0, (size_t)kept * sizeof *w->sums);
+    memset(w->touched, 0, (size_t)kept);
+    for (int64_t i = 0; r->wide && i < w->n * r->width; i++)
+        r->converted[i] = lib_get(r->x, w->first * r->width + i);
+    if (call->host->each && items > 1)
+        call->host->each(call, items, run_block, w);
+    else
+        for (int64_t i = 0; i < items; i++)
+            run_block(w, i);
+    if (w->wrong)
+        return LIB_FAIL(call, "a node has a feature, a branch or a target that does not exist");
+    for (int64_t i = 0; i < w->n && !status; i++) {
+        finish_row(w, i, sums);
+        status = finish(call, user, w->first + i, sums);
     }
-    for (int64_t i = 0; i < f->nshares; i++)
-        if (f->shares[i].target < 0 || f->shares[i].target >= f->ntargets)
-            return LIB_FAIL(call, "target %lld does not exist", (long long)f->shares[i].target);
-    return TCC_OK;
+    return status;
 }
 
-static int need_x(struct tcc_lib_call *call, const struct tcc_tensor **x, struct forest *f, int64_t *rows)
+/* Every row through the forest. `room`: how many numbers finish() needs in `sums`. */
+static int run_forest(struct tcc_lib_call *call, const struct forest *f, struct rows *r, int64_t room, finish_fn finish,
+                      void *user)
 {
-    int status = lib_need(call, 0, -1, LIB_NUMBER, x);
+    int64_t each = f->nblocks * f->ntargets, most = WAVE / each;
+    struct wave w = {.f = f, .rows = r};
+    double *sums;
+    int status = TCC_OK;
 
-    if (status)
-        return status;
-    if ((*x)->rank < 1 || (*x)->rank > 2 || (*x)->dtype == TCC_STRING)
-        return LIB_FAIL(call, "x must be [n, c]");
-    f->width = (*x)->dims[(*x)->rank - 1];
-    *rows = (*x)->rank == 2 ? (*x)->dims[0] : 1;
-    return TCC_OK;
-}
-
-/* -- The older form: nodes named by tree and number
- * --------------------------------------------------------------------- */
-
-struct lists {
-    const struct tcc_attr *tree, *id, *feature, *mode, *value, *yes, *no, *nan;
-};
-
-static _Thread_local const struct lists *sorting; /* for qsort and bsearch */
-
-static int by_name(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    int64_t tx = sorting->tree->ints[x], ty = sorting->tree->ints[y], ix = sorting->id->ints[x],
-            iy = sorting->id->ints[y];
-
-    return tx != ty ? (tx > ty) - (tx < ty) : (ix > iy) - (ix < iy);
-}
-
-struct name {
-    int64_t tree, id;
-};
-
-static int compare_name(const void *key, const void *element)
-{
-    const struct name *k = key;
-    int64_t i = *(const int64_t *)element, tree = sorting->tree->ints[i], id = sorting->id->ints[i];
-
-    return k->tree != tree ? (k->tree > tree) - (k->tree < tree) : (k->id > id) - (k->id < id);
-}
-
-static int64_t find_node(const struct forest *f, int64_t tree, int64_t id)
-{
-    struct name key = {tree, id};
-    const int64_t *found = bsearch(&key, f->order, (size_t)f->nnodes, sizeof *f->order, compare_name);
-
-    return found ? *found : -1;
-}
-
-static int by_node(const void *a, const void *b)
-{
-    const struct share *x = a, *y = b;
-
-    return (x->node > y->node) - (x->node < y->node);
-}
-
-static int read_lists(struct tcc_lib_call *call, struct lists *l, int64_t *n)
-{
-    l->tree = lib_attr(call, "nodes_treeids");
-    l->id = lib_attr(call, "nodes_nodeids");
-    l->feature = lib_attr(call, "nodes_featureids");
-    l->mode = lib_attr(call, "nodes_modes");
-    l->value = lib_list(call, "nodes_values");
-    l->yes = lib_attr(call, "nodes_truenodeids");
-    l->no = lib_attr(call, "nodes_falsenodeids");
-    l->nan = lib_list(call, "nodes_missing_value_tracks_true");
-    *n = lib_list_size(l->tree);
-    for (int i = 0; i < 5; i++) {
-        const struct tcc_attr *a = (const struct tcc_attr *[]){l->tree, l->id, l->feature, l->yes, l->no}[i];
-
-        if (!a || a->kind != TCC_ATTR_INTS || a->n != *n)
-            return LIB_FAIL(call, "nodes_* must be lists of the same length");
+    most = most > ROWS ? most / ROWS * ROWS : most > 0 ? most : 1;
+    most = most < r->n ? most : r->n;
+    w.sums = malloc((size_t)(most * each + 1) * sizeof *w.sums);
+    w.touched = malloc((size_t)(most * each + 1));
+    r->converted = r->wide ? malloc((size_t)(most * r->width + 1) * sizeof *r->converted) : NULL;
+    sums = malloc((size_t)(room + 1) * sizeof *sums);
+    if (!w.sums || !w.touched || !sums || (r->wide && !r->converted))
+        status = LIB_NO_MEMORY(call);
+    for (; w.first < r->n && !status; w.first += most) {
+        w.n = r->n - w.first < most ? r->n - w.first : most;
+        status = run_wave(call, &w, sums, finish, user);
     }
-    if (*n == 0 || !l->mode || l->mode->kind != TCC_ATTR_STRINGS || l->mode->n != *n || lib_list_size(l->value) != *n ||
-        (l->nan && lib_list_size(l->nan) != *n))
-        return LIB_FAIL(call, "nodes_* must be lists of the same length");
-    return TCC_OK;
+    free(w.sums);
+    free(w.touched);
+    free(r->converted);
+    free(sums);
+    return status;
 }
 
-static int read_old_nodes(struct tcc_lib_call *call, struct forest *f, const struct lists *l)
-{
-    static const char *const modes[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE", "BRANCH_GT",
-                                        "BRANCH_EQ",  "BRANCH_NEQ", "",           "LEAF"};
-
-    for (int64_t i = 0; i < f->nnodes; i++)
-        f->order[i] = i;
-    sorting = l;
-    qsort(f->order, (size_t)f->nnodes, sizeof *f->order, by_name);
-    for (int64_t i = 0; i < f->nnodes; i++) {
-        struct node *n = &f->nodes[i];
-        int mode = -1;
-
-        for (int k = 0; k <= LEAF; k++)
-            mode = strcmp(modes[k], l->mode->strings[i]) == 0 ? k : mode;
-        if (mode < 0)
-            return LIB_FAIL(call, "node mode '%s' is not known", l->mode->strings[i]);
-        *n = (struct node){.mode = (uint8_t)mode,
-                           .nan_true = l->nan && lib_list_value(l->nan, i) != 0,
-                           .feature = l->feature->ints[i],
-                           .split = (float)lib_list_value(l->value, i)};
-        if (mode != LEAF) {
-            n->yes = find_node(f, l->tree->ints[i], l->yes->ints[i]);
-            n->no = find_node(f, l->tree->ints[i], l->no->ints[i]);
-        }
-    }
-    /* A tree's root is the first of its nodes. */
-    for (int64_t i = 0; i < f->nnodes; i++) {
-        bool known = false;
-
-        for (int64_t r = f->nroots - 1; r >= 0 && !known; r--)
-            known = l->tree->ints[f->roots[r]] == l->tree->ints[i];
-        if (!known)
-            f->roots[f->nroots++] = i;
-    }
-    return TCC_OK;
-}
-
-/* `kind` is "class" or "target": KIND_treeids, _nodeids, _ids, _weights. */
-static int read_old(struct tcc_lib_call *call, struct forest *f, const char *const *names)
-{
-    const struct tcc_attr *tree = lib_attr(call, names[0]), *id = lib_attr(call, names[1]),
-                          *target = lib_attr(call, names[2]);
-    const struct tcc_attr *weight = lib_list(call, names[3]);
-    struct lists l;
-    int64_t n;
-    int status = read_lists(call, &l, &n);
-
-    if (status)
-        return status;
-    for (int i = 0; i < 3; i++) {
-        const struct tcc_attr *a = (const struct tcc_attr *[]){tree, id, target}[i];
-
-        if (!a || a->kind != TCC_ATTR_INTS || a->n != lib_list_size(weight))
-            return LIB_FAIL(call, "%s and its like must be lists of the same length", names[2]);
-    }
-    if (!make_room(f, n, lib_list_size(weight)))
-        return LIB_NO_MEMORY(call);
-    if ((status = read_old_nodes(call, f, &l)))
-        return status;
-    for (int64_t i = 0; i < f->nshares; i++) {
-        f->shares[i] =
-            (struct share){find_node(f, tree->ints[i], id->ints[i]), target->ints[i], (float)lib_list_value(weight, i)};
-        if (f->shares[i].node < 0)
-            return LIB_FAIL(call, "%s names a node that does not exist", names[1]);
-    }
-    sorting = NULL;
-    qsort(f->shares, (size_t)f->nshares, sizeof *f->shares, by_node);
-    for (int64_t i = f->nshares - 1; i >= 0; i--) {
-        f->nodes[f->shares[i].node].first = i;
-        f->nodes[f->shares[i].node].count++;
-    }
-    return check_nodes(call, f);
-}
+/* -- Operands ------------------------------------------------------------------------------------------------- */
 
 static enum aggregate read_aggregate(struct tcc_lib_call *call)
 {
@@ -292,220 +285,154 @@ static enum aggregate read_aggregate(struct tcc_lib_call *call)
                                         : SUM;
 }
 
-/* Every row: targets, base values, post-transform into y[rows, ntargets]. */
-static int regress(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t rows,
-                   int dtype, const char *post)
+static int read_tables(struct tcc_lib_call *call, struct forest *f)
 {
-    const struct tcc_attr *base = lib_list(call, "base_values");
-    int64_t dims[2] = {rows, f->ntargets};
-    double *row;
+    const struct tcc_tensor *nodes, *trees, *shares, *weights, *splits = lib_in(call, 5), *members = lib_in(call, 6);
+    int status = lib_need(call, 1, 2, TCC_I32, &nodes);
+
+    status = status ? status : lib_need(call, 2, 1, TCC_I32, &trees);
+    status = status ? status : lib_need(call, 3, 2, TCC_I32, &shares);
+    status = status ? status : lib_need(call, 4, 1, LIB_NUMBER, &weights);
+    if (status)
+        return status;
+    if (nodes->dims[1] != TREE_WORDS || shares->dims[1] != 2 || weights->dims[0] != shares->dims[0] ||
+        (weights->dtype != TCC_F32 && weights->dtype != TCC_F64) ||
+        (splits && (splits->dtype != TCC_F64 || splits->rank != 1 || splits->dims[0] != nodes->dims[0])) ||
+        (members && (members->dtype != TCC_F64 || members->rank != 1)))
+        return LIB_FAIL(call, "its tables do not fit together");
+    f->nodes = nodes->data;
+    f->trees = trees->data;
+    f->shares = shares->data;
+    f->weights = weights->dtype == TCC_F32 ? weights->data : NULL;
+    f->wide_weights = weights->dtype == TCC_F64 ? weights->data : NULL;
+    f->splits = splits ? splits->data : NULL;
+    f->members = members ? members->data : NULL;
+    f->nnodes = nodes->dims[0];
+    f->ntrees = trees->dims[0];
+    f->nshares = shares->dims[0];
+    f->nmembers = members ? members->dims[0] : 0;
+    f->nblocks = f->ntrees > BLOCK ? (f->ntrees + BLOCK - 1) / BLOCK : 1;
+    f->mode = (int)lib_int(call, "mode", TREE_MIXED);
+    f->how = read_aggregate(call);
+    return TCC_OK;
+}
+
+static int read_operands(struct tcc_lib_call *call, struct forest *f, struct rows *r)
+{
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &r->x);
+
+    if (!status)
+        status = read_tables(call, f);
+    if (status)
+        return status;
+    if (r->x->rank < 1 || r->x->rank > 2)
+        return LIB_FAIL(call, "x must be [n, c]");
+    f->ntargets = lib_int(call, "n_targets", 1);
+    if (f->ntargets < 1 || f->ntargets > 1 << 24)
+        return LIB_FAIL(call, "n_targets is out of range");
+    r->width = r->x->dims[r->x->rank - 1];
+    r->n = r->x->rank == 2 ? r->x->dims[0] : 1;
+    r->wide = f->splits || r->x->dtype != TCC_F32;
+    return TCC_OK;
+}
+
+/* -- Sums ----------------------------------------------------------------------------------------------------- */
+
+struct regression {
+    int64_t ntargets;
+    const struct tcc_attr *base;
+    const char *post;
+    int dtype;
     void *y;
-    int status = TCC_OK;
+};
 
-    if (base && lib_list_size(base) != 1 && lib_list_size(base) != f->ntargets)
-        return LIB_FAIL(call, "base_values must have %lld values", (long long)f->ntargets);
-    if (!(y = lib_out(call, 0, dtype, 2, dims)))
-        return TCC_EENV;
-    if (!(row = malloc(((size_t)f->ntargets + 1) * (sizeof *row + 1))))
-        return LIB_NO_MEMORY(call);
-    for (int64_t r = 0; r < rows && !status; r++) {
-        if ((status = sum_row(call, f, x, r, row, (bool *)(row + f->ntargets))))
-            break;
-        for (int64_t t = 0; base && t < f->ntargets; t++)
-            row[t] += lib_list_value(base, lib_list_size(base) == 1 ? 0 : t);
-        status = lib_post_transform(call, post, row, f->ntargets);
-        for (int64_t t = 0; t < f->ntargets; t++)
-            lib_put(y, dtype, r * f->ntargets + t, row[t]);
-    }
-    free(row);
+static int finish_regression(struct tcc_lib_call *call, void *user, int64_t row, double *sums)
+{
+    const struct regression *r = user;
+    int status;
+
+    for (int64_t t = 0; r->base && t < r->ntargets; t++)
+        sums[t] += lib_list_value(r->base, lib_list_size(r->base) == 1 ? 0 : t);
+    status = lib_post_transform(call, r->post, sums, r->ntargets);
+    for (int64_t t = 0; t < r->ntargets; t++)
+        lib_put(r->y, r->dtype, row * r->ntargets + t, sums[t]);
     return status;
 }
 
-int tccrt_lib_tree_ensemble_regressor(struct tcc_lib_call *call)
+/* x and the tables -> y[n, n_targets], of x's type where `like_x` */
+int tccrt_lib_tree_ensemble(struct tcc_lib_call *call)
 {
-    static const char *const names[] = {"target_treeids", "target_nodeids", "target_ids", "target_weights"};
-    struct forest f = {.ntargets = lib_int(call, "n_targets", 1), .how = read_aggregate(call)};
-    const struct tcc_tensor *x;
-    int64_t rows;
-    int status = need_x(call, &x, &f, &rows);
-
-    if (!status)
-        status = read_old(call, &f, names);
-    if (!status)
-        status = regress(call, &f, x, rows, TCC_F32, lib_text(call, "post_transform", "NONE"));
-    free_forest(&f);
-    return status;
-}
-
-/* -- Classifier
- * -------------------------------------------------------------------------------------------------------------- */
-
-/* Models that give weights to one class only stand for two: the other's score is what is left. */
-static bool is_binary(const struct forest *f)
-{
-    for (int64_t i = 1; i < f->nshares; i++)
-        if (f->shares[i].target != f->shares[0].target)
-            return false;
-    return f->nshares > 0;
-}
-
-static int classify(struct tcc_lib_call *call, const struct forest *f, const struct tcc_tensor *x, int64_t rows)
-{
-    const char *post = lib_text(call, "post_transform", "NONE");
-    const struct tcc_attr *base = lib_list(call, "base_values");
-    bool binary = is_binary(f), complement = strcmp(post, "NONE") == 0 || strcmp(post, "PROBIT") == 0;
-    int64_t dims[2] = {rows, f->ntargets == 1 && binary ? 2 : f->ntargets};
-    struct lib_labels labels;
-    double *row;
-    float *y;
-    int status = lib_labels_begin(call, "classlabels_int64s", "classlabels_strings", rows, &labels);
+    struct forest f = {0};
+    struct rows rows = {0};
+    struct regression r = {.base = lib_list(call, "base_values"), .post = lib_text(call, "post_transform", "NONE")};
+    int status = read_operands(call, &f, &rows);
+    int64_t dims[2] = {rows.n, f.ntargets};
 
     if (status)
         return status;
-    if (!(y = lib_out(call, 1, TCC_F32, 2, dims)))
+    r.ntargets = f.ntargets;
+    r.dtype = lib_int(call, "like_x", 0) ? rows.x->dtype : TCC_F32;
+    if (r.base && lib_list_size(r.base) != 1 && lib_list_size(r.base) != f.ntargets)
+        return LIB_FAIL(call, "base_values must have %lld values", (long long)f.ntargets);
+    if (!(r.y = lib_out(call, 0, r.dtype, 2, dims)))
         return TCC_EENV;
-    if (!(row = malloc(((size_t)dims[1] + 1) * (sizeof *row + 1))))
-        return LIB_NO_MEMORY(call);
-    for (int64_t r = 0; r < rows && !status; r++) {
-        if ((status = sum_row(call, f, x, r, row, (bool *)(row + dims[1]))))
-            break;
-        for (int64_t t = 0; t < f->ntargets && base; t++)
-            row[t] += lib_list_value(base, t < lib_list_size(base) ? t : 0);
-        if (binary && dims[1] == 2) {
-            row[1] = row[0];
-            row[0] = complement ? 1 - row[1] : -row[1];
-        }
-        status = lib_post_transform(call, post, row, dims[1]);
-        for (int64_t t = 0; t < dims[1]; t++)
-            y[r * dims[1] + t] = (float)row[t];
-        if (!status && lib_labels_count(&labels) == 1)
-            ((int64_t *)labels.out)[r] = lib_largest(row, dims[1]);
-        else if (!status)
-            status = lib_labels_put(call, &labels, r, lib_largest(row, dims[1]));
-    }
-    free(row);
-    return status;
+    return run_forest(call, &f, &rows, f.ntargets, finish_regression, &r);
 }
 
-int tccrt_lib_tree_ensemble_classifier(struct tcc_lib_call *call)
+/* -- Classes -------------------------------------------------------------------------------------------------- */
+
+struct classification {
+    int64_t ntargets, nscores;
+    const struct tcc_attr *base;
+    const char *post;
+    bool binary;     /* weights are of one class: the other's score is what is left */
+    bool complement; /* of 1 */
+    struct lib_labels labels;
+    float *y;
+};
+
+static int finish_classification(struct tcc_lib_call *call, void *user, int64_t row, double *sums)
 {
-    static const char *const names[] = {"class_treeids", "class_nodeids", "class_ids", "class_weights"};
-    const struct tcc_attr *ints = lib_attr(call, "classlabels_int64s"),
-                          *strings = lib_attr(call, "classlabels_strings");
-    struct forest f = {.ntargets = lib_list_size(ints) ? lib_list_size(ints) : strings ? strings->n : 0, .how = SUM};
-    const struct tcc_tensor *x;
-    int64_t rows;
-    int status = need_x(call, &x, &f, &rows);
-
-    if (!status && (f.ntargets < 1 || (f.ntargets == 1 && !lib_list_size(ints))))
-        status = LIB_FAIL(call, "class labels are needed");
-    if (!status)
-        status = read_old(call, &f, names);
-    if (!status)
-        status = classify(call, &f, x, rows);
-    free_forest(&f);
-    return status;
-}
-
-/* -- Version 5
- * ---------------------------------------------------------------------------------------------------------------- */
-
-/* Members of set nodes: in the order of the nodes, ended by NaN. */
-static int read_members(struct tcc_lib_call *call, struct forest *f, int64_t nodes)
-{
-    const struct tcc_attr *list = lib_attr(call, "membership_values");
-    int64_t n = lib_list_size(list), at = 0;
-
-    if (!(f->members = calloc((size_t)n + 1, sizeof *f->members)))
-        return LIB_NO_MEMORY(call);
-    for (int64_t i = 0; i < n; i++)
-        f->members[i] = lib_list_value(list, i);
-    for (int64_t i = 0; i < nodes; i++) {
-        if (f->nodes[i].mode != MEMBER)
-            continue;
-        f->nodes[i].first = at;
-        while (at < n && !isnan(f->members[at]))
-            at++;
-        f->nodes[i].count = at - f->nodes[i].first;
-        at++;
-    }
-    return at <= n ? TCC_OK : LIB_FAIL(call, "membership_values has too few sets");
-}
-
-static int read_nodes(struct tcc_lib_call *call, struct forest *f, int64_t n)
-{
-    const struct tcc_attr *split = lib_attr(call, "nodes_splits"), *feature = lib_attr(call, "nodes_featureids"),
-                          *mode = lib_attr(call, "nodes_modes");
-    const struct tcc_attr *yes = lib_attr(call, "nodes_truenodeids"), *no = lib_attr(call, "nodes_falsenodeids");
-    const struct tcc_attr *yes_leaf = lib_attr(call, "nodes_trueleafs"), *no_leaf = lib_attr(call, "nodes_falseleafs");
-    const struct tcc_attr *nan = lib_attr(call, "nodes_missing_value_tracks_true");
-
-    if (lib_list_size(split) != n || lib_list_size(mode) != n || lib_list_size(yes) != n || lib_list_size(no) != n ||
-        lib_list_size(yes_leaf) != n || lib_list_size(no_leaf) != n || (nan && lib_list_size(nan) != n))
-        return LIB_FAIL(call, "nodes_* must have the same length");
-    for (int64_t i = 0; i < n; i++) {
-        int64_t m = (int64_t)lib_list_value(mode, i);
-
-        if (m < 0 || m > MEMBER)
-            return LIB_FAIL(call, "node mode %lld is not known", (long long)m);
-        f->nodes[i] = (struct node){.mode = (uint8_t)m,
-                                    .nan_true = nan && lib_list_value(nan, i) != 0,
-                                    .feature = (int64_t)lib_list_value(feature, i),
-                                    .split = lib_list_value(split, i),
-                                    .yes = (int64_t)lib_list_value(yes, i),
-                                    .no = (int64_t)lib_list_value(no, i)};
-        /* Leaves are the nodes behind the others. */
-        if (f->nodes[i].yes >= 0)
-            f->nodes[i].yes += lib_list_value(yes_leaf, i) != 0 ? n : 0;
-        if (f->nodes[i].no >= 0)
-            f->nodes[i].no += lib_list_value(no_leaf, i) != 0 ? n : 0;
-    }
-    return read_members(call, f, n);
-}
-
-static int read_forest(struct tcc_lib_call *call, struct forest *f)
-{
-    const struct tcc_attr *feature = lib_attr(call, "nodes_featureids"), *target = lib_attr(call, "leaf_targetids");
-    const struct tcc_attr *weight = lib_attr(call, "leaf_weights"), *roots = lib_attr(call, "tree_roots");
-    int64_t n = lib_list_size(feature), leaves = lib_list_size(weight);
+    struct classification *c = user;
     int status;
 
-    if (lib_list_size(target) != leaves || !lib_list_size(roots) || lib_list_size(roots) > n)
-        return LIB_FAIL(call, "leaf_* and tree_roots do not fit");
-    if (!make_room(f, n + leaves, leaves))
-        return LIB_NO_MEMORY(call);
-    if ((status = read_nodes(call, f, n)))
-        return status;
-    for (int64_t i = 0; i < leaves; i++) {
-        f->nodes[n + i] = (struct node){.mode = LEAF, .first = i, .count = 1};
-        f->shares[i] = (struct share){n + i, (int64_t)lib_list_value(target, i), lib_list_value(weight, i)};
+    for (int64_t t = 0; t < c->ntargets && c->base; t++)
+        sums[t] += lib_list_value(c->base, t < lib_list_size(c->base) ? t : 0);
+    if (c->binary && c->nscores == 2) {
+        sums[1] = sums[0];
+        sums[0] = c->complement ? 1 - sums[1] : -sums[1];
     }
-    for (f->nroots = 0; f->nroots < lib_list_size(roots); f->nroots++) {
-        int64_t root = (int64_t)lib_list_value(roots, f->nroots);
-
-        if (root < 0 || root >= n)
-            return LIB_FAIL(call, "root %lld does not exist", (long long)root);
-        f->roots[f->nroots] = root;
-    }
-    return check_nodes(call, f);
+    status = lib_post_transform(call, c->post, sums, c->nscores);
+    for (int64_t t = 0; t < c->nscores; t++)
+        c->y[row * c->nscores + t] = (float)sums[t];
+    if (!status && lib_labels_count(&c->labels) == 1)
+        ((int64_t *)c->labels.out)[row] = lib_largest(sums, c->nscores);
+    else if (!status)
+        status = lib_labels_put(call, &c->labels, row, lib_largest(sums, c->nscores));
+    return status;
 }
 
-/* x attrs as ONNX's TreeEnsemble (ai.onnx.ml 5): modes 0..6 are <=, <, >=, >, ==, !=, member -> [n, n_targets] */
-int tccrt_lib_tree_ensemble(struct tcc_lib_call *call)
+/* x and the tables -> labels[n], scores[n, classes] */
+int tccrt_lib_tree_ensemble_classifier(struct tcc_lib_call *call)
 {
-    static const char *const posts[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-    int64_t post = lib_int(call, "post_transform", 0), how = lib_int(call, "aggregate_function", SUM), rows;
-    struct forest f = {.ntargets = lib_int(call, "n_targets", 1)};
-    const struct tcc_tensor *x;
-    int status = need_x(call, &x, &f, &rows);
+    struct forest f = {0};
+    struct rows rows = {0};
+    struct classification c = {.base = lib_list(call, "base_values"),
+                               .post = lib_text(call, "post_transform", "NONE"),
+                               .binary = lib_int(call, "binary", 0) != 0};
+    int status = read_operands(call, &f, &rows);
 
-    if (!status && (post < 0 || post > 4 || how < 0 || how > MAX || f.ntargets < 1 || f.ntargets > 1 << 24))
-        status = LIB_FAIL(call, "post_transform, aggregate_function or n_targets is out of range");
-    f.how = status ? SUM : (enum aggregate)how;
     if (!status)
-        status = read_forest(call, &f);
-    if (!status)
-        status = regress(call, &f, x, rows, x->dtype, posts[post]);
-    free_forest(&f);
-    return status;
+        status = lib_labels_begin(call, "classlabels_int64s", "classlabels_strings", rows.n, &c.labels);
+    if (status)
+        return status;
+    c.ntargets = f.ntargets;
+    c.nscores = f.ntargets == 1 && c.binary ? 2 : f.ntargets;
+    c.complement = strcmp(c.post, "NONE") == 0 || strcmp(c.post, "PROBIT") == 0;
+    if (lib_labels_count(&c.labels) != f.ntargets)
+        return LIB_FAIL(call, "%lld class labels are needed", (long long)f.ntargets);
+    int64_t dims[2] = {rows.n, c.nscores};
+    if (!(c.y = lib_out(call, 1, TCC_F32, 2, dims)))
+        return TCC_EENV;
+    return run_forest(call, &f, &rows, c.nscores, finish_classification, &c);
 }

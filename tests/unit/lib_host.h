@@ -101,6 +101,7 @@ lib_strings(int n, const char *const *s)
 #define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__}
 #define F32(values, ...) lib_tensor(TCC_F32, 4, (float[]) values, DIMS(__VA_ARGS__))
 #define I64(values, ...) lib_tensor(TCC_I64, 8, (int64_t[]) values, DIMS(__VA_ARGS__))
+#define I32(values, ...) lib_tensor(TCC_I32, 4, (int32_t[]) values, DIMS(__VA_ARGS__))
 #define BOOLS(values, ...) lib_tensor(TCC_BOOL, 1, (uint8_t[]) values, DIMS(__VA_ARGS__))
 #define SCALAR_I64(v) lib_tensor(TCC_I64, 8, (int64_t[]){v}, 0, NULL)
 #define STRINGS(...) lib_strings((int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "tests/unit/lib_host.h"
+#include "runtime/trees.h"
 
 /* -- Allocations that fail ----------------------------------------------------------------------------------- */
 
@@ -458,24 +459,40 @@ START_TEST(models)
 }
 END_TEST
 
-#define TREE                                                                                                 \
-    A_INTS("nodes_treeids", 0, 0, 0), A_INTS("nodes_nodeids", 0, 1, 2), A_INTS("nodes_featureids", 0, 0, 0), \
-        A_STRINGS("nodes_modes", "BRANCH_LEQ", "LEAF", "LEAF"), A_FLOATS("nodes_values", 0.5, 0, 0),         \
-        A_INTS("nodes_truenodeids", 1, 0, 0), A_INTS("nodes_falsenodeids", 2, 0, 0)
+/* x <= 0.5: the first share, else the second, in tables of trees.h. */
+#define NODE(test, no, split, leaf) test, no, split, leaf
+#define SPLIT_HALF 0x3f000000
+#define SPLIT_NAN 0x7fc00000
+#define NODES NODE(0, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)
 
 START_TEST(trees)
 {
-    RUN("tree_ensemble_regressor", IN(F32(V(0, 1), 2, 1)), 1,
-        ATTRS(TREE, A_INTS("target_treeids", 0, 0), A_INTS("target_nodeids", 1, 2), A_INTS("target_ids", 0, 0),
-              A_FLOATS("target_weights", 7, 9)));
-    WANT_F32(0, V(7, 9), 2, 1);
-    RUN("tree_ensemble_classifier", IN(F32(V(0, 1), 2, 1)), 2,
-        ATTRS(TREE, A_INTS("class_treeids", 0, 0), A_INTS("class_nodeids", 1, 2), A_INTS("class_ids", 0, 1),
-              A_FLOATS("class_weights", 1, 1), A_INTS("classlabels_int64s", 5, 6)));
+    RUN("tree_ensemble",
+        IN(F32(V(0, 1, NAN), 3, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2)), 1,
+        ATTRS(A_INTS("mode", TREE_LEQ)));
+    WANT_F32(0, V(7, 9, 9), 3, 1);
+    RUN("tree_ensemble",
+        IN(F32(V(0, 1, NAN), 3, 1), I32(V(NODE(TREE_NAN_YES, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 2)), 3, 4),
+           I32(V(0, 0), 2), I32(V(0, 1, 1, 0, 1, 0), 3, 2), F32(V(7, 1, 9), 3)),
+        1, ATTRS(A_INTS("n_targets", 2), A_STRINGS("aggregate_function", "AVERAGE")));
+    WANT_F32(0, V(7, 1, 0, 9, 7, 1), 3, 2);
+    RUN("tree_ensemble_classifier",
+        IN(F32(V(0, 1), 2, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0, 1, 0), 2, 2), F32(V(1, 1), 2)), 2,
+        ATTRS(A_INTS("n_targets", 2), A_INTS("classlabels_int64s", 5, 6)));
     WANT_I64(0, V(5, 6), 2);
-    FAILS("does not exist", "tree_ensemble_regressor", IN(F32(V(0), 1, 1)), 1,
-          ATTRS(TREE, A_INTS("target_treeids", 0), A_INTS("target_nodeids", 8), A_INTS("target_ids", 0),
-                A_FLOATS("target_weights", 7)));
+    FAILS("does not exist", "tree_ensemble",
+          IN(F32(V(0), 1, 1), I32(V(NODE(3, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)), 3, 4), I32(V(0), 1),
+             I32(V(0, 0), 1, 2), F32(V(7), 1)),
+          1, ATTRS(A_INTS("mode", TREE_LEQ)));
+    FAILS("does not exist", "tree_ensemble",
+          IN(F32(V(1), 1, 1), I32(V(NODE(0, 7, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0)), 2, 4), I32(V(0), 1), I32(V(0, 0), 1, 2), F32(V(7), 1)),
+          1, ATTRS(A_INTS("mode", TREE_LEQ)));
+    FAILS("does not exist", "tree_ensemble",
+          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(5), 1), I32(V(0, 0), 1, 2), F32(V(7), 1)), 1, ATTRS(A_INTS("mode", TREE_LEQ)));
+    FAILS("does not exist", "tree_ensemble",
+          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(4, 0), 1, 2), F32(V(7), 1)), 1, ATTRS(A_INTS("mode", TREE_LEQ)));
+    FAILS("do not fit", "tree_ensemble",
+          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0), 1, 2), F32(V(7, 9), 2)), 1, ATTRS(A_INTS("mode", TREE_LEQ)));
 }
 END_TEST
 
