@@ -3,8 +3,7 @@
  * merge.c - launches of elementwise kernels over the same points become one launch (horizontal fusion). Groups have one
  * root each (group.c), so values that are computed from the same operands, or one from another that is stored as
  * well, start as kernels of their own: an optimizer's moments and its parameter, a gate's several gradients. Run together they
- * read each operand once, and what the first stores the second need not load. Launches that have nothing in common run together where
- * each is shorter than what a launch costs: the updates of a network's biases and norms.
+ * read each operand once, and what the first stores the second need not load.
  *
  * The second launch moves up to the first, so nothing in between may write what it reads or touch what it writes.
  */
@@ -12,11 +11,7 @@
 
 #include <string.h>
 
-enum {
-    WINDOW = 64,
-    MAX_OPERANDS = 24,
-    MAX_SHORT = 96
-}; /* the last: of short launches, of whose operands caches hold all */
+enum { WINDOW = 64, MAX_OPERANDS = 24 };
 
 /* One point at a time, nothing summed, nothing private. */
 static bool is_map(const struct kn_step *s)
@@ -93,26 +88,7 @@ static bool at_same_points(const struct kn_kernel *a, int x, const struct kn_ker
     return true;
 }
 
-/* Does it move so little that the launch takes longer? A device's rates are those of one of its pieces. */
-static bool is_short(const struct lw *lw, const struct kn_step *s)
-{
-    const struct pass_cost *c = pass_cost(lw->machine);
-    double bytes = 0, pieces = lw->machine->memory && c->pieces ? c->pieces : 1;
-    if (lw->machine->runs) /* what it leaves to the host would take others along */
-        return false;
-    for (int i = 0; i < s->kernel->ninsns; i++)
-        if (s->kernel->insns[i].code == KN_INDEX) /* it may fail, and what follows does nothing then */
-            return false;
-    for (int i = 0; i < s->nargs; i++) {
-        int64_t n;
-        if (!ir_is_const(lw->buffers.at[s->args[i]].bytes, &n))
-            return false;
-        bytes += (double)n;
-    }
-    return bytes <= c->launch * c->bandwidth * pieces;
-}
-
-/* Do the two read something in common, or the second what the first writes, or is each by itself too short? Conflicts end it (false). */
+/* Do the two read something in common, or the second what the first writes? Conflicts end it (false). */
 static bool worth_merging(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
 {
     bool shared = false;
@@ -130,8 +106,7 @@ static bool worth_merging(const struct lw *lw, const struct kn_step *a, const st
                 shared = shared || !ir_is_const(lw->buffers.at[b->args[j]].bytes, &n) || n > 64;
             }
         }
-    bool both = is_short(lw, a) && is_short(lw, b);
-    return a->nargs + b->nargs <= (both ? MAX_SHORT : MAX_OPERANDS) && (shared || both);
+    return shared;
 }
 
 static int functions(const struct kn_kernel *k)
@@ -154,7 +129,7 @@ static bool fits(const struct lw *lw, const struct kn_step *first, const struct 
             return false;
     }
     struct pass_fusion f = {.instructions = a->ninsns + b->ninsns, .points = -1};
-    if (a->noperands + b->noperands > MAX_SHORT || !lw_worth(lw, &f))
+    if (a->noperands + b->noperands > MAX_OPERANDS || !lw_worth(lw, &f))
         return false;
     f.functions = functions(a) + functions(b);
     return lw_worth(lw, &f);
