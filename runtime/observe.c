@@ -8,7 +8,7 @@
 
 #include "runtime/rt_int.h"
 
-int tccrt_observe(struct tccrt_session *s, tccrt_observer *observer, void *user)
+int tccrt_observe(struct tccrt_session *s, tccrt_observer observer, void *user)
 {
     if (!s)
         return tcr_fail(TCC_EUSAGE, "observe: a session is required, got NULL");

@@ -253,7 +253,7 @@ struct tccrt_session {
     struct tcr_pipe **pipes;         /* by pipeline: its memory, once it was run */
 
     struct tcr_profile *profile;     /* NULL: off */
-    tccrt_observer *observer;        /* NULL: nobody observes */
+    tccrt_observer observer;         /* NULL: nobody observes */
     void *observed;                  /* its */
 
     struct tcr_view *views;          /* what steps of the host use of a device's memory */

@@ -356,8 +356,8 @@ struct tccrt_made {
     size_t bytes;                                        /* of the data */
     int dense;                                           /* 0: it lies in a layout of the target's own, with padding: `bytes` of elements in some order */
 };
-typedef int tccrt_observer(void *user, const struct tccrt_made *made);
-int tccrt_observe(struct tccrt_session *s, tccrt_observer *observer, void *user);
+typedef int (*tccrt_observer)(void *user, const struct tccrt_made *made);
+int tccrt_observe(struct tccrt_session *s, tccrt_observer observer, void *user);
 int tccrt_threads(const struct tccrt_session *s);                                      /* that it runs with */
 const char *tccrt_device_used(const struct tccrt_session *s);                          /* "cpu", "cpu-split" */
 /* What a simulated NeuronCore has done since the session began, in modelled time: launches one after the other, and copies that no program makes. */

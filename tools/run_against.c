@@ -145,7 +145,7 @@ static bool list_all(struct first *a)
 
 /* -- One of the two --------------------------------------------------------------------------------------------------- */
 
-static int run_observed(const struct options *o, const char *path, tccrt_observer *observer, struct pair *p)
+static int run_observed(const struct options *o, const char *path, tccrt_observer observer, struct pair *p)
 {
     struct model m;
     char error[ERROR_SIZE];
