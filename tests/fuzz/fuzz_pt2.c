@@ -77,7 +77,7 @@ static struct bytes repaired(const uint8_t *data, size_t size)
         size_t room = (size_t)(after - at), n = room > LOCAL ? le16(at + 26) : 0,
                extra = room > LOCAL ? le16(at + 28) : 0;
 
-        if (room > LOCAL && n && n <= MAX_NAME && n + extra <= (size_t)(descriptor - at) - LOCAL) {
+        if (room > LOCAL && n && n <= MAX_NAME && LOCAL + n + extra <= (size_t)(descriptor - at)) {
             const uint8_t *from = at + LOCAL + n + extra;
             size_t bytes = (size_t)(descriptor - from);
 
