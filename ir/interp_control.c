@@ -264,7 +264,7 @@ void ir_interp_state_reset(struct ir_interp_state *s)
 int64_t it_position(const struct ir_interp_state *s, const struct ir_state *v)
 {
     const struct ir_tensor *now = s ? s->values[v->index] : NULL;
-    return now ? *(const int64_t *)ir_tensor_at(now, 0) : 0;
+    return now ? tcc_load_i64(TCC_I64, ir_tensor_at(now, 0)) : 0;
 }
 
 int it_bind_positions(struct interp *it)

@@ -327,7 +327,7 @@ static bool constant_sparse(struct imp *im, const struct onnx_sparse *s)
     for (int64_t k = 0; k < n; k++) {
         int64_t at = 0;
         for (int64_t j = 0; j < per; j++) {
-            int64_t i = *(const int64_t *)ir_tensor_at(indices, k * per + j);
+            int64_t i = tcc_load_i64(TCC_I64, ir_tensor_at(indices, k * per + j));
             int64_t bound = indices->rank == 2 ? s->dims[j] : to->nelems;
             if (i < 0 || i >= bound)
                 return imp_bad(im, "a sparse constant with index %lld of %lld", (long long)i, (long long)bound);

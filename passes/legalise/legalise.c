@@ -178,8 +178,8 @@ static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
     for (int64_t o = 0; o < out; o++)
         for (int64_t i = 0; i < in; i++) {
             float taps[9];
-            for (int t = 0; t < 9; t++)
-                taps[t] = *(const float *)ir_tensor_at(w, (o * in + i) * 9 + t);
+            for (int t = 0; t < 9; t++) /* weights in a model's file may lie at any address */
+                memcpy(&taps[t], ir_tensor_at(w, (o * in + i) * 9 + t), sizeof taps[t]);
             transform_weights(side, side == 6 ? weights_6 : weights_4, taps, (float *)u->data + i * out + o, in * out);
         }
     struct ir_value *args[3] = {n->in[0].value, ir_constant(b, u), n->nin > 2 ? n->in[2].value : NULL};
@@ -230,8 +230,8 @@ static bool widen_groups(struct ir_builder *b, struct ir_node *n, int64_t block)
     memset((void *)wide->data, 0, (size_t)(dims[0] * block * taps) * sizeof(float));
     for (int64_t o = 0; o < dims[0]; o++)
         for (int64_t i = 0; i < per * taps; i++)
-            ((float *)wide->data)[(o * block + o % block / per * per) * taps + i] =
-                *(const float *)ir_tensor_at(w, o * per * taps + i);
+            memcpy(&((float *)wide->data)[(o * block + o % block / per * per) * taps + i],
+                   ir_tensor_at(w, o * per * taps + i), sizeof(float));
     struct ir_value *args[3] = {n->in[0].value, ir_constant(b, wide), n->nin > 2 ? n->in[2].value : NULL};
     const struct ir_attr *s = ir_attr(n, IR_ATTR_strides), *d = ir_attr(n, IR_ATTR_dilations),
                          *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);

@@ -116,12 +116,20 @@ static bool scale(struct ir_builder *b, struct ir_value *v, struct scaled *s)
     return s->value != NULL;
 }
 
+/* Element i of a 16-bit type as its code; constants in a model's file may lie at any address. */
+static uint16_t code_at(const struct ir_tensor *t, int64_t i)
+{
+    uint16_t code;
+    memcpy(&code, ir_tensor_at(t, i), sizeof code);
+    return code;
+}
+
 /* The largest finite magnitude in t, a tensor of a 16-bit type, at least LEAST. Magnitudes are in the order of their codes. */
 static double largest_in(const struct ir_tensor *t)
 {
     uint16_t most = 0;
     for (int64_t i = 0; i < t->nelems; i++) {
-        uint16_t code = *(const uint16_t *)ir_tensor_at(t, i) & 0x7fff;
+        uint16_t code = code_at(t, i) & 0x7fff;
         if (code > most && isfinite(tcc_load_f64((enum tcc_dtype)t->dtype, &code)))
             most = code;
     }
@@ -146,7 +154,7 @@ static bool scale_constant(struct ir_builder *b, const struct ir_tensor *t, stru
         tcc_store_f64(TCC_F16, &to[c], ldexp(tcc_load_f64((enum tcc_dtype)t->dtype, &code), 4 - exponent));
     }
     for (int64_t i = 0; i < t->nelems; i++)
-        ((uint16_t *)small->data)[i] = to[*(const uint16_t *)ir_tensor_at(t, i)];
+        ((uint16_t *)small->data)[i] = to[code_at(t, i)];
     s->value = ir_constant(b, small);
     s->unit = s->value ? ir_constant_f(b, TCC_F32, ldexp(1, exponent - 4)) : NULL;
     return s->unit != NULL;
