@@ -238,27 +238,36 @@ void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, i
 
 /* -- Nodes ---------------------------------------------------------------------------------------------------- */
 
-/* All that a kernel computes, for reports: the source's nodes in the order in which they run, each once. */
+/*
+ * All that a kernel computes, for reports: the source's nodes in the order in which they run, each once. A group lists its nodes in
+ * that order, all of one block (ir/fusion_verify.c).
+ */
 static const char *sources_of(struct lw *lw, const struct lw_group *g)
 {
     enum { MOST = 12 };
     const struct kn_fusion *f = lw->func->fusion;
     const struct kn_group *group = f && g->number > 0 && g->number <= f->n ? &f->at[g->number - 1] : NULL;
-    const char *text = NULL, *seen[MOST];
+    const char *names[MOST], *ops[MOST];
+    size_t room = 1, at = 0;
     int n = 0;
-    for (const struct ir_node *x = g->root->block->first; group && x && n < MOST; x = x->next) {
-        bool inside = false;
-        for (int i = 0; i < group->nnodes; i++)
-            inside |= group->nodes[i] == x;
-        const char *name = x->where.node ? x->where.node : ir_op_info(x->op)->name,
-                   *op = x->where.op ? x->where.op : ir_op_info(x->op)->name;
-        for (int i = 0; i < n; i++)
-            inside &= strcmp(seen[i], name) != 0;
-        if (!inside)
+    for (int i = 0; group && i < group->nnodes && n < MOST; i++) {
+        const struct ir_where *w = &group->nodes[i]->where;
+        const char *own = ir_op_info(group->nodes[i]->op)->name;
+        bool again = false;
+        names[n] = w->node ? w->node : own;
+        ops[n] = w->op ? w->op : own;
+        for (int k = 0; k < n; k++)
+            again |= !strcmp(names[k], names[n]);
+        if (again)
             continue;
-        seen[n++] = name;
-        text = ir_internf(lw->ctx, "%s%s%s (%s)", text ? text : "", text ? ", " : "", name, op);
+        room += strlen(names[n]) + strlen(ops[n]) + strlen(",  ()");
+        n++;
     }
+    if (!n)
+        return NULL;
+    char *text = IR_NEWN(lw->ctx, room, char);
+    for (int i = 0; i < n; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%s (%s)", i ? ", " : "", names[i], ops[i]);
     return text;
 }
 
