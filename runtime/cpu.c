@@ -99,6 +99,44 @@ bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
     return true;
 }
 
+/* Is that feature one of the levels' up to `most`? */
+static bool in_levels(size_t most, const char *name, size_t size)
+{
+    for (size_t i = 0; i <= most; i++)
+        for (const char *s = levels[i].adds; *s; s += strspn(s, ",")) {
+            size_t n = strcspn(s, ",");
+
+            if (n == size && !memcmp(s, name, n))
+                return true;
+            s += n;
+        }
+    return false;
+}
+
+bool tcr_cpu_within(const char *isa, const char *level)
+{
+    size_t n = sizeof levels / sizeof *levels, most = 0;
+
+    while (most < n && strcmp(level, levels[most].name) != 0)
+        most++;
+    if (most == n)
+        return false;
+    if (strncmp(isa, "native:", 7) != 0) {
+        for (size_t i = 0; i <= most; i++)
+            if (strcmp(isa, levels[i].name) == 0)
+                return true;
+        return false;
+    }
+    for (const char *s = isa + 7; *s; s += strspn(s, ",")) {
+        size_t size = strcspn(s, ",");
+
+        if (!in_levels(most, s, size))
+            return false;
+        s += size;
+    }
+    return true;
+}
+
 /* Exceptions masked, round to nearest even, denormals neither flushed nor taken as zero. */
 uint32_t tcr_fp_enter(void)
 {
@@ -120,6 +158,12 @@ void tcr_fp_leave(uint32_t old)
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
 {
     snprintf(missing, size, "%s", isa);
+    return false;
+}
+
+bool tcr_cpu_within(const char *isa, const char *level)
+{
+    (void)isa, (void)level;
     return false;
 }
 

@@ -33,19 +33,24 @@ static int check_descriptor(const struct tcc_model *d, const char *what)
     return TCC_OK;
 }
 
-/* The first version that this CPU runs; they come best first. */
+/* The first version that this CPU runs, and TCCC_MAX_CPU lets it; they come best first. */
 static int choose_version(struct tccrt_model *m, const char *what)
 {
     const struct tcc_model *d = m->desc;
+    const char *most = tccrt_env_text("TCCC_MAX_CPU");
     char missing[64] = "";
 
     for (uint32_t i = 0; i < d->nversions; i++) {
+        if (most && !tcr_cpu_within(d->versions[i].isa, most))
+            continue;
         if (tcr_cpu_runs(d->versions[i].isa, missing, sizeof missing)) {
             m->kernels = d->versions[i].kernels;
             m->isa = d->versions[i].isa;
             return TCC_OK;
         }
     }
+    if (!*missing && d->nversions)
+        return tcr_fail(TCC_EENV, "%s: it has no code for %s or less, which TCCC_MAX_CPU asks for", what, most);
     return tcr_fail(TCC_EENV,
                     "%s: this CPU lacks '%s', which the model was compiled for; compile it with a lower --march", what,
                     missing);

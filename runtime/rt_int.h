@@ -51,6 +51,8 @@ void tcr_xxh3_add(struct tcr_xxh3 *x, const void *data, size_t size);
 uint64_t tcr_xxh3_end(const struct tcr_xxh3 *x);
 /* Whether this CPU and kernel run code for `isa` (struct tcc_version); else `missing` names the first lack. */
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size);
+/* Is all that code for `isa` may use in that psABI level? */
+bool tcr_cpu_within(const char *isa, const char *level);
 uint32_t tcr_fp_enter(void);                 /* sets round-to-nearest, denormals kept; returns the old mode */
 void tcr_fp_leave(uint32_t old);
 

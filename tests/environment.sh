@@ -15,6 +15,7 @@ wrong() {
 wrong TCCC_FLAGS --bogus
 wrong TCCC_CACHE_DIR "$tmp/file"
 wrong TCCC_LIBDIR "$tmp/none"
+wrong TCCC_MAX_CPU x86-64-v9
 wrong TCCC_TRACE report,egaer
 for seconds in 10s 0 -1 nan; do
     wrong TCCC_COMM_TIMEOUT $seconds
@@ -51,3 +52,10 @@ tccc --train --loss=mse --cache-dir=kept other/dead.tcir -o two.so 2>second || f
 sed 's|dead.tcir|other/dead.tcir|' first | cmp - second || fail "from the cache: $(cat second)"
 [ "$(find kept -type f | wc -l)" -eq 1 ] || fail "more than one entry: $(ls kept)"
 cmp one.so two.so || fail "the artifacts differ"
+
+# Code for less than what this processor has, and none.
+tccc --march=x86-64-v2,x86-64-v3 dead.tcir -o two.so 2>err || fail "$(cat err)"
+expect_status 0 env TCCC_MAX_CPU=x86-64-v2 tccc-run two.so --random
+tccc --march=x86-64-v3 dead.tcir -o v3.so 2>err || fail "$(cat err)"
+expect_status 4 env TCCC_MAX_CPU=x86-64-v2 tccc-run v3.so --random
+grep -q 'no code for x86-64-v2 or less, which TCCC_MAX_CPU asks for' err || fail "TCCC_MAX_CPU: $(cat err)"
