@@ -50,6 +50,7 @@ const char *job_machine_dump(const struct tccc_options *o)
 static struct target_options target_options_of(struct job *j, const char *arch)
 {
     return (struct target_options){.arch = arch,
+                                   .planned = j->target->host ? NULL : j->made.machine->name,
                                    .level = j->o->level,
                                    .exact = j->o->exact,
                                    .fast_math = j->o->fast_math,

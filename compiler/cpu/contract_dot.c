@@ -11,7 +11,8 @@
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies if the sum's
  * innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is consecutive in memory. A
  * value of type bf16 is an exact float in registers, whose upper half it is.
- * Without VPDPBUSD the same packed bytes are multiplied by other instructions (dot.c).
+ * Without VPDPBUSD the same packed bytes are multiplied by other instructions (dot.c), and pairs of bf16 or f16, where the schedule is of a
+ * machine that multiplies them and this one does not, by two multiply-adds of floats.
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
@@ -89,6 +90,29 @@ LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand)
 
 /* -- Products -------------------------------------------------------------------------------------------- */
 
+/* Are sums in f16? Machines that don't multiply f16 follow the schedule with sums of floats. */
+static bool half_sums(const struct cg *g)
+{
+    return ct_half(&g->c) && cpu_multiplies_f16(em_cpu(g->e));
+}
+
+/* The lower (which: 0) or the upper of each lane's two values, as floats. */
+static LLVMValueRef one_of_pairs(struct cg *g, LLVMValueRef pairs, int which)
+{
+    struct em *e = g->e;
+    LLVMTypeRef bits = em_vec(e->t_i32, g->lanes);
+    LLVMValueRef sixteen = em_int(bits, 16);
+    if (!ct_half(&g->c)) {
+        LLVMValueRef high =
+            which ? LLVMBuildAnd(e->b, pairs, em_int(bits, -65536), "") : LLVMBuildShl(e->b, pairs, sixteen, "");
+        return LLVMBuildBitCast(e->b, high, g->vec, "");
+    }
+    LLVMValueRef low = which ? LLVMBuildLShr(e->b, pairs, sixteen, "") : pairs;
+    low = LLVMBuildTrunc(e->b, low, em_vec(e->t_i16, g->lanes), "");
+    LLVMTypeRef half = em_vec(LLVMHalfTypeInContext(e->lc), g->lanes);
+    return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, low, half, ""), g->vec, "");
+}
+
 LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
 {
     struct em *e = g->e;
@@ -96,9 +120,14 @@ LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMV
         bool a_unsigned = g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
         return cpu_dot_bytes(e, a_unsigned ? a : b, a_unsigned ? b : a, acc);
     }
-    if (ct_half(&g->c)) {
+    if (half_sums(g)) {
         LLVMTypeRef t = cg_dot_sums(g);
         return em_fma(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
+    }
+    if (ct_half(&g->c) || !cpu_multiplies_bf16(em_cpu(e))) {
+        for (int i = 1; i >= 0; i--)
+            acc = em_fma(e, one_of_pairs(g, a, i), one_of_pairs(g, b, i), acc);
+        return acc;
     }
     LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(e->lc), (unsigned)g->lanes * 2);
     LLVMValueRef args[3] = {acc, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
@@ -110,13 +139,13 @@ LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMV
 
 LLVMTypeRef cg_dot_sums(struct cg *g)
 {
-    return ct_half(&g->c) ? em_vec(LLVMHalfTypeInContext(g->e->lc), g->lanes * 2) : g->vec;
+    return half_sums(g) ? em_vec(LLVMHalfTypeInContext(g->e->lc), g->lanes * 2) : g->vec;
 }
 
 LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums)
 {
     struct em *e = g->e;
-    if (!ct_half(&g->c))
+    if (!half_sums(g))
         return sums;
     LLVMTypeRef lanes = em_vec(e->t_i32, g->lanes), half = LLVMHalfTypeInContext(e->lc);
     LLVMValueRef bits = LLVMBuildBitCast(e->b, sums, lanes, ""), args[3] = {bits, bits, em_int(lanes, 16)};

@@ -474,7 +474,7 @@ void ct_emit(struct em *e)
     struct em_tiles t;
     struct dim_loops l;
     const struct kn_kernel *k = e->k;
-    if (!ct_analyse(em_cpu(e), e->ctx, k, &g.c))
+    if (!ct_analyse(em_cpu(e)->planned, e->ctx, k, &g.c))
         return; /* cannot be: its schedule said that it can */
     struct cpu_schedule s = cpu_get_schedule(k);
     g.lanes = g.c.lanes = s.width;

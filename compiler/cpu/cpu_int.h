@@ -25,6 +25,9 @@ struct cpu_machine {
     uint64_t features;               /* bit set of enum cpu_feature */
     int registers;                   /* vector registers */
     int64_t l2;                      /* bytes of the second cache, for tiles */
+    /* Whose schedules and layouts the code follows: the best of the artifact's machines, or this one. What a schedule was found by (lanes, what
+     * is packed, neighbours taken together) must be found again by the same machine; instructions are this one's. */
+    const struct cpu_machine *planned;
 };
 static inline bool cpu_has(const struct cpu_machine *m, enum cpu_feature f) { return m->features >> f & 1; }
 static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->emit.vector_bytes / bytes; }
@@ -54,7 +57,8 @@ static inline bool cpu_multiplies_bytes(const struct cpu_machine *m)
     return cpu_has(m, CPU_AVX512VNNI) || (cpu_has(m, CPU_AVXVNNI) && m->emit.vector_bytes <= 32);
 }
 
-const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch);   /* machine.c; NULL after a diagnostic */
+/* machine.c. `planned`: NULL is arch, too. NULL after a diagnostic. */
+const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch, const char *planned);
 const char *cpu_resolve(struct ir_ctx *ctx, const char *arch);
 
 /* schedule.c: by kernel structure; tries the templates in the order of the table in target.c. */

@@ -2,7 +2,7 @@
 /*
  * dot.c - products of groups of four bytes, one side unsigned and the other signed, added to 32-bit lanes: VPDPBUSD (Intel SDM,
  * volume 2), or, where there is none, PMADDWD on the bytes with even and those with odd numbers, widened: exact too (PMADDUBSW would
- * saturate).
+ * saturate). Vectors may be wider than the machine's, whose schedule is another's then: they are multiplied in parts.
  */
 #include "compiler/cpu/emit_int.h"
 
@@ -19,9 +19,39 @@ static V halves(struct em *e, int lanes, V a, V b)
     return em_intrinsic(e, name, 0, NULL, 2, args);
 }
 
+static V shuffle(struct em *e, V a, V b, int n, const int *order)
+{
+    V at[EM_MAX_LANES];
+    for (int i = 0; i < n; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)order[i], 0);
+    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(at, (unsigned)n), "");
+}
+
+/* Lanes first .. first + n of a vector that has at least as many. */
+static V lanes_from(struct em *e, V v, int first, int n)
+{
+    int order[EM_MAX_LANES];
+    for (int i = 0; i < n; i++)
+        order[i] = first + i;
+    return shuffle(e, v, v, n, order);
+}
+
+/* u and s: a 32-bit lane for each of acc's. */
 V cpu_dot_bytes(struct em *e, V u, V s, V acc)
 {
     int lanes = em_lanes_of(acc);
+    if (lanes * 4 > e->m->vector_bytes) {
+        V part[2];
+        for (int i = 0; i < 2; i++) {
+            int from = i * lanes / 2, n = lanes / 2;
+            part[i] =
+                cpu_dot_bytes(e, lanes_from(e, u, from, n), lanes_from(e, s, from, n), lanes_from(e, acc, from, n));
+        }
+        int order[EM_MAX_LANES];
+        for (int i = 0; i < lanes; i++)
+            order[i] = i;
+        return shuffle(e, part[0], part[1], lanes, order);
+    }
     if (cpu_multiplies_bytes(em_cpu(e))) {
         V args[3] = {acc, u, s};
         const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
@@ -35,14 +65,6 @@ V cpu_dot_bytes(struct em *e, V u, V s, V acc)
                     LLVMBuildAShr(e->b, LLVMBuildShl(e->b, sh, eight, ""), eight, ""));
     V odd = halves(e, lanes, LLVMBuildLShr(e->b, uh, eight, ""), LLVMBuildAShr(e->b, sh, eight, ""));
     return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, acc, even, ""), odd, "");
-}
-
-static V shuffle(struct em *e, V a, V b, int n, const int *order)
-{
-    V at[EM_MAX_LANES];
-    for (int i = 0; i < n; i++)
-        at[i] = LLVMConstInt(e->t_i32, (unsigned)order[i], 0);
-    return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(at, (unsigned)n), "");
 }
 
 /* <4 * lanes x i8>: byte 4 * i + j is byte lanes * j + i of v, which has n * lanes bytes; zero where j >= n. */

@@ -138,7 +138,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.verify_schedule = cpu_verify_schedule;
 }
 
-const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch)
+const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch, const char *planned)
 {
     struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
     bool known = true;
@@ -168,5 +168,6 @@ const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch)
         return NULL;
     }
     fill_machine(ctx, m, arch);
-    return m;
+    m->planned = planned && strcmp(planned, arch) != 0 ? cpu_machine_make(ctx, planned, NULL) : m;
+    return m->planned ? m : NULL;
 }

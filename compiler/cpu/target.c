@@ -90,7 +90,7 @@ static void run_part(void *jobs, int i, int report)
 static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o,
                         const char *prefix, const char *folder, struct target_code *code)
 {
-    const struct cpu_machine *m = cpu_machine_make(ctx, o->arch);
+    const struct cpu_machine *m = cpu_machine_make(ctx, o->arch, o->planned);
     if (!m)
         return false;
     unsigned major, minor, patch;
@@ -122,7 +122,7 @@ static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const st
 
 static const struct pass_machine *cpu_machine(struct ir_ctx *ctx, const char *arch)
 {
-    const struct cpu_machine *m = cpu_machine_make(ctx, arch);
+    const struct cpu_machine *m = cpu_machine_make(ctx, arch, NULL);
     return m ? &m->pass : NULL;
 }
 
@@ -130,11 +130,12 @@ static const struct pass_machine *cpu_machine(struct ir_ctx *ctx, const char *ar
 static const struct pass_machine *split_machine(struct ir_ctx *ctx, const char *arch)
 {
     static const struct pass_memory memory = {"cpu-split", false};
-    const struct cpu_machine *plain = cpu_machine_make(ctx, arch);
+    const struct cpu_machine *plain = cpu_machine_make(ctx, arch, NULL);
     if (!plain)
         return NULL;
     struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
     *m = *plain;
+    m->planned = m;
     m->pass.memory = &memory;
     return &m->pass;
 }

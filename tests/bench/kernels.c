@@ -137,7 +137,7 @@ int main(int argc, char **argv)
         k[i] = shapes[i].k;
         m->schedule(m, ctx, k[i]);
     }
-    if (!km_load(ctx, arch, nshapes, k, f))
+    if (!km_load(ctx, arch, NULL, nshapes, k, f))
         return 4;
     for (int i = 0; i < nshapes; i++)
         measure(&shapes[i], f[i], cpu->emit.fma ? cpu->emit.vector_bytes * 8 : 128);

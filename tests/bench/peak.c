@@ -129,7 +129,7 @@ static int table(struct ir_ctx *ctx, const struct pass_machine *m, const char *a
         k[i]->id = i;
         m->schedule(m, ctx, k[i]);
     }
-    if (!km_load(ctx, arch, SHAPES, k, f))
+    if (!km_load(ctx, arch, NULL, SHAPES, k, f))
         return 4;
     printf("| product | m x n x k | register tile | GFLOP/s | of peak |\n| --- | --- | --- | --- | --- |\n");
     for (int i = 0; i < SHAPES; i++) {

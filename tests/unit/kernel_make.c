@@ -151,8 +151,8 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v)
         r = word(m, IR_add, word(m, IR_mul, r, constant(m, 0.75)), constant(m, 0.25));
     access_insn(m, KN_STORE, 3, INDEX(b, i, j), r);
     end(m);
-    k->contraction =
-        (struct kn_contraction){true, 0, 1, la, lb, mul, red, v->panel ? 0 : 1, v->panel ? 3 : 2, 4, set, TCC_NONE};
+    k->contraction = (struct kn_contraction){
+        true, 0, 1, la, lb, mul, red, v->panel ? 0 : 1, v->panel ? 3 : 2, 4, set, v->half ? TCC_F16 : TCC_NONE};
     return k;
 }
 
@@ -329,13 +329,15 @@ static bool write_table(const char *folder, int n)
     return fclose(f) == 0;
 }
 
-bool km_load(struct ir_ctx *ctx, const char *arch, int n, struct kn_kernel **kernels, tcc_kernel_fn *functions)
+bool km_load(struct ir_ctx *ctx, const char *arch, const char *planned, int n, struct kn_kernel **kernels,
+             tcc_kernel_fn *functions)
 {
     char folder[] = "/tmp/kernelsXXXXXX", path[64];
     const char *dump = getenv("KM_DUMP"); /* llvm or asm, to standard error */
     struct target_code code = {0};
     struct kn_program p = {.nkernels = n, .kernels = kernels};
-    struct target_options o = {.arch = arch, .level = 2, .jobs = 1, .dump = dump, .dump_to = stderr};
+    struct target_options o = {
+        .arch = arch, .planned = planned, .level = 2, .jobs = 1, .dump = dump, .dump_to = stderr};
     if (!mkdtemp(folder))
         return false;
     bool done = target_cpu.compile(ctx, &p, &o, "t", folder, &code);

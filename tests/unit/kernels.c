@@ -195,9 +195,29 @@ static void must(struct ir_ctx *ctx, bool ok)
     ck_abort_msg("compiling failed");
 }
 
+struct kb_arch kb_arch(struct ir_ctx *ctx, const char *text)
+{
+    const char *slash = strchr(text, '/'), *plus = slash ? strchr(slash, '+') : NULL;
+    struct kb_arch a;
+    a.code = target_cpu.resolve(ctx, ir_internf(ctx, "%.*s", (int)strcspn(text, "/"), text));
+    a.planned = slash ? slash + 1 : a.code;
+    if (plus) {
+        const char *list = "native:";
+#define FEATURE(id, name, level)         \
+    if (level || strstr(plus, "+" name)) \
+        list = ir_internf(ctx, "%s%s%s", list, list[7] ? "," : "", name);
+#include "compiler/cpu/features.def"
+#undef FEATURE
+        a.planned = list;
+    }
+    must(ctx, target_cpu.machine(ctx, a.code) && target_cpu.machine(ctx, a.planned));
+    return a;
+}
+
 bool kb_cpu_runs(struct ir_ctx *ctx, const char *arch)
 {
-    const struct cpu_machine *m = cpu_machine_make(ctx, arch), *here = cpu_machine_make(ctx, "native");
+    const struct cpu_machine *m = cpu_machine_make(ctx, kb_arch(ctx, arch).code, NULL),
+                             *here = cpu_machine_make(ctx, "native", NULL);
     return m && here && (m->features & ~here->features) == 0;
 }
 
@@ -235,10 +255,15 @@ static void write_table(const char *path, int n)
 void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch,
                      int level, bool vector)
 {
-    const struct pass_machine *m = target_cpu.machine(ctx, arch);
+    struct kb_arch made = kb_arch(ctx, arch);
+    const struct pass_machine *m = target_cpu.machine(ctx, made.planned);
     struct kn_program p = {.nkernels = n, .kernels = (struct kn_kernel **)kernels};
-    struct target_options o = {
-        .arch = arch, .level = level, .jobs = 2, .dump = getenv("KERNELS_DUMP"), .dump_to = stderr};
+    struct target_options o = {.arch = made.code,
+                               .planned = made.planned,
+                               .level = level,
+                               .jobs = 2,
+                               .dump = getenv("KERNELS_DUMP"),
+                               .dump_to = stderr};
     struct target_code code = {0};
     static const char *const exports[] = {"test_kernels"};
     must(ctx, m != NULL);

@@ -37,7 +37,11 @@ struct kn_kernel *kb_finish(struct kb *b);
 
 /* Compiled kernels, loaded into this process. */
 struct kb_loaded { void *handle; const tcc_kernel_fn *fn; char folder[64]; };
-/* Schedules (vector: by the machine, else single points) and compiles kernels for `arch`; aborts the test on failure. */
+/* "CODE" or "CODE/PLAN", resolved: code for one machine, schedules of it or of another, as an artifact for several has them (PLAN of "x86-64-v4"
+ * and features that follow a '+', as "x86-64-v4+avx512bf16"). Aborts the test where there is no such machine. */
+struct kb_arch { const char *code, *planned; };
+struct kb_arch kb_arch(struct ir_ctx *ctx, const char *text);
+/* Schedules (vector: by the machine, else single points) and compiles kernels for `arch`, as kb_arch(); aborts the test on failure. */
 void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch, int level,
                      bool vector);
 void kb_unload(struct kb_loaded *l);
@@ -49,6 +53,6 @@ void kb_free(void *p, size_t bytes);
 uint64_t kb_random(uint64_t *state);                                  /* splitmix64 */
 int64_t kb_elements(const struct kn_kernel *k, int operand, const int64_t *sizes);
 int64_t kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes);
-bool kb_cpu_runs(struct ir_ctx *ctx, const char *arch);               /* can this processor run code for arch? */
+bool kb_cpu_runs(struct ir_ctx *ctx, const char *arch);               /* can this processor run code for arch, as kb_arch()? */
 
 #endif

@@ -4,6 +4,7 @@
  * instruction set that this processor has; compared with plain loops in double precision.
  */
 #include "tests/unit/kernel_make.h"
+#include "tests/unit/kernels.h"
 
 #include <check.h>
 #include <math.h>
@@ -23,15 +24,18 @@ static float *values(size_t n, unsigned seed)
     return p;
 }
 
-static void compare(const char *what, const float *got, const double *want, size_t n)
+/* `share`: of the largest, by which results may be off. */
+static void compare(const char *what, const float *got, const double *want, size_t n, double share)
 {
     double big = 0;
     for (size_t i = 0; i < n; i++)
         big = fmax(big, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(float_excess(got[i], want[i], 0, 2e-5 * big + 1e-6) == 0, "%s: element %zu is %g, expected %g",
+        ck_assert_msg(float_excess(got[i], want[i], 0, share * big + 1e-6) == 0, "%s: element %zu is %g, expected %g",
                       what, i, got[i], want[i]);
 }
+
+#define F32_SHARE 2e-5
 
 /* -- Matrix products ------------------------------------------------------------------------------- */
 
@@ -57,6 +61,9 @@ static const struct km_matmul matmuls[] = {
     {.b = 2, .m = 21, .n = 50, .k = 37, .dtype = TCC_BF16, .trans_b = true},
     {.b = 1, .m = 40, .n = 70, .k = 36, .dtype = TCC_BF16, .panel = 32, .group = 2, .relu = true},
     {.b = 1, .m = 128, .n = 512, .k = 256, .dtype = TCC_BF16, .panel = 32, .group = 2},
+    {.b = 1, .m = 40, .n = 70, .k = 36, .dtype = TCC_F16, .panel = 32, .group = 2, .relu = true, .half = true},
+    {.b = 1, .m = 33, .n = 512, .k = 200, .dtype = TCC_F16, .panel = 32, .group = 2, .half = true},
+    {.b = 2, .m = 21, .n = 50, .k = 37, .dtype = TCC_F16, .trans_b = true, .half = true},
     {.b = 1, .m = 6, .n = 5, .k = 3},
 };
 #define NMATMULS ((int)(sizeof matmuls / sizeof *matmuls))
@@ -111,7 +118,7 @@ static void check_matmul(const struct km_matmul *v, const struct kn_kernel *k, t
     ck_assert(km_run(k, f, args, v->m));
     snprintf(what, sizeof what, "matmul %s b%d m%d n%d k%d panel %d", arch, (int)v->b, (int)v->m, (int)v->n, (int)v->k,
              v->panel);
-    compare(what, out, want, nc);
+    compare(what, out, want, nc, v->half ? 4e-3 : F32_SHARE);
     if (rounded != b)
         free(rounded);
     if (pa != a)
@@ -191,7 +198,7 @@ static void check_conv(const struct km_conv *v, const struct kn_kernel *k, tcc_k
     ck_assert(km_run(k, f, args, 0));
     snprintf(what, sizeof what, "conv %s %dx%dx%d -> %d, %dx%d/%d", arch, v->c, v->h, v->w, v->o, v->kh, v->kw,
              v->stride);
-    compare(what, out, want, no);
+    compare(what, out, want, no, F32_SHARE);
     free(x), free(w), free(bias), free(out), free(residual), free(want);
 }
 
@@ -231,7 +238,7 @@ static void check_plain(int index, const struct kn_kernel *k, tcc_kernel_fn f, c
     void *args[] = {x, w, out};
     ck_assert(km_run(k, f, args, 0));
     snprintf(what, sizeof what, "plain convolution %d, %s", index, arch);
-    compare(what, out, want, no);
+    compare(what, out, want, no, F32_SHARE);
     free(x), free(w), free(out), free(want);
 }
 
@@ -268,13 +275,24 @@ static void check_pool(const struct km_pool *v, const struct kn_kernel *k, tcc_k
                 }
     void *args[] = {x, out};
     ck_assert(km_run(k, f, args, 0));
-    compare(arch, out, want, no);
+    compare(arch, out, want, no, F32_SHARE);
     free(x), free(out), free(want);
 }
 
 /* -- All of them ------------------------------------------------------------------------------------------- */
 
-static const char *const archs[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "native-avx512fp16"};
+/* As kb_arch() reads them. */
+static const char *const archs[] = {"x86-64-v2",
+                                    "x86-64-v3",
+                                    "x86-64-v4",
+                                    "native",
+                                    "native-avx512fp16",
+                                    "x86-64-v2/x86-64-v3",
+                                    "x86-64-v2/x86-64-v4",
+                                    "x86-64-v3/x86-64-v4",
+                                    "x86-64-v3/x86-64-v4+avx512bf16",
+                                    "x86-64-v2/x86-64-v4+avx512bf16",
+                                    "x86-64-v3/x86-64-v4+avx512fp16"};
 
 /* A schedule from text that this target has no template or parameter for, or that the kernel cannot run by. */
 static void refuses_wrong_schedules(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
@@ -302,15 +320,15 @@ static void refuses_wrong_schedules(const struct pass_machine *m, struct ir_ctx 
 START_TEST(kernels)
 {
     struct ir_ctx *ctx = ir_ctx_new();
-    const char *arch = target_cpu.resolve(ctx, archs[_i]);
+    struct kb_arch arch = kb_arch(ctx, archs[_i]);
     struct kn_kernel *k[NMATMULS + NCONVS + NPOOLS + NPLAINS];
     tcc_kernel_fn f[NMATMULS + NCONVS + NPOOLS + NPLAINS];
     int n = 0;
-    if (!km_can_run(archs[_i])) {
+    if (!kb_cpu_runs(ctx, archs[_i])) {
         ir_ctx_free(ctx);
         return;
     }
-    const struct pass_machine *m = target_cpu.machine(ctx, arch);
+    const struct pass_machine *m = target_cpu.machine(ctx, arch.planned);
     ck_assert(m);
     for (int i = 0; i < NMATMULS; i++)
         k[n++] = km_matmul(ctx, &matmuls[i]);
@@ -333,16 +351,16 @@ START_TEST(kernels)
         ck_assert(m->verify_schedule(m, ctx, k[i]));
         refuses_wrong_schedules(m, ctx, k[i]);
     }
-    ck_assert(km_load(ctx, arch, n, k, f));
+    ck_assert(km_load(ctx, arch.code, arch.planned, n, k, f));
     for (int i = 0; i < n; i++)
         if (i < NMATMULS)
-            check_matmul(&matmuls[i], k[i], f[i], arch);
+            check_matmul(&matmuls[i], k[i], f[i], archs[_i]);
         else if (i < NMATMULS + NCONVS)
-            check_conv(&convs[i - NMATMULS], k[i], f[i], arch);
+            check_conv(&convs[i - NMATMULS], k[i], f[i], archs[_i]);
         else if (i >= NMATMULS + NCONVS + NPOOLS)
-            check_plain(i - NMATMULS - NCONVS - NPOOLS, k[i], f[i], arch);
+            check_plain(i - NMATMULS - NCONVS - NPOOLS, k[i], f[i], archs[_i]);
         else
-            check_pool(&pools[i - NMATMULS - NCONVS], k[i], f[i], arch);
+            check_pool(&pools[i - NMATMULS - NCONVS], k[i], f[i], archs[_i]);
     ir_ctx_free(ctx);
 }
 END_TEST

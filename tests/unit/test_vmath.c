@@ -142,7 +142,6 @@ START_TEST(accuracy)
     if (kb_cpu_runs(ctx, arch)) {
         struct kn_kernel *kernels[NFUNCTIONS];
         struct kb_loaded loaded;
-        arch = target_cpu.resolve(ctx, arch);
         for (int i = 0; i < NFUNCTIONS; i++)
             kernels[i] = build(ctx, &functions[i], f64 ? TCC_F64 : TCC_F32);
         kb_load_kernels(ctx, &loaded, NFUNCTIONS, kernels, arch, 2, true);
