@@ -195,6 +195,11 @@ struct kn_kernel {
     ir_expr flops;              /* per launch, for profiles */
 };
 
+/* Is an instruction a cast; is it the load, or a cast of it? */
+static inline bool kn_is_cast(const struct kn_insn *n) { return n->code == KN_SCALAR && n->op == IR_cast; }
+static inline bool kn_is_cast_of(const struct kn_kernel *k, int insn, int load)
+{ return insn == load || (kn_is_cast(&k->insns[insn]) && k->insns[insn].arg[0] == load); }
+
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */

@@ -12,11 +12,6 @@
 
 /* -- Which kernels ------------------------------------------------------------------------------------------------- */
 
-static bool is_cast_of(const struct kn_kernel *k, int value, int load)
-{
-    return value == load || (k->insns[value].op == IR_cast && k->insns[value].arg[0] == load);
-}
-
 static int64_t pad(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
@@ -80,13 +75,6 @@ static bool find_sides(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_
     return s->gradient;
 }
 
-/* The type whose numbers a factor has, which is computed in float32. */
-static enum tcc_dtype narrow(const struct kn_kernel *k, int value)
-{
-    const struct kn_insn *n = &k->insns[value];
-    return (enum tcc_dtype)(n->code == KN_SCALAR && n->op == IR_cast ? k->insns[n->arg[0]].dtype : n->dtype);
-}
-
 /* A side whose columns are summed, some in each pass. Means of the forward kernel are all that it needs v for: it is brought in parts, too. */
 static void lay_out_summed(struct fa_shape *s, struct fa_side *side, int width, bool apart)
 {
@@ -140,10 +128,10 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
     int ne = n > 2 ? (int)ir_const_or(k->dims[s->v.col].extent, 0) : nd;
     if (nd < 1 || ne < 1)
         return false;
-    enum tcc_dtype type = narrow(k, s->q.value);
+    enum tcc_dtype type = cuda_factor_type(k, s->q.value);
     bool small = type == TCC_F16 || type == TCC_BF16;
     for (int i = 0; i < n; i++)
-        small = small && narrow(k, side[i]->value) == type;
+        small = small && cuda_factor_type(k, side[i]->value) == type;
     int most_keys = k->schedule.how ? cuda_get_schedule(k).bn : 0;
     bool fits = lay_out(s, nd, ne, small ? type : TCC_F32, most_keys);
     for (int i = 0; i < n; i++) {
@@ -199,7 +187,7 @@ static int copied(const struct fa *a, const struct fa_side *s)
     const struct kn_kernel *k = a->e->k;
     const struct kn_insn *load = &k->insns[s->load];
     int bytes = tcc_dtype_bytes((enum tcc_dtype)load->dtype);
-    bool plain = is_cast_of(k, s->value, s->load) && load->dtype == a->s.dtype && !load->nguards;
+    bool plain = kn_is_cast_of(k, s->value, s->load) && load->dtype == a->s.dtype && !load->nguards;
     return plain && bytes * s->width >= 4 ? bytes * s->width : 0;
 }
 

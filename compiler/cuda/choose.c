@@ -238,8 +238,7 @@ int cuda_load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int
 /* The 8-bit type that a factor of type i32 is widened from; TCC_NONE: none. */
 static enum tcc_dtype byte_type(const struct kn_kernel *k, int value)
 {
-    while (k->insns[value].code == KN_SCALAR && k->insns[value].op == IR_cast &&
-           tcc_dtype_bytes((enum tcc_dtype)k->insns[value].dtype) > 1)
+    while (kn_is_cast(&k->insns[value]) && tcc_dtype_bytes((enum tcc_dtype)k->insns[value].dtype) > 1)
         value = k->insns[value].arg[0];
     int d = k->insns[value].dtype;
     return d == TCC_I8 || d == TCC_U8 ? (enum tcc_dtype)d : TCC_NONE;
@@ -250,19 +249,18 @@ static bool is_fp8(enum tcc_dtype d)
     return d == TCC_F8E4M3FN || d == TCC_F8E5M2;
 }
 
-/* The type whose numbers a factor has, which is computed in a wider one. */
-static enum tcc_dtype factor_type(const struct kn_kernel *k, int value)
+enum tcc_dtype cuda_factor_type(const struct kn_kernel *k, int value)
 {
     const struct kn_insn *n = &k->insns[value];
-    return (enum tcc_dtype)(n->code == KN_SCALAR && n->op == IR_cast ? k->insns[n->arg[0]].dtype : n->dtype);
+    return (enum tcc_dtype)(kn_is_cast(n) ? k->insns[n->arg[0]].dtype : n->dtype);
 }
 
 /* What tensor cores take as the factors of a product of floats, or of i32 that were bytes. False: neither. f16 has every value of the 8-bit floats. */
 static bool find_types(const struct kn_kernel *k, bool fp8, struct ct_shape *s)
 {
     const struct kn_contraction *c = &k->contraction;
-    enum tcc_dtype product = (enum tcc_dtype)k->insns[c->mul].dtype, a = factor_type(k, s->value[0]),
-                   b = factor_type(k, s->value[1]);
+    enum tcc_dtype product = (enum tcc_dtype)k->insns[c->mul].dtype, a = cuda_factor_type(k, s->value[0]),
+                   b = cuda_factor_type(k, s->value[1]);
     if (k->insns[c->reduce].dtype != (int)product)
         return false;
     if (product == TCC_I32) {

@@ -57,6 +57,7 @@ const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx,
 int cuda_candidates(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_schedule *list, int room);   /* candidates.c */
 /* choose.c */
 void cuda_choose_stages(const struct cuda_machine *m, int64_t terms, int bytes, struct cuda_schedule *s);   /* of a product with s's tile */
+enum tcc_dtype cuda_factor_type(const struct kn_kernel *k, int value);       /* whose numbers a factor has, which may be computed in a wider one */
 int64_t cuda_points(const struct kn_kernel *k, uint32_t dims);              /* of a set of dims, guessed where they are not known */
 ir_expr cuda_owner_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
 void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);

@@ -222,9 +222,9 @@ static bool matrix_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struc
 bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size,
                struct ct_map *m)
 {
-    const struct kn_insn *load = &k->insns[s->load[which]], *value = &k->insns[s->value[which]];
+    const struct kn_insn *load = &k->insns[s->load[which]];
     const struct kn_operand *o = &k->operands[load->operand];
-    bool plain = value == load || (value->op == IR_cast && value->arg[0] == s->load[which]);
+    bool plain = kn_is_cast_of(k, s->value[which], s->load[which]);
     const struct ct_map none = {.map = {.arg = argument(k, load->operand), .type = s->type[which]}};
     if (!plain || s->bytes > 2 || s->whole || (int)s->type[which] != load->dtype || o->dtype != s->type[which])
         return false;

@@ -110,10 +110,9 @@ bool ct_zero_outside(const struct kn_kernel *k, const struct kn_insn *load)
 bool ct_may_copy(const struct ct *c, const struct ct_side *s)
 {
     const struct kn_kernel *k = c->e->k;
-    const struct kn_insn *load = &k->insns[s->load], *value = &k->insns[s->value];
+    const struct kn_insn *load = &k->insns[s->load];
     int bytes = tcc_dtype_bytes((enum tcc_dtype)load->dtype);
-    bool plain = s->value == s->load || (value->op == IR_cast && value->arg[0] == s->load);
-    plain = plain && (int)s->type == load->dtype;
+    bool plain = kn_is_cast_of(k, s->value, s->load) && (int)s->type == load->dtype;
     return plain && bytes == c->engine->bytes && bytes * s->width >= 4 && !turned(s) && ct_zero_outside(k, load);
 }
 

@@ -67,11 +67,6 @@ struct attention {
 
 /* -- Which kernels ------------------------------------------------------------------------------------------------------- */
 
-static bool is_cast_of(const struct kn_kernel *k, int value, int load)
-{
-    return value == load || (k->insns[value].op == IR_cast && k->insns[value].arg[0] == load);
-}
-
 /* c times the product, c > 0. */
 static void find_scale(struct attention *a)
 {
@@ -97,11 +92,11 @@ static bool plan(struct nk *nk, struct attention *a)
         if (k->insns[i].code == KN_INDEX)
             return false;
     enum tcc_dtype d = (enum tcc_dtype)k->insns[a->r.load_q].dtype;
-    if (k->insns[a->r.load_k].dtype != d || !is_cast_of(k, a->r.val_q, a->r.load_q) ||
-        !is_cast_of(k, a->r.val_k, a->r.load_k) || (d != TCC_F32 && d != TCC_BF16 && d != TCC_F16))
+    if (k->insns[a->r.load_k].dtype != d || !kn_is_cast_of(k, a->r.val_q, a->r.load_q) ||
+        !kn_is_cast_of(k, a->r.val_k, a->r.load_k) || (d != TCC_F32 && d != TCC_BF16 && d != TCC_F16))
         return false;
     bool means = a->r.mean >= 0;
-    bool small = means && k->insns[a->r.load_v].dtype == d && d != TCC_F32 && is_cast_of(k, a->r.val_v, a->r.load_v);
+    bool small = means && k->insns[a->r.load_v].dtype == d && d != TCC_F32 && kn_is_cast_of(k, a->r.val_v, a->r.load_v);
     a->type = small ? d : TCC_F32;
     a->keys = nk->extent[a->r.t];
     a->width = means ? nk->extent[a->r.e] : 0;
@@ -502,17 +497,10 @@ static bool load_some(struct attention *a, struct head *h)
     return true;
 }
 
-/* The next row's base, or false. */
-static bool next(const struct attention *a, int64_t *at)
+/* The next head's base, or false. */
+static bool next_head(const struct attention *a, int64_t *at)
 {
-    for (int d = a->nk->k->ndims - 1; d >= 0; d--) {
-        if (a->nk->k->dims[d].role != KN_OUTER || d == a->r.row)
-            continue;
-        if (++at[d] < a->nk->extent[d])
-            return true;
-        at[d] = 0;
-    }
-    return false;
+    return nk_next(a->nk, nk_outer_but(a->nk, a->r.row), NULL, at);
 }
 
 /* Where the next step is. */
@@ -561,7 +549,7 @@ static bool next_step(struct attention *a, struct walk *w, struct step *s)
         w->head = w->ahead ? w->ahead : new_head(a, w->base);
         while (load_some(a, w->head))
             ;
-        w->ahead = next(a, behind) ? new_head(a, behind) : NULL;
+        w->ahead = next_head(a, behind) ? new_head(a, behind) : NULL;
     } else if (w->ahead) {
         load_some(a, w->ahead);
     }
@@ -584,7 +572,7 @@ static bool next_step(struct attention *a, struct walk *w, struct step *s)
     if (s->last_of_head) {
         w->head = NULL;
         w->row = 0;
-        w->ended = !next(a, w->base);
+        w->ended = !next_head(a, w->base);
     }
     return true;
 }

@@ -68,11 +68,6 @@ struct step {
 
 /* -- Which kernels ------------------------------------------------------------------------------------------------------- */
 
-static bool is_cast_of(const struct kn_kernel *k, int value, int load)
-{
-    return value == load || (k->insns[value].op == IR_cast && k->insns[value].arg[0] == load);
-}
-
 static bool is_op(const struct kn_kernel *k, int i, enum ir_op op)
 {
     return k->insns[i].code == KN_SCALAR && k->insns[i].op == op;
@@ -136,7 +131,7 @@ static bool find_panels(struct gradient *g)
         int summed = i ? g->r.e : g->r.d;
         for (int side = 0; side < SIDES; side++) {
             int own = side == ROWS ? g->r.row : g->r.col;
-            if (insns[load[side]].dtype != d || !is_cast_of(nk->k, value[side], load[side]))
+            if (insns[load[side]].dtype != d || !kn_is_cast_of(nk->k, value[side], load[side]))
                 return false;
             g->panel[side][i] = nk_panel_new(nk, load[side], summed, own, 0, nk->extent[summed]);
             if (!g->panel[side][i])
@@ -573,19 +568,6 @@ static void drop_head(const struct gradient *g, const struct head *h)
     drop_values(g, h->delta);
 }
 
-/* The next outer dims but the rows', or false. */
-static bool next(const struct gradient *g, int64_t *at)
-{
-    for (int d = g->nk->k->ndims - 1; d >= 0; d--) {
-        if (g->nk->k->dims[d].role != KN_OUTER || d == g->r.row)
-            continue;
-        if (++at[d] < g->nk->extent[d])
-            return true;
-        at[d] = 0;
-    }
-    return false;
-}
-
 /* Steps that are under way: the one whose sums come next, and rows whose sums are made. */
 struct pipeline {
     struct step *last;
@@ -642,9 +624,10 @@ void nk_run_attention_grad(struct nk *nk)
     if (!plan(nk, &g))
         nk_refuse(nk, "attention of another form");
     nk->optional = true;
+    uint32_t heads = nk_outer_but(nk, g.r.row);
     struct head *h = load_head(&g, base), *ahead;
     for (; h; h = ahead) {
-        ahead = next(&g, base) ? load_head(&g, base) : NULL;
+        ahead = nk_next(nk, heads, NULL, base) ? load_head(&g, base) : NULL;
         for (int64_t lo = 0, n; lo < g.extent[ROWS]; lo += n) {
             struct rows *r = IR_NEW(nk->ctx, struct rows);
             n = points(&g, ROWS, g.extent[ROWS] - lo, PART - lo % PART);

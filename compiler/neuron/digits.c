@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * digits.c - dims in digits, where indices divide by constants: with v = 12 a + b, v floordiv 12 is a, and an access is a pattern of a and b.
+ * digits.c - how dims are gone over. In digits, where indices divide by constants: with v = 12 a + b, v floordiv 12 is a, and an access is a
+ * pattern of a and b. As an odometer, from the points of one tile to those of the next.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -63,4 +64,25 @@ void nk_add_axes(struct nk *nk, struct nk_tile *t, int dim, int64_t n, const str
             nk_refuse(nk, "more than %d dims", NK_AXES);
         t->axis[t->n++] = (struct nk_axis){dim, d->period[i], size};
     }
+}
+
+uint32_t nk_outer_but(const struct nk *nk, int but)
+{
+    uint32_t dims = 0;
+    for (int d = 0; d < nk->k->ndims; d++)
+        dims |= (uint32_t)(nk->k->dims[d].role == KN_OUTER && d != but) << d;
+    return dims;
+}
+
+bool nk_next(const struct nk *nk, uint32_t dims, const int64_t *step, int64_t *at)
+{
+    for (int d = nk->k->ndims - 1; d >= 0; d--) {
+        if (!(dims >> d & 1))
+            continue;
+        at[d] += step ? step[d] : 1;
+        if (at[d] < nk->extent[d])
+            return true;
+        at[d] = 0;
+    }
+    return false;
 }

@@ -18,7 +18,7 @@
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
  *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
  *     scatter.c  rows added by an index
- *     digits.c   dims in digits                               integers.c reductions and scans of integers
+ *     digits.c   dims in digits, ways over dims               integers.c reductions and scans of integers
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
  * follows from that alone.
@@ -302,6 +302,9 @@ struct nk_digits { int n; int64_t period[NK_DIGITS]; };
 struct nk_digits nk_digits_of(struct nk *nk, int dim);
 /* Axes for n points of a dim from the tile's base on, the last digit first. */
 void nk_add_axes(struct nk *nk, struct nk_tile *t, int dim, int64_t n, const struct nk_digits *d);
+uint32_t nk_outer_but(const struct nk *nk, int but);                        /* outer dims, one of them left out; -1: all */
+/* Takes `at` on by step[d] points (NULL: one), the last of the dims first. False: that was the last; the dims are at 0 again. */
+bool nk_next(const struct nk *nk, uint32_t dims, const int64_t *step, int64_t *at);
 
 /* tile.c */
 /* An instruction of a body over a tile; NULL: it has no value. */

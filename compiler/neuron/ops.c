@@ -433,22 +433,10 @@ struct way {
     int what;
     value (*make)(struct op o, const value *x);
 };
-#define ALU(op)                       \
-    {                                 \
-        BY_ALU, NEURON_ALU_##op, NULL \
-    }
-#define FUNC(f)                        \
-    {                                  \
-        BY_FUNC, NEURON_FUNC_##f, NULL \
-    }
-#define MAKE(f)              \
-    {                        \
-        BY_MAKE, 0, make_##f \
-    }
-#define HOST             \
-    {                    \
-        BY_HOST, 0, NULL \
-    }
+#define ALU(op) {BY_ALU, NEURON_ALU_##op, NULL}
+#define FUNC(f) {BY_FUNC, NEURON_FUNC_##f, NULL}
+#define MAKE(f) {BY_MAKE, 0, make_##f}
+#define HOST {BY_HOST, 0, NULL}
 static const struct way ways[IR_NOPS][3] = {
 #define ROW(op, f, i, b) [IR_##op] = {f, i, b},
 #include "compiler/neuron/engine_ops.def"

@@ -71,7 +71,7 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
     const struct kn_insn *n = &nk->k->insns[load];
     enum tcc_dtype d = (enum tcc_dtype)n->dtype;
     struct nk_line line;
-    if (n->code == KN_SCALAR && n->op == IR_cast && (d == TCC_BF16 || d == TCC_F16) && /* DMA converts */
+    if (kn_is_cast(n) && (d == TCC_BF16 || d == TCC_F16) && /* DMA converts */
         tcc_is_float((enum tcc_dtype)nk->k->insns[n->arg[0]].dtype))
         n = &nk->k->insns[n->arg[0]];
     if (n->code != KN_LOAD || n->nguards || nk->k->operands[n->operand].use == KN_LOCAL)

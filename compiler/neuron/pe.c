@@ -170,14 +170,7 @@ static void sum(struct product *p, const struct nk_tile *result, struct nk_buffe
             nk_multiply_factors(p, &ts, &tm, number, bank, to, first);
             first = false;
         }
-        more = false;
-        for (int d = nk->k->ndims - 1; d >= 0 && !more; d--) {
-            if (!(p->c->k >> d & 1) || d == p->summed)
-                continue;
-            more = ++at[d] < nk->extent[d];
-            if (!more)
-                at[d] = 0;
-        }
+        more = nk_next(nk, p->c->k & ~(1u << p->summed), NULL, at);
     }
 }
 
@@ -304,18 +297,6 @@ static void run_panels(struct product *p, int64_t *at)
     at[p->along] = at[p->across] = 0;
 }
 
-static bool next(const struct nk *nk, uint32_t dims, int64_t *at)
-{
-    for (int d = nk->k->ndims - 1; d >= 0; d--) {
-        if (!(dims >> d & 1))
-            continue;
-        if (++at[d] < nk->extent[d])
-            return true;
-        at[d] = 0;
-    }
-    return false;
-}
-
 void nk_run_product(struct nk *nk)
 {
     struct product *p = IR_NEW(nk->ctx, struct product);
@@ -330,9 +311,12 @@ void nk_run_product(struct nk *nk)
                 nk_run_parts(p, at);
             else
                 run_panels(p, at);
-        while (next(nk, p->c->batch, at));
+        while (nk_next(nk, p->c->batch, NULL, at));
         return;
     }
+    int64_t each[KN_MAX_DIMS];
+    for (int d = 0; d < k->ndims; d++)
+        each[d] = d == p->along ? NEURON_PARTITIONS : 1;
     while (more) {
         struct nk_tile t;
         memset(&t, 0, sizeof t);
@@ -348,16 +332,7 @@ void nk_run_product(struct nk *nk)
         }
         t.nouter = t.n;
         run_tiles(p, 1, &t);
-        more = false;
-        uint32_t order[3] = {p->dims[!p->rows], p->dims[p->rows], p->c->batch};
-        for (int pass = 0; pass < 3 && !more; pass++)
-            for (int d = k->ndims - 1; d >= 0 && !more; d--) {
-                if (!(order[pass] >> d & 1))
-                    continue;
-                at[d] += pass == 0 ? p->chunk[d] : d == p->along ? NEURON_PARTITIONS : 1;
-                more = at[d] < nk->extent[d];
-                if (!more)
-                    at[d] = 0;
-            }
+        more = nk_next(nk, p->dims[!p->rows], p->chunk, at) || nk_next(nk, p->dims[p->rows], each, at) ||
+               nk_next(nk, p->c->batch, each, at);
     }
 }

@@ -128,8 +128,7 @@ static void peel(struct product *p)
     int from[SIDES];
     for (int i = 0; i < SIDES; i++) {
         const struct kn_insn *n = &insns[p->root[i]];
-        if (n->code != KN_SCALAR || n->op != IR_cast || n->dtype != TCC_F32 ||
-            !is_half((enum tcc_dtype)insns[n->arg[0]].dtype))
+        if (!kn_is_cast(n) || n->dtype != TCC_F32 || !is_half((enum tcc_dtype)insns[n->arg[0]].dtype))
             return;
         from[i] = n->arg[0];
     }

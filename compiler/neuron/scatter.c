@@ -28,14 +28,9 @@ struct scatter {
 
 /* -- Which kernels ------------------------------------------------------------------------------------------------------- */
 
-static bool is_cast(const struct kn_insn *n)
-{
-    return n->code == KN_SCALAR && n->op == IR_cast;
-}
-
 static int without_casts(const struct kn_kernel *k, int i)
 {
-    while (is_cast(&k->insns[i]) && tcc_is_float((enum tcc_dtype)k->insns[k->insns[i].arg[0]].dtype))
+    while (kn_is_cast(&k->insns[i]) && tcc_is_float((enum tcc_dtype)k->insns[k->insns[i].arg[0]].dtype))
         i = k->insns[i].arg[0];
     return i;
 }
@@ -237,31 +232,16 @@ static void add_updates(const struct scatter *s, const struct nk_tile *t, const 
     nk_release_to(nk, mark, NULL, 0);
 }
 
-static bool next(const struct nk *nk, uint32_t dims, const int64_t *chunk, int64_t *at)
-{
-    for (int d = nk->k->ndims - 1; d >= 0; d--) {
-        if (!(dims >> d & 1))
-            continue;
-        at[d] += chunk[d];
-        if (at[d] < nk->extent[d])
-            return true;
-        at[d] = 0;
-    }
-    return false;
-}
-
 void nk_run_scatter(struct nk *nk)
 {
     struct scatter s;
     int64_t at[KN_MAX_DIMS] = {0}, each[KN_MAX_DIMS];
-    uint32_t outer = 0;
+    uint32_t outer = nk_outer_but(nk, -1);
     if (!plan(nk, &s))
         nk_refuse(nk, "a scatter of another form");
     nk->optional = true;
-    for (int d = 0; d < nk->k->ndims; d++) {
-        outer |= (uint32_t)(nk->k->dims[d].role == KN_OUTER) << d;
+    for (int d = 0; d < nk->k->ndims; d++)
         each[d] = d == s.dim ? NEURON_PARTITIONS : 1;
-    }
     do {
         int mark = nk_mark(nk);
         int64_t left = nk->extent[s.dim] - at[s.dim];
@@ -279,7 +259,7 @@ void nk_run_scatter(struct nk *nk)
                                 &s.digits[o]);
             t.nouter = t.n;
             add_updates(&s, &t, same);
-        } while (next(nk, outer, s.chunk, at));
+        } while (nk_next(nk, outer, s.chunk, at));
         nk_release_to(nk, mark, NULL, 0);
-    } while (next(nk, nk->k->stages[0].inner, each, at));
+    } while (nk_next(nk, nk->k->stages[0].inner, each, at));
 }

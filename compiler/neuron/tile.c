@@ -161,7 +161,6 @@ static void run_chunks(struct stage *s, const bool *later)
     struct plan *p = s->p;
     struct nk *nk = p->nk;
     int64_t chunk[KN_MAX_DIMS], at[KN_MAX_DIMS] = {0}, left = nk->room / nk_free_elements(&p->tile);
-    uint32_t dims = s->inner | s->repeat;
     bool whole = true;
     left = left < 1 || is_scatter(nk, &nk->k->stages[s->number]) ? 1 : left;
     for (int pass = 0; pass < 2; pass++)
@@ -203,19 +202,7 @@ static void run_chunks(struct stage *s, const bool *later)
             keep[2 * i + 1] = keep[2 * i] ? s->kept[i].v.high : NULL;
         }
         nk_release_to(nk, mark, keep, 2 * nk->k->ninsns);
-        int d = nk->k->ndims - 1; /* inner dims go round first */
-        uint32_t order[2] = {s->inner, s->repeat};
-        bool more = false;
-        for (int pass = 0; pass < 2 && !more; pass++)
-            for (d = nk->k->ndims - 1; d >= 0 && !more; d--) {
-                if (!(order[pass] >> d & 1))
-                    continue;
-                at[d] += chunk[d];
-                more = at[d] < nk->extent[d];
-                if (!more)
-                    at[d] = 0;
-            }
-        if (!more || !dims)
+        if (!nk_next(nk, s->inner, chunk, at) && !nk_next(nk, s->repeat, chunk, at)) /* inner dims go round first */
             return;
     }
 }
@@ -453,19 +440,7 @@ void nk_run_tiles(struct nk *nk)
         }
     }
     load_uniform(&p);
-    for (;;) {
+    do
         run_along(&p, lo, each);
-        int d = k->ndims - 1;
-        bool more = false;
-        for (; d >= 0 && !more; d--) {
-            if (k->dims[d].role != KN_OUTER || d == p.along)
-                continue;
-            lo[d] += p.chunk[d];
-            more = lo[d] < nk->extent[d];
-            if (!more)
-                lo[d] = 0;
-        }
-        if (!more)
-            return;
-    }
+    while (nk_next(nk, nk_outer_but(nk, p.along), p.chunk, lo));
 }

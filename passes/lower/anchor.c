@@ -571,7 +571,7 @@ static bool build_pool_grad(struct kb *k, struct lw_group *g)
 
 static int strip_casts(const struct kn_kernel *k, int i)
 {
-    while (k->insns[i].code == KN_SCALAR && k->insns[i].op == IR_cast)
+    while (kn_is_cast(&k->insns[i]))
         i = k->insns[i].arg[0];
     return i;
 }
