@@ -108,14 +108,6 @@ static void put_ops(FILE *out, const char *key, const struct op_counts *c)
 
 static const struct pass_sizes guesses;
 
-/* The buffer whose memory b is. */
-static int base_of(const struct kn_program *p, int b)
-{
-    while (p->buffers[b].space == TCC_SPACE_ALIAS)
-        b = p->buffers[b].index;
-    return b;
-}
-
 static bool is_half(const struct kn_kernel *k)
 {
     const struct kn_contraction *c = &k->contraction;
@@ -123,26 +115,14 @@ static bool is_half(const struct kn_kernel *k)
     return d == TCC_F16 || d == TCC_BF16;
 }
 
-/* Does a step write argument i? */
 static bool writes(const struct kn_step *s, int i)
 {
-    if (s->kind == TCC_STEP_LIB)
-        return i >= s->nin;
-    if (s->kind != TCC_STEP_LAUNCH)
-        return i == s->nargs - 1;
-    for (int o = 0, at = 0; o < s->kernel->noperands; o++)
-        if (s->kernel->operands[o].use != KN_LOCAL && at++ == i)
-            return s->kernel->operands[o].use != KN_IN;
-    return false;
+    return kn_use(s, i) != KN_IN;
 }
 
 static bool reads(const struct kn_step *s, int i)
 {
-    if (s->kind == TCC_STEP_LAUNCH)
-        for (int o = 0, at = 0; o < s->kernel->noperands; o++)
-            if (s->kernel->operands[o].use != KN_LOCAL && at++ == i)
-                return s->kernel->operands[o].use == KN_IN || s->kernel->operands[o].use == KN_INOUT;
-    return !writes(s, i);
+    return kn_use(s, i) != KN_OUT;
 }
 
 static void put_args(FILE *out, const struct kn_program *p, const struct kn_step *s, const char *key,
@@ -152,7 +132,7 @@ static void put_args(FILE *out, const struct kn_program *p, const struct kn_step
     fprintf(out, ",\"%s\":[", key);
     for (int i = 0; i < s->nargs; i++)
         if (s->args[i] >= 0 && wanted(s, i)) {
-            fprintf(out, "%s%d", comma, base_of(p, s->args[i]));
+            fprintf(out, "%s%d", comma, kn_storage(p->buffers, s->args[i]));
             comma = ",";
         }
     fputs("]", out);
@@ -192,11 +172,10 @@ static const char *kind_of(const struct kn_step *s)
     }
 }
 
-static void put_step(struct job *j, const struct kn_step *s, const char *kind, bool first)
+static void put_step(struct job *j, const struct kn_step *s, const char *kind, struct step_cost c, bool first)
 {
     FILE *out = j->o->facts;
     const struct kn_program *p = j->module->program;
-    struct step_cost c = cost_of(j, s);
     fputs(first ? "\n{" : ",\n{", out);
     put_key(out, "kind", kind);
     fputc(',', out);
@@ -223,12 +202,12 @@ static double put_steps(struct job *j, const struct kn_steps *steps, bool print,
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
         const char *kind = kind_of(s);
+        struct step_cost c = kind ? cost_of(j, s) : (struct step_cost){0};
         if (kind && print) {
-            put_step(j, s, kind, *first);
+            put_step(j, s, kind, c, *first);
             *first = false;
         }
-        if (kind)
-            seconds += cost_of(j, s).seconds;
+        seconds += c.seconds;
         for (int r = 0; r < s->nregions; r++)
             seconds += put_steps(j, &s->regions[r].steps, print, first);
     }
@@ -237,30 +216,17 @@ static double put_steps(struct job *j, const struct kn_steps *steps, bool print,
 
 /* -- Buffers, entry points ------------------------------------------------------------------------------------- */
 
-static void mark_used(const struct kn_steps *steps, bool *used)
-{
-    for (int i = 0; i < steps->n; i++) {
-        for (int k = 0; k < steps->at[i].nargs; k++)
-            if (steps->at[i].args[k] >= 0)
-                used[steps->at[i].args[k]] = true;
-        for (int r = 0; r < steps->at[i].nregions; r++)
-            mark_used(&steps->at[i].regions[r].steps, used);
-    }
-}
-
 static void put_buffers(struct job *j, const struct kn_entry *e)
 {
     FILE *out = j->o->facts;
     const struct kn_program *p = j->module->program;
-    bool *used = IR_NEWN(j->ctx, p->nbuffers + 1, bool), first = true;
-    mark_used(&e->steps, used);
-    for (int b = p->nbuffers - 1; b >= 0; b--)
-        if (used[b])
-            used[base_of(p, b)] = true;
+    int *uses = IR_NEWN(j->ctx, p->nbuffers + 1, int);
+    bool first = true;
+    kn_count_uses(p->buffers, &e->steps, uses);
     fputs(",\"buffers\":[", out);
     for (int b = 0; b < p->nbuffers; b++) {
         const struct kn_buffer *x = &p->buffers[b];
-        if (!used[b] || !x->bytes || (x->space != TCC_SPACE_ARENA && x->space != TCC_SPACE_DYNAMIC))
+        if (!uses[b] || !x->bytes || (x->space != TCC_SPACE_ARENA && x->space != TCC_SPACE_DYNAMIC))
             continue;
         fprintf(out, "%s[%d,", first ? "\n" : ",\n", b);
         tcr_print_json(out, x->name ? x->name : "");

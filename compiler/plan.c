@@ -261,38 +261,15 @@ struct tcc_psignature plan_signature(struct plan_writer *w, const char *name, ir
     return x;
 }
 
-static void mark_buffers(const struct kn_steps *s, bool *used)
-{
-    for (int i = 0; i < s->n; i++) {
-        for (int a = 0; a < s->at[i].nargs; a++)
-            if (s->at[i].args[a] >= 0)
-                used[s->at[i].args[a]] = true;
-        for (int r = 0; r < s->at[i].nregions; r++) {
-            const struct kn_region *g = &s->at[i].regions[r];
-            const int *lists[3] = {g->params, g->results, g->exits};
-            int n[3] = {g->nparams, g->nresults, g->exits ? g->nresults - (s->at[i].kind == TCC_STEP_LOOP) : 0};
-            for (int l = 0; l < 3; l++)
-                for (int k = 0; k < n[l]; k++)
-                    if (lists[l][k] >= 0)
-                        used[lists[l][k]] = true;
-            mark_buffers(&g->steps, used);
-        }
-    }
-}
-
 /* The arena buffers of an entry point whose sizes are bound at run time. */
 static struct tcc_range placed(struct plan_writer *w, const struct kn_entry *e)
 {
     const struct kn_program *p = w->p;
-    bool *used = IR_NEWN(w->ctx, p->nbuffers + 1, bool);
+    int *uses = IR_NEWN(w->ctx, p->nbuffers + 1, int), n = 0;
     uint32_t *buffers = IR_NEWN(w->ctx, p->nbuffers + 1, uint32_t);
-    int n = 0;
-    mark_buffers(&e->steps, used);
-    for (int b = p->nbuffers - 1; b >= 0; b--)
-        if (used[b] && p->buffers[b].space == TCC_SPACE_ALIAS)
-            used[p->buffers[b].index] = true;
+    kn_count_uses(p->buffers, &e->steps, uses);
     for (int b = 0; b < p->nbuffers; b++)
-        if (used[b] && p->buffers[b].space == TCC_SPACE_ARENA)
+        if (uses[b] && p->buffers[b].space == TCC_SPACE_ARENA)
             buffers[n++] = (uint32_t)b;
     return plan_list(w, n, buffers);
 }

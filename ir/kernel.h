@@ -302,9 +302,18 @@ struct kn_program {
     int nmemories; struct kn_memory *memories;   /* 0: the host's only */
     int nqueues; struct kn_queue *queues;        /* 0: the host's program order only */
 };
+/* plan_query.c */
+/* The buffer whose memory this one is a part of: itself, unless it is an alias; < 0 stays. */
+int kn_storage(const struct kn_buffer *buffers, int buffer);
 /* The weight buffer behind `b` (-1: the first) in the order in which weights lie: what a device reads comes before what only the host reads and first
  * values of state, so that a device with a memory of its own needs the beginning of them. nbuffers: b is the last. */
 int kn_next_weight(const struct kn_program *p, int b);
+int kn_operand_of(const struct kn_kernel *k, int arg);   /* which operand a launch's argument is, for arguments leave local ones out; -1: none */
+enum kn_operand_use kn_use(const struct kn_step *s, int arg);     /* what becomes of argument `arg` in a step; INOUT where the kind does not tell */
+int kn_count_steps(const struct kn_steps *steps);        /* those of regions too */
+/* Adds to uses[b] how often buffers with the memory of b are named, by steps and by what regions take and leave. */
+void kn_count_uses(const struct kn_buffer *buffers, const struct kn_steps *steps, int *uses);
+
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
 bool kn_verify_program(const struct kn_program *p);
@@ -325,7 +334,6 @@ void kn_order_enter(struct kn_order *o, const struct kn_step *s);           /* i
 const struct kn_moment *kn_order_leave(struct kn_order *o, const struct kn_step *s, int position);
 bool kn_before(const struct kn_moment *a, const struct kn_moment *b);       /* has a ended when b begins? */
 void kn_order_name(struct kn_order *o, int event, const struct kn_moment *m);   /* the step, which has been told, gets that event */
-int kn_count_steps(const struct kn_steps *steps);        /* those of regions too */
 int *kn_order_known(struct kn_order *o, int queue);      /* what a step of that queue that stands here knows, without waits */
 int *kn_order_ended(struct kn_order *o, const struct kn_moment *m);         /* what is known when it has ended */
 void kn_order_touch(struct kn_order *o, int buffer, const struct kn_moment *m);     /* accesses the buffer (no alias), in order */

@@ -72,29 +72,6 @@ static int largest_event(const struct kn_steps *steps)
     return n;
 }
 
-int kn_next_weight(const struct kn_program *p, int b)
-{
-    bool device = b < 0 || p->buffers[b].memory; /* those of the device, then the others */
-    while (++b < p->nbuffers || device) {
-        if (b == p->nbuffers) {
-            device = false;
-            b = -1;
-        } else if (p->buffers[b].space == TCC_SPACE_WEIGHT && !!p->buffers[b].memory == device) {
-            return b;
-        }
-    }
-    return p->nbuffers;
-}
-
-int kn_count_steps(const struct kn_steps *steps)
-{
-    int n = steps->n;
-    for (int i = 0; i < steps->n; i++)
-        for (int r = 0; r < steps->at[i].nregions; r++)
-            n += kn_count_steps(&steps->at[i].regions[r].steps);
-    return n;
-}
-
 struct kn_order *kn_order_new(struct ir_ctx *ctx, struct ir_arena *scratch, const struct kn_program *p,
                               const struct kn_entry *e, int nqueues, int nevents)
 {

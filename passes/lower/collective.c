@@ -135,7 +135,7 @@ bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 static bool only_reads(const struct lw *lw, const struct kn_step *s, int buffer)
 {
     for (int a = 0; a < s->nargs; a++)
-        if (s->args[a] >= 0 && lw_storage(lw, s->args[a]) == buffer && lw_use_of(s, a) != KN_IN)
+        if (s->args[a] >= 0 && lw_storage(lw, s->args[a]) == buffer && kn_use(s, a) != KN_IN)
             return false;
     return !s->nregions;
 }

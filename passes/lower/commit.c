@@ -77,7 +77,7 @@ static bool used_between(const struct lw *lw, const struct kn_steps *steps, int 
 static bool lists_write_state(const struct lw *lw, const struct kn_step *s)
 {
     for (int a = 0; a < s->nargs; a++)
-        if (s->args[a] >= 0 && lw_use_of(s, a) != KN_IN &&
+        if (s->args[a] >= 0 && kn_use(s, a) != KN_IN &&
             lw->buffers.at[lw_storage(lw, s->args[a])].space == TCC_SPACE_STATE)
             return true;
     for (int r = 0; r < s->nregions; r++)

@@ -12,21 +12,6 @@ static void count_list(const struct lw *lw, int n, const int *list, int *uses)
             uses[lw_storage(lw, list[i])]++;
 }
 
-static void count_uses(const struct lw *lw, const struct kn_steps *steps, int *uses)
-{
-    for (int i = 0; i < steps->n; i++) {
-        const struct kn_step *s = &steps->at[i];
-        count_list(lw, s->nargs, s->args, uses);
-        for (int r = 0; r < s->nregions; r++) {
-            const struct kn_region *g = &s->regions[r];
-            count_list(lw, g->nparams, g->params, uses);
-            count_list(lw, g->nresults, g->results, uses);
-            count_list(lw, g->exits ? g->nresults - (s->kind == TCC_STEP_LOOP) : 0, g->exits, uses);
-            count_uses(lw, &g->steps, uses);
-        }
-    }
-}
-
 static bool loads_from(const struct kn_kernel *k, int operand)
 {
     for (int i = 0; i < k->ninsns; i++)
@@ -84,8 +69,7 @@ static void drop_stores(struct lw *lw, struct kn_steps *steps, const int *uses)
             continue;
         for (int o = s->nargs - 1; o >= 0 && s->nargs > 1; o--)
             if (s->kernel->operands[o].use == KN_OUT && lw->buffers.at[s->args[o]].space == TCC_SPACE_ARENA &&
-                uses[lw_storage(lw, s->args[o])] == 1 && !loads_from(s->kernel, o) &&
-                lw_may_change(lw))
+                uses[lw_storage(lw, s->args[o])] == 1 && !loads_from(s->kernel, o) && lw_may_change(lw))
                 remove_operand(lw, s, o);
     }
 }
@@ -94,7 +78,7 @@ void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e)
 {
     int *uses = IR_NEWN(lw->ctx, lw->buffers.n + 1, int);
 
-    count_uses(lw, &e->steps, uses);
+    kn_count_uses(lw->buffers.at, &e->steps, uses);
     count_list(lw, e->noutputs, e->output_buffers, uses);
     drop_stores(lw, &e->steps, uses);
 }
@@ -132,7 +116,7 @@ void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p)
 {
     int *uses = IR_NEWN(lw->ctx, lw->buffers.n + 1, int), *number = IR_NEWN(lw->ctx, lw->buffers.n + 1, int), n = 0;
     for (int e = 0; e < p->nentries; e++) {
-        count_uses(lw, &p->entries[e].steps, uses);
+        kn_count_uses(lw->buffers.at, &p->entries[e].steps, uses);
         count_list(lw, p->entries[e].noutputs, p->entries[e].output_buffers, uses);
     }
     for (int b = 0; b < lw->buffers.n; b++) {

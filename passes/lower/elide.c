@@ -41,40 +41,6 @@ struct elision {
 
 /* -- Accesses ------------------------------------------------------------------------------------------------- */
 
-/* Operand of a launch's argument: its arguments leave local ones out. */
-static int operand_of(const struct kn_kernel *k, int arg)
-{
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use != KN_LOCAL && arg-- == 0)
-            return i;
-    return -1;
-}
-
-enum kn_operand_use lw_use_of(const struct kn_step *s, int arg)
-{
-    switch ((int)s->kind) {
-    case TCC_STEP_LAUNCH: {
-        enum kn_operand_use use = s->kernel->operands[operand_of(s->kernel, arg)].use;
-        return use == KN_PARTIAL ? KN_OUT : use;
-    }
-    case TCC_STEP_COPY:
-    case TCC_STEP_BOX:
-    case TCC_STEP_UNBOX:
-    case TCC_STEP_REF:
-    case TCC_STEP_STACK: return arg ? KN_OUT : KN_IN;
-    case TCC_STEP_LIB:
-    case TCC_STEP_COLLECTIVE:
-    case KN_STEP_WAIT: return arg < s->nin ? KN_IN : KN_OUT;
-    case TCC_STEP_SEND:
-    case TCC_STEP_BIND:
-    case TCC_STEP_DIMS:
-    case TCC_STEP_IF:
-    case TCC_STEP_LOOP: return KN_IN;
-    case TCC_STEP_RECV: return KN_OUT;
-    default: return KN_INOUT;
-    }
-}
-
 static void note(struct elision *e, int buffer, int at, bool reads, bool writes)
 {
     if (buffer < 0)
@@ -96,7 +62,7 @@ static void collect(struct elision *e, struct kn_steps *steps, int up, int branc
         int here = e->points.n;
         VEC_PUSH(e->lw->ctx, e->points, (struct point){steps, s, NULL, up, branch, 0});
         for (int a = 0; a < s->nargs; a++) {
-            enum kn_operand_use use = lw_use_of(s, a);
+            enum kn_operand_use use = kn_use(s, a);
             note(e, s->args[a], here, use != KN_OUT, use != KN_IN);
         }
         if (lw_may_fail(s))
@@ -383,7 +349,7 @@ static bool elide_write(struct elision *e, int end, int b, int w)
     if (out < 0 || in == -2)
         return false;
     if (in >= 0) {
-        int o = operand_of(s->kernel, out), i = operand_of(s->kernel, in);
+        int o = kn_operand_of(s->kernel, out), i = kn_operand_of(s->kernel, in);
         if (s->kernel->operands[i].use != KN_IN || !pointwise(s->kernel, i, o))
             return false;
         if (!lw_may_change(e->lw))

@@ -247,7 +247,6 @@ void lw_define_symbols(struct lw *lw, ir_type t, int level);
 void lw_define_symbol(struct lw *lw, ir_expr sym, int level);
 /* The buffer whose memory this one is a part of: itself, unless it is an alias. */
 int lw_storage(const struct lw *lw, int buffer);
-int lw_storage_of(const struct kn_buffer *buffers, int buffer);      /* of a program's; < 0 stays */
 /* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step inside them? */
 bool lw_lists(const struct lw *lw, int n, const int *list, int buffer);
 bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer);
@@ -259,9 +258,8 @@ void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
 /* dead.c: stores that nobody reads, behind merged launches; in the end, buffers of the arena that no step names. */
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
 void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);
-/* elide.c: what becomes of argument `arg` in a step; INOUT where the kind does not tell. Then copies that are not needed go: of state
- * variables where they are read (before launches are merged), and where new values of them, or of carried values, are computed. */
-enum kn_operand_use lw_use_of(const struct kn_step *s, int arg);
+/* elide.c: copies that are not needed go: of state variables where they are read (before launches are merged), and where new values of them,
+ * or of carried values, are computed. */
 void lw_elide_reads(struct lw *lw, struct kn_entry *e);
 void lw_elide_writes(struct lw *lw, struct kn_entry *e);
 /* pieces.c: can k be cut? Then stages [0, first) reduce over inner dims, all over those of `inner`, and the rest works on what comes of it.

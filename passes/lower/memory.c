@@ -48,7 +48,7 @@ static void touch(struct memory *m, int buffer, struct touch *region)
 {
     if (buffer < 0)
         return;
-    buffer = lw_storage_of(m->p->buffers, buffer);
+    buffer = kn_storage(m->p->buffers, buffer);
     struct live *l = &m->live[buffer];
     kn_order_touch(m->order, buffer, m->now);
     if (l->first < 0) {

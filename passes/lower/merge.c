@@ -35,7 +35,7 @@ static bool same_points(const struct kn_kernel *a, const struct kn_kernel *b)
 
 static bool writes(const struct kn_step *s, int arg)
 {
-    return lw_use_of(s, arg) != KN_IN;
+    return kn_use(s, arg) != KN_IN;
 }
 
 /* May `later` be moved up across s? */

@@ -53,7 +53,7 @@ struct offload {
 
 static int root(const struct offload *o, int b)
 {
-    return lw_storage_of(o->buffers.at, b);
+    return kn_storage(o->buffers.at, b);
 }
 
 static int add_buffer(struct offload *o, struct kn_buffer b)
@@ -80,7 +80,7 @@ static struct kn_step copy_step(struct offload *o, int from, int to, int ahead)
 static bool writes(const struct offload *o, const struct kn_step *s, int buffer)
 {
     for (int a = 0; a < s->nargs; a++)
-        if (s->args[a] >= 0 && root(o, s->args[a]) == buffer && lw_use_of(s, a) != KN_IN)
+        if (s->args[a] >= 0 && root(o, s->args[a]) == buffer && kn_use(s, a) != KN_IN)
             return true;
     for (int r = 0; r < s->nregions; r++)
         for (int i = 0; i < s->regions[r].steps.n; i++)
@@ -122,7 +122,7 @@ static void note_step(struct offload *o, const struct kn_step *s, int at)
             o->last[b] = at;
         else if (o->first[b] < 0)
             o->first[b] = at;
-        o->stays[b] |= at > o->boundary && lw_use_of(s, a) != KN_IN;
+        o->stays[b] |= at > o->boundary && kn_use(s, a) != KN_IN;
     }
     for (int r = 0; r < s->nregions; r++) {
         const struct kn_region *g = &s->regions[r];
@@ -271,7 +271,7 @@ static bool may_cross(const struct offload *o, const struct kn_step *copy, const
 {
     for (int a = 0; a < s->nargs; a++) {
         int b = s->args[a] < 0 ? -1 : root(o, s->args[a]);
-        if (b == copy->args[1] || (b == copy->args[0] && lw_use_of(s, a) != KN_IN))
+        if (b == copy->args[1] || (b == copy->args[0] && kn_use(s, a) != KN_IN))
             return false;
     }
     return !s->nregions;

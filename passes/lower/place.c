@@ -39,7 +39,7 @@ struct place {
 
 static int root(const struct place *pl, int b)
 {
-    return lw_storage_of(pl->buffers.at, b);
+    return kn_storage(pl->buffers.at, b);
 }
 
 /* -- Where steps run ------------------------------------------------------------------------------------ */
@@ -105,7 +105,7 @@ static bool may_be_host_kernel(const struct place *pl, const struct kn_step *s)
     for (int a = 0; a < s->nargs; a++) {
         const struct kn_buffer *b = &pl->buffers.at[root(pl, s->args[a])];
         enum tcc_class class = tcc_dtype_class(b->dtype);
-        bool writes = lw_use_of(s, a) != KN_IN;
+        bool writes = kn_use(s, a) != KN_IN;
         if ((class != TCC_CLASS_INT && class != TCC_CLASS_UINT && class != TCC_CLASS_BOOL) || !b->bytes ||
             !ir_is_const(b->bytes, &bytes) || bytes > SMALL || b->space == TCC_SPACE_STATE ||
             (writes && b->space == TCC_SPACE_OUTPUT))
@@ -129,9 +129,9 @@ static void find_accesses(struct place *pl, const struct kn_steps *steps)
             continue;
         int m = runs_on(pl, s);
         for (int a = 0; a < s->nargs; a++) {
-            if (lw_use_of(s, a) != KN_OUT)
+            if (kn_use(s, a) != KN_OUT)
                 note(pl, pl->reads, s->args[a], m);
-            if (lw_use_of(s, a) != KN_IN)
+            if (kn_use(s, a) != KN_IN)
                 note(pl, pl->writes, s->args[a], m);
         }
         for (int r = 0; r < s->nregions; r++) {
@@ -175,7 +175,7 @@ static bool choose_host_kernels(struct place *pl, const struct kn_steps *steps, 
             bool must = pl->refused[s->kernel->id];
             keep |= must;
             for (int a = 0; a < s->nargs && !first && !must; a++)
-                keep = keep && (lw_use_of(s, a) == KN_IN || pl->reads[root(pl, s->args[a])] == 1 << HOST);
+                keep = keep && (kn_use(s, a) == KN_IN || pl->reads[root(pl, s->args[a])] == 1 << HOST);
             changed |= *host != keep;
             *host = keep;
         }
@@ -425,7 +425,7 @@ static void place_plain(struct place *pl, struct kn_step *s, struct kn_steps *to
         args[a] = in_memory(pl, b, at);
     }
     for (int a = 0; a < s->nargs; a++)
-        if (lw_use_of(s, a) != KN_IN)
+        if (kn_use(s, a) != KN_IN)
             was_written(pl, s->args[a], m);
     s->args = args;
     lw_push_step(pl->ctx, to, *s);
@@ -445,7 +445,7 @@ static void accesses_of(struct place *pl, const struct kn_steps *steps, uint8_t 
             m = pl->home[root(pl, s->args[1])];
         for (int a = 0; a < s->nargs; a++)
             if (s->args[a] >= 0)
-                of[root(pl, s->args[a])] |= (uint8_t)(1 << m | (lw_use_of(s, a) != KN_IN) << 2);
+                of[root(pl, s->args[a])] |= (uint8_t)(1 << m | (kn_use(s, a) != KN_IN) << 2);
         for (int r = 0; r < s->nregions; r++) {
             const struct kn_region *g = &s->regions[r];
             for (int k = 0; k < g->nparams; k++)

@@ -115,7 +115,7 @@ static void need_buffer(struct queues *q, int buffer, bool write)
 {
     if (buffer < 0)
         return;
-    int b = lw_storage_of(q->p->buffers, buffer);
+    int b = kn_storage(q->p->buffers, buffer);
     need(q, q->write[b]);
     for (const struct reader *r = q->reads[b]; r && write; r = r->next)
         need(q, r->at);
@@ -125,7 +125,7 @@ static void note(struct queues *q, int buffer, bool write, const struct kn_momen
 {
     if (buffer < 0)
         return;
-    int b = lw_storage_of(q->p->buffers, buffer);
+    int b = kn_storage(q->p->buffers, buffer);
     if (write) {
         q->write[b] = m;
         q->reads[b] = NULL;
@@ -181,7 +181,7 @@ static void add_waits(struct queues *q, struct kn_step *s)
 static void each_access(struct queues *q, const struct kn_step *s, void (*visit)(struct queues *q, int b, bool write))
 {
     for (int a = 0; a < s->nargs; a++)
-        visit(q, s->args[a], lw_use_of(s, a) != KN_IN);
+        visit(q, s->args[a], kn_use(s, a) != KN_IN);
     for (int r = 0; r < s->nregions; r++) {
         const struct kn_region *g = &s->regions[r];
         for (int i = 0; i < g->nresults; i++)
@@ -196,8 +196,8 @@ static void each_access(struct queues *q, const struct kn_step *s, void (*visit)
 static bool writes_state(const struct queues *q, const struct kn_step *s)
 {
     for (int a = 0; a < s->nargs; a++)
-        if (s->args[a] >= 0 && q->p->buffers[lw_storage_of(q->p->buffers, s->args[a])].space == TCC_SPACE_STATE &&
-            lw_use_of(s, a) != KN_IN)
+        if (s->args[a] >= 0 && q->p->buffers[kn_storage(q->p->buffers, s->args[a])].space == TCC_SPACE_STATE &&
+            kn_use(s, a) != KN_IN)
             return true;
     return false;
 }
@@ -371,7 +371,7 @@ static void walk(struct queues *q, struct kn_steps *steps, bool top)
         if (top || s->kind == TCC_STEP_COPY)
             note_bounded(q, s, m);
         for (int a = 0; a < s->nargs; a++)
-            note(q, s->args[a], lw_use_of(s, a) != KN_IN, m);
+            note(q, s->args[a], kn_use(s, a) != KN_IN, m);
         if (lw_communicates(s))
             VEC_PUSH(q->ctx, q->started, m);
         regions(q, s);

@@ -73,16 +73,9 @@ int lw_buffer_new(struct lw *lw, struct kn_buffer b)
     return lw->buffers.n - 1;
 }
 
-int lw_storage_of(const struct kn_buffer *buffers, int buffer)
-{
-    while (buffer >= 0 && buffers[buffer].space == TCC_SPACE_ALIAS)
-        buffer = buffers[buffer].index;
-    return buffer;
-}
-
 int lw_storage(const struct lw *lw, int buffer)
 {
-    return lw_storage_of(lw->buffers.at, buffer);
+    return kn_storage(lw->buffers.at, buffer);
 }
 
 struct kn_step *lw_push_step(struct ir_ctx *ctx, struct kn_steps *to, struct kn_step s)
