@@ -15,9 +15,17 @@
 
 #include "runtime/safe.h"
 
-static void add_text(XXH3_state_t *h, const char *s)
+void cache_add_text(struct XXH3_state_s *h, const char *s)
 {
     XXH3_128bits_update(h, s ? s : "", s ? strlen(s) + 1 : 1);
+}
+
+void cache_name(struct XXH3_state_s *h, const char *suffix, char name[CACHE_NAME])
+{
+    XXH128_hash_t digest = XXH3_128bits_digest(h);
+    XXH3_freeState(h);
+    snprintf(name, CACHE_NAME, "%016llx%016llx.%.8s", (unsigned long long)digest.high64,
+             (unsigned long long)digest.low64, suffix);
 }
 
 bool cache_part(struct cache *part, const struct cache *of, const char *by, const void *bytes, size_t n,
@@ -27,13 +35,10 @@ bool cache_part(struct cache *part, const struct cache *of, const char *by, cons
     if (!h)
         return false;
     XXH3_128bits_reset(h);
-    add_text(h, by);
+    cache_add_text(h, by);
     XXH3_128bits_update(h, bytes, n);
-    XXH128_hash_t digest = XXH3_128bits_digest(h);
-    XXH3_freeState(h);
     *part = (struct cache){.path = of->path, .folder = of->folder, .lock = -1};
-    snprintf(part->name, CACHE_NAME, "%016llx%016llx.%.8s", (unsigned long long)digest.high64,
-             (unsigned long long)digest.low64, suffix);
+    cache_name(h, suffix, part->name);
     return true;
 }
 
@@ -135,7 +140,7 @@ static bool copy(int in, int out, int64_t left, const char *name, const struct t
     if (ok)
         XXH3_128bits_reset(h);
     if (ok)
-        add_text(h, name);
+        cache_add_text(h, name);
     while (ok && left != 0) {
         size_t most = left < 0 || left > (int64_t)sizeof buffer ? sizeof buffer : (size_t)left;
         ssize_t n = read(in, buffer, most);

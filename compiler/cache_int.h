@@ -36,4 +36,9 @@ void cache_store(const struct cache *c, struct ir_ctx *ctx, const char *from, co
  * not open. It shares of's folder: not to be closed, nor used after that. */
 bool cache_part(struct cache *part, const struct cache *of, const char *by, const void *bytes, size_t n, const char *suffix);
 
+/* What names are digests of. NULL is as "". Then the name, which frees h. */
+struct XXH3_state_s;
+void cache_add_text(struct XXH3_state_s *h, const char *s);
+void cache_name(struct XXH3_state_s *h, const char *suffix, char name[CACHE_NAME]);
+
 #endif

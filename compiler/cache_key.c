@@ -13,11 +13,6 @@
 #include "compiler/target.h"
 #include "runtime/mutant.h"
 
-static void add_text(XXH3_state_t *h, const char *s)
-{
-    XXH3_128bits_update(h, s ? s : "", s ? strlen(s) + 1 : 1);
-}
-
 static void add_number(XXH3_state_t *h, int64_t v)
 {
     XXH3_128bits_update(h, &v, sizeof v);
@@ -26,8 +21,8 @@ static void add_number(XXH3_state_t *h, int64_t v)
 static void add_list(XXH3_state_t *h, const char *const *list)
 {
     for (int i = 0; list && list[i]; i++)
-        add_text(h, list[i]);
-    add_text(h, NULL);
+        cache_add_text(h, list[i]);
+    cache_add_text(h, NULL);
 }
 
 /* Another build of the compiler or the runtime is another file. */
@@ -44,7 +39,7 @@ static void add_compiler(XXH3_state_t *h)
 {
     char runtime[PATH_MAX];
     Dl_info self;
-    add_text(h, tccc_version());
+    cache_add_text(h, tccc_version());
     const char *file = dladdr((const void *)(size_t)&tccc_compile, &self) ? self.dli_fname : NULL;
     add_file(h, file);
     if (!file || !strstr(file, ".so")) /* a program with the compiler linked in may have been called by any name */
@@ -57,19 +52,19 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     const char *const texts[] = {t->loss,      t->optimizer,      t->optimizer_state, t->schedule,    t->precision,
                                  t->auto_cast, t->auto_cast_type, t->loss_scale,      t->step_outputs};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        add_text(h, texts[i]);
+        cache_add_text(h, texts[i]);
     add_file(h, t->auto_cast); /* it may name one */
     add_list(h, t->freeze);
     add_list(h, t->train_only);
-    add_text(h, "training");
+    cache_add_text(h, "training");
     XXH3_128bits_update(h, &t->clip_norm, sizeof t->clip_norm);
     XXH3_128bits_update(h, &t->ema, sizeof t->ema);
     add_number(h, t->accumulate);
     add_number(h, (int64_t)t->memory_budget);
     add_number(h, t->data_parallel);
-    add_text(h, t->group);
+    cache_add_text(h, t->group);
     XXH3_128bits_update(h, &t->bucket_cap_mb, sizeof t->bucket_cap_mb);
-    add_text(h, t->broadcast_buffers);
+    cache_add_text(h, t->broadcast_buffers);
     add_number(h, t->sync_bn);
     add_number(h, t->zero);
     add_number(h, t->tensor_parallel);
@@ -83,8 +78,8 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     add_number(h, t->split->microbatches);
     add_number(h, t->split->active);
     add_number(h, t->split->default_stage);
-    add_text(h, t->split->pipeline);
-    add_text(h, t->split->optimize);
+    cache_add_text(h, t->split->pipeline);
+    cache_add_text(h, t->split->optimize);
     add_file(h, t->split->map);
     add_list(h, t->split->split_axes);
 }
@@ -99,21 +94,21 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     XXH3_128bits_reset(h);
     add_compiler(h);
     add_number(h, tcr_mutant()); /* what one of them made is no other's */
-    add_text(h, target_ptxas());
+    cache_add_text(h, target_ptxas());
     add_file(h, target_ptxas());
     add_number(h, (int64_t)k->sources);
-    add_text(h, k->name);
-    add_text(h, k->target);
+    cache_add_text(h, k->name);
+    cache_add_text(h, k->target);
     for (int i = 0; i < k->narchs; i++)
-        add_text(h, k->archs[i]);
+        cache_add_text(h, k->archs[i]);
     add_list(h, o->dims);
     add_list(h, o->shapes);
     add_list(h, o->states);
     add_list(h, o->customs);
-    add_text(h, o->customs && o->customs[0] ? getenv("TCCC_CC") : NULL);
-    add_text(h, o->pipeline);
-    add_text(h, o->auto_cast);
-    add_text(h, o->auto_cast_type);
+    cache_add_text(h, o->customs && o->customs[0] ? getenv("TCCC_CC") : NULL);
+    cache_add_text(h, o->pipeline);
+    cache_add_text(h, o->auto_cast);
+    cache_add_text(h, o->auto_cast_type);
     add_file(h, o->auto_cast);
     add_file(h, o->schedules);
     if (o->train)
@@ -122,10 +117,7 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
                                o->exact,  o->fast_math, o->change_limit};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add_number(h, numbers[i]);
-    XXH128_hash_t digest = XXH3_128bits_digest(h);
-    XXH3_freeState(h);
-    snprintf(name, CACHE_NAME, "%016llx%016llx.%s", (unsigned long long)digest.high64, (unsigned long long)digest.low64,
-             suffixes[o->kind]);
+    cache_name(h, suffixes[o->kind], name);
     return true;
 }
 

@@ -489,6 +489,24 @@ ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_
     return ir_tensor_type(im->ctx, dtype, rank, all);
 }
 
+struct ir_attr imp_user_int(struct imp *im, const char *name, int64_t value)
+{
+    int64_t *v = IR_NEW(im->ctx, int64_t);
+    *v = value;
+    struct ir_attr a = ir_attr_ints(IR_ATTR_user, 1, v);
+    a.name = name;
+    return a;
+}
+
+struct ir_attr imp_user_text(struct imp *im, const char *name, const char *value)
+{
+    const char **v = IR_NEW(im->ctx, const char *);
+    *v = value;
+    struct ir_attr a = ir_attr_strings(IR_ATTR_user, 1, v);
+    a.name = name;
+    return a;
+}
+
 bool imp_user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to)
 {
     int n = (int)a->count;
@@ -580,10 +598,8 @@ struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, 
     struct ir_attr *attrs = IR_NEWN(im->ctx, n + 1, struct ir_attr);
     if (!x)
         return NULL;
-    for (int k = 0; k < n; k++) {
-        attrs[k] = ir_attr_ints(IR_ATTR_user, 1, &values[k]);
-        attrs[k].name = names[k];
-    }
+    for (int k = 0; k < n; k++)
+        attrs[k] = imp_user_int(im, names[k], values[k]);
     struct ir_node *node = imp_lib_of(im, name, 1, &x, 1, &type, n, attrs);
     return node ? node->out[0] : NULL;
 }

@@ -222,6 +222,8 @@ struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_
                            const struct ir_attr *own);
 /* An attribute of the node as one of a library op's own; false: not of a kind that they take. */
 bool imp_user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to);
+struct ir_attr imp_user_int(struct imp *im, const char *name, int64_t value);        /* one that the node need not have */
+struct ir_attr imp_user_text(struct imp *im, const char *name, const char *value);
 /* The node being imported as that library op, with its operands; results become its outputs. False after a message. */
 bool imp_lib_node(struct imp *im, const char *name, int nout, const ir_type *types, const struct ir_attr *more);
 /* The same for one operand, one result, and n attributes that are integers; none are copied. */

@@ -309,9 +309,7 @@ bool onnx_op_contrib_unique(struct imp *im, int arg)
     ir_type index = ir_tensor_type(im->ctx, TCC_I64, 1, &n),
             types[4] = {ir_tensor_type(im->ctx, imp_dtype(x), 1, &n), index, ir_with_dtype(im->ctx, x->type, TCC_I64),
                         index};
-    int64_t zero = 0;
-    struct ir_attr unsorted = ir_attr_ints(IR_ATTR_user, 1, &zero);
-    unsorted.name = "sorted";
+    struct ir_attr unsorted = imp_user_int(im, "sorted", 0);
     struct ir_node *node = imp_lib(im, "unique", 1, &x, 4, types, IR_ATTRS(unsorted));
     for (int k = 0; node && k < 3; k++) {
         if (imp_wants(im, k) && !imp_out(im, k, node->out[of[k]]))

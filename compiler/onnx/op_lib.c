@@ -154,15 +154,6 @@ static ir_type declared_type(struct imp *im, int result, enum tcc_dtype dtype)
     return imp_fresh_type(im, dtype, t->rank, dims);
 }
 
-static struct ir_attr user_string(struct imp *im, const char *name, const char *value)
-{
-    const char **values = IR_NEW(im->ctx, const char *);
-    values[0] = value;
-    struct ir_attr a = ir_attr_strings(IR_ATTR_user, 1, values);
-    a.name = name;
-    return a;
-}
-
 /* Operators that have a form for any rank and element type, strings included. `from`: the operand whose type the result has; -1: i64. */
 static const struct {
     const char *op, *name, *kind;
@@ -235,7 +226,7 @@ bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done)
         else if (!strcmp(dynamics[k].op, "Shape"))
             types[0] = imp_fresh_type(im, TCC_I64, 1, NULL);
         *done = true;
-        struct ir_attr kind = user_string(im, "kind", dynamics[k].kind ? dynamics[k].kind : "");
+        struct ir_attr kind = imp_user_text(im, "kind", dynamics[k].kind ? dynamics[k].kind : "");
         return imp_lib_node(im, dynamics[k].name, n, types, dynamics[k].kind ? IR_ATTRS(kind) : NULL);
     }
     return true;
@@ -513,7 +504,7 @@ bool onnx_op_roi_align(struct imp *im, int arg)
                        ir_const(im->ctx, imp_i(im, "output_width", 1))};
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), 4, dims);
     /* Before opset 16 there was one coordinate mode, the later output_half_pixel. */
-    struct ir_attr mode = user_string(im, "coordinate_transformation_mode", "output_half_pixel");
+    struct ir_attr mode = imp_user_text(im, "coordinate_transformation_mode", "output_half_pixel");
     return imp_lib_node(im, "roialign", 1, &t, im->opset < 16 ? IR_ATTRS(mode) : NULL);
 }
 
@@ -656,8 +647,8 @@ bool onnx_op_resize(struct imp *im, int arg)
         return imp_lib_node(im, "resize", 1, &t, fractional.i ? IR_ATTRS(fractional) : NULL);
     struct ir_value *in[] = {x, NULL, scales};
     /* Opset 10: asymmetric coordinates, nearest by floor. */
-    struct ir_attr how = user_string(im, "coordinate_transformation_mode", "asymmetric"),
-                   round = user_string(im, "nearest_mode", "floor");
+    struct ir_attr how = imp_user_text(im, "coordinate_transformation_mode", "asymmetric"),
+                   round = imp_user_text(im, "nearest_mode", "floor");
     struct ir_node *node = imp_lib(im, "resize", 3, in, 1, &t, IR_ATTRS(how, round));
     return node && imp_out(im, 0, node->out[0]);
 }
@@ -715,9 +706,7 @@ bool onnx_op_dft(struct imp *im, int arg)
                      : n && onesided && !imp_has(im, 1) ? ir_addc(im->ctx, ir_mulc(im->ctx, n, 2), -2)
                                                         : n;
     ir_type t = imp_fresh_type(im, imp_dtype(x), rank, dims);
-    int64_t usual = 1;
-    struct ir_attr attr = ir_attr_ints(IR_ATTR_user, 1, &usual);
-    attr.name = "axis";
+    struct ir_attr attr = imp_user_int(im, "axis", 1);
     return imp_lib_node(im, "dft", 1, &t, im->opset < 20 && !imp_attr(im, "axis") ? IR_ATTRS(attr) : NULL);
 }
 

@@ -248,11 +248,9 @@ static struct ir_value *convert(struct imp *im, struct ir_value *x, int dtype)
 /* Strings and numbers: a library op, on values of any rank. */
 static bool convert_string(struct imp *im, struct ir_value *x, enum tcc_dtype to)
 {
-    int64_t number = to;
     ir_type type =
         imp_rank(x) < 0 ? ir_unranked_type(im->ctx, to) : ir_tensor_type(im->ctx, to, imp_rank(x), x->type->dim);
-    struct ir_attr attr = ir_attr_ints(IR_ATTR_user, 1, &number);
-    attr.name = "to";
+    struct ir_attr attr = imp_user_int(im, "to", to);
     struct ir_node *n =
         imp_lib(im, to == TCC_STRING ? "cast_to_string" : "cast_from_string", 1, &x, 1, &type, IR_ATTRS(attr));
     return n && imp_out(im, 0, n->out[0]);

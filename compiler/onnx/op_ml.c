@@ -69,12 +69,11 @@ bool onnx_op_one_hot_encoder(struct imp *im, int arg)
 bool onnx_op_classifier(struct imp *im, int arg)
 {
     static const char *const names[] = {"linear_classifier", "svm_classifier"};
-    static const char *const labels[] = {"classlabels_strings", "classlabels_strings"};
     struct ir_value *x = imp_tensor(im, 0);
     int n;
     if (!x || imp_rank(x) < 1)
         return x && imp_bad(im, "x[n, features] is expected");
-    bool words = imp_strs(im, labels[arg], &n) && n;
+    bool words = imp_strs(im, "classlabels_strings", &n) && n;
     ir_expr rows = imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0), dims[2] = {rows, NULL};
     ir_type types[2] = {ir_tensor_type(im->ctx, words ? TCC_STRING : TCC_I64, 1, &rows),
                         imp_fresh_type(im, TCC_F32, 2, dims)};

@@ -439,24 +439,6 @@ static bool is_binary(const struct forest *f)
     return f->nshares > 0;
 }
 
-static struct ir_attr user_int(struct imp *im, const char *name, int64_t value)
-{
-    int64_t *v = IR_NEW(im->ctx, int64_t);
-    *v = value;
-    struct ir_attr a = ir_attr_ints(IR_ATTR_user, 1, v);
-    a.name = name;
-    return a;
-}
-
-static struct ir_attr user_text(struct imp *im, const char *name, const char *value)
-{
-    const char **v = IR_NEW(im->ctx, const char *);
-    *v = value;
-    struct ir_attr a = ir_attr_strings(IR_ATTR_user, 1, v);
-    a.name = name;
-    return a;
-}
-
 /* The node's own attributes besides the tables, and those that say what the tables are. */
 static bool build(struct forest *f, const char *name, int nout, const ir_type *types, bool like_x, const char *how,
                   const char *post)
@@ -469,12 +451,12 @@ static bool build(struct forest *f, const char *name, int nout, const ir_type *t
     int n = 0, mode;
     if (!make_tables(f, in + 1, &mode))
         return false;
-    attrs[n++] = user_int(im, "n_targets", f->ntargets);
-    attrs[n++] = user_int(im, "mode", mode);
-    attrs[n++] = user_int(im, "binary", is_binary(f));
-    attrs[n++] = user_int(im, "like_x", like_x);
-    attrs[n++] = user_text(im, "aggregate_function", how);
-    attrs[n++] = user_text(im, "post_transform", post);
+    attrs[n++] = imp_user_int(im, "n_targets", f->ntargets);
+    attrs[n++] = imp_user_int(im, "mode", mode);
+    attrs[n++] = imp_user_int(im, "binary", is_binary(f));
+    attrs[n++] = imp_user_int(im, "like_x", like_x);
+    attrs[n++] = imp_user_text(im, "aggregate_function", how);
+    attrs[n++] = imp_user_text(im, "post_transform", post);
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
         n += imp_attr(im, kept[k]) && imp_user_attr(im, imp_attr(im, kept[k]), &attrs[n]);
     struct ir_node *node = imp_lib_of(im, name, 7, in, nout, types, n, attrs);
