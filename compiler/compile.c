@@ -556,10 +556,17 @@ static bool write_artifact(struct job *j)
 
 /* -- The call ----------------------------------------------------------------------------------------------------- */
 
+/* Is more wanted than the artifact and its warnings? Reports and charts are found while compiling, and are not kept. */
+static bool wants_more(const struct tccc_options *o)
+{
+    const struct tccc_train *t = o->train;
+    return o->facts || o->report || (t && (t->report || (t->split && (t->split->report || t->split->chart))));
+}
+
 /* The artifact as it was made before, if it is in the cache. */
 static bool from_cache(struct job *j)
 {
-    if (j->fresh || j->o->facts || faccessat(j->cache.folder, j->cache.name, R_OK, 0) != 0 ||
+    if (j->fresh || wants_more(j->o) || faccessat(j->cache.folder, j->cache.name, R_OK, 0) != 0 ||
         (!j->folder[0] && !make_folder(j)))
         return false;
     const char *out = ir_internf(j->ctx, "%s/out", j->folder);

@@ -57,7 +57,7 @@ struct tccc_options {
     const char *output;              /* path; NULL: no artifact (dump only) */
     enum tccc_output kind;
     const char *header;              /* -H; NULL: none */
-    const char *cache_dir;           /* folder of finished artifacts, made when missing; NULL: none */
+    const char *cache_dir;           /* folder of finished artifacts, made when missing; NULL: none. Where a report, chart or facts are wanted it is not read */
     const char *depfile;             /* -MD -MF; NULL: none */
     const char *name;                /* --name; NULL: from the model's file name */
     int level;                       /* 0..3 */

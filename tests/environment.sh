@@ -53,6 +53,21 @@ sed 's|dead.tcir|other/dead.tcir|' first | cmp - second || fail "from the cache:
 [ "$(find kept -type f | wc -l)" -eq 1 ] || fail "more than one entry: $(ls kept)"
 cmp one.so two.so || fail "the artifacts differ"
 
+# What is reported while compiling is reported again: with --report, and what else stands beside the artifact, the cache is not read.
+digits=$top_srcdir/samples/digits/digits.onnx
+for flags in --report "--report --train --loss=cross_entropy" \
+    "--train --loss=cross_entropy --partitions=2 --microbatches=3 --partition-report --pipeline-chart=chart.svg"; do
+    rm -rf kept
+    for turn in 1 2; do
+        rm -f chart.svg
+        tccc --cache-dir=kept $flags "$digits" -o one.so >report.$turn 2>&1 || fail "$flags: $(cat report.$turn)"
+        case $flags in *chart*) [ -s chart.svg ] || fail "$flags: no chart" ;; esac
+    done
+    [ -s report.1 ] || fail "$flags prints nothing"
+    cmp report.1 report.2 || fail "$flags, again: $(diff report.1 report.2)"
+    [ "$(find kept -type f | wc -l)" -eq 1 ] || fail "$flags: entries: $(ls kept)"
+done
+
 # Code for less than what this processor has, and none.
 tccc --march=x86-64-v2,x86-64-v3 dead.tcir -o two.so 2>err || fail "$(cat err)"
 expect_status 0 env TCCC_MAX_CPU=x86-64-v2 tccc-run two.so --random
