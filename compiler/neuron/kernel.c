@@ -27,7 +27,8 @@ void nk_full(struct nk *nk, const char *why)
 
 static void add_tensor(struct nk *nk, int operand)
 {
-    static const enum neuron_use uses[] = {[KN_IN] = NEURON_IN, [KN_OUT] = NEURON_OUT, [KN_INOUT] = NEURON_INOUT};
+    static const enum neuron_use uses[] = {
+        [KN_IN] = NEURON_IN, [KN_OUT] = NEURON_OUT, [KN_INOUT] = NEURON_INOUT, [KN_PARTIAL] = NEURON_TEMP};
     const struct kn_operand *o = &nk->k->operands[operand];
     char name[16];
     snprintf(name, sizeof name, "a%d", nk->p->ntensors);
@@ -63,6 +64,15 @@ static void add_environment(struct nk *nk)
     *nk->env = (struct nk_buffer){.space = NEURON_HBM, .live = true, .tensor = (uint16_t)number};
 }
 
+static void find_extents(struct nk *nk)
+{
+    for (int d = 0; d < nk->k->ndims; d++)
+        if (!ir_is_const(nk->k->dims[d].extent, &nk->extent[d]))
+            nk_refuse(nk, "sizes that only the run knows (--dim says them)");
+        else if (nk->extent[d] < 1)
+            nk_refuse(nk, "a loop without points");
+}
+
 static void begin(struct nk *nk)
 {
     const struct kn_kernel *k = nk->k;
@@ -72,17 +82,19 @@ static void begin(struct nk *nk)
         nk_refuse(nk, "sizes that only the run knows (--dim says them)");
     if (k->noperands > NEURON_ARGUMENTS)
         nk_refuse(nk, "more than %d operands", NEURON_ARGUMENTS);
-    for (int d = 0; d < k->ndims; d++)
-        if (!ir_is_const(k->dims[d].extent, &nk->extent[d]))
-            nk_refuse(nk, "sizes that only the run knows (--dim says them)");
-        else if (nk->extent[d] < 1)
-            nk_refuse(nk, "a loop without points");
+    find_extents(nk);
     for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use != KN_LOCAL)
+        if (k->operands[i].use != KN_LOCAL && k->operands[i].use != KN_PARTIAL)
             add_tensor(nk, i);
-    for (int i = 0; i < k->ninsns; i++)
-        if (k->insns[i].code == KN_ENV && !nk->env)
-            add_environment(nk);
+    for (int pass = 0; pass < 2; pass++) {
+        const struct kn_kernel *in = pass ? nk->then : k;
+        for (int i = 0; in && i < in->ninsns; i++)
+            if (in->insns[i].code == KN_ENV && !nk->env)
+                add_environment(nk);
+    }
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_PARTIAL) /* behind those that the runtime binds */
+            add_tensor(nk, i);
     for (int i = 0; i < NEURON_SEMAPHORES; i++)
         nk->semaphore_user[i] = -1;
     VEC_PUSH(nk->ctx, nk->sbuf, (struct nk_segment){0, neuron_sbuf_bytes(nk->machine->core), NULL});
@@ -121,14 +133,20 @@ static bool attempt(struct nk *nk)
         nk_refuse(nk, "no product");
     else
         nk_run_tiles(nk);
+    if (nk->then) {
+        nk->k = nk->then;
+        find_extents(nk);
+        nk_run_tiles(nk);
+    }
     nk_finish(nk);
     if (!neuron_check(nk->p, error))
         nk_refuse(nk, "a program that breaks a rule: %s", error);
     return true;
 }
 
+/* then: what the lanes run behind the kernel, of the same operands; NULL: nothing. */
 static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                                   bool product, const char **why)
+                                   const struct kn_kernel *then, bool product, const char **why)
 {
     struct neuron_program *p = NULL;
     struct nk *nk = IR_NEW(ctx, struct nk);
@@ -138,6 +156,7 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
         *nk = (struct nk){.ctx = ctx,
                           .machine = m,
                           .k = k,
+                          .then = then,
                           .room = room,
                           .groups = NEURON_ARGUMENTS,
                           .product = product,
@@ -163,7 +182,9 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                              const char **why)
 {
-    const struct kn_kernel *ones = nk_with_ones(ctx, k);
-    struct neuron_program *p = ones ? make(ctx, m, ones, true, why) : NULL;
-    return p ? p : make(ctx, m, k, false, why);
+    const struct kn_kernel *ones = nk_with_ones(ctx, k), *pass[2];
+    struct neuron_program *p = ones ? make(ctx, m, ones, NULL, true, why) : NULL;
+    if (!p && nk_few(ctx, k, pass))
+        p = make(ctx, m, pass[0], pass[1], false, why);
+    return p ? p : make(ctx, m, k, NULL, false, why);
 }

@@ -17,7 +17,7 @@
  *     attention_grad.c                                          instr.c    instructions of those two
  *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
  *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
- *     scatter.c  rows added by an index
+ *     scatter.c  rows added by an index                         few.c      reductions to few results in two passes
  *     digits.c   dims in digits, ways over dims               integers.c reductions and scans of integers
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
@@ -95,7 +95,7 @@ struct nk_transfer { int semaphore, engine, number, done_engine, done_at; uint32
 struct nk {
     struct ir_ctx *ctx;
     const struct nk_machine *machine;
-    const struct kn_kernel *k;
+    const struct kn_kernel *k, *then;         /* then: a second pass by the lanes, of the same operands; NULL: there is none */
     struct neuron_program *p;
     jmp_buf refused;
     const char *why;
@@ -334,6 +334,9 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
 
 /* ones.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: it is better as it is. */
 const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel *k);
+
+/* few.c: a reduction to few results as one to many and one of these; false: it is better as it is. */
+bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *pass[2]);
 
 /* pe.c */
 uint32_t nk_dims_of(const struct nk *nk, int insn);                         /* dims that an instruction and what it is made of depend on */

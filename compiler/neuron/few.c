@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * few.c - reductions to few results, as the norm of a gradient. With a result a partition the lanes would use few of the partitions, or one: instead an inner dim is cut in
+ * pieces, up to 128 of them, which lie on partitions, and each reduces its own. What they come to goes by HBM, in rows of one result's pieces, which the
+ * lanes reduce in a second pass, followed by the kernel's other stages.
+ *
+ * Both passes are kernels of their own, which the lanes take as any other, in one program; they share their operands, the pieces' results among them.
+ */
+#include "compiler/neuron/neuron_int.h"
+
+/* What the way by HBM costs, in ns: two transfers' fixed times and an instruction or two; an element of it. Of a cycle of Vector. */
+static const double way_ns = 3500, element_ns = 512 / 272.0, cycle_ns = 1 / 1.12;
+
+/* The one reduction, of float32, in the first stage, which alone has inner dims; -1: the kernel is another. */
+static int only_reduction(const struct kn_kernel *k)
+{
+    int found = -1;
+    if (k->kind == IR_K_ATTENTION || k->split.combine || !k->nstages || !k->stages[0].inner ||
+        (k->contraction.present && (k->contraction.m | k->contraction.n)))
+        return -1;
+    for (int s = 0; s < k->nstages; s++)
+        if (k->stages[s].repeat || (s && k->stages[s].inner))
+            return -1;
+    for (int o = 0; o < k->noperands; o++)
+        if (k->operands[o].use == KN_LOCAL)
+            return -1;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        bool first = i < k->stages[0].last;
+        if (n->code == KN_REDUCE && first && found < 0 && n->dtype == TCC_F32)
+            found = i;
+        else if (n->code == KN_REDUCE || n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT ||
+                 n->code == KN_INDEX || n->nguards || (first && n->code == KN_STORE))
+            return -1;
+        for (int a = 0; a < n->nargs && !first; a++)
+            if (n->arg[a] >= 0 && n->arg[a] < k->stages[0].last && n->arg[a] != found)
+                return -1;
+    }
+    return found;
+}
+
+/* Do points of the dim lie side by side in HBM, as the first stage loads them? */
+static bool is_along_rows(const struct kn_kernel *k, int dim)
+{
+    for (int i = 0; i < k->stages[0].last; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code == KN_LOAD && n->nindex && ir_uses_sym(n->index[n->nindex - 1], k->dims[dim].var))
+            return true;
+    }
+    return false;
+}
+
+/* The inner dim that most pieces can be cut from, of equals the outermost; *pieces: how many. Rows of DMA stay as long as it counts them. */
+static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent, int64_t *pieces)
+{
+    enum { LEAST_ROW = 128 };
+    int best = -1;
+    *pieces = 1;
+    for (int d = 0; d < k->ndims; d++) {
+        if (!(k->stages[0].inner >> d & 1))
+            continue;
+        int64_t least = is_along_rows(k, d) ? LEAST_ROW : 1;
+        for (int64_t n = NEURON_PARTITIONS; n > *pieces; n--)
+            if (extent[d] % n == 0 && extent[d] / n >= least) {
+                *pieces = n;
+                best = d;
+            }
+    }
+    return best;
+}
+
+struct cut {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *k;
+    int reduce, dim, nouter;
+    int64_t pieces, each;
+    ir_expr piece, point; /* iteration variables */
+    struct kn_operand *operands;
+    ir_expr *index; /* of the partial results: outer dims, piece */
+};
+
+static struct kn_kernel *same_operands(const struct cut *c, int ndims, int ninsns, int nstages)
+{
+    struct kn_kernel *k = IR_NEW(c->ctx, struct kn_kernel);
+    *k = *c->k;
+    k->kind = IR_K_REDUCE;
+    k->contraction = (struct kn_contraction){0};
+    k->operands = c->operands;
+    k->noperands = c->k->noperands + 1;
+    k->ndims = ndims;
+    k->ninsns = ninsns;
+    k->nstages = nstages;
+    k->dims = IR_NEWN(c->ctx, ndims, struct kn_dim);
+    k->insns = IR_NEWN(c->ctx, ninsns, struct kn_insn);
+    k->stages = IR_NEWN(c->ctx, nstages, struct kn_stage);
+    return k;
+}
+
+static struct kn_insn partial(const struct cut *c, enum kn_code code, int arg)
+{
+    return (struct kn_insn){.code = (uint8_t)code,
+                            .dtype = TCC_F32,
+                            .nargs = code == KN_STORE,
+                            .nindex = (uint8_t)(c->nouter + 1),
+                            .operand = c->k->noperands,
+                            .index = c->index,
+                            .arg = {arg, -1, -1}};
+}
+
+/* The first stage, a piece being an outer point. */
+static const struct kn_kernel *first_pass(const struct cut *c)
+{
+    const struct kn_kernel *from = c->k;
+    int last = from->stages[0].last;
+    struct kn_kernel *to = same_operands(c, from->ndims + 1, last + 1, 2);
+    ir_expr var = from->dims[c->dim].var, place = ir_add(c->ctx, ir_mulc(c->ctx, c->piece, c->each), c->point);
+    to->dims[0] = (struct kn_dim){c->piece, ir_const(c->ctx, c->pieces), KN_OUTER};
+    for (int d = 0; d < from->ndims; d++)
+        to->dims[d + 1] = from->dims[d];
+    to->dims[c->dim + 1].var = c->point;
+    to->dims[c->dim + 1].extent = ir_const(c->ctx, c->each);
+    for (int i = 0; i < last; i++) {
+        struct kn_insn *n = &to->insns[i];
+        *n = from->insns[i];
+        ir_expr *index = IR_NEWN(c->ctx, n->nindex + 1, ir_expr);
+        for (int x = 0; x < n->nindex; x++)
+            index[x] = ir_subst(c->ctx, n->index[x], 1, &var, &place);
+        n->index = index;
+        if (n->code == KN_EXPR)
+            n->expr = ir_subst(c->ctx, n->expr, 1, &var, &place);
+    }
+    to->insns[last] = partial(c, KN_STORE, c->reduce);
+    to->stages[0] = (struct kn_stage){.inner = from->stages[0].inner << 1, .first = 0, .last = last};
+    to->stages[1] = (struct kn_stage){.first = last, .last = last + 1};
+    return to;
+}
+
+/* The pieces of a result, then the other stages. */
+static const struct kn_kernel *second_pass(const struct cut *c)
+{
+    const struct kn_kernel *from = c->k;
+    int last = from->stages[0].last, moved = 2 - last, n = 0;
+    struct kn_kernel *to = same_operands(c, c->nouter + 1, from->ninsns + moved, from->nstages);
+    for (int d = 0; d < from->ndims; d++)
+        if (from->dims[d].role == KN_OUTER)
+            to->dims[n++] = from->dims[d];
+    to->dims[n] = (struct kn_dim){c->piece, ir_const(c->ctx, c->pieces), KN_INNER};
+    to->insns[0] = partial(c, KN_LOAD, -1);
+    to->insns[1] = from->insns[c->reduce];
+    to->insns[1].arg[0] = 0;
+    for (int i = last; i < from->ninsns; i++) {
+        struct kn_insn *x = &to->insns[i + moved];
+        *x = from->insns[i];
+        for (int a = 0; a < x->nargs; a++)
+            x->arg[a] = x->arg[a] == c->reduce ? 1 : x->arg[a] >= last ? x->arg[a] + moved : x->arg[a];
+    }
+    to->stages[0] = (struct kn_stage){.inner = 1u << n, .first = 0, .last = 2};
+    for (int s = 1; s < from->nstages; s++)
+        to->stages[s] = (struct kn_stage){.first = from->stages[s].first + moved, .last = from->stages[s].last + moved};
+    return to;
+}
+
+bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *pass[2])
+{
+    struct cut c = {.ctx = ctx, .k = k, .reduce = only_reduction(k)};
+    int64_t extent[KN_MAX_DIMS], most = 1;
+    double results = 1, inner = 1;
+    if (c.reduce < 0 || k->nstages < 2 || k->ndims + 2 > KN_MAX_DIMS || k->noperands + 1 >= NEURON_ARGUMENTS)
+        return false;
+    for (int d = 0; d < k->ndims; d++) {
+        if (!ir_is_const(k->dims[d].extent, &extent[d]) || extent[d] < 1)
+            return false;
+        bool is_outer = k->dims[d].role == KN_OUTER;
+        c.nouter += is_outer;
+        *(is_outer ? &results : &inner) *= (double)extent[d];
+        most = is_outer && extent[d] > most ? extent[d] : most;
+    }
+    c.dim = dim_to_cut(k, extent, &c.pieces);
+    double lanes = most < NEURON_PARTITIONS ? (double)most : NEURON_PARTITIONS;
+    double saved = inner * results * cycle_ns * (1 / lanes - 1 / (double)c.pieces);
+    if (c.dim < 0 || c.nouter + 1 > TCC_MAX_RANK || c.pieces <= most ||
+        saved < 2 * (way_ns + results * (double)c.pieces * element_ns))
+        return false;
+    c.each = extent[c.dim] / c.pieces;
+    c.piece = ir_iter_at(ctx, k->ndims, ir_const(ctx, c.pieces));
+    c.point = ir_iter_at(ctx, k->ndims + 1, ir_const(ctx, c.each));
+    c.operands = IR_NEWN(ctx, k->noperands + 1, struct kn_operand);
+    c.index = IR_NEWN(ctx, c.nouter + 1, ir_expr);
+    struct kn_operand o = {.use = KN_PARTIAL, .dtype = TCC_F32, .name = "partial"};
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].role == KN_OUTER) {
+            c.index[o.rank] = k->dims[d].var;
+            o.dims[o.rank++] = k->dims[d].extent;
+        }
+    c.index[o.rank] = c.piece;
+    o.dims[o.rank++] = ir_const(ctx, c.pieces);
+    for (int i = 0; i < k->noperands; i++)
+        c.operands[i] = k->operands[i];
+    c.operands[k->noperands] = o;
+    pass[0] = first_pass(&c);
+    pass[1] = second_pass(&c);
+    return true;
+}
