@@ -78,12 +78,6 @@ static int read_dim(struct sweep *s, const char *text)
 
 /* -- Measuring ---------------------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* A run of `session`; its time, or -1. */
 static double timed_run(struct sweep *s, struct tccrt_session *session, struct tcc_object **in, struct tcc_object **out)
 {
@@ -125,9 +119,8 @@ static int measure(struct sweep *s, struct row *r, int64_t runs, struct tcc_obje
     while (r->runs < most && (runs > 0 || r->runs < LEAST_RUNS || now_ms() - start < SIZE_MS))
         if ((times[r->runs++] = timed_run(s, s->m->session, in, out)) < 0)
             return tool_error(s->o, EXIT_DATA, "%s", tccrt_error());
-    qsort(times, (size_t)r->runs, sizeof *times, ascending);
+    r->median = sort_times(times, r->runs);
     r->least = times[0];
-    r->median = r->runs % 2 ? times[r->runs / 2] : (times[r->runs / 2 - 1] + times[r->runs / 2]) / 2;
     r->arena = tccrt_memory(s->m->session, s->m->entry, &memory) == TCC_OK ? (double)memory.arena : NAN;
     r->version = model_version(s->m);
     r->flops = counted_flops(s, in, out);
@@ -205,26 +198,12 @@ static void print_json(const struct sweep *s)
 
 static json_t *curve(json_t *section, const char *title, const char *note, const char *x, const char *unit, bool log)
 {
-    json_t *item = html_item(section, "line", title, note), *points = json_array(), *one = json_object();
-
-    json_object_set_new(item, "x", html_text(x));
-    json_object_set_new(item, "unit", html_text(unit));
-    json_object_set_new(item, "log", json_boolean(log));
-    json_object_set_new(one, "name", html_text(title));
-    json_object_set_new(one, "points", points);
-    json_object_set_new(item, "series", json_pack("[o]", one));
-    return points;
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    return html_series(html_line(section, title, note, x, unit, log), title);
 }
 
 static int write_sweep(const struct sweep *s)
 {
-    json_t *r = html_report("bench", base_name(s->o->words[0]), "Time over sizes"),
+    json_t *r = html_report("bench", tool_base_name(s->o->words[0]), "Time over sizes"),
            *section = html_section(r, "sizes", "Sizes", NULL), *rows;
     const char *columns[MOST_DIMS + 8];
     char heads[MOST_DIMS][100], names[400] = "", a[HTML_AMOUNT], b[HTML_AMOUNT];
@@ -284,7 +263,7 @@ static int write_sweep(const struct sweep *s)
 int bench_html(const struct options *o, const struct model *m, const struct bench_figures *f)
 {
     static const char *const columns[] = {"what", "time|ms|bar", NULL};
-    json_t *r = html_report("bench", base_name(o->words[0]), "Benchmark"),
+    json_t *r = html_report("bench", tool_base_name(o->words[0]), "Benchmark"),
            *section = html_section(r, "runs", "Runs", NULL);
     json_t *points = curve(section, "Time of runs, sorted", "how many percent of the runs take at most so long",
                            "percent of the runs", "ms", false);

@@ -95,12 +95,6 @@ static double second_token(struct decoding *d)
     return -1;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static void report(const struct decoding *d, double first, int n, double *times)
 {
     struct rusage usage;
@@ -109,8 +103,7 @@ static void report(const struct decoding *d, double first, int n, double *times)
     getrusage(RUSAGE_SELF, &usage);
     for (int i = 0; i < n; i++)
         sum += times[i];
-    qsort(times, (size_t)n, sizeof *times, ascending);
-    double median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+    double median = sort_times(times, n);
     double rss = (double)usage.ru_maxrss / 1024, speed = sum > 0 ? n * 1e3 / sum : 0;
     if (option_set(d->o, OPT_json)) {
         printf("{\"compile_ms\":%.3f,\"load_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"p90_ms\":%."

@@ -20,6 +20,18 @@ double now_ms(void)
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+double sort_times(double *times, int n)
+{
+    qsort(times, (size_t)n, sizeof *times, ascending);
+    return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+}
+
 /* Notes and warnings go with -q; errors always show. */
 static void show_message(void *user, int severity, const char *text)
 {

@@ -6,7 +6,10 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { ROOM = 2000 };
 
@@ -146,4 +149,43 @@ void html_point(json_t *list, int n, ...)
         json_array_append_new(point, html_number(va_arg(args, double)));
     va_end(args);
     json_array_append_new(list, point);
+}
+
+json_t *html_line(json_t *section, const char *title, const char *note, const char *x, const char *unit, bool log)
+{
+    json_t *line = html_item(section, "line", title, note);
+
+    json_object_set_new(line, "x", html_text(x));
+    json_object_set_new(line, "unit", html_text(unit));
+    json_object_set_new(line, "log", json_boolean(log));
+    return line;
+}
+
+json_t *html_series(json_t *line, const char *name)
+{
+    json_t *all = json_object_get(line, "series"), *one = json_object(), *points = json_array();
+
+    if (!all && json_object_set_new(line, "series", all = json_array()))
+        all = NULL;
+    json_object_set_new(one, "name", html_text(name));
+    bool whole = !json_object_set_new(one, "points", points);
+    return json_array_append_new(all, one) || !whole ? NULL : points;
+}
+
+char *html_text_of(int (*write)(void *what, const char *path), void *what, size_t most, size_t *size)
+{
+    char path[40], *text = NULL;
+    int fd = memfd_create("report", MFD_CLOEXEC);
+    ssize_t got = 0;
+
+    *size = 0;
+    if (fd < 0)
+        return NULL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    off_t end = !write(what, path) ? lseek(fd, 0, SEEK_END) : 0;
+    if (end > 0 && (uint64_t)end <= most && (text = malloc((size_t)end)))
+        got = pread(fd, text, (size_t)end, 0);
+    close(fd);
+    *size = got > 0 ? (size_t)got : 0;
+    return text;
 }

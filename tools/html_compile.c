@@ -4,6 +4,7 @@
  * weights are large, how the graph became kernels, what compiling took; of a step in stages, each stage's schedule with its bubbles (html_pipe.c).
  */
 #include "tools/html_int.h"
+#include "tools/model_int.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -215,12 +216,9 @@ static void memory_of(json_t *section, const json_t *facts, const json_t *entry,
                             html_text("bytes live at each step; buffers are placed when sizes are known, here taken as "
                                       "64 (--dim fixes them)"));
         json_object_del(item, "blocks");
-        json_t *series = json_object(), *points = json_array();
+        json_t *points = html_series(item, "live");
         for (int s = 0; s < l.steps; s++)
             html_point(points, 2, (double)s, l.at[s]);
-        json_object_set_new(series, "name", html_text("live"));
-        json_object_set_new(series, "points", points);
-        json_object_set_new(item, "series", json_pack("[o]", series));
         json_object_set_new(item, "unit", html_text("bytes"));
     }
     json_object_set_new(item, "x", html_text("step"));
@@ -316,12 +314,6 @@ static void passes_section(json_t *report, const json_t *facts)
 
 /* -- In short -------------------------------------------------------------------------------------------------- */
 
-static int longer(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x > y ? -1 : x < y;
-}
-
 static void answer_time(json_t *report, const json_t *entry)
 {
     const json_t *steps = json_object_get(entry, "steps"), *slowest = NULL;
@@ -336,10 +328,10 @@ static void answer_time(json_t *report, const json_t *entry)
             slowest = json_array_get(steps, i);
         }
     }
-    if (ms)
-        qsort(ms, n, sizeof *ms, longer);
-    for (size_t i = 0; ms && i < n && i < 5; i++)
-        first += ms[i];
+    if (ms && n)
+        sort_times(ms, (int)n);
+    for (size_t i = n; ms && i > 0 && n - i < 5; i--)
+        first += ms[i - 1];
     free(ms);
     if (!slowest || !(all > 0))
         return;
@@ -462,13 +454,13 @@ bool html_compiled_part(json_t *report, const char *text, size_t size, double ar
 json_t *html_compiled(const char *text, size_t size)
 {
     json_t *facts = json_loadb(text, size, 0, NULL), *archs = json_object_get(facts, "archs");
-    const char *model = html_string(facts, "model"), *slash = strrchr(model, '/');
+    const char *model = html_string(facts, "model");
 
     if (!json_array_size(json_object_get(facts, "entries"))) {
         json_decref(facts);
         return NULL;
     }
-    json_t *r = html_report("compile", slash ? slash + 1 : model, "Compilation");
+    json_t *r = html_report("compile", tool_base_name(model), "Compilation");
     const json_t *costly = put_sections(r, facts);
     answer_time(r, costly);
     answer_memory(r, facts, costly, 0);

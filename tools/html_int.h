@@ -46,6 +46,10 @@ json_t *html_item(json_t *section, const char *type, const char *title, const ch
 json_t *html_table(json_t *section, const char *title, const char *note, const char *const *columns);
 void html_row(json_t *rows, int n, ...);                         /* json_t *cells */
 void html_point(json_t *list, int n, ...);                       /* doubles */
+json_t *html_line(json_t *section, const char *title, const char *note, const char *x, const char *unit, bool log);    /* borrowed */
+json_t *html_series(json_t *line, const char *name);             /* another line of it: its points, borrowed */
+/* What `write` puts under a path (0: it did), by way of a file without a name: to be freed. NULL, and 0 bytes: nothing, or more than `most`. */
+char *html_text_of(int (*write)(void *what, const char *path), void *what, size_t most, size_t *size);
 
 /* -- Text ------------------------------------------------------------------------------------------------ */
 

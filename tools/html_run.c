@@ -11,9 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 enum { MOST_GROUPS = 64, LANES = 64, SPANS = 900 /* tracks of the program's own begin there */ };
 
@@ -208,19 +206,19 @@ bool html_trace(json_t *section, const char *title, const json_t *trace)
     return spans > 0;
 }
 
-/* The last run's trace, by way of a file without a name; NULL: none. */
+static int write_trace(void *m, const char *path)
+{
+    return tccrt_profile_trace(((const struct model *)m)->session, path);
+}
+
+/* The last run's trace; NULL: none. */
 static json_t *trace_of(const struct model *m)
 {
-    char path[40];
-    int fd = memfd_create("trace", MFD_CLOEXEC);
-    json_t *trace = NULL;
+    size_t size;
+    char *text = html_text_of(write_trace, (void *)m, SIZE_MAX, &size);
+    json_t *trace = text ? json_loadb(text, size, 0, NULL) : NULL;
 
-    if (fd < 0)
-        return NULL;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (tccrt_profile_trace(m->session, path) == TCC_OK && lseek(fd, 0, SEEK_SET) == 0)
-        trace = json_loadfd(fd, 0, NULL);
-    close(fd);
+    free(text);
     return trace;
 }
 
@@ -365,8 +363,8 @@ int html_profile(json_t *report, const struct options *o, const struct model *m,
 
 int html_run(const struct options *o, const struct model *m, const struct html_runs *h)
 {
-    const char *path = o->words[0], *slash = strrchr(path, '/'), *version = model_version(m);
-    json_t *r = html_report("run", slash ? slash + 1 : path, "Profile of runs");
+    const char *path = o->words[0], *version = model_version(m);
+    json_t *r = html_report("run", tool_base_name(path), "Profile of runs");
     int code = html_profile(r, o, m, h);
 
     html_fact(r, "Model", html_text(path));

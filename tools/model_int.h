@@ -77,6 +77,7 @@ void model_close(struct model *m);
 bool model_is_artifact(const char *path);   /* does it begin as an ELF file? */
 
 double now_ms(void);
+double sort_times(double *times, int n);     /* ascending; their median. n > 0 */
 
 /* Inputs of run number `run` (from 0) of tccc-run and tccc-bench: --input, and --random for the others (when `random`, or when asked for). An input that is
  * given once is the same in all runs. */

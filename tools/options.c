@@ -80,6 +80,12 @@ int tool_error(const struct options *o, int code, const char *format, ...)
     return code;
 }
 
+const char *tool_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 const char *tool_last_error(void)
 {
     return last_error;

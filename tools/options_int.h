@@ -78,6 +78,7 @@ bool option_int(const struct options *o, enum option_id id, int64_t lo, int64_t 
 bool option_float(const struct options *o, enum option_id id, double *value);
 
 /* "error: " ("internal error: " for EXIT_BUG) and the message on standard error; usage_error adds where help is; both return the code. */
+const char *tool_base_name(const char *path);        /* what stands behind its last slash */
 const char *tool_last_error(void);           /* what tool_error() said last; "" */
 int usage_error(const struct options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int tool_error(const struct options *o, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));

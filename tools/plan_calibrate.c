@@ -163,12 +163,6 @@ static void work(double ms)
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /*
  * Seconds until a message is there that leaves while its sender goes on computing, as a pipeline's do; the lower quartile. A message
  * holds the time at which it left: between two machines the clocks' difference cancels out, since both ways are measured. < 0: it failed.
@@ -194,7 +188,7 @@ static double message_latency(struct pair *p)
                 status = tccrt_comm_wait(request);
         }
     if (status == TCC_OK) {
-        qsort(took, MESSAGES, sizeof *took, ascending);
+        sort_times(took, MESSAGES);
         mean = took[MESSAGES / 4];
         status = tccrt_comm_all_reduce(p->world, TCCRT_AVG, 1, 1, &sum, &sum, NULL);
     }
@@ -333,7 +327,10 @@ int plan_calibrate(const struct options *o)
     if (*what)
         return plan_machine(what, (int)ranks, &c)
                    ? write_cluster(o, &c, "Simulated GPUs, by tccc-plan --calibrate=", what)
-                   : usage_error(o, "--calibrate=%s: expected nothing, link, or a simulated machine: a100, h100, h200, with changes as h100,hbm=8e12", what);
+                   : usage_error(o,
+                                 "--calibrate=%s: expected nothing, link, or a simulated machine: a100, h100, h200, "
+                                 "with changes as h100,hbm=8e12",
+                                 what);
     int code = measure_kernels(o, &c);
     if (code != EXIT_FINE)
         return code;

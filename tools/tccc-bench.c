@@ -56,12 +56,6 @@ static double timed_run(struct bench *b)
     return -1;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static int measure(struct bench *b, int64_t runs)
 {
     double start = now_ms();
@@ -82,9 +76,8 @@ static int measure(struct bench *b, int64_t runs)
         b->sim = sim_between(&before, &after, b->n);
         b->simulated = true;
     }
-    qsort(b->times, (size_t)b->n, sizeof *b->times, ascending);
+    b->p50_ms = sort_times(b->times, b->n);
     b->min_ms = b->times[0];
-    b->p50_ms = b->n % 2 ? b->times[b->n / 2] : (b->times[b->n / 2 - 1] + b->times[b->n / 2]) / 2;
     return EXIT_FINE;
 }
 

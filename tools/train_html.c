@@ -12,8 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { MOST_POINTS = 2048, MOST_EPOCHS = 2000, MOST_TRACE = 4 << 20 };
 #define FIRST_MS 1000 /* until the first page, */
@@ -151,27 +149,6 @@ void train_html_epoch(struct trainer *t, double rate, double seconds)
 
 /* -- Curves ------------------------------------------------------------------------------------------------ */
 
-static json_t *line_item(json_t *section, const char *title, const char *note, const char *unit, bool log)
-{
-    json_t *x = html_item(section, "line", title, note);
-
-    json_object_set_new(x, "x", html_text("step"));
-    json_object_set_new(x, "unit", html_text(unit));
-    json_object_set_new(x, "log", json_boolean(log));
-    json_object_set_new(x, "series", json_array());
-    return x;
-}
-
-static json_t *series_in(json_t *item, const char *name)
-{
-    json_t *s = json_object(), *points = json_array();
-
-    json_object_set_new(s, "name", html_text(name));
-    json_object_set_new(s, "points", points);
-    json_array_append_new(json_object_get(item, "series"), s);
-    return points;
-}
-
 /* Loss over a part of the points, in steps: the mean. */
 static double mean_loss(const struct train_html *h, double from, double to)
 {
@@ -195,9 +172,9 @@ static void curves(json_t *report, const struct trainer *t)
     for (int i = 0; i < h->npoints; i++)
         log &= h->points[i].least > 0;
     log &= first > 10 * last;
-    json_t *item = line_item(s, "Loss", log ? "logarithmic, since it falls so far" : NULL, "", log),
-           *mean = series_in(item, "loss"), *least = ranged ? series_in(item, "least") : NULL,
-           *most = ranged ? series_in(item, "greatest") : NULL;
+    json_t *item = html_line(s, "Loss", log ? "logarithmic, since it falls so far" : NULL, "step", "", log),
+           *mean = html_series(item, "loss"), *least = ranged ? html_series(item, "least") : NULL,
+           *most = ranged ? html_series(item, "greatest") : NULL;
     for (int i = 0; i < h->npoints; i++) {
         const struct point *p = &h->points[i];
         html_point(mean, 2, (double)p->step, p->loss / (double)p->n);
@@ -207,25 +184,26 @@ static void curves(json_t *report, const struct trainer *t)
         }
     }
     if (h->nevals) {
-        json_t *evals = series_in(item, "evaluation");
+        json_t *evals = html_series(item, "evaluation");
         bool accuracy = false;
         for (int i = 0; i < h->nevals; i++) {
             html_point(evals, 2, (double)h->evals[i].step, h->evals[i].loss);
             accuracy |= isfinite(h->evals[i].accuracy);
         }
         if (accuracy) {
-            json_t *points = series_in(line_item(s, "Accuracy", NULL, "percent", false), "accuracy");
+            json_t *points = html_series(html_line(s, "Accuracy", NULL, "step", "percent", false), "accuracy");
             for (int i = 0; i < h->nevals; i++)
                 html_point(points, 2, (double)h->evals[i].step, 100 * h->evals[i].accuracy);
         }
     }
     if (t->has_lr) {
-        json_t *points = series_in(line_item(s, "Learning rate", NULL, "number", false), "rate");
+        json_t *points = html_series(html_line(s, "Learning rate", NULL, "step", "number", false), "rate");
         for (int i = 0; i < h->npoints; i++)
             html_point(points, 2, (double)h->points[i].step, h->points[i].lr);
     }
     if (t->has_norm) {
-        json_t *points = series_in(line_item(s, "Norm of the gradients", "before clipping", "number", false), "norm");
+        json_t *points =
+            html_series(html_line(s, "Norm of the gradients", "before clipping", "step", "number", false), "norm");
         for (int i = 0; i < h->npoints; i++)
             if (h->points[i].nnorm)
                 html_point(points, 2, (double)h->points[i].step, h->points[i].norm / (double)h->points[i].nnorm);
@@ -245,9 +223,9 @@ static void speed(json_t *report, const struct trainer *t)
                                           NULL};
     const struct train_html *h = t->html;
     json_t *s = html_section(report, "speed", "Steps and epochs", NULL),
-           *item = line_item(s, "Time of a step", "the first steps also get memory ready", "ms", false),
-           *ms = series_in(item, "step"), *waited = series_in(item, "waiting for data"),
-           *slowest = h->each > 1 ? series_in(item, "slowest step") : NULL;
+           *item = html_line(s, "Time of a step", "the first steps also get memory ready", "step", "ms", false),
+           *ms = html_series(item, "step"), *waited = html_series(item, "waiting for data"),
+           *slowest = h->each > 1 ? html_series(item, "slowest step") : NULL;
 
     for (int i = 0; i < h->npoints; i++) {
         const struct point *p = &h->points[i];
@@ -385,8 +363,7 @@ static void memory_of_ranks(json_t *report, const struct trainer *t)
 static int write_page(struct trainer *t, const char *state)
 {
     struct train_html *h = t->html;
-    const char *path = t->o->words[0], *slash = strrchr(path, '/');
-    json_t *r = html_report("train", slash ? slash + 1 : path, *state ? state : "Training, under way");
+    json_t *r = html_report("train", tool_base_name(t->o->words[0]), *state ? state : "Training, under way");
     int64_t runs = t->done - t->done_at_start, all = t->epochs * t->per_epoch;
     bool host = !strncmp(tccrt_device_used(t->m.session), "cpu", 3);
 
@@ -431,23 +408,9 @@ int train_html_look(struct trainer *t)
 
 /* -- The end ---------------------------------------------------------------------------------------------------------- */
 
-/* This rank's trace as text, to be freed; NULL: none that is small enough. */
-static char *own_trace(struct trainer *t, int64_t *size)
+static int write_trace(void *t, const char *path)
 {
-    char path[40], *text = NULL;
-    int fd = memfd_create("trace", MFD_CLOEXEC);
-
-    *size = 0;
-    if (fd < 0)
-        return NULL;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    off_t end = trainer_trace(t, path) == TCC_OK ? lseek(fd, 0, SEEK_END) : 0;
-    if (end > 0 && end <= MOST_TRACE && (text = malloc((size_t)end))) {
-        *size = pread(fd, text, (size_t)end, 0);
-        *size = *size < 0 ? 0 : *size;
-    }
-    close(fd);
-    return text;
+    return trainer_trace(t, path);
 }
 
 /* Events of a rank: rows of its own. */
@@ -465,8 +428,9 @@ static void add_trace(json_t *all, const char *text, int64_t size, int rank)
 
 static int gather_traces(struct trainer *t)
 {
-    int64_t mine, *sizes = calloc((size_t)t->processes, sizeof *sizes), total = 0;
-    char *text = own_trace(t, &mine), *list = NULL;
+    size_t size;
+    char *text = html_text_of(write_trace, t, MOST_TRACE, &size), *list = NULL;
+    int64_t mine = (int64_t)size, *sizes = calloc((size_t)t->processes, sizeof *sizes), total = 0;
     struct tcc_tensor in = {&mine, TCC_I64, 1, {1}}, out = {sizes, TCC_I64, 1, {t->processes}};
     int code = sizes ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
 

@@ -150,12 +150,6 @@ static bool row(struct gpu *g, void *f, const struct records_shape *s, const uin
     return true;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static bool time_one(struct tune_clock *c, const char *symbol, const struct records_shape *s, const uint64_t *params,
                      size_t size, double work, double *seconds, char *error)
 {
@@ -176,8 +170,7 @@ static bool time_one(struct tune_clock *c, const char *symbol, const struct reco
     for (int i = 0; i < ROWS; i++)
         if (!row(g, f, s, params, size, n, &times[i], error))
             return false;
-    qsort(times, ROWS, sizeof *times, compare);
-    *seconds = times[ROWS / 2];
+    *seconds = sort_times(times, ROWS);
     return true;
 }
 
