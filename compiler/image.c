@@ -80,9 +80,9 @@ static void write_map(struct writer *w, const struct image_map *m)
     VEC_PUSH(w->ctx, w->maps, x);
 }
 
-static void write_launch(struct writer *w, const struct image_launch *l)
+static void write_launch(struct writer *w, const struct image_launch *l, uint32_t flags)
 {
-    struct tcc_plaunch x = {.symbol = string(w, l->symbol)};
+    struct tcc_plaunch x = {.symbol = string(w, l->symbol), .flags = flags};
     for (int i = 0; i < 3; i++) {
         x.grid[i] = expr(w, l->grid[i]);
         x.block[i] = expr(w, l->block[i]);
@@ -118,7 +118,9 @@ struct target_image image_make(struct ir_ctx *ctx, const struct kn_program *p, c
         struct tcc_range r = {(uint32_t)w.launches.n, (uint32_t)kernels[i].nlaunches};
         w.k = p->kernels[i];
         for (int l = 0; l < kernels[i].nlaunches; l++)
-            write_launch(&w, &kernels[i].launches[l]);
+            write_launch(&w, &kernels[i].launches[l], 0);
+        if (kernels[i].rows.symbol)
+            write_launch(&w, &kernels[i].rows, TCC_LAUNCH_ROWS);
         VEC_PUSH(ctx, w.kernels, r);
     }
     head.strings = table(&head.size, (size_t)w.strings.n, 1, 16);

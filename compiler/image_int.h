@@ -25,7 +25,11 @@ struct image_launch {
     struct image_map maps[2];
 };
 #define IMAGE_MAX_LAUNCHES 4
-struct image_kernel { int nlaunches; struct image_launch launches[IMAGE_MAX_LAUNCHES]; };    /* 0: it does not run on the device */
+struct image_kernel {
+    int nlaunches;                       /* 0: it does not run on the device */
+    struct image_launch launches[IMAGE_MAX_LAUNCHES];
+    struct image_launch rows;            /* of several launches as one (TCC_LAUNCH_ROWS); no symbol: there is none */
+};
 
 /* The number of tiles of a launch, in its expressions. */
 ir_expr image_tiles(struct ir_ctx *ctx);

@@ -219,6 +219,12 @@ static struct tcc_range steps(struct plan_writer *w, const struct kn_steps *s)
     struct tcc_pstep *made = IR_NEWN(w->ctx, s->n + 1, struct tcc_pstep);
     for (int i = 0; i < s->n; i++)
         made[i] = step(w, &s->at[i]);
+    for (int i = 0; i < s->n; i++) {
+        int joined = kn_joined(w->p, s, i);
+        if (joined)
+            made[i].nin = (uint32_t)joined;
+        i += joined;
+    }
     struct tcc_range r = {(uint32_t)w->steps.n, (uint32_t)s->n};
     for (int i = 0; i < s->n; i++) {
         while (w->event_step.n <= s->at[i].event)

@@ -313,7 +313,10 @@ enum kn_operand_use kn_use(const struct kn_step *s, int arg);     /* what become
 int kn_count_steps(const struct kn_steps *steps);        /* those of regions too */
 /* Adds to uses[b] how often buffers with the memory of b are named, by steps and by what regions take and leave. */
 void kn_count_uses(const struct kn_buffer *buffers, const struct kn_steps *steps, int *uses);
-
+/* How many launches behind step `first` of the list a device may run with it as one: of its kernel, which runs each point by itself, in its queue, without waits, each on
+ * tensors of its own, of which those that are written are state (plan_join.c). */
+enum { KN_MOST_JOINED = 511 };
+int kn_joined(const struct kn_program *p, const struct kn_steps *steps, int first);
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
 bool kn_verify_program(const struct kn_program *p);

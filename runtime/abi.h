@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 13u
+#define TCC_ABI_VERSION 14u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -297,7 +297,8 @@ struct tcc_psignature { uint32_t name, dtype, rank, kind; struct tcc_range dims;
 /* kind: enum tcc_object_kind; dims: u32s (exprs); rank TCC_NO: unranked */
 
 enum tcc_step_kind {
-    TCC_STEP_LAUNCH,    /* what: kernel; args: buffers; sizes: exprs; tiles, combining: exprs */
+    TCC_STEP_LAUNCH,    /* what: kernel; args: buffers; sizes: exprs; tiles, combining: exprs; nin: so many steps behind it are launches of the same
+                           kernel in the same queue, on tensors of their own, and a device may run them with it as one */
     TCC_STEP_COPY,      /* args: from, to; whole buffers of equal byte size */
     TCC_STEP_LIB,       /* what: libop; args: nin inputs (TCC_NO: omitted), then outputs; attrs */
     TCC_STEP_BIND,      /* args[0]: int64 host tensor; syms: u32s, symbols to bind to its elements */
@@ -506,10 +507,19 @@ static inline int tcc_launch_has_table(uint64_t nargs, uint64_t nsizes)
 {
     return 8 * (nargs + nsizes + 4) > TCC_LAUNCH_BYTES;
 }
+/* A kernel whose launches may be joined (tcc_pstep.nin) has a further record, behind those of its range, with this flag. Its function runs several launches as one, with
+ * blocks for each. Its parameters are the address of a table in device memory, scratch (0), control, the number of launches n, and 0. The table, of words of 8 bytes: the first block
+ * of each launch, ascending from 0, then the number of all blocks; then for each launch its arguments, its sizes, and the number of its tiles. The record's grid, along x,
+ * is that of one launch. */
+enum { TCC_LAUNCH_ROWS = 1 };
+static inline size_t tcc_rows_words(uint64_t rows, uint64_t nargs, uint64_t nsizes)
+{
+    return (size_t)(rows + 1 + rows * (nargs + nsizes + 1));
+}
 struct tcc_plaunch {                    /* of one function. Numbers are exprs of the image, whose symbol k is size k of the launching step, and whose
                                            symbol number nsizes is the number of tiles; levels mean nothing. TCC_NO: 1 (grid, block), none (the others) */
     uint32_t symbol;                    /* strings: the function, PREFIXk<i> */
-    uint32_t flags;                     /* 0 */
+    uint32_t flags;                     /* TCC_LAUNCH_ROWS */
     uint32_t grid[3], block[3], cluster[3];
     uint32_t shared;                    /* bytes of a block's shared memory, beyond what the function declares */
     uint32_t scratch;                   /* bytes of device memory for all of the launch */

@@ -244,8 +244,9 @@ static bool check_signatures(struct check *c)
             return false;
         if (s->sym != TCC_NO && (!index_ok(c, "symbol", s->sym, c->p->syms.count) || s->bytes != 8))
             return bad(c, "a state variable with a symbol has another size", s->bytes, 8);
-        if (s->init != ~(uint64_t)0 && (s->init > c->m->desc->weights_size ||
-                                        s->bytes > (c->m->desc->weights_size - s->init) / (s->shard.axis ? s->shard.parts : 1)))
+        if (s->init != ~(uint64_t)0 &&
+            (s->init > c->m->desc->weights_size ||
+             s->bytes > (c->m->desc->weights_size - s->init) / (s->shard.axis ? s->shard.parts : 1)))
             return bad(c, "initial value outside the weights", s->init, c->m->desc->weights_size);
     }
     c->where = "kernel";
@@ -344,6 +345,18 @@ static bool check_communication(struct check *c, const struct tcc_pstep *s)
            bad(c, "inputs and outputs of a collective", s->args.count, 2 * (uint64_t)s->nin);
 }
 
+/* Launches that may be joined stand behind each other. */
+static bool check_joined(struct check *c, const struct tcc_pstep *s)
+{
+    if (s->nin >= c->p->steps.count - c->at)
+        return bad(c, "launches that are joined", s->nin, c->p->steps.count - c->at);
+    for (uint32_t i = 1; i <= s->nin; i++)
+        if (s[i].kind != TCC_STEP_LAUNCH || s[i].what != s->what || s[i].queue != s->queue || s[i].waits.count ||
+            s[i].sizes.count != s->sizes.count)
+            return bad(c, "a launch that can't be joined", c->at + i, 0);
+    return true;
+}
+
 /* The kinds whose operands must be objects, dense, or in a certain space. */
 static bool check_operands(struct check *c, const struct tcc_pstep *s)
 {
@@ -357,7 +370,8 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
         return index_ok(c, "kernel", s->what, c->p->kernels.count) && expr_ok(c, "tiles", s->tiles, false) &&
                expr_ok(c, "combining", s->combining, true) && expr_ok(c, "flops", s->flops, true) &&
                (s->args.count == c->m->kernel_info[s->what].uses.count ||
-                bad(c, "operands of a kernel", s->args.count, c->m->kernel_info[s->what].uses.count));
+                bad(c, "operands of a kernel", s->args.count, c->m->kernel_info[s->what].uses.count)) &&
+               check_joined(c, s);
     case TCC_STEP_COPY:
         return is_object(c, a[0]) == is_object(c, a[1]) || bad(c, "copy between an object and a tensor", a[0], 0);
     case TCC_STEP_LIB:

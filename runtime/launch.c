@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches: arguments and sizes of a kernel are gathered, and its tiles given to the device. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "runtime/rt_int.h"
 
 /* This and make_launch() are inline: on the host they are what a launch costs. */
@@ -133,10 +136,84 @@ int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct t
     return make_launch(s, p, out);
 }
 
+/* -- Several as one ------------------------------------------------------------------------------------ */
+
+/* Launches with lists of their own, each as long as the first step's. */
+struct rows {
+    uint32_t n, nargs, nsizes;
+    bool apart; /* one reads its sizes in the control block: each is given by itself */
+    struct tcr_kernel_launch *at;
+    void **args;
+    int64_t *sizes;
+    struct tcr_access *access;
+};
+
+static int add_row(struct tccrt_session *s, const struct tcc_pstep *p, struct rows *r)
+{
+    void **args = r->args + (size_t)r->n * r->nargs;
+    int64_t *sizes = r->sizes + (size_t)r->n * r->nsizes;
+    struct tcr_access *access = r->access + (size_t)r->n * r->nargs;
+    struct tcr_made_launch x;
+    int status = make_launch(s, p, &x);
+
+    if (status || !x.made)
+        return status;
+    r->apart = r->apart || x.l.at;
+    memcpy(args, x.l.args, r->nargs * sizeof *args);
+    memcpy(sizes, x.l.sizes, r->nsizes * sizeof *sizes);
+    if (x.l.access) {
+        memcpy(access, x.l.access, r->nargs * sizeof *access);
+        x.l.access = access;
+    }
+    x.l.args = args;
+    x.l.sizes = sizes;
+    r->at[r->n++] = x.l;
+    return TCC_OK;
+}
+
+static int launch_each(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n)
+{
+    struct tcr_made_launch x;
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; i < n && !status; i++)
+        if (!(status = make_launch(s, p + i, &x)) && x.made)
+            status = s->device->ops->launch(s->device, s->queue, &x.l);
+    return status;
+}
+
+static int launch_joined(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n)
+{
+    struct rows r = {.nargs = p->args.count, .nsizes = p->sizes.count};
+    int status = TCC_OK;
+
+    r.at = calloc(n, sizeof *r.at);
+    r.args = calloc((size_t)n * r.nargs + 1, sizeof *r.args);
+    r.sizes = calloc((size_t)n * r.nsizes + 1, sizeof *r.sizes);
+    r.access = calloc((size_t)n * r.nargs + 1, sizeof *r.access);
+    if (!r.at || !r.args || !r.sizes || !r.access)
+        status = tcr_fail(TCC_EENV, "no memory for %u launches", n);
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = add_row(s, p + i, &r);
+    if (!status && r.apart)
+        status = launch_each(s, p, n);
+    else if (!status && r.n)
+        status = s->device->ops->launch_rows(s->device, s->queue, r.at, r.n);
+    free(r.access);
+    free(r.sizes);
+    free(r.args);
+    free(r.at);
+    return status;
+}
+
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     struct tcr_made_launch x;
-    int status = make_launch(s, p, &x);
+    int status;
+
+    if (s->joined)
+        return launch_joined(s, p, s->joined + 1);
+    status = make_launch(s, p, &x);
 
     if (status || !x.made)
         return status;

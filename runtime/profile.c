@@ -130,15 +130,19 @@ static void add_event(struct tcr_profile *f, struct event e)
         f->events[f->nevents++] = e;
 }
 
-static void count(struct tccrt_session *s, const struct tcc_pstep *p)
+/* joined: launches behind it that go with it. */
+static void count(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t joined)
 {
     struct total *t = &s->profile->totals[p - s->m->steps];
-    uint32_t flops = p->kind == TCC_STEP_LAUNCH ? p->flops : TCC_NO;
 
     t->calls++;
-    t->bytes += traffic(s, p);
-    if (flops != TCC_NO && s->values[flops] > 0)
-        t->flops += (double)s->values[flops];
+    for (const struct tcc_pstep *x = p; x <= p + joined; x++) {
+        uint32_t flops = x->kind == TCC_STEP_LAUNCH ? x->flops : TCC_NO;
+
+        t->bytes += traffic(s, x);
+        if (flops != TCC_NO && s->values[flops] > 0)
+            t->flops += (double)s->values[flops];
+    }
 }
 
 /* Does the device take the time of the step? */
@@ -150,7 +154,7 @@ static bool is_devices(const struct tccrt_session *s, const struct tcc_pstep *p)
 void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     if (p->regions.count == 0)
-        count(s, p);
+        count(s, p, s->joined);
 }
 
 void tcr_profile_waited(struct tccrt_session *s, double ns)
@@ -188,7 +192,7 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
     uint32_t step = (uint32_t)(p - s->m->steps);
 
     if (p->regions.count == 0) {
-        count(s, p);
+        count(s, p, 0);
         if (is_devices(s, p))
             return;
         f->totals[step].ns += end - start;
@@ -259,7 +263,8 @@ int tccrt_profile(struct tccrt_session *s, const struct tccrt_profile_row **rows
         f->rows[n++] = (struct tccrt_profile_row){
             "copy", "inputs, outputs and state", f->others.calls, f->others.ns, 0, f->others.bytes, NULL};
     if (f->waits.calls)
-        f->rows[n++] = (struct tccrt_profile_row){"wait", "the host for the device", f->waits.calls, f->waits.ns, 0, 0, NULL};
+        f->rows[n++] =
+            (struct tccrt_profile_row){"wait", "the host for the device", f->waits.calls, f->waits.ns, 0, 0, NULL};
     qsort(f->rows, (size_t)n, sizeof *f->rows, slower_first);
     *rows = f->rows;
     return n;

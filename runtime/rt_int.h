@@ -234,6 +234,7 @@ struct tccrt_session {
     void **args;                     /* room for the arguments of the largest launch */
     int64_t *sizes;
     struct tcr_access *access;       /* what it does with them; NULL: the device doesn't ask */
+    uint32_t joined;                 /* launches behind the step at hand that go with it */
     uint32_t *size_at;               /* and where a program finds its sizes */
     struct tcr_interval *size_ranges;
 

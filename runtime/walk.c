@@ -423,13 +423,23 @@ static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
     return status || !s->observer ? status : tcr_observe_step(s, p);
 }
 
+/* How many launches behind that one, of `rest` steps, go with it. Who observes steps sees each by itself. */
+static uint32_t joined(const struct tccrt_session *s, const struct tcc_pstep *p, size_t rest)
+{
+    bool may = p->kind == TCC_STEP_LAUNCH && p->nin && p->nin <= rest && s->device->ops->launch_rows && s->ordered &&
+               !s->observer && s->m->queues[p->queue].memory;
+
+    return may ? p->nin : 0;
+}
+
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
 {
     const struct tcc_pstep *p = s->m->steps + steps.first, *end = p + steps.count;
     bool whole = s->giving && steps.first == s->running->steps.first && steps.count == s->running->steps.count;
     int status = TCC_OK;
 
-    for (; p < end && !status; p++) {
+    for (uint32_t more = 0; p < end && !status; p += more + 1) {
+        s->joined = more = joined(s, p, (size_t)(end - p - 1));
         status = run_step(s, p);
         atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
     }

@@ -55,6 +55,20 @@ static void put_three(FILE *out, const struct tcc_pimage *m, const char *word, c
     }
 }
 
+static void put_launch(FILE *out, const struct tcc_pimage *m, uint32_t kernel, const struct tcc_plaunch *l)
+{
+    fprintf(out, "%u %s", kernel, string_of(m, l->symbol));
+    put_three(out, m, "grid", l->grid);
+    put_three(out, m, "block", l->block);
+    if (l->cluster[0] != TCC_NO)
+        put_three(out, m, "cluster", l->cluster);
+    fputs(" shared ", out);
+    put_expr(out, m, l->shared, "0");
+    fputs(" scratch ", out);
+    put_expr(out, m, l->scratch, "0");
+    fputs(l->flags & TCC_LAUNCH_ROWS ? " rows\n" : "\n", out);
+}
+
 static void put_launches(FILE *out, const struct tcc_pimage *m)
 {
     const struct tcc_range *kernels = part(m, m->kernels);
@@ -63,23 +77,17 @@ static void put_launches(FILE *out, const struct tcc_pimage *m)
     fputs(
         "# kernel symbol: grid, threads of a block, cluster, bytes of dynamic shared memory and of scratch. sK: size "
         "K of the\n"
-        "# kernel; the last: the number of tiles. Parameters: operands, sizes, scratch, control block, tiles, values\n",
+        "# kernel; the last: the number of tiles. Parameters: operands, sizes, scratch, control block, tiles, values.\n"
+        "# rows: of several launches as one, by a table (TCC_LAUNCH_ROWS in abi.h)\n",
         out);
-    for (uint32_t k = 0; k < m->kernels.count; k++)
-        for (uint32_t i = 0; i < kernels[k].count; i++) {
-            const struct tcc_plaunch *l = &launches[kernels[k].first + i];
+    for (uint32_t k = 0; k < m->kernels.count; k++) {
+        uint32_t end = kernels[k].first + kernels[k].count;
 
-            fprintf(out, "%u %s", k, string_of(m, l->symbol));
-            put_three(out, m, "grid", l->grid);
-            put_three(out, m, "block", l->block);
-            if (l->cluster[0] != TCC_NO)
-                put_three(out, m, "cluster", l->cluster);
-            fputs(" shared ", out);
-            put_expr(out, m, l->shared, "0");
-            fputs(" scratch ", out);
-            put_expr(out, m, l->scratch, "0");
-            fputc('\n', out);
-        }
+        for (uint32_t i = kernels[k].first; i < end; i++)
+            put_launch(out, m, k, &launches[i]);
+        if (kernels[k].count && end < m->launches.count && launches[end].flags & TCC_LAUNCH_ROWS)
+            put_launch(out, m, k, &launches[end]);
+    }
 }
 
 /* which: of several modules, from 1. */

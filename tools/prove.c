@@ -62,7 +62,8 @@ static uint64_t upload(struct prove *p, struct memory *m, const char *name, cons
     return at && (!data || !bytes || ptx_write(p->device, at, data, bytes, error)) ? at : 0;
 }
 
-static bool run_function(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch,
+/* blocks: along x; 0: as many as the record says. */
+static bool run_function(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *launch, unsigned blocks,
                          const uint64_t *params, size_t size, char *error)
 {
     const struct ptx_kernel *f = ptx_find(p->module, records_string(p->image, launch->symbol));
@@ -77,6 +78,7 @@ static bool run_function(struct prove *p, struct prove_launch *l, const struct t
         return false;
     }
     memcpy(x.grid, shape.grid, sizeof x.grid);
+    x.grid[0] = blocks ? blocks : x.grid[0];
     memcpy(x.block, shape.block, sizeof x.block);
     memcpy(x.cluster, shape.cluster, sizeof x.cluster);
     x.shared = shape.shared;
@@ -149,7 +151,7 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
         args[i] = m.at[i];
     static const struct tcc_map_driver maps = {ptx_map_tiled, ptx_map_im2col};
     for (int i = 0; i < count && ok && l->tiles; i++)
-        ok = run_function(p, l, &launches[i], params,
+        ok = run_function(p, l, &launches[i], 0, params,
                           records_maps(&r, &launches[i], !l->by_control, args, l->nargs, params, (size_t)n, &maps),
                           error);
     for (int i = 0; i < l->nargs && ok; i++)
@@ -377,6 +379,93 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
     return true;
 }
 
+/* -- Several launches as one ------------------------------------------------------------------------------------------ */
+
+enum { ROWS = 3 };
+
+/* The function that runs several launches of the kernel; NULL: it has none. */
+static const struct tcc_plaunch *rows_of(const struct tcc_pimage *m, int kernel)
+{
+    int n;
+    const struct tcc_plaunch *plain = records_of(m, kernel, &n),
+                             *all = (const struct tcc_plaunch *)((const char *)m + m->launches.first);
+    return n == 1 && plain + 1 < all + m->launches.count && plain[1].flags & TCC_LAUNCH_ROWS ? plain + 1 : NULL;
+}
+
+/* Operands of one of the launches on the device, and its row of the table: *blocks more than there were. */
+static bool add_row(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *f, const struct operands *o,
+                    struct memory *m, uint64_t *row, uint64_t *blocks, char *error)
+{
+    struct records r = records_for(p, l);
+    struct records_shape shape;
+    bool ok = records_shape(&r, f, &shape);
+    *blocks += ok ? shape.grid[0] : 0;
+    for (int i = 0; i < o->n && ok; i++)
+        ok = (*row++ = upload(p, m, "operand", o->uses[i] == KN_OUT ? NULL : o->got[i], o->bytes[i], error)) != 0;
+    for (int i = 0; i < l->nsizes && ok; i++)
+        *row++ = (uint64_t)l->sizes[i];
+    *row = (uint64_t)l->tiles;
+    return ok;
+}
+
+static bool run_rows(struct prove *p, struct prove_launch *l, const struct tcc_plaunch *f, const struct kn_kernel *k,
+                     struct operands *const *o, const int64_t (*sizes)[MOST_SIZES], char *error)
+{
+    uint64_t table[ROWS + 1 + ROWS * (MOST_ARGS / ROWS + MOST_SIZES + 1)], blocks = 0;
+    size_t each = (size_t)(o[0]->n + k->nsizes + 1),
+           words = tcc_rows_words(ROWS, (uint64_t)o[0]->n, (uint64_t)k->nsizes);
+    struct tcc_control control = {.env = l->env};
+    struct memory m = {.n = 0};
+    bool ok = true;
+    for (int r = 0; r < ROWS && ok; r++) {
+        struct lookup look = {k, sizes[r]};
+        l->sizes = sizes[r];
+        table[r] = blocks;
+        ok = ir_eval(k->tiles, size_of, &look, &l->tiles) &&
+             add_row(p, l, f, o[r], &m, table + ROWS + 1 + each * (size_t)r, &blocks, error);
+    }
+    table[ROWS] = blocks;
+    uint64_t params[5] = {0, 0, 0, ROWS, 0};
+    ok = ok && (params[0] = upload(p, &m, "table", table, 8 * words, error)) != 0 &&
+         (params[2] = upload(p, &m, "control", &control, sizeof control, error)) != 0 &&
+         run_function(p, l, f, (unsigned)blocks, params, sizeof params, error);
+    for (int r = 0, at = 0; r < ROWS && ok; r++)
+        for (int i = 0; i < o[r]->n && ok; i++, at++)
+            if (o[r]->uses[i] != KN_IN && o[r]->bytes[i])
+                ok = ptx_read(p->device, o[r]->got[i], m.at[at], o[r]->bytes[i], error);
+    char ignored[PTX_ERROR];
+    for (int i = 0; i < m.n; i++)
+        ptx_free(p->device, m.at[i], ignored);
+    return ok;
+}
+
+/* Launches of several sizes as one, beside the interpreter's one by one. True: they agree, or the kernel has no such function. */
+static bool prove_rows(struct prove *p, int kernel, const struct kn_kernel *k, char *error)
+{
+    static const int64_t points[ROWS] = {130, 1, 9000};
+    const struct tcc_plaunch *f = rows_of(p->image, kernel);
+    struct prove_launch l = {.kernel = kernel, .nsizes = k->nsizes, .env = {.threads = 1, .seed = 5, .run = 3}};
+    struct operands *o[ROWS] = {NULL};
+    int64_t sizes[ROWS][MOST_SIZES];
+    bool ok = f != NULL;
+    if (!f || k->nsizes > MOST_SIZES || k->noperands > MOST_ARGS / ROWS)
+        return true;
+    for (int r = 0; r < ROWS && ok; r++) {
+        for (int i = 0; i < k->nsizes; i++)
+            sizes[r][i] = points[r];
+        struct tcc_env env = l.env;
+        ok = (o[r] = allocate(k, sizes[r], p->most / 16, 4, (uint64_t)r + 1)) != NULL &&
+             kn_interp_kernel(k, o[r]->want, sizes[r], &env) == TCC_OK;
+    }
+    bool right = !ok || run_rows(p, &l, f, k, o, sizes, error);
+    for (int r = 0; r < ROWS && right && ok; r++)
+        right = compare(k, o[r], &l.env, TCC_OK, error);
+    for (int r = 0; r < ROWS; r++)
+        if (o[r])
+            release(o[r]);
+    return right;
+}
+
 /* -- Artifacts -------------------------------------------------------------------------------------------------------- */
 
 static bool in_bounds(const struct kn_kernel *k, int64_t v)
@@ -419,6 +508,7 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
     static const int64_t values[] = {1, 3, 17, 32, 65, 130};
     int n = k->nsizes ? (int)(sizeof values / sizeof *values) : 1, done = 0;
     const char *skipped = "no size is within its bounds";
+    char error_text[PROVE_TEXT] = "";
     for (int v = 0; v < n; v++) {
         int64_t sizes[32];
         char error[PROVE_TEXT] = "";
@@ -437,6 +527,11 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
             skipped = why;
         else
             done++;
+    }
+    if (done && !prove_rows(p, i, k, error_text)) {
+        fprintf(out, "kernel %s, launches as one: %s\n", ir_shown(k->name), error_text);
+        t->wrong++;
+        return;
     }
     if (done) {
         t->proved++;

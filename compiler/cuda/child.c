@@ -16,7 +16,8 @@ struct job {
     const struct target_options *options;
     const struct cuda_machine *machine;
     const char *prefix, *path;
-    bool *stops; /* by kernel: it does nothing behind a fault */
+    bool *stops;      /* by kernel: it does nothing behind a fault */
+    const bool *rows; /* and: several launches run as one */
 };
 
 /* Products of 8-bit floats by mma.sync came with PTX 8.4 (wgmma has them from the first); programs without them are read by older drivers. */
@@ -76,9 +77,9 @@ static void find_stops(const struct kn_program *p, const struct kn_steps *steps,
 }
 
 static void emit_function(const struct job *j, struct em *e, int i, const char *name, bool combining, bool first,
-                          void (*const emit[])(struct cuda_fn *))
+                          bool rows, void (*const emit[])(struct cuda_fn *))
 {
-    struct cuda_fn f = {.stops = j->stops[i]};
+    struct cuda_fn f = {.stops = j->stops[i], .rows = rows};
     e->k = j->program->kernels[i];
     struct cuda_schedule s = cuda_get_schedule(e->k);
     f.has_maps = first && cuda_has_maps(&s);
@@ -104,11 +105,13 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
     const struct kn_kernel *k = j->program->kernels[i];
     const char *name = ir_internf(j->ctx, "%sk%d", j->prefix, i), *sum = ir_internf(j->ctx, "%s_sum", name);
     ir_tick(j->ctx);
-    emit_function(j, e, i, name, false, true, emit);
+    emit_function(j, e, i, name, false, true, false, emit);
+    if (j->rows[i])
+        emit_function(j, e, i, ir_internf(j->ctx, "%s_rows", name), false, false, true, emit);
     if (k->split.combine)
-        emit_function(j, e, i, sum, true, false, emit);
+        emit_function(j, e, i, sum, true, false, false, emit);
     else if (cuda_get_schedule(k).split > 1)
-        emit_function(j, e, i, sum, false, false, emit_sum);
+        emit_function(j, e, i, sum, false, false, false, emit_sum);
 }
 
 static void ptx_child(void *jobs, int index, int report)
@@ -149,14 +152,36 @@ static void ptx_child(void *jobs, int index, int report)
     _exit(0);
 }
 
-const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
-                     const char *folder, size_t *size)
+static void find_rows(const struct kn_program *p, const struct kn_steps *steps, bool *rows)
+{
+    for (int i = 0, joined; i < steps->n; i += joined + 1) {
+        const struct kn_step *s = &steps->at[i];
+        joined = kn_joined(p, steps, i);
+        int k = joined ? kernel_number(p, s->kernel) : p->nkernels;
+        if (k < p->nkernels && cuda_get_schedule(p->kernels[k]).how == CUDA_POINTS)
+            rows[k] = true;
+        for (int r = 0; r < s->nregions; r++)
+            find_rows(p, &s->regions[r].steps, rows);
+    }
+}
+
+bool *cuda_find_rows(struct ir_ctx *ctx, const struct kn_program *p)
+{
+    bool *rows = IR_NEWN(ctx, p->nkernels + 1, bool);
+    for (int i = 0; i < p->nentries; i++)
+        find_rows(p, &p->entries[i].steps, rows);
+    return rows;
+}
+
+const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const bool *rows, const struct target_options *o,
+                     const char *prefix, const char *folder, size_t *size)
 {
     struct job j = {.ctx = ctx,
                     .program = p,
                     .options = o,
                     .machine = cuda_machine_make(ctx, o->arch),
                     .prefix = prefix,
+                    .rows = rows,
                     .path = ir_internf(ctx, "%s/%s.ptx", folder, prefix)};
     char error[512];
     bool any = false;

@@ -99,8 +99,10 @@ enum { CUDA_MOST_STATIC = 48 << 10 };        /* bytes of shared memory that a fu
 /* The kernel as that machine runs it: with the schedule that it has, chosen for the newest of the artifact's machines, or, where this one lacks that
  * template or has too little shared memory, with one of this machine's. */
 struct kn_kernel *cuda_kernel_for(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
-/* The launches of a kernel with its schedule; a second function is called SYMBOL_sum. */
-struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol);
+/* The launches of a kernel with its schedule; a second function is called SYMBOL_sum, that of several launches as one, where `rows` asks for it, SYMBOL_rows. */
+struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol, bool rows);
+/* By kernel: do launches of it run as one (kn_joined())? */
+bool *cuda_find_rows(struct ir_ctx *ctx, const struct kn_program *p);
 
 /* -- Functions (function.c) ------------------------------------------------------------------------------------- */
 
@@ -119,6 +121,7 @@ struct cuda_fn {
     int nparams;                             /* but for those of maps */
     bool has_maps;                           /* further parameters (abi.h): */
     LLVMValueRef mapped, maps[2];            /* i64: are they there? their addresses: rows', columns' */
+    bool rows;                               /* it runs several launches (TCC_LAUNCH_ROWS): block, blocks and tiles are those of one of them */
     bool stops;                              /* it does nothing behind a kernel that has met a bad index: it writes state */
 };
 /* Makes the function, with sizes and operands bound, and leaves the builder in its body. e->combining: of a split kernel's second phase. */
@@ -165,7 +168,7 @@ void cuda_scan_stage(struct cuda_fn *f, const struct kn_stage *stage);
 
 /* -- Children (child.c) ------------------------------------------------------------------------------------------------ */
 /* All kernels' PTX, read back from the file that a child wrote; NULL after a diagnostic. Zero-terminated, *size with the zero. */
-const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
+const char *cuda_ptx(struct ir_ctx *ctx, const struct kn_program *p, const bool *rows, const struct target_options *o, const char *prefix,
                      const char *folder, size_t *size);
 
 /* nvrtc.c. The text with that of kernels of users' device code behind it; NULL after a diagnostic. How such a kernel is launched. */

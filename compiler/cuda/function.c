@@ -9,7 +9,8 @@
  * What writes state begins by testing the fault word, and ends there if a kernel before it has met a bad index.
  *
  * Addresses are of global memory. Where there are too many parameters they lie in a table; its values never change while the kernel runs. Within a program that serves
- * several sizes, `values` is where they are: sizes and tiles are numbers of them then.
+ * several sizes, `values` is where they are: sizes and tiles are numbers of them then. A function of several launches as one (PREFIXk<i>_rows) has all of theirs in
+ * a table, in which a block finds its own.
  */
 #include "compiler/cuda/cuda_int.h"
 
@@ -230,6 +231,52 @@ static void bind_sizes(struct cuda_fn *f, int nargs, bool table)
     }
 }
 
+/* The last of `n` ascending words of the list that is not above `v`; the first is 0. */
+static V last_below(struct em *e, V list, V n, V v)
+{
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), head = em_block(e, "search"), half = em_block(e, "half"),
+                      done = em_block(e, "found");
+    V one = em_i64(e, 1), zero = em_i64(e, 0);
+    LLVMBuildBr(e->b, head);
+    LLVMPositionBuilderAtEnd(e->b, head);
+    V lo = LLVMBuildPhi(e->b, e->t_i64, ""), hi = LLVMBuildPhi(e->b, e->t_i64, "");
+    V next = LLVMBuildNSWAdd(e->b, lo, one, "");
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, hi, ""), half, done);
+    LLVMPositionBuilderAtEnd(e->b, half);
+    V mid = LLVMBuildLShr(e->b, LLVMBuildNSWAdd(e->b, lo, hi, ""), one, "");
+    V above = LLVMBuildICmp(e->b, LLVMIntSGT, word_of(e, list, mid, e->t_i64), v, "");
+    V lower = LLVMBuildSelect(e->b, above, lo, mid, ""), upper = LLVMBuildSelect(e->b, above, mid, hi, "");
+    LLVMBuildBr(e->b, head);
+    LLVMAddIncoming(lo, (V[]){zero, lower}, (LLVMBasicBlockRef[]){before, half}, 2);
+    LLVMAddIncoming(hi, (V[]){n, upper}, (LLVMBasicBlockRef[]){before, half}, 2);
+    LLVMPositionBuilderAtEnd(e->b, done);
+    return lo;
+}
+
+/* The launch whose blocks this one is among, and what the table has for it (abi.h, TCC_LAUNCH_ROWS). */
+static void bind_row(struct cuda_fn *f, int nargs)
+{
+    struct em *e = f->e;
+    const struct kn_kernel *k = e->k;
+    V table = LLVMGetParam(e->fn, 0), rows = LLVMGetParam(e->fn, 3), block = cuda_sreg(e, "ctaid.x"),
+      one = em_i64(e, 1);
+    V row = last_below(e, table, rows, block), from = word_of(e, table, row, e->t_i64);
+    V end = word_of(e, table, LLVMBuildNSWAdd(e->b, row, one, ""), e->t_i64);
+    V at = LLVMBuildNSWMul(e->b, row, em_i64(e, nargs + k->nsizes + 1), "");
+    at = LLVMBuildNSWAdd(e->b, LLVMBuildNSWAdd(e->b, at, rows, ""), one, "");
+    V list = LLVMBuildInBoundsGEP2(e->b, e->t_i64, table, &at, 1, "");
+    for (int i = 0, n = 0; i < k->noperands; i++)
+        if (k->operands[i].use != KN_LOCAL)
+            e->base[i] = word_of(e, list, em_i64(e, n++), pointer_type(e));
+    for (int i = 0; i < k->nsizes; i++)
+        em_bind(e, k->sizes[i], word_of(e, list, em_i64(e, nargs + i), e->t_i64));
+    f->tiles = word_of(e, list, em_i64(e, nargs + k->nsizes), e->t_i64);
+    f->block = LLVMBuildNSWSub(e->b, block, from, "");
+    f->blocks = LLVMBuildNSWSub(e->b, end, from, "");
+    e->scratch = LLVMGetParam(e->fn, 1);
+    e->env = LLVMGetParam(e->fn, 2);
+}
+
 static void bind_parameters(struct cuda_fn *f, int nargs, bool table)
 {
     struct em *e = f->e;
@@ -251,8 +298,10 @@ static void number_units(struct cuda_fn *f)
     struct em *e = f->e;
     int group = cuda_group_of(&f->s), per_block = f->s.threads / group;
     f->thread = cuda_sreg(e, "tid.x");
-    f->block = cuda_sreg(e, "ctaid.x");
-    f->blocks = cuda_sreg(e, "nctaid.x");
+    if (!f->rows) {
+        f->block = cuda_sreg(e, "ctaid.x");
+        f->blocks = cuda_sreg(e, "nctaid.x");
+    }
     f->unit = f->block;
     f->units = f->blocks;
     f->lane = group == 1 ? em_i64(e, 0) : f->thread;
@@ -319,7 +368,7 @@ static void stop_after_fault(struct em *e)
 void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
 {
     int nargs = count_args(e->k);
-    bool table = tcc_launch_has_table((uint64_t)nargs, (uint64_t)e->k->nsizes);
+    bool table = f->rows || tcc_launch_has_table((uint64_t)nargs, (uint64_t)e->k->nsizes);
     f->e = e;
     f->name = name;
     f->s = e->combining ? cuda_combine_schedule() : cuda_get_schedule(e->k);
@@ -330,7 +379,10 @@ void cuda_begin(struct cuda_fn *f, struct em *e, const char *name)
     annotate(e, "maxntidx", f->s.threads);
     annotate(e, "minctasm", 1); /* else ptxas spills a few registers for more blocks at once */
     em_kernel_enter(e, name);
-    bind_parameters(f, nargs, table);
+    if (f->rows)
+        bind_row(f, nargs);
+    else
+        bind_parameters(f, nargs, table);
     number_units(f);
     place_locals(f, name);
     if (f->s.group > 32)

@@ -178,5 +178,5 @@ struct image_kernel cuda_custom_launch(struct ir_ctx *ctx, const struct kn_custo
     l.grid[0] =
         c->rows ? tiles : ir_min(ctx, ir_const(ctx, 65535), ir_floordiv(ctx, ir_addc(ctx, tiles, c->block - 1), block));
     l.shared = c->shared ? ir_const(ctx, c->shared) : NULL;
-    return (struct image_kernel){1, {l}};
+    return (struct image_kernel){.nlaunches = 1, .launches = {l}};
 }

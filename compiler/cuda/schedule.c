@@ -242,9 +242,10 @@ struct kn_kernel *cuda_kernel_for(const struct cuda_machine *m, struct ir_ctx *c
 enum {
     MOST_PRIVATE = 4096, /* bytes of local operands that a thread has in its own memory */
     MOST_SHARED =
-        CUDA_MOST_STATIC,     /* bytes of them that a block has in shared memory, without asking the driver for more */
-    MOST_BLOCKS = 8192,       /* of a grid; threads go on in strides */
-    MOST_SCRATCH_BLOCKS = 512 /* where each unit has scratch */
+        CUDA_MOST_STATIC,      /* bytes of them that a block has in shared memory, without asking the driver for more */
+    MOST_BLOCKS = 8192,        /* of a grid; threads go on in strides */
+    MOST_SCRATCH_BLOCKS = 512, /* where each unit has scratch */
+    ROW_TILES = 8              /* of a thread where several launches run as one: a block has to find its own first */
 };
 
 enum cuda_locals cuda_locals(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s,
@@ -304,7 +305,7 @@ static ir_expr outer_points(struct ir_ctx *ctx, const struct kn_kernel *k)
     return n;
 }
 
-struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol)
+struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol, bool rows)
 {
     struct cuda_schedule s = cuda_get_schedule(k);
     struct image_kernel to = {.nlaunches = 1};
@@ -346,5 +347,10 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
                                                             .grid = {ir_min(ctx, blocks, ir_const(ctx, MOST_BLOCKS))},
                                                             .block = {l->block[0]}};
     }
+    if (rows)
+        to.rows = (struct image_launch){
+            .symbol = ir_internf(ctx, "%s_rows", symbol),
+            .grid = {ir_min(ctx, ir_ceildiv(ctx, blocks, ir_const(ctx, ROW_TILES)), ir_const(ctx, MOST_BLOCKS))},
+            .block = {l->block[0]}};
     return to;
 }

@@ -60,7 +60,8 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
         p->kernels[i] = plan->kernels[i]->custom
                             ? plan->kernels[i]
                             : cuda_picked(m, ctx, cuda_kernel_for(m, ctx, plan->kernels[i]), o->picks);
-    const char *own = ir_internf(ctx, "%s%s_", prefix, o->arch), *ptx = cuda_ptx(ctx, p, o, own, folder, &size);
+    const bool *rows = cuda_find_rows(ctx, p);
+    const char *own = ir_internf(ctx, "%s%s_", prefix, o->arch), *ptx = cuda_ptx(ctx, p, rows, o, own, folder, &size);
     if (!ptx || !(ptx = cuda_add_customs(ctx, p, o->arch, own, ptx)))
         return false;
     size = strlen(ptx) + 1;
@@ -69,7 +70,7 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *plan, const str
     for (int i = 0; i < p->nkernels; i++)
         kernels[i] = p->kernels[i]->custom
                          ? cuda_custom_launch(ctx, p->kernels[i]->custom, ir_internf(ctx, "%sk%d", own, i))
-                         : cuda_launches(ctx, p->kernels[i], ir_internf(ctx, "%sk%d", own, i));
+                         : cuda_launches(ctx, p->kernels[i], ir_internf(ctx, "%sk%d", own, i), rows[i]);
     struct cuda_cubin cubin = cuda_assemble(ctx, o, ptx, own, folder);
     if (cubin.bytes)
         target_add_image(ctx, code, image_make(ctx, p, kernels, o->arch, cubin.format, cubin.bytes, cubin.size));

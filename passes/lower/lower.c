@@ -14,6 +14,7 @@ bool pass_commit_run(struct pass_run *r);
 bool pass_merge_run(struct pass_run *r);
 bool pass_dead_run(struct pass_run *r);
 bool pass_split_run(struct pass_run *r);
+bool pass_join_run(struct pass_run *r);
 bool pass_share_run(struct pass_run *r);
 
 static const struct pass_machine plain_machine = {.name = "plain"};
@@ -285,6 +286,12 @@ bool pass_split_run(struct pass_run *r)
         lw_split(&lw, &lw.prog->entries[e]);
     lw_close(&lw);
     return true;
+}
+
+bool pass_join_run(struct pass_run *r)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    return !pass_cost(m)->joins || on_steps(r, "join", true, lw_join_launches);
 }
 
 bool pass_share_run(struct pass_run *r)

@@ -255,6 +255,9 @@ bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
 /* merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
+bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s);        /* may `later` be moved up across s? */
+/* joint.c: updates of state that do the same to each point become launches of one kernel that stand together. */
+void lw_join_launches(struct lw *lw, struct kn_steps *steps);
 /* dead.c: stores that nobody reads, behind merged launches; in the end, buffers of the arena that no step names. */
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
 void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);

@@ -38,8 +38,7 @@ static bool writes(const struct kn_step *s, int arg)
     return kn_use(s, arg) != KN_IN;
 }
 
-/* May `later` be moved up across s? */
-static bool can_hoist_across(const struct lw *lw, const struct kn_step *later, const struct kn_step *s)
+bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s)
 {
     if (s->nregions || (s->kind != TCC_STEP_LAUNCH && s->kind != TCC_STEP_COPY && s->kind != TCC_STEP_LIB))
         return false;
@@ -189,7 +188,7 @@ static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
         const struct kn_step *a = &steps->at[i];
         if (is_map(a) && same_points(a->kernel, b->kernel) && fits(lw, a, b) && worth_merging(lw, a, b))
             return i;
-        if (!can_hoist_across(lw, b, a))
+        if (!lw_can_hoist(lw, b, a))
             return -1;
     }
     return -1;

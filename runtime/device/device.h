@@ -151,6 +151,8 @@ struct tcr_device_ops {
     int (*copy)(struct tcr_device *d, int queue, const struct tcr_copy *c);
     int (*fill)(struct tcr_device *d, int queue, void *to, int byte, size_t bytes);
     int (*launch)(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l);
+    /* Several of one kernel, on tensors of their own, in any order or at once. NULL: it takes them one by one. */
+    int (*launch_rows)(struct tcr_device *d, int queue, const struct tcr_kernel_launch *rows, uint32_t n);
 
     /* -- Order. Events have numbers, below what reserve() was told; recording one again moves it */
     int (*record)(struct tcr_device *d, int queue, uint32_t event);

@@ -228,6 +228,7 @@ void cuda_staging_free(struct tcr_cuda *c);
 /* launch.c */
 void cuda_gave(const char *nodes[2], const char *first, const char *last);  /* one more, or several */
 int cuda_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l);
+int cuda_launch_rows(struct tcr_device *d, int queue, const struct tcr_kernel_launch *rows, uint32_t n);
 bool cuda_holds(struct tcr_device *d, const struct tcr_kernel_launch *l, uint64_t *shape);
 int cuda_guarded_copy(struct tcr_cuda *c, int queue, uint64_t to, uint64_t from, size_t bytes, const char *node);
 

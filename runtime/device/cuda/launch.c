@@ -167,24 +167,25 @@ static int parameters(struct tcr_cuda *c, int queue, const struct tcr_kernel_lau
 
 /* -- Launches -------------------------------------------------------------------------------------------- */
 
-/* The simulator's reports name the node and check that a launch stays within its arguments. */
-static void tell_simulator(struct tcr_cuda *c, const struct tcr_kernel_launch *l)
+/* The simulator's reports name the node and check that launches given as one stay within their arguments. */
+static void tell_simulator(struct tcr_cuda *c, const struct tcr_kernel_launch *rows, uint32_t nrows)
 {
     struct cuda_sim_range *list = NULL;
     int n = 0;
 
     if (!c->m->cu->ptx_driver_next)
         return;
-    if (l->access && (list = calloc(l->nargs + 1, sizeof *list)))
-        for (uint32_t i = 0; i < l->nargs; i++) {
-            if (!l->access[i].bytes)
-                continue;
-            list[n].address = (uint64_t)(uintptr_t)l->access[i].at;
-            list[n].bytes = l->access[i].bytes;
-            list[n].writable = l->access[i].how & TCC_WRITES;
-            snprintf(list[n++].name, sizeof list->name, "argument %u", i);
-        }
-    c->m->cu->ptx_driver_next(l->node, list, n);
+    if (rows->access && (list = calloc((size_t)nrows * rows->nargs + 1, sizeof *list)))
+        for (const struct tcr_kernel_launch *l = rows; l < rows + nrows; l++)
+            for (uint32_t i = 0; i < l->nargs; i++) {
+                if (!l->access[i].bytes)
+                    continue;
+                list[n].address = (uint64_t)(uintptr_t)l->access[i].at;
+                list[n].bytes = l->access[i].bytes;
+                list[n].writable = l->access[i].how & TCC_WRITES;
+                snprintf(list[n++].name, sizeof list->name, "argument %u", i);
+            }
+    c->m->cu->ptx_driver_next(rows->node, list, n);
     free(list);
 }
 
@@ -242,6 +243,16 @@ void cuda_gave(const char *nodes[2], const char *first, const char *last)
     nodes[1] = last;
 }
 
+/* Launches from `first` to `last` have been given, with that status. */
+static int gave(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch *first,
+                const struct tcr_kernel_launch *last, int status)
+{
+    cuda_gave(c->recording ? c->recording->nodes : c->given, first->node, last->node);
+    if (!status && c->blocking && !(status = CU(c, NULL, cuStreamSynchronize, c->queues[queue].stream)))
+        c->given[0] = c->given[1] = NULL;
+    return status || !first->may_fault ? status : note(c, c->queues[queue].stream, first->node);
+}
+
 static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcc_range list = c->code && l->kernel < c->code->image->kernels.count ? cuda_launches(c->code, l->kernel)
@@ -274,15 +285,12 @@ static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch 
             break;
         if ((status = cuda_time_from(c, queue)))
             break;
-        tell_simulator(c, l);
+        tell_simulator(c, l, 1);
         if (!(status = launch_one(c, c->queues[queue].stream, f, &s, bytes, l->node)))
             status = cuda_time_to(c, queue, TCR_TIMED_LAUNCH, 0);
     }
     cuda_give(c, queue, table);
-    cuda_gave(c->recording ? c->recording->nodes : c->given, l->node, l->node);
-    if (!status && c->blocking && !(status = CU(c, NULL, cuStreamSynchronize, c->queues[queue].stream)))
-        c->given[0] = c->given[1] = NULL;
-    return status || !l->may_fault ? status : note(c, c->queues[queue].stream, l->node);
+    return gave(c, queue, l, l, status);
 }
 
 /* What the driver is told of the kernel's functions must do for all sizes, and is the same for all. */
@@ -319,5 +327,91 @@ int cuda_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch 
         d->counts.launches++;
         status = launch(c, queue, l);
     }
+    return cuda_leave(c, status);
+}
+
+/* -- Several as one ------------------------------------------------------------------------------------ */
+
+/* The function that runs several launches of that kernel; NULL: it has none. */
+static struct cuda_launch *rows_function(struct tcr_cuda *c, uint32_t kernel)
+{
+    const struct tcc_pimage *i = c->code ? c->code->image : NULL;
+    struct tcc_range list = i && kernel < i->kernels.count ? cuda_launches(c->code, kernel) : (struct tcc_range){0, 0};
+    uint32_t at = list.first + list.count;
+
+    return list.count == 1 && at < i->launches.count && (c->code->launches[at].record->flags & TCC_LAUNCH_ROWS)
+               ? &c->code->launches[at]
+               : NULL;
+}
+
+/* Writes the table (runtime/abi.h, TCC_LAUNCH_ROWS): *blocks of them in all. */
+static int fill_table(struct tcr_cuda *c, const struct cuda_launch *f, const struct tcr_kernel_launch *rows, uint32_t n,
+                      int64_t *blocks)
+{
+    uint64_t *to = c->params + n + 1;
+    struct shape s;
+    int status = TCC_OK;
+
+    *blocks = 0;
+    for (uint32_t r = 0; r < n && !status; r++) {
+        const struct tcr_kernel_launch *l = &rows[r];
+
+        if ((status = evaluate(c, f, l)) || (status = shape_of(c, f, l->node, &s)))
+            break;
+        c->params[r] = (uint64_t)*blocks;
+        *blocks += s.grid[0];
+        for (uint32_t i = 0; i < l->nargs; i++)
+            *to++ = (uint64_t)(uintptr_t)l->args[i];
+        for (uint32_t i = 0; i < l->nsizes; i++)
+            *to++ = (uint64_t)l->sizes[i];
+        *to++ = (uint64_t)l->tiles;
+    }
+    c->params[n] = (uint64_t)*blocks;
+    return status;
+}
+
+static int launch_rows(struct tcr_cuda *c, int queue, struct cuda_launch *f, const struct tcr_kernel_launch *rows,
+                       uint32_t n)
+{
+    size_t words = tcc_rows_words(n, rows->nargs, rows->nsizes);
+    uint64_t table = 0;
+    int64_t blocks;
+    struct shape s;
+    int status = cuda_room_for_params(c, words);
+
+    if (status || (status = fill_table(c, f, rows, n, &blocks)) || (status = evaluate(c, f, rows)) ||
+        (status = shape_of(c, f, rows->node, &s)) || (status = make_table(c, queue, words, &table, rows->node)))
+        return status;
+    if (blocks > INT32_MAX)
+        status = tcr_fail(TCC_EINPUT, "node '%s': %lld blocks for %u launches", rows->node, (long long)blocks, n);
+    s.grid[0] = (unsigned)blocks;
+    c->params[0] = table;
+    c->params[1] = 0;
+    c->params[2] = c->control + CUDA_CONTROL_AT;
+    c->params[3] = n;
+    c->params[4] = 0;
+    if (!status && !(status = cuda_time_from(c, queue))) {
+        tell_simulator(c, rows, n);
+        if (!(status = launch_one(c, c->queues[queue].stream, f, &s, 5 * sizeof *c->params, rows->node)))
+            status = cuda_time_to(c, queue, TCR_TIMED_LAUNCH, 0);
+    }
+    if (!c->recording)
+        cuda_give(c, queue, table);
+    return gave(c, queue, rows, &rows[n - 1], status);
+}
+
+int cuda_launch_rows(struct tcr_device *d, int queue, const struct tcr_kernel_launch *rows, uint32_t n)
+{
+    struct tcr_cuda *c = cuda_of(d);
+    struct cuda_launch *f = n > 1 ? rows_function(c, rows->kernel) : NULL;
+    int status;
+
+    if ((status = cuda_enter(c)) || (status = cuda_queue_ok(c, queue)))
+        return cuda_leave(c, status);
+    d->counts.launches += f ? 1 : n;
+    if (f)
+        status = launch_rows(c, queue, f, rows, n);
+    for (uint32_t i = 0; !f && i < n && !status; i++)
+        status = launch(c, queue, &rows[i]);
     return cuda_leave(c, status);
 }
