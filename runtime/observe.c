@@ -35,15 +35,19 @@ static bool writes(const struct tccrt_session *s, const struct tcc_pstep *p, uin
 static int show(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t b)
 {
     const struct tcc_pbuffer *buffer = &s->m->buffers[b];
+    const struct tcr_slot *slot = s->m->slot_of[b] == TCC_NO ? NULL : &s->slots[s->m->slot_of[b]];
     const char *node = tcr_string(s->m, p->node);
     struct tcc_tensor t = {0};
     int64_t bytes, n;
     void *copy = NULL;
     int status;
 
-    if (buffer->space == TCC_SPACE_OBJECT || tcr_lacks(s, b) || (status = tcr_buffer_tensor(s, b, node, &t)) || !t.data)
+    if (buffer->space == TCC_SPACE_OBJECT || tcr_lacks(s, b) || (slot && !slot->data))
         return TCC_OK;
-    if ((status = tcr_buffer_bytes(s, b, node, &bytes)) || !bytes)
+    if ((status = tcr_buffer_tensor(s, b, node, &t)) || !t.data)
+        return status;
+    bytes = slot ? slot->bytes : 0; /* symbols of a library call's result are bound by a step behind it */
+    if ((!slot && (status = tcr_buffer_bytes(s, b, node, &bytes))) || !bytes)
         return status;
     n = tcr_elements(t.dtype, t.rank, t.dims);
     if (s->apart && tcr_memory(s, b)) {

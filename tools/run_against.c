@@ -32,7 +32,9 @@ struct head {
 struct made {
     const struct head *head;
     const char *node, *value, *what, *data;
-    int times; /* in all: of equal names, the first counts */
+    uint32_t next; /* 1 + the number of the next one of that name; 0: there is none */
+    /* Of equal names, for the first alone: how many there are, the last, and the next that the second makes. */
+    uint32_t times, last, turn;
 };
 
 struct first {
@@ -51,7 +53,6 @@ struct pair {
     uint64_t digest; /* of the artifact that runs */
     bool failed;     /* to write */
     struct first a;
-    int *seen; /* by number in the list, of names: how often the second has made it */
     int64_t compared, alone, steps;
     char *why; /* ERROR_SIZE: the difference; empty: none */
 };
@@ -70,13 +71,13 @@ static bool pad(FILE *f, size_t n)
 static int record(void *user, const struct tccrt_made *m)
 {
     struct pair *p = user;
-    struct head h = {.bytes = m->bytes,
-                     .digest = p->digest,
-                     .dtype = m->tensor.dtype,
-                     .rank = m->tensor.rank,
-                     .dense = m->dense,
-                     .text = {(uint32_t)strlen(m->node) + 1, (uint32_t)strlen(m->value) + 1,
-                              (uint32_t)strlen(m->what) + 1}};
+    struct head h = {
+        .bytes = m->bytes,
+        .digest = p->digest,
+        .dtype = m->tensor.dtype,
+        .rank = m->tensor.rank,
+        .dense = m->dense,
+        .text = {(uint32_t)strlen(m->node) + 1, (uint32_t)strlen(m->value) + 1, (uint32_t)strlen(m->what) + 1}};
     memcpy(h.dims, m->tensor.dims, sizeof h.dims);
     size_t text = (size_t)h.text[0] + h.text[1] + h.text[2];
     h.whole = rounded(sizeof h) + rounded(text) + rounded(m->bytes);
@@ -104,19 +105,10 @@ static uint64_t hash(const char *node, const char *value)
 static uint32_t *place(const struct first *a, const char *node, const char *value)
 {
     size_t i = hash(node, value) & a->mask;
-    while (a->table[i] && (strcmp(a->list[a->table[i] - 1].node, node) || strcmp(a->list[a->table[i] - 1].value, value)))
+    while (a->table[i] &&
+           (strcmp(a->list[a->table[i] - 1].node, node) || strcmp(a->list[a->table[i] - 1].value, value)))
         i = (i + 1) & a->mask;
     return &a->table[i];
-}
-
-/* Number `time` (from 0) of the values of that name; NULL: there is none. */
-static const struct made *find(const struct first *a, const char *node, const char *value, int time)
-{
-    uint32_t at = *place(a, node, value);
-    for (size_t i = at ? at - 1 : a->n; i < a->n; i++)
-        if (!strcmp(a->list[i].node, node) && !strcmp(a->list[i].value, value) && !time--)
-            return &a->list[i];
-    return NULL;
 }
 
 static bool list_all(struct first *a)
@@ -134,10 +126,20 @@ static bool list_all(struct first *a)
         const struct head *h = (const struct head *)(a->map + at);
         const char *text = a->map + at + rounded(sizeof *h);
         size_t all = (size_t)h->text[0] + h->text[1] + h->text[2];
-        a->list[a->n] = (struct made){h, text, text + h->text[0], text + h->text[0] + h->text[1], text + rounded(all), 0};
+        a->list[a->n] = (struct made){.head = h,
+                                      .node = text,
+                                      .value = text + h->text[0],
+                                      .what = text + h->text[0] + h->text[1],
+                                      .data = text + rounded(all)};
         uint32_t *to = place(a, a->list[a->n].node, a->list[a->n].value);
         a->n++;
-        *to = *to ? *to : (uint32_t)a->n;
+        if (!*to) {
+            *to = (uint32_t)a->n;
+            a->list[*to - 1].turn = *to;
+        } else {
+            a->list[a->list[*to - 1].last - 1].next = (uint32_t)a->n;
+        }
+        a->list[*to - 1].last = (uint32_t)a->n;
         a->list[*to - 1].times++;
     }
     return true;
@@ -226,11 +228,13 @@ static int compare(void *user, const struct tccrt_made *b)
 {
     struct pair *p = user;
     uint32_t first = *place(&p->a, b->node, b->value);
-    int time = first ? p->seen[first - 1]++ : 0;
-    const struct made *a = find(&p->a, b->node, b->value, time);
+    struct made *name = first ? &p->a.list[first - 1] : NULL;
+    const struct made *a = name && name->turn ? &p->a.list[name->turn - 1] : NULL;
     bool one_plan = a && a->head->digest == p->digest;
     p->steps++;
-    if (!a || !comparable(p, a, b) || (!one_plan && (time || p->a.list[first - 1].times > 1))) {
+    if (a)
+        name->turn = a->next;
+    if (!a || !comparable(p, a, b) || (!one_plan && name->times > 1)) {
         p->alone++;
         return 0;
     }
@@ -283,7 +287,7 @@ static int compare_all(struct pair *p, const char *path)
     char why[ERROR_SIZE] = "";
     p->a.size = (size_t)ftello(p->out);
     p->a.map = p->a.size ? mmap(NULL, p->a.size, PROT_READ, MAP_PRIVATE, fileno(p->out), 0) : NULL;
-    if (p->a.map == MAP_FAILED || !list_all(&p->a) || !(p->seen = calloc(p->a.n + 1, sizeof *p->seen)))
+    if (p->a.map == MAP_FAILED || !list_all(&p->a))
         return tool_error(p->o, EXIT_ENVIRONMENT, "no memory");
     const char *other = second_way(p->o, &second, path);
     p->why = why;
@@ -303,7 +307,8 @@ int against_run(const struct options *o, const char *path)
 {
     char none[1] = "";
     struct pair p = {.o = o, .why = none};
-    if (option_set(o, OPT_interpret) || option_set(o, OPT_check) || option_set(o, OPT_test_data) || option_set(o, OPT_data))
+    if (option_set(o, OPT_interpret) || option_set(o, OPT_check) || option_set(o, OPT_test_data) ||
+        option_set(o, OPT_data))
         return usage_error(o, "--against excludes --interpret, --check, --test-data and --data");
     if (!*option_text(o, OPT_against, ""))
         return usage_error(o, "--against: expected a device or a file");
@@ -319,7 +324,6 @@ int against_run(const struct options *o, const char *path)
         munmap(p.a.map, p.a.size);
     free(p.a.list);
     free(p.a.table);
-    free(p.seen);
     fclose(p.out);
     return code;
 }
