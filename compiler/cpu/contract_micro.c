@@ -202,8 +202,19 @@ static int log2_exact(int64_t v)
     return v > 0 && (v & (v - 1)) == 0 ? __builtin_ctzll((unsigned long long)v) : -1;
 }
 
+/*
+ * Halves of both operands (dot.c) fill the registers beside the sums. LLVM orders the instructions of several steps so that loads come
+ * early, and spills: such steps stand alone in their loop.
+ */
+static bool crowded(const struct sum *s)
+{
+    return s->g->c.depth == 4 && !cpu_multiplies_bytes(em_cpu(s->g->e)) && s->mr * s->cv >= 6;
+}
+
 static int unroll_of(const struct sum *s)
 {
+    if (crowded(s))
+        return 1;
     return s->mr * s->cv >= 16 ? 2 : 4; /* more only gives the scheduler room to spill */
 }
 
@@ -217,7 +228,8 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     if (c->nk == CT_DYN || c->ncols == CT_DYN)
         return;
     int64_t slab = c->nk * s->cv * g->lanes * size, total = c->ncols * c->nk * size;
-    if (g->packed_b || !c->panel || s->mr * s->cv < 16 || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
+    int least = em_cpu(e)->registers < 32 ? 8 : 16; /* sums of a tile that hide what fetching takes */
+    if (g->packed_b || !c->panel || s->mr * s->cv < least || slab < 16 << 10 || total < 256 << 10 || in->n == CT_DYN ||
         in->n % u || s->sb[last] == CT_DYN || (int64_t)s->cv * g->lanes % c->panel)
         return;
     s->fetch_shift = log2_exact(s->sb[last] * u * unit / 64);
@@ -393,7 +405,7 @@ static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     struct cg *g = s->g;
     struct em *e = g->e;
     ir_expr elo, ehi;
-    int64_t small = s->mr * s->cv >= 16 ? 3 : 8;
+    int64_t small = crowded(s) ? 1 : s->mr * s->cv >= 16 ? 3 : 8;
     int lo, hi;
     active_rows(s, &lo, &hi);
     if (lo >= hi)
