@@ -190,6 +190,17 @@ static int shared_cache(struct trainer *t, struct tcr_scratch *made)
     return code;
 }
 
+/* What is said and drawn while compiling is so once a machine; who wants it again would compile again. */
+static struct options without_reports(const struct options *o)
+{
+    static const enum option_id reports[] = {OPT_report, OPT_partition_report, OPT_pipeline_chart};
+    struct options quiet = *o;
+
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++)
+        quiet.given[reports[i]].n = 0;
+    return quiet;
+}
+
 /* The first rank of a machine compiles, the others then find the artifact in the cache. */
 int ranks_open(struct trainer *t, bool artifact)
 {
@@ -205,8 +216,10 @@ int ranks_open(struct trainer *t, bool artifact)
         code = model_open(o, o->words[0], &t->m, NULL);
     if (code == EXIT_FINE && compiles && tccrt_comm_barrier(t->world, NULL))
         code = trainer_status(t, TCC_EENV);
-    if (code == EXIT_FINE && !first && compiles)
-        code = model_open(o, o->words[0], &t->m, NULL);
+    if (code == EXIT_FINE && !first && compiles) {
+        struct options quiet = without_reports(o);
+        code = model_open(&quiet, o->words[0], &t->m, NULL);
+    }
     if (code == EXIT_FINE && compiles && tccrt_comm_barrier(t->world, NULL))
         code = trainer_status(t, TCC_EENV);
     tcr_scratch_remove(&cache);
