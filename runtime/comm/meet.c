@@ -40,6 +40,7 @@ struct tcr_meeting {
     int ncards;
     bool again, over; /* the end: said; all have said it */
     int nagain;
+    bool died, told; /* rank 0: a rank that had come has ended; those who are there know what is wrong */
     char why[400];
 };
 
@@ -208,6 +209,10 @@ static void on_card(struct tcr_meeting *m, struct line *l, double *until)
     l->body = NULL; /* the card's now: see tcr_meet_free() */
     l->carded = true;
     m->ncards++;
+    if (m->told) {
+        refuse(l, REFUSED, m->why);
+        return;
+    }
     left = tcr_seconds() + 0.9e-3 * (double)t.left - 0.1;
     *until = left < *until ? left : *until;
 }
@@ -218,8 +223,10 @@ static void serve_line(struct tcr_meeting *m, struct line *l, uint64_t job, doub
     enum pull what = tcr_line_pull(l, sizeof(struct ticket) + TCR_CARD_BYTES);
 
     if (what == ENDED) {
-        if (l->carded)
+        if (l->carded && !m->told) {
             snprintf(m->why, sizeof m->why, "rank %d has died: its connection ended", l->rank);
+            m->died = true;
+        }
         tcr_line_hang_up(l);
         return;
     }
@@ -293,12 +300,13 @@ static unsigned char *table_of(const struct tcr_meeting *m, size_t *bytes)
     return table;
 }
 
-/* Until all cards are there, the time is over or something is wrong (m->why). */
+/* Until all cards are there, the time is over or something is wrong (m->why). Once those who are there have been told what is wrong, until all others have come,
+ * who are told, too. */
 static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
 {
     struct pollfd *ready = calloc((size_t)m->nlines + 1, sizeof *ready);
 
-    while (ready && m->ncards < m->size && !*m->why && tcr_seconds() < until) {
+    while (ready && m->ncards < m->size && (!*m->why || m->told) && tcr_seconds() < until) {
         nfds_t n = 0;
 
         ready[n++] = (struct pollfd){.fd = m->listening, .events = POLLIN};
@@ -306,7 +314,7 @@ static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
             if (m->lines[i].fd >= 0)
                 ready[n++] = (struct pollfd){.fd = m->lines[i].fd, .events = POLLIN};
         poll(ready, n, 50);
-        for (int i = 0; i < m->nlines && !*m->why; i++)
+        for (int i = 0; i < m->nlines && (!*m->why || m->told); i++)
             if (m->lines[i].fd >= 0)
                 serve_line(m, &m->lines[i], job, &until);
         let_in(m);
@@ -330,12 +338,16 @@ static int host(struct tcr_meeting *m, const struct tcr_launch *l, const char *t
         snprintf(who, sizeof who, "%.199s", m->why);
         snprintf(m->why, sizeof m->why, "%s did not start: %s", title, who);
     }
-    close(m->listening);
-    m->listening = -1;
     if (*m->why) {
         answer(m, false, (const unsigned char *)m->why, strlen(m->why));
-        return tcr_fail(TCC_EENV, "%s", m->why);
+        m->told = true;
+        if (m->died) /* who finds nobody here would take rank 0 for the one that is missing */
+            receive_cards(m, job_of(l), until);
     }
+    close(m->listening);
+    m->listening = -1;
+    if (*m->why)
+        return tcr_fail(TCC_EENV, "%s", m->why);
     if (!(table = table_of(m, &bytes)))
         return tcr_fail(TCC_EENV, "no memory for the addresses of %d ranks", m->size);
     answer(m, true, table, bytes);
