@@ -294,6 +294,30 @@ static int take_results(struct it_call *c, const void *definer)
     return TCC_OK;
 }
 
+void ir_interp_watch(struct ir_interp_state *s, ir_interp_watcher watcher, void *user)
+{
+    s->watcher = watcher;
+    s->watching = user;
+}
+
+/* Shows the watcher what n has given. */
+static int show(struct interp *it, const struct ir_node *n)
+{
+    for (int k = 0; k < n->nout; k++) {
+        struct ir_tensor *t = it->values[n->out[k]->id].t ? it_dense(it->values[n->out[k]->id].t) : NULL;
+        if (!t && it->values[n->out[k]->id].t)
+            return it_error(it, n, TCC_EENV, "no memory");
+        if (!t)
+            continue;
+        struct tcc_tensor shown = {.data = (void *)(uintptr_t)t->data, .dtype = t->dtype, .rank = t->rank};
+        memcpy(shown.dims, t->dims, sizeof shown.dims);
+        it->state->watcher(it->state->watching, n->where.node ? n->where.node : "",
+                           n->out[k]->name ? n->out[k]->name : "", &shown);
+        ir_tensor_unref(t);
+    }
+    return TCC_OK;
+}
+
 static int run_node(struct interp *it, const struct ir_node *n)
 {
     const struct ir_op_info *info = ir_op_info(n->op);
@@ -313,6 +337,8 @@ static int run_node(struct interp *it, const struct ir_node *n)
         c.status = fn ? fn(&c) : it_fail(&c, TCC_EBUG, "the interpreter has no such op");
     if (!c.status)
         c.status = take_results(&c, info->flags & IR_F_DEFINES_SYMS ? n : NULL);
+    if (!c.status && it->state && it->state->watcher)
+        c.status = show(it, n);
     free_scratch(&c);
     for (int i = 0; i < n->nin; i++)
         ir_tensor_unref((struct ir_tensor *)c.in[i]);

@@ -20,6 +20,8 @@ struct ir_interp_state {
     int n;
     struct ir_tensor **values;      /* by ir_state.index; NULL: zeros */
     uint64_t step;                  /* runs finished: the last word of a random op's counter */
+    ir_interp_watcher watcher;      /* NULL: none */
+    void *watching;
 };
 
 struct interp {

@@ -617,6 +617,10 @@ struct ir_interp_state *ir_interp_state_new(struct ir_module *m);
 void ir_interp_state_free(struct ir_interp_state *s);
 void ir_interp_state_reset(struct ir_interp_state *s);                       /* all variables have their first values */
 void ir_interp_state_step(struct ir_interp_state *s, int64_t step);        /* the step count that random ops see next */
+/* Called behind each node of a run with this state, for each tensor that it gives: the source model's node and the value's name ("" where there is none), and the tensor,
+ * dense, good until the watcher returns. NULL: nobody watches. */
+typedef void (*ir_interp_watcher)(void *user, const char *node, const char *value, const struct tcc_tensor *t);
+void ir_interp_watch(struct ir_interp_state *s, ir_interp_watcher watcher, void *user);
 int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_object *const *in, struct tcc_object **out,
               char *error, size_t error_size);
 /* One node on constant operands, for constant folding: NULL outputs if it can't (no memory, effect, unknown dims). */

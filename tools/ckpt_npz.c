@@ -49,6 +49,23 @@ bool npz_open(const char *path, struct tensors *t, char *error)
     return ok;
 }
 
+void tensors_close(struct tensors *t)
+{
+    for (int i = 0; t->owned && i < t->n; i++)
+        free(t->owned[i]);
+    for (int i = 0; t->names && i < t->narrays; i++)
+        free(t->names[i]);
+    for (int i = 0; t->arrays && i < t->narrays; i++)
+        data_unref(t->arrays[i].file);
+    free(t->owned);
+    free(t->names);
+    free(t->arrays);
+    free(t->at);
+    data_unref(t->zip);
+    tccrt_tensors_close(t->file);
+    *t = (struct tensors){0};
+}
+
 static bool put_array(zip_t *z, const struct tccrt_named *x)
 {
     struct tcc_object o = {.refs = -1, .kind = TCC_OBJ_TENSOR, .t = x->t};

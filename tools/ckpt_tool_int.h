@@ -11,7 +11,7 @@
 
 #include "tools/data_int.h"
 
-/* Named tensors of a file, with what holds them; from tensors_open, until tensors_close. */
+/* Named tensors of a file, with what holds them; until tensors_close. */
 struct tensors {
     int n;
     struct tccrt_named *at;
@@ -25,7 +25,8 @@ struct tensors {
     void **owned;                /* data that was made here, n of them or NULL */
 };
 
-bool npz_open(const char *path, struct tensors *t, char *error);
+bool npz_open(const char *path, struct tensors *t, char *error);      /* tensors_close(), whatever it returns */
+void tensors_close(struct tensors *t);
 bool npz_write(const char *path, int n, const struct tccrt_named *tensors, char *error);
 /* Writes the model with the initialisers' values replaced by those of tensors of the same names; *replaced counts them. */
 int onnx_export(const struct options *o, const struct tensors *t, const char *model, const char *output, int *replaced);

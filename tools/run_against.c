@@ -179,8 +179,7 @@ static int run_observed(const struct options *o, const char *path, tccrt_observe
     return code;
 }
 
-/* Code for the host is made at -O0, which keeps each node's value, in rows as the model has it and not in blocks of channels. */
-static void plain_code(struct options *o, const char *path)
+void against_plain_code(struct options *o, const char *path)
 {
     static const char *levels[1] = {"0"};
     if (strncmp(option_text(o, OPT_target, "cpu"), "cpu", 3) || option_set(o, OPT_level) || model_is_artifact(path))
@@ -199,7 +198,7 @@ static int run_first(const char *path, struct pair *p)
         return tool_error(p->o, EXIT_ENVIRONMENT, "cannot start a process: %s", strerror(errno));
     if (!child) {
         struct options first = *p->o;
-        plain_code(&first, path);
+        against_plain_code(&first, path);
         int code = run_observed(&first, path, record, p);
         if (code == EXIT_FINE && fflush(p->out) != 0)
             code = tool_error(p->o, EXIT_ENVIRONMENT, "cannot write what the steps make: %m");
@@ -275,7 +274,7 @@ static const char *second_way(const struct options *o, struct options *second, c
         targets[0] = device;
         second->given[OPT_target].n = 1;
         second->given[OPT_target].at = targets;
-        plain_code(second, path);
+        against_plain_code(second, path);
         second->given[OPT_schedules].n = 0;
     }
     return path;

@@ -4,6 +4,7 @@
  *
  *   tccc-run    one run; tests
  *   run_against --against: two ways, step by step
+ *   run_compare --compare: layer by layer beside the interpreter or another framework's values
  *   run_data    --data: a run over all samples of a data set
  */
 #ifndef TCCC_TOOLS_RUN_INT_H
@@ -16,5 +17,11 @@ int run_data(const struct options *o, struct model *m);            /* m has a se
 
 /* run_against.c, --against: the exit code. */
 int against_run(const struct options *o, const char *path);
+/* Code for the host that is compiled for a comparison is made at -O0, which keeps each node's value, in rows as the model has it and not in blocks of
+ * channels: sets that option where none says otherwise. */
+void against_plain_code(struct options *o, const char *path);
+
+/* run_compare.c, --compare: the exit code. */
+int compare_run(const struct options *o, const char *path);
 
 #endif

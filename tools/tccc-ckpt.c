@@ -45,23 +45,6 @@ static bool wanted(const struct options *o, const char *name)
     return o->given[OPT_only].n == 0;
 }
 
-static void close_tensors(struct tensors *t)
-{
-    for (int i = 0; t->owned && i < t->n; i++)
-        free(t->owned[i]);
-    for (int i = 0; t->names && i < t->narrays; i++)
-        free(t->names[i]);
-    for (int i = 0; t->arrays && i < t->narrays; i++)
-        data_unref(t->arrays[i].file);
-    free(t->owned);
-    free(t->names);
-    free(t->arrays);
-    free(t->at);
-    data_unref(t->zip);
-    tccrt_tensors_close(t->file);
-    *t = (struct tensors){0};
-}
-
 static int open_safetensors(const struct options *o, const char *path, struct tensors *t)
 {
     int status = tccrt_tensors_open(path, &t->file);
@@ -120,7 +103,7 @@ static int open_tensors(const struct options *o, const char *path, struct tensor
     if (code == EXIT_FINE && option_set(o, OPT_use_ema))
         code = take_averages(o, path, t);
     if (code != EXIT_FINE)
-        close_tensors(t);
+        tensors_close(t);
     return code;
 }
 
@@ -209,7 +192,7 @@ static int list(const struct options *o)
         for (int i = 0; i < t.nmeta; i++)
             printf("%s: %s\n", ir_shown(t.meta[i].key), ir_shown(t.meta[i].value));
     }
-    close_tensors(&t);
+    tensors_close(&t);
     return EXIT_FINE;
 }
 
@@ -254,7 +237,7 @@ static int diff(const struct options *o)
     if ((code = open_tensors(o, o->words[1], &a)) != EXIT_FINE)
         return code;
     if ((code = open_tensors(o, o->words[2], &b)) != EXIT_FINE) {
-        close_tensors(&a);
+        tensors_close(&a);
         return code;
     }
     for (int i = 0; i < a.n; i++) {
@@ -273,8 +256,8 @@ static int diff(const struct options *o)
     }
     if (!n)
         printf("no differences\n");
-    close_tensors(&a);
-    close_tensors(&b);
+    tensors_close(&a);
+    tensors_close(&b);
     return n ? EXIT_DATA : EXIT_FINE;
 }
 
@@ -340,7 +323,7 @@ static int convert(const struct options *o)
     code = convert_all(o, &t);
     if (code == EXIT_FINE)
         code = write_tensors(o, &t);
-    close_tensors(&t);
+    tensors_close(&t);
     return code;
 }
 
@@ -382,7 +365,7 @@ static int average_into(const struct options *o, struct tensors *first, double *
         code = open_tensors(o, o->words[1 + f], &t);
         if (code == EXIT_FINE) {
             code = add(o, first, &t, o->words[1 + f], sums);
-            close_tensors(&t);
+            tensors_close(&t);
         }
     }
     for (int i = 0; code == EXIT_FINE && i < first->n; i++) {
@@ -406,7 +389,7 @@ static int average(const struct options *o)
     for (int i = 0; sums && i < first.n; i++)
         free(sums[i]);
     free(sums);
-    close_tensors(&first);
+    tensors_close(&first);
     return code;
 }
 
@@ -417,7 +400,7 @@ static int export(const struct options *o)
     if (code != EXIT_FINE)
         return code;
     code = onnx_export(o, &t, o->words[2], option_text(o, OPT_output, NULL), &replaced);
-    close_tensors(&t);
+    tensors_close(&t);
     if (code == EXIT_FINE)
         printf("%d tensors replaced\n", replaced);
     return code;

@@ -273,6 +273,8 @@ static int run(const struct options *o)
         return usage_error(o, "no artifact or model given");
     if (run_data_check(o) != EXIT_FINE)
         return EXIT_USAGE;
+    if (option_set(o, OPT_compare))
+        return o->nwords > 1 ? usage_error(o, "more than one model: '%s'", o->words[1]) : compare_run(o, o->words[0]);
     if (option_set(o, OPT_against))
         return o->nwords > 1 ? usage_error(o, "more than one model: '%s'", o->words[1]) : against_run(o, o->words[0]);
     if (option_set(o, OPT_check))
