@@ -121,10 +121,10 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     const struct tcc_plaunch *launches = records_of(p->image, l->kernel, &count);
     struct records r = records_for(p, l);
     struct memory m = {.n = 0};
-    struct {
+    union {
         struct tcc_control head;
-        int64_t values[MOST_SIZES + 1];
-    } control = {.head.env = l->env};
+        int64_t words[sizeof(struct tcc_control) / sizeof(int64_t) + MOST_SIZES + 1];
+    } control = {.words = {0}};
     uint64_t params[MOST_ARGS + 128], scratch = 0, at;
     int64_t most = 0, v = 0;
     bool ok = l->nargs <= MOST_ARGS && l->nsizes <= MOST_SIZES;
@@ -139,9 +139,10 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     }
     if (ok && most)
         ok = (scratch = upload(p, &m, "scratch", NULL, (size_t)most, error)) != 0;
-    control.values[0] = l->tiles;
+    control.head.env = l->env;
+    control.head.values[0] = l->tiles;
     for (int i = 0; i < l->nsizes && ok; i++)
-        control.values[i + 1] = l->sizes[i];
+        control.head.values[i + 1] = l->sizes[i];
     ok = ok && (at = upload(p, &m, "control", &control, sizeof control, error)) != 0;
     int n = ok ? make_params(p, l, &m, scratch, at, params, error) : 0;
     memset(&l->counters, 0, sizeof l->counters);
