@@ -505,6 +505,7 @@ void ir_func_remove(struct ir_func *f)
         }
     }
     m->last_func = last;
+    release_block(f->body);
 }
 
 struct ir_func *ir_func_clone(const struct ir_func *f, const char *name)

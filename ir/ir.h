@@ -474,7 +474,7 @@ struct ir_module {
 struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name);
 struct ir_func *ir_func_new(struct ir_module *m, const char *name);          /* with an empty body */
 struct ir_func *ir_func_by_name(struct ir_module *m, const char *name);
-void ir_func_remove(struct ir_func *f);                                      /* from its module */
+void ir_func_remove(struct ir_func *f);                                      /* from its module; lets go of its constants */
 struct ir_func *ir_func_clone(const struct ir_func *f, const char *name);    /* the last in its module; no version; NULL after a diagnostic */
 void ir_advance_add(struct ir_func *f, struct ir_state *s, ir_expr to);
 /* Versions (version.c): the guards in words, "N = 1, M != 2" ("any size": none); the name of the entry point that f is, or belongs to; the
