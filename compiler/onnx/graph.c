@@ -109,7 +109,12 @@ bool imp_unsupported(struct imp *im, const char *format, ...)
     va_end(args);
     im->refused = true;
     VEC_PUSH(im->ctx, im->refusals,
-             (struct imp_refusal){im->b.where.node, im->node->op, im->domain, why, im->opset, false, 0});
+             (struct imp_refusal){.node = im->b.where.node,
+                                  .op = im->b.where.op,
+                                  .why = why,
+                                  .domain = im->line ? NULL : im->domain,
+                                  .line = im->line ? im->line(im) : NULL,
+                                  .opset = im->opset});
     return false;
 }
 

@@ -126,7 +126,21 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
     return ir_return(&im->b, (int)g->output_count, outs, names) != NULL;
 }
 
-/* One message for all nodes that can't be imported: node, operator, domain, opset, why; one line for an operator that is not known. */
+static void print_refusal(FILE *f, const struct imp_refusal *r)
+{
+    fputs("\n  ", f);
+    if (r->node)
+        fprintf(f, "node '%s' (%s", ir_shown(r->node), ir_shown(r->op));
+    if (r->node && r->domain)
+        fprintf(f, ", domain %s, opset %d", r->domain[0] ? ir_shown(r->domain) : "ai.onnx", r->opset);
+    fprintf(f, "%s%s", r->node ? "): " : "", ir_shown(r->why));
+    if (r->count > 1)
+        fprintf(f, " (and %d more node%s)", r->count - 1, r->count == 2 ? "" : "s");
+    if (r->line)
+        fprintf(f, "\n    %s", ir_shown(r->line));
+}
+
+/* One message for all nodes that can't be imported: what each is, why, where it is from; one entry for an operator that is not known. */
 void imp_report_refusals(struct imp *im)
 {
     char *text = NULL;
@@ -139,15 +153,8 @@ void imp_report_refusals(struct imp *im)
     for (int k = 0; k < im->refusals.n; k++)
         nodes += im->refusals.at[k].count > 1 ? im->refusals.at[k].count : 1;
     fprintf(f, "%d node%s not supported:", nodes, nodes == 1 ? " is" : "s are");
-    for (int k = 0; k < im->refusals.n; k++) {
-        const struct imp_refusal *r = &im->refusals.at[k];
-        fprintf(f, "\n  node '%s' (%s", ir_shown(r->node), ir_shown(r->op));
-        if (r->opset || r->domain[0]) /* of .pt2 files neither */
-            fprintf(f, ", domain %s, opset %d", r->domain[0] ? ir_shown(r->domain) : "ai.onnx", r->opset);
-        fprintf(f, "): %s", ir_shown(r->why));
-        if (r->count > 1)
-            fprintf(f, " (and %d more node%s)", r->count - 1, r->count == 2 ? "" : "s");
-    }
+    for (int k = 0; k < im->refusals.n; k++)
+        print_refusal(f, &im->refusals.at[k]);
     fclose(f);
     const char *kept = ir_strdup(im->ctx, text);
     free(text);

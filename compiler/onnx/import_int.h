@@ -65,7 +65,9 @@ struct imp_call {
 };
 
 struct imp_refusal {
-    const char *node, *op, *domain, *why;
+    const char *node, *op, *why;         /* node NULL: it is of the whole model */
+    const char *domain;                  /* NULL: the operator is none of ONNX's */
+    const char *line;                    /* of the program that was exported; NULL: not recorded */
     int opset;
     bool unknown;                        /* the operator is: one entry for all its nodes */
     int count;                           /* nodes, where it is unknown (imp_list_unknown) */
@@ -96,6 +98,7 @@ struct imp {
     const char *domain;
     int opset;
     struct ir_value **outs;
+    const char *(*line)(struct imp *im); /* of models that are no ONNX: a refused node's imp_refusal.line */
     VEC(struct imp_refusal) refusals;
     VEC(struct ir_tensor *) kept;        /* references let go when the import ends */
     uint64_t nodes;                      /* imported so far */

@@ -76,7 +76,7 @@ static void search_nodes(struct search *s, const struct onnx_node *nodes, size_t
         struct imp_refusal *r = imp_refusal_of(im, n->domain, n->op, opset);
         if (!r) {
             const char *name = *n->name ? n->name : n->output_count ? n->outputs[0] : "";
-            VEC_PUSH(im->ctx, im->refusals, (struct imp_refusal){name, n->op, n->domain, why, opset, true, 0});
+            VEC_PUSH(im->ctx, im->refusals, (struct imp_refusal){name, n->op, why, n->domain, NULL, opset, true, 0});
             r = &im->refusals.at[im->refusals.n - 1];
         }
         r->count++;

@@ -278,20 +278,6 @@ static const char *target_of(const json_t *node)
     return target ? target : "";
 }
 
-/* "model.py:12", of the last line of Python's stack; "" where the archive has none. */
-static const char *stack_line(struct pt2 *p, const json_t *node)
-{
-    const char *trace = js_string(js_object(node, "metadata"), "stack_trace"), *last = NULL;
-    for (const char *at = trace; at && (at = strstr(at, "File \"")); at++)
-        last = at + 6;
-    const char *quote = last ? strchr(last, '"') : NULL;
-    const char *line = quote && !strncmp(quote, "\", line ", 8) ? quote + 8 : NULL;
-    const char *end = line ? line + strspn(line, "0123456789") : NULL;
-    if (!line || end == line)
-        return "";
-    return ir_internf(p->ctx, "%.*s:%.*s", (int)(quote - last), last, (int)(end - line), line);
-}
-
 static struct ir_where where_of(struct pt2 *p, const json_t *node)
 {
     const char *target = target_of(node), *name = js_string(node, "name");
@@ -322,16 +308,6 @@ static const char *unasked(struct pt2 *p)
     return NULL;
 }
 
-/* Refusals say where in the program the node comes from. */
-static void add_line(struct pt2 *p, int first)
-{
-    const char *line = stack_line(p, p->node);
-    for (int k = first; *line && k < p->im->refusals.n; k++) {
-        struct imp_refusal *r = &p->im->refusals.at[k];
-        r->why = ir_internf(p->ctx, "%s (%s)", r->why, line);
-    }
-}
-
 bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts)
 {
     struct imp *im = p->im;
@@ -339,9 +315,6 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
     const struct aten_row *outer_row = p->row;
     int outer_nouts = p->nouts;
     uint64_t outer_asked[4];
-    struct onnx_node stand_in = {.op = "", .name = "", .domain = "aten"};
-    const struct onnx_node *onnx = im->node;
-    const char *domain = im->domain;
     struct ir_where where = im->b.where;
     int refusals = im->refusals.n, errors = ir_nerrors(p->ctx);
     memcpy(outer_asked, p->asked, sizeof outer_asked);
@@ -350,9 +323,6 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
     p->nouts = nouts;
     memset(p->asked, 0, sizeof p->asked);
     im->b.where = where_of(p, node);
-    stand_in.op = im->b.where.op;
-    im->node = &stand_in;
-    im->domain = "aten";
     im->refused = false;
     bool fine =
         !(row->flags & ATEN_PAIRS) && (pt2_reads_complex(p) || pt2_out_complex(p, 0)) ? pt2_complex_build(p, row) : row->build(p, row->arg);
@@ -361,10 +331,7 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
         fine = imp_unsupported(im, "argument '%s'", rest);
     if (!fine && !im->again && im->refusals.n == refusals && ir_nerrors(p->ctx) == errors)
         imp_unsupported(im, "these operands");
-    add_line(p, refusals);
     fine = fine && im->refusals.n == refusals && ir_nerrors(p->ctx) == errors;
-    im->node = onnx;
-    im->domain = domain;
     im->b.where = where;
     im->refused = false;
     p->node = outer_node;
@@ -418,8 +385,8 @@ static bool refuse_unknown(struct pt2 *p, json_t *node)
     if (name && word == where.op && strcspn(name + 1, ".")) /* namespace.name.overload */
         why = ir_internf(p->ctx, "%s; an operator of one's own is brought by --custom-op=%.*s:%.*s=FILE.c", why,
                          (int)(name - where.op), where.op, (int)strcspn(name + 1, "."), name + 1);
-    VEC_PUSH(p->ctx, im->refusals, (struct imp_refusal){where.node, where.op, "aten", why, 0, false, 1});
-    add_line(p, im->refusals.n - 1);
+    VEC_PUSH(p->ctx, im->refusals,
+             (struct imp_refusal){.node = where.node, .op = where.op, .why = why, .line = pt2_line(im), .count = 1});
     p->node = outer;
     return false;
 }

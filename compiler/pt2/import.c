@@ -425,13 +425,10 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
 {
     struct pt2 *p = (struct pt2 *)im;
     json_t *graph = js_object(module_of(p), "graph"), *written = written_inputs(p);
-    struct onnx_node stand_in = {.op = "torch.export", .name = "", .domain = "aten"};
     struct pt2_scope scope;
     im->nodes = 0;
     im->refusals.n = 0;
     im->stream = 0;
-    im->node = &stand_in;
-    im->domain = "aten";
     im->refused = false;
     im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body, .where = p->archive->where};
     p->eval = im->training && !im->train;
@@ -444,7 +441,6 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     bool fine = make_inputs(p, o, written) && pt2_graph(p, graph, outs);
     if (im->again)
         return false;
-    im->node = &stand_in;
     fine = fine && (im->refusals.n || make_outputs(p, outs));
     if (im->refusals.n)
         imp_report_refusals(im);
@@ -479,6 +475,7 @@ struct ir_module *pt2_import(struct ir_ctx *ctx, const char *path, const struct 
             p->im = &p->builder;
             p->ctx = p->im->ctx = ctx;
             p->im->path = path;
+            p->im->line = pt2_line;
             p->im->model = &no_model;
             p->archive = &archive;
             module = import_program(p, o);

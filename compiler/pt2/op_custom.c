@@ -103,8 +103,7 @@ static bool build(struct pt2 *p, int arg)
     }
     int nout = pt2_nouts(p);
     const ir_type *types = ir_custom_types(p->ctx, &p->im->b.where, x, a.in.n, a.types.at, a.attrs.n, a.attrs.at, nout);
-    VEC_PUSH(p->ctx, a.attrs, (struct ir_attr){0});
-    struct ir_node *n = types ? imp_lib(p->im, x->name, a.in.n, a.in.at, nout, types, a.attrs.at) : NULL;
+    struct ir_node *n = types ? imp_lib_of(p->im, x->name, a.in.n, a.in.at, nout, types, a.attrs.n, a.attrs.at) : NULL;
     bool ok = n != NULL;
     for (int k = 0; k < nout && ok; k++)
         ok = pt2_out(p, k, n->out[k]);

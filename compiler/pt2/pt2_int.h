@@ -143,6 +143,9 @@ bool aten_complex_copy(struct pt2 *p, int arg);
 
 /* -- Graphs */
 
+/* Where in the Python program the node is from; NULL: the archive does not say (trace.c). */
+const char *pt2_line(struct imp *im);
+
 /* Imports the nodes of a graph whose inputs are bound; its outputs in `outs` (as many as it has). False after a message. */
 bool pt2_graph(struct pt2 *p, json_t *graph, struct pt2_value **outs);
 void pt2_push_scope(struct pt2 *p, struct pt2_scope *s, json_t *graph);

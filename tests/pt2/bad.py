@@ -68,6 +68,14 @@ put("other_schema", changed("schema", lambda r: r["schema_version"].update(major
 put("no_graph", changed("graph", lambda r: r["graph_module"].pop("graph")and None), "no graph")
 put("no_nodes", changed("nodes", lambda r: graph(r).pop("nodes") and None), "without nodes")
 put("unknown_op", changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.lineear.default")), "unsupported operator: did you mean 'linear'?")
+STACK = 'File "/home/u/model.py", line 9, in forward\n    return self.proj(x)\n  File "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", line 134, in forward\n    return F.linear(x)'
+MODULES = "L__self__,,model.Net;L__self__proj,proj,torch.nn.modules.linear.Linear"
+LINE = "/home/u/model.py:9, in forward, of 'proj' (Linear): return self.proj(x)"
+for name, stack, modules, line in (("line", STACK, MODULES, LINE), ("line_alone", 'File "model.py", line 9', "odd", "model.py:9"), ("line_of_torch", STACK[STACK.index("\n  File"):], ";,", "linear.py:134, in forward: return F.linear(x)")):
+    put(name, changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.lineear.Tensor", metadata={"stack_trace": stack, "nn_module_stack": modules})), line)
+    put(name + "_of_argument", changed("op", lambda r: graph(r)["nodes"][0].update(metadata={"stack_trace": stack, "nn_module_stack": modules}, inputs=graph(r)["nodes"][0]["inputs"] + [{"name": "surprise", "arg": {"as_int": 1}, "kind": 2}])), line)
+put("no_line", changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.lineear.Tensor", metadata={"stack_trace": 'File "model.py", line '})), "node 'linear' (aten.lineear.Tensor): unsupported operator")
+put("output_kind", changed("kind", lambda r: r["graph_module"]["signature"]["output_specs"].__setitem__(0, {"token": {"arg": {"name": "t"}}})), "1 node")
 put("unknown_argument", changed("arg", lambda r: graph(r)["nodes"][0]["inputs"].append({"name": "surprise", "arg": {"as_int": 1}, "kind": 2})), "argument 'surprise'")
 put("undefined", changed("undefined", lambda r: graph(r)["nodes"][0]["inputs"][0]["arg"]["as_tensor"].update(name="nobody")), "'nobody' is not defined")
 put("twice", changed("twice", lambda r: graph(r)["nodes"].append(graph(r)["nodes"][0])), "defined twice")
