@@ -4,12 +4,16 @@
  * pieces, up to 128 of them, which lie on partitions, and each reduces its own. What they come to goes by HBM, in rows of one result's pieces, which the
  * lanes reduce in a second pass, followed by the kernel's other stages.
  *
+ * So are reductions, to however many results, of what lies rows apart in HBM, which the lanes would load few elements at a time: a piece has whole rows.
+ *
  * Both passes are kernels of their own, which the lanes take as any other, in one program; they share their operands, the pieces' results among them.
  */
 #include "compiler/neuron/neuron_int.h"
 
+#include <math.h>
+
 /* What the way by HBM costs, in ns: two transfers' fixed times and an instruction or two; an element of it. Of a cycle of Vector. */
-static const double way_ns = 3500, element_ns = 512 / 272.0, cycle_ns = 1 / 1.12;
+static const double way_ns = 3500, dma_rate = 272, element_ns = 512 / 272.0, cycle_ns = 1 / 1.12;
 
 /* The one reduction, of float32, in the first stage, which alone has inner dims; -1: the kernel is another. */
 static int only_reduction(const struct kn_kernel *k)
@@ -76,7 +80,8 @@ struct cut {
     int64_t pieces, each;
     ir_expr piece, point; /* iteration variables */
     struct kn_operand *operands;
-    ir_expr *index; /* of the partial results: outer dims, piece */
+    bool by_rows;   /* what is reduced lies rows apart */
+    ir_expr *index; /* of the partial results: outer dims, piece; by_rows: the piece first */
 };
 
 static struct kn_kernel *same_operands(const struct cut *c, int ndims, int ninsns, int nstages)
@@ -160,6 +165,19 @@ static const struct kn_kernel *second_pass(const struct cut *c)
     return to;
 }
 
+/* What DMA takes for n rows of HBM that lie beside each other over the partitions, a few numbers of each row on each of them. */
+static double by_rows_ns(double n, double row)
+{
+    double lanes = row < NEURON_PARTITIONS ? row : NEURON_PARTITIONS, one = ceil(row / lanes) * 4 / dma_rate;
+    return n * lanes * (one > element_ns ? one : element_ns);
+}
+
+static void add_piece(const struct cut *c, struct kn_operand *o)
+{
+    c->index[o->rank] = c->piece;
+    o->dims[o->rank++] = ir_const(c->ctx, c->pieces);
+}
+
 bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *pass[2])
 {
     struct cut c = {.ctx = ctx, .k = k, .reduce = only_reduction(k)};
@@ -178,8 +196,13 @@ bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kerne
     c.dim = dim_to_cut(k, extent, &c.pieces);
     double lanes = most < NEURON_PARTITIONS ? (double)most : NEURON_PARTITIONS;
     double saved = inner * results * cycle_ns * (1 / lanes - 1 / (double)c.pieces);
-    if (c.dim < 0 || c.nouter + 1 > TCC_MAX_RANK || c.pieces <= most ||
-        saved < 2 * (way_ns + results * (double)c.pieces * element_ns))
+    double way = way_ns + results * (double)c.pieces * element_ns;
+    c.by_rows = nk_is_by_rows(k);
+    if (c.by_rows) {
+        saved = by_rows_ns(inner, results) - inner * results * 4 / dma_rate;
+        way = way_ns + by_rows_ns((double)c.pieces, results);
+    }
+    if (c.dim < 0 || c.nouter + 1 > TCC_MAX_RANK || (c.pieces <= most && !c.by_rows) || saved < 2 * way)
         return false;
     c.each = extent[c.dim] / c.pieces;
     c.piece = ir_iter_at(ctx, k->ndims, ir_const(ctx, c.pieces));
@@ -187,13 +210,15 @@ bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kerne
     c.operands = IR_NEWN(ctx, k->noperands + 1, struct kn_operand);
     c.index = IR_NEWN(ctx, c.nouter + 1, ir_expr);
     struct kn_operand o = {.use = KN_PARTIAL, .dtype = TCC_F32, .name = "partial"};
+    if (c.by_rows)
+        add_piece(&c, &o);
     for (int d = 0; d < k->ndims; d++)
         if (k->dims[d].role == KN_OUTER) {
             c.index[o.rank] = k->dims[d].var;
             o.dims[o.rank++] = k->dims[d].extent;
         }
-    c.index[o.rank] = c.piece;
-    o.dims[o.rank++] = ir_const(ctx, c.pieces);
+    if (!c.by_rows)
+        add_piece(&c, &o);
     for (int i = 0; i < k->noperands; i++)
         c.operands[i] = k->operands[i];
     c.operands[k->noperands] = o;

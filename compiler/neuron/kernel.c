@@ -135,6 +135,7 @@ static bool attempt(struct nk *nk)
         nk_run_tiles(nk);
     if (nk->then) {
         nk->k = nk->then;
+        nk->pieces = false;
         find_extents(nk);
         nk_run_tiles(nk);
     }
@@ -160,6 +161,7 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
                           .room = room,
                           .groups = NEURON_ARGUMENTS,
                           .product = product,
+                          .pieces = then != NULL,
                           .together = together};
         p = neuron_program_new(m->core);
         if (!p)

@@ -7,6 +7,8 @@
  */
 #include "compiler/neuron/neuron_int.h"
 
+#include <stdlib.h>
+
 static struct neuron_instr transfer(const struct nk *nk, bool out)
 {
     struct neuron_instr i = {.op = NEURON_OP_DMA, .noperands = 2};
@@ -234,6 +236,96 @@ static bool has_repeats(const struct nk_tile *t, const struct nk_value *v)
     return found;
 }
 
+/* Elements that lie side by side in HBM as the tile's axes have them, and on chip as v has them. NULL: as one made for the
+ * tile does. */
+static int64_t run_length(const struct nk_tile *t, const struct nk_line *l, const struct nk_value *v)
+{
+    int64_t run = 1;
+    for (int a = t->n - 1; a > 0; a--) {
+        if (t->axis[a].extent == 1)
+            continue;
+        if (l->coef[a] != run || (v && v->stride[a] != run))
+            break;
+        run *= t->axis[a].extent;
+    }
+    return run;
+}
+
+/* The tile with its free axes in the order of HBM, from[]: which of t's axes each was. False: rows of DMA are long as they
+ * are, or would get no longer. */
+static bool in_order_of_hbm(const struct nk_tile *t, const struct nk_line *l, const struct nk_value *v, int bytes,
+                            struct nk_tile *to, int *from)
+{
+    enum { LONG_ROW = 512 };
+    struct nk_line sorted = *l;
+    *to = *t;
+    for (int a = 0; a < t->n; a++)
+        from[a] = a;
+    for (int a = 2; a < t->n; a++)
+        for (int b = a; b > 1 && llabs(sorted.coef[b]) > llabs(sorted.coef[b - 1]); b--) {
+            int64_t coef = sorted.coef[b];
+            struct nk_axis axis = to->axis[b];
+            int was = from[b];
+            sorted.coef[b] = sorted.coef[b - 1];
+            to->axis[b] = to->axis[b - 1];
+            from[b] = from[b - 1];
+            sorted.coef[b - 1] = coef;
+            to->axis[b - 1] = axis;
+            from[b - 1] = was;
+        }
+    int64_t now = run_length(t, l, v);
+    return now * bytes < LONG_ROW && run_length(to, &sorted, NULL) > now;
+}
+
+/* A value over the one tile as one over the other, the same axes in another order. */
+static struct nk_value *reordered(struct nk *nk, int naxes, const int *from, const struct nk_value *v, bool back)
+{
+    struct nk_value *to = IR_NEW(nk->ctx, struct nk_value);
+    *to = *v;
+    for (int a = 0; a < naxes; a++)
+        to->stride[back ? from[a] : a] = v->stride[back ? a : from[a]];
+    return to;
+}
+
+/* Does its pattern leave a dim for who keeps one apart from the others? */
+static bool has_few_dims(const struct nk_tile *t, const struct nk_value *v)
+{
+    struct nk_pattern p = {0};
+    for (int a = 1; a < t->n; a++)
+        nk_pattern_add(&p, t->axis[a].extent, v->stride[a], false);
+    return p.n < 4;
+}
+
+/* A load in the order of HBM, where that makes rows of DMA longer; NULL: it does not. */
+static const struct nk_value *load_in_order(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
+                                            const struct nk_line *line, const struct nk_value *otherwise)
+{
+    enum tcc_dtype d = nk->k->operands[n->operand].dtype;
+    struct nk_tile part;
+    struct nk_value strides = {0};
+    int from[NK_AXES];
+    if (!tcc_is_float(d) || !in_order_of_hbm(t, line, NULL, neuron_type_bytes(nk_type(nk, d)), &part, from))
+        return NULL;
+    for (int a = part.n - 1, side = 1; a > 0; side *= (int)part.axis[a--].extent)
+        strides.stride[a] = side;
+    if (!has_few_dims(t, reordered(nk, t->n, from, &strides, true)))
+        return NULL;
+    return reordered(nk, t->n, from, nk_load(nk, &part, n, otherwise), true);
+}
+
+/* The value as a store takes it, in the order of HBM over `part`: turned over on chip rather than moved element by element.
+ * NULL: it lies well. */
+static const struct nk_value *turned(struct nk *nk, const struct nk_tile *t, const struct nk_line *line,
+                                     const struct nk_value *v, struct nk_tile *part)
+{
+    int from[NK_AXES];
+    if (v->is_number || v->high ||
+        !in_order_of_hbm(t, line, v, neuron_type_bytes((enum neuron_type)v->type), part, from))
+        return NULL;
+    const struct nk_value *x = reordered(nk, t->n, from, nk_computed(nk, t, v), false);
+    return has_few_dims(part, x) ? nk_copy(nk, part, (enum tcc_dtype)v->dtype, x) : NULL;
+}
+
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *otherwise)
 {
@@ -254,6 +346,11 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
     struct nk_tile part;
     if (whole && !index && without_repeats(t, &pieces.at[0].line, &part))
         return nk_spread(nk, t, &part, nk_load(nk, &part, n, otherwise));
+    const struct nk_value *ordered = NULL;
+    if (whole && !index && !local)
+        ordered = load_in_order(nk, t, n, &pieces.at[0].line, otherwise);
+    if (ordered)
+        return ordered;
     struct nk_value *v = nk_new(nk, t, d), *high = nk_is_wide(d) ? nk_new(nk, t, TCC_I32) : NULL;
     int words = high ? 2 : 1;
     v->high = high;
@@ -315,7 +412,7 @@ void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, c
 {
     struct nk_pieces pieces = {0};
     bool wide = nk_is_wide(nk->k->operands[n->operand].dtype);
-    nk_pieces_of(nk, t, n, &pieces);
+    bool whole = nk_pieces_of(nk, t, n, &pieces);
     if (nk_has_index(nk, n)) {
         nk_indexed(nk, t, n, nk_solid(nk, t, v), &pieces, true);
         return;
@@ -326,6 +423,12 @@ void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, c
             struct nk_value to = local_at(nk, t, n->operand, &l);
             copy_box(nk, t, &pieces.at[i].box, &to, v);
         }
+        return;
+    }
+    struct nk_tile part;
+    const struct nk_value *ordered = whole && !wide ? turned(nk, t, &pieces.at[0].line, v, &part) : NULL;
+    if (ordered) {
+        nk_store(nk, &part, n, ordered);
         return;
     }
     v = nk_solid(nk, t, v);

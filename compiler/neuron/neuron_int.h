@@ -102,6 +102,7 @@ struct nk {
     bool full;                                /* refused since something did not fit: a smaller tile may do */
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
+    bool pieces;                              /* the lanes have dim 0 on partitions: pieces of a reduction */
     int together;                             /* tiles whose instructions take turns, up to NK_TOGETHER: while one waits for an engine's result, another has work */
     int64_t extent[KN_MAX_DIMS];
     int tensors[NEURON_ARGUMENTS]; /* by operand: its tensor; -1: local */
@@ -334,6 +335,9 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
 
 /* ones.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: it is better as it is. */
 const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel *k);
+
+/* Do rows of results, and none of what the first stage reduces, lie side by side in HBM? */
+bool nk_is_by_rows(const struct kn_kernel *k);
 
 /* few.c: a reduction to few results as one to many and one of these; false: it is better as it is. */
 bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *pass[2]);

@@ -42,10 +42,14 @@ static int only_sum(const struct kn_kernel *k)
     return sum;
 }
 
-/* Do rows of results, and none of what is summed, lie side by side in HBM? */
-static bool is_by_rows(const struct kn_kernel *k, uint32_t inner, uint32_t outer)
+bool nk_is_by_rows(const struct kn_kernel *k)
 {
+    uint32_t inner = k->nstages ? k->stages[0].inner : 0, outer = 0;
     bool rows = false;
+    for (int d = 0; d < k->ndims; d++)
+        outer |= (uint32_t)(k->dims[d].role == KN_OUTER) << d;
+    if (!inner)
+        return false;
     for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
         const struct kn_insn *n = &k->insns[i];
         if (n->code == KN_STORE)
@@ -95,7 +99,7 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
         if (!is_inner && extent > 1 && !(used >> d & 1)) /* pe.c loops over dims of factors */
             return NULL;
     }
-    if (summed < LEAST_SUMMED || !outer || !is_by_rows(k, inner, outer))
+    if (summed < LEAST_SUMMED || !outer || !nk_is_by_rows(k))
         return NULL;
     struct kn_kernel *to = IR_NEW(ctx, struct kn_kernel);
     enum tcc_dtype d = (enum tcc_dtype)k->insns[k->insns[sum].arg[0]].dtype;

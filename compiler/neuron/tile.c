@@ -346,7 +346,7 @@ static int64_t stage_points(const struct nk *nk, const struct kn_stage *s)
  * loaded and one stored while one is computed; rows of DMA stay long. */
 static int64_t free_points(const struct nk *nk, int64_t inner)
 {
-    enum { TILES = 8, MANY = 256, LEAST = 512, MOST = 1024 };
+    enum { TILES = 8, MANY = 256, LEAST = 512, MOST = 1024, ROW = 128, DEPTH = 8 };
     int64_t all = inner, room = nk->room, most;
     for (int d = 0; d < nk->k->ndims; d++)
         if (nk->k->dims[d].role == KN_OUTER)
@@ -355,8 +355,10 @@ static int64_t free_points(const struct nk *nk, int64_t inner)
     most = most < MOST ? MOST : most;
     all /= NEURON_PARTITIONS * TILES;
     all = all < LEAST ? LEAST : all > most ? most : all;
-    room = (room < all ? room : all) / inner;
-    return room < 1 ? 1 : room;
+    all = (room < all ? room : all) / inner;
+    if (all < ROW && nk_is_by_rows(nk->k)) /* what is reduced comes a chunk at a time */
+        all = ROW < room / DEPTH ? ROW : room / DEPTH;
+    return all < 1 ? 1 : all;
 }
 
 /* Does a guard depend on the dim? Then what it keeps out lies in some of the partitions only. */
@@ -413,7 +415,7 @@ void nk_run_tiles(struct nk *nk)
     int64_t inner = 1, free, each = 1, lo[KN_MAX_DIMS] = {0};
     for (int d = 0; d < k->ndims; d++)
         p.digits[d] = nk_digits_of(nk, d);
-    p.along = dim_on_partitions(nk);
+    p.along = nk->pieces ? 0 : dim_on_partitions(nk);
     for (int i = 0; i < k->nstages; i++) {
         int64_t n = stage_points(nk, &k->stages[i]);
         inner = n > inner ? n : inner;
