@@ -2,7 +2,8 @@
 /*
  * tccc-bench --tokens: a decoder whose session holds the past. The first token comes from the inputs as they are given (a prompt, by --input or
  * --shape; else one token), each later one from inputs of one token. Sizes that grow with the past (a mask's) are found by trying: those which the
- * model takes for the second token.
+ * model takes for the second token. Where the session doesn't count tokens (state.md: the model's own inputs say where new elements go) any size
+ * would be taken, so one grows in any case: of the latest inputs' first, as those that say which tokens are new come first. Integers of such sizes are ones, for a mask.
  */
 #include "tools/bench_int.h"
 
@@ -19,12 +20,23 @@ struct decoding {
     int nnames;
     const char *names[MOST_NAMES]; /* symbols of the inputs' dims */
     bool grows[MOST_NAMES];
+    int64_t size[MOST_NAMES]; /* at the last run */
 };
 
+/* The session's count of the tokens that it holds, or -1: it has none. */
 static int64_t position(const struct decoding *d)
 {
     struct tcc_tensor t;
-    return tccrt_state_get(d->m->session, "position", &t) == TCC_OK ? *(const int64_t *)t.data : 0;
+    return tccrt_state_get(d->m->session, "position", &t) == TCC_OK ? *(const int64_t *)t.data : -1;
+}
+
+/* How many tokens the caches hold: with no count, as many as the sizes that grow had at the last run. */
+static int64_t tokens_held(const struct decoding *d)
+{
+    int64_t most = position(d);
+    for (int i = 0; i < d->nnames && most < 0; i++)
+        most = d->grows[i] ? d->size[i] : most;
+    return most < 0 ? 0 : most;
 }
 
 static int name_of(const struct decoding *d, const char *name)
@@ -41,9 +53,19 @@ static void collect_names(struct decoding *d)
         const struct tccrt_value_info *info = &d->m->in[i].info;
         for (int k = 0; k < info->rank; k++)
             if (info->dims[k] < 0 && info->dim_names[k] && name_of(d, info->dim_names[k]) == d->nnames &&
-                d->nnames < MOST_NAMES)
-                d->names[d->nnames++] = info->dim_names[k];
+                d->nnames < MOST_NAMES) {
+                d->names[d->nnames] = info->dim_names[k];
+                d->size[d->nnames++] = d->in[i]->kind == TCC_OBJ_TENSOR ? d->in[i]->t.dims[k] : 1;
+            }
     }
+}
+
+static void fill_ones(struct tcc_tensor *t)
+{
+    int64_t n = tcc_elements(t->rank, t->dims), bytes = tcc_dtype_bytes((enum tcc_dtype)t->dtype);
+    enum tcc_class class = tcc_dtype_class((enum tcc_dtype)t->dtype);
+    for (int64_t i = 0; i < n && class != TCC_CLASS_FLOAT && class != TCC_CLASS_COMPLEX; i++)
+        tcc_store_i64((enum tcc_dtype)t->dtype, (char *)t->data + i * bytes, 1);
 }
 
 /* Random inputs for one token behind `held`. */
@@ -53,14 +75,21 @@ static bool make_inputs(struct decoding *d, int64_t held)
     for (int i = 0; i < d->m->nin; i++) {
         const struct tccrt_value_info *info = &d->m->in[i].info;
         int64_t dims[TCC_MAX_RANK];
+        bool grown = false;
         for (int k = 0; k < info->rank; k++) {
             int name = info->dims[k] < 0 && info->dim_names[k] ? name_of(d, info->dim_names[k]) : d->nnames;
-            dims[k] = info->dims[k] >= 0 ? info->dims[k] : name < d->nnames && d->grows[name] ? held + 1 : 1;
+            bool grows = name < d->nnames && d->grows[name];
+            dims[k] = info->dims[k] >= 0 ? info->dims[k] : grows ? held + 1 : 1;
+            grown = grown || grows;
         }
         d->in[i] = value_random(info->dtype, info->rank < 0 ? 0 : info->rank, dims, 0, i);
         if (!d->in[i])
             return false;
+        if (grown)
+            fill_ones(&d->in[i]->t);
     }
+    for (int i = 0; i < d->nnames; i++)
+        d->size[i] = d->grows[i] ? held + 1 : d->size[i];
     return true;
 }
 
@@ -74,14 +103,14 @@ static double timed_run(struct decoding *d)
     return status == TCC_OK ? ms : -1;
 }
 
-/* A run for the second token; which sizes grow with the past: none, one, all. */
+/* A run for the second token; which sizes grow with the past: none, one, the latest first, all. */
 static double second_token(struct decoding *d)
 {
     char first[ERROR_SIZE] = "";
-    for (int attempt = -1; attempt <= d->nnames; attempt++) {
+    for (int attempt = position(d) >= 0 || !d->nnames ? d->nnames : d->nnames - 1; attempt >= -1; attempt--) {
         for (int i = 0; i < d->nnames; i++)
-            d->grows[i] = attempt == i || attempt == d->nnames;
-        if (!make_inputs(d, position(d))) {
+            d->grows[i] = attempt == i || attempt == -1;
+        if (!make_inputs(d, tokens_held(d))) {
             tool_error(d->o, EXIT_ENVIRONMENT, "no memory");
             return -1;
         }
@@ -133,7 +162,7 @@ static int decode(struct decoding *d, int n, double *times)
     if ((first = timed_run(d)) < 0)
         return tool_error(d->o, EXIT_DATA, "%s", tccrt_error());
     for (int i = 0; i < n; i++) {
-        times[i] = i == 0 ? second_token(d) : make_inputs(d, position(d)) ? timed_run(d) : -1;
+        times[i] = i == 0 ? second_token(d) : make_inputs(d, tokens_held(d)) ? timed_run(d) : -1;
         if (times[i] < 0)
             return i ? tool_error(d->o, EXIT_DATA, "token %d: %s", i + 2, tccrt_error()) : EXIT_DATA;
     }

@@ -140,7 +140,7 @@ static bool add_bias(struct imp *im, struct contrib_attention *a, struct ir_valu
     return bias && contrib_add_bias(im, a, bias);
 }
 
-/* Writes the new keys and values behind the old ones. */
+/* Writes the new keys and values behind the old ones; attention then reads the cache no further than its longest sample goes. */
 static bool update_cache(struct imp *im, struct contrib_attention *a, const struct cache *c)
 {
     struct ir_value **kv[2] = {&a->k, &a->v}, *past[2] = {imp_in(im, 3), imp_in(im, 4)};
@@ -154,6 +154,7 @@ static bool update_cache(struct imp *im, struct contrib_attention *a, const stru
                 contrib_write_cache(im, past[k], *kv[k], c->positions, ir_max(im->ctx, imp_dim(past[k], 2), c->total));
         if (!*kv[k] || (imp_wants(im, 1 + k) && !imp_out(im, 1 + k, *kv[k])))
             return false;
+        *kv[k] = imp_slice1(im, *kv[k], 2, ir_const(im->ctx, 0), c->total);
     }
     return true;
 }

@@ -224,16 +224,32 @@ static bool split_rows(struct imp *im, const struct blocks *b, struct ir_value *
     return true;
 }
 
-/* x [.., k] times weights that stay packed. */
-static struct ir_value *packed_product(struct imp *im, const struct blocks *b, struct ir_value *x, struct ir_value *w,
-                                       struct ir_value *scale, struct ir_value *zero)
+/* v, of b's results in rows of `last` elements each, with rows of zeros behind them up to `n`. */
+static struct ir_value *more_results(struct imp *im, const struct blocks *b, struct ir_value *v, int64_t last,
+                                     int64_t n)
 {
-    struct parts p = {.per = (int)(8 / b->bits), .beside = known_bytes(w) && b->n % BESIDE == 0 ? BESIDE : 1};
     struct ir_ctx *c = im->ctx;
+    ir_expr zero = ir_const(c, 0), dims[2] = {ir_const(c, b->n), ir_const(c, last)}, none[2] = {zero, zero},
+            after[2] = {ir_const(c, n - b->n), zero};
+    return v && n > b->n ? imp_pad(im, imp_reshape(im, v, 2, dims), NULL, none, after, "constant") : v;
+}
+
+/* x [.., k] times weights that stay packed. Constants get as many results as lie beside each other, the last ones of zeros: a vocabulary is
+ * often of an odd size. */
+static struct ir_value *packed_product(struct imp *im, const struct blocks *given, struct ir_value *x,
+                                       struct ir_value *w, struct ir_value *scale, struct ir_value *zero)
+{
+    struct blocks blocks = *given, *b = &blocks;
+    struct parts p = {.per = (int)(8 / b->bits), .beside = known_bytes(w) && b->n >= BESIDE ? BESIDE : 1};
+    struct ir_ctx *c = im->ctx;
+    b->n = (b->n + p.beside - 1) / p.beside * p.beside;
+    w = more_results(im, given, w, b->count * b->size / p.per, b->n);
+    scale = more_results(im, given, scale, b->count, b->n);
+    zero = more_results(im, given, zero, b->count, b->n);
     int rank = imp_rank(x);
     ir_expr rows[2] = {ir_const(c, 1), ir_const(c, b->k)}, dims[TCC_MAX_RANK];
     for (int k = 0; k < rank; k++) {
-        dims[k] = k < rank - 1 ? imp_dim(x, k) : ir_const(c, b->n);
+        dims[k] = k < rank - 1 ? imp_dim(x, k) : ir_const(c, given->n);
         rows[0] = k < rank - 1 ? ir_mul(c, rows[0], imp_dim(x, k)) : rows[0];
     }
     p.w = laid_beside(im, b, &p, w, b->size / p.per);
@@ -243,6 +259,7 @@ static struct ir_value *packed_product(struct imp *im, const struct blocks *b, s
     if (!p.w || !p.scale || !p.zero || !split_rows(im, b, imp_reshape(im, imp_wide(im, x), 2, rows), &p))
         return NULL;
     struct ir_value *y = ir_is_const(rows[0], NULL) ? few_rows(im, b, &p) : as_many_rows(im, b, &p);
+    y = imp_slice1(im, y, 1, ir_const(c, 0), ir_const(c, given->n));
     return imp_cast(im, imp_reshape(im, y, rank, dims), imp_dtype(x));
 }
 
