@@ -376,6 +376,22 @@ static bool study_axis(const struct ir_builder *b, const struct ir_node *n, int 
     return coordinate(a, 0, &source);
 }
 
+/* The axis, of those that are left, that grows least; -1: none is left. A length that is not known is guessed. */
+static int next_axis(int rank, const struct axis *axes)
+{
+    struct pass_sizes guess = {0};
+    int next = -1;
+    double least = 0;
+    for (int d = rank - 1; d >= 0; d--) {
+        double growth = pass_extent(&guess, axes[d].result) / pass_extent(&guess, axes[d].length);
+        if (axes[d].resized && (next < 0 || growth < least)) {
+            next = d;
+            least = growth;
+        }
+    }
+    return next;
+}
+
 struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
 {
     const char *name = ir_get_s(n, IR_ATTR_name, "");
@@ -392,8 +408,8 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
     for (int d = 0; d < t->rank; d++)
         if (!study_axis(b, n, d, ntaps, &axes[d]))
             return NULL;
-    for (int d = 0; d < t->rank && x; d++)
-        if (axes[d].resized)
-            x = along(b, &axes[d], d, ntaps, x);
+    /* What grows most comes last, for all before works on fewer elements; of those that grow alike the innermost, whose elements lie apart, first. */
+    for (int d; (d = next_axis(t->rank, axes)) >= 0; axes[d].resized = false)
+        x = along(b, &axes[d], d, ntaps, x);
     return x == n->in[0].value ? NULL : x;
 }

@@ -12,10 +12,15 @@ static bool elements(struct ir_ctx *ctx, const struct ir_value *v, int64_t *n)
     return ir_is_const(ir_num_elements(ctx, v->type), n);
 }
 
+/* Sizes that are not known are guessed. There one element doesn't count as fewer: it is worked out in front of the loops. */
 static bool fewer_elements(struct ir_ctx *ctx, const struct ir_value *a, const struct ir_value *b)
 {
+    struct pass_sizes guess = {0};
     int64_t na, nb;
-    return elements(ctx, a, &na) && elements(ctx, b, &nb) && na < nb;
+    bool known_a = elements(ctx, a, &na);
+    if (known_a && elements(ctx, b, &nb))
+        return na < nb;
+    return !(known_a && na == 1) && pass_elements(&guess, a->type) < pass_elements(&guess, b->type);
 }
 
 static bool from_reduction(const struct ir_node *n, int depth)
@@ -32,12 +37,47 @@ static bool from_reduction(const struct ir_node *n, int depth)
     return false;
 }
 
+/* Does a gather look its indexes up? Those that are counted leave index arithmetic. */
+static bool looks_up(const struct ir_node *n)
+{
+    if (n->op != IR_gather)
+        return false;
+    const struct ir_node *from = n->in[1].value->def;
+    while (from && from->op != IR_iota && lw_is_view(from) && from->nin)
+        from = from->in[0].value->def;
+    return !from || from->op != IR_iota;
+}
+
+/* Is it made of elements that are looked up? */
+static bool is_gathered(const struct ir_node *n, int depth)
+{
+    if (!n || depth > 6)
+        return false;
+    if (looks_up(n))
+        return true;
+    if (ir_op_info(n->op)->kind != IR_K_MAP && !lw_is_view(n))
+        return false;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value && is_gathered(n->in[i].value->def, depth + 1))
+            return true;
+    return false;
+}
+
+/* Would look-ups be repeated for each element that others take: is n made of them, and read by one that takes more than n has? */
+static bool repeats_gathers(struct ir_ctx *ctx, const struct ir_node *n, const struct ir_value *result)
+{
+    for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
+        if (looks_up(u->user) && u->user->in[0].value == n->out[0] && fewer_elements(ctx, n->out[0], result))
+            return is_gathered(n, 0);
+    return false;
+}
+
 /* Would evaluating the node there repeat much work? It is small and broadcast there, and expensive, or a chain of small things. */
 static bool wasteful(struct ir_ctx *ctx, const struct ir_node *n, const struct ir_value *result)
 {
     if (!fewer_elements(ctx, n->out[0], result) || from_reduction(n, 0))
         return false;
-    if (ir_is_expensive(n->op) || n->op == IR_gather)
+    if (ir_is_expensive(n->op) || looks_up(n) || repeats_gathers(ctx, n, result))
         return true;
     for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
         if (!lw_is_view(u->user) && u->user->nout == 1 && fewer_elements(ctx, u->user->out[0], result))
