@@ -321,6 +321,7 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
 void nk_panel_at(struct nk_panel *p, int64_t first);                        /* from that one on in loads to come; at first 0 */
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p);    /* for other points */
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n); /* of a partition, for n own points */
+int64_t nk_panel_loading(struct nk *nk, const struct nk_panel *p, int64_t n);  /* what it takes besides while it is loaded */
 bool nk_panel_turned(const struct nk_panel *p);                             /* takes as much again while it is loaded */
 int64_t nk_panel_quarter(const struct nk_panel *p);                         /* the summed points of a quadrant (struct nk_tile) */
 bool nk_panel_holds(const struct nk_panel *p, int64_t lo, int64_t n);       /* are these points on chip? */

@@ -7,11 +7,11 @@
  * own points on partitions, 32 of them in each quadrant of partitions, and Vector transposes blocks of 32 x 32 within quadrants, bits as they are. For
  * that each of Q quadrants (four, where the summed dim has a multiple of 128 points) holds a Q-th of the summed dim: partition 32 q + i of the j-th
  * product is the point q K / Q + 32 j + i, in both factors alike, so that the sum is over the same points. The taps of a convolution's weights, which lie
- * within a summed point, come with them: each is turned over by itself.
+ * within a summed point, come with them: each is turned over by itself. Where a product has all summed points, which are few, a row has several own points.
  */
 #include "compiler/neuron/neuron_int.h"
 
-enum { BLOCK = 32, ROW_BYTES = 1024 };
+enum { BLOCK = 32, ROW_BYTES = 1024, LEAST_ROW = 512, MANY = 1024, MOST_GROUPED = 32 << 10 };
 
 struct nk_panel {
     const struct kn_insn *load;
@@ -96,8 +96,8 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
     products = p->products = (p->k + p->quadrants * BLOCK - 1) / (p->quadrants * BLOCK);
     p->last = whole ? p->quadrants * BLOCK : p->k - BLOCK * (products - 1);
     p->step = p->turned ? ROW_BYTES / (BLOCK * bytes * p->taps) : 4;
-    if (p->step < 1 || (p->turned && nk->extent[own] > BLOCK && nk->extent[own] % BLOCK))
-        p->step = 1; /* so that points lie side by side */
+    if (p->step < 1 || (p->turned && nk->extent[own] > BLOCK && nk->extent[own] < MANY && nk->extent[own] % BLOCK))
+        p->step = 1; /* so that points lie side by side, and an operand has all of them */
     p->step = products < p->step ? products : p->step;
     if ((products + p->step - 1) / p->step > NK_PANEL_PIECES)
         return NULL;
@@ -107,6 +107,11 @@ struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n)
 {
     return p->taps * p->products * n * neuron_type_bytes(nk_type(nk, p->d));
+}
+
+int64_t nk_panel_loading(struct nk *nk, const struct nk_panel *p, int64_t n)
+{
+    return p->turned ? p->taps * p->step * n * neuron_type_bytes(nk_type(nk, p->d)) : 0;
 }
 
 bool nk_panel_turned(const struct nk_panel *p)
@@ -208,6 +213,52 @@ static void clear(struct nk *nk, const struct nk_panel *p, const struct nk_value
     nk_fill(nk, &t, v, 0);
 }
 
+/* Where a product has all summed points, and own points follow each other in HBM: how many of them a row has, of n. What of them a quadrant does not
+ * need is read all the same, so as not to pay for shorter rows. */
+static int64_t group_of(struct nk *nk, const struct nk_panel *p, int64_t n)
+{
+    enum { HALF_RATE = 16 }; /* bytes between elements that engines take at half the rate */
+    const struct kn_operand *o = &nk->k->operands[p->load->operand];
+    int64_t part = p->k / p->quadrants, best = 1, least = 0, bytes = neuron_type_bytes(nk_type(nk, p->d)),
+            there = neuron_type_bytes(nk_type(nk, o->dtype));
+    if (!p->turned || p->products > 1 || p->taps > 1 || o->use != KN_IN || p->k % (p->quadrants * BLOCK))
+        return 1;
+    for (int64_t g = 1; g * bytes < HALF_RATE && n % (g * BLOCK) == 0; g *= 2) {
+        int64_t row = (g - 1) * p->own_step + part, paid = row * (there > bytes ? there : bytes);
+        paid = (paid > LEAST_ROW ? paid : LEAST_ROW) * n / g;
+        if (row * n / g / BLOCK * bytes <= MOST_GROUPED && (g == 1 || paid < least)) {
+            best = g;
+            least = paid;
+        }
+    }
+    return best;
+}
+
+/* Groups of own points, of which each partition has one in each block, turned over: so that points lie in order. */
+static struct nk_value *load_groups(struct nk *nk, const struct nk_panel *p, int64_t base, int64_t n, int64_t group)
+{
+    int64_t row = (group - 1) * p->own_step + p->k / p->quadrants, blocks = n / group / BLOCK;
+    struct nk_tile t = {
+        .n = 4,
+        .nouter = 4,
+        .axis = {{p->own, 1, p->quadrants * BLOCK}, {p->own, 1, blocks}, {p->own, 1, group}, {p->own, 1, BLOCK}}};
+    struct nk_value *v = elements(nk, p, blocks * row), *to = elements(nk, p, n), x = *v, y = *to;
+    struct neuron_instr i = {.op = NEURON_OP_TRANSPOSE32, .noperands = 2};
+    load_quadrants(nk, p, v, 0, p->quadrants, 0, BLOCK, base, group * p->own_step, blocks, BLOCK * group * p->own_step,
+                   row, row, ++nk->groups);
+    x.stride[1] = (int32_t)row;
+    x.stride[2] = (int32_t)p->own_step;
+    x.stride[3] = 1;
+    y.stride[1] = (int32_t)(group * BLOCK);
+    y.stride[2] = 1;
+    y.stride[3] = (int32_t)group;
+    i.operand[0] = nk_operand(nk, &t, &y, 0, NULL);
+    i.operand[1] = nk_operand(nk, &t, &x, 0, NULL);
+    nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {v->buffer, false, 0}});
+    nk_release(nk, v->buffer);
+    return to;
+}
+
 /* n points of each tap, which in `from` is the outermost and in `to` the innermost dim. */
 static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value *to, const struct nk_value *from,
                  int64_t n)
@@ -230,10 +281,17 @@ static void turn(struct nk *nk, const struct nk_panel *p, const struct nk_value 
 void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n)
 {
     int64_t quarter = p->k / p->quadrants, products = p->products, whole = n / BLOCK, rest = n % BLOCK;
-    int64_t padded = p->turned ? (whole + (rest > 0)) * BLOCK : n;
+    int64_t padded = p->turned ? (whole + (rest > 0)) * BLOCK : n, group_size = group_of(nk, p, n);
     nk_panel_release(nk, p);
     p->lo = lo;
     p->n = n;
+    if (group_size > 1) {
+        struct nk_line line;
+        if (!line_at(nk, p, base, 0, lo, 1, 1, &line))
+            nk_refuse(nk, "a panel whose addresses are not linear");
+        p->at[p->pieces++] = load_groups(nk, p, line.base, n, group_size);
+        return;
+    }
     for (int64_t j = 0; j < products; j += p->step) {
         int64_t step = products - j < p->step ? products - j : p->step;
         struct nk_value *v = elements(nk, p, padded * step * p->taps);

@@ -156,10 +156,12 @@ static void find_panels(struct product *p)
     p->across = own[!p->rows];
     int64_t left = neuron_sbuf_bytes(nk->machine->core) - LEFT, each = nk_panel_bytes(nk, p->panel[!p->rows], 1);
     left -= (nk_panel_turned(p->panel[p->rows]) ? 3 : 2) * nk_panel_bytes(nk, p->panel[p->rows], NEURON_PARTITIONS);
+    int64_t loading = nk_panel_loading(nk, p->panel[!p->rows], 1), most = left / (each + loading) * each;
     left = left > LARGEST ? LARGEST : left;
     p->block = nk->extent[p->across];
     if (nk_panel_turned(p->panel[!p->rows]))
         left -= left / 4;
+    left = left > most ? most : left;
     if (p->block * each > left)
         p->block = left / each / NEURON_MOVING * NEURON_MOVING;
     if (p->block < 1)
