@@ -58,7 +58,7 @@ static void add_products(struct list *l, struct cuda_schedule own)
         if (!cuda_takes_contract(l->ctx, l->k, (enum cuda_how)how) || (how == CUDA_MMA && bytes == 4 && !m->tf32))
             continue;
         for (int bm = 32; bm <= 128; bm *= 2)
-            for (int bn = 32; bn <= 256; bn *= 2)
+            for (int bn = 32; bn <= 256; bn += bn < 64 || how != CUDA_WGMMA ? bn : 64)
                 for (int bk = least_bk; bk <= most_bk; bk *= 2)
                     for (int sends = how == CUDA_WGMMA ? 1 : 0; sends >= 0; sends--) {
                         struct cuda_schedule s = cuda_plain_schedule((enum cuda_how)how);

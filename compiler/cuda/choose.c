@@ -13,6 +13,8 @@
 #include "compiler/cuda/attention_int.h"
 #include "compiler/cuda/contract_int.h"
 
+#include <math.h>
+
 enum {
     UNKNOWN = 1024,     /* guess for extents that depend on symbols */
     WARP_INNER = 32,    /* inner points from which on a warp shares them */
@@ -346,7 +348,8 @@ int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k)
     return ct_shape_of(ctx, k, &s) ? s.bytes : 4;
 }
 
-/* Waves of blocks times what a block does: results, and what it brings for them. */
+/* Waves of blocks times what a block does: results, and what it brings for them. Of wgmma, blocks have a multiprocessor to themselves, so waves are
+ * whole, and half of what is brought is hidden. */
 static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t rows, int64_t cols,
                         const struct cuda_schedule *s, int bytes)
 {
@@ -356,8 +359,9 @@ static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t row
                                               : bytes == 4 && s->how == CUDA_MMA   ? 3
                                               : bytes == 4                         ? 8
                                                                                    : 1;
-    waves = waves < 1 ? 1 : waves;
-    return waves * (product * s->bm * s->bn + 24 * (s->bm + s->bn));
+    bool alone = s->how == CUDA_WGMMA;
+    waves = alone ? ceil(waves) : waves < 1 ? 1 : waves;
+    return waves * (product * s->bm * s->bn + (alone ? 12 : 24) * (s->bm + s->bn));
 }
 
 /* As many as leave room for two blocks on a multiprocessor (one of 256 columns, or with tensor copies: they need the registers of two), and no more than
@@ -381,7 +385,8 @@ static void try_tiles(const struct cuda_machine *m, struct cuda_schedule tried, 
     tried.bk = tried.how == CUDA_MMA ? 64 / bytes : tried.how == CUDA_WGMMA ? CT_ROW / bytes : tiles[tried.how].bk;
     int most_n = tried.fp8 && tiles[tried.how].most_n > 128 ? 128 : tiles[tried.how].most_n;
     for (tried.bm = tiles[tried.how].least_m; tried.bm <= 128; tried.bm *= 2)
-        for (tried.bn = tiles[tried.how].least_n; tried.bn <= most_n; tried.bn *= 2) {
+        for (tried.bn = tiles[tried.how].least_n; tried.bn <= most_n;
+             tried.bn += tried.how == CUDA_WGMMA ? tiles[CUDA_WGMMA].least_n : tried.bn) {
             double cost = tile_cost(m, batch, rows, cols, &tried, bytes);
             if (*best > 0 && cost >= *best)
                 continue;
@@ -399,6 +404,27 @@ static int choose_split(int64_t tiles, int64_t terms, int64_t least)
     pieces = pieces < terms / least ? pieces : terms / least;
     pieces = pieces < MOST_PIECES ? pieces : MOST_PIECES;
     return pieces > 1 ? (int)pieces : 1;
+}
+
+/* The same where tiles are more, but don't fill waves, and sums are long, as of a weight's gradient: the number of pieces that takes fewest cycles, of tensor cores of an
+ * H100 that take 20 a term of a tile, 1500 a tile besides, and of memory that takes a piece's sums and gives them back at 1900 bytes each; another launch is 4000. By shape alone, too. */
+static int choose_long_split(int64_t batch, int64_t rows, int64_t cols, int64_t terms)
+{
+    enum { ROWS = 128, ENOUGH = 128, MOST_PIECES = 16, LONG = 1024 };
+    double best = 0, results = (double)(batch * rows * cols);
+    int pieces = 1;
+    for (int n = 1; n <= MOST_PIECES && (n == 1 || terms / n >= LONG); n++)
+        for (int wide = 128; wide <= 256; wide += 64) {
+            double tiles = (double)(batch * ((rows + ROWS - 1) / ROWS) * ((cols + wide - 1) / wide) * n);
+            double tile = 20.0 * (ROWS * wide / 2 + 12 * (ROWS + wide)) / (ROWS * 256 / 2 + 12 * (ROWS + 256));
+            double cycles = ceil(tiles / ENOUGH) * (tile * (double)(terms / n) + 1500) +
+                            (n > 1 ? 4000 + results * n * 2 * sizeof(float) / 1900 : 0);
+            if (best > 0 && cycles >= best * 0.9)
+                continue;
+            best = cycles;
+            pieces = n;
+        }
+    return pieces;
 }
 
 /* Two blocks that share rows read them once from the level-2 cache: where blocks fill the machine, and no column of tiles is left over. */
@@ -423,6 +449,8 @@ static bool choose_contract(const struct cuda_machine *m, struct ir_ctx *ctx, st
     double best = 0;
     struct cuda_schedule tried = cuda_plain_schedule(CUDA_CONTRACT);
     tried.split = choose_split(batch * ((rows + 63) / 64) * ((cols + 63) / 64), cuda_points(k, c->k), LEAST_TERMS);
+    if (tried.split == 1)
+        tried.split = choose_long_split(batch, rows, cols, cuda_points(k, c->k));
     tried.threads = CT_THREADS;
     batch *= tried.split;
     bool takes[] = {[CUDA_CONTRACT] = shape.bytes == 4,

@@ -42,14 +42,19 @@ void cuda_copy_wait(struct em *e, int pending)
 /* -- Slots ---------------------------------------------------------------------------------------------------------- */
 
 /* Where slot j of this thread lies in the tile: row, and its place along k; both first ones of `width`. Slots of a thread differ by whole rows (ks) of the
- * tile, so their addresses do by constants. */
+ * tile, so their addresses do by constants; where threads are no whole rows, as of 192 columns, slots are dealt one behind the other. */
 static void slot(struct ct *c, const struct ct_side *s, V j, V *row, V *k)
 {
     struct em *e = c->e;
     int across = (s->along_k ? c->bk : s->size) / s->width;
-    V fast = LLVMBuildMul(e->b, LLVMBuildURem(e->b, c->f->thread, em_i64(e, across), ""), em_i64(e, s->width), "");
-    V slow = LLVMBuildAdd(e->b, LLVMBuildUDiv(e->b, c->f->thread, em_i64(e, across), ""),
-                          LLVMBuildMul(e->b, j, em_i64(e, CT_THREADS / across), ""), "");
+    bool whole = CT_THREADS % across == 0;
+    V n = c->f->thread;
+    if (!whole)
+        n = LLVMBuildAdd(e->b, n, LLVMBuildMul(e->b, j, em_i64(e, CT_THREADS), ""), "");
+    V fast = LLVMBuildMul(e->b, LLVMBuildURem(e->b, n, em_i64(e, across), ""), em_i64(e, s->width), "");
+    V slow = LLVMBuildUDiv(e->b, n, em_i64(e, across), "");
+    if (whole)
+        slow = LLVMBuildAdd(e->b, slow, LLVMBuildMul(e->b, j, em_i64(e, CT_THREADS / across), ""), "");
     *row = s->along_k ? slow : fast;
     *k = s->along_k ? fast : slow;
 }

@@ -94,9 +94,9 @@ bool cuda_is_product(enum cuda_how how)
 static const char *what_is_wrong_in_tiles(const struct cuda_machine *m, const struct cuda_schedule *s, int bytes)
 {
     if ((s->threads != 256 && !cuda_has_maps(s)) || s->bm < 32 || s->bn < 32 || s->bm & (s->bm - 1) ||
-        s->bn & (s->bn - 1))
+        (s->how == CUDA_WGMMA ? s->bn % 64 : s->bn & (s->bn - 1)))
         return "256 threads run a tile (of wgmma 384, where a warpgroup sends for the factors), whose sides are powers "
-               "of two from 32 on";
+               "of two from 32 on (of wgmma, columns are a multiple of 64)";
     if (cuda_contract_shared(s, bytes) > m->shared)
         return "tiles fit in shared memory";
     if (s->how == CUDA_CONTRACT && (s->bk != 8 || s->bn > 128))

@@ -264,7 +264,7 @@ START_TEST(warpgroups)
         struct km_matmul m = matmuls[i];
         m.dtype = (i + _i) & 1 ? TCC_F16 : TCC_BF16;
         m.k *= 4;
-        add_warpgroups(km_matmul(ctx, &m), 64 << _i % 3, 2 + (i + _i) % 3, 1 + (i == 2), 1);
+        add_warpgroups(km_matmul(ctx, &m), 64 * (1 + _i % 4), 2 + (i + _i) % 3, 1 + (i == 2), 1);
     }
     if (_i == 4) /* the artifact's other machine, which has no wgmma: tiles of its own */
         arch = "sm_80";
@@ -310,7 +310,7 @@ START_TEST(tensor_copies)
         struct km_matmul m = whole[i];
         m.dtype = (i + (size_t)_i) & 1 ? TCC_F16 : TCC_BF16;
         struct kn_kernel *k = km_matmul(ctx, &m);
-        add_warpgroups(k, 64 << _i % 3, 2 + (int)(i + (size_t)_i) % 3, 1 + (i == 0) * 2,
+        add_warpgroups(k, 64 * (1 + _i % 4), 2 + (int)(i + (size_t)_i) % 3, 1 + (i == 0) * 2,
                        1 + (int)(i / 2 + (size_t)_i) % 2);
         ck_assert_int_eq(cuda_get_schedule(k).threads, CUDA_SENDING);
     }
