@@ -234,6 +234,14 @@ static uint64_t sampled(const struct ptx_grid *g, uint64_t all)
     return n && n < all ? n : all;
 }
 
+/* Number `number` of those that run: somewhere in its share of them all, by the golden ratio: at equal distances all could be alike (each head's first
+ * rows, of which a causal mask hides the most). */
+static uint64_t place_of(uint64_t number, uint64_t all, uint64_t some)
+{
+    uint64_t part = some < all ? (uint32_t)(number * UINT32_C(0x9e3779b9)) : 0;
+    return (uint64_t)(((__uint128_t)number << 32 | part) * all / some >> 32);
+}
+
 /* What those that ran have counted, as if all had. */
 static void scale_counters(const struct ptx_grid *g, struct ptx_counters *c)
 {
@@ -261,7 +269,7 @@ static void *worker(void *arg)
         uint64_t number = atomic_fetch_add(&g->next, 1);
         if (number >= some)
             break;
-        number = (uint64_t)((__uint128_t)number * all / some);
+        number = place_of(number, all, some);
         stop = run_clusters(g, b, number, per, n / per);
     }
     for (int k = 0; b && k < n; k++) {
