@@ -8,7 +8,7 @@
 #include "compiler/cuda/contract_int.h"
 
 #define V LLVMValueRef
-#define LOG2_E 1.44269504088896340736
+enum { ALIGN = 1024 }; /* of sides: the swizzle's pattern */
 
 /* -- Which kernels ------------------------------------------------------------------------------------------------- */
 
@@ -32,18 +32,24 @@ static void place_sides(struct fa_shape *s)
     struct fa_side *side[4];
     int64_t bytes = tcc_dtype_bytes(s->dtype);
     int n = sides_of(s, side), widest = s->k.part > s->v.part ? s->k.part : s->v.part;
-    s->q.rows = s->dy.rows = FA_ROWS;
+    s->q.rows = s->dy.rows = s->rows;
     s->k.rows = s->v.rows = s->bn;
     s->pitch_p = s->engine->pad_p ? s->bn + s->engine->pad_p : 0;
     s->bytes = 0;
     for (int i = 0; i < n; i++) {
+        bool columns = side[i] == &s->k || side[i] == &s->v;
         side[i]->at = s->bytes;
-        s->bytes += pad(bytes * side[i]->rows * side[i]->pitch, 128);
+        side[i]->bytes = pad(bytes * side[i]->rows * side[i]->pitch, ALIGN);
+        s->bytes += (columns ? s->ring : 1) * side[i]->bytes;
+    }
+    for (int i = 0; i < s->nvectors; i++) {
+        s->vectors[i].at = s->bytes;
+        s->bytes += (int64_t)4 * s->ring * s->bn;
     }
     s->weights = s->bytes;
-    s->bytes += (int64_t)4 * FA_ROWS * s->pitch_p;
+    s->bytes += (int64_t)4 * s->rows * s->pitch_p;
     s->pitch_out = widest + 8;
-    int64_t out = (int64_t)4 * FA_ROWS * (s->pitch_out + 2);
+    int64_t out = (int64_t)4 * s->rows * (s->pitch_out + 2);
     s->bytes = s->bytes > out ? s->bytes : out;
 }
 
@@ -89,15 +95,21 @@ static void lay_out_summed(struct fa_shape *s, struct fa_side *side, int width, 
     }
 }
 
-/* All but the instructions and dims: by the widths of q and k, of v and dy, the type, and the keys that a block has at most, 0: as many as it likes. False: it takes more shared memory than there is. */
-static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int most_keys)
+/* All but the instructions and dims: by the widths of q and k, of v and dy, the type, the keys that a block has at most, 0: as many as it likes, and its warpgroups,
+ * 0: it is not by wgmma. False: it takes more shared memory than there is, or more registers. */
+static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int most_keys, int warpgroups)
 {
     bool alone = !s->gradient && s->r.mean < 0;
     int summed = s->gradient && nd > ne ? nd : ne,
         most = s->gradient ? FA_MOST_GRAD : FA_MOST_SUMMED, /* a gradient has two sums in registers */
         part = s->gradient ? FA_PART_GRAD : FA_PART;
     s->dtype = type;
-    s->engine = type == TCC_F32 ? &fa_ffma : &fa_mma;
+    s->engine = type == TCC_F32 ? &fa_ffma : warpgroups ? &fa_wgmma : &fa_mma;
+    s->rows = warpgroups > 1 ? FA_ROWS * warpgroups : FA_ROWS;
+    s->threads = FA_THREADS / FA_ROWS * s->rows;
+    s->ring = 2;
+    if (warpgroups && (type == TCC_F32 || nd > FA_MOST_GRAD || ne > FA_MOST_GRAD))
+        return false;
     s->passes = alone || summed <= most ? 1 : (summed + part - 1) / part;
     s->engine->layout(&s->q, nd, false);
     if (s->gradient)
@@ -111,10 +123,38 @@ static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int
     s->bn = s->engine->keys(alone ? nd : s->k.part > s->v.part ? s->k.part : s->v.part, s->gradient);
     while (most_keys && s->bn > most_keys && s->bn > s->engine->least)
         s->bn /= 2;
+    bool wide = (s->k.part > s->v.part ? s->k.part : s->v.part) > s->engine->widest_ring;
+    place_sides(s);
+    if (wide || s->bytes > FA_MOST_BYTES)
+        s->ring = 1;
     place_sides(s);
     for (; s->bytes > FA_MOST_BYTES && s->bn > s->engine->least; place_sides(s))
         s->bn /= 2;
     return s->bytes <= FA_MOST_BYTES;
+}
+
+static bool follows(const struct kn_kernel *k, const struct kn_insn *load, int dim)
+{
+    for (int i = 0; i < load->nindex && dim >= 0; i++)
+        if (ir_uses_sym(load->index[i], k->dims[dim].var))
+            return true;
+    return false;
+}
+
+/* What a gradient's weights are made of besides scores: a float for each column (an lse), or for each row; not a mask. */
+static void find_vectors(const struct kn_kernel *k, struct fa_shape *s)
+{
+    const struct kn_stage *stage = &k->stages[AT_GRAD_WEIGHTS];
+    for (int i = stage->first; i < stage->last; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code != KN_LOAD || n->dtype != TCC_F32 || n->nguards || k->operands[n->operand].use == KN_LOCAL)
+            continue;
+        bool row = follows(k, n, s->row), col = follows(k, n, s->col);
+        if (!col && s->nrow_vectors < FA_MAX_VECTORS)
+            s->row_vectors[s->nrow_vectors++] = (struct fa_vector){.load = i};
+        else if (col && !row && s->nvectors < FA_MAX_VECTORS)
+            s->vectors[s->nvectors++] = (struct fa_vector){.load = i};
+    }
 }
 
 bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_shape *s)
@@ -132,8 +172,10 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
     bool small = type == TCC_F16 || type == TCC_BF16;
     for (int i = 0; i < n; i++)
         small = small && cuda_factor_type(k, side[i]->value) == type;
-    int most_keys = k->schedule.how ? cuda_get_schedule(k).bn : 0;
-    bool fits = lay_out(s, nd, ne, small ? type : TCC_F32, most_keys);
+    struct cuda_schedule by = k->schedule.how ? cuda_get_schedule(k) : cuda_plain_schedule(CUDA_ATTENTION);
+    if (s->gradient)
+        find_vectors(k, s);
+    bool fits = lay_out(s, nd, ne, small ? type : TCC_F32, by.bn, by.warpgroups);
     for (int i = 0; i < n; i++) {
         int own = tcc_dtype_bytes((enum tcc_dtype)k->insns[side[i]->load].dtype);
         side[i]->width =
@@ -161,11 +203,22 @@ V fa_larger(struct em *e, V x, V y)
     return em_intrinsic(e, "llvm.maxnum", 1, &e->t_f32, 2, (V[]){x, y});
 }
 
+V fa_place(struct fa *a, const struct fa_side *s, V row, V column)
+{
+    int bytes = tcc_dtype_bytes(a->s.dtype);
+    V at = fa_shared(a, s->at, row, column, s->pitch, bytes);
+    return s->buffer ? ct_at(a->e, at, s->buffer, 1) : at;
+}
+
+V fa_power(struct em *e, V x)
+{
+    return em_intrinsic(e, "llvm.nvvm.ex2.approx.ftz.f", 0, NULL, 1, &x);
+}
+
 /* e^x to about 2 units in the last place: x is a difference of a score and the row's largest. */
 V fa_exponential(struct em *e, V x)
 {
-    V y = LLVMBuildFMul(e->b, x, em_fp(e->t_f32, LOG2_E), "");
-    return em_intrinsic(e, "llvm.nvvm.ex2.approx.ftz.f", 0, NULL, 1, &y);
+    return fa_power(e, LLVMBuildFMul(e->b, x, em_fp(e->t_f32, FA_LOG2_E), ""));
 }
 
 void fa_bind(struct fa *a, int dim, V v)
@@ -177,79 +230,6 @@ void fa_bind(struct fa *a, int dim, V v)
 void fa_bind_row(struct fa *a, V row)
 {
     fa_bind(a, a->s.row, cuda_below(a->e, LLVMBuildAdd(a->e->b, a->first, row, ""), a->rows));
-}
-
-/* -- Tiles on their way ----------------------------------------------------------------------------------------------- */
-
-/* Are the elements in memory what shared memory is to have? By how many bytes may they be copied; 0: they are not. */
-static int copied(const struct fa *a, const struct fa_side *s)
-{
-    const struct kn_kernel *k = a->e->k;
-    const struct kn_insn *load = &k->insns[s->load];
-    int bytes = tcc_dtype_bytes((enum tcc_dtype)load->dtype);
-    bool plain = kn_is_cast_of(k, s->value, s->load) && load->dtype == a->s.dtype && !load->nguards;
-    return plain && bytes * s->width >= 4 ? bytes * s->width : 0;
-}
-
-static V element(struct fa *a, V v)
-{
-    struct em *e = a->e;
-    return a->s.dtype == TCC_F32 ? v : em_to_bits(e, a->s.dtype, v);
-}
-
-/* Slot number `i` of the tile whose first row is `first` of `count`; what lies outside is zero. */
-static void bring_slot(struct fa *a, const struct fa_side *s, V i, V first, V count)
-{
-    struct em *e = a->e;
-    const struct kn_insn *load = &e->k->insns[s->load];
-    V across = em_i64(e, s->columns / s->width), width = em_i64(e, s->width);
-    V row = LLVMBuildUDiv(e->b, i, across, ""),
-      column = LLVMBuildMul(e->b, LLVMBuildURem(e->b, i, across, ""), width, "");
-    V to = fa_shared(a, s->at, row, column, s->pitch, tcc_dtype_bytes(a->s.dtype));
-    V at = LLVMBuildAdd(e->b, first, row, ""), columns = em_extent(e, s->col);
-    column = s->apart ? fa_of_part(a, s, column) : column;
-    V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, count, ""),
-                        LLVMBuildICmp(e->b, LLVMIntSLT, column, columns, ""), "");
-    fa_bind(a, s->row, cuda_below(e, at, count));
-    V most = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, columns, width, ""), em_i64(e, 1), "");
-    fa_bind(a, s->col, cuda_below(e, column, most));
-    int bytes = copied(a, s);
-    if (bytes) {
-        V from = em_address(e, load->operand, em_expr(e, em_offset(e, load->operand, load->index)));
-        cuda_copy_async(e, to, from, bytes, ok);
-        return;
-    }
-    if (s->width > 1)
-        em_set_lanes(e, e->k->dims[s->col].var, s->width, NULL);
-    em_forget(e, 0, e->k->ninsns);
-    em_insn_needed(e, s->value);
-    V v = element(a, em_splat(e, e->value[s->value], s->width));
-    em_set_lanes(e, NULL, 1, NULL);
-    em_forget(e, 0, e->k->ninsns);
-    v = LLVMBuildSelect(e->b, ok, v, LLVMConstNull(LLVMTypeOf(v)), "");
-    LLVMSetAlignment(LLVMBuildStore(e->b, v, to), (unsigned)(s->width * tcc_dtype_bytes(a->s.dtype)));
-}
-
-void fa_bring(struct fa *a, const struct fa_side *s, V first, V count)
-{
-    struct em *e = a->e;
-    int n = s->rows * (s->columns / s->width);
-    struct em_loop l;
-    if (n <= 8 * FA_THREADS && n % FA_THREADS == 0) {
-        for (int i = 0; i < n; i += FA_THREADS)
-            bring_slot(a, s, LLVMBuildAdd(e->b, a->f->thread, em_i64(e, i), ""), first, count);
-    } else {
-        em_loop_begin(e, &l, a->f->thread, em_i64(e, n), em_i64(e, FA_THREADS), "slot");
-        bring_slot(a, s, l.iv, first, count);
-        em_loop_end(e, &l);
-    }
-    cuda_copy_commit(e);
-}
-
-void fa_arrived(struct fa *a)
-{
-    cuda_copy_wait(a->e, 0);
-    cuda_barrier(a->e);
 }
 
 /* -- Softmax ---------------------------------------------------------------------------------------------------------- */
@@ -287,44 +267,76 @@ V fa_bind_column(struct fa *a, int j, V block)
     struct em *e = a->e;
     V key = LLVMBuildAdd(e->b, block, a->s.engine->key(a, j), "");
     int64_t nt = 0;
-    bool whole = ir_is_const(e->k->dims[a->s.col].extent, &nt) && nt % a->s.bn == 0;
+    bool whole = a->full || (ir_is_const(e->k->dims[a->s.col].extent, &nt) && nt % a->s.bn == 0);
     fa_bind(a, a->s.col, whole ? key : cuda_below(e, key, a->keys));
     return whole ? NULL : LLVMBuildICmp(e->b, LLVMIntSLT, key, a->keys, "");
 }
 
-/* Scaled and masked: the kernel's own stage at one row and key. */
+/* Scaled and masked: the kernel's own stage at one row and key. Plain scores: masked alone. */
 static V masked(struct fa *a, int i, int j, V block)
 {
     struct em *e = a->e;
     const struct kn_stage *s = &e->k->stages[AT_SCORE];
-    V inside = fa_bind_column(a, j, block);
+    const struct em_score *is = &a->s.r.is;
+    V inside = fa_bind_column(a, j, block), v = fa_get(a, a->score[i * fa_keys(a) + j]);
     em_forget(e, s->first, s->last);
-    e->value[a->s.r.dot] = fa_get(a, a->score[i * fa_keys(a) + j]);
-    em_insn_needed(e, a->s.r.score);
-    V v = e->value[a->s.r.score];
+    e->value[a->s.r.dot] = v;
+    if (is->compare >= 0 && a->full)
+        e->value[is->compare] = LLVMConstInt(e->t_i1, 1, 0);
+    if (!is->plain) {
+        em_insn_needed(e, a->s.r.score);
+        v = e->value[a->s.r.score];
+    } else if (is->compare >= 0) {
+        em_insn_needed(e, is->compare);
+        v = LLVMBuildSelect(e->b, e->value[is->compare], v, em_fp(e->t_f32, -INFINITY), "");
+    }
     e->value[a->s.r.dot] = NULL;
     em_forget(e, s->first, s->last);
     return inside ? LLVMBuildSelect(e->b, inside, v, em_fp(e->t_f32, -INFINITY), "") : v;
 }
 
-/* p of row i, in the places of its scores; its means, which get smaller. */
+/* The maximum in powers of two, bounded: a row may have seen nothing but -inf so far. */
+static V exponent(struct fa *a, V top)
+{
+    struct em *e = a->e;
+    V bounded = fa_larger(e, top, em_fp(e->t_f32, -FLT_MAX / 4));
+    return LLVMBuildFMul(e->b, bounded, em_fp(e->t_f32, FA_LOG2_E), "");
+}
+
+/* All of x in pairs, pairs of pairs, .. */
+static V fold(struct em *e, V *x, int n, V (*combine)(struct em *e, V x, V y))
+{
+    return n == 1 ? x[0] : combine(e, fold(e, x, n / 2, combine), fold(e, x + n / 2, n - n / 2, combine));
+}
+
+/* p of row i, in the places of its scores; its means, which get smaller. exp(x scale - top) is 2^(x scale log2 e - top log2 e) in one multiply-add; what
+ * rounding top log2 e does, it does to all weights of the row. */
 static void weigh(struct fa *a, int i, V block, V *p)
 {
     struct em *e = a->e;
     int n = fa_keys(a);
-    V old = fa_get(a, a->top[i]), top = old, sum = NULL;
+    bool plain = a->s.r.is.plain;
+    V old = fa_get(a, a->top[i]), less;
     fa_bind_row(a, fa_own_row(a, i));
     for (int j = 0; j < n; j++)
         p[i * n + j] = masked(a, i, j, block);
-    for (int j = 0; j < n; j++)
-        top = fa_larger(e, top, p[i * n + j]);
-    top = over_row(a, top, fa_larger);
+    V top = over_row(a, fold(e, p + (ptrdiff_t)i * n, n, fa_larger), fa_larger);
+    if (plain)
+        top = LLVMBuildFMul(e->b, top, em_fp(e->t_f32, a->s.r.is.scale), "");
+    top = fa_larger(e, old, top);
     LLVMBuildStore(e->b, top, a->top[i]);
-    for (int j = 0; j < n; j++) {
-        p[i * n + j] = fa_exponential(e, LLVMBuildFSub(e->b, p[i * n + j], top, ""));
-        sum = sum ? LLVMBuildFAdd(e->b, sum, p[i * n + j], "") : p[i * n + j];
+    if (plain) {
+        V power = exponent(a, top), minus = LLVMBuildFNeg(e->b, power, "");
+        V scale = em_fp(e->t_f32, a->s.r.is.scale * FA_LOG2_E);
+        for (int j = 0; j < n; j++)
+            p[i * n + j] = fa_power(e, em_fma(e, p[i * n + j], scale, minus));
+        less = fa_power(e, LLVMBuildFSub(e->b, exponent(a, old), power, ""));
+    } else {
+        for (int j = 0; j < n; j++)
+            p[i * n + j] = fa_exponential(e, LLVMBuildFSub(e->b, p[i * n + j], top, ""));
+        less = fa_exponential(e, LLVMBuildFSub(e->b, old, top, ""));
     }
-    V less = fa_exponential(e, LLVMBuildFSub(e->b, old, top, ""));
+    V sum = fold(e, p + (ptrdiff_t)i * n, n, sum_of);
     LLVMBuildStore(e->b, LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, fa_get(a, a->sum[i]), less, ""), sum, ""), a->sum[i]);
     for (int j = 0; j < fa_columns(a, &a->s.v); j++) {
         V at = a->mean[i * fa_columns(a, &a->s.v) + j];
@@ -380,25 +392,14 @@ void fa_clear(struct fa *a, V *slots, int n)
         LLVMBuildStore(a->e->b, em_fp(a->e->t_f32, 0), slots[i]);
 }
 
-static void key_blocks(struct fa *a, V from, V to)
+static void key_block(struct fa *a, V at)
 {
-    struct em *e = a->e;
     V p[FA_MAX_R * FA_MAX_C];
-    struct em_loop l;
-    em_loop_begin(e, &l, from, to, em_i64(e, a->s.bn), "keys");
-    V next = LLVMBuildAdd(e->b, l.iv, em_i64(e, a->s.bn), "");
-    bool alone = a->s.r.mean < 0;
-    fa_arrived(a);
-    if (!alone)
-        fa_bring(a, &a->s.v, l.iv, a->keys);
     a->s.engine->scores(a, &a->s.q, &a->s.k, a->score);
     for (int i = 0; i < a->s.engine->r; i++)
-        weigh(a, i, l.iv, p);
-    fa_arrived(a);
-    fa_bring(a, &a->s.k, next, a->keys);
-    if (!alone)
+        weigh(a, i, at, p);
+    if (a->s.r.mean >= 0)
         a->s.engine->means(a, &a->s.v, p, a->mean);
-    em_loop_end(e, &l);
 }
 
 void fa_hand_over(struct fa *a, const struct fa_side *s, V *mean)
@@ -418,7 +419,7 @@ void fa_hand_over(struct fa *a, const struct fa_side *s, V *mean)
 /* Where the sum of a row's weights is on its way out, or (1) its maximum. */
 V fa_sum_place(struct fa *a, V row, int which)
 {
-    return fa_shared(a, (int64_t)4 * FA_ROWS * (a->s.pitch_out + which), em_i64(a->e, 0), row, 0, 4);
+    return fa_shared(a, (int64_t)4 * a->s.rows * (a->s.pitch_out + which), em_i64(a->e, 0), row, 0, 4);
 }
 
 /* The sums too, and the rows' logarithms, which the threads store that have both. */
@@ -455,7 +456,7 @@ void fa_finish(struct fa *a, int stage, int id, const struct fa_side *side)
     const struct kn_stage *s = &e->k->stages[stage];
     struct em_loop l;
     V width = fa_part(a, side), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
-    em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, width, ""), em_i64(e, FA_THREADS), "result");
+    em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, width, ""), em_i64(e, a->s.threads), "result");
     V row = LLVMBuildUDiv(e->b, l.iv, width, ""), column = LLVMBuildURem(e->b, l.iv, width, "");
     fa_bind_row(a, row);
     fa_bind(a, side->col, fa_of_part(a, side, column));
@@ -482,23 +483,25 @@ void fa_begin_tile(struct fa *a, const struct em_tiles *t)
 static void forward_tile(struct fa *a)
 {
     struct em *e = a->e;
-    V nkeys = a->keys, from = em_i64(e, 0);
-    if (a->s.r.keys) { /* of the tile's last row */
-        fa_bind_row(a, em_i64(e, FA_ROWS));
-        nkeys = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){nkeys, em_expr(e, a->s.r.keys)});
+    V nkeys = a->keys, from = em_i64(e, 0), seen = nkeys;
+    int64_t all;
+    if (a->s.r.keys) { /* of the tile's last row, and of its first */
+        fa_bind_row(a, em_i64(e, a->s.rows));
+        nkeys = fa_smaller(a, nkeys, em_expr(e, a->s.r.keys));
+        fa_bind_row(a, em_i64(e, 0));
+        seen = fa_smaller(a, seen, em_expr(e, a->s.r.keys));
     }
     if (a->piece)
         fa_piece(a, &from, &nkeys);
+    seen = fa_bigger(a, from, fa_smaller(a, fa_round(a, seen, false), nkeys));
+    if (!a->s.r.keys && ir_is_const(e->k->dims[a->s.col].extent, &all) && all % a->s.bn == 0)
+        seen = nkeys;
     fa_bring(a, &a->s.q, a->first, a->rows);
-    struct em_if some; /* no keys: none to bring */
-    em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, nkeys, from, ""));
-    fa_bring(a, &a->s.k, from, a->keys);
-    em_if_end(e, &some);
     for (int i = 0; i < a->s.engine->r; i++)
         LLVMBuildStore(e->b, em_fp(e->t_f32, -FLT_MAX), a->top[i]);
     fa_clear(a, a->sum, a->s.engine->r);
     fa_clear(a, a->mean, a->s.engine->r * fa_columns(a, &a->s.v));
-    key_blocks(a, from, nkeys);
+    fa_columns_in(a, from, from, seen, nkeys, key_block);
     fa_arrived(a);
     hand_over_sums(a);
     if (a->s.r.mean >= 0) {
@@ -547,8 +550,9 @@ void cuda_emit_attention(struct cuda_fn *f)
     struct em *e = f->e;
     struct fa a = {.f = f, .e = e};
     cuda_attention_shape(e->ctx, e->k, &a.s);
+    f->tiles = e->last = em_expr(e, em_tile_count(e->ctx, e->k)); /* other images of the artifact may have other tiles */
     a.pool = a.s.bytes > CUDA_MOST_STATIC ? cuda_launch_shared(e)
-                                          : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), a.s.bytes, 128);
+                                          : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), a.s.bytes, ALIGN);
     if (f->s.split > 1)
         fa_begin_pieces(&a);
     a.lane = LLVMBuildURem(e->b, f->thread, em_i64(e, 32), "lane");
@@ -574,7 +578,7 @@ static bool takes(ir_type q, ir_type v, bool gradient)
     int64_t d = ir_const_or(q->dim[3], -1), e = v ? ir_const_or(v->dim[3], -1) : d;
     struct fa_shape s = {.gradient = gradient, .r = {.mean = v ? 0 : -1}};
     return (q->dtype == TCC_F32 || q->dtype == TCC_F16 || q->dtype == TCC_BF16) && d >= 1 && d <= MOST && e >= 1 &&
-           e <= MOST && lay_out(&s, (int)d, (int)e, (enum tcc_dtype)q->dtype, 0);
+           e <= MOST && lay_out(&s, (int)d, (int)e, (enum tcc_dtype)q->dtype, 0, 0);
 }
 
 bool cuda_attention(const struct pass_machine *m, const struct ir_node *n)

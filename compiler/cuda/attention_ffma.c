@@ -71,9 +71,9 @@ static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *
         LLVMBuildStore(e->b, em_fp(e->t_f32, 0), score[i]);
     em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, q->columns), em_i64(e, 4), "d");
     for (int i = 0; i < R; i++)
-        rows[i] = four(a, fa_shared(a, q->at, fa_own_row(a, i), l.iv, q->pitch, 4));
+        rows[i] = four(a, fa_place(a, q, fa_own_row(a, i), l.iv));
     for (int j = 0; j < n; j++) {
-        V row_of_k = four(a, fa_shared(a, k->at, key(a, j), l.iv, k->pitch, 4));
+        V row_of_k = four(a, fa_place(a, k, key(a, j), l.iv));
         for (int x = 0; x < 4; x++)
             for (int i = 0; i < R; i++)
                 add_product(a, score[i * n + j], part(a, rows[i], x), part(a, row_of_k, x));
@@ -100,7 +100,7 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
         for (int j = 0; j < n; j += TOGETHER) {
             V t = LLVMBuildAdd(e->b, l.iv, em_i64(e, x), "");
             V at = v->apart ? column(a, j) : fa_of_part(a, v, column(a, j));
-            V values = four(a, fa_shared(a, v->at, t, at, v->pitch, 4));
+            V values = four(a, fa_place(a, v, t, at));
             for (int i = 0; i < R; i++)
                 for (int c = 0; c < TOGETHER; c++)
                     add_product(a, mean[i * n + j + c], part(a, weights[i], x), part(a, values, c));
@@ -117,6 +117,8 @@ const struct fa_engine fa_ffma = {.r = R,
                                   .together = TOGETHER,
                                   .keys = keys,
                                   .layout = layout,
+                                  .place = fa_place,
+                                  .widest_ring = WIDE,
                                   .pad_p = 8,
                                   .least = 8,
                                   .scores = scores,

@@ -4,6 +4,28 @@
 
 #define V LLVMValueRef
 
+/* Presets the weight, the stage's exponential, of a column that is bound: of plain scores 2^(x scale log2 e - lse log2 e) in one multiply-add. */
+static void set_weight(struct fa *a)
+{
+    struct em *e = a->e;
+    const struct em_attention_grad *g = &a->s.g;
+    if (g->is.compare >= 0 && a->full)
+        e->value[g->is.compare] = LLVMConstInt(e->t_i1, 1, 0);
+    if (!g->is.plain) {
+        em_insn_needed(e, g->less);
+        e->value[g->exp] = fa_exponential(e, e->value[g->less]);
+        return;
+    }
+    em_insn_needed(e, g->lse);
+    V less = LLVMBuildFMul(e->b, e->value[g->lse], em_fp(e->t_f32, -FA_LOG2_E), "");
+    V p = fa_power(e, em_fma(e, e->value[g->dot[0]], em_fp(e->t_f32, g->is.scale * FA_LOG2_E), less));
+    if (g->is.compare >= 0) {
+        em_insn_needed(e, g->is.compare);
+        p = LLVMBuildSelect(e->b, e->value[g->is.compare], p, em_fp(e->t_f32, 0), "");
+    }
+    e->value[g->exp] = p;
+}
+
 /* Weights of row i, in the places of its scores, by the kernel's own stage: 0 of columns behind the last one. */
 static void weigh(struct fa *a, int i, V block, V *ds, V *p)
 {
@@ -18,6 +40,9 @@ static void weigh(struct fa *a, int i, V block, V *ds, V *p)
         em_forget(e, s->first, s->last);
         e->value[g->dot[0]] = fa_get(a, a->score[i * n + j]);
         e->value[g->dot[1]] = fa_get(a, a->score2[i * n + j]);
+        fa_set_vectors(a, i, j, block);
+        if (g->exp >= 0)
+            set_weight(a);
         for (int x = 0; x < 2; x++) {
             if (g->sum[x] < 0)
                 continue;
@@ -30,62 +55,74 @@ static void weigh(struct fa *a, int i, V block, V *ds, V *p)
     }
 }
 
-/* The first column that a row of the tile sees, from a block's start on; the end of those that one sees. */
-static void range(struct fa *a, V *from, V *to)
+/* The first column that a row of the tile sees, from a block's start on, and the end of those that one sees; blocks in first..last all rows see whole. */
+struct range {
+    V from, first, last, to;
+};
+static struct range range_of(struct fa *a)
 {
     struct em *e = a->e;
-    V step = em_i64(e, a->s.bn);
-    *from = em_i64(e, 0);
-    *to = a->keys;
-    if (a->s.g.from) {
+    const struct em_attention_grad *g = &a->s.g;
+    struct range r = {em_i64(e, 0), NULL, fa_round(a, a->keys, false), a->keys};
+    int64_t all;
+    if (ir_is_const(e->k->dims[a->s.col].extent, &all) && all % a->s.bn == 0)
+        r.last = a->keys;
+    if (g->to) {
         fa_bind_row(a, em_i64(e, 0));
-        V first = em_expr(e, a->s.g.from);
-        *from = LLVMBuildSub(e->b, first, LLVMBuildURem(e->b, first, step, ""), "");
+        r.last = fa_smaller(a, r.last, fa_round(a, em_expr(e, g->to), false));
+        fa_bind_row(a, em_i64(e, a->s.rows));
+        r.to = fa_smaller(a, a->keys, em_expr(e, g->to));
     }
-    if (a->s.g.to) {
-        fa_bind_row(a, em_i64(e, FA_ROWS));
-        *to = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){*to, em_expr(e, a->s.g.to)});
+    r.first = r.from;
+    if (g->from) {
+        fa_bind_row(a, em_i64(e, 0));
+        r.from = fa_round(a, em_expr(e, g->from), false);
+        fa_bind_row(a, em_i64(e, a->s.rows));
+        r.first = fa_smaller(a, fa_round(a, em_expr(e, g->from), true), r.to);
+        r.last = r.last == r.to ? r.to : fa_bigger(a, r.first, r.last);
     }
+    return r;
 }
 
-static void columns(struct fa *a, V from, V to)
+static void columns(struct fa *a, V at)
 {
-    struct em *e = a->e;
     V ds[FA_MAX_R * FA_MAX_C], p[FA_MAX_R * FA_MAX_C];
-    struct em_loop l;
-    em_loop_begin(e, &l, from, to, em_i64(e, a->s.bn), "columns");
-    V next = LLVMBuildAdd(e->b, l.iv, em_i64(e, a->s.bn), "");
-    fa_arrived(a);
     a->s.engine->scores(a, &a->s.q, &a->s.k, a->score);
     a->s.engine->scores(a, &a->s.dy, &a->s.v, a->score2);
     for (int i = 0; i < a->s.engine->r; i++)
-        weigh(a, i, l.iv, ds, p);
+        weigh(a, i, at, ds, p);
     if (a->s.g.sum[1] >= 0)
         a->s.engine->means(a, &a->s.v, p, a->mean2);
-    cuda_barrier(e);
-    fa_bring(a, &a->s.v, next, a->keys);
     if (a->s.g.sum[0] >= 0)
         a->s.engine->means(a, &a->s.k, ds, a->mean);
-    cuda_barrier(e);
-    fa_bring(a, &a->s.k, next, a->keys);
-    em_loop_end(e, &l);
+}
+
+/* What the weights of the thread's rows are made of, once for all columns. */
+static void load_rows(struct fa *a)
+{
+    struct em *e = a->e;
+    for (int i = 0; i < a->s.engine->r; i++) {
+        fa_bind_row(a, fa_own_row(a, i));
+        for (int x = 0; x < a->s.nrow_vectors; x++) {
+            struct fa_vector *v = &a->s.row_vectors[x];
+            em_forget(e, 0, e->k->ninsns);
+            em_insn_needed(e, v->load);
+            v->of_row[i] = e->value[v->load];
+        }
+    }
+    em_forget(e, 0, e->k->ninsns);
 }
 
 void fa_gradient_tile(struct fa *a)
 {
     struct em *e = a->e;
-    V from, to;
-    range(a, &from, &to);
+    struct range r = range_of(a);
     fa_bring(a, &a->s.q, a->first, a->rows);
     fa_bring(a, &a->s.dy, a->first, a->rows);
-    struct em_if some; /* no columns: none to bring */
-    em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""));
-    fa_bring(a, &a->s.k, from, a->keys);
-    fa_bring(a, &a->s.v, from, a->keys);
-    em_if_end(e, &some);
+    load_rows(a);
     fa_clear(a, a->mean, a->s.engine->r * fa_columns(a, &a->s.k));
     fa_clear(a, a->mean2, a->s.engine->r * fa_columns(a, &a->s.v));
-    columns(a, from, to);
+    fa_columns_in(a, r.from, r.first, r.last, r.to, columns);
     const struct fa_side *side[2] = {&a->s.k, &a->s.v};
     for (int i = 0; i < 2; i++) {
         if (a->s.g.sum[i] < 0)

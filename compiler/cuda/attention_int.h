@@ -2,14 +2,16 @@
 /*
  * attention_int.h - private to compiler/cuda/: attention as one kernel (passes/lower/attention.c makes it), and what multiplies its tiles.
  *
- * A block of 4 warps has 64 rows (queries) of one head, a warp 16 of them with all keys. Keys come in blocks of bn:
+ * A block of 4 warps has 64 rows (queries) of one head (of 8 warps 128), a warp 16 of them with all keys. Keys come in blocks of bn:
  *
  *     q -> shared memory; means = 0, tops = -FLT_MAX, sums = 0
- *     for key blocks:                  v is on its way while scores are computed, the next k while means are
+ *     for key blocks:                  the next k and v are on their way, where shared memory has room for two of each
  *         scores = q k                 in registers: R rows x C keys a thread
  *         scale, mask; top' = max(top, scores of the row); p = exp(scores - top'); sum = sum * exp(top - top') + sum of p
  *         means = means * exp(top - top') + p v
  *     means through shared memory; the kernel's last stage at each
+ *
+ * The blocks whose keys are all there and that no mask of causal attention hides from any row come by themselves, without comparisons.
  *
  * Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao, "FlashAttention-2", 2023. Keys behind the last one get
  * the score -inf, and so do those that the mask hides: a row that sees none keeps sum 0.
@@ -24,9 +26,9 @@
  *     q, dy -> shared memory (by k and v: k, v); sums = 0
  *     for column blocks:               of k and v (by k and v: q and dy)
  *         scores = q k, dp = dy v      in registers
- *         p = exp(scale, mask - lse); ds = p (dp - delta): the kernel's own stage
- *         by k and v: sums' = sums' + p dy;       the next dy is on its way from here on
- *         sums = sums + ds k           and the next k
+ *         p = exp(scale, mask - lse); ds = p (dp - delta): the kernel's own stage. lse and delta of columns come to shared memory with them
+ *         by k and v: sums' = sums' + p dy
+ *         sums = sums + ds k
  *     sums through shared memory; the kernel's last stages at each
  */
 #ifndef TCC_CUDA_ATTENTION_INT_H
@@ -35,7 +37,8 @@
 #include "compiler/cuda/cuda_int.h"
 #include "compiler/emit/attention.h"
 
-enum { FA_THREADS = 128, FA_ROWS = 64, FA_MOST_SUMMED = 192, FA_MOST_GRAD = 128, FA_PART = 128, FA_PART_GRAD = 96, FA_MAX_R = 4, FA_MAX_C = 16, FA_MAX_E = 32 };
+enum { FA_THREADS = 128, FA_ROWS = 64, FA_MOST_SUMMED = 192, FA_MOST_GRAD = 128, FA_PART = 128, FA_PART_GRAD = 96, FA_MAX_R = 4, FA_MAX_C = 32, FA_MAX_E = 32, FA_MAX_VECTORS = 4 };
+#define FA_LOG2_E 1.44269504088896340736
 enum { FA_MOST_BYTES = 99 << 10 };  /* of a block's pool: what all machines have */
 
 /* What a tile of an operand is in shared memory: rows along d or e. */
@@ -47,7 +50,15 @@ struct fa_side {
     bool apart;                      /* the tile has those alone */
     LLVMValueRef base;               /* i64: the first of them; NULL: 0, there is one pass */
     int width;                       /* elements that a thread brings at once */
-    int64_t at;                      /* bytes from the pool's start */
+    int64_t at, bytes;               /* from the pool's start; of a buffer */
+    LLVMValueRef buffer;             /* i64: bytes to the one that is meant; NULL: 0 */
+};
+
+/* A float for each column, of which a gradient's weights are made; or for each row. */
+struct fa_vector {
+    int load;
+    int64_t at;                      /* as above, of columns */
+    LLVMValueRef of_row[4];          /* of rows: the thread's */
 };
 
 /* How a kernel is attention or a gradient of it for a machine: made by cuda_attention_shape(). */
@@ -57,6 +68,10 @@ struct fa_shape {
     struct em_attention_grad g;
     int row, col;                    /* dims: queries (-1: one) and keys; of a gradient by k the other way round */
     const struct fa_engine *engine;
+    int rows, threads;               /* of a tile; of a block */
+    int ring;                        /* buffers of each column side: 2, or 1 where there is no room */
+    struct fa_vector vectors[FA_MAX_VECTORS], row_vectors[FA_MAX_VECTORS];
+    int nvectors, nrow_vectors;
     enum tcc_dtype dtype;            /* of elements in shared memory: F32, F16 or BF16 */
     int bn, passes;                  /* keys of a block; over the columns that are summed */
     struct fa_side q, k, v, dy;      /* rows: q, and a gradient's dy; columns: k and v */
@@ -70,6 +85,7 @@ struct fa {
     struct fa_shape s;
     LLVMValueRef pool, lane, warp;   /* shared memory; i64, of the thread */
     LLVMValueRef first, rows, keys;  /* i64: the tile's first row, all rows, all keys */
+    bool full;                       /* of the columns that are looked at no row is left out, by any thread */
     LLVMValueRef piece, head;        /* numbers of the tile's piece of the keys and of the tile, i64; NULL: keys are in one piece */
     /* One stack slot each, which become registers. */
     LLVMValueRef score[FA_MAX_R * FA_MAX_C], mean[FA_MAX_R * FA_MAX_E], top[FA_MAX_R], sum[FA_MAX_R];
@@ -85,6 +101,9 @@ struct fa_engine {
     int together;                                                    /* how many */
     int (*keys)(int widest, bool gradient);                          /* of a block, by the width of what is summed */
     void (*layout)(struct fa_side *s, int width, bool summed);       /* a side's columns and pitch; summed: by means() too */
+    LLVMValueRef (*place)(struct fa *a, const struct fa_side *s, LLVMValueRef row, LLVMValueRef column);     /* address of a side's element */
+    int widest_ring;                                                 /* columns that are summed, at most, where there are registers for two buffers' addresses */
+    bool async_proxy;                                                /* reads shared memory by the async proxy */
     int pad_p, least;                                                /* floats behind a row's weights in shared memory, 0: they stay in registers; of
                                                                         a block's keys, where its pool would be too large */
     /* score[] = the products of the two sides' rows. */
@@ -92,20 +111,33 @@ struct fa_engine {
     /* Adds p (as score[]) times the side's rows to mean[]. */
     void (*means)(struct fa *a, const struct fa_side *values, LLVMValueRef *p, LLVMValueRef *mean);
 };
-extern const struct fa_engine fa_ffma, fa_mma;
+extern const struct fa_engine fa_ffma, fa_mma, fa_wgmma;
+LLVMValueRef fa_row_of_eight(struct fa *a, int i);                   /* attention_mma.c: row(), key() and column(); two floats as a register of the small type */
+LLVMValueRef fa_pair(struct fa *a, int j);
+LLVMValueRef fa_packed(struct fa *a, LLVMValueRef low, LLVMValueRef high);
 
 LLVMValueRef fa_shared(struct fa *a, int64_t at, LLVMValueRef row, LLVMValueRef column, int pitch, int bytes);   /* address of an element */
 LLVMValueRef fa_get(struct fa *a, LLVMValueRef slot);                /* a float */
 LLVMValueRef fa_larger(struct em *e, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef fa_exponential(struct em *e, LLVMValueRef x);           /* of a score less the row's largest */
+LLVMValueRef fa_power(struct em *e, LLVMValueRef x);                 /* 2^x */
+LLVMValueRef fa_place(struct fa *a, const struct fa_side *s, LLVMValueRef row, LLVMValueRef column);     /* place() in rows of `pitch` */
 int fa_keys(const struct fa *a);             /* of a block, that a thread has */
 int fa_columns(const struct fa *a, const struct fa_side *s);         /* of a side's, that it has of means */
 void fa_bind(struct fa *a, int dim, LLVMValueRef v);                 /* dim -1: nothing */
 void fa_bind_row(struct fa *a, LLVMValueRef row);                    /* of the tile, clipped to what is there */
 LLVMValueRef fa_own_row(struct fa *a, int i);                        /* of the tile */
-/* Binds column j of this thread of the block that begins at `block`, clipped; i1: is it there? NULL: all are. */
+/* Binds column j of this thread of the block that begins at `block`, clipped; i1: is it there? NULL: it is. */
 LLVMValueRef fa_bind_column(struct fa *a, int j, LLVMValueRef block);
-void fa_bring(struct fa *a, const struct fa_side *s, LLVMValueRef first, LLVMValueRef count);   /* a tile on its way */
+void fa_bring(struct fa *a, struct fa_side *s, LLVMValueRef first, LLVMValueRef count);         /* a tile on its way */
+/* Values of the vectors for row i of the thread and column j of the block, in the places of their loads. */
+void fa_set_vectors(struct fa *a, int i, int j, LLVMValueRef block);
+void fa_bring_columns(struct fa *a, LLVMValueRef first);             /* k, v and the vectors from that column on */
+/* Runs `block` for the blocks of columns in from..to, of which those in first..last are whole for all rows; with a->full there. */
+void fa_columns_in(struct fa *a, LLVMValueRef from, LLVMValueRef first, LLVMValueRef last, LLVMValueRef to, void (*block)(struct fa *a, LLVMValueRef at));
+LLVMValueRef fa_round(struct fa *a, LLVMValueRef column, bool up);   /* to a block of columns */
+LLVMValueRef fa_smaller(struct fa *a, LLVMValueRef x, LLVMValueRef y);       /* i64 */
+LLVMValueRef fa_bigger(struct fa *a, LLVMValueRef x, LLVMValueRef y);
 void fa_arrived(struct fa *a);               /* what was sent for is there, and what was read has been */
 void fa_clear(struct fa *a, LLVMValueRef *slots, int n);
 LLVMValueRef fa_part(struct fa *a, const struct fa_side *s);         /* columns of the pass that there are, i64 */

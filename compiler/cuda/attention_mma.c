@@ -10,14 +10,14 @@
 #define V LLVMValueRef
 enum { R = 2, ACROSS = 4, TOGETHER = 2, KEYS = 64, FEW_KEYS = 32, WIDE = 80, WIDEST = 128, MOST_UNROLLED = 192 };
 
-static V row(struct fa *a, int i)
+V fa_row_of_eight(struct fa *a, int i)
 {
     struct em *e = a->e;
     return LLVMBuildAdd(e->b, LLVMBuildLShr(e->b, a->lane, em_i64(e, 2), ""), em_i64(e, (int64_t)8 * i), "");
 }
 
 /* Number j of a thread's places along what has eight of them a fragment. */
-static V pair(struct fa *a, int j)
+V fa_pair(struct fa *a, int j)
 {
     struct em *e = a->e;
     V two = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, a->lane, em_i64(e, 3), ""), em_i64(e, 1), "");
@@ -47,7 +47,7 @@ static void matrices(struct fa *a, const struct fa_side *s, V first, V column, b
     V bit3 = LLVMBuildAnd(e->b, a->lane, em_i64(e, 8), "");
     V bit4 = LLVMBuildLShr(e->b, LLVMBuildAnd(e->b, a->lane, em_i64(e, 16), ""), em_i64(e, 1), "");
     V at = LLVMBuildAdd(e->b, first, LLVMBuildAdd(e->b, low, by_rows ? bit3 : bit4, ""), "");
-    V address = fa_shared(a, s->at, at, LLVMBuildAdd(e->b, column, by_rows ? bit4 : bit3, ""), s->pitch, 2);
+    V address = fa_place(a, s, at, LLVMBuildAdd(e->b, column, by_rows ? bit4 : bit3, ""));
     LLVMTypeRef p = LLVMTypeOf(address);
     V found = em_intrinsic(
         e, turned ? "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16" : "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16",
@@ -116,7 +116,7 @@ static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *
 }
 
 /* Two floats as one register of the small type, the first in the low half. */
-static V packed(struct fa *a, V low, V high)
+V fa_packed(struct fa *a, V low, V high)
 {
     struct em *e = a->e;
     V parts[2] = {low, high}, v = LLVMGetPoison(LLVMVectorType(e->t_i16, 2));
@@ -136,7 +136,7 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
         V weights[4];
         for (int i = 0; i < 4; i++) {
             V *at = p + i % 2 * own + t / 4 + i / 2 * 2;
-            weights[i] = packed(a, at[0], at[1]);
+            weights[i] = fa_packed(a, at[0], at[1]);
         }
         for (int c = 0; c < v->part; c += 16) {
             V columns[4], at = v->apart ? em_i64(e, c) : fa_of_part(a, v, em_i64(e, c));
@@ -155,12 +155,14 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
 
 const struct fa_engine fa_mma = {.r = R,
                                  .across = ACROSS,
-                                 .row = row,
-                                 .key = pair,
-                                 .column = pair,
+                                 .row = fa_row_of_eight,
+                                 .key = fa_pair,
+                                 .column = fa_pair,
                                  .together = TOGETHER,
                                  .keys = keys,
                                  .layout = layout,
+                                 .place = fa_place,
+                                 .widest_ring = WIDE,
                                  .least = 16,
                                  .scores = scores,
                                  .means = means};

@@ -3,7 +3,7 @@
  * attention_split.c - attention whose keys come in pieces, each a block's. A piece leaves in scratch, for each row of its tile, the mean that it has so far, not
  * yet divided, its weights' sum and its maximum:
  *
- *     means[piece][tile][row][e], sums[piece][tile][row], tops[piece][tile][row]              64 rows a tile, floats
+ *     means[piece][tile][row][e], sums[piece][tile][row], tops[piece][tile][row]              a tile's rows, floats
  *
  * The second function, SYMBOL_sum, takes an element of the result a thread: the largest maximum, means and sums times exp(their own - it), in the
  * pieces' order; then the kernel's last stages.
@@ -24,7 +24,7 @@ static V place(struct fa *a, V piece, V tile, V row)
 {
     struct em *e = a->e;
     V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, piece, a->f->tiles, ""), tile, "");
-    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, em_i64(e, FA_ROWS), ""), row, "");
+    return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, em_i64(e, a->s.rows), ""), row, "");
 }
 
 /* Address of element `column` of the means, or of the sum (0) or maximum (1) there. */
@@ -37,7 +37,7 @@ static V mean_at(struct fa *a, V at, V column)
 static V sum_at(struct fa *a, V at, int which)
 {
     struct em *e = a->e;
-    V all = LLVMBuildMul(e->b, a->f->tiles, em_i64(e, (int64_t)FA_ROWS * a->f->s.split), "");
+    V all = LLVMBuildMul(e->b, a->f->tiles, em_i64(e, (int64_t)a->s.rows * a->f->s.split), "");
     V behind = LLVMBuildMul(e->b, all, em_i64(e, width(a) + which), "");
     return ct_at(e, e->scratch, LLVMBuildAdd(e->b, behind, at, ""), 4);
 }
@@ -66,7 +66,7 @@ void fa_keep_piece(struct fa *a)
     struct em *e = a->e;
     struct em_loop l;
     V columns = fa_part(a, &a->s.v), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
-    em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, columns, ""), em_i64(e, FA_THREADS), "kept");
+    em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, columns, ""), em_i64(e, a->s.threads), "kept");
     V row = LLVMBuildUDiv(e->b, l.iv, columns, ""), column = LLVMBuildURem(e->b, l.iv, columns, "");
     V at = place(a, a->piece, a->head, row);
     LLVMBuildStore(e->b, fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4)),
@@ -90,10 +90,10 @@ static V bind_point(struct fa *a, V point, V *row)
         point = LLVMBuildUDiv(e->b, point, extent, "");
         em_bind(e, e->k->dims[i].var, index);
         if (i == a->s.row) {
-            *row = LLVMBuildURem(e->b, index, em_i64(e, FA_ROWS), "");
-            index = LLVMBuildUDiv(e->b, index, em_i64(e, FA_ROWS), "");
-            extent = LLVMBuildAdd(e->b, extent, em_i64(e, FA_ROWS - 1), "");
-            extent = LLVMBuildUDiv(e->b, extent, em_i64(e, FA_ROWS), "");
+            *row = LLVMBuildURem(e->b, index, em_i64(e, a->s.rows), "");
+            index = LLVMBuildUDiv(e->b, index, em_i64(e, a->s.rows), "");
+            extent = LLVMBuildAdd(e->b, extent, em_i64(e, a->s.rows - 1), "");
+            extent = LLVMBuildUDiv(e->b, extent, em_i64(e, a->s.rows), "");
         }
         tile = LLVMBuildAdd(e->b, tile, LLVMBuildMul(e->b, index, along, ""), "");
         along = LLVMBuildMul(e->b, along, extent, "");
@@ -107,6 +107,7 @@ void cuda_emit_attention_sum(struct cuda_fn *f)
     struct fa a = {.f = f, .e = e};
     struct em_loop l;
     cuda_attention_shape(e->ctx, e->k, &a.s);
+    f->tiles = em_expr(e, em_tile_count(e->ctx, e->k));
     const struct em_attention *r = &a.s.r;
     V results = em_i64(e, width(&a)), threads = em_i64(e, f->s.threads), tops[64], at[64], row;
     for (int i = 0; i < em_nouter(e->k); i++)
@@ -153,7 +154,9 @@ static int64_t width_of(struct ir_ctx *ctx, const struct kn_kernel *k)
 
 ir_expr cuda_attention_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int split)
 {
-    return ir_mulc(ctx, k->tiles, 4 * FA_ROWS * split * (width_of(ctx, k) + 2));
+    struct fa_shape s;
+    int rows = cuda_attention_shape(ctx, k, &s) ? s.rows : 0;
+    return ir_mulc(ctx, em_tile_count(ctx, k), 4 * rows * split * (width_of(ctx, k) + 2));
 }
 
 ir_expr cuda_attention_results(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr rows)

@@ -493,16 +493,37 @@ ir_expr cuda_product_tiles(struct ir_ctx *ctx, const struct kn_kernel *k, const 
 
 /* -- Attention ----------------------------------------------------------------------------------------------------- */
 
-static bool choose_attention(struct ir_ctx *ctx, struct kn_kernel *k)
+/* By wgmma, where the machine has it, rows are enough for it and the tiles fit. */
+static bool choose_warpgroups(struct ir_ctx *ctx, struct kn_kernel *k, struct fa_shape *shape, struct cuda_schedule *s)
+{
+    enum { ENOUGH = 32 };
+    struct kn_schedule own = k->schedule;
+    struct fa_shape other;
+    if (shape->dtype == TCC_F32 || shape->row < 0 || cuda_points(k, 1u << shape->row) < ENOUGH)
+        return false;
+    s->warpgroups = 1;
+    cuda_put_schedule(k, *s);
+    if (cuda_attention_shape(ctx, k, &other)) {
+        *shape = other;
+        return true;
+    }
+    s->warpgroups = 0;
+    k->schedule = own;
+    return false;
+}
+
+static bool choose_attention(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct fa_shape shape;
     if (k->kind != IR_K_ATTENTION || !cuda_attention_shape(ctx, k, &shape))
         return false;
+    struct cuda_schedule s = cuda_plain_schedule(CUDA_ATTENTION);
+    if (m->wgmma && choose_warpgroups(ctx, k, &shape, &s))
+        s.threads = shape.threads;
     if (shape.row >= 0)
-        k->schedule.tile[shape.row] = FA_ROWS;
+        k->schedule.tile[shape.row] = shape.rows;
     k->tiles = em_tile_count(ctx, k);
     int64_t tiles, keys;
-    struct cuda_schedule s = cuda_plain_schedule(CUDA_ATTENTION);
     if (!shape.gradient && shape.r.mean >= 0 && ir_is_const(k->tiles, &tiles) &&
         ir_is_const(k->dims[shape.col].extent, &keys))
         s.split = choose_split(tiles, keys, LEAST_KEYS);
@@ -549,7 +570,7 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
         last--;
     for (int i = 0; i < k->nstages; i++)
         inner |= k->stages[i].inner != 0;
-    if (choose_attention(ctx, k))
+    if (choose_attention((const struct cuda_machine *)m, ctx, k))
         return;
     bool product = choose_contract((const struct cuda_machine *)m, ctx, k, &s);
     bool owners = !product && choose_owners(ctx, k, &s);

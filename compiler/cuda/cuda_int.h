@@ -11,7 +11,8 @@
  *     maps.c      factors that tensor copies bring (tma.c, sm_90a)
  *     transpose.c loads along one dim, stores along another
  *     owners.c    scatters, by who owns a row
- *     attention.c attention, attention_grad.c its gradients, attention_split.c keys in pieces, multiplied by attention_ffma.c or attention_mma.c
+ *     attention.c attention, attention_grad.c its gradients, attention_split.c keys in pieces, brought by attention_bring.c, multiplied by attention_ffma.c,
+ *                 attention_mma.c or attention_wgmma.c
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers; scan.c: scans
  */
 #ifndef TCC_CUDA_INT_H

@@ -148,16 +148,20 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "pieces are of products and attention";
     struct fa_shape attention;
     if (s->how == CUDA_ATTENTION) {
-        if (s->threads != FA_THREADS || s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention))
+        if (s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention) || s->threads != attention.threads)
             return "the kernel is no attention that the template takes";
+        if (s->warpgroups && !m->wgmma)
+            return "wgmma is of sm_90a";
         for (int i = 0; i < em_nouter(k); i++)
-            if (k->schedule.tile[i] != (i == attention.row ? FA_ROWS : 1))
-                return "a tile is 64 rows";
+            if (k->schedule.tile[i] != (i == attention.row ? attention.rows : 1))
+                return "a tile is 64 rows, or as many for each warpgroup";
         if (s->split > 1 &&
             (attention.gradient || attention.r.mean < 0 || !ir_is_const(k->dims[attention.col].extent, NULL)))
             return "pieces are of a known number of keys";
         return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
     }
+    if (s->warpgroups)
+        return "warpgroups are of attention";
     ir_expr rows;
     if (s->how == CUDA_OWNERS && (!cuda_owner_rows(ctx, k, &rows) || s->width != 1))
         return "the kernel is no scatter that the template takes";
@@ -216,6 +220,9 @@ const char *cuda_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx,
     if (cuda_is_product(s.how) ? !cuda_takes_contract(ctx, k, s.how)
                                : s.how == CUDA_OWNERS && !cuda_owner_rows(ctx, k, &rows))
         return "the kernel is none that the template takes";
+    struct fa_shape shape;
+    if (s.how == CUDA_ATTENTION && cuda_attention_shape(ctx, &tried, &shape) && shape.row >= 0)
+        tried.schedule.tile[shape.row] = shape.rows;
     tried.tiles = cuda_is_product(s.how) ? cuda_product_tiles(ctx, k, &s)
                   : s.how == CUDA_OWNERS ? cuda_owner_tiles(ctx, k, &s)
                                          : em_tile_count(ctx, &tried);
@@ -229,7 +236,7 @@ struct kn_kernel *cuda_kernel_for(const struct cuda_machine *m, struct ir_ctx *c
 {
     struct cuda_schedule s = cuda_get_schedule(k);
     bool better = m->fp8 && !s.fp8 && cuda_is_product(s.how) && cuda_may_fp8(ctx, k); /* than as f16 */
-    if (!cuda_is_product(s.how) || (!better && !what_is_wrong(m, ctx, k, &s)))
+    if ((!cuda_is_product(s.how) && s.how != CUDA_ATTENTION) || (!better && !what_is_wrong(m, ctx, k, &s)))
         return k;
     struct kn_kernel *own = IR_NEW(ctx, struct kn_kernel);
     *own = *k;
@@ -314,8 +321,8 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     enum cuda_locals locals = cuda_locals(ctx, k, &s, &bytes);
     int units = s.threads / cuda_group_of(&s);
     ir_expr tiles = cuda_is_product(s.how) ? cuda_product_tiles(ctx, k, &s) : image_tiles(ctx);
-    if (s.how == CUDA_ATTENTION)
-        tiles = ir_mulc(ctx, tiles, s.split);
+    if (s.how == CUDA_ATTENTION) /* other machines' may be of other rows */
+        tiles = ir_mulc(ctx, em_tile_count(ctx, k), s.split);
     ir_expr blocks = ir_ceildiv(ctx, tiles, ir_const(ctx, units));
     if (k->split.combine) {
         struct cuda_schedule second = cuda_combine_schedule();

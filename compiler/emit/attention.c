@@ -52,6 +52,19 @@ static bool products(const struct kn_kernel *k, int sum, int *val_a, int *val_b,
     return *load_a >= 0 && *load_b >= 0;
 }
 
+/* visible: by select(row >= key, score, -inf). */
+static struct em_score score_of(const struct kn_kernel *k, int score, int dot, bool visible)
+{
+    struct em_score to = {.compare = visible ? k->insns[score].arg[0] : -1, .scale = 1};
+    const struct kn_insn *n = &k->insns[score = visible ? k->insns[score].arg[1] : score];
+    if (n->code == KN_SCALAR && n->op == IR_mul && n->arg[0] == dot && k->insns[n->arg[1]].code == KN_CONST) {
+        to.scale = k->insns[n->arg[1]].fvalue;
+        score = dot;
+    }
+    to.plain = score == dot && to.scale > 0;
+    return to;
+}
+
 /* select(row >= key, score, -inf): the number of keys that a row sees. */
 static ir_expr visible_keys(struct ir_ctx *ctx, const struct kn_kernel *k, int score, int t)
 {
@@ -116,6 +129,7 @@ bool em_attention_roles(struct ir_ctx *ctx, const struct kn_kernel *k, struct em
         if (uses_dim(k, a->load_q, i) && !uses_dim(k, a->load_k, i) && (alone || !uses_dim(k, a->load_v, i)))
             a->row = i;
     a->keys = visible_keys(ctx, k, a->score, a->t);
+    a->is = score_of(k, a->score, a->dot, a->keys != NULL);
     return true;
 }
 
@@ -169,6 +183,22 @@ static bool find_sum(const struct kn_kernel *k, int stage, struct em_attention_g
     return a->weight[side] >= 0;
 }
 
+/* The exponential of score - lse. */
+static void find_weight(const struct kn_kernel *k, struct em_attention_grad *a)
+{
+    const struct kn_stage *s = &k->stages[AT_GRAD_WEIGHTS];
+    for (int i = s->first; i < s->last; i++) {
+        const struct kn_insn *n = &k->insns[i], *less = n->code == KN_SCALAR ? &k->insns[n->arg[0]] : n;
+        if (n->code != KN_SCALAR || n->op != IR_exp || n->dtype != TCC_F32 || less->code != KN_SCALAR ||
+            less->op != IR_sub)
+            continue;
+        a->exp = i;
+        a->less = n->arg[0];
+        a->lse = less->arg[1];
+        a->is = score_of(k, less->arg[0], a->dot[0], a->from || a->to);
+    }
+}
+
 /* select(query >= key, score, -inf): the columns that a row sees. */
 static void find_range(struct ir_ctx *ctx, const struct kn_kernel *k, struct em_attention_grad *a)
 {
@@ -191,7 +221,7 @@ static void find_range(struct ir_ctx *ctx, const struct kn_kernel *k, struct em_
 bool em_attention_grad_roles(struct ir_ctx *ctx, const struct kn_kernel *k, struct em_attention_grad *a)
 {
     const struct kn_stage *s = k->stages;
-    *a = (struct em_attention_grad){.row = -1, .weight = {-1, -1}, .sum = {-1, -1}};
+    *a = (struct em_attention_grad){.row = -1, .weight = {-1, -1}, .sum = {-1, -1}, .exp = -1};
     if (k->kind != IR_K_ATTENTION || (k->nstages != AT_GRAD_LAST + 1 && k->nstages != AT_GRAD_LAST2 + 1))
         return false;
     a->col = only_dim(s[AT_GRAD_WEIGHTS].repeat);
@@ -214,5 +244,6 @@ bool em_attention_grad_roles(struct ir_ctx *ctx, const struct kn_kernel *k, stru
             !uses_dim(k, a->load_col[1], i))
             a->row = i;
     find_range(ctx, k, a);
+    find_weight(k, a);
     return true;
 }

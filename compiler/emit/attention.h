@@ -5,12 +5,20 @@
 
 #include "compiler/emit/emit.h"
 
+/* What a score is, where a target computes it otherwise. */
+struct em_score {
+    int compare;                         /* does the query see the key? Of causal attention; -1: it sees all */
+    bool plain;                          /* the product times `scale`, a positive number, and nothing else */
+    double scale;
+};
+
 struct em_attention {
     int dot, top, sum, mean;             /* reductions */
     int clamped;                         /* the row's maximum, bounded: what stage AT_CLAMP computes */
     int val_q, val_k, val_v;             /* factors: the loads, or words of one operand of them */
     int load_q, load_k, load_v;
     int score;                           /* value that stage AT_SCORE stores */
+    struct em_score is;
     int t, d, e, row;                    /* dims; row -1: a single one */
     ir_expr keys;                        /* keys that a row may look at, or NULL: all */
     int lse;                             /* the stage that stores the rows' logarithms; 0: none. Alone (attention_lse): mean and e are -1 */
@@ -29,6 +37,8 @@ struct em_attention_grad {
     int val_row[2], val_col[2], load_row[2], load_col[2];
     int row, col, d, e;                  /* dims; row -1: a single one */
     int last[2];                         /* stages that store the sums */
+    int exp, less, lse;                  /* in the weights' stage: the weight, score - lse, of which it is the exponential, and lse; -1: not found */
+    struct em_score is;
     ir_expr from, to;                    /* columns that a row may look at; NULL: from the first, to the last */
 };
 enum { AT_GRAD_DOT, AT_GRAD_DOT2, AT_GRAD_WEIGHTS, AT_GRAD_SUM, AT_GRAD_LAST, AT_GRAD_SUM2, AT_GRAD_LAST2 };
