@@ -9,6 +9,7 @@
 #include "runtime/mutant.h"
 
 #define MAX_ACC 64
+#define MOST_VECTORS 8
 
 struct ag {
     struct em *e;
@@ -19,6 +20,7 @@ struct ag {
     LLVMValueRef lo, hi, rows; /* of the tile; rows: their number */
     LLVMValueRef nkeys;        /* keys that any row of the tile looks at */
     bool single;               /* all keys are one block: nothing to correct */
+    bool one_row;              /* the tile is one row, as a decoder's is: see row_scores() */
 };
 
 /* -- Small helpers -------------------------------------------------------------------------------------- */
@@ -229,7 +231,7 @@ struct tile {
     LLVMValueRef a, b; /* a[row * a_row + i], vectors b[i * b_step] */
     int64_t a_row;
     LLVMValueRef b_step;
-    LLVMValueRef mask[8];
+    LLVMValueRef mask[MOST_VECTORS];
     int op_b;
     LLVMValueRef acc[MAX_ACC];
 };
@@ -237,7 +239,7 @@ struct tile {
 static void tile_step(struct ag *g, struct tile *t, LLVMValueRef a, LLVMValueRef b)
 {
     struct em *e = g->e;
-    LLVMValueRef bv[8];
+    LLVMValueRef bv[MOST_VECTORS];
     for (int c = 0; c < t->cv; c++)
         bv[c] = em_load(e, TCC_F32, at_element(g, b, em_i64(e, (int64_t)c * g->a.lanes)), g->a.lanes, t->mask[c], NULL,
                         t->op_b);
@@ -297,6 +299,68 @@ static void block_scores(struct ag *g, LLVMValueRef row, LLVMValueRef npanels)
             store(g, at_element(g, to, em_i64(e, (int64_t)r * g->a.block + (int64_t)c * g->a.lanes)),
                   t.acc[r * t.cv + c]);
     em_loop_end(e, &l);
+}
+
+/* Products of the row's elements [d, d + lanes) with those of `lanes` keys from `key` on, no key behind `last` (NULL: there is none), added to acc. */
+static void row_products(struct ag *g, LLVMValueRef key, LLVMValueRef last, LLVMValueRef d, int count, LLVMValueRef *acc)
+{
+    struct em *e = g->e;
+    LLVMValueRef mask = count < g->a.lanes ? em_tail_mask(e, em_i64(e, count), g->a.lanes) : NULL;
+    LLVMValueRef q = em_load(e, TCC_F32, at_element(g, part(g, g->at.q), d), g->a.lanes, mask, NULL, -1);
+    for (int j = 0; j < g->a.lanes; j++) {
+        LLVMValueRef at = add(g, key, em_i64(e, j));
+        bind_dim(g, g->a.r.t, last ? least(g, at, last) : at);
+        lanes_along(g, g->a.r.d, d, mask);
+        acc[j] = em_fma(e, q, value_of(g, AT_DOT, g->a.r.val_k), acc[j]);
+        no_lanes(g);
+    }
+}
+
+/* Scores of vectors [from, to) of the block's keys. */
+static void row_score_vectors(struct ag *g, LLVMValueRef t0, LLVMValueRef from, LLVMValueRef to, LLVMValueRef last)
+{
+    struct em *e = g->e;
+    struct em_loop l, x;
+    struct cg square = {.e = e, .lanes = g->a.lanes};
+    int64_t whole = g->a.nd / g->a.lanes * g->a.lanes;
+    LLVMValueRef acc[16];
+    em_loop_begin(e, &l, from, to, em_i64(e, 1), "score");
+    LLVMValueRef at = times(g, l.iv, g->a.lanes), key = add(g, t0, at);
+    for (int j = 0; j < g->a.lanes; j++)
+        acc[j] = LLVMConstNull(g->vec);
+    if (whole) {
+        em_loop_begin(e, &x, em_i64(e, 0), em_i64(e, whole), em_i64(e, g->a.lanes), "d");
+        for (int j = 0; j < g->a.lanes; j++)
+            acc[j] = em_loop_carry(e, &x, acc[j]);
+        row_products(g, key, last, x.iv, g->a.lanes, acc);
+        for (int j = 0; j < g->a.lanes; j++)
+            em_loop_next(&x, j, acc[j]);
+        em_loop_end(e, &x);
+        for (int j = 0; j < g->a.lanes; j++)
+            acc[j] = x.phi[j];
+    }
+    if (whole < g->a.nd)
+        row_products(g, key, last, em_i64(e, whole), (int)(g->a.nd - whole), acc);
+    cg_transpose(&square, acc);
+    for (int n = g->a.lanes / 2; n; n /= 2)
+        for (int j = 0; j < n; j++)
+            acc[j] = LLVMBuildFAdd(e->b, acc[j], acc[j + n], "");
+    store(g, at_element(g, part(g, g->at.scores), at), acc[0]);
+    em_loop_end(e, &l);
+}
+
+/*
+ * Scores of one row with `nvectors` vectors of keys from t0 on. Keys are read where they lie, along d: panels would be used once. A vector of sums
+ * a key is summed up by a transpose of as many keys as there are lanes.
+ */
+static void row_scores(struct ag *g, LLVMValueRef t0, LLVMValueRef nvectors)
+{
+    struct em *e = g->e;
+    LLVMValueRef last = LLVMBuildSub(e->b, em_extent(e, g->a.r.t), em_i64(e, 1), "");
+    LLVMValueRef behind = add(g, LLVMBuildSub(e->b, last, t0, ""), em_i64(e, 1));
+    LLVMValueRef whole = least(g, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
+    row_score_vectors(g, t0, em_i64(e, 0), whole, NULL);
+    row_score_vectors(g, t0, whole, nvectors, last);
 }
 
 static LLVMValueRef score_row(struct ag *g, LLVMValueRef r)
@@ -422,13 +486,17 @@ static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValue
         em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSGT, n, em_i64(e, 0), ""));
     }
     LLVMValueRef npanels = pieces(g, n, (int64_t)g->a.cv * g->a.lanes), nvectors = times(g, npanels, g->a.cv);
-    block_scores(g, row, npanels);
+    if (g->one_row && !keys_are_lanes(g))
+        row_scores(g, t0, nvectors);
+    else
+        block_scores(g, row, npanels);
     block_tops(g, row, t0, nvectors);
     block_fixes(g, row);
     block_weights(g, row, nvectors);
     int vectors = (int)(at_round(g->a.ne, g->a.lanes) / g->a.lanes);
-    for (int x = 0; x < vectors; x += g->a.cv)
-        block_means(g, row, t0, n, (int64_t)x * g->a.lanes, vectors - x < g->a.cv ? vectors - x : g->a.cv);
+    int wide = g->one_row ? MOST_VECTORS : g->a.cv; /* with one row, more of them, so that additions needn't wait for each other */
+    for (int x = 0; x < vectors; x += wide)
+        block_means(g, row, t0, n, (int64_t)x * g->a.lanes, vectors - x < wide ? vectors - x : wide);
     if (g->a.r.keys)
         em_if_end(e, &f);
 }
@@ -472,11 +540,55 @@ static void finish_rows(struct ag *g)
     em_loop_end(e, &l);
 }
 
+static void emit_tile(struct ag *g)
+{
+    struct em *e = g->e;
+    struct em_loop blocks, rows;
+    take_queries(g);
+    clear_rows(g);
+    g->nkeys = em_extent(e, g->a.r.t);
+    if (g->a.r.keys) {
+        bind_row(g, g->rows);
+        g->nkeys = least(g, g->nkeys, em_expr(e, g->a.r.keys));
+    }
+    em_loop_begin(e, &blocks, em_i64(e, 0), g->nkeys, em_i64(e, g->a.block), "block");
+    LLVMValueRef n = least(g, em_i64(e, g->a.block), LLVMBuildSub(e->b, g->nkeys, blocks.iv, ""));
+    if (!g->one_row || keys_are_lanes(g))
+        take_keys(g, blocks.iv, n);
+    take_values(g, blocks.iv, n);
+    em_loop_begin(e, &rows, em_i64(e, 0), g->rows, em_i64(e, g->a.mr), "rows");
+    row_block(g, rows.iv, blocks.iv, n);
+    em_loop_end(e, &rows);
+    em_loop_end(e, &blocks);
+    finish_rows(g);
+}
+
+/* Where only the run knows the number of rows, a tile of one row has code of its own: the others' works on row blocks. */
+static void emit_tiles(struct ag *g)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    LLVMValueRef one = LLVMBuildICmp(e->b, LLVMIntEQ, g->rows, em_i64(e, 1), "");
+    if (g->a.nrows < 0)
+        em_if_begin(e, &f, LLVMBuildNot(e->b, one, ""));
+    if (g->a.nrows != 1)
+        emit_tile(g);
+    if (g->a.nrows < 0) {
+        em_if_end(e, &f);
+        em_if_begin(e, &f, one);
+    }
+    g->one_row = g->a.nrows < 0 || g->a.nrows == 1;
+    g->a.mr = g->one_row ? 1 : g->a.mr;
+    if (g->one_row)
+        emit_tile(g);
+    if (g->a.nrows < 0)
+        em_if_end(e, &f);
+}
+
 void at_emit(struct em *e)
 {
     struct ag g = {.e = e};
     struct em_tiles t;
-    struct em_loop blocks, rows;
     if (!at_analyse(em_cpu(e), e->ctx, e->k, &g.a))
         return; /* cannot be: its schedule said that it can */
     struct cpu_schedule s = cpu_get_schedule(e->k);
@@ -493,21 +605,6 @@ void at_emit(struct em *e)
     g.lo = g.a.r.row < 0 ? em_i64(e, 0) : t.lo[g.a.r.row];
     g.hi = g.a.r.row < 0 ? em_i64(e, 1) : t.hi[g.a.r.row];
     g.rows = LLVMBuildSub(e->b, g.hi, g.lo, "");
-    take_queries(&g);
-    clear_rows(&g);
-    g.nkeys = em_extent(e, g.a.r.t);
-    if (g.a.r.keys) {
-        bind_row(&g, g.rows);
-        g.nkeys = least(&g, g.nkeys, em_expr(e, g.a.r.keys));
-    }
-    em_loop_begin(e, &blocks, em_i64(e, 0), g.nkeys, em_i64(e, g.a.block), "block");
-    LLVMValueRef n = least(&g, em_i64(e, g.a.block), LLVMBuildSub(e->b, g.nkeys, blocks.iv, ""));
-    take_keys(&g, blocks.iv, n);
-    take_values(&g, blocks.iv, n);
-    em_loop_begin(e, &rows, em_i64(e, 0), g.rows, em_i64(e, g.a.mr), "rows");
-    row_block(&g, rows.iv, blocks.iv, n);
-    em_loop_end(e, &rows);
-    em_loop_end(e, &blocks);
-    finish_rows(&g);
+    emit_tiles(&g);
     em_tiles_end(e, &t);
 }

@@ -13,6 +13,8 @@
  *         means[mr][e] = means * exp(top - top') + weights v    register tiles of mr x cv vectors of e
  *     each row: the kernel's last stage on the means
  *
+ * A tile of one row (a decoder's token) reads its keys where they lie, along d, and makes no panels.
+ *
  * The last row block may have rows behind the tile's last one: they repeat it, and are never stored. Keys behind the last one get
  * the score -inf.
  */

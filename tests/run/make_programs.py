@@ -592,20 +592,43 @@ def attention(folder):
         q, kk, v = noise(b, h, s, d), noise(b, g, k, d), noise(b, g, k, e)
         scale = 0.3
         args = [p.arg(q), p.arg(kk), p.arg(v)]
-        score = f64s(q) @ np.swapaxes(np.repeat(f64s(kk), h // g, 1), -1, -2) * scale
+        add = None
         if mask is not None:
             add = noise(*mask) if mask != "hidden" else np.where(np.arange(12).reshape(3, 4) < 4, -inf, 0).astype(np.float32)
             args.append(p.arg(add))
-            score = score + f64s(add)
-        if causal:
-            score = np.where(np.arange(k)[None] > np.arange(s)[:, None], -inf, score)
-        top = score.max(-1, keepdims=True)
-        w = np.exp(score - np.where(top == -inf, 0, top))
-        total = w.sum(-1, keepdims=True)
-        w = np.where(total == 0, 0, w / np.where(total == 0, 1, total))
-        p.out(p.node("attention", *args, scale=scale, causal=causal), (w @ np.repeat(f64s(v), h // g, 1)).astype(np.float32))
+        p.out(p.node("attention", *args, scale=scale, causal=causal), attended(q, kk, v, scale, add, causal))
     p.case(tol="1e-5 1e-5")
     p.write(folder, "attention")
+
+
+def attended(q, k, v, scale, add=None, causal=0):
+    heads = q.shape[1] // k.shape[1]
+    score = f64s(q) @ np.swapaxes(np.repeat(f64s(k), heads, 1), -1, -2) * scale
+    if add is not None:
+        score = score + f64s(add)
+    if causal:
+        score = np.where(np.arange(k.shape[2])[None] > np.arange(q.shape[2])[:, None], -inf, score)
+    top = score.max(-1, keepdims=True)
+    w = np.exp(score - np.where(top == -inf, 0, top))
+    total = w.sum(-1, keepdims=True)
+    w = np.where(total == 0, 0, w / np.where(total == 0, 1, total))
+    return (w @ np.repeat(f64s(v), heads, 1)).astype(np.float32)
+
+
+def attention_row(folder):
+    p = Program("Attention of one row, known and not, over keys that end within a vector, a block, and behind the first one; widths with a rest")
+    for h, g, s, k, d, e, mask, symbols in ((2, 1, 1, 37, 20, 24, True, False), (1, 1, 1, 16, 3, 5, False, False), (1, 1, 1, 131, 17, 3, True, True)):
+        t = ("n", "m") if symbols else (s, k)
+        args = [p.arg(noise(1, h, s, d), f"f32[1,{h},{t[0]},{d}]"), p.arg(noise(1, g, k, d), f"f32[1,{g},{t[1]},{d}]"), p.arg(noise(1, g, k, e), f"f32[1,{g},{t[1]},{e}]")]
+        args += [p.arg(np.where(np.arange(k) % 7 == 3, -inf, noise(s, k)).astype(np.float32), f"f32[{t[0]},{t[1]}]")] if mask else []
+        first = len(p.ins) - len(args)
+        p.out(p.node("attention", *args, scale=0.4, causal=0), attended(*p.ins[first:first + 3], 0.4, p.ins[-1] if mask else None), f"f32[1,{h},{t[0]},{e}]")
+    p.case("one row", tol="1e-5 1e-5")
+    for rows, keys in ((3, 20), (65, 5)):  # the second: a tile of whole row blocks, and one of one row
+        q, k, v, add = noise(1, 1, rows, 17), noise(1, 1, keys, 17), noise(1, 1, keys, 3), noise(rows, keys)
+        p.ins[-4:], p.outs[-1] = [q, k, v, add], attended(q, k, v, 0.4, add)
+        p.case(f"{rows} rows")
+    p.write(folder, "attention_row")
 
 
 def sorting(folder):
@@ -664,7 +687,7 @@ def randoms(folder):
 
 def main():
     folder = sys.argv[1]
-    for fn in (unary_words, binary_words, param_words, int_words, casts, moves, gathers, reductions, matmuls, windows, pools, attention, sorting, randoms):
+    for fn in (unary_words, binary_words, param_words, int_words, casts, moves, gathers, reductions, matmuls, windows, pools, attention, sorting, randoms, attention_row):
         fn(folder)
 
 
