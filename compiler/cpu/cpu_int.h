@@ -90,7 +90,7 @@ struct cpu_template {
     void (*emit)(struct em *e);
 };
 extern const struct cpu_template cpu_template_attention, cpu_template_winograd, cpu_template_contract, cpu_template_conv,
-    cpu_template_depthwise, cpu_template_pool, cpu_template_loops;
+    cpu_template_depthwise, cpu_template_fold, cpu_template_pool, cpu_template_loops;
 extern const struct cpu_template *const cpu_templates[];      /* tried in this order; ended by NULL; target.c */
 /* Results along an axis of a tile by which winograd.c runs that conv node faster than the direct way; 0: none. */
 int cpu_winograd(const struct pass_machine *m, const struct ir_node *n);

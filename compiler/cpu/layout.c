@@ -155,6 +155,8 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     case -1: return few ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 0: return plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
     case 1: {
+        if (o == 1 && w->dtype == TCC_F32)
+            return kn_layout_blocked(ctx, rank, 1, BLOCK);
         int depth = rank + 3 <= TCC_MAX_RANK ? depth_in(m, n) : 1;
         bool by_taps = depth > 1 && dim_of(n, 1, rank - 1) % depth == 0;
         return weight_layout(ctx, rank, !depthwise && !plain_in, depthwise || (plain_in && !by_taps) ? 1 : depth);

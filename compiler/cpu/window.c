@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * window.c - sliding windows without a sum over channels: depthwise convolution and pooling in a channel-blocked layout.
+ * window.c - sliding windows without a sum over channels, depthwise convolution and pooling in a channel-blocked layout; and
+ * convolutions to one channel, which are the same but for a sum over the lanes at the end.
  *
  * The vector runs over channel lanes, a register tile holds mr neighbouring outputs of one row of the image, and every tap is
  * one load (and one multiply-add or maximum) for each of them. Padding along rows is cut at compile time, padding along the
  * other axes by the bounds of their tap loops; so no load is masked. Of rows whose length is known only at run time, what all
  * taps reach is taken by register tiles, and each element beside it has bounds of its own. The kernel must have: one reducing
  * stage whose loads are linear in row and taps, later stages without inner dims.
+ *
+ * Of a convolution to one channel the lanes are channels that are summed up: each neighbour has a vector of partial sums. Those of
+ * as many neighbours as there are lanes are folded together, so that what follows runs in lanes along the row.
  */
 #include "compiler/cpu/emit_int.h"
 #include "ir/ir.h"
@@ -33,6 +37,7 @@ struct w_guard {
 struct window {
     struct ir_ctx *ctx;
     const struct kn_kernel *k;
+    bool folds;    /* lanes are summed up: vec is an inner dim */
     int vec, row;  /* kernel dims: lanes, neighbours */
     int64_t nrows; /* 0: known only at run time, as are the rows that all taps reach */
     int lanes, mr;
@@ -145,6 +150,12 @@ static bool find_guards(struct window *w, const struct kn_insn *in)
     return true;
 }
 
+/* Elements from one step of a tap to the next; lanes that don't fit in a vector are a tap too. */
+static ir_expr tap_step(const struct window *w, int tap, ir_expr coef)
+{
+    return ir_mulc(w->ctx, coef, w->tap_dim[tap] == w->vec ? w->lanes : 1);
+}
+
 /* Does it change from one element that is made to the next, or from tap to tap? */
 static bool changes(const struct window *w, ir_expr e)
 {
@@ -170,48 +181,67 @@ static bool find_load(struct window *w, int i)
     for (int t = 0; t < w->ntaps; t++)
         if (!coefficient_expr(w->ctx, l->off, w->k->dims[w->tap_dim[t]].var, &l->tap[t]) || changes(w, l->tap[t]))
             return false;
-    return find_guards(w, in);
+    for (int t = 0; t < w->ntaps; t++)
+        l->tap[t] = tap_step(w, t, l->tap[t]);
+    for (int g = 0; w->folds && g < in->nguards; g++)
+        if (ir_uses_sym(in->guards[g].e, w->k->dims[w->vec].var))
+            return false;
+    return (!w->folds || !l->uniform) && find_guards(w, in);
 }
 
-/* The lane dim: short, constant, of unit stride in the first store. The row: the last outer dim beside it. */
-static bool find_dims(struct window *w, const struct cpu_machine *m)
+/* The lane dim: short, constant, of unit stride in the first store; of sums over the lanes the last inner one. */
+static bool find_lanes(struct window *w, const struct cpu_machine *m)
 {
     const struct kn_kernel *k = w->k;
-    int nouter = em_nouter(k);
-    w->vec = w->row = -1;
-    for (int i = k->stages[0].last; i < k->ninsns && w->vec < 0; i++) {
-        int64_t c, n;
+    int64_t n = 0, c;
+    w->vec = -1;
+    for (int d = 0; w->folds && d < k->ndims; d++)
+        if (k->dims[d].role == KN_INNER && ir_is_const(k->dims[d].extent, &n) && n > 1)
+            w->vec = d;
+    for (int i = k->stages[0].last; !w->folds && i < k->ninsns && w->vec < 0; i++) {
         if (k->insns[i].code != KN_STORE)
             continue;
         ir_expr off = flat_offset(w->ctx, k, &k->insns[i]);
-        for (int d = 0; d < nouter; d++)
+        for (int d = 0; d < em_nouter(k); d++)
             if (coefficient(w->ctx, off, k->dims[d].var, &c) && c == 1 && ir_is_const(k->dims[d].extent, &n) && n > 1)
                 w->vec = d;
         break;
     }
     if (w->vec < 0)
         return false;
-    int64_t n = ir_const_or(k->dims[w->vec].extent, 0);
+    n = ir_const_or(k->dims[w->vec].extent, 0);
     w->lanes = cpu_lanes(m, 4);
     while (w->lanes > 1 && n % w->lanes)
         w->lanes /= 2;
-    if (w->lanes < 4)
+    return w->lanes >= 4;
+}
+
+/* The row: the last outer dim beside the lanes. */
+static bool find_dims(struct window *w, const struct cpu_machine *m)
+{
+    const struct kn_kernel *k = w->k;
+    int64_t n;
+    w->row = -1;
+    if (!find_lanes(w, m))
         return false;
-    for (int d = 0; d < nouter; d++)
+    for (int d = 0; d < em_nouter(k); d++)
         if (d != w->vec && ir_const_or(k->dims[d].extent, 2) > 1)
             w->row = d;
     for (int d = 0; d < k->ndims; d++) {
         if (k->dims[d].role != KN_INNER)
             continue;
-        if (w->ntaps == W_MAX_TAPS || !ir_is_const(k->dims[d].extent, &n))
+        if (!ir_is_const(k->dims[d].extent, &n))
+            return false;
+        n = d == w->vec ? n / w->lanes : n;
+        if (d == w->vec && n == 1)
+            continue;
+        if (w->ntaps == W_MAX_TAPS)
             return false;
         w->tap_n[w->ntaps] = n;
         w->tap_dim[w->ntaps++] = d;
     }
-    if (w->row < 0 || !w->ntaps)
-        return false;
-    w->nrows = ir_const_or(k->dims[w->row].extent, 0);
-    return true;
+    w->nrows = w->row < 0 ? 0 : ir_const_or(k->dims[w->row].extent, 0);
+    return w->row >= 0 && w->ntaps;
 }
 
 /* The load that instruction i widens to i32, if it is one of bytes of type d; or -1. */
@@ -242,9 +272,28 @@ static void find_dot(struct window *w)
     }
 }
 
-static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct window *w)
+/* Neighbours in a register tile. */
+static int tile_rows(const struct cpu_machine *m, const struct window *w)
 {
-    *w = (struct window){.ctx = ctx, .k = k};
+    int max = m->registers / 2 / w->nreds; /* the rest for loads that LLVM moves up */
+    if (w->folds)
+        return w->lanes < max ? w->lanes : max;
+    max = max < 1 ? 1 : max > 14 ? 14 : max;
+    int64_t blocks = (w->nrows + max - 1) / max;
+    return w->nrows ? (int)((w->nrows + blocks - 1) / blocks) : max < W_ROW_TILE ? max : W_ROW_TILE;
+}
+
+/* Sums of floats, one in each point, may be folded. */
+static bool may_fold(const struct window *w)
+{
+    const struct kn_insn *red = &w->k->insns[w->red[0]];
+    return w->nreds == 1 && red->reducer == KN_SUM && red->dtype == TCC_F32;
+}
+
+static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, bool folds,
+                    struct window *w)
+{
+    *w = (struct window){.ctx = ctx, .k = k, .folds = folds};
     if (k->kind != IR_K_WINDOW || !k->nstages || !k->stages[0].inner || (k->contraction.present && k->contraction.n))
         return false;
     for (int s = 1; s < k->nstages; s++)
@@ -268,7 +317,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     for (int i = k->stages[0].first; i < k->stages[0].last; i++)
         if (k->insns[i].code == KN_LOAD && !find_load(w, i))
             return false;
-    if (!w->nreds || !w->nloads)
+    if (!w->nreds || !w->nloads || (folds && !may_fold(w)))
         return false;
     for (int t = 0; t < w->ntaps; t++) {
         bool bounded =
@@ -280,10 +329,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
         w->unroll[t] |= !bounded && t == w->ntaps - 1 && w->tap_n[t] <= 7;
     }
     find_dot(w);
-    int max = m->registers / 2 / w->nreds; /* the rest for loads that LLVM moves up */
-    max = max < 1 ? 1 : max > 14 ? 14 : max;
-    int64_t blocks = (w->nrows + max - 1) / max;
-    w->mr = w->nrows ? (int)((w->nrows + blocks - 1) / blocks) : max < W_ROW_TILE ? max : W_ROW_TILE;
+    w->mr = tile_rows(m, w);
     return true;
 }
 
@@ -470,6 +516,52 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
             g->acc[i][r] = loop.phi[j++];
 }
 
+/* Halves of all segments, `seg` lanes long each, of a and b (NULL: of a alone), one behind the other. */
+static LLVMValueRef halves(struct em *e, LLVMValueRef a, LLVMValueRef b, int seg, int which)
+{
+    LLVMValueRef at[2 * EM_MAX_LANES];
+    unsigned n = 0, lanes = LLVMGetVectorSize(LLVMTypeOf(a)), total = b ? 2 * lanes : lanes;
+    for (unsigned i = 0; i < total; i++)
+        if ((int)i % seg / (seg / 2) == which)
+            at[n++] = LLVMConstInt(e->t_i32, i, 0);
+    return LLVMBuildShuffleVector(e->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(at, n), "");
+}
+
+/* The sums over the lanes of n vectors, a power of two and not more than lanes: in one vector. A sum's order does not depend on n. */
+static LLVMValueRef fold(struct wg *g, LLVMValueRef *v, int n)
+{
+    struct em *e = g->e;
+    for (int seg = g->w.lanes; seg > 1; seg /= 2) {
+        for (int i = 0; i < (n + 1) / 2; i++) {
+            LLVMValueRef a = v[2 * i], b = n > 1 ? v[2 * i + 1] : NULL;
+            v[i] = LLVMBuildFAdd(e->b, halves(e, a, b, seg, 0), halves(e, a, b, seg, 1), "");
+        }
+        n = (n + 1) / 2;
+    }
+    return v[0];
+}
+
+/* What follows the sums of the tile's rows, in lanes along the row where four rows and more are left. */
+static void fold_rows(struct wg *g, LLVMValueRef r0)
+{
+    struct em *e = g->e;
+    const struct kn_kernel *k = e->k;
+    ir_expr var = k->dims[g->w.row].var;
+    for (int r = 0, n; r < g->rows; r += n) {
+        for (n = g->w.lanes; n > g->rows - r; n /= 2)
+            ;
+        n = n < 4 ? 1 : n;
+        LLVMValueRef sum = fold(g, &g->acc[0][r], n);
+        em_bind(e, var, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""));
+        em_set_lanes(e, n > 1 ? var : NULL, n, NULL);
+        em_forget(e, 0, k->ninsns);
+        e->value[g->w.red[0]] = n > 1 ? sum : LLVMBuildExtractElement(e->b, sum, em_i64(e, 0), "");
+        em_insns(e, k->stages[0].last, k->ninsns);
+    }
+    em_forget(e, 0, k->ninsns);
+    em_set_lanes(e, k->dims[g->w.vec].var, g->w.lanes, NULL);
+}
+
 static void micro(struct wg *g, LLVMValueRef r0, int rows, int64_t start)
 {
     struct em *e = g->e;
@@ -488,6 +580,10 @@ static void micro(struct wg *g, LLVMValueRef r0, int rows, int64_t start)
             g->acc[i][r] = em_splat(e, em_reduce_init(e, red->reducer, red->dtype), g->w.lanes);
     }
     taps(g, 0, at);
+    if (g->w.folds) {
+        fold_rows(g, r0);
+        return;
+    }
     for (int r = 0; r < rows; r++) {
         em_bind(e, k->dims[g->w.row].var, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""));
         em_forget(e, 0, k->ninsns);
@@ -577,9 +673,9 @@ static void emit(struct em *e)
     struct em_loop loop[KN_MAX_DIMS], lanes;
     const struct kn_kernel *k = e->k;
     int nouter = em_nouter(k);
-    if (!analyse(em_cpu(e), e->ctx, k, &g.w))
-        return; /* cannot be: its schedule said that it can */
     struct cpu_schedule s = cpu_get_schedule(k);
+    if (!analyse(em_cpu(e), e->ctx, k, s.how == CPU_FOLD, &g.w))
+        return; /* cannot be: its schedule said that it can */
     g.w.mr = s.mr < g.w.mr ? s.mr : g.w.mr;
     em_tiles_begin(e, &t);
     for (int d = 0; d < nouter; d++) {
@@ -588,15 +684,17 @@ static void emit(struct em *e)
         em_loop_begin(e, &loop[d], t.lo[d], t.hi[d], em_i64(e, 1), "d");
         em_bind(e, k->dims[d].var, loop[d].iv);
     }
-    em_loop_begin(e, &lanes, t.lo[g.w.vec], t.hi[g.w.vec], em_i64(e, g.w.lanes), "lanes");
-    em_bind(e, k->dims[g.w.vec].var, lanes.iv);
+    if (!g.w.folds)
+        em_loop_begin(e, &lanes, t.lo[g.w.vec], t.hi[g.w.vec], em_i64(e, g.w.lanes), "lanes");
+    em_bind(e, k->dims[g.w.vec].var, g.w.folds ? em_i64(e, 0) : lanes.iv);
     em_set_lanes(e, k->dims[g.w.vec].var, g.w.lanes, NULL);
     if (g.w.nrows)
         image_row(&g);
     else
         row_at_run_time(&g);
     em_set_lanes(e, NULL, 1, NULL);
-    em_loop_end(e, &lanes);
+    if (!g.w.folds)
+        em_loop_end(e, &lanes);
     for (int d = nouter - 1; d >= 0; d--)
         if (d != g.w.vec && d != g.w.row)
             em_loop_end(e, &loop[d]);
@@ -608,7 +706,7 @@ static void emit(struct em *e)
 static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how)
 {
     struct window w;
-    if (!analyse(m, ctx, k, &w))
+    if (!analyse(m, ctx, k, how == CPU_FOLD, &w))
         return false;
     int64_t lo = 0, hi = 0, edges = 0;
     if (w.nrows)
@@ -644,6 +742,11 @@ static bool schedule_depthwise(const struct cpu_machine *m, struct ir_ctx *ctx, 
     return k->contraction.present && schedule(m, ctx, k, CPU_DEPTHWISE);
 }
 
+static bool schedule_fold(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    return k->contraction.present && schedule(m, ctx, k, CPU_FOLD);
+}
+
 static bool schedule_pool(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     return !k->contraction.present && schedule(m, ctx, k, CPU_POOL);
@@ -651,3 +754,4 @@ static bool schedule_pool(const struct cpu_machine *m, struct ir_ctx *ctx, struc
 
 const struct cpu_template cpu_template_depthwise = {CPU_DEPTHWISE, schedule_depthwise, emit};
 const struct cpu_template cpu_template_pool = {CPU_POOL, schedule_pool, emit};
+const struct cpu_template cpu_template_fold = {CPU_FOLD, schedule_fold, emit};
