@@ -127,7 +127,7 @@ static bool attempt(struct nk *nk)
         nk_run_attention_grad(nk);
     else if (nk_takes_scatter(nk))
         nk_run_scatter(nk);
-    else if (nk_takes_product(nk))
+    else if ((nk->lanes = true) && nk_takes_product(nk))
         nk_run_product(nk);
     else if (nk->product)
         nk_refuse(nk, "no product");

@@ -102,6 +102,7 @@ struct nk {
     bool full;                                /* refused since something did not fit: a smaller tile may do */
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
+    bool lanes;                               /* instructions are the lanes', which take floats of any length (ops.c) */
     bool pieces;                              /* the lanes have dim 0 on partitions: pieces of a reduction */
     int together;                             /* tiles whose instructions take turns, up to NK_TOGETHER: while one waits for an engine's result, another has work */
     int64_t extent[KN_MAX_DIMS];

@@ -413,6 +413,8 @@ static value make_cast(struct op o, const value *x)
     bool from_float = tcc_is_float(o.from), to_float = tcc_is_float(o.to);
     if (tcc_dtype_bytes(o.to) == 1 && to_float)
         nk_refuse(o.nk, "a cast to %s", tcc_dtype_name(o.to));
+    if (o.from == o.to && !v->is_number && v->type == nk_type(o.nk, o.to)) /* who made it rounded it */
+        return v;
     if (v->is_number) {
         if (!from_float && to_float)
             return nk_number(o.nk, o.to, v->number);
@@ -433,10 +435,22 @@ struct way {
     int what;
     value (*make)(struct op o, const value *x);
 };
-#define ALU(op) {BY_ALU, NEURON_ALU_##op, NULL}
-#define FUNC(f) {BY_FUNC, NEURON_FUNC_##f, NULL}
-#define MAKE(f) {BY_MAKE, 0, make_##f}
-#define HOST {BY_HOST, 0, NULL}
+#define ALU(op)                       \
+    {                                 \
+        BY_ALU, NEURON_ALU_##op, NULL \
+    }
+#define FUNC(f)                        \
+    {                                  \
+        BY_FUNC, NEURON_FUNC_##f, NULL \
+    }
+#define MAKE(f)              \
+    {                        \
+        BY_MAKE, 0, make_##f \
+    }
+#define HOST             \
+    {                    \
+        BY_HOST, 0, NULL \
+    }
 static const struct way ways[IR_NOPS][3] = {
 #define ROW(op, f, i, b) [IR_##op] = {f, i, b},
 #include "compiler/neuron/engine_ops.def"
@@ -476,10 +490,57 @@ static bool is_wide(struct op o, const struct kn_insn *n, const struct nk_value 
     return nk_is_wide(o.from) && !small;
 }
 
+static bool is_half(enum tcc_dtype d)
+{
+    return d == TCC_F16 || d == TCC_BF16;
+}
+
+/* Is it one instruction, of floats, that reads and writes floats of any length? */
+static bool takes_any(const struct kn_insn *n)
+{
+    const struct way *w = &ways[n->op][0];
+    return n->code == KN_SCALAR && (w->how == BY_ALU || w->how == BY_FUNC);
+}
+
+/* The instruction's number, if it is one of those that the lanes run of nk's kernel; -1. Factors of a product are loaded as they are said to be. */
+static int lanes_number(const struct nk *nk, const struct kn_insn *n)
+{
+    const struct kn_kernel *k = nk->k;
+    if (!nk->lanes || n < k->insns || n >= k->insns + k->ninsns)
+        return -1;
+    int i = (int)(n - k->insns);
+    return k->contraction.present && i <= k->contraction.reduce ? -1 : i;
+}
+
+/* A cast to float32 of 16 bits whose readers take these as they are: engines compute in float32 whatever they read. */
+static bool is_view(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype from, const struct nk_value *v)
+{
+    const struct kn_kernel *k = nk->k;
+    int number = lanes_number(nk, n);
+    if (number < 0 || n->dtype != TCC_F32 || !is_half(from) || v->is_number)
+        return false;
+    for (int i = number + 1; i < k->ninsns; i++)
+        for (int a = 0; a < k->insns[i].nargs; a++)
+            if (k->insns[i].arg[a] == number && !takes_any(&k->insns[i]) && k->insns[i].code != KN_REDUCE)
+                return false;
+    return true;
+}
+
+/* The type that an instruction's result has: the shorter one where all that is done with it is to round it to that. */
+static enum tcc_dtype result_type(const struct nk *nk, const struct kn_insn *n, enum tcc_dtype from)
+{
+    int number = lanes_number(nk, n), reader;
+    if (number < 0 || n->dtype != TCC_F32 || !tcc_is_float(from) || !takes_any(n) ||
+        (reader = nk_reader_of(nk->k, number)) < 0 || !kn_is_cast(&nk->k->insns[reader]) ||
+        !is_half((enum tcc_dtype)nk->k->insns[reader].dtype))
+        return (enum tcc_dtype)n->dtype;
+    return (enum tcc_dtype)nk->k->insns[reader].dtype;
+}
+
 const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from,
                                  const struct nk_value *const *args)
 {
-    struct op o = {.nk = nk, .t = t, .to = (enum tcc_dtype)n->dtype, .from = from, .insn = n};
+    struct op o = {.nk = nk, .t = t, .to = result_type(nk, n, from), .from = from, .insn = n};
     enum ir_op op = (enum ir_op)n->op;
     const struct way *w = &ways[op][class_of(op == IR_select ? o.to : from)];
     int mark = nk_mark(nk);
@@ -509,8 +570,9 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
     else if (w->how == BY_FUNC)
         v = nk_act(nk, t, o.to, (enum neuron_func)w->what, x[0], 1);
     else
-        v = w->make(o, x);
-    if (v->dtype != o.to && v->type == nk_type(nk, o.to) && !v->is_number) {
+        v = op == IR_cast && is_view(nk, n, from, x[0]) ? x[0] : w->make(o, x);
+    bool view = v == x[0] && op == IR_cast;
+    if (v->dtype != o.to && !v->is_number && (view || v->type == nk_type(nk, o.to))) {
         struct nk_value *same = IR_NEW(nk->ctx, struct nk_value);
         *same = *v;
         same->dtype = (uint8_t)o.to;

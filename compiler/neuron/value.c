@@ -394,8 +394,8 @@ struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype 
 /* May a result of type d lie in v's place? */
 static bool takes_result(const struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *v)
 {
-    bool dense = !v->is_number && v->dtype == d && v->buffer == nk->dying && v->buffer->space == NEURON_SBUF &&
-                 !v->buffer->stays;
+    bool dense = !v->is_number && v->dtype == d && v->type == type_of(d) && v->buffer == nk->dying &&
+                 v->buffer->space == NEURON_SBUF && !v->buffer->stays;
     for (int a = 1; dense && a < t->n; a++)
         dense = t->axis[a].extent == 1 || v->stride[a];
     return dense;
