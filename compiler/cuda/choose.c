@@ -129,6 +129,14 @@ static int64_t extent(const struct kn_kernel *k, int dim)
     return ir_const_or(em_is_piece(k, dim) ? k->split.step : k->dims[dim].extent, UNKNOWN);
 }
 
+static bool follows(const struct kn_kernel *k, ir_expr e, uint32_t dims)
+{
+    bool any = false;
+    for (int d = 0; d < k->ndims; d++)
+        any |= (dims >> d & 1) && ir_uses_sym(e, k->dims[d].var);
+    return any;
+}
+
 /* The stages' inner points, of a split kernel those of the first phase, the most of them; *along: loads and stores that are consecutive along the last inner dim less those that are so
  * along the last outer one. */
 static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *along)
@@ -152,6 +160,8 @@ static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *
             if ((x->code != KN_LOAD && x->code != KN_STORE) || k->operands[x->operand].use == KN_LOCAL)
                 continue;
             ir_expr offset = em_flat_offset(ctx, &k->operands[x->operand], x->index);
+            if (!follows(k, offset, stage->inner)) /* the same for all inner points: one access for many */
+                continue;
             bool near = em_lane_stride(ctx, offset, k->dims[last].var, 32, true, &stride);
             *along += near && (stride == 1 || (stride == -1 && cuda_scans(k, stage)));
             *along -= outer >= 0 && em_lane_stride(ctx, offset, k->dims[outer].var, 32, true, &stride) && stride == 1;

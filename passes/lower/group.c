@@ -7,8 +7,8 @@
  * a node all of whose users are in one group joins it if that is legal and pays (sketch.c, profit.c), else it becomes the root of a
  * new group.
  *
- * Greedy and deterministic; it never computes a expensive value twice. Views (index arithmetic) join every group that reads
- * them. At -O0 each node is a group.
+ * Greedy and deterministic. A value is computed twice only where the machine says that this is cheaper than to store it (recompute.c). Views (index arithmetic) join
+ * every group that reads them. At -O0 each node is a group.
  */
 #include "passes/lower/lower_int.h"
 
@@ -461,6 +461,9 @@ static void form_node(struct lw *lw, struct ir_node *n)
         return;
     }
     if (!alone && readers.n == 1 && lw_join(lw, n, readers.at[0]))
+        return;
+    struct lw_set all = {0};
+    if (!alone && readers.n > 1 && lw_recomputes(lw, n, &all) && lw_join_all(lw, n, &all))
         return;
     struct lw_group *g = group_new(lw, n, v);
     lw_set_add(lw, &lw->in[n->id], g);

@@ -90,7 +90,7 @@ struct lw {
     int *buffer;                     /* number in prog->buffers, or -1 */
     struct lw_part *part;            /* part.c's answers */
     /* by node id */
-    struct lw_set *in;               /* groups that evaluate it; of a view's two at most: what is asked is whether there is one only */
+    struct lw_set *in;               /* groups that evaluate it: several where each does; of a view's two at most: what is asked is whether there is one only */
     struct lw_set *launches;         /* groups whose kernels run at this node, in order */
     bool *read;                      /* a state_read that has been lowered */
     struct lw_pieces *pieces;        /* of concats and interleaves */
@@ -206,6 +206,10 @@ void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_exp
 /* -- sketch.c, profit.c ---------------------------------------------------------------------- */
 /* Lets n be evaluated in g's kernel, if that is legal and pays. All readers of n are in g. */
 bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g);
+/* The node joins all of the groups or none. */
+bool lw_join_all(struct lw *lw, struct ir_node *n, const struct lw_set *groups);
+/* recompute.c: the groups that read n's value, where it pays that each works it out: what is read for that is stored anyhow. */
+bool lw_recomputes(struct lw *lw, const struct ir_node *n, struct lw_set *readers);
 bool lw_worth(const struct lw *lw, const struct pass_fusion *f);
 
 /* -- group.c --------------------------------------------------------------------------------- */

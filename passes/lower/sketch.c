@@ -166,6 +166,31 @@ bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g)
     return false;
 }
 
+bool lw_join_all(struct lw *lw, struct ir_node *n, const struct lw_set *groups)
+{
+    struct mark *before = IR_NEWN(lw->ctx, groups->n, struct mark);
+    struct ir_value *v = n->out[0];
+    bool joined = true;
+    int tried = 0;
+    for (; tried < groups->n && joined; tried++) {
+        struct lw_group *g = groups->at[tried];
+        struct kb *k = g->updates ? NULL : sketch_of(lw, g);
+        joined = k != NULL;
+        for (int i = 0; joined && i < k->reads.n; i++) /* of what a product multiplies there is one that is ready */
+            joined = !k->reads.at[i].operand || k->memo.at[k->reads.at[i].memo].value != v;
+        before[tried] = k ? mark_of(k) : (struct mark){0};
+        joined = joined && lw_join(lw, n, g);
+    }
+    if (joined)
+        return true;
+    for (int i = tried - 2; i >= 0; i--) { /* the last one is as it was */
+        back_to(groups->at[i]->sketch, &before[i], v);
+        groups->at[i]->joined--;
+    }
+    lw->in[n->id].n = 0;
+    return false;
+}
+
 static bool lacks(const struct lw *lw, const struct ir_value *v)
 {
     return v && ir_is_tensor(v->type) && lw->machine->lacks(lw->machine, v->type->dtype);
