@@ -8,7 +8,7 @@
 #include "compiler/cuda/contract_int.h"
 
 #define V LLVMValueRef
-enum { ALIGN = 1024 }; /* of sides: the swizzle's pattern */
+enum { ALIGN = 1024, VECTOR = 4 }; /* of sides: the swizzle's pattern; results that a thread stores at once */
 
 /* -- Which kernels ------------------------------------------------------------------------------------------------- */
 
@@ -450,21 +450,42 @@ static void hand_over_sums(struct fa *a)
     }
 }
 
+/* Results that a thread stores at once in that stage; align: as cuda_twice() has it, or NULL. */
+static int together(struct fa *a, int stage, const struct fa_side *side, int *align)
+{
+    const struct kn_kernel *k = a->e->k;
+    const struct kn_stage *s = &k->stages[stage];
+    bool all = a->s.passes == 1;
+    for (int i = s->first; i < s->last; i++)
+        all = all && (k->insns[i].code != KN_STORE || cuda_load_width(a->e->ctx, k, i, side->col, VECTOR) == VECTOR);
+    for (int i = s->first; i < s->last && all && align; i++)
+        if (k->insns[i].code == KN_STORE)
+            align[k->insns[i].operand] = VECTOR * tcc_dtype_bytes((enum tcc_dtype)k->operands[k->insns[i].operand].dtype);
+    return all ? VECTOR : 1;
+}
+
 void fa_finish(struct fa *a, int stage, int id, const struct fa_side *side)
 {
     struct em *e = a->e;
     const struct kn_stage *s = &e->k->stages[stage];
     struct em_loop l;
-    V width = fa_part(a, side), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
+    int n = a->wide ? together(a, stage, side, NULL) : 1;
+    V width = LLVMBuildUDiv(e->b, fa_part(a, side), em_i64(e, n), ""), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
     em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, width, ""), em_i64(e, a->s.threads), "result");
     V row = LLVMBuildUDiv(e->b, l.iv, width, ""), column = LLVMBuildURem(e->b, l.iv, width, "");
+    column = LLVMBuildMul(e->b, column, em_i64(e, n), "");
     fa_bind_row(a, row);
     fa_bind(a, side->col, fa_of_part(a, side, column));
+    if (n > 1)
+        em_set_lanes(e, e->k->dims[side->col].var, n, NULL);
     em_forget(e, 0, e->k->ninsns);
     if (!a->s.gradient)
         e->value[a->s.r.sum] = fa_get(a, fa_sum_place(a, row, 0));
-    e->value[id] = fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4));
+    V v = LLVMBuildLoad2(e->b, em_vec(e->t_f32, n), fa_shared(a, 0, row, column, a->s.pitch_out, 4), "");
+    LLVMSetAlignment(v, (unsigned)(4 * n));
+    e->value[id] = v;
     em_insns(e, s->first, s->last);
+    em_set_lanes(e, NULL, 1, NULL);
     em_forget(e, 0, e->k->ninsns);
     em_loop_end(e, &l);
 }
@@ -535,6 +556,7 @@ static void emit(void *user, bool wide)
     int n = sides_of(&a.s, side);
     for (int i = 0; i < n; i++)
         side[i]->width = wide ? side[i]->width : 1;
+    a.wide = wide;
     a.e->aligned = true;
     each_tile(&a);
 }
@@ -568,6 +590,13 @@ void cuda_emit_attention(struct cuda_fn *f)
     for (int i = 0; i < n; i++)
         if (side[i]->width > 1)
             align[e->k->insns[side[i]->load].operand] = 16;
+    if (a.s.gradient) {
+        for (int i = 0; i < 2; i++)
+            if (a.s.g.sum[i] >= 0)
+                together(&a, a.s.g.last[i], i ? &a.s.v : &a.s.k, align);
+    } else if (a.s.r.mean >= 0 && f->s.split == 1) {
+        together(&a, AT_LAST, &a.s.v, align);
+    }
     cuda_twice(f, align, emit, &a);
 }
 

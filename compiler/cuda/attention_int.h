@@ -85,6 +85,7 @@ struct fa {
     struct fa_shape s;
     LLVMValueRef pool, lane, warp;   /* shared memory; i64, of the thread */
     LLVMValueRef first, rows, keys;  /* i64: the tile's first row, all rows, all keys */
+    bool wide;                       /* vectors lie at multiples of their bytes */
     bool full;                       /* of the columns that are looked at no row is left out, by any thread */
     LLVMValueRef piece, head;        /* numbers of the tile's piece of the keys and of the tile, i64; NULL: keys are in one piece */
     /* One stack slot each, which become registers. */

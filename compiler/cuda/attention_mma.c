@@ -119,13 +119,8 @@ static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *
 V fa_packed(struct fa *a, V low, V high)
 {
     struct em *e = a->e;
-    V parts[2] = {low, high}, v = LLVMGetPoison(LLVMVectorType(e->t_i16, 2));
-    LLVMTypeRef t = a->s.dtype == TCC_BF16 ? LLVMBFloatTypeInContext(e->lc) : LLVMHalfTypeInContext(e->lc);
-    for (int i = 0; i < 2; i++) {
-        V x = LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, parts[i], t, ""), e->t_i16, "");
-        v = LLVMBuildInsertElement(e->b, v, x, em_i64(e, i), "");
-    }
-    return LLVMBuildBitCast(e->b, v, e->t_i32, "");
+    const char *name = a->s.dtype == TCC_BF16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
+    return LLVMBuildBitCast(e->b, em_intrinsic(e, name, 0, NULL, 2, (V[]){high, low}), e->t_i32, "");
 }
 
 static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
