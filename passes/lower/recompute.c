@@ -82,6 +82,11 @@ bool lw_recomputes(struct lw *lw, const struct ir_node *n, struct lw_set *reader
     if (!c->recomputes || ir_op_info(n->op)->kind != IR_K_MAP || points * bytes < LEAST_BYTES ||
         work / c->flops > 2 * bytes / c->bandwidth)
         return false;
-    return groups_of(lw, v, readers, 0) && readers->n > 1 && find_leaf(lw, n, points, &leaf, &steps) && leaf &&
+    if (!groups_of(lw, v, readers, 0))
+        return false;
+    for (int i = 0; i < readers->n && work > 1; i++) /* behind a product few threads run, and nothing hides a function */
+        if (readers->at[i]->anchor)
+            return false;
+    return readers->n > 1 && find_leaf(lw, n, points, &leaf, &steps) && leaf &&
            tcc_dtype_bytes((enum tcc_dtype)leaf->type->dtype) <= bytes;
 }
