@@ -214,6 +214,18 @@ enum tcc_dtype pt2_dtype(int64_t code)
     return code > 0 && code < (int64_t)(sizeof types) ? (enum tcc_dtype)types[code] : TCC_NONE;
 }
 
+enum tcc_dtype pt2_part_type(const json_t *meta)
+{
+    int64_t code = js_int(meta, "dtype", 0); /* ComplexFloat, ComplexDouble */
+    return code == 10 ? TCC_F32 : code == 11 ? TCC_F64 : TCC_NONE;
+}
+
+enum tcc_dtype pt2_held_type(const json_t *meta)
+{
+    enum tcc_dtype part = pt2_part_type(meta);
+    return part != TCC_NONE ? part : pt2_dtype(js_int(meta, "dtype", 0));
+}
+
 struct view {
     enum tcc_dtype dtype;
     int rank;
@@ -221,12 +233,28 @@ struct view {
     bool contiguous;
 };
 
+/* From complex elements to pairs of their parts. */
+static bool view_pairs(struct view *v)
+{
+    for (int k = 0; k < v->rank; k++) {
+        if (v->strides[k] > INT64_MAX / 2)
+            return false;
+        v->strides[k] *= 2;
+    }
+    if (v->rank == TCC_MAX_RANK || v->offset > INT64_MAX / 2)
+        return false;
+    v->offset *= 2;
+    v->dims[v->rank] = 2;
+    v->strides[v->rank++] = 1;
+    return true;
+}
+
 /* Of tensor_meta; everything is constant and inside a storage of `bytes`. NULL, or what is wrong. */
 static const char *read_view(const json_t *meta, uint64_t bytes, struct view *v)
 {
     json_t *sizes = js_array(meta, "sizes"), *strides = js_array(meta, "strides");
     size_t rank = json_array_size(sizes);
-    v->dtype = pt2_dtype(js_int(meta, "dtype", 0));
+    v->dtype = pt2_held_type(meta);
     if (v->dtype == TCC_NONE)
         return "its element type is not supported";
     if (!sizes || rank > TCC_MAX_RANK || json_array_size(strides) != rank || js_int(meta, "layout", 7) != 7)
@@ -239,6 +267,8 @@ static const char *read_view(const json_t *meta, uint64_t bytes, struct view *v)
             v->dims[k] < 0 || v->strides[k] < 0)
             return "its sizes are no numbers";
     }
+    if (pt2_part_type(meta) != TCC_NONE && !view_pairs(v))
+        return "its layout is not supported";
     v->count = tcc_elements(v->rank, v->dims);
     int64_t item = tcc_dtype_bytes(v->dtype), room = (int64_t)(bytes / (uint64_t)item), last = v->offset, step = 1;
     if (v->count < 0 || (v->count && room - 1 < last))

@@ -43,6 +43,10 @@ struct ir_tensor *pt2_tensor(struct pt2_archive *a, const char *name, bool const
 
 /* The element type of a code of the schema (not c10's); TCC_NONE: none that tensors here have. */
 enum tcc_dtype pt2_dtype(int64_t code);
+/* Of a complex type in a tensor's meta data: that of its parts, which are a last axis of 2; else TCC_NONE. */
+enum tcc_dtype pt2_part_type(const json_t *meta);
+/* The element type of what holds such a tensor. */
+enum tcc_dtype pt2_held_type(const json_t *meta);
 
 /* -- Reading JSON that may hold anything: what is absent or of another kind is NULL, or `otherwise` */
 

@@ -22,15 +22,9 @@ static const struct complex_row {
 #undef COMPLEX
 };
 
-/* The element type of the parts, of a code of the schema: ComplexFloat, ComplexDouble. */
-static enum tcc_dtype part_type(int64_t code)
-{
-    return code == 10 ? TCC_F32 : code == 11 ? TCC_F64 : TCC_NONE;
-}
-
 bool pt2_meta_complex(const json_t *meta)
 {
-    return meta && part_type(js_int(meta, "dtype", 0)) != TCC_NONE;
+    return meta && pt2_part_type(meta) != TCC_NONE;
 }
 
 static json_t *argument(const struct pt2 *p, size_t k)
@@ -73,11 +67,6 @@ bool pt2_is_complex(struct pt2 *p, const char *name)
             return is_complex(p, json_object_get(input, "arg"));
     }
     return false;
-}
-
-enum tcc_dtype pt2_part_type(const json_t *meta)
-{
-    return part_type(js_int(meta, "dtype", 0));
 }
 
 bool pt2_out_complex(struct pt2 *p, int k)

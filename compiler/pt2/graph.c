@@ -104,15 +104,16 @@ static ir_expr meta_size(struct pt2 *p, json_t *size)
 
 ir_type pt2_meta_type(struct pt2 *p, const json_t *meta)
 {
-    ir_expr dims[TCC_MAX_RANK];
+    ir_expr dims[TCC_MAX_RANK + 1];
     json_t *sizes = js_array(meta, "sizes");
     size_t rank = json_array_size(sizes);
-    enum tcc_dtype d = pt2_dtype(js_int(meta, "dtype", 0));
+    enum tcc_dtype d = pt2_held_type(meta);
+    bool complex = pt2_meta_complex(meta);
     if (!sizes || d == TCC_NONE)
         return imp_unsupported(p->im, "a tensor of element type %lld of the schema",
                                (long long)js_int(meta, "dtype", 0)),
                NULL;
-    if (rank > TCC_MAX_RANK)
+    if (rank + complex > TCC_MAX_RANK)
         return imp_unsupported(p->im, "a tensor with %zu dims; at most %d are supported", rank, TCC_MAX_RANK), NULL;
     if (js_int(meta, "layout", 7) != 7)
         return imp_unsupported(p->im, "a sparse tensor"), NULL;
@@ -121,7 +122,8 @@ ir_type pt2_meta_type(struct pt2 *p, const json_t *meta)
         if (!dims[k])
             return NULL;
     }
-    return ir_tensor_type(p->ctx, d, (int)rank, dims);
+    dims[rank] = ir_const(p->ctx, 2);
+    return ir_tensor_type(p->ctx, d, (int)rank + complex, dims);
 }
 
 json_t *pt2_meta(struct pt2 *p, const char *name)
@@ -224,7 +226,7 @@ enum tcc_dtype pt2_out_type(struct pt2 *p, int k)
 {
     const char *name = pt2_out_name(p, k);
     json_t *meta = name ? pt2_meta(p, name) : NULL;
-    return pt2_meta_complex(meta) ? pt2_part_type(meta) : meta ? pt2_dtype(js_int(meta, "dtype", 0)) : TCC_NONE;
+    return meta ? pt2_held_type(meta) : TCC_NONE;
 }
 
 /* What is built must be what the archive records, as far as that can be told now. */
@@ -508,8 +510,8 @@ bool pt2_graph(struct pt2 *p, json_t *graph, struct pt2_value **outs)
         outs[k] = graph_output(p, json_array_get(outputs, k));
         if (!outs[k])
             return false;
-        if (outs[k]->complex)
-            return imp_unsupported(p->im, "result '%s' is complex: give view_as_real() of it", outs[k]->name);
+        if (outs[k]->complex && p->depth > 1)
+            return imp_unsupported(p->im, "a complex result of a graph in the graph");
     }
     p->depth--;
     return true;

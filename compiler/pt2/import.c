@@ -133,7 +133,7 @@ static bool read_tensor(struct pt2 *p, struct input *in, bool constant)
     imp_keep(p->im, in->tensor);
     const json_t *meta = pt2_meta(p, in->name);
     in->requires_grad = json_is_true(json_object_get(meta, "requires_grad"));
-    if (meta && (int)pt2_dtype(js_int(meta, "dtype", 0)) != in->tensor->dtype)
+    if (meta && (int)pt2_held_type(meta) != in->tensor->dtype)
         return imp_bad(p->im, "tensor '%s': the program and the data differ in its element type", in->outer);
     return true;
 }
@@ -239,6 +239,7 @@ static bool bind_input(struct pt2 *p, const struct input *in, ir_type pinned)
         v->v = ir_input_new(im->func, pinned, ir_intern(p->ctx, in->name));
         v->input = v->name;
     }
+    v->complex = pt2_meta_complex(pt2_meta(p, in->name));
     if (in->symbol) {
         v->number = true;
         v->e = in->symbol;

@@ -182,6 +182,20 @@ static struct ir_value *transform(struct pt2 *p, struct transform *t, bool real_
     return y && real_result ? imp_squeeze(p->im, y, 1, &end) : y;
 }
 
+struct ir_value *pt2_transform(struct pt2 *p, struct ir_value *x, int64_t axis, int64_t n, enum pt2_transform kind,
+                               bool normalized)
+{
+    struct transform t = {.x = x,
+                          .rank = imp_rank(x) - 1,
+                          .naxes = 1,
+                          .axes = {axis},
+                          .sizes = {ir_const(p->ctx, n)},
+                          .inverse = kind == PT2_C2R || kind == PT2_C2C_INVERSE,
+                          .onesided = kind == PT2_C2R || kind == PT2_R2C};
+    t.norm = normalized ? NORM_ROOT : t.inverse ? NORM_ALL : NORM_NONE;
+    return transform(p, &t, kind == PT2_C2R);
+}
+
 static bool read_axes(struct pt2 *p, struct transform *t, const char *name, int otherwise)
 {
     int n = pt2_ints(p, name, TCC_MAX_RANK, t->axes);

@@ -131,13 +131,15 @@ bool pt2_meta_complex(const json_t *meta);             /* does the archive recor
 bool pt2_reads_complex(struct pt2 *p);                 /* is an operand of the node complex? */
 bool pt2_is_complex(struct pt2 *p, const char *name);  /* is that argument? */
 bool pt2_out_complex(struct pt2 *p, int k);
-enum tcc_dtype pt2_part_type(const json_t *meta);      /* of a complex type: its parts'; else TCC_NONE */
 /* Builds a node that reads complex tensors, by complex.def. False after a message. */
 bool pt2_complex_build(struct pt2 *p, const struct aten_row *row);
 /* The part of an operand that is asked for now; position 0: the node's first. */
 struct ir_value *pt2_operand_part(struct pt2 *p, struct ir_value *v, bool complex, int position);
 struct ir_value *pt2_pair(struct pt2 *p, struct ir_value *re, struct ir_value *im);    /* NULL operands: NULL */
 struct ir_value *pt2_part(struct pt2 *p, struct ir_value *pair, int part);             /* 0: real, 1: imaginary */
+/* A transform of length n along an axis, of pairs, or (R2C) of reals with a last axis of 1; `normalized`: divided by the root of n. */
+enum pt2_transform { PT2_C2C, PT2_C2C_INVERSE, PT2_R2C, PT2_C2R };
+struct ir_value *pt2_transform(struct pt2 *p, struct ir_value *x, int64_t axis, int64_t n, enum pt2_transform kind, bool normalized);
 bool aten_modulus(struct pt2 *p, int arg);
 bool aten_complex_copy(struct pt2 *p, int arg);
 

@@ -305,6 +305,53 @@ case("diff", lambda x: (x.diff(), x.diff(n=2, dim=0), (x > 0).diff(dim=1), torch
 case("as_strided_scatter", lambda x, s: (aten.as_strided_scatter(x, s, [2, 3], [6, 1], 4), aten.as_strided_scatter(x, s.long(), [2, 3], [1, 7])), t(4, 6), t(2, 3))
 case("dropout_in_place_off", lambda x: aten.dropout_(x * 2, 0.5, False), t(3, 4))
 
+# -- Complex inputs, results and constants; windows
+view = torch.view_as_complex
+
+
+def c(*shape, dtype=F32):
+    return view(t(*shape, 2, dtype=dtype))
+
+
+class Rotary(torch.nn.Module):
+    """A complex buffer, as rotary embeddings keep one, and a complex parameter."""
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("turn", torch.polar(torch.ones(5, 3), torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.1, 0.01]))))
+        self.weight = torch.nn.Parameter(c(3, 3).t().contiguous())
+
+    def forward(self, x):
+        y = view(x.reshape(*x.shape[:-1], 3, 2)) * self.turn[:x.shape[1]]
+        return torch.view_as_real(y).flatten(2), y @ self.weight
+
+
+for d in (F32, F64):
+    case(f"complex_io_{short(d)}", lambda x, y: (x + y, x * y, x.abs(), x.conj(), x[1:], torch.view_as_real(x)), c(3, 4, dtype=d), c(4, dtype=d))
+case("complex_io_layout", lambda x: (x.permute(1, 0), x.real, x.unsqueeze(0) * 2, x), c(3, 4))
+case("complex_io_scalar", lambda x, y: (x * y, y + 1), c(3, 4), view(t(2)))
+case("complex_io_fft", lambda x: (fft.fft(x), fft.ifft(x, n=6), fft.irfft(x, n=7)), c(3, 5))
+case("complex_io_dynamic", lambda x, y: (x * y, fft.fft(x)), c(4, 6), c(4, 1), dynamic=({0: "n"}, {0: "n"}))
+case("complex_buffer", Rotary(), t(2, 4, 6))
+for d in ALL + (BOOL, U8):
+    case(f"unfold_{short(d)}", lambda x: (x.unfold(1, 3, 2), x.unfold(0, 2, 1), x.unfold(-1, 7, 5)), t(4, 7, dtype=d))
+case("unfold_axes", lambda x: (x.unfold(0, 2, 2), x.unfold(1, 3, 1).unfold(2, 2, 2), x.unfold(1, 5, 1)), t(4, 5, 6))
+case("unfold_dynamic", lambda x: x.unfold(1, 3, 2), t(2, 12), dynamic=({0: "n", 1: "4*m"},))
+case("unfold_complex", lambda x: x.unfold(0, 2, 1), c(4, 3))
+for d in FLOATS:
+    case(f"unfold_backward_{short(d)}", lambda g: aten.unfold_backward(g, [2, 9], 1, 3, 2), t(2, 4, 3, dtype=d))
+case("unfold_backward_axes", lambda g, h: (aten.unfold_backward(g, [6, 3], 0, 2, 3), aten.unfold_backward(h, [4, 7], -1, 2, 4)), t(2, 3, 2), t(4, 2, 2))
+hann = torch.hann_window(12)
+for d in (F32, F64):
+    w = hann.to(d)
+    case(f"stft_{short(d)}", lambda x, w=w: (torch.stft(x, 12, 3, window=w, return_complex=True), torch.stft(x, 12, window=w, normalized=True, return_complex=True), torch.stft(x, 16, 5, 12, window=w, return_complex=True)), t(2, 40, dtype=d))
+    case(f"istft_{short(d)}", lambda x, w=w: (torch.istft(x, 12, 3, window=w), torch.istft(x, 12, 3, window=w, length=25), torch.istft(x, 12, 3, window=w, length=20, normalized=True)), c(2, 7, 9, dtype=d))
+case("stft_plain", lambda x: (aten.stft(x, 8, None, None, None, False, True, False), torch.stft(x, 9, 2, 5, center=False, onesided=False, return_complex=True)), t(33))
+case("stft_complex", lambda x, w: torch.stft(x, 12, 3, window=w, return_complex=True), c(2, 40), hann)
+case("istft_plain", lambda x, y: (torch.istft(x, 8, 2), torch.istft(x, 8, 8, center=False), torch.istft(y, 8, 2, onesided=False), torch.istft(y, 8, 2, onesided=False, return_complex=True)), c(5, 6), c(8, 6))
+case("istft_long", lambda x: torch.istft(x, 8, 2, length=11), c(5, 6))
+case("stft_round", lambda x, w: torch.istft(torch.stft(x, 12, 3, window=w, return_complex=True), 12, 3, window=w, length=40), t(3, 40), hann)
+case("stft_dynamic", lambda x, w: torch.stft(x, 12, 3, window=w, center=False, return_complex=True).abs(), t(3, 40), hann, dynamic=({0: "n"}, None))
+
 
 def main():
     folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"
