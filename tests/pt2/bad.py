@@ -81,7 +81,8 @@ put("undefined", changed("undefined", lambda r: graph(r)["nodes"][0]["inputs"][0
 put("twice", changed("twice", lambda r: graph(r)["nodes"].append(graph(r)["nodes"][0])), "defined twice")
 put("wrong_size", changed("size", lambda r: next(iter(graph(r)["tensor_values"].values()))["sizes"].append({"as_int": 3})), "")
 put("huge_rank", changed("rank", lambda r: graph(r)["tensor_values"][graph(r)["inputs"][-1]["as_tensor"]["name"]].update(sizes=[{"as_int": 2}] * 99)), "99 dims")
-put("complex", changed("complex", lambda r: graph(r)["tensor_values"][graph(r)["inputs"][-1]["as_tensor"]["name"]].update(dtype=10)), "element type 10")
+put("complex", changed("complex", lambda r: graph(r)["tensor_values"][graph(r)["inputs"][-1]["as_tensor"]["name"]].update(dtype=10)), "complex operands")
+put("element_type", changed("element_type", lambda r: graph(r)["tensor_values"][graph(r)["inputs"][-1]["as_tensor"]["name"]].update(dtype=9)), "element type 9")
 put("no_specs", changed("specs", lambda r: r["graph_module"]["signature"].update(input_specs=[])), "differ in number")
 put("odd_size", changed("odd", lambda r: graph(r)["tensor_values"][graph(r)["inputs"][-1]["as_tensor"]["name"]].update(sizes=[{"as_expr": {"expr_str": "Add(" * 5000}}])), "a size written as")
 if WEIGHTS:
