@@ -363,15 +363,25 @@ static bool lay_out(struct layout *l, int32_t *trees)
     return true;
 }
 
-static int common_mode(const struct layout *l)
+/* What is true of all nodes, so that a walk needn't look. */
+struct common {
+    int mode; /* or TREE_MIXED */
+    bool nan; /* has one TREE_NAN_YES? */
+};
+
+static struct common common_of(const struct layout *l)
 {
-    int mode = -1;
+    struct common c = {-1, false};
     for (int64_t i = 0; i < l->n; i++) {
-        int m = l->words[i * TREE_WORDS + TREE_TEST] >> TREE_MODE_SHIFT & 7;
-        if (l->words[i * TREE_WORDS + TREE_NO] != i)
-            mode = mode < 0 || mode == m ? m : TREE_MIXED;
+        const int32_t *node = l->words + i * TREE_WORDS;
+        int m = node[TREE_TEST] >> TREE_MODE_SHIFT & 7;
+        if (node[TREE_NO] == i)
+            continue;
+        c.mode = c.mode < 0 || c.mode == m ? m : TREE_MIXED;
+        c.nan |= (node[TREE_TEST] & TREE_NAN_YES) != 0;
     }
-    return mode < 0 ? TREE_LEQ : mode;
+    c.mode = c.mode < 0 ? TREE_LEQ : c.mode;
+    return c;
 }
 
 static struct ir_value *table(struct forest *f, enum tcc_dtype dtype, int64_t n, int64_t width, const void *data)
@@ -409,7 +419,7 @@ static struct ir_value *shares_of(struct forest *f)
 }
 
 /* Operands 1 to 6 of the library op. */
-static bool make_tables(struct forest *f, struct ir_value **to, int *mode)
+static bool make_tables(struct forest *f, struct ir_value **to, struct common *common)
 {
     struct ir_ctx *ctx = f->im->ctx;
     struct layout l = {.f = f, .cap = 3 * f->nnodes + 1};
@@ -418,7 +428,7 @@ static bool make_tables(struct forest *f, struct ir_value **to, int *mode)
     l.splits = IR_NEWN(ctx, l.cap, double);
     if (!lay_out(&l, trees))
         return false;
-    *mode = common_mode(&l);
+    *common = common_of(&l);
     to[0] = table(f, TCC_I32, l.n, TREE_WORDS, l.words);
     to[1] = table(f, TCC_I32, f->nroots, 0, trees);
     to[2] = shares_of(f);
@@ -448,11 +458,13 @@ static bool build(struct forest *f, const char *name, int nout, const ir_type *t
     struct imp *im = f->im;
     struct ir_value *in[7] = {imp_in(im, 0)};
     struct ir_attr attrs[12];
-    int n = 0, mode;
-    if (!make_tables(f, in + 1, &mode))
+    struct common common;
+    int n = 0;
+    if (!make_tables(f, in + 1, &common))
         return false;
     attrs[n++] = imp_user_int(im, "n_targets", f->ntargets);
-    attrs[n++] = imp_user_int(im, "mode", mode);
+    attrs[n++] = imp_user_int(im, "mode", common.mode);
+    attrs[n++] = imp_user_int(im, "nan", common.nan);
     attrs[n++] = imp_user_int(im, "binary", is_binary(f));
     attrs[n++] = imp_user_int(im, "like_x", like_x);
     attrs[n++] = imp_user_text(im, "aggregate_function", how);

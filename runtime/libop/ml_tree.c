@@ -26,6 +26,7 @@ struct forest {
     const double *wide_weights, *splits, *members;
     int64_t nnodes, ntrees, nshares, nmembers, ntargets, nblocks;
     int mode; /* of all nodes, or TREE_MIXED */
+    bool nan; /* may a node have TREE_NAN_YES? */
     enum aggregate how;
 };
 
@@ -68,14 +69,14 @@ static inline bool holds(const struct forest *f, int mode, const int32_t *node, 
     }
 }
 
-/* The node behind node i for the row, i itself of a leaf; -1: the tables are wrong. `mode` and `wide` are constants where this is inlined. */
-static inline __attribute__((always_inline)) int64_t step(const struct forest *f, int mode, bool wide, const void *row,
-                                                          int64_t width, int64_t i)
+/* The node behind node i for the row, i itself of a leaf; -1: the tables are wrong. `mode`, `nan` and `wide` are constants where this is inlined. */
+static inline __attribute__((always_inline)) int64_t step(const struct forest *f, int mode, bool nan, bool wide,
+                                                          const void *row, int64_t width, int64_t i)
 {
     const int32_t *node = f->nodes + i * TREE_WORDS;
     int32_t test = node[TREE_TEST];
     int64_t feature = test & ((1 << TREE_MODE_SHIFT) - 1), next;
-    int nan_yes = (test & TREE_NAN_YES) != 0, yes;
+    int nan_yes = nan && (test & TREE_NAN_YES) != 0, yes;
     float split;
 
     if (feature >= width)
@@ -96,18 +97,18 @@ static inline __attribute__((always_inline)) int64_t step(const struct forest *f
     }
     next = node[TREE_NO];
     next ^= (next ^ (i + 1)) & -(int64_t)yes; /* no branch, which nobody could predict */
-    return next >= i && next < f->nnodes ? next : -1;
+    return (uint64_t)next - (uint64_t)i < (uint64_t)(f->nnodes - i) ? next : -1; /* from i on, and there */
 }
 
-static inline __attribute__((always_inline)) bool walk(const struct forest *f, int mode, bool wide, int64_t width,
-                                                       const void *const *rows, int64_t *at)
+static inline __attribute__((always_inline)) bool walk(const struct forest *f, int mode, bool nan, bool wide,
+                                                       int64_t width, const void *const *rows, int64_t *at)
 {
     bool moved;
 
     do {
         moved = false;
         for (int k = 0; k < LANES; k++) {
-            int64_t next = step(f, mode, wide, rows[k], width, at[k]);
+            int64_t next = step(f, mode, nan, wide, rows[k], width, at[k]);
 
             if (next < 0)
                 return false;
@@ -122,11 +123,15 @@ static inline __attribute__((always_inline)) bool walk(const struct forest *f, i
 static bool to_leaves(const struct forest *f, const struct rows *r, const void *const *rows, int64_t *at)
 {
     if (r->wide)
-        return walk(f, TREE_MIXED, true, r->width, rows, at);
+        return walk(f, TREE_MIXED, true, true, r->width, rows, at);
     switch (f->mode) {
-    case TREE_LEQ: return walk(f, TREE_LEQ, false, r->width, rows, at);
-    case TREE_LT: return walk(f, TREE_LT, false, r->width, rows, at);
-    default: return walk(f, TREE_MIXED, false, r->width, rows, at);
+    case TREE_LEQ:
+        return f->nan ? walk(f, TREE_LEQ, true, false, r->width, rows, at)
+                      : walk(f, TREE_LEQ, false, false, r->width, rows, at);
+    case TREE_LT:
+        return f->nan ? walk(f, TREE_LT, true, false, r->width, rows, at)
+                      : walk(f, TREE_LT, false, false, r->width, rows, at);
+    default: return walk(f, TREE_MIXED, true, false, r->width, rows, at);
     }
 }
 
@@ -313,6 +318,7 @@ static int read_tables(struct tcc_lib_call *call, struct forest *f)
     f->nmembers = members ? members->dims[0] : 0;
     f->nblocks = f->ntrees > BLOCK ? (f->ntrees + BLOCK - 1) / BLOCK : 1;
     f->mode = (int)lib_int(call, "mode", TREE_MIXED);
+    f->nan = lib_int(call, "nan", 1) != 0;
     f->how = read_aggregate(call);
     return TCC_OK;
 }

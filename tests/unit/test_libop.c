@@ -476,6 +476,18 @@ START_TEST(trees)
            I32(V(0, 0), 2), I32(V(0, 1, 1, 0, 1, 0), 3, 2), F32(V(7, 1, 9), 3)),
         1, ATTRS(A_INTS("n_targets", 2), A_STRINGS("aggregate_function", "AVERAGE")));
     WANT_F32(0, V(7, 1, 0, 9, 7, 1), 3, 2);
+    for (int mode = TREE_LEQ; mode <= TREE_LT; mode++)
+        for (int nan = 0; nan <= 1; nan++) { /* said to be true of all nodes, and it is */
+            RUN("tree_ensemble",
+                IN(F32(V(0.25, 0.5, 1, NAN), 4, 1),
+                   I32(V(NODE(mode << TREE_MODE_SHIFT | (nan ? TREE_NAN_YES : 0), 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)), 3, 4),
+                   I32(V(0), 1), I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2)),
+                1, ATTRS(A_INTS("mode", mode), A_INTS("nan", nan)));
+            WANT_F32(0, V(7, mode == TREE_LEQ ? 7 : 9, 9, nan ? 7 : 9), 4, 1);
+        }
+    FAILS("does not exist", "tree_ensemble",
+          IN(F32(V(1), 1, 1), I32(V(NODE(0, 1, SPLIT_NAN, 0), NODE(0, 0, SPLIT_HALF, -1)), 2, 4), I32(V(1), 1), I32(V(0, 0), 1, 2), F32(V(7), 1)),
+          1, ATTRS(A_INTS("mode", TREE_LEQ))); /* a branch that goes back */
     RUN("tree_ensemble_classifier",
         IN(F32(V(0, 1), 2, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0, 1, 0), 2, 2), F32(V(1, 1), 2)), 2,
         ATTRS(A_INTS("n_targets", 2), A_INTS("classlabels_int64s", 5, 6)));
