@@ -71,6 +71,6 @@ def main(folder, wanted):
             print(name)
 
 
-if len(sys.argv) < 2:
+if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
     sys.exit(__doc__)
 main(sys.argv[1], sys.argv[2:])

@@ -442,7 +442,7 @@ MADE = {name: (network, name) for name in NETS} | {
     "bert_dynq": (quantised, "bert", "dynq"), "whisper_encoder_dynq": (quantised, "whisper_encoder", "dynq"),
     "decoder_w4": (quantised, "decoder", "w4"), "decoder_w8": (quantised, "decoder", "w8")}
 
-if len(sys.argv) < 2:
+if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
     sys.exit(__doc__)
 for name in sys.argv[2:] or MADE:
     try:
