@@ -298,6 +298,9 @@ static void gather(const struct view *v, const uint8_t *from, uint8_t *to)
     }
 }
 
+/* Bytes that a view may have that is more than its storage: with strides of 0, a few bytes of a hostile file would be terabytes. */
+#define MOST_REPEATED (UINT64_C(1) << 28)
+
 static struct ir_tensor *refuse(struct pt2_archive *a, const char *name, const char *why)
 {
     ir_error(a->ctx, &a->where, "tensor '%s': %s", name, why);
@@ -323,6 +326,8 @@ struct ir_tensor *pt2_tensor(struct pt2_archive *a, const char *name, bool const
     uint64_t item = (uint64_t)tcc_dtype_bytes(v.dtype), first = e->offset + (uint64_t)v.offset * item;
     *storage = v.contiguous ? first : first ^ UINT64_C(1) << 63;
     struct ir_tensor *t;
+    if ((uint64_t)v.count > e->size && (uint64_t)v.count > MOST_REPEATED / item)
+        return refuse(a, name, "its view repeats the elements of its storage too often");
     if (v.contiguous && (uint64_t)v.count * item >= 1024) {
         t = ir_tensor_file(v.dtype, v.rank, v.dims, a->file, first);
     } else {

@@ -93,6 +93,7 @@ if WEIGHTS:
     put("no_config", changed("p", lambda r: r.pop("config") and None, WEIGHTS), "config")
     put("lost_weight", changed("p", lambda r: r["config"][first].update(path_name="nowhere"), WEIGHTS), "is missing")
     put("large_weight", changed("p", lambda r: meta(r)["sizes"][0].update(as_int=1 << 40), WEIGHTS), "cut off")
+    put("repeated_weight", changed("p", lambda r: (meta(r)["sizes"][0].update(as_int=1 << 40), meta(r)["strides"][0].update(as_int=0)) and None, WEIGHTS), "too often")
     put("negative_stride", changed("p", lambda r: meta(r)["strides"][0].update(as_int=-1), WEIGHTS), "no numbers")
     put("far_offset", changed("p", lambda r: meta(r).update(storage_offset={"as_int": 1 << 62}), WEIGHTS), "cut off")
     put("empty_weight", packed({n: b"" if n.endswith("weight_0") else d for n, d in ENTRIES.items()}), "cut off")
