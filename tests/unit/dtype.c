@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 #define NAN_WORD 0x7fc00000u
 
@@ -179,9 +180,5 @@ int main(void)
     tcase_add_test(c, rounding_once);
     tcase_add_test(c, e8m0_modes);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests(s);
 }

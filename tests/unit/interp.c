@@ -8,6 +8,7 @@
 #include "ir/interp_int.h"
 #include "ir/ir.h"
 #include "ir/words_int.h"
+#include "tests/unit/suite.h"
 #include "tools/values_int.h"
 
 /* No library ops: this program tests the others, and needs none of the runtime's table. */
@@ -453,9 +454,5 @@ int main(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         tcase_add_test(c, tests[i]);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests(s);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 START_TEST(sizes_that_overflow)
 {
@@ -110,9 +111,5 @@ int main(void)
     tcase_add_test(c, every_body_parses);
     tcase_add_test(c, bodies_share);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests(s);
 }

@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "runtime/rt_int.h"
+#include "tests/unit/suite.h"
 
 enum { LEAST = -5, MOST = 6 };
 
@@ -60,15 +61,9 @@ int main(void)
 {
     Suite *suite = suite_create("bounds");
     TCase *tc = tcase_create("bounds");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, all_values, TCC_EX_ADD, TCC_EX_MAX + 1);
     tcase_add_test(tc, overflow);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests(suite);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/ckpt/ckpt_int.h"
+#include "tests/unit/suite.h"
 
 static char path[64];
 
@@ -305,9 +306,5 @@ int main(void)
     tcase_add_test(t, hostile);
     tcase_add_loop_test(t, malformed_headers, 0, (int)(sizeof malformed / sizeof *malformed));
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

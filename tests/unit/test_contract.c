@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/suite.h"
 #include "tools/values_int.h"
 
 static float *values(size_t n, unsigned seed)
@@ -372,9 +373,5 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, kernels, 0, (int)(sizeof archs / sizeof *archs));
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

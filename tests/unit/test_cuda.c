@@ -11,6 +11,7 @@
 
 #include "runtime/rt_int.h"
 #include "tests/unit/mini_image.h"
+#include "tests/unit/suite.h"
 
 enum { N = 64, BYTES = N * 8, MANY = 600 };
 static struct tcr_heap heap;
@@ -438,8 +439,6 @@ int main(void)
 {
     Suite *s = suite_create("cuda");
     TCase *c = tcase_create("cuda");
-    SRunner *r;
-    int failed;
 
     tcase_add_loop_test(c, programs, 0, 3);
     tcase_add_loop_test(c, sizes_of_runs, 0, 3);
@@ -453,9 +452,5 @@ int main(void)
     tcase_add_loop_test(c, drivers, 0, 3);
     tcase_add_test(c, damaged);
     suite_add_tcase(s, c);
-    r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -6,6 +6,7 @@
  */
 #include "compiler/cuda/cuda_int.h"
 #include "tests/unit/kernel_make.h"
+#include "tests/unit/suite.h"
 #include "tools/prove_int.h"
 
 #include <check.h>
@@ -468,9 +469,5 @@ int main(void)
     tcase_add_loop_test(c, windows, 0, 3);
     tcase_add_loop_test(c, counted, 0, 2);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

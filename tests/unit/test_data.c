@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/trace.h"
+#include "tests/unit/suite.h"
 #include "tools/data_int.h"
 
 static const struct figure {
@@ -214,9 +215,5 @@ int main(void)
     tcase_add_test(t, fill_refuses);
     tcase_add_test(t, hostile_npz);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

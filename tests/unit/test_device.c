@@ -12,6 +12,7 @@
 
 #include "runtime/rt_int.h"
 #include "tests/unit/mini_image.h"
+#include "tests/unit/suite.h"
 
 /* y = x + size; 64 tiles of one element. A size below 0 is an index out of range. */
 static void add(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
@@ -357,8 +358,6 @@ int main(void)
 {
     Suite *s = suite_create("device");
     TCase *c = tcase_create("device");
-    SRunner *r;
-    int failed;
 
     tcase_add_loop_test(c, works, 0, 7);
     tcase_add_loop_test(c, faults, 0, 3);
@@ -369,9 +368,5 @@ int main(void)
     tcase_add_test(c, programs);
     tcase_add_test(c, by_name);
     suite_add_tcase(s, c);
-    r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/sim/ptx/driver.h"
+#include "tests/unit/suite.h"
 
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
                           ".visible .entry put(.param .u64 p, .param .u32 v) {\n"
@@ -355,9 +356,5 @@ int main(void)
     tcase_add_loop_test(t, cooperative, 0, 3);
     tcase_add_test(t, progress);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

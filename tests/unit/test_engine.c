@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/comm/comm_int.h"
+#include "tests/unit/suite.h"
 
 static int given, abandoned, marks, messages;
 static bool hanging; /* the device never passes what it was given */
@@ -240,15 +241,10 @@ int main(void)
 {
     Suite *s = suite_create("engine");
     TCase *t = tcase_create("door");
-    SRunner *r = srunner_create(s);
-    int failed;
 
     tcase_add_test(t, operations_of_a_device);
     tcase_add_test(t, names_of_engines);
     tcase_set_timeout(t, 60);
     suite_add_tcase(s, t);
-    srunner_run_all(r, CK_NORMAL);
-    failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 static struct ir_ctx *ctx;
 static ir_expr N, S, E, i, j, k, h, w, H, W;
@@ -282,9 +283,5 @@ int main(void)
     tcase_add_test(t, overflow);
     tcase_add_test(t, random_trees);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

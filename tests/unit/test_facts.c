@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What reports are made of (compiler/facts.c): which buffers the steps of communication read and write. */
 #include "compiler/tccc.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -98,9 +99,5 @@ int main(void)
     suite_add_tcase(suite, c);
     tcase_add_test(c, collectives_of_two);
     tcase_add_test(c, messages);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests(suite);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 static struct ir_ctx *ctx;
 static struct ir_module *m;
@@ -218,9 +219,5 @@ int main(void)
     tcase_add_test(t, no_memory);
     tcase_add_test(t, layouts);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/sim/ptx/driver.h"
+#include "tests/unit/suite.h"
 
 #define OK(call) ck_assert_int_eq(call, CUDA_SUCCESS)
 static CUcontext ctx;
@@ -569,9 +570,5 @@ int main(void)
     tcase_add_loop_test(t, long_turns, 0, 2);
     tcase_add_test(t, map_errors);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -4,6 +4,8 @@
  * are refused before memory is asked for. A format whose library is not installed is skipped, its message checked.
  */
 #include <check.h>
+
+#include "tests/unit/suite.h"
 #undef fail
 #include <stdbool.h>
 #include <stdlib.h>
@@ -143,7 +145,6 @@ int main(void)
 {
     Suite *suite = suite_create("image");
     TCase *tc = tcase_create("image");
-    SRunner *runner = srunner_create(suite);
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, pixels, 0, N);
@@ -152,10 +153,8 @@ int main(void)
     tcase_add_test(tc, own_formats);
     tcase_add_test(tc, no_library);
     suite_add_tcase(suite, tc);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
+    int status = run_tests(suite);
 
-    srunner_free(runner);
     lib_drop();
-    return failed != 0;
+    return status;
 }

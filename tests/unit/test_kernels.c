@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/unit/kernels.h"
+#include "tests/unit/suite.h"
 #include "tools/prove_int.h"
 #include "tools/values_int.h"
 
@@ -775,9 +776,5 @@ int main(void)
     tcase_add_test(c, sabotage);
     tcase_add_test(c, counted);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -4,6 +4,8 @@
  * allocators are wrapped at link time). ONNX's own cases run in the official suite.
  */
 #include <check.h>
+
+#include "tests/unit/suite.h"
 #undef fail
 #include <math.h>
 #include <stdbool.h>
@@ -512,8 +514,6 @@ int main(void)
 {
     Suite *suite = suite_create("libop");
     TCase *tc = tcase_create("libop");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, table);
@@ -529,10 +529,7 @@ int main(void)
     tcase_add_test(tc, models);
     tcase_add_test(tc, trees);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = run_tests(suite);
     lib_drop();
-    return failed != 0;
+    return status;
 }

@@ -16,6 +16,7 @@
 #include "runtime/sim/link.h"
 #include "runtime/sim/nccl/nccl.h"
 #include "runtime/sim/ptx/driver.h"
+#include "tests/unit/suite.h"
 
 #define FINE(call) ck_assert_int_eq((call), 0)
 /* An assertion of each element would be a message to the test's parent. */
@@ -375,11 +376,5 @@ int main(void)
     tcase_add_test(c, modelled_of_2);
     tcase_add_test(c, times_by_hand);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/sim/neuron/neuronsim.h"
+#include "tests/unit/suite.h"
 
 enum { ORDERS = 4, PROGRAMS = 8, LOOPS = 8, ALL_LOOPS = 250 };
 
@@ -480,9 +481,5 @@ int main(void)
     tcase_add_test(t, access_to_tensors);
     tcase_add_loop_test(t, random_programs, 0, getenv("TCCC_TEST_FULL") ? ALL_LOOPS : LOOPS);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

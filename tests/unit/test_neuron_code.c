@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The NeuronCore target's tables: a row for each primitive scalar op, none for others. */
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 
@@ -30,9 +31,5 @@ int main(void)
     TCase *t = tcase_create("tables");
     tcase_add_test(t, test_rows);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

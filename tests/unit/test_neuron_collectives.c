@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "runtime/sim/neuron/neuronsim.h"
+#include "tests/unit/suite.h"
 
 #define KIB 1024.0
 #define MIB (1024.0 * 1024)
@@ -109,9 +110,5 @@ int main(void)
     tcase_add_test(t, choice);
     tcase_add_test(t, shape);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

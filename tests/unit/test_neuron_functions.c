@@ -7,6 +7,7 @@
 
 #include "ir/ir.h"
 #include "runtime/sim/neuron/neuronsim.h"
+#include "tests/unit/suite.h"
 
 /* No library ops: the interpreter needs none of the runtime's table here. */
 const struct tcc_libop tccrt_libops[] = {{NULL, NULL, NULL}};
@@ -74,9 +75,5 @@ int main(void)
     TCase *t = tcase_create("neuron_functions");
     tcase_add_loop_test(t, same_meaning, 0, (int)(sizeof pairs / sizeof *pairs));
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

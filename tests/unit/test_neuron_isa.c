@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/neuron_isa.h"
+#include "tests/unit/suite.h"
 
 /* Every instruction, as neuron_disassemble() writes it. */
 static const char all[] =
@@ -418,9 +419,5 @@ int main(void)
     tcase_add_test(t, hostile_text);
     tcase_add_test(t, hostile_bytes);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

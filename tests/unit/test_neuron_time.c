@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/sim/neuron/neuronsim.h"
+#include "tests/unit/suite.h"
 
 static struct neuron_counters time_of(const char *text, int sharers)
 {
@@ -505,9 +506,5 @@ int main(void)
     tcase_add_test(t, counters);
     tcase_add_test(t, overlap);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tests/unit/neuron_bench.h"
+#include "tests/unit/suite.h"
 
 /* -- Types -- */
 
@@ -301,9 +302,5 @@ int main(void)
     LOOP_OVER(scalar_functions, functions);
     tcase_add_test(t, function_extremes);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

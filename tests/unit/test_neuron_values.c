@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tests/unit/neuron_bench.h"
+#include "tests/unit/suite.h"
 
 /* -- Instructions: x and z [128, 64] lie at bytes 0 and 1024 of each partition, the result is taken from byte 8192 -- */
 
@@ -633,9 +634,5 @@ int main(void)
     tcase_add_test(t, random_numbers);
     tcase_add_test(t, core_kept);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -12,6 +12,7 @@
 
 #include "compiler/elf_int.h"
 #include "compiler/link_int.h"
+#include "tests/unit/suite.h"
 
 static char folder[64];
 static struct ir_ctx *ctx;
@@ -179,9 +180,5 @@ int main(void)
     tcase_add_test(c, archive);
     tcase_add_test(c, undefined);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -12,6 +12,7 @@
 #include "compiler/frontend.h"
 #include "compiler/onnx/onnx_int.h"
 #include "tests/unit/onnx_write.h"
+#include "tests/unit/suite.h"
 
 static const int64_t two_three[] = {2, 3};
 
@@ -456,9 +457,5 @@ int main(void)
     tcase_add_test(t, refuses_wrong_graphs);
     tcase_add_test(t, bounds_functions);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -6,6 +6,7 @@
  * gives a faster slowest stage; with the argument --table the program prints both (doc/partitions.md has the table).
  */
 #include "passes/pass.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -649,9 +650,5 @@ int main(int argc, char **argv)
     tcase_set_timeout(c, 120);
     Suite *s = suite_create("partition");
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests(s);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "passes/pass.h"
+#include "tests/unit/suite.h"
 
 START_TEST(tables_agree)
 {
@@ -98,9 +99,5 @@ int main(void)
     tcase_add_test(c, reproducer_goes);
     tcase_add_test(c, limit_stops);
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

@@ -4,6 +4,7 @@
  * schedule runs each forward and backward pass once, in an order that never blocks.
  */
 #include "passes/pass.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -203,9 +204,5 @@ int main(void)
     tcase_add_test(c, texts);
     Suite *s = suite_create("pipeline");
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests(s);
 }

@@ -4,6 +4,7 @@
  * averages against the ring's formula, buckets by hand; what a model weighs; a search that stops early against one that doesn't.
  */
 #include "passes/pass.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -470,9 +471,5 @@ int main(void)
     tcase_set_timeout(c, 120);
     Suite *s = suite_create("plan");
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests(s);
 }

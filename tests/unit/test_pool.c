@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Thread pools: every tile once, many callers, sleeping helpers, forks; and the digest against libxxhash. */
 #include <check.h>
+
+#include "tests/unit/suite.h"
 #undef fail
 #include <pthread.h>
 #include <stdatomic.h>
@@ -162,8 +164,6 @@ int main(void)
 {
     Suite *suite = suite_create("pool");
     TCase *tc = tcase_create("pool");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, regions);
@@ -175,9 +175,5 @@ int main(void)
     tcase_add_test(tc, digest);
     tcase_add_test(tc, cores);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests(suite);
 }

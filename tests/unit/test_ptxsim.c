@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/sim/ptx/ptxsim.h"
+#include "tests/unit/suite.h"
 
 static const char head[] = ".version 8.0\n.target sm_90\n.address_size 64\n";
 /* Kernel k(a, n): %rd1 = a, %r1 = n, %r2 = tid.x, %rd2 = a + 4 tid.x, %r3 = 4 tid.x */
@@ -417,9 +418,5 @@ int main(void)
     tcase_add_loop_test(t, load_errors, 0, (int)(sizeof refused / sizeof *refused));
     tcase_add_test(t, launch_errors);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

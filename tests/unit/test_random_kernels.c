@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/unit/kernels.h"
+#include "tests/unit/suite.h"
 #include "tools/prove_int.h"
 
 #define BATCH 40
@@ -362,9 +363,5 @@ int main(void)
     tcase_add_loop_test(c, on_device, 0, 8);
     tcase_add_loop_test(c, pieces_agree, 0, 3 * NARCHES);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -15,6 +15,7 @@
 #include "runtime/sim/ptx/driver.h"
 #include "runtime/sim/ptx/ptxsim.h"
 #include "tests/unit/ranking.h"
+#include "tests/unit/suite.h"
 
 enum { SIZE = 4096, BK = 64, MOST_TILES = 4 };
 
@@ -563,9 +564,5 @@ int main(void)
     tcase_add_loop_test(t, right_fp32, 0, RANKED_FP32);
     tcase_add_test(t, ranked);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/safe.h"
+#include "tests/unit/suite.h"
 
 static char work[64];
 
@@ -244,8 +245,6 @@ int main(void)
 {
     Suite *suite = suite_create("safe");
     TCase *tc = tcase_create("safe");
-    SRunner *runner;
-    int failed;
 
     tcase_add_checked_fixture(tc, enter, leave);
     tcase_add_test(tc, replaces);
@@ -255,9 +254,5 @@ int main(void)
     tcase_add_test(tc, scratch);
     tcase_add_test(tc, shown);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests(suite);
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/sim/ptx/ptxsim.h"
 #include "runtime/sim/time.h"
+#include "tests/unit/suite.h"
 
 #define TEN(x) x x x x x x x x x x
 #define HUNDRED(x) TEN(TEN(x))
@@ -117,9 +118,5 @@ int main(void)
     tcase_add_loop_test(t, cycles, 0, (int)(sizeof kernels / sizeof *kernels));
     tcase_add_test(t, occupancy);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/suite.h"
 #include "tools/data_int.h"
 
 static char error[ERROR_SIZE];
@@ -394,9 +395,5 @@ int main(void)
     tcase_add_loop_test(c, tables_refused, 0, sizeof bad_tables / sizeof *bad_tables);
     tcase_add_loop_test(c, bad_rows_are_replaced, 0, 3);
     suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests(suite);
 }

@@ -3,6 +3,7 @@
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
 #include "tests/unit/small_target.h"
+#include "tests/unit/suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -147,10 +148,7 @@ int main(void)
     tcase_add_test(c, registers);
     tcase_add_loop_test(c, like_the_cpu, 0, PROGRAMS);
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
+    int status = run_tests(s);
     rmdir(folder);
-    return failed != 0;
+    return status;
 }

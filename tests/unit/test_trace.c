@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lazy tracing: ops and training against the interpreter (eager mode), updates in place, random numbers, the loader. */
+#include "tests/unit/suite.h"
 #include "tests/unit/trace_nets.h"
 #include "tools/values_int.h"
 
@@ -438,9 +439,5 @@ int main(void)
     tcase_add_test(t, random_numbers);
     tcase_add_test(t, loader);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

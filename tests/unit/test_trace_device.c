@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compiler/trace/trace_int.h"
+#include "tests/unit/suite.h"
 
 #define T struct trace_tensor
 #define OK(c, call) ck_assert_msg((call) == TCC_OK, "%s", trace_error(c))
@@ -213,15 +214,11 @@ int main(void)
 {
     Suite *s = suite_create("trace_device");
     TCase *t = tcase_create("trace_device");
-    SRunner *r = srunner_create(s);
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, trains, 0, NDEVICES);
     tcase_add_loop_test(t, fails, 0, NDEVICES);
     tcase_add_loop_test(t, inputs, 0, NDEVICES);
     tcase_add_loop_test(t, ahead, 0, NDEVICES);
     suite_add_tcase(s, t);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_tests(s);
 }

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/suite.h"
 #include "tests/unit/trace_nets.h"
 
 /* -- The cache ------------------------------------------------------------------------------------------------------ */
@@ -557,9 +558,5 @@ int main(void)
     tcase_add_test(t, environment);
     tcase_add_test(t, recovers);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/suite.h"
 #include "tools/values_int.h"
 
 static const int numeric[] = {
@@ -321,9 +322,5 @@ int main(void)
     tcase_add_test(c, types_are_exact);
     tcase_add_test(c, random_is_fixed);
     suite_add_tcase(s, c);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_tests(s);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/unit/kernels.h"
+#include "tests/unit/suite.h"
 
 #define POINTS 40000
 
@@ -161,9 +162,5 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, accuracy, 0, 2 * (int)(sizeof arches / sizeof *arches));
     suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_tests(s);
 }

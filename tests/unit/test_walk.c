@@ -2,6 +2,7 @@
 /* The plan walker on plans built by hand: y = x * w + k with a symbolic dim, loops, objects, state, errors. */
 #include <pthread.h>
 
+#include "tests/unit/suite.h"
 #include "tests/unit/walk_plans.h"
 
 static void run_scale(struct tccrt_session *s, int64_t n)
@@ -606,8 +607,6 @@ int main(void)
 {
     Suite *suite = suite_create("walk");
     TCase *tc = tcase_create("walk");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, symbolic);
@@ -621,9 +620,5 @@ int main(void)
     tcase_add_test(tc, damaged_plans);
     tcase_add_test(tc, lesser_cpu);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests(suite);
 }

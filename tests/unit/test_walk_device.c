@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plan walker on a device with memory and queues of its own: copies, waits, programs that are recorded and replayed. */
+#include "tests/unit/suite.h"
 #include "tests/unit/walk_plans.h"
 
 /* main(x: f32[n]) -> f32[n], on a device: x is copied in, a program computes t = x * w, x = t * w, the result is copied out; three queues,
@@ -110,15 +111,9 @@ int main(void)
 {
     Suite *suite = suite_create("walk_device");
     TCase *tc = tcase_create("walk_device");
-    SRunner *runner;
-    int failed;
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, placed, 0, 4);
     suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests(suite);
 }
