@@ -38,7 +38,8 @@ static void write_pipe_tables(struct plan_writer *w, const struct pipe *p, struc
                                .space = v->space,
                                .input = (uint32_t)v->input,
                                .slots = (uint32_t)v->slots,
-                               .rank = (uint32_t)v->type->rank};
+                               .rank = (uint32_t)v->type->rank,
+                               .memory = v->on_device};
         y.dims = plan_expr_list(w, v->type->rank, v->type->dim);
         VEC_PUSH(w->ctx, w->pvalues, y);
     }

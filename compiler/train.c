@@ -29,7 +29,8 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .zero = t->zero,
                                   .tensor_parallel = t->tensor_parallel,
                                   .sequence_parallel = t->sequence_parallel,
-                                  .offload_optimizer = t->offload_optimizer};
+                                  .offload_optimizer = t->offload_optimizer,
+                                  .offload_activations = t->offload_activations};
 }
 
 /* " --NAME=TEXT", in quotes for a shell; nothing where text is NULL. */

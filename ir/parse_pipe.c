@@ -83,7 +83,7 @@ static bool parse_input(struct reader *r)
     return true;
 }
 
-/* value 1 slots 2 f32[N, 8] name "h" */
+/* value 1 slots 2 f32[N, 8] name "h" device */
 static bool parse_value(struct reader *r)
 {
     struct pipe_value v = {.slots = 1};
@@ -95,6 +95,7 @@ static bool parse_value(struct reader *r)
         return false;
     if (!parse_type(r->p, &v.type) || !lex_expect_word(r->p, "name") || !lex_string(r->p, &v.name))
         return false;
+    v.on_device = space == TCC_PIPE_SLOT && lex_take_word(r->p, "device");
     VEC_PUSH(r->p->ctx, r->values, v);
     return true;
 }

@@ -17,6 +17,7 @@ struct pipe_value {
     enum tcc_pipe_space space;
     int input;                       /* INPUT: number */
     int slots;                       /* SLOT: that a stage needs at most */
+    bool on_device;                  /* SLOT: in the memory of the stage's device, for nobody looks at it but the stage's own calls */
 };
 struct pipe_call {
     const char *name;                /* of the function, and of its entry point in the plan */

@@ -44,7 +44,7 @@ static void print_value(FILE *out, const struct pipe_value *v, int i)
     ir_print_type(out, v->type);
     fputs(" name ", out);
     ir_print_string(out, v->name);
-    fputc('\n', out);
+    fputs(v->on_device ? " device\n" : "\n", out);
 }
 
 static void print_output(FILE *out, const struct pipe_output *o)

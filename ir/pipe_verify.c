@@ -81,6 +81,12 @@ static bool is_slot(const struct checker *v, int i)
     return is_value(v, i) && v->p->values[i].space == TCC_PIPE_SLOT;
 }
 
+/* One that others than the stage's calls may look at. */
+static bool is_shared_slot(const struct checker *v, int i)
+{
+    return is_slot(v, i) && !v->p->values[i].on_device;
+}
+
 static bool adds(ir_type t)
 {
     return t->dtype == TCC_F32 || t->dtype == TCC_F64 || t->dtype == TCC_I32 || t->dtype == TCC_I64;
@@ -105,8 +111,8 @@ static bool check_values(struct checker *v)
     }
     for (int i = 0; i < p->noutputs; i++) {
         const struct pipe_output *o = &p->outputs[i];
-        if (!is_slot(v, o->value) || !alike(o->type, p->values[o->value].type))
-            return bad(v, "output '%s' is not of the type of a value %d that has slots", o->name, o->value);
+        if (!is_shared_slot(v, o->value) || !alike(o->type, p->values[o->value].type))
+            return bad(v, "output '%s' is not of the type of a value %d that has slots with the host", o->name, o->value);
         if (o->stage < 0 || o->stage >= p->stages)
             return bad(v, "output '%s' comes from stage %d of %d", o->name, o->stage, p->stages);
         if (o->how == TCC_PIPE_CONCAT ? o->axis >= o->type->rank : o->how != TCC_PIPE_STACK && !adds(o->type))
@@ -190,8 +196,8 @@ static bool check_message(struct checker *v, int stage, int i)
 {
     const struct pipe_task *t = &v->p->tasks[stage].at[i];
     bool send = t->kind == TCC_TASK_SEND;
-    if (!is_slot(v, t->what))
-        return bad_task(v, stage, i, "value %d has no slots", t->what);
+    if (!is_shared_slot(v, t->what))
+        return bad_task(v, stage, i, "value %d has no slots with the host", t->what);
     if (t->peer < 0 || t->peer >= v->p->stages || t->peer == stage)
         return bad_task(v, stage, i, "%d is no other stage", t->peer);
     struct message x = {t->what, t->micro, send ? stage : t->peer, send ? t->peer : stage, &v->messages[stage][i]};
@@ -206,8 +212,8 @@ static bool check_gather(struct checker *v, int stage, int i)
 {
     const struct pipe_task *t = &v->p->tasks[stage].at[i];
     int64_t n;
-    if (!is_slot(v, t->what) || !is_slot(v, t->peer))
-        return bad_task(v, stage, i, "values %d and %d must have slots", t->what, t->peer);
+    if (!is_shared_slot(v, t->what) || !is_shared_slot(v, t->peer))
+        return bad_task(v, stage, i, "values %d and %d must have slots with the host", t->what, t->peer);
     ir_type one = v->p->values[t->what].type, all = v->p->values[t->peer].type;
     if (all->dtype != one->dtype || all->rank != one->rank + 1 || !ir_is_const(all->dim[0], &n) || n != v->p->stages)
         return bad_task(v, stage, i, "%s is not %d of %s", ir_type_text(v->ctx, all), v->p->stages,

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 14u
+#define TCC_ABI_VERSION 15u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -448,7 +448,8 @@ enum tcc_task_kind {
 };
 enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };   /* over microbatches; STACK: on a new axis 0 */
 struct tcc_ptask { uint32_t kind, what, micro, peer; };      /* micro: 0 for what is done once a step */
-struct tcc_pvalue { uint32_t name, dtype, space, input, slots, rank; struct tcc_range dims; };     /* dims: u32s (exprs) */
+struct tcc_pvalue { uint32_t name, dtype, space, input, slots, rank, memory, pad; struct tcc_range dims; };    /* dims: u32s (exprs); memory: 1: a slot of
+    the device's that only the stage's own calls look at; 0: the host's */
 struct tcc_pcall { uint32_t entry, stage; struct tcc_range in, out; };                 /* u32s: values of the pipeline */
 struct tcc_poutput { uint32_t value, stage, how, axis; };               /* axis: CONCAT's */
 struct tcc_ppipe {

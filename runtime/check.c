@@ -565,12 +565,21 @@ static bool check_values(struct check *c, const struct tcc_ppipe *p)
 
         if (!name_ok(c, v->name) || !type_ok(c, v->dtype, v->rank, v->dims, false) ||
             !index_ok(c, "value's space", v->space, TCC_PIPE_DIMS + 1) ||
+            !index_ok(c, "value's memory", v->memory, v->space == TCC_PIPE_SLOT ? 2 : 1) ||
             (v->space == TCC_PIPE_INPUT && !index_ok(c, "value's input", v->input, p->axes.count)))
             return false;
         if (v->slots < 1 || v->slots > p->micros + 1)
             return bad(c, "slots", v->slots, p->micros);
     }
     return true;
+}
+
+/* Can it be sent, gathered, or come together to an output? */
+static bool is_shared_slot(const struct check *c, const struct tcc_ppipe *p, uint32_t value)
+{
+    const struct tcc_pvalue *v = &c->m->pvalues[p->values.first + value];
+
+    return v->space == TCC_PIPE_SLOT && !v->memory;
 }
 
 static bool all_slots(struct check *c, const struct tcc_ppipe *p, struct tcc_range list)
@@ -614,9 +623,9 @@ static bool check_tasks(struct check *c, const struct tcc_ppipe *p, uint32_t sta
             !index_ok(c, "task's microbatch", t->micro, p->micros) ||
             !index_ok(c, "task's peer", t->peer, gather ? p->values.count : p->stages))
             return false;
-        if (!call && !output && c->m->pvalues[p->values.first + t->what].space != TCC_PIPE_SLOT)
+        if (!call && !output && !is_shared_slot(c, p, t->what))
             return bad(c, "a value without a slot is sent", t->what, n);
-        if (gather && c->m->pvalues[p->values.first + t->peer].space != TCC_PIPE_SLOT)
+        if (gather && !is_shared_slot(c, p, t->peer))
             return bad(c, "a value without a slot is gathered", t->peer, n);
     }
     return true;

@@ -43,7 +43,10 @@ struct tcr_pipe *tcr_pipe_of(struct tccrt_session *s, uint32_t number)
         !(x->dims = calloc(p->values.count + 1, sizeof *x->dims)) ||
         !(x->results = calloc(p->outputs.count + 1, sizeof *x->results)) ||
         !(x->slices = calloc(p->axes.count + 1, sizeof *x->slices)) ||
-        !(x->inputs = calloc(p->axes.count + 1, sizeof *x->inputs)))
+        !(x->inputs = calloc(p->axes.count + 1, sizeof *x->inputs)) ||
+        !(x->in_there = calloc(s->max_inputs + 1, sizeof *x->in_there)) ||
+        !(x->out_there = calloc(s->max_outputs + 1, sizeof *x->out_there)) ||
+        !(x->out = calloc(s->max_outputs + 1, sizeof *x->out)))
         return NULL;
     for (uint32_t v = 0; v < p->values.count; v++) {
         x->first_slot[v] = n;
@@ -75,7 +78,7 @@ void tcr_pipes_free(struct tccrt_session *s)
 
         for (uint32_t st = 0; x && x->stages && st < p->stages; st++) {
             for (uint32_t k = 0; x->stages[st].slots && k < x->nslots; k++)
-                tcr_free(s, 0, x->stages[st].slots[k].data, x->stages[st].slots[k].held);
+                tcr_free(s, x->stages[st].slots[k].memory, x->stages[st].slots[k].data, x->stages[st].slots[k].held);
             free(x->stages[st].slots);
         }
         for (uint32_t k = 0; x && x->results && k < p->outputs.count; k++)
@@ -90,6 +93,9 @@ void tcr_pipes_free(struct tccrt_session *s)
             free(x->results);
             free(x->slices);
             free(x->inputs);
+            free(x->in_there);
+            free(x->out_there);
+            free(x->out);
             free(x->gathered);
             for (uint32_t k = 0; x->kept && k < s->m->plan->states.count; k++)
                 free(x->kept[k].data);
@@ -203,10 +209,14 @@ static int bind_value(struct run *r, uint32_t stage, uint32_t v, uint32_t micro,
     struct tcc_tensor t = {.data = nothing, .dtype = (int32_t)r->values[v].dtype, .rank = (int32_t)r->values[v].rank};
     int status = TCC_OK;
 
+    r->state->in_there[i] = false;
     if (r->values[v].space == TCC_PIPE_INPUT) {
         status = slice_input(r, r->values[v].input, micro, &t);
     } else if (r->values[v].space == TCC_PIPE_SLOT) {
-        t = slot_tensor(r, v, slot_of(r, stage, v, micro));
+        const struct pslot *x = slot_of(r, stage, v, micro);
+
+        t = slot_tensor(r, v, x);
+        r->state->in_there[i] = x->memory;
     } else {
         memcpy(t.dims, r->state->dims[v], sizeof t.dims);
     }
@@ -215,7 +225,39 @@ static int bind_value(struct run *r, uint32_t stage, uint32_t v, uint32_t micro,
     return status;
 }
 
-/* Lends the slots' memory to the call's outputs, or takes it back. */
+/* Memory of a slot on the device, for an output of a call; none where it lies with the host. */
+static int slot_there(struct run *r, struct pslot *x, uint32_t v, struct tcc_tensor *out)
+{
+    int64_t bytes;
+
+    *out = (struct tcc_tensor){.dtype = (int32_t)r->values[v].dtype, .rank = (int32_t)r->values[v].rank};
+    memcpy(out->dims, r->state->dims[v], sizeof out->dims);
+    bytes = tcr_elements(out->dtype, out->rank, out->dims) * tcr_dtype_bytes(out->dtype);
+    if (!r->s->apart || !r->values[v].memory || bytes < 0 || (x->held && !x->memory))
+        return TCC_OK;
+    x->memory = 1;
+    int status = tcr_grow(r->s, 1, &x->data, &x->held, bytes ? (size_t)bytes : 1);
+    out->data = x->data;
+    return status;
+}
+
+static int place_outputs(struct run *r, const struct tcc_pcall *c, uint32_t stage, uint32_t micro)
+{
+    int status = TCC_OK;
+
+    for (uint32_t k = 0; k < c->out.count && !status; k++) {
+        uint32_t v = r->s->m->u32s[c->out.first + k];
+        struct tcc_tensor *out = &r->state->out[k];
+
+        status = slot_there(r, slot_of(r, stage, v, micro), v, out);
+        r->state->out_there[k] = out->data != NULL;
+        if (out->data)
+            r->s->outs[k].user = out;
+    }
+    return status;
+}
+
+/* Lends the slots' memory with the host to the call's outputs, or takes it back. */
 static void swap_outputs(struct run *r, const struct tcc_pcall *c, uint32_t stage, uint32_t micro)
 {
     for (uint32_t k = 0; k < c->out.count; k++) {
@@ -224,6 +266,8 @@ static void swap_outputs(struct run *r, const struct tcc_pcall *c, uint32_t stag
         void *data = o->own;
         size_t held = o->own_bytes;
 
+        if (r->state->out_there[k])
+            continue;
         o->own = x->data;
         o->own_bytes = x->held;
         x->data = data;
@@ -255,15 +299,20 @@ static int run_call(struct run *r, uint32_t stage, uint32_t number, uint32_t mic
     if (status)
         return status;
     tcr_reset_outputs(s);
+    if ((status = place_outputs(r, c, stage, micro)))
+        return status;
     swap_outputs(r, c, stage, micro);
     s->runs = r->runs * r->p->micros + micro;
+    s->in_there = r->state->in_there;
+    s->out_there = r->state->out_there;
     status = tcr_execute(s, e);
+    s->in_there = s->out_there = NULL;
     for (uint32_t k = 0; !status && k < c->out.count; k++) {
         uint32_t v = s->m->u32s[c->out.first + k];
         struct pslot *x = slot_of(r, stage, v, micro);
         const struct tcr_out *o = &s->outs[k];
 
-        if (!o->host || o->host != o->own)
+        if (!r->state->out_there[k] && (!o->host || o->host != o->own))
             status = tcr_fail(TCC_EBUG, "value '%s' of a stage does not lie in its slot", value_name(r, v));
         x->rank = o->rank;
         memcpy(x->dims, o->dims, sizeof x->dims);

@@ -10,10 +10,11 @@
 
 #define AGAIN (-1)                               /* a task that must wait for another stage's */
 
-/* A value's memory for one microbatch. */
+/* A value's memory for one microbatch: of the device's where nobody but the stage's calls looks at it, and its size is known beforehand. */
 struct pslot {
     void *data;
     size_t held;
+    uint32_t memory;
     int32_t rank;
     int64_t dims[TCC_MAX_RANK];
     struct tccrt_request *sending, *receiving, *telling, *hearing;
@@ -40,6 +41,8 @@ struct tcr_pipe {
     void *gathered;
     uint32_t ngathered;
     struct kept *kept;                           /* by state variable, NULL: none */
+    bool *in_there, *out_there;                  /* of a call: by input and output, does its slot lie on the device? */
+    struct tcc_tensor *out;                      /* and of those outputs, their memory */
 };
 
 struct run {

@@ -113,10 +113,6 @@ static int offload_flags(const struct options *o, struct tccc_train *t)
         else
             return usage_error(o, "--offload=%s: expected activations, optimizer or both, comma-separated", text);
     }
-    if (t->offload_activations && t->split)
-        return usage_error(
-            o, "--offload=activations: the parts of a step in stages are entry points of their own, between "
-               "which microbatches' values wait on the device; --offload=optimizer goes with --partitions");
     return EXIT_FINE;
 }
 

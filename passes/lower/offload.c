@@ -8,6 +8,9 @@
  * behind read is copied to the host behind its last use in the forward pass, and back, into another buffer, in front of its first in the
  * backward pass; between them its memory is free. Small values stay, and so do those that are wanted again so soon that a copy would not be there.
  *
+ * In stages what a microbatch's forward pass keeps for its backward pass lies in slots of the host's, between calls of two entry points: a copy to there begins
+ * behind the last step that writes the value, and one from there in front of the launch before the first that reads it.
+ *
  * The optimizer's state. The pass `place` copies a variable that lies with the host (struct ir_state, on_host) to the device in front of its update, and what
  * the update has made of it back. Here these copies come to run beside the updates of other parameters: a parameter's go to the device before
  * the update of the one in front of it.
@@ -49,6 +52,7 @@ struct offload {
     bool *stays;       /* by root buffer: written behind, or handed over at a region's border */
     int *renamed;      /* by buffer: what it is behind the boundary; -1: not asked for yet */
     VEC(struct moved) moved;
+    bool slots; /* it is a call of stages, whose slots lie with the host */
 };
 
 static int root(const struct offload *o, int b)
@@ -62,16 +66,21 @@ static int add_buffer(struct offload *o, struct kn_buffer b)
     return o->buffers.n - 1;
 }
 
+static void set_ahead(struct offload *o, struct kn_step *s, int ahead)
+{
+    struct ir_attr *a = IR_NEW(o->ctx, struct ir_attr);
+    *a = (struct ir_attr){.key = IR_ATTR_user, .kind = IR_A_INT, .name = "ahead", .i = ahead};
+    s->attrs = a;
+    s->nattrs = 1;
+}
+
 static struct kn_step copy_step(struct offload *o, int from, int to, int ahead)
 {
     struct kn_step s = {.kind = TCC_STEP_COPY, .nargs = 2, .args = IR_NEWN(o->ctx, 2, int)};
     s.args[0] = from;
     s.args[1] = to;
     s.node = o->buffers.at[from].name;
-    struct ir_attr *a = IR_NEW(o->ctx, struct ir_attr);
-    *a = (struct ir_attr){.key = IR_ATTR_user, .kind = IR_A_INT, .name = "ahead", .i = ahead};
-    s.attrs = a;
-    s.nattrs = 1;
+    set_ahead(o, &s, ahead);
     return s;
 }
 
@@ -254,9 +263,12 @@ static void move_activations(struct offload *o, struct kn_entry *e)
 
 /* -- State ------------------------------------------------------------------------------------------------- */
 
+/* State, and what lies in slots. */
 static bool is_host_state(const struct offload *o, int b)
 {
-    return o->buffers.at[b].space == TCC_SPACE_STATE && o->buffers.at[b].memory == HOST;
+    enum tcc_space space = o->buffers.at[b].space;
+    bool slot = o->slots && (space == TCC_SPACE_INPUT || space == TCC_SPACE_OUTPUT);
+    return (slot || space == TCC_SPACE_STATE) && o->buffers.at[b].memory == HOST;
 }
 
 /* To the device (m DEVICE) or back from there. */
@@ -323,14 +335,9 @@ static void bound_state(struct offload *o, struct kn_steps *steps)
         together = moves_state(o, &steps->at[i], HOST) ? together + 1 : 0;
         most = together > most ? together : most;
     }
-    for (int i = 0; i < steps->n; i++) {
-        struct kn_step *s = &steps->at[i];
-        if (moves_state(o, s, HOST)) {
-            struct kn_step made = copy_step(o, s->args[0], s->args[1], most);
-            s->attrs = made.attrs;
-            s->nattrs = made.nattrs;
-        }
-    }
+    for (int i = 0; i < steps->n; i++)
+        if (moves_state(o, &steps->at[i], HOST))
+            set_ahead(o, &steps->at[i], most);
 }
 
 static void move_state(struct offload *o, struct kn_steps *steps)
@@ -341,6 +348,37 @@ static void move_state(struct offload *o, struct kn_steps *steps)
     for (int i = 0; i < steps->n; i++)
         for (int r = 0; r < steps->at[i].nregions; r++)
             move_state(o, &steps->at[i].regions[r].steps);
+}
+
+/* -- Slots -------------------------------------------------------------------------------------------------- */
+
+static bool is_call_of_stages(const struct ir_module *m, const char *entry)
+{
+    for (const struct pipe *p = m->pipes; p; p = p->next)
+        for (int c = 0; c < p->ncalls; c++)
+            if (!strcmp(p->calls[c].name, entry))
+                return true;
+    return false;
+}
+
+/* Copies to slots, which stand at the end: behind the last step that writes what they copy. */
+static void export_early(struct offload *o, struct kn_steps *steps)
+{
+    struct kn_steps to = {0};
+    int n = 0;
+    for (int i = 0; i < steps->n; i++)
+        n += moves_state(o, &steps->at[i], HOST) && o->buffers.at[steps->at[i].args[1]].space == TCC_SPACE_OUTPUT;
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step s = steps->at[i];
+        int at = to.n;
+        if (moves_state(o, &s, HOST) && o->buffers.at[s.args[1]].space == TCC_SPACE_OUTPUT && pass_changed(o->run)) {
+            while (at > 0 && !writes(o, &to.at[at - 1], root(o, s.args[0])))
+                at--;
+            set_ahead(o, &s, n / AN_EIGHTH > 2 ? n / AN_EIGHTH : 2);
+        }
+        insert(o, &to, at, s);
+    }
+    *steps = to;
 }
 
 /* -- The pass ---------------------------------------------------------------------------------------------- */
@@ -367,10 +405,13 @@ bool pass_offload_run(struct pass_run *r)
     o.stays = IR_NEWN(ctx, n, bool);
     o.renamed = IR_NEWN(ctx, n, int);
     for (int e = 0; e < p->nentries; e++) {
-        if (activations)
+        o.slots = activations && is_call_of_stages(p->module, p->entries[e].name);
+        if (activations && !o.slots)
             move_activations(&o, &p->entries[e]);
-        if (state)
+        if (state || o.slots)
             move_state(&o, &p->entries[e].steps);
+        if (o.slots)
+            export_early(&o, &p->entries[e].steps);
     }
     p->memories[HOST].pinned = true;
     p->nbuffers = o.buffers.n;

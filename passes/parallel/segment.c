@@ -228,23 +228,13 @@ static void collect_flow(struct building *b, struct flow *f)
             VEC_PUSH(x->ctx, f->xs, b->here[i]);
 }
 
-/* grad.PARAM += gradient / microbatches, in float32: behind the last one it is their mean. */
-static bool accumulate(struct building *b, struct ir_value *read, struct ir_value *grad)
+static void note_grad(struct building *b, struct ir_state *param, struct ir_value *grad)
 {
-    struct training *t = b->x->t;
-    struct ir_builder *at = &b->e.b;
-    bool sum = t->loss.reduction == REDUCE_SUM && t->loss.kind != LOSS_output;
-    int i = 0, micros = sum ? 1 : b->x->o->microbatches;
-    while (t->params[i] != ir_state_of(read->def))
+    int i = 0;
+    while (b->x->t->params[i] != param)
         i++;
     b->x->grads[i] = grad;
-    struct ir_state *state = train_grad_state(t, t->params[i]);
-    struct ir_value *value = ir_read_state(at, state);
-    grad = ir_cast_to(at, grad, TCC_F32);
-    if (micros > 1)
-        grad = ir_binary(at, IR_mul, grad, ir_constant_f(at, TCC_F32, 1.0 / micros));
-    value = ir_binary(at, IR_add, value, grad);
-    return ir_write_state(at, state, value);
+    VEC_PUSH(b->x->ctx, b->seg->grads, (struct segment_grad){param, grad});
 }
 
 static bool add_gradients(struct building *b, struct ir_value *scores, struct ir_value *seed)
@@ -265,8 +255,7 @@ static bool add_gradients(struct building *b, struct ir_value *scores, struct ir
         if (!grads[k])
             continue;
         if (f.xs.at[k]->def) {
-            if (!accumulate(b, f.xs.at[k], grads[k]))
-                return false;
+            note_grad(b, ir_state_of(f.xs.at[k]->def), grads[k]);
             continue;
         }
         int i = 0;

@@ -14,7 +14,7 @@ struct pass_split {
     struct segment *seg;
     struct ir_func *func;
     bool *forward;          /* by node id: top-level nodes that the forward pass needs */
-    bool *rematerialised;            /* by node id: forward nodes that the backward function runs too */
+    bool *rematerialised;   /* by node id: forward nodes that the backward function runs too */
     struct ir_value **kept; /* values of func that the backward function gets from the forward function */
     int nkept;
     int *kept_value; /* of the pipeline */
@@ -84,16 +84,35 @@ static bool is_written(const struct pass_split *h, const struct ir_state *s)
     return false;
 }
 
-/* Costs next to nothing to make again: sources, and views. */
-static bool is_cheap(const struct pass_split *h, const struct ir_node *n)
+static bool is_source(const struct pass_split *h, const struct ir_node *n)
 {
     if (n->op == IR_state_version)
         return true;
     if (n->op == IR_state_read)
         return !is_written(h, ir_state_of(n));
-    if (ir_op_info(n->op)->kind == IR_K_SOURCE)
-        return true;
+    return ir_op_info(n->op)->kind == IR_K_SOURCE;
+}
+
+static bool is_view(const struct ir_node *n)
+{
     return n->op == IR_reshape || n->op == IR_transpose || n->op == IR_expand || n->op == IR_slice;
+}
+
+/* Views and casts of sources alone: a parameter in the type in which products take it. */
+static bool is_cast_source(const struct pass_split *h, const struct ir_node *n)
+{
+    if (is_source(h, n))
+        return true;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i].value && (!n->in[i].value->def || !is_cast_source(h, n->in[i].value->def)))
+            return false;
+    return is_view(n) || n->op == IR_cast;
+}
+
+/* Costs next to nothing to make again, or no more than a slot for each microbatch does: sources, what they are cast to, and views. */
+static bool is_cheap(const struct pass_split *h, const struct ir_node *n)
+{
+    return is_view(n) || is_cast_source(h, n);
 }
 
 static void keep(struct pass_split *h, struct ir_value *v)
@@ -263,10 +282,11 @@ static struct pass_part pass_part_new(struct pass_split *h, const char *name)
     return f;
 }
 
+/* Before the copy has an end: with that, versions of state would come to stand elsewhere. */
 static void strip(const struct pass_split *h, struct pass_part *f, bool forward)
 {
     const struct ir_node *old = h->func->body->last->prev;
-    struct ir_node *copy = f->func->body->last->prev, *before;
+    struct ir_node *copy = f->func->body->last, *before;
     for (; old; old = old->prev, copy = before) {
         before = copy->prev;
         if (forward ? !h->forward[old->id] : h->forward[old->id] && !h->rematerialised[old->id])
@@ -274,14 +294,22 @@ static void strip(const struct pass_split *h, struct pass_part *f, bool forward)
     }
 }
 
+static bool writes_state(const struct ir_block *b)
+{
+    IR_EACH_NODE(n, b) {
+        if (n->op == IR_state_write)
+            return true;
+        for (int g = 0; g < n->nregions; g++)
+            if (writes_state(n->regions[g]))
+                return true;
+    }
+    return false;
+}
+
 /* A function of nothing else has nothing to do. */
 static bool does_something(const struct ir_func *f)
 {
-    IR_EACH_NODE(n, f->body) {
-        if (n->op == IR_state_write)
-            return true;
-    }
-    return f->body->last->nin > 0;
+    return writes_state(f->body) || f->body->last->nin > 0;
 }
 
 static bool make_forward(struct pass_split *h)
@@ -302,17 +330,19 @@ static bool make_forward(struct pass_split *h)
             continue;
         const char *name = h->kept[i]->name ? h->kept[i]->name : ir_internf(x->ctx, "kept%u", h->kept[i]->id);
         h->kept_value[i] = out[total] = stages_value(x, name, h->kept[i]->type, TCC_PIPE_SLOT, 0);
+        x->values.at[out[total]].on_device = !x->t->o->offload_activations;
         results[total++] = f.map[h->kept[i]->id];
     }
     for (int i = 0; i < total; i++)
         names[i] = x->values.at[out[i]].name;
-    ir_return(&f.b, total, results, names);
     strip(h, &f, true);
+    ir_return(&f.b, total, results, names);
     if (!does_something(f.func)) {
         ir_func_remove(f.func);
         return true;
     }
-    if (!stages_settle_inputs(x, f.func, &f.n, f.in))
+    if (!stages_gather(x, (int)(h->seg - x->segments) % x->o->partitions, &f.b) ||
+        !stages_settle_inputs(x, f.func, &f.n, f.in))
         return false;
     h->seg->forward = stages_call(x, f.func, (int)(h->seg - x->segments) % x->o->partitions, f.n, f.in, total, out);
     return true;
@@ -336,13 +366,14 @@ static bool make_backward(struct pass_split *h)
         results[i] = f.map[end->in[first + i].value->id];
         names[i] = x->values.at[h->seg->out.at[first + i]].name;
     }
-    ir_return(&f.b, n, results, names);
     strip(h, &f, false);
+    ir_return(&f.b, n, results, names);
     if (!does_something(f.func)) {
         ir_func_remove(f.func);
         return true;
     }
-    if (!stages_settle_inputs(x, f.func, &f.n, f.in))
+    if (!stages_gather(x, (int)(h->seg - x->segments) % x->o->partitions, &f.b) ||
+        !stages_settle_inputs(x, f.func, &f.n, f.in))
         return false;
     h->seg->backward =
         stages_call(x, f.func, (int)(h->seg - x->segments) % x->o->partitions, f.n, f.in, n, h->seg->out.at + first);

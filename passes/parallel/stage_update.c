@@ -22,38 +22,33 @@ struct ir_func *stages_func(struct stages *x, const char *what, int stage)
                                        : ir_internf(x->ctx, "%s.%s%d", x->name, what, stage));
 }
 
-static int home_of(const struct stages *x, const struct ir_state *s)
+/* The stage's parameters with their gradients. */
+static struct train_param *stage_params(struct stages *x, struct ir_builder *b, int stage, int *n)
 {
-    for (int i = 0; i < x->part->n; i++)
-        for (int k = 0; k < x->part->items[i].node->nin; k++)
-            if (partition_state_of(x->part->items[i].node->in[k].value) == s)
-                return x->part->items[i].stage;
-    return 0;
-}
-
-/* The stage's parameters with their gradients, of which there are `calls` calls' in the sum. */
-static struct train_param *stage_params(struct stages *x, struct ir_builder *b, int stage, int calls, int *n)
-{
-    struct training *t = x->t;
-    struct train_param *params = IR_NEWN(x->ctx, t->nparams + 1, struct train_param);
-    *n = 0;
-    for (int i = 0; i < t->nparams; i++) {
-        if (home_of(x, t->params[i]) != stage)
-            continue;
-        struct ir_value *g = ir_read_state(b, train_grad_state(t, t->params[i]));
-        if (calls > 1)
-            g = ir_binary(b, IR_mul, g, ir_constant_f(b, TCC_F32, 1.0 / calls));
-        params[(*n)++] = (struct train_param){.state = t->params[i], .grad = g};
-    }
+    struct ir_state **list = stages_params(x, stage, n);
+    struct train_param *params = IR_NEWN(x->ctx, *n + 1, struct train_param);
+    for (int i = 0; i < *n; i++)
+        params[i] = (struct train_param){.state = list[i], .grad = ir_read_state(b, train_grad_state(x->t, list[i]))};
     return params;
 }
 
-/* Copies of the model average their gradients, before these are measured. */
+/* Where there are `calls` calls' gradients in the sums: their mean. Owners multiply where they use them (--zero=2): nobody else has any. */
+static void mean_of_calls(struct stages *x, struct ir_builder *b, int calls, int n, struct train_param *params)
+{
+    for (int i = 0; i < n && calls > 1; i++) {
+        if (train_zero_has(x->t->o, 2))
+            params[i].scale = 1.0 / calls;
+        else
+            params[i].grad = ir_binary(b, IR_mul, params[i].grad, ir_constant_f(b, TCC_F32, 1.0 / calls));
+    }
+}
+
+/* Copies of the model average their gradients, before these are measured; what owners have is the average. */
 static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, struct train_param *params)
 {
     struct ir_state **states = IR_NEWN(x->ctx, n + 1, struct ir_state *);
     struct ir_value **grads = IR_NEWN(x->ctx, n + 1, struct ir_value *);
-    if (!x->t->o->data_parallel || !n)
+    if (!x->t->o->data_parallel || train_zero_has(x->t->o, 2) || !n)
         return true;
     for (int i = 0; i < n; i++) {
         states[i] = params[i].state;
@@ -110,7 +105,8 @@ static struct ir_value *measured(struct stages *x, struct ir_builder *b, int sta
     struct optim_totals totals = {0};
     ir_expr one = ir_const(x->ctx, 1);
     int n;
-    struct train_param *params = stage_params(x, b, stage, calls, &n);
+    struct train_param *params = stage_params(x, b, stage, &n);
+    mean_of_calls(x, b, calls, n, params);
     if (!average_over_copies(x, b, n, params) || !optim_measure(b, x->t->o, n, params, &totals))
         return NULL;
     if (!totals.squares)
@@ -159,7 +155,9 @@ static bool updated(struct stages *x, struct ir_builder *b, struct ir_value *all
                     struct ir_value **rate)
 {
     int n = 0;
-    struct train_param *params = stage < 0 ? NULL : stage_params(x, b, stage, x->t->o->data_parallel ? 1 : calls, &n);
+    struct train_param *params = stage < 0 ? NULL : stage_params(x, b, stage, &n);
+    if (!x->t->o->data_parallel || train_zero_has(x->t->o, 2)) /* else the means have been written */
+        mean_of_calls(x, b, calls, n, params);
     struct optim_totals t = {column(x, b, all, 0, IR_reduce_max),
                              column(x, b, all, 1, MUTANT(146, IR_reduce_sum, IR_reduce_max))};
     return optim_update_part(b, x->t->o, n, params, &t, stage < 0, rate);

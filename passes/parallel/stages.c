@@ -15,7 +15,7 @@
 
 int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input)
 {
-    VEC_PUSH(x->ctx, x->values, (struct pipe_value){name, type, space, input, 1});
+    VEC_PUSH(x->ctx, x->values, (struct pipe_value){.name = name, .type = type, .space = space, .input = input, .slots = 1});
     return x->values.n - 1;
 }
 
@@ -149,7 +149,8 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
         ir_type loss = ir_scalar_type(x->ctx, TCC_F32);
         int v = stages_value(x, "loss", loss, TCC_PIPE_SLOT, 0);
         VEC_PUSH(x->ctx, x->outputs,
-                 (struct pipe_output){"loss", loss, v, 0, x->t->loss.reduction == REDUCE_SUM ? TCC_PIPE_SUM : TCC_PIPE_MEAN, 0});
+                 (struct pipe_output){"loss", loss, v, 0,
+                                      x->t->loss.reduction == REDUCE_SUM ? TCC_PIPE_SUM : TCC_PIPE_MEAN, 0});
     }
     for (int i = first; i < b->last->nin; i++) {
         ir_type type = b->last->in[i].value->type;
@@ -179,6 +180,14 @@ static bool build_segments(struct stages *x)
         if (!stages_build_segment(x, s))
             return false;
     ir_func_remove(x->whole);
+    return true;
+}
+
+static bool add_up(struct stages *x)
+{
+    for (int s = 0; s < x->nsegments; s++)
+        if (!stages_add_up(x, s))
+            return false;
     return true;
 }
 
@@ -302,7 +311,7 @@ static bool build_step(struct training *t, struct stages *x, struct stage_update
     if (x->o->report)
         partition_report(x->part, output_bytes(x), x->o->report);
     if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !train_drop_unreached(t, 1, &x->grads) ||
-        !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
+        !add_up(x) || !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
         return false;
     int micro_calls = x->calls.n;
     struct stage_calls c;
@@ -362,16 +371,17 @@ static bool build_forward(struct training *t, const char *name, bool predicts)
     return build_segments(&x) && clean(t->m) && halve_segments(&x) && stages_pipe(&x) != NULL;
 }
 
-static bool build_init(struct training *t)
+static bool build_init(struct training *t, struct partition *part)
 {
-    struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "init"};
+    struct stages x = {.t = t, .ctx = t->ctx, .m = t->m, .o = t->o->stages, .name = "init", .part = part};
     struct pipe *p = stages_new_pipe(&x, 1);
     for (int s = -1; s < p->stages; s++) {
         struct ir_func *f = stages_func(&x, s < 0 ? "everywhere" : "stage", s);
         struct ir_builder b = {.ctx = x.ctx, .func = f, .block = f->body};
-        for (struct ir_state *v = t->m->states; v; v = v->next)
-            if (v->home == s + 1 && !train_init_state(&b, v))
-                return false;
+        int n = 0;
+        struct ir_state **params = s < 0 ? NULL : stages_params(&x, s, &n);
+        if (!train_init_states(&b, t, s + 1, n, params))
+            return false;
         int call = stages_call(&x, f, s < 0 ? 0 : s, 0, NULL, 0, NULL);
         if (!ir_return(&b, 0, NULL, NULL))
             return false;
@@ -431,5 +441,5 @@ bool train_stages(struct training *t)
     if (!build_forward(t, "eval", false))
         return false;
     stages_link(&step, grad);
-    return stages_build_apply(&step, &updates) && build_init(t) && build_forward(t, "predict", true);
+    return stages_build_apply(&step, &updates) && build_init(t, step.part) && build_forward(t, "predict", true);
 }

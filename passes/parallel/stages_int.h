@@ -5,6 +5,7 @@
  *   stages.c    the whole: what is cut, the pipelines' tables
  *   microbatch.c     what is split, and what forbids it
  *   segment.c   a segment's function: its part of the model, and the gradients of that
+ *   stage_grads.c    the microbatches' gradients added up; what copies of a stage divide among them (--zero)
  *   split.c    forward and backward functions of a segment, and what the one keeps for the other
  *   tasks.c     from a schedule to each stage's tasks, and slots
  *   stage_update.c   what happens to the gradients
@@ -24,10 +25,14 @@ struct cut_value {
     bool active;                 /* depends on trained parameters: gradients are wanted */
 };
 
+/* A gradient that a segment's function has of a parameter that it reads. */
+struct segment_grad { struct ir_state *param; struct ir_value *grad; };
+
 struct segment {
     bool empty;
     struct ir_func *func;
     struct { int *at; int n, cap; } in, out;     /* values of the pipeline, by func's inputs and outputs */
+    struct { struct segment_grad *at; int n, cap; } grads;
     int nforward;                /* outputs of the forward pass; the others are gradients */
     int forward, backward;       /* calls; -1: none */
 };
@@ -72,6 +77,15 @@ bool stages_check_batch(struct training *t, struct ir_func *f, const struct trai
 /* segment.c */
 void stages_find_cut_values(struct stages *x);
 bool stages_build_segment(struct stages *x, int s);
+
+/* stage_grads.c */
+/* The trained parameters of a stage, in the order in which all of its functions count them. */
+struct ir_state **stages_params(const struct stages *x, int stage, int *n);
+/* Once it is known what is trained: adds what the segment's function has of gradients to grad.PARAM, divided by the microbatches, so that behind the last
+ * one it is their mean. Where owners alone have gradients (--zero=2) what it has is averaged over the copies first. */
+bool stages_add_up(struct stages *x, int s);
+/* A forward or backward function reads its parameters from their owners (--zero=3). */
+bool stages_gather(struct stages *x, int stage, struct ir_builder *b);
 
 /* split.c: makes the segment's calls. */
 bool stages_split_passes(struct stages *x, int s);

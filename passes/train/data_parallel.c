@@ -82,7 +82,8 @@ static void take_up_all(struct ir_builder *b, int n, struct ir_value *const *gra
     IR_EACH_NODE(node, b->block)
         e.position[node->id] = ++position;
     for (int i = 0; i < n; i++)
-        take_up(&e, grads[i]);
+        if (grads[i])
+            take_up(&e, grads[i]);
 }
 
 /* -- Buckets --------------------------------------------------------------------------------------------------- */
@@ -106,21 +107,26 @@ static int sooner(const void *a, const void *b)
     return x->position != y->position ? (x->position < y->position ? -1 : 1) : y->param - x->param;
 }
 
-/* Gradients in the order in which they are made; of those that are there already the last parameter's first. */
-static struct ready *arrival(struct ir_builder *b, int n, struct ir_value *const *grads)
+/* Gradients in the order in which they are made; of those that are there already the last parameter's first. *n: of parameters, then of these. */
+static struct ready *arrival(struct ir_builder *b, int *n, struct ir_value *const *grads)
 {
-    struct ready *order = IR_NEWN(b->ctx, n + 1, struct ready);
-    for (int i = 0; i < n; i++) {
-        order[i].param = i;
+    struct ready *order = IR_NEWN(b->ctx, *n + 1, struct ready);
+    int there = 0;
+    for (int i = 0; i < *n; i++) {
+        if (!grads[i])
+            continue;
+        struct ready *r = &order[there++];
+        r->param = i;
         long position = 1;
         IR_EACH_NODE(node, b->block) {
             if (grads[i]->def == node)
-                order[i].position = position;
+                r->position = position;
             position++;
         }
     }
-    if (n)
-        qsort(order, n, sizeof *order, sooner);
+    *n = there;
+    if (there)
+        qsort(order, there, sizeof *order, sooner);
     return order;
 }
 
@@ -191,10 +197,11 @@ bool train_parallel_scaled(struct ir_builder *b, const struct train_options *o, 
     double cap_mb = o->bucket_cap_mb > 0 ? o->bucket_cap_mb : DEFAULT_CAP_MB;
     int64_t cap = (int64_t)(cap_mb * (1 << 20)), limit = o->bucket_cap_mb > 0 ? cap : FIRST_BUCKET, held = 0;
     for (int i = 0; i < n; i++)
-        if (!(grads[i] = widened(b, grads[i], params[i])))
+        if (grads[i] && !(grads[i] = widened(b, grads[i], params[i])))
             return false;
     take_up_all(b, n, grads);
-    const struct ready *order = arrival(b, n, grads);
+    int there = n;
+    const struct ready *order = arrival(b, &there, grads);
     struct owned_list all = {.n = n, .bytes = IR_NEWN(b->ctx, n + 1, int64_t), .scale = scale};
     all.kept = train_zero_has(o, 2) ? IR_NEWN(b->ctx, n + 1, ir_expr) : NULL;
     for (int i = 0; i < n; i++) {
@@ -202,9 +209,9 @@ bool train_parallel_scaled(struct ir_builder *b, const struct train_options *o, 
         if (all.kept)
             all.kept[i] = train_zero_symbol(b->ctx, params[i]->name);
     }
-    for (int i = 0, first = 0; i < n; i++) {
+    for (int i = 0, first = 0; i < there; i++) {
         held += bytes_of(b, grads[order[i].param]->type);
-        if (held < limit && i + 1 < n)
+        if (held < limit && i + 1 < there)
             continue;
         if (!reduce_bucket(b, i + 1 - first, order + first, train_zero_has(o, 1) ? &all : NULL, grads))
             return false;
@@ -279,12 +286,6 @@ bool train_parallel_check(struct ir_ctx *ctx, const struct train_options *o)
         ir_error(ctx, NULL, "--broadcast-buffers=%s: expected each or once", mode);
     else if (o->zero < 0 || o->zero > 3)
         ir_error(ctx, NULL, "--zero=%d: expected 0 to 3", o->zero);
-    else if (o->zero > 1 && o->stages)
-        ir_error(
-            ctx, NULL,
-            "--zero=%d: a stage adds up the gradients of its microbatches before they are averaged, so it needs all of "
-            "them: --partitions goes with --zero=1",
-            o->zero);
     else if (!o->data_parallel && o->zero)
         ir_error(ctx, NULL, "--zero requires --data-parallel");
     else if (!o->data_parallel && (mode || o->bucket_cap_mb > 0))

@@ -51,7 +51,8 @@ struct whole_loss {
 bool train_entry_loss(struct entry *e, struct ir_value *factor, bool want_gradient, struct whole_loss *w);
 /* The read of a state variable in the entry's function; one that is not there yet is put at its start. */
 struct ir_value *train_read_of(struct entry *e, struct ir_state *s);
-bool train_init_state(struct ir_builder *b, struct ir_state *s);       /* writes its first value */
+/* Writes the first values of the state of a stage (0: what belongs to none) whose trained parameters these are; of what they own, at owners. */
+bool train_init_states(struct ir_builder *b, struct training *t, int home, int n, struct ir_state *const *params);
 struct ir_state *train_grad_state(struct training *t, const struct ir_state *param);      /* grad.PARAM, made when missing */
 struct ir_state *train_counter(struct training *t);          /* train.micro, made when missing */
 bool train_complain(struct training *t, const char *format, const char *name);            /* false */

@@ -307,6 +307,8 @@ static struct ir_value *used_grad(const struct update *u, struct ir_builder *b, 
     enum tcc_dtype dtype = update_type(param->state);
     struct ir_value *active = u->active[optim_group_of(u->c, param->state->name) - u->c->groups];
     struct ir_value *grad = ir_cast_to(b, param->grad, dtype);
+    if (param->scale != 0 && grad)
+        grad = ir_binary(b, IR_mul, grad, ir_constant_f(b, dtype, param->scale));
     return grad && active ? choose(b, active, grad, ir_constant_f(b, dtype, 0)) : grad;
 }
 

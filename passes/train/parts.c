@@ -14,7 +14,7 @@ bool train_update(struct ir_builder *b, const struct train_options *o, int n, st
     struct train_param *list = IR_NEWN(b->ctx, (size_t)n + 1, struct train_param);
     struct ir_value *rate;
     for (int i = 0; i < n; i++)
-        list[i] = (struct train_param){params[i], grads[i], values[i]};
+        list[i] = (struct train_param){.state = params[i], .grad = grads[i], .value = values[i]};
     return optim_update(b, o, n, list, &rate);
 }
 

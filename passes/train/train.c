@@ -323,7 +323,7 @@ static bool build_apply(struct training *t)
            update(&e.b, t, grads, &rate) && train_entry_end(&e, 1, &rate, (const char *const[]){"rate"});
 }
 
-bool train_init_state(struct ir_builder *b, struct ir_state *s)
+static bool train_init_state(struct ir_builder *b, struct ir_state *s)
 {
     struct ir_value *v;
     if (s->init)
@@ -341,23 +341,30 @@ static bool init_owned(struct ir_builder *then, void *state)
     return train_init_state(then, state);
 }
 
+bool train_init_states(struct ir_builder *b, struct training *t, int home, int n, struct ir_state *const *params)
+{
+    struct train_param *list = IR_NEWN(t->ctx, n + 1, struct train_param);
+    struct ir_value **owned;
+    for (int i = 0; i < n; i++)
+        list[i].state = params[i];
+    if (!train_parallel_is_owner(b, t->o, n, list, &owned))
+        return false;
+    for (struct ir_state *s = t->m->states; s; s = s->next) {
+        int i = s->owner ? 0 : n;
+        if (s->home != home)
+            continue;
+        while (i < n && train_zero_symbol(t->ctx, params[i]->name) != s->owner)
+            i++;
+        if (!(i < n ? train_zero_if(b, owned[i], init_owned, s) : train_init_state(b, s)))
+            return false;
+    }
+    return true;
+}
+
 static bool build_init(struct training *t)
 {
     struct entry e = train_entry_new(t, "init", NULL);
-    struct train_param *params = IR_NEWN(t->ctx, t->nparams, struct train_param);
-    struct ir_value **owned;
-    for (int i = 0; i < t->nparams; i++)
-        params[i].state = t->params[i];
-    if (!train_parallel_is_owner(&e.b, t->o, t->nparams, params, &owned))
-        return false;
-    for (struct ir_state *s = t->m->states; s; s = s->next) {
-        int i = s->owner ? 0 : t->nparams;
-        while (i < t->nparams && train_zero_symbol(t->ctx, t->params[i]->name) != s->owner)
-            i++;
-        if (!(i < t->nparams ? train_zero_if(&e.b, owned[i], init_owned, s) : train_init_state(&e.b, s)))
-            return false;
-    }
-    return train_entry_end(&e, 0, NULL, NULL);
+    return train_init_states(&e.b, t, 0, t->nparams, t->params) && train_entry_end(&e, 0, NULL, NULL);
 }
 
 /* -- The door ------------------------------------------------------------------------------------------------------------------------ */

@@ -16,6 +16,7 @@ struct train_param {
     struct ir_state *state;
     struct ir_value *grad;       /* the parameter's dims; still multiplied by the loss scale, if there is one */
     struct ir_value *value;      /* what it is now; NULL: a state_read is looked for, or made */
+    double scale;                /* the gradient is this times `grad`; 0: 1 */
 };
 
 /* A model whose parameters are bf16 or f16 already: with no precision given their updates would be rounded away. *out: the options as they
@@ -65,7 +66,7 @@ bool train_parallel_broadcast_from_owner(struct ir_builder *b, const struct trai
 bool train_zero_if(struct ir_builder *b, struct ir_value *mine, bool (*build)(struct ir_builder *then, void *user), void *user);
 /* Once forward and backward pass of b's function are there, and the averages of gradients: what they read of parameters comes from owners. */
 bool train_zero_gather(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params);
-/* -- data_parallel.c: averages times `scale`. */
+/* -- data_parallel.c: averages times `scale`, of those that are not NULL. */
 bool train_parallel_scaled(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params, double scale,
                            struct ir_value **grads);
 
