@@ -122,6 +122,8 @@ static void report_devices(const struct kn_program *p, const struct kn_entry *e,
 
 struct step_counts {
     int device, copies, kernels, library, other, floats;
+    int rows, with_rows; /* row buffers of kernels on a device; kernels that have some */
+    double row_bytes;    /* of all their outer points */
 };
 
 /* Does a kernel or a library step access floats? */
@@ -135,6 +137,25 @@ static bool has_floats(const struct kn_program *p, const struct kn_step *s)
     return false;
 }
 
+/* Row buffers: what would go by memory if the stages that hand it on were kernels of their own. */
+static void count_rows(const struct kn_kernel *k, struct step_counts *n)
+{
+    double points = 1;
+    int before = n->rows;
+    for (int d = 0; d < k->ndims; d++)
+        points *= k->dims[d].role == KN_OUTER ? (double)ir_const_or(k->dims[d].extent, 0) : 1;
+    for (int i = 0; i < k->noperands; i++) {
+        double bytes = points * tcc_dtype_bytes(k->operands[i].dtype);
+        if (k->operands[i].use != KN_LOCAL)
+            continue;
+        for (int d = 0; d < k->operands[i].rank; d++)
+            bytes *= (double)ir_const_or(k->operands[i].dims[d], 0);
+        n->rows++;
+        n->row_bytes += bytes;
+    }
+    n->with_rows += n->rows > before;
+}
+
 static void count_steps(const struct kn_program *p, const struct kn_steps *steps, struct step_counts *n, FILE *out)
 {
     for (int i = 0; i < steps->n; i++) {
@@ -144,9 +165,11 @@ static void count_steps(const struct kn_program *p, const struct kn_steps *steps
             count_steps(p, &s->regions[r].steps, n, out);
         if (s->kind == TCC_STEP_COPY)
             n->copies++;
-        else if (p->queues[s->queue].memory)
+        else if (p->queues[s->queue].memory) {
             n->device += launch;
-        else if (launch || library) {
+            if (launch)
+                count_rows(s->kernel, n);
+        } else if (launch || library) {
             *(launch ? &n->kernels : &n->library) += 1;
             if (has_floats(p, s)) {
                 n->floats++;
@@ -166,6 +189,9 @@ static void report_steps(const struct kn_program *p, const struct kn_entry *e, F
             "steps of '%s': %d kernels on the device, %d copies; on the host %d kernels, %d library calls, %d others; "
             "%d of them on floats\n",
             ir_shown(e->name), n.device, n.copies, n.kernels, n.library, n.other, n.floats);
+    if (n.rows)
+        fprintf(out, "rows on chip in '%s': %d row buffers in %d kernels, %.0f bytes that memory does not see\n",
+                ir_shown(e->name), n.rows, n.with_rows, n.row_bytes);
 }
 
 void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)

@@ -24,7 +24,9 @@ struct pass_cost {
     int products;               /* products of fewer rows or columns have no template: they are cut in pieces as sums are */
     int rows;                   /* so few long rows leave most of it idle where each is one piece of work */
     bool scans;                 /* they are cut in pieces too, though all is read twice then */
-    bool recomputes;            /* elements that several kernels read are worked out in each where that saves a store (lw_join_all()) */
+    int recomputes;             /* elements that so many kernels read, at most, are worked out in each where that saves a store (lw_join_all()) */
+    int chain;                  /* bytes of a row that launches hand on within a kernel (the pass chain); 0: they go by memory */
+    int chain_rows;             /* rows that such a kernel has at least */
     bool joins;                 /* launches of one kernel on tensors of their own run as one (kn_joined()) */
     int lanes;                  /* outer points that are one piece of work, where neighbours in memory run side by side */
     int kernel;                 /* instructions of a kernel at most: code generators take more than linear time for straight code */

@@ -24,7 +24,7 @@ static const struct pass_cost *cost(const struct pass_machine *m)
                                             .products = CUDA_LEAST_ROWS,
                                             .rows = 32,
                                             .scans = true,
-                                            .recomputes = true,
+                                            .recomputes = 4,
                                             .joins = true,
                                             .lanes = 256,
                                             .kernel = 400};

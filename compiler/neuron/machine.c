@@ -8,8 +8,15 @@
 /* A core's products of bf16, its HBM, and what a transfer takes at least (doc/neuron.md, "Time"). Kernels are not split in pieces. */
 static const struct pass_cost *cost(const struct pass_machine *m)
 {
-    static const struct pass_cost core = {
-        .flops = 0x1p44, .half_flops = 0x1p46, .bandwidth = 0x1p38, .launch = 0x1p-18, .function = 16, .kernel = 400};
+    static const struct pass_cost core = {.flops = 0x1p44,
+                                          .half_flops = 0x1p46,
+                                          .bandwidth = 0x1p38,
+                                          .launch = 0x1p-18,
+                                          .function = 16,
+                                          .kernel = 400,
+                                          .recomputes = 8,
+                                          .chain = 32 << 10,
+                                          .chain_rows = NEURON_PARTITIONS};
     (void)m;
     return &core;
 }

@@ -196,6 +196,27 @@ int nk_together(const struct nk *nk)
     return nk->together;
 }
 
+static bool shares(const struct nk_value *v, const struct nk_buffer *b)
+{
+    return v && ((!v->is_number && v->buffer == b) || shares(v->high, b) || (v->half && shares(v->half->with, b)));
+}
+
+/* Gives back what instruction i was the last to read. */
+static void forget(struct nk *nk, const struct nk_value *const *value, int i)
+{
+    const struct kn_insn *insns = nk->k->insns;
+    for (int a = 0; a < insns[i].nargs && a < 3; a++) {
+        const struct nk_value *v = insns[i].arg[a] >= 0 ? value[insns[i].arg[a]] : NULL;
+        bool needed = !v || v->is_number || v->high || v->buffer->space != NEURON_SBUF;
+        for (int j = 0; j <= i && !needed; j++)
+            for (int l = i + 1; l < nk->k->ninsns && !needed && shares(value[j], v->buffer); l++)
+                for (int b = 0; b < insns[l].nargs; b++)
+                    needed |= insns[l].arg[b] == j;
+        if (!needed)
+            nk_release(nk, v->buffer);
+    }
+}
+
 /* What the kernel makes of the sums of n tiles, which take turns. */
 void nk_finish_sums(struct product *p, int n, const struct nk_tile *t, const struct nk_value *const *s)
 {
@@ -216,6 +237,7 @@ void nk_finish_sums(struct product *p, int n, const struct nk_tile *t, const str
             value[j][i] = nk_wait(nk, &t[j], i, args);
             if (!value[j][i])
                 value[j][i] = nk_body(nk, &t[j], &k->insns[i], args);
+            forget(nk, value[j], i);
         }
 }
 

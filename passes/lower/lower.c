@@ -13,6 +13,7 @@ bool pass_waits_run(struct pass_run *r);
 bool pass_commit_run(struct pass_run *r);
 bool pass_merge_run(struct pass_run *r);
 bool pass_dead_run(struct pass_run *r);
+bool pass_chain_run(struct pass_run *r);
 bool pass_split_run(struct pass_run *r);
 bool pass_join_run(struct pass_run *r);
 bool pass_share_run(struct pass_run *r);
@@ -274,6 +275,17 @@ bool pass_dead_run(struct pass_run *r)
         return false;
     for (int e = 0; lw.fuse && e < lw.prog->nentries; e++)
         lw_drop_dead_stores(&lw, &lw.prog->entries[e]);
+    return true;
+}
+
+bool pass_chain_run(struct pass_run *r)
+{
+    struct lw lw;
+    if (!open_plan(&lw, r, "chain"))
+        return false;
+    for (int e = 0; lw.fuse && pass_cost(lw.machine)->chain && e < lw.prog->nentries; e++)
+        lw_chain_launches(&lw, &lw.prog->entries[e]);
+    lw_close(&lw);
     return true;
 }
 

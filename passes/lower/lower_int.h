@@ -18,6 +18,7 @@
  *   version.c  versions of state variables, for the plan's verifier
  *   elide.c    copies of state variables and carried values that need not be made
  *   weight.c   equal weights are one
+ *   chain.c    launches that hand rows on, as one
  *   split.c    which reductions run in pieces; pieces.c: their kernels
  *   fusion.c   the passes layout, fuse and build; groups between passes
  *   lower.c    the passes steps to share
@@ -263,6 +264,8 @@ bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct
 /* joint.c: updates of state that do the same to each point become launches of one kernel that stand together. */
 void lw_join_launches(struct lw *lw, struct kn_steps *steps);
 /* dead.c: stores that nobody reads, behind merged launches; in the end, buffers of the arena that no step names. */
+/* chain.c: launches that hand rows on become one, where the machine keeps rows beside its cores. */
+void lw_chain_launches(struct lw *lw, struct kn_entry *e);
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
 void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);
 /* elide.c: copies that are not needed go: of state variables where they are read (before launches are merged), and where new values of them,

@@ -6,7 +6,7 @@
  */
 #include "passes/lower/lower_int.h"
 
-enum { LEAST_BYTES = 1 << 20, MOST_READERS = 4, MOST_STEPS = 12 };
+enum { LEAST_BYTES = 1 << 20, MOST_STEPS = 12 };
 
 static int64_t elements(struct lw *lw, const struct ir_value *v)
 {
@@ -14,7 +14,7 @@ static int64_t elements(struct lw *lw, const struct ir_value *v)
     return ir_is_tensor(v->type) && ir_is_const(ir_num_elements(lw->ctx, v->type), &n) ? n : -1;
 }
 
-/* All groups that read the value, through views too; false: more than MOST_READERS, or one whose operands are stored in a place of its own. */
+/* All groups that read the value, through views too; false: more than the machine takes, or one whose operands are stored in a place of its own. */
 static bool groups_of(struct lw *lw, const struct ir_value *v, struct lw_set *readers, int depth)
 {
     for (const struct ir_use *u = v->uses; u; u = u->next) {
@@ -31,7 +31,7 @@ static bool groups_of(struct lw *lw, const struct ir_value *v, struct lw_set *re
         for (int i = 0; i < lw->in[user->id].n; i++)
             lw_set_add(lw, readers, lw->in[user->id].at[i]);
     }
-    return readers->n <= MOST_READERS;
+    return readers->n <= pass_cost(lw->machine)->recomputes;
 }
 
 static bool stored(const struct lw *lw, const struct ir_value *v)
@@ -84,7 +84,8 @@ bool lw_recomputes(struct lw *lw, const struct ir_node *n, struct lw_set *reader
         return false;
     if (!groups_of(lw, v, readers, 0))
         return false;
-    for (int i = 0; i < readers->n && work > 1; i++) /* behind a product few threads run, and nothing hides a function */
+    for (int i = 0; i < readers->n && work > 1;
+         i++) /* behind a product few threads run, and nothing hides a function */
         if (readers->at[i]->anchor)
             return false;
     return readers->n > 1 && find_leaf(lw, n, points, &leaf, &steps) && leaf &&
