@@ -83,14 +83,20 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
     return true;
 }
 
-/* Does a result of the kernel lie side by side in HBM along that dim alone? */
-static bool stored_along(const struct product *p, int dim)
+/* Do results lie side by side in HBM along dims of that factor, of which one point is made at a time or which are on partitions? */
+static bool stored_along(const struct product *p, int rows)
 {
     const struct nk *nk = p->nk;
     for (int i = nk->k->stages[0].last; i < nk->k->ninsns; i++) {
         const struct kn_insn *n = &nk->k->insns[i];
-        if (n->code == KN_STORE && n->nindex && dim >= 0 && ir_uses_sym(n->index[n->nindex - 1], nk->k->dims[dim].var))
-            return true;
+        int x = n->nindex - 1;
+        if (n->code != KN_STORE)
+            continue;
+        while (x >= 0 && ir_is_const(n->index[x], NULL))
+            x--;
+        for (int d = 0; d < nk->k->ndims && x >= 0; d++)
+            if (p->dims[rows] >> d & 1 && nk->extent[d] > 1 && ir_uses_sym(n->index[x], nk->k->dims[d].var))
+                return true;
     }
     return false;
 }
@@ -113,7 +119,7 @@ static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk
     }
     int64_t results = nk_points(nk, p->dims[0] | p->dims[1]);
     return PRODUCT * n * ((nk_points(nk, p->c->k) + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS) +
-           (stored_along(p, along) ? ELEMENT * results : 0);
+           (stored_along(p, rows) ? ELEMENT * results : 0);
 }
 
 static bool is_half(enum tcc_dtype d)
