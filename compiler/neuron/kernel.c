@@ -153,6 +153,7 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
     struct nk *nk = IR_NEW(ctx, struct nk);
     int64_t room = NK_ROOM;
     int together = NK_TOGETHER;
+    bool keeps = true;
     while (room >= 4) {
         *nk = (struct nk){.ctx = ctx,
                           .machine = m,
@@ -162,7 +163,8 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
                           .groups = NEURON_ARGUMENTS,
                           .product = product,
                           .pieces = then != NULL,
-                          .together = together};
+                          .together = together,
+                          .keeps = keeps};
         p = neuron_program_new(m->core);
         if (!p)
             return NULL;
@@ -173,7 +175,9 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
         *why = nk->why;
         if (!nk->full && !nk->optional)
             break;
-        if (together > 1)
+        if (keeps)
+            keeps = false;
+        else if (together > 1)
             together--;
         else
             room /= 4;

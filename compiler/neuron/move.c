@@ -343,6 +343,9 @@ const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const str
         *view = local_at(nk, t, n->operand, &pieces.at[0].line);
         return view;
     }
+    const struct nk_value *row = whole && !index ? nk_row(nk, t, n, &pieces.at[0].line) : NULL;
+    if (row)
+        return row;
     struct nk_tile part;
     if (whole && !index && without_repeats(t, &pieces.at[0].line, &part))
         return nk_spread(nk, t, &part, nk_load(nk, &part, n, otherwise));

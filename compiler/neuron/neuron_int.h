@@ -19,6 +19,7 @@
  *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
  *     scatter.c  rows added by an index                         few.c      reductions to few results in two passes
  *     digits.c   dims in digits, ways over dims               integers.c reductions and scans of integers
+ *     keep.c     what stays in SBUF from tile to tile, from stage to stage
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
  * follows from that alone.
@@ -87,10 +88,10 @@ struct nk_window { const struct kn_insn *load; struct nk_buffer *buffer; int64_t
 
 /* A wait that is resolved at the end: until instruction `number` of `engine` has ended. */
 struct nk_pending { int engine, index, slot, of_engine, of_number; };
-/* What an engine knew when an instruction was made. */
-struct nk_clock { int at[NEURON_NENGINES]; };
+/* What an engine knew when an instruction was made: instructions of engines that have ended, and transfers of each queue, which end in order, by number from 1. */
+struct nk_clock { int at[NEURON_NENGINES], ended[NEURON_QUEUES]; };
 /* done_engine, done_at: once its semaphore is used again, an instruction that knows of its end. */
-struct nk_transfer { int semaphore, engine, number, done_engine, done_at; uint32_t value; uint8_t known; struct nk_deps waiters; };
+struct nk_transfer { int semaphore, engine, queue, number, done_engine, done_at; uint32_t value; struct nk_deps waiters; };
 
 struct nk {
     struct ir_ctx *ctx;
@@ -103,6 +104,7 @@ struct nk {
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
     bool lanes;                               /* instructions are the lanes', which take floats of any length (ops.c) */
+    bool keeps, makes_row;                    /* what all tiles, or later stages, use stays on chip (keep.c); a row that does is being loaded */
     bool pieces;                              /* the lanes have dim 0 on partitions: pieces of a reduction */
     int together;                             /* tiles whose instructions take turns, up to NK_TOGETHER: while one waits for an engine's result, another has work */
     int64_t extent[KN_MAX_DIMS];
@@ -116,6 +118,8 @@ struct nk {
     int64_t cursor;
     struct nk_buffer *bank[8];
     int next_bank;
+    VEC(struct nk_row) rows;                  /* the same in all partitions, that stay */
+    int64_t row_bytes;
     int groups;                               /* the first NEURON_ARGUMENTS belong to operands: a kernel writes each element once */
 
     VEC(struct nk_clock) clocks[NEURON_NENGINES];
@@ -230,6 +234,8 @@ struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_d
 /* Instruction `insn` of a stage, or NULL: where what reads it is one other of the stage that may take it along. */
 const struct nk_value *nk_wait(struct nk *nk, const struct nk_tile *t, int insn, const struct nk_value *const *args);
 const struct nk_value *nk_computed(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);   /* v, which need not wait any more */
+/* The column that a function takes along with v, which waits: as it is to be added. */
+const struct nk_value *nk_bias(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);
 /* a op b, one of which waits. */
 struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *a, const struct nk_value *b);
 
@@ -239,6 +245,7 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
 const struct nk_value *nk_floor_divide(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, double by, bool mod);
 /* Can engines compute that op of that class ('f', 'i', 'b')? */
 bool nk_has_op(enum ir_op op, char class);
+bool nk_is_function(enum ir_op op, enum neuron_func *f);                   /* one of Scalar's, of floats */
 /* The one operation of Vector that it is for floats; NEURON_ALU_BYPASS: it is none. */
 enum neuron_alu nk_alu_of(enum ir_op op);
 
@@ -261,6 +268,9 @@ bool nk_has_index(const struct nk *nk, const struct kn_insn *n);            /* d
 void nk_indexed(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v, const struct nk_pieces *pieces, bool out);
 /* Binds the symbol of a KN_INDEX for loads that come later in the stage. */
 const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
+
+/* keep.c: a load of known elements that all partitions have alike, where it stays for later tiles; NULL: it does not. */
+const struct nk_value *nk_row(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_line *l);
 
 /* move.c */
 const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *otherwise);

@@ -473,6 +473,21 @@ enum neuron_alu nk_alu_of(enum ir_op op)
     return w->how == BY_ALU ? (enum neuron_alu)w->what : NEURON_ALU_BYPASS;
 }
 
+bool nk_is_function(enum ir_op op, enum neuron_func *f)
+{
+    const struct way *w = &ways[op][0];
+    *f = (enum neuron_func)w->what;
+    return w->how == BY_FUNC;
+}
+
+/* f(x + a column), which waits, in one instruction. */
+static value biased(struct op o, enum neuron_func f, value x)
+{
+    struct nk_value *to = nk_new(o.nk, o.t, o.to);
+    nk_activate(o.nk, o.t, f, to, x->half->x, 1, nk_bias(o.nk, o.t, x), NEURON_ACC_IDLE);
+    return to;
+}
+
 /* i64 of which 32 bits say all: what keeps them so. */
 static bool keeps_small(enum ir_op op)
 {
@@ -550,13 +565,14 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
         nk_refuse(nk, "the engines have no %s of %s", ir_op_info(op)->name, tcc_dtype_name(from));
     for (int i = 0; i < n->nargs; i++)
         paired |= args[i]->half != NULL;
+    bool biases = paired && w->how == BY_FUNC;
     paired &= w->how == BY_ALU;
     for (int i = 0; i < n->nargs; i++) {
-        x[i] = paired ? args[i] : nk_computed(nk, t, args[i]);
+        x[i] = paired || biases ? args[i] : nk_computed(nk, t, args[i]);
         one_word &= !x[i]->high;
     }
     struct nk_tile part; /* what stays the same is computed once */
-    if (!paired && !wide && one_word && nk_distinct(t, n->nargs, x, &part))
+    if (!paired && !biases && !wide && one_word && nk_distinct(t, n->nargs, x, &part))
         return nk_spread(nk, t, &part, nk_scalar(nk, &part, n, from, x));
     /* Formulas take values; numbers stand beside another value. */
     if (!wide && w->how == BY_MAKE && x[0]->is_number && op != IR_cast && !(op == IR_div && !x[1]->is_number))
@@ -567,6 +583,8 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
         v = nk_wide(nk, t, op, from, o.to, x, n->nargs);
     else if (w->how == BY_ALU)
         v = nk_tt(nk, t, o.to, (enum neuron_alu)w->what, x[0], x[1]);
+    else if (biases)
+        v = biased(o, (enum neuron_func)w->what, x[0]);
     else if (w->how == BY_FUNC)
         v = nk_act(nk, t, o.to, (enum neuron_func)w->what, x[0], 1);
     else

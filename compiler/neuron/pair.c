@@ -73,8 +73,9 @@ struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_d
         if (a >= axes)
             row.axis[row.n++] = t->axis[a];
     }
-    if (!tcc_is_float((enum tcc_dtype)x->dtype) || !tcc_is_float((enum tcc_dtype)with->dtype) || length == 1 ||
-        (rows > 1 && (length < ROW || rows > ROWS)) || repeats_from(t, x) <= axes || !(with = as_column(nk, t, with)))
+    if (!tcc_is_float((enum tcc_dtype)with->dtype) || (!tcc_is_float((enum tcc_dtype)x->dtype) && d != TCC_BOOL) ||
+        x->high || length == 1 || (rows > 1 && (length < ROW || rows > ROWS)) || repeats_from(t, x) <= axes ||
+        !(with = as_column(nk, t, with)))
         return NULL;
     struct nk_value *to = nk_new(nk, t, d);
     enum neuron_engine e = commutes(op) && tcc_is_float(d) ? nk_lighter(nk, t) : NEURON_VECTOR;
@@ -124,6 +125,23 @@ static bool fits_beside(const struct nk_tile *t, const struct nk_value *v)
                         : nk_is_column(t, v) && v->type == NEURON_F32;
 }
 
+/* A function of Scalar may take a column along that is added or taken off. */
+static bool takes_bias(const struct nk_tile *t, const struct kn_insn *reader, enum neuron_alu op,
+                       const struct nk_value *with, bool reversed)
+{
+    enum neuron_func f;
+    return reader->nargs == 1 && is_f32((enum tcc_dtype)reader->dtype) && nk_is_function((enum ir_op)reader->op, &f) &&
+           !with->is_number && nk_is_column(t, with) && with->type == NEURON_F32 &&
+           (op == NEURON_ALU_ADD || (op == NEURON_ALU_SUB && !reversed));
+}
+
+const struct nk_value *nk_bias(struct nk *nk, const struct nk_tile *t, const struct nk_value *v)
+{
+    struct nk_tile one = {.n = 1, .nouter = 1, .axis = {t->axis[0]}};
+    const struct nk_half *h = v->half;
+    return h->op == NEURON_ALU_SUB ? nk_ts(nk, &one, TCC_F32, NEURON_ALU_MUL, h->with, -1) : h->with;
+}
+
 const struct nk_value *nk_wait(struct nk *nk, const struct nk_tile *t, int insn, const struct nk_value *const *args)
 {
     const struct kn_kernel *k = nk->k;
@@ -133,9 +151,11 @@ const struct nk_value *nk_wait(struct nk *nk, const struct nk_tile *t, int insn,
         !pairs_well(nk_alu_of((enum ir_op)n->op)) || args[0]->half || args[1]->half || nk_distinct(t, 2, args, &part))
         return NULL;
     int reader = nk_reader_of(k, insn), second = fits_beside(t, args[1]);
-    if (reader < 0 || k->insns[reader].code != KN_SCALAR || k->insns[reader].nargs != 2 ||
-        nk_alu_of((enum ir_op)k->insns[reader].op) == NEURON_ALU_BYPASS ||
-        nk_alu_of((enum ir_op)k->insns[reader].op) == NEURON_ALU_POW || !(second || fits_beside(t, args[0])))
+    if (reader < 0 || k->insns[reader].code != KN_SCALAR || !(second || fits_beside(t, args[0])))
+        return NULL;
+    if (!takes_bias(t, &k->insns[reader], nk_alu_of((enum ir_op)n->op), args[second], !second) &&
+        (k->insns[reader].nargs != 2 || nk_alu_of((enum ir_op)k->insns[reader].op) == NEURON_ALU_BYPASS ||
+         nk_alu_of((enum ir_op)k->insns[reader].op) == NEURON_ALU_POW))
         return NULL;
     const struct nk_value *x = args[!second];
     if (x->is_number || nk_is_column(t, x))

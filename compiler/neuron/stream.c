@@ -3,7 +3,7 @@
  * stream.c - instructions into the streams of engines, with semaphores where one depends on another.
  *
  * Each engine has a semaphore that counts those of its instructions that somebody waits for; of what an engine is known to have done, what that engine
- * knew then is known too, and is not waited for again. A transfer by DMA has one of the other semaphores to itself until it is used again by
+ * knew then is known too, and is not waited for again; so is what other engines that are waited for know. A queue's transfers end in order. A transfer by DMA has one of the other semaphores to itself until it is used again by
  * a later one, whose trigger then happens after the end of the first and after everybody who waited for it (doc/neuron.md, "Checks").
  */
 #include "compiler/neuron/neuron_int.h"
@@ -17,6 +17,9 @@ static void learn(struct nk *nk, int engine, const struct nk_clock *c)
     for (int e = 0; e < NEURON_NENGINES; e++)
         if (c->at[e] > nk->known[engine].at[e])
             nk->known[engine].at[e] = c->at[e];
+    for (int q = 0; q < NEURON_QUEUES; q++)
+        if (c->ended[q] > nk->known[engine].ended[q])
+            nk->known[engine].ended[q] = c->ended[q];
 }
 
 /* The transfer's end, where its semaphore counts for another by now: an instruction that knew of it. */
@@ -114,23 +117,39 @@ static void wait_transfer(struct waits *w, int number)
 {
     struct nk *nk = w->nk;
     struct nk_transfer *t = &nk->transfers.at[number];
-    if (t->known >> w->engine & 1)
+    if (number < nk->known[w->engine].ended[t->queue])
         return;
     if (w->i->nwaits == NEURON_WAITS)
         flush(w);
     w->transfers[w->ntransfers++] = number;
     w->i->wait[w->i->nwaits++] =
         (struct neuron_wait){.semaphore = (uint8_t)t->semaphore, .reg = NEURON_NO_REGISTER, .value = t->value};
-    t->known |= (uint8_t)(1 << w->engine);
+    nk->known[w->engine].ended[t->queue] = number + 1;
     learn(nk, w->engine, &nk->clocks[t->engine].at[t->number - 1]);
+}
+
+/* Does another engine, which is waited for anyway, know of the transfer's end? */
+static bool is_implied(const struct nk *nk, const struct nk_deps *d, int number)
+{
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        if (d->at[e] && number < nk->clocks[e].at[d->at[e] - 1].ended[nk->transfers.at[number].queue])
+            return true;
+    return false;
 }
 
 /* The latest first: what it knew need not be waited for. */
 static void wait_all(struct waits *w, struct nk_deps *d)
 {
     settle(w->nk, d);
+    for (int i = 1; i < d->ndma; i++)
+        for (int j = i; j > 0 && d->dma[j] < d->dma[j - 1]; j--) {
+            int number = d->dma[j];
+            d->dma[j] = d->dma[j - 1];
+            d->dma[j - 1] = number;
+        }
     for (int i = d->ndma - 1; i >= 0; i--)
-        wait_transfer(w, d->dma[i]);
+        if (!is_implied(w->nk, d, d->dma[i]))
+            wait_transfer(w, d->dma[i]);
     for (int done = 0; done < NEURON_NENGINES; done++) {
         int best = -1;
         int64_t most = -1;
@@ -232,6 +251,7 @@ void nk_emit(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, int n,
         int before = nk->semaphore_user[s];
         struct nk_transfer t = {.semaphore = s,
                                 .engine = (int)e,
+                                .queue = neuron_attr(i, NEURON_ATTR_QUEUE).i,
                                 .number = nk->p->stream[e].n + 1,
                                 .value = (before < 0 ? 0 : nk->transfers.at[before].value) + NEURON_DMA_ENGINES};
         i->nsignals = 1;

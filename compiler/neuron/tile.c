@@ -48,6 +48,9 @@ static bool needed(const struct stage *s, const struct nk_buffer *b)
     for (int j = 0; j < nk->k->ninsns; j++)
         if (lies_in(s->p->uniform[j], b) || (s->kept[j].present && lies_in(&s->kept[j].v, b)))
             return true;
+    for (int j = 0; s->held && j < nk->k->ninsns; j++)
+        if (lies_in(s->held[j], b))
+            return true;
     for (int o = 0; o < nk->k->noperands; o++)
         if (nk->local[o] == b)
             return true;
@@ -95,7 +98,10 @@ static void run_insn(struct stage *s, const bool *later, int at)
     int i = s->order[at - g->first];
     const struct kn_insn *n = &nk->k->insns[i];
     const struct nk_value *args[3] = {NULL, NULL, NULL};
+    bool hold = s->takes && s->p->again.hold[i];
     ir_tick(nk->ctx);
+    if (s->made[i]) /* as an earlier stage has it */
+        return;
     s->made[i] = true;
     if (n->code == KN_REDUCE) {
         nk_reduce(s, i);
@@ -108,11 +114,13 @@ static void run_insn(struct stage *s, const bool *later, int at)
             args[a] = n->arg[a] >= 0 ? nk_stage_arg(s, n->arg[a]) : NULL;
         nk->dying = dies_at(s, i, args);
         s->value[i] = s->same[i] < i ? s->value[s->same[i]] : s->p->uniform[i];
-        if (!s->value[i])
+        if (!s->value[i] && !hold)
             s->value[i] = nk_wait(nk, &s->t, i, args);
-        if (!s->value[i])
+        if (!s->value[i] && !(n->code == KN_SCALAR && nk_function_and_sum(s, i, args[0])))
             s->value[i] = nk_body(nk, &s->t, n, args);
         nk->dying = NULL;
+        if (hold)
+            s->held[i] = s->value[i] = nk_computed(nk, &s->t, s->value[i]);
     }
     if (later[i] && s->value[i] && !s->inner && !s->kept[i].present) {
         if (s->value[i]->is_number) {
@@ -136,8 +144,14 @@ static void run_stages(struct stage *s, int n, const bool *later)
     struct nk *nk = s->p->nk;
     const struct kn_stage *g = &nk->k->stages[s->number];
     nk->indices.n = 0;
-    for (int j = 0; j < n; j++)
+    for (int j = 0; j < n; j++) {
         memset(s[j].made, 0, (size_t)nk->k->ninsns * sizeof *s[j].made);
+        for (int i = g->first; i < g->last && s[j].takes; i++) {
+            int first = s[j].p->again.of[i];
+            s[j].made[i] = s[j].p->again.skip[i] || first >= 0;
+            s[j].value[i] = s[j].made[i] && first >= 0 ? s[j].held[first] : NULL;
+        }
+    }
     for (int at = g->first; at < g->last; at++)
         for (int j = 0; j < n; j++)
             run_insn(&s[j], later, at);
@@ -194,20 +208,44 @@ static void run_chunks(struct stage *s, const bool *later)
         }
         s->ninner = s->t.n - s->ninner;
         s->whole = whole;
+        s->takes = whole && !s->repeat;
         memset(s->value, 0, (size_t)nk->k->ninsns * sizeof *s->value);
+        memset(s->summed, 0, (size_t)nk->k->ninsns * sizeof *s->summed);
         run_stages(s, 1, later);
-        const struct nk_value **keep = IR_NEWN(nk->ctx, 2 * nk->k->ninsns + 1, const struct nk_value *);
+        const struct nk_value **keep = IR_NEWN(nk->ctx, 3 * nk->k->ninsns + 1, const struct nk_value *);
         for (int i = 0; i < nk->k->ninsns; i++) {
             keep[2 * i] = s->kept[i].present && !s->kept[i].v.is_number ? &s->kept[i].v : NULL;
             keep[2 * i + 1] = keep[2 * i] ? s->kept[i].v.high : NULL;
+            keep[2 * nk->k->ninsns + i] = s->held[i];
         }
-        nk_release_to(nk, mark, keep, 2 * nk->k->ninsns);
+        nk_release_to(nk, mark, keep, 3 * nk->k->ninsns);
         if (!nk_next(nk, s->inner, chunk, at) && !nk_next(nk, s->repeat, chunk, at)) /* inner dims go round first */
             return;
     }
 }
 
+static int64_t stage_points(const struct nk *nk, const struct kn_stage *s)
+{
+    int64_t n = 1;
+    for (int d = 0; d < nk->k->ndims; d++)
+        if ((s->inner | s->repeat) >> d & 1)
+            n *= nk->extent[d];
+    return n;
+}
+
 /* -- Tiles -------------------------------------------------------------------------------------------------------------------- */
+
+/* Are all points of the stages that use a row buffer on chip at once? */
+static bool at_once(const struct plan *p, int operand)
+{
+    const struct kn_kernel *k = p->nk->k;
+    for (int s = 0; s < k->nstages; s++)
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            if ((k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) && k->insns[i].operand == operand &&
+                stage_points(p->nk, &k->stages[s]) > p->nk->room / nk_free_elements(&p->tile))
+                return false;
+    return true;
+}
 
 static void make_locals(struct plan *p)
 {
@@ -215,7 +253,7 @@ static void make_locals(struct plan *p)
     for (int o = 0; o < nk->k->noperands; o++) {
         const struct kn_operand *x = &nk->k->operands[o];
         int64_t n = 1, c;
-        if (x->use != KN_LOCAL)
+        if (x->use != KN_LOCAL || (p->again.forwarded[o] && at_once(p, o)))
             continue;
         for (int i = 0; i < x->rank; i++) {
             if (!ir_is_const(x->dims[i], &c))
@@ -238,14 +276,17 @@ static void run_tile(struct plan *p)
     int mark = nk_mark(nk);
     nk_begin_tile(nk);
     struct kept *kept = IR_NEWN(nk->ctx, k->ninsns + 1, struct kept);
+    const struct nk_value **held = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *);
     make_locals(p);
     for (int i = 0; i < k->nstages; i++) {
         struct stage s = {.p = p,
                           .kept = kept,
+                          .held = held,
                           .value = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *),
                           .same = IR_NEWN(nk->ctx, k->ninsns + 1, int),
                           .order = IR_NEWN(nk->ctx, k->ninsns + 1, int),
                           .made = IR_NEWN(nk->ctx, k->ninsns + 1, bool),
+                          .summed = IR_NEWN(nk->ctx, k->ninsns + 1, bool),
                           .inner = k->stages[i].inner,
                           .repeat = k->stages[i].repeat,
                           .number = i};
@@ -331,15 +372,6 @@ static void run_along(struct plan *p, const int64_t *lo, int64_t each)
         run_maps(p, ntiles, tiles);
         ntiles = 0;
     }
-}
-
-static int64_t stage_points(const struct nk *nk, const struct kn_stage *s)
-{
-    int64_t n = 1;
-    for (int d = 0; d < nk->k->ndims; d++)
-        if ((s->inner | s->repeat) >> d & 1)
-            n *= nk->extent[d];
-    return n;
 }
 
 /* How many outer points lie beside each other in a partition: as many as there is room for, but so few that several tiles follow each other, of which one is
@@ -442,6 +474,7 @@ void nk_run_tiles(struct nk *nk)
         }
     }
     load_uniform(&p);
+    p.again = nk_find_again(nk);
     do
         run_along(&p, lo, each);
     while (nk_next(nk, nk_outer_but(nk, p.along), p.chunk, lo));

@@ -115,8 +115,44 @@ static const struct nk_value *repeated(struct stage *s, const struct nk_value *v
     return to;
 }
 
+bool nk_function_and_sum(struct stage *s, int insn, const struct nk_value *x)
+{
+    enum { FEW = 128 }; /* of a row: reading the sum takes 64 cycles */
+    struct nk *nk = s->p->nk;
+    const struct kn_insn *insns = nk->k->insns, *n = &insns[insn];
+    const struct kn_stage *g = &nk->k->stages[s->number];
+    enum neuron_func f = NEURON_FUNC_SQUARE;
+    struct nk_tile t = reduced(s);
+    int sum = -1;
+    for (int i = g->first; i < g->last; i++)
+        if (insns[i].code == KN_REDUCE && insns[i].arg[0] == insn && insns[i].reducer == KN_SUM &&
+            insns[i].dtype == TCC_F32)
+            sum = i;
+    if (sum < 0 || !s->summed || s->repeat || nk_free_elements(&t) > 1 || nk_free_elements(&s->t) < FEW ||
+        n->dtype != TCC_F32 || x->is_number || x->high || x->dtype != TCC_F32)
+        return false;
+    if (!(n->nargs == 2 && n->op == IR_mul && n->arg[0] == n->arg[1]) &&
+        !(n->nargs == 1 && nk_is_function((enum ir_op)n->op, &f)))
+        return false;
+    struct neuron_instr read = {.op = NEURON_OP_READ_ACC, .noperands = 1};
+    struct nk_value *to = nk_new(nk, &s->t, TCC_F32);
+    nk_make_kept(s, sum, TCC_F32, false);
+    const struct nk_value *kept = nk_kept_at(nk, &t, &s->kept[sum]);
+    nk_activate(nk, &s->t, f, to, x->half ? x->half->x : x, 1, x->half ? nk_bias(nk, &s->t, x) : NULL,
+                NEURON_ACC_RESET_REDUCE);
+    const struct nk_value *part = s->first ? kept : nk_new(nk, &t, TCC_F32);
+    read.operand[0] = nk_operand(nk, &t, part, 0, NULL);
+    nk_emit(nk, NEURON_SCALAR, &read, 1, (struct nk_use[]){{part->buffer, true, 0}});
+    if (!s->first)
+        nk_copy_to(nk, &t, kept, nk_tt(nk, &t, TCC_F32, NEURON_ALU_ADD, kept, part));
+    s->value[insn] = to;
+    return s->summed[sum] = true;
+}
+
 void nk_reduce(struct stage *s, int insn)
 {
+    if (s->summed && s->summed[insn])
+        return;
     struct nk *nk = s->p->nk;
     const struct kn_insn *n = &nk->k->insns[insn];
     enum tcc_dtype d = (enum tcc_dtype)n->dtype;

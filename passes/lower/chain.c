@@ -187,7 +187,7 @@ static int row_store(const struct chain *x, int operand, ir_expr *place, int64_t
     return points == *length ? found : -1;
 }
 
-/* Adds a kernel's dims and operands, and returns its instructions' stages with them. */
+/* A kernel's stages behind those that are there. forward: operands_of_second()'s; NULL: all operands are the kernel's own. */
 static void copy_stages(struct chain *x, const struct kn_kernel *k, const int *map, uint32_t all, const int *forward)
 {
     struct kn_kernel *to = x->c.to;
@@ -363,6 +363,38 @@ static int64_t row_bytes(const struct kn_kernel *k)
     return bytes;
 }
 
+/*
+ * Operands of the later kernel in the merged one. from[operand]: as find_rows() has it; afterwards the value of a row's only element, or at least 0 where rows are read from a row buffer. Returns
+ * operands that nobody needs any more.
+ */
+static uint64_t operands_of_second(struct chain *x, const int *uses, const struct kn_step *b, int *from)
+{
+    struct kn_kernel *k = x->c.to;
+    const struct kn_kernel *kb = b->kernel;
+    uint64_t drop = 0;
+    for (int j = 0; j < kb->noperands; j++) {
+        ir_expr place;
+        int64_t length;
+        int before = k->ninsns, store = from[j];
+        if (store < 0) {
+            x->operand[j] = add_operand(x, &kb->operands[j], arg_of(b, j));
+            continue;
+        }
+        x->operand[j] = k->insns[store].operand;
+        row_store(x, x->operand[j], &place, &length);
+        if (is_private(x->lw, uses, arg_of(b, j)))
+            drop |= UINT64_C(1) << x->operand[j];
+        if (length == 1) {
+            from[j] = k->insns[store].arg[0];
+            continue;
+        }
+        x->operand[j] = add_row(x, store, place, length);
+        for (int l = 0; l < kb->noperands; l++) /* one instruction more */
+            from[l] += before < k->ninsns && l != j && from[l] > store;
+    }
+    return drop;
+}
+
 static void count(const struct lw *lw, int *uses, const struct kn_step *s, int n)
 {
     for (int i = 0; i < s->nargs; i++)
@@ -380,7 +412,7 @@ static bool chain(struct lw *lw, int *uses, struct kn_step *a, const struct kn_s
         return false;
     struct chain x = open_chain(lw, ka, kb, like, rows);
     struct kn_kernel *k = x.c.to;
-    int *forward = IR_NEWN(lw->ctx, kb->noperands + 1, int);
+    int *from = IR_NEWN(lw->ctx, kb->noperands + 1, int);
     if (x.rows < cost->chain_rows || !place_dims(&x, ka, map, &all))
         return false;
     for (int i = 0; i < ka->noperands; i++)
@@ -394,38 +426,13 @@ static bool chain(struct lw *lw, int *uses, struct kn_step *a, const struct kn_s
     x.c.from = kb;
     if (!place_dims(&x, kb, map, &all) || (is_product(ka) && all))
         return false;
-    int *store = forward;
-    if (!find_rows(&x, a, b, store))
+    if (!find_rows(&x, a, b, from))
         return false;
-    VEC(int) drop = {0};
-    for (int j = 0; j < kb->noperands; j++) {
-        ir_expr place;
-        int64_t length;
-        if (store[j] < 0) {
-            x.operand[j] = add_operand(&x, &kb->operands[j], arg_of(b, j));
-            continue;
-        }
-        int of = k->insns[store[j]].operand;
-        row_store(&x, of, &place, &length);
-        if (is_private(lw, uses, arg_of(b, j)))
-            VEC_PUSH(lw->ctx, drop, of);
-        x.operand[j] = of;
-        if (length > 1) {
-            int before = k->ninsns;
-            x.operand[j] = add_row(&x, store[j], place, length);
-            for (int l = 0; l < kb->noperands; l++)
-                store[l] += before < k->ninsns && l != j && store[l] > store[j];
-        } else {
-            forward[j] = k->insns[store[j]].arg[0];
-        }
-    }
-    copy_stages(&x, kb, map, all, forward);
+    uint64_t drop = operands_of_second(&x, uses, b, from);
+    copy_stages(&x, kb, map, all, from);
     for (int o = k->noperands - 1; o >= 0; o--)
-        for (int i = 0; i < drop.n; i++)
-            if (drop.at[i] == o) {
-                remove_operand(&x, o);
-                break;
-            }
+        if (drop >> o & 1)
+            remove_operand(&x, o);
     if (row_bytes(k) > cost->chain || (lw->machine->runs && !lw->machine->runs(lw->machine, lw->ctx, k)) ||
         !lw_may_change(lw))
         return false;
