@@ -245,8 +245,26 @@ void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask
     c->ideal_sectors += ((unsigned)__builtin_popcount(mask) * bytes + 31) / 32;
 }
 
+/* Is no bank asked for two words? `words`: of a lane. */
+static bool no_conflicts(const uint64_t *address, uint32_t mask, unsigned words)
+{
+    uint64_t word_of[LANES];
+    uint32_t taken = 0;
+    bool found = false;
+    EACH_LANE(l, mask)
+        for (uint64_t word = address[l] >> 2, end = word + words; word < end; word++) {
+            unsigned bank = word & 31;
+            found |= (taken >> bank & 1) && word_of[bank] != word;
+            word_of[bank] = word;
+            taken |= 1u << bank;
+        }
+    return !found;
+}
+
 static unsigned wavefronts(const uint64_t *address, uint32_t mask, size_t bytes)
 {
+    if (bytes % 4 == 0 && no_conflicts(address, mask, (unsigned)bytes / 4))
+        return 1;
     uint64_t words[LANES][LANES];
     uint8_t n[LANES] = {0};
     unsigned most = 0;
@@ -336,23 +354,6 @@ static void check_register(struct ptx_warp *w, const struct ptx_insn *i, uint32_
         ptx_need_defined(w, &i->more[k], mask, "the stored value");
 }
 
-/* The allocation that holds every lane's access, aligned; NULL: look at each lane. */
-static struct ptx_alloc *common(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes)
-{
-    uint64_t lo = UINT64_MAX, hi = 0, bits = 0;
-    EACH_LANE(l, mask) {
-        lo = address[l] < lo ? address[l] : lo;
-        hi = address[l] > hi ? address[l] : hi;
-        bits |= address[l];
-    }
-    struct ptx_alloc *a = w->last;
-    if (!a || lo < a->base || lo - a->base >= a->size)
-        a = ptx_lookup(w->b->d, lo);
-    if (!a || !a->live || bits & (bytes - 1) || hi + bytes > a->base + a->size || a->ranged)
-        return NULL;
-    return w->last = a;
-}
-
 static void addresses(struct ptx_warp *w, const struct ptx_insn *i, uint64_t *address, uint32_t mask)
 {
     if (!i->s[0].sink && i->s[0].bytes == 8) {
@@ -367,24 +368,6 @@ static void addresses(struct ptx_warp *w, const struct ptx_insn *i, uint64_t *ad
         EACH_LANE(l, mask)
             address[l] = ptx_lane_address(w, i, 0, (int)l);
     }
-}
-
-/* One register of four bytes and one allocation whose bytes are all written: the common load. */
-static bool load_words(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask,
-                       const struct ptx_alloc *a)
-{
-    const struct ptx_op *o = &i->more[0];
-    if (i->vec != 1 || o->sink || o->bytes != 4 || ptx_types[i->type].bytes != 4 || i->flags & F_VOLATILE ||
-        (w->b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed)))
-        return false;
-    uint32_t *d = (uint32_t *)(w->frame->rows + o->at);
-    EACH_LANE(l, mask) {
-        struct ptx_place p = {.offset = address[l], .a = (struct ptx_alloc *)a};
-        memcpy(d + l, a->data + (address[l] - a->base), 4);
-        ptx_race_global(w, (int)l, &p, 4, false, i->flags & F_VOLATILE);
-    }
-    w->frame->def[o->reg] |= mask;
-    return true;
 }
 
 /* Every lane loads the same bytes of the parameters. */
@@ -409,112 +392,6 @@ static bool load_parameters(struct ptx_warp *w, const struct ptx_insn *i, const 
         w->frame->def[o->reg] |= mask;
     }
     return true;
-}
-
-/* -- A whole warp's neighbouring elements: one copy -- */
-
-/* Do the 32 lanes access neighbouring elements, or vectors of them, by registers of their width? */
-static bool is_run(const struct ptx_insn *i, const uint64_t *address, uint32_t mask, size_t bytes)
-{
-    uint64_t differ = 0;
-    if (mask != FULL || (i->vec > 1 && bytes != 16))
-        return false;
-    for (int k = 0; k < i->vec; k++)
-        if (i->more[k].sink || i->more[k].bytes != bytes / i->vec || i->more[k].bytes > 8 || i->more[k].bytes < 2)
-            return false;
-    for (unsigned l = 0; l < LANES; l++)
-        differ |= address[l] ^ (address[0] + l * bytes);
-    return !differ && !(address[0] & (bytes - 1));
-}
-
-static bool all_written(const uint8_t *shadow, size_t bytes)
-{
-    uint64_t differ = 0, part;
-    for (size_t k = 0; k < bytes; k += 8) {
-        memcpy(&part, shadow + k, 8);
-        differ |= part ^ 0x0101010101010101;
-    }
-    return !differ;
-}
-
-/* Where a run lies; false: look at each lane. Counts it. */
-static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t first, size_t bytes, bool write,
-                      struct ptx_place *to)
-{
-    struct ptx_block *b = w->b;
-    size_t all = LANES * bytes;
-    bool shared = i->space == SP_SHARED || (i->space == SP_GENERIC && (first & WINDOW_MASK) == WINDOW_SHARED);
-    if (shared) {
-        uint64_t at = i->space == SP_SHARED ? first : first - WINDOW_SHARED;
-        if (!ptx_in_shared(b, at, all))
-            return false;
-        *to = (struct ptx_place){b->shared + at, b->shadow + at, SP_SHARED, at, NULL, b};
-        if (write && b->lead->nbulk)
-            return false;
-        if (b->d->config.checks && (write ? memchr(to->shadow, 2, all) != NULL : !all_written(to->shadow, all)))
-            return false;
-        b->count.shared_requests++;
-        b->count.shared_wavefronts += bytes > 4 ? bytes / 4 : 1;
-        b->count.shared_ideal += bytes > 4 ? bytes / 4 : 1;
-        return true;
-    }
-    if (i->space != SP_GLOBAL && i->space != SP_GENERIC)
-        return false;
-    struct ptx_alloc *a = w->last;
-    if (!a || first < a->base || first - a->base >= a->size)
-        a = ptx_lookup(b->d, first);
-    if (!a || !a->live || (write && a->constant) || all > a->size - (first - a->base) || a->ranged)
-        return false;
-    w->last = a;
-    *to = (struct ptx_place){
-        a->data + (first - a->base), a->shadow ? a->shadow + (first - a->base) : NULL, SP_GLOBAL, first, a, NULL};
-    if (write)
-        stay_dry(b, to);
-    if (!write && b->d->config.checks && !atomic_load_explicit(&a->whole, memory_order_relaxed) &&
-        !all_written(to->shadow, all))
-        return false;
-    ptx_count_lines(w, a, first, all);
-    b->count.global_requests++;
-    b->count.global_sectors += ((first + all - 1) >> 5) - (first >> 5) + 1;
-    b->count.ideal_sectors += (all + 31) / 32;
-    return true;
-}
-
-/* Elements of a run to and from registers: vectors lie side by side in memory, a row for each of their elements in the frame. */
-#define EACH_ELEMENT(T, to, from)                   \
-    for (int k = 0; k < i->vec; k++) {              \
-        T *row = ptx_row(w, &i->more[k]), *all = m; \
-        for (int l = 0; l < LANES; l++)             \
-            to = from;                              \
-    }
-
-static void put_run(struct ptx_warp *w, const struct ptx_insn *i, void *m)
-{
-    switch (i->more[0].bytes) {
-    case 2: EACH_ELEMENT(uint16_t, row[l], all[l * i->vec + k]) break;
-    case 4: EACH_ELEMENT(uint32_t, row[l], all[l * i->vec + k]) break;
-    default: EACH_ELEMENT(uint64_t, row[l], all[l * i->vec + k])
-    }
-    for (int k = 0; k < i->vec; k++)
-        w->frame->def[i->more[k].reg] = FULL;
-}
-
-static void get_run(struct ptx_warp *w, const struct ptx_insn *i, void *m)
-{
-    switch (i->more[0].bytes) {
-    case 2: EACH_ELEMENT(uint16_t, all[l * i->vec + k], row[l]) break;
-    case 4: EACH_ELEMENT(uint32_t, all[l * i->vec + k], row[l]) break;
-    default: EACH_ELEMENT(uint64_t, all[l * i->vec + k], row[l])
-    }
-}
-
-static void race_run(struct ptx_warp *w, const struct ptx_insn *i, const struct ptx_place *p, size_t bytes, bool write)
-{
-    for (unsigned l = 0; l < LANES && p->space == SP_SHARED; l++)
-        ptx_race(w, p->b, (int)l, (uint32_t)(p->offset + l * bytes), bytes, write,
-                 i->flags & F_VOLATILE ? RACE_ATOMIC : 0);
-    if (p->space == SP_GLOBAL)
-        ptx_race_run(w, p, bytes, write, i->flags & F_VOLATILE);
 }
 
 /* One lane's access, for the checks of races; an ordered or volatile one of global memory takes or gives what happened before. */
@@ -543,6 +420,74 @@ static void one_load(struct ptx_warp *w, const struct ptx_insn *i, int lane, uin
     put_lane(w, i, lane, p.data);
 }
 
+/* -- All lanes in one piece of memory (reach.c) -- */
+
+static void check_lanes(struct ptx_warp *w, const struct ptx_reach *r, const uint64_t *address, uint32_t mask,
+                        size_t bytes, bool write)
+{
+    if (!write && !r->written)
+        EACH_LANE(l, mask)
+            if (!ptx_written(r->shadow + (address[l] - r->base), bytes)) {
+                struct ptx_place p = ptx_reach_place(w, r, address[l]);
+                ptx_check_read(w, &p, bytes, (int)l, address[l]);
+            }
+    if (r->a)
+        EACH_LANE(l, mask) {
+            struct ptx_place p = {.offset = address[l], .a = r->a};
+            ptx_race_global(w, (int)l, &p, bytes, write, false);
+        }
+    else
+        ptx_race_lanes(w, address, r->base, mask, bytes, write);
+}
+
+/* Registers of four bytes that take four; anything else by put_lane(). */
+static bool plain_words(const struct ptx_insn *i)
+{
+    bool plain = ptx_types[i->type].bytes == 4;
+    for (int k = 0; k < i->vec; k++)
+        plain &= !i->more[k].sink && i->more[k].bytes == 4;
+    return plain;
+}
+
+static void load_lanes(struct ptx_warp *w, const struct ptx_insn *i, const struct ptx_reach *r, const uint64_t *address,
+                       uint32_t mask)
+{
+    if (!plain_words(i)) {
+        EACH_LANE(l, mask)
+            put_lane(w, i, (int)l, r->data + (address[l] - r->base));
+        return;
+    }
+    for (int k = 0; k < i->vec; k++) {
+        uint8_t *row = w->frame->rows + i->more[k].at;
+        const uint8_t *from = r->data - r->base + 4 * k;
+        EACH_LANE(l, mask)
+            memcpy(row + 4 * l, from + address[l], 4);
+        w->frame->def[i->more[k].reg] |= mask;
+    }
+}
+
+/* No byte of the lanes is the target of an asynchronous copy. */
+static bool no_copies(const struct ptx_reach *r, const uint64_t *address, uint32_t mask, size_t bytes)
+{
+    bool found = false;
+    EACH_LANE(l, mask)
+        for (size_t k = 0; k < bytes; k++)
+            found |= r->shadow[address[l] - r->base + k] == 2;
+    return !found;
+}
+
+static void store_lanes(struct ptx_warp *w, const struct ptx_insn *i, const struct ptx_reach *r,
+                        const uint64_t *address, uint32_t mask, size_t bytes)
+{
+    check_lanes(w, r, address, mask, bytes, true);
+    EACH_LANE(l, mask) {
+        uint64_t at = address[l] - r->base;
+        get_lane(w, i, (int)l, r->data + at);
+        for (size_t k = 0; k < bytes && !(r->a && r->written); k++)
+            r->shadow[at + k] = 1;
+    }
+}
+
 static void count(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask, size_t bytes)
 {
     uint64_t window = address[__builtin_ctz(mask)] & WINDOW_MASK;
@@ -563,19 +508,14 @@ void ptx_run_load(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
         return;
     }
     addresses(w, i, address, mask);
-    struct ptx_place p;
-    if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, false, &p)) {
-        race_run(w, i, &p, bytes, false);
-        put_run(w, i, p.data);
-        return;
-    }
-    if (load_parameters(w, i, address, mask, bytes))
+    if (ptx_run_of_lanes(w, i, address, mask, bytes, false) || load_parameters(w, i, address, mask, bytes))
         return;
     count(w, i, address, mask, bytes);
-    if (i->space == SP_GLOBAL || i->space == SP_GENERIC || i->space == SP_CONST) {
-        struct ptx_alloc *a = common(w, address, mask, bytes);
-        if (a && load_words(w, i, address, mask, a))
-            return;
+    struct ptx_reach r;
+    if (!(i->flags & F_VOLATILE) && ptx_reach(w, i->space, address, mask, bytes, false, &r)) {
+        check_lanes(w, &r, address, mask, bytes, false);
+        load_lanes(w, i, &r, address, mask);
+        return;
     }
     EACH_LANE(l, mask)
         one_load(w, i, (int)l, address[l], bytes);
@@ -613,14 +553,15 @@ void ptx_run_store(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
         return;
     }
     addresses(w, i, address, mask);
-    struct ptx_place p;
-    if (!(i->flags & F_VOLATILE) && is_run(i, address, mask, bytes) && place_run(w, i, address[0], bytes, true, &p)) {
-        race_run(w, i, &p, bytes, true);
-        get_run(w, i, p.data);
-        ptx_mark_written(&p, LANES * bytes);
+    if (ptx_run_of_lanes(w, i, address, mask, bytes, true))
+        return;
+    count(w, i, address, mask, bytes);
+    struct ptx_reach r;
+    if (!(i->flags & F_VOLATILE) && ptx_reach(w, i->space, address, mask, bytes, true, &r) &&
+        (r.a || no_copies(&r, address, mask, bytes))) {
+        store_lanes(w, i, &r, address, mask, bytes);
         return;
     }
-    count(w, i, address, mask, bytes);
     EACH_LANE(l, mask)
         one_store(w, i, (int)l, address[l], bytes);
 }

@@ -38,15 +38,52 @@ void ptx_copies_arrive(struct ptx_warp *w, int pending, uint32_t mask)
     w->ncopies = kept;
 }
 
-static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
+/* Bytes that the lane copies; the others of its target become zeros. */
+static size_t copied(struct ptx_warp *w, const struct ptx_insn *i, int lane)
+{
+    if (i->nsrc > 2 && i->s[2].bytes)
+        return (uint32_t)ptx_lane(w, &i->s[2], lane);
+    return i->nsrc > 2 && ptx_lane(w, &i->s[2], lane) ? 0 : i->vec;
+}
+
+static bool more_copies(struct ptx_warp *w, int n)
+{
+    if (w->ncopies + n <= w->copy_room)
+        return true;
+    int room = w->copy_room ? 2 * w->copy_room : 256;
+    struct ptx_copy *grown = realloc(w->copies, (size_t)room * sizeof *grown);
+    if (!grown) {
+        w->b->g->no_memory = true;
+        w->b->stop = true;
+        return false;
+    }
+    w->copies = grown;
+    w->copy_room = room;
+    return true;
+}
+
+/* A copy whose places are known to be right. */
+static void start(struct ptx_warp *w, int lane, const struct ptx_place *to, const struct ptx_place *from, size_t bytes,
+                  size_t n)
+{
+    if (n) {
+        if (from->shadow && (n & (n - 1) || !ptx_written(from->shadow, n)))
+            ptx_check_read(w, from, n, lane, from->offset);
+        ptx_race_global(w, lane, from, n, false, false);
+    }
+    if (!more_copies(w, 1))
+        return;
+    w->copies[w->ncopies++] =
+        (struct ptx_copy){(uint32_t)to->offset,     (uint8_t)lane, (uint8_t)bytes, (uint8_t)n, false, w->group[lane],
+                          n ? from->data : to->data};
+    memset(to->data, 0xff, bytes);
+    memset(to->shadow, 2, bytes);
+}
+
+static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane, uint64_t target, uint64_t origin, size_t n)
 {
     struct ptx_place to, from = {0};
-    size_t bytes = i->vec, n = bytes;
-    if (i->nsrc > 2 && i->s[2].bytes)
-        n = (uint32_t)ptx_lane(w, &i->s[2], lane);
-    else if (i->nsrc > 2 && ptx_lane(w, &i->s[2], lane))
-        n = 0;
-    uint64_t target = ptx_lane_address(w, i, 0, lane), origin = ptx_lane(w, &i->s[1], lane) + (uint64_t)i->target;
+    size_t bytes = i->vec;
     if (n > bytes) {
         ptx_report(w, PTX_CHECK_BOUNDS, lane, origin, "cp.async of %zu bytes from a source of %zu", bytes, n);
         return;
@@ -55,37 +92,38 @@ static void one(struct ptx_warp *w, const struct ptx_insn *i, int lane)
         return;
     if (n && (!ptx_place(w, SP_GLOBAL, origin, bytes, lane, false, &from)))
         return;
-    if (n) {
-        ptx_check_read(w, &from, n, lane, origin);
-        ptx_race_global(w, lane, &from, n, false, false);
-    }
-    if (w->ncopies == w->copy_room) {
-        int room = w->copy_room ? 2 * w->copy_room : 256;
-        struct ptx_copy *grown = realloc(w->copies, (size_t)room * sizeof *grown);
-        if (!grown) {
-            w->b->g->no_memory = true;
-            w->b->stop = true;
-            return;
-        }
-        w->copies = grown;
-        w->copy_room = room;
-    }
     ptx_race(w, w->b, lane, (uint32_t)to.offset, bytes, true, 0);
-    w->copies[w->ncopies++] = (struct ptx_copy){
-        (uint32_t)to.offset, (uint8_t)lane, (uint8_t)bytes, (uint8_t)n, false, w->group[lane], n ? from.data : to.data};
-    memset(to.data, 0xff, bytes);
-    memset(to.shadow, 2, bytes);
+    start(w, lane, &to, &from, bytes, n);
 }
 
 void ptx_run_cp_async(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
-    uint64_t address[LANES];
+    uint64_t address[LANES], target[LANES];
+    size_t n[LANES], bytes = i->vec, most = 0;
+    uint32_t copying = 0;
+    struct ptx_reach to, from = {0};
     ptx_need_defined(w, &i->s[0], mask, "the address");
     ptx_need_defined(w, &i->s[1], mask, "the address");
     EACH_LANE(l, mask) {
         address[l] = ptx_lane(w, &i->s[1], (int)l) + (uint64_t)i->target;
-        one(w, i, (int)l);
+        target[l] = ptx_lane_address(w, i, 0, (int)l);
+        n[l] = copied(w, i, (int)l);
+        copying |= n[l] ? 1u << l : 0;
+        most = n[l] > most ? n[l] : most;
     }
+    bool fine = most <= bytes && ptx_reach(w, SP_SHARED, target, mask, bytes, true, &to) &&
+                (!copying || ptx_reach(w, SP_GLOBAL, address, copying, bytes, false, &from));
+    if (fine)
+        ptx_race_lanes(w, target, 0, mask, bytes, true);
+    EACH_LANE(l, mask)
+        if (fine) {
+            struct ptx_place at = ptx_reach_place(w, &to, target[l]), origin = {0};
+            if (n[l])
+                origin = ptx_reach_place(w, &from, address[l]);
+            start(w, (int)l, &at, &origin, bytes, n[l]);
+        } else {
+            one(w, i, (int)l, target[l], address[l], n[l]);
+        }
     w->b->count.async_copies++;
     w->copies_at[w->copy_group % PTX_GROUPS] = ptx_path_copy(w);
     ptx_count_global(w, address, mask, i->vec);

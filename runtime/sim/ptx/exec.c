@@ -10,14 +10,6 @@
 
 #include "runtime/sim/ptx/ptx_int.h"
 
-uint64_t ptx_random(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
 static const struct {
     const char *name;
     enum ptx_type type;
@@ -345,7 +337,7 @@ void ptx_step_warp(struct ptx_warp *w)
             if (!mask)
                 continue;
         }
-        b->count.lane_instructions += (unsigned)__builtin_popcount(mask);
+        b->count.lane_instructions += mask == FULL ? LANES : (unsigned)__builtin_popcount(mask);
         switch (i->kind) {
         case K_ROW: run_row(w, i, mask); break;
         case K_FLOAT: run_float(w, i, mask); break;

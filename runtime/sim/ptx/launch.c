@@ -110,6 +110,8 @@ static void block_start(struct ptx_block *b, uint64_t cluster, int rank, int n)
         w->copy_group = 0;
         w->at = NULL;
         w->last = NULL;
+        w->range = NULL;
+        w->floor = 0;
         w->nproducts = w->product_group = 0;
         w->product_fence = w->in_cluster = false;
         memset(w->proxy, 0, sizeof w->proxy);

@@ -15,7 +15,7 @@ static int64_t element_int(enum ptx_type t, uint64_t v)
     return t == PT_S8 ? (int8_t)v : (uint8_t)v;
 }
 
-static inline double element(enum ptx_type t, uint64_t v)
+static double element(enum ptx_type t, uint64_t v)
 {
     uint32_t low = (uint32_t)v & 0xffffe000; /* tf32: the low 13 bits are ignored */
     float f;
@@ -41,33 +41,24 @@ struct shape {
     int m, n, k, na, nb, nc;
 };
 
-/* Element e of register r of a lane: A's into a[row][k], B's into b[k][column]. */
-__attribute__((always_inline)) static inline void gather_as(enum ptx_type t, const struct ptx_warp *w, const struct ptx_op *reg, int n, bool is_b,
-                             double a[32][64], double b[64][8])
-{
-    int size = element_bytes(t), each = reg->bytes / size;
-    for (int r = 0; r < n; r++)
-        for (int l = 0; l < LANES; l++) {
-            uint64_t v = ptx_lane(w, &reg[r], l);
-            for (int e = 0; e < each; e++) {
-                int g = l >> 2, at = (l & 3) * each + e, k = at + 4 * each * (is_b ? r : r >> 1);
-                uint64_t bits = size == 8 ? v : v >> (8 * size * e) & ((UINT64_C(1) << (8 * size)) - 1);
-                *(is_b ? &b[k][g] : &a[g + 8 * (r & 1)][k]) = element(t, bits);
-            }
-        }
-}
-
-/* The same, with the type known to the C compiler. */
+/* Element e of register r of a lane: A's into a[row][k], B's into b[k][column]. A row has the elements of lane 4g + t side by side, four lanes' for each g. */
 static void gather(enum ptx_type t, const struct ptx_warp *w, const struct ptx_op *reg, int n, bool is_b,
                    double a[32][64], double b[64][8])
 {
-    switch (t) {
-    case PT_F16: gather_as(PT_F16, w, reg, n, is_b, a, b); break;
-    case PT_BF16: gather_as(PT_BF16, w, reg, n, is_b, a, b); break;
-    case PT_TF32: gather_as(PT_TF32, w, reg, n, is_b, a, b); break;
-    case PT_S8: gather_as(PT_S8, w, reg, n, is_b, a, b); break;
-    case PT_U8: gather_as(PT_U8, w, reg, n, is_b, a, b); break;
-    default: gather_as(t, w, reg, n, is_b, a, b);
+    double v[LANES * 4];
+    for (int r = 0; r < n; r++) {
+        int each = 4 * (reg->bytes / element_bytes(t));
+        if (t == PT_F64)
+            memcpy(v, ptx_row(w, &reg[r]), LANES * sizeof *v);
+        else
+            w->rows->widen(v, ptx_row(w, &reg[r]), 8 * each, t);
+        if (is_b)
+            for (int k = 0; k < each; k++)
+                for (int g = 0; g < 8; g++)
+                    b[each * r + k][g] = v[each * g + k];
+        else
+            for (int g = 0; g < 8; g++)
+                memcpy(&a[g + 8 * (r & 1)][each * (r >> 1)], v + each * g, (size_t)each * sizeof *v);
     }
 }
 
@@ -100,24 +91,33 @@ static inline double *at(double sum[32][8], int lane, int e)
     return &sum[(lane >> 2) + 8 * (e >> 1)][2 * (lane & 3) + (e & 1)];
 }
 
+/* Registers e and e + 1 of lanes 4g .. 4g + 3 are the eight sums of a row. */
 static void take_floats(const struct ptx_warp *w, const struct ptx_op *c, int n, double sum[32][8])
 {
-    for (int e = 0; e < n; e++) {
-        const float *row = (const float *)(const void *)ptx_row(w, &c[e]);
+    for (int e = 0; e < n; e += 2) {
+        double v[2][LANES];
+        for (int k = 0; k < 2; k++)
+            w->rows->widen(v[k], ptx_row(w, &c[e + k]), LANES, PT_F32);
         for (int l = 0; l < LANES; l++)
-            *at(sum, l, e) = row[l];
+            for (int k = 0; k < 2; k++)
+                sum[4 * e][2 * l + k] = v[k][l];
     }
 }
 
 static void put_floats(struct ptx_warp *w, const struct ptx_op *d, int n, double sum[32][8])
 {
-    for (int e = 0; e < n; e++) {
-        if (d[e].sink)
-            continue;
-        float *row = (float *)(void *)(w->frame->rows + d[e].at);
-        for (int l = 0; l < LANES; l++)
-            row[l] = ptx_double_to_float(*at(sum, l, e), 0);
-        w->frame->def[d[e].reg] = FULL;
+    for (int e = 0; e < n; e += 2) {
+        float v[2 * LANES];
+        w->rows->narrow(v, sum[4 * e], 2 * LANES);
+        for (int k = 0; k < 2; k++) {
+            const struct ptx_op *o = &d[e + k];
+            if (o->sink)
+                continue;
+            float *row = (float *)(void *)(w->frame->rows + o->at);
+            for (int l = 0; l < LANES; l++)
+                row[l] = v[2 * l + k];
+            w->frame->def[o->reg] = FULL;
+        }
     }
 }
 
@@ -229,10 +229,18 @@ void ptx_decode_mma(struct ptx_parse *p, struct ptx_insn *i)
 static bool rows_of(struct ptx_warp *w, const struct ptx_insn *i, bool write, struct ptx_place *place)
 {
     int n = i->nmore * 8;
+    uint32_t mask = n == LANES ? FULL : (1u << n) - 1;
     uint64_t address[LANES];
-    ptx_need_defined(w, &i->s[0], n == LANES ? FULL : (1u << n) - 1, "the address");
-    for (int l = 0; l < n; l++) {
+    struct ptx_reach r;
+    ptx_need_defined(w, &i->s[0], mask, "the address");
+    for (int l = 0; l < n; l++)
         address[l] = ptx_lane_address(w, i, 0, l);
+    bool fine = ptx_reach(w, i->space, address, mask, 16, write, &r) && !r.a;
+    for (int l = 0; l < n; l++) {
+        if (fine) {
+            place[l] = ptx_reach_place(w, &r, address[l]);
+            continue;
+        }
         if (!ptx_place(w, i->space, address[l], 16, l, write, &place[l]))
             return false;
         if (place[l].space != SP_SHARED) {
@@ -245,24 +253,40 @@ static bool rows_of(struct ptx_warp *w, const struct ptx_insn *i, bool write, st
     return true;
 }
 
+/* Of 8 rows of 8 elements a lane has two neighbours, of a row or of a column. */
+static void put_matrix(struct ptx_warp *w, const struct ptx_op *o, const struct ptx_place *rows, bool transposed)
+{
+    uint8_t *to = w->frame->rows + o->at;
+    if (o->sink)
+        return;
+    for (int r = 0; r < 8; r++)
+        if (!transposed)
+            memcpy(to + 16 * r, rows[r].data, 16);
+        else
+            for (int c = 0; c < 8; c++) /* element (r, c) is half r & 1 of lane 4c + r / 2 */
+                memcpy(to + 4 * (4 * c + r / 2) + 2 * (r & 1), rows[r].data + 2 * c, 2);
+    w->frame->def[o->reg] = FULL;
+}
+
 void ptx_run_ldmatrix(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     struct ptx_place place[LANES];
     if (!ptx_whole_warp(w, mask) || !rows_of(w, i, false, place))
         return;
+    uint64_t at[LANES];
+    bool own = true;
     for (int l = 0; l < 8 * i->nmore; l++) {
-        ptx_check_read(w, &place[l], 16, l, place[l].offset);
-        ptx_race(w, place[l].b, l, (uint32_t)place[l].offset, 16, false, 0);
+        if (!ptx_written(place[l].shadow, 16))
+            ptx_check_read(w, &place[l], 16, l, place[l].offset);
+        at[l] = place[l].offset;
+        own &= place[l].b == w->b;
     }
+    if (own)
+        ptx_race_lanes(w, at, 0, i->nmore == 4 ? FULL : (1u << (8 * i->nmore)) - 1, 16, false);
+    for (int l = 0; l < 8 * i->nmore && !own; l++)
+        ptx_race(w, place[l].b, l, (uint32_t)place[l].offset, 16, false, 0);
     for (int m = 0; m < i->nmore; m++)
-        for (int l = 0; l < LANES; l++) {
-            uint16_t v[2];
-            for (int e = 0; e < 2; e++) {
-                int row = l >> 2, col = 2 * (l & 3) + e;
-                memcpy(&v[e], place[8 * m + (i->op2 ? col : row)].data + 2 * (i->op2 ? row : col), 2);
-            }
-            ptx_set(w, &i->more[m], l, (uint64_t)v[1] << 16 | v[0]);
-        }
+        put_matrix(w, &i->more[m], place + 8 * m, i->op2);
 }
 
 void ptx_run_stmatrix(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)

@@ -6,7 +6,7 @@
  *     decode*.c forms.def  statement -> struct ptx_insn
  *     flow.c               immediate post-dominators: where diverged lanes reconverge
  *     rows.c               operations on rows of 32 lanes, compiled once for each instruction set of the host
- *     exec.c               a warp's loop; access.c, atom.c, warp_ops.c, sync.c, mma.c: what is no row operation
+ *     exec.c               a warp's loop; access.c, reach.c, atom.c, warp_ops.c, sync.c, mma.c: what is no row operation
  *     race.c report.c      checks;  memory.c: allocations;  launch.c: grids over threads of the host
  *
  * A register is a row: 32 lanes of its width, a predicate one word of 32 bits. Rows lie in the frame of a function's activation, at
@@ -62,6 +62,10 @@ struct ptx_rows {
     void (*flush)(void *d, const void *a, enum ptx_type type);          /* subnormals to zeros of their sign */
     void (*saturate)(void *d, enum ptx_type type);                      /* to [0, 1], NaN to 0 */
     void (*tf32)(void *d, const void *a, bool away);                    /* f32 to f32 with 10 bits of mantissa */
+    /* out: the least, the greatest and the bits of all active lanes' addresses; what is not active counts as the first that is */
+    void (*extent)(const uint64_t *address, uint32_t mask, uint64_t out[3]);
+    void (*widen)(double *to, const void *from, int n, enum ptx_type type);    /* f16, bf16, tf32, f32, 8-bit integers and floats; n: a multiple of 4 */
+    void (*narrow)(float *to, const double *from, int n);               /* rounded to nearest; NaN: the canonical one */
     /* sum[m][n] += a[m][64] b[k][n], the terms one after the other in the order of k; n: a multiple of 8. */
     void (*product)(int m, int n, int k, const double *a, const double *b, double *sum);
 };
@@ -299,11 +303,13 @@ struct ptx_warp {
     struct ptx_op barrier_out;           /* bar.red: where the result goes */
     uint32_t barrier_mask;
     struct ptx_alloc *last;              /* allocation of the last access */
+    const struct ptx_range *range;       /* that of the last access to an allocation with ranges */
     const struct ptx_insn *at;           /* for reports */
     int quantum;
     struct ptx_copy *copies; int ncopies, copy_room;
     int group[LANES];                    /* cp.async groups that each lane has committed */
     uint32_t clock[MAX_CLOCK];           /* era up to which accesses of each warp happened before */
+    uint32_t floor;                      /* era up to which all accesses did, whoever made them */
     uint32_t proxy[LANES];               /* era of each lane's last fence.proxy.async */
     int bulk_group[LANES];               /* bulk groups committed */
     bool in_cluster; uint32_t cluster_phase; /* arrived at the cluster's barrier, in which phase */
@@ -460,7 +466,13 @@ static inline void ptx_set_pred(struct ptx_warp *w, const struct ptx_op *o, uint
 
 void ptx_step_warp(struct ptx_warp *w);                               /* until it waits, is done, or its quantum is over */
 void ptx_push_frame(struct ptx_warp *w, const struct ptx_func *f, uint32_t mask, const struct ptx_insn *call);
-uint64_t ptx_random(uint64_t *state);
+static inline uint64_t ptx_random(uint64_t *state)                    /* splitmix64 */
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
 void ptx_report(struct ptx_warp *w, enum ptx_check c, int lane, uint64_t address, const char *format, ...) __attribute__((format(printf, 5, 6)));
 void ptx_report_host(struct ptx_device *d, enum ptx_check c, uint64_t address, const char *format, ...) __attribute__((format(printf, 4, 5)));
 void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, const char *what);
@@ -469,6 +481,35 @@ void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask,
 struct ptx_place { uint8_t *data, *shadow; enum ptx_space space; uint64_t offset; struct ptx_alloc *a; struct ptx_block *b; };   /* b: whose shared memory */
 bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write, struct ptx_place *to);
 void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes, int lane, uint64_t address);
+/* Are so many bytes, a power of two, written? */
+static inline bool ptx_written(const uint8_t *shadow, size_t bytes)
+{
+    uint64_t ones = UINT64_C(0x0101010101010101), v = 0, more = ones;
+    switch (bytes) {
+    case 1: return *shadow == 1;
+    case 2: memcpy(&v, shadow, 2); return v == (ones & 0xffff);
+    case 4: memcpy(&v, shadow, 4); return v == (ones & 0xffffffff);
+    default:
+        for (size_t k = 0; k < bytes; k += 8) {
+            memcpy(&v, shadow + k, 8);
+            more = v == ones ? more : 0;
+        }
+        return more;
+    }
+}
+/*
+ * Where an access of all active lanes lies (reach.c): within one allocation, or one variable of the block's shared memory, aligned and
+ * allowed; the bytes of address x are at data + (x - base). False: some lane may be wrong, or lies elsewhere; look at each by ptx_place().
+ */
+struct ptx_reach { uint8_t *data, *shadow; uint64_t base; struct ptx_alloc *a; bool written; };   /* a NULL: shared; written: no byte has to be looked at */
+bool ptx_reach(struct ptx_warp *w, enum ptx_space space, const uint64_t *address, uint32_t mask, size_t bytes, bool write, struct ptx_reach *to);
+static inline struct ptx_place ptx_reach_place(struct ptx_warp *w, const struct ptx_reach *r, uint64_t address)
+{
+    uint64_t at = address - r->base;
+    return (struct ptx_place){r->data + at, r->shadow ? r->shadow + at : NULL, r->a ? SP_GLOBAL : SP_SHARED, r->a ? address : at, r->a, r->a ? NULL : w->b};
+}
+bool ptx_within(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, uint64_t bytes, bool write);   /* of an allocation with ranges: in one that allows it */
+bool ptx_run_of_lanes(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask, size_t bytes, bool write);
 void ptx_mark_written(const struct ptx_place *p, size_t bytes);
 uint64_t ptx_lane_address(struct ptx_warp *w, const struct ptx_insn *i, int s, int lane);
 void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
@@ -481,6 +522,8 @@ void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask
 
 enum { RACE_ATOMIC = 1, RACE_ASYNC = 2 };                             /* how: by the async proxy */
 void ptx_race(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes, bool write, int how);
+/* Of all lanes of the mask, in the block's own shared memory: at address - base. */
+void ptx_race_lanes(struct ptx_warp *w, const uint64_t *address, uint64_t base, uint32_t mask, size_t bytes, bool write);
 /* Reads of the async proxy: were the writes of threads fenced? Reports else. */
 bool ptx_proxy_read(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes);
 bool ptx_by_async(const struct ptx_block *b, uint32_t offset);        /* a tensor copy wrote the word last */

@@ -10,11 +10,12 @@
 /* A record: era 32 bits, by the async proxy 1, atomic 1, thread 16, bytes 4; 0: none. */
 #define ERA(r) ((uint32_t)((r) >> 32))
 #define ASYNC(r) ((r) >> 21 & 1)
+#define ASYNC_BIT (UINT64_C(1) << 21)
 #define ATOMIC(r) ((r) >> 20 & 1)
 #define THREAD(r) ((unsigned)((r) >> 4 & 0xffff))
 #define BYTES(r) ((unsigned)(r)&15)
 
-static bool ordered(const struct ptx_warp *w, uint64_t r, unsigned thread)
+static inline bool ordered(const struct ptx_warp *w, uint64_t r, unsigned thread)
 {
     unsigned other = THREAD(r);
     if (!r || other == thread)
@@ -22,7 +23,8 @@ static bool ordered(const struct ptx_warp *w, uint64_t r, unsigned thread)
     return ERA(r) <= w->clock[other / LANES];
 }
 
-static void conflict(struct ptx_warp *w, int lane, uint32_t word, uint64_t r, bool write, bool before_write)
+__attribute__((noinline)) static void conflict(struct ptx_warp *w, int lane, uint32_t word, uint64_t r, bool write,
+                                               bool before_write)
 {
     unsigned t = THREAD(r);
     ptx_report(w, PTX_CHECK_RACE, lane, word * 4u,
@@ -31,7 +33,7 @@ static void conflict(struct ptx_warp *w, int lane, uint32_t word, uint64_t r, bo
 }
 
 /* Keeps a record: in its thread's place, in an ordered or empty one, else at random. */
-static void keep(struct ptx_warp *w, uint64_t *list, uint64_t r, unsigned thread)
+static inline void keep(struct ptx_warp *w, uint64_t *list, uint64_t r, unsigned thread)
 {
     for (int k = 0; k < 2; k++)
         if (list[k] && THREAD(list[k]) == thread && ERA(list[k]) == ERA(r)) {
@@ -46,15 +48,23 @@ static void keep(struct ptx_warp *w, uint64_t *list, uint64_t r, unsigned thread
     list[ptx_random(&w->b->random) & 1] = r;
 }
 
-static void word_access(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t word, unsigned bytes, bool write,
-                        int how)
+/*
+ * What happened before all that the block does now (floor: the era of the last barrier at which all of its warps met) is ordered, without looking at whose it was;
+ * but not what the async proxy did, whose copies land when they like.
+ */
+static inline __attribute__((always_inline)) void word_access(struct ptx_warp *w, struct ptx_cell *c, int lane,
+                                                              uint32_t word, uint64_t r, uint64_t floor, bool write)
 {
-    struct ptx_cell *c = &b->cells[word];
-    unsigned thread = (unsigned)ptx_index(w) * LANES + (unsigned)lane;
-    bool atomic = how & RACE_ATOMIC;
-    uint64_t r = (uint64_t)w->b->lead->era << 32 | (uint64_t)(how & RACE_ASYNC) << 20 | (uint64_t)atomic << 20 |
-                 (uint64_t)thread << 4 | bytes;
-    for (int k = 0; k < 2; k++) {
+    bool async = (c->write[0] | c->write[1] | c->read[0] | c->read[1]) & ASYNC_BIT;
+    bool quiet = c->write[0] <= floor && c->write[1] <= floor && !async;
+    uint64_t *list = write ? c->write : c->read;
+    if (quiet && c->read[0] <= floor && c->read[1] <= floor) {
+        list[0] = r;
+        return;
+    }
+    unsigned thread = THREAD(r), bytes = BYTES(r);
+    bool atomic = ATOMIC(r);
+    for (int k = 0; k < 2 && !(quiet && !write); k++) {
         if (c->write[k] && BYTES(c->write[k]) & bytes && !(atomic && ATOMIC(c->write[k])) &&
             !ordered(w, c->write[k], thread)) {
             conflict(w, lane, word, c->write[k], write, true);
@@ -66,18 +76,57 @@ static void word_access(struct ptx_warp *w, struct ptx_block *b, int lane, uint3
             break;
         }
     }
-    keep(w, write ? c->write : c->read, r, thread);
+    keep(w, list, r, thread);
+}
+
+/* r: the record of the warp's first thread, without bytes. */
+static inline __attribute__((always_inline)) void span(struct ptx_warp *w, struct ptx_cell *cells, unsigned lane,
+                                                       uint32_t offset, size_t bytes, uint64_t r, uint64_t floor,
+                                                       bool write)
+{
+    r += (uint64_t)lane << 4;
+    if (!((offset | bytes) & 3)) {
+        struct ptx_cell *c = &cells[offset / 4];
+        for (uint32_t k = 0; k < bytes / 4; k++)
+            word_access(w, c + k, (int)lane, offset / 4 + k, r | 15, floor, write);
+        return;
+    }
+    for (uint32_t at = offset, end = offset + (uint32_t)bytes; at < end;) {
+        uint32_t word = at / 4, from = at % 4, to = end - word * 4 < 4 ? end - word * 4 : 4;
+        word_access(w, &cells[word], (int)lane, word, r | (((1u << to) - 1) & ~((1u << from) - 1)), floor, write);
+        at = word * 4 + 4;
+    }
+}
+
+static inline uint64_t record(const struct ptx_warp *w, int how)
+{
+    return (uint64_t)w->b->lead->era << 32 | (uint64_t)(how & RACE_ASYNC) << 20 | (uint64_t)(how & RACE_ATOMIC) << 20 |
+           (uint64_t)ptx_index(w) * LANES << 4;
+}
+
+static inline uint64_t floor_of(const struct ptx_warp *w)
+{
+    return (uint64_t)w->floor << 32 | UINT32_MAX;
 }
 
 void ptx_race(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes, bool write, int how)
 {
-    if (!b->cells)
+    if (b->cells)
+        span(w, b->cells, (unsigned)lane, offset, bytes, record(w, how), floor_of(w), write);
+}
+
+void ptx_race_lanes(struct ptx_warp *w, const uint64_t *address, uint64_t base, uint32_t mask, size_t bytes, bool write)
+{
+    struct ptx_cell *cells = w->b->cells;
+    uint64_t r = record(w, 0), floor = floor_of(w);
+    if (!cells)
         return;
-    for (uint32_t at = offset, end = offset + (uint32_t)bytes; at < end;) {
-        uint32_t word = at / 4, from = at % 4, to = end - word * 4 < 4 ? end - word * 4 : 4;
-        word_access(w, b, lane, word, ((1u << to) - 1) & ~((1u << from) - 1), write, how);
-        at = word * 4 + 4;
-    }
+    if (write)
+        EACH_LANE(l, mask)
+            span(w, cells, l, (uint32_t)(address[l] - base), bytes, r, floor, true);
+    else
+        EACH_LANE(l, mask)
+            span(w, cells, l, (uint32_t)(address[l] - base), bytes, r, floor, false);
 }
 
 void ptx_race_warp(struct ptx_warp *w)

@@ -374,15 +374,16 @@ static ptx_row_fn *find(const char *name, enum ptx_type type, int *nsrc, int *by
 #define UNORDERED(x, y) ((x) != (x) || (y) != (y))
 #define EQUALS(M) M(eq, x == y) M(ne, x != y)
 #define ORDERS(M) EQUALS(M) M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y)
-#define FLOAT_ORDERS(M)                                                                                               \
-    M(eq, x == y)                                                                                                     \
-    M(ne, x<y || x> y) M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y) M(equ, x == y || UNORDERED(x, y))        \
-        M(neu, x != y) M(ltu, !(x >= y)) M(leu, !(x > y)) M(gtu, !(x <= y)) M(geu, !(x < y)) M(num, !UNORDERED(x, y)) \
+#define FLOAT_ORDERS(M)                                                                                    \
+    M(eq, x == y)                                                                                          \
+    M(ne, x<y || x> y)                                                                                     \
+    M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y) M(equ, x == y || UNORDERED(x, y)) M(neu, x != y) \
+        M(ltu, !(x >= y)) M(leu, !(x > y)) M(gtu, !(x <= y)) M(geu, !(x < y)) M(num, !UNORDERED(x, y))     \
             M(nan, UNORDERED(x, y))
-#define M(op, expr)                                                                                                   \
-    CMP(op, U16, uint16_t, expr)                                                                                      \
-    CMP(op, S16, int16_t, expr) CMP(op, U32, uint32_t, expr) CMP(op, S32, int32_t, expr) CMP(op, U64, uint64_t, expr) \
-        CMP(op, S64, int64_t, expr)
+#define M(op, expr)              \
+    CMP(op, U16, uint16_t, expr) \
+    CMP(op, S16, int16_t, expr)  \
+    CMP(op, U32, uint32_t, expr) CMP(op, S32, int32_t, expr) CMP(op, U64, uint64_t, expr) CMP(op, S64, int64_t, expr)
 ORDERS(M)
 #undef M
 #define M(op, expr) CMP(op, F32, float, expr) CMP(op, F64, double, expr)
@@ -481,17 +482,100 @@ static void tf32(void *d_, const void *a_, bool away)
     }
 }
 
-static void product(int m, int n, int k, const double *a, const double *b, double *sum)
+/* -- Factors and sums -- */
+
+static inline double half_to_double(uint16_t h) /* 2^112: what the exponents' biases differ by */
 {
-    for (int row = 0; row < m; row++, a += 64, sum += n)
-        for (int column = 0; column < n; column += 8) {
-            double s[8];
-            memcpy(s, sum + column, sizeof s);
-            for (int t = 0; t < k; t++)
-                for (int c = 0; c < 8; c++)
-                    s[c] += a[t] * b[t * n + column + c];
-            memcpy(sum + column, s, sizeof s);
-        }
+    uint32_t bits = (uint32_t)(h & 0x7fff) << 13, special;
+    float f;
+    memcpy(&f, &bits, 4);
+    f *= 0x1p112f;
+    memcpy(&special, &f, 4);
+    special = (h & 0x7c00) == 0x7c00 ? bits | 0x7f800000 : special;
+    special |= (uint32_t)(h & 0x8000) << 16;
+    memcpy(&f, &special, 4);
+    return f;
 }
 
-const struct ptx_rows PTX_ROWS = {find, compare, blend, flush, saturate, tf32, product};
+static inline double word_to_double(uint32_t v)
+{
+    float f;
+    memcpy(&f, &v, 4);
+    return f;
+}
+
+#define WIDEN(T, expr)               \
+    for (int i = 0; i < n; i++) {    \
+        T v = ((const T *)from_)[i]; \
+        to[i] = expr;                \
+    }                                \
+    break;
+
+static void widen(double *restrict to, const void *restrict from_, int n, enum ptx_type type)
+{
+    switch (type) {
+    case PT_F16: WIDEN(uint16_t, half_to_double(v))
+    case PT_BF16: WIDEN(uint16_t, word_to_double((uint32_t)v << 16))
+    case PT_TF32: WIDEN(uint32_t, word_to_double(v & 0xffffe000)) /* the low 13 bits are ignored */
+    case PT_F32: WIDEN(float, v)
+    case PT_S8: WIDEN(int8_t, v)
+    case PT_U8: WIDEN(uint8_t, v)
+    default:
+        for (int i = 0; i < n; i++)
+            to[i] = ptx_fp8_to_double(((const uint8_t *)from_)[i], type == PT_E5M2);
+    }
+}
+
+static void narrow(float *restrict to, const double *restrict from, int n)
+{
+    for (int i = 0; i < n; i++)
+        to[i] = fix_nan((float)from[i]);
+}
+
+/* ROWS rows of A by 8 columns: the sums stay in registers. */
+typedef double eight __attribute__((vector_size(64), aligned(8)));
+#define BLOCK(ROWS)                                             \
+    for (int column = 0; column < n; column += 8) {             \
+        eight s[ROWS];                                          \
+        for (int r = 0; r < ROWS; r++)                          \
+            memcpy(&s[r], sum + r * n + column, sizeof(eight)); \
+        for (int t = 0; t < k; t++) {                           \
+            eight v;                                            \
+            memcpy(&v, b + t * n + column, sizeof v);           \
+            for (int r = 0; r < ROWS; r++)                      \
+                s[r] += a[r * 64 + t] * v;                      \
+        }                                                       \
+        for (int r = 0; r < ROWS; r++)                          \
+            memcpy(sum + r * n + column, &s[r], sizeof(eight)); \
+    }
+
+static void product(int m, int n, int k, const double *a, const double *b, double *sum)
+{
+    for (int row = 0; row < m; row += 4, a += 4 * 64, sum += 4 * n)
+        BLOCK(4)
+}
+
+static void extent(const uint64_t *address, uint32_t mask, uint64_t out[3])
+{
+    int64_t first = (int64_t)address[__builtin_ctz(mask)], lo = first, hi = first, bits = first;
+    if (mask == FULL) {
+        for (int l = 0; l < LANES; l++) {
+            int64_t v = (int64_t)address[l];
+            lo = v < lo ? v : lo;
+            hi = v > hi ? v : hi;
+            bits |= v;
+        }
+    } else {
+        for (int l = 0; l < LANES; l++) {
+            int64_t v = mask >> l & 1 ? (int64_t)address[l] : first;
+            lo = v < lo ? v : lo;
+            hi = v > hi ? v : hi;
+            bits |= v;
+        }
+    }
+    out[0] = (uint64_t)lo;
+    out[1] = (uint64_t)hi;
+    out[2] = (uint64_t)bits;
+}
+
+const struct ptx_rows PTX_ROWS = {find, compare, blend, flush, saturate, tf32, extent, widen, narrow, product};

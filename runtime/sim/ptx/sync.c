@@ -47,11 +47,19 @@ static void publish(struct ptx_warp *w, uint32_t *clock)
 
 enum { BAR_SYNC, BAR_ARRIVE, BAR_AND, BAR_OR, BAR_POPC };
 
+/* All warps of the block wait: what anyone did so far happened before what they do next. */
+static bool waits_for_all(const struct ptx_block *b, const struct ptx_barrier *r)
+{
+    return b->nblocks == 1 && r->waiting == (b->nwarps == MAX_WARPS ? FULL : (1u << b->nwarps) - 1);
+}
+
 static void release(struct ptx_block *b, struct ptx_barrier *r)
 {
+    bool all = waits_for_all(b, r);
     EACH_LANE(k, r->waiting) {
         struct ptx_warp *w = &b->warps[k];
         ptx_join(b, w->clock, r->clock);
+        w->floor = all ? b->lead->era : w->floor;
         ptx_path_wait(w, &r->now);
         w->state = W_READY;
         if (r->op == BAR_AND || r->op == BAR_OR)

@@ -97,7 +97,8 @@ static bool check_operand(struct ptx_warp *w, uint64_t desc, bool mn_major, enum
             if (!b->d->config.checks)
                 continue;
             struct ptx_place p = {b->shared + at, b->shadow + at, SP_SHARED, at, NULL, b};
-            ptx_check_read(w, &p, 16, 0, at);
+            if (!ptx_written(p.shadow, 16))
+                ptx_check_read(w, &p, 16, 0, at);
             ptx_race(w, b, 0, at, 16, false, RACE_ASYNC);
             if (!ptx_proxy_read(w, b, 0, at, 16))
                 return true;
@@ -112,32 +113,36 @@ static bool check_operand(struct ptx_warp *w, uint64_t desc, bool mn_major, enum
 
 /* -- Computing -- */
 
-static double a_element(const struct ptx_warp *w, const struct ptx_wgmma *m, int row, int k)
+/* Rows of an operand in shared memory, 16 bytes at a time: element (row, k) to out[row * row_step + k * k_step]. */
+static void rows_of(const struct ptx_warp *w, uint64_t desc, bool mn_major, enum ptx_type type, int first, int rows,
+                    int k, double scale, double *out, int row_step, int k_step)
+{
+    int s = size_of(type), t = 16 / s, along = mn_major ? row_step : k_step;
+    for (int r = 0; r < rows; r += mn_major ? t : 1)
+        for (int j = 0; j < k; j += mn_major ? 1 : t) {
+            double v[16], *to = out + r * row_step + j * k_step;
+            w->rows->widen(v, w->b->shared + place(desc, mn_major, s, (uint32_t)(first + r), (uint32_t)j), t, type);
+            for (int e = 0; e < t; e++)
+                to[e * along] = v[e] * scale;
+        }
+}
+
+static double in_register(const struct ptx_wgmma *m, int row, int k)
 {
     const struct form *f = m->f;
-    int s = size_of(f->a), each = 4 / s;
-    if (!f->na)
-        return element(f->a, w->b->shared +
-                                 place(m->desc[0], f->trans_a, s, (uint32_t)(16 * (w->id & 3) + row), (uint32_t)k));
-    int unit = k / each, lane = (row & 7) * 4 + (unit & 3), reg = (row >> 3) + 2 * (unit >> 2);
+    int s = size_of(f->a), each = 4 / s, unit = k / each, lane = (row & 7) * 4 + (unit & 3),
+        reg = (row >> 3) + 2 * (unit >> 2);
     return element(f->a, (const uint8_t *)&m->a[lane][reg] + k % each * s);
 }
 
 static double accumulator(const struct ptx_wgmma *m, int lane, int e)
 {
-    const struct form *f = m->f;
-    const struct ptx_op *o = &m->i->more[f->d == PT_F16 ? e / 2 : e];
     uint32_t v;
-    float x;
-    memcpy(&v, m->frame->rows + o->at + 4 * lane, 4);
-    if (f->d == PT_F16)
-        return ptx_half_to_double((uint16_t)(v >> (16 * (e & 1))));
-    if (f->d == PT_S32)
-        return (int32_t)v;
-    memcpy(&x, &v, 4);
-    return x;
+    memcpy(&v, m->frame->rows + m->i->more[m->f->d == PT_F16 ? e / 2 : e].at + 4 * lane, 4);
+    return m->f->d == PT_F16 ? ptx_half_to_double((uint16_t)(v >> (16 * (e & 1)))) : (int32_t)v;
 }
 
+/* Of other types than f32. */
 static void put(const struct ptx_wgmma *m, int lane, int e, double v)
 {
     const struct form *f = m->f;
@@ -146,25 +151,43 @@ static void put(const struct ptx_wgmma *m, int lane, int e, double v)
     if (f->d == PT_F16) {
         uint16_t h = ptx_double_to_half(v, 0);
         memcpy(to + 2 * (e & 1), &h, 2);
-    } else if (f->d == PT_S32) {
+    } else {
         bool sat = m->i->flags & F_SAT;
         int32_t r = sat && v > INT32_MAX ? INT32_MAX : sat && v < INT32_MIN ? INT32_MIN : (int32_t)(uint32_t)(int64_t)v;
         memcpy(to, &r, 4);
-    } else {
-        float x = ptx_double_to_float(v, 0);
-        memcpy(to, &x, 4);
     }
 }
 
-/* Whose element of the accumulators a row and a column are, and which. */
-static int lane_of(int row, int column)
+/* Element e of a lane's accumulators. */
+static double *sum_of(const struct form *f, double *sum, int lane, int e)
 {
-    return (row & 7) * 4 + (column & 7) / 2;
+    return &sum[((lane >> 2) + 8 * (e >> 1 & 1)) * f->n + 8 * (e >> 2) + 2 * (lane & 3) + (e & 1)];
 }
 
-static int element_of(int row, int column)
+static void take_sums(const struct ptx_warp *w, const struct ptx_wgmma *m, double *sum)
 {
-    return 4 * (column / 8) + 2 * (row >> 3) + (column & 1);
+    const struct form *f = m->f;
+    for (int e = 0; e < f->n / 2; e++) {
+        double v[LANES];
+        if (f->d == PT_F32)
+            w->rows->widen(v, m->frame->rows + m->i->more[e].at, LANES, PT_F32);
+        for (int l = 0; l < LANES; l++)
+            *sum_of(f, sum, l, e) = f->d == PT_F32 ? v[l] : accumulator(m, l, e);
+    }
+}
+
+static void put_sums(const struct ptx_warp *w, const struct ptx_wgmma *m, double *sum)
+{
+    const struct form *f = m->f;
+    for (int e = 0; e < f->n / 2; e++) {
+        double v[LANES];
+        for (int l = 0; l < LANES; l++)
+            v[l] = *sum_of(f, sum, l, e);
+        if (f->d == PT_F32)
+            w->rows->narrow((float *)(void *)(m->frame->rows + m->i->more[e].at), v, LANES);
+        for (int l = 0; l < LANES && f->d != PT_F32; l++)
+            put(m, l, e, v[l]);
+    }
 }
 
 static void compute(struct ptx_warp *w, struct ptx_wgmma *m)
@@ -172,21 +195,18 @@ static void compute(struct ptx_warp *w, struct ptx_wgmma *m)
     const struct form *f = m->f;
     double a[16][64], b[64 * 256], sum[16 * 256];
     m->ran = true;
-    for (int r = 0; r < 16; r++)
+    if (!f->na)
+        rows_of(w, m->desc[0], f->trans_a, f->a, 16 * (w->id & 3), 16, f->k, f->scale_a, a[0], 64, 1);
+    for (int r = 0; r < 16 && f->na; r++)
         for (int k = 0; k < f->k; k++)
-            a[r][k] = a_element(w, m, r, k) * f->scale_a;
-    for (int k = 0; k < f->k; k++)
-        for (int n = 0; n < f->n; n++)
-            b[k * f->n + n] =
-                element(f->b, w->b->shared + place(m->desc[1], f->trans_b, size_of(f->b), (uint32_t)n, (uint32_t)k)) *
-                f->scale_b;
-    for (int r = 0; r < 16; r++)
-        for (int n = 0; n < f->n; n++)
-            sum[r * f->n + n] = m->scale ? accumulator(m, lane_of(r, n), element_of(r, n)) : 0;
+            a[r][k] = in_register(m, r, k) * f->scale_a;
+    rows_of(w, m->desc[1], f->trans_b, f->b, 0, f->n, f->k, f->scale_b, b, 1, f->n);
+    if (m->scale)
+        take_sums(w, m, sum);
+    else
+        memset(sum, 0, sizeof *sum * 16 * (size_t)f->n);
     w->rows->product(16, f->n, f->k, a[0], b, sum);
-    for (int r = 0; r < 16; r++)
-        for (int n = 0; n < f->n; n++)
-            put(m, lane_of(r, n), element_of(r, n), sum[r * f->n + n]);
+    put_sums(w, m, sum);
 }
 
 void ptx_product_run(struct ptx_warp *w)
