@@ -158,6 +158,10 @@ INFER(topk)
     if (ir_expr_le(ctx, k->e, t->dim[axis]) == IR_NO)
         return infer_fail(ctx, n, "k is %s, axis %lld of %s has fewer elements", ir_expr_text(ctx, k->e),
                           (long long)axis, ir_type_text(ctx, t));
+    ir_type places = n->nin > 1 ? n->in[1].value->type : NULL;
+    if (places && (places->dtype != TCC_I32 || !ir_same_dims(places, t)))
+        return infer_fail(ctx, n, "places must be i32 and have the dims of %s, got %s", ir_type_text(ctx, t),
+                          ir_type_text(ctx, places));
     memcpy(dims, t->dim, (size_t)t->rank * sizeof *dims);
     dims[axis] = k->e;
     bool values = n->op != IR_topk_positions;

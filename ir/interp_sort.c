@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* interp_sort.c - topk, whole or one of its results: the k largest or smallest along an axis; of equals the lower index first; NaN is the largest. */
+/* interp_sort.c - topk, whole or one of its results: the k largest or smallest along an axis; of equals the lower index, or place, first; NaN is
+ * the largest. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ void ir_rank(struct ir_ranked *row, int64_t n, enum tcc_dtype d, bool is_float, 
 
 int interp_topk(struct it_call *c)
 {
-    const struct ir_tensor *x = c->in[0];
+    const struct ir_tensor *x = c->in[0], *places = c->n->nin > 1 ? c->in[1] : NULL;
     int axis = (int)ir_get_i(c->n, IR_ATTR_axis, 0);
     enum tcc_dtype d = it_dtype(x);
     bool is_float = it_counts_as_float(d);
@@ -65,11 +66,12 @@ int interp_topk(struct it_call *c)
         int64_t in_at = r / inner * n * inner + r % inner, out_at = r / inner * k * inner + r % inner;
         for (int64_t i = 0; i < n; i++) {
             const void *p = ir_tensor_at(x, in_at + i * inner);
-            row[i] = (struct ir_ranked){is_float ? tcc_load_f64(d, p) : 0, is_float ? 0 : tcc_load_i64(d, p), i};
+            int64_t place = places ? tcc_load_i64(TCC_I32, ir_tensor_at(places, in_at + i * inner)) : i;
+            row[i] = (struct ir_ranked){is_float ? tcc_load_f64(d, p) : 0, is_float ? 0 : tcc_load_i64(d, p), place, i};
         }
         ir_rank(row, n, d, is_float, ir_get_i(c->n, IR_ATTR_largest, 1) != 0);
         for (int64_t i = 0; i < k; i++) {
-            const void *from = ir_tensor_at(x, in_at + row[i].index * inner);
+            const void *from = ir_tensor_at(x, in_at + row[i].from * inner);
             if (values)
                 memcpy((char *)it_data(values) + (out_at + i * inner) * size, from, (size_t)size);
             if (indices)

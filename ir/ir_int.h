@@ -113,7 +113,7 @@ bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then
 /* An element of a row, as f or i, and where it stood. Sorted ascending or, if `largest`, descending; NaN is the largest, of equals the lower index comes first. */
 struct ir_ranked {
     double f;
-    int64_t i, index;
+    int64_t i, index, from; /* from: the caller's */
 };
 void ir_rank(struct ir_ranked *row, int64_t n, enum tcc_dtype d, bool is_float, bool largest);
 

@@ -383,7 +383,8 @@ static void run_sort(struct run *r, const struct kn_insn *n)
     for (int64_t i = 0; i < count; i++) {
         union value v;
         load(d, keys + i * bytes, &v);
-        row[i] = (struct ir_ranked){is_float(d) ? v.f : 0, is_float(d) ? 0 : v.i, tcc_load_i64(TCC_I32, companions + 4 * i)};
+        row[i] = (struct ir_ranked){is_float(d) ? v.f : 0, is_float(d) ? 0 : v.i,
+                                    tcc_load_i64(TCC_I32, companions + 4 * i), i};
     }
     ir_rank(row, count, d, is_float(d), n->reducer == KN_MAX);
     for (int64_t i = 0; i < count; i++) {

@@ -5,26 +5,32 @@
  * A long row of which little is wanted is cut in pieces, so that it fits in fast memory and keeps the machine busy: the first k of each piece, then the first k of
  * those, by as many rounds as it takes. Pieces stand in their order, and within a piece equals do, so that of equals the lower index still
  * comes first. A last piece that is not full ends in what sorts behind everything.
+ *
+ * A long row of which much is wanted is cut too: pieces, a power of two of them, are sorted, and merged two by two by a bitonic network (Batcher 1968): values and
+ * their places in the row are compared and exchanged over distances of whole pieces, element by element, and then the pieces are sorted again. So many blocks
+ * work on one row. As in the network of compiler/emit/sort.c the first step of a merge compares with mirror images, so that all comparisons go one way.
  */
 #include "passes/legalise/legalise_int.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
-    MOST = 2048,       /* elements of a piece, */
-    LEAST = MOST / 4,  /* at least, so that it need not be padded; */
-    SHARE = 4,         /* of which a round keeps one in so many at most */
-    WHOLE = 2 * MOST   /* a row of no more is sorted by one kernel */
+    MOST = 2048,      /* elements of a piece, */
+    LEAST = MOST / 4, /* at least, so that it need not be padded; */
+    SHARE = 4,        /* of which a round keeps one in so many at most */
+    WHOLE = 2 * MOST  /* a row of no more is sorted by one kernel */
 };
 
 struct sorted {
     struct ir_value *values, *positions; /* NULL: not wanted */
 };
 
-static struct ir_value *part(struct ir_builder *b, const struct ir_node *n, enum ir_op op, struct ir_value *x, int axis,
-                             ir_expr k)
+/* places: NULL, or those that break ties. */
+static struct ir_value *part(struct ir_builder *b, const struct ir_node *n, enum ir_op op, struct ir_value *x,
+                             struct ir_value *places, int axis, ir_expr k)
 {
-    return ir_build1(b, op, 1, &x,
+    return ir_build1(b, op, places ? 2 : 1, (struct ir_value *[]){x, places},
                      IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
                               ir_attr_i(IR_ATTR_largest, ir_get_i(n, IR_ATTR_largest, 1))));
 }
@@ -96,14 +102,171 @@ static struct ir_value *from_pieces(struct ir_builder *b, struct ir_value *posit
     return ir_binary(b, IR_add, positions, piece);
 }
 
+/* -- Merging -- */
+
+/* A row in pieces, whose elements know their places in it. */
+struct merged {
+    struct ir_builder *b;
+    const struct ir_node *n;
+    int axis;             /* of the pieces; the next one is that of a piece's elements */
+    int64_t pieces, size; /* size: elements of a piece */
+    struct ir_value *v, *at;
+};
+
+/* Axis `axis` of x, whose elements are pieces, as three: a distance apart, two of these, and what lies beside; or back. */
+static struct ir_value *apart(const struct merged *m, struct ir_value *x, int64_t distance)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    int rank = x ? x->type->rank : 0;
+    for (int i = 0; i < rank; i++)
+        dims[i < m->axis ? i : i + 2] = x->type->dim[i];
+    dims[m->axis] = ir_const(m->b->ctx, m->pieces / (2 * distance));
+    dims[m->axis + 1] = ir_const(m->b->ctx, 2);
+    dims[m->axis + 2] = ir_const(m->b->ctx, distance);
+    return x ? ir_reshape_to(m->b, x, rank + 2, dims) : NULL;
+}
+
+static struct ir_value *together(const struct merged *m, struct ir_value *x)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    int rank = x ? x->type->rank - 2 : 0;
+    for (int i = 0; i < rank; i++)
+        dims[i] = x->type->dim[i < m->axis ? i : i + 2];
+    dims[m->axis] = ir_const(m->b->ctx, m->pieces);
+    return x ? ir_reshape_to(m->b, x, rank, dims) : NULL;
+}
+
+/* x with `count` axes from `first` on backwards. */
+static struct ir_value *backwards(struct ir_builder *b, struct ir_value *x, int first, int count)
+{
+    ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    for (int i = 0; i < x->type->rank; i++) {
+        bool turned = i >= first && i < first + count;
+        starts[i] = turned ? ir_sub(b->ctx, x->type->dim[i], ir_const(b->ctx, 1)) : ir_const(b->ctx, 0);
+        steps[i] = ir_const(b->ctx, turned ? -1 : 1);
+    }
+    return ir_build1(b, IR_slice, 1, &x,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, x->type->rank, starts),
+                              ir_attr_exprs(IR_ATTR_sizes, x->type->rank, x->type->dim),
+                              ir_attr_exprs(IR_ATTR_steps, x->type->rank, steps)));
+}
+
+/* Does (x, at) stand before (y, other)? NaN is the largest; of equals the lower place comes first. */
+static struct ir_value *before(const struct merged *m, struct ir_value *x, struct ir_value *at, struct ir_value *y,
+                               struct ir_value *other)
+{
+    struct ir_builder *b = m->b;
+    bool largest = ir_get_i(m->n, IR_ATTR_largest, 1);
+    struct ir_value *up = ir_binary(b, IR_gt, largest ? x : y, largest ? y : x), *same = ir_binary(b, IR_eq, x, y);
+    if (tcc_is_float((enum tcc_dtype)x->type->dtype)) {
+        struct ir_value *nx = ir_unary(b, IR_isnan, x), *ny = ir_unary(b, IR_isnan, y);
+        struct ir_value *only = ir_binary(b, IR_and, largest ? nx : ny, ir_unary(b, IR_not, largest ? ny : nx));
+        up = ir_binary(b, IR_or, up, only);
+        same = ir_binary(b, IR_or, same, ir_binary(b, IR_and, nx, ny));
+    }
+    return ir_binary(b, IR_or, up, ir_binary(b, IR_and, same, ir_binary(b, IR_lt, at, other)));
+}
+
+static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct ir_value *x, struct ir_value *y)
+{
+    return ir_build1(b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
+}
+
+/* One step: elements of pieces that lie so many pieces apart; mirror: each with the one as far from the end of both halves as it is from their beginning. */
+static bool exchange(struct merged *m, int64_t distance, bool mirror)
+{
+    struct ir_builder *b = m->b;
+    struct ir_value *v = apart(m, m->v, distance), *at = apart(m, m->at, distance);
+    if (!v || !at)
+        return false;
+    int count = mirror ? 3 : 1;
+    struct ir_value *w = backwards(b, v, m->axis + 1, count), *other = backwards(b, at, m->axis + 1, count);
+    if (!w || !other)
+        return false;
+    struct ir_value *half =
+        ir_build1(b, IR_iota, 0, NULL,
+                  IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, v->type->rank, v->type->dim),
+                           ir_attr_i(IR_ATTR_axis, m->axis + 1), ir_attr_dtype(IR_ATTR_to, TCC_I32)));
+    struct ir_value *second = ir_binary(b, IR_eq, half, ir_constant_i(b, TCC_I32, 1));
+    struct ir_value *stays = ir_binary(b, IR_xor, before(m, v, at, w, other), second);
+    m->v = together(m, choose(b, stays, v, w));
+    m->at = together(m, choose(b, stays, at, other));
+    return m->v && m->at;
+}
+
+/* Sorts the elements of each piece. */
+static bool sort_pieces(struct merged *m)
+{
+    struct ir_builder *b = m->b;
+    ir_expr size = ir_const(b->ctx, m->size);
+    struct ir_value *v = part(b, m->n, IR_topk_values, m->v, m->at, m->axis + 1, size);
+    struct ir_value *at = part(b, m->n, IR_topk_positions, m->v, m->at, m->axis + 1, size);
+    m->v = v;
+    m->at = at ? ir_cast_to(b, at, TCC_I32) : NULL;
+    return v && m->at;
+}
+
+/* The first k of x along the axis. */
+static struct ir_value *head(struct ir_builder *b, struct ir_value *x, int axis, ir_expr k)
+{
+    ir_expr starts[TCC_MAX_RANK], sizes[TCC_MAX_RANK], steps[TCC_MAX_RANK];
+    for (int i = 0; x && i < x->type->rank; i++) {
+        starts[i] = ir_const(b->ctx, 0);
+        sizes[i] = i == axis ? k : x->type->dim[i];
+        steps[i] = ir_const(b->ctx, 1);
+    }
+    return !x ? NULL
+              : ir_build1(b, IR_slice, 1, &x,
+                          IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, x->type->rank, starts),
+                                   ir_attr_exprs(IR_ATTR_sizes, x->type->rank, sizes),
+                                   ir_attr_exprs(IR_ATTR_steps, x->type->rank, steps)));
+}
+
+/* By pieces of at most MOST elements, a power of two of them, which together are hardly longer than the row. */
+static bool merge_sort(struct ir_builder *b, const struct ir_node *n, struct ir_value *x, int axis, ir_expr k,
+                       bool positions, struct sorted *s)
+{
+    int64_t length = ir_const_or(x->type->dim[axis], 0);
+    struct merged m = {.b = b, .n = n, .axis = axis, .pieces = 2};
+    while (m.pieces * MOST < length)
+        m.pieces *= 2;
+    m.size = (length + m.pieces - 1) / m.pieces;
+    m.v = in_pieces(b, n, x, axis, m.pieces, m.size);
+    if (!m.v)
+        return false;
+    ir_expr dims[TCC_MAX_RANK];
+    int rank = x->type->rank;
+    memcpy(dims, x->type->dim, (size_t)rank * sizeof *dims);
+    dims[axis] = ir_const(b->ctx, m.pieces * m.size);
+    m.at = ir_build1(b, IR_iota, 0, NULL,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_i(IR_ATTR_axis, axis),
+                              ir_attr_dtype(IR_ATTR_to, TCC_I32)));
+    m.at = m.at ? ir_reshape_to(b, m.at, rank + 1, m.v->type->dim) : NULL;
+    bool ok = m.at && sort_pieces(&m);
+    for (int64_t half = 1; half < m.pieces && ok; half *= 2) {
+        ok = exchange(&m, half, true);
+        for (int64_t distance = half / 2; distance && ok; distance /= 2)
+            ok = exchange(&m, distance, false);
+        ok = ok && sort_pieces(&m);
+    }
+    if (!ok)
+        return false;
+    s->values = head(b, joined(b, m.v, axis), axis, k);
+    s->positions = positions ? head(b, joined(b, m.at, axis), axis, k) : NULL;
+    s->positions = s->positions ? ir_cast_to(b, s->positions, TCC_I64) : NULL;
+    return s->values && (s->positions || !positions);
+}
+
 /* The first k along the axis. False after a diagnostic. */
 static bool sort(struct ir_builder *b, const struct ir_node *n, struct ir_value *x, int axis, ir_expr k, bool positions,
                  struct sorted *s)
 {
     int64_t length = ir_const_or(x->type->dim[axis], 0), kept = ir_const_or(k, MOST), size = piece_of(length);
+    if (length > WHOLE && length < INT32_MAX && kept > size / SHARE && x->type->rank + 3 <= TCC_MAX_RANK)
+        return merge_sort(b, n, x, axis, k, positions, s);
     if (length <= WHOLE || kept > size / SHARE || x->type->rank == TCC_MAX_RANK) {
-        s->values = part(b, n, IR_topk_values, x, axis, k);
-        s->positions = positions ? part(b, n, IR_topk_positions, x, axis, k) : NULL;
+        s->values = part(b, n, IR_topk_values, x, NULL, axis, k);
+        s->positions = positions ? part(b, n, IR_topk_positions, x, NULL, axis, k) : NULL;
         return s->values && (s->positions || !positions);
     }
     struct sorted first, then;
@@ -126,8 +289,8 @@ static bool sort(struct ir_builder *b, const struct ir_node *n, struct ir_value 
 bool legalise_topk(struct ir_builder *b, struct ir_node *n)
 {
     struct sorted s = {0};
-    if (!sort(b, n, n->in[0].value, (int)ir_get_i(n, IR_ATTR_axis, 0), ir_attr(n, IR_ATTR_k)->e,
-              ir_has_uses(n->out[1]), &s))
+    if (!sort(b, n, n->in[0].value, (int)ir_get_i(n, IR_ATTR_axis, 0), ir_attr(n, IR_ATTR_k)->e, ir_has_uses(n->out[1]),
+              &s))
         return false;
     s.values->name = n->out[0]->name;
     ir_replace_uses(n->out[0], s.values);

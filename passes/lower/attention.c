@@ -344,7 +344,8 @@ const struct ir_node *lw_beside(const struct lw_group *g)
 static bool sorts_the_same(const struct ir_node *n, const struct ir_node *m)
 {
     return m->op != n->op && ir_op_info(m->op)->kind == IR_K_SORT && m->block == n->block && m->nout == 1 &&
-           m->in[0].value == n->in[0].value && ir_get_i(m, IR_ATTR_axis, 0) == ir_get_i(n, IR_ATTR_axis, 0) &&
+           m->nin == n->nin && m->in[0].value == n->in[0].value && m->in[m->nin - 1].value == n->in[n->nin - 1].value &&
+           ir_get_i(m, IR_ATTR_axis, 0) == ir_get_i(n, IR_ATTR_axis, 0) &&
            ir_get_i(m, IR_ATTR_largest, 1) == ir_get_i(n, IR_ATTR_largest, 1) &&
            ir_attr(m, IR_ATTR_k)->e == ir_attr(n, IR_ATTR_k)->e;
 }

@@ -3,7 +3,7 @@
  * sort.c - the kernel of topk_values, topk_positions, or both: a row and its positions, private to the kernel, are sorted, and the first k stored.
  *
  *   outer: all axes but the sorted one; inner c, p < k
- *   stage (c)   keys[c] = x[.., c]; at[c] = c
+ *   stage (c)   keys[c] = x[.., c]; at[c] = c, or the place that is given
  *   stage ()    sort keys at
  *   stage (p)   the epilogue of keys[p] or at[p], the store
  *   stage (p)   where both are wanted, the store of the other
@@ -44,7 +44,7 @@ static int result(struct kb *k, int stage, enum ir_op op, int keys, int at, ir_e
 bool lw_build_topk(struct kb *k, struct lw_group *g)
 {
     const struct ir_node *n = g->anchor, *beside = lw_beside(g);
-    struct ir_value *x = n->in[0].value;
+    struct ir_value *x = n->in[0].value, *places = n->nin > 1 ? n->in[1].value : NULL;
     enum tcc_dtype dtype = (enum tcc_dtype)x->type->dtype;
     int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
     ir_expr idx[TCC_MAX_RANK];
@@ -61,7 +61,7 @@ bool lw_build_topk(struct kb *k, struct lw_group *g)
     int stage = kb_stage_new(k, in_c);
     idx[axis] = c;
     row_access(k, stage, keys, c, lw_operand(k, stage, x, idx, dtype));
-    row_access(k, stage, at, c, kb_expr(k, stage, TCC_I32, c));
+    row_access(k, stage, at, c, places ? lw_operand(k, stage, places, idx, TCC_I32) : kb_expr(k, stage, TCC_I32, c));
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);
     kb_insn(k, stage,
