@@ -19,11 +19,11 @@ static kn_layout last(struct ir_ctx *ctx, int rank, int axis)
     return kn_layout_make(ctx, rank, p, at);
 }
 
-/* Is the value's extent along that axis a number of whole vectors? */
+/* Is the value's extent along that axis a number of whole vectors of 16-bit elements, which it is or will be read as? */
 static bool whole_vectors(ir_type t, int axis)
 {
     int64_t n;
-    return ir_is_const(t->dim[axis], &n) && n % (VECTOR / tcc_dtype_bytes((enum tcc_dtype)t->dtype)) == 0;
+    return ir_is_const(t->dim[axis], &n) && n % (VECTOR / 2) == 0;
 }
 
 static bool on_tensor_cores(enum tcc_dtype d)
@@ -31,13 +31,12 @@ static bool on_tensor_cores(enum tcc_dtype d)
     return d == TCC_F16 || d == TCC_BF16;
 }
 
-/* Of a convolution with known weights: the result too where what is read has few channels. Weights of one whose groups are channels are read by neighbours for
- * neighbouring channels. */
+/* Of a convolution: the result too where what is read has few channels. Weights of one whose groups are channels are read by neighbours for neighbouring channels.
+ * Weights that are learned are converted in each step, with the cast to 16 bits. */
 static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
 {
     ir_type x = n->in[0].value->type, w = n->in[1].value->type, y = n->out[0]->type;
-    if (!ir_const_of(n->in[1].value) || !on_tensor_cores((enum tcc_dtype)x->dtype) || x->dtype != w->dtype ||
-        x->rank < 3)
+    if (!on_tensor_cores((enum tcc_dtype)x->dtype) || x->dtype != w->dtype || x->rank < 3)
         return NULL;
     bool reads = whole_vectors(x, 1);
     switch (operand) {
@@ -51,8 +50,20 @@ static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int op
     }
 }
 
+/* Of a convolution's gradient by its weights, whose terms are places: images and the result's gradients with channels last, and the gradient as well, so that rows
+ * that are neighbours in it are neighbours in the image. */
+static kn_layout grad_weight_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
+{
+    ir_type x = n->in[0].value->type, t = operand < 0 ? x : n->in[operand].value->type;
+    if (!on_tensor_cores((enum tcc_dtype)t->dtype) || t->rank < 3 || ir_get_i(n, IR_ATTR_groups, 1) != 1)
+        return NULL;
+    return whole_vectors(t, 1) ? last(ctx, t->rank, 1) : NULL;
+}
+
 kn_layout cuda_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand)
 {
     (void)m;
-    return n->op == IR_conv ? conv_layout(ctx, n, operand) : NULL;
+    return n->op == IR_conv               ? conv_layout(ctx, n, operand)
+           : n->op == IR_conv_grad_weight ? grad_weight_layout(ctx, n, operand)
+                                          : NULL;
 }

@@ -148,18 +148,36 @@ static bool meets_state(const struct lw *lw, const struct ir_node *n)
     return false;
 }
 
-/* Part of an update of state, which is held plain: so is what is computed with it, and what only serves that. Nothing but the
+/* Does nothing but sums and extremes come of it? */
+static bool only_reduced(const struct ir_node *n, int depth)
+{
+    if (ir_op_info(n->op)->kind == IR_K_REDUCE)
+        return true;
+    if (!spreads(n) || depth > 12 || !n->out[0]->uses)
+        return false;
+    for (const struct ir_use *u = n->out[0]->uses; u; u = u->next)
+        if (!only_reduced(u->user, depth + 1))
+            return false;
+    return true;
+}
+
+/* Part of an update of state, which is held plain: so is what is computed with it, and what only serves that, sums and extremes of it aside. Nothing but the
  * gradient is converted then. */
 static bool updates_state(const struct lw *lw, const struct ir_node *n, int depth)
 {
-    if (!spreads(n) || depth > 8)
+    if (!spreads(n) || depth > 12) /* as far as AdamW goes from a gradient to what it changes */
         return false;
     if (meets_state(lw, n))
         return true;
-    for (const struct ir_use *u = n->out[0]->uses; u; u = u->next)
+    bool serves = false;
+    for (const struct ir_use *u = n->out[0]->uses; u; u = u->next) {
+        if (only_reduced(u->user, depth + 1))
+            continue;
         if (u->user->op != IR_state_write && !updates_state(lw, u->user, depth + 1))
             return false;
-    return n->out[0]->uses != NULL;
+        serves = true;
+    }
+    return serves;
 }
 
 /* A pad of other axes than the blocked one keeps the blocks. */
