@@ -82,7 +82,7 @@ static void write_map(struct writer *w, const struct image_map *m)
 
 static void write_launch(struct writer *w, const struct image_launch *l, uint32_t flags)
 {
-    struct tcc_plaunch x = {.symbol = string(w, l->symbol), .flags = flags};
+    struct tcc_plaunch x = {.symbol = string(w, l->symbol), .flags = flags | (l->resident ? TCC_LAUNCH_RESIDENT : 0)};
     for (int i = 0; i < 3; i++) {
         x.grid[i] = expr(w, l->grid[i]);
         x.block[i] = expr(w, l->block[i]);

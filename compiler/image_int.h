@@ -21,6 +21,7 @@ struct image_launch {
     const char *symbol;
     ir_expr grid[3], block[3], cluster[3];
     ir_expr shared, scratch;
+    bool resident;                       /* TCC_LAUNCH_RESIDENT */
     int nmaps;
     struct image_map maps[2];
 };

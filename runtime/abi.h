@@ -511,8 +511,15 @@ static inline int tcc_launch_has_table(uint64_t nargs, uint64_t nsizes)
 /* A kernel whose launches may be joined (tcc_pstep.nin) has a further record, behind those of its range, with this flag. Its function runs several launches as one, with
  * blocks for each. Its parameters are the address of a table in device memory, scratch (0), control, the number of launches n, and 0. The table, of words of 8 bytes: the first block
  * of each launch, ascending from 0, then the number of all blocks; then for each launch its arguments, its sizes, and the number of its tiles. The record's grid, along x,
- * is that of one launch. */
-enum { TCC_LAUNCH_ROWS = 1 };
+ * is that of one launch.
+ * TCC_LAUNCH_RESIDENT: a block takes a multiprocessor's room and goes on to the next tile, on whose way it is before the one before is stored: no more blocks
+ * than the device has multiprocessors, in whole clusters. */
+enum { TCC_LAUNCH_ROWS = 1, TCC_LAUNCH_RESIDENT = 2 };
+static inline uint32_t tcc_launch_blocks(uint32_t flags, uint32_t grid, uint32_t cluster, uint32_t multiprocessors)
+{
+    uint32_t most = cluster ? multiprocessors / cluster * cluster : multiprocessors;
+    return flags & TCC_LAUNCH_RESIDENT && most && grid > most ? most : grid;
+}
 static inline size_t tcc_rows_words(uint64_t rows, uint64_t nargs, uint64_t nsizes)
 {
     return (size_t)(rows + 1 + rows * (nargs + nsizes + 1));
@@ -520,7 +527,7 @@ static inline size_t tcc_rows_words(uint64_t rows, uint64_t nargs, uint64_t nsiz
 struct tcc_plaunch {                    /* of one function. Numbers are exprs of the image, whose symbol k is size k of the launching step, and whose
                                            symbol number nsizes is the number of tiles; levels mean nothing. TCC_NO: 1 (grid, block), none (the others) */
     uint32_t symbol;                    /* strings: the function, PREFIXk<i> */
-    uint32_t flags;                     /* TCC_LAUNCH_ROWS */
+    uint32_t flags;                     /* TCC_LAUNCH_... */
     uint32_t grid[3], block[3], cluster[3];
     uint32_t shared;                    /* bytes of a block's shared memory, beyond what the function declares */
     uint32_t scratch;                   /* bytes of device memory for all of the launch */

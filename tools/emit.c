@@ -66,7 +66,7 @@ static void put_launch(FILE *out, const struct tcc_pimage *m, uint32_t kernel, c
     put_expr(out, m, l->shared, "0");
     fputs(" scratch ", out);
     put_expr(out, m, l->scratch, "0");
-    fputs(l->flags & TCC_LAUNCH_ROWS ? " rows\n" : "\n", out);
+    fputs(l->flags & TCC_LAUNCH_ROWS ? " rows\n" : l->flags & TCC_LAUNCH_RESIDENT ? " resident\n" : "\n", out);
 }
 
 static void put_launches(FILE *out, const struct tcc_pimage *m)
@@ -78,7 +78,9 @@ static void put_launches(FILE *out, const struct tcc_pimage *m)
         "# kernel symbol: grid, threads of a block, cluster, bytes of dynamic shared memory and of scratch. sK: size "
         "K of the\n"
         "# kernel; the last: the number of tiles. Parameters: operands, sizes, scratch, control block, tiles, values.\n"
-        "# rows: of several launches as one, by a table (TCC_LAUNCH_ROWS in abi.h)\n",
+        "# rows: of several launches as one, by a table (TCC_LAUNCH_ROWS in abi.h); resident: no more blocks than "
+        "there are "
+        "multiprocessors\n",
         out);
     for (uint32_t k = 0; k < m->kernels.count; k++) {
         uint32_t end = kernels[k].first + kernels[k].count;

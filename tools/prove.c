@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ARGS = 1024, MOST_SIZES = 32 };
+enum { MOST_ARGS = 1024, MOST_SIZES = 32, MULTIPROCESSORS = 4 /* so few that resident blocks have several tiles */ };
 
 /* -- Loading ------------------------------------------------------------------------------------------------------ */
 
@@ -78,7 +78,7 @@ static bool run_function(struct prove *p, struct prove_launch *l, const struct t
         return false;
     }
     memcpy(x.grid, shape.grid, sizeof x.grid);
-    x.grid[0] = blocks ? blocks : x.grid[0];
+    x.grid[0] = blocks ? blocks : tcc_launch_blocks(launch->flags, x.grid[0], shape.cluster[0], MULTIPROCESSORS);
     memcpy(x.block, shape.block, sizeof x.block);
     memcpy(x.cluster, shape.cluster, sizeof x.cluster);
     x.shared = shape.shared;

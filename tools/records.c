@@ -68,6 +68,7 @@ bool records_shape(const struct records *r, const struct tcc_plaunch *l, struct 
         ok = ok && records_value(r, l->cluster[i], 0, &v);
         to->cluster[i] = (unsigned)v;
     }
+    to->grid[0] = tcc_launch_blocks(l->flags, to->grid[0], to->cluster[0], RECORDS_MULTIPROCESSORS);
     ok = ok && records_value(r, l->shared, 0, &v);
     to->shared = (size_t)v;
     return ok;

@@ -19,6 +19,7 @@ const char *records_string(const struct tcc_pimage *m, uint32_t at);
 const struct tcc_plaunch *records_of(const struct tcc_pimage *m, int kernel, int *n);
 /* Expression number `at` of the image; `otherwise` for none. False: there is no such number, or it divides by 0. */
 bool records_value(const struct records *r, uint32_t at, int64_t otherwise, int64_t *out);
+enum { RECORDS_MULTIPROCESSORS = 132 };      /* for launches of resident blocks: of an H100 */
 struct records_shape { unsigned grid[3], block[3], cluster[3]; size_t shared; };
 bool records_shape(const struct records *r, const struct tcc_plaunch *l, struct records_shape *to);
 /* The tensor maps that a function takes, behind n parameters of 8 bytes; `wanted` false, or where one can't be made: none is there. args: addresses of the

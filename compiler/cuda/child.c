@@ -114,12 +114,19 @@ static void emit_kernel(const struct job *j, struct em *e, int i)
         emit_function(j, e, i, sum, false, false, false, emit_sum);
 }
 
+static LLVMValueRef pair_bf16(struct em *e, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMValueRef pair = em_intrinsic(e, "llvm.nvvm.ff2bf16x2.rn", 0, NULL, 2, (LLVMValueRef[]){high, low});
+    return LLVMBuildBitCast(e->b, pair, e->t_i32, "");
+}
+
 static void ptx_child(void *jobs, int index, int report)
 {
     const struct job *j = (const struct job *)jobs + index;
     const struct em_machine plain = {.vector_bytes = 16,
                                      .fma = true,
                                      .converts_f16 = true,
+                                     .pair_bf16 = pair_bf16,
                                      .index32 = true,
                                      .llvm_cpu = j->machine->name,
                                      .llvm_features = ptx_version(j)};

@@ -54,55 +54,7 @@ void ct_barrier(struct ct *c)
         cuda_asm(c->e, c->e->t_void, "bar.sync 1, 256;", "~{memory}", 0, NULL);
 }
 
-/* -- A tile of results -------------------------------------------------------------------------------------------- */
-
-/* The kernel's other stages at one result. */
-static void epilogue(struct ct *c, V row, V col, V value)
-{
-    struct em *e = c->e;
-    ct_bind(e, c->rows.dims, row);
-    ct_bind(e, c->cols.dims, col);
-    em_forget(e, 0, e->k->ninsns);
-    e->value[e->k->contraction.reduce] = value;
-    for (int s = 1; s < e->k->nstages; s++)
-        for (int i = e->k->stages[s].first; i < e->k->stages[s].last; i++)
-            em_insn(e, i);
-}
-
-static void result(struct ct *c, V row, V col, V value)
-{
-    struct em *e = c->e;
-    struct em_if inside;
-    V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, row, c->rows.count, ""),
-                        LLVMBuildICmp(e->b, LLVMIntSLT, col, c->cols.count, ""), "");
-    em_if_begin(e, &inside, ok);
-    if (c->pieces > 1) {
-        V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, row, c->cols.count, ""), col, "");
-        LLVMBuildStore(e->b, value, ct_at(e, c->partial, at, 4));
-    } else {
-        epilogue(c, row, col, value);
-    }
-    em_if_end(e, &inside);
-}
-
-static void results(struct ct *c)
-{
-    struct em *e = c->e;
-    struct em_loop l;
-    V width = em_i64(e, c->cols.size);
-    for (int s = 0; s < c->strips; s++) {
-        c->engine->put(c, s, c->pool);
-        ct_barrier(c);
-        em_loop_begin(e, &l, c->f->thread, em_i64(e, (int64_t)c->strip * c->cols.size), em_i64(e, CT_THREADS), "r");
-        V r = LLVMBuildUDiv(e->b, l.iv, width, ""), n = LLVMBuildURem(e->b, l.iv, width, "");
-        V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, r, em_i64(e, c->pitch), ""), n, "");
-        V value = LLVMBuildLoad2(e->b, ct_sum_type(c), ct_at(e, c->pool, at, 4), "");
-        result(c, LLVMBuildAdd(e->b, c->rows.first, c->engine->row(c, s, r), ""),
-               LLVMBuildAdd(e->b, c->cols.first, n, ""), value);
-        em_loop_end(e, &l);
-        ct_barrier(c);
-    }
-}
+/* -- Tiles ------------------------------------------------------------------------------------------------------- */
 
 static V tiles_of(struct em *e, const struct ct_side *s)
 {
@@ -128,7 +80,31 @@ static void begin_piece(struct ct *c, V piece, V batch)
     c->partial = ct_at(e, e->scratch, LLVMBuildMul(e->b, number, results, ""), 4);
 }
 
-/* Tiles of neighbouring blocks share rows. */
+/* Where tile number `number` lies: ROWS_TOGETHER rows of tiles are run column by column, so that the tiles that run at a time share rows and columns in the
+ * level-2 cache. The blocks of a cluster have neighbouring columns of one row: where columns end in the first one's, the second has none. */
+static V place_tile(struct ct *c, V number)
+{
+    enum { ROWS_TOGETHER = 8 };
+    struct em *e = c->e;
+    V cluster = em_i64(e, c->f->s.cluster), together = em_i64(e, ROWS_TOGETHER);
+    V down = tiles_of(e, &c->rows), across = tiles_of(e, &c->cols);
+    across = LLVMBuildAdd(e->b, across, em_i64(e, c->f->s.cluster - 1), "");
+    across = LLVMBuildUDiv(e->b, across, cluster, "");
+    V all = LLVMBuildMul(e->b, LLVMBuildMul(e->b, across, cluster, ""), down, "");
+    V batch = LLVMBuildUDiv(e->b, number, all, "batch"), rest = LLVMBuildURem(e->b, number, all, "");
+    V half = LLVMBuildURem(e->b, rest, cluster, ""), at = LLVMBuildUDiv(e->b, rest, cluster, "");
+    V band = LLVMBuildMul(e->b, across, together, ""), top = LLVMBuildUDiv(e->b, at, band, "");
+    top = LLVMBuildMul(e->b, top, together, "");
+    at = LLVMBuildURem(e->b, at, band, "");
+    V height = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){LLVMBuildSub(e->b, down, top, ""), together});
+    V row = LLVMBuildAdd(e->b, top, LLVMBuildURem(e->b, at, height, ""), "");
+    V col = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, at, height, ""), cluster, "");
+    col = LLVMBuildAdd(e->b, col, half, "");
+    c->cols.first = LLVMBuildMul(e->b, col, em_i64(e, c->cols.size), "col");
+    c->rows.first = LLVMBuildMul(e->b, row, em_i64(e, c->rows.size), "row");
+    return batch;
+}
+
 static void each_tile(struct ct *c)
 {
     static void (*const sum[])(struct ct *) = {
@@ -140,14 +116,7 @@ static void each_tile(struct ct *c)
     em_loop_begin(e, &l, e->first, all, e->tile_step, "tile");
     if (c->role != CT_BOTH)
         c->turn = em_loop_carry(e, &l, em_i64(e, 0));
-    V across = tiles_of(e, &c->cols);
-    if (c->f->s.cluster >
-        1) /* its blocks have the same rows: where columns end in the first one's, the second has none */
-        across = LLVMBuildAdd(e->b, across, LLVMBuildAnd(e->b, across, em_i64(e, 1), ""), "");
-    V down = tiles_of(e, &c->rows);
-    V rest = LLVMBuildUDiv(e->b, l.iv, across, ""), batch = LLVMBuildUDiv(e->b, rest, down, "");
-    c->cols.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, l.iv, across, ""), em_i64(e, c->cols.size), "col");
-    c->rows.first = LLVMBuildMul(e->b, LLVMBuildURem(e->b, rest, down, ""), em_i64(e, c->rows.size), "row");
+    V batch = place_tile(c, l.iv);
     c->first = em_i64(e, 0);
     c->last = c->nk;
     if (c->pieces > 1) {
@@ -158,11 +127,9 @@ static void each_tile(struct ct *c)
     ct_bind(e, c->batch, batch);
     sum[c->role](c);
     if (c->role != CT_SENDS)
-        results(c);
-    if (c->role != CT_BOTH) {
-        ct_end_tile(c);
-        em_loop_next(&l, 0, c->turn);
-    }
+        ct_results(c);
+    if (c->role != CT_BOTH)
+        em_loop_next(&l, 0, ct_next_tile(c));
     em_loop_end(e, &l);
 }
 
@@ -197,6 +164,7 @@ static void emit_tiles(struct ct *c, struct ct_shape shape, bool wide)
     int row = shape.swap;
     for (int i = 0; i < 2; i++)
         shape.width[i] = wide ? shape.width[i] : 1;
+    c->together = wide || c->pieces > 1 ? c->most_together : 1;
     make_side(c, &c->rows, row ? k->n : k->m, &shape, row, c->f->s.bm);
     make_side(c, &c->cols, row ? k->m : k->n, &shape, !row, c->f->s.bn);
     c->rows.at = 0;
@@ -230,8 +198,9 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     struct em_if mapped, sends;
     LLVMBasicBlockRef sent = em_block(e, "sent"), other = em_block(e, "other"), own = em_block(e, "own"),
                       send = em_block(e, "send"), done = em_block(e, "done");
-    V has = LLVMBuildICmp(e->b, LLVMIntNE, c->f->mapped, em_i64(e, 0), "");
+    V has = LLVMBuildICmp(e->b, LLVMIntNE, c->f->mapped, em_i64(e, 0), ""), aligned = cuda_aligned(c->f, align);
     bool tensor = c->engine->async_proxy;
+    has = aligned ? LLVMBuildAnd(e->b, has, aligned, "") : has;
     if (!tensor)
         has = LLVMConstNull(LLVMTypeOf(has));
     c->rank = c->f->s.cluster > 1 ? cuda_sreg(e, "cluster.ctarank") : NULL;
@@ -245,8 +214,10 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     LLVMBuildCondBr(e->b, has, sent, other);
     LLVMPositionBuilderAtEnd(e->b, sent);
     c->role = CT_MULTIPLIES;
+    e->align = align;
     if (tensor)
         emit_tiles(c, *shape, true);
+    e->align = NULL;
     c->role = CT_BOTH;
     LLVMBuildBr(e->b, done);
     LLVMPositionBuilderAtEnd(e->b, other);
@@ -262,6 +233,7 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     em_if_end(e, &sends);
     LLVMBuildBr(e->b, done);
     LLVMPositionBuilderAtEnd(e->b, done);
+    ct_end_copies(c, has);
 }
 
 static struct ct begin_contract(struct cuda_fn *f, struct ct_shape *shape)
@@ -292,6 +264,18 @@ LLVMTypeRef ct_sum_type(const struct ct *c)
     return c->engine->whole ? c->e->t_i32 : c->e->t_f32;
 }
 
+/* Results that a thread stores at once, at most. Pieces' sums are stored by their columns alone. */
+static void find_together(struct ct *c, const struct ct_shape *shape, int *align)
+{
+    const struct kn_contraction *k = &c->e->k->contraction;
+    uint32_t columns = shape->swap ? k->m : k->n;
+    int64_t last = ir_const_or(c->e->k->dims[ct_last_dim(c->e->k, columns)].extent, 1);
+    if (c->pieces > 1)
+        c->most_together = last % CT_TOGETHER ? 1 : CT_TOGETHER;
+    else
+        c->most_together = ct_together(c->e->ctx, c->e->k, columns, align);
+}
+
 void cuda_emit_contract(struct cuda_fn *f)
 {
     struct em *e = f->e;
@@ -303,6 +287,7 @@ void cuda_emit_contract(struct cuda_fn *f)
     c.strips = f->s.bm / c.strip;
     c.pitch = f->s.bn + 8;
     c.nacc = f->s.bm * f->s.bn / CT_THREADS;
+    c.own = cuda_has_maps(&f->s) ? cuda_ring_bytes(&f->s, shape.bytes) : 0;
     c.pool = cuda_dynamic_shared(e->ctx, e->k, &f->s)
                  ? cuda_launch_shared(e)
                  : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), cuda_contract_shared(&f->s, shape.bytes),
@@ -313,41 +298,46 @@ void cuda_emit_contract(struct cuda_fn *f)
         if (shape.width[i] > 1)
             align[load->operand] = shape.width[i] * tcc_dtype_bytes((enum tcc_dtype)load->dtype);
     }
+    find_together(&c, &shape, align);
     if (cuda_has_maps(&f->s)) {
-        struct cuda_schedule plain = f->s;
-        plain.threads = CT_THREADS;
-        c.barriers = cuda_contract_shared(&plain, shape.bytes);
+        c.barriers = c.own + ct_own_bytes();
         emit_sent(&c, &shape, align);
     } else {
         cuda_twice(f, align, emit, &(struct body){&c, shape});
     }
 }
 
-/* A thread a result: its pieces in order. */
+/* A thread has a result, or neighbours of a row: their pieces in order. */
+static void add_pieces(void *user, bool wide)
+{
+    struct ct *c = ((struct body *)user)->c;
+    struct em *e = c->e;
+    struct em_loop l;
+    c->together = wide ? c->most_together : 1;
+    V each = em_i64(e, c->together), results = LLVMBuildMul(e->b, c->rows.count, c->cols.count, ""),
+      all = LLVMBuildMul(e->b, results, ct_count(e, c->batch), ""), threads = em_i64(e, c->f->s.threads);
+    V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, c->f->block, threads, ""), c->f->thread, "");
+    em_loop_begin(e, &l, LLVMBuildMul(e->b, first, each, ""), all,
+                  LLVMBuildMul(e->b, c->f->blocks, LLVMBuildMul(e->b, threads, each, ""), ""), "result");
+    V sum = ct_add_pieces(c, all, l.iv, ((struct body *)user)->shape.whole);
+    V rest = LLVMBuildUDiv(e->b, l.iv, c->cols.count, "");
+    ct_bind(e, c->batch, LLVMBuildUDiv(e->b, rest, c->rows.count, ""));
+    ct_epilogue(c, LLVMBuildURem(e->b, rest, c->rows.count, ""), LLVMBuildURem(e->b, l.iv, c->cols.count, ""), sum);
+    em_loop_end(e, &l);
+}
+
 void cuda_emit_contract_sum(struct cuda_fn *f)
 {
     struct em *e = f->e;
     struct ct_shape shape;
     struct ct c = begin_contract(f, &shape);
     const struct kn_contraction *k = &e->k->contraction;
-    struct em_loop l;
+    int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);
     c.rows = (struct ct_side){.dims = shape.swap ? k->n : k->m};
     c.cols = (struct ct_side){.dims = shape.swap ? k->m : k->n};
     c.rows.count = ct_count(e, c.rows.dims);
     c.cols.count = ct_count(e, c.cols.dims);
-    V results = LLVMBuildMul(e->b, c.rows.count, c.cols.count, ""),
-      all = LLVMBuildMul(e->b, results, ct_count(e, c.batch), ""), threads = em_i64(e, f->s.threads);
-    V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, f->block, threads, ""), f->thread, "");
-    em_loop_begin(e, &l, first, all, LLVMBuildMul(e->b, f->blocks, threads, ""), "result");
-    V sum = NULL;
-    bool whole = shape.whole;
-    for (int p = 0; p < (e->exact && !whole ? 1 : c.pieces); p++) {
-        V at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, all, em_i64(e, p), ""), l.iv, "");
-        V v = LLVMBuildLoad2(e->b, whole ? e->t_i32 : e->t_f32, ct_at(e, e->scratch, at, 4), "");
-        sum = !sum ? v : whole ? LLVMBuildAdd(e->b, sum, v, "") : LLVMBuildFAdd(e->b, sum, v, "");
-    }
-    V rest = LLVMBuildUDiv(e->b, l.iv, c.cols.count, "");
-    ct_bind(e, c.batch, LLVMBuildUDiv(e->b, rest, c.rows.count, ""));
-    epilogue(&c, LLVMBuildURem(e->b, rest, c.rows.count, ""), LLVMBuildURem(e->b, l.iv, c.cols.count, ""), sum);
-    em_loop_end(e, &l);
+    c.most_together = ct_together(e->ctx, e->k, c.cols.dims, align);
+    e->aligned = true;
+    cuda_twice(f, align, add_pieces, &(struct body){&c, shape});
 }

@@ -16,7 +16,7 @@
 
 #include "compiler/cuda/cuda_int.h"
 
-enum { CT_THREADS = 256, CT_MAX_ACC = 128, CT_ROW = 128 };     /* ROW: bytes of a row of the 128-byte swizzle: of a box along what is consecutive, and of terms */
+enum { CT_THREADS = 256, CT_MAX_ACC = 128, CT_ROW = 128, CT_TOGETHER = 4 };     /* TOGETHER: results that a thread stores at once, at most; ROW: bytes of a row of the 128-byte swizzle: of a box along what is consecutive, and of terms */
 
 /* A tensor map of a factor; batch[i]: the kernel's dim that dim i of the map is, -1: the terms or the side's own. Of windows: dim i is that of position batch[i], a
  * dim of the side; tap[i] is the dim of its taps, of the channels in dim 0 that of the terms' channels; -1: there is one alone; taps are dilation[i] apart. */
@@ -54,7 +54,9 @@ struct ct {
     int64_t barriers;                /* in the pool: of each buffer `full`, then of each `empty` */
     LLVMValueRef turn;               /* i64: steps of the tiles of results before this one */
     LLVMValueRef rank;               /* i64: of the block in its cluster, which shares rows; NULL: it is alone */
-    int strip, strips, pitch;        /* rows of results that lie in shared memory at once, how often; floats of a row of them */
+    int together, most_together;     /* results that a thread stores at once: now, and where vectors lie at multiples of their bytes */
+    int64_t own;                     /* in the pool: the warps' own places for results (by_warps) */
+    int strip, strips, pitch;        /* else: rows of results that lie in shared memory at once, how often; floats of a row of them */
 };
 
 struct ct_engine {
@@ -67,6 +69,7 @@ struct ct_engine {
     LLVMValueRef (*index)(struct ct *c, const struct ct_side *s, LLVMValueRef row, LLVMValueRef k);    /* of an element in a buffer */
     void (*multiply)(struct ct *c, LLVMValueRef buffer); /* buffer: i64, its number; where tiles are sent, one step stays under way if there is a finish() */
     void (*finish)(struct ct *c);                        /* it ends */
+    bool by_warps;                                       /* strips are of 64 columns of each warp's 16 rows, and go to ct_own_place() */
     /* Puts the accumulators of strip number i there, and tells the row of the tile that row r (i64) of the strip is. */
     void (*put)(struct ct *c, int strip, LLVMValueRef to);
     LLVMValueRef (*row)(struct ct *c, int strip, LLVMValueRef r);
@@ -92,12 +95,25 @@ int ct_share(const struct cuda_schedule *s, bool rows);
 void ct_begin_copies(struct ct *c);  /* once, by all threads */
 void ct_send_all(struct ct *c);      /* by the first warp of those that send: the tile's steps */
 void ct_sum_sent(struct ct *c);      /* by those that multiply: the tile's sums in c->acc; the pool is free then */
-void ct_end_tile(struct ct *c);      /* by those and that warp */
+LLVMValueRef ct_next_tile(struct ct *c);     /* steps of the tiles up to this one, i64 */
+void ct_end_copies(struct ct *c, LLVMValueRef sent);     /* once, by all threads; i1: tiles were sent */
+
+/* results.c */
+void ct_results(struct ct *c);       /* of the tile */
+void ct_epilogue(struct ct *c, LLVMValueRef row, LLVMValueRef col, LLVMValueRef value);  /* the kernel's other stages at results of a row; value: a vector of them */
+/* Where a result of the thread's warp lies, by its row of 16 and its column of 64. */
+LLVMValueRef ct_own_place(struct ct *c, LLVMValueRef row, LLVMValueRef column);
+/* Results that a thread may store at once; align: of operands, where they lie at multiples of that, as cuda_twice() has it, or NULL. */
+int ct_together(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t columns, int *align);
+/* Sums of the pieces of results number `result` on, in order; all: results of a piece. */
+LLVMValueRef ct_add_pieces(struct ct *c, LLVMValueRef all, LLVMValueRef result, bool whole);
 
 /* ring.c */
 bool ct_may_copy(const struct ct *c, const struct ct_side *s);
 bool ct_zero_outside(const struct kn_kernel *k, const struct kn_insn *load);     /* is its value outside its guards zero, as a copy fills it? */
 void ct_sum(struct ct *c);           /* the tile's sums in c->acc; the pool is free then */
+
+int64_t ct_own_bytes(void);          /* of the warps' own places for results */
 
 /* choose.c, and to know again what it chose. */
 struct ct_shape { int value[2], load[2]; bool swap, along_k[2], whole; int width[2]; int bytes; enum tcc_dtype type[2]; };

@@ -83,10 +83,14 @@ bool cuda_is_turned(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int
 int cuda_group_of(const struct cuda_schedule *s);
 /* Bytes of shared memory of a block that runs a product of tiles. */
 int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes);      /* bytes: of an element of the tiles */
+int64_t cuda_ring_bytes(const struct cuda_schedule *s, int bytes);           /* the tiles' part */
 enum { CUDA_SENDING = 384 };                 /* threads of a product for whose factors a warpgroup of its own sends, by tensor maps */
 static inline bool cuda_has_maps(const struct cuda_schedule *s) { return s->how == CUDA_WGMMA && s->threads == CUDA_SENDING; }
 bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);     /* maps.c: are both factors such? */
 void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, struct image_launch *l);
+/* Neighbours along its last inner dim that a thread of a group runs at once in that stage: `width`, or 1 where accesses don't allow it. align: sets, for
+ * operands, the bytes of which such accesses are multiples; NULL: doesn't. (choose.c) */
+int cuda_stage_width(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_stage *s, int width, int *align);
 /* Those of them that a launch asks for, beyond what functions may declare; 0: they declare them. */
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);
 int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k);       /* of an element of a product's tiles: 1, 2 or 4; but for schedules with fp8: 1 */
@@ -118,6 +122,7 @@ struct cuda_fn {
     LLVMValueRef unit, units;                /* i64: number of this thread or group in the grid, and how many there are */
     LLVMValueRef lane;                       /* i64: of the thread within its group */
     LLVMValueRef partial;                    /* shared memory of a block's group, 16 bytes a warp; NULL: groups are warps or threads */
+    bool wide;                               /* of a group: vectors lie at multiples of their bytes */
     bool shared_locals;                      /* other threads see them: barriers between stages */
     int nparams;                             /* but for those of maps */
     bool has_maps;                           /* further parameters (abi.h): */
@@ -131,6 +136,8 @@ void cuda_end(struct cuda_fn *f);
 /* The body for operands that begin at multiples of 16 bytes, those whose align[i] is not 0, with e->align set; then its twin for others: whichever
  * holds is found when the kernel runs, by all threads alike. Where no operand has to, the first alone. */
 void cuda_twice(struct cuda_fn *f, const int *align, void (*body)(void *user, bool wide), void *user);
+/* Do those operands begin at multiples of 16 bytes? i1; NULL: there are none. */
+LLVMValueRef cuda_aligned(struct cuda_fn *f, const int *align);
 void cuda_loop_end(struct em *e, struct em_loop *l);                        /* em_loop_end() of a loop that neither LLVM nor ptxas shall unroll */
 LLVMValueRef cuda_below(struct em *e, LLVMValueRef x, LLVMValueRef end);    /* the smaller of x and end - 1; i64 */
 LLVMValueRef cuda_sreg(struct em *e, const char *name);                     /* special register "tid.x", i64 */

@@ -434,7 +434,7 @@ static void aligned_body(struct em *e, const int *align, void (*body)(void *user
     e->align = NULL;
 }
 
-void cuda_twice(struct cuda_fn *f, const int *align, void (*body)(void *user, bool wide), void *user)
+V cuda_aligned(struct cuda_fn *f, const int *align)
 {
     struct em *e = f->e;
     V any = NULL;
@@ -442,13 +442,20 @@ void cuda_twice(struct cuda_fn *f, const int *align, void (*body)(void *user, bo
         V base = align[i] ? LLVMBuildPtrToInt(e->b, e->base[i], e->t_i64, "") : NULL;
         any = any && base ? LLVMBuildOr(e->b, any, base, "") : base ? base : any;
     }
-    if (!any) {
+    any = any ? LLVMBuildAnd(e->b, any, em_i64(e, 15), "") : NULL;
+    return any ? LLVMBuildICmp(e->b, LLVMIntEQ, any, em_i64(e, 0), "aligned") : NULL;
+}
+
+void cuda_twice(struct cuda_fn *f, const int *align, void (*body)(void *user, bool wide), void *user)
+{
+    struct em *e = f->e;
+    V aligned = cuda_aligned(f, align);
+    if (!aligned) {
         aligned_body(e, align, body, user);
         return;
     }
-    any = LLVMBuildAnd(e->b, any, em_i64(e, 15), "");
     LLVMBasicBlockRef wide = em_block(e, "wide"), narrow = em_block(e, "narrow"), done = em_block(e, "done");
-    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, any, em_i64(e, 0), "aligned"), wide, narrow);
+    LLVMBuildCondBr(e->b, aligned, wide, narrow);
     LLVMPositionBuilderAtEnd(e->b, wide);
     aligned_body(e, align, body, user);
     LLVMBuildBr(e->b, done);

@@ -123,6 +123,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "its vector dim is not an outer dim";
     if (s->width & (s->width - 1))
         return "width is a power of two";
+    if (s->how == CUDA_GROUPS && s->vector >= 0)
+        return "a group's vectors lie along inner dims";
     if (s->threads % 32 || (s->group != 1 && s->group % 32) || s->threads % s->group)
         return "threads and group are whole warps, and threads whole groups";
     if ((s->how == CUDA_GROUPS) != (s->group > 1))
@@ -282,17 +284,23 @@ int cuda_group_of(const struct cuda_schedule *s)
                : s->group;
 }
 
-int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes)
+int64_t cuda_ring_bytes(const struct cuda_schedule *s, int bytes)
 {
     int64_t exact = (int64_t)s->stages * 8 * (s->bm + s->bn + 8) * 4, tiles = exact;
-    int rows = s->how == CUDA_CONTRACT ? 16 : s->how == CUDA_MMA ? 32 : s->bm; /* of results at once */
-    int64_t strip = (int64_t)4 * (s->bn + 8) * rows;
     if (s->how != CUDA_CONTRACT) {
         int pad = s->how == CUDA_MMA ? 16 : 0; /* of rows of one k, both sides' */
         tiles = (int64_t)bytes * s->stages * s->bk * (s->bm + s->bn + pad);
         tiles = tiles > exact ? tiles : exact;
     }
-    return (tiles > strip ? tiles : strip) + (cuda_has_maps(s) ? (int64_t)2 * 8 * s->stages : 0);
+    return tiles;
+}
+
+int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes)
+{
+    int64_t ring = cuda_ring_bytes(s, bytes),
+            strip = (int64_t)4 * (s->bn + 8) * (s->how == CUDA_MMA ? 32 : 16); /* rows at once */
+    strip = s->how == CUDA_WGMMA ? ct_own_bytes() : strip;
+    return cuda_has_maps(s) ? ring + strip + (int64_t)2 * 8 * s->stages : ring > strip ? ring : strip;
 }
 
 int64_t cuda_dynamic_shared(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
@@ -337,6 +345,7 @@ struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k,
     l->block[0] = ir_const(ctx, s.threads);
     for (int i = 0; i < 3 && s.cluster > 1; i++)
         l->cluster[i] = ir_const(ctx, i ? 1 : s.cluster);
+    l->resident = cuda_is_product(s.how) && cuda_has_maps(&s);
     cuda_launch_maps(ctx, k, &s, l);
     if (cuda_dynamic_shared(ctx, k, &s))
         l->shared = ir_const(ctx, cuda_dynamic_shared(ctx, k, &s));

@@ -11,7 +11,7 @@
  * both halves and the columns have come; it is empty when both blocks have multiplied it, since both are written to by either.
  *
  * Two mbarriers a buffer, `full` and `empty`, whose phases alternate: step number n, of all that the block runs, is in buffer n modulo `stages`, and waits
- * for the phase of parity n / stages. Nobody sends for the next tile of results before this one's have left shared memory.
+ * for the phase of parity n / stages. Results leave by places of their own (results.c): meanwhile the next tile's first steps come.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -70,7 +70,7 @@ static void release(struct ct *c, V at, V ok)
         arrive(c, at, ok);
 }
 
-/* All threads of the cluster that are still there. */
+/* All threads of the cluster. */
 static void cluster_barrier(struct em *e)
 {
     cuda_asm(e, e->t_void, "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;",
@@ -297,17 +297,19 @@ void ct_sum_sent(struct ct *c)
         c->engine->finish(c);
         release(c, barrier(c, l.phi[c->nacc], true), signals);
     }
-    ct_barrier(c);
 }
 
-void ct_end_tile(struct ct *c)
+V ct_next_tile(struct ct *c)
 {
-    struct em *e = c->e;
-    if (c->role == CT_MULTIPLIES) /* results make room for copies */
-        cuda_asm(e, e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL);
-    if (c->rank)
-        cluster_barrier(e);
-    else
-        cuda_asm(e, e->t_void, "bar.sync 2, 288;", "~{memory}", 0, NULL);
-    c->turn = LLVMBuildAdd(e->b, c->turn, steps_of(c), "");
+    return LLVMBuildAdd(c->e->b, c->turn, steps_of(c), "");
+}
+
+void ct_end_copies(struct ct *c, V sent)
+{
+    struct em_if some;
+    if (!c->rank)
+        return;
+    em_if_begin(c->e, &some, sent); /* no block ends while the other one sends and signals to it */
+    cluster_barrier(c->e);
+    em_if_end(c->e, &some);
 }

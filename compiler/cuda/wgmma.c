@@ -156,22 +156,21 @@ static void finish(struct ct *c)
         c->acc[i] = LLVMBuildExtractValue(e->b, d, (unsigned)i, "");
 }
 
-/* All rows of the tile: a warp has 16 of them, a thread two, neighbouring pairs of columns. */
+/* A thread has two rows of its warp's 16, neighbouring pairs of columns. */
 static void put(struct ct *c, int strip, V to)
 {
+    enum { COLUMNS = 64, BELOW = 8 * COLUMNS * 4 };
     struct em *e = c->e;
-    (void)strip;
-    V warp = LLVMBuildUDiv(e->b, c->f->thread, em_i64(e, 32), ""),
-      lane = LLVMBuildURem(e->b, c->f->thread, em_i64(e, 32), "");
-    V row = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, warp, em_i64(e, 16), ""), LLVMBuildLShr(e->b, lane, em_i64(e, 2), ""),
-                         "");
+    (void)to;
+    V lane = LLVMBuildURem(e->b, c->f->thread, em_i64(e, 32), "");
+    V row = LLVMBuildLShr(e->b, lane, em_i64(e, 2), "");
     V col = LLVMBuildMul(e->b, LLVMBuildAnd(e->b, lane, em_i64(e, 3), ""), em_i64(e, 2), "");
-    V at = ct_at(e, ct_at(e, to, row, 4 * c->pitch), col, 4);
-    for (int i = 0; i < c->nacc; i += 2) {
+    for (int i = 0; i < COLUMNS / 2; i += 2) {
         V v = LLVMGetPoison(em_vec(e->t_f32, 2));
         for (int j = 0; j < 2; j++)
-            v = LLVMBuildInsertElement(e->b, v, c->acc[i + j], em_i64(e, j), "");
-        V there = ct_at(e, at, em_i64(e, i / 4 * 8 + (int64_t)8 * (i / 2 % 2) * c->pitch), 4);
+            v = LLVMBuildInsertElement(e->b, v, c->acc[strip * COLUMNS / 2 + i + j], em_i64(e, j), "");
+        V there = ct_own_place(c, row, LLVMBuildAdd(e->b, col, em_i64(e, i / 4 * 8), ""));
+        there = ct_at(e, there, em_i64(e, i / 2 % 2), BELOW);
         LLVMSetAlignment(LLVMBuildStore(e->b, v, there), 8);
     }
 }
@@ -189,6 +188,7 @@ const struct ct_engine ct_wgmma = {.bytes = 2,
                                    .index = index_of,
                                    .multiply = multiply,
                                    .finish = finish,
+                                   .by_warps = true,
                                    .put = put,
                                    .row = row};
 const struct ct_engine ct_wgmma_fp8 = {.bytes = 1,
@@ -197,5 +197,6 @@ const struct ct_engine ct_wgmma_fp8 = {.bytes = 1,
                                        .layout = layout8,
                                        .index = index_of,
                                        .multiply = multiply,
+                                       .by_warps = true,
                                        .put = put,
                                        .row = row};

@@ -124,6 +124,37 @@ static V widen_e8m0(struct em *e, V b)
     return as_f32(e, select_(e, cmp32(e, LLVMIntEQ, b, 255), k32(e, b, 0x7fc00000u), v));
 }
 
+/* Element l of a scalar or vector; all of them as such again. */
+static V lane_of(struct em *e, V v, int l)
+{
+    return em_lanes_of(v) == 1 ? v : LLVMBuildExtractElement(e->b, v, em_i64(e, l), "");
+}
+
+static V of_lanes(struct em *e, const V *lane, int n)
+{
+    V v = n == 1 ? lane[0] : LLVMGetPoison(em_vec(LLVMTypeOf(lane[0]), n));
+    for (int l = 0; l < n && n > 1; l++)
+        v = LLVMBuildInsertElement(e->b, v, lane[l], em_i64(e, l), "");
+    return v;
+}
+
+/* Of bf16, two in a word of 32 bits: where a machine rounds them in pairs, they stay so on their way from and to memory. */
+static bool in_pairs(struct em *e, V v)
+{
+    return e->m->pair_bf16 && em_lanes_of(v) % 2 == 0 && em_lanes_of(v) <= 16;
+}
+
+/* The f32 of n bf16, whose words are word[]. */
+static V widen_pairs(struct em *e, const V *word, int n)
+{
+    V lane[16];
+    for (int l = 0; l < n; l++) {
+        V w = word[l / 2];
+        lane[l] = l % 2 ? and32(e, w, 0xffff0000u) : shl32(e, w, 16);
+    }
+    return as_f32(e, of_lanes(e, lane, n));
+}
+
 V em_from_bits(struct em *e, enum tcc_dtype d, V bits)
 {
     if (d == TCC_BOOL)
@@ -134,6 +165,13 @@ V em_from_bits(struct em *e, enum tcc_dtype d, V bits)
         V half = LLVMBuildBitCast(e->b, bits, em_like(LLVMHalfTypeInContext(e->lc), bits), "");
         return LLVMBuildFPExt(e->b, half, f32_like(e, bits), "");
     }
+    if (d == TCC_BF16 && in_pairs(e, bits)) {
+        int n = em_lanes_of(bits);
+        V word[8], words = LLVMBuildBitCast(e->b, bits, em_vec(e->t_i32, n / 2), "");
+        for (int l = 0; l < n / 2; l++)
+            word[l] = lane_of(e, words, l);
+        return widen_pairs(e, word, n);
+    }
     V b = LLVMBuildZExt(e->b, bits, i32_like(e, bits), "");
     if (d == TCC_BF16)
         return as_f32(e, shl32(e, b, 16));
@@ -143,6 +181,27 @@ V em_from_bits(struct em *e, enum tcc_dtype d, V bits)
 }
 
 /* -- To bits --------------------------------------------------------------------------------------- */
+
+/* f32 as the machine rounds them, in pairs, as f32 again. */
+static V round_pairs(struct em *e, V v)
+{
+    int n = em_lanes_of(v);
+    V word[8];
+    for (int l = 0; l < n; l += 2)
+        word[l / 2] = e->m->pair_bf16(e, lane_of(e, v, l), n == 1 ? em_fp(e->t_f32, 0) : lane_of(e, v, l + 1));
+    return widen_pairs(e, word, n);
+}
+
+/* The words of f32 that are exact as bf16. */
+static V words_of(struct em *e, V v)
+{
+    int n = em_lanes_of(v);
+    V word[8], x = as_i32(e, v);
+    for (int l = 0; l < n; l += 2)
+        word[l / 2] =
+            LLVMBuildOr(e->b, lshr32(e, lane_of(e, x, l), 16), and32(e, lane_of(e, x, l + 1), 0xffff0000u), "");
+    return LLVMBuildBitCast(e->b, of_lanes(e, word, n / 2), em_vec(e->t_i16, n), "");
+}
 
 static V narrow_bf16(struct em *e, V x)
 {
@@ -234,6 +293,8 @@ static V to_bits(struct em *e, enum tcc_dtype d, V value, int mode)
 
 V em_to_bits(struct em *e, enum tcc_dtype d, V value)
 {
+    if (d == TCC_BF16 && in_pairs(e, value))
+        return words_of(e, value);
     if (d == TCC_BF16)
         return LLVMBuildTrunc(e->b, lshr32(e, as_i32(e, value), 16), em_like(e->t_i16, value), "");
     return to_bits(e, d, value, EM_CAST_WRAP); /* the value is exact in the type: an infinity stays one */
@@ -257,6 +318,8 @@ static V round_by(struct em *e, enum tcc_dtype d, V value, int mode)
     V bits = d == TCC_BF16 ? flushed_bf16(e, value) : NULL;
     if (bits)
         return as_f32(e, shl32(e, bits, 16));
+    if (d == TCC_BF16 && e->m->pair_bf16 && (em_lanes_of(value) == 1 || in_pairs(e, value)))
+        return round_pairs(e, value);
     if (d == TCC_BF16)
         return as_f32(e, shl32(e, narrow_bf16(e, as_i32(e, value)), 16));
     return em_from_bits(e, d, to_bits(e, d, value, mode));

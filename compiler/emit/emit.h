@@ -46,6 +46,7 @@ struct em_machine {
     bool gathers;                    /* loads of 4 and 8 bytes by an address a lane are one */
     bool index32;                    /* integers of 32 bits are cheaper than those of 64 */
     bool converts_f16;               /* conversions between f16 and f32 are one */
+    LLVMValueRef (*pair_bf16)(struct em *e, LLVMValueRef low, LLVMValueRef high);    /* two f32 rounded to bf16 as the halves of an i32 */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);      /* f32 to i32, to nearest even; NULL: not of so many lanes */
     LLVMValueRef (*scale)(struct em *e, LLVMValueRef p, LLVMValueRef n);     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */
     LLVMValueRef (*look_up)(struct em *e, LLVMValueRef table, LLVMValueRef index);   /* of 16 f32 those that the low four bits of 16 i32 say; or NULL */

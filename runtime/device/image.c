@@ -48,7 +48,7 @@ static bool launch_ok(const struct tcc_pimage *i, const struct tcc_plaunch *l)
 {
     bool ok = (l->symbol < i->strings.count || bad("a function's name", l->symbol, i->strings.count)) &&
               number_ok(i, l->shared) && number_ok(i, l->scratch) &&
-              (l->flags <= TCC_LAUNCH_ROWS || bad("flags of a launch", l->flags, TCC_LAUNCH_ROWS));
+              (l->flags <= TCC_LAUNCH_RESIDENT || bad("flags of a launch", l->flags, TCC_LAUNCH_RESIDENT));
 
     for (int k = 0; k < 3 && ok; k++)
         ok = number_ok(i, l->grid[k]) && number_ok(i, l->block[k]) && number_ok(i, l->cluster[k]);

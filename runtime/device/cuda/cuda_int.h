@@ -48,7 +48,7 @@ struct ptx_report;
 enum {
     CUDA_NO_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_OLD_DRIVER = 222, CUDA_NOT_FOUND = 500, CUDA_NOT_READY = 600,
     CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_CAPTURE_RELAXED = 2,
-    CUDA_MAJOR = 75, CUDA_MINOR = 76, CUDA_HAS_VIRTUAL = 102, CUDA_HAS_POOLS = 115,        /* attributes of devices */
+    CUDA_MULTIPROCESSORS = 16, CUDA_MAJOR = 75, CUDA_MINOR = 76, CUDA_HAS_VIRTUAL = 102, CUDA_HAS_POOLS = 115,        /* attributes of devices */
     CUDA_DYNAMIC_SHARED = 8,                                                              /* of functions */
     CUDA_POOL_KEEPS = 4, CUDA_ERROR_LOG = 5, CUDA_ERROR_LOG_SIZE = 6, CUDA_CLUSTER = 4
 };
@@ -72,7 +72,7 @@ struct cuda_machine {
     const struct cuda_api *cu;
     int ordinal, device, users;
     cuda_context context;
-    int major, minor;
+    int major, minor, multiprocessors;
     bool pools, virtual_memory;
     size_t memory, granule;          /* granule: of virtual memory */
     char name[80];

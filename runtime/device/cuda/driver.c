@@ -75,9 +75,9 @@ static int find_functions(struct cuda_api *a, const char *path)
         a->cuGetErrorString(result, &text);
         snprintf(why, sizeof why, "%s: %s", path, text ? text : "it could not be started");
         if (a == &apis[1] && result == CUDA_NO_DEVICE && getenv("TCCC_SIM_MACHINE"))
-            return tcr_fail(TCC_EENV, "no simulated device: TCCC_SIM_MACHINE=%s is none, or TCCC_SIM_DEVICES=%s no number",
-                            getenv("TCCC_SIM_MACHINE"),
-                            getenv("TCCC_SIM_DEVICES") ? getenv("TCCC_SIM_DEVICES") : "");
+            return tcr_fail(TCC_EENV,
+                            "no simulated device: TCCC_SIM_MACHINE=%s is none, or TCCC_SIM_DEVICES=%s no number",
+                            getenv("TCCC_SIM_MACHINE"), getenv("TCCC_SIM_DEVICES") ? getenv("TCCC_SIM_DEVICES") : "");
         return result == CUDA_NO_DEVICE
                    ? tcr_fail(TCC_EENV, "no CUDA device (%s); --device=sim runs it in the simulator", why)
                    : missing(a, why);
@@ -146,6 +146,7 @@ static int describe(struct cuda_machine *m)
 
     m->major = attribute(m, CUDA_MAJOR);
     m->minor = attribute(m, CUDA_MINOR);
+    m->multiprocessors = attribute(m, CUDA_MULTIPROCESSORS);
     m->pools = attribute(m, CUDA_HAS_POOLS) && cu->cuMemAllocAsync && cu->cuMemFreeAsync;
     m->virtual_memory = attribute(m, CUDA_HAS_VIRTUAL) && cu->cuMemAddressReserve && cu->cuMemAddressFree &&
                         cu->cuMemCreate && cu->cuMemRelease && cu->cuMemMap && cu->cuMemUnmap && cu->cuMemSetAccess &&

@@ -77,6 +77,7 @@ static int shape_of(struct tcr_cuda *c, const struct cuda_launch *f, const char 
             return status;
         s->cluster[i] = (unsigned)n;
     }
+    s->grid[0] = tcc_launch_blocks(f->record->flags, s->grid[0], s->cluster[0], (uint32_t)c->m->multiprocessors);
     status = number(c, f->record->shared, 0, 0, 1 << 20, "shared memory", node, &n);
     s->shared = (unsigned)n;
     return status;

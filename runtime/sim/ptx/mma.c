@@ -98,9 +98,10 @@ static void take_floats(const struct ptx_warp *w, const struct ptx_op *c, int n,
         double v[2][LANES];
         for (int k = 0; k < 2; k++)
             w->rows->widen(v[k], ptx_row(w, &c[e + k]), LANES, PT_F32);
+        double *to = &sum[0][0] + LANES * e;
         for (int l = 0; l < LANES; l++)
             for (int k = 0; k < 2; k++)
-                sum[4 * e][2 * l + k] = v[k][l];
+                to[2 * l + k] = v[k][l];
     }
 }
 
@@ -129,6 +130,12 @@ static bool defined(struct ptx_warp *w, const struct ptx_op *list, int n)
     return true;
 }
 
+static void count(struct ptx_warp *w, const struct ptx_insn *i, const struct shape *s)
+{
+    w->b->count.mma++;
+    w->b->count.mma_flops += (uint64_t)(2 * s->m * 8 * s->k) * (unsigned)element_bytes((enum ptx_type)i->op) / 2;
+}
+
 void ptx_run_mma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     const struct shape *s = (const struct shape *)i->call;
@@ -137,6 +144,12 @@ void ptx_run_mma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     if (mask != FULL || !ptx_whole_warp(w, mask)) {
         if (mask == w->live)
             ptx_report(w, PTX_CHECK_DIVERGED, __builtin_ctz(mask), 0, "'%s' requires 32 lanes", i->text);
+        return;
+    }
+    if (w->b->d->dry) { /* nobody sees the sums */
+        for (int r = 0; r < s->nc; r++)
+            w->frame->def[d[r].reg] = FULL;
+        count(w, i, s);
         return;
     }
     bool is_defined = defined(w, a, s->na + s->nb + s->nc);
@@ -162,8 +175,7 @@ void ptx_run_mma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
     }
     for (int r = 0; r < s->nc && !is_defined; r++)
         w->frame->def[d[r].reg] = 0;
-    w->b->count.mma++;
-    w->b->count.mma_flops += (uint64_t)(2 * s->m * 8 * s->k) * (unsigned)element_bytes((enum ptx_type)i->op) / 2;
+    count(w, i, s);
 }
 
 static bool supported(enum ptx_type a, enum ptx_type b, int m, int k)
