@@ -27,6 +27,7 @@ struct pass_cost {
     int recomputes;             /* elements that so many kernels read, at most, are worked out in each where that saves a store (lw_join_all()) */
     int chain;                  /* bytes of a row that launches hand on within a kernel (the pass chain); 0: they go by memory */
     int chain_rows;             /* rows that such a kernel has at least */
+    bool rows_merge;            /* threads that share a row meet between a kernel's stages: what follows a row's reductions is run with them (lw_merge_rows()) */
     bool joins;                 /* launches of one kernel on tensors of their own run as one (kn_joined()) */
     int lanes;                  /* outer points that are one piece of work, where neighbours in memory run side by side */
     int kernel;                 /* instructions of a kernel at most: code generators take more than linear time for straight code */

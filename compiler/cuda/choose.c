@@ -202,6 +202,83 @@ static bool sorts(const struct kn_kernel *k)
     return false;
 }
 
+/* Those by which a vector is accessed. */
+static int vector_bytes(const struct kn_operand *o, int width)
+{
+    int bytes = width * tcc_dtype_bytes((enum tcc_dtype)o->dtype);
+    return bytes > 16 ? 16 : bytes;
+}
+
+int cuda_stage_width(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_stage *s, int width, int *align)
+{
+    if (width == 1 || !s->inner)
+        return 1;
+    int last = 31 - __builtin_clz(s->inner);
+    int64_t points;
+    if (!ir_is_const(k->dims[last].extent, &points) || points % width || em_is_piece(k, last))
+        return 1;
+    for (int i = s->first; i < s->last; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        bool aligned;
+        if (n->code == KN_INDEX || n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT ||
+            guards_follow(n, k->dims[last].var))
+            return 1;
+        if (n->code != KN_LOAD && n->code != KN_STORE)
+            continue;
+        int how = access_of(ctx, k, n, last, width, &aligned);
+        if (k->operands[n->operand].use == KN_LOCAL || how < 0 || (how == 1 && !aligned) ||
+            (n->code == KN_STORE && !how))
+            return 1;
+    }
+    for (int i = s->first; i < s->last && align; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        bool aligned;
+        if ((n->code == KN_LOAD || n->code == KN_STORE) && access_of(ctx, k, n, last, width, &aligned) == 1)
+            align[n->operand] = vector_bytes(&k->operands[n->operand], width);
+    }
+    return width;
+}
+
+/* As many neighbours as 16 bytes have of the widest elements, and no more than give each thread of the group some. */
+static int group_width(struct ir_ctx *ctx, const struct kn_kernel *k, int group, int64_t inner)
+{
+    enum { MOST_LOADS = 16 }; /* for each of which vectors are in registers at a time */
+    int most = 1, width, best = 1, loads = 0;
+    for (int i = 0; i < k->ninsns; i++) {
+        if (k->insns[i].code == KN_SORT || k->insns[i].code == KN_SCAN)
+            return 1;
+        loads += k->insns[i].code == KN_LOAD;
+    }
+    if (k->split.combine || loads > MOST_LOADS)
+        return 1;
+    for (int i = 0; i < k->ninsns; i++)
+        if ((k->insns[i].code == KN_STORE || k->insns[i].code == KN_LOAD) && k->insns[i].nindex) {
+            int bytes = tcc_dtype_bytes((enum tcc_dtype)k->operands[k->insns[i].operand].dtype);
+            int64_t points = 1, n;
+            for (int d = 0; d < k->operands[k->insns[i].operand].rank; d++)
+                points *= ir_is_const(k->operands[k->insns[i].operand].dims[d], &n) && points < 1 << 30 ? n : 1;
+            most = bytes > most && points >= inner ? bytes : most;
+        }
+    for (width = 16 / most; width > 1 && inner / width < group; width /= 2)
+        ;
+    for (int i = 0; i < k->nstages; i++)
+        best = cuda_stage_width(ctx, k, &k->stages[i], width, NULL) > 1 ? width : best;
+    return best;
+}
+
+/* Rows that several stages read: of so many at a time as the level-2 cache holds. */
+static int rows_group(const struct kn_kernel *k, int64_t inner, int group)
+{
+    enum { LONG = 4096, LONGER = 16384 };
+    int stages = 0;
+    for (int i = 0; i < k->nstages; i++)
+        stages += k->stages[i].inner != 0;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_LOCAL)
+            return group;
+    return group == 1 || k->split.combine || stages < 2 || inner < LONG ? group : inner < LONGER ? 256 : 512;
+}
+
 static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     int64_t outer = 1, inner;
@@ -215,7 +292,7 @@ static int group_size(struct ir_ctx *ctx, const struct kn_kernel *k)
         return inner < WARP_SORTED ? 32 : 256;
     if (inner < WARP_INNER || (along <= 0 && (outer >= BLOCK_OUTER || inner < BLOCK_INNER)))
         return 1;
-    return inner >= BLOCK_INNER && outer < BLOCK_OUTER ? 256 : 32;
+    return rows_group(k, inner, inner >= BLOCK_INNER && outer < BLOCK_OUTER ? 256 : 32);
 }
 
 /* -- Products ------------------------------------------------------------------------------------------------------ */
@@ -589,10 +666,12 @@ void cuda_choose_schedule(const struct pass_machine *m, struct ir_ctx *ctx, stru
     else if (!product && !owners && last >= 0)
         s.width = cuda_vector_width(ctx, k, last, IR_NEWN(ctx, k->noperands + 1, int));
     if (s.group > 1) {
+        int along;
         s.how = CUDA_GROUPS;
         s.threads = s.group > s.threads ? s.group : s.threads;
+        s.width = group_width(ctx, k, s.group, inner_points(ctx, k, &along));
     }
-    if (s.width > 1)
+    if (s.width > 1 && s.group == 1)
         k->schedule.tile[s.vector = last] = s.width;
     else if (!product && !inner && last >= 0 && (s.along = transpose_dim(ctx, k, last)) >= 0) {
         s.how = CUDA_TRANSPOSE;

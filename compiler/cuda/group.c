@@ -24,6 +24,7 @@ struct stage {
     V lo, hi;  /* of what is dealt */
     V base;    /* flat: of the first dim, where the piece begins; NULL: 0 */
     bool parts;
+    int width; /* neighbours along `last` that a thread runs at once */
     int nacc;
     struct loops_acc acc[MAX_REDUCTIONS];
 };
@@ -70,9 +71,14 @@ static void dealt(struct stage *r, V lo, V hi)
 {
     struct em *e = r->f->e;
     struct em_loop l;
-    em_loop_begin(e, &l, LLVMBuildNSWAdd(e->b, lo, r->f->lane, ""), hi, em_i64(e, r->f->s.group), "i");
+    V first = LLVMBuildNSWMul(e->b, r->f->lane, em_i64(e, r->width), "");
+    em_loop_begin(e, &l, LLVMBuildNSWAdd(e->b, lo, first, ""), hi, em_i64(e, (int64_t)r->f->s.group * r->width), "i");
     bind_point(r, l.iv);
+    if (r->width > 1)
+        em_set_lanes(e, e->k->dims[r->last].var, r->width, NULL);
     body(r);
+    if (r->width > 1)
+        em_set_lanes(e, NULL, 1, NULL);
     em_loop_end(e, &l);
 }
 
@@ -80,7 +86,7 @@ static void deal(struct stage *r)
 {
     struct em *e = r->f->e;
     struct em_loop l;
-    V step = em_i64(e, (int64_t)SUM_PART * r->f->s.group);
+    V step = em_i64(e, (int64_t)SUM_PART * r->f->s.group * r->width);
     if (!r->parts) {
         dealt(r, r->lo, r->hi);
         return;
@@ -228,7 +234,7 @@ static void plan_stage(struct stage *r)
         r->lo = em_i64(e, 0);
         r->hi = LLVMBuildNSWMul(e->b, count, em_i64(e, rest), "");
     }
-    r->parts = n / r->f->s.group > SUM_PART + SUM_PART / 2;
+    r->parts = n / r->f->s.group / r->width > SUM_PART + SUM_PART / 2;
 }
 
 static void run_stage(struct cuda_fn *f, const struct kn_stage *s)
@@ -243,28 +249,36 @@ static void run_stage(struct cuda_fn *f, const struct kn_stage *s)
         cuda_scan_stage(f, s);
         return;
     }
-    *r = (struct stage){.f = f, .s = s};
+    *r = (struct stage){.f = f, .s = s, .width = cuda_stage_width(e->ctx, e->k, s, f->wide ? f->s.width : 1, NULL)};
     plan_stage(r);
     for (int i = s->first; i < s->last; i++) {
         if (!loops_is_reduction(&e->k->insns[i]))
             continue;
-        loops_acc_init(e, &r->acc[r->nacc], i, 1);
+        loops_acc_init(e, &r->acc[r->nacc], i, r->width);
         if (r->parts && loops_in_parts(&e->k->insns[i]))
             loops_acc_parts(e, &r->acc[r->nacc]);
         r->nacc++;
     }
     run_dims(r, 0);
     em_forget(e, s->first, s->last);
+    for (int i = 0; i < r->nacc && r->width > 1; i++) { /* no positions: cuda_stage_width() */
+        V all = loops_acc_result(e, &r->acc[i], 1, true);
+        loops_acc_init(e, &r->acc[i], r->acc[i].insn, 1);
+        loops_acc_set(e, &r->acc[i], all, NULL);
+    }
     for (int i = 0; i < r->nacc; i++) {
         V extreme = loops_acc_extreme(r->acc, 1, i);
         e->value[r->acc[i].insn] = extreme ? extreme : meet(f, &r->acc[i]);
     }
 }
 
-void cuda_emit_group(struct cuda_fn *f)
+static void groups(void *user, bool wide)
 {
+    struct cuda_fn *f = user;
     struct em *e = f->e;
     struct em_tiles t;
+    f->wide = wide;
+    e->aligned = wide;
     em_tiles_begin(e, &t);
     int combine = e->k->split.combine, last = combine && !e->combining ? combine : e->k->nstages;
     for (int i = e->combining; i < em_nouter(e->k); i++)
@@ -276,4 +290,14 @@ void cuda_emit_group(struct cuda_fn *f)
             cuda_group_barrier(f);
     }
     em_tiles_end(e, &t);
+}
+
+void cuda_emit_group(struct cuda_fn *f)
+{
+    struct em *e = f->e;
+    int *align = IR_NEWN(e->ctx, e->k->noperands + 1, int);
+    for (int i = 0; i < e->k->nstages && f->s.width > 1; i++)
+        cuda_stage_width(e->ctx, e->k, &e->k->stages[i], f->s.width, align);
+    cuda_twice(f, align, groups, f);
+    e->aligned = false;
 }

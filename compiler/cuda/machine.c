@@ -25,6 +25,7 @@ static const struct pass_cost *cost(const struct pass_machine *m)
                                             .rows = 32,
                                             .scans = true,
                                             .recomputes = 4,
+                                            .rows_merge = true,
                                             .joins = true,
                                             .lanes = 256,
                                             .kernel = 400};

@@ -263,9 +263,16 @@ bool pass_commit_run(struct pass_run *r)
     return on_steps(r, "commit", false, lw_commit);
 }
 
+static void merge_launches(struct lw *lw, struct kn_steps *steps)
+{
+    lw_merge_launches(lw, steps);
+    if (pass_cost(lw->machine)->rows_merge)
+        lw_merge_rows(lw, steps);
+}
+
 bool pass_merge_run(struct pass_run *r)
 {
-    return on_steps(r, "merge", true, lw_merge_launches);
+    return on_steps(r, "merge", true, merge_launches);
 }
 
 bool pass_dead_run(struct pass_run *r)

@@ -260,6 +260,16 @@ bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
 /* merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
+const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand);  /* the only store to an operand; NULL: several */
+bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b);
+/* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and unguarded? */
+bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y);
+bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);   /* does the machine take a kernel of that size? */
+/* Appends b's kernel to a's, all but stages: operands that are one buffer become one, loads of what a stores become the stored value. insn: where
+ * b's instructions are then. */
+struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_step *b, int *insn);
+/* rows.c: kernels that reduce the same rows one behind the other, and what is made of their results and the rows, become one. */
+void lw_merge_rows(struct lw *lw, struct kn_steps *steps);
 bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s);        /* may `later` be moved up across s? */
 /* joint.c: updates of state that do the same to each point become launches of one kernel that stand together. */
 void lw_join_launches(struct lw *lw, struct kn_steps *steps);

@@ -49,14 +49,14 @@ bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct
     return true;
 }
 
-static bool same_shape(const struct kn_operand *a, const struct kn_operand *b)
+bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b)
 {
     return a->rank == b->rank && a->dtype == b->dtype &&
            memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
 /* The only store to an operand; NULL: several. */
-static const struct kn_insn *store_to(const struct kn_kernel *k, int operand)
+const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand)
 {
     const struct kn_insn *found = NULL;
     for (int i = 0; i < k->ninsns; i++)
@@ -69,9 +69,9 @@ static const struct kn_insn *store_to(const struct kn_kernel *k, int operand)
 }
 
 /* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and unguarded? */
-static bool at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y)
+bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y)
 {
-    if (!same_shape(&a->operands[x], &b->operands[y]))
+    if (!lw_same_shape(&a->operands[x], &b->operands[y]))
         return false;
     for (int i = 0; i < a->ninsns; i++) {
         const struct kn_insn *p = &a->insns[i];
@@ -96,11 +96,11 @@ static bool worth_merging(const struct lw *lw, const struct kn_step *a, const st
             if (lw_storage(lw, a->args[i]) != lw_storage(lw, b->args[j]))
                 continue;
             if (writes(a, i) || writes(b, j)) {
-                if (writes(b, j) || a->args[i] != b->args[j] || !store_to(a->kernel, i) ||
-                    !at_same_points(a->kernel, i, b->kernel, j))
+                if (writes(b, j) || a->args[i] != b->args[j] || !lw_store_to(a->kernel, i) ||
+                    !lw_at_same_points(a->kernel, i, b->kernel, j))
                     return false;
                 shared = true;
-            } else if (same_shape(&a->kernel->operands[i], &b->kernel->operands[j])) {
+            } else if (lw_same_shape(&a->kernel->operands[i], &b->kernel->operands[j])) {
                 int64_t n;
                 shared = shared || !ir_is_const(lw->buffers.at[b->args[j]].bytes, &n) || n > 64;
             }
@@ -117,7 +117,7 @@ static int functions(const struct kn_kernel *k)
 }
 
 /* Does the machine take a kernel of that size, with the first one's sizes? */
-static bool fits(const struct lw *lw, const struct kn_step *first, const struct kn_step *second)
+bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second)
 {
     const struct kn_kernel *a = first->kernel, *b = second->kernel;
     for (int i = 0; i < b->nsizes; i++) {
@@ -134,23 +134,21 @@ static bool fits(const struct lw *lw, const struct kn_step *first, const struct 
     return lw_worth(lw, &f);
 }
 
-/* Appends b's kernel to a's: operands that are one buffer become one, loads of what a stores become the stored value. */
-static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
+struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_step *b, int *insn)
 {
     const struct kn_kernel *ka = a->kernel, *kb = b->kernel;
     struct kn_kernel *k = IR_NEW(lw->ctx, struct kn_kernel);
-    int *operand = IR_NEWN(lw->ctx, kb->noperands + 1, int), *insn = IR_NEWN(lw->ctx, kb->ninsns + 1, int);
+    int *operand = IR_NEWN(lw->ctx, kb->noperands + 1, int);
     *k = *ka;
     k->operands = IR_NEWN(lw->ctx, ka->noperands + kb->noperands, struct kn_operand);
     k->insns = IR_NEWN(lw->ctx, ka->ninsns + kb->ninsns, struct kn_insn);
-    k->stages = IR_NEW(lw->ctx, struct kn_stage);
     int *args = IR_NEWN(lw->ctx, a->nargs + b->nargs + 1, int);
     memcpy(k->operands, ka->operands, (size_t)ka->noperands * sizeof *k->operands);
     memcpy(k->insns, ka->insns, (size_t)ka->ninsns * sizeof *k->insns);
     memcpy(args, a->args, (size_t)a->nargs * sizeof *args);
     for (int j = 0; j < kb->noperands; j++) {
         int i = 0;
-        while (i < ka->noperands && (a->args[i] != b->args[j] || !same_shape(&ka->operands[i], &kb->operands[j])))
+        while (i < ka->noperands && (a->args[i] != b->args[j] || !lw_same_shape(&ka->operands[i], &kb->operands[j])))
             i++;
         operand[j] = i < ka->noperands ? i : k->noperands++;
         if (operand[j] >= ka->noperands) {
@@ -166,18 +164,25 @@ static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
         if (n.code == KN_LOAD || n.code == KN_STORE)
             n.operand = operand[n.operand];
         if (n.code == KN_LOAD && n.operand < ka->noperands && ka->operands[n.operand].use == KN_OUT) {
-            insn[j] = store_to(ka, n.operand)->arg[0];
+            insn[j] = lw_store_to(ka, n.operand)->arg[0];
             continue;
         }
         insn[j] = k->ninsns;
         k->insns[k->ninsns++] = n;
     }
-    k->stages[0] = (struct kn_stage){.last = k->ninsns};
     a->kernel = k;
     a->args = args;
     a->nargs = k->noperands;
     lw_merge_versions(lw, a, b);
     lw_add_kernel(lw, k);
+    return k;
+}
+
+static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
+{
+    struct kn_kernel *k = lw_append(lw, a, b, IR_NEWN(lw->ctx, b->kernel->ninsns + 1, int));
+    k->stages = IR_NEW(lw->ctx, struct kn_stage);
+    k->stages[0] = (struct kn_stage){.last = k->ninsns};
 }
 
 /* An earlier launch that step j can join; -1: none. */
@@ -186,7 +191,7 @@ static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
     const struct kn_step *b = &steps->at[j];
     for (int i = j - 1; i >= 0 && j - i <= WINDOW; i--) {
         const struct kn_step *a = &steps->at[i];
-        if (is_map(a) && same_points(a->kernel, b->kernel) && fits(lw, a, b) && worth_merging(lw, a, b))
+        if (is_map(a) && same_points(a->kernel, b->kernel) && lw_fit_together(lw, a, b) && worth_merging(lw, a, b))
             return i;
         if (!lw_can_hoist(lw, b, a))
             return -1;
