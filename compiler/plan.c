@@ -204,6 +204,7 @@ static struct tcc_pstep step(struct plan_writer *w, const struct kn_step *s)
     if (s->kind == TCC_STEP_LAUNCH) { /* a kernel's own symbols stand for this step's sizes */
         x.what = (uint32_t)s->kernel->id;
         w->kernels.at[x.what].flags |= w->queues.at[x.queue].memory ? TCC_KERNEL_DEVICE : TCC_KERNEL_HOST;
+        w->kernels.at[x.what].flags |= s->kernel->custom ? TCC_KERNEL_BY_VALUE : 0;
         x.flops = plan_expr(w, ir_subst(w->ctx, s->kernel->flops, s->nsizes, s->kernel->sizes, s->sizes));
     }
     if (s->kind == TCC_STEP_LIB)

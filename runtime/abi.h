@@ -379,7 +379,8 @@ struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tc
 enum {
     TCC_KERNEL_HOST = 1,
     TCC_KERNEL_DEVICE = 2,
-    TCC_KERNEL_FAULTS = 4                       /* it may meet a bad index */
+    TCC_KERNEL_FAULTS = 4,                      /* it may meet a bad index */
+    TCC_KERNEL_BY_VALUE = 8                     /* it takes sizes as parameters alone, never from the control block: a user's device code */
 };
 enum { TCC_READS = 1, TCC_WRITES = 2 };         /* what is done with bytes; both: what it leaves of them stays */
 struct tcc_pkernel {

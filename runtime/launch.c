@@ -64,7 +64,7 @@ static void put_in_control(struct tccrt_session *s, const struct tcc_pstep *p, s
 {
     struct tcr_interval scratch = p->scratch == TCC_NO ? (struct tcr_interval){0, 0} : tcr_range(s, p->scratch);
     uint32_t n = p->sizes.count;
-    bool all = n && tcr_is_bounded(scratch) && find_in_control(s, p->tiles, n) &&
+    bool all = n && !(s->m->kernel_info[p->what].flags & TCC_KERNEL_BY_VALUE) && tcr_is_bounded(scratch) && find_in_control(s, p->tiles, n) &&
                find_in_control(s, p->combining, n + 1) && s->size_ranges[n].hi > 0;
 
     for (uint32_t i = 0; i < n && all; i++)

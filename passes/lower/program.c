@@ -16,11 +16,13 @@ struct program {
     int nevents;
 };
 
+/* A library call in a queue of the device's is a user's device code, which becomes a launch. */
 static bool may_hold(const struct program *g, const struct kn_step *s)
 {
-    return (s->kind == TCC_STEP_LAUNCH || s->kind == TCC_STEP_COPY) && !s->nregions &&
-           g->p->queues[s->queue].kind == TCC_QUEUE_COMPUTE &&
-           (!g->machine || !g->machine->holds || g->machine->holds(g->machine, s));
+    bool user = s->kind == TCC_STEP_LIB;
+    return (s->kind == TCC_STEP_LAUNCH || s->kind == TCC_STEP_COPY || user) && !s->nregions &&
+           g->p->queues[s->queue].kind == TCC_QUEUE_COMPUTE && g->p->queues[s->queue].memory &&
+           (user || !g->machine || !g->machine->holds || g->machine->holds(g->machine, s));
 }
 
 static bool may_move_up(const struct program *g, const struct kn_steps *steps, int first, int at)
