@@ -28,6 +28,12 @@ bool budget_stage_bytes(const struct ir_module *m, const struct pipe *p, int sta
 /* The bytes that a budget bounds: of the memory in which kernels run, the device's where there is one. NULL: not known. */
 ir_expr budget_arena(const struct kn_program *p, const struct kn_entry *e);
 
+/* Does the stage hold the value: make it, or take it from another stage? */
+bool budget_has_value(const struct pipe *p, int stage, int value);
+/* figures.c, --dump-ir=memory, after lowering: what the process of each stage takes, where so many copies of it divide what --zero divides. False after a
+ * diagnostic: sizes are unknown. Places of buffers in arenas are those of one of the copies then. */
+bool figures_print(struct ir_module *m, const struct pass_options *options, int copies, FILE *out);
+
 /* plan_report.c, --report. After lowering: the arenas of each entry point, a line a buffer of them, and whether that takes the memory of
  * earlier ones; where there is a device, how many steps each memory's queues run, and what of the host's computes with floats. */
 void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);

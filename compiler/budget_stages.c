@@ -81,8 +81,7 @@ static bool add_call(const struct ir_module *m, const struct pipe_call *c, struc
     return true;
 }
 
-/* Does the stage hold the value: make it, or take it from another stage? */
-static bool has_value(const struct pipe *p, int stage, int value)
+bool budget_has_value(const struct pipe *p, int stage, int value)
 {
     for (int c = 0; c < p->ncalls; c++) {
         bool runs = p->calls[c].stage == stage || c == p->last;
@@ -101,7 +100,7 @@ static bool add_values(const struct ir_module *m, const struct pipe *p, int stag
     uint64_t bytes;
     for (int v = 0; v < p->nvalues; v++) {
         const struct pipe_value *x = &p->values[v];
-        if (x->space != TCC_PIPE_SLOT || !has_value(p, stage, v))
+        if (x->space != TCC_PIPE_SLOT || !budget_has_value(p, stage, v))
             continue;
         if (!is_known(m->ctx, x->type, &bytes))
             return false;

@@ -380,7 +380,8 @@ static bool run_passes(struct job *j)
     if (job_wants(o, ""))
         ir_print_module(to, j->module);
     /* Nothing more is asked for: the dump of the graph is all. */
-    bool deeper = job_wants(o, "kernels") || job_wants(o, "plan") || job_machine_dump(o);
+    bool deeper =
+        job_wants(o, "kernels") || job_wants(o, "plan") || job_wants(o, "memory") || job_machine_dump(o);
     if (!o->output && !deeper && o->dumps && o->dumps[0])
         return true;
     keep_graph(j);
@@ -403,7 +404,7 @@ static bool run_passes(struct job *j)
         kn_print_program(to, j->module->program, job_wants(o, "kernels"), job_wants(o, "plan"));
     for (const struct pipe *q = j->module->pipes; q && job_wants(o, "plan"); q = q->next)
         pipe_print(to, j->module, q);
-    return true;
+    return !job_wants(o, "memory") || figures_print(j->module, &p, o->copies, to);
 }
 
 /* -- Output -------------------------------------------------------------------------------------------------- */

@@ -69,8 +69,9 @@ struct tccc_options {
     const char *const *shapes;       /* "input=AxBxC" */
     const char *const *customs;      /* "DOMAIN:NAME=FILE.c|FILE.cu": kernels of one's own (runtime/tccc_custom.h, doc/custom-op.md) */
     const char *const *states;       /* --state: "INPUT:OUTPUT[,axis=K][,capacity=N]", "auto[,capacity=N]" (doc/state.md) */
-    const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "llvm", "asm", "ptx", "neuron" */
+    const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "memory", "llvm", "asm", "ptx", "neuron" */
     FILE *dump_to;
+    int copies;                      /* for the dump "memory": ranks that share what train->zero divides; 0: 1 */
     const char *schedules;           /* --schedules: a table of kernels' schedules (doc/cuda.md); NULL: none */
     const char *pipeline;            /* NULL: by level */
     bool exact, fast_math, time_passes, verify;

@@ -91,7 +91,7 @@ static int weights_kind(const struct options *o, struct tccc_options *c)
 /* --dump-ir: words, or the name of a pass; --pipeline: a pipeline or a list of passes. */
 static int check_passes(const struct options *o)
 {
-    static const char *const words[] = {"", "all", "kernels", "plan", "llvm", "asm", "ptx", "neuron"};
+    static const char *const words[] = {"", "all", "kernels", "plan", "memory", "llvm", "asm", "ptx", "neuron"};
     struct ir_ctx *ctx = ir_ctx_new();
     int code = EXIT_FINE;
 
@@ -104,7 +104,7 @@ static int check_passes(const struct options *o)
             known |= strcmp(words[k], what) == 0;
         if (!known)
             code = usage_error(
-                o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, llvm, asm, ptx or neuron",
+                o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, memory, llvm, asm, ptx or neuron",
                 what);
     }
     struct pass_options dumps = {.dump = o->given[OPT_dump_ir].at};

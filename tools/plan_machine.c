@@ -42,6 +42,7 @@ bool plan_machine(const char *machine, int ranks, struct plan_cluster *c)
                                .bandwidth = m->memory_rate,
                                .memory = (double)m->memory_gib * 1073741824,
                                .cache_bandwidth = m->memory_rate,
+                               .host_bandwidth = m->link_rate,
                                .launch = (SIM_LAUNCH_CYCLES + SIM_MEMORY_LATENCY) / (m->mhz * 1e6)};
     double within = 2.0 * (gpus - 1) / gpus;
     c->local = (struct plan_link){exchange(machine, SIM_SEND, 2, 1), rate(machine, SIM_SEND, 2, 0, 1),

@@ -7,11 +7,11 @@
 #include <string.h>
 
 static const char *const kinds[] = {"simple", "interleaved", "1f1b", "1f1b-interleaved"};
-static const char *const byte_kinds[PLAN_BYTES] = {"activations", "gradients", "averages", "shares"};
+static const char *const byte_kinds[PLAN_BYTES] = {"activations", "gradients", "averages", "shares", "parts"};
 
 static int ranks_of(const struct plan_layout *l)
 {
-    return l->partitions * l->copies;
+    return l->partitions * l->copies * l->parts;
 }
 
 static double samples_per_second(const struct plan_prediction *p)
@@ -56,15 +56,29 @@ static const char *schedule(char *to, size_t size, const struct plan_layout *l)
     return to;
 }
 
+/* 4s: four parts, norms on parts of the sequence. */
+static const char *parts(char *to, size_t size, const struct plan_layout *l)
+{
+    snprintf(to, size, "%d%s", l->parts, l->sequence ? "s" : "");
+    return to;
+}
+
+static const char *offload(const struct plan_layout *l)
+{
+    static const char *const what[] = {"", "activations", "optimizer", "activations,optimizer"};
+    return what[l->offload_activations + 2 * l->offload_optimizer];
+}
+
 static void print_row(const struct plan_prediction *p)
 {
-    char order[32], memory[32], bytes[32];
+    char order[32], memory[32], bytes[32], share[32];
     const struct plan_layout *l = &p->layout;
-    printf("%6d %6d %6d  %-18s %4d %-7s %11.3f %10.5g %6.1f%% %9.3f %9.3f %9s %9s%s\n", l->partitions, l->copies,
-           l->micros, schedule(order, sizeof order, l), l->zero,
+    printf("%6s %6d %6d %6d  %-18s %4d %-7s %11.3f %10.5g %6.1f%% %9.3f %9.3f %9.3f %9s %9s%s%s%s\n",
+           parts(share, sizeof share, l), l->partitions, l->copies, l->micros, schedule(order, sizeof order, l), l->zero,
            l->partitions > 1 && l->copies > 1 ? l->spread ? "spread" : "cluster" : "-", p->step * 1e3,
-           samples_per_second(p), p->bubble * 100, p->exposed * 1e3, p->update * 1e3,
-           amount(memory, sizeof memory, p->memory), amount(bytes, sizeof bytes, sent(p)), p->extended ? " *" : "");
+           samples_per_second(p), p->bubble * 100, p->parts * 1e3, p->exposed * 1e3, p->update * 1e3,
+           amount(memory, sizeof memory, p->memory), amount(bytes, sizeof bytes, sent(p)), *offload(l) ? " host: " : "",
+           offload(l), p->extended ? " *" : "");
 }
 
 static void print_table(const struct planner *p, const struct plan_result *r)
@@ -84,8 +98,9 @@ static void print_table(const struct planner *p, const struct plan_result *r)
     printf("\n");
     if (!r->n)
         return;
-    printf("%6s %6s %6s  %-18s %4s %-7s %11s %10s %7s %9s %9s %9s %9s\n", "stages", "copies", "micro", "schedule",
-           "zero", "place", "step (ms)", "samples/s", "bubble", "allreduce", "update", "memory", "sent");
+    printf("%6s %6s %6s %6s  %-18s %4s %-7s %11s %10s %7s %9s %9s %9s %9s %9s\n", "parts", "stages", "copies", "micro",
+           "schedule", "zero", "place", "step (ms)", "samples/s", "bubble", "parts", "allreduce", "update", "memory",
+           "sent");
     for (int i = 0; i < r->n && (!p->top || i < p->top); i++) {
         print_row(&r->list[i]);
         extended |= r->list[i].extended;
@@ -114,7 +129,8 @@ static void print_scaling(const struct plan_result *r, int n)
 static void print_details(const struct plan_prediction *q)
 {
     char a[6][32];
-    printf("  memory of the fullest rank: %s = weights %s + gradients %s + optimizer %s + activations %s + work %s\n",
+    printf(q->compiled ? "  memory of the fullest rank's plan: %s = weights %s + gradients %s + optimizer %s + slots %s + arena %s\n"
+                       : "  memory of the fullest rank: %s = weights %s + gradients %s + optimizer %s + activations %s + work %s\n",
            amount(a[0], 32, q->memory), amount(a[1], 32, q->weights), amount(a[2], 32, q->gradients),
            amount(a[3], 32, q->state), amount(a[4], 32, q->activations), amount(a[5], 32, q->work));
     printf("  sent by the busiest rank in a step:");
@@ -142,7 +158,8 @@ static void print_word(FILE *out, const char *word)
 static void print_given(FILE *out, const struct options *o)
 {
     static const enum option_id decided[] = {OPT_train,         OPT_partitions, OPT_microbatches, OPT_stage_order,
-                                             OPT_data_parallel, OPT_zero,       OPT_placement};
+                                             OPT_data_parallel, OPT_zero,       OPT_placement,    OPT_tensor_parallel,
+                                             OPT_sequence_parallel, OPT_offload};
     for (int id = 0; id < NOPTIONS; id++) {
         const struct option_row *row = &option_table[id];
         bool passed = !strncmp(row->group, "Training", 8) || !strcmp(row->group, "Many ranks") || id == OPT_dim ||
@@ -169,6 +186,10 @@ static void print_commands(FILE *out, const struct planner *p, const struct plan
         fprintf(out, " --pipeline=%s", kinds[l->kind]);
     if (l->partitions > 1 && l->kind == PIPELINE_1F1B_INTERLEAVED)
         fprintf(out, ":chunks=%d", l->chunks);
+    if (l->parts > 1)
+        fprintf(out, " --tensor-parallel=%d%s", l->parts, l->sequence ? " --sequence-parallel" : "");
+    if (*offload(l))
+        fprintf(out, " --offload=%s", offload(l));
     if (l->copies > 1)
         fputs(" --data-parallel", out);
     if (l->zero)
@@ -220,11 +241,11 @@ static json_t *layout_json(const struct planner *p, const struct plan_prediction
     for (int i = 0; i < PLAN_BYTES; i++)
         json_object_set_new(bytes, byte_kinds[i], json_real(q->bytes[i]));
     json_t *j = json_pack(
-        "{si,si,si,ss,si,si,ss,sI,sf,sf,sf,sf,sf,sf,sf,sf,sf,sb,s{sf,sf,sf,sf,sf,sf},so,ss}", "partitions",
-        l->partitions, "copies", l->copies, "microbatches", l->micros, "pipeline", kinds[l->kind], "chunks", l->chunks,
-        "zero", l->zero, "placement", l->spread ? "spread" : "cluster", "batch", (json_int_t)l->batch, "step_ms",
+        "{si,sb,si,si,si,ss,si,si,ss,ss,sI,sf,sf,sf,sf,sf,sf,sf,sf,sf,sf,sb,s{sf,sf,sf,sf,sf,sf},so,ss}", "parts", l->parts,
+        "sequence", l->sequence, "partitions", l->partitions, "copies", l->copies, "microbatches", l->micros, "pipeline", kinds[l->kind], "chunks", l->chunks,
+        "zero", l->zero, "offload", offload(l), "placement", l->spread ? "spread" : "cluster", "batch", (json_int_t)l->batch, "step_ms",
         q->step * 1e3, "samples_per_second", samples_per_second(q), "pipeline_ms", q->pipeline * 1e3, "compute_ms",
-        q->compute * 1e3, "bubble", q->bubble, "average_ms", q->average * 1e3, "exposed_ms", q->exposed * 1e3,
+        q->compute * 1e3, "bubble", q->bubble, "average_ms", q->average * 1e3, "parts_ms", q->parts * 1e3, "exposed_ms", q->exposed * 1e3,
         "update_ms", q->update * 1e3, "balance", q->balance, "extended", q->extended, "memory", "all", q->memory,
         "weights", q->weights, "gradients", q->gradients, "optimizer", q->state, "activations", q->activations, "work",
         q->work, "sent", bytes, "commands", commands ? commands : "");

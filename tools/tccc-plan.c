@@ -72,14 +72,22 @@ static int read_training(struct job *j)
                                    .optimize = option_text(o, OPT_optimize, NULL),
                                    .split_axes = o->given[OPT_split_axis].at};
     j->train.split = &j->split;
-    j->wanted = (struct plan_search){.batch = j->p.batch,
-                                     .partitions = (int)partitions,
-                                     .micros = (int)micros,
-                                     .zero = option_set(o, OPT_zero) ? j->train.zero : -1,
-                                     .kind = -1,
-                                     .active = (int)active,
-                                     .spread = -1,
-                                     .top = (int)j->p.top};
+    j->p.train = &j->train;
+    j->wanted = (struct plan_search){
+        .batch = j->p.batch,
+        .partitions = (int)partitions,
+        .micros = (int)micros,
+        .parts = option_set(o, OPT_tensor_parallel) ? j->train.tensor_parallel : 0,
+        .sequence = option_set(o, OPT_sequence_parallel) ? 1 : -1,
+        .offload = option_set(o, OPT_offload) ? j->train.offload_activations + 2 * j->train.offload_optimizer : -1,
+        .zero = option_set(o, OPT_zero) ? j->train.zero : -1,
+        .kind = -1,
+        .active = (int)active,
+        .spread = -1,
+        .top = (int)j->p.top};
+    /* They are the layout's: the model is read without. */
+    j->train.tensor_parallel = 0;
+    j->train.sequence_parallel = j->train.offload_activations = j->train.offload_optimizer = false;
     return (code = read_ranks(j)) != EXIT_FINE ? code : read_placement(j);
 }
 
@@ -145,6 +153,44 @@ static int read_model(struct job *j)
 
 /* -- Planning ------------------------------------------------------------------------------------------------------- */
 
+/* The listed ones' memory is that of their plans. Those that can't be compiled, or take too much, are left out; how many. */
+static int compile_listed(struct job *j, struct plan_result *r)
+{
+    double room = plan_memory_of(&j->p.cluster, r->search.ranks);
+    int kept = 0, dropped = 0;
+    for (int i = 0; i < r->n && (!j->p.top || kept < j->p.top); i++) {
+        struct plan_prediction q = r->list[i];
+        char why[ERROR_SIZE];
+        if (!plan_compiled(&j->p, &q, why)) {
+            r->search.impossible++;
+            r->search.why = r->search.why ? r->search.why : ir_strdup(j->p.ctx, why);
+            dropped++;
+        } else if (q.memory > room) {
+            if (!r->search.too_large++ || q.memory < r->search.least_memory)
+                r->search.least_memory = q.memory;
+            dropped++;
+        } else {
+            r->list[kept++] = q;
+        }
+    }
+    r->n = kept;
+    return dropped;
+}
+
+/* As many as are wanted, of which some may turn out too large. */
+static void search(struct job *j, struct plan_result *r)
+{
+    for (int dropped = 0, more = 1; more;) {
+        r->search.top = j->p.top ? (int)j->p.top + dropped : 0;
+        r->list = plan_search(j->p.plan, &j->p.cluster, &r->search, &r->n);
+        int before = dropped, found = r->n;
+        if (option_set(j->p.o, OPT_estimate))
+            return;
+        dropped = compile_listed(j, r);
+        more = r->n < j->p.top && dropped > before && found >= r->search.top && r->search.slower;
+    }
+}
+
 static int search_all(struct job *j)
 {
     struct plan_result *results = IR_NEWN(j->p.ctx, j->nranks, struct plan_result);
@@ -153,7 +199,7 @@ static int search_all(struct job *j)
         struct plan_result *r = &results[i];
         r->search = j->wanted;
         r->search.ranks = j->ranks[i];
-        r->list = plan_search(j->p.plan, &j->p.cluster, &r->search, &r->n);
+        search(j, r);
         found += r->n > 0;
     }
     if (option_set(j->p.o, OPT_json))
@@ -172,10 +218,13 @@ static int plan(struct job *j)
     int64_t devices = (int64_t)j->p.cluster.nodes * j->p.cluster.devices;
     if (!j->nranks)
         j->ranks[j->nranks++] = devices < MOST_RANKS ? (int)devices : MOST_RANKS;
-    if (option_set(j->p.o, OPT_measure) &&
-        (code = plan_measure_step(&j->p, j->p.plan->fixed_batch > 0 ? j->p.plan->fixed_batch
-                                         : j->p.batch > 0           ? j->p.batch
-                                                                    : 32)) != EXIT_FINE)
+    int most = 1;
+    for (int i = 0; i < j->nranks; i++)
+        most = j->ranks[i] > most ? j->ranks[i] : most;
+    if (option_set(j->p.o, OPT_measure) && (code = plan_measure_step(&j->p, &j->wanted, most,
+                                                                     j->p.plan->fixed_batch > 0 ? j->p.plan->fixed_batch
+                                                                     : j->p.batch > 0           ? j->p.batch
+                                                                                                : 32)) != EXIT_FINE)
         return code;
     return search_all(j);
 }

@@ -28,7 +28,7 @@ struct plan_link {
 struct plan_cluster {
     int nodes, devices;
     bool divided;
-    double flops, bf16_flops, bandwidth, node_bandwidth, memory, cache, cache_bandwidth, launch;
+    double flops, bf16_flops, bandwidth, node_bandwidth, memory, cache, cache_bandwidth, host_bandwidth, launch;
     struct plan_link local, remote;
 };
 
@@ -52,26 +52,43 @@ struct plan_item {
     bool free;                          /* a view */
     double weights;                     /* bytes of the variables that it is the first to read, and of constants */
     double trained;                     /* bytes of the trained parameters that it is the first to read, as gradients */
+    struct plan_size exchanged[2];      /* forward, backward: bytes that ranks with parts of the same tensors all-reduce, */
+    int exchanges[2];                   /* in so many exchanges */
 };
-/* A value that a cut could send: from an item to the last item that reads it. */
-struct plan_value { int from; int nusers; const int *users; struct plan_size bytes; bool gradient; };
-
 /* What a run on this machine took against its prediction. */
 struct plan_measure {
     double compute;             /* forward and backward pass: measured time is compute * predicted + call, for a microbatch */
     double call;
     double task;                /* what a stage takes besides for each microbatch, where there are stages or microbatches */
     double update;              /* the factor of the update */
+    double owned;               /* the same with --zero, of all parameters; 0: as without */
 };
+
+/* What a rank has where tensors are divided among `parts` ranks. */
+struct plan_part {
+    int parts;
+    bool sequence;                      /* norms and sums on parts of the sequence */
+    const char *why;                    /* it can't be; NULL: it can */
+    struct plan_item *items;            /* part->n of the model */
+    double trained, state;              /* bytes: gradients of the trained parameters, the optimizer's state */
+    double scores;                      /* its part of what the loss reads */
+    struct plan_measure *measure;       /* as the model's; NULL: that holds */
+    struct plan_part *next;
+};
+/* A value that a cut could send: from an item to the last item that reads it. */
+struct plan_value { int from; int nusers; const int *users; struct plan_size bytes; bool gradient; };
 
 struct plan_model {
     struct ir_ctx *ctx;
     const char *name;
     struct partition *part;     /* as it was cut last */
     struct plan_cut *cuts;      /* made so far */
-    struct plan_item *items;    /* part->n */
+    struct plan_part *parts;    /* counted so far; the first: one part */
+    struct counter *counter;    /* what counts others */
     int nvalues;
     struct plan_value *values;
+    const char *batch;          /* the symbol that the batch is; NULL: it is a number */
+    const char *const *sizes;   /* other symbols of inputs, ended by NULL */
     int64_t fixed_batch;        /* samples that the model is made for; 0: any number */
     int micros;                 /* --microbatches it may be cut into; 0: any number */
     double scores_each, loss_fixed;     /* bytes of what the loss reads, a sample; and whatever the batch is */
@@ -87,10 +104,17 @@ struct plan_model {
  */
 struct plan_model *plan_model_new(struct ir_module *m, const struct train_options *o);
 
+/* Counted once, then found again. */
+const struct plan_part *plan_part(struct plan_model *m, int parts, bool sequence);
+void plan_set_measure(struct plan_model *m, int parts, bool sequence, struct plan_measure *measure);
+
 /* -- A layout ---------------------------------------------------------------------------------------------------------------- */
 
 struct plan_layout {
-    int partitions, copies, micros;     /* ranks = partitions * copies */
+    int partitions, copies, micros;     /* ranks = partitions * copies * parts */
+    int parts;                          /* ranks that share tensors, neighbours */
+    bool sequence;                      /* --sequence-parallel */
+    bool offload_activations, offload_optimizer;
     enum pipeline_kind kind;
     int chunks;                         /* 1F1B_INTERLEAVED; else 1 */
     int active;                         /* most microbatches in flight; 0: the schedule's own bound */
@@ -99,7 +123,7 @@ struct plan_layout {
     int64_t batch;                      /* samples of a step, of all ranks */
 };
 
-enum plan_bytes { PLAN_ACTIVATIONS, PLAN_GRADIENTS, PLAN_AVERAGES, PLAN_SHARES, PLAN_BYTES };
+enum plan_bytes { PLAN_ACTIVATIONS, PLAN_GRADIENTS, PLAN_AVERAGES, PLAN_SHARES, PLAN_PARTS, PLAN_BYTES };
 
 /* Times are those of a step, memory and bytes those of the rank that has most. */
 struct plan_prediction {
@@ -110,8 +134,10 @@ struct plan_prediction {
     double compute;                     /* of the busiest rank: forward and backward passes */
     double average;                     /* of gradients: all of it; `exposed`: what goes beyond the backward pass */
     double exposed;
+    double parts;                       /* exchanges of parts of tensors, of the busiest rank */
     double update;                      /* with what --zero=1 and 2 share */
     double memory, weights, gradients, state, activations, work;
+    bool compiled;                      /* memory is that of the layout's plan: work is its largest arena, activations what lies in slots */
     double bytes[PLAN_BYTES];           /* sent */
     double balance;                     /* slowest stage's time over the mean */
     bool extended;                      /* the schedule of fewer microbatches was simulated, and extended */
@@ -130,6 +156,8 @@ struct plan_search {
     int ranks;
     int64_t batch;                      /* of all ranks; 0: the model's own for each, else 32 */
     int partitions, micros, zero;       /* 0 (zero: -1): any */
+    int parts, sequence;                /* 0 (sequence: -1): any */
+    int offload;                        /* bits 1: activations, 2: the optimizer's state; -1: where it must be to fit */
     int kind, chunks, active;           /* -1, 0: any */
     int spread;                         /* -1: any */
     int top;                            /* that many are wanted exactly; slower ones may be passed over unseen; 0: all */
@@ -140,6 +168,9 @@ struct plan_search {
 };
 /* Predictions, the fastest first (least time a sample); their number in *n, which is 0 where nothing fits. */
 struct plan_prediction *plan_search(struct plan_model *m, const struct plan_cluster *c, struct plan_search *s, int *n);
+
+/* Bytes that a rank has, of so many. */
+double plan_memory_of(const struct plan_cluster *c, int ranks);
 
 /* -- Events (events.c) ------------------------------------------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 /* A model cut into partitions * chunks pieces, for any batch and cluster. */
 struct plan_cut {
     int partitions, chunks;
+    const struct plan_part *part;
     bool fits;                  /* there is work for all stages */
     int nsegments;
     bool *empty;                /* by segment */
@@ -19,7 +20,7 @@ struct plan_cut {
     struct plan_cut *next;
 };
 /* Made once, then found again. */
-const struct plan_cut *plan_cut(struct plan_model *m, int partitions, int chunks);
+const struct plan_cut *plan_cut(struct plan_model *m, const struct plan_part *part, int partitions, int chunks);
 
 static inline double
 plan_at(struct plan_size s, double samples)

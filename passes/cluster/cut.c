@@ -59,8 +59,8 @@ static void sum_up(struct plan_model *m, struct plan_cut *u)
         u->segment[i] = it->segment;
         u->empty[it->segment] = false;
         u->order_time[it->segment] += it->time;
-        u->weights[it->stage] += m->items[i].weights;
-        u->trained[it->stage] += m->items[i].trained;
+        u->weights[it->stage] += u->part->items[i].weights;
+        u->trained[it->stage] += u->part->items[i].trained;
     }
     for (int i = 0; i < m->nvalues; i++)
         add_value(m, u, &cap, &m->values[i]);
@@ -78,13 +78,13 @@ static bool all_work(const struct plan_cut *u)
     return true;
 }
 
-const struct plan_cut *plan_cut(struct plan_model *m, int partitions, int chunks)
+const struct plan_cut *plan_cut(struct plan_model *m, const struct plan_part *part, int partitions, int chunks)
 {
     for (struct plan_cut *u = m->cuts; u; u = u->next)
-        if (u->partitions == partitions && u->chunks == chunks)
+        if (u->partitions == partitions && u->chunks == chunks && u->part == part)
             return u;
     struct plan_cut *u = IR_NEW(m->ctx, struct plan_cut);
-    *u = (struct plan_cut){.partitions = partitions, .chunks = chunks, .next = m->cuts};
+    *u = (struct plan_cut){.partitions = partitions, .chunks = chunks, .part = part, .next = m->cuts};
     m->cuts = u;
     m->part->o.stages = partitions;
     m->part->o.chunks = chunks;

@@ -6,9 +6,12 @@
  * the backward pass wants it.
  *
  * What the backward pass wants is found by building it (grad.h) on a copy.
+ *
+ * With parts of tensors a rank has that part of what the compiler would cut (tensor_survey()) of the same nodes; what ranks exchange is told by node.
  */
-#include "passes/cluster/cluster.h"
+#include "passes/cluster/cluster_int.h"
 #include "passes/parallel/stages_int.h"
+#include "passes/parallel/tensor.h"
 
 #include <string.h>
 
@@ -25,7 +28,35 @@ struct counter {
     bool *active;  /* by value id: it depends on what is trained */
     bool *trained; /* by state index: has a gradient */
     bool *seen;    /* by state index: counted */
+    int nstates;
+    /* Of the parts that are counted: */
+    int parts;
+    bool sequence;
+    const bool *cut; /* by value id; NULL: there is one part */
 };
+
+/* A rank's part of a value: 1, or 1 / parts. Norms and sums between products are on parts of the sequence. */
+static double part_of(const struct counter *k, const struct ir_value *v)
+{
+    bool activation = v->def && !partition_is_source(v->def) && ir_is_tensor(v->type) && v->type->rank > 2;
+    return k->cut && (k->cut[v->id] || (k->sequence && activation)) ? 1.0 / k->parts : 1;
+}
+
+static bool is_divided(const struct counter *k, const struct ir_node *n)
+{
+    for (int i = 0; k->cut && i < n->nin; i++)
+        if (n->in[i].value && k->cut[n->in[i].value->id])
+            return true;
+    for (int i = 0; k->cut && i < n->nout; i++)
+        if (k->cut[n->out[i]->id] || (k->sequence && part_of(k, n->out[i]) < 1))
+            return true;
+    return false;
+}
+
+static struct plan_size times(struct plan_size s, double factor)
+{
+    return (struct plan_size){s.fixed * factor, s.each * factor};
+}
 
 /* -- Sizes ------------------------------------------------------------------------------------------------------------ */
 
@@ -143,9 +174,9 @@ static bool is_fused(const struct ir_value *v)
     return u && !u->next && elementwise(u->user) && v->def && ir_op_info(v->def->op)->kind != IR_K_LIBRARY;
 }
 
-static void count_state(struct counter *k, struct plan_item *it, const struct ir_state *s)
+static void count_state(struct counter *k, struct plan_item *it, const struct ir_state *s, double part)
 {
-    double n = s && !k->seen[s->index] ? pass_elements(NULL, s->type) : 0;
+    double n = s && !k->seen[s->index] ? part * pass_elements(NULL, s->type) : 0;
     if (n <= 0)
         return;
     k->seen[s->index] = true;
@@ -165,8 +196,9 @@ static void count_operands(struct counter *k, struct plan_item *it, const struct
         struct plan_size bytes = bytes_of(k, v->type);
         if (source && !k->batch)
             bytes = (struct plan_size){bytes_at(k, v->type, 0), 0};
+        bytes = times(bytes, part_of(k, v));
         if (s)
-            count_state(k, it, s);
+            count_state(k, it, s, part_of(k, v));
         if (v->def && v->def->op == IR_constant)
             it->weights += bytes.fixed;
         bool gathers = n->op == IR_gather && i == 0; /* reads as much as it writes */
@@ -179,20 +211,20 @@ static void count_operands(struct counter *k, struct plan_item *it, const struct
     }
 }
 
-static void count_node(struct counter *k, int i)
+static void count_node(struct counter *k, struct plan_item *it, int i)
 {
-    struct plan_item *it = &k->m->items[i];
     const struct ir_node *n = k->m->part->items[i].node;
     struct pass_sizes few = {k->batch, FEW}, many = {k->batch, 2 * FEW};
     bool contracts;
-    it->flops = line(k, pass_flops(&few, n, &contracts), pass_flops(&many, n, &contracts));
+    it->flops = times(line(k, pass_flops(&few, n, &contracts), pass_flops(&many, n, &contracts)),
+                      is_divided(k, n) ? 1.0 / k->parts : 1);
     it->backward = contracts ? 2 : 1;
     it->free = pass_is_free(n);
     const struct ir_value *a = n->nin ? n->in[0].value : NULL;
     it->half = contracts && a && ir_is_tensor(a->type) && (a->type->dtype == TCC_BF16 || a->type->dtype == TCC_F16);
     count_operands(k, it, n);
     for (int o = 0; o < n->nout; o++) {
-        struct plan_size bytes = bytes_of(k, n->out[o]->type);
+        struct plan_size bytes = times(bytes_of(k, n->out[o]->type), part_of(k, n->out[o]));
         bool kept = k->kept[n->out[o]->id];
         if (kept)
             add(&it->kept, bytes);
@@ -258,6 +290,26 @@ static void find_batch(struct counter *k)
     }
     if (k->batch)
         k->m->fixed_batch = 0;
+    k->m->batch = k->batch ? k->batch->name : NULL;
+}
+
+/* Other symbols of inputs. */
+static void list_sizes(struct counter *k)
+{
+    const struct ir_func *f = k->x->whole;
+    VEC(const char *) names = {0};
+    for (int i = 0; i < f->body->nparams; i++) {
+        ir_type t = f->body->params[i]->type;
+        for (int d = 0; ir_is_tensor(t) && d < t->rank; d++) {
+            bool new = t->dim[d]->kind == IR_X_SYM && t->dim[d] != k->batch && t->dim[d]->name;
+            for (int n = 0; n < names.n && new; n++)
+                new = strcmp(names.at[n], t->dim[d]->name) != 0;
+            if (new)
+                VEC_PUSH(k->ctx, names, t->dim[d]->name);
+        }
+    }
+    VEC_PUSH(k->ctx, names, NULL);
+    k->m->sizes = names.at;
 }
 
 static bool add_states(struct counter *k)
@@ -280,42 +332,121 @@ static void add_loss(struct counter *k)
     k->m->loss_fixed = scores.fixed;
 }
 
-static struct counter counter_new(struct stages *x, struct plan_model *m)
+/* -- Parts of tensors ------------------------------------------------------------------------------------------------- */
+
+/* What a node's exchanges move: forward, of what it makes or takes; backward, the gradient of what it takes whole. */
+static void add_exchanges(struct counter *k, struct plan_part *p, const struct tensor_survey *s)
 {
-    struct counter k = {.ctx = x->ctx, .x = x, .m = m};
+    for (int i = 0; i < s->nexchanges; i++) {
+        const struct tensor_exchange *e = &s->exchanges[i];
+        int item = k->m->part->item_of[at_top(e->node)->id];
+        bool backward = e->times >= 1 && !(e->value->def == e->node);
+        double more =
+            backward && k->sequence ? e->times + 0.5 : e->times; /* gathered once more for the weight's gradient */
+        if (item < 0)
+            continue;
+        p->items[item].exchanges[backward]++;
+        add(&p->items[item].exchanged[backward], times(bytes_of(k, e->value->type), more));
+    }
+}
+
+/* Is the last axis but the features one that so many ranks can share, in all that lies between products? */
+static bool sequence_divides(const struct counter *k)
+{
+    int64_t n;
+    for (int i = 0; i < k->m->part->n; i++) {
+        ir_type t = k->m->part->items[i].node->nout ? k->m->part->items[i].node->out[0]->type : NULL;
+        if (t && ir_is_tensor(t) && t->rank == 3)
+            return ir_is_const(t->dim[1], &n) && n % k->parts == 0;
+    }
+    return false;
+}
+
+static struct plan_part *count_part(struct counter *k, int parts, bool sequence)
+{
+    struct plan_part *p = IR_NEW(k->ctx, struct plan_part);
+    struct tensor_survey survey = {0};
+    *p = (struct plan_part){.parts = parts, .sequence = sequence};
+    k->parts = parts;
+    k->sequence = sequence;
+    if (parts > 1 && !tensor_survey(k->x->whole, parts, &survey, &p->why))
+        return p;
+    if (sequence && !sequence_divides(k)) {
+        p->why = "parts of tensors don't divide the sequence";
+        return p;
+    }
+    k->cut = survey.cut;
+    memset(k->seen, 0, (size_t)k->nstates * sizeof *k->seen);
+    p->items = IR_NEWN(k->ctx, k->m->part->n + 1, struct plan_item);
+    for (int i = 0; i < k->m->part->n; i++)
+        count_node(k, &p->items[i], i);
+    for (int i = 0; i < k->m->part->n; i++)
+        p->trained += p->items[i].trained;
+    add_exchanges(k, p, &survey);
+    const struct ir_value *scores = k->x->whole->body->last->in[0].value;
+    p->scores = part_of(k, scores);
+    return p;
+}
+
+void plan_set_measure(struct plan_model *m, int parts, bool sequence, struct plan_measure *measure)
+{
+    for (struct plan_part *p = m->parts; p; p = p->next)
+        if (p->parts == parts && p->sequence == sequence)
+            p->measure = measure;
+}
+
+const struct plan_part *plan_part(struct plan_model *m, int parts, bool sequence)
+{
+    struct plan_part **at = &m->parts;
+    while (*at && ((*at)->parts != parts || (*at)->sequence != sequence))
+        at = &(*at)->next;
+    if (!*at)
+        *at = count_part(m->counter, parts, sequence);
+    (*at)->state = m->trained > 0 ? m->state * (*at)->trained / m->trained : 0;
+    return *at;
+}
+
+static struct counter *counter_new(const struct stages *from, struct plan_model *m)
+{
+    struct stages *x = IR_NEW(m->ctx, struct stages);
+    struct counter *k = IR_NEW(m->ctx, struct counter);
     int nstates = 0;
+    *x = *from;
+    *k = (struct counter){.ctx = x->ctx, .x = x, .m = m};
     for (const struct ir_state *s = x->m->states; s; s = s->next)
         nstates = s->index >= nstates ? s->index + 1 : nstates;
-    k.kept = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
-    k.active = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
-    k.trained = IR_NEWN(x->ctx, nstates + 1, bool);
-    k.seen = IR_NEWN(x->ctx, nstates + 1, bool);
+    k->nstates = nstates;
+    k->kept = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
+    k->active = IR_NEWN(x->ctx, x->whole->nvalues + 1, bool);
+    k->trained = IR_NEWN(x->ctx, nstates + 1, bool);
+    k->seen = IR_NEWN(x->ctx, nstates + 1, bool);
     return k;
 }
 
 struct plan_model *plan_model_new(struct ir_module *module, const struct train_options *o)
 {
-    struct training t;
+    struct training *own = IR_NEW(module->ctx, struct training), t = {0};
     struct stages x;
     int *how;
     if (!train_begin(&t, module, o) || !stages_analyse(&t, &x, &how))
         return NULL;
     struct plan_model *m = IR_NEW(module->ctx, struct plan_model);
     *m = (struct plan_model){.ctx = module->ctx, .name = module->name, .part = x.part};
-    m->items = IR_NEWN(m->ctx, m->part->n + 1, struct plan_item);
     m->bucket_cap = o->bucket_cap_mb > 0 ? o->bucket_cap_mb * 1048576 : BUCKET;
     m->bucket_first = o->bucket_cap_mb > 0 ? m->bucket_cap : FIRST_BUCKET;
-    struct counter k = counter_new(&x, m);
-    if (!differentiate(&k))
+    struct counter *k = counter_new(&x, m);
+    *own = t;
+    k->x->t = own;
+    if (!differentiate(k))
         return NULL;
-    find_batch(&k);
-    find_active(&k);
-    for (int i = 0; i < m->part->n; i++)
-        count_node(&k, i);
-    for (int i = 0; i < m->part->n; i++)
-        m->trained += m->items[i].trained;
-    list_values(&k);
-    add_loss(&k);
+    find_batch(k);
+    list_sizes(k);
+    find_active(k);
+    m->counter = k;
+    m->parts = count_part(k, 1, false);
+    m->trained = m->parts->trained;
+    list_values(k);
+    add_loss(k);
     m->micros = o->stages->microbatches == 1 ? 1 : 0;
-    return add_states(&k) ? m : NULL;
+    return add_states(k) ? m : NULL;
 }

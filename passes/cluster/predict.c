@@ -15,13 +15,15 @@
 
 #define SIMULATED 5e5 /* tasks that are simulated in full */
 #define EXTENDED \
-    5e6 /* the same, of schedules that are extended and need as many microbatches to fill the pipeline twice */
+    5e6         /* the same, of schedules that are extended and need as many microbatches to fill the pipeline twice */
+#define MOVED 8 /* of what lies with the host between the passes this part may be under way */
 #define LOSS_PASSES 4 /* times that a loss goes over the scores, forward and backward together */
 
 struct sim_context {
     struct plan_model *m;
     const struct plan_cluster *c;
     const struct plan_layout *l;
+    const struct plan_part *part;
     const struct plan_cut *cut;
     const struct plan_measure *measure;
     int per_node;               /* ranks of a node */
@@ -30,6 +32,8 @@ struct sim_context {
     struct pass_cost cost;      /* of a rank */
     double samples;             /* of a microbatch */
     double *forward, *backward; /* by segment, seconds */
+    double *exchanged[2];       /* by segment, seconds of a microbatch: forward, backward */
+    double *trained, *saved;    /* by segment, bytes: of gradients; of what a microbatch keeps */
     double *kept, *work;        /* by stage, bytes of a microbatch */
     double *incoming;           /* by stage: bytes of a microbatch that come from others */
     double *sent[2];            /* by stage: forward, backward; bytes of a microbatch */
@@ -41,7 +45,7 @@ struct sim_context {
 static bool place(struct sim_context *x, const char **why)
 {
     const struct plan_cluster *c = x->c;
-    int ranks = x->l->partitions * x->l->copies;
+    int ranks = x->l->partitions * x->l->copies * x->l->parts;
     x->per_node = c->divided ? (ranks + c->nodes - 1) / c->nodes : ranks < c->devices ? ranks : c->devices;
     if (!c->divided && ranks > c->nodes * c->devices) {
         *why = "more ranks than devices";
@@ -58,14 +62,15 @@ static bool place(struct sim_context *x, const char **why)
     double active = x->per_node < c->devices ? x->per_node : c->devices;
     if (c->node_bandwidth > 0 && x->cost.bandwidth * active > c->node_bandwidth)
         x->cost.bandwidth = c->node_bandwidth / active;
-    if (x->m->measure)
-        x->measure = &x->m->measure[x->share > 1.5];
+    const struct plan_measure *measure = x->part->measure ? x->part->measure : x->m->measure;
+    if (measure)
+        x->measure = &measure[x->share > 1.5];
     return true;
 }
 
 static int rank_of(const struct sim_context *x, int copy, int stage)
 {
-    return x->l->spread ? stage * x->l->copies + copy : copy * x->l->partitions + stage;
+    return x->l->spread ? stage * x->l->copies + copy : (copy * x->l->partitions + stage) * x->l->parts;
 }
 
 static int node_of(const struct sim_context *x, int copy, int stage)
@@ -78,6 +83,13 @@ static void count_copies(struct sim_context *x)
     for (int s = 0; s < x->l->partitions; s++)
         for (int d = 0; d < x->l->copies && node_of(x, d, s) == node_of(x, 0, s); d++)
             x->here[s]++;
+}
+
+/* Of ranks that have parts of the same tensors, which are neighbours: n exchanges of so many bytes in all. */
+static double exchange_seconds(const struct sim_context *x, double bytes, int n)
+{
+    int t = x->l->parts, here = t < x->per_node ? t : x->per_node;
+    return n ? n * plan_all_reduce(x->c, bytes / n, t, here, x->per_node) * (here < t ? 1 : x->slow) : 0;
 }
 
 /* -- Times ------------------------------------------------------------------------------------------------------------- */
@@ -101,17 +113,21 @@ static void count_times(struct sim_context *x)
     const struct partition *p = x->m->part;
     int last = 0;
     for (int i = 0; i < p->n; i++) {
-        const struct plan_item *it = &x->m->items[i];
+        const struct plan_item *it = &x->part->items[i];
         int g = x->cut->segment[i], s = g % x->l->partitions;
         double seconds = item_seconds(x, it), work = plan_at(it->work, x->samples);
         x->forward[g] += seconds;
         x->backward[g] += seconds * it->backward;
         add_gradients(x, g, it);
+        for (int k = 0; k < 2; k++)
+            x->exchanged[k][g] += exchange_seconds(x, plan_at(it->exchanged[k], x->samples), it->exchanges[k]);
+        x->trained[g] += it->trained;
+        x->saved[g] += plan_at(it->kept, x->samples);
         x->kept[s] += plan_at(it->kept, x->samples);
         x->work[s] = work > x->work[s] ? work : x->work[s];
         last = i == p->n - 1 ? g : last;
     }
-    double loss = pass_move_seconds(&x->cost, x->m->loss_fixed + x->m->scores_each * x->samples);
+    double loss = pass_move_seconds(&x->cost, x->part->scores * (x->m->loss_fixed + x->m->scores_each * x->samples));
     x->forward[last] += loss;
     x->backward[last] += (LOSS_PASSES - 1) * loss;
 }
@@ -129,6 +145,50 @@ static void apply_measure(struct sim_context *x)
         double task = !x->cut->empty[g] && (x->l->partitions > 1 || x->l->micros > 1) ? x->measure->task : 0;
         x->forward[g] = x->forward[g] * factor + task / 3;
         x->backward[g] = x->backward[g] * factor + task * 2 / 3;
+    }
+}
+
+static double overlap_of(const struct sim_context *x)
+{
+    return x->here[0] == x->l->copies ? x->c->local.overlap : x->c->remote.overlap;
+}
+
+/* What is sent beside a pass. */
+static double beside(const struct sim_context *x, double pass, double sent)
+{
+    return fmax(pass + (1 - overlap_of(x)) * sent, sent);
+}
+
+static bool by_microbatch(const struct sim_context *x)
+{
+    return x->l->partitions > 1 || x->l->micros > 1;
+}
+
+static double reduce(const struct sim_context *x, double bytes, int stage)
+{
+    return plan_all_reduce(x->c, bytes, x->l->copies, x->here[stage], x->per_node) *
+           (x->here[stage] < x->l->copies ? 1 : x->slow);
+}
+
+/* What no measure of one rank knows: exchanges of parts wait for each other; what owners keep goes beside the passes of each microbatch, as does what
+ * lies with the host. */
+static void add_exchanges(struct sim_context *x)
+{
+    const struct plan_layout *l = x->l;
+    for (int g = 0; g < x->cut->nsegments; g++) {
+        bool moves = l->copies > 1 && by_microbatch(x);
+        double half = moves ? reduce(x, x->trained[g], g % l->partitions) / 2 : 0;
+        double first = moves ? reduce(x, fmin(x->m->bucket_cap, x->trained[g]), g % l->partitions) / 2 : 0;
+        double host = l->offload_activations && x->c->host_bandwidth > 0 ? x->saved[g] / x->c->host_bandwidth : 0;
+        if (x->cut->empty[g])
+            continue;
+        x->forward[g] = fmax(x->forward[g] + x->exchanged[0][g], host);
+        x->backward[g] = fmax(x->backward[g] + x->exchanged[1][g], host);
+        if (l->zero > 2) /* the first bucket of parameters is waited for */
+            x->forward[g] = first + beside(x, x->forward[g], half - first);
+        if (l->zero > 1)
+            x->backward[g] =
+                l->zero > 2 ? first + beside(x, x->backward[g], 2 * half - first) : beside(x, x->backward[g], half);
     }
 }
 
@@ -315,21 +375,10 @@ static bool run_pipeline(const struct sim_context *x, struct ir_ctx *ctx, bool s
 
 /* -- Averages and updates -------------------------------------------------------------------------------------------------------- */
 
-static double reduce(const struct sim_context *x, double bytes, int stage)
-{
-    return plan_all_reduce(x->c, bytes, x->l->copies, x->here[stage], x->per_node) *
-           (x->here[stage] < x->l->copies ? 1 : x->slow);
-}
-
 /* What a bucket takes: an all-reduce, with --zero its first half: gradients go to the copy that updates their parameters. */
 static double gathered(const struct sim_context *x, double bytes, int stage)
 {
     return reduce(x, bytes, stage) * (x->l->zero ? 0.5 : 1);
-}
-
-static double overlap_of(const struct sim_context *x)
-{
-    return x->here[0] == x->l->copies ? x->c->local.overlap : x->c->remote.overlap;
 }
 
 /* --zero=3: a pass whose parameters come from their owners, a bucket ahead of what reads them: the second half of an all-reduce for all of them. The first
@@ -353,10 +402,10 @@ static double overlapped(const struct sim_context *x, struct ir_ctx *ctx, double
     double *ready = IR_NEWN(ctx, p->n + 1, double), *seconds = IR_NEWN(ctx, p->n + 1, double);
     int n = 0;
     for (int i = 0; i < p->n; i++)
-        raw += item_seconds(x, &x->m->items[i]) * x->m->items[i].backward;
+        raw += item_seconds(x, &x->part->items[i]) * x->part->items[i].backward;
     scale = raw > 0 ? backward / raw : 0;
     for (int i = p->n - 1; i >= 0; i--) {
-        const struct plan_item *it = &x->m->items[i];
+        const struct plan_item *it = &x->part->items[i];
         at += item_seconds(x, it) * it->backward * scale;
         held += it->trained;
         if (held <= 0 || (held < limit && i > 0))
@@ -374,7 +423,7 @@ static double overlapped(const struct sim_context *x, struct ir_ctx *ctx, double
 static double averaged(const struct sim_context *x, int stage)
 {
     double left = x->cut->trained[stage], limit = x->m->bucket_first, all = 0;
-    if (x->l->copies < 2)
+    if (x->l->copies < 2 || (x->l->zero > 1 && by_microbatch(x))) /* microbatch by microbatch */
         return 0;
     double whole = floor((left - limit) / x->m->bucket_cap), rest;
     if (left <= limit)
@@ -389,11 +438,13 @@ static double averaged(const struct sim_context *x, int stage)
 static double updated(const struct sim_context *x, int stage)
 {
     double trained = x->cut->trained[stage];
-    double state = x->m->trained > 0 ? x->m->state * trained / x->m->trained : 0;
+    double state = x->part->trained > 0 ? x->part->state * trained / x->part->trained : 0;
     double part = x->l->zero ? 1.0 / x->l->copies : 1, bytes = part * (4 * trained + 2 * state);
     double seconds = pass_move_seconds(&x->cost, bytes) * x->slow;
     if (x->measure)
-        seconds *= x->measure->update;
+        seconds *= x->l->zero && x->measure->owned > 0 ? x->measure->owned : x->measure->update;
+    if (x->l->offload_optimizer && x->c->host_bandwidth > 0)
+        seconds = fmax(seconds, 2 * part * state / x->c->host_bandwidth);
     return x->l->zero == 1 || x->l->zero == 2 ? seconds + reduce(x, trained, stage) / 2 : seconds;
 }
 
@@ -416,11 +467,13 @@ static void count_memory(const struct sim_context *x, const struct pipeline_resu
             segments += !u->empty[g];
         q.weights = u->weights[s];
         q.gradients = u->trained[s];
-        q.state = x->m->trained > 0 ? x->m->state * u->trained[s] / x->m->trained : 0;
+        q.state =
+            x->part->trained > 0 && !x->l->offload_optimizer ? x->part->state * u->trained[s] / x->part->trained : 0;
         q.state /= MUTANT(153, x->l->zero, 0) ? x->l->copies : 1;
         q.gradients = x->l->zero > 1 ? owned(x, q.gradients) : q.gradients;
         q.weights -= x->l->zero > 2 ? u->trained[s] - owned(x, u->trained[s]) : 0;
         q.activations = (x->kept[s] + x->incoming[s]) * r->peak[s] / (segments ? segments : 1);
+        q.activations /= x->l->offload_activations ? MOVED : 1;
         q.work = x->work[s];
         q.memory = q.weights + q.gradients + q.state + q.activations + q.work;
         if (q.memory <= out->memory)
@@ -434,14 +487,25 @@ static void count_memory(const struct sim_context *x, const struct pipeline_resu
     }
 }
 
+static double part_bytes(const struct sim_context *x, int stage)
+{
+    double all = 0, t = x->l->parts;
+    for (int i = 0; i < x->m->part->n; i++)
+        for (int k = 0; k < 2 && x->cut->segment[i] % x->l->partitions == stage; k++)
+            all += plan_at(x->part->items[i].exchanged[k], x->samples);
+    return 2 * (t - 1) / t * all * x->l->micros;
+}
+
 static void count_bytes(const struct sim_context *x, struct plan_prediction *out)
 {
     double d = x->l->copies, most = -1;
     for (int s = 0; s < x->l->partitions; s++) {
+        double moved = d > 1 ? (d - 1) / d * x->cut->trained[s] : 0;
+        int each = x->l->zero > 1 ? x->l->micros : 1, passes = x->l->zero > 2 ? 2 * x->l->micros : 1;
         double bytes[PLAN_BYTES] = {x->sent[0][s] * x->l->micros, x->sent[1][s] * x->l->micros,
-                                    d > 1 ? (x->l->zero ? 1 : 2) * (d - 1) / d * x->cut->trained[s] : 0,
-                                    x->l->zero ? (x->l->zero > 2 ? 2 : 1) * (d - 1) / d * x->cut->trained[s] : 0};
-        double all = bytes[0] + bytes[1] + bytes[2] + bytes[3];
+                                    (x->l->zero ? 1 : 2) * each * moved, x->l->zero ? passes * moved : 0,
+                                    part_bytes(x, s)};
+        double all = bytes[0] + bytes[1] + bytes[2] + bytes[3] + bytes[4];
         if (all > most)
             memcpy(out->bytes, bytes, sizeof bytes);
         most = all > most ? all : most;
@@ -456,6 +520,12 @@ static void sum_up(const struct sim_context *x, struct ir_ctx *ctx, const struct
     int n = x->l->partitions;
     double busy = 0, latency = 0, behind = 0, all = 0;
     for (int s = 0; s < n; s++) {
+        double parts = 0;
+        for (int g = s; g < x->cut->nsegments; g += n)
+            parts += (x->exchanged[0][g] + x->exchanged[1][g]) * x->l->micros;
+        out->parts = fmax(out->parts, parts);
+    }
+    for (int s = 0; s < n; s++) {
         double average = averaged(x, s), update = updated(x, s);
         busy += r->busy[s];
         out->compute = fmax(out->compute, r->busy[s]);
@@ -468,7 +538,7 @@ static void sum_up(const struct sim_context *x, struct ir_ctx *ctx, const struct
     out->bubble = r->makespan > 0 ? 1 - busy / (r->makespan * n) : 0;
     out->balance = busy > 0 ? out->compute * n / busy : 1;
     out->exposed = behind - r->makespan;
-    if (n == 1 && x->l->micros == 1 && x->l->copies > 1) {
+    if (!by_microbatch(x) && x->l->copies > 1) {
         double forward = with_parameters(x, x->forward[0] * x->slow, &all);
         double step = overlapped(x, ctx, forward, with_parameters(x, x->backward[0] * x->slow, &all), &all);
         out->average = all;
@@ -485,13 +555,18 @@ static void *numbers(struct ir_ctx *ctx, int n)
     return ir_alloc_n(ctx, (size_t)n + 1, sizeof(double));
 }
 
-static bool evaluate(struct sim_context *x, struct ir_ctx *ctx, bool simulate, struct plan_prediction *out, const char **why)
+static bool evaluate(struct sim_context *x, struct ir_ctx *ctx, bool simulate, struct plan_prediction *out,
+                     const char **why)
 {
     const struct plan_layout *l = x->l;
     struct pipeline_result r;
     bool extended;
     x->forward = numbers(ctx, x->cut->nsegments);
     x->backward = numbers(ctx, x->cut->nsegments);
+    for (int k = 0; k < 2; k++)
+        x->exchanged[k] = numbers(ctx, x->cut->nsegments);
+    x->trained = numbers(ctx, x->cut->nsegments);
+    x->saved = numbers(ctx, x->cut->nsegments);
     x->kept = numbers(ctx, l->partitions);
     x->work = numbers(ctx, l->partitions);
     x->incoming = numbers(ctx, l->partitions);
@@ -501,6 +576,7 @@ static bool evaluate(struct sim_context *x, struct ir_ctx *ctx, bool simulate, s
     count_copies(x);
     count_times(x);
     apply_measure(x);
+    add_exchanges(x);
     count_messages(x);
     *out = (struct plan_prediction){.layout = *l};
     if (!run_pipeline(x, ctx, simulate, &r, &extended)) {
@@ -517,9 +593,7 @@ static bool evaluate(struct sim_context *x, struct ir_ctx *ctx, bool simulate, s
 static bool sensible(const struct plan_layout *l, const char **why)
 {
     int rounds = l->micros / l->partitions > 1 ? l->micros / l->partitions : 1;
-    if (l->zero > 1 && (l->partitions > 1 || l->micros > 1))
-        *why = "--zero=2 and 3 have one stage, whole batches";
-    else if (l->batch % ((int64_t)l->copies * l->micros))
+    if (l->batch % ((int64_t)l->copies * l->micros))
         *why = "the batch doesn't divide";
     else if (l->kind == PIPELINE_1F1B_INTERLEAVED && l->micros % rounds)
         *why = "the microbatches don't fit the schedule";
@@ -528,14 +602,21 @@ static bool sensible(const struct plan_layout *l, const char **why)
     return false;
 }
 
-bool plan_evaluate(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l, bool simulate,
+/* Layouts that say nothing of parts have one. */
+bool plan_evaluate(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *given, bool simulate,
                    struct plan_prediction *out, const char **why)
 {
+    struct plan_layout whole = *given, *l = &whole;
     struct sim_context x = {.m = m, .c = c, .l = l};
+    l->parts = l->parts ? l->parts : 1;
+    x.part = plan_part(m, l->parts, l->sequence);
+    *why = x.part->why;
+    if (*why)
+        return false;
     *why = "the model cannot be cut into that many stages";
     if (!place(&x, why) || !sensible(l, why))
         return false;
-    x.cut = plan_cut(m, l->partitions, l->chunks);
+    x.cut = plan_cut(m, x.part, l->partitions, l->chunks);
     if (!x.cut->fits)
         return false;
     x.samples = (double)l->batch / l->copies / l->micros;

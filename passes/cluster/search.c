@@ -11,6 +11,7 @@
 
 #define MOST_PARTITIONS 1024
 #define MOST_MICROS 65536
+#define MOST_PARTS 64
 #define USUAL_BATCH 32
 
 struct finder {
@@ -37,8 +38,7 @@ static int faster(const void *a, const void *b)
                                                         : p->layout.micros - q->layout.micros;
 }
 
-/* Of a rank. */
-static double memory_of(const struct plan_cluster *c, int ranks)
+double plan_memory_of(const struct plan_cluster *c, int ranks)
 {
     int per_node = (ranks + c->nodes - 1) / c->nodes;
     return c->divided ? c->memory * c->devices / per_node : c->memory;
@@ -52,11 +52,25 @@ static void try(struct finder *f, const struct plan_layout *l)
     if (!plan_evaluate(f->m, f->c, l, false, &p, &why)) {
         f->s->impossible++;
         f->s->why = f->s->why ? f->s->why : why;
-    } else if (MUTANT(155, p.memory > memory_of(f->c, f->s->ranks), false)) {
+    } else if (MUTANT(155, p.memory > plan_memory_of(f->c, f->s->ranks), false)) {
         if (!f->s->too_large++ || p.memory < f->s->least_memory)
             f->s->least_memory = p.memory;
     } else {
         VEC_PUSH(f->m->ctx, f->list, p);
+    }
+}
+
+/* With the host's memory where that is asked for, or the layout is too large for the device's and there is a way to the host's. */
+static void try_offload(struct finder *f, struct plan_layout l)
+{
+    int too_large = f->s->too_large, asked = f->s->offload;
+    for (int what = asked > 0 ? asked : 0; what < 4; what++) {
+        l.offload_activations = what & 1;
+        l.offload_optimizer = what & 2;
+        try(f, &l);
+        if (asked >= 0 || f->c->host_bandwidth <= 0 || f->s->too_large == too_large)
+            return;
+        too_large = f->s->too_large;
     }
 }
 
@@ -65,8 +79,8 @@ static void try_schedules(struct finder *f, struct plan_layout l)
 {
     struct plan_search *s = f->s;
     bool pipelined = l.partitions > 1 && l.micros > 1;
-    bool several_nodes =
-        (f->c->divided ? f->c->nodes > 1 : s->ranks > f->c->devices) && l.partitions > 1 && l.copies > 1;
+    bool several_nodes = (f->c->divided ? f->c->nodes > 1 : s->ranks > f->c->devices) && l.partitions > 1 &&
+                         l.copies > 1 && l.parts == 1;
     for (int kind = PIPELINE_SIMPLE; kind <= PIPELINE_1F1B_INTERLEAVED; kind++) {
         l.kind = (enum pipeline_kind)kind;
         l.chunks = kind != PIPELINE_1F1B_INTERLEAVED ? 1 : s->chunks > 0 ? s->chunks : 2;
@@ -74,12 +88,12 @@ static void try_schedules(struct finder *f, struct plan_layout l)
             continue;
         if (s->kind < 0 && kind == PIPELINE_1F1B_INTERLEAVED && l.micros % l.partitions)
             continue; /* as Megatron-LM wants it */
-        int most = l.copies < 2 ? 0 : l.partitions > 1 || l.micros > 1 ? 1 : 3;
+        int most = l.copies < 2 ? 0 : 3;
         for (l.zero = 0; l.zero <= most; l.zero++)
             for (int spread = 0; spread <= several_nodes; spread++) {
                 l.spread = s->spread >= 0 ? s->spread : spread;
                 if ((s->zero < 0 || l.zero == (l.copies > 1 ? s->zero : 0)) && (s->spread < 0 || !spread))
-                    try(f, &l);
+                    try_offload(f, l);
             }
     }
 }
@@ -95,23 +109,43 @@ static void try_micros(struct finder *f, struct plan_layout l)
     }
 }
 
+/* Ranks that are left over stages and parts are copies. */
+static void try_copies(struct finder *f, struct plan_layout l)
+{
+    struct plan_search *s = f->s;
+    l.batch = s->batch ? s->batch : f->m->fixed_batch > 0 ? f->m->fixed_batch * l.copies : USUAL_BATCH;
+    if (l.batch % l.copies == 0 && (!f->m->fixed_batch || l.batch / l.copies == f->m->fixed_batch)) {
+        try_micros(f, l);
+        return;
+    }
+    s->considered++;
+    s->impossible++;
+    s->why = s->why ? s->why : "the batch doesn't divide";
+}
+
 static void try_all(struct finder *f)
 {
     struct plan_search *s = f->s;
-    for (int p = 1; p <= s->ranks && p <= MOST_PARTITIONS; p++) {
-        if (s->ranks % p || (s->partitions && p != s->partitions))
-            continue;
-        struct plan_layout l = {.partitions = p, .copies = s->ranks / p, .chunks = 1, .active = s->active};
-        l.batch = s->batch ? s->batch : f->m->fixed_batch > 0 ? f->m->fixed_batch * l.copies : USUAL_BATCH;
-        bool fits = l.batch % l.copies == 0 && (!f->m->fixed_batch || l.batch / l.copies == f->m->fixed_batch);
-        if (fits) {
-            try_micros(f, l);
-        } else {
-            s->considered++;
-            s->impossible++;
-            s->why = s->why ? s->why : "the batch doesn't divide";
+    for (int t = 1; t <= s->ranks && t <= MOST_PARTS; t++)
+        for (int sequence = 0; sequence <= (t > 1); sequence++) {
+            if (s->ranks % t || (s->parts && t != s->parts) || (t > 1 && s->sequence >= 0 && sequence != s->sequence))
+                continue;
+            const struct plan_part *part = plan_part(f->m, t, sequence);
+            if (part->why) {
+                s->considered++;
+                s->impossible++;
+                s->why = s->why ? s->why : part->why;
+                continue;
+            }
+            for (int p = 1; p <= s->ranks / t && p <= MOST_PARTITIONS; p++)
+                if (s->ranks / t % p == 0 && (!s->partitions || p == s->partitions))
+                    try_copies(f, (struct plan_layout){.partitions = p,
+                                                       .copies = s->ranks / t / p,
+                                                       .parts = t,
+                                                       .sequence = sequence,
+                                                       .chunks = 1,
+                                                       .active = s->active});
         }
-    }
 }
 
 /* Simulates the bounded ones in order; the number of predictions, at the list's start. */
@@ -132,7 +166,7 @@ static int simulate(struct finder *f)
             s->why = s->why ? s->why : why;
             continue;
         }
-        if (p.memory > memory_of(f->c, s->ranks)) {
+        if (p.memory > plan_memory_of(f->c, s->ranks)) {
             s->too_large++;
             continue;
         }

@@ -24,6 +24,13 @@ struct tensor_plan;
  * something has a size that `parts` doesn't divide. Lives in the context.
  */
 struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequence);
+/*
+ * The same for who wants to know what a rank would do, and changes nothing: by id of the function's values, which are cut; what the ranks exchange, each
+ * value by as many all-reduces as `times` (a half: it is gathered once). False: it can't be; *why says so, in a few words, and no message is left.
+ */
+struct tensor_exchange { const struct ir_node *node; const struct ir_value *value; double times; };
+struct tensor_survey { bool *cut; int nexchanges; struct tensor_exchange *exchanges; };
+bool tensor_survey(struct ir_func *train, int parts, struct tensor_survey *out, const char **why);
 /* Rewrites all functions and pipelines of the module for one rank, and its state variables, whose types become those of a part. False
  * after a diagnostic. */
 bool tensor_apply(struct ir_module *m, const struct tensor_plan *plan);

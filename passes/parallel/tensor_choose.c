@@ -20,6 +20,7 @@ struct candidate {
     VEC(const struct ir_value *) values;
     VEC(const struct ir_node *) nodes;
     double elements, bytes; /* of parameters that are cut, of what is exchanged */
+    VEC(struct tensor_exchange) exchanges;
     double score;
     const struct ir_value *seed;
     bool contracts;    /* a product or an embedding has such a parameter */
@@ -31,7 +32,9 @@ struct chooser {
     struct ir_ctx *ctx;
     struct ir_func *f;
     struct tensor_plan *plan;
-    bool *trained; /* by value: it depends on a parameter, so it has a gradient */
+    bool *trained;                /* by value: it depends on a parameter, so it has a gradient */
+    struct tensor_survey *survey; /* what those taken come to; NULL: nobody asks */
+    const char *why;              /* nothing can be cut; NULL: it can, or there is a message */
     VEC(struct candidate) found;
 };
 
@@ -91,6 +94,14 @@ static double bytes_of(const struct ir_value *v)
     return pass_bytes(&(struct pass_sizes){0}, v->type);
 }
 
+/* All-reduces of the value; a half: it is gathered. */
+static void exchange(struct chooser *k, struct candidate *c, const struct ir_node *n, const struct ir_value *v,
+                     double times)
+{
+    c->bytes += 2 * times * bytes_of(v);
+    VEC_PUSH(k->ctx, c->exchanges, (struct tensor_exchange){n, v, times});
+}
+
 /* What running the node so has the ranks exchange: by the first of its operands that is cut. */
 static void count_node(struct chooser *k, struct candidate *c, const struct ir_node *n)
 {
@@ -111,16 +122,16 @@ static void count_node(struct chooser *k, struct candidate *c, const struct ir_n
     for (int i = 0; i < n->nin; i++) {
         const struct ir_value *v = n->in[i].value;
         if (v && is_seen(c, v) && (!ok || !cut_same(x.in[i], c->cuts[v->id])))
-            c->bytes += bytes_of(v) * (n->op == IR_return ? RESULT : 1);
+            exchange(k, c, n, v, n->op == IR_return ? RESULT / 2 : 0.5);
         else if (ok && v && x.in[i].kind == CUT_PART && !is_seen(c, v))
-            c->bytes += bytes_of(v); /* its gradient is gathered */
+            exchange(k, c, n, v, 0.5); /* its gradient is gathered */
     }
     for (int i = 0; i < n->nout; i++) {
         bool seen = is_seen(c, n->out[i]);
         if (ok && x.out[i].kind != CUT_WHOLE && x.out[i].kind != CUT_PART)
-            c->bytes += 2 * bytes_of(n->out[i]);
+            exchange(k, c, n, n->out[i], 1);
         else if (seen && (!ok || !cut_same(x.out[i], c->cuts[n->out[i]->id])))
-            c->bytes += bytes_of(n->out[i]);
+            exchange(k, c, n, n->out[i], 0.5);
     }
     for (int i = 0; ok && i < n->nin && n->nout && x.out[0].kind == CUT_PART; i++) {
         const struct ir_value *v = n->in[i].value;
@@ -128,7 +139,7 @@ static void count_node(struct chooser *k, struct candidate *c, const struct ir_n
             !tcc_is_float((enum tcc_dtype)v->type->dtype) || partition_state_of(v))
             continue;
         c->summed[v->id] = true;
-        c->bytes += 2 * bytes_of(v);
+        exchange(k, c, n, v, 1);
     }
     enum ir_kind kind = ir_op_info(n->op)->kind;
     for (int i = 0; ok && i < n->nin; i++) {
@@ -235,13 +246,21 @@ static void take(struct chooser *k, const struct candidate *c)
         const struct ir_node *n = c->values.at[i]->def;
         if (n && n->op == IR_state_read)
             k->plan->cuts[ir_state_of(n)->index] = c->cuts[c->values.at[i]->id];
+        if (k->survey)
+            k->survey->cut[c->values.at[i]->id] = true;
     }
+    for (int i = 0; i < c->exchanges.n && k->survey; i++)
+        if (c->exchanges.at[i].node->op != IR_return)
+            k->survey->exchanges[k->survey->nexchanges++] = c->exchanges.at[i];
 }
 
 /* -- What was chosen, in words ---------------------------------------------------------------------------------------- */
 
 static bool complain(struct chooser *k, const struct candidate *c)
 {
+    k->why = "parts of tensors don't divide an axis";
+    if (k->survey)
+        return false;
     ir_error(k->ctx, &c->at->where,
              "--tensor-parallel=%d does not divide %s: an axis of a parameter is split into so many here",
              k->plan->parts, ir_expr_text(k->ctx, c->undivided));
@@ -284,6 +303,9 @@ static bool heads_divide(struct chooser *k)
             continue;
         if (!ir_is_const(t->dim[axis], &heads) || heads < 2 || heads % k->plan->parts == 0)
             continue;
+        k->why = "parts of tensors don't divide the heads";
+        if (k->survey)
+            return false;
         ir_error(k->ctx, &n->where, "--tensor-parallel=%d does not divide the %lld heads of attention", k->plan->parts,
                  (long long)heads);
         return false;
@@ -291,42 +313,69 @@ static bool heads_divide(struct chooser *k)
     return true;
 }
 
-struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequence)
+static bool choose(struct chooser *k)
+{
+    bool any = false;
+    if (!heads_divide(k))
+        return false;
+    find_trained(k);
+    find_all(k);
+    int nexchanges = 0;
+    for (int i = 0; i < k->found.n; i++)
+        nexchanges += k->found.at[i].exchanges.n;
+    if (k->survey)
+        k->survey->exchanges = IR_NEWN(k->ctx, nexchanges + 1, struct tensor_exchange);
+    if (k->found.n)
+        qsort(k->found.at, k->found.n, sizeof *k->found.at, better);
+    for (int broken = 0; broken < 2;
+         broken++) /* what is broken somewhere comes last: another cut may have its parameters */
+        for (int i = 0; i < k->found.n; i++) {
+            struct candidate *c = &k->found.at[i];
+            if (!broken && !k->survey)
+                tell(k, c);
+            if ((c->undivided != NULL) != broken || !c->contracts || c->score < LEAST || !fits(k, c))
+                continue;
+            if (broken)
+                return complain(k, c);
+            take(k, c);
+            any = true;
+        }
+    k->why = any ? NULL : "there is nothing that parts of tensors divide";
+    return any;
+}
+
+static struct chooser chooser_new(struct ir_func *train, int parts, bool sequence)
 {
     struct ir_module *m = train->module;
-    struct ir_where where = {.file = m->name};
     struct tensor_plan *plan = IR_NEW(m->ctx, struct tensor_plan);
     *plan = (struct tensor_plan){.m = m, .parts = parts, .sequence = sequence};
     for (const struct ir_state *s = m->states; s; s = s->next)
         plan->nstates = s->index >= plan->nstates ? s->index + 1 : plan->nstates;
     plan->cuts = IR_NEWN(m->ctx, plan->nstates + 1, struct cut);
-    struct chooser k = {.ctx = m->ctx, .f = train, .plan = plan};
-    if (!heads_divide(&k))
-        return NULL;
-    find_trained(&k);
-    find_all(&k);
-    if (k.found.n)
-        qsort(k.found.at, k.found.n, sizeof *k.found.at, better);
-    bool any = false;
-    for (int broken = 0; broken < 2;
-         broken++) /* what is broken somewhere comes last: another cut may have its parameters */
-        for (int i = 0; i < k.found.n; i++) {
-            struct candidate *c = &k.found.at[i];
-            if (!broken)
-                tell(&k, c);
-            if ((c->undivided != NULL) != broken || !c->contracts || c->score < LEAST || !fits(&k, c))
-                continue;
-            if (broken)
-                return complain(&k, c), NULL;
-            take(&k, c);
-            any = true;
-        }
+    return (struct chooser){.ctx = m->ctx, .f = train, .plan = plan};
+}
+
+bool tensor_survey(struct ir_func *train, int parts, struct tensor_survey *out, const char **why)
+{
+    struct chooser k = chooser_new(train, parts, false);
+    *out = (struct tensor_survey){.cut = IR_NEWN(k.ctx, train->nvalues + 1, bool)};
+    k.survey = out;
+    bool any = choose(&k);
+    *why = k.why;
+    return any;
+}
+
+struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequence)
+{
+    struct ir_where where = {.file = train->module->name};
+    struct chooser k = chooser_new(train, parts, sequence);
+    bool any = choose(&k);
     if (any)
         report(&k);
-    else
-        ir_error(m->ctx, &where,
+    else if (!ir_nerrors(k.ctx))
+        ir_error(k.ctx, &where,
                  "--tensor-parallel=%d: there is nothing to divide: no product, attention or embedding has a parameter "
                  "with an axis that %d ranks can share",
                  parts, parts);
-    return any ? plan : NULL;
+    return any ? k.plan : NULL;
 }

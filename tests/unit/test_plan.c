@@ -238,7 +238,8 @@ static struct plan_cluster cluster(int nodes, int devices)
 
 static struct plan_layout layout(int partitions, int copies, int micros, int64_t batch)
 {
-    return (struct plan_layout){partitions, copies, micros, PIPELINE_1F1B, 1, 0, 0, false, batch};
+    return (struct plan_layout){
+        .partitions = partitions, .copies = copies, .micros = micros, .kind = PIPELINE_1F1B, .chunks = 1, .batch = batch};
 }
 
 static struct plan_prediction predict(struct plan_model *m, const struct plan_cluster *c, struct plan_layout l)
@@ -314,7 +315,8 @@ START_TEST(stages_and_copies)
     ck_assert_double_lt(three.update, two.update);
     const char *why;
     zero.micros = 2;
-    ck_assert(!plan_predict(m, &c, &zero, &one, &why) && strstr(why, "whole batches"));
+    ck_assert(plan_predict(m, &c, &zero, &one, &why)); /* parameters for each microbatch */
+    ck_assert_double_eq(one.bytes[PLAN_SHARES], 2 * three.bytes[PLAN_SHARES]);
     struct plan_layout many = layout(64, 1, 1, 64);
     ck_assert(!plan_predict(m, &c, &many, &one, &why) && !strcmp(why, "more ranks than devices"));
     c = cluster(8, 8);
@@ -360,7 +362,7 @@ START_TEST(searches)
         ck_assert_int_eq(all.considered, n + all.impossible + all.too_large);
         ck_assert_int_le(best, n);
         for (int k = 0; k < n; k++) {
-            ck_assert_int_eq(x[k].layout.partitions * x[k].layout.copies, ranks[i]);
+            ck_assert_int_eq(x[k].layout.partitions * x[k].layout.copies * x[k].layout.parts, ranks[i]);
             ck_assert_double_ge(x[k].step, plan_bound(m, &c, &x[k].layout) * (1 - 1e-9));
             ck_assert(k == 0 || x[k].step >= x[k - 1].step * (1 - 1e-12));
         }
