@@ -35,18 +35,59 @@ int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_d
     return depth_of(m, b);
 }
 
-bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n)
-{
-    (void)m, (void)n;
-    return true;
-}
-
 /* A block, where twice the products are still faster. */
 int64_t cpu_group_channels(const struct pass_machine *m, const struct ir_node *n)
 {
     int64_t per = dim_of(n, 1, 1);
     (void)m;
     return per < BLOCK && per * 2 >= BLOCK ? BLOCK : 0;
+}
+
+/*
+ * Few results of few channels: blocks would be padding for the most part, so both stay plain, lanes are neighbours along the row, and the results stand one
+ * below the other. No tap may be left out of a row then (cpu_pads).
+ */
+static bool lanes_along_rows(const struct ir_node *n)
+{
+    enum { FEW = 8, WORTH = 32 };
+    const struct ir_attr *s = ir_attr(n, IR_ATTR_strides);
+    ir_type w = n->in[1].value->type;
+    int64_t o = dim_of(n, 1, 0), c = dim_of(n, 1, 1), sum = c;
+    for (int i = 2; i < w->rank; i++)
+        sum *= dim_of(n, 1, i);
+    return n->in[0].value->type->dtype == TCC_F32 && w->dtype == TCC_F32 && ir_const_of(n->in[1].value) &&
+           ir_get_i(n, IR_ATTR_groups, 1) == 1 && o >= 1 && o <= FEW && c >= 1 && c <= FEW && sum >= WORTH &&
+           s->ints[s->n - 1] == 1 && ir_const_or(n->out[0]->type->dim[w->rank - 1], BLOCK) >= BLOCK;
+}
+
+static bool padded(const struct ir_node *n)
+{
+    const struct ir_attr *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
+    for (int i = 0; i < before->n; i++)
+        if (!ir_is_value(before->exprs[i], 0) || !ir_is_value(after->exprs[i], 0))
+            return true;
+    return false;
+}
+
+/* Register tiles that padding cuts have constant rows, and code for each tap: of rows of so many taps they are slow, and long. */
+bool cpu_pads(const struct pass_machine *m, const struct ir_node *n)
+{
+    enum { LONG = 16 };
+    ir_type w = n->in[1].value->type;
+    (void)m;
+    bool longer = w->dtype == TCC_F32 && ir_get_i(n, IR_ATTR_groups, 1) == 1 && dim_of(n, 1, 0) >= 8 &&
+                  dim_of(n, 1, w->rank - 1) >= LONG;
+    return longer || lanes_along_rows(n);
+}
+
+bool cpu_materialise(const struct pass_machine *m, const struct ir_node *n)
+{
+    if (n->op != IR_pad)
+        return true;
+    for (const struct ir_use *u = n->out[0]->uses; u; u = u->next)
+        if (u->user->op == IR_conv && !u->index && cpu_pads(m, u->user))
+            return true;
+    return false;
 }
 
 /* Neighbours along the sum of that product that a step takes together. */
@@ -142,7 +183,8 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     ir_type x = n->in[0].value->type, w = n->in[1].value->type;
     int rank = x->rank;
     int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 0), per_in = dim_of(n, 1, 1), groups = ir_get_i(n, IR_ATTR_groups, 1);
-    if (rank + 2 > TCC_MAX_RANK || (!in_f32(w->dtype) && !in_bytes(w->dtype)) || c < 1 || o < 1 || per_in < 1)
+    if (rank + 2 > TCC_MAX_RANK || (!in_f32(w->dtype) && !in_bytes(w->dtype)) || c < 1 || o < 1 || per_in < 1 ||
+        (lanes_along_rows(n) && !padded(n)))
         return NULL;
     /* Few results of many channels: a plain result from blocks, not worth its padding. */
     bool few = o < 8;

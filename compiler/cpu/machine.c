@@ -131,6 +131,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.product_type = cpu_product_type;
     m->pass.product_group = cpu_product_group;
     m->pass.group_channels = cpu_group_channels;
+    m->pass.pads = cpu_pads;
     m->pass.materialise = cpu_materialise;
     m->pass.winograd = cpu_winograd;
     m->l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;

@@ -45,7 +45,7 @@ static bool topk(const struct pass_machine *m, const struct ir_node *n)
 static bool materialise(const struct pass_machine *m, const struct ir_node *n)
 {
     int d = n->out[0]->type->dtype;
-    return ((const struct cuda_machine *)m)->fp8 && (d == TCC_F8E4M3FN || d == TCC_F8E5M2);
+    return n->op == IR_cast && ((const struct cuda_machine *)m)->fp8 && (d == TCC_F8E4M3FN || d == TCC_F8E5M2);
 }
 
 const struct cuda_machine *cuda_machine_find(const char *arch)

@@ -50,55 +50,12 @@ static struct ir_value *longer_rows(struct ir_builder *b, const struct ir_tensor
     return ir_constant(b, t);
 }
 
-/* x with padding of its last axes; a padding that x already is becomes part of it where the new one's values don't matter. */
-static struct ir_value *longer(struct ir_builder *b, struct ir_value *x, ir_expr *before, ir_expr *after,
-                               bool any_value)
-{
-    struct ir_node *inner = x->def && x->def->op == IR_pad && ir_has_one_use(x) ? x->def : NULL;
-    struct ir_value *in[2] = {x, NULL};
-    int nin = 2;
-    if (inner && any_value && strcmp(ir_get_s(inner, IR_ATTR_mode, "constant"), "constant") == 0) {
-        for (int i = 0; i < x->type->rank; i++) {
-            before[i] = ir_add(b->ctx, before[i], ir_attr(inner, IR_ATTR_before)->exprs[i]);
-            after[i] = ir_add(b->ctx, after[i], ir_attr(inner, IR_ATTR_after)->exprs[i]);
-        }
-        in[0] = inner->in[0].value;
-        nin = inner->nin;
-        in[1] = nin > 1 ? inner->in[1].value : NULL;
-    } else {
-        in[1] = x->type->dtype == TCC_U8 ? ir_constant_i(b, TCC_U8, 0) : ir_constant_f(b, TCC_BF16, 0);
-    }
-    return ir_build1(b, IR_pad, nin, in,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_before, x->type->rank, before),
-                              ir_attr_exprs(IR_ATTR_after, x->type->rank, after), ir_attr_s(IR_ATTR_mode, "constant")));
-}
-
 struct ir_value *legalise_few_channels(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 {
     int group;
     if (!takes(r, n, &group))
         return NULL;
     const struct ir_tensor *w = ir_const_of(n->in[1].value);
-    struct ir_value *x = n->in[0].value, *in[3] = {NULL, NULL, n->nin > 2 ? n->in[2].value : NULL};
-    const struct ir_attr *lo = ir_attr(n, IR_ATTR_before), *hi = ir_attr(n, IR_ATTR_after),
-                         *s = ir_attr(n, IR_ATTR_strides), *d = ir_attr(n, IR_ATTR_dilations);
-    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK], zero[TCC_MAX_RANK];
     int64_t more = (group - w->dims[w->rank - 1] % group) % group;
-    bool pads = false;
-    for (int i = 0; i < w->rank; i++) {
-        zero[i] = ir_const(b->ctx, 0);
-        before[i] = i < 2 ? zero[i] : lo->exprs[i - 2];
-        after[i] = i < 2 ? zero[i] : hi->exprs[i - 2];
-        pads |= !ir_is_value(before[i], 0) || !ir_is_value(after[i], 0);
-    }
-    after[w->rank - 1] = ir_addc(b->ctx, after[w->rank - 1], more);
-    in[0] = longer(b, x, before, after, !pads);
-    in[1] = more ? longer_rows(b, w, more) : n->in[1].value;
-    return in[0] ? ir_build1(b, IR_conv, in[2] ? 3 : 2, in,
-                             IR_ATTRS(ir_attr_ints(IR_ATTR_strides, s->n, s->ints),
-                                      ir_attr_ints(IR_ATTR_dilations, d->n, d->ints),
-                                      ir_attr_exprs(IR_ATTR_before, w->rank - 2, zero),
-                                      ir_attr_exprs(IR_ATTR_after, w->rank - 2, zero), ir_attr_i(IR_ATTR_groups, 1),
-                                      ir_attr_dtype(IR_ATTR_to, (enum tcc_dtype)n->out[0]->type->dtype)))
-                 : NULL;
+    return legalise_conv_padded(b, n, more ? longer_rows(b, w, more) : n->in[1].value, more);
 }

@@ -23,6 +23,11 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
 /* few_channels.c: what a convolution of bytes or bf16 with few channels becomes, or NULL. */
 struct ir_value *legalise_few_channels(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
 
+/* padding.c: the convolution n over x with its padding written out, and `more` columns behind it, by weights w; NULL after a diagnostic. */
+struct ir_value *legalise_conv_padded(struct ir_builder *b, const struct ir_node *n, struct ir_value *w, int64_t more);
+/* So where the machine wants it (struct pass_machine's pads); NULL: not, or after a diagnostic. */
+struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);
+
 /* The numbers of random_uniform or random_normal; NULL: no memory. */
 struct ir_value *legalise_random(struct ir_builder *b, const struct ir_node *n);
 

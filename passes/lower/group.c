@@ -483,9 +483,10 @@ static bool multiplied(const struct ir_value *v, int depth)
     return false;
 }
 
-static bool is_materialised(const struct lw *lw, const struct ir_node *cast)
+static bool is_materialised(const struct lw *lw, const struct ir_node *n)
 {
-    return lw->fuse && lw->machine->materialise && lw->machine->materialise(lw->machine, cast);
+    return (n->op == IR_cast || n->op == IR_pad) && lw->fuse && lw->machine->materialise &&
+           lw->machine->materialise(lw->machine, n);
 }
 
 /* Who must find a value in a buffer: everything that is not evaluated inside kernels of the same block. */
@@ -502,7 +503,7 @@ static void mark_live_out(struct lw *lw, struct ir_block *block)
             for (struct ir_use *u = v->uses; u; u = u->next)
                 if (u->user->block != block || !lw_is_kernel_node(u->user) || (is_scatter(u->user) && u->index > 0))
                     lw->live_out[v->id] = true;
-            if (n->op == IR_cast && is_materialised(lw, n) && multiplied(v, 0))
+            if (is_materialised(lw, n) && multiplied(v, 0))
                 lw->live_out[v->id] = true;
         }
     }

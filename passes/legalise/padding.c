@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * padding.c - convolutions whose padding is written out: x gets its zeros once, in a tensor of its own, and no tap has to be left out. Exact, but that
+ * a weight which is not finite meets these zeros.
+ */
+#include "passes/legalise/legalise_int.h"
+
+#include <string.h>
+
+/* x with padding of its last axes; a padding that x already is becomes part of it where the new one's values don't matter. */
+static struct ir_value *longer(struct ir_builder *b, struct ir_value *x, ir_expr *before, ir_expr *after,
+                               bool any_value)
+{
+    struct ir_node *inner = x->def && x->def->op == IR_pad && ir_has_one_use(x) ? x->def : NULL;
+    struct ir_value *in[2] = {x, NULL};
+    enum tcc_dtype d = (enum tcc_dtype)x->type->dtype;
+    int nin = 2;
+    if (inner && any_value && strcmp(ir_get_s(inner, IR_ATTR_mode, "constant"), "constant") == 0) {
+        for (int i = 0; i < x->type->rank; i++) {
+            before[i] = ir_add(b->ctx, before[i], ir_attr(inner, IR_ATTR_before)->exprs[i]);
+            after[i] = ir_add(b->ctx, after[i], ir_attr(inner, IR_ATTR_after)->exprs[i]);
+        }
+        in[0] = inner->in[0].value;
+        nin = inner->nin;
+        in[1] = nin > 1 ? inner->in[1].value : NULL;
+    } else {
+        in[1] = tcc_is_float(d) ? ir_constant_f(b, d, 0) : ir_constant_i(b, d, 0);
+    }
+    return ir_build1(b, IR_pad, nin, in,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_before, x->type->rank, before),
+                              ir_attr_exprs(IR_ATTR_after, x->type->rank, after), ir_attr_s(IR_ATTR_mode, "constant")));
+}
+
+static bool pads(const struct ir_node *n)
+{
+    const struct ir_attr *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
+    for (int i = 0; i < before->n; i++)
+        if (!ir_is_value(before->exprs[i], 0) || !ir_is_value(after->exprs[i], 0))
+            return true;
+    return false;
+}
+
+struct ir_value *legalise_conv_padded(struct ir_builder *b, const struct ir_node *n, struct ir_value *w, int64_t more)
+{
+    struct ir_value *x = n->in[0].value, *in[3] = {NULL, w, n->nin > 2 ? n->in[2].value : NULL};
+    const struct ir_attr *lo = ir_attr(n, IR_ATTR_before), *hi = ir_attr(n, IR_ATTR_after),
+                         *s = ir_attr(n, IR_ATTR_strides), *d = ir_attr(n, IR_ATTR_dilations);
+    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK], zero[TCC_MAX_RANK];
+    int rank = x->type->rank;
+    for (int i = 0; i < rank; i++) {
+        zero[i] = ir_const(b->ctx, 0);
+        before[i] = i < 2 ? zero[i] : lo->exprs[i - 2];
+        after[i] = i < 2 ? zero[i] : hi->exprs[i - 2];
+    }
+    after[rank - 1] = ir_addc(b->ctx, after[rank - 1], more);
+    in[0] = longer(b, x, before, after, !pads(n));
+    return in[0] ? ir_build1(b, IR_conv, in[2] ? 3 : 2, in,
+                             IR_ATTRS(ir_attr_ints(IR_ATTR_strides, s->n, s->ints),
+                                      ir_attr_ints(IR_ATTR_dilations, d->n, d->ints),
+                                      ir_attr_exprs(IR_ATTR_before, rank - 2, zero),
+                                      ir_attr_exprs(IR_ATTR_after, rank - 2, zero),
+                                      ir_attr_i(IR_ATTR_groups, ir_get_i(n, IR_ATTR_groups, 1)),
+                                      ir_attr_dtype(IR_ATTR_to, (enum tcc_dtype)n->out[0]->type->dtype)))
+                 : NULL;
+}
+
+struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    if (n->op != IR_conv || !m || !m->pads || !pass_bounded(r) || !pads(n) || !m->pads(m, n))
+        return NULL;
+    return legalise_conv_padded(b, n, n->in[1].value, 0);
+}
