@@ -235,7 +235,8 @@ static void start_fetch(struct sum *s, LLVMValueRef r0, LLVMValueRef b)
     s->fetch_shift = log2_exact(s->sb[last] * u * unit / 64);
     if (s->fetch_shift < 0)
         return;
-    int64_t shares = slab / 64 / (c->nk / u), blocks = c->nrows == CT_DYN ? 8 : (c->nrows + g->mr - 1) / g->mr;
+    /* Of rows whose number is not known there may be one block: what is there already costs it little. */
+    int64_t shares = slab / 64 / (c->nk / u), blocks = c->nrows == CT_DYN ? 1 : (c->nrows + g->mr - 1) / g->mr;
     for (int d = 0; d < c->k->ndims; d++)
         if (c->extra_m >> d & 1)
             blocks *= c->k->schedule.tile[d] ? c->k->schedule.tile[d] : ir_const_or(c->k->dims[d].extent, 8);
