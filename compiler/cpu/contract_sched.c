@@ -265,9 +265,9 @@ static ir_expr scratch_bytes(const struct ct *c, int cv)
 static double bytes_per_point(const struct ct *c, int load)
 {
     const struct kn_operand *o = &c->k->operands[c->k->insns[load].operand];
-    double bytes = tcc_dtype_bytes(o->dtype);
+    double bytes = (double)(tcc_dtype_bytes(o->dtype) * c->ks[0].scale);
     for (int i = 0; i < o->rank; i++)
-        if (!ir_uses_sym(c->k->insns[load].index[i], c->ks[0].var))
+        if (!ir_uses_sym(c->k->insns[load].index[i], c->k->dims[c->ks[0].dim].var))
             bytes *= (double)ir_const_or(o->dims[i], 64);
     return bytes;
 }
@@ -278,7 +278,7 @@ static double bytes_per_point(const struct ct *c, int load)
  */
 static int32_t choose_passes(const struct cpu_machine *m, const struct ct *c)
 {
-    if (c->resume < 0 || c->ks[0].scale != 1)
+    if (c->resume < 0)
         return 0;
     double point = bytes_per_point(c, c->load_a) + bytes_per_point(c, c->load_b), cache = (double)m->l2 / 2;
     double n = (double)(c->ks[0].n == CT_DYN ? 64 : c->ks[0].n), fit = cache / point;

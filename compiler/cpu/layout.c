@@ -207,20 +207,64 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     }
 }
 
-/* The gradient by weight of a convolution that runs in blocks: x and dy as forward has them, the result as its weights. */
-static kn_layout grad_weight_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
+/* The channels of a gradient by weight: is it one whose weights are in blocks, a depthwise convolution's, one of few input channels? */
+struct grad_weight {
+    bool blocks, depthwise, plain_in;
+};
+
+static struct grad_weight grad_weight(const struct ir_node *n)
 {
-    ir_type x = n->in[0].value->type, t = n->out[0]->type;
-    int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 1), per_in = ir_const_or(t->dim[1], -1),
+    struct grad_weight g = {false, false, false};
+    int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 1), per_in = ir_const_or(n->out[0]->type->dim[1], -1),
             groups = ir_get_i(n, IR_ATTR_groups, 1);
-    if (x->rank + 2 > TCC_MAX_RANK || c < 1 || o < 8 || per_in < 1)
-        return NULL;
-    bool depthwise = per_in == 1 && groups == c && o == c && c > 1, plain_in = groups == 1 && c < 8;
-    if (!depthwise && groups > 1 && (per_in % BLOCK || o / groups % BLOCK))
+    g.depthwise = per_in == 1 && groups == c && o == c && c > 1;
+    g.plain_in = groups == 1 && c < 8;
+    g.blocks = n->in[0].value->type->rank + 2 <= TCC_MAX_RANK && c >= 1 && o >= 8 && per_in >= 1 &&
+               (g.depthwise || groups == 1 || (per_in % BLOCK == 0 && o / groups % BLOCK == 0));
+    return g;
+}
+
+/*
+ * Does it run by products of pairs? The sum goes over images and positions; pairs are of two images, which every tap sees at the same
+ * place, and so does padding: pairs of neighbours in a row would be others for each tap.
+ */
+static bool image_pairs(const struct pass_machine *m, const struct ir_node *n)
+{
+    struct grad_weight g = grad_weight(n);
+    ir_type x = n->in[0].value->type;
+    return g.blocks && !g.depthwise && !g.plain_in && x->rank + 3 <= TCC_MAX_RANK && !ir_is_value(x->dim[0], 1) &&
+           tcc_small_float((enum tcc_dtype)x->dtype) && x->dtype == n->in[1].value->type->dtype &&
+           depth_of(m, (enum tcc_dtype)x->dtype) == 2;
+}
+
+/* n div 2, c div 16, positions.., c mod 16, n mod 2. */
+static kn_layout paired_layout(struct ir_ctx *ctx, int rank)
+{
+    struct kn_axis at[TCC_MAX_RANK + 1];
+    int p = 0;
+    at[p++] = (struct kn_axis){0, 2, 0};
+    at[p++] = (struct kn_axis){1, BLOCK, 0};
+    for (int i = 2; i < rank; i++)
+        at[p++] = (struct kn_axis){(int16_t)i, 1, 0};
+    at[p++] = (struct kn_axis){1, 1, BLOCK};
+    at[p++] = (struct kn_axis){0, 1, 2};
+    return kn_layout_make(ctx, rank, p, at);
+}
+
+/* The gradient by weight of a convolution that runs in blocks: x and dy as forward has them, or in pairs of images, the result as its
+ * weights. */
+static kn_layout grad_weight_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n,
+                                    int operand)
+{
+    struct grad_weight g = grad_weight(n);
+    int rank = n->in[0].value->type->rank;
+    if (!g.blocks)
         return NULL;
     if (operand < 0)
-        return weight_layout(ctx, x->rank, !depthwise && !plain_in, 1);
-    return operand == 0 && plain_in ? NULL : kn_layout_blocked(ctx, x->rank, 1, BLOCK);
+        return weight_layout(ctx, rank, !g.depthwise && !g.plain_in, 1);
+    if (image_pairs(m, n))
+        return paired_layout(ctx, rank);
+    return operand == 0 && g.plain_in ? NULL : kn_layout_blocked(ctx, rank, 1, BLOCK);
 }
 
 /* o div 32, frequency, i, o mod 32: what a tile's products with 32 channels read lies together. */
@@ -241,7 +285,7 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
                    : NULL;
     case IR_winograd:
         return operand == 1 ? transformed_layout(ctx) : operand < 1 ? kn_layout_blocked(ctx, 4, 1, BLOCK) : NULL;
-    case IR_conv_grad_weight: return in_f32(t->dtype) ? grad_weight_layout(ctx, n, operand) : NULL;
+    case IR_conv_grad_weight: return in_f32(t->dtype) ? grad_weight_layout(m, ctx, n, operand) : NULL;
     case IR_max_pool:
     case IR_avg_pool:
     case IR_max_pool_index:
@@ -280,7 +324,9 @@ enum tcc_dtype cpu_product_type(const struct pass_machine *m, const struct ir_no
         return TCC_F32; /* one kernel of floats is faster than several of products in pairs */
     if (!tcc_small_float(d) || (!conv && n->op != IR_matmul && n->op != IR_conv_grad_weight))
         return TCC_NONE;
-    if (n->op == IR_conv_grad_weight || (few_channels(n) && (depth_of(m, d) == 1 || !grouped_taps(n))))
+    if (n->op == IR_conv_grad_weight)
+        return image_pairs(m, n) ? TCC_NONE : TCC_F32;
+    if (few_channels(n) && (depth_of(m, d) == 1 || !grouped_taps(n)))
         return TCC_F32;
     if (depth_of(m, d) > 1)
         return TCC_NONE;

@@ -253,6 +253,29 @@ static void choose_vector_dim(struct chooser *c)
     }
 }
 
+/* Stores that alternate between the few points of the vector dim: lanes along the dim whose points they are spread over, if loads are as regular
+ * along it. */
+static void choose_interleaving(struct chooser *c)
+{
+    struct cpu_schedule *s = &c->s;
+    int lanes = c->m->emit.vector_bytes / element_bytes(c->k), last = s->vector;
+    for (int u = 0; u < em_nouter(c->k) && last >= 0; u++) {
+        int width = fit_width(c->m, lanes < 16 ? lanes : 16, extent_or(c->k, u, INT32_MAX));
+        if (u == last || loops_interleave_dim(c->ctx, c->k, u, width) != last)
+            continue;
+        bool regular = true;
+        for (int i = 0; i < c->k->ninsns; i++) {
+            int64_t stride = c->k->insns[i].code == KN_LOAD ? access_stride(c, i, u, width) : 0;
+            regular = regular && (stride == 0 || stride == 1);
+        }
+        if (!regular)
+            continue;
+        s->vector = u;
+        s->width = width;
+        return;
+    }
+}
+
 /* -- Work ----------------------------------------------------------------------------------------------------- */
 
 /* Vector operations of one instruction. */
@@ -329,7 +352,7 @@ static void choose_unroll(struct chooser *c)
     struct cpu_schedule *s = &c->s;
     int dim = s->vector, unroll = is_heavy(c->k) ? 1 : 2;
     s->unroll = 1;
-    if (dim < 0)
+    if (dim < 0 || loops_interleave_dim(c->ctx, c->k, dim, s->width) >= 0)
         return;
     if (loops_transpose_dim(c->ctx, c->k, dim, s->width < 16 ? s->width : 16) >= 0) {
         s->width = s->width < 16 ? s->width : 16;
@@ -447,6 +470,7 @@ static bool schedule_loops(const struct cpu_machine *m, struct ir_ctx *ctx, stru
                         .depends = IR_NEWN(ctx, k->ninsns + 1, uint32_t)};
     find_dependences(&c);
     choose_vector_dim(&c);
+    choose_interleaving(&c);
     choose_unroll(&c);
     choose_rows(&c);
     cpu_put_schedule(k, c.s);

@@ -494,9 +494,20 @@ static int tile_counts(const struct kn_kernel *k, int dim, int64_t *counts)
 struct outer_run {
     struct em *e;
     const struct em_tiles *t;
-    int lane_dim, transpose_dim, row_dim;
+    int lane_dim, transpose_dim, interleave_dim, row_dim;
     struct loops_segments segments;
 };
+
+/* The points of the dim between which stores alternate, where there are no lanes. */
+static void run_alternating(struct outer_run *r, int segment)
+{
+    struct em_loop l;
+    int v = r->interleave_dim;
+    em_loop_begin(r->e, &l, r->t->lo[v], r->t->hi[v], em_i64(r->e, 1), "o");
+    em_bind(r->e, r->e->k->dims[v].var, l.iv);
+    run_point(r->e, segment);
+    em_loop_end(r->e, &l);
+}
 
 static void outer_segment(void *user, int segment)
 {
@@ -504,6 +515,10 @@ static void outer_segment(void *user, int segment)
     int u = r->transpose_dim;
     if (u >= 0)
         loops_run_transposed(r->e, u, r->t->lo[u], r->t->hi[u], r->segments.at[segment].lanes, run_point, r->e);
+    else if (r->interleave_dim >= 0 && r->segments.at[segment].lanes > 1)
+        loops_run_interleaved(r->e, r->interleave_dim);
+    else if (r->interleave_dim >= 0)
+        run_alternating(r, segment);
     else
         run_point(r->e, segment);
 }
@@ -519,11 +534,11 @@ static void run_lanes(struct outer_run *r)
     loops_run_segments(e, &r->segments, r->lane_dim, r->t->lo[r->lane_dim], r->t->hi[r->lane_dim], outer_segment, r);
 }
 
-/* Loops over the outer dims from `dim` on; the one in lanes, and the one that is transposed with it, are innermost. */
+/* Loops over the outer dims from `dim` on; the one in lanes, and what is transposed or interleaved with it, are innermost. */
 static void run_outer(struct outer_run *r, int dim)
 {
     struct em *e = r->e;
-    while (dim < em_nouter(e->k) && (dim == r->lane_dim || dim == r->transpose_dim))
+    while (dim < em_nouter(e->k) && (dim == r->lane_dim || dim == r->transpose_dim || dim == r->interleave_dim))
         dim++;
     if (dim >= em_nouter(e->k)) {
         if (r->lane_dim < 0)
@@ -552,11 +567,16 @@ void em_phase(struct em *e, struct em_nest s)
 {
     struct em_tiles t;
     bool outer = s.vector >= 0 && e->k->dims[s.vector].role == KN_OUTER && s.width > 1;
-    struct outer_run r = {.e = e, .t = &t, .lane_dim = outer ? s.vector : -1, .transpose_dim = -1};
+    struct outer_run r = {
+        .e = e, .t = &t, .lane_dim = outer ? s.vector : -1, .transpose_dim = -1, .interleave_dim = -1};
     if (outer && s.unroll == 1)
         r.transpose_dim = loops_transpose_dim(e->ctx, e->k, s.vector, s.width);
     if (r.transpose_dim >= 0 && e->k->schedule.tile[r.transpose_dim] % s.width)
         r.transpose_dim = -1;
+    if (outer && s.unroll == 1 && r.transpose_dim < 0)
+        r.interleave_dim = loops_interleave_dim(e->ctx, e->k, s.vector, s.width);
+    if (r.interleave_dim >= 0 && e->k->schedule.tile[r.interleave_dim])
+        r.interleave_dim = -1;
     e->nest = s;
     e->aligned = true;
     r.row_dim = loops_row_dim(e->k, s);

@@ -46,6 +46,9 @@ int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, in
 /* Points [lo, hi) of that dim, for the lanes that are set: blocks of W x W in registers, then point(user, 0) by itself. */
 void loops_run_transposed(struct em *e, int u, LLVMValueRef lo, LLVMValueRef hi, int lanes,
                           void (*point)(void *user, int segment), void *user);
+/* The outer dim of few points between which stores alternate when u is in lanes; -1: none. Its points, at the lanes that are set. */
+int loops_interleave_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int u, int width);
+void loops_run_interleaved(struct em *e, int v);
 /* Points [lo, hi) of an inner dim that a stage runs along: those of the piece in the first phase of a split kernel. */
 void loops_bounds(struct em *e, int dim, LLVMValueRef *lo, LLVMValueRef *hi);
 bool loops_is_reduction(const struct kn_insn *n);

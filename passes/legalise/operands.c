@@ -181,19 +181,19 @@ static struct scaled *scaled_of(struct operands *o, struct ir_value *v)
 
 /* -- Products ------------------------------------------------------------------------------------------- */
 
-/* n on other operands, its result in f32. */
+/* n on other operands, its result of type `to` (TCC_NONE: that of the operands), its sums partly of type `partial`. */
 static struct ir_value *product(struct ir_builder *b, const struct ir_node *n, int nin, struct ir_value *const *in,
-                                enum tcc_dtype partial)
+                                enum tcc_dtype to, enum tcc_dtype partial)
 {
     struct ir_attr *attrs = IR_NEWN(b->ctx, n->nattrs + 3, struct ir_attr);
     int nattrs = 0;
     for (int i = 0; i < n->nattrs; i++)
         if (n->attrs[i].key != IR_ATTR_to)
             attrs[nattrs++] = n->attrs[i];
-    if (partial) {
-        attrs[nattrs++] = ir_attr_dtype(IR_ATTR_to, TCC_F32);
+    if (to)
+        attrs[nattrs++] = ir_attr_dtype(IR_ATTR_to, to);
+    if (partial)
         attrs[nattrs++] = ir_attr_dtype(IR_ATTR_partial, partial);
-    }
     return ir_build1(b, n->op, nin, in, attrs);
 }
 
@@ -230,7 +230,7 @@ static bool widen(struct operands *o, struct ir_node *n)
     }
     b.block = n->block;
     b.before = n;
-    return put(&b, n, product(&b, n, n->nin, in, TCC_NONE));
+    return put(&b, n, product(&b, n, n->nin, in, TCC_NONE, TCC_NONE));
 }
 
 /* A convolution's bias, shaped to be added to its result. */
@@ -254,7 +254,7 @@ static bool demote_to_f16(struct operands *o, struct ir_node *n)
     if (!w)
         return false;
     struct ir_builder b = {pass_ctx(o->run), o->func, n->block, n, n->where};
-    struct ir_value *in[2] = {x.value, w->value}, *y = product(&b, n, 2, in, TCC_F16);
+    struct ir_value *in[2] = {x.value, w->value}, *y = product(&b, n, 2, in, TCC_F32, TCC_F16);
     struct ir_value *unit = y ? ir_binary(&b, IR_mul, x.unit, w->unit) : NULL;
     y = unit ? ir_binary(&b, IR_mul, y, unit) : NULL;
     if (y && n->nin > 2 && n->in[2].value) {
@@ -262,6 +262,42 @@ static bool demote_to_f16(struct operands *o, struct ir_node *n)
         y = bias ? ir_binary(&b, IR_add, y, bias) : NULL;
     }
     return put(&b, n, y);
+}
+
+static bool is_product(const struct ir_node *n)
+{
+    enum ir_kind kind = ir_op_info(n->op)->kind;
+    return (kind == IR_K_CONTRACT || kind == IR_K_WINDOW) && n->nin > 1 && n->in[1].value != NULL;
+}
+
+/* Is n a product of small floats, summed in f32, of which all readers want an f32? Where types were chosen by automatic casts, what they get
+ * is not rounded before: the gradient of weights that were cast. */
+static bool read_wide(const struct operands *o, const struct ir_node *n)
+{
+    const struct ir_value *v = n->out[0];
+    if (!pass_bounded(o->run) || !pass_opts(o->run)->reduced || !is_product(n) || !small(v) ||
+        v->type->dtype != n->in[0].value->type->dtype || (n->op != IR_matmul && n->op != IR_conv_grad_weight) ||
+        !v->uses)
+        return false;
+    for (const struct ir_use *u = v->uses; u; u = u->next)
+        if (u->user->op != IR_cast || u->user->out[0]->type->dtype != TCC_F32)
+            return false;
+    return true;
+}
+
+/* n with a result of f32 in place of its casts; NULL: no memory. */
+static struct ir_node *leave_wide(struct operands *o, struct ir_node *n)
+{
+    struct ir_builder b = {pass_ctx(o->run), o->func, n->block, n, n->where};
+    struct ir_value *in[2] = {n->in[0].value, n->in[1].value}, *v = n->out[0];
+    struct ir_value *wide = product(&b, n, 2, in, TCC_F32, TCC_NONE);
+    while (wide && v->uses) {
+        struct ir_node *cast = v->uses->user;
+        ir_replace_uses(cast->out[0], wide);
+        ir_remove(cast);
+    }
+    ir_remove(n);
+    return wide ? wide->def : NULL;
 }
 
 static enum tcc_dtype wanted(struct operands *o, const struct ir_node *n)
@@ -284,6 +320,12 @@ static bool products(struct operands *o, struct ir_block *block)
         for (int i = 0; i < n->nregions; i++)
             if (!products(o, n->regions[i]))
                 return false;
+        if (read_wide(o, n)) {
+            n = leave_wide(o, n);
+            if (!n)
+                return false;
+            next = n->next;
+        }
         enum tcc_dtype d = wanted(o, n);
         if ((d == TCC_F32 && !widen(o, n)) || (d == TCC_F16 && !demote_to_f16(o, n)))
             return false;
