@@ -78,7 +78,9 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, int si
            transforms = side == 6   ? 210
                         : side == 4 ? 80
                                     : 0;
-    return (products > fetch ? products : fetch) + transforms * tiles * (double)(c + o) / vector;
+    /* Weights that change are transformed in each run: written, put into panels. */
+    double weights = side > 3 && !ir_const_of(n->in[1].value) ? 3 * pairs / vector : 0;
+    return (products > fetch ? products : fetch) + transforms * tiles * (double)(c + o) / vector + weights;
 }
 
 /* F(4x4, 3x3) has the larger error: it must be worth it. */

@@ -157,9 +157,10 @@ static bool all_ones(const struct ir_attr *a)
 
 bool legalise_plain_3x3(const struct ir_node *n)
 {
-    const struct ir_tensor *w = n->op == IR_conv && n->nin > 1 ? ir_const_of(n->in[1].value) : NULL;
-    return w && w->rank == 4 && w->dims[2] == 3 && w->dims[3] == 3 && ir_get_i(n, IR_ATTR_groups, 1) == 1 &&
-           all_ones(ir_attr(n, IR_ATTR_strides)) && all_ones(ir_attr(n, IR_ATTR_dilations));
+    ir_type w = n->op == IR_conv && n->nin > 1 ? n->in[1].value->type : NULL;
+    return w && w->rank == 4 && ir_is_value(w->dim[2], 3) && ir_is_value(w->dim[3], 3) &&
+           ir_get_i(n, IR_ATTR_groups, 1) == 1 && all_ones(ir_attr(n, IR_ATTR_strides)) &&
+           all_ones(ir_attr(n, IR_ATTR_dilations));
 }
 
 static bool of_floats(const struct ir_node *n)
@@ -168,9 +169,9 @@ static bool of_floats(const struct ir_node *n)
            n->out[0]->type->dtype == TCC_F32;
 }
 
-static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
+/* Weights that are there when compiling, transformed: [side * side, in, out]. */
+static struct ir_value *transformed_now(struct ir_builder *b, const struct ir_tensor *w, int side)
 {
-    const struct ir_tensor *w = ir_const_of(n->in[1].value);
     int64_t out = w->dims[0], in = w->dims[1], dims[3] = {side * side, in, out};
     struct ir_tensor *u = ir_tensor_new(TCC_F32, 3, dims);
     if (!u)
@@ -182,7 +183,37 @@ static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
                 memcpy(&taps[t], ir_tensor_at(w, (o * in + i) * 9 + t), sizeof taps[t]);
             transform_weights(side, side == 6 ? weights_6 : weights_4, taps, (float *)u->data + i * out + o, in * out);
         }
-    struct ir_value *args[3] = {n->in[0].value, ir_constant(b, u), n->nin > 2 ? n->in[2].value : NULL};
+    return ir_constant(b, u);
+}
+
+/* Weights that are trained, transformed in each run: a product of the matrix that does so, of 9 columns, and the taps, for all channels. */
+static struct ir_value *transformed_later(struct ir_builder *b, struct ir_value *w, int side)
+{
+    static const int64_t taps_first[] = {2, 3, 1, 0};
+    const double(*g)[3] = side == 6 ? weights_6 : weights_4;
+    int64_t dims[2] = {side * side, 9};
+    ir_expr in = w->type->dim[1], out = w->type->dim[0], rows = ir_const(b->ctx, side * side);
+    ir_expr flat[] = {ir_const(b->ctx, 9), ir_mul(b->ctx, in, out)}, full[] = {rows, in, out};
+    struct ir_tensor *t = ir_tensor_new(TCC_F32, 2, dims);
+    if (!t)
+        ir_no_memory(b->ctx);
+    for (int i = 0; i < side * side; i++)
+        for (int tap = 0; tap < 9; tap++)
+            ((float *)t->data)[i * 9 + tap] = (float)(g[i / side][tap / 3] * g[i % side][tap % 3]);
+    struct ir_value *by[2] = {ir_constant(b, t), NULL};
+    by[1] = ir_build1(b, IR_transpose, 1, &w, IR_ATTRS(ir_attr_ints(IR_ATTR_perm, 4, taps_first)));
+    by[1] = by[0] && by[1] ? ir_reshape_to(b, by[1], 2, flat) : NULL;
+    struct ir_value *u = by[1] ? ir_build1(b, IR_matmul, 2, by, NULL) : NULL;
+    return u ? ir_reshape_to(b, u, 3, full) : NULL;
+}
+
+static bool winograd(struct ir_builder *b, struct ir_node *n, int side)
+{
+    struct ir_value *w = n->in[1].value;
+    struct ir_value *u = ir_const_of(w) ? transformed_now(b, ir_const_of(w), side) : transformed_later(b, w, side);
+    if (!u)
+        return false;
+    struct ir_value *args[3] = {n->in[0].value, u, n->nin > 2 ? n->in[2].value : NULL};
     const struct ir_attr *before = ir_attr(n, IR_ATTR_before);
     struct ir_node *with = ir_build(b, IR_winograd, args[2] ? 3 : 2, args,
                                     IR_ATTRS(ir_attr_exprs(IR_ATTR_before, 2, before->exprs),

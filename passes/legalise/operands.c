@@ -62,8 +62,12 @@ static struct ir_value *cast_behind(const struct ir_value *v, struct ir_node *at
     return NULL;
 }
 
-static struct ir_value *widened(struct ir_builder *b, struct ir_value *v)
+/* `unrounded`: types were chosen by automatic casts, and what was cast down from f32 for this product is taken as it was. */
+static struct ir_value *widened(struct ir_builder *b, struct ir_value *v, bool unrounded)
 {
+    const struct ir_value *from = unrounded && v->def && v->def->op == IR_cast ? v->def->in[0].value : NULL;
+    if (from && from->type->dtype == TCC_F32)
+        return v->def->in[0].value;
     build_behind(b, v);
     struct ir_value *wide = cast_behind(v, b->before);
     return wide ? wide : settled(b, ir_cast_to(b, v, TCC_F32));
@@ -224,7 +228,7 @@ static bool widen(struct operands *o, struct ir_node *n)
     for (int i = 0; i < n->nin; i++) {
         in[i] = n->in[i].value;
         if (small(in[i]))
-            in[i] = widened(&b, in[i]);
+            in[i] = widened(&b, in[i], pass_opts(o->run)->reduced && pass_bounded(o->run));
         if (n->in[i].value && !in[i])
             return false;
     }
