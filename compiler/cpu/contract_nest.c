@@ -6,6 +6,8 @@
 #include "compiler/cpu/contract_int.h"
 #include "ir/ir.h"
 
+#define CT_SHORT 9 /* taps along an axis are fewer */
+
 static ir_expr flat_offset(struct ir_ctx *ctx, const struct kn_kernel *k, int operand, const ir_expr *index)
 {
     const struct kn_operand *o = &k->operands[operand];
@@ -385,14 +387,33 @@ static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
     return true;
 }
 
-/* The last m dim that is more than one point, or -1. */
+/* Does padding cut what dim d reads by a long loop of the sum, so that nearly each of its points is cut somewhere? So are the taps of a gradient by
+ * weight, and their number is small. */
+static bool cut_taps(const struct ct *c, int d)
+{
+    const struct kn_kernel *k = c->k;
+    const struct kn_insn *load = &k->insns[c->load_a];
+    if (ir_const_or(k->dims[d].extent, CT_SHORT) >= CT_SHORT)
+        return false;
+    for (int g = 0; g < load->nguards; g++)
+        for (int i = 0; i < k->ndims && ir_uses_sym(load->guards[g].e, k->dims[d].var); i++)
+            if (k->contraction.k >> i & 1 && ir_uses_sym(load->guards[g].e, k->dims[i].var) &&
+                ir_const_or(k->dims[i].extent, CT_SHORT) >= CT_SHORT)
+                return true;
+    return false;
+}
+
+/* The last m dim that is more than one point, and not of taps that padding cuts if there is another; or -1. */
 static int row_dim(const struct ct *c)
 {
-    int row = -1;
+    int row = -1, any = -1;
     for (int d = 0; d < c->k->ndims; d++)
-        if ((c->extra_m | c->collapsed) >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1))
-            row = d;
-    return row;
+        if ((c->extra_m | c->collapsed) >> d & 1 && !ir_is_value(c->k->dims[d].extent, 1)) {
+            any = d;
+            if (!cut_taps(c, d))
+                row = d;
+        }
+    return row < 0 ? any : row;
 }
 
 static void find_rows(struct ct *c)

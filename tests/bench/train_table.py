@@ -131,7 +131,7 @@ def main():
     table = Table(a)
     folders = [f for f in sorted(glob.glob(f"{a.train}/*/")) if os.path.exists(f"{f}init.json") and (not a.only or os.path.basename(f[:-1]) in a.only.split(","))]
     folders = [f[:-1] for f in folders]
-    done = a.print or all([table.case(f, p, t) for t in a.threads for p in a.precisions for f in folders])
+    done = a.print or all([table.case(f, p, t) for t in a.threads for f in folders for p in a.precisions])
     print("\n".join(table.lines(folders)))
     sys.exit(0 if done else 3)
 
