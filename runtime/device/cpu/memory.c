@@ -13,16 +13,28 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define LAZY_BYTES ((size_t)256 << 10)
 
+static size_t to_pages(size_t bytes)
+{
+    return (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+}
+
+/* A page fault of 4 KiB costs about a microsecond, and a huge page is zeroed in the time of some seventy: blocks that
+ * don't leave much of one empty. */
+static bool on_huge_pages(size_t bytes)
+{
+    return bytes >= 2 * HUGE_PAGE || to_pages(bytes) - bytes <= bytes / 3;
+}
+
 static void *default_alloc(void *user, size_t bytes, size_t alignment)
 {
     void *p;
 
     (void)user;
-    if (bytes < 2 * HUGE_PAGE)
+    if (!on_huge_pages(bytes))
         return aligned_alloc(alignment, bytes);
-    p = aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+    p = aligned_alloc(HUGE_PAGE, to_pages(bytes));
     if (p)
-        madvise(p, bytes, MADV_HUGEPAGE);
+        madvise(p, to_pages(bytes), MADV_HUGEPAGE);
     return p;
 }
 
@@ -83,7 +95,7 @@ void *tcr_cpu_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed)
         tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes);
         return NULL;
     }
-    if (bytes >= 2 * HUGE_PAGE)
+    if (on_huge_pages(bytes))
         madvise(p, bytes, MADV_HUGEPAGE);
     h->held += TCR_ROUND(bytes);
     return p;
@@ -124,11 +136,6 @@ int tcr_cpu_fill(struct tcr_device *d, int queue, void *to, int byte, size_t byt
  * them. The caller's allocator has no such thing; there a block that must grow is another one. */
 #define ROOM ((size_t)64 << 30)
 
-static size_t to_pages(size_t bytes)
-{
-    return (bytes + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-}
-
 static struct tcr_range *range_of(struct tcr_cpu *c, const void *p)
 {
     for (int i = 0; i < TCR_MAX_RANGES; i++)
@@ -159,7 +166,7 @@ static int unlock(struct tcr_cpu *c, char *p, size_t held, size_t bytes)
 
     if (to > from && mprotect(p + from, to - from, PROT_READ | PROT_WRITE))
         return tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes);
-    if (bytes >= 2 * HUGE_PAGE)
+    if (on_huge_pages(bytes))
         madvise(p, to, MADV_HUGEPAGE);
     c->heap->held += TCR_ROUND(bytes) - TCR_ROUND(held);
     return TCC_OK;
