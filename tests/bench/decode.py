@@ -6,7 +6,8 @@ usage: decode.py [--build DIR] [--work DIR] [--sizes 124M,1.1B] [--weights f32,w
 
 Writes the models with random weights, as ONNX Runtime's genai builder spells them (GroupQueryAttention, MatMulNBits of 32 weights with a
 scale and no zero point), and the same weights' sizes as GGUF files (F32, Q4_0); those stay in --work. tccc keeps the caches by --state=auto; ONNX
-Runtime has past and present bound to one buffer (IO binding); llama.cpp is what llama-cpp-python carries, left out where that is not installed.
+Runtime has past and present bound to one buffer (IO binding); llama.cpp is what llama-cpp-python carries, left out where that is not installed. An artifact
+that is newer than the compiler and the model is taken as it is.
 Each prints milliseconds a token behind a past of each length, medians of interleaved rounds, and the weights' bytes read a second. The
 last column is what one pass over 1 GiB gives (bandwidth.c) in the same rounds, with as many threads. --write only writes the ONNX models.
 """
@@ -229,7 +230,9 @@ def main():
         for weights in a.weights.split(","):
             folder = f"{a.work}/{size}-{weights}"
             read = write(folder, size, weights)
-            subprocess.run([f"{a.build}/tccc", f"{folder}/model.onnx", "--dim", "batch_size=1", "--state=auto,capacity=2048", "-o", f"{folder}.so"], check=True)
+            made = f"{folder}.so"
+            if not os.path.exists(made) or os.path.getmtime(made) < max(map(os.path.getmtime, (f"{a.build}/tccc", f"{folder}/read"))):
+                subprocess.run([f"{a.build}/tccc", f"{folder}/model.onnx", "--dim", "batch_size=1", "--state=auto,capacity=2048", "-o", made], check=True)
             try:
                 write_gguf(folder + ".gguf", size, weights)
             except ImportError:
