@@ -107,7 +107,7 @@ class Table:
                         continue
                     ratios.append(theirs[0] / ours[0])
                     least.append(min(x[2] for x in (eager, compiled) if x) / ours[2])
-                    text = [f"{x[0]:.1f}" if x else "fails" for x in (ours, eager, compiled)]
+                    text = [f"{x[0]:.1f}" if x else "-" for x in (ours, eager, compiled)]
                     out.append(f"| {name} | {' | '.join(text)} | {ratios[-1]:.2f} | {least[-1]:.2f} | {ours[1]:.0f}, {theirs[1]:.0f} |")
                 out += ["", f"Geometric mean **{mean(ratios):.2f}**, worst {min(ratios, default=0):.2f}, {len(ratios)} networks; of least steps **{mean(least):.2f}**, worst {min(least, default=0):.2f}."]
         return out
