@@ -5,8 +5,8 @@
  *   {"model", "target", "archs": [text...], "level", "source": ops, "graph": ops, "passes": [[name, ms, nodes before, after, changes]...], "laps": [[what, ms]...],
  *    "kernels": how many different ones, "weight_bytes", "memories": [name...], "weights": [[name, type, bytes]...],
  *    "entries": [{"name", "version", "arena", "live": bytes or null, "arenas": [bytes of the other memories...],
- *                 "steps": [{"kind", "kernel", "how", "node", "sources", "host": true, "flops", "bytes", "ms": predicted, "reads": [buffer...], "writes": [buffer...]}...],
- *                 "buffers": [[number, name, type, memory, bytes, offset or null, first step, last step]...]}...],
+ *                 "steps": [{"kind", "kernel", "how", "node", "sources", "host": true, "at": position, "flops", "bytes", "ms": predicted, "reads": [buffer...], "writes": [buffer...]}...],
+ *                 "buffers": [[number, name, type, memory, bytes, offset or null, first position, last position]...]}...],
  *    "pipes": [{"name", "micros", "stages": [[[name of what is called, ms, microbatch, kind of task, value, peer]...]...]}...]}
  *   ops: [[operator, how many]...]
  *
@@ -172,7 +172,7 @@ static const char *kind_of(const struct kn_step *s)
     }
 }
 
-static void put_step(struct job *j, const struct kn_step *s, const char *kind, struct step_cost c, bool first)
+static void put_step(struct job *j, const struct kn_step *s, const char *kind, struct step_cost c, int at, bool first)
 {
     FILE *out = j->o->facts;
     const struct kn_program *p = j->module->program;
@@ -190,26 +190,32 @@ static void put_step(struct job *j, const struct kn_step *s, const char *kind, s
     }
     if (p->nmemories > 1 && p->nqueues && !p->queues[s->queue].memory)
         fputs(",\"host\":true", out);
-    fprintf(out, ",\"flops\":%.0f,\"bytes\":%.0f,\"ms\":%.9g", c.flops, c.bytes, c.seconds * 1e3);
+    fprintf(out, ",\"at\":%d,\"flops\":%.0f,\"bytes\":%.0f,\"ms\":%.9g", at, c.flops, c.bytes, c.seconds * 1e3);
     put_args(out, p, s, "reads", reads);
     put_args(out, p, s, "writes", writes);
     fputc('}', out);
 }
 
-static double put_steps(struct job *j, const struct kn_steps *steps, bool print, bool *first)
+/* at: the positions of the steps before, as passes/lower/memory.c counts them; those of buffers are among them. */
+static double put_steps(struct job *j, const struct kn_steps *steps, bool print, int *at, bool *first)
 {
     double seconds = 0;
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
         const char *kind = kind_of(s);
         struct step_cost c = kind ? cost_of(j, s) : (struct step_cost){0};
+        ++*at;
         if (kind && print) {
-            put_step(j, s, kind, c, *first);
+            put_step(j, s, kind, c, *at, *first);
             *first = false;
         }
         seconds += c.seconds;
-        for (int r = 0; r < s->nregions; r++)
-            seconds += put_steps(j, &s->regions[r].steps, print, first);
+        for (int r = 0; r < s->nregions; r++) {
+            ++*at;
+            seconds += put_steps(j, &s->regions[r].steps, print, at, first);
+            *at += 2;
+        }
+        ++*at;
     }
     return seconds;
 }
@@ -245,6 +251,7 @@ static void put_entry(struct job *j, const struct kn_entry *e)
     FILE *out = j->o->facts;
     const struct kn_program *p = j->module->program;
     const struct ir_version *v = e->func ? e->func->version : NULL;
+    int at = 0;
     bool first = true;
     fputc('{', out);
     put_key(out, "name", v ? v->entry : e->name);
@@ -260,7 +267,7 @@ static void put_entry(struct job *j, const struct kn_entry *e)
         put_bytes(out, e->arenas[m - 1]);
     }
     fputs("],\"steps\":[", out);
-    put_steps(j, &e->steps, true, &first);
+    put_steps(j, &e->steps, true, &at, &first);
     fputc(']', out);
     put_buffers(j, e);
     fputc('}', out);
@@ -291,10 +298,11 @@ static void put_weights(struct job *j)
 static double seconds_of_call(struct job *j, const struct pipe_call *c)
 {
     const struct kn_program *p = j->module->program;
+    int at = 0;
     bool first = true;
     for (int e = 0; e < p->nentries; e++)
         if (!strcmp(p->entries[e].name, c->name))
-            return put_steps(j, &p->entries[e].steps, false, &first);
+            return put_steps(j, &p->entries[e].steps, false, &at, &first);
     return 0;
 }
 

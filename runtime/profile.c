@@ -14,6 +14,7 @@
 
 #define TASKS 2
 #define DEVICE 1000           /* + its queue */
+#define THREADS 2000          /* + the host's thread */
 #define SPANS 900             /* + the number of the program's own track */
 #define MAX_EVENTS (1u << 20) /* of a run with long loops only the first are kept */
 
@@ -24,9 +25,16 @@ struct total {
 };
 struct event {
     uint32_t step,
-        track; /* track 1: communication under way; TASKS + stage: a pipeline's tasks, and `step` is one's number */
+        track; /* track 1: communication under way; TASKS + stage: a pipeline's tasks, and `step` is one's number; THREADS + i:
+                  that thread's part in the step */
     uint32_t pipe;
     double start, end;
+};
+
+/* Bytes that the session has, from then on: in the host's memory, and in a device's of its own. */
+struct sample {
+    double at;
+    size_t bytes[2];
 };
 
 struct tcr_profile {
@@ -35,7 +43,8 @@ struct tcr_profile {
     struct total waits;   /* of the host for the device */
     struct tccrt_profile_row *rows;
     struct event *events;
-    uint32_t nevents, room;
+    struct sample *samples;
+    uint32_t nevents, room, nsamples, sample_room;
     double begin;
 };
 
@@ -80,7 +89,14 @@ int tcr_profile_new(struct tccrt_session *s)
     s->profile = p;
     p->totals = calloc(n, sizeof *p->totals);
     p->rows = calloc(n, sizeof *p->rows);
-    return p->totals && p->rows ? TCC_OK : tcr_fail(TCC_EENV, "no memory for a profile");
+    if (s->host->threads > 1) { /* one thread's part is the step */
+        size_t bytes = (size_t)s->host->threads * sizeof *s->host->parts;
+        if ((s->host->parts = aligned_alloc(TCR_ALIGN, bytes)))
+            memset(s->host->parts, 0, bytes);
+    }
+    return p->totals && p->rows && (s->host->threads == 1 || s->host->parts)
+               ? TCC_OK
+               : tcr_fail(TCC_EENV, "no memory for a profile");
 }
 
 void tcr_profile_free(struct tccrt_session *s)
@@ -90,13 +106,49 @@ void tcr_profile_free(struct tccrt_session *s)
     free(s->profile->totals);
     free(s->profile->rows);
     free(s->profile->events);
+    free(s->profile->samples);
     free(s->profile);
+    if (s->host) {
+        free(s->host->parts);
+        s->host->parts = NULL;
+    }
+}
+
+/* Room for one more in a list that a run makes longer, up to MAX_EVENTS; false: it stays as it is. */
+static bool more_room(void *list, uint32_t n, uint32_t *room, size_t each)
+{
+    void **at = list;
+
+    if (n == *room && *room < MAX_EVENTS) {
+        uint32_t wanted = *room ? 2 * *room : 1024;
+        void *grown = realloc(*at, wanted * each);
+
+        if (grown) {
+            *at = grown;
+            *room = wanted;
+        }
+    }
+    return n < *room;
+}
+
+/* What the session has now, where that is not what it had. */
+static void sample_memory(struct tccrt_session *s, double at)
+{
+    struct tcr_profile *f = s->profile;
+    struct sample now = {at, {s->heap.held, s->device->held}},
+                  *last = f->nsamples ? &f->samples[f->nsamples - 1] : NULL;
+
+    if ((last && !memcmp(last->bytes, now.bytes, sizeof now.bytes)) ||
+        !more_room(&f->samples, f->nsamples, &f->sample_room, sizeof now))
+        return;
+    f->samples[f->nsamples++] = now;
 }
 
 void tcr_profile_begin(struct tccrt_session *s)
 {
-    s->profile->nevents = 0;
+    s->profile->nevents = s->profile->nsamples = 0;
     s->profile->begin = tcr_now();
+    sample_memory(s, s->profile->begin);
 }
 
 /* Bytes of the step's operands, where they are known. */
@@ -117,17 +169,20 @@ static double traffic(const struct tccrt_session *s, const struct tcc_pstep *p)
 
 static void add_event(struct tcr_profile *f, struct event e)
 {
-    if (f->nevents == f->room && f->room < MAX_EVENTS) {
-        uint32_t room = f->room ? 2 * f->room : 1024;
-        struct event *grown = realloc(f->events, room * sizeof *grown);
-
-        if (grown) {
-            f->events = grown;
-            f->room = room;
-        }
-    }
-    if (f->nevents < f->room)
+    if (more_room(&f->events, f->nevents, &f->room, sizeof e))
         f->events[f->nevents++] = e;
+}
+
+/* What each of the host's threads did of the step that has ended. */
+static void add_parts(struct tccrt_session *s, uint32_t step, double start)
+{
+    struct tcr_part *parts = s->host->parts;
+
+    for (int i = 0; parts && i < s->host->threads; i++) {
+        if (parts[i].end > 0 && parts[i].start >= start)
+            add_event(s->profile, (struct event){step, THREADS + (uint32_t)i, 0, parts[i].start, parts[i].end});
+        parts[i].end = 0;
+    }
 }
 
 /* joined: launches behind it that go with it. */
@@ -191,6 +246,7 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
     struct tcr_profile *f = s->profile;
     uint32_t step = (uint32_t)(p - s->m->steps);
 
+    sample_memory(s, end);
     if (p->regions.count == 0) {
         count(s, p, 0);
         if (is_devices(s, p))
@@ -198,6 +254,7 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
         f->totals[step].ns += end - start;
     }
     add_event(f, (struct event){step, 0, 0, start, end});
+    add_parts(s, step, start);
 }
 
 /* Time for which the run stood still until the step that it had started ended is that step's. */
@@ -301,11 +358,11 @@ static void put_task(FILE *f, const struct tccrt_session *s, const struct event 
 
 static void put_event(FILE *f, const struct tccrt_session *s, const struct event *e)
 {
-    const struct tcc_pstep *step = e->step == TCC_NO ? NULL : &s->m->steps[e->step];
     double begin = s->profile->begin;
     bool task = e->track >= TASKS && e->track < DEVICE;
+    const struct tcc_pstep *step = task || e->step == TCC_NO ? NULL : &s->m->steps[e->step];
 
-    fputs("\n{\"name\":", f);
+    fputs("{\"name\":", f);
     if (task) {
         put_task(f, s, e);
     } else {
@@ -323,8 +380,22 @@ static void put_event(FILE *f, const struct tccrt_session *s, const struct event
     fputs("}}", f);
 }
 
+static void put_track_name(FILE *f, int pid, int tid, const char *name)
+{
+    fprintf(f, "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", pid, tid);
+    tcr_print_json(f, name);
+    fputs("}}", f);
+}
+
+/* Between two events of the list. */
+static void next_event(FILE *f, bool *any)
+{
+    fputs(*any ? ",\n" : "\n", f);
+    *any = true;
+}
+
 /* The program's own rows: the first span of a track names it. */
-static void put_spans(FILE *f, const struct tccrt_session *s, int n, const struct tccrt_span *spans, bool comma)
+static void put_spans(FILE *f, const struct tccrt_session *s, int n, const struct tccrt_span *spans, bool *any)
 {
     int pid = s->stage > 0 ? s->stage : 1;
 
@@ -334,18 +405,32 @@ static void put_spans(FILE *f, const struct tccrt_session *s, int n, const struc
         while (strcmp(spans[first].track, spans[i].track) != 0)
             first++;
         if (first == i) {
-            fprintf(f, "%s\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":",
-                    comma ? "," : "", pid, SPANS + first);
-            tcr_print_json(f, spans[i].track);
-            fputs("}}", f);
-            comma = true;
+            next_event(f, any);
+            put_track_name(f, pid, SPANS + first, spans[i].track);
         }
         if (spans[i].end < s->profile->begin)
             continue;
-        fputs(",\n{\"name\":", f);
+        next_event(f, any);
+        fputs("{\"name\":", f);
         tcr_print_json(f, spans[i].name);
         fprintf(f, ",\"cat\":\"program\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f}", pid,
                 SPANS + first, (spans[i].start - s->profile->begin) / 1e3, (spans[i].end - spans[i].start) / 1e3);
+    }
+}
+
+/* Memory over time, as a counter: what the session has on the host, and on a device with a memory of its own. */
+static void put_samples(FILE *f, const struct tccrt_session *s, bool *any)
+{
+    const struct tcr_profile *p = s->profile;
+    int pid = s->stage > 0 ? s->stage : 1;
+
+    for (uint32_t i = 0; i < p->nsamples; i++) {
+        next_event(f, any);
+        fprintf(f, "{\"name\":\"memory\",\"ph\":\"C\",\"pid\":%d,\"ts\":%.3f,\"args\":{\"host\":%zu", pid,
+                (p->samples[i].at - p->begin) / 1e3, p->samples[i].bytes[0]);
+        if (s->apart)
+            fprintf(f, ",\"device\":%zu", p->samples[i].bytes[1]);
+        fputs("}}", f);
     }
 }
 
@@ -358,6 +443,7 @@ int tccrt_profile_trace_with(struct tccrt_session *s, const char *path, int n, c
 {
     struct tcr_profile *p = s && path ? s->profile : NULL;
     struct tcr_save save;
+    bool any = false;
     FILE *f;
 
     if (!p)
@@ -367,13 +453,19 @@ int tccrt_profile_trace_with(struct tccrt_session *s, const char *path, int n, c
     f = save.stream;
     fputs("{\"traceEvents\":[", f);
     for (uint32_t i = 0; i < p->nevents; i++) {
-        if (i)
-            fputc(',', f);
+        next_event(f, &any);
         put_event(f, s, &p->events[i]);
     }
-    put_spans(f, s, n, spans, p->nevents > 0);
+    for (int i = 0; s->host->parts && i < s->host->threads; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "thread %d", i);
+        next_event(f, &any);
+        put_track_name(f, s->stage > 0 ? s->stage : 1, 1 + THREADS + i, name);
+    }
+    put_samples(f, s, &any);
+    put_spans(f, s, n, spans, &any);
     if (s->device->ops->trace) {
-        fputs(p->nevents || n ? ",\n" : "\n", f);
+        next_event(f, &any);
         s->device->ops->trace(s->device, f);
     }
     fputs("\n],\"displayTimeUnit\":\"ms\"}\n", f);

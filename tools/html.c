@@ -12,7 +12,15 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { MOST_ROWS = 4000, MOST_TEXT = 400, MOST_COLUMNS = 24, MOST_SECTIONS = 40, MOST_ITEMS = 40, SHOWN_ROWS = 25 };
+enum {
+    MOST_ROWS = 4000,
+    MOST_TEXT = 400,
+    MOST_COLUMNS = 24,
+    MOST_SECTIONS = 40,
+    MOST_ITEMS = 40,
+    SHOWN_ROWS = 25,
+    WHOLE_TEXT = 16
+};
 
 static const char style[] =
 #include "tools/html_css.inc"
@@ -74,7 +82,7 @@ const char *html_amount(char *to, const char *unit, double v)
     } else if (!strcmp(unit, "rate")) {
         snprintf(to, HTML_AMOUNT, a < 10 ? "%.2f" : "%.1f", v);
     } else if (!strcmp(unit, "count")) {
-        snprintf(to, HTML_AMOUNT, "%.0f", v);
+        snprintf(to, HTML_AMOUNT, v == rint(v) || a >= 100 ? "%.0f" : "%.2f", v); /* means have fractions */
     } else {
         snprintf(to, HTML_AMOUNT, "%.6g", v);
     }
@@ -88,8 +96,8 @@ static void cell(FILE *out, const json_t *x, const json_t *column, double most)
     char amount[HTML_AMOUNT];
     double v = json_is_number(x) ? json_number_value(x) : NAN;
 
-    if (json_is_string(x)) {
-        fputs("<td>", out);
+    if (json_is_string(x)) { /* what is short stays on a line; long names may break anywhere */
+        fputs(json_string_length(x) <= WHOLE_TEXT ? "<td class=\"w\">" : "<td>", out);
         html_escape(out, json_string_value(x));
     } else if (!isfinite(v)) {
         fputs("<td class=\"n\">", out);

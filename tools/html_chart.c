@@ -56,7 +56,7 @@ static struct axis new_axis(bool log, const char *unit)
     return (struct axis){INFINITY, -INFINITY, log, unit};
 }
 
-/* Room for what is shown: never empty; whole decades where logarithmic; from zero where that is near. */
+/* Room for what is shown: never empty; whole decades where logarithmic; from zero where that is near, bytes always. */
 static void round_axis(struct axis *a)
 {
     if (!(a->lo <= a->hi))
@@ -68,7 +68,7 @@ static void round_axis(struct axis *a)
         a->hi = a->hi > a->lo ? a->hi : 10 * a->lo;
         return;
     }
-    if (a->lo > 0 && a->lo < 0.5 * a->hi)
+    if (a->lo > 0 && (a->lo < 0.5 * a->hi || !strcmp(a->unit, "bytes")))
         a->lo = 0;
     if (!(a->hi > a->lo)) {
         double d = fabs(a->lo) > 0 ? 0.1 * fabs(a->lo) : 1;

@@ -42,6 +42,39 @@ static const char *name_of(const json_t *entry, char to[200])
     return to;
 }
 
+/* The number, from 1, of the step at that position of the plan, or of the last one before it. */
+static double step_at(const json_t *steps, double position)
+{
+    size_t first = 0, last = json_array_size(steps);
+
+    while (first < last) {
+        size_t middle = (first + last) / 2;
+        if (number_of(json_array_get(steps, middle), "at") <= position)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first ? (double)first : 1;
+}
+
+/* Buffers are used from step to step of those that are shown. */
+static void number_steps(const json_t *facts)
+{
+    const json_t *entries = json_object_get(facts, "entries");
+
+    for (size_t e = 0; e < json_array_size(entries); e++) {
+        const json_t *entry = json_array_get(entries, e), *buffers = json_object_get(entry, "buffers"),
+                     *steps = json_object_get(entry, "steps");
+        for (size_t i = 0; i < json_array_size(buffers); i++)
+            for (size_t k = 6; k < 8; k++) {
+                json_t *buffer = json_array_get(buffers, i);
+                double position = html_value(buffer, k);
+                if (isfinite(position))
+                    json_array_set_new(buffer, k, html_number(step_at(steps, position)));
+            }
+    }
+}
+
 /* -- Time ---------------------------------------------------------------------------------------------- */
 
 static void time_table(json_t *section, const json_t *entry)
@@ -444,6 +477,7 @@ bool html_compiled_part(json_t *report, const char *text, size_t size, double ar
     json_t *facts = text ? json_loadb(text, size, 0, NULL) : NULL;
     bool some = json_array_size(json_object_get(facts, "entries")) > 0;
 
+    number_steps(facts);
     const json_t *costly = some ? put_sections(report, facts) : NULL;
     if (some && arena >= 0)
         answer_memory(report, facts, costly, arena);
@@ -460,6 +494,7 @@ json_t *html_compiled(const char *text, size_t size)
         json_decref(facts);
         return NULL;
     }
+    number_steps(facts);
     json_t *r = html_report("compile", tool_base_name(model), "Compilation");
     const json_t *costly = put_sections(r, facts);
     answer_time(r, costly);
@@ -467,9 +502,9 @@ json_t *html_compiled(const char *text, size_t size)
     answer_host(r, facts, costly);
     answer_compiling(r, facts);
     html_fact(r, "Model", html_text(model));
-    html_fact(
-        r, "Target",
-        html_textf("%s%s%.60s", html_string(facts, "target"), json_array_size(archs) ? ", " : "", text_at(archs, 0)));
+    html_fact(r, "Target",
+              html_textf("%s%s%.*s", html_string(facts, "target"), json_array_size(archs) ? ", " : "",
+                         (int)strcspn(text_at(archs, 0), ":"), text_at(archs, 0))); /* without what it has */
     html_fact(r, "Optimisation", html_textf("-O%.0f", number_of(facts, "level")));
     html_fact(r, "Operators, operations, steps",
               html_textf("%.0f, %.0f, %zu", total(json_object_get(facts, "source"), 1),

@@ -86,7 +86,7 @@ struct html_runs {
 int html_profile(json_t *report, const struct options *o, const struct model *m, const struct html_runs *r);
 /* tccc-run's report, written. */
 int html_run(const struct options *o, const struct model *m, const struct html_runs *r);
-/* Events of a Chrome trace as a timeline in that section; false: there are none. */
+/* html_trace.c. Events of a Chrome trace as a timeline in that section, its counter of memory as lines; false: there are no events. */
 bool html_trace(json_t *section, const char *title, const json_t *trace);
 
 #endif

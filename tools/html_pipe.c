@@ -93,7 +93,15 @@ static size_t go_on(struct stage *s, int number, struct mail *m, json_t *spans)
     return done;
 }
 
-static void pipe_section(json_t *section, json_t *report, const json_t *pipe)
+/* What came of a schedule. */
+struct waiting {
+    const char *name;
+    double bubble, ms;
+    size_t stages;
+    double micros;
+};
+
+static struct waiting pipe_section(json_t *section, const json_t *pipe)
 {
     static const char *const columns[] = {
         "stage|count", "works|ms|bar", "waits|ms", "part of the step|percent", "tasks|count", NULL};
@@ -103,7 +111,6 @@ static void pipe_section(json_t *section, json_t *report, const json_t *pipe)
     json_t *spans[MOST_STAGES], *tracks = json_array();
     struct mail mail = {0};
     double end = 0, busy = 0;
-    char a[HTML_AMOUNT];
 
     n = n < MOST_STAGES ? n : MOST_STAGES;
     for (size_t k = 0; k < n; k++) {
@@ -132,20 +139,35 @@ static void pipe_section(json_t *section, json_t *report, const json_t *pipe)
     for (size_t k = 0; k < n; k++)
         html_row(rows, 5, html_number((double)k), html_number(s[k].busy), html_number(end - s[k].busy),
                  html_number(end > 0 ? 100 * s[k].busy / end : NAN), html_number((double)json_array_size(s[k].tasks)));
-    double bubble = end > 0 && n ? 1 - busy / (end * (double)n) : 0;
+    return (struct waiting){json_string_value(json_object_get(pipe, "name")),
+                            end > 0 && n ? 1 - busy / (end * (double)n) : 0, end, n,
+                            json_number_value(json_object_get(pipe, "micros"))};
+}
+
+/* Of the entry point that takes longest. */
+static void answer_waiting(json_t *report, const struct waiting *w, bool only)
+{
+    char a[HTML_AMOUNT];
+
     html_answer(
-        report, bubble < 0.15 ? "good" : "warn", "Do the stages wait?",
-        html_textf("%.1f %% of their time (bubble)", 100 * bubble),
-        html_textf(
-            "%zu stages, %.0f microbatches, %s a step predicted without communication; more microbatches make it less",
-            n, json_number_value(json_object_get(pipe, "micros")), html_amount(a, "ms", end)));
+        report, w->bubble < 0.15 ? "good" : "warn", "Do the stages wait?",
+        html_textf("%.1f %% of their time (bubble)", 100 * w->bubble),
+        html_textf("%s%.60s%s%zu stages, %.0f microbatches, %s predicted without communication; more microbatches "
+                   "make it less",
+                   only ? "" : "in '", only || !w->name ? "" : w->name, only ? "" : "': ", w->stages, w->micros,
+                   html_amount(a, "ms", w->ms)));
 }
 
 void html_pipes(json_t *report, const json_t *facts)
 {
     const json_t *pipes = json_object_get(facts, "pipes");
     json_t *section = json_array_size(pipes) ? html_section(report, "stages", "Stages", NULL) : NULL;
+    struct waiting longest = {.ms = -1};
 
-    for (size_t i = 0; i < json_array_size(pipes) && i < 4; i++)
-        pipe_section(section, report, json_array_get(pipes, i));
+    for (size_t i = 0; i < json_array_size(pipes) && i < 4; i++) {
+        struct waiting w = pipe_section(section, json_array_get(pipes, i));
+        longest = w.ms > longest.ms ? w : longest;
+    }
+    if (section)
+        answer_waiting(report, &longest, json_array_size(pipes) == 1);
 }

@@ -21,6 +21,7 @@ enum { MOST_POINTS = 2048, MOST_EPOCHS = 2000, MOST_TRACE = 4 << 20 };
 struct point {
     int64_t step, n, nnorm; /* the last step */
     double loss, least, most, lr, norm, ms, slowest, waited, rows;
+    int64_t memory, device; /* bytes of the process beyond what it began with, and of the device's, at its last step */
 };
 struct eval_point {
     int64_t step;
@@ -79,6 +80,8 @@ static void merge(struct point *a, const struct point *b)
     a->slowest = fmax(a->slowest, b->slowest);
     a->waited += b->waited;
     a->rows += b->rows;
+    a->memory = b->memory;
+    a->device = b->device;
 }
 
 void train_html_step(struct trainer *t, const struct step_result *r)
@@ -102,7 +105,9 @@ void train_html_step(struct trainer *t, const struct step_result *r)
                       r->ms,
                       r->ms,
                       r->data_ms,
-                      (double)r->rows};
+                      (double)r->rows,
+                      t->memory.now,
+                      t->memory.device_now};
     struct point *last = h->npoints ? &h->points[h->npoints - 1] : NULL;
     if (last && last->n < h->each) {
         merge(last, &p);
@@ -243,6 +248,22 @@ static void speed(json_t *report, const struct trainer *t)
     }
 }
 
+/* What this process holds from step to step, and what of it the device does. */
+static void memory_curve(json_t *section, const struct trainer *t)
+{
+    const struct train_html *h = t->html;
+    json_t *item = html_line(section, "Memory over time",
+                             "of this process, beyond what it had before its session; looked at between steps", "step",
+                             "bytes", false),
+           *process = html_series(item, "process"), *device = t->memory.device ? html_series(item, "device") : NULL;
+
+    for (int i = 0; i < h->npoints; i++) {
+        html_point(process, 2, (double)h->points[i].step, (double)h->points[i].memory);
+        if (device)
+            html_point(device, 2, (double)h->points[i].step, (double)h->points[i].device);
+    }
+}
+
 /* -- In short ----------------------------------------------------------------------------------------------------- */
 
 static void answer_learning(json_t *report, const struct train_html *h)
@@ -306,8 +327,9 @@ static void answer_speed(json_t *report, const struct trainer *t)
     }
     if (!(n > 0 && ms + waited > 0))
         return;
+    double rate = rows * t->ranks / (ms + waited) * 1e3;
     html_answer(report, "", "How fast is it?", html_textf("%s a step", html_amount(a, "ms", (ms + waited) / n)),
-                html_textf("%.4g samples/s, in all processes", rows * t->ranks / (ms + waited) * 1e3));
+                html_textf("%s samples/s, in all processes", html_amount(b, rate < 1e3 ? "rate" : "count", rate)));
     double part = waited / (ms + waited);
     html_answer(report,
                 part < 0.05  ? "good"
@@ -330,7 +352,9 @@ static void memory_of_ranks(json_t *report, const struct trainer *t)
                                           "on the device|bytes",
                                           NULL};
     const struct trainer_memory *m = &t->memory;
-    json_t *rows = html_table(html_section(report, "ranks", "Memory by rank", NULL), "Memory by rank", NULL, columns);
+    json_t *s = html_section(report, "ranks", "Memory by rank", NULL);
+    memory_curve(s, t);
+    json_t *rows = html_table(s, "Memory by rank", NULL, columns);
     const struct {
         const char *name;
         int64_t bytes;

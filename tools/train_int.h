@@ -42,7 +42,7 @@ struct train_control {
 };
 
 /* --memory-report, in bytes; predicted -1: not known. */
-struct trainer_memory { int64_t before, peak, state, predicted, device, weights, params, optimizer, gradients, arena; };     /* device, weights: of one with a memory of its own, at most */
+struct trainer_memory { int64_t before, peak, state, predicted, device, weights, params, optimizer, gradients, arena, now, device_now; };     /* device, weights: of one with a memory of its own, at most */
 
 struct train_html;
 

@@ -40,11 +40,13 @@ void memory_look(struct trainer *t)
         return;
     t->looked = time;
     int64_t now = anonymous_bytes() - t->memory.before;
+    t->memory.now = now;
     if (now > t->memory.peak)
         t->memory.peak = now;
     if (tccrt_memory(t->m.session, t->step.name, &m) == TCC_OK) {
         t->memory.state = m.state;
         t->memory.device = m.device_peak;
+        t->memory.device_now = m.device;
         t->memory.weights = m.device_weights;
         t->memory.params = m.params;
         t->memory.optimizer = m.optimizer;

@@ -203,6 +203,9 @@ struct tcr_device_ops {
 enum { TCR_WALK, TCR_RECORD, TCR_REPLAY };
 #define TCR_ALL 0xffffffffu
 
+/* A thread's part in what a host ran last. end 0: it had none. */
+struct tcr_part { _Alignas(TCR_ALIGN) double start, end; };
+
 struct tcr_device {
     const struct tcr_device_ops *ops;
     const char *name;                /* as --device says it */
@@ -216,6 +219,7 @@ struct tcr_device {
     bool defers;                     /* work is done later than it is given: runs may be given one behind the other */
     int64_t faulted;                 /* the run (struct tcr_control) in which sync() has found a fault */
     int threads;                     /* that run a kernel's tiles */
+    struct tcr_part *parts;          /* of a host whose runs are profiled: by thread, the profile's; NULL: nobody asks */
     size_t memory;                   /* bytes that it has; 0: not known */
     size_t held, peak;               /* of them, by this session, now and at most; 0 where the heap counts */
     struct tcr_device_counts { int64_t launches, copies, programs, replays; } counts;        /* of work that was given to it */

@@ -3,10 +3,17 @@
 page.py check FILE [TEXT...]       the page as it is written; each TEXT is in its text
 page.py probe FILE PROBE OUT       a copy whose script ends with PROBE, which may use the page's own names; what it gives to report() becomes lines of <pre id="probe">
 page.py probed DUMP                those lines, out of a browser's --dump-dom
+page.py still FILE OUT             a copy that is drawn the same everywhere: one font, no time
+page.py lacks FILE WHAT OUT        a copy without the first element that the regular expression WHAT finds
+page.py pack SHOT OUT              a browser's PNG with 16 steps a colour, for the repository
+page.py beside STORED SHOT CODE OUT    a page that compares two pictures by the script CODE; its lines as those of a probe
 """
+import base64
 import html.parser
 import re
+import struct
 import sys
+import zlib
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 
@@ -94,9 +101,80 @@ def probed(path):
     print(found.group(1) if found else "nothing")
 
 
+def still(path, out):
+    """Of one font, whose letters stand on whole pixels; what the browser draws itself (fields, the focus) has no look of its own."""
+    style = ('* { font-family: "DejaVu Sans", sans-serif !important; text-rendering: geometricPrecision; animation: none !important; transition: none !important; } '
+             'input, button { appearance: none; border: 1px solid var(--line); } section { content-visibility: visible !important; }')
+    with open(out, "w") as f:
+        f.write(read(path).replace("</style>", style + "</style>", 1))
+
+
+def lacks(path, what, out):
+    text = read(path)
+    found = re.search(what, text, re.S)
+    if not found:
+        sys.exit(f"nothing like {what}")
+    with open(out, "w") as f:
+        f.write(text[:found.start()] + text[found.end():])
+
+
+def rows_of(png):
+    """(width, bytes a pixel, rows) of a PNG of 8 bits a channel, without interlacing: what the browser writes (https://www.w3.org/TR/png-3/)."""
+    at, data = 8, b""
+    while at < len(png):
+        size, kind = struct.unpack(">I4s", png[at:at + 8])
+        part = png[at + 8:at + 8 + size]
+        if kind == b"IHDR":
+            width, _, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", part)
+            if depth != 8 or colour not in (2, 6) or interlaced:
+                sys.exit("another kind of PNG")
+            each = 3 if colour == 2 else 4
+        data += part if kind == b"IDAT" else b""
+        at += 12 + size
+    data, before, rows = zlib.decompress(data), bytes(width * each), []
+    for start in range(0, len(data), width * each + 1):
+        how, row = data[start], bytearray(data[start + 1:start + 1 + width * each])
+        for i in range(len(row) if how else 0):
+            a, b, c = row[i - each] if i >= each else 0, before[i], before[i - each] if i >= each else 0
+            near = min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
+            row[i] = row[i] + (0, a, b, (a + b) // 2, near)[how] & 255
+        rows.append(row)
+        before = row
+    return width, each, rows
+
+
+def pack(path, out):
+    with open(path, "rb") as f:
+        width, each, rows = rows_of(f.read())
+    colours, lines = {}, []
+    for row in rows:
+        line = bytearray(1)
+        for i in range(0, len(row), each):
+            line.append(colours.setdefault(bytes((v + 8) // 17 * 17 for v in row[i:i + 3]), min(len(colours), 255)))
+        lines.append(bytes(line))
+    if len(colours) > 256:
+        sys.exit("more than 256 colours")
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, len(rows), 8, 3, 0, 0, 0)), (b"PLTE", b"".join(colours)), (b"IDAT", zlib.compress(b"".join(lines), 9)), (b"IEND", b"")]
+    with open(out, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n")
+        for kind, part in chunks:
+            f.write(struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part)))
+
+
+def beside(stored, shot, code, out):
+    def url(path):
+        with open(path, "rb") as f:
+            return "data:image/png;base64," + base64.b64encode(f.read()).decode()
+    with open(out, "w") as f:
+        f.write(f'<!DOCTYPE html><html><head><meta charset="utf-8"><title>pictures</title><script>\n{read(code)}</script></head><body>'
+                f'<img id="stored" alt="" src="{url(stored)}"><img id="shot" alt="" src="{url(shot)}"></body></html>\n')
+
+
 if sys.argv[1] == "check":
     sys.exit(0 if check(sys.argv[2], sys.argv[3:]) else 1)
 elif sys.argv[1] == "probe":
     probe(*sys.argv[2:5])
+elif sys.argv[1] in ("still", "lacks", "pack", "beside"):
+    {"still": still, "lacks": lacks, "pack": pack, "beside": beside}[sys.argv[1]](*sys.argv[2:])
 else:
     probed(sys.argv[2])

@@ -28,9 +28,22 @@ static void run_tiles(struct tcr_cpu *c, const struct tcr_kernel_launch *l, stru
                           last);
 }
 
+/* For a profile: the thread was at work since `start`. Phases of a launch are one part. */
+static void took_part(struct tcr_device *d, int thread, double start)
+{
+    if (d->parts)
+        d->parts[thread] = (struct tcr_part){d->parts[thread].end > 0 ? d->parts[thread].start : start, tcr_now()};
+}
+
+static double now_of(const struct tcr_device *d)
+{
+    return d->parts ? tcr_now() : 0;
+}
+
 static void part(void *arg, int i)
 {
     struct launch *l = arg;
+    double start = now_of(&l->c->device);
 
     for (int k = 0; k < l->shares; k++) {
         struct tcr_share *share = &l->c->shares[i + k < l->shares ? i + k : i + k - l->shares];
@@ -44,6 +57,7 @@ static void part(void *arg, int i)
             run_tiles(l->c, l->what, l->envs, i, l->begin + first, l->begin + last);
         }
     }
+    took_part(&l->c->device, i, start);
 }
 
 /* The caller's threads have a floating-point mode of their own. */
@@ -101,10 +115,13 @@ static int run_phase(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64
 {
     int most = c->device.threads, threads = tiles < most ? (int)tiles : most, fault = 0;
 
-    if (threads <= 1)
+    if (threads <= 1) {
+        double start = now_of(&c->device);
         run_tiles(c, l, envs, 0, begin, begin + tiles);
-    else
+        took_part(&c->device, 0, start);
+    } else {
         spread(c, l, begin, tiles, envs, threads);
+    }
     for (int i = 0; i < threads; i++)
         fault = MUTANT(104, fault, 0) | envs[i].env.fault;
     return fault;
@@ -124,6 +141,7 @@ int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr
 }
 
 struct each {
+    struct tcr_device *host;
     void (*body)(void *arg, int64_t i);
     void *arg;
     int64_t n;
@@ -133,10 +151,11 @@ struct each {
 static void each_part(void *arg, int i)
 {
     struct each *e = arg;
+    double start = now_of(e->host);
 
-    (void)i;
     for (int64_t k; (k = atomic_fetch_add_explicit(&e->next, 1, memory_order_relaxed)) < e->n;)
         e->body(e->arg, k);
+    took_part(e->host, i, start);
 }
 
 static void foreign_each_part(void *arg, int i)
@@ -150,7 +169,7 @@ static void foreign_each_part(void *arg, int i)
 void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, int64_t i), void *arg)
 {
     struct tcr_cpu *c = (struct tcr_cpu *)host;
-    struct each e = {.body = body, .arg = arg, .n = n};
+    struct each e = {.host = host, .body = body, .arg = arg, .n = n};
     int threads = n < host->threads ? (int)n : host->threads;
 
     if (threads <= 1)
@@ -247,9 +266,10 @@ int tcr_device_cpu(const struct tcr_device_request *r, struct tcr_device **out)
     if (!c)
         return TCC_EENV;
     threads = threads > TCR_MAX_THREADS ? TCR_MAX_THREADS : threads;
-    *c = (struct tcr_cpu){.device = {.ops = &cpu, .name = "cpu", .shared = true, .runs_host_kernels = true, .threads = threads},
-                          .heap = heap,
-                          .kernels = r->kernels};
+    *c = (struct tcr_cpu){
+        .device = {.ops = &cpu, .name = "cpu", .shared = true, .runs_host_kernels = true, .threads = threads},
+        .heap = heap,
+        .kernels = r->kernels};
     if (o->pool)
         c->user_pool = *o->pool;
     if (!(c->envs = tcr_heap_alloc(heap, (size_t)threads * sizeof *c->envs)) ||
