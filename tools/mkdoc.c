@@ -243,6 +243,7 @@ static const struct aten_doc {
 #define GRAPHS 0
 #define STATISTICS 0
 #define PAIRS 0
+#define SHARES 0
 #define ATEN(name, flags, function, arg) {name, flags},
 #include "compiler/pt2/aten.def"
 #undef ATEN
@@ -271,10 +272,14 @@ static const char pt2_intro[] =
     "`detach` and `torch.no_grad()` stop "
     "gradients.\n"
     "* **Joint programs** of `_export_forward_backward` give the loss and a result grad.PARAMETER each.\n"
-    "* **Complex tensors** (transforms of `torch.fft`, `torch.stft`) are pairs of floats inside; what ops do with them says "
-    "`compiler/pt2/complex.def`, others refuse them.\n  As inputs, results, parameters and buffers they have one more axis, "
-    "the last, of real and imaginary part: what `torch.view_as_real` gives. Graphs inside a graph neither take nor give them, "
-    "and they are not written to. `--train` has no gradient of transforms; under torch.compile PyTorch's "
+    "* **Complex tensors** (transforms of `torch.fft`, `torch.stft`) are pairs of floats inside; what ops do with them "
+    "says "
+    "`compiler/pt2/complex.def`, others refuse them.\n  As inputs, results, parameters and buffers they have one more "
+    "axis, "
+    "the last, of real and imaginary part: what `torch.view_as_real` gives. They are written to in place as others "
+    "are, by way "
+    "of `real`, `imag` and `view_as_real` too; not through a conjugated one. Graphs inside a graph neither take nor "
+    "give them. `--train` has no gradient of transforms; under torch.compile PyTorch's "
     "own is compiled, where no complex value is kept for it.\n"
     "* **Random numbers** are other ones than PyTorch's, of the same distribution.\n\n"
     "An argument that an op does not read here refuses the node; all that is refused is said in one message, with the "
@@ -376,9 +381,10 @@ static void write_environment(FILE *out)
         cell(out, rows[i].meaning);
         fputs(" |\n", out);
     }
-    fputs("\n## Others'\n\nOf launchers, libraries and the system: which process is which rank "
-          "([distributed.md](distributed.md)), where files go.\n\n| variable | whose | meaning |\n| --- | --- | --- |\n",
-          out);
+    fputs(
+        "\n## Others'\n\nOf launchers, libraries and the system: which process is which rank "
+        "([distributed.md](distributed.md)), where files go.\n\n| variable | whose | meaning |\n| --- | --- | --- |\n",
+        out);
     for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++) {
         fprintf(out, "| `%s` | %s | ", theirs[i].name, theirs[i].values);
         cell(out, theirs[i].meaning);
@@ -407,9 +413,15 @@ static const struct {
     const char *name;
     void (*write)(FILE *out);
 } documents[] = {
-    {"bash", options_bash}, {"zsh", options_zsh}, {"fish", options_fish},         {"passes", write_passes},
-    {"ops", write_ops},     {"onnx", write_onnx},
-    {"pt2", write_pt2}, {"gradients", write_gradients}, {"environment", write_environment},
+    {"bash", options_bash},
+    {"zsh", options_zsh},
+    {"fish", options_fish},
+    {"passes", write_passes},
+    {"ops", write_ops},
+    {"onnx", write_onnx},
+    {"pt2", write_pt2},
+    {"gradients", write_gradients},
+    {"environment", write_environment},
 };
 
 int main(int argc, char **argv)

@@ -44,6 +44,25 @@ static bool odd(struct pt2 *p, const char *name, const char *kind, const char *e
 
 /* -- Tensors */
 
+/* Non-finite ones are strings. */
+static bool to_double(const json_t *value, double *out)
+{
+    const char *s = json_string_value(value);
+    if (json_is_number(value))
+        *out = json_number_value(value);
+    else if (json_is_boolean(value))
+        *out = json_is_true(value);
+    else if (s && !strcmp(s, "Infinity"))
+        *out = INFINITY;
+    else if (s && !strcmp(s, "-Infinity"))
+        *out = -INFINITY;
+    else if (s && !strcmp(s, "NaN"))
+        *out = NAN;
+    else
+        return false;
+    return true;
+}
+
 /* An {as_tensor}, {as_optional_tensor: {as_tensor}} ... as its innermost union. */
 static const char *unwrap(const char *kind, json_t **value)
 {
@@ -81,6 +100,12 @@ struct ir_value *pt2_t(struct pt2 *p, const char *name)
     kind = value ? unwrap(kind, &value) : NULL;
     if (!kind || !strcmp(kind, "as_none"))
         return NULL;
+    if (!strcmp(kind, "as_complex") && p->part[0] == PT2_WHOLE && p->part[1] == PT2_WHOLE) {
+        double re = 0, im = 0;
+        to_double(json_object_get(value, "real"), &re);
+        to_double(json_object_get(value, "imag"), &im);
+        return pt2_pair(p, imp_num(p->im, TCC_F64, re), imp_num(p->im, TCC_F64, im));
+    }
     if (strcmp(kind, "as_tensor"))
         return odd(p, name, kind, "a tensor"), NULL;
     struct ir_value *v = tensor_named(p, value, position_of(p, name));
@@ -124,25 +149,6 @@ int pt2_list(struct pt2 *p, const char *name, struct ir_value ***out)
 }
 
 /* -- Numbers */
-
-/* Non-finite ones are strings. */
-static bool to_double(const json_t *value, double *out)
-{
-    const char *s = json_string_value(value);
-    if (json_is_number(value))
-        *out = json_number_value(value);
-    else if (json_is_boolean(value))
-        *out = json_is_true(value);
-    else if (s && !strcmp(s, "Infinity"))
-        *out = INFINITY;
-    else if (s && !strcmp(s, "-Infinity"))
-        *out = -INFINITY;
-    else if (s && !strcmp(s, "NaN"))
-        *out = NAN;
-    else
-        return false;
-    return true;
-}
 
 /* {as_sym_int: {as_name | as_int}} and its like for floats and bools: the number of that name; NULL and *value what it holds else. */
 static struct pt2_value *number_named(struct pt2 *p, json_t **value)
@@ -195,6 +201,12 @@ struct ir_value *pt2_operand(struct pt2 *p, const char *name, bool *number)
     if (!strncmp(kind, "as_tensor", 9) || !strncmp(kind, "as_optional_tensor", 18))
         return pt2_t(p, name);
     *number = true;
+    if (!strcmp(kind, "as_complex") && p->part[position_of(p, name)] != PT2_WHOLE) {
+        bool imaginary = p->part[position_of(p, name)] == PT2_IMAGINARY;
+        if (to_double(json_object_get(value, imaginary ? "imag" : "real"), &f))
+            return imp_num(p->im, TCC_F64, f);
+        return odd(p, name, kind, "a number"), NULL;
+    }
     if (p->zeros && p->part[0] == PT2_IMAGINARY && strcmp(name, "alpha") != 0)
         return imp_int(p->im, TCC_I64, 0);
     if (!strncmp(kind, "as_sym", 6)) {

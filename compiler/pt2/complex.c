@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum way { LINEAR, BILINEAR, LEFT, WHOLE };
+enum way { LINEAR, BILINEAR, LEFT, FILLED, WHOLE };
 
 static const struct complex_row {
     const char *name;
@@ -48,8 +48,9 @@ static bool is_complex(struct pt2 *p, json_t *argument)
 {
     json_t *value, *item;
     size_t k;
-    bool any = names_complex(p, argument);
-    if (js_union(argument, &value) && json_is_array(value)) {
+    const char *kind = js_union(argument, &value);
+    bool any = names_complex(p, argument) || (kind && !strcmp(kind, "as_complex"));
+    if (kind && json_is_array(value)) {
         json_array_foreach(value, k, item) any =
             any || named_complex(p, js_string(item, "name")) || names_complex(p, item);
     }
@@ -181,10 +182,10 @@ bool pt2_complex_build(struct pt2 *p, const struct aten_row *row)
         return build_product(p, row);
     if (way == LEFT && is_complex(p, argument(p, 1)))
         return imp_unsupported(p->im, "a complex divisor");
-    value = pt2_arg(p, "value", &kind); /* what is padded with: 0 is both parts' */
+    value = way == FILLED ? pt2_arg(p, "value", &kind) : NULL;
     if (value && !(json_is_number(value) && json_number_value(value) == 0))
         return imp_unsupported(p->im, "a fill value of complex tensors");
-    p->zeros = way == LINEAR;
+    p->zeros = way == LINEAR || way == FILLED;
     struct ir_value **re = build_parts(p, row, PT2_REAL, PT2_REAL),
                     **im = re ? build_parts(p, row, PT2_IMAGINARY, PT2_IMAGINARY) : NULL;
     p->zeros = false;

@@ -28,6 +28,7 @@ void pt2_push_scope(struct pt2 *p, struct pt2_scope *s, json_t *graph)
 
 void pt2_pop_scope(struct pt2 *p)
 {
+    json_decref(p->scope->used);
     p->scope = p->scope->outer;
 }
 
@@ -139,6 +140,7 @@ static const struct aten_row rows[] = {
 #define GRAPHS ATEN_GRAPHS
 #define STATISTICS ATEN_STATISTICS
 #define PAIRS ATEN_PAIRS
+#define SHARES ATEN_SHARES
 #define ATEN(name, flags, function, arg) {name, flags, aten_##function, arg},
 #include "compiler/pt2/aten.def"
 #undef ATEN
@@ -147,6 +149,7 @@ static const struct aten_row rows[] = {
 #undef GRAPHS
 #undef STATISTICS
 #undef PAIRS
+#undef SHARES
 };
 
 static const struct aten_row *find_row(const char *name, size_t n)
@@ -216,10 +219,37 @@ int pt2_nouts(const struct pt2 *p)
     return p->nouts;
 }
 
+/* The names that a part of the graph reads. */
+static void add_names(json_t *used, json_t *item, int depth)
+{
+    const char *key;
+    json_t *value;
+    size_t k;
+    if (json_is_array(item) && depth < PT2_MAX_DEPTH) {
+        json_array_foreach(item, k, value) add_names(used, value, depth + 1);
+    } else if (json_is_object(item) && depth < PT2_MAX_DEPTH) {
+        json_object_foreach(item, key, value)
+        {
+            if (json_is_string(value) && (!strcmp(key, "name") || !strcmp(key, "as_name")))
+                json_object_set_new(used, json_string_value(value), json_true());
+            else
+                add_names(used, value, depth + 1);
+        }
+    }
+}
+
+/* Some results have names that say that they are unused; others are named, and nothing reads them. */
 bool pt2_wants(struct pt2 *p, int k)
 {
-    const char *name = k < p->nouts ? pt2_out_name(p, k) : NULL, *unused = name ? strstr(name, "_unused_") : NULL;
-    return name && !(unused && unused[8] && !unused[8 + strspn(unused + 8, "0123456789")]);
+    const char *name = k < p->nouts ? pt2_out_name(p, k) : NULL;
+    struct pt2_scope *s = p->scope;
+    json_t *nodes = js_array(s->graph, "nodes"), *node;
+    size_t i;
+    if (!s->used && (s->used = json_object())) {
+        json_array_foreach(nodes, i, node) add_names(s->used, js_array(node, "inputs"), 0);
+        add_names(s->used, js_array(s->graph, "outputs"), 0);
+    }
+    return name && json_object_get(s->used, name);
 }
 
 enum tcc_dtype pt2_out_type(struct pt2 *p, int k)
@@ -326,8 +356,9 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
     memset(p->asked, 0, sizeof p->asked);
     im->b.where = where_of(p, node);
     im->refused = false;
-    bool fine =
-        !(row->flags & ATEN_PAIRS) && (pt2_reads_complex(p) || pt2_out_complex(p, 0)) ? pt2_complex_build(p, row) : row->build(p, row->arg);
+    bool fine = !(row->flags & ATEN_PAIRS) && (pt2_reads_complex(p) || pt2_out_complex(p, 0))
+                    ? pt2_complex_build(p, row)
+                    : row->build(p, row->arg);
     const char *rest = fine && !p->instead ? unasked(p) : NULL;
     if (rest)
         fine = imp_unsupported(im, "argument '%s'", rest);
@@ -383,7 +414,8 @@ static bool refuse_unknown(struct pt2 *p, json_t *node)
         ir_nearest_try(&near, rows[k].name);
     json_t *outer = p->node;
     p->node = node;
-    const char *name = strchr(where.op, '.'), *why = ir_internf(p->ctx, "unsupported operator%s", ir_did_you_mean(p->ctx, &near));
+    const char *name = strchr(where.op, '.'),
+               *why = ir_internf(p->ctx, "unsupported operator%s", ir_did_you_mean(p->ctx, &near));
     if (name && word == where.op && strcspn(name + 1, ".")) /* namespace.name.overload */
         why = ir_internf(p->ctx, "%s; an operator of one's own is brought by --custom-op=%.*s:%.*s=FILE.c", why,
                          (int)(name - where.op), where.op, (int)strcspn(name + 1, "."), name + 1);
@@ -405,8 +437,7 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
                          ir_expr *exprs, bool refused, bool in_place)
 {
     struct pt2_value *first = (row && row->flags & ATEN_VIEW) || in_place ? first_operand(p, node) : NULL;
-    bool reads_complex = pt2_reads_complex(p);
-    struct pt2_value *operand = row && row->flags & (ATEN_VIEW | ATEN_PAIRS) ? first_operand(p, node) : NULL;
+    struct pt2_value *operand = row && row->flags & ATEN_SHARES && pt2_reads_complex(p) ? first_operand(p, node) : NULL;
     for (int k = 0; k < n; k++) {
         const char *name = pt2_out_name(p, k);
         if (!name)
@@ -421,7 +452,7 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
         v->complex = pt2_out_complex(p, k);
         if (v->v && !v->v->name)
             v->v->name = v->name;
-        if (operand && (v->complex || reads_complex) && !v->number) {
+        if (operand) {
             v->shares = operand;
             v->seen = operand->version;
             continue;

@@ -47,6 +47,16 @@ static struct ir_value *flat(struct pt2 *p, struct ir_value *x)
     return x ? imp_reshape(p->im, x, 1, &n) : NULL;
 }
 
+struct ir_value *pt2_put(struct pt2 *p, struct ir_value *x, struct ir_value *which, struct ir_value *part)
+{
+    struct ir_value *in[] = {flat(p, x), flat(p, which), flat(p, part)};
+    if (!in[0] || !in[1] || !in[2])
+        return NULL;
+    struct ir_value *all = imp_op(p->im, IR_scatter_elements, 3, in,
+                                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")));
+    return all ? imp_reshape(p->im, all, imp_rank(x), x->type->dim) : NULL;
+}
+
 /* `whole` with the elements that view v looks at replaced by those of `part`. */
 static struct ir_value *replaced(struct pt2 *p, struct pt2_value *v, struct ir_value *whole, struct ir_value *part)
 {
@@ -56,16 +66,13 @@ static struct ir_value *replaced(struct pt2 *p, struct pt2_value *v, struct ir_v
     struct ir_value *which = numbers ? view_of(p, v, numbers) : NULL;
     if (which == numbers) /* all of it, in order */
         return imp_reshape(p->im, part, imp_rank(whole), whole->type->dim);
-    struct ir_value *in[] = {flat(p, whole), flat(p, which), flat(p, part)};
-    struct ir_value *all = imp_op(p->im, IR_scatter_elements, 3, in,
-                                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")));
-    return all ? imp_reshape(p->im, all, imp_rank(whole), whole->type->dim) : NULL;
+    return pt2_put(p, whole, which, part);
 }
 
 bool pt2_write(struct pt2 *p, struct pt2_value *v, struct ir_value *to)
 {
-    if (v->complex || v->shares)
-        return imp_unsupported(p->im, "a write to a complex tensor, or to a part of one");
+    if (v->shares)
+        return imp_unsupported(p->im, "a write to what was made of a complex tensor");
     struct ir_value *old = pt2_read(p, v);
     if (!old || !to || !ir_is_tensor(old->type) || !ir_is_tensor(to->type))
         return false;

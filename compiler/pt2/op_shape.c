@@ -157,6 +157,22 @@ bool aten_expand(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_expand(p->im, x, n, dims));
 }
 
+/* Each of the list in the shape that all of them have together. */
+bool aten_broadcast_tensors(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value **list;
+    int n = pt2_list(p, "tensors", &list);
+    for (int k = 0; k < n; k++) {
+        const char *name = pt2_out_name(p, k);
+        json_t *meta = name ? pt2_meta(p, name) : NULL;
+        ir_type t = meta && list[k] ? pt2_meta_type(p, meta) : NULL;
+        if (!t || !pt2_out(p, k, imp_expand(p->im, list[k], t->rank, t->dim)))
+            return false;
+    }
+    return n > 0;
+}
+
 bool aten_expand_as(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -485,18 +501,16 @@ bool aten_tri(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_tri(im, IR_select, kept, x, imp_like(im, x, 0)));
 }
 
-/* The axes dim1 and dim2 become the last one: elements [i, i + offset]. */
-bool aten_diagonal(struct pt2 *p, int arg)
+/* The axes dim1 and dim2 become the last one: elements [i, i + offset]. NULL: these operands can't be. */
+static struct ir_value *diagonal_of(struct pt2 *p, struct ir_value *x)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
-    struct ir_value *x = pt2_need(p, "self");
     int64_t offset = pt2_i(p, "offset", 0), a, b, perm[TCC_MAX_RANK];
     ir_expr dims[TCC_MAX_RANK];
     int n = 0;
     if (!x || imp_rank(x) < 2 || !pt2_axis(p, "dim1", 0, imp_rank(x), &a) || !pt2_axis(p, "dim2", 1, imp_rank(x), &b) ||
         a == b)
-        return false;
+        return NULL;
     for (int k = 0; k < imp_rank(x); k++) {
         if (k != a && k != b)
             perm[n++] = k;
@@ -514,7 +528,24 @@ bool aten_diagonal(struct pt2 *p, int arg)
     struct ir_value *at =
         imp_bin(im, IR_mul, imp_iota(im, 1, &size, 0, TCC_I64), imp_dim_value(im, ir_addc(p->ctx, columns, 1)));
     at = imp_bin(im, IR_add, at, imp_dim_value(im, ir_add(p->ctx, ir_mul(p->ctx, skipped, columns), across)));
-    return pt2_out(p, 0, imp_gather(im, imp_reshape(im, x, n + 1, dims), at, n));
+    return imp_gather(im, imp_reshape(im, x, n + 1, dims), at, n);
+}
+
+bool aten_diagonal(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    return pt2_out(p, 0, diagonal_of(p, pt2_need(p, "self")));
+}
+
+/* The operand with src in the place of its diagonal. */
+bool aten_diagonal_scatter(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
+    ir_expr count = src ? ir_num_elements(p->ctx, x->type) : NULL;
+    struct ir_value *numbers =
+        src ? imp_reshape(p->im, imp_iota(p->im, 1, &count, 0, TCC_I64), imp_rank(x), x->type->dim) : NULL;
+    return src && pt2_out(p, 0, pt2_put(p, x, diagonal_of(p, numbers), imp_cast(p->im, src, imp_dtype(x))));
 }
 
 /* -- Pads */

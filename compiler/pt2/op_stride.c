@@ -39,12 +39,7 @@ bool aten_as_strided_scatter(struct pt2 *p, int arg)
     struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL, *at = src ? numbers(p) : NULL;
     if (!at)
         return false;
-    struct ir_value *in[] = {flat(p, x), flat(p, at), flat(p, imp_cast(p->im, src, imp_dtype(x)))};
-    struct ir_value *all = in[0] && in[1] && in[2]
-                               ? imp_op(p->im, IR_scatter_elements, 3, in,
-                                        IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")))
-                               : NULL;
-    return all && pt2_out(p, 0, imp_reshape(p->im, all, imp_rank(x), x->type->dim));
+    return pt2_out(p, 0, pt2_put(p, x, at, imp_cast(p->im, src, imp_dtype(x))));
 }
 
 /* diff: n times each element less the one before it (of bools: whether they differ), with what `prepend` and `append` add. */

@@ -27,7 +27,8 @@
 
 struct pt2;
 
-enum { ATEN_CORE = 1, ATEN_VIEW = 2, ATEN_GRAPHS = 4 /* takes graphs */, ATEN_STATISTICS = 8 /* writes running ones */, ATEN_PAIRS = 16 /* takes complex operands as pairs */ };
+enum { ATEN_CORE = 1, ATEN_VIEW = 2, ATEN_GRAPHS = 4 /* takes graphs */, ATEN_STATISTICS = 8 /* writes running ones */, ATEN_PAIRS = 16 /* takes complex operands as pairs */,
+       ATEN_SHARES = 32 /* of a complex operand, which shares its memory in a way that writes can't follow */ };
 
 /* Which part of a complex operand is given. */
 enum pt2_part { PT2_WHOLE, PT2_REAL, PT2_IMAGINARY };
@@ -46,7 +47,7 @@ struct pt2_value {
     ir_expr e;
     bool number; /* a Python number, not a tensor */
     bool complex; /* v holds pairs: its last axis, of 2, is none that the program knows */
-    struct pt2_value *shares; /* of a complex tensor, or a part of one: whose memory it looks at, at version `seen`; it can't be written to */
+    struct pt2_value *shares; /* SHARES: whose memory it looks at, at version `seen`; it can't be written to */
     bool refused;
     /* A view: of what, made by which node as which of its results, from the operand's version `seen`. */
     struct pt2_value *of;
@@ -62,6 +63,7 @@ struct pt2_value {
 struct pt2_scope {
     struct pt2_scope *outer;
     json_t *graph; /* whose tensor_values say what types are */
+    json_t *used;  /* the names that its nodes and outputs read; NULL: nobody has asked */
     uint32_t count, room;
     struct pt2_value **slots;
 };
@@ -187,6 +189,8 @@ struct onnx_attr pt2_attr_ints(const char *name, int n, const int64_t *v);
 
 /* PyTorch's promotion of two operands; a number weighs less than a tensor of no dims, that less than one with dims. */
 enum tcc_dtype pt2_promote(const struct ir_value *a, bool a_number, const struct ir_value *b, bool b_number);
+/* x with the elements of `part` in the place of those that have the (row-major) numbers `which`; NULL operands: NULL. */
+struct ir_value *pt2_put(struct pt2 *p, struct ir_value *x, struct ir_value *which, struct ir_value *part);
 /* Broadcasts x to the type's dims. */
 struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct ir_value *like);
 /* i < 0 counts from the end; clamped to 0 .. size: how slices take bounds. */

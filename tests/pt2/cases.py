@@ -350,6 +350,45 @@ case("stft_complex", lambda x, w: torch.stft(x, 12, 3, window=w, return_complex=
 case("istft_plain", lambda x, y: (torch.istft(x, 8, 2), torch.istft(x, 8, 8, center=False), torch.istft(y, 8, 2, onesided=False), torch.istft(y, 8, 2, onesided=False, return_complex=True)), c(5, 6), c(8, 6))
 case("istft_long", lambda x: torch.istft(x, 8, 2, length=11), c(5, 6))
 case("stft_round", lambda x, w: torch.istft(torch.stft(x, 12, 3, window=w, return_complex=True), 12, 3, window=w, length=40), t(3, 40), hann)
+
+
+def writes_whole(x, y):
+    z = fft.fft(x)
+    z[..., 0] = 0
+    z[1] = y[1]
+    z[:, 1:3] *= 2j
+    z += 1 + 2j
+    return z, z.abs()
+
+
+def writes_parts(x, y):
+    z = torch.complex(x, x * 2)
+    before = z.real + 1
+    z.real.mul_(3)
+    z.imag[:, 1] = 7
+    torch.view_as_real(z)[0, 0, 1] = -1
+    rows = z.t()
+    rows[2].copy_(y[:, 0])
+    return before, z, z.real, rows
+
+
+def writes_view(x, y):
+    x, y = x + 0, y.clone()
+    z = view(x)
+    z.mul_(1 - 1j)
+    y.copy_(z)
+    y[0] = 2
+    return x, y.sum(), z
+
+
+case("complex_writes", writes_whole, t(3, 5), c(3, 5))
+case("complex_writes_core", lambda x, z: (aten.copy(z, fft.fft(x)), aten.fill(z, 1 - 2j), aten.mul(x, 2j), aten.add(z, 1j), aten.index_put(z, [torch.tensor([2, 0])], z[:2] * 2), aten.select_scatter(z, z[0], 0, 1), aten.masked_fill(z, x > 0, 3)), t(3, 5), c(3, 5))
+case("complex_writes_parts", writes_parts, t(3, 4), c(3, 2))
+case("complex_writes_view", writes_view, t(3, 4, 2), c(3, 4))
+for d in ALL:
+    case(f"diagonal_scatter_{short(d)}", lambda x, s, r, q: (torch.diagonal_scatter(x, s), torch.diagonal_scatter(x, r, -1, 2, 0), torch.diagonal_scatter(x, q, 2, 0, 2)), t(4, 3, 5, dtype=d), t(5, 3, dtype=d), t(3, 4, dtype=d), t(3, 3, dtype=d))
+case("broadcast_tensors", lambda x, y, z: torch.broadcast_tensors(x, y, z), t(4, 1), t(3), t(1, 1, 1))
+case("new_empty_strided", lambda x: aten.new_empty_strided(x, [2, 3], [1, 2]).zero_() + x, t(2, 3))
 case("stft_dynamic", lambda x, w: torch.stft(x, 12, 3, window=w, center=False, return_complex=True).abs(), t(3, 40), hann, dynamic=({0: "n"}, None))
 
 
