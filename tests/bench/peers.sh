@@ -95,6 +95,10 @@ for launcher in "mpirun -n 2" "mpirun -n 3" "$peers_dir/bin/python -m torch.dist
         tap "torch.distributed's backend tccc, DDP, $launcher" $launcher "$peers_dir/bin/python" "$top/tests/python/ranks.py"
 done
 
+say "a bare Debian: the runtime's wheel by pip, libtccrt0 by apt"
+install_packages debootstrap debhelper
+tap "a bare Debian" env TEST_PYTHON="$python" CC="${CC:-cc}" sh "$top/tests/container.sh" "$build"
+
 say "torchrun starts tccc-train: the losses of one process"
 sh "$top/tests/dist/torchrun.sh" "$build" "$peers_dir" >"$logs/torchrun.txt" 2>&1 </dev/null
 grep '^not ok' "$logs/torchrun.txt"

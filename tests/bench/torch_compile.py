@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile with this backend beside Inductor's and eager PyTorch, on the modules of tests/pt2/modules.py: latency of inference and of a training step.
 
-usage: PYTHONPATH=BUILD/python torch_compile.py TOP [PATTERN] [--rounds N] [--threads N]    medians of interleaved rounds in us, then geometric means of the ratios (above 1: tccc is faster)
+usage: PYTHONPATH=BUILD/python torch_compile.py TOP [PATTERN,...] [--rounds N] [--threads N]    medians of interleaved rounds in us, then geometric means of the ratios (above 1: tccc is faster)
 """
 import fnmatch
 import math
@@ -14,7 +14,7 @@ import warnings
 import torch
 
 top = sys.argv[1]
-pattern = sys.argv[2] if len(sys.argv) > 2 and not sys.argv[2].startswith("--") else "*"
+patterns = sys.argv[2].split(",") if len(sys.argv) > 2 and not sys.argv[2].startswith("--") else ["*"]
 rounds = int(sys.argv[sys.argv.index("--rounds") + 1]) if "--rounds" in sys.argv else 7
 torch.set_num_threads(int(sys.argv[sys.argv.index("--threads") + 1]) if "--threads" in sys.argv else 1)     # more of them measure other programs where cores are shared
 sys.path.insert(0, top + "/tests/pt2")
@@ -67,7 +67,7 @@ def measure(made):
 def main():
     ratios = {}
     for name, (make, inputs, _, _, trains) in modules.MODULES.items():
-        if not fnmatch.fnmatch(name, pattern):
+        if not any(fnmatch.fnmatch(name, p) for p in patterns):
             continue
         for train in (False, True) if trains else (False,):
             torch._dynamo.reset()
