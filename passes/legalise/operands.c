@@ -62,10 +62,12 @@ static struct ir_value *cast_behind(const struct ir_value *v, struct ir_node *at
     return NULL;
 }
 
-/* `unrounded`: types were chosen by automatic casts, and what was cast down from f32 for this product is taken as it was. */
+/* `unrounded`: types were chosen by automatic casts, and what was cast down from f32 to bf16 for this product is taken as it was. f16 has another
+ * range: what leaves it is infinite, and loss scales depend on that. */
 static struct ir_value *widened(struct ir_builder *b, struct ir_value *v, bool unrounded)
 {
-    const struct ir_value *from = unrounded && v->def && v->def->op == IR_cast ? v->def->in[0].value : NULL;
+    bool cast = unrounded && v->type->dtype == TCC_BF16 && v->def && v->def->op == IR_cast;
+    const struct ir_value *from = cast ? v->def->in[0].value : NULL;
     if (from && from->type->dtype == TCC_F32)
         return v->def->in[0].value;
     build_behind(b, v);
@@ -274,14 +276,14 @@ static bool is_product(const struct ir_node *n)
     return (kind == IR_K_CONTRACT || kind == IR_K_WINDOW) && n->nin > 1 && n->in[1].value != NULL;
 }
 
-/* Is n a product of small floats, summed in f32, of which all readers want an f32? Where types were chosen by automatic casts, what they get
+/* Is n a product of bf16, summed in f32, of which all readers want an f32? Where types were chosen by automatic casts, what they get
  * is not rounded before: the gradient of weights that were cast. */
 static bool read_wide(const struct operands *o, const struct ir_node *n)
 {
     const struct ir_value *v = n->out[0];
     if (!pass_bounded(o->run) || !pass_opts(o->run)->reduced || !is_product(n) || !small(v) ||
-        v->type->dtype != n->in[0].value->type->dtype || (n->op != IR_matmul && n->op != IR_conv_grad_weight) ||
-        !v->uses)
+        v->type->dtype != TCC_BF16 || v->type->dtype != n->in[0].value->type->dtype ||
+        (n->op != IR_matmul && n->op != IR_conv_grad_weight) || !v->uses)
         return false;
     for (const struct ir_use *u = v->uses; u; u = u->next)
         if (u->user->op != IR_cast || u->user->out[0]->type->dtype != TCC_F32)
