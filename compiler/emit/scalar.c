@@ -200,7 +200,8 @@ static V philox(struct em *e, enum tcc_dtype d, V x, V key, V z)
     return em_cast(e, d, wide, LLVMBuildAnd(e->b, word, low, ""));
 }
 
-static V allow_contract(struct em *e, V v)
+/* Marks an operation as one whose rounding may be saved, and with --fast-math as one that may be written otherwise. */
+static V bounded(struct em *e, V v)
 {
     if (LLVMIsAInstruction(v) && LLVMCanValueUseFastMathFlags(v) && e->level > 0 && !e->exact) {
         LLVMFastMathFlags flags = LLVMFastMathAllowContract;
@@ -211,13 +212,35 @@ static V allow_contract(struct em *e, V v)
     return v;
 }
 
+static bool is_product(V v)
+{
+    return LLVMIsAInstruction(v) && LLVMGetInstructionOpcode(v) == LLVMFMul &&
+           LLVMGetFastMathFlags(v) & LLVMFastMathAllowContract;
+}
+
+/*
+ * a + b, or a - b. A product among them is not rounded: one instruction does both. Of two it is the first, so that a sum has the same bits in every kernel;
+ * LLVM would choose by what stands around it.
+ */
+static V sum(struct em *e, bool less, V a, V b)
+{
+    if (!e->fast_math && e->m->fma && is_product(a))
+        return em_fma(e, LLVMGetOperand(a, 0), LLVMGetOperand(a, 1), less ? LLVMBuildFNeg(e->b, b, "") : b);
+    if (!e->fast_math && e->m->fma && is_product(b)) {
+        V x = LLVMGetOperand(b, 0);
+        return em_fma(e, less ? LLVMBuildFNeg(e->b, x, "") : x, LLVMGetOperand(b, 1), a);
+    }
+    V v = less ? LLVMBuildFSub(e->b, a, b, "") : LLVMBuildFAdd(e->b, a, b, "");
+    return e->fast_math ? bounded(e, v) : v;
+}
+
 static V float_op(struct em *e, enum ir_op op, enum tcc_dtype d, V a, V b)
 {
     switch (op) {
-    case IR_add: return allow_contract(e, LLVMBuildFAdd(e->b, a, b, ""));
-    case IR_sub: return allow_contract(e, LLVMBuildFSub(e->b, a, b, ""));
-    case IR_mul: return allow_contract(e, LLVMBuildFMul(e->b, a, b, ""));
-    case IR_div: return allow_contract(e, LLVMBuildFDiv(e->b, a, b, ""));
+    case IR_add:
+    case IR_sub: return sum(e, op == IR_sub, a, b);
+    case IR_mul: return bounded(e, LLVMBuildFMul(e->b, a, b, ""));
+    case IR_div: return bounded(e, LLVMBuildFDiv(e->b, a, b, ""));
     case IR_mod: return float_mod(e, d, a, b);
     case IR_neg: return LLVMBuildFNeg(e->b, a, "");
     case IR_floor: return em_unary_intrinsic(e, "llvm.floor", a);
