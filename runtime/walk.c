@@ -443,10 +443,10 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
         status = run_step(s, p);
         atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
     }
+    if (!status && s->max_queues >= 2)
+        status = tcr_await_list(s, steps); /* it may give the device copies of what has arrived */
     if (!status && s->max_queues >= 2 && s->ordered && !s->in_program && !whole)
         status = tcr_sync(s);
-    if (!status && s->max_queues >= 2)
-        status = tcr_await_list(s, steps);
     if (!status && whole)
         status = tcr_join(s);
     s->device->tag = TCC_NO;
