@@ -21,7 +21,7 @@ struct pass_fusion {
     const struct ir_node *anchor;    /* the CONTRACT, WINDOW or ATTENTION node whose loop nest it has; NULL: none */
     int instructions;                /* with the node, about */
     int functions;                   /* those of them that are expensive (ir_is_expensive) */
-    int64_t points;                  /* for which it would work out each reduction's elements; -1: unknown */
+    double points;                   /* for which it would work out each reduction's elements; sizes that are not known are guessed (struct pass_sizes) */
 };
 
 /* What passes ask of a machine: questions only, since what answers them (vectors, caches, blocks) is the target's own. Targets

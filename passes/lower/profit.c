@@ -99,13 +99,12 @@ static bool long_reduction(struct ir_ctx *ctx, const struct pass_cost *c, const 
 }
 
 /* Is each element of the reduction worked out for many points, as of a group of channels for each channel, for longer than a launch
- * takes? */
-static bool repeated(struct ir_ctx *ctx, const struct pass_cost *c, const struct ir_node *n, int64_t points)
+ * takes? Sizes that are not known are guessed alike in all three numbers. */
+static bool repeated(const struct pass_cost *c, const struct ir_node *n, double points)
 {
-    int64_t in, out;
-    if (points < 0 || !elements(ctx, n->in[0].value, &in) || !elements(ctx, n->out[0], &out) || out < 1)
-        return false;
-    return points >= 2 * out && (double)(points / out * in) > c->launch * c->flops;
+    struct pass_sizes guess = {0};
+    double in = pass_elements(&guess, n->in[0].value->type), out = pass_elements(&guess, n->out[0]->type);
+    return points >= 2 * out && points / out * in > c->launch * c->flops;
 }
 
 bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f)
@@ -118,7 +117,7 @@ bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pa
         return true;
     if (lw_is_reduce(n)) {
         /* Beside a product its loops would keep fast templates away. */
-        if (f->anchor || long_reduction(ctx, c, n) || repeated(ctx, c, n, f->points))
+        if (f->anchor || long_reduction(ctx, c, n) || repeated(c, n, f->points))
             return false;
     }
     return !wasteful(ctx, n, f->result);

@@ -72,16 +72,14 @@ static struct kb *sketch_of(struct lw *lw, struct lw_group *g)
     return g->sketch;
 }
 
-/* Points for which a kernel with reductions computes each of them; -1: unknown. */
-static int64_t outer_points(const struct kb *k)
+/* Points for which a kernel with reductions computes each of them; sizes that are not known are guessed. */
+static double outer_points(const struct kb *k)
 {
-    int64_t points = 1, extent;
+    struct pass_sizes guess = {0};
+    double points = 1;
     for (int d = 0; d < k->dims.n; d++)
-        if (k->dims.at[d].role == KN_OUTER && (!k->have_reduce || (k->reduce_outer >> d & 1))) {
-            if (!ir_is_const(k->dims.at[d].extent, &extent))
-                return -1;
-            points *= extent;
-        }
+        if (k->dims.at[d].role == KN_OUTER && (!k->have_reduce || (k->reduce_outer >> d & 1)))
+            points *= pass_extent(&guess, k->dims.at[d].extent);
     return points;
 }
 
