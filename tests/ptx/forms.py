@@ -481,6 +481,15 @@ for op, f in (("add", add), ("mul", mul)):
     for t in ("f16", "bf16"):
         form("%s.%sx2 {d}, {a}, {b}" % (op, t), ["u32", "u32"], "u32",
              lambda a, b, t=t, f=f: sum(half(f(decode(a >> i & 65535, t), decode(b >> i & 65535, t)), t) << i for i in (0, 16)))
+def short(v, t):
+    return v & 65535 if t[0] == "u" else (v & 65535 ^ 0x8000) - 0x8000
+for op, f in (("add", lambda a, b: a + b), ("min", min), ("max", max)):
+    for t in ("u16", "s16"):
+        form("%s.%sx2 {d}, {a}, {b}" % (op, t), ["u32", "u32"], "u32",
+             lambda a, b, t=t, f=f: sum((f(short(a >> i, t), short(b >> i, t)) & 65535) << i for i in (0, 16)))
+for op, f in (("min", min), ("max", max)):
+    form("%s.relu.s16x2 {d}, {a}, {b}" % op, ["u32", "u32"], "u32",
+         lambda a, b, f=f: sum(max(0, f(short(a >> i, "s16"), short(b >> i, "s16"))) << i for i in (0, 16)))
 form("mov.b32 %r8, {{{a}, {b}}}; mov.b32 {d}, %r8", ["u16", "u16"], "u32", lambda a, b: b << 16 | a)
 form("mov.b64 {{_, {d}}}, {a}", ["u64"], "u32", lambda a: a >> 32)
 group("conversions")

@@ -220,6 +220,27 @@ HALF(H_RELU, hrelu)
 HALF_BITS(habs, &0x7fff, &0x7fff7fff)
 HALF_BITS(hneg, ^0x8000, ^0x80008000)
 
+/* -- Two integers of 16 bits in a register (PTX ISA: add, min and max from sm_90 on) -- */
+
+#define PAIR(id, T, expr)                                                    \
+    static void id(void *d_, const void *a_, const void *b_, const void *c_) \
+    {                                                                        \
+        T *d = d_;                                                           \
+        const T *a = a_, *b = b_;                                            \
+        (void)c_;                                                            \
+        for (int i = 0; i < 2 * LANES; i++) {                                \
+            T x = a[i], y = b[i];                                            \
+            d[i] = (T)(expr);                                                \
+        }                                                                    \
+    }
+PAIR(add_x2, uint16_t, x + y)
+PAIR(min_u16x2, uint16_t, x < y ? x : y)
+PAIR(max_u16x2, uint16_t, x > y ? x : y)
+PAIR(min_s16x2, int16_t, x < y ? x : y)
+PAIR(max_s16x2, int16_t, x > y ? x : y)
+PAIR(min_relu_s16x2, int16_t, x < 0 || y < 0 ? 0 : x < y ? x : y)
+PAIR(max_relu_s16x2, int16_t, x < 0 && y < 0 ? 0 : x > y ? x : y)
+
 /* -- The table -- */
 
 /* Lists of types: M(id, PTX type, C type, C type twice as wide) */
@@ -340,11 +361,24 @@ struct entry {
 #define HALF_ONLY(id) [PT_F16] = id##_F16, [PT_BF16] = id##_F16, [PT_F16X2] = id##_F16X2, [PT_BF16X2] = id##_F16X2
 static const struct entry entries[] = {
 #include "runtime/sim/ptx/rows.def"
-    {"add", 2, 1, {HALVES(hadd)}},          {"sub", 2, 1, {HALVES(hsub)}},       {"mul", 2, 1, {HALVES(hmul)}},
-    {"fma", 3, 1, {HALVES(hfma)}},          {"fma.relu", 3, 1, {HALVES(hrelu)}}, {"min", 2, 1, {HALVES(hmin)}},
-    {"max", 2, 1, {HALVES(hmax)}},          {"min.NaN", 2, 1, {HALVES(hminn)}},  {"max.NaN", 2, 1, {HALVES(hmaxn)}},
-    {"abs", 1, 1, {HALF_ONLY(habs)}},       {"neg", 1, 1, {HALF_ONLY(hneg)}},    {"ex2.approx", 1, 1, {HALVES(hex2)}},
+    {"add", 2, 1, {HALVES(hadd)}},
+    {"sub", 2, 1, {HALVES(hsub)}},
+    {"mul", 2, 1, {HALVES(hmul)}},
+    {"fma", 3, 1, {HALVES(hfma)}},
+    {"fma.relu", 3, 1, {HALVES(hrelu)}},
+    {"min", 2, 1, {HALVES(hmin)}},
+    {"max", 2, 1, {HALVES(hmax)}},
+    {"min.NaN", 2, 1, {HALVES(hminn)}},
+    {"max.NaN", 2, 1, {HALVES(hmaxn)}},
+    {"abs", 1, 1, {HALF_ONLY(habs)}},
+    {"neg", 1, 1, {HALF_ONLY(hneg)}},
+    {"ex2.approx", 1, 1, {HALVES(hex2)}},
     {"tanh.approx", 1, 1, {HALVES(htanh)}},
+    {"add", 2, 1, {[PT_U16X2] = add_x2, [PT_S16X2] = add_x2}},
+    {"min", 2, 1, {[PT_U16X2] = min_u16x2, [PT_S16X2] = min_s16x2}},
+    {"max", 2, 1, {[PT_U16X2] = max_u16x2, [PT_S16X2] = max_s16x2}},
+    {"min.relu", 2, 1, {[PT_S16X2] = min_relu_s16x2}},
+    {"max.relu", 2, 1, {[PT_S16X2] = max_relu_s16x2}},
 };
 
 static ptx_row_fn *find(const char *name, enum ptx_type type, int *nsrc, int *bytes)
@@ -374,12 +408,12 @@ static ptx_row_fn *find(const char *name, enum ptx_type type, int *nsrc, int *by
 #define UNORDERED(x, y) ((x) != (x) || (y) != (y))
 #define EQUALS(M) M(eq, x == y) M(ne, x != y)
 #define ORDERS(M) EQUALS(M) M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y)
-#define FLOAT_ORDERS(M)                                                                                    \
-    M(eq, x == y)                                                                                          \
-    M(ne, x<y || x> y)                                                                                     \
-    M(lt, x < y) M(le, x <= y) M(gt, x > y) M(ge, x >= y) M(equ, x == y || UNORDERED(x, y)) M(neu, x != y) \
-        M(ltu, !(x >= y)) M(leu, !(x > y)) M(gtu, !(x <= y)) M(geu, !(x < y)) M(num, !UNORDERED(x, y))     \
-            M(nan, UNORDERED(x, y))
+#define FLOAT_ORDERS(M)                                                                                         \
+    M(eq, x == y)                                                                                               \
+    M(ne, x<y || x> y)                                                                                          \
+    M(lt, x < y)                                                                                                \
+    M(le, x <= y) M(gt, x > y) M(ge, x >= y) M(equ, x == y || UNORDERED(x, y)) M(neu, x != y) M(ltu, !(x >= y)) \
+        M(leu, !(x > y)) M(gtu, !(x <= y)) M(geu, !(x < y)) M(num, !UNORDERED(x, y)) M(nan, UNORDERED(x, y))
 #define M(op, expr)              \
     CMP(op, U16, uint16_t, expr) \
     CMP(op, S16, int16_t, expr)  \
