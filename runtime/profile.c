@@ -45,6 +45,7 @@ struct tcr_profile {
     struct event *events;
     struct sample *samples;
     uint32_t nevents, room, nsamples, sample_room;
+    struct tcr_part *parts; /* what the host writes to by thread, while it is open */
     double begin;
 };
 
@@ -90,11 +91,12 @@ int tcr_profile_new(struct tccrt_session *s)
     p->totals = calloc(n, sizeof *p->totals);
     p->rows = calloc(n, sizeof *p->rows);
     if (s->host->threads > 1) { /* one thread's part is the step */
-        size_t bytes = (size_t)s->host->threads * sizeof *s->host->parts;
-        if ((s->host->parts = aligned_alloc(TCR_ALIGN, bytes)))
-            memset(s->host->parts, 0, bytes);
+        size_t bytes = (size_t)s->host->threads * sizeof *p->parts;
+        if ((p->parts = aligned_alloc(TCR_ALIGN, bytes)))
+            memset(p->parts, 0, bytes);
+        s->host->parts = p->parts;
     }
-    return p->totals && p->rows && (s->host->threads == 1 || s->host->parts)
+    return p->totals && p->rows && (s->host->threads == 1 || p->parts)
                ? TCC_OK
                : tcr_fail(TCC_EENV, "no memory for a profile");
 }
@@ -107,11 +109,8 @@ void tcr_profile_free(struct tccrt_session *s)
     free(s->profile->rows);
     free(s->profile->events);
     free(s->profile->samples);
+    free(s->profile->parts);
     free(s->profile);
-    if (s->host) {
-        free(s->host->parts);
-        s->host->parts = NULL;
-    }
 }
 
 /* Room for one more in a list that a run makes longer, up to MAX_EVENTS; false: it stays as it is. */
