@@ -7,6 +7,7 @@
  */
 #include "compiler/pt2/pt2_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* -- Names */
@@ -28,7 +29,6 @@ void pt2_push_scope(struct pt2 *p, struct pt2_scope *s, json_t *graph)
 
 void pt2_pop_scope(struct pt2 *p)
 {
-    json_decref(p->scope->used);
     p->scope = p->scope->outer;
 }
 
@@ -220,36 +220,47 @@ int pt2_nouts(const struct pt2 *p)
 }
 
 /* The names that a part of the graph reads. */
-static void add_names(json_t *used, json_t *item, int depth)
+static void add_names(struct pt2 *p, json_t *item, int depth)
 {
     const char *key;
     json_t *value;
     size_t k;
     if (json_is_array(item) && depth < PT2_MAX_DEPTH) {
-        json_array_foreach(item, k, value) add_names(used, value, depth + 1);
+        json_array_foreach(item, k, value) add_names(p, value, depth + 1);
     } else if (json_is_object(item) && depth < PT2_MAX_DEPTH) {
         json_object_foreach(item, key, value)
         {
             if (json_is_string(value) && (!strcmp(key, "name") || !strcmp(key, "as_name")))
-                json_object_set_new(used, json_string_value(value), json_true());
+                VEC_PUSH(p->ctx, p->scope->used, ir_intern(p->ctx, json_string_value(value)));
             else
-                add_names(used, value, depth + 1);
+                add_names(p, value, depth + 1);
         }
     }
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t) * (const char *const *)a, y = (uintptr_t) * (const char *const *)b;
+    return (x > y) - (x < y);
 }
 
 /* Some results have names that say that they are unused; others are named, and nothing reads them. */
 bool pt2_wants(struct pt2 *p, int k)
 {
-    const char *name = k < p->nouts ? pt2_out_name(p, k) : NULL;
+    const char *name = k < p->nouts ? pt2_out_name(p, k) : NULL, *key;
     struct pt2_scope *s = p->scope;
     json_t *nodes = js_array(s->graph, "nodes"), *node;
     size_t i;
-    if (!s->used && (s->used = json_object())) {
-        json_array_foreach(nodes, i, node) add_names(s->used, js_array(node, "inputs"), 0);
-        add_names(s->used, js_array(s->graph, "outputs"), 0);
+    if (!s->used.n) {
+        json_array_foreach(nodes, i, node) add_names(p, js_array(node, "inputs"), 0);
+        add_names(p, js_array(s->graph, "outputs"), 0);
+        if (s->used.n)
+            qsort(s->used.at, (size_t)s->used.n, sizeof *s->used.at, by_address);
     }
-    return name && json_object_get(s->used, name);
+    if (!name || !s->used.n)
+        return false;
+    key = ir_intern(p->ctx, name);
+    return bsearch(&key, s->used.at, (size_t)s->used.n, sizeof key, by_address) != NULL;
 }
 
 enum tcc_dtype pt2_out_type(struct pt2 *p, int k)

@@ -62,8 +62,8 @@ struct pt2_value {
 
 struct pt2_scope {
     struct pt2_scope *outer;
-    json_t *graph; /* whose tensor_values say what types are */
-    json_t *used;  /* the names that its nodes and outputs read; NULL: nobody has asked */
+    json_t *graph;          /* whose tensor_values say what types are */
+    VEC(const char *) used; /* the interned names that its nodes and outputs read, by address; empty: nobody has asked */
     uint32_t count, room;
     struct pt2_value **slots;
 };
