@@ -90,6 +90,9 @@ bool pass_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct
 /* pass_machine.fuse for machines without one: what the machine's `cost` says. */
 bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f);
 
+/* Has the convolution any padding? */
+bool pass_is_padded(const struct ir_node *n);
+
 /* The kernel with inner dim `dim` cut in that many pieces, a power of two; its partial operands stand behind the others. NULL: it can't be cut so. The
  * pass `split` does it where it pays; for tests. */
 struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *k, int dim, int64_t pieces);

@@ -60,15 +60,6 @@ static bool lanes_along_rows(const struct ir_node *n)
            s->ints[s->n - 1] == 1 && ir_const_or(n->out[0]->type->dim[w->rank - 1], BLOCK) >= BLOCK;
 }
 
-static bool padded(const struct ir_node *n)
-{
-    const struct ir_attr *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
-    for (int i = 0; i < before->n; i++)
-        if (!ir_is_value(before->exprs[i], 0) || !ir_is_value(after->exprs[i], 0))
-            return true;
-    return false;
-}
-
 /* Register tiles that padding cuts have constant rows, and code for each tap: of rows of so many taps they are slow, and long. */
 bool cpu_pads(const struct pass_machine *m, const struct ir_node *n)
 {
@@ -184,7 +175,7 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     int rank = x->rank;
     int64_t c = dim_of(n, 0, 1), o = dim_of(n, 1, 0), per_in = dim_of(n, 1, 1), groups = ir_get_i(n, IR_ATTR_groups, 1);
     if (rank + 2 > TCC_MAX_RANK || (!in_f32(w->dtype) && !in_bytes(w->dtype)) || c < 1 || o < 1 || per_in < 1 ||
-        (lanes_along_rows(n) && !padded(n)))
+        (lanes_along_rows(n) && !pass_is_padded(n)))
         return NULL;
     /* Few results of many channels: a plain result from blocks, not worth its padding. */
     bool few = o < 8;

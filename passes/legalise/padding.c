@@ -31,7 +31,7 @@ static struct ir_value *longer(struct ir_builder *b, struct ir_value *x, ir_expr
                               ir_attr_exprs(IR_ATTR_after, x->type->rank, after), ir_attr_s(IR_ATTR_mode, "constant")));
 }
 
-static bool pads(const struct ir_node *n)
+bool pass_is_padded(const struct ir_node *n)
 {
     const struct ir_attr *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
     for (int i = 0; i < before->n; i++)
@@ -53,7 +53,7 @@ struct ir_value *legalise_conv_padded(struct ir_builder *b, const struct ir_node
         after[i] = i < 2 ? zero[i] : hi->exprs[i - 2];
     }
     after[rank - 1] = ir_addc(b->ctx, after[rank - 1], more);
-    in[0] = longer(b, x, before, after, !pads(n));
+    in[0] = longer(b, x, before, after, !pass_is_padded(n));
     return in[0] ? ir_build1(b, IR_conv, in[2] ? 3 : 2, in,
                              IR_ATTRS(ir_attr_ints(IR_ATTR_strides, s->n, s->ints),
                                       ir_attr_ints(IR_ATTR_dilations, d->n, d->ints),
@@ -67,7 +67,7 @@ struct ir_value *legalise_conv_padded(struct ir_builder *b, const struct ir_node
 struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
-    if (n->op != IR_conv || !m || !m->pads || !pass_bounded(r) || !pads(n) || !m->pads(m, n))
+    if (n->op != IR_conv || !m || !m->pads || !pass_bounded(r) || !pass_is_padded(n) || !m->pads(m, n))
         return NULL;
     return legalise_conv_padded(b, n, n->in[1].value, 0);
 }

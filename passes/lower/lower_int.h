@@ -258,6 +258,13 @@ bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer);
 bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
 /* Do two loads or stores access their operands at the same indexes? */
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
+/* merge.c: a launch moves up to the nearest earlier one that it can be one kernel with, within 64 steps, in regions too. */
+struct lw_merger {
+    bool (*takes)(const struct kn_step *s);                                                           /* the later one */
+    bool (*together)(const struct lw *lw, const struct kn_step *first, const struct kn_step *second); /* lw_fit_together() is asked besides */
+    void (*merge)(struct lw *lw, struct kn_step *first, const struct kn_step *second);
+};
+void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *m);
 /* merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
 const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand);  /* the only store to an operand; NULL: several */

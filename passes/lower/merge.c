@@ -186,12 +186,18 @@ static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
 }
 
 /* An earlier launch that step j can join; -1: none. */
-static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
+static bool are_alike(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
+{
+    return is_map(a) && same_points(a->kernel, b->kernel) && worth_merging(lw, a, b);
+}
+
+/* The nearest earlier launch that a launch can join; -1: none. */
+static int partner(const struct lw *lw, const struct kn_steps *steps, int j, const struct lw_merger *m)
 {
     const struct kn_step *b = &steps->at[j];
     for (int i = j - 1; i >= 0 && j - i <= WINDOW; i--) {
         const struct kn_step *a = &steps->at[i];
-        if (is_map(a) && same_points(a->kernel, b->kernel) && lw_fit_together(lw, a, b) && worth_merging(lw, a, b))
+        if (m->together(lw, a, b) && lw_fit_together(lw, a, b))
             return i;
         if (!lw_can_hoist(lw, b, a))
             return -1;
@@ -199,20 +205,25 @@ static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
     return -1;
 }
 
-void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
+void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *m)
 {
     int n = 0;
     for (int j = 0; j < steps->n; j++) {
         for (int r = 0; r < steps->at[j].nregions; r++)
-            lw_merge_launches(lw, &steps->at[j].regions[r].steps);
+            lw_merge_by(lw, &steps->at[j].regions[r].steps, m);
         struct kn_step s = steps->at[j];
         steps->at[n] = s;
         struct kn_steps done = {steps->at, n + 1, n + 1};
-        int i = is_map(&s) ? partner(lw, &done, n) : -1;
+        int i = m->takes(&s) ? partner(lw, &done, n, m) : -1;
         if (i >= 0 && lw_may_change(lw))
-            merge(lw, &steps->at[i], &s);
+            m->merge(lw, &steps->at[i], &s);
         else
             n++;
     }
     steps->n = n;
+}
+
+void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
+{
+    lw_merge_by(lw, steps, &(struct lw_merger){is_map, are_alike, merge});
 }

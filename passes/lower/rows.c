@@ -8,7 +8,7 @@
  */
 #include "passes/lower/lower_int.h"
 
-enum { WINDOW = 64, LEAST_POINTS = 256 /* of a row */, LEAST_ROWS = 128 };
+enum { LEAST_POINTS = 256 /* of a row */, LEAST_ROWS = 128 };
 
 static bool plain(const struct kn_step *s)
 {
@@ -88,19 +88,11 @@ static bool worth_merging(const struct lw *lw, const struct kn_step *a, const st
     return takes && shares;
 }
 
-static int partner(const struct lw *lw, const struct kn_steps *steps, int j)
+static bool are_of_rows(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
 {
-    const struct kn_step *b = &steps->at[j];
     uint32_t inner;
-    for (int i = j - 1; i >= 0 && j - i <= WINDOW; i--) {
-        const struct kn_step *a = &steps->at[i];
-        if (plain(a) && a->kernel->kind == IR_K_REDUCE && has_rows(a->kernel, &inner) &&
-            same_rows(a->kernel, b->kernel) && lw_fit_together(lw, a, b) && worth_merging(lw, a, b))
-            return i;
-        if (!lw_can_hoist(lw, b, a))
-            return -1;
-    }
-    return -1;
+    return plain(a) && a->kernel->kind == IR_K_REDUCE && has_rows(a->kernel, &inner) &&
+           same_rows(a->kernel, b->kernel) && worth_merging(lw, a, b);
 }
 
 static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
@@ -127,18 +119,5 @@ static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
 
 void lw_merge_rows(struct lw *lw, struct kn_steps *steps)
 {
-    int n = 0;
-    for (int j = 0; j < steps->n; j++) {
-        for (int r = 0; r < steps->at[j].nregions; r++)
-            lw_merge_rows(lw, &steps->at[j].regions[r].steps);
-        struct kn_step s = steps->at[j];
-        steps->at[n] = s;
-        struct kn_steps done = {steps->at, n + 1, n + 1};
-        int i = plain(&s) ? partner(lw, &done, n) : -1;
-        if (i >= 0 && lw_may_change(lw))
-            merge(lw, &steps->at[i], &s);
-        else
-            n++;
-    }
-    steps->n = n;
+    lw_merge_by(lw, steps, &(struct lw_merger){plain, are_of_rows, merge});
 }
