@@ -13,7 +13,7 @@
 #include "compiler/elf_int.h"
 #include "compiler/link_int.h"
 
-void kb_init(struct kb *b, struct ir_ctx *ctx, const char *name)
+void hk_init(struct hk *b, struct ir_ctx *ctx, const char *name)
 {
     memset(b, 0, sizeof *b);
     b->ctx = ctx;
@@ -21,7 +21,7 @@ void kb_init(struct kb *b, struct ir_ctx *ctx, const char *name)
     b->k.kind = IR_K_MAP;
 }
 
-ir_expr kb_size(struct kb *b, const char *name)
+ir_expr hk_size(struct hk *b, const char *name)
 {
     ir_expr s = ir_sym(b->ctx, name);
     for (int i = 0; i < b->k.nsizes; i++)
@@ -30,23 +30,23 @@ ir_expr kb_size(struct kb *b, const char *name)
     return b->sizes[b->k.nsizes++] = s;
 }
 
-static ir_expr add_dim(struct kb *b, ir_expr extent, enum kn_role role)
+static ir_expr add_dim(struct hk *b, ir_expr extent, enum kn_role role)
 {
     ir_expr v = ir_iter(b->ctx, role == KN_OUTER ? "o" : "i", extent);
     b->dims[b->k.ndims++] = (struct kn_dim){v, extent, role};
     return v;
 }
 
-ir_expr kb_outer(struct kb *b, ir_expr extent)
+ir_expr hk_outer(struct hk *b, ir_expr extent)
 {
     return add_dim(b, extent, KN_OUTER);
 }
-ir_expr kb_inner(struct kb *b, ir_expr extent)
+ir_expr hk_inner(struct hk *b, ir_expr extent)
 {
     return add_dim(b, extent, KN_INNER);
 }
 
-int kb_operand(struct kb *b, enum kn_operand_use use, enum tcc_dtype d, int rank, const ir_expr *dims)
+int hk_operand(struct hk *b, enum kn_operand_use use, enum tcc_dtype d, int rank, const ir_expr *dims)
 {
     struct kn_operand *o = &b->operands[b->k.noperands];
     o->use = use;
@@ -59,12 +59,12 @@ int kb_operand(struct kb *b, enum kn_operand_use use, enum tcc_dtype d, int rank
     return b->k.noperands++;
 }
 
-void kb_stage(struct kb *b, uint32_t inner)
+void hk_stage(struct hk *b, uint32_t inner)
 {
     b->stages[b->k.nstages++] = (struct kn_stage){.inner = inner, .first = b->k.ninsns, .last = b->k.ninsns};
 }
 
-static struct kn_insn *add_insn(struct kb *b, enum kn_code code, enum tcc_dtype d)
+static struct kn_insn *add_insn(struct hk *b, enum kn_code code, enum tcc_dtype d)
 {
     struct kn_insn *n = &b->insns[b->k.ninsns++];
     n->code = (uint8_t)code;
@@ -75,12 +75,12 @@ static struct kn_insn *add_insn(struct kb *b, enum kn_code code, enum tcc_dtype 
     return n;
 }
 
-static int number(const struct kb *b, const struct kn_insn *n)
+static int number(const struct hk *b, const struct kn_insn *n)
 {
     return (int)(n - b->insns);
 }
 
-int kb_const(struct kb *b, enum tcc_dtype d, double v)
+int hk_const(struct hk *b, enum tcc_dtype d, double v)
 {
     struct kn_insn *n = add_insn(b, KN_CONST, d);
     n->fvalue = v;
@@ -88,7 +88,7 @@ int kb_const(struct kb *b, enum tcc_dtype d, double v)
     return number(b, n);
 }
 
-static void set_index(struct kb *b, struct kn_insn *n, int operand, const ir_expr *index)
+static void set_index(struct hk *b, struct kn_insn *n, int operand, const ir_expr *index)
 {
     ir_expr *copy = IR_NEWN(b->ctx, b->operands[operand].rank + 1, ir_expr);
     n->operand = operand;
@@ -98,16 +98,16 @@ static void set_index(struct kb *b, struct kn_insn *n, int operand, const ir_exp
     n->index = copy;
 }
 
-int kb_load(struct kb *b, int operand, const ir_expr *index)
+int hk_load(struct hk *b, int operand, const ir_expr *index)
 {
     struct kn_insn *n = add_insn(b, KN_LOAD, b->operands[operand].dtype);
     set_index(b, n, operand, index);
     return number(b, n);
 }
 
-int kb_load_guarded(struct kb *b, int operand, const ir_expr *index, struct kn_guard guard, int otherwise)
+int hk_load_guarded(struct hk *b, int operand, const ir_expr *index, struct kn_guard guard, int otherwise)
 {
-    int i = kb_load(b, operand, index);
+    int i = hk_load(b, operand, index);
     struct kn_guard *g = IR_NEW(b->ctx, struct kn_guard);
     *g = guard;
     b->insns[i].guards = g;
@@ -117,7 +117,7 @@ int kb_load_guarded(struct kb *b, int operand, const ir_expr *index, struct kn_g
     return i;
 }
 
-void kb_store(struct kb *b, int operand, const ir_expr *index, int value)
+void hk_store(struct hk *b, int operand, const ir_expr *index, int value)
 {
     struct kn_insn *n = add_insn(b, KN_STORE, b->operands[operand].dtype);
     set_index(b, n, operand, index);
@@ -125,7 +125,7 @@ void kb_store(struct kb *b, int operand, const ir_expr *index, int value)
     n->nargs = 1;
 }
 
-int kb_scalar(struct kb *b, enum ir_op op, enum tcc_dtype d, int x, int y, int z)
+int hk_scalar(struct hk *b, enum ir_op op, enum tcc_dtype d, int x, int y, int z)
 {
     struct kn_insn *n = add_insn(b, KN_SCALAR, d);
     n->op = (uint16_t)op;
@@ -136,7 +136,7 @@ int kb_scalar(struct kb *b, enum ir_op op, enum tcc_dtype d, int x, int y, int z
     return number(b, n);
 }
 
-int kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype d, int x, int position, int64_t flag)
+int hk_reduce(struct hk *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype d, int x, int position, int64_t flag)
 {
     struct kn_insn *n = add_insn(b, code, d);
     n->reducer = (uint8_t)r;
@@ -147,7 +147,7 @@ int kb_reduce(struct kb *b, enum kn_code code, enum kn_reducer r, enum tcc_dtype
     return number(b, n);
 }
 
-void kb_sort(struct kb *b, int keys, int companions, enum kn_reducer r)
+void hk_sort(struct hk *b, int keys, int companions, enum kn_reducer r)
 {
     struct kn_insn *n = add_insn(b, KN_SORT, b->operands[keys].dtype);
     n->operand = keys;
@@ -155,14 +155,14 @@ void kb_sort(struct kb *b, int keys, int companions, enum kn_reducer r)
     n->reducer = (uint8_t)r;
 }
 
-int kb_expr(struct kb *b, enum tcc_dtype d, ir_expr x)
+int hk_expr(struct hk *b, enum tcc_dtype d, ir_expr x)
 {
     struct kn_insn *n = add_insn(b, KN_EXPR, d);
     n->expr = x;
     return number(b, n);
 }
 
-ir_expr kb_index(struct kb *b, int x, ir_expr bound)
+ir_expr hk_index(struct hk *b, int x, ir_expr bound)
 {
     struct kn_insn *n = add_insn(b, KN_INDEX, TCC_I64);
     n->arg[0] = x;
@@ -172,7 +172,7 @@ ir_expr kb_index(struct kb *b, int x, ir_expr bound)
     return n->expr;
 }
 
-struct kn_kernel *kb_finish(struct kb *b)
+struct kn_kernel *hk_finish(struct hk *b)
 {
     struct kn_kernel *k = IR_NEW(b->ctx, struct kn_kernel);
     *k = b->k;
@@ -195,10 +195,10 @@ static void must(struct ir_ctx *ctx, bool ok)
     ck_abort_msg("compiling failed");
 }
 
-struct kb_arch kb_arch(struct ir_ctx *ctx, const char *text)
+struct hk_arch hk_arch(struct ir_ctx *ctx, const char *text)
 {
     const char *slash = strchr(text, '/'), *plus = slash ? strchr(slash, '+') : NULL;
-    struct kb_arch a;
+    struct hk_arch a;
     a.code = target_cpu.resolve(ctx, ir_internf(ctx, "%.*s", (int)strcspn(text, "/"), text));
     a.planned = slash ? slash + 1 : a.code;
     if (plus) {
@@ -214,9 +214,9 @@ struct kb_arch kb_arch(struct ir_ctx *ctx, const char *text)
     return a;
 }
 
-bool kb_cpu_runs(struct ir_ctx *ctx, const char *arch)
+bool hk_cpu_runs(struct ir_ctx *ctx, const char *arch)
 {
-    const struct cpu_machine *m = cpu_machine_make(ctx, kb_arch(ctx, arch).code, NULL),
+    const struct cpu_machine *m = cpu_machine_make(ctx, hk_arch(ctx, arch).code, NULL),
                              *here = cpu_machine_make(ctx, "native", NULL);
     return m && here && (m->features & ~here->features) == 0;
 }
@@ -252,10 +252,10 @@ static void write_table(const char *path, int n)
     elf_free(elf);
 }
 
-void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch,
+void hk_load_kernels(struct ir_ctx *ctx, struct hk_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch,
                      int level, bool vector)
 {
-    struct kb_arch made = kb_arch(ctx, arch);
+    struct hk_arch made = hk_arch(ctx, arch);
     const struct pass_machine *m = target_cpu.machine(ctx, made.planned);
     struct kn_program p = {.nkernels = n, .kernels = (struct kn_kernel **)kernels};
     struct target_options o = {.arch = made.code,
@@ -295,7 +295,7 @@ void kb_load_kernels(struct ir_ctx *ctx, struct kb_loaded *l, int n, struct kn_k
     rmdir(l->folder);
 }
 
-void kb_unload(struct kb_loaded *l)
+void hk_unload(struct hk_loaded *l)
 {
     dlclose(l->handle);
 }
@@ -317,7 +317,7 @@ static bool size_value(void *user, ir_expr sym, int64_t *out)
     return false;
 }
 
-int64_t kb_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes)
+int64_t hk_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes)
 {
     struct lookup l = {k, sizes};
     int64_t v;
@@ -331,7 +331,7 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page) / page * page;
 }
 
-void *kb_alloc(size_t bytes)
+void *hk_alloc(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = whole_pages(bytes);
     char *at = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -340,13 +340,13 @@ void *kb_alloc(size_t bytes)
     return at + whole - bytes;
 }
 
-void kb_free(void *p, size_t bytes)
+void hk_free(void *p, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = whole_pages(bytes);
     munmap((char *)p + bytes - whole, whole + page);
 }
 
-uint64_t kb_random(uint64_t *state)
+uint64_t hk_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15ull;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -354,24 +354,24 @@ uint64_t kb_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-int64_t kb_elements(const struct kn_kernel *k, int operand, const int64_t *sizes)
+int64_t hk_elements(const struct kn_kernel *k, int operand, const int64_t *sizes)
 {
     int64_t n = 1;
     for (int i = 0; i < k->operands[operand].rank; i++)
-        n *= kb_value(k, k->operands[operand].dims[i], sizes);
+        n *= hk_value(k, k->operands[operand].dims[i], sizes);
     return n;
 }
 
-int kb_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step)
+int hk_run(const struct kn_kernel *k, tcc_kernel_fn fn, void *const *args, const int64_t *sizes, int64_t step)
 {
     struct tcc_env env = {.threads = 1};
-    int64_t tiles = kb_value(k, k->tiles, sizes), bytes = k->scratch ? kb_value(k, k->scratch, sizes) : 0;
+    int64_t tiles = hk_value(k, k->tiles, sizes), bytes = k->scratch ? hk_value(k, k->scratch, sizes) : 0;
     /* A guard zone behind the scratch tells whether it was large enough. */
     uint8_t *scratch = aligned_alloc(64, ((size_t)bytes + 63) / 64 * 64 + 64);
     memset(scratch + bytes, 0xa5, 64);
     for (int64_t t = 0; t < tiles; t += step)
         fn(args, sizes, scratch, &env, t, t + step < tiles ? t + step : tiles);
-    int64_t all = tiles + (k->combining ? kb_value(k, k->combining, sizes) : 0);
+    int64_t all = tiles + (k->combining ? hk_value(k, k->combining, sizes) : 0);
     for (int64_t t = tiles; t < all; t += step) /* the second phase of a split kernel */
         fn(args, sizes, scratch, &env, t, t + step < all ? t + step : all);
     for (int i = 0; i < 64; i++)

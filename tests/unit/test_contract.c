@@ -282,7 +282,7 @@ static void check_pool(const struct km_pool *v, const struct kn_kernel *k, tcc_k
 
 /* -- All of them ------------------------------------------------------------------------------------------- */
 
-/* As kb_arch() reads them. */
+/* As hk_arch() reads them. */
 static const char *const archs[] = {"x86-64-v2",
                                     "x86-64-v3",
                                     "x86-64-v4",
@@ -321,11 +321,11 @@ static void refuses_wrong_schedules(const struct pass_machine *m, struct ir_ctx 
 START_TEST(kernels)
 {
     struct ir_ctx *ctx = ir_ctx_new();
-    struct kb_arch arch = kb_arch(ctx, archs[_i]);
+    struct hk_arch arch = hk_arch(ctx, archs[_i]);
     struct kn_kernel *k[NMATMULS + NCONVS + NPOOLS + NPLAINS];
     tcc_kernel_fn f[NMATMULS + NCONVS + NPOOLS + NPLAINS];
     int n = 0;
-    if (!kb_cpu_runs(ctx, archs[_i])) {
+    if (!hk_cpu_runs(ctx, archs[_i])) {
         ir_ctx_free(ctx);
         return;
     }

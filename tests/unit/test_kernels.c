@@ -28,285 +28,285 @@ static const enum tcc_dtype numeric[] = {
 /* y[i, j] = (a[i, j] op b[j]) op s */
 static struct kn_kernel *broadcast(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, enum ir_op word)
 {
-    struct kb b;
-    kb_init(&b, ctx, "broadcast");
-    ir_expr i = kb_outer(&b, C(rows)), j = kb_outer(&b, C(columns));
-    int x = kb_operand(&b, KN_IN, d, 2, E(C(rows), C(columns))), v = kb_operand(&b, KN_IN, d, 1, E(C(columns)));
-    int s = kb_operand(&b, KN_IN, d, 0, NULL), y = kb_operand(&b, KN_OUT, d, 2, E(C(rows), C(columns)));
-    kb_stage(&b, 0);
-    int t = kb_scalar(&b, word, d, kb_load(&b, x, E(i, j)), kb_load(&b, v, E(j)), -1);
-    kb_store(&b, y, E(i, j), kb_scalar(&b, word, d, t, kb_load(&b, s, NULL), -1));
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "broadcast");
+    ir_expr i = hk_outer(&b, C(rows)), j = hk_outer(&b, C(columns));
+    int x = hk_operand(&b, KN_IN, d, 2, E(C(rows), C(columns))), v = hk_operand(&b, KN_IN, d, 1, E(C(columns)));
+    int s = hk_operand(&b, KN_IN, d, 0, NULL), y = hk_operand(&b, KN_OUT, d, 2, E(C(rows), C(columns)));
+    hk_stage(&b, 0);
+    int t = hk_scalar(&b, word, d, hk_load(&b, x, E(i, j)), hk_load(&b, v, E(j)), -1);
+    hk_store(&b, y, E(i, j), hk_scalar(&b, word, d, t, hk_load(&b, s, NULL), -1));
+    return hk_finish(&b);
 }
 
 /* y[n] = cast(x[n]) */
 static struct kn_kernel *cast(struct ir_ctx *ctx, enum tcc_dtype to, enum tcc_dtype from, int64_t n)
 {
-    struct kb b;
-    kb_init(&b, ctx, ir_internf(ctx, "cast from %s", tcc_dtype_name(from)));
-    ir_expr i = kb_outer(&b, C(n));
-    int x = kb_operand(&b, KN_IN, from, 1, E(C(n))), y = kb_operand(&b, KN_OUT, to, 1, E(C(n)));
-    kb_stage(&b, 0);
-    kb_store(&b, y, E(i), kb_scalar(&b, IR_cast, to, kb_load(&b, x, E(i)), -1, -1));
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, ir_internf(ctx, "cast from %s", tcc_dtype_name(from)));
+    ir_expr i = hk_outer(&b, C(n));
+    int x = hk_operand(&b, KN_IN, from, 1, E(C(n))), y = hk_operand(&b, KN_OUT, to, 1, E(C(n)));
+    hk_stage(&b, 0);
+    hk_store(&b, y, E(i), hk_scalar(&b, IR_cast, to, hk_load(&b, x, E(i)), -1, -1));
+    return hk_finish(&b);
 }
 
 /* y[j, i, k] = x[i, j, k] */
 static struct kn_kernel *transpose(struct ir_ctx *ctx, enum tcc_dtype d, int64_t ni, int64_t nj, int64_t nk)
 {
-    struct kb b;
-    kb_init(&b, ctx, "transpose");
-    ir_expr j = kb_outer(&b, C(nj)), i = kb_outer(&b, C(ni)), k = kb_outer(&b, C(nk));
-    int x = kb_operand(&b, KN_IN, d, 3, E(C(ni), C(nj), C(nk))),
-        y = kb_operand(&b, KN_OUT, d, 3, E(C(nj), C(ni), C(nk)));
-    kb_stage(&b, 0);
-    kb_store(&b, y, E(j, i, k), kb_load(&b, x, E(i, j, k)));
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "transpose");
+    ir_expr j = hk_outer(&b, C(nj)), i = hk_outer(&b, C(ni)), k = hk_outer(&b, C(nk));
+    int x = hk_operand(&b, KN_IN, d, 3, E(C(ni), C(nj), C(nk))),
+        y = hk_operand(&b, KN_OUT, d, 3, E(C(nj), C(ni), C(nk)));
+    hk_stage(&b, 0);
+    hk_store(&b, y, E(j, i, k), hk_load(&b, x, E(i, j, k)));
+    return hk_finish(&b);
 }
 
 /* y[i] = x[n - 1 - i], then every second */
 static struct kn_kernel *reverse(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n)
 {
-    struct kb b;
-    kb_init(&b, ctx, "reverse");
-    ir_expr i = kb_outer(&b, C(n));
-    int x = kb_operand(&b, KN_IN, d, 1, E(C(2 * n))), y = kb_operand(&b, KN_OUT, d, 1, E(C(n)));
-    int z = kb_operand(&b, KN_OUT, d, 1, E(C(n)));
-    kb_stage(&b, 0);
-    kb_store(&b, y, E(i), kb_load(&b, x, E(ir_addc(ctx, ir_mulc(ctx, i, -1), n - 1))));
-    kb_store(&b, z, E(i), kb_load(&b, x, E(ir_mulc(ctx, i, 2))));
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "reverse");
+    ir_expr i = hk_outer(&b, C(n));
+    int x = hk_operand(&b, KN_IN, d, 1, E(C(2 * n))), y = hk_operand(&b, KN_OUT, d, 1, E(C(n)));
+    int z = hk_operand(&b, KN_OUT, d, 1, E(C(n)));
+    hk_stage(&b, 0);
+    hk_store(&b, y, E(i), hk_load(&b, x, E(ir_addc(ctx, ir_mulc(ctx, i, -1), n - 1))));
+    hk_store(&b, z, E(i), hk_load(&b, x, E(ir_mulc(ctx, i, 2))));
+    return hk_finish(&b);
 }
 
 /* Softmax over c of x[r, c] or, when `across`, of x[c, r]; c symbolic when c < 0. */
 static struct kn_kernel *softmax(struct ir_ctx *ctx, int64_t rows, int64_t columns, bool across)
 {
-    struct kb b;
-    kb_init(&b, ctx, "softmax");
-    ir_expr n = columns < 0 ? kb_size(&b, "N") : C(columns), m = C(rows), r = kb_outer(&b, m), c = kb_inner(&b, n);
+    struct hk b;
+    hk_init(&b, ctx, "softmax");
+    ir_expr n = columns < 0 ? hk_size(&b, "N") : C(columns), m = C(rows), r = hk_outer(&b, m), c = hk_inner(&b, n);
     const ir_expr *dims = across ? E(n, m) : E(m, n), *at = across ? E(c, r) : E(r, c);
-    int x = kb_operand(&b, KN_IN, TCC_F32, 2, dims), y = kb_operand(&b, KN_OUT, TCC_F32, 2, dims);
-    int t = kb_operand(&b, KN_LOCAL, TCC_F32, 1, E(n));
-    kb_stage(&b, 2);
-    int max = kb_reduce(&b, KN_REDUCE, KN_MAX, TCC_F32, kb_load(&b, x, at), -1, 0);
-    kb_stage(&b, 2);
-    int e = kb_scalar(&b, IR_exp, TCC_F32, kb_scalar(&b, IR_sub, TCC_F32, kb_load(&b, x, at), max, -1), -1, -1);
-    kb_store(&b, t, E(c), e);
-    int sum = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, e, -1, 0);
-    kb_stage(&b, 2);
-    kb_store(&b, y, at, kb_scalar(&b, IR_div, TCC_F32, kb_load(&b, t, E(c)), sum, -1));
-    return kb_finish(&b);
+    int x = hk_operand(&b, KN_IN, TCC_F32, 2, dims), y = hk_operand(&b, KN_OUT, TCC_F32, 2, dims);
+    int t = hk_operand(&b, KN_LOCAL, TCC_F32, 1, E(n));
+    hk_stage(&b, 2);
+    int max = hk_reduce(&b, KN_REDUCE, KN_MAX, TCC_F32, hk_load(&b, x, at), -1, 0);
+    hk_stage(&b, 2);
+    int e = hk_scalar(&b, IR_exp, TCC_F32, hk_scalar(&b, IR_sub, TCC_F32, hk_load(&b, x, at), max, -1), -1, -1);
+    hk_store(&b, t, E(c), e);
+    int sum = hk_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, e, -1, 0);
+    hk_stage(&b, 2);
+    hk_store(&b, y, at, hk_scalar(&b, IR_div, TCC_F32, hk_load(&b, t, E(c)), sum, -1));
+    return hk_finish(&b);
 }
 
 /* Layer norm over c of bf16 or f32 x[r, c] with weights; also stores the mean. */
 static struct kn_kernel *layer_norm(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns)
 {
-    struct kb b;
-    kb_init(&b, ctx, "layer_norm");
-    ir_expr r = kb_outer(&b, C(rows)), c = kb_inner(&b, C(columns));
-    int x = kb_operand(&b, KN_IN, d, 2, E(C(rows), C(columns))), w = kb_operand(&b, KN_IN, d, 1, E(C(columns)));
-    int y = kb_operand(&b, KN_OUT, d, 2, E(C(rows), C(columns))), o = kb_operand(&b, KN_OUT, TCC_F32, 1, E(C(rows)));
-    kb_stage(&b, 2);
-    int v = kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1);
-    int sum = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, v, -1, 0);
-    kb_stage(&b, 0);
-    int mean = kb_scalar(&b, IR_mul, TCC_F32, sum, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
-    kb_store(&b, o, E(r), mean);
-    kb_stage(&b, 2);
-    v = kb_scalar(&b, IR_sub, TCC_F32, kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
-    int squares = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, kb_scalar(&b, IR_mul, TCC_F32, v, v, -1), -1, 0);
-    kb_stage(&b, 0);
-    int variance = kb_scalar(&b, IR_mul, TCC_F32, squares, kb_const(&b, TCC_F32, 1.0 / (double)columns), -1);
-    int root = kb_scalar(&b, IR_sqrt, TCC_F32,
-                         kb_scalar(&b, IR_add, TCC_F32, variance, kb_const(&b, TCC_F32, 1e-5), -1), -1, -1);
-    kb_stage(&b, 2);
-    v = kb_scalar(&b, IR_sub, TCC_F32, kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, x, E(r, c)), -1, -1), mean, -1);
-    v = kb_scalar(&b, IR_div, TCC_F32, v, root, -1);
-    v = kb_scalar(&b, IR_mul, TCC_F32, v, kb_scalar(&b, IR_cast, TCC_F32, kb_load(&b, w, E(c)), -1, -1), -1);
-    kb_store(&b, y, E(r, c), kb_scalar(&b, IR_cast, d, v, -1, -1));
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "layer_norm");
+    ir_expr r = hk_outer(&b, C(rows)), c = hk_inner(&b, C(columns));
+    int x = hk_operand(&b, KN_IN, d, 2, E(C(rows), C(columns))), w = hk_operand(&b, KN_IN, d, 1, E(C(columns)));
+    int y = hk_operand(&b, KN_OUT, d, 2, E(C(rows), C(columns))), o = hk_operand(&b, KN_OUT, TCC_F32, 1, E(C(rows)));
+    hk_stage(&b, 2);
+    int v = hk_scalar(&b, IR_cast, TCC_F32, hk_load(&b, x, E(r, c)), -1, -1);
+    int sum = hk_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, v, -1, 0);
+    hk_stage(&b, 0);
+    int mean = hk_scalar(&b, IR_mul, TCC_F32, sum, hk_const(&b, TCC_F32, 1.0 / (double)columns), -1);
+    hk_store(&b, o, E(r), mean);
+    hk_stage(&b, 2);
+    v = hk_scalar(&b, IR_sub, TCC_F32, hk_scalar(&b, IR_cast, TCC_F32, hk_load(&b, x, E(r, c)), -1, -1), mean, -1);
+    int squares = hk_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, hk_scalar(&b, IR_mul, TCC_F32, v, v, -1), -1, 0);
+    hk_stage(&b, 0);
+    int variance = hk_scalar(&b, IR_mul, TCC_F32, squares, hk_const(&b, TCC_F32, 1.0 / (double)columns), -1);
+    int root = hk_scalar(&b, IR_sqrt, TCC_F32,
+                         hk_scalar(&b, IR_add, TCC_F32, variance, hk_const(&b, TCC_F32, 1e-5), -1), -1, -1);
+    hk_stage(&b, 2);
+    v = hk_scalar(&b, IR_sub, TCC_F32, hk_scalar(&b, IR_cast, TCC_F32, hk_load(&b, x, E(r, c)), -1, -1), mean, -1);
+    v = hk_scalar(&b, IR_div, TCC_F32, v, root, -1);
+    v = hk_scalar(&b, IR_mul, TCC_F32, v, hk_scalar(&b, IR_cast, TCC_F32, hk_load(&b, w, E(c)), -1, -1), -1);
+    hk_store(&b, y, E(r, c), hk_scalar(&b, IR_cast, d, v, -1, -1));
+    return hk_finish(&b);
 }
 
 /* y[a, c] = reduce over b, d of x[a, b, c, d] */
 static struct kn_kernel *reduce(struct ir_ctx *ctx, enum kn_reducer r, enum tcc_dtype d, const int64_t *n)
 {
-    struct kb b;
-    kb_init(&b, ctx, "reduce");
-    ir_expr a = kb_outer(&b, C(n[0])), c = kb_outer(&b, C(n[2])), i = kb_inner(&b, C(n[1])), j = kb_inner(&b, C(n[3]));
-    int x = kb_operand(&b, KN_IN, d, 4, E(C(n[0]), C(n[1]), C(n[2]), C(n[3])));
-    int y = kb_operand(&b, KN_OUT, d, 2, E(C(n[0]), C(n[2])));
-    kb_stage(&b, 12);
-    int v = kb_reduce(&b, KN_REDUCE, r, d, kb_load(&b, x, E(a, i, c, j)), -1, 0);
-    kb_stage(&b, 0);
-    kb_store(&b, y, E(a, c), v);
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "reduce");
+    ir_expr a = hk_outer(&b, C(n[0])), c = hk_outer(&b, C(n[2])), i = hk_inner(&b, C(n[1])), j = hk_inner(&b, C(n[3]));
+    int x = hk_operand(&b, KN_IN, d, 4, E(C(n[0]), C(n[1]), C(n[2]), C(n[3])));
+    int y = hk_operand(&b, KN_OUT, d, 2, E(C(n[0]), C(n[2])));
+    hk_stage(&b, 12);
+    int v = hk_reduce(&b, KN_REDUCE, r, d, hk_load(&b, x, E(a, i, c, j)), -1, 0);
+    hk_stage(&b, 0);
+    hk_store(&b, y, E(a, c), v);
+    return hk_finish(&b);
 }
 
 /* y[i, j] = x[idx[i], j], or with the lanes along the gathered axis x[j, idx[i]] */
 static struct kn_kernel *gather(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n, int64_t m, int64_t columns,
                                 bool across)
 {
-    struct kb b;
-    kb_init(&b, ctx, "gather");
-    ir_expr i = kb_outer(&b, C(n)), j = kb_outer(&b, C(columns));
+    struct hk b;
+    hk_init(&b, ctx, "gather");
+    ir_expr i = hk_outer(&b, C(n)), j = hk_outer(&b, C(columns));
     if (across) {
         ir_expr t = i;
         b.k.ndims = 0;
         (void)t;
-        j = kb_outer(&b, C(columns));
-        i = kb_outer(&b, C(n));
+        j = hk_outer(&b, C(columns));
+        i = hk_outer(&b, C(n));
     }
-    int idx = kb_operand(&b, KN_IN, TCC_I64, 1, E(C(n)));
-    int x = kb_operand(&b, KN_IN, d, 2, across ? E(C(columns), C(m)) : E(C(m), C(columns)));
-    int y = kb_operand(&b, KN_OUT, d, 2, across ? E(C(columns), C(n)) : E(C(n), C(columns)));
-    kb_stage(&b, 0);
-    ir_expr g = kb_index(&b, kb_load(&b, idx, E(i)), C(m));
-    kb_store(&b, y, across ? E(j, i) : E(i, j), kb_load(&b, x, across ? E(j, g) : E(g, j)));
-    return kb_finish(&b);
+    int idx = hk_operand(&b, KN_IN, TCC_I64, 1, E(C(n)));
+    int x = hk_operand(&b, KN_IN, d, 2, across ? E(C(columns), C(m)) : E(C(m), C(columns)));
+    int y = hk_operand(&b, KN_OUT, d, 2, across ? E(C(columns), C(n)) : E(C(n), C(columns)));
+    hk_stage(&b, 0);
+    ir_expr g = hk_index(&b, hk_load(&b, idx, E(i)), C(m));
+    hk_store(&b, y, across ? E(j, i) : E(i, j), hk_load(&b, x, across ? E(j, g) : E(g, j)));
+    return hk_finish(&b);
 }
 
 /* Concatenation along the last axis (or the first), by guards; pads by 1 on both ends with a constant. */
 static struct kn_kernel *concat(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t p, int64_t q,
                                 bool first_axis)
 {
-    struct kb b;
-    kb_init(&b, ctx, "concat");
+    struct hk b;
+    hk_init(&b, ctx, "concat");
     int64_t n = p + q + 2;
-    ir_expr i = kb_outer(&b, C(first_axis ? n : rows)), j = kb_outer(&b, C(first_axis ? rows : n)),
+    ir_expr i = hk_outer(&b, C(first_axis ? n : rows)), j = hk_outer(&b, C(first_axis ? rows : n)),
             v = first_axis ? i : j;
-    int x = kb_operand(&b, KN_IN, d, 2, first_axis ? E(C(p), C(rows)) : E(C(rows), C(p)));
-    int y = kb_operand(&b, KN_IN, d, 2, first_axis ? E(C(q), C(rows)) : E(C(rows), C(q)));
-    int z = kb_operand(&b, KN_OUT, d, 2, first_axis ? E(C(n), C(rows)) : E(C(rows), C(n)));
-    kb_stage(&b, 0);
-    int pad = kb_const(&b, d, 3);
+    int x = hk_operand(&b, KN_IN, d, 2, first_axis ? E(C(p), C(rows)) : E(C(rows), C(p)));
+    int y = hk_operand(&b, KN_IN, d, 2, first_axis ? E(C(q), C(rows)) : E(C(rows), C(q)));
+    int z = hk_operand(&b, KN_OUT, d, 2, first_axis ? E(C(n), C(rows)) : E(C(rows), C(n)));
+    hk_stage(&b, 0);
+    int pad = hk_const(&b, d, 3);
     ir_expr vx = ir_addc(ctx, v, -1), vy = ir_addc(ctx, v, -1 - p);
-    int lx = kb_load_guarded(&b, x, first_axis ? E(vx, j) : E(i, vx), (struct kn_guard){v, C(1), C(1 + p)}, pad);
-    int ly = kb_load_guarded(&b, y, first_axis ? E(vy, j) : E(i, vy), (struct kn_guard){v, C(1 + p), C(1 + p + q)}, lx);
-    kb_store(&b, z, E(i, j), ly);
-    return kb_finish(&b);
+    int lx = hk_load_guarded(&b, x, first_axis ? E(vx, j) : E(i, vx), (struct kn_guard){v, C(1), C(1 + p)}, pad);
+    int ly = hk_load_guarded(&b, y, first_axis ? E(vy, j) : E(i, vy), (struct kn_guard){v, C(1 + p), C(1 + p + q)}, lx);
+    hk_store(&b, z, E(i, j), ly);
+    return hk_finish(&b);
 }
 
 /* Positions of extremes over c of x[r, c] (or x[c, r]); ties to the first or last. */
 static struct kn_kernel *argmax(struct ir_ctx *ctx, enum tcc_dtype d, enum kn_reducer r, int64_t rows, int64_t columns,
                                 bool across, bool last)
 {
-    struct kb b;
-    kb_init(&b, ctx, "argmax");
-    ir_expr i = kb_outer(&b, C(rows)), c = kb_inner(&b, C(columns));
-    int x = kb_operand(&b, KN_IN, d, 2, across ? E(C(columns), C(rows)) : E(C(rows), C(columns)));
-    int y = kb_operand(&b, KN_OUT, TCC_I64, 1, E(C(rows)));
-    kb_stage(&b, 2);
-    int v = kb_load(&b, x, across ? E(c, i) : E(i, c));
-    int a = kb_reduce(&b, KN_ARGREDUCE, r, TCC_I64, v, kb_expr(&b, TCC_I64, c), last);
-    kb_stage(&b, 0);
-    kb_store(&b, y, E(i), a);
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "argmax");
+    ir_expr i = hk_outer(&b, C(rows)), c = hk_inner(&b, C(columns));
+    int x = hk_operand(&b, KN_IN, d, 2, across ? E(C(columns), C(rows)) : E(C(rows), C(columns)));
+    int y = hk_operand(&b, KN_OUT, TCC_I64, 1, E(C(rows)));
+    hk_stage(&b, 2);
+    int v = hk_load(&b, x, across ? E(c, i) : E(i, c));
+    int a = hk_reduce(&b, KN_ARGREDUCE, r, TCC_I64, v, hk_expr(&b, TCC_I64, c), last);
+    hk_stage(&b, 0);
+    hk_store(&b, y, E(i), a);
+    return hk_finish(&b);
 }
 
 /* Running sums over c of x[r, c] (or x[c, r]). */
 static struct kn_kernel *cumsum(struct ir_ctx *ctx, enum tcc_dtype d, int64_t rows, int64_t columns, bool across,
                                 bool exclusive)
 {
-    struct kb b;
-    kb_init(&b, ctx, "cumsum");
-    ir_expr i = kb_outer(&b, C(rows)), c = kb_inner(&b, C(columns));
+    struct hk b;
+    hk_init(&b, ctx, "cumsum");
+    ir_expr i = hk_outer(&b, C(rows)), c = hk_inner(&b, C(columns));
     const ir_expr *dims = across ? E(C(columns), C(rows)) : E(C(rows), C(columns)), *at = across ? E(c, i) : E(i, c);
-    int x = kb_operand(&b, KN_IN, d, 2, dims), y = kb_operand(&b, KN_OUT, d, 2, dims);
-    kb_stage(&b, 2);
-    kb_store(&b, y, at, kb_reduce(&b, KN_SCAN, KN_SUM, d, kb_load(&b, x, at), -1, exclusive));
-    return kb_finish(&b);
+    int x = hk_operand(&b, KN_IN, d, 2, dims), y = hk_operand(&b, KN_OUT, d, 2, dims);
+    hk_stage(&b, 2);
+    hk_store(&b, y, at, hk_reduce(&b, KN_SCAN, KN_SUM, d, hk_load(&b, x, at), -1, exclusive));
+    return hk_finish(&b);
 }
 
 /* The first few of x[r, c] along c in order, and where they stood. columns < 0: symbolic. */
 static struct kn_kernel *sort(struct ir_ctx *ctx, enum tcc_dtype d, enum kn_reducer r, int64_t rows, int64_t columns)
 {
-    struct kb b;
-    kb_init(&b, ctx, "sort");
-    ir_expr n = columns < 0 ? kb_size(&b, "N") : C(columns), some = ir_ceildiv(ctx, n, C(2));
-    ir_expr i = kb_outer(&b, C(rows)), c = kb_inner(&b, n), p = kb_inner(&b, some);
-    int x = kb_operand(&b, KN_IN, d, 2, E(C(rows), n)), y = kb_operand(&b, KN_OUT, d, 2, E(C(rows), some));
-    int at = kb_operand(&b, KN_OUT, TCC_I32, 2, E(C(rows), some));
-    int keys = kb_operand(&b, KN_LOCAL, d, 1, E(n)), positions = kb_operand(&b, KN_LOCAL, TCC_I32, 1, E(n));
-    kb_stage(&b, 2);
-    kb_store(&b, keys, E(c), kb_load(&b, x, E(i, c)));
-    kb_store(&b, positions, E(c), kb_expr(&b, TCC_I32, c));
-    kb_stage(&b, 0);
-    kb_sort(&b, keys, positions, r);
-    kb_stage(&b, 4);
-    kb_store(&b, y, E(i, p), kb_load(&b, keys, E(p)));
-    kb_store(&b, at, E(i, p), kb_load(&b, positions, E(p)));
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "sort");
+    ir_expr n = columns < 0 ? hk_size(&b, "N") : C(columns), some = ir_ceildiv(ctx, n, C(2));
+    ir_expr i = hk_outer(&b, C(rows)), c = hk_inner(&b, n), p = hk_inner(&b, some);
+    int x = hk_operand(&b, KN_IN, d, 2, E(C(rows), n)), y = hk_operand(&b, KN_OUT, d, 2, E(C(rows), some));
+    int at = hk_operand(&b, KN_OUT, TCC_I32, 2, E(C(rows), some));
+    int keys = hk_operand(&b, KN_LOCAL, d, 1, E(n)), positions = hk_operand(&b, KN_LOCAL, TCC_I32, 1, E(n));
+    hk_stage(&b, 2);
+    hk_store(&b, keys, E(c), hk_load(&b, x, E(i, c)));
+    hk_store(&b, positions, E(c), hk_expr(&b, TCC_I32, c));
+    hk_stage(&b, 0);
+    hk_sort(&b, keys, positions, r);
+    hk_stage(&b, 4);
+    hk_store(&b, y, E(i, p), hk_load(&b, keys, E(p)));
+    hk_store(&b, at, E(i, p), hk_load(&b, positions, E(p)));
+    return hk_finish(&b);
 }
 
 /* Blocked to plain layout: y[p, c] (or y[c, p]) = x[c floordiv 16, p, c mod 16], or the other way. */
 static struct kn_kernel *unblock(struct ir_ctx *ctx, int64_t channels, int64_t pixels, bool to_blocked,
                                  bool channels_first)
 {
-    struct kb b;
-    kb_init(&b, ctx, "unblock");
+    struct hk b;
+    hk_init(&b, ctx, "unblock");
     int64_t blocks = (channels + 15) / 16;
-    ir_expr first = kb_outer(&b, C(channels_first ? channels : pixels)),
-            second = kb_outer(&b, C(channels_first ? pixels : channels));
+    ir_expr first = hk_outer(&b, C(channels_first ? channels : pixels)),
+            second = hk_outer(&b, C(channels_first ? pixels : channels));
     ir_expr p = channels_first ? second : first, c = channels_first ? first : second;
     ir_expr hi = ir_floordiv(ctx, c, C(16)), lo = ir_mod(ctx, c, C(16));
     const ir_expr *blocked = E(C(blocks), C(pixels), C(16)),
                   *plain = channels_first ? E(C(channels), C(pixels)) : E(C(pixels), C(channels));
     const ir_expr *at = channels_first ? E(c, p) : E(p, c);
-    int x = kb_operand(&b, KN_IN, TCC_F32, to_blocked ? 2 : 3, to_blocked ? plain : blocked);
-    int y = kb_operand(&b, KN_OUT, TCC_F32, to_blocked ? 3 : 2, to_blocked ? blocked : plain);
-    kb_stage(&b, 0);
-    kb_store(&b, y, to_blocked ? E(hi, p, lo) : at, kb_load(&b, x, to_blocked ? at : E(hi, p, lo)));
-    return kb_finish(&b);
+    int x = hk_operand(&b, KN_IN, TCC_F32, to_blocked ? 2 : 3, to_blocked ? plain : blocked);
+    int y = hk_operand(&b, KN_OUT, TCC_F32, to_blocked ? 3 : 2, to_blocked ? blocked : plain);
+    hk_stage(&b, 0);
+    hk_store(&b, y, to_blocked ? E(hi, p, lo) : at, hk_load(&b, x, to_blocked ? at : E(hi, p, lo)));
+    return hk_finish(&b);
 }
 
 /* y = select(x < z, isnan(x) ? 1 : trunc(x), ...) in f32, and truths combined; N symbolic. */
 static struct kn_kernel *logic(struct ir_ctx *ctx)
 {
-    struct kb b;
-    kb_init(&b, ctx, "logic");
-    ir_expr n = kb_size(&b, "N"), i = kb_outer(&b, n);
-    int x = kb_operand(&b, KN_IN, TCC_F32, 1, E(n)), z = kb_operand(&b, KN_IN, TCC_F32, 1, E(n));
-    int t = kb_operand(&b, KN_IN, TCC_BOOL, 1, E(n));
-    int y = kb_operand(&b, KN_OUT, TCC_F32, 1, E(n)), o = kb_operand(&b, KN_OUT, TCC_BOOL, 1, E(n));
-    kb_stage(&b, 0);
-    int a = kb_load(&b, x, E(i)), c = kb_load(&b, z, E(i)), s = kb_load(&b, t, E(i));
-    int less = kb_scalar(&b, IR_lt, TCC_BOOL, a, c, -1), both = kb_scalar(&b, IR_and, TCC_BOOL, less, s, -1);
-    int low = kb_scalar(&b, IR_min, TCC_F32, a, c, -1), high = kb_scalar(&b, IR_max, TCC_F32, a, c, -1);
-    kb_store(&b, y, E(i), kb_scalar(&b, IR_select, TCC_F32, both, low, high));
-    int inf = kb_scalar(&b, IR_isinf, TCC_BOOL, a, -1, -1), nan = kb_scalar(&b, IR_isnan, TCC_BOOL, c, -1, -1);
-    int odd = kb_scalar(&b, IR_xor, TCC_BOOL, kb_scalar(&b, IR_or, TCC_BOOL, inf, nan, -1),
-                        kb_scalar(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
-    kb_store(&b, o, E(i), odd);
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "logic");
+    ir_expr n = hk_size(&b, "N"), i = hk_outer(&b, n);
+    int x = hk_operand(&b, KN_IN, TCC_F32, 1, E(n)), z = hk_operand(&b, KN_IN, TCC_F32, 1, E(n));
+    int t = hk_operand(&b, KN_IN, TCC_BOOL, 1, E(n));
+    int y = hk_operand(&b, KN_OUT, TCC_F32, 1, E(n)), o = hk_operand(&b, KN_OUT, TCC_BOOL, 1, E(n));
+    hk_stage(&b, 0);
+    int a = hk_load(&b, x, E(i)), c = hk_load(&b, z, E(i)), s = hk_load(&b, t, E(i));
+    int less = hk_scalar(&b, IR_lt, TCC_BOOL, a, c, -1), both = hk_scalar(&b, IR_and, TCC_BOOL, less, s, -1);
+    int low = hk_scalar(&b, IR_min, TCC_F32, a, c, -1), high = hk_scalar(&b, IR_max, TCC_F32, a, c, -1);
+    hk_store(&b, y, E(i), hk_scalar(&b, IR_select, TCC_F32, both, low, high));
+    int inf = hk_scalar(&b, IR_isinf, TCC_BOOL, a, -1, -1), nan = hk_scalar(&b, IR_isnan, TCC_BOOL, c, -1, -1);
+    int odd = hk_scalar(&b, IR_xor, TCC_BOOL, hk_scalar(&b, IR_or, TCC_BOOL, inf, nan, -1),
+                        hk_scalar(&b, IR_not, TCC_BOOL, s, -1, -1), -1);
+    hk_store(&b, o, E(i), odd);
+    return hk_finish(&b);
 }
 
 /* y[idx[i], j] = x[i, j] into an INOUT operand, rows disjoint. */
 static struct kn_kernel *scatter(struct ir_ctx *ctx, int64_t n, int64_t columns)
 {
-    struct kb b;
-    kb_init(&b, ctx, "scatter");
-    ir_expr i = kb_outer(&b, C(n)), j = kb_outer(&b, C(columns));
-    int idx = kb_operand(&b, KN_IN, TCC_I64, 1, E(C(n))), x = kb_operand(&b, KN_IN, TCC_F32, 2, E(C(n), C(columns)));
-    int y = kb_operand(&b, KN_INOUT, TCC_F32, 2, E(C(64), C(columns)));
-    kb_stage(&b, 0);
-    ir_expr g = kb_index(&b, kb_load(&b, idx, E(i)), C(64));
-    kb_store(&b, y, E(g, j), kb_load(&b, x, E(i, j)));
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "scatter");
+    ir_expr i = hk_outer(&b, C(n)), j = hk_outer(&b, C(columns));
+    int idx = hk_operand(&b, KN_IN, TCC_I64, 1, E(C(n))), x = hk_operand(&b, KN_IN, TCC_F32, 2, E(C(n), C(columns)));
+    int y = hk_operand(&b, KN_INOUT, TCC_F32, 2, E(C(64), C(columns)));
+    hk_stage(&b, 0);
+    ir_expr g = hk_index(&b, hk_load(&b, idx, E(i)), C(64));
+    hk_store(&b, y, E(g, j), hk_load(&b, x, E(i, j)));
+    return hk_finish(&b);
 }
 
 /* y[idx[i]] += x[i], one after the other: all points are inner. */
 static struct kn_kernel *scatter_add(struct ir_ctx *ctx, int64_t n)
 {
-    struct kb b;
-    kb_init(&b, ctx, "scatter");
-    ir_expr i = kb_inner(&b, C(n));
-    int idx = kb_operand(&b, KN_IN, TCC_I64, 1, E(C(n))), x = kb_operand(&b, KN_IN, TCC_F32, 1, E(C(n)));
-    int y = kb_operand(&b, KN_INOUT, TCC_F32, 1, E(C(64)));
-    kb_stage(&b, 1);
-    ir_expr g = kb_index(&b, kb_load(&b, idx, E(i)), C(64));
-    int sum = kb_scalar(&b, IR_add, TCC_F32, kb_load(&b, y, E(g)), kb_load(&b, x, E(i)), -1);
-    kb_store(&b, y, E(g), sum);
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, "scatter");
+    ir_expr i = hk_inner(&b, C(n));
+    int idx = hk_operand(&b, KN_IN, TCC_I64, 1, E(C(n))), x = hk_operand(&b, KN_IN, TCC_F32, 1, E(C(n)));
+    int y = hk_operand(&b, KN_INOUT, TCC_F32, 1, E(C(64)));
+    hk_stage(&b, 1);
+    ir_expr g = hk_index(&b, hk_load(&b, idx, E(i)), C(64));
+    int sum = hk_scalar(&b, IR_add, TCC_F32, hk_load(&b, y, E(g)), hk_load(&b, x, E(i)), -1);
+    hk_store(&b, y, E(g), sum);
+    return hk_finish(&b);
 }
 
 /* -- Running and comparing ----------------------------------------------------------------------------- */
@@ -315,7 +315,7 @@ static uint64_t state;
 
 static uint64_t next(void)
 {
-    return kb_random(&state);
+    return hk_random(&state);
 }
 
 static bool multiplies(const struct kn_kernel *k)
@@ -372,18 +372,18 @@ static void compare(const struct kn_kernel *k, int operand, const void *want, co
 }
 
 struct buffers {
-    void *at[KB_MAX], *packed[KB_MAX];
-    int64_t n[KB_MAX];
-    size_t bytes[KB_MAX];
+    void *at[HK_MAX], *packed[HK_MAX];
+    int64_t n[HK_MAX];
+    size_t bytes[HK_MAX];
 };
 
 static void allocate(struct buffers *b, const struct kn_kernel *k, const int64_t *sizes)
 {
     int packed = 0;
     for (int i = 0; i < k->noperands; i++) {
-        b->n[i] = kb_elements(k, i, sizes);
+        b->n[i] = hk_elements(k, i, sizes);
         b->bytes[i] = (size_t)b->n[i] * (size_t)tcc_dtype_bytes((enum tcc_dtype)k->operands[i].dtype);
-        b->at[i] = kb_alloc(b->bytes[i]);
+        b->at[i] = hk_alloc(b->bytes[i]);
         if (k->operands[i].use == KN_IN)
             fill(k, i, b->at[i], b->n[i]);
         if (k->operands[i].use != KN_LOCAL)
@@ -394,7 +394,7 @@ static void allocate(struct buffers *b, const struct kn_kernel *k, const int64_t
 static void release(struct buffers *b, const struct kn_kernel *k)
 {
     for (int i = 0; i < k->noperands; i++)
-        kb_free(b->at[i], b->bytes[i]);
+        hk_free(b->at[i], b->bytes[i]);
 }
 
 /* Runs one kernel compiled and interpreted on the same data. */
@@ -407,7 +407,7 @@ static void check_kernel(const struct kn_kernel *original, const struct kn_kerne
     state = seed;
     allocate(&got, original, sizes);
     ck_assert_int_eq(kn_interp_kernel(original, want.packed, sizes, NULL), 0);
-    ck_assert_int_eq(kb_run(k, fn, got.packed, sizes, 2), 0);
+    ck_assert_int_eq(hk_run(k, fn, got.packed, sizes, 2), 0);
     for (int i = 0; i < original->noperands; i++)
         if (original->operands[i].use == KN_OUT || original->operands[i].use == KN_INOUT)
             compare(original, i, want.at[i], got.at[i], want.n[i], arch);
@@ -520,19 +520,19 @@ START_TEST(agree)
     bool vector = _i / NMAKERS / NARCHES;
     static const int64_t sizes[] = {131};
     struct ir_ctx *ctx = ir_ctx_new();
-    if (kb_cpu_runs(ctx, arches[arch])) {
+    if (hk_cpu_runs(ctx, arches[arch])) {
         struct set compiled = {.ctx = ctx}, original = {.ctx = ctx};
-        struct kb_loaded loaded;
+        struct hk_loaded loaded;
         makers[maker](&original);
         makers[maker](&compiled);
         for (int i = 0; i < original.n; i++)
             ck_assert_msg(kn_verify_kernel(ctx, original.at[i]), "%s does not verify", original.at[i]->name);
-        kb_load_kernels(ctx, &loaded, compiled.n, compiled.at, arches[arch], vector ? 2 : 0, vector);
+        hk_load_kernels(ctx, &loaded, compiled.n, compiled.at, arches[arch], vector ? 2 : 0, vector);
         for (int i = 0; i < original.n; i++) {
             state = (uint64_t)i;
             check_kernel(original.at[i], compiled.at[i], loaded.fn[i], sizes, arches[arch]);
         }
-        kb_unload(&loaded);
+        hk_unload(&loaded);
     }
     ir_ctx_free(ctx);
 }
@@ -565,8 +565,8 @@ static void check_ptx(struct prove *p, int kernel, const struct kn_kernel *origi
                       const int64_t *sizes)
 {
     struct buffers want, got;
-    size_t bytes[KB_MAX];
-    enum kn_operand_use uses[KB_MAX];
+    size_t bytes[HK_MAX];
+    enum kn_operand_use uses[HK_MAX];
     uint64_t seed = state;
     char error[PROVE_TEXT] = "";
     int packed = 0;
@@ -586,7 +586,7 @@ static void check_ptx(struct prove *p, int kernel, const struct kn_kernel *origi
                              .bytes = bytes,
                              .uses = uses,
                              .sizes = sizes,
-                             .tiles = kb_value(k, k->tiles, sizes),
+                             .tiles = hk_value(k, k->tiles, sizes),
                              .env = {.threads = 1}};
     ck_assert_msg(prove_run(p, &l, error), "%s: %s", original->name, error);
     ck_assert_int_eq(l.env.fault, 0);
@@ -647,8 +647,8 @@ END_TEST
 static struct ptx_counters counters_of(struct prove *p, int i, const struct kn_kernel *k)
 {
     struct buffers b;
-    size_t bytes[KB_MAX];
-    enum kn_operand_use uses[KB_MAX];
+    size_t bytes[HK_MAX];
+    enum kn_operand_use uses[HK_MAX];
     char error[PROVE_TEXT] = "";
     int n = 0;
     allocate(&b, k, NULL);
@@ -658,7 +658,7 @@ static struct ptx_counters counters_of(struct prove *p, int i, const struct kn_k
         n += uses[n] != KN_LOCAL;
     }
     struct prove_launch l = {
-        .kernel = i, .nargs = n, .args = b.packed, .bytes = bytes, .uses = uses, .tiles = kb_value(k, k->tiles, NULL)};
+        .kernel = i, .nargs = n, .args = b.packed, .bytes = bytes, .uses = uses, .tiles = hk_value(k, k->tiles, NULL)};
     ck_assert_msg(prove_run(p, &l, error), "%s: %s", k->name, error);
     release(&b, k);
     return l.counters;
@@ -667,18 +667,18 @@ static struct ptx_counters counters_of(struct prove *p, int i, const struct kn_k
 /* Sums of the rows of x[rows, columns], or of its columns, in pieces. */
 static struct kn_kernel *sum_in_pieces(struct ir_ctx *ctx, int64_t rows, int64_t columns, bool of_rows, int64_t pieces)
 {
-    struct kb b;
-    kb_init(&b, ctx, of_rows ? "row_sums_in_pieces" : "column_sums_in_pieces");
-    ir_expr o = kb_outer(&b, ir_const(ctx, of_rows ? rows : columns)),
-            i = kb_inner(&b, ir_const(ctx, of_rows ? columns : rows)), at[2] = {of_rows ? o : i, of_rows ? i : o},
+    struct hk b;
+    hk_init(&b, ctx, of_rows ? "row_sums_in_pieces" : "column_sums_in_pieces");
+    ir_expr o = hk_outer(&b, ir_const(ctx, of_rows ? rows : columns)),
+            i = hk_inner(&b, ir_const(ctx, of_rows ? columns : rows)), at[2] = {of_rows ? o : i, of_rows ? i : o},
             dims[2] = {ir_const(ctx, rows), ir_const(ctx, columns)};
-    int x = kb_operand(&b, KN_IN, TCC_F32, 2, dims),
-        y = kb_operand(&b, KN_OUT, TCC_F32, 1, E(ir_const(ctx, of_rows ? rows : columns)));
-    kb_stage(&b, 2);
-    int sum = kb_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, kb_load(&b, x, at), -1, 0);
-    kb_stage(&b, 0);
-    kb_store(&b, y, E(o), sum);
-    struct kn_kernel *k = kb_finish(&b);
+    int x = hk_operand(&b, KN_IN, TCC_F32, 2, dims),
+        y = hk_operand(&b, KN_OUT, TCC_F32, 1, E(ir_const(ctx, of_rows ? rows : columns)));
+    hk_stage(&b, 2);
+    int sum = hk_reduce(&b, KN_REDUCE, KN_SUM, TCC_F32, hk_load(&b, x, at), -1, 0);
+    hk_stage(&b, 0);
+    hk_store(&b, y, E(o), sum);
+    struct kn_kernel *k = hk_finish(&b);
     k->kind = IR_K_REDUCE;
     return pass_split_kernel(ctx, k, 1, pieces);
 }
@@ -745,17 +745,17 @@ START_TEST(bad_index)
     struct ir_ctx *ctx = ir_ctx_new();
     for (int across = 0; across < 2; across++) {
         struct kn_kernel *k = gather(ctx, TCC_F32, 40, 5, 8, across);
-        struct kb_loaded loaded;
+        struct hk_loaded loaded;
         struct buffers b;
-        kb_load_kernels(ctx, &loaded, 1, &k, "x86-64-v2", 2, true);
+        hk_load_kernels(ctx, &loaded, 1, &k, "x86-64-v2", 2, true);
         allocate(&b, k, NULL);
-        ck_assert_int_eq(kb_run(k, loaded.fn[0], b.packed, NULL, 1), 0);
+        ck_assert_int_eq(hk_run(k, loaded.fn[0], b.packed, NULL, 1), 0);
         ((int64_t *)b.at[0])[33] = 5;
-        ck_assert_int_eq(kb_run(k, loaded.fn[0], b.packed, NULL, 1), TCC_EINDEX);
+        ck_assert_int_eq(hk_run(k, loaded.fn[0], b.packed, NULL, 1), TCC_EINDEX);
         ((int64_t *)b.at[0])[33] = -6;
-        ck_assert_int_eq(kb_run(k, loaded.fn[0], b.packed, NULL, 1), TCC_EINDEX);
+        ck_assert_int_eq(hk_run(k, loaded.fn[0], b.packed, NULL, 1), TCC_EINDEX);
         release(&b, k);
-        kb_unload(&loaded);
+        hk_unload(&loaded);
     }
     ir_ctx_free(ctx);
 }

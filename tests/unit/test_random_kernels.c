@@ -21,7 +21,7 @@ static const int64_t extents[] = {1, 2, 3, 5, 7, 16, 17, 33, 48, 66};
 
 /* A kernel being made up. */
 struct recipe {
-    struct kb b;
+    struct hk b;
     uint64_t state;
     enum tcc_dtype d;
     int ndims, nouter;
@@ -34,7 +34,7 @@ struct recipe {
 /* A number below n. At most one a full expression: C doesn't say in which order a call's arguments draw theirs, and compilers differ. */
 static int pick(struct recipe *r, int n)
 {
-    return (int)((kb_random(&r->state) >> 8) % (uint64_t)n);
+    return (int)((hk_random(&r->state) >> 8) % (uint64_t)n);
 }
 
 static void make_dims(struct recipe *r)
@@ -49,8 +49,8 @@ static void make_dims(struct recipe *r)
         bool symbolic = pick(r, 6) == 0 && total * SYMBOLIC <= 20000;
         r->value[i] = symbolic ? SYMBOLIC : n;
         total *= r->value[i];
-        r->extent[i] = symbolic ? kb_size(&r->b, "N") : C(n);
-        r->var[i] = i < r->nouter ? kb_outer(&r->b, r->extent[i]) : kb_inner(&r->b, r->extent[i]);
+        r->extent[i] = symbolic ? hk_size(&r->b, "N") : C(n);
+        r->var[i] = i < r->nouter ? hk_outer(&r->b, r->extent[i]) : hk_inner(&r->b, r->extent[i]);
         if (i >= r->nouter)
             r->inner |= 1u << i;
     }
@@ -104,8 +104,8 @@ static void make_axis(struct recipe *r, int visible, ir_expr *index, ir_expr *ex
 /* Loads through a gathered index: x[g, ...]. */
 static ir_expr make_gather(struct recipe *r, int visible)
 {
-    int i = pick(r, visible), idx = kb_operand(&r->b, KN_IN, TCC_I64, 1, E(r->extent[i]));
-    return kb_index(&r->b, kb_load(&r->b, idx, E(r->var[i])), C(4));
+    int i = pick(r, visible), idx = hk_operand(&r->b, KN_IN, TCC_I64, 1, E(r->extent[i]));
+    return hk_index(&r->b, hk_load(&r->b, idx, E(r->var[i])), C(4));
 }
 
 static int make_load(struct recipe *r, int visible)
@@ -120,9 +120,9 @@ static int make_load(struct recipe *r, int visible)
         index[0] = make_gather(r, visible);
         extent[0] = C(4);
     }
-    int otherwise = guarded && pick(r, 2) ? kb_const(&r->b, r->d, 2) : -1;
-    int operand = kb_operand(&r->b, KN_IN, r->d, rank, extent);
-    return guarded ? kb_load_guarded(&r->b, operand, index, guard, otherwise) : kb_load(&r->b, operand, index);
+    int otherwise = guarded && pick(r, 2) ? hk_const(&r->b, r->d, 2) : -1;
+    int operand = hk_operand(&r->b, KN_IN, r->d, rank, extent);
+    return guarded ? hk_load_guarded(&r->b, operand, index, guard, otherwise) : hk_load(&r->b, operand, index);
 }
 
 static int make_value(struct recipe *r, int visible)
@@ -132,7 +132,7 @@ static int make_value(struct recipe *r, int visible)
     for (int n = pick(r, 3); n > 0; n--) {
         enum ir_op word = words[pick(r, 4)];
         int other = make_load(r, visible);
-        v = kb_scalar(&r->b, word, r->d, v, other, -1);
+        v = hk_scalar(&r->b, word, r->d, v, other, -1);
     }
     return v;
 }
@@ -153,31 +153,31 @@ static void make_store(struct recipe *r, int n, int v, bool temp)
         index[i] = r->var[order[i]];
         extent[i] = r->extent[order[i]];
     }
-    int operand = kb_operand(&r->b, temp ? KN_LOCAL : KN_OUT, (enum tcc_dtype)r->b.insns[v].dtype, count, extent);
-    kb_store(&r->b, operand, index, v);
+    int operand = hk_operand(&r->b, temp ? KN_LOCAL : KN_OUT, (enum tcc_dtype)r->b.insns[v].dtype, count, extent);
+    hk_store(&r->b, operand, index, v);
 }
 
 static struct kn_kernel *make_kernel(struct ir_ctx *ctx, uint64_t seed)
 {
     struct recipe recipe = {.state = seed * 977 + 5}, *r = &recipe;
-    kb_init(&r->b, ctx, ir_internf(ctx, "random_%ld", (long)seed));
+    hk_init(&r->b, ctx, ir_internf(ctx, "random_%ld", (long)seed));
     r->d = types[pick(r, (int)(sizeof types / sizeof *types))];
     make_dims(r);
-    kb_stage(&r->b, r->inner);
+    hk_stage(&r->b, r->inner);
     int v = make_value(r, r->ndims);
     if (!r->inner || pick(r, 4) == 0) {
         make_store(r, r->ndims, v, false);
         if (!r->inner)
-            return kb_finish(&r->b);
+            return hk_finish(&r->b);
     }
     /* A reduction, perhaps a position; then what an outer point makes of it, and perhaps the row again. */
     enum kn_reducer how = (enum kn_reducer[]){KN_SUM, KN_MAX, KN_MIN}[pick(r, 3)];
-    int reduced = kb_reduce(&r->b, KN_REDUCE, how, r->d, v, -1, 0), at = -1;
+    int reduced = hk_reduce(&r->b, KN_REDUCE, how, r->d, v, -1, 0), at = -1;
     if (pick(r, 3) == 0) {
         enum kn_reducer extreme = pick(r, 2) ? KN_MAX : KN_MIN;
-        int position = kb_expr(&r->b, TCC_I64, r->var[r->ndims - 1]);
+        int position = hk_expr(&r->b, TCC_I64, r->var[r->ndims - 1]);
         bool last = r->ndims - r->nouter == 1 && pick(r, 2);
-        at = kb_reduce(&r->b, KN_ARGREDUCE, extreme, TCC_I64, v, position, last);
+        at = hk_reduce(&r->b, KN_ARGREDUCE, extreme, TCC_I64, v, position, last);
     }
     if (r->ndims - r->nouter > 1)
         at = -1; /* positions repeat along the other inner dim: which one is found is not said */
@@ -186,16 +186,16 @@ static struct kn_kernel *make_kernel(struct ir_ctx *ctx, uint64_t seed)
         make_store(r, r->ndims, v, true);
         row = r->b.k.ninsns - 1;
     }
-    kb_stage(&r->b, 0);
+    hk_stage(&r->b, 0);
     make_store(r, r->nouter, reduced, false);
     if (at >= 0)
         make_store(r, r->nouter, at, false);
     if (row >= 0) {
-        kb_stage(&r->b, r->inner);
-        int again = kb_load(&r->b, r->b.insns[row].operand, r->b.insns[row].index);
-        make_store(r, r->ndims, kb_scalar(&r->b, IR_max, r->d, again, reduced, -1), false);
+        hk_stage(&r->b, r->inner);
+        int again = hk_load(&r->b, r->b.insns[row].operand, r->b.insns[row].index);
+        make_store(r, r->ndims, hk_scalar(&r->b, IR_max, r->d, again, reduced, -1), false);
     }
-    return kb_finish(&r->b);
+    return hk_finish(&r->b);
 }
 
 /* The same kernel in pieces; NULL: it can't be cut. */
@@ -216,21 +216,21 @@ static void check_kernel(const struct kn_kernel *original, const struct kn_kerne
                          const char *arch)
 {
     static const int64_t sizes[] = {SYMBOLIC};
-    void *want[KB_MAX], *got[KB_MAX];
-    size_t bytes[KB_MAX];
+    void *want[HK_MAX], *got[HK_MAX];
+    size_t bytes[HK_MAX];
     uint64_t state = 7;
     int n = 0, more = 0;
     for (int i = 0; i < original->noperands; i++) {
         const struct kn_operand *o = &original->operands[i];
         if (o->use == KN_LOCAL)
             continue;
-        int64_t elements = kb_elements(original, i, sizes);
+        int64_t elements = hk_elements(original, i, sizes);
         bytes[n] = (size_t)elements * (size_t)tcc_dtype_bytes(o->dtype);
-        want[n] = kb_alloc(bytes[n]);
-        got[n] = kb_alloc(bytes[n]);
+        want[n] = hk_alloc(bytes[n]);
+        got[n] = hk_alloc(bytes[n]);
         for (int64_t j = 0; j < elements && o->use == KN_IN; j++) {
             void *p = (char *)want[n] + j * tcc_dtype_bytes(o->dtype);
-            int64_t v = (int64_t)(kb_random(&state) % 4);
+            int64_t v = (int64_t)(hk_random(&state) % 4);
             if (tcc_is_float(o->dtype))
                 tcc_store_f64(o->dtype, p, (double)v);
             else
@@ -241,24 +241,24 @@ static void check_kernel(const struct kn_kernel *original, const struct kn_kerne
     }
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use == KN_PARTIAL) {
-            bytes[n + more] = (size_t)kb_elements(k, i, sizes) * (size_t)tcc_dtype_bytes(k->operands[i].dtype);
-            got[n + more] = kb_alloc(bytes[n + more]);
+            bytes[n + more] = (size_t)hk_elements(k, i, sizes) * (size_t)tcc_dtype_bytes(k->operands[i].dtype);
+            got[n + more] = hk_alloc(bytes[n + more]);
             memset(got[n + more], 0x5a, bytes[n + more]);
             more++;
         }
     int status = kn_interp_kernel(original, want, sizes, NULL);
     ck_assert_msg(status == 0, "%s: interpreter %d", original->name, status);
-    ck_assert_int_eq(fn ? kb_run(k, fn, got, sizes, 1) : kn_interp_kernel(k, got, sizes, NULL), 0);
+    ck_assert_int_eq(fn ? hk_run(k, fn, got, sizes, 1) : kn_interp_kernel(k, got, sizes, NULL), 0);
     for (int i = n; i < n + more; i++)
-        kb_free(got[i], bytes[i]);
+        hk_free(got[i], bytes[i]);
     for (int i = 0; i < n; i++) {
         if (memcmp(want[i], got[i], bytes[i]) != 0) {
             kn_print_kernel(stderr, original);
             kn_print_kernel(stderr, k);
             ck_abort_msg("%s (%s): argument %d differs", original->name, arch, i);
         }
-        kb_free(want[i], bytes[i]);
-        kb_free(got[i], bytes[i]);
+        hk_free(want[i], bytes[i]);
+        hk_free(got[i], bytes[i]);
     }
 }
 
@@ -271,9 +271,9 @@ START_TEST(agree)
     struct ir_ctx *ctx = ir_ctx_new();
     const char *arch = arches[_i % NARCHES];
     int64_t more = getenv("RANDOM_KERNELS") ? atol(getenv("RANDOM_KERNELS")) : 0;
-    if (kb_cpu_runs(ctx, arch)) {
+    if (hk_cpu_runs(ctx, arch)) {
         struct kn_kernel *original[BATCH], *compiled[BATCH];
-        struct kb_loaded loaded;
+        struct hk_loaded loaded;
         for (int i = 0; i < BATCH; i++) {
             uint64_t seed = (uint64_t)(more + _i / NARCHES * BATCH + i);
             original[i] = make_kernel(ctx, seed);
@@ -281,10 +281,10 @@ START_TEST(agree)
             ck_assert_msg(kn_verify_kernel(ctx, original[i]), "%s does not verify: %s", original[i]->name,
                           ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "");
         }
-        kb_load_kernels(ctx, &loaded, BATCH, compiled, arch, 2, true);
+        hk_load_kernels(ctx, &loaded, BATCH, compiled, arch, 2, true);
         for (int i = 0; i < BATCH; i++)
             check_kernel(original[i], compiled[i], loaded.fn[i], arch);
-        kb_unload(&loaded);
+        hk_unload(&loaded);
     }
     ir_ctx_free(ctx);
 }
@@ -331,7 +331,7 @@ START_TEST(pieces_agree)
     struct ir_ctx *ctx = ir_ctx_new();
     const char *arch = arches[_i % NARCHES];
     struct kn_kernel *original[BATCH], *interpreted[BATCH], *compiled[BATCH];
-    struct kb_loaded loaded;
+    struct hk_loaded loaded;
     int n = 0;
     for (uint64_t seed = (uint64_t)(_i / NARCHES) * 1000; n < BATCH; seed++) {
         int64_t pieces = 2 << seed % 4;
@@ -344,11 +344,11 @@ START_TEST(pieces_agree)
         check_kernel(original[n], interpreted[n], NULL, "interpreted");
         n++;
     }
-    if (kb_cpu_runs(ctx, arch)) {
-        kb_load_kernels(ctx, &loaded, n, compiled, arch, 2, _i / NARCHES != 1);
+    if (hk_cpu_runs(ctx, arch)) {
+        hk_load_kernels(ctx, &loaded, n, compiled, arch, 2, _i / NARCHES != 1);
         for (int i = 0; i < n; i++)
             check_kernel(original[i], compiled[i], loaded.fn[i], arch);
-        kb_unload(&loaded);
+        hk_unload(&loaded);
     }
     ir_ctx_free(ctx);
 }

@@ -34,7 +34,7 @@ static uint64_t state;
 
 static uint64_t next(void)
 {
-    return kb_random(&state);
+    return hk_random(&state);
 }
 
 /* Points: specials, then thirds of any bits, moderate sizes, and small sizes near the branches. */
@@ -81,15 +81,15 @@ static double ulps(long double want, double got, bool f64)
 
 static struct kn_kernel *build(struct ir_ctx *ctx, const struct function *f, enum tcc_dtype d)
 {
-    struct kb b;
-    kb_init(&b, ctx, f->name);
-    ir_expr n = ir_const(ctx, POINTS), v = kb_outer(&b, n);
-    int x = kb_operand(&b, KN_IN, d, 1, E(n)), y = kb_operand(&b, KN_IN, d, 1, E(n)),
-        z = kb_operand(&b, KN_OUT, d, 1, E(n));
-    kb_stage(&b, 0);
-    int a = kb_load(&b, x, E(v)), c = f->two ? kb_load(&b, y, E(v)) : -1;
-    kb_store(&b, z, E(v), kb_scalar(&b, f->word, d, a, c, -1));
-    return kb_finish(&b);
+    struct hk b;
+    hk_init(&b, ctx, f->name);
+    ir_expr n = ir_const(ctx, POINTS), v = hk_outer(&b, n);
+    int x = hk_operand(&b, KN_IN, d, 1, E(n)), y = hk_operand(&b, KN_IN, d, 1, E(n)),
+        z = hk_operand(&b, KN_OUT, d, 1, E(n));
+    hk_stage(&b, 0);
+    int a = hk_load(&b, x, E(v)), c = f->two ? hk_load(&b, y, E(v)) : -1;
+    hk_store(&b, z, E(v), hk_scalar(&b, f->word, d, a, c, -1));
+    return hk_finish(&b);
 }
 
 static void check_function(const struct function *f, const struct kn_kernel *k, tcc_kernel_fn fn, bool f64,
@@ -109,7 +109,7 @@ static void check_function(const struct function *f, const struct kn_kernel *k, 
                 ((float *)args[j])[i] = (float)v;
         }
     }
-    kb_run(k, fn, args, NULL, 1);
+    hk_run(k, fn, args, NULL, 1);
     for (int i = 0; i < POINTS; i++) {
         double x = f64 ? ((double *)args[0])[i] : ((float *)args[0])[i],
                y = f64 ? ((double *)args[1])[i] : ((float *)args[1])[i];
@@ -140,16 +140,16 @@ START_TEST(accuracy)
     const char *arch = arches[_i / 2];
     bool f64 = _i & 1;
     struct ir_ctx *ctx = ir_ctx_new();
-    if (kb_cpu_runs(ctx, arch)) {
+    if (hk_cpu_runs(ctx, arch)) {
         struct kn_kernel *kernels[NFUNCTIONS];
-        struct kb_loaded loaded;
+        struct hk_loaded loaded;
         for (int i = 0; i < NFUNCTIONS; i++)
             kernels[i] = build(ctx, &functions[i], f64 ? TCC_F64 : TCC_F32);
-        kb_load_kernels(ctx, &loaded, NFUNCTIONS, kernels, arch, 2, true);
+        hk_load_kernels(ctx, &loaded, NFUNCTIONS, kernels, arch, 2, true);
         state = 1;
         for (int i = 0; i < NFUNCTIONS; i++)
             check_function(&functions[i], kernels[i], loaded.fn[i], f64, arches[_i / 2]);
-        kb_unload(&loaded);
+        hk_unload(&loaded);
     }
     ir_ctx_free(ctx);
 }
