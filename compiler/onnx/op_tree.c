@@ -363,6 +363,18 @@ static bool lay_out(struct layout *l, int32_t *trees)
     return true;
 }
 
+/* TREE_LEAF of the nodes that compare. Branches lie behind their node, so that they are counted first. */
+static void count_leaves(struct layout *l)
+{
+    int32_t *leaves = IR_NEWN(l->f->im->ctx, l->n + 1, int32_t);
+    for (int64_t i = l->n - 1; i >= 0; i--) {
+        int32_t *node = l->words + i * TREE_WORDS, no = node[TREE_NO];
+        leaves[i] = no == i ? 1 : leaves[i + 1] + leaves[no];
+        if (no != i)
+            node[TREE_LEAF] = leaves[i + 1];
+    }
+}
+
 /* What is true of all nodes, so that a walk needn't look. */
 struct common {
     int mode; /* or TREE_MIXED */
@@ -428,6 +440,7 @@ static bool make_tables(struct forest *f, struct ir_value **to, struct common *c
     l.splits = IR_NEWN(ctx, l.cap, double);
     if (!lay_out(&l, trees))
         return false;
+    count_leaves(&l);
     *common = common_of(&l);
     to[0] = table(f, TCC_I32, l.n, TREE_WORDS, l.words);
     to[1] = table(f, TCC_I32, f->nroots, 0, trees);

@@ -3,21 +3,23 @@
  * ai.onnx.ml's tree ensembles, from the tables of trees.h.
  *
  * A walk from a root to a leaf waits for each node in turn, so LANES walks go side by side: rows in the same tree, or trees of the same row
- * where rows are few. Trees are taken in blocks that a cache holds, a block's sums are added in the order of blocks: the bits are the same
- * however many threads there are, and however many rows. Branches of a node lie behind it, so every walk ends; what a table says besides is
- * checked where it is used.
+ * where rows are few. Of a tree of few leaves nobody walks where rows are many: ml_tree_masks.c compares at all of its nodes. Trees are taken in
+ * blocks that a cache holds, a block's sums are added in the order of blocks: the bits are the same however many threads there are, and
+ * however many rows. Branches of a node lie behind it, so every walk ends; what a table says besides is checked where it is used.
  */
 #include <math.h>
 
 #include "runtime/libop/libop_int.h"
+#include "runtime/libop/ml_tree_int.h"
 #include "runtime/trees.h"
 
 enum aggregate { AVERAGE, SUM, MIN, MAX };
 enum {
     LANES = 8,
     BLOCK = 128,   /* trees whose sums are added first */
-    ROWS = 32,     /* that go through a block together */
-    WAVE = 1 << 19 /* sums that are kept at a time */
+    ROWS = TREE_ROWS, /* that go through a block together */
+    WAVE = 1 << 19,   /* sums that are kept at a time */
+    COLUMNS = 1 << 22 /* numbers of the rows that are kept by columns besides */
 };
 
 struct forest {
@@ -36,6 +38,7 @@ struct rows {
     int64_t n, width;
     bool wide;
     double *converted; /* [n, width] of the wave */
+    float *columns;    /* [n / ROWS, width, ROWS] of the wave, where trees are compared at all nodes; or NULL */
 };
 
 struct wave {
@@ -146,9 +149,12 @@ static void add(const struct forest *f, double *sum, bool *touched, double w)
     *touched = true;
 }
 
-static bool add_leaf(const struct forest *f, int64_t leaf, double *sums, bool *touched)
+/* Adds the leaf's shares to the sums of a row and a block, `place` of all. */
+static bool add_leaf(const struct forest *f, int64_t leaf, int64_t place, struct wave *w)
 {
     int64_t i = f->nodes[leaf * TREE_WORDS + TREE_LEAF];
+    double *sums = w->sums + place * f->ntargets;
+    bool *touched = w->touched + place * f->ntargets;
 
     if (i < 0)
         return true;
@@ -162,14 +168,25 @@ static bool add_leaf(const struct forest *f, int64_t leaf, double *sums, bool *t
     return true;
 }
 
-/* One block of trees for one chunk of rows: lanes are rows of a tree, or, of a chunk of few rows, trees of a row. */
-static void run_block(void *arg, int64_t item)
+/* The columns of the wave's chunk `item`. */
+static void fill_columns(void *arg, int64_t item)
 {
-    struct wave *w = arg;
+    const struct wave *w = arg;
+    const struct rows *r = w->rows;
+    int64_t n = w->n - item * ROWS < ROWS ? w->n - item * ROWS : ROWS;
+    const float *from = (const float *)r->x->data + (w->first + item * ROWS) * r->width;
+    float *to = r->columns + item * ROWS * r->width;
+
+    for (int64_t c = 0; c < r->width; c++)
+        for (int64_t k = 0; k < ROWS; k++)
+            to[c * ROWS + k] = k < n ? from[k * r->width + c] : 0;
+}
+
+/* Lanes are rows of a tree, or, of a chunk of few rows, trees of a row. */
+static bool walk_block(struct wave *w, int64_t block, int64_t from, int64_t rows, int64_t first, int64_t trees)
+{
     const struct forest *f = w->f;
     const struct rows *r = w->rows;
-    int64_t block = item % f->nblocks, from = item / f->nblocks * ROWS, rows = w->n - from < ROWS ? w->n - from : ROWS;
-    int64_t first = block * BLOCK, trees = f->ntrees - first < BLOCK ? f->ntrees - first : BLOCK;
     bool by_tree = rows < LANES;
     int64_t outer = by_tree ? rows : trees, inner = by_tree ? trees : rows;
 
@@ -183,24 +200,52 @@ static void run_block(void *arg, int64_t item)
 
                 of[k] = from + (by_tree ? o : l);
                 at[k] = f->trees[first + (by_tree ? l : o)];
-                if (at[k] < 0 || at[k] >= f->nnodes) {
-                    w->wrong = true;
-                    return;
-                }
+                if (at[k] < 0 || at[k] >= f->nnodes)
+                    return false;
                 row[k] = r->wide ? (const void *)(r->converted + of[k] * r->width)
                                  : (const void *)((const float *)r->x->data + (w->first + of[k]) * r->width);
             }
-            bool ok = to_leaves(f, r, row, at);
-            for (int64_t k = 0; ok && k < n; k++) {
-                int64_t sum = (of[k] * f->nblocks + block) * f->ntargets;
+            if (!to_leaves(f, r, row, at))
+                return false;
+            for (int64_t k = 0; k < n; k++)
+                if (!add_leaf(f, at[k], of[k] * f->nblocks + block, w))
+                    return false;
+        }
+    return true;
+}
 
-                ok = add_leaf(f, at[k], w->sums + sum, w->touched + sum);
-            }
-            if (!ok) {
+/* One block of trees for one chunk of rows. */
+static void run_block(void *arg, int64_t item)
+{
+    struct wave *w = arg;
+    const struct forest *f = w->f;
+    const struct rows *r = w->rows;
+    int64_t block = item % f->nblocks, chunk = item / f->nblocks, from = chunk * ROWS;
+    int64_t rows = w->n - from < ROWS ? w->n - from : ROWS;
+    int64_t first = block * BLOCK, trees = f->ntrees - first < BLOCK ? f->ntrees - first : BLOCK;
+
+    if (!r->columns || rows < LANES) {
+        if (!walk_block(w, block, from, rows, first, trees))
+            w->wrong = true;
+        return;
+    }
+    for (int64_t t = first; t < first + trees; t++) {
+        int64_t at[ROWS];
+
+        if (!lib_tree_leaves(f->nodes, f->nnodes, f->trees[t], f->mode, f->nan, r->columns + from * r->width, r->width,
+                             at)) {
+            if (!walk_block(w, block, from, rows, t, 1)) {
                 w->wrong = true;
                 return;
             }
+            continue;
         }
+        for (int64_t k = 0; k < rows; k++)
+            if (!add_leaf(f, at[k], (from + k) * f->nblocks + block, w)) {
+                w->wrong = true;
+                return;
+            }
+    }
 }
 
 /* A row's sums over all blocks. */
@@ -226,6 +271,15 @@ static void finish_row(const struct wave *w, int64_t row, double *out)
 /* What becomes of a row's sums. */
 typedef int (*finish_fn)(struct tcc_lib_call *call, void *user, int64_t row, double *sums);
 
+static void run_items(struct tcc_lib_call *call, int64_t n, void (*body)(void *arg, int64_t i), struct wave *w)
+{
+    if (call->host->each && n > 1)
+        call->host->each(call, n, body, w);
+    else
+        for (int64_t i = 0; i < n; i++)
+            body(w, i);
+}
+
 static int run_wave(struct tcc_lib_call *call, struct wave *w, double *sums, finish_fn finish, void *user)
 {
     const struct rows *r = w->rows;
@@ -236,11 +290,9 @@ static int run_wave(struct tcc_lib_call *call, struct wave *w, double *sums, fin
     memset(w->touched, 0, (size_t)kept);
     for (int64_t i = 0; r->wide && i < w->n * r->width; i++)
         r->converted[i] = lib_get(r->x, w->first * r->width + i);
-    if (call->host->each && items > 1)
-        call->host->each(call, items, run_block, w);
-    else
-        for (int64_t i = 0; i < items; i++)
-            run_block(w, i);
+    if (r->columns)
+        run_items(call, (w->n + ROWS - 1) / ROWS, fill_columns, w);
+    run_items(call, items, run_block, w);
     if (w->wrong)
         return LIB_FAIL(call, "a node has a feature, a branch or a target that does not exist");
     for (int64_t i = 0; i < w->n && !status; i++) {
@@ -255,17 +307,21 @@ static int run_forest(struct tcc_lib_call *call, const struct forest *f, struct 
                       void *user)
 {
     int64_t each = f->nblocks * f->ntargets, most = WAVE / each;
+    bool columns = !r->wide && (f->mode == TREE_LEQ || f->mode == TREE_LT) && r->width <= COLUMNS / ROWS && r->n >= LANES;
     struct wave w = {.f = f, .rows = r};
     double *sums;
     int status = TCC_OK;
 
+    if (columns && most > COLUMNS / (r->width + 1))
+        most = COLUMNS / (r->width + 1);
     most = most > ROWS ? most / ROWS * ROWS : most > 0 ? most : 1;
     most = most < r->n ? most : r->n;
     w.sums = malloc((size_t)(most * each + 1) * sizeof *w.sums);
     w.touched = malloc((size_t)(most * each + 1));
     r->converted = r->wide ? malloc((size_t)(most * r->width + 1) * sizeof *r->converted) : NULL;
+    r->columns = columns ? malloc((size_t)((most + ROWS - 1) / ROWS * ROWS * r->width + 1) * sizeof *r->columns) : NULL;
     sums = malloc((size_t)(room + 1) * sizeof *sums);
-    if (!w.sums || !w.touched || !sums || (r->wide && !r->converted))
+    if (!w.sums || !w.touched || !sums || (r->wide && !r->converted) || (columns && !r->columns))
         status = LIB_NO_MEMORY(call);
     for (; w.first < r->n && !status; w.first += most) {
         w.n = r->n - w.first < most ? r->n - w.first : most;
@@ -274,6 +330,7 @@ static int run_forest(struct tcc_lib_call *call, const struct forest *f, struct 
     free(w.sums);
     free(w.touched);
     free(r->converted);
+    free(r->columns);
     free(sums);
     return status;
 }

@@ -510,6 +510,75 @@ START_TEST(trees)
 }
 END_TEST
 
+/* A random tree of `leaves` leaves in preorder, behind the *n nodes that are there; leaves share weights in order. */
+static int grow(int32_t *nodes, int *n, int *nleaves, int leaves, int mode, unsigned *seed)
+{
+    int at = (*n)++, yes;
+    int32_t *node = nodes + at * TREE_WORDS;
+    float split = NAN;
+
+    if (leaves == 1) {
+        node[TREE_TEST] = mode << TREE_MODE_SHIFT;
+        node[TREE_NO] = at;
+        node[TREE_LEAF] = (*nleaves)++;
+    } else {
+        *seed = *seed * 1664525u + 1013904223u;
+        split = (float)(*seed >> 28) / 8 - 1;
+        node[TREE_TEST] = (int32_t)(*seed >> 20 & 3) | mode << TREE_MODE_SHIFT | (*seed >> 15 & 1 ? TREE_NAN_YES : 0);
+        yes = 1 + (int)(*seed >> 8 & 0xff) % (leaves - 1);
+        node[TREE_LEAF] = yes;
+        grow(nodes, n, nleaves, yes, mode, seed);
+        node[TREE_NO] = grow(nodes, n, nleaves, leaves - yes, mode, seed);
+    }
+    memcpy(&node[TREE_SPLIT], &split, sizeof split);
+    return at;
+}
+
+/* Many rows, of which those of small trees are compared at all nodes, give the bits that each gives alone, when it walks. */
+START_TEST(trees_of_few_leaves)
+{
+    static const int sizes[] = {1, 2, 31, 32, 33, 64, 65, 90};
+    enum { TREES = 8, ROWS = 75, WIDTH = 4, ROOM = 1000 };
+    int32_t nodes[ROOM * TREE_WORDS], roots[TREES], shares[2 * ROOM];
+    float weights[ROOM], x[ROWS * WIDTH], all[ROWS];
+    unsigned seed = 1;
+
+    for (int mode = TREE_LEQ; mode <= TREE_LT; mode++) {
+        int n = 0, leaves = 0;
+
+        for (int t = 0; t < TREES; t++)
+            roots[t] = grow(nodes, &n, &leaves, sizes[t], mode, &seed);
+        for (int i = 0; i < leaves; i++) {
+            shares[2 * i] = shares[2 * i + 1] = 0;
+            weights[i] = 1.0f / (float)(i + 3);
+        }
+        for (int i = 0; i < ROWS * WIDTH; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            x[i] = seed >> 26 ? (float)(seed >> 28) / 8 - 1 : NAN;
+        }
+        for (int first = -1; first < ROWS; first++) {
+            int rows = first < 0 ? ROWS : 1;
+
+            RUN("tree_ensemble",
+                IN(lib_tensor(TCC_F32, 4, x + (first < 0 ? 0 : first) * WIDTH, DIMS(rows, WIDTH)),
+                   lib_tensor(TCC_I32, 4, nodes, DIMS(n, TREE_WORDS)), lib_tensor(TCC_I32, 4, roots, DIMS(TREES)),
+                   lib_tensor(TCC_I32, 4, shares, DIMS(leaves, 2)), lib_tensor(TCC_F32, 4, weights, DIMS(leaves))),
+                1, ATTRS(A_INTS("mode", mode), A_INTS("nan", 1)));
+            if (first < 0)
+                memcpy(all, lib_results[0]->t.data, sizeof all);
+            else
+                ck_assert(memcmp(lib_results[0]->t.data, &all[first], sizeof *all) == 0);
+        }
+        nodes[roots[3] * TREE_WORDS + TREE_LEAF]++; /* counts that are wrong: an answer or an error, and no read outside */
+        run("tree_ensemble",
+            IN(lib_tensor(TCC_F32, 4, x, DIMS(ROWS, WIDTH)), lib_tensor(TCC_I32, 4, nodes, DIMS(n, TREE_WORDS)),
+               lib_tensor(TCC_I32, 4, roots, DIMS(TREES)), lib_tensor(TCC_I32, 4, shares, DIMS(leaves, 2)),
+               lib_tensor(TCC_F32, 4, weights, DIMS(leaves))),
+            1, ATTRS(A_INTS("mode", mode), A_INTS("nan", 1)));
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("libop");
@@ -528,6 +597,7 @@ int main(void)
     tcase_add_test(tc, sequences);
     tcase_add_test(tc, models);
     tcase_add_test(tc, trees);
+    tcase_add_test(tc, trees_of_few_leaves);
     suite_add_tcase(suite, tc);
     int status = run_tests(suite);
     lib_drop();
