@@ -17,7 +17,7 @@
 
 #include "runtime/rt_int.h"
 
-enum { RUNS = 8, SETS = 2 }; /* under way at once; blocks for inputs */
+enum { RUNS = TCR_RUNS, SETS = 2 }; /* under way at once; blocks for inputs */
 
 struct ahead {
     void *at;
@@ -229,7 +229,7 @@ static void place_outputs(struct tccrt_session *s)
 static int begin(struct tccrt_session *s, bool *there)
 {
     struct tcr_async *a = s->async;
-    struct tcr_control c = {.seed = s->seed, .run = s->runs, .behind = a->began};
+    struct tcr_control c = {.seed = s->seed, .run = s->runs, .behind = a->began, .ahead = (int)(s->given - s->waited)};
     int status = a->stream ? s->device->ops->stream(s->device, a->stream, 0, false) : TCC_OK;
 
     if (!status && !a->began)
@@ -309,6 +309,8 @@ static int give(struct tccrt_session *s, bool *there)
         return status;
     if (s->profile && s->given == s->waited)
         tcr_profile_begin(s);
+    else if (s->profile)
+        tcr_profile_behind(s);
     s->giving = true;
     status = begin(s, there);
     if (!status) {
@@ -470,6 +472,41 @@ int tccrt_wait(struct tccrt_session *s, int64_t ticket)
                                      (long long)s->given, (long long)ticket));
     ticket = ticket ? ticket : s->given;
     return tcr_leave(s, ticket > s->waited ? wait_for(s, ticket) : TCC_OK);
+}
+
+int tccrt_under_way(const struct tccrt_session *s)
+{
+    return s ? (int)(s->given - s->waited) : 0;
+}
+
+/* A copy behind the last run, whose end is when that has been made. What the host keeps is looked at when all is done. */
+static int state_behind(struct tccrt_session *s, uint32_t i, void *to)
+{
+    size_t bytes = s->m->states[i].bytes;
+    int status;
+
+    if (s->given == s->waited || !s->states[i] || tcr_state_stays(s, i))
+        return tcr_state_read(s, i, 0, bytes, to);
+    status = tcr_copy(s, 0, to, 1, s->states[i], bytes, tcr_string(s->m, s->m->states[i].name));
+    return status ? status
+                  : s->device->ops->record(s->device, 0, s->async->event + 1 + (uint32_t)((s->given - 1) % RUNS));
+}
+
+int tccrt_state_behind(struct tccrt_session *s, const char *name, void *to)
+{
+    int status = tcr_enter(s), i;
+
+    if (status)
+        return status;
+    if (!name || !to)
+        status = tcr_fail(TCC_EUSAGE, "a state variable's name and a place for its value are required, got NULL");
+    else if ((i = tcr_find_state(s, name)) < 0)
+        status = TCC_EUSAGE;
+    else if (!tcr_has_state(s, (uint32_t)i))
+        status = tcr_state_absent(s, (uint32_t)i);
+    else
+        status = state_behind(s, (uint32_t)i, to);
+    return tcr_leave(s, status);
 }
 
 /* -- Memory of the device ------------------------------------------------------------------------------------- */

@@ -37,6 +37,11 @@ struct sample {
     size_t bytes[2];
 };
 
+struct start {
+    uint32_t events, samples;
+    double at;
+};
+
 struct tcr_profile {
     struct total *totals; /* by step */
     struct total others;  /* a device's copies of no step: of inputs, outputs and state */
@@ -47,6 +52,7 @@ struct tcr_profile {
     uint32_t nevents, room, nsamples, sample_room;
     struct tcr_part *parts; /* what the host writes to by thread, while it is open */
     double begin;
+    struct start starts[TCR_RUNS]; /* by number of the run that was given, of those under way */
 };
 
 static const char *const kind_names[] = {
@@ -143,11 +149,45 @@ static void sample_memory(struct tccrt_session *s, double at)
     f->samples[f->nsamples++] = now;
 }
 
+/* Where the lists stood when a run began. */
+static void mark_run(struct tcr_profile *f, int64_t run, double at)
+{
+    f->starts[run % TCR_RUNS] = (struct start){f->nevents, f->nsamples, at};
+}
+
 void tcr_profile_begin(struct tccrt_session *s)
 {
-    s->profile->nevents = s->profile->nsamples = 0;
-    s->profile->begin = tcr_now();
-    sample_memory(s, s->profile->begin);
+    struct tcr_profile *f = s->profile;
+
+    f->nevents = f->nsamples = 0;
+    f->begin = tcr_now();
+    sample_memory(s, f->begin);
+    mark_run(f, s->given, f->begin);
+}
+
+/* What lies before the first run that is under way goes, up to the oldest of the lists' first `events` and `samples`. */
+static void forget(struct tcr_profile *f, const struct start *first)
+{
+    memmove(f->events, f->events + first->events, (f->nevents - first->events) * sizeof *f->events);
+    memmove(f->samples, f->samples + first->samples, (f->nsamples - first->samples) * sizeof *f->samples);
+    f->nevents -= first->events;
+    f->nsamples -= first->samples;
+    f->begin = first->at;
+}
+
+void tcr_profile_behind(struct tccrt_session *s)
+{
+    struct tcr_profile *f = s->profile;
+    struct start first = f->starts[s->waited % TCR_RUNS];
+
+    if (!s->device->timing) { /* times of a device come when all is done, as of the oldest run */
+        forget(f, &first);
+        for (int64_t r = s->waited; r < s->given; r++) {
+            f->starts[r % TCR_RUNS].events -= first.events;
+            f->starts[r % TCR_RUNS].samples -= first.samples;
+        }
+    }
+    mark_run(f, s->given, tcr_now());
 }
 
 /* Bytes of the step's operands, where they are known. */

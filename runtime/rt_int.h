@@ -440,6 +440,7 @@ tcr_has_stage(const struct tccrt_session *s, uint32_t home)
 int tcr_owners_find(struct tccrt_session *s);            /* anew, when the session or a group of its own is there; what others own now has no memory here */
 void tcr_owners_bind(struct tccrt_session *s);           /* their symbols, when a call begins */
 bool tcr_is_elsewhere(const struct tccrt_session *s, uint32_t i);        /* does another rank own state variable i? */
+int tcr_find_state(const struct tccrt_session *s, const char *name);        /* its number; -1, and a message: there is none */
 bool tcr_has_state(const struct tccrt_session *s, uint32_t i);           /* its memory, or a mirror of its value */
 int tcr_state_absent(const struct tccrt_session *s, uint32_t i);               /* the status, and the message, of who asks for one that is not here */
 bool tcr_lacks(const struct tccrt_session *s, uint32_t b);               /* has the buffer no memory, since another rank owns what belongs there? */
@@ -488,6 +489,7 @@ void tcr_profile_free(struct tccrt_session *s);
 const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p);     /* its kernel's, or its kind */
 int tcr_observe_step(struct tccrt_session *s, const struct tcc_pstep *p);                   /* observe.c: the step has been given */
 void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
+void tcr_profile_behind(struct tccrt_session *s);            /* one begins behind others: what came before those is forgotten */
 void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start, double end);
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
 void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p);     /* to a device, which takes the time itself */

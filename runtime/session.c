@@ -445,7 +445,7 @@ void tccrt_random_set(struct tccrt_session *s, uint64_t seed, int64_t runs)
     s->runs = runs;
 }
 
-static int find_state(const struct tccrt_session *s, const char *name)
+int tcr_find_state(const struct tccrt_session *s, const char *name)
 {
     for (uint32_t i = 0; i < s->m->plan->states.count; i++)
         if (strcmp(tcr_string(s->m, s->m->states[i].name), name) == 0)
@@ -458,7 +458,7 @@ static int describe_state(struct tccrt_session *s, const char *name, int *i, str
 {
     struct tccrt_value_info info;
 
-    *i = find_state(s, name);
+    *i = tcr_find_state(s, name);
     if (*i < 0)
         return TCC_EUSAGE;
     int status = tcr_states_make(s);
@@ -531,7 +531,7 @@ int tccrt_state_set(struct tccrt_session *s, const char *name, const struct tcc_
 
 static int reset_state(struct tccrt_session *s, const char *name)
 {
-    int only = name ? find_state(s, name) : -1, status = TCC_OK;
+    int only = name ? tcr_find_state(s, name) : -1, status = TCC_OK;
 
     if (name && only < 0)
         return TCC_EUSAGE;

@@ -113,6 +113,9 @@ int tccrt_run_async(struct tccrt_session *s, const char *entry, int nin, const s
                     const struct tccrt_async *how, int64_t *ticket);
 /* Waits until the run of that number, and all before it, are done (0: all that were given). TCC_EUSAGE: no such run. */
 int tccrt_wait(struct tccrt_session *s, int64_t ticket);
+int tccrt_under_way(const struct tccrt_session *s);                        /* runs that were given and not waited for; 0 where a run is done when the call returns */
+/* The value that a state variable has behind the runs given so far goes to `to`, all of its bytes: there once tccrt_wait() has returned for the last of them, whatever runs given later make of the variable. */
+int tccrt_state_behind(struct tccrt_session *s, const char *name, void *to);
 
 /* Memory of the session's device; of the host's where that is the device. Sessions of one device may share it. NULL: there is none, message set. free: when no
  * run that uses it is under way. copy: to and from what each says; waits for all runs and returns when it is done. */

@@ -361,16 +361,154 @@ static bool overflow(struct trainer *t, double skipped)
     return t->has_scale && trainer_scalar(t, "train.skipped", 0) > skipped;
 }
 
-/* Modelled time since the last call, in ms; 0: the device models none. */
-static double modelled(struct trainer *t)
+/* Modelled time up to the end of what was given, in seconds; 0: the device models none. */
+static double modelled_end(struct trainer *t)
 {
     struct tccrt_sim sim;
+
+    return tccrt_simulated(t->m.session, &sim) == TCC_OK ? sim.seconds : 0;
+}
+
+/* ... since the last step reported, in ms. */
+static double modelled(struct trainer *t, double end)
+{
     double before = t->simulated;
 
-    if (tccrt_simulated(t->m.session, &sim) != TCC_OK)
-        return 0;
-    t->simulated = sim.seconds;
-    return (sim.seconds - before) * 1e3;
+    t->simulated = end;
+    return (end - before) * 1e3;
+}
+
+static int not_finite(struct trainer *t, double loss)
+{
+    report_clear(t);
+    return tool_error(t->o, EXIT_DATA,
+                      "step %" PRId64
+                      ": the loss is %s: a smaller learning rate or --clip-norm may help; parameters, optimizer and "
+                      "checkpoints are as before the step (--keep-going goes on)",
+                      t->done, isnan(loss) ? "not a number" : "infinite");
+}
+
+static int step_failed(struct trainer *t, const struct batch *b, const int64_t *order, int status)
+{
+    char what[80];
+
+    snprintf(what, sizeof what, "step %" PRId64 ", batch %" PRId64 " of the epoch", t->done + 1, b->number);
+    train_blame(t, &t->data, b, order + t->batch * t->batch_size, status, what);
+    return trainer_code(status);
+}
+
+/* -- Steps whose loss is read late: the device has the next batch and the next step to do while the host reads what the one before has left. */
+
+static double step_state(const struct trainer *t, const struct step_ahead *a, int state)
+{
+    return t->state_types[state] < 0 ? 0 : tcc_load_f64((enum tcc_dtype)t->state_types[state], &a->values[state]);
+}
+
+/* Waits for the oldest step under way and reports it. */
+static int read_late(struct trainer *t, const int64_t *order)
+{
+    struct step_ahead *a = &t->ahead[t->done % TRAIN_AHEAD];
+    double start = now_ms();
+    int status = tccrt_under_way(t->m.session) ? tccrt_wait(t->m.session, a->ticket) : TCC_OK;
+    double before = t->skipped, loss = tcc_load_f64((enum tcc_dtype)t->step.out[0].dtype, a->loss);
+    struct step_result r = {.loss = loss,
+                            .lr = step_state(t, a, STATE_LR),
+                            .norm = step_state(t, a, STATE_NORM),
+                            .scale = step_state(t, a, STATE_SCALE),
+                            .ms = a->took + now_ms() - start,
+                            .data_ms = a->waited,
+                            .rows = a->batch->rows,
+                            .has_norm = t->has_norm,
+                            .has_scale = t->has_scale};
+
+    if (status)
+        return step_failed(t, a->batch, order, status);
+    t->nahead--;
+    t->batch++;
+    t->done++;
+    t->skipped = step_state(t, a, STATE_SKIPPED);
+    r.sim_ms = modelled(t, a->ended);
+    report_step(t, &r);
+    if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && !(t->has_scale && t->skipped > before))
+        return not_finite(t, loss);
+    loader_release(t->loader, 1);
+    return train_html_look(t);
+}
+
+static int read_all(struct trainer *t, const int64_t *order)
+{
+    int code = EXIT_FINE;
+
+    while (code == EXIT_FINE && t->nahead)
+        code = read_late(t, order);
+    return code;
+}
+
+/* An error that has come with another step than the one it is of. */
+static int give_failed(struct trainer *t, const struct step_ahead *a, const int64_t *order, int status)
+{
+    int64_t runs;
+
+    tccrt_random_get(t->m.session, NULL, &runs);
+    for (; t->nahead && t->ahead[t->done % TRAIN_AHEAD].run < runs; t->nahead--) {
+        t->batch++;
+        t->done++;
+    }
+    return step_failed(t, t->nahead ? t->ahead[t->done % TRAIN_AHEAD].batch : a->batch, order, status);
+}
+
+static const char *const state_names[] = {[STATE_LR] = "train.lr",
+                                          [STATE_NORM] = "train.norm",
+                                          [STATE_SCALE] = "train.scale",
+                                          [STATE_SKIPPED] = "train.skipped"};
+
+static int give_step(struct trainer *t, const int64_t *order, struct batch *b)
+{
+    struct step_ahead *a = &t->ahead[(t->done + t->nahead) % TRAIN_AHEAD];
+    int status;
+
+    *a = (struct step_ahead){.batch = b, .waited = t->waited};
+    double start = now_ms();
+    tccrt_random_get(t->m.session, NULL, &a->run);
+    t->out->data = a->loss;
+    status = tccrt_run_async(t->m.session, t->step.name, t->step.nin, t->in, t->step.nout, t->out, NULL, &a->ticket);
+    a->ended = modelled_end(t);
+    for (int k = 0; k < STEP_STATES && !status; k++)
+        if (t->state_types[k] >= 0)
+            status = tccrt_state_behind(t->m.session, state_names[k], &a->values[k]);
+    a->took = now_ms() - start;
+    if (status)
+        return give_failed(t, a, order, status);
+    t->nahead++;
+    memory_look(t);
+    return EXIT_FINE;
+}
+
+/* Something is to be done behind the next step but the one after it. */
+static bool is_due(const struct trainer *t)
+{
+    int64_t done = t->done + t->nahead;
+
+    return (t->steps && done >= t->steps) || (t->eval_every && done % t->eval_every == 0) ||
+           (t->checkpoint_every && done % t->checkpoint_every == 0);
+}
+
+static int execute_late(struct trainer *t, struct batch **list, const int64_t *order, bool *ended)
+{
+    int n = 0, code = EXIT_FINE;
+
+    gather_batches(t, list, &n);
+    *ended = n == 0;
+    if (n && *list[0]->error) {
+        code = read_all(t, order);
+        report_clear(t);
+        return code == EXIT_FINE ? tool_error(t->o, EXIT_DATA, "%s", list[0]->error) : code;
+    }
+    if (n)
+        code = give_step(t, order, list[0]);
+    while (code == EXIT_FINE && t->nahead && (*ended || is_due(t) || t->nahead >= TRAIN_AHEAD || !tccrt_under_way(t->m.session)))
+        code = read_late(t, order);
+    return code;
 }
 
 /* One execution. *ended: the epoch has no more batches. */
@@ -396,7 +534,7 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
                           : 0, /* what failed keeps its message: nothing else fails here */
         norm = t->has_norm ? trainer_scalar(t, "train.norm", 0) : 0,
            scale = t->has_scale ? trainer_scalar(t, "train.scale", 0) : 0;
-    double sim_ms = status == TCC_OK ? modelled(t) / (double)(done ? done : 1) : 0;
+    double sim_ms = status == TCC_OK ? modelled(t, modelled_end(t)) / (double)(done ? done : 1) : 0;
     for (int k = 0; k < done; k++) {
         double loss = tcc_load_f64((enum tcc_dtype)t->step.out[0].dtype, t->losses + 2 * k);
         bool last = k + 1 == done; /* of what stands in the state now */
@@ -412,15 +550,8 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
                                              .rows = list[k]->rows,
                                              .has_norm = last && t->has_norm,
                                              .has_scale = last && t->has_scale});
-        if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && !overflow(t, skipped)) {
-            report_clear(t);
-            return tool_error(
-                t->o, EXIT_DATA,
-                "step %" PRId64
-                ": the loss is %s: a smaller learning rate or --clip-norm may help; parameters, optimizer and "
-                "checkpoints are as before the step (--keep-going goes on)",
-                t->done, isnan(loss) ? "not a number" : "infinite");
-        }
+        if (!isfinite(loss) && !option_set(t->o, OPT_keep_going) && !overflow(t, skipped))
+            return not_finite(t, loss);
         if (train_outputs_wanted(t, t->done)) {
             int code = train_outputs_write(t, t->out + k * t->step.nout, list[k]->rows,
                                            order + (t->batch - 1) * t->batch_size);
@@ -428,13 +559,8 @@ static int execute(struct trainer *t, struct batch **list, const int64_t *order,
                 return code;
         }
     }
-    if (status != TCC_OK) {
-        char what[80];
-        snprintf(what, sizeof what, "step %" PRId64 ", batch %" PRId64 " of the epoch", t->done + 1,
-                 list[done]->number);
-        train_blame(t, &t->data, list[done], order + t->batch * t->batch_size, status, what);
-        return trainer_code(status);
-    }
+    if (status != TCC_OK)
+        return step_failed(t, list[done], order, status);
     if (good < n) {
         report_clear(t);
         return tool_error(t->o, EXIT_DATA, "%s", list[good]->error);
@@ -464,15 +590,21 @@ static int run_epoch(struct trainer *t, struct batch **list)
     while (code == EXIT_FINE && !ended && !enough(t)) {
         if ((code = ranks_stop(t, stop_signal || t->control.ended, &t->stopped)) != EXIT_FINE || t->stopped)
             break;
-        code = execute(t, list, order, &ended);
+        code = (t->late ? execute_late : execute)(t, list, order, &ended);
         if (code != EXIT_FINE || ended)
             break;
+        if (t->nahead) /* nothing is due */
+            continue;
         bool last = t->batch == t->per_epoch;
         if (t->eval_every && t->done % t->eval_every == 0)
             code = evaluate(t);
         if (code == EXIT_FINE && t->checkpoint_every && t->done % t->checkpoint_every == 0 && !last)
             code = train_save(t, "last");
     }
+    if (code == EXIT_FINE)
+        code = read_all(t, order);
+    else if (t->nahead) /* it reads a batch */
+        tccrt_wait(t->m.session, 0);
     if (order)
         loader_stop(t->loader);
     free(order);
@@ -525,7 +657,7 @@ static int make_buffers(struct trainer *t)
     t->in = calloc(per * (size_t)t->step.nin + 1, sizeof *t->in);
     t->out = calloc(per * (size_t)t->step.nout + 1, sizeof *t->out);
     t->losses = calloc(2 * per + 2, sizeof *t->losses);
-    t->loader = loader_new(&t->data, (int)workers, t->per_execution + 2 * (int)workers + 1, t->batch_size, t->skip_bad);
+    t->loader = loader_new(&t->data, (int)workers, t->per_execution + TRAIN_AHEAD + 2 * (int)workers, t->batch_size, t->skip_bad);
     if (t->evaluates)
         t->eval_loader = loader_new(&t->eval_data, (int)workers, 2 * (int)workers + 1, t->batch_size, t->skip_bad);
     if (!t->in || !t->out || !t->losses || !t->loader || (t->evaluates && !t->eval_loader))
@@ -590,6 +722,11 @@ static int start_session(struct trainer *t)
     t->has_lr = trainer_scalar(t, "train.lr", -1) != -1;
     t->has_norm = trainer_scalar(t, "train.norm", -1) != -1;
     t->has_scale = trainer_scalar(t, "train.scale", -1) != -1;
+    for (int k = 0; k < STEP_STATES; k++) {
+        struct tcc_tensor x;
+        bool wanted = k == STATE_LR ? t->has_lr : k == STATE_NORM ? t->has_norm : t->has_scale;
+        t->state_types[k] = wanted && state_scalar(t, state_names[k], &x) ? x.dtype : -1;
+    }
     return load && !t->rank ? train_load(t, load) : EXIT_FINE;
 }
 
@@ -608,6 +745,17 @@ static void report_bad(struct trainer *t)
     }
 }
 
+/* Whether losses are read late: not where something is done between two steps (a rate is set, outputs are written), where ranks agree on each, nor where a device's
+ * times are looked at, which come when all work is done. */
+static bool reads_late(const struct trainer *t)
+{
+    struct tccrt_sim sim;
+    bool timed = option_set(t->o, OPT_trace) || t->html;
+
+    return t->per_execution == 1 && t->processes == 1 && !t->schedule && !option_set(t->o, OPT_save_outputs) &&
+           (!timed || (tccrt_simulated(t->m.session, &sim) == TCC_OK && *sim.core));
+}
+
 static int train(struct trainer *t, bool artifact)
 {
     int code;
@@ -620,6 +768,8 @@ static int train(struct trainer *t, bool artifact)
         (code = ranks_share(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
         (code = make_buffers(t)) != EXIT_FINE)
         return code;
+    t->skipped = trainer_scalar(t, "train.skipped", 0);
+    t->late = reads_late(t);
     catch_signals();
     code = train_html_end(t, loop(t));
     report_bad(t);

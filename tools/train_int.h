@@ -27,6 +27,10 @@ struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in
 /* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one now. */
 struct step_result { double loss, lr, ms, data_ms /* it waited for its batch */, norm, scale, sim_ms /* 0: no time is modelled */; int64_t rows; bool has_norm, has_scale; };
 
+/* A step that the device has been given, its batch, and what it leaves in the state; `values` as they lie there. took: ms to give it; waited: for its batch. ended: seconds of modelled time. run: its number (tccrt_random_get()). */
+enum { STATE_LR, STATE_NORM, STATE_SCALE, STATE_SKIPPED, STEP_STATES, TRAIN_AHEAD = 2 };
+struct step_ahead { struct batch *batch; int64_t ticket, run; double took, waited, ended, loss[2], values[STEP_STATES]; };
+
 struct eval_result { double loss, accuracy; bool has_accuracy; };
 
 /* --metrics (train_metrics.c). A batch as `eval` has run it: `rows` samples of it count, which are order[0], ...; scores and labels: where classes are
@@ -63,6 +67,11 @@ struct trainer {
     int micros;                            /* microbatches that a batch is split into */
     struct tcc_tensor *in, *out;           /* of an execution */
     float *losses;
+    struct step_ahead ahead[TRAIN_AHEAD];  /* by number of the step: given, but not waited for */
+    int nahead;
+    bool late;                             /* a step's loss is read when the next one has been given */
+    int state_types[STEP_STATES];          /* -1: the artifact has none */
+    double skipped;                        /* updates that loss scaling has left out, up to the last step reported */
     /* The rate, where it is not the compiled-in schedule's. */
     struct ir_ctx *ctx;
     struct train_schedule *schedule;

@@ -79,7 +79,9 @@ struct tcr_copy {
 
 /* What changes from run to run lies in a control block in the device's memory, where kernels of a program read it (struct tcc_control). */
 struct tcr_control { uint64_t seed; int64_t run; uint32_t nvalues; const int64_t *values;
-                     bool behind; };         /* work of runs before it may be under way: it is written in the order of queue 0, and their fault stays */
+                     bool behind;            /* work of runs before it may be under way: it is written in the order of queue 0, and their fault stays */
+                     int ahead; };           /* how many have not been waited for, at most TCR_RUNS - 1 */
+enum { TCR_RUNS = 8 };
 
 /* Work that a device has done, for profiles. tag: struct tcr_device's when the work was given; nanoseconds of the device's clock, modelled where it is simulated. */
 enum tcr_timed_kind { TCR_TIMED_LAUNCH, TCR_TIMED_COPY };

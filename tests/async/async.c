@@ -34,7 +34,7 @@ struct call {
     int64_t i[N];
 };
 static _Alignas(64) struct call calls[RUNS];
-static float wanted[RUNS][N][W];
+static float wanted[RUNS][N][W], states[RUNS][W], behind[RUNS][W]; /* behind: what a session says that the state is */
 
 static void fill(void)
 {
@@ -56,6 +56,7 @@ static void fill(void)
             }
             s[w] = most;
         }
+        memcpy(states[r], s, sizeof s);
     }
 }
 
@@ -91,11 +92,17 @@ static void many(void)
     int ok = 1;
 
     for (int r = 0; r < RUNS && ok; r++)
-        ok = !give(s, calls[r].x, calls[r].i, calls[r].y, NULL, &ticket) && ticket == r + 1;
-    ok = ok && !tccrt_wait(s, 3) && equal((void *)calls[2].y, 2) && !tccrt_wait(s, 0);
+        ok = !give(s, calls[r].x, calls[r].i, calls[r].y, NULL, &ticket) && ticket == r + 1 &&
+             tccrt_under_way(s) == (strcmp(device, "cpu") ? r < 8 ? r + 1 : 8 : 0) &&
+             !tccrt_state_behind(s, "s", behind[r]);
+    ok = ok && !tccrt_wait(s, RUNS - 5) && equal((void *)calls[RUNS - 6].y, RUNS - 6) &&
+         !memcmp(behind[RUNS - 6], states[RUNS - 6], sizeof *states) &&
+         tccrt_under_way(s) == (strcmp(device, "cpu") ? 5 : 0) && !tccrt_wait(s, 0);
     for (int r = 0; r < RUNS; r++)
         ok = ok && equal((void *)calls[r].y, r);
     result("runs behind each other", ok);
+    result("the state behind each", ok && !memcmp(behind, states, sizeof states));
+    result("a variable that there isn't", says(tccrt_state_behind(s, "t", behind[0]), TCC_EUSAGE, "has no state variable 't'"));
     result("a run that was not given", says(tccrt_wait(s, RUNS + 1), TCC_EUSAGE, "has been given 20 runs"));
     tccrt_session_free(s);
 }

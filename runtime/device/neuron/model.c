@@ -34,19 +34,24 @@ static double end_of_all(const struct tcr_neuron *n)
     return t;
 }
 
-/* What a trace has of runs that were waited for is forgotten; copies that went ahead of this one are its. */
-void neuron_model_begin(struct tcr_neuron *n, bool behind)
+static void forget(struct neuron_trace *t, size_t gone)
 {
-    struct neuron_trace *t = &n->trace;
-    size_t gone = !behind ? t->n : t->idle ? t->kept : 0;
-
     if (gone)
         memmove(t->list, t->list + gone, (t->n - gone) * sizeof *t->list);
     t->n -= gone;
+    for (int k = 0; k < TCR_RUNS; k++)
+        t->starts[k] = t->starts[k] > gone ? t->starts[k] - gone : 0;
+}
+
+/* What a trace has of runs that were waited for is forgotten; copies that went ahead of this one are its. */
+void neuron_model_begin(struct tcr_neuron *n, const struct tcr_control *c)
+{
+    struct neuron_trace *t = &n->trace;
+
+    forget(t, !c->behind ? t->n : c->ahead ? t->starts[(t->runs - (unsigned)c->ahead) % TCR_RUNS] : t->kept);
     t->kept = 0;
-    if (!behind || t->idle)
-        t->begin = t->n ? t->list[0].start : end_of_all(n);
-    t->idle = false;
+    t->starts[t->runs++ % TCR_RUNS] = c->ahead ? t->n : 0;
+    t->begin = t->n ? t->list[0].start : end_of_all(n);
 }
 
 int neuron_model_reserve(struct tcr_neuron *n, int queues, uint32_t events)
@@ -92,10 +97,8 @@ int neuron_wait(struct tcr_device *d, int queue, uint32_t event)
 void neuron_model_sync(struct tcr_neuron *n, uint32_t event)
 {
     n->host = later(n->host, event == TCR_ALL ? end_of_all(n) : event < n->nevents ? n->events[event] : 0);
-    if (event != TCR_ALL)
-        return;
-    n->trace.idle = true;
-    n->trace.kept = n->trace.n;
+    if (event == TCR_ALL)
+        n->trace.kept = n->trace.n;
 }
 
 /* When work in the queue begins that needs what is busy until `free`. */
@@ -107,7 +110,6 @@ static double begins(struct tcr_neuron *n, int queue, double free)
 void neuron_model_starts(struct tcr_neuron *n, int queue)
 {
     n->now = begins(n, queue, n->now);
-    n->trace.idle = false;
 }
 
 static double ns(const struct neuron_counters *c, uint64_t ticks)

@@ -92,7 +92,7 @@ static int begin(struct tcr_device *d, const struct tcr_control *c)
     n->run = c->run;
     if (!c->behind)
         n->fault = NULL;
-    neuron_model_begin(n, c->behind);
+    neuron_model_begin(n, c);
     return TCC_OK;
 }
 
