@@ -73,6 +73,20 @@ refused "--lnc=2: a logical core of two physical ones is for --target=neuron:trn
 refused "auto-cast-type=tf32" NEURON_CC_FLAGS="--auto-cast=all --auto-cast-type=tf32"
 refused "NEURON_COMPILE_CACHE_URL=s3://a/b: expected a folder" NEURON_COMPILE_CACHE_URL=s3://a/b
 refused "NEURON_EXTRACT_GRAPHS_ONLY keeps what is compiled" NEURON_EXTRACT_GRAPHS_ONLY=1
+# Several programs at once, and the report of them: a failed one is begun again as often as the variable says, the others are there.
+printf '# two that are well, one that is not\n\n--target=neuron:trn1 --dim N=1 %s -o one.so\n--target=neuron:trn1 --dim N=2 %s --output=a\\ b.so\n  --target=neuron:trn1 nothing.onnx -o three.so\n' "$model" "$model" >jobs
+expect_status 1 env NEURON_PARALLEL_COMPILE_MAX_RETRIES=2 tccc-neuron compile jobs -j 2
+grep -q '^{"compilation_summary":{"true":2,"false":1},"compilation_report":{$' out && grep -q '^"one.so":{"status":true,"retry":0,"seconds":[0-9.]*},$' out && grep -q '^"a b.so":{"status":true,"retry":0,' out &&
+    grep -q '^"three.so":{"status":false,"retry":2,.*},$' out && grep -q '^"seconds":[0-9.]*,"processes":2}$' out || fail "compile: $(cat out err)"
+[ "$(grep -c "nothing.onnx" err)" -eq 3 ] && grep -q '^error: 1 of 3 programs could not be compiled' err || fail "compile: $(cat err)"
+[ -f one.so ] && [ -f 'a b.so' ] && [ ! -f three.so ] || fail "compile: what is there: $(ls)"
+sed -i '$d' jobs
+expect_status 0 tccc-neuron compile jobs -o report.json
+grep -q '"compilation_summary":{"true":2}' report.json && [ ! -s out ] || fail "compile -o: $(cat report.json out)"
+expect_status 2 env NEURON_PARALLEL_COMPILE_MAX_RETRIES=often tccc-neuron compile jobs
+echo '# nothing' >jobs
+expect_status 1 tccc-neuron compile jobs
+grep -q 'jobs: no line has a program to compile' err || fail "compile: $(cat err)"
 # neuronx-cc's words on the command line.
 expect_status 0 tccc --target=neuron:trn1 --dim N=1 --optlevel=1 --model-type=transformer --lnc=1 "$model" -o there.so
 expect_status 0 tccc --target=neuron:trn1 --dim N=1 -O1 "$model" -o here.so

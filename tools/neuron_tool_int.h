@@ -5,6 +5,7 @@
 
 #include "tools/options_int.h"
 
+int neuron_compile(const struct options *o, const char *path);
 int neuron_cores(const struct options *o, const char *command);      /* ls, top, monitor */
 
 #endif

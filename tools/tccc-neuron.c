@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tccc-neuron: NeuronCore programs. `run` runs one in the simulator with inputs from files and prints its results and modelled time; `asm`
- * and `disasm` turn text into the binary form and back, both checking every rule. Failed checks go to standard error.
+ * and `disasm` turn text into the binary form and back, both checking every rule; `compile` has several models compiled at once. Failed checks go to standard error.
  */
 #include "runtime/sim/neuron/neuronsim.h"
 #include "tools/neuron_tool_int.h"
@@ -380,21 +380,23 @@ static int run_program(struct job *j, bool profile)
 
 static int run(struct options *o)
 {
-    static const char *const commands[] = {"run", "asm", "disasm", "profile", "ls", "top", "monitor"};
-    enum { RUN, ASM, DISASM, PROFILE, LS, NCOMMANDS = 7 };
+    static const char *const commands[] = {"run", "asm", "disasm", "profile", "compile", "ls", "top", "monitor"};
+    enum { RUN, ASM, DISASM, PROFILE, COMPILE, LS, NCOMMANDS = 8 };
     struct job j = {.o = o};
     int k = 0, code;
     while (o->nwords && k < NCOMMANDS && strcmp(o->words[0], commands[k]) != 0)
         k++;
     if (!o->nwords || k == NCOMMANDS)
         return usage_error(o,
-                           o->nwords ? "unknown command '%s': expected run, asm, disasm, profile, ls, top or monitor"
+                           o->nwords ? "unknown command '%s': expected run, asm, disasm, profile, compile, ls, top or monitor"
                                      : "no command given",
                            o->nwords ? o->words[0] : "");
     if (k >= LS)
         return o->nwords > 1 ? usage_error(o, "%s takes no file", commands[k]) : neuron_cores(o, commands[k]);
     if (o->nwords != 2)
         return usage_error(o, o->nwords > 2 ? "more than one file" : "no file given");
+    if (k == COMPILE)
+        return neuron_compile(o, o->words[1]);
     code = k == RUN || k == PROFILE ? run_program(&j, k == PROFILE) : convert(&j, k == ASM);
     neuron_sim_free(j.s);
     neuron_program_free(j.p);

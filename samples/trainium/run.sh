@@ -14,14 +14,11 @@ cd "$1"
 digits=$here/../digits
 data="--data picture=$digits/pictures.idx3-ubyte --data target=$digits/labels.idx1-ubyte --seed 1"
 
-# What neuron_parallel_compile does: both programs at once. A worker's program has its part of the batch.
+# What neuron_parallel_compile does: both programs at once, and a report. A worker's program has its part of the batch.
 "$python" "$here/model.py" mlp.onnx --width "$width"
-compile() {
-    tccc --target=neuron:trn1 --train --loss=cross_entropy --optimizer=sgd:lr=0.2 --data-parallel --dim "N=$1" mlp.onnx -o "$2"
-}
-compile $batch one.so &
-compile $((batch / workers)) many.so
-wait $!
+flags="--target=neuron:trn1 --train --loss=cross_entropy --optimizer=sgd:lr=0.2 --data-parallel"
+printf '%s\n' "$flags --dim N=$batch mlp.onnx -o one.so" "$flags --dim N=$((batch / workers)) mlp.onnx -o many.so" >programs
+tccc-neuron compile programs
 
 # One worker, one core.
 # shellcheck disable=SC2086 # words
