@@ -2,8 +2,8 @@
 /*
  * group.c - a warp or a block runs an outer point together. A stage's inner points are dealt to its threads in turn, the last inner dim
  * fastest, so that neighbours read neighbouring addresses. Each thread reduces its own points in ascending order, long sums
- * in parts; then the threads' values meet in a butterfly of shuffles, and the warps' values, in a block, in shared memory, in their
- * order. All of this depends on shapes alone: same sizes, same bits. Every thread ends up with the result, since both partners of
+ * in parts; then the threads' values meet in a butterfly of shuffles, and the warps' values, in a block, by shared memory in another.
+ * All of this depends on shapes alone: same sizes, same bits. Every thread ends up with the result, since both partners of
  * a butterfly combine the same two values.
  *
  * Local operands lie in shared memory or scratch, for the whole group; barriers stand between stages. What a stage without inner dims
@@ -128,46 +128,48 @@ static V slot(struct em *e, V base, int bytes, V index)
     return LLVMBuildInBoundsGEP2(e->b, e->t_i8, base, &at, 1, "");
 }
 
-/* Those of the warps, which stand in a table in shared memory, in order. */
-static void meet_warps(struct cuda_fn *f, struct loops_acc *a)
+/* In a butterfly over `width` neighbouring lanes. */
+static void meet_lanes(struct em *e, struct loops_acc *a, int width)
 {
-    struct em *e = f->e;
-    V value, position, thread32 = LLVMBuildURem(e->b, f->lane, em_i64(e, 32), ""),
-                       warp = LLVMBuildUDiv(e->b, f->lane, em_i64(e, 32), "");
-    struct em_if first;
-    loops_acc_get(e, a, &value, &position);
-    LLVMTypeRef t = LLVMTypeOf(value);
-    bool truth = t == e->t_i1;
-    em_if_begin(e, &first, LLVMBuildICmp(e->b, LLVMIntEQ, thread32, em_i64(e, 0), ""));
-    LLVMBuildStore(e->b, truth ? LLVMBuildZExt(e->b, value, e->t_i8, "") : value, slot(e, f->partial, 0, warp));
-    if (position)
-        LLVMBuildStore(e->b, position, slot(e, f->partial, 8, warp));
-    em_if_end(e, &first);
-    cuda_barrier(e);
-    for (int w = 0; w < f->s.group / 32; w++) {
-        V x = LLVMBuildLoad2(e->b, truth ? e->t_i8 : t, slot(e, f->partial, 0, em_i64(e, w)), "");
-        V p = position ? LLVMBuildLoad2(e->b, e->t_i64, slot(e, f->partial, 8, em_i64(e, w)), "") : NULL;
-        x = truth ? LLVMBuildTrunc(e->b, x, t, "") : x;
-        if (w == 0)
-            loops_acc_set(e, a, x, p);
-        else
-            loops_acc_merge(e, a, x, p);
-    }
-    cuda_barrier(e);
-}
-
-static V meet(struct cuda_fn *f, struct loops_acc *a)
-{
-    struct em *e = f->e;
-    for (int distance = 16; distance; distance /= 2) {
+    for (int distance = width / 2; distance; distance /= 2) {
         V value, position;
         loops_acc_get(e, a, &value, &position);
         value = cuda_shuffle_xor(e, value, distance);
         loops_acc_merge(e, a, value, position ? cuda_shuffle_xor(e, position, distance) : NULL);
     }
+}
+
+/* Those of the warps, which stand in a table in shared memory: each warp has all of them, one in a lane, and theirs meet alike. Shuffles stay where they are; if a thread
+ * read the table whole, LLVM would move its sums to where the last stage wants them, and keep as many values as warps of each reduction until then. */
+static void meet_warps(struct cuda_fn *f, struct loops_acc *a)
+{
+    struct em *e = f->e;
+    int warps = f->s.group / 32;
+    V value, position, lane = LLVMBuildURem(e->b, f->lane, em_i64(e, 32), ""), warp = LLVMBuildUDiv(e->b, f->lane, em_i64(e, 32), ""),
+                       other = LLVMBuildURem(e->b, f->lane, em_i64(e, warps), "");
+    struct em_if first;
+    loops_acc_get(e, a, &value, &position);
+    LLVMTypeRef t = LLVMTypeOf(value);
+    bool truth = t == e->t_i1;
+    em_if_begin(e, &first, LLVMBuildICmp(e->b, LLVMIntEQ, lane, em_i64(e, 0), ""));
+    LLVMBuildStore(e->b, truth ? LLVMBuildZExt(e->b, value, e->t_i8, "") : value, slot(e, f->partial, 0, warp));
+    if (position)
+        LLVMBuildStore(e->b, position, slot(e, f->partial, 8, warp));
+    em_if_end(e, &first);
+    cuda_barrier(e);
+    value = LLVMBuildLoad2(e->b, truth ? e->t_i8 : t, slot(e, f->partial, 0, other), "");
+    position = position ? LLVMBuildLoad2(e->b, e->t_i64, slot(e, f->partial, 8, other), "") : NULL;
+    loops_acc_set(e, a, truth ? LLVMBuildTrunc(e->b, value, t, "") : value, position);
+    meet_lanes(e, a, warps);
+    cuda_barrier(e);
+}
+
+static V meet(struct cuda_fn *f, struct loops_acc *a)
+{
+    meet_lanes(f->e, a, 32);
     if (f->s.group > 32)
         meet_warps(f, a);
-    return loops_acc_result(e, a, 1, false);
+    return loops_acc_result(f->e, a, 1, false);
 }
 
 /* -- Stages ---------------------------------------------------------------------------------------------------------- */

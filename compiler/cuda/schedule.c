@@ -125,8 +125,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "width is a power of two";
     if (s->how == CUDA_GROUPS && s->vector >= 0)
         return "a group's vectors lie along inner dims";
-    if (s->threads % 32 || (s->group != 1 && s->group % 32) || s->threads % s->group)
-        return "threads and group are whole warps, and threads whole groups";
+    if (s->threads % 32 || (s->group != 1 && s->group % 32) || (s->group & (s->group - 1)) || s->threads % s->group)
+        return "threads are whole warps and whole groups, and a group one thread or 32, 64, 128 and so on";
     if ((s->how == CUDA_GROUPS) != (s->group > 1))
         return "groups are of template group";
     if (s->how == CUDA_GROUPS && !cuda_may_group(k))
