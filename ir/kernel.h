@@ -207,6 +207,10 @@ uint64_t kn_digest_meaning(const struct kn_kernel *k);       /* and but for how 
 /* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of k->sizes; env: seed and run
  * are read, NULL: zeros. */
 int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env);
+/* The same of those outer points alone for which `wanted` holds: it is told the point's number and the element of argument `arg` that is stored there first (-1: none). For
+ * kernels whose points have nothing to do with one another, each of which stores something. */
+struct kn_sample { bool (*wanted)(void *user, int64_t point, int arg, int64_t element); void *user; };
+int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env, const struct kn_sample *s);
 
 /* -- Fusion ---------------------------------------------------------------------------------------
  * Groups of level-1 nodes that become one kernel each: between level 1 and the plan. A group computes `value` and stores it; `root` is the

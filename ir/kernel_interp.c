@@ -32,6 +32,7 @@ struct run {
     struct accumulator *acc;       /* by instruction */
     char **data;                   /* by operand */
     int64_t (*dims)[TCC_MAX_RANK]; /* by operand */
+    const struct kn_sample *sample; /* NULL: all points */
     int status;
 };
 
@@ -504,6 +505,40 @@ static int run_stages(struct run *r, int first)
     return last;
 }
 
+/* The first element that the point stores outside of the kernel; -1: none. */
+static int64_t stored_element(struct run *r, int *arg)
+{
+    const struct kn_kernel *k = r->k;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code != KN_STORE || k->operands[n->operand].use == KN_LOCAL)
+            continue;
+        *arg = 0;
+        for (int o = 0; o < n->operand; o++)
+            *arg += k->operands[o].use != KN_LOCAL;
+        const char *p = guards_hold(r, n) ? address(r, n) : NULL;
+        return p ? (p - r->data[n->operand]) / tcc_dtype_bytes(k->operands[n->operand].dtype) : -1;
+    }
+    return -1;
+}
+
+/* Is the point, inner dims at their first, one that is asked for? Of a split kernel it is the same in all pieces. */
+static bool is_wanted(struct run *r, uint32_t outer)
+{
+    int64_t number = 0;
+    int arg = 0;
+    if (!r->sample)
+        return true;
+    for (int d = r->k->split.combine ? 1 : 0; d < r->k->ndims; d++) {
+        if (outer >> d & 1)
+            number = number * r->extent[d] + r->var[d];
+        else
+            r->var[d] = r->first[d];
+    }
+    int64_t element = stored_element(r, &arg);
+    return r->sample->wanted(r->sample->user, number, arg, element);
+}
+
 /* Stages [first, last) for each point of the dims in the set. */
 static void run_phase(struct run *r, uint32_t outer, int first, int last)
 {
@@ -512,6 +547,8 @@ static void run_phase(struct run *r, uint32_t outer, int first, int last)
     for (int d = 0; d < r->k->ndims; d++)
         r->var[d] = r->first[d];
     do {
+        if (!is_wanted(r, outer))
+            continue;
         for (int s = first; s < last && r->status != TCC_EBUG;)
             s = run_stages(r, s);
     } while (r->status != TCC_EBUG && advance(r, outer));
@@ -573,9 +610,9 @@ static bool bind_operands(struct run *r, void *const *args)
     return true;
 }
 
-int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env)
+int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env, const struct kn_sample *s)
 {
-    struct run r = {.k = k, .sizes = sizes, .env = env, .status = TCC_OK};
+    struct run r = {.k = k, .sizes = sizes, .env = env, .sample = s, .status = TCC_OK};
     r.values = calloc((size_t)k->ninsns + 1, sizeof *r.values);
     r.acc = calloc((size_t)k->ninsns + 1, sizeof *r.acc);
     r.data = calloc((size_t)k->noperands + 1, sizeof *r.data);
@@ -592,4 +629,9 @@ int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t
     free(r.data);
     free(r.dims);
     return memory ? r.status : TCC_EENV;
+}
+
+int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env)
+{
+    return kn_interp_sample(k, args, sizes, env, NULL);
 }

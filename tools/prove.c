@@ -10,7 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ARGS = 1024, MOST_SIZES = 32, MULTIPROCESSORS = 4 /* so few that resident blocks have several tiles */ };
+enum {
+    MOST_ARGS = 1024,
+    MOST_SIZES = 32,
+    MULTIPROCESSORS = 4, /* so few that resident blocks have several tiles */
+    MANY = 132,          /* and, where some of the blocks run, so many that these have few */
+    BLOCKS = 16,         /* operations that the simulator runs of a sample, for one that the interpreter does */
+    LEAST_BLOCKS = 4,
+    LEAST_POINTS = 16,
+    MOST_ELEMENTS = 1 << 27, /* of an operand */
+    UNTOUCHED = 0xa5     /* bytes of results that nobody has written, in a sample */
+};
 
 /* -- Loading ------------------------------------------------------------------------------------------------------ */
 
@@ -78,10 +88,15 @@ static bool run_function(struct prove *p, struct prove_launch *l, const struct t
         return false;
     }
     memcpy(x.grid, shape.grid, sizeof x.grid);
-    x.grid[0] = blocks ? blocks : tcc_launch_blocks(launch->flags, x.grid[0], shape.cluster[0], MULTIPROCESSORS);
+    x.grid[0] = blocks ? blocks : tcc_launch_blocks(launch->flags, x.grid[0], shape.cluster[0], l->share ? MANY : MULTIPROCESSORS);
     memcpy(x.block, shape.block, sizeof x.block);
     memcpy(x.cluster, shape.cluster, sizeof x.cluster);
     x.shared = shape.shared;
+    if (l->share) {
+        uint64_t all = (uint64_t)x.grid[0] * x.grid[1] * x.grid[2] / (shape.cluster[0] ? shape.cluster[0] : 1),
+                 some = all / (uint64_t)l->share;
+        x.sample = some > LEAST_BLOCKS ? some : all > LEAST_BLOCKS ? LEAST_BLOCKS : all;
+    }
     ok = ptx_run(p->device, f, &x, &counters, error);
     uint64_t *sum = (uint64_t *)&l->counters, *one = (uint64_t *)&counters;
     for (size_t i = 0; i < sizeof counters / sizeof *sum; i++)
@@ -130,7 +145,7 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     bool ok = l->nargs <= MOST_ARGS && l->nsizes <= MOST_SIZES;
     snprintf(error, PROVE_TEXT, "too many operands");
     for (int i = 0; i < l->nargs && ok; i++) {
-        params[i] = upload(p, &m, "operand", l->uses[i] == KN_OUT ? NULL : l->args[i], l->bytes[i], error);
+        params[i] = upload(p, &m, "operand", l->uses[i] == KN_OUT && !l->share ? NULL : l->args[i], l->bytes[i], error);
         ok = params[i] != 0;
     }
     for (int i = 0; i < count && ok; i++) {
@@ -218,14 +233,33 @@ static double allowed(enum tcc_dtype d)
     }
 }
 
-/* error: of values of the size of the largest. */
-static bool equal(enum tcc_dtype d, double error, const void *want, const void *got, int64_t n, int64_t *where)
+static bool is_untouched(const void *p, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        if (((const unsigned char *)p)[i] != UNTOUCHED)
+            return false;
+    return true;
+}
+
+/* Is that element to be compared? */
+static bool is_of_sample(const void *want, const void *got, int bytes, int64_t *compared)
+{
+    if (!compared)
+        return true;
+    bool both = !is_untouched(want, bytes) && !is_untouched(got, bytes);
+    *compared += both;
+    return both;
+}
+
+/* error: of values of the size of the largest. compared: those that both have written count, and are counted; NULL: all. */
+static bool equal(enum tcc_dtype d, double error, const void *want, const void *got, int64_t n, int64_t *where,
+                  int64_t *compared)
 {
     int bytes = tcc_dtype_bytes(d);
     double most = 0;
     if (!tcc_is_float(d)) {
         for (*where = 0; *where < n; ++*where)
-            if (memcmp((const char *)want + *where * bytes, (const char *)got + *where * bytes, (size_t)bytes))
+            if (is_of_sample((const char *)want + *where * bytes, (const char *)got + *where * bytes, bytes, compared) && memcmp((const char *)want + *where * bytes, (const char *)got + *where * bytes, (size_t)bytes))
                 return false;
         return true;
     }
@@ -237,7 +271,8 @@ static bool equal(enum tcc_dtype d, double error, const void *want, const void *
     for (*where = 0; *where < n; ++*where) {
         double w = tcc_load_f64(d, (const char *)want + *where * bytes),
                g = tcc_load_f64(d, (const char *)got + *where * bytes);
-        if (!(w == g || (isnan(w) && isnan(g)) || fabs(w - g) <= error * most))
+        if (is_of_sample((const char *)want + *where * bytes, (const char *)got + *where * bytes, bytes, compared) &&
+            !(w == g || (isnan(w) && isnan(g)) || fabs(w - g) <= error * most))
             return false;
     }
     return true;
@@ -310,8 +345,9 @@ static double error_of(const struct kn_kernel *k, enum tcc_dtype d)
     return error;
 }
 
+/* compared: as of equal(). */
 static bool compare(const struct kn_kernel *k, const struct operands *o, const struct tcc_env *env, int status,
-                    char *error)
+                    int64_t *compared, char *error)
 {
     if (env->fault != status) {
         snprintf(error, PROVE_TEXT, "expected status %d, found %d", status, env->fault);
@@ -322,7 +358,7 @@ static bool compare(const struct kn_kernel *k, const struct operands *o, const s
         if (k->operands[i].use == KN_LOCAL)
             continue;
         if (k->operands[i].use != KN_IN &&
-            !equal(o->dtype[n], error_of(k, o->dtype[n]), o->want[n], o->got[n], o->elements[n], &at)) {
+            !equal(o->dtype[n], error_of(k, o->dtype[n]), o->want[n], o->got[n], o->elements[n], &at, compared)) {
             char want[64] = "other bits", got[64] = "";
             int bytes = tcc_dtype_bytes(o->dtype[n]);
             if (tcc_is_float(o->dtype[n])) {
@@ -338,6 +374,100 @@ static bool compare(const struct kn_kernel *k, const struct operands *o, const s
     return true;
 }
 
+/* -- Samples --------------------------------------------------------------------------------------------------------- */
+
+/* Which points of a sample the interpreter runs. */
+struct choice {
+    const struct operands *o;
+    bool blocks; /* of those that the device has stored */
+    int64_t every;
+};
+
+static bool is_chosen(void *user, int64_t point, int arg, int64_t element)
+{
+    const struct choice *c = user;
+    uint64_t state = (uint64_t)point;
+    if (c->every > 1 && next(&state) % (uint64_t)c->every)
+        return false;
+    int bytes = tcc_dtype_bytes(c->o->dtype[arg]);
+    return !c->blocks || (element >= 0 && !is_untouched((char *)c->o->got[arg] + element * bytes, bytes));
+}
+
+/* Can some of its points run, and how many are there? What they write is none that others read or add to. */
+static bool has_points(const struct kn_kernel *k, const int64_t *sizes, int64_t *points)
+{
+    struct lookup look = {k, sizes};
+    int64_t n;
+    *points = 1;
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].role == KN_OUTER &&
+            (!ir_eval(k->dims[d].extent, size_of, &look, &n) || n < 1 || __builtin_mul_overflow(*points, n, points)))
+            return false;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_INOUT)
+            return false;
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_SORT)
+            return false;
+    return true;
+}
+
+/* Some of the blocks of a kernel of one function, of the points that these store some; of other kernels all blocks. */
+static bool prove_sample(struct prove *p, struct prove_launch *l, const struct kn_kernel *k, int64_t flops, uint64_t seed,
+                         const char **skipped, char *error)
+{
+    int64_t points, work = flops > l->tiles ? flops : l->tiles, share = work / p->most / BLOCKS;
+    struct tcc_env env = l->env;
+    int functions, whole = 4;
+    records_of(p->image, l->kernel, &functions);
+    bool some = !p->whole && has_points(k, l->sizes, &points) && work / points <= p->most;
+    for (int i = 0; i < k->ninsns; i++)
+        whole = k->insns[i].code == KN_INDEX ? 1 : whole;
+    struct operands *o = some ? allocate(k, l->sizes, MOST_ELEMENTS, whole, seed) : NULL;
+    *skipped = !some ? "too many operations" : !o ? "operands are too large" : NULL;
+    if (!o)
+        return true;
+    for (int i = 0; i < o->n; i++)
+        if (o->uses[i] == KN_OUT) {
+            memset(o->want[i], UNTOUCHED, o->bytes[i]);
+            memset(o->got[i], UNTOUCHED, o->bytes[i]);
+            p->sample.results += o->elements[i];
+        }
+    struct choice choice = {o, functions == 1 && share > 1, work / p->most};
+    if (choice.blocks)
+        choice.every = BLOCKS;
+    if (choice.every > points / LEAST_POINTS / (choice.blocks ? share : 1))
+        choice.every = 1;
+    p->sample.share = l->share = choice.blocks ? share : 1;
+    l->nargs = o->n;
+    l->args = o->got;
+    l->bytes = o->bytes;
+    l->uses = o->uses;
+    bool ok = prove_run(p, l, error);
+    int64_t written = 0;
+    for (int i = 0; i < o->n && ok; i++)
+        for (int64_t e = 0; e < o->elements[i] && o->uses[i] == KN_OUT; e++)
+            written += !is_untouched((char *)o->got[i] + e * tcc_dtype_bytes(o->dtype[i]), tcc_dtype_bytes(o->dtype[i]));
+    if (ok && written < p->sample.results / l->share / 2) {
+        snprintf(error, PROVE_TEXT, "%lld of %lld results are written by one of %lld blocks", (long long)written,
+                 (long long)p->sample.results, (long long)l->share);
+        ok = false;
+    }
+    int status = ok ? kn_interp_sample(k, o->want, l->sizes, &env, &(struct kn_sample){is_chosen, &choice}) : TCC_OK;
+    if (ok && status != TCC_OK)
+        *skipped = "the sizes don't fit each other";
+    else
+        ok = ok && compare(k, o, &l->env, status, &p->sample.compared, error);
+    if (ok && !*skipped && !p->sample.compared) {
+        snprintf(error, PROVE_TEXT, "none of a sample's results is written");
+        ok = false;
+    }
+    p->counters = l->counters;
+    p->operations = flops;
+    release(o);
+    return ok;
+}
+
 bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed,
                   const char **skipped, char *error)
 {
@@ -347,18 +477,17 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
     l.by_control = k->nsizes && seed % 2;
     int64_t flops = 0;
     *skipped = NULL;
+    p->sample = (struct prove_sample){0};
     if (!ir_eval(k->tiles, size_of, &look, &l.tiles) || (k->flops && (!ir_eval(k->flops, size_of, &look, &flops))))
         *skipped = "a size is negative";
-    else if (flops > p->most || l.tiles > p->most)
-        *skipped = "too many operations";
+    else if ((flops > l.tiles ? flops : l.tiles) > p->most)
+        return prove_sample(p, &l, k, flops, seed, skipped, error);
     /* Whole numbers may be indexes: smaller ones where those are out of range. */
     for (int whole = 4; !*skipped; whole = 1) {
         struct tcc_env env = l.env;
         struct operands *o = allocate(k, sizes, p->most / 16, whole, seed);
-        if (!o) {
-            *skipped = "operands are too large";
-            break;
-        }
+        if (!o)
+            return prove_sample(p, &l, k, flops, seed, skipped, error);
         int status = kn_interp_kernel(k, o->want, sizes, &env);
         if (status == TCC_EINDEX && whole > 1) {
             release(o);
@@ -371,7 +500,7 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
         l.args = o->got;
         l.bytes = o->bytes;
         l.uses = o->uses;
-        ok = !ok || (prove_run(p, &l, error) && compare(k, o, &l.env, status, error));
+        ok = !ok || (prove_run(p, &l, error) && compare(k, o, &l.env, status, NULL, error));
         p->counters = l.counters;
         p->operations = flops;
         release(o);
@@ -460,7 +589,7 @@ static bool prove_rows(struct prove *p, int kernel, const struct kn_kernel *k, c
     }
     bool right = !ok || run_rows(p, &l, f, k, o, sizes, error);
     for (int r = 0; r < ROWS && right && ok; r++)
-        right = compare(k, o[r], &l.env, TCC_OK, error);
+        right = compare(k, o[r], &l.env, TCC_OK, NULL, error);
     for (int r = 0; r < ROWS; r++)
         if (o[r])
             release(o[r]);
@@ -478,7 +607,7 @@ static bool in_bounds(const struct kn_kernel *k, int64_t v)
 }
 
 struct tally {
-    int proved, wrong, skipped;
+    int proved, sampled, wrong, skipped;
     bool counts;
 };
 
@@ -509,6 +638,7 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
     static const int64_t values[] = {1, 3, 17, 32, 65, 130};
     int n = k->nsizes ? (int)(sizeof values / sizeof *values) : 1, done = 0;
     const char *skipped = "no size is within its bounds";
+    struct prove_sample sample = {0}; /* of the last that ran */
     char error_text[PROVE_TEXT] = "";
     for (int v = 0; v < n; v++) {
         int64_t sizes[32];
@@ -518,16 +648,19 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
             sizes[s] = values[v];
         if (k->nsizes > 32 || !in_bounds(k, values[v]))
             continue;
+        p->whole = done > 0; /* it has run at smaller ones */
         if (!prove_kernel(p, i, k, sizes, (uint64_t)v + 1, &why, error)) {
             fprintf(out, "kernel %s, sizes of %lld: %s\n", ir_shown(k->name), (long long)(k->nsizes ? values[v] : 0),
                     error);
             t->wrong++;
             return;
         }
-        if (why)
+        if (why) {
             skipped = why;
-        else
-            done++;
+            continue;
+        }
+        sample = p->sample;
+        done++;
     }
     if (done && !prove_rows(p, i, k, error_text)) {
         fprintf(out, "kernel %s, launches as one: %s\n", ir_shown(k->name), error_text);
@@ -536,6 +669,10 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
     }
     if (done) {
         t->proved++;
+        t->sampled += sample.share > 0;
+        if (sample.share)
+            fprintf(out, "kernel %s: a sample: one of %lld blocks, %lld of %lld results\n", ir_shown(k->name),
+                    (long long)sample.share, (long long)sample.compared, (long long)sample.results);
         if (t->counts)
             print_counts(p, k, out);
         return;
@@ -568,8 +705,8 @@ bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *c
         for (int j = 0; j < nkernels; j++)
             if (ranges[j].count)
                 prove_one(&p, j, k[j], &t, out);
-        fprintf(out, "%s: %d kernels proved, %d wrong, %d skipped\n",
-                records_string(m->images[i], m->images[i]->machine), t.proved, t.wrong, t.skipped);
+        fprintf(out, "%s: %d kernels proved, %d wrong, %d skipped; of %d a sample ran\n",
+                records_string(m->images[i], m->images[i]->machine), t.proved, t.wrong, t.skipped, t.sampled);
         ok = ok && !t.wrong;
         prove_close(&p);
     }

@@ -17,7 +17,10 @@ struct prove {
     const struct tcc_pimage *image;
     struct ptx_counters counters;    /* of the last kernel that ran, and its operations */
     int64_t operations;
-    int64_t most;                    /* operations or points of a kernel that is run, and 16 times the elements of an operand; PROVE_MOST at first */
+    int64_t most;                    /* operations or points of a kernel that is run whole, and 16 times the elements of its operands; PROVE_MOST at first. Of larger
+                                        ones a sample is: blocks of 16 times as many operations, and points among those that they store, as many as `most` pays */
+    bool whole;                      /* no samples: what is larger is skipped */
+    struct prove_sample { int64_t share, results, compared; } sample;   /* of the last kernel: one of so many blocks (0: it ran whole); all results; those compared */
 };
 /* seed: order of warps. False: `error` (PROVE_TEXT bytes) says why. */
 bool prove_open(struct prove *p, const struct tcc_pimage *image, uint64_t seed, char *error);
@@ -32,6 +35,7 @@ struct prove_launch {
     const enum kn_operand_use *uses;
     const int64_t *sizes;
     bool by_control;                 /* sizes and tiles are read in the control block, as within a program */
+    int64_t share;                   /* one of so many blocks runs, results of the others stay as they are; 0: all run */
     int64_t tiles;
     struct tcc_env env;              /* `fault` afterwards */
     struct ptx_counters counters;    /* of all its functions */
@@ -39,14 +43,14 @@ struct prove_launch {
 /* False: a check of the simulator failed, or the launch is none; `error` says why. */
 bool prove_run(struct prove *p, struct prove_launch *l, char *error);
 
-/* Kernel number `kernel` on random operands of these sizes, and the interpreter (kn_interp_kernel) on the same. False: they differ, or a check
- * failed; `error` says how. *skipped: they could not be compared (too large, or the sizes make no sense), and why. Results of floats are
+/* Kernel number `kernel` on random operands of these sizes, and the interpreter (kn_interp_kernel) on the same; of large ones samples. False: they differ, or a
+ * check failed; `error` says how. *skipped: they could not be compared (too large, or the sizes make no sense), and why. Results of floats are
  * equal within what another order of sums gives. */
 bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed, const char **skipped,
                   char *error);
 
-/* tccc --prove-kernels: the artifact's device kernels of at most `most` operations, k being those of its plan by number, at several sizes; a line
- * for each that is wrong or skipped, with `counts` one for what each counted at the largest, and their numbers, to `out`. False: some kernel is wrong, or there is no image that the simulator runs. */
+/* tccc --prove-kernels: the artifact's device kernels, samples of those of more than `most` operations, k being those of its plan by number, at several sizes; a line
+ * for each that is wrong, skipped or of which a sample ran, with `counts` one for what each counted at the largest, and their numbers, to `out`. False: some kernel is wrong, or there is no image that the simulator runs. */
 bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, bool counts, FILE *out);
 
 struct options;

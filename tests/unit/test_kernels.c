@@ -617,17 +617,18 @@ START_TEST(simulated)
 }
 END_TEST
 
-/* A device function that adds where it should subtract is found; as it was, it is right. */
+/* A device function that adds where it should subtract is found; as it was, it is right. Of a larger kernel a sample shows it. */
 START_TEST(sabotage)
 {
     static const char *const wrong[][2] = {{"sub.rn.f32", "add.rn.f32"}, {"sub.rn.f32", "sub.rn.f32"}};
-    for (int w = 0; w < 2; w++) {
+    for (int i = 0; i < 4; i++) {
+        int w = i % 2, large = i / 2;
         struct ir_ctx *ctx = ir_ctx_new();
         struct set s = {.ctx = ctx};
         char error[PROVE_TEXT] = "";
         const char *skipped;
         struct prove p;
-        add(&s, broadcast(ctx, TCC_F32, 3, 40, IR_sub));
+        add(&s, broadcast(ctx, TCC_F32, large ? 3000 : 3, 40, IR_sub));
         char *image = (char *)image_of(ctx, &s, "sm_80");
         const struct tcc_pimage *head = (const struct tcc_pimage *)image;
         char *at = strstr(image + head->code.first, wrong[w][0]);
@@ -635,8 +636,15 @@ START_TEST(sabotage)
         for (; at; at = strstr(at + 1, wrong[w][0]))
             memcpy(at, wrong[w][1], strlen(wrong[w][1]));
         ck_assert_msg(prove_open(&p, head, 1, error), "%s", error);
+        p.most = large ? 200 : PROVE_MOST;
         ck_assert_int_eq(prove_kernel(&p, 0, s.at[0], NULL, 1, &skipped, error), w);
         ck_assert_msg(!skipped && (w || strstr(error, "expected")), "%s", error);
+        ck_assert(large ? p.sample.share > 1 : !p.sample.share);
+        if (large && w) { /* about a 16th of what these blocks write */
+            int64_t least = p.sample.results / p.sample.share / 100;
+            ck_assert_msg(p.sample.compared > least && p.sample.compared < p.sample.results / 4, "%lld of %lld",
+                          (long long)p.sample.compared, (long long)p.sample.results);
+        }
         prove_close(&p);
         ir_ctx_free(ctx);
     }
