@@ -51,29 +51,48 @@ static void pixel(const struct ptx_bulk *c, int k, int64_t *at)
         at[d + 1] += c->offset[d];
 }
 
-/* Calls back for each element of a box: its place in shared memory and its address, 0 outside the tensor. */
-static void each_element(struct ptx_bulk *c, void (*fn)(struct ptx_bulk *c, uint8_t *shared, uint64_t address))
+typedef void run_fn(struct ptx_bulk *c, uint8_t *shared, uint64_t address, size_t bytes);
+
+/* Elements from `at` along the innermost dimension that are alike inside the tensor or outside of it, at most n. */
+static size_t run_of(const struct ptx_tensor *t, int64_t at, size_t n, bool *in)
+{
+    int64_t end = (int64_t)t->dims[0], left = at < 0 ? -at : end - at;
+    *in = at >= 0 && at < end;
+    return left > 0 && (uint64_t)left < n ? (size_t)left : n;
+}
+
+/*
+ * Calls back for each run of a box's elements that lie side by side, within 16 bytes of shared memory, which no swizzle parts: its place in
+ * shared memory, its address, 0 outside the tensor, and its bytes.
+ */
+static void each_run(struct ptx_bulk *c, run_fn *fn)
 {
     const struct ptx_tensor *t = &c->map;
-    size_t total = box_bytes(t) / (size_t)t->bytes, inner = t->im2col ? (size_t)t->channels : t->box[0];
+    size_t each = (size_t)t->bytes, rows = box_bytes(t) / each, inner = t->im2col ? (size_t)t->channels : t->box[0];
     int64_t at[5] = {0};
-    for (size_t k = 0; k < total; k++) {
-        size_t rest = k / inner;
-        if (t->im2col && k % inner == 0)
-            pixel(c, (int)rest, at);
+    rows /= inner;
+    for (size_t row = 0; row < rows; row++) {
+        size_t rest = row;
+        if (t->im2col)
+            pixel(c, (int)row, at);
         for (int d = 1; d < t->rank && !t->im2col; d++) {
             uint32_t n = (t->box[d] + t->step[d] - 1) / t->step[d];
             at[d] = c->coord[d] + (int64_t)(rest % n) * t->step[d];
             rest /= n;
         }
-        at[0] = c->coord[0] + (int64_t)(k % inner);
-        uint64_t address = t->base + (uint64_t)at[0] * (unsigned)t->bytes;
-        bool in = true;
-        for (int d = 0; d < t->rank; d++) {
-            in &= at[d] >= 0 && (uint64_t)at[d] < t->dims[d];
-            address += d ? (uint64_t)at[d] * t->strides[d] : 0;
+        uint64_t base = t->base, to = c->at + row * inner * each;
+        bool inside = true;
+        for (int d = 1; d < t->rank; d++) {
+            inside &= at[d] >= 0 && (uint64_t)at[d] < t->dims[d];
+            base += (uint64_t)at[d] * t->strides[d];
         }
-        fn(c, c->b->shared + swizzled(t, c->at + k * (unsigned)t->bytes), in ? address : 0);
+        for (size_t k = 0, n; k < inner; k += n) {
+            bool in;
+            int64_t first = c->coord[0] + (int64_t)k;
+            n = (16 - (to + k * each) % 16) / each;
+            n = run_of(t, first, n < inner - k ? n : inner - k, &in);
+            fn(c, c->b->shared + swizzled(t, to + k * each), in && inside ? base + (uint64_t)first * each : 0, n * each);
+        }
     }
 }
 
@@ -85,10 +104,10 @@ static struct ptx_alloc *memory(struct ptx_bulk *c, uint64_t address, size_t byt
     return a && a->live && bytes <= a->size - (address - a->base) ? a : NULL;
 }
 
-static void load_element(struct ptx_bulk *c, uint8_t *shared, uint64_t address)
+static void load_run(struct ptx_bulk *c, uint8_t *shared, uint64_t address, size_t n)
 {
-    static const uint8_t nans[8] = {0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f};
-    size_t n = (size_t)c->map.bytes;
+    static const uint8_t nans[16] = {0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f,
+                                     0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f};
     struct ptx_alloc *a = address ? memory(c, address, n) : NULL;
     if (a)
         memcpy(shared, a->data + (address - a->base), n);
@@ -121,7 +140,7 @@ static void put_number(enum ptx_type t, uint8_t *p, double v)
         memcpy(p, &h, 2);
 }
 
-/* One element into memory, added to what is there where the store reduces. */
+/* Elements into memory, added to what is there where the store reduces. */
 static void store(struct ptx_bulk *c, const uint8_t *shared, uint64_t address, size_t n)
 {
     struct ptx_alloc *a = memory(c, address, n);
@@ -152,10 +171,10 @@ static void store(struct ptx_bulk *c, const uint8_t *shared, uint64_t address, s
         memset(a->shadow + (address - a->base), 1, n);
 }
 
-static void store_element(struct ptx_bulk *c, uint8_t *shared, uint64_t address)
+static void store_run(struct ptx_bulk *c, uint8_t *shared, uint64_t address, size_t n)
 {
     if (address)
-        store(c, shared, address, (size_t)c->map.bytes);
+        store(c, shared, address, n);
 }
 
 void ptx_bulk_land(struct ptx_block *lead, int k)
@@ -166,13 +185,13 @@ void ptx_bulk_land(struct ptx_block *lead, int k)
     c->landed = true;
     if (c->store) {
         if (c->is_tensor)
-            each_element(c, store_element);
+            each_run(c, store_run);
         else
             store(c, c->b->shared + c->at, c->global, c->bytes);
         return;
     }
     if (c->is_tensor) {
-        each_element(c, load_element);
+        each_run(c, load_run);
     } else {
         struct ptx_alloc *a = memory(c, c->global, c->bytes);
         if (a)
@@ -269,12 +288,14 @@ static bool global_side(struct ptx_warp *w, struct ptx_bulk *c, int lane, uint64
     return true;
 }
 
-static void check_element(struct ptx_bulk *c, uint8_t *shared, uint64_t address)
+static void check_run(struct ptx_bulk *c, uint8_t *shared, uint64_t address, size_t n)
 {
-    (void)shared;
+    size_t each = (size_t)c->map.bytes;
+    bool whole = n == each || (!(n & (n - 1)) && address % n == 0); /* or no access that is checked at once */
     struct ptx_place p;
-    size_t n = (size_t)c->map.bytes;
-    if (!address || c->landed)
+    for (size_t k = 0; address && !whole && k < n; k += each)
+        check_run(c, shared + k, address + k, each);
+    if (!address || !whole || c->landed)
         return;
     if (!ptx_place(c->w, SP_GLOBAL, address, n, c->lane, c->store, &p)) {
         c->landed = true; /* nothing more of it */
@@ -296,7 +317,7 @@ static bool tensor_side(struct ptx_bulk *c)
         ptx_beyond_shared(c->w, c->b, c->lane, c->at, c->bytes, "a box");
         return false;
     }
-    each_element(c, check_element);
+    each_run(c, check_run);
     if (c->again) /* it has been read */
         return !c->landed;
     c->w->b->count.global_requests++;

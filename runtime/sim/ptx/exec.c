@@ -327,7 +327,7 @@ void ptx_step_warp(struct ptx_warp *w)
         w->tick++;
         b->count.warp_instructions++;
         b->count.by_class[i->cls]++;
-        if (w->nproducts)
+        if (w->nproducts && b->d->config.checks)
             ptx_product_guard(w, i, mask);
         if (!(w->tick & 1023) && over_limit(w, mask))
             return;

@@ -242,7 +242,7 @@ void ptx_product_guard(struct ptx_warp *w, const struct ptx_insn *i, uint32_t ma
             hit |= names(m, &i->s[s]);
         for (int s = 0; s < i->nmore && m->frame == w->frame; s++)
             hit |= names(m, &i->more[s]);
-        if (hit && w->b->d->config.checks) {
+        if (hit) {
             ptx_report(w, PTX_CHECK_ASYNC, __builtin_ctz(mask), 0,
                        "'%s' uses a register of a wgmma of line %d that has not been waited for", i->text, m->i->line);
             return;
