@@ -478,7 +478,8 @@ static void write_states(struct plan_writer *w)
         x.sym = s->sym ? (uint32_t)plan_sym_number(w, s->sym) : TCC_NO;
         if (s->shard.parts)
             x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group),
-                                          (uint32_t)s->shard.parts, (uint32_t)s->shard.blocks};
+                                          (uint32_t)s->shard.parts, (uint32_t)s->shard.blocks,
+                                          (uint32_t)s->shard.padding, 0};
         x.owner = s->owner ? (uint32_t)plan_sym_number(w, s->owner) : TCC_NO;
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)

@@ -68,7 +68,7 @@ ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s)
     if (!s->shard.parts)
         return s->type;
     memcpy(dims, s->type->dim, (size_t)s->type->rank * sizeof *dims);
-    dims[s->shard.axis] = ir_mulc(ctx, dims[s->shard.axis], s->shard.parts);
+    dims[s->shard.axis] = ir_add(ctx, ir_mulc(ctx, dims[s->shard.axis], s->shard.parts), ir_const(ctx, -s->shard.padding));
     return ir_tensor_type(ctx, (enum tcc_dtype)s->type->dtype, s->type->rank, dims);
 }
 

@@ -444,8 +444,9 @@ enum ir_state_flags {
     IR_STATE_LOCAL = 32          /* a rank's own: its number in a group; in no checkpoint */
 };
 /* A variable of which each of `parts` ranks of a group holds a part: its axis consists of `blocks` blocks of equal size, and of each the rank has
- * the part of its number. The variable's type is the part's; its first value is that of the whole. parts 0: the variable is whole. */
-struct ir_shard { const char *group; int axis, parts, blocks; };
+ * the part of its number. The variable's type is the part's; its first value is that of the whole. parts 0: the variable is whole. padding: by so many elements of
+ * the axis the parts are more than the whole. */
+struct ir_shard { const char *group; int axis, parts, blocks; int64_t padding; };
 struct ir_state {
     const char *name;
     ir_type type;                                /* static dims */

@@ -470,7 +470,7 @@ bool parse_sym(struct parser *p)
     return true;
 }
 
-/* "shard" AXIS "of" PARTS "in" BLOCKS GROUP: the type becomes a part's, and *whole all parts'. */
+/* "shard" AXIS "of" PARTS "in" BLOCKS ["less" PADDING] GROUP: the type becomes a part's, and *whole all parts'. */
 static bool parse_shard(struct parser *p, ir_type type, struct ir_shard *shard, ir_type *whole)
 {
     struct token at = p->tok;
@@ -478,7 +478,8 @@ static bool parse_shard(struct parser *p, ir_type type, struct ir_shard *shard, 
     if (!lex_take_word(p, "shard"))
         return true;
     if (!lex_small(p, 0, TCC_MAX_RANK - 1, &axis) || !lex_expect_word(p, "of") || !lex_small(p, 2, 1 << 20, &parts) ||
-        !lex_expect_word(p, "in") || !lex_small(p, 1, INT32_MAX, &blocks) || !lex_string(p, &shard->group))
+        !lex_expect_word(p, "in") || !lex_small(p, 1, INT32_MAX, &blocks) ||
+        (lex_take_word(p, "less") && !lex_small(p, 1, INT32_MAX, &shard->padding)) || !lex_string(p, &shard->group))
         return false;
     ir_static_dims(type, dims);
     if (axis >= type->rank || dims[axis] % blocks || dims[axis] > INT64_MAX / parts)
@@ -487,6 +488,9 @@ static bool parse_shard(struct parser *p, ir_type type, struct ir_shard *shard, 
     shard->parts = (int)parts;
     shard->blocks = (int)blocks;
     dims[axis] *= parts;
+    if (shard->padding && (blocks > 1 || shard->padding >= dims[axis]))
+        return parse_error(p, &at, "a part that is padded has one block, which is longer");
+    dims[axis] -= shard->padding;
     *whole = ir_tensor_type_i(p->ctx, (enum tcc_dtype)type->dtype, type->rank, dims);
     return true;
 }

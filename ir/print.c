@@ -378,6 +378,8 @@ static void print_state(FILE *out, const struct ir_state *s)
         fprintf(out, " stage %d", s->home - 1);
     if (s->shard.parts) {
         fprintf(out, " shard %d of %d in %d ", s->shard.axis, s->shard.parts, s->shard.blocks);
+        if (s->shard.padding)
+            fprintf(out, "less %lld ", (long long)s->shard.padding);
         ir_print_bytes(out, s->shard.group, strlen(s->shard.group));
     }
     if (s->init) {

@@ -397,7 +397,8 @@ static bool check_state(struct verifier *v, const struct ir_state *s)
     if (!s->type || !ir_is_tensor(s->type) || !ir_static_dims(s->type, dims))
         return bad(v, NULL, "state variable '%s' must be a tensor with constant dims", s->name);
     if (s->shard.parts && (s->shard.parts < 2 || s->shard.blocks < 1 || s->shard.axis < 0 || s->shard.axis >= s->type->rank ||
-                           dims[s->shard.axis] % s->shard.blocks))
+                           dims[s->shard.axis] % s->shard.blocks || s->shard.padding < 0 ||
+                           (s->shard.padding && (s->shard.blocks > 1 || s->shard.padding >= dims[s->shard.axis] * s->shard.parts))))
         return bad(v, NULL, "state variable '%s' is a part of nothing", s->name);
     if (s->init && ir_tensor_type_i(v->ctx, s->init->dtype, s->init->rank, s->init->dims) != ir_state_whole_type(v->ctx, s))
         return bad(v, NULL, "the initial value of state variable '%s' is not of its type", s->name);

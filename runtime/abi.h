@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 15u
+#define TCC_ABI_VERSION 16u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -278,8 +278,9 @@ struct tcc_pqueue { uint32_t name, memory, kind, pad; };
 struct tcc_pgroup { uint32_t name, pad; };
 
 /* How a tensor that is one part of a larger one lies in it. axis: 0: it is whole; else 1 + the axis that is split over the `parts` ranks of `group`: it consists
- * of `blocks` blocks of equal size, and of each of them rank r has the rth of equal parts. A state variable's first value is that of the whole. */
-struct tcc_pshard { uint32_t axis, group, parts, blocks; };
+ * of `blocks` blocks of equal size, and of each of them rank r has the rth of equal parts. A state variable's first value is that of the whole. padding: of one block, the elements of the axis by which the parts are more than the whole;
+ * they lie at its end, and hold anything. */
+struct tcc_pshard { uint32_t axis, group, parts, blocks, padding, pad; };
 
 struct tcc_pbuffer {
     uint32_t space, dtype;

@@ -195,7 +195,21 @@ static bool shard_ok(struct check *c, struct tcc_pshard shard, uint32_t rank)
     return !shard.axis || (index_ok(c, "split axis", shard.axis - 1, rank == TCC_NO ? 0 : rank) &&
                            index_ok(c, "group", shard.group, c->p->groups.count) &&
                            index_ok(c, "number of parts", shard.parts - 2, (1 << 20) - 1) &&
-                           index_ok(c, "number of blocks", shard.blocks - 1, INT32_MAX));
+                           index_ok(c, "number of blocks", shard.blocks - 1, INT32_MAX) &&
+                           (!shard.padding || index_ok(c, "number of blocks that are padded", shard.blocks - 1, 1)));
+}
+
+/* Of a state variable, whose dims are constants: is its first value, that of all parts without their padding, within the weights? */
+static bool whole_ok(struct check *c, const struct tcc_pstate *s)
+{
+    uint64_t parts = s->shard.axis ? s->shard.parts : 1, room = c->m->desc->weights_size;
+    uint64_t rows = s->shard.axis ? (uint64_t)c->m->exprs[c->m->u32s[s->dims.first + s->shard.axis - 1]].k : 0;
+
+    if (s->shard.padding && (!rows || s->shard.padding / parts >= rows))
+        return bad(c, "padding, of parts of so many elements", s->shard.padding, rows);
+    return s->init == ~(uint64_t)0 ||
+           (s->init <= room && s->bytes <= UINT64_MAX / parts && tcr_whole_bytes(c->m, s) <= room - s->init) ||
+           bad(c, "initial value outside the weights", s->init, room);
 }
 
 static bool check_buffers(struct check *c)
@@ -244,10 +258,8 @@ static bool check_signatures(struct check *c)
             return false;
         if (s->sym != TCC_NO && (!index_ok(c, "symbol", s->sym, c->p->syms.count) || s->bytes != 8))
             return bad(c, "a state variable with a symbol has another size", s->bytes, 8);
-        if (s->init != ~(uint64_t)0 &&
-            (s->init > c->m->desc->weights_size ||
-             s->bytes > (c->m->desc->weights_size - s->init) / (s->shard.axis ? s->shard.parts : 1)))
-            return bad(c, "initial value outside the weights", s->init, c->m->desc->weights_size);
+        if (!whole_ok(c, s))
+            return false;
     }
     c->where = "kernel";
     for (c->at = 0; c->at < c->p->kernels.count; c->at++)

@@ -44,7 +44,7 @@ static int find_whole(struct tccrt_session *s, uint32_t i, void **room, const vo
     *data = NULL;
     if (!p->shard.axis)
         return tcr_state_on_host(s, i, room, data);
-    if (s->tensor == 1 && !(*room = malloc(tcr_whole_bytes(p) + 1)))
+    if (s->tensor == 1 && !(*room = malloc(tcr_whole_bytes(s->m, p) + 1)))
         return tcr_fail(TCC_EENV, "no memory for '%s'", tcr_string(s->m, p->name));
     *data = *room;
     return tcr_gather_parts(s, i, *room);
@@ -56,7 +56,7 @@ static int pass_whole(struct tccrt_session *s, uint32_t i, int root, void *to)
     const struct tcc_pstate *p = &s->m->states[i];
     struct tccrt_comm *group = s->stage ? tcr_session_group(s, "pp") : NULL;
     int here = s->stage - 1, home = p->home ? (int)p->home - 1 : root;
-    struct tcc_tensor t = {.dtype = TCC_U8, .rank = 1, .dims = {(int64_t)tcr_whole_bytes(p)}};
+    struct tcc_tensor t = {.dtype = TCC_U8, .rank = 1, .dims = {(int64_t)tcr_whole_bytes(s->m, p)}};
 
     if (!group || home == root) {
         if (!tcr_has_state(s, i) && tcr_has_stage(s, p->home) && (!group || here == root))

@@ -352,7 +352,7 @@ int tcr_state_zero(struct tccrt_session *s, uint32_t i);
 int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const void **out);
 
 /* -- shard.c: variables that are parts of larger ones */
-uint64_t tcr_whole_bytes(const struct tcc_pstate *p);
+uint64_t tcr_whole_bytes(const struct tccrt_model *m, const struct tcc_pstate *p);
 void tcr_take_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *whole, void *part);
 void tcr_put_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *part, void *whole);
 int tcr_state_write_whole(struct tccrt_session *s, uint32_t i, const void *whole);      /* the session's part of it */

@@ -52,7 +52,7 @@ static void release_first_value(const struct tccrt_model *m, const struct tcc_ps
     if (p->init == ~(uint64_t)0 || m->made || !(m->handle || m->map))
         return;
     from = ((uintptr_t)(m->weights + p->init) + page - 1) & ~(page - 1);
-    to = ((uintptr_t)(m->weights + p->init) + tcr_whole_bytes(p)) & ~(page - 1);
+    to = ((uintptr_t)(m->weights + p->init) + tcr_whole_bytes(m, p)) & ~(page - 1);
     if (to > from)
         madvise((void *)from, to - from, MADV_DONTNEED);
 }

@@ -31,36 +31,60 @@ const char *tcr_shard_group(const struct tccrt_model *m)
     return NULL;
 }
 
-uint64_t tcr_whole_bytes(const struct tcc_pstate *p)
+/* The whole is `count` rows, in each of which all ranks have `run` bytes one behind the other, but for `padding` at its end. */
+struct layout { uint64_t count, run, padding; };
+
+static struct layout layout_of(const struct tccrt_model *m, const struct tcc_pstate *p)
 {
-    return p->shard.axis ? p->bytes * p->shard.parts : p->bytes;
+    struct layout l = {.count = p->shard.blocks};
+    uint64_t rows = (uint64_t)m->exprs[m->u32s[p->dims.first + p->shard.axis - 1]].k;
+
+    for (uint32_t d = 0; d + 1 < p->shard.axis; d++)
+        l.count *= (uint64_t)m->exprs[m->u32s[p->dims.first + d]].k;
+    l.run = l.count ? p->bytes / l.count : 0;
+    l.padding = p->shard.padding ? l.run / rows * p->shard.padding : 0;
+    return l;
 }
 
-/* The whole is `count` runs of bytes for each rank in turn, `run` bytes each. */
-static void measure(const struct tccrt_model *m, const struct tcc_pstate *p, uint64_t *count, uint64_t *run)
+uint64_t tcr_whole_bytes(const struct tccrt_model *m, const struct tcc_pstate *p)
 {
-    *count = p->shard.blocks;
-    for (uint32_t d = 0; d + 1 < p->shard.axis; d++)
-        *count *= (uint64_t)m->exprs[m->u32s[p->dims.first + d]].k;
-    *run = *count ? p->bytes / *count : 0;
+    return p->shard.axis ? p->bytes * p->shard.parts - layout_of(m, p).count * layout_of(m, p).padding : p->bytes;
+}
+
+/* Where row i's run of that rank begins in the whole, and how much of it is no padding. */
+static uint64_t place_of(const struct layout *l, uint32_t parts, int rank, uint64_t i, uint64_t *bytes)
+{
+    uint64_t row = parts * l->run - l->padding, at = (uint64_t)rank * l->run, left = at < row ? row - at : 0;
+
+    *bytes = left < l->run ? left : l->run;
+    return i * row + at;
 }
 
 void tcr_take_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *whole, void *part)
 {
-    uint64_t count, run;
+    struct layout l = layout_of(m, p);
+    uint64_t n;
 
-    measure(m, p, &count, &run);
-    for (uint64_t i = 0; i < count && run; i++)
-        memcpy((char *)part + i * run, (const char *)whole + (i * p->shard.parts + (uint64_t)rank) * run, run);
+    for (uint64_t i = 0; i < l.count && l.run; i++) {
+        uint64_t at = place_of(&l, p->shard.parts, rank, i, &n);
+
+        if (n)
+            memcpy((char *)part + i * l.run, (const char *)whole + at, n);
+        memset((char *)part + i * l.run + n, 0, l.run - n);
+    }
 }
 
 void tcr_put_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *part, void *whole)
 {
-    uint64_t count, run;
+    struct layout l = layout_of(m, p);
+    uint64_t n;
 
-    measure(m, p, &count, &run);
-    for (uint64_t i = 0; i < count && run; i++)
-        memcpy((char *)whole + (i * p->shard.parts + (uint64_t)rank) * run, (const char *)part + i * run, run);
+    for (uint64_t i = 0; i < l.count && l.run; i++) {
+        uint64_t at = place_of(&l, p->shard.parts, rank, i, &n);
+
+        if (n)
+            memcpy((char *)whole + at, (const char *)part + i * l.run, n);
+    }
 }
 
 int tcr_state_write_whole(struct tccrt_session *s, uint32_t i, const void *whole)

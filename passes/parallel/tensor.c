@@ -208,7 +208,7 @@ static struct ir_value *make_form(struct rewriter *w, struct ir_value *old, stru
         v = w->main[old->id];
         if (now.kind == CUT_PART || part)
             return keep_form(w, old, c,
-                             now.kind == CUT_PART ? cut_all_gather(w, v, now) : cut_all_gather(w, part->v, part->c));
+                             now.kind == CUT_PART ? cut_all_gather(w, v, old->type, now) : cut_all_gather(w, part->v, old->type, part->c));
         return keep_form(w, old, c, cut_all_reduce(w, v, now.kind));
     case CUT_SUM: return keep_form(w, old, c, as_summand(w, old));
     default: return in_form(w, old, whole);
@@ -234,7 +234,7 @@ static bool sequence_cut(const struct rewriter *w, ir_type t, struct cut *c)
             ir_is_const(size->arg[i], &factor);
         ir_expr outer = factor ? cut_divide(w->ctx, size, ir_const(w->ctx, factor)) : ir_const(w->ctx, 1);
         *c = (struct cut){CUT_PART, a, outer};
-        if (outer && cut_size(w->ctx, w->parts, size, *c))
+        if (outer && cut_size(w->ctx, w->parts, size, *c) && !cut_padding(w->parts, size, *c))
             return true;
     }
     return false;

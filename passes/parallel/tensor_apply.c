@@ -118,6 +118,11 @@ static const char *names_of(const struct ir_block *b, const struct ir_attr *byte
     return NULL;
 }
 
+static int64_t bytes_of(ir_type t)
+{
+    return (int64_t)pass_bytes(&(struct pass_sizes){0}, t);
+}
+
 /* Their sizes are those of parts: by these owners are found, here and where the tensors themselves are looked at. Before any function is rewritten. */
 static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *plan, const struct ir_attr *bytes)
 {
@@ -130,7 +135,7 @@ static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *
         size_t n = strcspn(names, "\n");
         for (const struct ir_state *s = m->states; s; s = s->next)
             if (strlen(s->name) == n && !memcmp(s->name, names, n) && plan->cuts[s->index].kind == CUT_PART)
-                list[i] /= plan->parts;
+                list[i] = bytes_of(cut_type(m->ctx, plan->parts, s->type, plan->cuts[s->index]));
         names += n + (names[n] != 0);
     }
     return list;
@@ -214,7 +219,8 @@ bool tensor_apply(struct ir_module *m, const struct tensor_plan *chosen)
         struct cut c = plan->cuts[s->index];
         if (c.kind != CUT_PART)
             continue;
-        s->shard = (struct ir_shard){TENSOR_GROUP, c.axis, plan->parts, (int)ir_const_or(c.outer, 1)};
+        s->shard = (struct ir_shard){TENSOR_GROUP, c.axis, plan->parts, (int)ir_const_or(c.outer, 1),
+                                     cut_padding(plan->parts, s->type->dim[c.axis], c)};
         s->type = cut_type(m->ctx, plan->parts, s->type, c);
     }
     ir_state_new(m, TENSOR_GROUP ".rank", ir_scalar_type(m->ctx, TCC_I64), NULL, IR_STATE_LOCAL)->sym = rank;

@@ -35,9 +35,16 @@ struct ir_node *cut_build_plain(struct rewriter *w, const struct cut_node *x, st
 {
     struct ir_attr *attrs = copy_attrs(w, x->n);
     struct cut c = x->out[0];
+    struct ir_value **own = IR_NEWN(w->ctx, x->n->nin + 1, struct ir_value *);
     if (ir_attr(x->n, IR_ATTR_shape) && c.kind == CUT_PART)
         change(w, attrs, IR_ATTR_shape, c.axis, cut_size(w->ctx, w->parts, x->n->out[0]->type->dim[c.axis], c));
-    return build(w, x->n, in, attrs);
+    for (int i = 0; i < x->n->nin; i++) {
+        own[i] = in[i];
+        if (in[i] && x->in[i].kind == CUT_PART && c.kind != CUT_PART &&
+            !(own[i] = cut_neutral(w, in[i], x->n->in[i].value->type, x->in[i], c.kind)))
+            return NULL;
+    }
+    return build(w, x->n, own, attrs);
 }
 
 struct ir_node *cut_build_slice(struct rewriter *w, const struct cut_node *x, struct ir_value *const *in)

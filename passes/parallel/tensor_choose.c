@@ -335,6 +335,8 @@ static bool choose(struct chooser *k)
                 tell(k, c);
             if ((c->undivided != NULL) != broken || !c->contracts || c->score < LEAST || !fits(k, c))
                 continue;
+            if (broken && cut_padding(k->plan->parts, c->seed->type->dim[c->cuts[c->seed->id].axis], c->cuts[c->seed->id]))
+                continue; /* nobody expects that */
             if (broken)
                 return complain(k, c);
             take(k, c);

@@ -5,6 +5,7 @@
  */
 #include "passes/parallel/tensor_int.h"
 
+#include <math.h>
 #include <string.h>
 
 static ir_expr count(const struct rewriter *w)
@@ -50,6 +51,47 @@ static struct ir_value *slice_axis(struct rewriter *w, struct ir_value *v, int a
                               ir_attr_exprs(IR_ATTR_steps, rank, steps)));
 }
 
+/* -- Axes that the ranks do not divide -- */
+
+/* The whole with zeros behind, as much as the ranks have room for. */
+static struct ir_value *with_padding(struct rewriter *w, struct ir_value *whole, struct cut c)
+{
+    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
+    int rank = whole->type->rank;
+    int64_t more = cut_padding(w->parts, whole->type->dim[c.axis], c);
+    for (int i = 0; i < rank; i++) {
+        before[i] = ir_const(w->ctx, 0);
+        after[i] = ir_const(w->ctx, i == c.axis ? more : 0);
+    }
+    return !more ? whole
+                 : ir_build1(&w->b, IR_pad, 1, &whole,
+                             IR_ATTRS(ir_attr_exprs(IR_ATTR_before, rank, before),
+                                      ir_attr_exprs(IR_ATTR_after, rank, after), ir_attr_s(IR_ATTR_mode, "constant")));
+}
+
+struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c, enum cut_kind kind)
+{
+    struct ir_builder *b = &w->b;
+    ir_expr size = part->type->dim[c.axis], dims[TCC_MAX_RANK];
+    int n = 0;
+    if (!cut_padding(w->parts, whole->dim[c.axis], c))
+        return part;
+    struct ir_value *i = ir_build1(b, IR_iota, 0, NULL,
+                                   IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 1, &size), ir_attr_i(IR_ATTR_axis, 0),
+                                            ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+    i = ir_binary(b, IR_add, i, cut_offset(w, size));
+    struct ir_value *real = ir_binary(b, IR_lt, i, ir_constant_i(b, TCC_I64, ir_const_or(whole->dim[c.axis], 0)));
+    dims[n++] = size;
+    while (c.axis + n < part->type->rank)
+        dims[n++] = ir_const(w->ctx, 1);
+    double filler = kind == CUT_MAX ? -INFINITY : kind == CUT_MIN ? INFINITY : 0;
+    struct ir_value *in[] = {n > 1 ? ir_reshape_to(b, real, n, dims) : real, part,
+                             ir_constant_f(b, (enum tcc_dtype)part->type->dtype, filler)};
+    return ir_build1(b, IR_select, 3, in, NULL);
+}
+
+/* -- Parts and wholes -- */
+
 struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struct cut c)
 {
     ir_type type = cut_type(w->ctx, w->parts, whole->type, c);
@@ -61,8 +103,10 @@ struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struc
             ir_no_memory(w->ctx);
         return ir_constant(&w->b, part);
     }
-    if (ir_is_value(c.outer, 1))
-        return slice_axis(w, whole, c.axis, ir_mul(w->ctx, w->rank, type->dim[c.axis]), type->dim[c.axis]);
+    if (ir_is_value(c.outer, 1)) {
+        struct ir_value *v = with_padding(w, whole, c);
+        return v ? slice_axis(w, v, c.axis, ir_mul(w->ctx, w->rank, type->dim[c.axis]), type->dim[c.axis]) : NULL;
+    }
     ir_expr blocks[TCC_MAX_RANK + 2];
     int n = split_dims(w, whole->type, c, false, blocks);
     ir_expr part = blocks[c.axis + 1];
@@ -96,7 +140,8 @@ static struct ir_value *move_axis(struct rewriter *w, struct ir_value *v, int fr
     return v && from != to ? ir_transpose_by(&w->b, v, perm) : v;
 }
 
-struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, struct cut c)
+/* Of equal parts, padding too. */
+static struct ir_value *gather_parts(struct rewriter *w, struct ir_value *part, struct cut c)
 {
     ir_expr dims[TCC_MAX_RANK + 2], all[TCC_MAX_RANK + 2];
     ir_type local = part->type;
@@ -124,6 +169,12 @@ struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, struc
     return ir_reshape_to(&w->b, v, local->rank, dims);
 }
 
+struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c)
+{
+    struct ir_value *v = gather_parts(w, part, c);
+    return v && cut_padding(w->parts, whole->dim[c.axis], c) ? slice_axis(w, v, c.axis, ir_const(w->ctx, 0), whole->dim[c.axis]) : v;
+}
+
 struct ir_value *cut_all_reduce(struct rewriter *w, struct ir_value *v, enum cut_kind kind)
 {
     const char *mode = kind == CUT_SUM ? "sum" : kind == CUT_MAX ? "max" : "min";
@@ -136,8 +187,11 @@ struct ir_value *cut_all_reduce(struct rewriter *w, struct ir_value *v, enum cut
 struct ir_value *cut_reduce_scatter(struct rewriter *w, struct ir_value *v, struct cut c)
 {
     ir_expr dims[TCC_MAX_RANK + 2];
-    ir_type whole = v->type, local = cut_type(w->ctx, w->parts, whole, c);
+    ir_type local = cut_type(w->ctx, w->parts, v->type, c);
     bool first = c.axis == 0 && ir_is_value(c.outer, 1);
+    if (!(v = with_padding(w, v, c)))
+        return NULL;
+    ir_type whole = v->type;
     if (!first) { /* [..., outer, parts, part, ...] -> [parts, ..., outer, part, ...] */
         int n = split_dims(w, whole, c, true, dims);
         if (n > TCC_MAX_RANK) {

@@ -69,8 +69,22 @@ ir_expr cut_divide(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return without_factors(ctx, a, b);
 }
 
+#define PADDING 16 /* an axis is this many times as long at least */
+
+int64_t cut_padding(int parts, ir_expr size, struct cut c)
+{
+    int64_t n;
+    if (!ir_is_value(c.outer, 1) || !ir_is_const(size, &n) || n <= 0)
+        return 0;
+    int64_t more = (parts - n % parts) % parts;
+    return more <= n / PADDING ? more : 0;
+}
+
 ir_expr cut_size(struct ir_ctx *ctx, int parts, ir_expr size, struct cut c)
 {
+    int64_t more = cut_padding(parts, size, c);
+    if (more)
+        size = ir_const(ctx, ir_const_or(size, 0) + more);
     ir_expr block = cut_divide(ctx, size, c.outer);
     ir_expr part = block ? cut_divide(ctx, block, ir_const(ctx, parts)) : NULL;
     return part && !ir_is_value(part, 0) ? ir_mul(ctx, c.outer, part) : NULL;
@@ -102,6 +116,31 @@ static bool all_divide(struct cut_node *x)
     return true;
 }
 
+static bool is_padded(const struct cut_node *x, ir_type t, struct cut c)
+{
+    return c.kind == CUT_PART && cut_padding(x->parts, t->dim[c.axis], c) > 0;
+}
+
+/* Numbers that may be anything must not fault: as indices, as divisors of integers. What compares along the axis knows floats alone. */
+static bool bears_padding(const struct cut_node *x)
+{
+    const struct ir_node *n = x->n;
+    bool any = n->nout && is_padded(x, n->out[0]->type, x->out[0]), floats = true;
+    for (int i = 0; i < n->nin; i++) {
+        bool padded = n->in[i].value && is_padded(x, n->in[i].value->type, x->in[i]);
+        any |= padded;
+        floats &= !padded || tcc_is_float((enum tcc_dtype)n->in[i].value->type->dtype);
+    }
+    if (!any)
+        return true;
+    cut_rule *rule = cut_row_of(n->op)->rule;
+    if (rule == cut_gather || rule == cut_gather_elements || rule == cut_scatter_elements || rule == cut_scatter_nd)
+        return !is_padded(x, n->in[1].value->type, x->in[1]);
+    if (n->op == IR_div || n->op == IR_mod)
+        return floats;
+    return rule != cut_attention && (x->out[0].kind == CUT_PART || floats);
+}
+
 bool cut_try(struct ir_ctx *ctx, int parts, const struct ir_node *n, bool result, int index, struct cut c,
              struct cut_node *x)
 {
@@ -119,7 +158,7 @@ bool cut_try(struct ir_ctx *ctx, int parts, const struct ir_node *n, bool result
     for (int i = 0; i < n->nout; i++)
         if (!ir_is_tensor(n->out[i]->type))
             return false;
-    if (!row->rule(x, result, index, c) || !all_divide(x))
+    if (!row->rule(x, result, index, c) || !all_divide(x) || !bears_padding(x))
         return false;
     return cut_same(result ? x->out[index] : x->in[index], c);
 }
@@ -208,6 +247,8 @@ static bool same_blocks(struct cut_node *x, ir_type from, struct cut c, ir_type 
             continue;
         *out = part(a, outer);
         if (cut_divide(x->ctx, size, ir_const(x->ctx, x->parts)))
+            return true;
+        if (ir_is_value(outer, 1) && cut_padding(x->parts, size, c) && size == from->dim[c.axis])
             return true;
         x->undivided = size;
         return false;

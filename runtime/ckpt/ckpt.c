@@ -48,7 +48,8 @@ static struct tcc_tensor state_tensor(const struct tccrt_session *s, int i, void
     t.rank = info.rank;
     memcpy(t.dims, info.dims, sizeof t.dims);
     if (s->m->states[i].shard.axis)
-        t.dims[s->m->states[i].shard.axis - 1] *= s->m->states[i].shard.parts;
+        t.dims[s->m->states[i].shard.axis - 1] =
+            t.dims[s->m->states[i].shard.axis - 1] * s->m->states[i].shard.parts - s->m->states[i].shard.padding;
     return t;
 }
 
@@ -69,7 +70,7 @@ static int gather_states(struct tccrt_session *s, int flags, void **own)
 
         if ((p->home <= 1 && !p->shard.axis) || !saved(p, flags, gradients))
             continue;
-        if (is_writer(s) && !(own[i] = malloc(tcr_whole_bytes(p) + 1)))
+        if (is_writer(s) && !(own[i] = malloc(tcr_whole_bytes(s->m, p) + 1)))
             return tcr_fail(TCC_EENV, "no memory for '%s' of stage %u", tcr_string(s->m, p->name), p->home - 1);
         status = tcr_state_gather(s, i, 0, own[i]);
     }
