@@ -294,7 +294,7 @@ static void loop_plan(struct mini_plan *p)
     collected = mp_object(p, "collected");
     stacked = mp_object(p, "stacked");
     p->states[p->nstates++] =
-        (struct tcc_pstate){mp_string(p, "start"), TCC_I64, 1, 0, pair, ~(uint64_t)0, 16, 0, 0, {0, 0, 0, 0}, TCC_NO, TCC_NO};
+        (struct tcc_pstate){mp_string(p, "start"), TCC_I64, 1, 0, pair, ~(uint64_t)0, 16, 0, 0, {0}, TCC_NO, TCC_NO};
     mp_buffer(p, TCC_SPACE_STATE, TCC_I64, 0, TCC_NO, c16, pair, "start");
     add_kernels(p);
     mp_signature(p, "trip", TCC_I64, TCC_OBJ_TENSOR, 0, scalar);
