@@ -87,10 +87,10 @@ MOBILE = [(3, 16, 16, 0, "Relu", 1), (3, 64, 24, 0, "Relu", 2), (3, 72, 24, 0, "
           (5, 960, 160, 1, "HardSwish", 1), (5, 960, 160, 1, "HardSwish", 1)]
 
 
-def mobilenet(full):
+def mobilenet(full, batch=1):
     g = Graph("mobilenet")
     n = 16
-    x = g.conv(image(g, 1, 224 if full else 25), 3, n, 3, 2, activation="HardSwish")
+    x = g.conv(image(g, batch, 224 if full else 25), 3, n, 3, 2, activation="HardSwish")
     for kernel, wide, m, squeezed, activation, stride in MOBILE if full else [MOBILE[0], (5, 40, 24, 1, "Relu", 2), (3, 56, 24, 0, "HardSwish", 1)]:
         y = g.conv(x, n, wide, 1, activation=activation)
         y = g.conv(y, wide, wide, kernel, stride, wide, activation)
@@ -100,11 +100,11 @@ def mobilenet(full):
     return g, classify(g, g.conv(x, n, 6 * n, 1, activation="HardSwish"), 6 * n, 1000 if full else 10)
 
 
-def resnet(full):
+def resnet(full, batch=1):
     g = Graph("resnet")
     width = 64 if full else 8
     n = width
-    x = g.conv(image(g, 1, 224 if full else 31), 3, n, 7, 2, activation="Relu")
+    x = g.conv(image(g, batch, 224 if full else 31), 3, n, 7, 2, activation="Relu")
     x = g.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     for stage, blocks in enumerate([3, 4, 6, 3] if full else [1, 2]):
         m = width << stage
@@ -132,9 +132,10 @@ def attention(g, x, batch, length, n, heads):
     return g.dense(g.node("Reshape", y, g.constant(np.array([batch, length, n]))), n, n)
 
 
-def bert(full):
+def bert(full, batch=0):
     g = Graph("bert")
-    layers, n, heads, words, batch, length = (12, 768, 12, 30000, 1, 128) if full else (2, 40, 2, 50, 2, 13)
+    layers, n, heads, words, usual, length = (12, 768, 12, 30000, 1, 128) if full else (2, 40, 2, 50, 2, 13)
+    batch = batch or usual
     ids = g.input("x", g.random.integers(0, words, (batch, length)))
     x = g.node("Add", g.node("Gather", g.normal(words, n, fan=2), ids), g.normal(length, n, fan=2))
     x = norm(g, x, n)
@@ -144,9 +145,10 @@ def bert(full):
     return g, x
 
 
-def lstm(full):
+def lstm(full, batch=0):
     g = Graph("lstm")
-    length, batch, n, m, classes = (35, 20, 650, 650, 1000) if full else (5, 3, 20, 24, 11)
+    length, usual, n, m, classes = (35, 20, 650, 650, 1000) if full else (5, 3, 20, 24, 11)
+    batch = batch or usual
     x = g.input("x", g.random.standard_normal((length, batch, n)).astype(np.float32))
     for directions in (1, 2):
         x, _, _ = g.node("LSTM", x, g.normal(directions, 4 * m, n, fan=2 * n), g.normal(directions, 4 * m, m, fan=2 * m),
