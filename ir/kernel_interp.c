@@ -610,7 +610,8 @@ static bool bind_operands(struct run *r, void *const *args)
     return true;
 }
 
-int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env, const struct kn_sample *s)
+int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env,
+                     const struct kn_sample *s)
 {
     struct run r = {.k = k, .sizes = sizes, .env = env, .sample = s, .status = TCC_OK};
     r.values = calloc((size_t)k->ninsns + 1, sizeof *r.values);

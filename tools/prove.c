@@ -88,7 +88,10 @@ static bool run_function(struct prove *p, struct prove_launch *l, const struct t
         return false;
     }
     memcpy(x.grid, shape.grid, sizeof x.grid);
-    x.grid[0] = blocks ? blocks : tcc_launch_blocks(launch->flags, x.grid[0], shape.cluster[0], l->share ? MANY : MULTIPROCESSORS);
+    if (blocks)
+        x.grid[0] = blocks;
+    else
+        x.grid[0] = tcc_launch_blocks(launch->flags, x.grid[0], shape.cluster[0], l->share ? MANY : MULTIPROCESSORS);
     memcpy(x.block, shape.block, sizeof x.block);
     memcpy(x.cluster, shape.cluster, sizeof x.cluster);
     x.shared = shape.shared;
@@ -259,7 +262,9 @@ static bool equal(enum tcc_dtype d, double error, const void *want, const void *
     double most = 0;
     if (!tcc_is_float(d)) {
         for (*where = 0; *where < n; ++*where)
-            if (is_of_sample((const char *)want + *where * bytes, (const char *)got + *where * bytes, bytes, compared) && memcmp((const char *)want + *where * bytes, (const char *)got + *where * bytes, (size_t)bytes))
+            if (is_of_sample((const char *)want + *where * bytes, (const char *)got + *where * bytes, bytes,
+                             compared) &&
+                memcmp((const char *)want + *where * bytes, (const char *)got + *where * bytes, (size_t)bytes))
                 return false;
         return true;
     }
@@ -413,8 +418,8 @@ static bool has_points(const struct kn_kernel *k, const int64_t *sizes, int64_t 
 }
 
 /* Some of the blocks of a kernel of one function, of the points that these store some; of other kernels all blocks. */
-static bool prove_sample(struct prove *p, struct prove_launch *l, const struct kn_kernel *k, int64_t flops, uint64_t seed,
-                         const char **skipped, char *error)
+static bool prove_sample(struct prove *p, struct prove_launch *l, const struct kn_kernel *k, int64_t flops,
+                         uint64_t seed, const char **skipped, char *error)
 {
     int64_t points, work = flops > l->tiles ? flops : l->tiles, share = work / p->most / BLOCKS;
     struct tcc_env env = l->env;
@@ -447,7 +452,8 @@ static bool prove_sample(struct prove *p, struct prove_launch *l, const struct k
     int64_t written = 0;
     for (int i = 0; i < o->n && ok; i++)
         for (int64_t e = 0; e < o->elements[i] && o->uses[i] == KN_OUT; e++)
-            written += !is_untouched((char *)o->got[i] + e * tcc_dtype_bytes(o->dtype[i]), tcc_dtype_bytes(o->dtype[i]));
+            written += !is_untouched((char *)o->got[i] + e * tcc_dtype_bytes(o->dtype[i]),
+                                     tcc_dtype_bytes(o->dtype[i]));
     if (ok && written < p->sample.results / l->share / 2) {
         snprintf(error, PROVE_TEXT, "%lld of %lld results are written by one of %lld blocks", (long long)written,
                  (long long)p->sample.results, (long long)l->share);

@@ -57,44 +57,55 @@ static int access_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct
     return 1;
 }
 
+/* Those by which a vector is accessed. */
+static int vector_bytes(const struct kn_operand *o, int width)
+{
+    int bytes = width * tcc_dtype_bytes((enum tcc_dtype)o->dtype);
+    return bytes > 16 ? 16 : bytes;
+}
+
+/* Can `width` neighbours along dim v run instructions [first, last) at once? Their stores are vectors; so are their loads where v is an inner dim, else loads may be narrow. align: set
+ * to the bytes of which, for them to be vectors, operands' addresses are multiples (0: of those of narrow loads); NULL: isn't. */
+static bool takes_vectors(struct ir_ctx *ctx, const struct kn_kernel *k, int first, int last, int v, int width,
+                          int *align)
+{
+    bool inner = k->dims[v].role == KN_INNER, aligned;
+    for (int i = first; i < last; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code == KN_INDEX || guards_follow(n, k->dims[v].var) ||
+            (inner && (n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT)))
+            return false;
+        if (n->code != KN_LOAD && n->code != KN_STORE)
+            continue;
+        int how = access_of(ctx, k, n, v, width, &aligned);
+        if (k->operands[n->operand].use == KN_LOCAL || how < 0 || (n->code == KN_STORE && (how != 1 || !aligned)) ||
+            (inner && how == 1 && !aligned))
+            return false;
+    }
+    for (int narrow = 0; narrow < 2 && align; narrow++) /* what one load has narrow is that for all */
+        for (int i = first; i < last; i++) {
+            const struct kn_insn *n = &k->insns[i];
+            if ((n->code == KN_LOAD || n->code == KN_STORE) && access_of(ctx, k, n, v, width, &aligned) == 1 &&
+                aligned == !narrow)
+                align[n->operand] = narrow ? 0 : vector_bytes(&k->operands[n->operand], width);
+        }
+    return true;
+}
+
 int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int *align)
 {
     int most = 1, width, stores = 0;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return 1;
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_STORE || k->insns[i].code == KN_LOAD) {
             int bytes = tcc_dtype_bytes((enum tcc_dtype)k->operands[k->insns[i].operand].dtype);
             if (k->insns[i].code == KN_STORE && bytes == 1)
                 bytes = 4; /* NVPTX stores vectors of more bytes piece by piece */
             most = bytes > most ? bytes : most;
+            stores += k->insns[i].code == KN_STORE;
         }
     width = 16 / most;
-    for (int i = 0; i < k->noperands; i++)
-        align[i] = width * tcc_dtype_bytes((enum tcc_dtype)k->operands[i].dtype);
-    if (width == 1 || width > ir_const_or(k->dims[v].extent, width))
-        return 1;
-    bool *vectors = IR_NEWN(ctx, k->noperands + 1, bool);
-    for (int i = 0; i < k->ninsns; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        bool aligned;
-        if (guards_follow(n, k->dims[v].var) || n->code == KN_INDEX)
-            return 1;
-        if (n->code != KN_LOAD && n->code != KN_STORE)
-            continue;
-        int how = access_of(ctx, k, n, v, width, &aligned);
-        if (how < 0 || (n->code == KN_STORE && (how != 1 || !aligned)))
-            return 1;
-        stores += n->code == KN_STORE;
-        vectors[n->operand] |= how == 1;
-        if (how == 1 && !aligned)
-            align[n->operand] = 0;
-    }
-    for (int i = 0; i < k->noperands; i++)
-        if (!vectors[i])
-            align[i] = 0;
-    return stores ? width : 1;
+    bool fits = width > 1 && stores && width <= ir_const_or(k->dims[v].extent, width);
+    return fits && takes_vectors(ctx, k, 0, k->ninsns, v, width, align) ? width : 1;
 }
 
 /* -- Transposes ---------------------------------------------------------------------------------------------- */
@@ -202,41 +213,14 @@ static bool sorts(const struct kn_kernel *k)
     return false;
 }
 
-/* Those by which a vector is accessed. */
-static int vector_bytes(const struct kn_operand *o, int width)
-{
-    int bytes = width * tcc_dtype_bytes((enum tcc_dtype)o->dtype);
-    return bytes > 16 ? 16 : bytes;
-}
-
 int cuda_stage_width(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_stage *s, int width, int *align)
 {
     if (width == 1 || !s->inner)
         return 1;
     int last = 31 - __builtin_clz(s->inner);
     int64_t points;
-    if (!ir_is_const(k->dims[last].extent, &points) || points % width || em_is_piece(k, last))
-        return 1;
-    for (int i = s->first; i < s->last; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        bool aligned;
-        if (n->code == KN_INDEX || n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT ||
-            guards_follow(n, k->dims[last].var))
-            return 1;
-        if (n->code != KN_LOAD && n->code != KN_STORE)
-            continue;
-        int how = access_of(ctx, k, n, last, width, &aligned);
-        if (k->operands[n->operand].use == KN_LOCAL || how < 0 || (how == 1 && !aligned) ||
-            (n->code == KN_STORE && !how))
-            return 1;
-    }
-    for (int i = s->first; i < s->last && align; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        bool aligned;
-        if ((n->code == KN_LOAD || n->code == KN_STORE) && access_of(ctx, k, n, last, width, &aligned) == 1)
-            align[n->operand] = vector_bytes(&k->operands[n->operand], width);
-    }
-    return width;
+    bool fits = ir_is_const(k->dims[last].extent, &points) && points % width == 0 && !em_is_piece(k, last);
+    return fits && takes_vectors(ctx, k, s->first, s->last, last, width, align) ? width : 1;
 }
 
 /* As many neighbours as 16 bytes have of the widest elements, and no more than give each thread of the group some. */

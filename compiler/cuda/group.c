@@ -145,7 +145,8 @@ static void meet_warps(struct cuda_fn *f, struct loops_acc *a)
 {
     struct em *e = f->e;
     int warps = f->s.group / 32;
-    V value, position, lane = LLVMBuildURem(e->b, f->lane, em_i64(e, 32), ""), warp = LLVMBuildUDiv(e->b, f->lane, em_i64(e, 32), ""),
+    V value, position, lane = LLVMBuildURem(e->b, f->lane, em_i64(e, 32), ""),
+                       warp = LLVMBuildUDiv(e->b, f->lane, em_i64(e, 32), ""),
                        other = LLVMBuildURem(e->b, f->lane, em_i64(e, warps), "");
     struct em_if first;
     loops_acc_get(e, a, &value, &position);
