@@ -107,6 +107,12 @@ static void rows_late(struct cg *g, LLVMValueRef x, int cv)
     ir_expr lo, hi;
     ct_late_interior(&g->c, &lo, &hi);
     LLVMValueRef first = em_expr(e, lo), last = em_expr(e, hi), begin = g->row_lo, end = g->row_hi;
+    if (g->c.k->schedule.tile[g->c.row]) { /* this tile's part of them */
+        first = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){first, end});
+        first = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){first, begin});
+        last = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){last, end});
+        last = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){last, first});
+    }
     LLVMValueRef edge[2][2] = {{begin, first}, {last, end}};
     for (int i = 0; i < 2; i++) {
         em_loop_begin(e, &l, edge[i][0], edge[i][1], em_i64(e, 1), "edge");

@@ -105,6 +105,8 @@ struct grain {
     double now, target;
 };
 
+enum { UNKNOWN = 64 }; /* points of a dim that is known only at run time */
+
 static int64_t guess(ir_expr extent, int64_t otherwise)
 {
     return ir_const_or(extent, otherwise);
@@ -129,14 +131,38 @@ static int64_t gcd(int64_t a, int64_t b)
     return b ? gcd(b, a % b) : a;
 }
 
+/*
+ * The same where the number of points is known only at run time, in whole register tiles of `mr` points: pieces that are worth a thread's
+ * while, and long enough that B, which each reads, costs little.
+ */
+static void split_unknown(struct grain *g, int d, int mr)
+{
+    double point = g->now / (double)guess(g->k->dims[d].extent, UNKNOWN);
+    int64_t t = (int64_t)(2 * g->target / point) / mr + 1;
+    g->k->schedule.tile[d] = (t > 8 ? t : 8) * mr;
+}
+
+static bool one_point(const struct kn_kernel *k, uint32_t dims)
+{
+    for (int d = 0; d < k->ndims; d++)
+        if (dims >> d & 1 && !ir_is_value(k->dims[d].extent, 1))
+            return false;
+    return true;
+}
+
 /* Rows: extra m dims first, then the outermost collapsed dim in whole row blocks. */
 static void split_rows(struct grain *g, const struct ct *c, int mr)
 {
     for (int d = 0; d < g->k->ndims; d++)
         if (c->extra_m >> d & 1)
             split(g, d, 1, 8);
-    if (c->row < 0 || c->nrows == CT_DYN || (c->nrowguards && (c->late_rows || c->collapsed != 1u << c->row)))
+    if (c->row < 0 || (c->nrowguards && c->collapsed != 1u << c->row))
         return;
+    if (c->nrows == CT_DYN) {
+        if (c->collapsed == 1u << c->row && !c->period && one_point(g->k, c->extra_m))
+            split_unknown(g, c->row, mr);
+        return;
+    }
     for (int d = 0; d < g->k->ndims; d++) {
         if (!(c->collapsed >> d & 1))
             continue;
@@ -189,7 +215,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     double a = 1, b = 1, points = 1;
     for (int d = 0; d < k->ndims; d++) {
         uint32_t bit = 1u << d;
-        double n = (double)guess(k->dims[d].extent, bit & c->batch ? 8 : 64);
+        double n = (double)guess(k->dims[d].extent, bit & c->batch ? 8 : UNKNOWN);
         points *= n;
         if (bit & (c->collapsed | c->extra_m | k->contraction.k))
             a *= n;
