@@ -99,11 +99,71 @@ static void rows_rest(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef r)
 
 static void whole_rows(struct cg *g, LLVMValueRef x, int cv);
 
-/* Rows of which some are cut, but which is known only at run time: those one by one, the ones between as usual. */
+/* Rows of a register tile at an edge: few, but so many that their sums don't wait for each other. 0: their taps are not known when compiling. */
+static int edge_rows(const struct cg *g, int cv, bool last)
+{
+    const struct ct *c = &g->c;
+    int64_t cut = last ? (c->last_edge < 0 ? 0 : ct_last_cut(c)) : c->first_edge < 0 ? 0 : ct_first_cut(c);
+    int rows = (8 + cv - 1) / cv;
+    rows = rows < cut ? (int)cut : rows;
+    return !cut || cut > g->mr || g->packed_a ? 0 : rows < g->mr ? rows : g->mr;
+}
+
+/* Rows [from, to) one by one, each with the taps that it has. */
+static void single_rows(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef from, LLVMValueRef to)
+{
+    struct em_loop l;
+    em_loop_begin(g->e, &l, from, to, em_i64(g->e, 1), "edge");
+    cg_micro(g, x, l.iv, 1, cv, CG_ONE_ROW);
+    em_loop_end(g->e, &l);
+}
+
+/* The rows before `first`, which taps are missing of: a register tile if it fits before `last`. Returns where the next ones begin. */
+static LLVMValueRef first_rows(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef first, LLVMValueRef last)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    int n = edge_rows(g, cv, false);
+    LLVMValueRef to = first;
+    if (n) {
+        LLVMValueRef fits = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->row_lo, em_i64(e, 0), ""),
+                                         LLVMBuildICmp(e->b, LLVMIntSLE, em_i64(e, n), last, ""), "");
+        em_if_begin(e, &f, fits);
+        cg_micro(g, x, em_i64(e, 0), n, cv, CG_FIRST_ROWS);
+        em_if_end(e, &f);
+        to = LLVMBuildSelect(e->b, fits, g->row_lo, first, "");
+        first = LLVMBuildSelect(e->b, fits, em_i64(e, n), first, "");
+    }
+    single_rows(g, x, cv, g->row_lo, to);
+    return first;
+}
+
+/* The rows from `last` on: a register tile if it fits behind `first`. Returns where the ones before them end. */
+static LLVMValueRef last_rows(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef first, LLVMValueRef last)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    int n = edge_rows(g, cv, true);
+    LLVMValueRef from = last;
+    if (n) {
+        LLVMValueRef at = LLVMBuildSub(e->b, g->row_hi, em_i64(e, n), "");
+        LLVMValueRef fits =
+            LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->row_hi, em_expr(e, g->c.rows), ""),
+                         LLVMBuildICmp(e->b, LLVMIntSLE, first, at, ""), "");
+        em_if_begin(e, &f, fits);
+        cg_micro(g, x, at, n, cv, CG_LAST_ROWS);
+        em_if_end(e, &f);
+        from = LLVMBuildSelect(e->b, fits, g->row_hi, last, "");
+        last = LLVMBuildSelect(e->b, fits, at, last, "");
+    }
+    single_rows(g, x, cv, from, g->row_hi);
+    return last;
+}
+
+/* Rows of which some are cut, but which is known only at run time: those at the edges, then the ones between as usual. */
 static void rows_late(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
-    struct em_loop l;
     ir_expr lo, hi;
     ct_late_interior(&g->c, &lo, &hi);
     LLVMValueRef first = em_expr(e, lo), last = em_expr(e, hi), begin = g->row_lo, end = g->row_hi;
@@ -113,12 +173,8 @@ static void rows_late(struct cg *g, LLVMValueRef x, int cv)
         last = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){last, end});
         last = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){last, first});
     }
-    LLVMValueRef edge[2][2] = {{begin, first}, {last, end}};
-    for (int i = 0; i < 2; i++) {
-        em_loop_begin(e, &l, edge[i][0], edge[i][1], em_i64(e, 1), "edge");
-        cg_micro(g, x, l.iv, 1, cv, CG_ONE_ROW);
-        em_loop_end(e, &l);
-    }
+    first = first_rows(g, x, cv, first, last);
+    last = last_rows(g, x, cv, first, last);
     g->row_lo = first;
     g->row_hi = last;
     whole_rows(g, x, cv);

@@ -140,14 +140,26 @@ static LLVMValueRef offset_of(struct sum *s, LLVMValueRef base, int level, LLVMV
     return cg_step(s->g, base, index, b ? s->sb[level] : s->sa[level], b ? s->eb[level] : s->ea[level]);
 }
 
+/* Are the taps that a row has known when compiling, and not all rows have the same? */
+static bool by_taps(const struct sum *s)
+{
+    return s->start >= 0 || s->start == CG_FIRST_ROWS || s->start == CG_LAST_ROWS;
+}
+
 /* Rows of this register tile that the current taps reach. */
 static void active_rows(struct sum *s, int *lo, int *hi)
 {
+    int64_t a, b;
     *lo = 0;
     *hi = s->mr;
-    if (s->start < 0)
+    if (!by_taps(s))
         return;
-    int64_t a, b;
+    if (s->start < 0) {
+        (s->start == CG_FIRST_ROWS ? ct_first_rows : ct_last_rows)(&s->g->c, s->tap, s->mr, &a, &b);
+        *lo = (int)a;
+        *hi = b < a ? (int)a : (int)b;
+        return;
+    }
     ct_row_range(&s->g->c, s->tap, &a, &b);
     a -= s->start;
     b -= s->start;
@@ -469,7 +481,7 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     LLVMValueRef so_far[MAX_ACC];
     ir_expr lo, hi;
     struct em_loop l;
-    if (g->c.ks[level].unroll && s->start >= 0) {
+    if (g->c.ks[level].unroll && by_taps(s)) {
         nest_unrolled(s, level, a, b);
         return;
     }

@@ -446,6 +446,26 @@ static void find_rows(struct ct *c)
     c->row_sa = c->row >= 0 ? ir_const_or(c->row_ea, CT_DYN) : 0;
 }
 
+/*
+ * Though nobody knows how many rows there are, padding often cuts the first and the last ones as it always does: `before` is a number, and
+ * the last row lies as far from the end of what is read whatever its size.
+ */
+static void find_edges(struct ct *c)
+{
+    int g = 0;
+    while (!c->guards[g].row_coef)
+        g++;
+    const struct ct_guard *t = &c->guards[g];
+    if (c->collapsed != 1u << c->row || t->k >= c->nks - 1 || c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)
+        return;
+    ir_expr end = ir_sub(c->ctx, ir_sub(c->ctx, t->hi, t->rest), ir_mulc(c->ctx, c->rows, t->row_coef));
+    if (ir_is_const(t->lo, NULL) && ir_is_const(t->rest, NULL))
+        c->first_edge = g;
+    if (ir_is_const(end, &c->edge_room))
+        c->last_edge = g;
+    c->ks[t->k].unroll = c->first_edge >= 0 || c->last_edge >= 0;
+}
+
 static bool find_guards(struct ct *c)
 {
     const struct kn_insn *load = &c->k->insns[c->load_a];
@@ -494,6 +514,8 @@ static bool find_guards(struct ct *c)
             return false;
     for (int i = 0; i < c->nks && c->late_rows; i++)
         c->ks[i].unroll = false;
+    if (c->late_rows && c->nrowguards == 1)
+        find_edges(c);
     return true;
 }
 
@@ -535,6 +557,45 @@ void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi)
     }
     if (*hi < *lo)
         *hi = *lo;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return a <= 0 ? -(-a / b) : (a + b - 1) / b;
+}
+
+static int64_t clamp(int64_t v, int64_t most)
+{
+    return v < 0 ? 0 : v > most ? most : v;
+}
+
+void ct_first_rows(const struct ct *c, const int64_t *tap, int size, int64_t *lo, int64_t *hi)
+{
+    const struct ct_guard *t = &c->guards[c->first_edge];
+    *lo = clamp(ceil_div(ir_const_or(t->lo, 0) - ir_const_or(t->rest, 0) - t->k_coef * tap[t->k], t->row_coef), size);
+    *hi = size;
+}
+
+void ct_last_rows(const struct ct *c, const int64_t *tap, int size, int64_t *lo, int64_t *hi)
+{
+    const struct ct_guard *t = &c->guards[c->last_edge];
+    *lo = 0;
+    *hi = clamp(ceil_div(c->edge_room + t->row_coef * size - t->k_coef * tap[t->k], t->row_coef), size);
+}
+
+int64_t ct_first_cut(const struct ct *c)
+{
+    int64_t tap[CT_MAX_K] = {0}, lo, hi;
+    ct_first_rows(c, tap, INT16_MAX, &lo, &hi);
+    return lo;
+}
+
+int64_t ct_last_cut(const struct ct *c)
+{
+    int64_t tap[CT_MAX_K] = {0}, lo, hi;
+    tap[c->guards[c->last_edge].k] = c->ks[c->guards[c->last_edge].k].n - 1;
+    ct_last_rows(c, tap, INT16_MAX, &lo, &hi);
+    return INT16_MAX - hi;
 }
 
 void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi)
@@ -610,7 +671,7 @@ static bool copy_rows(struct ct *c)
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
                     bool together)
 {
-    *c = (struct ct){.ctx = ctx, .k = k, .depth = 1};
+    *c = (struct ct){.ctx = ctx, .k = k, .depth = 1, .first_edge = -1, .last_edge = -1};
     if (!right_form(k, c))
         return false;
     if (together)

@@ -105,7 +105,10 @@ struct grain {
     double now, target;
 };
 
-enum { UNKNOWN = 64 }; /* points of a dim that is known only at run time */
+enum {
+    UNKNOWN = 64,       /* points of a dim that is known only at run time */
+    LEAST_WORK = 250000 /* floating-point operations of a tile, if there are so many */
+};
 
 static int64_t guess(ir_expr extent, int64_t otherwise)
 {
@@ -132,20 +135,24 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /*
- * The same where the number of points is known only at run time, in whole register tiles of `mr` points: pieces that are worth a thread's
- * while, and long enough that B, which each reads, costs little.
+ * The same where the number of rows is known only at run time. Of the outermost dim of theirs, in multiples of `unit`: pieces that are worth
+ * a thread's while, and of so many rows that B, which each reads, costs little.
  */
-static void split_unknown(struct grain *g, int d, int mr)
+static void split_unknown(struct grain *g, const struct ct *c, int d, int64_t unit, int64_t least)
 {
-    double point = g->now / (double)guess(g->k->dims[d].extent, UNKNOWN);
-    int64_t t = (int64_t)(2 * g->target / point) / mr + 1;
-    g->k->schedule.tile[d] = (t > 8 ? t : 8) * mr;
+    double n = (double)guess(g->k->dims[d].extent, UNKNOWN), inner = 1;
+    for (int i = d + 1; i < g->k->ndims; i++)
+        if (c->collapsed >> i & 1)
+            inner *= (double)guess(g->k->dims[i].extent, UNKNOWN);
+    double t = 2 * LEAST_WORK / (g->now / n), rows = (double)least / inner;
+    g->k->schedule.tile[d] = (int64_t)((t > rows ? t : rows) / (double)unit + 1) * unit;
 }
 
+/* Does a tile have one point of these dims? */
 static bool one_point(const struct kn_kernel *k, uint32_t dims)
 {
     for (int d = 0; d < k->ndims; d++)
-        if (dims >> d & 1 && !ir_is_value(k->dims[d].extent, 1))
+        if (dims >> d & 1 && !ir_is_value(k->dims[d].extent, 1) && k->schedule.tile[d] != 1)
             return false;
     return true;
 }
@@ -158,14 +165,15 @@ static void split_rows(struct grain *g, const struct ct *c, int mr)
             split(g, d, 1, 8);
     if (c->row < 0 || (c->nrowguards && c->collapsed != 1u << c->row))
         return;
-    if (c->nrows == CT_DYN) {
-        if (c->collapsed == 1u << c->row && !c->period && one_point(g->k, c->extra_m))
-            split_unknown(g, c->row, mr);
+    if (c->nrows == CT_DYN && (c->period || !one_point(g->k, c->extra_m)))
         return;
-    }
     for (int d = 0; d < g->k->ndims; d++) {
         if (!(c->collapsed >> d & 1))
             continue;
+        if (c->nrows == CT_DYN) {
+            split_unknown(g, c, d, d == c->row ? mr : 1, 8 * mr);
+            break;
+        }
         int64_t inner = c->nrows / guess(g->k->dims[d].extent, 1);
         int64_t unit = c->period && c->pack_b ? c->period : mr; /* a group's B is packed once */
         split(g, d, unit / gcd(unit, inner), 1);
@@ -224,7 +232,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     }
     points /= c->depth;
     /* Work in floating-point operations; a byte that must come from far costs as much as eight. */
-    double work = 2 * points, far = 8 * (a + b) * tcc_dtype_bytes(c->dtype), target = 250e3;
+    double work = 2 * points, far = 8 * (a + b) * tcc_dtype_bytes(c->dtype), target = LEAST_WORK;
     work = far > work ? far : work;
     target = work / 64 > target ? work / 64 : target;
     if (s->kc) /* the more of a tile there is, the more often a pass reads what it has in cache */

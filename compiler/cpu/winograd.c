@@ -116,10 +116,15 @@ static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, in
     return best == 1 && blocks <= 2 && tiles >= 16 ? 2 : best; /* one panel: nothing else is left to share */
 }
 
-/* Sizes that are known only at run time: so many tiles as leave v in the second cache, and read weights at half the rate of products at least. */
-static int64_t unknown_tiles(const struct cpu_machine *m, const struct wg *g)
+/*
+ * Sizes that are known only at run time: so many tiles as leave v in the second cache, and read weights at half the rate of products at least.
+ * Of weights that stay in that cache besides, as few as do: there may be no more than those of a small image, for all threads.
+ */
+static int64_t unknown_tiles(const struct cpu_machine *m, const struct wg *g, int64_t blocks)
 {
     int64_t fit = m->l2 / (v_step(g) * 4);
+    if (g->frequencies * g->channels * blocks * BLOCK * 4 <= m->l2 / 4)
+        return LEAST_ROWS;
     return fit < LEAST_ROWS ? LEAST_ROWS : fit > MOST_ROWS ? MOST_ROWS : fit / REGISTER_ROWS * REGISTER_ROWS;
 }
 
@@ -130,7 +135,7 @@ static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, s
         return false;
     int64_t tiles = ir_const_or(k->dims[WG_T].extent, 0), blocks = ir_const_or(k->dims[WG_OB].extent, 1);
     int64_t pieces = tiles ? choose_pieces(m, &g, tiles, blocks) : 2,
-            each = tiles ? (tiles + pieces - 1) / pieces : unknown_tiles(m, &g);
+            each = tiles ? (tiles + pieces - 1) / pieces : unknown_tiles(m, &g, blocks);
     int64_t shares = pieces < 4 && ir_const_or(k->dims[WG_N].extent, tiles ? 8 : 1) < 4 ? 4 / pieces : 1;
     int64_t share = (blocks + shares - 1) / shares;
     cpu_put_schedule(k, (struct cpu_schedule){.how = CPU_WINOGRAD});
