@@ -27,11 +27,35 @@ static int sides_of(struct fa_shape *s, struct fa_side **side)
     return s->gradient ? 4 : s->r.mean < 0 ? 2 : 3;
 }
 
+/* Means and sums on their way out. */
+static int64_t out_bytes(struct fa_shape *s)
+{
+    int widest = s->k.part > s->v.part ? s->k.part : s->v.part;
+    s->pitch_out = widest + 8;
+    return (int64_t)4 * s->rows * (s->pitch_out + 2);
+}
+
+/* Results lie where q was, apart from what is sent for meanwhile. */
+static void place_sent(struct fa_shape *s)
+{
+    int64_t out = out_bytes(s);
+    s->q.rows = s->rows;
+    s->k.rows = s->v.rows = s->bn;
+    s->q.bytes = pad((int64_t)2 * s->q.rows * s->q.pitch, ALIGN);
+    s->k.bytes = pad((int64_t)2 * s->bn * s->k.pitch, ALIGN);
+    s->v.bytes = pad((int64_t)2 * s->bn * s->v.pitch, ALIGN);
+    s->q.at = 0;
+    s->k.at = pad(s->q.bytes > out ? s->q.bytes : out, ALIGN);
+    s->v.at = s->k.at + s->ring * s->k.bytes;
+    s->barriers = s->v.at + s->ring * s->v.bytes;
+    s->bytes = s->barriers + fa_barrier_bytes(s);
+}
+
 static void place_sides(struct fa_shape *s)
 {
     struct fa_side *side[4];
     int64_t bytes = tcc_dtype_bytes(s->dtype);
-    int n = sides_of(s, side), widest = s->k.part > s->v.part ? s->k.part : s->v.part;
+    int n = sides_of(s, side);
     s->q.rows = s->dy.rows = s->rows;
     s->k.rows = s->v.rows = s->bn;
     s->pitch_p = s->engine->pad_p ? s->bn + s->engine->pad_p : 0;
@@ -48,8 +72,7 @@ static void place_sides(struct fa_shape *s)
     }
     s->weights = s->bytes;
     s->bytes += (int64_t)4 * s->rows * s->pitch_p;
-    s->pitch_out = widest + 8;
-    int64_t out = (int64_t)4 * s->rows * (s->pitch_out + 2);
+    int64_t out = out_bytes(s);
     s->bytes = s->bytes > out ? s->bytes : out;
 }
 
@@ -95,9 +118,23 @@ static void lay_out_summed(struct fa_shape *s, struct fa_side *side, int width, 
     }
 }
 
+/* Where k and v are sent for: whole parts of 64 columns, two buffers of each, all the registers of a multiprocessor for one block. */
+static bool lay_out_sent(struct fa_shape *s, int nd, int ne, int most_keys)
+{
+    enum { PART = 64, KEYS = 128, MOST = 227 << 10 };
+    s->sent = true;
+    if (s->gradient || s->r.mean < 0 || nd % PART || ne % PART)
+        return false;
+    for (s->bn = KEYS; most_keys && s->bn > most_keys && s->bn > s->engine->least;)
+        s->bn /= 2;
+    place_sent(s);
+    return s->bytes <= MOST;
+}
+
 /* All but the instructions and dims: by the widths of q and k, of v and dy, the type, the keys that a block has at most, 0: as many as it likes, and its warpgroups,
- * 0: it is not by wgmma. False: it takes more shared memory than there is, or more registers. */
-static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int most_keys, int warpgroups)
+ * 0: it is not by wgmma; sent: by tensor copies. False: it takes more shared memory than there is, or more registers. */
+static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int most_keys, int warpgroups,
+                    bool sent)
 {
     bool alone = !s->gradient && s->r.mean < 0;
     int summed = s->gradient && nd > ne ? nd : ne,
@@ -120,6 +157,8 @@ static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int
         lay_out_summed(s, &s->v, ne, !s->gradient);
     if (s->gradient)
         s->engine->layout(&s->dy, ne, false);
+    if (sent)
+        return lay_out_sent(s, nd, ne, most_keys);
     s->bn = s->engine->keys(alone ? nd : s->k.part > s->v.part ? s->k.part : s->v.part, s->gradient);
     while (most_keys && s->bn > most_keys && s->bn > s->engine->least)
         s->bn /= 2;
@@ -175,7 +214,7 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
     struct cuda_schedule by = k->schedule.how ? cuda_get_schedule(k) : cuda_plain_schedule(CUDA_ATTENTION);
     if (s->gradient)
         find_vectors(k, s);
-    bool fits = lay_out(s, nd, ne, small ? type : TCC_F32, by.bn, by.warpgroups);
+    bool fits = lay_out(s, nd, ne, small ? type : TCC_F32, by.bn, by.warpgroups, cuda_has_maps(&by));
     for (int i = 0; i < n; i++) {
         int own = tcc_dtype_bytes((enum tcc_dtype)k->insns[side[i]->load].dtype);
         side[i]->width =
@@ -309,9 +348,9 @@ static V fold(struct em *e, V *x, int n, V (*combine)(struct em *e, V x, V y))
     return n == 1 ? x[0] : combine(e, fold(e, x, n / 2, combine), fold(e, x + n / 2, n - n / 2, combine));
 }
 
-/* p of row i, in the places of its scores; its means, which get smaller. exp(x scale - top) is 2^(x scale log2 e - top log2 e) in one multiply-add; what
+/* p of row i, in the places of its scores; how much smaller its means get. exp(x scale - top) is 2^(x scale log2 e - top log2 e) in one multiply-add; what
  * rounding top log2 e does, it does to all weights of the row. */
-static void weigh(struct fa *a, int i, V block, V *p)
+V fa_weigh(struct fa *a, int i, V block, V *p)
 {
     struct em *e = a->e;
     int n = fa_keys(a);
@@ -338,9 +377,14 @@ static void weigh(struct fa *a, int i, V block, V *p)
     }
     V sum = fold(e, p + (ptrdiff_t)i * n, n, sum_of);
     LLVMBuildStore(e->b, LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, fa_get(a, a->sum[i]), less, ""), sum, ""), a->sum[i]);
+    return less;
+}
+
+void fa_scale_means(struct fa *a, int i, V by)
+{
     for (int j = 0; j < fa_columns(a, &a->s.v); j++) {
         V at = a->mean[i * fa_columns(a, &a->s.v) + j];
-        LLVMBuildStore(e->b, LLVMBuildFMul(e->b, fa_get(a, at), less, ""), at);
+        LLVMBuildStore(a->e->b, LLVMBuildFMul(a->e->b, fa_get(a, at), by, ""), at);
     }
 }
 
@@ -397,7 +441,7 @@ static void key_block(struct fa *a, V at)
     V p[FA_MAX_R * FA_MAX_C];
     a->s.engine->scores(a, &a->s.q, &a->s.k, a->score);
     for (int i = 0; i < a->s.engine->r; i++)
-        weigh(a, i, at, p);
+        fa_scale_means(a, i, fa_weigh(a, i, at, p));
     if (a->s.r.mean >= 0)
         a->s.engine->means(a, &a->s.v, p, a->mean);
 }
@@ -501,11 +545,12 @@ void fa_begin_tile(struct fa *a, const struct em_tiles *t)
     a->keys = em_extent(e, a->s.col);
 }
 
-static void forward_tile(struct fa *a)
+void fa_key_range(struct fa *a, V *from, V *all_see, V *to)
 {
     struct em *e = a->e;
-    V nkeys = a->keys, from = em_i64(e, 0), seen = nkeys;
+    V nkeys = a->keys, seen = nkeys;
     int64_t all;
+    *from = em_i64(e, 0);
     if (a->s.r.keys) { /* of the tile's last row, and of its first */
         fa_bind_row(a, em_i64(e, a->s.rows));
         nkeys = fa_smaller(a, nkeys, em_expr(e, a->s.r.keys));
@@ -513,36 +558,55 @@ static void forward_tile(struct fa *a)
         seen = fa_smaller(a, seen, em_expr(e, a->s.r.keys));
     }
     if (a->piece)
-        fa_piece(a, &from, &nkeys);
-    seen = fa_bigger(a, from, fa_smaller(a, fa_round(a, seen, false), nkeys));
+        fa_piece(a, from, &nkeys);
+    seen = fa_bigger(a, *from, fa_smaller(a, fa_round(a, seen, false), nkeys));
     if (!a->s.r.keys && ir_is_const(e->k->dims[a->s.col].extent, &all) && all % a->s.bn == 0)
         seen = nkeys;
+    *all_see = seen;
+    *to = nkeys;
+}
+
+void fa_begin_rows(struct fa *a)
+{
+    struct em *e = a->e;
     fa_bring(a, &a->s.q, a->first, a->rows);
     for (int i = 0; i < a->s.engine->r; i++)
         LLVMBuildStore(e->b, em_fp(e->t_f32, -FLT_MAX), a->top[i]);
     fa_clear(a, a->sum, a->s.engine->r);
     fa_clear(a, a->mean, a->s.engine->r * fa_columns(a, &a->s.v));
-    fa_columns_in(a, from, from, seen, nkeys, key_block);
+}
+
+static void forward_tile(struct fa *a)
+{
+    V from, seen, to;
+    fa_key_range(a, &from, &seen, &to);
+    fa_begin_rows(a);
+    fa_columns_in(a, from, from, seen, to, key_block);
+    fa_end_rows(a);
+}
+
+void fa_end_rows(struct fa *a)
+{
     fa_arrived(a);
     hand_over_sums(a);
     if (a->s.r.mean >= 0) {
         fa_hand_over(a, &a->s.v, a->mean);
-        cuda_barrier(e);
+        fa_barrier(a);
         if (a->piece)
             fa_keep_piece(a);
         else
             fa_finish(a, AT_LAST, a->s.r.mean, &a->s.v);
     }
-    cuda_barrier(e);
+    fa_barrier(a);
 }
 
-static void each_tile(struct fa *a)
+void fa_each_tile(struct fa *a, void (*run)(struct fa *a))
 {
     struct em_tiles t;
     em_tiles_begin(a->e, &t);
     fa_begin_tile(a, &t);
     a->head = a->piece ? t.loop.iv : NULL;
-    fa_each_pass(a, a->s.gradient ? fa_gradient_tile : forward_tile);
+    fa_each_pass(a, run);
     em_tiles_end(a->e, &t);
 }
 
@@ -558,7 +622,7 @@ static void emit(void *user, bool wide)
         side[i]->width = wide ? side[i]->width : 1;
     a.wide = wide;
     a.e->aligned = true;
-    each_tile(&a);
+    fa_each_tile(&a, a.s.gradient ? fa_gradient_tile : forward_tile);
 }
 
 static void slots(struct fa *a, V *to, int n)
@@ -597,7 +661,10 @@ void cuda_emit_attention(struct cuda_fn *f)
     } else if (a.s.r.mean >= 0 && f->s.split == 1) {
         together(&a, AT_LAST, &a.s.v, align);
     }
-    cuda_twice(f, align, emit, &a);
+    if (a.s.sent)
+        fa_emit_sent(&a, align, emit);
+    else
+        cuda_twice(f, align, emit, &a);
 }
 
 /* As cuda_attention_shape() will have it; rows' logarithms alone: v NULL. */
@@ -607,7 +674,7 @@ static bool takes(ir_type q, ir_type v, bool gradient)
     int64_t d = ir_const_or(q->dim[3], -1), e = v ? ir_const_or(v->dim[3], -1) : d;
     struct fa_shape s = {.gradient = gradient, .r = {.mean = v ? 0 : -1}};
     return (q->dtype == TCC_F32 || q->dtype == TCC_F16 || q->dtype == TCC_BF16) && d >= 1 && d <= MOST && e >= 1 &&
-           e <= MOST && lay_out(&s, (int)d, (int)e, (enum tcc_dtype)q->dtype, 0, 0);
+           e <= MOST && lay_out(&s, (int)d, (int)e, (enum tcc_dtype)q->dtype, 0, 0, false);
 }
 
 bool cuda_attention(const struct pass_machine *m, const struct ir_node *n)

@@ -146,12 +146,20 @@ void fa_set_vectors(struct fa *a, int i, int j, V block)
         e->value[a->s.row_vectors[x].load] = a->s.row_vectors[x].of_row[i];
 }
 
+void fa_barrier(struct fa *a)
+{
+    if (a->f->s.threads == a->s.threads)
+        cuda_barrier(a->e);
+    else
+        cuda_asm(a->e, a->e->t_void, ir_internf(a->e->ctx, "bar.sync 1, %d;", a->s.threads), "~{memory}", 0, NULL);
+}
+
 void fa_arrived(struct fa *a)
 {
     cuda_copy_wait(a->e, 0);
     if (a->s.engine->async_proxy) /* what this thread wrote, to those that will read it */
         cuda_asm(a->e, a->e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL);
-    cuda_barrier(a->e);
+    fa_barrier(a);
 }
 
 /* -- Blocks of columns -------------------------------------------------------------------------------------------------- */
@@ -186,7 +194,7 @@ static void blocks(struct fa *a, V from, V to, V last, bool full, void (*block)(
         use_buffers(a, l.iv);
         a->full = full;
         block(a, l.iv);
-        cuda_barrier(e);
+        fa_barrier(a);
     }
     em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSLT, next, last, ""));
     fa_bring_columns(a, next);

@@ -115,7 +115,6 @@ static void load_rows(struct fa *a)
 
 void fa_gradient_tile(struct fa *a)
 {
-    struct em *e = a->e;
     struct range r = range_of(a);
     fa_bring(a, &a->s.q, a->first, a->rows);
     fa_bring(a, &a->s.dy, a->first, a->rows);
@@ -129,8 +128,8 @@ void fa_gradient_tile(struct fa *a)
             continue;
         fa_arrived(a);
         fa_hand_over(a, side[i], i ? a->mean2 : a->mean);
-        cuda_barrier(e);
+        fa_barrier(a);
         fa_finish(a, a->s.g.last[i], a->s.g.sum[i], side[i]);
     }
-    cuda_barrier(e);
+    fa_barrier(a);
 }

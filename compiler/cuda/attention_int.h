@@ -39,7 +39,7 @@
 
 enum { FA_THREADS = 128, FA_ROWS = 64, FA_MOST_SUMMED = 192, FA_MOST_GRAD = 128, FA_PART = 128, FA_PART_GRAD = 96, FA_MAX_R = 4, FA_MAX_C = 32, FA_MAX_E = 32, FA_MAX_VECTORS = 4 };
 #define FA_LOG2_E 1.44269504088896340736
-enum { FA_MOST_BYTES = 99 << 10 };  /* of a block's pool: what all machines have */
+enum { FA_MOST_BYTES = 99 << 10, FA_SENDING = 128 };    /* of a block's pool: what all machines have; a warpgroup, one thread of which sends */
 
 /* What a tile of an operand is in shared memory: rows along d or e. */
 struct fa_side {
@@ -68,7 +68,9 @@ struct fa_shape {
     struct em_attention_grad g;
     int row, col;                    /* dims: queries (-1: one) and keys; of a gradient by k the other way round */
     const struct fa_engine *engine;
-    int rows, threads;               /* of a tile; of a block */
+    int rows, threads;               /* of a tile; of a block, but for those that send */
+    bool sent;                       /* k and v come by tensor copies (attention_sent.c) */
+    int64_t barriers;                /* then: in the pool */
     int ring;                        /* buffers of each column side: 2, or 1 where there is no room */
     struct fa_vector vectors[FA_MAX_VECTORS], row_vectors[FA_MAX_VECTORS];
     int nvectors, nrow_vectors;
@@ -90,6 +92,7 @@ struct fa {
     LLVMValueRef piece, head;        /* numbers of the tile's piece of the keys and of the tile, i64; NULL: keys are in one piece */
     /* One stack slot each, which become registers. */
     LLVMValueRef score[FA_MAX_R * FA_MAX_C], mean[FA_MAX_R * FA_MAX_E], top[FA_MAX_R], sum[FA_MAX_R];
+    LLVMValueRef packed[FA_MAX_R * FA_MAX_C / 2], turn;    /* where k and v are sent for: weights of the block before, in pairs; i64: blocks of the tiles before */
     LLVMValueRef score2[FA_MAX_R * FA_MAX_C], mean2[FA_MAX_R * FA_MAX_E];    /* a gradient's */
 };
 
@@ -113,7 +116,7 @@ struct fa_engine {
     void (*means)(struct fa *a, const struct fa_side *values, LLVMValueRef *p, LLVMValueRef *mean);
 };
 extern const struct fa_engine fa_ffma, fa_mma, fa_wgmma;
-LLVMValueRef fa_row_of_eight(struct fa *a, int i);                   /* attention_mma.c: row(), key() and column(); two floats as a register of the small type */
+LLVMValueRef fa_row_of_eight(struct fa *a, int i);                   /* attention_fragments.c: row(), key() and column(); two floats as a register of the small type */
 LLVMValueRef fa_pair(struct fa *a, int j);
 LLVMValueRef fa_packed(struct fa *a, LLVMValueRef low, LLVMValueRef high);
 
@@ -139,6 +142,27 @@ void fa_columns_in(struct fa *a, LLVMValueRef from, LLVMValueRef first, LLVMValu
 LLVMValueRef fa_round(struct fa *a, LLVMValueRef column, bool up);   /* to a block of columns */
 LLVMValueRef fa_smaller(struct fa *a, LLVMValueRef x, LLVMValueRef y);       /* i64 */
 LLVMValueRef fa_bigger(struct fa *a, LLVMValueRef x, LLVMValueRef y);
+/* attention_wgmma.c. Weights in pairs, as they are operands; with those: means(). */
+void fa_pack(struct fa *a, LLVMValueRef *p, LLVMValueRef *packed);
+void fa_packed_means(struct fa *a, const struct fa_side *v, const LLVMValueRef *packed, LLVMValueRef *mean);
+/* score[] = q k, and, under way until fa_end_means(), a->mean[] += packed v: nothing but these may touch the means and the weights, nor a branch come, before. */
+void fa_start_means(struct fa *a, LLVMValueRef *score, const LLVMValueRef *packed);
+void fa_end_means(struct fa *a);
+/* attention.c. Columns from..to that rows of the tile see; those before `seen` all rows see. Weights of row i of a block: p of it in the places of its scores; what its means
+ * are to be multiplied by. Sums to their rows' places and logarithms to memory; means to the kernel's result. */
+void fa_key_range(struct fa *a, LLVMValueRef *from, LLVMValueRef *seen, LLVMValueRef *to);
+void fa_begin_rows(struct fa *a);
+LLVMValueRef fa_weigh(struct fa *a, int i, LLVMValueRef block, LLVMValueRef *p);
+void fa_scale_means(struct fa *a, int i, LLVMValueRef by);
+void fa_end_rows(struct fa *a);
+void fa_each_tile(struct fa *a, void (*run)(struct fa *a));
+/* attention_sent.c: the kernel, where the runtime has maps; `other` else, by the threads that multiply. */
+void fa_emit_sent(struct fa *a, const int *align, void (*other)(void *user, bool wide));
+int64_t fa_barrier_bytes(const struct fa_shape *s);
+/* maps.c. Maps of k and v; false: they have none. */
+struct ct_map;
+bool fa_maps_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct fa_shape *s, struct ct_map *maps);
+void fa_barrier(struct fa *a);               /* of the threads that multiply */
 void fa_arrived(struct fa *a);               /* what was sent for is there, and what was read has been */
 void fa_clear(struct fa *a, LLVMValueRef *slots, int n);
 LLVMValueRef fa_part(struct fa *a, const struct fa_side *s);         /* columns of the pass that there are, i64 */

@@ -10,20 +10,6 @@
 #define V LLVMValueRef
 enum { R = 2, ACROSS = 4, TOGETHER = 2, KEYS = 64, FEW_KEYS = 32, WIDE = 80, WIDEST = 128, MOST_UNROLLED = 192 };
 
-V fa_row_of_eight(struct fa *a, int i)
-{
-    struct em *e = a->e;
-    return LLVMBuildAdd(e->b, LLVMBuildLShr(e->b, a->lane, em_i64(e, 2), ""), em_i64(e, (int64_t)8 * i), "");
-}
-
-/* Number j of a thread's places along what has eight of them a fragment. */
-V fa_pair(struct fa *a, int j)
-{
-    struct em *e = a->e;
-    V two = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, a->lane, em_i64(e, 3), ""), em_i64(e, 1), "");
-    return LLVMBuildAdd(e->b, two, em_i64(e, (int64_t)j / 2 * 8 + j % 2), "");
-}
-
 /* Registers are for scores and means: a gradient has two of each. */
 static int keys(int widest, bool gradient)
 {
@@ -113,14 +99,6 @@ static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *
     for (int j = 0; j < fragments; j++)
         for (int i = 0; i < 4; i++)
             LLVMBuildStore(e->b, acc[j][i], score[i / 2 * n + 2 * j + i % 2]);
-}
-
-/* Two floats as one register of the small type, the first in the low half. */
-V fa_packed(struct fa *a, V low, V high)
-{
-    struct em *e = a->e;
-    const char *name = a->s.dtype == TCC_BF16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
-    return LLVMBuildBitCast(e->b, em_intrinsic(e, name, 0, NULL, 2, (V[]){high, low}), e->t_i32, "");
 }
 
 static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)

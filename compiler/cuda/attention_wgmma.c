@@ -75,67 +75,151 @@ static const char *instruction(struct fa *a, int columns)
     return ir_internf(a->e->ctx, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s", columns, type, type);
 }
 
-/* The statement, fence to wait: nothing may touch the sums between, and the compiler doesn't know. */
-static V run(struct fa *a, int nsums, const char *products, const char *constraints, int n, const V *args)
+/* A statement under construction, with descriptors x and y of its own: else all those of a loop would lie in registers. `nsums` sums are its results, the first `fresh` of which begin at 0 and the others as the first operands have them. */
+struct statement {
+    const char *text, *operands;
+    int nsums, fresh, n;
+    V args[R * FA_MAX_E + 3 + 2 * FA_MAX_C];
+};
+
+static V add(struct statement *s, V v)
+{
+    return s->args[s->n++] = v;
+}
+
+/* Number of the operand that is added next. */
+static int next(const struct statement *s)
+{
+    return s->nsums + s->n;
+}
+
+/* Sums `first` and following, as a thread has them of that many columns: two neighbours of a row, two of the row eight below. */
+static int slot_of(int i, int columns)
+{
+    return i / 2 % 2 * columns + i / 4 * 2 + i % 2;
+}
+
+static struct statement begin(struct fa *a, int fresh, const struct fa_side *v, V *mean)
+{
+    int n = v ? v->part / ACROSS : 0;
+    struct statement s = {"wgmma.fence.sync.aligned;\n", "", fresh + R * n, fresh, 0, {NULL}};
+    for (int i = 0; i < R * n; i++)
+        add(&s, fa_get(a, mean[slot_of(i, n)]));
+    return s;
+}
+
+/* Rows times the other side's, sums `0` and following. */
+static void add_scores(struct fa *a, struct statement *s, const struct fa_side *q, const struct fa_side *k)
+{
+    struct em *e = a->e;
+    const char *sums = list(a, "$", 0, R * a->s.bn / ACROSS);
+    V group = LLVMBuildUDiv(e->b, a->warp, em_i64(e, 4), "");
+    V rows = descriptor(a, q, LLVMBuildMul(e->b, group, em_i64(e, FA_ROWS), "")), cols = descriptor(a, k, em_i64(e, 0));
+    int at = next(s);
+    add(s, rows);
+    add(s, cols);
+    s->operands = ir_internf(e->ctx, "%s,l,l", s->operands);
+    for (int i = 0; i < q->columns / TERMS; i++) {
+        int part = i * TERMS / PART, within = i * TERMS % PART * 2 / 16;
+        s->text = ir_internf(e->ctx,
+                             "%sadd.s64 x, $%d, %d;\nadd.s64 y, $%d, %d;\n%s {%s}, x, y, %d, 1, 1, 0, 0;\n", s->text, at,
+                             part * q->rows * LINE / 16 + within, at + 1, part * k->rows * LINE / 16 + within,
+                             instruction(a, a->s.bn), sums, i > 0);
+    }
+    s->text = ir_internf(e->ctx, "%swgmma.commit_group.sync.aligned;\n", s->text);
+}
+
+/* Weights, in pairs, times the side's rows. */
+static void add_means(struct fa *a, struct statement *s, const struct fa_side *v, const V *packed)
+{
+    struct em *e = a->e;
+    const char *sums = list(a, "$", s->fresh, R * v->part / ACROSS);
+    int values = next(s);
+    add(s, descriptor(a, v, em_i64(e, 0)));
+    s->operands = ir_internf(e->ctx, "%s,l", s->operands);
+    for (int t = 0; t < a->s.bn / TERMS; t++) {
+        int at = next(s);
+        for (int i = 0; i < 4; i++)
+            add(s, packed[4 * t + i]);
+        s->text = ir_internf(e->ctx, "%sadd.s64 y, $%d, %d;\n%s {%s}, {%s}, y, 1, 1, 1, 1;\n", s->text, values,
+                             t * TERMS * LINE / 16, instruction(a, v->part), sums, list(a, "$", at, 4));
+        s->operands = ir_internf(e->ctx, "%s,r,r,r,r", s->operands);
+    }
+    s->text = ir_internf(e->ctx, "%swgmma.commit_group.sync.aligned;\n", s->text);
+}
+
+/* The statement, fence to wait, until `pending` groups are under way: nothing may touch the sums of these, and the compiler doesn't know. */
+static V end(struct fa *a, struct statement *s, int pending)
 {
     struct em *e = a->e;
     LLVMTypeRef types[2 * FA_MAX_R * FA_MAX_E];
-    for (int i = 0; i < nsums; i++)
+    for (int i = 0; i < s->nsums; i++)
         types[i] = e->t_f32;
-    const char *text = ir_internf(e->ctx,
-                                  "wgmma.fence.sync.aligned;\n%swgmma.commit_group.sync.aligned;\n"
-                                  "wgmma.wait_group.sync.aligned 0;",
-                                  products);
-    return cuda_asm(e, LLVMStructTypeInContext(e->lc, types, (unsigned)nsums, 0), text,
-                    ir_internf(e->ctx, "%s,~{memory}", constraints), n, args);
+    const char *results = s->fresh ? repeated(a, "=&f", s->fresh) : "", *carried = "";
+    if (s->nsums > s->fresh) {
+        results = ir_internf(e->ctx, "%s%s%s", results, s->fresh ? "," : "", repeated(a, "=&f", s->nsums - s->fresh));
+        carried = ir_internf(e->ctx, ",%s", list(a, "", s->fresh, s->nsums - s->fresh));
+    }
+    return cuda_asm(e, LLVMStructTypeInContext(e->lc, types, (unsigned)s->nsums, 0),
+                    ir_internf(e->ctx, "{\n.reg .b64 x, y;\n%swgmma.wait_group.sync.aligned %d;\n}", s->text, pending),
+                    ir_internf(e->ctx, "%s%s%s,~{memory}", results, carried, s->operands), s->n, s->args);
+}
+
+/* Results from number `first` on to their slots. */
+static void keep(struct fa *a, V results, int first, int columns, V *to)
+{
+    for (int i = 0; i < R * columns; i++)
+        LLVMBuildStore(a->e->b, LLVMBuildExtractValue(a->e->b, results, (unsigned)(first + i), ""),
+                       to[slot_of(i, columns)]);
 }
 
 static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *k, V *score)
 {
-    struct em *e = a->e;
-    int n = a->s.bn / ACROSS, nsums = R * n, steps = q->columns / TERMS;
-    const char *sums = list(a, "$", 0, nsums), *products = "";
-    V group = LLVMBuildUDiv(e->b, a->warp, em_i64(e, 4), ""), args[2 * FA_MOST_GRAD / TERMS];
-    V rows = descriptor(a, q, LLVMBuildMul(e->b, group, em_i64(e, FA_ROWS), "")), cols = descriptor(a, k, em_i64(e, 0));
-    for (int i = 0; i < steps; i++) {
-        int part = i * TERMS / PART, within = i * TERMS % PART * 2 / 16;
-        args[2 * i] = LLVMBuildAdd(e->b, rows, em_i64(e, part * q->rows * LINE / 16 + within), "");
-        args[2 * i + 1] = LLVMBuildAdd(e->b, cols, em_i64(e, part * k->rows * LINE / 16 + within), "");
-        products = ir_internf(e->ctx, "%s%s {%s}, $%d, $%d, %d, 1, 1, 0, 0;\n", products, instruction(a, a->s.bn), sums,
-                              nsums + 2 * i, nsums + 2 * i + 1, i > 0);
-    }
-    const char *constraints =
-        ir_internf(e->ctx, "%s,%s", repeated(a, "=f", nsums), repeated(a, "l", 2 * steps));
-    V d = run(a, nsums, products, constraints, 2 * steps, args);
-    for (int i = 0; i < nsums; i++) /* two neighbours of a row, two of the row eight below */
-        LLVMBuildStore(e->b, LLVMBuildExtractValue(e->b, d, (unsigned)i, ""),
-                       score[i / 2 % 2 * n + i / 4 * 2 + i % 2]);
+    struct statement s = begin(a, R * a->s.bn / ACROSS, NULL, NULL);
+    add_scores(a, &s, q, k);
+    keep(a, end(a, &s, 0), 0, a->s.bn / ACROSS, score);
+}
+
+void fa_pack(struct fa *a, V *p, V *packed)
+{
+    int own = a->s.bn / ACROSS;
+    for (int t = 0; t < a->s.bn / TERMS; t++)
+        for (int i = 0; i < 4; i++) {
+            V *at = p + i % 2 * own + 4 * t + i / 2 * 2;
+            packed[4 * t + i] = fa_packed(a, at[0], at[1]);
+        }
+}
+
+void fa_packed_means(struct fa *a, const struct fa_side *v, const V *packed, V *mean)
+{
+    struct statement s = begin(a, 0, v, mean);
+    add_means(a, &s, v, packed);
+    keep(a, end(a, &s, 0), 0, v->part / ACROSS, mean);
 }
 
 static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
 {
-    struct em *e = a->e;
-    int n = v->part / ACROSS, own = a->s.bn / ACROSS, nsums = R * n, steps = a->s.bn / TERMS, nargs = 0;
-    const char *sums = list(a, "$", 0, nsums), *products = "";
-    V args[R * FA_MAX_E + 5 * FA_MAX_C], values = descriptor(a, v, em_i64(e, 0));
-    for (int i = 0; i < nsums; i++)
-        args[nargs++] = fa_get(a, mean[i / 2 % 2 * n + i / 4 * 2 + i % 2]);
-    for (int t = 0; t < steps; t++) {
-        int first = nsums + nargs;
-        for (int i = 0; i < 4; i++) {
-            V *at = p + i % 2 * own + 4 * t + i / 2 * 2;
-            args[nargs++] = fa_packed(a, at[0], at[1]);
-        }
-        args[nargs++] = LLVMBuildAdd(e->b, values, em_i64(e, t * TERMS * LINE / 16), "");
-        products = ir_internf(e->ctx, "%s%s {%s}, {%s}, $%d, 1, 1, 1, 1;\n", products, instruction(a, v->part), sums,
-                              list(a, "$", first, 4), first + 4);
-    }
-    const char *constraints = ir_internf(e->ctx, "%s,%s,%s", repeated(a, "=f", nsums), list(a, "", 0, nsums),
-                                         repeated(a, "r,r,r,r,l", steps));
-    V d = run(a, nsums, products, constraints, nargs, args);
-    for (int i = 0; i < nsums; i++)
-        LLVMBuildStore(e->b, LLVMBuildExtractValue(e->b, d, (unsigned)i, ""),
-                       mean[i / 2 % 2 * n + i / 4 * 2 + i % 2]);
+    V packed[FA_MAX_C * R / 2];
+    fa_pack(a, p, packed);
+    fa_packed_means(a, v, packed, mean);
+}
+
+void fa_start_means(struct fa *a, V *score, const V *packed)
+{
+    int fresh = R * a->s.bn / ACROSS;
+    struct statement s = begin(a, fresh, &a->s.v, a->mean);
+    add_scores(a, &s, &a->s.q, &a->s.k);
+    add_means(a, &s, &a->s.v, packed);
+    V d = end(a, &s, 1);
+    keep(a, d, 0, a->s.bn / ACROSS, score);
+    keep(a, d, fresh, a->s.v.part / ACROSS, a->mean);
+}
+
+void fa_end_means(struct fa *a)
+{
+    struct statement s = begin(a, 0, &a->s.v, a->mean);
+    s.text = "";
+    keep(a, end(a, &s, 0), 0, a->s.v.part / ACROSS, a->mean);
 }
 
 const struct fa_engine fa_wgmma = {.r = R,

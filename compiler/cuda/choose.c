@@ -583,6 +583,30 @@ static bool choose_warpgroups(struct ir_ctx *ctx, struct kn_kernel *k, struct fa
     return false;
 }
 
+/* Keys and values by tensor copies for tiles of two warpgroups, one of which does softmax while the other multiplies: where tiles are for all multiprocessors, and
+ * keys enough for the time until the first ones have come. */
+static bool choose_sent(struct ir_ctx *ctx, struct kn_kernel *k, struct fa_shape *shape, struct cuda_schedule *s)
+{
+    enum { MANY_KEYS = 512, ENOUGH = 128, ROWS = 2 * FA_ROWS };
+    struct kn_schedule own = k->schedule;
+    struct cuda_schedule sent = *s;
+    struct fa_shape other;
+    int64_t points = cuda_points(k, (1u << em_nouter(k)) - 1);
+    if (!s->warpgroups || s->split > 1 || shape->gradient || shape->r.mean < 0 || !shape->r.is.plain ||
+        cuda_points(k, 1u << shape->col) < MANY_KEYS || cuda_points(k, 1u << shape->row) < ROWS || points / ROWS < ENOUGH)
+        return false;
+    sent.warpgroups = 2;
+    sent.threads = 2 * FA_THREADS + FA_SENDING;
+    cuda_put_schedule(k, sent);
+    if (cuda_attention_shape(ctx, k, &other) && cuda_may_map(ctx, k, &sent)) {
+        *shape = other;
+        *s = sent;
+        return true;
+    }
+    k->schedule = own;
+    return false;
+}
+
 static bool choose_attention(const struct cuda_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct fa_shape shape;
@@ -598,6 +622,10 @@ static bool choose_attention(const struct cuda_machine *m, struct ir_ctx *ctx, s
     if (!shape.gradient && shape.r.mean >= 0 && ir_is_const(k->tiles, &tiles) &&
         ir_is_const(k->dims[shape.col].extent, &keys))
         s.split = choose_split(tiles, keys, LEAST_KEYS);
+    if (choose_sent(ctx, k, &shape, &s)) {
+        k->schedule.tile[shape.row] = shape.rows;
+        k->tiles = em_tile_count(ctx, k);
+    }
     cuda_put_schedule(k, s);
     k->scratch = ir_const(ctx, 0);
     return true;

@@ -180,20 +180,9 @@ static void emit(void *user, bool wide)
     emit_tiles(body->c, body->shape, wide);
 }
 
-static void set_registers(struct em *e, bool more, int n)
-{
-    V count = LLVMConstInt(e->t_i32, (unsigned)n, 0);
-    em_intrinsic(e, more ? "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32" : "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", 0,
-                 NULL, 1, &count);
-}
-
 /* Two warpgroups multiply, of the third a warp sends for what they do; where the runtime has no maps they do without. --exact has another engine. */
 static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *align)
 {
-    enum {
-        MULTIPLYING = 240,
-        SENDING = 24
-    }; /* registers: 2 x 240 + 24 = 3 x 168 of a warpgroup, as many as three have */
     struct em *e = c->e;
     struct em_if mapped, sends;
     LLVMBasicBlockRef sent = em_block(e, "sent"), other = em_block(e, "other"), own = em_block(e, "own"),
@@ -210,7 +199,7 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     V multiplies = LLVMBuildICmp(e->b, LLVMIntSLT, c->f->thread, em_i64(e, CT_THREADS), "");
     LLVMBuildCondBr(e->b, multiplies, own, send);
     LLVMPositionBuilderAtEnd(e->b, own);
-    set_registers(e, true, MULTIPLYING);
+    cuda_set_registers(e, true, CUDA_MULTIPLYING_REGISTERS);
     LLVMBuildCondBr(e->b, has, sent, other);
     LLVMPositionBuilderAtEnd(e->b, sent);
     c->role = CT_MULTIPLIES;
@@ -224,7 +213,7 @@ static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *ali
     cuda_twice(c->f, align, emit, &(struct body){c, *shape});
     LLVMBuildBr(e->b, done);
     LLVMPositionBuilderAtEnd(e->b, send);
-    set_registers(e, false, SENDING);
+    cuda_set_registers(e, false, CUDA_SENDING_REGISTERS);
     c->role = CT_SENDS;
     V first = LLVMBuildICmp(e->b, LLVMIntSLT, c->f->thread, em_i64(e, CT_THREADS + 32), "");
     em_if_begin(e, &sends, LLVMBuildAnd(e->b, has, first, ""));

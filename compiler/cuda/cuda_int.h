@@ -8,11 +8,11 @@
  *     child.c     from kernels to PTX text, in a child          function.c  a device function: parameters, threads, local operands
  *     contract.c  products of tiles (contract_int.h), brought by ring.c, multiplied by ffma.c, mma.c or wgmma.c
  *     layout.c    channels last, for products on tensor cores
- *     maps.c      factors that tensor copies bring (tma.c, sm_90a)
+ *     maps.c      factors that tensor copies bring (tma.c, sm_90a; mbarrier.c)
  *     transpose.c loads along one dim, stores along another
  *     owners.c    scatters, by who owns a row
- *     attention.c attention, attention_grad.c its gradients, attention_split.c keys in pieces, brought by attention_bring.c, multiplied by attention_ffma.c,
- *                 attention_mma.c or attention_wgmma.c
+ *     attention.c attention, attention_grad.c its gradients, attention_split.c keys in pieces, brought by attention_bring.c or attention_sent.c, multiplied by
+ *                 attention_ffma.c, attention_mma.c or attention_wgmma.c (attention_fragments.c: what these share)
  *     loops.c     a thread a point, or a vector of them         group.c     a warp or a block a point: reductions, row buffers; scan.c: scans
  */
 #ifndef TCC_CUDA_INT_H
@@ -85,7 +85,10 @@ int cuda_group_of(const struct cuda_schedule *s);
 int64_t cuda_contract_shared(const struct cuda_schedule *s, int bytes);      /* bytes: of an element of the tiles */
 int64_t cuda_ring_bytes(const struct cuda_schedule *s, int bytes);           /* the tiles' part */
 enum { CUDA_SENDING = 384 };                 /* threads of a product for whose factors a warpgroup of its own sends, by tensor maps */
-static inline bool cuda_has_maps(const struct cuda_schedule *s) { return s->how == CUDA_WGMMA && s->threads == CUDA_SENDING; }
+static inline bool cuda_has_maps(const struct cuda_schedule *s)
+{
+    return (s->how == CUDA_WGMMA && s->threads == CUDA_SENDING) || (s->how == CUDA_ATTENTION && s->warpgroups && s->threads > 128 * s->warpgroups);
+}
 bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s);     /* maps.c: are both factors such? */
 void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s, struct image_launch *l);
 /* Neighbours along its last inner dim that a thread of a group runs at once in that stage: `width`, or 1 where accesses don't allow it. align: sets, for
@@ -144,6 +147,10 @@ LLVMValueRef cuda_sreg(struct em *e, const char *name);                     /* s
 LLVMValueRef cuda_shared(struct em *e, const char *name, int64_t bytes, int align);     /* static shared memory of that size */
 LLVMValueRef cuda_launch_shared(struct em *e);                              /* the shared memory that the launch asks for, 1024-byte aligned */
 void cuda_barrier(struct em *e);                                            /* of the block */
+/* Registers of the warpgroup's threads from here on: it takes `n` (more) or leaves all but `n` to others (setmaxnreg). With three warpgroups, the last of which
+ * sends: 2 x 240 + 24 = 3 x 168 of a warpgroup, as many as three have. */
+enum { CUDA_MULTIPLYING_REGISTERS = 240, CUDA_SENDING_REGISTERS = 24 };
+void cuda_set_registers(struct em *e, bool more, int n);
 /* PTX that LLVM has no intrinsic for: convergent, with effects. Constraints as LLVM's inline assembly has them. */
 LLVMValueRef cuda_asm(struct em *e, LLVMTypeRef result, const char *text, const char *constraints, int nargs, const LLVMValueRef *args);
 void cuda_warp_barrier(struct em *e);                                       /* of a warp whose threads are all there */
@@ -156,6 +163,16 @@ LLVMValueRef cuda_shuffle_xor(struct em *e, LLVMValueRef v, int distance);  /* t
 void cuda_copy_async(struct em *e, LLVMValueRef to, LLVMValueRef from, int bytes, LLVMValueRef ok);
 void cuda_copy_commit(struct em *e);
 void cuda_copy_wait(struct em *e, int pending);
+
+/* mbarrier.c. Barriers by their 32-bit addresses; arrivals: of a phase, expected bytes apart. */
+LLVMValueRef cuda_shared_address(struct em *e, LLVMValueRef shared);
+void cuda_mbarrier_init(struct em *e, LLVMValueRef at, int arrivals);
+void cuda_mbarrier_expect(struct em *e, LLVMValueRef at, int64_t bytes);    /* arrives, and says that so many bytes will */
+void cuda_mbarrier_wait(struct em *e, LLVMValueRef at, LLVMValueRef parity);        /* for the phase of that parity (i32) to end */
+void cuda_mbarrier_arrive(struct em *e, LLVMValueRef at, LLVMValueRef ok);  /* where `ok` (i1) is */
+/* Sends for a box: args: where it goes, its barrier, the map, coordinates; of windows then the taps' offsets, `offsets` of them; room for one more. blocks: of the
+ * cluster, which get it at the same place in each. */
+void cuda_send_box(struct em *e, int rank, int offsets, int blocks, LLVMValueRef *args);
 
 /* -- Templates ------------------------------------------------------------------------------------------------------ */
 void cuda_emit_points(struct cuda_fn *f);    /* loops.c */

@@ -404,6 +404,15 @@ void cuda_end(struct cuda_fn *f)
     em_kernel_end(f->e);
 }
 
+/* -- Registers ------------------------------------------------------------------------------------------------------- */
+
+void cuda_set_registers(struct em *e, bool more, int n)
+{
+    V count = LLVMConstInt(e->t_i32, (unsigned)n, 0);
+    em_intrinsic(e, more ? "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32" : "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", 0,
+                 NULL, 1, &count);
+}
+
 /* -- Loops ------------------------------------------------------------------------------------------------------------ */
 
 void cuda_loop_end(struct em *e, struct em_loop *l)

@@ -8,6 +8,7 @@
  * of one tap for as many positions as the tile has, in the order of rows, and what the guards leave out is what lies outside the map. A step of 64 terms
  * is of one tap then, so channels are a multiple of 64.
  */
+#include "compiler/cuda/attention_int.h"
 #include "compiler/cuda/contract_int.h"
 
 /* All dims of a set as one, where the offset of point (.., i, j) is that of the set's point number: *stride elements from one to the next. What else the
@@ -184,6 +185,29 @@ static bool windows_of(struct ir_ctx *ctx, const struct kn_kernel *k, const stru
 
 /* -- Maps ----------------------------------------------------------------------------------------------------------- */
 
+/* The dims of the set that the factor has, of elements of so many bytes; what is left of the offset is where the map begins. */
+static bool add_batch(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t set, int each, ir_expr *offset,
+                      struct ct_map *m)
+{
+    for (int d = 0; d < k->ndims; d++) {
+        ir_expr step;
+        if (!(set >> d & 1))
+            continue;
+        if (!ir_linear_in(ctx, *offset, k->dims[d].var, &step, offset))
+            return false;
+        if (ir_is_value(step, 0) || ir_is_value(k->dims[d].extent, 1))
+            continue;
+        ir_expr bytes = stride_bytes(ctx, step, each);
+        if (!bytes || !add_dim(m, k->dims[d].extent, bytes, 1, d))
+            return false;
+    }
+    for (int i = 0; i < m->map.rank; i++)
+        if (uses_dims(k, m->map.dims[i]) || uses_dims(k, m->map.strides[i]))
+            return false;
+    m->map.first = ir_mulc(ctx, *offset, each);
+    return !uses_dims(k, *offset) && ir_const_or(m->map.first, 0) % 16 == 0;
+}
+
 static bool matrix_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size,
                       struct ct_map *m)
 {
@@ -200,23 +224,7 @@ static bool matrix_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struc
         return false;
     add_dim(m, s->along_k[which] ? nk : n, ir_const(ctx, s->bytes), row, -1);
     add_dim(m, s->along_k[which] ? n : nk, slow, s->along_k[which] ? size : row, -1);
-    for (int d = 0; d < k->ndims; d++) {
-        ir_expr step;
-        if (!(c->batch >> d & 1))
-            continue;
-        if (!ir_linear_in(ctx, offset, k->dims[d].var, &step, &offset))
-            return false;
-        if (ir_is_value(step, 0) || ir_is_value(k->dims[d].extent, 1))
-            continue;
-        ir_expr bytes = stride_bytes(ctx, step, s->bytes);
-        if (!bytes || !add_dim(m, k->dims[d].extent, bytes, 1, d))
-            return false;
-    }
-    for (int i = 0; i < m->map.rank; i++)
-        if (uses_dims(k, m->map.dims[i]) || uses_dims(k, m->map.strides[i]))
-            return false;
-    m->map.first = ir_mulc(ctx, offset, s->bytes);
-    return !uses_dims(k, offset) && ir_const_or(m->map.first, 0) % 16 == 0;
+    return add_batch(ctx, k, c->batch, s->bytes, &offset, m);
 }
 
 bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_shape *s, int which, int size,
@@ -235,8 +243,35 @@ bool ct_map_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct ct_sh
     return windows_of(ctx, k, s, which, size, m);
 }
 
+/* Of a side of attention, whose columns come in parts as wide as the swizzle. */
+static bool side_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct fa_shape *s, const struct fa_side *side,
+                    struct ct_map *m)
+{
+    const struct kn_insn *load = &k->insns[side->load];
+    const struct kn_operand *o = &k->operands[load->operand];
+    ir_expr offset = em_flat_offset(ctx, o, load->index), step, slow;
+    int bytes = tcc_dtype_bytes(s->dtype);
+    *m = (struct ct_map){.map = {.arg = argument(k, load->operand), .type = s->dtype}};
+    if (!kn_is_cast_of(k, side->value, side->load) || load->nguards || load->dtype != s->dtype || o->dtype != s->dtype ||
+        !ir_linear_in(ctx, offset, k->dims[side->col].var, &step, &offset) || !ir_is_value(step, 1) ||
+        !ir_linear_in(ctx, offset, k->dims[side->row].var, &step, &offset) || !(slow = stride_bytes(ctx, step, bytes)))
+        return false;
+    add_dim(m, k->dims[side->col].extent, ir_const(ctx, bytes), CT_ROW / bytes, -1);
+    add_dim(m, k->dims[side->row].extent, slow, s->bn, -1);
+    return add_batch(ctx, k, (1u << em_nouter(k)) - 1, bytes, &offset, m);
+}
+
+bool fa_maps_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct fa_shape *s, struct ct_map *maps)
+{
+    return side_of(ctx, k, s, &s->k, &maps[0]) && side_of(ctx, k, s, &s->v, &maps[1]);
+}
+
 bool cuda_may_map(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *s)
 {
+    struct fa_shape attention;
+    struct ct_map maps[2];
+    if (s->how == CUDA_ATTENTION)
+        return cuda_attention_shape(ctx, k, &attention) && fa_maps_of(ctx, k, &attention, maps);
     struct ct_shape shape;
     struct ct_map m;
     return ct_shape_by(ctx, k, s, &shape) && ct_map_of(ctx, k, &shape, 0, CT_ROW, &m) &&
@@ -254,6 +289,15 @@ void cuda_launch_maps(struct ir_ctx *ctx, const struct kn_kernel *k, const struc
     struct ct_shape shape;
     if (!cuda_has_maps(s))
         return;
+    if (s->how == CUDA_ATTENTION) {
+        struct fa_shape attention;
+        struct ct_map maps[2];
+        cuda_attention_shape(ctx, k, &attention);
+        fa_maps_of(ctx, k, &attention, maps);
+        for (int i = 0; i < 2; i++)
+            l->maps[l->nmaps++] = maps[i].map;
+        return;
+    }
     ct_shape_by(ctx, k, s, &shape);
     for (int i = 0; i < 2; i++) { /* rows first */
         struct ct_map m;

@@ -150,10 +150,12 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "pieces are of products and attention";
     struct fa_shape attention;
     if (s->how == CUDA_ATTENTION) {
-        if (s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention) || s->threads != attention.threads)
+        if (s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention) || s->threads != attention.threads + (attention.sent ? FA_SENDING : 0))
             return "the kernel is no attention that the template takes";
         if (s->warpgroups && !m->wgmma)
             return "wgmma is of sm_90a";
+        if (attention.sent && (s->split > 1 || !cuda_may_map(ctx, k, s)))
+            return "tensor copies bring the whole of keys and values of f16 or bf16";
         for (int i = 0; i < em_nouter(k); i++)
             if (k->schedule.tile[i] != (i == attention.row ? attention.rows : 1))
                 return "a tile is 64 rows, or as many for each warpgroup";

@@ -21,36 +21,12 @@ enum { CONSUMER_WARPS = CT_THREADS / 32 };
 
 /* -- mbarriers ------------------------------------------------------------------------------------------------------ */
 
-static V address(struct em *e, V shared)
-{
-    return LLVMBuildPtrToInt(e->b, shared, e->t_i32, "");
-}
-
 /* Buffer i64 `buffer`'s barrier, as the 32-bit address that instructions take. */
 static V barrier(struct ct *c, V buffer, bool empty)
 {
     struct em *e = c->e;
     V index = LLVMBuildAdd(e->b, buffer, em_i64(e, empty ? c->f->s.stages : 0), "");
-    return address(e, ct_at(e, ct_at(e, c->pool, em_i64(e, c->barriers), 1), index, 8));
-}
-
-/* Waits for the phase of that parity (i32) to end. */
-static void wait_phase(struct ct *c, V at, V parity)
-{
-    V args[] = {at, parity};
-    cuda_asm(c->e, c->e->t_void,
-             "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
-             "@!done bra AGAIN;\n}",
-             "r,r,~{memory}", 2, args);
-}
-
-/* Where `ok` (i1) is. */
-static void arrive(struct ct *c, V at, V ok)
-{
-    V args[] = {at, LLVMBuildZExt(c->e->b, ok, c->e->t_i32, "")};
-    cuda_asm(c->e, c->e->t_void,
-             "{\n.reg .pred ok;\nsetp.ne.u32 ok, $1, 0;\n@ok mbarrier.arrive.shared::cta.b64 _, [$0];\n}",
-             "r,r,~{memory}", 2, args);
+    return cuda_shared_address(e, ct_at(e, ct_at(e, c->pool, em_i64(e, c->barriers), 1), index, 8));
 }
 
 /* The buffer with that `empty` barrier has been multiplied: says so to all who write to it. */
@@ -67,7 +43,7 @@ static void release(struct ct *c, V at, V ok)
                  "r,r,~{memory}", 2, args);
     }
     if (!c->rank)
-        arrive(c, at, ok);
+        cuda_mbarrier_arrive(c->e, at, ok);
 }
 
 /* All threads of the cluster. */
@@ -84,9 +60,8 @@ void ct_begin_copies(struct ct *c)
     em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, c->f->thread, em_i64(e, 0), ""));
     for (int i = 0; i < 2 * c->f->s.stages; i++) {
         bool empty = i >= c->f->s.stages;
-        V args[] = {barrier(c, em_i64(e, i % c->f->s.stages), empty),
-                    LLVMConstInt(e->t_i32, empty ? (unsigned)(CONSUMER_WARPS * c->f->s.cluster) : 1, 0)};
-        cuda_asm(e, e->t_void, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", 2, args);
+        cuda_mbarrier_init(e, barrier(c, em_i64(e, i % c->f->s.stages), empty),
+                           empty ? CONSUMER_WARPS * c->f->s.cluster : 1);
     }
     cuda_asm(e, e->t_void, "fence.proxy.async.shared::cta;", "~{memory}", 0, NULL); /* copies will arrive there */
     if (c->rank) /* and arrivals of the other block */
@@ -134,32 +109,6 @@ static V steps_of(struct ct *c)
 
 /* -- Sending -------------------------------------------------------------------------------------------------------- */
 
-/* Sends for a box: args: where it goes, its barrier, the map, coordinates; of windows then the taps' offsets, `offsets` of them. all: to both blocks of the
- * cluster, at the same place in each. */
-static void send_box(struct ct *c, int rank, int offsets, bool all, V *args)
-{
-    struct ir_ctx *ctx = c->e->ctx;
-    const char *at = "", *taps = "", *constraints = "r,r,l";
-    int n = 3 + rank + offsets;
-    if (all)
-        args[n] = LLVMConstInt(c->e->t_i16, (1u << c->f->s.cluster) - 1, 0);
-    for (int i = 0; i < rank; i++) {
-        at = ir_internf(ctx, "%s%s$%d", at, i ? ", " : "", 3 + i);
-        constraints = ir_internf(ctx, "%s,r", constraints);
-    }
-    for (int i = 0; i < offsets; i++) {
-        taps = ir_internf(ctx, "%s%s$%d", i ? taps : ", {", i ? ", " : "", 3 + rank + i);
-        constraints = ir_internf(ctx, "%s,h", constraints);
-    }
-    cuda_asm(c->e, c->e->t_void,
-             ir_internf(ctx,
-                        "cp.async.bulk.tensor.%dd.shared::cluster.global.%s.mbarrier::complete_tx::bytes%s "
-                        "[$0], [$2, {%s}], [$1]%s%s%s;",
-                        rank, offsets ? "im2col" : "tile", all ? ".multicast::cluster" : "", at, taps,
-                        offsets ? "}" : "", all ? ir_internf(ctx, ", $%d", n) : ""),
-             ir_internf(ctx, "%s%s,~{memory}", constraints, all ? ",h" : ""), n + all, args);
-}
-
 /* Do both blocks of the cluster have that side, half of which each sends for? */
 static bool shared(const struct ct *c, const struct ct_side *s)
 {
@@ -182,7 +131,7 @@ static void send_windows(struct ct *c, const struct ct_side *s, V buffer, V full
     V args[4 + 2 * TCC_MAP_RANK];
     ct_bind(e, s->dims, all ? LLVMBuildAdd(e->b, s->first, own_share(c, s, 1), "") : s->first);
     ct_bind(e, c->k, k0);
-    args[n++] = address(e, ct_at(e, ct_buffer(c, s, buffer), all ? own_share(c, s, CT_ROW) : em_i64(e, 0), 1));
+    args[n++] = cuda_shared_address(e, ct_at(e, ct_buffer(c, s, buffer), all ? own_share(c, s, CT_ROW) : em_i64(e, 0), 1));
     args[n++] = full;
     args[n++] = c->f->maps[s == &c->cols];
     for (int d = 0; d < rank; d++) {
@@ -200,7 +149,7 @@ static void send_windows(struct ct *c, const struct ct_side *s, V buffer, V full
         tap = LLVMBuildMul(e->b, tap, em_i64(e, m->dilation[d]), "");
         args[n++] = LLVMBuildTrunc(e->b, tap, e->t_i16, "");
     }
-    send_box(c, rank, rank - 2, all, args);
+    cuda_send_box(e, rank, rank - 2, all ? c->f->s.cluster : 1, args);
 }
 
 /* A side's tile from term k0 on, of as many boxes as it has rows of the pattern along what is consecutive. */
@@ -226,12 +175,12 @@ static void send_side(struct ct *c, const struct ct_side *s, V buffer, V full, V
         at[1] = s->k_rows ? k0 : own;
         for (int d = 2; d < s->map.map.rank; d++)
             at[d] = em_expr(e, e->k->dims[s->map.batch[d]].var);
-        args[0] = address(e, ct_at(e, ct_buffer(c, s, buffer), to, 1));
+        args[0] = cuda_shared_address(e, ct_at(e, ct_buffer(c, s, buffer), to, 1));
         args[1] = full;
         args[2] = c->f->maps[s == &c->cols];
         for (int d = 0; d < s->map.map.rank; d++)
             args[3 + d] = LLVMBuildTrunc(e->b, at[d], e->t_i32, "");
-        send_box(c, s->map.map.rank, 0, all, args);
+        cuda_send_box(e, s->map.map.rank, 0, all ? c->f->s.cluster : 1, args);
     }
 }
 
@@ -242,14 +191,13 @@ void ct_send_all(struct ct *c)
     struct em_if one;
     em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, c->f->thread, em_i64(e, CT_THREADS), ""));
     struct turn t = turn_of(c);
-    V bytes = LLVMConstInt(e->t_i32, (unsigned)(c->rows.bytes + c->cols.bytes), 0), flip = LLVMConstInt(e->t_i32, 1, 0);
+    V flip = LLVMConstInt(e->t_i32, 1, 0);
     em_loop_begin(e, &l, em_i64(e, 0), steps_of(c), em_i64(e, 1), "sent");
     t.buffer = em_loop_carry(e, &l, t.buffer);
     t.parity = em_loop_carry(e, &l, t.parity);
     V full = barrier(c, t.buffer, false);
-    wait_phase(c, barrier(c, t.buffer, true), LLVMBuildXor(e->b, t.parity, flip, ""));
-    cuda_asm(e, e->t_void, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", 2,
-             (V[]){full, bytes});
+    cuda_mbarrier_wait(c->e, barrier(c, t.buffer, true), LLVMBuildXor(e->b, t.parity, flip, ""));
+    cuda_mbarrier_expect(e, full, c->rows.bytes + c->cols.bytes);
     V k0 = LLVMBuildAdd(e->b, c->first, LLVMBuildMul(e->b, l.iv, em_i64(e, c->bk), ""), "");
     send_side(c, &c->rows, t.buffer, full, k0);
     send_side(c, &c->cols, t.buffer, full, k0);
@@ -276,7 +224,7 @@ void ct_sum_sent(struct ct *c)
     V before = em_loop_carry(e, &l, t.buffer);
     t.buffer = em_loop_carry(e, &l, t.buffer);
     t.parity = em_loop_carry(e, &l, t.parity);
-    wait_phase(c, barrier(c, t.buffer, false), t.parity);
+    cuda_mbarrier_wait(c->e, barrier(c, t.buffer, false), t.parity);
     c->engine->multiply(c, t.buffer);
     if (stays) {
         V some = LLVMBuildICmp(e->b, LLVMIntSGT, l.iv, zero, "");
