@@ -120,6 +120,11 @@ static LLVMValueRef pair_bf16(struct em *e, LLVMValueRef low, LLVMValueRef high)
     return LLVMBuildBitCast(e->b, pair, e->t_i32, "");
 }
 
+static LLVMValueRef power(struct em *e, LLVMValueRef x)
+{
+    return em_intrinsic(e, "llvm.nvvm.ex2.approx.ftz.f", 0, NULL, 1, &x);
+}
+
 static void ptx_child(void *jobs, int index, int report)
 {
     const struct job *j = (const struct job *)jobs + index;
@@ -127,6 +132,7 @@ static void ptx_child(void *jobs, int index, int report)
                                      .fma = true,
                                      .converts_f16 = true,
                                      .pair_bf16 = pair_bf16,
+                                     .power = power,
                                      .index32 = true,
                                      .llvm_cpu = j->machine->name,
                                      .llvm_features = ptx_version(j)};

@@ -49,6 +49,7 @@ struct em_machine {
     LLVMValueRef (*pair_bf16)(struct em *e, LLVMValueRef low, LLVMValueRef high);    /* two f32 rounded to bf16 as the halves of an i32 */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);      /* f32 to i32, to nearest even; NULL: not of so many lanes */
     LLVMValueRef (*scale)(struct em *e, LLVMValueRef p, LLVMValueRef n);     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */
+    LLVMValueRef (*power)(struct em *e, LLVMValueRef x);     /* 2^x of an f32 within 2 units in the last place, 0 below 2^-126; or NULL */
     LLVMValueRef (*look_up)(struct em *e, LLVMValueRef table, LLVMValueRef index);   /* of 16 f32 those that the low four bits of 16 i32 say; or NULL */
 };
 

@@ -3,7 +3,7 @@
  * exp, expm1, log, log1p, hyperbolic functions and their inverses, erf, for float and double lanes.
  *
  * exp: x = n ln 2 + r (Cody and Waite), polynomial on |r| <= ln 2 / 2, scaled in two steps so that subnormals and the last
- * binade come out right. log: x = 2^k m, m in [sqrt 1/2, sqrt 2); for double by s = f / (2 + f) as in fdlibm's e_log.c.
+ * binade come out right; by the machine's 2^x where it has one. log: x = 2^k m, m in [sqrt 1/2, sqrt 2); for double by s = f / (2 + f) as in fdlibm's e_log.c.
  * Sources: Cody and Waite, Software Manual for the Elementary Functions, 1980; Tang, ACM TOMS 15 and 16; Muller, Handbook of
  * Floating-Point Arithmetic, chapter 10. Coefficients are our own (build-aux/vmath-coefficients.py).
  */
@@ -18,6 +18,12 @@
 /* ln 2 in two parts, the first with trailing zeros so that n times it is exact. */
 #define LN2_HI_F32 0x1.62e4p-1
 #define LN2_LO_F32 0x1.7f7d1cf79abcap-20
+/* log2 e in two parts; ln 2; below the first power of e is 0 in float, the second is the least float above ln 2^128. */
+#define LOG2_E_F32 0x1.715476p0
+#define LOG2_E_LO_F32 0x1.4ae0bf85ddf44p-26
+#define LN2 0x1.62e42fefa39efp-1
+#define LEAST_F32 (-104)
+#define OVERFLOW_F32 0x1.62e430p6
 #define LN2_HI_F64 0x1.62e42fefa0000p-1
 #define LN2_LO_F64 0x1.cf79abc9e3b3ap-40
 
@@ -83,8 +89,36 @@ static V clamp(const struct vm *m, V x, double lo, double hi)
     return vm_min(m, vm_max(m, x, vm_k(m, lo)), vm_k(m, hi));
 }
 
+/* The larger or smaller one in one instruction; NaN stays. */
+static V clamp_power(const struct vm *m, V x)
+{
+    struct em *e = m->e;
+    LLVMTypeRef t = LLVMTypeOf(x);
+    V above = em_intrinsic(e, "llvm.maximum", 1, &t, 2, (V[]){x, vm_k(m, LEAST_F32)});
+    return em_intrinsic(e, "llvm.minimum", 1, &t, 2, (V[]){above, vm_k(m, OVERFLOW_F32)});
+}
+
+/* 2^hi (1 + rest), hi being x log2 e as a float, rest what is missing from it times ln 2. Of the clamp's limits the power is 0, and infinite with a rest above 0. */
+static V exp_by_power(const struct vm *m, V x, V low)
+{
+    struct em *e = m->e;
+    V c = clamp_power(m, x), hi = vm_mul(m, c, vm_k(m, LOG2_E_F32)), p = LLVMGetPoison(LLVMTypeOf(x));
+    V missing = vm_fma(m, c, vm_k(m, LOG2_E_F32), vm_neg(m, hi));
+    V rest = vm_fma(m, missing, vm_k(m, LN2), vm_mul(m, c, vm_k(m, LOG2_E_LO_F32 * LN2)));
+    rest = low ? vm_add(m, rest, low) : rest;
+    if (m->lanes == 1)
+        p = e->m->power(e, hi);
+    for (int i = 0; i < m->lanes && m->lanes > 1; i++) {
+        V index = em_i64(e, i), one = e->m->power(e, LLVMBuildExtractElement(e->b, hi, index, ""));
+        p = LLVMBuildInsertElement(e->b, p, one, index, "");
+    }
+    return vm_fma(m, p, rest, p);
+}
+
 V vm_exp_sum(const struct vm *m, V x, V low)
 {
+    if (!m->f64 && m->e->m->power && !m->e->exact)
+        return exp_by_power(m, x, low);
     bool one_step = has_scalef(m, x);
     V nf, n, zero = vm_k(m, 0), c = m->f64 ? clamp(m, x, -760, 710) : NULL, none = NULL;
     if (!m->f64) {
