@@ -491,7 +491,7 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
     /* Whole numbers may be indexes: smaller ones where those are out of range. */
     for (int whole = 4; !*skipped; whole = 1) {
         struct tcc_env env = l.env;
-        struct operands *o = allocate(k, sizes, p->most / 16, whole, seed);
+        struct operands *o = allocate(k, sizes, (p->most > PROVE_MOST ? p->most : PROVE_MOST) / 16, whole, seed);
         if (!o)
             return prove_sample(p, &l, k, flops, seed, skipped, error);
         int status = kn_interp_kernel(k, o->want, sizes, &env);

@@ -17,7 +17,7 @@ struct prove {
     const struct tcc_pimage *image;
     struct ptx_counters counters;    /* of the last kernel that ran, and its operations */
     int64_t operations;
-    int64_t most;                    /* operations or points of a kernel that is run whole, and 16 times the elements of its operands; PROVE_MOST at first. Of larger
+    int64_t most;                    /* operations or points of a kernel that is run whole, and, from PROVE_MOST on, which it is at first, 16 times the elements of its operands. Of larger
                                         ones a sample is: blocks of 16 times as many operations, and points among those that they store, as many as `most` pays */
     bool whole;                      /* no samples: what is larger is skipped */
     struct prove_sample { int64_t share, results, compared; } sample;   /* of the last kernel: one of so many blocks (0: it ran whole); all results; those compared */
