@@ -63,7 +63,7 @@ static size_t run_of(const struct ptx_tensor *t, int64_t at, size_t n, bool *in)
 
 /*
  * Calls back for each run of a box's elements that lie side by side, within 16 bytes of shared memory, which no swizzle parts: its place in
- * shared memory, its address, 0 outside the tensor, and its bytes.
+ * shared memory, its address, 0 outside the tensor, and its bytes. Of a device that is dry, where nothing comes to that place, for each row.
  */
 static void each_run(struct ptx_bulk *c, run_fn *fn)
 {
@@ -89,7 +89,7 @@ static void each_run(struct ptx_bulk *c, run_fn *fn)
         for (size_t k = 0, n; k < inner; k += n) {
             bool in;
             int64_t first = c->coord[0] + (int64_t)k;
-            n = (16 - (to + k * each) % 16) / each;
+            n = c->b->d->dry ? inner : (16 - (to + k * each) % 16) / each;
             n = run_of(t, first, n < inner - k ? n : inner - k, &in);
             fn(c, c->b->shared + swizzled(t, to + k * each), in && inside ? base + (uint64_t)first * each : 0, n * each);
         }
@@ -144,7 +144,7 @@ static void put_number(enum ptx_type t, uint8_t *p, double v)
 static void store(struct ptx_bulk *c, const uint8_t *shared, uint64_t address, size_t n)
 {
     struct ptx_alloc *a = memory(c, address, n);
-    if (!a || c->b->d->dry)
+    if (!a)
         return;
     uint8_t *to = a->data + (address - a->base);
     enum ptx_type t = (enum ptx_type)c->type;
@@ -184,13 +184,17 @@ void ptx_bulk_land(struct ptx_block *lead, int k)
         return;
     c->landed = true;
     if (c->store) {
+        if (c->b->d->dry)
+            return;
         if (c->is_tensor)
             each_run(c, store_run);
         else
             store(c, c->b->shared + c->at, c->global, c->bytes);
         return;
     }
-    if (c->is_tensor) {
+    if (c->b->d->dry) {
+        memset(c->b->shared + c->at, 0, c->bytes);
+    } else if (c->is_tensor) {
         each_run(c, load_run);
     } else {
         struct ptx_alloc *a = memory(c, c->global, c->bytes);
@@ -293,8 +297,9 @@ static void check_run(struct ptx_bulk *c, uint8_t *shared, uint64_t address, siz
     size_t each = (size_t)c->map.bytes;
     bool whole = n == each || (!(n & (n - 1)) && address % n == 0); /* or no access that is checked at once */
     struct ptx_place p;
-    for (size_t k = 0; address && !whole && k < n; k += each)
-        check_run(c, shared + k, address + k, each);
+    size_t step = n > 16 && address % 16 == 0 ? 16 : each;
+    for (size_t k = 0; address && !whole && k < n; k += step)
+        check_run(c, shared + k, address + k, step < n - k ? step : n - k);
     if (!address || !whole || c->landed)
         return;
     if (!ptx_place(c->w, SP_GLOBAL, address, n, c->lane, c->store, &p)) {

@@ -293,8 +293,9 @@ void ptx_run_wgmma(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
         for (int l = 0; l < LANES; l++)
             m->a[l][k] = (uint32_t)ptx_lane(w, &i->more[f->nd + k], l);
     }
-    if ((!f->na && !check_operand(w, m->desc[0], f->trans_a, f->a, 16 * (w->id & 3), 16, f->k)) ||
-        !check_operand(w, m->desc[1], f->trans_b, f->b, 0, f->n, f->k))
+    bool reads = !w->b->d->dry;
+    if ((reads && !f->na && !check_operand(w, m->desc[0], f->trans_a, f->a, 16 * (w->id & 3), 16, f->k)) ||
+        (reads && !check_operand(w, m->desc[1], f->trans_b, f->b, 0, f->n, f->k)))
         return;
     m->done = ptx_path_product(w, (uint64_t)(2 * 16 * f->n * f->k) * (unsigned)size_of(f->a) / 2 / SIM_WGMMA_CORE);
     w->nproducts++;
