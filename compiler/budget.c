@@ -40,7 +40,7 @@ static bool try_choice(struct ir_ctx *ctx, const struct ir_func *f, const struct
     if (c->segments)
         train_remat(ir_func_by_name(m, f->name), pass_cost(p->machine), c->segment_bytes, c->segments, &c->memory,
                     NULL);
-    if (!pass_list(m, "codegen", &quiet))
+    if (!pass_list(m, "codegen", &quiet) || !budget_settle_owners(m, &quiet))
         return false;
     const struct kn_entry *e = &m->program->entries[0];
     const ir_expr arena = budget_arena(m->program, e);

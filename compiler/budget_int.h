@@ -28,6 +28,9 @@ bool budget_stage_bytes(const struct ir_module *m, const struct pipe *p, int sta
 /* The bytes that a budget bounds: of the memory in which kernels run, the device's where there is one. NULL: not known. */
 ir_expr budget_arena(const struct kn_program *p, const struct kn_entry *e);
 
+/* After lowering, where the number of copies is not known: what copies divide (--zero) is all this one's. Changes the plan's sizes and places. */
+bool budget_settle_owners(struct ir_module *m, const struct pass_options *options);
+
 /* Does the stage hold the value: make it, or take it from another stage? */
 bool budget_has_value(const struct pipe *p, int stage, int value);
 /* figures.c, --dump-ir=memory, after lowering: what the process of each stage takes, where so many copies of it divide what --zero divides. False after a

@@ -175,7 +175,7 @@ static bool complain(struct fitting *f)
 static bool build(struct fitting *f, struct ir_module *m, const struct tccc_train *t, const struct pass_options *p)
 {
     return frontend_train(m, t, p->machine, NULL, f->now) && f->passes(f->user, m, p) &&
-           pass_list(m, "codegen", p);
+           pass_list(m, "codegen", p) && budget_settle_owners(m, p);
 }
 
 /* Compiles a copy with f->now. Messages are those of the real thing to come; but what fails says why. */

@@ -62,6 +62,12 @@ static bool settle_buffers(struct owners *o, struct ir_module *m, const struct p
     return !o->from.n || pass_list(m, "memory", options);
 }
 
+bool budget_settle_owners(struct ir_module *m, const struct pass_options *options)
+{
+    struct owners all = {.ctx = m->ctx, .copies = 1};
+    return settle_buffers(&all, m, options);
+}
+
 /* -- What is there ----------------------------------------------------------------------------------------------- */
 
 /* Is the variable looked at by an entry point's steps? Gradients that a step makes for itself have no memory between calls. */
