@@ -1,20 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a rank where a GPT is divided: tensor_memory.py BUILD [--processes N] [T,P,D[,s] ...]
+"""Memory of a rank where a GPT is divided: tensor_memory.py BUILD [--gpus] [--processes N] [T,P,D[,s] ...]
 
 Compiles a GPT (4 layers of width 256, 8 heads, 4,096 words, sequences of 128) for T parts of tensors, P stages, D copies, s: with sequence parallel norms;
 runs two steps of 8 samples a copy on T*P*D processes of this machine (engine `sim`), and prints of the rank that has most, in MB: parameters, gradients and
 the optimizer's state (of the artifact), the plan's buffers besides (activations; of one stage gradients, too; of several what lies in a stage's arena and in
 slots of microbatches), and the measured peak of the process's anonymous memory (tccc-train --memory-report); "-" where there are more than N processes (8), which
-are compiled and not run. Without layouts: T, P, D in 1, 2, 4, all 27. Figures of doc/distributed.md.
+are compiled and not run. Without layouts: T, P, D in 1, 2, 4, all 27.
+
+--gpus: on simulated GPUs in modelled time, as many as there are ranks (64 at most), copies with --zero=3, what the rank that has most takes of its GPU:
+parameters, the optimizer's state, gradients that microbatches add up, arena and slots (activations, with one stage gradients too), the peak of all.
+--check: with --gpus and 1,1,1 first, exit status 1 where parameters and the optimizer's state do not fall with T, P and D (not quite by these: what is whole
+everywhere, stages and owners that have more than others), or the peak does not.
+Figures of doc/distributed.md.
 """
-import json, os, re, struct, subprocess, sys, tempfile
+import json, math, os, re, struct, subprocess, sys, tempfile
 
 LAYERS, WIDTH, HEADS, WORDS, LENGTH, BATCH = 4, 256, 8, 4096, 128, 8
 build = os.path.abspath(sys.argv[1])
 tests = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 arguments = sys.argv[2:]
-processes = 8
+gpus, check = "--gpus" in arguments, "--check" in arguments
+arguments = [a for a in arguments if a not in ("--gpus", "--check")]
+processes = 64 if gpus else 8
 if arguments[:1] == ["--processes"]:
     processes = int(arguments[1])
     arguments = arguments[2:]
@@ -78,6 +86,29 @@ def array(path, rows, top):
         f.write(struct.pack("<%dq" % (rows * LENGTH), *(i * 7919 % top for i in range(rows * LENGTH))))
 
 
+def run(ranks, batch, *options, **more):
+    env = {**os.environ, "TCCC_COMM": "sim", "TCCC_LIBDIR": build, "LAUNCH_LIMIT": "300", **more}
+    ran = subprocess.run([f"{tests}/dist/launch.sh", str(ranks), f"{build}/tccc-train", "step.so", "--json", "--threads=1", "--memory-report", "--steps=2",
+                          "--data", "x=x.npy", "--data", "target=target.npy", f"--batch-size={batch}", *options], capture_output=True, text=True, env=env)
+    rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"rank"')]
+    if ran.returncode or not rows:
+        sys.exit(ran.stderr)
+    return rows
+
+
+def measure_gpus(layout):
+    t, p, d, *s = layout.split(",")
+    t, p, d = int(t), int(p), int(d)
+    options = [f"--dim=N={BATCH}", "--target=cuda:sm_90a"] + [f"--tensor-parallel={t}"] * (t > 1) + ["--sequence-parallel"] * bool(s)
+    options += ["--data-parallel", "--zero=3"] * (d > 1) + ([f"--partitions={p}", f"--microbatches={p}"] if p > 1 else [])
+    subprocess.run([f"{build}/tccc", "--train", "--loss=cross_entropy", "--optimizer=adamw", *options, "gpt.tcir", "-o", "step.so"], capture_output=True, check=True)
+    rows = run(t * p * d, BATCH * d, "--device=sim", "--sim=time", TCCC_COMM="sim+nccl", TCCC_SIM_DEVICES=str(t * p * d), TCCC_SIM_THREADS="1",
+               LD_LIBRARY_PATH=build)
+    most = [max(r[k] for r in rows) for k in ("param_bytes", "optimizer_bytes", "gradient_bytes", "arena_bytes", "device_peak_bytes")]
+    print(f"| {t} | {p} | {d} | {'yes' if s else 'no'} | " + " | ".join(f"{n / 1e6:.1f}" for n in most) + " |", flush=True)
+    return (t, p, d), most
+
+
 def measure(layout):
     t, p, d, *s = layout.split(",")
     t, p, d = int(t), int(p), int(d)
@@ -104,12 +135,7 @@ def measure(layout):
     if t * p * d > processes:
         print(f"{row} - |", flush=True)
         return
-    env = dict(os.environ, TCCC_COMM="sim", TCCC_LIBDIR=build, LAUNCH_LIMIT="300")
-    ran = subprocess.run([f"{tests}/dist/launch.sh", str(t * p * d), f"{build}/tccc-train", "step.so", "--json", "--threads=1", "--memory-report", "--steps=2",
-                          "--data", "x=x.npy", "--data", "target=target.npy", f"--batch-size={BATCH * d}"], capture_output=True, text=True, env=env)
-    rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"rank"')]
-    if ran.returncode or not rows:
-        sys.exit(ran.stderr)
+    rows = run(t * p * d, BATCH * d)
     print(f"{row} {max(r['peak_bytes'] for r in rows) / 1e6:.1f} |", flush=True)
 
 
@@ -119,6 +145,14 @@ with tempfile.TemporaryDirectory() as folder:
         f.write(network())
     array("x.npy", 64, WORDS)
     array("target.npy", 64, WORDS)
-    print("| T | P | D | sequence | parameters | gradients | optimizer | plan's buffers | measured peak |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    for layout in layouts:
-        measure(layout)
+    if not gpus:
+        print("| T | P | D | sequence | parameters | gradients | optimizer | plan's buffers | measured peak |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        for layout in layouts:
+            measure(layout)
+        sys.exit()
+    print("| T | P | D | sequence | parameters | optimizer | gradients | arena | device's peak |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    found = [measure_gpus(layout) for layout in layouts if math.prod(map(int, layout.split(",")[:3])) <= processes]
+    for (t, p, d), most in found if check else []:
+        share = t**-0.85 * (p * d) ** -0.65
+        if any(most[k] > share * found[0][1][k] for k in (0, 1)) or most[4] > found[0][1][4] or (t > 1 and most[3] > t**-0.5 * found[0][1][3]):
+            sys.exit(f"T={t}, P={p}, D={d}: {most} of {found[0][1]}")
