@@ -56,9 +56,12 @@ int tcr_owners_find(struct tccrt_session *s)
         if (!is_list(p) || !p->syms.count)
             continue;
         status = tcr_step_owners(tcr_step_group(s, p), m, p, &owners);
-        for (uint32_t i = 0; i < p->syms.count && i < p->args.count && !status; i++)
-            s->owner[m->u32s[p->syms.first + i]] =
-                (struct tcr_owner){true, owners[i] == tcr_step_group(s, p)->rank, owners[i]};
+        for (uint32_t i = 0; i < p->syms.count && i < p->args.count && !status; i++) {
+            uint32_t sym = m->u32s[p->syms.first + i];
+
+            if (sym != TCC_NO) /* one that nothing depends on, as with an optimizer that has no state, has no number */
+                s->owner[sym] = (struct tcr_owner){true, owners[i] == tcr_step_group(s, p)->rank, owners[i]};
+        }
         free(owners);
     }
     for (uint32_t i = 0; i < m->plan->states.count && !status; i++) {
