@@ -87,7 +87,7 @@ def array(path, rows, top):
 
 
 def run(ranks, batch, *options, **more):
-    env = {**os.environ, "TCCC_COMM": "sim", "TCCC_LIBDIR": build, "LAUNCH_LIMIT": "300", **more}
+    env = {**os.environ, "TCCC_COMM": "sim", "TCCC_LIBDIR": build, "LAUNCH_LIMIT": "300", "TCCC_COMM_TIMEOUT": "300", **more}
     ran = subprocess.run([f"{tests}/dist/launch.sh", str(ranks), f"{build}/tccc-train", "step.so", "--json", "--threads=1", "--memory-report", "--steps=2",
                           "--data", "x=x.npy", "--data", "target=target.npy", f"--batch-size={batch}", *options], capture_output=True, text=True, env=env)
     rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"rank"')]
