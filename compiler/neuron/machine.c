@@ -68,6 +68,18 @@ static bool attention_grad(const struct pass_machine *m, const struct ir_node *n
            width <= NEURON_PARTITIONS && last <= NEURON_PARTITIONS;
 }
 
+/* As eights.c sorts. */
+static bool topk(const struct pass_machine *m, const struct ir_node *n)
+{
+    ir_type t = n->in[0].value->type;
+    int axis = (int)ir_get_i(n, IR_ATTR_axis, 0);
+    int64_t length, k;
+    (void)m;
+    return (t->dtype == TCC_F32 || t->dtype == TCC_F16 || t->dtype == TCC_BF16) && ir_get_i(n, IR_ATTR_largest, 1) &&
+           t->rank > 0 && ir_is_const(t->dim[axis], &length) && length > 0 &&
+           ir_is_const(ir_attr(n, IR_ATTR_k)->e, &k) && k > 0 && k <= NK_SORTED;
+}
+
 static bool runs(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     const char *why;
@@ -121,6 +133,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
                                         .lacks = lacks,
                                         .attention = attention,
                                         .attention_grad = attention_grad,
+                                        .topk = topk,
                                         .runs = runs,
                                         .schedule = schedule,
                                         .verify_schedule = verify_schedule};

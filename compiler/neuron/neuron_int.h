@@ -318,6 +318,8 @@ uint32_t nk_outer_but(const struct nk *nk, int but);                        /* o
 /* Takes `at` on by step[d] points (NULL: one), the last of the dims first. False: that was the last; the dims are at 0 again. */
 bool nk_next(const struct nk *nk, uint32_t dims, const int64_t *step, int64_t *at);
 
+enum { NK_SORTED = 64 };     /* of a row, as many at most are put in order (eights.c) */
+
 /* tile.c */
 /* An instruction of a body over a tile; NULL: it has no value. */
 const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *const *args);

@@ -90,6 +90,17 @@ static void forget(struct stage *s)
                 nk_release(s->p->nk, v->buffer);
 }
 
+/* Is it read by such alone, which need no places? */
+static bool are_argmax8s(const struct nk *nk, const struct kn_stage *g, int insn)
+{
+    bool all = true;
+    for (int i = g->first; i < g->last; i++)
+        for (int a = 0; a < nk->k->insns[i].nargs; a++)
+            if (nk->k->insns[i].arg[a] == insn)
+                all &= a == 1 && nk_is_argmax8(nk, g, i);
+    return all;
+}
+
 /* The at-th instruction of the stage. */
 static void run_insn(struct stage *s, const bool *later, int at)
 {
@@ -103,10 +114,16 @@ static void run_insn(struct stage *s, const bool *later, int at)
     if (s->made[i]) /* as an earlier stage has it */
         return;
     s->made[i] = true;
+    if (n->code == KN_EXPR && !later[i] && are_argmax8s(nk, g, i))
+        return;
     if (n->code == KN_REDUCE) {
         nk_reduce(s, i);
     } else if (n->code == KN_ARGREDUCE) {
-        nk_argreduce(s, i);
+        if (!s->whole)
+            nk_full(nk, "a row of an argmax that does not fit");
+        nk_is_argmax8(nk, g, i) ? nk_argmax8(s, i) : nk_argreduce(s, i);
+    } else if (n->code == KN_SORT) {
+        nk_sort(s, i);
     } else if (n->code == KN_SCAN) {
         s->value[i] = nk_scan(s, i);
     } else {

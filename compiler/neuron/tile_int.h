@@ -50,6 +50,13 @@ void nk_make_kept(struct stage *s, int insn, enum tcc_dtype d, bool wide);  /* o
 bool nk_function_and_sum(struct stage *s, int insn, const struct nk_value *x);
 void nk_reduce(struct stage *s, int insn);
 void nk_argreduce(struct stage *s, int insn);
+
+/* eights.c: an argmax by places of the stage's inner dim; a row buffer's first few in order, with their places */
+bool nk_is_argmax8(const struct nk *nk, const struct kn_stage *g, int insn);
+void nk_argmax8(struct stage *s, int insn);
+void nk_sort(struct stage *s, int insn);
+
+/* tile_reduce.c */
 const struct nk_value *nk_scan(struct stage *s, int insn);
 
 #endif

@@ -188,8 +188,6 @@ void nk_argreduce(struct stage *s, int insn)
                           *place = nk_solid(nk, &s->t, nk_stage_arg(s, n->arg[1]));
     enum tcc_dtype d = (enum tcc_dtype)v->dtype;
     struct nk_tile t = reduced(s);
-    if (!s->whole)
-        nk_full(nk, "a row of an argmax that does not fit");
     if (place->type != NEURON_I32 || place->high)
         nk_refuse(nk, "an argmax of places of two words");
     const struct nk_value *best = nk_is_wide(d) ? nk_combined(nk, &s->t, s->ninner, nk_word_of(n), d, v)

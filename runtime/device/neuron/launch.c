@@ -261,6 +261,14 @@ static int run(struct tcr_neuron *n, const struct neuron_kernel *k, const struct
     return status;
 }
 
+/* Without values results are zeros. Integers have to be, since the host may take them for indices, and memory has had other uses. */
+static void zero_integers(const struct neuron_program *p, const struct tcr_kernel_launch *l)
+{
+    for (int t = 0; t < p->ntensors && t < (int)l->nargs; t++)
+        if (is_written(&p->tensors[t]) && (p->tensors[t].type == NEURON_I32 || p->tensors[t].type == NEURON_U32))
+            memset(l->args[t], 0, (size_t)neuron_lib.neuron_tensor_bytes(&p->tensors[t]));
+}
+
 int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcr_neuron *n = (struct tcr_neuron *)d;
@@ -286,6 +294,8 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
         return neuron_bad_image("a program's tensors");
     d->counts.launches++;
     neuron_model_starts(n, queue);
+    if (!n->config.values)
+        zero_integers(p, &with);
     if (kernel->is_known && !n->traced) {
         neuron_model_launch(n, queue, &kernel->known);
         return TCC_OK;
