@@ -239,6 +239,12 @@ const struct nk_value *nk_bias(struct nk *nk, const struct nk_tile *t, const str
 /* a op b, one of which waits. */
 struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *a, const struct nk_value *b);
 
+/* Of an instruction that selects where a number made of the dims equals one that is given, else takes a number: the comparison, and what it compares. False: it does not. */
+struct nk_hot { int equal, expr, index; };
+bool nk_is_hot(const struct kn_kernel *k, const struct kn_stage *g, int insn, struct nk_hot *to);
+/* Its value, by the instruction that compares places in a row with a column; NULL: the numbers are not such places, or too few. */
+const struct nk_value *nk_select_hot(struct nk *nk, const struct nk_tile *t, ir_expr e, const struct nk_value *index, const struct nk_value *yes, double no);
+
 /* ops.c: a scalar op of values of type `from`, whose result has type `to`. */
 const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from, const struct nk_value *const *args);
 /* i32 by a number above 0, rounded down; mod: what is left. */
@@ -256,6 +262,8 @@ const struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_
 bool nk_is_wide(enum tcc_dtype d);                                          /* i64, u64 */
 const struct nk_value *nk_high(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);       /* its high words, whether it has them or not */
 const struct nk_value *nk_wide_number(struct nk *nk, enum tcc_dtype d, int64_t v);
+/* Of any integers y: float32 has numbers below 2^24, and what it rounds equals none of them; where a high word says more than the sign of the low one, y becomes a number above all of them. */
+const struct nk_value *nk_index_as_float(struct nk *nk, const struct nk_tile *t, const struct nk_value *y);
 /* A scalar op some of whose types are wide. */
 const struct nk_value *nk_wide(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype from, enum tcc_dtype to, const struct nk_value *const *x, int n);
 

@@ -510,6 +510,13 @@ static bool is_half(enum tcc_dtype d)
     return d == TCC_F16 || d == TCC_BF16;
 }
 
+static double rounded(enum tcc_dtype d, double x)
+{
+    char bytes[8];
+    tcc_store_f64(d, bytes, x);
+    return tcc_load_f64(d, bytes);
+}
+
 /* Is it one instruction, of floats, that reads and writes floats of any length? */
 static bool takes_any(const struct kn_insn *n)
 {
@@ -561,6 +568,8 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
     int mark = nk_mark(nk);
     value v, x[3];
     bool wide = is_wide(o, n, args), paired = false, one_word = true;
+    if (op == IR_cast && args[0]->is_number && is_half(from) && n->dtype == TCC_F32)
+        return nk_number(nk, TCC_F32, rounded(from, args[0]->number));
     if (w->how == BY_HOST && !wide)
         nk_refuse(nk, "the engines have no %s of %s", ir_op_info(op)->name, tcc_dtype_name(from));
     for (int i = 0; i < n->nargs; i++)

@@ -208,3 +208,67 @@ struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype 
     nk_emit(nk, scalar ? nk_lighter(nk, t) : NEURON_VECTOR, &i, n, uses);
     return to;
 }
+
+/* -- Selects by an index ----------------------------------------------------------------------------------------------- */
+
+bool nk_is_hot(const struct kn_kernel *k, const struct kn_stage *g, int insn, struct nk_hot *to)
+{
+    const struct kn_insn *n = &k->insns[insn], *equal;
+    if (n->code != KN_SCALAR || n->op != IR_select || !is_f32((enum tcc_dtype)n->dtype) || n->arg[0] < g->first ||
+        k->insns[n->arg[2]].code != KN_CONST)
+        return false;
+    equal = &k->insns[n->arg[0]];
+    if (equal->code != KN_SCALAR || equal->op != IR_eq || nk_reader_of(k, n->arg[0]) != insn)
+        return false;
+    for (int a = 0; a < 2; a++) {
+        int e = equal->arg[a];
+        if (e < g->first || k->insns[e].code != KN_EXPR || nk_reader_of(k, e) != n->arg[0] ||
+            equal->arg[!a] == e || tcc_is_float((enum tcc_dtype)k->insns[e].dtype))
+            continue;
+        *to = (struct nk_hot){n->arg[0], e, equal->arg[!a]};
+        return true;
+    }
+    return false;
+}
+
+const struct nk_value *nk_select_hot(struct nk *nk, const struct nk_tile *t, ir_expr e, const struct nk_value *index,
+                                     const struct nk_value *yes, double no)
+{
+    enum { MOST = 1 << 24 };
+    struct nk_box all = nk_whole(t);
+    struct nk_line l;
+    int axis, last = t->n - 1;
+    int64_t at, lo, hi, rows = 1;
+    while (last > 0 && t->axis[last].extent == 1)
+        last--;
+    if (last < 1 || yes->is_number || yes->high || index->is_number || index->stride[last] ||
+        nk_line_of(nk, t, &all, e, &l, &axis, &at) != NK_LINEAR || l.coef[last] != 1)
+        return NULL;
+    for (int a = 0; a < last; a++) {
+        rows *= a ? t->axis[a].extent : 1;
+        if (l.coef[a] && t->axis[a].extent > 1)
+            return NULL;
+    }
+    nk_line_range(&l, &all, &lo, &hi);
+    if (lo <= -MOST || hi >= MOST || t->axis[last].extent < (rows > 1 ? ROW : 1) || rows > ROWS)
+        return NULL;
+    struct nk_tile row = {.n = 2, .nouter = 1, .axis = {t->axis[0], t->axis[last]}};
+    const struct nk_value *which = nk_index_as_float(nk, t, index);
+    struct nk_value *to = nk_new(nk, t, TCC_F32);
+    int group = ++nk->groups;
+    for (int64_t r = 0; r < rows; r++) {
+        struct neuron_instr i = {.op = NEURON_OP_RANGE_SELECT, .noperands = 4};
+        struct nk_value to_row = part_of(to, t, last, r), x_row = part_of(yes, t, last, r),
+                        which_row = part_of(which, t, last, r);
+        i.operand[0] = nk_operand(nk, &row, &to_row, 0, NULL);
+        i.operand[1] = nk_operand(nk, &row, &x_row, 0, NULL);
+        i.operand[2] = i.operand[3] = column(nk, t, &which_row);
+        neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = NEURON_ALU_EQ});
+        neuron_set_attr(&i, NEURON_ATTR_OP1, (union neuron_value){.i = NEURON_ALU_EQ});
+        neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)l.base});
+        neuron_set_attr(&i, NEURON_ATTR_FILL, (union neuron_value){.f = (float)no});
+        nk_emit(nk, NEURON_VECTOR, &i, 3,
+                (struct nk_use[]){{to->buffer, true, group}, {yes->buffer, false, 0}, {which->buffer, false, 0}});
+    }
+    return to;
+}

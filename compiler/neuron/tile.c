@@ -90,6 +90,53 @@ static void forget(struct stage *s)
                 nk_release(s->p->nk, v->buffer);
 }
 
+/* A select by an index, none of whose parts another stage takes from this one, or this one from another. */
+static bool is_hot(const struct stage *s, const struct kn_stage *g, int insn, struct nk_hot *h)
+{
+    const struct nk_again *a = &s->p->again;
+    if (!nk_is_hot(s->p->nk->k, g, insn, h))
+        return false;
+    const int parts[] = {insn, h->equal, h->expr};
+    for (int x = 0; x < 3 && s->takes; x++)
+        if (a->hold[parts[x]] || a->skip[parts[x]] || a->of[parts[x]] >= 0)
+            return false;
+    return true;
+}
+
+/* Is it the comparison of one, or the numbers that are compared? */
+static bool is_of_hot(const struct stage *s, const struct kn_stage *g, int insn)
+{
+    const struct kn_insn *insns = s->p->nk->k->insns;
+    struct nk_hot h;
+    int reader = insns[insn].code == KN_EXPR || (insns[insn].code == KN_SCALAR && insns[insn].op == IR_eq)
+                     ? nk_reader_of(s->p->nk->k, insn)
+                     : -1;
+    if (reader >= 0 && insns[insn].code == KN_EXPR)
+        reader = nk_reader_of(s->p->nk->k, reader);
+    return reader >= 0 && is_hot(s, g, reader, &h) && (h.equal == insn || h.expr == insn);
+}
+
+static const struct nk_value *select_hot(struct stage *s, int insn, const struct nk_hot *h,
+                                         const struct nk_value *const *args)
+{
+    struct nk *nk = s->p->nk;
+    const struct kn_insn *insns = nk->k->insns, *equal = &insns[h->equal];
+    const struct nk_value *index = nk_computed(nk, &s->t, nk_stage_arg(s, h->index)),
+                          *yes = nk_computed(nk, &s->t, args[1]),
+                          *v = nk_select_hot(nk, &s->t, insns[h->expr].expr, index, yes, insns[insns[insn].arg[2]].fvalue);
+    if (!v) {
+        const struct nk_value *e = nk_body(nk, &s->t, &insns[h->expr], NULL), *two[2] = {e, index}, *three[3];
+        if (equal->arg[0] != h->expr)
+            two[0] = index, two[1] = e;
+        three[0] = nk_body(nk, &s->t, equal, two);
+        three[1] = yes;
+        three[2] = args[2];
+        v = nk_body(nk, &s->t, &insns[insn], three);
+    }
+    s->made[h->equal] = s->made[h->expr] = true;
+    return v;
+}
+
 /* Is it read by such alone, which need no places? */
 static bool are_argmax8s(const struct nk *nk, const struct kn_stage *g, int insn)
 {
@@ -114,6 +161,10 @@ static void run_insn(struct stage *s, const bool *later, int at)
     if (s->made[i]) /* as an earlier stage has it */
         return;
     s->made[i] = true;
+    if (is_of_hot(s, g, i)) { /* made with the select, if at all */
+        s->made[i] = false;
+        return;
+    }
     if (n->code == KN_EXPR && !later[i] && are_argmax8s(nk, g, i))
         return;
     if (n->code == KN_REDUCE) {
@@ -127,10 +178,15 @@ static void run_insn(struct stage *s, const bool *later, int at)
     } else if (n->code == KN_SCAN) {
         s->value[i] = nk_scan(s, i);
     } else {
+        struct nk_hot hot = {-1, -1, -1};
+        bool is = is_hot(s, g, i, &hot);
         for (int a = 0; a < n->nargs && a < 3; a++)
-            args[a] = n->arg[a] >= 0 ? nk_stage_arg(s, n->arg[a]) : NULL;
-        nk->dying = dies_at(s, i, args);
-        s->value[i] = s->same[i] < i ? s->value[s->same[i]] : s->p->uniform[i];
+            args[a] = n->arg[a] >= 0 && n->arg[a] != hot.equal ? nk_stage_arg(s, n->arg[a]) : NULL;
+        if (is)
+            s->value[i] = select_hot(s, i, &hot, args);
+        nk->dying = is ? NULL : dies_at(s, i, args);
+        if (!is)
+            s->value[i] = s->same[i] < i ? s->value[s->same[i]] : s->p->uniform[i];
         if (!s->value[i] && !hold)
             s->value[i] = nk_wait(nk, &s->t, i, args);
         if (!s->value[i] && !(n->code == KN_SCALAR && nk_function_and_sum(s, i, args[0])))

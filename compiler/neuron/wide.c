@@ -167,25 +167,31 @@ static value equal(struct wide w, struct pair a, struct pair b)
 {
     return AND(tt(w, NEURON_ALU_EQ, a.lo, b.lo), tt(w, NEURON_ALU_EQ, a.hi, b.hi));
 }
-/* As numbers below 2^24 are float32's, what float32 rounds equals none of them: one comparison by Vector. y: any i64 or u64; where its high word says more than the sign of
- * the low one, it becomes a number above all of them. */
-static value equal_small(struct wide w, value x, value y)
+value nk_index_as_float(struct nk *nk, const struct nk_tile *t, value y)
 {
-    struct nk *nk = w.nk;
-    struct nk_value low = *y, words = *x;
+    struct nk_value low = *y;
     struct nk_tile part;
     value to;
-    words.dtype = low.dtype = TCC_I32;
-    words.high = low.high = NULL;
-    if (!nk_distinct(w.t, 1, &y, &part))
-        part = *w.t;
+    low.dtype = TCC_I32;
+    low.high = NULL;
+    if (!nk_distinct(t, 1, &y, &part))
+        part = *t;
     to = nk_copy(nk, &part, TCC_F32, &low);
     if (y->high) {
         value sign = nk_ts(nk, &part, TCC_I32, NEURON_ALU_MUL, nk_ts(nk, &part, TCC_I32, NEURON_ALU_LT, &low, 0), -1),
               more = nk_tt(nk, &part, TCC_BOOL, NEURON_ALU_NE, y->high, sign);
         to = nk_select(nk, &part, TCC_F32, more, nk_number(nk, TCC_F32, 0x1p30), to);
     }
-    return nk_tt(nk, w.t, TCC_BOOL, NEURON_ALU_EQ, &words, nk_spread(nk, w.t, &part, to));
+    return nk_spread(nk, t, &part, to);
+}
+
+/* One comparison by Vector. */
+static value equal_small(struct wide w, value x, value y)
+{
+    struct nk_value words = *x;
+    words.dtype = TCC_I32;
+    words.high = NULL;
+    return nk_tt(w.nk, w.t, TCC_BOOL, NEURON_ALU_EQ, &words, nk_index_as_float(w.nk, w.t, y));
 }
 static struct pair negative(struct wide w, struct pair a)
 {
