@@ -351,7 +351,15 @@ static void run_tile(struct plan *p)
     struct kept *kept = IR_NEWN(nk->ctx, k->ninsns + 1, struct kept);
     const struct nk_value **held = IR_NEWN(nk->ctx, k->ninsns + 1, const struct nk_value *);
     make_locals(p);
+    int done = -1; /* a stage that came with another */
     for (int i = 0; i < k->nstages; i++) {
+        struct nk_online online;
+        if (i == done)
+            continue;
+        if (nk_find_online(nk, i, &online) && nk_run_online(p, kept, &online)) {
+            done = online.then;
+            continue;
+        }
         struct stage s = {.p = p,
                           .kept = kept,
                           .held = held,
