@@ -3,6 +3,7 @@
  * Private to tccc-train.
  *
  *   tccc-train     options, the loop over epochs and batches
+ *   train_step     a step, or several; losses read late
  *   train_eval     evaluation;  train_metrics: what it says besides loss and accuracy;  train_confusion: --confusion
  *   train_control  what evaluations decide: --patience, --plateau; --keep
  *   train_blame    which sample and label a run failed for
@@ -114,6 +115,11 @@ int trainer_code(int status);                                               /* t
 int trainer_status(const struct trainer *t, int status);                    /* exit code after a message of the run-time library's */
 double trainer_scalar(struct trainer *t, const char *state, double otherwise);
 bool trainer_set_scalar(struct trainer *t, const char *state, double value);
+
+extern const char *const train_states[STEP_STATES];                         /* state variables that a step leaves */
+int train_execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended);      /* one execution, of the epoch's next batches; *ended: there are no more */
+int train_read_all(struct trainer *t, const int64_t *order);                /* steps that were given are waited for and reported */
+bool train_reads_late(const struct trainer *t);
 
 int train_evaluate(struct trainer *t, struct eval_result *result);
 /* A run failed on batch b of the set, whose rows are samples order[0], ...: a message that begins with `what` and names the label, or the
