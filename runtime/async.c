@@ -280,8 +280,7 @@ static int failed(struct tccrt_session *s, int status)
 static int wait_for(struct tccrt_session *s, int64_t ticket)
 {
     struct tcr_async *a = s->async;
-    int status = ticket == s->given ? tcr_sync(s)
-                                    : tcr_sync_event(s, a->event + 1 + (uint32_t)((ticket - 1) % RUNS));
+    int status = ticket == s->given ? tcr_sync(s) : tcr_sync_event(s, a->event + 1 + (uint32_t)((ticket - 1) % RUNS));
 
     if (status == TCC_EINDEX && s->device->faulted > a->runs[(ticket - 1) % RUNS]) {
         tcr_clear_error(); /* of a later one, which will be asked for */
@@ -517,7 +516,8 @@ void *tccrt_device_alloc(struct tccrt_session *s, size_t bytes)
 
     if (tcr_enter(s))
         return NULL;
-    p = s->device->ops->alloc(s->device, 0, bytes, false);
+    if (!tcr_settle(s)) /* here runs that were given are heard of */
+        p = s->device->ops->alloc(s->device, 0, bytes, false);
     if (p && s->apart && tcr_sync(s)) { /* other sessions and streams may use it */
         s->device->ops->free(s->device, 0, p, bytes, false);
         p = NULL;

@@ -230,7 +230,8 @@ static int choose(struct tccrt_session *s, const struct tcc_pentry *e)
     return s->chosen ? TCC_OK : no_version(s, e);
 }
 
-int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
+/* What the shapes of the inputs say: symbols, sizes that follow from them, and the version for them. */
+static int bind_sizes(struct tccrt_session *s, const struct tcc_pentry *e)
 {
     const struct tccrt_model *m = s->m;
     uint32_t nsyms = m->plan->syms.count;
@@ -258,16 +259,24 @@ int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
         s->entry = e;
     }
     tcr_forget_levels(s);
-    for (uint32_t i = 0; i < e->inputs.count; i++) {
+    for (uint32_t i = 0; i < e->inputs.count && !status; i++) {
         struct input in = {s, e, &m->signatures[e->inputs.first + i], i};
 
-        if ((status = check_computed(&in, s->in[i])))
-            return status;
-        in.e = s->chosen;
-        if ((status = place_input(&in, s->in[i])))
-            return status;
+        status = check_computed(&in, s->in[i]);
     }
-    return TCC_OK;
+    return status;
+}
+
+int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    int status = bind_sizes(s, e);
+
+    for (uint32_t i = 0; i < e->inputs.count && !status; i++) {
+        struct input in = {s, s->chosen, &s->m->signatures[e->inputs.first + i], i};
+
+        status = place_input(&in, s->in[i]);
+    }
+    return status;
 }
 
 /* -- Outputs -------------------------------------------------------------------------------------------- */
@@ -652,6 +661,51 @@ void tcr_reset_outputs(struct tccrt_session *s)
     }
 }
 
+static void borrow(struct tccrt_session *s, int nin, const struct tcc_tensor *in)
+{
+    for (int i = 0; i < nin; i++) {
+        tcr_object_borrow(&s->heads[i], &in[i]);
+        if (in[i].dtype == TCC_NONE && !in[i].data)
+            s->heads[i].kind = TCC_OBJ_NONE;
+        s->in[i] = s->heads[i].kind ? &s->heads[i] : NULL;
+    }
+}
+
+static int output_shapes(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
+                         struct tcc_tensor *out)
+{
+    const struct tcc_pentry *e;
+    int status = find(s, entry, nin, in, nout, out, &e);
+
+    if (status)
+        return status;
+    borrow(s, nin, in);
+    if ((status = bind_sizes(s, e)))
+        return status;
+    for (int k = 0; k < nout; k++) {
+        const struct tcc_psignature *sig = &s->m->signatures[s->chosen->outputs.first + (uint32_t)k];
+        struct tcc_tensor t = {.dtype = (int32_t)sig->dtype, .rank = -1};
+
+        if (sig->kind == TCC_OBJ_TENSOR && sig->rank != TCC_NO)
+            t.rank = (int32_t)sig->rank;
+        for (uint32_t i = 0; t.rank > 0 && i < sig->dims.count; i++) {
+            int64_t v = s->values[s->m->u32s[sig->dims.first + i]];
+
+            t.dims[i] = v >= 0 ? v : -1;
+        }
+        out[k] = t;
+    }
+    return TCC_OK;
+}
+
+int tccrt_output_shapes(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
+                        struct tcc_tensor *out)
+{
+    int status = tcr_enter(s);
+
+    return status ? status : tcr_leave(s, output_shapes(s, entry, nin, in, nout, out));
+}
+
 int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
                     struct tcc_tensor *out, int (*run)(struct tccrt_session *s, const struct tcc_pentry *e))
 {
@@ -660,12 +714,7 @@ int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const s
 
     if (status)
         return status;
-    for (int i = 0; i < nin; i++) {
-        tcr_object_borrow(&s->heads[i], &in[i]);
-        if (in[i].dtype == TCC_NONE && !in[i].data)
-            s->heads[i].kind = TCC_OBJ_NONE;
-        s->in[i] = s->heads[i].kind ? &s->heads[i] : NULL;
-    }
+    borrow(s, nin, in);
     s->objects = false;
     tcr_reset_outputs(s);
     for (int k = 0; k < nout; k++)

@@ -95,7 +95,11 @@ int tccrt_run(struct tccrt_session *s, const char *entry, int nin, const struct 
 /* The same with objects (strings, sequences, optionals, unranked tensors). Outputs belong to the caller. */
 int tccrt_run_objects(struct tccrt_session *s, const char *entry, int nin, struct tcc_object *const *in, int nout, struct tcc_object **out);
 
-/* The same, but the call returns when the work is in the device's queues: the runs of a session are done in the order in which they were given, each
+/* What a run with these inputs gives, before it is run: out[k] gets the type, rank and dims, and its data is left NULL, so that memory for it can be provided. A dim that
+ * the run decides is -1, and so is the rank where that does; of a sequence, too. Inputs are checked as a run checks them; of their data nothing is read. */
+int tccrt_output_shapes(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout, struct tcc_tensor *out);
+
+/* The same as tccrt_run(), but the call returns when the work is in the device's queues: the runs of a session are done in the order in which they were given, each
  * behind the one before. *ticket (NULL: not asked for) numbers it, from 1. Until tccrt_wait() has returned for it, inputs stay as they are and
  * outputs are not looked at; outputs without memory of the caller's (out[i].data NULL) are good until the next run is given. `how` (NULL: nothing of this):
  * inputs and outputs whose data lies in the device's memory, read and written there without a copy if 64-byte aligned; and a stream

@@ -192,6 +192,22 @@ static void zero_copy(void)
     tccrt_session_free(s);
 }
 
+/* What a run would give, also while others are under way. */
+static void shapes(void)
+{
+    struct tccrt_session *s = open_with(NULL);
+    struct tcc_tensor in[2] = {{calls[0].x, TCC_F32, 2, {N, W}}, {calls[0].i, TCC_I64, 1, {N}}}, out = {&out, 0, 0, {0}};
+    int ok = !give(s, calls[0].x, calls[0].i, calls[0].y, NULL, NULL) && !tccrt_output_shapes(s, NULL, 2, in, 1, &out);
+
+    result("a result's shape before the run", ok && !out.data && out.dtype == TCC_F32 && out.rank == 2 && out.dims[0] == N && out.dims[1] == W);
+    in[1].dims[0] = N - 1;
+    result("inputs whose sizes differ have none", says(tccrt_output_shapes(s, NULL, 2, in, 1, &out), TCC_EINPUT, "input 'i'"));
+    result("another number of them", says(tccrt_output_shapes(s, NULL, 1, in, 1, &out), TCC_EINPUT, "has 2 inputs"));
+    result("no session", says(tccrt_output_shapes(NULL, NULL, 2, in, 1, &out), TCC_EUSAGE, "a session is required"));
+    result("the run that was under way", !tccrt_wait(s, 0) && equal((void *)calls[0].y, 0));
+    tccrt_session_free(s);
+}
+
 /* A bad index in run 3 of 6: it comes from the wait, what is behind it does nothing, the session goes on where it was. */
 static void faults(void)
 {
@@ -489,6 +505,7 @@ int main(int argc, char **argv)
     fill();
     many();
     mixed();
+    shapes();
     zero_copy();
     faults();
     if (strcmp(device, "neuron")) {

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3 };
+enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_EXTENSION = 12 };
 
 struct dl_device { int32_t type, id; };
 struct dl_type { uint8_t code, bits; uint16_t lanes; };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * _runtime.Model: an open artifact, the sessions in which it runs, and calls.
+ * _runtime.Model: an open artifact, and the sessions in which it runs.
  *
  * A model without state has as many sessions as threads call it at once: a call takes one that is free. One with state (a training step, a
  * cache) has one session, and calls take turns. The GIL is given up while the model runs.
@@ -13,11 +13,11 @@
 
 /* -- Sessions ------------------------------------------------------------------------------------------------- */
 
-static void lock(struct model *m)
+void py_lock(PyThread_type_lock lock)
 {
-    if (PyThread_acquire_lock(m->lock, NOWAIT_LOCK) == PY_LOCK_ACQUIRED)
+    if (PyThread_acquire_lock(lock, NOWAIT_LOCK) == PY_LOCK_ACQUIRED)
         return;
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(m->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
 }
 
@@ -37,7 +37,7 @@ struct tccrt_session *py_take_session(struct model *m)
     }
     if (!m->single)
         return m->nfree ? m->free_sessions[--m->nfree] : new_session(m);
-    lock(m);
+    py_lock(m->lock);
     if (!m->own && !(m->own = new_session(m)))
         PyThread_release_lock(m->lock);
     return m->own;
@@ -99,6 +99,9 @@ static int read_entry(struct tccrt_model *m, int number, struct entry *e)
 
 static void close_model(struct model *m)
 {
+    if (m->nblocks)
+        py_free_blocks(m);
+    py_free_lanes(m);
     for (int i = 0; i < m->nfree; i++)
         tccrt_session_free(m->free_sessions[i]);
     m->nfree = 0;
@@ -165,8 +168,14 @@ static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                                             .rounding = m->rounding};
         struct tccrt_session *first = m->lock && !open_model(m, PyBytes_AsString(path)) ? py_take_session(m) : NULL;
         if (first) { /* so that a device that isn't there is said at once */
+            m->device_name = text(tccrt_device_used(first));
             py_give_session(m, first);
+        }
+        if (m->device_name) {
+            m->where = py_device_of(m->device_name);
         } else {
+            if (!PyErr_Occurred())
+                PyErr_NoMemory();
             Py_DECREF((PyObject *)m);
             m = NULL;
         }
@@ -184,243 +193,11 @@ static void model_free(PyObject *self)
     free(m->device);
     free(m->sim);
     free(m->rounding);
+    free(m->device_name);
     if (m->lock)
         PyThread_free_lock(m->lock);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF((PyObject *)type);
-}
-
-/* -- Calls ---------------------------------------------------------------------------------------------------------- */
-
-/* What a call needs beside its results; of small signatures it lies on the stack. */
-struct call {
-    struct model *m;
-    const struct entry *e;
-    struct py_kind kind;
-    struct py_value *values;
-    struct tcc_tensor *in, *out;
-    struct py_result *results;
-    struct tcc_object *headers, **objects, **made;
-};
-
-static PyObject *tuple_or_one(const struct entry *e, bool always, PyObject *(*get)(void *user, int i), void *user)
-{
-    if (e->nout == 1 && !always)
-        return get(user, 0);
-    PyObject *all = PyTuple_New(e->nout);
-    for (int i = 0; all && i < e->nout; i++) {
-        PyObject *x = get(user, i);
-        if (!x || PyTuple_SetItem(all, i, x)) {
-            Py_DECREF(all);
-            all = NULL;
-        }
-    }
-    return all;
-}
-
-static PyObject *get_result(void *user, int i)
-{
-    return py_result_done(&((struct call *)user)->results[i]);
-}
-
-static PyObject *run_fixed(struct call *c)
-{
-    const struct entry *e = c->e;
-    PyObject *result = NULL;
-    int made = 0, bad = 0, status;
-    for (int i = 0; i < e->nin; i++)
-        c->in[i] = c->values[i].t;
-    while (!bad && made < e->nout) {
-        struct tcc_tensor *t = &c->out[made];
-        *t = (struct tcc_tensor){.dtype = e->out[made].dtype, .rank = e->out[made].rank};
-        memcpy(t->dims, e->out[made].dims, (size_t)t->rank * sizeof *t->dims);
-        bad = py_result_make(&c->kind, t, &c->results[made++]);
-        if (!t->data) /* no elements; the runtime wants an address */
-            t->data = c->out;
-    }
-    struct tccrt_session *s = bad ? NULL : py_take_session(c->m);
-    if (s) {
-        Py_BEGIN_ALLOW_THREADS status = tccrt_run(s, e->name, e->nin, c->in, e->nout, c->out);
-        Py_END_ALLOW_THREADS py_give_session(c->m, s);
-        if (!py_failed(status))
-            result = tuple_or_one(e, c->kind.for_autograd, get_result, c);
-    }
-    for (int i = 0; i < made; i++)
-        py_result_drop(&c->results[i]);
-    return result;
-}
-
-static PyObject *get_object(void *user, int i)
-{
-    struct call *c = user;
-    struct tcc_object *o = c->made[i];
-    c->made[i] = NULL;
-    return py_result_object(&c->kind, o);
-}
-
-static PyObject *run_objects(struct call *c)
-{
-    const struct entry *e = c->e;
-    PyObject *result = NULL;
-    int status;
-    for (int i = 0; i < e->nin; i++) {
-        c->headers[i] = (struct tcc_object){.refs = -1, .kind = TCC_OBJ_TENSOR, .t = c->values[i].t};
-        c->objects[i] = c->values[i].none ? NULL : c->values[i].object ? c->values[i].object : &c->headers[i];
-    }
-    struct tccrt_session *s = py_take_session(c->m);
-    if (!s)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS status = tccrt_run_objects(s, e->name, e->nin, c->objects, e->nout, c->made);
-    Py_END_ALLOW_THREADS py_give_session(c->m, s);
-    if (!py_failed(status))
-        result = tuple_or_one(e, c->kind.for_autograd, get_object, c);
-    for (int i = 0; i < e->nout && !status; i++)
-        tccrt_object_unref(c->made[i]);
-    return result;
-}
-
-static PyObject *run(struct model *m, const struct entry *e, PyObject **given, bool for_autograd)
-{
-    enum { FEW = 6 };
-    struct py_value values[FEW];
-    struct tcc_tensor in[FEW], out[FEW];
-    struct py_result results[FEW];
-    struct tcc_object headers[FEW], *objects[FEW], *made[FEW];
-    struct call c = {m, e, {.for_autograd = for_autograd}, values, in, out, results, headers, objects, made};
-    PyObject *result = NULL;
-    char *block = NULL;
-    if (e->nin > FEW || e->nout > FEW) {
-        size_t n = (size_t)(e->nin > e->nout ? e->nin : e->nout);
-        block = calloc(n, sizeof *values + sizeof *in + sizeof *out + sizeof *results + sizeof *headers +
-                              2 * sizeof *objects);
-        if (!block)
-            return PyErr_NoMemory();
-        c.values = (struct py_value *)block;
-        c.in = (struct tcc_tensor *)(c.values + n);
-        c.out = c.in + n;
-        c.results = (struct py_result *)(c.out + n);
-        c.headers = (struct tcc_object *)(c.results + n);
-        c.objects = (struct tcc_object **)(c.headers + n);
-        c.made = c.objects + n;
-    }
-    int taken = 0, bad = 0;
-    while (taken < e->nin && !bad) {
-        c.values[taken] = (struct py_value){0};
-        bad = py_value_take(given[taken], &e->in[taken], &c.values[taken], &c.kind);
-        taken++;
-    }
-    if (!bad) {
-        for (int i = 0; i < e->nout; i++)
-            c.made[i] = NULL;
-        result = e->fixed ? run_fixed(&c) : run_objects(&c);
-    }
-    for (int i = 0; i < taken; i++)
-        py_value_free(&c.values[i]);
-    free(block);
-    return result;
-}
-
-static int wrong_inputs(const struct entry *e, const char *what, const char *name)
-{
-    char list[400] = "";
-    size_t at = 0;
-    for (int i = 0; i < e->nin && at < sizeof list - 40; i++) {
-        int n = snprintf(list + at, sizeof list - at, "%s%.60s", i ? ", " : "", e->in[i].name);
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return py_fail(TCC_EUSAGE, "'%s' takes %d inputs (%.380s): %s%s", e->name, e->nin, list, what, name);
-}
-
-/* Positional inputs in order, others by name; an optional input that is not given is None. */
-static int gather(const struct entry *e, PyObject *args, Py_ssize_t skip, PyObject *kwargs, PyObject **given)
-{
-    Py_ssize_t n = PyTuple_Size(args) - skip, at = 0;
-    PyObject *key, *value;
-    if (n > e->nin)
-        return wrong_inputs(e, "too many were given", "");
-    for (int i = 0; i < e->nin; i++)
-        given[i] = i < n ? PyTuple_GetItem(args, i + skip) : NULL;
-    while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
-        const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
-        int i = 0;
-        if (!name)
-            return -1;
-        while (i < e->nin && strcmp(e->in[i].name, name) != 0)
-            i++;
-        if (i == e->nin || given[i])
-            return wrong_inputs(e, i == e->nin ? "there is none named " : "given twice: ", name);
-        given[i] = value;
-    }
-    for (int i = 0; i < e->nin; i++) {
-        if (!given[i] && !e->in[i].optional)
-            return wrong_inputs(e, "missing: ", e->in[i].name);
-        if (!given[i])
-            given[i] = Py_None;
-    }
-    return 0;
-}
-
-static PyObject *call_entry(struct model *m, const struct entry *e, PyObject *args, Py_ssize_t skip, PyObject *kwargs)
-{
-    PyObject *few[16], **given = e->nin > 16 ? malloc((size_t)e->nin * sizeof *given) : few;
-    if (!given)
-        return PyErr_NoMemory();
-    PyObject *result = gather(e, args, skip, kwargs, given) ? NULL : run(m, e, given, false);
-    if (given != few)
-        free(given);
-    return result;
-}
-
-static PyObject *model_call(PyObject *self, PyObject *args, PyObject *kwargs)
-{
-    struct model *m = (struct model *)self;
-    if (!m->nentries)
-        return py_fail(TCC_EUSAGE, "the model is closed"), NULL;
-    return call_entry(m, &m->entries[0], args, 0, kwargs);
-}
-
-static const struct entry *find_entry(struct model *m, PyObject *name)
-{
-    if (name == Py_None && m->nentries)
-        return &m->entries[0];
-    const char *wanted = PyUnicode_AsUTF8AndSize(name, NULL);
-    if (!wanted)
-        return NULL;
-    for (int i = 0; i < m->nentries; i++)
-        if (strcmp(m->entries[i].name, wanted) == 0)
-            return &m->entries[i];
-    py_fail(TCC_EUSAGE, m->m ? "the model has no entry point '%s'" : "the model is closed; no '%s'", wanted);
-    return NULL;
-}
-
-/* For torch.compile: a list of inputs, a list of results, and whether tensors require gradients is autograd's business. */
-static PyObject *model_run_list(PyObject *self, PyObject *list)
-{
-    struct model *m = (struct model *)self;
-    const struct entry *e = m->entries;
-    Py_ssize_t n = e ? PySequence_Size(list) : py_fail(TCC_EUSAGE, "the model is closed");
-    if (n < 0 || (n != e->nin && wrong_inputs(e, "another number was given", "")))
-        return NULL;
-    PyObject **given = calloc((size_t)n + 1, sizeof *given), *result = NULL;
-    Py_ssize_t taken = 0;
-    while (given && taken < n && (given[taken] = PySequence_GetItem(list, taken)))
-        taken++;
-    if (!given)
-        PyErr_NoMemory();
-    else if (taken == n)
-        result = run(m, e, given, true);
-    for (Py_ssize_t i = 0; i < taken; i++)
-        Py_DECREF(given[i]);
-    free(given);
-    return result;
-}
-
-static PyObject *model_run(PyObject *self, PyObject *args, PyObject *kwargs)
-{
-    if (PyTuple_Size(args) < 1)
-        return py_fail(TCC_EUSAGE, "run(ENTRY, ...): the entry point's name is missing"), NULL;
-    const struct entry *e = find_entry((struct model *)self, PyTuple_GetItem(args, 0));
-    return e ? call_entry((struct model *)self, e, args, 1, kwargs) : NULL;
 }
 
 /* -- Questions ----------------------------------------------------------------------------------------------------------- */
@@ -440,7 +217,7 @@ static PyObject *infos(int n, const struct tccrt_value_info *list)
 
 static PyObject *model_signature(PyObject *self, PyObject *name)
 {
-    const struct entry *e = find_entry((struct model *)self, name);
+    const struct entry *e = py_find_entry((struct model *)self, name);
     PyObject *in = e ? infos(e->nin, e->in) : NULL, *out = in ? infos(e->nout, e->out) : NULL;
     PyObject *both = out ? PyTuple_Pack(2, in, out) : NULL;
     Py_XDECREF(in);
@@ -467,14 +244,9 @@ static PyObject *model_name(PyObject *self, void *unused)
 
 static PyObject *model_device(PyObject *self, void *unused)
 {
-    struct model *m = (struct model *)self;
-    struct tccrt_session *s = py_take_session(m);
+    const struct model *m = (struct model *)self;
     (void)unused;
-    if (!s)
-        return NULL;
-    PyObject *result = PyUnicode_FromString(tccrt_device_used(s));
-    py_give_session(m, s);
-    return result;
+    return m->m ? PyUnicode_FromString(m->device_name) : (py_fail(TCC_EUSAGE, "the model is closed"), NULL);
 }
 
 static PyObject *model_threads(PyObject *self, void *unused)
@@ -493,15 +265,25 @@ static PyObject *model_close(PyObject *self, PyObject *unused)
 {
     struct model *m = (struct model *)self;
     (void)unused;
-    lock(m);
+    if (m->nlanes && py_wait(m))
+        return NULL;
+    if (m->arrays)
+        return py_fail(TCC_EUSAGE, "the model has %lld arrays on its device that are in use", (long long)m->arrays),
+               NULL;
     close_model(m);
-    PyThread_release_lock(m->lock);
     return Py_NewRef(Py_None);
 }
 
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))model_run, METH_VARARGS | METH_KEYWORDS,
-     "run(entry, *inputs, **inputs): calls an entry point; None is the first."},
+     "run(entry, *inputs, stream=None, on_device=None, **inputs): calls an entry point; None is the first.\n\n"
+     "stream: work comes behind what it was given, and the call returns when it is given, if all results stay on the "
+     "device; "
+     "a number, torch.cuda.Stream or the like. on_device: results are arrays there; None: if an input is."},
+    {"to_device", model_to_device, METH_O, "to_device(value): a DeviceArray with that value."},
+    {"empty_on_device", model_empty_on_device, METH_VARARGS,
+     "empty_on_device(shape, dtype='float32'): a DeviceArray that holds anything."},
+    {"wait", model_wait, METH_NOARGS, "Waits for all runs that were given to streams; raises what went wrong in them."},
     {"run_list", model_run_list, METH_O,
      "run_list(inputs): the first entry point; a tuple of results. Of tensors that require gradients it takes the "
      "values."},
@@ -536,5 +318,5 @@ PyType_Spec py_model_spec = {
                     {Py_tp_call, (void *)model_call},
                     {Py_tp_methods, methods},
                     {Py_tp_getset, getters},
-                    {Py_tp_doc, (void *)(uintptr_t)"An open artifact. m(x, ...) runs its first entry point."},
+                    {Py_tp_doc, (void *)(uintptr_t) "An open artifact. m(x, ...) runs its first entry point."},
                     {0, NULL}}};

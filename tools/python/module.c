@@ -65,7 +65,10 @@ PyMODINIT_FUNC PyInit__runtime(void)
         return NULL;
     PyObject *model = PyType_FromSpec(&py_model_spec);
     py_memory_type = (PyTypeObject *)PyType_FromSpec(&py_memory_spec);
-    bool bad = !model || !py_memory_type || PyModule_AddObjectRef(module, "Model", model) || py_comm_setup(module) ||
+    py_array_type = (PyTypeObject *)PyType_FromSpec(&py_array_spec);
+    bool bad = !model || !py_memory_type || !py_array_type ||
+               PyModule_AddObjectRef(module, "DeviceArray", (PyObject *)py_array_type) ||
+               PyModule_AddObjectRef(module, "Model", model) || py_comm_setup(module) ||
                PyModule_AddStringConstant(module, "version", tccrt_version());
     Py_XDECREF(model);
     if (bad) {

@@ -45,6 +45,7 @@ struct py_value {
     struct tcc_tensor t;         /* where object is NULL */
     struct tcc_object *object;   /* strings, sequences */
     bool none;                   /* of an optional input */
+    bool on_device;              /* t.data is an address of the model's device */
     Py_buffer view;
     bool has_view;
     PyObject *kept;              /* an array that was made on the way */
@@ -53,8 +54,17 @@ struct py_value {
     void *copy;
 };
 
-/* Results are of the kind of the call's inputs: tensors of the first framework that offers DLPack's functions, else numpy's arrays. */
-struct py_kind { const struct dl_exchange *exchange; PyObject *framework; bool for_autograd; };
+/* Results are of the kind of the call's inputs: tensors of the first framework that offers DLPack's functions, else numpy's arrays. `m` (NULL: none): the model that is
+ * called, whose device's memory inputs may lie in; `stream`: what its work is to come behind, 0: nothing is known yet. */
+struct py_kind {
+    const struct dl_exchange *exchange;
+    PyObject *framework;
+    bool for_autograd;
+    struct model *m;
+    uintptr_t stream;
+    bool on_device;              /* an input lies there */
+    bool framework_there;        /* and is one of the framework's */
+};
 
 /* Reads `o` as the input that `info` describes. The value is to be freed in any case. */
 int py_value_take(PyObject *o, const struct tccrt_value_info *info, struct py_value *v, struct py_kind *kind);
@@ -73,12 +83,16 @@ void py_result_drop(struct py_result *r);
 PyObject *py_result_object(const struct py_kind *kind, struct tcc_object *o);
 PyObject *py_result_copy(const struct tcc_tensor *t);    /* a numpy array of its own */
 PyObject *py_info(const struct tccrt_value_info *info);  /* a tccc.Value */
+/* The same on a CUDA device whose memory the framework has, by its allocator. */
+int py_result_make_there(const struct py_kind *kind, struct dl_device device, struct tcc_tensor *t, struct py_result *r);
+PyObject *py_result_like(const struct py_kind *kind, PyObject *array);       /* the array, which is taken over, as the inputs' framework has it */
 extern PyType_Spec py_memory_spec;
 extern PyTypeObject *py_memory_type;
 
 /* -- Types -------------------------------------------------------------------------------------------------------- */
 
-extern PyType_Spec py_model_spec;
+extern PyType_Spec py_model_spec, py_array_spec;
+extern PyTypeObject *py_array_type;
 int py_comm_setup(PyObject *module);
 extern PyTypeObject *py_comm_type;
 struct tccrt_comm *py_comm_of(PyObject *o);              /* NULL and an exception: it isn't one, or was closed */

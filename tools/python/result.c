@@ -91,9 +91,10 @@ static void set_error(void *context, const char *kind, const char *message)
     PyErr_Format(PyExc_RuntimeError, "%s: %s", kind, message);
 }
 
-static int make_exchange(const struct dl_exchange *x, struct tcc_tensor *t, struct py_result *r)
+static int make_exchange(const struct dl_exchange *x, struct dl_device device, struct tcc_tensor *t,
+                         struct py_result *r)
 {
-    struct dl_tensor like = {.device = {DL_CPU, 0}, .ndim = t->rank, .shape = t->dims};
+    struct dl_tensor like = {.device = device, .ndim = t->rank, .shape = t->dims};
     if (!py_dlpack_of_dtype(t->dtype, &like.dtype))
         return py_fail(TCC_EINPUT, "a result of type %s has no form in DLPack: pass numpy arrays",
                        py_dtype_name(t->dtype));
@@ -108,7 +109,7 @@ int py_result_make(const struct py_kind *kind, struct tcc_tensor *t, struct py_r
 {
     *r = (struct py_result){.dtype = t->dtype};
     if (kind->exchange)
-        return make_exchange(kind->exchange, t, r);
+        return make_exchange(kind->exchange, (struct dl_device){DL_CPU, 0}, t, r);
     r->framework = kind->framework;
     r->array = numpy_empty(t);
     if (!r->array || PyObject_GetBuffer(r->array, &r->view, PyBUF_CONTIG))
@@ -116,6 +117,12 @@ int py_result_make(const struct py_kind *kind, struct tcc_tensor *t, struct py_r
     r->has_view = true;
     t->data = r->view.buf;
     return 0;
+}
+
+int py_result_make_there(const struct py_kind *kind, struct dl_device device, struct tcc_tensor *t, struct py_result *r)
+{
+    *r = (struct py_result){.dtype = t->dtype};
+    return make_exchange(kind->exchange, device, t, r);
 }
 
 void py_result_drop(struct py_result *r)
@@ -136,6 +143,11 @@ static PyObject *to_framework(PyObject *like, PyObject *array)
                       : NULL;
     Py_XDECREF(array);
     return o;
+}
+
+PyObject *py_result_like(const struct py_kind *kind, PyObject *array)
+{
+    return kind->framework ? to_framework(kind->framework, array) : array;
 }
 
 PyObject *py_result_done(struct py_result *r)
@@ -195,7 +207,7 @@ PyType_Spec py_memory_spec = {
     "tccc._runtime.Memory", sizeof(struct memory), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     (PyType_Slot[]){{Py_tp_dealloc, (void *)memory_free},
                     {Py_bf_getbuffer, (void *)memory_buffer},
-                    {Py_tp_doc, (void *)(uintptr_t)"Memory of a result, by the buffer protocol."},
+                    {Py_tp_doc, (void *)(uintptr_t) "Memory of a result, by the buffer protocol."},
                     {0, NULL}}};
 
 static PyObject *memory_of(struct tcc_object *o)

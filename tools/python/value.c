@@ -3,7 +3,7 @@
  * What a call is given: buffers (PEP 3118: numpy arrays, memoryviews, bytes), DLPack tensors by the C functions of their type or by
  * __dlpack__(), lists and numbers, strings, sequences. Memory of others is read where it lies; the objects that own it are held.
  */
-#include "tools/python/python_int.h"
+#include "tools/python/model_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -143,13 +143,20 @@ static int copy_strided(struct py_value *v, const struct dl_tensor *t, size_t si
     return 0;
 }
 
-static int take_dl_tensor(const struct dl_tensor *t, struct py_value *v, const char *name)
+/* Where the model's inputs may lie, too? */
+static bool on_device_of(const struct model *m, const struct dl_tensor *t)
+{
+    return m && m->where.type == DL_CUDA && t->device.type == DL_CUDA && t->device.id == m->where.id;
+}
+
+static int take_dl_tensor(const struct dl_tensor *t, struct py_value *v, const char *name, struct py_kind *kind)
 {
     v->t.dtype = py_dtype_of_dlpack(t->dtype);
     if (!v->t.dtype)
         return py_fail(TCC_EINPUT, "input '%s': elements of DLPack type %d, %d bits are none of ours", name,
                        t->dtype.code, t->dtype.bits);
-    if (t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST)
+    v->on_device = on_device_of(kind ? kind->m : NULL, t);
+    if (t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST && !v->on_device)
         return py_fail(
             TCC_EINPUT,
             "input '%s': it lies on device %d:%d (2: CUDA), but the model's inputs lie in the host's memory: x.cpu()",
@@ -165,6 +172,11 @@ static int take_dl_tensor(const struct dl_tensor *t, struct py_value *v, const c
         return py_fail(TCC_EINPUT, "input '%s': its DLPack tensor has no %s", name,
                        n < 0 ? "shape that is one" : "data");
     v->t.data = t->data ? (char *)t->data + t->byte_offset : NULL;
+    if (v->on_device)
+        kind->on_device = kind->framework_there = true;
+    if (v->on_device && !dense(t))
+        return py_fail(TCC_EINPUT,
+                       "input '%s': expected dense memory on the device, got a strided tensor: x.contiguous()", name);
     return dense(t) ? 0 : copy_strided(v, t, (size_t)py_dtype_bytes(v->t.dtype));
 }
 
@@ -211,6 +223,18 @@ static int check_gradient(PyObject *o, const char *name)
                : 0;
 }
 
+/* Work on the framework's tensors comes behind what its current stream was given, unless the caller named another. */
+static int behind_current(const struct dl_exchange *x, const struct dl_tensor *t, struct py_kind *kind)
+{
+    void *stream = NULL;
+    if (kind->stream || !x->current_stream)
+        return 0;
+    if (x->current_stream(t->device.type, t->device.id, &stream))
+        return PyErr_Occurred() ? -1 : py_fail(TCC_EENV, "the framework has no current stream on the device");
+    kind->stream = stream ? (uintptr_t)stream : 1;
+    return 0;
+}
+
 static int take_exchange(PyObject *o, const struct dl_exchange *x, struct py_value *v, const char *name,
                          struct py_kind *kind)
 {
@@ -222,29 +246,54 @@ static int take_exchange(PyObject *o, const struct dl_exchange *x, struct py_val
     if (x->tensor_from_object) {
         if (x->tensor_from_object(o, &t))
             return PyErr_Occurred() ? -1 : py_fail(TCC_EINPUT, "input '%s': its framework does not hand it out", name);
-        return take_dl_tensor(&t, v, name);
+        return take_dl_tensor(&t, v, name, kind) || (v->on_device && behind_current(x, &t, kind)) ? -1 : 0;
     }
     if (x->managed_from_object(o, &v->versioned))
         return PyErr_Occurred() ? -1 : py_fail(TCC_EINPUT, "input '%s': its framework does not hand it out", name);
-    return take_dl_tensor(&v->versioned->t, v, name);
+    return take_dl_tensor(&v->versioned->t, v, name, kind) ||
+                   (v->on_device && behind_current(x, &v->versioned->t, kind))
+               ? -1
+               : 0;
 }
 
-static int take_capsule(PyObject *o, struct py_value *v, const char *name)
+/* What is on a CUDA device is asked for in the order of our stream: the caller's, else the default one. */
+static PyObject *get_capsule(PyObject *o, struct py_kind *kind)
 {
-    PyObject *capsule = PyObject_CallMethod(o, "__dlpack__", NULL);
+    PyObject *device =
+        kind && kind->m && kind->m->where.type == DL_CUDA ? PyObject_CallMethod(o, "__dlpack_device__", NULL) : NULL;
+    int type = DL_CPU, id = 0;
+    bool bad = device ? !PyArg_ParseTuple(device, "ii", &type, &id) : PyErr_Occurred() != NULL;
+    Py_XDECREF(device);
+    if (bad)
+        return NULL;
+    if (type != DL_CUDA || id != kind->m->where.id)
+        return PyObject_CallMethod(o, "__dlpack__", NULL);
+    PyObject *get = PyObject_GetAttrString(o, "__dlpack__"), *none = PyTuple_New(0), *capsule = NULL;
+    PyObject *how = Py_BuildValue("{s:K}", "stream", (unsigned long long)(kind->stream ? kind->stream : 1));
+    if (get && none && how)
+        capsule = PyObject_Call(get, none, how);
+    Py_XDECREF(get);
+    Py_XDECREF(none);
+    Py_XDECREF(how);
+    return capsule;
+}
+
+static int take_capsule(PyObject *o, struct py_value *v, const char *name, struct py_kind *kind)
+{
+    PyObject *capsule = get_capsule(o, kind);
     int bad = -1;
     if (!capsule)
         return -1;
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         v->managed = PyCapsule_GetPointer(capsule, "dltensor");
         PyCapsule_SetName(capsule, "used_dltensor");
-        bad = take_dl_tensor(&v->managed->t, v, name);
+        bad = take_dl_tensor(&v->managed->t, v, name, kind);
     } else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         v->versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
         PyCapsule_SetName(capsule, "used_dltensor_versioned");
         bad = v->versioned->version.major != 1
                   ? py_fail(TCC_EINPUT, "input '%s': DLPack version %u", name, v->versioned->version.major)
-                  : take_dl_tensor(&v->versioned->t, v, name);
+                  : take_dl_tensor(&v->versioned->t, v, name, kind);
     } else {
         py_fail(TCC_EINPUT, "input '%s': __dlpack__() gave no DLPack capsule", name);
     }
@@ -375,12 +424,14 @@ int py_value_take(PyObject *o, const struct tccrt_value_info *info, struct py_va
         return take_strings(o, v, info->name);
     if (PyObject_CheckBuffer(o))
         return take_buffer(o, v, info->name);
+    if (py_is_array(o))
+        return py_array_take(o, v, kind);
     if ((x = exchange_of(o)))
         return take_exchange(o, x, v, info->name, kind);
     if (has_attribute(o, "__dlpack__")) {
         if (kind && !kind->exchange && !kind->framework)
             kind->framework = o;
-        return check_gradient(o, info->name) ? -1 : take_capsule(o, v, info->name);
+        return check_gradient(o, info->name) ? -1 : take_capsule(o, v, info->name, kind);
     }
     return take_any(o, info, v);
 }
@@ -399,7 +450,7 @@ int py_value_writable(PyObject *o, const char *name, struct py_value *v)
                : v->copy ? py_fail(TCC_EINPUT, "'%s': expected dense memory, got a strided tensor", name)
                          : 0;
     return has_attribute(o, "__dlpack__")
-               ? (take_capsule(o, v, name) ? -1
+               ? (take_capsule(o, v, name, NULL) ? -1
                   : v->copy ? py_fail(TCC_EINPUT, "'%s': expected dense memory, got a strided tensor", name)
                             : 0)
                : py_fail(TCC_EUSAGE, "'%s': expected an array or a tensor", name);

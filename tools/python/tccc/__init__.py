@@ -14,6 +14,7 @@ The wheel tccc_runtime has this package without the compiler: load() and all tha
 """
 from . import _runtime, errors
 from ._model import Model, load
+from ._runtime import DeviceArray
 from ._types import Value
 from .errors import Error, InputError, InternalError, UnavailableError, UsageError
 from ._compile import compile, metrics, versions
@@ -22,5 +23,5 @@ from ._world import world
 
 __version__ = _runtime.version
 
-__all__ = ["Error", "InputError", "InternalError", "Model", "Step", "UnavailableError", "UsageError", "Value", "compile", "errors", "load", "load_step",
-           "metrics", "train", "versions", "world"]
+__all__ = ["DeviceArray", "Error", "InputError", "InternalError", "Model", "Step", "UnavailableError", "UsageError", "Value", "compile", "errors", "load",
+           "load_step", "metrics", "train", "versions", "world"]

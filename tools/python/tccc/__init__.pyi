@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from . import _runtime
 from . import errors as errors
+from ._runtime import DeviceArray as DeviceArray
 from ._types import Value as Value
 from .errors import Error as Error, InputError as InputError, InternalError as InternalError, UnavailableError as UnavailableError, UsageError as UsageError
 

@@ -58,6 +58,11 @@ def array(o, name, what):
         raise InputError(f"input '{what}': {e}") from None
 
 
+def anything(o):
+    """A number or a list as numpy makes an array of it; arrays and tensors as they are."""
+    return o if hasattr(o, "__dlpack__") or hasattr(o, "__array__") or isinstance(o, (memoryview, bytes, bytearray)) else np.asarray(o)
+
+
 def typed(a, name):
     """Bits of a type that numpy does not have become that type, where ml_dtypes is installed."""
     return a.view(getattr(ml_dtypes, name)) if hasattr(ml_dtypes, name) else a

@@ -22,6 +22,9 @@ class Model(_runtime.Model):
 
     m(x, ...) runs its first entry point: inputs in order or by name, arrays of numpy or tensors of a framework with DLPack, read where they lie
     if dense; results are of the same framework. One result comes alone, several as a tuple. Any number of threads may call it at once.
+
+    On a device with a memory of its own: to_device(x) gives a DeviceArray; results are on the device where an input is (on_device= says otherwise), and with
+    stream= the call returns when the work is given to the device, behind what that stream was given; wait() waits for all such runs.
     """
 
     _folder = None                 # of a compiled artifact that has no other place
