@@ -3,7 +3,7 @@
 # kind of theirs on the CPU, where PyTorch is. TCCC_TEST_FULL: all nine parts.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 [ -z "${INSTRUMENT:-}" ] || skip "measures the plain runtime"
-"$TEST_PYTHON" -c 'import numpy, onnx' 2>/dev/null || skip "$TEST_PYTHON has no numpy and onnx"
+needs numpy onnx
 TCCC_LIBDIR=$top_builddir TCCC_PTXAS=none
 export TCCC_LIBDIR TCCC_PTXAS
 unset TCCC_DEVICE

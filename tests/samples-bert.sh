@@ -4,7 +4,7 @@
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
 unset TCCC_DEVICE TCCC_SIM TCCC_ORDER_SEED
-"$TEST_PYTHON" -c 'import numpy, onnx' 2>"$tmp/err" || skip "$TEST_PYTHON has no numpy and onnx"
+needs numpy onnx
 
 steps=4
 [ -z "${TCCC_TEST_FULL:-}" ] || steps=20

@@ -4,7 +4,7 @@ TCCC_LIBDIR=$top_builddir
 PYTHON=$TEST_PYTHON
 export TCCC_LIBDIR PYTHON
 samples=$top_srcdir/samples
-"$TEST_PYTHON" -c 'import numpy, onnx' 2>"$tmp/err" || skip "$TEST_PYTHON has no numpy and onnx"
+needs numpy onnx
 cd "$tmp" || exit 99
 
 # best NAME: the largest value among the evaluations in $tmp/out.

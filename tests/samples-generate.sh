@@ -3,7 +3,7 @@
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
-"$TEST_PYTHON" -c 'import numpy, onnx' 2>"$tmp/err" || skip "$TEST_PYTHON has no numpy and onnx"
+needs numpy onnx
 runtime=$top_builddir/libtccrt.a
 [ -f "$top_builddir/libtccrt_instrumented.a" ] && runtime=$top_builddir/libtccrt_instrumented.a
 steps=250

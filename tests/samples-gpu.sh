@@ -4,7 +4,7 @@
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
 unset TCCC_DEVICE
-"$TEST_PYTHON" -c 'import numpy, onnx' 2>"$tmp/err" || skip "$TEST_PYTHON has no numpy and onnx"
+needs numpy onnx
 
 expect_status 2 sh "$top_srcdir/samples/gpu/run.sh"
 PYTHON=$TEST_PYTHON expect_status 0 sh "$top_srcdir/samples/gpu/run.sh" "$tmp/made" sim 2 8

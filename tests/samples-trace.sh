@@ -7,7 +7,7 @@ TCCC_CACHE_DIR=$tmp/cache
 LD_LIBRARY_PATH=$top_builddir
 export TCCC_LIBDIR TCCC_CACHE_DIR LD_LIBRARY_PATH
 samples=$top_srcdir/samples
-"$TEST_PYTHON" -c 'import numpy' 2>"$tmp/err" || skip "$TEST_PYTHON has no numpy"
+needs numpy
 "$TEST_PYTHON" "$samples/digits/draw.py" --training "$tmp/digits" 5000 || fail "no training data"
 
 $CC -std=gnu17 -Wall -Wextra -Werror -O2 -I"$top_srcdir" "$samples/trace-mnist/trace-mnist.c" "$top_builddir/libtccc.so.0" -lm \

@@ -4,7 +4,7 @@
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
 samples=$top_srcdir/samples
-"$TEST_PYTHON" -c 'import numpy, onnx' 2>"$tmp/err" || skip "$TEST_PYTHON has no numpy and onnx"
+needs numpy onnx
 cd "$tmp" || exit 99
 
 # last NAME: the last evaluation's value in $tmp/out.

@@ -4,7 +4,7 @@
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
 unset TCCC_DEVICE TCCC_SIM TCCC_ORDER_SEED
-"$TEST_PYTHON" -c 'import numpy, onnx' 2>"$tmp/err" || skip "$TEST_PYTHON has no numpy and onnx"
+needs numpy onnx
 
 expect_status 2 sh "$top_srcdir/samples/trainium/run.sh"
 PYTHON=$TEST_PYTHON expect_status 0 sh "$top_srcdir/samples/trainium/run.sh" "$tmp/made" 2 6 40

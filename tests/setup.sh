@@ -20,10 +20,20 @@ fail() {
     exit 1
 }
 
-# skip TEXT: end the test as skipped.
+# skip TEXT: end the test as skipped. Of TAP: before its first line.
 skip() {
+    case $0 in
+    *.tap) echo "1..0 # SKIP $*" && exit 0 ;;
+    esac
     echo "SKIP: $*"
     exit 77
+}
+
+# needs [MODULE...]: skip the test where there is no Python, or one without these modules.
+needs() {
+    modules=sys
+    for module; do modules=$modules,$module; done
+    "$TEST_PYTHON" -c "import $modules" 2>/dev/null || skip "$TEST_PYTHON ${*:+has no $*, or }is not there"
 }
 
 # expect_status N COMMAND...: run, keep its output in $tmp/out and $tmp/err, fail on another exit status.
