@@ -168,6 +168,53 @@ static bool build_product(struct pt2 *p, const struct aten_row *row)
     return p->outs[0] != NULL;
 }
 
+/* The parts of an operand, which may be a number, in the result's type; the imaginary one of what is real is NULL. */
+static bool parts_of(struct pt2 *p, const char *name, struct ir_value *part[2])
+{
+    int n = pt2_is_complex(p, name) ? 2 : 1;
+    bool number, fine = true;
+    part[1] = NULL;
+    for (int k = 0; k < n && fine; k++) {
+        p->part[0] = p->part[1] = n == 1 ? PT2_WHOLE : k ? PT2_IMAGINARY : PT2_REAL;
+        part[k] = pt2_operand(p, name, &number);
+        part[k] = part[k] ? imp_cast(p->im, part[k], pt2_out_type(p, 0)) : NULL;
+        fine = part[k] != NULL;
+    }
+    p->part[0] = p->part[1] = PT2_WHOLE;
+    return fine;
+}
+
+/* (a + bi) / (c + di) = (ac + bd + (bc - ad)i) / (cc + dd), b NULL: 0. All are divided by the larger of |c| and |d| first, so that squares neither overflow nor vanish. */
+static bool divide(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct ir_value *c, struct ir_value *d)
+{
+    struct imp *im = p->im;
+    struct ir_value *most = imp_bin(im, IR_max, imp_un(im, IR_abs, c), imp_un(im, IR_abs, d));
+    a = imp_bin(im, IR_div, a, most);
+    b = b ? imp_bin(im, IR_div, b, most) : NULL;
+    c = imp_bin(im, IR_div, c, most);
+    d = imp_bin(im, IR_div, d, most);
+    struct ir_value *norm = imp_bin(im, IR_add, imp_bin(im, IR_mul, c, c), imp_bin(im, IR_mul, d, d));
+    struct ir_value *re = imp_bin(im, IR_mul, a, c), *minus = imp_bin(im, IR_mul, a, d);
+    re = b ? imp_bin(im, IR_add, re, imp_bin(im, IR_mul, b, d)) : re;
+    struct ir_value *imaginary = b ? imp_bin(im, IR_sub, imp_bin(im, IR_mul, b, c), minus) : imp_un(im, IR_neg, minus);
+    p->outs[0] = pt2_pair(p, imp_bin(im, IR_div, re, norm), imp_bin(im, IR_div, imaginary, norm));
+    return p->outs[0] != NULL;
+}
+
+bool aten_complex_div(struct pt2 *p, int arg)
+{
+    struct ir_value *a[2], *b[2];
+    (void)arg;
+    return parts_of(p, "self", a) && parts_of(p, "other", b) && divide(p, a[0], a[1], b[0], b[1]);
+}
+
+bool aten_complex_reciprocal(struct pt2 *p, int arg)
+{
+    struct ir_value *x[2];
+    (void)arg;
+    return parts_of(p, "self", x) && divide(p, imp_like(p->im, x[0], 1), NULL, x[0], x[1]);
+}
+
 bool pt2_complex_build(struct pt2 *p, const struct aten_row *row)
 {
     const struct complex_row *c = find(row);
@@ -181,7 +228,7 @@ bool pt2_complex_build(struct pt2 *p, const struct aten_row *row)
     if (way == BILINEAR)
         return build_product(p, row);
     if (way == LEFT && is_complex(p, argument(p, 1)))
-        return imp_unsupported(p->im, "a complex divisor");
+        return c->build(p, row->arg);
     value = way == FILLED ? pt2_arg(p, "value", &kind) : NULL;
     if (value && !(json_is_number(value) && json_number_value(value) == 0))
         return imp_unsupported(p->im, "a fill value of complex tensors");

@@ -390,6 +390,8 @@ for d in ALL:
 case("broadcast_tensors", lambda x, y, z: torch.broadcast_tensors(x, y, z), t(4, 1), t(3), t(1, 1, 1))
 case("new_empty_strided", lambda x: aten.new_empty_strided(x, [2, 3], [1, 2]).zero_() + x, t(2, 3))
 case("stft_dynamic", lambda x, w: torch.stft(x, 12, 3, window=w, center=False, return_complex=True).abs(), t(3, 40), hann, dynamic=({0: "n"}, None))
+for d in (F32, F64):
+    case(f"complex_quotients_{short(d)}", lambda x, y, r: (x / y, x / y[0], r / y, 1 / y, x / (2 - 3j), y.reciprocal(), r / (1j * r), x / x.abs(), (x / (y * 1e30)) * 1e30, (x / (y * 1e-30)) * 1e-30), c(3, 4, dtype=d) + 1, c(3, 4, dtype=d) + 2j, t(3, 4, dtype=d))
 
 
 def main():
