@@ -417,6 +417,7 @@ int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_
                                               : &out->params) += (int64_t)s->m->states[i].bytes;
     }
     out->arena = (int64_t)s->arena_bytes[s->apart];
+    out->weights = (int64_t)s->m->desc->weights_size;
     out->predicted = predicted(s, e, out->state);
     if (s->apart) {
         out->device = (int64_t)s->device->held;

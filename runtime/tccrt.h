@@ -408,6 +408,7 @@ struct tccrt_memory {
     int64_t device_bytes;                /* that the device has; 0: not known, or the host's */
     int64_t params, optimizer, gradients;    /* of state: parameters and buffers; what updates need; gradients that are kept from call to call */
     int64_t arena;                       /* of runs: activations, gradients, what is gathered */
+    int64_t weights;                     /* of the artifact: constants, as they are laid out for its kernels, which all sessions and processes share */
 };
 int tccrt_memory(const struct tccrt_session *s, const char *entry, struct tccrt_memory *out);
 size_t tccrt_arena_bytes(const struct tccrt_session *s);                               /* held now, all arenas */

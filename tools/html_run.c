@@ -192,7 +192,8 @@ static void memory_section(json_t *report, const struct model *m)
     const struct {
         const char *name;
         int64_t bytes;
-    } list[] = {{"state: parameters and buffers", memory.params},
+    } list[] = {{"weights in the artifact", memory.weights},
+                {"state: parameters and buffers", memory.params},
                 {"state: the optimizer's", memory.optimizer},
                 {"state: gradients", memory.gradients},
                 {"state, all", memory.state},
@@ -301,14 +302,26 @@ int html_run(const struct options *o, const struct model *m, const struct html_r
     if (h->peak > 0)
         html_fact(r, "Peak", html_textf("%.1f GFLOP/s", h->peak));
     struct tccrt_memory memory = {0};
-    char a[HTML_AMOUNT];
+    char a[HTML_AMOUNT], b[3][HTML_AMOUNT];
     bool known = tccrt_memory(m->session, m->entry, &memory) == TCC_OK;
-    double state = (double)memory.state, arena = (double)memory.arena;
+    const struct {
+        const char *name;
+        double bytes;
+    } parts[] = {{"weights", (double)memory.weights},
+                 {"state", (double)memory.state},
+                 {"buffers of a run", (double)memory.arena}};
+    size_t most = 0;
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++)
+        most = parts[i].bytes > parts[most].bytes ? i : most;
+    double arena = (double)memory.arena;
     if (!html_compiled_part(r, m->facts, m->facts_size, arena) && known)
-        html_answer(r, "", "What takes the memory?",
-                    html_textf("%s: %s", state > arena ? "state" : "buffers of a run",
-                               html_amount(a, "bytes", fmax(state, arena))),
-                    html_text("the report of the model instead of the artifact says which buffers and weights"));
+        html_answer(
+            r, "", "What takes the memory?",
+            html_textf("%s: %s", parts[most].name, html_amount(a, "bytes", parts[most].bytes)),
+            html_textf(
+                "weights %s, state %s, a run's buffers %s; the report of the model instead of the artifact says which",
+                html_amount(b[0], "bytes", parts[0].bytes), html_amount(b[1], "bytes", parts[1].bytes),
+                html_amount(b[2], "bytes", parts[2].bytes)));
     if (code == EXIT_FINE)
         code = html_write(o, option_text(o, OPT_html, ""), r);
     json_decref(r);
