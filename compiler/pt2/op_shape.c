@@ -370,6 +370,8 @@ bool aten_split(struct pt2 *p, int arg)
     int n = pt2_nouts(p), given = arg == 3 ? -1 : pt2_exprs(p, names[arg], PT2_MAX_LIST, sizes);
     if (!x || !imp_rank(x) || given < -1 || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
+    if ((arg == 1 || arg == 2) && (given != 1 || (arg == 2 && sizes[0]->lo <= 0)))
+        return imp_bad(p->im, "argument '%s' is no size", names[arg]);
     ir_expr extent = imp_dim(x, (int)axis), each = arg == 1 ? sizes[0] : one(p);
     if (arg == 2)
         each = ir_ceildiv(p->ctx, extent, sizes[0]);

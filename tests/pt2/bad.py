@@ -77,6 +77,8 @@ for name, stack, modules, line in (("line", STACK, MODULES, LINE), ("line_alone"
 put("no_line", changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.lineear.Tensor", metadata={"stack_trace": 'File "model.py", line '})), "node 'linear' (aten.lineear.Tensor): unsupported operator")
 put("output_kind", changed("kind", lambda r: r["graph_module"]["signature"]["output_specs"].__setitem__(0, {"token": {"arg": {"name": "t"}}})), "1 node")
 put("unknown_argument", changed("arg", lambda r: graph(r)["nodes"][0]["inputs"].append({"name": "surprise", "arg": {"as_int": 1}, "kind": 2})), "argument 'surprise'")
+for name, target, more in (("no_chunks", "chunk.default", []), ("zero_chunks", "chunk.default", [{"name": "chunks", "arg": {"as_int": 0}, "kind": 1}]), ("no_split_size", "split.Tensor", [])):
+    put(name, changed("parts", lambda r: graph(r)["nodes"][1].update(target="torch.ops.aten." + target, inputs=graph(r)["nodes"][1]["inputs"] + more, outputs=[{"as_tensors": [{"name": "relu"}]}])), "is no size")
 put("undefined", changed("undefined", lambda r: graph(r)["nodes"][0]["inputs"][0]["arg"]["as_tensor"].update(name="nobody")), "'nobody' is not defined")
 put("twice", changed("twice", lambda r: graph(r)["nodes"].append(graph(r)["nodes"][0])), "defined twice")
 put("wrong_size", changed("size", lambda r: next(iter(graph(r)["tensor_values"].values()))["sizes"].append({"as_int": 3})), "")
