@@ -277,7 +277,7 @@ void ct_sum(struct ct *c)
         em_loop_next(&l, i, c->acc[i]);
     V wraps = LLVMBuildICmp(e->b, LLVMIntEQ, buffer, last, "");
     em_loop_next(&l, c->nacc, LLVMBuildSelect(e->b, wraps, zero, LLVMBuildAdd(e->b, buffer, one, ""), ""));
-    em_loop_end(e, &l);
+    cuda_loop_end(e, &l); /* of a short sum ptxas would have all steps at once, and spill what they need */
     for (int i = 0; i < c->nacc; i++)
         c->acc[i] = l.phi[i];
     arrive(c, 0);
