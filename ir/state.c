@@ -262,6 +262,8 @@ static void construct_block(struct walk *w, struct ir_block *b)
 static bool regions_yield(const struct ir_block *b)
 {
     IR_EACH_NODE(n, b) {
+        if ((n->op == IR_if && n->nregions != 2) || (n->op == IR_loop && (n->nregions != 1 || n->nin < 2 || n->nout < n->nin - 2)))
+            return false;
         for (int r = 0; r < n->nregions; r++) {
             const struct ir_node *last = n->regions[r]->last;
             if (!last || last->op != IR_yield || !regions_yield(n->regions[r]))

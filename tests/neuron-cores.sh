@@ -98,7 +98,7 @@ while read -r name answer; do
         expect_status 0 env "$name=1" tccc --version
         grep -q warning err && fail "$name: $(cat err)"
     elif [ "$answer" = COMPILED ]; then
-        grep -q "\"$name\"" "$top_srcdir/tools/neuron_env.c" || fail "nothing reads $name"
+        grep -q "\"$name\"" "$top_srcdir"/tools/neuron_*.c || fail "nothing reads $name"
         expect_status 0 env "$name=1" tccc-run a.so --random
         grep -q warning err && fail "$name, without a compiler: $(cat err)"
     else
