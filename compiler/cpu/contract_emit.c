@@ -103,61 +103,38 @@ static void whole_rows(struct cg *g, LLVMValueRef x, int cv);
 static int edge_rows(const struct cg *g, int cv, bool last)
 {
     const struct ct *c = &g->c;
-    int64_t cut = last ? (c->last_edge < 0 ? 0 : ct_last_cut(c)) : c->first_edge < 0 ? 0 : ct_first_cut(c);
+    if (!c->edge_known[last] || g->packed_a)
+        return 0;
+    int64_t cut = ct_cut_rows(c, last, last ? c->ks[c->guards[c->edge].k].n - 1 : 0);
     int rows = (8 + cv - 1) / cv;
     rows = rows < cut ? (int)cut : rows;
-    return !cut || cut > g->mr || g->packed_a ? 0 : rows < g->mr ? rows : g->mr;
+    return !cut || cut > g->mr ? 0 : rows < g->mr ? rows : g->mr;
 }
 
-/* Rows [from, to) one by one, each with the taps that it has. */
-static void single_rows(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef from, LLVMValueRef to)
+/* Rows [from, to), which taps are missing of: the n of a register tile from `at` on if that `fits`, else one by one, each with the taps that it has. */
+static void rows_at_edge(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef from, LLVMValueRef to, int n, LLVMValueRef at,
+                         LLVMValueRef fits, int64_t start)
 {
+    struct em *e = g->e;
+    struct em_if f;
     struct em_loop l;
-    em_loop_begin(g->e, &l, from, to, em_i64(g->e, 1), "edge");
+    if (n) {
+        em_if_begin(e, &f, fits);
+        cg_micro(g, x, at, n, cv, start);
+        em_if_end(e, &f);
+        to = LLVMBuildSelect(e->b, fits, from, to, "");
+    }
+    em_loop_begin(e, &l, from, to, em_i64(e, 1), "edge");
     cg_micro(g, x, l.iv, 1, cv, CG_ONE_ROW);
-    em_loop_end(g->e, &l);
+    em_loop_end(e, &l);
 }
 
-/* The rows before `first`, which taps are missing of: a register tile if it fits before `last`. Returns where the next ones begin. */
-static LLVMValueRef first_rows(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef first, LLVMValueRef last)
+/* Do this tile's rows begin or end where all do, and is there room between `from` and `to`? */
+static LLVMValueRef edge_fits(struct cg *g, LLVMValueRef end, ir_expr of_all, LLVMValueRef from, LLVMValueRef to)
 {
     struct em *e = g->e;
-    struct em_if f;
-    int n = edge_rows(g, cv, false);
-    LLVMValueRef to = first;
-    if (n) {
-        LLVMValueRef fits = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->row_lo, em_i64(e, 0), ""),
-                                         LLVMBuildICmp(e->b, LLVMIntSLE, em_i64(e, n), last, ""), "");
-        em_if_begin(e, &f, fits);
-        cg_micro(g, x, em_i64(e, 0), n, cv, CG_FIRST_ROWS);
-        em_if_end(e, &f);
-        to = LLVMBuildSelect(e->b, fits, g->row_lo, first, "");
-        first = LLVMBuildSelect(e->b, fits, em_i64(e, n), first, "");
-    }
-    single_rows(g, x, cv, g->row_lo, to);
-    return first;
-}
-
-/* The rows from `last` on: a register tile if it fits behind `first`. Returns where the ones before them end. */
-static LLVMValueRef last_rows(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef first, LLVMValueRef last)
-{
-    struct em *e = g->e;
-    struct em_if f;
-    int n = edge_rows(g, cv, true);
-    LLVMValueRef from = last;
-    if (n) {
-        LLVMValueRef at = LLVMBuildSub(e->b, g->row_hi, em_i64(e, n), "");
-        LLVMValueRef fits =
-            LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->row_hi, em_expr(e, g->c.rows), ""),
-                         LLVMBuildICmp(e->b, LLVMIntSLE, first, at, ""), "");
-        em_if_begin(e, &f, fits);
-        cg_micro(g, x, at, n, cv, CG_LAST_ROWS);
-        em_if_end(e, &f);
-        from = LLVMBuildSelect(e->b, fits, g->row_hi, last, "");
-        last = LLVMBuildSelect(e->b, fits, at, last, "");
-    }
-    single_rows(g, x, cv, from, g->row_hi);
-    return last;
+    return LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, end, em_expr(e, of_all), ""),
+                        LLVMBuildICmp(e->b, LLVMIntSLE, from, to, ""), "");
 }
 
 /* Rows of which some are cut, but which is known only at run time: those at the edges, then the ones between as usual. */
@@ -173,10 +150,14 @@ static void rows_late(struct cg *g, LLVMValueRef x, int cv)
         last = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){last, end});
         last = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){last, first});
     }
-    first = first_rows(g, x, cv, first, last);
-    last = last_rows(g, x, cv, first, last);
-    g->row_lo = first;
-    g->row_hi = last;
+    int before = edge_rows(g, cv, false), after = edge_rows(g, cv, true);
+    LLVMValueRef next = em_i64(e, before), fits = edge_fits(g, begin, ir_const(g->c.ctx, 0), next, last);
+    rows_at_edge(g, x, cv, begin, first, before, em_i64(e, 0), fits, CG_FIRST_ROWS);
+    g->row_lo = before ? LLVMBuildSelect(e->b, fits, next, first, "") : first;
+    LLVMValueRef at = LLVMBuildSub(e->b, end, em_i64(e, after), "");
+    fits = edge_fits(g, end, g->c.rows, g->row_lo, at);
+    rows_at_edge(g, x, cv, last, end, after, at, fits, CG_LAST_ROWS);
+    g->row_hi = after ? LLVMBuildSelect(e->b, fits, at, last, "") : last;
     whole_rows(g, x, cv);
     g->row_lo = begin;
     g->row_hi = end;

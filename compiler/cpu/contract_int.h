@@ -80,10 +80,9 @@ struct ct {
     struct ct_guard guards[CT_MAX_GUARDS];
     int nrowguards;
     bool late_rows;                  /* row guards hold symbols: which rows are cut is found out at run time */
-    /* late_rows: the guard that the first rows fail, or the last, for taps that are known when compiling, -1: none; edge_room: hi - rest - row_coef *
-     * rows of the latter. */
-    int first_edge, last_edge;
-    int64_t edge_room;
+    int edge;                        /* late_rows: the guard that the first rows fail, or the last, for taps that are known when compiling */
+    bool edge_known[2];              /* is that so of the first rows, of the last? */
+    int64_t edge_room;               /* its hi - rest - row_coef * rows, if edge_known[1] */
     /* Decisions that follow from the above and the machine. */
     int lanes;                       /* elements per vector */
     bool pack_a, pack_b;
@@ -109,12 +108,8 @@ void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *
 /* Rows for which they hold for every tap; the same as expressions, for late_rows. */
 void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi);
 void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi);
-/* Of the first `size` rows, or the last, those that have tap[first_edge's k], or last_edge's: as numbers in [0, size]. */
-void ct_first_rows(const struct ct *c, const int64_t *tap, int size, int64_t *lo, int64_t *hi);
-void ct_last_rows(const struct ct *c, const int64_t *tap, int size, int64_t *lo, int64_t *hi);
-/* How many of the first rows lack a tap, and of the last. */
-int64_t ct_first_cut(const struct ct *c);
-int64_t ct_last_cut(const struct ct *c);
+/* How many of the first rows, or of the last, lack point `tap` of the loop that guard `edge` holds; if edge_known[last]. */
+int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap);
 
 /* Do the rows left after whole blocks of mr share the last block's? Where a tile ends in them alone they can't. */
 bool ct_shared_rest(const struct ct *c, int mr);

@@ -149,18 +149,20 @@ static bool by_taps(const struct sum *s)
 /* Rows of this register tile that the current taps reach. */
 static void active_rows(struct sum *s, int *lo, int *hi)
 {
+    const struct ct *c = &s->g->c;
     int64_t a, b;
     *lo = 0;
     *hi = s->mr;
     if (!by_taps(s))
         return;
     if (s->start < 0) {
-        (s->start == CG_FIRST_ROWS ? ct_first_rows : ct_last_rows)(&s->g->c, s->tap, s->mr, &a, &b);
-        *lo = (int)a;
-        *hi = b < a ? (int)a : (int)b;
+        bool last = s->start == CG_LAST_ROWS;
+        int64_t cut = ct_cut_rows(c, last, s->tap[c->guards[c->edge].k]);
+        cut = cut < s->mr ? cut : s->mr;
+        *(last ? hi : lo) = (int)(last ? s->mr - cut : cut);
         return;
     }
-    ct_row_range(&s->g->c, s->tap, &a, &b);
+    ct_row_range(c, s->tap, &a, &b);
     a -= s->start;
     b -= s->start;
     *lo = a < 0 ? 0 : a > s->mr ? s->mr : (int)a;

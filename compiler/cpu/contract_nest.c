@@ -459,11 +459,10 @@ static void find_edges(struct ct *c)
     if (c->collapsed != 1u << c->row || t->k >= c->nks - 1 || c->ks[t->k].n == CT_DYN || c->ks[t->k].n > 16)
         return;
     ir_expr end = ir_sub(c->ctx, ir_sub(c->ctx, t->hi, t->rest), ir_mulc(c->ctx, c->rows, t->row_coef));
-    if (ir_is_const(t->lo, NULL) && ir_is_const(t->rest, NULL))
-        c->first_edge = g;
-    if (ir_is_const(end, &c->edge_room))
-        c->last_edge = g;
-    c->ks[t->k].unroll = c->first_edge >= 0 || c->last_edge >= 0;
+    c->edge = g;
+    c->edge_known[0] = ir_is_const(t->lo, NULL) && ir_is_const(t->rest, NULL);
+    c->edge_known[1] = ir_is_const(end, &c->edge_room);
+    c->ks[t->k].unroll = c->edge_known[0] || c->edge_known[1];
 }
 
 static bool find_guards(struct ct *c)
@@ -519,6 +518,12 @@ static bool find_guards(struct ct *c)
     return true;
 }
 
+/* The first row with row_coef * row >= bound. */
+static int64_t first_row(const struct ct_guard *t, int64_t bound)
+{
+    return bound <= 0 ? 0 : (bound + t->row_coef - 1) / t->row_coef;
+}
+
 void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *hi)
 {
     *lo = 0;
@@ -528,9 +533,7 @@ void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *
         if (!t->row_coef)
             continue;
         int64_t rest = ir_const_or(t->rest, 0) + (t->k >= 0 ? t->k_coef * tap[t->k] : 0);
-        int64_t a = ir_const_or(t->lo, 0) - rest, b = ir_const_or(t->hi, 0) - rest;
-        int64_t first = a <= 0 ? 0 : (a + t->row_coef - 1) / t->row_coef; /* smallest row with row_coef * row >= a */
-        int64_t last = b <= 0 ? 0 : (b + t->row_coef - 1) / t->row_coef;
+        int64_t first = first_row(t, ir_const_or(t->lo, 0) - rest), last = first_row(t, ir_const_or(t->hi, 0) - rest);
         if (first > *lo)
             *lo = first;
         if (last < *hi)
@@ -559,43 +562,13 @@ void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi)
         *hi = *lo;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
+int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap)
 {
-    return a <= 0 ? -(-a / b) : (a + b - 1) / b;
-}
-
-static int64_t clamp(int64_t v, int64_t most)
-{
-    return v < 0 ? 0 : v > most ? most : v;
-}
-
-void ct_first_rows(const struct ct *c, const int64_t *tap, int size, int64_t *lo, int64_t *hi)
-{
-    const struct ct_guard *t = &c->guards[c->first_edge];
-    *lo = clamp(ceil_div(ir_const_or(t->lo, 0) - ir_const_or(t->rest, 0) - t->k_coef * tap[t->k], t->row_coef), size);
-    *hi = size;
-}
-
-void ct_last_rows(const struct ct *c, const int64_t *tap, int size, int64_t *lo, int64_t *hi)
-{
-    const struct ct_guard *t = &c->guards[c->last_edge];
-    *lo = 0;
-    *hi = clamp(ceil_div(c->edge_room + t->row_coef * size - t->k_coef * tap[t->k], t->row_coef), size);
-}
-
-int64_t ct_first_cut(const struct ct *c)
-{
-    int64_t tap[CT_MAX_K] = {0}, lo, hi;
-    ct_first_rows(c, tap, INT16_MAX, &lo, &hi);
-    return lo;
-}
-
-int64_t ct_last_cut(const struct ct *c)
-{
-    int64_t tap[CT_MAX_K] = {0}, lo, hi;
-    tap[c->guards[c->last_edge].k] = c->ks[c->guards[c->last_edge].k].n - 1;
-    ct_last_rows(c, tap, INT16_MAX, &lo, &hi);
-    return INT16_MAX - hi;
+    const struct ct_guard *t = &c->guards[c->edge];
+    int64_t past = t->k_coef * tap;
+    if (!last)
+        return first_row(t, ir_const_or(t->lo, 0) - ir_const_or(t->rest, 0) - past);
+    return past <= c->edge_room ? 0 : (past - c->edge_room) / t->row_coef;
 }
 
 void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi)
@@ -671,7 +644,7 @@ static bool copy_rows(struct ct *c)
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
                     bool together)
 {
-    *c = (struct ct){.ctx = ctx, .k = k, .depth = 1, .first_edge = -1, .last_edge = -1};
+    *c = (struct ct){.ctx = ctx, .k = k, .depth = 1};
     if (!right_form(k, c))
         return false;
     if (together)
