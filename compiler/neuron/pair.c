@@ -62,6 +62,25 @@ static bool commutes(enum neuron_alu op)
     return op == NEURON_ALU_ADD || op == NEURON_ALU_MUL;
 }
 
+/* to = `form` of x and what repeats along a row, one instruction for each of `rows` rows: they are tiles of `row`, t's axes from `axes` on. */
+static void emit_by_row(struct nk *nk, const struct nk_tile *t, const struct nk_tile *row, int axes, int64_t rows,
+                        enum neuron_engine e, const struct neuron_instr *form, const struct nk_value *to,
+                        const struct nk_value *x, const struct nk_value *with)
+{
+    int group = ++nk->groups;
+    for (int64_t r = 0; r < rows; r++) {
+        struct neuron_instr i = *form;
+        struct nk_value to_row = part_of(to, t, axes, r), x_row = part_of(x, t, axes, r),
+                        with_row = part_of(with, t, axes, r);
+        i.operand[0] = nk_operand(nk, row, &to_row, 0, NULL);
+        i.operand[1] = nk_operand(nk, row, &x_row, 0, NULL);
+        for (int o = 2; o < form->noperands; o++)
+            i.operand[o] = column(nk, t, &with_row);
+        nk_emit(nk, e, &i, 3,
+                (struct nk_use[]){{to->buffer, true, group}, {x->buffer, false, 0}, {with->buffer, false, 0}});
+    }
+}
+
 struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
                               const struct nk_value *x, const struct nk_value *with, bool reversed)
 {
@@ -79,19 +98,10 @@ struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_d
         return NULL;
     struct nk_value *to = nk_new(nk, t, d);
     enum neuron_engine e = commutes(op) && tcc_is_float(d) ? nk_lighter(nk, t) : NEURON_VECTOR;
-    int group = ++nk->groups;
-    for (int64_t r = 0; r < rows; r++) {
-        struct neuron_instr i = {.op = NEURON_OP_TENSOR_SCALAR, .noperands = 3};
-        struct nk_value to_row = part_of(to, t, axes, r), x_row = part_of(x, t, axes, r),
-                        with_row = part_of(with, t, axes, r);
-        i.operand[0] = nk_operand(nk, &row, &to_row, 0, NULL);
-        i.operand[1] = nk_operand(nk, &row, &x_row, 0, NULL);
-        i.operand[2] = column(nk, t, &with_row);
-        neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = op});
-        neuron_set_attr(&i, NEURON_ATTR_REV0, (union neuron_value){.i = reversed && !commutes(op)});
-        nk_emit(nk, e, &i, 3,
-                (struct nk_use[]){{to->buffer, true, group}, {x->buffer, false, 0}, {with->buffer, false, 0}});
-    }
+    struct neuron_instr form = {.op = NEURON_OP_TENSOR_SCALAR, .noperands = 3};
+    neuron_set_attr(&form, NEURON_ATTR_OP0, (union neuron_value){.i = op});
+    neuron_set_attr(&form, NEURON_ATTR_REV0, (union neuron_value){.i = reversed && !commutes(op)});
+    emit_by_row(nk, t, &row, axes, rows, e, &form, to, x, with);
     return to;
 }
 
@@ -255,20 +265,11 @@ const struct nk_value *nk_select_hot(struct nk *nk, const struct nk_tile *t, ir_
     struct nk_tile row = {.n = 2, .nouter = 1, .axis = {t->axis[0], t->axis[last]}};
     const struct nk_value *which = nk_index_as_float(nk, t, index);
     struct nk_value *to = nk_new(nk, t, TCC_F32);
-    int group = ++nk->groups;
-    for (int64_t r = 0; r < rows; r++) {
-        struct neuron_instr i = {.op = NEURON_OP_RANGE_SELECT, .noperands = 4};
-        struct nk_value to_row = part_of(to, t, last, r), x_row = part_of(yes, t, last, r),
-                        which_row = part_of(which, t, last, r);
-        i.operand[0] = nk_operand(nk, &row, &to_row, 0, NULL);
-        i.operand[1] = nk_operand(nk, &row, &x_row, 0, NULL);
-        i.operand[2] = i.operand[3] = column(nk, t, &which_row);
-        neuron_set_attr(&i, NEURON_ATTR_OP0, (union neuron_value){.i = NEURON_ALU_EQ});
-        neuron_set_attr(&i, NEURON_ATTR_OP1, (union neuron_value){.i = NEURON_ALU_EQ});
-        neuron_set_attr(&i, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)l.base});
-        neuron_set_attr(&i, NEURON_ATTR_FILL, (union neuron_value){.f = (float)no});
-        nk_emit(nk, NEURON_VECTOR, &i, 3,
-                (struct nk_use[]){{to->buffer, true, group}, {yes->buffer, false, 0}, {which->buffer, false, 0}});
-    }
+    struct neuron_instr form = {.op = NEURON_OP_RANGE_SELECT, .noperands = 4};
+    neuron_set_attr(&form, NEURON_ATTR_OP0, (union neuron_value){.i = NEURON_ALU_EQ});
+    neuron_set_attr(&form, NEURON_ATTR_OP1, (union neuron_value){.i = NEURON_ALU_EQ});
+    neuron_set_attr(&form, NEURON_ATTR_BASE, (union neuron_value){.i = (int32_t)l.base});
+    neuron_set_attr(&form, NEURON_ATTR_FILL, (union neuron_value){.f = (float)no});
+    emit_by_row(nk, t, &row, last, rows, NEURON_VECTOR, &form, to, yes, which);
     return to;
 }
