@@ -8,12 +8,26 @@
  *
  * Both passes are kernels of their own, which the lanes take as any other, in one program; they share their operands, the pieces' results among them.
  */
+#include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <math.h>
 
-/* What the way by HBM costs, in ns: two transfers' fixed times and an instruction or two; an element of it. Of a cycle of Vector. */
-static const double way_ns = 3500, dma_rate = 272, element_ns = 512 / 272.0, cycle_ns = 1 / 1.12;
+/* In ns: what the way by HBM costs (two transfers' fixed times and what their engines do about them), an element of it, a byte of a long row; a cycle of Vector. */
+struct rates {
+    double way, element, byte, cycle;
+};
+
+static struct rates rates_of(enum neuron_core_kind core)
+{
+    enum { TRANSFERS = 2, BETWEEN_NS = 900 };
+    const struct nk_core_cost *c = &nk_costs.core[core];
+    double byte = 1 / ((double)c->dma * NEURON_DMA_ENGINES);
+    return (struct rates){.way = TRANSFERS * nk_costs.transfer[NK_TRANSFER_START_NS] + BETWEEN_NS,
+                          .element = nk_costs.transfer[NK_TRANSFER_LEAST_ROW] * byte,
+                          .byte = byte,
+                          .cycle = 1e3 / c->mhz[NEURON_VECTOR]};
+}
 
 /* The one reduction, of float32, in the first stage, which alone has inner dims; -1: the kernel is another. */
 static int only_reduction(const struct kn_kernel *k)
@@ -166,10 +180,10 @@ static const struct kn_kernel *second_pass(const struct cut *c)
 }
 
 /* What DMA takes for n rows of HBM that lie beside each other over the partitions, a few numbers of each row on each of them. */
-static double by_rows_ns(double n, double row)
+static double by_rows_ns(const struct rates *r, double n, double row)
 {
-    double lanes = row < NEURON_PARTITIONS ? row : NEURON_PARTITIONS, one = ceil(row / lanes) * 4 / dma_rate;
-    return n * lanes * (one > element_ns ? one : element_ns);
+    double lanes = row < NEURON_PARTITIONS ? row : NEURON_PARTITIONS, one = ceil(row / lanes) * 4 * r->byte;
+    return n * lanes * (one > r->element ? one : r->element);
 }
 
 static void add_piece(const struct cut *c, struct kn_operand *o)
@@ -178,11 +192,12 @@ static void add_piece(const struct cut *c, struct kn_operand *o)
     o->dims[o->rank++] = ir_const(c->ctx, c->pieces);
 }
 
-bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *pass[2])
+bool nk_few(struct ir_ctx *ctx, enum neuron_core_kind core, const struct kn_kernel *k, const struct kn_kernel *pass[2])
 {
     struct cut c = {.ctx = ctx, .k = k, .reduce = only_reduction(k)};
     int64_t extent[KN_MAX_DIMS], most = 1;
     double results = 1, inner = 1;
+    struct rates r = rates_of(core);
     if (c.reduce < 0 || k->nstages < 2 || k->ndims + 2 > KN_MAX_DIMS || k->noperands + 1 >= NEURON_ARGUMENTS)
         return false;
     for (int d = 0; d < k->ndims; d++) {
@@ -195,12 +210,12 @@ bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kerne
     }
     c.dim = dim_to_cut(k, extent, &c.pieces);
     double lanes = most < NEURON_PARTITIONS ? (double)most : NEURON_PARTITIONS;
-    double saved = inner * results * cycle_ns * (1 / lanes - 1 / (double)c.pieces);
-    double way = way_ns + results * (double)c.pieces * element_ns;
+    double saved = inner * results * r.cycle * (1 / lanes - 1 / (double)c.pieces);
+    double way = r.way + results * (double)c.pieces * r.element;
     c.by_rows = nk_is_by_rows(k);
     if (c.by_rows) {
-        saved = by_rows_ns(inner, results) - inner * results * 4 / dma_rate;
-        way = way_ns + by_rows_ns((double)c.pieces, results);
+        saved = by_rows_ns(&r, inner, results) - inner * results * 4 * r.byte;
+        way = r.way + by_rows_ns(&r, (double)c.pieces, results);
     }
     if (c.dim < 0 || c.nouter + 1 > TCC_MAX_RANK || (c.pieces <= most && !c.by_rows) || saved < 2 * way)
         return false;

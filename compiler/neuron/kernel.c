@@ -190,7 +190,7 @@ struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk
 {
     const struct kn_kernel *ones = nk_with_ones(ctx, k), *pass[2];
     struct neuron_program *p = ones ? make(ctx, m, ones, NULL, true, why) : NULL;
-    if (!p && nk_few(ctx, k, pass))
+    if (!p && nk_few(ctx, m->core, k, pass))
         p = make(ctx, m, pass[0], pass[1], false, why);
     return p ? p : make(ctx, m, k, NULL, false, why);
 }

@@ -19,6 +19,7 @@
  *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
  *     scatter.c  rows added by an index                         few.c      reductions to few results in two passes
  *     digits.c   dims in digits, ways over dims               integers.c reductions and scans of integers
+ *     cost.c     what instructions take, by cost.def (cost.h)
  *     keep.c     what stays in SBUF from tile to tile, from stage to stage
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
@@ -134,7 +135,7 @@ struct nk {
     struct nk_window window[NK_WINDOWS];
     int64_t window_bytes, tiles;              /* tiles: how many have begun */
     uint32_t taps;                            /* dims that the tile has one point of, while others come soon: of a product's sum */
-    int64_t work[NEURON_NENGINES];            /* how long an engine is busy so far, about, in fifths of a cycle of Vector */
+    int64_t work[NEURON_NENGINES];            /* how long an engine is busy so far (nk_cycle_ticks()) */
     const struct nk_buffer *dying;            /* nothing reads it behind the instruction that is being made: the result may lie there */
     bool addressing;                          /* symbols of indices count as 0: an address is being split into them and the rest */
     struct nk_buffer *local[NEURON_ARGUMENTS]; /* by operand: where a LOCAL one lies, by outer axes, then as the operand says */
@@ -362,7 +363,7 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
 bool nk_is_by_rows(const struct kn_kernel *k);
 
 /* few.c: a reduction to few results as one to many and one of these; false: it is better as it is. */
-bool nk_few(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *pass[2]);
+bool nk_few(struct ir_ctx *ctx, enum neuron_core_kind core, const struct kn_kernel *k, const struct kn_kernel *pass[2]);
 
 /* pe.c */
 uint32_t nk_dims_of(const struct nk *nk, int insn);                         /* dims that an instruction and what it is made of depend on */

@@ -6,6 +6,7 @@
  * knew then is known too, and is not waited for again; so is what other engines that are waited for know. A queue's transfers end in order. A transfer by DMA has one of the other semaphores to itself until it is used again by
  * a later one, whose trigger then happens after the end of the first and after everybody who waited for it (doc/neuron.md, "Checks").
  */
+#include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <string.h>
@@ -36,22 +37,15 @@ static void settle(const struct nk *nk, struct nk_deps *d)
     d->ndma = n;
 }
 
-/* About what it takes of its engine, for who chooses between two (nk_lighter()). */
+/* What it takes of its engine, for who chooses between two (nk_lighter()). */
 static void count_work(struct nk *nk, int engine, const struct neuron_instr *i)
 {
-    static const int tick[NEURON_NENGINES] = {[NEURON_SCALAR] = 4, [NEURON_VECTOR] = 5, [NEURON_GPSIMD] = 4};
-    int64_t most = 0, cycles = 1;
-    for (int k = 0; k < i->noperands && k < 2; k++) {
-        int64_t n = i->operand[k].space == NEURON_NUMBER ? 0 : neuron_free_size(&i->operand[k]);
-        most = n > most ? n : most;
-    }
-    if (i->op == NEURON_OP_TENSOR_TENSOR || i->op == NEURON_OP_SCALAR_TENSOR_TENSOR ||
-        i->op == NEURON_OP_TENSOR_COPY_PREDICATED)
-        cycles = 2;
-    most = neuron_is_dma((enum neuron_op)i->op) || i->op == NEURON_OP_NOP ? 0 : most < 64 ? 64 : most;
-    nk->work[engine] += tick[engine] * cycles * most;
-    if (engine == NEURON_GPSIMD && neuron_generation(nk->machine->core) == 2) /* Vector stands still meanwhile */
-        nk->work[NEURON_VECTOR] += tick[engine] * cycles * most;
+    enum neuron_core_kind core = nk->machine->core;
+    int64_t ticks =
+        nk_cycles(&nk_costs, core, (enum neuron_engine)engine, i) * nk_cycle_ticks(core, (enum neuron_engine)engine);
+    nk->work[engine] += ticks;
+    if (engine == NEURON_GPSIMD && neuron_generation(core) == 2) /* Vector stands still meanwhile */
+        nk->work[NEURON_VECTOR] += ticks;
 }
 
 static int append(struct nk *nk, int engine, struct neuron_instr *i)

@@ -3,6 +3,7 @@
  * value.c - values on chip and the instructions of the lanes. Floats are computed by Vector in float32 and rounded to their type where they are
  * stored; integers by GpSimd, exactly; functions by Scalar. A value that is the same along an axis has stride 0 there.
  */
+#include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <math.h>
@@ -200,9 +201,11 @@ const struct nk_value *nk_spread(struct nk *nk, const struct nk_tile *t, const s
 
 enum neuron_engine nk_lighter(const struct nk *nk, const struct nk_tile *t)
 {
-    enum { FEW = 256, SCALAR = 4, VECTOR = 5 };
+    enum { FEW = 256 };
+    enum neuron_core_kind c = nk->machine->core;
     int64_t n = nk_free_elements(t);
-    bool scalar = nk->work[NEURON_SCALAR] + SCALAR * n < nk->work[NEURON_VECTOR] + VECTOR * n;
+    bool scalar = nk->work[NEURON_SCALAR] + nk_cycle_ticks(c, NEURON_SCALAR) * n <
+                  nk->work[NEURON_VECTOR] + nk_cycle_ticks(c, NEURON_VECTOR) * n;
     return n >= FEW && scalar ? NEURON_SCALAR : NEURON_VECTOR;
 }
 

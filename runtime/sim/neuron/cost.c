@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cycles of an instruction on its engine: how long until the next one may start. The formulas are those that the vendor published for
- * NeuronCore-v2 with SDK 2.26, and the modes of v3's Vector engine; doc/neuron.md has them, and says which are ours. MIN_II is the least
- * interval between two instructions.
+ * NeuronCore-v2 with SDK 2.26, and the modes of v3's Vector engine; doc/neuron.md has them, and says which are ours. Their numbers are in timing.def.
  */
 #include <stdlib.h>
 
 #include "runtime/sim/neuron/neuron_int.h"
 
-enum {
-    MIN_II = 64,
-    DYNAMIC = 600,
-    GPSIMD_START = 150,
-    SEQUENCER = 8,
-    LATENCY_TENSOR = 128,
-    LATENCY_SCALAR = 200,
-    LATENCY_LANES = 100,
-    COPY_START_NS = 1300,
-    HOST_RATE = 25 /* bytes a ns */
-};
+enum { COPY_START_NS = 1300, HOST_RATE = 25 /* bytes a ns */ };
 
 const struct timing neuron_timings[NEURON_NCORES] = {
 #define TIMING(core, ticks, tensor, scalar, gpsimd, vector, sync, dma, hbm, bytes, dge) \
     [NEURON_##core] = {ticks, {tensor, scalar, gpsimd, vector, sync}, dma, hbm, bytes, dge},
 #include "runtime/sim/neuron/timing.def"
-#undef TIMING
 };
+
+const int neuron_figures[FIGURES] = {
+#define FIGURE(name, number) number,
+#include "runtime/sim/neuron/timing.def"
+};
+
+static uint64_t figure(const struct neuron_sim *s, enum figure f)
+{
+    return (uint64_t)s->figures[f];
+}
 
 uint64_t neuron_ticks_in_10ns(enum neuron_core_kind c)
 {
@@ -86,11 +84,12 @@ static bool contiguous(const struct neuron_operand *o)
 }
 
 /* Elements that lie 16 bytes apart or more come at half the rate. */
-static uint64_t apart(const struct neuron_instr *i)
+static uint64_t apart(const struct neuron_sim *s, const struct neuron_instr *i)
 {
     for (int k = 0; k < i->noperands; k++)
-        if ((i->operand[k].space == NEURON_SBUF || i->operand[k].space == NEURON_PSUM) && step(&i->operand[k]) >= 16)
-            return 2;
+        if ((i->operand[k].space == NEURON_SBUF || i->operand[k].space == NEURON_PSUM) &&
+            step(&i->operand[k]) >= s->figures[APART_BYTES])
+            return figure(s, APART_TIMES);
     return 1;
 }
 
@@ -100,7 +99,8 @@ static uint64_t copy_mode(const struct neuron_sim *s, const struct neuron_instr 
     const struct neuron_operand *o = i->operand;
     if (s->generation < 3 || isa_type(o[0].type)->bytes != 2 || isa_type(o[1].type)->bytes != 2)
         return 1;
-    return !is_psum(&o[0]) && !is_psum(&o[1]) && contiguous(&o[0]) && contiguous(&o[1]) ? 4 : 2;
+    return !is_psum(&o[0]) && !is_psum(&o[1]) && contiguous(&o[0]) && contiguous(&o[1]) ? figure(s, V3_COPY_INTO)
+                                                                                        : figure(s, V3_COPY_APART_INTO);
 }
 
 static bool all_short_in_sbuf(const struct neuron_instr *i, int n)
@@ -130,7 +130,7 @@ static uint64_t tensor_tensor(const struct neuron_sim *s, const struct neuron_in
     if (is_psum(&o[1]) || is_psum(&o[2]) ||
         (bf16 && (op == NEURON_ALU_ADD || op == NEURON_ALU_MUL || op == NEURON_ALU_SUB)))
         return n;
-    return 2 * n;
+    return figure(s, TENSOR_TENSOR_TIMES) * n;
 }
 
 static bool bf16_pair(const struct neuron_instr *i, int a, int b)
@@ -149,46 +149,52 @@ static uint64_t lanes(const struct neuron_sim *s, int engine, const struct neuro
     const struct neuron_operand *o = i->operand;
     enum neuron_op op = (enum neuron_op)i->op;
     int input = i->noperands > 1 && o[1].space != NEURON_NUMBER;
-    uint64_t n = (uint64_t)neuron_free_size(&o[input]) * apart(i);
+    uint64_t n = (uint64_t)neuron_free_size(&o[input]) * apart(s, i), least = figure(s, LEAST),
+             gpsimd = figure(s, GPSIMD_START);
     switch (op) {
     case NEURON_OP_TENSOR_TENSOR:
-        return engine == NEURON_GPSIMD ? GPSIMD_START + 2 * n : most(MIN_II, tensor_tensor(s, i, n));
+        return engine == NEURON_GPSIMD ? gpsimd + figure(s, GPSIMD_TENSOR_TENSOR_TIMES) * n
+                                       : most(least, tensor_tensor(s, i, n));
     case NEURON_OP_TENSOR_SCALAR:
         if (engine == NEURON_GPSIMD && uses(i, NEURON_ALU_RSQRT))
-            return 4 * most(MIN_II, n);
-        return most(MIN_II, engine == NEURON_VECTOR ? n / copy_mode(s, i) : n);
+            return figure(s, GPSIMD_RSQRT_TIMES) * most(least, n);
+        return most(least, engine == NEURON_VECTOR ? n / copy_mode(s, i) : n);
     case NEURON_OP_SCALAR_TENSOR_TENSOR:
-        return most(MIN_II, bf16_pair(i, 1, 3) && n % 2 == 0 && neuron_attr(i, NEURON_ATTR_OP0).i == NEURON_ALU_SUB &&
-                                    neuron_attr(i, NEURON_ATTR_OP1).i == NEURON_ALU_MUL
-                                ? n
-                                : 2 * n);
-    case NEURON_OP_TENSOR_SCALAR_REDUCE: return most(MIN_II, n) + MIN_II;
+        return most(least, bf16_pair(i, 1, 3) && n % 2 == 0 && neuron_attr(i, NEURON_ATTR_OP0).i == NEURON_ALU_SUB &&
+                                   neuron_attr(i, NEURON_ATTR_OP1).i == NEURON_ALU_MUL
+                               ? n
+                               : figure(s, SCALAR_TENSOR_TENSOR_TIMES) * n);
+    case NEURON_OP_TENSOR_SCALAR_REDUCE: return most(least, n) + figure(s, REDUCE_END);
     case NEURON_OP_TENSOR_REDUCE: {
         int a = neuron_attr(i, NEURON_ATTR_OP0).i;
         if (engine == NEURON_GPSIMD)
-            return GPSIMD_START + n;
-        return most(MIN_II, bf16_pair(i, 0, 1) && (a == NEURON_ALU_ADD || a == NEURON_ALU_MAX) ? n / 2 : n);
+            return gpsimd + n;
+        return most(least, bf16_pair(i, 0, 1) && (a == NEURON_ALU_ADD || a == NEURON_ALU_MAX)
+                               ? n / figure(s, BF16_REDUCE_INTO)
+                               : n);
     }
-    case NEURON_OP_TENSOR_TENSOR_SCAN: return most(MIN_II, 2 * n);
-    case NEURON_OP_BN_AGGR: return most(MIN_II, 13 * n / 3);
-    case NEURON_OP_RECIPROCAL: return most(MIN_II, 8 * n);
+    case NEURON_OP_TENSOR_TENSOR_SCAN: return most(least, figure(s, SCAN_TIMES) * n);
+    case NEURON_OP_BN_AGGR: return most(least, figure(s, BN_AGGR_TIMES) * n / figure(s, BN_AGGR_INTO));
+    case NEURON_OP_RECIPROCAL: return most(least, figure(s, RECIPROCAL_TIMES) * n);
     case NEURON_OP_TENSOR_COPY:
         if (o[0].reg != NEURON_NO_REGISTER || o[1].reg != NEURON_NO_REGISTER)
-            return most(DYNAMIC, n);
-        return most(MIN_II, engine == NEURON_VECTOR ? n / copy_mode(s, i) : n);
-    case NEURON_OP_TENSOR_COPY_PREDICATED: return most(MIN_II, is_psum(&o[1]) || is_psum(&o[2]) ? n : 2 * n);
+            return most(figure(s, LEAST_BY_REGISTER), n);
+        return most(least, engine == NEURON_VECTOR ? n / copy_mode(s, i) : n);
+    case NEURON_OP_TENSOR_COPY_PREDICATED:
+        return most(least, is_psum(&o[1]) || is_psum(&o[2]) ? n : figure(s, PREDICATED_TIMES) * n);
     case NEURON_OP_MEMSET:
-        return most(MIN_II, o[1].number == 0 && short_float(&o[0]) && engine == NEURON_VECTOR ? n / 2 : n);
+        return most(least, o[1].number == 0 && short_float(&o[0]) && engine == NEURON_VECTOR
+                               ? n / figure(s, SHORT_ZERO_INTO)
+                               : n);
     case NEURON_OP_IOTA:
-    case NEURON_OP_AFFINE_SELECT: return GPSIMD_START + n;
+    case NEURON_OP_AFFINE_SELECT: return gpsimd + n;
     case NEURON_OP_LOCAL_GATHER: {
         uint64_t e = (uint64_t)neuron_attr(i, NEURON_ATTR_PER_INDEX).i, wide = 4 / (uint64_t)isa_type(o[1].type)->bytes;
-        uint64_t least = wide < e ? wide : e;
-        /* n elements / C, C = ((28 + 4 e) / (4 e)) / least */
-        return GPSIMD_START + ((uint64_t)neuron_free_size(&o[0]) * 4 * e * least + 28 + 4 * e - 1) / (28 + 4 * e);
+        uint64_t few = wide < e ? wide : e, each = figure(s, GATHER_EACH), down = figure(s, GATHER_START) + each * e;
+        /* n elements / C, C = ((28 + 4 e) / (4 e)) / few */
+        return gpsimd + ((uint64_t)neuron_free_size(&o[0]) * each * e * few + down - 1) / down;
     }
-    default:
-        return most(MIN_II, n); /* bn_stats, dropout, shuffles, the eights, activation, rng, transposes, read_acc */
+    default: return most(least, n); /* bn_stats, dropout, shuffles, the eights, activation, rng, transposes, read_acc */
     }
 }
 
@@ -197,12 +203,14 @@ static uint64_t tensor(const struct neuron_sim *s, const struct neuron_instr *i)
 {
     const struct neuron_operand *o = i->operand;
     uint64_t n = (uint64_t)neuron_free_size(&o[i->op != NEURON_OP_LOAD_STATIONARY]),
-             columns = (uint64_t)s->stationary_columns;
+             columns = (uint64_t)s->stationary_columns, few = figure(s, PRODUCT_COLUMNS), into = figure(s, LOAD_INTO),
+             passes = figure(s, F32_PASSES);
     if (i->op == NEURON_OP_LOAD_STATIONARY)
-        return (o->type == NEURON_F32 ? 4 : 1) * ((n + 3) / 4);
+        return (o->type == NEURON_F32 ? passes : 1) * ((n + into - 1) / into);
     if (i->op == NEURON_OP_PE_TRANSPOSE)
-        return most(o[1].count, n < 64 ? n : 64);
-    return (o[1].type == NEURON_F32 || s->stationary_type == NEURON_F32 ? 4 : 1) * most(columns < 64 ? columns : 64, n);
+        return most(o[1].count, n < few ? n : few);
+    return (o[1].type == NEURON_F32 || s->stationary_type == NEURON_F32 ? passes : 1) *
+           most(columns < few ? columns : few, n);
 }
 
 uint64_t neuron_cycles(const struct neuron_sim *s, int engine, const struct neuron_instr *i)
@@ -218,19 +226,24 @@ uint64_t neuron_cycles(const struct neuron_sim *s, int engine, const struct neur
     case NEURON_OP_JUMP:
     case NEURON_OP_DMA:
     case NEURON_OP_DMA_TRANSPOSE:
-    case NEURON_OP_DMA_ADD: return SEQUENCER;
+    case NEURON_OP_DMA_ADD: return figure(s, SEQUENCER);
     case NEURON_OP_REG_LOAD:
-        return (uint64_t)(1330 * s->t->ticks_in_10ns / 10 / s->t->cycle[engine]); /* a DMA of one row */
+        /* a DMA of one row */
+        return ((uint64_t)s->figures[DMA_START_NS] * (uint64_t)s->t->ticks_in_10ns / 10 +
+                (uint64_t)(s->figures[DMA_LEAST_ROW_BYTES] * s->t->ticks_in_10ns / s->t->dma_rate)) /
+               (uint64_t)s->t->cycle[engine];
     case NEURON_OP_DMA_GATHER:
-    case NEURON_OP_DMA_SCATTER: return GPSIMD_START + i->operand[2].count;
+    case NEURON_OP_DMA_SCATTER: return figure(s, GPSIMD_START) + i->operand[2].count;
     default: return lanes(s, engine, i);
     }
 }
 
-uint64_t neuron_latency(int engine, const struct neuron_instr *i)
+uint64_t neuron_latency(const struct neuron_sim *s, int engine, const struct neuron_instr *i)
 {
     const char *operands = neuron_op_row((enum neuron_op)i->op)->operands;
     if (*operands != 'O' && *operands != 'B' && *operands != 'Q')
         return 0;
-    return engine == NEURON_TENSOR ? LATENCY_TENSOR : engine == NEURON_SCALAR ? LATENCY_SCALAR : LATENCY_LANES;
+    return figure(s, engine == NEURON_TENSOR   ? LATENCY_TENSOR
+                     : engine == NEURON_SCALAR ? LATENCY_SCALAR
+                                               : LATENCY_LANES);
 }

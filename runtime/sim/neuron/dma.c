@@ -11,7 +11,7 @@
 
 #include "runtime/sim/neuron/neuron_int.h"
 
-enum { PACKET = 4096, LEAST_ROW = 512, START_NS = 1300 };
+enum { PACKET = 4096 };
 
 static bool indexed(const struct transfer *t)
 {
@@ -276,11 +276,12 @@ static void measure(struct neuron_sim *s, struct transfer *t)
         t->run = neuron_run_length(&o[0]);
     t->rows = t->total / t->run;
     int64_t row = t->run * bytes * (sides(t) - 1);
-    t->paid = (uint64_t)(row > LEAST_ROW ? row : LEAST_ROW);
+    int64_t least = s->figures[DMA_LEAST_ROW_BYTES];
+    t->paid = (uint64_t)(row > least ? row : least);
     int share = s->t->hbm_rate / s->c.sharers / PARTS;
     t->rate = chip || share > s->t->dma_rate ? s->t->dma_rate : share;
     if (t->i->op == NEURON_OP_DMA_TRANSPOSE)
-        t->rate = t->rate * (chip ? 5 : 9) / 10;
+        t->rate = t->rate * s->figures[chip ? TRANSPOSE_IN_SBUF_TENTHS : TRANSPOSE_TENTHS] / 10;
     s->n.dma_transfers++;
     s->n.dma_rows += (uint64_t)t->rows;
     s->n.dma_bytes += (uint64_t)(row * t->rows);
@@ -326,7 +327,7 @@ void neuron_dma_issue(struct run *r, uint64_t start)
             (start > s->dge_free[r->engine] ? start : s->dge_free[r->engine]) + neuron_ns(s, (uint64_t)s->t->dge_ns);
         s->dge_free[r->engine] = start;
     }
-    uint64_t at = start + neuron_duration(s, neuron_ns(s, START_NS));
+    uint64_t at = start + neuron_duration(s, neuron_ns(s, (uint64_t)s->figures[DMA_START_NS]));
     s->ring_arrival[ring] =
         at > s->ring_arrival[ring] ? at : s->ring_arrival[ring]; /* in order, drawn durations or not */
     neuron_event(s, s->ring_arrival[ring], EVENT_ARRIVE, 0, 0, t);

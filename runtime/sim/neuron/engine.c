@@ -339,7 +339,7 @@ static void take_time(struct neuron_sim *s, struct run *r, uint64_t waited)
     struct engine *e = &s->engine[r->engine];
     uint64_t cycle = (uint64_t)s->t->cycle[r->engine],
              cost = neuron_duration(s, neuron_cycles(s, r->engine, r->i) * cycle);
-    uint64_t latency = neuron_latency(r->engine, r->i) * cycle, end = s->now + cost;
+    uint64_t latency = neuron_latency(s, r->engine, r->i) * cycle, end = s->now + cost;
     latency = latency && s->c.seed ? neuron_duration(s, latency) : latency;
     e->free = end;
     if (r->i->op == NEURON_OP_LOAD_STATIONARY) {

@@ -13,9 +13,15 @@ enum { STREAMS = NEURON_NENGINES + NEURON_QUEUES, ROW = 65536, PARTS = NEURON_DM
 
 struct timing { int ticks_in_10ns, cycle[NEURON_NENGINES], dma_rate, hbm_rate; int64_t hbm_bytes; int dge_ns; };
 extern const struct timing neuron_timings[NEURON_NCORES];
+enum figure {
+#define FIGURE(name, number) name,
+#include "runtime/sim/neuron/timing.def"
+    FIGURES
+};
+extern const int neuron_figures[FIGURES];
 /* Cycles of the engine that an instruction takes until the next may start; how long after that its result is visible. */
 uint64_t neuron_cycles(const struct neuron_sim *s, int engine, const struct neuron_instr *i);
-uint64_t neuron_latency(int engine, const struct neuron_instr *i);
+uint64_t neuron_latency(const struct neuron_sim *s, int engine, const struct neuron_instr *i);
 bool neuron_fast_mode(const struct neuron_sim *s, const struct neuron_instr *i);   /* of Vector on v3: shares GpSimd's way to SBUF */
 
 /* -- Memory -- */
@@ -75,6 +81,7 @@ struct neuron_sim {
     const struct neuron_program *p;
     struct neuron_config c;
     const struct timing *t;
+    const int *figures;                                /* neuron_figures, but for a test */
     int generation;
     struct memory sbuf, psum, *hbm;                    /* hbm: one a tensor */
     int ntensors;                                      /* of hbm */

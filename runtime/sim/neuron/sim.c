@@ -100,6 +100,7 @@ struct neuron_sim *neuron_sim_new(const struct neuron_program *p, const struct n
         s->c.sharers = config->sharers > 0 ? config->sharers : 1;
         s->c.limit = config->limit ? config->limit : UINT64_C(1) << 32;
         s->t = &neuron_timings[p->core];
+        s->figures = neuron_figures;
         s->generation = neuron_generation(p->core);
         if (make_core(s, p->core) && make_tensors(s, p))
             return s;
