@@ -105,6 +105,8 @@ void neuron_program_free(struct neuron_program *p);
 /* Appends a tensor (its number is returned; the name is copied) or an instruction (a copy). -1, false: no memory, or too many. */
 /* Behind a core's name, in the machine of an image: a logical core is two physical ones that share their HBM; each kernel has a program for both. */
 #define NEURON_LNC2 "-lnc2"
+/* Programs of a kernel in an image of logical cores of so many: of each core, and of the first one when both have ended (of few kernels). */
+static inline int neuron_programs(int lnc) { return lnc > 1 ? lnc + 1 : 1; }
 /* A tensor of that name behind a kernel's arguments: NEURON_ENV_WORDS words, the seed of the run and its number, low words first. */
 #define NEURON_ENV_NAME "env"
 int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t);

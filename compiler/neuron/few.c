@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * few.c - reductions to few results, as the norm of a gradient. With a result a partition the lanes would use few of the partitions, or one: instead an inner dim is cut in
- * pieces, up to 128 of them, which lie on partitions, and each reduces its own. What they come to goes by HBM, in rows of one result's pieces, which the
+ * pieces, up to 128 of them (256 where two cores may be one), which lie on partitions, and each reduces its own. What they come to goes by HBM, in rows of one result's pieces, which the
  * lanes reduce in a second pass, followed by the kernel's other stages.
  *
  * So are reductions, to however many results, of what lies rows apart in HBM, which the lanes would load few elements at a time: a piece has whole rows.
@@ -68,8 +68,14 @@ static bool is_along_rows(const struct kn_kernel *k, int dim)
     return false;
 }
 
+/* A partition has one, of each of the cores that may be one logical core (half.c): the same pieces, and the same bits, whether they are or not. */
+static int64_t most_pieces(enum neuron_core_kind core)
+{
+    return neuron_generation(core) >= 3 ? 2 * NEURON_PARTITIONS : NEURON_PARTITIONS;
+}
+
 /* The inner dim that most pieces can be cut from, of equals the outermost; *pieces: how many. Rows of DMA stay as long as it counts them. */
-static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent, int64_t *pieces)
+static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent, int64_t most, int64_t *pieces)
 {
     enum { LEAST_ROW = 128 };
     int best = -1;
@@ -78,7 +84,7 @@ static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent, int64_t 
         if (!(k->stages[0].inner >> d & 1))
             continue;
         int64_t least = is_along_rows(k, d) ? LEAST_ROW : 1;
-        for (int64_t n = NEURON_PARTITIONS; n > *pieces; n--)
+        for (int64_t n = most; n > *pieces; n--)
             if (extent[d] % n == 0 && extent[d] / n >= least) {
                 *pieces = n;
                 best = d;
@@ -208,7 +214,7 @@ bool nk_few(struct ir_ctx *ctx, enum neuron_core_kind core, const struct kn_kern
         *(is_outer ? &results : &inner) *= (double)extent[d];
         most = is_outer && extent[d] > most ? extent[d] : most;
     }
-    c.dim = dim_to_cut(k, extent, &c.pieces);
+    c.dim = dim_to_cut(k, extent, most_pieces(core), &c.pieces);
     double lanes = most < NEURON_PARTITIONS ? (double)most : NEURON_PARTITIONS;
     double saved = inner * results * r.cycle * (1 / lanes - 1 / (double)c.pieces);
     double way = r.way + results * (double)c.pieces * r.element;

@@ -6,9 +6,12 @@
  * Which dim depends on the shape alone: that which leaves the busier core least to do, by products where there are some (as many rows of 128 as there are
  * left, and what both cores have to load), else by points and by how many of the partitions have some. Of equal ones it is the outermost: rows stay long.
  *
+ * A reduction to few results has no such dim: its pieces are cut (few.c), and what they come to is reduced by the first core when both have ended, by a program of its own.
+ *
  * What is written must depend on the dim, and nothing may be written or read by an index where something is written: then neither half touches what the
  * other one writes, and values cross only when the kernel has ended, where the runtime lets both cores meet.
  */
+#include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <string.h>
@@ -89,11 +92,9 @@ static double work(const struct kn_kernel *k, const int64_t *extent)
 /* The dim to be cut; -1: the kernel stays whole. */
 static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent)
 {
-    double least = 0.9 * work(k, extent), points = 1;
+    double least = 0.9 * work(k, extent);
     int best = -1;
-    for (int d = 0; d < k->ndims; d++)
-        points *= (double)extent[d];
-    if (points < LEAST_POINTS || has_scatter(k))
+    if (has_scatter(k))
         return -1;
     for (int d = 0; d < k->ndims; d++) {
         int64_t half[KN_MAX_DIMS];
@@ -139,17 +140,63 @@ static const struct kn_kernel *part(struct ir_ctx *ctx, const struct kn_kernel *
     return p;
 }
 
-bool nk_halves(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *half[2])
+static void halve(struct ir_ctx *ctx, const struct kn_kernel *k, int dim, int64_t n, struct nk_halves *to)
+{
+    int64_t first = ceil_div(n, 2);
+    to->half[0] = part(ctx, k, dim, 0, first);
+    to->half[1] = part(ctx, k, dim, first, n - first);
+}
+
+static bool asks_for_the_run(const struct kn_kernel *k)
+{
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_ENV)
+            return true;
+    return false;
+}
+
+/* What both cores save, and what it costs that they meet and that the first one starts anew, in ns: loads, or a partition's points by Vector. */
+static bool pays(const struct nk_machine *m, const struct kn_kernel *k, double points, int64_t pieces)
+{
+    const struct nk_core_cost *c = &nk_costs.core[m->core];
+    double bytes = 0, start = nk_costs.transfer[NK_TRANSFER_START_NS], loads,
+           vector = points / (double)pieces * 1e3 / c->mhz[NEURON_VECTOR];
+    for (int i = 0; i < k->stages[0].last; i++)
+        if (k->insns[i].code == KN_LOAD)
+            bytes += points * (double)tcc_dtype_bytes(k->operands[k->insns[i].operand].dtype);
+    loads = bytes / c->dma / NEURON_DMA_ENGINES;
+    return (loads > vector ? loads : vector) / 2 > 2 * start;
+}
+
+/* The pieces that one core would reduce by its partitions: the results are the same, bit by bit. */
+static bool reduction(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, double points,
+                      struct nk_halves *to)
+{
+    const struct kn_kernel *pass[2];
+    int64_t pieces;
+    if (asks_for_the_run(k) || nk_with_ones(ctx, k) || !nk_few(ctx, m->core, k, pass) ||
+        !ir_is_const(pass[0]->dims[0].extent, &pieces) || pieces < 2 || !pays(m, k, points, pieces))
+        return false;
+    halve(ctx, pass[0], 0, pieces, to);
+    to->then = pass[1];
+    return true;
+}
+
+bool nk_halves(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, struct nk_halves *to)
 {
     int64_t extent[KN_MAX_DIMS] = {0};
-    for (int d = 0; d < k->ndims; d++)
+    double points = 1;
+    *to = (struct nk_halves){0};
+    for (int d = 0; d < k->ndims; d++) {
         if (!ir_is_const(k->dims[d].extent, &extent[d]) || extent[d] < 1)
             return false;
+        points *= (double)extent[d];
+    }
+    if (points < LEAST_POINTS)
+        return false;
     int dim = dim_to_cut(k, extent);
     if (dim < 0)
-        return false;
-    int64_t first = ceil_div(extent[dim], 2);
-    half[0] = part(ctx, k, dim, 0, first);
-    half[1] = part(ctx, k, dim, first, extent[dim] - first);
+        return reduction(ctx, m, k, points, to);
+    halve(ctx, k, dim, extent[dim], to);
     return true;
 }

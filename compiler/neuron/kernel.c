@@ -27,8 +27,11 @@ void nk_full(struct nk *nk, const char *why)
 
 static void add_tensor(struct nk *nk, int operand)
 {
-    static const enum neuron_use uses[] = {
-        [KN_IN] = NEURON_IN, [KN_OUT] = NEURON_OUT, [KN_INOUT] = NEURON_INOUT, [KN_PARTIAL] = NEURON_TEMP};
+    /* Partial results are the program's own, or those of programs that the runtime runs one after the other. */
+    const enum neuron_use uses[] = {[KN_IN] = NEURON_IN,
+                                    [KN_OUT] = NEURON_OUT,
+                                    [KN_INOUT] = NEURON_INOUT,
+                                    [KN_PARTIAL] = nk->then ? NEURON_TEMP : NEURON_INOUT};
     const struct kn_operand *o = &nk->k->operands[operand];
     char name[16];
     snprintf(name, sizeof name, "a%d", nk->p->ntensors);
@@ -145,9 +148,9 @@ static bool attempt(struct nk *nk)
     return true;
 }
 
-/* then: what the lanes run behind the kernel, of the same operands; NULL: nothing. */
+/* then: what the lanes run behind the kernel, of the same operands; NULL: nothing. pieces: the kernel's first dim has pieces of a reduction. */
 static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                                   const struct kn_kernel *then, bool product, const char **why)
+                                   const struct kn_kernel *then, bool product, bool pieces, const char **why)
 {
     struct neuron_program *p = NULL;
     struct nk *nk = IR_NEW(ctx, struct nk);
@@ -162,7 +165,7 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
                           .room = room,
                           .groups = NEURON_ARGUMENTS,
                           .product = product,
-                          .pieces = then != NULL,
+                          .pieces = pieces,
                           .together = together,
                           .keeps = keeps};
         p = neuron_program_new(m->core);
@@ -189,8 +192,14 @@ struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk
                                              const char **why)
 {
     const struct kn_kernel *ones = nk_with_ones(ctx, k), *pass[2];
-    struct neuron_program *p = ones ? make(ctx, m, ones, NULL, true, why) : NULL;
+    struct neuron_program *p = ones ? make(ctx, m, ones, NULL, true, false, why) : NULL;
     if (!p && nk_few(ctx, m->core, k, pass))
-        p = make(ctx, m, pass[0], pass[1], false, why);
-    return p ? p : make(ctx, m, k, NULL, false, why);
+        p = make(ctx, m, pass[0], pass[1], false, true, why);
+    return p ? p : make(ctx, m, k, NULL, false, false, why);
+}
+
+struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                       bool pieces, const char **why)
+{
+    return make(ctx, m, k, NULL, false, pieces, why);
 }

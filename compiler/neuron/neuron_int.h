@@ -147,8 +147,12 @@ __attribute__((format(printf, 2, 3))) _Noreturn void nk_refuse(struct nk *nk, co
 _Noreturn void nk_full(struct nk *nk, const char *why);
 void nk_begin_tile(struct nk *nk);                                          /* other outer points than before: what operands they write is not what those before do */
 
-/* Kernels that do together, at the same time, what k does, by two cores of one HBM; false: it is better left whole (half.c). */
-bool nk_halves(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_kernel *half[2]);
+/* Kernels that do together, at the same time, what k does, by two cores of one HBM; false: it is better left whole (half.c). then: not NULL where the halves are of a reduction's
+ * pieces, whose partial results the first core reduces when both have ended. */
+struct nk_halves { const struct kn_kernel *half[2], *then; };
+bool nk_halves(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, struct nk_halves *to);
+/* The program of one pass of such a reduction (kernel.c); pieces: it is the halves'. */
+struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, bool pieces, const char **why);
 
 /* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, const char **why);

@@ -2,7 +2,8 @@
 /*
  * The NeuronCore target: every kernel that the engines can run becomes a program, the others run on the host. An image holds, for each kernel of the plan and each
  * physical core of a logical one, where its program lies among the bytes behind (two u64: offset and size; 0: it has none), then the programs (neuron_encode()). A kernel
- * that is not cut in halves has one for the first core only.
+ * that is not cut in halves has one for the first core only. Logical cores of two have another such table behind that, with an entry for each kernel: the program of its second
+ * launch, by the first core, of a reduction that both cores have done half of.
  */
 #include "compiler/image_int.h"
 #include "compiler/neuron/neuron_int.h"
@@ -53,32 +54,46 @@ static bool add_program(struct ir_ctx *ctx, struct image *to, int number, const 
     return true;
 }
 
-/* Programs of kernel i; false: *why says why it has none. */
-static bool add_kernel(struct ir_ctx *ctx, const struct nk_machine *m, const struct target_options *o, struct image *to,
-                       int i, const struct kn_kernel *k, const char **why)
+enum { CORE0, CORE1, THEN, PROGRAMS };
+
+/* Programs of both halves, and of what follows; false: one of them can't be made, or the kernel is better left whole. */
+static bool cut_in_two(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                       struct neuron_program *p[PROGRAMS], const char **why)
 {
-    const struct kn_kernel *half[2];
-    struct neuron_program *p[2] = {NULL, NULL};
-    bool fine, dumps = o->dump && !strcmp(o->dump, "neuron");
-    if (m->lnc == 2 && nk_halves(ctx, k, half))
-        for (int core = 0; core < 2; core++)
-            p[core] = neuron_kernel_program(ctx, m, half[core], why);
-    bool cut = p[0] && p[1];
-    if (!cut) {
-        neuron_program_free(p[0]);
-        neuron_program_free(p[1]);
-        p[1] = NULL;
-        p[0] = neuron_kernel_program(ctx, m, k, why);
+    struct nk_halves h;
+    if (m->lnc < 2 || !nk_halves(ctx, m, k, &h))
+        return false;
+    for (int core = 0; core < 2; core++)
+        p[core] = h.then ? nk_pass_program(ctx, m, h.half[core], true, why)
+                         : neuron_kernel_program(ctx, m, h.half[core], why);
+    p[THEN] = h.then ? nk_pass_program(ctx, m, h.then, false, why) : NULL;
+    return p[CORE0] && p[CORE1] && (p[THEN] || !h.then);
+}
+
+/* Programs of kernel i of n; how many launches they are, 0: *why says why it has none. */
+static int add_kernel(struct ir_ctx *ctx, const struct nk_machine *m, const struct target_options *o, struct image *to,
+                      int i, int n, const struct kn_kernel *k, const char **why)
+{
+    static const char *const which[] = {", core 0", ", core 1", ", then"};
+    const int at[] = {i * m->lnc, i * m->lnc + 1, n * m->lnc + i};
+    struct neuron_program *p[PROGRAMS] = {NULL};
+    bool fine, cut = cut_in_two(ctx, m, k, p, why), dumps = o->dump && !strcmp(o->dump, "neuron");
+    for (int c = 0; !cut && c < PROGRAMS; c++) {
+        neuron_program_free(p[c]);
+        p[c] = c ? NULL : neuron_kernel_program(ctx, m, k, why);
     }
-    fine = p[0] != NULL;
-    for (int core = 0; core < 2 && fine && p[core]; core++) {
-        fine = add_program(ctx, to, i * m->lnc + core, p[core]);
+    fine = p[CORE0] != NULL;
+    for (int c = 0; c < PROGRAMS && fine; c++) {
+        if (!p[c])
+            continue;
+        fine = add_program(ctx, to, at[c], p[c]);
         if (dumps && fine)
-            dump(o, k, !cut ? "" : core ? ", core 1" : ", core 0", p[core]);
+            dump(o, k, cut ? which[c] : "", p[c]);
     }
-    neuron_program_free(p[0]);
-    neuron_program_free(p[1]);
-    return fine;
+    int launches = !fine ? 0 : p[THEN] ? 2 : 1;
+    for (int c = 0; c < PROGRAMS; c++)
+        neuron_program_free(p[c]);
+    return launches;
 }
 
 static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
@@ -89,7 +104,7 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
     if (!m)
         return false;
     struct image_kernel *kernels = IR_NEWN(ctx, p->nkernels + 1, struct image_kernel);
-    int nprograms = p->nkernels * m->lnc;
+    int nprograms = p->nkernels * neuron_programs(m->lnc);
     struct image image = {.table = IR_NEWN(ctx, 2 * nprograms + 2, uint64_t), .head = 16 * (uint64_t)nprograms};
     for (int i = 0; i < p->nkernels; i++) {
         const struct kn_kernel *k = p->kernels[i];
@@ -101,12 +116,13 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
             }
             continue;
         }
-        if (!add_kernel(ctx, m, o, &image, i, k, &why)) {
+        kernels[i].nlaunches = add_kernel(ctx, m, o, &image, i, p->nkernels, k, &why);
+        if (!kernels[i].nlaunches) {
             ir_error(ctx, NULL, "kernel %s: the engines can't run it: %s", ir_shown(k->name), why);
             return false;
         }
-        kernels[i].nlaunches = 1;
         kernels[i].launches[0].symbol = ir_internf(ctx, "%sk%d", prefix, i);
+        kernels[i].launches[1].symbol = ir_internf(ctx, "%sk%d_then", prefix, i);
     }
     char *all = IR_NEWN(ctx, image.head + (uint64_t)image.bytes.n + 1, char);
     memcpy(all, image.table, image.head);

@@ -5,7 +5,8 @@
  * that nobody wrote) is an error: programs are the compiler's.
  *
  * A logical core of two physical ones runs a kernel's two programs at the same time, each in its own SBUF, over the same tensors; they meet where the
- * kernel ends (core_barrier). A kernel that was not cut in two is the first core's. Figures are those of both: bytes and instructions are
+ * kernel ends (core_barrier). A kernel that was not cut in two is the first core's. A reduction that was has a second launch: a program of the first core, which reduces what
+ * both have left in a tensor behind the arguments. Figures are those of both: bytes and instructions are
  * added, an engine's busy time is the mean.
  */
 #include <stdlib.h>
@@ -18,12 +19,22 @@ int neuron_bad_image(const char *what)
     return tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s", what);
 }
 
+enum { THEN = NEURON_PAIR }; /* in place of a physical core: the kernel's second launch */
+
 /* The bytes of a kernel's program for a physical core; false: it has none. */
 static bool code_of(const struct tcr_neuron *n, uint32_t kernel, int core, const uint8_t **code, const uint64_t **at)
 {
+    const struct tcc_range *launches =
+        (const struct tcc_range *)(const void *)((const char *)n->image + n->image->kernels.first);
+    size_t number =
+        core == THEN ? (size_t)n->nkernels * (size_t)n->lnc + kernel : (size_t)kernel * (size_t)n->lnc + (size_t)core;
+
+    if (kernel >= n->nkernels || (core == THEN ? n->lnc < 2 || launches[kernel].count < 2 : core >= n->lnc) ||
+        n->image->code.count / 16 <= number)
+        return false;
     *code = (const uint8_t *)n->image + n->image->code.first;
-    *at = (const uint64_t *)(const void *)*code + 2 * ((size_t)kernel * (size_t)n->lnc + (size_t)core);
-    return kernel < n->nkernels && (*at)[1];
+    *at = (const uint64_t *)(const void *)*code + 2 * number;
+    return (*at)[1];
 }
 
 /* Temporary tensors, each core's own, stand behind the arguments. */
@@ -47,17 +58,19 @@ static int decode(struct tcr_neuron *n, uint32_t kernel)
     const uint64_t *at;
     char error[NEURON_ERROR];
 
-    for (int core = 0; core < n->lnc; core++) {
+    for (int core = 0; core <= THEN; core++) {
+        struct neuron_program **p = core == THEN ? &k->then : &k->program[core];
+
         if (!code_of(n, kernel, core, &code, &at))
-            break;
+            continue;
         if (at[0] > n->image->code.count || at[1] > n->image->code.count - at[0])
             return neuron_bad_image("a program");
-        k->program[core] = neuron_lib.neuron_decode(code + at[0], at[1], error);
-        if (!k->program[core])
+        *p = neuron_lib.neuron_decode(code + at[0], at[1], error);
+        if (!*p)
             return tcr_fail(TCC_EBUG, "an image of the artifact is damaged: %s", error);
-        if (!same_arguments(k->program[0], k->program[core]))
+        if (!k->program[0] || !same_arguments(k->program[0], *p))
             return neuron_bad_image("programs of two cores");
-        n->kind = k->program[core]->core;
+        n->kind = (*p)->core;
         n->has_kind = true;
     }
     return TCC_OK;
@@ -111,13 +124,13 @@ static bool is_written(const struct neuron_tensor *t)
 }
 
 /* Does argument t share bytes with another that is written, or that is read where it is itself written? */
-static bool overlaps(const struct neuron_program *p, void *const *args, int t)
+static bool overlaps(const struct neuron_program *p, void *const *args, int nargs, int t)
 {
     const char *at = args[t];
     int64_t bytes = neuron_lib.neuron_tensor_bytes(&p->tensors[t]);
 
-    for (int k = 0; k < p->ntensors; k++) {
-        const char *other = k == t || p->tensors[k].use == NEURON_TEMP ? NULL : args[k];
+    for (int k = 0; k < nargs; k++) {
+        const char *other = k == t ? NULL : args[k];
 
         if (other && (is_written(&p->tensors[k]) || is_written(&p->tensors[t])) &&
             at < other + neuron_lib.neuron_tensor_bytes(&p->tensors[k]) && other < at + bytes)
@@ -157,10 +170,10 @@ static int load(struct tcr_neuron *n, int core, const struct neuron_program *p, 
     return TCC_OK;
 }
 
-/* Arguments by tensor; those that overlap what is written are copies. */
+/* Arguments by tensor; those that overlap what is written are copies. Behind them what the cores leave for a second launch. */
 struct binding {
-    void *at[NEURON_ARGUMENTS + 1];
-    bool apart[NEURON_ARGUMENTS + 1];
+    void *at[NEURON_ARGUMENTS + 2], *left;
+    bool apart[NEURON_ARGUMENTS + 2];
     int n;
 };
 
@@ -169,22 +182,32 @@ static void release(struct binding *b)
     for (int t = 0; t < b->n; t++)
         if (b->apart[t])
             free(b->at[t]);
+    free(b->left);
 }
 
-static int bind(struct tcr_neuron *n, const struct neuron_program *p, const struct tcr_kernel_launch *l,
+static int bind(struct tcr_neuron *n, const struct neuron_kernel *kernel, const struct tcr_kernel_launch *l,
                 struct binding *b)
 {
+    const struct neuron_program *p = kernel->program[0];
+
     *b = (struct binding){0};
     for (; b->n < (int)l->nargs && n->config.values; b->n++) {
         size_t bytes = (size_t)neuron_lib.neuron_tensor_bytes(&p->tensors[b->n]);
 
         b->at[b->n] = l->args[b->n];
-        if (!overlaps(p, l->args, b->n))
+        if (!overlaps(p, l->args, (int)l->nargs, b->n))
             continue;
         if (!(b->at[b->n] = malloc(bytes ? bytes : 1)))
             return tcr_fail(TCC_EENV, "node '%s': no memory for %zu bytes", l->node, bytes);
         b->apart[b->n] = true;
         memcpy(b->at[b->n], l->args[b->n], bytes);
+    }
+    if (kernel->then && n->config.values) {
+        size_t bytes = (size_t)neuron_lib.neuron_tensor_bytes(&p->tensors[b->n]);
+
+        if (!(b->left = malloc(bytes ? bytes : 1)))
+            return tcr_fail(TCC_EENV, "node '%s': no memory for %zu bytes", l->node, bytes);
+        b->at[b->n++] = b->left;
     }
     return TCC_OK;
 }
@@ -239,12 +262,22 @@ static void join(struct neuron_counters *to, const struct neuron_counters *b, bo
     to->peak_flops = peak * to->seconds;
 }
 
+/* What the first core does behind that, while the other stands still. */
+static void follow(struct neuron_counters *to, const struct neuron_counters *then)
+{
+    static const struct neuron_counters idle;
+    struct neuron_counters both = *then;
+
+    join(&both, &idle, false);
+    neuron_count(to, &both);
+}
+
 static int run(struct tcr_neuron *n, const struct neuron_kernel *k, const struct tcr_kernel_launch *l,
                struct neuron_counters *counters)
 {
     struct neuron_counters of[NEURON_PAIR] = {{0}};
     struct binding b;
-    int status = bind(n, k->program[0], l, &b), last = (int)(n->config.seed & 1);
+    int status = bind(n, k, l, &b), last = (int)(n->config.seed & 1);
 
     for (int i = 0; i < n->lnc && !status; i++) {
         int core = i ^ (n->lnc > 1 ? last : 0); /* drawn orders: the second one may be first */
@@ -252,12 +285,20 @@ static int run(struct tcr_neuron *n, const struct neuron_kernel *k, const struct
         if (k->program[core])
             status = run_core(n, core, k->program[core], &b, l->node, &of[core]);
     }
-    if (!status)
-        write_back(k->program[0], l, &b);
-    release(&b);
     *counters = of[0];
     if (n->lnc > 1)
         join(counters, &of[1], k->program[1] != NULL);
+    if (k->then && !status) {
+        struct neuron_counters then = {0};
+
+        n->trace.behind = counters->ticks;
+        status = run_core(n, 0, k->then, &b, l->node, &then);
+        n->trace.behind = 0;
+        follow(counters, &then);
+    }
+    if (!status)
+        write_back(k->program[0], l, &b);
+    release(&b);
     return status;
 }
 
@@ -282,6 +323,7 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
     const struct neuron_program *p = kernel->program[0];
     for (int t = 0; t < p->ntensors; t++)
         arguments += p->tensors[t].use != NEURON_TEMP;
+    arguments -= kernel->then != NULL;
     struct tcr_kernel_launch with = *l;
     void *args[NEURON_ARGUMENTS + 1];
     if (l->nargs <= NEURON_ARGUMENTS && has_environment(p, l->nargs)) {
@@ -324,5 +366,8 @@ void neuron_kernels_free(struct tcr_neuron *n)
             if (n->kernels[k].program[core])
                 neuron_lib.neuron_program_free(n->kernels[k].program[core]);
     }
+    for (uint32_t k = 0; n->kernels && k < n->nkernels; k++)
+        if (n->kernels[k].then)
+            neuron_lib.neuron_program_free(n->kernels[k].then);
     free(n->kernels);
 }

@@ -117,10 +117,8 @@ static double ns(const struct neuron_counters *c, uint64_t ticks)
     return c->ticks_in_10ns ? 10.0 * (double)ticks / (double)c->ticks_in_10ns : 0;
 }
 
-void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_counters *c)
+void neuron_count(struct neuron_counters *s, const struct neuron_counters *c)
 {
-    struct neuron_counters *s = &n->sum;
-
     s->ticks += c->ticks;
     s->ticks_in_10ns = c->ticks_in_10ns;
     s->seconds += c->seconds;
@@ -138,6 +136,11 @@ void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_co
     s->hbm_written += c->hbm_written;
     s->flops += c->flops;
     s->peak_flops += c->peak_flops;
+}
+
+void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_counters *c)
+{
+    neuron_count(&n->sum, c);
     n->now += ns(c, c->ticks);
     *ready(n, queue) = n->now;
     for (int k = 0; k < n->lnc && n->record[k];
@@ -172,8 +175,8 @@ void neuron_model_event(void *user, const struct neuron_event *e)
     struct tcr_neuron *n = user;
     struct neuron_counters scale = {.ticks_in_10ns = neuron_lib.neuron_ticks_in_10ns(n->trace.program->core)};
 
-    add_mark(&n->trace, &(struct neuron_mark){.start = n->now + ns(&scale, e->start),
-                                              .end = n->now + ns(&scale, e->end),
+    add_mark(&n->trace, &(struct neuron_mark){.start = n->now + ns(&scale, n->trace.behind + e->start),
+                                              .end = n->now + ns(&scale, n->trace.behind + e->end),
                                               .waited = ns(&scale, e->waited),
                                               .program = n->trace.program,
                                               .instr = e->instr,

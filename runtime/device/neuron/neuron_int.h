@@ -33,13 +33,13 @@ extern struct neuron_library neuron_lib;
 
 /* A kernel of the image, as far as it was launched. Without values a program takes the same time in each launch: it is known after the first. */
 enum { NEURON_PAIR = 2 };     /* physical cores of a logical one, at most */
-struct neuron_kernel { struct neuron_program *program[NEURON_PAIR]; struct neuron_counters known; bool is_known; };
+struct neuron_kernel { struct neuron_program *program[NEURON_PAIR], *then; struct neuron_counters known; bool is_known; };   /* then: of the first core, when both have ended */
 
 /* Of the last run, in ns, of those that were under way when it began, and of the copies ahead of it. kept: marks that were there when all work was last waited for.
- * starts: of the last runs, how many were there when it began. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
+ * starts: of the last runs, how many were there when it began. behind: ticks of the launch before its program began. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
 enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64, NEURON_CHIPS = 16 /* of an instance */ };
 struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane, core; };
-struct neuron_trace { struct neuron_mark *list; size_t n, room, kept, starts[TCR_RUNS]; unsigned runs; double begin; const char *node; const struct neuron_program *program; int core; };
+struct neuron_trace { struct neuron_mark *list; size_t n, room, kept, starts[TCR_RUNS]; unsigned runs; double begin; const char *node; const struct neuron_program *program; uint64_t behind; int core; };
 
 struct tcr_neuron {
     struct tcr_device device; /* first */
@@ -93,6 +93,7 @@ void neuron_core_give(const struct tccrt_neuron_core *record);     /* its first;
 /* model.c */
 void neuron_model_begin(struct tcr_neuron *n, const struct tcr_control *c);
 void neuron_model_starts(struct tcr_neuron *n, int queue);                   /* a launch in the queue: the core's clock is when it begins */
+void neuron_count(struct neuron_counters *to, const struct neuron_counters *c);  /* adds c's */
 void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_counters *c);
 void neuron_model_copy(struct tcr_neuron *n, int queue, int64_t bytes, enum tcr_copy_kind kind, const char *node);
 int neuron_model_reserve(struct tcr_neuron *n, int queues, uint32_t events);
