@@ -127,6 +127,24 @@ ir_type pt2_meta_type(struct pt2 *p, const json_t *meta)
     return ir_tensor_type(p->ctx, d, (int)rank + complex, dims);
 }
 
+int pt2_meta_contiguous(struct pt2 *p, const json_t *meta)
+{
+    json_t *sizes = js_array(meta, "sizes"), *strides = js_array(meta, "strides");
+    ir_expr step = ir_const(p->ctx, 1);
+    if (!sizes || json_array_size(strides) != json_array_size(sizes))
+        return imp_bad(p->im, "a tensor without sizes or strides"), -1;
+    for (size_t k = json_array_size(sizes); k-- > 0;) {
+        ir_expr size = meta_size(p, json_array_get(sizes, k)),
+                stride = size ? meta_size(p, json_array_get(strides, k)) : NULL;
+        if (!stride)
+            return -1;
+        if (ir_expr_eq(p->ctx, size, ir_const(p->ctx, 1)) != IR_YES && ir_expr_eq(p->ctx, stride, step) != IR_YES)
+            return 0;
+        step = ir_mul(p->ctx, step, size);
+    }
+    return 1;
+}
+
 json_t *pt2_meta(struct pt2 *p, const char *name)
 {
     return js_object(js_object(p->scope->graph, "tensor_values"), name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements by their numbers in memory, where an operand lies in row-major order; differences of neighbours. */
+/* Elements by their numbers in memory, where an operand lies in row-major order; sizes of its memory; differences of neighbours. */
 #include "compiler/pt2/pt2_int.h"
 
 #define UNUSED(arg) ((void)(arg))
@@ -30,6 +30,41 @@ bool aten_as_strided(struct pt2 *p, int arg)
     UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *at = x ? numbers(p) : NULL;
     return at && pt2_out(p, 0, imp_gather(p->im, flat(p, x), at, 0));
+}
+
+/* The first elements of the memory, in other sizes. */
+bool aten_resize(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    ir_expr size[TCC_MAX_RANK], count = ir_const(p->ctx, 1), zero = ir_const(p->ctx, 0);
+    struct ir_value *x = flat(p, pt2_need(p, "self"));
+    int n = x ? pt2_exprs(p, "size", TCC_MAX_RANK, size) : -2;
+    if (n < 0)
+        return false;
+    for (int k = 0; k < n; k++) {
+        if (size[k]->lo < 0)
+            return imp_bad(p->im, "a size below 0");
+        count = ir_mul(p->ctx, count, size[k]);
+    }
+    if (ir_expr_le(p->ctx, count, imp_dim(x, 0)) != IR_YES)
+        return imp_unsupported(p->im, "more elements than there were: nothing says what they are");
+    x = imp_slice1(p->im, x, 0, zero, count);
+    return x && pt2_out(p, 0, imp_reshape(p->im, x, n, size));
+}
+
+/* What the exporter saw: the program may have gone one way or the other by it. */
+bool aten_is_contiguous(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    json_t *operand = json_object_get(json_array_get(js_array(p->node, "inputs"), 0), "arg");
+    const char *name = pt2_name_of(operand);
+    json_t *meta = name ? pt2_meta(p, name) : NULL;
+    if (!pt2_need(p, "self"))
+        return false;
+    if (!meta || pt2_i(p, "memory_format", 1) != 1)
+        return imp_unsupported(p->im, "another order than row-major");
+    int yes = pt2_meta_contiguous(p, meta);
+    return yes >= 0 && pt2_out(p, 0, imp_int(p->im, TCC_BOOL, yes));
 }
 
 /* The operand with src in the place of the elements that as_strided() would give. */

@@ -167,6 +167,8 @@ const struct aten_row *pt2_custom(struct pt2 *p, const char *target);     /* of 
 /* What the archive says of a tensor: its type, with the symbols of sizes. NULL after a message. */
 ir_type pt2_meta_type(struct pt2 *p, const json_t *meta);
 json_t *pt2_meta(struct pt2 *p, const char *name);                     /* of tensor_values; NULL: none */
+/* Did it lie in row-major order when the program was exported? 1, 0; -1 after a message. */
+int pt2_meta_contiguous(struct pt2 *p, const json_t *meta);
 /* sympy's srepr as an expression; NULL: not understood. */
 ir_expr pt2_symbols(struct ir_ctx *ctx, const char *text);
 

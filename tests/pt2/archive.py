@@ -80,18 +80,21 @@ def write(folder, program, inputs, results, tol, number=0, again=False):
         f.write(tol + "\n")
 
 
-def write_case(folder, name, f, inputs, dynamic=None, tol=None):
+def write_case(folder, name, f, inputs, dynamic=None, tol=None, edit=None):
+    """edit: what is done to the program, so that it has ops that the exporter writes otherwise."""
     module = f if isinstance(f, torch.nn.Module) else Program(f)
     shapes = dynamic_shapes(dynamic) if dynamic else None
     if shapes and not isinstance(f, torch.nn.Module):
         shapes = (shapes,)
     program = torch.export.export(module, tuple(inputs), dynamic_shapes=shapes)
+    if edit:
+        edit(program.graph)
     with torch.no_grad():
         results = flat(module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]))
     half = any(x.dtype in HALVES for x in flat(list(inputs)) + results)
     tol = tol or ("2e-2 2e-2" if half else "1e-4 1e-5")
     write(os.path.join(folder, name), program, inputs, results, tol)
-    if any(x.is_complex() for x in flat(list(inputs))):
+    if edit or any(x.is_complex() for x in flat(list(inputs))):
         return                             # PyTorch 2.15 cannot decompose these: the guards that it makes fail
     core = program.run_decompositions()
     if targets(core) != targets(program):

@@ -79,6 +79,8 @@ put("output_kind", changed("kind", lambda r: r["graph_module"]["signature"]["out
 put("unknown_argument", changed("arg", lambda r: graph(r)["nodes"][0]["inputs"].append({"name": "surprise", "arg": {"as_int": 1}, "kind": 2})), "argument 'surprise'")
 for name, target, more in (("no_chunks", "chunk.default", []), ("zero_chunks", "chunk.default", [{"name": "chunks", "arg": {"as_int": 0}, "kind": 1}]), ("no_split_size", "split.Tensor", [])):
     put(name, changed("parts", lambda r: graph(r)["nodes"][1].update(target="torch.ops.aten." + target, inputs=graph(r)["nodes"][1]["inputs"] + more, outputs=[{"as_tensors": [{"name": "relu"}]}])), "is no size")
+for name, size, text in (("grown", [99999], "more elements than there were"), ("turned", [-1, -2], "a size below 0")):
+    put(name, changed("size", lambda r: graph(r)["nodes"][1].update(target="torch.ops.aten.resize_.default", inputs=graph(r)["nodes"][1]["inputs"] + [{"name": "size", "arg": {"as_ints": size}, "kind": 1}])), text)
 put("undefined", changed("undefined", lambda r: graph(r)["nodes"][0]["inputs"][0]["arg"]["as_tensor"].update(name="nobody")), "'nobody' is not defined")
 put("twice", changed("twice", lambda r: graph(r)["nodes"].append(graph(r)["nodes"][0])), "defined twice")
 put("wrong_size", changed("size", lambda r: next(iter(graph(r)["tensor_values"].values()))["sizes"].append({"as_int": 3})), "")

@@ -29,8 +29,8 @@ def idx(*shape, n, dtype=I64):
     return torch.randint(0, n, shape, generator=generator).to(dtype)
 
 
-def case(name, f, *inputs, dynamic=None, tol=None):
-    CASES.append((name, f, inputs, dynamic, tol))
+def case(name, f, *inputs, dynamic=None, tol=None, edit=None):
+    CASES.append((name, f, inputs, dynamic, tol, edit))
 
 
 def short(dtype):
@@ -220,9 +220,9 @@ case("mm_int", lambda x, y: aten.mm(x, y), t(3, 4, dtype=I64), t(4, 5, dtype=I64
 case("baddbmm", lambda c, x, y: aten.baddbmm(c, x, y, beta=2, alpha=0.5), t(2, 3, 5), t(2, 3, 4), t(2, 4, 5))
 case("einsum", lambda x, y: torch.einsum("bij,bjk->bik", x, y), t(2, 3, 4), t(2, 4, 5))
 case("convolution_forms", lambda x, w, g: (aten.convolution(x, w, None, [2, 1], [0, 1], [1, 2], False, [0, 0], 1), aten.convolution(x, g, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 3)), t(2, 3, 7, 6), t(4, 3, 3, 2), t(6, 1, 3, 3))
-case("convolution_1d_3d", lambda x, w, y, v: (aten.conv1d(x, w, None, 2, 1), aten.conv3d(y, v), aten.conv1d(x, w, None, 1, "same"), aten.conv1d(x[0], w)), t(2, 3, 8), t(4, 3, 3), t(1, 2, 4, 4, 4), t(3, 2, 2, 2, 2))
-case("convolution_transposed", lambda x, w, b: (aten.convolution(x, w, b, [2, 2], [1, 1], [1, 1], True, [1, 1], 1), aten.conv_transpose2d(x, w, None, 3, 0, 0, 1, 2)), t(2, 3, 4, 5), t(3, 4, 3, 3), t(4))
-case("convolution_dynamic", lambda x, w: aten.conv2d(x, w, None, 2, 1), t(2, 3, 8, 9), t(4, 3, 3, 3), dynamic=({0: "n", 2: "h", 3: "w"}, None))
+case("convolution_1d_3d", lambda x, w, y, v: (aten.conv1d(x, w, None, [2], [1]), aten.conv3d(y, v), aten.conv1d(x, w, None, [1], "same"), aten.conv1d(x[0], w)), t(2, 3, 8), t(4, 3, 3), t(1, 2, 4, 4, 4), t(3, 2, 2, 2, 2))
+case("convolution_transposed", lambda x, w, b: (aten.convolution(x, w, b, [2, 2], [1, 1], [1, 1], True, [1, 1], 1), aten.conv_transpose2d(x, w, None, [3, 3], [0, 0], [0, 0], 1, [2, 2])), t(2, 3, 4, 5), t(3, 4, 3, 3), t(4))
+case("convolution_dynamic", lambda x, w: aten.conv2d(x, w, None, [2, 2], [1, 1]), t(2, 3, 8, 10), t(4, 3, 3, 3), dynamic=({0: "n", 2: "2*h", 3: "2*w"}, None))
 for mask in ([True, True, True], [False, True, False]):
     case(f"convolution_backward_{sum(mask)}", lambda dy, x, w, mask=mask: tuple(r for r in aten.convolution_backward(dy, x, w, [4], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask) if r is not None), t(2, 4, 5, 6), t(2, 3, 5, 6), t(4, 3, 3, 3))
 case("convolution_backward_strided", lambda dy, x, w: aten.convolution_backward(dy, x, w, None, [2, 2], [0, 1], [1, 1], False, [0, 0], 2, [True, True, False])[:2], t(2, 4, 3, 4), t(2, 4, 7, 7), t(4, 2, 3, 3))
@@ -394,17 +394,44 @@ for d in (F32, F64):
     case(f"complex_quotients_{short(d)}", lambda x, y, r: (x / y, x / y[0], r / y, 1 / y, x / (2 - 3j), y.reciprocal(), r / (1j * r), x / x.abs(), (x / (y * 1e30)) * 1e30, (x / (y * 1e-30)) * 1e-30), c(3, 4, dtype=d) + 1, c(3, 4, dtype=d) + 2j, t(3, 4, dtype=d))
 
 
+def resized(x):
+    y, z = x.clone(), x * 2
+    row = y[1]
+    y.resize_(2, 5)
+    y.mul_(2)
+    return y, row, y.sum(1), z.resize_(6)
+
+
+def asks_memory(graph):
+    """Strides and offsets, which the exporter writes as sizes and numbers."""
+    x = next(n for n in graph.nodes if n.op == "placeholder")
+    for n in list(graph.nodes):
+        if n.target is aten.sym_size.int:
+            n.target, n.args = aten.sym_stride.int, (x, 0)
+        if n.target is aten.add.Tensor:
+            with graph.inserting_before(n):
+                offset = graph.call_function(aten.sym_storage_offset.default, (x,))
+            offset.meta["val"] = n.args[0].meta["val"].storage_offset()
+            n.args = (n.args[0], offset)
+
+
+case("resize", resized, t(3, 4))
+case("is_contiguous", lambda x: (x * (2 if aten.sym_is_contiguous(x) else 3), x.t() * (2 if aten.sym_is_contiguous(x.t()) else 3)), t(3, 4), dynamic=({1: "n"},))
+case("sym_strides", lambda x: x * x.stride(0) + x.storage_offset(), t(3, 4), dynamic=({1: "n"},), edit=asks_memory)
+case("random_numbers", lambda x: (((r := aten.rand([500])) >= 0).all(), (r < 1).all(), r.mean() > 0.4, aten.sort(aten.randperm(50))[0], (n := aten.randn([500])).abs().mean() > 0.6, n.abs().max() < 8, n.mean().abs() < 0.3, x + 1), t(2))
+
+
 def main():
     folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"
     warnings.simplefilter("ignore")
     seen, bad = set(), 0
-    for name, f, inputs, dynamic, tol in CASES:
+    for name, f, inputs, dynamic, tol, edit in CASES:
         assert name not in seen, name
         seen.add(name)
         if not fnmatch.fnmatch(name, pattern):
             continue
         try:
-            write_case(folder, name, f, inputs, dynamic, tol)
+            write_case(folder, name, f, inputs, dynamic, tol, edit)
         except Exception as e:
             print(f"not made: {name}: {type(e).__name__}: {str(e).strip().splitlines()[0] if str(e) else ''}")
             bad += 1
