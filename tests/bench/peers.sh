@@ -70,6 +70,8 @@ for what in cases modules; do
 done
 tap "gradients of programs of torch.export" "$peers_dir/bin/python" "$top/tests/onnx/exported_gradients.py" "$build" "$build/beside/pt2-modules"
 
+tap "the models as programs of torch.export: both IRs, gradients, joint archives" env PYTHONPATH="$build/python" "$peers_dir/bin/python" "$top/tests/bench/pt2_models.py"
+
 levels="-O0 -O2"
 beside "networks as ONNX Runtime's optimiser and quantisers rewrite them, at -O0 and -O2" rewritten
 
