@@ -4,7 +4,7 @@
  *
  * The machine says what layouts the operands and results of contractions and windows want. Constants get them as they
  * are (their bytes are laid out at compile time). Activations: every window that wants a result in a layout of its own starts a region;
- * the layout spreads through elementwise nodes, pools, and concats along the blocked axis whose pieces fill whole blocks; at
+ * the layout spreads through elementwise nodes, pools, resizes between windows, and concats along the blocked axis whose pieces fill whole blocks; at
  * the region's borders a relayout node converts. A value has one layout. One that only orders the axes (channels last) has no blocks to be kept whole: it spreads
  * through pads, slices and all pools too.
  */
@@ -192,6 +192,34 @@ static bool pads_beside_blocks(struct lw *lw, const struct ir_node *n)
            ir_is_value(ir_attr(n, IR_ATTR_after)->exprs[axis], 0);
 }
 
+/*
+ * Do windows that want v in layout l read it, or what elementwise nodes, joins and steps of resizes make of it, and nothing else? It may grow on the way: whoever
+ * wants it plain should have converted what it was made from.
+ */
+static bool leads_to_blocks(struct lw *lw, const struct ir_value *v, kn_layout l, int depth)
+{
+    if (!v->uses || depth > 12)
+        return false;
+    for (const struct ir_use *u = v->uses; u; u = u->next) {
+        const struct ir_node *n = u->user;
+        bool passes = spreads(n) || joins_pieces(n) || (n->op == IR_gather && u->index == 0) || n->op == IR_pad;
+        if (ir_op_info(n->op)->kind == IR_K_WINDOW ? wanted(lw, n, u->index) != l
+                                                   : !passes || !leads_to_blocks(lw, n->out[0], l, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+/* Rows or columns picked by numbers, as a resize does: channels stay in their blocks. */
+static bool picks_beside_blocks(struct lw *lw, const struct ir_node *n)
+{
+    int64_t block;
+    kn_layout l = lw->layout[n->in[0].value->id];
+    int axis = l ? blocked_axis(l, &block) : -1, along = ir_get_i(n, IR_ATTR_axis, 0);
+    along += along < 0 ? n->in[0].value->type->rank : 0;
+    return axis >= 0 && along != axis && n->in[1].value->type->rank == 1 && leads_to_blocks(lw, n->out[0], l, 0);
+}
+
 /* A slice of whole blocks keeps them. */
 static bool slices_blocks(struct lw *lw, const struct ir_node *n)
 {
@@ -205,6 +233,17 @@ static bool slices_blocks(struct lw *lw, const struct ir_node *n)
     const struct ir_attr *starts = ir_attr(n, IR_ATTR_starts), *sizes = ir_attr(n, IR_ATTR_sizes);
     return ir_is_value(ir_attr(n, IR_ATTR_steps)->exprs[axis], 1) && ir_is_const(starts->exprs[axis], &start) &&
            ir_is_const(sizes->exprs[axis], &size) && start % block == 0 && size % block == 0;
+}
+
+/* Moves that keep the layout of what they move. */
+static bool keeps_blocks(struct lw *lw, const struct ir_node *n)
+{
+    switch (n->op) {
+    case IR_pad: return pads_beside_blocks(lw, n);
+    case IR_slice: return slices_blocks(lw, n);
+    case IR_gather: return picks_beside_blocks(lw, n);
+    default: return false;
+    }
 }
 
 static kn_layout chosen(struct lw *lw, const struct ir_node *n)
@@ -232,7 +271,7 @@ static kn_layout produced(struct lw *lw, const struct ir_node *n)
                 return NULL;
         return l;
     }
-    if ((n->op == IR_pad && pads_beside_blocks(lw, n)) || (n->op == IR_slice && slices_blocks(lw, n)))
+    if (keeps_blocks(lw, n))
         return lw->layout[n->in[0].value->id];
     if (spreads(n) && !updates_state(lw, n, 0))
         for (int i = 0; i < n->nin; i++) {
@@ -274,7 +313,7 @@ static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
         return wanted(lw, n, i);
     if (updates_state(lw, n, 0))
         return NULL;
-    if ((n->op == IR_pad && i == 0 && pads_beside_blocks(lw, n)) || (n->op == IR_slice && slices_blocks(lw, n)))
+    if (i == 0 && keeps_blocks(lw, n))
         return lw->layout[x->id];
     if (n->op == IR_interleave)
         return interleave_layout(lw, n);
