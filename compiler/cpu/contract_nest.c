@@ -416,31 +416,56 @@ static int row_dim(const struct ct *c)
     return row < 0 ? any : row;
 }
 
+/* Dim `row` and those before it that run as its rows too, their number; empty where A isn't linear in it. */
+static uint32_t rows_with(const struct ct *c, int row, ir_expr *rows)
+{
+    const struct kn_kernel *k = c->k;
+    ir_expr coef;
+    uint32_t dims = 1u << row;
+    if (!stride_of(c->ctx, c->off_a, k->dims[row].var, &coef))
+        return 0;
+    *rows = k->dims[row].extent;
+    for (int d = row - 1; d >= 0 && !c->period; d--) {
+        if (!(c->extra_m >> d & 1) || ir_is_value(k->dims[d].extent, 1))
+            continue;
+        if (!collapses(c, d, row, *rows))
+            break;
+        dims |= 1u << d;
+        *rows = ir_mul(c->ctx, *rows, k->dims[d].extent);
+    }
+    return dims;
+}
+
+/* How well a register tile is filled by so many rows: fewer than six wait for their own sums, and of an unknown number there may be as few. */
+static double filled(ir_expr rows)
+{
+    int64_t n = ir_const_or(rows, CT_DYN);
+    return n == CT_DYN ? 0.8 : n < 6 ? (double)n / 6 : 1;
+}
+
+/*
+ * Rows are the last m dim, but of two that don't run as one (a sequence whose batch stands behind it) the one that fills register tiles. Padding cuts rows of an
+ * image, and groups are of one dim: those stay.
+ */
 static void find_rows(struct ct *c)
 {
     const struct kn_kernel *k = c->k;
+    bool may_choose = !c->period && !k->insns[c->load_a].nguards && k->kind != IR_K_WINDOW;
+    ir_expr other;
     c->row = row_dim(c);
     c->rows = ir_const(c->ctx, 1);
-    if (c->row >= 0) {
-        ir_expr coef;
-        if (!stride_of(c->ctx, c->off_a, k->dims[c->row].var, &coef)) {
-            c->row = -1; /* one row at a time */
-        } else {
-            c->row_ea = coef;
-            c->collapsed = 1u << c->row;
-            c->rows = k->dims[c->row].extent;
-            for (int d = c->row - 1; d >= 0 && !c->period; d--) {
-                if (!(c->extra_m >> d & 1))
-                    continue;
-                if (!ir_is_value(k->dims[d].extent, 1) && !collapses(c, d, c->row, c->rows))
-                    break;
-                if (ir_is_value(k->dims[d].extent, 1))
-                    continue;
-                c->collapsed |= 1u << d;
-                c->rows = ir_mul(c->ctx, c->rows, k->dims[d].extent);
-            }
+    if (c->row >= 0 && !(c->collapsed = rows_with(c, c->row, &c->rows)))
+        c->row = -1; /* one row at a time */
+    for (int d = c->row - 1; d >= 0 && may_choose; d--) {
+        uint32_t dims = c->extra_m >> d & 1 && !(c->collapsed >> d & 1) ? rows_with(c, d, &other) : 0;
+        if (dims && filled(other) > filled(c->rows)) {
+            c->row = d;
+            c->collapsed = dims;
+            c->rows = other;
         }
     }
+    if (c->row >= 0)
+        stride_of(c->ctx, c->off_a, k->dims[c->row].var, &c->row_ea);
     c->extra_m &= ~c->collapsed;
     c->nrows = ir_const_or(c->rows, CT_DYN);
     c->row_sa = c->row >= 0 ? ir_const_or(c->row_ea, CT_DYN) : 0;
