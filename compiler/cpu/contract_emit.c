@@ -79,22 +79,67 @@ static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
     }
 }
 
-/* The rows left after the whole blocks when their number is known only at run time: by halves. */
-static void rows_rest(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef r)
+enum {
+    MANY_ROWS = 63,
+    MOST_SIZES = 8
+}; /* rows that the choice of a register tile looks at; sizes that there is code for */
+
+struct sizes {
+    int n, rows[MOST_SIZES];
+    uint64_t left[MOST_SIZES]; /* bit i: with i rows left a tile of so many is next; the last bit: with more, too */
+};
+
+/*
+ * Register tiles for rows whose number is known only at run time, such that the cost of all is least: a few rows wait for their own sums, so that 10 are 6 and 4
+ * rather than 8 and 2, and 15 no whole tile and 1.
+ */
+static void choose_sizes(const struct cg *g, int cv, struct sizes *s)
+{
+    static const int smaller[] = {8, 6, 5, 4, 3, 2, 1};
+    double least[MANY_ROWS + 1] = {0};
+    *s = (struct sizes){.n = 1, .rows = {g->mr}};
+    for (int i = 0; i < (int)(sizeof smaller / sizeof *smaller); i++)
+        if (smaller[i] < g->mr)
+            s->rows[s->n++] = smaller[i];
+    for (int left = 1; left <= MANY_ROWS; left++) {
+        int best = -1;
+        for (int i = 0; i < s->n; i++) {
+            int rows = s->rows[i];
+            double cost = rows > left ? 0 : ct_step_cost(&g->c, rows, cv) + least[left - rows];
+            if (rows <= left && (best < 0 || cost < least[left])) {
+                best = i;
+                least[left] = cost;
+            }
+        }
+        s->left[left < MANY_ROWS ? best : 0] |= (uint64_t)1 << left;
+    }
+}
+
+/* Rows [row_lo, row_hi), their number known only at run time. */
+static void unknown_rows(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
-    int p = 1;
-    while (p * 2 < g->mr)
-        p *= 2;
-    for (; p > MUTANT(163, 0, 1); p /= 2) {
-        struct em_if f;
-        LLVMValueRef next = LLVMBuildAdd(e->b, r, em_i64(e, p), "");
-        LLVMValueRef fits = LLVMBuildICmp(e->b, LLVMIntSLE, next, g->row_hi, "");
-        em_if_begin(e, &f, fits);
-        cg_micro(g, x, r, p, cv, CG_ALL_ROWS);
+    struct em_loop l;
+    struct em_if f;
+    struct sizes sizes;
+    choose_sizes(g, cv, &sizes);
+    em_loop_begin(e, &l, g->row_lo, MUTANT(163, g->row_hi, LLVMBuildSub(e->b, g->row_hi, em_i64(e, 1), "")), NULL,
+                  "rows");
+    LLVMValueRef left = LLVMBuildSub(e->b, g->row_hi, l.iv, ""), one = em_i64(e, 1);
+    left = em_intrinsic(e, "llvm.umin", 1, &e->t_i64, 2, (LLVMValueRef[]){left, em_i64(e, MANY_ROWS)});
+    l.step = em_i64(e, g->mr);
+    for (int i = 0; i < sizes.n; i++) {
+        if (!sizes.left[i])
+            continue;
+        LLVMValueRef next = LLVMBuildLShr(e->b, em_i64(e, (int64_t)sizes.left[i]), left, "");
+        next = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, next, one, ""), em_i64(e, 0), "");
+        if (i)
+            l.step = LLVMBuildSelect(e->b, next, em_i64(e, sizes.rows[i]), l.step, "");
+        em_if_begin(e, &f, next);
+        cg_micro(g, x, l.iv, sizes.rows[i], cv, CG_ALL_ROWS);
         em_if_end(e, &f);
-        r = LLVMBuildSelect(e->b, fits, next, r, "");
     }
+    em_loop_end(e, &l);
 }
 
 static void whole_rows(struct cg *g, LLVMValueRef x, int cv);
@@ -112,8 +157,8 @@ static int edge_rows(const struct cg *g, int cv, bool last)
 }
 
 /* Rows [from, to), which taps are missing of: the n of a register tile from `at` on if that `fits`, else one by one, each with the taps that it has. */
-static void rows_at_edge(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef from, LLVMValueRef to, int n, LLVMValueRef at,
-                         LLVMValueRef fits, int64_t start)
+static void rows_at_edge(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef from, LLVMValueRef to, int n,
+                         LLVMValueRef at, LLVMValueRef fits, int64_t start)
 {
     struct em *e = g->e;
     struct em_if f;
@@ -213,6 +258,10 @@ static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
         cg_micro(g, x, g->row_lo, 1, cv, CG_ALL_ROWS);
         return;
     }
+    if (g->c.nrows == CT_DYN || g->c.late_rows) {
+        unknown_rows(g, x, cv);
+        return;
+    }
     LLVMValueRef mr = em_i64(e, g->mr), count = LLVMBuildSub(e->b, g->row_hi, g->row_lo, "");
     LLVMValueRef whole =
         LLVMBuildAdd(e->b, g->row_lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, mr, ""), mr, ""), "");
@@ -223,9 +272,7 @@ static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
     em_loop_begin(e, &l, g->row_lo, whole, mr, "rows");
     cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
     em_loop_end(e, &l);
-    if (g->c.nrows == CT_DYN || g->c.late_rows) {
-        rows_rest(g, x, cv, whole);
-    } else if (MUTANT(164, g->c.nrows % g->mr, 0)) {
+    if (MUTANT(164, g->c.nrows % g->mr, 0)) {
         /* Tiles hold whole blocks, but for the last tile. */
         em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, whole, g->row_hi, ""));
         cg_micro(g, x, whole, (int)(g->c.nrows % g->mr), cv, CG_ALL_ROWS);

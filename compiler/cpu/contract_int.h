@@ -114,6 +114,8 @@ int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap);
 /* Do the rows left after whole blocks of mr share the last block's? Where a tile ends in them alone they can't. */
 bool ct_shared_rest(const struct ct *c, int mr);
 
+/* Cycles of a step of the sum in a register tile of mr rows and cv vectors, about. */
+double ct_step_cost(const struct ct *c, int mr, int cv);
 /* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
 bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how);
 /* Leading dimension of a tile's packed A, in elements of the sum: of its rows, or (a_by_k) of its steps. */

@@ -12,7 +12,7 @@
 
 #define CT_MAX_CV 8
 
-static double step_cost(const struct ct *c, int mr, int cv)
+double ct_step_cost(const struct ct *c, int mr, int cv)
 {
     double fma = mr * cv / 2.0, loads = 1.1 * (mr + cv) / 2.0, cost = 4; /* two loads a cycle are not quite reached */
     double slab = (double)(c->nk == CT_DYN ? 128 : c->nk) * cv * c->lanes * tcc_dtype_bytes(c->dtype);
@@ -62,15 +62,15 @@ bool ct_shared_rest(const struct ct *c, int mr)
 static double rows_cost(const struct ct *c, int cv, int *mr)
 {
     if (c->nrows == CT_DYN)
-        return step_cost(c, *mr, cv) / *mr * 128;
+        return ct_step_cost(c, *mr, cv) / *mr * 128;
     int64_t blocks = (c->nrows + *mr - 1) / *mr;
     if (!c->period)
         *mr = (int)((c->nrows + blocks - 1) / blocks);
     int64_t full = c->nrows / *mr, rem = c->nrows % *mr;
     if (ct_shared_rest(c, *mr))
-        return (full - 1) * step_cost(c, *mr, cv) + step_cost(c, (int)(*mr + rem + 1) / 2, cv) +
-               step_cost(c, (int)(*mr + rem) / 2, cv);
-    return full * step_cost(c, *mr, cv) + (rem ? step_cost(c, (int)rem, cv) : 0);
+        return (full - 1) * ct_step_cost(c, *mr, cv) + ct_step_cost(c, (int)(*mr + rem + 1) / 2, cv) +
+               ct_step_cost(c, (int)(*mr + rem) / 2, cv);
+    return full * ct_step_cost(c, *mr, cv) + (rem ? ct_step_cost(c, (int)rem, cv) : 0);
 }
 
 static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *best_mr, int *best_cv)

@@ -291,32 +291,82 @@ static LLVMValueRef m_of(struct wg *g, int64_t half, LLVMValueRef tile)
     return at(g, base, mul(g, tile, g->frequencies * BLOCK));
 }
 
+/* A frequency's products: weights of one panel, and the panel's columns [x, x + 2 vectors). */
+struct panel {
+    LLVMValueRef z, weights;
+    int x, lanes, most; /* vectors' elements; rows of a register tile */
+};
+
+/* mr tiles from `first` on; they fetch `lines` cache lines of the next panel from `next` on, a step. */
+static void row_block(struct wg *g, const struct panel *p, LLVMValueRef first, int mr, LLVMValueRef next, int lines)
+{
+    struct em *e = g->e;
+    LLVMValueRef a = at(g, g->scratch, mul(g, first, v_step(g)));
+    struct acc acc;
+    for (int i = 0; i < mr * 2; i++)
+        acc.at[i] = LLVMConstNull(em_vec(e->t_f32, p->lanes));
+    products(g, at(g, a, mul(g, p->z, g->channels)), at(g, p->weights, em_i64(e, p->x)), mr, next, lines, &acc);
+    for (int i = 0; i < mr * 2; i++) {
+        int column = p->x + i % 2 * p->lanes;
+        LLVMValueRef to = at(g, m_of(g, MUTANT(168, column / BLOCK, 0), first), mul(g, p->z, BLOCK));
+        to = at(g, to, em_i64(e, (int64_t)(i / 2) * g->frequencies * BLOCK + column % BLOCK));
+        em_store(e, TCC_F32, to, acc.at[i], NULL, -1);
+    }
+}
+
+/* Blocks of mr tiles, so many of them that each fetches its share of the next panel. */
+static void known_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
+{
+    struct em *e = g->e;
+    struct em_loop r;
+    int64_t tiles = g->room - 16, blocks = (tiles + p->most - 1) / p->most;
+    int mr = (int)((tiles + blocks - 1) / blocks), lines = (int)((PANEL * 2 / LINE + blocks - 1) / blocks);
+    em_loop_begin(e, &r, em_i64(e, 0), g->ntiles, em_i64(e, mr), "rows");
+    next = at(g, next, mul(g, LLVMBuildUDiv(e->b, r.iv, em_i64(e, mr), ""), g->channels / 2 * lines * LINE));
+    row_block(g, p, r.iv, mr, next, p->x ? 0 : lines);
+    em_loop_end(e, &r);
+}
+
+/*
+ * Of tiles whose number is known only at run time: as many blocks as must be, all of the least size on hand that takes them in. The first one fetches all of the
+ * next panel: there may be no other.
+ */
+static void unknown_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
+{
+    struct em *e = g->e;
+    int sizes[] = {p->most / 2 + 1, p->most * 3 / 4 + 1, p->most - 1, p->most}, below = 0;
+    LLVMValueRef one = em_i64(e, 1), most = em_i64(e, p->most);
+    LLVMValueRef blocks = LLVMBuildUDiv(e->b, add(g, g->ntiles, p->most - 1), most, "");
+    LLVMValueRef each =
+        LLVMBuildUDiv(e->b, LLVMBuildSub(e->b, LLVMBuildAdd(e->b, g->ntiles, blocks, ""), one, ""), blocks, "");
+    for (int i = 0; i < (int)(sizeof sizes / sizeof *sizes); i++) {
+        struct em_if f;
+        struct em_loop r;
+        if (sizes[i] <= below)
+            continue;
+        em_if_begin(e, &f,
+                    LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, each, em_i64(e, below), ""),
+                                 LLVMBuildICmp(e->b, LLVMIntSLE, each, em_i64(e, sizes[i]), ""), ""));
+        row_block(g, p, em_i64(e, 0), sizes[i], next, p->x ? 0 : PANEL * 2 / LINE);
+        em_loop_begin(e, &r, em_i64(e, sizes[i]), g->ntiles, em_i64(e, sizes[i]), "rows");
+        row_block(g, p, r.iv, sizes[i], next, 0);
+        em_loop_end(e, &r);
+        em_if_end(e, &f);
+        below = sizes[i];
+    }
+}
+
 static void multiply(struct wg *g, LLVMValueRef u)
 {
     struct em *e = g->e;
-    struct em_loop z, r;
-    int lanes = cpu_lanes(em_cpu(e), 4), most = (em_cpu(e)->registers - 2 - (e->m->fma ? 1 : 2)) / 2;
-    int64_t tiles = g->room - 16, blocks = (tiles + most - 1) / most;
-    int mr = (int)((tiles + blocks - 1) / blocks), lines = (int)((PANEL * 2 / LINE + blocks - 1) / blocks);
+    struct em_loop z;
+    struct panel p = {.lanes = cpu_lanes(em_cpu(e), 4), .most = (em_cpu(e)->registers - 2 - (e->m->fma ? 1 : 2)) / 2};
     em_loop_begin(e, &z, em_i64(e, 0), em_i64(e, g->frequencies), em_i64(e, 1), "z");
-    LLVMValueRef weights = at(g, u, mul(g, z.iv, g->channels * PANEL));
-    for (int x = 0; x < PANEL; x += 2 * lanes) {
-        em_loop_begin(e, &r, em_i64(e, 0), g->ntiles, em_i64(e, mr), "rows");
-        LLVMValueRef a = at(g, g->scratch, mul(g, r.iv, v_step(g)));
-        struct acc acc;
-        LLVMValueRef next = at(g, weights, em_i64(e, g->channels * PANEL));
-        next = at(g, next, mul(g, LLVMBuildUDiv(e->b, r.iv, em_i64(e, mr), ""), g->channels / 2 * lines * LINE));
-        for (int i = 0; i < mr * 2; i++)
-            acc.at[i] = LLVMConstNull(em_vec(e->t_f32, lanes));
-        products(g, at(g, a, mul(g, z.iv, g->channels)), at(g, weights, em_i64(e, x)), mr, next, x ? 0 : lines, &acc);
-        for (int i = 0; i < mr * 2; i++) {
-            int column = x + i % 2 * lanes;
-            LLVMValueRef to = at(g, m_of(g, MUTANT(168, column / BLOCK, 0), r.iv), mul(g, z.iv, BLOCK));
-            to = at(g, to, em_i64(e, (int64_t)(i / 2) * g->frequencies * BLOCK + column % BLOCK));
-            em_store(e, TCC_F32, to, acc.at[i], NULL, -1);
-        }
-        em_loop_end(e, &r);
-    }
+    p.z = z.iv;
+    p.weights = at(g, u, mul(g, z.iv, g->channels * PANEL));
+    for (p.x = 0; p.x < PANEL; p.x += 2 * p.lanes)
+        (ir_const_or(g->k->dims[WG_T].extent, 0) ? known_rows : unknown_rows)(
+            g, &p, at(g, p.weights, em_i64(e, g->channels * PANEL)));
     em_loop_end(e, &z);
 }
 
