@@ -193,6 +193,7 @@ struct kn_kernel {
     ir_expr combining;          /* of a split kernel, tiles of the second phase: numbers from `tiles` on */
     ir_expr scratch;            /* bytes per thread */
     ir_expr flops;              /* per launch, for profiles */
+    bool looped;                /* only bodies of loops launch it: what it reads may lie in a cache since the iteration before; found when it is scheduled */
 };
 
 /* Is an instruction a cast; is it the load, or a cast of it? */

@@ -105,10 +105,9 @@ struct grain {
     double now, target;
 };
 
-enum {
-    UNKNOWN = 64,       /* points of a dim that is known only at run time */
-    LEAST_WORK = 250000 /* floating-point operations of a tile, if there are so many */
-};
+/* Points of a dim that is known only at run time; floating-point operations of a tile, if there are so many, and of one in a loop's body: there threads wait for
+ * each other in every iteration, and read what the others have written. */
+enum { UNKNOWN = 64, LEAST_WORK = 250000, LEAST_LOOPED = 400000 };
 
 static int64_t guess(ir_expr extent, int64_t otherwise)
 {
@@ -231,8 +230,11 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
             b *= n;
     }
     points /= c->depth;
-    /* Work in floating-point operations; a byte that must come from far costs as much as eight. */
-    double work = 2 * points, far = 8 * (a + b) * tcc_dtype_bytes(c->dtype), target = LEAST_WORK;
+    /* Work in floating-point operations; a byte that must come from far costs as much as eight, of the second cache as two. */
+    double stored = (a + b) * tcc_dtype_bytes(k->operands[k->insns[c->load_b].operand].dtype);
+    bool near = k->looped && stored <= (double)m->l2 / 2;
+    double work = 2 * points, far = near ? 2 * stored : 8 * (a + b) * tcc_dtype_bytes(c->dtype),
+           target = near ? LEAST_LOOPED : LEAST_WORK;
     work = far > work ? far : work;
     target = work / 64 > target ? work / 64 : target;
     if (s->kc) /* the more of a tile there is, the more often a pass reads what it has in cache */

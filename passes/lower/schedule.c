@@ -36,6 +36,18 @@ static void schedule_steps(struct ir_ctx *ctx, struct kn_steps *steps)
     }
 }
 
+/* Which kernels only loops launch: first those that one does, then not those that are launched elsewhere too. */
+static void find_looped(struct kn_steps *steps, bool inside, bool looped)
+{
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        for (int g = 0; g < s->nregions; g++)
+            find_looped(&s->regions[g].steps, inside || s->kind == TCC_STEP_LOOP, looped);
+        if (s->kind == TCC_STEP_LAUNCH && inside == looped)
+            s->kernel->looped = looped;
+    }
+}
+
 bool pass_schedule_run(struct pass_run *r)
 {
     struct ir_ctx *ctx = pass_ctx(r);
@@ -45,6 +57,9 @@ bool pass_schedule_run(struct pass_run *r)
         ir_error(ctx, NULL, "schedule: the module has not been lowered");
         return false;
     }
+    for (int looped = 1; looped >= 0; looped--)
+        for (int e = 0; e < p->nentries; e++)
+            find_looped(&p->entries[e].steps, false, looped);
     for (int i = 0; i < p->nkernels; i++) {
         struct kn_kernel *k = p->kernels[i];
         if (k->schedule.how) { /* pinned by the text that it came from */
