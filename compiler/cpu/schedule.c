@@ -413,10 +413,11 @@ static void choose_tiles(const struct chooser *c)
     const struct cpu_schedule *s = &c->s;
     double units = point_units(k, s->width), in_tile = 1, target = tile_units(k, units);
     bool open = true;
-    int other = loops_transpose_dim(c->ctx, k, s->vector, s->width);
+    int other = loops_transpose_dim(c->ctx, k, s->vector, s->width), rows = s->mr ? loops_row_dim(k, cpu_nest(*s)) : -1;
     for (int i = em_nouter(k) - 1; i >= 0; i--) {
         int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector ? s->width * s->unroll
                                                                 : i == other   ? s->width
+                                                                : i == rows    ? s->mr
                                                                                : 1;
         int64_t fit = open ? (int64_t)(target / (units * in_tile)) : 1;
         fit = fit < 1 ? 1 : fit > 1 << 20 ? 1 << 20 : fit;
