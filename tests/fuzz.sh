@@ -54,7 +54,7 @@ mkdir "$tmp/pt2" && tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/pt2" -
 # shellcheck disable=SC2086  # a list of folders
 fuzz fuzz-onnx $corpus "$top_srcdir/tests/pt2/tied.pt2" "$tmp/pt2"
 # Programs of torch.export, one or two of each family of ops, with words of their JSON; bad.py's archives are among them, where there is Python.
-mkdir "$tmp/programs" && for family in fft_two fft_core_axes complex_moves complex_arithmetic cond while_loop scan index as_strided sdpa cat split view to_copy convolution_ max_pool batch_norm grid_sampler embedding_bag resize sym_strides; do
+mkdir "$tmp/programs" && for family in fft_two fft_core_axes complex_moves complex_arithmetic cond while_loop scan index as_strided sdpa cat split view to_copy lstm convolution_ max_pool batch_norm grid_sampler embedding_bag resize sym_strides; do
     tar -tf "$top_srcdir/tests/pt2/cases.tar.xz" --wildcards "$family*/model.pt2" 2>/dev/null | head -n 2
 done >"$tmp/families"
 tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/programs" -T "$tmp/families" || fail "no programs"

@@ -421,6 +421,30 @@ case("sym_strides", lambda x: x * x.stride(0) + x.storage_offset(), t(3, 4), dyn
 case("random_numbers", lambda x: (((r := aten.rand([500])) >= 0).all(), (r < 1).all(), r.mean() > 0.4, aten.sort(aten.randperm(50))[0], (n := aten.randn([500])).abs().mean() > 0.6, n.abs().max() < 8, n.mean().abs() < 0.3, x + 1), t(2))
 
 
+def loops(x):
+    from torch._higher_order_ops import while_loop
+    return while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, torch.tanh(y * 1.5)), (torch.tensor(0), x))[1]
+
+
+def scans(x):
+    from torch._higher_order_ops.scan import scan
+    return scan(lambda c, y: (c * 0.5 + y, torch.sin(c) + y), x[0] * 0, x)
+
+
+def maps(x, w):
+    from torch._higher_order_ops.map import map as torch_map
+    return torch_map(lambda y, w: torch.relu(y) * w, x, w)
+
+
+case("cond", lambda x: torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: torch.relu(a) - 1, (x,)), t(3, 4))
+case("cond_nested", lambda x: torch.cond(x.sum() > 0, lambda a: torch.cond(a[0, 0] > 0, torch.sin, torch.cos, (a,)), lambda a: a.flip(0), (x,)), t(3, 4).abs())
+case("while_loop", loops, t(3, 4))
+case("scan", scans, t(5, 3))
+case("map", maps, t(5, 3), t(3))
+case("lstm", torch.nn.LSTM(5, 7, num_layers=2, batch_first=True, bidirectional=True).eval(), t(2, 6, 5))
+case("gru", torch.nn.GRU(5, 7).eval(), t(6, 2, 5))
+
+
 def main():
     folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"
     warnings.simplefilter("ignore")
