@@ -252,6 +252,22 @@ def test_torch_compile_frozen_weights_that_change():
             assert near(compiled(x), net(x))
 
 
+def test_torch_compile_for_devices():
+    net, x = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4)), torch.randn(3, 8)
+    net(x).square().mean().backward()
+    want = [p.grad.clone() for p in net.parameters()]
+    for target in "cuda:sm_80", "neuron:trn1":
+        torch._dynamo.reset()
+        net.zero_grad()
+        compiled = torch.compile(net, backend="tccc", options={"target": target, "device": "sim", "fallback": False})
+        with torch.no_grad():
+            assert near(compiled(x), net(x)), target
+        compiled(x).square().mean().backward()
+        assert all(near(p.grad, w) for p, w in zip(net.parameters(), want)), target
+    torch._dynamo.reset()
+    raises(Exception, "graphs take the CPU's tensors", torch.compile(lambda a: a + 1, backend="tccc", options={"fallback": False}), x.to("meta"))
+
+
 def test_torch_compile_sizes_that_change():
     torch._dynamo.reset()
     net = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))

@@ -419,7 +419,7 @@ PyObject *model_run_list(PyObject *self, PyObject *list)
     Py_ssize_t n = e ? PySequence_Size(list) : py_fail(TCC_EUSAGE, "the model is closed");
     if (n < 0 || (n != e->nin && wrong_inputs(e, "another number was given", "")))
         return NULL;
-    PyObject **given = calloc((size_t)n + 1, sizeof *given), *result = NULL;
+    PyObject *few[16], **given = n > 16 ? malloc((size_t)n * sizeof *given) : few, *result = NULL;
     Py_ssize_t taken = 0;
     while (given && taken < n && (given[taken] = PySequence_GetItem(list, taken)))
         taken++;
@@ -429,7 +429,8 @@ PyObject *model_run_list(PyObject *self, PyObject *list)
         result = run(m, e, given, &(struct how){.for_autograd = true});
     for (Py_ssize_t i = 0; i < taken; i++)
         Py_DECREF(given[i]);
-    free(given);
+    if (given != few)
+        free(given);
     return result;
 }
 

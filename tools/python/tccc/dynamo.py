@@ -8,6 +8,7 @@ those of tccc.compile() (level, march, exact, fast_math, cache_dir, threads...),
     fallback    True (default): False: what cannot be compiled is an error.
 """
 import hashlib
+import operator
 import os
 import tempfile
 import warnings
@@ -74,16 +75,44 @@ class _Results:
         numbers = {p: k for k, p in enumerate(placeholders)}
         for r in returned:
             if not isinstance(r, torch.fx.Node):
-                self.plan.append((lambda value: lambda args, out: value)(r))
+                self.plan.append(self._constant(r))
             elif r in numbers:
-                self.plan.append((lambda k: lambda args, out: args[k])(numbers[r]))
+                self.plan.append(self._input(numbers[r]))
             elif isinstance(r.meta["val"], torch.Tensor):
                 if r not in self.nodes:
                     self.nodes.append(r)
                 self.plan.append(self._tensor(self.nodes.index(r), r.meta["val"]))
             else:
                 self.plan.append((lambda size: lambda args, out: size(args))(_size_of(r.meta["val"], placeholders)))
-        self.plain = len(self.plan) == len(self.nodes) and all(getattr(p, "plain", None) == k for k, p in enumerate(self.plan))
+        self._make_pick(len(placeholders))
+
+    def _make_pick(self, inputs):
+        """The overhead of a call is that of small graphs' time: usual results are picked at once, out of what the artifact gives, inputs and constants."""
+        places, self.constants = [], []
+        for p in self.plan:
+            if hasattr(p, "plain"):
+                places.append(p.plain)
+            elif hasattr(p, "input"):
+                places.append(len(self.nodes) + p.input)
+            elif hasattr(p, "constant"):
+                places.append(len(self.nodes) + inputs + len(self.constants))
+                self.constants.append(p.constant)
+        self.plain = len(places) == len(self.plan) and places == list(range(len(self.nodes)))
+        self.pick = operator.itemgetter(*places) if len(places) == len(self.plan) > 1 else None
+
+    @staticmethod
+    def _constant(value):
+        def given(args, out):
+            return value
+        given.constant = value
+        return given
+
+    @staticmethod
+    def _input(k):
+        def handed_through(args, out):
+            return args[k]
+        handed_through.input = k
+        return handed_through
 
     @staticmethod
     def _tensor(k, like):
@@ -104,7 +133,7 @@ class _Results:
         return laid_out
 
     def of(self, args, out):
-        return list(out) if self.plain else [p(args, out) for p in self.plan]
+        return self.pick((*out, *args, *self.constants)) if self.pick else [p(args, out) for p in self.plan]
 
 
 # -- Compiling --------------------------------------------------------------------------------------------------------------
@@ -131,6 +160,7 @@ def _compile_archive(data, key, options):
 
 
 def _ready(args):
+    """Strided tensors, which PyTorch copies faster, and complex ones in the form in which an artifact takes them."""
     import torch
 
     def ready(a):
@@ -139,26 +169,33 @@ def _ready(args):
     return [ready(a) if isinstance(a, torch.Tensor) else a for a in args]
 
 
+def _all_plain(values):
+    """Are all of them such that _ready() changes nothing?"""
+    import torch
+    return all(_dense(v) and not v.is_complex() for v in values if isinstance(v, torch.Tensor))
+
+
 class _Frozen:
     """Parameters that are constants of an artifact, and whether they still are what they were."""
 
     def __init__(self, tensors):
         self.tensors = tensors         # {number: tensor}
-        self.state = [(k, t, t._version, t.data_ptr()) for k, t in tensors.items()]
+        self.state = [(k, t, t._version, t.data_ptr, t.data_ptr()) for k, t in tensors.items()]
 
     def holds(self, args):
-        for k, t, version, where in self.state:
-            if args[k] is not t or t._version != version or t.data_ptr() != where:
+        for k, t, version, address, where in self.state:
+            if args[k] is not t or t._version != version or address() != where:
                 return False
         return True
 
 
-def _boxed(graph):
-    """As AOTAutograd calls it: with a list of inputs, which it empties. A function, whose attribute decorators keep."""
-    def call(args):
-        given = list(args)
-        args.clear()
-        return graph(given)
+def _boxed(call):
+    """Marked as a function that empties the list of its inputs. Decorators keep its attributes."""
+    if hasattr(call, "__self__"):      # methods take none
+        method = call
+
+        def call(args):
+            return method(args)
     call._boxed_call = True
     return call
 
@@ -170,6 +207,8 @@ class _Graph:
         self.gm, self.options = gm, options
         self.results = _Results(gm)
         self.general = self.special = self.frozen = None
+        self.held = []
+        self.plain = _all_plain(n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder")     # dynamo guards strides
         self.freezes = 0
         if parameters:
             self.freeze(parameters)
@@ -183,12 +222,14 @@ class _Graph:
         self.frozen = _Frozen(parameters)
         data, _, self.special_held = serialise(self.gm, self.results.nodes, parameters)
         self.special = _compile_archive(data, None, self.options)
+        self.plain = self.plain and _all_plain(self.special_held)
         self.given = [k for k, n in enumerate(n for n in self.gm.graph.nodes if n.op == "placeholder") if k not in parameters]
 
     def compile_general(self):
         from ._fx import serialise
         data, key, self.held = serialise(self.gm, self.results.nodes)
         self.general = _compile_archive(data, key, self.options)
+        self.plain = self.plain and _all_plain(self.held)
 
     def thaw(self, args):
         """The parameters are others, or have changed: once more as constants, then as inputs."""
@@ -200,18 +241,59 @@ class _Graph:
             if self.general is None:
                 self.compile_general()
 
-    def __call__(self, given):
-        if self.frozen is not None and not self.frozen.holds(given):
-            self.thaw(given)
-        if self.frozen is not None:
-            out = self.special.run_list(_ready([given[k] for k in self.given] + self.special_held))
+    def caller(self):
+        """As AOTAutograd calls it: with a list of inputs, which is emptied. Small graphs' calls are to be short: one function, and nothing that is known before."""
+        constants, pick, frozen = self.results.constants, self.results.pick, self.frozen
+        if self.held or not self.plain or not (self.results.plain or pick):
+            return self.call
+        if frozen is not None:
+            if self.special_held or not self.results.plain:
+                return self.call
+            given, run, holds = self.given, self.special.run_list, frozen.holds
+            span = slice(given[0], given[-1] + 1) if given and given == list(range(given[0], given[-1] + 1)) else None
+
+            def call(args):
+                if self.frozen is not frozen or not holds(args):
+                    return self.call(args)
+                out = run(args[span] if span else [args[k] for k in given])
+                args.clear()
+                return out
+            return call
+        run = self.general.run_list
+        if self.results.plain:
+            def call(args):
+                out = run(args)
+                args.clear()
+                return out
         else:
-            out = self.general.run_list(_ready(given + self.held))
-        return self.results.of(given, out)
+            def call(args):
+                out = pick((*run(args), *args, *constants))
+                args.clear()
+                return out
+        return call
+
+    def call(self, args):
+        frozen = self.frozen
+        if frozen is not None and not frozen.holds(args):
+            self.thaw(args)
+            frozen = self.frozen
+        if frozen is not None:
+            inputs, run = [args[k] for k in self.given] + self.special_held, self.special.run_list
+        else:
+            inputs, run = args + self.held, self.general.run_list
+        out = run(inputs if self.plain else _ready(inputs))
+        if not self.results.plain:
+            out = self.results.of(args, out)
+        args.clear()
+        return out
 
 
 def _eager(gm):
-    return _boxed(lambda given: gm.forward(*given))
+    def forward(args):
+        given = list(args)
+        args.clear()
+        return gm.forward(*given)
+    return _boxed(forward)
 
 
 def compile_graph(gm, inputs, options, parameters=None):
@@ -225,8 +307,8 @@ def compile_graph(gm, inputs, options, parameters=None):
     try:
         device = _device_of(inputs)
         if device is not None:
-            raise UsageError(f"tensors on {device}: graphs are compiled for the CPU")
-        return _boxed(_Graph(gm, options, parameters if freeze else None))
+            raise UsageError(f"tensors on {device}: graphs take the CPU's tensors (options={{'target': ..., 'device': ...}} says what runs them)")
+        return _boxed(_Graph(gm, options, parameters if freeze else None).caller())
     except UsageError as e:
         if not fallback or "there is no option" in str(e) or ": expected" in str(e):
             raise
