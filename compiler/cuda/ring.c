@@ -169,16 +169,31 @@ static void keep_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V v)
 
 /* -- Both sides ----------------------------------------------------------------------------------------------------- */
 
-enum { MAX_SLOTS = 64, MANY_SLOTS = 16 };
+enum { MAX_SLOTS = 64, MANY_SLOTS = 16, MANY_OF_BOTH = 24, AT_ONCE = 4 };
 struct on_the_way {
     V values[MAX_SLOTS];
     int n;
 };
 
-/* Elements one by one of a large tile: in a loop, fetched and kept at once. There are no registers for them all. */
+/* Elements one by one of a large tile, or of two: in a loop, a few fetched and then kept. There are no registers for them all. */
 static bool rolled(const struct ct *c, const struct ct_side *s)
 {
-    return !s->copied && slots(c, s) > MANY_SLOTS;
+    bool both = s == &c->cols && !c->rows.copied && slots(c, &c->rows) + slots(c, s) > MANY_OF_BOTH;
+    return !s->copied && (both || slots(c, s) > MANY_SLOTS);
+}
+
+static void keep_in_loop(struct ct *c, const struct ct_side *s, V buffer, V k0)
+{
+    struct em *e = c->e;
+    struct em_loop l;
+    int some = slots(c, s) % AT_ONCE ? 1 : AT_ONCE;
+    V v[AT_ONCE];
+    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, slots(c, s)), em_i64(e, some), "slot");
+    for (int i = 0; i < some; i++)
+        v[i] = fetch_slot(c, s, LLVMBuildAdd(e->b, l.iv, em_i64(e, i), ""), k0);
+    for (int i = 0; i < some; i++)
+        keep_slot(c, s, LLVMBuildAdd(e->b, l.iv, em_i64(e, i), ""), buffer, v[i]);
+    cuda_loop_end(e, &l);
 }
 
 /* Sends for a side's tile from step k0 on. What comes through registers is in `w` until it is kept. */
@@ -206,10 +221,7 @@ static void keep(struct ct *c, const struct ct_side *s, V buffer, V k0, struct o
     struct em *e = c->e;
     int n = s->size * c->bk / s->width;
     if (rolled(c, s)) {
-        struct em_loop l;
-        em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, slots(c, s)), em_i64(e, 1), "slot");
-        keep_slot(c, s, l.iv, buffer, fetch_slot(c, s, l.iv, k0));
-        cuda_loop_end(e, &l);
+        keep_in_loop(c, s, buffer, k0);
         return;
     }
     for (int i = 0; i < slots(c, s) && !s->copied; i++) {

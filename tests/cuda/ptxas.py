@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ptxas makes of kernels: does it take each without a spill and within the machine's limits, and with how many registers and instructions?
 
-usage: ptxas.py PTXAS CACHE FIGURES [--write] NAME=FILE.ptx...
+usage: ptxas.py PTXAS CACHE FIGURES [--write] [--on=MACHINE] NAME=FILE.ptx...
 
-A line for each file, `ok NAME MACHINE: ...` or `not ok NAME MACHINE: why`. Kernels are told apart by the digest of their text without their names: each is
+A line for each file, `ok NAME MACHINE: ...` or `not ok NAME MACHINE: why`. MACHINE is the one that the text is for, or a newer one (--on), as a driver would translate it. Kernels are told apart by the digest of their text without their names: each is
 assembled once, fifty in a process, as many processes at once as there are cores, and what came of it is kept in the folder CACHE for the same ptxas. FIGURES holds a line for each file, which
 --write writes anew: kernels, the most registers of one, instructions of all, the most static shared memory. More than half as many
 again are a failure: the assembler's version may change a few.
@@ -85,7 +85,11 @@ def assemble(ptxas, machine, text):
     return figures, None
 
 
-def batches(ptxas, cache, modules):
+def machine_of(directives, on):
+    return on or re.search(r"\.target (\w+)", directives).group(1)
+
+
+def batches(ptxas, cache, modules, on):
     """Assembles what the cache does not hold. {(machine, digest): figures}."""
     version = subprocess.run([ptxas, "--version"], capture_output=True, text=True).stdout
     path = os.path.join(cache, hashlib.sha256((version + open(__file__).read()).encode()).hexdigest()[:16] + ".json")
@@ -97,13 +101,13 @@ def batches(ptxas, cache, modules):
     for directives, found in modules:
         for name, (body, used) in found.items():
             body = anonymous(name, body, used)
-            digest = hashlib.sha256((directives + body).encode()).hexdigest()[:24]
+            digest = hashlib.sha256(((on or "") + directives + body).encode()).hexdigest()[:24]
             found[name] = digest
             if digest not in known:
                 wanted.setdefault(directives, {})[digest] = body
     parts = []
     for directives, texts in wanted.items():
-        machine = re.search(r"\.target (\w+)", directives).group(1)
+        machine = machine_of(directives, on)
         digests = sorted(texts)
         for k in range(0, len(digests), 50):
             some = digests[k:k + 50]
@@ -121,15 +125,16 @@ def batches(ptxas, cache, modules):
 
 def main(ptxas, cache, plans, *files):
     write = "--write" in files
-    files = [f.split("=", 1) for f in files if f != "--write"]
+    on = next((f[5:] for f in files if f.startswith("--on=")), None)
+    files = [f.split("=", 1) for f in files if not f.startswith("--")]
     modules = [kernels(open(path).read()) for _, path in files]
-    known = batches(ptxas, cache, modules)
+    known = batches(ptxas, cache, modules, on)
     recorded, lines, bad = {}, [], False
     if os.path.exists(plans):
         with open(plans) as f:
             recorded = {tuple(line.split()[:2]): dict(zip(line.split()[2::2], map(int, line.split()[3::2]))) for line in f if not line.startswith("#")}
     for (name, _), (directives, found) in zip(files, modules):
-        machine = re.search(r"\.target (\w+)", directives).group(1)
+        machine = machine_of(directives, on)
         all = {n: known[d] for n, d in found.items()}
         got = {"kernels": len(all), "registers": max(f["registers"] for f in all.values()),
                "instructions": sum(f["instructions"] for f in all.values()), "shared": max(f["shared"] for f in all.values())}
