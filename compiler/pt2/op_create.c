@@ -2,6 +2,7 @@
 /* Tensors from nothing: fills, ranges, random numbers; and numbers that nodes compute. */
 #include "compiler/pt2/pt2_int.h"
 
+#include <math.h>
 #include <string.h>
 
 #define UNUSED(arg) ((void)(arg))
@@ -123,6 +124,63 @@ bool aten_eye(struct pt2 *p, int arg)
                    imp_bin(p->im, IR_eq, imp_iota(p->im, 2, dims, 0, TCC_I64), imp_iota(p->im, 2, dims, 1, TCC_I64)));
 }
 
+/* range(start, end, step): floats, the end included */
+bool aten_range(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0), step = pt2_f(p, "step", 1);
+    pt2_ignore(p, "dtype");
+    if (step == 0 || (end - start) / step < 0 || (end - start) / step > 1e9)
+        return imp_bad(im, "from %g to %g by %g", start, end, step);
+    ir_expr n = ir_const(p->ctx, (int64_t)((end - start) / step) + 1);
+    struct ir_value *v = pt2_with(p, IR_mul, imp_iota(im, 1, &n, 0, TCC_F64), step);
+    return pt2_out(p, 0, pt2_with(p, IR_add, v, start));
+}
+
+/* logspace(start, end, steps, base): base to the power of what linspace gives */
+bool aten_logspace(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0), base = pt2_f(p, "base", 10);
+    int64_t steps = pt2_i(p, "steps", 1);
+    ir_expr n = ir_const(p->ctx, steps);
+    pt2_ignore(p, "dtype");
+    struct ir_value *v =
+        pt2_with(p, IR_mul, imp_iota(im, 1, &n, 0, TCC_F64), steps > 1 ? (end - start) / (double)(steps - 1) : 0);
+    v = pt2_with(p, IR_add, v, start);
+    return v && pt2_out(p, 0, pt2_bin(p, IR_pow, imp_like(im, v, base), v));
+}
+
+/* Windows as sums of cosines, a[0] - a[1] cos(2 pi i / n) + a[2] cos(4 pi i / n); n: the length, less one where the window is symmetric. */
+enum { HANN, HAMMING, BLACKMAN, BARTLETT };
+static const double cosines[][3] = {{0.5, 0.5, 0}, {0.54, 0.46, 0}, {0.42, 0.5, 0.08}};
+
+bool aten_window(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    int64_t length = pt2_i(p, "window_length", 0);
+    bool periodic = pt2_b(p, "periodic", true);
+    double alpha = pt2_f(p, "alpha", arg == BARTLETT ? 0 : cosines[arg][0]),
+           beta = pt2_f(p, "beta", arg == BARTLETT ? 0 : cosines[arg][1]);
+    ir_expr n = ir_const(p->ctx, length);
+    pt2_ignore(p, "dtype");
+    double turn = (double)(length - !periodic);
+    struct ir_value *at = imp_iota(im, 1, &n, 0, TCC_F64), *y;
+    if (length <= 1)
+        return pt2_out(p, 0, imp_splat(im, pt2_out_type(p, 0), 1, 1, &n));
+    if (arg == BARTLETT) {
+        y = pt2_un(p, IR_abs, pt2_with(p, IR_sub, pt2_with(p, IR_mul, at, 2 / turn), 1));
+        return pt2_out(p, 0, pt2_bin(p, IR_sub, imp_like(im, y, 1), y));
+    }
+    y = pt2_with(p, IR_mul, pt2_un(p, IR_cos, pt2_with(p, IR_mul, at, 2 * M_PI / turn)), -beta);
+    if (cosines[arg][2] != 0)
+        y = pt2_bin(p, IR_add, y,
+                    pt2_with(p, IR_mul, pt2_un(p, IR_cos, pt2_with(p, IR_mul, at, 4 * M_PI / turn)), cosines[arg][2]));
+    return pt2_out(p, 0, pt2_with(p, IR_add, y, alpha));
+}
+
 /* -- Random numbers: other ones than PyTorch's, of the same distribution */
 
 static struct ir_value *random_values(struct pt2 *p, enum ir_op op, int n, const ir_expr *dims)
@@ -176,6 +234,23 @@ bool aten_bernoulli(struct pt2 *p, int arg)
     struct ir_value *chance =
         x && pt2_given(p, "p") ? imp_num(im, TCC_F32, pt2_f(p, "p", 0.5)) : imp_cast(im, x, TCC_F32);
     return u && chance && pt2_out(p, 0, imp_bin(im, IR_lt, u, chance));
+}
+
+enum { UNIFORM, NORMAL, EXPONENTIAL };
+
+/* uniform(self, from, to), normal_functional(self, mean, std), exponential(self, lambd): drawn anew, of the operand's shape */
+bool aten_drawn(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self");
+    struct ir_value *u =
+        x ? random_values(p, arg == NORMAL ? IR_random_normal : IR_random_uniform, imp_rank(x), x->type->dim) : NULL;
+    if (arg == EXPONENTIAL)
+        return pt2_out(p, 0, pt2_with(p, IR_mul, pt2_un(p, IR_log1p, pt2_un(p, IR_neg, u)), -1 / pt2_f(p, "lambd", 1)));
+    double from = pt2_f(p, arg == NORMAL ? "mean" : "from", 0),
+           by = arg == NORMAL ? pt2_f(p, "std", 1) : pt2_f(p, "to", 1) - from;
+    return pt2_out(p, 0,
+                   pt2_bin(p, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), imp_num(im, TCC_F32, from)));
 }
 
 /* -- Numbers */

@@ -80,13 +80,23 @@ static const char *scatter_mode(const char *reduce)
     return NULL;
 }
 
+struct ir_value *pt2_outermost(struct pt2 *p, const struct ir_value *x, bool least)
+{
+    enum tcc_dtype d = imp_dtype(x);
+    int bits = 8 * tcc_dtype_bytes(d);
+    if (tcc_is_float(d))
+        return imp_like(p->im, x, least ? -INFINITY : INFINITY);
+    if (d == TCC_BOOL || !tcc_is_signed(d))
+        return imp_int(p->im, d, least ? 0 : d == TCC_BOOL ? 1 : bits == 64 ? -1 : (INT64_C(1) << bits) - 1);
+    return imp_int(p->im, d, least ? INT64_MIN >> (64 - bits) : INT64_MAX >> (64 - bits));
+}
+
 /* What changes nothing when combined. */
 static struct ir_value *neutral(struct pt2 *p, const struct ir_value *x, const char *mode)
 {
-    bool most = !strcmp(mode, "max"), least = !strcmp(mode, "min");
-    if (tcc_is_float(imp_dtype(x)))
-        return imp_like(p->im, x, most ? -INFINITY : least ? INFINITY : !strcmp(mode, "mul"));
-    return imp_like(p->im, x, most ? -9.3e18 : least ? 9.3e18 : !strcmp(mode, "mul"));
+    if (!strcmp(mode, "max") || !strcmp(mode, "min"))
+        return pt2_outermost(p, x, !strcmp(mode, "max"));
+    return imp_like(p->im, x, !strcmp(mode, "mul"));
 }
 
 /* scatter.src, .value, .reduce, .value_reduce; arg 1: scatter_add; arg 2: scatter_reduce.two */

@@ -7,7 +7,7 @@
 
 #define UNUSED(arg) ((void)(arg))
 
-static struct ir_value *reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction)
+struct ir_value *pt2_reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction)
 {
     int64_t axes[TCC_MAX_RANK];
     for (int k = 0; k < TCC_MAX_RANK; k++)
@@ -63,8 +63,8 @@ static struct ir_value *likelihood(struct pt2 *p, struct labelled *l)
 static struct ir_value *weighted(struct pt2 *p, struct labelled *l, struct ir_value *loss)
 {
     if (l->reduction != 1 || !loss)
-        return reduced(p, loss, l->reduction);
-    return imp_bin(p->im, IR_div, reduced(p, loss, 2), reduced(p, pt2_expand_as(p, l->w, loss), 2));
+        return pt2_reduced(p, loss, l->reduction);
+    return imp_bin(p->im, IR_div, pt2_reduced(p, loss, 2), pt2_reduced(p, pt2_expand_as(p, l->w, loss), 2));
 }
 
 /* nll_loss, nll_loss2d, nll_loss_nd; nll_loss_forward (arg 1) gives the sum of weights too */
@@ -75,7 +75,7 @@ bool aten_nll_loss(struct pt2 *p, int arg)
         return false;
     struct ir_value *loss = likelihood(p, &l);
     return pt2_out(p, 0, weighted(p, &l, loss)) &&
-           (!arg || !pt2_wants(p, 1) || pt2_out(p, 1, reduced(p, pt2_expand_as(p, l.w, loss), 2)));
+           (!arg || !pt2_wants(p, 1) || pt2_out(p, 1, pt2_reduced(p, pt2_expand_as(p, l.w, loss), 2)));
 }
 
 /* Targets as probabilities: -sum(target weight logs) along the classes */
@@ -94,7 +94,7 @@ static struct ir_value *against_probabilities(struct pt2 *p, struct labelled *l,
         terms = imp_bin(im, IR_mul, terms,
                         imp_along(im, imp_cast(im, l->weight, imp_dtype(terms)), l->axis, imp_rank(terms)));
     struct ir_value *loss = imp_un(im, IR_neg, imp_reduce(im, IR_reduce_sum, terms, 1, &axis, false));
-    return reduced(p, loss, l->reduction);
+    return pt2_reduced(p, loss, l->reduction);
 }
 
 /* cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing) */
@@ -119,9 +119,9 @@ bool aten_cross_entropy(struct pt2 *p, int arg)
             imp_bin(im, IR_mul, each, imp_along(im, imp_cast(im, l.weight, imp_dtype(each)), l.axis, imp_rank(each)));
     each = imp_un(im, IR_neg, imp_reduce(im, IR_reduce_sum, each, 1, &axis, false));
     each = imp_tri(im, IR_select, l.kept, each, imp_like(im, l.logs, 0));
-    struct ir_value *smooth = l.reduction == 1
-                                  ? imp_bin(im, IR_div, reduced(p, each, 2), reduced(p, pt2_expand_as(p, l.w, each), 2))
-                                  : reduced(p, each, l.reduction);
+    struct ir_value *smooth =
+        l.reduction == 1 ? imp_bin(im, IR_div, pt2_reduced(p, each, 2), pt2_reduced(p, pt2_expand_as(p, l.w, each), 2))
+                         : pt2_reduced(p, each, l.reduction);
     smooth = imp_bin(
         im, IR_mul, smooth,
         imp_bin(im, IR_div, imp_like(im, l.logs, smoothing), imp_count(im, l.logs, 1, &axis, imp_dtype(l.logs))));
@@ -152,7 +152,7 @@ bool aten_difference_loss(struct pt2 *p, int arg)
             near = imp_bin(im, IR_div, near, b);
         loss = arg == SMOOTH_L1 && bound == 0 ? size : imp_tri(im, IR_select, imp_bin(im, IR_lt, size, b), near, far);
     }
-    return pt2_out(p, 0, reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
 }
 
 /* binary_cross_entropy; arg 1: with_logits, max(x, 0) - x t + log1p(exp(-|x|)) and its form with pos_weight */
@@ -178,7 +178,7 @@ bool aten_bce(struct pt2 *p, int arg)
     }
     if (weight)
         loss = imp_bin(im, IR_mul, loss, weight);
-    return pt2_out(p, 0, reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
 }
 
 /* kl_div(self, target, reduction, log_target): target (log target - self), 0 where target is 0 */
@@ -193,5 +193,119 @@ bool aten_kl_div(struct pt2 *p, int arg)
     struct ir_value *loss = imp_bin(im, IR_mul, chance, imp_bin(im, IR_sub, logs ? t : imp_un(im, IR_log, t), x));
     if (!logs)
         loss = imp_tri(im, IR_select, imp_bin(im, IR_gt, t, imp_like(im, x, 0)), loss, imp_like(im, x, 0));
-    return pt2_out(p, 0, reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+}
+
+/* -- Losses of distances */
+
+/* max(0, x), and its mean or sum */
+static bool hinge(struct pt2 *p, struct ir_value *x)
+{
+    return pt2_out(p, 0, pt2_reduced(p, pt2_with(p, IR_max, x, 0), pt2_i(p, "reduction", 1)));
+}
+
+/* margin_ranking_loss(input1, input2, target, margin): max(0, -target (input1 - input2) + margin) */
+bool aten_margin_ranking_loss(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pt2_operands o;
+    double margin = pt2_f(p, "margin", 0);
+    struct ir_value *t = pt2_need(p, "target");
+    if (!t || !pt2_pair_of(p, "input1", "input2", TCC_NONE, &o))
+        return false;
+    struct ir_value *apart = imp_wide(p->im, pt2_bin(p, IR_sub, o.b, o.a));
+    return apart &&
+           hinge(p, pt2_with(p, IR_add, pt2_bin(p, IR_mul, imp_cast(p->im, t, imp_dtype(apart)), apart), margin));
+}
+
+/* hinge_embedding_loss(self, target, margin): self where target is 1, max(0, margin - self) where it is -1 */
+bool aten_hinge_embedding_loss(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_wide(p->im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL;
+    double margin = pt2_f(p, "margin", 1);
+    if (!t)
+        return false;
+    struct ir_value *zero = imp_like(p->im, x, 0),
+                    *far = pt2_with(p, IR_max, pt2_bin(p, IR_sub, imp_like(p->im, x, margin), x), 0);
+    struct ir_value *a = pt2_choose(p, pt2_with(p, IR_eq, t, 1), zero, far),
+                    *b = pt2_choose(p, pt2_with(p, IR_eq, t, -1), zero, x);
+    return pt2_out(p, 0, pt2_reduced(p, pt2_bin(p, IR_add, a, b), pt2_i(p, "reduction", 1)));
+}
+
+/* triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap): max(0, d(a, p) - d(a, n) + margin) */
+bool aten_triplet_margin_loss(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *a = imp_wide(im, pt2_need(p, "anchor")), *b = a ? imp_wide(im, pt2_need(p, "positive")) : NULL,
+                    *c = b ? imp_wide(im, pt2_need(p, "negative")) : NULL;
+    double margin = pt2_f(p, "margin", 1), order = pt2_f(p, "p", 2), eps = pt2_f(p, "eps", 1e-6);
+    bool swap = pt2_b(p, "swap", false);
+    if (!c)
+        return false;
+    struct ir_value *near = pt2_distance(p, a, b, order, eps, false), *far = pt2_distance(p, a, c, order, eps, false);
+    if (swap)
+        far = pt2_bin(p, IR_min, far, pt2_distance(p, b, c, order, eps, false));
+    return hinge(p, pt2_with(p, IR_add, pt2_bin(p, IR_sub, near, far), margin));
+}
+
+/* cosine_embedding_loss(input1, input2, target, margin): 1 - cos where target is 1, max(0, cos - margin) where it is -1 */
+bool aten_cosine_embedding_loss(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct pt2_operands o;
+    double margin = pt2_f(p, "margin", 0), eps = 1e-12;
+    struct ir_value *t = pt2_need(p, "target");
+    if (!t || !pt2_pair_of(p, "input1", "input2", TCC_NONE, &o) || !imp_rank(o.a))
+        return false;
+    int64_t last = imp_rank(o.a) - 1;
+    struct ir_value *a = imp_wide(im, o.a), *b = imp_wide(im, o.b);
+    struct ir_value *both = pt2_summed_product(p, a, b, last, false);
+    struct ir_value *aa = pt2_with(p, IR_add, pt2_summed_product(p, a, a, last, false), eps),
+                    *bb = pt2_with(p, IR_add, pt2_summed_product(p, b, b, last, false), eps);
+    struct ir_value *cosine = pt2_bin(p, IR_div, both, pt2_un(p, IR_sqrt, pt2_bin(p, IR_mul, aa, bb)));
+    struct ir_value *zero = imp_like(im, cosine, 0);
+    struct ir_value *alike =
+        pt2_choose(p, pt2_with(p, IR_eq, t, 1), pt2_bin(p, IR_sub, imp_like(im, cosine, 1), cosine), zero);
+    struct ir_value *apart =
+        pt2_choose(p, pt2_with(p, IR_eq, t, -1), pt2_with(p, IR_max, pt2_with(p, IR_sub, cosine, margin), 0), zero);
+    return pt2_out(p, 0, pt2_reduced(p, pt2_bin(p, IR_add, alike, apart), pt2_i(p, "reduction", 1)));
+}
+
+/* soft_margin_loss(self, target): log(1 + exp(-target self)) */
+bool aten_soft_margin_loss(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_wide(p->im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL;
+    if (!t)
+        return false;
+    struct ir_value *loss =
+        pt2_un(p, IR_softplus, pt2_un(p, IR_neg, pt2_bin(p, IR_mul, imp_cast(p->im, t, imp_dtype(x)), x)));
+    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+}
+
+/* poisson_nll_loss(input, target, log_input, full, eps, reduction): with `full`, Stirling's approximation of log target! where target exceeds 1 */
+bool aten_poisson_nll_loss(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = imp_wide(im, pt2_need(p, "input")),
+                    *t = x ? imp_cast(im, pt2_need(p, "target"), imp_dtype(x)) : NULL;
+    bool logs = pt2_b(p, "log_input", true), full = pt2_b(p, "full", false);
+    double eps = pt2_f(p, "eps", 1e-8);
+    if (!t)
+        return false;
+    struct ir_value *loss =
+        logs ? pt2_bin(p, IR_sub, pt2_un(p, IR_exp, x), pt2_bin(p, IR_mul, t, x))
+             : pt2_bin(p, IR_sub, x, pt2_bin(p, IR_mul, t, pt2_un(p, IR_log, pt2_with(p, IR_add, x, eps))));
+    if (full) {
+        struct ir_value *big = pt2_with(p, IR_gt, t, 1), *safe = pt2_choose(p, big, t, imp_like(im, t, 1));
+        struct ir_value *stirling = pt2_bin(p, IR_sub, pt2_bin(p, IR_mul, safe, pt2_un(p, IR_log, safe)), safe);
+        stirling = pt2_bin(p, IR_add, stirling,
+                           pt2_with(p, IR_mul, pt2_un(p, IR_log, pt2_with(p, IR_mul, safe, 2 * M_PI)), 0.5));
+        loss = pt2_bin(p, IR_add, loss, pt2_choose(p, big, stirling, imp_like(im, t, 0)));
+    }
+    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
 }

@@ -54,13 +54,7 @@ struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct i
     return x && like ? imp_expand(p->im, x, imp_rank(like), like->type->dim) : NULL;
 }
 
-/* Both operands of a node in the type in which it computes. False after a message. */
-struct pair {
-    struct ir_value *a, *b;
-    enum tcc_dtype type;
-};
-
-static bool operands(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pair *pair)
+bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair)
 {
     bool an, bn;
     pair->a = pt2_operand(p, first, &an);
@@ -84,7 +78,7 @@ static struct ir_value *as_float(struct pt2 *p, struct ir_value *x)
     return !x || imp_is_float(x) ? x : imp_cast(p->im, x, tcc_is_float(d) ? d : TCC_F32);
 }
 
-static struct ir_value *wide_float(struct pt2 *p, struct ir_value *x)
+struct ir_value *pt2_wide_float(struct pt2 *p, struct ir_value *x)
 {
     return imp_wide(p->im, as_float(p, x));
 }
@@ -137,7 +131,7 @@ bool aten_frac(struct pt2 *p, int arg)
 /* log2, log10: arg is the base; exp2: arg 0. */
 bool aten_log_base(struct pt2 *p, int arg)
 {
-    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (!arg)
         return pt2_out(p, 0, imp_bin(p->im, IR_pow, imp_like(p->im, x, 2), x));
     return pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_un(p->im, IR_log, x), imp_like(p->im, x, 1 / log(arg))));
@@ -193,10 +187,10 @@ bool aten_to(struct pt2 *p, int arg)
 /* out = a OP b * alpha; arg: the op, negative: operands exchanged (rsub). */
 bool aten_arith(struct pt2 *p, int arg)
 {
-    struct pair o;
+    struct pt2_operands o;
     bool number;
     enum tcc_dtype d = pt2_out_type(p, 0);
-    if (!operands(p, "self", pt2_given(p, "exponent") ? "exponent" : "other", d, &o))
+    if (!pt2_pair_of(p, "self", pt2_given(p, "exponent") ? "exponent" : "other", d, &o))
         return false;
     struct ir_value *alpha = pt2_operand(p, "alpha", &number), *times = arg < 0 ? o.a : o.b;
     double one = 0;
@@ -214,15 +208,15 @@ bool aten_arith(struct pt2 *p, int arg)
 
 bool aten_compare(struct pt2 *p, int arg)
 {
-    struct pair o;
-    return operands(p, "self", "other", TCC_NONE, &o) && pt2_out(p, 0, imp_bin(p->im, (enum ir_op)arg, o.a, o.b));
+    struct pt2_operands o;
+    return pt2_pair_of(p, "self", "other", TCC_NONE, &o) && pt2_out(p, 0, imp_bin(p->im, (enum ir_op)arg, o.a, o.b));
 }
 
 /* Of truth values, for logical_and and its like: anything but 0 is true. */
 bool aten_logical(struct pt2 *p, int arg)
 {
-    struct pair o;
-    return operands(p, "self", "other", TCC_NONE, &o) &&
+    struct pt2_operands o;
+    return pt2_pair_of(p, "self", "other", TCC_NONE, &o) &&
            pt2_out(p, 0,
                    imp_bin(p->im, (enum ir_op)arg, imp_cast(p->im, o.a, TCC_BOOL), imp_cast(p->im, o.b, TCC_BOOL)));
 }
@@ -234,7 +228,7 @@ static struct ir_value *differ_in_sign(struct pt2 *p, struct ir_value *a, struct
 }
 
 /* floor(a / b) as PyTorch has it: from the exact remainder, so that a quotient that is whole is not rounded below itself. */
-static struct ir_value *floor_divide(struct pt2 *p, const struct pair *o)
+static struct ir_value *floor_divide(struct pt2 *p, const struct pt2_operands *o)
 {
     struct imp *im = p->im;
     if (!tcc_is_float(o->type)) {
@@ -253,9 +247,9 @@ static struct ir_value *floor_divide(struct pt2 *p, const struct pair *o)
 /* div, by rounding_mode; arg 1: floor_divide. */
 bool aten_div(struct pt2 *p, int arg)
 {
-    struct pair o;
+    struct pt2_operands o;
     const char *mode = arg ? "floor" : pt2_s(p, "rounding_mode", "");
-    if (!operands(p, "self", "other", pt2_out_type(p, 0), &o))
+    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     if (!strcmp(mode, "floor"))
         return pt2_out(p, 0, floor_divide(p, &o));
@@ -292,8 +286,8 @@ struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x
 bool aten_atan2(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct pair o;
-    return operands(p, "self", "other", pt2_out_type(p, 0), &o) && pt2_out(p, 0, pt2_atan2(p, o.a, o.b));
+    struct pt2_operands o;
+    return pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o) && pt2_out(p, 0, pt2_atan2(p, o.a, o.b));
 }
 
 /* -- More operands */
@@ -302,7 +296,7 @@ bool aten_where(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct ir_value *c = pt2_need(p, "condition");
-    struct pair o;
+    struct pt2_operands o;
     bool number;
     enum tcc_dtype d = pt2_out_type(p, 0);
     o.a = c ? pt2_operand(p, "self", &number) : NULL;
@@ -397,7 +391,7 @@ static const struct {
 
 bool aten_activation(struct pt2 *p, int arg)
 {
-    struct ir_value *in[3] = {wide_float(p, pt2_need(p, "self"))};
+    struct ir_value *in[3] = {pt2_wide_float(p, pt2_need(p, "self"))};
     for (int k = 0; k < activations[arg].n && in[0]; k++)
         in[k + 1] = imp_like(p->im, in[0], pt2_f(p, activations[arg].name[k], activations[arg].otherwise[k]));
     return in[0] && pt2_out(p, 0, imp_op(p->im, activations[arg].op, 1 + activations[arg].n, in, NULL));
@@ -407,7 +401,7 @@ bool aten_activation(struct pt2 *p, int arg)
 bool aten_elu(struct pt2 *p, int arg)
 {
     struct imp *im = p->im;
-    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double alpha = arg ? 1.6732632423543772848170429916717 : pt2_f(p, "alpha", 1),
            scale = arg ? 1.0507009873554804934193349852946 : pt2_f(p, "scale", 1), input = pt2_f(p, "input_scale", 1);
     if (input == 1)
@@ -424,7 +418,7 @@ bool aten_elu(struct pt2 *p, int arg)
 bool aten_hardsigmoid(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), imp_like(p->im, x, 0.5)));
 }
 
@@ -440,7 +434,7 @@ bool aten_softplus(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct imp *im = p->im;
-    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double beta = pt2_f(p, "beta", 1), threshold = pt2_f(p, "threshold", 20);
     struct ir_value *b = imp_like(im, x, beta), *bx = beta == 1 ? x : imp_bin(im, IR_mul, x, b);
     struct ir_value *soft = imp_un(im, IR_softplus, bx);
@@ -452,7 +446,7 @@ bool aten_softplus(struct pt2 *p, int arg)
 bool aten_log_sigmoid(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = wide_float(p, pt2_need(p, "self"));
+    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     return pt2_out(p, 0, imp_un(p->im, IR_neg, imp_un(p->im, IR_softplus, imp_un(p->im, IR_neg, x))));
 }
 

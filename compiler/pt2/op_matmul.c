@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define UNUSED(arg) ((void)(arg))
+#define MAX_GROUPS 1024
 
 /* mm, bmm, matmul, mv, dot: NumPy's rules. */
 bool aten_matmul(struct pt2 *p, int arg)
@@ -70,6 +71,43 @@ bool aten_einsum(struct pt2 *p, int arg)
     int n = pt2_list(p, "tensors", &in);
     pt2_ignore(p, "path");
     return n > 0 && pt2_out(p, 0, pt2_onnx1(p, "Einsum", 12, n, in, PT2_ATTRS(pt2_attr_s("equation", equation))));
+}
+
+/* _grouped_mm(self[m, k], mat2[g, k, n], offs[g]), and what transformers exports in its place (arg 1): rows up to offs[0] times the first matrix, from there up to
+ * offs[1] times the second, ..; 0 behind the last. The numbers of rows become symbols when the offsets are known. */
+bool aten_grouped_mm(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, arg ? "input" : "self"), *w = x ? pt2_need(p, arg ? "weight" : "mat2") : NULL,
+                    *ends = w ? pt2_need(p, "offs") : NULL;
+    int64_t groups, first = 0, last = 1;
+    pt2_ignore(p, "out_dtype");
+    if (!ends)
+        return false;
+    if (imp_rank(x) != 2 || imp_rank(w) != 3 || !ir_is_const(imp_dim(w, 0), &groups) || groups < 1 ||
+        groups > MAX_GROUPS)
+        return imp_unsupported(im, "operands of %d and %d dims, or more than %d groups", imp_rank(x), imp_rank(w),
+                               MAX_GROUPS);
+    ir_expr *rows = IR_NEWN(p->ctx, groups, ir_expr), begin = ir_const(p->ctx, 0), zero = begin;
+    struct ir_value **parts = IR_NEWN(p->ctx, groups, struct ir_value *);
+    ends = imp_cast(im, ends, TCC_I64);
+    struct ir_value *starts = imp_pad(im, imp_slice1(im, ends, 0, zero, ir_const(p->ctx, groups - 1)),
+                                      imp_int(im, TCC_I64, 0), &(ir_expr){ir_const(p->ctx, 1)}, &zero, "constant");
+    if (imp_bound_exprs(im, pt2_bin(p, IR_sub, ends, starts), (int)groups, 0, INT64_C(1) << 40, rows) != groups)
+        return false;
+    for (int64_t g = 0; g < groups; g++) {
+        struct ir_value *matrix =
+            imp_squeeze(im, imp_slice1(im, w, 0, ir_const(p->ctx, g), ir_const(p->ctx, 1)), 1, &first);
+        parts[g] = imp_matmul(im, imp_slice1(im, x, 0, begin, rows[g]), matrix, false, false, TCC_NONE);
+        begin = ir_add(p->ctx, begin, rows[g]);
+        if (!parts[g])
+            return false;
+    }
+    struct ir_value *at = imp_iota(im, 1, &x->type->dim[0], 0, TCC_I64), *total = imp_dim_value(im, begin);
+    struct ir_value *there = imp_unsqueeze(im, pt2_bin(p, IR_lt, at, total), 1, &last);
+    at = pt2_with(p, IR_max, pt2_bin(p, IR_min, at, pt2_with(p, IR_sub, total, 1)), 0);
+    struct ir_value *y = imp_gather(im, imp_concat(im, (int)groups, parts, 0), at, 0);
+    return pt2_out(p, 0, pt2_choose(p, there, y, imp_like(im, y, 0)));
 }
 
 /* -- Attention */

@@ -302,3 +302,23 @@ bool aten_embedding_backward(struct pt2 *p, int arg)
                              imp_tri(im, IR_select, learns, dy, imp_like(im, dy, 0))};
     return pt2_out(p, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, "add"))));
 }
+
+/* _weight_norm(v, g, dim): v g / norm, over all axes but `dim`; _weight_norm_interface gives the norms too */
+bool aten_weight_norm(struct pt2 *p, int arg)
+{
+    (void)arg;
+    struct imp *im = p->im;
+    struct ir_value *v = pt2_need(p, "v"), *g = v ? pt2_need(p, "g") : NULL;
+    int64_t axis = pt2_i(p, "dim", 0), axes[TCC_MAX_RANK];
+    int n = 0;
+    if (!g)
+        return false;
+    for (int k = 0; k < imp_rank(v); k++) {
+        if (k != axis + (axis < -1 ? imp_rank(v) : 0)) /* -1: all of them */
+            axes[n++] = k;
+    }
+    struct ir_value *wide = imp_wide(im, v);
+    struct ir_value *norm = pt2_root(p, imp_reduce(im, IR_reduce_sum, pt2_un(p, IR_square, wide), n, axes, true));
+    struct ir_value *y = pt2_bin(p, IR_mul, wide, pt2_bin(p, IR_div, imp_cast(im, g, imp_dtype(wide)), norm));
+    return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, norm));
+}

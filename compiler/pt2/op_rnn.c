@@ -145,3 +145,68 @@ bool aten_rnn(struct pt2 *p, int arg)
     }
     return pt2_out(p, 0, single ? imp_squeeze(im, x, 1, &middle) : r.batch_first ? imp_transpose(im, x, swap) : x);
 }
+
+/* -- One step: gru_cell, lstm_cell, rnn_tanh_cell, rnn_relu_cell (input, hx, w_ih, w_hh, b_ih, b_hh), of vectors or rows of them */
+
+static struct ir_value *weighed(struct pt2 *p, struct ir_value *x, const char *weight, const char *bias)
+{
+    struct ir_value *w = pt2_need(p, weight), *b = pt2_t(p, bias);
+    struct ir_value *y = x && w ? imp_matmul(p->im, imp_to_rank(p->im, x, 2), w, false, true, TCC_NONE) : NULL;
+    return b ? pt2_bin(p, IR_add, y, b) : y;
+}
+
+/* Gate k of n. */
+static struct ir_value *gate(struct pt2 *p, struct ir_value *gates, int k, int n)
+{
+    ir_expr size = gates ? ir_floordiv(p->ctx, imp_dim(gates, 1), ir_const(p->ctx, n)) : NULL;
+    return gates ? imp_slice1(p->im, gates, 1, ir_mulc(p->ctx, size, k), size) : NULL;
+}
+
+static struct ir_value *lstm_step(struct pt2 *p, struct ir_value *gates, struct ir_value *c, struct ir_value **next)
+{
+    struct ir_value *in = pt2_un(p, IR_sigmoid, gate(p, gates, 0, 4)),
+                    *keep = pt2_un(p, IR_sigmoid, gate(p, gates, 1, 4));
+    struct ir_value *cell = pt2_un(p, IR_tanh, gate(p, gates, 2, 4)),
+                    *out = pt2_un(p, IR_sigmoid, gate(p, gates, 3, 4));
+    *next = pt2_bin(p, IR_add, pt2_bin(p, IR_mul, keep, c), pt2_bin(p, IR_mul, in, cell));
+    return pt2_bin(p, IR_mul, out, pt2_un(p, IR_tanh, *next));
+}
+
+static struct ir_value *gru_step(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct ir_value *h)
+{
+    struct ir_value *reset = pt2_un(p, IR_sigmoid, pt2_bin(p, IR_add, gate(p, a, 0, 3), gate(p, b, 0, 3)));
+    struct ir_value *keep = pt2_un(p, IR_sigmoid, pt2_bin(p, IR_add, gate(p, a, 1, 3), gate(p, b, 1, 3)));
+    struct ir_value *fresh =
+        pt2_un(p, IR_tanh, pt2_bin(p, IR_add, gate(p, a, 2, 3), pt2_bin(p, IR_mul, reset, gate(p, b, 2, 3))));
+    return pt2_bin(p, IR_add, fresh, pt2_bin(p, IR_mul, keep, pt2_bin(p, IR_sub, h, fresh)));
+}
+
+bool aten_cell(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "input"), *h = NULL, *c = NULL, **states, *y, *next = NULL;
+    if (arg == LSTM) {
+        if (pt2_list(p, "hx", &states) != 2)
+            return false;
+        h = states[0];
+        c = imp_to_rank(im, states[1], 2);
+    } else {
+        h = pt2_need(p, "hx");
+    }
+    if (!x || !h)
+        return false;
+    bool single = imp_rank(h) == 1;
+    struct ir_value *a = weighed(p, x, "w_ih", "b_ih"), *b = weighed(p, h, "w_hh", "b_hh"),
+                    *sum = arg == GRU ? NULL : pt2_bin(p, IR_add, a, b);
+    h = imp_to_rank(im, h, 2);
+    if (arg == LSTM)
+        y = lstm_step(p, sum, c, &next);
+    else
+        y = arg == GRU ? gru_step(p, a, b, h) : pt2_un(p, arg == TANH ? IR_tanh : IR_relu, sum);
+    const int64_t first = 0;
+    if (single) {
+        y = imp_squeeze(im, y, 1, &first);
+        next = imp_squeeze(im, next, 1, &first);
+    }
+    return pt2_out(p, 0, y) && (arg != LSTM || pt2_out(p, 1, next));
+}

@@ -191,6 +191,12 @@ struct onnx_attr pt2_attr_ints(const char *name, int n, const int64_t *v);
 
 /* PyTorch's promotion of two operands; a number weighs less than a tensor of no dims, that less than one with dims. */
 enum tcc_dtype pt2_promote(const struct ir_value *a, bool a_number, const struct ir_value *b, bool b_number);
+/* Two operands (tensors or numbers) of a node in the type in which it computes: `type`, or TCC_NONE: as they promote; 16-bit floats beside a number as
+ * f32. False after a message. */
+struct pt2_operands { struct ir_value *a, *b; enum tcc_dtype type; };
+bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair);
+/* An operand as a float of the result's type, or f32: at least f32. NULL operands: NULL. */
+struct ir_value *pt2_wide_float(struct pt2 *p, struct ir_value *x);
 /* x with the elements of `part` in the place of those that have the (row-major) numbers `which`; NULL operands: NULL. */
 struct ir_value *pt2_put(struct pt2 *p, struct ir_value *x, struct ir_value *which, struct ir_value *part);
 /* Broadcasts x to the type's dims. */
@@ -202,6 +208,23 @@ ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size);
 struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x);
 struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x);     /* of one shape and type */
 struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probability, struct ir_value **mask);
+
+/* The least (or largest) number of x's type, infinite where there are infinities; rank 0. */
+struct ir_value *pt2_outermost(struct pt2 *p, const struct ir_value *x, bool least);
+/* Shorthand of formulas: an operation on one or two values, on a value and a number, which takes its type, and a choice by truth values. NULL operands: NULL. */
+static inline struct ir_value *pt2_un(struct pt2 *p, enum ir_op op, struct ir_value *x) { return imp_un(p->im, op, x); }
+static inline struct ir_value *pt2_bin(struct pt2 *p, enum ir_op op, struct ir_value *x, struct ir_value *y) { return imp_bin(p->im, op, x, y); }
+static inline struct ir_value *pt2_with(struct pt2 *p, enum ir_op op, struct ir_value *x, double v) { return imp_bin(p->im, op, x, imp_like(p->im, x, v)); }
+static inline struct ir_value *pt2_choose(struct pt2 *p, struct ir_value *c, struct ir_value *x, struct ir_value *y)
+{
+    return imp_tri(p->im, IR_select, c, x, y);
+}
+/* The p-norm along an axis; that of a - b + eps along the last one; the sum of a b along an axis, which may count from the end, in at least f32. */
+struct ir_value *pt2_norm_along(struct pt2 *p, struct ir_value *x, double order, int64_t axis, bool keep);
+struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value *b, double order, double eps, bool keep);
+struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep);
+/* The mean (1) or sum (2) of all elements of a loss, or the loss itself (0). */
+struct ir_value *pt2_reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction);
 
 #define ATEN(name, flags, function, arg) bool aten_##function(struct pt2 *p, int arg_);
 #include "compiler/pt2/aten.def"

@@ -393,6 +393,84 @@ case("stft_dynamic", lambda x, w: torch.stft(x, 12, 3, window=w, center=False, r
 for d in (F32, F64):
     case(f"complex_quotients_{short(d)}", lambda x, y, r: (x / y, x / y[0], r / y, 1 / y, x / (2 - 3j), y.reciprocal(), r / (1j * r), x / x.abs(), (x / (y * 1e30)) * 1e30, (x / (y * 1e-30)) * 1e-30), c(3, 4, dtype=d) + 1, c(3, 4, dtype=d) + 2j, t(3, 4, dtype=d))
 
+# -- Names of NumPy's and special's, and formulas
+for name, other, lo, hi in (("absolute", "abs", -2, 2), ("negative", "neg", -2, 2), ("arccos", "", -0.9, 0.9), ("arcsin", "", -0.9, 0.9), ("arctan", "", -2, 2), ("arctanh", "", -0.9, 0.9), ("arcsinh", "", -2, 2), ("arccosh", "", 1.1, 4),
+                            ("special_erf", "", -2, 2), ("special_expit", "", -3, 3), ("special_expm1", "", -2, 2), ("special_log1p", "", -0.5, 3), ("special_exp2", "", -2, 2), ("special_round", "", -7, 7), ("sgn", "", -2, 2)):
+    case(f"alias_{name}", lambda x, op=getattr(aten, name): op(x), t(3, 4, lo=lo, hi=hi))
+case("alias_two", lambda x, y: (aten.multiply(x, y), aten.multiply(x, 2), aten.subtract(x, y, alpha=2), aten.divide(x, y), aten.divide(x, y, rounding_mode="floor"), aten.arctan2(x, y), aten.greater(x, y), aten.greater_equal(x, 0.5), aten.less(x, y), aten.less_equal(x, y), aten.not_equal(x, y)), t(3, 4), t(3, 4, lo=0.5, hi=2))
+case("alias_moves", lambda x, y: (torch.moveaxis(x, 0, 2), torch.swapdims(x, 0, 1), torch.concatenate([x, y], 1), torch.ravel(x), y.mH, y.adjoint(), x[0].H, aten.linalg_matmul(x, y.mT), torch.ger(x[0, 0], y[0, 0]), torch.vdot(x[0, 0], y[0, 0]), torch.argwhere(x > 0)), t(2, 3, 4), t(2, 3, 4))
+case("alias_copies", lambda x: (aten.expand_copy(x[:, :1], [4, 6]), aten.permute_copy(x, [1, 0]), aten.slice_copy(x, 1, 1, 5, 2), aten.select_copy.int(x, 0, 1), aten.squeeze_copy(x[:1]), aten.unsqueeze_copy(x, 1), aten.t_copy(x), aten.transpose_copy.int(x, 0, 1), *aten.unbind_copy.int(x[:2]), *aten.split_copy.Tensor(x, 4, 1), *aten.split_with_sizes_copy(x, [1, 5], 1), aten.diagonal_copy(x), aten.narrow_copy(x, 1, 2, 3), *aten.unsafe_split.Tensor(x, 3, 1), *aten.unsafe_chunk(x, 2)), t(4, 6))
+for d in FLOATS:
+    s = short(d)
+    case(f"formulas_{s}", lambda x: (aten.rad2deg(x), aten.deg2rad(x), aten.erfc(x), aten.sinc(x), aten.hardshrink(x, 0.7), aten.softshrink(x, 0.3), aten.glu(x), aten.glu(x, 0), aten.rrelu(x)), t(4, 6, dtype=d, lo=-3, hi=3))
+    case(f"logit_{s}", lambda x: (aten.logit(x), aten.logit(x, 0.2), aten.special_logit(x, 0.01)), t(3, 4, dtype=d, lo=0.05, hi=0.95))
+    case(f"formulas_two_{s}", lambda x, y: (aten.logaddexp(x, y), aten.logaddexp2(x, y), aten.hypot(x, y), aten.copysign(x, y), aten.fmax(x, y), aten.fmin(x, y), aten.heaviside(x, y), aten.xlogy(x, y.abs()), aten.special_xlog1py(x, y.abs()), aten.ldexp(x, y.round())), t(3, 4, dtype=d), t(4, dtype=d))
+odd = torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan, 1e30, -1.5, 2.0])
+case("formulas_corners", lambda x: (aten.isposinf(x), aten.isneginf(x), aten.signbit(x), aten.nan_to_num(x), aten.nan_to_num(x, 1.0, 2.0, -3.0), aten.hardshrink(x), aten.softshrink(x), aten.sinc(x[:2]), aten.heaviside(x, torch.tensor(0.5))), odd)
+case("formulas_pairs", lambda x, y: (aten.logaddexp(x, y), aten.hypot(x, y), aten.copysign(x, y), aten.fmax(x, y), aten.fmin(x, y), aten.xlogy(x, y), aten.isclose(x, y), aten.isclose(x, y, 1e-2, 1e-3, True)), odd[:, None].expand(8, 8).clone(), odd)
+case("formulas_int", lambda x, y: (aten.float_power(x, 2), aten.float_power(x, y), aten.isclose(x, y), aten.nan_to_num(x), aten.isposinf(x), aten.signbit(x - 3), aten.logaddexp(x.float(), y.float()), aten.xlogy(x, y + 1)), t(3, 4, dtype=I64, lo=4, hi=6), t(3, 4, dtype=I64, lo=4, hi=6))
+case("erfc_tail", lambda x: aten.erfc(x), torch.linspace(-4, 9, 40))
+case("glu_dynamic", lambda x: torch.nn.functional.glu(x, 1), t(3, 8), dynamic=({0: "n"},))
+case("dropouts_off", lambda x: (torch.nn.functional.alpha_dropout(x, 0.3, False), torch.nn.functional.feature_alpha_dropout(x, 0.3, False), torch.nn.functional.rrelu(x, 0.1, 0.5, False)), t(2, 3, 4))
+
+# -- Joins, splits, grids
+for d in (F32, BF16, I64, BOOL):
+    s = short(d)
+    case(f"stacks_{s}", lambda x, y, v: (torch.hstack([x, y]), torch.vstack([x, y]), torch.dstack([x, y]), torch.column_stack([x, v, y]), torch.hstack([v, v]), torch.vstack([v, v]), torch.dstack([v, v]), torch.row_stack([x, y]), torch.block_diag(x, v, y[:1])), t(3, 4, dtype=d), t(3, 4, dtype=d), t(3, dtype=d))
+    case(f"splits_{s}", lambda x: (*torch.tensor_split(x, 3, 1), *torch.tensor_split(x, (1, 4), 1), *torch.hsplit(x, 2), *torch.vsplit(x, [1]), *torch.hsplit(x[0], [2]), *torch.dsplit(x[None], 2), *torch.tensor_split(x, (2, 9), 0)), t(4, 8, dtype=d))
+    case(f"repeat_interleave_{s}", lambda x: (x.repeat_interleave(3), x.repeat_interleave(2, 0), x.repeat_interleave(2, -1), torch.repeat_interleave(x[:, :, None], 3, 2)), t(3, 2, dtype=d))
+    case(f"diagonals_{s}", lambda x, v: (torch.diag(x), torch.diag(x, 1), torch.diag(x, -2), torch.diag(v), torch.diag(v, 2), torch.diag(v, -1), torch.diagflat(x[:2, :2]), torch.diag_embed(x), torch.diag_embed(x, 1, 0, 2), torch.diag_embed(x, -1)), t(4, 3, dtype=d), t(3, dtype=d))
+    case(f"turns_{s}", lambda x: (torch.fliplr(x), torch.flipud(x), torch.rot90(x), torch.rot90(x, 2), torch.rot90(x, -1), torch.rot90(x, 1, (2, 0)), aten.channel_shuffle(x[None], 2), torch.channel_shuffle(x[None], 4)), t(4, 3, 2, dtype=d))
+    case(f"takes_{s}", lambda x, i: (torch.take(x, i), torch.take_along_dim(x, i, 1), torch.take_along_dim(x, i), torch.take_along_dim(x, i[:1], 0), torch.take_along_dim(x, i[:, :1], 1)), t(3, 4, dtype=d), torch.tensor([[0, 2, 1, 2], [1, 0, 2, 2], [2, 2, 0, 1]]))
+case("ranks", lambda x: (*torch.atleast_1d(x[0, 0, 0], x[0]), *torch.atleast_2d(x[0, 0, 0], x[0, 0], x), *torch.atleast_3d(x[0, 0, 0], x[0, 0], x[0]), torch.atleast_1d(x[0, 0, 0])), t(2, 3, 4))
+case("grids", lambda x, y: (*torch.meshgrid(x, y, indexing="ij"), *torch.meshgrid(x, y, x, indexing="xy"), torch.cartesian_prod(x, y), torch.cartesian_prod(x)), t(3), t(4))
+case("triangles", lambda x: (x + 1, torch.tril_indices(4, 3), torch.triu_indices(3, 5, 1), torch.tril_indices(3, 3, -1)), t(2))
+case("repeat_interleave_dynamic", lambda x: (x.repeat_interleave(2, 0), x.repeat_interleave(3, 1)), t(4, 3), dynamic=({0: "n"},))
+case("repeat_interleave_each", lambda x, n: (torch.repeat_interleave(x, n, 0, output_size=7), torch.repeat_interleave(n, output_size=7)), t(4, 3), torch.tensor([2, 0, 4, 1]))
+case("tensor_split_dynamic", lambda x: x.tensor_split(2, 1)[1] * 2, t(3, 6), dynamic=({1: "2*n"},))
+case("windows", lambda x: (x + 1, torch.hann_window(9), torch.hann_window(8, False), torch.hamming_window(7), torch.hamming_window(7, False, 0.5, 0.4), torch.blackman_window(9), torch.bartlett_window(8), torch.bartlett_window(5, False), torch.logspace(-1, 1, 5), torch.logspace(0, 3, 4, 2), aten.range(1, 3, 0.5)), t(2))
+
+# -- Order, searches, counts
+for d in ALL:
+    s = short(d)
+    perm = torch.stack([torch.randperm(7, generator=generator) for _ in range(3)]).to(d)
+    case(f"order_{s}", lambda x: (*torch.kthvalue(x, 3), torch.kthvalue(x, 2, 0, True)[0], torch.median(x), *torch.median(x, 1), torch.median(x[:, :6], -1, True)[0], torch.msort(x), *torch.aminmax(x, dim=1), *torch.aminmax(x), torch.count_nonzero(x), torch.count_nonzero(x, 1), torch.trace(x[:, :3])), perm)
+    case(f"running_{s}", lambda x: (*torch.cummax(x, 1), *torch.cummin(x, -1), torch.cummax(x, 0)[0]), t(4, 5, dtype=d))
+    case(f"searches_{s}", lambda x, b: (torch.bucketize(x, b), torch.bucketize(x, b, right=True), torch.searchsorted(b, x), torch.searchsorted(b, x, side="right", out_int32=True), torch.isin(x, b), torch.isin(x, b, invert=True), torch.bucketize(1, b), torch.isin(x, 1)), t(3, 4, dtype=d, lo=-4, hi=4), torch.tensor([-3, -1, 0, 1, 3]).to(d))
+case("order_nan", lambda x: (torch.median(x), *torch.median(x, 1), *torch.cummax(x, 1), torch.nansum(x), torch.nansum(x, 1), torch.nanmean(x, 0), torch.quantile(x, 0.3, dim=1)), torch.tensor([[1.0, math.nan, 3.0], [2.0, 5.0, 4.0]]))
+case("searches_rows", lambda b, x: (torch.searchsorted(b, x), torch.searchsorted(b, x, right=True), torch.searchsorted(b.flip(1), x, sorter=torch.tensor([[4, 3, 2, 1, 0]] * 3))), torch.sort(t(3, 5))[0], t(3, 4))
+for d in (F32, F64):
+    case(f"quantile_{short(d)}", lambda x, q: (torch.quantile(x, 0.4), torch.quantile(x, q, dim=1), torch.quantile(x, q, dim=0, keepdim=True), torch.quantile(x, 0.75, dim=1, interpolation="lower"), torch.quantile(x, 0.1, interpolation="nearest"), torch.quantile(x, q, interpolation="midpoint", keepdim=True), torch.quantile(x, 1.0, dim=0, interpolation="higher")), t(4, 7, dtype=d), torch.tensor([0.0, 0.25, 0.6], dtype=d))
+    case(f"histc_{short(d)}", lambda x: (torch.histc(x, 5), torch.histc(x, 4, -1, 1), torch.histc(x * 0 + 1, 3)), t(40, dtype=d))
+case("histc_counts", lambda x: torch.histc(x.float(), 6, 0, 5), idx(3, 9, n=6))
+for d in (F32, BF16):
+    case(f"logcumsumexp_{short(d)}", lambda x: (torch.logcumsumexp(x, 1), torch.logcumsumexp(x * 30, 0)), t(4, 6, dtype=d))
+case("running_dynamic", lambda x: (*torch.cummax(x, 1), torch.logcumsumexp(x, 0)), t(4, 6), dynamic=({0: "n"},))
+case("norms", lambda x: (torch.linalg.norm(x), torch.linalg.norm(x, dim=1), torch.linalg.norm(x, 1, 0), torch.linalg.norm(x, math.inf, 1, True), torch.linalg.matrix_norm(x), torch.linalg.norm(x, "fro"), torch.linalg.norm(x[0], 3), torch.dist(x, x * 2), torch.dist(x, x + 1, 1)), t(3, 4))
+
+# -- Products of tensors, similarities
+for d in (F32, F64, BF16):
+    case(f"products_{short(d)}", lambda x, y, v: (torch.tensordot(x, y, dims=([2, 0], [1, 2])), torch.tensordot(x, v, 1), torch.inner(x, v), torch.inner(v, v), torch.kron(x[0], y[0]), torch.kron(v, x[0]), torch.linalg.vecdot(x, v), torch.linalg.multi_dot([x[0], y[0, :, :2], x[1, :2]]), torch.linalg.matrix_power(x[:, :, :3], 3), torch.matrix_power(x[:, :, :3], 0), torch.addr(x[0], x[0, :, 0], v), torch.addbmm(x[0, :, :2], x, y[:, :, :2], beta=0.5, alpha=2)), t(2, 3, 4, dtype=d), t(2, 4, 2, dtype=d), t(4, dtype=d))
+    case(f"crosses_{short(d)}", lambda x, y: (torch.linalg.cross(x, y), torch.cross(x, y, dim=0), torch.linalg.cross(x[:1], y, dim=1)), t(3, 3, dtype=d), t(3, 3, dtype=d))
+    case(f"similarities_{short(d)}", lambda x, y: (torch.cosine_similarity(x, y), torch.cosine_similarity(x, y, 0), torch.pairwise_distance(x, y), torch.pairwise_distance(x, y, 1.0, keepdim=True), torch.cosine_similarity(x[None], y[:, None], -1)), t(3, 5, dtype=d), t(3, 5, dtype=d))
+case("cells", lambda x, h, c, w, u, b, e: (*torch.lstm_cell(x, (h, c), w, u, b, e), torch.gru_cell(x, h, w[:12], u[:12], b[:12], e[:12]), torch.rnn_tanh_cell(x, h, w[:4], u[:4], b[:4], e[:4]), torch.rnn_relu_cell(x, h, w[:4], u[:4])), t(2, 3), t(2, 4), t(2, 4), t(16, 3), t(16, 4), t(16), t(16))
+for d in (F32, BF16):
+    case(f"grouped_{short(d)}", lambda x, w, o: torch._grouped_mm(x, w, offs=o), t(9, 8, dtype=d), t(4, 8, 16, dtype=d), torch.tensor([3, 3, 4, 9], dtype=I32))
+case("weight_norm", lambda v, g, h: (torch._weight_norm(v, g), torch._weight_norm(v, h, 2)), t(4, 3, 5), t(4, 1, 1), t(1, 1, 5))
+case("losses_apart", lambda x, y, z: (loss.margin_ranking_loss(x, y, z.sign(), 0.3), loss.hinge_embedding_loss(x, z.sign()), loss.triplet_margin_loss(x, y, z), loss.triplet_margin_loss(x, y, z, swap=True, reduction="none"), loss.cosine_embedding_loss(x, y, z[:, 0].sign(), 0.2), loss.soft_margin_loss(x, z.sign()), loss.poisson_nll_loss(x, y.abs() * 3), loss.poisson_nll_loss(x.abs(), y.abs() * 3, log_input=False, full=True, reduction="sum")), t(3, 5), t(3, 5), t(3, 5, lo=0.1, hi=2) * torch.tensor([[1.0], [-1.0], [1.0]]))
+
+# -- Quantisation: PT2E's ops and fake quantisation
+from torch.ao.quantization.fx import _decomposed  # noqa: F401 (registers them)
+quant = torch.ops.quantized_decomposed
+for d, low, high, zero in ((torch.int8, -128, 127, 3), (torch.int8, -127, 127, 0), (U8, 0, 255, 120)):
+    s = f"{short(d)}_{high - low}"
+    case(f"quantize_{s}", lambda x, low=low, high=high, zero=zero, d=d: (quant.quantize_per_tensor(x, 0.011, zero, low, high, d), quant.dequantize_per_tensor(quant.quantize_per_tensor(x, 0.02, zero, low, high, d), 0.02, zero, low, high, d)), t(3, 40))
+case("quantize_channels", lambda x, s, z: quant.dequantize_per_channel(quant.quantize_per_channel(x, s, z, 1, -127, 127, torch.int8), s, z, 1, -127, 127, torch.int8), t(5, 4), t(4, lo=0.01, hi=0.03), torch.zeros(4, dtype=I64))
+case("quantize_linear", lambda x, w, s, z: torch.nn.functional.linear(quant.dequantize_per_tensor(quant.quantize_per_tensor(x, 0.02, 4, -128, 127, torch.int8), 0.02, 4, -128, 127, torch.int8), quant.dequantize_per_channel(w, s, z, 0, -127, 127, torch.int8)), t(3, 8), idx(5, 8, n=200).sub(100).to(torch.int8), t(5, lo=0.01, hi=0.02), torch.zeros(5, dtype=I64))
+case("quantize_data", lambda x: (lambda s, z: quant.dequantize_per_tensor.tensor(quant.quantize_per_tensor.tensor(x, s, z, 0, 255, U8), s, z, 0, 255, U8))(*quant.choose_qparams.tensor(x, 0, 255, 1e-6, U8)), t(3, 40))
+case("fake_quantize", lambda x, s, z: (torch.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 15), torch.fake_quantize_per_channel_affine(x, s, z, 1, -8, 7), torch.fake_quantize_per_tensor_affine(x, s[0], z[0], -8, 7)), t(5, 4), t(4, lo=0.1, hi=0.3), torch.tensor([0, 1, -2, 3], dtype=I32))
+
+
 
 def resized(x):
     y, z = x.clone(), x * 2

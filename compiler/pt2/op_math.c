@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elementwise functions that are formulas of others. Sums and quotients of 16-bit floats are computed in f32 and rounded once. */
+#include "compiler/pt2/pt2_int.h"
+
+#include <float.h>
+#include <math.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* The sign bit as a bool: 1 / -0 is -inf, which tells -0 from 0. */
+static struct ir_value *negative(struct pt2 *p, struct ir_value *x)
+{
+    struct ir_value *below = pt2_with(p, IR_lt, x, 0);
+    if (!x || !imp_is_float(x))
+        return below;
+    struct ir_value *zero = pt2_bin(p, IR_and, pt2_with(p, IR_eq, x, 0), pt2_with(p, IR_lt, pt2_un(p, IR_recip, x), 0));
+    return pt2_bin(p, IR_or, below, zero);
+}
+
+/* -- One operand */
+
+enum { DEGREES, RADIANS };
+
+/* rad2deg, deg2rad: of whole numbers, in the result's type */
+bool aten_turn(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
+    return pt2_out(p, 0, pt2_with(p, IR_mul, x, arg == DEGREES ? 180 / M_PI : M_PI / 180));
+}
+
+/* erfc(x) = 1 - erf(x), for x > 0.5 too small to be a difference: there by the rational approximation of Numerical Recipes 6.2 (Press et al.), of relative
+ * error 1.2e-7, which is f32's. */
+bool aten_erfc(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    static const double terms[] = {0.17087277,  -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+                                   -0.18628806, 0.09678418,  0.37409196, 1.00002368,  -1.26551223};
+    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
+    if (!x)
+        return false;
+    struct ir_value *plain = pt2_bin(p, IR_sub, imp_like(p->im, x, 1), pt2_un(p, IR_erf, x));
+    if (imp_dtype(x) == TCC_F64)
+        return pt2_out(p, 0, plain);
+    struct ir_value *size = pt2_with(p, IR_max, x, 0.5);
+    struct ir_value *t = pt2_un(p, IR_recip, pt2_with(p, IR_add, pt2_with(p, IR_mul, size, 0.5), 1)),
+                    *sum = imp_like(p->im, x, terms[0]);
+    for (size_t k = 1; k < sizeof terms / sizeof *terms; k++)
+        sum = pt2_with(p, IR_add, pt2_bin(p, IR_mul, sum, t), terms[k]);
+    struct ir_value *far =
+        pt2_bin(p, IR_mul, t, pt2_un(p, IR_exp, pt2_bin(p, IR_sub, sum, pt2_un(p, IR_square, size))));
+    return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_gt, x, 0.5), far, plain));
+}
+
+/* log(x / (1 - x)), x brought to eps .. 1 - eps where that is given */
+bool aten_logit(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
+    double eps = pt2_f(p, "eps", -1);
+    if (eps >= 0)
+        x = pt2_with(p, IR_min, pt2_with(p, IR_max, x, eps), 1 - eps);
+    return x && pt2_out(p, 0, pt2_un(p, IR_log, pt2_bin(p, IR_div, x, pt2_bin(p, IR_sub, imp_like(p->im, x, 1), x))));
+}
+
+/* sin(pi x) / (pi x), 1 at 0 */
+bool aten_sinc(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_with(p, IR_mul, pt2_wide_float(p, pt2_need(p, "self")), M_PI);
+    struct ir_value *zero = pt2_with(p, IR_eq, x, 0), *one = imp_like(p->im, x, 1);
+    struct ir_value *safe = pt2_choose(p, zero, one, x);
+    return pt2_out(p, 0, pt2_choose(p, zero, one, pt2_bin(p, IR_div, pt2_un(p, IR_sin, safe), safe)));
+}
+
+/* |x| > lambd ? x : 0, and (arg 1) that much nearer to 0 */
+bool aten_shrink(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    double lambd = pt2_f(p, "lambd", 0.5);
+    struct ir_value *zero = imp_like(p->im, x, 0), *above = pt2_with(p, IR_gt, x, lambd),
+                    *below = pt2_with(p, IR_lt, x, -lambd);
+    struct ir_value *high = arg ? pt2_with(p, IR_sub, x, lambd) : x, *low = arg ? pt2_with(p, IR_add, x, lambd) : x;
+    /* NaN stays what it is. */
+    struct ir_value *rest = pt2_choose(p, pt2_un(p, IR_isnan, x), x, zero);
+    return pt2_out(p, 0, pt2_choose(p, above, high, pt2_choose(p, below, low, rest)));
+}
+
+/* arg 1: +inf, -1: -inf */
+bool aten_infinite(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    if (x && !imp_is_float(x))
+        return pt2_out(p, 0, imp_splat(p->im, TCC_BOOL, 0, imp_rank(x), x->type->dim));
+    return pt2_out(p, 0, pt2_with(p, IR_eq, x, arg * INFINITY));
+}
+
+bool aten_signbit(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    return pt2_out(p, 0, negative(p, pt2_need(p, "self")));
+}
+
+/* NaN, inf and -inf replaced, by default by 0 and the type's largest numbers */
+bool aten_nan_to_num(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    static const struct {
+        enum tcc_dtype type;
+        double most;
+    } largest[] = {{TCC_F64, DBL_MAX}, {TCC_F32, FLT_MAX}, {TCC_F16, 65504}, {TCC_BF16, 0x1.fep127}};
+    struct ir_value *x = pt2_need(p, "self");
+    double most = 0, nan = pt2_f(p, "nan", 0);
+    if (!x)
+        return false;
+    for (size_t k = 0; k < sizeof largest / sizeof *largest; k++)
+        most = largest[k].type == imp_dtype(x) ? largest[k].most : most;
+    double high = pt2_f(p, "posinf", most), low = pt2_f(p, "neginf", -most);
+    if (!imp_is_float(x))
+        return pt2_out(p, 0, x);
+    struct ir_value *y = pt2_choose(p, pt2_un(p, IR_isnan, x), imp_like(p->im, x, nan), x);
+    y = pt2_choose(p, pt2_with(p, IR_eq, x, INFINITY), imp_like(p->im, x, high), y);
+    return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_eq, x, -INFINITY), imp_like(p->im, x, low), y));
+}
+
+/* rrelu(self, lower, upper, training), rrelu_with_noise_functional (self, noise, ..), which gives the noise too: the slope in the middle; a drawn one is not
+ * trained */
+bool aten_rrelu(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    double slope = (pt2_f(p, "lower", 1.0 / 8) + pt2_f(p, "upper", 1.0 / 3)) / 2;
+    if (pt2_b(p, "training", false) && !p->eval)
+        return imp_unsupported(p->im, "slopes that are drawn");
+    struct ir_value *noise = pt2_given(p, "noise") ? pt2_need(p, "noise") : NULL;
+    return pt2_out(p, 0, pt2_with(p, IR_leaky_relu, x, slope)) && (!pt2_wants(p, 1) || pt2_out(p, 1, noise));
+}
+
+/* alpha_dropout, feature_alpha_dropout, where they do nothing */
+bool aten_alpha_dropout(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, pt2_given(p, "self") ? "self" : "input");
+    bool train = pt2_b(p, "train", true), drops = pt2_f(p, "p", 0.5) > 0;
+    if (train && drops && !p->eval)
+        return imp_unsupported(p->im, "it is trained");
+    return pt2_out(p, 0, x);
+}
+
+/* glu(self, dim): the first half times the sigmoid of the second */
+bool aten_glu(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    if (!x || !imp_rank(x) || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
+        return false;
+    ir_expr half = ir_floordiv(p->ctx, imp_dim(x, (int)axis), ir_const(p->ctx, 2));
+    struct ir_value *a = imp_slice1(p->im, x, (int)axis, ir_const(p->ctx, 0), half),
+                    *b = imp_slice1(p->im, x, (int)axis, half, half);
+    return a && b && pt2_out(p, 0, pt2_bin(p, IR_mul, imp_wide(p->im, a), pt2_un(p, IR_sigmoid, imp_wide(p->im, b))));
+}
+
+/* -- Two operands */
+
+/* log(exp(a) + exp(b)), of base 2 with arg 1: the larger one and what the other adds to it */
+bool aten_logaddexp(struct pt2 *p, int arg)
+{
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
+    struct ir_value *top = pt2_bin(p, IR_max, a, b),
+                    *apart = pt2_un(p, IR_neg, pt2_un(p, IR_abs, pt2_bin(p, IR_sub, a, b)));
+    struct ir_value *same = pt2_bin(p, IR_and, pt2_bin(p, IR_eq, a, b), pt2_un(p, IR_isinf, a)); /* inf - inf */
+    double base = arg ? M_LN2 : 1;
+    struct ir_value *more =
+        pt2_with(p, IR_div, pt2_un(p, IR_log1p, pt2_un(p, IR_exp, pt2_with(p, IR_mul, apart, base))), base);
+    return pt2_out(p, 0, pt2_choose(p, same, a, pt2_bin(p, IR_add, top, more)));
+}
+
+/* sqrt(a^2 + b^2) without overflow */
+bool aten_hypot(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *a = pt2_un(p, IR_abs, imp_wide(p->im, o.a)), *b = pt2_un(p, IR_abs, imp_wide(p->im, o.b));
+    struct ir_value *infinite = pt2_bin(p, IR_or, pt2_un(p, IR_isinf, a), pt2_un(p, IR_isinf, b)); /* beside NaN, too */
+    struct ir_value *top = pt2_bin(p, IR_max, a, b), *least = pt2_bin(p, IR_min, a, b);
+    struct ir_value *part =
+        pt2_bin(p, IR_div, least, pt2_choose(p, pt2_with(p, IR_eq, top, 0), imp_like(p->im, top, 1), top));
+    struct ir_value *y =
+        pt2_bin(p, IR_mul, top, pt2_un(p, IR_sqrt, pt2_with(p, IR_add, pt2_un(p, IR_square, part), 1)));
+    return pt2_out(p, 0, pt2_choose(p, infinite, imp_like(p->im, top, INFINITY), y));
+}
+
+bool aten_copysign(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *size = pt2_un(p, IR_abs, o.a);
+    return pt2_out(p, 0, pt2_choose(p, negative(p, o.b), pt2_un(p, IR_neg, size), size));
+}
+
+/* heaviside(self, values): 0 below 0 and for NaN, 1 above, `values` at 0 */
+bool aten_heaviside(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "values", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *step = imp_cast(p->im, pt2_with(p, IR_gt, o.a, 0), o.type);
+    return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_eq, o.a, 0), o.b, step));
+}
+
+/* self log(other), of other + 1 with arg 1: 0 where self is 0, NaN where other is */
+bool aten_xlogy(struct pt2 *p, int arg)
+{
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
+    struct ir_value *none = pt2_bin(p, IR_and, pt2_with(p, IR_eq, a, 0), pt2_un(p, IR_not, pt2_un(p, IR_isnan, b)));
+    struct ir_value *safe = pt2_choose(p, none, imp_like(p->im, b, 1), b);
+    return pt2_out(
+        p, 0,
+        pt2_choose(p, none, imp_like(p->im, a, 0), pt2_bin(p, IR_mul, a, pt2_un(p, arg ? IR_log1p : IR_log, safe))));
+}
+
+/* self * 2^other */
+bool aten_ldexp(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
+    return b && pt2_out(p, 0, pt2_bin(p, IR_mul, a, pt2_bin(p, IR_pow, imp_like(p->im, b, 2), b)));
+}
+
+/* In float64, whatever the operands are. */
+bool aten_float_power(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pt2_operands o;
+    return pt2_pair_of(p, "self", "exponent", TCC_F64, &o) && pt2_out(p, 0, pt2_bin(p, IR_pow, o.a, o.b));
+}
+
+/* fmax, fmin: of a number and NaN the number */
+bool aten_number_of(struct pt2 *p, int arg)
+{
+    struct pt2_operands o;
+    if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
+        return false;
+    struct ir_value *y = pt2_bin(p, (enum ir_op)arg, o.a, o.b);
+    if (tcc_is_float(o.type))
+        y = pt2_choose(p, pt2_un(p, IR_isnan, o.a), o.b, pt2_choose(p, pt2_un(p, IR_isnan, o.b), o.a, y));
+    return pt2_out(p, 0, y);
+}
+
+/* |a - b| <= atol + rtol |b|; what is equal is close, infinities too */
+bool aten_isclose(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct pt2_operands o;
+    double rtol = pt2_f(p, "rtol", 1e-5), atol = pt2_f(p, "atol", 1e-8);
+    bool nan = pt2_b(p, "equal_nan", false);
+    if (!pt2_pair_of(p, "self", "other", TCC_NONE, &o))
+        return false;
+    struct ir_value *same = pt2_bin(p, IR_eq, o.a, o.b);
+    struct ir_value *a = pt2_wide_float(p, imp_cast(p->im, o.a, tcc_is_float(o.type) ? o.type : TCC_F64)),
+                    *b = pt2_wide_float(p, imp_cast(p->im, o.b, tcc_is_float(o.type) ? o.type : TCC_F64));
+    struct ir_value *apart = pt2_un(p, IR_abs, pt2_bin(p, IR_sub, a, b)),
+                    *most = pt2_with(p, IR_add, pt2_with(p, IR_mul, pt2_un(p, IR_abs, b), rtol), atol);
+    struct ir_value *finite = pt2_with(p, IR_lt, apart, INFINITY);
+    struct ir_value *close = pt2_bin(p, IR_or, same, pt2_bin(p, IR_and, finite, pt2_bin(p, IR_le, apart, most)));
+    if (nan)
+        close = pt2_bin(p, IR_or, close, pt2_bin(p, IR_and, pt2_un(p, IR_isnan, a), pt2_un(p, IR_isnan, b)));
+    return pt2_out(p, 0, close);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Quantisation: what PT2E's quantiser writes (quantized_decomposed.*) and fake quantisation, as ONNX's QuantizeLinear and DequantizeLinear, so that
+ * products between them become products of bytes as they do there.
+ */
+#include "compiler/pt2/pt2_int.h"
+
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* Scale, zero point (NULL: 0) and the axis that they go along; -1: one for all. */
+struct scaled {
+    struct ir_value *scale, *zero;
+    int64_t axis;
+};
+
+static struct ir_value *operand(struct pt2 *p, const char *one, const char *many)
+{
+    bool number;
+    return pt2_operand(p, pt2_given(p, many) ? many : one, &number);
+}
+
+static bool read_scaled(struct pt2 *p, const struct ir_value *x, bool channels, enum tcc_dtype stored, struct scaled *q)
+{
+    q->scale = operand(p, "scale", "scales");
+    q->zero = operand(p, "zero_point", "zero_points");
+    q->axis = -1;
+    if (!x || !q->scale || (channels && !pt2_axis(p, "axis", 0, imp_rank(x), &q->axis)))
+        return false;
+    int rank = channels;
+    q->scale = imp_cast(p->im, q->scale, TCC_F32);
+    q->zero = q->zero ? imp_cast(p->im, q->zero, stored) : NULL;
+    if (!channels) {
+        q->scale = imp_reshape(p->im, q->scale, rank, NULL);
+        q->zero = q->zero ? imp_reshape(p->im, q->zero, rank, NULL) : NULL;
+    }
+    return q->scale != NULL;
+}
+
+static struct ir_value *linear(struct pt2 *p, const char *op, struct ir_value *x, const struct scaled *q)
+{
+    struct ir_value *in[] = {x, q->scale, q->zero};
+    if (q->axis >= 0)
+        return pt2_onnx1(p, op, 19, 3, in, PT2_ATTRS(pt2_attr_i("axis", q->axis)));
+    return pt2_onnx1(p, op, 19, 3, in, 0, NULL);
+}
+
+/* The bounds that the node names, where they are narrower than the type's (as -127 .. 127 of i8). */
+static struct ir_value *bounded(struct pt2 *p, struct ir_value *q)
+{
+    static const struct {
+        enum tcc_dtype type;
+        int64_t low, high;
+    } types[] = {{TCC_I8, -128, 127}, {TCC_U8, 0, 255}};
+    int64_t low = pt2_i(p, "quant_min", INT64_MIN), high = pt2_i(p, "quant_max", INT64_MAX);
+    for (size_t k = 0; q && k < sizeof types / sizeof *types; k++) {
+        if (types[k].type != imp_dtype(q))
+            continue;
+        if (low > types[k].low)
+            q = pt2_with(p, IR_max, q, (double)low);
+        if (high < types[k].high)
+            q = pt2_with(p, IR_min, q, (double)high);
+    }
+    return q;
+}
+
+static bool stored(struct pt2 *p, enum tcc_dtype d)
+{
+    return d == TCC_I8 || d == TCC_U8 || imp_unsupported(p->im, "quantisation to %s", tcc_dtype_name(d));
+}
+
+/* quantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype), quantize_per_channel (arg 1: scales, zero_points, axis) */
+bool aten_quantize(struct pt2 *p, int arg)
+{
+    struct scaled q;
+    struct ir_value *x = imp_cast(p->im, pt2_need(p, "input"), TCC_F32);
+    enum tcc_dtype d = pt2_out_type(p, 0);
+    pt2_ignore(p, "dtype");
+    for (const char *const *name = (const char *const[]){"eps", "ch_axis", NULL}; *name; name++)
+        pt2_ignore(p, *name);
+    return x && stored(p, d) && read_scaled(p, x, arg, d, &q) &&
+           pt2_out(p, 0, bounded(p, linear(p, "QuantizeLinear", x, &q)));
+}
+
+/* dequantize_per_tensor, dequantize_per_channel (arg 1) */
+bool aten_dequantize(struct pt2 *p, int arg)
+{
+    struct scaled q;
+    struct ir_value *x = pt2_need(p, "input");
+    for (const char *const *name = (const char *const[]){"quant_min", "quant_max", "dtype", "out_dtype", NULL}; *name;
+         name++)
+        pt2_ignore(p, *name); /* what is stored lies within its bounds */
+    return x && stored(p, imp_dtype(x)) && read_scaled(p, x, arg, imp_dtype(x), &q) &&
+           pt2_out(p, 0, linear(p, "DequantizeLinear", x, &q));
+}
+
+/* choose_qparams.tensor(input, quant_min, quant_max, eps, dtype): scale f64[1] and zero point i64[1] of the data's range, 0 within it */
+bool aten_choose_qparams(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = imp_cast(im, pt2_need(p, "input"), TCC_F32);
+    double low = pt2_f(p, "quant_min", 0), high = pt2_f(p, "quant_max", 255),
+           eps = pt2_f(p, "eps", 1.1920928955078125e-7);
+    int64_t axes[TCC_MAX_RANK];
+    ir_expr one = ir_const(p->ctx, 1);
+    pt2_ignore(p, "dtype");
+    for (int k = 0; k < TCC_MAX_RANK; k++)
+        axes[k] = k;
+    if (!x)
+        return false;
+    struct ir_value *least = pt2_with(p, IR_min, imp_reduce(im, IR_reduce_min, x, imp_rank(x), axes, false), 0),
+                    *most = pt2_with(p, IR_max, imp_reduce(im, IR_reduce_max, x, imp_rank(x), axes, false), 0);
+    struct ir_value *scale = pt2_with(p, IR_max, pt2_with(p, IR_div, pt2_bin(p, IR_sub, most, least), high - low), eps);
+    struct ir_value *zero = pt2_un(p, IR_round, pt2_bin(p, IR_div, least, scale));
+    zero = pt2_bin(p, IR_sub, imp_like(im, zero, low), zero);
+    zero = pt2_with(p, IR_min, pt2_with(p, IR_max, zero, low), high);
+    return pt2_out(p, 0, imp_reshape(im, scale, 1, &one)) && pt2_out(p, 1, imp_reshape(im, zero, 1, &one));
+}
+
+/* fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max), .._per_channel_affine (arg 1: axis): rounded to the grid; the gradient goes
+ * through where nothing is cut off, which the second result of .._cachemask says */
+bool aten_fake_quantize(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = imp_wide(im, pt2_need(p, "self"));
+    bool number;
+    struct ir_value *scale = x ? pt2_operand(p, "scale", &number) : NULL,
+                    *zero = scale ? pt2_operand(p, "zero_point", &number) : NULL;
+    double low = pt2_f(p, "quant_min", 0), high = pt2_f(p, "quant_max", 255);
+    int64_t axis = 0;
+    if (!zero || (arg && !pt2_axis(p, "axis", 0, imp_rank(x), &axis)))
+        return false;
+    scale = imp_cast(im, scale, imp_dtype(x));
+    zero = imp_cast(im, zero, imp_dtype(x));
+    if (arg) {
+        scale = imp_along(im, scale, (int)axis, imp_rank(x));
+        zero = imp_along(im, zero, (int)axis, imp_rank(x));
+    } else {
+        scale = imp_reshape(im, scale, 0, NULL);
+        zero = imp_reshape(im, zero, 0, NULL);
+    }
+    struct ir_value *level =
+        pt2_bin(p, IR_add, pt2_un(p, IR_round, pt2_bin(p, IR_mul, x, pt2_un(p, IR_recip, scale))), zero);
+    struct ir_value *cut = pt2_with(p, IR_min, pt2_with(p, IR_max, level, low), high);
+    struct ir_value *y = pt2_bin(p, IR_mul, pt2_bin(p, IR_sub, cut, zero), scale);
+    struct ir_value *inside = pt2_bin(p, IR_and, pt2_with(p, IR_ge, level, low), pt2_with(p, IR_le, level, high));
+    if (im->train) { /* straight through: x, and what rounding changes as a constant */
+        struct ir_value *through = pt2_choose(p, inside, x, pt2_un(p, IR_stop_gradient, x));
+        y = pt2_bin(p, IR_add, through, pt2_un(p, IR_stop_gradient, pt2_bin(p, IR_sub, y, through)));
+    }
+    struct ir_value *enabled = pt2_t(p, "fake_quant_enabled");
+    if (enabled)
+        y = pt2_choose(p, pt2_with(p, IR_ne, imp_reshape(im, enabled, 0, NULL), 0), y, x);
+    return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, inside));
+}
