@@ -16,8 +16,9 @@
 enum aggregate { AVERAGE, SUM, MIN, MAX };
 enum {
     LANES = 8,
-    BLOCK = 128,   /* trees whose sums are added first */
+    BLOCK = 128,      /* trees whose sums are added first */
     ROWS = TREE_ROWS, /* that go through a block together */
+    TARGETS = 8,      /* of a row whose sums are added up on the stack */
     WAVE = 1 << 19,   /* sums that are kept at a time */
     COLUMNS = 1 << 22 /* numbers of the rows that are kept by columns besides */
 };
@@ -48,6 +49,13 @@ struct wave {
     double *sums;     /* [rows, blocks, targets] */
     bool *touched;    /* the same: has a leaf added something? */
     _Atomic bool wrong;
+};
+
+/* Where a block's sums of a chunk of rows are added up: the targets of its k-th row at k * step * targets. */
+struct part {
+    double *sums;
+    bool *touched;
+    int64_t step;
 };
 
 /* -- Walking -------------------------------------------------------------------------------------------------- */
@@ -149,12 +157,12 @@ static void add(const struct forest *f, double *sum, bool *touched, double w)
     *touched = true;
 }
 
-/* Adds the leaf's shares to the sums of a row and a block, `place` of all. */
-static bool add_leaf(const struct forest *f, int64_t leaf, int64_t place, struct wave *w)
+/* Adds the leaf's shares to the sums of the chunk's row k. */
+static bool add_leaf(const struct forest *f, int64_t leaf, int64_t k, const struct part *p)
 {
     int64_t i = f->nodes[leaf * TREE_WORDS + TREE_LEAF];
-    double *sums = w->sums + place * f->ntargets;
-    bool *touched = w->touched + place * f->ntargets;
+    double *sums = p->sums + k * p->step * f->ntargets;
+    bool *touched = p->touched + k * p->step * f->ntargets;
 
     if (i < 0)
         return true;
@@ -183,7 +191,8 @@ static void fill_columns(void *arg, int64_t item)
 }
 
 /* Lanes are rows of a tree, or, of a chunk of few rows, trees of a row. */
-static bool walk_block(struct wave *w, int64_t block, int64_t from, int64_t rows, int64_t first, int64_t trees)
+static bool walk_block(const struct wave *w, const struct part *p, int64_t from, int64_t rows, int64_t first,
+                       int64_t trees)
 {
     const struct forest *f = w->f;
     const struct rows *r = w->rows;
@@ -208,44 +217,57 @@ static bool walk_block(struct wave *w, int64_t block, int64_t from, int64_t rows
             if (!to_leaves(f, r, row, at))
                 return false;
             for (int64_t k = 0; k < n; k++)
-                if (!add_leaf(f, at[k], of[k] * f->nblocks + block, w))
+                if (!add_leaf(f, at[k], of[k] - from, p))
                     return false;
         }
     return true;
 }
 
-/* One block of trees for one chunk of rows. */
-static void run_block(void *arg, int64_t item)
+/* Trees [first, first + trees) for rows [from, from + rows). */
+static bool add_block(const struct wave *w, const struct part *p, int64_t from, int64_t rows, int64_t first,
+                      int64_t trees)
 {
-    struct wave *w = arg;
     const struct forest *f = w->f;
     const struct rows *r = w->rows;
-    int64_t block = item % f->nblocks, chunk = item / f->nblocks, from = chunk * ROWS;
-    int64_t rows = w->n - from < ROWS ? w->n - from : ROWS;
-    int64_t first = block * BLOCK, trees = f->ntrees - first < BLOCK ? f->ntrees - first : BLOCK;
 
-    if (!r->columns || rows < LANES) {
-        if (!walk_block(w, block, from, rows, first, trees))
-            w->wrong = true;
-        return;
-    }
+    if (!r->columns || rows < LANES)
+        return walk_block(w, p, from, rows, first, trees);
     for (int64_t t = first; t < first + trees; t++) {
         int64_t at[ROWS];
 
         if (!lib_tree_leaves(f->nodes, f->nnodes, f->trees[t], f->mode, f->nan, r->columns + from * r->width, r->width,
                              at)) {
-            if (!walk_block(w, block, from, rows, t, 1)) {
-                w->wrong = true;
-                return;
-            }
+            if (!walk_block(w, p, from, rows, t, 1))
+                return false;
             continue;
         }
         for (int64_t k = 0; k < rows; k++)
-            if (!add_leaf(f, at[k], (from + k) * f->nblocks + block, w)) {
-                w->wrong = true;
-                return;
-            }
+            if (!add_leaf(f, at[k], k, p))
+                return false;
     }
+    return true;
+}
+
+/* One block of trees for one chunk of rows. Few targets are added up on the stack: in the wave's sums, the next block's, which another thread may be adding up, lie beside them. */
+static void run_block(void *arg, int64_t item)
+{
+    struct wave *w = arg;
+    const struct forest *f = w->f;
+    int64_t block = item % f->nblocks, from = item / f->nblocks * ROWS,
+            place = (from * f->nblocks + block) * f->ntargets;
+    int64_t rows = w->n - from < ROWS ? w->n - from : ROWS;
+    int64_t first = block * BLOCK, trees = f->ntrees - first < BLOCK ? f->ntrees - first : BLOCK;
+    double sums[ROWS * TARGETS] = {0};
+    bool touched[ROWS * TARGETS] = {false}, few = f->ntargets <= TARGETS;
+    struct part own = {sums, touched, 1}, all = {w->sums + place, w->touched + place, f->nblocks};
+
+    if (!add_block(w, few ? &own : &all, from, rows, first, trees))
+        w->wrong = true;
+    for (int64_t k = 0; few && k < rows; k++)
+        for (int64_t t = 0; t < f->ntargets; t++) {
+            all.sums[k * f->nblocks * f->ntargets + t] = sums[k * f->ntargets + t];
+            all.touched[k * f->nblocks * f->ntargets + t] = touched[k * f->ntargets + t];
+        }
 }
 
 /* A row's sums over all blocks. */
@@ -307,7 +329,8 @@ static int run_forest(struct tcc_lib_call *call, const struct forest *f, struct 
                       void *user)
 {
     int64_t each = f->nblocks * f->ntargets, most = WAVE / each;
-    bool columns = !r->wide && (f->mode == TREE_LEQ || f->mode == TREE_LT) && r->width <= COLUMNS / ROWS && r->n >= LANES;
+    bool columns =
+        !r->wide && (f->mode == TREE_LEQ || f->mode == TREE_LT) && r->width <= COLUMNS / ROWS && r->n >= LANES;
     struct wave w = {.f = f, .rows = r};
     double *sums;
     int status = TCC_OK;

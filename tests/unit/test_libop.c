@@ -478,6 +478,10 @@ START_TEST(trees)
            I32(V(0, 0), 2), I32(V(0, 1, 1, 0, 1, 0), 3, 2), F32(V(7, 1, 9), 3)),
         1, ATTRS(A_INTS("n_targets", 2), A_STRINGS("aggregate_function", "AVERAGE")));
     WANT_F32(0, V(7, 1, 0, 9, 7, 1), 3, 2);
+    RUN("tree_ensemble", /* more targets than a block's sums on the stack have room for */
+        IN(F32(V(0, 1), 2, 1), I32(V(NODES), 3, 4), I32(V(0, 0), 2), I32(V(8, 0, 3, 0), 2, 2), F32(V(7, 9), 2)), 1,
+        ATTRS(A_INTS("n_targets", 9)));
+    WANT_F32(0, V(0, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 18, 0, 0, 0, 0, 0), 2, 9);
     for (int mode = TREE_LEQ; mode <= TREE_LT; mode++)
         for (int nan = 0; nan <= 1; nan++) { /* said to be true of all nodes, and it is */
             RUN("tree_ensemble",
