@@ -354,6 +354,27 @@ bool aten_number2(struct pt2 *p, int arg)
     return pt2_out(p, 0, arg == FLOORDIV ? imp_un(im, IR_floor, v) : v);
 }
 
+/* sym_ite(condition, a, b): an integer that the run chooses becomes a symbol. */
+bool aten_number_if(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *v[3];
+    bool number;
+    ir_expr e;
+    for (size_t k = 0; k < 3; k++) {
+        const char *name = operand_name(p, k);
+        v[k] = name ? pt2_operand(p, name, &number) : NULL;
+        if (!v[k])
+            return false;
+    }
+    enum tcc_dtype d = pt2_promote(v[1], true, v[2], true);
+    struct ir_value *y = pt2_choose(p, imp_cast(im, v[0], TCC_BOOL), imp_cast(im, v[1], d), imp_cast(im, v[2], d));
+    if (!y || !tcc_is_int(d))
+        return pt2_out(p, 0, y);
+    return imp_bound_exprs(im, y, 1, -MAX_NUMBER, MAX_NUMBER, &e) == 1 && pt2_out_e(p, 0, e);
+}
+
 /* neg, not_, sym_float, sym_int, math.ceil, math.floor, math.trunc, math.sqrt */
 bool aten_number1(struct pt2 *p, int arg)
 {
