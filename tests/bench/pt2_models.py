@@ -158,6 +158,16 @@ def joint(net, args, folder, dtype):
     return compared(whole.float(), args, lambda y: y, dtype, ours, loss)
 
 
+def decomposed(program):
+    """PyTorch 2.15 fails at its own decomposition of attention where the batch is not 1 and open: there attention stays one op."""
+    try:
+        return program.run_decompositions(), ""
+    except ValueError:
+        table = torch.export.default_decompositions()
+        table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default)
+        return program.run_decompositions(table), ", attention as one op"
+
+
 def run(name):
     _, args, dynamic = models.MODELS[name]
     net = models.model_of(name)
@@ -165,9 +175,8 @@ def run(name):
         program = torch.export.export(net, args, dynamic_shapes=dynamic)
     with tempfile.TemporaryDirectory() as folder:
         way(name, "training IR", lambda: outputs(program, net, args, dynamic, folder))
-        with torch.no_grad():          # attention's forward pass for training has views that its results don't allow
-            core = program.run_decompositions()
-        way(name, "core ATen", lambda: outputs(core, net, args, dynamic, folder))
+        core, note = decomposed(program)
+        way(name, "core ATen" + note, lambda: outputs(core, net, args, dynamic, folder))
         in_both(name, "joint", lambda dtype: joint(net, args, folder, dtype))
     in_both(name, "gradients", lambda dtype: gradients(net, args, dtype))
 
