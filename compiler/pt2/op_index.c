@@ -363,7 +363,12 @@ bool aten_masked_scatter(struct pt2 *p, int arg)
              : NULL;
     at = imp_bin(im, IR_min, at,
                  imp_bin(im, IR_max, imp_dim_value(im, ir_addc(p->ctx, m, -1)), imp_int(im, TCC_I64, 0)));
-    struct ir_value *values = at ? imp_gather(im, imp_reshape(im, src, 1, &m), at, 0) : NULL;
+    src = imp_reshape(im, src, 1, &m);
+    if (m->lo < 1) { /* where no element of the mask is set there may be none; what is gathered then is not looked at */
+        ir_expr none = ir_const(p->ctx, 0), some = ir_const(p->ctx, 1);
+        src = imp_pad(im, src, imp_like(im, src, 0), &none, &some, "constant");
+    }
+    struct ir_value *values = at ? imp_gather(im, src, at, 0) : NULL;
     values = values ? imp_reshape(im, values, imp_rank(x), x->type->dim) : NULL;
     return pt2_out(p, 0, imp_tri(im, IR_select, mask, values, x));
 }

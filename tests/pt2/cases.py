@@ -457,6 +457,7 @@ case("cells", lambda x, h, c, w, u, b, e: (*torch.lstm_cell(x, (h, c), w, u, b, 
 for d in (F32, BF16):
     case(f"grouped_{short(d)}", lambda x, w, o: torch._grouped_mm(x, w, offs=o), t(9, 8, dtype=d), t(4, 8, 16, dtype=d), torch.tensor([3, 3, 4, 9], dtype=I32))
 case("weight_norm", lambda v, g, h: (torch._weight_norm(v, g), torch._weight_norm(v, h, 2)), t(4, 3, 5), t(4, 1, 1), t(1, 1, 5))
+case("masked_scatter_none", lambda x, m, y: (aten.masked_scatter(x, m, y), x + 1), t(3, 4), torch.zeros(3, 4, dtype=BOOL), t(0))
 case("losses_apart", lambda x, y, z: (loss.margin_ranking_loss(x, y, z.sign(), 0.3), loss.hinge_embedding_loss(x, z.sign()), loss.triplet_margin_loss(x, y, z), loss.triplet_margin_loss(x, y, z, swap=True, reduction="none"), loss.cosine_embedding_loss(x, y, z[:, 0].sign(), 0.2), loss.soft_margin_loss(x, z.sign()), loss.poisson_nll_loss(x, y.abs() * 3), loss.poisson_nll_loss(x.abs(), y.abs() * 3, log_input=False, full=True, reduction="sum")), t(3, 5), t(3, 5), t(3, 5, lo=0.1, hi=2) * torch.tensor([[1.0], [-1.0], [1.0]]))
 
 # -- Quantisation: PT2E's ops and fake quantisation
