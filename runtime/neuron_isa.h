@@ -102,13 +102,13 @@ struct neuron_program {
 /* An empty program; NULL: no memory. */
 struct neuron_program *neuron_program_new(enum neuron_core_kind core);
 void neuron_program_free(struct neuron_program *p);
-/* Appends a tensor (its number is returned; the name is copied) or an instruction (a copy). -1, false: no memory, or too many. */
 /* Behind a core's name, in the machine of an image: a logical core is two physical ones that share their HBM; each kernel has a program for both. */
 #define NEURON_LNC2 "-lnc2"
 /* Programs of a kernel in an image of logical cores of so many: of each core, and of the first one when both have ended (of few kernels). */
-static inline int neuron_programs(int lnc) { return lnc > 1 ? lnc + 1 : 1; }
+#define NEURON_PROGRAMS(lnc) ((lnc) > 1 ? (lnc) + 1 : 1)
 /* A tensor of that name behind a kernel's arguments: NEURON_ENV_WORDS words, the seed of the run and its number, low words first. */
 #define NEURON_ENV_NAME "env"
+/* Appends a tensor (its number is returned; the name is copied) or an instruction (a copy). -1, false: no memory, or too many. */
 int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t);
 bool neuron_add(struct neuron_program *p, enum neuron_engine e, const struct neuron_instr *i);
 int neuron_find_tensor(const struct neuron_program *p, const char *name, size_t n);    /* -1: none */

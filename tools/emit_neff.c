@@ -147,7 +147,7 @@ int emit_neff(const struct options *o, const struct tcc_model *m, const struct t
     size_t bytes;
     if (strstr((const char *)image + image->strings.first + image->machine, NEURON_LNC2))
         h.lnc_size = 2;
-    char *data = archive(image, (uint32_t)neuron_programs((int)h.lnc_size) * m->plan->kernels.count, &bytes, error);
+    char *data = archive(image, (uint32_t)NEURON_PROGRAMS((int)h.lnc_size) * m->plan->kernels.count, &bytes, error);
 
     if (!data)
         return tool_error(o, EXIT_BUG, "--emit=neff: %s", error);

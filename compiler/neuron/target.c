@@ -104,7 +104,7 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
     if (!m)
         return false;
     struct image_kernel *kernels = IR_NEWN(ctx, p->nkernels + 1, struct image_kernel);
-    int nprograms = p->nkernels * neuron_programs(m->lnc);
+    int nprograms = p->nkernels * NEURON_PROGRAMS(m->lnc);
     struct image image = {.table = IR_NEWN(ctx, 2 * nprograms + 2, uint64_t), .head = 16 * (uint64_t)nprograms};
     for (int i = 0; i < p->nkernels; i++) {
         const struct kn_kernel *k = p->kernels[i];
