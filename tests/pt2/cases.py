@@ -458,6 +458,8 @@ for d in (F32, BF16):
     case(f"grouped_{short(d)}", lambda x, w, o: torch._grouped_mm(x, w, offs=o), t(9, 8, dtype=d), t(4, 8, 16, dtype=d), torch.tensor([3, 3, 4, 9], dtype=I32))
 case("weight_norm", lambda v, g, h: (torch._weight_norm(v, g), torch._weight_norm(v, h, 2)), t(4, 3, 5), t(4, 1, 1), t(1, 1, 5))
 case("masked_scatter_none", lambda x, m, y: (aten.masked_scatter(x, m, y), x + 1), t(3, 4), torch.zeros(3, 4, dtype=BOOL), t(0))
+case("bilinear", lambda x, y, w, b: (torch.nn.functional.bilinear(x, y, w, b), torch.nn.functional.bilinear(x[0], y[0], w)), t(2, 3, 4), t(2, 3, 5), t(6, 4, 5), t(6))
+case("names_more", lambda x, y: (torch.chain_matmul(x, y, x), aten.frobenius_norm.dim(x, [0, 1]), aten.special_erfc(x), aten.special_sinc(x), aten.special_softmax(x, 1), aten.special_logsumexp(x, [1]), aten.special_xlogy(x, y.T.abs()), aten.native_channel_shuffle(x[None, :, :, None].repeat(1, 2, 1, 1), 2), torch.pdist(x), *aten.unsafe_split_with_sizes(x, [1, 3], 1)), t(3, 4), t(4, 3))
 case("losses_apart", lambda x, y, z: (loss.margin_ranking_loss(x, y, z.sign(), 0.3), loss.hinge_embedding_loss(x, z.sign()), loss.triplet_margin_loss(x, y, z), loss.triplet_margin_loss(x, y, z, swap=True, reduction="none"), loss.cosine_embedding_loss(x, y, z[:, 0].sign(), 0.2), loss.soft_margin_loss(x, z.sign()), loss.poisson_nll_loss(x, y.abs() * 3), loss.poisson_nll_loss(x.abs(), y.abs() * 3, log_input=False, full=True, reduction="sum")), t(3, 5), t(3, 5), t(3, 5, lo=0.1, hi=2) * torch.tensor([[1.0], [-1.0], [1.0]]))
 
 # -- Quantisation: PT2E's ops and fake quantisation
