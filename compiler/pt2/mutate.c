@@ -41,15 +41,9 @@ struct ir_value *pt2_read(struct pt2 *p, struct pt2_value *v)
     return v->v;
 }
 
-static struct ir_value *flat(struct pt2 *p, struct ir_value *x)
-{
-    ir_expr n = x ? ir_num_elements(p->ctx, x->type) : NULL;
-    return x ? imp_reshape(p->im, x, 1, &n) : NULL;
-}
-
 struct ir_value *pt2_put(struct pt2 *p, struct ir_value *x, struct ir_value *which, struct ir_value *part)
 {
-    struct ir_value *in[] = {flat(p, x), flat(p, which), flat(p, part)};
+    struct ir_value *in[] = {pt2_flat(p, x), pt2_flat(p, which), pt2_flat(p, part)};
     if (!in[0] || !in[1] || !in[2])
         return NULL;
     struct ir_value *all = imp_op(p->im, IR_scatter_elements, 3, in,

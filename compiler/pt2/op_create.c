@@ -98,18 +98,17 @@ bool aten_arange(struct pt2 *p, int arg)
     return v && pt2_out(p, 0, imp_cast(im, v, d));
 }
 
-/* start + i * (end - start) / (steps - 1) */
+/* linspace(start, end, steps): start + i * (end - start) / (steps - 1); logspace (arg 1): `base` to that power */
 bool aten_linspace(struct pt2 *p, int arg)
 {
-    UNUSED(arg);
-    struct imp *im = p->im;
     double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0);
     int64_t steps = pt2_i(p, "steps", 1);
     ir_expr n = ir_const(p->ctx, steps);
     pt2_ignore(p, "dtype");
-    struct ir_value *v = imp_iota(im, 1, &n, 0, TCC_F64);
-    v = imp_bin(im, IR_mul, v, imp_num(im, TCC_F64, steps > 1 ? (end - start) / (double)(steps - 1) : 0));
-    return pt2_out(p, 0, imp_bin(im, IR_add, v, imp_num(im, TCC_F64, start)));
+    struct ir_value *v = imp_iota(p->im, 1, &n, 0, TCC_F64);
+    v = pt2_with(p, IR_mul, v, steps > 1 ? (end - start) / (double)(steps - 1) : 0);
+    v = pt2_with(p, IR_add, v, start);
+    return pt2_out(p, 0, arg ? pt2_bin(p, IR_pow, imp_like(p->im, v, pt2_f(p, "base", 10)), v) : v);
 }
 
 bool aten_eye(struct pt2 *p, int arg)
@@ -136,21 +135,6 @@ bool aten_range(struct pt2 *p, int arg)
     ir_expr n = ir_const(p->ctx, (int64_t)((end - start) / step) + 1);
     struct ir_value *v = pt2_with(p, IR_mul, imp_iota(im, 1, &n, 0, TCC_F64), step);
     return pt2_out(p, 0, pt2_with(p, IR_add, v, start));
-}
-
-/* logspace(start, end, steps, base): base to the power of what linspace gives */
-bool aten_logspace(struct pt2 *p, int arg)
-{
-    UNUSED(arg);
-    struct imp *im = p->im;
-    double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0), base = pt2_f(p, "base", 10);
-    int64_t steps = pt2_i(p, "steps", 1);
-    ir_expr n = ir_const(p->ctx, steps);
-    pt2_ignore(p, "dtype");
-    struct ir_value *v =
-        pt2_with(p, IR_mul, imp_iota(im, 1, &n, 0, TCC_F64), steps > 1 ? (end - start) / (double)(steps - 1) : 0);
-    v = pt2_with(p, IR_add, v, start);
-    return v && pt2_out(p, 0, pt2_bin(p, IR_pow, imp_like(im, v, base), v));
 }
 
 /* Windows as sums of cosines, a[0] - a[1] cos(2 pi i / n) + a[2] cos(4 pi i / n); n: the length, less one where the window is symmetric. */
@@ -218,10 +202,7 @@ bool aten_randperm(struct pt2 *p, int arg)
     ir_expr n = pt2_e(p, "n", 0);
     struct ir_value *u = n ? random_values(p, IR_random_uniform, 1, &n) : NULL;
     pt2_ignore(p, "dtype");
-    struct ir_node *node = u ? ir_build(&p->im->b, IR_topk, 1, &u,
-                                        IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_e(IR_ATTR_k, n),
-                                                 ir_attr_i(IR_ATTR_largest, 0), ir_attr_i(IR_ATTR_sorted, 1)))
-                             : NULL;
+    struct ir_node *node = u ? pt2_topk(p, u, 0, n, false, true) : NULL;
     return node && pt2_out(p, 0, node->out[1]);
 }
 

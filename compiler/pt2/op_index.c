@@ -388,11 +388,10 @@ bool aten_masked_select(struct pt2 *p, int arg)
     if (!mask)
         return false;
     mask = pt2_expand_as(p, mask, x);
-    ir_expr n = ir_num_elements(p->ctx, x->type);
-    struct ir_value *flat = mask ? imp_reshape(p->im, mask, 1, &n) : NULL, *at[1];
+    struct ir_value *flat = pt2_flat(p, mask), *at[1];
     if (!flat || columns(p, flat, at) < 0)
         return false;
-    return pt2_out(p, 0, imp_gather(p->im, imp_reshape(p->im, x, 1, &n), at[0], 0));
+    return pt2_out(p, 0, imp_gather(p->im, pt2_flat(p, x), at[0], 0));
 }
 
 /* one_hot(self, num_classes) */

@@ -42,9 +42,7 @@ bool aten_at_least(struct pt2 *p, int arg)
 bool aten_ravel(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = pt2_need(p, "self");
-    ir_expr n = x ? ir_num_elements(p->ctx, x->type) : NULL;
-    return x && pt2_out(p, 0, imp_reshape(p->im, x, 1, &n));
+    return pt2_out(p, 0, pt2_flat(p, pt2_need(p, "self")));
 }
 
 /* -- Joins */
@@ -74,7 +72,7 @@ bool aten_numpy_stack(struct pt2 *p, int arg)
 bool aten_block_diag(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct ir_value **in, *rows = NULL;
+    struct ir_value **in;
     int n = pt2_list(p, "tensors", &in);
     ir_expr width = ir_const(p->ctx, 0), at = width;
     for (int k = 0; k < n; k++) {
@@ -89,13 +87,12 @@ bool aten_block_diag(struct pt2 *p, int arg)
         after[1] = ir_sub(p->ctx, width, at);
         in[k] = imp_pad(p->im, in[k], imp_like(p->im, in[k], 0), before, after, "constant");
     }
-    rows = n > 0 ? imp_concat(p->im, n, in, 0) : NULL;
-    return pt2_out(p, 0, rows);
+    return n > 0 && pt2_out(p, 0, imp_concat(p->im, n, in, 0));
 }
 
 /* -- Splits */
 
-/* tensor_split.sections (the first parts are one longer) and .indices, and hsplit (arg 0), vsplit, dsplit, along the axis that they say */
+/* tensor_split.sections (the first parts are one longer) and .indices (arg -1: along `dim`); hsplit, vsplit, dsplit: along axis arg, hsplit of a vector along its only one */
 bool aten_tensor_split(struct pt2 *p, int arg)
 {
     struct ir_value *x = pt2_need(p, "self");
@@ -104,11 +101,9 @@ bool aten_tensor_split(struct pt2 *p, int arg)
     int n = pt2_nouts(p), given = pt2_given(p, "indices") ? pt2_exprs(p, "indices", PT2_MAX_LIST, cuts) : -1;
     if (!x || !imp_rank(x))
         return false;
-    if (arg == 0 && imp_rank(x) > 1) /* hsplit: of a vector its only axis */
-        axis = 1;
-    else if (arg < 0 && !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+    if (arg < 0 && !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
-    else if (arg == 3)
+    if (arg == 1 && imp_rank(x) == 1)
         axis = 0;
     if (axis >= imp_rank(x))
         return imp_bad(p->im, "axis %lld of %d dims", (long long)axis, imp_rank(x));
@@ -118,9 +113,8 @@ bool aten_tensor_split(struct pt2 *p, int arg)
         if (sections < 1 || sections > PT2_MAX_LIST || n > sections)
             return imp_bad(p->im, "%lld sections", (long long)sections);
         ir_expr count = ir_const(p->ctx, sections);
-        for (
-            int k = 0; k < n - 1;
-            k++) /* k + 1 parts hold (k + 1) floor(extent / sections), and one more each of the first extent mod sections */
+        /* k + 1 parts hold (k + 1) floor(extent / sections), and one more each of the first extent mod sections. */
+        for (int k = 0; k < n - 1; k++)
             cuts[k] = ir_add(p->ctx, ir_mulc(p->ctx, ir_floordiv(p->ctx, extent, count), k + 1),
                              ir_min(p->ctx, ir_const(p->ctx, k + 1), ir_mod(p->ctx, extent, count)));
     } else if (given < n - 1) {
@@ -241,12 +235,10 @@ bool aten_repeat_interleave(struct pt2 *p, int arg)
         return pt2_out(p, 0, sources(p, pt2_need(p, "repeats")));
     if (!x)
         return false;
-    if (!pt2_given(p, "dim")) {
-        ir_expr n = ir_num_elements(p->ctx, x->type);
-        x = imp_reshape(p->im, x, 1, &n);
-    } else if (!pt2_axis(p, "dim", 0, imp_rank(x), &axis)) {
+    if (!pt2_given(p, "dim"))
+        x = pt2_flat(p, x);
+    else if (!pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
-    }
     if (!tensor) {
         ir_expr times = pt2_e(p, "repeats", 1);
         pt2_ignore(p, "output_size");
@@ -303,59 +295,26 @@ bool aten_diag_embed(struct pt2 *p, int arg)
 /* diag: of a vector the matrix, of a matrix its diagonal; diagflat (arg 1): the matrix of all elements */
 bool aten_diag(struct pt2 *p, int arg)
 {
-    struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
-    int64_t offset = pt2_i(p, pt2_given(p, "offset") ? "offset" : "diagonal", 0), last = 1;
-    if (!x)
-        return false;
-    if (arg) {
-        ir_expr n = ir_num_elements(p->ctx, x->type);
-        x = imp_reshape(im, x, 1, &n);
-    }
-    if (!x || imp_rank(x) < 2)
-        return x && pt2_out(p, 0, embedded(p, x, offset, 0, 1));
-    /* Row by row what stands in the diagonal's column. */
-    ir_expr zero = ir_const(p->ctx, 0), rows = imp_dim(x, 0), columns = imp_dim(x, 1);
-    ir_expr up = ir_const(p->ctx, offset < 0 ? -offset : 0), left = ir_const(p->ctx, offset > 0 ? offset : 0);
-    ir_expr n = ir_max(p->ctx, zero, ir_min(p->ctx, ir_sub(p->ctx, rows, up), ir_sub(p->ctx, columns, left)));
-    struct ir_value *in[] = {
-        imp_slice1(im, x, 0, up, n),
-        imp_unsqueeze(im, pt2_bin(p, IR_add, imp_iota(im, 1, &n, 0, TCC_I64), imp_dim_value(im, left)), 1, &last)};
-    struct ir_value *y = imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1)));
-    return y && pt2_out(p, 0, imp_squeeze(im, y, 1, &last));
+    int64_t offset = pt2_i(p, pt2_given(p, "offset") ? "offset" : "diagonal", 0);
+    if (arg)
+        x = pt2_flat(p, x);
+    return x && pt2_out(p, 0, imp_rank(x) < 2 ? embedded(p, x, offset, 0, 1) : pt2_diagonal(p, x, offset, 0, 1));
 }
 
 /* trace: the diagonal's sum */
 bool aten_trace(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
+    const int64_t first = 0;
     if (!x || imp_rank(x) != 2)
         return false;
-    struct ir_value *on =
-        pt2_bin(p, IR_eq, imp_iota(im, 2, x->type->dim, 0, TCC_I64), imp_iota(im, 2, x->type->dim, 1, TCC_I64));
-    x = imp_cast(im, x, tcc_small_float(imp_dtype(x)) ? TCC_F32 : pt2_out_type(p, 0));
-    return pt2_out(
-        p, 0,
-        imp_reduce(im, IR_reduce_sum, pt2_choose(p, on, x, imp_like(im, x, 0)), 2, (const int64_t[]){0, 1}, false));
+    x = imp_cast(p->im, x, tcc_small_float(imp_dtype(x)) ? TCC_F32 : pt2_out_type(p, 0));
+    return pt2_out(p, 0, imp_reduce(p->im, IR_reduce_sum, x ? pt2_diagonal(p, x, 0, 0, 1) : NULL, 1, &first, false));
 }
 
 /* -- Orders */
-
-/* fliplr (arg 1), flipud (arg 0): that axis backwards */
-bool aten_flip_axis(struct pt2 *p, int arg)
-{
-    struct ir_value *x = pt2_need(p, "self");
-    ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-    if (!x || imp_rank(x) <= arg)
-        return false;
-    for (int k = 0; k < imp_rank(x); k++) {
-        starts[k] = k == arg ? ir_addc(p->ctx, imp_dim(x, k), -1) : ir_const(p->ctx, 0);
-        steps[k] = ir_const(p->ctx, k == arg ? -1 : 1);
-    }
-    return pt2_out(p, 0, imp_slice(p->im, x, starts, x->type->dim, steps));
-}
 
 /* rot90(self, k, dims): k quarter turns from the first axis towards the second */
 bool aten_rot90(struct pt2 *p, int arg)
@@ -365,19 +324,16 @@ bool aten_rot90(struct pt2 *p, int arg)
     int64_t axes[2] = {0, 1}, perm[TCC_MAX_RANK], turns = pt2_i(p, "k", 1) & 3;
     if (!x || (pt2_given(p, "dims") && pt2_ints(p, "dims", 2, axes) != 2))
         return false;
-    ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
     int rank = imp_rank(x);
     axes[0] += axes[0] < 0 ? rank : 0;
     axes[1] += axes[1] < 0 ? rank : 0;
     if (axes[0] < 0 || axes[0] >= rank || axes[1] < 0 || axes[1] >= rank || axes[0] == axes[1])
         return imp_bad(p->im, "dims %lld and %lld", (long long)axes[0], (long long)axes[1]);
-    for (int k = 0; k < rank; k++) {
-        bool back = (k == axes[0] && turns >= 2) || (k == axes[1] && (turns == 1 || turns == 2));
-        starts[k] = back ? ir_addc(p->ctx, imp_dim(x, k), -1) : ir_const(p->ctx, 0);
-        steps[k] = ir_const(p->ctx, back ? -1 : 1);
+    for (int k = 0; k < rank; k++)
         perm[k] = turns & 1 && (k == axes[0] || k == axes[1]) ? axes[0] + axes[1] - k : k;
-    }
-    return pt2_out(p, 0, imp_transpose(p->im, imp_slice(p->im, x, starts, x->type->dim, steps), perm));
+    /* One turn: the second axis backwards, then both exchanged; two: both backwards; three: the first. */
+    struct ir_value *y = pt2_flip(p, x, turns ? 1 + (turns == 2) : 0, turns == 1 ? axes + 1 : axes);
+    return pt2_out(p, 0, imp_transpose(p->im, y, perm));
 }
 
 /* channel_shuffle(self, groups): channels [groups, each] in the order [each, groups] */

@@ -252,19 +252,6 @@ bool aten_bilinear(struct pt2 *p, int arg)
 
 /* -- Similarities and distances */
 
-struct ir_value *pt2_norm_along(struct pt2 *p, struct ir_value *x, double order, int64_t axis, bool keep)
-{
-    struct ir_value *size = pt2_un(p, IR_abs, x);
-    if (isinf(order))
-        return imp_reduce(p->im, order > 0 ? IR_reduce_max : IR_reduce_min, size, 1, &axis, keep);
-    if (order == 1)
-        return imp_reduce(p->im, IR_reduce_sum, size, 1, &axis, keep);
-    if (order == 2)
-        return pt2_root(p, imp_reduce(p->im, IR_reduce_sum, pt2_un(p, IR_square, x), 1, &axis, keep));
-    return pt2_with(p, IR_pow, imp_reduce(p->im, IR_reduce_sum, pt2_with(p, IR_pow, size, order), 1, &axis, keep),
-                    1 / order);
-}
-
 /* cosine_similarity(x1, x2, dim, eps): each divided by its norm, or eps */
 bool aten_cosine_similarity(struct pt2 *p, int arg)
 {
@@ -280,8 +267,8 @@ bool aten_cosine_similarity(struct pt2 *p, int arg)
     axis += axis < 0 ? rank : 0;
     if (axis < 0 || axis >= rank)
         return imp_bad(p->im, "axis %lld of %d dims", (long long)axis, rank);
-    a = pt2_bin(p, IR_div, a, pt2_with(p, IR_max, pt2_norm_along(p, a, 2, axis, true), eps));
-    b = pt2_bin(p, IR_div, b, pt2_with(p, IR_max, pt2_norm_along(p, b, 2, axis, true), eps));
+    a = pt2_bin(p, IR_div, a, pt2_with(p, IR_max, pt2_norm(p, a, 2, 1, &axis, true), eps));
+    b = pt2_bin(p, IR_div, b, pt2_with(p, IR_max, pt2_norm(p, b, 2, 1, &axis, true), eps));
     return a && b && pt2_out(p, 0, pt2_summed_product(p, a, b, axis, false));
 }
 
@@ -289,7 +276,8 @@ struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value
                               bool keep)
 {
     struct ir_value *d = pt2_with(p, IR_add, pt2_bin(p, IR_sub, a, b), eps);
-    return d && imp_rank(d) ? pt2_norm_along(p, d, order, imp_rank(d) - 1, keep) : NULL;
+    int64_t last = d ? imp_rank(d) - 1 : -1;
+    return last >= 0 ? pt2_norm(p, d, order, 1, &last, keep) : NULL;
 }
 
 /* pairwise_distance(x1, x2, p, eps, keepdim): the norm of x1 - x2 + eps along the last axis */
@@ -312,8 +300,8 @@ bool aten_dist(struct pt2 *p, int arg)
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     struct ir_value *d = pt2_bin(p, IR_sub, imp_wide(p->im, o.a), imp_wide(p->im, o.b));
-    ir_expr n = d ? ir_num_elements(p->ctx, d->type) : NULL;
-    return d && pt2_out(p, 0, pt2_norm_along(p, imp_reshape(p->im, d, 1, &n), order, 0, false));
+    const int64_t first = 0;
+    return pt2_out(p, 0, pt2_norm(p, pt2_flat(p, d), order, 1, &first, false));
 }
 
 /* linalg_norm(self, ord, dim, keepdim), linalg_matrix_norm, frobenius_norm: of vectors, and Frobenius' of matrices */
@@ -340,11 +328,7 @@ bool aten_linalg_norm(struct pt2 *p, int arg)
     }
     if (n < 0 || (n && axes[0] < 0))
         return false;
-    if (n == 1)
-        return pt2_out(p, 0, pt2_norm_along(p, x, order, axes[0], keep));
-    if (number && (pt2_given(p, "dim") || imp_rank(x) == 2 || arg))
-        return imp_unsupported(im, "that norm of matrices");
-    if (number)
+    if (n != 1 && number)
         return imp_unsupported(im, "that norm of %d dims", n);
-    return pt2_out(p, 0, pt2_root(p, imp_reduce(im, IR_reduce_sum, pt2_un(p, IR_square, x), n, axes, keep)));
+    return pt2_out(p, 0, pt2_norm(p, x, order, n, axes, keep));
 }

@@ -16,9 +16,7 @@
 static bool sorted(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, struct ir_value **values,
                    struct ir_value **at)
 {
-    struct ir_node *n = ir_build(&p->im->b, IR_topk, 1, &x,
-                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
-                                          ir_attr_i(IR_ATTR_largest, 0), ir_attr_i(IR_ATTR_sorted, 1)));
+    struct ir_node *n = pt2_topk(p, x, axis, k, false, true);
     if (!n)
         return false;
     *values = n->out[0];
@@ -39,8 +37,7 @@ static struct ir_value *along(struct pt2 *p, struct ir_value *x, int64_t *axis)
     if (!x || (pt2_given(p, "dim") && imp_rank(x)))
         return x && pt2_axis(p, "dim", -1, imp_rank(x), axis) ? x : NULL;
     pt2_ignore(p, "dim");
-    ir_expr n = ir_num_elements(p->ctx, x->type);
-    return imp_reshape(p->im, x, 1, &n);
+    return pt2_flat(p, x);
 }
 
 /* kthvalue(self, k, dim): the k-th smallest, from 1 */
@@ -308,11 +305,10 @@ bool aten_isin(struct pt2 *p, int arg)
     if (!tests)
         return false;
     int64_t last = imp_rank(x);
-    ir_expr n = ir_num_elements(p->ctx, tests->type);
     enum tcc_dtype d = pt2_promote(x, false, tests, false);
     struct ir_value *each = imp_unsqueeze(im, imp_cast(im, x, d), 1, &last);
-    struct ir_value *found = imp_reduce(
-        im, IR_reduce_max, pt2_bin(p, IR_eq, each, imp_reshape(im, imp_cast(im, tests, d), 1, &n)), 1, &last, false);
+    struct ir_value *found =
+        imp_reduce(im, IR_reduce_max, pt2_bin(p, IR_eq, each, pt2_flat(p, imp_cast(im, tests, d))), 1, &last, false);
     return pt2_out(p, 0, invert ? pt2_un(p, IR_not, found) : found);
 }
 
@@ -328,8 +324,8 @@ bool aten_histc(struct pt2 *p, int arg)
     double low = pt2_f(p, "min", 0), high = pt2_f(p, "max", 0);
     if (!x || bins < 1)
         return false;
-    ir_expr n = ir_num_elements(p->ctx, x->type), count = ir_const(p->ctx, bins);
-    x = imp_reshape(im, x, 1, &n);
+    ir_expr count = ir_const(p->ctx, bins);
+    x = pt2_flat(p, x);
     struct ir_value *from = imp_like(im, x, low), *to = imp_like(im, x, high);
     if (low == high) { /* and of equal data, one to either side */
         from = imp_reduce(im, IR_reduce_min, x, 1, &first, false);
@@ -390,8 +386,7 @@ bool aten_take(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *at = x ? pt2_need(p, "index") : NULL;
-    ir_expr n = x ? ir_num_elements(p->ctx, x->type) : NULL;
-    return at && pt2_out(p, 0, imp_gather(p->im, imp_reshape(p->im, x, 1, &n), at, 0));
+    return at && pt2_out(p, 0, imp_gather(p->im, pt2_flat(p, x), at, 0));
 }
 
 /* take_along_dim(self, indices, dim): gather of operands that broadcast; with no dim of flat ones */
@@ -404,9 +399,8 @@ bool aten_take_along_dim(struct pt2 *p, int arg)
     if (!at)
         return false;
     if (!pt2_given(p, "dim")) {
-        ir_expr n = ir_num_elements(p->ctx, x->type), m = ir_num_elements(p->ctx, at->type);
-        x = imp_reshape(im, x, 1, &n);
-        at = imp_reshape(im, at, 1, &m);
+        x = pt2_flat(p, x);
+        at = pt2_flat(p, at);
     } else if (imp_rank(x) != imp_rank(at) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis)) {
         return imp_bad(im, "operands of %d and %d dims", imp_rank(x), imp_rank(at));
     }

@@ -28,12 +28,11 @@ static bool read_scaled(struct pt2 *p, const struct ir_value *x, bool channels, 
     q->axis = -1;
     if (!x || !q->scale || (channels && !pt2_axis(p, "axis", 0, imp_rank(x), &q->axis)))
         return false;
-    int rank = channels;
     q->scale = imp_cast(p->im, q->scale, TCC_F32);
     q->zero = q->zero ? imp_cast(p->im, q->zero, stored) : NULL;
     if (!channels) {
-        q->scale = imp_reshape(p->im, q->scale, rank, NULL);
-        q->zero = q->zero ? imp_reshape(p->im, q->zero, rank, NULL) : NULL;
+        q->scale = imp_reshape(p->im, q->scale, 0, NULL);
+        q->zero = q->zero ? imp_reshape(p->im, q->zero, 0, NULL) : NULL;
     }
     return q->scale != NULL;
 }

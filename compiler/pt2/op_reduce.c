@@ -94,10 +94,10 @@ bool aten_arg(struct pt2 *p, int arg)
         return false;
     if (!all)
         return pt2_out(p, 0, arg_of(p, (enum ir_op)arg, x, axis, keep));
-    ir_expr count = ir_num_elements(p->ctx, x->type), ones[TCC_MAX_RANK];
+    ir_expr ones[TCC_MAX_RANK];
     for (int k = 0; k < imp_rank(x); k++)
         ones[k] = ir_const(p->ctx, 1);
-    struct ir_value *at = arg_of(p, (enum ir_op)arg, imp_reshape(p->im, x, 1, &count), 0, false);
+    struct ir_value *at = arg_of(p, (enum ir_op)arg, pt2_flat(p, x), 0, false);
     return pt2_out(p, 0, keep && at ? imp_reshape(p->im, at, imp_rank(x), ones) : at);
 }
 
@@ -138,30 +138,30 @@ struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x)
     return imp_tri(im, IR_select, none, zero, imp_un(im, IR_sqrt, imp_tri(im, IR_select, none, imp_like(im, x, 1), x)));
 }
 
+struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n, const int64_t *axes, bool keep)
+{
+    struct imp *im = p->im;
+    struct ir_value *a = imp_un(im, IR_abs, x);
+    if (!a)
+        return NULL;
+    if (isinf(order))
+        return imp_reduce(im, order > 0 ? IR_reduce_max : IR_reduce_min, a, n, axes, keep);
+    if (order == 0)
+        return imp_reduce(im, IR_reduce_sum, imp_cast(im, pt2_with(p, IR_ne, a, 0), imp_dtype(x)), n, axes, keep);
+    if (order == 1)
+        return imp_reduce(im, IR_reduce_sum, a, n, axes, keep);
+    if (order == 2)
+        return pt2_root(p, imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, x), n, axes, keep));
+    return pt2_with(p, IR_pow, imp_reduce(im, IR_reduce_sum, pt2_with(p, IR_pow, a, order), n, axes, keep), 1 / order);
+}
+
 /* linalg_vector_norm(x, ord, dim, keepdim), norm(x, p, dim, keepdim) */
 bool aten_norm(struct pt2 *p, int arg)
 {
     struct reduced r;
-    struct imp *im = p->im;
     double order = pt2_f(p, arg ? "p" : "ord", 2);
     pt2_ignore(p, "dtype");
-    if (!read_reduced(p, wide(pt2_out_type(p, 0)), &r))
-        return false;
-    struct ir_value *a = imp_un(im, IR_abs, r.x), *y;
-    if (isinf(order))
-        y = imp_reduce(im, order > 0 ? IR_reduce_max : IR_reduce_min, a, r.n, r.axes, r.keep);
-    else if (order == 0)
-        y = imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_bin(im, IR_ne, a, imp_like(im, a, 0)), imp_dtype(r.x)), r.n,
-                       r.axes, r.keep);
-    else if (order == 1)
-        y = imp_reduce(im, IR_reduce_sum, a, r.n, r.axes, r.keep);
-    else if (order == 2)
-        y = pt2_root(p, imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, r.x), r.n, r.axes, r.keep));
-    else
-        y = imp_bin(im, IR_pow,
-                    imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_pow, a, imp_like(im, a, order)), r.n, r.axes, r.keep),
-                    imp_like(im, a, 1 / order));
-    return pt2_out(p, 0, y);
+    return read_reduced(p, wide(pt2_out_type(p, 0)), &r) && pt2_out(p, 0, pt2_norm(p, r.x, order, r.n, r.axes, r.keep));
 }
 
 bool aten_logsumexp(struct pt2 *p, int arg)
@@ -212,11 +212,16 @@ bool aten_softmax(struct pt2 *p, int arg)
 
 /* -- Sorting */
 
+struct ir_node *pt2_topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted)
+{
+    return ir_build(&p->im->b, IR_topk, 1, &x,
+                    IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
+                             ir_attr_i(IR_ATTR_largest, largest), ir_attr_i(IR_ATTR_sorted, sorted)));
+}
+
 static bool topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted)
 {
-    struct ir_node *n = ir_build(&p->im->b, IR_topk, 1, &x,
-                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
-                                          ir_attr_i(IR_ATTR_largest, largest), ir_attr_i(IR_ATTR_sorted, sorted)));
+    struct ir_node *n = pt2_topk(p, x, axis, k, largest, sorted);
     return n && pt2_out(p, 0, n->out[0]) && pt2_out(p, 1, n->out[1]);
 }
 
@@ -258,8 +263,6 @@ bool aten_argsort(struct pt2 *p, int arg)
     pt2_ignore(p, "stable");
     if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
-    struct ir_node *n = ir_build(&p->im->b, IR_topk, 1, &x,
-                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, imp_dim(x, (int)axis)),
-                                          ir_attr_i(IR_ATTR_largest, descending), ir_attr_i(IR_ATTR_sorted, 1)));
+    struct ir_node *n = pt2_topk(p, x, axis, imp_dim(x, (int)axis), descending, true);
     return n && pt2_out(p, 0, n->out[1]);
 }

@@ -443,24 +443,31 @@ bool aten_repeat(struct pt2 *p, int arg)
     return y && pt2_out(p, 0, imp_reshape(p->im, y, n, flat));
 }
 
-bool aten_flip(struct pt2 *p, int arg)
+struct ir_value *pt2_flip(struct pt2 *p, struct ir_value *x, int n, const int64_t *axes)
 {
-    UNUSED(arg);
-    struct ir_value *x = pt2_need(p, "self");
     ir_expr starts[TCC_MAX_RANK], steps[TCC_MAX_RANK];
-    int64_t axes[TCC_MAX_RANK], given[TCC_MAX_RANK];
-    if (!x || pt2_ints(p, "dims", TCC_MAX_RANK, given) == 0)
-        return pt2_out(p, 0, x);
-    int n = pt2_axes(p, "dims", imp_rank(x), axes);
-    for (int k = 0; n >= 0 && k < imp_rank(x); k++) {
+    for (int k = 0; x && k < imp_rank(x); k++) {
         starts[k] = zero(p);
         steps[k] = one(p);
     }
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; x && k < n; k++) {
         starts[axes[k]] = ir_addc(p->ctx, imp_dim(x, (int)axes[k]), -1);
         steps[axes[k]] = ir_const(p->ctx, -1);
     }
-    return n >= 0 && pt2_out(p, 0, imp_slice(p->im, x, starts, x->type->dim, steps));
+    return x ? imp_slice(p->im, x, starts, x->type->dim, steps) : NULL;
+}
+
+/* flip(self, dims); flipud (arg 1) and fliplr (arg 2): the first and the second axis */
+bool aten_flip(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axes[TCC_MAX_RANK] = {arg - 1}, given[TCC_MAX_RANK];
+    if (arg)
+        return x && imp_rank(x) >= arg && pt2_out(p, 0, pt2_flip(p, x, 1, axes));
+    if (!x || pt2_ints(p, "dims", TCC_MAX_RANK, given) == 0)
+        return pt2_out(p, 0, x);
+    int n = pt2_axes(p, "dims", imp_rank(x), axes);
+    return n >= 0 && pt2_out(p, 0, pt2_flip(p, x, n, axes));
 }
 
 bool aten_roll(struct pt2 *p, int arg)
@@ -472,8 +479,7 @@ bool aten_roll(struct pt2 *p, int arg)
     int n = pt2_exprs(p, "shifts", TCC_MAX_RANK, shifts), m = pt2_ints(p, "dims", TCC_MAX_RANK, axes);
     if (!x || n < 0 || m < -1)
         return false;
-    ir_expr count = ir_num_elements(p->ctx, x->type);
-    struct ir_value *y = m <= 0 ? imp_reshape(p->im, x, 1, &count) : x;
+    struct ir_value *y = m <= 0 ? pt2_flat(p, x) : x;
     if (m <= 0)
         axes[0] = 0;
     for (int k = 0; y && k < n; k++) {
@@ -503,16 +509,12 @@ bool aten_tri(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_tri(im, IR_select, kept, x, imp_like(im, x, 0)));
 }
 
-/* The axes dim1 and dim2 become the last one: elements [i, i + offset]. NULL: these operands can't be. */
-static struct ir_value *diagonal_of(struct pt2 *p, struct ir_value *x)
+struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b)
 {
     struct imp *im = p->im;
-    int64_t offset = pt2_i(p, "offset", 0), a, b, perm[TCC_MAX_RANK];
+    int64_t perm[TCC_MAX_RANK];
     ir_expr dims[TCC_MAX_RANK];
     int n = 0;
-    if (!x || imp_rank(x) < 2 || !pt2_axis(p, "dim1", 0, imp_rank(x), &a) || !pt2_axis(p, "dim2", 1, imp_rank(x), &b) ||
-        a == b)
-        return NULL;
     for (int k = 0; k < imp_rank(x); k++) {
         if (k != a && k != b)
             perm[n++] = k;
@@ -531,6 +533,16 @@ static struct ir_value *diagonal_of(struct pt2 *p, struct ir_value *x)
         imp_bin(im, IR_mul, imp_iota(im, 1, &size, 0, TCC_I64), imp_dim_value(im, ir_addc(p->ctx, columns, 1)));
     at = imp_bin(im, IR_add, at, imp_dim_value(im, ir_add(p->ctx, ir_mul(p->ctx, skipped, columns), across)));
     return imp_gather(im, imp_reshape(im, x, n + 1, dims), at, n);
+}
+
+/* By the node's offset, dim1 and dim2; NULL: these operands can't be. */
+static struct ir_value *diagonal_of(struct pt2 *p, struct ir_value *x)
+{
+    int64_t offset = pt2_i(p, "offset", 0), a, b;
+    if (!x || imp_rank(x) < 2 || !pt2_axis(p, "dim1", 0, imp_rank(x), &a) || !pt2_axis(p, "dim2", 1, imp_rank(x), &b) ||
+        a == b)
+        return NULL;
+    return pt2_diagonal(p, x, offset, a, b);
 }
 
 bool aten_diagonal(struct pt2 *p, int arg)

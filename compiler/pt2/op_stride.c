@@ -19,7 +19,7 @@ static struct ir_value *numbers(struct pt2 *p)
     return at;
 }
 
-static struct ir_value *flat(struct pt2 *p, struct ir_value *x)
+struct ir_value *pt2_flat(struct pt2 *p, struct ir_value *x)
 {
     ir_expr count = x ? ir_num_elements(p->ctx, x->type) : NULL;
     return x ? imp_reshape(p->im, x, 1, &count) : NULL;
@@ -29,7 +29,7 @@ bool aten_as_strided(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *at = x ? numbers(p) : NULL;
-    return at && pt2_out(p, 0, imp_gather(p->im, flat(p, x), at, 0));
+    return at && pt2_out(p, 0, imp_gather(p->im, pt2_flat(p, x), at, 0));
 }
 
 /* The first elements of the memory, in other sizes. */
@@ -37,7 +37,7 @@ bool aten_resize(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     ir_expr size[TCC_MAX_RANK], count = ir_const(p->ctx, 1), zero = ir_const(p->ctx, 0);
-    struct ir_value *x = flat(p, pt2_need(p, "self"));
+    struct ir_value *x = pt2_flat(p, pt2_need(p, "self"));
     int n = x ? pt2_exprs(p, "size", TCC_MAX_RANK, size) : -2;
     if (n < 0)
         return false;

@@ -199,6 +199,13 @@ bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_
 struct ir_value *pt2_wide_float(struct pt2 *p, struct ir_value *x);
 /* x with the elements of `part` in the place of those that have the (row-major) numbers `which`; NULL operands: NULL. */
 struct ir_value *pt2_put(struct pt2 *p, struct ir_value *x, struct ir_value *which, struct ir_value *part);
+/* x as a vector; n axes of it backwards; its diagonal of the axes a and b, elements [i, i + offset], which becomes the last axis. NULL operands: NULL, but for the
+ * diagonal's, which is there. */
+struct ir_value *pt2_flat(struct pt2 *p, struct ir_value *x);
+struct ir_value *pt2_flip(struct pt2 *p, struct ir_value *x, int n, const int64_t *axes);
+struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b);
+/* Values and places of the k largest, or smallest, along an axis. NULL after a message. */
+struct ir_node *pt2_topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted);
 /* Broadcasts x to the type's dims. */
 struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct ir_value *like);
 /* i < 0 counts from the end; clamped to 0 .. size: how slices take bounds. */
@@ -219,8 +226,9 @@ static inline struct ir_value *pt2_choose(struct pt2 *p, struct ir_value *c, str
 {
     return imp_tri(p->im, IR_select, c, x, y);
 }
-/* The p-norm along an axis; that of a - b + eps along the last one; the sum of a b along an axis, which may count from the end, in at least f32. */
-struct ir_value *pt2_norm_along(struct pt2 *p, struct ir_value *x, double order, int64_t axis, bool keep);
+/* The p-norm over n axes (op_reduce.c); that of a - b + eps along the last one; the sum of a b along an axis, which may count from the end, in at least f32. NULL
+ * operands: NULL. */
+struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n, const int64_t *axes, bool keep);
 struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value *b, double order, double eps, bool keep);
 struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep);
 /* The mean (1) or sum (2) of all elements of a loss, or the loss itself (0). */
