@@ -151,11 +151,21 @@ static void write_gradients(FILE *out)
             fputs(" |\n", out);
         }
     }
-    fprintf(out, "\n## Library ops\n\nWith gradients (by the first operand, `grid_sample` by both):");
+    fprintf(out, "\n## Library ops\n\nWith gradients (by the first operand, `grid_sample` by both, `stft` by signal "
+                 "and window):");
     for (const char *const *name = grad_libs(); *name; name++)
         fprintf(out, "%s `%s`", name == grad_libs() ? "" : ",", *name);
-    fprintf(out, ". A loss that depends on a parameter through any other library op is an error that\nnames the source "
-                 "model's node.\n");
+    fputs(". Of a singular matrix `det` has one of NaNs. A loss that depends on a parameter through any other library "
+          "op is "
+          "an error that\nnames the source model's node. Those that are smooth but have none:\n\n"
+          "| ops | why |\n| --- | --- |\n"
+          "| `deform_conv`, `roialign` | not written; of `resize` neither cropping nor keeping the aspect ratio |\n"
+          "| `feature_vectorizer`, `imputer`, `linear_*`, `normalizer`, `scaler`, `svm_*` | models that were fitted by "
+          "other "
+          "means, which are not trained further |\n"
+          "| `dyn_*` but `dyn_reverse_sequence` | of tensors whose rank is known only at run time |\n"
+          "| sequences, optionals | their items have no types of their own to give a gradient to |\n",
+          out);
 }
 
 /* -- ONNX operators: the rows of the importer's table. */
@@ -279,8 +289,8 @@ static const char pt2_intro[] =
     "the last, of real and imaginary part: what `torch.view_as_real` gives. They are written to in place as others "
     "are, by way "
     "of `real`, `imag` and `view_as_real` too; not through a conjugated one. Graphs inside a graph neither take nor "
-    "give them. `--train` has no gradient of transforms; under torch.compile PyTorch's "
-    "own is compiled, where no complex value is kept for it.\n"
+    "give them. `--train` differentiates them, transforms too (tests/pt2/grads.py); under torch.compile PyTorch's "
+    "own gradient is compiled, where no complex value is kept for it.\n"
     "* **Random numbers** are other ones than PyTorch's, of the same distribution.\n\n"
     "An argument that an op does not read here refuses the node; all that is refused is said in one message, with the "
     "line of the Python "

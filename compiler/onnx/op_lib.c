@@ -716,7 +716,24 @@ bool onnx_op_stft(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;
-    ir_expr dims[4] = {imp_dim(x, 0), NULL, NULL, ir_const(im->ctx, 2)};
+    int64_t step, parts, known;
+    if (imp_rank(x) < 2 || imp_rank(x) > 3)
+        return imp_bad(im, "a signal of [batch, length, 1 or 2] is expected, not %s", ir_type_text(im->ctx, x->type));
+    ir_expr dims[4] = {imp_dim(x, 0), NULL, NULL, ir_const(im->ctx, 2)}, n = NULL;
+    bool complex = imp_rank(x) == 3 && !ir_is_value(imp_dim(x, 2), 1);
+    if (imp_has(im, 3))
+        n = imp_exprs_of(im, imp_in(im, 3), 1, &n) == 1 ? n : NULL;
+    else
+        n = imp_has(im, 2) && imp_rank(imp_in(im, 2)) == 1 ? imp_dim(imp_in(im, 2), 0) : imp_dim(x, 1);
+    ir_expr more = n ? ir_sub(im->ctx, imp_dim(x, 1), n) : NULL;
+    if (more && ir_is_const(more, &known) && known < 0)
+        return imp_bad(im, "frames are longer than the signal");
+    if (n && imp_ints_of(im, imp_in(im, 1), 1, &step) == 1 && step > 0)
+        dims[1] = ir_addc(im->ctx, ir_floordiv(im->ctx, more, ir_const(im->ctx, step)), 1);
+    if (n && (!complex || ir_is_const(imp_dim(x, 2), &parts)))
+        dims[2] = imp_i(im, "onesided", 1) && !complex
+                      ? ir_addc(im->ctx, ir_floordiv(im->ctx, n, ir_const(im->ctx, 2)), 1)
+                      : n;
     ir_type t = imp_fresh_type(im, imp_dtype(x), 4, dims);
     return imp_lib_node(im, "stft", 1, &t, NULL);
 }

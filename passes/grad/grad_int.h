@@ -84,7 +84,13 @@ struct ir_value *grad_expr(struct grad *g, const char *text, const struct grad_n
 bool grad_passes(const struct ir_node *n, int i);        /* may anything flow from the results to operand i? */
 bool grad_map_passes(enum ir_op op, int i);
 bool grad_lib_passes(const struct ir_node *n, int i);
+void grad_affine_grid(struct grad *g, struct ir_node *n);
+void grad_col2im(struct grad *g, struct ir_node *n);
+void grad_det(struct grad *g, struct ir_node *n);
+void grad_dft(struct grad *g, struct ir_node *n);
 void grad_grid_sample(struct grad *g, struct ir_node *n);
+void grad_inverse(struct grad *g, struct ir_node *n);
+void grad_stft(struct grad *g, struct ir_node *n);
 void grad_map(struct grad *g, struct ir_node *n);
 
 /* Nodes that are differentiated together with what they were computed from (softmax and the like): false, no such pattern. */

@@ -178,25 +178,33 @@ static void moved(struct grad *g, struct ir_node *n)
 
 /* -- By name --------------------------------------------------------------------------------------- */
 
+/* `operands`: the set of those that a gradient flows to; the others say how they are read. */
 static const struct {
     const char *name;
     grad_rule rule;
-} rules[] = {{"array_feature_extractor", moved},
-             {"compress", moved},
-             {"dyn_reverse_sequence", moved},
-             {"grid_sample", grad_grid_sample},
-             {"max_unpool", moved},
-             {"resize", resample},
-             {"topk", topk},
-             {"upsample", resample}};
+    unsigned operands;
+} rules[] = {{"affine_grid", grad_affine_grid, 1},
+             {"array_feature_extractor", moved, 1},
+             {"col2im", grad_col2im, 1},
+             {"compress", moved, 1},
+             {"det", grad_det, 1},
+             {"dft", grad_dft, 1},
+             {"dyn_reverse_sequence", moved, 1},
+             {"grid_sample", grad_grid_sample, 1 | 2},
+             {"inverse", grad_inverse, 1},
+             {"max_unpool", moved, 1},
+             {"resize", resample, 1},
+             {"stft", grad_stft, 1 | 4},
+             {"topk", topk, 1},
+             {"upsample", resample, 1}};
 
-/* By the first operand only (grid_sample: by both): the others say how it is read. What has no rule passes, so that it is found out. */
+/* What has no rule passes, so that it is found out. */
 bool grad_lib_passes(const struct ir_node *n, int i)
 {
     const char *name = ir_get_s(n, IR_ATTR_name, "");
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
         if (!strcmp(rules[k].name, name))
-            return i == 0 || rules[k].rule == grad_grid_sample;
+            return rules[k].operands >> i & 1;
     return true;
 }
 

@@ -81,6 +81,32 @@ row("max_unpool", "MaxUnpool", [("x", [1, 1, 2, 2]), ("at", np.array([[[[0, 3], 
 row("max_unpool_to", "MaxUnpool", [("x", [1, 1, 2, 2]), ("at", np.array([[[[0, 3], [9, 14]]]], np.int64)), ("to", i64(1, 1, 5, 5))], kernel_shape=[2, 2], strides=[2, 2])
 row("reverse_sequence", "ReverseSequence", [("x", [4, 3, 2]), ("n", i64(4, 1, 3))], time_axis=0, batch_axis=1)
 row("reverse_sequence_batch", "ReverseSequence", [("x", [3, 4]), ("n", [3])], ints=("n",), time_axis=1, batch_axis=0, notes="; input n 1 5")
+for n in (8, 5):
+    for inverse in (0, 1):
+        row(f"dft_{n}_{inverse}", "DFT", [("x", [2, n, 3, 2])], opset=17, inverse=inverse)
+        row(f"dft_real_{n}_{inverse}", "DFT", [("x", [2, n, 1])], opset=17, inverse=inverse)
+        row(f"dft_length_{n}_{inverse}", "DFT", [("x", [2, 6, 2]), ("n", np.array(n)), ("ax", np.array(-2))], inverse=inverse)
+        row(f"dft_one_sided_length_{n}_{inverse}", "DFT", [("x", [3, 2, 2 if inverse else 1]), ("n", np.array(n)), ("ax", np.array(0))], inverse=inverse, onesided=1)
+    row(f"dft_one_sided_{n}", "DFT", [("x", [n, 2, 1]), None, ("ax", np.array(0))], onesided=1)
+    row(f"dft_one_sided_inverse_{n}", "DFT", [("x", [2, n, 2])], onesided=1, inverse=1)
+row("dft_one_sided_of_more", "DFT", [("x", [9, 2]), ("n", np.array(5)), ("ax", np.array(0))], onesided=1, inverse=1)
+row("dft_symbolic", "DFT", [("x", ["n", "l", 2])], opset=17, notes="; dim n 2\n; dim l 6")
+row("dft_one_sided_symbolic", "DFT", [("x", ["n", "l", 1])], onesided=1, notes="; dim n 2\n; dim l 6")
+row("dft_one_sided_inverse_symbolic", "DFT", [("x", ["n", "l", 2])], onesided=1, inverse=1, notes="; dim n 2\n; dim l 4")
+row("stft", "STFT", [("x", [2, 14, 1]), ("step", np.array(3)), ("w", [6])], opset=17)
+row("stft_two_sided", "STFT", [("x", [1, 13, 1]), ("step", np.array(4)), ("w", [4]), ("n", np.array(5))], opset=17, onesided=0)
+row("stft_complex", "STFT", [("x", [1, 12, 2]), ("step", np.array(2)), None, ("n", np.array(8))], opset=17, onesided=0)
+row("stft_at_run_time", "STFT", [("x", ["b", "l", 1]), ("step", []), ("w", ["n"])], opset=17, ints=("step",),
+    then=[("Tanh", [], {}), ("ReduceSum", [("ax", i64(1, 2))], dict(keepdims=0))], notes="; dim b 1\n; dim l 14\n; dim n 5\n; input step 2 4")
+row("det", "Det", [("x", [2, 3, 3])], opset=11)
+row("det_one", "Det", [("x", [2, 2])], opset=22)
+row("inverse", "Inverse", [("x", [2, 3, 3])], domain="com.microsoft", notes="; input x 0.2 2.5")
+for align in (0, 1):
+    row(f"affine_grid_{align}", "AffineGrid", [("t", [2, 2, 3]), ("n", i64(2, 1, 3, 4))], align_corners=align)
+    row(f"affine_grid_volume_{align}", "AffineGrid", [("t", [1, 3, 4]), ("n", i64(1, 2, 3, 1, 4))], align_corners=align)
+row("col2im", "Col2Im", [("x", [2, 12, 16]), ("im", i64(5, 6)), ("b", i64(2, 3))], opset=18)
+row("col2im_strided", "Col2Im", [("x", [1, 12, 12]), ("im", i64(6, 7)), ("b", i64(2, 3))], opset=18, strides=[2, 2], dilations=[2, 1], pads=[1, 0, 1, 2])
+row("col2im_line", "Col2Im", [("x", [1, 6, 3]), ("im", i64(7)), ("b", i64(3))], opset=18, strides=[2])
 row("array_feature_extractor", "ArrayFeatureExtractor", [("x", [3, 4]), ("at", i64(2, 0, 2))], domain="ai.onnx.ml",
     then=[("Mul", [("some", np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9.0]]))], {}), ("ReduceSum", [], dict(keepdims=0))])
 

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matrix.c - gradients of the library ops of matrices (det, inverse), and of two that are linear: affine_grid, col2im. */
+#include "passes/grad/grad_int.h"
+#include "passes/rewrite_int.h"
+
+/* -- det, inverse ---------------------------------------------------------------------------------- */
+
+/* The inverse of x, transposed. */
+static struct ir_value *inverse_transposed(struct grad *g, struct ir_value *y)
+{
+    int64_t perm[TCC_MAX_RANK];
+    int rank = y ? y->type->rank : 0;
+    for (int k = 0; k < rank; k++)
+        perm[k] = k < rank - 2 ? k : 2 * rank - 3 - k;
+    return y ? ir_transpose_by(g->b, y, perm) : NULL;
+}
+
+/* Jacobi's formula: det(x) times the inverse, transposed. */
+void grad_det(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0), *x = n->in[0].value;
+    int rank = x->type->rank;
+    ir_expr dims[TCC_MAX_RANK];
+    if (!d)
+        return;
+    ir_type type = x->type;
+    struct ir_node *made =
+        ir_build_typed(g->b, IR_lib, 1, &x,
+                       IR_ATTRS(ir_attr_s(IR_ATTR_name, "inverse"), ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type);
+    for (int k = 0; k < rank; k++)
+        dims[k] = k < rank - 2 ? x->type->dim[k] : ir_const(g->ctx, 1);
+    struct ir_value *scale = ir_reshape_to(g->b, ir_binary(g->b, IR_mul, d, n->out[0]), rank, dims);
+    grad_give(g, n, 0, made ? ir_binary(g->b, IR_mul, inverse_transposed(g, made->out[0]), scale) : NULL);
+}
+
+/* -(y' d y'), y being the inverse. */
+void grad_inverse(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0), *y = n->out[0];
+    enum tcc_dtype dt = (enum tcc_dtype)y->type->dtype;
+    if (!d)
+        return;
+    struct ir_value *v = grad_matmul(g, grad_matmul(g, y, d, true, false, dt), y, false, true, dt);
+    grad_give(g, n, 0, ir_unary(g->b, IR_neg, v));
+}
+
+/* -- affine_grid ----------------------------------------------------------------------------------- */
+
+/* [points, 1]: coordinate j of the points whose axes are `dims`; the last axis comes first, behind them all a 1. */
+static struct ir_value *coordinate(struct grad *g, int k, const ir_expr *dims, int j, bool align, enum tcc_dtype dt)
+{
+    struct ir_builder *b = g->b;
+    ir_expr column[2] = {ir_const(g->ctx, 1), ir_const(g->ctx, 1)};
+    for (int i = 0; i < k; i++)
+        column[0] = ir_mul(g->ctx, column[0], dims[i]);
+    if (j == k)
+        return ir_expand_to(b, ir_constant_f(b, dt, 1), 2, column);
+    int axis = k - 1 - j;
+    struct ir_value *one = ir_constant_f(b, dt, 1), *v = grad_iota(g, k, dims, axis, dt);
+    struct ir_value *size =
+        ir_cast_to(b, ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &dims[axis]))), dt);
+    v = ir_binary(b, IR_add, v, v);
+    v = align ? ir_binary(b, IR_div, v, ir_binary(b, IR_max, ir_binary(b, IR_sub, size, one), one))
+              : ir_binary(b, IR_div, ir_binary(b, IR_add, v, one), size);
+    return ir_reshape_to(b, ir_binary(b, IR_sub, v, one), 2, column);
+}
+
+/* The result is theta times the points' coordinates: d times these, summed over the points. */
+void grad_affine_grid(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0), *columns[TCC_MAX_RANK];
+    if (!d)
+        return;
+    int k = d->type->rank - 2;
+    enum tcc_dtype dt = (enum tcc_dtype)d->type->dtype, wide = tcc_small_float(dt) ? TCC_F32 : dt;
+    for (int j = 0; j <= k; j++)
+        columns[j] = coordinate(g, k, d->type->dim + 1, j, ir_user_i(n, "align_corners", 0) != 0, wide);
+    struct ir_value *points = ir_build1(g->b, IR_concat, k + 1, columns, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1)));
+    if (!points)
+        return;
+    ir_expr dims[3] = {d->type->dim[0], points->type->dim[0], d->type->dim[k + 1]};
+    d = ir_cast_to(g->b, ir_reshape_to(g->b, d, 3, dims), wide);
+    grad_give(g, n, 0, grad_matmul(g, d, points, true, false, wide));
+}
+
+/* -- col2im ---------------------------------------------------------------------------------------- */
+
+struct windows {
+    int nd;
+    ir_expr image[TCC_MAX_RANK], block[TCC_MAX_RANK], dims[TCC_MAX_RANK]; /* image: padded; dims: block, then windows */
+    int64_t strides[TCC_MAX_RANK], dilations[TCC_MAX_RANK], before[TCC_MAX_RANK], after[TCC_MAX_RANK];
+};
+
+static bool read_windows(struct grad *g, struct ir_node *n, struct windows *w)
+{
+    const int64_t *strides, *dilations, *pads;
+    struct ir_ctx *c = g->ctx;
+    int nstrides = ir_user_ints(n, "strides", &strides), ndilations = ir_user_ints(n, "dilations", &dilations),
+        npads = ir_user_ints(n, "pads", &pads);
+    w->nd = n->out[0]->type->rank - 2;
+    if (2 * w->nd > TCC_MAX_RANK || pass_exprs_of(c, n->in[2].value, w->block, w->nd) != w->nd) {
+        grad_fail(g, n, "its windows' sizes are known only at run time, or have too many axes");
+        return false;
+    }
+    for (int i = 0; i < w->nd; i++) {
+        w->strides[i] = i < nstrides ? strides[i] : 1;
+        w->dilations[i] = i < ndilations ? dilations[i] : 1;
+        w->before[i] = i < npads ? pads[i] : 0;
+        w->after[i] = w->nd + i < npads ? pads[w->nd + i] : 0;
+        w->image[i] = ir_addc(c, n->out[0]->type->dim[2 + i], w->before[i] + w->after[i]);
+        ir_expr span = ir_addc(c, ir_mulc(c, ir_addc(c, w->block[i], -1), w->dilations[i]), 1);
+        w->dims[i] = w->block[i];
+        w->dims[w->nd + i] = ir_addc(c, ir_floordiv(c, ir_sub(c, w->image[i], span), ir_const(c, w->strides[i])), 1);
+    }
+    return true;
+}
+
+/* Where in a plane of the padded image a window's element lies, by its place in the window and the window's. */
+static struct ir_value *places(struct grad *g, const struct windows *w)
+{
+    struct ir_builder *b = g->b;
+    struct ir_value *sum = ir_constant_i(b, TCC_I64, 0);
+    for (int i = 0; i < w->nd; i++) {
+        struct ir_value *in = grad_iota(g, 2 * w->nd, w->dims, i, TCC_I64),
+                        *of = grad_iota(g, 2 * w->nd, w->dims, w->nd + i, TCC_I64);
+        in = ir_binary(b, IR_mul, in, ir_constant_i(b, TCC_I64, w->dilations[i]));
+        of = ir_binary(b, IR_mul, of, ir_constant_i(b, TCC_I64, w->strides[i]));
+        struct ir_value *size = ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &w->image[i])));
+        sum = ir_binary(b, IR_add, ir_binary(b, IR_mul, sum, size), ir_binary(b, IR_add, in, of));
+    }
+    return sum;
+}
+
+/* Each element went to one place, or into the padding. */
+void grad_col2im(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0);
+    ir_type t = n->in[0].value->type;
+    struct windows w = {0};
+    ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK], zero = ir_const(g->ctx, 0);
+    if (!d || !read_windows(g, n, &w))
+        return;
+    ir_expr flat[3] = {d->type->dim[0], d->type->dim[1], ir_const(g->ctx, 1)}, count = ir_const(g->ctx, 1);
+    for (int i = 0; i < w.nd + 2; i++) {
+        before[i] = i < 2 ? zero : ir_const(g->ctx, w.before[i - 2]);
+        after[i] = i < 2 ? zero : ir_const(g->ctx, w.after[i - 2]);
+    }
+    for (int i = 0; i < 2 * w.nd; i++)
+        count = ir_mul(g->ctx, count, w.dims[i]);
+    for (int i = 0; i < w.nd; i++)
+        flat[2] = ir_mul(g->ctx, flat[2], w.image[i]);
+    struct ir_value *image = grad_pad(g, d, before, after);
+    struct ir_value *in[] = {ir_reshape_to(g->b, image, 3, flat), ir_reshape_to(g->b, places(g, &w), 1, &count)};
+    struct ir_value *v = ir_build1(g->b, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2)));
+    grad_give(g, n, 0, v ? ir_reshape_to(g->b, v, 3, t->dim) : NULL);
+}

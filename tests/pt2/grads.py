@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of torch.export whose parameters are trained, with PyTorch's gradients.
+
+usage: grads.py DIR [PATTERN]
+
+DIR/NAME/model.pt2 computes its loss itself, the output that DIR/NAME/loss names. DIR/NAME/data.npz holds its input (a 1 that the loss is multiplied by), DIR/NAME/after.safetensors what one
+step of plain SGD at learning rate 1 makes of the parameters, by PyTorch's gradients.
+"""
+import fnmatch, json, os, sys, warnings
+import numpy as np
+import torch
+import torch.nn.functional as F
+from archive import flat, save
+
+F32, F64, C64, C128 = torch.float32, torch.float64, torch.complex64, torch.complex128
+CASES = {}
+generator = torch.Generator().manual_seed(11)
+
+
+def r(*shape, lo=-1.5, hi=1.5):
+    return torch.rand(shape, generator=generator, dtype=F64) * (hi - lo) + lo
+
+
+def c(*shape):
+    return torch.complex(r(*shape), r(*shape))
+
+
+def case(name, f, *tensors, types=(F32, F64)):
+    """f of the parameters gives what is weighed and added up to the loss."""
+    for t in types:
+        CASES[f"{name}_{'f32' if t == F32 else 'f64'}"] = (f, [x.to((C64 if t == F32 else C128) if x.is_complex() else t) for x in tensors], t)
+
+
+class Trained(torch.nn.Module):
+    def __init__(self, f, tensors):
+        super().__init__()
+        self.f = f
+        self.p = torch.nn.ParameterList([torch.nn.Parameter(x.clone()) for x in tensors])
+
+    def forward(self, x):
+        loss = 0
+        for k, y in enumerate(flat(self.f(*self.p))):
+            y = torch.view_as_real(y.resolve_conj()) if y.is_complex() else y
+            loss = loss + (y * torch.sin(torch.arange(y.numel(), dtype=x.dtype).reshape(y.shape) * 1.7 + 0.3 + k)).sum()
+        return loss * x.sum()
+
+
+# -- Transforms
+fft = torch.fft
+for n in (8, 7):
+    for norm in ("backward", "ortho", "forward"):
+        case(f"fft_{n}_{norm}", lambda x, n=n, norm=norm: (fft.fft(x, norm=norm), fft.ifft(x, dim=0, norm=norm)), c(3, n))
+        case(f"rfft_{n}_{norm}", lambda x, n=n, norm=norm: fft.rfft(x, norm=norm), r(3, n))
+        case(f"irfft_{n}_{norm}", lambda x, n=n, norm=norm: fft.irfft(x, n=n, norm=norm), c(3, n // 2 + 1))
+case("fft_real", lambda x: (fft.fft(x), fft.ifft(x, dim=0)), r(4, 5))
+case("fft_sizes", lambda x: (fft.fft(x, n=5), fft.fft(x, n=9), fft.ifft(x, n=4, dim=0), fft.irfft(x, n=5), fft.irfft(x, n=14)), c(6, 6))
+case("rfft_sizes", lambda x: (fft.rfft(x, n=5), fft.rfft(x, n=9, dim=0)), r(6, 6))
+case("fft_two", lambda x, y: (fft.fft2(x), fft.ifft2(x, norm="ortho"), fft.rfft2(y), fft.irfft2(x)), c(2, 4, 3), r(2, 4, 5))
+case("fft_many", lambda x, y: (fft.fftn(x), fft.ifftn(x, dim=(0, 2)), fft.rfftn(y, s=(3, 4), dim=(1, 0)), fft.irfftn(x, s=(5, 4), dim=(0, 1))), c(3, 4, 2), r(3, 4, 2))
+case("stft", lambda x, w: (torch.stft(x, 8, 3, window=w, return_complex=True), torch.stft(x, 6, 2, center=False, onesided=False, return_complex=True)), r(2, 21), r(8, lo=0.5))
+case("istft", lambda x: torch.istft(x, 8, 3, window=torch.hann_window(8, dtype=x.real.dtype)), c(2, 5, 6))
+case("fnet", lambda x, w, b: torch.tanh(fft.fft2(F.layer_norm(x, (6,)), dim=(-1, -2)).real @ w + b), r(2, 5, 6), r(6, 4), r(4))
+case("spectral_loss", lambda x: (torch.stft(x, 8, 2, window=torch.hann_window(8, dtype=x.dtype), return_complex=True).abs() + 0.1).log(), r(2, 24))
+
+
+def fourier_operator(x, w, skip):
+    modes = fft.rfft(x)
+    low = torch.einsum("bim,iom->bom", modes[..., :3], w)
+    out = torch.zeros(x.shape[0], w.shape[1], modes.shape[-1], dtype=modes.dtype)
+    out = torch.cat([low, out[..., 3:]], -1)
+    return F.gelu(fft.irfft(out, n=x.shape[-1]) + torch.einsum("bix,io->box", x, skip))
+
+
+case("fourier_operator", fourier_operator, r(2, 3, 9), c(3, 4, 3), r(3, 4))
+
+# -- Complex numbers
+case("complex_arithmetic", lambda x, y: (x + y, x - 2 * y, x * y, x / y, y / (x * x + 5), 3 / y, x / 2, -x, x * (1 + 2j)), c(3, 4), c(4) + 2.5)
+case("complex_real", lambda x, y: (x * y, x / (y + 4), y / (x + 4), x + y, y - x), c(3, 4), r(3, 4))
+case("complex_parts", lambda x: (x.real * x.imag, x.abs(), x.angle(), x.conj() * x, torch.view_as_real(x) * 2), c(3, 4))
+case("complex_made", lambda a, b: (torch.complex(a, b) * torch.complex(b, a), torch.polar(a, b) / (1 + 3j)), r(3, 4, lo=0.3), r(3, 4))
+case("complex_zeros", lambda x, y: ((x * 0).abs() + x.abs(), torch.stft(y, 4, 2, return_complex=True).abs()), c(3, 4), torch.cat([torch.zeros(1, 12), r(1, 12)], 1))
+case("complex_products", lambda x, y: (x @ y, torch.einsum("ij,jk->ik", x, y.conj()), (x.unsqueeze(-1) * y).sum(1), x.mean(0)), c(3, 4), c(4, 2))
+case("complex_moves", lambda x: (x.T * 2, x.reshape(2, 6), x[1:, ::2], torch.cat([x, x * 1j], 1), torch.roll(x, 1, 0), x.flip(1)), c(3, 4))
+
+# -- Ops that the library computes
+case("fold", lambda x: (F.fold(x, (5, 6), (2, 3)) ** 2, F.fold(F.unfold(F.fold(x, (5, 6), (2, 3)), 2, stride=2, padding=1), (5, 6), 2, stride=2, padding=1)), r(2, 12, 16))
+
+
+def safetensors(path, tensors):
+    header, data = {}, b""
+    for name, x in tensors.items():
+        raw = x.tobytes()
+        header[name] = {"dtype": {"float32": "F32", "float64": "F64"}[str(x.dtype)], "shape": list(x.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(len(text).to_bytes(8, "little") + text + data)
+
+
+def write(folder, f, tensors, dtype):
+    m, x = Trained(f, tensors), torch.ones(1, 1, dtype=dtype)
+    os.makedirs(folder, exist_ok=True)
+    program = torch.export.export(m, (x,))
+    save(program, folder + "/model.pt2")
+    with open(folder + "/loss", "w") as file:
+        file.write(program.graph_signature.user_outputs[0] + "\n")
+    m(x).backward()
+    after = {n: p.detach() - p.grad for n, p in m.named_parameters()}
+    np.savez(folder + "/data.npz", x=x.numpy())
+    safetensors(folder + "/after.safetensors", {n: (torch.view_as_real(v) if v.is_complex() else v).contiguous().numpy() for n, v in after.items()})
+
+
+def main():
+    folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"
+    warnings.simplefilter("ignore")
+    for name, row in CASES.items():
+        if fnmatch.fnmatch(name, pattern):
+            write(f"{folder}/{name}", *row)
+
+
+if __name__ == "__main__":
+    main()
