@@ -87,8 +87,7 @@ TABLE = [
     ('atan_f64', by_square(lambda x: (atan(x) - x) / x ** 3, -mpf(1) / 3), by_square(lambda x: x ** 3 / atan(x), mpf(0)), 0, T8 ** 2 * 1.01, 11),
     ('asin_f64', by_square(lambda x: (asin(x) - x) / x ** 3, mpf(1) / 6), by_square(lambda x: x ** 3 / asin(x), mpf(0)), 0, mpf(1) / 4, 12),
     ('tanh_f32', by_square(lambda x: (tanh(x) - x) / x ** 3, -mpf(1) / 3), by_square(lambda x: x ** 3 / tanh(x), mpf(0)), 0, mpf('0.625') ** 2, 5),
-    ('erf_f32', by_square(lambda x: erf(x) / x - 1, 2 / sqrt(pi) - 1), by_square(lambda x: x / erf(x), sqrt(pi) / 2), 0, mpf('0.93') ** 2, 6),
-    ('erf_tail_f32', lambda x: -log(erfc(x)), lambda x: erfc(x) / erf(x), mpf('0.92'), mpf('4.0'), 8),
+    ('erf_f32', near(lambda x: -log(erfc(x)) / x - 1, 2 / sqrt(pi) - 1), near(lambda x: x * erfc(x) / erf(x), sqrt(pi) / 2), 0, mpf('3.92'), 8),
     ('erf_f64', by_square(lambda x: erf(x) / x - 1, 2 / sqrt(pi) - 1), by_square(lambda x: x / erf(x), sqrt(pi) / 2), 0, mpf(1), 12),
     ('erfcx_f64', erfcx_t, lambda t: exp(-(2 * (1 + t) / (1 - t)) ** 2), -mpf(1) / 3, mpf('0.5'), 14),
 ]

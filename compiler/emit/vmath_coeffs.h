@@ -128,28 +128,17 @@ static const double vm_tanh_f32[] = {
     0x1.18e1810be9392p-9,
 };
 
-/* degree 6 on [0.0, 0.8649]; largest error 2^-31.03 */
+/* degree 8 on [0.0, 3.92]; largest error 2^-27.89 */
 static const double vm_erf_f32[] = {
-    0x1.06eba80f96c01p-3,
-    -0x1.812742da82ad6p-2,
-    0x1.ce2e0928f5b25p-4,
-    -0x1.b80e90be72c35p-6,
-    0x1.54c7f39f80736p-8,
-    -0x1.aa3f2063c67edp-11,
-    0x1.5cd48083ec26ap-14,
-};
-
-/* degree 8 on [0.92, 4.0]; largest error 2^-34.78 */
-static const double vm_erf_tail_f32[] = {
-    -0x1.50644fc5825dcp-13,
-    0x1.2122980fb3b02p+0,
-    0x1.445fcf2f37cbap-1,
-    0x1.ba6abf2be9b48p-4,
-    -0x1.97e2185694640p-6,
-    0x1.09a5a403cc801p-8,
-    -0x1.9ff64fb138da4p-12,
-    0x1.e01f9ebf015cap-17,
-    0x1.1849392cae6a6p-21,
+    0x1.06eba8bc4efd9p-3,
+    0x1.45f2f9c43a3f1p-1,
+    0x1.a4fa5daf550b6p-4,
+    -0x1.39cdc96f5e89cp-6,
+    -0x1.5057b063ace2fp-13,
+    0x1.b4fec0c567c55p-10,
+    -0x1.4bc7b6b6a02e1p-11,
+    0x1.ed6665511ce19p-14,
+    -0x1.36908e2e88931p-17,
 };
 
 /* degree 12 on [0.0, 1.0]; largest error 2^-62.74 */

@@ -294,19 +294,24 @@ static V erf_tail_double(const struct vm *m, V a)
     return vm_sub(m, vm_k(m, 1), vm_mul(m, e, h));
 }
 
-/* For float the logarithm of erfc is a polynomial. */
-static V erf_tail_float(const struct vm *m, V a)
+/*
+ * For float, -log(erfc(a)) / a - 1 is a polynomial up to where erf rounds to 1, so that erf is 1 - e^y, without another way for small arguments: with y = n ln 2 + r,
+ * (1 - 2^n) - 2^n (e^r - 1), whose first term is exact, and 0 where n is.
+ */
+static V erf_float(const struct vm *m, V x)
 {
-    V c = vm_min(m, a, vm_k(m, 4));
-    V e = vm_exp(m, vm_neg(m, VM_POLY(m, c, vm_erf_tail_f32)));
-    return vm_sub(m, vm_k(m, 1), e);
+    V c = vm_min(m, vm_k(m, 3.92), vm_abs(m, x)), nf, n; /* NaN stays */
+    V r = reduce(m, vm_neg(m, vm_fma(m, c, VM_POLY(m, c, vm_erf_f32), c)), &nf, &n);
+    V s = power_of_two(m, n), whole = vm_sub(m, vm_k(m, 1), s);
+    return vm_copysign(m, vm_fma(m, vm_neg(m, s), expm1_reduced(m, r), whole), x);
 }
 
 V vm_erf(const struct vm *m, V x)
 {
+    if (!m->f64)
+        return erf_float(m, x);
     V a = vm_abs(m, x), z = vm_mul(m, x, x);
-    V small = vm_fma(m, x, m->f64 ? VM_POLY(m, z, vm_erf_f64) : VM_POLY(m, z, vm_erf_f32), x);
-    V large = vm_copysign(m, m->f64 ? erf_tail_double(m, a) : erf_tail_float(m, a), x);
-    V result = vm_sel(m, vm_lt(m, a, vm_k(m, m->f64 ? 1 : 0.925)), small, large);
+    V small = vm_fma(m, x, VM_POLY(m, z, vm_erf_f64), x), large = vm_copysign(m, erf_tail_double(m, a), x);
+    V result = vm_sel(m, vm_lt(m, a, vm_k(m, 1)), small, large);
     return vm_sel(m, vm_nan(m, x), x, result);
 }

@@ -43,7 +43,7 @@ static double point(int i, bool f64, bool second)
     static const double specials[] = {0.0,  -0.0, INFINITY, -INFINITY, NAN,      1,         -1,       0.5,
                                       -0.5, 2,    -2,       3,         0x1p-149, 0x1p-1074, 0x1p-126, 0x1p-1022,
                                       88.7, 88.8, -103.9,   -104,      709.7,    709.8,     -745.1,   -746,
-                                      1e10, 1e22, 0x1p100,  -7,        1e30,     0.925,     0.625};
+                                      1e10, 1e22, 0x1p100,  -7,        1e30,     3.92,      0.625};
     int n = (int)(sizeof specials / sizeof *specials);
     if (i < n * n)
         return second ? specials[i / n] : specials[i % n];
