@@ -250,6 +250,56 @@ bool aten_bilinear(struct pt2 *p, int arg)
     return pt2_out(p, 0, z);
 }
 
+/* The letters of an operand's axes in _trilinear: those of all, but for the axes that it is expanded along. -1: they don't fit. */
+static int letters_of(struct pt2 *p, const char *name, const char *expanded, int total, char *to)
+{
+    int64_t axes[TCC_MAX_RANK];
+    struct ir_value *x = pt2_need(p, name);
+    int n = x ? pt2_ints(p, expanded, TCC_MAX_RANK, axes) : -2, count = 0;
+    unsigned without = 0;
+    total = total < 0 && n >= 0 ? imp_rank(x) + n : total;
+    if (n < 0 || total > TCC_MAX_RANK)
+        return -1;
+    for (int k = 0; k < n; k++) {
+        if (!imp_axis(p->im, &axes[k], total))
+            return -1;
+        without |= 1u << axes[k];
+    }
+    for (int k = 0; k < total; k++)
+        if (!(without >> k & 1))
+            to[count++] = (char)('a' + k);
+    to[count] = 0;
+    return count == imp_rank(x) ? total : -1;
+}
+
+/* _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): what bilinear decomposes to. Each operand gets axes of 1 at `expand`; the product of the
+ * three, summed over `sumdim`. */
+bool aten_trilinear(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    char parts[4][TCC_MAX_RANK + 1], equation[4 * (TCC_MAX_RANK + 3)];
+    int64_t summed[TCC_MAX_RANK];
+    int total = letters_of(p, "i1", "expand1", -1, parts[0]), n = pt2_ints(p, "sumdim", TCC_MAX_RANK, summed),
+        count = 0;
+    unsigned without = 0;
+    pt2_ignore(p, "unroll_dim"); /* how it is computed */
+    if (total < 0 || n < 0 || letters_of(p, "i2", "expand2", total, parts[1]) < 0 ||
+        letters_of(p, "i3", "expand3", total, parts[2]) < 0)
+        return imp_bad(p->im, "axes that do not fit its operands");
+    for (int k = 0; k < n; k++) {
+        if (!imp_axis(p->im, &summed[k], total))
+            return false;
+        without |= 1u << summed[k];
+    }
+    for (int k = 0; k < total; k++)
+        if (!(without >> k & 1))
+            parts[3][count++] = (char)('a' + k);
+    parts[3][count] = 0;
+    snprintf(equation, sizeof equation, "%s,%s,%s->%s", parts[0], parts[1], parts[2], parts[3]);
+    struct ir_value *in[] = {pt2_need(p, "i1"), pt2_need(p, "i2"), pt2_need(p, "i3")};
+    return pt2_out(p, 0, pt2_onnx1(p, "Einsum", 12, 3, in, PT2_ATTRS(pt2_attr_s("equation", equation))));
+}
+
 /* -- Similarities and distances */
 
 /* cosine_similarity(x1, x2, dim, eps): each divided by its norm, or eps */
