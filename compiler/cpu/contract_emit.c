@@ -144,8 +144,11 @@ static void unknown_rows(struct cg *g, LLVMValueRef x, int cv)
 
 static void whole_rows(struct cg *g, LLVMValueRef x, int cv);
 
-/* Rows of a register tile at an edge: few, but so many that their sums don't wait for each other. 0: their taps are not known when compiling. */
-static int edge_rows(const struct cg *g, int cv, bool last)
+/*
+ * Rows of a register tile at an edge: few, but so many that their sums don't wait for each other; `smaller`: half as many, for images of
+ * few rows. 0: there is no such tile, or its taps are not known when compiling.
+ */
+static int edge_rows(const struct cg *g, int cv, bool last, bool smaller)
 {
     const struct ct *c = &g->c;
     if (!c->edge_known[last] || g->packed_a)
@@ -153,33 +156,48 @@ static int edge_rows(const struct cg *g, int cv, bool last)
     int64_t cut = ct_cut_rows(c, last, last ? c->ks[c->guards[c->edge].k].n - 1 : 0);
     int rows = (8 + cv - 1) / cv;
     rows = rows < cut ? (int)cut : rows;
-    return !cut || cut > g->mr ? 0 : rows < g->mr ? rows : g->mr;
+    if (!cut || cut > g->mr)
+        return 0;
+    rows = rows < g->mr ? rows : g->mr;
+    if (!smaller)
+        return rows;
+    return rows < 4 || rows / 2 < cut ? 0 : rows / 2;
 }
 
-/* Rows [from, to), which taps are missing of: the n of a register tile from `at` on if that `fits`, else one by one, each with the taps that it has. */
-static void rows_at_edge(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef from, LLVMValueRef to, int n,
-                         LLVMValueRef at, LLVMValueRef fits, int64_t start)
+/*
+ * Rows [from, to) at the first or last edge, which taps are missing of, and some between it and `beyond`: by the largest register tile that there is
+ * room for, or else one by one, each with the taps that it has. Returns where the other rows begin, or end.
+ */
+static LLVMValueRef rows_at_edge(struct cg *g, LLVMValueRef x, int cv, bool last, LLVMValueRef from, LLVMValueRef to,
+                                 LLVMValueRef beyond)
 {
     struct em *e = g->e;
     struct em_if f;
     struct em_loop l;
-    if (n) {
+    LLVMValueRef end = last ? to : from, border = last ? from : to, done = NULL;
+    ir_expr of_all = last ? g->c.rows : ir_const(g->c.ctx, 0);
+    LLVMValueRef here = LLVMBuildICmp(e->b, LLVMIntEQ, end, em_expr(e, of_all), "");
+    for (int i = 0; i < 2; i++) {
+        int n = edge_rows(g, cv, last, i);
+        if (!n)
+            break;
+        LLVMValueRef at = last ? LLVMBuildSub(e->b, end, em_i64(e, n), "") : em_i64(e, 0);
+        LLVMValueRef limit = last ? at : em_i64(e, n), room[2] = {last ? beyond : limit, last ? limit : beyond};
+        LLVMValueRef fits = LLVMBuildAnd(e->b, here, LLVMBuildICmp(e->b, LLVMIntSLE, room[0], room[1], ""), "");
+        if (done)
+            fits = LLVMBuildAnd(e->b, fits, LLVMBuildNot(e->b, done, ""), "");
         em_if_begin(e, &f, fits);
-        cg_micro(g, x, at, n, cv, start);
+        cg_micro(g, x, at, n, cv, last ? CG_LAST_ROWS : CG_FIRST_ROWS);
         em_if_end(e, &f);
-        to = LLVMBuildSelect(e->b, fits, from, to, "");
+        border = LLVMBuildSelect(e->b, fits, limit, border, "");
+        done = done ? LLVMBuildOr(e->b, done, fits, "") : fits;
     }
+    if (done)
+        to = LLVMBuildSelect(e->b, done, from, to, "");
     em_loop_begin(e, &l, from, to, em_i64(e, 1), "edge");
     cg_micro(g, x, l.iv, 1, cv, CG_ONE_ROW);
     em_loop_end(e, &l);
-}
-
-/* Do this tile's rows begin or end where all do, and is there room between `from` and `to`? */
-static LLVMValueRef edge_fits(struct cg *g, LLVMValueRef end, ir_expr of_all, LLVMValueRef from, LLVMValueRef to)
-{
-    struct em *e = g->e;
-    return LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, end, em_expr(e, of_all), ""),
-                        LLVMBuildICmp(e->b, LLVMIntSLE, from, to, ""), "");
+    return border;
 }
 
 /* Rows of which some are cut, but which is known only at run time: those at the edges, then the ones between as usual. */
@@ -195,14 +213,8 @@ static void rows_late(struct cg *g, LLVMValueRef x, int cv)
         last = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){last, end});
         last = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){last, first});
     }
-    int before = edge_rows(g, cv, false), after = edge_rows(g, cv, true);
-    LLVMValueRef next = em_i64(e, before), fits = edge_fits(g, begin, ir_const(g->c.ctx, 0), next, last);
-    rows_at_edge(g, x, cv, begin, first, before, em_i64(e, 0), fits, CG_FIRST_ROWS);
-    g->row_lo = before ? LLVMBuildSelect(e->b, fits, next, first, "") : first;
-    LLVMValueRef at = LLVMBuildSub(e->b, end, em_i64(e, after), "");
-    fits = edge_fits(g, end, g->c.rows, g->row_lo, at);
-    rows_at_edge(g, x, cv, last, end, after, at, fits, CG_LAST_ROWS);
-    g->row_hi = after ? LLVMBuildSelect(e->b, fits, at, last, "") : last;
+    g->row_lo = rows_at_edge(g, x, cv, false, begin, first, last);
+    g->row_hi = rows_at_edge(g, x, cv, true, last, end, g->row_lo);
     whole_rows(g, x, cv);
     g->row_lo = begin;
     g->row_hi = end;

@@ -120,6 +120,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
                                   .fma = cpu_has(m, CPU_FMA),
                                   .masks = cpu_has(m, CPU_AVX512VL) && cpu_has(m, CPU_AVX512BW),
                                   .gathers = cpu_has(m, CPU_AVX512VL),
+                                  .divides_lanes = true,
                                   .converts_f16 = cpu_has(m, CPU_F16C),
                                   .round_to_int = x86_round_to_int,
                                   .scale = cpu_has(m, CPU_AVX512F) ? x86_scale : NULL,

@@ -45,6 +45,7 @@ struct em_machine {
     bool masks;                      /* memory accesses in some of a vector's lanes are one instruction */
     bool gathers;                    /* loads of 4 and 8 bytes by an address a lane are one */
     bool index32;                    /* integers of 32 bits are cheaper than those of 64 */
+    bool divides_lanes;              /* several doubles are divided at once, an integer by itself */
     bool converts_f16;               /* conversions between f16 and f32 are one */
     LLVMValueRef (*pair_bf16)(struct em *e, LLVMValueRef low, LLVMValueRef high);    /* two f32 rounded to bf16 as the halves of an i32 */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);      /* f32 to i32, to nearest even; NULL: not of so many lanes */

@@ -77,6 +77,26 @@ static int64_t power_of_two(ir_expr x)
     return c > 0 && (c & (c - 1)) == 0 ? c : 0;
 }
 
+/* Integers of a smaller magnitude: the quotient of two, rounded to double, reaches no integer that it does not reach exactly. */
+#define EXACT_QUOTIENT (INT64_C(1) << 52)
+
+static bool divides_exactly(ir_expr a, ir_expr b)
+{
+    return a->lo > -EXACT_QUOTIENT && a->hi < EXACT_QUOTIENT && b->hi < EXACT_QUOTIENT;
+}
+
+/*
+ * a floordiv b or a mod b in lanes, by divisions of doubles: there is no instruction that divides several integers. An integer n next to a / b is
+ * at least 1 / b away, half a unit in the last place of doubles next to it at most n * 2^-53, and n * b is below 2^53.
+ */
+static LLVMValueRef divide_lanes(struct em *e, bool quotient, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMTypeRef wide = em_vec(e->t_f64, em_lanes_of(a));
+    LLVMValueRef q = LLVMBuildFDiv(e->b, LLVMBuildSIToFP(e->b, a, wide, ""), LLVMBuildSIToFP(e->b, b, wide, ""), "");
+    q = LLVMBuildFPToSI(e->b, em_unary_intrinsic(e, "llvm.floor", q), LLVMTypeOf(a), "");
+    return quotient ? q : LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "");
+}
+
 /* a floordiv b (quotient) or a mod b, for b > 0; scalars or vectors of one type. */
 static LLVMValueRef floor_divide(struct em *e, ir_expr x, LLVMValueRef a, LLVMValueRef b)
 {
@@ -86,6 +106,8 @@ static LLVMValueRef floor_divide(struct em *e, ir_expr x, LLVMValueRef a, LLVMVa
     if (p)
         return quotient ? LLVMBuildAShr(e->b, a, em_int(t, __builtin_ctzll((unsigned long long)p)), "")
                         : LLVMBuildAnd(e->b, a, em_int(t, p - 1), "");
+    if (e->m->divides_lanes && em_lanes_of(a) > 1 && !LLVMIsConstant(b) && divides_exactly(x->arg[0], x->arg[1]))
+        return divide_lanes(e, quotient, a, b);
     if (nonnegative(x->arg[0]) && nonnegative(x->arg[1]))
         return quotient ? LLVMBuildUDiv(e->b, a, b, "") : LLVMBuildURem(e->b, a, b, "");
     LLVMValueRef zero = em_int(t, 0);

@@ -514,7 +514,7 @@ static void outer_segment(void *user, int segment)
     struct outer_run *r = user;
     int u = r->transpose_dim;
     if (u >= 0)
-        loops_run_transposed(r->e, u, r->t->lo[u], r->t->hi[u], r->segments.at[segment].lanes, run_point, r->e);
+        loops_run_transposed(r->e, u, r->t, r->segments.at[segment].lanes, run_point, r->e);
     else if (r->interleave_dim >= 0 && r->segments.at[segment].lanes > 1)
         loops_run_interleaved(r->e, r->interleave_dim);
     else if (r->interleave_dim >= 0)

@@ -43,8 +43,8 @@ LLVMValueRef loops_acc_result(struct em *e, struct loops_acc *a, int n, bool fol
 LLVMValueRef loops_acc_extreme(const struct loops_acc *all, int stride, int i);
 /* The other outer dim along which some load is consecutive, when lanes along v would gather it; -1: none. */
 int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width);
-/* Points [lo, hi) of that dim, for the lanes that are set: blocks of W x W in registers, then point(user, 0) by itself. */
-void loops_run_transposed(struct em *e, int u, LLVMValueRef lo, LLVMValueRef hi, int lanes,
+/* The tile's points of that dim, for the lanes that are set: blocks of W x W in registers, then point(user, 0) by itself. */
+void loops_run_transposed(struct em *e, int u, const struct em_tiles *t, int lanes,
                           void (*point)(void *user, int segment), void *user);
 /* The outer dim of few points between which stores alternate when u is in lanes; -1: none. Its points, at the lanes that are set. */
 int loops_interleave_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int u, int width);

@@ -68,8 +68,15 @@ static void transpose(struct em *e, V *rows, int width)
     }
 }
 
-/* W x W points from (u0, v0). */
-static void run_block(struct em *e, int u, int v, V u0, V v0, int width)
+/* Lane l of v from v0 on; where lanes are masked, those behind `last` are loaded as it is, and nobody looks at them. */
+static V lane_point(struct em *e, V v0, int l, V last)
+{
+    V args[2] = {LLVMBuildAdd(e->b, v0, em_i64(e, l), ""), last};
+    return last && l ? em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, args) : args[0];
+}
+
+/* W x W points from (u0, v0), of which `mask` says which lanes of v are there (NULL: all). */
+static void run_block(struct em *e, int u, int v, V u0, V v0, int width, V mask, V last)
 {
     const struct kn_kernel *k = e->k;
     ir_expr var_u = k->dims[u].var, var_v = k->dims[v].var;
@@ -82,7 +89,7 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width)
             continue;
         columns[i] = IR_NEWN(e->ctx, width, V);
         for (int l = 0; l < width; l++) {
-            em_bind(e, var_v, LLVMBuildAdd(e->b, v0, em_i64(e, l), ""));
+            em_bind(e, var_v, lane_point(e, v0, l, mask ? last : NULL));
             em_set_lanes(e, var_u, width, NULL);
             e->aligned = true;
             columns[i][l] = em_splat(e, em_load_at(e, n->operand, n->index, NULL, NULL), width);
@@ -91,7 +98,7 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width)
     }
     e->aligned = aligned;
     em_bind(e, var_v, v0);
-    em_set_lanes(e, var_v, width, NULL);
+    em_set_lanes(e, var_v, width, mask);
     for (int j = 0; j < width; j++) {
         em_forget(e, 0, k->ninsns);
         for (int i = 0; i < k->ninsns; i++)
@@ -101,18 +108,19 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width)
     }
 }
 
-void loops_run_transposed(struct em *e, int u, V lo, V hi, int lanes, void (*point)(void *user, int segment),
-                          void *user)
+void loops_run_transposed(struct em *e, int u, const struct em_tiles *t, int lanes,
+                          void (*point)(void *user, int segment), void *user)
 {
     struct em_nest s = e->nest;
     int v = s.vector, width = s.width;
-    V v0 = em_expr(e, e->k->dims[v].var);
+    V v0 = em_expr(e, e->k->dims[v].var), lo = t->lo[u], hi = t->hi[u];
     struct em_loop l;
-    if (lanes == width && !e->mask) {
+    if (lanes == width) {
+        V last = LLVMBuildSub(e->b, t->hi[v], em_i64(e, 1), "");
         V whole = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, hi, lo, ""), em_i64(e, -(int64_t)width), "");
         V end = LLVMBuildAdd(e->b, lo, whole, "");
         em_loop_begin(e, &l, lo, end, em_i64(e, width), "t");
-        run_block(e, u, v, l.iv, v0, width);
+        run_block(e, u, v, l.iv, v0, width, e->mask, last);
         em_loop_end(e, &l);
         lo = end;
     }
