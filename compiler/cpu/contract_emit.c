@@ -200,6 +200,28 @@ static LLVMValueRef rows_at_edge(struct cg *g, LLVMValueRef x, int cv, bool last
     return border;
 }
 
+/* All rows, where they are so few that one register tile at the edges takes them: both edges cut it. Is that so? NULL: never. */
+static LLVMValueRef rows_short(struct cg *g, LLVMValueRef x, int cv)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    LLVMValueRef rows = em_expr(e, g->c.rows), done = NULL;
+    LLVMValueRef all = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->row_lo, em_i64(e, 0), ""),
+                                    LLVMBuildICmp(e->b, LLVMIntEQ, g->row_hi, rows, ""), "");
+    for (int i = 0; i < 2; i++) {
+        int n = edge_rows(g, cv, false, i), n_last = edge_rows(g, cv, true, i);
+        if (n < 2 || n_last < 2)
+            break;
+        n = n > n_last ? n : n_last;
+        LLVMValueRef fits = LLVMBuildAnd(e->b, all, LLVMBuildICmp(e->b, LLVMIntEQ, rows, em_i64(e, n), ""), "");
+        em_if_begin(e, &f, fits);
+        cg_micro(g, x, em_i64(e, 0), n, cv, CG_BOTH_ROWS);
+        em_if_end(e, &f);
+        done = done ? LLVMBuildOr(e->b, done, fits, "") : fits;
+    }
+    return done;
+}
+
 /* Rows of which some are cut, but which is known only at run time: those at the edges, then the ones between as usual. */
 static void rows_late(struct cg *g, LLVMValueRef x, int cv)
 {
@@ -213,7 +235,10 @@ static void rows_late(struct cg *g, LLVMValueRef x, int cv)
         last = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){last, end});
         last = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){last, first});
     }
-    g->row_lo = rows_at_edge(g, x, cv, false, begin, first, last);
+    LLVMValueRef done = rows_short(g, x, cv), from = begin, *at[3] = {&from, &first, &last};
+    for (int i = 0; done && i < 3; i++)
+        *at[i] = LLVMBuildSelect(e->b, done, end, *at[i], "");
+    g->row_lo = rows_at_edge(g, x, cv, false, from, first, last);
     g->row_hi = rows_at_edge(g, x, cv, true, last, end, g->row_lo);
     whole_rows(g, x, cv);
     g->row_lo = begin;

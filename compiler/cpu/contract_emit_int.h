@@ -27,8 +27,9 @@ struct cg {
 
 /* One register tile: rows r0 .. r0+mr-1, columns x .. of cv vectors. start: the constant value of r0 where taps are
  * unrolled for their row ranges; CG_ALL_ROWS: all rows take part in every step; CG_ONE_ROW: mr is 1, and the row's guards
- * bound the loops of the sum; CG_FIRST_ROWS, CG_LAST_ROWS: taps are unrolled, and the rows are the first ones of late_rows, or the last. */
-enum { CG_ALL_ROWS = -1, CG_ONE_ROW = -2, CG_FIRST_ROWS = -3, CG_LAST_ROWS = -4 };
+ * bound the loops of the sum; CG_FIRST_ROWS, CG_LAST_ROWS, CG_BOTH_ROWS: taps are unrolled, and the rows are the first ones of late_rows, or the last,
+ * or all of them. */
+enum { CG_ALL_ROWS = -1, CG_ONE_ROW = -2, CG_FIRST_ROWS = -3, CG_LAST_ROWS = -4, CG_BOTH_ROWS = -5 };
 void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start);
 void cg_bind_row(struct cg *g, LLVMValueRef row);
 void cg_bind_column(struct cg *g, LLVMValueRef x);           /* first lane's dims */

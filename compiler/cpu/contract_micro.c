@@ -143,7 +143,7 @@ static LLVMValueRef offset_of(struct sum *s, LLVMValueRef base, int level, LLVMV
 /* Are the taps that a row has known when compiling, and not all rows have the same? */
 static bool by_taps(const struct sum *s)
 {
-    return s->start >= 0 || s->start == CG_FIRST_ROWS || s->start == CG_LAST_ROWS;
+    return s->start >= 0 || (s->start <= CG_FIRST_ROWS && s->start >= CG_BOTH_ROWS);
 }
 
 /* Rows of this register tile that the current taps reach. */
@@ -156,10 +156,11 @@ static void active_rows(struct sum *s, int *lo, int *hi)
     if (!by_taps(s))
         return;
     if (s->start < 0) {
-        bool last = s->start == CG_LAST_ROWS;
-        int64_t cut = ct_cut_rows(c, last, s->tap[c->guards[c->edge].k]);
-        cut = cut < s->mr ? cut : s->mr;
-        *(last ? hi : lo) = (int)(last ? s->mr - cut : cut);
+        int64_t tap = s->tap[c->guards[c->edge].k];
+        a = s->start == CG_LAST_ROWS ? 0 : ct_cut_rows(c, false, tap);
+        b = s->mr - (s->start == CG_FIRST_ROWS ? 0 : ct_cut_rows(c, true, tap));
+        *lo = (int)(a < s->mr ? a : s->mr);
+        *hi = (int)(b < *lo ? *lo : b);
         return;
     }
     ct_row_range(c, s->tap, &a, &b);

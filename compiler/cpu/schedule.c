@@ -128,6 +128,8 @@ static int fit_width(const struct cpu_machine *m, int lanes, int64_t extent)
 
 /* -- Vector dim ---------------------------------------------------------------------------------------------- */
 
+#define TRANSPOSED_SCORE 0.5 /* of a load of blocks that are transposed in registers */
+
 static double access_score(int64_t stride, bool store)
 {
     if (stride == 1)
@@ -164,7 +166,10 @@ static double dim_score(const struct chooser *c, int dim, int lanes)
         if (access) {
             /* With lanes along an outer dim each local operand has a row of lanes. */
             bool row = !inner && k->operands[n->operand].use == KN_LOCAL;
-            score += row ? 1 : access_score(access_stride(c, i, dim, width), n->code == KN_STORE);
+            score += row ? 1
+                     : loops_transposes(c->ctx, &c->m->emit, k, i, dim, width < 16 ? width : 16)
+                         ? TRANSPOSED_SCORE
+                         : access_score(access_stride(c, i, dim, width), n->code == KN_STORE);
             accesses++;
         }
         if (n->code == KN_SCAN && inner)
@@ -354,7 +359,7 @@ static void choose_unroll(struct chooser *c)
     s->unroll = 1;
     if (dim < 0 || loops_interleave_dim(c->ctx, c->k, dim, s->width) >= 0)
         return;
-    if (loops_transpose_dim(c->ctx, c->k, dim, s->width < 16 ? s->width : 16) >= 0) {
+    if (loops_transpose_dim(c->ctx, &c->m->emit, c->k, dim, s->width < 16 ? s->width : 16) >= 0) {
         s->width = s->width < 16 ? s->width : 16;
         return;
     }
@@ -413,7 +418,8 @@ static void choose_tiles(const struct chooser *c)
     const struct cpu_schedule *s = &c->s;
     double units = point_units(k, s->width), in_tile = 1, target = tile_units(k, units);
     bool open = true;
-    int other = loops_transpose_dim(c->ctx, k, s->vector, s->width), rows = s->mr ? loops_row_dim(k, cpu_nest(*s)) : -1;
+    int other = loops_transpose_dim(c->ctx, &c->m->emit, k, s->vector, s->width),
+        rows = s->mr ? loops_row_dim(k, cpu_nest(*s)) : -1;
     for (int i = em_nouter(k) - 1; i >= 0; i--) {
         int64_t extent = extent_or(k, i, INT64_MAX / 4), step = i == s->vector ? s->width * s->unroll
                                                                 : i == other   ? s->width

@@ -570,7 +570,7 @@ void em_phase(struct em *e, struct em_nest s)
     struct outer_run r = {
         .e = e, .t = &t, .lane_dim = outer ? s.vector : -1, .transpose_dim = -1, .interleave_dim = -1};
     if (outer && s.unroll == 1)
-        r.transpose_dim = loops_transpose_dim(e->ctx, e->k, s.vector, s.width);
+        r.transpose_dim = loops_transpose_dim(e->ctx, e->m, e->k, s.vector, s.width);
     if (r.transpose_dim >= 0 && e->k->schedule.tile[r.transpose_dim] % s.width)
         r.transpose_dim = -1;
     if (outer && s.unroll == 1 && r.transpose_dim < 0)

@@ -42,7 +42,10 @@ LLVMValueRef loops_acc_result(struct em *e, struct loops_acc *a, int n, bool fol
 /* The result of accumulator i of a stage's, those before it having theirs: all[j] is the first of n accumulators of reduction j, each `stride` long. */
 LLVMValueRef loops_acc_extreme(const struct loops_acc *all, int stride, int i);
 /* The other outer dim along which some load is consecutive, when lanes along v would gather it; -1: none. */
-int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width);
+int loops_transpose_dim(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int v, int width);
+/* Is instruction i then a load that is consecutive along that one? */
+bool loops_transposes(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int i, int v,
+                      int width);
 /* The tile's points of that dim, for the lanes that are set: blocks of W x W in registers, then point(user, 0) by itself. */
 void loops_run_transposed(struct em *e, int u, const struct em_tiles *t, int lanes,
                           void (*point)(void *user, int segment), void *user);

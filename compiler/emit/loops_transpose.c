@@ -17,12 +17,13 @@ static bool is_gathered(const struct kn_kernel *k, ir_expr x)
     return false;
 }
 
-/* Is instruction i a load that runs along dim u, and jumps along dim v? */
-static bool wants_transpose(struct ir_ctx *ctx, const struct kn_kernel *k, int i, int u, int v, int width)
+/* Is instruction i a load that runs along dim u, and jumps along dim v? Its guards are masks; another value where they fail it must not have. */
+static bool wants_transpose(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int i, int u,
+                            int v, int width)
 {
     const struct kn_insn *n = &k->insns[i];
     int64_t along_u, along_v;
-    if (n->code != KN_LOAD || n->nguards)
+    if (n->code != KN_LOAD || (n->nguards && (!m->masks || (n->nargs && n->arg[0] >= 0))))
         return false;
     ir_expr offset = em_flat_offset(ctx, &k->operands[n->operand], n->index);
     if (is_gathered(k, offset) || !ir_uses_sym(offset, k->dims[v].var))
@@ -32,16 +33,23 @@ static bool wants_transpose(struct ir_ctx *ctx, const struct kn_kernel *k, int i
     return em_lane_stride(ctx, offset, k->dims[u].var, width, true, &along_u) && along_u == 1;
 }
 
-int loops_transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int width)
+int loops_transpose_dim(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int v, int width)
 {
     if (v < 0 || k->dims[v].role != KN_OUTER || width < 4 || k->nstages != 1 || k->stages[0].inner ||
         k->ninsns > MAX_INSNS)
         return -1;
     for (int i = 0; i < k->ninsns; i++)
         for (int u = 0; u < em_nouter(k); u++)
-            if (u != v && ir_const_or(k->dims[u].extent, width) >= width && wants_transpose(ctx, k, i, u, v, width))
+            if (u != v && ir_const_or(k->dims[u].extent, width) >= width && wants_transpose(ctx, m, k, i, u, v, width))
                 return u;
     return -1;
+}
+
+bool loops_transposes(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int i, int v,
+                      int width)
+{
+    int u = loops_transpose_dim(ctx, m, k, v, width);
+    return u >= 0 && wants_transpose(ctx, m, k, i, u, v, width);
 }
 
 /* -- Code -------------------------------------------------------------------------------------------- */
@@ -85,14 +93,16 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width, V mask,
     em_bind(e, var_u, u0);
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *n = &k->insns[i];
-        if (!wants_transpose(e->ctx, k, i, u, v, width))
+        if (!wants_transpose(e->ctx, e->m, k, i, u, v, width))
             continue;
         columns[i] = IR_NEWN(e->ctx, width, V);
         for (int l = 0; l < width; l++) {
             em_bind(e, var_v, lane_point(e, v0, l, mask ? last : NULL));
             em_set_lanes(e, var_u, width, NULL);
             e->aligned = true;
-            columns[i][l] = em_splat(e, em_load_at(e, n->operand, n->index, NULL, NULL), width);
+            V on = em_guards(e, n->nguards, n->guards);
+            on = on ? em_splat(e, on, width) : NULL;
+            columns[i][l] = em_splat(e, em_load_at(e, n->operand, n->index, on, NULL), width);
         }
         transpose(e, columns[i], width);
     }
