@@ -362,9 +362,8 @@ static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, 
     LLVMValueRef p = cg_gep(g, g->packed_b, LLVMBuildMul(e->b, at, em_i64(e, g->cv * vector), ""));
     for (int c = 0; c < cv; c++) {
         em_set_lanes(e, NULL, 1, NULL);
-        cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
         cg_bind_k(g, part, 0);
-        em_set_lanes(e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
+        cg_column_lanes(g, x, c);
         if (g->c.depth > 1)
             em_store(e, TCC_I32, cg_gepc(g, p, c * vector), cg_dot_of(g, g->c.dot_b, part), NULL, -1);
         else
@@ -595,6 +594,14 @@ static void pass_begin(struct cg *g, int kc, struct em_loop *l)
     em_bind(e, g->sum_begun, l->iv);
 }
 
+/* Are lanes of columns points n * lanes ... of the vector dim? */
+static bool columns_aligned(const struct ct *c)
+{
+    if (c->block >= 0)
+        return c->width % c->lanes == 0;
+    return c->columns == 1u << c->vec && c->k->schedule.tile[c->vec] % c->lanes == 0;
+}
+
 void ct_emit(struct em *e)
 {
     struct cg g = {.e = e};
@@ -612,6 +619,7 @@ void ct_emit(struct em *e)
     g.unit = g.c.depth == 4 ? e->t_i8 : g.c.depth == 2 ? e->t_i16 : g.elem;
     g.per_step = g.c.depth;
     g.a_ld = ct_packed_a_ld(&g.c);
+    g.aligned = columns_aligned(&g.c);
     study_epilogue(&g);
     e->flush = g.c.depth == 2 && !ct_half(&g.c) && e->level > 0 && !e->exact; /* as VDPBF16PS does */
     LLVMValueRef scratch = g.c.pack_a || g.c.pack_b ? em_scratch_after_locals(e) : NULL;

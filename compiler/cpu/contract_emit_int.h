@@ -11,6 +11,7 @@ struct cg {
     struct ct c;
     int mr, cv;                      /* full register tile: rows, vectors of columns */
     int lanes;
+    bool aligned;                    /* lanes of columns start at multiples of `lanes` */
     LLVMTypeRef elem, vec;           /* of products and sums */
     LLVMTypeRef unit;                /* that addresses and strides of A and B count in: elem, or with depth i16 (bf16, f16), i8 (bytes) */
     int per_step;                    /* units that a step of the sum takes of each row or column: c.depth */
@@ -33,6 +34,7 @@ enum { CG_ALL_ROWS = -1, CG_ONE_ROW = -2, CG_FIRST_ROWS = -3, CG_LAST_ROWS = -4,
 void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start);
 void cg_bind_row(struct cg *g, LLVMValueRef row);
 void cg_bind_column(struct cg *g, LLVMValueRef x);           /* first lane's dims */
+void cg_column_lanes(struct cg *g, LLVMValueRef x, int c);   /* lanes are the c-th vector of the column tile that starts at x */
 /* Binds the kernel dims of the sum from their parts' current trips (part[i] belongs to ks[i]); of the innermost group, point `which`. */
 void cg_bind_k(struct cg *g, const LLVMValueRef *part, int which);
 LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements);

@@ -75,6 +75,14 @@ void cg_bind_column(struct cg *g, LLVMValueRef x)
     em_bind(e, g->c.k->dims[g->c.vec].var, LLVMBuildURem(e->b, x, w, ""));
 }
 
+void cg_column_lanes(struct cg *g, LLVMValueRef x, int c)
+{
+    em_set_lanes(g->e, NULL, 1, NULL);
+    cg_bind_column(g, LLVMBuildAdd(g->e->b, x, em_i64(g->e, (int64_t)c * g->lanes), ""));
+    em_set_lanes(g->e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
+    g->e->aligned = g->aligned;
+}
+
 void cg_bind_k(struct cg *g, const LLVMValueRef *part, int which)
 {
     struct em *e = g->e;
@@ -525,8 +533,7 @@ static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c,
     const struct kn_kernel *k = g->c.k;
     int from = k->stages[0].last;
     if (first_row) {
-        cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
-        em_set_lanes(e, k->dims[g->c.vec].var, g->lanes, g->mask[c]);
+        cg_column_lanes(g, x, c);
         em_forget(e, from, k->ninsns);
     } else {
         for (int i = from; i < k->ninsns; i++)
@@ -611,10 +618,8 @@ static LLVMValueRef sum_so_far(struct cg *g, LLVMValueRef x, LLVMValueRef r0, in
     load.guards = guards;
     load.nargs = 0;
     load.arg[0] = load.arg[1] = load.arg[2] = -1;
-    em_set_lanes(e, NULL, 1, NULL);
-    cg_bind_column(g, LLVMBuildAdd(e->b, x, em_i64(e, (int64_t)c * g->lanes), ""));
+    cg_column_lanes(g, x, c);
     cg_bind_row(g, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""));
-    em_set_lanes(e, g->c.k->dims[g->c.vec].var, g->lanes, g->mask[c]);
     return em_splat(e, em_load_insn(e, &load), g->lanes);
 }
 
