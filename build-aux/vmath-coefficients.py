@@ -77,7 +77,7 @@ def erfcx_t(t):
 S2 = sqrt(mpf(2))
 T8 = S2 - 1
 TABLE = [
-    ('exp_f32', near(q_exp, mpf(1) / 2), near(lambda r: max(r * r / abs(expm1(r)), mpf('0.01')), mpf('0.01')), -LN2_2 * 1.01, LN2_2 * 1.01, 5),
+    ('exp_f32', near(q_exp, mpf(1) / 2), near(lambda r: max(r * r / abs(expm1(r)), mpf('0.01')), mpf('0.01')), -LN2_2 * 1.01, LN2_2 * 1.01, 4),
     ('exp_f64', near(q_exp, mpf(1) / 2), near(lambda r: max(r * r / abs(expm1(r)), mpf('0.01')), mpf('0.01')), -LN2_2 * 1.01, LN2_2 * 1.01, 10),
     ('log_f32', near(q_log, mpf(1) / 3), near(lambda f: abs(f ** 3 / log1p(f)), mpf(0)), 1 / S2 - 1, S2 - 1, 8),
     ('log_f64', by_square(r_log, mpf(2) / 3), by_square(lambda s: s ** 2 / 2, mpf(0)), 0, ((S2 - 1) / (S2 + 1)) ** 2, 7),

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "compiler/cpu/contract_emit_int.h"
+#include "compiler/emit/vmath.h"
 #include "runtime/mutant.h"
 
 #define MAX_ACC 64
@@ -67,9 +68,8 @@ static LLVMValueRef larger(struct ag *g, LLVMValueRef a, LLVMValueRef b)
 /* e^x for x <= 0; what is below the smallest normal number is 0: products with subnormals take a hundred cycles each. */
 static LLVMValueRef exponential(struct ag *g, LLVMValueRef x)
 {
-    LLVMValueRef y = em_scalar(g->e, IR_exp, TCC_F32, 1, &x), least = em_fp(LLVMTypeOf(x), -87.3365);
-    LLVMValueRef none = LLVMBuildFCmp(g->e->b, LLVMRealOLT, x, least, "");
-    return LLVMBuildSelect(g->e->b, none, LLVMConstNull(LLVMTypeOf(y)), y, "");
+    struct vm m = vm_make(g->e, x);
+    return vm_exp_normal(&m, x);
 }
 
 /* ceil(n / unit) */
@@ -302,7 +302,8 @@ static void block_scores(struct ag *g, LLVMValueRef row, LLVMValueRef npanels)
 }
 
 /* Products of the row's elements [d, d + lanes) with those of `lanes` keys from `key` on, no key behind `last` (NULL: there is none), added to acc. */
-static void row_products(struct ag *g, LLVMValueRef key, LLVMValueRef last, LLVMValueRef d, int count, LLVMValueRef *acc)
+static void row_products(struct ag *g, LLVMValueRef key, LLVMValueRef last, LLVMValueRef d, int count,
+                         LLVMValueRef *acc)
 {
     struct em *e = g->e;
     LLVMValueRef mask = count < g->a.lanes ? em_tail_mask(e, em_i64(e, count), g->a.lanes) : NULL;
@@ -368,20 +369,30 @@ static LLVMValueRef score_row(struct ag *g, LLVMValueRef r)
     return at_element(g, part(g, g->at.scores), times(g, r, g->a.block));
 }
 
-/* Scale and mask; tops[row + r] becomes the larger one, fixes[r] the old one. */
-static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValueRef nvectors)
+/* The largest lane. */
+static LLVMValueRef largest(struct ag *g, LLVMValueRef v)
+{
+    LLVMValueRef order[EM_MAX_LANES];
+    for (int lanes = g->a.lanes; lanes > 1; lanes /= 2) {
+        for (int i = 0; i < lanes; i++)
+            order[i] = em_int(g->e->t_i32, (i + lanes / 2) % lanes);
+        v = larger(g, v, LLVMBuildShuffleVector(g->e->b, v, v, LLVMConstVector(order, (unsigned)g->a.lanes), ""));
+    }
+    return LLVMBuildExtractElement(g->e->b, v, em_i64(g->e, 0), "");
+}
+
+/* Scale and mask a row's vectors [from, to) of keys, of which some are missing if `cut`; the lanes' largest, or `most`. */
+static LLVMValueRef mask_scores(struct ag *g, LLVMValueRef scores, LLVMValueRef t0, LLVMValueRef from, LLVMValueRef to,
+                                bool cut, LLVMValueRef most)
 {
     struct em *e = g->e;
-    struct em_loop l, x;
-    LLVMValueRef hidden = em_fp(g->vec, -INFINITY);
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->a.mr), em_i64(e, 1), "row");
-    LLVMValueRef scores = score_row(g, l.iv);
-    bind_row(g, add(g, row, l.iv));
-    em_loop_begin(e, &x, em_i64(e, 0), nvectors, em_i64(e, 1), "mask");
-    LLVMValueRef most = em_loop_carry(e, &x, hidden), at = times(g, x.iv, g->a.lanes), p = at_element(g, scores, at);
-    LLVMValueRef key = add(g, t0, at);
-    bool whole = g->a.nt >= 0 && g->a.nt % (g->a.cv * g->a.lanes) == 0;
-    LLVMValueRef mask = whole ? NULL : em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.r.t), key, ""), g->a.lanes);
+    struct em_loop x;
+    LLVMValueRef mask = NULL, hidden = em_fp(g->vec, -INFINITY);
+    em_loop_begin(e, &x, from, to, em_i64(e, 1), "mask");
+    most = em_loop_carry(e, &x, most);
+    LLVMValueRef at = times(g, x.iv, g->a.lanes), p = at_element(g, scores, at), key = add(g, t0, at);
+    if (cut)
+        mask = em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.r.t), key, ""), g->a.lanes);
     lanes_along(g, g->a.r.t, key, mask);
     e->value[g->a.r.dot] = load(g, p, g->a.lanes);
     LLVMValueRef v = value_of(g, AT_SCORE, g->a.r.score);
@@ -392,7 +403,25 @@ static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValu
     store(g, p, v);
     em_loop_next(&x, 0, larger(g, v, most));
     em_loop_end(e, &x);
-    LLVMValueRef top = em_reduce_lanes(e, KN_MAX, TCC_F32, x.phi[0]);
+    return x.phi[0];
+}
+
+/* Scale and mask; tops[row + r] becomes the larger one, fixes[r] the old one. */
+static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValueRef nvectors)
+{
+    struct em *e = g->e;
+    struct em_loop l;
+    bool never_cut = g->a.nt >= 0 && g->a.nt % (g->a.cv * g->a.lanes) == 0;
+    LLVMValueRef whole = nvectors, begin = em_i64(e, 0), behind = LLVMBuildSub(e->b, em_extent(e, g->a.r.t), t0, "");
+    if (!never_cut)
+        whole = least(g, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
+    em_loop_begin(e, &l, begin, em_i64(e, g->a.mr), em_i64(e, 1), "row");
+    LLVMValueRef scores = score_row(g, l.iv);
+    bind_row(g, add(g, row, l.iv));
+    LLVMValueRef most = mask_scores(g, scores, t0, begin, whole, false, em_fp(g->vec, -INFINITY));
+    if (!never_cut)
+        most = mask_scores(g, scores, t0, whole, nvectors, true, most);
+    LLVMValueRef top = largest(g, most);
     LLVMValueRef kept = at_element(g, part(g, g->at.tops), add(g, row, l.iv)), old = load(g, kept, 1);
     store(g, at_element(g, part(g, g->at.fixes), l.iv), old);
     store(g, kept, larger(g, larger(g, top, old), em_fp(e->t_f32, -FLT_MAX)));
@@ -494,7 +523,8 @@ static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValue
     block_fixes(g, row);
     block_weights(g, row, nvectors);
     int vectors = (int)(at_round(g->a.ne, g->a.lanes) / g->a.lanes);
-    int wide = g->one_row ? MOST_VECTORS : g->a.cv; /* with one row, more of them, so that additions needn't wait for each other */
+    int wide = g->one_row ? MOST_VECTORS
+                          : g->a.cv; /* with one row, more of them, so that additions needn't wait for each other */
     for (int x = 0; x < vectors; x += wide)
         block_means(g, row, t0, n, (int64_t)x * g->a.lanes, vectors - x < wide ? vectors - x : wide);
     if (g->a.r.keys)

@@ -2,7 +2,9 @@
 /*
  * Instructions of kernel bodies, and the combining steps of reductions.
  */
-#include "compiler/emit/emit.h"
+#include "compiler/emit/vmath.h"
+
+#include <math.h>
 
 #define V LLVMValueRef
 
@@ -114,9 +116,40 @@ static V from_table(struct em *e, const struct kn_insn *n)
     return side_by_side(e, parts, value);
 }
 
+/* erf's argument; a quotient by a constant, as of GELU by the root of 2, as the product with its inverse: erf changes by at most half of what x does. */
+static V erf_argument(struct em *e, const struct kn_insn *erf)
+{
+    const struct kn_insn *insns = e->k->insns, *x = &insns[erf->arg[0]];
+    if (!is_scalar(x, IR_div, TCC_F32) || insns[x->arg[1]].code != KN_CONST)
+        return argument(e, erf, 0);
+    double inverse = 1 / insns[x->arg[1]].fvalue;
+    if (!(fabs(inverse) > 1e-30 && fabs(inverse) < 1e30))
+        return argument(e, erf, 0);
+    V dividend = argument(e, x, 0);
+    return LLVMBuildFMul(e->b, dividend, em_fp(LLVMTypeOf(dividend), inverse), "");
+}
+
+/* 1 + erf(x), as in GELU; else NULL. Of erf itself nothing stays if nobody else wants it. */
+static V one_plus_erf(struct em *e, const struct kn_insn *n)
+{
+    const struct kn_insn *insns = e->k->insns;
+    if (n->op != IR_add || n->dtype != TCC_F32)
+        return NULL;
+    for (int i = 0; i < 2; i++) {
+        const struct kn_insn *erf = &insns[n->arg[i]], *one = &insns[n->arg[!i]];
+        if (!is_scalar(erf, IR_erf, TCC_F32) || one->code != KN_CONST || one->fvalue != 1)
+            continue;
+        V x = erf_argument(e, erf);
+        struct vm m = vm_make(e, x);
+        return vm_one_plus_erf(&m, x);
+    }
+    return NULL;
+}
+
 static V emit_scalar(struct em *e, const struct kn_insn *n)
 {
     V args[3], known = from_table(e, n);
+    known = known ? known : one_plus_erf(e, n);
     int lanes = 1;
     enum ir_op op = (enum ir_op)n->op;
     if (known)

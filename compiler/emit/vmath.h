@@ -52,6 +52,7 @@ LLVMValueRef vm_max(const struct vm *m, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef vm_copysign(const struct vm *m, LLVMValueRef magnitude, LLVMValueRef sign);
 /* Nearest integer of |x| < 2^22 (2^51): as a float, and as an integer. */
 LLVMValueRef vm_nearest(const struct vm *m, LLVMValueRef x, LLVMValueRef *integer);
+LLVMValueRef vm_nearest_product(const struct vm *m, LLVMValueRef x, LLVMValueRef y, LLVMValueRef *integer); /* of x * y */
 LLVMValueRef vm_poly(const struct vm *m, LLVMValueRef x, int n, const double *c);
 #define VM_POLY(m, x, table) vm_poly((m), (x), (int)(sizeof(table) / sizeof *(table)), (table))
 /* a * b = product + *low exactly. */
@@ -59,6 +60,7 @@ LLVMValueRef vm_two_product(const struct vm *m, LLVMValueRef a, LLVMValueRef b, 
 
 LLVMValueRef vm_exp(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_exp_sum(const struct vm *m, LLVMValueRef x, LLVMValueRef low);   /* e^(x + low), |low| tiny */
+LLVMValueRef vm_exp_normal(const struct vm *m, LLVMValueRef x);   /* of float; 0 instead of subnormal numbers */
 LLVMValueRef vm_expm1(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_log(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_log1p(const struct vm *m, LLVMValueRef x);
@@ -75,6 +77,7 @@ LLVMValueRef vm_asin(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_acos(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_atan(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_erf(const struct vm *m, LLVMValueRef x);
+LLVMValueRef vm_one_plus_erf(const struct vm *m, LLVMValueRef x);      /* 1 + erf(x) in fewer steps; NULL: there is no such way here */
 LLVMValueRef vm_pow(const struct vm *m, LLVMValueRef x, LLVMValueRef y);         /* double only */
 LLVMValueRef vm_fmod(const struct vm *m, LLVMValueRef x, LLVMValueRef y);        /* double only */
 

@@ -3,14 +3,13 @@
 #ifndef TCC_CPU_VMATH_COEFFS_H
 #define TCC_CPU_VMATH_COEFFS_H
 
-/* degree 5 on [-0.350039, 0.350039]; largest error 2^-31.86 */
+/* degree 4 on [-0.350039, 0.350039]; largest error 2^-26.09 */
 static const double vm_exp_f32[] = {
-    0x1.0000002837d7cp-1,
-    0x1.555554e9758e1p-3,
-    0x1.5554aaa2041b9p-5,
-    0x1.11118e12035b0p-7,
-    0x1.6d78d8691724ep-10,
-    0x1.a0337aa40be1ep-13,
+    0x1.fffffeaf5f4bfp-2,
+    0x1.5554a98866300p-3,
+    0x1.55567f5bcd5fap-5,
+    0x1.122d040ba161dp-7,
+    0x1.6beaf80916d0bp-10,
 };
 
 /* degree 10 on [-0.350039, 0.350039]; largest error 2^-61.56 */

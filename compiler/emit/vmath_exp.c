@@ -23,6 +23,7 @@
 #define LOG2_E_LO_F32 0x1.4ae0bf85ddf44p-26
 #define LN2 0x1.62e42fefa39efp-1
 #define LEAST_F32 (-104)
+#define LEAST_NORMAL_F32 (-87.3365)
 #define OVERFLOW_F32 0x1.62e430p6
 #define LN2_HI_F64 0x1.62e42fefa0000p-1
 #define LN2_LO_F64 0x1.cf79abc9e3b3ap-40
@@ -43,7 +44,7 @@ static V scale(const struct vm *m, V p, V n)
 /* x = n ln 2 + r; returns r. x is within the range where n is small. */
 static V reduce(const struct vm *m, V x, V *n_float, V *n)
 {
-    *n_float = vm_nearest(m, vm_mul(m, x, vm_k(m, 0x1.71547652b82fep0)), n);
+    *n_float = vm_nearest_product(m, x, vm_k(m, 0x1.71547652b82fep0), n);
     V negative = vm_neg(m, *n_float);
     V r = vm_fma(m, negative, vm_k(m, m->f64 ? LN2_HI_F64 : LN2_HI_F32), x);
     return vm_fma(m, negative, vm_k(m, m->f64 ? LN2_LO_F64 : LN2_LO_F32), r);
@@ -115,26 +116,38 @@ static V exp_by_power(const struct vm *m, V x, V low)
     return vm_fma(m, p, rest, p);
 }
 
-V vm_exp_sum(const struct vm *m, V x, V low)
+/* e^(x + low); of floats 0 where x < least, which is a limit of where numbers are normal, or are any. */
+static V exp_from(const struct vm *m, V x, V low, double least)
 {
-    if (!m->f64 && m->e->m->power && !m->e->exact)
-        return exp_by_power(m, x, low);
+    V nf, n, zero = vm_k(m, 0), c = m->f64 ? clamp(m, x, -760, 710) : vm_min(m, vm_k(m, 89.5), x), some = NULL;
     bool one_step = has_scalef(m, x);
-    V nf, n, zero = vm_k(m, 0), c = m->f64 ? clamp(m, x, -760, 710) : NULL, none = NULL;
     if (!m->f64) {
         /* What is too small even for a subnormal, -inf above all, takes no slow way to 0. NaN stays. */
-        none = vm_lt(m, x, vm_k(m, -104));
-        c = vm_min(m, vm_k(m, 89.5), vm_sel(m, none, zero, x));
+        some = vm_not(m, vm_lt(m, x, vm_k(m, least)));
+        c = one_step ? c : vm_sel(m, some, c, zero);
     }
     V r = reduce(m, c, &nf, &n);
     if (low)
         r = vm_add(m, r, low);
+    V p = vm_add(m, expm1_reduced(m, r), vm_k(m, 1));
     if (one_step)
-        return vm_sel(m, none, zero, scalef(m, vm_add(m, expm1_reduced(m, r), vm_k(m, 1)), nf));
-    V result = scale(m, vm_add(m, expm1_reduced(m, r), vm_k(m, 1)), n);
-    if (none)
-        result = vm_sel(m, none, zero, result);
+        return vm_sel(m, some, scalef(m, p, nf), zero);
+    V result = scale(m, p, n);
+    if (some)
+        result = vm_sel(m, some, result, zero);
     return vm_sel(m, vm_nan(m, x), x, result);
+}
+
+V vm_exp_sum(const struct vm *m, V x, V low)
+{
+    if (!m->f64 && m->e->m->power && !m->e->exact)
+        return exp_by_power(m, x, low);
+    return exp_from(m, x, low, LEAST_F32);
+}
+
+V vm_exp_normal(const struct vm *m, V x)
+{
+    return exp_from(m, x, NULL, LEAST_NORMAL_F32);
 }
 
 V vm_exp(const struct vm *m, V x)
@@ -294,16 +307,29 @@ static V erf_tail_double(const struct vm *m, V a)
     return vm_sub(m, vm_k(m, 1), vm_mul(m, e, h));
 }
 
-/*
- * For float, -log(erfc(a)) / a - 1 is a polynomial up to where erf rounds to 1, so that erf is 1 - e^y, without another way for small arguments: with y = n ln 2 + r,
- * (1 - 2^n) - 2^n (e^r - 1), whose first term is exact, and 0 where n is.
- */
+/* For float, log(erfc(|x|)) is -a - a P(a), a = |x|, up to where erf rounds to 1. NaN stays. */
+static V log_erfc(const struct vm *m, V x)
+{
+    V a = vm_min(m, vm_k(m, 3.92), vm_abs(m, x));
+    return vm_neg(m, vm_fma(m, a, VM_POLY(m, a, vm_erf_f32), a));
+}
+
+/* 1 - e^y without another way for small arguments: with y = n ln 2 + r, (1 - 2^n) - 2^n (e^r - 1), whose first term is exact, and 0 where n is. */
 static V erf_float(const struct vm *m, V x)
 {
-    V c = vm_min(m, vm_k(m, 3.92), vm_abs(m, x)), nf, n; /* NaN stays */
-    V r = reduce(m, vm_neg(m, vm_fma(m, c, VM_POLY(m, c, vm_erf_f32), c)), &nf, &n);
+    V nf, n, r = reduce(m, log_erfc(m, x), &nf, &n);
     V s = power_of_two(m, n), whole = vm_sub(m, vm_k(m, 1), s);
     return vm_copysign(m, vm_fma(m, vm_neg(m, s), expm1_reduced(m, r), whole), x);
+}
+
+/* Beside 1, digits of small values don't count: the shorter way, and ln 2 as one float (n is -25 at least, and what n ln 2 lacks counts by 2^n). */
+V vm_one_plus_erf(const struct vm *m, V x)
+{
+    if (!has_scalef(m, x))
+        return NULL;
+    V one = vm_k(m, 1), y = log_erfc(m, x), n = vm_nearest_product(m, y, vm_k(m, 1 / LN2), NULL);
+    V r = vm_fma(m, vm_neg(m, n), vm_k(m, LN2), y), erfc = scalef(m, vm_add(m, expm1_reduced(m, r), one), n);
+    return vm_add(m, one, vm_copysign(m, vm_sub(m, one, erfc), x));
 }
 
 V vm_erf(const struct vm *m, V x)
