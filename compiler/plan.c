@@ -221,7 +221,7 @@ static struct tcc_range steps(struct plan_writer *w, const struct kn_steps *s)
     for (int i = 0; i < s->n; i++)
         made[i] = step(w, &s->at[i]);
     for (int i = 0; i < s->n; i++) {
-        int joined = kn_joined(w->p, s, i);
+        int joined = s->at[i].kind == TCC_STEP_LOOP ? kn_abreast(w->p, s, i) : kn_joined(w->p, s, i);
         if (joined)
             made[i].nin = (uint32_t)joined;
         i += joined;
@@ -478,8 +478,8 @@ static void write_states(struct plan_writer *w)
         x.sym = s->sym ? (uint32_t)plan_sym_number(w, s->sym) : TCC_NO;
         if (s->shard.parts)
             x.shard = (struct tcc_pshard){(uint32_t)s->shard.axis + 1, group_number(w, s->shard.group),
-                                          (uint32_t)s->shard.parts, (uint32_t)s->shard.blocks,
-                                          (uint32_t)s->shard.padding, 0};
+                                          (uint32_t)s->shard.parts,    (uint32_t)s->shard.blocks,
+                                          (uint32_t)s->shard.padding,  0};
         x.owner = s->owner ? (uint32_t)plan_sym_number(w, s->owner) : TCC_NO;
         x.init = UINT64_MAX;
         for (int b = 0; s->init && b < w->p->nbuffers; b++)

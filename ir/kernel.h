@@ -322,6 +322,11 @@ void kn_count_uses(const struct kn_buffer *buffers, const struct kn_steps *steps
  * tensors of its own, of which those that are written are state (plan_join.c). */
 enum { KN_MOST_JOINED = 511 };
 int kn_joined(const struct kn_program *p, const struct kn_steps *steps, int first);
+/* How many loops behind step `first` of the list, a loop, may run at the same time as it, each on a thread: steps of the host whose bodies are launches and copies. None touches
+ * what another writes (plan_abreast.c); kn_independent() says that of two steps, false where it can't tell. */
+enum { KN_MOST_ABREAST = 15 };
+int kn_abreast(const struct kn_program *p, const struct kn_steps *steps, int first);
+bool kn_independent(const struct kn_program *p, const struct kn_step *a, const struct kn_step *b);
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
 bool kn_verify_program(const struct kn_program *p);

@@ -5,7 +5,8 @@
  * before what (plan_order.c), and no two arena buffers that live at once share memory.
  *
  * Steps are numbered in the order in which they stand. A buffer lives from its first access until all that stands behind happens
- * after its last one; what a loop reads from outside it lives to the loop's end, and so do the loop's parameters. Memory is
+ * after its last one; what a loop reads from outside it lives to the loop's end, and so do the loop's parameters; what loops that may run at the same time
+ * access lives as long as all of them. Memory is
  * disjoint where the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
  */
 #include <stdlib.h>
@@ -558,11 +559,29 @@ static void hands_over(struct plan *v, const struct kn_step *s)
     }
 }
 
+/* Between two positions stand loops that may run at the same time. */
+static void extend_abreast(struct plan *v, int first, int last)
+{
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        struct life *l = &v->life[b];
+        if (l->first < 0 || l->last < first)
+            continue;
+        l->first = l->first < first ? l->first : first;
+        l->last = last;
+    }
+}
+
 static void walk(struct plan *v, const struct kn_steps *steps)
 {
+    int first = 0,
+        end = 0; /* where the steps began that run at the same time as step i, and the number of the step behind them */
     for (int i = 0; i < steps->n && v->ok; i++) {
         const struct kn_step *s = &steps->at[i];
         v->position++;
+        if (i >= end) {
+            end = i + 1 + (s->kind == TCC_STEP_LOOP ? kn_abreast(v->p, steps, i) : 0);
+            first = end > i + 1 ? v->position : 0;
+        }
         if (!queues(v, s))
             return;
         votes(v, s);
@@ -583,6 +602,8 @@ static void walk(struct plan *v, const struct kn_steps *steps)
         else
             make_versions(v, s);
         v->position++;
+        if (first && i + 1 == end)
+            extend_abreast(v, first, v->position);
     }
 }
 

@@ -308,7 +308,8 @@ enum tcc_step_kind {
     TCC_STEP_ALLOC,     /* args: DYNAMIC buffers to allocate now */
     TCC_STEP_FREE,      /* args: DYNAMIC or OBJECT buffers to release */
     TCC_STEP_IF,        /* args[0]: bool; regions: then, else */
-    TCC_STEP_LOOP,      /* args: trip count or TCC_NO, condition or TCC_NO; regions: body. See struct tcc_pregion */
+    TCC_STEP_LOOP,      /* args: trip count or TCC_NO, condition or TCC_NO; regions: body. See struct tcc_pregion. nin: so many steps behind it are loops, too, all of which
+                           may run at the same time: their bodies are launches and copies, and none touches what another writes */
     TCC_STEP_BOX,       /* args: buffer -> object (copies the tensor into a new object) */
     TCC_STEP_UNBOX,     /* args: object -> buffer (dims already bound by DIMS; copies, checks dtype and size) */
     TCC_STEP_ACCUM,     /* args: buffer or object (one iteration's value) -> sequence object: appends a copy */

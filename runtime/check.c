@@ -369,6 +369,18 @@ static bool check_joined(struct check *c, const struct tcc_pstep *s)
     return true;
 }
 
+/* Loops that may run at the same time stand behind each other. */
+static bool check_abreast(struct check *c, const struct tcc_pstep *s)
+{
+    if (s->nin >= c->p->steps.count - c->at)
+        return bad(c, "loops at the same time", s->nin, c->p->steps.count - c->at);
+    for (uint32_t i = 0; i <= s->nin && s->nin; i++)
+        if (s[i].kind != TCC_STEP_LOOP || s[i].waits.count || s[i].regions.count != 1 ||
+            !range_ok(c, "regions", s[i].regions, c->p->regions.count))
+            return bad(c, "a loop that can't run beside others", c->at + i, 0);
+    return true;
+}
+
 /* The kinds whose operands must be objects, dense, or in a certain space. */
 static bool check_operands(struct check *c, const struct tcc_pstep *s)
 {
@@ -406,6 +418,7 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
     case TCC_STEP_ACCUM: return is_object(c, a[1]) || bad(c, "object expected", a[1], 0);
     case TCC_STEP_STACK:
     case TCC_STEP_REF: return (is_object(c, a[0]) && is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
+    case TCC_STEP_LOOP: return check_abreast(c, s);
     case TCC_STEP_CHECK: return s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0);
     case TCC_STEP_COLLECTIVE:
     case TCC_STEP_SEND:

@@ -183,8 +183,22 @@ static int take_over(struct tccrt_session *s, const uint32_t *params, uint32_t n
     return status;
 }
 
+int tcr_carried_overlap(struct tccrt_session *s, const struct tcc_pstep *p, bool *overlap)
+{
+    const struct tcc_pregion *r = &s->m->regions[p->regions.first];
+
+    return find_overlap(s, s->m->u32s + r->results.first + 1, s->m->u32s + r->params.first + 2, r->params.count - 2,
+                        tcr_string(s->m, p->node), overlap);
+}
+
 int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
 {
+    uint32_t abreast = s->joined + 1;
+
+    if (abreast > 1) {
+        s->joined = 0;
+        return tcr_run_loops(s, p, abreast);
+    }
     const char *node = tcr_string(s->m, p->node);
     const uint32_t *args = s->m->u32s + p->args.first;
     const struct tcc_pregion *r = &s->m->regions[p->regions.first];

@@ -234,7 +234,8 @@ struct tccrt_session {
     void **args;                     /* room for the arguments of the largest launch */
     int64_t *sizes;
     struct tcr_access *access;       /* what it does with them; NULL: the device doesn't ask */
-    uint32_t joined;                 /* launches behind the step at hand that go with it */
+    uint32_t joined;                 /* launches or loops behind the step at hand that go with it */
+    uint64_t lane;                   /* one of several threads that walk loops at the same time (abreast.c): 1 + its steps; else 0 */
     uint32_t *size_at;               /* and where a program finds its sizes */
     struct tcr_interval *size_ranges;
 
@@ -470,6 +471,11 @@ int tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p);
+/* Is one of a loop's results, as they lie now, overwritten by an earlier one when they become parameters? */
+int tcr_carried_overlap(struct tccrt_session *s, const struct tcc_pstep *p, bool *overlap);
+/* abreast.c: how many loops behind this one run at the same time as it now; n loops at the same time. */
+uint32_t tcr_loops_abreast(const struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_run_loops(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n);
 int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
 
 /* -- comm/step.c ------------------------------------------------------------------------------ */

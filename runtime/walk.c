@@ -423,13 +423,24 @@ static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
     return status || !s->observer ? status : tcr_observe_step(s, p);
 }
 
-/* How many launches behind that one, of `rest` steps, go with it. Who observes steps sees each by itself. */
+/* How many launches behind that one, or loops, of `rest` steps, go with it. Who observes steps sees each by itself. */
 static uint32_t joined(const struct tccrt_session *s, const struct tcc_pstep *p, size_t rest)
 {
+    if (p->kind == TCC_STEP_LOOP)
+        return p->nin <= rest ? tcr_loops_abreast(s, p) : 0;
     bool may = p->kind == TCC_STEP_LAUNCH && p->nin && p->nin <= rest && s->device->ops->launch_rows && s->ordered &&
                !s->observer && s->m->queues[p->queue].memory;
 
     return may ? p->nin : 0;
+}
+
+/* Others see that we get on. Threads that run loops at the same time would take the number from each other in each step. */
+static void get_on(struct tccrt_session *s)
+{
+    enum { SELDOM = 1024 };
+
+    if (!s->lane || ++s->lane % SELDOM == 0)
+        atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed);
 }
 
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
@@ -441,7 +452,7 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
     for (uint32_t more = 0; p < end && !status; p += more + 1) {
         s->joined = more = joined(s, p, (size_t)(end - p - 1));
         status = run_step(s, p);
-        atomic_fetch_add_explicit(&tcr_work, 1, memory_order_relaxed); /* others see that we get on */
+        get_on(s);
     }
     if (!status && s->max_queues >= 2)
         status = tcr_await_list(s, steps); /* it may give the device copies of what has arrived */

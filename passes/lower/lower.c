@@ -16,6 +16,7 @@ bool pass_dead_run(struct pass_run *r);
 bool pass_chain_run(struct pass_run *r);
 bool pass_split_run(struct pass_run *r);
 bool pass_join_run(struct pass_run *r);
+bool pass_abreast_run(struct pass_run *r);
 bool pass_share_run(struct pass_run *r);
 
 static const struct pass_machine plain_machine = {.name = "plain"};
@@ -311,6 +312,11 @@ bool pass_join_run(struct pass_run *r)
 {
     const struct pass_machine *m = pass_opts(r)->machine;
     return !pass_cost(m)->joins || on_steps(r, "join", true, lw_join_launches);
+}
+
+bool pass_abreast_run(struct pass_run *r)
+{
+    return on_steps(r, "abreast", true, lw_loops_abreast);
 }
 
 bool pass_share_run(struct pass_run *r)

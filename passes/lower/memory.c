@@ -26,6 +26,11 @@ struct touch {
     int first, last;
 };
 
+/* Positions. */
+struct span {
+    int first, last;
+};
+
 struct memory {
     struct ir_ctx *ctx;
     struct kn_program *p;
@@ -34,6 +39,7 @@ struct memory {
     int position;
     struct kn_order *order;
     const struct kn_moment *now;
+    VEC(struct span) abreast; /* of loops that may run at the same time */
 };
 
 static int depth(const struct touch *t)
@@ -77,9 +83,15 @@ static void touch(struct memory *m, int buffer, struct touch *region)
  * broken. */
 static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
 {
+    struct span abreast = {0};
+    int end = 0; /* of the steps that run at the same time as step i */
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
         m->position++;
+        if (i >= end) {
+            end = i + 1 + (s->kind == TCC_STEP_LOOP ? kn_abreast(m->p, steps, i) : 0);
+            abreast.first = end > i + 1 ? m->position : -1;
+        }
         if (!(m->now = kn_order_step(m->order, s, m->position)))
             return false;
         for (int a = 0; a < s->nargs; a++)
@@ -106,6 +118,9 @@ static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
             inside->last = m->position;
         }
         m->position++;
+        abreast.last = m->position;
+        if (i + 1 == end && abreast.first >= 0)
+            VEC_PUSH(m->ctx, m->abreast, abreast);
     }
     return true;
 }
@@ -136,6 +151,20 @@ static void extend_live_ranges(struct memory *m, struct kn_steps *steps, struct 
         }
         (*position)++;
     }
+}
+
+/* What lives in one of several loops that may run at the same time lives as long as all of them. */
+static void extend_abreast(struct memory *m)
+{
+    for (int i = 0; i < m->abreast.n; i++)
+        for (int b = 0; b < m->p->nbuffers; b++) {
+            struct live *l = &m->live[b];
+            const struct span *s = &m->abreast.at[i];
+            if (l->first < 0 || l->first > s->last || l->last < s->first)
+                continue;
+            l->first = l->first < s->first ? l->first : s->first;
+            l->last = l->last > s->last ? l->last : s->last;
+        }
 }
 
 static bool interfere(const struct live *a, const struct live *b)
@@ -426,6 +455,7 @@ bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e
     }
     int position = 0;
     extend_live_ranges(&m, &e->steps, NULL, &position);
+    extend_abreast(&m);
     place_arenas(&m, e);
     e->peak_live = largest_live_set(&m);
     for (int b = 0; b < p->nbuffers; b++)

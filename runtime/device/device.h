@@ -261,6 +261,10 @@ extern tcr_device_opener *const tcr_optional_devices[];
 /* body(arg, i) for each i in [0, n) on the threads of a host (cpu/host.c), in any order; returns when all have ended. Calls do not nest. */
 void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
 
+/* The host as a device of one thread, the i-th, for use in such calls: it lies on the host's memory and has that thread's scratch, as large as reserve() has made it.
+ * Good until the next reserve(). NULL: no memory. */
+struct tcr_device *tcr_host_lane(struct tcr_device *host, int i);
+
 /* -- The heap (cpu/memory.c) -------------------------------------------------------------------------- */
 /* The caller's allocator, or the C library's: 64-byte aligned, blocks that are worth it on huge pages. */
 void tcr_heap_init(struct tcr_heap *h, const struct tccrt_allocator *allocator);

@@ -16,7 +16,7 @@ struct tcr_range { void *at, *base; size_t room; };
 struct tcr_share { _Alignas(TCR_ALIGN) _Atomic int64_t next; int64_t end; };
 
 struct tcr_cpu {
-    struct tcr_device device;        /* first */
+    _Alignas(TCR_ALIGN) struct tcr_device device;    /* first; lanes keep off each other's cache lines */
     struct tcr_heap *heap;
     const tcc_kernel_fn *kernels;
     struct tccrt_threads user_pool;  /* count 0: none */
@@ -26,6 +26,7 @@ struct tcr_cpu {
     uint8_t *scratch;                /* threads * scratch_bytes */
     size_t scratch_bytes;
     struct tcr_range ranges[TCR_MAX_RANGES];
+    struct tcr_cpu *lanes;           /* by thread: the host as that thread alone (tcr_host_lane()); NULL: nobody has asked */
 };
 
 /* host.c. kernels: of the code version that runs, by number. */

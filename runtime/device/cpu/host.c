@@ -180,6 +180,22 @@ void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, i
         c->user_pool.run(c->user_pool.user, threads, foreign_each_part, &e);
 }
 
+struct tcr_device *tcr_host_lane(struct tcr_device *host, int i)
+{
+    struct tcr_cpu *c = (struct tcr_cpu *)host;
+    size_t bytes = (size_t)host->threads * sizeof *c->lanes;
+
+    if (!c->lanes && !(c->lanes = tcr_heap_alloc(c->heap, bytes)))
+        return NULL;
+    c->lanes[i] = *c;
+    c->lanes[i].device.threads = 1;
+    c->lanes[i].device.parts = NULL;
+    c->lanes[i].pool = NULL;
+    c->lanes[i].envs = &c->envs[i];
+    c->lanes[i].scratch = c->scratch + (size_t)i * c->scratch_bytes;
+    return &c->lanes[i].device;
+}
+
 static int launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcr_cpu *c = (struct tcr_cpu *)d;
@@ -236,6 +252,7 @@ static void close_cpu(struct tcr_device *d)
     tcr_heap_free(c->heap, c->scratch, c->scratch_bytes * threads);
     tcr_heap_free(c->heap, c->envs, threads * sizeof *c->envs);
     tcr_heap_free(c->heap, c->shares, threads * sizeof *c->shares);
+    tcr_heap_free(c->heap, c->lanes, c->lanes ? threads * sizeof *c->lanes : 0);
     tcr_heap_free(c->heap, c, sizeof *c);
 }
 
