@@ -444,6 +444,21 @@ const char *artifact_entry_name(const struct kn_program *p, int i)
         q = q->next;
     return q->name;
 }
+
+/* What the time of a launch follows from, where it is known: arithmetic alone, at places that are not looked up, of each point by itself or of a product. */
+static uint32_t cost_flags(const struct kn_kernel *k)
+{
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_SORT ||
+            (k->insns[i].code == KN_SCALAR && ir_is_expensive(k->insns[i].op)))
+            return 0;
+    if (k->custom)
+        return 0;
+    if (k->contraction.present)
+        return TCC_KERNEL_PRODUCT;
+    return k->nstages == 1 && !k->stages[0].inner ? TCC_KERNEL_LIGHT : 0;
+}
+
 /* Operands in memory are a launch's arguments; local ones are none. */
 static void write_kernel(struct plan_writer *w, const struct kn_kernel *k)
 {
@@ -456,10 +471,10 @@ static void write_kernel(struct plan_writer *w, const struct kn_kernel *k)
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL)
             list_of[n++] = uses[k->operands[i].use];
-    uint32_t flags = 0;
+    uint32_t flags = cost_flags(k);
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_INDEX)
-            flags = TCC_KERNEL_FAULTS;
+            flags |= TCC_KERNEL_FAULTS;
     VEC_PUSH(w->ctx, w->kernels, (struct tcc_pkernel){plan_string(w, k->name), flags, plan_list(w, n, list_of)});
 }
 

@@ -382,7 +382,9 @@ enum {
     TCC_KERNEL_HOST = 1,
     TCC_KERNEL_DEVICE = 2,
     TCC_KERNEL_FAULTS = 4,                      /* it may meet a bad index */
-    TCC_KERNEL_BY_VALUE = 8                     /* it takes sizes as parameters alone, never from the control block: a user's device code */
+    TCC_KERNEL_BY_VALUE = 8,                    /* it takes sizes as parameters alone, never from the control block: a user's device code */
+    TCC_KERNEL_LIGHT = 16,                      /* it does little for each element that it reads or writes: its time follows from their bytes */
+    TCC_KERNEL_PRODUCT = 32                     /* its time follows from bytes and floating-point operations: products and sums, with little behind them */
 };
 enum { TCC_READS = 1, TCC_WRITES = 2 };         /* what is done with bytes; both: what it leaves of them stays */
 struct tcc_pkernel {

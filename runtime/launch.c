@@ -47,6 +47,29 @@ static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const ch
     return TCC_OK;
 }
 
+/*
+ * Bytes of a light kernel's arguments, and bytes and operations of a product's, up to which nothing is won by more than one thread. What is light may gather what it reads.
+ */
+enum { SMALL_LIGHT = 16 << 10, SMALL_PRODUCT = 160 << 10 };
+
+/* Tiles are cut when sizes may not be known yet. */
+static bool is_small(const struct tccrt_session *s, const struct tcc_pstep *p, uint32_t flags)
+{
+    bool product = flags & TCC_KERNEL_PRODUCT;
+    int64_t cost = 0, most = product ? SMALL_PRODUCT : SMALL_LIGHT;
+
+    if (product && (p->flops == TCC_NO || !TCR_IS_VALUE(cost = s->values[p->flops])))
+        return false;
+    for (uint32_t i = 0; i < p->args.count && cost <= most; i++) {
+        uint32_t size = s->m->buffers[s->m->u32s[p->args.first + i]].bytes;
+
+        if (size == TCC_NO || !TCR_IS_VALUE(s->values[size]))
+            return false;
+        cost += s->values[size];
+    }
+    return cost <= most;
+}
+
 /* One number of a launch: is it in the control block, and bounded? */
 static bool find_in_control(const struct tccrt_session *s, uint32_t expr, uint32_t i)
 {
@@ -64,8 +87,8 @@ static void put_in_control(struct tccrt_session *s, const struct tcc_pstep *p, s
 {
     struct tcr_interval scratch = p->scratch == TCC_NO ? (struct tcr_interval){0, 0} : tcr_range(s, p->scratch);
     uint32_t n = p->sizes.count;
-    bool all = n && !(s->m->kernel_info[p->what].flags & TCC_KERNEL_BY_VALUE) && tcr_is_bounded(scratch) && find_in_control(s, p->tiles, n) &&
-               find_in_control(s, p->combining, n + 1) && s->size_ranges[n].hi > 0;
+    bool all = n && !(s->m->kernel_info[p->what].flags & TCC_KERNEL_BY_VALUE) && tcr_is_bounded(scratch) &&
+               find_in_control(s, p->tiles, n) && find_in_control(s, p->combining, n + 1) && s->size_ranges[n].hi > 0;
 
     for (uint32_t i = 0; i < n && all; i++)
         all = find_in_control(s, s->m->u32s[p->sizes.first + i], i);
@@ -103,6 +126,7 @@ INLINE int make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struc
 {
     const char *node = tcr_string(s->m, p->node);
     struct tcr_kernel_launch *l = &out->l;
+    uint32_t flags = s->m->kernel_info[p->what].flags;
     int status;
 
     *out = (struct tcr_made_launch){.l = {.kernel = p->what,
@@ -113,7 +137,9 @@ INLINE int make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struc
                                           .scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch],
                                           .args = s->args,
                                           .sizes = s->sizes,
-                                          .may_fault = s->m->kernel_info[p->what].flags & TCC_KERNEL_FAULTS,
+                                          .may_fault = flags & TCC_KERNEL_FAULTS,
+                                          .small = flags & (TCC_KERNEL_LIGHT | TCC_KERNEL_PRODUCT) &&
+                                                   s->values[p->tiles] > 1 && is_small(s, p, flags),
                                           .node = node},
                                     .made = s->values[p->tiles] != 0};
     if (l->tiles < 0)

@@ -62,6 +62,7 @@ struct tcr_kernel_launch {
     const struct tcr_interval *ranges;
     const struct tcr_access *access;
     bool may_fault;                  /* it may meet a bad index */
+    bool small;                      /* it takes less time than threads need to meet */
     const char *node;                /* for messages; good while the model is open */
 };
 

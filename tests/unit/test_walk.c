@@ -20,6 +20,48 @@ static void run_scale(struct tccrt_session *s, int64_t n)
     free(x);
 }
 
+/* Calls of the kernel that scales: one of a launch that a single thread runs, many where threads take its tiles in chunks. */
+static _Atomic int scaled;
+
+static void count_scale(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
+                        int64_t last)
+{
+    scaled++;
+    scale(args, sizes, scratch, env, first, last);
+}
+
+START_TEST(small_launches)
+{
+    static const tcc_kernel_fn counted[] = {count_scale, add_index, fault};
+    static const struct tcc_version version[] = {{"x86-64", counted}};
+    struct mini_plan *p = calloc(1, sizeof *p);
+    struct tcc_plan *plan;
+    struct tccrt_model *m;
+    struct tccrt_session *s;
+    struct tcc_model d;
+
+    scale_plan(p);
+    for (int light = 0; light < 2; light++) {
+        p->kernels[0].flags = light ? TCC_KERNEL_LIGHT : 0;
+        plan = mp_finish(p);
+        d = make_model(plan);
+        d.versions = version;
+        ck_assert_int_eq(tccrt_open_linked(&d, &m), TCC_OK);
+        ck_assert_int_eq(tccrt_session_new(m, &(struct tccrt_options){.threads = 4}, &s), TCC_OK);
+        scaled = 0;
+        run_scale(s, 500);
+        ck_assert_int_eq(scaled == 2, light);
+        scaled = 0;
+        run_scale(s, 100000);
+        ck_assert_int_gt(scaled, 2);
+        tccrt_session_free(s);
+        tccrt_close(m);
+        free(plan);
+    }
+    free(p);
+}
+END_TEST
+
 /* The same, and main(x) in versions: for n = 3 what scale_plan() makes, for 8 <= n its first step alone, into y. */
 static void version_plan(struct mini_plan *p)
 {
@@ -745,6 +787,7 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, symbolic);
+    tcase_add_test(tc, small_launches);
     tcase_add_test(tc, shape_versions);
     tcase_add_test(tc, wrong_inputs);
     tcase_add_test(tc, data_dependent);

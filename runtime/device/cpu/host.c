@@ -3,7 +3,7 @@
  * The host as a device, and its launches: a kernel's tiles are handed to threads. Each thread has a share of
  * adjacent tiles, so that it finds in its cache what it wrote in the launch before, and takes it in chunks from an
  * atomic counter; with its own share done it takes chunks of others. A kernel's result does not depend on who runs
- * which tile. A launch takes no more threads than it has tiles, so small ones stay on the calling thread, without an
+ * which tile. A launch takes no more threads than it has tiles, and one that is known to be small one thread: the calling one, without an
  * atomic operation.
  */
 #include <string.h>
@@ -113,7 +113,7 @@ static int reserve_scratch(struct tcr_cpu *c, int64_t bytes)
 static int run_phase(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64_t begin, int64_t tiles,
                      struct tcr_env *envs)
 {
-    int most = c->device.threads, threads = tiles < most ? (int)tiles : most, fault = 0;
+    int most = l->small ? 1 : c->device.threads, threads = tiles < most ? (int)tiles : most, fault = 0;
 
     if (threads <= 1) {
         double start = now_of(&c->device);
