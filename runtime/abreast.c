@@ -21,15 +21,16 @@ static const struct tcc_pregion *body_of(const struct tccrt_session *s, const st
     return &s->m->regions[loop->regions.first];
 }
 
-/* Are the loop's steps launches and copies that are ready to run, and its launches small, or (few) more threads no help? *scratch: the most that one takes. */
-static bool runs_alone(const struct tccrt_session *s, const struct tcc_pstep *loop, bool few, int64_t *scratch)
+/* Are the loop's steps launches and copies that are ready to run, and each too small for several threads? *scratch: the most that one takes. */
+static bool runs_alone(const struct tccrt_session *s, const struct tcc_pstep *loop, int64_t *scratch)
 {
     struct tcc_range steps = body_of(s, loop)->steps;
 
     for (const struct tcc_pstep *p = s->m->steps + steps.first, *end = p + steps.count; p < end; p++) {
         if (p->kind == TCC_STEP_COPY)
             continue;
-        if (p->kind != TCC_STEP_LAUNCH || !TCR_IS_VALUE(s->values[p->tiles]) || (!few && s->values[p->tiles] > 1) ||
+        if (p->kind != TCC_STEP_LAUNCH || !TCR_IS_VALUE(s->values[p->tiles]) ||
+            (s->values[p->tiles] > 1 && !tcr_is_small(s, p)) ||
             (p->scratch != TCC_NO && !TCR_IS_VALUE(s->values[p->scratch])))
             return false;
         if (p->scratch != TCC_NO && s->values[p->scratch] > *scratch)
@@ -47,7 +48,7 @@ uint32_t tcr_loops_abreast(const struct tccrt_session *s, const struct tcc_pstep
         s->max_queues >= 2)
         return 0;
     for (uint32_t i = 0; i <= p->nin; i++)
-        if (!runs_alone(s, p + i, s->device->threads <= (int)p->nin + 1, &scratch))
+        if (!runs_alone(s, p + i, &scratch))
             return 0;
     return p->nin;
 }
@@ -146,7 +147,7 @@ int tcr_run_loops(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n
 
     for (uint32_t i = 0; i < n && !status; i++) {
         status = get_ready(s, p + i, &swaps);
-        runs_alone(s, p + i, true, &scratch);
+        runs_alone(s, p + i, &scratch);
     }
     if (!status)
         status = s->host->ops->reserve(s->host, scratch, 0, 0);

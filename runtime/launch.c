@@ -53,12 +53,14 @@ static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const ch
 enum { SMALL_LIGHT = 16 << 10, SMALL_PRODUCT = 160 << 10 };
 
 /* Tiles are cut when sizes may not be known yet. */
-static bool is_small(const struct tccrt_session *s, const struct tcc_pstep *p, uint32_t flags)
+bool tcr_is_small(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
+    uint32_t flags = s->m->kernel_info[p->what].flags;
     bool product = flags & TCC_KERNEL_PRODUCT;
     int64_t cost = 0, most = product ? SMALL_PRODUCT : SMALL_LIGHT;
 
-    if (product && (p->flops == TCC_NO || !TCR_IS_VALUE(cost = s->values[p->flops])))
+    if (!(flags & (TCC_KERNEL_LIGHT | TCC_KERNEL_PRODUCT)) ||
+        (product && (p->flops == TCC_NO || !TCR_IS_VALUE(cost = s->values[p->flops]))))
         return false;
     for (uint32_t i = 0; i < p->args.count && cost <= most; i++) {
         uint32_t size = s->m->buffers[s->m->u32s[p->args.first + i]].bytes;
@@ -126,7 +128,6 @@ INLINE int make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struc
 {
     const char *node = tcr_string(s->m, p->node);
     struct tcr_kernel_launch *l = &out->l;
-    uint32_t flags = s->m->kernel_info[p->what].flags;
     int status;
 
     *out = (struct tcr_made_launch){.l = {.kernel = p->what,
@@ -137,9 +138,8 @@ INLINE int make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struc
                                           .scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch],
                                           .args = s->args,
                                           .sizes = s->sizes,
-                                          .may_fault = flags & TCC_KERNEL_FAULTS,
-                                          .small = flags & (TCC_KERNEL_LIGHT | TCC_KERNEL_PRODUCT) &&
-                                                   s->values[p->tiles] > 1 && is_small(s, p, flags),
+                                          .may_fault = s->m->kernel_info[p->what].flags & TCC_KERNEL_FAULTS,
+                                          .small = s->values[p->tiles] > 1 && tcr_is_small(s, p),
                                           .node = node},
                                     .made = s->values[p->tiles] != 0};
     if (l->tiles < 0)

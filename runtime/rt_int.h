@@ -466,6 +466,7 @@ int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *di
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p);
 /* The launch of a step, its lists in the session's room. made: false: it has no tiles. shape: of struct tcr_device_ops.holds. */
 struct tcr_made_launch { struct tcr_kernel_launch l; bool made; uint64_t shape; };
+bool tcr_is_small(const struct tccrt_session *s, const struct tcc_pstep *p);         /* does it take less time than threads need to meet? */
 int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct tcr_made_launch *out);
 int tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p);

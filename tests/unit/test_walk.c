@@ -450,6 +450,7 @@ static void abreast_plan(struct mini_plan *p, bool swaps, int bad)
             s = mp_step(p, TCC_STEP_LAUNCH, "bad", scalar);
             s->what = 2;
             s->tiles = mp_const(p, 4);
+            p->kernels[2].flags = TCC_KERNEL_LIGHT;
         }
         p->regions[p->nregions++] =
             (struct tcc_pregion){{steps, p->nsteps - steps},
