@@ -161,7 +161,12 @@ def check_module(name):
         restore()
         found = [t.grad for t in given if t.is_floating_point()] + [p.grad for p in net.parameters()]
         return [None if g is None else g.clone() for g in found]
-    want, got = gradients(net), gradients(compiled)
+    want = gradients(net)
+    for step in range(2):              # AOTAutograd's call, which has the backward graph compiled, and ours
+        compare_gradients(gradients(compiled), want)
+
+
+def compare_gradients(got, want):
     assert all((a is None) == (b is None) for a, b in zip(got, want))
     for a, b in zip(got, want):
         if b is not None:
@@ -376,6 +381,127 @@ def test_torch_compile_results_handed_through():
     got, want = torch.compile(f, backend="tccc", dynamic=True, options={"fallback": False})(x, 2), f(x, 2)
     assert got[0] is x and got[4:] == want[4:] and all(torch.equal(a, b) for a, b in zip(got[:4], want[:4]))
     assert got[3].stride() == want[3].stride()
+
+
+def direct_calls(net, *inputs, steps=1):
+    """A compiled network that was trained for one step, so that its calls from now on are tccc's own, and how often those run."""
+    torch._dynamo.reset()
+    compiled, count, node = torch.compile(net, backend="tccc", dynamic=False, options={"fallback": False}), [0], tccc._direct._node
+
+    def counting(*args):
+        made = node(*args)
+        forward = made.forward
+
+        def counted(ctx, *given):
+            count[0] += 1
+            return forward(ctx, *given)
+        made.forward = staticmethod(counted)
+        return made
+    tccc._direct._node = counting
+    try:
+        for _ in range(2):
+            sum(t.sum() for t in leaves(compiled(*inputs)) if t.requires_grad).backward()
+    finally:
+        tccc._direct._node = node
+    assert count[0] == 1
+    return compiled, count
+
+
+def test_direct_calls_change_buffers():
+    nets = []
+    for compile_it in False, True:
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2))
+        call, count = direct_calls(net, torch.ones(4, 2, 6, 6)) if compile_it else (net, None)
+        if not compile_it:
+            for _ in range(2):
+                net(torch.ones(4, 2, 6, 6)).sum().backward()
+        o = torch.optim.SGD(net.parameters(), 0.1)
+        for k in range(4):
+            o.zero_grad()
+            torch.manual_seed(k)
+            call(torch.randn(4, 2, 6, 6)).square().mean().backward()
+            o.step()
+        assert count is None or count[0] == 5
+        nets.append(net.state_dict())
+    assert all(near(b, a) for a, b in zip(*(n.values() for n in nets)))
+
+
+def test_direct_calls_inference_changes_inputs():
+    torch._dynamo.reset()
+    def f(x, seen):
+        seen.mul_(0.5).add_(x)
+        x.t()[1] += 1
+        return seen.sum(0) + 1
+    compiled = torch.compile(f, backend="tccc", dynamic=False, options={"fallback": False})
+    with torch.no_grad():
+        for strided in False, True:
+            found = []
+            for call in f, compiled, compiled:
+                torch.manual_seed(0)
+                x, seen = (torch.randn(3, 4).t().contiguous().t() if strided else torch.randn(3, 4) for _ in range(2))
+                version = seen._version
+                found.append([call(x, seen), x, seen])
+                assert seen._version > version
+            assert all(near(b, a) and near(c, a) for a, b, c in zip(*found))
+
+
+def test_direct_calls_as_autograd_wants_them():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(4, 4)
+
+        def forward(self, x):
+            y = torch.tanh(self.a(x))
+            return y.t(), y * x, y.argmax(1)
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(3, 4)
+    compiled, count = direct_calls(net, x.clone().requires_grad_())
+
+    def gradients(call, of, **how):
+        given = x.clone().requires_grad_()
+        return torch.autograd.grad(of(*call(given)), [given, *net.parameters()], **how)
+    for of in (lambda y, z, k: (y * torch.arange(3.0)).sum() + z.square().sum(), lambda y, z, k: z.sum(), lambda y, z, k: z.t().expand(2, 4, 3).sum()):
+        compare_gradients(gradients(compiled, of), gradients(net, of))
+    before = count[0]
+    first, z, k = compiled(x.clone().requires_grad_())
+    assert count[0] == before + 1 and z.requires_grad and not k.requires_grad and k.grad_fn is None
+    loss = z.sum() + first.sum()
+    want = torch.autograd.grad(loss, net.a.weight, retain_graph=True)
+    compare_gradients(torch.autograd.grad(loss, net.a.weight), want)
+    raises(RuntimeError, "second time", torch.autograd.grad, loss, net.a.weight)
+    twice = torch.autograd.grad(compiled(x.clone().requires_grad_())[1].sum(), net.a.weight, create_graph=True)[0]
+    raises(RuntimeError, "double backward", twice.sum().backward)
+    stale = compiled(x.clone().requires_grad_())[1].sum()
+    with torch.no_grad():
+        net.a.weight.add_(1)
+    raises(RuntimeError, "modified by an inplace operation", stale.backward)
+    with torch.no_grad():
+        assert not any(t.requires_grad for t in compiled(x))
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        compiled(x.clone().requires_grad_())[1].sum().backward()
+    assert kept
+    inner = torch.utils.checkpoint.checkpoint(lambda t: compiled(t)[1], x.clone().requires_grad_(), use_reentrant=False)
+    inner.sum().backward()
+
+
+def test_compiled_autograd():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    net, x = nn.Linear(4, 2), torch.randn(3, 4)
+    want = torch.autograd.grad(net(x).square().sum(), net.weight)[0]
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        compiled = torch.compile(net, backend="tccc", dynamic=False)
+
+        @torch.compile(backend="tccc", dynamic=False)
+        def step():
+            compiled(x).square().sum().backward()
+        for _ in range(2):
+            net.zero_grad()
+            step()
+            assert near(net.weight.grad, want)
 
 
 for _name in modules.MODULES:

@@ -13,7 +13,7 @@ import os
 import tempfile
 import warnings
 
-from . import _compile, _grid
+from . import _compile, _direct, _grid
 from ._model import Model
 from .errors import Error, UsageError
 
@@ -191,11 +191,6 @@ class _Frozen:
 
 def _boxed(call):
     """Marked as a function that empties the list of its inputs. Decorators keep its attributes."""
-    if hasattr(call, "__self__"):      # methods take none
-        method = call
-
-        def call(args):
-            return method(args)
     call._boxed_call = True
     return call
 
@@ -208,7 +203,8 @@ class _Graph:
         self.results = _Results(gm)
         self.general = self.special = self.frozen = None
         self.held = []
-        self.plain = _all_plain(n.meta["val"] for n in gm.graph.nodes if n.op == "placeholder")     # dynamo guards strides
+        self.inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        self.plain = _all_plain(n.meta["val"] for n in self.inputs)     # dynamo guards strides
         self.freezes = 0
         if parameters:
             self.freeze(parameters)
@@ -223,7 +219,7 @@ class _Graph:
         data, _, self.special_held = serialise(self.gm, self.results.nodes, parameters)
         self.special = _compile_archive(data, None, self.options)
         self.plain = self.plain and _all_plain(self.special_held)
-        self.given = [k for k, n in enumerate(n for n in self.gm.graph.nodes if n.op == "placeholder") if k not in parameters]
+        self.given = [k for k in range(len(self.inputs)) if k not in parameters]
 
     def compile_general(self):
         from ._fx import serialise
@@ -242,7 +238,7 @@ class _Graph:
                 self.compile_general()
 
     def caller(self):
-        """As AOTAutograd calls it: with a list of inputs, which is emptied. Small graphs' calls are to be short: one function, and nothing that is known before."""
+        """A function of the sequence of inputs. Small graphs' calls are to be short: one function, and nothing that is known before."""
         constants, pick, frozen = self.results.constants, self.results.pick, self.frozen
         if self.held or not self.plain or not (self.results.plain or pick):
             return self.call
@@ -255,21 +251,14 @@ class _Graph:
             def call(args):
                 if self.frozen is not frozen or not holds(args):
                     return self.call(args)
-                out = run(args[span] if span else [args[k] for k in given])
-                args.clear()
-                return out
+                return run(args[span] if span else [args[k] for k in given])
             return call
         run = self.general.run_list
         if self.results.plain:
-            def call(args):
-                out = run(args)
-                args.clear()
-                return out
-        else:
-            def call(args):
-                out = pick((*run(args), *args, *constants))
-                args.clear()
-                return out
+            return run
+
+        def call(args):
+            return pick((*run(args), *args, *constants))
         return call
 
     def call(self, args):
@@ -280,12 +269,19 @@ class _Graph:
         if frozen is not None:
             inputs, run = [args[k] for k in self.given] + self.special_held, self.special.run_list
         else:
-            inputs, run = args + self.held, self.general.run_list
+            inputs, run = [*args, *self.held], self.general.run_list
         out = run(inputs if self.plain else _ready(inputs))
-        if not self.results.plain:
-            out = self.results.of(args, out)
-        args.clear()
-        return out
+        return out if self.results.plain else self.results.of(args, out)
+
+    def boxed(self):
+        """As AOTAutograd calls it: with a list of inputs, which is emptied."""
+        call = self.caller()
+
+        def forward(args):
+            out = call(args)
+            args.clear()
+            return out
+        return _boxed(forward)
 
 
 def _eager(gm):
@@ -308,7 +304,10 @@ def compile_graph(gm, inputs, options, parameters=None):
         device = _device_of(inputs)
         if device is not None:
             raise UsageError(f"tensors on {device}: graphs take the CPU's tensors (options={{'target': ..., 'device': ...}} says what runs them)")
-        return _boxed(_Graph(gm, options, parameters if freeze else None).caller())
+        graph = _Graph(gm, options, parameters if freeze else None)
+        call = graph.boxed()
+        call.graph = graph
+        return call
     except UsageError as e:
         if not fallback or "there is no option" in str(e) or ": expected" in str(e):
             raise
@@ -408,18 +407,24 @@ def backend(gm, example_inputs, *, options=None, mode=None):
         raise UsageError(f"torch.compile's mode={mode!r} is Inductor's; options={{'level': 3}} optimises more")
     parameters = _parameters_of(gm, example_inputs)
 
-    def forward(graph, inputs):
-        return compile_graph(graph, inputs, options)
+    made = {}
 
-    def inference(graph, inputs):
+    def compiler(kind):
+        def compile_one(graph, inputs):
+            made[kind] = compile_graph(graph, inputs, options, kept(graph) if kind == "inference" else None)
+            return made[kind]
+        return compile_one
+
+    def kept(graph):
         nodes = [n for n in graph.graph.nodes if n.op == "placeholder"]
         same = len(nodes) == len(example_inputs) and all(
             not isinstance(n.meta["val"], torch.Tensor) or n.meta["val"].dim() == example_inputs[k].dim() for k, n in enumerate(nodes))
         written = {n.args[0] for n in graph.graph.nodes if n.op == "call_function" and n.target is torch.ops.aten.copy_.default}
-        kept = {k: t for k, t in parameters.items() if same and nodes[k] not in written and tuple(nodes[k].meta["val"].shape) == tuple(t.shape)}
-        return compile_graph(graph, inputs, options, kept)
-    return aot_autograd(fw_compiler=forward, bw_compiler=forward, inference_compiler=inference, decompositions=_decompositions(),
+        written |= {nodes[k] for k in _direct.changed_inputs() if k < len(nodes)}
+        return {k: t for k, t in parameters.items() if same and nodes[k] not in written and tuple(nodes[k].meta["val"].shape) == tuple(t.shape)}
+    call = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"), decompositions=_decompositions(),
                         partition_fn=min_cut_rematerialization_partition)(gm, example_inputs)
+    return _direct.call_of(made, len(example_inputs), call)
 
 
 def _tell_accelerate():
