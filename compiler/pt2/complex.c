@@ -168,8 +168,7 @@ static bool build_product(struct pt2 *p, const struct aten_row *row)
     return p->outs[0] != NULL;
 }
 
-/* The parts of an operand, which may be a number, in the result's type; the imaginary one of what is real is NULL. */
-static bool parts_of(struct pt2 *p, const char *name, struct ir_value *part[2])
+bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2])
 {
     int n = pt2_is_complex(p, name) ? 2 : 1;
     bool number, fine = true;
@@ -205,14 +204,14 @@ bool aten_complex_div(struct pt2 *p, int arg)
 {
     struct ir_value *a[2], *b[2];
     (void)arg;
-    return parts_of(p, "self", a) && parts_of(p, "other", b) && divide(p, a[0], a[1], b[0], b[1]);
+    return pt2_parts_of(p, "self", a) && pt2_parts_of(p, "other", b) && divide(p, a[0], a[1], b[0], b[1]);
 }
 
 bool aten_complex_reciprocal(struct pt2 *p, int arg)
 {
     struct ir_value *x[2];
     (void)arg;
-    return parts_of(p, "self", x) && divide(p, imp_like(p->im, x[0], 1), NULL, x[0], x[1]);
+    return pt2_parts_of(p, "self", x) && divide(p, imp_like(p->im, x[0], 1), NULL, x[0], x[1]);
 }
 
 bool pt2_complex_build(struct pt2 *p, const struct aten_row *row)

@@ -143,7 +143,11 @@ struct ir_value *pt2_part(struct pt2 *p, struct ir_value *pair, int part);      
 enum pt2_transform { PT2_C2C, PT2_C2C_INVERSE, PT2_R2C, PT2_C2R };
 struct ir_value *pt2_transform(struct pt2 *p, struct ir_value *x, int64_t axis, int64_t n, enum pt2_transform kind, bool normalized);
 bool aten_modulus(struct pt2 *p, int arg);
+/* The parts of an operand, which may be a number, in the result's type; the imaginary one of what is real is NULL. */
+bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2]);
 bool aten_complex_copy(struct pt2 *p, int arg), aten_complex_div(struct pt2 *p, int arg), aten_complex_reciprocal(struct pt2 *p, int arg);
+bool aten_complex_exp(struct pt2 *p, int arg), aten_complex_log(struct pt2 *p, int arg), aten_complex_pow(struct pt2 *p, int arg);
+bool aten_complex_sqrt(struct pt2 *p, int arg), aten_complex_square(struct pt2 *p, int arg);
 
 /* -- Graphs */
 

@@ -526,6 +526,9 @@ case("scan", scans, t(5, 3))
 case("map", maps, t(5, 3), t(3))
 case("lstm", torch.nn.LSTM(5, 7, num_layers=2, batch_first=True, bidirectional=True).eval(), t(2, 6, 5))
 case("gru", torch.nn.GRU(5, 7).eval(), t(6, 2, 5))
+case("complex_functions", lambda x, r: [pairs(v) for a in (torch.view_as_complex(x),) for v in (a.exp(), a.log(), a.sqrt(), a.square(), torch.sqrt(a * r), torch.log(a * 1e20), a.conj().resolve_conj().sqrt())],
+     torch.cat([t(4, 5, 2, lo=-3, hi=3), torch.tensor([[[0.0, 0.0], [-2.0, 0.0], [0.0, 3.0], [0.0, -3.0], [2.0, 0.0]]])]), t(5, 5, lo=0.5, hi=2))
+case("complex_powers", lambda x, y, r: [pairs(v) for a, b in ((torch.view_as_complex(x), torch.view_as_complex(y)),) for v in (a ** 2, a ** 3, a ** 0.5, a ** -1.5, a ** 0, a ** b, a ** r, r ** b, 2.0 ** b, a ** (1 + 2j))], t(3, 4, 2, lo=0.2, hi=2), t(4, 2), t(3, 4, lo=0.5, hi=2))
 
 
 def main():
