@@ -20,6 +20,13 @@ static int64_t floor_div(int64_t a, int64_t b)
     return q - MUTANT(70, a % b < 0, 0);
 }
 
+/* a - floor_div(a, b) * b, where that product may not be a number; b > 0. */
+static int64_t floor_mod(int64_t a, int64_t b)
+{
+    int64_t r = a % b;
+    return r < 0 ? r + b : r;
+}
+
 static int64_t gcd(int64_t a, int64_t b)
 {
     while (b) {
@@ -323,7 +330,7 @@ ir_expr ir_mod(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     if (ir_is_const(b, &y) && (y <= 0 || y == 1))
         return y == 1 ? ir_const(ctx, 0) : raw_mod(ctx, a, b);
     if (ir_is_const(a, &x) && (x == 0 || ir_is_const(b, &y)))
-        return ir_const(ctx, x == 0 ? 0 : x - floor_div(x, y) * y);
+        return ir_const(ctx, x == 0 ? 0 : floor_mod(x, y));
     if (a == b)
         return ir_const(ctx, 0);
     if (ctx->expr_depth > IR_MAX_EXPR_DEPTH || !ir_poly_of(&p, a))

@@ -62,6 +62,13 @@ tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/programs" -T "$tmp/familie
 dict=$top_srcdir/tests/fuzz/pt2.dict
 fuzz fuzz-pt2 "$top_srcdir/tests/pt2/tied.pt2" "$tmp/programs"
 dict=
+# One op of each ATen name with one argument that is another (TCCC_TEST_FULL: several of each argument).
+if command -v "$TEST_PYTHON" >/dev/null 2>&1; then
+    mkdir "$tmp/cases" && tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/cases" || fail "no cases"
+    # shellcheck disable=SC2046  # a seed and a number
+    "$TEST_PYTHON" "$top_srcdir/tests/pt2/hostile.py" "$tmp/cases" "$tmp/hostile" $([ -n "${TCCC_TEST_FULL:-}" ] && echo "$(date +%s) 2" || echo 1 0) >"$tmp/log" || fail "hostile.py"
+    fuzz fuzz-pt2 "$tmp/hostile"
+fi
 # Behind the front ends every input may take a compilation.
 dict=$top_srcdir/tests/fuzz/text.dict
 fuzz fuzz-run "$top_srcdir/tests/run" "$top_srcdir/tests/cli/data" "$top_srcdir/samples/digits/digits.onnx"

@@ -201,6 +201,10 @@ struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to)
 {
     if (!x || imp_dtype(x) == to)
         return x;
+    if (to == TCC_NONE) {
+        imp_unsupported(im, "a value of a type that there is not here");
+        return NULL;
+    }
     return imp_op(im, IR_cast, 1, &x, IR_ATTRS(ir_attr_dtype(IR_ATTR_to, to)));
 }
 
@@ -555,8 +559,10 @@ const struct ir_attr *imp_user_attrs(struct imp *im, int *n)
         if (!a)
             continue;
         if (!imp_user_attr(im, a, &attrs[*n]))
-            return imp_unsupported(im, "attribute '%s': numbers, strings, lists of them and tensors are what a custom operator takes",
-                                   im->node->attrs[k].name),
+            return imp_unsupported(
+                       im,
+                       "attribute '%s': numbers, strings, lists of them and tensors are what a custom operator takes",
+                       im->node->attrs[k].name),
                    NULL;
         attrs[(*n)++].name = ir_intern(im->ctx, im->node->attrs[k].name);
     }

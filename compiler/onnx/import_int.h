@@ -146,8 +146,9 @@ bool imp_check_schema(struct imp *im);       /* has the node only operands, resu
 
 /* -- Types ----------------------------------------------------------------------------------------------------------------- */
 
-static inline int imp_rank(const struct ir_value *v) { return v->type->kind == IR_T_TENSOR ? v->type->rank : -1; }
-static inline enum tcc_dtype imp_dtype(const struct ir_value *v) { return (enum tcc_dtype)v->type->dtype; }
+/* Of NULL, what could not be built, -1 and TCC_NONE. */
+static inline int imp_rank(const struct ir_value *v) { return v && v->type->kind == IR_T_TENSOR ? v->type->rank : -1; }
+static inline enum tcc_dtype imp_dtype(const struct ir_value *v) { return v ? (enum tcc_dtype)v->type->dtype : TCC_NONE; }
 static inline ir_expr imp_dim(const struct ir_value *v, int axis) { return v->type->dim[axis]; }
 bool imp_is_float(const struct ir_value *v);
 /* Operand k as a ranked tensor that is not a string; otherwise NULL after imp_unsupported or imp_bad. */

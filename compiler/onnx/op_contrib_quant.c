@@ -24,10 +24,11 @@ static const struct ir_tensor *known_bytes(const struct ir_value *x)
 static struct ir_value *unpack_constant(struct imp *im, const struct ir_tensor *t, const struct ir_value *x, int bits)
 {
     int64_t dims[TCC_MAX_RANK];
-    if (!ir_static_dims(x->type, dims))
+    int rank = imp_rank(x);
+    if (rank < 1 || !ir_static_dims(x->type, dims))
         return NULL;
-    dims[imp_rank(x) - 1] *= 8 / bits;
-    struct ir_tensor *y = ir_tensor_new(TCC_U8, imp_rank(x), dims);
+    dims[rank - 1] *= 8 / bits;
+    struct ir_tensor *y = ir_tensor_new(TCC_U8, rank, dims);
     uint8_t *to = y ? (uint8_t *)(uintptr_t)y->data : NULL;
     for (int64_t k = 0; y && k < t->nelems; k++) {
         unsigned v = *(const uint8_t *)ir_tensor_at(t, k);

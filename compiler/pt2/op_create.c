@@ -82,9 +82,10 @@ bool aten_arange(struct pt2 *p, int arg)
     start = start ? start : imp_int(im, TCC_I64, 0);
     step = step ? step : imp_int(im, TCC_I64, 1);
     ir_expr a, b;
-    if (!imp_scalar_of(step, &step_f) || step_f == 0)
-        return imp_unsupported(im, "a step known only at run time");
-    if (imp_exprs_of(im, start, 1, &a) == 1 && imp_exprs_of(im, end, 1, &b) == 1 && step_f == (double)(int64_t)step_f) {
+    if (!imp_scalar_of(step, &step_f) || step_f == 0 || !isfinite(step_f))
+        return imp_unsupported(im, "a step of 0, without end, or known only at run time");
+    if (imp_exprs_of(im, start, 1, &a) == 1 && imp_exprs_of(im, end, 1, &b) == 1 && fabs(step_f) < 0x1p53 &&
+        step_f == (double)(int64_t)step_f) {
         int64_t s = (int64_t)step_f;
         ir_expr span = s > 0 ? ir_sub(p->ctx, b, a) : ir_sub(p->ctx, a, b);
         ir_expr n = ir_max(p->ctx, ir_const(p->ctx, 0), ir_ceildiv(p->ctx, span, ir_const(p->ctx, s > 0 ? s : -s)));
@@ -130,7 +131,7 @@ bool aten_range(struct pt2 *p, int arg)
     struct imp *im = p->im;
     double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0), step = pt2_f(p, "step", 1);
     pt2_ignore(p, "dtype");
-    if (step == 0 || (end - start) / step < 0 || (end - start) / step > 1e9)
+    if (!(step != 0 && (end - start) / step >= 0 && (end - start) / step <= 1e9))
         return imp_bad(im, "from %g to %g by %g", start, end, step);
     ir_expr n = ir_const(p->ctx, (int64_t)((end - start) / step) + 1);
     struct ir_value *v = pt2_with(p, IR_mul, imp_iota(im, 1, &n, 0, TCC_F64), step);
@@ -150,7 +151,9 @@ bool aten_window(struct pt2 *p, int arg)
            beta = pt2_f(p, "beta", arg == BARTLETT ? 0 : cosines[arg][1]);
     ir_expr n = ir_const(p->ctx, length);
     pt2_ignore(p, "dtype");
-    double turn = (double)(length - !periodic);
+    if (length < 0)
+        return imp_bad(im, "a window of %lld values", (long long)length);
+    double turn = (double)length - !periodic;
     struct ir_value *at = imp_iota(im, 1, &n, 0, TCC_F64), *y;
     if (length <= 1)
         return pt2_out(p, 0, imp_splat(im, pt2_out_type(p, 0), 1, 1, &n));

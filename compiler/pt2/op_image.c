@@ -231,7 +231,9 @@ bool aten_pixel_shuffle(struct pt2 *p, int arg)
 static struct ir_value *distance(struct pt2 *p, struct ir_value *d, double order)
 {
     struct imp *im = p->im;
-    int64_t last = d ? imp_rank(d) - 1 : 0;
+    if (!d)
+        return NULL;
+    int64_t last = imp_rank(d) - 1;
     struct ir_value *a = imp_un(im, IR_abs, d);
     if (order == 0)
         return imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_bin(im, IR_ne, a, imp_like(im, a, 0)), imp_dtype(d)), 1,

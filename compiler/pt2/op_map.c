@@ -115,7 +115,7 @@ bool aten_rounding(struct pt2 *p, int arg)
         return pt2_out(p, 0, x);
     if (!decimals)
         return pt2_out(p, 0, imp_un(p->im, (enum ir_op)arg, x));
-    struct ir_value *wide = imp_wide(p->im, x), *ten = imp_like(p->im, wide, pow(10, (double)llabs(decimals)));
+    struct ir_value *wide = imp_wide(p->im, x), *ten = imp_like(p->im, wide, pow(10, fabs((double)decimals)));
     bool up = decimals > 0;
     struct ir_value *scaled = imp_un(p->im, (enum ir_op)arg, imp_bin(p->im, up ? IR_mul : IR_div, wide, ten));
     return pt2_out(p, 0, imp_bin(p->im, up ? IR_div : IR_mul, scaled, ten));

@@ -151,6 +151,8 @@ bool aten_quantile(struct pt2 *p, int arg)
     for (int k = 0; k < rank; k++)
         perm[k] = k ? k - 1 : rank - 1;
     y = imp_transpose(im, y, perm);
+    if (!y)
+        return false;
     if (vector)
         dims[n++] = imp_dim(y, 0);
     for (int k = 0, from = 1; k < (all ? imp_rank(self) : rank); k++) {

@@ -522,6 +522,10 @@ struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset,
     perm[n] = a;
     perm[n + 1] = b;
     x = imp_transpose(im, x, perm);
+    if (!x)
+        return NULL;
+    const int64_t far = INT64_C(1) << 40; /* nothing is there */
+    offset = offset < -far ? -far : offset > far ? far : offset;
     ir_expr rows = imp_dim(x, n), columns = imp_dim(x, n + 1);
     ir_expr skipped = ir_const(p->ctx, offset < 0 ? -offset : 0), across = ir_const(p->ctx, offset > 0 ? offset : 0);
     ir_expr size =
