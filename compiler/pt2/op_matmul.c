@@ -80,20 +80,22 @@ bool aten_grouped_mm(struct pt2 *p, int arg)
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, arg ? "input" : "self"), *w = x ? pt2_need(p, arg ? "weight" : "mat2") : NULL,
                     *ends = w ? pt2_need(p, "offs") : NULL;
-    int64_t groups, first = 0, last = 1;
+    int64_t groups, first = 0;
     pt2_ignore(p, "out_dtype");
     if (!ends)
         return false;
-    if (imp_rank(x) != 2 || imp_rank(w) != 3 || !ir_is_const(imp_dim(w, 0), &groups) || groups < 1 ||
-        groups > MAX_GROUPS)
-        return imp_unsupported(im, "operands of %d and %d dims, or more than %d groups", imp_rank(x), imp_rank(w),
-                               MAX_GROUPS);
-    ir_expr *rows = IR_NEWN(p->ctx, groups, ir_expr), begin = ir_const(p->ctx, 0), zero = begin;
-    struct ir_value **parts = IR_NEWN(p->ctx, groups, struct ir_value *);
+    if (imp_rank(x) != 2 || imp_rank(w) != 3 || imp_rank(ends) != 1 || !ir_is_const(imp_dim(w, 0), &groups) ||
+        groups < 1 || groups > MAX_GROUPS)
+        return imp_unsupported(im, "operands of %d, %d and %d dims, or more than %d groups", imp_rank(x), imp_rank(w),
+                               imp_rank(ends), MAX_GROUPS);
+    ir_expr *rows = IR_NEWN(p->ctx, groups + 1, ir_expr), begin = ir_const(p->ctx, 0), zero = begin,
+            one = ir_const(p->ctx, 1);
+    struct ir_value **parts = IR_NEWN(p->ctx, groups + 1, struct ir_value *);
     ends = imp_cast(im, ends, TCC_I64);
-    struct ir_value *starts = imp_pad(im, imp_slice1(im, ends, 0, zero, ir_const(p->ctx, groups - 1)),
-                                      imp_int(im, TCC_I64, 0), &(ir_expr){ir_const(p->ctx, 1)}, &zero, "constant");
-    if (imp_bound_exprs(im, pt2_bin(p, IR_sub, ends, starts), (int)groups, 0, INT64_C(1) << 40, rows) != groups)
+    struct ir_value *starts = imp_pad(im, ends, imp_int(im, TCC_I64, 0), &one, &zero, "constant");
+    /* What is behind the last group is a number of rows, too: none may end beyond them. */
+    ends = imp_pad(im, ends, imp_dim_value(im, imp_dim(x, 0)), &zero, &one, "constant");
+    if (imp_bound_exprs(im, pt2_bin(p, IR_sub, ends, starts), (int)groups + 1, 0, INT64_C(1) << 40, rows) != groups + 1)
         return false;
     for (int64_t g = 0; g < groups; g++) {
         struct ir_value *matrix =
@@ -103,11 +105,11 @@ bool aten_grouped_mm(struct pt2 *p, int arg)
         if (!parts[g])
             return false;
     }
-    struct ir_value *at = imp_iota(im, 1, &x->type->dim[0], 0, TCC_I64), *total = imp_dim_value(im, begin);
-    struct ir_value *there = imp_unsqueeze(im, pt2_bin(p, IR_lt, at, total), 1, &last);
-    at = pt2_with(p, IR_max, pt2_bin(p, IR_min, at, pt2_with(p, IR_sub, total, 1)), 0);
-    struct ir_value *y = imp_gather(im, imp_concat(im, (int)groups, parts, 0), at, 0);
-    return pt2_out(p, 0, pt2_choose(p, there, y, imp_like(im, y, 0)));
+    /* One row of zeros for all those behind. */
+    parts[groups] = imp_splat(im, imp_dtype(parts[0]), 0, 2, (ir_expr[]){one, imp_dim(parts[0], 1)});
+    struct ir_value *at = imp_iota(im, 1, &x->type->dim[0], 0, TCC_I64);
+    at = pt2_bin(p, IR_min, at, imp_dim_value(im, begin));
+    return pt2_out(p, 0, imp_gather(im, imp_concat(im, (int)groups + 1, parts, 0), at, 0));
 }
 
 /* -- Attention */
