@@ -201,6 +201,12 @@ static inline bool kn_is_cast(const struct kn_insn *n) { return n->code == KN_SC
 static inline bool kn_is_cast_of(const struct kn_kernel *k, int insn, int load)
 { return insn == load || (kn_is_cast(&k->insns[insn]) && k->insns[insn].arg[0] == load); }
 
+/* Is it a load or store of the operand? */
+static inline bool kn_accesses(const struct kn_insn *n, int operand)
+{ return (n->code == KN_LOAD || n->code == KN_STORE) && n->operand == operand; }
+/* operand[index] as one number of elements: the sum of index[p] * the product of the later dims (plan_query.c). */
+ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index);
+
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */

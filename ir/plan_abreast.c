@@ -56,14 +56,6 @@ static void collect(struct accesses *to, const struct kn_step *s)
     }
 }
 
-static ir_expr flat_offset(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *n)
-{
-    ir_expr offset = ir_const(ctx, 0);
-    for (int i = 0; i < n->nindex; i++)
-        offset = ir_add(ctx, ir_mul(ctx, offset, k->operands[n->operand].dims[i]), n->index[i]);
-    return offset;
-}
-
 /* Do two offsets differ in what is left of them modulo the stride at which `sym` steps through the first? */
 static bool differ_by(struct ir_ctx *ctx, ir_expr sym, ir_expr a, ir_expr b)
 {
@@ -99,14 +91,14 @@ static bool touch_apart(struct ir_ctx *ctx, const struct access *a, const struct
         return false;
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *p = &k->insns[i];
-        if ((p->code != KN_LOAD && p->code != KN_STORE) || p->operand != x)
+        if (!kn_accesses(p, x))
             continue;
         for (int j = 0; j < l->ninsns; j++) {
             const struct kn_insn *q = &l->insns[j];
-            if ((q->code != KN_LOAD && q->code != KN_STORE) || q->operand != y ||
-                (p->code == KN_LOAD && q->code == KN_LOAD))
+            if (!kn_accesses(q, y) || (p->code == KN_LOAD && q->code == KN_LOAD))
                 continue;
-            if (!never_meet(ctx, k, flat_offset(ctx, k, p), flat_offset(ctx, l, q)))
+            if (!never_meet(ctx, k, kn_flat_offset(ctx, &k->operands[x], p->index),
+                            kn_flat_offset(ctx, &l->operands[y], q->index)))
                 return false;
         }
     }

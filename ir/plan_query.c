@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_query.c - what passes and reports ask a plan: whose memory a buffer is, what a step does to an argument, who names a buffer. */
+/* plan_query.c - what passes and reports ask a plan: whose memory a buffer is, where a kernel reads and writes, what a step does to an argument, who names a buffer. */
 #include "ir/kernel_int.h"
 
 /* -- Buffers -------------------------------------------------------------------------------------------------- */
@@ -23,6 +23,18 @@ int kn_next_weight(const struct kn_program *p, int b)
         }
     }
     return p->nbuffers;
+}
+
+/* -- Kernels -------------------------------------------------------------------------------------------------- */
+
+ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
+{
+    ir_expr sum = ir_const(ctx, 0), stride = ir_const(ctx, 1);
+    for (int i = o->rank - 1; i >= 0; i--) {
+        sum = ir_add(ctx, sum, ir_mul(ctx, index[i], stride));
+        stride = ir_mul(ctx, stride, o->dims[i]);
+    }
+    return sum;
 }
 
 /* -- Steps ---------------------------------------------------------------------------------------------------- */

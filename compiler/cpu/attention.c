@@ -21,7 +21,7 @@ static void find_values(struct ir_ctx *ctx, const struct kn_kernel *k, struct at
     ir_expr one, rest, step;
     if (a->r.val_v != a->r.load_v || n->nguards || n->dtype != TCC_F32)
         return;
-    ir_expr off = em_flat_offset(ctx, &k->operands[n->operand], n->index);
+    ir_expr off = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
     if (ir_uses_sym(off, k->dims[a->r.e].var) && ir_uses_sym(off, k->dims[a->r.t].var) &&
         ir_linear_in(ctx, off, k->dims[a->r.e].var, &one, &rest) && ir_is_value(one, 1) &&
         ir_linear_in(ctx, off, k->dims[a->r.t].var, &step, &rest)) {

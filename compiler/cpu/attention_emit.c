@@ -142,7 +142,7 @@ static bool keys_are_lanes(struct ag *g)
 {
     const struct kn_insn *n = &g->a.k->insns[g->a.r.load_k];
     int64_t stride;
-    ir_expr off = em_flat_offset(g->a.ctx, &g->a.k->operands[n->operand], n->index);
+    ir_expr off = kn_flat_offset(g->a.ctx, &g->a.k->operands[n->operand], n->index);
     return em_lane_stride(g->a.ctx, off, g->a.k->dims[g->a.r.t].var, g->a.lanes, false, &stride) && stride == 1;
 }
 

@@ -66,7 +66,7 @@ static void flatten(struct collapse *c)
         if (n->code != KN_LOAD && n->code != KN_STORE)
             continue;
         ir_expr *index = IR_NEW(c->ctx, ir_expr);
-        *index = em_flat_offset(c->ctx, &k->operands[n->operand], n->index);
+        *index = kn_flat_offset(c->ctx, &k->operands[n->operand], n->index);
         n->index = index;
         n->nindex = 1;
     }

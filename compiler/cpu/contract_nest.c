@@ -8,15 +8,6 @@
 
 #define CT_SHORT 9 /* taps along an axis are fewer */
 
-static ir_expr flat_offset(struct ir_ctx *ctx, const struct kn_kernel *k, int operand, const ir_expr *index)
-{
-    const struct kn_operand *o = &k->operands[operand];
-    ir_expr off = ir_const(ctx, 0);
-    for (int p = 0; p < o->rank; p++)
-        off = ir_add(ctx, ir_mul(ctx, off, o->dims[p]), index[p]);
-    return off;
-}
-
 /* Coefficient of sym in e (0 when it isn't there); false when e isn't linear in it. */
 static bool stride_of(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coef)
 {
@@ -197,7 +188,8 @@ static bool unit_stride_out(const struct ct *c, int d)
         const struct kn_insn *in = &k->insns[i];
         ir_expr coef;
         if (in->code == KN_STORE)
-            return stride_of(c->ctx, flat_offset(c->ctx, k, in->operand, in->index), k->dims[d].var, &coef) &&
+            return stride_of(c->ctx, kn_flat_offset(c->ctx, &k->operands[in->operand], in->index), k->dims[d].var,
+                             &coef) &&
                    ir_is_value(coef, 1);
     }
     return false;
@@ -379,7 +371,7 @@ static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
             return false;
         if (in->code != KN_LOAD && in->code != KN_STORE)
             continue;
-        ir_expr off = flat_offset(c->ctx, k, in->operand, in->index);
+        ir_expr off = kn_flat_offset(c->ctx, &k->operands[in->operand], in->index);
         if (!stride_of(c->ctx, off, vo, &so) || !stride_of(c->ctx, off, vr, &sr) ||
             ir_expr_eq(c->ctx, so, ir_mul(c->ctx, sr, rows)) != IR_YES)
             return false;
@@ -679,8 +671,8 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     c->lanes = cpu_lanes(m, tcc_dtype_bytes(c->dtype));
     if (c->lanes < 2)
         return false;
-    c->off_a = flat_offset(ctx, k, k->insns[c->load_a].operand, k->insns[c->load_a].index);
-    c->off_b = flat_offset(ctx, k, k->insns[c->load_b].operand, k->insns[c->load_b].index);
+    c->off_a = kn_flat_offset(ctx, &k->operands[k->insns[c->load_a].operand], k->insns[c->load_a].index);
+    c->off_b = kn_flat_offset(ctx, &k->operands[k->insns[c->load_b].operand], k->insns[c->load_b].index);
     choose_roles(c);
     if (!c->extra_n || !find_ks(c) || !find_columns(c))
         return false;

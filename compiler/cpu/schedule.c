@@ -80,7 +80,7 @@ static void find_dependences(struct chooser *c)
 static int64_t access_stride(const struct chooser *c, int insn, int dim, int width)
 {
     const struct kn_insn *n = &c->k->insns[insn];
-    ir_expr offset = em_flat_offset(c->ctx, &c->k->operands[n->operand], n->index), var = c->k->dims[dim].var;
+    ir_expr offset = kn_flat_offset(c->ctx, &c->k->operands[n->operand], n->index), var = c->k->dims[dim].var;
     uint32_t dims = expr_dims(c, offset, insn);
     int64_t stride;
     if (!(dims >> dim & 1))

@@ -41,7 +41,7 @@ static bool guards_follow(const struct kn_insn *n, ir_expr var)
 static int access_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *n, int v, int width,
                      bool *aligned)
 {
-    ir_expr var = k->dims[v].var, offset = em_flat_offset(ctx, &k->operands[n->operand], n->index),
+    ir_expr var = k->dims[v].var, offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index),
             zero = ir_const(ctx, 0);
     int64_t stride;
     *aligned = false;
@@ -170,7 +170,7 @@ static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *
             int64_t stride;
             if ((x->code != KN_LOAD && x->code != KN_STORE) || k->operands[x->operand].use == KN_LOCAL)
                 continue;
-            ir_expr offset = em_flat_offset(ctx, &k->operands[x->operand], x->index);
+            ir_expr offset = kn_flat_offset(ctx, &k->operands[x->operand], x->index);
             if (!follows(k, offset, stage->inner)) /* the same for all inner points: one access for many */
                 continue;
             bool near = em_lane_stride(ctx, offset, k->dims[last].var, 32, true, &stride);
@@ -294,7 +294,7 @@ static bool runs_along(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, 
 {
     const struct kn_insn *n = &k->insns[insn];
     int64_t stride;
-    return em_lane_stride(ctx, em_flat_offset(ctx, &k->operands[n->operand], n->index), k->dims[dim].var, 1, false,
+    return em_lane_stride(ctx, kn_flat_offset(ctx, &k->operands[n->operand], n->index), k->dims[dim].var, 1, false,
                           &stride) &&
            stride == 1;
 }

@@ -213,7 +213,7 @@ static bool matrix_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struc
 {
     const struct kn_contraction *c = &k->contraction;
     const struct kn_insn *load = &k->insns[s->load[which]];
-    ir_expr offset = em_flat_offset(ctx, &k->operands[load->operand], load->index), side, terms, n, nk;
+    ir_expr offset = kn_flat_offset(ctx, &k->operands[load->operand], load->index), side, terms, n, nk;
     if (load->nguards || !collapse(ctx, k, which ? c->n : c->m, &offset, &side, &n) ||
         !collapse(ctx, k, c->k, &offset, &terms, &nk))
         return false;
@@ -249,7 +249,7 @@ static bool side_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct 
 {
     const struct kn_insn *load = &k->insns[side->load];
     const struct kn_operand *o = &k->operands[load->operand];
-    ir_expr offset = em_flat_offset(ctx, o, load->index), step, slow;
+    ir_expr offset = kn_flat_offset(ctx, o, load->index), step, slow;
     int bytes = tcc_dtype_bytes(s->dtype);
     *m = (struct ct_map){.map = {.arg = argument(k, load->operand), .type = s->dtype}};
     if (!kn_is_cast_of(k, side->value, side->load) || load->nguards || load->dtype != s->dtype || o->dtype != s->dtype ||

@@ -15,7 +15,7 @@ bool cuda_is_turned(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int
     int64_t stride;
     if (n->code != KN_LOAD)
         return false;
-    ir_expr offset = em_flat_offset(ctx, &k->operands[n->operand], n->index);
+    ir_expr offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
     for (int i = 0; i < insn; i++)
         if (k->insns[i].code == KN_INDEX && ir_uses_sym(offset, k->insns[i].expr))
             return false;

@@ -170,9 +170,8 @@ LLVMValueRef em_extent(struct em *e, int dim);                              /* e
 void em_set_lanes(struct em *e, ir_expr vdim, int lanes, LLVMValueRef mask);
 
 /* -- Memory ----------------------------------------------------------------------------------------------
- * Linear offset (in elements) of operand[index] as one expression: sum of index[p] * product of the later dims. */
+ * Linear offset (in elements) of operand[index] as one expression: kn_flat_offset(). */
 ir_expr em_offset(struct em *e, int operand, const ir_expr *index);
-ir_expr em_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index);    /* the same without an emitter */
 LLVMValueRef em_address(struct em *e, int operand, LLVMValueRef offset);     /* base + offset (i64, elements) */
 /* Element access at consecutive addresses: `lanes` elements at ptr, converted to register types. mask: NULL, i1 or <lanes x i1>;
  * lanes that are off give `otherwise` (NULL: zero). operand: for alias tags and alignment, -1: none. */

@@ -14,7 +14,7 @@ static bool steps_by(struct ir_ctx *ctx, const struct kn_kernel *k, const struct
                      int64_t step)
 {
     int64_t stride;
-    ir_expr offset = em_flat_offset(ctx, &k->operands[n->operand], n->index);
+    ir_expr offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_INDEX && ir_uses_sym(offset, k->insns[i].expr))
             return false;

@@ -25,7 +25,7 @@ static bool wants_transpose(struct ir_ctx *ctx, const struct em_machine *m, cons
     int64_t along_u, along_v;
     if (n->code != KN_LOAD || (n->nguards && (!m->masks || (n->nargs && n->arg[0] >= 0))))
         return false;
-    ir_expr offset = em_flat_offset(ctx, &k->operands[n->operand], n->index);
+    ir_expr offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
     if (is_gathered(k, offset) || !ir_uses_sym(offset, k->dims[v].var))
         return false;
     if (em_lane_stride(ctx, offset, k->dims[v].var, width, true, &along_v) && along_v >= -1 && along_v <= 1)

@@ -4,19 +4,9 @@
  */
 #include "compiler/emit/emit.h"
 
-ir_expr em_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
-{
-    ir_expr sum = ir_const(ctx, 0), stride = ir_const(ctx, 1);
-    for (int i = o->rank - 1; i >= 0; i--) {
-        sum = ir_add(ctx, sum, ir_mul(ctx, index[i], stride));
-        stride = ir_mul(ctx, stride, o->dims[i]);
-    }
-    return sum;
-}
-
 ir_expr em_offset(struct em *e, int operand, const ir_expr *index)
 {
-    return em_flat_offset(e->ctx, &e->k->operands[operand], index);
+    return kn_flat_offset(e->ctx, &e->k->operands[operand], index);
 }
 
 LLVMValueRef em_address(struct em *e, int operand, LLVMValueRef offset)

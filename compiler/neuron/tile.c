@@ -314,7 +314,7 @@ static bool at_once(const struct plan *p, int operand)
     const struct kn_kernel *k = p->nk->k;
     for (int s = 0; s < k->nstages; s++)
         for (int i = k->stages[s].first; i < k->stages[s].last; i++)
-            if ((k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) && k->insns[i].operand == operand &&
+            if (kn_accesses(&k->insns[i], operand) &&
                 stage_points(p->nk, &k->stages[s]) > p->nk->room / nk_free_elements(&p->tile))
                 return false;
     return true;

@@ -75,12 +75,11 @@ bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel 
         return false;
     for (int i = 0; i < a->ninsns; i++) {
         const struct kn_insn *p = &a->insns[i];
-        if ((p->code != KN_LOAD && p->code != KN_STORE) || p->operand != x)
+        if (!kn_accesses(p, x))
             continue;
         for (int j = 0; j < b->ninsns; j++) {
             const struct kn_insn *q = &b->insns[j];
-            if ((q->code == KN_LOAD || q->code == KN_STORE) && q->operand == y &&
-                (!lw_same_index(p, q) || p->nguards || q->nguards))
+            if (kn_accesses(q, y) && (!lw_same_index(p, q) || p->nguards || q->nguards))
                 return false;
         }
     }

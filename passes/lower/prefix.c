@@ -171,7 +171,7 @@ static int *drop_operands(struct scanner *x)
     for (int o = 0; o < k->noperands; o++) {
         bool named = false;
         for (int i = 0; i < k->ninsns; i++)
-            named |= (k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) && k->insns[i].operand == o;
+            named |= kn_accesses(&k->insns[i], o);
         if (!named)
             continue;
         k->operands[n] = k->operands[o];
