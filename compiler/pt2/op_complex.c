@@ -11,12 +11,14 @@ static bool give(struct pt2 *p, const struct pt2_complex *z)
     return pt2_out(p, 0, pt2_pair(p, z->re, z->im));
 }
 
-static bool take(struct pt2 *p, struct pt2_complex *z)
+/* The result of f of `self`. */
+static bool unary(struct pt2 *p, struct pt2_complex (*f)(struct pt2 *p, struct pt2_complex z))
 {
-    struct ir_value *x = pt2_need(p, "self");
-    z->re = x ? pt2_part(p, x, 0) : NULL;
-    z->im = z->re ? pt2_part(p, x, 1) : NULL;
-    return z->im != NULL;
+    struct ir_value *part[2];
+    if (!pt2_parts_of(p, "self", part))
+        return false;
+    struct pt2_complex z = f(p, (struct pt2_complex){part[0], part[1]});
+    return give(p, &z);
 }
 
 /* e^a (cos b + i sin b) */
@@ -38,46 +40,18 @@ static struct pt2_complex logarithm(struct pt2 *p, struct pt2_complex z)
     return (struct pt2_complex){pt2_bin(p, IR_add, pt2_un(p, IR_log, big), rest), pt2_atan2(p, z.im, z.re)};
 }
 
-bool aten_complex_exp(struct pt2 *p, int arg)
-{
-    struct pt2_complex z;
-    (void)arg;
-    if (!take(p, &z))
-        return false;
-    z = exponential(p, z);
-    return give(p, &z);
-}
-
-bool aten_complex_log(struct pt2 *p, int arg)
-{
-    struct pt2_complex z;
-    (void)arg;
-    if (!take(p, &z))
-        return false;
-    z = logarithm(p, z);
-    return give(p, &z);
-}
-
 /* (a - b)(a + b) + 2abi */
-bool aten_complex_square(struct pt2 *p, int arg)
+static struct pt2_complex square(struct pt2 *p, struct pt2_complex z)
 {
-    struct pt2_complex z;
-    (void)arg;
-    if (!take(p, &z))
-        return false;
     struct ir_value *product = pt2_bin(p, IR_mul, z.re, z.im);
     z.re = pt2_bin(p, IR_mul, pt2_bin(p, IR_sub, z.re, z.im), pt2_bin(p, IR_add, z.re, z.im));
     z.im = pt2_bin(p, IR_add, product, product);
-    return give(p, &z);
+    return z;
 }
 
 /* With t = sqrt((|a| + |z|) / 2): t + b / 2t i right of the imaginary axis, |b| / 2t + sign(b) t i left of it; neither sum cancels. */
-bool aten_complex_sqrt(struct pt2 *p, int arg)
+static struct pt2_complex square_root(struct pt2 *p, struct pt2_complex z)
 {
-    struct pt2_complex z;
-    (void)arg;
-    if (!take(p, &z))
-        return false;
     struct ir_value *zero = imp_like(p->im, z.re, 0), *one = imp_like(p->im, z.re, 1);
     struct ir_value *a = pt2_un(p, IR_abs, z.re), *b = pt2_un(p, IR_abs, z.im), *big = pt2_bin(p, IR_max, a, b);
     struct ir_value *none = pt2_bin(p, IR_eq, big, zero), *scale = pt2_choose(p, none, one, big);
@@ -93,7 +67,31 @@ bool aten_complex_sqrt(struct pt2 *p, int arg)
     struct ir_value *below = pt2_bin(p, IR_or, pt2_bin(p, IR_lt, z.im, zero), /* or -0 */
                                      pt2_bin(p, IR_lt, pt2_bin(p, IR_div, one, z.im), zero));
     z.im = pt2_choose(p, below, pt2_un(p, IR_neg, size_of_im), size_of_im);
-    return give(p, &z);
+    return z;
+}
+
+bool aten_complex_exp(struct pt2 *p, int arg)
+{
+    (void)arg;
+    return unary(p, exponential);
+}
+
+bool aten_complex_log(struct pt2 *p, int arg)
+{
+    (void)arg;
+    return unary(p, logarithm);
+}
+
+bool aten_complex_square(struct pt2 *p, int arg)
+{
+    (void)arg;
+    return unary(p, square);
+}
+
+bool aten_complex_sqrt(struct pt2 *p, int arg)
+{
+    (void)arg;
+    return unary(p, square_root);
 }
 
 /* e^(w log z); of 0 it is 0, but 1 where w is 0. */
