@@ -369,7 +369,7 @@ static LLVMValueRef score_row(struct ag *g, LLVMValueRef r)
     return at_element(g, part(g, g->at.scores), times(g, r, g->a.block));
 }
 
-/* The largest lane. */
+/* The largest lane. NaN may get lost: the weights that are made of the scores have it. */
 static LLVMValueRef largest(struct ag *g, LLVMValueRef v)
 {
     LLVMValueRef order[EM_MAX_LANES];

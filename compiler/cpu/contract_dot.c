@@ -207,7 +207,6 @@ static void pack_by_k(struct cg *g)
     cg_bind_row(g, r.iv);
     LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, g->row_hi, r.iv, ""), g->lanes);
     em_set_lanes(e, g->c.k->dims[g->c.row].var, g->lanes, mask);
-    e->aligned = false;
     LLVMValueRef v = cg_dot_of(g, g->c.dot_a, part);
     em_set_lanes(e, NULL, 1, NULL);
     LLVMValueRef to = LLVMBuildMul(e->b, LLVMBuildSub(e->b, r.iv, g->row_lo, ""), depth, "");
@@ -241,7 +240,6 @@ static void pack_by_rows(struct cg *g)
         room = em_tail_mask(e, LLVMBuildSub(e->b, LLVMBuildMul(e->b, n, depth, ""), done, ""), w);
     mask = g->c.dot_n ? em_tail_mask(e, LLVMBuildSub(e->b, em_expr(e, g->c.dot_n), done, ""), w) : room;
     em_set_lanes(e, g->c.k->dims[last->dim].var, w, mask);
-    e->aligned = false;
     LLVMValueRef x = em_splat(e, cg_operand_value(g, g->c.dot_a), w);
     if (g->c.dot_n)
         x = LLVMBuildSelect(e->b, mask, x, LLVMConstNull(LLVMTypeOf(x)), "");

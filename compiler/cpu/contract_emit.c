@@ -619,6 +619,7 @@ void ct_emit(struct em *e)
     g.unit = g.c.depth == 4 ? e->t_i8 : g.c.depth == 2 ? e->t_i16 : g.elem;
     g.per_step = g.c.depth;
     g.a_ld = ct_packed_a_ld(&g.c);
+    e->aligned = false; /* lanes of rows and of the sum's points are not; those of columns say so (cg_column_lanes()) */
     g.aligned = columns_aligned(&g.c);
     study_epilogue(&g);
     e->flush = g.c.depth == 2 && !ct_half(&g.c) && e->level > 0 && !e->exact; /* as VDPBF16PS does */
