@@ -16,9 +16,9 @@ fuzz() {
     cd "$tmp" || fail "no folder"
     case " ${INSTRUMENT:-} " in
     *fuzzer-no-link*)
-        mkdir "$name" || fail "no folder"
-        find "$@" -type f -size -64k -exec cp {} "$name" \;
-        "$program" -seed=$seed -max_total_time="$seconds" -runs=$((passes * 20000)) ${dict:+-dict="$dict"} -timeout=30 -detect_leaks=0 -rss_limit_mb=4096 -max_len=65536 "$name" >"$tmp/log" 2>&1
+        rm -rf inputs && mkdir inputs || fail "no folder"
+        find "$@" -type f -size -64k -exec cp {} inputs \;
+        "$program" -seed=$seed -max_total_time="$seconds" -runs=$((passes * 20000)) ${dict:+-dict="$dict"} -timeout=30 -detect_leaks=0 -rss_limit_mb=4096 -max_len=65536 inputs >"$tmp/log" 2>&1
         ;;
     *)
         "$program" -passes="${rounds:-$passes}" -seconds="$seconds" ${dict:+-dict="$dict"} "$@" >"$tmp/log" 2>&1
