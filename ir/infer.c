@@ -76,6 +76,8 @@ bool infer_dtype(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype *out)
     if (!a)
         return infer_fail(ctx, n, "attribute to is missing");
     *out = a->dtype;
+    if (*out == TCC_NONE)
+        return infer_fail(ctx, n, "attribute to names no element type");
     return *out != TCC_STRING || infer_fail(ctx, n, "strings are for library ops only");
 }
 

@@ -66,6 +66,8 @@ START_TEST(refusals)
     ck_assert_ptr_null(ir_unary(&b, IR_exp, NULL)); /* calls nest: no second message */
     ck_assert_int_eq(ir_nerrors(ctx), 1);
     ck_assert_ptr_null(f->body->first);
+    ck_assert_ptr_null(ir_cast_to(&b, x, TCC_NONE));
+    ck_assert_int_eq(ir_nerrors(ctx), 2);
     ck_assert(!ir_has_uses(x) && !ir_has_uses(z));
 }
 END_TEST
