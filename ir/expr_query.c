@@ -183,7 +183,7 @@ enum ir_tri ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 
 /* == Substitution and evaluation == */
 
-static ir_expr rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg)
+ir_expr ir_rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg)
 {
     ir_expr r = arg[0];
     switch ((enum ir_expr_kind)e->kind) {
@@ -221,7 +221,7 @@ ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, cons
         arg[i] = ir_subst(ctx, e->arg[i], n, from, to);
         changed |= arg[i] != e->arg[i];
     }
-    return changed ? rebuild(ctx, e, arg) : e;
+    return changed ? ir_rebuild(ctx, e, arg) : e;
 }
 
 static bool apply(enum ir_expr_kind kind, int64_t a, int64_t b, int64_t *out)

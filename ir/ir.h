@@ -178,6 +178,7 @@ enum ir_tri { IR_NO, IR_YES, IR_MAYBE };
 enum ir_tri ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b);    /* YES: for all values of the symbols; NO: for none */
 ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to);   /* from: symbols */
+ir_expr ir_rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg);      /* the same of other operands */
 /* Values of symbols by callback; false if one is unknown, or on overflow or division by zero. */
 bool ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), void *user, int64_t *out);
 bool ir_uses_sym(ir_expr e, ir_expr sym);

@@ -209,6 +209,7 @@ ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_
 
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
+void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);  /* sets sizes: symbols that are neither dims nor indices */
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */
 uint64_t kn_digest_meaning(const struct kn_kernel *k);       /* and but for how they are run: schedule, tiles, scratch */
 /* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of k->sizes; env: seed and run

@@ -14,6 +14,5 @@ int kn_word(const char *const *words, const char *name);           /* its number
 void kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e), void *user);
 void kn_collect_syms(struct ir_syms *s, const struct kn_program *p); /* all symbols of a program (plan_print.c) */
 void pipe_collect_syms(struct ir_syms *s, const struct pipe *p);
-void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k); /* sets sizes: symbols that are neither dims nor indices */
 
 #endif

@@ -224,7 +224,7 @@ static bool build_group(struct lw *lw, struct lw_group *g, struct kn_group *q)
     for (int i = 0; i < g->kernel->noperands; i++)
         if (g->kernel->operands[i].use != KN_LOCAL)
             q->args[nargs++] = g->values[i];
-    q->sizes = sizes_of(lw, g);
+    q->sizes = lw_shorten_sums(lw, g->kernel, sizes_of(lw, g));
     return true;
 }
 

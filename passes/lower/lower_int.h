@@ -72,7 +72,7 @@ struct lw_part { bool known; struct ir_node *concat; int piece; };
 
 /* A weight's buffer, in the list (by hash) of those that begin alike; next: 1 + number of an entry, 0 ends it. */
 struct lw_weight { uint64_t beginning; int buffer, next; };
-enum { LW_WEIGHT_LISTS = 4096 };
+enum { LW_WEIGHT_LISTS = 4096, LW_SUMS = 8 };
 
 struct lw {
     struct ir_ctx *ctx;
@@ -96,6 +96,7 @@ struct lw {
     bool *read;                      /* a state_read that has been lowered */
     struct lw_pieces *pieces;        /* of concats and interleaves */
 
+    ir_expr sums[LW_SUMS];           /* stand for sums of sizes in kernels (sums.c); NULL: not used yet */
     ir_expr start;                   /* stands for where a piece starts in kernels that concats of many pieces share; NULL: not used yet */
     /* iteration variables, reused between kernels: vars[position] for an extent */
     VEC(struct { int position; ir_expr extent, var; }) vars;
@@ -200,6 +201,8 @@ const struct ir_node *lw_beside(const struct lw_group *g);
  * operands' are wanted. */
 void lw_take_beside(struct lw *lw, struct lw_group *g);
 void lw_find_contraction(struct kn_kernel *k);
+/* Makes sums of many sizes in g's finished kernel sizes of their own; `sizes`: what its launch gives for k->sizes. Returns what it then gives. */
+ir_expr *lw_shorten_sums(struct lw *lw, struct kn_kernel *k, ir_expr *sizes);    /* sums.c */
 void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* collapse.c */
 /* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
 void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out);
