@@ -66,6 +66,114 @@ bool aten_upsample(struct pt2 *p, int arg)
                             pt2_attr_f("cubic_coeff_a", -0.75))));
 }
 
+/* -- _upsample_*_aa, and (BACKWARD) their gradients: each result is a weighted mean of the elements below a filter that is as wide as the step, as in Pillow
+ * (ImagingResample), so each axis is a product with a matrix where the sizes are known. */
+
+enum { AA_FILTER = 3, BACKWARD = 4 };
+enum { LARGEST_MATRIX = 1 << 20 }; /* larger ones are almost all zeros: the library op then */
+
+static double triangle(double x)
+{
+    return fmax(0, 1 - fabs(x));
+}
+
+static double cubic(double x) /* Keys 1981, with a = -0.5 */
+{
+    x = fabs(x);
+    return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
+static double sinc(double x)
+{
+    return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x);
+}
+
+static double lanczos(double x)
+{
+    return fabs(x) < 3 ? sinc(x) * sinc(x / 3) : 0;
+}
+
+static const struct {
+    double (*weight)(double x);
+    double reach;
+} filters[] = {{triangle, 1}, {cubic, 2}, {lanczos, 3}};
+
+/* [to, from]; `step`: elements from one result to the next. NULL: no memory. */
+static struct ir_value *resampling(struct pt2 *p, int filter, int64_t from, int64_t to, double step)
+{
+    struct ir_tensor *t = ir_tensor_new(TCC_F64, 2, (const int64_t[]){to, from});
+    double *w = t ? (double *)(uintptr_t)t->data : NULL, wide = fmax(step, 1), reach = filters[filter].reach * wide;
+    for (int64_t i = 0; w && i < to; i++, w += from) {
+        double centre = step * ((double)i + 0.5), sum = 0;
+        int64_t first = (int64_t)fmax(centre - reach + 0.5, 0), last = (int64_t)fmin(centre + reach + 0.5, (double)from);
+        for (int64_t j = first; j < last; j++)
+            sum += w[j] = filters[filter].weight(((double)j - centre + 0.5) / wide);
+        for (int64_t j = first; j < last && sum != 0; j++)
+            w[j] /= sum;
+    }
+    return imp_const(p->im, t);
+}
+
+/* Both axes of x[.., h, w]: from the sizes `from` to `to`; backwards, the gradient of what had them the other way round. */
+static struct ir_value *resample(struct pt2 *p, struct ir_value *x, int arg, const int64_t from[2], const int64_t to[2], const double step[2])
+{
+    struct imp *im = p->im;
+    enum tcc_dtype d = imp_dtype(x), sum = d == TCC_F64 ? TCC_F64 : TCC_F32;
+    const int64_t turned[] = {1, 0};
+    struct ir_value *m[2];
+    x = imp_cast(im, x, sum);
+    for (int k = 0; k < 2; k++) {
+        m[k] = imp_cast(im, resampling(p, arg & AA_FILTER, from[k], to[k], step[k]), sum);
+        if ((k == 1) != !!(arg & BACKWARD))
+            m[k] = imp_transpose(im, m[k], turned);
+    }
+    x = m[0] && m[1] ? imp_matmul_nd(im, x, m[1], sum) : NULL;
+    return x ? imp_cast(im, imp_matmul_nd(im, m[0], x, sum), d) : NULL;
+}
+
+bool aten_upsample_aa(struct pt2 *p, int arg)
+{
+    static const char *const modes[] = {"linear", "cubic"};
+    struct imp *im = p->im;
+    bool back = arg & BACKWARD, aligned = pt2_b(p, "align_corners", false), known = true;
+    struct ir_value *x = pt2_need(p, back ? "grad_output" : pt2_given(p, "input") ? "input" : "self");
+    ir_expr in[4], out[4];
+    double scales[3], step[2];
+    int64_t from[2], to[2];
+    int wanted = pt2_exprs(p, "output_size", 2, out + 2), scaled = given_scales(p, 2, scales);
+    if (!x || imp_rank(x) != 4 || (wanted != 2 && scaled != 2) || (back && pt2_exprs(p, "input_size", 4, in) != 4))
+        return false;
+    if (!imp_is_float(x))
+        return imp_unsupported(im, "integers");
+    for (int k = 0; k < 4 && !back; k++)
+        in[k] = imp_dim(x, k);
+    for (int k = 0; k < 2; k++) {
+        known = ir_is_const(in[k + 2], &from[k]) && known;
+        if (scaled == 2 && !(scales[k] > 0 && scales[k] < LARGEST_MATRIX))
+            return imp_bad(im, "a scale must be positive and below %d", LARGEST_MATRIX);
+        if (known && wanted != 2)
+            out[k + 2] = ir_const(p->ctx, (int64_t)fmin(floor((double)from[k] * scales[k]), 0x1p60));
+        known = known && ir_is_const(out[k + 2], &to[k]);
+        if (known && (from[k] < 1 || to[k] < 1))
+            return imp_bad(im, "sizes must be positive");
+        known = known && from[k] <= LARGEST_MATRIX / to[k];
+        if (known)
+            step[k] = aligned ? to[k] > 1 ? (double)(from[k] - 1) / (double)(to[k] - 1) : 0
+                      : scaled == 2 ? 1 / scales[k] : (double)from[k] / (double)to[k];
+    }
+    if (known)
+        return pt2_out(p, 0, resample(p, x, arg, from, to, step));
+    if (back || aligned || wanted != 2 || (arg & AA_FILTER) > 1)
+        return imp_unsupported(im, "sizes known only at run time, or of more than %d elements together", LARGEST_MATRIX);
+    out[0] = in[0];
+    out[1] = in[1];
+    struct ir_value *operands[] = {x, NULL, NULL, imp_dims(im, 4, out)};
+    return pt2_out(p, 0,
+                   pt2_onnx1(p, "Resize", 18, 4, operands,
+                             PT2_ATTRS(pt2_attr_s("mode", modes[arg]), pt2_attr_s("coordinate_transformation_mode", "half_pixel"),
+                                       pt2_attr_i("antialias", 1), pt2_attr_i("exclude_outside", 1), pt2_attr_f("cubic_coeff_a", -0.5))));
+}
+
 /* grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode, padding_mode, align_corners) */
 bool aten_grid_sampler(struct pt2 *p, int arg)
 {

@@ -271,6 +271,14 @@ case("cross_entropy_2d", lambda x, y: (loss.cross_entropy(x, y), loss.nll_loss(x
 case("upsample_nearest2d", lambda x: (aten.upsample_nearest2d(x, [7, 9]), aten.upsample_nearest2d.vec(x, None, [2.0, 1.5])), t(2, 3, 4, 5))
 case("upsample_bilinear2d", lambda x: (aten.upsample_bilinear2d(x, [7, 9], False), aten.upsample_bilinear2d(x, [7, 9], True), aten.upsample_bilinear2d.vec(x, None, False, [2.0, 2.0]), aten.upsample_bilinear2d(x, [2, 3], False)), t(2, 3, 4, 5))
 case("upsample_more", lambda x: (aten.upsample_bicubic2d(x, [7, 9], False), aten.upsample_linear1d(x[0], [9], False), aten._upsample_nearest_exact2d(x, [7, 9])), t(2, 3, 4, 5))
+for kind in ("bilinear", "bicubic", "lanczos"):
+    resize, back = getattr(aten, f"_upsample_{kind}2d_aa"), getattr(aten, f"_upsample_{kind}2d_aa_backward", None)
+    case(f"upsample_{kind}_aa", lambda x, resize=resize: (resize(x, [3, 7], False), resize(x, [11, 9], False), resize(x, [5, 6], True), resize.vec(x, None, False, [0.4, 1.7])), t(2, 3, 8, 13))
+    case(f"upsample_{kind}_aa_f64", lambda x, resize=resize: resize(x, [5, 20], False), t(2, 3, 8, 13, dtype=F64))
+    if back:
+        case(f"upsample_{kind}_aa_backward", lambda dy, back=back: (back(dy, [3, 7], [2, 3, 8, 13], False), back(dy, [3, 7], [2, 3, 2, 9], True)), t(2, 3, 3, 7))
+    if kind != "lanczos":
+        case(f"upsample_{kind}_aa_dynamic", lambda x, resize=resize: resize(x, [5, 9], False), t(2, 3, 8, 13), dynamic=({2: "h", 3: "w"},))
 for mode in (0, 1, 2):
     for pad in (0, 1, 2):
         case(f"grid_sampler_2d_{mode}{pad}", lambda x, g, mode=mode, pad=pad: (aten.grid_sampler_2d(x, g, mode, pad, False), aten.grid_sampler_2d(x, g, mode, pad, True)), t(2, 3, 4, 5), t(2, 3, 4, 2, lo=-1.3, hi=1.3))
