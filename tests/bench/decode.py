@@ -8,10 +8,12 @@ Writes the models with random weights, as ONNX Runtime's genai builder spells th
 scale and no zero point), and the same weights' sizes as GGUF files (F32, Q4_0); those stay in --work. tccc keeps the caches by --state=auto; ONNX
 Runtime has past and present bound to one buffer (IO binding); llama.cpp is what llama-cpp-python carries, left out where that is not installed. An artifact
 that is newer than the compiler and the model is taken as it is.
-Each prints milliseconds a token behind a past of each length, medians of interleaved rounds, and the weights' bytes read a second. The
-last column is what one pass over 1 GiB gives (bandwidth.c) in the same rounds, with as many threads. --write only writes the ONNX models.
+Each prints milliseconds a token behind a past of each length, medians of interleaved rounds, and the bytes that tccc reads a second: of weights,
+and of the past's keys and values. *memory* is what passes over 1 GiB give (bandwidth.c) with as many threads right before and behind; *of it*, the
+median over the rounds of the one over the other. A host that is shared may give two threads one core or two, from one second to the next: a round whose
+two passes differ by more than a tenth is not counted there, and *rounds* says how many were. --write only writes the ONNX models.
 """
-import argparse, json, math, os, statistics, subprocess, sys, time
+import argparse, importlib.util, json, math, os, statistics, subprocess, sys, time
 import numpy as np, onnx, onnx.numpy_helper
 from onnx import TensorProto as T, helper as h
 
@@ -224,8 +226,8 @@ def main():
     os.makedirs(a.work, exist_ok=True)
     reader = f"{a.work}/bandwidth"
     subprocess.run(["cc", "-O3", "-march=native", "-pthread", f"{HERE}/bandwidth.c", "-o", reader], check=True)
-    print("| decoder | weights | threads | past | tccc ms | ORT ms | llama.cpp ms | ORT / tccc | llama.cpp / tccc | weights GB/s | memory GB/s |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    print("| decoder | weights | threads | past | tccc ms | ORT ms | llama.cpp ms | ORT / tccc | llama.cpp / tccc | GB/s | memory GB/s | of it | rounds |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for size in a.sizes.split(","):
         for weights in a.weights.split(","):
             folder = f"{a.work}/{size}-{weights}"
@@ -243,14 +245,25 @@ def main():
 
 
 def row(a, folder, size, weights, threads, past, read, reader):
+    def memory():
+        return float(subprocess.run([reader, str(threads)], capture_output=True, text=True, check=True).stdout)
+    width, layers, heads, kv, _, _ = SIZES[size]
+    read += past * layers * 2 * kv * (width // heads) * 4
     times, gave = {"tccc": [], "ort": [], "llama": []}, []
+    engines = [e for e in times if e != "llama" or importlib.util.find_spec("llama_cpp")]
     for _ in range(a.rounds):
-        for engine, found in times.items():
+        for engine in engines:
+            found = times[engine]
+            before = memory() if engine == "tccc" else 0
             ms = time_of(engine, a, folder, size, threads, past)
             found.extend([ms] if ms else [])
-        gave.append(float(subprocess.run([reader, str(threads)], capture_output=True, text=True, check=True).stdout))
+            if engine == "tccc" and ms:
+                gave.append((before, memory(), read / ms / 1e6))
     ms = [statistics.median(t) if t else math.nan for t in times.values()]
-    cells = [size, weights, threads, past, *(f"{m:.2f}" for m in ms), f"{ms[1] / ms[0]:.2f}", f"{ms[2] / ms[0]:.2f}", f"{read / ms[0] / 1e6:.1f}", f"{statistics.median(gave):.1f}"]
+    steady = [(2 / (1 / x + 1 / y), speed) for x, y, speed in gave if max(x, y) < 1.1 * min(x, y)]
+    memory_speed, of_it = (statistics.median(v) if steady else math.nan for v in ([m for m, _ in steady], [s / m for m, s in steady]))
+    cells = [size, weights, threads, past, *(f"{m:.2f}" for m in ms), f"{ms[1] / ms[0]:.2f}", f"{ms[2] / ms[0]:.2f}", f"{read / ms[0] / 1e6:.1f}",
+             f"{memory_speed:.1f}", f"{100 * of_it:.0f} %", f"{len(steady)} of {len(gave)}"]
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
