@@ -146,10 +146,22 @@ static V one_plus_erf(struct em *e, const struct kn_insn *n)
     return NULL;
 }
 
+/* A power by a constant that takes but square roots, as in local response normalisation; else NULL. */
+static V power_by_roots(struct em *e, const struct kn_insn *n)
+{
+    const struct kn_insn *exponent = n->op == IR_pow ? &e->k->insns[n->arg[1]] : NULL;
+    if (!exponent || exponent->code != KN_CONST || (n->dtype != TCC_F32 && n->dtype != TCC_F64))
+        return NULL;
+    V x = argument(e, n, 0);
+    struct vm m = vm_make(e, x);
+    return vm_pow_quarters(&m, x, exponent->fvalue);
+}
+
 static V emit_scalar(struct em *e, const struct kn_insn *n)
 {
     V args[3], known = from_table(e, n);
     known = known ? known : one_plus_erf(e, n);
+    known = known ? known : power_by_roots(e, n);
     int lanes = 1;
     enum ir_op op = (enum ir_op)n->op;
     if (known)

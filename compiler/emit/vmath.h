@@ -79,6 +79,7 @@ LLVMValueRef vm_atan(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_erf(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_one_plus_erf(const struct vm *m, LLVMValueRef x);      /* 1 + erf(x) in fewer steps; NULL: there is no such way here */
 LLVMValueRef vm_pow(const struct vm *m, LLVMValueRef x, LLVMValueRef y);         /* double only */
+LLVMValueRef vm_pow_quarters(const struct vm *m, LLVMValueRef x, double y);      /* by square roots; NULL: y isn't a power that takes but them */
 LLVMValueRef vm_fmod(const struct vm *m, LLVMValueRef x, LLVMValueRef y);        /* double only */
 
 /* Calls a scalar helper function of the module for the lanes where `wanted`; other lanes keep `value`. Two arguments
