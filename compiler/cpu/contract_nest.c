@@ -157,6 +157,13 @@ static bool add_parts(struct ct *c, int d, int64_t scale, ir_expr var, ir_expr e
     return add_parts(c, d, scale * div, high, high->extent) && add_parts(c, d, scale, low, low->extent);
 }
 
+/* What the loops of the sum are sorted by, descending: B's stride; symbolic ones count as large and keep their order. So do loops of one point where a
+ * step takes several neighbours along the innermost one: each would have zeros beside it. */
+static int64_t distance(const struct ct *c, const struct ct_k *t)
+{
+    return t->sb == CT_DYN || (c->depth > 1 && t->n == 1) ? INT64_MAX : t->sb;
+}
+
 /* The loops of the sum; innermost the one that walks B in small steps. */
 static bool find_ks(struct ct *c)
 {
@@ -164,12 +171,10 @@ static bool find_ks(struct ct *c)
     for (int d = 0; d < k->ndims; d++)
         if ((k->contraction.k >> d & 1) && !add_parts(c, d, 1, k->dims[d].var, k->dims[d].extent))
             return false;
-    /* Insertion sort by B's stride, descending; symbolic strides count as large and keep their order. */
     for (int i = 1; i < c->nks; i++) {
         struct ct_k t = c->ks[i];
-        int64_t s = t.sb == CT_DYN ? INT64_MAX : t.sb;
         int j = i;
-        for (; j > 0 && (c->ks[j - 1].sb == CT_DYN ? INT64_MAX : c->ks[j - 1].sb) < s; j--)
+        for (; j > 0 && distance(c, &c->ks[j - 1]) < distance(c, &t); j--)
             c->ks[j] = c->ks[j - 1];
         c->ks[j] = t;
     }
