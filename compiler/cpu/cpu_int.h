@@ -47,6 +47,8 @@ static inline bool cpu_multiplies_f16(const struct cpu_machine *m)
 
 /* By how much products are faster in f16 than in f32, with the sums of contract_dot.c. */
 #define CPU_F16_GAIN 1.7
+/* The same of bf16 in pairs: tests/bench/peak. */
+#define CPU_BF16_GAIN 2.
 
 /* Rows and columns that an image is taken to have where they are known only at run time. */
 enum { CPU_IMAGE_GUESS = 40 };

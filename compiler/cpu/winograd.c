@@ -83,6 +83,13 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, int si
     return (products > fetch ? products : fetch) + transforms * tiles * (double)(c + o) / vector + weights;
 }
 
+/* By how much the direct way is faster on operands of that type than on floats. */
+static double gain_of(const struct pass_machine *m, enum tcc_dtype d)
+{
+    bool pairs = d == TCC_BF16 && cpu_multiplies_bf16((const struct cpu_machine *)m);
+    return pairs ? CPU_BF16_GAIN : tcc_small_float(d) ? CPU_F16_GAIN : 1;
+}
+
 /* F(4x4, 3x3) has the larger error: it must be worth it. */
 int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
 {
@@ -91,8 +98,7 @@ int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
     if (c < BLOCK || o < BLOCK || c % BLOCK || o % BLOCK || ir_const_or(y->dim[2], CPU_IMAGE_GUESS) < 4 ||
         ir_const_or(y->dim[3], CPU_IMAGE_GUESS) < 4)
         return 0;
-    double direct = cost(m, n, 3) / (tcc_small_float((enum tcc_dtype)x->dtype) ? CPU_F16_GAIN : 1),
-           four = cost(m, n, 6), two = cost(m, n, 4);
+    double direct = cost(m, n, 3) / gain_of(m, (enum tcc_dtype)x->dtype), four = cost(m, n, 6), two = cost(m, n, 4);
     return four < 0.8 * direct && four < 0.9 * two ? 4 : two < 0.8 * direct ? 2 : 0;
 }
 

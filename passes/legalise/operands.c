@@ -306,6 +306,15 @@ static struct ir_node *leave_wide(struct operands *o, struct ir_node *n)
     return wide ? wide->def : NULL;
 }
 
+/* Does it run faster by Winograd's algorithm, on floats, than by the products of its operands' type that the machine is fast at? Weights that change
+ * stay as they are: their transform would be one more pass over them in each step. */
+static bool by_tiles(const struct operands *o, const struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(o->run)->machine;
+    return pass_opts(o->run)->level > 0 && pass_bounded(o->run) && m->winograd && legalise_plain_3x3(n) &&
+           small(n->in[0].value) && ir_const_of(n->in[1].value) && m->winograd(m, n);
+}
+
 static enum tcc_dtype wanted(struct operands *o, const struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(o->run)->machine;
@@ -315,8 +324,7 @@ static enum tcc_dtype wanted(struct operands *o, const struct ir_node *n)
         ir_attr(n, IR_ATTR_partial))
         return TCC_NONE;
     enum tcc_dtype d = m->product_type(m, n, pass_opts(o->run)->reduced && pass_bounded(o->run));
-    bool tiles = d == TCC_F16 && m->winograd && legalise_plain_3x3(n) && m->winograd(m, n);
-    return tiles ? TCC_F32 : d;
+    return by_tiles(o, n) ? TCC_F32 : d;
 }
 
 static bool products(struct operands *o, struct ir_block *block)
