@@ -14,20 +14,19 @@
 #define KEY_BLOCK 256
 #define MOST_WIDTH 512
 
-/* v may be read where it lies: e at consecutive addresses, keys at equal distances. */
-static void find_values(struct ir_ctx *ctx, const struct kn_kernel *k, struct at *a)
+/* k or v may be read where it lies: `along`, which is d or e, at consecutive addresses, keys at equal distances. Its offset; else NULL. */
+static ir_expr offset_of(struct ir_ctx *ctx, const struct at *a, int load, int value, int along, ir_expr *step)
 {
-    const struct kn_insn *n = &k->insns[a->r.load_v];
-    ir_expr one, rest, step;
-    if (a->r.val_v != a->r.load_v || n->nguards || n->dtype != TCC_F32)
-        return;
+    const struct kn_kernel *k = a->k;
+    const struct kn_insn *n = &k->insns[load];
+    ir_expr one, rest;
+    if (value != load || n->nguards || n->dtype != TCC_F32)
+        return NULL;
     ir_expr off = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
-    if (ir_uses_sym(off, k->dims[a->r.e].var) && ir_uses_sym(off, k->dims[a->r.t].var) &&
-        ir_linear_in(ctx, off, k->dims[a->r.e].var, &one, &rest) && ir_is_value(one, 1) &&
-        ir_linear_in(ctx, off, k->dims[a->r.t].var, &step, &rest)) {
-        a->off_v = off;
-        a->step_v = step;
-    }
+    bool lies = ir_uses_sym(off, k->dims[along].var) && ir_uses_sym(off, k->dims[a->r.t].var) &&
+                ir_linear_in(ctx, off, k->dims[along].var, &one, &rest) && ir_is_value(one, 1) &&
+                ir_linear_in(ctx, off, k->dims[a->r.t].var, step, &rest);
+    return lies ? off : NULL;
 }
 
 static void choose_sizes(const struct cpu_machine *m, struct at *a)
@@ -57,9 +56,11 @@ static void choose_sizes(const struct cpu_machine *m, struct at *a)
 bool at_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct at *a)
 {
     *a = (struct at){.k = k, .ctx = ctx};
+    ir_expr step;
     if (!em_attention_roles(ctx, k, &a->r) || a->r.lse)
         return false;
-    find_values(ctx, k, a);
+    a->off_k = offset_of(ctx, a, a->r.load_k, a->r.val_k, a->r.d, &step);
+    a->off_v = offset_of(ctx, a, a->r.load_v, a->r.val_v, a->r.e, &a->step_v);
     a->nt = ir_const_or(k->dims[a->r.t].extent, -1);
     a->nd = ir_const_or(k->dims[a->r.d].extent, -1);
     a->ne = ir_const_or(k->dims[a->r.e].extent, -1);

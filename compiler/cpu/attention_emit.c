@@ -233,6 +233,7 @@ struct tile {
     LLVMValueRef b_step;
     LLVMValueRef mask[MOST_VECTORS];
     int op_b;
+    LLVMValueRef ahead; /* step i fetches key ahead + i; NULL: none */
     LLVMValueRef acc[MAX_ACC];
 };
 
@@ -250,6 +251,18 @@ static void tile_step(struct ag *g, struct tile *t, LLVMValueRef a, LLVMValueRef
     }
 }
 
+/* Of one row, keys and values are read once, as fast as the memory gives them: while a block's keys are read its values come into the cache, and while
+ * these are read, the next block's keys. `along` (d or e), from `first` on, of key `t`; what lies behind the last is fetched in vain. */
+static void fetch(struct ag *g, int load, ir_expr off, int along, LLVMValueRef first, LLVMValueRef t)
+{
+    struct em *e = g->e;
+    bind_dim(g, g->a.r.t, t);
+    bind_dim(g, along, first);
+    LLVMValueRef args[4] = {em_address(e, g->a.k->insns[load].operand, em_expr(e, off)), em_int(e->t_i32, 0),
+                            em_int(e->t_i32, 2), em_int(e->t_i32, 1)};
+    em_intrinsic(e, "llvm.prefetch", 1, &e->t_ptr, 4, args);
+}
+
 /* Steps [from, to), `unroll` at a time. */
 static void tile_steps(struct ag *g, struct tile *t, LLVMValueRef from, LLVMValueRef to, int unroll)
 {
@@ -262,6 +275,8 @@ static void tile_steps(struct ag *g, struct tile *t, LLVMValueRef from, LLVMValu
     for (int u = 0; u < unroll; u++) {
         LLVMValueRef i = u ? add(g, l.iv, em_i64(e, u)) : l.iv;
         tile_step(g, t, at_element(g, t->a, i), at_element(g, t->b, LLVMBuildMul(e->b, i, t->b_step, "")));
+        for (int64_t d = 0; t->ahead && d < g->a.nd; d += g->a.lanes)
+            fetch(g, g->a.r.load_k, g->a.off_k, g->a.r.d, em_i64(e, d), add(g, t->ahead, i));
     }
     for (int i = 0; i < n; i++)
         em_loop_next(&l, i, t->acc[i]);
@@ -314,6 +329,8 @@ static void row_products(struct ag *g, LLVMValueRef key, LLVMValueRef last, LLVM
         lanes_along(g, g->a.r.d, d, mask);
         acc[j] = em_fma(e, q, value_of(g, AT_DOT, g->a.r.val_k), acc[j]);
         no_lanes(g);
+        if (g->a.off_v && g->a.ne == g->a.nd)
+            fetch(g, g->a.r.load_v, g->a.off_v, g->a.r.e, d, at);
     }
 }
 
@@ -499,6 +516,8 @@ static void block_means(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMVal
                 load(g, at_element(g, means, em_i64(e, r * width + (int64_t)c * g->a.lanes)), g->a.lanes);
             t.acc[r * cv + c] = LLVMBuildFMul(e->b, old, em_splat(e, fix, g->a.lanes), "");
         }
+    if (g->one_row && g->a.off_k && !x)
+        t.ahead = add(g, t0, em_i64(e, g->a.block));
     tile_sum(g, &t, n);
     for (int r = 0; r < g->a.mr; r++)
         for (int c = 0; c < cv; c++)

@@ -29,6 +29,7 @@ struct at {
     struct ir_ctx *ctx;
     struct em_attention r;
     int64_t nt, nd, ne, nrows;           /* extents; nt, nrows -1: not constant */
+    ir_expr off_k;                       /* k's element offset where it is read as it lies; NULL: it is not */
     ir_expr off_v, step_v;               /* v's element offset, and how far it is between keys; NULL: v is packed */
     int lanes, cv, mr, block;            /* block: keys */
     int64_t tile_rows;                   /* rows of a tile, whole row blocks */
