@@ -4,7 +4,7 @@
  *
  * "x86-64-v2", "-v3", "-v4" are the psABI's levels. "native" is resolved, once, to "native:" and the names of the features
  * (features.def) that the processor has, sorted as in the table, so that a build can be repeated elsewhere. "native-avx512fp16"
- * leaves that one out, and so on.
+ * leaves that one out, and so on; "x86-64-v4+avx512bf16" is the level and one that no level has, resolved to such a list too.
  */
 #include "compiler/cpu/emit_int.h"
 #include "compiler/child_int.h"
@@ -54,20 +54,38 @@ static bool read_list(const char *list, bool signs, uint64_t *set)
     return true;
 }
 
-/* Takes the features of "-avx512fp16-avx512bf16" away; false: one isn't known. */
-static bool without(const char *list, uint64_t *set)
+/* The features of "-avx512fp16-avx512bf16", where the sign is '-'; false: one isn't known. */
+static bool read_signed(const char *list, char sign, uint64_t *set)
 {
-    while (*list == '-') {
-        size_t n = strcspn(++list, "-");
+    while (*list == sign) {
+        size_t n = strcspn(++list, (const char[]){sign, '\0'});
         int i = 0;
         while (i < CPU_NFEATURES && (strlen(features[i].name) != n || strncmp(features[i].name, list, n) != 0))
             i++;
         if (i == CPU_NFEATURES)
             return false;
-        *set &= ~(UINT64_C(1) << i);
+        *set |= UINT64_C(1) << i;
         list += n;
     }
     return !*list;
+}
+
+/* A level's number; 0: the text, which `rest` gets the end of, begins with none. */
+static int level_of(const char *arch, const char **rest)
+{
+    if (strncmp(arch, "x86-64-v", 8) != 0 || arch[8] < '2' || arch[8] > '4')
+        return 0;
+    *rest = arch + 9;
+    return arch[8] - '0';
+}
+
+/* May they be added to the level? Those of a higher level mean all of it, and AVX-512's need AVX-512. */
+static bool may_add(uint64_t set, int isa)
+{
+    for (int i = 0; i < CPU_NFEATURES; i++)
+        if (set >> i & 1 && (features[i].level > isa || (isa < 4 && strncmp(features[i].name, "avx512", 6) == 0)))
+            return false;
+    return true;
 }
 
 /* In a child: LLVM ends the process that runs out of memory. */
@@ -82,15 +100,20 @@ static void tell_features(void *jobs, int i, int report)
 
 const char *cpu_resolve(struct ir_ctx *ctx, const char *arch)
 {
-    if (strncmp(arch, "native", 6) != 0 || (arch[6] && arch[6] != '-'))
-        return ir_intern(ctx, arch);
     char host[16384];
-    uint64_t set = 0;
-    if (!child_ask(ctx, tell_features, host, sizeof host))
-        return NULL;
-    read_list(host, true, &set);
-    if (!without(arch + 6, &set))
+    const char *rest = "";
+    uint64_t set = 0, other = 0;
+    int isa = level_of(arch, &rest);
+    if (isa && *rest == '+' && read_signed(rest, '+', &other) && may_add(other, isa)) {
+        set = level_features(isa) | other;
+    } else if (strncmp(arch, "native", 6) == 0 && (!arch[6] || arch[6] == '-') && read_signed(arch + 6, '-', &other)) {
+        if (!child_ask(ctx, tell_features, host, sizeof host))
+            return NULL;
+        read_list(host, true, &set);
+        set &= ~other;
+    } else {
         return ir_intern(ctx, arch);
+    }
     const char *text = "native:";
     for (int i = 0; i < CPU_NFEATURES; i++)
         if (set >> i & 1)
@@ -143,6 +166,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
 const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch, const char *planned)
 {
     struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
+    const char *rest = "";
     bool known = true;
     arch = cpu_resolve(ctx, arch);
     if (!arch)
@@ -156,16 +180,15 @@ const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch,
             ir_error(ctx, NULL, "this processor is older than x86-64-v2, the least that tccc makes code for");
             return NULL;
         }
-    } else if (strncmp(arch, "x86-64-v", 8) == 0 && arch[8] >= '2' && arch[8] <= '4' && !arch[9]) {
-        m->isa = arch[8] - '0';
-        m->features = level_features(m->isa);
     } else {
-        known = false;
+        m->isa = level_of(arch, &rest);
+        m->features = level_features(m->isa);
+        known = m->isa && !*rest;
     }
     if (!known) {
         ir_error(ctx, NULL,
                  "--march=%s: unknown architecture or feature; use native, native-FEATURE, x86-64-v2, x86-64-v3 or "
-                 "x86-64-v4",
+                 "x86-64-v4, the levels also with +FEATURE",
                  arch);
         return NULL;
     }

@@ -140,9 +140,12 @@ static const struct pass_machine *split_machine(struct ir_ctx *ctx, const char *
     return &m->pass;
 }
 
+/* By vectors, then by the number of features. */
 static int cpu_compare(const struct pass_machine *a, const struct pass_machine *b)
 {
-    return ((const struct cpu_machine *)a)->emit.vector_bytes - ((const struct cpu_machine *)b)->emit.vector_bytes;
+    const struct cpu_machine *x = (const struct cpu_machine *)a, *y = (const struct cpu_machine *)b;
+    int wider = x->emit.vector_bytes - y->emit.vector_bytes;
+    return wider ? wider : __builtin_popcountll(x->features) - __builtin_popcountll(y->features);
 }
 
 const struct target target_cpu = {.name = "cpu",

@@ -197,19 +197,10 @@ static void must(struct ir_ctx *ctx, bool ok)
 
 struct hk_arch hk_arch(struct ir_ctx *ctx, const char *text)
 {
-    const char *slash = strchr(text, '/'), *plus = slash ? strchr(slash, '+') : NULL;
+    const char *slash = strchr(text, '/');
     struct hk_arch a;
     a.code = target_cpu.resolve(ctx, ir_internf(ctx, "%.*s", (int)strcspn(text, "/"), text));
-    a.planned = slash ? slash + 1 : a.code;
-    if (plus) {
-        const char *list = "native:";
-#define FEATURE(id, name, level)         \
-    if (level || strstr(plus, "+" name)) \
-        list = ir_internf(ctx, "%s%s%s", list, list[7] ? "," : "", name);
-#include "compiler/cpu/features.def"
-#undef FEATURE
-        a.planned = list;
-    }
+    a.planned = slash ? target_cpu.resolve(ctx, slash + 1) : a.code;
     must(ctx, target_cpu.machine(ctx, a.code) && target_cpu.machine(ctx, a.planned));
     return a;
 }
