@@ -209,6 +209,8 @@ ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_
 
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
+/* Puts map(user, e) in the place of each expression: extents and what operands and instructions have. Their arrays are made anew; sizes stay. */
+void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user);
 void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);  /* sets sizes: symbols that are neither dims nor indices */
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */
 uint64_t kn_digest_meaning(const struct kn_kernel *k);       /* and but for how they are run: schedule, tiles, scratch */

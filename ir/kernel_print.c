@@ -5,8 +5,8 @@
 
 #include "ir/kernel_int.h"
 
-const char *const kn_code_words[] = {"const", "expr",   "load",      "store",   "scalar", "index",
-                                     "env",   "reduce", "argreduce", "scan", "sort", NULL};
+const char *const kn_code_words[] = {"const", "expr",   "load",      "store", "scalar", "index",
+                                     "env",   "reduce", "argreduce", "scan",  "sort",   NULL};
 const char *const kn_use_words[] = {"in", "out", "inout", "local", "partial", NULL};
 const char *const kn_operand_space_words[] = {"global", "shared", "registers", "scratch", NULL};
 const char *const kn_env_words[] = {"seed", "run", NULL};
@@ -45,6 +45,33 @@ void kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e
     }
     if (k->split.step)
         visit(user, k->split.step);
+}
+
+void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user)
+{
+    for (int d = 0; d < k->ndims; d++)
+        k->dims[d].extent = map(user, k->dims[d].extent);
+    for (int o = 0; o < k->noperands; o++)
+        for (int d = 0; d < k->operands[o].rank; d++)
+            k->operands[o].dims[d] = map(user, k->operands[o].dims[d]);
+    for (int i = 0; i < k->ninsns; i++) {
+        struct kn_insn *n = &k->insns[i];
+        ir_expr *index = IR_NEWN(ctx, n->nindex + 1, ir_expr);
+        struct kn_guard *guards = IR_NEWN(ctx, n->nguards + 1, struct kn_guard);
+        for (int d = 0; d < n->nindex; d++)
+            index[d] = map(user, n->index[d]);
+        for (int g = 0; g < n->nguards; g++)
+            guards[g] =
+                (struct kn_guard){map(user, n->guards[g].e), map(user, n->guards[g].lo), map(user, n->guards[g].hi)};
+        n->index = index;
+        n->guards = guards;
+        if (n->code == KN_EXPR)
+            n->expr = map(user, n->expr);
+        if (n->bound)
+            n->bound = map(user, n->bound);
+    }
+    if (k->split.step)
+        k->split.step = map(user, k->split.step);
 }
 
 struct finder {

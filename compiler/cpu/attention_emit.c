@@ -258,9 +258,7 @@ static void fetch(struct ag *g, int load, ir_expr off, int along, LLVMValueRef f
     struct em *e = g->e;
     bind_dim(g, g->a.r.t, t);
     bind_dim(g, along, first);
-    LLVMValueRef args[4] = {em_address(e, g->a.k->insns[load].operand, em_expr(e, off)), em_int(e->t_i32, 0),
-                            em_int(e->t_i32, 2), em_int(e->t_i32, 1)};
-    em_intrinsic(e, "llvm.prefetch", 1, &e->t_ptr, 4, args);
+    em_prefetch(e, em_address(e, g->a.k->insns[load].operand, em_expr(e, off)), 2);
 }
 
 /* Steps [from, to), `unroll` at a time. */

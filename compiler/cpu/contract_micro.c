@@ -288,10 +288,8 @@ static void fetch(struct sum *s, LLVMValueRef b)
     at = LLVMBuildLShr(e->b, at, em_i64(e, s->fetch_shift), "");
     LLVMValueRef p = LLVMBuildGEP2(e->b, e->t_i8, s->fetch, &at, 1, "");
     for (int i = 0; i < s->fetch_lines; i++) {
-        LLVMValueRef gap = em_i64(e, i * s->fetch_gap), line = LLVMBuildGEP2(e->b, e->t_i8, p, &gap, 1, "");
-        LLVMValueRef args[4] = {line, LLVMConstInt(e->t_i32, 0, 0), LLVMConstInt(e->t_i32, 2, 0),
-                                LLVMConstInt(e->t_i32, 1, 0)};
-        em_intrinsic(e, "llvm.prefetch", 1, &e->t_ptr, 4, args);
+        LLVMValueRef gap = em_i64(e, i * s->fetch_gap);
+        em_prefetch(e, LLVMBuildGEP2(e->b, e->t_i8, p, &gap, 1, ""), 2);
     }
 }
 

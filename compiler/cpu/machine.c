@@ -34,17 +34,21 @@ static uint64_t level_features(int isa)
     return set;
 }
 
+/* -1: there is none of that name. */
+static int feature_of(const char *name, size_t length)
+{
+    int i = 0;
+    while (i < CPU_NFEATURES && (strlen(features[i].name) != length || memcmp(features[i].name, name, length) != 0))
+        i++;
+    return i < CPU_NFEATURES ? i : -1;
+}
+
 /* Reads a comma-separated list of names, each with a '+' or '-' in front if `signs`. False: an unknown name (without signs). */
 static bool read_list(const char *list, bool signs, uint64_t *set)
 {
     while (*list) {
         size_t n = strcspn(list, ",");
-        const char *name = signs ? list + 1 : list;
-        size_t length = signs && n ? n - 1 : n;
-        int found = -1;
-        for (int i = 0; i < CPU_NFEATURES; i++)
-            if (strlen(features[i].name) == length && memcmp(features[i].name, name, length) == 0)
-                found = i;
+        int found = feature_of(signs ? list + 1 : list, signs && n ? n - 1 : n);
         if (found >= 0 && (!signs || *list == '+'))
             *set |= 1ull << found;
         if (found < 0 && !signs)
@@ -59,12 +63,10 @@ static bool read_signed(const char *list, char sign, uint64_t *set)
 {
     while (*list == sign) {
         size_t n = strcspn(++list, (const char[]){sign, '\0'});
-        int i = 0;
-        while (i < CPU_NFEATURES && (strlen(features[i].name) != n || strncmp(features[i].name, list, n) != 0))
-            i++;
-        if (i == CPU_NFEATURES)
+        int found = feature_of(list, n);
+        if (found < 0)
             return false;
-        *set |= UINT64_C(1) << i;
+        *set |= UINT64_C(1) << found;
         list += n;
     }
     return !*list;

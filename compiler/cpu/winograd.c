@@ -255,12 +255,6 @@ struct acc {
     LLVMValueRef at[64];
 };
 
-static void prefetch(struct wg *g, LLVMValueRef address)
-{
-    LLVMValueRef args[4] = {address, em_int(g->e->t_i32, 0), em_int(g->e->t_i32, 2), em_int(g->e->t_i32, 1)};
-    em_intrinsic(g->e, "llvm.prefetch", 1, &g->e->t_ptr, 4, args);
-}
-
 /* Products of mr tiles with two vectors of u, `unroll` channels a time; `lines` cache lines from `next` on are fetched meanwhile. */
 static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
                      struct acc *acc)
@@ -272,7 +266,7 @@ static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMV
     for (int i = 0; i < n; i++)
         acc->at[i] = em_loop_carry(e, &l, acc->at[i]);
     for (int i = 0; i < lines; i++)
-        prefetch(g, at(g, next, add(g, mul(g, l.iv, lines * LINE / unroll), i * LINE)));
+        em_prefetch(e, at(g, next, add(g, mul(g, l.iv, lines * LINE / unroll), i * LINE)), 2);
     for (int u = 0; u < unroll; u++) {
         LLVMValueRef k = add(g, l.iv, MUTANT(169, u, 0)), row = at(g, b, mul(g, k, PANEL)), from = at(g, a, k), bv[2];
         for (int c = 0; c < 2; c++)

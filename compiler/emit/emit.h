@@ -173,6 +173,7 @@ void em_set_lanes(struct em *e, ir_expr vdim, int lanes, LLVMValueRef mask);
  * Linear offset (in elements) of operand[index] as one expression: kn_flat_offset(). */
 ir_expr em_offset(struct em *e, int operand, const ir_expr *index);
 LLVMValueRef em_address(struct em *e, int operand, LLVMValueRef offset);     /* base + offset (i64, elements) */
+void em_prefetch(struct em *e, LLVMValueRef p, int locality);                /* for reading; 3: into the first cache, 2: the second */
 /* Element access at consecutive addresses: `lanes` elements at ptr, converted to register types. mask: NULL, i1 or <lanes x i1>;
  * lanes that are off give `otherwise` (NULL: zero). operand: for alias tags and alignment, -1: none. */
 LLVMValueRef em_load(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, int lanes, LLVMValueRef mask, LLVMValueRef otherwise, int operand);

@@ -131,9 +131,8 @@ static void fetch_ahead(struct stage_run *r, int segment)
         bind_row(e, r->row_dim, r->first_row, 0);
         V first = em_address(e, n->operand, em_expr(e, at));
         for (int64_t line = 0; line < bytes; line += LINE) {
-            V ahead = em_i64(e, AHEAD + line), p = LLVMBuildGEP2(e->b, e->t_i8, first, &ahead, 1, "");
-            V args[4] = {p, LLVMConstInt(e->t_i32, 0, 0), LLVMConstInt(e->t_i32, 3, 0), LLVMConstInt(e->t_i32, 1, 0)};
-            em_intrinsic(e, "llvm.prefetch", 1, &e->t_ptr, 4, args);
+            V ahead = em_i64(e, AHEAD + line);
+            em_prefetch(e, LLVMBuildGEP2(e->b, e->t_i8, first, &ahead, 1, ""), 3);
         }
     }
 }

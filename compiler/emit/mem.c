@@ -9,6 +9,12 @@ ir_expr em_offset(struct em *e, int operand, const ir_expr *index)
     return kn_flat_offset(e->ctx, &e->k->operands[operand], index);
 }
 
+void em_prefetch(struct em *e, LLVMValueRef p, int locality)
+{
+    LLVMValueRef args[4] = {p, em_int(e->t_i32, 0), em_int(e->t_i32, locality), em_int(e->t_i32, 1)};
+    em_intrinsic(e, "llvm.prefetch", 1, &e->t_ptr, 4, args);
+}
+
 LLVMValueRef em_address(struct em *e, int operand, LLVMValueRef offset)
 {
     LLVMTypeRef t = em_mem_type(e, e->k->operands[operand].dtype);

@@ -25,8 +25,9 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     k->list.at = old.list.at; \
     k->list.cap = old.list.cap;
     KEEP_ROOM(dims)
-    KEEP_ROOM(operands) KEEP_ROOM(values) KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo)
-        KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(reads)
+    KEEP_ROOM(operands)
+    KEEP_ROOM(values) KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets)
+        KEEP_ROOM(locals) KEEP_ROOM(reads)
 #undef KEEP_ROOM
             VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -212,33 +213,6 @@ void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, i
 
 /* -- The finished kernel ------------------------------------------------------------------------ */
 
-struct sizes {
-    struct ir_ctx *ctx;
-    VEC(ir_expr) syms;
-    const struct kb *k;
-};
-
-static void note_size(void *user, ir_expr sym)
-{
-    struct sizes *s = user;
-    if (sym->extent) {
-        return;
-    }
-    for (int i = 0; i < s->syms.n; i++)
-        if (s->syms.at[i] == sym)
-            return;
-    for (int i = 0; i < s->k->locals.n; i++)
-        if (s->k->locals.at[i].sym == sym)
-            return;
-    VEC_PUSH(s->ctx, s->syms, sym);
-}
-
-static void note_exprs(struct sizes *s, int n, const ir_expr *e)
-{
-    for (int i = 0; i < n; i++)
-        ir_each_sym(e[i], note_size, s);
-}
-
 /* Marks the instructions that a store needs; the rest is dropped (probing may leave some). */
 static void mark(struct kb *k, bool *live, int id)
 {
@@ -262,27 +236,6 @@ static void mark(struct kb *k, bool *live, int id)
             if (used)
                 mark(k, live, j);
         }
-}
-
-static void collect_sizes(struct kb *k, struct kn_kernel *out)
-{
-    struct sizes s = {.ctx = k->ctx, .k = k};
-    for (int i = 0; i < out->ndims; i++)
-        note_exprs(&s, 1, &out->dims[i].extent);
-    for (int i = 0; i < out->noperands; i++)
-        note_exprs(&s, out->operands[i].rank, out->operands[i].dims);
-    for (int i = 0; i < out->ninsns; i++) {
-        const struct kn_insn *insn = &out->insns[i];
-        note_exprs(&s, insn->nindex, insn->index);
-        for (int g = 0; g < insn->nguards; g++)
-            note_exprs(&s, 3, &insn->guards[g].e);
-        if (insn->code == KN_EXPR)
-            note_exprs(&s, 1, &insn->expr);
-        if (insn->bound)
-            note_exprs(&s, 1, &insn->bound);
-    }
-    out->nsizes = s.syms.n;
-    out->sizes = s.syms.at;
 }
 
 struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
@@ -347,7 +300,7 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
     for (int i = 0; i < k->dims.n; i++)
         out->dims[i] = k->dims.at[i];
     out->schedule = (struct kn_schedule){0};
-    collect_sizes(k, out);
+    kn_find_sizes(k->ctx, out);
     return out;
 }
 

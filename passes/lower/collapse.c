@@ -96,28 +96,27 @@ static void join(struct lw *lw, struct kn_kernel *k, int d, const struct pair *p
     drop_dim(k, d + 1);
 }
 
+struct renaming {
+    struct ir_ctx *ctx;
+    int n;
+    ir_expr from[KN_MAX_DIMS], to[KN_MAX_DIMS];
+};
+
+static ir_expr renamed(void *user, ir_expr e)
+{
+    const struct renaming *r = user;
+    return ir_subst(r->ctx, e, r->n, r->from, r->to);
+}
+
 /* The dims' variables, by position again, so that equal kernels stay equal. */
 static void rename_dims(struct lw *lw, struct kn_kernel *k)
 {
-    ir_expr from[KN_MAX_DIMS], to[KN_MAX_DIMS];
+    struct renaming r = {.ctx = lw->ctx, .n = k->ndims};
     for (int d = 0; d < k->ndims; d++) {
-        from[d] = k->dims[d].var;
-        to[d] = k->dims[d].var = lw_iteration_var(lw, d, k->dims[d].extent);
+        r.from[d] = k->dims[d].var;
+        r.to[d] = k->dims[d].var = lw_iteration_var(lw, d, k->dims[d].extent);
     }
-    for (int i = 0; i < k->ninsns; i++) {
-        struct kn_insn *insn = &k->insns[i];
-        ir_expr *index = IR_NEWN(lw->ctx, insn->nindex + 1, ir_expr);
-        for (int j = 0; j < insn->nindex; j++)
-            index[j] = ir_subst(lw->ctx, insn->index[j], k->ndims, from, to);
-        insn->index = index;
-        struct kn_guard *guards = IR_NEWN(lw->ctx, insn->nguards + 1, struct kn_guard);
-        for (int j = 0; j < insn->nguards; j++)
-            guards[j] = (struct kn_guard){ir_subst(lw->ctx, insn->guards[j].e, k->ndims, from, to), insn->guards[j].lo,
-                                          insn->guards[j].hi};
-        insn->guards = guards;
-        if (insn->code == KN_EXPR)
-            insn->expr = ir_subst(lw->ctx, insn->expr, k->ndims, from, to);
-    }
+    kn_map_exprs(lw->ctx, k, renamed, &r);
 }
 
 void lw_collapse(struct lw *lw, struct kn_kernel *k)

@@ -48,51 +48,25 @@ static ir_expr symbol_of(struct sums *s, ir_expr sum)
     return lw->sums[i];
 }
 
-static ir_expr shorter(struct sums *s, ir_expr e)
+static ir_expr shorter(void *user, ir_expr e)
 {
+    struct sums *s = user;
     struct ir_ctx *ctx = s->lw->ctx;
-    if (!e || e->kind == IR_X_CONST || e->kind == IR_X_SYM)
+    if (e->kind == IR_X_CONST || e->kind == IR_X_SYM)
         return e;
     ir_expr *arg = IR_NEWN(ctx, e->nargs, ir_expr), sum = ir_const(ctx, 0), rest = sum;
     int terms = 0;
-    for (int i = 0; i < e->nargs; i++)
+    for (int i = 0; i < e->nargs; i++) {
+        arg[i] = shorter(s, e->arg[i]);
         if (e->kind == IR_X_ADD && of_sizes(s, e->arg[i])) {
             sum = ir_add(ctx, sum, e->arg[i]);
             terms++;
+        } else if (e->kind == IR_X_ADD) {
+            rest = ir_add(ctx, rest, arg[i]);
         }
-    ir_expr symbol = terms >= MANY ? symbol_of(s, sum) : NULL;
-    if (symbol)
-        rest = symbol;
-    for (int i = 0; i < e->nargs; i++)
-        if (!symbol)
-            arg[i] = shorter(s, e->arg[i]);
-        else if (!of_sizes(s, e->arg[i]))
-            rest = ir_add(ctx, rest, shorter(s, e->arg[i]));
-    return symbol ? rest : ir_rebuild(ctx, e, arg);
-}
-
-static void shorten(struct sums *s, struct kn_kernel *k)
-{
-    struct ir_ctx *ctx = s->lw->ctx;
-    for (int d = 0; d < k->ndims; d++)
-        k->dims[d].extent = shorter(s, k->dims[d].extent);
-    for (int o = 0; o < k->noperands; o++)
-        for (int d = 0; d < k->operands[o].rank; d++)
-            k->operands[o].dims[d] = shorter(s, k->operands[o].dims[d]);
-    for (int i = 0; i < k->ninsns; i++) {
-        struct kn_insn *n = &k->insns[i];
-        ir_expr *index = IR_NEWN(ctx, n->nindex + 1, ir_expr);
-        struct kn_guard *guards = IR_NEWN(ctx, n->nguards + 1, struct kn_guard);
-        for (int d = 0; d < n->nindex; d++)
-            index[d] = shorter(s, n->index[d]);
-        for (int g = 0; g < n->nguards; g++)
-            guards[g] = (struct kn_guard){shorter(s, n->guards[g].e), shorter(s, n->guards[g].lo), shorter(s, n->guards[g].hi)};
-        n->index = index;
-        n->guards = guards;
-        if (n->code == KN_EXPR)
-            n->expr = shorter(s, n->expr);
-        n->bound = shorter(s, n->bound);
     }
+    ir_expr symbol = terms >= MANY ? symbol_of(s, sum) : NULL;
+    return symbol ? ir_add(ctx, rest, symbol) : ir_rebuild(ctx, e, arg);
 }
 
 ir_expr *lw_shorten_sums(struct lw *lw, struct kn_kernel *k, ir_expr *sizes)
@@ -103,7 +77,7 @@ ir_expr *lw_shorten_sums(struct lw *lw, struct kn_kernel *k, ir_expr *sizes)
     int n = k->nsizes;
     if (n < MANY || k->split.combine)
         return sizes;
-    shorten(&s, k);
+    kn_map_exprs(lw->ctx, k, shorter, &s);
     if (!s.n)
         return sizes;
     kn_find_sizes(lw->ctx, k);
