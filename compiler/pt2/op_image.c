@@ -105,7 +105,9 @@ static struct ir_value *resampling(struct pt2 *p, int filter, int64_t from, int6
     double *w = t ? (double *)(uintptr_t)t->data : NULL, wide = fmax(step, 1), reach = filters[filter].reach * wide;
     for (int64_t i = 0; w && i < to; i++, w += from) {
         double centre = step * ((double)i + 0.5), sum = 0;
-        int64_t first = (int64_t)fmax(centre - reach + 0.5, 0), last = (int64_t)fmin(centre + reach + 0.5, (double)from);
+        double begin =
+            fmin(fmax(centre - reach + 0.5, 0), (double)from); /* a scale that is given may lie about the sizes */
+        int64_t first = (int64_t)begin, last = (int64_t)fmin(centre + reach + 0.5, (double)from);
         for (int64_t j = first; j < last; j++)
             sum += w[j] = filters[filter].weight(((double)j - centre + 0.5) / wide);
         for (int64_t j = first; j < last && sum != 0; j++)
@@ -115,7 +117,8 @@ static struct ir_value *resampling(struct pt2 *p, int filter, int64_t from, int6
 }
 
 /* Both axes of x[.., h, w]: from the sizes `from` to `to`; backwards, the gradient of what had them the other way round. */
-static struct ir_value *resample(struct pt2 *p, struct ir_value *x, int arg, const int64_t from[2], const int64_t to[2], const double step[2])
+static struct ir_value *resample(struct pt2 *p, struct ir_value *x, int arg, const int64_t from[2], const int64_t to[2],
+                                 const double step[2])
 {
     struct imp *im = p->im;
     enum tcc_dtype d = imp_dtype(x), sum = d == TCC_F64 ? TCC_F64 : TCC_F32;
@@ -158,20 +161,24 @@ bool aten_upsample_aa(struct pt2 *p, int arg)
             return imp_bad(im, "sizes must be positive");
         known = known && from[k] <= LARGEST_MATRIX / to[k];
         if (known)
-            step[k] = aligned ? to[k] > 1 ? (double)(from[k] - 1) / (double)(to[k] - 1) : 0
-                      : scaled == 2 ? 1 / scales[k] : (double)from[k] / (double)to[k];
+            step[k] = aligned       ? to[k] > 1 ? (double)(from[k] - 1) / (double)(to[k] - 1) : 0
+                      : scaled == 2 ? 1 / scales[k]
+                                    : (double)from[k] / (double)to[k];
     }
     if (known)
         return pt2_out(p, 0, resample(p, x, arg, from, to, step));
     if (back || aligned || wanted != 2 || (arg & AA_FILTER) > 1)
-        return imp_unsupported(im, "sizes known only at run time, or of more than %d elements together", LARGEST_MATRIX);
+        return imp_unsupported(im, "sizes known only at run time, or of more than %d elements together",
+                               LARGEST_MATRIX);
     out[0] = in[0];
     out[1] = in[1];
     struct ir_value *operands[] = {x, NULL, NULL, imp_dims(im, 4, out)};
-    return pt2_out(p, 0,
-                   pt2_onnx1(p, "Resize", 18, 4, operands,
-                             PT2_ATTRS(pt2_attr_s("mode", modes[arg]), pt2_attr_s("coordinate_transformation_mode", "half_pixel"),
-                                       pt2_attr_i("antialias", 1), pt2_attr_i("exclude_outside", 1), pt2_attr_f("cubic_coeff_a", -0.5))));
+    return pt2_out(
+        p, 0,
+        pt2_onnx1(p, "Resize", 18, 4, operands,
+                  PT2_ATTRS(pt2_attr_s("mode", modes[arg]), pt2_attr_s("coordinate_transformation_mode", "half_pixel"),
+                            pt2_attr_i("antialias", 1), pt2_attr_i("exclude_outside", 1),
+                            pt2_attr_f("cubic_coeff_a", -0.5))));
 }
 
 /* grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode, padding_mode, align_corners) */

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archives that are wrong, made of a right one.
 
-usage: bad.py GOOD.pt2 DIR      writes DIR/NAME.pt2 and DIR/NAME.txt, a part of the message that tccc must give (empty: it may be taken)
+usage: bad.py GOOD.pt2 DIR [RESIZED.pt2]     writes DIR/NAME.pt2 and DIR/NAME.txt, a part of the message that tccc must give (empty: it may be taken)
 """
 import json, os, random, struct, sys, zipfile
 
-good, folder = sys.argv[1:]
+good, folder = sys.argv[1:3]
 with zipfile.ZipFile(good) as archive:
     ENTRIES = {e.filename: archive.read(e) for e in archive.infolist()}
 MODEL = next(n for n in ENTRIES if n.endswith("models/model.json"))
@@ -105,6 +105,12 @@ if WEIGHTS:
 end = RAW.rfind(b"PK\5\6")
 for name, at, value, form in (("many_entries", 10, 0xfffe, "<H"), ("far_directory", 16, 0xfffffff0, "<I")):
     put(name, RAW[: end + at] + struct.pack(form, value) + RAW[end + at + struct.calcsize(form) :], "")
+# A scale by which an element of the result lies 1e30 elements behind the one before it.
+if len(sys.argv) > 3:
+    with zipfile.ZipFile(sys.argv[3]) as archive:
+        resized = {e.filename: archive.read(e) for e in archive.infolist()}
+    assert any(b"0.40625" in d for n, d in resized.items() if n.endswith("models/model.json"))
+    put("tiny_scale", packed({n: d.replace(b"0.40625", b"1e-30") if n.endswith(".json") else d for n, d in resized.items()}), "")
 # Noise: no crash, whatever is said.
 noise = random.Random(5)
 for k in range(int(os.environ.get("NOISE", "20"))):

@@ -275,6 +275,7 @@ for kind in ("bilinear", "bicubic", "lanczos"):
     resize, back = getattr(aten, f"_upsample_{kind}2d_aa"), getattr(aten, f"_upsample_{kind}2d_aa_backward", None)
     case(f"upsample_{kind}_aa", lambda x, resize=resize: (resize(x, [3, 7], False), resize(x, [11, 9], False), resize(x, [5, 6], True), resize.vec(x, None, False, [0.4, 1.7])), t(2, 3, 8, 13))
     case(f"upsample_{kind}_aa_f64", lambda x, resize=resize: resize(x, [5, 20], False), t(2, 3, 8, 13, dtype=F64))
+    case(f"upsample_{kind}_aa_scales", lambda x, resize=resize: resize(x, [3, 7], False, 0.40625, 0.53125), t(2, 3, 8, 13))
     if back:
         case(f"upsample_{kind}_aa_backward", lambda dy, back=back: (back(dy, [3, 7], [2, 3, 8, 13], False), back(dy, [3, 7], [2, 3, 2, 9], True)), t(2, 3, 3, 7))
     if kind != "lanczos":

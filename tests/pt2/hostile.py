@@ -12,7 +12,7 @@ cases, out = sys.argv[1:3]
 rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
 each = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 INTS = [-1, 0, 1, 2, 3, 7, -2, -100, 1000, 1 << 31, 1 << 40, -(1 << 40), (1 << 63) - 1, -(1 << 63)]
-FLOATS = [0.0, -1.0, 1e30, -1e30, 1e300, "NaN", "Infinity", "-Infinity"]
+FLOATS = [0.0, -1.0, 1e-30, 1e30, -1e30, 1e300, "NaN", "Infinity", "-Infinity"]
 
 
 def other(arg, tensors):
