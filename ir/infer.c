@@ -104,25 +104,13 @@ bool infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t)
            infer_fail(ctx, n, "indices must be i32 or i64, got %s", ir_type_text(ctx, *t));
 }
 
-void infer_assume_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b)
-{
-    if (ctx->assume && ir_expr_eq(ctx, a, b) != IR_YES)
-        ctx->assume(ctx->assume_user, a, b);
-}
-
-void infer_assume_le(struct ir_ctx *ctx, ir_expr a, ir_expr b)
-{
-    if (ctx->assume && ir_expr_le(ctx, a, b) != IR_YES)
-        ctx->assume(ctx->assume_user, ir_min(ctx, a, b), a);
-}
-
 ir_expr infer_merge(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     if (a == b)
         return a;
     if (ir_expr_eq(ctx, a, b) == IR_NO)
         return NULL;
-    infer_assume_eq(ctx, a, b);
+    ir_assume(ctx, &(struct ir_fact){IR_EQ, a, b, NULL});
     if (ir_is_const(a, NULL))
         return a;
     return ir_is_const(b, NULL) || ir_expr_cmp(a, b) > 0 ? b : a;
@@ -141,7 +129,7 @@ static ir_expr broadcast_dim(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     bool first = a->lo <= 1 && a->hi >= 1 && !ir_is_const(a, NULL);
     if (!first && (b->lo > 1 || b->hi < 1 || ir_is_const(b, NULL)))
         return NULL;
-    infer_assume_eq(ctx, first ? a : b, ir_const(ctx, 1));
+    ir_assume(ctx, &(struct ir_fact){IR_EQ, first ? a : b, ir_const(ctx, 1), NULL});
     return first ? b : a;
 }
 
@@ -205,20 +193,6 @@ static bool infer_block(struct ir_ctx *ctx, struct ir_block *b)
         }
     }
     return true;
-}
-
-void ir_assumptions(struct ir_node *n, void (*each)(void *user, ir_expr a, ir_expr b), void *user)
-{
-    struct ir_ctx *ctx = ir_node_ctx(n);
-    ir_type *types = IR_NEWN(ctx, n->nout + 1, ir_type);
-    for (int i = 0; i < n->nout; i++)
-        types[i] = n->out[i]->type;
-    ctx->assume = each;
-    ctx->assume_user = user;
-    ir_infer_node(ctx, n);
-    ctx->assume = NULL;
-    for (int i = 0; i < n->nout; i++)
-        n->out[i]->type = types[i];
 }
 
 bool ir_infer_func(struct ir_func *f)

@@ -49,7 +49,7 @@ INFER(reshape)
     if (!shape || !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
         return false;
     ir_expr from = ir_num_elements(ctx, t), to = ir_num_elements(ctx, n->out[0]->type);
-    infer_assume_eq(ctx, from, to);
+    ir_assume(ctx, &(struct ir_fact){IR_EQ, from, to, NULL});
     return ir_expr_eq(ctx, from, to) != IR_NO ||
            infer_fail(ctx, n, "%s has %s elements, %s would have %s", ir_type_text(ctx, t), ir_expr_text(ctx, from),
                       ir_type_text(ctx, n->out[0]->type), ir_expr_text(ctx, to));
@@ -257,8 +257,9 @@ static bool index_fits(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type
         if (i != axis && ir_expr_le(ctx, index->dim[i], t->dim[i]) == IR_NO)
             return infer_fail(ctx, n, "indices %s reach beyond %s along axis %d", ir_type_text(ctx, index),
                               ir_type_text(ctx, t), i);
-        if (i != axis)
-            infer_assume_le(ctx, index->dim[i], t->dim[i]);
+        if (i != axis && !infer_assume_le(ctx, n, index->dim[i], t->dim[i],
+                                          "there are more indices along axis %d than the operand has elements", i))
+            return false;
     }
     return true;
 }

@@ -39,7 +39,7 @@ const it_fn it_fns[IR_NOPS] = {
 
 static int vfail(struct interp *it, const struct ir_node *n, int status, const char *format, va_list args)
 {
-    char text[400];
+    char text[1024];
     vsnprintf(text, sizeof text, format, args);
     if (it->error && it->error_size && !it->error[0]) {
         const char *op = n ? ir_op_info(n->op)->name : NULL;
@@ -334,6 +334,8 @@ static int run_node(struct interp *it, const struct ir_node *n)
     }
     it_fn fn = it_fns[n->op];
     if (!c.status)
+        c.status = it_check_facts(it, n, false);
+    if (!c.status)
         c.status = fn ? fn(&c) : it_fail(&c, TCC_EBUG, "the interpreter has no such op");
     if (!c.status)
         c.status = take_results(&c, info->flags & IR_F_DEFINES_SYMS ? n : NULL);
@@ -491,7 +493,7 @@ static void solve_inputs(struct interp *it)
 static int match_input(struct interp *it, const void *definer, int i)
 {
     const struct ir_value *v = it->func->body->params[i];
-    char text[300];
+    char text[1024];
     int status = it_match(it, definer, v, &it->values[v->id]);
     if (!status)
         return TCC_OK;
@@ -550,7 +552,8 @@ bool it_prepare_syms(struct interp *it, struct ir_ctx *ctx)
 static bool prepare(struct interp *it, struct ir_func *f)
 {
     it->func = f;
-    if (!it_prepare_syms(it, f->module->ctx))
+    it->facts = calloc((size_t)f->nnodes + 1, sizeof *it->facts);
+    if (!it->facts || !it_collect_facts(it, f->body) || !it_prepare_syms(it, f->module->ctx))
         return false;
     it->values = calloc((size_t)f->nvalues + 1, sizeof *it->values);
     it->definer = calloc(it->nsyms, sizeof *it->definer);
@@ -569,6 +572,7 @@ static void finish(struct interp *it)
     for (uint32_t i = 0; it->values && i < it->func->nvalues; i++)
         it_drop(&it->values[i]);
     free(it->values);
+    it_free_facts(it);
     free(it->syms);
     free(it->definer);
     free(it->dies);
@@ -609,6 +613,8 @@ int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_objec
         status = set_inputs(&it, in);
     if (!status)
         status = it_check_advances(&it);
+    if (!status)
+        status = it_check_inputs(&it);
     if (!status)
         status = it_run_block(&it, f->body);
     if (!status)

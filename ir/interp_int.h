@@ -34,6 +34,7 @@ struct interp {
     uint32_t *dies;                 /* by node id: first value (id + 1) whose last use it is; chained by `dies_next` */
     uint32_t *dies_next;
     uint32_t *order;                /* by node id: position in the function */
+    struct it_fact **facts;         /* by node id: what it takes for granted (interp_fact.c); NULL while folding */
     int depth;
     char *error;
     size_t error_size;
@@ -64,6 +65,13 @@ bool it_expr(struct it_call *c, ir_expr e, int64_t *out);
 void it_ints(const struct ir_node *n, enum ir_attr_key key, int count, int64_t otherwise, int64_t *out);
 /* A dense, aligned form of t: t itself with a new reference, or a copy. NULL: no memory. */
 struct ir_tensor *it_dense(const struct ir_tensor *t);
+
+/* Facts of nodes (interp_fact.c): collected before a run (false: no memory); those of n that this run's values decide, for `early` once and for all; those
+ * of the body that the inputs decide. */
+bool it_collect_facts(struct interp *it, const struct ir_block *block);
+void it_free_facts(struct interp *it);
+int it_check_facts(struct interp *it, const struct ir_node *n, bool early);
+int it_check_inputs(struct interp *it);
 
 /* Objects. Each returns NULL when there is no memory. */
 struct ir_tensor *it_from_object(const struct tcc_object *o);      /* a tensor object's copy */

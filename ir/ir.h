@@ -608,9 +608,17 @@ struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *tex
 bool ir_verify(const struct ir_module *m);
 /* Recomputes types of all nodes after shapes were pinned or operands changed. */
 bool ir_infer_func(struct ir_func *f);
-/* What the types of n's operands and outputs take for granted: calls `each` for every pair of sizes that must be equal, for n to
- * compute what it should and touch its operands only, and that are not provably equal. Types are left as they are. */
-void ir_assumptions(struct ir_node *n, void (*each)(void *user, ir_expr a, ir_expr b), void *user);
+/*
+ * Facts: relations of sizes that a node takes for granted (fact.c). `what` says for people what does not hold where the relation doesn't
+ * ("the slice reaches beyond axis 0 of its operand"), interned; NULL: sizes that must agree.
+ */
+enum ir_relation { IR_EQ = TCC_EQ, IR_LE = TCC_LE };
+struct ir_fact { enum ir_relation relation; ir_expr a, b; const char *what; };
+/* What the types of n's operands and outputs take for granted: calls `each` for every fact that must hold for n to compute what it
+ * should and touch its operands only, and that does not hold for all values of the symbols. Types are left as they are. */
+void ir_assumptions(struct ir_node *n, void (*each)(void *user, const struct ir_fact *f), void *user);
+/* Does it hold for all values of the symbols for which the n known ones do? NO: for none. */
+enum ir_tri ir_fact_holds(struct ir_ctx *ctx, const struct ir_fact *f, int n, const struct ir_fact *known);
 
 /* Runs function f on tensors (or objects) in plain loops; inputs and outputs are tcc_objects. Dims symbols are bound from
  * the inputs. State variables live in `state` (made by ir_interp_state_new, one per module; NULL if the module has none).

@@ -48,7 +48,7 @@ struct ir_ctx {
     int nmessages, cap_messages, nerrors;
     ir_diag_handler handler;
     void *handler_user;
-    void (*assume)(void *user, ir_expr a, ir_expr b); /* of ir_assumptions, while it infers */
+    void (*assume)(void *user, const struct ir_fact *f); /* of ir_assumptions, while it infers */
     void *assume_user;
     char *capture; /* where messages go instead, when set (verifier) */
     size_t capture_size;
@@ -108,6 +108,7 @@ struct ir_attr ir_attr_copy(struct ir_ctx *ctx,
                             const struct ir_attr *a); /* payload in the context; a tensor gets a reference */
 bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b);
 bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then the op's hook */
+void ir_assume(struct ir_ctx *ctx, const struct ir_fact *f); /* while ir_assumptions() infers: a fact of the node */
 
 /* -- Order (interp_sort.c) -- */
 /* An element of a row, as f or i, and where it stood. Sorted ascending or, if `largest`, descending; NaN is the largest, of equals the lower index comes first. */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 16u
+#define TCC_ABI_VERSION 17u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -315,7 +315,8 @@ enum tcc_step_kind {
     TCC_STEP_ACCUM,     /* args: buffer or object (one iteration's value) -> sequence object: appends a copy */
     TCC_STEP_STACK,     /* args: sequence object -> object: its tensors stacked on a new axis `what`. tiles: expr, TCC_NO or 0: in order, else reversed;
                            sizes: dims of one item, for a sequence that is empty or was never begun (none given: a rank-1 result) */
-    TCC_STEP_CHECK,     /* sizes: pairs of exprs that must be equal, else TCC_EINPUT; `node` says where */
+    TCC_STEP_CHECK,     /* sizes: pairs of exprs that must be in the relation `what` (enum tcc_relation), else TCC_EINPUT; `node` says where; attrs: why
+                           (string: a sentence for people; none: shapes that must agree) */
     TCC_STEP_REF,       /* args: object -> object: shares it */
     TCC_STEP_COLLECTIVE,/* what: enum tcc_collective; args: nin inputs, then outputs (dense; an output may be the input: in place); group; attrs: mode
                            (string: reductions), scale (float: reductions), root (int) */
@@ -324,6 +325,18 @@ enum tcc_step_kind {
     TCC_STEP_PROGRAM    /* regions: one, without parameters: steps of its queue that the device runs as one thing, compiled or recorded: a CUDA
                            graph, a NeuronCore program. sizes: exprs of levels behind 0 that its launches read in the control block, as values `what` and on */
 };
+
+enum tcc_relation { TCC_EQ, TCC_LE };       /* a == b, a <= b */
+#define TCC_NRELATIONS 2
+static inline int tcc_related(uint32_t relation, int64_t a, int64_t b)
+{
+    return relation == TCC_EQ ? a == b : a <= b;
+}
+/* One side of a relation for people: its expression, its value in this run. */
+struct tcc_side { const char *text; int64_t value; };
+/* "WHY: N + 1 = 9 must be at most M = 5, with N = 8": what a run says where a relation does not hold, artifact and interpreter alike (relation.c).
+ * why NULL: shapes that must agree. with: the values of what the expressions name, or "". */
+void tcr_relation_text(char *to, size_t size, uint32_t relation, const char *why, struct tcc_side a, struct tcc_side b, const char *with);
 
 /* COLLECTIVE, SEND and RECV with queue 0 are done when the step ends; those of other queues run beside what follows. Collectives of one
  * group are started in the same order on all of its ranks. `group` is what tccrt_session_group() gave the session; a session that was given none of that name is alone in it.

@@ -419,7 +419,9 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
     case TCC_STEP_STACK:
     case TCC_STEP_REF: return (is_object(c, a[0]) && is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
     case TCC_STEP_LOOP: return check_abreast(c, s);
-    case TCC_STEP_CHECK: return s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0);
+    case TCC_STEP_CHECK:
+        return index_ok(c, "relation", s->what, TCC_NRELATIONS) &&
+               (s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0));
     case TCC_STEP_COLLECTIVE:
     case TCC_STEP_SEND:
     case TCC_STEP_RECV: return check_communication(c, s);

@@ -383,6 +383,8 @@ int tcr_size(struct tccrt_session *s, uint32_t expr, const char *what, const cha
 /* The dims of a buffer. */
 int tcr_dims(struct tccrt_session *s, struct tcc_range dims, const char *what, const char *node, int64_t *out);
 char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr);   /* malloc'd; NULL: no memory */
+/* "N = 3, M = 4": the symbols of those expressions that are more than one, and their values; "": there are none. */
+void tcr_expr_names(const struct tccrt_session *s, const uint32_t *exprs, int n, char *to, size_t size);
 
 /* -- bounds.c: intervals of the integer program ------------------------------------------------------- */
 static inline bool

@@ -125,30 +125,82 @@ static void put(struct text *t, const char *s)
     t->n += n < room ? n : room;
 }
 
-static void put_expr(const struct tccrt_model *m, struct text *t, uint32_t n, bool outer)
+static void put_number(struct text *t, int64_t k)
 {
-    static const char *const infix[] = {[TCC_EX_ADD] = " + ",   [TCC_EX_MUL] = " * ", [TCC_EX_FLOORDIV] = " floordiv ",
-                                        [TCC_EX_MOD] = " mod ", [TCC_EX_MIN] = ", ",  [TCC_EX_MAX] = ", "};
+    char number[32];
+
+    snprintf(number, sizeof number, "%lld", (long long)k);
+    put(t, number);
+}
+
+/* How closely an expression's operator binds: as the compiler prints them (ir_print_expr). */
+static int precedence(const struct tcc_pexpr *e)
+{
+    switch (e->op) {
+    case TCC_EX_ADD: return 0;
+    case TCC_EX_MUL:
+    case TCC_EX_FLOORDIV:
+    case TCC_EX_MOD: return 1;
+    default: return 2;
+    }
+}
+
+static void put_expr(const struct tccrt_model *m, struct text *t, uint32_t n, int least);
+
+/* The second term of a sum: a - b rather than a + b * -1. */
+static void put_term(const struct tccrt_model *m, struct text *t, uint32_t n)
+{
+    const struct tcc_pexpr *e = &m->exprs[n];
+    const struct tcc_pexpr *k = e->op == TCC_EX_MUL ? &m->exprs[e->b] : e;
+    bool minus = k->op == TCC_EX_CONST && k->k < 0 && k->k != INT64_MIN;
+
+    put(t, minus ? " - " : " + ");
+    if (!minus) {
+        put_expr(m, t, n, 1);
+    } else if (k == e) {
+        put_number(t, -k->k);
+    } else {
+        put_expr(m, t, e->a, 1);
+        if (k->k != -1) {
+            put(t, " * ");
+            put_number(t, -k->k);
+        }
+    }
+}
+
+static void put_expr(const struct tccrt_model *m, struct text *t, uint32_t n, int least)
+{
+    static const char *const words[] = {[TCC_EX_MUL] = " * ",
+                                        [TCC_EX_FLOORDIV] = " floordiv ",
+                                        [TCC_EX_MOD] = " mod ",
+                                        [TCC_EX_MIN] = "min(",
+                                        [TCC_EX_MAX] = "max("};
     const struct tcc_pexpr *e = &m->exprs[n];
     bool call = e->op == TCC_EX_MIN || e->op == TCC_EX_MAX;
-    char number[32];
+    bool paren = precedence(e) < least || (e->op == TCC_EX_CONST && e->k < 0 && least > 0);
 
     if (t->n == sizeof t->at - 1)
         return;
-    if (e->op == TCC_EX_CONST) {
-        snprintf(number, sizeof number, "%lld", (long long)e->k);
-        put(t, number);
-        return;
-    }
     if (e->op == TCC_EX_SYM) {
         put(t, tcr_string(m, m->syms[e->k].name));
         return;
     }
-    put(t, e->op == TCC_EX_MIN ? "min(" : e->op == TCC_EX_MAX ? "max(" : outer ? "" : "(");
-    put_expr(m, t, e->a, call);
-    put(t, infix[e->op]);
-    put_expr(m, t, e->b, call);
-    put(t, call || !outer ? ")" : "");
+    put(t, paren ? "(" : "");
+    if (e->op == TCC_EX_CONST) {
+        put_number(t, e->k);
+    } else if (e->op == TCC_EX_ADD) {
+        put_expr(m, t, e->a, 0);
+        put_term(m, t, e->b);
+    } else {
+        bool product = e->op == TCC_EX_MUL;
+
+        put(t, call ? words[e->op] : "");
+        put_expr(m, t, e->a, call ? 0 : product && m->exprs[e->a].op == TCC_EX_MUL ? 1 : 2);
+        put(t, call ? ", " : words[e->op]);
+        put_expr(m, t, e->b, call || (product && m->exprs[e->b].op == TCC_EX_CONST) ? 0 : 2);
+        put(t, call ? ")" : "");
+    }
+    put(t, paren ? ")" : "");
 }
 
 char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr)
@@ -156,11 +208,51 @@ char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr)
     struct text t = {.n = 0};
     char *copy;
 
-    put_expr(m, &t, expr, true);
+    put_expr(m, &t, expr, 0);
     copy = malloc(t.n + 1);
     if (copy) {
         memcpy(copy, t.at, t.n);
         copy[t.n] = 0;
     }
     return copy;
+}
+
+/* The symbols of expressions, each once, as many as a message has room for; expressions share operands, so there is an end to looking. */
+struct names {
+    uint32_t at[8];
+    int n, steps;
+};
+
+static void find_names(const struct tccrt_model *m, struct names *x, uint32_t n)
+{
+    const struct tcc_pexpr *e = &m->exprs[n];
+
+    if (e->op == TCC_EX_CONST || x->n == 8 || x->steps++ > 1000)
+        return;
+    if (e->op == TCC_EX_SYM) {
+        for (int i = 0; i < x->n; i++)
+            if (x->at[i] == (uint32_t)e->k)
+                return;
+        x->at[x->n++] = (uint32_t)e->k;
+        return;
+    }
+    find_names(m, x, e->a);
+    find_names(m, x, e->b);
+}
+
+void tcr_expr_names(const struct tccrt_session *s, const uint32_t *exprs, int n, char *to, size_t size)
+{
+    struct names x = {.n = 0};
+    struct text t = {.n = 0};
+
+    for (int i = 0; i < n; i++)
+        if (s->m->exprs[exprs[i]].op != TCC_EX_SYM)
+            find_names(s->m, &x, exprs[i]);
+    for (int i = 0; i < x.n; i++) {
+        put(&t, i ? ", " : "");
+        put(&t, tcr_string(s->m, s->m->syms[x.at[i]].name));
+        put(&t, " = ");
+        put_number(&t, s->syms[x.at[i]]);
+    }
+    snprintf(to, size, "%.*s", (int)t.n, t.at);
 }

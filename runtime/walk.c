@@ -8,6 +8,8 @@
 
 #include "runtime/comm/comm_int.h"
 
+#include "runtime/mutant.h"
+
 /* -- Buffers ---------------------------------------------------------------------------------------- */
 
 static const char *buffer_name(const struct tccrt_session *s, uint32_t b)
@@ -308,31 +310,37 @@ static int step_free(struct tccrt_session *s, const struct tcc_pstep *p)
     return TCC_OK;
 }
 
-static int sizes_differ(struct tccrt_session *s, const struct tcc_pstep *p, const uint32_t *pair, int64_t a, int64_t b)
+static const char *why(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    char *left = tcr_expr_text(s->m, pair[0]), *right = tcr_expr_text(s->m, pair[1]);
-    int status = tcr_fail(TCC_EINPUT, "node '%s': the inputs' shapes don't fit: %s = %lld and %s = %lld must be equal",
-                          node_of(s, p), left ? left : "a size", (long long)a, right ? right : "a size", (long long)b);
+    const struct tcc_pattr *a = p->attrs.count ? &s->m->attrs[p->attrs.first] : NULL;
 
+    return a && a->kind == TCC_ATTR_STRINGS && a->n ? tcr_string(s->m, s->m->u32s[a->data]) : NULL;
+}
+
+static int unrelated(struct tccrt_session *s, const struct tcc_pstep *p, const uint32_t *pair, int64_t a, int64_t b)
+{
+    char *left = tcr_expr_text(s->m, pair[0]), *right = tcr_expr_text(s->m, pair[1]), names[300], text[1024];
+
+    tcr_expr_names(s, pair, 2, names, sizeof names);
+    tcr_relation_text(text, sizeof text, p->what, why(s, p), (struct tcc_side){left, a}, (struct tcc_side){right, b},
+                      names);
     free(left);
     free(right);
-    return status;
+    return tcr_fail(TCC_EINPUT, "node '%s': %s", node_of(s, p), text);
 }
 
 static int step_check(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     for (uint32_t i = 0; i < p->sizes.count; i += 2) {
         const uint32_t *pair = s->m->u32s + p->sizes.first + i;
-        int64_t a = s->values[pair[0]], b = s->values[pair[1]];
-        int status;
+        int64_t v[2] = {s->values[pair[0]], s->values[pair[1]]};
+        int status, first = MUTANT(321, 0, 1);
 
-        if (a == b && TCR_IS_VALUE(a))
-            continue;
-        if (!TCR_IS_VALUE(a) && (status = tcr_size(s, pair[0], "a size", node_of(s, p), &a)))
-            return status;
-        if (!TCR_IS_VALUE(b) && (status = tcr_size(s, pair[1], "a size", node_of(s, p), &b)))
-            return status;
-        return sizes_differ(s, p, pair, a, b);
+        for (int k = 0; k < 2; k++)
+            if (!TCR_IS_VALUE(v[k]) && (status = tcr_size(s, pair[k], "a size", node_of(s, p), &v[k])))
+                return status;
+        if (!tcc_related(p->what, v[first], v[1 - first]))
+            return unrelated(s, p, pair, v[0], v[1]);
     }
     return TCC_OK;
 }

@@ -60,9 +60,6 @@ struct lw_group {
 /* Groups, without order or repetition. */
 struct lw_set { struct lw_group **at; int n, cap; };
 
-/* Sizes that a check compares. */
-struct lw_pair { ir_expr a, b; };
-
 /* Of a concat or interleave: the groups that store its operands in its buffer (NULL: none does), and, of a concat, the position of
  * each along the axis. Tables by operand; NULL until asked for. */
 struct lw_pieces { struct lw_group **group; ir_expr *position; };
@@ -104,7 +101,7 @@ struct lw {
     VEC(int) depths;                 /* and the level that binds each */
     int next_level;
     struct kn_steps checks;          /* of sizes that the inputs decide: run first */
-    VEC(struct lw_pair) checked;     /* pairs known to be equal at the current point of the plan */
+    VEC(struct ir_fact) facts;       /* that hold at the current point of the plan: guards of the version, what has been checked */
     uint32_t value_room, node_room;  /* entries that the tables above have */
     VEC(struct kn_buffer) buffers;
     VEC(struct lw_weight) weights;
@@ -243,6 +240,10 @@ int lw_buffer_new(struct lw *lw, struct kn_buffer b);
 typedef bool lw_same_weight(const struct lw *lw, const struct kn_buffer *b, const struct ir_tensor *t);
 int lw_weight_find(struct lw *lw, ir_type type, kn_layout layout, const struct ir_tensor *t, lw_same_weight *same);
 int lw_weight_new(struct lw *lw, struct kn_buffer b);
+/* facts.c: checks of what n takes for granted, in `to` or in front of everything; the guards of the function's version as facts; the latter checks first. */
+void lw_check(struct lw *lw, struct ir_node *n, struct kn_steps *to);
+void lw_know_guards(struct lw *lw);
+void lw_checks_first(struct lw *lw, struct kn_steps *steps);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
 void lw_side_tables_grow(struct lw *lw);                 /* after nodes were added to lw->func */
 /* Buffers of the function's inputs and of what is computed in place as an output. */

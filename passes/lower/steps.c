@@ -403,49 +403,9 @@ static void read_before_regions(struct lw *lw, const struct ir_node *n, struct k
             read_before(lw, n, version_before(n, n->out[i]), to);
 }
 
-/* -- Checks ------------------------------------------------------------------------------------------------- */
-
-struct checks {
-    struct lw *lw;
-    VEC(ir_expr) pairs;
-};
-
-static void note_pair(void *user, ir_expr a, ir_expr b)
-{
-    struct checks *c = user;
-    struct lw *lw = c->lw;
-    if (!lw_bound(lw, a) || !lw_bound(lw, b))
-        return;
-    for (int i = 0; i < lw->checked.n; i++)
-        if ((lw->checked.at[i].a == a && lw->checked.at[i].b == b) ||
-            (lw->checked.at[i].a == b && lw->checked.at[i].b == a))
-            return;
-    VEC_PUSH(lw->ctx, lw->checked, (struct lw_pair){a, b});
-    VEC_PUSH(lw->ctx, c->pairs, a);
-    VEC_PUSH(lw->ctx, c->pairs, b);
-}
-
-/*
- * Sizes that inference took to be equal are compared before the node runs; what the inputs decide, before anything runs, but
- * for nodes in regions, which may not run at all.
- */
-static void check_sizes(struct lw *lw, struct ir_node *n, struct kn_steps *to)
-{
-    struct checks c = {.lw = lw};
-    ir_assumptions(n, note_pair, &c);
-    bool early = n->block == lw->func->body;
-    for (int i = 0; i < c.pairs.n; i++)
-        early &= lw_level(lw, c.pairs.at[i]) == 0;
-    if (!c.pairs.n)
-        return;
-    struct kn_step *s = lw_step(lw, early ? &lw->checks : to, TCC_STEP_CHECK, n, 0, NULL);
-    s->nsizes = c.pairs.n;
-    s->sizes = c.pairs.at;
-}
-
 static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
-    check_sizes(lw, n, to);
+    lw_check(lw, n, to);
     for (int i = 0; i < lw->launches[n->id].n; i++)
         lw_launch(lw, to, n, lw->launches[n->id].at[i]);
     if (lw_is_kernel_node(n))
@@ -498,28 +458,15 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
 {
-    int checked = lw->checked.n, piece;
+    int facts = lw->facts.n, piece;
     IR_EACH_NODE(n, block)
         for (int i = 0; i < n->nout; i++) /* with what is known here, as when the groups were formed */
             lw_part_of(lw, n->out[i], &piece);
     IR_EACH_NODE(n, block)
         if (!lower_node(lw, n, to))
             return false;
-    lw->checked.n = checked;
+    lw->facts.n = facts;
     return true;
-}
-
-/* The checks of sizes that the inputs decide stand first. */
-static void put_checks_first(struct lw *lw, struct kn_steps *steps)
-{
-    struct kn_steps all = lw->checks;
-    for (int i = 0; i < steps->n; i++) {
-        if (all.n == all.cap)
-            all.at = ir_grow(lw->ctx, all.at, &all.cap, sizeof *all.at);
-        all.at[all.n++] = steps->at[i];
-    }
-    *steps = all;
-    lw->checks = (struct kn_steps){0};
 }
 
 /* -- Functions -------------------------------------------------------------------------------------------------- */
@@ -621,10 +568,11 @@ bool lw_lower_func(struct lw *lw, struct kn_entry *e)
 {
     lw_make_inputs(lw, e);
     lw_place_outputs(lw, e);
+    lw_know_guards(lw);
     if (!lw_lower_block(lw, lw->func->body, &e->steps))
         return false;
     copy_outputs(lw, e);
-    put_checks_first(lw, &e->steps);
+    lw_checks_first(lw, &e->steps);
     lw_number_versions(lw, e);
     return true;
 }

@@ -109,8 +109,8 @@ static bool check_first_axes(struct training *t, const struct ir_func *f, const 
         ir_error(t->ctx, &where,
                  "input '%s': its first axis is %s, not the batch (%s), which is split into %d microbatches: "
                  "--split-axis=%s:%s says so",
-                 name, whole_extent(t->ctx, type->dim[0], o->microbatches), whole_extent(t->ctx, batch, o->microbatches),
-                 o->microbatches, name,
+                 name, whole_extent(t->ctx, type->dim[0], o->microbatches),
+                 whole_extent(t->ctx, batch, o->microbatches), o->microbatches, name,
                  axis < type->rank ? ir_internf(t->ctx, "%d", axis) : "none");
         return false;
     }
@@ -123,10 +123,12 @@ struct pins {
     bool found;
 };
 
-static void seen(void *user, ir_expr a, ir_expr b)
+/* A size that must be a certain one. What has to be long enough only (IR_LE) is asked of each microbatch when it runs. */
+static void seen(void *user, const struct ir_fact *f)
 {
     struct pins *p = user;
-    p->found |= p->batch && MUTANT(144, ir_uses_sym(a, p->batch) != ir_uses_sym(b, p->batch), false);
+    p->found |= f->relation == IR_EQ && p->batch &&
+                MUTANT(144, ir_uses_sym(f->a, p->batch) != ir_uses_sym(f->b, p->batch), false);
 }
 
 /* The node that takes a size for granted which a microbatch hasn't. */

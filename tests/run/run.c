@@ -14,6 +14,7 @@
  *   ; OUT: same           compiled code must give what the interpreter gives
  *   ; TOL: 1e-5 1e-6      relative, absolute (of floats; 0 0: the same values); default 1e-5 1e-6
  *   ; FAILS: 1            the run must end with that tcc_status instead
+ *   ; SAYS: words         and its message must hold these words, in every mode
  * One value for many elements fills them all; `wave S` instead of values is ((i * 37 + S) % 101 - 50) / 32, `count` is 0, 1, 2...
  * Signs of zero are compared where the tolerance is 0 0.
  */
@@ -33,6 +34,7 @@ enum { MAX_VALUES = 64, MAX_CASES = 64, SKIPPED = 77 };
 struct test_case {
     char name[64], entry[64];
     int nin, nout, status;
+    char says[300]; /* part of the message of a run that fails; "": anything */
     double rtol, atol;
     struct tcc_object *in[MAX_VALUES], *out[MAX_VALUES]; /* out NULL: what the interpreter gives */
 };
@@ -150,6 +152,8 @@ static bool read_directive(struct program *p, char *key, char *rest)
         return sscanf(rest, "%lf %lf", &c->rtol, &c->atol) == 2 || fail(p, "bad TOL");
     else if (!strcmp(key, "FAILS"))
         c->status = atoi(rest);
+    else if (!strcmp(key, "SAYS"))
+        snprintf(c->says, sizeof c->says, "%s", rest);
     else if (!strcmp(key, "IN"))
         return (c->nin < MAX_VALUES && (c->in[c->nin++] = read_value(rest))) || fail(p, "bad IN: %s", rest);
     else if (!strcmp(key, "OUT") && !strcmp(rest, "same"))
@@ -205,6 +209,8 @@ static bool check(struct program *p, struct test_case *c, int status, const char
 {
     bool good =
         status == c->status || fail(p, "case %s: status %d, expected %d: %s", c->name, status, c->status, error);
+    if (good && status && !strstr(error, c->says))
+        good = fail(p, "case %s: expected '%s', got '%s'", c->name, c->says, error);
     for (int k = 0; k < c->nout && status == 0; k++) {
         if (good && c->out[k])
             good = compare(p, c, k, got[k], c->out[k]);
@@ -230,7 +236,7 @@ static bool run_interpreted(struct program *p)
         struct test_case *c = &p->cases[i];
         struct ir_func *f = ir_func_by_name(m, c->entry);
         struct tcc_object *got[MAX_VALUES] = {NULL};
-        char error[400] = "";
+        char error[1024] = "";
         if (!f || f->body->nparams != c->nin || f->body->last->nin > MAX_VALUES ||
             (!c->status && f->body->last->nin != c->nout))
             good = fail(p, "case %s: function @%s has other inputs or outputs", c->name, c->entry);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fact.c - facts: what a node takes for granted of its sizes, and which of it other facts decide.
+ *
+ * Inference hooks state facts (infer_assume_eq, infer_assume_le); what holds for all values of the symbols is never heard of again, what holds
+ * for none is an error there. The rest is asked again where more is known: a shape version's guards, checks that stand in front.
+ *
+ * Proof: b - a is a polynomial of atoms with bounds (ir_lower_bound). min and max are split by cases: min(x, y) is x or y, and where less is worse,
+ * whichever shows it. Known equalities that name a symbol are put in; one known inequality c <= d gives a <= b where a + d - c <= b.
+ */
+#include <string.h>
+
+#include "ir/infer_int.h"
+
+#include "runtime/mutant.h"
+
+/* == Stating them == */
+
+void ir_assume(struct ir_ctx *ctx, const struct ir_fact *f)
+{
+    if (ctx->assume && ir_fact_holds(ctx, f, 0, NULL) != IR_YES)
+        ctx->assume(ctx->assume_user, f);
+}
+
+static bool state(struct ir_ctx *ctx, struct ir_node *n, struct ir_fact f, const char *what, va_list args)
+{
+    char text[300] = "the sizes don't fit";
+    enum ir_tri holds = f.relation == IR_EQ ? ir_expr_eq(ctx, f.a, f.b) : ir_expr_le(ctx, f.a, f.b);
+    if (holds == IR_YES || (holds == IR_MAYBE && !ctx->assume))
+        return true;
+    if (what)
+        vsnprintf(text, sizeof text, what, args);
+    f.what = what ? ir_intern(ctx, text) : NULL;
+    if (holds == IR_NO)
+        return infer_fail(ctx, n, "%s: %s must be %s %s", text, ir_expr_text(ctx, f.a),
+                          f.relation == IR_EQ ? "equal to" : "at most", ir_expr_text(ctx, f.b));
+    ir_assume(ctx, &f);
+    return true;
+}
+
+bool infer_assume_eq(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b, const char *what, ...)
+{
+    va_list args;
+    va_start(args, what);
+    bool ok = state(ctx, n, (struct ir_fact){IR_EQ, a, b, NULL}, what, args);
+    va_end(args);
+    return ok;
+}
+
+bool infer_assume_le(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b, const char *what, ...)
+{
+    va_list args;
+    va_start(args, what);
+    bool ok = state(ctx, n, (struct ir_fact){IR_LE, a, b, NULL}, what, args);
+    va_end(args);
+    return ok;
+}
+
+void ir_assumptions(struct ir_node *n, void (*each)(void *user, const struct ir_fact *f), void *user)
+{
+    struct ir_ctx *ctx = ir_node_ctx(n);
+    ir_type *types = IR_NEWN(ctx, n->nout + 1, ir_type);
+    for (int i = 0; i < n->nout; i++)
+        types[i] = n->out[i]->type;
+    ctx->assume = each;
+    ctx->assume_user = user;
+    ir_infer_node(ctx, n);
+    ctx->assume = NULL;
+    for (int i = 0; i < n->nout; i++)
+        n->out[i]->type = types[i];
+}
+
+/* == Deciding them == */
+
+enum { MOST_SPLITS = 5 };
+
+/* The first min or max that a sum's terms have as factor, and whether less of it makes the sum less in all terms, or in none. */
+static ir_expr find_extreme(const struct ir_poly *p, bool *rises, bool *falls)
+{
+    ir_expr found = NULL;
+    *rises = *falls = false;
+    for (int i = 0; i < p->n; i++) {
+        ir_expr m = p->at[i].mono;
+        int n = !m ? 0 : m->kind == IR_X_MUL ? m->nargs : 1;
+        for (int j = 0; j < n && !found; j++) {
+            ir_expr a = m->kind == IR_X_MUL ? m->arg[j] : m;
+            found = a->kind == IR_X_MIN || a->kind == IR_X_MAX ? a : NULL;
+        }
+    }
+    for (int i = 0; i < p->n && found; i++) {
+        ir_expr m = p->at[i].mono;
+        int n = !m ? 0 : m->kind == IR_X_MUL ? m->nargs : 1, times = 0;
+        bool known = true;
+        for (int j = 0; j < n; j++) {
+            ir_expr a = m->kind == IR_X_MUL ? m->arg[j] : m;
+            times += a == found;
+            known &= a == found || (a->lo >= 0 && !ir_uses_sym(a, found));
+        }
+        bool uses = m && ir_uses_sym(m, found);
+        *rises |= uses && (p->at[i].coef > 0 || !known || times != 1);
+        *falls |= uses && (p->at[i].coef < 0 || !known || times != 1);
+    }
+    return found;
+}
+
+/* e with `from`, any expression, replaced wherever it stands. */
+static ir_expr put(struct ir_ctx *ctx, ir_expr e, ir_expr from, ir_expr to)
+{
+    ir_expr arg[IR_MAX_TERMS];
+    bool changed = false;
+    if (e == from)
+        return to;
+    if (e->kind == IR_X_CONST || e->kind == IR_X_SYM || e->nargs > IR_MAX_TERMS)
+        return e;
+    for (int i = 0; i < e->nargs; i++) {
+        arg[i] = put(ctx, e->arg[i], from, to);
+        changed |= arg[i] != e->arg[i];
+    }
+    return changed ? ir_rebuild(ctx, e, arg) : e;
+}
+
+/* Is e at least `want`, as far as can be shown? */
+static bool at_least(struct ir_ctx *ctx, ir_expr e, int64_t want, int splits)
+{
+    struct ir_poly p;
+    bool rises, falls;
+    if (ir_lower_bound(ctx, e) >= want)
+        return true;
+    ir_expr x = splits && ir_poly_of(&p, e) ? find_extreme(&p, &rises, &falls) : NULL;
+    if (!x)
+        return false;
+    bool first = at_least(ctx, put(ctx, e, x, x->arg[0]), want, splits - 1);
+    /* -min(x, y) is at least -x, and at least -y: one that shows it is enough; max(x, y) likewise. */
+    bool either = x->kind == IR_X_MIN ? !rises : !falls;
+    if (first == either)
+        return first;
+    return at_least(ctx, put(ctx, e, x, x->arg[1]), want, splits - 1);
+}
+
+static enum ir_tri decide(struct ir_ctx *ctx, enum ir_relation relation, ir_expr a, ir_expr b)
+{
+    enum ir_tri plain = relation == IR_EQ ? ir_expr_eq(ctx, a, b) : ir_expr_le(ctx, a, b);
+    if (plain != IR_MAYBE)
+        return plain;
+    ir_expr d = ir_sub(ctx, b, a), back = ir_mulc(ctx, d, -1);
+    bool le = at_least(ctx, d, 0, MOST_SPLITS);
+    if (relation == IR_LE)
+        return le ? IR_YES : at_least(ctx, back, 1, MOST_SPLITS) ? IR_NO : IR_MAYBE;
+    if (le && at_least(ctx, back, 0, MOST_SPLITS))
+        return IR_YES;
+    return at_least(ctx, d, 1, MOST_SPLITS) || at_least(ctx, back, 1, MOST_SPLITS) ? IR_NO : IR_MAYBE;
+}
+
+/* Puts in what known equalities say of symbols. */
+static void put_known(struct ir_ctx *ctx, struct ir_fact *f, int n, const struct ir_fact *known)
+{
+    for (int i = 0; i < n; i++) {
+        const struct ir_fact *k = &known[i];
+        ir_expr from = k->a->kind == IR_X_SYM && !ir_is_const(k->a, NULL) ? k->a : k->b,
+                to = from == k->a ? k->b : k->a;
+        if (k->relation != IR_EQ || from->kind != IR_X_SYM || ir_uses_sym(to, from))
+            continue;
+        f->a = ir_subst(ctx, f->a, 1, &from, &to);
+        f->b = ir_subst(ctx, f->b, 1, &from, &to);
+    }
+}
+
+enum ir_tri ir_fact_holds(struct ir_ctx *ctx, const struct ir_fact *fact, int n, const struct ir_fact *known)
+{
+    struct ir_fact f = *fact;
+    enum ir_tri holds = decide(ctx, f.relation, f.a, f.b);
+    if (holds != IR_MAYBE || !n)
+        return holds;
+    for (int i = 0; i < n; i++) {
+        const struct ir_fact *k = &known[i];
+        bool same = k->a == f.a && k->b == f.b, turned = k->relation == IR_EQ && k->a == f.b && k->b == f.a;
+        if ((same || turned) && (k->relation == f.relation || k->relation == IR_EQ))
+            return IR_YES;
+    }
+    put_known(ctx, &f, n, known);
+    holds = decide(ctx, f.relation, f.a, f.b);
+    for (int i = 0; i < n && holds == IR_MAYBE && f.relation == IR_LE; i++) {
+        struct ir_fact k = known[i];
+        put_known(ctx, &k, i, known);
+        if (k.relation == IR_LE && decide(ctx, IR_LE, ir_add(ctx, f.a, ir_sub(ctx, k.b, k.a)), f.b) == IR_YES)
+            return IR_YES;
+    }
+    return holds;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * facts.c - checks: what inference takes for granted of the sizes (ir_assumptions) and nothing decides yet is compared before the node runs.
+ *
+ * What the shape version's guards say, and checks that stand in front, needs no check. Those that the inputs decide stand first, before
+ * anything has been written, but for nodes in regions, which may not run at all.
+ */
+#include "passes/lower/lower_int.h"
+
+#include <string.h>
+
+#include "runtime/mutant.h"
+
+void lw_know_guards(struct lw *lw)
+{
+    static const int relation[TCC_NGUARDS] = {
+        [TCC_GUARD_EQ] = IR_EQ, [TCC_GUARD_NE] = -1, [TCC_GUARD_LE] = IR_LE, [TCC_GUARD_BROADCAST] = -1};
+    const struct ir_version *v = lw->func->version;
+    lw->facts.n = 0;
+    for (int i = 0; v && i < v->nguards; i++) {
+        const struct ir_guard *g = &v->guards[i];
+        if (relation[g->op] >= 0)
+            VEC_PUSH(lw->ctx, lw->facts, (struct ir_fact){(enum ir_relation)relation[g->op], g->a, g->b, NULL});
+    }
+}
+
+struct checks {
+    struct lw *lw;
+    VEC(struct ir_fact) open;
+};
+
+static void note(void *user, const struct ir_fact *f)
+{
+    struct checks *c = user;
+    struct lw *lw = c->lw;
+    if (!lw_bound(lw, f->a) || !lw_bound(lw, f->b) ||
+        MUTANT(320, ir_fact_holds(lw->ctx, f, lw->facts.n, lw->facts.at) == IR_YES, f->relation == IR_LE))
+        return;
+    VEC_PUSH(lw->ctx, lw->facts, *f);
+    VEC_PUSH(lw->ctx, c->open, *f);
+}
+
+static void add_step(struct lw *lw, struct ir_node *n, struct kn_steps *to, const struct ir_fact *f, int count)
+{
+    struct kn_step *s = lw_step(lw, to, TCC_STEP_CHECK, n, 0, NULL);
+    s->what = f->relation;
+    s->nsizes = 2 * count;
+    s->sizes = IR_NEWN(lw->ctx, s->nsizes, ir_expr);
+    for (int i = 0; i < count; i++) {
+        s->sizes[2 * i] = f[i].a;
+        s->sizes[2 * i + 1] = f[i].b;
+    }
+    if (!f->what)
+        return;
+    struct ir_attr *why = IR_NEW(lw->ctx, struct ir_attr);
+    *why = ir_attr_s(IR_ATTR_user, f->what);
+    why->kind = IR_A_STRING;
+    why->name = ir_intern(lw->ctx, "why");
+    s->attrs = why;
+    s->nattrs = 1;
+}
+
+static bool decided_by_inputs(const struct lw *lw, const struct ir_fact *f)
+{
+    return lw_level(lw, f->a) == 0 && lw_level(lw, f->b) == 0;
+}
+
+static bool like(const struct lw *lw, const struct ir_fact *f, const struct ir_fact *g)
+{
+    return f->relation == g->relation && f->what == g->what && decided_by_inputs(lw, f) == decided_by_inputs(lw, g);
+}
+
+void lw_check(struct lw *lw, struct ir_node *n, struct kn_steps *to)
+{
+    struct checks c = {.lw = lw};
+    ir_assumptions(n, note, &c);
+    for (int i = 0, last; i < c.open.n; i = last) {
+        bool early = n->block == lw->func->body && decided_by_inputs(lw, &c.open.at[i]);
+        for (last = i + 1; last < c.open.n && like(lw, &c.open.at[i], &c.open.at[last]);)
+            last++;
+        add_step(lw, n, early ? &lw->checks : to, &c.open.at[i], last - i);
+    }
+}
+
+void lw_checks_first(struct lw *lw, struct kn_steps *steps)
+{
+    struct kn_steps all = lw->checks;
+    for (int i = 0; i < steps->n; i++)
+        lw_push_step(lw->ctx, &all, steps->at[i]);
+    *steps = all;
+    lw->checks = (struct kn_steps){0};
+}
