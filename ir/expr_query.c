@@ -101,7 +101,7 @@ static bool settle(struct ir_ctx *ctx, struct ir_poly *p, ir_expr atom)
 
 /* y floordiv c lies in [(y - c + 1) / c, y / c]: replaces it where its coefficient is divisible by c and of known sign.
  */
-static bool settle_division(struct ir_ctx *ctx, struct ir_poly *p)
+bool ir_settle_division(struct ir_ctx *ctx, struct ir_poly *p)
 {
     for (int i = 0; i < p->n; i++) {
         struct ir_term t = p->at[i];
@@ -138,7 +138,7 @@ int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e)
         return best;
     ctx->expr_depth++;
     for (int pass = 0; pass < 2; pass++) { /* iteration variables first: their extents hold symbols */
-        for (int i = 0; i < IR_MAX_TERMS && settle_division(ctx, &p); i++) {
+        for (int i = 0; i < IR_MAX_TERMS && ir_settle_division(ctx, &p); i++) {
             ir_poly_bounds(&p, &lo, &hi);
             best = lo > best ? lo : best;
         }

@@ -22,6 +22,11 @@ void ir_assume(struct ir_ctx *ctx, const struct ir_fact *f)
         ctx->assume(ctx->assume_user, f);
 }
 
+bool ir_fact_known(struct ir_ctx *ctx, enum ir_relation relation, ir_expr a, ir_expr b)
+{
+    return ctx->assume && ir_fact_holds(ctx, &(struct ir_fact){relation, a, b, NULL}, 0, NULL) == IR_YES;
+}
+
 static bool state(struct ir_ctx *ctx, struct ir_node *n, struct ir_fact f, const char *what, va_list args)
 {
     char text[300] = "the sizes don't fit";
@@ -68,6 +73,15 @@ void ir_assumptions(struct ir_node *n, void (*each)(void *user, const struct ir_
     ctx->assume = NULL;
     for (int i = 0; i < n->nout; i++)
         n->out[i]->type = types[i];
+}
+
+bool ir_check(struct ir_builder *b, const struct ir_fact *f)
+{
+    struct ir_attr attrs[] = {ir_attr_exprs(IR_ATTR_exprs, 2, (ir_expr[]){f->a, f->b}),
+                              ir_attr_s(IR_ATTR_mode, f->relation == IR_EQ ? "eq" : "le"),
+                              f->what ? ir_attr_s(IR_ATTR_name, f->what) : (struct ir_attr){0},
+                              {0}};
+    return ir_build(b, IR_check, 0, NULL, attrs) != NULL;
 }
 
 /* == Deciding them == */
@@ -119,6 +133,28 @@ static ir_expr put(struct ir_ctx *ctx, ir_expr e, ir_expr from, ir_expr to)
     return changed ? ir_rebuild(ctx, e, arg) : e;
 }
 
+/* min(size, 1), "is there any?": 0 or 1. */
+static bool is_indicator(ir_expr x)
+{
+    return x->kind == IR_X_MIN &&
+           ((ir_is_value(x->arg[1], 1) && x->arg[0]->lo >= 0) || (ir_is_value(x->arg[0], 1) && x->arg[1]->lo >= 0));
+}
+
+static bool at_least(struct ir_ctx *ctx, ir_expr e, int64_t want, int splits);
+
+/* With min or max x of p's terms by cases. */
+static bool by_cases(struct ir_ctx *ctx, ir_expr e, ir_expr x, bool either, int64_t want, int splits)
+{
+    ir_expr cases[2] = {x->arg[0], x->arg[1]};
+    if (is_indicator(x)) {
+        either = false;
+        cases[0] = ir_const(ctx, 0);
+        cases[1] = ir_const(ctx, 1);
+    }
+    bool first = at_least(ctx, put(ctx, e, x, cases[0]), want, splits);
+    return first == either ? first : at_least(ctx, put(ctx, e, x, cases[1]), want, splits);
+}
+
 /* Is e at least `want`, as far as can be shown? */
 static bool at_least(struct ir_ctx *ctx, ir_expr e, int64_t want, int splits)
 {
@@ -126,15 +162,13 @@ static bool at_least(struct ir_ctx *ctx, ir_expr e, int64_t want, int splits)
     bool rises, falls;
     if (ir_lower_bound(ctx, e) >= want)
         return true;
-    ir_expr x = splits && ir_poly_of(&p, e) ? find_extreme(&p, &rises, &falls) : NULL;
-    if (!x)
+    if (!splits || !ir_poly_of(&p, e))
         return false;
-    bool first = at_least(ctx, put(ctx, e, x, x->arg[0]), want, splits - 1);
     /* -min(x, y) is at least -x, and at least -y: one that shows it is enough; max(x, y) likewise. */
-    bool either = x->kind == IR_X_MIN ? !rises : !falls;
-    if (first == either)
-        return first;
-    return at_least(ctx, put(ctx, e, x, x->arg[1]), want, splits - 1);
+    ir_expr x = find_extreme(&p, &rises, &falls);
+    if (x && by_cases(ctx, e, x, x->kind == IR_X_MIN ? !rises : !falls, want, splits - 1))
+        return true;
+    return ir_settle_division(ctx, &p) && at_least(ctx, ir_poly_sum(ctx, &p), want, splits - 1);
 }
 
 static enum ir_tri decide(struct ir_ctx *ctx, enum ir_relation relation, ir_expr a, ir_expr b)

@@ -80,6 +80,20 @@ INFER(none)
     return true;
 }
 
+/* A fact of its own. One that cannot hold is an error of the run: other shape versions may have no need of it. */
+INFER(check)
+{
+    const struct ir_attr *e = infer_list(ctx, n, IR_ATTR_exprs, 2), *what = ir_attr(n, IR_ATTR_name);
+    const char *mode = ir_get_s(n, IR_ATTR_mode, "");
+    if (!e)
+        return false;
+    if (strcmp(mode, "eq") != 0 && strcmp(mode, "le") != 0)
+        return infer_fail(ctx, n, "mode must be eq or le, got '%s'", mode);
+    struct ir_fact f = {*mode == 'e' ? IR_EQ : IR_LE, e->exprs[0], e->exprs[1], what ? ir_intern(ctx, what->s) : NULL};
+    ir_assume(ctx, &f);
+    return true;
+}
+
 INFER(bind)
 {
     ir_type t = infer_tensor(ctx, n, 0);

@@ -31,6 +31,8 @@ bool infer_assume_eq(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b
     __attribute__((format(printf, 5, 6)));
 bool infer_assume_le(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b, const char *what, ...)
     __attribute__((format(printf, 5, 6)));
+/* Does it hold for all sizes? Asked only while facts are looked for (ir_assumptions): false otherwise. */
+bool ir_fact_known(struct ir_ctx *ctx, enum ir_relation relation, ir_expr a, ir_expr b);
 /* NumPy broadcasting of two dim lists, aligned at the end. Returns the rank, -1 when they don't fit. `out` may be `a`.
  */
 int infer_broadcast(struct ir_ctx *ctx, int ra, const ir_expr *a, int rb, const ir_expr *b, ir_expr *out);

@@ -88,21 +88,47 @@ INFER(expand)
     return true;
 }
 
+/* Of how many elements are taken, where any are: front ends write max(length, 0). */
+static ir_expr length_of(ir_expr size)
+{
+    if (size->kind == IR_X_MAX && ir_is_value(size->arg[0], 0))
+        return size->arg[1];
+    return size->kind == IR_X_MAX && ir_is_value(size->arg[1], 0) ? size->arg[0] : size;
+}
+
+/*
+ * low >= 0 and high < dim, of the least and the greatest index that is taken: unless none is, and then a factor of min(size, 1) makes the
+ * relation hold.
+ */
+static bool range_inside(struct ir_ctx *ctx, struct ir_node *n, int axis, ir_expr size, ir_expr low, ir_expr high,
+                         ir_expr dim)
+{
+    ir_expr zero = ir_const(ctx, 0), some = ir_min(ctx, size, ir_const(ctx, 1)), end = ir_addc(ctx, high, 1);
+    bool taken = size->lo >= 1;
+    if ((taken || !ir_fact_known(ctx, IR_LE, zero, low)) &&
+        !infer_assume_le(ctx, n, zero, taken ? low : ir_mul(ctx, some, low), "the slice begins in front of axis %d",
+                         axis))
+        return false;
+    return (!taken && ir_fact_known(ctx, IR_LE, end, dim)) ||
+           infer_assume_le(ctx, n, taken ? end : ir_mul(ctx, some, end), dim,
+                           "axis %d of the operand is too short for the slice", axis);
+}
+
 static bool slice_inside(struct ir_ctx *ctx, struct ir_node *n, int axis, ir_expr dim, ir_expr start, ir_expr size,
                          ir_expr step)
 {
-    ir_expr last = ir_add(ctx, start, ir_mul(ctx, ir_addc(ctx, size, -1), step)), zero = ir_const(ctx, 0);
     if (ir_is_value(step, 0))
         return infer_fail(ctx, n, "the step along axis %d is 0", axis);
     if (size->hi < 0)
         return infer_fail(ctx, n, "the size along axis %d is %s", axis, ir_expr_text(ctx, size));
-    if (size->lo < 1)
-        return true; /* perhaps empty: nothing is read then */
-    bool outside = ir_expr_le(ctx, zero, start) == IR_NO || ir_expr_le(ctx, zero, last) == IR_NO ||
-                   ir_expr_le(ctx, ir_addc(ctx, start, 1), dim) == IR_NO ||
-                   ir_expr_le(ctx, ir_addc(ctx, last, 1), dim) == IR_NO;
-    return !outside || infer_fail(ctx, n, "along axis %d, indices %s to %s leave the extent %s", axis,
-                                  ir_expr_text(ctx, start), ir_expr_text(ctx, last), ir_expr_text(ctx, dim));
+    if (size->hi == 0 || (size == dim && ir_is_value(start, 0) && ir_is_value(step, 1)))
+        return true;
+    ir_expr last = ir_add(ctx, start, ir_mul(ctx, ir_addc(ctx, length_of(size), -1), step));
+    if (step->lo >= 0)
+        return range_inside(ctx, n, axis, size, start, last, dim);
+    if (step->hi <= 0)
+        return range_inside(ctx, n, axis, size, last, start, dim);
+    return range_inside(ctx, n, axis, size, start, start, dim) && range_inside(ctx, n, axis, size, last, last, dim);
 }
 
 INFER(slice)
@@ -186,14 +212,16 @@ static bool pad_mode(struct ir_ctx *ctx, struct ir_node *n, ir_type t, const str
                      const struct ir_attr *after)
 {
     const char *mode = ir_get_s(n, IR_ATTR_mode, "constant");
-    if (strcmp(mode, "constant") == 0 || strcmp(mode, "edge") == 0)
+    if (strcmp(mode, "constant") == 0)
         return true;
-    bool reflect = strcmp(mode, "reflect") == 0;
-    if (!reflect && strcmp(mode, "wrap") != 0)
+    if (strcmp(mode, "edge") != 0 && strcmp(mode, "reflect") != 0 && strcmp(mode, "wrap") != 0)
         return infer_fail(ctx, n, "mode must be constant, edge, reflect or wrap, got '%s'", mode);
-    for (int i = 0; reflect && i < t->rank; i++) { /* ONNX lets reflection bounce several times, but not off nothing */
-        if (ir_is_value(t->dim[i], 0) && (before->exprs[i]->lo > 0 || after->exprs[i]->lo > 0))
-            return infer_fail(ctx, n, "axis %d is empty, nothing to reflect", i);
+    /* ONNX lets reflection bounce several times, but not off nothing. */
+    for (int i = 0; i < t->rank; i++) {
+        ir_expr added = ir_add(ctx, before->exprs[i], after->exprs[i]);
+        if (!infer_assume_le(ctx, n, ir_min(ctx, added, ir_const(ctx, 1)), t->dim[i],
+                             "axis %d is empty, nothing to pad it with (mode %s)", i, mode))
+            return false;
     }
     return true;
 }
@@ -230,13 +258,22 @@ INFER(identity)
 
 /* -- Indirect moves */
 
+/* There is an element for an index to name, if there are indices. */
+static bool not_from_nothing(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type index, int axis)
+{
+    ir_expr any = ir_min(ctx, ir_num_elements(ctx, index), ir_const(ctx, 1));
+    return infer_assume_le(ctx, n, any, t->dim[axis], "there are indices into axis %d of the operand, which is empty",
+                           axis);
+}
+
 INFER(gather)
 {
     ir_type t = infer_tensor(ctx, n, 0), index;
     ir_expr dims[2 * TCC_MAX_RANK];
     int64_t axis;
     int rank = 0;
-    if (!t || !infer_int_index(ctx, n, 1, &index) || !infer_axis(ctx, n, t->rank, &axis))
+    if (!t || !infer_int_index(ctx, n, 1, &index) || !infer_axis(ctx, n, t->rank, &axis) ||
+        !not_from_nothing(ctx, n, t, index, (int)axis))
         return false;
     for (int i = 0; i < axis; i++)
         dims[rank++] = t->dim[i];
@@ -261,7 +298,7 @@ static bool index_fits(struct ir_ctx *ctx, struct ir_node *n, ir_type t, ir_type
                                           "there are more indices along axis %d than the operand has elements", i))
             return false;
     }
-    return true;
+    return not_from_nothing(ctx, n, t, index, (int)axis);
 }
 
 INFER(gather_elements)
@@ -272,13 +309,17 @@ INFER(gather_elements)
            index_fits(ctx, n, t, index, axis) && infer_set(ctx, n, 0, t->dtype, index->rank, index->dim);
 }
 
-/* Length of the index tuples of GatherND and ScatterND: the last dim of the indices, a constant. */
-static bool tuple_length(struct ir_ctx *ctx, struct ir_node *n, ir_type index, int rank, int64_t *k)
+/* Length of the index tuples of GatherND and ScatterND into t's axes from `first` on: the last dim of the indices, a constant. */
+static bool tuple_length(struct ir_ctx *ctx, struct ir_node *n, ir_type index, ir_type t, int first, int64_t *k)
 {
     if (index->rank < 1 || !ir_is_const(index->dim[index->rank - 1], k))
         return infer_fail(ctx, n, "the last dim of the indices must be a constant, got %s", ir_type_text(ctx, index));
-    return (*k >= 0 && *k <= rank) ||
-           infer_fail(ctx, n, "index tuples of length %lld don't fit rank %d", (long long)*k, rank);
+    if (*k < 0 || *k > t->rank - first)
+        return infer_fail(ctx, n, "index tuples of length %lld don't fit rank %d", (long long)*k, t->rank - first);
+    for (int i = 0; i < *k; i++)
+        if (!not_from_nothing(ctx, n, t, index, first + i))
+            return false;
+    return true;
 }
 
 INFER(gather_nd)
@@ -292,7 +333,7 @@ INFER(gather_nd)
     if (batch < 0 || batch > t->rank || batch >= index->rank)
         return infer_fail(ctx, n, "batch_dims is %lld for %s and %s", (long long)batch, ir_type_text(ctx, t),
                           ir_type_text(ctx, index));
-    if (!tuple_length(ctx, n, index, t->rank - (int)batch, &k))
+    if (!tuple_length(ctx, n, index, t, (int)batch, &k))
         return false;
     for (int i = 0; i < index->rank - 1; i++) {
         dims[rank] = i < batch ? infer_merge(ctx, index->dim[i], t->dim[i]) : index->dim[i];
@@ -338,7 +379,7 @@ INFER(scatter)
     if (ir_attr_allowed(n->op, IR_ATTR_axis))
         return infer_axis(ctx, n, t->rank, &axis) && index_fits(ctx, n, t, index, axis) &&
                updates_are(ctx, n, updates, index->rank, index->dim) && infer_set_type(ctx, n, 0, t);
-    if (!tuple_length(ctx, n, index, t->rank, &k))
+    if (!tuple_length(ctx, n, index, t, 0, &k))
         return false;
     for (int i = 0; i < index->rank - 1; i++)
         dims[rank++] = index->dim[i];

@@ -158,6 +158,8 @@ INFER(topk)
     if (ir_expr_le(ctx, k->e, t->dim[axis]) == IR_NO)
         return infer_fail(ctx, n, "k is %s, axis %lld of %s has fewer elements", ir_expr_text(ctx, k->e),
                           (long long)axis, ir_type_text(ctx, t));
+    if (!infer_assume_le(ctx, n, k->e, t->dim[axis], "more elements are wanted than axis %lld has", (long long)axis))
+        return false;
     ir_type places = n->nin > 1 ? n->in[1].value->type : NULL;
     if (places && (places->dtype != TCC_I32 || !ir_same_dims(places, t)))
         return infer_fail(ctx, n, "places must be i32 and have the dims of %s, got %s", ir_type_text(ctx, t),

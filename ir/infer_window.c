@@ -60,6 +60,9 @@ static bool window_dim(struct ir_ctx *ctx, struct ir_node *n, const struct windo
         return infer_fail(ctx, n,
                           "along spatial axis %d the window reaches over %s elements, x and its padding have %s", i,
                           ir_expr_text(ctx, reach), ir_expr_text(ctx, padded));
+    if (!infer_assume_le(ctx, n, reach, padded,
+                         "the window reaches over more elements than spatial axis %d has with its padding", i))
+        return false;
     *out = ir_addc(ctx, ir_floordiv(ctx, ir_sub(ctx, padded, reach), ir_const(ctx, w->strides[i])), 1);
     return true;
 }

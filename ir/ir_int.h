@@ -86,6 +86,8 @@ ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok); /* a / 
 void ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi);
 int64_t ir_sat_add(int64_t a, int64_t b);
 int64_t ir_sat_mul(int64_t a, int64_t b);
+/* Replaces a floordiv in a term by what it is at least, times its coefficient; false: there is none for which that can be done. */
+bool ir_settle_division(struct ir_ctx *ctx, struct ir_poly *p);
 int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e); /* also through extents of iteration variables */
 ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent);
 

@@ -18,7 +18,7 @@ int pass_count_nodes(const struct ir_block *b)
 static bool region_has_effect(const struct ir_block *b)
 {
     IR_EACH_NODE(n, b)
-        if (n->op != IR_bind && pass_has_effect(n))
+        if (n->op != IR_bind && n->op != IR_check && pass_has_effect(n))
             return true;
     return false;
 }
