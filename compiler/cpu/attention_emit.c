@@ -124,7 +124,7 @@ static void take_queries(struct ag *g)
 {
     struct em *e = g->e;
     struct em_loop l;
-    em_loop_begin(e, &l, em_i64(e, 0), times(g, pieces(g, g->rows, g->a.mr), g->a.mr), em_i64(e, 1), "q");
+    em_loop_begin(e, &l, em_below(e, times(g, pieces(g, g->rows, g->a.mr), g->a.mr)), em_i64(e, 1), "q");
     bind_row(g, l.iv);
     LLVMValueRef to = at_element(g, part(g, g->at.q), times(g, l.iv, g->a.nd));
     for (int64_t d = 0; d < g->a.nd; d += g->a.lanes) {
@@ -152,7 +152,7 @@ static void take_key_vectors(struct ag *g, LLVMValueRef key, LLVMValueRef to, in
     struct em *e = g->e;
     struct em_loop l;
     LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.r.t), key, ""), g->a.lanes);
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->a.nd), em_i64(e, 1), "d");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, g->a.nd)), em_i64(e, 1), "d");
     bind_dim(g, g->a.r.d, l.iv);
     lanes_along(g, g->a.r.t, key, mask);
     LLVMValueRef v = value_of(g, AT_DOT, g->a.r.val_k);
@@ -186,7 +186,7 @@ static void take_keys(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
     struct em_loop l, s;
     int64_t panel = (int64_t)g->a.cv * g->a.lanes, whole = g->a.nd / g->a.lanes * g->a.lanes;
     LLVMValueRef cv = em_i64(e, g->a.cv);
-    em_loop_begin(e, &l, em_i64(e, 0), times(g, pieces(g, n, panel), g->a.cv), em_i64(e, 1), "keys");
+    em_loop_begin(e, &l, em_below(e, times(g, pieces(g, n, panel), g->a.cv)), em_i64(e, 1), "keys");
     LLVMValueRef to = add(g, times(g, LLVMBuildUDiv(e->b, l.iv, cv, ""), g->a.nd * panel),
                           times(g, LLVMBuildURem(e->b, l.iv, cv, ""), g->a.lanes));
     to = at_element(g, part(g, g->at.keys), to);
@@ -195,7 +195,7 @@ static void take_keys(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
         take_key_vectors(g, key, to, panel);
     } else {
         if (whole) {
-            em_loop_begin(e, &s, em_i64(e, 0), em_i64(e, whole), em_i64(e, g->a.lanes), "square");
+            em_loop_begin(e, &s, em_below(e, em_i64(e, whole)), em_i64(e, g->a.lanes), "square");
             take_key_square(g, key, to, panel, s.iv, g->a.lanes);
             em_loop_end(e, &s);
         }
@@ -212,7 +212,7 @@ static void take_values(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
     if (g->a.off_v)
         return;
     int64_t width = at_round(g->a.ne, g->a.lanes);
-    em_loop_begin(e, &l, em_i64(e, 0), n, em_i64(e, 1), "v");
+    em_loop_begin(e, &l, em_below(e, n), em_i64(e, 1), "v");
     LLVMValueRef to = at_element(g, part(g, g->at.values), times(g, l.iv, width));
     bind_dim(g, g->a.r.t, add(g, t0, l.iv));
     for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
@@ -267,7 +267,7 @@ static void tile_steps(struct ag *g, struct tile *t, LLVMValueRef from, LLVMValu
     struct em *e = g->e;
     struct em_loop l;
     int n = g->a.mr * t->cv;
-    em_loop_begin(e, &l, from, to, em_i64(e, unroll), "sum");
+    em_loop_begin(e, &l, em_range(e, from, to), em_i64(e, unroll), "sum");
     for (int i = 0; i < n; i++)
         t->acc[i] = em_loop_carry(e, &l, t->acc[i]);
     for (int u = 0; u < unroll; u++) {
@@ -299,7 +299,7 @@ static void block_scores(struct ag *g, LLVMValueRef row, LLVMValueRef npanels)
     struct em *e = g->e;
     struct em_loop l;
     int64_t panel = (int64_t)g->a.cv * g->a.lanes;
-    em_loop_begin(e, &l, em_i64(e, 0), npanels, em_i64(e, 1), "panel");
+    em_loop_begin(e, &l, em_below(e, npanels), em_i64(e, 1), "panel");
     struct tile t = {.cv = g->a.cv, .a_row = g->a.nd, .b_step = em_i64(e, panel), .op_b = -1};
     t.a = at_element(g, part(g, g->at.q), times(g, row, g->a.nd));
     t.b = at_element(g, part(g, g->at.keys), times(g, l.iv, panel * g->a.nd));
@@ -340,12 +340,12 @@ static void row_score_vectors(struct ag *g, LLVMValueRef t0, LLVMValueRef from, 
     struct cg square = {.e = e, .lanes = g->a.lanes};
     int64_t whole = g->a.nd / g->a.lanes * g->a.lanes;
     LLVMValueRef acc[16];
-    em_loop_begin(e, &l, from, to, em_i64(e, 1), "score");
+    em_loop_begin(e, &l, em_range(e, from, to), em_i64(e, 1), "score");
     LLVMValueRef at = times(g, l.iv, g->a.lanes), key = add(g, t0, at);
     for (int j = 0; j < g->a.lanes; j++)
         acc[j] = LLVMConstNull(g->vec);
     if (whole) {
-        em_loop_begin(e, &x, em_i64(e, 0), em_i64(e, whole), em_i64(e, g->a.lanes), "d");
+        em_loop_begin(e, &x, em_below(e, em_i64(e, whole)), em_i64(e, g->a.lanes), "d");
         for (int j = 0; j < g->a.lanes; j++)
             acc[j] = em_loop_carry(e, &x, acc[j]);
         row_products(g, key, last, x.iv, g->a.lanes, acc);
@@ -403,7 +403,7 @@ static LLVMValueRef mask_scores(struct ag *g, LLVMValueRef scores, LLVMValueRef 
     struct em *e = g->e;
     struct em_loop x;
     LLVMValueRef mask = NULL, hidden = em_fp(g->vec, -INFINITY);
-    em_loop_begin(e, &x, from, to, em_i64(e, 1), "mask");
+    em_loop_begin(e, &x, em_range(e, from, to), em_i64(e, 1), "mask");
     most = em_loop_carry(e, &x, most);
     LLVMValueRef at = times(g, x.iv, g->a.lanes), p = at_element(g, scores, at), key = add(g, t0, at);
     if (cut)
@@ -430,7 +430,7 @@ static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValu
     LLVMValueRef whole = nvectors, begin = em_i64(e, 0), behind = LLVMBuildSub(e->b, em_extent(e, g->a.r.t), t0, "");
     if (!never_cut)
         whole = least(g, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
-    em_loop_begin(e, &l, begin, em_i64(e, g->a.mr), em_i64(e, 1), "row");
+    em_loop_begin(e, &l, em_range(e, begin, em_i64(e, g->a.mr)), em_i64(e, 1), "row");
     LLVMValueRef scores = score_row(g, l.iv);
     bind_row(g, add(g, row, l.iv));
     LLVMValueRef most = mask_scores(g, scores, t0, begin, whole, false, em_fp(g->vec, -INFINITY));
@@ -458,10 +458,10 @@ static void block_weights(struct ag *g, LLVMValueRef row, LLVMValueRef nvectors)
 {
     struct em *e = g->e;
     struct em_loop l, x;
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->a.mr), em_i64(e, 1), "row");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, g->a.mr)), em_i64(e, 1), "row");
     LLVMValueRef scores = score_row(g, l.iv), this = add(g, row, l.iv);
     LLVMValueRef top = em_splat(e, load(g, at_element(g, part(g, g->at.tops), this), 1), g->a.lanes);
-    em_loop_begin(e, &x, em_i64(e, 0), nvectors, em_i64(e, g->a.cv), "exp");
+    em_loop_begin(e, &x, em_below(e, nvectors), em_i64(e, g->a.cv), "exp");
     LLVMValueRef sum = em_loop_carry(e, &x, LLVMConstNull(g->vec)), v[8];
     LLVMValueRef p = at_element(g, scores, times(g, x.iv, g->a.lanes));
     for (int c = 0; c < g->a.cv; c++) {
@@ -555,7 +555,7 @@ static void clear_rows(struct ag *g)
     struct em *e = g->e;
     struct em_loop l;
     LLVMValueRef rows = times(g, pieces(g, g->rows, g->a.mr), g->a.mr);
-    em_loop_begin(e, &l, em_i64(e, 0), rows, em_i64(e, 1), "clear");
+    em_loop_begin(e, &l, em_below(e, rows), em_i64(e, 1), "clear");
     store(g, at_element(g, part(g, g->at.tops), l.iv), em_fp(e->t_f32, -INFINITY));
     store(g, at_element(g, part(g, g->at.sums), l.iv), em_fp(e->t_f32, 0));
     int64_t width = at_round(g->a.ne, g->a.lanes);
@@ -571,7 +571,7 @@ static void finish_rows(struct ag *g)
     const struct kn_stage *s = &g->a.k->stages[AT_LAST];
     struct em_loop l;
     int64_t width = at_round(g->a.ne, g->a.lanes);
-    em_loop_begin(e, &l, em_i64(e, 0), g->rows, em_i64(e, 1), "finish");
+    em_loop_begin(e, &l, em_below(e, g->rows), em_i64(e, 1), "finish");
     bind_dim(g, g->a.r.row, add(g, g->lo, l.iv));
     LLVMValueRef from = at_element(g, part(g, g->at.means), times(g, l.iv, width));
     LLVMValueRef sum = load(g, at_element(g, part(g, g->at.sums), l.iv), 1);
@@ -598,12 +598,12 @@ static void emit_tile(struct ag *g)
         bind_row(g, g->rows);
         g->nkeys = least(g, g->nkeys, em_expr(e, g->a.r.keys));
     }
-    em_loop_begin(e, &blocks, em_i64(e, 0), g->nkeys, em_i64(e, g->a.block), "block");
+    em_loop_begin(e, &blocks, em_below(e, g->nkeys), em_i64(e, g->a.block), "block");
     LLVMValueRef n = least(g, em_i64(e, g->a.block), LLVMBuildSub(e->b, g->nkeys, blocks.iv, ""));
     if (!g->one_row || keys_are_lanes(g))
         take_keys(g, blocks.iv, n);
     take_values(g, blocks.iv, n);
-    em_loop_begin(e, &rows, em_i64(e, 0), g->rows, em_i64(e, g->a.mr), "rows");
+    em_loop_begin(e, &rows, em_below(e, g->rows), em_i64(e, g->a.mr), "rows");
     row_block(g, rows.iv, blocks.iv, n);
     em_loop_end(e, &rows);
     em_loop_end(e, &blocks);
@@ -648,9 +648,9 @@ void at_emit(struct em *e)
     g.single = g.a.nt >= 0 && g.a.nt <= g.a.block;
     em_tiles_begin(e, &t);
     for (int i = 0; i < em_nouter(e->k); i++)
-        em_bind(e, e->k->dims[i].var, t.lo[i]);
-    g.lo = g.a.r.row < 0 ? em_i64(e, 0) : t.lo[g.a.r.row];
-    g.hi = g.a.r.row < 0 ? em_i64(e, 1) : t.hi[g.a.r.row];
+        em_bind(e, e->k->dims[i].var, t.at[i].lo);
+    g.lo = g.a.r.row < 0 ? em_i64(e, 0) : t.at[g.a.r.row].lo;
+    g.hi = g.a.r.row < 0 ? em_i64(e, 1) : t.at[g.a.r.row].hi;
     g.rows = LLVMBuildSub(e->b, g.hi, g.lo, "");
     emit_tiles(&g);
     em_tiles_end(e, &t);

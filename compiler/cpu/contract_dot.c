@@ -202,14 +202,14 @@ static void pack_by_k(struct cg *g)
     LLVMValueRef part[CT_MAX_K], at = cg_k_loops_begin(g, l, g->c.nks, part);
     LLVMValueRef line =
         cg_gep(g, g->packed_a, LLVMBuildMul(e->b, at, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->c.depth)), ""));
-    em_loop_begin(e, &r, g->row_lo, g->row_hi, em_i64(e, g->lanes), "pa");
+    em_loop_begin(e, &r, g->rows, em_i64(e, g->lanes), "pa");
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_row(g, r.iv);
-    LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, g->row_hi, r.iv, ""), g->lanes);
+    LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, g->rows.hi, r.iv, ""), g->lanes);
     em_set_lanes(e, g->c.k->dims[g->c.row].var, g->lanes, mask);
     LLVMValueRef v = cg_dot_of(g, g->c.dot_a, part);
     em_set_lanes(e, NULL, 1, NULL);
-    LLVMValueRef to = LLVMBuildMul(e->b, LLVMBuildSub(e->b, r.iv, g->row_lo, ""), depth, "");
+    LLVMValueRef to = LLVMBuildMul(e->b, LLVMBuildSub(e->b, r.iv, g->rows.lo, ""), depth, "");
     em_store(e, TCC_I32, cg_gep(g, line, to), v, NULL, -1);
     em_loop_end(e, &r);
     cg_k_loops_end(g, l, g->c.nks);
@@ -224,12 +224,12 @@ static void pack_by_rows(struct cg *g)
     struct em_loop r, l[CT_MAX_K], v;
     LLVMValueRef part[CT_MAX_K];
     int w = g->lanes * g->c.depth;
-    em_loop_begin(e, &r, g->row_lo, g->row_hi, em_i64(e, 1), "pa");
-    LLVMValueRef from = LLVMBuildSub(e->b, r.iv, g->row_lo, "");
+    em_loop_begin(e, &r, g->rows, em_i64(e, 1), "pa");
+    LLVMValueRef from = LLVMBuildSub(e->b, r.iv, g->rows.lo, "");
     LLVMValueRef row =
         cg_gep(g, g->packed_a, LLVMBuildMul(e->b, from, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->c.depth)), ""));
     LLVMValueRef at = cg_k_loops_begin(g, l, g->c.nks - 1, part), n = em_expr(e, last->extent);
-    em_loop_begin(e, &v, em_i64(e, 0), n, em_i64(e, g->lanes), "pv");
+    em_loop_begin(e, &v, em_below(e, n), em_i64(e, g->lanes), "pv");
     at = LLVMBuildMul(e->b, LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, ""), depth, "");
     part[g->c.nks - 1] = v.iv;
     em_set_lanes(e, NULL, 1, NULL);

@@ -24,11 +24,11 @@ static void dims_begin(struct cg *g, struct dim_loops *l, const struct em_tiles 
         if (!(dims >> d & 1))
             continue;
         if (ir_is_value(g->c.k->dims[d].extent, 1) || g->c.k->schedule.tile[d] == 1) {
-            em_bind(e, g->c.k->dims[d].var, t->lo[d]);
+            em_bind(e, g->c.k->dims[d].var, t->at[d].lo);
             continue;
         }
         l->open[d] = true;
-        em_loop_begin(e, &l->loop[d], t->lo[d], t->hi[d], em_i64(e, 1), "d");
+        em_loop_begin(e, &l->loop[d], t->at[d], em_i64(e, 1), "d");
         em_bind(e, g->c.k->dims[d].var, l->loop[d].iv);
     }
 }
@@ -46,21 +46,17 @@ static void dims_end(struct cg *g, struct dim_loops *l)
 static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
-    int64_t lo, hi, n = g->c.nrows;
+    int64_t n = g->c.nrows;
     bool tiled = g->c.k->schedule.tile[g->c.row] > 0;
-    ct_interior(&g->c, &lo, &hi);
+    struct em_span inner = ct_interior(&g->c);
     for (int64_t r = 0; r < n;) {
         int64_t size = r + g->mr <= n ? g->mr : n - r, blocks = 0;
-        while (r + (blocks + 1) * g->mr <= n && r + blocks * g->mr >= lo && r + (blocks + 1) * g->mr <= hi)
+        while (em_span_holds(inner, r + blocks * g->mr, r + (blocks + 1) * g->mr))
             blocks++;
         if (blocks > 1) {
             struct em_loop l;
-            LLVMValueRef from = em_i64(e, r), to = em_i64(e, r + blocks * g->mr);
-            if (tiled) {
-                from = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){from, g->row_lo});
-                to = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){to, g->row_hi});
-            }
-            em_loop_begin(e, &l, from, to, em_i64(e, g->mr), "rows");
+            struct em_range some = em_range(e, em_i64(e, r), em_i64(e, r + blocks * g->mr));
+            em_loop_begin(e, &l, tiled ? em_cut(e, some, g->rows) : some, em_i64(e, g->mr), "rows");
             cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
             em_loop_end(e, &l);
             r += blocks * g->mr;
@@ -69,9 +65,9 @@ static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
             LLVMValueRef at = em_i64(e, r);
             if (tiled)
                 em_if_begin(e, &f,
-                            LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLE, g->row_lo, at, ""),
-                                         LLVMBuildICmp(e->b, LLVMIntSLT, at, g->row_hi, ""), ""));
-            cg_micro(g, x, at, (int)size, cv, r >= lo && r + size <= hi ? CG_ALL_ROWS : r);
+                            LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLE, g->rows.lo, at, ""),
+                                         LLVMBuildICmp(e->b, LLVMIntSLT, at, g->rows.hi, ""), ""));
+            cg_micro(g, x, at, (int)size, cv, em_span_holds(inner, r, r + size) ? CG_ALL_ROWS : r);
             if (tiled)
                 em_if_end(e, &f);
             r += size;
@@ -123,9 +119,9 @@ static void unknown_rows(struct cg *g, LLVMValueRef x, int cv)
     struct em_if f;
     struct sizes sizes;
     choose_sizes(g, cv, &sizes);
-    em_loop_begin(e, &l, g->row_lo, MUTANT(163, g->row_hi, LLVMBuildSub(e->b, g->row_hi, em_i64(e, 1), "")), NULL,
-                  "rows");
-    LLVMValueRef left = LLVMBuildSub(e->b, g->row_hi, l.iv, ""), one = em_i64(e, 1);
+    struct em_range some = MUTANT(163, g->rows, em_peel(e, g->rows, em_i64(e, 0), em_i64(e, 1)).inner);
+    em_loop_begin(e, &l, some, NULL, "rows");
+    LLVMValueRef left = LLVMBuildSub(e->b, g->rows.hi, l.iv, ""), one = em_i64(e, 1);
     left = em_intrinsic(e, "llvm.umin", 1, &e->t_i64, 2, (LLVMValueRef[]){left, em_i64(e, MANY_ROWS)});
     l.step = em_i64(e, g->mr);
     for (int i = 0; i < sizes.n; i++) {
@@ -165,16 +161,16 @@ static int edge_rows(const struct cg *g, int cv, bool last, bool smaller)
 }
 
 /*
- * Rows [from, to) at the first or last edge, which taps are missing of, and some between it and `beyond`: by the largest register tile that there is
- * room for, or else one by one, each with the taps that it has. Returns where the other rows begin, or end.
+ * Rows at the first or last edge, which taps are missing of, and some between it and the other end of `free`, whose rows have all other taps: by the
+ * largest register tile that there is room for, or else one by one, each with the taps that it has. Returns where the other rows begin, or end.
  */
-static LLVMValueRef rows_at_edge(struct cg *g, LLVMValueRef x, int cv, bool last, LLVMValueRef from, LLVMValueRef to,
-                                 LLVMValueRef beyond)
+static LLVMValueRef rows_at_edge(struct cg *g, LLVMValueRef x, int cv, bool last, struct em_range edge,
+                                 struct em_range free)
 {
     struct em *e = g->e;
     struct em_if f;
     struct em_loop l;
-    LLVMValueRef end = last ? to : from, border = last ? from : to, done = NULL;
+    LLVMValueRef end = last ? edge.hi : edge.lo, border = last ? edge.lo : edge.hi, done = NULL;
     ir_expr of_all = last ? g->c.rows : ir_const(g->c.ctx, 0);
     LLVMValueRef here = LLVMBuildICmp(e->b, LLVMIntEQ, end, em_expr(e, of_all), "");
     for (int i = 0; i < 2; i++) {
@@ -182,7 +178,7 @@ static LLVMValueRef rows_at_edge(struct cg *g, LLVMValueRef x, int cv, bool last
         if (!n)
             break;
         LLVMValueRef at = last ? LLVMBuildSub(e->b, end, em_i64(e, n), "") : em_i64(e, 0);
-        LLVMValueRef limit = last ? at : em_i64(e, n), room[2] = {last ? beyond : limit, last ? limit : beyond};
+        LLVMValueRef limit = last ? at : em_i64(e, n), room[2] = {last ? free.lo : limit, last ? limit : free.hi};
         LLVMValueRef fits = LLVMBuildAnd(e->b, here, LLVMBuildICmp(e->b, LLVMIntSLE, room[0], room[1], ""), "");
         if (done)
             fits = LLVMBuildAnd(e->b, fits, LLVMBuildNot(e->b, done, ""), "");
@@ -192,9 +188,8 @@ static LLVMValueRef rows_at_edge(struct cg *g, LLVMValueRef x, int cv, bool last
         border = LLVMBuildSelect(e->b, fits, limit, border, "");
         done = done ? LLVMBuildOr(e->b, done, fits, "") : fits;
     }
-    if (done)
-        to = LLVMBuildSelect(e->b, done, from, to, "");
-    em_loop_begin(e, &l, from, to, em_i64(e, 1), "edge");
+    LLVMValueRef to = done ? LLVMBuildSelect(e->b, done, edge.lo, edge.hi, "") : edge.hi;
+    em_loop_begin(e, &l, em_range(e, edge.lo, to), em_i64(e, 1), "edge");
     cg_micro(g, x, l.iv, 1, cv, CG_ONE_ROW);
     em_loop_end(e, &l);
     return border;
@@ -206,8 +201,8 @@ static LLVMValueRef rows_short(struct cg *g, LLVMValueRef x, int cv)
     struct em *e = g->e;
     struct em_if f;
     LLVMValueRef rows = em_expr(e, g->c.rows), done = NULL;
-    LLVMValueRef all = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->row_lo, em_i64(e, 0), ""),
-                                    LLVMBuildICmp(e->b, LLVMIntEQ, g->row_hi, rows, ""), "");
+    LLVMValueRef all = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, g->rows.lo, em_i64(e, 0), ""),
+                                    LLVMBuildICmp(e->b, LLVMIntEQ, g->rows.hi, rows, ""), "");
     for (int i = 0; i < 2; i++) {
         int n = edge_rows(g, cv, false, i), n_last = edge_rows(g, cv, true, i);
         if (n < 2 || n_last < 2)
@@ -222,27 +217,31 @@ static LLVMValueRef rows_short(struct cg *g, LLVMValueRef x, int cv)
     return done;
 }
 
-/* Rows of which some are cut, but which is known only at run time: those at the edges, then the ones between as usual. */
+/*
+ * Rows of which some are cut, but which is known only at run time: those at the edges, then the ones between as usual. Where a window is wider than the
+ * image both ends cut the same rows: those are no register tile's.
+ */
 static void rows_late(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
-    ir_expr lo, hi;
-    ct_late_interior(&g->c, &lo, &hi);
-    LLVMValueRef first = em_expr(e, lo), last = em_expr(e, hi), begin = g->row_lo, end = g->row_hi;
+    ir_expr first, last;
+    ct_late_cuts(&g->c, &first, &last);
+    struct em_range mine = g->rows, all = em_below(e, em_expr(e, g->c.rows));
+    LLVMValueRef none = em_i64(e, 0), lacks_first = em_expr(e, first), lacks_last = em_expr(e, last);
+    struct em_edges rows = em_peel(e, all, lacks_first, lacks_last);
+    struct em_range has_last = em_peel(e, all, none, lacks_last).inner,
+                    has_first = em_peel(e, all, lacks_first, none).inner;
     if (g->c.k->schedule.tile[g->c.row]) { /* this tile's part of them */
-        first = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){first, end});
-        first = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){first, begin});
-        last = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){last, end});
-        last = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){last, first});
+        rows = em_edges_cut(e, rows, mine);
+        has_last = em_cut(e, mine, has_last);
     }
-    LLVMValueRef done = rows_short(g, x, cv), from = begin, *at[3] = {&from, &first, &last};
-    for (int i = 0; done && i < 3; i++)
-        *at[i] = LLVMBuildSelect(e->b, done, end, *at[i], "");
-    g->row_lo = rows_at_edge(g, x, cv, false, from, first, last);
-    g->row_hi = rows_at_edge(g, x, cv, true, last, end, g->row_lo);
+    rows = em_edges_unless(e, rows_short(g, x, cv), rows);
+    LLVMValueRef lo = rows_at_edge(g, x, cv, false, rows.first, has_last);
+    struct em_range rest = em_range(e, em_most(e, lo, has_first.lo), mine.hi);
+    LLVMValueRef hi = rows_at_edge(g, x, cv, true, rows.last, rest);
+    g->rows = em_range(e, lo, hi);
     whole_rows(g, x, cv);
-    g->row_lo = begin;
-    g->row_hi = end;
+    g->rows = mine;
 }
 
 static void rows(struct cg *g, LLVMValueRef x, int cv)
@@ -269,15 +268,15 @@ static int64_t last_tile_rows(const struct cg *g)
 }
 
 /* Whole blocks but for the last, which shares its rows with those that are left. */
-static void rows_shared(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef whole)
+static void rows_shared(struct cg *g, LLVMValueRef x, int cv, struct em_parts tiles)
 {
     struct em *e = g->e;
     struct em_loop l;
     struct em_if f;
     int both = g->mr + (int)(g->c.nrows % g->mr), first = (both + 1) / 2;
-    LLVMValueRef ends = LLVMBuildICmp(e->b, LLVMIntSLT, whole, g->row_hi, "");
+    LLVMValueRef whole = tiles.whole.hi, ends = LLVMBuildICmp(e->b, LLVMIntSLT, tiles.rest.lo, tiles.rest.hi, "");
     LLVMValueRef till = LLVMBuildSelect(e->b, ends, LLVMBuildSub(e->b, whole, em_i64(e, g->mr), ""), whole, "");
-    em_loop_begin(e, &l, g->row_lo, till, em_i64(e, g->mr), "rows");
+    em_loop_begin(e, &l, em_range(e, tiles.whole.lo, till), em_i64(e, g->mr), "rows");
     cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
     em_loop_end(e, &l);
     em_if_begin(e, &f, ends);
@@ -292,27 +291,25 @@ static void whole_rows(struct cg *g, LLVMValueRef x, int cv)
     struct em_loop l;
     struct em_if f;
     if (g->c.nrows == 1 && !g->c.late_rows) {
-        cg_micro(g, x, g->row_lo, 1, cv, CG_ALL_ROWS);
+        cg_micro(g, x, g->rows.lo, 1, cv, CG_ALL_ROWS);
         return;
     }
     if (g->c.nrows == CT_DYN || g->c.late_rows) {
         unknown_rows(g, x, cv);
         return;
     }
-    LLVMValueRef mr = em_i64(e, g->mr), count = LLVMBuildSub(e->b, g->row_hi, g->row_lo, "");
-    LLVMValueRef whole =
-        LLVMBuildAdd(e->b, g->row_lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, mr, ""), mr, ""), "");
+    struct em_parts tiles = em_tiles(e, g->rows, g->mr);
     if (ct_shared_rest(&g->c, g->mr) && last_tile_rows(g) > g->mr) {
-        rows_shared(g, x, cv, whole);
+        rows_shared(g, x, cv, tiles);
         return;
     }
-    em_loop_begin(e, &l, g->row_lo, whole, mr, "rows");
+    em_loop_begin(e, &l, tiles.whole, em_i64(e, g->mr), "rows");
     cg_micro(g, x, l.iv, g->mr, cv, CG_ALL_ROWS);
     em_loop_end(e, &l);
     if (MUTANT(164, g->c.nrows % g->mr, 0)) {
         /* Tiles hold whole blocks, but for the last tile. */
-        em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, whole, g->row_hi, ""));
-        cg_micro(g, x, whole, (int)(g->c.nrows % g->mr), cv, CG_ALL_ROWS);
+        em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, tiles.rest.lo, tiles.rest.hi, ""));
+        cg_micro(g, x, tiles.rest.lo, (int)(g->c.nrows % g->mr), cv, CG_ALL_ROWS);
         em_if_end(e, &f);
     }
 }
@@ -335,7 +332,7 @@ LLVMValueRef cg_k_loops_begin(struct cg *g, struct em_loop *l, int n, LLVMValueR
     LLVMValueRef at = em_i64(e, 0);
     for (int i = 0; i < n; i++) {
         LLVMValueRef extent = em_expr(e, g->c.ks[i].extent);
-        em_loop_begin(e, &l[i], em_i64(e, 0), extent, em_i64(e, 1), "pk");
+        em_loop_begin(e, &l[i], em_below(e, extent), em_i64(e, 1), "pk");
         part[i] = l[i].iv;
         at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, extent, ""), part[i], "");
     }
@@ -348,14 +345,14 @@ void cg_k_loops_end(struct cg *g, struct em_loop *l, int n)
         em_loop_end(g->e, &l[i]);
 }
 
-/* Steps [from, to) of the innermost loop of the sum, one at a time: a vector of columns is loaded however it lies. */
-static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, LLVMValueRef *part, LLVMValueRef from,
-                         LLVMValueRef to)
+/* Steps of the innermost loop of the sum, one at a time: a vector of columns is loaded however it lies. */
+static void pack_b_steps(struct cg *g, LLVMValueRef x, int cv, LLVMValueRef at, LLVMValueRef *part,
+                         struct em_range steps)
 {
     struct em *e = g->e;
     int last = g->c.nks - 1;
     struct em_loop l;
-    em_loop_begin(e, &l, from, to, em_i64(e, 1), "pk");
+    em_loop_begin(e, &l, steps, em_i64(e, 1), "pk");
     part[last] = l.iv;
     at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, em_expr(e, g->c.ks[last].extent), ""), l.iv, "");
     int64_t vector = (int64_t)g->lanes * g->per_step;
@@ -391,8 +388,8 @@ static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_
     int last = g->c.nks - 1, w = g->lanes, op = g->c.k->insns[g->c.load_b].operand;
     int64_t vector = (int64_t)w * g->per_step;
     ir_expr steps = g->c.dot_n ? ir_floordiv(e->ctx, g->c.dot_n, ir_const(e->ctx, g->c.depth)) : g->c.ks[last].extent;
-    LLVMValueRef n = em_expr(e, g->c.ks[last].extent), size = em_i64(e, w), v[16];
-    LLVMValueRef whole = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, em_expr(e, steps), size, ""), size, "");
+    LLVMValueRef n = em_expr(e, g->c.ks[last].extent), v[16];
+    struct em_range whole = em_tiles(e, em_below(e, em_expr(e, steps)), w).whole;
     struct em_loop l;
     part[last] = em_i64(e, 0);
     em_set_lanes(e, NULL, 1, NULL);
@@ -400,7 +397,7 @@ static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_
     cg_bind_k(g, part, 0);
     LLVMValueRef first = em_address(e, op, em_expr(e, g->c.off_b));
     LLVMValueRef most = LLVMBuildSub(e->b, LLVMBuildSub(e->b, x_end, x, ""), em_i64(e, 1), "");
-    em_loop_begin(e, &l, em_i64(e, 0), whole, size, "pt");
+    em_loop_begin(e, &l, whole, em_i64(e, w), "pt");
     at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), l.iv, "");
     LLVMValueRef to = cg_gep(g, g->packed_b, LLVMBuildMul(e->b, at, em_i64(e, g->cv * vector), ""));
     LLVMValueRef from = cg_gep(g, first, LLVMBuildMul(e->b, l.iv, em_i64(e, g->per_step), ""));
@@ -415,7 +412,7 @@ static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_
             em_store(e, TCC_F32, cg_gepc(g, to, j * g->cv * vector + c * vector), v[j], NULL, -1);
     }
     em_loop_end(e, &l);
-    return whole;
+    return whole.hi;
 }
 
 static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
@@ -430,7 +427,7 @@ static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
     bool in_k = g->c.ks[last].sb == 1 && g->c.ks[last].scale == 1 && !g->c.panel && as_loaded && !load->nguards;
     if (in_k && (g->c.dtype == TCC_F32 || g->c.depth > 1) && (g->lanes == 16 || g->lanes == 8 || g->lanes == 4))
         from = pack_b_squares(g, x, x_end, cv, at, part);
-    pack_b_steps(g, x, cv, at, part, from, em_expr(e, g->c.ks[last].extent));
+    pack_b_steps(g, x, cv, at, part, em_range(e, from, em_expr(e, g->c.ks[last].extent)));
     cg_k_loops_end(g, l, last);
 }
 
@@ -446,11 +443,11 @@ static void pack_a(struct cg *g)
     LLVMValueRef part[CT_MAX_K];
     bool vectors = g->c.ks[last].scale == 1;
     int w = vectors ? g->lanes : 1;
-    em_loop_begin(e, &r, g->row_lo, g->row_hi, em_i64(e, 1), "pa");
+    em_loop_begin(e, &r, g->rows, em_i64(e, 1), "pa");
     LLVMValueRef row =
-        cg_step(g, g->packed_a, LLVMBuildSub(e->b, r.iv, g->row_lo, ""), ir_const_or(g->a_ld, CT_DYN), g->a_ld);
+        cg_step(g, g->packed_a, LLVMBuildSub(e->b, r.iv, g->rows.lo, ""), ir_const_or(g->a_ld, CT_DYN), g->a_ld);
     LLVMValueRef at = cg_k_loops_begin(g, l, last, part), n = em_expr(e, g->c.ks[last].extent);
-    em_loop_begin(e, &v, em_i64(e, 0), n, em_i64(e, w), "pv");
+    em_loop_begin(e, &v, em_below(e, n), em_i64(e, w), "pv");
     at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, "");
     part[last] = v.iv;
     em_set_lanes(e, NULL, 1, NULL);
@@ -476,13 +473,12 @@ static void column_tile(struct cg *g, const struct em_tiles *t, LLVMValueRef x, 
     struct em *e = g->e;
     struct dim_loops l;
     struct em_loop groups;
-    LLVMValueRef lo = g->row_lo, hi = g->row_hi;
+    struct em_range all = g->rows;
     bool by_group = g->packed_b && g->c.period;
     if (by_group) {
         LLVMValueRef period = em_i64(e, g->c.period);
-        em_loop_begin(e, &groups, lo, hi, period, "group");
-        g->row_lo = groups.iv;
-        g->row_hi = LLVMBuildAdd(e->b, groups.iv, period, "");
+        em_loop_begin(e, &groups, all, period, "group");
+        g->rows = em_first(e, all, groups.iv, period);
         cg_bind_row(g, groups.iv);
     }
     if (g->packed_b)
@@ -492,8 +488,7 @@ static void column_tile(struct cg *g, const struct em_tiles *t, LLVMValueRef x, 
     dims_end(g, &l);
     if (by_group)
         em_loop_end(e, &groups);
-    g->row_lo = lo;
-    g->row_hi = hi;
+    g->rows = all;
 }
 
 /* Lane masks of a column tile of `cols` columns (constant), or of hi - x columns. */
@@ -512,7 +507,7 @@ static void set_masks(struct cg *g, LLVMValueRef x, LLVMValueRef hi, int64_t col
 }
 
 /* Range of a loop that runs over several dims as one: tiles cut the outermost of them. */
-static void joined_range(struct cg *g, const struct em_tiles *t, uint32_t dims, LLVMValueRef *lo, LLVMValueRef *hi)
+static struct em_range joined_range(struct cg *g, const struct em_tiles *t, uint32_t dims)
 {
     struct em *e = g->e;
     ir_expr inner = ir_const(e->ctx, 1);
@@ -522,28 +517,21 @@ static void joined_range(struct cg *g, const struct em_tiles *t, uint32_t dims, 
     for (int i = d + 1; i < e->k->ndims; i++)
         if (dims >> i & 1)
             inner = ir_mul(e->ctx, inner, e->k->dims[i].extent);
-    LLVMValueRef n = em_expr(e, inner);
-    *lo = LLVMBuildMul(e->b, t->lo[d], n, "");
-    *hi = LLVMBuildMul(e->b, t->hi[d], n, "");
+    return em_scale(e, t->at[d], em_expr(e, inner));
 }
 
 static void columns(struct cg *g, const struct em_tiles *t)
 {
     struct em *e = g->e;
     int64_t nr = (int64_t)g->cv * g->lanes, n = g->c.ncols;
-    LLVMValueRef lo, hi, step = em_i64(e, nr);
     struct em_loop l;
     struct em_if f;
-    if (g->c.block >= 0) {
-        lo = LLVMBuildMul(e->b, t->lo[g->c.block], em_i64(e, g->c.width), "");
-        hi = LLVMBuildMul(e->b, t->hi[g->c.block], em_i64(e, g->c.width), "");
-    } else {
-        joined_range(g, t, g->c.columns, &lo, &hi);
-    }
-    LLVMValueRef count = LLVMBuildSub(e->b, hi, lo, "");
-    LLVMValueRef whole = LLVMBuildAdd(e->b, lo, LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, count, step, ""), step, ""), "");
+    struct em_range all =
+        g->c.block >= 0 ? em_scale(e, t->at[g->c.block], em_i64(e, g->c.width)) : joined_range(g, t, g->c.columns);
+    struct em_parts tiles = em_tiles(e, all, nr);
+    LLVMValueRef whole = tiles.rest.lo, hi = all.hi;
     if (n == CT_DYN || n >= nr) {
-        em_loop_begin(e, &l, lo, whole, step, "cols");
+        em_loop_begin(e, &l, tiles.whole, em_i64(e, nr), "cols");
         set_masks(g, NULL, NULL, nr);
         column_tile(g, t, l.iv, hi, g->cv);
         em_loop_end(e, &l);
@@ -586,10 +574,9 @@ static void pass_begin(struct cg *g, int kc, struct em_loop *l)
 {
     struct em *e = g->e;
     LLVMValueRef n = em_expr(e, g->c.ks[0].extent), step = em_i64(e, kc);
-    em_loop_begin(e, l, em_i64(e, 0), n, step, "pass");
-    LLVMValueRef end = LLVMBuildAdd(e->b, l->iv, step, "");
-    g->sum_lo = l->iv;
-    g->sum_hi = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){end, n});
+    em_loop_begin(e, l, em_below(e, n), step, "pass");
+    g->sum = em_first(e, em_below(e, n), l->iv, step);
+    g->by_passes = true;
     g->sum_begun = ir_fresh(g->c.ctx, "pass", 0, INT64_C(1) << 40);
     em_bind(e, g->sum_begun, l->iv);
 }
@@ -633,11 +620,8 @@ void ct_emit(struct em *e)
         g.packed_a = LLVMBuildGEP2(e->b, e->t_i8, scratch, &bytes, 1, "");
     }
     em_tiles_begin(e, &t);
-    g.row_lo = em_i64(e, 0);
-    g.row_hi = em_i64(e, 1);
-    if (g.c.collapsed)
-        joined_range(&g, &t, g.c.collapsed, &g.row_lo, &g.row_hi);
-    g.packed_row = g.row_lo;
+    g.rows = g.c.collapsed ? joined_range(&g, &t, g.c.collapsed) : em_below(e, em_i64(e, 1));
+    g.packed_row = g.rows.lo;
     struct em_loop passes;
     bool by_passes = s.kc > 0;
     if (by_passes)

@@ -17,11 +17,12 @@ struct cg {
     int per_step;                    /* units that a step of the sum takes of each row or column: c.depth */
     LLVMValueRef packed_a, packed_b; /* in scratch, or NULL */
     ir_expr a_ld;                    /* elements between packed rows of A */
-    LLVMValueRef row_lo, row_hi;     /* rows of this tile (collapsed numbering), or of one group of them */
+    struct em_range rows;            /* of this tile (collapsed numbering), or of one group of them */
     LLVMValueRef packed_row;         /* the row that packed_a starts with */
     LLVMValueRef mask[8];            /* per vector of the current column tile: lanes that exist, or NULL: all */
     bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
-    LLVMValueRef sum_lo, sum_hi;     /* points of the sum's outermost loop that this pass takes, or NULL: all */
+    bool by_passes;
+    struct em_range sum;             /* by_passes: points of the sum's outermost loop that this pass takes */
     ir_expr sum_begun;               /* symbol: > 0 when an earlier pass has stored the sum so far */
     int epilogue_cost;               /* rough number of vector instructions per accumulator */
 };

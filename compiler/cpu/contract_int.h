@@ -18,6 +18,7 @@
 #define TCC_CPU_CONTRACT_INT_H
 
 #include "compiler/cpu/cpu_int.h"
+#include "compiler/emit/range.h"
 
 #define CT_MAX_K 8
 #define CT_MAX_GUARDS 8
@@ -102,12 +103,13 @@ bool ct_half(const struct ct *c);
 /* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost loop. */
 bool ct_dot(struct ct *c);
 
-/* Half-open range of rows [*lo, *hi) for which all row guards hold when row-guarded loops have the values tap[k]. */
-void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *hi);
+/* Rows for which all row guards hold when row-guarded loops have the values tap[k]. */
+struct em_span ct_row_range(const struct ct *c, const int64_t *tap);
 
-/* Rows for which they hold for every tap; the same as expressions, for late_rows. */
-void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi);
-void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi);
+/* Rows for which they hold for every tap. */
+struct em_span ct_interior(const struct ct *c);
+/* For late_rows: how many of the first rows lack a tap, and how many of the last; of fewer rows than a window has, more than there are. */
+void ct_late_cuts(const struct ct *c, ir_expr *first, ir_expr *last);
 /* How many of the first rows, or of the last, lack point `tap` of the loop that guard `edge` holds; if edge_known[last]. */
 int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap);
 

@@ -119,21 +119,21 @@ static LLVMValueRef load_step(struct cg *g, LLVMValueRef p, int lanes, LLVMValue
     return em_load(g->e, g->c.dtype, p, lanes, mask, NULL, operand);
 }
 
-/* One step of the sum for rows [lo, hi). */
-static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, int lo, int hi)
+/* One step of the sum for those rows. */
+static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
 {
     struct cg *g = s->g;
     struct em *e = g->e;
     LLVMValueRef bv[8];
     int op_a = g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand;
     int op_b = g->packed_b ? -1 : g->c.k->insns[g->c.load_b].operand;
-    if (lo >= hi)
+    if (rows.lo == rows.hi)
         return;
     for (int c = 0; c < s->cv; c++) {
         LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
         bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
     }
-    for (int r = lo; r < hi; r++) {
+    for (int64_t r = rows.lo; r < rows.hi; r++) {
         LLVMValueRef p = s->row_sa != CT_DYN ? cg_gepc(g, a, r * s->row_sa)
                          : r                 ? cg_gep(g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, ""))
                                              : a;
@@ -155,38 +155,26 @@ static bool by_taps(const struct sum *s)
 }
 
 /* Rows of this register tile that the current taps reach. */
-static void active_rows(struct sum *s, int *lo, int *hi)
+static struct em_span active_rows(struct sum *s)
 {
     const struct ct *c = &s->g->c;
-    int64_t a, b;
-    *lo = 0;
-    *hi = s->mr;
+    struct em_span all = em_span(0, s->mr);
     if (!by_taps(s))
-        return;
-    if (s->start < 0) {
-        int64_t tap = s->tap[c->guards[c->edge].k];
-        a = s->start == CG_LAST_ROWS ? 0 : ct_cut_rows(c, false, tap);
-        b = s->mr - (s->start == CG_FIRST_ROWS ? 0 : ct_cut_rows(c, true, tap));
-        *lo = (int)(a < s->mr ? a : s->mr);
-        *hi = (int)(b < *lo ? *lo : b);
-        return;
-    }
-    ct_row_range(c, s->tap, &a, &b);
-    a -= s->start;
-    b -= s->start;
-    *lo = a < 0 ? 0 : a > s->mr ? s->mr : (int)a;
-    *hi = b < 0 ? 0 : b > s->mr ? s->mr : (int)b;
-    if (*hi < *lo)
-        *hi = *lo;
+        return all;
+    if (s->start >= 0)
+        return em_span_cut(all, em_span_from(ct_row_range(c, s->tap), s->start));
+    int64_t tap = s->tap[c->guards[c->edge].k];
+    int64_t first = s->start == CG_LAST_ROWS ? 0 : ct_cut_rows(c, false, tap);
+    int64_t last = s->start == CG_FIRST_ROWS ? 0 : ct_cut_rows(c, true, tap);
+    return em_span_cut(all, em_span(first, s->mr - last));
 }
 
-/* Bounds of loop `level`: its extent, cut by the guards that hold its variable and no row. */
-static void bounds(struct sum *s, int level, ir_expr *lo, ir_expr *hi)
+/* Points of loop `level`: its extent, cut by the guards that hold its variable and no row. */
+static struct em_range bounds(struct sum *s, int level)
 {
     const struct ct *c = &s->g->c;
     struct ir_ctx *ctx = c->ctx;
-    *lo = ir_const(ctx, 0);
-    *hi = c->ks[level].extent;
+    ir_expr lo = ir_const(ctx, 0), hi = c->ks[level].extent;
     for (int i = 0; i < c->nguards; i++) {
         const struct ct_guard *t = &c->guards[i];
         if (t->k != level || (t->row_coef && s->start != CG_ONE_ROW))
@@ -194,24 +182,25 @@ static void bounds(struct sum *s, int level, ir_expr *lo, ir_expr *hi)
         ir_expr d = ir_const(ctx, t->k_coef), rest = t->rest;
         if (t->row_coef)
             rest = ir_add(ctx, rest, ir_mulc(ctx, c->k->dims[c->row].var, t->row_coef));
-        *lo = ir_max(ctx, *lo, ir_ceildiv(ctx, ir_sub(ctx, t->lo, rest), d));
-        *hi = ir_min(ctx, *hi, ir_ceildiv(ctx, ir_sub(ctx, t->hi, rest), d));
+        lo = ir_max(ctx, lo, ir_ceildiv(ctx, ir_sub(ctx, t->lo, rest), d));
+        hi = ir_min(ctx, hi, ir_ceildiv(ctx, ir_sub(ctx, t->hi, rest), d));
     }
+    return em_range_of(s->g->e, lo, hi);
 }
 
 /* A loop's accumulators: only those of the active rows go around. */
-static void carry(struct sum *s, struct em_loop *l, int lo, int hi)
+static void carry(struct sum *s, struct em_loop *l, struct em_span rows)
 {
-    for (int i = lo * s->cv; i < hi * s->cv; i++)
+    for (int64_t i = rows.lo * s->cv; i < rows.hi * s->cv; i++)
         s->acc[i] = em_loop_carry(s->g->e, l, s->acc[i]);
 }
 
-static void carry_end(struct sum *s, struct em_loop *l, int lo, int hi)
+static void carry_end(struct sum *s, struct em_loop *l, struct em_span rows)
 {
-    for (int i = lo * s->cv, j = 0; i < hi * s->cv; i++, j++)
-        em_loop_next(l, j, s->acc[i]);
+    for (int64_t i = rows.lo * s->cv, j = 0; i < rows.hi * s->cv; i++, j++)
+        em_loop_next(l, (int)j, s->acc[i]);
     em_loop_end(s->g->e, l);
-    for (int i = lo * s->cv, j = 0; i < hi * s->cv; i++, j++)
+    for (int64_t i = rows.lo * s->cv, j = 0; i < rows.hi * s->cv; i++, j++)
         s->acc[i] = l->phi[j];
 }
 
@@ -360,86 +349,88 @@ static void part_end(struct sum *s, LLVMValueRef *so_far)
 
 /* -- Loops ------------------------------------------------------------------------------------------------ */
 
-/* Points [from, to) of the innermost loop, n of them if that is known: unrolled by two or four, the rest after it. */
-static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef from, LLVMValueRef to, int64_t n)
+/* How many points are there, where they are known to begin at 0? */
+static int64_t known_points(struct em_range r)
+{
+    int64_t lo = 1, hi;
+    return em_known(r.lo, &lo) && lo == 0 && em_known(r.hi, &hi) ? hi : CT_DYN;
+}
+
+/* Points of the innermost loop: unrolled by two or four, the rest after it. */
+static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_range all)
 {
     struct cg *g = s->g;
     struct em *e = g->e;
     struct em_loop l;
-    int level = g->c.nks - 1, lo, hi, u = unroll_of(s);
-    active_rows(s, &lo, &hi);
-    LLVMValueRef main = to;
+    int level = g->c.nks - 1, u = unroll_of(s);
+    int64_t n = known_points(all);
+    struct em_span active = active_rows(s);
     if (s->sa[level] == CT_DYN || s->sb[level] == CT_DYN)
         u = 1;
-    if (u > 1) {
-        LLVMValueRef count = LLVMBuildSub(e->b, to, from, "");
-        main = n != CT_DYN ? em_i64(e, n / u * u)
-                           : LLVMBuildAdd(e->b, from, LLVMBuildAnd(e->b, count, em_i64(e, ~(int64_t)(u - 1)), ""), "");
-    }
-    em_loop_begin(e, &l, from, main, em_i64(e, MUTANT(160, u, u + 1)), "k");
-    carry(s, &l, lo, hi);
+    struct em_parts parts = {.whole = all};
+    if (u > 1)
+        parts = em_tiles(e, all, u);
+    em_loop_begin(e, &l, parts.whole, em_i64(e, MUTANT(160, u, u + 1)), "k");
+    carry(s, &l, active);
     LLVMValueRef pa = offset_of(s, a, level, l.iv, false), pb = offset_of(s, b, level, l.iv, true);
     fetch(s, pb);
     for (int i = 0; i < u; i++)
-        step(s, i ? cg_gepc(g, pa, i * s->sa[level]) : pa, i ? cg_gepc(g, pb, i * s->sb[level]) : pb, lo, hi);
-    carry_end(s, &l, lo, hi);
+        step(s, i ? cg_gepc(g, pa, i * s->sa[level]) : pa, i ? cg_gepc(g, pb, i * s->sb[level]) : pb, active);
+    carry_end(s, &l, active);
     if (n != CT_DYN) {
         for (int64_t i = MUTANT(161, n / u * u, n); i < n; i++)
-            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), lo, hi);
+            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), active);
     } else if (u > 1) {
-        em_loop_begin(e, &l, main, to, em_i64(e, 1), "krest");
-        carry(s, &l, lo, hi);
-        step(s, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true), lo, hi);
-        carry_end(s, &l, lo, hi);
+        em_loop_begin(e, &l, parts.rest, em_i64(e, 1), "krest");
+        carry(s, &l, active);
+        step(s, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true), active);
+        carry_end(s, &l, active);
     }
 }
 
+/* One part of the innermost loop: n of its points. */
+static void one_part(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef at, LLVMValueRef n)
+{
+    LLVMValueRef so_far[MAX_ACC];
+    int level = s->g->c.nks - 1;
+    part_begin(s, so_far);
+    points(s, offset_of(s, a, level, at, false), offset_of(s, b, level, at, true), em_below(s->g->e, n));
+    part_end(s, so_far);
+}
+
 /* The innermost loop in parts. */
-static void innermost_parts(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef from, LLVMValueRef to,
-                            int64_t n)
+static void innermost_parts(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_range all)
 {
     struct em *e = s->g->e;
-    LLVMValueRef so_far[MAX_ACC], zero = em_i64(e, 0);
-    int level = s->g->c.nks - 1;
-    int64_t whole = n == CT_DYN ? CT_DYN : n / s->part * s->part;
+    bool known = known_points(all) != CT_DYN;
+    struct em_parts parts = {.whole = all};
+    if (known)
+        parts = em_tiles(e, all, s->part);
     struct em_loop l;
-    em_loop_begin(e, &l, from, n == CT_DYN ? to : em_i64(e, whole), em_i64(e, s->part), "part");
-    carry(s, &l, 0, s->mr);
-    part_begin(s, so_far);
-    LLVMValueRef left = LLVMBuildSub(e->b, to, l.iv, ""), part = em_i64(e, s->part);
-    if (n == CT_DYN)
-        part = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){left, part});
-    points(s, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true), zero, part,
-           n == CT_DYN ? CT_DYN : s->part);
-    part_end(s, so_far);
-    carry_end(s, &l, 0, s->mr);
-    if (MUTANT(162, n == CT_DYN || whole == n, true))
-        return;
-    LLVMValueRef at = em_i64(e, whole);
-    part_begin(s, so_far);
-    points(s, offset_of(s, a, level, at, false), offset_of(s, b, level, at, true), zero, em_i64(e, n - whole),
-           n - whole);
-    part_end(s, so_far);
+    LLVMValueRef part = em_i64(e, s->part);
+    em_loop_begin(e, &l, parts.whole, part, "part");
+    carry(s, &l, em_span(0, s->mr));
+    one_part(s, a, b, l.iv, known ? part : em_length(e, em_first(e, all, l.iv, part)));
+    carry_end(s, &l, em_span(0, s->mr));
+    if (known && MUTANT(162, known_points(parts.whole) != known_points(all), false))
+        one_part(s, a, b, parts.rest.lo, em_length(e, parts.rest));
 }
 
 static void innermost(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
     struct cg *g = s->g;
-    struct em *e = g->e;
-    ir_expr elo, ehi;
     int64_t small = crowded(s) ? 1 : s->mr * s->cv >= 16 ? 3 : 8;
-    int lo, hi;
-    active_rows(s, &lo, &hi);
-    if (lo >= hi)
+    struct em_span active = active_rows(s);
+    if (active.lo == active.hi)
         return;
-    bounds(s, level, &elo, &ehi);
-    int64_t n = ir_is_value(elo, 0) ? ir_const_or(ehi, CT_DYN) : CT_DYN;
+    struct em_range all = bounds(s, level);
+    int64_t n = known_points(all);
     if (n != CT_DYN && n <= small && (s->sa[level] != CT_DYN && s->sb[level] != CT_DYN)) {
         for (int i = 0; i < n; i++)
-            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), lo, hi);
+            step(s, cg_gepc(g, a, i * s->sa[level]), cg_gepc(g, b, i * s->sb[level]), active);
         return;
     }
-    (level == s->part_level ? innermost_parts : points)(s, a, b, em_expr(e, elo), em_expr(e, ehi), n);
+    (level == s->part_level ? innermost_parts : points)(s, a, b, all);
 }
 
 static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b);
@@ -452,7 +443,6 @@ static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef
     LLVMValueRef so_far[MAX_ACC];
     bool parts = level == s->part_level;
     int64_t n = g->c.ks[level].n;
-    int lo, hi;
     for (int64_t i = 0; i < n; i++) {
         s->tap[level] = i;
         LLVMValueRef ai =
@@ -461,25 +451,23 @@ static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef
             s->sb[level] != CT_DYN ? cg_gepc(g, b, i * s->sb[level]) : offset_of(s, b, level, em_i64(e, i), true);
         if (parts && i % s->part == 0)
             part_begin(s, so_far);
-        if (level < g->c.nks - 1) {
+        if (level < g->c.nks - 1)
             nest(s, level + 1, ai, bi);
-        } else {
-            active_rows(s, &lo, &hi);
-            step(s, ai, bi, lo, hi);
-        }
+        else
+            step(s, ai, bi, active_rows(s));
         if (parts && (i % s->part == s->part - 1 || i == n - 1))
             part_end(s, so_far);
     }
 }
 
-static void nest_points(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, LLVMValueRef lo, LLVMValueRef hi)
+static void nest_points(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b, struct em_range all)
 {
     struct em *e = s->g->e;
     struct em_loop l;
-    em_loop_begin(e, &l, lo, hi, em_i64(e, 1), "k");
-    carry(s, &l, 0, s->mr);
+    em_loop_begin(e, &l, all, em_i64(e, 1), "k");
+    carry(s, &l, em_span(0, s->mr));
     nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
-    carry_end(s, &l, 0, s->mr);
+    carry_end(s, &l, em_span(0, s->mr));
 }
 
 /* Loop `level` of the sum and those inside it. a, b: addresses of the first row's and first column's element. */
@@ -488,7 +476,6 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     struct cg *g = s->g;
     struct em *e = g->e;
     LLVMValueRef so_far[MAX_ACC];
-    ir_expr lo, hi;
     struct em_loop l;
     if (g->c.ks[level].unroll && by_taps(s)) {
         nest_unrolled(s, level, a, b);
@@ -498,29 +485,27 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
         innermost(s, level, a, b);
         return;
     }
-    bounds(s, level, &lo, &hi);
-    if (ir_is_value(lo, 0) && ir_is_value(hi, 1)) {
+    struct em_range all = bounds(s, level);
+    if (known_points(all) == 1) {
         nest(s, level + 1, a, b);
         return;
     }
-    bool pass = level == 0 && g->sum_lo;
-    LLVMValueRef from = pass ? g->sum_lo : em_expr(e, lo), to = pass ? g->sum_hi : em_expr(e, hi);
+    if (level == 0 && g->by_passes)
+        all = g->sum;
     if (level != s->part_level) {
-        nest_points(s, level, a, b, from, to);
+        nest_points(s, level, a, b, all);
         return;
     }
-    em_loop_begin(e, &l, from, to, em_i64(e, s->part), "part");
-    carry(s, &l, 0, s->mr);
+    em_loop_begin(e, &l, all, em_i64(e, s->part), "part");
+    carry(s, &l, em_span(0, s->mr));
     part_begin(s, so_far);
     if (s->part == 1) {
         nest(s, level + 1, offset_of(s, a, level, l.iv, false), offset_of(s, b, level, l.iv, true));
     } else {
-        LLVMValueRef end = LLVMBuildAdd(e->b, l.iv, em_i64(e, s->part), "");
-        end = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){end, to});
-        nest_points(s, level, a, b, l.iv, end);
+        nest_points(s, level, a, b, em_first(e, all, l.iv, em_i64(e, s->part)));
     }
     part_end(s, so_far);
-    carry_end(s, &l, 0, s->mr);
+    carry_end(s, &l, em_span(0, s->mr));
 }
 
 /* -- The kernel's later stages on the accumulators ------------------------------------------------ */
@@ -563,7 +548,7 @@ static void epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int 
             LLVMSetAlignment(LLVMBuildStore(e->b, acc[i], p), g->lanes * tcc_dtype_bytes(g->c.dtype));
         }
         struct em_loop l;
-        em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, mr), em_i64(e, 1), "row");
+        em_loop_begin(e, &l, em_below(e, em_i64(e, mr)), em_i64(e, 1), "row");
         LLVMValueRef at = vector_at(g, buffer, LLVMBuildMul(e->b, l.iv, em_i64(e, cv), ""));
         for (int c = 0; c < cv; c++) {
             LLVMValueRef v = LLVMBuildLoad2(e->b, g->vec, vector_at(g, at, em_i64(e, c)), "");
@@ -656,7 +641,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     b = g->packed_b ? g->packed_b : em_address(e, c->k->insns[c->load_b].operand, em_expr(e, c->off_b));
     start_fetch(&s, r0, b);
     for (int i = 0; i < mr * cv; i++)
-        s.acc[i] = g->sum_lo ? sum_so_far(g, x, r0, i / cv, i % cv) : LLVMConstNull(g->vec);
+        s.acc[i] = g->by_passes ? sum_so_far(g, x, r0, i / cv, i % cv) : LLVMConstNull(g->vec);
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
     cg_bind_row(g, r0);

@@ -546,42 +546,33 @@ static int64_t first_row(const struct ct_guard *t, int64_t bound)
     return bound <= 0 ? 0 : (bound + t->row_coef - 1) / t->row_coef;
 }
 
-void ct_row_range(const struct ct *c, const int64_t *tap, int64_t *lo, int64_t *hi)
+struct em_span ct_row_range(const struct ct *c, const int64_t *tap)
 {
-    *lo = 0;
-    *hi = c->nrows;
+    struct em_span r = em_span(0, c->nrows);
     for (int g = 0; g < c->nguards; g++) {
         const struct ct_guard *t = &c->guards[g];
         if (!t->row_coef)
             continue;
         int64_t rest = ir_const_or(t->rest, 0) + (t->k >= 0 ? t->k_coef * tap[t->k] : 0);
-        int64_t first = first_row(t, ir_const_or(t->lo, 0) - rest), last = first_row(t, ir_const_or(t->hi, 0) - rest);
-        if (first > *lo)
-            *lo = first;
-        if (last < *hi)
-            *hi = last;
+        r = em_span_cut(
+            r, em_span(first_row(t, ir_const_or(t->lo, 0) - rest), first_row(t, ir_const_or(t->hi, 0) - rest)));
     }
-    if (*hi < *lo)
-        *hi = *lo;
+    return r;
 }
 
-void ct_interior(const struct ct *c, int64_t *lo, int64_t *hi)
+struct em_span ct_interior(const struct ct *c)
 {
-    *lo = 0;
-    *hi = c->nrows;
+    struct em_span r = em_span(0, c->nrows);
     for (int g = 0; g < c->nguards; g++) {
         const struct ct_guard *t = &c->guards[g];
-        int64_t taps = t->row_coef ? (t->k >= 0 ? c->ks[t->k].n : 1) : 0, tap[CT_MAX_K] = {0}, a, b;
+        int64_t taps = t->row_coef ? (t->k >= 0 ? c->ks[t->k].n : 1) : 0, tap[CT_MAX_K] = {0};
         for (int64_t i = 0; i < taps; i++) {
             if (t->k >= 0)
                 tap[t->k] = i;
-            ct_row_range(c, tap, &a, &b);
-            *lo = a > *lo ? a : *lo;
-            *hi = b < *hi ? b : *hi;
+            r = em_span_cut(r, ct_row_range(c, tap));
         }
     }
-    if (*hi < *lo)
-        *hi = *lo;
+    return r;
 }
 
 int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap)
@@ -593,21 +584,19 @@ int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap)
     return past <= c->edge_room ? 0 : (past - c->edge_room) / t->row_coef;
 }
 
-void ct_late_interior(const struct ct *c, ir_expr *lo, ir_expr *hi)
+void ct_late_cuts(const struct ct *c, ir_expr *first, ir_expr *last)
 {
     struct ir_ctx *ctx = c->ctx;
-    *lo = ir_const(ctx, 0);
-    *hi = c->rows;
+    *first = *last = ir_const(ctx, 0);
     for (int g = 0; g < c->nguards; g++) {
         const struct ct_guard *t = &c->guards[g];
         if (!t->row_coef)
             continue;
-        ir_expr d = ir_const(ctx, t->row_coef), last = ir_mulc(ctx, ir_addc(ctx, c->ks[t->k].extent, -1), t->k_coef);
-        *lo = ir_max(ctx, *lo, ir_ceildiv(ctx, ir_sub(ctx, t->lo, t->rest), d));
-        *hi = ir_min(ctx, *hi, ir_ceildiv(ctx, ir_sub(ctx, ir_sub(ctx, t->hi, t->rest), last), d));
+        ir_expr d = ir_const(ctx, t->row_coef), reach = ir_mulc(ctx, ir_addc(ctx, c->ks[t->k].extent, -1), t->k_coef);
+        ir_expr end = ir_ceildiv(ctx, ir_sub(ctx, ir_sub(ctx, t->hi, t->rest), reach), d);
+        *first = ir_max(ctx, *first, ir_ceildiv(ctx, ir_sub(ctx, t->lo, t->rest), d));
+        *last = ir_max(ctx, *last, ir_sub(ctx, c->rows, end));
     }
-    *lo = ir_min(ctx, *lo, c->rows);
-    *hi = ir_max(ctx, *hi, *lo);
 }
 
 /*

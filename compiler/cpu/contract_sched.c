@@ -327,10 +327,10 @@ static bool too_many_edges(const struct ct *c, int mr)
 {
     if (!c->nrowguards || c->late_rows)
         return false;
-    int64_t lo, hi, edges = 0;
-    ct_interior(c, &lo, &hi);
+    int64_t edges = 0;
+    struct em_span inner = ct_interior(c);
     for (int64_t r = 0; r < c->nrows; r += mr)
-        edges += r < lo || (r + mr < c->nrows ? r + mr : c->nrows) > hi;
+        edges += !em_span_holds(inner, r, r + mr < c->nrows ? r + mr : c->nrows);
     return edges > 8;
 }
 

@@ -352,51 +352,47 @@ static LLVMValueRef element(struct wg *g, int l, LLVMValueRef base, LLVMValueRef
     return LLVMBuildGEP2(g->e->b, t, base, &n, 1, "");
 }
 
-/* Rows of the whole image row for which the row guards hold at the current taps. */
-static void row_range(const struct window *w, const int64_t *tap, int64_t *lo, int64_t *hi)
+/* The first row with row_coef * row >= bound. */
+static int64_t first_row(const struct w_guard *t, int64_t bound)
 {
-    *lo = 0;
-    *hi = w->nrows;
+    return bound <= 0 ? 0 : (bound + t->row_coef - 1) / t->row_coef;
+}
+
+/* Rows of the whole image row for which the row guards hold at the current taps. */
+static struct em_span row_range(const struct window *w, const int64_t *tap)
+{
+    struct em_span r = em_span(0, w->nrows);
     for (int i = 0; i < w->nguards; i++) {
         const struct w_guard *t = &w->guard[i];
         if (!t->row_coef)
             continue;
         int64_t rest = ir_const_or(t->rest, 0) + (t->tap >= 0 ? t->tap_coef * tap[t->tap] : 0);
-        int64_t a = ir_const_or(t->lo, 0) - rest, b = ir_const_or(t->hi, 0) - rest;
-        a = a <= 0 ? 0 : (a + t->row_coef - 1) / t->row_coef;
-        b = b <= 0 ? 0 : (b + MUTANT(165, t->row_coef - 1, 0)) / t->row_coef;
-        *lo = a > *lo ? a : *lo;
-        *hi = b < *hi ? b : *hi;
+        int64_t end = MUTANT(165, ir_const_or(t->hi, 0), ir_const_or(t->hi, 0) - t->row_coef + 1) - rest;
+        r = em_span_cut(r, em_span(first_row(t, ir_const_or(t->lo, 0) - rest), first_row(t, end)));
     }
+    return r;
 }
 
-static void interior(const struct window *w, int64_t *lo, int64_t *hi)
+static struct em_span interior(const struct window *w)
 {
-    int64_t tap[W_MAX_TAPS] = {0}, a, b;
-    *lo = 0;
-    *hi = w->nrows;
+    struct em_span r = em_span(0, w->nrows);
+    int64_t tap[W_MAX_TAPS] = {0};
     for (int i = 0; i < w->nguards; i++) {
         const struct w_guard *t = &w->guard[i];
         for (int64_t j = 0; t->row_coef && j < (t->tap >= 0 ? w->tap_n[t->tap] : 1); j++) {
             if (t->tap >= 0)
                 tap[t->tap] = j;
-            row_range(w, tap, &a, &b);
-            *lo = a > *lo ? a : *lo;
-            *hi = b < *hi ? b : *hi;
+            r = em_span_cut(r, row_range(w, tap));
         }
     }
+    return r;
 }
 
-/* The tile's rows [*lo, *hi) that the current taps reach. */
-static void reached(struct wg *g, int64_t *lo, int64_t *hi)
+/* The tile's rows that the current taps reach. */
+static struct em_span reached(const struct wg *g)
 {
-    *lo = 0;
-    *hi = g->rows;
-    if (g->start < 0)
-        return;
-    row_range(&g->w, g->tap, lo, hi);
-    *lo = *lo < g->start ? 0 : *lo - g->start;
-    *hi = *hi - g->start < g->rows ? *hi - g->start : g->rows;
+    struct em_span all = em_span(0, g->rows);
+    return g->start < 0 ? all : em_span_cut(all, em_span_from(row_range(&g->w, g->tap), g->start));
 }
 
 /* One tap: its loads for every row that it reaches, and the reductions. */
@@ -404,9 +400,8 @@ static void tap(struct wg *g, LLVMValueRef *at)
 {
     struct em *e = g->e;
     const struct kn_kernel *k = g->w.k;
-    int64_t lo, hi;
-    reached(g, &lo, &hi);
-    for (int64_t r = lo; r < hi; r++) {
+    struct em_span rows = reached(g);
+    for (int64_t r = rows.lo; r < rows.hi; r++) {
         em_forget(e, k->stages[0].first, k->stages[0].last);
         for (int l = 0; l < g->w.nloads; l++) {
             const struct w_load *t = &g->w.load[l];
@@ -439,20 +434,19 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
     int64_t step_u = ir_const_or(u->tap[w->ntaps - 1], 0), step_s = ir_const_or(s->tap[w->ntaps - 1], 0);
     int level = w->ntaps - 1, op_u = w->k->insns[u->insn].operand, op_s = w->k->insns[s->insn].operand;
     for (int64_t t = 0, n; t < w->tap_n[level]; t += n) {
-        int64_t lo, hi, a, b;
         g->tap[level] = t;
-        reached(g, &lo, &hi);
+        struct em_span rows = reached(g);
         for (n = 1; n < 4 && t + n < w->tap_n[level]; n++) {
             g->tap[level] = t + n;
-            reached(g, &a, &b);
-            if (a != lo || b != hi)
+            struct em_span next = reached(g);
+            if (next.lo != rows.lo || next.hi != rows.hi)
                 break;
         }
-        if (lo >= hi)
+        if (rows.lo == rows.hi)
             continue;
         LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, t * step_s));
         LLVMValueRef weights = cpu_dot_group(e, p, step_s, (int)n, w->lanes, op_s);
-        for (int64_t r = lo; r < hi; r++) {
+        for (int64_t r = rows.lo; r < rows.hi; r++) {
             p = element(g, w->dot_u, at[w->dot_u], em_i64(e, r * u->row + t * step_u));
             g->acc[0][r] = cpu_dot_bytes(e, cpu_dot_group(e, p, step_u, (int)n, w->lanes, op_u), weights, g->acc[0][r]);
         }
@@ -500,7 +494,7 @@ static void taps(struct wg *g, int level, LLVMValueRef *at)
         hi = ir_min(w->ctx, hi, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->hi, rest), d));
     }
     struct em_loop loop;
-    em_loop_begin(e, &loop, em_expr(e, lo), em_expr(e, hi), em_i64(e, 1), "tap");
+    em_loop_begin(e, &loop, em_range_of(e, lo, hi), em_i64(e, 1), "tap");
     for (int i = 0; i < w->nreds; i++)
         for (int r = 0; r < g->rows; r++)
             g->acc[i][r] = em_loop_carry(e, &loop, g->acc[i][r]);
@@ -597,71 +591,69 @@ static void micro(struct wg *g, LLVMValueRef r0, int rows, int64_t start)
 static void image_row(struct wg *g)
 {
     struct em *e = g->e;
-    int64_t lo, hi, n = g->w.nrows, mr = g->w.mr;
-    interior(&g->w, &lo, &hi);
+    int64_t n = g->w.nrows, mr = g->w.mr;
+    struct em_span inner = interior(&g->w);
     for (int64_t r = 0; r < n;) {
         int64_t size = r + mr <= n ? mr : n - r, blocks = 0;
-        while (r + (blocks + 1) * mr <= n && r + blocks * mr >= lo && r + (blocks + 1) * mr <= hi)
+        while (em_span_holds(inner, r + blocks * mr, r + (blocks + 1) * mr))
             blocks++;
         if (blocks > 1) {
             struct em_loop l;
-            em_loop_begin(e, &l, em_i64(e, r), em_i64(e, r + blocks * mr), em_i64(e, mr), "rows");
+            em_loop_begin(e, &l, em_range(e, em_i64(e, r), em_i64(e, r + blocks * mr)), em_i64(e, mr), "rows");
             micro(g, l.iv, (int)mr, -1);
             em_loop_end(e, &l);
             r += blocks * mr;
         } else {
-            micro(g, em_i64(e, r), (int)size, r >= lo && r + size <= hi ? -1 : r);
+            micro(g, em_i64(e, r), (int)size, em_span_holds(inner, r, r + size) ? -1 : r);
             r += size;
         }
     }
 }
 
-/* Of a row of unknown length, what all taps reach: [*lo, *hi). */
-static void interior_at_run_time(struct wg *g, LLVMValueRef *lo, LLVMValueRef *hi)
+/* Of a row of unknown length: the elements that all taps reach, and those in front of and behind them. */
+static struct em_edges edges_at_run_time(struct wg *g)
 {
     const struct window *w = &g->w;
-    ir_expr zero = ir_const(w->ctx, 0), n = w->k->dims[w->row].extent, first = zero, end = n;
+    struct em *e = g->e;
+    ir_expr zero = ir_const(w->ctx, 0), n = w->k->dims[w->row].extent, first = zero, last = zero;
     for (int i = 0; i < w->nguards; i++) {
         const struct w_guard *t = &w->guard[i];
         if (!t->row_coef)
             continue;
         ir_expr c = ir_const(w->ctx, t->row_coef),
-                last = ir_addc(w->ctx, t->rest, t->tap_coef * (w->tap_n[t->tap] - 1));
+                reach = ir_addc(w->ctx, t->rest, t->tap_coef * (w->tap_n[t->tap] - 1));
         first = ir_max(w->ctx, first, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->lo, t->rest), c));
-        end = ir_min(w->ctx, end, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->hi, last), c));
+        last = ir_max(w->ctx, last, ir_sub(w->ctx, n, ir_ceildiv(w->ctx, ir_sub(w->ctx, t->hi, reach), c)));
     }
-    first = ir_min(w->ctx, first, n);
-    *lo = em_expr(g->e, first);
-    *hi = em_expr(g->e, ir_max(w->ctx, first, end));
+    return em_peel(e, em_points(e, w->row), em_expr(e, first), em_expr(e, last));
 }
 
-/* Register tiles of `rows` from *at on, as many as lie in front of `end`. */
-static void whole_tiles(struct wg *g, LLVMValueRef *at, LLVMValueRef end, int rows)
+/* Register tiles of `rows`, as many as there are in r. Returns the rest. */
+static struct em_range whole_tiles(struct wg *g, struct em_range r, int rows)
 {
     struct em *e = g->e;
     struct em_loop l;
-    LLVMValueRef n = LLVMBuildSub(e->b, end, *at, ""), size = em_i64(e, rows);
-    LLVMValueRef stop = LLVMBuildSub(e->b, end, LLVMBuildURem(e->b, n, size, ""), "");
-    em_loop_begin(e, &l, *at, stop, size, "rows");
+    struct em_parts tiles = em_tiles(e, r, rows);
+    em_loop_begin(e, &l, tiles.whole, em_i64(e, rows), "rows");
     micro(g, l.iv, rows, -1);
     em_loop_end(e, &l);
-    *at = stop;
+    return tiles.rest;
 }
 
 static void row_at_run_time(struct wg *g)
 {
     struct em *e = g->e;
     struct em_loop l;
-    LLVMValueRef lo, hi, at, n = em_extent(e, g->w.row);
-    interior_at_run_time(g, &lo, &hi);
-    at = lo;
+    struct em_edges row = edges_at_run_time(g);
+    struct em_range left = row.inner;
     for (int rows = g->w.mr; rows > 0; rows = rows > 3 ? (rows + 1) / 2 : rows - 1)
-        whole_tiles(g, &at, hi, rows);
-    LLVMValueRef edges = LLVMBuildSub(e->b, n, LLVMBuildSub(e->b, hi, lo, ""), "");
-    em_loop_begin(e, &l, em_i64(e, 0), edges, em_i64(e, 1), "edges");
-    LLVMValueRef behind = LLVMBuildAdd(e->b, hi, LLVMBuildSub(e->b, l.iv, lo, ""), "");
+        left = whole_tiles(g, left, rows);
+    LLVMValueRef edges = LLVMBuildAdd(e->b, em_length(e, row.first), em_length(e, row.last), "");
+    em_loop_begin(e, &l, em_below(e, edges), em_i64(e, 1), "edges");
+    LLVMValueRef behind = LLVMBuildAdd(e->b, row.last.lo, LLVMBuildSub(e->b, l.iv, row.first.hi, ""), "");
+    LLVMValueRef in_front = LLVMBuildICmp(e->b, LLVMIntSLT, l.iv, row.first.hi, "");
     g->edge = true;
-    micro(g, LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, l.iv, lo, ""), l.iv, behind, ""), 1, -1);
+    micro(g, LLVMBuildSelect(e->b, in_front, l.iv, behind, ""), 1, -1);
     g->edge = false;
     em_loop_end(e, &l);
 }
@@ -681,11 +673,11 @@ static void emit(struct em *e)
     for (int d = 0; d < nouter; d++) {
         if (d == g.w.vec || d == g.w.row)
             continue;
-        em_loop_begin(e, &loop[d], t.lo[d], t.hi[d], em_i64(e, 1), "d");
+        em_loop_begin(e, &loop[d], t.at[d], em_i64(e, 1), "d");
         em_bind(e, k->dims[d].var, loop[d].iv);
     }
     if (!g.w.folds)
-        em_loop_begin(e, &lanes, t.lo[g.w.vec], t.hi[g.w.vec], em_i64(e, g.w.lanes), "lanes");
+        em_loop_begin(e, &lanes, t.at[g.w.vec], em_i64(e, g.w.lanes), "lanes");
     em_bind(e, k->dims[g.w.vec].var, g.w.folds ? em_i64(e, 0) : lanes.iv);
     em_set_lanes(e, k->dims[g.w.vec].var, g.w.lanes, NULL);
     if (g.w.nrows)
@@ -708,11 +700,10 @@ static bool schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_
     struct window w;
     if (!analyse(m, ctx, k, how == CPU_FOLD, &w))
         return false;
-    int64_t lo = 0, hi = 0, edges = 0;
-    if (w.nrows)
-        interior(&w, &lo, &hi);
+    int64_t edges = 0;
+    struct em_span inner = interior(&w);
     for (int64_t r = 0; r < w.nrows; r += w.mr)
-        edges += r < lo || (r + w.mr < w.nrows ? r + w.mr : w.nrows) > hi;
+        edges += !em_span_holds(inner, r, r + w.mr < w.nrows ? r + w.mr : w.nrows);
     if (edges > 8)
         return false;
     cpu_put_schedule(k, (struct cpu_schedule){.how = how, .mr = w.mr});

@@ -241,10 +241,10 @@ static void transform_in(struct wg *g)
 {
     struct em *e = g->e;
     struct em_loop r, c;
-    em_loop_begin(e, &r, em_i64(e, 0), g->ntiles, em_i64(e, 1), "in");
+    em_loop_begin(e, &r, em_below(e, g->ntiles), em_i64(e, 1), "in");
     bind_tile(g, r.iv);
     LLVMValueRef to = at(g, g->scratch, mul(g, r.iv, v_step(g)));
-    em_loop_begin(e, &c, em_i64(e, 0), em_extent(e, g->ib), em_i64(e, 1), "ib");
+    em_loop_begin(e, &c, em_points(e, g->ib), em_i64(e, 1), "ib");
     bind_dim(g, g->ib, c.iv);
     body_both(g, WG_IN, g->il, g->v, to, 1);
     em_loop_end(e, &c);
@@ -262,7 +262,7 @@ static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMV
     struct em *e = g->e;
     struct em_loop l;
     int lanes = cpu_lanes(em_cpu(e), 4), n = mr * 2, unroll = 2;
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, g->channels), em_i64(e, unroll), "k");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, g->channels)), em_i64(e, unroll), "k");
     for (int i = 0; i < n; i++)
         acc->at[i] = em_loop_carry(e, &l, acc->at[i]);
     for (int i = 0; i < lines; i++)
@@ -321,7 +321,7 @@ static void known_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
     struct em_loop r;
     int64_t tiles = g->room - 16, blocks = (tiles + p->most - 1) / p->most;
     int mr = (int)((tiles + blocks - 1) / blocks), lines = (int)((PANEL * 2 / LINE + blocks - 1) / blocks);
-    em_loop_begin(e, &r, em_i64(e, 0), g->ntiles, em_i64(e, mr), "rows");
+    em_loop_begin(e, &r, em_below(e, g->ntiles), em_i64(e, mr), "rows");
     next = at(g, next, mul(g, LLVMBuildUDiv(e->b, r.iv, em_i64(e, mr), ""), g->channels / 2 * lines * LINE));
     row_block(g, p, r.iv, mr, next, p->x ? 0 : lines);
     em_loop_end(e, &r);
@@ -348,7 +348,7 @@ static void unknown_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
                     LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, each, em_i64(e, below), ""),
                                  LLVMBuildICmp(e->b, LLVMIntSLE, each, em_i64(e, sizes[i]), ""), ""));
         row_block(g, p, em_i64(e, 0), sizes[i], next, p->x ? 0 : PANEL * 2 / LINE);
-        em_loop_begin(e, &r, em_i64(e, sizes[i]), g->ntiles, em_i64(e, sizes[i]), "rows");
+        em_loop_begin(e, &r, em_range(e, em_i64(e, sizes[i]), g->ntiles), em_i64(e, sizes[i]), "rows");
         row_block(g, p, r.iv, sizes[i], next, 0);
         em_loop_end(e, &r);
         em_if_end(e, &f);
@@ -361,7 +361,7 @@ static void multiply(struct wg *g, LLVMValueRef u)
     struct em *e = g->e;
     struct em_loop z;
     struct panel p = {.lanes = cpu_lanes(em_cpu(e), 4), .most = (em_cpu(e)->registers - 2 - (e->m->fma ? 1 : 2)) / 2};
-    em_loop_begin(e, &z, em_i64(e, 0), em_i64(e, g->frequencies), em_i64(e, 1), "z");
+    em_loop_begin(e, &z, em_below(e, em_i64(e, g->frequencies)), em_i64(e, 1), "z");
     p.z = z.iv;
     p.weights = at(g, u, mul(g, z.iv, g->channels * PANEL));
     for (p.x = 0; p.x < PANEL; p.x += 2 * p.lanes)
@@ -379,7 +379,7 @@ static void transform_out(struct wg *g, LLVMValueRef ob, LLVMValueRef end)
         LLVMValueRef block = add(g, ob, half);
         if (half)
             em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, block, end, ""));
-        em_loop_begin(e, &r, em_i64(e, 0), g->ntiles, em_i64(e, 1), "out");
+        em_loop_begin(e, &r, em_below(e, g->ntiles), em_i64(e, 1), "out");
         bind_dim(g, WG_OB, block);
         bind_tile(g, r.iv);
         body_both(g, WG_OUT, WG_OL, g->m, m_of(g, half, r.iv), BLOCK);
@@ -401,18 +401,18 @@ static void emit_winograd(struct em *e)
     g.scratch = e->scratch;
     em_tiles_begin(e, &t);
     for (int i = 0; i < WG_OUTER; i++)
-        em_bind(e, e->k->dims[i].var, t.lo[i]);
-    g.first = t.lo[WG_T];
-    g.ntiles = LLVMBuildSub(e->b, t.hi[WG_T], t.lo[WG_T], "");
+        em_bind(e, e->k->dims[i].var, t.at[i].lo);
+    g.first = t.at[WG_T].lo;
+    g.ntiles = em_length(e, t.at[WG_T]);
     transform_in(&g);
-    em_loop_begin(e, &p, t.lo[WG_OB], t.hi[WG_OB], em_i64(e, 2), "panel");
+    em_loop_begin(e, &p, t.at[WG_OB], em_i64(e, 2), "panel");
     const struct kn_insn *u = &e->k->insns[g.load_u];
     bind_dim(&g, WG_OB, p.iv);
     bind_dim(&g, WG_OL, em_i64(e, 0));
     for (int i = g.ib; i <= g.z; i++)
         bind_dim(&g, i, em_i64(e, 0));
     multiply(&g, em_address(e, u->operand, em_expr(e, em_offset(e, u->operand, u->index))));
-    transform_out(&g, p.iv, t.hi[WG_OB]);
+    transform_out(&g, p.iv, t.at[WG_OB].hi);
     em_loop_end(e, &p);
     em_tiles_end(e, &t);
 }

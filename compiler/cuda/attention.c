@@ -133,8 +133,7 @@ static bool lay_out_sent(struct fa_shape *s, int nd, int ne, int most_keys)
 
 /* All but the instructions and dims: by the widths of q and k, of v and dy, the type, the keys that a block has at most, 0: as many as it likes, and its warpgroups,
  * 0: it is not by wgmma; sent: by tensor copies. False: it takes more shared memory than there is, or more registers. */
-static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int most_keys, int warpgroups,
-                    bool sent)
+static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int most_keys, int warpgroups, bool sent)
 {
     bool alone = !s->gradient && s->r.mean < 0;
     int summed = s->gradient && nd > ne ? nd : ne,
@@ -421,7 +420,7 @@ void fa_each_pass(struct fa *a, void (*run)(struct fa *a))
         run(a);
         return;
     }
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, a->s.passes), em_i64(e, 1), "pass");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, a->s.passes)), em_i64(e, 1), "pass");
     if (a->s.k.part)
         begin_part(a, &a->s.k, l.iv);
     begin_part(a, &a->s.v, l.iv);
@@ -504,7 +503,8 @@ static int together(struct fa *a, int stage, const struct fa_side *side, int *al
         all = all && (k->insns[i].code != KN_STORE || cuda_load_width(a->e->ctx, k, i, side->col, VECTOR) == VECTOR);
     for (int i = s->first; i < s->last && all && align; i++)
         if (k->insns[i].code == KN_STORE)
-            align[k->insns[i].operand] = VECTOR * tcc_dtype_bytes((enum tcc_dtype)k->operands[k->insns[i].operand].dtype);
+            align[k->insns[i].operand] =
+                VECTOR * tcc_dtype_bytes((enum tcc_dtype)k->operands[k->insns[i].operand].dtype);
     return all ? VECTOR : 1;
 }
 
@@ -515,7 +515,8 @@ void fa_finish(struct fa *a, int stage, int id, const struct fa_side *side)
     struct em_loop l;
     int n = a->wide ? together(a, stage, side, NULL) : 1;
     V width = LLVMBuildUDiv(e->b, fa_part(a, side), em_i64(e, n), ""), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
-    em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, width, ""), em_i64(e, a->s.threads), "result");
+    em_loop_begin(e, &l, em_range(e, a->f->thread, LLVMBuildMul(e->b, rows, width, "")), em_i64(e, a->s.threads),
+                  "result");
     V row = LLVMBuildUDiv(e->b, l.iv, width, ""), column = LLVMBuildURem(e->b, l.iv, width, "");
     column = LLVMBuildMul(e->b, column, em_i64(e, n), "");
     fa_bind_row(a, row);
@@ -538,10 +539,10 @@ void fa_begin_tile(struct fa *a, const struct em_tiles *t)
 {
     struct em *e = a->e;
     for (int i = 0; i < em_nouter(e->k); i++)
-        em_bind(e, e->k->dims[i].var, t->lo[i]);
+        em_bind(e, e->k->dims[i].var, t->at[i].lo);
     int row = a->s.row;
-    a->first = row < 0 ? em_i64(e, 0) : t->lo[row];
-    a->rows = row < 0 ? em_i64(e, 1) : t->hi[row];
+    a->first = row < 0 ? em_i64(e, 0) : t->at[row].lo;
+    a->rows = row < 0 ? em_i64(e, 1) : t->at[row].hi;
     a->keys = em_extent(e, a->s.col);
 }
 
@@ -636,7 +637,8 @@ void cuda_emit_attention(struct cuda_fn *f)
     struct em *e = f->e;
     struct fa a = {.f = f, .e = e};
     cuda_attention_shape(e->ctx, e->k, &a.s);
-    f->tiles = e->last = em_expr(e, em_tile_count(e->ctx, e->k)); /* other images of the artifact may have other tiles */
+    f->tiles = e->last =
+        em_expr(e, em_tile_count(e->ctx, e->k)); /* other images of the artifact may have other tiles */
     a.pool = a.s.bytes > CUDA_MOST_STATIC ? cuda_launch_shared(e)
                                           : cuda_shared(e, ir_internf(e->ctx, "%s_pool", f->name), a.s.bytes, ALIGN);
     if (f->s.split > 1)

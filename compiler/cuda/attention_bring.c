@@ -76,7 +76,7 @@ void fa_bring(struct fa *a, struct fa_side *s, V first, V count)
         for (int i = 0; i < n; i += threads)
             bring_slot(a, s, LLVMBuildAdd(e->b, a->f->thread, em_i64(e, i), ""), first, count, whole);
     } else {
-        em_loop_begin(e, &l, a->f->thread, em_i64(e, n), em_i64(e, threads), "slot");
+        em_loop_begin(e, &l, em_range(e, a->f->thread, em_i64(e, n)), em_i64(e, threads), "slot");
         bring_slot(a, s, l.iv, first, count, whole);
         em_loop_end(e, &l);
     }
@@ -110,7 +110,7 @@ static void bring_vectors(struct fa *a, V first)
     struct em_loop l;
     if (!a->s.nvectors)
         return;
-    em_loop_begin(e, &l, a->f->thread, em_i64(e, a->s.bn), em_i64(e, a->s.threads), "vector");
+    em_loop_begin(e, &l, em_range(e, a->f->thread, em_i64(e, a->s.bn)), em_i64(e, a->s.threads), "vector");
     V column = LLVMBuildAdd(e->b, first, l.iv, "");
     fa_bind(a, a->s.col, cuda_below(e, column, a->keys));
     for (int i = 0; i < a->s.nvectors; i++) {
@@ -187,7 +187,7 @@ static void blocks(struct fa *a, V from, V to, V last, bool full, void (*block)(
     struct em *e = a->e;
     struct em_loop l;
     struct em_if some;
-    em_loop_begin(e, &l, from, to, em_i64(e, a->s.bn), full ? "full" : "columns");
+    em_loop_begin(e, &l, em_range(e, from, to), em_i64(e, a->s.bn), full ? "full" : "columns");
     V next = LLVMBuildAdd(e->b, l.iv, em_i64(e, a->s.bn), "");
     fa_arrived(a);
     if (a->s.ring == 1) {

@@ -69,7 +69,7 @@ static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *
     int n = fa_keys(a);
     for (int i = 0; i < R * n; i++)
         LLVMBuildStore(e->b, em_fp(e->t_f32, 0), score[i]);
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, q->columns), em_i64(e, 4), "d");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, q->columns)), em_i64(e, 4), "d");
     for (int i = 0; i < R; i++)
         rows[i] = four(a, fa_place(a, q, fa_own_row(a, i), l.iv));
     for (int j = 0; j < n; j++) {
@@ -93,7 +93,7 @@ static void means(struct fa *a, const struct fa_side *v, V *p, V *mean)
             LLVMBuildStore(e->b, p[i * own + j],
                            fa_shared(a, a->s.weights, fa_own_row(a, i), key(a, j), a->s.pitch_p, 4));
     cuda_warp_barrier(e);
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, a->s.bn), em_i64(e, 4), "t");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, a->s.bn)), em_i64(e, 4), "t");
     for (int i = 0; i < R; i++)
         weights[i] = four(a, fa_shared(a, a->s.weights, fa_own_row(a, i), l.iv, a->s.pitch_p, 4));
     for (int x = 0; x < 4; x++)

@@ -86,7 +86,7 @@ static void scores(struct fa *a, const struct fa_side *q, const struct fa_side *
     for (int d = 0; d < q->columns && !wide; d += 16)
         add_scores(a, q, k, em_i64(e, d), acc);
     if (wide) {
-        em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, q->columns), em_i64(e, 16), "d");
+        em_loop_begin(e, &l, em_below(e, em_i64(e, q->columns)), em_i64(e, 16), "d");
         for (int j = 0; j < 4 * fragments; j++)
             acc[j / 4][j % 4] = em_loop_carry(e, &l, acc[j / 4][j % 4]);
         add_scores(a, q, k, l.iv, acc);

@@ -101,7 +101,7 @@ static void send_tile(struct fa *a)
     V from, seen, to;
     fa_maps_of(e->ctx, e->k, &a->s, maps);
     fa_key_range(a, &from, &seen, &to);
-    em_loop_begin(e, &l, from, to, em_i64(e, a->s.bn), "sent");
+    em_loop_begin(e, &l, em_range(e, from, to), em_i64(e, a->s.bn), "sent");
     V number = number_of(a, from, l.iv);
     fa_bind_row(a, em_i64(e, 0));
     for (enum which which = KEYS; which <= VALUES; which++)
@@ -164,7 +164,7 @@ static void blocks(struct fa *a, V from, V at, V to, bool full)
     struct em *e = a->e;
     struct em_loop l;
     V p[FA_MAX_R * FA_MAX_C], packed[FA_MAX_R * FA_MAX_C / 2], less[FA_MAX_R];
-    em_loop_begin(e, &l, at, to, em_i64(e, a->s.bn), full ? "full" : "columns");
+    em_loop_begin(e, &l, em_range(e, at, to), em_i64(e, a->s.bn), full ? "full" : "columns");
     V number = number_of(a, from, l.iv), before = LLVMBuildSub(e->b, number, em_i64(e, 1), "");
     packed_of(a, packed);
     await(a, KEYS, number);

@@ -66,7 +66,8 @@ void fa_keep_piece(struct fa *a)
     struct em *e = a->e;
     struct em_loop l;
     V columns = fa_part(a, &a->s.v), rows = LLVMBuildSub(e->b, a->rows, a->first, "");
-    em_loop_begin(e, &l, a->f->thread, LLVMBuildMul(e->b, rows, columns, ""), em_i64(e, a->s.threads), "kept");
+    em_loop_begin(e, &l, em_range(e, a->f->thread, LLVMBuildMul(e->b, rows, columns, "")), em_i64(e, a->s.threads),
+                  "kept");
     V row = LLVMBuildUDiv(e->b, l.iv, columns, ""), column = LLVMBuildURem(e->b, l.iv, columns, "");
     V at = place(a, a->piece, a->head, row);
     LLVMBuildStore(e->b, fa_get(a, fa_shared(a, 0, row, column, a->s.pitch_out, 4)),
@@ -113,7 +114,7 @@ void cuda_emit_attention_sum(struct cuda_fn *f)
     for (int i = 0; i < em_nouter(e->k); i++)
         results = LLVMBuildMul(e->b, results, em_extent(e, i), "");
     V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, f->block, threads, ""), f->thread, "");
-    em_loop_begin(e, &l, first, results, LLVMBuildMul(e->b, f->blocks, threads, ""), "result");
+    em_loop_begin(e, &l, em_range(e, first, results), LLVMBuildMul(e->b, f->blocks, threads, ""), "result");
     V column = LLVMBuildURem(e->b, l.iv, em_i64(e, width(&a)), "");
     V tile = bind_point(&a, LLVMBuildUDiv(e->b, l.iv, em_i64(e, width(&a)), ""), &row), top = NULL, sum = NULL,
       mean = NULL;

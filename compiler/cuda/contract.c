@@ -113,7 +113,7 @@ static void each_tile(struct ct *c)
     struct em_loop l;
     /* Its own number: other images of the artifact may have other tiles. */
     V all = em_expr(e, cuda_product_tiles(e->ctx, e->k, &c->f->s));
-    em_loop_begin(e, &l, e->first, all, e->tile_step, "tile");
+    em_loop_begin(e, &l, em_range(e, e->first, all), e->tile_step, "tile");
     if (c->role != CT_BOTH)
         c->turn = em_loop_carry(e, &l, em_i64(e, 0));
     V batch = place_tile(c, l.iv);
@@ -306,7 +306,7 @@ static void add_pieces(void *user, bool wide)
     V each = em_i64(e, c->together), results = LLVMBuildMul(e->b, c->rows.count, c->cols.count, ""),
       all = LLVMBuildMul(e->b, results, ct_count(e, c->batch), ""), threads = em_i64(e, c->f->s.threads);
     V first = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, c->f->block, threads, ""), c->f->thread, "");
-    em_loop_begin(e, &l, LLVMBuildMul(e->b, first, each, ""), all,
+    em_loop_begin(e, &l, em_range(e, LLVMBuildMul(e->b, first, each, ""), all),
                   LLVMBuildMul(e->b, c->f->blocks, LLVMBuildMul(e->b, threads, each, ""), ""), "result");
     V sum = ct_add_pieces(c, all, l.iv, ((struct body *)user)->shape.whole);
     V rest = LLVMBuildUDiv(e->b, l.iv, c->cols.count, "");

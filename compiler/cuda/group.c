@@ -19,10 +19,10 @@
 struct stage {
     struct cuda_fn *f;
     const struct kn_stage *s;
-    int last;  /* the dim that is dealt, or the last of all, when all are */
-    bool flat; /* all dims are dealt as one */
-    V lo, hi;  /* of what is dealt */
-    V base;    /* flat: of the first dim, where the piece begins; NULL: 0 */
+    int last;               /* the dim that is dealt, or the last of all, when all are */
+    bool flat;              /* all dims are dealt as one */
+    struct em_range points; /* that are dealt */
+    V base;                 /* flat: of the first dim, where the piece begins; NULL: 0 */
     bool parts;
     int width; /* neighbours along `last` that a thread runs at once */
     int nacc;
@@ -66,13 +66,14 @@ static void bind_point(struct stage *r, V i)
     }
 }
 
-/* This thread's points of [lo, hi). */
-static void dealt(struct stage *r, V lo, V hi)
+/* This thread's points of those. */
+static void dealt(struct stage *r, struct em_range all)
 {
     struct em *e = r->f->e;
     struct em_loop l;
     V first = LLVMBuildNSWMul(e->b, r->f->lane, em_i64(e, r->width), "");
-    em_loop_begin(e, &l, LLVMBuildNSWAdd(e->b, lo, first, ""), hi, em_i64(e, (int64_t)r->f->s.group * r->width), "i");
+    em_loop_begin(e, &l, em_range(e, LLVMBuildNSWAdd(e->b, all.lo, first, ""), all.hi),
+                  em_i64(e, (int64_t)r->f->s.group * r->width), "i");
     bind_point(r, l.iv);
     if (r->width > 1)
         em_set_lanes(e, e->k->dims[r->last].var, r->width, NULL);
@@ -88,12 +89,11 @@ static void deal(struct stage *r)
     struct em_loop l;
     V step = em_i64(e, (int64_t)SUM_PART * r->f->s.group * r->width);
     if (!r->parts) {
-        dealt(r, r->lo, r->hi);
+        dealt(r, r->points);
         return;
     }
-    em_loop_begin(e, &l, r->lo, r->hi, step, "part");
-    V end = LLVMBuildNSWAdd(e->b, l.iv, step, "");
-    dealt(r, l.iv, em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, r->hi}));
+    em_loop_begin(e, &l, r->points, step, "part");
+    dealt(r, em_first(e, r->points, l.iv, step));
     for (int i = 0; i < r->nacc; i++)
         if (r->acc[i].total)
             loops_acc_end_part(e, &r->acc[i]);
@@ -111,9 +111,7 @@ static void run_dims(struct stage *r, int d)
         deal(r);
         return;
     }
-    V lo, hi;
-    loops_bounds(e, d, &lo, &hi);
-    em_loop_begin(e, &l, lo, hi, em_i64(e, 1), "d");
+    em_loop_begin(e, &l, loops_bounds(e, d), em_i64(e, 1), "d");
     em_bind(e, e->k->dims[d].var, l.iv);
     run_dims(r, d + 1);
     em_loop_end(e, &l);
@@ -227,15 +225,13 @@ static void plan_stage(struct stage *r)
             r->flat = r->flat && n < (1 << 30);
         }
     int dealt_dim = r->flat ? first : r->last;
-    loops_bounds(e, dealt_dim, &r->lo, &r->hi);
+    r->points = loops_bounds(e, dealt_dim);
     if (!r->flat) {
         n = most_points(r, r->last, &one) ? one : INT32_MAX;
     } else {
         if (em_is_piece(e->k, first) && !e->combining)
-            r->base = r->lo;
-        V count = r->base ? LLVMBuildSub(e->b, r->hi, r->base, "") : r->hi; /* none behind the end */
-        r->lo = em_i64(e, 0);
-        r->hi = LLVMBuildNSWMul(e->b, count, em_i64(e, rest), "");
+            r->base = r->points.lo;
+        r->points = em_below(e, LLVMBuildNSWMul(e->b, em_length(e, r->points), em_i64(e, rest), ""));
     }
     r->parts = n / r->f->s.group / r->width > SUM_PART + SUM_PART / 2;
 }
@@ -285,7 +281,7 @@ static void groups(void *user, bool wide)
     em_tiles_begin(e, &t);
     int combine = e->k->split.combine, last = combine && !e->combining ? combine : e->k->nstages;
     for (int i = e->combining; i < em_nouter(e->k); i++)
-        em_bind(e, e->k->dims[i].var, t.lo[i]);
+        em_bind(e, e->k->dims[i].var, t.at[i].lo);
     em_forget(e, 0, e->k->ninsns);
     for (int i = e->combining ? combine : 0; i < last; i++) {
         run_stage(f, &e->k->stages[i]);

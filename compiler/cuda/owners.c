@@ -177,10 +177,10 @@ static void update(struct owners *o, V from, V n)
 {
     struct em *e = o->f->e;
     struct em_loop points, outer;
-    em_loop_begin(e, &points, em_i64(e, 0), n, em_i64(e, 1), "update");
+    em_loop_begin(e, &points, em_below(e, n), em_i64(e, 1), "update");
     V at = LLVMBuildZExt(e->b, LLVMBuildLoad2(e->b, e->t_i32, word_at(e, o->list, points.iv), ""), e->t_i64, "");
     bind_dims(e, o->inner, LLVMBuildNSWAdd(e->b, from, at, ""));
-    em_loop_begin(e, &outer, o->f->thread, o->outer_points, em_i64(e, o->f->s.threads), "point");
+    em_loop_begin(e, &outer, em_range(e, o->f->thread, o->outer_points), em_i64(e, o->f->s.threads), "point");
     bind_dims(e, o->outer, outer.iv);
     em_forget(e, 0, e->k->ninsns);
     em_insns(e, 0, e->k->ninsns);
@@ -220,10 +220,10 @@ void cuda_emit_owners(struct cuda_fn *f)
     o.outer_points = count_points(e, o.outer);
     o.counts = cuda_shared(e, ir_internf(e->ctx, "%s_counts", f->name), (int64_t)4 * 2 * (f->s.threads / 32), 16);
     o.list = cuda_shared(e, ir_internf(e->ctx, "%s_list", f->name), (int64_t)4 * f->s.threads, 16);
-    em_loop_begin(e, &tiles, f->unit, f->tiles, f->units, "tile");
+    em_loop_begin(e, &tiles, em_range(e, f->unit, f->tiles), f->units, "tile");
     V low = LLVMBuildNSWMul(e->b, tiles.iv, em_i64(e, f->s.rows), ""),
       high = LLVMBuildNSWAdd(e->b, low, em_i64(e, f->s.rows), "");
-    em_loop_begin(e, &points, em_i64(e, 0), o.points, em_i64(e, f->s.threads), "from");
+    em_loop_begin(e, &points, em_below(e, o.points), em_i64(e, f->s.threads), "from");
     look(&o, points.iv, low, high);
     em_loop_end(e, &points);
     cuda_barrier(e); /* the next rows begin with the first half of the counts again */

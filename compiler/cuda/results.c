@@ -112,7 +112,7 @@ static void by_strips(struct ct *c)
     for (int s = 0; s < c->strips; s++) {
         c->engine->put(c, s, c->pool);
         ct_barrier(c);
-        em_loop_begin(e, &l, c->f->thread, em_i64(e, (int64_t)c->strip * c->cols.size / c->together),
+        em_loop_begin(e, &l, em_range(e, c->f->thread, em_i64(e, (int64_t)c->strip * c->cols.size / c->together)),
                       em_i64(e, CT_THREADS), "r");
         V r = LLVMBuildUDiv(e->b, l.iv, width, ""), n = LLVMBuildURem(e->b, l.iv, width, "");
         n = LLVMBuildMul(e->b, n, step, "");
@@ -149,7 +149,7 @@ static void each_row(struct ct *c, V line, int rows, V first, V column, V col)
         }
         return;
     }
-    em_loop_begin(e, &l, line, em_i64(e, ROWS), em_i64(e, rows), "row");
+    em_loop_begin(e, &l, em_range(e, line, em_i64(e, ROWS)), em_i64(e, rows), "row");
     result(c, LLVMBuildAdd(e->b, first, l.iv, ""), col, ct_own_place(c, l.iv, column));
     em_loop_end(e, &l);
 }

@@ -188,7 +188,7 @@ static void keep_in_loop(struct ct *c, const struct ct_side *s, V buffer, V k0)
     struct em_loop l;
     int some = slots(c, s) % AT_ONCE ? 1 : AT_ONCE;
     V v[AT_ONCE];
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, slots(c, s)), em_i64(e, some), "slot");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, slots(c, s))), em_i64(e, some), "slot");
     for (int i = 0; i < some; i++)
         v[i] = fetch_slot(c, s, LLVMBuildAdd(e->b, l.iv, em_i64(e, i), ""), k0);
     for (int i = 0; i < some; i++)
@@ -267,7 +267,7 @@ void ct_sum(struct ct *c)
     struct on_the_way w;
     int stages = c->f->s.stages;
     V zero = em_i64(e, 0), one = em_i64(e, 1), step = em_i64(e, c->bk), last = em_i64(e, stages - 1);
-    em_loop_begin(e, &l, zero, last, one, "ahead");
+    em_loop_begin(e, &l, em_below(e, last), one, "ahead");
     V k0 = LLVMBuildAdd(e->b, c->first, LLVMBuildMul(e->b, l.iv, step, ""), "");
     struct em_if some; /* a sum of no terms has none to fetch */
     em_if_begin(e, &some, LLVMBuildICmp(e->b, LLVMIntSGT, c->last, c->first, ""));
@@ -275,7 +275,7 @@ void ct_sum(struct ct *c)
     keep_both(c, l.iv, k0, &w);
     em_if_end(e, &some);
     em_loop_end(e, &l);
-    em_loop_begin(e, &l, c->first, c->last, step, "k");
+    em_loop_begin(e, &l, em_range(e, c->first, c->last), step, "k");
     for (int i = 0; i < c->nacc; i++)
         c->acc[i] = em_loop_carry(e, &l, LLVMConstNull(ct_sum_type(c)));
     V buffer = em_loop_carry(e, &l, zero), first = LLVMBuildICmp(e->b, LLVMIntEQ, buffer, zero, "");

@@ -124,7 +124,7 @@ static V by_one(struct scan *s, V x)
     put(s, x, own);
     cuda_group_barrier(f);
     em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, f->lane, em_i64(e, 0), ""));
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, f->s.group), em_i64(e, 1), "scan");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, f->s.group)), em_i64(e, 1), "scan");
     V old = LLVMBuildLoad2(e->b, em_reg_type(e, s->dtype), s->before, ""), at = slot(s, base, l.iv),
       now = combine(s, old, get(s, at));
     put(s, s->n->ivalue ? old : now, at);
@@ -180,7 +180,7 @@ void cuda_scan_stage(struct cuda_fn *f, const struct kn_stage *stage)
         LLVMBuildStore(e->b, neutral(s), s->before);
     }
     V hi = em_extent(e, dim);
-    em_loop_begin(e, &l, em_i64(e, 0), hi, em_i64(e, f->s.group), "points");
+    em_loop_begin(e, &l, em_below(e, hi), em_i64(e, f->s.group), "points");
     V at = LLVMBuildNSWAdd(e->b, l.iv, f->lane, ""), inside = LLVMBuildICmp(e->b, LLVMIntSLT, at, hi, "");
     at = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){at, LLVMBuildSub(e->b, hi, em_i64(e, 1), "")});
     em_bind(e, e->k->dims[dim].var, at);

@@ -131,7 +131,8 @@ static void send_windows(struct ct *c, const struct ct_side *s, V buffer, V full
     V args[4 + 2 * TCC_MAP_RANK];
     ct_bind(e, s->dims, all ? LLVMBuildAdd(e->b, s->first, own_share(c, s, 1), "") : s->first);
     ct_bind(e, c->k, k0);
-    args[n++] = cuda_shared_address(e, ct_at(e, ct_buffer(c, s, buffer), all ? own_share(c, s, CT_ROW) : em_i64(e, 0), 1));
+    args[n++] =
+        cuda_shared_address(e, ct_at(e, ct_buffer(c, s, buffer), all ? own_share(c, s, CT_ROW) : em_i64(e, 0), 1));
     args[n++] = full;
     args[n++] = c->f->maps[s == &c->cols];
     for (int d = 0; d < rank; d++) {
@@ -192,7 +193,7 @@ void ct_send_all(struct ct *c)
     em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, c->f->thread, em_i64(e, CT_THREADS), ""));
     struct turn t = turn_of(c);
     V flip = LLVMConstInt(e->t_i32, 1, 0);
-    em_loop_begin(e, &l, em_i64(e, 0), steps_of(c), em_i64(e, 1), "sent");
+    em_loop_begin(e, &l, em_below(e, steps_of(c)), em_i64(e, 1), "sent");
     t.buffer = em_loop_carry(e, &l, t.buffer);
     t.parity = em_loop_carry(e, &l, t.parity);
     V full = barrier(c, t.buffer, false);
@@ -218,7 +219,7 @@ void ct_sum_sent(struct ct *c)
     bool stays = c->engine->finish != NULL;
     V zero = em_i64(e, 0), lane = LLVMBuildURem(e->b, c->f->thread, em_i64(e, 32), "");
     V signals = LLVMBuildICmp(e->b, LLVMIntEQ, lane, zero, "");
-    em_loop_begin(e, &l, zero, steps_of(c), em_i64(e, 1), "k");
+    em_loop_begin(e, &l, em_below(e, steps_of(c)), em_i64(e, 1), "k");
     for (int i = 0; i < c->nacc; i++)
         c->acc[i] = em_loop_carry(e, &l, LLVMConstNull(e->t_f32));
     V before = em_loop_carry(e, &l, t.buffer);

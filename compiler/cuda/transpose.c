@@ -41,9 +41,10 @@ static void points(struct turned *t, int fast, int slow, void (*body)(struct tur
     for (int r = 0; r < SIDE; r += t->f->s.threads / SIDE) {
         struct em_if inside;
         V y = LLVMBuildAdd(e->b, t->y, em_i64(e, r), "");
-        V at = LLVMBuildAdd(e->b, t->tiles.lo[fast], t->x, ""), across = LLVMBuildAdd(e->b, t->tiles.lo[slow], y, "");
-        V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, t->tiles.hi[fast], ""),
-                            LLVMBuildICmp(e->b, LLVMIntSLT, across, t->tiles.hi[slow], ""), "");
+        V at = LLVMBuildAdd(e->b, t->tiles.at[fast].lo, t->x, ""),
+          across = LLVMBuildAdd(e->b, t->tiles.at[slow].lo, y, "");
+        V ok = LLVMBuildAnd(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, at, t->tiles.at[fast].hi, ""),
+                            LLVMBuildICmp(e->b, LLVMIntSLT, across, t->tiles.at[slow].hi, ""), "");
         em_if_begin(e, &inside, ok);
         em_bind(e, e->k->dims[fast].var, at);
         em_bind(e, e->k->dims[slow].var, across);
@@ -107,7 +108,7 @@ void cuda_emit_transpose(struct cuda_fn *f)
     t.y = LLVMBuildUDiv(e->b, f->thread, em_i64(e, SIDE), "");
     em_tiles_begin(e, &t.tiles);
     for (int i = 0; i < em_nouter(e->k); i++)
-        em_bind(e, e->k->dims[i].var, t.tiles.lo[i]);
+        em_bind(e, e->k->dims[i].var, t.tiles.at[i].lo);
     points(&t, f->s.along, f->s.vector, fetch);
     cuda_barrier(e);
     points(&t, f->s.vector, f->s.along, rest);

@@ -170,19 +170,18 @@ LLVMValueRef em_alloca(struct em *e, LLVMTypeRef t, int64_t n, int align)
     return v;
 }
 
-void em_loop_begin(struct em *e, struct em_loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef step,
-                   const char *name)
+void em_loop_begin(struct em *e, struct em_loop *l, struct em_range r, LLVMValueRef step, const char *name)
 {
     LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b);
-    *l = (struct em_loop){.hi = hi, .step = step};
+    *l = (struct em_loop){.step = step};
     l->head = em_block(e, name);
     l->body = em_block(e, "");
     l->exit = em_block(e, "");
     LLVMBuildBr(e->b, l->head);
     LLVMPositionBuilderAtEnd(e->b, l->head);
     l->iv = LLVMBuildPhi(e->b, e->t_i64, name);
-    LLVMAddIncoming(l->iv, &lo, &from, 1);
-    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, l->iv, hi, ""), l->body, l->exit);
+    LLVMAddIncoming(l->iv, &r.lo, &from, 1);
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, l->iv, r.end, ""), l->body, l->exit);
     LLVMPositionBuilderAtEnd(e->b, l->body);
 }
 
@@ -470,6 +469,17 @@ LLVMValueRef em_extent(struct em *e, int dim)
     return em_expr(e, e->k->dims[dim].extent);
 }
 
+struct em_range em_range_of(struct em *e, ir_expr lo, ir_expr hi)
+{
+    LLVMValueRef from = em_expr(e, lo);
+    return em_range(e, from, em_expr(e, hi));
+}
+
+struct em_range em_points(struct em *e, int dim)
+{
+    return em_below(e, em_extent(e, dim));
+}
+
 /* Number of tiles along an outer dim, known when the kernel is compiled? Else -1. */
 static int64_t tiles_along(const struct kn_kernel *k, int dim)
 {
@@ -482,7 +492,7 @@ static int64_t tiles_along(const struct kn_kernel *k, int dim)
 void em_tiles_begin(struct em *e, struct em_tiles *t)
 {
     const struct kn_kernel *k = e->k;
-    em_loop_begin(e, &t->loop, e->first, e->last, e->tile_step ? e->tile_step : em_i64(e, 1), "tile");
+    em_loop_begin(e, &t->loop, em_range(e, e->first, e->last), e->tile_step ? e->tile_step : em_i64(e, 1), "tile");
     LLVMValueRef rest = t->loop.iv;
     int first = e->combining, first_tiled = first;
     if (e->combining)
@@ -490,26 +500,22 @@ void em_tiles_begin(struct em *e, struct em_tiles *t)
     while (first_tiled < em_nouter(k) && tiles_along(k, first_tiled) == 1)
         first_tiled++;
     for (int i = em_nouter(k) - 1; i >= first; i--) {
-        LLVMValueRef extent = em_extent(e, i), tile = em_i64(e, k->schedule.tile[i]);
-        int64_t along = tiles_along(k, i), known;
+        struct em_range all = em_points(e, i);
+        LLVMValueRef tile = em_i64(e, k->schedule.tile[i]);
+        int64_t along = tiles_along(k, i);
         if (along == 1) {
-            t->lo[i] = em_i64(e, 0);
-            t->hi[i] = extent;
+            t->at[i] = all;
             continue;
         }
         LLVMValueRef number = rest;
         if (i != first_tiled) {
             LLVMValueRef n = em_i64(e, along);
             if (along < 0)
-                n = LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, extent, em_i64(e, k->schedule.tile[i] - 1), ""), tile, "");
+                n = LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, all.hi, em_i64(e, k->schedule.tile[i] - 1), ""), tile, "");
             number = LLVMBuildURem(e->b, rest, n, "");
             rest = LLVMBuildUDiv(e->b, rest, n, "");
         }
-        t->lo[i] = LLVMBuildNSWMul(e->b, number, tile, "lo");
-        LLVMValueRef end = LLVMBuildNSWAdd(e->b, t->lo[i], tile, "");
-        if (!ir_is_const(k->dims[i].extent, &known) || known % k->schedule.tile[i] != 0)
-            end = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, end, extent, ""), end, extent, "");
-        t->hi[i] = end;
+        t->at[i] = em_tile(e, all, number, tile);
     }
 }
 

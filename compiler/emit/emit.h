@@ -19,7 +19,7 @@
  * How a template uses it:
  *     struct em e;  em_kernel_begin(&e, ...);                       function, operands, sizes; done by the target
  *     em_loops(&e, nest), or a template of the target's own:
- *         em_tiles_begin(&e, &tiles)                                loop over tiles first..last: tiles.lo[d], tiles.hi[d]
+ *         em_tiles_begin(&e, &tiles)                                loop over tiles first..last: tiles.at[d]
  *             em_loop_begin/.._end, em_bind(&e, dim var, value)     loops of its own
  *             em_set_lanes(&e, var, 16, mask); em_stage / em_insns  bodies (values preset in e->value[])
  *         em_tiles_end(&e, &tiles)
@@ -32,6 +32,7 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
+#include "compiler/emit/range.h"
 #include "ir/ir.h"
 
 #define EM_MAX_LANES 256
@@ -121,14 +122,14 @@ LLVMValueRef em_fma(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c
 #define EM_MAX_CARRIED 160
 struct em_loop {
     LLVMBasicBlockRef head, body, exit;
-    LLVMValueRef iv, hi, step;       /* iv: i64 */
+    LLVMValueRef iv, step;           /* iv: i64 */
     LLVMValueRef phi[EM_MAX_CARRIED], next[EM_MAX_CARRIED];
     int ncarried;
 };
-/* for (iv = lo; iv < hi; iv += step). Carried values: em_loop_carry() right after begin makes a phi starting at `init`
+/* for (iv = r.lo; iv < r.hi; iv += step). Carried values: em_loop_carry() right after begin makes a phi starting at `init`
  * (its number is the order of the calls), em_loop_next() sets the value for the next iteration; after the end,
  * l->phi[i] is the final value. */
-void em_loop_begin(struct em *e, struct em_loop *l, LLVMValueRef lo, LLVMValueRef hi, LLVMValueRef step, const char *name);
+void em_loop_begin(struct em *e, struct em_loop *l, struct em_range r, LLVMValueRef step, const char *name);
 LLVMValueRef em_loop_carry(struct em *e, struct em_loop *l, LLVMValueRef init);
 void em_loop_next(struct em_loop *l, int i, LLVMValueRef next);
 void em_loop_end(struct em *e, struct em_loop *l);
@@ -147,8 +148,8 @@ ir_expr em_local_scratch(struct ir_ctx *ctx, const struct kn_kernel *k, int loca
  * One tile is schedule.tile[i] points of each outer dim i (0: all). Number of tiles = product over outer dims of
  * ceil(extent / tile), the last dim fastest; em_tile_count() builds that expression for the schedule. The second phase of a split kernel has
  * tiles of the outer dims without the pieces, numbered from the first phase's number on (k->tiles); em_combine_count(): how many. */
-struct em_tiles { struct em_loop loop; LLVMValueRef lo[KN_MAX_DIMS], hi[KN_MAX_DIMS]; };
-void em_tiles_begin(struct em *e, struct em_tiles *t);                      /* lo, hi (clipped to the extent) of the outer dims */
+struct em_tiles { struct em_loop loop; struct em_range at[KN_MAX_DIMS]; };
+void em_tiles_begin(struct em *e, struct em_tiles *t);                      /* the points (of the extent) of the outer dims */
 void em_tiles_end(struct em *e, struct em_tiles *t);
 ir_expr em_tile_count(struct ir_ctx *ctx, const struct kn_kernel *k);
 ir_expr em_combine_count(struct ir_ctx *ctx, const struct kn_kernel *k);    /* NULL: the kernel has one phase */
@@ -167,6 +168,8 @@ bool em_stride(struct em *e, ir_expr x, int64_t *stride);
 /* The same without an emitter: x between `lanes` consecutive values of `var`, from a multiple of `lanes` on if aligned. */
 bool em_lane_stride(struct ir_ctx *ctx, ir_expr x, ir_expr var, int lanes, bool aligned, int64_t *stride);
 LLVMValueRef em_extent(struct em *e, int dim);                              /* em_expr of the dim's extent */
+struct em_range em_range_of(struct em *e, ir_expr lo, ir_expr hi);          /* hi becomes lo where it is less */
+struct em_range em_points(struct em *e, int dim);                           /* all points of the dim */
 void em_set_lanes(struct em *e, ir_expr vdim, int lanes, LLVMValueRef mask);
 
 /* -- Memory ----------------------------------------------------------------------------------------------

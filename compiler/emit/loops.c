@@ -21,16 +21,13 @@ static bool points_known(const struct em *e, int dim, int64_t *n)
     return ir_is_const(em_is_piece(k, dim) && !e->combining ? k->split.step : k->dims[dim].extent, n);
 }
 
-void loops_bounds(struct em *e, int dim, V *lo, V *hi)
+struct em_range loops_bounds(struct em *e, int dim)
 {
-    *lo = em_i64(e, 0);
-    *hi = em_extent(e, dim);
+    struct em_range all = em_points(e, dim);
     if (!em_is_piece(e->k, dim) || e->combining)
-        return;
+        return all;
     V step = em_expr(e, e->k->split.step), first = LLVMBuildNSWMul(e->b, em_expr(e, e->k->dims[0].var), step, "");
-    V begins[2] = {first, *hi}, ends[2] = {LLVMBuildNSWAdd(e->b, first, step, ""), *hi};
-    *lo = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, begins); /* a piece behind the end has no points, not fewer */
-    *hi = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, ends);
+    return em_cut(e, all, em_range(e, first, LLVMBuildNSWAdd(e->b, first, step, "")));
 }
 
 /* -- Segments ------------------------------------------------------------------------------------- */
@@ -60,27 +57,24 @@ struct loops_segments loops_segments(const struct em *e, int width, int unroll, 
     return s;
 }
 
-void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, V lo, V hi, void (*body)(void *, int),
-                        void *user)
+void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, struct em_range r,
+                        void (*body)(void *, int), void *user)
 {
     ir_expr var = e->k->dims[dim].var;
-    V at = lo;
     for (int i = 0; i < s->n; i++) {
         int lanes = s->at[i].lanes;
-        V end = hi;
-        if (!s->at[i].masked && lanes > 1) {
-            V n = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, hi, at, ""), em_i64(e, -(int64_t)lanes), "");
-            end = LLVMBuildAdd(e->b, at, n, "");
-        }
+        struct em_parts parts = {.whole = r};
+        if (!s->at[i].masked && lanes > 1)
+            parts = em_tiles(e, r, lanes);
         struct em_loop l;
-        em_loop_begin(e, &l, at, end, em_i64(e, lanes), "v");
+        em_loop_begin(e, &l, parts.whole, em_i64(e, lanes), "v");
         em_bind(e, var, l.iv);
-        V mask = s->at[i].masked ? em_tail_mask(e, LLVMBuildSub(e->b, hi, l.iv, ""), lanes) : NULL;
+        V mask = s->at[i].masked ? em_tail_mask(e, LLVMBuildSub(e->b, r.hi, l.iv, ""), lanes) : NULL;
         em_set_lanes(e, var, lanes, mask);
         body(user, i);
         em_set_lanes(e, NULL, 1, NULL);
         em_loop_end(e, &l);
-        at = end;
+        r = parts.rest;
     }
 }
 
@@ -170,35 +164,33 @@ static void end_part(struct stage_run *r)
                 loops_acc_end_part(r->e, &r->acc[i][j]);
 }
 
-/* Calls loop(r, dim, lo, hi) for all of an inner dim; where parts are cut from it for one after the other. */
-static void in_parts(struct stage_run *r, int dim, void (*loop)(struct stage_run *, int, V, V))
+/* Calls loop(r, dim, points) for all of an inner dim; where parts are cut from it for one after the other. */
+static void in_parts(struct stage_run *r, int dim, void (*loop)(struct stage_run *, int, struct em_range))
 {
     struct em *e = r->e;
     struct em_loop l;
-    V first, last;
-    loops_bounds(e, dim, &first, &last);
+    struct em_range all = loops_bounds(e, dim);
     if (dim != r->part_dim) {
-        loop(r, dim, first, last);
+        loop(r, dim, all);
         return;
     }
-    em_loop_begin(e, &l, first, last, em_i64(e, r->part), "part");
-    V end = LLVMBuildAdd(e->b, l.iv, em_i64(e, r->part), "");
-    loop(r, dim, l.iv, em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, last}));
+    em_loop_begin(e, &l, all, em_i64(e, r->part), "part");
+    loop(r, dim, em_first(e, all, l.iv, em_i64(e, r->part)));
     end_part(r);
     em_loop_end(e, &l);
 }
 
-static void run_lane_dim(struct stage_run *r, int dim, V lo, V hi)
+static void run_lane_dim(struct stage_run *r, int dim, struct em_range points)
 {
-    loops_run_segments(r->e, &r->segments, dim, lo, hi, segment_body, r);
+    loops_run_segments(r->e, &r->segments, dim, points, segment_body, r);
 }
 
 static void run_inner(struct stage_run *r, int dim);
 
-static void run_dim(struct stage_run *r, int dim, V lo, V hi)
+static void run_dim(struct stage_run *r, int dim, struct em_range points)
 {
     struct em_loop l;
-    em_loop_begin(r->e, &l, lo, hi, em_i64(r->e, 1), "i");
+    em_loop_begin(r->e, &l, points, em_i64(r->e, 1), "i");
     em_bind(r->e, r->e->k->dims[dim].var, l.iv);
     run_inner(r, dim + 1);
     em_loop_end(r->e, &l);
@@ -325,7 +317,7 @@ static void run_combine(struct em *e, const struct kn_stage *s)
         if (loops_is_reduction(&k->insns[i]))
             pieces_begin(e, &p[count++], i, n);
     struct em_loop l;
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, n), em_i64(e, 1), "piece");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, n)), em_i64(e, 1), "piece");
     em_bind(e, k->dims[0].var, l.iv);
     em_forget(e, s->first, s->last);
     for (int i = s->first, j = 0; i < s->last; i++) {
@@ -336,7 +328,7 @@ static void run_combine(struct em *e, const struct kn_stage *s)
     }
     em_loop_end(e, &l);
     for (int64_t half = n / 2; half > 0; half /= 2) {
-        em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, half), em_i64(e, 1), "tree");
+        em_loop_begin(e, &l, em_below(e, em_i64(e, half)), em_i64(e, 1), "tree");
         for (int j = 0; j < count; j++)
             piece_merge(e, &p[j], l.iv, LLVMBuildAdd(e->b, l.iv, em_i64(e, half), ""));
         em_loop_end(e, &l);
@@ -502,7 +494,7 @@ static void run_alternating(struct outer_run *r, int segment)
 {
     struct em_loop l;
     int v = r->interleave_dim;
-    em_loop_begin(r->e, &l, r->t->lo[v], r->t->hi[v], em_i64(r->e, 1), "o");
+    em_loop_begin(r->e, &l, r->t->at[v], em_i64(r->e, 1), "o");
     em_bind(r->e, r->e->k->dims[v].var, l.iv);
     run_point(r->e, segment);
     em_loop_end(r->e, &l);
@@ -530,7 +522,7 @@ static void run_lanes(struct outer_run *r)
     int ncounts = tile_counts(e->k, r->lane_dim, counts);
     r->segments = loops_segments(e, s.width, s.unroll, ncounts, counts);
     e->aligned = tile <= 0 || tile % (s.width * s.unroll) == 0;
-    loops_run_segments(e, &r->segments, r->lane_dim, r->t->lo[r->lane_dim], r->t->hi[r->lane_dim], outer_segment, r);
+    loops_run_segments(e, &r->segments, r->lane_dim, r->t->at[r->lane_dim], outer_segment, r);
 }
 
 /* Loops over the outer dims from `dim` on; the one in lanes, and what is transposed or interleaved with it, are innermost. */
@@ -547,16 +539,15 @@ static void run_outer(struct outer_run *r, int dim)
         return;
     }
     struct em_loop l;
-    V lo = r->t->lo[dim], hi = r->t->hi[dim];
+    struct em_range points = r->t->at[dim];
     if (dim == r->row_dim) {
-        V rows = em_i64(e, e->nest.rows), n = LLVMBuildSub(e->b, hi, lo, "");
-        V end = LLVMBuildSub(e->b, hi, LLVMBuildURem(e->b, n, rows, ""), "");
-        em_loop_begin(e, &l, lo, end, rows, "rows");
+        struct em_parts rows = em_tiles(e, points, e->nest.rows);
+        em_loop_begin(e, &l, rows.whole, em_i64(e, e->nest.rows), "rows");
         run_rows(e, dim, l.iv);
         em_loop_end(e, &l);
-        lo = end;
+        points = rows.rest;
     }
-    em_loop_begin(e, &l, lo, hi, em_i64(e, 1), "o");
+    em_loop_begin(e, &l, points, em_i64(e, 1), "o");
     em_bind(e, e->k->dims[dim].var, l.iv);
     run_outer(r, dim + 1);
     em_loop_end(e, &l);

@@ -15,8 +15,8 @@ struct loops_segments { int n; struct loops_segment at[LOOPS_MAX_SEGMENTS]; };
 
 /* The segments that some count of points can need. counts: the possible numbers of points, ncounts 0: any. */
 struct loops_segments loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts);
-/* Runs body(user, segment) over [lo, hi) of `dim` with its variable bound and lanes set, then restores scalar context. */
-void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, LLVMValueRef lo, LLVMValueRef hi,
+/* Runs body(user, segment) over the points r of `dim` with its variable bound and lanes set, then restores scalar context. */
+void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, struct em_range r,
                         void (*body)(void *user, int segment), void *user);
 
 /* Accumulators of one stage's reductions in one vector context (stack slots, which LLVM turns into registers). */
@@ -52,8 +52,8 @@ void loops_run_transposed(struct em *e, int u, const struct em_tiles *t, int lan
 /* The outer dim of few points between which stores alternate when u is in lanes; -1: none. Its points, at the lanes that are set. */
 int loops_interleave_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int u, int width);
 void loops_run_interleaved(struct em *e, int v);
-/* Points [lo, hi) of an inner dim that a stage runs along: those of the piece in the first phase of a split kernel. */
-void loops_bounds(struct em *e, int dim, LLVMValueRef *lo, LLVMValueRef *hi);
+/* Points of an inner dim that a stage runs along: those of the piece in the first phase of a split kernel. */
+struct em_range loops_bounds(struct em *e, int dim);
 bool loops_is_reduction(const struct kn_insn *n);
 /* The outer dim of which nest.rows points run side by side; -1: one after the other, as of kernels that are more than sums and what becomes of them. */
 int loops_row_dim(const struct kn_kernel *k, struct em_nest nest);

@@ -123,18 +123,18 @@ void loops_run_transposed(struct em *e, int u, const struct em_tiles *t, int lan
 {
     struct em_nest s = e->nest;
     int v = s.vector, width = s.width;
-    V v0 = em_expr(e, e->k->dims[v].var), lo = t->lo[u], hi = t->hi[u];
+    V v0 = em_expr(e, e->k->dims[v].var);
+    struct em_range points = t->at[u];
     struct em_loop l;
     if (lanes == width) {
-        V last = LLVMBuildSub(e->b, t->hi[v], em_i64(e, 1), "");
-        V whole = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, hi, lo, ""), em_i64(e, -(int64_t)width), "");
-        V end = LLVMBuildAdd(e->b, lo, whole, "");
-        em_loop_begin(e, &l, lo, end, em_i64(e, width), "t");
+        V last = LLVMBuildSub(e->b, t->at[v].hi, em_i64(e, 1), "");
+        struct em_parts parts = em_tiles(e, points, width);
+        em_loop_begin(e, &l, parts.whole, em_i64(e, width), "t");
         run_block(e, u, v, l.iv, v0, width, e->mask, last);
         em_loop_end(e, &l);
-        lo = end;
+        points = parts.rest;
     }
-    em_loop_begin(e, &l, lo, hi, em_i64(e, 1), "u");
+    em_loop_begin(e, &l, points, em_i64(e, 1), "u");
     em_bind(e, e->k->dims[u].var, l.iv);
     point(user, 0);
     em_loop_end(e, &l);

@@ -86,7 +86,7 @@ static V int_power(struct em *e, enum tcc_dtype d, V a, V b)
         exponent = select_(e, negative, LLVMBuildNeg(e->b, b, ""), b);
     }
     struct em_loop l;
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, 8 * tcc_dtype_bytes(d)), em_i64(e, 1), "pow");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, 8 * tcc_dtype_bytes(d))), em_i64(e, 1), "pow");
     V result = em_loop_carry(e, &l, one), base = em_loop_carry(e, &l, a), rest = em_loop_carry(e, &l, exponent);
     V odd = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, rest, one, ""), zero, "");
     em_loop_next(&l, 0, select_(e, odd, LLVMBuildMul(e->b, result, base, ""), result));

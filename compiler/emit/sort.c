@@ -66,7 +66,7 @@ static void step(const struct sorter *s, V log, bool mirror)
     struct em_loop l;
     V one = constant(s, 1), below = LLVMBuildSub(e->b, log, one, ""), size = LLVMBuildShl(e->b, one, log, "");
     V lane = s->t ? s->t->lane : em_i64(e, 0), lanes = em_i64(e, s->t ? s->t->lanes : 1);
-    em_loop_begin(e, &l, lane, LLVMBuildZExt(e->b, s->half, e->t_i64, ""), lanes, "pair");
+    em_loop_begin(e, &l, em_range(e, lane, LLVMBuildZExt(e->b, s->half, e->t_i64, "")), lanes, "pair");
     V pair = LLVMBuildTrunc(e->b, l.iv, e->t_i32, "");
     V start = LLVMBuildShl(e->b, LLVMBuildLShr(e->b, pair, below, ""), log, "");
     V within = LLVMBuildAnd(e->b, pair, LLVMBuildSub(e->b, LLVMBuildShl(e->b, one, below, ""), one, ""), "");
@@ -91,9 +91,9 @@ void em_sort(struct em *e, const struct kn_insn *n, const struct em_threads *t)
     s.count = LLVMBuildTrunc(e->b, count, e->t_i32, "");
     s.half = LLVMBuildLShr(e->b, LLVMBuildShl(e->b, constant(&s, 1), LLVMBuildTrunc(e->b, log, e->t_i32, ""), ""),
                            constant(&s, 1), "");
-    em_loop_begin(e, &runs, one, LLVMBuildAdd(e->b, log, one, ""), one, "run");
+    em_loop_begin(e, &runs, em_range(e, one, LLVMBuildAdd(e->b, log, one, "")), one, "run");
     step(&s, LLVMBuildTrunc(e->b, runs.iv, e->t_i32, ""), true);
-    em_loop_begin(e, &steps, zero, LLVMBuildSub(e->b, runs.iv, one, ""), one, "step");
+    em_loop_begin(e, &steps, em_range(e, zero, LLVMBuildSub(e->b, runs.iv, one, "")), one, "step");
     V shorter = LLVMBuildSub(e->b, LLVMBuildSub(e->b, runs.iv, one, ""), steps.iv, "");
     step(&s, LLVMBuildTrunc(e->b, shorter, e->t_i32, ""), false);
     em_loop_end(e, &steps);

@@ -234,7 +234,7 @@ V vm_per_lane(const struct vm *m, const char *name, void (*make)(struct em *e, V
         return em_if_end_value(e, &rare, r, value);
     }
     struct em_loop l;
-    em_loop_begin(e, &l, em_i64(e, 0), em_i64(e, m->lanes), em_i64(e, 1), "lane");
+    em_loop_begin(e, &l, em_below(e, em_i64(e, m->lanes)), em_i64(e, 1), "lane");
     V result = em_loop_carry(e, &l, value), on = LLVMBuildExtractElement(e->b, wanted, l.iv, ""), lane[2];
     struct em_if f;
     em_if_begin(e, &f, on);

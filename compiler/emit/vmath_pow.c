@@ -145,7 +145,7 @@ static void make_fmod(struct em *e, V fn)
     unpack(e, LLVMBuildBitCast(b, LLVMGetParam(fn, 0), e->t_i64, ""), &mx, &ex);
     unpack(e, LLVMBuildBitCast(b, LLVMGetParam(fn, 1), e->t_i64, ""), &my, &ey);
     struct em_loop l;
-    em_loop_begin(e, &l, ey, ex, em_i64(e, 1), "divide");
+    em_loop_begin(e, &l, em_range(e, ey, ex), em_i64(e, 1), "divide");
     V r = em_loop_carry(e, &l, mx);
     V less = LLVMBuildSub(b, r, my, ""), fits = LLVMBuildICmp(b, LLVMIntUGE, r, my, "");
     em_loop_next(&l, 0, LLVMBuildShl(b, LLVMBuildSelect(b, fits, less, r, ""), em_i64(e, 1), ""));
