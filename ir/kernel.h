@@ -98,12 +98,13 @@ struct kn_operand {
 enum kn_code {
     KN_CONST,       /* fvalue or ivalue, by dtype */
     KN_EXPR,        /* value of integer expression `expr`, converted to dtype (exact for integers) */
-    KN_LOAD,        /* operand[index]; where a guard fails: arg 0 (or zero when arg[0] < 0), and nothing is read */
-    KN_STORE,       /* operand[index] = arg 0, where all guards hold */
+    KN_LOAD,        /* operand[index]; where a guard fails or an index is bad: arg 0 (or zero when arg[0] < 0), and nothing is read */
+    KN_STORE,       /* operand[index] = arg 0, where all guards hold and no index is bad */
     KN_SCALAR,      /* primitive scalar op `op` of arg 0.. ; for `cast` from arg 0's dtype to dtype, ivalue bit 0: 8-bit floats don't
                        saturate; bits 1, 2: f8e8m0 rounds 0 up, 1 down, 2 to nearest */
-    KN_INDEX,       /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); outside [0, bound):
-                       negative values get + bound first, then env->fault is set and 0 is used */
+    KN_INDEX,       /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); negative values get + bound first. Outside
+                       [0, bound) it is bad: env->fault is set, and no access happens in whose indexes or guards the symbol stands; elsewhere it is 0.
+                       bound may be 0: then each index is bad */
     KN_ENV,         /* what the environment of a run says (struct tcc_env): ivalue KN_SEED, u64, or KN_RUN, i64 */
     KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */
     KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals; -1: of no points.
@@ -204,6 +205,8 @@ static inline bool kn_is_cast_of(const struct kn_kernel *k, int insn, int load)
 /* Is it a load or store of the operand? */
 static inline bool kn_accesses(const struct kn_insn *n, int operand)
 { return (n->code == KN_LOAD || n->code == KN_STORE) && n->operand == operand; }
+/* In its expression, bound, indexes or guards (plan_query.c). */
+bool kn_insn_uses(const struct kn_insn *n, ir_expr sym);
 /* operand[index] as one number of elements: the sum of index[p] * the product of the later dims (plan_query.c). */
 ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index);
 

@@ -28,10 +28,11 @@ struct run {
     const struct tcc_env *env; /* NULL: all zero */
     const int64_t *sizes;
     int64_t var[KN_MAX_DIMS], first[KN_MAX_DIMS], extent[KN_MAX_DIMS]; /* of each dim: points [first, extent) */
-    union value *values;           /* by instruction; KN_INDEX: the symbol's value */
-    struct accumulator *acc;       /* by instruction */
-    char **data;                   /* by operand */
-    int64_t (*dims)[TCC_MAX_RANK]; /* by operand */
+    union value *values;            /* by instruction; KN_INDEX: the symbol's value */
+    bool *bad;                      /* by instruction; KN_INDEX: is the index outside its bound */
+    struct accumulator *acc;        /* by instruction */
+    char **data;                    /* by operand */
+    int64_t (*dims)[TCC_MAX_RANK];  /* by operand */
     const struct kn_sample *sample; /* NULL: all points */
     int status;
 };
@@ -212,8 +213,20 @@ static union value scalar(enum ir_op op, enum tcc_dtype d, union value x, union 
 
 /* == Instructions == */
 
+/* Is an index bad that the access is by? */
+static bool by_bad_index(const struct run *r, const struct kn_insn *n)
+{
+    for (int i = 0; r->status != TCC_OK && i < r->k->ninsns; i++)
+        if (r->k->insns[i].code == KN_INDEX && r->bad[i] && kn_insn_uses(n, r->k->insns[i].expr))
+            return true;
+    return false;
+}
+
+/* Does the access happen? */
 static bool guards_hold(struct run *r, const struct kn_insn *n)
 {
+    if (by_bad_index(r, n))
+        return false;
     for (int g = 0; g < n->nguards; g++) {
         int64_t e = eval(r, n->guards[g].e);
         if (e < eval(r, n->guards[g].lo) || e >= eval(r, n->guards[g].hi))
@@ -242,9 +255,11 @@ static void run_index(struct run *r, const struct kn_insn *n, union value *out)
 {
     union value v = r->values[n->arg[0]];
     int64_t bound = eval(r, n->bound);
+    bool *bad = &r->bad[n - r->k->insns];
     convert(TCC_I64, &v, r->k->insns[n->arg[0]].dtype);
     out->i = v.i < 0 ? v.i + bound : v.i;
-    if (out->i < 0 || out->i >= bound) {
+    *bad = out->i < 0 || out->i >= bound;
+    if (*bad) {
         out->i = 0;
         if (r->status == TCC_OK)
             r->status = TCC_EINDEX;
@@ -615,10 +630,11 @@ int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t
 {
     struct run r = {.k = k, .sizes = sizes, .env = env, .sample = s, .status = TCC_OK};
     r.values = calloc((size_t)k->ninsns + 1, sizeof *r.values);
+    r.bad = calloc((size_t)k->ninsns + 1, sizeof *r.bad);
     r.acc = calloc((size_t)k->ninsns + 1, sizeof *r.acc);
     r.data = calloc((size_t)k->noperands + 1, sizeof *r.data);
     r.dims = calloc((size_t)k->noperands + 1, sizeof *r.dims);
-    bool memory = r.values && r.acc && r.data && r.dims && bind_operands(&r, args);
+    bool memory = r.values && r.bad && r.acc && r.data && r.dims && bind_operands(&r, args);
     if (memory && r.status == TCC_OK)
         run_kernel(&r);
     for (int o = 0; r.data && o < k->noperands; o++) {
@@ -626,6 +642,7 @@ int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t
             free(r.data[o]);
     }
     free(r.values);
+    free(r.bad);
     free(r.acc);
     free(r.data);
     free(r.dims);

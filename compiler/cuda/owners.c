@@ -84,6 +84,8 @@ bool cuda_owner_rows(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr *row
             return false;
         *rows = *rows ? ir_mul(ctx, *rows, n->bound) : n->bound;
     }
+    if (*rows) /* an axis without elements has a row, too, whose owner reports the indices into it */
+        *rows = ir_max(ctx, *rows, ir_const(ctx, 1));
     return *rows != NULL;
 }
 

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "runtime/mutant.h"
+
 #define V LLVMValueRef
 
 /* Words whose result is always exact in the operands' type: no rounding needed after them. */
@@ -180,10 +182,34 @@ static V emit_scalar(struct em *e, const struct kn_insn *n)
     return is_exact_op(op) || n->dtype == TCC_BOOL ? v : em_round_to(e, (enum tcc_dtype)n->dtype, v);
 }
 
-static V emit_load(struct em *e, const struct kn_insn *n)
+/* Where the guards of an access hold and no index is bad; loads whose bad indices do no harm are told those in *bad instead, else it is NULL. */
+static void conditions(struct em *e, const struct kn_insn *n, V *uniform, V *lanes, V *bad)
 {
-    V uniform, lanes, otherwise = n->nargs > 0 && n->arg[0] >= 0 && n->nguards ? argument(e, n, 0) : NULL;
-    em_guards_split(e, n->nguards, n->guards, &uniform, &lanes);
+    bool harmless;
+    em_guards_split(e, n->nguards, n->guards, uniform, lanes);
+    V wrong = MUTANT(340, em_bad_index(e, n, &harmless), NULL);
+    *bad = n->code == KN_LOAD && harmless ? wrong : NULL;
+    if (!wrong || *bad)
+        return;
+    V *into = em_lanes_of(wrong) > 1 ? lanes : uniform;
+    *into = em_and_mask(e, *into, LLVMBuildNot(e->b, wrong, ""));
+}
+
+/* What a load gives that does not happen where `bad` says so. */
+static V without_bad(struct em *e, V loaded, V bad, V otherwise)
+{
+    if (!bad)
+        return loaded;
+    V none = otherwise ? otherwise : LLVMConstNull(LLVMTypeOf(loaded));
+    int lanes = em_lanes_of(loaded) > em_lanes_of(bad) ? em_lanes_of(loaded) : em_lanes_of(bad);
+    lanes = em_lanes_of(none) > lanes ? em_lanes_of(none) : lanes;
+    if (em_lanes_of(bad) > 1)
+        bad = em_splat(e, bad, lanes);
+    return LLVMBuildSelect(e->b, bad, em_splat(e, none, lanes), em_splat(e, loaded, lanes), "");
+}
+
+static V load_where(struct em *e, const struct kn_insn *n, V uniform, V lanes, V otherwise)
+{
     enum tcc_dtype d = (enum tcc_dtype)e->k->operands[n->operand].dtype;
     if (!uniform || !lanes)
         return em_load_at(e, n->operand, n->index, uniform ? uniform : lanes, otherwise);
@@ -194,11 +220,20 @@ static V emit_load(struct em *e, const struct kn_insn *n)
     return em_if_end_value(e, &f, v, none);
 }
 
+static V emit_load(struct em *e, const struct kn_insn *n)
+{
+    V uniform, lanes, bad;
+    conditions(e, n, &uniform, &lanes, &bad);
+    bool may_miss = n->nguards || bad || uniform || lanes;
+    V otherwise = may_miss && n->nargs > 0 && n->arg[0] >= 0 ? argument(e, n, 0) : NULL;
+    return without_bad(e, load_where(e, n, uniform, lanes, otherwise), bad, otherwise);
+}
+
 static void emit_store(struct em *e, const struct kn_insn *n)
 {
-    V uniform, lanes, value = argument(e, n, 0);
+    V uniform, lanes, bad, value = argument(e, n, 0);
     struct em_if f;
-    em_guards_split(e, n->nguards, n->guards, &uniform, &lanes);
+    conditions(e, n, &uniform, &lanes, &bad);
     if (uniform && lanes)
         em_if_begin(e, &f, uniform);
     em_store_at(e, n->operand, n->index, lanes ? lanes : uniform, value);
@@ -232,7 +267,7 @@ static V emit_index(struct em *e, const struct kn_insn *n)
     V bad = LLVMBuildICmp(e->b, LLVMIntUGE, v, bound, "");
     report_fault(e, bad);
     v = LLVMBuildSelect(e->b, bad, zero, v, "");
-    em_bind(e, n->expr, v);
+    em_bind_index(e, n->expr, v, bad, n->bound);
     return v;
 }
 
@@ -264,17 +299,6 @@ void em_insn(struct em *e, int i)
     case KN_SCAN: break;
     case KN_SORT: em_sort(e, n, NULL); break;
     }
-}
-
-bool em_insn_uses(const struct kn_insn *in, ir_expr sym)
-{
-    bool used = (in->expr && ir_uses_sym(in->expr, sym)) || (in->bound && ir_uses_sym(in->bound, sym));
-    for (int i = 0; i < in->nindex; i++)
-        used |= ir_uses_sym(in->index[i], sym);
-    for (int i = 0; i < in->nguards; i++)
-        used |= ir_uses_sym(in->guards[i].e, sym) || ir_uses_sym(in->guards[i].lo, sym) ||
-                ir_uses_sym(in->guards[i].hi, sym);
-    return used;
 }
 
 void em_insn_needed(struct em *e, int i)

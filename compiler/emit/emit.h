@@ -59,7 +59,8 @@ struct em_machine {
  * the last outer dim side by side (0: one), so that what they have in common is loaded once. */
 struct em_nest { int vector, width, unroll, rows; };
 
-struct em_binding { ir_expr sym; LLVMValueRef value; };      /* value: i64, or <lanes x i64> (gathered indexes) */
+/* value: i64, or <lanes x i64> (gathered indexes). bad: of a KN_INDEX's symbol, where the index lies outside `bound` (value is 0 there); else NULL. */
+struct em_binding { ir_expr sym; LLVMValueRef value, bad; ir_expr bound; };
 
 struct em {
     struct ir_ctx *ctx;
@@ -160,6 +161,7 @@ bool em_is_piece(const struct kn_kernel *k, int dim);                       /* i
  * Symbols are bound to values: size parameters by em_kernel_begin, iteration variables by the template (rebinding replaces),
  * KN_INDEX symbols by their instruction. The vector dim's variable is bound to lane 0's value. */
 void em_bind(struct em *e, ir_expr sym, LLVMValueRef value);
+void em_bind_index(struct em *e, ir_expr sym, LLVMValueRef value, LLVMValueRef bad, ir_expr bound);    /* of a KN_INDEX */
 LLVMValueRef em_expr(struct em *e, ir_expr x);                              /* i64, at lane 0 */
 LLVMValueRef em_expr_lanes(struct em *e, ir_expr x);                        /* <lanes x i64>, or i64 when equal in all lanes */
 bool em_varies(struct em *e, ir_expr x);                                    /* does it differ between lanes? */
@@ -204,12 +206,15 @@ void em_insn(struct em *e, int i);
 struct em_threads { LLVMValueRef lane; int lanes; void (*meet)(void *user); void *user; };
 void em_sort(struct em *e, const struct kn_insn *n, const struct em_threads *t);     /* a KN_SORT by those threads; NULL: by one (sort.c) */
 LLVMValueRef em_load_insn(struct em *e, const struct kn_insn *n);      /* of a load that needn't be the kernel's */
-bool em_insn_uses(const struct kn_insn *in, ir_expr sym);        /* in its expression, bound, indexes or guards */
+static inline bool em_insn_uses(const struct kn_insn *in, ir_expr sym) { return kn_insn_uses(in, sym); }
 void em_insn_needed(struct em *e, int i);                      /* instruction i after those that it is made of, where they have no value yet */
 void em_insns(struct em *e, int first, int last);            /* skips reductions, and instructions with e->value[i] set */
 void em_forget(struct em *e, int first, int last);           /* e->value[i] = NULL: before emitting a body again */
 LLVMValueRef em_guards(struct em *e, int nguards, const struct kn_guard *guards);    /* NULL: none; else i1 or <lanes x i1> */
 void em_guards_split(struct em *e, int nguards, const struct kn_guard *guards, LLVMValueRef *uniform, LLVMValueRef *lanes);
+/* Where an access does not happen because an index in its addresses or guards is bad (kernel.h); NULL: nowhere. *harmless: element 0, which is addressed
+ * there, exists. */
+LLVMValueRef em_bad_index(struct em *e, const struct kn_insn *n, bool *harmless);
 /* Primitive word on register values of dtype d (for compare words: the operands' dtype); small floats are not rounded here. */
 LLVMValueRef em_scalar(struct em *e, enum ir_op op, enum tcc_dtype d, int nargs, LLVMValueRef *args);
 LLVMValueRef em_reduce_init(struct em *e, enum kn_reducer r, enum tcc_dtype d);      /* uniform neutral element */

@@ -7,17 +7,23 @@
  */
 #include "compiler/emit/emit.h"
 
-void em_bind(struct em *e, ir_expr sym, LLVMValueRef value)
+void em_bind_index(struct em *e, ir_expr sym, LLVMValueRef value, LLVMValueRef bad, ir_expr bound)
 {
+    const struct em_binding b = {sym, value, bad, bound};
     for (int i = e->nbind - 1; i >= 0; i--) {
         if (e->bind[i].sym == sym) {
-            e->bind[i].value = value;
+            e->bind[i] = b;
             return;
         }
     }
     if (e->nbind == e->capbind)
         e->bind = ir_grow(e->ctx, e->bind, &e->capbind, sizeof *e->bind);
-    e->bind[e->nbind++] = (struct em_binding){sym, value};
+    e->bind[e->nbind++] = b;
+}
+
+void em_bind(struct em *e, ir_expr sym, LLVMValueRef value)
+{
+    em_bind_index(e, sym, value, NULL, NULL);
 }
 
 static LLVMValueRef bound_value(struct em *e, ir_expr sym)
@@ -301,4 +307,19 @@ LLVMValueRef em_guards(struct em *e, int nguards, const struct kn_guard *guards)
     LLVMValueRef uniform, lanes;
     em_guards_split(e, nguards, guards, &uniform, &lanes);
     return em_and_mask(e, uniform, lanes);
+}
+
+LLVMValueRef em_bad_index(struct em *e, const struct kn_insn *n, bool *harmless)
+{
+    LLVMValueRef bad = NULL;
+    *harmless = true;
+    for (int i = 0; i < e->nbind; i++) {
+        const struct em_binding *b = &e->bind[i];
+        if (!b->bad || !em_insn_uses(n, b->sym))
+            continue;
+        int lanes = em_lanes_of(b->bad) > 1 ? em_lanes_of(b->bad) : bad ? em_lanes_of(bad) : 1;
+        bad = bad ? LLVMBuildOr(e->b, em_splat(e, bad, lanes), em_splat(e, b->bad, lanes), "") : b->bad;
+        *harmless &= b->bound->lo >= 1;
+    }
+    return bad;
 }
