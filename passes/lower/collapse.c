@@ -108,8 +108,7 @@ static ir_expr renamed(void *user, ir_expr e)
     return ir_subst(r->ctx, e, r->n, r->from, r->to);
 }
 
-/* The dims' variables, by position again, so that equal kernels stay equal. */
-static void rename_dims(struct lw *lw, struct kn_kernel *k)
+void lw_rename_dims(struct lw *lw, struct kn_kernel *k)
 {
     struct renaming r = {.ctx = lw->ctx, .n = k->ndims};
     for (int d = 0; d < k->ndims; d++) {
@@ -137,5 +136,5 @@ void lw_collapse(struct lw *lw, struct kn_kernel *k)
         changed = true;
     }
     if (changed)
-        rename_dims(lw, k);
+        lw_rename_dims(lw, k);
 }

@@ -201,6 +201,8 @@ void lw_find_contraction(struct kn_kernel *k);
 /* Makes sums of many sizes in g's finished kernel sizes of their own; `sizes`: what its launch gives for k->sizes. Returns what it then gives. */
 ir_expr *lw_shorten_sums(struct lw *lw, struct kn_kernel *k, ir_expr *sizes);    /* sums.c */
 void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* collapse.c */
+/* Gives each dim the variable of its position and extent: after extents have changed, and so that equal kernels stay equal. */
+void lw_rename_dims(struct lw *lw, struct kn_kernel *k);
 /* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
 void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out);
 

@@ -80,6 +80,7 @@ ir_expr *lw_shorten_sums(struct lw *lw, struct kn_kernel *k, ir_expr *sizes)
     kn_map_exprs(lw->ctx, k, shorter, &s);
     if (!s.n)
         return sizes;
+    lw_rename_dims(lw, k); /* an extent may be such a sum: what a reduction over joined pieces walks */
     kn_find_sizes(lw->ctx, k);
     ir_expr *args = IR_NEWN(lw->ctx, k->nsizes + 1, ir_expr);
     for (int i = 0; i < k->nsizes; i++) {
