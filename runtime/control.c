@@ -4,8 +4,10 @@
 
 #include "runtime/rt_int.h"
 
+/* As it is now: a loop asks for its condition after each iteration. */
 static int read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const char *node, int64_t *out)
 {
+    size_t views = s->nviews;
     struct tcc_tensor t;
     int status = tcr_host_tensor(s, b, node, TCC_READS, &t);
 
@@ -16,7 +18,7 @@ static int read_scalar(struct tccrt_session *s, uint32_t b, int dtype, const cha
                         tcr_dtype_name(dtype), tcr_dtype_name(t.dtype),
                         (long long)tcr_elements(t.dtype, t.rank, t.dims));
     *out = dtype == TCC_BOOL ? *(const uint8_t *)t.data != 0 : *(const int64_t *)t.data;
-    return TCC_OK;
+    return s->apart ? tcr_views_end(s, views, TCC_OK) : TCC_OK;
 }
 
 static int copy_list(struct tccrt_session *s, const uint32_t *from, const uint32_t *to, uint32_t n, const char *node)

@@ -184,7 +184,7 @@ int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how
         return TCC_OK;
     if (!tcr_memory(s, b))
         return tcr_touch(s, *data, bytes, how, node);
-    for (size_t i = s->nviews; i-- > 0 && !s->views[i].until;) /* the step has one of it: in place */
+    for (size_t i = s->nviews; i-- > s->first_view && !s->views[i].until;) /* the step has one of it: in place */
         if (s->views[i].device == v.device && s->views[i].bytes == bytes) {
             s->views[i].writes |= v.writes;
             *data = s->views[i].host;

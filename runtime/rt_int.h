@@ -261,7 +261,7 @@ struct tccrt_session {
     void *observed;                  /* its */
 
     struct tcr_view *views;          /* what steps of the host use of a device's memory */
-    size_t nviews, views_room;
+    size_t nviews, views_room, first_view;    /* first_view: the running step's */
     struct tcr_held *held;           /* host memory that a copy under way may use */
     size_t nheld, held_room;
 };

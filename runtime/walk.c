@@ -368,13 +368,18 @@ static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *
     [TCC_STEP_PROGRAM] = tcr_step_program,
 };
 
-/* Where the device's memory is not the host's, what a step looked at of it goes back. */
+/* Where the device's memory is not the host's, what a step looked at of it goes back. A step of a region has views of its own: what
+ * the step around it saw may have been written since. */
 static int do_step(struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    size_t views = s->nviews;
-    int status = step_fns[p->kind](s, p);
+    size_t views = s->nviews, outer = s->first_view;
+    int status;
 
-    return s->apart ? tcr_views_end(s, views, status) : status;
+    s->first_view = views;
+    status = step_fns[p->kind](s, p);
+    status = s->apart ? tcr_views_end(s, views, status) : status;
+    s->first_view = outer;
+    return status;
 }
 
 /* Waits for one step: of communication, which the host itself waits for; of the device, by its event. */
