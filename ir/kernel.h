@@ -229,6 +229,7 @@ int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t
  * Groups of level-1 nodes that become one kernel each: between level 1 and the plan. A group computes `value` and stores it; `root` is the
  * node where it runs, and groups stand in the order in which they run. Moves that are index arithmetic belong to no group: whoever
  * reads them evaluates them. */
+enum { KN_MAX_VIEWS = 8 };
 struct kn_group {
     struct ir_node *root;
     struct ir_value *value;
@@ -237,13 +238,19 @@ struct kn_group {
     struct ir_value *dest;       /* the value is stored as piece `piece` of this one (a concat, an interleave, what a scatter starts from) */
     int piece;
     bool updates;                /* the updates of a scatter, behind the copy of its data */
+    struct ir_value *collects;   /* what a loop collects, whose element `value` is: it is stored in each iteration, at the yield, which is `root`; or NULL.
+                                    `dest` has it through at most KN_MAX_VIEWS moves of one operand each */
     int nnodes, cap;
     struct ir_node **nodes;      /* evaluated in it */
     struct kn_kernel *kernel;    /* from the pass `build` on: */
     struct ir_value **args;      /* one for each operand that is not LOCAL, */
     ir_expr *sizes;              /* and what kernel->sizes are */
 };
-struct kn_fusion { struct kn_group *at; int n, cap; };
+/* What else stands where it is wanted: operand `piece` of the node of `into` is computed there, although others read it too, or (`stays`) is what a state
+ * variable's value has there. Each is decided once, when groups are formed; who comes later reads it here. */
+struct kn_place { struct ir_value *into; int piece; bool stays; };
+struct kn_places { struct kn_place *at; int n, cap; };
+struct kn_fusion { struct kn_group *at; int n, cap; struct kn_places places; };
 bool kn_verify_fusion(const struct ir_func *f);             /* of a function without groups too; false after a diagnostic */
 
 /* -- Plan -----------------------------------------------------------------------------------------

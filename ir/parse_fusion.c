@@ -59,28 +59,59 @@ static bool parse_kernel_call(struct parser *p, struct kn_group *g)
     g->args = args.at;
     if (lex_take_word(p, "sizes") && (!lex_expect(p, '(') || !parse_exprs(p, ')', &g->sizes, &n)))
         return false;
-    return n == g->kernel->nsizes || parse_error(p, &at, "%d sizes for kernel @%s, which has %d", n, name, g->kernel->nsizes);
+    return n == g->kernel->nsizes ||
+           parse_error(p, &at, "%d sizes for kernel @%s, which has %d", n, name, g->kernel->nsizes);
+}
+
+/* Of the result of a node with operands, and which of them. */
+static bool parse_piece(struct parser *p, struct ir_value **of, int *number)
+{
+    struct token at = p->tok;
+    int64_t piece;
+    if (!parse_value(p, of))
+        return false;
+    if (!(*of)->def || !(*of)->def->nin)
+        return parse_error(p, &at, "expected the result of a node with operands");
+    if (!lex_small(p, 0, (*of)->def->nin - 1, &piece))
+        return false;
+    *number = (int)piece;
+    return true;
+}
+
+static bool parse_place(struct parser *p, struct kn_fusion *f)
+{
+    struct kn_place q = {0};
+    if (!parse_piece(p, &q.into, &q.piece))
+        return false;
+    q.stays = lex_take_word(p, "stays");
+    VEC_PUSH(p->ctx, f->places, q);
+    return true;
+}
+
+static bool parse_collected(struct parser *p, struct kn_group *g)
+{
+    struct token at = p->tok;
+    if (!parse_value(p, &g->collects))
+        return false;
+    if (!g->collects->def || g->collects->def->op != IR_loop)
+        return parse_error(p, &at, "expected what a loop collects");
+    g->root = g->collects->def->regions[0]->last;
+    return true;
 }
 
 static bool parse_group(struct parser *p, struct kn_group *g)
 {
-    int64_t piece;
-    if (!parse_value(p, &g->value) || !lex_expect_word(p, "at") || !parse_node_ref(p, &g->root))
+    if (!parse_value(p, &g->value))
+        return false;
+    if (lex_take_word(p, "collects") ? !parse_collected(p, g)
+                                     : !lex_expect_word(p, "at") || !parse_node_ref(p, &g->root))
         return false;
     if (lex_take_word(p, "anchor") && !parse_node_ref(p, &g->anchor))
         return false;
     if (lex_take_word(p, "second") && !parse_value(p, &g->second))
         return false;
-    if (lex_take_word(p, "dest")) {
-        struct token at = p->tok;
-        if (!parse_value(p, &g->dest))
-            return false;
-        if (!g->dest->def || !g->dest->def->nin)
-            return parse_error(p, &at, "expected the result of a node with operands");
-        if (!lex_small(p, 0, g->dest->def->nin - 1, &piece))
-            return false;
-        g->piece = (int)piece;
-    }
+    if (lex_take_word(p, "dest") && !parse_piece(p, &g->dest, &g->piece))
+        return false;
     g->updates = lex_take_word(p, "updates");
     if (lex_take_word(p, "of") && !parse_nodes(p, g))
         return false;
@@ -112,6 +143,9 @@ bool parse_fusion(struct parser *p)
             return false;
         VEC_PUSH(p->ctx, *f, g);
     }
+    while (lex_take_word(p, "place"))
+        if (!parse_place(p, f))
+            return false;
     p->func->fusion = f;
     return lex_expect(p, '}') && kn_verify_fusion(p->func);
 }

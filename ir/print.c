@@ -265,7 +265,12 @@ static void print_group(struct printer *p, const struct kn_group *g)
 {
     fputs("  group ", p->out);
     print_ref(p, g->value);
-    print_node_ref(p, " at ", g->root);
+    if (g->collects) {
+        fputs(" collects ", p->out);
+        print_ref(p, g->collects);
+    } else {
+        print_node_ref(p, " at ", g->root);
+    }
     if (g->anchor)
         print_node_ref(p, " anchor ", g->anchor);
     if (g->second) {
@@ -310,6 +315,12 @@ static void print_fusion(FILE *out, const struct ir_func *f)
     fputs(" {\n", out);
     for (int i = 0; i < f->fusion->n; i++)
         print_group(&p, &f->fusion->at[i]);
+    for (int i = 0; i < f->fusion->places.n; i++) {
+        const struct kn_place *q = &f->fusion->places.at[i];
+        fputs("  place ", out);
+        print_ref(&p, q->into);
+        fprintf(out, " %d%s\n", q->piece, q->stays ? " stays" : "");
+    }
     fputs("}\n", out);
     finish(&p);
 }
@@ -355,7 +366,8 @@ static void print_state(FILE *out, const struct ir_state *s)
     static const struct {
         int flag;
         const char *word;
-    } words[] = {{IR_STATE_PARAM, " param"}, {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"}, {IR_STATE_GRADIENT, " gradient"}, {IR_STATE_CACHE, " cache"}, {IR_STATE_LOCAL, " local"}};
+    } words[] = {{IR_STATE_PARAM, " param"},       {IR_STATE_BUFFER, " buffer"}, {IR_STATE_OPTIMIZER, " optimizer"},
+                 {IR_STATE_GRADIENT, " gradient"}, {IR_STATE_CACHE, " cache"},   {IR_STATE_LOCAL, " local"}};
     fputs("state ", out);
     ir_print_global(out, s->name);
     fputs(" : ", out);

@@ -26,8 +26,9 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     k->list.cap = old.list.cap;
     KEEP_ROOM(dims)
     KEEP_ROOM(operands)
-    KEEP_ROOM(values) KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets)
-        KEEP_ROOM(locals) KEEP_ROOM(reads)
+    KEEP_ROOM(values)
+    KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals)
+        KEEP_ROOM(reads)
 #undef KEEP_ROOM
             VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -317,16 +318,16 @@ bool lw_build(struct lw *lw, struct lw_group *g)
     struct kb *k = lw->builder ? lw->builder : IR_NEW(lw->ctx, struct kb);
     lw->builder = NULL; /* until the kernel is finished */
     kb_reset(k, lw, g);
-    bool ok = g->anchor ? lw_build_anchor(k, g) : lw_build_inline(k, g);
+    bool ok = g->collects ? lw_build_collected(k, g) : g->anchor ? lw_build_anchor(k, g) : lw_build_inline(k, g);
     bool reduces = k->have_reduce;
     g->kernel = ok ? kb_finish(k, g) : NULL;
     lw->builder = k;
     if (!g->kernel)
         return false;
-    g->kernel->kind = ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
+    g->kernel->kind = g->collects ? IR_K_MOVE : ir_op_info((g->anchor ? g->anchor : g->root)->op)->kind;
     if (!g->anchor && reduces)
         g->kernel->kind = IR_K_REDUCE;
-    if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse)
+    if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse && !g->collects)
         lw_collapse(lw, g->kernel);
     lw_find_contraction(g->kernel);
     if (g->anchor && g->kernel->contraction.present)

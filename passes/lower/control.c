@@ -98,11 +98,6 @@ static bool unused(const struct lw *lw, const struct ir_value *all)
     return lw->fuse && !ir_has_uses(all);
 }
 
-static bool in_place(struct lw *lw, const struct ir_value *all)
-{
-    return !unused(lw, all) && lw_scan_in_place(lw, all);
-}
-
 /* Parameters get the first values: iteration and condition are the walker's, carried ones are copied or boxed. */
 static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
 {
@@ -127,7 +122,7 @@ static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
     }
     for (int i = 0; i < l->nscan; i++) {
         struct ir_value *all = n->out[l->ncarried + i];
-        if (in_place(lw, all) || unused(lw, all))
+        if (lw->collected[all->id] || unused(lw, all))
             continue;
         l->sequences[i] = object_buffer(lw, all->name);
         struct kn_step *s = lw_step(lw, to, TCC_STEP_LIB, n, 1, &l->sequences[i]);
@@ -145,18 +140,8 @@ static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
         return false;
     for (int i = 0; i < l->nscan; i++) {
         struct ir_value *all = l->n->out[l->ncarried + i];
-        if (unused(lw, all))
+        if (lw->collected[all->id] || unused(lw, all))
             continue;
-        if (in_place(lw, all)) {
-            struct lw_group *g = lw_scan_group(lw, all);
-            if (!g) {
-                ir_error(lw->ctx, &l->n->where, "no kernel can be built for what a loop collects");
-                return false;
-            }
-            lw_add_kernel(lw, g->kernel);
-            lw_launch(lw, &r->steps, yield, g);
-            continue;
-        }
         int args[2] = {lw_buffer(lw, yield->in[1 + l->ncarried + i].value), l->sequences[i]};
         lw_step(lw, &r->steps, TCC_STEP_ACCUM, yield, 2, args);
     }
@@ -217,7 +202,7 @@ bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
             lw->buffer[n->out[l.which[k]]->id] = l.params[2 + k];
     }
     for (int i = 0; i < l.nscan; i++) {
-        if (in_place(lw, n->out[l.ncarried + i]) || unused(lw, n->out[l.ncarried + i]))
+        if (lw->collected[n->out[l.ncarried + i]->id] || unused(lw, n->out[l.ncarried + i]))
             continue;
         int stack[2] = {l.sequences[i], object_buffer(lw, n->out[l.ncarried + i]->name)};
         set_item_dims(lw, lw_step(lw, to, TCC_STEP_STACK, n, 2, stack), stack[1], n->out[l.ncarried + i]->type);

@@ -78,11 +78,40 @@ static void keep_launches(struct lw *lw, const struct ir_block *block, struct kn
                                        .second = g->second,
                                        .dest = g->dest,
                                        .piece = g->piece,
-                                       .updates = g->updates});
+                                       .updates = g->updates,
+                                       .collects = g->collects});
             g->number = to->n;
         }
         for (int i = 0; i < n->nregions; i++)
             keep_launches(lw, n->regions[i], to);
+    }
+}
+
+/* What has its place without a group of its own. */
+static void keep_places(struct lw *lw, const struct ir_block *block, struct kn_places *to)
+{
+    IR_EACH_NODE(n, block) {
+        for (int i = 0; i < n->nin && n->nout == 1; i++)
+            if (lw_is_part(lw, n, i) || lw_is_unchanged(lw, n, i))
+                VEC_PUSH(lw->ctx, *to, (struct kn_place){n->out[0], i, lw_is_unchanged(lw, n, i)});
+        for (int i = 0; i < n->nregions; i++)
+            keep_places(lw, n->regions[i], to);
+    }
+}
+
+static void load_places(struct lw *lw, const struct kn_places *from)
+{
+    for (int i = 0; i < from->n; i++) {
+        const struct kn_place *q = &from->at[i];
+        struct ir_node *n = q->into->def;
+        struct ir_value *v = n->in[q->piece].value;
+        struct lw_pieces *p = &lw->pieces[n->id];
+        if (!q->stays) {
+            lw->part[v->id] = (struct lw_part){n, q->piece};
+            continue;
+        }
+        p->stays |= 1u << q->piece;
+        p->updated = n->op == IR_concat ? v->def->in[0].value : v;
     }
 }
 
@@ -137,6 +166,7 @@ void lw_load_groups(struct lw *lw)
                                .anchor = q->anchor,
                                .second = q->second,
                                .updates = q->updates,
+                               .collects = q->collects,
                                .kernel = q->kernel,
                                .sizes = q->sizes,
                                .number = i + 1};
@@ -147,10 +177,13 @@ void lw_load_groups(struct lw *lw)
         for (int k = 0; k < q->nnodes; k++)
             VEC_PUSH(lw->ctx, lw->in[q->nodes[k]->id], g);
         VEC_PUSH(lw->ctx, lw->launches[q->root->id], g);
-        lw->materialised[q->dest ? q->dest->id : q->value->id] = true;
+        if (q->collects)
+            lw->collected[q->collects->id] = g;
+        lw->materialised[q->dest ? q->dest->id : q->collects ? q->collects->id : q->value->id] = true;
         if (q->second)
             lw->materialised[q->second->id] = true;
     }
+    load_places(lw, &from->places);
     mark_materialised(lw, lw->func->body);
 }
 
@@ -166,14 +199,30 @@ static void learn_node(struct lw *lw, const struct ir_node *n)
         lw_define_symbols(lw, n->out[i]->type, 1);
 }
 
+/* What the block's loops collect, each with what is known when it begins. */
+static void place_collected(struct lw *lw, struct ir_block *block)
+{
+    int known = lw->known.n;
+    IR_EACH_NODE(n, block) {
+        if (n->op == IR_loop)
+            lw_collect_in_place(lw, n);
+        if (!lw_is_kernel_node(n))
+            learn_node(lw, n);
+    }
+    lw->known.n = lw->depths.n = known;
+}
+
 /* A block's groups are formed with what is known when it begins to run. */
 static void fuse_block(struct lw *lw, struct ir_block *block)
 {
+    lw_place_parts(lw, block);
+    lw_find_updates(lw, block);
     lw_form_groups(lw, block);
     IR_EACH_NODE(n, block) {
         for (int r = 0; r < n->nregions; r++) {
             for (int i = 0; i < n->regions[r]->nparams; i++)
                 lw_define_symbols(lw, n->regions[r]->params[i]->type, 1);
+            place_collected(lw, n->regions[r]);
             fuse_block(lw, n->regions[r]);
         }
         if (!lw_is_kernel_node(n))
@@ -189,10 +238,12 @@ bool pass_fuse_run(struct pass_run *r)
         struct kn_entry e = {0};
         lw_enter(&lw, f);
         lw_make_inputs(&lw, &e);
+        place_collected(&lw, f->body);
         lw_place_outputs(&lw, &e);
         fuse_block(&lw, f->body);
         f->fusion = IR_NEW(lw.ctx, struct kn_fusion);
         keep_launches(&lw, f->body, f->fusion);
+        keep_places(&lw, f->body, &f->fusion->places);
         keep_members(&lw, f->body, f->fusion);
     }
     lw_leave(&lw);

@@ -365,8 +365,9 @@ static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set 
         if (user->block != n->block)
             continue;
         /* A piece of a concat is read by its own group only. */
-        if (lw->pieces[user->id].group && lw->pieces[user->id].group[u->index])
-            lw_set_add(lw, out, lw->pieces[user->id].group[u->index]);
+        struct lw_group *piece = lw->pieces[user->id].group ? lw->pieces[user->id].group[u->index] : NULL;
+        if (piece && !piece->collects)
+            lw_set_add(lw, out, piece);
         for (int i = 0; i < lw->in[user->id].n && out->n < 2; i++)
             lw_set_add(lw, out, lw->in[user->id].at[i]);
     }
@@ -375,8 +376,7 @@ static void reader_groups(struct lw *lw, const struct ir_node *n, struct lw_set 
 /* Has operand i of n its place in n's buffer already? */
 static bool has_place(struct lw *lw, const struct ir_node *n, int i)
 {
-    return pieces_of(lw, n)->group[i] || lw_is_part(lw, n, i) || lw_is_unchanged(lw, n, i) ||
-           (n->op == IR_concat && lw_scan_is_piece(lw, n, i));
+    return pieces_of(lw, n)->group[i] || lw_is_part(lw, n, i) || lw_is_unchanged(lw, n, i);
 }
 
 /* concat, interleave: a group for each piece that has no place in it yet. */

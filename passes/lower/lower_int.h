@@ -51,6 +51,7 @@ struct lw_group {
     int64_t dest_step[TCC_MAX_RANK];
     ir_expr dest_start;              /* where lw->start stands in dest_offset: what that is of this group; else NULL */
     bool updates;                    /* the second kernel of a scatter: see lw_build_scatter */
+    struct ir_value *collects;       /* what a loop collects, an element of which it stores: see scan.c */
     ir_expr *sizes;                  /* of the launch, where they are not the kernel's own */
     struct kb *sketch;               /* sketch.c; NULL: no node has been tried */
     int number;                      /* 1 + its place in the function's kn_fusion; 0: none */
@@ -61,11 +62,12 @@ struct lw_group {
 struct lw_set { struct lw_group **at; int n, cap; };
 
 /* Of a concat or interleave: the groups that store its operands in its buffer (NULL: none does), and, of a concat, the position of
- * each along the axis. Tables by operand; NULL until asked for. */
-struct lw_pieces { struct lw_group **group; ir_expr *position; };
+ * each along the axis. Tables by operand; NULL until asked for. Of one that changes a part of a state variable's value, and of such a scatter: that value,
+ * and which operands stay where they are (update.c). */
+struct lw_pieces { struct lw_group **group; ir_expr *position; struct ir_value *updated; uint32_t stays; };
 
 /* The concat in whose buffer a value lies, as which operand; NULL: it has memory of its own. */
-struct lw_part { bool known; struct ir_node *concat; int piece; };
+struct lw_part { struct ir_node *concat; int piece; };
 
 /* A weight's buffer, in the list (by hash) of those that begin alike; next: 1 + number of an entry, 0 ends it. */
 struct lw_weight { uint64_t beginning; int buffer, next; };
@@ -86,7 +88,8 @@ struct lw {
     kn_layout *layout;
     uint32_t made_from;              /* nodes with ids from here on are relayouts that the choice of layouts has made, in front of their readers */
     int *buffer;                     /* number in prog->buffers, or -1 */
-    struct lw_part *part;            /* part.c's answers */
+    struct lw_part *part;            /* part.c's answers, and scan.c's: who stores what a loop collects in place; NULL: nobody */
+    struct lw_group **collected;
     /* by node id */
     struct lw_set *in;               /* groups that evaluate it: several where each does; of a view's two at most: what is asked is whether there is one only */
     struct lw_set *launches;         /* groups whose kernels run at this node, in order */
@@ -338,27 +341,29 @@ bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 
 /* -- part.c: values whose buffer is a part of a concat's -------------------------------------- */
+/* For `fuse`, when a block begins: which of its values lie in concats' buffers. */
+void lw_place_parts(struct lw *lw, struct ir_block *block);
 /* The concat in whose buffer v lies, as operand *piece; NULL: v has memory of its own. */
-struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece);
-bool lw_is_part(struct lw *lw, const struct ir_node *n, int piece);
+struct ir_node *lw_part_of(const struct lw *lw, const struct ir_value *v, int *piece);
+bool lw_is_part(const struct lw *lw, const struct ir_node *n, int piece);
 /* The buffer of such a value; the rest of it is as in b. -1: it is none. */
 int lw_part_buffer(struct lw *lw, struct ir_value *v, struct kn_buffer b);
 
 /* -- update.c: concats that overwrite a part of a state variable's value ------------------------ */
+/* For `fuse`: which of a block's nodes are such. */
+void lw_find_updates(struct lw *lw, struct ir_block *block);
 /* The value that concat n repeats but for one operand, each other operand in its place; NULL: there is none. It is a state variable's, read in the
  * same block. Is operand `piece` such a repeated part? */
-struct ir_value *lw_updated(struct lw *lw, const struct ir_node *n);
-bool lw_is_unchanged(struct lw *lw, const struct ir_node *n, int piece);
+struct ir_value *lw_updated(const struct lw *lw, const struct ir_node *n);
+bool lw_is_unchanged(const struct lw *lw, const struct ir_node *n, int piece);
 /* Behind the read of v: copies of it for the concats that overwrite a part. */
 void lw_copy_updated(struct lw *lw, struct ir_value *v, const struct ir_node *read, struct kn_steps *to);
 
 /* -- scan.c: what loops collect ---------------------------------------------------------------- */
-/* Is `all`, an output that a loop collects, stored element by element while the loop runs? */
-bool lw_scan_in_place(struct lw *lw, const struct ir_value *all);
-/* Is that operand of a concat such a one (or a view of it), whose elements are stored in the concat's buffer? */
-bool lw_scan_is_piece(struct lw *lw, const struct ir_node *n, int piece);
-/* The kernel that stores one element, for the end of the loop's body; NULL: it can't be built. */
-struct lw_group *lw_scan_group(struct lw *lw, struct ir_value *all);
+/* For `fuse`: groups for those results of a loop that are stored element by element while it runs, in buffers of their own or as pieces of a
+ * concat's (through views). lw->collected keeps them. What is known is what is known when the loop begins. */
+void lw_collect_in_place(struct lw *lw, struct ir_node *loop);
+bool lw_build_collected(struct kb *k, struct lw_group *g);
 
 /* -- collective.c: communication, and marks where it should have ended -------------------------- */
 bool lw_lower_collective(struct lw *lw, struct ir_node *n, struct kn_steps *to);

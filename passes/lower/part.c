@@ -69,18 +69,22 @@ static struct ir_node *find_concat(struct lw *lw, const struct ir_value *v, int 
     return NULL;
 }
 
-struct ir_node *lw_part_of(struct lw *lw, const struct ir_value *v, int *piece)
+void lw_place_parts(struct lw *lw, struct ir_block *block)
 {
-    struct lw_part *p = &lw->part[v->id];
-    if (!p->known) {
-        p->concat = find_concat(lw, v, &p->piece);
-        p->known = true;
-    }
-    *piece = p->piece;
-    return p->concat;
+    IR_EACH_NODE(n, block)
+        for (int i = 0; i < n->nout; i++) {
+            struct lw_part *p = &lw->part[n->out[i]->id];
+            p->concat = find_concat(lw, n->out[i], &p->piece);
+        }
 }
 
-bool lw_is_part(struct lw *lw, const struct ir_node *n, int piece)
+struct ir_node *lw_part_of(const struct lw *lw, const struct ir_value *v, int *piece)
+{
+    *piece = lw->part[v->id].piece;
+    return lw->part[v->id].concat;
+}
+
+bool lw_is_part(const struct lw *lw, const struct ir_node *n, int piece)
 {
     int i;
     return n->op == IR_concat && lw_part_of(lw, n->in[piece].value, &i) == n && i == piece;

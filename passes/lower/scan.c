@@ -7,16 +7,14 @@
  * The collection's size must be known before the loop runs, so the loop must be one that counts: nothing ends it early.
  * Others collect objects (control.c), and so does a loop of one iteration: nothing in its kernels would show that the
  * collection is written whole (level 1 inlines it anyway).
+ *
+ * `fuse` decides it of each block in the order in which its nodes run, with what is known in front of each loop: a group at the loop's yield
+ * stores the element. Who comes later finds that group, and does not ask again.
  */
 #include "passes/lower/lower_int.h"
 #include "passes/rewrite_int.h"
 
-/* Views between a collection and the value that it becomes part of. */
-enum { MAX_VIEWS = 8 };
-
 struct path {
-    struct ir_node *view[MAX_VIEWS];
-    int nviews;
     struct ir_node *into; /* the node that joins pieces; NULL: the collection has a buffer of its own */
     int piece;
 };
@@ -45,11 +43,12 @@ static struct ir_value *element(const struct ir_value *all)
     return NULL;
 }
 
-bool lw_scan_in_place(struct lw *lw, const struct ir_value *all)
+/* With what is known in front of the loop. */
+static bool in_place(struct lw *lw, const struct ir_value *all)
 {
     const struct ir_node *n = all->def;
-    if (!lw->fuse || !n || n->op != IR_loop || !ir_is_tensor(all->type) || all->type->rank < 1 || lw->layout[all->id] ||
-        !lw_type_bound(lw, all->type) || all == n->out[0] || ir_is_value(all->type->dim[0], 1))
+    if (!ir_has_uses(all) || !ir_is_tensor(all->type) || all->type->rank < 1 || lw->layout[all->id] ||
+        !lw_type_bound(lw, all->type) || ir_is_value(all->type->dim[0], 1))
         return false;
     const struct ir_value *one = element(all);
     enum tcc_class class = tcc_dtype_class(all->type->dtype);
@@ -75,37 +74,21 @@ static bool reverses(const struct ir_node *n)
     return true;
 }
 
+/* Where the collection becomes a piece of a joined tensor, which has memory before the loop runs, too. */
 static struct path follow(struct lw *lw, struct ir_value *all)
 {
-    struct path p = {.nviews = 0};
-    for (struct ir_value *v = all; ir_has_one_use(v) && (v == all || !lw->materialised[v->id]) && !lw->layout[v->id];) {
+    struct ir_value *v = all;
+    for (int i = 0; i <= KN_MAX_VIEWS && ir_has_one_use(v) && !lw->layout[v->id]; i++) {
         struct ir_node *n = v->uses->user;
         if (n->block != all->def->block || !lw_is_kernel_node(n) || lw->layout[n->out[0]->id])
             break;
-        if (n->op == IR_concat && !lw_is_view(n)) {
-            p.into = n;
-            p.piece = v->uses->index;
-            return p;
-        }
-        if ((n->op != IR_reshape && n->op != IR_transpose && (n->op != IR_slice || !reverses(n))) ||
-            p.nviews == MAX_VIEWS)
+        if (n->op == IR_concat && !lw_is_view(n) && lw_type_bound(lw, n->out[0]->type))
+            return (struct path){n, v->uses->index};
+        if (n->op != IR_reshape && n->op != IR_transpose && (n->op != IR_slice || !reverses(n)))
             break;
-        p.view[p.nviews++] = n;
         v = n->out[0];
     }
-    p.nviews = 0;
-    return p;
-}
-
-bool lw_scan_is_piece(struct lw *lw, const struct ir_node *n, int piece)
-{
-    struct ir_value *v = n->in[piece].value;
-    for (int i = 0; i < MAX_VIEWS && v->def && v->def->op != IR_loop && v->def->nin == 1; i++)
-        v = v->def->in[0].value;
-    if (!v->def || v->def->op != IR_loop || v->def->block != n->block || !lw_scan_in_place(lw, v))
-        return false;
-    struct path p = follow(lw, v);
-    return p.into == n && p.piece == piece;
+    return (struct path){0};
 }
 
 /* The index behind one view. */
@@ -124,23 +107,31 @@ static void push(struct kb *k, const struct ir_node *n, ir_expr *at)
             at[i] = ir_sub(k->ctx, ir_attr(n, IR_ATTR_starts)->exprs[i], from[i]);
 }
 
-struct lw_group *lw_scan_group(struct lw *lw, struct ir_value *all)
+/* Views that lead from what is collected to the piece that it becomes; how many. */
+static int views_to(const struct lw_group *g, const struct ir_node **views)
 {
-    struct lw_group *g = IR_NEW(lw->ctx, struct lw_group);
-    struct ir_block *body = all->def->regions[0];
-    struct ir_value *one = element(all), *to = all;
-    struct path p = follow(lw, all);
-    struct kb kb, *k = &kb;
+    const struct ir_value *v = g->dest ? g->dest->def->in[g->piece].value : g->collects;
+    int n = 0;
+    for (; v != g->collects; v = v->def->in[0].value)
+        n++;
+    v = g->dest ? g->dest->def->in[g->piece].value : g->collects;
+    for (int i = n - 1; i >= 0; i--, v = v->def->in[0].value)
+        views[i] = v->def;
+    return n;
+}
+
+bool lw_build_collected(struct kb *k, struct lw_group *g)
+{
+    struct ir_value *all = g->collects, *one = g->value;
+    const struct ir_node *views[KN_MAX_VIEWS];
     ir_expr idx[TCC_MAX_RANK], at[TCC_MAX_RANK];
     int64_t trips;
-    g->root = body->last;
-    g->value = one;
-    kb_init(k, lw, g);
     for (int i = 0; i < one->type->rank; i++) {
         int d = ir_is_value(one->type->dim[i], 1) ? -1 : kb_dim(k, one->type->dim[i], KN_OUTER);
         at[i + 1] = idx[i] = d < 0 ? ir_const(k->ctx, 0) : k->dims.at[d].var;
     }
-    int stage = kb_stage_new(k, 0), id = kb_load(k, stage, one, idx), t = kb_load(k, stage, body->params[0], NULL);
+    int stage = kb_stage_new(k, 0), id = kb_load(k, stage, one, idx),
+        t = kb_load(k, stage, all->def->regions[0]->params[0], NULL);
     at[0] =
         ir_fresh(k->ctx, "t", 0, ir_is_const(all->type->dim[0], &trips) && trips > 0 ? trips - 1 : INT64_C(1) << 40);
     VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){at[0], stage});
@@ -151,18 +142,38 @@ struct lw_group *lw_scan_group(struct lw *lw, struct ir_value *all)
                              .arg = {t, -1, -1},
                              .expr = at[0],
                              .bound = all->type->dim[0]});
-    for (int i = 0; i < p.nviews; i++)
-        push(k, p.view[i], at);
-    if (p.into) {
-        int axis = (int)ir_get_i(p.into, IR_ATTR_axis, 0);
-        to = p.into->out[0];
-        for (int i = 0; i < p.piece; i++)
-            at[axis] = ir_add(k->ctx, at[axis], p.into->in[i].value->type->dim[axis]);
-    }
-    kb_store(k, stage, to, at, id);
+    int nviews = views_to(g, views);
+    for (int i = 0; i < nviews; i++)
+        push(k, views[i], at);
+    for (int i = 0; g->dest && i < g->dest->type->rank; i++)
+        at[i] = ir_add(k->ctx, at[i], g->dest_offset[i]);
+    kb_store(k, stage, g->dest ? g->dest : all, at, id);
     kb_stage_end(k, stage);
-    g->kernel = kb_finish(k, g);
-    if (g->kernel)
-        g->kernel->kind = IR_K_MOVE;
-    return g->kernel ? g : NULL;
+    return true;
+}
+
+/* -- The decision ---------------------------------------------------------------------------------- */
+
+static void collect(struct lw *lw, struct ir_value *all)
+{
+    struct ir_node *yield = all->def->regions[0]->last;
+    struct lw_group *g = IR_NEW(lw->ctx, struct lw_group);
+    struct path p = follow(lw, all);
+    g->root = yield;
+    g->value = element(all);
+    g->collects = all;
+    if (p.into)
+        lw_place_in(lw, g, p.into, p.piece);
+    else
+        lw->materialised[all->id] = true;
+    lw->collected[all->id] = g;
+    VEC_PUSH(lw->ctx, lw->launches[yield->id], g);
+}
+
+void lw_collect_in_place(struct lw *lw, struct ir_node *loop)
+{
+    int nscan = (int)ir_get_i(loop, IR_ATTR_nscan, 0);
+    for (int i = loop->nout - nscan; lw->fuse && i < loop->nout; i++)
+        if (in_place(lw, loop->out[i]))
+            collect(lw, loop->out[i]);
 }

@@ -459,10 +459,7 @@ static bool lower_node(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to)
 {
-    int facts = lw->facts.n, piece;
-    IR_EACH_NODE(n, block)
-        for (int i = 0; i < n->nout; i++) /* with what is known here, as when the groups were formed */
-            lw_part_of(lw, n->out[i], &piece);
+    int facts = lw->facts.n;
     IR_EACH_NODE(n, block)
         if (!lower_node(lw, n, to))
             return false;
@@ -514,7 +511,7 @@ void lw_place_outputs(struct lw *lw, struct kn_entry *e)
         b.dtype = v->type->dtype;
         b.bytes = physical_bytes(lw, v->type, NULL);
         e->output_buffers[i] = lw_buffer_new(lw, b);
-        bool here = v->def && v->def->block == lw->func->body && (lw_is_kernel_node(v->def) || lw_scan_in_place(lw, v));
+        bool here = v->def && v->def->block == lw->func->body && (lw_is_kernel_node(v->def) || lw->collected[v->id]);
         if (here && lw->buffer[v->id] < 0 && sized_at_entry(lw, v->type))
             lw->buffer[v->id] = e->output_buffers[i];
     }
@@ -552,6 +549,7 @@ void lw_side_tables_grow(struct lw *lw)
         lw->layout = grown(lw, lw->layout, had, want, sizeof *lw->layout);
         lw->buffer = grown(lw, lw->buffer, had, want, sizeof *lw->buffer);
         lw->part = grown(lw, lw->part, had, want, sizeof *lw->part);
+        lw->collected = grown(lw, lw->collected, had, want, sizeof *lw->collected);
         for (uint32_t i = had; i < want; i++)
             lw->buffer[i] = -1;
     }

@@ -20,7 +20,7 @@ static struct ir_value *stays(struct lw *lw, const struct ir_node *n, int i)
     return is_read(v, n) && start == lw_piece_position(lw, n, i) ? v : NULL;
 }
 
-struct ir_value *lw_updated(struct lw *lw, const struct ir_node *n)
+static struct ir_value *updated_by(struct lw *lw, const struct ir_node *n)
 {
     struct ir_value *v = NULL;
     int others = 0;
@@ -40,9 +40,28 @@ struct ir_value *lw_updated(struct lw *lw, const struct ir_node *n)
     return others == 1 ? v : NULL;
 }
 
-bool lw_is_unchanged(struct lw *lw, const struct ir_node *n, int piece)
+void lw_find_updates(struct lw *lw, struct ir_block *block)
 {
-    return n->op == IR_concat && n->nin <= 3 && stays(lw, n, piece) && stays(lw, n, piece) == lw_updated(lw, n);
+    IR_EACH_NODE(n, block) {
+        struct ir_value *v = updated_by(lw, n);
+        if (!v)
+            continue;
+        lw->pieces[n->id].updated = v;
+        for (int i = 0; i < n->nin && n->op == IR_concat; i++)
+            lw->pieces[n->id].stays |= (stays(lw, n, i) == v ? 1u : 0u) << i;
+        if (n->op != IR_concat)
+            lw->pieces[n->id].stays = 1;
+    }
+}
+
+struct ir_value *lw_updated(const struct lw *lw, const struct ir_node *n)
+{
+    return lw->pieces[n->id].updated;
+}
+
+bool lw_is_unchanged(const struct lw *lw, const struct ir_node *n, int piece)
+{
+    return piece < 32 && lw->pieces[n->id].stays >> piece & 1;
 }
 
 void lw_copy_updated(struct lw *lw, struct ir_value *v, const struct ir_node *read, struct kn_steps *to)
