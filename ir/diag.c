@@ -49,6 +49,13 @@ static void report(struct ir_ctx *ctx, const struct ir_where *where, enum ir_dia
 {
     enum ir_severity severity = severities[kind];
     text = shown(ctx, text, kind == IR_D_UNSUPPORTED);
+    if (ctx->attempt && severity == IR_ERROR) {
+        if (!ctx->attempt->errors++) {
+            ctx->attempt->text = text;
+            ctx->attempt->where = where ? *where : (struct ir_where){0};
+        }
+        return;
+    }
     if (ctx->capture) {
         if (!ctx->capture[0])
             snprintf(ctx->capture, ctx->capture_size, "%s", text);
@@ -77,6 +84,17 @@ void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size)
     ctx->capture_size = size;
     if (buffer)
         buffer[0] = 0;
+}
+
+void ir_attempt_begin(struct ir_ctx *ctx, struct ir_attempt *a)
+{
+    *a = (struct ir_attempt){.outer = ctx->attempt};
+    ctx->attempt = a;
+}
+
+void ir_attempt_end(struct ir_ctx *ctx)
+{
+    ctx->attempt = ctx->attempt->outer;
 }
 
 void ir_quiet(struct ir_ctx *ctx, bool on)
@@ -133,7 +151,10 @@ void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user)
 
 int ir_nerrors(const struct ir_ctx *ctx)
 {
-    return ctx->nerrors;
+    int n = ctx->nerrors;
+    for (const struct ir_attempt *a = ctx->attempt; a; a = a->outer)
+        n += a->errors;
+    return n;
 }
 
 int ir_nmessages(const struct ir_ctx *ctx)

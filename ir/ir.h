@@ -114,6 +114,11 @@ int ir_nerrors(const struct ir_ctx *ctx);                                   /* e
 void ir_quiet(struct ir_ctx *ctx, bool on);                                 /* on: messages are dropped, and not counted (something is tried) */
 /* Messages are neither kept nor counted, the first one's text written to `buffer`, until called with NULL. */
 void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size);
+/* What is tried, and may be wrong: errors in between are kept here alone, the first one with its place; other messages go on. Attempts nest. An error is
+ * counted by ir_nerrors() until its attempt ends. */
+struct ir_attempt { struct ir_attempt *outer; int errors; struct ir_where where; const char *text; };
+void ir_attempt_begin(struct ir_ctx *ctx, struct ir_attempt *a);
+void ir_attempt_end(struct ir_ctx *ctx);
 int ir_nmessages(const struct ir_ctx *ctx);
 const struct ir_message *ir_message(const struct ir_ctx *ctx, int i);
 /* The known name that a mistyped word probably means: ir_nearest_try() for each known one, then `best` (NULL: none is near). Names must

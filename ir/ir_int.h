@@ -52,6 +52,7 @@ struct ir_ctx {
     void *assume_user;
     char *capture; /* where messages go instead, when set (verifier) */
     size_t capture_size;
+    struct ir_attempt *attempt; /* the innermost one */
     bool quiet; /* messages are dropped */
     bool verbose; /* details are told */
     struct ir_life *life;

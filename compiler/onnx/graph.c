@@ -173,6 +173,7 @@ static bool expand(struct imp *im, const struct onnx_function *f)
     struct imp_scope *caller = im->scope;
     const struct onnx_graph *graph = im->graph;
     struct imp_scope scope;
+    im->malformed |= call.depth > IMP_MAX_CALLS || node->input_count > f->input_count;
     if (call.depth > IMP_MAX_CALLS)
         return imp_bad(im, "functions call each other more than %d deep", IMP_MAX_CALLS);
     if (node->input_count > f->input_count)
@@ -210,6 +211,7 @@ static bool check_operands(struct imp *im, bool *poisoned)
             /* An optional parameter of a function that its caller left out is known, and NULL. */
             if (im->call && bound_here(im, name))
                 continue;
+            im->malformed = true;
             return imp_bad(
                 im,
                 "operand %zu, '%s', is neither an input nor computed by an earlier node (missing, out of order, or a "
@@ -245,8 +247,9 @@ const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, 
             ir_nearest_try(&near, rows[k].op);
     bool own = *domain && strncmp(domain, "ai.onnx", 7) != 0; /* somebody's, who may bring it */
     return ir_internf(im->ctx, "unsupported operator%s%s", ir_did_you_mean(im->ctx, &near),
-                      !own ? "" : ir_internf(im->ctx, "; an operator of one's own is brought by --custom-op=%s:%s=FILE.c",
-                                             ir_shown(domain), ir_shown(op)));
+                      !own ? ""
+                           : ir_internf(im->ctx, "; an operator of one's own is brought by --custom-op=%s:%s=FILE.c",
+                                        ir_shown(domain), ir_shown(op)));
 }
 
 /* One entry for all nodes of the operator. */
@@ -275,8 +278,10 @@ static bool build_node(struct imp *im)
     const struct ir_custom *custom = imp_custom(im->ctx, im->domain, im->node->op);
     if (custom) /* and what is given on the command line what its user means */
         return imp_custom_node(im, custom) && ir_nerrors(im->ctx) == errors;
-    if (row && !imp_check_schema(im))
+    if (row && !imp_check_schema(im)) {
+        im->malformed = true;
         return false;
+    }
     bool done = false;
     if (row && (!imp_dynamic(im, row, &done) || done))
         return done && !im->refused && ir_nerrors(im->ctx) == errors;
@@ -320,8 +325,10 @@ static bool import_node(struct imp *im, const struct onnx_node *n)
     im->outs = outs;
     im->refused = false;
     im->b.where = where_of(im, n, im->opset);
-    if (++im->nodes > IMP_MAX_NODES)
+    if (++im->nodes > IMP_MAX_NODES) {
+        im->malformed = true;
         return imp_bad(im, "more than %d nodes after functions are expanded", IMP_MAX_NODES);
+    }
     if (!check_operands(im, &poisoned))
         return false;
     int errors = ir_nerrors(im->ctx);
@@ -333,8 +340,10 @@ static bool import_node(struct imp *im, const struct onnx_node *n)
     if (!fine && !refused)
         return ir_nerrors(im->ctx) > errors ? false : misfit(im);
     for (size_t k = 0; k < n->output_count; k++) {
-        if (n->outputs[k][0] && bound_here(im, n->outputs[k]))
+        if (n->outputs[k][0] && bound_here(im, n->outputs[k])) {
+            im->malformed = true;
             return imp_bad(im, "result '%s' is already defined", n->outputs[k]);
+        }
         if (!poisoned && !refused && !outs[k] && n->outputs[k][0]) {
             imp_unsupported(im, "its result %zu", k);
             refused = true;
@@ -379,8 +388,10 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
     im->graph = g;
     for (size_t k = 0; k < g->init_count; k++) {
         struct ir_value *v = imp_initializer(im, g->inits[k]);
-        if (!v)
+        if (!v) {
+            im->malformed = true;
             return false;
+        }
         if (!bound_here(im, g->inits[k]->name))
             imp_bind_name(im, g->inits[k]->name, v);
     }
@@ -396,6 +407,7 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
         if (outs[k])
             continue;
         struct ir_where w = {.file = im->path};
+        im->malformed = true;
         ir_error(im->ctx, &w, "output '%s' of graph '%s' is not computed by any node", g->outputs[k].name, g->name);
         return false;
     }
@@ -405,6 +417,7 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
 static bool bind_sparse(struct imp *im, const struct onnx_named_sparse *s)
 {
     struct ir_where w = {.file = im->path};
+    im->malformed = true;
     ir_error(im->ctx, &w, "sparse initialiser '%s': sparse tensors are not supported", s->name);
     return false;
 }

@@ -104,6 +104,7 @@ struct imp {
     uint64_t nodes;                      /* imported so far */
     int stream;                          /* of the next random node */
     bool refused;                        /* the current node was refused */
+    bool malformed;                      /* an error says that the file is no model, whatever its sizes */
     bool training;                       /* read for training: floats are state variables (training.c) */
     bool train;                          /* and this function is @train */
     bool infers;                         /* this function infers, whatever its nodes say of training */
@@ -308,6 +309,30 @@ struct imp_refusal *imp_refusal_of(struct imp *im, const char *domain, const cha
 /* Adds what else the model has of such operators to the refusals, and counts their nodes (unknown.c). */
 void imp_list_unknown(struct imp *im);
 const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version);
+
+/* -- Regions that may be wrong (attempt.c) --------------------------------------------------------------------------------------- */
+
+/* What the importer goes back to. */
+struct imp_attempt {
+    struct ir_attempt errors;
+    struct imp_scope *scope;
+    struct imp_call *call;
+    const struct onnx_graph *graph;
+    const struct onnx_node *node;
+    const char *domain;
+    int opset, nrefusals, npadded;
+    struct ir_value **outs;
+    struct ir_builder b;
+    bool refused, malformed;
+};
+enum imp_outcome { IMP_FINE, IMP_WRONG, IMP_FAILED };
+/* Around the import of a graph into the region that the builder stands in. WRONG: it makes no sense where it stands, the region is empty again;
+ * FAILED: nothing helps (the message has been told), or the import begins anew. */
+void imp_attempt_begin(struct imp *im, struct imp_attempt *a);
+enum imp_outcome imp_attempt_end(struct imp *im, struct imp_attempt *a, bool fine);
+void imp_attempt_tell(struct imp *im, const struct imp_attempt *a);        /* its error, as if it had not been tried */
+/* n values of these types, of a node in `block` that ends the run with the attempt's error. */
+bool imp_attempt_refuse(struct imp *im, const struct imp_attempt *a, struct ir_block *block, int n, const ir_type *types, struct ir_value **outs);
 
 /* -- Shape versions (version.c) ------------------------------------------------------------------------------------------------ */
 

@@ -186,72 +186,123 @@ static struct ir_value *one_operand(struct imp *im, int k)
     return any_rank ? imp_single(im, v) : imp_tensor(im, k);
 }
 
+struct branching {
+    const struct onnx_graph *g[2];
+    int n;
+    struct ir_node *node;
+    struct ir_value *outs[2][MAX_RESULTS];
+    struct imp_attempt tried[2];
+    bool wrong[2];
+    uint32_t first_inside;
+    ir_type branch[2][MAX_RESULTS], types[MAX_RESULTS];
+};
+
+static bool read_branches(struct imp *im, struct branching *i)
+{
+    i->g[0] = graph_attr(im, "then_branch");
+    i->g[1] = i->g[0] ? graph_attr(im, "else_branch") : NULL;
+    im->malformed |= !i->g[1];
+    if (!i->g[1])
+        return false;
+    i->n = (int)i->g[0]->output_count;
+    if (i->g[1]->output_count == i->g[0]->output_count && imp_nout(im) <= i->n)
+        return true;
+    im->malformed = true;
+    return imp_bad(im, "the branches have %zu and %zu results", i->g[0]->output_count, i->g[1]->output_count);
+}
+
+/* One that is wrong where it stands has the types of the other. */
+static bool import_branches(struct imp *im, struct branching *i)
+{
+    struct ir_builder saved;
+    struct imp_scope scope;
+    for (int k = 0; k < 2; k++) {
+        open_region(im, i->node, &scope, &saved);
+        imp_attempt_begin(im, &i->tried[k]);
+        enum imp_outcome how = imp_attempt_end(im, &i->tried[k], imp_graph(im, i->g[k], i->outs[k]));
+        close_region(im, &saved);
+        if (how == IMP_FAILED)
+            return false;
+        i->wrong[k] = how == IMP_WRONG;
+    }
+    if (i->wrong[0] && i->wrong[1]) {
+        imp_attempt_tell(im, &i->tried[0]);
+        return false;
+    }
+    for (int k = 0; k < 2; k++) {
+        if (!i->wrong[k])
+            continue;
+        if (poisoned(im, (size_t)i->n, i->outs[!k]))
+            return false;
+        for (int r = 0; r < i->n; r++)
+            i->branch[k][r] = outside_type(im, i->outs[!k][r]->type, i->first_inside);
+        if (!imp_attempt_refuse(im, &i->tried[k], i->node->regions[k], i->n, i->branch[k], i->outs[k]))
+            return false;
+    }
+    return !poisoned(im, (size_t)i->n, i->outs[0]) && !poisoned(im, (size_t)i->n, i->outs[1]);
+}
+
+static bool agree_on_types(struct imp *im, struct branching *i)
+{
+    for (int k = 0; k < i->n; k++) {
+        i->branch[0][k] = i->outs[0][k]->type;
+        i->branch[1][k] = i->outs[1][k]->type;
+        i->types[k] = common_type(im, i->branch[0][k], i->branch[1][k], i->first_inside);
+        if (!i->types[k])
+            return imp_unsupported(im, "result %d is %s in one branch and %s in the other", k,
+                                   ir_type_text(im->ctx, i->branch[0][k]), ir_type_text(im->ctx, i->branch[1][k]));
+    }
+    return true;
+}
+
+static bool yield_branches(struct imp *im, struct branching *i)
+{
+    struct ir_builder saved = im->b;
+    bool fine = true;
+    for (int b = 0; b < 2 && fine; b++) {
+        im->b.block = i->node->regions[b];
+        im->b.before = NULL;
+        for (int k = 0; k < i->n; k++)
+            i->outs[b][k] = as_type(im, i->outs[b][k], i->types[k]);
+        fine = yield(im, (size_t)i->n, i->outs[b]);
+    }
+    im->b.block = saved.block;
+    im->b.before = saved.before;
+    return fine;
+}
+
 bool onnx_op_if(struct imp *im, int arg)
 {
     UNUSED(arg);
-    const struct onnx_graph *g[2] = {graph_attr(im, "then_branch"), NULL};
-    struct ir_value *cond = one_operand(im, 0), *outs[2][MAX_RESULTS];
-    struct ir_builder saved, inside[2];
-    struct imp_scope scope;
+    struct branching *i = IR_NEW(im->ctx, struct branching);
+    struct ir_value *cond = one_operand(im, 0);
     bool truth;
-    g[1] = g[0] ? graph_attr(im, "else_branch") : NULL;
-    if (!g[1] || !cond)
+    if (!cond || !read_branches(im, i))
         return false;
     if (imp_dtype(cond) != TCC_BOOL)
         return imp_bad(im, "the condition is %s; a bool is expected", ir_type_text(im->ctx, cond->type));
     if (imp_condition(im, cond, false, &truth))
-        return inline_branch(im, g[MUTANT(127, !truth, truth)]);
-    size_t n = g[0]->output_count;
-    if (g[1]->output_count != n || (size_t)imp_nout(im) > n)
-        return imp_bad(im, "the branches have %zu and %zu results", n, g[1]->output_count);
-    ir_type types[MAX_RESULTS], branch[2][MAX_RESULTS];
-    for (size_t k = 0; k < n; k++)
-        types[k] = ir_scalar_type(im->ctx, TCC_BOOL);
-    struct ir_node *node =
-        ir_build_typed(&im->b, IR_if, 1, &cond, IR_ATTRS(ir_attr_types(IR_ATTR_types, (int)n, types)), (int)n, types);
-    uint32_t first_inside = mark(im);
-    for (int k = 0; k < 2; k++) {
-        if (!node)
-            return false;
-        open_region(im, node, &scope, &saved);
-        bool fine = imp_graph(im, g[k], outs[k]);
-        inside[k] = im->b;
-        close_region(im, &saved);
-        if (!fine)
-            return false;
-    }
-    if (poisoned(im, n, outs[0]) || poisoned(im, n, outs[1]))
+        return inline_branch(im, i->g[MUTANT(127, !truth, truth)]);
+    for (int k = 0; k < i->n; k++)
+        i->types[k] = ir_scalar_type(im->ctx, TCC_BOOL);
+    i->node =
+        ir_build_typed(&im->b, IR_if, 1, &cond, IR_ATTRS(ir_attr_types(IR_ATTR_types, i->n, i->types)), i->n, i->types);
+    i->first_inside = mark(im);
+    if (!i->node || !import_branches(im, i))
         return false;
     /* Branches of different ranks, by a condition on sizes: a shape version each. */
-    if (!same_ranks(n, outs[0], outs[1]) && !imp_condition(im, cond, true, &truth) && im->again)
+    if (!same_ranks((size_t)i->n, i->outs[0], i->outs[1]) && !imp_condition(im, cond, true, &truth) && im->again)
         return false;
-    for (size_t k = 0; k < n; k++) {
-        branch[0][k] = outs[0][k]->type;
-        branch[1][k] = outs[1][k]->type;
-        types[k] = common_type(im, branch[0][k], branch[1][k], first_inside);
-        if (!types[k])
-            return imp_unsupported(im, "result %zu is %s in one branch and %s in the other", k,
-                                   ir_type_text(im->ctx, outs[0][k]->type), ir_type_text(im->ctx, outs[1][k]->type));
-    }
-    for (int b = 0; b < 2; b++) {
-        im->b.block = inside[b].block;
-        im->b.before = NULL;
-        for (size_t k = 0; k < n; k++)
-            outs[b][k] = as_type(im, outs[b][k], types[k]);
-        bool fine = yield(im, n, outs[b]);
-        im->b.block = saved.block;
-        im->b.before = saved.before;
-        if (!fine)
-            return false;
-    }
-    ir_set_attr(node, ir_attr_types(IR_ATTR_types, (int)n, types));
-    for (size_t k = 0; k < n; k++) {
-        node->out[k]->type = types[k];
-        imp_note_ranks(im, node->out[k], outside_type(im, branch[0][k], first_inside),
-                       outside_type(im, branch[1][k], first_inside));
-        ir_type declared =
-            types[k]->kind == IR_T_TENSOR && types[k]->rank < 0 ? imp_declared(im, im->node->outputs[k]) : NULL;
-        if (!imp_out(im, (int)k, declared ? imp_unbox(im, node->out[k], declared) : node->out[k]))
+    if (!agree_on_types(im, i) || !yield_branches(im, i))
+        return false;
+    struct ir_node *node = i->node;
+    ir_set_attr(node, ir_attr_types(IR_ATTR_types, i->n, i->types));
+    for (int k = 0; k < i->n; k++) {
+        ir_type t = node->out[k]->type = i->types[k];
+        imp_note_ranks(im, node->out[k], outside_type(im, i->branch[0][k], i->first_inside),
+                       outside_type(im, i->branch[1][k], i->first_inside));
+        ir_type declared = t->kind == IR_T_TENSOR && t->rank < 0 ? imp_declared(im, im->node->outputs[k]) : NULL;
+        if (!imp_out(im, k, declared ? imp_unbox(im, node->out[k], declared) : node->out[k]))
             return false;
     }
     return true;
@@ -285,6 +336,46 @@ static struct ir_value *scan_element(struct imp *im, const struct looping *l, in
     return imp_gather(im, x, t, axis);
 }
 
+/* What the body yields where it is wrong: values of the types that it should have. False: nobody says what they are. */
+static bool refuse_body(struct imp *im, const struct looping *l, const struct imp_attempt *a, struct ir_block *b,
+                        struct ir_value **outs)
+{
+    ir_type types[2 * MAX_RESULTS];
+    int n = l->ncarried + l->nscan_out;
+    for (int k = 0; k < n; k++) {
+        ir_type t = k < l->ncarried ? l->types[k] : imp_type_of(im, l->body->outputs[k + l->onnx_loop].type);
+        if (!t || ir_type_impossible(t))
+            return false;
+        types[k] =
+            k >= l->ncarried && ir_is_tensor(t) ? imp_fresh_type(im, (enum tcc_dtype)t->dtype, t->rank, t->dim) : t;
+    }
+    return imp_attempt_refuse(im, a, b, n, types, outs);
+}
+
+/* The graph, in the loop's region; values in `outs` (condition first). A body that is wrong where it stands is an error of the run in which there is an
+ * iteration, unless one is certain. */
+static bool import_body(struct imp *im, const struct looping *l, struct ir_block *b, struct ir_value *go,
+                        struct ir_value **outs)
+{
+    size_t n = (size_t)(1 + l->ncarried + l->nscan_out);
+    struct imp_attempt tried;
+    imp_attempt_begin(im, &tried);
+    bool fine = imp_graph(im, l->body, outs + !l->onnx_loop);
+    if (!l->onnx_loop)
+        outs[0] = go;
+    fine = fine && !poisoned(im, n, outs);
+    if (fine && l->onnx_loop && imp_dtype(outs[0]) != TCC_BOOL)
+        fine = imp_bad(im, "the body's condition is %s; a bool is expected", ir_type_text(im->ctx, outs[0]->type));
+    enum imp_outcome how = imp_attempt_end(im, &tried, fine);
+    if (how != IMP_WRONG)
+        return how == IMP_FINE;
+    outs[0] = go;
+    if (!l->certain && refuse_body(im, l, &tried, b, outs + 1))
+        return true;
+    imp_attempt_tell(im, &tried);
+    return false;
+}
+
 /* Imports the body into the loop node; yields are in `outs` (condition first). */
 static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *node, struct ir_value **outs,
                       struct ir_value **cond_param)
@@ -309,12 +400,8 @@ static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *n
         fine = x != NULL;
         imp_bind_name(im, g->inputs[at++].name, x);
     }
-    fine = fine && imp_graph(im, g, outs + !l->onnx_loop);
-    if (!l->onnx_loop)
-        outs[0] = go;
+    fine = fine && import_body(im, l, b, go, outs);
     size_t n = (size_t)(1 + l->ncarried + l->nscan_out);
-    if (fine && poisoned(im, n, outs))
-        fine = false;
     if (fine && outs[0])
         outs[0] = imp_single(im, outs[0]);
     for (size_t k = 1; k < n && fine; k++) {
@@ -465,6 +552,8 @@ bool onnx_op_loop(struct imp *im, int arg)
     }
     if ((l.trip && !(l.trip = one_operand(im, 0))) || (l.cond && !(l.cond = one_operand(im, 1))))
         return false;
+    if (l.cond && imp_dtype(l.cond) != TCC_BOOL)
+        return imp_bad(im, "the condition is %s; a bool is expected", ir_type_text(im->ctx, l.cond->type));
     if (l.trip)
         l.trip = imp_cast(im, l.trip, TCC_I64);
     if (l.cond && imp_scalar_of(l.cond, &on) && on)
@@ -524,6 +613,7 @@ static bool scan(struct imp *im, struct looping *l, const int64_t *out_axes, con
                  struct ir_value **results)
 {
     l->trips = imp_dim(l->scan_in[0], (int)l->in_axes[0]);
+    l->certain = l->trips->lo >= 1;
     l->trip = imp_dim_value(im, l->trips);
     struct ir_node *n = build_loop(im, l);
     for (int k = 0; n && k < l->ncarried + l->nscan_out; k++) {

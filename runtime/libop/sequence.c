@@ -158,6 +158,12 @@ int tccrt_lib_dyn_identity(struct tcc_lib_call *call)
     return give_ref(call, call->in[0]);
 }
 
+/* What a branch begins with that makes no sense: the run that takes it ends. */
+int tccrt_lib_refuse(struct tcc_lib_call *call)
+{
+    return LIB_FAIL(call, "%s", lib_text(call, "message", "it can't be computed"));
+}
+
 /* -- Tensors to sequences and back --------------------------------------------------------------------------------- */
 
 /* Items [first, first + n) along an axis; the axis goes when `squeeze`. */
