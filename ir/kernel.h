@@ -349,6 +349,7 @@ bool kn_independent(const struct kn_program *p, const struct kn_step *a, const s
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
 bool kn_verify_program(const struct kn_program *p);
+bool kn_verify_sizes(const struct kn_program *p, const struct kn_entry *e);     /* plan_sizes.c, a part of it */
 
 /* What happens before what (plan_order.c), by the rules of runtime/abi.h. The walker of an entry point tells its steps as they stand. */
 struct kn_order;

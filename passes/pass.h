@@ -158,6 +158,8 @@ bool pass_fast(struct pass_run *r);          /* may they be *fast*? (--fast-math
  * diagnostics. What defined the symbols (inputs' types, a `bind`) is the caller's matter. */
 bool pass_substitute(struct ir_func *f, int n, const ir_expr *from, const ir_expr *to);
 
+/* The same in node n of the block and in all behind it (NULL: in the whole block), where nothing is inferred. */
+void pass_substitute_from(struct ir_block *b, struct ir_node *n, int nsyms, const ir_expr *from, const ir_expr *to);
 /* The same in a type alone; NULL stays NULL. */
 ir_type pass_subst_type(struct ir_ctx *ctx, ir_type t, int n, const ir_expr *from, const ir_expr *to);
 

@@ -42,11 +42,11 @@ static void subst_attr(const struct subst *s, struct ir_attr *a)
     }
 }
 
-static void subst_block(const struct subst *s, struct ir_block *b)
+static void subst_block(const struct subst *s, struct ir_block *b);
+
+static void subst_nodes(const struct subst *s, struct ir_node *n)
 {
-    for (int i = 0; i < b->nparams; i++)
-        b->params[i]->type = subst_type(s, b->params[i]->type);
-    IR_EACH_NODE(n, b) {
+    for (; n; n = n->next) {
         for (int i = 0; i < n->nattrs; i++)
             subst_attr(s, &n->attrs[i]);
         for (int i = 0; i < n->nout; i++)
@@ -56,10 +56,26 @@ static void subst_block(const struct subst *s, struct ir_block *b)
     }
 }
 
+static void subst_block(const struct subst *s, struct ir_block *b)
+{
+    for (int i = 0; i < b->nparams; i++)
+        b->params[i]->type = subst_type(s, b->params[i]->type);
+    subst_nodes(s, b->first);
+}
+
 ir_type pass_subst_type(struct ir_ctx *ctx, ir_type t, int n, const ir_expr *from, const ir_expr *to)
 {
     struct subst s = {ctx, n, from, to};
     return subst_type(&s, t);
+}
+
+void pass_substitute_from(struct ir_block *b, struct ir_node *n, int nsyms, const ir_expr *from, const ir_expr *to)
+{
+    struct subst s = {b->func->module->ctx, nsyms, from, to};
+    if (n)
+        subst_nodes(&s, n);
+    else
+        subst_block(&s, b);
 }
 
 bool pass_substitute(struct ir_func *f, int n, const ir_expr *from, const ir_expr *to)

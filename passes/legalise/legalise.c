@@ -334,6 +334,8 @@ static bool legalise_block(struct pass_run *r, struct ir_func *f, struct ir_bloc
 
 bool pass_legalise_run(struct pass_run *r)
 {
+    if (!legalise_symbols(pass_module(r)))
+        return false;
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
         fill_windows(pass_ctx(r), f->body);
         if (!legalise_operands(r, f, f->body) || !legalise_block(r, f, f->body) || !legalise_operands(r, f, f->body))

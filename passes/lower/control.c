@@ -7,6 +7,7 @@
  * variables are not handed over: they are in the variables.
  */
 #include "passes/lower/lower_int.h"
+#include "passes/util_int.h"
 
 static int object_buffer(struct lw *lw, const char *name)
 {
@@ -90,12 +91,43 @@ struct loop {
     int ncarried, nscan;
     int *which, nhanded; /* carried values that are handed over, in order */
     bool *object;        /* per carried value */
+    bool *dropped;       /* per collected value: nobody reads it, nor asks for its size */
     int *params, *sequences;
 };
 
-static bool unused(const struct lw *lw, const struct ir_value *all)
+struct asked {
+    ir_expr sym;
+    bool found;
+};
+
+static void find_symbol(void *user, ir_expr sym)
 {
-    return lw->fuse && !ir_has_uses(all);
+    struct asked *a = user;
+    a->found |= sym == a->sym;
+}
+
+/* Does a node from n on, or one inside it, have that symbol? */
+static bool asks_for(const struct ir_node *n, ir_expr sym)
+{
+    struct asked a = {sym, false};
+    for (; n && !a.found; n = n->next) {
+        pass_each_symbol(n, find_symbol, &a);
+        for (int r = 0; r < n->nregions && !a.found; r++)
+            a.found = asks_for(n->regions[r]->first, sym);
+    }
+    return a.found;
+}
+
+/* A collection that nobody reads may still be what tells how many iterations there were. */
+static bool dropped(const struct lw *lw, const struct ir_value *all)
+{
+    if (!lw->fuse || ir_has_uses(all))
+        return false;
+    for (int i = 0; all->type->kind == IR_T_TENSOR && i < all->type->rank; i++)
+        if (all->type->dim[i]->kind == IR_X_SYM && !lw_bound(lw, all->type->dim[i]) &&
+            asks_for(all->def->next, all->type->dim[i]))
+            return false;
+    return true;
 }
 
 /* Parameters get the first values: iteration and condition are the walker's, carried ones are copied or boxed. */
@@ -122,7 +154,8 @@ static void enter(struct lw *lw, struct loop *l, struct kn_steps *to)
     }
     for (int i = 0; i < l->nscan; i++) {
         struct ir_value *all = n->out[l->ncarried + i];
-        if (lw->collected[all->id] || unused(lw, all))
+        l->dropped[i] = dropped(lw, all);
+        if (lw->collected[all->id] || l->dropped[i])
             continue;
         l->sequences[i] = object_buffer(lw, all->name);
         struct kn_step *s = lw_step(lw, to, TCC_STEP_LIB, n, 1, &l->sequences[i]);
@@ -140,7 +173,7 @@ static bool lower_body(struct lw *lw, struct loop *l, struct kn_region *r)
         return false;
     for (int i = 0; i < l->nscan; i++) {
         struct ir_value *all = l->n->out[l->ncarried + i];
-        if (lw->collected[all->id] || unused(lw, all))
+        if (lw->collected[all->id] || l->dropped[i])
             continue;
         int args[2] = {lw_buffer(lw, yield->in[1 + l->ncarried + i].value), l->sequences[i]};
         lw_step(lw, &r->steps, TCC_STEP_ACCUM, yield, 2, args);
@@ -184,6 +217,7 @@ bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
             l.which[l.nhanded++] = i;
     l.params = IR_NEWN(lw->ctx, l.ncarried + 2, int);
     l.sequences = IR_NEWN(lw->ctx, l.nscan + 1, int);
+    l.dropped = IR_NEWN(lw->ctx, l.nscan + 1, bool);
     struct kn_region *region = IR_NEW(lw->ctx, struct kn_region);
     enter(lw, &l, to);
     if (!lower_body(lw, &l, region))
@@ -202,7 +236,7 @@ bool lw_lower_loop(struct lw *lw, struct ir_node *n, struct kn_steps *to)
             lw->buffer[n->out[l.which[k]]->id] = l.params[2 + k];
     }
     for (int i = 0; i < l.nscan; i++) {
-        if (lw->collected[n->out[l.ncarried + i]->id] || unused(lw, n->out[l.ncarried + i]))
+        if (lw->collected[n->out[l.ncarried + i]->id] || l.dropped[i])
             continue;
         int stack[2] = {l.sequences[i], object_buffer(lw, n->out[l.ncarried + i]->name)};
         set_item_dims(lw, lw_step(lw, to, TCC_STEP_STACK, n, 2, stack), stack[1], n->out[l.ncarried + i]->type);
