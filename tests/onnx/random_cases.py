@@ -49,6 +49,7 @@ class Graph:
         self.opset = int(self.rng.integers(7, LATEST + 1))
         self.runtime = runtime
         self.pool, self.nodes, self.constants, self.inputs, self.names = [], [], {}, {}, 0
+        self.ends = []         # values that no operator reads: their ranks are known only to the run
 
     # -- Choosing ----------------------------------------------------------------------------------------------------------------------
 
@@ -177,6 +178,12 @@ class Graph:
         rank, attrs = operands[0].data.ndim if operands else 0, {a.name: a for a in n.attribute}
         if n.op_type in ("Softmax", "LogSoftmax"):
             return self.opset < 13 and attrs["axis"].i != rank - 1       # all axes from this one on together
+        if n.op_type in ("LRN", "Hardmax") or (n.op_type == "BatchNormalization" and self.opset < 14) or (n.op_type == "MaxPool" and len(n.output) > 1):
+            return True         # even sizes; more than one axis in front; statistics of the batch; indices in each channel for itself
+        if n.op_type == "ConvTranspose":
+            return attrs.get("group") is not None and attrs["group"].i > 1
+        if n.op_type in ("MatMul", "Gemm", "Einsum") and operands[0].data.dtype.itemsize < 4 and NAMES[operands[0].data.dtype] in FLOATS:
+            return max(operands[0].data.shape, default=0) > 8        # sums that it rounds at each step
         return n.op_type == "LpNormalization" and attrs["p"].i == 1 or n.op_type == "GlobalMaxPool" and rank != 4
 
 
@@ -627,9 +634,116 @@ def branch(g):
     g.pool.append(Value(name, result, False, result.shape))
 
 
+# -- Sizes that only the run knows, and what stands behind them --------------------------------------------------------------------------
+
+
+def chosen_rows(g, v):
+    """Some rows of v, by what its elements (or those of another value) are."""
+    n = v.data.shape[0]
+    keep = [m for m in g.pool if m.data.dtype == bool and m.data.shape == (n,)]
+    if keep and g.below(2):
+        mask = keep[g.below(len(keep))]
+    else:
+        x = g.pick(lambda w: w.exact and w.data.ndim > 0 and w.data.shape[0] == n and NAMES[w.data.dtype] in ("float", "double", "int32", "int64"))
+        first = g.node("Gather", g.node("Reshape", x, g.ints(n, -1), keep=(), exact=True), g.constant(np.asarray(0, np.int64)), axis=1, keep=(), exact=True) \
+            if x.data.ndim > 1 else x
+        mask = g.node("Greater", first, g.constant(g.draw(NAMES[x.data.dtype], ())), exact=True)
+    if g.below(3):
+        return g.node("Compress", v, mask, axis=0, exact=v.exact)
+    index = g.node("Squeeze", g.node("NonZero", mask, keep=(), exact=True), g.ints(0), keep=(), exact=True) if g.opset >= 13 else \
+        g.node("Squeeze", g.node("NonZero", mask, keep=(), exact=True), axes=[0], keep=(), exact=True)
+    return g.node("Gather", v, index, axis=0, exact=v.exact)
+
+
+def chosen(g):
+    chosen_rows(g, g.pick(lambda v: v.data.ndim > 0 and v.data.shape[0] > 0))
+
+
+def count_of(g, most):
+    """A number that the run counts: how many elements are not zero, at most so many."""
+    x = g.pick(lambda v: v.exact and 0 < v.data.ndim and v.data.size < 100)      # of a scalar engines say another shape than the text
+    n = g.node("Size", g.node("NonZero", x, keep=(), exact=True), keep=(), exact=True)
+    return g.node("Min", n, g.constant(np.asarray(g.below(most + 1), np.int64)), keep=(), exact=True)
+
+
+def counted(g):
+    """A Range as long as the run says."""
+    top = count_of(g, 9)
+    r = g.node("Range", g.constant(np.asarray(0, np.int64)), g.node("Add", top, g.constant(np.asarray(g.below(4), np.int64)), keep=(), exact=True),
+               g.constant(np.asarray(1, np.int64)), exact=True)
+    if g.below(2):
+        g.node("Cast", r, exact=True, to=T.FLOAT)
+
+
+def pieces(g):
+    """Pieces of such sizes, joined; whatever operator reads it is the next one's choice."""
+    v = g.pick(lambda v: v.data.ndim > 0 and v.data.shape[0] > 0)
+    parts = [chosen_rows(g, v) if g.below(3) else v for _ in range(2 + g.below(5))]
+    c = g.node("Concat", *parts, axis=0, exact=v.exact)
+    for _ in range(1 + g.below(3)):
+        try:
+            MAKERS[int(np.searchsorted(np.cumsum([w for _, w in MAKERS]), g.below(sum(w for _, w in MAKERS)), "right"))][0](g)
+        except Refused:
+            pass
+    return c
+
+
+def both_directions(g):
+    """A recurrent layer over a length that the run knows, and what it gives joined again."""
+    v = g.pick(lambda v: v.data.dtype == np.float32 and v.data.ndim == 2 and 0 < v.data.shape[0] < 12 and v.data.shape[1] > 0)
+    rows = chosen_rows(g, small(v, 20))
+    x = g.node("Unsqueeze", rows, g.ints(1), keep=()) if g.opset >= 13 else g.node("Unsqueeze", rows, axes=[1], keep=())
+    g.pool.append(x)
+    recurrent(g)
+
+
+def sequence(g):
+    """Values through a sequence."""
+    v = g.pick(lambda v: v.data.ndim > 0 and v.data.shape[0] > 0 and v.data.dtype != bool)
+    parts = [v] + [chosen_rows(g, v) if g.below(2) else v for _ in range(1 + g.below(3))]
+    s, c, at = g.name("s"), g.name("v"), g.name("v")
+    axis = g.one(0, -v.data.ndim)
+    n = [h.make_node("SequenceConstruct", [p.name for p in parts], [s], name=s), h.make_node("ConcatFromSequence", [s], [c], name=c, axis=axis),
+         h.make_node("SequenceAt", [s, g.ints(g.below(len(parts))).name], [at], name=at)]
+    k = int(g.constants[n[2].input[1]][0])
+    g.constants[n[2].input[1]] = np.asarray(k, np.int64)
+    if g.opset < 11:
+        raise Refused
+    g.nodes.extend(n)
+    both = np.concatenate([p.data for p in parts], 0)
+    g.ends += [Value(c, both, v.exact, both.shape), Value(at, parts[k].data, v.exact, parts[k].data.shape)]
+
+
+def collected(g):
+    """A loop of as many iterations as the run says, with a condition or without; what it collects, joined with other rows."""
+    v = g.pick(lambda v: v.data.dtype == np.float32 and 0 < v.data.ndim < 4)
+    top = count_of(g, 6)
+    op, names = g.one("Neg", "Identity", "Relu", "Tanh"), [g.name("b") for _ in range(6)]
+    go = h.make_node("Identity", [names[1]], [names[3]]) if g.below(2) else h.make_node("Less", [names[0], names[0]], [names[3]])
+    body = h.make_graph([go, h.make_node(op, [names[2]], [names[4]]), h.make_node("Abs", [names[4]], [names[5]])], names[0] + "body",
+                        [h.make_tensor_value_info(names[0], T.INT64, []), h.make_tensor_value_info(names[1], T.BOOL, []), h.make_tensor_value_info(names[2], T.FLOAT, None)],
+                        [h.make_tensor_value_info(names[3], T.BOOL, [])] + [h.make_tensor_value_info(k, T.FLOAT, None) for k in names[4:]])
+    last, rows, made, all_rows = v.data, [], [g.name("v"), g.name("v")], None
+    for i in range(max(0, int(top.data))):
+        last = {"Neg": lambda a: -a, "Identity": lambda a: a, "Relu": lambda a: np.maximum(a, 0), "Tanh": np.tanh}[op](last)
+        rows.append(np.abs(last))
+        if go.op_type == "Less":
+            break
+    if not rows:
+        raise Refused
+    all_rows = np.stack(rows).astype(np.float32)
+    g.nodes.append(h.make_node("Loop", [top.name, "", v.name], made, name=made[0], body=body))
+    g.pool += [Value(made[0], last, False, last.shape), Value(made[1], all_rows, False, all_rows.shape)]
+    if g.below(3):
+        w = g.constant(g.draw("float", (1,) + v.data.shape))
+        all_value = g.pool[-1]
+        g.node("Concat", *((all_value, w) if g.below(2) else (w, all_value, all_value)), axis=0)
+
+
 MAKERS = ((unary, 6), (positive, 2), (jumping, 2), (binary, 8), (logic, 3), (select, 2), (cast, 3), (reduce, 5), (argument, 1), (softmax, 2), (normalise, 3),
           (matmul, 4), (gemm, 2), (conv, 4), (pool, 3), (transpose, 3), (reshape, 4), (by_shape, 2), (piece, 3), (join, 2), (pad, 2), (enlarge, 2), (gather, 3),
-          (scatter, 1), (order, 1), (count, 1), (scan, 1), (blocks, 1), (resize, 2), (quantise, 1), (recurrent, 1), (einsum, 1), (branch, 1))
+          (scatter, 1), (order, 1), (count, 1), (scan, 1), (blocks, 1), (resize, 2), (quantise, 1), (recurrent, 1), (einsum, 1), (branch, 1), (chosen, 3), (counted, 1), (pieces, 3), (both_directions, 1), (sequence, 1),
+          (collected, 2))
 
 
 # -- Cases -------------------------------------------------------------------------------------------------------------------------------
@@ -652,7 +766,7 @@ def build(seed, nodes, runtime):
     used = {name for n in g.nodes for name in n.input} | \
         {name for n in g.nodes for a in n.attribute if a.type == onnx.AttributeProto.GRAPH for m in a.g.node for name in m.input}
     made = {name for n in g.nodes for name in n.output}
-    outputs = [v for v in g.pool if v.name in made and (v.name not in used or g.below(12) == 0)]
+    outputs = [v for v in g.pool if v.name in made and (v.name not in used or g.below(12) == 0)] + [v for v in g.ends if v.name in made]
     if not outputs:
         return None
     info = lambda v: h.make_tensor_value_info(v.name, h.np_dtype_to_tensor_dtype(v.data.dtype), v.dims)
