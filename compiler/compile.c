@@ -185,6 +185,15 @@ static bool casts_training(const struct tccc_options *o)
     return o->train && o->train->precision && !strcmp(o->train->precision, "autocast");
 }
 
+/* The command that goes on from a reproducer, but for the file. */
+static const char *command_of(const struct job *j)
+{
+    const struct tccc_options *o = j->o;
+    return ir_internf(j->ctx, "tccc -O%d%s%s%s%s%s%s%s", o->level, o->exact ? " --exact" : "",
+                      o->fast_math ? " --fast-math" : "", o->verify ? " --verify" : "", o->target ? " --target=" : "",
+                      o->target ? o->target : "", o->march ? " --march=" : "", o->march ? o->march : "");
+}
+
 /* -O level to pass options; dumps of passes only: the others are ours. */
 static struct pass_options pass_options_of(struct job *j)
 {
@@ -207,6 +216,7 @@ static struct pass_options pass_options_of(struct job *j)
                              .change_limit = o->change_limit,
                              .changes_left = &j->changes_left,
                              .hang = o->hang,
+                             .damage = o->damage,
                              .offload = o->train && o->train->offload_activations,
                              .timed = j->facts ? facts_timed : NULL,
                              .timed_user = j};
@@ -215,8 +225,13 @@ static struct pass_options pass_options_of(struct job *j)
         if (!strncmp(o->dumps[i], "before:", 7) || !strncmp(o->dumps[i], "after:", 6) || !strcmp(o->dumps[i], "all"))
             dumps[n++] = o->dumps[i];
     dumps[n] = NULL;
-    if (o->reproducer)
-        p.reproducer = j->reproducer = ir_internf(j->ctx, "%s/tccc-reproducer-%d.tcir", o->reproducer, j->owner);
+    if (!o->reproducer)
+        return p;
+    p.reproducer = j->reproducer = ir_internf(j->ctx, "%s/tccc-reproducer-%d.tcir", o->reproducer, j->owner);
+    if (!j->beside) /* folders aside, as the text lies beside it */
+        j->beside = ir_beside_new(j->ctx, ir_internf(j->ctx, "%s/tccc-reproducer-%d.weights", o->reproducer, j->owner));
+    p.beside = j->beside;
+    p.again = command_of(j);
     return p;
 }
 
@@ -277,10 +292,9 @@ static void keep_model(struct job *j)
         j->reproducer = NULL;
     if (!f)
         return;
-    fprintf(f, "; the training step did not come back; tccc -O%d%s%s%s %s THIS-FILE -o FILE.so shows it again\n",
-            o->level, o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", o->verify ? " --verify" : "",
+    fprintf(f, "; the training step did not come back; %s %s THIS-FILE -o FILE.so shows it again\n", command_of(j),
             frontend_train_flags(j->ctx, o->train));
-    ir_print_module(f, j->module);
+    ir_print_module_beside(f, j->module, j->beside);
     fclose(f);
 }
 
@@ -354,9 +368,8 @@ static void keep_graph(struct job *j)
     FILE *f = j->reproducer ? open_memstream(&j->graph, &size) : NULL;
     if (!f)
         return;
-    fprintf(f, "; code generation did not come back; tccc -O%d%s%s THIS-FILE -o FILE.so shows it again\n", j->o->level,
-            j->o->exact ? " --exact" : "", j->o->fast_math ? " --fast-math" : "");
-    ir_print_module(f, j->module);
+    fprintf(f, "; code generation did not come back; %s THIS-FILE -o FILE.so shows it again\n", command_of(j));
+    ir_print_module_beside(f, j->module, j->beside);
     fclose(f);
 }
 
@@ -380,8 +393,7 @@ static bool run_passes(struct job *j)
     if (job_wants(o, ""))
         ir_print_module(to, j->module);
     /* Nothing more is asked for: the dump of the graph is all. */
-    bool deeper =
-        job_wants(o, "kernels") || job_wants(o, "plan") || job_wants(o, "memory") || job_machine_dump(o);
+    bool deeper = job_wants(o, "kernels") || job_wants(o, "plan") || job_wants(o, "memory") || job_machine_dump(o);
     if (!o->output && !deeper && o->dumps && o->dumps[0])
         return true;
     keep_graph(j);

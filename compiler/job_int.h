@@ -45,6 +45,7 @@ struct job {
     int64_t changes_left;              /* by passes (--change-limit) */
     struct train_recompute *recompute; /* by stage; NULL: nothing */
     const char *reproducer;            /* file; NULL: none is wanted */
+    struct ir_beside *beside;          /* its big constants */
     char *graph;                       /* what goes into it for code generation */
     struct facts *facts;               /* facts.c; NULL: nobody asks */
     double lap;                        /* when the step that is under way began, in ms */

@@ -84,7 +84,7 @@ struct tccc_options {
     const char *reproducer;          /* folder for reproducers of crashes and of compilations that make no progress; NULL: none */
     double time_limit;               /* seconds without progress after which the compilation is ended (4, our bug); 0: none. Default 600 */
     const char *hang;                /* for tests of that: the pass of this name, "train", "partition" (of a training step), or "code" for code generation, does not come back; NULL: none */
-    const char *damage;              /* for tests of reproducers: "train" (a training step) or "partition" (its stages) is made wrong, as `verify` finds; NULL: nothing */
+    const char *damage;              /* for tests of reproducers: "train" (a training step), "partition" (its stages) or what the pass of this name makes is wrong, as `verify` finds; NULL: nothing */
     int jobs;                        /* 0: as many as the process may use */
     int verbose;
     void (*message)(void *user, int severity, const char *text);     /* severity: 0 note, 1 warning, 2 error, 3 bug */

@@ -603,6 +603,10 @@ const struct ir_scalar_body *ir_scalar_body(enum ir_op map_op);
 
 /* == Text, verifier, inference, interpreter ==================================================== */
 
+/* beside.c: the same with big constants in the file `path`, which the text names; each once for all texts. For a process that compiles and ends. */
+struct ir_beside;
+struct ir_beside *ir_beside_new(struct ir_ctx *ctx, const char *path);
+void ir_print_module_beside(FILE *out, const struct ir_module *m, struct ir_beside *b);      /* b NULL: all is in the text */
 void ir_print_module(FILE *out, const struct ir_module *m);
 void ir_print_func(FILE *out, const struct ir_func *f);
 void ir_print_node(FILE *out, const struct ir_node *n);

@@ -155,4 +155,7 @@ void ir_invalid(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_k
 /* interp_control.c: the value that a variable of type i64[] has; state NULL: 0. */
 int64_t it_position(const struct ir_interp_state *s, const struct ir_state *v);
 
+/* beside.c: where the tensor lies in the file beside the text that is being printed, and that file's path; NULL: it belongs in the text. */
+const char *ir_beside_range(const struct ir_tensor *t, uint64_t *at);
+
 #endif

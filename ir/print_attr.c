@@ -118,7 +118,13 @@ void ir_print_tensor(FILE *out, const struct ir_tensor *t)
     for (int i = 0; i < t->rank; i++)
         fprintf(out, "%s%" PRId64, i ? "," : "", t->dims[i]);
     fputs("] ", out);
-    if (t->file && !t->splat && t->nelems > MAX_LISTED && ir_file_path(t->file)) {
+    uint64_t at;
+    const char *beside = t->file ? NULL : ir_beside_range(t, &at);
+    if (beside) {
+        fputs("file(", out);
+        ir_print_string(out, beside);
+        fprintf(out, ", %" PRIu64 ")", at);
+    } else if (t->file && !t->splat && t->nelems > MAX_LISTED && ir_file_path(t->file)) {
         fputs("file(", out);
         ir_print_string(out, ir_file_path(t->file));
         fprintf(out, ", %" PRIu64 ")", (uint64_t)((const uint8_t *)t->data - ir_file_data(t->file)));

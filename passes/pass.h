@@ -125,6 +125,9 @@ struct pass_options {
     int64_t *changes_left;       /* of several lists together, which count it down; NULL: each list has change_limit */
     const char *reproducer;      /* file to write the IR before the running pass and its name into before each pass, removed
                                     after a good end; NULL: none */
+    struct ir_beside *beside;    /* where its big constants go; NULL: into it */
+    const char *again;           /* the command that goes on from it, but for `--passes=LIST FILE`; NULL: tccc-opt's */
+    const char *damage;          /* for tests: behind that pass a node's result has a type that the node does not give it; NULL: none */
     const char *hang;            /* for tests: that pass does not come back; NULL: none */
 };
 

@@ -162,6 +162,16 @@ static void print_times(FILE *out, const struct pass_timing *t, int n)
 
 /* -- Reproducer ----------------------------------------------------------------------------- */
 
+/* For tests of reproducers. */
+static void damage(struct ir_module *m)
+{
+    struct ir_node *n = m->funcs->body->last;
+    while (n && !(n->nout && ir_is_tensor(n->out[0]->type) && n->nin && n->in[0].value))
+        n = n->prev;
+    if (n)
+        n->out[0]->type = ir_scalar_type(m->ctx, n->out[0]->type->dtype == TCC_U8 ? TCC_I8 : TCC_U8);
+}
+
 /* Writes the IR and the command that runs the rest of the list on it. A file that can't be written is a warning only:
  * the compilation itself is well. */
 static bool write_reproducer(const struct pass_run *r)
@@ -174,10 +184,14 @@ static bool write_reproducer(const struct pass_run *r)
     if (tcr_save_open(&save, o->reproducer, TCR_SAVE_STREAM))
         return false;
     FILE *out = save.stream;
-    fprintf(out, "; pass '%s' did not come back; tccc-opt -O%d%s%s -p '%s' THIS-FILE shows it again\n",
-            r->item->pass->name, o->level, o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "",
-            pass_list_text(ctx, r->list->at, at, r->list->n));
-    print_all(out, r->module);
+    const char *list = pass_list_text(ctx, r->list->at, at, r->list->n);
+    fprintf(out, "; pass '%s' did not come back; ", r->item->pass->name);
+    if (o->again)
+        fprintf(out, "%s --passes='%s' THIS-FILE -o FILE.so shows it again\n", o->again, list);
+    else
+        fprintf(out, "tccc-opt -O%d%s%s -p '%s' THIS-FILE shows it again\n", o->level, o->exact ? " --exact" : "",
+                o->fast_math ? " --fast-math" : "", list);
+    ir_print_module_beside(out, r->module, o->beside);
     return tcr_save_commit(&save) == 0;
 }
 
@@ -221,6 +235,8 @@ static bool run_one(struct pass_run *r, struct pass_timing *t)
     while (r->options->hang && is_named(r, true, r->options->hang))
         pause();
     bool ok = r->item->pass->run(r);
+    if (r->options->damage && is_named(r, true, r->options->damage))
+        damage(r->module);
     t->ms = now_ms() - t->ms;
     ir_tick(r->module->ctx);
     t->after = count_nodes(r->module);

@@ -104,7 +104,8 @@ static int check_passes(const struct options *o)
             known |= strcmp(words[k], what) == 0;
         if (!known)
             code = usage_error(
-                o, "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, memory, llvm, asm, ptx or neuron",
+                o,
+                "--dump-ir=%s: expected before:PASS, after:PASS, all, kernels, plan, memory, llvm, asm, ptx or neuron",
                 what);
     }
     struct pass_options dumps = {.dump = o->given[OPT_dump_ir].at};
@@ -185,12 +186,13 @@ static void no_message(void *user, int severity, const char *text)
 }
 
 /* The compiler failed by its own fault: once more, this time with the IR written down before each pass (always doing so
- * would cost more than compiling). The file is there afterwards if a pass was at fault. */
+ * would cost more than compiling), but for its big constants, which are written once. The file is there afterwards if a pass was at fault. */
 static void leave_reproducer(const struct options *o, const struct tccc_options *c)
 {
     struct tccc_options again = *c;
-    char path[64];
+    char path[64], weights[64];
 
+    again.verify = true; /* it begins with the pass that is at fault, not with the one that meets what that left */
     again.reproducer = ".";
     again.message = no_message;
     again.progress = NULL;
@@ -199,7 +201,13 @@ static void leave_reproducer(const struct options *o, const struct tccc_options 
     again.time_passes = false;
     tccc_compile(&again);
     snprintf(path, sizeof path, "tccc-reproducer-%d.tcir", (int)getpid());
-    if (access(path, F_OK) == 0)
+    snprintf(weights, sizeof weights, "tccc-reproducer-%d.weights", (int)getpid());
+    bool kept = access(path, F_OK) == 0;
+    if (!kept)
+        unlink(weights);
+    if (kept && access(weights, F_OK) == 0)
+        tool_error(o, EXIT_BUG, "please report it with the files '%s' and '%s'", path, weights);
+    else if (kept)
         tool_error(o, EXIT_BUG, "please report it with the file '%s'", path);
     else
         tool_error(o, EXIT_BUG, "please report it with the model");
