@@ -355,10 +355,12 @@ static void free_async(struct tccrt_session *s)
     }
     tcr_heap_free(&s->heap, a->partner, s->m->plan->buffers.count * sizeof *a->partner);
     tcr_heap_free(&s->heap, a->instead, (s->max_inputs + s->max_outputs) * sizeof *a->instead);
-    tcr_heap_free(&s->heap, s->instead, s->m->plan->buffers.count * sizeof *s->instead);
+    if (!s->guard) { /* whose it is then */
+        tcr_heap_free(&s->heap, s->instead, s->m->plan->buffers.count * sizeof *s->instead);
+        s->instead = NULL;
+    }
     tcr_heap_free(&s->heap, a, sizeof *a);
     s->async = NULL;
-    s->instead = NULL;
 }
 
 static int make_async(struct tccrt_session *s)
@@ -373,7 +375,8 @@ static int make_async(struct tccrt_session *s)
     s->free_async = free_async;
     a->queue = (int)queues;
     a->event = s->nevents + queues;
-    if ((a->partner = zeros(s, buffers, sizeof *a->partner)) && (s->instead = zeros(s, buffers, sizeof *s->instead)) &&
+    if ((a->partner = zeros(s, buffers, sizeof *a->partner)) &&
+        (s->instead || (s->instead = zeros(s, buffers, sizeof *s->instead))) &&
         (a->instead = zeros(s, s->max_inputs + s->max_outputs, sizeof *a->instead)) &&
         (a->ahead[0] = zeros(s, s->max_inputs, sizeof *a->ahead[0])) &&
         (a->ahead[1] = zeros(s, s->max_inputs, sizeof *a->ahead[1])))

@@ -32,7 +32,7 @@ int tcr_grow(struct tccrt_session *s, uint32_t memory, void *pp, size_t *held, s
 {
     void **at = pp;
 
-    if (*at && *held >= bytes)
+    if (*at && (s->guard ? *held == bytes : *held >= bytes))
         return TCC_OK;
     tcr_free(s, memory, *at, *held);
     *held = 0;

@@ -10,6 +10,7 @@
  *   device/                      where data lies, and what runs kernels
  *   walk, launch, lib            the plan walker
  *   pool, profile
+ *   guard                        blocks between pages that nobody may touch, for tests
  */
 #ifndef TCCRT_INT_H
 #define TCCRT_INT_H
@@ -184,7 +185,7 @@ struct tccrt_session {
     void (*free_batches)(struct tccrt_session *s);
     const struct tccrt_async *how;   /* the running call's */
     const bool *in_there, *out_there;        /* of the running call: by input and output, does the caller's data lie on the device? NULL: none */
-    void **instead;                  /* by buffer: where it lies instead of in the arena; NULL: as the plan says */
+    void **instead;                  /* by buffer of the arena, and by weight: where it lies instead; NULL: as the plan says */
     bool writes_state, carries;      /* the copy that is being given: to state; a collective's own */
     int queue;                       /* of the device: the step's that runs; the plan's numbers */
     uint32_t *event_of;              /* by step: 1 + the event that others wait for; 0: none does */
@@ -257,6 +258,7 @@ struct tccrt_session {
     struct tcr_pipe **pipes;         /* by pipeline: its memory, once it was run */
 
     struct tcr_profile *profile;     /* NULL: off */
+    struct tcr_guard *guard;         /* guard.c; NULL: off */
     tccrt_observer observer;         /* NULL: nobody observes */
     void *observed;                  /* its */
 
@@ -490,6 +492,32 @@ int tcr_await_list(struct tccrt_session *s, struct tcc_range steps);         /* 
 int tcr_vote_failed(struct tccrt_session *s, struct tcc_range steps, int status);
 struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name);      /* NULL: none of that name */
 void tcr_drain(struct tccrt_session *s, int status); /* waits for what a run has left under way; its message stays */
+
+/* -- guard.c ---------------------------------------------------------------------------------- */
+#define TCR_GUARD_POISON 0xff                /* a NaN in every float type, -1 in signed integers */
+bool tcr_guard_wanted(void);                 /* by TCCRT_GUARD */
+/* A block between two pages that nobody may touch, of poison. NULL: no memory, without a message. */
+void *tcr_guard_alloc(size_t bytes, size_t alignment);
+void tcr_guard_free(void *p);
+void tcr_guard_heap(struct tcr_heap *h);     /* such blocks are what the heap gives, whoever's allocator it had */
+/* n rows, each with such a page behind it, *step bytes apart; freed as a block is. Where a kernel's scratch of so many bytes begins in a row, which becomes poison. */
+void *tcr_guard_rows(size_t n, size_t bytes, size_t *step);
+void *tcr_guard_scratch(uint8_t *row, size_t step, size_t bytes);
+/* For who has pages of his own: where a block begins in *room bytes of pages; that it lies there, to sessions at `known`; that it is gone. */
+size_t tcr_guard_offset(size_t bytes, size_t alignment, size_t *room);
+bool tcr_guard_note(void *pages, size_t room, void *data, size_t bytes, const void *known);
+void tcr_guard_forget(const void *known);
+/* A session's: made last, and ended first. The memory of buffer b in s->instead; of inputs and outputs. */
+int tcr_guard_new(struct tccrt_session *s);
+void tcr_guard_end(struct tccrt_session *s);
+int tcr_guard_address(struct tccrt_session *s, uint32_t b, const char *node);
+int tcr_guard_input(struct tccrt_session *s, uint32_t i, const struct tcc_tensor *t);
+int tcr_guard_output(struct tccrt_session *s, uint32_t k, int dtype);
+void tcr_guard_outputs_back(struct tccrt_session *s);
+int tcr_guard_begin(struct tccrt_session *s, const struct tcc_pentry *e);    /* a run: all of the arena is poison */
+void tcr_guard_step(struct tccrt_session *s);                                /* one begins */
+void tcr_guard_launch(const struct tcr_kernel_launch *l);                    /* a launch begins */
+int tcr_guard_check(struct tccrt_session *s, const struct tcc_pstep *p);     /* it has ended: TCC_EBUG where something was written beside a block */
 
 /* -- profile.c -------------------------------------------------------------------------------- */
 double tcr_now(void);                        /* nanoseconds */

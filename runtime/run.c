@@ -152,7 +152,9 @@ static int place_input(const struct input *in, const struct tcc_object *o)
         if (!o || o->kind != TCC_OBJ_TENSOR)
             return tcr_fail(TCC_EINPUT, "input '%s': it is missing", input_name(in, in->index));
         s->inputs[in->index] = o->t.data;
-        return tcr_memory(s, buffer) && !(s->in_there && s->in_there[in->index]) ? upload_input(in, &o->t) : TCC_OK;
+        if (tcr_memory(s, buffer))
+            return s->in_there && s->in_there[in->index] ? TCC_OK : upload_input(in, &o->t);
+        return s->guard ? tcr_guard_input(s, in->index, &o->t) : TCC_OK;
     }
     ref = o ? tccrt_object_ref(o) : tccrt_object_none();
     if (!ref)
@@ -343,6 +345,8 @@ void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, in
         o->data = o->there;
     }
     o->bytes = need;
+    if (!*status && s->guard && o->data && o->data == o->host)
+        *status = tcr_guard_output(s, k, dtype);
     o->rank = rank;
     memcpy(o->dims, dims, (size_t)rank * sizeof *dims);
     return *status ? NULL : o->data;
@@ -486,7 +490,7 @@ int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e)
     s->running = e = s->chosen;
     if ((status = tcr_entry_states(s, e)) || (status = tcr_check_advances(s, e)))
         return status;
-    if ((status = make_arenas(s, e)))
+    if ((status = make_arenas(s, e)) || (s->guard && (status = tcr_guard_begin(s, e))))
         return status;
     scratch = e->scratch != TCC_NO ? s->values[e->scratch] : -1;
     if (scratch >= 0 && (status = s->device->ops->reserve(s->device, scratch, 1, 0)))
@@ -534,7 +538,7 @@ int tcr_outputs_to_host(struct tccrt_session *s)
     for (uint32_t k = 0; !status && k < s->running->outputs.count; k++) {
         const struct tcr_out *o = &s->outs[k];
 
-        if (o->data && o->data != o->host)
+        if (o->data && o->data == o->there)
             status = tcr_copy(s, 0, o->host, 1, o->data, (size_t)o->bytes, output_name(s, k));
     }
     return status;
@@ -595,6 +599,8 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e)
         status = end_apart(s, status);
     else if (!status)
         status = tcr_advance(s, s->running);
+    if (!status && s->guard)
+        tcr_guard_outputs_back(s);
     if (s->apart && s->profile)
         tcr_profile_device(s);
     for (uint32_t i = 0; i < s->m->nslots; i++)

@@ -237,6 +237,8 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
         (o->allocator && (!o->allocator->alloc || !o->allocator->free)))
         return tcr_fail(TCC_EUSAGE, "session: no model, or options that cannot be (threads %d)", o->threads);
     tcr_heap_init(&heap, o->allocator);
+    if (tcr_guard_wanted())
+        tcr_guard_heap(&heap);
     if (!(s = tcr_heap_alloc(&heap, sizeof *s)))
         return TCC_EENV;
     memset(s, 0, sizeof *s);
@@ -248,6 +250,8 @@ int tccrt_session_new(struct tccrt_model *m, const struct tccrt_options *o, stru
     status = open_devices(s, o);
     if (!status)
         status = make_tables(s);
+    if (!status && heap.exact)
+        status = tcr_guard_new(s);
     if (!status && o->profile)
         status = tcr_profile_new(s);
     if (status) {
@@ -268,6 +272,7 @@ static void free_data(struct tccrt_session *s)
         s->free_batches(s);
     if (s->async)
         s->free_async(s);
+    tcr_guard_end(s);
     for (uint32_t i = 0; s->slots && i < s->m->nslots; i++)
         tcr_slot_clear(s, &s->slots[i]);
     for (uint32_t i = 0; s->states && i < s->m->plan->states.count; i++) {

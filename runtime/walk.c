@@ -99,12 +99,19 @@ int tcr_address(struct tccrt_session *s, uint32_t b, const char *node, void **ou
         *out = s->outs[p->index].data;
         return TCC_OK;
     case TCC_SPACE_ARENA:
+        if (s->guard && (status = tcr_guard_address(s, b, node)))
+            return status;
         if (s->instead && s->instead[b]) {
             *out = s->instead[b];
             return TCC_OK;
         }
         return offset_from(s, b, node, s->arenas[tcr_arena(s, b)], out);
-    case TCC_SPACE_WEIGHT: return offset_from(s, b, node, (void *)(tcr_memory(s, b) ? s->weights : s->m->weights), out);
+    case TCC_SPACE_WEIGHT:
+        if (s->instead && s->instead[b]) {
+            *out = s->instead[b];
+            return TCC_OK;
+        }
+        return offset_from(s, b, node, (void *)(tcr_memory(s, b) ? s->weights : s->m->weights), out);
     case TCC_SPACE_STATE: *out = s->states[p->index]; return *out ? TCC_OK : tcr_state_absent(s, p->index);
     case TCC_SPACE_ALIAS:
         status = tcr_address(s, p->index, node, &base);
@@ -431,8 +438,13 @@ static int give_step(struct tccrt_session *s, const struct tcc_pstep *p)
 
 static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    int status = give_step(s, p);
+    int status;
 
+    if (s->guard)
+        tcr_guard_step(s);
+    status = give_step(s, p);
+    if (s->guard && !status)
+        status = tcr_guard_check(s, p);
     return status || !s->observer ? status : tcr_observe_step(s, p);
 }
 

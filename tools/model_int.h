@@ -88,7 +88,8 @@ int inputs_runs(const struct options *o, const struct model *m, int *runs);
 int outputs_write(const struct options *o, const struct model *m, int run, struct tcc_object *const *outputs);
 void objects_free(struct tcc_object **list, int n);
 
-/* --test-data, --test-suite. */
+/* --test-data, --test-suite. inputs: a folder's input_K.pb; an exit code, and why. */
+int testdata_inputs(const struct model *m, const char *dir, struct tcc_object **in, char *why);
 int testdata_run(const struct options *o, struct model *m, const char *dir, const struct tolerance *tolerance, char *why);
 int testdata_all(const struct options *o, const char *model, const char *const *dirs, int ndirs);
 int check_run(const struct options *o, const char *path);

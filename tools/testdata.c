@@ -111,18 +111,23 @@ static int compare_outputs(const struct model *m, struct tcc_object **got, struc
     return EXIT_FINE;
 }
 
+int testdata_inputs(const struct model *m, const char *dir, struct tcc_object **in, char *why)
+{
+    int n = 0, code = read_folder(dir, "input", m->in, m->nin, in, &n, why);
+
+    return code == EXIT_FINE ? complete_inputs(m, in, why) : code;
+}
+
 int testdata_run(const struct options *o, struct model *m, const char *dir, const struct tolerance *tolerance,
                  char *why)
 {
     struct tcc_object **in = calloc((size_t)m->nin + 1, sizeof *in), **got = calloc((size_t)m->nout + 1, sizeof *got),
                       **expected = calloc((size_t)m->nout + 1, sizeof *expected);
-    int code = EXIT_ENVIRONMENT, nin = 0, nout = 0;
+    int code = EXIT_ENVIRONMENT, nout = 0;
 
     snprintf(why, ERROR_SIZE, "no memory");
     if (in && got && expected)
-        code = read_folder(dir, "input", m->in, m->nin, in, &nin, why);
-    if (code == EXIT_FINE)
-        code = complete_inputs(m, in, why);
+        code = testdata_inputs(m, dir, in, why);
     if (code == EXIT_FINE)
         code = read_folder(dir, "output", m->out, m->nout, expected, &nout, why);
     if (code == EXIT_FINE && nout == 0) {

@@ -38,7 +38,7 @@
 #define TCR_ROUND(n) (((size_t)(n) + TCR_ALIGN - 1) & ~(size_t)(TCR_ALIGN - 1))
 
 /* Memory of the host by the caller's allocator, and how much of it (and of the device) is held. */
-struct tcr_heap { struct tccrt_allocator allocator; size_t held; };
+struct tcr_heap { struct tccrt_allocator allocator; size_t held; bool exact; };      /* exact: blocks are not rounded up (guard.c) */
 
 /* What a step does with bytes [at, at + bytes): TCC_READS, TCC_WRITES. TCR_HANDS_OVER: it looks at none of them, but orders who does: a step of the host that hands
  * over a device's memory, as a loop its carried values, comes behind those that wrote it. */

@@ -23,8 +23,8 @@ struct tcr_cpu {
     struct tcr_pool *pool;           /* NULL: one thread, or the caller's threads */
     struct tcr_env *envs;            /* by thread */
     struct tcr_share *shares;
-    uint8_t *scratch;                /* threads * scratch_bytes */
-    size_t scratch_bytes;
+    uint8_t *scratch;                /* threads * scratch_step */
+    size_t scratch_bytes, scratch_step;      /* of a thread; from one to the next */
     struct tcr_range ranges[TCR_MAX_RANGES];
     struct tcr_cpu *lanes;           /* by thread: the host as that thread alone (tcr_host_lane()); NULL: nobody has asked */
 };

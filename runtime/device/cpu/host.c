@@ -24,8 +24,11 @@ struct launch {
 static void run_tiles(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, int thread,
                       int64_t first, int64_t last)
 {
-    c->kernels[l->kernel](l->args, l->sizes, c->scratch + (size_t)thread * c->scratch_bytes, &envs[thread].env, first,
-                          last);
+    uint8_t *scratch = c->scratch + (size_t)thread * c->scratch_step;
+
+    if (c->heap->exact)
+        scratch = tcr_guard_scratch(scratch, c->scratch_step, (size_t)l->scratch);
+    c->kernels[l->kernel](l->args, l->sizes, scratch, &envs[thread].env, first, last);
 }
 
 /* For a profile: the thread was at work since `start`. Phases of a launch are one part. */
@@ -92,6 +95,16 @@ static void spread(struct tcr_cpu *c, const struct tcr_kernel_launch *what, int6
         c->user_pool.run(c->user_pool.user, threads, foreign_part, &l);
 }
 
+static void free_scratch(struct tcr_cpu *c)
+{
+    if (c->heap->exact)
+        tcr_guard_free(c->scratch);
+    else
+        tcr_heap_free(c->heap, c->scratch, c->scratch_bytes * (size_t)c->device.threads);
+    c->scratch = NULL;
+    c->scratch_bytes = 0;
+}
+
 /* Scratch of at least `bytes` for every thread. */
 static int reserve_scratch(struct tcr_cpu *c, int64_t bytes)
 {
@@ -101,10 +114,13 @@ static int reserve_scratch(struct tcr_cpu *c, int64_t bytes)
         return TCC_OK;
     if (bytes < 0 || bytes > INT64_MAX / 2 || __builtin_mul_overflow(each ? each : TCR_ALIGN, threads, &all))
         return tcr_fail(TCC_EENV, "no memory for %lld bytes of scratch per thread", (long long)bytes);
-    tcr_heap_free(c->heap, c->scratch, c->scratch_bytes * threads);
-    c->scratch_bytes = 0;
-    if (!(c->scratch = tcr_heap_alloc(c->heap, all)))
-        return TCC_EENV;
+    free_scratch(c);
+    if (c->heap->exact)
+        c->scratch = tcr_guard_rows(threads, all / threads, &c->scratch_step);
+    else if ((c->scratch = tcr_heap_alloc(c->heap, all)))
+        c->scratch_step = all / threads;
+    if (!c->scratch)
+        return tcr_fail(TCC_EENV, "no memory for %lld bytes of scratch per thread", (long long)bytes);
     c->scratch_bytes = all / threads;
     return TCC_OK;
 }
@@ -134,6 +150,8 @@ int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr
     *fault = 0;
     if (status)
         return status;
+    if (c->heap->exact)
+        tcr_guard_launch(l);
     *fault = run_phase(c, l, 0, l->tiles, envs);
     if (l->combining && !*fault)
         *fault = run_phase(c, l, l->tiles, l->combining, envs);
@@ -192,7 +210,7 @@ struct tcr_device *tcr_host_lane(struct tcr_device *host, int i)
     c->lanes[i].device.parts = NULL;
     c->lanes[i].pool = NULL;
     c->lanes[i].envs = &c->envs[i];
-    c->lanes[i].scratch = c->scratch + (size_t)i * c->scratch_bytes;
+    c->lanes[i].scratch = c->scratch + (size_t)i * c->scratch_step;
     return &c->lanes[i].device;
 }
 
@@ -249,7 +267,7 @@ static void close_cpu(struct tcr_device *d)
     size_t threads = (size_t)d->threads;
 
     tcr_pool_put(c->pool);
-    tcr_heap_free(c->heap, c->scratch, c->scratch_bytes * threads);
+    free_scratch(c);
     tcr_heap_free(c->heap, c->envs, threads * sizeof *c->envs);
     tcr_heap_free(c->heap, c->shares, threads * sizeof *c->shares);
     tcr_heap_free(c->heap, c->lanes, c->lanes ? threads * sizeof *c->lanes : 0);

@@ -53,7 +53,7 @@ void tcr_heap_init(struct tcr_heap *h, const struct tccrt_allocator *allocator)
 void *tcr_heap_alloc(struct tcr_heap *h, size_t bytes)
 {
     size_t size = TCR_ROUND(bytes ? bytes : 1);
-    void *p = size < bytes ? NULL : h->allocator.alloc(h->allocator.user, size, TCR_ALIGN);
+    void *p = size < bytes ? NULL : h->allocator.alloc(h->allocator.user, h->exact ? bytes : size, TCR_ALIGN);
 
     if (!p) {
         tcr_fail(TCC_EENV, "no memory for %zu bytes", bytes);

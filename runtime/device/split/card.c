@@ -3,7 +3,8 @@
  * The memory of cpu-split. A memfd is mapped twice: at the addresses that the runtime gets, without any permission, so that the host faults where it
  * follows one; and at addresses that only launches and copies of this device know. Allocations keep a gap between them,
  * are found by binary search, and hold poison until they are written. One memory a process, shared by its sessions; a process
- * that was forked makes one of its own, since it would write into its parent's.
+ * that was forked makes one of its own, since it would write into its parent's. Guarded (runtime/guard.c), the
+ * second mapping has pages for allocations alone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@
 
 struct block {
     size_t at, bytes, room;
+    size_t first, pages; /* guarded: bytes that may be touched, and where they begin */
     bool retired;
 };
 struct split_card {
@@ -30,6 +32,7 @@ struct split_card {
     char *addresses, *view;
     size_t size;
     int fd;
+    bool guarded;
     struct block *blocks; /* by address */
     size_t n, room;
 };
@@ -46,7 +49,7 @@ static bool map(struct split_card *c, size_t size)
     c->addresses = mmap(NULL, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE, c->fd, 0);
     if (c->addresses == MAP_FAILED)
         return false;
-    c->view = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, c->fd, 0);
+    c->view = mmap(NULL, size, c->guarded ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, c->fd, 0);
     if (c->view == MAP_FAILED) {
         munmap(c->addresses, size);
         return false;
@@ -66,6 +69,7 @@ static struct split_card *make(void)
         return NULL;
     }
     c->pid = getpid();
+    c->guarded = tcr_guard_wanted();
     for (size_t size = MOST; size >= LEAST; size /= 2)
         if (map(c, size))
             return c;
@@ -125,18 +129,28 @@ static ptrdiff_t find(const struct split_card *c, size_t at)
     return (ptrdiff_t)low - 1;
 }
 
+static size_t block_begin(const struct block *b)
+{
+    return b->pages ? b->first : b->at;
+}
+
+static size_t block_end(const struct block *b)
+{
+    return b->pages ? b->first + b->pages : b->at + b->room;
+}
+
 /* The first gap that is wide enough. */
 static bool gap_for(const struct split_card *c, size_t room, size_t *at, size_t *index)
 {
     size_t from = GAP;
 
     for (size_t i = 0; i < c->n; i++) {
-        if (c->blocks[i].at >= from + room + GAP) {
+        if (block_begin(&c->blocks[i]) >= from + room + GAP) {
             *at = from;
             *index = i;
             return true;
         }
-        from = (c->blocks[i].at + c->blocks[i].room + GAP + PAGE - 1) & ~(PAGE - 1);
+        from = (block_end(&c->blocks[i]) + GAP + PAGE - 1) & ~(PAGE - 1);
     }
     *at = from;
     *index = c->n;
@@ -169,16 +183,41 @@ static void blank(struct split_card *c, size_t at, size_t bytes, bool zeroed)
         memset(c->view + at, 0, bytes);
 }
 
+/* A block's pages may be touched, and the rest of them is poison; or they may not any more. */
+static bool guard(struct split_card *c, struct block *b)
+{
+    if (!c->guarded)
+        return true;
+    b->first = b->at;
+    b->at += tcr_guard_offset(b->bytes, TCR_ALIGN, &b->pages);
+    if (mprotect(c->view + b->first, b->pages, PROT_READ | PROT_WRITE) ||
+        !tcr_guard_note(c->view + b->first, b->pages, c->view + b->at, b->bytes, c->addresses + b->at))
+        return false;
+    memset(c->view + b->first, SPLIT_POISON, b->pages);
+    return true;
+}
+
+static void unguard(struct split_card *c, const struct block *b)
+{
+    if (!b->pages)
+        return;
+    mprotect(c->view + b->first, b->pages, PROT_NONE);
+    tcr_guard_forget(c->addresses + b->at);
+}
+
 void *split_card_alloc(struct split_card *c, size_t bytes, size_t room, bool zeroed)
 {
-    size_t size = TCR_ROUND(bytes ? bytes : 1), at, index;
+    size_t size = TCR_ROUND(bytes ? bytes : 1), index;
+    struct block b = {.bytes = size, .room = size};
     void *p = NULL;
 
-    room = room > size ? TCR_ROUND(room) : size;
+    if (room > size && !c->guarded)
+        b.room = TCR_ROUND(room);
     pthread_mutex_lock(&lock);
-    if (size >= bytes && gap_for(c, room, &at, &index) && insert(c, index, (struct block){at, size, room, false})) {
-        blank(c, at, size, zeroed);
-        p = c->addresses + at;
+    if (size >= bytes && gap_for(c, b.room + (c->guarded ? 2 * PAGE : 0), &b.at, &index) && guard(c, &b) &&
+        insert(c, index, b)) {
+        blank(c, b.at, size, zeroed);
+        p = c->addresses + b.at;
     } else {
         tcr_fail(TCC_EENV, "device 'cpu-split': no memory for %zu bytes", bytes);
     }
@@ -231,6 +270,7 @@ void split_card_free(struct split_card *c, void *p)
             fallocate(c->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)b->at, (off_t)pages);
         else
             blank(c, b->at, b->bytes, false);
+        unguard(c, b);
         c->n--;
         memmove(b, b + 1, (size_t)(c->blocks + c->n - b) * sizeof *b);
     }
