@@ -61,7 +61,14 @@ bool onnx_op_gemm(struct imp *im, int arg)
 
 /* -- Einsum: operands are contracted from left to right, each step as one batched matrix product */
 
-#define LABELS 32
+#define LABELS 80          /* letters and axes of '...' */
+#define FIRST_ELLIPSIS '0' /* the axes of '...': as many characters as there may be axes, in front of all letters */
+#define LAST_ELLIPSIS (FIRST_ELLIPSIS + TCC_MAX_RANK - 1)
+
+static bool is_ellipsis(char label)
+{
+    return label >= FIRST_ELLIPSIS && label <= LAST_ELLIPSIS;
+}
 
 struct term {
     struct ir_value *v;
@@ -78,19 +85,21 @@ static int position(const struct term *t, char label)
     return -1;
 }
 
-/* Reads one operand's labels; '...' becomes the digits that stand for the broadcast axes, right-aligned to 9. */
+/* Reads one operand's labels; '...' becomes the digits (and what follows them) that stand for the broadcast axes, right-aligned. */
 static const char *read_term(const char *p, int rank, struct term *t)
 {
     int letters = 0;
+    bool ellipsis = false;
     for (const char *q = p; *q && *q != ',' && *q != '-'; q++)
         letters += isalpha((unsigned char)*q) != 0;
     t->n = 0;
     while (*p && *p != ',' && *p != '-') {
         if (isspace((unsigned char)*p)) {
             p++;
-        } else if (!strncmp(p, "...", 3)) {
+        } else if (!strncmp(p, "...", 3) && !ellipsis) {
             for (int k = rank - letters; k > 0 && t->n < TCC_MAX_RANK; k--)
-                t->label[t->n++] = (char)('9' - k + 1);
+                t->label[t->n++] = (char)(LAST_ELLIPSIS - k + 1);
+            ellipsis = true;
             p += 3;
         } else if (isalpha((unsigned char)*p) && t->n < TCC_MAX_RANK) {
             t->label[t->n++] = *p++;
@@ -102,22 +111,30 @@ static const char *read_term(const char *p, int rank, struct term *t)
 }
 
 /* A label twice in one operand: only the diagonal counts. */
+static bool take_diagonal(struct imp *im, struct term *t, int first, int second)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    memcpy(dims, t->v->type->dim, (size_t)t->n * sizeof *dims);
+    if (ir_expr_eq(im->ctx, dims[first], dims[second]) == IR_NO)
+        return imp_bad(im, "label '%c' stands for axes of different sizes in an operand of %s", t->label[first],
+                       ir_type_text(im->ctx, t->v->type));
+    dims[second] = dims[first];
+    t->v = imp_expand(im, t->v, t->n, dims);
+    struct ir_value *i = imp_iota(im, t->n, dims, first, TCC_I64), *l = imp_iota(im, t->n, dims, second, TCC_I64);
+    struct ir_value *on = imp_tri(im, IR_select, imp_bin(im, IR_eq, i, l), t->v, imp_like(im, t->v, 0));
+    int64_t axis = second;
+    t->v = imp_reduce(im, IR_reduce_sum, on, 1, &axis, false);
+    memmove(t->label + second, t->label + second + 1, (size_t)(t->n - second - 1));
+    t->n--;
+    return t->v != NULL;
+}
+
 static bool take_diagonals(struct imp *im, struct term *t)
 {
     for (int k = 0; k < t->n; k++) {
         for (int j = k + 1; j < t->n; j++) {
-            if (t->label[j] != t->label[k])
-                continue;
-            struct ir_value *i = imp_iota(im, t->n, t->v->type->dim, k, TCC_I64),
-                            *l = imp_iota(im, t->n, t->v->type->dim, j, TCC_I64);
-            struct ir_value *on = imp_tri(im, IR_select, imp_bin(im, IR_eq, i, l), t->v, imp_like(im, t->v, 0));
-            int64_t axis = j;
-            t->v = imp_reduce(im, IR_reduce_sum, on, 1, &axis, false);
-            if (!t->v)
+            if (t->label[j] == t->label[k] && !take_diagonal(im, t, k, j--))
                 return false;
-            memmove(t->label + j, t->label + j + 1, (size_t)(t->n - j - 1));
-            t->n--;
-            j--;
         }
     }
     return true;
@@ -160,41 +177,58 @@ static struct ir_value *arrange(struct imp *im, const struct term *t, const char
     return imp_reshape(im, v, batch + 2, dims);
 }
 
-/* An ellipsis axis of 1 or missing in one operand broadcasts: give both operands all of them. */
-static bool align_ellipsis(struct imp *im, struct term *t, const struct term *other)
+/* The size of a label: that of all operands that have it, but for 1s, which broadcast. NULL after a message. */
+static ir_expr size_of(struct imp *im, const struct term *t, int n, char label)
 {
-    for (int k = 0; k < other->n; k++) {
-        char label = other->label[k];
-        if (!isdigit((unsigned char)label))
+    ir_expr size = ir_const(im->ctx, 1);
+    for (int k = 0; k < n; k++) {
+        int at = position(&t[k], label);
+        if (at < 0)
             continue;
-        int at = position(t, label);
-        ir_expr dims[TCC_MAX_RANK];
-        if (at < 0) {
-            int64_t axis = 0;
-            if (t->n == TCC_MAX_RANK)
-                return imp_unsupported(im, "more than %d labels", TCC_MAX_RANK);
-            t->v = imp_unsqueeze(im, t->v, 1, &axis);
-            memmove(t->label + 1, t->label, (size_t)t->n);
-            t->label[0] = label;
-            t->n++;
-            at = 0;
-        }
+        ir_expr own = imp_dim(t[k].v, at);
+        enum imp_joining how = imp_joining(im, size, own);
+        size = how == IMP_EITHER ? imp_join(im, size, own) : ir_is_value(size, 1) ? own : size;
+        if (!size)
+            return NULL;
+        if (!ir_is_value(own, 1) && ir_expr_eq(im->ctx, size, own) == IR_NO)
+            return imp_bad(im, "label '%c' has the sizes %s and %s", label, ir_expr_text(im->ctx, size),
+                           ir_expr_text(im->ctx, own)),
+                   NULL;
+    }
+    return size;
+}
+
+/* Gives each axis the size of its label, and takes away those of one element where others have more: every element there is the same. */
+static bool fit_term(struct imp *im, struct term *all, int n, struct term *t)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    int64_t ones[TCC_MAX_RANK];
+    int dropped = 0, kept = 0;
+    for (int k = 0; k < t->n; k++) {
+        bool either = !ir_is_value(imp_dim(t->v, k), 1) && !ir_is_const(imp_dim(t->v, k), NULL);
+        if (!(dims[k] = size_of(im, all, n, t->label[k])))
+            return false;
+        if (either && imp_joining(im, dims[k], imp_dim(t->v, k)) == IMP_EITHER)
+            t->v = imp_widen(im, t->v, k, dims[k]);
         if (!t->v)
             return false;
-        if (!ir_is_value(imp_dim(t->v, at), 1) || imp_dim(other->v, k) == imp_dim(t->v, at))
-            continue;
-        memcpy(dims, t->v->type->dim, (size_t)t->n * sizeof *dims);
-        dims[at] = imp_dim(other->v, k);
-        t->v = imp_expand(im, t->v, t->n, dims);
     }
+    for (int k = 0; k < t->n; k++) {
+        if (ir_is_value(imp_dim(t->v, k), 1) && !ir_is_value(dims[k], 1)) {
+            ones[dropped++] = k;
+            continue;
+        }
+        t->label[kept] = t->label[k];
+        dims[kept++] = dims[k];
+    }
+    t->n = kept;
+    t->v = imp_expand(im, imp_squeeze(im, t->v, dropped, ones), kept, dims);
     return t->v != NULL;
 }
 
 static bool contract(struct imp *im, struct term *a, struct term *b, const char *wanted, struct term *out)
 {
-    char both[20 * LABELS], left[LABELS] = "", right[LABELS] = "", batch[LABELS] = "", inner[LABELS] = "";
-    if (!align_ellipsis(im, a, b) || !align_ellipsis(im, b, a))
-        return false;
+    char both[3 * LABELS], left[LABELS] = "", right[LABELS] = "", batch[LABELS] = "", inner[LABELS] = "";
     snprintf(both, sizeof both, "%s%.*s", wanted, b->n, b->label);
     if (!sum_unwanted(im, a, both))
         return false;
@@ -234,26 +268,50 @@ static bool contract(struct imp *im, struct term *a, struct term *b, const char 
 static void implied_output(const struct term *t, int n, struct term *out)
 {
     out->n = 0;
-    for (char c = '0'; c <= 'z'; c++) {
+    for (char c = FIRST_ELLIPSIS; c <= 'z'; c++) {
         int uses = 0;
         for (int k = 0; k < n; k++) {
             for (int j = 0; j < t[k].n; j++)
                 uses += t[k].label[j] == c;
         }
-        if ((isdigit((unsigned char)c) ? uses > 0 : uses == 1) && out->n < TCC_MAX_RANK)
+        if ((is_ellipsis(c) ? uses > 0 : uses == 1) && out->n < TCC_MAX_RANK)
             out->label[out->n++] = c;
     }
 }
 
-bool onnx_op_einsum(struct imp *im, int arg)
+/* The right-hand side behind "->": every label in an operand, none twice, and the ellipsis where an operand has one. */
+static bool read_output(struct imp *im, const char *equation, const char *p, const struct term *t, int n,
+                        struct term *out)
 {
-    UNUSED(arg);
-    const char *equation = imp_s(im, "equation", ""), *p = equation;
-    int n = imp_nin(im);
-    struct term *t = IR_NEWN(im->ctx, n + 1, struct term), out = {0};
-    int ellipsis = 0;
-    if (n < 1)
-        return imp_bad(im, "no operands");
+    int letters = 0, ellipsis = 0;
+    for (int k = 0; k < n; k++) {
+        int d = 0;
+        for (int j = 0; j < t[k].n; j++)
+            d += is_ellipsis(t[k].label[j]);
+        ellipsis = d > ellipsis ? d : ellipsis;
+    }
+    for (const char *q = p; *q; q++)
+        letters += isalpha((unsigned char)*q) != 0;
+    p = read_term(p, letters + ellipsis, out);
+    if (!p || *p)
+        return imp_bad(im, "equation '%s': the right-hand side cannot be read", equation);
+    for (int k = 0; k < out->n; k++) {
+        bool known = false;
+        for (int j = 0; j < n; j++)
+            known |= position(&t[j], out->label[k]) >= 0;
+        if (!known)
+            return imp_bad(im, "equation '%s': label '%c' of the result is in no operand", equation, out->label[k]);
+        if (position(out, out->label[k]) != k)
+            return imp_bad(im, "equation '%s': a label twice in the result", equation);
+    }
+    if (out->n - letters != ellipsis)
+        return imp_bad(im, "equation '%s': an operand has axes of '...', the result has none", equation);
+    return true;
+}
+
+static bool read_equation(struct imp *im, const char *equation, struct term *t, int n, struct term *out)
+{
+    const char *p = equation;
     for (int k = 0; k < n; k++) {
         if (!(t[k].v = imp_tensor(im, k)))
             return false;
@@ -262,44 +320,56 @@ bool onnx_op_einsum(struct imp *im, int arg)
             return imp_bad(im, "equation '%s' does not fit operand %d, %s", equation, k,
                            ir_type_text(im->ctx, t[k].v->type));
         p += *p == ',';
-        for (int j = 0, d = 0; j < t[k].n; j++) {
-            d += isdigit((unsigned char)t[k].label[j]) != 0;
-            ellipsis = d > ellipsis ? d : ellipsis;
-        }
+    }
+    if (!strncmp(p, "->", 2))
+        return read_output(im, equation, p + 2, t, n, out);
+    implied_output(t, n, out);
+    return !*p || imp_bad(im, "equation '%s' cannot be read", equation);
+}
+
+/* Adds a term's labels to a list, once each. */
+static void add_labels(char *list, const struct term *t)
+{
+    for (int k = 0; k < t->n; k++)
+        if (!strchr(list, t->label[k]))
+            strncat(list, &t->label[k], 1);
+}
+
+bool onnx_op_einsum(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    int n = imp_nin(im);
+    struct term *t = IR_NEWN(im->ctx, n + 1, struct term), out = {0};
+    if (n < 1)
+        return imp_bad(im, "no operands");
+    if (!read_equation(im, imp_s(im, "equation", ""), t, n, &out))
+        return false;
+    for (int k = 0; k < n; k++)
         if (!take_diagonals(im, &t[k]))
             return false;
-    }
-    if (!strncmp(p, "->", 2)) {
-        int letters = 0;
-        for (const char *q = p + 2; *q; q++)
-            letters += isalpha((unsigned char)*q) != 0;
-        p = read_term(p + 2, letters + ellipsis, &out);
-        if (!p || *p)
-            return imp_bad(im, "equation '%s': the right-hand side cannot be read", equation);
-    } else {
-        implied_output(t, n, &out);
-    }
-    char wanted[2 * LABELS * 8];
+    struct term *whole = IR_NEWN(im->ctx, n, struct term);
+    memcpy(whole, t, (size_t)n * sizeof *t);
+    for (int k = 0; k < n; k++)
+        if (!fit_term(im, whole, n, &t[k]))
+            return false;
+    char wanted[LABELS];
     for (int k = 1; k < n; k++) {
-        /* What the rest of the operands and the result still want. */
-        int used = snprintf(wanted, sizeof wanted, "%.*s", out.n, out.label);
-        for (int j = k + 1; j < n && used < (int)sizeof wanted - TCC_MAX_RANK; j++)
-            used += snprintf(wanted + used, sizeof wanted - (size_t)used, "%.*s", t[j].n, t[j].label);
+        /* What the result and the rest of the operands still want. */
+        wanted[0] = 0;
+        add_labels(wanted, &out);
+        for (int j = k + 1; j < n; j++)
+            add_labels(wanted, &t[j]);
         struct term next = {0};
         if (!contract(im, &t[0], &t[k], wanted, &next))
             return false;
         t[0] = next;
     }
-    snprintf(wanted, sizeof wanted, "%.*s", out.n, out.label);
+    wanted[0] = 0;
+    add_labels(wanted, &out);
     if (!sum_unwanted(im, &t[0], wanted))
         return false;
     int64_t perm[TCC_MAX_RANK];
-    for (int k = 0; k < out.n; k++) {
+    for (int k = 0; k < out.n; k++)
         perm[k] = position(&t[0], out.label[k]);
-        if (perm[k] < 0)
-            return imp_bad(im, "equation '%s': label '%c' of the result is in no operand", equation, out.label[k]);
-    }
-    if (out.n != t[0].n)
-        return imp_bad(im, "equation '%s': a label twice in the result", equation);
     return imp_out(im, 0, imp_transpose(im, t[0].v, perm));
 }
