@@ -455,32 +455,42 @@ static const struct activation activations[] = {
     {"HardSigmoid", IR_hardsigmoid, 2, 0.2, 0.5},
     {"HardSwish", IR_hardswish, 0, 0, 0},
     {"Clip", IR_clip, 2, -FLT_MAX, FLT_MAX},
+    {"Affine", IR_add, 2, 1.0, 0},      /* alpha x + beta */
+    {"ScaledTanh", IR_tanh, 2, 1.0, 1}, /* alpha tanh(beta x) */
 };
+
+static const struct activation *find_activation(const char *name)
+{
+    for (size_t k = 0; k < sizeof activations / sizeof *activations; k++)
+        if (!strcasecmp(activations[k].name, name))
+            return &activations[k];
+    return NULL;
+}
+
+int imp_activation_constants(const char *name)
+{
+    const struct activation *a = find_activation(name);
+    return a ? a->constants : 0;
+}
 
 /* alpha and beta: NaN where the node gives none. */
 struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_value *x, double alpha, double beta)
 {
+    const struct activation *a = find_activation(name);
     if (!x)
         return NULL;
-    for (size_t k = 0; k < sizeof activations / sizeof *activations; k++) {
-        const struct activation *a = &activations[k];
-        if (strcasecmp(a->name, name))
-            continue;
-        struct ir_value *in[] = {x, NULL, NULL};
-        if (a->constants > 0)
-            in[1] = imp_like(im, x, alpha == alpha ? alpha : a->alpha);
-        if (a->constants > 1)
-            in[2] = imp_like(im, x, beta == beta ? beta : a->beta);
-        return imp_op(im, a->op, 1 + a->constants, in, NULL);
-    }
-    if (!strcasecmp(name, "Affine") || !strcasecmp(name, "ScaledTanh")) {
-        bool tanh = !strcasecmp(name, "ScaledTanh");
-        struct ir_value *first = imp_like(im, x, alpha == alpha ? alpha : 1),
-                        *second = imp_like(im, x, beta == beta ? beta : tanh);
-        return tanh ? imp_bin(im, IR_mul, first, imp_un(im, IR_tanh, imp_bin(im, IR_mul, second, x)))
-                    : imp_bin(im, IR_add, imp_bin(im, IR_mul, first, x), second);
-    }
-    return imp_unsupported(im, "activation '%s'", name), NULL;
+    if (!a)
+        return imp_bad(im, "there is no activation '%s'", name), NULL;
+    struct ir_value *in[] = {x, NULL, NULL};
+    if (a->constants > 0)
+        in[1] = imp_like(im, x, alpha == alpha ? alpha : a->alpha);
+    if (a->constants > 1)
+        in[2] = imp_like(im, x, beta == beta ? beta : a->beta);
+    if (a->op == IR_tanh && a->constants)
+        return imp_bin(im, IR_mul, in[1], imp_un(im, IR_tanh, imp_bin(im, IR_mul, in[2], x)));
+    if (a->op == IR_add)
+        return imp_bin(im, IR_add, imp_bin(im, IR_mul, in[1], x), in[2]);
+    return imp_op(im, a->op, 1 + a->constants, in, NULL);
 }
 
 /* -- Library ops and objects */

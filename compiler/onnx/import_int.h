@@ -216,6 +216,7 @@ static inline bool imp_quantises(const struct imp *im) { return !im->exact && !i
 /* f16, bf16 and smaller as f32 for computing in; others as they are. */
 struct ir_value *imp_wide(struct imp *im, struct ir_value *x);
 /* An activation by ONNX's name (RNN, LSTM, GRU; case-insensitive). NULL after a message. */
+int imp_activation_constants(const char *name);      /* how many of alpha and beta it takes */
 struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_value *x, double alpha, double beta);
 
 /* A library op: operands (NULL: omitted), output types (symbols that nothing defines are bound to the results' dims), and the ONNX node's

@@ -26,7 +26,7 @@ struct bytes {
 
 struct rnn {
     enum cell cell;
-    int direction; /* 0, 1 of this pass */
+    int direction, directions; /* 0, 1 of this pass; how many there are */
     bool reverse;
     struct ir_value *x; /* [t, b, i] */
     struct ir_value *lens;
@@ -196,19 +196,29 @@ static bool run_direction(struct imp *im, const struct rnn *r, int nstate, struc
     return fine;
 }
 
+/* The next value of a list, if the activation takes one: the lists hold those of the activations that do, in order. NaN: its own default. */
+static double next_constant(bool takes, const float *list, int n, int *at)
+{
+    return takes && *at < n ? (double)list[(*at)++] : (double)NAN;
+}
+
+/* Reads those of all directions up to this one. */
 static bool read_activations(struct imp *im, struct rnn *r)
 {
     static const char *const usual[][3] = {
         [CELL_RNN] = {"Tanh"}, [CELL_GRU] = {"Sigmoid", "Tanh"}, [CELL_LSTM] = {"Sigmoid", "Tanh", "Tanh"}};
     static const int counts[] = {1, 2, 3};
-    int n, na, nb, per = counts[r->cell];
+    int n, na, nb, per = counts[r->cell], alphas = 0, betas = 0;
     const struct onnx_str *names = imp_strs(im, "activations", &n);
     const float *alpha = imp_floats(im, "activation_alpha", &na), *beta = imp_floats(im, "activation_beta", &nb);
-    for (int k = 0; k < per; k++) {
-        int at = r->direction * per + k;
-        r->f[k] = names && at < n ? names[at].data : usual[r->cell][k];
-        r->alpha[k] = alpha && at < na ? (double)alpha[at] : (double)NAN;
-        r->beta[k] = beta && at < nb ? (double)beta[at] : (double)NAN;
+    if (n && n != per * r->directions)
+        return imp_bad(im, "%d activations; %d are expected", n, per * r->directions);
+    for (int k = 0; k < (r->direction + 1) * per; k++) {
+        const char *name = names && n ? names[k].data : usual[r->cell][k % per];
+        int takes = imp_activation_constants(name);
+        r->f[k % per] = name;
+        r->alpha[k % per] = next_constant(takes > 0, alpha, na, &alphas);
+        r->beta[k % per] = next_constant(takes > 1, beta, nb, &betas);
     }
     return true;
 }
@@ -361,7 +371,10 @@ bool onnx_op_rnn(struct imp *im, int arg)
     if (directions == 1 && strcmp(direction, "forward") && strcmp(direction, "reverse"))
         return imp_bad(im, "direction '%s'", direction);
     for (int d = 0; d < directions; d++) {
-        struct rnn r = {.cell = (enum cell)arg, .direction = d, .reverse = d || !strcmp(direction, "reverse")};
+        struct rnn r = {.cell = (enum cell)arg,
+                        .direction = d,
+                        .directions = directions,
+                        .reverse = d || !strcmp(direction, "reverse")};
         struct ir_value *initial[2] = {NULL, NULL};
         if (!read_node(im, &r, batch_first) || !prepare(im, &r))
             return false;

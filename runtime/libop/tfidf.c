@@ -13,6 +13,7 @@ struct node {
 
 struct tfidf {
     const struct tcc_attr *ints, *texts, *starts, *columns, *weights;
+    enum weighting { TF, IDF, TFIDF } weighting;
     int64_t least, most, skips, width;
     struct node *nodes;
     int64_t nnodes;
@@ -66,6 +67,8 @@ static int build(struct tcc_lib_call *call, struct tfidf *t, int64_t items)
                 continue;
             for (int64_t k = 0; k < size; k++)
                 at = child_in_pool(t, at, i + k);
+            if (t->nodes[at].gram >= 0)
+                return LIB_FAIL(call, "n-gram %lld is in the pool twice", (long long)gram);
             t->nodes[at].gram = gram;
         }
     }
@@ -78,6 +81,14 @@ static int64_t find_child(const struct tfidf *t, int64_t parent, const struct tc
         if (same_item(t, t->nodes[k].item, x, i))
             return k;
     return -1;
+}
+
+/* Weights belong to the pool's n-grams, of which several may share a column. IDF: that of the last one found, as ONNX Runtime has it. */
+static void count(const struct tfidf *t, int64_t gram, float *row)
+{
+    float w = t->weights ? (float)t->weights->floats[gram] : 1, *y = &row[t->columns->ints[gram]];
+
+    *y = t->weighting == IDF ? w : *y + (t->weighting == TFIDF ? w : 1);
 }
 
 /* Single items are counted once, longer n-grams for every gap. */
@@ -94,23 +105,28 @@ static void count_row(const struct tfidf *t, const struct tcc_tensor *x, int64_t
                 if (at < 0)
                     break;
                 if (size >= least && t->nodes[at].gram >= 0)
-                    row[t->columns->ints[t->nodes[at].gram]]++;
+                    count(t, t->nodes[at].gram, row);
             }
         }
         least += least == 1;
     }
 }
 
-static void weigh(const struct tfidf *t, const char *mode, float *row)
+static int read_weights(struct tcc_lib_call *call, struct tfidf *t)
 {
-    for (int64_t i = 0; i < t->width; i++) {
-        double w = t->weights && i < t->weights->n ? t->weights->floats[i] : 1;
+    static const char *const names[] = {[TF] = "TF", [IDF] = "IDF", [TFIDF] = "TFIDF"};
+    const char *mode = lib_text(call, "mode", "TF");
+    int k = 0;
 
-        if (strcmp(mode, "IDF") == 0)
-            row[i] = row[i] > 0 ? (float)w : 0;
-        else if (strcmp(mode, "TFIDF") == 0)
-            row[i] = (float)(row[i] * w);
-    }
+    while (k <= TFIDF && strcmp(mode, names[k]))
+        k++;
+    if (k > TFIDF)
+        return LIB_FAIL(call, "mode '%s': TF, IDF or TFIDF is expected", mode);
+    t->weighting = (enum weighting)k;
+    t->weights = lib_attr(call, "weights");
+    if (t->weights && (t->weights->kind != TCC_ATTR_FLOATS || t->weights->n != t->columns->n))
+        return LIB_FAIL(call, "weights must have a value for each of the %lld n-grams", (long long)t->columns->n);
+    return TCC_OK;
 }
 
 static int read_tfidf(struct tcc_lib_call *call, struct tfidf *t)
@@ -120,26 +136,23 @@ static int read_tfidf(struct tcc_lib_call *call, struct tfidf *t)
     t->texts = t->texts && t->texts->n ? t->texts : NULL;
     t->starts = lib_attr(call, "ngram_counts");
     t->columns = lib_attr(call, "ngram_indexes");
-    t->weights = lib_attr(call, "weights");
     t->least = lib_int(call, "min_gram_length", 1);
     t->most = lib_int(call, "max_gram_length", 1);
     t->skips = lib_int(call, "max_skip_count", 0);
     if ((!t->ints && !t->texts) || !t->starts || !t->columns || t->starts->kind != TCC_ATTR_INTS ||
-        t->columns->kind != TCC_ATTR_INTS || (t->weights && t->weights->kind != TCC_ATTR_FLOATS) || t->least < 1 ||
-        t->most < t->least || t->skips < 0 || t->skips > 1 << 20)
+        t->columns->kind != TCC_ATTR_INTS || t->least < 1 || t->most < t->least || t->skips < 0 || t->skips > 1 << 20)
         return LIB_FAIL(call, "a pool, ngram_counts, ngram_indexes and possible gram lengths are needed");
     for (int i = 0; i < t->columns->n; i++) {
         if (t->columns->ints[i] < 0 || t->columns->ints[i] > INT32_MAX)
             return LIB_FAIL(call, "ngram_indexes[%d] is %lld", i, (long long)t->columns->ints[i]);
         t->width = t->columns->ints[i] + 1 > t->width ? t->columns->ints[i] + 1 : t->width;
     }
-    return TCC_OK;
+    return read_weights(call, t);
 }
 
 /* x[c] or x[n, c] of i32, i64 or strings -> f32[width] or [n, width] */
 int tccrt_lib_tfidfvectorizer(struct tcc_lib_call *call)
 {
-    const char *mode = lib_text(call, "mode", "TF");
     const struct tcc_tensor *x;
     struct tfidf t = {0};
     int64_t dims[2], rows, items;
@@ -160,10 +173,8 @@ int tccrt_lib_tfidfvectorizer(struct tcc_lib_call *call)
     if (!(t.nodes = malloc(((size_t)items + 1) * sizeof *t.nodes)))
         return LIB_NO_MEMORY(call);
     status = build(call, &t, items);
-    for (int64_t r = 0; r < rows && !status; r++) {
+    for (int64_t r = 0; r < rows && !status; r++)
         count_row(&t, x, r * x->dims[x->rank - 1], x->dims[x->rank - 1], y + r * t.width);
-        weigh(&t, mode, y + r * t.width);
-    }
     free(t.nodes);
     return status;
 }
