@@ -364,6 +364,7 @@ static bool import_body(struct imp *im, const struct looping *l, struct ir_block
     if (!l->onnx_loop)
         outs[0] = go;
     fine = fine && !poisoned(im, n, outs);
+    im->malformed |= fine && l->onnx_loop && imp_dtype(outs[0]) != TCC_BOOL; /* at any size */
     if (fine && l->onnx_loop && imp_dtype(outs[0]) != TCC_BOOL)
         fine = imp_bad(im, "the body's condition is %s; a bool is expected", ir_type_text(im->ctx, outs[0]->type));
     enum imp_outcome how = imp_attempt_end(im, &tried, fine);
