@@ -474,13 +474,43 @@ static bool recompose_one(struct ir_ctx *ctx, struct ir_poly *p)
     return false;
 }
 
+/* max(x, 0) - max(-x, 0) = x: what is padded less what is cut. */
+static bool recompose_extreme(struct ir_ctx *ctx, struct ir_poly *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        ir_expr atom, other;
+        bool ok;
+        if (p->at[i].coef <= 0 || !has_kind(p->at[i].mono, IR_X_MAX, &atom))
+            continue;
+        ir_expr x = ir_is_value(atom->arg[1], 0) ? atom->arg[0] : ir_is_value(atom->arg[0], 0) ? atom->arg[1] : NULL;
+        ir_expr rest = x ? ir_mono_div(ctx, p->at[i].mono, atom, &ok) : NULL;
+        if (!x || !ok || !mono_mul(ctx, rest, ir_max(ctx, ir_mulc(ctx, x, -1), ir_const(ctx, 0)), &other))
+            continue;
+        int64_t k = p->at[i].coef;
+        struct ir_poly q = *p;
+        if (ir_poly_add(&q, p->at[i].mono, -k) && ir_poly_add(&q, other, k) && q.n <= p->n - 2 &&
+            add_product(ctx, &q, rest, x, k)) {
+            *p = q;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void recompose(struct ir_ctx *ctx, struct ir_poly *p)
 {
-    int ndiv = 0, nmod = 0;
+    int ndiv = 0, nmod = 0, nmax = 0;
     ir_expr atom;
     for (int i = 0; i < p->n; i++) {
         ndiv += has_kind(p->at[i].mono, IR_X_FLOORDIV, &atom);
         nmod += has_kind(p->at[i].mono, IR_X_MOD, &atom);
+        nmax += has_kind(p->at[i].mono, IR_X_MAX, &atom);
+    }
+    if (nmax > 1 && ctx->expr_depth <= IR_MAX_EXPR_DEPTH) {
+        ctx->expr_depth++;
+        while (recompose_extreme(ctx, p))
+            ;
+        ctx->expr_depth--;
     }
     if (nmod == 0 || nmod + ndiv < 2 || ctx->expr_depth > IR_MAX_EXPR_DEPTH)
         return;

@@ -157,6 +157,19 @@ int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e)
     return lo > best ? lo : best;
 }
 
+ir_expr ir_least(struct ir_ctx *ctx, ir_expr e)
+{
+    struct ir_poly p;
+    ir_expr atom;
+    if (e->kind == IR_X_CONST || !ir_poly_of(&p, e) || ctx->expr_depth > IR_MAX_EXPR_DEPTH)
+        return e;
+    ctx->expr_depth++;
+    for (int from = 0, rounds = 0; rounds < 64 && next_atom(&p, from, true, &atom); rounds++)
+        from = settle(ctx, &p, atom) ? 0 : from + 1;
+    ctx->expr_depth--;
+    return ir_poly_expr(ctx, &p);
+}
+
 enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
     if (a == b || a->hi <= b->lo + MUTANT(72, 0, 1))

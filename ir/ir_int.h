@@ -90,6 +90,7 @@ int64_t ir_sat_mul(int64_t a, int64_t b);
 /* Replaces a floordiv in a term by what it is at least, times its coefficient; false: there is none for which that can be done. */
 bool ir_settle_division(struct ir_ctx *ctx, struct ir_poly *p);
 int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e); /* also through extents of iteration variables */
+ir_expr ir_least(struct ir_ctx *ctx, ir_expr e); /* a sum with iteration variables at those ends of their ranges, none of them empty, where it is least; those whose sign can't be told stay */
 ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent);
 
 #define IR_MAX_EXPR_DEPTH 40

@@ -118,11 +118,18 @@ enum kn_reducer { KN_SUM, KN_PROD, KN_MAX, KN_MIN };
 
 struct kn_guard { ir_expr e, lo, hi; };     /* lo <= e < hi */
 
+/* How a load or store is known to stay inside its operand (kernel_bounds.c). UNKNOWN: nobody has asked yet. */
+enum kn_answer { KN_UNKNOWN, KN_PROVED, KN_CHECKED, KN_GUARDED };
+
+/* What sizes must be for an access to stay inside: a <= b in launches that have points there (points > 0). */
+struct kn_requirement { ir_expr a, b, points; int operand, axis; };
+
 struct kn_insn {
     uint8_t code;               /* enum kn_code */
     uint8_t dtype;              /* of the value; STORE: of the operand */
     uint8_t reducer;
     uint8_t nargs, nindex, nguards;
+    uint8_t answer;             /* LOAD, STORE: enum kn_answer */
     uint16_t op;                /* SCALAR: a primitive enum ir_op of kind MAP */
     int32_t arg[3];             /* earlier instructions of the kernel */
     int32_t operand;
@@ -187,6 +194,8 @@ struct kn_kernel {
     struct kn_stage *stages;
     int nsizes;                 /* symbols that appear anywhere, in order of first appearance; passed at run time */
     ir_expr *sizes;
+    int nrequired;              /* by kn_require() */
+    struct kn_requirement *required;
     struct kn_contraction contraction;
     struct kn_split split;
     struct kn_schedule schedule;
@@ -212,6 +221,15 @@ ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_
 
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
+/*
+ * Each access of a kernel has one of three answers (kernel_bounds.c): it is PROVED to be inside its operand at every point that makes it, by what the kernel
+ * says and the bounds of its sizes; it is CHECKED: inside where the sizes are as the kernel requires, which a step in front of the launch compares; or GUARDED: it
+ * goes through KN_INDEX, and its other axes have one of the other answers. Sets answers and requirements of a kernel that has no schedule; false, after a diagnostic, where
+ * an access has no answer. A schedule does not change what is accessed.
+ */
+bool kn_require(struct ir_ctx *ctx, struct kn_kernel *k);
+/* Has each access of such a kernel an answer, the one that it says, if it says one? */
+bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k);
 /* Puts map(user, e) in the place of each expression: extents and what operands and instructions have. Their arrays are made anew; sizes stay. */
 void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user);
 void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);  /* sets sizes: symbols that are neither dims nor indices */

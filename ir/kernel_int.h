@@ -5,7 +5,7 @@
 
 #include "ir/ir_int.h"
 
-extern const char *const kn_code_words[], *const kn_use_words[], *const kn_operand_space_words[], *const kn_reducer_words[], *const kn_env_words[];
+extern const char *const kn_code_words[], *const kn_use_words[], *const kn_operand_space_words[], *const kn_reducer_words[], *const kn_env_words[], *const kn_answer_words[];
 extern const char *const kn_space_words[], *const kn_step_words[], *const kn_queue_words[]; /* all of them end in NULL */
 extern const char *const pipe_space_words[], *const pipe_task_words[], *const pipe_reduce_words[]; /* these too */
 int kn_word(const char *const *words, const char *name);           /* its number, or -1 */

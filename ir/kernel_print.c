@@ -157,6 +157,14 @@ static void print_access(FILE *out, const struct kn_insn *n)
     print_exprs(out, "[", n->nindex, n->index, "]");
 }
 
+const char *const kn_answer_words[] = {"unknown", "proved", "checked", "guarded", NULL};
+
+static void print_answer(FILE *out, const struct kn_insn *n)
+{
+    if (n->answer)
+        fprintf(out, " %s", kn_answer_words[n->answer]);
+}
+
 static void print_args(FILE *out, const struct kn_insn *n)
 {
     for (int i = 0; i < n->nargs; i++)
@@ -181,6 +189,7 @@ static void print_insn(FILE *out, const struct kn_kernel *k, int i)
         print_access(out, n);
         fprintf(out, " = %%%d", n->arg[0]);
         print_guards(out, n);
+        print_answer(out, n);
         fputc('\n', out);
         return;
     }
@@ -205,6 +214,7 @@ static void print_insn(FILE *out, const struct kn_kernel *k, int i)
         print_guards(out, n);
         if (n->nargs && n->arg[0] >= 0)
             fprintf(out, " else %%%d", n->arg[0]);
+        print_answer(out, n);
         break;
     case KN_INDEX:
         print_args(out, n);
@@ -254,6 +264,22 @@ static void print_contraction(FILE *out, const struct kn_kernel *k)
     if (c->partial)
         fprintf(out, " partial %s", tcc_dtype_name((enum tcc_dtype)c->partial));
     fputc('\n', out);
+}
+
+static void print_required(FILE *out, const struct kn_kernel *k)
+{
+    for (int i = 0; i < k->nrequired; i++) {
+        const struct kn_requirement *r = &k->required[i];
+        fputs("  requires ", out);
+        ir_print_expr(out, r->a);
+        fputs(" <= ", out);
+        ir_print_expr(out, r->b);
+        if (!ir_is_value(r->points, 1)) {
+            fputs(" if ", out);
+            ir_print_expr(out, r->points);
+        }
+        fprintf(out, " for o%d\n", r->operand);
+    }
 }
 
 static void print_split(FILE *out, const struct kn_kernel *k)
@@ -325,6 +351,7 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
             print_insn(out, k, i);
         fputs("  }\n", out);
     }
+    print_required(out, k);
     print_contraction(out, k);
     print_split(out, k);
     print_schedule(out, k);

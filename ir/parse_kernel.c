@@ -21,6 +21,7 @@ struct reader {
     VEC(struct label) operand_names, insn_names;
     VEC(struct kn_insn) insns;
     VEC(struct kn_stage) stages;
+    VEC(struct kn_requirement) required;
     bool sizes;
 };
 
@@ -194,15 +195,28 @@ static bool read_args(struct reader *r, struct kn_insn *n)
     return true;
 }
 
+/* What the text says of how the access is known to stay inside, if it does. */
+static void read_answer(struct reader *r, struct kn_insn *n)
+{
+    int answer = r->p->tok.kind == T_IDENT ? kn_word(kn_answer_words, lex_text(r->p, &r->p->tok)) : -1;
+    if (answer <= KN_UNKNOWN)
+        return;
+    n->answer = (uint8_t)answer;
+    lex_next(r->p);
+}
+
 static bool read_load(struct reader *r, struct kn_insn *n)
 {
     n->arg[0] = -1;
     if (!read_access(r, n) || !read_guards(r, n))
         return false;
-    if (!lex_take_word(r->p, "else"))
-        return true;
-    n->nargs = 1;
-    return read_value(r, &n->arg[0]);
+    if (lex_take_word(r->p, "else")) {
+        n->nargs = 1;
+        if (!read_value(r, &n->arg[0]))
+            return false;
+    }
+    read_answer(r, n);
+    return true;
 }
 
 static bool read_const(struct reader *r, struct kn_insn *n)
@@ -237,7 +251,7 @@ static bool read_body(struct reader *r, struct kn_insn *n)
         if (!read_args(r, n))
             return false;
         n->ivalue = n->code == KN_ARGREDUCE ? lex_take_word(p, "last")
-                    : n->code == KN_SCAN ? lex_take_word(p, "exclusive")
+                    : n->code == KN_SCAN    ? lex_take_word(p, "exclusive")
                                             : 0;
         return true;
     }
@@ -265,6 +279,7 @@ static bool read_statement(struct reader *r, struct kn_insn *n)
         n->nargs = 1;
         if (!read_access(r, n) || !lex_expect(r->p, '=') || !read_value(r, &n->arg[0]) || !read_guards(r, n))
             return false;
+        read_answer(r, n);
     } else if (lex_take_word(r->p, "sort")) {
         n->code = KN_SORT;
         if (!read_reducer(r, n) || !read_operand_name(r, &n->operand) || !read_operand_name(r, &companions))
@@ -435,6 +450,18 @@ static bool read_schedule(struct reader *r)
 
 /* == Kernels == */
 
+/* What sizes must be. Of a kernel without schedule it is found again; a schedule leaves it as it is. */
+static bool read_required(struct reader *r)
+{
+    struct kn_requirement q = {.points = ir_const(r->ctx, 1)};
+    if (!parse_expr(r->p, &q.a) || !lex_expect(r->p, '<') || !lex_expect(r->p, '=') || !parse_expr(r->p, &q.b) ||
+        (lex_take_word(r->p, "if") && !parse_expr(r->p, &q.points)) || !lex_expect_word(r->p, "for") ||
+        !read_operand_name(r, &q.operand))
+        return false;
+    VEC_PUSH(r->ctx, r->required, q);
+    return true;
+}
+
 static bool read_item(struct reader *r)
 {
     struct parser *p = r->p;
@@ -453,6 +480,8 @@ static bool read_item(struct reader *r)
         r->sizes = true;
         return lex_expect(p, '(') && parse_exprs(p, ')', &r->k->sizes, &r->k->nsizes);
     }
+    if (lex_take_word(p, "requires"))
+        return read_required(r);
     if (lex_take_word(p, "stage"))
         return read_stage(r);
     if (lex_take_word(p, "combine"))
@@ -513,7 +542,9 @@ bool parse_kernel(struct parser *p, struct kn_kernel **out)
     k->insns = r.insns.at;
     k->nstages = r.stages.n;
     k->stages = r.stages.at;
+    k->nrequired = r.required.n;
+    k->required = r.required.at;
     if (!r.sizes)
         kn_find_sizes(p->ctx, k);
-    return kn_verify_kernel(p->ctx, k);
+    return kn_verify_kernel(p->ctx, k) && (k->schedule.how || kn_verify_answers(p->ctx, k));
 }

@@ -82,6 +82,32 @@ void lw_check(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     }
 }
 
+static ir_expr at_launch(struct lw *lw, const struct kn_kernel *k, const ir_expr *sizes, ir_expr e)
+{
+    return ir_subst(lw->ctx, e, k->nsizes, k->sizes, sizes);
+}
+
+void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, const ir_expr *sizes, struct kn_steps *to)
+{
+    for (int i = 0; i < k->nrequired; i++) {
+        const struct kn_requirement *r = &k->required[i];
+        const char *name = k->operands[r->operand].name;
+        struct ir_fact f = {IR_LE, at_launch(lw, k, sizes, r->a), at_launch(lw, k, sizes, r->b), NULL};
+        ir_expr points = at_launch(lw, k, sizes, r->points);
+        if (ir_fact_holds(lw->ctx, &f, lw->facts.n, lw->facts.at) == IR_YES)
+            continue;
+        f.a = ir_mul(lw->ctx, f.a, points);
+        f.b = ir_mul(lw->ctx, f.b, points);
+        if (ir_fact_holds(lw->ctx, &f, lw->facts.n, lw->facts.at) == IR_YES)
+            continue;
+        f.what = ir_internf(lw->ctx, "axis %d of '%s' is too short for what is read or written there", r->axis,
+                            name ? name : "a value");
+        VEC_PUSH(lw->ctx, lw->facts, f);
+        bool early = n->block == lw->func->body && decided_by_inputs(lw, &f);
+        add_step(lw, n, early ? &lw->checks : to, &f, 1);
+    }
+}
+
 void lw_checks_first(struct lw *lw, struct kn_steps *steps)
 {
     struct kn_steps all = lw->checks;

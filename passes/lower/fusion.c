@@ -276,7 +276,7 @@ static bool build_group(struct lw *lw, struct lw_group *g, struct kn_group *q)
         if (g->kernel->operands[i].use != KN_LOCAL)
             q->args[nargs++] = g->values[i];
     q->sizes = lw_shorten_sums(lw, g->kernel, sizes_of(lw, g));
-    return true;
+    return kn_require(lw->ctx, g->kernel);
 }
 
 static bool build_block(struct lw *lw, const struct ir_block *block)

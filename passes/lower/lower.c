@@ -336,7 +336,7 @@ bool pass_share_run(struct pass_run *r)
     p->nkernels = u.kernels.n;
     p->nbuffers = lw.buffers.n;
     for (int i = 0; i < p->nkernels; i++)
-        if (!kn_verify_kernel(lw.ctx, p->kernels[i]))
+        if (!kn_verify_kernel(lw.ctx, p->kernels[i]) || !kn_require(lw.ctx, p->kernels[i]))
             return false;
     return true;
 }

@@ -248,6 +248,8 @@ int lw_weight_new(struct lw *lw, struct kn_buffer b);
 /* facts.c: checks of what n takes for granted, in `to` or in front of everything; the guards of the function's version as facts; the latter checks first. */
 void lw_check(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 void lw_know_guards(struct lw *lw);
+/* The same of what a kernel requires of its sizes, which have those values in a launch for n. */
+void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, const ir_expr *sizes, struct kn_steps *to);
 void lw_checks_first(struct lw *lw, struct kn_steps *steps);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
 void lw_side_tables_grow(struct lw *lw);                 /* after nodes were added to lw->func */

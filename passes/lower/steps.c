@@ -271,6 +271,7 @@ void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_
         if (k->dims[d].role == KN_OUTER && ir_is_value(k->dims[d].extent, 0))
             return; /* nothing to compute */
     int *args = IR_NEWN(lw->ctx, k->noperands + 1, int), nargs = 0;
+    lw_require(lw, n, k, g->sizes ? g->sizes : k->sizes, to);
     for (int i = 0; i < k->noperands; i++)
         if (k->operands[i].use != KN_LOCAL)
             args[nargs++] = lw_buffer(lw, g->values[i]);

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel_bounds.c - is an access inside its operand at every point that makes it? Each index e of an axis of extent n asks two things: e >= 0 and
+ * n - 1 - e >= 0, at all points of the stage, where the access's guards hold and no index is bad.
+ *
+ * A sum is proved to be at least 0
+ *   by its least value: each iteration variable at that end of its range where the sum is least (ir_lower_bound; a dim without points has no accesses,
+ *   so each extent is 1 at least). Values of KN_INDEX are variables below their bound;
+ *   by cases: min and max by their operands; q = y floordiv d by d q <= y < d (q + 1), multiplied out; y mod d by y, where that is not negative;
+ *   by facts: known sums >= 0 (guards, extents, requirements) are subtracted, times a factor that cancels a term, and the rest is proved.
+ * It is a search of bounded depth, which gives up rather than err.
+ */
+#include <string.h>
+
+#include "ir/kernel_int.h"
+
+#include "runtime/mutant.h"
+
+enum {
+    MOST_FACTS = 64,
+    DEPTH = 4,
+    MOST_ENDS = 3,
+    STEPS = 400 /* sums looked at for one question */
+};
+
+struct prover {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *k;
+    int steps;
+    bool never; /* facts contradict each other: it does not happen */
+    int nfacts;
+    ir_expr fact[MOST_FACTS]; /* each >= 0 */
+    int nindex;               /* KN_INDEX symbols and the variables that stand for them */
+    ir_expr index[MOST_FACTS], var[MOST_FACTS];
+};
+
+struct requirements {
+    struct kn_requirement *at;
+    int n, cap;
+};
+
+static bool holds(struct prover *p, ir_expr f, int depth);
+
+static void know(struct prover *p, ir_expr fact)
+{
+    p->never |= fact->hi < 0;
+    if (p->nfacts < MOST_FACTS && fact->lo < 0)
+        p->fact[p->nfacts++] = fact;
+}
+
+/* -- By cases -------------------------------------------------------------------------------------------------------- */
+
+/* f = c atom + rest, with the sign of c known; *sign. */
+static bool split(struct prover *p, ir_expr f, ir_expr atom, ir_expr *c, ir_expr *rest, int *sign)
+{
+    if (!ir_linear_in(p->ctx, f, atom, c, rest))
+        return false;
+    *sign = (*c)->lo >= 0 ? 1 : (*c)->hi <= 0 ? -1 : 0;
+    return *sign != 0;
+}
+
+static ir_expr plus(struct prover *p, ir_expr rest, ir_expr c, ir_expr x)
+{
+    return ir_add(p->ctx, rest, ir_mul(p->ctx, c, x));
+}
+
+static bool by_extreme(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, int sign, int depth)
+{
+    bool both = (atom->kind == IR_X_MIN) == MUTANT(343, sign > 0, sign < 0);
+    bool first = holds(p, plus(p, rest, c, atom->arg[0]), depth - 1);
+    if (first != both)
+        return first;
+    if (holds(p, plus(p, rest, c, atom->arg[1]), depth - 1))
+        return true;
+    /* The lesser of two is at most half of both (reflection): 2 f >= -1 is enough. */
+    ir_expr sum = ir_add(p->ctx, atom->arg[0], atom->arg[1]);
+    return !both && holds(p, ir_addc(p->ctx, plus(p, ir_mulc(p->ctx, rest, 2), c, sum), 1), depth - 1);
+}
+
+static bool by_quotient(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, int sign, int depth)
+{
+    struct ir_ctx *ctx = p->ctx;
+    ir_expr y = atom->arg[0], d = atom->arg[1], f;
+    if (d->lo < 0 && !holds(p, ir_addc(ctx, d, -1), depth - 1)) /* where it is 0 nothing is evaluated */
+        return false;
+    if (ir_is_value(c, -1)) /* q <= rest: y < d (rest + 1) */
+        f = ir_sub(ctx, ir_addc(ctx, ir_mul(ctx, d, ir_addc(ctx, rest, 1)), -1), y);
+    else if (ir_is_value(c, 1)) /* q >= -rest: y >= -d rest */
+        f = plus(p, y, d, rest);
+    else
+        f = plus(p, ir_mul(ctx, d, rest), c, sign > 0 ? ir_addc(ctx, ir_sub(ctx, y, d), 1) : y);
+    return holds(p, f, depth - 1);
+}
+
+static bool by_remainder(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, int sign, int depth)
+{
+    return sign < 0 && holds(p, atom->arg[0], depth - 1) && holds(p, plus(p, rest, c, atom->arg[0]), depth - 1);
+}
+
+static bool by_case(struct prover *p, ir_expr f, ir_expr atom, int depth)
+{
+    ir_expr c, rest;
+    int sign;
+    if (atom->kind < IR_X_FLOORDIV || !split(p, f, atom, &c, &rest, &sign))
+        return false;
+    switch ((enum ir_expr_kind)atom->kind) {
+    case IR_X_MIN:
+    case IR_X_MAX: return by_extreme(p, atom, c, rest, sign, depth);
+    case IR_X_FLOORDIV: return by_quotient(p, atom, c, rest, sign, depth);
+    case IR_X_MOD: return by_remainder(p, atom, c, rest, sign, depth);
+    default: return false;
+    }
+}
+
+static bool by_cases(struct prover *p, ir_expr f, int depth)
+{
+    struct ir_poly terms;
+    if (!ir_poly_of(&terms, f))
+        return false;
+    for (int i = 0; i < terms.n; i++) {
+        ir_expr m = terms.at[i].mono;
+        for (int a = 0; m && m->kind == IR_X_MUL && a < m->nargs; a++)
+            if (by_case(p, f, m->arg[a], depth))
+                return true;
+        if (m && m->kind != IR_X_MUL && by_case(p, f, m, depth))
+            return true;
+    }
+    return false;
+}
+
+/* -- By facts -------------------------------------------------------------------------------------------------------- */
+
+/* The factor, at least 1 or a product of what is not negative, by which term g becomes term f. */
+static bool factor_of(struct prover *p, struct ir_term f, struct ir_term g, ir_expr *factor)
+{
+    bool divides;
+    ir_expr m = ir_mono_div(p->ctx, f.mono, g.mono, &divides);
+    if (!divides || f.coef % g.coef || f.coef / g.coef < 1 || (m && m->lo < 0))
+        return false;
+    *factor = m ? ir_mulc(p->ctx, m, f.coef / g.coef) : ir_const(p->ctx, f.coef / g.coef);
+    return true;
+}
+
+static bool by_fact(struct prover *p, ir_expr f, ir_expr fact, int depth)
+{
+    struct ir_poly terms, known;
+    ir_expr factor = NULL, tried[8];
+    int ntried = 0;
+    if (!ir_poly_of(&terms, f) || !ir_poly_of(&known, fact))
+        return false;
+    for (int i = 0; i < terms.n; i++) {
+        for (int j = 0; j < known.n; j++) {
+            bool again = !terms.at[i].mono || !known.at[j].mono || !factor_of(p, terms.at[i], known.at[j], &factor);
+            for (int t = 0; t < ntried && !again; t++)
+                again = tried[t] == factor;
+            if (again || ntried == 8)
+                continue;
+            tried[ntried++] = factor;
+            if (holds(p, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, fact)), depth - 1))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool by_facts(struct prover *p, ir_expr f, int depth)
+{
+    for (int i = 0; i < p->nfacts; i++)
+        if (by_fact(p, f, p->fact[i], depth))
+            return true;
+    return false;
+}
+
+/* -- By rows --------------------------------------------------------------------------------------------------------- */
+
+/*
+ * 0 <= e < n for an element of a row-major array: e = c v + r and n = c E, where E is the extent of variable v. Then r has to lie in [0, c), and so on.
+ * It is for extents whose signs bounds don't tell: that there are points says that c is at least 1.
+ */
+static bool in_rows(struct prover *p, ir_expr e, ir_expr n, int left)
+{
+    struct ir_poly terms;
+    ir_expr c, r;
+    if (e->lo >= 0 && ir_lower_bound(p->ctx, ir_sub(p->ctx, ir_addc(p->ctx, n, -1), e)) >= 0)
+        return true;
+    if (left == 0 || !ir_poly_of(&terms, e))
+        return false;
+    for (int i = 0; i < terms.n; i++) {
+        ir_expr m = terms.at[i].mono;
+        for (int a = 0; m && a < (m->kind == IR_X_MUL ? m->nargs : 1); a++) {
+            ir_expr v = m->kind == IR_X_MUL ? m->arg[a] : m;
+            if (v->kind == IR_X_SYM && v->extent && ir_linear_in(p->ctx, e, v, &c, &r) &&
+                ir_mul(p->ctx, c, v->extent) == n)
+                return in_rows(p, r, c, left - 1);
+        }
+    }
+    return false;
+}
+
+/* Is f >= 0 at every point? */
+static bool holds(struct prover *p, ir_expr f, int depth)
+{
+    if (f->lo >= 0 || ir_lower_bound(p->ctx, f) >= 0)
+        return true;
+    if (depth <= 0 || --p->steps < 0)
+        return false;
+    if (by_facts(p, f, depth) || by_cases(p, f, depth))
+        return true;
+    ir_expr least = ir_least(p->ctx, f);
+    return least != f && holds(p, least, depth - 1);
+}
+
+/* -- Accesses -------------------------------------------------------------------------------------------------------- */
+
+/* A variable for what a KN_INDEX binds: it is used where it lies inside its bound. */
+static ir_expr variable_for(struct ir_ctx *ctx, ir_expr symbol, ir_expr bound)
+{
+    for (const char *name = ir_internf(ctx, "%s'", symbol->name);; name = ir_internf(ctx, "%s'", name)) {
+        ir_expr known = ir_sym_find(ctx, name);
+        if (!known || known->extent == bound)
+            return known ? known : ir_iter_named(ctx, name, bound);
+    }
+}
+
+static ir_expr in_variables(const struct prover *p, ir_expr e)
+{
+    return p->nindex ? ir_subst(p->ctx, e, p->nindex, p->index, p->var) : e;
+}
+
+static void open_access(struct prover *p, int stage, const struct kn_insn *n)
+{
+    const struct kn_kernel *k = p->k;
+    const struct kn_stage *s = &k->stages[stage];
+    for (int i = 0; i < k->ninsns && &k->insns[i] < n; i++) {
+        const struct kn_insn *index = &k->insns[i];
+        if (index->code != KN_INDEX || p->nindex == MOST_FACTS || !kn_insn_uses(n, index->expr))
+            continue;
+        ir_expr bound = in_variables(p, index->bound);
+        p->index[p->nindex] = index->expr;
+        p->var[p->nindex++] = variable_for(p->ctx, index->expr, bound);
+        know(p, ir_addc(p->ctx, bound, -1));
+    }
+    for (int g = 0; g < n->nguards; g++) {
+        ir_expr e = in_variables(p, n->guards[g].e);
+        know(p, ir_sub(p->ctx, e, in_variables(p, n->guards[g].lo)));
+        know(p, ir_sub(p->ctx, ir_addc(p->ctx, in_variables(p, n->guards[g].hi), -1), e));
+    }
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].role != KN_INNER || ((s->inner | s->repeat) >> d & 1))
+            know(p, ir_addc(p->ctx, k->dims[d].extent, -1));
+}
+
+/* What must be at least 0 for axis `axis` of the access to stay inside: above: at its end, else at its beginning. */
+static ir_expr room(const struct prover *p, const struct kn_insn *n, int axis, bool above)
+{
+    ir_expr e = in_variables(p, n->index[axis]), dim = p->k->operands[n->operand].dims[axis];
+    return above ? ir_sub(p->ctx, ir_addc(p->ctx, dim, MUTANT(344, -1, 0)), e) : e;
+}
+
+static bool is_inside(const struct kn_operand *o, const struct kn_insn *n)
+{
+    for (int i = 0; i < n->nindex; i++)
+        if (n->index[i]->lo < 0 || n->index[i]->hi >= o->dims[i]->lo)
+            return false;
+    return true;
+}
+
+/* -- What is left ----------------------------------------------------------------------------------------------------- */
+
+struct left {
+    const struct prover *p;
+    bool other; /* than sizes */
+};
+
+static void note_other(void *user, ir_expr sym)
+{
+    struct left *l = user;
+    l->other |= sym->extent != NULL;
+    for (int i = 0; i < l->p->nindex; i++)
+        l->other |= l->p->index[i] == sym;
+}
+
+static bool of_sizes(const struct prover *p, ir_expr e)
+{
+    struct left l = {.p = p};
+    ir_each_sym(e, note_other, &l);
+    return !l.other;
+}
+
+/* 0 where a dim of the stage has no points, else 1. */
+static ir_expr points_of(const struct prover *p, int stage)
+{
+    const struct kn_kernel *k = p->k;
+    const struct kn_stage *s = &k->stages[stage];
+    ir_expr all = ir_const(p->ctx, 1);
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].extent->lo < 1 && (k->dims[d].role != KN_INNER || ((s->inner | s->repeat) >> d & 1)))
+            all = ir_mul(p->ctx, all, ir_min(p->ctx, ir_const(p->ctx, 1), k->dims[d].extent));
+    return all;
+}
+
+struct question {
+    struct prover *p;
+    struct requirements *to;
+    const struct kn_insn *n;
+    int stage, axis;
+    bool above;
+};
+
+static void require(const struct question *q, ir_expr least)
+{
+    struct ir_ctx *ctx = q->p->ctx;
+    ir_expr dim = q->p->k->operands[q->n->operand].dims[q->axis];
+    struct kn_requirement r = {.points = points_of(q->p, q->stage), .operand = q->n->operand, .axis = q->axis};
+    r.a = q->above ? ir_sub(ctx, dim, least) : ir_const(ctx, 0);
+    r.b = q->above ? dim : least;
+    for (int i = 0; i < q->to->n; i++)
+        if (q->to->at[i].a == r.a && q->to->at[i].b == r.b && q->to->at[i].points == r.points)
+            return;
+    VEC_PUSH(ctx, *q->to, r);
+}
+
+static ir_expr a_variable(ir_expr e)
+{
+    if (e->kind == IR_X_SYM)
+        return e->extent ? e : NULL;
+    ir_expr found = NULL;
+    for (int i = 0; i < e->nargs && !found; i++)
+        found = a_variable(e->arg[i]);
+    return found;
+}
+
+/*
+ * Asks of the sizes what nothing has shown of f, the room of that axis; false: it is no matter of sizes. What is linear in a variable is least at one of its
+ * ends: at both, where the sign isn't known (a slice whose step the run says).
+ */
+static bool ask(const struct question *q, ir_expr f, int ends)
+{
+    struct ir_ctx *ctx = q->p->ctx;
+    ir_expr least = ir_least(ctx, f), v, c, rest;
+    if (of_sizes(q->p, least)) {
+        require(q, least);
+        return true;
+    }
+    v = a_variable(least);
+    if (!v || ends == 0 || !ir_linear_in(ctx, least, v, &c, &rest))
+        return false;
+    return ask(q, rest, ends - 1) && ask(q, plus(q->p, rest, c, ir_addc(ctx, v->extent, -1)), ends - 1);
+}
+
+static bool no_proof(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int axis)
+{
+    const struct kn_insn *n = &k->insns[insn];
+    const char *line =
+        ir_internf(ctx, "kernel %s: no proof that index %s of the %s o%d stays inside %s", k->name ? k->name : "",
+                   ir_expr_text(ctx, n->index[axis]), n->code == KN_STORE ? "store to" : "load of", n->operand,
+                   ir_expr_text(ctx, k->operands[n->operand].dims[axis]));
+    ir_invalid(ctx, NULL, ctx->parsing ? IR_D_ERROR : IR_D_BUG, line);
+    return false;
+}
+
+static bool answer(struct ir_ctx *ctx, struct kn_kernel *k, struct requirements *to, int stage, int insn)
+{
+    struct kn_insn *n = &k->insns[insn];
+    const struct kn_operand *o = &k->operands[n->operand];
+    struct prover p = {.ctx = ctx, .k = k};
+    int before = to->n;
+    n->answer = KN_PROVED;
+    if (is_inside(o, n))
+        return true;
+    open_access(&p, stage, n);
+    if (p.never)
+        return true;
+    for (int i = 0; i < n->nindex; i++) {
+        if (in_rows(&p, in_variables(&p, n->index[i]), o->dims[i], KN_MAX_DIMS))
+            continue;
+        for (int above = 0; above < 2; above++) {
+            ir_expr f = room(&p, n, i, above);
+            p.steps = STEPS;
+            struct question q = {&p, to, n, stage, i, above};
+            if (!holds(&p, f, DEPTH) && !ask(&q, f, MOST_ENDS))
+                return no_proof(ctx, k, insn, i);
+        }
+    }
+    n->answer = to->n > before ? KN_CHECKED : p.nindex ? KN_GUARDED : KN_PROVED;
+    return true;
+}
+
+bool kn_require(struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct requirements all = {0};
+    for (int s = 0; s < k->nstages; s++)
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            if ((k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) && !answer(ctx, k, &all, s, i))
+                return false;
+    k->nrequired = all.n;
+    k->required = all.at;
+    return true;
+}
+
+bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k)
+{
+    struct kn_kernel again = *k;
+    again.insns = IR_NEWN(ctx, k->ninsns + 1, struct kn_insn);
+    memcpy(again.insns, k->insns, (size_t)k->ninsns * sizeof *k->insns);
+    if (!kn_require(ctx, &again))
+        return false;
+    for (int i = 0; i < k->ninsns; i++) {
+        int said = k->insns[i].answer, found = again.insns[i].answer;
+        if (said == KN_UNKNOWN || said == found)
+            continue;
+        const char *line = ir_internf(ctx, "kernel %s: instruction %d is %s, not %s", k->name ? k->name : "", i,
+                                      kn_answer_words[found], kn_answer_words[said]);
+        ir_invalid(ctx, NULL, ctx->parsing ? IR_D_ERROR : IR_D_BUG, line);
+        return false;
+    }
+    return true;
+}
