@@ -69,15 +69,40 @@ static int inline_pad(struct kb *k, int stage, struct ir_value *v, const ir_expr
     return kb_scalar(k, stage, IR_select, v->type->dtype, 3, args);
 }
 
+/* x where the guards hold that are pushed, in terms of what is left to vary then. */
+static ir_expr where_guarded(struct kb *k, ir_expr x)
+{
+    struct ir_ctx *ctx = k->ctx;
+    for (int g = 0; g < k->guard_sets.at[k->guards].n; g++) {
+        const struct kn_guard *t = &k->guard_sets.at[k->guards].at[g];
+        for (int d = 0; d < k->dims.n; d++) {
+            ir_expr var = k->dims.at[d].var, coef, rest;
+            if (!ir_uses_sym(x, var) || !ir_uses_sym(t->e, var) || !ir_linear_in(ctx, t->e, var, &coef, &rest) ||
+                !ir_is_value(coef, 1))
+                continue;
+            ir_expr inside = ir_iter(ctx, "t", ir_sub(ctx, t->hi, t->lo));
+            ir_expr at = ir_add(ctx, inside, ir_sub(ctx, t->lo, rest));
+            x = ir_subst(ctx, x, 1, &var, &at);
+            break;
+        }
+    }
+    return x;
+}
+
+/* Integer instruction `id` where the guards hold that are pushed, elsewhere 0: of a point that is not read no index is bad. */
+static int index_where_guarded(struct kb *k, int stage, int id)
+{
+    const struct kn_insn *n = &k->insns.at[id].insn;
+    int nguards = k->guard_sets.at[k->guards].n, dtype = n->dtype;
+    if (!nguards || n->code == KN_CONST || (n->code == KN_LOAD && n->arg[0] < 0))
+        return id;
+    int inside = kb_inside(k, stage, nguards, k->guard_sets.at[k->guards].at);
+    return kb_scalar(k, stage, IR_select, dtype, 3, (int[]){inside, id, kb_const(k, stage, dtype, 0, 0)});
+}
+
 /* The symbol that stands for the value of integer instruction `id` as an index in [0, bound). */
 static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
 {
-    for (int i = 0; i < k->insns.n; i++) {
-        const struct kn_insn *insn = &k->insns.at[i].insn;
-        if (insn->code == KN_INDEX && insn->arg[0] == id && insn->bound == bound &&
-            kb_usable_from(k, stage, k->insns.at[i].stage, i))
-            return insn->expr;
-    }
     const struct kn_insn *known = &k->insns.at[id].insn;
     int64_t limit;
     if (known->code == KN_CONST && ir_is_const(bound, &limit)) {
@@ -85,9 +110,17 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
         if (v >= 0 && v < limit)
             return ir_const(k->ctx, v);
     }
-    if (known->code == KN_EXPR && ir_expr_le(k->ctx, ir_const(k->ctx, 0), known->expr) == IR_YES &&
-        ir_expr_le(k->ctx, ir_addc(k->ctx, known->expr, 1), bound) == IR_YES)
+    ir_expr value = known->code == KN_EXPR ? where_guarded(k, known->expr) : NULL;
+    if (value && ir_expr_le(k->ctx, ir_const(k->ctx, 0), value) == IR_YES &&
+        ir_expr_le(k->ctx, ir_addc(k->ctx, value, 1), bound) == IR_YES)
         return known->expr;
+    id = index_where_guarded(k, stage, id);
+    for (int i = 0; i < k->insns.n; i++) {
+        const struct kn_insn *insn = &k->insns.at[i].insn;
+        if (insn->code == KN_INDEX && insn->arg[0] == id && insn->bound == bound &&
+            kb_usable_from(k, stage, k->insns.at[i].stage, i))
+            return insn->expr;
+    }
     if (k->stages.at[stage].repeat && k->stages.at[stage].inner)
         k->failed = "attention's products read by an indirect index"; /* targets walk their operands */
     int64_t hi;

@@ -31,6 +31,12 @@ class Window:
             self.q = [max(q, n - 1 - p) for p, q, n in zip(self.p, self.q, self.reach)]
         self.least = [max(1, n - p - q) for n, p, q in zip(self.reach, self.p, self.q)]
 
+    def square(self, r):
+        k, d, s = r.choice([(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (7, 1, 1), (7, 1, 2), (3, 1, 2)])
+        self.k, self.d, self.s, self.reach = [k, k], [d, d], [s, s], [(k - 1) * d + 1] * 2
+        self.p = self.q = [(k - 1) * d // 2] * 2
+        self.least = [1, 1]
+
     def attrs(self):
         return dict(kernel_shape=self.k, strides=self.s, dilations=self.d, pads=self.p + self.q)
 
@@ -52,6 +58,11 @@ class Window:
 class Conv:
     def __init__(self, r, channels, padded):
         self.w = Window(r, padded)
+        if padded and r.random() < .4:      # as networks have them
+            self.w.square(r)
+            self.groups, self.out = 1, channels
+            self.shape = [channels, channels] + self.w.k
+            return
         groups = r.choice([1, 1, 1, 2, channels]) if channels > 1 and channels % 2 == 0 else r.choice([1, channels])
         out = r.choice([1, 3, 8, 16, 24, 33])
         self.groups, self.out = groups, -(-out // groups) * groups if groups < channels else channels * r.choice([1, 1, 2])
@@ -77,21 +88,12 @@ class Conv:
             dw[:, :, a, b] = np.einsum("ngchw,ngkhw->gkc", v.reshape(n, g, -1, *v.shape[2:]), dy).reshape(w.shape[:2])
         return dw
 
-    def gradient_x(self, x, w, dy):
-        n, g = x.shape[0], self.groups
-        dy = dy.reshape(n, g, -1, *dy.shape[2:])
-        at = np.arange(x.size, dtype=float).reshape(x.shape) + 1
-        dx = np.zeros(x.size + 1)
-        for (a, b), v in self.w.taps(at, 0):
-            dv = np.einsum("ngkhw,gkc->ngchw", dy, w[:, :, a, b].reshape(g, -1, w.shape[1]))
-            np.add.at(dx, v.astype(int).ravel(), dv.ravel())
-        return dx[1:].reshape(x.shape)
-
 
 class Transposed(Conv):
     def __init__(self, r, channels, padded):
         super().__init__(r, channels, padded)
         w = self.w
+        w.p, w.q = list(w.p), list(w.q)
         self.shape = [channels, self.out // self.groups] + w.k
         most = [max(0, n - 1) for n in w.reach]
         w.p = [r.randint(0, m // 2) for m in most]
@@ -178,6 +180,13 @@ class Case:
     def inputs(self):
         return [("x", self.sizes)] if self.open else [(f"x{h_}_{w}", [(h_, w)]) for h_, w in self.sizes]
 
+    def windows(self, x, name):
+        """What stands between a picture and the windows: nodes, and what they make."""
+        return [], x
+
+    def constants(self):
+        return []
+
     def cast(self):
         return self.dtype in ("f16", "bf16")
 
@@ -194,6 +203,8 @@ class Case:
             if self.cast():
                 x = name + "c"
                 nodes.append(h.make_node("Cast", [name], [x], to=ONNX[self.dtype]))
+            more, x = self.windows(x, name)
+            nodes += more
             for i, item in enumerate(self.items):
                 for n in item.node(self.dtype, i):
                     n.input[0], y = x, f"y_{name}_{i}"
@@ -208,7 +219,7 @@ class Case:
             nodes.append(h.make_node("Concat", [y + "f" for y in outs], ["y"], axis=1))
             outs = ["y"]
         ins = [h.make_tensor_value_info(n, x_type, ["N" if self.open else 2, self.channels] + (["H", "W"] if self.open else list(s[0]))) for n, s in self.inputs()]
-        init = [nh.from_array(w, f"{'f' if self.cast() else 'w'}{i}") for i, w in enumerate(self.weights) if w is not None]
+        init = [nh.from_array(w, f"{'f' if self.cast() else 'w'}{i}") for i, w in enumerate(self.weights) if w is not None] + self.constants()
         g = h.make_graph(nodes, "g", ins, [h.make_tensor_value_info(y, y_type, None) for y in outs], init)
         save(h.make_model(g, opset_imports=[h.make_opsetid("", 22)], ir_version=10), path)
 
@@ -227,7 +238,7 @@ class Case:
             self.one(build, tmp, feed, flags)
 
     def one(self, build, tmp, feed, flags):
-        args, want = [], []
+        args, want = ["--device=sim"] if flags in SIMULATED else [], []
         for name, sizes in feed.items():
             x = self.pictures(sizes)
             np.save(f"{tmp}/{name}.npy", x)
@@ -248,7 +259,8 @@ class Case:
 
 
 class Gradient(Case):
-    """A step of descent at rate 1: what the weights lose is their gradient. A scale of the picture's points stands for the picture's."""
+    """A step of descent at rate 1: what parameters lose is their gradient. The channels' scales, all 1, stand for the picture's: whatever is linear in
+    a parameter p has p * dp = y * dy in sum, pools of both kinds too."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -267,24 +279,58 @@ class Gradient(Case):
         shutil.rmtree(f"{tmp}/ck", ignore_errors=True)
         tool(build, "tccc-train", f"{tmp}/m.so", *args, "--data", f"target={tmp}/target.npy", "--batch-size", "2", "--steps", "1", "--no-shuffle",
              "--threads", "1", "--checkpoint", f"{tmp}/ck")
-        got, dy, at = load(f"{tmp}/ck"), 2 * (y - target) / y.size, 0
-        want = [np.zeros(w.shape) for w in self.weights]
+        got, dy, at, whole = load(f"{tmp}/ck"), 2 * (y - target) / y.size, 0, [0.0] * len(self.items)
+        want = [None if w is None else np.zeros(w.shape) for w in self.weights]
         for x, vs in parts:
             for i, v in enumerate(vs):
-                n = v[0].size
-                want[i] = want[i] + self.items[i].gradient(x.astype(float), self.weights[i].astype(float), dy[:, at:at + n].reshape(v.shape))
-                at += n
+                d = dy[:, at:at + v[0].size].reshape(v.shape)
+                at += v[0].size
+                whole[i] += float((d * v).sum())
+                if isinstance(self.items[i], Conv) and not isinstance(self.items[i], Transposed):
+                    want[i] += self.items[i].gradient(x.astype(float), self.weights[i].astype(float), d)
+        room = 1e-3 * float(np.abs(dy * y).sum()) + 3e-7
+        off = abs(float((1 - got["scale"].astype(float)).sum()) - sum(whole))
+        if not off <= room:
+            raise Failed(f"{feed}: {[vars(i.w) for i in self.items]}: the picture's gradient is off by {off:.2g}, {room:.2g} is allowed")
         for i, w in enumerate(self.weights):
-            scale = max(1e-6, float(np.abs(want[i]).max()))
-            off = float(np.abs(w - got[f"w{i}"] - want[i]).max())
-            if not off <= 2e-3 * scale + 3e-7:
-                raise Failed(f"{feed}: {vars(self.items[i].w)} groups {self.items[i].groups} to {self.items[i].out}: gradient off by {off:.2g} of {scale:.2g}")
+            if w is not None:
+                self.compare_gradient(feed, i, w - got[f"w{i}"].astype(float), want[i], whole[i], room)
+
+    def compare_gradient(self, feed, i, got, want, whole, room):
+        off, allowed = float(np.abs(got - want).max()), 2e-3 * float(np.abs(want).max()) + 3e-7
+        if isinstance(self.items[i], Transposed):
+            off, allowed = abs(float((got * self.weights[i]).sum()) - whole), room
+        if not off <= allowed:
+            raise Failed(f"{feed}: {vars(self.items[i].w)} groups {self.items[i].groups} to {self.items[i].out}: gradient off by {off:.2g}, {allowed:.2g} is allowed")
+
+    def windows(self, x, name):
+        return [h.make_node("Mul", [x, "scale"], [name + "s"])], name + "s"
+
+    def constants(self):
+        return [nh.from_array(np.ones((self.channels, 1, 1), np.float32), "scale")]
 
     def run(self, build, tmp, flags):
         self.model(f"{tmp}/m.onnx", True)
         tool(build, "tccc", "-q", "--train", "--loss=mse", "--optimizer=sgd:lr=1", *flags, f"{tmp}/m.onnx", "-o", f"{tmp}/m.so")
         for feed in [{"x": s} for s in self.sizes] if self.open else [{n: s[0] for n, s in self.inputs()}]:
             self.one(build, tmp, feed, flags)
+
+
+class Upsampled(Case):
+    """Each point twice along both axes, in front of the windows: what padding reads beside them is no index."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.name = "upsampled " + self.name
+
+    def windows(self, x, name):
+        return [h.make_node("Resize", [x, "", "scales"], [name + "u"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")], name + "u"
+
+    def constants(self):
+        return [nh.from_array(np.array([1, 1, 2, 2], np.float32), "scales")]
+
+    def expected(self, x):
+        return super().expected(x.repeat(2, 2).repeat(2, 3))
 
 
 def load(folder):
@@ -304,6 +350,18 @@ def load(folder):
 LEVELS = [["-O2", "--march=x86-64-v4"], ["-O2", "--march=x86-64-v3"], ["-O3", "--march=x86-64-v2"], ["--exact", "--march=x86-64-v3"], ["-O0", "--march=x86-64-v2"], ["--target=cpu-split", "-O2", "--march=x86-64-v3"]]
 
 
+SIMULATED = [["--target=cuda:sm_80"], ["--target=neuron:trn2"], ["--target=cuda:sm_90a"]]
+
+
+def simulated(full, number):
+    """Few, and small: simulators take their time. NeuronCores have no sizes that are symbols."""
+    for kind in KINDS:
+        for level in SIMULATED if full else SIMULATED[:2]:
+            for is_open in [True, False] if "cuda" in level[0] else [False]:
+                number += 1
+                yield Case(kind, number, "f32", [16, 3, 8][number % 3], is_open, True, 6 if full else 2, SMALL if full else SMALL[:5]), level
+
+
 def cases(full, seed):
     """(case, flags): each kind at each level, and each dtype and width at some."""
     n, number = (14, 6) if full else (7, 1), seed * 1000
@@ -321,10 +379,17 @@ def cases(full, seed):
                             few = SMALL + LARGE if is_open or full else SMALL + LARGE[:2]
                             yield Case(kind, number, dtype, width, is_open, padded, n[0] if is_open or full else 3, few), level
         for is_open in [True, False]:
+            for channels in [8, 8, 3, 16]: # one window each: what several read is stored
+                number += 1
+                yield Upsampled("convolution", number, "f32", channels, is_open, True, 1, SMALL), LEVELS[number % 2]
             for level in LEVELS if full else LEVELS[:3]:
                 number += 1
                 width = 32 if level is LEVELS[0] else widths[number % len(widths)]
                 yield Gradient("convolution", number, "f32", width, is_open, True, n[0] if is_open or full else 3, SMALL + LARGE[:3]), level
+                if full or level is LEVELS[0 if is_open else 1]:
+                    for kind in ["transposed", "pool"]:
+                        yield Gradient(kind, number, "f32", width, is_open, True, 4, SMALL + LARGE[:2]), level
+    yield from simulated(full, number)
 
 
 def main():
