@@ -41,7 +41,14 @@ INFER(argreduce)
 {
     ir_type t = infer_tensor(ctx, n, 0);
     int64_t axis;
-    return t && infer_axis(ctx, n, t->rank, &axis) && set_reduced(ctx, n, t, TCC_I64, 1u << axis);
+    if (!t || !infer_axis(ctx, n, t->rank, &axis))
+        return false;
+    ir_expr rows = ir_const(ctx, 1);
+    for (int i = 0; i < t->rank; i++)
+        rows = i == axis ? rows : ir_mul(ctx, rows, t->dim[i]);
+    return infer_assume_le(ctx, n, ir_min(ctx, rows, ir_const(ctx, 1)), t->dim[axis],
+                           "axis %lld is empty, no element is the largest or smallest", (long long)axis) &&
+           set_reduced(ctx, n, t, TCC_I64, 1u << axis);
 }
 
 INFER(same)

@@ -14,8 +14,8 @@ int interp_bind(struct it_call *c)
     for (int i = 0; i < syms->n; i++) {
         int64_t value = tcc_load_i64(it_dtype(t), ir_tensor_at(t, i));
         if (!it_bind(c->it, syms->exprs[i], value))
-            return it_fail(c, TCC_EINPUT, "%s = %lld is outside its bounds [%lld, %lld]", syms->exprs[i]->name,
-                           (long long)value, (long long)syms->exprs[i]->lo, (long long)syms->exprs[i]->hi);
+            return it_fail(c, TCC_EINPUT, "size '%s' must be in [%lld, %lld], got %lld", syms->exprs[i]->name,
+                           (long long)syms->exprs[i]->lo, (long long)syms->exprs[i]->hi, (long long)value);
     }
     return TCC_OK;
 }

@@ -285,6 +285,18 @@ struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value 
     return imp_op(im, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
 }
 
+struct ir_value *imp_gather_row(struct imp *im, struct ir_value *table, struct ir_value *index)
+{
+    struct ir_value *wide = imp_cast(im, index, TCC_I64);
+    if (!table || !wide)
+        return NULL;
+    if (ir_const_of(wide))
+        return imp_gather(im, table, wide, 0);
+    struct ir_value *end = imp_dim_value(im, imp_dim(table, 0)),
+                    *back = imp_bin(im, IR_lt, wide, imp_int(im, TCC_I64, 0));
+    return imp_gather(im, table, imp_tri(im, IR_select, back, end, wide), 0);
+}
+
 struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before,
                          const ir_expr *after, const char *mode)
 {

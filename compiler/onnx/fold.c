@@ -53,12 +53,17 @@ int imp_exprs_of(struct imp *im, const struct ir_value *v, int max, ir_expr *out
     return v ? exprs_of(im, v, max, out, 0) : -1;
 }
 
+#define MAX_DIM (INT64_C(1) << 40)
+
+static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, bool clip, ir_expr *out);
+
 /* Of a list that was put together, what is known of it stays known. */
-static int bound_parts(struct imp *im, const struct ir_node *concat, int max, int64_t lo, int64_t hi, ir_expr *out)
+static int bound_parts(struct imp *im, const struct ir_node *concat, int max, int64_t lo, int64_t hi, bool clip,
+                       ir_expr *out)
 {
     int total = 0;
     for (int i = 0; i < concat->nin; i++) {
-        int n = imp_bound_exprs(im, concat->in[i].value, max - total, lo, hi, out + total);
+        int n = bound_exprs(im, concat->in[i].value, max - total, lo, hi, clip, out + total);
         if (n < 0)
             return -1;
         total += n;
@@ -66,7 +71,7 @@ static int bound_parts(struct imp *im, const struct ir_node *concat, int max, in
     return total;
 }
 
-int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, ir_expr *out)
+static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, bool clip, ir_expr *out)
 {
     if (!v)
         return imp_bad(im, "an operand with sizes or indices is missing"), -1;
@@ -79,17 +84,85 @@ int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int
     if (imp_rank(v) == 1 && !ir_is_const(imp_dim(v, 0), &count))
         return imp_unsupported(im, "how many sizes or indices there are is known only at run time"), -1;
     if (v->def && v->def->op == IR_concat)
-        return bound_parts(im, v->def, max, lo, hi, out);
+        return bound_parts(im, v->def, max, lo, hi, clip, out);
     if (count > max)
         return imp_bad(im, "%lld sizes or indices; at most %d are expected", (long long)count, max), -1;
     for (int k = 0; k < count; k++)
         out[k] = ir_fresh(im->ctx, "r", lo, hi);
     struct ir_value *wide = imp_cast(im, v, TCC_I64);
+    if (clip)
+        wide = imp_tri(im, IR_clip, wide, imp_int(im, TCC_I64, lo), imp_int(im, TCC_I64, hi));
     if (!wide)
         return -1;
     if (count && !ir_build(&im->b, IR_bind, 1, &wide, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, (int)count, out))))
         return -1;
     return (int)count;
+}
+
+int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, ir_expr *out)
+{
+    return bound_exprs(im, v, max, lo, hi, false, out);
+}
+
+int imp_clipped_exprs(struct imp *im, struct ir_value *v, int max, ir_expr *out)
+{
+    return bound_exprs(im, v, max, -MAX_DIM, MAX_DIM, true, out);
+}
+
+bool imp_check_values(struct imp *im, struct ir_value *v, const char *what, int64_t lo, int64_t hi)
+{
+    int64_t count = 1;
+    ir_expr syms[TCC_MAX_RANK];
+    struct ir_value *wide = imp_cast(im, v, TCC_I64);
+    if (!wide)
+        return false;
+    if (imp_rank(wide) > 1 || (imp_rank(wide) == 1 && !ir_is_const(imp_dim(wide, 0), &count)) || count > TCC_MAX_RANK)
+        return imp_unsupported(im, "how many values there are is known only at run time");
+    for (int k = 0; k < count; k++)
+        syms[k] = ir_fresh(im->ctx, what, lo, hi);
+    return !count || ir_build(&im->b, IR_bind, 1, &wide, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, (int)count, syms)));
+}
+
+bool imp_assume(struct imp *im, enum ir_relation relation, ir_expr a, ir_expr b, const char *what, ...)
+{
+    char text[300];
+    va_list args;
+    struct ir_fact f = {relation, a, b, NULL};
+    if (ir_fact_holds(im->ctx, &f, 0, NULL) == IR_YES)
+        return true;
+    va_start(args, what);
+    vsnprintf(text, sizeof text, what, args);
+    va_end(args);
+    if (ir_is_const(a, NULL) && ir_is_const(b, NULL))
+        return imp_bad(im, "%s: %lld must be %s %lld", text, (long long)a->value,
+                       relation == IR_EQ ? "equal to" : "at most", (long long)b->value);
+    f.what = ir_intern(im->ctx, text);
+    return ir_check(&im->b, &f);
+}
+
+/* The least (or greatest) element, at most (at least) 0. */
+static ir_expr extreme(struct imp *im, struct ir_value *list, bool greatest)
+{
+    int64_t axis = 0;
+    ir_expr e;
+    struct ir_value *v = imp_reduce(im, greatest ? IR_reduce_max : IR_reduce_min, list, 1, &axis, false);
+    v = imp_bin(im, greatest ? IR_max : IR_min, v, imp_int(im, TCC_I64, 0));
+    return v && imp_clipped_exprs(im, v, 1, &e) == 1 ? e : NULL;
+}
+
+bool imp_check_all(struct imp *im, struct ir_value *v, ir_expr hi, const char *what)
+{
+    for (int i = 0; i < im->checked.n; i++)
+        if (im->checked.at[i].v == v && im->checked.at[i].hi == hi && im->checked.at[i].block == im->b.block)
+            return true;
+    if (!v || !tcc_is_int(imp_dtype(v)))
+        return v && imp_bad(im, "%s: integers are expected, got %s", what, ir_type_text(im->ctx, v->type));
+    ir_expr count = ir_num_elements(im->ctx, v->type);
+    struct ir_value *list = imp_reshape(im, imp_cast(im, v, TCC_I64), 1, &count);
+    ir_expr least = extreme(im, list, false), greatest = least ? extreme(im, list, true) : NULL;
+    VEC_PUSH(im->ctx, im->checked, (struct imp_checked){v, hi, im->b.block});
+    return greatest && imp_assume(im, IR_LE, ir_const(im->ctx, 0), least, "%s is negative", what) &&
+           imp_assume(im, IR_LE, greatest, hi, "%s is too large", what);
 }
 
 /* -- Following one op */

@@ -80,6 +80,9 @@ struct imp_joined { ir_expr a, b, both; };
 /* A value of unknown rank, and the type that it has with 1s put in front until it has the largest rank that it may have (unranked.c). */
 struct imp_padded { const struct ir_value *value; ir_type type; };
 
+/* What imp_check_all() has checked, in which block. */
+struct imp_checked { const struct ir_value *v; ir_expr hi; const struct ir_block *block; };
+
 struct imp {
     struct ir_ctx *ctx;
     struct ir_module *module;
@@ -118,6 +121,7 @@ struct imp {
     bool one_version;                    /* nothing becomes a fact: dims are not 1, sizes that meet are equal */
     bool joins;                          /* sizes that broadcast may make versions */
     VEC(struct ir_guard) pairs;          /* of sizes met that broadcast */
+    VEC(struct imp_checked) checked;
     VEC(struct imp_padded) padded;       /* values of unknown rank whose rank is bounded */
     VEC(struct imp_joined) joined;       /* pairs of sizes and that of their broadcast, in the function's own block */
 };
@@ -192,6 +196,16 @@ struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to)
 struct ir_value *imp_reshape(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
 struct ir_value *imp_transpose(struct imp *im, struct ir_value *x, const int64_t *perm);
 struct ir_value *imp_expand(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
+/* As imp_bound_exprs, of positions along an axis: what lies beyond any size is brought to its end, as Slice's INT64_MAX. */
+int imp_clipped_exprs(struct imp *im, struct ir_value *v, int max, ir_expr *out);
+/* The run refuses elements of v (rank 0 or 1, of known length) that are not in [lo, hi]; `what` begins the name that its message has for them. */
+bool imp_check_values(struct imp *im, struct ir_value *v, const char *what, int64_t lo, int64_t hi);
+/* The run refuses a v of any shape with an element that is not in [0, hi]: "WHAT is negative", "WHAT is too large". */
+bool imp_check_all(struct imp *im, struct ir_value *v, ir_expr hi, const char *what);
+/* A fact that the operator's text asks for (struct ir_fact): the run is refused where it does not hold, unless it is known to. */
+bool imp_assume(struct imp *im, enum ir_relation relation, ir_expr a, ir_expr b, const char *what, ...) __attribute__((format(printf, 5, 6)));
+/* Rows of a table by number; a negative one is no row, and does not count from the end. */
+struct ir_value *imp_gather_row(struct imp *im, struct ir_value *table, struct ir_value *index);
 struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes, const ir_expr *steps);
 struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_expr start, ir_expr size);   /* one axis, step 1 */
 struct ir_value *imp_concat(struct imp *im, int n, struct ir_value *const *in, int axis);

@@ -174,6 +174,8 @@ static bool add_valid(struct imp *im, struct bias *b, struct ir_value *valid)
     if (!valid)
         return true;
     ir_expr one = ir_const(im->ctx, 1), dims[4] = {imp_dim(b->q, 0), one, one, one};
+    if (!imp_check_all(im, valid, b->keys, "a sample's number of keys (nonpad_kv_seqlen)"))
+        return false;
     return add_allowed(im, b,
                        imp_bin(im, IR_lt, imp_iota(im, 1, &b->keys, 0, TCC_I64), imp_reshape(im, valid, 4, dims)));
 }
@@ -317,7 +319,7 @@ static struct ir_value *angles(struct imp *im, struct ir_value *cache, struct ir
 {
     int64_t axis = 1;
     if (positions)
-        cache = imp_gather(im, cache, positions, 0);
+        cache = imp_gather_row(im, cache, positions);
     return cache && imp_rank(cache) == 3
                ? imp_unsqueeze(im, cache, 1, &axis)
                : (imp_bad(im, "caches [b, s, d], or [n, d] with positions, are expected"), NULL);
@@ -356,6 +358,10 @@ bool onnx_op_tensor_scatter(struct imp *im, int arg)
         index = imp_bin(im, IR_add, index, imp_along(im, at, 0, rank));
     if (!strcmp(imp_s(im, "mode", "linear"), "circular"))
         index = imp_bin(im, IR_mod, index, imp_dim_value(im, imp_dim(cache, (int)axis)));
+    if (at && index) /* a negative position is one of no entry */
+        index = imp_tri(im, IR_select,
+                        imp_bin(im, IR_lt, imp_along(im, at, 0, rank), imp_like(im, imp_along(im, at, 0, rank), 0)),
+                        imp_dim_value(im, imp_dim(cache, (int)axis)), index);
     struct ir_value *in[] = {cache, index, update};
     return imp_out(im, 0,
                    imp_op(im, IR_scatter_elements, 3, in,

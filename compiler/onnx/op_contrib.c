@@ -98,11 +98,11 @@ static bool embed(struct imp *im, struct ir_value *const *table, struct ir_value
     struct ir_value *ids = imp_tensor(im, 0), *segments = imp_in(im, 1), *mask = imp_in(im, 7);
     if (!ids || imp_rank(ids) != 2 || !table[0] || !table[1] || imp_rank(table[1]) != 2)
         return ids && imp_bad(im, "input_ids[b, s] and embeddings with 2 dims are expected");
-    struct ir_value *rows = positions ? imp_gather(im, table[1], positions, 0)
+    struct ir_value *rows = positions ? imp_gather_row(im, table[1], positions)
                                       : imp_slice1(im, table[1], 0, ir_const(im->ctx, 0), imp_dim(ids, 1));
-    struct ir_value *sum = imp_bin(im, IR_add, imp_gather(im, table[0], ids, 0), rows);
+    struct ir_value *sum = imp_bin(im, IR_add, imp_gather_row(im, table[0], ids), rows);
     if (segments && table[2])
-        sum = plus(im, sum, imp_gather(im, table[2], segments, 0));
+        sum = plus(im, sum, imp_gather_row(im, table[2], segments));
     if (!sum)
         return false;
     struct ir_value *y =

@@ -126,7 +126,7 @@ struct ir_value *contrib_angles(struct imp *im, struct ir_value *cache, struct i
     int64_t axis = 1;
     if (cache && imp_rank(cache) != 2)
         return imp_bad(im, "caches with 2 dims are expected"), NULL;
-    return imp_unsqueeze(im, imp_gather(im, cache, positions, 0), 1, &axis);
+    return imp_unsqueeze(im, imp_gather_row(im, cache, positions), 1, &axis);
 }
 
 /* 1, or [b, s]: the position of the first token, or of all. */

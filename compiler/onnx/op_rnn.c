@@ -358,6 +358,8 @@ static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
     r->linear_before_reset = imp_i(im, "linear_before_reset", 0);
     r->input_forget = imp_i(im, "input_forget", 0);
     int64_t axis = 1;
+    if (lens && r->x && !imp_check_all(im, lens, imp_dim(r->x, 0), "a length of a sequence"))
+        return false;
     r->lens = lens ? imp_unsqueeze(im, imp_cast(im, lens, TCC_I64), 1, &axis) : NULL;
     return r->x && (!lens || r->lens);
 }

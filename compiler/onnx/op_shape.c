@@ -47,10 +47,13 @@ static struct ir_value *resolve_shape(struct imp *im, struct ir_value *x, struct
         if (n > TCC_MAX_RANK)
             return imp_unsupported(im, "more than %d dims", TCC_MAX_RANK), NULL;
         for (int k = 0; k < n; k++)
-            own[k] = k < imp_rank(x) ? imp_dim(x, MUTANT(110, k, 0)) : ir_const(im->ctx, 0);
+            own[k] = k < imp_rank(x) ? imp_dim(x, MUTANT(110, k, 0)) : ir_const(im->ctx, -2); /* refused */
         shape = imp_tri(im, IR_select, imp_bin(im, IR_eq, shape, zero), imp_dims(im, (int)n, own), shape);
     }
-    struct ir_value *open = imp_bin(im, IR_lt, shape, zero);
+    /* One -1 is open; other negative numbers stay, and are refused when they are bound. */
+    struct ir_value *open = imp_bin(im, IR_eq, shape, imp_int(im, TCC_I64, -1));
+    struct ir_value *count = imp_reduce(im, IR_reduce_sum, imp_cast(im, open, TCC_I64), 1, &axis, false);
+    open = imp_bin(im, IR_and, open, imp_bin(im, IR_le, count, one));
     struct ir_value *rest = imp_reduce(im, IR_reduce_prod, imp_tri(im, IR_select, open, one, shape), 1, &axis, false);
     struct ir_value *all = imp_dim_value(im, ir_num_elements(im->ctx, x->type));
     return imp_tri(im, IR_select, open, imp_bin(im, IR_div, all, imp_bin(im, IR_max, rest, one)), shape);
@@ -255,6 +258,18 @@ static ir_expr expanded(struct imp *im, struct ir_value **x, int axis, ir_expr w
     }
 }
 
+/* `want`, which the run knows, is 1 or `own`: either way the axis stays as it is. NULL: a message. */
+static ir_expr one_or(struct imp *im, int axis, ir_expr want, ir_expr own)
+{
+    struct ir_ctx *c = im->ctx;
+    ir_expr one = ir_const(c, 1), more = ir_addc(c, want, -1), less = ir_sub(c, one, want);
+    ir_expr other = ir_min(c, one, ir_max(c, more, less)); /* 0 where it is 1, else 1 */
+    return imp_assume(im, IR_EQ, ir_mul(c, other, want), ir_mul(c, other, own),
+                      "the operand cannot be expanded along axis %d", axis)
+               ? own
+               : NULL;
+}
+
 /* The result's shape is the broadcast of both: dims of 1 in the shape leave the operand's. */
 bool onnx_op_expand(struct imp *im, int arg)
 {
@@ -276,7 +291,7 @@ bool onnx_op_expand(struct imp *im, int arg)
             return imp_bad(im, "%s cannot be expanded to dim %d of %lld", ir_type_text(im->ctx, x->type), k,
                            (long long)want->value);
         else if (ir_is_const(own, NULL))
-            dims[k] = own;
+            dims[k] = one_or(im, k, want, own);
         else
             dims[k] = expanded(im, &x, k - (rank - imp_rank(x)), want);
         if (!dims[k])
@@ -361,14 +376,19 @@ bool onnx_op_split(struct imp *im, int arg)
     ir_expr at = ir_const(im->ctx, 0);
     if (!x || n < 1 || !imp_axis(im, &axis, imp_rank(x)) || !split_sizes(im, x, (int)axis, n, sizes))
         return false;
+    ir_expr total = at, whole = imp_dim(x, (int)axis);
+    for (int k = 0; k < n; k++)
+        total = ir_add(im->ctx, total, sizes[k]);
+    if (ir_is_const(total, NULL) && ir_is_const(whole, NULL) && total != whole)
+        return imp_bad(im, "the parts add up to %lld, the axis has %lld", (long long)total->value,
+                       (long long)whole->value);
+    if (!imp_assume(im, IR_EQ, total, whole, "the parts do not add up to axis %lld", (long long)axis))
+        return false;
     for (int k = 0; k < n; k++) {
         if (imp_wants(im, k) && !imp_out(im, k, imp_slice1(im, x, (int)axis, at, sizes[k])))
             return false;
         at = ir_add(im->ctx, at, sizes[k]);
     }
-    int64_t total, whole;
-    if (ir_is_const(at, &total) && ir_is_const(imp_dim(x, (int)axis), &whole) && total != whole)
-        return imp_bad(im, "the parts add up to %lld, the axis has %lld", (long long)total, (long long)whole);
     return true;
 }
 
@@ -464,10 +484,8 @@ static bool read_slice(struct imp *im, const struct ir_value *x, struct slice_op
         if (*opaque)
             return false;
         struct ir_value *from = imp_in(im, 1), *to = imp_in(im, 2);
-        starts = imp_bound_exprs(im, listed(im, from, to, axes), TCC_MAX_RANK, -MAX_DIM, INT64_MAX, s->starts);
-        ends = starts < 0
-                   ? -1
-                   : imp_bound_exprs(im, listed(im, to, from, axes), TCC_MAX_RANK, INT64_MIN, INT64_MAX, s->ends);
+        starts = imp_clipped_exprs(im, listed(im, from, to, axes), TCC_MAX_RANK, s->starts);
+        ends = starts < 0 ? -1 : imp_clipped_exprs(im, listed(im, to, from, axes), TCC_MAX_RANK, s->ends);
     }
     s->n = starts;
     if (starts < 0 || ends < 0)
@@ -741,7 +759,9 @@ bool onnx_op_trilu(struct imp *im, int arg)
         return imp_bad(im, "a tensor with %d dims; at least 2 are expected", r);
     struct ir_value *row = imp_iota(im, 2, x->type->dim + r - 2, 0, TCC_I64),
                     *column = imp_iota(im, 2, x->type->dim + r - 2, 1, TCC_I64);
-    struct ir_value *edge = k ? imp_bin(im, IR_add, row, imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL)) : row;
+    struct ir_value *by = k ? imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL) : NULL;
+    by = k ? imp_tri(im, IR_clip, by, imp_int(im, TCC_I64, -MAX_DIM), imp_int(im, TCC_I64, MAX_DIM)) : NULL;
+    struct ir_value *edge = k ? imp_bin(im, IR_add, row, by) : row;
     struct ir_value *keep = imp_bin(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, column, edge);
     return imp_out(im, 0, imp_tri(im, IR_select, keep, x, imp_like(im, x, 0)));
 }

@@ -17,7 +17,7 @@ static struct ir_value *at_axes(struct imp *im, struct ir_value *axes, struct ir
 {
     ir_expr one = ir_const(im->ctx, 1);
     axes = imp_cast(im, axes, TCC_I64);
-    if (!axes || !otherwise)
+    if (!axes || !otherwise || !imp_check_values(im, axes, "axis", -rank, rank - 1))
         return NULL;
     if (!imp_rank(axes))
         axes = imp_reshape(im, axes, 1, &one);
@@ -157,6 +157,8 @@ bool onnx_op_cumulate_opaque(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0), *axis = imp_in(im, 1), *y = NULL;
     if (!axis || !imp_rank(x))
         return imp_bad(im, "an axis is expected");
+    if (!imp_check_values(im, axis, "axis", -imp_rank(x), imp_rank(x) - 1))
+        return false;
     axis =
         imp_bin(im, IR_mod, imp_reshape(im, imp_cast(im, axis, TCC_I64), 0, NULL), imp_int(im, TCC_I64, imp_rank(x)));
     for (int k = 0; k < imp_rank(x); k++) {
@@ -194,6 +196,12 @@ bool onnx_op_slice_opaque(struct imp *im, int arg)
     struct ir_value *step =
         steps ? at_axes(im, axes, imp_tri(im, IR_clip, imp_cast(im, steps, TCC_I64), low, high), rank, one)
               : imp_expand(im, one, 1, (ir_expr[]){ir_const(im->ctx, rank)});
+    if (imp_bound_exprs(im, step, TCC_MAX_RANK, -MAX_DIM, MAX_DIM, by) < 0)
+        return false;
+    for (int k = 0; k < rank; k++)
+        if (!imp_assume(im, IR_LE, ir_const(im->ctx, 1), ir_max(im->ctx, by[k], ir_mulc(im->ctx, by[k], -1)),
+                        "the step along axis %d is 0", k))
+            return false;
     struct ir_value *back = imp_bin(im, IR_lt, step, zero);
     struct ir_value *bottom = imp_tri(im, IR_select, back, minus, zero);
     struct ir_value *top = imp_tri(im, IR_select, back, imp_bin(im, IR_sub, dim, one), dim);
@@ -208,8 +216,7 @@ bool onnx_op_slice_opaque(struct imp *im, int arg)
     struct ir_value *full = imp_bin(im, IR_div, imp_bin(im, IR_sub, imp_bin(im, IR_add, span, stride), one), stride);
     struct ir_value *taken = imp_tri(im, IR_select, empty, zero, full);
     if (imp_bound_exprs(im, start, TCC_MAX_RANK, -1, MAX_DIM, first) < 0 ||
-        imp_bound_exprs(im, taken, TCC_MAX_RANK, 0, MAX_DIM, count) < 0 ||
-        imp_bound_exprs(im, step, TCC_MAX_RANK, -MAX_DIM, MAX_DIM, by) < 0)
+        imp_bound_exprs(im, taken, TCC_MAX_RANK, 0, MAX_DIM, count) < 0)
         return false;
     return imp_out(im, 0, imp_slice(im, x, first, count, by));
 }

@@ -217,6 +217,6 @@ bool imp_training_info(struct imp *im, const struct frontend_options *o)
         return false;
     }
     im->by_binding = true;
-    return imp_versions(im, o, "step", import_step) && imp_versions(im, o, "eval", import_forward) && import_predict(im, o) &&
-           import_init(im);
+    return imp_versions(im, o, "step", import_step) && imp_versions(im, o, "eval", import_forward) &&
+           import_predict(im, o) && import_init(im);
 }
