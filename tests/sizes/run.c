@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Models at many sizes: compiled once in each of several ways, each artifact gives at every data set what the reference interpreter gives, or
+ * refuses what that refuses. Nothing ends in an internal error, nothing is touched outside of buffers (TCCRT_GUARD).
+ *
+ *   sizes-run [-j N] [--known FILE] [--way 'FLAGS']... CASE...
+ *
+ * A CASE is a folder as the official suite has it: model.onnx, test_data_set_K/input_J.pb, and `tol` ("RTOL ATOL") if wanted; outputs are not
+ * looked at. FLAGS are tccc-run's. A case runs in a process of its own; where that crashes, another one goes on behind the data set. --known lists cases
+ * that are known to fail, "CASE: reason" a line: one of them that is fine is a failure. A TAP line a case.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/model_int.h"
+
+enum { MAX_WAYS = 8, MAX_SETS = 512, TIME_LIMIT = 60, MAX_VALUES = 64, TEXT = 1200 };
+
+/* What a run gave. code: an exit code of tccc-run. */
+struct outcome {
+    int code;
+    char why[ERROR_SIZE];
+    struct tcc_object *out[MAX_VALUES];
+};
+
+/* Shared with the process that runs the case: how far it is, and what it has found. way -1: the interpreter. */
+struct progress {
+    int way, set, failures;
+    char first[TEXT];
+};
+
+struct job {
+    const char *folder, *name;
+    char model[900];
+    int nsets;
+    struct tolerance tolerance;
+    struct progress *progress;
+};
+
+static const char *ways[MAX_WAYS + 1] = {"-O0", "-O2", "-O2 --exact", "-O2 --target=cpu-split --device=cpu-split"};
+static int nways = 4;
+
+static void failed(struct job *j, int way, int set, const char *what, const char *why)
+{
+    struct progress *p = j->progress;
+
+    if (p->failures++ == 0)
+        snprintf(p->first, sizeof p->first, "%s, data set %d: %s%s%.900s", way < 0 ? "--interpret" : ways[way], set,
+                 what, *why ? ": " : "", why);
+}
+
+static void forget(struct outcome *o)
+{
+    for (int i = 0; i < MAX_VALUES; i++) {
+        tccrt_object_unref(o->out[i]);
+        o->out[i] = NULL;
+    }
+}
+
+/* One data set. */
+static void run_set(const struct job *j, struct model *m, int set, struct outcome *o)
+{
+    struct tcc_object *in[MAX_VALUES] = {NULL};
+    char dir[960];
+
+    snprintf(dir, sizeof dir, "%s/test_data_set_%d", j->folder, set);
+    o->code = m->nin > MAX_VALUES || m->nout > MAX_VALUES ? EXIT_USAGE : testdata_inputs(m, dir, in, o->why);
+    if (o->code == EXIT_FINE)
+        o->code = model_exit_code(model_run(m, in, o->out, o->why));
+    objects_free(in, m->nin < MAX_VALUES ? m->nin : MAX_VALUES);
+}
+
+/* tccc-run's options from words; they stay for good. */
+static void read_options(const char *words, struct options *o)
+{
+    char *copy = strdup(words), *argv[16] = {(char *)"tccc-run"};
+    int argc = 1;
+
+    for (char *w = strtok(copy, " "); w && argc < 15; w = strtok(NULL, " "))
+        argv[argc++] = w;
+    if (options_read(o, TOOL_R, argc, argv) >= 0)
+        _exit(EXIT_USAGE);
+}
+
+/* Opens the model in a way; where that fails, each data set is refused so. */
+static int open_way(const struct job *j, int way, struct model *m, char *why)
+{
+    static struct options o; /* the model points into it */
+    int code;
+
+    read_options(way < 0 ? "--interpret -q" : ways[way], &o);
+    code = model_open(&o, j->model, m, why);
+    return code == EXIT_FINE ? model_session(&o, m, 3, why) : code;
+}
+
+static bool refuses(int code)
+{
+    return code == EXIT_DATA;
+}
+
+static void compare(struct job *j, int way, int set, const struct model *m, const struct outcome *want,
+                    const struct outcome *got)
+{
+    char why[ERROR_SIZE], text[ERROR_SIZE + 40];
+
+    if (got->code != EXIT_FINE && !refuses(got->code))
+        return failed(j, way, set, got->code == EXIT_BUG ? "internal error" : "no memory", got->why);
+    if (got->code != want->code)
+        return failed(j, way, set,
+                      got->code == EXIT_FINE ? "runs, and the interpreter refuses"
+                                             : "refuses what the interpreter runs",
+                      got->code == EXIT_FINE ? want->why : got->why);
+    for (int i = 0; got->code == EXIT_FINE && i < m->nout; i++)
+        if (!value_equal(got->out[i], want->out[i], &j->tolerance, why)) {
+            snprintf(text, sizeof text, "output %d: %.900s", i, why);
+            return failed(j, way, set, "wrong", text);
+        }
+}
+
+/* From where the progress stands to the end. */
+static void run_case(struct job *j)
+{
+    struct outcome *want = calloc((size_t)j->nsets, sizeof *want), got = {0};
+    struct progress *p = j->progress;
+    int way = p->way, set = p->set;
+    struct model m;
+    int code;
+
+    for (int w = -1; w < nways; w++) {
+        char why[ERROR_SIZE] = "";
+        int from = w == way ? set : 0;
+
+        if (w >= 0 && w < way)
+            continue;
+        if (w >= way)
+            p->way = w, p->set = -1;
+        alarm(TIME_LIMIT);
+        code = open_way(j, w, &m, why);
+        for (int k = 0; k < j->nsets; k++) {
+            struct outcome *o = w < 0 ? &want[k] : &got;
+
+            if (w >= way)
+                p->set = k;
+            if (w == way && k < from) {
+                o->code = EXIT_ENVIRONMENT; /* it crashed, if the interpreter did */
+                continue;
+            }
+            alarm(TIME_LIMIT);
+            o->code = code;
+            snprintf(o->why, sizeof o->why, "%s", why);
+            if (code == EXIT_FINE)
+                run_set(j, &m, k, o);
+            if (w < 0 && w >= way && o->code != EXIT_FINE && !refuses(o->code) && o->code != EXIT_ENVIRONMENT)
+                failed(j, w, k, "internal error", o->why);
+            else if (w >= 0 && (want[k].code == EXIT_FINE || refuses(want[k].code)))
+                compare(j, w, k, &m, &want[k], o);
+            if (w >= 0)
+                forget(&got);
+        }
+        if (code == EXIT_FINE && w >= 0)
+            model_close(&m);
+    }
+}
+
+static int count_sets(const char *folder)
+{
+    char path[960];
+    int n = 0;
+
+    do
+        snprintf(path, sizeof path, "%s/test_data_set_%d", folder, n);
+    while (n < MAX_SETS && access(path, F_OK) == 0 && ++n);
+    return n;
+}
+
+static bool set_up(struct job *j, const char *folder)
+{
+    char path[960];
+    FILE *f;
+
+    *j = (struct job){.folder = folder, .tolerance = {.rtol = 1e-3, .atol = 1e-4}};
+    j->name = strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder;
+    j->nsets = count_sets(folder);
+    snprintf(j->model, sizeof j->model, "%s/model.onnx", folder);
+    snprintf(path, sizeof path, "%s/tol", folder);
+    if ((f = fopen(path, "r"))) {
+        if (fscanf(f, "%lf %lf", &j->tolerance.rtol, &j->tolerance.atol) != 2)
+            j->nsets = 0;
+        fclose(f);
+    }
+    j->progress = mmap(NULL, sizeof *j->progress, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return j->progress != MAP_FAILED && j->nsets > 0;
+}
+
+/* What the process that crashed has said last on standard error. */
+static const char *last_words(FILE *log, char *line, size_t size)
+{
+    char text[TEXT];
+
+    *line = '\0';
+    rewind(log);
+    while (fgets(text, sizeof text, log))
+        if (!strncmp(text, "guard:", 6) || !*line)
+            snprintf(line, size, "%.900s", text);
+    line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+static void run_child(struct job *j, FILE *log)
+{
+    struct rlimit most = {(rlim_t)6 << 30, (rlim_t)6 << 30};
+
+    setrlimit(RLIMIT_DATA, &most);
+    dup2(fileno(log), STDERR_FILENO);
+    run_case(j);
+    _exit(EXIT_FINE);
+}
+
+/* The case in processes of its own: one goes on where the one before it has crashed. */
+static int run_job(struct job *j)
+{
+    struct progress *p = j->progress;
+    char line[TEXT];
+    int status;
+
+    p->way = -1;
+    p->set = 0;
+    for (;;) {
+        FILE *log = tmpfile();
+        pid_t child = log ? fork() : -1;
+
+        if (child == 0)
+            run_child(j, log);
+        if (child < 0 || waitpid(child, &status, 0) != child) {
+            failed(j, -1, 0, "no process", "");
+            return 1;
+        }
+        if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FINE) {
+            fclose(log);
+            return p->failures != 0;
+        }
+        failed(j, p->way, p->set, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "crashed",
+               last_words(log, line, sizeof line));
+        fclose(log);
+        if (p->set < 0 || p->failures > 64) { /* when it was compiled: the next way */
+            if (p->way + 1 >= nways)
+                return 1;
+            p->way++;
+            p->set = 0;
+        } else {
+            p->set++;
+        }
+    }
+}
+
+/* The reason for which the case is known to fail; false: none. */
+static bool known(const char *list, const char *name, char *reason)
+{
+    FILE *f = list ? fopen(list, "r") : NULL;
+    size_t n = strlen(name);
+    char line[TEXT];
+    bool found = false;
+
+    while (f && !found && fgets(line, sizeof line, f))
+        if (!strncmp(line, name, n) && line[n] == ':') {
+            snprintf(reason, TEXT, "%.*s", (int)strcspn(line + n + 1, "\n"), line + n + 1);
+            found = true;
+        }
+    if (f)
+        fclose(f);
+    return found;
+}
+
+/* Its line. */
+static int report(struct job *j, const char *list)
+{
+    char reason[TEXT], line[3 * TEXT];
+    bool bad = run_job(j) != 0, expected = known(list, j->name, reason);
+
+    if (bad && !expected)
+        snprintf(line, sizeof line, "not ok - %s: %d failures; first: %s\n", j->name, j->progress->failures,
+                 j->progress->first);
+    else if (bad)
+        snprintf(line, sizeof line, "ok - %s: fails, as is known:%s\n", j->name, reason);
+    else if (expected)
+        snprintf(line, sizeof line, "not ok - %s: is fine, and stands in the list of those that are known to fail\n",
+                 j->name);
+    else
+        snprintf(line, sizeof line, "ok - %s\n", j->name);
+    if (write(STDOUT_FILENO, line, strlen(line)) < 0)
+        return 1;
+    return bad != expected;
+}
+
+static int run_jobs(char **folders, int n, int at_once, const char *list)
+{
+    int running = 0, bad = 0, status;
+
+    for (int i = 0; i < n || running;) {
+        if (i < n && running < at_once) {
+            struct job j;
+            pid_t child = fork();
+
+            if (child == 0) {
+                if (!set_up(&j, folders[i])) {
+                    printf("not ok - %s: no case\n", folders[i]);
+                    fflush(stdout);
+                    _exit(1);
+                }
+                _exit(report(&j, list));
+            }
+            running += child > 0;
+            bad += child < 0;
+            i++;
+            continue;
+        }
+        if (wait(&status) > 0)
+            bad += !WIFEXITED(status) || WEXITSTATUS(status);
+        running--;
+    }
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    const char *list = NULL;
+    int at_once = 1, i = 1, given = 0;
+
+    for (; i + 1 < argc && argv[i][0] == '-'; i += 2)
+        if (!strcmp(argv[i], "-j"))
+            at_once = atoi(argv[i + 1]);
+        else if (!strcmp(argv[i], "--known"))
+            list = argv[i + 1];
+        else if (!strcmp(argv[i], "--way") && given < MAX_WAYS)
+            ways[given++] = argv[i + 1];
+        else
+            return EXIT_USAGE;
+    nways = given ? given : nways;
+    if (i >= argc)
+        return EXIT_USAGE;
+    printf("1..%d\n", argc - i);
+    fflush(stdout);
+    return run_jobs(argv + i, argc - i, at_once < 1 ? 1 : at_once, list) != 0;
+}
