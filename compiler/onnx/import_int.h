@@ -79,6 +79,8 @@ struct imp_fact { enum tcc_guard op; ir_expr a, b; bool truth; const char *node;
 struct imp_joined { ir_expr a, b, both; };
 /* A value of unknown rank, and the type that it has with 1s put in front until it has the largest rank that it may have (unranked.c). */
 struct imp_padded { const struct ir_value *value; ir_type type; };
+/* A sequence or an optional whose items are known (items.c). */
+struct imp_items { const struct ir_value *value; int n; struct ir_value **at; };
 
 /* What imp_check_all() has checked, in which block. */
 struct imp_checked { const struct ir_value *v; ir_expr hi; const struct ir_block *block; };
@@ -123,6 +125,7 @@ struct imp {
     VEC(struct ir_guard) pairs;          /* of sizes met that broadcast */
     VEC(struct imp_checked) checked;
     VEC(struct imp_padded) padded;       /* values of unknown rank whose rank is bounded */
+    VEC(struct imp_items) items;         /* of sequences and optionals whose structure is known */
     VEC(struct imp_joined) joined;       /* pairs of sizes and that of their broadcast, in the function's own block */
 };
 
@@ -164,6 +167,7 @@ enum tcc_dtype imp_dtype_of(struct imp *im, int64_t onnx_dtype);       /* TCC_NO
 ir_type imp_type_of(struct imp *im, const struct onnx_type *t);        /* pinned dims applied; NULL: unknown */
 ir_type imp_input_type(struct imp *im, const struct onnx_value_info *input);     /* the same; unknown dims are called INPUT.AXIS */
 ir_type imp_declared(struct imp *im, const char *name);                /* what the graph says about a value; NULL: nothing */
+ir_type imp_declared_result(struct imp *im, int k, enum tcc_dtype dtype);        /* of result k: its rank and its fixed dims; unranked otherwise */
 
 /* -- Values of operands ---------------------------------------------------------------------------------------------------- */
 
@@ -381,6 +385,13 @@ bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done);
 /* Of an operator that moves strings (strings.c): im->outs[k] has the shape of result k, its elements are bytes. *known false: that can't be
  * told. False after a message. */
 bool imp_string_shapes(struct imp *im, const struct imp_row *row, bool *known);
+
+/* Sequences and optionals whose structure is known when compiling (items.c): what v holds, NULL: not known; notes it. An optional holds nothing or
+ * one value. */
+const struct imp_items *imp_items_of(const struct imp *im, const struct ir_value *v);
+bool imp_set_items(struct imp *im, const struct ir_value *v, int n, struct ir_value *const *at);
+/* A sequence of those (n > 0); NULL after a message. */
+struct ir_value *imp_sequence(struct imp *im, int n, struct ir_value *const *at);
 
 /* Calls an elementwise row on operands some of which have an unknown rank (unranked.c). */
 bool imp_map_unranked(struct imp *im, const struct imp_row *row);

@@ -271,6 +271,54 @@ static bool yield_branches(struct imp *im, struct branching *i)
     return fine;
 }
 
+/* Items that both branches' results k have, sequences of the same length of tensors; -1: they stay as they are. */
+static int items_of_both(const struct imp *im, const struct ir_value *a, const struct ir_value *b)
+{
+    const struct imp_items *x = imp_items_of(im, a), *y = imp_items_of(im, b);
+    if (!x || !y || a->type->kind != IR_T_SEQUENCE || b->type->kind != IR_T_SEQUENCE || x->n != y->n || !x->n)
+        return -1;
+    for (int i = 0; i < x->n; i++)
+        if (!ir_is_tensor(x->at[i]->type) || !ir_is_tensor(y->at[i]->type) ||
+            x->at[i]->type->rank != y->at[i]->type->rank)
+            return -1;
+    return x->n;
+}
+
+/* Results of known items become their items, `counts` says how many (-1: none). The number of results then. */
+static size_t spread(struct imp *im, size_t n, struct ir_value *outs[2][MAX_RESULTS], int *counts)
+{
+    struct ir_value *from[2][MAX_RESULTS];
+    size_t now = 0;
+    memcpy(from, outs, sizeof from);
+    for (size_t k = 0; k < n; k++) {
+        counts[k] = items_of_both(im, from[0][k], from[1][k]);
+        if (now + (size_t)(counts[k] > 0 ? counts[k] : 1) + n - k > MAX_RESULTS)
+            counts[k] = -1;
+        for (int b = 0; b < 2; b++)
+            for (int i = 0; i < (counts[k] > 0 ? counts[k] : 1); i++)
+                outs[b][now + (size_t)i] = counts[k] > 0 ? imp_items_of(im, from[b][k])->at[i] : from[b][k];
+        now += (size_t)(counts[k] > 0 ? counts[k] : 1);
+    }
+    return now;
+}
+
+/* The If's results, those that were spread as sequences again. */
+static bool gather_results(struct imp *im, size_t n, const int *counts, struct ir_value **results)
+{
+    int at = 0;
+    for (size_t k = 0; k < n; k++) {
+        struct ir_value *v = counts[k] > 0 ? imp_sequence(im, counts[k], results + at) : results[at];
+        at += counts[k] > 0 ? counts[k] : 1;
+        ir_type t = v ? v->type : NULL;
+        ir_type declared = t && t->kind == IR_T_TENSOR && t->rank < 0 && (int)k < imp_nout(im)
+                               ? imp_declared(im, im->node->outputs[k])
+                               : NULL;
+        if (!imp_out(im, (int)k, declared ? imp_unbox(im, v, declared) : v))
+            return false;
+    }
+    return true;
+}
+
 bool onnx_op_if(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -290,6 +338,10 @@ bool onnx_op_if(struct imp *im, int arg)
     i->first_inside = mark(im);
     if (!i->node || !import_branches(im, i))
         return false;
+    int counts[MAX_RESULTS], nresults = i->n;
+    i->n = (int)spread(im, (size_t)i->n, i->outs, counts);
+    while (i->node->nout < i->n)
+        ir_insert_output(i->node, i->node->nout, ir_scalar_type(im->ctx, TCC_BOOL));
     /* Branches of different ranks, by a condition on sizes: a shape version each. */
     if (!same_ranks((size_t)i->n, i->outs[0], i->outs[1]) && !imp_condition(im, cond, true, &truth) && im->again)
         return false;
@@ -298,14 +350,11 @@ bool onnx_op_if(struct imp *im, int arg)
     struct ir_node *node = i->node;
     ir_set_attr(node, ir_attr_types(IR_ATTR_types, i->n, i->types));
     for (int k = 0; k < i->n; k++) {
-        ir_type t = node->out[k]->type = i->types[k];
+        node->out[k]->type = i->types[k];
         imp_note_ranks(im, node->out[k], outside_type(im, i->branch[0][k], i->first_inside),
                        outside_type(im, i->branch[1][k], i->first_inside));
-        ir_type declared = t->kind == IR_T_TENSOR && t->rank < 0 ? imp_declared(im, im->node->outputs[k]) : NULL;
-        if (!imp_out(im, k, declared ? imp_unbox(im, node->out[k], declared) : node->out[k]))
-            return false;
     }
-    return true;
+    return gather_results(im, (size_t)nresults, counts, node->out);
 }
 
 /* -- Loop and Scan share one builder */

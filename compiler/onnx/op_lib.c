@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that become library ops: the long tail (libs.def), sequences and optionals, strings, image operators, and any shape operator on
- * values whose rank is known only at run time (imp_dynamic).
+ * Operators that become library ops: the long tail (libs.def), strings, image operators, and any shape operator on values whose rank is known only
+ * at run time (imp_dynamic). Sequences: op_sequence.c.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -143,7 +143,7 @@ bool onnx_op_lib(struct imp *im, int arg)
 /* -- Results of unknown shape */
 
 /* What is known of a value's shape from its declaration: its rank and its fixed dims; unranked otherwise. */
-static ir_type declared_type(struct imp *im, int result, enum tcc_dtype dtype)
+ir_type imp_declared_result(struct imp *im, int result, enum tcc_dtype dtype)
 {
     ir_expr dims[TCC_MAX_RANK];
     ir_type t = imp_wants(im, result) ? imp_declared(im, im->node->outputs[result]) : NULL;
@@ -220,7 +220,7 @@ bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done)
         for (int j = 0; j < n; j++)
             types[j] = known && im->outs[j]
                            ? ir_tensor_type(im->ctx, dtype, imp_rank(im->outs[j]), im->outs[j]->type->dim)
-                           : declared_type(im, j, dtype);
+                           : imp_declared_result(im, j, dtype);
         if (!strcmp(dynamics[k].op, "Size"))
             types[0] = ir_scalar_type(im->ctx, TCC_I64);
         else if (!strcmp(dynamics[k].op, "Shape"))
@@ -230,148 +230,6 @@ bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done)
         return imp_lib_node(im, dynamics[k].name, n, types, dynamics[k].kind ? IR_ATTRS(kind) : NULL);
     }
     return true;
-}
-
-/* -- Sequences and optionals */
-
-static ir_type tensor_of(struct imp *im, ir_type t)
-{
-    return t->kind == IR_T_TENSOR && t->rank >= 0 && !ir_static_dims(t, NULL)
-               ? ir_unranked_type(im->ctx, (enum tcc_dtype)t->dtype)
-               : t;
-}
-
-/* The element type that both fit: the same, or without a shape. */
-static ir_type join_types(struct imp *im, ir_type a, ir_type b)
-{
-    return a == b || a->kind != IR_T_TENSOR || b->kind != IR_T_TENSOR
-               ? a
-               : ir_unranked_type(im->ctx, (enum tcc_dtype)a->dtype);
-}
-
-static ir_type sequence_operand(struct imp *im, int k)
-{
-    struct ir_value *v = imp_in(im, k);
-    ir_type t = v ? v->type : NULL;
-    if (t && t->kind == IR_T_OPTIONAL)
-        t = t->elem;
-    if (t && t->kind == IR_T_SEQUENCE && t->elem)
-        return t;
-    imp_bad(im, "operand %d is %s; a sequence is expected", k, v ? ir_type_text(im->ctx, v->type) : "missing");
-    return NULL;
-}
-
-bool onnx_op_sequence_construct(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    ir_type elem = NULL;
-    for (int k = 0; k < imp_nin(im); k++) {
-        struct ir_value *v = imp_in(im, k);
-        if (!v)
-            return imp_bad(im, "operand %d is missing", k);
-        elem = elem ? join_types(im, elem, tensor_of(im, v->type)) : tensor_of(im, v->type);
-    }
-    ir_type t = elem ? ir_sequence_type(im->ctx, elem) : NULL;
-    return t ? imp_lib_node(im, "sequence_construct", 1, &t, NULL) : imp_bad(im, "no operands");
-}
-
-bool onnx_op_sequence_empty(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    enum tcc_dtype d = imp_dtype_of(im, imp_i(im, "dtype", 1));
-    ir_type t = d == TCC_NONE ? NULL : ir_sequence_type(im->ctx, ir_unranked_type(im->ctx, d));
-    return t && imp_lib_node(im, "sequence_empty", 1, &t, NULL);
-}
-
-/* The result of an operation that changes a sequence; `x`: what comes in, may be NULL. */
-bool onnx_op_sequence_change(struct imp *im, int arg)
-{
-    ir_type t = sequence_operand(im, 0);
-    struct ir_value *x = arg ? imp_in(im, 1) : NULL;
-    if (!t)
-        return false;
-    if (x)
-        t = ir_sequence_type(im->ctx, join_types(im, t->elem, tensor_of(im, x->type)));
-    return imp_lib_node(im, arg ? "sequence_insert" : "sequence_erase", 1, &t, NULL);
-}
-
-bool onnx_op_sequence_at(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    ir_type t = sequence_operand(im, 0);
-    if (!t)
-        return false;
-    ir_type e = t->elem->kind == IR_T_TENSOR && t->elem->rank < 0 ? declared_type(im, 0, (enum tcc_dtype)t->elem->dtype)
-                                                                  : t->elem;
-    return imp_lib_node(im, "sequence_at", 1, &e, NULL);
-}
-
-bool onnx_op_sequence_length(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    ir_type t = ir_scalar_type(im->ctx, TCC_I64);
-    return sequence_operand(im, 0) && imp_lib_node(im, "sequence_length", 1, &t, NULL);
-}
-
-bool onnx_op_split_to_sequence(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    struct ir_value *x = imp_in(im, 0);
-    if (!x || x->type->kind != IR_T_TENSOR)
-        return imp_bad(im, "a tensor is expected");
-    ir_type t = ir_sequence_type(im->ctx, ir_unranked_type(im->ctx, imp_dtype(x)));
-    return imp_lib_node(im, "split_to_sequence", 1, &t, NULL);
-}
-
-bool onnx_op_concat_from_sequence(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    ir_type t = sequence_operand(im, 0);
-    if (!t || t->elem->kind != IR_T_TENSOR)
-        return t && imp_bad(im, "a sequence of tensors is expected");
-    ir_type e = declared_type(im, 0, (enum tcc_dtype)t->elem->dtype);
-    if (e->rank < 0 && t->elem->rank >= 0)
-        e = imp_fresh_type(im, (enum tcc_dtype)t->elem->dtype, t->elem->rank + (imp_i(im, "new_axis", 0) != 0), NULL);
-    return imp_lib_node(im, "concat_from_sequence", 1, &e, NULL);
-}
-
-bool onnx_op_optional(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    const struct onnx_attr *a = imp_attr(im, "type");
-    struct ir_value *x = imp_in(im, 0);
-    ir_type e = x ? x->type : a && a->type == ONNX_ATTR_TYPE ? imp_type_of(im, a->tp) : NULL;
-    if (!e)
-        return imp_bad(im, "neither a value nor its type is given");
-    ir_type t = ir_optional_type(im->ctx, e);
-    return imp_lib_node(im, "optional", 1, &t, NULL);
-}
-
-bool onnx_op_optional_has(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    struct ir_value *x = imp_in(im, 0);
-    if (!x || x->type->kind != IR_T_OPTIONAL)
-        return imp_out(im, 0, imp_int(im, TCC_BOOL, x != NULL));
-    ir_type t = ir_scalar_type(im->ctx, TCC_BOOL);
-    return imp_lib_node(im, "optional_has_element", 1, &t, NULL);
-}
-
-/* Of a value that is no optional: itself. */
-bool onnx_op_optional_get(struct imp *im, int arg)
-{
-    UNUSED(arg);
-    struct ir_value *x = imp_in(im, 0);
-    if (!x)
-        return imp_bad(im, "operand 0 is missing");
-    if (x->type->kind != IR_T_OPTIONAL)
-        return imp_out(im, 0, x);
-    ir_type t = x->type->elem;
-    if (!t)
-        return imp_unsupported(im, "an optional of unknown type");
-    if (t->kind == IR_T_TENSOR && t->rank < 0)
-        t = declared_type(im, 0, (enum tcc_dtype)t->dtype);
-    return imp_lib_node(im, "optional_get_element", 1, &t, NULL);
 }
 
 /* -- Strings */
