@@ -100,9 +100,10 @@ const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t)
     f = number_flag(ctx, f, "tensor-parallel", t->tensor_parallel);
     f = t->sequence_parallel ? ir_internf(ctx, "%s --sequence-parallel", f) : f;
     if (t->offload_activations || t->offload_optimizer)
-        f = flag(ctx, f, "offload", ir_internf(ctx, "%s%s%s", t->offload_activations ? "activations" : "",
-                                               t->offload_activations && t->offload_optimizer ? "," : "",
-                                               t->offload_optimizer ? "optimizer" : ""));
+        f = flag(ctx, f, "offload",
+                 ir_internf(ctx, "%s%s%s", t->offload_activations ? "activations" : "",
+                            t->offload_activations && t->offload_optimizer ? "," : "",
+                            t->offload_optimizer ? "optimizer" : ""));
     return t->split ? split_flags(ctx, f, t->split) : f;
 }
 
@@ -161,6 +162,7 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struc
     struct ir_where where = {.file = m->name};
     bool own = ir_entry_by_name(m, "step") != NULL;
     o.machine = machine;
+    o.report = t->report;
     if (t->split) {
         if (!frontend_split(m->ctx, t->split, &split))
             return false;

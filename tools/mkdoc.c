@@ -164,7 +164,9 @@ static void write_gradients(FILE *out)
           "other "
           "means, which are not trained further |\n"
           "| `dyn_*` but `dyn_reverse_sequence` | of tensors whose rank is known only at run time |\n"
-          "| sequences, optionals | their items have no types of their own to give a gradient to |\n",
+          "| sequences, optionals | objects that are put together at run time, or in a loop: where what they hold is "
+          "known when "
+          "compiling, a model from ONNX has tensors in their place, and their gradients |\n",
           out);
 }
 

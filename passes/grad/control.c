@@ -7,6 +7,8 @@
  */
 #include "passes/grad/control_int.h"
 
+#include <string.h>
+
 static bool inside(const struct ir_value *v, const struct ir_node *n)
 {
     for (const struct ir_block *b = v->block; b && b->parent; b = b->parent->block)
@@ -51,6 +53,7 @@ static void fill_region(struct grad *g, struct ir_node *n, int r, struct ir_node
     struct grad *sub = grad_new(g->ctx, &inner, f);
     for (int i = 0; i < captures->at.n; i++)
         sub->active[captures->at.at[i]->id] = true;
+    memcpy(sub->hidden, g->hidden, g->nvalues * sizeof *sub->hidden);
     grad_mark(sub, inner.block, NULL);
     struct ir_node *last = inner.block->last;
     for (int k = 0; k < n->nout; k++)
@@ -76,8 +79,6 @@ void grad_rule_if(struct grad *g, struct ir_node *n)
         types[i] = captures.at.at[i]->type;
     for (int k = 0; k < n->nout; k++)
         d[k] = grad_out(g, n, k);
-    if (!count)
-        return;
     struct ir_node *made = ir_build_typed(g->b, IR_if, 1, &n->in[0].value,
                                           IR_ATTRS(ir_attr_types(IR_ATTR_types, count, types)), count, types);
     for (int r = 0; r < n->nregions; r++)

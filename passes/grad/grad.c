@@ -24,7 +24,7 @@ struct rule {
 
 static void refuse(struct grad *g, struct ir_node *n)
 {
-    grad_fail(g, n, "it is itself a part of a gradient");
+    grad_fail(g, n, "it is made behind the gradients, or a part of one itself");
 }
 
 static const struct rule rules[] = {
@@ -73,7 +73,20 @@ bool grad_passes(const struct ir_node *n, int i)
         return false;
     if (n->op == IR_lib)
         return grad_lib_passes(n, i);
-    return ir_op_info(n->op)->kind != IR_K_MAP || n->op == IR_cast || grad_map_passes(n->op, i);
+    return ir_op_info(n->op)->kind != IR_K_MAP || (r && r->rule != grad_map) || grad_map_passes(n, i);
+}
+
+const char *grad_why_not(const struct ir_node *n, int i)
+{
+    const struct rule *r = rule_of(n->op);
+    if (r && r->why)
+        return r->why;
+    if (n->op == IR_cast)
+        return "a cast between floats and integers";
+    if (ir_op_info(n->op)->kind == IR_K_MAP)
+        return r ? "constant between its jumps by this operand" : "its result is no number that changes smoothly";
+    return n->op == IR_lib && !grad_lib_passes(n, i) ? "this operand says how others are read"
+                                                     : "its result is no float";
 }
 
 /* -- Values ---------------------------------------------------------------------------------------- */
@@ -91,6 +104,11 @@ struct ir_value *grad_in(const struct ir_node *n, int i)
 bool grad_wants_value(const struct grad *g, const struct ir_value *v)
 {
     return v && v->id < g->nvalues && g->active[v->id];
+}
+
+bool grad_hides(const struct grad *g, const struct ir_value *v)
+{
+    return v && v->id < g->nvalues && g->hidden[v->id];
 }
 
 bool grad_wants(const struct grad *g, const struct ir_node *n, int i)
@@ -135,12 +153,36 @@ void grad_fail(struct grad *g, const struct ir_node *n, const char *format, ...)
 
 /* -- Marking --------------------------------------------------------------------------------------- */
 
+/* What may hold floats, but has no type that a gradient could have. */
+static bool conceals(ir_type t)
+{
+    if (t->kind == IR_T_SEQUENCE || t->kind == IR_T_OPTIONAL)
+        return !t->elem || conceals(t->elem) ||
+               (t->elem->kind == IR_T_TENSOR && tcc_is_float((enum tcc_dtype)t->elem->dtype));
+    return t->kind == IR_T_TENSOR && !ir_is_tensor(t) && tcc_is_float((enum tcc_dtype)t->dtype);
+}
+
+static const char *conceals_as(ir_type t)
+{
+    return t->kind == IR_T_SEQUENCE   ? "a sequence"
+           : t->kind == IR_T_OPTIONAL ? "an optional"
+                                      : "a tensor of unknown rank";
+}
+
 static bool mark(struct grad *g, const struct ir_value *v)
 {
-    if (!carries(v) || v->id >= g->nvalues || g->active[v->id])
+    if (!v || v->id >= g->nvalues)
         return false;
-    g->active[v->id] = true;
-    return true;
+    bool *set = carries(v) ? &g->active[v->id] : conceals(v->type) ? &g->hidden[v->id] : NULL, news = set && !*set;
+    if (news)
+        *set = true;
+    return news;
+}
+
+/* Does an x reach operand i? */
+static bool reached(const struct grad *g, const struct ir_node *n, int i)
+{
+    return grad_wants(g, n, i) || grad_hides(g, grad_in(n, i));
 }
 
 static void mark_if(struct grad *g, const struct ir_node *n)
@@ -149,7 +191,7 @@ static void mark_if(struct grad *g, const struct ir_node *n)
         const struct ir_block *region = n->regions[r];
         grad_mark(g, region, region->last);
         for (int k = 0; k < n->nout; k++)
-            if (grad_wants(g, region->last, k))
+            if (reached(g, region->last, k))
                 mark(g, n->out[k]);
     }
 }
@@ -162,17 +204,17 @@ static void mark_loop(struct grad *g, const struct ir_node *n)
     bool more = true;
 
     for (int k = 0; k < ncarried; k++)
-        if (grad_wants(g, n, k + 2))
+        if (reached(g, n, k + 2))
             mark(g, region->params[k + 2]);
     while (more) {
         more = false;
         grad_mark(g, region, region->last);
         for (int k = 0; k < ncarried; k++)
-            if (grad_wants(g, region->last, k + 1))
+            if (reached(g, region->last, k + 1))
                 more |= mark(g, region->params[k + 2]);
     }
     for (int k = 0; k < n->nout; k++)
-        if (grad_wants(g, region->last, k + 1) || (k < ncarried && grad_wants(g, n, k + 2)))
+        if (reached(g, region->last, k + 1) || (k < ncarried && reached(g, n, k + 2)))
             mark(g, n->out[k]);
 }
 
@@ -185,7 +227,7 @@ void grad_mark(struct grad *g, const struct ir_block *block, const struct ir_nod
             mark_loop(g, n);
         bool active = false;
         for (int i = 0; i < n->nin && !n->nregions; i++)
-            active |= grad_wants(g, n, i) && grad_passes(n, i);
+            active |= reached(g, n, i) && grad_passes(n, i);
         for (int k = 0; active && k < n->nout; k++)
             mark(g, n->out[k]);
     }
@@ -198,6 +240,7 @@ struct grad *grad_new(struct ir_ctx *ctx, struct ir_builder *b, struct ir_func *
     struct grad *g = IR_NEW(ctx, struct grad);
     *g = (struct grad){.ctx = ctx, .b = b, .nvalues = f->nvalues};
     g->active = IR_NEWN(ctx, f->nvalues, bool);
+    g->hidden = IR_NEWN(ctx, f->nvalues, bool);
     g->is_leaf = IR_NEWN(ctx, f->nvalues, bool);
     g->sums = IR_NEWN(ctx, f->nvalues, struct grad_sum);
     return g;
@@ -209,6 +252,47 @@ static bool has_gradient(const struct grad *g, const struct ir_node *n)
         if (n->out[k]->id < g->nvalues && g->sums[n->out[k]->id].parts.n && !g->is_leaf[n->out[k]->id])
             return true;
     return false;
+}
+
+/* An operand through which an x reaches n, and no gradient can come back; -1: none. */
+static int hidden_operand(const struct grad *g, const struct ir_node *n)
+{
+    for (int i = 0; i < n->nin && !n->nregions; i++)
+        if (grad_hides(g, n->in[i].value) && grad_passes(n, i))
+            return i;
+    return -1;
+}
+
+/* What has flown to operand i so far. */
+static int contributions(const struct grad *g, const struct ir_node *n, int i)
+{
+    return g->sums[grad_in(n, i)->id].parts.n;
+}
+
+/* A rule that says nothing of an operand that it should reach has a hole, which must not pass for a gradient of 0. */
+static void apply(struct grad *g, struct ir_node *n, grad_rule rule)
+{
+    int *before = IR_NEWN(g->ctx, n->nin + 1, int), errors = ir_nerrors(g->ctx);
+    for (int i = 0; i < n->nin; i++)
+        before[i] = grad_wants(g, n, i) ? contributions(g, n, i) : 0;
+    rule(g, n);
+    for (int i = 0; i < n->nin && !g->failed && ir_nerrors(g->ctx) == errors && !n->nregions; i++)
+        if (grad_wants(g, n, i) && grad_passes(n, i) && contributions(g, n, i) == before[i])
+            grad_fail(g, n, "none is known by operand %d", i);
+}
+
+static void differentiate(struct grad *g, struct ir_node *n)
+{
+    grad_rule rule = find_rule(n->op);
+    int hidden = hidden_operand(g, n);
+    if (hidden >= 0)
+        grad_fail(g, n,
+                  "its operand %d is %s that is put together at run time, through which no gradient is known to flow",
+                  hidden, conceals_as(n->in[hidden].value->type));
+    else if (rule)
+        apply(g, n, rule);
+    else
+        grad_fail(g, n, "no gradient rule for this op");
 }
 
 /* A product that waits to be added up keeps two activations alive. */
@@ -235,11 +319,7 @@ void grad_sweep(struct grad *g, struct ir_block *block, struct ir_node *last)
         g->b->where = n->where;
         if (grad_whole(g, n))
             continue;
-        grad_rule rule = find_rule(n->op);
-        if (rule)
-            rule(g, n);
-        else
-            grad_fail(g, n, "no gradient rule for this op");
+        differentiate(g, n);
         add_products(g, n);
     }
 }

@@ -21,6 +21,13 @@
 bool grad_build(struct ir_builder *b, int ny, struct ir_value *const *ys, struct ir_value *const *seeds, int nx,
                 struct ir_value *const *xs, struct ir_value **grads);
 
+/*
+ * Where gradients of a parameter stop. Do the ys depend on x in the graph, by a gradient or without one? If so, stops: the nodes on the way that pass
+ * none by definition, and why (integers, comparisons, roundings, what says stop); at most `max` of them, *n are written.
+ */
+struct grad_stop { const struct ir_node *node; const char *why; };
+bool grad_stops(struct ir_builder *b, int ny, struct ir_value *const *ys, struct ir_value *x, int max, struct grad_stop *stops, int *n);
+
 /* For documents: the rows. how: how tests/train checks it ("fd": finite differences), or why nothing flows; text: what the
  * gradient is, NULL for a MAP op: see grad_text(). */
 struct grad_row { enum ir_op op; bool checked; const char *how, *text; };

@@ -31,6 +31,7 @@ struct grad {
     struct ir_builder *b;        /* where gradients are built */
     uint32_t nvalues;            /* of the arrays */
     bool *active;                /* by value id: does an x reach it? */
+    bool *hidden;                /* by value id: so it does, but it is an object without a gradient of its own (a sequence, an optional, a tensor of unknown rank) */
     bool *is_leaf;               /* by value id: an x; nothing flows through */
     struct grad_sum *sums;       /* by value id */
     bool early;                  /* gradients of stops are summed as products come, so that their operands need not be kept */
@@ -42,6 +43,7 @@ typedef void (*grad_rule)(struct grad *g, struct ir_node *n);
 struct ir_value *grad_in(const struct ir_node *n, int i);
 bool grad_wants(const struct grad *g, const struct ir_node *n, int i);
 bool grad_wants_value(const struct grad *g, const struct ir_value *v);
+bool grad_hides(const struct grad *g, const struct ir_value *v);         /* does an x reach it, and it can't have a gradient? */
 /* The gradient of result k, NULL where there is none. */
 struct ir_value *grad_out(struct grad *g, struct ir_node *n, int k);
 /* The whole gradient of a value, NULL where there is none. */
@@ -82,7 +84,8 @@ struct ir_value *grad_expr(struct grad *g, const char *text, const struct grad_n
 
 /* -- Tables (grad.c, map.c) */
 bool grad_passes(const struct ir_node *n, int i);        /* may anything flow from the results to operand i? */
-bool grad_map_passes(enum ir_op op, int i);
+const char *grad_why_not(const struct ir_node *n, int i);        /* why nothing flows to operand i; NULL: something does */
+bool grad_map_passes(const struct ir_node *n, int i);
 bool grad_lib_passes(const struct ir_node *n, int i);
 void grad_affine_grid(struct grad *g, struct ir_node *n);
 void grad_col2im(struct grad *g, struct ir_node *n);

@@ -198,13 +198,19 @@ static const struct {
              {"topk", topk, 1},
              {"upsample", resample, 1}};
 
+/* A place that is rounded has no slope. */
+static bool picks_nearest(const struct ir_node *n, const char *name)
+{
+    return !strcmp(name, "grid_sample") && !strcmp(ir_user_s(n, "mode", "linear"), "nearest");
+}
+
 /* What has no rule passes, so that it is found out. */
 bool grad_lib_passes(const struct ir_node *n, int i)
 {
     const char *name = ir_get_s(n, IR_ATTR_name, "");
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
         if (!strcmp(rules[k].name, name))
-            return rules[k].operands >> i & 1;
+            return (rules[k].operands >> i & 1) && !(i && picks_nearest(n, name));
     return true;
 }
 

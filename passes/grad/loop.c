@@ -278,6 +278,7 @@ static void sweep_body(struct loop *l)
     struct ir_node *yield = l->body->last;
     l->sub = sub;
     memcpy(sub->active, g->active, g->nvalues * sizeof *sub->active);
+    memcpy(sub->hidden, g->hidden, g->nvalues * sizeof *sub->hidden);
     for (int j = 0; j < l->carried.n; j++)
         grad_give_value(sub, yield->in[1 + l->carried.at[j]].value, l->back->params[2 + j]);
     for (int k = 0; k < l->nscan; k++) {

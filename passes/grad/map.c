@@ -33,13 +33,6 @@ const char *grad_text(enum ir_op op, int operand)
     return NULL;
 }
 
-/* Words without a row (comparisons, logic) don't. */
-bool grad_map_passes(enum ir_op op, int i)
-{
-    const char *text = grad_text(op, i);
-    return text && *text;
-}
-
 static struct ir_value *widen(struct grad *g, struct ir_value *v)
 {
     return v && tcc_small_float((enum tcc_dtype)v->type->dtype) ? ir_cast_to(g->b, v, TCC_F32) : v;
@@ -67,6 +60,13 @@ static const char *text_of(const struct ir_node *n, int i)
         return MUTANT(2, "d * y * pow(x, y - 1)", "d * pow(x, y - 1)");
     }
     return grad_text(n->op, MUTANT(1, i, 0));
+}
+
+/* Words without a row (comparisons, logic) don't. */
+bool grad_map_passes(const struct ir_node *n, int i)
+{
+    const char *text = text_of(n, i);
+    return text && *text;
 }
 
 void grad_map(struct grad *g, struct ir_node *n)

@@ -15,7 +15,8 @@
 
 int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input)
 {
-    VEC_PUSH(x->ctx, x->values, (struct pipe_value){.name = name, .type = type, .space = space, .input = input, .slots = 1});
+    VEC_PUSH(x->ctx, x->values,
+             (struct pipe_value){.name = name, .type = type, .space = space, .input = input, .slots = 1});
     return x->values.n - 1;
 }
 
@@ -310,8 +311,9 @@ static bool build_step(struct training *t, struct stages *x, struct stage_update
     add_inputs_and_outputs(x, how);
     if (x->o->report)
         partition_report(x->part, output_bytes(x), x->o->report);
-    if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !train_drop_unreached(t, 1, &x->grads) ||
-        !add_up(x) || !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
+    if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) ||
+        !train_drop_unreached(t, 1, &x->grads, NULL, NULL) || !add_up(x) ||
+        !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
         return false;
     int micro_calls = x->calls.n;
     struct stage_calls c;

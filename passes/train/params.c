@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is trained: parameters that --freeze and --train-only leave, and that the loss reaches. */
+#include "passes/grad/grad.h"
 #include "passes/train/entry_int.h"
 
 #include <fnmatch.h>
@@ -59,13 +60,76 @@ static bool reached(int n, struct ir_value **const *grads, int param)
     return false;
 }
 
-bool train_drop_unreached(struct training *t, int versions, struct ir_value **const *grads)
+/* -- Parameters without a gradient: does the loss not depend on them, or by what stops gradients only? */
+
+#define MAX_STOPS 8 /* that are told of a parameter */
+
+struct unreached {
+    const char *names, *stopped; /* lists of names */
+    int n, nstopped;
+};
+
+static const char *add_name(struct ir_ctx *ctx, const char *list, int n, const char *name)
 {
-    const char *names = "";
-    int n = 0, kept = 0;
+    return ir_internf(ctx, "%s%s%s", list, n ? ", " : "", name);
+}
+
+static void tell_stops(struct training *t, const struct ir_state *s, int n, const struct grad_stop *stops)
+{
+    for (int i = 0; t->o->report && i < n; i++) {
+        const struct ir_where *w = &stops[i].node->where;
+        fprintf(t->o->report, "%s: its gradient stops at %s%s%s%s: %s\n", ir_shown(s->name), w->node ? "node '" : "",
+                w->node ? ir_shown(w->node) : ir_op_info(stops[i].node->op)->name, w->node ? "', " : "",
+                w->node && w->op ? ir_shown(w->op) : "", stops[i].why);
+    }
+}
+
+/* Notes a parameter that has none. False after a diagnostic: nothing on the way says that gradients stop. */
+static bool note_unreached(struct training *t, struct unreached *u, struct ir_state *s, int versions, struct entry *e,
+                           const struct whole_loss *const *found)
+{
+    struct grad_stop stops[MAX_STOPS];
+    bool depends = false;
+    int n = 0;
+    for (int v = 0; v < versions && e && !n; v++)
+        depends |=
+            grad_stops(&e[v].b, found[v]->from.n, found[v]->from.at, train_read_of(&e[v], s), MAX_STOPS, stops, &n);
+    if (!depends) {
+        u->names = add_name(t->ctx, u->names, u->n++, s->name);
+        return true;
+    }
+    if (!n) {
+        struct ir_where where = {.file = t->m->name};
+        ir_error(t->ctx, &where, "the loss depends on parameter '%s', which has no gradient", s->name);
+        return false;
+    }
+    tell_stops(t, s, n, stops);
+    u->stopped = add_name(t->ctx, u->stopped, u->nstopped++, s->name);
+    return true;
+}
+
+static void warn_unreached(struct training *t, const struct unreached *u)
+{
+    struct ir_where where = {.file = t->m->name};
+    if (u->n)
+        ir_diag(t->ctx, &where, IR_D_WARNING, "%d parameter%s that the loss does not reach will not be trained: %s",
+                u->n, u->n == 1 ? "" : "s", u->names);
+    if (u->nstopped)
+        ir_diag(t->ctx, &where, IR_D_WARNING,
+                "%d parameter%s that the loss depends on only by what stops gradients will not be trained (--report "
+                "says where): %s",
+                u->nstopped, u->nstopped == 1 ? "" : "s", u->stopped);
+}
+
+bool train_drop_unreached(struct training *t, int versions, struct ir_value **const *grads, struct entry *e,
+                          const struct whole_loss *const *found)
+{
+    struct unreached u = {.names = "", .stopped = ""};
+    bool sound = true;
+    int kept = 0;
     for (int i = 0; i < t->nparams; i++) {
         if (!reached(versions, grads, i)) {
-            names = ir_internf(t->ctx, "%s%s%s", names, n++ ? ", " : "", t->params[i]->name);
+            sound &= note_unreached(t, &u, t->params[i], versions, e, found);
             continue;
         }
         for (int v = 0; v < versions; v++)
@@ -75,10 +139,12 @@ bool train_drop_unreached(struct training *t, int versions, struct ir_value **co
     }
     t->nparams = kept;
     struct ir_where where = {.file = t->m->name};
-    if (n && kept)
-        ir_diag(t->ctx, &where, IR_D_WARNING, "%d parameter%s that the loss does not reach will not be trained: %s", n,
-                n == 1 ? "" : "s", names);
-    else if (n)
-        ir_error(t->ctx, &where, "the loss depends on no parameter (%s)", names);
+    if (!sound)
+        return false;
+    if (kept)
+        warn_unreached(t, &u);
+    else
+        ir_error(t->ctx, &where, "the loss depends on no parameter by a gradient (%s%s%s)", u.names,
+                 u.n && u.nstopped ? ", " : "", u.stopped);
     return kept > 0;
 }

@@ -269,14 +269,17 @@ static bool build_step(struct training *t)
     struct entry *e = IR_NEWN(t->ctx, t->ntrains, struct entry);
     struct backward *r = IR_NEWN(t->ctx, t->ntrains, struct backward);
     struct ir_value ***grads = IR_NEWN(t->ctx, t->ntrains, struct ir_value **);
+    const struct whole_loss **losses = IR_NEWN(t->ctx, t->ntrains, const struct whole_loss *);
     if (!optim_states(t->m, t->o, 0, NULL)) /* the loss scale, before it is read */
         return false;
     if (!build_backwards(t, "step", e, r))
         return false;
     keep_built(t, e, r);
-    for (int i = 0; i < t->ntrains; i++)
+    for (int i = 0; i < t->ntrains; i++) {
         grads[i] = r[i].grads;
-    bool ok = train_drop_unreached(t, t->ntrains, grads) && optim_states(t->m, t->o, t->nparams, t->params);
+        losses[i] = &r[i].loss;
+    }
+    bool ok = train_drop_unreached(t, t->ntrains, grads, e, losses) && optim_states(t->m, t->o, t->nparams, t->params);
     for (int i = 0; i < t->ntrains && ok; i++)
         ok = finish_step(t, &e[i], &r[i]);
     return ok && train_join_versions(t, "step", t->ntrains, e);

@@ -293,14 +293,19 @@ static void test_frozen(void)
     }
 }
 
-/* A parameter and an input that the loss does not reach, an output that it does not read, and a product used twice. */
+/* A parameter and an input that the loss does not reach, a parameter that it reaches by a rounding only, an output that it does not read, and a product
+ * used twice. */
 static const char odd_text[] =
     "state @w: f32[16,10] param = f32[16,10] splat(0.5)\n"
     "state @other: f32[16,10] param = f32[16,10] splat(0.25)\n"
+    "state @rounded: f32[10] param = f32[10] splat(1.5)\n"
     "func @main(%x: f32[16,16], %unused: f32[2,3]) -> (\"y\": f32[16,10], \"z\": f32[16,10]) {\n"
     "  %w = state_read() {name = \"w\"} : f32[16,10]\n"
     "  %o = state_read() {name = \"other\"} : f32[16,10]\n"
-    "  %y = matmul(%x, %w) : f32[16,10]\n"
+    "  %r = state_read() {name = \"rounded\"} : f32[10]\n"
+    "  %whole = round(%r) : f32[10]\n"
+    "  %p = matmul(%x, %w) : f32[16,10]\n"
+    "  %y = add(%p, %whole) : f32[16,10]\n"
     "  %z = matmul(%x, %o) : f32[16,10]\n"
     "  return(%y, %z)\n"
     "}\n";
@@ -323,7 +328,9 @@ static void test_odd_model(void)
     good = good && !tccrt_run(r.session, "step", 3, in, 1, &out);
     verdict(good && moved(&r, &fresh, "w") > 0 && moved(&r, &fresh, "other") == 0,
             "unused inputs and outputs outside the loss are fine", r.said);
-    verdict(r.warnings == 1 && strstr(r.said, "other"), "one warning names parameters without a gradient", r.said);
+    verdict(r.warnings == 2 && strstr(r.said, "does not reach will not be trained: other") &&
+                strstr(r.said, "only by what stops gradients") && strstr(r.said, ": rounded"),
+            "a warning names parameters that the loss does not reach, another those behind a rounding", r.said);
     unlink(path);
     finish(&r);
     finish(&fresh);
