@@ -5,6 +5,7 @@
  * in a lower type accumulate in float32 (that is how the ops are defined).
  */
 #include "passes/train/autocast_int.h"
+#include "passes/train/loss_int.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct autocaster {
     struct ir_ctx *ctx;
     struct ir_func *func;
     const struct autocast *a;
+    bool *tail; /* by node likewise: part of a loss that the model computes itself (mark_tail()); NULL: there is none */
     const uint8_t *composites; /* by node, of those that were there at first */
     uint32_t nnodes;
     struct seen *seen;
@@ -94,6 +96,8 @@ static enum autocast_policy policy_of(const struct autocaster *c, const struct i
 {
     const struct autocast *a = c->a;
     enum autocast_policy policy;
+    if (c->tail && n->id <= c->nnodes && c->tail[n->id])
+        return AUTOCAST_FLOAT32;
     bool row = find_policy(n->id <= c->nnodes ? (enum composite)c->composites[n->id] : COMPOSITE_NONE, n->op, &policy);
 
     for (int i = 0; i < a->nrules; i++)
@@ -305,10 +309,52 @@ static bool cast_block(struct autocaster *c, struct ir_block *block)
     return true;
 }
 
+/* -- Losses that the model computes itself */
+
+static bool is_loss(const struct ir_func *f, const struct train_loss *loss, int output)
+{
+    for (; loss; loss = loss->next)
+        if (loss->kind == LOSS_output && !strcmp(loss->input, ir_output_name(f, output)))
+            return true;
+    return false;
+}
+
+/* Do all who read n's results belong to the loss? */
+static bool only_for_loss(const struct autocaster *c, const struct ir_node *n)
+{
+    const struct ir_node *end = c->func->body->last;
+    for (int k = 0; k < n->nout; k++)
+        for (const struct ir_use *u = n->out[k]->uses; u; u = u->next)
+            if (u->user == end ? !is_loss(c->func, c->a->loss, u->index) : !c->tail[u->user->id])
+                return false;
+    return true;
+}
+
+/*
+ * What comes behind the last product and is read for the loss alone is the loss: PyTorch's losses take f32 and give it. Where lower types keep a network's
+ * activations, whose readers are products of later layers, nothing changes.
+ */
+static void mark_tail(struct autocaster *c)
+{
+    bool any = false;
+    for (int i = 0; i < c->func->body->last->nin; i++)
+        any |= is_loss(c->func, c->a->loss, i);
+    if (!any)
+        return;
+    c->tail = IR_NEWN(c->ctx, c->nnodes + 1, bool);
+    for (const struct ir_node *n = c->func->body->last->prev; n; n = n->prev) {
+        enum ir_kind kind = ir_op_info(n->op)->kind;
+        bool plain = kind == IR_K_MAP || kind == IR_K_REDUCE || kind == IR_K_MOVE || kind == IR_K_SCAN;
+        c->tail[n->id] =
+            plain && n->nout && autocast_policy_of(COMPOSITE_NONE, n->op) != AUTOCAST_LOWER && only_for_loss(c, n);
+    }
+}
+
 bool autocast_func(struct ir_func *f, const struct autocast *a)
 {
     struct autocaster c = {
         .ctx = f->module->ctx, .func = f, .a = a, .composites = composites_of(f), .nnodes = f->nnodes};
+    mark_tail(&c);
     remember(&c, f->body);
     return cast_block(&c, f->body);
 }

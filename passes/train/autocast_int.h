@@ -11,12 +11,14 @@ enum autocast_mode {
     AUTOCAST_ALL         /* everything but the FLOAT32 rows takes and gives the lower type */
 };
 /* What a file adds in front of the table: a node's name, a source operator, an op or a kind, to a policy. */
+struct train_loss;
 struct autocast_rule { enum autocast_policy policy; bool node; const char *name; };
 struct autocast {
     enum autocast_mode mode;
     enum tcc_dtype type;
     int nrules;
     const struct autocast_rule *rules;
+    const struct train_loss *loss;       /* NULL: none. Outputs that are losses by themselves are computed in f32 from the last product on */
 };
 
 /* "list", "matmul", "all" or a file's name. False after a diagnostic. */

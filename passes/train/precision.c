@@ -6,6 +6,7 @@
  */
 #include "passes/train/precision_int.h"
 #include "passes/train/autocast_int.h"
+#include "passes/train/loss_int.h"
 #include "passes/train/train_int.h"
 
 #include <string.h>
@@ -92,6 +93,7 @@ bool precision_apply(struct ir_module *m, const struct train_options *o)
 {
     struct precision_config c;
     struct autocast a = {.mode = AUTOCAST_ALL, .type = TCC_BF16};
+    struct train_loss loss = {0};
 
     if (!precision_parse(m->ctx, o, &c))
         return false;
@@ -109,6 +111,9 @@ bool precision_apply(struct ir_module *m, const struct train_options *o)
             if (s->type->dtype == TCC_F32 && s->flags & (IR_STATE_PARAM | IR_STATE_BUFFER))
                 narrow_state(m->ctx, s);
     }
+    if (o->loss && !train_loss_read(m->ctx, o->loss, &loss))
+        return false;
+    a.loss = o->loss ? &loss : NULL;
     for (struct ir_func *f = m->funcs; f; f = f->next)
         if (!autocast_func(f, &a))
             return false;
