@@ -145,6 +145,25 @@ struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *
     return n ? n->out[0] : NULL;
 }
 
+bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const int64_t *axes)
+{
+    ir_expr count = ir_const(im->ctx, 1), one = ir_const(im->ctx, 1);
+    int64_t size, known = 1;
+    for (int k = 0; k < n; k++) {
+        count = ir_mul(im->ctx, count, imp_dim(x, (int)axes[k]));
+        known *= ir_is_const(imp_dim(x, (int)axes[k]), &size) ? size : 1;
+    }
+    if (im->sync_bn || known != 1 || ir_expr_eq(im->ctx, count, one) == IR_NO)
+        return true;
+    if (ir_is_value(count, 1))
+        return imp_bad(im, "more than 1 value per channel is expected when training, found 1");
+    /* None are as many as PyTorch takes: 2 stand for them. */
+    ir_expr none = ir_mulc(im->ctx, ir_sub(im->ctx, one, ir_min(im->ctx, count, one)), 2);
+    ir_expr values = ir_fresh(im->ctx, "values_per_channel", 2, INT64_C(1) << 40);
+    struct ir_value *v = imp_dim_value(im, ir_max(im->ctx, count, none));
+    return v && ir_build(&im->b, IR_bind, 1, &v, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, 1, &values)));
+}
+
 /* Both running statistics, read for training: running * momentum + batch * (1 - momentum), the variance without bias as in PyTorch. */
 static bool update_running(struct imp *im, struct ir_value *x, int n, const int64_t *axes, struct ir_value **running,
                            struct ir_value *const *batch)
@@ -178,6 +197,8 @@ static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const in
     enum tcc_dtype d = imp_dtype(running[0]);
     if (rank < 2)
         return imp_unsupported(im, "training with operands of fewer than 2 dims");
+    if (!imp_check_statistics(im, x, n, axes))
+        return false;
     struct ir_value *wide = imp_cast(im, x, d);
     batch[0] = imp_over_ranks(im, imp_mean(im, wide, n, axes, false), "avg");
     struct ir_value *centred = imp_bin(im, IR_sub, wide, imp_along(im, batch[0], 1, rank));

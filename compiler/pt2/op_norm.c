@@ -111,6 +111,8 @@ static struct ir_value *batch_statistics(struct pt2 *p, struct batch_norm *b)
 {
     struct imp *im = p->im;
     int rank = imp_rank(b->x);
+    if (!imp_check_statistics(im, b->x, b->n, b->axes))
+        return NULL;
     struct ir_value *wide = imp_wide(im, b->x);
     struct ir_value *mean = imp_over_ranks(im, imp_mean(im, wide, b->n, b->axes, false), "avg");
     struct ir_value *centred = mean ? imp_bin(im, IR_sub, wide, imp_along(im, mean, b->axis, rank)) : NULL;
