@@ -5,6 +5,7 @@
  *
  *   gradients [--compiled] [--write FILE] PROGRAM.tcir...
  *   gradients [--compiled] --imported MODEL.onnx...
+ *   gradients --random SEED COUNT            COUNT random programs (tests/fuzz/random_graph.h) in f64 that have gradients, from SEED on
  *
  * Every MAP op is tried by itself, at two ways of broadcasting. The programs are functions @main over f64 with lines
  *   ; checks OP...        which ops' gradients it is a check of
@@ -27,6 +28,7 @@
 #include "compiler/tccc.h"
 #include "passes/grad/grad.h"
 #include "runtime/tccrt.h"
+#include "tests/fuzz/random_graph.h"
 #include "tools/values_int.h"
 
 enum { MOST_INPUTS = 300, MOST_RANGES = 300, TEXT = 1 << 16 };
@@ -42,6 +44,7 @@ struct program {
     char *text;
     struct range ranges[MOST_RANGES], dims[8];
     int nranges, ndims;
+    bool random; /* made of a seed: only some elements of each input are moved */
     double step; /* of differences, relative to 1 or the element */
     char checks[16][32];
     int nchecks;
@@ -92,6 +95,49 @@ static char *read_text(const char *path)
     if (f)
         fclose(f);
     return text;
+}
+
+/* Words of `text` that are `from` become `to`. The caller frees it. */
+static char *renamed(const char *text, const char *from, const char *to)
+{
+    char *out = calloc(1, TEXT), *at = out;
+    size_t length = strlen(from);
+    for (; out && *text && at < out + TEXT - 64; text++) {
+        if (strncmp(text, from, length) != 0) {
+            *at++ = *text;
+            continue;
+        }
+        at += sprintf(at, "%s", to);
+        text += length - 1;
+    }
+    return out;
+}
+
+/* A random program of tests/fuzz in f64, with open dims. False: not one to differentiate (narrow floats, random numbers, library ops, constants in hexadecimal digits). */
+static bool make_program(uint64_t seed, struct program *p)
+{
+    static const char *const jumps[] = {"f16", "philox", "lib(", " hex "};
+    static char name[40];
+    struct random_graph g;
+    struct ir_ctx *ctx = ir_ctx_new();
+    char *text = NULL;
+    size_t size = 0;
+    snprintf(name, sizeof name, "random %llu", (unsigned long long)seed);
+    *p = (struct program){.name = name, .random = true};
+    FILE *f = ctx && random_graph(ctx, seed, 6 + (int)(seed % 25), &g) ? open_memstream(&text, &size) : NULL;
+    if (f) {
+        ir_print_module(f, g.module);
+        fclose(f);
+        p->dims[p->ndims++] = (struct range){.name = "N", .lo = (double)g.n};
+        p->dims[p->ndims++] = (struct range){.name = "M", .lo = (double)g.m};
+    }
+    ir_ctx_free(ctx);
+    bool fine = text && size < TEXT / 2;
+    for (size_t i = 0; fine && i < sizeof jumps / sizeof *jumps; i++)
+        fine = !strstr(text, jumps[i]);
+    p->text = fine ? renamed(text, "f32", "f64") : NULL;
+    free(text);
+    return p->text != NULL;
 }
 
 static bool read_program(const char *path, struct program *p)
@@ -302,7 +348,7 @@ static void set(struct tcc_object *o, int64_t i, double v)
 }
 
 /* A random input; the same values whatever the float type. */
-static struct tcc_object *random_input(const struct program *p, const struct ir_value *v, const char *name)
+static struct tcc_object *made_input(const struct program *p, const struct ir_value *v, const char *name)
 {
     int64_t dims[TCC_MAX_RANK];
     const struct range *range = NULL;
@@ -329,7 +375,7 @@ static struct tcc_object *random_input(const struct program *p, const struct ir_
 static bool make_inputs(struct run *r, int first)
 {
     for (int i = first; i < r->func->body->nparams; i++)
-        if (!(r->in[i] = random_input(r->p, r->func->body->params[i], r->func->input_names[i])))
+        if (!(r->in[i] = made_input(r->p, r->func->body->params[i], r->func->input_names[i])))
             return fail(r, "has an input of unknown size");
     return true;
 }
@@ -414,12 +460,15 @@ static void note(const struct program *p, const char *input, double error)
     }
 }
 
+static int64_t slopes; /* differences that were not 0 */
+
 /* One input's gradient: the largest difference, as part of the largest element or 1. */
 static bool difference(struct run *forward, struct run *r, int input, const struct tcc_object *gradient, double *error)
 {
     double worst = 0, largest = 1;
     struct tcc_object *x = forward->in[input];
-    for (int64_t i = 0; i < count(x); i++) {
+    int64_t every = forward->p->random ? 1 + count(x) / 8 : 1;
+    for (int64_t i = 0; i < count(x); i += every) {
         double at = get(x, i), h = (forward->p->step > 0 ? forward->p->step : 1e-5) * fmax(1, fabs(at)), up, down;
         set(x, i, at + h);
         if (!interpret(forward))
@@ -434,6 +483,7 @@ static bool difference(struct run *forward, struct run *r, int input, const stru
         double d = fabs(get(gradient, i) - expected);
         worst = d <= worst ? worst : d; /* NaN stays */
         largest = fmax(largest, fabs(expected));
+        slopes += expected != 0;
     }
     *error = worst / largest;
     return true;
@@ -592,6 +642,29 @@ static void write_figures(const char *path)
     fclose(f);
 }
 
+/* `n` random programs that can be differentiated, from that seed on; one line for all that are right. */
+static int check_random(uint64_t seed, int n)
+{
+    char why[700], name[100];
+    struct program p;
+    int good = 0;
+    for (int i = 0; i < n; seed++) {
+        if (!make_program(seed, &p))
+            continue;
+        i++;
+        if (check_differences(&p, why, sizeof why))
+            good++;
+        else
+            report(false, "by finite differences", p.name, why);
+        free(p.text);
+    }
+    snprintf(name, sizeof name, "%d random programs up to seed %llu, %lld slopes that are not 0:", n,
+             (unsigned long long)seed - 1, (long long)slopes);
+    report(good == n && slopes > n, "gradients by finite differences", name, "");
+    printf("1..%d\n", number);
+    return failures != 0;
+}
+
 int main(int argc, char **argv)
 {
     bool (*check)(struct program *, char *, size_t) = check_differences;
@@ -606,6 +679,8 @@ int main(int argc, char **argv)
             what = "compiled";
         } else if (!strcmp(argv[first], "--imported")) {
             imported = true;
+        } else if (!strcmp(argv[first], "--random") && first + 2 < argc) {
+            return check_random(strtoull(argv[first + 1], NULL, 10), atoi(argv[first + 2]));
         } else if (!strcmp(argv[first], "--write") && first + 1 < argc) {
             write = argv[++first];
         }
