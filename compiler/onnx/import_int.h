@@ -150,7 +150,7 @@ const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n);
 bool imp_bad(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool imp_unsupported(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-bool imp_check_schema(struct imp *im);       /* has the node only operands, results and attributes that its operator has? (schema.c) */
+bool imp_check_schema(struct imp *im);       /* has the node what its operator needs, nothing that it doesn't have, and values that it takes? (schema.c) */
 
 /* -- Types ----------------------------------------------------------------------------------------------------------------- */
 

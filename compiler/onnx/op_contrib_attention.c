@@ -374,6 +374,20 @@ static bool read_heads(struct imp *im, struct contrib_attention *a, bool *cached
     return a->q && a->k && a->v;
 }
 
+/* As ONNX Runtime: keys are counted from the first one behind the past on, wherever they are from, and where there are more of them than
+ * queries the last query sees all. `used`: rows of a shared buffer (contrib_causal). */
+static bool causal_rows(struct imp *im, struct contrib_attention *a, ir_expr past, struct ir_value *used)
+{
+    ir_expr dims[2] = {imp_dim(a->q, 2), imp_dim(a->k, 2)};
+    struct ir_value *offset = used ? used : ir_is_value(past, 0) ? NULL : imp_dim_value(im, past);
+    if (used || ir_expr_eq(im->ctx, ir_add(im->ctx, past, dims[0]), dims[1]) == IR_YES)
+        return contrib_causal(im, a, offset);
+    struct ir_value *query = imp_iota(im, 2, dims, 0, TCC_I64), *key = imp_iota(im, 2, dims, 1, TCC_I64);
+    struct ir_value *last = imp_bin(im, IR_eq, query, imp_dim_value(im, ir_addc(im->ctx, dims[0], -1)));
+    query = offset ? imp_bin(im, IR_add, query, offset) : query;
+    return contrib_mask(im, a, imp_bin(im, IR_or, imp_bin(im, IR_ge, query, key), last), -INFINITY);
+}
+
 bool onnx_op_multi_head_attention(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -398,11 +412,9 @@ bool onnx_op_multi_head_attention(struct imp *im, int arg)
         if (!*kv[k] || (imp_wants(im, 1 + k) && !imp_out(im, 1 + k, *kv[k])))
             return false;
     }
-    struct ir_value *offset = used ? used : imp_dim_value(im, ir_sub(im->ctx, imp_dim(a.k, 2), imp_dim(a.q, 2)));
     if (!hide_room(im, &a, used, causal))
         return false;
-    bool same = imp_dim(a.q, 2) == imp_dim(a.k, 2);
-    if ((causal && !contrib_causal(im, &a, same && !used ? NULL : offset)) ||
+    if ((causal && !causal_rows(im, &a, before, used)) ||
         !contrib_mask_operand(im, &a, imp_in(im, 4), before, imp_f(im, "mask_filter_value", -10000)) ||
         !contrib_add_bias(im, &a, imp_in(im, 5)))
         return false;

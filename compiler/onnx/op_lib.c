@@ -504,9 +504,9 @@ bool onnx_op_resize(struct imp *im, int arg)
     if (im->opset >= 11)
         return imp_lib_node(im, "resize", 1, &t, fractional.i ? IR_ATTRS(fractional) : NULL);
     struct ir_value *in[] = {x, NULL, scales};
-    /* Opset 10: asymmetric coordinates, nearest by floor. */
+    /* Opset 10: asymmetric coordinates, rounded down to the nearest, but up where the result is smaller: its text's example, and engines. */
     struct ir_attr how = imp_user_text(im, "coordinate_transformation_mode", "asymmetric"),
-                   round = imp_user_text(im, "nearest_mode", "floor");
+                   round = imp_user_text(im, "nearest_mode", "simple");
     struct ir_node *node = imp_lib(im, "resize", 3, in, 1, &t, IR_ATTRS(how, round));
     return node && imp_out(im, 0, node->out[0]);
 }

@@ -53,14 +53,12 @@ static bool read_window(struct imp *im, const struct ir_value *x, struct window 
     const char *how = imp_s(im, "auto_pad", "NOTSET");
     w->same_upper = !strcmp(how, "SAME_UPPER");
     w->same_lower = !strcmp(how, "SAME_LOWER");
-    if (!w->same_upper && !w->same_lower && strcmp(how, "NOTSET") && strcmp(how, "VALID") && *how)
-        return imp_bad(im, "auto_pad '%s'", how);
     if (!read_list(im, "strides", w->n, 1, 1, w->strides) || !read_list(im, "dilations", w->n, 1, 1, w->dilations))
         return false;
     if (pads && given != 2 * w->n)
         return imp_bad(im, "pads has %d values for %d spatial axes", given, w->n);
     for (int k = 0; k < w->n; k++) {
-        bool use = pads && !strcmp(how, "NOTSET");
+        bool use = pads && (!*how || !strcmp(how, "NOTSET"));
         if (use && (pads[k] < 0 || pads[k + w->n] < 0))
             return imp_unsupported(im, "negative pads");
         w->before[k] = ir_const(im->ctx, use ? pads[k] : 0);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { MOST_TAPS = 4 };
+#define TIE 1e-6 /* RESIZE_TIE of runtime/libop/resize.c */
 
 struct axis {
     const struct ir_node *n;
@@ -95,6 +96,8 @@ static bool coordinate(const struct axis *a, int64_t at, double *source)
         y = to == 1 ? 0 : x * (from - 1) / MUTANT(131, to - 1, to);
     else if (!strcmp(how, "asymmetric"))
         y = x / scale;
+    else if (!strcmp(how, "tf_half_pixel_for_nn"))
+        y = (x + 0.5F) / scale;
     else if (!strcmp(how, "pytorch_half_pixel") && to == 1)
         y = 0;
     else if (!strcmp(how, "half_pixel_symmetric"))
@@ -115,10 +118,13 @@ static double cubic(double a, double x)
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-static bool goes_up(const struct ir_node *n, double ratio)
+/* "simple", opset 10's: up where the result is smaller. */
+static bool goes_up(const struct axis *a, double ratio)
 {
-    const char *how = rounding_rule(n);
-    return ratio == 1 || !strcmp(how, "ceil") || (!strcmp(how, "round_prefer_floor") && ratio > 0.5) ||
+    const char *how = rounding_rule(a->n);
+    ratio = fabs(ratio - 0.5) < TIE ? 0.5 : ratio;
+    return ratio == 1 || !strcmp(how, "ceil") || (!strcmp(how, "simple") && a->scale < 1) ||
+           (!strcmp(how, "round_prefer_floor") && ratio > 0.5) ||
            (!strcmp(how, "round_prefer_ceil") && MUTANT(132, ratio >= 0.5, ratio > 0.5));
 }
 
@@ -134,7 +140,7 @@ static bool taps_of(const struct axis *a, int ntaps, int64_t o, int64_t *at, dou
         int64_t i = first + k;
         double d = (double)(k - ntaps / 2 + 1) - ratio;
         if (ntaps == 1)
-            i += goes_up(a->n, ratio);
+            i += goes_up(a, ratio);
         at[k] = i < 0 ? 0 : i >= a->from ? MUTANT(130, a->from - 1, 0) : i;
         w[k] = ntaps == 1 ? 1 : ntaps == 2 ? fmax(0, 1 - fabs(d)) : cubic(ca, d);
     }
@@ -250,7 +256,10 @@ static struct ir_value *coordinates(struct ir_builder *b, const struct axis *a)
                          with(b, IR_max, with(b, IR_sub, to, 1), 1));
     if (!strcmp(how, "asymmetric"))
         return ir_binary(b, IR_div, x, scale);
-    x = with(b, IR_sub, ir_binary(b, IR_div, with(b, IR_add, x, 0.5), scale), 0.5);
+    x = ir_binary(b, IR_div, with(b, IR_add, x, 0.5), scale);
+    if (!strcmp(how, "tf_half_pixel_for_nn")) /* an axis that keeps its size is not resized */
+        return choose(b, with(b, IR_eq, scale, 1), numbers(b, 1, &a->result, TCC_F32), x);
+    x = with(b, IR_sub, x, 0.5);
     return !strcmp(how, "pytorch_half_pixel") ? choose(b, with(b, IR_eq, to, 1), ir_constant_f(b, TCC_F32, 0), x) : x;
 }
 
@@ -279,8 +288,9 @@ static void computed_taps(struct ir_builder *b, const struct axis *a, struct tap
     ratio = choose(b, with(b, IR_eq, ratio, 0), ir_constant_f(b, TCC_F32, 1), ratio);
     if (taps->n == 1) {
         const char *how = rounding_rule(a->n);
+        how = strcmp(how, "simple") ? how : a->scale < 1 ? "ceil" : "floor"; /* opset 10 gives scales */
         bool half_goes_up = !strcmp(how, "round_prefer_ceil");
-        struct ir_value *rounds = with(b, half_goes_up ? IR_ge : IR_gt, ratio, 0.5);
+        struct ir_value *rounds = with(b, half_goes_up ? IR_gt : IR_ge, ratio, half_goes_up ? 0.5 - TIE : 0.5 + TIE);
         up = !strcmp(how, "ceil")    ? with(b, IR_add, up, 1)
              : !strcmp(how, "floor") ? with(b, IR_add, ir_unary(b, IR_floor, x), 1)
                                      : choose(b, rounds, with(b, IR_add, up, 1), up);

@@ -14,15 +14,28 @@ enum coordinates {
     PYTORCH_HALF_PIXEL,
     ALIGN_CORNERS,
     ASYMMETRIC,
+    TF_HALF_PIXEL,
     TF_CROP,
     NCOORDINATES
 };
 static const char *const coordinate_names[NCOORDINATES] = {
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"};
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+    "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
 enum mode { NEAREST, LINEAR, CUBIC, NMODES };
 static const char *const mode_names[NMODES] = {"nearest", "linear", "cubic"};
-enum rounding { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, FLOOR, CEIL, NROUNDINGS };
-static const char *const rounding_names[NROUNDINGS] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+enum rounding {
+    ROUND_PREFER_FLOOR,
+    ROUND_PREFER_CEIL,
+    FLOOR,
+    CEIL,
+    SIMPLE,
+    NROUNDINGS
+}; /* SIMPLE, opset 10's: of smaller results up */
+static const char *const rounding_names[NROUNDINGS] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil",
+                                                       "simple"};
+
+/* So near to the middle of two elements a coordinate in f32 is taken to be there, as ONNX Runtime does. */
+#define RESIZE_TIE 1e-6
 
 struct resize {
     enum coordinates coordinates;
@@ -134,6 +147,7 @@ static float source_coordinate(const struct resize *r, int axis, int rank, int64
     switch (r->coordinates) {
     case ALIGN_CORNERS: to = r->fractional ? scale * from : to; return to == 1 ? 0 : x * (from - 1) / (to - 1);
     case ASYMMETRIC: return x / scale;
+    case TF_HALF_PIXEL: return (x + 0.5F) / scale;
     case TF_CROP:
         lo = r->roi[axis];
         hi = r->roi[axis + rank];
@@ -171,7 +185,10 @@ static void weigh(const struct resize *r, double ratio, double scale, int64_t n,
     bool upper;
 
     if (r->mode == NEAREST) {
-        upper = ratio == 1 || r->rounding == CEIL || (r->rounding == ROUND_PREFER_FLOOR && ratio > 0.5) ||
+        if (fabs(ratio - 0.5) < RESIZE_TIE)
+            ratio = 0.5;
+        upper = ratio == 1 || r->rounding == CEIL || (r->rounding == SIMPLE && scale < 1) ||
+                (r->rounding == ROUND_PREFER_FLOOR && ratio > 0.5) ||
                 (r->rounding == ROUND_PREFER_CEIL && ratio >= 0.5);
         w[0] = !upper;
         w[1] = upper;
