@@ -88,6 +88,57 @@ struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t)
     return data ? ir_constant(&im->b, ir_tensor_ref(data)) : NULL;
 }
 
+/* Where element k of a sparse tensor lies in the dense one; -1 after a message. */
+static int64_t sparse_place(struct imp *im, const struct onnx_sparse *s, const struct ir_tensor *indices, int64_t k,
+                            int64_t elements)
+{
+    int64_t at = 0, per = indices->rank == 2 ? (int64_t)s->rank : 1;
+    for (int64_t j = 0; j < per; j++) {
+        int64_t i = tcc_load_i64(TCC_I64, ir_tensor_at(indices, k * per + j));
+        int64_t bound = indices->rank == 2 ? s->dims[j] : elements;
+        if (i < 0 || i >= bound)
+            return imp_bad(im, "a sparse tensor with index %lld of %lld", (long long)i, (long long)bound), -1;
+        at = indices->rank == 2 ? at * bound + i : i;
+    }
+    return at;
+}
+
+static bool fill_sparse(struct imp *im, const struct onnx_sparse *s, const struct ir_tensor *values,
+                        const struct ir_tensor *indices, struct ir_tensor *to)
+{
+    int size = tcc_dtype_bytes(values->dtype);
+    bool *given = IR_NEWN(im->ctx, to->nelems + 1, bool);
+    for (int64_t k = 0; k < values->nelems; k++) {
+        int64_t at = sparse_place(im, s, indices, k, to->nelems);
+        if (at < 0)
+            return false;
+        if (given[at])
+            return imp_bad(im, "a sparse tensor with element %lld twice", (long long)at);
+        given[at] = true;
+        memcpy((char *)(uintptr_t)to->data + at * size, ir_tensor_at(values, k), (size_t)size);
+    }
+    return true;
+}
+
+struct ir_value *imp_sparse_const(struct imp *im, const struct onnx_sparse *s)
+{
+    struct ir_tensor *values = imp_tensor_data(im, s->values),
+                     *indices = values ? imp_tensor_data(im, s->indices) : NULL;
+    if (!indices)
+        return NULL;
+    bool fine = s->rank <= TCC_MAX_RANK && indices->dtype == TCC_I64 && values->dtype != TCC_STRING &&
+                tcc_dtype_bytes(values->dtype) > 0 && values->rank == 1 && tcc_elements((int)s->rank, s->dims) >= 0;
+    struct ir_tensor *to = fine ? imp_keep(im, ir_tensor_new(values->dtype, (int)s->rank, s->dims)) : NULL;
+    if (!to)
+        return imp_unsupported(im, "a sparse tensor of this form"), NULL;
+    bool linear = indices->rank == 1, fits = linear || (indices->rank == 2 && indices->dims[1] == (int64_t)s->rank);
+    if (!fits || indices->dims[0] != values->nelems)
+        return imp_bad(im, "a sparse tensor with %lld values, %lld indices and %u dims", (long long)values->nelems,
+                       (long long)indices->nelems, s->rank),
+               NULL;
+    return fill_sparse(im, s, values, indices, to) ? imp_const(im, ir_tensor_ref(to)) : NULL;
+}
+
 /* -- Values of constant operands */
 
 int imp_ints_of(struct imp *im, const struct ir_value *v, int max, int64_t *out)

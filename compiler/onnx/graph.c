@@ -380,7 +380,14 @@ static bool import_nodes(struct imp *im, const struct onnx_node *nodes, size_t c
 
 /* -- Graphs */
 
-static bool bind_sparse(struct imp *im, const struct onnx_named_sparse *s);
+static bool bind_sparse(struct imp *im, const struct onnx_named_sparse *s)
+{
+    im->b.where = (struct ir_where){.file = im->path, .node = ir_intern(im->ctx, s->name), .op = "sparse_initializer"};
+    struct ir_value *v = imp_sparse_const(im, s->sparse);
+    if (v && !bound_here(im, s->name))
+        imp_bind_name(im, s->name, v);
+    return v != NULL;
+}
 
 bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **outs)
 {
@@ -412,12 +419,4 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
         return false;
     }
     return true;
-}
-
-static bool bind_sparse(struct imp *im, const struct onnx_named_sparse *s)
-{
-    struct ir_where w = {.file = im->path};
-    im->malformed = true;
-    ir_error(im->ctx, &w, "sparse initialiser '%s': sparse tensors are not supported", s->name);
-    return false;
 }

@@ -295,6 +295,8 @@ void imp_bind_name(struct imp *im, const char *name, struct ir_value *v);
 struct ir_value *imp_lookup(struct imp *im, const char *name);           /* NULL: unknown; see imp_poison */
 extern struct ir_value imp_poison;                                       /* the result of a refused node */
 struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t);
+/* A sparse tensor made dense. Indices in any order; one out of range, or there twice, is an error. */
+struct ir_value *imp_sparse_const(struct imp *im, const struct onnx_sparse *s);
 /* Is an initialiser of the main graph something to train? */
 bool imp_is_parameter(const struct imp *im, const struct onnx_tensor *t);
 /* train_warn.c: warns of a model that was exported for inference. */

@@ -309,33 +309,6 @@ static bool constant_strings(struct imp *im, const struct onnx_str *s, int n, in
     return imp_out(im, 0, imp_tensor_const(im, &t));
 }
 
-/* A sparse constant, made dense: indices are linear or one row of coordinates an element. */
-static bool constant_sparse(struct imp *im, const struct onnx_sparse *s)
-{
-    struct ir_tensor *values = imp_tensor_data(im, s->values), *indices = imp_tensor_data(im, s->indices);
-    struct ir_tensor *to =
-        values && s->rank <= TCC_MAX_RANK ? imp_keep(im, ir_tensor_new(values->dtype, (int)s->rank, s->dims)) : NULL;
-    if (!to || !indices || indices->dtype != TCC_I64 || values->dtype == TCC_STRING)
-        return imp_unsupported(im, "a sparse constant of this form");
-    int64_t n = values->nelems, per = indices->rank == 2 ? indices->dims[1] : 1;
-    if (indices->nelems != n * per || (indices->rank == 2 && per != (int64_t)s->rank))
-        return imp_bad(im, "a sparse constant with %lld values and %lld indices", (long long)n,
-                       (long long)indices->nelems);
-    int size = tcc_dtype_bytes(values->dtype);
-    for (int64_t k = 0; k < n; k++) {
-        int64_t at = 0;
-        for (int64_t j = 0; j < per; j++) {
-            int64_t i = tcc_load_i64(TCC_I64, ir_tensor_at(indices, k * per + j));
-            int64_t bound = indices->rank == 2 ? s->dims[j] : to->nelems;
-            if (i < 0 || i >= bound)
-                return imp_bad(im, "a sparse constant with index %lld of %lld", (long long)i, (long long)bound);
-            at = indices->rank == 2 ? at * bound + i : i;
-        }
-        memcpy((char *)(uintptr_t)to->data + at * size, ir_tensor_at(values, k), (size_t)size);
-    }
-    return imp_out(im, 0, imp_const(im, ir_tensor_ref(to)));
-}
-
 bool onnx_op_constant(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -356,7 +329,7 @@ bool onnx_op_constant(struct imp *im, int arg)
     if ((a = imp_attr(im, "value_strings")))
         return constant_strings(im, a->strings, (int)a->count, 1);
     if ((a = imp_attr(im, "sparse_value")) && a->type == ONNX_ATTR_SPARSE)
-        return constant_sparse(im, a->sparse);
+        return imp_out(im, 0, imp_sparse_const(im, a->sparse));
     return imp_bad(im, "a constant without a value");
 }
 
