@@ -389,6 +389,16 @@ void tcc_store_i64(enum tcc_dtype d, void *p, int64_t v)
         store_int(d, p, v);
 }
 
+/* v as f32 whose last bit says whether anything was cut off: rounded once more to less than 23 bits, it is what v rounds to. */
+static double to_odd(double v)
+{
+    float f = (float)v;
+    if (v != v || (double)f == v)
+        return v;
+    uint32_t u = f32_bits(f);
+    return (double)bits_f32((fabs((double)f) > fabs(v) ? u - 1 : u) | 1);
+}
+
 void tcc_cast(enum tcc_dtype to, void *out, enum tcc_dtype from, const void *in, bool saturate, const char *round_mode)
 {
     enum tcc_class tc = tcc_dtype_class(to), fc = tcc_dtype_class(from);
@@ -399,7 +409,8 @@ void tcc_cast(enum tcc_dtype to, void *out, enum tcc_dtype from, const void *in,
         load_complex(from, in, v);
         store_complex(to, out, v[0], v[1]);
     } else if (fc == TCC_CLASS_FLOAT || fc == TCC_CLASS_COMPLEX) {
-        store_f64(to, out, tcc_load_f64(from, in), saturate, round_mode);
+        double v = tcc_load_f64(from, in);
+        store_f64(to, out, tcc_small_float(to) ? to_odd(v) : v, saturate, round_mode);
     } else if (tc != TCC_CLASS_FLOAT) {
         tcc_store_i64(to, out, load_int(from, in));
     } else if (to == TCC_F64) {

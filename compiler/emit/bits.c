@@ -355,13 +355,25 @@ V em_wrap(struct em *e, enum tcc_dtype d, V v)
     return LLVMBuildAShr(e->b, LLVMBuildShl(e->b, v, n, ""), n, "");
 }
 
+/* f64 as f32 whose last bit says whether anything was cut off: rounded once more to a small float, it is what the f64 rounds to (to_odd() of
+ * ir/dtype.c). */
+static V to_odd(struct em *e, V v)
+{
+    V f = LLVMBuildFPTrunc(e->b, v, f32_like(e, v), ""), back = LLVMBuildFPExt(e->b, f, LLVMTypeOf(v), "");
+    V above = LLVMBuildFCmp(e->b, LLVMRealOGT, back, v, ""), below = LLVMBuildFCmp(e->b, LLVMRealOLT, back, v, "");
+    V negative = LLVMBuildFCmp(e->b, LLVMRealOLT, v, LLVMConstNull(LLVMTypeOf(v)), ""), bits = as_i32(e, f);
+    V away = LLVMBuildZExt(e->b, select_(e, negative, below, above), i32_like(e, f), "");
+    V odd = or32(e, LLVMBuildSub(e->b, bits, away, ""), 1);
+    return as_f32(e, select_(e, LLVMBuildOr(e->b, above, below, ""), odd, bits));
+}
+
 /* Small floats are reached through f32, as in the interpreter (ir/dtype.c). */
 static V cast_float_float(struct em *e, enum tcc_dtype to, enum tcc_dtype from, V v, int mode)
 {
     if (to == TCC_F64)
         return from == TCC_F64 ? v : LLVMBuildFPExt(e->b, v, em_like(e->t_f64, v), "");
     if (from == TCC_F64)
-        v = LLVMBuildFPTrunc(e->b, v, f32_like(e, v), "");
+        v = tcc_small_float(to) ? to_odd(e, v) : LLVMBuildFPTrunc(e->b, v, f32_like(e, v), "");
     return to == from ? v : round_by(e, to, v, mode);
 }
 
