@@ -163,7 +163,7 @@ static struct pt2_value *number_named(struct pt2 *p, json_t **value)
     return json_is_string(inner) ? pt2_lookup(p, json_string_value(inner)) : NULL;
 }
 
-ir_expr pt2_size(struct pt2 *p, json_t *item)
+ir_expr pt2_known_size(struct pt2 *p, json_t *item)
 {
     json_t *inner;
     const char *kind = js_union(item, &inner);
@@ -175,12 +175,16 @@ ir_expr pt2_size(struct pt2 *p, json_t *item)
         struct pt2_value *v = number_named(p, &item);
         if (v && v->e)
             return v->e;
-        if (!json_is_integer(item))
-            return imp_bad(p->im, "a size that no node computes"), NULL;
     }
-    if (!json_is_integer(item))
-        return imp_bad(p->im, "a size that is no integer"), NULL;
-    return ir_const(p->ctx, json_integer_value(item));
+    return json_is_integer(item) ? ir_const(p->ctx, json_integer_value(item)) : NULL;
+}
+
+ir_expr pt2_size(struct pt2 *p, json_t *item)
+{
+    ir_expr e = pt2_known_size(p, item);
+    if (!e)
+        imp_bad(p->im, "a size that no node computes");
+    return e;
 }
 
 ir_expr pt2_e(struct pt2 *p, const char *name, int64_t otherwise)

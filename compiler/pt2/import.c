@@ -119,7 +119,7 @@ struct input {
     const char *name, *kind;  /* in the graph; of its specification */
     const char *outer;        /* the parameter's, buffer's or constant's name */
     ir_type type;             /* the caller's; NULL: not a tensor */
-    ir_expr symbol;           /* the caller's integer */
+    ir_expr number;           /* the caller's integer */
     struct ir_tensor *tensor; /* kept by the importer */
     uint64_t storage;
     bool requires_grad, written;
@@ -153,9 +153,9 @@ static bool read_user_input(struct pt2 *p, struct input *in, json_t *argument)
         return imp_unsupported(p->im, "input '%s' of kind %s", in->name, kind ? kind : "unknown");
     const char *text =
         js_string(js_object(js_object(js_object(p->scope->graph, "sym_int_values"), in->name), "as_expr"), "expr_str");
-    in->symbol = text ? pt2_symbols(p->ctx, text) : NULL;
-    if (!in->symbol || in->symbol->kind != IR_X_SYM)
-        return imp_unsupported(p->im, "input '%s' is an integer whose range is not written as a symbol", in->name);
+    in->number = text ? pt2_symbols(p->ctx, text) : NULL;
+    if (!in->number)
+        return imp_unsupported(p->im, "input '%s' is an integer written as %s", in->name, text ? text : "nothing");
     in->type = ir_scalar_type(p->ctx, TCC_I64);
     return true;
 }
@@ -240,58 +240,14 @@ static bool bind_input(struct pt2 *p, const struct input *in, ir_type pinned)
         v->input = v->name;
     }
     v->complex = pt2_meta_complex(pt2_meta(p, in->name));
-    if (in->symbol) {
+    if (in->number) {
         v->number = true;
-        v->e = in->symbol;
-        return ir_build(&im->b, IR_bind, 1, &v->v, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, 1, &in->symbol))) != NULL;
+        v->e = in->number;
+        return v->e->kind != IR_X_SYM ||
+               ir_build(&im->b, IR_bind, 1, &v->v, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, 1, &v->e))) != NULL;
     }
     VEC_PUSH(p->ctx, p->memory, v);
     return v->v != NULL;
-}
-
-/* Is the symbol by itself a dim of some input? */
-static bool is_dim(int n, const ir_type *types, ir_expr sym)
-{
-    for (int k = 0; k < n; k++) {
-        for (int i = 0; i < types[k]->rank; i++) {
-            if (types[k]->dim[i] == sym)
-                return true;
-        }
-    }
-    return false;
-}
-
-static void keep_symbol(void *user, ir_expr sym)
-{
-    *(ir_expr *)user = sym;
-}
-
-/* The types with `e` as a symbol of its own, by which the symbol in it is expressed. */
-static void name_dim(struct pt2 *p, int n, ir_type *types, ir_expr e, ir_expr sym)
-{
-    ir_expr factor, rest, dims[TCC_MAX_RANK];
-    if (!ir_linear_in(p->ctx, e, sym, &factor, &rest) || !ir_is_const(factor, NULL) || factor->value < 1)
-        return;
-    ir_expr whole = ir_sym_bounded(p->ctx, ir_internf(p->ctx, "%s_%u", sym->name, e->id), e->lo, e->hi);
-    ir_expr solved = ir_floordiv(p->ctx, ir_sub(p->ctx, whole, rest), factor);
-    for (int k = 0; k < n; k++) {
-        for (int i = 0; i < types[k]->rank; i++)
-            dims[i] = types[k]->dim[i] == e ? whole : ir_subst(p->ctx, types[k]->dim[i], 1, &sym, &solved);
-        types[k] = ir_tensor_type(p->ctx, (enum tcc_dtype)types[k]->dtype, types[k]->rank, dims);
-    }
-}
-
-/* A size that is exported as 2 n, without one that is n, becomes a symbol itself: the run takes symbols from dims. */
-static void name_dims(struct pt2 *p, int n, ir_type *types)
-{
-    for (int k = 0; k < n; k++) {
-        for (int i = 0; i < types[k]->rank; i++) {
-            ir_expr sym = NULL;
-            ir_each_sym(types[k]->dim[i], keep_symbol, &sym);
-            if (sym && !is_dim(n, types, sym))
-                name_dim(p, n, types, types[k]->dim[i], sym);
-        }
-    }
 }
 
 static bool make_inputs(struct pt2 *p, const struct frontend_options *o, json_t *written)
@@ -302,6 +258,7 @@ static bool make_inputs(struct pt2 *p, const struct frontend_options *o, json_t 
     struct input *in = IR_NEWN(p->ctx, n + 1, struct input);
     const char **names = IR_NEWN(p->ctx, n + 1, const char *);
     ir_type *types = IR_NEWN(p->ctx, n + 1, ir_type);
+    ir_expr *numbers = IR_NEWN(p->ctx, n + 1, ir_expr);
     int users = 0, at = 0;
     if (!inputs || json_array_size(specs) != n)
         return imp_bad(p->im, "its inputs and their specifications differ in number");
@@ -311,14 +268,16 @@ static bool make_inputs(struct pt2 *p, const struct frontend_options *o, json_t 
         if (!in[k].type)
             continue;
         names[users] = in[k].name;
+        numbers[users] = in[k].number;
         types[users++] = in[k].type;
     }
     p->im->pins = (struct frontend_pins){0};
-    name_dims(p, users, types);
+    pt2_name_sizes(p, users, types, numbers);
     if (!frontend_pin(p->ctx, o, users, names, types, &p->im->pins))
         return false;
     imp_pin_facts(p->im, users, types);
     for (size_t k = 0; k < n; k++) {
+        in[k].number = in[k].type ? numbers[at] : NULL;
         if (!bind_input(p, &in[k], in[k].type ? types[at] : NULL))
             return false;
         at += in[k].type != NULL;

@@ -237,6 +237,32 @@ bool aten_drawn(struct pt2 *p, int arg)
                    pt2_bin(p, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), imp_num(im, TCC_F32, from)));
 }
 
+/* -- Primitives, which decompositions leave */
+
+/* The same elements; the archive records their type. */
+bool aten_prims_same(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    for (const char *const *name = (const char *const[]){"dtype", "device", "non_blocking", NULL}; *name; name++)
+        pt2_ignore(p, *name);
+    return pt2_out(p, 0, pt2_need(p, "a"));
+}
+
+/* start + step * (0 .. length - 1) */
+bool aten_prims_iota(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    ir_expr n = pt2_e(p, "length", 0), start = pt2_e(p, "start", 0), step = pt2_e(p, "step", 1);
+    for (const char *const *name = (const char *const[]){"dtype", "device", "requires_grad", NULL}; *name; name++)
+        pt2_ignore(p, *name);
+    if (!n || !start || !step)
+        return false;
+    struct ir_value *v = imp_iota(im, 1, &n, 0, TCC_I64);
+    v = ir_is_value(step, 1) ? v : imp_bin(im, IR_mul, v, imp_dim_value(im, step));
+    return pt2_out(p, 0, ir_is_value(start, 0) ? v : imp_bin(im, IR_add, v, imp_dim_value(im, start)));
+}
+
 /* -- Numbers */
 
 bool aten_sym_size(struct pt2 *p, int arg)
@@ -307,6 +333,10 @@ static ir_expr integer_of(struct pt2 *p, const char *name)
     const char *kind;
     json_t *value = pt2_arg(p, name, &kind);
     ir_expr e = NULL;
+    if (value && (!strcmp(kind, "as_sym_int") || !strcmp(kind, "as_int")))
+        e = pt2_known_size(p, value);
+    if (e)
+        return e;
     struct ir_value *v = value ? pt2_operand(p, name, &number) : NULL;
     return v && tcc_is_int(imp_dtype(v)) && imp_exprs_of(p->im, v, 1, &e) == 1 ? e : NULL;
 }
@@ -326,8 +356,10 @@ bool aten_number2(struct pt2 *p, int arg)
         return false;
     ir_expr a = integer_of(p, names[0]), b = integer_of(p, names[1]);
     if (a && b && op->on_exprs) {
-        if ((arg == FLOORDIV || arg == MOD) && b->lo < 1)
-            return imp_unsupported(im, "a divisor that may be 0 or less");
+        if (arg == FLOORDIV || arg == MOD)
+            b = pt2_divisor(p->ctx, b);
+        if (!b)
+            return imp_unsupported(im, "a divisor that may be negative");
         return pt2_out_e(p, 0, op->on_exprs(p->ctx, a, b));
     }
     struct ir_value *x = pt2_operand(p, names[0], &number), *y = x ? pt2_operand(p, names[1], &number) : NULL;

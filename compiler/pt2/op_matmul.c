@@ -116,6 +116,8 @@ bool aten_grouped_mm(struct pt2 *p, int arg)
 
 struct attention {
     struct ir_value *q, *k, *v, *mask;
+    struct ir_value
+        *factor; /* that q has in front of the op, where the heads' size is known only at run time; else NULL */
     double scale, dropout;
     bool causal;
 };
@@ -154,7 +156,7 @@ static struct ir_value *spelled_out(struct pt2 *p, const struct attention *a)
     }
     if (a->mask)
         scores = imp_bin(im, IR_add, scores, a->mask);
-    struct ir_value *weights = scores ? imp_softmax(im, scores, imp_rank(scores) - 1, false) : NULL;
+    struct ir_value *weights = pt2_safe_softmax(p, scores, scores ? imp_rank(scores) - 1 : 0);
     weights = pt2_dropout(p, weights, a->dropout, NULL);
     return weights ? imp_matmul(im, weights, a->v, false, false, TCC_NONE) : NULL;
 }
@@ -194,9 +196,20 @@ static struct ir_value *attention(struct pt2 *p, struct attention *a)
         struct ir_value *in[] = {q, k, v, a->mask ? imp_to_rank(p->im, a->mask, 4) : NULL};
         y = imp_op(p->im, IR_attention, in[3] ? 4 : 3, in,
                    IR_ATTRS(ir_attr_f(IR_ATTR_scale, a->scale), ir_attr_i(IR_ATTR_causal, a->causal),
-                            ir_attr_s(IR_ATTR_mode, "nan")));
+                            ir_attr_s(IR_ATTR_mode, "zero")));
     }
     return y ? imp_reshape(p->im, y, rank, dims) : NULL;
+}
+
+/* 1 / sqrt(size) of q, taken in front. */
+static bool scale_in_front(struct pt2 *p, struct attention *a)
+{
+    ir_expr size = imp_dim(a->q, imp_rank(a->q) - 1);
+    struct ir_value *root = imp_un(p->im, IR_sqrt, imp_cast(p->im, imp_dim_value(p->im, size), TCC_F64));
+    a->factor = imp_cast(p->im, pt2_bin(p, IR_div, imp_num(p->im, TCC_F64, 1), root), imp_dtype(a->q));
+    a->q = pt2_bin(p, IR_mul, a->q, a->factor);
+    a->scale = 1;
+    return a->q != NULL;
 }
 
 /* What the forms of an attention op have in common. False after a message. */
@@ -206,14 +219,15 @@ static bool read_attention(struct pt2 *p, struct attention *a)
     a->q = pt2_need(p, "query");
     a->k = a->q ? pt2_need(p, "key") : NULL;
     a->v = a->k ? pt2_need(p, "value") : NULL;
-    if (!a->v || imp_rank(a->q) < 2 || !ir_is_const(imp_dim(a->q, imp_rank(a->q) - 1), &size))
-        return a->v && imp_unsupported(p->im, "heads whose size is known only at run time");
+    if (!a->v || imp_rank(a->q) < 2)
+        return a->v && imp_bad(p->im, "queries of %d dims", imp_rank(a->q));
+    bool known = ir_is_const(imp_dim(a->q, imp_rank(a->q) - 1), &size);
     a->mask = pt2_t(p, "attn_mask");
     a->dropout = pt2_f(p, "dropout_p", 0);
     a->causal = pt2_b(p, "is_causal", false);
-    a->scale = pt2_f(p, "scale", 1 / sqrt((double)size));
+    a->scale = pt2_f(p, "scale", known ? 1 / sqrt((double)size) : 1);
     pt2_ignore(p, "enable_gqa");
-    return true;
+    return known || pt2_given(p, "scale") || scale_in_front(p, a);
 }
 
 static const struct ir_attr *scores_attrs(struct pt2 *p, const struct attention *a)
@@ -269,6 +283,8 @@ bool aten_sdpa_backward(struct pt2 *p, int arg)
                              a.mask ? imp_to_rank(im, a.mask, 4) : NULL};
     for (int k = 0; k < 3; k++) {
         struct ir_value *g = pt2_wants(p, k) ? imp_op(im, ops[k], in[6] ? 7 : 6, in, scores_attrs(p, &a)) : NULL;
+        if (g && !k && a.factor)
+            g = pt2_bin(p, IR_mul, g, imp_cast(im, a.factor, imp_dtype(g)));
         if (pt2_wants(p, k) && !pt2_out(p, k, shared_heads(p, g, like[k])))
             return false;
     }

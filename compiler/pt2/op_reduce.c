@@ -210,6 +210,27 @@ bool aten_softmax(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_softmax(p->im, x, (int)axis, arg));
 }
 
+/* The row of hidden elements has no largest: it is taken as zeros, so that it has no gradient that is not a number, and gives zeros. */
+struct ir_value *pt2_safe_softmax(struct pt2 *p, struct ir_value *x, int axis)
+{
+    const int64_t axes[] = {axis};
+    struct ir_value *most = x ? imp_reduce(p->im, IR_reduce_max, x, 1, axes, true) : NULL;
+    struct ir_value *none = pt2_bin(p, IR_eq, most, imp_like(p->im, most, -INFINITY)), *zero = imp_like(p->im, x, 0);
+    return pt2_choose(p, none, zero, imp_softmax(p->im, pt2_choose(p, none, zero, x), axis, false));
+}
+
+bool aten_safe_softmax(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axis;
+    pt2_ignore(p, "dtype");
+    if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
+        return false;
+    x = imp_cast(p->im, x, wide(pt2_out_type(p, 0)));
+    return pt2_out(p, 0, imp_rank(x) ? pt2_safe_softmax(p, x, (int)axis) : imp_like(p->im, x, 1));
+}
+
 /* -- Sorting */
 
 struct ir_node *pt2_topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted)

@@ -113,6 +113,7 @@ int pt2_list(struct pt2 *p, const char *name, struct ir_value ***out);     /* te
 struct ir_value *pt2_operand(struct pt2 *p, const char *name, bool *number);
 /* One element of a list of sizes, or a size by itself. NULL after a message. */
 ir_expr pt2_size(struct pt2 *p, json_t *item);
+ir_expr pt2_known_size(struct pt2 *p, json_t *item);                   /* the same; NULL without a message */
 void pt2_ignore(struct pt2 *p, const char *name);                      /* the argument changes nothing here */
 bool pt2_axis(struct pt2 *p, const char *name, int64_t otherwise, int rank, int64_t *axis);     /* in 0 .. rank - 1; false after a message */
 /* Ascending axes without repeats; absent or empty: all. -1 after a message. */
@@ -175,6 +176,9 @@ json_t *pt2_meta(struct pt2 *p, const char *name);                     /* of ten
 int pt2_meta_contiguous(struct pt2 *p, const json_t *meta);
 /* sympy's srepr as an expression; NULL: not understood. */
 ir_expr pt2_symbols(struct ir_ctx *ctx, const char *text);
+ir_expr pt2_divisor(struct ir_ctx *ctx, ir_expr b);       /* at least 1; NULL: b may be negative */
+/* The n inputs' types, and expressions of those that are integers (else NULL), in symbols that dims and integers give by themselves (sizes.c). */
+void pt2_name_sizes(struct pt2 *p, int n, ir_type *types, ir_expr *numbers);
 
 /* -- Memory (mutate.c) */
 
@@ -217,6 +221,8 @@ ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size);
 ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size);
 /* The square root; what is trained gets no gradient where it is 0, as PyTorch's norms and distances do. */
 struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x);
+/* 0 along rows of -inf alone. */
+struct ir_value *pt2_safe_softmax(struct pt2 *p, struct ir_value *x, int axis);
 struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x);     /* of one shape and type */
 struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probability, struct ir_value **mask);
 

@@ -49,14 +49,22 @@ static ir_expr symbol(struct text *t)
     return ir_sym(t->ctx, ir_internf(t->ctx, "%.*s", (int)(end - from), from));
 }
 
+/* A divisor that is never negative is not 0 either: PyTorch would have failed. */
+ir_expr pt2_divisor(struct ir_ctx *ctx, ir_expr b)
+{
+    return b->lo > 0 ? b : b->lo == 0 ? ir_max(ctx, b, ir_const(ctx, 1)) : NULL;
+}
+
 static ir_expr divide(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
-    return b->lo > 0 ? ir_floordiv(ctx, a, b) : NULL;
+    ir_expr by = pt2_divisor(ctx, b);
+    return by ? ir_floordiv(ctx, a, by) : NULL;
 }
 
 static ir_expr modulus(struct ir_ctx *ctx, ir_expr a, ir_expr b)
 {
-    return b->lo > 0 ? ir_mod(ctx, a, b) : NULL;
+    ir_expr by = pt2_divisor(ctx, b);
+    return by ? ir_mod(ctx, a, by) : NULL;
 }
 
 static ir_expr power(struct ir_ctx *ctx, ir_expr a, ir_expr b)

@@ -299,6 +299,90 @@ def test_torch_compile_dropout():
     assert torch.equal(x.grad, a.detach())           # the mask that was drawn
 
 
+def test_torch_compile_random_numbers_are_the_generators():
+    torch._dynamo.reset()
+    drop, ones = torch.compile(lambda x: F.dropout(x, 0.5), backend="tccc", options={"fallback": False}), torch.ones(1000)
+    torch.manual_seed(3)
+    a, b = drop(ones), drop(ones)
+    torch.manual_seed(3)
+    assert torch.equal(drop(ones), a) and torch.equal(drop(ones), b) and not torch.equal(a, b)
+    state = torch.get_rng_state()
+    a = drop(ones)
+    torch.set_rng_state(state)
+    assert torch.equal(drop(ones), a)
+    with torch.random.fork_rng():
+        a = drop(ones)
+    assert torch.equal(drop(ones), a)
+    block = nn.Sequential(nn.Linear(32, 32, bias=False), nn.Dropout(0.5))
+    nn.init.eye_(block[0].weight)
+    block.compile(backend="tccc", options={"fallback": False})
+    x = torch.ones(64, 32, requires_grad=True)
+    y = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())           # the mask that was drawn first
+
+
+def test_torch_compile_without_inputs_gives_tensors():
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(lambda n: torch.tril(torch.ones(n, n)), backend="tccc", options={"fallback": False})(3), torch.tril(torch.ones(3, 3)))
+
+
+def test_torch_compile_arithmetic_on_sizes():
+    torch.manual_seed(0)
+    attention, rest = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(3, 3)
+    for f, sizes in ((lambda x: x.flatten(1) * 2, ((2, 3, 4), (3, 4, 5), (5, 2, 7))), (lambda x: x[:x.shape[0] // 2] * 2, ((4, 6), (5, 6), (9, 3))),
+                     (lambda x: F.unfold(x, 3).sin(), ((1, 2, 4, 5), (1, 2, 6, 5), (2, 2, 5, 8))), (lambda x: torch.chunk(x, 3, 0)[0] * 2, ((6, 3), (9, 3), (10, 4))),
+                     (lambda x: attention(x, x, x)[0], ((2, 5, 8), (3, 6, 8), (4, 3, 8))), (lambda x: F.pixel_shuffle(x, 2).exp(), ((1, 8, 4, 5), (2, 8, 5, 6), (3, 12, 2, 2))),
+                     (lambda x: torch.cat(x.split(x.shape[1] // 3, 1)[:2], 0).cos(), ((2, 9), (3, 6), (4, 15))), (lambda x: rest(x.reshape(-1, 3)).tanh(), ((2, 6), (3, 9), (5, 3))),
+                     (lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), ((1, 2, 4, 5), (2, 2, 3, 5), (2, 3, 7, 2))),
+                     (lambda x: x.view(x.shape[0] * x.shape[1], -1).t() @ x.view(x.shape[0] * x.shape[1], -1), ((2, 3, 4), (3, 5, 2), (4, 2, 6)))):
+        torch._dynamo.reset()
+        compiled = torch.compile(f, backend="tccc", dynamic=True, options={"fallback": False})
+        for size in sizes:
+            given, x = (torch.randn(size, generator=torch.Generator().manual_seed(1)).requires_grad_() for _ in range(2))
+            want, got = f(given), compiled(x)
+            assert near(got, want), size
+            for y in want, got:
+                (y * torch.linspace(0.5, 1.5, y.numel()).reshape(y.shape)).sum().backward()
+            assert near(x.grad, given.grad), size
+
+
+def test_torch_compile_masked_rows_are_zero():
+    torch.manual_seed(0)
+    mask = torch.tensor([[True, True, False], [False, False, False]])[:, None, None, :]
+    q, k, v = (torch.randn(2, 2, 3, 4) for _ in range(3))
+    both_ways(lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask), q, k, v, mask)
+    both_ways(lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.where(mask, 0.0, -torch.inf)), q, k, v, mask)
+
+
+def test_gradients_of_graphs_that_fall_back():
+    """A graph that eager PyTorch runs, forward or backward, has eager's gradients; a block that the compiler knows stands beside an op that it does not know."""
+    torch.manual_seed(0)
+    strange = (lambda y: torch.linalg.svdvals(y.flatten(1)).sum(), lambda y: torch.special.bessel_j0(y.detach()).sum() * 0 + y.sum(), lambda y: torch.mode(y.detach().flatten())[0] * y.mean())
+    norm, conv, linear = nn.LayerNorm(8), nn.Conv1d(6, 6, 3, padding=1), nn.Linear(8, 8)
+    blocks = {
+        "attention": lambda x: F.scaled_dot_product_attention(x[:, None], x[:, None] * 2, x[:, None] + 1)[:, 0], "layer_norm": norm, "conv": conv, "linear": linear,
+        "softmax": lambda x: x.softmax(-1), "log_softmax": lambda x: x.log_softmax(-1), "gelu": F.gelu, "silu": F.silu, "elu": F.elu, "hardswish": F.hardswish,
+        "group_norm": lambda x: F.group_norm(x, 3), "batch_norm": lambda x: F.batch_norm(x, None, None, training=True), "rms_norm": lambda x: F.rms_norm(x, (8,)),
+        "max_pool": lambda x: F.max_pool1d(x, 2), "avg_pool": lambda x: F.avg_pool1d(x, 2), "glu": lambda x: F.glu(x, -1), "cumsum": lambda x: x.cumsum(1), "logsumexp": lambda x: x.logsumexp(-1, True),
+        "norm": lambda x: x / x.norm(dim=-1, keepdim=True), "smooth_l1": lambda x: F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none"),
+        "weight_norm": lambda x: x @ torch._weight_norm(linear.weight, linear.weight.norm(dim=1, keepdim=True).detach(), 0)}
+    for name, block in blocks.items():
+        for k, other in enumerate(strange):
+            for place in "front", "behind", "beside":
+                def f(x):
+                    x = x * (1 + 0.1 * other(x)) if place == "front" else x
+                    y = block(x)
+                    return y.sin().sum() + (other(y) if place == "behind" else other(x) if place == "beside" else 0)
+                torch._dynamo.reset()
+                found = []
+                for call in f, torch.compile(f, backend="tccc"):
+                    x = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(2)).requires_grad_()
+                    call(x).backward()
+                    found.append(x.grad)
+                assert near(found[1], found[0]), (name, k, place)
+
+
 def test_torch_compile_falls_back():
     torch._dynamo.reset()
     before = tccc.metrics()["fallbacks"]

@@ -14,11 +14,20 @@ struct call {
     struct model *m;
     const struct entry *e;
     struct py_kind kind;
+    const uint64_t *seed; /* of the run's random ops; NULL: the session goes on with its own */
     struct py_value *values;
     struct tcc_tensor *in, *out;
     struct py_result *results;
     struct tcc_object *headers, **objects, **made;
 };
+
+static struct tccrt_session *take_session(const struct call *c)
+{
+    struct tccrt_session *s = py_take_session(c->m);
+    if (s && c->seed)
+        tccrt_random_set(s, *c->seed, 0);
+    return s;
+}
 
 static PyObject *tuple_or_one(const struct entry *e, bool always, PyObject *(*get)(void *user, int i), void *user)
 {
@@ -55,7 +64,7 @@ static PyObject *run_fixed(struct call *c)
         if (!t->data) /* no elements; the runtime wants an address */
             t->data = c->out;
     }
-    struct tccrt_session *s = bad ? NULL : py_take_session(c->m);
+    struct tccrt_session *s = bad ? NULL : take_session(c);
     if (s) {
         Py_BEGIN_ALLOW_THREADS status = tccrt_run(s, e->name, e->nin, c->in, e->nout, c->out);
         Py_END_ALLOW_THREADS py_give_session(c->m, s);
@@ -84,7 +93,7 @@ static PyObject *run_objects(struct call *c)
         c->headers[i] = (struct tcc_object){.refs = -1, .kind = TCC_OBJ_TENSOR, .t = c->values[i].t};
         c->objects[i] = c->values[i].none ? NULL : c->values[i].object ? c->values[i].object : &c->headers[i];
     }
-    struct tccrt_session *s = py_take_session(c->m);
+    struct tccrt_session *s = take_session(c);
     if (!s)
         return NULL;
     Py_BEGIN_ALLOW_THREADS status = tccrt_run_objects(s, e->name, e->nin, c->objects, e->nout, c->made);
@@ -260,6 +269,8 @@ static PyObject *run_there(struct call *c, PyObject **given, bool on_device)
 struct how {
     PyObject *stream, *on_device; /* NULL or None: nothing */
     bool for_autograd;
+    PyObject *like; /* results are of this tensor's framework; NULL or None: of the inputs' */
+    const uint64_t *seed;
 };
 
 static bool says(PyObject *o)
@@ -284,8 +295,8 @@ static PyObject *run(struct model *m, const struct entry *e, PyObject **given, c
     struct tcc_tensor in[FEW], out[FEW];
     struct py_result results[FEW];
     struct tcc_object headers[FEW], *objects[FEW], *made[FEW];
-    struct call c = {m,       e,   {.for_autograd = how->for_autograd, .m = m}, values, in, out, results, headers,
-                     objects, made};
+    struct call c = {
+        m, e, {.for_autograd = how->for_autograd, .m = m}, how->seed, values, in, out, results, headers, objects, made};
     PyObject *result = NULL;
     char *block = NULL;
     if (e->nin > FEW || e->nout > FEW) {
@@ -302,6 +313,8 @@ static PyObject *run(struct model *m, const struct entry *e, PyObject **given, c
         c.objects = (struct tcc_object **)(c.headers + n);
         c.made = c.objects + n;
     }
+    if (says(how->like))
+        py_kind_like(how->like, &c.kind);
     int taken = 0, bad = says(how->stream) ? py_stream(how->stream, &c.kind.stream) : 0;
     while (taken < e->nin && !bad) {
         c.values[taken] = (struct py_value){0};
@@ -412,9 +425,8 @@ const struct entry *py_find_entry(struct model *m, PyObject *name)
 }
 
 /* For torch.compile: a list of inputs, a list of results, and whether tensors require gradients is autograd's business. */
-PyObject *model_run_list(PyObject *self, PyObject *list)
+static PyObject *run_list(struct model *m, PyObject *list, PyObject *like, const uint64_t *seed)
 {
-    struct model *m = (struct model *)self;
     const struct entry *e = m->entries;
     Py_ssize_t n = e ? PySequence_Size(list) : py_fail(TCC_EUSAGE, "the model is closed");
     if (n < 0 || (n != e->nin && wrong_inputs(e, "another number was given", "")))
@@ -426,12 +438,28 @@ PyObject *model_run_list(PyObject *self, PyObject *list)
     if (!given)
         PyErr_NoMemory();
     else if (taken == n)
-        result = run(m, e, given, &(struct how){.for_autograd = true});
+        result = run(m, e, given, &(struct how){.for_autograd = true, .like = like, .seed = seed});
     for (Py_ssize_t i = 0; i < taken; i++)
         Py_DECREF(given[i]);
     if (given != few)
         free(given);
     return result;
+}
+
+PyObject *model_run_list(PyObject *self, PyObject *list)
+{
+    return run_list((struct model *)self, list, NULL, NULL);
+}
+
+PyObject *model_run_as(PyObject *self, PyObject *args)
+{
+    PyObject *list, *like, *given;
+    if (!PyArg_ParseTuple(args, "OOO:run_as", &list, &like, &given))
+        return NULL;
+    uint64_t seed = given == Py_None ? 0 : PyLong_AsUnsignedLongLongMask(given);
+    if (seed == UINT64_MAX && PyErr_Occurred())
+        return NULL;
+    return run_list((struct model *)self, list, like, given == Py_None ? NULL : &seed);
 }
 
 PyObject *model_run(PyObject *self, PyObject *args, PyObject *kwargs)

@@ -287,6 +287,9 @@ static PyMethodDef methods[] = {
     {"run_list", model_run_list, METH_O,
      "run_list(inputs): the first entry point; a tuple of results. Of tensors that require gradients it takes the "
      "values."},
+    {"run_as", model_run_as, METH_VARARGS,
+     "run_as(inputs, like, seed): the same; results are tensors of like's framework (None: of the inputs'), and random "
+     "ops have that seed (None: the model's own)."},
     {"signature", model_signature, METH_O, "signature(entry): (inputs, outputs), tuples of Value."},
     {"close", model_close, METH_NOARGS,
      "Frees the sessions and the artifact. Calls that are under way must have ended."},

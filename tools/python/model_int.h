@@ -81,6 +81,7 @@ const struct entry *py_find_entry(struct model *m, PyObject *name);
 PyObject *model_call(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *model_run(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *model_run_list(PyObject *self, PyObject *list);
+PyObject *model_run_as(PyObject *self, PyObject *args);
 
 PyObject *model_states(PyObject *self, PyObject *unused);
 PyObject *model_state(PyObject *self, PyObject *name);

@@ -66,6 +66,8 @@ struct py_kind {
     bool framework_there;        /* and is one of the framework's */
 };
 
+/* Results are of the framework of tensor `o`, which stays for as long as the call does. */
+void py_kind_like(PyObject *o, struct py_kind *kind);
 /* Reads `o` as the input that `info` describes. The value is to be freed in any case. */
 int py_value_take(PyObject *o, const struct tccrt_value_info *info, struct py_value *v, struct py_kind *kind);
 void py_value_free(struct py_value *v);

@@ -436,6 +436,13 @@ int py_value_take(PyObject *o, const struct tccrt_value_info *info, struct py_va
     return take_any(o, info, v);
 }
 
+void py_kind_like(PyObject *o, struct py_kind *kind)
+{
+    kind->exchange = exchange_of(o);
+    if (!kind->exchange)
+        kind->framework = o;
+}
+
 int py_value_writable(PyObject *o, const char *name, struct py_value *v)
 {
     const struct dl_exchange *x;

@@ -43,6 +43,22 @@ def _fix_inputs(graph, gm):
     return constants
 
 
+def _ranges(placeholders):
+    """The bounds of the symbols in the inputs' sizes: the format's range_constraints."""
+    import torch
+    ranges = {}
+    for node in placeholders:
+        value = node.meta["val"]
+        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
+            if not isinstance(size, torch.SymInt):
+                continue
+            for symbol in size.node.expr.free_symbols:
+                bounds = size.node.shape_env.var_to_range.get(symbol)
+                if bounds is not None:
+                    ranges[str(symbol)] = {f"{side}_val": int(v) if v.is_Integer else None for side, v in (("min", bounds.lower), ("max", bounds.upper))}
+    return ranges
+
+
 def serialise(gm, results, frozen=None):
     """The archive of a graph module whose results are these nodes (each a tensor, each once).
 
@@ -71,7 +87,7 @@ def serialise(gm, results, frozen=None):
     outputs = [OutputSpec(OutputKind.USER_OUTPUT, _argument(n), None) for n in new_results]
     made = serde.GraphModuleSerializer(ExportGraphSignature(inputs, outputs), []).serialize(copy)
     module = serde._dataclass_to_dict(made)
-    program = {"graph_module": module, "opset_version": {"aten": 10}, "range_constraints": {}, "guards_code": [], "verifiers": ["ATEN"],
+    program = {"graph_module": module, "opset_version": {"aten": 10}, "range_constraints": _ranges(placeholders), "guards_code": [], "verifiers": ["ATEN"],
                "schema_version": dict(zip(("major", "minor"), serde.SCHEMA_VERSION)), "torch_version": str(torch.__version__)}
     text = json.dumps(program, cls=serde.EnumEncoder, sort_keys=True)
     with unset_fake_temporarily():     # the values are real ones

@@ -147,7 +147,6 @@ def _compile_archive(data, key, options):
         _compile.count("cached")
         return _made[digest]
     runtime, options = _compile.split_options(options)
-    runtime.setdefault("seed", torch.initial_seed() & (1 << 63) - 1)
     with tempfile.TemporaryDirectory(prefix="tccc-") as folder:
         path = os.path.join(folder, "graph.pt2")
         with open(path, "wb") as f:
@@ -195,11 +194,32 @@ def _boxed(call):
     return call
 
 
+def _draws(gm):
+    """Does the graph draw random numbers?"""
+    import torch
+    return any(torch.Tag.nondeterministic_seeded in getattr(n.target, "tags", ())
+               for m in gm.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes if n.op == "call_function")
+
+
+class _Runner:
+    """Calls an artifact of which more is to be said than its inputs: the seed of its random ops, drawn from PyTorch's generator, so that manual_seed(), fork_rng(),
+    set_rng_state() and activation checkpoints mean what they mean elsewhere; and PyTorch as the framework of its results, where no input says it."""
+
+    def __init__(self, model, draws):
+        import torch
+        self.run_as, self.draws, self.like = model.run_as, draws, torch.empty(0)
+
+    def __call__(self, inputs):
+        import torch
+        return self.run_as(inputs, self.like, torch.empty((), dtype=torch.int64).random_().item() if self.draws else None)
+
+
 class _Graph:
     """A compiled graph."""
 
     def __init__(self, gm, options, parameters):
         self.gm, self.options = gm, options
+        self.draws = _draws(gm)
         self.results = _Results(gm)
         self.general = self.special = self.frozen = None
         self.held = []
@@ -217,15 +237,21 @@ class _Graph:
         self.special = None
         self.frozen = _Frozen(parameters)
         data, _, self.special_held = serialise(self.gm, self.results.nodes, parameters)
-        self.special = _compile_archive(data, None, self.options)
-        self.plain = self.plain and _all_plain(self.special_held)
         self.given = [k for k in range(len(self.inputs)) if k not in parameters]
+        self.special = self.runner(_compile_archive(data, None, self.options), self.special_held, self.given)
+        self.plain = self.plain and _all_plain(self.special_held)
 
     def compile_general(self):
         from ._fx import serialise
         data, key, self.held = serialise(self.gm, self.results.nodes)
-        self.general = _compile_archive(data, key, self.options)
+        self.general = self.runner(_compile_archive(data, key, self.options), self.held, range(len(self.inputs)))
         self.plain = self.plain and _all_plain(self.held)
+
+    def runner(self, model, held, given):
+        """A function of the numbered inputs, and of what is held, that runs the artifact."""
+        import torch
+        tensors = bool(held) or any(isinstance(self.inputs[k].meta["val"], torch.Tensor) for k in given)
+        return _Runner(model, self.draws) if self.draws or not tensors else model.run_list
 
     def thaw(self, args):
         """The parameters are others, or have changed: once more as constants, then as inputs."""
@@ -245,7 +271,7 @@ class _Graph:
         if frozen is not None:
             if self.special_held or not self.results.plain:
                 return self.call
-            given, run, holds = self.given, self.special.run_list, frozen.holds
+            given, run, holds = self.given, self.special, frozen.holds
             span = slice(given[0], given[-1] + 1) if given and given == list(range(given[0], given[-1] + 1)) else None
 
             def call(args):
@@ -253,7 +279,7 @@ class _Graph:
                     return self.call(args)
                 return run(args[span] if span else [args[k] for k in given])
             return call
-        run = self.general.run_list
+        run = self.general
         if self.results.plain:
             return run
 
@@ -267,9 +293,9 @@ class _Graph:
             self.thaw(args)
             frozen = self.frozen
         if frozen is not None:
-            inputs, run = [args[k] for k in self.given] + self.special_held, self.special.run_list
+            inputs, run = [args[k] for k in self.given] + self.special_held, self.special
         else:
-            inputs, run = [*args, *self.held], self.general.run_list
+            inputs, run = [*args, *self.held], self.general
         out = run(inputs if self.plain else _ready(inputs))
         return out if self.results.plain else self.results.of(args, out)
 
@@ -377,6 +403,8 @@ def _decompositions():
     import torch
     from torch._decomp import core_aten_decompositions
     table = dict(core_aten_decompositions())
+    # Its decomposition gives the weights where the op gives the logarithms of their sums, which is what the backward op wants: in eager PyTorch, too.
+    table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     table[torch.ops.aten._cdist_backward.default] = _cdist_backward
     table[torch.ops.aten.grid_sampler_2d_backward.default] = _grid.grid_sampler_2d_backward
