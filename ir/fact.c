@@ -3,7 +3,7 @@
  * fact.c - facts: what a node takes for granted of its sizes, and which of it other facts decide.
  *
  * Inference hooks state facts (infer_assume_eq, infer_assume_le); what holds for all values of the symbols is never heard of again, what holds
- * for none is an error there. The rest is asked again where more is known: a shape version's guards, checks that stand in front.
+ * for none is an error there, but in regions. The rest is asked again where more is known: a shape version's guards, checks that stand in front.
  *
  * Proof: b - a is a polynomial of atoms with bounds (ir_lower_bound). min and max are split by cases: min(x, y) is x or y, and where less is worse,
  * whichever shows it. Known equalities that name a symbol are put in; one known inequality c <= d gives a <= b where a + d - c <= b.
@@ -36,7 +36,8 @@ static bool state(struct ir_ctx *ctx, struct ir_node *n, struct ir_fact f, const
     if (what)
         vsnprintf(text, sizeof text, what, args);
     f.what = what ? ir_intern(ctx, text) : NULL;
-    if (holds == IR_NO)
+    if (holds == IR_NO &&
+        !(n->block && n->block->parent)) /* a region may not run at all: there it is an error of the run */
         return infer_fail(ctx, n, "%s: %s must be %s %s", text, ir_expr_text(ctx, f.a),
                           f.relation == IR_EQ ? "equal to" : "at most", ir_expr_text(ctx, f.b));
     ir_assume(ctx, &f);
