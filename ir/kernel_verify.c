@@ -243,11 +243,11 @@ static bool check_phase(struct checker *c, const struct kn_insn *n)
     return store || use != KN_PARTIAL || second || bad(c, "o%d: pieces don't read partial results", n->operand);
 }
 
-/* Does the stage run at no point, since a dim that it walks has the extent 0? */
-static bool runs_nowhere(const struct checker *c)
+/* May the stage run at no point, since a dim that it walks may have the extent 0? Where it does run is kernel_bounds.c's to ask. */
+static bool may_run_nowhere(const struct checker *c)
 {
     for (int d = 0; d < c->k->ndims; d++)
-        if (ir_is_value(c->k->dims[d].extent, 0) &&
+        if (c->k->dims[d].extent->lo < 1 &&
             (c->k->dims[d].role == KN_OUTER || (c->k->stages[c->stage].inner >> d & 1)))
             return true;
     return false;
@@ -275,7 +275,7 @@ static bool check_access(struct checker *c, const struct kn_insn *n)
             return false;
         bool outside = ir_expr_le(c->ctx, ir_const(c->ctx, 0), n->index[i]) == IR_NO ||
                        ir_expr_le(c->ctx, ir_addc(c->ctx, n->index[i], 1), o->dims[i]) == IR_NO;
-        if (outside && !n->nguards && o->dims[i]->lo > 0 && !runs_nowhere(c))
+        if (outside && !n->nguards && o->dims[i]->lo > 0 && !may_run_nowhere(c))
             return bad(c, "index %s leaves the extent %s", ir_expr_text(c->ctx, n->index[i]),
                        ir_expr_text(c->ctx, o->dims[i]));
     }
