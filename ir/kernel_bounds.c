@@ -330,14 +330,46 @@ static ir_expr a_variable(ir_expr e)
     return found;
 }
 
+/* The first min or max in f where f >= 0 asks it of both operands: f = c atom + rest. */
+static ir_expr extreme_of_both(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest)
+{
+    struct ir_poly terms;
+    int sign;
+    if (!ir_poly_of(&terms, f))
+        return NULL;
+    for (int i = 0; i < terms.n; i++) {
+        ir_expr m = terms.at[i].mono;
+        for (int a = 0; m && a < (m->kind == IR_X_MUL ? m->nargs : 1); a++) {
+            ir_expr atom = m->kind == IR_X_MUL ? m->arg[a] : m;
+            if ((atom->kind == IR_X_MIN || atom->kind == IR_X_MAX) && split(p, f, atom, c, rest, &sign) &&
+                (atom->kind == IR_X_MIN) == (sign > 0))
+                return atom;
+        }
+    }
+    return NULL;
+}
+
+static bool ask(const struct question *q, ir_expr f, int ends);
+
+static bool ask_if_open(const struct question *q, ir_expr f, int ends)
+{
+    q->p->steps = STEPS;
+    return holds(q->p, f, DEPTH) || ask(q, f, ends);
+}
+
 /*
  * Asks of the sizes what nothing has shown of f, the room of that axis; false: it is no matter of sizes. What is linear in a variable is least at one of its
- * ends: at both, where the sign isn't known (a slice whose step the run says).
+ * ends: at both, where the sign isn't known (a slice whose step the run says). What is less than both of two is asked of each.
  */
 static bool ask(const struct question *q, ir_expr f, int ends)
 {
     struct ir_ctx *ctx = q->p->ctx;
-    ir_expr least = ir_least(ctx, f), v, c, rest;
+    ir_expr least = ir_least(ctx, f), v, c, rest, both = NULL;
+    if (ends > 0 && !of_sizes(q->p, least))
+        both = extreme_of_both(q->p, f, &c, &rest);
+    if (both)
+        return ask_if_open(q, plus(q->p, rest, c, both->arg[0]), ends - 1) &&
+               ask_if_open(q, plus(q->p, rest, c, both->arg[1]), ends - 1);
     if (of_sizes(q->p, least)) {
         require(q, least);
         return true;
