@@ -77,16 +77,24 @@ static bool by_extreme(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, 
     return !both && holds(p, ir_addc(p->ctx, plus(p, ir_mulc(p->ctx, rest, 2), c, sum), 1), depth - 1);
 }
 
+/* What q + rest >= 0, or rest - q >= 0 (c: 1 or -1), is the same as, for the quotient q = y floordiv d. */
+static ir_expr without_quotient(struct prover *p, ir_expr q, ir_expr c, ir_expr rest)
+{
+    struct ir_ctx *ctx = p->ctx;
+    ir_expr y = q->arg[0], d = q->arg[1];
+    if (ir_is_value(c, -1)) /* q <= rest: y < d (rest + 1) */
+        return ir_sub(ctx, ir_addc(ctx, ir_mul(ctx, d, ir_addc(ctx, rest, 1)), -1), y);
+    return plus(p, y, d, rest); /* q >= -rest: y >= -d rest */
+}
+
 static bool by_quotient(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, int sign, int depth)
 {
     struct ir_ctx *ctx = p->ctx;
     ir_expr y = atom->arg[0], d = atom->arg[1], f;
     if (d->lo < 0 && !holds(p, ir_addc(ctx, d, -1), depth - 1)) /* where it is 0 nothing is evaluated */
         return false;
-    if (ir_is_value(c, -1)) /* q <= rest: y < d (rest + 1) */
-        f = ir_sub(ctx, ir_addc(ctx, ir_mul(ctx, d, ir_addc(ctx, rest, 1)), -1), y);
-    else if (ir_is_value(c, 1)) /* q >= -rest: y >= -d rest */
-        f = plus(p, y, d, rest);
+    if (ir_is_value(c, -1) || ir_is_value(c, 1))
+        f = without_quotient(p, atom, c, rest);
     else
         f = plus(p, ir_mul(ctx, d, rest), c, sign > 0 ? ir_addc(ctx, ir_sub(ctx, y, d), 1) : y);
     return holds(p, f, depth - 1);
@@ -330,8 +338,8 @@ static ir_expr a_variable(ir_expr e)
     return found;
 }
 
-/* The first min or max in f where f >= 0 asks it of both operands: f = c atom + rest. */
-static ir_expr extreme_of_both(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest)
+/* The first atom of f = c atom + rest by which f >= 0 is the same as something simpler: a min or max where it is asked of both operands, or a quotient alone. */
+static ir_expr simpler_by(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest)
 {
     struct ir_poly terms;
     int sign;
@@ -341,8 +349,10 @@ static ir_expr extreme_of_both(struct prover *p, ir_expr f, ir_expr *c, ir_expr 
         ir_expr m = terms.at[i].mono;
         for (int a = 0; m && a < (m->kind == IR_X_MUL ? m->nargs : 1); a++) {
             ir_expr atom = m->kind == IR_X_MUL ? m->arg[a] : m;
-            if ((atom->kind == IR_X_MIN || atom->kind == IR_X_MAX) && split(p, f, atom, c, rest, &sign) &&
-                (atom->kind == IR_X_MIN) == (sign > 0))
+            if (atom->kind < IR_X_FLOORDIV || atom->kind == IR_X_MOD || !split(p, f, atom, c, rest, &sign))
+                continue;
+            if (atom->kind == IR_X_FLOORDIV ? atom->arg[1]->lo > 0 && (ir_is_value(*c, 1) || ir_is_value(*c, -1))
+                                            : (atom->kind == IR_X_MIN) == (sign > 0))
                 return atom;
         }
     }
@@ -359,17 +369,20 @@ static bool ask_if_open(const struct question *q, ir_expr f, int ends)
 
 /*
  * Asks of the sizes what nothing has shown of f, the room of that axis; false: it is no matter of sizes. What is linear in a variable is least at one of its
- * ends: at both, where the sign isn't known (a slice whose step the run says). What is less than both of two is asked of each.
+ * ends: at both, where the sign isn't known (a slice whose step the run says). What is less than both of two is asked of each, and a quotient is
+ * multiplied out.
  */
 static bool ask(const struct question *q, ir_expr f, int ends)
 {
     struct ir_ctx *ctx = q->p->ctx;
-    ir_expr least = ir_least(ctx, f), v, c, rest, both = NULL;
+    ir_expr least = ir_least(ctx, f), v, c, rest, by = NULL;
     if (ends > 0 && !of_sizes(q->p, least))
-        both = extreme_of_both(q->p, f, &c, &rest);
-    if (both)
-        return ask_if_open(q, plus(q->p, rest, c, both->arg[0]), ends - 1) &&
-               ask_if_open(q, plus(q->p, rest, c, both->arg[1]), ends - 1);
+        by = simpler_by(q->p, f, &c, &rest);
+    if (by && by->kind == IR_X_FLOORDIV)
+        return ask_if_open(q, without_quotient(q->p, by, c, rest), ends - 1);
+    if (by)
+        return ask_if_open(q, plus(q->p, rest, c, by->arg[0]), ends - 1) &&
+               ask_if_open(q, plus(q->p, rest, c, by->arg[1]), ends - 1);
     if (of_sizes(q->p, least)) {
         require(q, least);
         return true;
