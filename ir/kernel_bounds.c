@@ -359,6 +359,31 @@ static ir_expr simpler_by(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest
     return NULL;
 }
 
+/* Asks what is left of f when a guard has been taken from it, where that is a matter of sizes. */
+static bool ask_beside_fact(const struct question *q, ir_expr f)
+{
+    struct prover *p = q->p;
+    struct ir_poly terms, known;
+    ir_expr factor;
+    if (!ir_poly_of(&terms, f))
+        return false;
+    for (int k = 0; k < p->nfacts; k++) {
+        if (of_sizes(p, p->fact[k]) || !ir_poly_of(&known, p->fact[k]))
+            continue;
+        for (int i = 0; i < terms.n; i++)
+            for (int j = 0; j < known.n; j++) {
+                if (!terms.at[i].mono || !known.at[j].mono || !factor_of(p, terms.at[i], known.at[j], &factor))
+                    continue;
+                ir_expr left = ir_least(p->ctx, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, p->fact[k])));
+                if (of_sizes(p, left)) {
+                    require(q, left);
+                    return true;
+                }
+            }
+    }
+    return false;
+}
+
 static bool ask(const struct question *q, ir_expr f, int ends);
 
 static bool ask_if_open(const struct question *q, ir_expr f, int ends)
@@ -376,6 +401,8 @@ static bool ask(const struct question *q, ir_expr f, int ends)
 {
     struct ir_ctx *ctx = q->p->ctx;
     ir_expr least = ir_least(ctx, f), v, c, rest, by = NULL;
+    if (!of_sizes(q->p, least) && ask_beside_fact(q, f))
+        return true;
     if (ends > 0 && !of_sizes(q->p, least))
         by = simpler_by(q->p, f, &c, &rest);
     if (by && by->kind == IR_X_FLOORDIV)
