@@ -286,6 +286,40 @@ static bool channels_last(const struct kb *k, const struct ir_value *v)
     return l && l->at[l->naxes - 1].axis == 1 && !l->at[l->naxes - 1].mod;
 }
 
+/* Elements along an axis that a value's buffer holds, padding included. */
+static ir_expr held(const struct kb *k, const struct ir_value *x, int axis)
+{
+    kn_layout l = k->lw->layout[x->id];
+    ir_expr block = ir_const(k->ctx, 1);
+    for (int p = 0; l && p < l->naxes; p++)
+        if (l->at[p].axis == axis && l->at[p].mod)
+            block = ir_mulc(k->ctx, block, l->at[p].mod);
+    return ir_mul(k->ctx, ir_ceildiv(k->ctx, x->type->dim[axis], block), block);
+}
+
+/* Index i of an axis of x that may lie in the result's padding, where x holds none: the last element then. Such lanes get zeros in the end (store_value). */
+static ir_expr no_padding(const struct kb *k, const struct ir_value *x, int axis, ir_expr i)
+{
+    if (ir_expr_le(k->ctx, ir_addc(k->ctx, i, 1), held(k, x, axis)) == IR_YES)
+        return i;
+    return ir_min(k->ctx, i, ir_addc(k->ctx, x->type->dim[axis], -1));
+}
+
+/*
+ * The first of the per_in channels of the group that channel `o` of the result belongs to. Lanes that pad the result belong to none: where fewer channels than
+ * theirs are held, they read the last group's.
+ */
+static ir_expr first_channel(struct ir_ctx *ctx, ir_expr o, int64_t groups, ir_expr per_in, ir_expr per_out,
+                             ir_expr channels)
+{
+    ir_expr group = ir_floordiv(ctx, o, per_out), first = ir_mul(ctx, group, per_in);
+    if (groups == 1)
+        return ir_const(ctx, 0);
+    return ir_expr_le(ctx, ir_add(ctx, first, per_in), channels) == IR_YES
+               ? first
+               : ir_mul(ctx, ir_min(ctx, group, ir_const(ctx, groups - 1)), per_in);
+}
+
 static bool build_conv(struct kb *k, struct lw_group *g)
 {
     const struct ir_node *n = g->anchor;
@@ -319,12 +353,11 @@ static bool build_conv(struct kb *k, struct lw_group *g)
         lw_inner_dim(k, ir_const(ctx, 1), &inner);
     int stage = kb_stage_new(k, inner);
     at[0] = idx[0];
-    ir_expr group = groups == 1 ? ir_const(ctx, 0) : ir_floordiv(ctx, idx[1], per_out);
-    at[1] = ir_add(ctx, ir_mul(ctx, group, per_in), ic);
+    at[1] = ir_add(ctx, first_channel(ctx, idx[1], groups, per_in, per_out, held(k, x, 1)), ic);
     int nguards = window(k, n, idx, taps, at, guards), saved = kb_push_guards(k, nguards, guards), args[2];
     args[0] = lw_operand(k, stage, x, at, acc);
     k->guards = saved;
-    wat[0] = idx[1];
+    wat[0] = no_padding(k, w, 0, idx[1]);
     wat[1] = ic;
     for (int i = 2; i < w->type->rank; i++)
         wat[i] = taps[i - 2];
@@ -359,10 +392,9 @@ static bool build_conv_transpose(struct kb *k, struct lw_group *g)
     int nguards = 0;
     outer_index(k, g, idx);
     ir_expr ic = lw_inner_dim(k, per_in, &inner);
-    ir_expr group = groups == 1 ? zero : ir_floordiv(ctx, idx[1], per_out);
     at[0] = idx[0];
-    at[1] = wat[0] = ir_add(ctx, ir_mul(ctx, group, per_in), ic);
-    wat[1] = groups == 1 ? idx[1] : ir_mod(ctx, idx[1], per_out);
+    at[1] = wat[0] = ir_add(ctx, first_channel(ctx, idx[1], groups, per_in, per_out, w->type->dim[0]), ic);
+    wat[1] = groups == 1 ? no_padding(k, w, 1, idx[1]) : ir_mod(ctx, idx[1], per_out);
     for (int i = 2; i < w->type->rank; i++) {
         int64_t stride = ir_attr(n, IR_ATTR_strides)->ints[i - 2],
                 dilation = ir_attr(n, IR_ATTR_dilations)->ints[i - 2];
@@ -501,13 +533,12 @@ static bool build_conv_grad_weight(struct kb *k, struct lw_group *g)
     uint32_t inner = 0;
     outer_index(k, g, idx);
     at[0] = pos[0] = lw_inner_dim(k, dy->type->dim[0], &inner);
-    pos[1] = idx[0];
+    pos[1] = no_padding(k, dy, 1, idx[0]);
     for (int i = 2; i < dy->type->rank; i++)
         pos[i] = lw_inner_dim(k, dy->type->dim[i], &inner);
     int stage = kb_stage_new(k, inner);
     ir_expr per_out = ir_floordiv(ctx, v->type->dim[0], ir_const(ctx, groups));
-    ir_expr group = groups == 1 ? ir_const(ctx, 0) : ir_floordiv(ctx, idx[0], per_out);
-    at[1] = ir_add(ctx, ir_mul(ctx, group, v->type->dim[1]), idx[1]);
+    at[1] = ir_add(ctx, first_channel(ctx, idx[0], groups, v->type->dim[1], per_out, held(k, x, 1)), idx[1]);
     int nguards = window(k, n, pos, idx + 2, at, guards), saved = kb_push_guards(k, nguards, guards), args[2];
     args[0] = lw_operand(k, stage, x, at, acc);
     k->guards = saved;
