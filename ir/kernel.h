@@ -224,8 +224,8 @@ bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
 /*
  * Each access of a kernel has one of three answers (kernel_bounds.c): it is PROVED to be inside its operand at every point that makes it, by what the kernel
  * says and the bounds of its sizes; it is CHECKED: inside where the sizes are as the kernel requires, which a step in front of the launch compares; or GUARDED: it
- * goes through KN_INDEX, and its other axes have one of the other answers. Sets answers and requirements of a kernel that has no schedule; false, after a diagnostic, where
- * an access has no answer. A schedule does not change what is accessed.
+ * goes through KN_INDEX, or has a guard that says just that, and its other axes have one of the other answers. Sets answers and requirements of a kernel that has no schedule;
+ * what neither is proved nor a matter of sizes gets such a guard. False, after a diagnostic: there is no room for one. A schedule does not change what is accessed.
  */
 bool kn_require(struct ir_ctx *ctx, struct kn_kernel *k);
 /* Has each access of such a kernel an answer, the one that it says, if it says one? */

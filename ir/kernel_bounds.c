@@ -8,7 +8,7 @@
  *   so each extent is 1 at least). Values of KN_INDEX are variables below their bound;
  *   by cases: min and max by their operands; q = y floordiv d by d q <= y < d (q + 1), multiplied out; y mod d by y, where that is not negative;
  *   by facts: known sums >= 0 (guards, extents, requirements) are subtracted, times a factor that cancels a term, and the rest is proved.
- * It is a search of bounded depth, which gives up rather than err.
+ * It is a search of bounded depth, which gives up rather than err: then the access gets a guard.
  */
 #include <string.h>
 
@@ -431,12 +431,25 @@ static bool no_proof(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, in
     return false;
 }
 
-static bool answer(struct ir_ctx *ctx, struct kn_kernel *k, struct requirements *to, int stage, int insn)
+/* Nothing shows that the index stays inside: the access gets a guard that says so, and does not happen elsewhere. */
+static void guard(struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_insn *n, int axis)
+{
+    struct kn_guard *guards = IR_NEWN(ctx, n->nguards + 1, struct kn_guard);
+    if (n->nguards)
+        memcpy(guards, n->guards, n->nguards * sizeof *guards);
+    guards[n->nguards++] = (struct kn_guard){n->index[axis], ir_const(ctx, 0), k->operands[n->operand].dims[axis]};
+    n->guards = guards;
+}
+
+/* may_guard: the kernel is in the making; else what has no proof is an error. */
+static bool answer(struct ir_ctx *ctx, struct kn_kernel *k, struct requirements *to, int stage, int insn,
+                   bool may_guard)
 {
     struct kn_insn *n = &k->insns[insn];
     const struct kn_operand *o = &k->operands[n->operand];
     struct prover p = {.ctx = ctx, .k = k};
     int before = to->n;
+    bool guarded = false;
     n->answer = KN_PROVED;
     if (is_inside(o, n))
         return true;
@@ -450,24 +463,34 @@ static bool answer(struct ir_ctx *ctx, struct kn_kernel *k, struct requirements 
             ir_expr f = room(&p, n, i, above);
             p.steps = STEPS;
             struct question q = {&p, to, n, stage, i, above};
-            if (!holds(&p, f, DEPTH) && !ask(&q, f, MOST_ENDS))
+            if (holds(&p, f, DEPTH) || ask(&q, f, MOST_ENDS))
+                continue;
+            if (!may_guard || n->nguards == UINT8_MAX)
                 return no_proof(ctx, k, insn, i);
+            guard(ctx, k, n, i);
+            guarded = true;
+            break;
         }
     }
-    n->answer = to->n > before ? KN_CHECKED : p.nindex ? KN_GUARDED : KN_PROVED;
+    n->answer = to->n > before ? KN_CHECKED : p.nindex || guarded ? KN_GUARDED : KN_PROVED;
+    return true;
+}
+
+static bool answer_all(struct ir_ctx *ctx, struct kn_kernel *k, bool may_guard)
+{
+    struct requirements all = {0};
+    for (int s = 0; s < k->nstages; s++)
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            if ((k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) && !answer(ctx, k, &all, s, i, may_guard))
+                return false;
+    k->nrequired = all.n;
+    k->required = all.at;
     return true;
 }
 
 bool kn_require(struct ir_ctx *ctx, struct kn_kernel *k)
 {
-    struct requirements all = {0};
-    for (int s = 0; s < k->nstages; s++)
-        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
-            if ((k->insns[i].code == KN_LOAD || k->insns[i].code == KN_STORE) && !answer(ctx, k, &all, s, i))
-                return false;
-    k->nrequired = all.n;
-    k->required = all.at;
-    return true;
+    return answer_all(ctx, k, true);
 }
 
 bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k)
@@ -475,7 +498,7 @@ bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k)
     struct kn_kernel again = *k;
     again.insns = IR_NEWN(ctx, k->ninsns + 1, struct kn_insn);
     memcpy(again.insns, k->insns, (size_t)k->ninsns * sizeof *k->insns);
-    if (!kn_require(ctx, &again))
+    if (!answer_all(ctx, &again, false))
         return false;
     for (int i = 0; i < k->ninsns; i++) {
         int said = k->insns[i].answer, found = again.insns[i].answer;
