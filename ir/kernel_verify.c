@@ -243,13 +243,15 @@ static bool check_phase(struct checker *c, const struct kn_insn *n)
     return store || use != KN_PARTIAL || second || bad(c, "o%d: pieces don't read partial results", n->operand);
 }
 
-/* May the stage run at no point, since a dim that it walks may have the extent 0? Where it does run is kernel_bounds.c's to ask. */
-static bool may_run_nowhere(const struct checker *c)
+/* May there be no such index, since a dim that it runs along may have the extent 0? Where there are some is kernel_bounds.c's to ask. */
+static bool may_be_none(const struct checker *c, ir_expr index)
 {
-    for (int d = 0; d < c->k->ndims; d++)
-        if (c->k->dims[d].extent->lo < 1 &&
-            (c->k->dims[d].role == KN_OUTER || (c->k->stages[c->stage].inner >> d & 1)))
+    for (int d = 0; d < c->k->ndims; d++) {
+        const struct kn_dim *dim = &c->k->dims[d];
+        bool along = dim->role == KN_OUTER || (c->k->stages[c->stage].inner >> d & 1);
+        if (along && (ir_is_value(dim->extent, 0) || (dim->extent->lo < 1 && ir_uses_sym(index, dim->var))))
             return true;
+    }
     return false;
 }
 
@@ -275,7 +277,7 @@ static bool check_access(struct checker *c, const struct kn_insn *n)
             return false;
         bool outside = ir_expr_le(c->ctx, ir_const(c->ctx, 0), n->index[i]) == IR_NO ||
                        ir_expr_le(c->ctx, ir_addc(c->ctx, n->index[i], 1), o->dims[i]) == IR_NO;
-        if (outside && !n->nguards && o->dims[i]->lo > 0 && !may_run_nowhere(c))
+        if (outside && !n->nguards && o->dims[i]->lo > 0 && !may_be_none(c, n->index[i]))
             return bad(c, "index %s leaves the extent %s", ir_expr_text(c->ctx, n->index[i]),
                        ir_expr_text(c->ctx, o->dims[i]));
     }

@@ -78,5 +78,5 @@ def check_constants_of_activations():
 
 def check_lists_that_do_not_fit():
     x, w = np.ones((1, 1, 1), np.float32), np.ones((1, 1, 1), np.float32)
-    for words, attrs in (("2 activations; 1 are expected", {"activations": ["Tanh", "Relu"]}), ("no activation 'Gelu'", {"activations": ["Gelu"]})):
+    for words, attrs in (("2 activations; 1 are expected", {"activations": ["Tanh", "Relu"]}), ("'activations' is 'Gelu'", {"activations": ["Gelu"]})):
         refused(model([h.make_node("RNN", ["x", "w", "w"], ["y"], hidden_size=1, **attrs)], {"x": x}, {"y": T.FLOAT}, {"w": w}), {"x": x}, words, levels=({"level": 0},))
