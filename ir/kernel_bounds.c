@@ -315,17 +315,21 @@ struct question {
     bool above;
 };
 
-static void require(const struct question *q, ir_expr least)
+/* False: no sizes are so. Lanes that pad a result to whole blocks read where its operand has nothing, and what they get counts for nothing. */
+static bool require(const struct question *q, ir_expr least)
 {
     struct ir_ctx *ctx = q->p->ctx;
     ir_expr dim = q->p->k->operands[q->n->operand].dims[q->axis];
     struct kn_requirement r = {.points = points_of(q->p, q->stage), .operand = q->n->operand, .axis = q->axis};
     r.a = q->above ? ir_sub(ctx, dim, least) : ir_const(ctx, 0);
     r.b = q->above ? dim : least;
+    if (ir_expr_le(ctx, r.a, r.b) == IR_NO)
+        return false;
     for (int i = 0; i < q->to->n; i++)
         if (q->to->at[i].a == r.a && q->to->at[i].b == r.b && q->to->at[i].points == r.points)
-            return;
+            return true;
     VEC_PUSH(ctx, *q->to, r);
+    return true;
 }
 
 static ir_expr a_variable(ir_expr e)
@@ -375,10 +379,8 @@ static bool ask_beside_fact(const struct question *q, ir_expr f)
                 if (!terms.at[i].mono || !known.at[j].mono || !factor_of(p, terms.at[i], known.at[j], &factor))
                     continue;
                 ir_expr left = ir_least(p->ctx, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, p->fact[k])));
-                if (of_sizes(p, left)) {
-                    require(q, left);
+                if (of_sizes(p, left) && require(q, left))
                     return true;
-                }
             }
     }
     return false;
@@ -410,10 +412,8 @@ static bool ask(const struct question *q, ir_expr f, int ends)
     if (by)
         return ask_if_open(q, plus(q->p, rest, c, by->arg[0]), ends - 1) &&
                ask_if_open(q, plus(q->p, rest, c, by->arg[1]), ends - 1);
-    if (of_sizes(q->p, least)) {
-        require(q, least);
-        return true;
-    }
+    if (of_sizes(q->p, least))
+        return require(q, least);
     v = a_variable(least);
     if (!v || ends == 0 || !ir_linear_in(ctx, least, v, &c, &rest))
         return false;
