@@ -215,17 +215,6 @@ int ir_expr_cmp(ir_expr a, ir_expr b)
     return (int)a->nargs - (int)b->nargs;
 }
 
-/* The atoms of a monomial. */
-static int factors(ir_expr const *mono, const ir_expr **atoms)
-{
-    if ((*mono)->kind == IR_X_MUL) {
-        *atoms = (*mono)->arg;
-        return (*mono)->nargs;
-    }
-    *atoms = mono;
-    return 1;
-}
-
 /* Higher degree first, then by atoms; NULL (the constant) last. */
 static int mono_cmp(ir_expr a, ir_expr b)
 {
@@ -234,7 +223,7 @@ static int mono_cmp(ir_expr a, ir_expr b)
     if (!a || !b)
         return a ? -1 : 1;
     const ir_expr *x, *y;
-    int m = factors(&a, &x), n = factors(&b, &y);
+    int m = ir_mono_factors(&a, &x), n = ir_mono_factors(&b, &y);
     if (m != n)
         return n - m;
     for (int i = 0; i < n; i++) {
@@ -376,7 +365,7 @@ static bool mono_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b, ir_expr *out)
         return true;
     }
     const ir_expr *x, *y;
-    int m = factors(&a, &x), n = factors(&b, &y), k = 0;
+    int m = ir_mono_factors(&a, &x), n = ir_mono_factors(&b, &y), k = 0;
     ir_expr all[MAX_FACTORS];
     if (m + n > MAX_FACTORS)
         return false;
@@ -399,7 +388,7 @@ ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok)
     if (!a)
         return NULL;
     const ir_expr *x, *y;
-    int m = factors(&a, &x), n = factors(&b, &y), k = 0, j = 0;
+    int m = ir_mono_factors(&a, &x), n = ir_mono_factors(&b, &y), k = 0, j = 0;
     if (n >= m)
         return NULL;
     ir_expr rest[MAX_FACTORS];
@@ -439,9 +428,7 @@ static bool add_product(struct ir_ctx *ctx, struct ir_poly *p, ir_expr mono, ir_
 static bool has_kind(ir_expr mono, enum ir_expr_kind kind, ir_expr *atom)
 {
     const ir_expr *x;
-    if (!mono)
-        return false;
-    int n = factors(&mono, &x);
+    int n = ir_mono_factors(&mono, &x);
     for (int i = 0; i < n; i++) {
         if (x[i]->kind == kind) {
             *atom = x[i];

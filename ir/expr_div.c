@@ -139,14 +139,14 @@ static bool split_low(struct ir_ctx *ctx, const struct ir_poly *r, struct ir_ter
 static ir_expr mono_gcd(struct ir_ctx *ctx, ir_expr a, ir_expr left)
 {
     ir_expr common = NULL;
-    int n = !a ? 0 : a->kind == IR_X_MUL ? a->nargs : 1;
+    const ir_expr *atom;
+    int n = ir_mono_factors(&a, &atom);
     for (int i = 0; i < n && left; i++) {
-        ir_expr atom = a->kind == IR_X_MUL ? a->arg[i] : a;
         bool ok;
-        ir_expr rest = ir_mono_div(ctx, left, atom, &ok);
+        ir_expr rest = ir_mono_div(ctx, left, atom[i], &ok);
         if (!ok)
             continue;
-        common = common ? ir_mul(ctx, common, atom) : atom;
+        common = common ? ir_mul(ctx, common, atom[i]) : atom[i];
         left = rest;
     }
     return common;

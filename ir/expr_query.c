@@ -29,15 +29,10 @@ bool ir_is_value(ir_expr e, int64_t value)
 static int times_in(struct ir_ctx *ctx, ir_expr mono, ir_expr atom, ir_expr *without)
 {
     bool ok;
-    int n = 0;
-    if (!mono)
-        return 0;
-    if (mono->kind == IR_X_MUL) {
-        for (int i = 0; i < mono->nargs; i++)
-            n += mono->arg[i] == atom;
-    } else {
-        n = mono == atom;
-    }
+    const ir_expr *factor;
+    int n = 0, nfactors = ir_mono_factors(&mono, &factor);
+    for (int i = 0; i < nfactors; i++)
+        n += factor[i] == atom;
     if (n)
         *without = ir_mono_div(ctx, mono, atom, &ok);
     return n;
@@ -50,10 +45,10 @@ static int times_in(struct ir_ctx *ctx, ir_expr mono, ir_expr atom, ir_expr *wit
 static bool next_atom(const struct ir_poly *p, int from, bool iterations, ir_expr *atom)
 {
     for (int i = 0, seen = 0; i < p->n; i++) {
-        ir_expr m = p->at[i].mono;
-        int n = !m ? 0 : m->kind == IR_X_MUL ? m->nargs : 1;
+        const ir_expr *atoms;
+        int n = ir_mono_factors(&p->at[i].mono, &atoms);
         for (int j = 0; j < n; j++) {
-            ir_expr a = m->kind == IR_X_MUL ? m->arg[j] : m;
+            ir_expr a = atoms[j];
             bool iteration = (a->kind == IR_X_SYM && a->extent) || a->kind == IR_X_MOD;
             if ((a->kind != IR_X_SYM && a->kind != IR_X_MOD) || iteration != iterations)
                 continue;

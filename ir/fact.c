@@ -2,7 +2,7 @@
 /*
  * fact.c - facts: what a node takes for granted of its sizes, and which of it other facts decide.
  *
- * Inference hooks state facts (infer_assume_eq, infer_assume_le); what holds for all values of the symbols is never heard of again, what holds
+ * Inference hooks state facts (ir_assume, infer_assume_le); what holds for all values of the symbols is never heard of again, what holds
  * for none is an error there, but in regions. The rest is asked again where more is known: a shape version's guards, checks that stand in front.
  *
  * Proof: b - a is a polynomial of atoms with bounds (ir_lower_bound). min and max are split by cases: min(x, y) is x or y, and where less is worse,
@@ -27,39 +27,21 @@ bool ir_fact_known(struct ir_ctx *ctx, enum ir_relation relation, ir_expr a, ir_
     return ctx->assume && ir_fact_holds(ctx, &(struct ir_fact){relation, a, b, NULL}, 0, NULL) == IR_YES;
 }
 
-static bool state(struct ir_ctx *ctx, struct ir_node *n, struct ir_fact f, const char *what, va_list args)
-{
-    char text[300] = "the sizes don't fit";
-    enum ir_tri holds = f.relation == IR_EQ ? ir_expr_eq(ctx, f.a, f.b) : ir_expr_le(ctx, f.a, f.b);
-    if (holds == IR_YES || (holds == IR_MAYBE && !ctx->assume))
-        return true;
-    if (what)
-        vsnprintf(text, sizeof text, what, args);
-    f.what = what ? ir_intern(ctx, text) : NULL;
-    if (holds == IR_NO &&
-        !(n->block && n->block->parent)) /* a region may not run at all: there it is an error of the run */
-        return infer_fail(ctx, n, "%s: %s must be %s %s", text, ir_expr_text(ctx, f.a),
-                          f.relation == IR_EQ ? "equal to" : "at most", ir_expr_text(ctx, f.b));
-    ir_assume(ctx, &f);
-    return true;
-}
-
-bool infer_assume_eq(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b, const char *what, ...)
-{
-    va_list args;
-    va_start(args, what);
-    bool ok = state(ctx, n, (struct ir_fact){IR_EQ, a, b, NULL}, what, args);
-    va_end(args);
-    return ok;
-}
-
 bool infer_assume_le(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b, const char *what, ...)
 {
+    char text[300];
     va_list args;
+    enum ir_tri holds = ir_expr_le(ctx, a, b);
+    if (holds == IR_YES || (holds == IR_MAYBE && !ctx->assume))
+        return true;
     va_start(args, what);
-    bool ok = state(ctx, n, (struct ir_fact){IR_LE, a, b, NULL}, what, args);
+    vsnprintf(text, sizeof text, what, args);
     va_end(args);
-    return ok;
+    bool in_region = n->block && n->block->parent; /* which may not run at all: there it is an error of the run */
+    if (holds == IR_NO && !in_region)
+        return infer_fail(ctx, n, "%s: %s must be at most %s", text, ir_expr_text(ctx, a), ir_expr_text(ctx, b));
+    ir_assume(ctx, &(struct ir_fact){IR_LE, a, b, ir_intern(ctx, text)});
+    return true;
 }
 
 void ir_assumptions(struct ir_node *n, void (*each)(void *user, const struct ir_fact *f), void *user)
@@ -95,21 +77,19 @@ static ir_expr find_extreme(const struct ir_poly *p, bool *rises, bool *falls)
     ir_expr found = NULL;
     *rises = *falls = false;
     for (int i = 0; i < p->n; i++) {
-        ir_expr m = p->at[i].mono;
-        int n = !m ? 0 : m->kind == IR_X_MUL ? m->nargs : 1;
-        for (int j = 0; j < n && !found; j++) {
-            ir_expr a = m->kind == IR_X_MUL ? m->arg[j] : m;
-            found = a->kind == IR_X_MIN || a->kind == IR_X_MAX ? a : NULL;
-        }
+        const ir_expr *a;
+        int n = ir_mono_factors(&p->at[i].mono, &a);
+        for (int j = 0; j < n && !found; j++)
+            found = a[j]->kind == IR_X_MIN || a[j]->kind == IR_X_MAX ? a[j] : NULL;
     }
     for (int i = 0; i < p->n && found; i++) {
         ir_expr m = p->at[i].mono;
-        int n = !m ? 0 : m->kind == IR_X_MUL ? m->nargs : 1, times = 0;
+        const ir_expr *a;
+        int n = ir_mono_factors(&m, &a), times = 0;
         bool known = true;
         for (int j = 0; j < n; j++) {
-            ir_expr a = m->kind == IR_X_MUL ? m->arg[j] : m;
-            times += a == found;
-            known &= a == found || (a->lo >= 0 && !ir_uses_sym(a, found));
+            times += a[j] == found;
+            known &= a[j] == found || (a[j]->lo >= 0 && !ir_uses_sym(a[j], found));
         }
         bool uses = m && ir_uses_sym(m, found);
         *rises |= uses && (p->at[i].coef > 0 || !known || times != 1);

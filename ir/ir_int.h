@@ -83,6 +83,13 @@ ir_expr ir_poly_expr(struct ir_ctx *ctx, struct ir_poly *p);
 bool ir_poly_add(struct ir_poly *p, ir_expr mono, int64_t coef);
 bool ir_poly_add_scaled(struct ir_poly *p, const struct ir_poly *q, int64_t k);
 ir_expr ir_poly_sum(struct ir_ctx *ctx, const struct ir_poly *p);        /* its expression; p is kept */
+/* The atoms of a monomial, how many: none of NULL (1). They stay as long as it and `mono` do. */
+static inline int ir_mono_factors(ir_expr const *mono, const ir_expr **atoms)
+{
+    bool product = *mono && (*mono)->kind == IR_X_MUL;
+    *atoms = product ? (*mono)->arg : mono;
+    return product ? (*mono)->nargs : *mono != NULL;
+}
 ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok); /* a / b as monomials; NULL result: 1 */
 void ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi);
 int64_t ir_sat_add(int64_t a, int64_t b);

@@ -126,12 +126,11 @@ static bool by_cases(struct prover *p, ir_expr f, int depth)
     if (!ir_poly_of(&terms, f))
         return false;
     for (int i = 0; i < terms.n; i++) {
-        ir_expr m = terms.at[i].mono;
-        for (int a = 0; m && m->kind == IR_X_MUL && a < m->nargs; a++)
-            if (by_case(p, f, m->arg[a], depth))
+        const ir_expr *atom;
+        int n = ir_mono_factors(&terms.at[i].mono, &atom);
+        for (int a = 0; a < n; a++)
+            if (by_case(p, f, atom[a], depth))
                 return true;
-        if (m && m->kind != IR_X_MUL && by_case(p, f, m, depth))
-            return true;
     }
     return false;
 }
@@ -149,7 +148,9 @@ static bool factor_of(struct prover *p, struct ir_term f, struct ir_term g, ir_e
     return true;
 }
 
-static bool by_fact(struct prover *p, ir_expr f, ir_expr fact, int depth)
+/* Is try(user, f less a multiple of that fact) true of one such difference that lacks a term of f? */
+static bool with_fact(struct prover *p, ir_expr f, ir_expr fact, bool (*try)(const void *user, ir_expr left),
+                      const void *user)
 {
     struct ir_poly terms, known;
     ir_expr factor = NULL, tried[8];
@@ -164,17 +165,29 @@ static bool by_fact(struct prover *p, ir_expr f, ir_expr fact, int depth)
             if (again || ntried == 8)
                 continue;
             tried[ntried++] = factor;
-            if (holds(p, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, fact)), depth - 1))
+            if (try(user, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, fact))))
                 return true;
         }
     }
     return false;
 }
 
+struct proof {
+    struct prover *p;
+    int depth;
+};
+
+static bool left_holds(const void *user, ir_expr left)
+{
+    const struct proof *x = user;
+    return holds(x->p, left, x->depth);
+}
+
 static bool by_facts(struct prover *p, ir_expr f, int depth)
 {
+    const struct proof x = {p, depth - 1};
     for (int i = 0; i < p->nfacts; i++)
-        if (by_fact(p, f, p->fact[i], depth))
+        if (with_fact(p, f, p->fact[i], left_holds, &x))
             return true;
     return false;
 }
@@ -194,13 +207,12 @@ static bool in_rows(struct prover *p, ir_expr e, ir_expr n, int left)
     if (left == 0 || !ir_poly_of(&terms, e))
         return false;
     for (int i = 0; i < terms.n; i++) {
-        ir_expr m = terms.at[i].mono;
-        for (int a = 0; m && a < (m->kind == IR_X_MUL ? m->nargs : 1); a++) {
-            ir_expr v = m->kind == IR_X_MUL ? m->arg[a] : m;
-            if (v->kind == IR_X_SYM && v->extent && ir_linear_in(p->ctx, e, v, &c, &r) &&
-                ir_mul(p->ctx, c, v->extent) == n)
+        const ir_expr *v;
+        int count = ir_mono_factors(&terms.at[i].mono, &v);
+        for (int a = 0; a < count; a++)
+            if (v[a]->kind == IR_X_SYM && v[a]->extent && ir_linear_in(p->ctx, e, v[a], &c, &r) &&
+                ir_mul(p->ctx, c, v[a]->extent) == n)
                 return in_rows(p, r, c, left - 1);
-        }
     }
     return false;
 }
@@ -235,10 +247,16 @@ static ir_expr in_variables(const struct prover *p, ir_expr e)
     return p->nindex ? ir_subst(p->ctx, e, p->nindex, p->index, p->var) : e;
 }
 
+/* Does the stage run for every point of dim d? */
+static bool walks(const struct kn_kernel *k, int stage, int d)
+{
+    const struct kn_stage *s = &k->stages[stage];
+    return k->dims[d].role != KN_INNER || ((s->inner | s->repeat) >> d & 1);
+}
+
 static void open_access(struct prover *p, int stage, const struct kn_insn *n)
 {
     const struct kn_kernel *k = p->k;
-    const struct kn_stage *s = &k->stages[stage];
     for (int i = 0; i < k->ninsns && &k->insns[i] < n; i++) {
         const struct kn_insn *index = &k->insns[i];
         if (index->code != KN_INDEX || p->nindex == MOST_FACTS || !kn_insn_uses(n, index->expr))
@@ -254,7 +272,7 @@ static void open_access(struct prover *p, int stage, const struct kn_insn *n)
         know(p, ir_sub(p->ctx, ir_addc(p->ctx, in_variables(p, n->guards[g].hi), -1), e));
     }
     for (int d = 0; d < k->ndims; d++)
-        if (k->dims[d].role != KN_INNER || ((s->inner | s->repeat) >> d & 1))
+        if (walks(k, stage, d))
             know(p, ir_addc(p->ctx, k->dims[d].extent, -1));
 }
 
@@ -299,10 +317,9 @@ static bool of_sizes(const struct prover *p, ir_expr e)
 static ir_expr points_of(const struct prover *p, int stage)
 {
     const struct kn_kernel *k = p->k;
-    const struct kn_stage *s = &k->stages[stage];
     ir_expr all = ir_const(p->ctx, 1);
     for (int d = 0; d < k->ndims; d++)
-        if (k->dims[d].extent->lo < 1 && (k->dims[d].role != KN_INNER || ((s->inner | s->repeat) >> d & 1)))
+        if (k->dims[d].extent->lo < 1 && walks(k, stage, d))
             all = ir_mul(p->ctx, all, ir_min(p->ctx, ir_const(p->ctx, 1), k->dims[d].extent));
     return all;
 }
@@ -350,9 +367,10 @@ static ir_expr simpler_by(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest
     if (!ir_poly_of(&terms, f))
         return NULL;
     for (int i = 0; i < terms.n; i++) {
-        ir_expr m = terms.at[i].mono;
-        for (int a = 0; m && a < (m->kind == IR_X_MUL ? m->nargs : 1); a++) {
-            ir_expr atom = m->kind == IR_X_MUL ? m->arg[a] : m;
+        const ir_expr *atoms;
+        int n = ir_mono_factors(&terms.at[i].mono, &atoms);
+        for (int a = 0; a < n; a++) {
+            ir_expr atom = atoms[a];
             if (atom->kind < IR_X_FLOORDIV || atom->kind == IR_X_MOD || !split(p, f, atom, c, rest, &sign))
                 continue;
             if (atom->kind == IR_X_FLOORDIV ? atom->arg[1]->lo > 0 && (ir_is_value(*c, 1) || ir_is_value(*c, -1))
@@ -363,26 +381,19 @@ static ir_expr simpler_by(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest
     return NULL;
 }
 
+static bool left_is_required(const void *user, ir_expr left)
+{
+    const struct question *q = user;
+    ir_expr least = ir_least(q->p->ctx, left);
+    return of_sizes(q->p, least) && require(q, least);
+}
+
 /* Asks what is left of f when a guard has been taken from it, where that is a matter of sizes. */
 static bool ask_beside_fact(const struct question *q, ir_expr f)
 {
-    struct prover *p = q->p;
-    struct ir_poly terms, known;
-    ir_expr factor;
-    if (!ir_poly_of(&terms, f))
-        return false;
-    for (int k = 0; k < p->nfacts; k++) {
-        if (of_sizes(p, p->fact[k]) || !ir_poly_of(&known, p->fact[k]))
-            continue;
-        for (int i = 0; i < terms.n; i++)
-            for (int j = 0; j < known.n; j++) {
-                if (!terms.at[i].mono || !known.at[j].mono || !factor_of(p, terms.at[i], known.at[j], &factor))
-                    continue;
-                ir_expr left = ir_least(p->ctx, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, p->fact[k])));
-                if (of_sizes(p, left) && require(q, left))
-                    return true;
-            }
-    }
+    for (int k = 0; k < q->p->nfacts; k++)
+        if (!of_sizes(q->p, q->p->fact[k]) && with_fact(q->p, f, q->p->fact[k], left_is_required, q))
+            return true;
     return false;
 }
 
@@ -402,20 +413,20 @@ static bool ask_if_open(const struct question *q, ir_expr f, int ends)
 static bool ask(const struct question *q, ir_expr f, int ends)
 {
     struct ir_ctx *ctx = q->p->ctx;
-    ir_expr least = ir_least(ctx, f), v, c, rest, by = NULL;
-    if (!of_sizes(q->p, least) && ask_beside_fact(q, f))
+    ir_expr least = ir_least(ctx, f), c, rest;
+    if (of_sizes(q->p, least))
+        return require(q, least);
+    if (ask_beside_fact(q, f))
         return true;
-    if (ends > 0 && !of_sizes(q->p, least))
-        by = simpler_by(q->p, f, &c, &rest);
+    if (ends == 0)
+        return false;
+    ir_expr by = simpler_by(q->p, f, &c, &rest), v = a_variable(least);
     if (by && by->kind == IR_X_FLOORDIV)
         return ask_if_open(q, without_quotient(q->p, by, c, rest), ends - 1);
     if (by)
         return ask_if_open(q, plus(q->p, rest, c, by->arg[0]), ends - 1) &&
                ask_if_open(q, plus(q->p, rest, c, by->arg[1]), ends - 1);
-    if (of_sizes(q->p, least))
-        return require(q, least);
-    v = a_variable(least);
-    if (!v || ends == 0 || !ir_linear_in(ctx, least, v, &c, &rest))
+    if (!v || !ir_linear_in(ctx, least, v, &c, &rest))
         return false;
     return ask(q, rest, ends - 1) && ask(q, plus(q->p, rest, c, ir_addc(ctx, v->extent, -1)), ends - 1);
 }
