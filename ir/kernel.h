@@ -214,8 +214,9 @@ static inline bool kn_is_cast_of(const struct kn_kernel *k, int insn, int load)
 /* Is it a load or store of the operand? */
 static inline bool kn_accesses(const struct kn_insn *n, int operand)
 { return (n->code == KN_LOAD || n->code == KN_STORE) && n->operand == operand; }
-/* In its expression, bound, indexes or guards (plan_query.c). */
+/* In its expression, bound, indexes or guards; in the guards alone (plan_query.c). */
 bool kn_insn_uses(const struct kn_insn *n, ir_expr sym);
+bool kn_guards_use(const struct kn_insn *n, ir_expr sym);
 /* operand[index] as one number of elements: the sum of index[p] * the product of the later dims (plan_query.c). */
 ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index);
 

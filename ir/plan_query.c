@@ -27,15 +27,20 @@ int kn_next_weight(const struct kn_program *p, int b)
 
 /* -- Kernels -------------------------------------------------------------------------------------------------- */
 
+bool kn_guards_use(const struct kn_insn *n, ir_expr sym)
+{
+    for (int i = 0; i < n->nguards; i++)
+        if (ir_uses_sym(n->guards[i].e, sym) || ir_uses_sym(n->guards[i].lo, sym) || ir_uses_sym(n->guards[i].hi, sym))
+            return true;
+    return false;
+}
+
 bool kn_insn_uses(const struct kn_insn *n, ir_expr sym)
 {
     bool used = (n->expr && ir_uses_sym(n->expr, sym)) || (n->bound && ir_uses_sym(n->bound, sym));
     for (int i = 0; i < n->nindex && !used; i++)
         used = ir_uses_sym(n->index[i], sym);
-    for (int i = 0; i < n->nguards && !used; i++)
-        used =
-            ir_uses_sym(n->guards[i].e, sym) || ir_uses_sym(n->guards[i].lo, sym) || ir_uses_sym(n->guards[i].hi, sym);
-    return used;
+    return used || kn_guards_use(n, sym);
 }
 
 ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)

@@ -84,10 +84,7 @@ static void flatten(struct collapse *c)
 
 static bool insn_mentions(const struct kn_insn *n, ir_expr var)
 {
-    for (int i = 0; i < n->nguards; i++)
-        if (ir_uses_sym(n->guards[i].e, var) || ir_uses_sym(n->guards[i].lo, var) || ir_uses_sym(n->guards[i].hi, var))
-            return true;
-    return (n->code == KN_EXPR && ir_uses_sym(n->expr, var)) || (n->code == KN_INDEX && ir_uses_sym(n->bound, var));
+    return kn_guards_use(n, var) || (n->code == KN_EXPR && ir_uses_sym(n->expr, var)) || (n->code == KN_INDEX && ir_uses_sym(n->bound, var));
 }
 
 /* Does every access move along (a, b) as along one dim: one step of a equals extent(b) steps of b? */

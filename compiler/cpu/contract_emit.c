@@ -560,9 +560,9 @@ static void study_epilogue(struct cg *g)
         for (int a = 0; a < in->nargs; a++)
             by |= in->arg[a] >= 0 && (in->arg[a] == k->contraction.reduce || g->by_row[in->arg[a]]);
         for (int d = 0; d < k->ndims; d++)
-            by |= (g->c.collapsed >> d & 1) && em_insn_uses(in, k->dims[d].var);
+            by |= (g->c.collapsed >> d & 1) && kn_insn_uses(in, k->dims[d].var);
         for (int j = k->stages[0].last; j < i; j++)
-            by |= g->by_row[j] && k->insns[j].code == KN_INDEX && em_insn_uses(in, k->insns[j].expr);
+            by |= g->by_row[j] && k->insns[j].code == KN_INDEX && kn_insn_uses(in, k->insns[j].expr);
         g->by_row[i] = by;
         if (by)
             g->epilogue_cost += in->code != KN_SCALAR || in->op <= IR_sqrt || in->op >= IR_and ? 2 : 30;

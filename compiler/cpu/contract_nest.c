@@ -37,18 +37,10 @@ static bool uses(ir_expr e, ir_expr sym)
     return e && ir_uses_sym(e, sym);
 }
 
-/* Does instruction i (apart from its arguments) depend on sym? `index`: count memory indexes too. */
-static bool insn_uses(const struct kn_insn *in, ir_expr sym, bool index)
+/* Does the instruction depend on sym, apart from its arguments and memory indexes? */
+static bool insn_uses(const struct kn_insn *in, ir_expr sym)
 {
-    if (uses(in->expr, sym) || uses(in->bound, sym))
-        return true;
-    for (int g = 0; g < in->nguards; g++)
-        if (uses(in->guards[g].e, sym) || uses(in->guards[g].lo, sym) || uses(in->guards[g].hi, sym))
-            return true;
-    for (int p = 0; index && p < in->nindex; p++)
-        if (uses(in->index[p], sym))
-            return true;
-    return false;
+    return uses(in->expr, sym) || uses(in->bound, sym) || kn_guards_use(in, sym);
 }
 
 /* Instruction of stage 0 that the product's operand comes from by one-operand steps; is it `load`? */
@@ -372,7 +364,7 @@ static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
     ir_expr vo = k->dims[outer].var, vr = k->dims[row].var, so, sr;
     for (int i = 0; i < k->ninsns; i++) {
         const struct kn_insn *in = &k->insns[i];
-        if (insn_uses(in, vo, false) || insn_uses(in, vr, false))
+        if (insn_uses(in, vo) || insn_uses(in, vr))
             return false;
         if (in->code != KN_LOAD && in->code != KN_STORE)
             continue;

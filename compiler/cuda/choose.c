@@ -27,15 +27,6 @@ enum {
 
 /* -- Vectors -------------------------------------------------------------------------------------------------- */
 
-/* Do the stage's expressions follow dim v by anything but loads and stores? */
-static bool guards_follow(const struct kn_insn *n, ir_expr var)
-{
-    for (int i = 0; i < n->nguards; i++)
-        if (ir_uses_sym(n->guards[i].e, var) || ir_uses_sym(n->guards[i].lo, var) || ir_uses_sym(n->guards[i].hi, var))
-            return true;
-    return false;
-}
-
 /* Offset of an access with `width` consecutive points of v from a multiple of `width` on: 0: equal for all, 1: consecutive, and *aligned:
  * from a multiple of width elements; -1: neither. */
 static int access_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *n, int v, int width,
@@ -72,7 +63,7 @@ static bool takes_vectors(struct ir_ctx *ctx, const struct kn_kernel *k, int fir
     bool inner = k->dims[v].role == KN_INNER, aligned;
     for (int i = first; i < last; i++) {
         const struct kn_insn *n = &k->insns[i];
-        if (n->code == KN_INDEX || guards_follow(n, k->dims[v].var) ||
+        if (n->code == KN_INDEX || kn_guards_use(n, k->dims[v].var) ||
             (inner && (n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT)))
             return false;
         if (n->code != KN_LOAD && n->code != KN_STORE)
@@ -192,7 +183,7 @@ bool cuda_may_group(const struct kn_kernel *k)
             return false;
     for (int i = 0; i < k->ninsns; i++) /* a scatter: its points are in order */
         for (int j = 0; j < i && k->insns[i].code == KN_STORE; j++)
-            if (k->insns[j].code == KN_INDEX && em_insn_uses(&k->insns[i], k->insns[j].expr))
+            if (k->insns[j].code == KN_INDEX && kn_insn_uses(&k->insns[i], k->insns[j].expr))
                 return false;
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].dtype == TCC_C128)
@@ -302,7 +293,7 @@ static bool runs_along(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, 
 int cuda_load_width(struct ir_ctx *ctx, const struct kn_kernel *k, int insn, int d, int width)
 {
     bool aligned;
-    if (ir_const_or(k->dims[d].extent, 1) % width || guards_follow(&k->insns[insn], k->dims[d].var) ||
+    if (ir_const_or(k->dims[d].extent, 1) % width || kn_guards_use(&k->insns[insn], k->dims[d].var) ||
         !runs_along(ctx, k, insn, d))
         return 1;
     return access_of(ctx, k, &k->insns[insn], d, width, &aligned) == 1 && aligned ? width : 1;

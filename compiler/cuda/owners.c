@@ -16,7 +16,7 @@
 static bool uses_dims(const struct kn_kernel *k, const struct kn_insn *n, uint32_t dims)
 {
     for (int d = 0; d < k->ndims; d++)
-        if (dims >> d & 1 && em_insn_uses(n, k->dims[d].var))
+        if (dims >> d & 1 && kn_insn_uses(n, k->dims[d].var))
             return true;
     return false;
 }
@@ -31,7 +31,7 @@ static bool is_index(const struct kn_kernel *k, int i, uint32_t outer, int resul
         if (n->arg[a] >= 0 && !is_index(k, n->arg[a], outer, result))
             return false;
     for (int j = 0; j < i; j++)
-        if (k->insns[j].code == KN_INDEX && em_insn_uses(n, k->insns[j].expr) && !is_index(k, j, outer, result))
+        if (k->insns[j].code == KN_INDEX && kn_insn_uses(n, k->insns[j].expr) && !is_index(k, j, outer, result))
             return false;
     return true;
 }
@@ -78,7 +78,7 @@ bool cuda_owner_rows(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr *row
         const struct kn_insn *n = &k->insns[i];
         if (n->code == KN_LOAD && n->operand == to->operand && !same_element(n, to))
             return false;
-        if (n->code != KN_INDEX || !em_insn_uses(to, n->expr))
+        if (n->code != KN_INDEX || !kn_insn_uses(to, n->expr))
             continue;
         if (!is_index(k, i, outer, to->operand))
             return false;
@@ -130,7 +130,7 @@ static V row_of(struct owners *o)
     em_forget(e, 0, e->k->ninsns);
     for (int i = 0; i < e->k->ninsns; i++) {
         const struct kn_insn *n = &e->k->insns[i];
-        if (n->code != KN_INDEX || !em_insn_uses(&e->k->insns[o->store], n->expr))
+        if (n->code != KN_INDEX || !kn_insn_uses(&e->k->insns[o->store], n->expr))
             continue;
         em_insn_needed(e, i);
         row = LLVMBuildNSWAdd(e->b, LLVMBuildNSWMul(e->b, row, em_expr(e, n->bound), ""), em_expr(e, n->expr), "");

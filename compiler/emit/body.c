@@ -310,7 +310,7 @@ void em_insn_needed(struct em *e, int i)
         if (in->arg[a] >= 0)
             em_insn_needed(e, in->arg[a]);
     for (int j = 0; j < i; j++)
-        if (e->k->insns[j].code == KN_INDEX && em_insn_uses(in, e->k->insns[j].expr))
+        if (e->k->insns[j].code == KN_INDEX && kn_insn_uses(in, e->k->insns[j].expr))
             em_insn_needed(e, j);
     em_insn(e, i);
 }

@@ -206,7 +206,6 @@ void em_insn(struct em *e, int i);
 struct em_threads { LLVMValueRef lane; int lanes; void (*meet)(void *user); void *user; };
 void em_sort(struct em *e, const struct kn_insn *n, const struct em_threads *t);     /* a KN_SORT by those threads; NULL: by one (sort.c) */
 LLVMValueRef em_load_insn(struct em *e, const struct kn_insn *n);      /* of a load that needn't be the kernel's */
-static inline bool em_insn_uses(const struct kn_insn *in, ir_expr sym) { return kn_insn_uses(in, sym); }
 void em_insn_needed(struct em *e, int i);                      /* instruction i after those that it is made of, where they have no value yet */
 void em_insns(struct em *e, int first, int last);            /* skips reductions, and instructions with e->value[i] set */
 void em_forget(struct em *e, int first, int last);           /* e->value[i] = NULL: before emitting a body again */

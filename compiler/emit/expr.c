@@ -315,7 +315,7 @@ LLVMValueRef em_bad_index(struct em *e, const struct kn_insn *n, bool *harmless)
     *harmless = true;
     for (int i = 0; i < e->nbind; i++) {
         const struct em_binding *b = &e->bind[i];
-        if (!b->bad || !em_insn_uses(n, b->sym))
+        if (!b->bad || !kn_insn_uses(n, b->sym))
             continue;
         int lanes = em_lanes_of(b->bad) > 1 ? em_lanes_of(b->bad) : bad ? em_lanes_of(bad) : 1;
         bad = bad ? LLVMBuildOr(e->b, em_splat(e, bad, lanes), em_splat(e, b->bad, lanes), "") : b->bad;

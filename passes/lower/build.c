@@ -26,9 +26,8 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     k->list.cap = old.list.cap;
     KEEP_ROOM(dims)
     KEEP_ROOM(operands)
-    KEEP_ROOM(values)
-    KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals)
-        KEEP_ROOM(reads)
+    KEEP_ROOM(values) KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets)
+        KEEP_ROOM(locals) KEEP_ROOM(reads)
 #undef KEEP_ROOM
             VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -227,14 +226,7 @@ static void mark(struct kb *k, bool *live, int id)
     for (int s = 0; s < k->locals.n; s++)
         for (int j = 0; j < k->insns.n; j++) {
             const struct kn_insn *b = &k->insns.at[j].insn;
-            if (b->code != KN_INDEX || b->expr != k->locals.at[s].sym || live[j])
-                continue;
-            bool used = insn->code == KN_EXPR && ir_uses_sym(insn->expr, b->expr);
-            for (int i = 0; i < insn->nindex && !used; i++)
-                used = ir_uses_sym(insn->index[i], b->expr);
-            for (int i = 0; i < insn->nguards && !used; i++)
-                used = ir_uses_sym(insn->guards[i].e, b->expr);
-            if (used)
+            if (b->code == KN_INDEX && b->expr == k->locals.at[s].sym && !live[j] && kn_insn_uses(insn, b->expr))
                 mark(k, live, j);
         }
 }
