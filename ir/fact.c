@@ -58,6 +58,12 @@ void ir_assumptions(struct ir_node *n, void (*each)(void *user, const struct ir_
         n->out[i]->type = types[i];
 }
 
+bool ir_guard_fact(const struct ir_guard *g, struct ir_fact *f)
+{
+    *f = (struct ir_fact){g->op == TCC_GUARD_EQ ? IR_EQ : IR_LE, g->a, g->b, NULL};
+    return g->op == TCC_GUARD_EQ || g->op == TCC_GUARD_LE;
+}
+
 bool ir_check(struct ir_builder *b, const struct ir_fact *f)
 {
     struct ir_attr attrs[] = {ir_attr_exprs(IR_ATTR_exprs, 2, (ir_expr[]){f->a, f->b}),

@@ -626,6 +626,8 @@ struct ir_fact { enum ir_relation relation; ir_expr a, b; const char *what; };
 /* What the types of n's operands and outputs take for granted: calls `each` for every fact that must hold for n to compute what it
  * should and touch its operands only, and that does not hold for all values of the symbols. Types are left as they are. */
 void ir_assumptions(struct ir_node *n, void (*each)(void *user, const struct ir_fact *f), void *user);
+/* What a shape version's guard says as a fact; false: it is none. */
+bool ir_guard_fact(const struct ir_guard *g, struct ir_fact *f);
 /* A node that states f, before b's point; false after a diagnostic. */
 bool ir_check(struct ir_builder *b, const struct ir_fact *f);
 /* Does it hold for all values of the symbols for which the n known ones do? NO: for none. */

@@ -13,15 +13,12 @@
 
 void lw_know_guards(struct lw *lw)
 {
-    static const int relation[TCC_NGUARDS] = {
-        [TCC_GUARD_EQ] = IR_EQ, [TCC_GUARD_NE] = -1, [TCC_GUARD_LE] = IR_LE, [TCC_GUARD_BROADCAST] = -1};
     const struct ir_version *v = lw->func->version;
+    struct ir_fact f;
     lw->facts.n = 0;
-    for (int i = 0; v && i < v->nguards; i++) {
-        const struct ir_guard *g = &v->guards[i];
-        if (relation[g->op] >= 0)
-            VEC_PUSH(lw->ctx, lw->facts, (struct ir_fact){(enum ir_relation)relation[g->op], g->a, g->b, NULL});
-    }
+    for (int i = 0; v && i < v->nguards; i++)
+        if (ir_guard_fact(&v->guards[i], &f))
+            VEC_PUSH(lw->ctx, lw->facts, f);
 }
 
 struct checks {
@@ -40,9 +37,16 @@ static void note(void *user, const struct ir_fact *f)
     VEC_PUSH(lw->ctx, c->open, *f);
 }
 
+static bool decided_by_inputs(const struct lw *lw, const struct ir_fact *f)
+{
+    return lw_level(lw, f->a) == 0 && lw_level(lw, f->b) == 0;
+}
+
+/* One check of facts that are alike: in `to`, or in front of everything. */
 static void add_step(struct lw *lw, struct ir_node *n, struct kn_steps *to, const struct ir_fact *f, int count)
 {
-    struct kn_step *s = lw_step(lw, to, TCC_STEP_CHECK, n, 0, NULL);
+    bool early = n->block == lw->func->body && decided_by_inputs(lw, f);
+    struct kn_step *s = lw_step(lw, early ? &lw->checks : to, TCC_STEP_CHECK, n, 0, NULL);
     s->what = f->relation;
     s->nsizes = 2 * count;
     s->sizes = IR_NEWN(lw->ctx, s->nsizes, ir_expr);
@@ -54,15 +58,9 @@ static void add_step(struct lw *lw, struct ir_node *n, struct kn_steps *to, cons
         return;
     struct ir_attr *why = IR_NEW(lw->ctx, struct ir_attr);
     *why = ir_attr_s(IR_ATTR_user, f->what);
-    why->kind = IR_A_STRING;
     why->name = ir_intern(lw->ctx, "why");
     s->attrs = why;
     s->nattrs = 1;
-}
-
-static bool decided_by_inputs(const struct lw *lw, const struct ir_fact *f)
-{
-    return lw_level(lw, f->a) == 0 && lw_level(lw, f->b) == 0;
 }
 
 static bool like(const struct lw *lw, const struct ir_fact *f, const struct ir_fact *g)
@@ -75,10 +73,9 @@ void lw_check(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     struct checks c = {.lw = lw};
     ir_assumptions(n, note, &c);
     for (int i = 0, last; i < c.open.n; i = last) {
-        bool early = n->block == lw->func->body && decided_by_inputs(lw, &c.open.at[i]);
         for (last = i + 1; last < c.open.n && like(lw, &c.open.at[i], &c.open.at[last]);)
             last++;
-        add_step(lw, n, early ? &lw->checks : to, &c.open.at[i], last - i);
+        add_step(lw, n, to, &c.open.at[i], last - i);
     }
 }
 
@@ -103,8 +100,7 @@ void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, con
         f.what = ir_internf(lw->ctx, "axis %d of '%s' is too short for what is read or written there", r->axis,
                             name ? name : "a value");
         VEC_PUSH(lw->ctx, lw->facts, f);
-        bool early = n->block == lw->func->body && decided_by_inputs(lw, &f);
-        add_step(lw, n, early ? &lw->checks : to, &f, 1);
+        add_step(lw, n, to, &f, 1);
     }
 }
 

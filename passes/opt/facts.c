@@ -46,6 +46,7 @@ static void bind_type(struct facts *x, ir_type t)
 static void begin(struct facts *x)
 {
     const struct ir_version *v = x->f->version;
+    struct ir_fact f;
     for (int i = 0; i < x->f->body->nparams; i++)
         bind_type(x, x->f->body->params[i]->type);
     for (const struct ir_state *s = x->f->module->states; s; s = s->next)
@@ -53,11 +54,9 @@ static void begin(struct facts *x)
             VEC_PUSH(x->ctx, x->bound, s->sym);
     for (int i = 0; v && i < v->ninputs; i++)
         bind_type(x, v->inputs[i]);
-    for (int i = 0; v && i < v->nguards; i++) {
-        const struct ir_guard *g = &v->guards[i];
-        if (g->op == TCC_GUARD_EQ || g->op == TCC_GUARD_LE)
-            VEC_PUSH(x->ctx, x->held, (struct ir_fact){g->op == TCC_GUARD_EQ ? IR_EQ : IR_LE, g->a, g->b, NULL});
-    }
+    for (int i = 0; v && i < v->nguards; i++)
+        if (ir_guard_fact(&v->guards[i], &f))
+            VEC_PUSH(x->ctx, x->held, f);
 }
 
 static bool holds(const struct facts *x, const struct ir_fact *f)
