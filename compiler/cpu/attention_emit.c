@@ -35,11 +35,6 @@ static LLVMValueRef times(struct ag *g, LLVMValueRef a, int64_t n)
     return LLVMBuildMul(g->e->b, a, em_i64(g->e, n), "");
 }
 
-static LLVMValueRef least(struct ag *g, LLVMValueRef a, LLVMValueRef b)
-{
-    return em_intrinsic(g->e, "llvm.smin", 1, &g->e->t_i64, 2, (LLVMValueRef[]){a, b});
-}
-
 static LLVMValueRef at_element(struct ag *g, LLVMValueRef base, LLVMValueRef i)
 {
     return LLVMBuildGEP2(g->e->b, g->e->t_f32, base, &i, 1, "");
@@ -87,7 +82,7 @@ static void bind_dim(struct ag *g, int dim, LLVMValueRef v)
 /* Row r of the tile, or its last one. */
 static void bind_row(struct ag *g, LLVMValueRef r)
 {
-    bind_dim(g, g->a.r.row, least(g, add(g, g->lo, r), LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "")));
+    bind_dim(g, g->a.r.row, em_least(g->e, add(g, g->lo, r), LLVMBuildSub(g->e->b, g->hi, em_i64(g->e, 1), "")));
 }
 
 /* An instruction's value in all lanes, its stage's instructions computed for the dims as they are bound. */
@@ -170,7 +165,7 @@ static void take_key_square(struct ag *g, LLVMValueRef key, LLVMValueRef to, int
     LLVMValueRef mask = count < g->a.lanes ? em_tail_mask(e, em_i64(e, count), g->a.lanes) : NULL;
     for (int j = 0; j < g->a.lanes; j++) {
         no_lanes(g);
-        bind_dim(g, g->a.r.t, least(g, add(g, key, em_i64(e, j)), last));
+        bind_dim(g, g->a.r.t, em_least(g->e, add(g, key, em_i64(e, j)), last));
         lanes_along(g, g->a.r.d, d, mask);
         v[j] = value_of(g, AT_DOT, g->a.r.val_k);
     }
@@ -323,7 +318,7 @@ static void row_products(struct ag *g, LLVMValueRef key, LLVMValueRef last, LLVM
     LLVMValueRef q = em_load(e, TCC_F32, at_element(g, part(g, g->at.q), d), g->a.lanes, mask, NULL, -1);
     for (int j = 0; j < g->a.lanes; j++) {
         LLVMValueRef at = add(g, key, em_i64(e, j));
-        bind_dim(g, g->a.r.t, last ? least(g, at, last) : at);
+        bind_dim(g, g->a.r.t, last ? em_least(g->e, at, last) : at);
         lanes_along(g, g->a.r.d, d, mask);
         acc[j] = em_fma(e, q, value_of(g, AT_DOT, g->a.r.val_k), acc[j]);
         no_lanes(g);
@@ -374,7 +369,7 @@ static void row_scores(struct ag *g, LLVMValueRef t0, LLVMValueRef nvectors)
     struct em *e = g->e;
     LLVMValueRef last = LLVMBuildSub(e->b, em_extent(e, g->a.r.t), em_i64(e, 1), "");
     LLVMValueRef behind = add(g, LLVMBuildSub(e->b, last, t0, ""), em_i64(e, 1));
-    LLVMValueRef whole = least(g, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
+    LLVMValueRef whole = em_least(g->e, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
     row_score_vectors(g, t0, em_i64(e, 0), whole, NULL);
     row_score_vectors(g, t0, whole, nvectors, last);
 }
@@ -429,7 +424,7 @@ static void block_tops(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValu
     bool never_cut = g->a.nt >= 0 && g->a.nt % (g->a.cv * g->a.lanes) == 0;
     LLVMValueRef whole = nvectors, begin = em_i64(e, 0), behind = LLVMBuildSub(e->b, em_extent(e, g->a.r.t), t0, "");
     if (!never_cut)
-        whole = least(g, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
+        whole = em_least(g->e, nvectors, LLVMBuildUDiv(e->b, behind, em_i64(e, g->a.lanes), ""));
     em_loop_begin(e, &l, em_range(e, begin, em_i64(e, g->a.mr)), em_i64(e, 1), "row");
     LLVMValueRef scores = score_row(g, l.iv);
     bind_row(g, add(g, row, l.iv));
@@ -528,7 +523,7 @@ static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValue
     struct em_if f;
     if (g->a.r.keys) {
         bind_row(g, add(g, row, em_i64(e, g->a.mr - 1)));
-        n = least(g, n, LLVMBuildSub(e->b, em_expr(e, g->a.r.keys), t0, ""));
+        n = em_least(g->e, n, LLVMBuildSub(e->b, em_expr(e, g->a.r.keys), t0, ""));
         em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSGT, n, em_i64(e, 0), ""));
     }
     LLVMValueRef npanels = pieces(g, n, (int64_t)g->a.cv * g->a.lanes), nvectors = times(g, npanels, g->a.cv);
@@ -596,10 +591,10 @@ static void emit_tile(struct ag *g)
     g->nkeys = em_extent(e, g->a.r.t);
     if (g->a.r.keys) {
         bind_row(g, g->rows);
-        g->nkeys = least(g, g->nkeys, em_expr(e, g->a.r.keys));
+        g->nkeys = em_least(g->e, g->nkeys, em_expr(e, g->a.r.keys));
     }
     em_loop_begin(e, &blocks, em_below(e, g->nkeys), em_i64(e, g->a.block), "block");
-    LLVMValueRef n = least(g, em_i64(e, g->a.block), LLVMBuildSub(e->b, g->nkeys, blocks.iv, ""));
+    LLVMValueRef n = em_least(g->e, em_i64(e, g->a.block), LLVMBuildSub(e->b, g->nkeys, blocks.iv, ""));
     if (!g->one_row || keys_are_lanes(g))
         take_keys(g, blocks.iv, n);
     take_values(g, blocks.iv, n);

@@ -403,8 +403,7 @@ static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_
     LLVMValueRef from = cg_gep(g, first, LLVMBuildMul(e->b, l.iv, em_i64(e, g->per_step), ""));
     for (int c = 0; c < cv; c++) {
         for (int j = 0; j < w; j++) {
-            LLVMValueRef column =
-                em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){em_i64(e, c * w + j), most});
+            LLVMValueRef column = em_least(e, em_i64(e, c * w + j), most);
             v[j] = load_raw(g, cg_step(g, from, column, g->c.vec_sb, g->c.vec_eb), op);
         }
         cg_transpose(g, v);

@@ -400,8 +400,7 @@ V fa_part(struct fa *a, const struct fa_side *s)
     V all = em_extent(e, s->col);
     if (!s->base)
         return all;
-    return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2,
-                        (V[]){LLVMBuildSub(e->b, all, s->base, ""), em_i64(e, s->part)});
+    return em_least(e, LLVMBuildSub(e->b, all, s->base, ""), em_i64(e, s->part));
 }
 
 /* A side that has fewer parts than another, or a last one that is short: a pass sums again what there is. */
@@ -409,7 +408,7 @@ static void begin_part(struct fa *a, struct fa_side *s, V pass)
 {
     struct em *e = a->e;
     V at = LLVMBuildMul(e->b, pass, em_i64(e, s->part), "");
-    s->base = s->apart ? at : em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){at, em_i64(e, s->columns - s->part)});
+    s->base = s->apart ? at : em_least(e, at, em_i64(e, s->columns - s->part));
 }
 
 void fa_each_pass(struct fa *a, void (*run)(struct fa *a))
@@ -554,13 +553,13 @@ void fa_key_range(struct fa *a, V *from, V *all_see, V *to)
     *from = em_i64(e, 0);
     if (a->s.r.keys) { /* of the tile's last row, and of its first */
         fa_bind_row(a, em_i64(e, a->s.rows));
-        nkeys = fa_smaller(a, nkeys, em_expr(e, a->s.r.keys));
+        nkeys = em_least(a->e, nkeys, em_expr(e, a->s.r.keys));
         fa_bind_row(a, em_i64(e, 0));
-        seen = fa_smaller(a, seen, em_expr(e, a->s.r.keys));
+        seen = em_least(a->e, seen, em_expr(e, a->s.r.keys));
     }
     if (a->piece)
         fa_piece(a, from, &nkeys);
-    seen = fa_bigger(a, *from, fa_smaller(a, fa_round(a, seen, false), nkeys));
+    seen = em_most(a->e, *from, em_least(a->e, fa_round(a, seen, false), nkeys));
     if (!a->s.r.keys && ir_is_const(e->k->dims[a->s.col].extent, &all) && all % a->s.bn == 0)
         seen = nkeys;
     *all_see = seen;

@@ -164,16 +164,6 @@ void fa_arrived(struct fa *a)
 
 /* -- Blocks of columns -------------------------------------------------------------------------------------------------- */
 
-V fa_smaller(struct fa *a, V x, V y)
-{
-    return em_intrinsic(a->e, "llvm.smin", 1, &a->e->t_i64, 2, (V[]){x, y});
-}
-
-V fa_bigger(struct fa *a, V x, V y)
-{
-    return em_intrinsic(a->e, "llvm.smax", 1, &a->e->t_i64, 2, (V[]){x, y});
-}
-
 V fa_round(struct fa *a, V column, bool up)
 {
     struct em *e = a->e;

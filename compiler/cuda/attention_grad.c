@@ -69,17 +69,17 @@ static struct range range_of(struct fa *a)
         r.last = a->keys;
     if (g->to) {
         fa_bind_row(a, em_i64(e, 0));
-        r.last = fa_smaller(a, r.last, fa_round(a, em_expr(e, g->to), false));
+        r.last = em_least(a->e, r.last, fa_round(a, em_expr(e, g->to), false));
         fa_bind_row(a, em_i64(e, a->s.rows));
-        r.to = fa_smaller(a, a->keys, em_expr(e, g->to));
+        r.to = em_least(a->e, a->keys, em_expr(e, g->to));
     }
     r.first = r.from;
     if (g->from) {
         fa_bind_row(a, em_i64(e, 0));
         r.from = fa_round(a, em_expr(e, g->from), false);
         fa_bind_row(a, em_i64(e, a->s.rows));
-        r.first = fa_smaller(a, fa_round(a, em_expr(e, g->from), true), r.to);
-        r.last = r.last == r.to ? r.to : fa_bigger(a, r.first, r.last);
+        r.first = em_least(a->e, fa_round(a, em_expr(e, g->from), true), r.to);
+        r.last = r.last == r.to ? r.to : em_most(a->e, r.first, r.last);
     }
     return r;
 }

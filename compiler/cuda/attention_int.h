@@ -140,8 +140,6 @@ void fa_bring_columns(struct fa *a, LLVMValueRef first);             /* k, v and
 /* Runs `block` for the blocks of columns in from..to, of which those in first..last are whole for all rows; with a->full there. */
 void fa_columns_in(struct fa *a, LLVMValueRef from, LLVMValueRef first, LLVMValueRef last, LLVMValueRef to, void (*block)(struct fa *a, LLVMValueRef at));
 LLVMValueRef fa_round(struct fa *a, LLVMValueRef column, bool up);   /* to a block of columns */
-LLVMValueRef fa_smaller(struct fa *a, LLVMValueRef x, LLVMValueRef y);       /* i64 */
-LLVMValueRef fa_bigger(struct fa *a, LLVMValueRef x, LLVMValueRef y);
 /* attention_wgmma.c. Weights in pairs, as they are operands; with those: means(). */
 void fa_pack(struct fa *a, LLVMValueRef *p, LLVMValueRef *packed);
 void fa_packed_means(struct fa *a, const struct fa_side *v, const LLVMValueRef *packed, LLVMValueRef *mean);

@@ -107,7 +107,7 @@ static void send_tile(struct fa *a)
     for (enum which which = KEYS; which <= VALUES; which++)
         send(a, which, &maps[which], l.iv, number);
     cuda_loop_end(e, &l);
-    end_turn(a, from, fa_bigger(a, from, to));
+    end_turn(a, from, em_most(a->e, from, to));
 }
 
 /* -- Multiplying ---------------------------------------------------------------------------------------------------- */
@@ -206,7 +206,7 @@ static void multiply_tile(struct fa *a)
     first_block(a, from);
     blocks(a, from, second, seen, true);
     if (seen != to)
-        blocks(a, from, fa_bigger(a, second, seen), to, false);
+        blocks(a, from, em_most(a->e, second, seen), to, false);
     last_block(a, from, to);
     end_turn(a, from, to);
     em_if_end(e, &some);

@@ -58,7 +58,7 @@ void fa_piece(struct fa *a, V *from, V *to)
     int64_t own = (keys + split - 1) / split, step = (own + a->s.bn - 1) / a->s.bn * a->s.bn;
     *from = LLVMBuildMul(e->b, a->piece, em_i64(e, step), "");
     V end = LLVMBuildAdd(e->b, *from, em_i64(e, step), "");
-    *to = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){*to, end});
+    *to = em_least(e, *to, end);
 }
 
 void fa_keep_piece(struct fa *a)

@@ -74,7 +74,7 @@ static void begin_piece(struct ct *c, V piece, V batch)
     }
     c->first = LLVMBuildMul(e->b, piece, each, "");
     V end = LLVMBuildAdd(e->b, c->first, each, "");
-    c->last = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){end, c->nk});
+    c->last = em_least(e, end, c->nk);
     V number = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, piece, ct_count(e, c->batch), ""), batch, "");
     V results = LLVMBuildMul(e->b, c->rows.count, c->cols.count, "");
     c->partial = ct_at(e, e->scratch, LLVMBuildMul(e->b, number, results, ""), 4);
@@ -96,7 +96,7 @@ static V place_tile(struct ct *c, V number)
     V band = LLVMBuildMul(e->b, across, together, ""), top = LLVMBuildUDiv(e->b, at, band, "");
     top = LLVMBuildMul(e->b, top, together, "");
     at = LLVMBuildURem(e->b, at, band, "");
-    V height = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){LLVMBuildSub(e->b, down, top, ""), together});
+    V height = em_least(e, LLVMBuildSub(e->b, down, top, ""), together);
     V row = LLVMBuildAdd(e->b, top, LLVMBuildURem(e->b, at, height, ""), "");
     V col = LLVMBuildMul(e->b, LLVMBuildUDiv(e->b, at, height, ""), cluster, "");
     col = LLVMBuildAdd(e->b, col, half, "");

@@ -433,7 +433,7 @@ void cuda_loop_end(struct em *e, struct em_loop *l)
 
 V cuda_below(struct em *e, V x, V end)
 {
-    return em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){x, LLVMBuildSub(e->b, end, em_i64(e, 1), "")});
+    return em_least(e, x, LLVMBuildSub(e->b, end, em_i64(e, 1), ""));
 }
 
 static void aligned_body(struct em *e, const int *align, void (*body)(void *user, bool wide), void *user)

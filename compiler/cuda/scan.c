@@ -182,7 +182,7 @@ void cuda_scan_stage(struct cuda_fn *f, const struct kn_stage *stage)
     V hi = em_extent(e, dim);
     em_loop_begin(e, &l, em_below(e, hi), em_i64(e, f->s.group), "points");
     V at = LLVMBuildNSWAdd(e->b, l.iv, f->lane, ""), inside = LLVMBuildICmp(e->b, LLVMIntSLT, at, hi, "");
-    at = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (V[]){at, LLVMBuildSub(e->b, hi, em_i64(e, 1), "")});
+    at = em_least(e, at, LLVMBuildSub(e->b, hi, em_i64(e, 1), ""));
     em_bind(e, e->k->dims[dim].var, at);
     em_forget(e, stage->first, stage->last);
     for (int i = stage->first; i < stage->last; i++)

@@ -103,7 +103,7 @@ static V steps_of(struct ct *c)
 {
     struct em *e = c->e;
     V terms = LLVMBuildSub(e->b, c->last, c->first, ""), step = em_i64(e, c->bk);
-    terms = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (V[]){terms, em_i64(e, 1)});
+    terms = em_most(e, terms, em_i64(e, 1));
     return LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, terms, em_i64(e, c->bk - 1), ""), step, "");
 }
 

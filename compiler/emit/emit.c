@@ -111,8 +111,8 @@ LLVMValueRef em_tail_mask(struct em *e, LLVMValueRef count, int lanes)
 {
     if (lanes <= 1)
         return LLVMBuildICmp(e->b, LLVMIntSGT, count, em_i64(e, 0), "");
-    LLVMValueRef n = em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, (LLVMValueRef[]){count, em_i64(e, lanes)});
-    n = em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (LLVMValueRef[]){n, em_i64(e, 0)});
+    LLVMValueRef n = em_least(e, count, em_i64(e, lanes));
+    n = em_most(e, n, em_i64(e, 0));
     LLVMTypeRef elem = lanes <= 64 ? LLVMIntTypeInContext(e->lc, (unsigned)(lanes <= 16 ? 32 : 8)) : e->t_i16;
     LLVMValueRef narrow = em_splat(e, LLVMBuildTrunc(e->b, n, elem, ""), lanes);
     return LLVMBuildICmp(e->b, LLVMIntSLT, em_iota(e, elem, lanes), narrow, "tail");

@@ -79,8 +79,8 @@ static void transpose(struct em *e, V *rows, int width)
 /* Lane l of v from v0 on; where lanes are masked, those behind `last` are loaded as it is, and nobody looks at them. */
 static V lane_point(struct em *e, V v0, int l, V last)
 {
-    V args[2] = {LLVMBuildAdd(e->b, v0, em_i64(e, l), ""), last};
-    return last && l ? em_intrinsic(e, "llvm.smin", 1, &e->t_i64, 2, args) : args[0];
+    V at = LLVMBuildAdd(e->b, v0, em_i64(e, l), "");
+    return last && l ? em_least(e, at, last) : at;
 }
 
 /* W x W points from (u0, v0), of which `mask` says which lanes of v are there (NULL: all). */

@@ -85,7 +85,7 @@ void em_sort(struct em *e, const struct kn_insn *n, const struct em_threads *t)
     V count = em_expr(e, e->k->operands[n->operand].dims[0]), no = LLVMConstNull(e->t_i1), zero = em_i64(e, 0),
       one = em_i64(e, 1);
     /* 64 - clz(count - 1): the logarithm of the next power of two; of none, and of one, 0. */
-    V last = LLVMBuildSub(e->b, em_intrinsic(e, "llvm.smax", 1, &e->t_i64, 2, (V[]){count, one}), one, "");
+    V last = LLVMBuildSub(e->b, em_most(e, count, one), one, "");
     V zeros = em_intrinsic(e, "llvm.ctlz", 1, &e->t_i64, 2, (V[]){last, no});
     V log = LLVMBuildSub(e->b, em_i64(e, 64), zeros, "");
     s.count = LLVMBuildTrunc(e->b, count, e->t_i32, "");
