@@ -511,7 +511,7 @@ ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_
 {
     ir_expr all[TCC_MAX_RANK];
     for (int k = 0; k < rank; k++)
-        all[k] = dims && dims[k] ? dims[k] : ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
+        all[k] = dims && dims[k] ? dims[k] : ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM);
     return ir_tensor_type(im->ctx, dtype, rank, all);
 }
 

@@ -53,8 +53,6 @@ int imp_exprs_of(struct imp *im, const struct ir_value *v, int max, ir_expr *out
     return v ? exprs_of(im, v, max, out, 0) : -1;
 }
 
-#define MAX_DIM (INT64_C(1) << 40)
-
 static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, bool clip, ir_expr *out);
 
 /* Of a list that was put together, what is known of it stays known. */
@@ -106,7 +104,7 @@ int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int
 
 int imp_clipped_exprs(struct imp *im, struct ir_value *v, int max, ir_expr *out)
 {
-    return bound_exprs(im, v, max, -MAX_DIM, MAX_DIM, true, out);
+    return bound_exprs(im, v, max, -IMP_MAX_DIM, IMP_MAX_DIM, true, out);
 }
 
 bool imp_check_values(struct imp *im, struct ir_value *v, const char *what, int64_t lo, int64_t hi)

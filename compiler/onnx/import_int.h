@@ -34,6 +34,7 @@
 
 #define IMP_MAX_NODES 1000000    /* nodes imported, functions expanded */
 #define IMP_MAX_CALLS 64         /* functions inside each other */
+#define IMP_MAX_DIM (INT64_C(1) << 40)      /* of sizes and positions that only a run knows */
 #define IMP_FOLD_ELEMENTS 65536  /* results up to this size are computed while importing */
 
 struct imp;

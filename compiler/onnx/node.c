@@ -213,7 +213,7 @@ static ir_expr dim_of(struct imp *im, const struct onnx_dim *d, const char *owne
     if (!no_name(d->param))
         return ir_sym(im->ctx, d->param);
     if (!owner)
-        return ir_fresh(im->ctx, "d", 0, INT64_C(1) << 40);
+        return ir_fresh(im->ctx, "d", 0, IMP_MAX_DIM);
     const char *name = ir_internf(im->ctx, "%s.%u", owner, axis);
     while (names_dim(im, name))
         name = ir_internf(im->ctx, "%s'", name);

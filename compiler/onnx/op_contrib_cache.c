@@ -38,7 +38,7 @@ static bool read_cache(struct imp *im, const struct ir_value *q, struct cache *c
     struct ir_value *lengths = imp_tensor(im, 5), *total = lengths ? imp_tensor(im, 6) : NULL;
     ir_expr one = ir_const(im->ctx, 1), dims[4] = {imp_dim(q, 0), one, one, one},
             steps[4] = {one, one, imp_dim(q, 2), one};
-    if (!total || imp_bound_exprs(im, total, 1, 0, INT64_C(1) << 40, &c->total) != 1)
+    if (!total || imp_bound_exprs(im, total, 1, 0, IMP_MAX_DIM, &c->total) != 1)
         return total && imp_bad(im, "total_sequence_length must be one integer");
     struct ir_value *zero = imp_int(im, TCC_I64, 0), *news = imp_dim_value(im, imp_dim(q, 2));
     struct ir_value *keys =

@@ -77,7 +77,7 @@ static ir_expr outside_dim(struct imp *im, ir_expr e, uint32_t first_inside)
 {
     struct outside o = {first_inside, false};
     ir_each_sym(e, look, &o);
-    return o.inside ? ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40) : e;
+    return o.inside ? ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM) : e;
 }
 
 static uint32_t mark(struct imp *im)
@@ -122,8 +122,8 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
     if (a->rank != b->rank || a->rank < 0)
         return ir_unranked_type(im->ctx, (enum tcc_dtype)a->dtype);
     for (int k = 0; k < a->rank; k++)
-        dims[k] = a->dim[k] == b->dim[k] ? outside_dim(im, a->dim[k], first_inside)
-                                         : ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
+        dims[k] =
+            a->dim[k] == b->dim[k] ? outside_dim(im, a->dim[k], first_inside) : ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM);
     return ir_tensor_type(im->ctx, (enum tcc_dtype)a->dtype, a->rank, dims);
 }
 
@@ -528,7 +528,7 @@ static void result_types(struct imp *im, struct looping *l, struct ir_value **ou
             l->results[slot] = ir_unranked_type(im->ctx, e->kind == IR_T_TENSOR ? (enum tcc_dtype)e->dtype : TCC_F32);
             continue;
         }
-        dims[0] = counted ? l->trips : ir_fresh(im->ctx, "n", 0, INT64_C(1) << 40);
+        dims[0] = counted ? l->trips : ir_fresh(im->ctx, "n", 0, IMP_MAX_DIM);
         for (int j = 0; j < e->rank; j++)
             dims[j + 1] = outside_dim(im, e->dim[j], first_inside);
         l->results[slot] = ir_tensor_type(im->ctx, (enum tcc_dtype)e->dtype, e->rank + 1, dims);
@@ -555,7 +555,7 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
                 ir_expr dims[TCC_MAX_RANK];
                 ir_type t = l->types[k], from = l->initial[k]->type;
                 for (int j = 0; j < t->rank; j++)
-                    dims[j] = t->dim[j] == from->dim[j] ? t->dim[j] : ir_fresh(im->ctx, "c", 0, INT64_C(1) << 40);
+                    dims[j] = t->dim[j] == from->dim[j] ? t->dim[j] : ir_fresh(im->ctx, "c", 0, IMP_MAX_DIM);
                 l->types[k] = ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
             }
             in[k + 2] = as_type(im, l->initial[k], l->types[k]);

@@ -41,7 +41,7 @@ static bool add_dim(struct spec *s, ir_expr e)
 {
     if (s->rank < 0 || s->rank == TCC_MAX_RANK)
         return true; /* unranked stays unranked */
-    s->dims[s->rank++] = e ? e : ir_fresh(s->im->ctx, "u", 0, INT64_C(1) << 40);
+    s->dims[s->rank++] = e ? e : ir_fresh(s->im->ctx, "u", 0, IMP_MAX_DIM);
     return true;
 }
 
@@ -319,7 +319,7 @@ bool onnx_op_unique(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 0);
     bool flat = !imp_attr(im, "axis");
-    ir_expr dims[TCC_MAX_RANK] = {NULL}, n = ir_fresh(im->ctx, "u", 0, INT64_C(1) << 40);
+    ir_expr dims[TCC_MAX_RANK] = {NULL}, n = ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM);
     if (!x || (!flat && !imp_axis(im, &axis, imp_rank(x))))
         return false;
     for (int k = 0; k < imp_rank(x) && !flat; k++)
@@ -373,7 +373,7 @@ bool onnx_op_affine_grid(struct imp *im, int arg)
     ir_expr size[TCC_MAX_RANK], dims[TCC_MAX_RANK];
     if (!theta)
         return false;
-    int n = imp_bound_exprs(im, imp_in(im, 1), 5, 0, INT64_C(1) << 40, size);
+    int n = imp_bound_exprs(im, imp_in(im, 1), 5, 0, IMP_MAX_DIM, size);
     if (n < 0)
         return false;
     if (n != 4 && n != 5)
@@ -391,8 +391,8 @@ bool onnx_op_col2im(struct imp *im, int arg)
     ir_expr image[TCC_MAX_RANK], block[TCC_MAX_RANK], dims[TCC_MAX_RANK], taps = ir_const(im->ctx, 1);
     if (!x)
         return false;
-    int n = imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK - 2, 0, INT64_C(1) << 40, image);
-    int m = n < 0 ? -1 : imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK - 2, 1, INT64_C(1) << 40, block);
+    int n = imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK - 2, 0, IMP_MAX_DIM, image);
+    int m = n < 0 ? -1 : imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK - 2, 1, IMP_MAX_DIM, block);
     if (m < 0)
         return false;
     if (n != m || imp_rank(x) != 3)
@@ -426,7 +426,7 @@ bool onnx_op_max_unpool(struct imp *im, int arg)
             dims[k] = ir_addc(im->ctx, ir_mulc(im->ctx, ir_addc(im->ctx, dims[k], -1), strides ? strides[k - 2] : 1),
                               kernel[k - 2] - (pads ? pads[k - 2] + pads[k - 2 + s] : 0));
     }
-    if (imp_has(im, 2) && imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK, 0, INT64_C(1) << 40, dims) != rank)
+    if (imp_has(im, 2) && imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK, 0, IMP_MAX_DIM, dims) != rank)
         return imp_bad(im, "output_shape must have %d elements", rank);
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), rank, dims);
     return imp_lib_node(im, "max_unpool", 1, &t, NULL);

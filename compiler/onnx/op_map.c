@@ -340,7 +340,7 @@ bool onnx_op_constant_of_shape(struct imp *im, int arg)
     ir_expr dims[TCC_MAX_RANK];
     struct ir_tensor *one = a && a->type == ONNX_ATTR_TENSOR ? imp_tensor_data(im, a->tensor)
                                                              : imp_keep(im, ir_tensor_scalar_f(TCC_F32, 0));
-    int n = one ? imp_bound_exprs(im, imp_in(im, 0), TCC_MAX_RANK, 0, INT64_C(1) << 40, dims) : -1;
+    int n = one ? imp_bound_exprs(im, imp_in(im, 0), TCC_MAX_RANK, 0, IMP_MAX_DIM, dims) : -1;
     int64_t sizes[TCC_MAX_RANK];
     if (n < 0)
         return false;

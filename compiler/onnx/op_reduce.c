@@ -108,7 +108,7 @@ bool onnx_op_topk(struct imp *im, int arg)
         return false;
     if (im->opset < 10)
         k = ir_const(im->ctx, imp_i(im, "k", 0));
-    else if (imp_bound_exprs(im, imp_in(im, 1), 1, 0, INT64_C(1) << 40, &k) != 1)
+    else if (imp_bound_exprs(im, imp_in(im, 1), 1, 0, IMP_MAX_DIM, &k) != 1)
         return false;
     struct ir_node *n = ir_build(&im->b, IR_topk, 1, &x,
                                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define UNUSED(arg) ((void)(arg))
-#define MAX_DIM (INT64_C(1) << 40)
 
 bool onnx_op_shape(struct imp *im, int arg)
 {
@@ -125,7 +124,7 @@ static bool reshape_as(struct imp *im, struct ir_value *x, struct ir_value *shap
         if (imp_rank(shape) != 1)
             return imp_bad(im, "a shape of %d dims, expected 1", imp_rank(shape));
         shape = resolve_shape(im, x, imp_cast(im, shape, TCC_I64), zero_copies);
-        n = shape ? imp_bound_exprs(im, shape, TCC_MAX_RANK, 0, MAX_DIM, dims) : -1;
+        n = shape ? imp_bound_exprs(im, shape, TCC_MAX_RANK, 0, IMP_MAX_DIM, dims) : -1;
         return n >= 0 && imp_out(im, 0, imp_reshape(im, x, n, dims));
     }
     return resolve_exprs(im, x, n, dims, zero_copies) && imp_out(im, 0, imp_reshape(im, x, n, dims));
@@ -276,7 +275,7 @@ bool onnx_op_expand(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr given[TCC_MAX_RANK], dims[TCC_MAX_RANK];
-    int n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, MAX_DIM, given) : -1;
+    int n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, IMP_MAX_DIM, given) : -1;
     if (n < 0)
         return false;
     int rank = n > imp_rank(x) ? n : imp_rank(x);
@@ -305,7 +304,7 @@ bool onnx_op_tile(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr times[TCC_MAX_RANK], wide[TCC_MAX_RANK], dims[TCC_MAX_RANK], split[TCC_MAX_RANK];
-    int n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, MAX_DIM, times) : -1;
+    int n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, IMP_MAX_DIM, times) : -1;
     if (n < 0)
         return false;
     int rank = imp_rank(x);
@@ -351,7 +350,7 @@ static bool split_sizes(struct imp *im, struct ir_value *x, int axis, int n, ir_
         for (int k = 0; attr && k < n && k < given; k++)
             sizes[k] = ir_const(im->ctx, attr[k]);
         if (!attr)
-            given = imp_bound_exprs(im, imp_in(im, 1), n, 0, MAX_DIM, sizes);
+            given = imp_bound_exprs(im, imp_in(im, 1), n, 0, IMP_MAX_DIM, sizes);
         return given == n || (given >= 0 && imp_bad(im, "%d sizes for %d results", given, n));
     }
     int64_t parts = imp_i(im, "num_outputs", n);
@@ -405,11 +404,11 @@ static void clamp_slice(struct imp *im, ir_expr dim, ir_expr start, ir_expr end,
     for (int k = 0; k < 2; k++) {
         ir_expr e = *both[k];
         int64_t v;
-        if (ir_is_const(e, &v) && v > MAX_DIM) {
+        if (ir_is_const(e, &v) && v > IMP_MAX_DIM) {
             *both[k] = hi;
             continue;
         }
-        if (ir_is_const(e, &v) && v < -MAX_DIM) {
+        if (ir_is_const(e, &v) && v < -IMP_MAX_DIM) {
             *both[k] = k == 0 && step < 0 ? lo : step < 0 ? lo : zero;
             continue;
         }
@@ -525,8 +524,8 @@ bool onnx_op_slice(struct imp *im, int arg)
     for (int k = 0; k < s.n; k++) {
         int a = (int)s.axes[k];
         /* A step that leaves the axis at once takes one element: any step as large as the axis is the same. */
-        if (s.steps[k] > MAX_DIM || s.steps[k] < -MAX_DIM)
-            s.steps[k] = s.steps[k] > 0 ? MAX_DIM : -MAX_DIM;
+        if (s.steps[k] > IMP_MAX_DIM || s.steps[k] < -IMP_MAX_DIM)
+            s.steps[k] = s.steps[k] > 0 ? IMP_MAX_DIM : -IMP_MAX_DIM;
         clamp_slice(im, imp_dim(x, a), s.starts[k], s.ends[k], s.steps[k], &first[a], &count[a]);
         step[a] = ir_const(im->ctx, s.steps[k]);
     }
@@ -651,7 +650,7 @@ bool onnx_op_pad(struct imp *im, int arg)
         by = imp_in(im, 1);
         if (by && imp_rank(by) == 2 && ir_is_value(imp_dim(by, 0), 1))
             by = imp_reshape(im, by, 1, by->type->dim + 1);
-        n = imp_bound_exprs(im, by, 2 * TCC_MAX_RANK, -MAX_DIM, MAX_DIM, pads);
+        n = imp_bound_exprs(im, by, 2 * TCC_MAX_RANK, -IMP_MAX_DIM, IMP_MAX_DIM, pads);
         fill = imp_in(im, 2);
         if (n < 0)
             return false;
@@ -739,7 +738,7 @@ bool onnx_op_range(struct imp *im, int arg)
         struct ir_value *span = imp_bin(im, IR_sub, imp_cast(im, limit, TCC_F64), imp_cast(im, start, TCC_F64));
         struct ir_value *count = imp_un(im, IR_ceil, imp_bin(im, IR_div, span, imp_cast(im, delta, TCC_F64)));
         count = imp_cast(im, imp_bin(im, IR_max, count, imp_num(im, TCC_F64, 0)), TCC_I64);
-        if (imp_bound_exprs(im, imp_reshape(im, count, 0, NULL), 1, 0, MAX_DIM, &n) != 1)
+        if (imp_bound_exprs(im, imp_reshape(im, count, 0, NULL), 1, 0, IMP_MAX_DIM, &n) != 1)
             return false;
     }
     struct ir_value *i = imp_iota(im, 1, &n, 0, t);
@@ -760,7 +759,7 @@ bool onnx_op_trilu(struct imp *im, int arg)
     struct ir_value *row = imp_iota(im, 2, x->type->dim + r - 2, 0, TCC_I64),
                     *column = imp_iota(im, 2, x->type->dim + r - 2, 1, TCC_I64);
     struct ir_value *by = k ? imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL) : NULL;
-    by = k ? imp_tri(im, IR_clip, by, imp_int(im, TCC_I64, -MAX_DIM), imp_int(im, TCC_I64, MAX_DIM)) : NULL;
+    by = k ? imp_tri(im, IR_clip, by, imp_int(im, TCC_I64, -IMP_MAX_DIM), imp_int(im, TCC_I64, IMP_MAX_DIM)) : NULL;
     struct ir_value *edge = k ? imp_bin(im, IR_add, row, by) : row;
     struct ir_value *keep = imp_bin(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, column, edge);
     return imp_out(im, 0, imp_tri(im, IR_select, keep, x, imp_like(im, x, 0)));
@@ -793,7 +792,7 @@ bool onnx_op_onehot(struct imp *im, int arg)
         return imp_bad(im, "depth and values are expected");
     if (!tcc_is_int(imp_dtype(depth)))
         depth = imp_cast(im, depth, TCC_I64);
-    if (!imp_axis(im, &axis, imp_rank(x) + 1) || imp_bound_exprs(im, depth, 1, 0, MAX_DIM, &n) != 1)
+    if (!imp_axis(im, &axis, imp_rank(x) + 1) || imp_bound_exprs(im, depth, 1, 0, IMP_MAX_DIM, &n) != 1)
         return false;
     struct ir_value *index = imp_unsqueeze(im, imp_cast(im, x, TCC_I64), 1, &axis);
     struct ir_value *count = imp_dim_value(im, n), *zero = imp_int(im, TCC_I64, 0);

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#define MAX_DIM (INT64_C(1) << 40)
-
 /* a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N); N is the size, or one less when the window is symmetric. */
 static const double windows[][3] = {{0.5, 0.5, 0}, {25.0 / 46, 1 - 25.0 / 46, 0}, {0.42, 0.5, 0.08}};
 
@@ -14,7 +12,7 @@ bool onnx_op_window(struct imp *im, int arg)
 {
     ir_expr n;
     enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "output_datatype", 1));
-    if (to == TCC_NONE || imp_bound_exprs(im, imp_in(im, 0), 1, 0, MAX_DIM, &n) != 1)
+    if (to == TCC_NONE || imp_bound_exprs(im, imp_in(im, 0), 1, 0, IMP_MAX_DIM, &n) != 1)
         return false;
     ir_expr period = imp_i(im, "periodic", 1) ? n : ir_addc(im->ctx, n, -1);
     enum tcc_dtype wide = to == TCC_F64 ? TCC_F64 : TCC_F32;
@@ -134,7 +132,7 @@ bool onnx_op_center_crop_pad(struct imp *im, int arg)
     struct ir_ctx *c = im->ctx;
     ir_expr wanted[TCC_MAX_RANK], start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK], before[TCC_MAX_RANK],
         after[TCC_MAX_RANK];
-    int given, n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, MAX_DIM, wanted) : -1;
+    int given, n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, IMP_MAX_DIM, wanted) : -1;
     const int64_t *axes = imp_ints(im, "axes", &given);
     ir_expr zero = ir_const(c, 0), two = ir_const(c, 2);
     if (n < 0)

@@ -8,7 +8,6 @@
  */
 #include "compiler/onnx/import_int.h"
 
-#define MAX_DIM (INT64_C(1) << 40)
 #define UNUSED(arg) ((void)(arg))
 
 /* `values` (or 1s) placed at `axes` (negative ones count from the end) in a vector [rank] of `otherwise`. */
@@ -64,7 +63,7 @@ static struct ir_value *unmasked(struct imp *im, struct ir_value *mask, int rank
 static bool reshape_bound(struct imp *im, struct ir_value *x, struct ir_value *shape)
 {
     ir_expr dims[TCC_MAX_RANK];
-    int n = shape ? imp_bound_exprs(im, shape, TCC_MAX_RANK, 0, MAX_DIM, dims) : -1;
+    int n = shape ? imp_bound_exprs(im, shape, TCC_MAX_RANK, 0, IMP_MAX_DIM, dims) : -1;
     return n >= 0 && imp_out(im, 0, imp_reshape(im, x, n, dims));
 }
 
@@ -129,7 +128,7 @@ struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct i
         struct ir_value *part = imp_bin(im, IR_mul, imp_iota(im, rank, x->type->dim, k, TCC_I64), s);
         place = place ? imp_bin(im, IR_add, place, part) : part;
     }
-    if (imp_bound_exprs(im, reduced, TCC_MAX_RANK, 0, MAX_DIM, dims) != rank || !place)
+    if (imp_bound_exprs(im, reduced, TCC_MAX_RANK, 0, IMP_MAX_DIM, dims) != rank || !place)
         return NULL;
     ir_expr total = ir_const(im->ctx, 1);
     for (int k = 0; k < rank; k++)
@@ -147,7 +146,7 @@ struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct i
         return imp_reshape(im, y, rank, dims);
     ir_expr kept[TCC_MAX_RANK];
     struct ir_value *sizes = n == rank ? NULL : imp_gather(im, shape, unmasked(im, mask, rank, rank - n), 0);
-    if (n < rank && imp_bound_exprs(im, sizes, TCC_MAX_RANK, 0, MAX_DIM, kept) < 0)
+    if (n < rank && imp_bound_exprs(im, sizes, TCC_MAX_RANK, 0, IMP_MAX_DIM, kept) < 0)
         return NULL;
     return imp_reshape(im, y, rank - n, kept);
 }
@@ -187,7 +186,7 @@ bool onnx_op_slice_opaque(struct imp *im, int arg)
     ir_expr few = ir_const(im->ctx, n);
     if (!axes)
         axes = imp_iota(im, 1, &few, 0, TCC_I64);
-    struct ir_value *low = imp_int(im, TCC_I64, -MAX_DIM), *high = imp_int(im, TCC_I64, MAX_DIM),
+    struct ir_value *low = imp_int(im, TCC_I64, -IMP_MAX_DIM), *high = imp_int(im, TCC_I64, IMP_MAX_DIM),
                     *zero = imp_int(im, TCC_I64, 0);
     struct ir_value *one = imp_int(im, TCC_I64, 1), *minus = imp_int(im, TCC_I64, -1), *dim = imp_shape(im, x);
     starts = imp_tri(im, IR_clip, imp_cast(im, starts, TCC_I64), low, high);
@@ -196,7 +195,7 @@ bool onnx_op_slice_opaque(struct imp *im, int arg)
     struct ir_value *step =
         steps ? at_axes(im, axes, imp_tri(im, IR_clip, imp_cast(im, steps, TCC_I64), low, high), rank, one)
               : imp_expand(im, one, 1, (ir_expr[]){ir_const(im->ctx, rank)});
-    if (imp_bound_exprs(im, step, TCC_MAX_RANK, -MAX_DIM, MAX_DIM, by) < 0)
+    if (imp_bound_exprs(im, step, TCC_MAX_RANK, -IMP_MAX_DIM, IMP_MAX_DIM, by) < 0)
         return false;
     for (int k = 0; k < rank; k++)
         if (!imp_assume(im, IR_LE, ir_const(im->ctx, 1), ir_max(im->ctx, by[k], ir_mulc(im->ctx, by[k], -1)),
@@ -215,8 +214,8 @@ bool onnx_op_slice_opaque(struct imp *im, int arg)
         imp_tri(im, IR_select, back, imp_bin(im, IR_ge, end, start), imp_bin(im, IR_le, end, start));
     struct ir_value *full = imp_bin(im, IR_div, imp_bin(im, IR_sub, imp_bin(im, IR_add, span, stride), one), stride);
     struct ir_value *taken = imp_tri(im, IR_select, empty, zero, full);
-    if (imp_bound_exprs(im, start, TCC_MAX_RANK, -1, MAX_DIM, first) < 0 ||
-        imp_bound_exprs(im, taken, TCC_MAX_RANK, 0, MAX_DIM, count) < 0)
+    if (imp_bound_exprs(im, start, TCC_MAX_RANK, -1, IMP_MAX_DIM, first) < 0 ||
+        imp_bound_exprs(im, taken, TCC_MAX_RANK, 0, IMP_MAX_DIM, count) < 0)
         return false;
     return imp_out(im, 0, imp_slice(im, x, first, count, by));
 }
@@ -236,8 +235,8 @@ bool onnx_op_pad_opaque(struct imp *im, int arg)
         return imp_bad(im, "twice as many pads as axes are expected");
     struct ir_value *before = at_axes(im, axes, imp_slice1(im, pads, 0, zero, half), rank, none);
     struct ir_value *after = at_axes(im, axes, imp_slice1(im, pads, 0, half, half), rank, none);
-    if (imp_bound_exprs(im, before, TCC_MAX_RANK, 0, MAX_DIM, front) < 0 ||
-        imp_bound_exprs(im, after, TCC_MAX_RANK, 0, MAX_DIM, back) < 0)
+    if (imp_bound_exprs(im, before, TCC_MAX_RANK, 0, IMP_MAX_DIM, front) < 0 ||
+        imp_bound_exprs(im, after, TCC_MAX_RANK, 0, IMP_MAX_DIM, back) < 0)
         return false;
     if (fill && imp_rank(fill) == 1)
         fill = imp_reshape(im, fill, 0, NULL);

@@ -19,8 +19,6 @@
 
 #include <string.h>
 
-#define MAX_DIM (INT64_C(1) << 40)
-
 /* -- Facts */
 
 struct scope {
@@ -98,7 +96,7 @@ static void add_size(void *user, ir_expr sym)
             return;
     if (s->n >= 0 && s->n < 8 && sym->lo == 0) {
         s->sym[s->n] = sym;
-        s->some[s->n++] = ir_fresh(s->im->ctx, "some", 1, MAX_DIM);
+        s->some[s->n++] = ir_fresh(s->im->ctx, "some", 1, IMP_MAX_DIM);
     } else if (sym->lo < 1) {
         s->n = -1;
     }
@@ -314,7 +312,7 @@ ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b)
     struct ir_value *one = imp_int(im, TCC_I64, 1), *va = imp_dim_value(im, a), *vb = imp_dim_value(im, b);
     struct ir_value *size = imp_tri(im, IR_select, imp_bin(im, IR_eq, vb, one), va, no_size(im, va, vb));
     size = imp_tri(im, IR_select, imp_bin(im, IR_eq, va, one), vb, size);
-    if (imp_bound_exprs(im, size, 1, 0, MAX_DIM, &both) != 1)
+    if (imp_bound_exprs(im, size, 1, 0, IMP_MAX_DIM, &both) != 1)
         return NULL;
     if (im->b.block == im->func->body) /* inside a region it means nothing elsewhere */
         VEC_PUSH(im->ctx, im->joined, (struct imp_joined){a, b, both});

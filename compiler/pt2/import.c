@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SIZE (INT64_C(1) << 40)
-
 static const json_t *module_of(const struct pt2 *p)
 {
     return js_object(p->archive->program, "graph_module");
@@ -110,8 +108,8 @@ static void bound_symbols(struct pt2 *p)
     json_t *range;
     json_object_foreach(js_object(p->archive->program, "range_constraints"), name, range)
     {
-        int64_t lo = js_int(range, "min_val", 0), hi = js_int(range, "max_val", MAX_SIZE);
-        ir_sym_bounded(p->ctx, name, lo < 0 ? 0 : lo, hi > MAX_SIZE || hi < lo ? MAX_SIZE : hi);
+        int64_t lo = js_int(range, "min_val", 0), hi = js_int(range, "max_val", IMP_MAX_DIM);
+        ir_sym_bounded(p->ctx, name, lo < 0 ? 0 : lo, hi > IMP_MAX_DIM || hi < lo ? IMP_MAX_DIM : hi);
     }
 }
 
