@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define UNUSED(arg) ((void)(arg))
-#define MAX_NUMBER (INT64_C(1) << 40)
 
 /* The sizes of the result: `size`, or the operand's (full_like and its kin). */
 static int sizes(struct pt2 *p, ir_expr *dims)
@@ -67,6 +66,15 @@ bool aten_scalar_tensor(struct pt2 *p, int arg)
 }
 
 /* arange(end), arange.start(start, end), arange.start_step(start, end, step): integers may be symbolic */
+/* start + step * (0 .. n - 1) */
+static struct ir_value *progression(struct pt2 *p, ir_expr n, ir_expr start, ir_expr step)
+{
+    struct imp *im = p->im;
+    struct ir_value *v = imp_iota(im, 1, &n, 0, TCC_I64);
+    v = ir_is_value(step, 1) ? v : imp_bin(im, IR_mul, v, imp_dim_value(im, step));
+    return ir_is_value(start, 0) ? v : imp_bin(im, IR_add, v, imp_dim_value(im, start));
+}
+
 bool aten_arange(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -89,10 +97,7 @@ bool aten_arange(struct pt2 *p, int arg)
         int64_t s = (int64_t)step_f;
         ir_expr span = s > 0 ? ir_sub(p->ctx, b, a) : ir_sub(p->ctx, a, b);
         ir_expr n = ir_max(p->ctx, ir_const(p->ctx, 0), ir_ceildiv(p->ctx, span, ir_const(p->ctx, s > 0 ? s : -s)));
-        struct ir_value *v = imp_iota(im, 1, &n, 0, TCC_I64);
-        if (s != 1)
-            v = imp_bin(im, IR_mul, v, imp_int(im, TCC_I64, s));
-        return pt2_out(p, 0, ir_is_value(a, 0) ? v : imp_bin(im, IR_add, v, imp_dim_value(im, a)));
+        return pt2_out(p, 0, progression(p, n, a, ir_const(p->ctx, s)));
     }
     struct ir_value *in[] = {imp_cast(im, start, TCC_F64), imp_cast(im, end, TCC_F64), imp_cast(im, step, TCC_F64)};
     struct ir_value *v = in[0] && in[1] && in[2] ? pt2_onnx1(p, "Range", 11, 3, in, 0, NULL) : NULL;
@@ -237,30 +242,14 @@ bool aten_drawn(struct pt2 *p, int arg)
                    pt2_bin(p, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), imp_num(im, TCC_F32, from)));
 }
 
-/* -- Primitives, which decompositions leave */
-
-/* The same elements; the archive records their type. */
-bool aten_prims_same(struct pt2 *p, int arg)
-{
-    UNUSED(arg);
-    for (const char *const *name = (const char *const[]){"dtype", "device", "non_blocking", NULL}; *name; name++)
-        pt2_ignore(p, *name);
-    return pt2_out(p, 0, pt2_need(p, "a"));
-}
-
-/* start + step * (0 .. length - 1) */
+/* prims.iota: start + step * (0 .. length - 1) */
 bool aten_prims_iota(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct imp *im = p->im;
     ir_expr n = pt2_e(p, "length", 0), start = pt2_e(p, "start", 0), step = pt2_e(p, "step", 1);
     for (const char *const *name = (const char *const[]){"dtype", "device", "requires_grad", NULL}; *name; name++)
         pt2_ignore(p, *name);
-    if (!n || !start || !step)
-        return false;
-    struct ir_value *v = imp_iota(im, 1, &n, 0, TCC_I64);
-    v = ir_is_value(step, 1) ? v : imp_bin(im, IR_mul, v, imp_dim_value(im, step));
-    return pt2_out(p, 0, ir_is_value(start, 0) ? v : imp_bin(im, IR_add, v, imp_dim_value(im, start)));
+    return n && start && step && pt2_out(p, 0, progression(p, n, start, step));
 }
 
 /* -- Numbers */
@@ -302,7 +291,7 @@ bool aten_item(struct pt2 *p, int arg)
     if (!x)
         return false;
     if (tcc_is_int(imp_dtype(x)))
-        return imp_bound_exprs(p->im, x, 1, -MAX_NUMBER, MAX_NUMBER, &e) == 1 && pt2_out_e(p, 0, e);
+        return imp_bound_exprs(p->im, x, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
     return pt2_out(p, 0, imp_rank(x) ? imp_reshape(p->im, x, 0, NULL) : x);
 }
 
@@ -388,7 +377,7 @@ bool aten_number_if(struct pt2 *p, int arg)
     struct ir_value *y = pt2_choose(p, imp_cast(im, v[0], TCC_BOOL), imp_cast(im, v[1], d), imp_cast(im, v[2], d));
     if (!y || !tcc_is_int(d))
         return pt2_out(p, 0, y);
-    return imp_bound_exprs(im, y, 1, -MAX_NUMBER, MAX_NUMBER, &e) == 1 && pt2_out_e(p, 0, e);
+    return imp_bound_exprs(im, y, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
 }
 
 /* neg, not_, sym_float, sym_int, math.ceil, math.floor, math.trunc, math.sqrt */
@@ -411,5 +400,5 @@ bool aten_number1(struct pt2 *p, int arg)
     if (arg == IR_sqrt || arg == IR_neg)
         return pt2_out(p, 0, x);
     x = imp_cast(p->im, x, TCC_I64);
-    return x && imp_bound_exprs(p->im, x, 1, -MAX_NUMBER, MAX_NUMBER, &e) == 1 && pt2_out_e(p, 0, e);
+    return x && imp_bound_exprs(p->im, x, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
 }

@@ -173,13 +173,13 @@ bool aten_detach(struct pt2 *p, int arg)
     return pt2_out(p, 0, stop ? imp_un(p->im, IR_stop_gradient, x) : x);
 }
 
-/* to, _to_copy, type_as: the result's type is recorded. */
+/* to, _to_copy, type_as; arg 1: the primitives that keep the elements. The result's type is recorded. */
 bool aten_to(struct pt2 *p, int arg)
 {
-    UNUSED(arg);
-    for (const char *const *name = (const char *const[]){"dtype", "copy", "other", NULL}; *name; name++)
+    static const char *const ignored[][4] = {{"dtype", "copy", "other"}, {"dtype", "device", "non_blocking"}};
+    for (const char *const *name = ignored[arg]; *name; name++)
         pt2_ignore(p, *name);
-    return pt2_out(p, 0, pt2_need(p, "self"));
+    return pt2_out(p, 0, pt2_need(p, arg ? "a" : "self"));
 }
 
 /* -- Two operands */
