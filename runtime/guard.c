@@ -315,10 +315,16 @@ static void poison(void *at, int64_t bytes)
         memset(at, TCR_GUARD_POISON, (size_t)bytes);
 }
 
+/* Where a buffer's block lies: the host's memory, or the device's. */
+static uint32_t memory_of(const struct tccrt_session *s, uint32_t b)
+{
+    return s->m->buffers[b].space == TCC_SPACE_WEIGHT ? tcr_memory(s, b) : tcr_arena(s, b) && s->apart;
+}
+
 /* Memory of a buffer that has none, or none of that size. */
 static int place(struct tccrt_session *s, uint32_t b, int64_t bytes)
 {
-    uint32_t memory = s->m->buffers[b].space == TCC_SPACE_WEIGHT ? tcr_memory(s, b) : tcr_arena(s, b) && s->apart;
+    uint32_t memory = memory_of(s, b);
 
     if (s->instead[b] && s->guard->bytes[b] == bytes)
         return TCC_OK;
@@ -388,8 +394,7 @@ void tcr_guard_end(struct tccrt_session *s)
         return;
     for (uint32_t b = 0; s->instead && b < s->m->plan->buffers.count; b++)
         if (s->instead[b])
-            tcr_free(s, s->m->buffers[b].space == TCC_SPACE_WEIGHT ? tcr_memory(s, b) : tcr_arena(s, b) && s->apart,
-                     s->instead[b], (size_t)g->bytes[b]);
+            tcr_free(s, memory_of(s, b), s->instead[b], (size_t)g->bytes[b]);
     for (uint32_t i = 0; g->outputs && i < s->max_outputs; i++)
         tcr_guard_free(g->outputs[i]);
     for (uint32_t i = 0; g->inputs && i < s->max_inputs; i++)
@@ -449,7 +454,7 @@ int tcr_guard_begin(struct tccrt_session *s, const struct tcc_pentry *e)
         if (s->m->buffers[b].space != TCC_SPACE_ARENA || !s->guard->last[b] || size_of(s, b) < 0)
             continue;
         status = place(s, b, size_of(s, b));
-        if (!status && !(tcr_arena(s, b) && s->apart))
+        if (!status && !memory_of(s, b))
             poison(s->instead[b], s->guard->bytes[b]);
     }
     return status;

@@ -110,13 +110,12 @@ static void push(struct kb *k, const struct ir_node *n, ir_expr *at)
 /* Views that lead from what is collected to the piece that it becomes; how many. */
 static int views_to(const struct lw_group *g, const struct ir_node **views)
 {
-    const struct ir_value *v = g->dest ? g->dest->def->in[g->piece].value : g->collects;
-    int n = 0;
-    for (; v != g->collects; v = v->def->in[0].value)
+    const struct ir_value *last = g->dest ? g->dest->def->in[g->piece].value : g->collects, *v;
+    int n = 0, i;
+    for (v = last; v != g->collects; v = v->def->in[0].value)
         n++;
-    v = g->dest ? g->dest->def->in[g->piece].value : g->collects;
-    for (int i = n - 1; i >= 0; i--, v = v->def->in[0].value)
-        views[i] = v->def;
+    for (v = last, i = n; i > 0; v = v->def->in[0].value)
+        views[--i] = v->def;
     return n;
 }
 
