@@ -322,6 +322,16 @@ def test_torch_compile_random_numbers_are_the_generators():
     assert torch.equal(x.grad, y.detach())           # the mask that was drawn first
 
 
+def test_torch_compile_counts_on_from_a_seed():
+    ones, found = torch.ones(1000), []
+    for seed in 5, 5, 6:
+        torch._dynamo.reset()
+        tccc.dynamo._made.clear()
+        drop = torch.compile(lambda x: F.dropout(x, 0.5), backend="tccc", options={"fallback": False, "seed": seed})
+        found.append([drop(ones), drop(ones)])
+    assert all(torch.equal(a, b) for a, b in zip(found[0], found[1])) and not torch.equal(found[0][0], found[0][1]) and not torch.equal(found[0][0], found[2][0])
+
+
 def test_torch_compile_without_inputs_gives_tensors():
     torch._dynamo.reset()
     assert torch.equal(torch.compile(lambda n: torch.tril(torch.ones(n, n)), backend="tccc", options={"fallback": False})(3), torch.tril(torch.ones(3, 3)))

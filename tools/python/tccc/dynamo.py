@@ -219,7 +219,7 @@ class _Graph:
 
     def __init__(self, gm, options, parameters):
         self.gm, self.options = gm, options
-        self.draws = _draws(gm)
+        self.draws = "seed" not in options and _draws(gm)
         self.results = _Results(gm)
         self.general = self.special = self.frozen = None
         self.held = []
