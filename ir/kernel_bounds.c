@@ -508,7 +508,8 @@ bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     struct kn_kernel again = *k;
     again.insns = IR_NEWN(ctx, k->ninsns + 1, struct kn_insn);
-    memcpy(again.insns, k->insns, (size_t)k->ninsns * sizeof *k->insns);
+    if (k->ninsns)
+        memcpy(again.insns, k->insns, (size_t)k->ninsns * sizeof *k->insns);
     if (!answer_all(ctx, &again, false))
         return false;
     for (int i = 0; i < k->ninsns; i++) {
