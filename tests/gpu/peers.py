@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What others take for a case of tests/gpu/models.py.
 
-usage: peers.py WHO KIND ARGUMENT...   prints {"ms": ..., "version": ...} of one run, or {"skip": why}
+usage: peers.py --serve [--autotune]   reads lines WHO KIND ARGUMENT..., answers each by {"ms": ..., "version": ...} of one run, or {"skip": why}; what is
+                                       asked for a second time is measured again and not built again
        peers.py --dry                  every kind once, small and on the CPU, a line each: shows that the calls work, and measures nothing
 
-WHO: torch: PyTorch's operations as they are (attention by cuDNN's kernels where it offers them), networks and training steps by torch.compile (max-autotune) with channels last;
-onnxruntime: its CUDA provider with inputs and outputs on the device; copy: a copy of as many bytes as the case's tensor has.
+WHO: torch: PyTorch's operations as they are (attention by cuDNN's kernels where it offers them), networks and training steps by torch.compile (--autotune: in its mode
+max-autotune, which takes minutes) with channels last; onnxruntime: its CUDA provider with inputs and outputs on the device; onnxruntime-cpu: its CPU provider with the
+last argument's number of threads; copy: a copy of as many bytes as the case's tensor has.
 """
 import json, os, sys, time
 
-DEVICE, RUNS = "cuda", 20
+DEVICE, RUNS, MODE = "cuda", 20, "default"
+built = {}   # by words: what measures it
 
 
 def timed(torch, run, runs=None):
@@ -33,7 +36,7 @@ def timed(torch, run, runs=None):
 
 
 def compiled(torch, f):
-    return torch.compile(f, mode="max-autotune") if DEVICE == "cuda" else torch.compile(f, backend="eager")
+    return torch.compile(f, mode=MODE) if DEVICE == "cuda" else torch.compile(f, backend="eager")
 
 
 def bottlenecks(torch, full):
@@ -132,8 +135,11 @@ def inference(torch, kind, sizes, dtype):
     if x.dim() == 4:
         model = model.to(memory_format=torch.channels_last)
     run = compiled(torch, model)
-    with torch.inference_mode():
-        return timed(torch, lambda: run(x), 50)
+
+    def measure():
+        with torch.inference_mode():
+            return timed(torch, lambda: run(x), 50)
+    return measure
 
 
 def training(torch, kind, sizes):
@@ -155,7 +161,7 @@ def training(torch, kind, sizes):
         loss().backward()
         optimizer.step()
 
-    return timed(torch, step)
+    return lambda: timed(torch, step)
 
 
 def attention(torch, sizes, training):
@@ -164,15 +170,16 @@ def attention(torch, sizes, training):
     d = torch.randn_like(q)
     forward = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)
     run = (lambda: torch.autograd.grad(forward(), (q, k, v), d)) if training else forward
-    best = None   # of the backends that take it: cuDNN's where it is there, else the next
-    for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):
-        try:
+    for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH):   # cuDNN's where it takes it, else the next
+        def measure(backend=backend):
             with sdpa_kernel(backend), torch.set_grad_enabled(training):
-                best = timed(torch, run), backend.name
-            break
+                return timed(torch, run)
+        try:
+            measure()
+            return measure, backend.name
         except RuntimeError:
             continue
-    return best
+    return None, None
 
 
 def operation(torch, kind, words, sizes):
@@ -185,64 +192,100 @@ def operation(torch, kind, words, sizes):
         b = torch.empty_like(a)
         run = {"copy": lambda: b.copy_(a), "scaling": compiled(torch, lambda: a + a.mean(0, keepdim=True)),
                "norm": compiled(torch, lambda: torch.nn.functional.layer_norm(a, a.shape[1:]))}[kind]
-    with torch.inference_mode():
-        return timed(torch, run)
+
+    def measure():
+        with torch.inference_mode():
+            return timed(torch, run)
+    return measure
 
 
-def onnxruntime(kind, words):
+def onnxruntime(who, kind, words):
+    """What measures it, or {"skip": why}."""
     try:
         import numpy, onnx, onnxruntime as ort  # noqa: F401
     except ImportError as e:
         return {"skip": f"no {e.name}"}
-    provider = "CUDAExecutionProvider" if DEVICE == "cuda" else "CPUExecutionProvider"
+    device = "cpu" if who == "onnxruntime-cpu" or DEVICE == "cpu" else "cuda"
+    provider = "CUDAExecutionProvider" if device == "cuda" else "CPUExecutionProvider"
     if provider not in ort.get_available_providers():
         return {"skip": "ONNX Runtime has no CUDA provider"}
     import models
     batch, *rest = (int(w) for w in words if w.isdigit())
+    options = ort.SessionOptions()
+    if who == "onnxruntime-cpu":
+        options.intra_op_num_threads = rest.pop()
     model = models.sample("gpt").build(*rest, 0) if kind == "gpt" else models.network(kind, bool(rest[0]), batch)
-    session = ort.InferenceSession(model.SerializeToString(), providers=[provider])
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=[provider])
     info, binding = session.get_inputs()[0], session.io_binding()
     shape = [d if isinstance(d, int) else batch for d in info.shape]
     x = numpy.random.default_rng(1).standard_normal(shape).astype(numpy.float32) if "float" in info.type else numpy.ones(shape, numpy.int64)
-    binding.bind_ortvalue_input(info.name, ort.OrtValue.ortvalue_from_numpy(x, DEVICE, 0))
-    binding.bind_output(session.get_outputs()[0].name, DEVICE)
-    times = []
-    for k in range(60 if DEVICE == "cuda" else 11):
-        start = time.perf_counter()
-        session.run_with_iobinding(binding)
-        binding.synchronize_outputs()
-        times.append(1e3 * (time.perf_counter() - start))
-    return {"ms": sorted(times[10:])[len(times[10:]) // 2], "version": ort.__version__}
+    value = ort.OrtValue.ortvalue_from_numpy(x, device, 0)
+    binding.bind_ortvalue_input(info.name, value)
+    binding.bind_output(session.get_outputs()[0].name, device)
+
+    def measure(value=value):
+        times, end = [], time.perf_counter() + 2
+        for k in range(60 if device == "cuda" else 25):
+            start = time.perf_counter()
+            session.run_with_iobinding(binding)
+            binding.synchronize_outputs()
+            times.append(1e3 * (time.perf_counter() - start))
+            if k > 4 and time.perf_counter() > end:
+                break
+        warm = times[min(10, len(times) // 2):]
+        return sorted(warm)[len(warm) // 2]
+    return measure
 
 
-def measured(who, kind, *words):
-    words = [str(w) for w in words]
-    if who == "onnxruntime":
-        return onnxruntime(kind, words)
+def build(who, kind, words):
+    """(what measures it, version), or ({"skip": why}, None)."""
+    if who.startswith("onnxruntime"):
+        measure = onnxruntime(who, kind, words)
+        return measure, None if isinstance(measure, dict) else sys.modules["onnxruntime"].__version__
     try:
         import torch
     except ImportError:
-        return {"skip": "no PyTorch"}
+        return {"skip": "no PyTorch"}, None
     if DEVICE == "cuda" and not torch.cuda.is_available():
-        return {"skip": "PyTorch sees no GPU"}
+        return {"skip": "PyTorch sees no GPU"}, None
     sizes, how = [int(w) for w in words if w.isdigit()], None
     if kind in ("gpt", "bert", "lstm", "resnet", "mobilenet"):
-        ms = inference(torch, kind, sizes, torch.float32 if "f32" in words else torch.bfloat16)
+        measure = inference(torch, kind, sizes, torch.float32 if "f32" in words else torch.bfloat16)
     elif kind in ("gpt-training", "resnet-training"):
-        ms = training(torch, kind[:-9], sizes)
+        measure = training(torch, kind[:-9], sizes)
     elif kind.startswith("attention"):
-        ms, how = attention(torch, sizes, kind == "attention-training") or (None, None)
-        if not ms:
-            return {"skip": "no kernel of attention takes it"}
+        measure, how = attention(torch, sizes, kind == "attention-training")
+        if not measure:
+            return {"skip": "no kernel of attention takes it"}, None
     else:
-        ms = operation(torch, kind, words, sizes)
-    return {"ms": ms, "version": torch.__version__ + (f", {how}" if how else "")}
+        measure = operation(torch, kind, words, sizes)
+    return measure, torch.__version__ + (f", {how}" if how else "")
+
+
+def measured(who, kind, *words):
+    words = tuple(str(w) for w in words)
+    if (who, kind, words) not in built:
+        built[who, kind, words] = build(who, kind, words)
+    measure, version = built[who, kind, words]
+    return measure if isinstance(measure, dict) else {"ms": measure(), "version": version}
+
+
+def serve():
+    for line in sys.stdin:
+        try:
+            said = measured(*line.split())
+        except Exception as e:   # of the peer: that there is no figure
+            said = {"skip": f"it failed: {str(e).strip().splitlines()[-1] if str(e).strip() else type(e).__name__}"}
+        print("peer " + json.dumps(said), flush=True)
 
 
 def main(*words):
-    global DEVICE
+    global DEVICE, MODE
+    if "--serve" in words:
+        MODE = "max-autotune" if "--autotune" in words else MODE
+        return serve()
     if words != ("--dry",):
-        return print(json.dumps(measured(*words)))
+        sys.exit(__doc__)
     DEVICE = "cpu"
     import models
     for case in models.cases(True):
