@@ -151,11 +151,13 @@ static void write_gradients(FILE *out)
             fputs(" |\n", out);
         }
     }
-    fprintf(out, "\n## Library ops\n\nWith gradients (by the first operand, `grid_sample` by both, `stft` by signal "
-                 "and window):");
+    fprintf(out, "\n## Library ops\n\nWith gradients (by the first operand, `grid_sample`, `solve` and "
+                 "`triangular_solve` by both, `stft` by "
+                 "signal and window, `lu_solve` by factors and right-hand sides):");
     for (const char *const *name = grad_libs(); *name; name++)
         fprintf(out, "%s `%s`", name == grad_libs() ? "" : ",", *name);
-    fputs(". Of a singular matrix `det` has one of NaNs. A loss that depends on a parameter through any other library "
+    fputs(". Of a singular matrix `det` has one of NaNs, and so have `eigh` and `svd` by their vectors where two "
+          "values are equal. A loss that depends on a parameter through any other library "
           "op is "
           "an error that\nnames the source model's node. Those that are smooth but have none:\n\n"
           "| ops | why |\n| --- | --- |\n"
@@ -293,6 +295,11 @@ static const char pt2_intro[] =
     "of `real`, `imag` and `view_as_real` too; not through a conjugated one. Graphs inside a graph neither take nor "
     "give them. `--train` differentiates them, transforms too (tests/pt2/grads.py); under torch.compile PyTorch's "
     "own gradient is compiled, where no complex value is kept for it.\n"
+    "* **Linear algebra**: `torch.linalg`'s solvers, factors, eigenvalues of symmetric matrices and singular values "
+    "are library ops, for small dense matrices: in "
+    "doubles, with one thread. A matrix that is singular, or not positive definite, is an error of the run where "
+    "PyTorch checks it. `lstsq`, `eig` and `ldl` are not "
+    "there.\n"
     "* **Random numbers** are other ones than PyTorch's, of the same distribution.\n\n"
     "An argument that an op does not read here refuses the node; all that is refused is said in one message, with the "
     "line of the Python "

@@ -186,7 +186,7 @@ static bool read_input(struct pt2 *p, json_t *argument, json_t *spec, json_t *wr
     }
     if (!strcmp(in->kind, "user_input"))
         return read_user_input(p, in, argument);
-    if (!strcmp(in->kind, "constant_input"))
+    if (!strcmp(in->kind, "constant_input") || !strcmp(in->kind, "token"))
         return true;
     return imp_unsupported(p->im, "an input of kind %s", in->kind);
 }
@@ -225,6 +225,10 @@ static bool bind_input(struct pt2 *p, const struct input *in, ir_type pinned)
         return true;
     if (!v)
         return false;
+    if (!strcmp(in->kind, "token")) { /* it orders effects, and holds nothing */
+        v->number = true;
+        return (v->v = imp_int(im, TCC_I64, 0)) != NULL;
+    }
     if (in->tensor && is_state(p, in)) {
         v->state = state_for(p, in);
         v->v = ir_read_state(&im->b, v->state);
@@ -328,7 +332,7 @@ static bool make_output(struct pt2 *p, json_t *spec, struct pt2_value *v, struct
     struct pt2_value *target = NULL;
     if (!kind)
         return imp_bad(p->im, "an output without a specification");
-    if (v->refused)
+    if (v->refused || !strcmp(kind, "token"))
         return true;
     if (!strcmp(kind, "buffer_mutation"))
         target = memory_named(p, signature, "input_specs", "buffer_name", js_string(value, "buffer_name"));

@@ -168,14 +168,17 @@ bool aten_multi_dot(struct pt2 *p, int arg)
     return pt2_out(p, 0, y);
 }
 
-/* matrix_power(self, n), n at least 0 */
+/* matrix_power(self, n) */
 bool aten_matrix_power(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *y = NULL;
     int64_t n = pt2_i(p, "n", 1);
-    if (!x || imp_rank(x) < 2 || n < 0)
-        return x && imp_unsupported(p->im, "the power %lld", (long long)n);
+    if (!x || imp_rank(x) < 2)
+        return x && imp_bad(p->im, "a power of what is no matrix");
+    if (n < 0 && !(x = pt2_inverse(p, x)))
+        return false;
+    n = n < 0 ? -n : n;
     const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
     if (!n) {
         y = imp_cast(p->im,
@@ -354,7 +357,35 @@ bool aten_dist(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_norm(p, pt2_flat(p, d), order, 1, &first, false));
 }
 
-/* linalg_norm(self, ord, dim, keepdim), linalg_matrix_norm, frobenius_norm: of vectors, and Frobenius' of matrices */
+/* Norms of the matrices of two axes, rows and columns: by sums of columns (1, -1) or rows (infinite), or by singular values (2, -2; nuclear: their sum). Those axes stay, with size 1. */
+static struct ir_value *matrix_norm(struct pt2 *p, struct ir_value *x, double order, bool nuclear, const int64_t *axes)
+{
+    struct imp *im = p->im;
+    int64_t perm[TCC_MAX_RANK];
+    ir_expr dims[TCC_MAX_RANK];
+    int rank = imp_rank(x), n = 0;
+    enum ir_op most = order < 0 ? IR_reduce_min : IR_reduce_max;
+    if (!nuclear && (fabs(order) == 1 || isinf(order))) {
+        int first = isinf(order) ? 1 : 0;
+        struct ir_value *sums = imp_reduce(im, IR_reduce_sum, pt2_un(p, IR_abs, x), 1, &axes[first], true);
+        return imp_reduce(im, most, sums, 1, &axes[1 - first], true);
+    }
+    if (!nuclear && fabs(order) != 2)
+        return imp_bad(im, "a matrix has no norm of order %g", order), NULL;
+    for (int k = 0; k < rank; k++) {
+        dims[k] = k == axes[0] || k == axes[1] ? ir_const(p->ctx, 1) : imp_dim(x, k);
+        if (k != axes[0] && k != axes[1])
+            perm[n++] = k;
+    }
+    perm[n] = axes[0];
+    perm[n + 1] = axes[1];
+    struct ir_value *values = pt2_singular_values(p, imp_transpose(im, x, perm));
+    const int64_t last = rank - 2;
+    values = imp_reduce(im, nuclear ? IR_reduce_sum : most, values, 1, &last, false);
+    return values ? imp_reshape(im, values, rank, dims) : NULL;
+}
+
+/* linalg_norm(self, ord, dim, keepdim), linalg_matrix_norm, frobenius_norm: of vectors and of matrices */
 bool aten_linalg_norm(struct pt2 *p, int arg)
 {
     struct imp *im = p->im;
@@ -365,20 +396,30 @@ bool aten_linalg_norm(struct pt2 *p, int arg)
     json_t *ord = pt2_arg(p, "ord", &kind);
     bool number = ord && strcmp(kind, "as_string") != 0;
     double order = number ? pt2_f(p, "ord", 2) : 2;
+    bool nuclear = ord && !number && !strcmp(pt2_s(p, "ord", "fro"), "nuc");
     pt2_ignore(p, "dtype");
-    if (!x || (ord && !number && strcmp(pt2_s(p, "ord", "fro"), "fro")))
-        return x && imp_unsupported(im, "a norm by singular values");
-    int n;
-    if (arg && !pt2_given(p, "dim")) { /* of matrices: the last two axes */
-        axes[0] = imp_rank(x) - 2;
-        axes[1] = imp_rank(x) - 1;
-        n = 2;
-    } else {
-        n = pt2_axes(p, "dim", imp_rank(x), axes);
-    }
-    if (n < 0 || (n && axes[0] < 0))
+    if (!x)
         return false;
-    if (n != 1 && number)
+    int n = pt2_ints(p, "dim", TCC_MAX_RANK, axes), rank = imp_rank(x);
+    if (n < 0 && (arg || (ord && rank == 2))) { /* of matrices: the last two axes */
+        axes[0] = rank - 2;
+        axes[1] = rank - 1;
+        n = 2;
+    }
+    for (int k = 0; k < n; k++) {
+        axes[k] += axes[k] < 0 ? rank : 0;
+        if (axes[k] < 0 || axes[k] >= rank)
+            return imp_bad(im, "axis %lld of %d dims", (long long)axes[k], rank);
+    }
+    if (n == 2 && (number || nuclear)) {
+        struct ir_value *y = axes[0] != axes[1] ? matrix_norm(p, x, order, nuclear, axes) : NULL;
+        const int64_t both[2] = {axes[0] < axes[1] ? axes[0] : axes[1], axes[0] < axes[1] ? axes[1] : axes[0]};
+        return y && pt2_out(p, 0, keep ? y : imp_squeeze(im, y, 2, both));
+    }
+    if (nuclear || (number && n > 2))
         return imp_unsupported(im, "that norm of %d dims", n);
+    n = arg && n == 2 ? n : pt2_axes(p, "dim", rank, axes);
+    if (n < 0)
+        return false;
     return pt2_out(p, 0, pt2_norm(p, x, order, n, axes, keep));
 }

@@ -241,6 +241,9 @@ static inline struct ir_value *pt2_choose(struct pt2 *p, struct ir_value *c, str
 struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n, const int64_t *axes, bool keep);
 struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value *b, double order, double eps, bool keep);
 struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep);
+/* Of matrices (op_factor.c): the singular values, descending; the inverse, which has to be there. NULL operands: NULL. */
+struct ir_value *pt2_singular_values(struct pt2 *p, struct ir_value *x);
+struct ir_value *pt2_inverse(struct pt2 *p, struct ir_value *x);
 /* The mean (1) or sum (2) of all elements of a loss, or the loss itself (0). */
 struct ir_value *pt2_reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction);
 

@@ -89,11 +89,15 @@ bool grad_map_passes(const struct ir_node *n, int i);
 bool grad_lib_passes(const struct ir_node *n, int i);
 void grad_affine_grid(struct grad *g, struct ir_node *n);
 void grad_col2im(struct grad *g, struct ir_node *n);
-void grad_det(struct grad *g, struct ir_node *n);
 void grad_dft(struct grad *g, struct ir_node *n);
 void grad_grid_sample(struct grad *g, struct ir_node *n);
-void grad_inverse(struct grad *g, struct ir_node *n);
 void grad_stft(struct grad *g, struct ir_node *n);
+/* linalg.c */
+void grad_cholesky(struct grad *g, struct ir_node *n), grad_det(struct grad *g, struct ir_node *n), grad_eigh(struct grad *g, struct ir_node *n);
+void grad_inverse(struct grad *g, struct ir_node *n), grad_lu(struct grad *g, struct ir_node *n), grad_lu_solve(struct grad *g, struct ir_node *n);
+void grad_matrix_exp(struct grad *g, struct ir_node *n), grad_pinv(struct grad *g, struct ir_node *n), grad_qr(struct grad *g, struct ir_node *n);
+void grad_slogdet(struct grad *g, struct ir_node *n), grad_solve(struct grad *g, struct ir_node *n), grad_svd(struct grad *g, struct ir_node *n);
+void grad_triangular_solve(struct grad *g, struct ir_node *n);
 void grad_map(struct grad *g, struct ir_node *n);
 
 /* Nodes that are differentiated together with what they were computed from (softmax and the like): false, no such pattern. */

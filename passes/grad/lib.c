@@ -185,17 +185,28 @@ static const struct {
     unsigned operands;
 } rules[] = {{"affine_grid", grad_affine_grid, 1},
              {"array_feature_extractor", moved, 1},
+             {"cholesky", grad_cholesky, 1},
              {"col2im", grad_col2im, 1},
              {"compress", moved, 1},
              {"det", grad_det, 1},
              {"dft", grad_dft, 1},
              {"dyn_reverse_sequence", moved, 1},
+             {"eigh", grad_eigh, 1},
              {"grid_sample", grad_grid_sample, 1 | 2},
              {"inverse", grad_inverse, 1},
+             {"lu", grad_lu, 1},
+             {"lu_solve", grad_lu_solve, 1 | 4},
+             {"matrix_exp", grad_matrix_exp, 1},
              {"max_unpool", moved, 1},
+             {"pinv", grad_pinv, 1},
+             {"qr", grad_qr, 1},
              {"resize", resample, 1},
+             {"slogdet", grad_slogdet, 1},
+             {"solve", grad_solve, 1 | 2},
              {"stft", grad_stft, 1 | 4},
+             {"svd", grad_svd, 1},
              {"topk", topk, 1},
+             {"triangular_solve", grad_triangular_solve, 1 | 2},
              {"upsample", resample, 1}};
 
 /* A place that is rounded has no slope. */

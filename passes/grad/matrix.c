@@ -1,48 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matrix.c - gradients of the library ops of matrices (det, inverse), and of two that are linear: affine_grid, col2im. */
+/* matrix.c - gradients of two library ops that are linear: affine_grid, col2im. */
 #include "passes/grad/grad_int.h"
 #include "passes/rewrite_int.h"
-
-/* -- det, inverse ---------------------------------------------------------------------------------- */
-
-/* The inverse of x, transposed. */
-static struct ir_value *inverse_transposed(struct grad *g, struct ir_value *y)
-{
-    int64_t perm[TCC_MAX_RANK];
-    int rank = y ? y->type->rank : 0;
-    for (int k = 0; k < rank; k++)
-        perm[k] = k < rank - 2 ? k : 2 * rank - 3 - k;
-    return y ? ir_transpose_by(g->b, y, perm) : NULL;
-}
-
-/* Jacobi's formula: det(x) times the inverse, transposed. */
-void grad_det(struct grad *g, struct ir_node *n)
-{
-    struct ir_value *d = grad_out(g, n, 0), *x = n->in[0].value;
-    int rank = x->type->rank;
-    ir_expr dims[TCC_MAX_RANK];
-    if (!d)
-        return;
-    ir_type type = x->type;
-    struct ir_node *made =
-        ir_build_typed(g->b, IR_lib, 1, &x,
-                       IR_ATTRS(ir_attr_s(IR_ATTR_name, "inverse"), ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type);
-    for (int k = 0; k < rank; k++)
-        dims[k] = k < rank - 2 ? x->type->dim[k] : ir_const(g->ctx, 1);
-    struct ir_value *scale = ir_reshape_to(g->b, ir_binary(g->b, IR_mul, d, n->out[0]), rank, dims);
-    grad_give(g, n, 0, made ? ir_binary(g->b, IR_mul, inverse_transposed(g, made->out[0]), scale) : NULL);
-}
-
-/* -(y' d y'), y being the inverse. */
-void grad_inverse(struct grad *g, struct ir_node *n)
-{
-    struct ir_value *d = grad_out(g, n, 0), *y = n->out[0];
-    enum tcc_dtype dt = (enum tcc_dtype)y->type->dtype;
-    if (!d)
-        return;
-    struct ir_value *v = grad_matmul(g, grad_matmul(g, y, d, true, false, dt), y, false, true, dt);
-    grad_give(g, n, 0, ir_unary(g->b, IR_neg, v));
-}
 
 /* -- affine_grid ----------------------------------------------------------------------------------- */
 

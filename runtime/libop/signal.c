@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fourier transforms (dft, stft) of any length, det and inverse. In doubles: powers of two by the iterative radix-2 algorithm
+ * Fourier transforms (dft, stft) of any length. In doubles: powers of two by the iterative radix-2 algorithm
  * of Cooley and Tukey, other lengths by Bluestein's, which turns them into a convolution of such a length.
  */
 #include <math.h>
@@ -289,136 +289,6 @@ int tccrt_lib_stft(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- det ---------------------------------------------------------------------------------------------------------- */
-
-/* Gaussian elimination with partial pivoting; a is m by m and is destroyed. */
-static double determinant(double *a, int64_t m)
-{
-    double det = 1;
-
-    for (int64_t c = 0; c < m; c++) {
-        int64_t pivot = c;
-
-        for (int64_t r = c + 1; r < m; r++)
-            pivot = fabs(a[r * m + c]) > fabs(a[pivot * m + c]) ? r : pivot;
-        if (a[pivot * m + c] == 0)
-            return 0;
-        if (pivot != c) {
-            det = -det;
-            for (int64_t k = c; k < m; k++) {
-                double t = a[c * m + k];
-
-                a[c * m + k] = a[pivot * m + k];
-                a[pivot * m + k] = t;
-            }
-        }
-        det *= a[c * m + c];
-        for (int64_t r = c + 1; r < m; r++) {
-            double f = a[r * m + c] / a[c * m + c];
-
-            for (int64_t k = c + 1; k < m; k++)
-                a[r * m + k] -= f * a[c * m + k];
-        }
-    }
-    return det;
-}
-
-/* What a function of square matrices begins with: operand 0, its n matrices of m x m, the result (of x's type, with `keep` of the two
- * last axes), and `room` numbers for each of a matrix's elements, which the caller frees. */
-struct squares {
-    const struct tcc_tensor *x;
-    int64_t m, n;
-    double *a;
-    void *y;
-};
-
-static int squares(struct tcc_lib_call *call, int keep, int room, struct squares *s)
-{
-    int status = lib_need(call, 0, -1, LIB_NUMBER, &s->x), rank;
-
-    if (status)
-        return status;
-    rank = (int)s->x->rank;
-    if (rank < 2 || s->x->dims[rank - 1] != s->x->dims[rank - 2])
-        return LIB_FAIL(call, "square matrices expected");
-    s->m = s->x->dims[rank - 1];
-    s->n = lib_product(rank - 2, s->x->dims);
-    if (!(s->y = lib_out(call, 0, s->x->dtype, rank - 2 + keep, s->x->dims)))
-        return TCC_EENV;
-    if (!(s->a = malloc((size_t)(room * s->m * s->m + 1) * sizeof *s->a)))
-        return LIB_NO_MEMORY(call);
-    return TCC_OK;
-}
-
-/* x[..., m, m] -> [...] */
-int tccrt_lib_det(struct tcc_lib_call *call)
-{
-    struct squares s;
-    int status = squares(call, 0, 1, &s);
-
-    if (status)
-        return status;
-    for (int64_t i = 0; i < s.n; i++) {
-        for (int64_t k = 0; k < s.m * s.m; k++)
-            s.a[k] = lib_get(s.x, i * s.m * s.m + k);
-        lib_put(s.y, s.x->dtype, i, determinant(s.a, s.m));
-    }
-    free(s.a);
-    return TCC_OK;
-}
-
-/* -- inverse ------------------------------------------------------------------------------------------------------ */
-
-/* Gauss and Jordan's elimination with partial pivoting: a [m, 2m], a matrix beside the identity, becomes the identity beside its
- * inverse. A pivot of 0 leaves infinities and NaNs. */
-static void invert(double *a, int64_t m)
-{
-    int64_t w = 2 * m;
-
-    for (int64_t c = 0; c < m; c++) {
-        int64_t pivot = c;
-        double f;
-
-        for (int64_t r = c + 1; r < m; r++)
-            pivot = fabs(a[r * w + c]) > fabs(a[pivot * w + c]) ? r : pivot;
-        for (int64_t k = 0; pivot != c && k < w; k++) {
-            double t = a[c * w + k];
-
-            a[c * w + k] = a[pivot * w + k];
-            a[pivot * w + k] = t;
-        }
-        f = 1 / a[c * w + c];
-        for (int64_t k = 0; k < w; k++)
-            a[c * w + k] *= f;
-        for (int64_t r = 0; r < m; r++) {
-            f = a[r * w + c];
-            for (int64_t k = 0; r != c && k < w; k++)
-                a[r * w + k] -= f * a[c * w + k];
-        }
-    }
-}
-
-/* x[..., m, m] -> the same shape */
-int tccrt_lib_inverse(struct tcc_lib_call *call)
-{
-    struct squares s;
-    int status = squares(call, 2, 2, &s);
-    int64_t m;
-
-    if (status)
-        return status;
-    m = s.m;
-    for (int64_t i = 0; i < s.n; i++) {
-        for (int64_t k = 0; k < 2 * m * m; k++)
-            s.a[k] = k % (2 * m) < m ? lib_get(s.x, i * m * m + k / (2 * m) * m + k % (2 * m)) : k % (2 * m) - m == k / (2 * m);
-        invert(s.a, m);
-        for (int64_t k = 0; k < m * m; k++)
-            lib_put(s.y, s.x->dtype, i * m * m + k, s.a[k / m * 2 * m + m + k % m]);
-    }
-    free(s.a);
-    return TCC_OK;
-}
-
 /* -- Mel weights ------------------------------------------------------------------------------------------------ */
 
 /* Operand i, one number. */
@@ -461,8 +331,8 @@ int tccrt_lib_mel_weight_matrix(struct tcc_lib_call *call)
         if ((status = read_number(call, i, &in[i])))
             return status;
     if (!(in[0] >= 0 && in[0] < 0x1p30 && in[1] >= 0 && in[1] < 0x1p30 && in[2] > 0 && in[3] >= 0 && in[4] >= in[3]))
-        return LIB_FAIL(call, "%g mel bins, a transform of %g, %g samples a second, from %g to %g Hz are not possible", in[0],
-                        in[1], in[2], in[3], in[4]);
+        return LIB_FAIL(call, "%g mel bins, a transform of %g, %g samples a second, from %g to %g Hz are not possible",
+                        in[0], in[1], in[2], in[3], in[4]);
     dims[0] = (int64_t)in[1] / 2 + 1;
     dims[1] = (int64_t)in[0];
     if (!(y = lib_out(call, 0, dtype, 2, dims)))

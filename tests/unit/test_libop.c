@@ -342,16 +342,65 @@ START_TEST(fourier)
     }
     RUN("stft", IN(F32(V(1, 1, 1, 1, 1, 1), 1, 6, 1), SCALAR_I64(2), F32(V(1, 1, 1, 1), 4)), 1, NO_ATTRS);
     check_dims(0, TCC_F32, DIMS(1, 2, 3, 2));
-    RUN("det", IN(F32(V(0, 2, 3, 4), 2, 2)), 1, NO_ATTRS);
-    WANT_F32(0, V(-6), );
-    RUN("inverse", IN(F32(V(0, 2, 4, 2, 1, 0, 0, 1), 2, 2, 2)), 1, NO_ATTRS);
-    WANT_F32(0, V(-0.25f, 0.25f, 0.5f, 0, 1, 0, 0, 1), 2, 2, 2);
-    FAILS("square", "inverse", IN(F32(V(1, 2), 1, 2)), 1, NO_ATTRS);
 }
 END_TEST
 
 /* -- Text
  * ------------------------------------------------------------------------------------------------------------------ */
+
+START_TEST(matrices)
+{
+    RUN("det", IN(F32(V(0, 2, 3, 4), 2, 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(-6), );
+    RUN("inverse", IN(F32(V(0, 2, 4, 2, 1, 0, 0, 1), 2, 2, 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(-0.25f, 0.25f, 0.5f, 0, 1, 0, 0, 1), 2, 2, 2);
+    FAILS("square", "inverse", IN(F32(V(1, 2), 1, 2)), 1, NO_ATTRS);
+    FAILS("singular", "inverse", IN(F32(V(1, 2, 2, 4), 2, 2)), 1, ATTRS(A_INTS("check", 1)));
+    RUN("slogdet", IN(F32(V(0, 2, 3, 4), 2, 2)), 2, NO_ATTRS);
+    WANT_F32(0, V(-1), );
+    WANT_F32(1, V(1.7917595f), );
+    RUN("solve", IN(F32(V(0, 2, 4, 2), 2, 2), F32(V(2, 6), 2, 1)), 2, NO_ATTRS);
+    WANT_F32(0, V(1, 1), 2, 1);
+    RUN("solve", IN(F32(V(0, 2, 4, 2), 2, 2), F32(V(4, 4), 1, 2)), 1, ATTRS(A_INTS("left", 0)));
+    WANT_F32(0, V(1, 1), 1, 2);
+    FAILS("batch element 1", "solve", IN(F32(V(1, 0, 0, 1, 1, 1, 1, 1), 2, 2, 2), F32(V(1, 1, 1, 1), 2, 2, 1)), 1,
+          ATTRS(A_INTS("check", 1)));
+    FAILS("rows where 2 fit", "solve", IN(F32(V(1, 0, 0, 1), 2, 2), F32(V(1, 1, 1), 3, 1)), 1, NO_ATTRS);
+    RUN("triangular_solve", IN(F32(V(2, 9, 1, 4), 2, 2), F32(V(2, 9), 2, 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(1, 2), 2, 1);
+    RUN("lu", IN(F32(V(0, 2, 4, 2), 2, 2)), 3, NO_ATTRS);
+    WANT_F32(0, V(4, 2, 0, 2), 2, 2);
+    FAILS("LU", "lu", IN(F32(V(0, 0, 0, 0), 2, 2)), 3, ATTRS(A_INTS("check", 1)));
+    FAILS("pivot 3 of 2", "lu_solve", IN(F32(V(4, 2, 0, 2), 2, 2), I64(V(3, 2), 2), F32(V(2, 6), 2, 1)), 1, NO_ATTRS);
+    RUN("lu_solve", IN(F32(V(4, 2, 0, 2), 2, 2), I64(V(2, 2), 2), F32(V(2, 6), 2, 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(1, 1), 2, 1);
+    RUN("lu_permutation", IN(F32(V(0, 0, 0, 0, 0, 0), 3, 2), I64(V(2, 3), 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(0, 0, 1, 1, 0, 0, 0, 1, 0), 3, 3);
+    RUN("cholesky", IN(F32(V(4, 2, 2, 5), 2, 2)), 2, ATTRS(A_INTS("upper", 1)));
+    WANT_F32(0, V(2, 1, 0, 2), 2, 2);
+    FAILS("leading minor of order 2", "cholesky", IN(F32(V(1, 2, 2, 1), 2, 2)), 2, ATTRS(A_INTS("check", 1)));
+    RUN("qr", IN(F32(V(3, 4), 2, 1)), 2, NO_ATTRS);
+    WANT_F32(0, V(-0.6f, -0.8f), 2, 1);
+    WANT_F32(1, V(-5), 1, 1);
+    RUN("geqrf", IN(F32(V(3, 4), 2, 1)), 2, NO_ATTRS);
+    WANT_F32(0, V(-5, 0.5f), 2, 1);
+    RUN("householder_product", IN(F32(V(-5, 0.5f), 2, 1), F32(V(1.6f), 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(-0.6f, -0.8f), 2, 1);
+    FAILS("do not fit", "householder_product", IN(F32(V(1, 2), 1, 2), F32(V(1), 1)), 1, NO_ATTRS);
+    RUN("eigh", IN(F32(V(2, 9, 1, 2), 2, 2)), 2, NO_ATTRS);
+    WANT_F32(0, V(1, 3), 2);
+    FAILS("not finite", "eigh", IN(F32(V(NAN, 1, 1, 2), 2, 2)), 2, NO_ATTRS);
+    RUN("svd", IN(F32(V(0, 0, 0, -3, 0, 0), 2, 3)), 3, ATTRS(A_INTS("full", 1)));
+    WANT_F32(1, V(3, 0), 2);
+    check_dims(2, TCC_F32, DIMS(3, 3));
+    FAILS("not finite", "svd", IN(F32(V(INFINITY), 1, 1)), 3, NO_ATTRS);
+    RUN("pinv", IN(F32(V(0, 2, 0, 0), 2, 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(0, 0, 0.5f, 0), 2, 2);
+    FAILS("one a matrix", "pinv", IN(F32(V(0, 2, 0, 0), 2, 2), F32(V(1, 2, 3), 3)), 1, NO_ATTRS);
+    RUN("matrix_exp", IN(F32(V(0, 1, 0, 0), 2, 2)), 1, NO_ATTRS);
+    WANT_F32(0, V(1, 1, 0, 1), 2, 2);
+}
+END_TEST
 
 START_TEST(text)
 {
@@ -474,7 +523,8 @@ START_TEST(trees)
         ATTRS(A_INTS("mode", TREE_LEQ)));
     WANT_F32(0, V(7, 9, 9), 3, 1);
     RUN("tree_ensemble",
-        IN(F32(V(0, 1, NAN), 3, 1), I32(V(NODE(TREE_NAN_YES, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 2)), 3, 4),
+        IN(F32(V(0, 1, NAN), 3, 1),
+           I32(V(NODE(TREE_NAN_YES, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 2)), 3, 4),
            I32(V(0, 0), 2), I32(V(0, 1, 1, 0, 1, 0), 3, 2), F32(V(7, 1, 9), 3)),
         1, ATTRS(A_INTS("n_targets", 2), A_STRINGS("aggregate_function", "AVERAGE")));
     WANT_F32(0, V(7, 1, 0, 9, 7, 1), 3, 2);
@@ -486,31 +536,39 @@ START_TEST(trees)
         for (int nan = 0; nan <= 1; nan++) { /* said to be true of all nodes, and it is */
             RUN("tree_ensemble",
                 IN(F32(V(0.25, 0.5, 1, NAN), 4, 1),
-                   I32(V(NODE(mode << TREE_MODE_SHIFT | (nan ? TREE_NAN_YES : 0), 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)), 3, 4),
+                   I32(V(NODE(mode << TREE_MODE_SHIFT | (nan ? TREE_NAN_YES : 0), 2, SPLIT_HALF, -1),
+                         NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)),
+                       3, 4),
                    I32(V(0), 1), I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2)),
                 1, ATTRS(A_INTS("mode", mode), A_INTS("nan", nan)));
             WANT_F32(0, V(7, mode == TREE_LEQ ? 7 : 9, 9, nan ? 7 : 9), 4, 1);
         }
     FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(1), 1, 1), I32(V(NODE(0, 1, SPLIT_NAN, 0), NODE(0, 0, SPLIT_HALF, -1)), 2, 4), I32(V(1), 1), I32(V(0, 0), 1, 2), F32(V(7), 1)),
+          IN(F32(V(1), 1, 1), I32(V(NODE(0, 1, SPLIT_NAN, 0), NODE(0, 0, SPLIT_HALF, -1)), 2, 4), I32(V(1), 1),
+             I32(V(0, 0), 1, 2), F32(V(7), 1)),
           1, ATTRS(A_INTS("mode", TREE_LEQ))); /* a branch that goes back */
     RUN("tree_ensemble_classifier",
         IN(F32(V(0, 1), 2, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0, 1, 0), 2, 2), F32(V(1, 1), 2)), 2,
         ATTRS(A_INTS("n_targets", 2), A_INTS("classlabels_int64s", 5, 6)));
     WANT_I64(0, V(5, 6), 2);
     FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(0), 1, 1), I32(V(NODE(3, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)), 3, 4), I32(V(0), 1),
+          IN(F32(V(0), 1, 1),
+             I32(V(NODE(3, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)), 3, 4), I32(V(0), 1),
              I32(V(0, 0), 1, 2), F32(V(7), 1)),
           1, ATTRS(A_INTS("mode", TREE_LEQ)));
     FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(1), 1, 1), I32(V(NODE(0, 7, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0)), 2, 4), I32(V(0), 1), I32(V(0, 0), 1, 2), F32(V(7), 1)),
+          IN(F32(V(1), 1, 1), I32(V(NODE(0, 7, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0)), 2, 4), I32(V(0), 1),
+             I32(V(0, 0), 1, 2), F32(V(7), 1)),
           1, ATTRS(A_INTS("mode", TREE_LEQ)));
     FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(5), 1), I32(V(0, 0), 1, 2), F32(V(7), 1)), 1, ATTRS(A_INTS("mode", TREE_LEQ)));
+          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(5), 1), I32(V(0, 0), 1, 2), F32(V(7), 1)), 1,
+          ATTRS(A_INTS("mode", TREE_LEQ)));
     FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(4, 0), 1, 2), F32(V(7), 1)), 1, ATTRS(A_INTS("mode", TREE_LEQ)));
+          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(4, 0), 1, 2), F32(V(7), 1)), 1,
+          ATTRS(A_INTS("mode", TREE_LEQ)));
     FAILS("do not fit", "tree_ensemble",
-          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0), 1, 2), F32(V(7, 9), 2)), 1, ATTRS(A_INTS("mode", TREE_LEQ)));
+          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0), 1, 2), F32(V(7, 9), 2)), 1,
+          ATTRS(A_INTS("mode", TREE_LEQ)));
 }
 END_TEST
 
@@ -573,7 +631,8 @@ START_TEST(trees_of_few_leaves)
             else
                 ck_assert(memcmp(lib_results[0]->t.data, &all[first], sizeof *all) == 0);
         }
-        nodes[roots[3] * TREE_WORDS + TREE_LEAF]++; /* counts that are wrong: an answer or an error, and no read outside */
+        nodes[roots[3] * TREE_WORDS +
+              TREE_LEAF]++; /* counts that are wrong: an answer or an error, and no read outside */
         run("tree_ensemble",
             IN(lib_tensor(TCC_F32, 4, x, DIMS(ROWS, WIDTH)), lib_tensor(TCC_I32, 4, nodes, DIMS(n, TREE_WORDS)),
                lib_tensor(TCC_I32, 4, roots, DIMS(TREES)), lib_tensor(TCC_I32, 4, shares, DIMS(leaves, 2)),
@@ -597,6 +656,7 @@ int main(void)
     tcase_add_test(tc, selection);
     tcase_add_test(tc, images);
     tcase_add_test(tc, fourier);
+    tcase_add_test(tc, matrices);
     tcase_add_test(tc, text);
     tcase_add_test(tc, sequences);
     tcase_add_test(tc, models);
