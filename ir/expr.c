@@ -357,6 +357,28 @@ static ir_expr term_expr(struct ir_ctx *ctx, struct ir_term t)
     return ir_expr_raw(ctx, IR_X_MUL, 2, (ir_expr[]){t.mono, ir_const(ctx, t.coef)}, lo, hi);
 }
 
+/* Is it min(size, 1), of that size? */
+static bool is_indicator_of(ir_expr x, ir_expr size)
+{
+    return x->kind == IR_X_MIN && size->lo >= 0 &&
+           ((x->arg[0] == size && ir_is_value(x->arg[1], 1)) || (x->arg[1] == size && ir_is_value(x->arg[0], 1)));
+}
+
+/* "Is there any?", min(size, 1), changes neither the size as a factor nor itself. Returns how many factors are left. */
+static int drop_indicators(ir_expr *factor, int n)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        bool again = kept && factor[kept - 1] == factor[i] && factor[i]->kind == IR_X_MIN &&
+                     (is_indicator_of(factor[i], factor[i]->arg[0]) || is_indicator_of(factor[i], factor[i]->arg[1]));
+        for (int j = 0; j < n && !again; j++)
+            again = is_indicator_of(factor[i], factor[j]);
+        if (!again)
+            factor[kept++] = factor[i];
+    }
+    return kept;
+}
+
 /* a * b for monomials (NULL: 1); false: too many factors. */
 static bool mono_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b, ir_expr *out)
 {
@@ -369,11 +391,13 @@ static bool mono_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b, ir_expr *out)
     ir_expr all[MAX_FACTORS];
     if (m + n > MAX_FACTORS)
         return false;
-    int64_t lo = a->lo, hi = a->hi;
-    mul_bounds(&lo, &hi, b->lo, b->hi);
+    int64_t lo = 1, hi = 1;
     for (int i = 0, j = 0; i < m || j < n;)
         all[k++] = j == n || (i < m && ir_expr_cmp(x[i], y[j]) <= 0) ? x[i++] : y[j++];
-    *out = ir_expr_raw(ctx, IR_X_MUL, k, all, lo, hi);
+    k = drop_indicators(all, k);
+    for (int i = 0; i < k; i++)
+        mul_bounds(&lo, &hi, all[i]->lo, all[i]->hi);
+    *out = k == 1 ? all[0] : ir_expr_raw(ctx, IR_X_MUL, k, all, lo, hi);
     return true;
 }
 

@@ -6,7 +6,7 @@
  * for none is an error there, but in regions. The rest is asked again where more is known: a shape version's guards, checks that stand in front.
  *
  * Proof: b - a is a polynomial of atoms with bounds (ir_lower_bound). min and max are split by cases: min(x, y) is x or y, and where less is worse,
- * whichever shows it. Known equalities that name a symbol are put in; one known inequality c <= d gives a <= b where a + d - c <= b.
+ * whichever shows it. Known equalities that name a symbol are put in; one known inequality c <= d gives a <= b where a + d - c <= b, one equality likewise.
  */
 #include <string.h>
 
@@ -172,23 +172,48 @@ static enum ir_tri decide(struct ir_ctx *ctx, enum ir_relation relation, ir_expr
     return at_least(ctx, d, 1, MOST_SPLITS) || at_least(ctx, back, 1, MOST_SPLITS) ? IR_NO : IR_MAYBE;
 }
 
-/* Puts in what known equalities say of symbols. */
-static void put_known(struct ir_ctx *ctx, struct ir_fact *f, int n, const struct ir_fact *known)
+/* == By what is known == */
+
+enum { MOST_EQUAL = 64 };
+
+/* What known equalities say of symbols, each in terms of those that none says anything of. */
+struct equalities {
+    int n;
+    ir_expr from[MOST_EQUAL], to[MOST_EQUAL];
+};
+
+static ir_expr by_equalities(struct ir_ctx *ctx, ir_expr e, const struct equalities *q)
 {
-    for (int i = 0; i < n; i++) {
-        const struct ir_fact *k = &known[i];
-        ir_expr from = k->a->kind == IR_X_SYM && !ir_is_const(k->a, NULL) ? k->a : k->b,
-                to = from == k->a ? k->b : k->a;
-        if (k->relation != IR_EQ || from->kind != IR_X_SYM || ir_uses_sym(to, from))
-            continue;
-        f->a = ir_subst(ctx, f->a, 1, &from, &to);
-        f->b = ir_subst(ctx, f->b, 1, &from, &to);
-    }
+    return q->n ? ir_subst(ctx, e, q->n, q->from, q->to) : e;
+}
+
+static void learn(struct ir_ctx *ctx, struct equalities *q, const struct ir_fact *k)
+{
+    ir_expr a = by_equalities(ctx, k->a, q), b = by_equalities(ctx, k->b, q);
+    bool first = a->kind == IR_X_SYM && !ir_uses_sym(b, a);
+    ir_expr from = first ? a : b, to = first ? b : a;
+    if (k->relation != IR_EQ || q->n == MOST_EQUAL || from->kind != IR_X_SYM || ir_uses_sym(to, from))
+        return;
+    for (int i = 0; i < q->n; i++)
+        q->to[i] = ir_subst(ctx, q->to[i], 1, &from, &to);
+    q->from[q->n] = from;
+    q->to[q->n++] = to;
+}
+
+/* By one known relation c <= d, a <= b follows from a + d - c <= b; by c = d, of either relation. */
+static bool follows(struct ir_ctx *ctx, const struct ir_fact *f, const struct ir_fact *k, const struct equalities *q)
+{
+    ir_expr by = ir_sub(ctx, by_equalities(ctx, k->b, q), by_equalities(ctx, k->a, q));
+    if (ir_is_value(by, 0) || (k->relation == IR_LE && f->relation == IR_EQ))
+        return false;
+    return decide(ctx, f->relation, ir_add(ctx, f->a, by), f->b) == IR_YES ||
+           (k->relation == IR_EQ && decide(ctx, f->relation, ir_sub(ctx, f->a, by), f->b) == IR_YES);
 }
 
 enum ir_tri ir_fact_holds(struct ir_ctx *ctx, const struct ir_fact *fact, int n, const struct ir_fact *known)
 {
     struct ir_fact f = *fact;
+    struct equalities q = {0};
     enum ir_tri holds = decide(ctx, f.relation, f.a, f.b);
     if (holds != IR_MAYBE || !n)
         return holds;
@@ -197,14 +222,12 @@ enum ir_tri ir_fact_holds(struct ir_ctx *ctx, const struct ir_fact *fact, int n,
         bool same = k->a == f.a && k->b == f.b, turned = k->relation == IR_EQ && k->a == f.b && k->b == f.a;
         if ((same || turned) && (k->relation == f.relation || k->relation == IR_EQ))
             return IR_YES;
+        learn(ctx, &q, k);
     }
-    put_known(ctx, &f, n, known);
-    holds = decide(ctx, f.relation, f.a, f.b);
-    for (int i = 0; i < n && holds == IR_MAYBE && f.relation == IR_LE; i++) {
-        struct ir_fact k = known[i];
-        put_known(ctx, &k, i, known);
-        if (k.relation == IR_LE && decide(ctx, IR_LE, ir_add(ctx, f.a, ir_sub(ctx, k.b, k.a)), f.b) == IR_YES)
-            return IR_YES;
-    }
+    f.a = by_equalities(ctx, f.a, &q);
+    f.b = by_equalities(ctx, f.b, &q);
+    holds = q.n ? decide(ctx, f.relation, f.a, f.b) : holds;
+    for (int i = 0; i < n && holds == IR_MAYBE; i++)
+        holds = follows(ctx, &f, &known[i], &q) ? IR_YES : IR_MAYBE;
     return holds;
 }

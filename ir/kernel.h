@@ -224,12 +224,12 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
 /*
  * Each access of a kernel has one of three answers (kernel_bounds.c): it is PROVED to be inside its operand at every point that makes it, by what the kernel
- * says and the bounds of its sizes; it is CHECKED: inside where the sizes are as the kernel requires, which a step in front of the launch compares; or GUARDED: it
+ * says and the bounds of its sizes; it is CHECKED: inside exactly where the sizes are as the kernel requires, which a step in front of the launch compares; or GUARDED: it
  * goes through KN_INDEX, or has a guard that says just that, and its other axes have one of the other answers. Sets answers and requirements of a kernel that has no schedule;
- * what neither is proved nor a matter of sizes gets such a guard. False, after a diagnostic: there is no room for one. A schedule does not change what is accessed.
+ * what neither is proved nor a matter of sizes alone gets such a guard. False, after a diagnostic: there is no room for one. A schedule does not change what is accessed.
  */
 bool kn_require(struct ir_ctx *ctx, struct kn_kernel *k);
-/* Has each access of such a kernel an answer, the one that it says, if it says one? */
+/* Has each access of such a kernel an answer, the one that it says, if it says one; and does the kernel say all that it requires? */
 bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k);
 /* Puts map(user, e) in the place of each expression: extents and what operands and instructions have. Their arrays are made anew; sizes stay. */
 void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user);

@@ -8,7 +8,11 @@
  *   so each extent is 1 at least). Values of KN_INDEX are variables below their bound;
  *   by cases: min and max by their operands; q = y floordiv d by d q <= y < d (q + 1), multiplied out; y mod d by y, where that is not negative;
  *   by facts: known sums >= 0 (guards, extents, requirements) are subtracted, times a factor that cancels a term, and the rest is proved.
- * It is a search of bounded depth, which gives up rather than err: then the access gets a guard.
+ * It is a search of bounded depth, which gives up rather than err.
+ *
+ * What is not proved is asked of the sizes, where it is the same as a relation of theirs: each variable at the end of its range, or of the part of it that
+ * guards leave, where the sum is least. A run is refused only where an access would be outside. What is more than that (the least value is that
+ * of no point, guards or indices from data take points out) is no matter of sizes: then the access gets a guard of its own.
  */
 #include <string.h>
 
@@ -28,10 +32,14 @@ struct prover {
     const struct kn_kernel *k;
     int steps;
     bool never; /* facts contradict each other: it does not happen */
+    bool asked; /* something of the sizes */
     int nfacts;
     ir_expr fact[MOST_FACTS]; /* each >= 0 */
     int nindex;               /* KN_INDEX symbols and the variables that stand for them */
     ir_expr index[MOST_FACTS], var[MOST_FACTS];
+    /* Where guards leave a part of a dim: its variable, and first + another variable, of the extent of that part. */
+    int nparts;
+    ir_expr whole[KN_MAX_DIMS], part[KN_MAX_DIMS], length[KN_MAX_DIMS];
 };
 
 struct requirements {
@@ -148,9 +156,8 @@ static bool factor_of(struct prover *p, struct ir_term f, struct ir_term g, ir_e
     return true;
 }
 
-/* Is try(user, f less a multiple of that fact) true of one such difference that lacks a term of f? */
-static bool with_fact(struct prover *p, ir_expr f, ir_expr fact, bool (*try)(const void *user, ir_expr left),
-                      const void *user)
+/* By one fact: is f less a multiple of it that lacks a term of f at least 0? */
+static bool by_fact(struct prover *p, ir_expr f, ir_expr fact, int depth)
 {
     struct ir_poly terms, known;
     ir_expr factor = NULL, tried[8];
@@ -165,29 +172,17 @@ static bool with_fact(struct prover *p, ir_expr f, ir_expr fact, bool (*try)(con
             if (again || ntried == 8)
                 continue;
             tried[ntried++] = factor;
-            if (try(user, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, fact))))
+            if (holds(p, ir_sub(p->ctx, f, ir_mul(p->ctx, factor, fact)), depth - 1))
                 return true;
         }
     }
     return false;
 }
 
-struct proof {
-    struct prover *p;
-    int depth;
-};
-
-static bool left_holds(const void *user, ir_expr left)
-{
-    const struct proof *x = user;
-    return holds(x->p, left, x->depth);
-}
-
 static bool by_facts(struct prover *p, ir_expr f, int depth)
 {
-    const struct proof x = {p, depth - 1};
     for (int i = 0; i < p->nfacts; i++)
-        if (with_fact(p, f, p->fact[i], left_holds, &x))
+        if (by_fact(p, f, p->fact[i], depth))
             return true;
     return false;
 }
@@ -293,35 +288,104 @@ static bool is_inside(const struct kn_operand *o, const struct kn_insn *n)
 
 /* -- What is left ----------------------------------------------------------------------------------------------------- */
 
-struct left {
-    const struct prover *p;
-    bool other; /* than sizes */
-};
-
-static void note_other(void *user, ir_expr sym)
+static void note_variable(void *user, ir_expr sym)
 {
-    struct left *l = user;
-    l->other |= sym->extent != NULL;
-    for (int i = 0; i < l->p->nindex; i++)
-        l->other |= l->p->index[i] == sym;
+    bool *found = user;
+    *found |= sym->extent != NULL;
 }
 
-static bool of_sizes(const struct prover *p, ir_expr e)
+static bool of_sizes(ir_expr e)
 {
-    struct left l = {.p = p};
-    ir_each_sym(e, note_other, &l);
-    return !l.other;
+    bool found = false;
+    ir_each_sym(e, note_variable, &found);
+    return !found;
 }
 
-/* 0 where a dim of the stage has no points, else 1. */
+/* Is the least value of f over its variables that of a point? That of a remainder may be none; and what an index may come to is a matter of data. */
+static bool is_attained(const struct prover *p, ir_expr f)
+{
+    struct ir_poly terms;
+    if (!ir_poly_of(&terms, f))
+        return false;
+    for (int i = 0; i < terms.n; i++) {
+        const ir_expr *atom;
+        int n = ir_mono_factors(&terms.at[i].mono, &atom);
+        for (int a = 0; a < n; a++)
+            if (atom[a]->kind == IR_X_MOD)
+                return false;
+    }
+    for (int i = 0; i < p->nindex; i++)
+        if (ir_uses_sym(f, p->var[i]))
+            return false;
+    return true;
+}
+
+static ir_expr if_any(const struct prover *p, ir_expr all, ir_expr extent)
+{
+    return extent->lo < 1 && of_sizes(extent) ? ir_mul(p->ctx, all, ir_min(p->ctx, ir_const(p->ctx, 1), extent)) : all;
+}
+
+/* Which part guards leave of a dim; -1: it is whole. */
+static int part_of(const struct prover *p, ir_expr var)
+{
+    int i = p->nparts - 1;
+    while (i >= 0 && p->whole[i] != var)
+        i--;
+    return i;
+}
+
+/* 0 where a dim of the stage, what guards leave of it, or what an index picks from, has no points, else 1. */
 static ir_expr points_of(const struct prover *p, int stage)
 {
     const struct kn_kernel *k = p->k;
     ir_expr all = ir_const(p->ctx, 1);
-    for (int d = 0; d < k->ndims; d++)
-        if (k->dims[d].extent->lo < 1 && walks(k, stage, d))
-            all = ir_mul(p->ctx, all, ir_min(p->ctx, ir_const(p->ctx, 1), k->dims[d].extent));
+    for (int d = 0; d < k->ndims; d++) {
+        int part = part_of(p, k->dims[d].var);
+        if (walks(k, stage, d))
+            all = if_any(p, all, part < 0 ? k->dims[d].extent : p->length[part]);
+    }
+    for (int i = 0; i < p->nindex; i++)
+        all = if_any(p, all, p->var[i]->extent);
     return all;
+}
+
+/* lo <= v + c < hi, or lo <= c - v < hi, of a dim's variable that no other guard is of, and sizes. */
+static bool narrow_by(struct prover *p, int stage, ir_expr e, ir_expr lo, ir_expr hi)
+{
+    struct ir_ctx *ctx = p->ctx;
+    ir_expr c, sign, zero = ir_const(ctx, 0);
+    for (int d = 0; d < p->k->ndims; d++) {
+        ir_expr v = p->k->dims[d].var, first, end;
+        if (!walks(p->k, stage, d) || !ir_linear_in(ctx, e, v, &sign, &c) || !of_sizes(c) || part_of(p, v) >= 0)
+            continue;
+        if (ir_is_value(sign, 1)) {
+            first = ir_sub(ctx, lo, c);
+            end = ir_sub(ctx, hi, c);
+        } else if (ir_is_value(sign, -1)) {
+            first = ir_addc(ctx, ir_sub(ctx, c, hi), 1);
+            end = ir_addc(ctx, ir_sub(ctx, c, lo), 1);
+        } else {
+            continue;
+        }
+        first = ir_max(ctx, first, zero);
+        p->whole[p->nparts] = v;
+        p->length[p->nparts] = ir_max(ctx, ir_sub(ctx, ir_min(ctx, end, v->extent), first), zero);
+        p->part[p->nparts] = ir_add(ctx, first, variable_for(ctx, v, p->length[p->nparts]));
+        p->nparts++;
+        return true;
+    }
+    return false;
+}
+
+/* The points at which the guards of an access hold as those of other variables; false: they are not that simple. */
+static bool narrow(struct prover *p, int stage, const struct kn_insn *n)
+{
+    for (int g = 0; g < n->nguards; g++) {
+        ir_expr lo = in_variables(p, n->guards[g].lo), hi = in_variables(p, n->guards[g].hi);
+        if (!of_sizes(lo) || !of_sizes(hi) || !narrow_by(p, stage, in_variables(p, n->guards[g].e), lo, hi))
+            return false;
+    }
+    return true;
 }
 
 struct question {
@@ -329,19 +393,36 @@ struct question {
     struct requirements *to;
     const struct kn_insn *n;
     int stage, axis;
-    bool above;
 };
+
+/* least >= 0 as a <= b, without differences. */
+static void as_relation(struct ir_ctx *ctx, ir_expr least, struct kn_requirement *r)
+{
+    struct ir_poly terms, side[2] = {0};
+    *r = (struct kn_requirement){.a = ir_const(ctx, 0), .b = least};
+    if (!ir_poly_of(&terms, least))
+        return;
+    for (int i = 0; i < terms.n; i++) {
+        int64_t c = terms.at[i].coef;
+        if (c == INT64_MIN || !ir_poly_add(&side[c > 0], terms.at[i].mono, c < 0 ? -c : c))
+            return;
+    }
+    r->a = ir_poly_expr(ctx, &side[0]);
+    r->b = ir_poly_expr(ctx, &side[1]);
+}
 
 /* False: no sizes are so. Lanes that pad a result to whole blocks read where its operand has nothing, and what they get counts for nothing. */
 static bool require(const struct question *q, ir_expr least)
 {
     struct ir_ctx *ctx = q->p->ctx;
-    ir_expr dim = q->p->k->operands[q->n->operand].dims[q->axis];
-    struct kn_requirement r = {.points = points_of(q->p, q->stage), .operand = q->n->operand, .axis = q->axis};
-    r.a = q->above ? ir_sub(ctx, dim, least) : ir_const(ctx, 0);
-    r.b = q->above ? dim : least;
+    struct kn_requirement r;
+    as_relation(ctx, least, &r);
+    r.points = points_of(q->p, q->stage);
+    r.operand = q->n->operand;
+    r.axis = q->axis;
     if (ir_expr_le(ctx, r.a, r.b) == IR_NO)
         return false;
+    q->p->asked = true;
     for (int i = 0; i < q->to->n; i++)
         if (q->to->at[i].a == r.a && q->to->at[i].b == r.b && q->to->at[i].points == r.points)
             return true;
@@ -381,22 +462,6 @@ static ir_expr simpler_by(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest
     return NULL;
 }
 
-static bool left_is_required(const void *user, ir_expr left)
-{
-    const struct question *q = user;
-    ir_expr least = ir_least(q->p->ctx, left);
-    return of_sizes(q->p, least) && require(q, least);
-}
-
-/* Asks what is left of f when a guard has been taken from it, where that is a matter of sizes. */
-static bool ask_beside_fact(const struct question *q, ir_expr f)
-{
-    for (int k = 0; k < q->p->nfacts; k++)
-        if (!of_sizes(q->p, q->p->fact[k]) && with_fact(q->p, f, q->p->fact[k], left_is_required, q))
-            return true;
-    return false;
-}
-
 static bool ask(const struct question *q, ir_expr f, int ends);
 
 static bool ask_if_open(const struct question *q, ir_expr f, int ends)
@@ -414,10 +479,10 @@ static bool ask(const struct question *q, ir_expr f, int ends)
 {
     struct ir_ctx *ctx = q->p->ctx;
     ir_expr least = ir_least(ctx, f), c, rest;
-    if (of_sizes(q->p, least))
+    if (!is_attained(q->p, f))
+        return false;
+    if (of_sizes(least))
         return require(q, least);
-    if (ask_beside_fact(q, f))
-        return true;
     if (ends == 0)
         return false;
     ir_expr by = simpler_by(q->p, f, &c, &rest), v = a_variable(least);
@@ -452,38 +517,50 @@ static void guard(struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_insn 
     n->guards = guards;
 }
 
-/* may_guard: the kernel is in the making; else what has no proof is an error. */
+/* Is the access inside its operand along an axis? Where that is a matter of sizes, and of nothing else, `to` has what they must be (NULL: that is not asked). */
+static bool is_answered(struct prover *p, const struct kn_insn *n, int stage, int axis, struct requirements *to)
+{
+    if (in_rows(p, in_variables(p, n->index[axis]), p->k->operands[n->operand].dims[axis], KN_MAX_DIMS))
+        return true;
+    for (int above = 0; above < 2; above++) {
+        ir_expr f = room(p, n, axis, above);
+        struct question q = {p, to, n, stage, axis};
+        p->steps = STEPS;
+        if (!holds(p, f, DEPTH) && (!to || !ask(&q, ir_subst(p->ctx, f, p->nparts, p->whole, p->part), MOST_ENDS)))
+            return false;
+    }
+    return true;
+}
+
+/* may_guard: the kernel is in the making; else what has no proof is an error. An access with an axis that is no matter of sizes requires nothing of the others:
+ * it may not happen where sizes are not so. */
 static bool answer(struct ir_ctx *ctx, struct kn_kernel *k, struct requirements *to, int stage, int insn,
                    bool may_guard)
 {
     struct kn_insn *n = &k->insns[insn];
-    const struct kn_operand *o = &k->operands[n->operand];
     struct prover p = {.ctx = ctx, .k = k};
-    int before = to->n;
-    bool guarded = false;
+    int before = to->n, axis = 0;
     n->answer = KN_PROVED;
-    if (is_inside(o, n))
+    if (is_inside(&k->operands[n->operand], n))
         return true;
     open_access(&p, stage, n);
     if (p.never)
         return true;
-    for (int i = 0; i < n->nindex; i++) {
-        if (in_rows(&p, in_variables(&p, n->index[i]), o->dims[i], KN_MAX_DIMS))
+    bool simple = narrow(&p, stage, n);
+    while (axis < n->nindex && is_answered(&p, n, stage, axis, simple ? to : NULL))
+        axis++;
+    n->answer = p.asked ? KN_CHECKED : p.nindex ? KN_GUARDED : KN_PROVED;
+    if (axis == n->nindex)
+        return true;
+    to->n = before;
+    n->answer = KN_GUARDED;
+    for (axis = 0; axis < n->nindex; axis++) {
+        if (is_answered(&p, n, stage, axis, NULL))
             continue;
-        for (int above = 0; above < 2; above++) {
-            ir_expr f = room(&p, n, i, above);
-            p.steps = STEPS;
-            struct question q = {&p, to, n, stage, i, above};
-            if (holds(&p, f, DEPTH) || ask(&q, f, MOST_ENDS))
-                continue;
-            if (!may_guard || n->nguards == UINT8_MAX)
-                return no_proof(ctx, k, insn, i);
-            guard(ctx, k, n, i);
-            guarded = true;
-            break;
-        }
+        if (!may_guard || n->nguards == UINT8_MAX)
+            return no_proof(ctx, k, insn, axis);
+        guard(ctx, k, n, axis);
     }
-    n->answer = to->n > before ? KN_CHECKED : p.nindex || guarded ? KN_GUARDED : KN_PROVED;
     return true;
 }
 
@@ -504,9 +581,25 @@ bool kn_require(struct ir_ctx *ctx, struct kn_kernel *k)
     return answer_all(ctx, k, true);
 }
 
+static bool differs(struct ir_ctx *ctx, const char *line)
+{
+    ir_invalid(ctx, NULL, ctx->parsing ? IR_D_ERROR : IR_D_BUG, line);
+    return false;
+}
+
+static bool says(const struct kn_kernel *k, const struct kn_requirement *r)
+{
+    for (int i = 0; i < k->nrequired; i++)
+        if (k->required[i].a == r->a && k->required[i].b == r->b && k->required[i].points == r->points)
+            return true;
+    return false;
+}
+
 bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     struct kn_kernel again = *k;
+    const char *name = k->name ? k->name : "";
+    bool answered = false;
     again.insns = IR_NEWN(ctx, k->ninsns + 1, struct kn_insn);
     if (k->ninsns)
         memcpy(again.insns, k->insns, (size_t)k->ninsns * sizeof *k->insns);
@@ -514,12 +607,17 @@ bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k)
         return false;
     for (int i = 0; i < k->ninsns; i++) {
         int said = k->insns[i].answer, found = again.insns[i].answer;
-        if (said == KN_UNKNOWN || said == found)
-            continue;
-        const char *line = ir_internf(ctx, "kernel %s: instruction %d is %s, not %s", k->name ? k->name : "", i,
-                                      kn_answer_words[found], kn_answer_words[said]);
-        ir_invalid(ctx, NULL, ctx->parsing ? IR_D_ERROR : IR_D_BUG, line);
-        return false;
+        if (said != KN_UNKNOWN && said != found)
+            return differs(ctx, ir_internf(ctx, "kernel %s: instruction %d is %s, not %s", name, i,
+                                           kn_answer_words[found], kn_answer_words[said]));
+        answered |= said == KN_CHECKED;
+    }
+    for (int i = 0; answered && i < again.nrequired; i++) {
+        const struct kn_requirement *r = &again.required[i];
+        if (!says(k, r))
+            return differs(ctx, ir_internf(ctx, "kernel %s: it requires %s <= %s if %s for o%d", name,
+                                           ir_expr_text(ctx, r->a), ir_expr_text(ctx, r->b),
+                                           ir_expr_text(ctx, r->points), r->operand));
     }
     return true;
 }
