@@ -166,7 +166,7 @@ static enum ir_tri decide(struct ir_ctx *ctx, enum ir_relation relation, ir_expr
     ir_expr d = ir_sub(ctx, b, a), back = ir_mulc(ctx, d, -1);
     bool le = at_least(ctx, d, 0, MOST_SPLITS);
     if (relation == IR_LE)
-        return le ? IR_YES : at_least(ctx, back, 1, MOST_SPLITS) ? IR_NO : IR_MAYBE;
+        return le ? IR_YES : at_least(ctx, back, 1, MOST_SPLITS) ? IR_NO : MUTANT(347, IR_MAYBE, IR_YES);
     if (le && at_least(ctx, back, 0, MOST_SPLITS))
         return IR_YES;
     return at_least(ctx, d, 1, MOST_SPLITS) || at_least(ctx, back, 1, MOST_SPLITS) ? IR_NO : IR_MAYBE;

@@ -104,7 +104,8 @@ enum kn_code {
                        saturate; bits 1, 2: f8e8m0 rounds 0 up, 1 down, 2 to nearest */
     KN_INDEX,       /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); negative values get + bound first. Outside
                        [0, bound) it is bad: env->fault is set, and no access happens in whose indexes or guards the symbol stands; elsewhere it is 0.
-                       bound may be 0: then each index is bad */
+                       bound may be 0: then each index is bad, but nothing is said of a 0 that stands for a load that did not happen
+                       (padding beside what is gathered from nothing) */
     KN_ENV,         /* what the environment of a run says (struct tcc_env): ivalue KN_SEED, u64, or KN_RUN, i64 */
     KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */
     KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals; -1: of no points.
@@ -369,6 +370,10 @@ void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool 
 /* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
 bool kn_verify_program(const struct kn_program *p);
 bool kn_verify_sizes(const struct kn_program *p, const struct kn_entry *e);     /* plan_sizes.c, a part of it */
+/* Tells of each requirement of a launch, step *at of `steps`, which nothing in front says: f, with the launch's sizes, holds of launches that have points. The steps may get a
+ * check in front of it, and *at one more. False: it said so (plan_checks.c). */
+typedef bool (*kn_unchecked_fn)(void *user, struct kn_steps *steps, int *at, const struct kn_requirement *r, const struct ir_fact *f);
+bool kn_each_unchecked(struct ir_ctx *ctx, struct kn_entry *e, kn_unchecked_fn missing, void *user);
 
 /* What happens before what (plan_order.c), by the rules of runtime/abi.h. The walker of an entry point tells its steps as they stand. */
 struct kn_order;

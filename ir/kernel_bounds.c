@@ -513,7 +513,8 @@ static void guard(struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_insn 
     struct kn_guard *guards = IR_NEWN(ctx, n->nguards + 1, struct kn_guard);
     if (n->nguards)
         memcpy(guards, n->guards, n->nguards * sizeof *guards);
-    guards[n->nguards++] = (struct kn_guard){n->index[axis], ir_const(ctx, 0), k->operands[n->operand].dims[axis]};
+    guards[n->nguards] = (struct kn_guard){n->index[axis], ir_const(ctx, 0), k->operands[n->operand].dims[axis]};
+    n->nguards += MUTANT(345, 1, 0);
     n->guards = guards;
 }
 
@@ -547,7 +548,7 @@ static bool answer(struct ir_ctx *ctx, struct kn_kernel *k, struct requirements 
     if (p.never)
         return true;
     bool simple = narrow(&p, stage, n);
-    while (axis < n->nindex && is_answered(&p, n, stage, axis, simple ? to : NULL))
+    while (axis < n->nindex - MUTANT(346, 0, 1) && is_answered(&p, n, stage, axis, simple ? to : NULL))
         axis++;
     n->answer = p.asked ? KN_CHECKED : p.nindex ? KN_GUARDED : KN_PROVED;
     if (axis == n->nindex)

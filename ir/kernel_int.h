@@ -13,6 +13,7 @@ int kn_word(const char *const *words, const char *name);           /* its number
 /* Calls visit for each expression of the kernel, in the order of kn_kernel.sizes. */
 void kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e), void *user);
 void kn_collect_syms(struct ir_syms *s, const struct kn_program *p); /* all symbols of a program (plan_print.c) */
+bool kn_verify_checks(const struct kn_program *p, const struct kn_entry *e);    /* plan_checks.c, a part of kn_verify_program() */
 void pipe_collect_syms(struct ir_syms *s, const struct pipe *p);
 
 #endif

@@ -30,6 +30,7 @@ struct run {
     int64_t var[KN_MAX_DIMS], first[KN_MAX_DIMS], extent[KN_MAX_DIMS]; /* of each dim: points [first, extent) */
     union value *values;            /* by instruction; KN_INDEX: the symbol's value */
     bool *bad;                      /* by instruction; KN_INDEX: is the index outside its bound */
+    bool any_bad;                   /* has any been so far */
     struct accumulator *acc;        /* by instruction */
     char **data;                    /* by operand */
     int64_t (*dims)[TCC_MAX_RANK];  /* by operand */
@@ -216,7 +217,7 @@ static union value scalar(enum ir_op op, enum tcc_dtype d, union value x, union 
 /* Is an index bad that the access is by? */
 static bool by_bad_index(const struct run *r, const struct kn_insn *n)
 {
-    for (int i = 0; r->status != TCC_OK && i < r->k->ninsns; i++)
+    for (int i = 0; r->any_bad && i < r->k->ninsns; i++)
         if (r->k->insns[i].code == KN_INDEX && r->bad[i] && kn_insn_uses(n, r->k->insns[i].expr))
             return true;
     return false;
@@ -251,6 +252,18 @@ static char *address(struct run *r, const struct kn_insn *n)
     return r->data[n->operand] + at * tcc_dtype_bytes(o->dtype);
 }
 
+/* Is the value of what is stored somewhere, or of numbers: no zero for a load that did not happen? */
+static bool is_there(struct run *r, int insn)
+{
+    const struct kn_insn *n = &r->k->insns[insn];
+    if (n->code == KN_LOAD)
+        return guards_hold(r, n) || (n->nargs && n->arg[0] >= 0 && is_there(r, n->arg[0]));
+    for (int i = 0; n->code == KN_SCALAR && i < n->nargs; i++)
+        if (!is_there(r, n->arg[i]))
+            return false;
+    return true;
+}
+
 static void run_index(struct run *r, const struct kn_insn *n, union value *out)
 {
     union value v = r->values[n->arg[0]];
@@ -261,7 +274,8 @@ static void run_index(struct run *r, const struct kn_insn *n, union value *out)
     *bad = out->i < 0 || out->i >= bound;
     if (*bad) {
         out->i = 0;
-        if (r->status == TCC_OK)
+        r->any_bad = true;
+        if (r->status == TCC_OK && is_there(r, n->arg[0]))
             r->status = TCC_EINDEX;
     }
 }

@@ -772,7 +772,8 @@ bool kn_verify_program(const struct kn_program *p)
     if (!v.ok || !check_buffers(&v))
         return false;
     for (int i = 0; i < p->nentries; i++) {
-        if (!check_entry(&v, &p->entries[i]) || !kn_verify_sizes(p, &p->entries[i]))
+        if (!check_entry(&v, &p->entries[i]) || !kn_verify_sizes(p, &p->entries[i]) ||
+            !kn_verify_checks(p, &p->entries[i]))
             return false;
     }
     return true;

@@ -256,6 +256,25 @@ static void report_fault(struct em *e, V bad)
     em_if_end(e, &f);
 }
 
+/* Where the value is one of what is stored somewhere, or of numbers, and no zero for a load that does not happen; NULL: everywhere. */
+static V is_there(struct em *e, int insn)
+{
+    const struct kn_insn *n = &e->k->insns[insn];
+    V there = NULL;
+    if (n->code == KN_LOAD && n->nguards) {
+        V other = n->nargs && n->arg[0] >= 0 ? is_there(e, n->arg[0]) : NULL;
+        bool always = n->nargs && n->arg[0] >= 0 && !other;
+        there = always ? NULL : em_guards(e, n->nguards, n->guards);
+        if (there && other) {
+            int lanes = em_lanes_of(there) > em_lanes_of(other) ? em_lanes_of(there) : em_lanes_of(other);
+            there = LLVMBuildOr(e->b, em_splat(e, there, lanes), em_splat(e, other, lanes), "");
+        }
+    }
+    for (int i = 0; n->code == KN_SCALAR && i < n->nargs; i++)
+        there = em_and_mask(e, there, is_there(e, n->arg[i]));
+    return there;
+}
+
 static V emit_index(struct em *e, const struct kn_insn *n)
 {
     V v = em_cast(e, TCC_I64, argument_dtype(e, n, 0), argument(e, n, 0)), bound = em_expr_lanes(e, n->bound);
@@ -265,7 +284,8 @@ static V emit_index(struct em *e, const struct kn_insn *n)
     V zero = LLVMConstNull(LLVMTypeOf(v)), low = LLVMBuildICmp(e->b, LLVMIntSLT, v, zero, "");
     v = LLVMBuildSelect(e->b, low, LLVMBuildAdd(e->b, v, bound, ""), v, "");
     V bad = LLVMBuildICmp(e->b, LLVMIntUGE, v, bound, "");
-    report_fault(e, bad);
+    /* A zero that stands for no index is bad only where there is nothing, and nobody is to hear of it. */
+    report_fault(e, n->bound->lo < 1 ? em_and_mask(e, bad, is_there(e, n->arg[0])) : bad);
     v = LLVMBuildSelect(e->b, bad, zero, v, "");
     em_bind_index(e, n->expr, v, bad, n->bound);
     return v;

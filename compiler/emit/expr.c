@@ -6,6 +6,7 @@
  * 0 <= l < lanes, and v floordiv 16 is seen to be equal in all of 16 lanes (blocked layouts).
  */
 #include "compiler/emit/emit.h"
+#include "runtime/mutant.h"
 
 void em_bind_index(struct em *e, ir_expr sym, LLVMValueRef value, LLVMValueRef bad, ir_expr bound)
 {
@@ -286,7 +287,7 @@ void em_guards_split(struct em *e, int nguards, const struct kn_guard *guards, L
                      LLVMValueRef *lanes)
 {
     *uniform = *lanes = NULL;
-    for (int i = 0; i < nguards && !e->unguarded; i++) {
+    for (int i = MUTANT(342, 0, 1); i < nguards && !e->unguarded; i++) {
         const struct kn_guard *g = &guards[i];
         LLVMValueRef parts[2] = {NULL, NULL};
         if (ir_expr_le(e->ctx, g->lo, g->e) != IR_YES)

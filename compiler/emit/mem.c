@@ -3,6 +3,7 @@
  * Loads and stores: addresses of operand[index], contiguous vectors, strided and indexed gathers, masks.
  */
 #include "compiler/emit/emit.h"
+#include "runtime/mutant.h"
 
 ir_expr em_offset(struct em *e, int operand, const ir_expr *index)
 {
@@ -230,7 +231,7 @@ static LLVMValueRef load_place(struct em *e, int operand, const struct place *p,
     enum tcc_dtype d = e->k->operands[operand].dtype;
     if (p->offset && p->stride == 0)
         return load_uniform(e, operand, p->offset, guard, otherwise);
-    LLVMValueRef mask = em_and_mask(e, e->mask, guard);
+    LLVMValueRef mask = em_and_mask(e, MUTANT(341, e->mask, NULL), guard);
     if (p->offset && p->stride == 1)
         return em_load(e, d, em_address(e, operand, p->offset), e->lanes, mask, otherwise, operand);
     if (p->offset && p->stride == -1 && !mask)

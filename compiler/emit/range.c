@@ -77,7 +77,8 @@ struct em_range em_scale(struct em *e, struct em_range r, V n)
 struct em_range em_cut(struct em *e, struct em_range r, struct em_range by)
 {
     V lo = em_least(e, em_most(e, r.lo, by.lo), r.hi);
-    return em_range(e, lo, em_least(e, r.hi, by.hi));
+    V hi = em_least(e, r.hi, by.hi);
+    return MUTANT(362, em_range(e, lo, hi), em_range(e, hi, lo));
 }
 
 struct em_parts em_tiles(struct em *e, struct em_range r, int64_t width)

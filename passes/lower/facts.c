@@ -42,11 +42,8 @@ static bool decided_by_inputs(const struct lw *lw, const struct ir_fact *f)
     return lw_level(lw, f->a) == 0 && lw_level(lw, f->b) == 0;
 }
 
-/* One check of facts that are alike: in `to`, or in front of everything. */
-static void add_step(struct lw *lw, struct ir_node *n, struct kn_steps *to, const struct ir_fact *f, int count)
+static void set_facts(struct lw *lw, struct kn_step *s, const char *why, const struct ir_fact *f, int count)
 {
-    bool early = n->block == lw->func->body && decided_by_inputs(lw, f);
-    struct kn_step *s = lw_step(lw, early ? &lw->checks : to, TCC_STEP_CHECK, n, 0, NULL);
     s->what = f->relation;
     s->nsizes = 2 * count;
     s->sizes = IR_NEWN(lw->ctx, s->nsizes, ir_expr);
@@ -54,13 +51,20 @@ static void add_step(struct lw *lw, struct ir_node *n, struct kn_steps *to, cons
         s->sizes[2 * i] = f[i].a;
         s->sizes[2 * i + 1] = f[i].b;
     }
-    if (!f->what)
+    if (!why)
         return;
-    struct ir_attr *why = IR_NEW(lw->ctx, struct ir_attr);
-    *why = ir_attr_s(IR_ATTR_user, f->what);
-    why->name = ir_intern(lw->ctx, "why");
-    s->attrs = why;
+    struct ir_attr *said = IR_NEW(lw->ctx, struct ir_attr);
+    *said = ir_attr_s(IR_ATTR_user, why);
+    said->name = ir_intern(lw->ctx, "why");
+    s->attrs = said;
     s->nattrs = 1;
+}
+
+/* One check of facts that are alike: in `to`, or in front of everything. */
+static void add_step(struct lw *lw, struct ir_node *n, struct kn_steps *to, const struct ir_fact *f, int count)
+{
+    bool early = n->block == lw->func->body && decided_by_inputs(lw, f);
+    set_facts(lw, lw_step(lw, early ? &lw->checks : to, TCC_STEP_CHECK, n, 0, NULL), f->what, f, count);
 }
 
 static bool like(const struct lw *lw, const struct ir_fact *f, const struct ir_fact *g)
@@ -79,6 +83,13 @@ void lw_check(struct lw *lw, struct ir_node *n, struct kn_steps *to)
     }
 }
 
+static const char *too_short(struct lw *lw, const struct kn_kernel *k, const struct kn_requirement *r)
+{
+    const char *name = k->operands[r->operand].name;
+    return ir_internf(lw->ctx, "axis %d of '%s' is too short for what is read or written there", r->axis,
+                      name ? name : "a value");
+}
+
 static ir_expr at_launch(struct lw *lw, const struct kn_kernel *k, const ir_expr *sizes, ir_expr e)
 {
     return ir_subst(lw->ctx, e, k->nsizes, k->sizes, sizes);
@@ -86,9 +97,8 @@ static ir_expr at_launch(struct lw *lw, const struct kn_kernel *k, const ir_expr
 
 void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, const ir_expr *sizes, struct kn_steps *to)
 {
-    for (int i = 0; i < k->nrequired; i++) {
+    for (int i = 0; i < MUTANT(322, k->nrequired, 0); i++) {
         const struct kn_requirement *r = &k->required[i];
-        const char *name = k->operands[r->operand].name;
         struct ir_fact f = {IR_LE, at_launch(lw, k, sizes, r->a), at_launch(lw, k, sizes, r->b), NULL};
         ir_expr points = at_launch(lw, k, sizes, r->points);
         if (ir_fact_holds(lw->ctx, &f, lw->facts.n, lw->facts.at) == IR_YES)
@@ -97,11 +107,30 @@ void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, con
         f.b = ir_mul(lw->ctx, f.b, points);
         if (ir_fact_holds(lw->ctx, &f, lw->facts.n, lw->facts.at) == IR_YES)
             continue;
-        f.what = ir_internf(lw->ctx, "axis %d of '%s' is too short for what is read or written there", r->axis,
-                            name ? name : "a value");
+        f.what = too_short(lw, k, r);
         VEC_PUSH(lw->ctx, lw->facts, f);
         add_step(lw, n, to, &f, 1);
     }
+}
+
+/* A check in front of a launch that has none: what kernels require may be more when launches have been joined. */
+static bool check_launch(void *user, struct kn_steps *steps, int *at, const struct kn_requirement *r,
+                         const struct ir_fact *f)
+{
+    struct lw *lw = user;
+    struct kn_steps before = {0};
+    const struct kn_step launch = steps->at[*at];
+    struct kn_step *s = lw_push_step(lw->ctx, &before, (struct kn_step){.kind = TCC_STEP_CHECK, .node = launch.node});
+    set_facts(lw, s, too_short(lw, launch.kernel, r), f, 1);
+    lw_push_step(lw->ctx, steps, launch); /* room for one more */
+    memmove(&steps->at[*at + 1], &steps->at[*at], (size_t)(steps->n - 1 - *at) * sizeof *steps->at);
+    steps->at[(*at)++] = before.at[0];
+    return true;
+}
+
+void lw_require_again(struct lw *lw, struct kn_entry *e)
+{
+    kn_each_unchecked(lw->ctx, e, check_launch, lw);
 }
 
 void lw_checks_first(struct lw *lw, struct kn_steps *steps)

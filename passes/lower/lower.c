@@ -338,5 +338,7 @@ bool pass_share_run(struct pass_run *r)
     for (int i = 0; i < p->nkernels; i++)
         if (!kn_verify_kernel(lw.ctx, p->kernels[i]) || !kn_require(lw.ctx, p->kernels[i]))
             return false;
+    for (int e = 0; e < p->nentries; e++)
+        lw_require_again(&lw, &p->entries[e]);
     return true;
 }

@@ -249,6 +249,7 @@ int lw_weight_new(struct lw *lw, struct kn_buffer b);
 void lw_check(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 void lw_know_guards(struct lw *lw);
 /* The same of what a kernel requires of its sizes, which have those values in a launch for n. */
+void lw_require_again(struct lw *lw, struct kn_entry *e);     /* of a finished plan: what its launches require, and no check says yet */
 void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, const ir_expr *sizes, struct kn_steps *to);
 void lw_checks_first(struct lw *lw, struct kn_steps *steps);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);

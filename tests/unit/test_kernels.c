@@ -840,6 +840,50 @@ START_TEST(bad_index)
 }
 END_TEST
 
+/* Accesses that nothing proves have a guard of their own: where it fails a load gives 0, a store stores nothing. */
+START_TEST(own_guards)
+{
+    static const char *const codes[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+    static const int64_t sizes[] = {0, 1, 2, 17, 39, 40, 41, 81};
+    enum { N = 40 };
+    struct ir_ctx *ctx = ir_ctx_new();
+    struct hk b;
+    hk_init(&b, ctx, "own_guards");
+    ir_expr size = hk_size(&b, "size"), i = hk_outer(&b, C(N));
+    int x = hk_operand(&b, KN_IN, TCC_F32, 1, E(size)), y = hk_operand(&b, KN_OUT, TCC_F32, 1, E(size));
+    hk_stage(&b, 0);
+    int v = hk_load(&b, x, E(ir_sub(ctx, i, ir_mod(ctx, i, C(4)))));
+    hk_store(&b, y, E(ir_sub(ctx, ir_mulc(ctx, i, 2), ir_mod(ctx, i, C(2)))), v);
+    struct kn_kernel *k = hk_finish(&b);
+    ck_assert(kn_require(ctx, k) && k->nrequired == 0);
+    for (int n = 0; n < k->ninsns; n++)
+        ck_assert(k->insns[n].answer == KN_GUARDED && k->insns[n].nguards == 1);
+    for (int a = 0; a < 3; a++) {
+        struct hk_loaded loaded;
+        if (!hk_cpu_runs(ctx, codes[a]))
+            continue;
+        hk_load_kernels(ctx, &loaded, 1, &k, codes[a], 2, a > 0);
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            int64_t m = sizes[s];
+            float *in = hk_alloc((size_t)m * 4), *out = hk_alloc((size_t)m * 4);
+            for (int64_t p = 0; p < m; p++)
+                in[p] = (float)(p + 1), out[p] = -1;
+            ck_assert_int_eq(hk_run(k, loaded.fn[0], (void *[]){in, out}, &m, 1), TCC_OK);
+            for (int64_t p = 0, made = 0; p < m; p++) {
+                int64_t from = made - made % 4;
+                bool stored = made < N && p == 2 * made - made % 2;
+                ck_assert(out[p] == (stored ? from < m ? (float)(from + 1) : 0 : -1));
+                made += stored;
+            }
+            hk_free(in, (size_t)m * 4);
+            hk_free(out, (size_t)m * 4);
+        }
+        hk_unload(&loaded);
+    }
+    ir_ctx_free(ctx);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("kernels");
@@ -847,6 +891,7 @@ int main(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, agree, 0, NMAKERS * NARCHES * 2);
     tcase_add_test(c, bad_index);
+    tcase_add_test(c, own_guards);
     tcase_add_test(c, memory_spaces);
     suite_add_tcase(s, c);
     c = tcase_create("simulated");
