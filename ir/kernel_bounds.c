@@ -85,6 +85,20 @@ static bool by_extreme(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest, 
     return !both && holds(p, ir_addc(p->ctx, plus(p, ir_mulc(p->ctx, rest, 2), c, sum), 1), depth - 1);
 }
 
+/* k q + rest >= 0 is q + (rest floordiv k) >= 0, -k q + rest >= 0 likewise, where rest floordiv k is a sum. */
+static void divide_by_factor(struct prover *p, ir_expr *c, ir_expr *rest)
+{
+    struct ir_poly terms;
+    int64_t n, k;
+    if (!ir_is_const(*c, &n) || n == INT64_MIN || (k = n < 0 ? -n : n) < 2 || !ir_poly_of(&terms, *rest))
+        return;
+    for (int i = 0; i < terms.n; i++)
+        if (terms.at[i].mono && terms.at[i].coef % k)
+            return;
+    *rest = ir_floordiv(p->ctx, *rest, ir_const(p->ctx, k));
+    *c = ir_const(p->ctx, n / k);
+}
+
 /* What q + rest >= 0, or rest - q >= 0 (c: 1 or -1), is the same as, for the quotient q = y floordiv d. */
 static ir_expr without_quotient(struct prover *p, ir_expr q, ir_expr c, ir_expr rest)
 {
@@ -101,6 +115,7 @@ static bool by_quotient(struct prover *p, ir_expr atom, ir_expr c, ir_expr rest,
     ir_expr y = atom->arg[0], d = atom->arg[1], f;
     if (d->lo < 0 && !holds(p, ir_addc(ctx, d, -1), depth - 1)) /* where it is 0 nothing is evaluated */
         return false;
+    divide_by_factor(p, &c, &rest);
     if (ir_is_value(c, -1) || ir_is_value(c, 1))
         f = without_quotient(p, atom, c, rest);
     else
@@ -454,6 +469,8 @@ static ir_expr simpler_by(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest
             ir_expr atom = atoms[a];
             if (atom->kind < IR_X_FLOORDIV || atom->kind == IR_X_MOD || !split(p, f, atom, c, rest, &sign))
                 continue;
+            if (atom->kind == IR_X_FLOORDIV)
+                divide_by_factor(p, c, rest);
             if (atom->kind == IR_X_FLOORDIV ? atom->arg[1]->lo > 0 && (ir_is_value(*c, 1) || ir_is_value(*c, -1))
                                             : (atom->kind == IR_X_MIN) == (sign > 0))
                 return atom;
@@ -518,18 +535,43 @@ static void guard(struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_insn 
     n->guards = guards;
 }
 
+static bool is_proved(struct prover *p, ir_expr f)
+{
+    p->steps = STEPS;
+    return holds(p, f, DEPTH);
+}
+
+/* Is it inside wherever there is an element at all, which it needs in any case (reflection, the nearest edge)? */
+static bool is_inside_of_some(struct prover *p, ir_expr below, ir_expr above, ir_expr last)
+{
+    int known = p->nfacts;
+    bool never = p->never;
+    if (last->lo >= 0)
+        return false;
+    know(p, last);
+    bool inside = is_proved(p, below) && is_proved(p, above);
+    p->nfacts = known;
+    p->never = never;
+    return inside;
+}
+
 /* Is the access inside its operand along an axis? Where that is a matter of sizes, and of nothing else, `to` has what they must be (NULL: that is not asked). */
 static bool is_answered(struct prover *p, const struct kn_insn *n, int stage, int axis, struct requirements *to)
 {
-    if (in_rows(p, in_variables(p, n->index[axis]), p->k->operands[n->operand].dims[axis], KN_MAX_DIMS))
+    ir_expr dim = p->k->operands[n->operand].dims[axis], last = ir_addc(p->ctx, dim, -1);
+    ir_expr f[2] = {room(p, n, axis, false), room(p, n, axis, true)};
+    const struct question q = {p, to, n, stage, axis};
+    bool proved[2];
+    if (in_rows(p, in_variables(p, n->index[axis]), dim, KN_MAX_DIMS))
         return true;
-    for (int above = 0; above < 2; above++) {
-        ir_expr f = room(p, n, axis, above);
-        struct question q = {p, to, n, stage, axis};
-        p->steps = STEPS;
-        if (!holds(p, f, DEPTH) && (!to || !ask(&q, ir_subst(p->ctx, f, p->nparts, p->whole, p->part), MOST_ENDS)))
+    for (int i = 0; i < 2; i++)
+        if (!(proved[i] = is_proved(p, f[i])) && !to)
             return false;
-    }
+    if ((proved[0] && proved[1]) || (is_inside_of_some(p, f[0], f[1], last) && require(&q, last)))
+        return true;
+    for (int i = 0; i < 2; i++)
+        if (!proved[i] && !ask(&q, ir_subst(p->ctx, f[i], p->nparts, p->whole, p->part), MOST_ENDS))
+            return false;
     return true;
 }
 
