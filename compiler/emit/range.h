@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * range.h - half-open ranges [lo, hi) with lo <= hi by construction: of values of the run (em_range), and of numbers that are known when
- * compiling (em_span). Loops take nothing else, edges and tiles are cut from one range; so what is shorter than a window can't have edges that
+ * range.h - half-open ranges [lo, hi) with lo <= hi by construction, of values of the run; of numbers that are known when compiling: span.h. Loops take nothing else, edges and tiles are cut from one range; so what is shorter than a window can't have edges that
  * overlap, nor a loop a rest in front of its beginning. No code is made where both ends are known.
  */
 #ifndef TCC_EMIT_RANGE_H
@@ -10,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <llvm-c/Core.h>
+
+#include "compiler/emit/span.h"
 
 struct em;
 
@@ -33,30 +34,5 @@ LLVMValueRef em_length(struct em *e, struct em_range r);
 LLVMValueRef em_least(struct em *e, LLVMValueRef a, LLVMValueRef b);           /* of two signed i64 */
 LLVMValueRef em_most(struct em *e, LLVMValueRef a, LLVMValueRef b);
 bool em_known(LLVMValueRef v, int64_t *n);                                     /* is it a number? */
-
-struct em_span { int64_t lo, hi; };
-
-static inline struct em_span em_span(int64_t lo, int64_t hi)
-{
-    return (struct em_span){lo, hi < lo ? lo : hi};
-}
-
-/* What lies in both; inside r where that is nothing. */
-static inline struct em_span em_span_cut(struct em_span r, struct em_span by)
-{
-    int64_t lo = by.lo < r.lo ? r.lo : by.lo > r.hi ? r.hi : by.lo;
-    return em_span(lo, by.hi < r.hi ? by.hi : r.hi);
-}
-
-/* The same points, counted from `at` on. */
-static inline struct em_span em_span_from(struct em_span r, int64_t at)
-{
-    return (struct em_span){r.lo - at, r.hi - at};
-}
-
-static inline bool em_span_holds(struct em_span r, int64_t lo, int64_t hi)
-{
-    return r.lo <= lo && hi <= r.hi;
-}
 
 #endif

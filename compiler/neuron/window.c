@@ -4,6 +4,7 @@
  * tile's windows cover is loaded once, in rows as long as HBM has them, and the load is a view of it, with strides; what guards keep out is filled in.
  * Products take the taps of a convolution one after the other: what all of them cover is loaded for the first and kept.
  */
+#include "compiler/emit/span.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <string.h>
@@ -14,9 +15,10 @@ enum {
     BLOCK = 32
 }; /* bytes of a window, of all that are kept; partitions of a quadrant */
 
-/* What an axis of the operand is covered by: lo to hi, of which [first, last) is there; how far a point of partitions moves it. */
+/* What of an axis of the operand is covered, and where something is; how far a point of partitions moves it. */
 struct cover {
-    int64_t lo, hi, first, last, across, step;
+    struct em_span covered, there;
+    int64_t across, step;
 };
 
 static bool same_box(const struct nk_window *w, const struct kn_insn *n, const struct nk_tile *t, int rank,
@@ -24,7 +26,7 @@ static bool same_box(const struct nk_window *w, const struct kn_insn *n, const s
 {
     bool same = w->buffer && w->load == n && w->partitions == t->axis[0].extent;
     for (int i = 0; same && i < rank; i++)
-        same = w->lo[i] == c[i].lo && w->hi[i] == c[i].hi && w->across[i] == c[i].across;
+        same = w->lo[i] == c[i].covered.lo && w->hi[i] == c[i].covered.hi && w->across[i] == c[i].across;
     return same;
 }
 
@@ -75,7 +77,7 @@ static bool cover_of(struct nk *nk, const struct nk_tile *t, const struct kn_ins
     struct nk_box b;
     struct nk_line l;
     int axis;
-    int64_t at;
+    int64_t at, lo, hi;
     for (int d = 0; d < nk->k->ndims; d++) /* taps: from the first one on */
         if (nk->taps >> d & 1)
             one.base[d] = 0;
@@ -85,7 +87,7 @@ static bool cover_of(struct nk *nk, const struct nk_tile *t, const struct kn_ins
         return false;
     c->across = l.coef[0];
     l.coef[0] = 0;
-    nk_line_range(&l, &b, &c->lo, &c->hi);
+    nk_line_range(&l, &b, &lo, &hi);
     for (int d = 0; d < nk->k->ndims; d++) {
         struct nk_tile last = one, second = one;
         struct nk_line far, near;
@@ -97,10 +99,10 @@ static bool cover_of(struct nk *nk, const struct nk_tile *t, const struct kn_ins
             nk_line_of(nk, &second, &b, n->index[i], &near, &axis, &at) != NK_LINEAR ||
             far.base - l.base != (near.base - l.base) * (nk->extent[d] - 1))
             return false;
-        *(far.base < l.base ? &c->lo : &c->hi) += far.base - l.base;
+        *(far.base < l.base ? &lo : &hi) += far.base - l.base;
     }
-    c->first = 0;
-    c->last = ir_const_or(nk->k->operands[n->operand].dims[i], 0);
+    c->covered = em_span(lo, hi + 1);
+    c->there = em_span(0, ir_const_or(nk->k->operands[n->operand].dims[i], 0));
     return true;
 }
 
@@ -113,8 +115,7 @@ static bool guards_of(const struct kn_insn *n, struct cover *c)
             i++;
         if (i == n->nindex || c[i].across || !ir_is_const(guard->lo, &lo) || !ir_is_const(guard->hi, &hi))
             return false;
-        c[i].first = lo > c[i].first ? lo : c[i].first;
-        c[i].last = hi < c[i].last ? hi : c[i].last;
+        c[i].there = em_span_cut(c[i].there, em_span(lo, hi));
     }
     return true;
 }
@@ -128,13 +129,12 @@ static void load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n
     struct neuron_instr i = {.op = NEURON_OP_DMA, .noperands = 2};
     int64_t row = 1, base = 0, across = 0, at = 0, size[TCC_MAX_RANK], step[TCC_MAX_RANK];
     for (int x = n->nindex - 1; x >= 0; x--) {
-        int64_t lo = !c[x].across && c[x].lo < c[x].first ? c[x].first : c[x].lo;
-        int64_t hi = !c[x].across && c[x].hi >= c[x].last ? c[x].last - 1 : c[x].hi;
-        size[x] = hi - lo + 1;
+        struct em_span r = c[x].across ? c[x].covered : em_span_cut(c[x].covered, c[x].there);
+        size[x] = em_span_length(r);
         step[x] = row;
-        base += lo * row;
+        base += r.lo * row;
         across += c[x].across * row;
-        at += (lo - c[x].lo) * c[x].step;
+        at += (r.lo - c[x].covered.lo) * c[x].step;
         row *= ir_const_or(o->dims[x], 0);
         if (size[x] < 1)
             return;
@@ -169,7 +169,7 @@ static bool pays(const struct nk *nk, const struct nk_tile *t, const struct nk_l
 {
     enum { APART = 4 };
     int64_t points = 1;
-    bool apart = last->hi > last->lo;
+    bool apart = em_span_length(last->covered) > 1;
     for (int d = 0; d < nk->k->ndims; d++)
         if (nk->taps >> d & 1)
             points *= nk->extent[d];
@@ -208,7 +208,7 @@ const struct nk_value *nk_window(struct nk *nk, const struct nk_tile *t, const s
         if (!cover_of(nk, &flat, n, i, &line[i], &c[i]))
             return NULL;
         c[i].step = elements;
-        elements *= c[i].hi - c[i].lo + 1;
+        elements *= em_span_length(c[i].covered);
         if (elements > LARGEST)
             return NULL;
         for (int a = 0; a < t->n; a++)
@@ -217,7 +217,7 @@ const struct nk_value *nk_window(struct nk *nk, const struct nk_tile *t, const s
     }
     *v = (struct nk_value){.dtype = o->dtype, .type = (uint8_t)nk_type(nk, o->dtype)};
     for (int i = 0; i < n->nindex; i++) {
-        offset += (line[i].base - c[i].lo) * c[i].step;
+        offset += (line[i].base - c[i].covered.lo) * c[i].step;
         for (int a = 1; a < t->n; a++)
             v->stride[a] += (int32_t)(line[i].coef[a] * c[i].step);
     }
@@ -239,15 +239,15 @@ const struct nk_value *nk_window(struct nk *nk, const struct nk_tile *t, const s
     struct nk_value *covered = nk_new(nk, &box, o->dtype);
     bool filled = false;
     for (int i = 0; i < n->nindex; i++)
-        filled |= !c[i].across && (c[i].lo < c[i].first || c[i].hi >= c[i].last);
+        filled |= !c[i].across && !em_span_holds(c[i].there, c[i].covered.lo, c[i].covered.hi);
     if (filled)
         nk_fill(nk, &box, covered, otherwise ? otherwise->number : 0);
     load(nk, t, n, c, covered);
     v->buffer = covered->buffer;
     *w = (struct nk_window){.load = n, .buffer = v->buffer, .partitions = t->axis[0].extent, .tile = nk->tiles};
     for (int i = 0; i < n->nindex; i++) {
-        w->lo[i] = c[i].lo;
-        w->hi[i] = c[i].hi;
+        w->lo[i] = c[i].covered.lo;
+        w->hi[i] = c[i].covered.hi;
         w->across[i] = c[i].across;
     }
     v->buffer->stays = true;
