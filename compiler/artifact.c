@@ -365,11 +365,44 @@ static void pipe_values(FILE *f, struct ir_ctx *ctx, const struct pipe *p)
         value_comment(f, ctx, "out", i, p->outputs[i].name, p->outputs[i].type);
 }
 
+/* Inputs behind those of @main that need not be given, and those that can't be. */
+static void default_values(FILE *f, struct ir_ctx *ctx, const struct ir_func *main)
+{
+    const struct ir_module *m = main->module;
+    const struct ir_func *given = ir_entry_by_name(main->module, IR_GIVEN);
+    for (int i = 0, at = main->body->nparams; i < m->ndefaults && given; i++) {
+        if (!m->defaults[i].value)
+            continue;
+        value_comment(f, ctx, "in", at, given->input_names[at],
+                      given->version ? given->version->inputs[at] : given->body->params[at]->type);
+        fputs(" *           (need not be given: it has a value of its own)\n", f);
+        at++;
+    }
+    for (int i = 0; i < m->ndefaults; i++) {
+        if (m->defaults[i].value)
+            continue;
+        fputs(" *   compiled in: ", f);
+        put_comment(f, m->defaults[i].input);
+        fputc('\n', f);
+    }
+}
+
+/* How many inputs of the entry point need not be given. */
+static int ndefaults(const struct kn_entry *e)
+{
+    int n = 0;
+    for (int i = 0; e && !strcmp(ir_entry_name(e->func), "main") && i < e->func->module->ndefaults; i++)
+        n += e->func->module->defaults[i].value != NULL;
+    return n;
+}
+
 static void func_values(FILE *f, struct ir_ctx *ctx, const struct ir_func *fn)
 {
     const struct ir_version *v = fn->version;
     for (int i = 0; i < fn->body->nparams; i++)
         value_comment(f, ctx, "in", i, fn->input_names[i], v ? v->inputs[i] : fn->body->params[i]->type);
+    if (!strcmp(ir_entry_name(fn), "main"))
+        default_values(f, ctx, fn);
     for (int i = 0; i < fn->body->last->nin; i++)
         value_comment(f, ctx, "out", i, ir_output_name(fn, i), ir_entry_result(fn, i, ir_sym(ctx, "?")));
     for (const struct ir_func *g = fn->module->funcs; v && g; g = g->next)
@@ -410,6 +443,15 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
             prefix, entry);
     put_c_string(f, name);
     fprintf(f, ", %d, in, %d, out);\n}\n", ninputs, noutputs);
+    if (!ndefaults(e))
+        return;
+    fprintf(f,
+            "/* The same with the inputs that need not be given, behind the others; one of type 0 is not given. */\n"
+            "#define %s_DEFAULTS %d\nstatic inline int %s_%s_run_with(struct tccrt_session *session, const struct "
+            "tcc_tensor *in, struct tcc_tensor *out)\n{\n    return tccrt_run(session, ",
+            upper, ndefaults(e), prefix, entry);
+    put_c_string(f, name);
+    fprintf(f, ", %d, in, %d, out);\n}\n", ninputs + ndefaults(e), noutputs);
 }
 
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path)

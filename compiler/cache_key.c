@@ -105,6 +105,7 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     add_list(h, o->shapes);
     add_list(h, o->states);
     add_list(h, o->customs);
+    cache_add_text(h, o->defaults);
     cache_add_text(h, o->customs && o->customs[0] ? getenv("TCCC_CC") : NULL);
     cache_add_text(h, o->pipeline);
     cache_add_text(h, o->auto_cast);

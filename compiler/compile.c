@@ -604,6 +604,7 @@ static bool read_model(struct job *j)
         .dims = o->dims,
         .shapes = o->shapes,
         .customs = o->customs,
+        .defaults = o->defaults ? o->defaults : "auto",
         .states = o->states,
         .exact = o->exact,
         .max_nodes = o->max_nodes,

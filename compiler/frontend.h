@@ -16,6 +16,7 @@ struct frontend_options {
                                     ended by NULL; NULL: none */
     const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
     const char *const *customs;  /* --custom-op, ended by NULL; NULL: none (custom_int.h) */
+    const char *defaults;        /* --defaults: which initialisers that are inputs may be given: auto, all, none, or names separated by commas; NULL: none */
     const char *const *states;   /* --state, ended by NULL; NULL: none */
     bool exact;                  /* floats stay floats where an operator makes bytes of them at run time, by their range */
     bool sync_bn;                /* with training: BatchNormalization by the statistics of all ranks of group dp */

@@ -104,6 +104,36 @@ static uint32_t group(struct plan_writer *w, const struct kn_step *s)
     return communicates(s) ? group_number(w, "world") : 0;
 }
 
+/* The elements of t, one behind the other. */
+static void tensor_attr(struct plan_writer *w, struct tcc_pattr *x, const struct ir_tensor *t)
+{
+    uint32_t dims[TCC_MAX_RANK];
+    x->kind = TCC_ATTR_TENSOR;
+    x->n = 1;
+    x->dtype = t->dtype;
+    x->rank = t->rank;
+    for (int d = 0; d < t->rank; d++)
+        dims[d] = (uint32_t)t->dims[d];
+    x->dims = plan_list(w, t->rank, dims);
+    if (t->dtype == TCC_STRING) {
+        uint32_t *u = IR_NEWN(w->ctx, t->nelems + 1, uint32_t);
+        for (int64_t j = 0; j < t->nelems; j++) {
+            const struct tcc_string *text = ir_tensor_at(t, j);
+            char *copy = ir_alloc(w->ctx, (size_t)text->size + 1); /* zeroed: terminated */
+            if (text->size)
+                memcpy(copy, text->data, (size_t)text->size);
+            u[j] = plan_string(w, copy);
+        }
+        x->data = plan_list(w, (int)t->nelems, u).first;
+        return;
+    }
+    size_t size = (size_t)tcc_dtype_bytes(t->dtype);
+    uint8_t *elements = IR_NEWN(w->ctx, size * (size_t)t->nelems + 1, uint8_t);
+    for (int64_t j = 0; j < t->nelems; j++)
+        memcpy(elements + size * (size_t)j, ir_tensor_at(t, j), size);
+    x->data = plan_data(w, elements, size * (size_t)t->nelems);
+}
+
 static struct tcc_range attrs(struct plan_writer *w, const struct kn_step *s)
 {
     struct tcc_range r = {(uint32_t)w->attrs.n, 0};
@@ -129,33 +159,7 @@ static struct tcc_range attrs(struct plan_writer *w, const struct kn_step *s)
                 u[j] = plan_string(w, a->kind == IR_A_STRING ? a->s : a->strings[j]);
             x.data = plan_list(w, (int)x.n, u).first;
         } else {
-            const struct ir_tensor *t = a->t;
-            x.kind = TCC_ATTR_TENSOR;
-            x.n = 1;
-            x.dtype = t->dtype;
-            x.rank = t->rank;
-            uint32_t dims[TCC_MAX_RANK];
-            for (int d = 0; d < t->rank; d++)
-                dims[d] = (uint32_t)t->dims[d];
-            x.dims = plan_list(w, t->rank, dims);
-            if (t->dtype == TCC_STRING) {
-                uint32_t *u = IR_NEWN(w->ctx, t->nelems + 1, uint32_t);
-                for (int64_t j = 0; j < t->nelems; j++) {
-                    const struct tcc_string *text = ir_tensor_at(t, j);
-                    char *copy = ir_alloc(w->ctx, (size_t)text->size + 1); /* zeroed: terminated */
-                    if (text->size)
-                        memcpy(copy, text->data, (size_t)text->size);
-                    u[j] = plan_string(w, copy);
-                }
-                x.data = plan_list(w, (int)t->nelems, u).first;
-                VEC_PUSH(w->ctx, w->attrs, x);
-                continue;
-            }
-            size_t size = (size_t)tcc_dtype_bytes(t->dtype);
-            uint8_t *elements = IR_NEWN(w->ctx, size * (size_t)t->nelems + 1, uint8_t);
-            for (int64_t j = 0; j < t->nelems; j++)
-                memcpy(elements + size * (size_t)j, ir_tensor_at(t, j), size);
-            x.data = plan_data(w, elements, size * (size_t)t->nelems);
+            tensor_attr(w, &x, a->t);
         }
         VEC_PUSH(w->ctx, w->attrs, x);
     }
@@ -290,13 +294,52 @@ static bool later_version(const struct kn_program *p, int e)
     return false;
 }
 
+/* The entry, or the first of its versions, that a call runs which gives inputs that need not be given; -1: there is none. */
+static int given_entry(const struct kn_program *p)
+{
+    for (int i = 0; i < p->module->ndefaults; i++)
+        for (int e = 0; p->module->defaults[i].value && e < p->nentries; e++)
+            if (!strcmp(ir_entry_name(p->entries[e].func), IR_GIVEN))
+                return e;
+    return -1;
+}
+
+/* Is e no entry point that the user sees: a version beyond the first, or @main.given? */
+static bool is_hidden(const struct kn_program *p, int e)
+{
+    return later_version(p, e) || e == given_entry(p);
+}
+
 /* The program's entry that gives the user's entry point i its name. */
 static int first_entry(const struct kn_program *p, int i)
 {
     int e = 0;
-    while (later_version(p, e) || i-- > 0)
+    while (is_hidden(p, e) || i-- > 0)
         e++;
     return e;
+}
+
+/* What calls of @main may give, and what they may not. */
+static void write_defaults(struct plan_writer *w, const struct ir_func *f, struct tcc_pentry *x)
+{
+    const struct ir_module *m = f->module;
+    bool main = !strcmp(ir_entry_name(f), "main") && !m->pipes;
+    uint32_t *fixed = IR_NEWN(w->ctx, m->ndefaults + 1, uint32_t);
+    int n = 0;
+    x->defaults.first = (uint32_t)w->attrs.n;
+    for (int i = 0; i < m->ndefaults && main; i++) {
+        const struct ir_default *d = &m->defaults[i];
+        struct tcc_pattr attr = {.name = plan_string(w, d->input)};
+        if (!d->value) {
+            fixed[n++] = attr.name;
+            continue;
+        }
+        tensor_attr(w, &attr, d->value);
+        VEC_PUSH(w->ctx, w->attrs, attr);
+        x->defaults.count++;
+        x->given = 1 + (uint32_t)artifact_nentries(w->p);
+    }
+    x->fixed = plan_list(w, n, fixed);
 }
 
 const struct kn_entry *artifact_entry(const struct kn_program *p, int i)
@@ -321,7 +364,8 @@ static void write_versions(struct plan_writer *w, int first)
     const struct kn_program *p = w->p;
     const struct ir_func *f = p->entries[first].func;
     struct tcc_pentry x = {.name = plan_string(w, f->version->entry), .arena = TCC_NO};
-    uint32_t number = (uint32_t)artifact_nentries(p);
+    uint32_t number = (uint32_t)(artifact_nentries(p) + (given_entry(p) >= 0));
+    write_defaults(w, f, &x);
     x.inputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)f->version->ninputs};
     for (int i = 0; i < f->version->ninputs; i++)
         VEC_PUSH(w->ctx, w->signatures, plan_signature(w, f->input_names[i], f->version->inputs[i]));
@@ -420,6 +464,8 @@ static void write_entry(struct plan_writer *w, const struct kn_entry *e)
         advances[2 * i + 1] = plan_expr(w, f->advances[i].to);
     }
     x.advances = plan_list(w, 2 * f->nadvances, advances);
+    if (!f->version)
+        write_defaults(w, f, &x);
     x.control = control(w, &e->steps, false);
     number_late(w, first, x.control.count);
     VEC_PUSH(w->ctx, w->entries, x);
@@ -431,7 +477,7 @@ int artifact_nentries(const struct kn_program *p)
     for (const struct pipe *q = p->module->pipes; q; q = q->next)
         n++;
     for (int e = 0; e < p->nentries && !p->module->pipes; e++)
-        n += !later_version(p, e);
+        n += !is_hidden(p, e);
     return n;
 }
 
@@ -537,8 +583,9 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
         write_kernel(&w, p->kernels[i]);
     for (const struct pipe *q = p->module->pipes; q; q = q->next)
         plan_write_pipe(&w, q);
-    for (int i = 0; i < artifact_nentries(p) && !p->module->pipes; i++) {
-        int e = first_entry(p, i);
+    int seen = p->module->pipes ? 0 : artifact_nentries(p), given = given_entry(p);
+    for (int i = 0; i < seen + (given >= 0); i++) {
+        int e = i < seen ? first_entry(p, i) : given;
         if (p->entries[e].func->version)
             write_versions(&w, e);
         else

@@ -194,8 +194,25 @@ static void report_steps(const struct kn_program *p, const struct kn_entry *e, F
                 ir_shown(e->name), n.rows, n.with_rows, n.row_bytes);
 }
 
+/* Inputs that have values where a call gives none, and those that no call can give. */
+static void report_defaults(struct ir_ctx *ctx, const struct ir_module *m, FILE *out)
+{
+    for (int i = 0; i < m->ndefaults; i++) {
+        const struct ir_default *d = &m->defaults[i];
+        if (!d->value) {
+            fprintf(out, "input '%s' of 'main': its value is compiled in (--defaults='%s': may be given)\n",
+                    ir_shown(d->input), ir_shown(d->input));
+            continue;
+        }
+        ir_type t = ir_tensor_type_i(ctx, (enum tcc_dtype)d->value->dtype, d->value->rank, d->value->dims);
+        fprintf(out, "input '%s' of 'main': need not be given, its value is a %s; with one, 'main.given' runs\n",
+                ir_shown(d->input), ir_type_text(ctx, t));
+    }
+}
+
 void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
 {
+    report_defaults(ctx, p->module, out);
     for (int e = 0; e < p->nentries; e++) {
         bool *used = IR_NEWN(ctx, p->nbuffers + 1, bool);
         mark_used(&p->entries[e].steps, used);

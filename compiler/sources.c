@@ -49,6 +49,8 @@ struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, co
         add_path(&c, customs.at[i]);
     for (const struct ir_state *s = m->states; s; s = s->next)
         add_tensor(&c, s->init);
+    for (int i = 0; i < m->ndefaults; i++)
+        add_tensor(&c, m->defaults[i].value);
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         add_block(&c, f->body);
     return (struct sources){c.paths.n, c.paths.at};

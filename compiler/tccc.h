@@ -68,6 +68,7 @@ struct tccc_options {
     const char *const *dims;         /* "name=N", ended by NULL; may be NULL */
     const char *const *shapes;       /* "input=AxBxC" */
     const char *const *customs;      /* "DOMAIN:NAME=FILE.c|FILE.cu": kernels of one's own (runtime/tccc_custom.h, doc/custom-op.md) */
+    const char *defaults;            /* --defaults: "auto", "all", "none", "NAME,NAME..."; NULL: auto */
     const char *const *states;       /* --state: "INPUT:OUTPUT[,axis=K][,capacity=N]", "auto[,capacity=N]" (doc/state.md) */
     const char *const *dumps;        /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "memory", "llvm", "asm", "ptx", "neuron" */
     FILE *dump_to;

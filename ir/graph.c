@@ -62,13 +62,23 @@ struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type typ
     return s;
 }
 
+void ir_default_new(struct ir_module *m, const char *input, struct ir_tensor *value)
+{
+    struct ir_default *more = IR_NEWN(m->ctx, m->ndefaults + 1, struct ir_default);
+    if (m->ndefaults)
+        memcpy(more, m->defaults, (size_t)m->ndefaults * sizeof *more);
+    more[m->ndefaults++] = (struct ir_default){ir_intern(m->ctx, input), value};
+    m->defaults = more;
+}
+
 ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s)
 {
     ir_expr dims[TCC_MAX_RANK];
     if (!s->shard.parts)
         return s->type;
     memcpy(dims, s->type->dim, (size_t)s->type->rank * sizeof *dims);
-    dims[s->shard.axis] = ir_add(ctx, ir_mulc(ctx, dims[s->shard.axis], s->shard.parts), ir_const(ctx, -s->shard.padding));
+    dims[s->shard.axis] =
+        ir_add(ctx, ir_mulc(ctx, dims[s->shard.axis], s->shard.parts), ir_const(ctx, -s->shard.padding));
     return ir_tensor_type(ctx, (enum tcc_dtype)s->type->dtype, s->type->rank, dims);
 }
 
@@ -426,6 +436,8 @@ void ir_release_modules(struct ir_ctx *ctx)
             release_block(f->body);
         for (struct ir_state *s = m->states; s; s = s->next)
             ir_tensor_unref(s->init);
+        for (int k = 0; k < m->ndefaults; k++)
+            ir_tensor_unref(m->defaults[k].value);
     }
 }
 

@@ -468,12 +468,22 @@ struct ir_state {
     struct ir_state *next;
 };
 
+/*
+ * Inputs that have a value where a call gives none (ONNX: initialisers that are inputs too). The entry point @main takes none of them: their values are
+ * constants there. Those with a `value` may be given: @main.given is the same with them as further inputs, in this order, and is what a call that gives any
+ * runs. value NULL: @main's constant is all that there is.
+ */
+#define IR_GIVEN "main.given"
+struct ir_default { const char *input; struct ir_tensor *value; };
+
 struct ir_module {
     struct ir_ctx *ctx;
     const char *name;                            /* source file, for messages */
     bool text;                                   /* name is that of the .tcir text itself, and not printed */
     struct ir_func *funcs, *last_func;
     struct ir_state *states, *last_state;
+    int ndefaults;
+    struct ir_default *defaults;
     struct kn_program *program;                  /* level 2, once lowered; see kernel.h */
     struct pipe *pipes;                          /* entry points that are run by stages (pipe.h); the functions are then parts of them */
 };
@@ -491,6 +501,9 @@ const char *ir_entry_name(const struct ir_func *f);
 struct ir_func *ir_entry_by_name(struct ir_module *m, const char *entry);      /* the function, or the first of its shape versions */
 struct ir_interp_state;
 struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state, struct tcc_object *const *in);
+/* Of inputs of @main and, behind these (`needed`), those that may be given: where some of them are (not NULL or an object of nothing), the others become objects of
+ * their own values, the caller's, and IR_GIVEN runs; else "main". */
+const char *ir_take_defaults(struct ir_module *m, int needed, struct tcc_object **in);
 /* The type of an entry point's result i: the functions' where they agree for all sizes that their guards allow. Dims that differ
  * become symbols (`unknown`), differing ranks an unranked tensor. */
 ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown);
@@ -498,6 +511,7 @@ ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown);
 const char *ir_output_name(const struct ir_func *f, int i);                /* "output_I" where the text gives none */
 struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
+void ir_default_new(struct ir_module *m, const char *input, struct ir_tensor *value);     /* takes over the reference (NULL: fixed) */
 ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s);    /* of all ranks' parts together; else its type */
 /*
  * Versions of state variables (state.c). A version is a value of the type ir_version_type(): `state_version` gives the one that a call begins

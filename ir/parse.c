@@ -500,12 +500,8 @@ static bool parse_state(struct parser *p)
     static const struct {
         int flag;
         const char *word;
-    } words[] = {{IR_STATE_PARAM, "param"},
-                 {IR_STATE_BUFFER, "buffer"},
-                 {IR_STATE_OPTIMIZER, "optimizer"},
-                 {IR_STATE_GRADIENT, "gradient"},
-                 {IR_STATE_CACHE, "cache"},
-                 {IR_STATE_LOCAL, "local"}};
+    } words[] = {{IR_STATE_PARAM, "param"},       {IR_STATE_BUFFER, "buffer"}, {IR_STATE_OPTIMIZER, "optimizer"},
+                 {IR_STATE_GRADIENT, "gradient"}, {IR_STATE_CACHE, "cache"},   {IR_STATE_LOCAL, "local"}};
     struct token at = p->tok;
     const char *name;
     ir_type type;
@@ -553,6 +549,17 @@ static bool parse_state(struct parser *p)
     return true;
 }
 
+/* default "NAME" [= TENSOR] */
+static bool parse_default(struct parser *p)
+{
+    const char *input;
+    struct ir_tensor *value = NULL;
+    if (!lex_string(p, &input) || (lex_take(p, '=') && !parse_tensor(p, &value)))
+        return false;
+    ir_default_new(p->module, input, ir_tensor_ref(value));
+    return true;
+}
+
 static bool parse_module(struct parser *p)
 {
     const char *name;
@@ -563,15 +570,16 @@ static bool parse_module(struct parser *p)
         p->module->text = false;
     }
     while (p->tok.kind != T_EOF) {
-        if (lex_take_word(p, "sym")      ? !parse_sym(p)
-            : lex_take_word(p, "state")  ? !parse_state(p)
-            : lex_take_word(p, "func")   ? !parse_func(p)
-            : lex_take_word(p, "fusion") ? !parse_fusion(p)
-            : lex_take_word(p, "stages") ? !parse_pipe(p)
+        if (lex_take_word(p, "sym")       ? !parse_sym(p)
+            : lex_take_word(p, "state")   ? !parse_state(p)
+            : lex_take_word(p, "default") ? !parse_default(p)
+            : lex_take_word(p, "func")    ? !parse_func(p)
+            : lex_take_word(p, "fusion")  ? !parse_fusion(p)
+            : lex_take_word(p, "stages")  ? !parse_pipe(p)
             : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") ||
                     lex_is_word(p, "queue") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
-                : !parse_expected(p, "sym, state, func, kernel, level, buffer, entry, fusion or stages"))
+                : !parse_expected(p, "sym, state, default, func, kernel, level, buffer, entry, fusion or stages"))
             return false;
     }
     return true;

@@ -401,6 +401,17 @@ static void print_state(FILE *out, const struct ir_state *s)
     fputc('\n', out);
 }
 
+static void print_default(FILE *out, const struct ir_default *d)
+{
+    fputs("default ", out);
+    ir_print_string(out, d->input);
+    if (d->value) {
+        fputs(" = ", out);
+        ir_print_tensor(out, d->value);
+    }
+    fputc('\n', out);
+}
+
 void ir_print_module(FILE *out, const struct ir_module *m)
 {
     struct ir_syms s = {.ctx = m->ctx, .seen.arena = ir_arena_new(m->ctx)};
@@ -429,6 +440,8 @@ void ir_print_module(FILE *out, const struct ir_module *m)
     ir_print_syms(out, &s);
     for (const struct ir_state *v = m->states; v; v = v->next)
         print_state(out, v);
+    for (int i = 0; i < m->ndefaults; i++)
+        print_default(out, &m->defaults[i]);
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         ir_print_func(out, f);
     if (m->program)

@@ -396,11 +396,13 @@ static bool check_state(struct verifier *v, const struct ir_state *s)
     int64_t dims[TCC_MAX_RANK];
     if (!s->type || !ir_is_tensor(s->type) || !ir_static_dims(s->type, dims))
         return bad(v, NULL, "state variable '%s' must be a tensor with constant dims", s->name);
-    if (s->shard.parts && (s->shard.parts < 2 || s->shard.blocks < 1 || s->shard.axis < 0 || s->shard.axis >= s->type->rank ||
-                           dims[s->shard.axis] % s->shard.blocks || s->shard.padding < 0 ||
-                           (s->shard.padding && (s->shard.blocks > 1 || s->shard.padding >= dims[s->shard.axis] * s->shard.parts))))
+    if (s->shard.parts &&
+        (s->shard.parts < 2 || s->shard.blocks < 1 || s->shard.axis < 0 || s->shard.axis >= s->type->rank ||
+         dims[s->shard.axis] % s->shard.blocks || s->shard.padding < 0 ||
+         (s->shard.padding && (s->shard.blocks > 1 || s->shard.padding >= dims[s->shard.axis] * s->shard.parts))))
         return bad(v, NULL, "state variable '%s' is a part of nothing", s->name);
-    if (s->init && ir_tensor_type_i(v->ctx, s->init->dtype, s->init->rank, s->init->dims) != ir_state_whole_type(v->ctx, s))
+    if (s->init &&
+        ir_tensor_type_i(v->ctx, s->init->dtype, s->init->rank, s->init->dims) != ir_state_whole_type(v->ctx, s))
         return bad(v, NULL, "the initial value of state variable '%s' is not of its type", s->name);
     if (s->sym && (s->sym->kind != IR_X_SYM || s->sym->lo < 0 || s->type != ir_scalar_type(v->ctx, TCC_I64)))
         return bad(v, NULL, "state variable '%s': i64[] and a symbol that is not negative expected", s->name);
@@ -415,6 +417,29 @@ static bool check_state(struct verifier *v, const struct ir_state *s)
     return true;
 }
 
+/* @main.given has the inputs of @main, then those that may be given. */
+static bool check_defaults(struct verifier *v)
+{
+    const struct ir_func *main = ir_entry_by_name((struct ir_module *)v->module, "main");
+    const struct ir_func *given = ir_entry_by_name((struct ir_module *)v->module, IR_GIVEN);
+    int at = main ? main->body->nparams : 0, n = at;
+    for (int i = 0; i < v->module->ndefaults; i++)
+        n += v->module->defaults[i].value != NULL;
+    v->func = given;
+    if (n == at)
+        return true;
+    if (!main || !given || given->body->nparams != n || given->body->last->nin != main->body->last->nin)
+        return bad(v, NULL, "inputs with values of their own: @" IR_GIVEN " is not @main with these as further inputs");
+    for (int i = 0; i < v->module->ndefaults; i++) {
+        const struct ir_default *d = &v->module->defaults[i];
+        ir_type t = d->value ? given->body->params[at]->type : NULL;
+        if (t && (strcmp(given->input_names[at++], d->input) || t->kind != IR_T_TENSOR || t->dtype != d->value->dtype ||
+                  (t->rank >= 0 && t->rank != d->value->rank)))
+            return bad(v, NULL, "input '%s' has a value of another type", d->input);
+    }
+    return true;
+}
+
 bool ir_verify_as(const struct ir_module *m, enum ir_diag_kind kind)
 {
     struct verifier v = {.ctx = m->ctx, .module = m, .kind = kind};
@@ -423,6 +448,7 @@ bool ir_verify_as(const struct ir_module *m, enum ir_diag_kind kind)
         ok = check_state(&v, s) && ok;
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         ok = check_func(&v, f) && ok;
+    ok = ok && check_defaults(&v);
     return ok && pipe_verify(m, kind);
 }
 

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "ir/interp_int.h"
 #include "ir/ir_int.h"
 
 const char *ir_guard_word(enum tcc_guard op)
@@ -101,6 +102,24 @@ struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const 
             return f;
     }
     return NULL;
+}
+
+static bool is_there(const struct tcc_object *o)
+{
+    return o && o->kind != TCC_OBJ_NONE;
+}
+
+const char *ir_take_defaults(struct ir_module *m, int needed, struct tcc_object **in)
+{
+    bool given = false;
+    for (int i = 0, at = needed; i < m->ndefaults; i++)
+        given |= m->defaults[i].value && is_there(in[at++]);
+    for (int i = 0, at = needed - 1; i < m->ndefaults && given; i++) {
+        at += m->defaults[i].value != NULL;
+        if (m->defaults[i].value && !is_there(in[at]) && !(in[at] = it_to_object(m->defaults[i].value)))
+            ir_no_memory(m->ctx);
+    }
+    return given ? IR_GIVEN : "main";
 }
 
 /* == Results == */

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 17u
+#define TCC_ABI_VERSION 18u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -440,6 +440,10 @@ struct tcc_pentry {
     struct tcc_range cases;             /* its shape versions, in the order in which they are tried; none: it has steps */
     struct tcc_range arenas;            /* u32s: exprs, bytes of the arena in memories 1..; TCC_NO as in `arena` */
     struct tcc_range control;           /* u32s: exprs of level 0, the first values of the control block; those of its PROGRAMs follow */
+    struct tcc_range defaults;          /* attrs, tensors: the values of inputs that a call may leave out. A call that gives some of them, behind the
+                                           inputs, runs the entry point `given`, whose last inputs they are */
+    struct tcc_range fixed;             /* u32s: strings, names of inputs of the model whose values are compiled in */
+    uint32_t given, pad;                /* 0, or 1 + its number */
     struct tcc_range advances;          /* u32s: pairs of a state variable that has a symbol and an expr of level 0, what a run that ends well leaves in it */
 };
 

@@ -554,6 +554,30 @@ static bool check_control(struct check *c, const struct tcc_pentry *e)
     return true;
 }
 
+/* The inputs that a call may leave out. */
+static bool check_defaults(struct check *c, const struct tcc_pentry *e)
+{
+    const struct tcc_pentry *given;
+
+    if (!range_ok(c, "values of inputs", e->defaults, c->p->attrs.count) ||
+        !list_ok(c, "name of an input", e->fixed, c->p->strings.count, false))
+        return false;
+    if (!e->given)
+        return !e->defaults.count || bad(c, "values of inputs that nothing takes", e->defaults.count, 0);
+    if (!index_ok(c, "entry point with inputs given", e->given - 1, c->p->entries.count) ||
+        !range_ok(c, "inputs", c->m->entries[e->given - 1].inputs, c->p->signatures.count))
+        return false;
+    given = &c->m->entries[e->given - 1];
+    if (given->given || given->pipe || e->pipe || !e->defaults.count || given->outputs.count != e->outputs.count ||
+        given->inputs.count - e->defaults.count != e->inputs.count)
+        return bad(c, "an entry point with inputs given does not match", e->given, c->p->entries.count);
+    for (uint32_t i = 0; i < e->defaults.count; i++)
+        if (c->m->attrs[e->defaults.first + i].kind != TCC_ATTR_TENSOR ||
+            c->m->attrs[e->defaults.first + i].dtype == TCC_STRING)
+            return bad(c, "the value of an input is no tensor of numbers", i, e->defaults.count);
+    return true;
+}
+
 static bool check_entries(struct check *c)
 {
     c->where = "entry point";
@@ -569,7 +593,7 @@ static bool check_entries(struct check *c)
             !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
             !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false) ||
             !list_ok(c, "arena", e->arenas, c->p->exprs.count, true) || !check_control(c, e) || !check_cases(c, e) ||
-            !check_advances(c, e))
+            !check_advances(c, e) || !check_defaults(c, e))
             return false;
         if (e->pipe > c->p->pipes.count)
             return bad(c, "pipeline", e->pipe, c->p->pipes.count);

@@ -238,6 +238,20 @@ int tccrt_ninputs(const struct tccrt_model *m, const char *entry)
     return e ? (int)e->inputs.count : -1;
 }
 
+int tccrt_ndefaults(const struct tccrt_model *m, const char *entry)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    return e ? (int)e->defaults.count : -1;
+}
+
+const char *tccrt_fixed_input(const struct tccrt_model *m, const char *entry, int i)
+{
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+
+    return e && i >= 0 && (uint32_t)i < e->fixed.count ? tcr_string(m, m->u32s[e->fixed.first + (uint32_t)i]) : NULL;
+}
+
 int tccrt_noutputs(const struct tccrt_model *m, const char *entry)
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
@@ -295,6 +309,8 @@ int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tc
 {
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
 
+    if (e && e->given)
+        e = &m->entries[e->given - 1];
     int status = e ? describe(m, e->inputs, i, info) : TCC_EUSAGE;
 
     /* The signature is that of a microbatch. */

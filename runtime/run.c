@@ -640,6 +640,20 @@ int tcr_leave(struct tccrt_session *s, int status)
     return status;
 }
 
+static int wrong_number(struct tccrt_session *s, const struct tcc_pentry *e, int nin, int nout)
+{
+    char more[80] = "";
+
+    if (e->defaults.count)
+        snprintf(more, sizeof more, " (or %u with those that have values of their own)",
+                 e->inputs.count + e->defaults.count);
+    return tcr_fail(TCC_EINPUT, "entry point '%s' has %u inputs%s and %u outputs, %d and %d were given%s",
+                    tcr_string(s->m, e->name), e->inputs.count, more, e->outputs.count, nin, nout,
+                    nin > (int)(e->inputs.count + e->defaults.count) && e->fixed.count
+                        ? "; inputs whose values are compiled in can be given after compiling with --defaults=all"
+                        : "");
+}
+
 static int find(struct tccrt_session *s, const char *entry, int nin, const void *in, int nout, const void *out_list,
                 const struct tcc_pentry **out)
 {
@@ -647,9 +661,9 @@ static int find(struct tccrt_session *s, const char *entry, int nin, const void 
 
     if (!(e = tcr_find_entry(s->m, entry)))
         return TCC_EUSAGE;
-    if (nin < 0 || nout < 0 || (uint32_t)nin != e->inputs.count || (uint32_t)nout != e->outputs.count)
-        return tcr_fail(TCC_EINPUT, "entry point '%s' has %u inputs and %u outputs, %d and %d were given",
-                        tcr_string(s->m, e->name), e->inputs.count, e->outputs.count, nin, nout);
+    bool all = nin >= 0 && (uint32_t)nin == e->inputs.count + e->defaults.count;
+    if (nin < 0 || nout < 0 || ((uint32_t)nin != e->inputs.count && !all) || (uint32_t)nout != e->outputs.count)
+        return wrong_number(s, e, nin, nout);
     if ((nin && !in) || (nout && !out_list))
         return tcr_fail(TCC_EUSAGE, "entry point '%s': a list of %s is required, got NULL", tcr_string(s->m, e->name),
                         nin && !in ? "inputs" : "outputs");
@@ -677,6 +691,30 @@ static void borrow(struct tccrt_session *s, int nin, const struct tcc_tensor *in
     }
 }
 
+/* The inputs are in s->in. Where some that have values of their own are given, the others get these: the entry point that takes them all runs. */
+static const struct tcc_pentry *with_defaults(struct tccrt_session *s, const struct tcc_pentry *e, int nin)
+{
+    bool given = false;
+
+    for (uint32_t i = e->inputs.count; i < (uint32_t)nin; i++)
+        given |= s->in[i] && s->in[i]->kind != TCC_OBJ_NONE;
+    if (!given)
+        return e;
+    for (uint32_t i = e->inputs.count; i < (uint32_t)nin; i++) {
+        const struct tcc_pattr *a = &s->m->attrs[e->defaults.first + i - e->inputs.count];
+        struct tcc_tensor t = {.dtype = (int32_t)a->dtype, .rank = (int32_t)a->rank};
+
+        if (s->in[i] && s->in[i]->kind != TCC_OBJ_NONE)
+            continue;
+        t.data = (void *)(uintptr_t)(s->m->bytes + a->data);
+        for (uint32_t d = 0; d < a->rank; d++)
+            t.dims[d] = s->m->u32s[a->dims.first + d];
+        tcr_object_borrow(&s->heads[i], &t);
+        s->in[i] = &s->heads[i];
+    }
+    return &s->m->entries[e->given - 1];
+}
+
 static int output_shapes(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
                          struct tcc_tensor *out)
 {
@@ -686,6 +724,7 @@ static int output_shapes(struct tccrt_session *s, const char *entry, int nin, co
     if (status)
         return status;
     borrow(s, nin, in);
+    e = with_defaults(s, e, nin);
     if ((status = bind_sizes(s, e)))
         return status;
     for (int k = 0; k < nout; k++) {
@@ -721,6 +760,7 @@ int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const s
     if (status)
         return status;
     borrow(s, nin, in);
+    e = with_defaults(s, e, nin);
     s->objects = false;
     tcr_reset_outputs(s);
     for (int k = 0; k < nout; k++)
@@ -766,6 +806,7 @@ static int run_objects(struct tccrt_session *s, const char *entry, int nin, stru
         return status;
     for (int i = 0; i < nin; i++)
         s->in[i] = in[i];
+    e = with_defaults(s, e, nin);
     s->objects = true;
     tcr_reset_outputs(s);
     status = tcr_run_now(s, e);

@@ -45,6 +45,11 @@ struct tccrt_value_info {
 int tccrt_nentries(const struct tccrt_model *m);
 const char *tccrt_entry_name(const struct tccrt_model *m, int entry);      /* inference: one entry, "main" */
 int tccrt_ninputs(const struct tccrt_model *m, const char *entry);         /* -1: no such entry */
+/* Inputs that a call may leave out, since they have values of their own (initialisers that an ONNX model lists as inputs): numbers ninputs and on for tccrt_input(), and behind
+ * the others in a run that is given `ninputs + ndefaults` inputs, where one without data and of type 0 (objects: NULL) has its own value. */
+int tccrt_ndefaults(const struct tccrt_model *m, const char *entry);
+/* Names of the model's inputs whose values are compiled in, and cannot be given (tccc --defaults); NULL: no such i. */
+const char *tccrt_fixed_input(const struct tccrt_model *m, const char *entry, int i);
 int tccrt_noutputs(const struct tccrt_model *m, const char *entry);
 int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);
 int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);

@@ -161,6 +161,9 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->shapes = o->given[OPT_shape].at;
     c->customs = o->given[OPT_custom_op].at;
     c->states = o->given[OPT_state].at;
+    c->defaults = option_text(o, OPT_defaults, NULL);
+    if (c->defaults && (c->train || option_set(o, OPT_state)))
+        return usage_error(o, "--defaults and --%s exclude each other", c->train ? "train" : "state");
     c->dumps = o->given[OPT_dump_ir].at;
     c->dump_to = stderr;
     c->pipeline = option_text(o, OPT_pipeline, NULL);

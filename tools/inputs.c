@@ -29,8 +29,28 @@ static int named_input(const struct model *m, const char *text)
     return best;
 }
 
+/* Of an input of the model whose value is compiled in. */
+static const char *fixed_input(const struct model *m, int i)
+{
+    if (m->artifact)
+        return tccrt_fixed_input(m->artifact, m->entry, i);
+    for (int k = 0; k < m->module->ndefaults; k++)
+        if (!m->module->defaults[k].value && !i--)
+            return m->module->defaults[k].input;
+    return NULL;
+}
+
 static int unknown_input(const struct options *o, const struct model *m, const char *text)
 {
+    for (int i = 0; fixed_input(m, i); i++) {
+        const char *name = fixed_input(m, i);
+        size_t n = strlen(name);
+        if (!strncmp(text, name, n) && text[n] == '=')
+            return usage_error(o,
+                               "--input=%s: the value of '%s' is compiled in; it can be given after compiling with "
+                               "--defaults=all or --defaults='%s'",
+                               text, name, name);
+    }
     char names[512] = "";
     size_t used = 0;
     for (int i = 0; i < m->nin && used < sizeof names - 80; i++)
@@ -153,7 +173,7 @@ static struct tcc_object *random_input(const struct options *o, const struct mod
     const struct tccrt_value_info *info = &m->in[i].info;
     int64_t dims[TCC_MAX_RANK];
 
-    if (m->in[i].kind == VALUE_OPTIONAL)
+    if (m->in[i].kind == VALUE_OPTIONAL || m->in[i].kind == VALUE_DEFAULT)
         return tccrt_object_none();
     if (m->in[i].kind == VALUE_SEQUENCE)
         return tccrt_object_sequence(0);
@@ -184,7 +204,7 @@ int inputs_read(const struct options *o, const struct model *m, bool random, int
     for (int i = 0; i < m->nin && code == EXIT_FINE; i++) {
         if (inputs[i])
             continue;
-        if (m->in[i].kind == VALUE_OPTIONAL || random || option_set(o, OPT_random))
+        if (m->in[i].kind == VALUE_OPTIONAL || m->in[i].kind == VALUE_DEFAULT || random || option_set(o, OPT_random))
             made[i] = random_input(o, m, inputs, i, (uint64_t)seed);
         else
             code = usage_error(o, "input '%s' is not given: use --input '%s=FILE' or --random", m->in[i].info.name,

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 /* An error goes to `why` when there is one, else to standard error. */
-static int __attribute__((format(printf, 4, 5))) model_error(const struct options *o, char *why, int code,
-                                                             const char *format, ...)
+static int __attribute__((format(printf, 4, 5)))
+model_error(const struct options *o, char *why, int code, const char *format, ...)
 {
     char text[ERROR_SIZE];
     va_list args;
@@ -47,8 +47,10 @@ static bool plain_tensor(const struct model_value *v)
     return v->kind == VALUE_TENSOR && v->info.rank >= 0 && v->info.dtype != TCC_STRING;
 }
 
-static bool allocate_values(struct model *m, int nin, int nout)
+static bool allocate_values(struct model *m, int nneeded, int ndefaults, int nout)
 {
+    int nin = nneeded + ndefaults;
+    m->nneeded = nneeded;
     m->nin = nin;
     m->nout = nout;
     m->in = calloc((size_t)nin + 1, sizeof *m->in);
@@ -60,7 +62,10 @@ static bool allocate_values(struct model *m, int nin, int nout)
 static void note_kind(struct model *m, struct model_value *v)
 {
     v->kind = v->info.optional ? VALUE_OPTIONAL : v->info.kind == TCC_OBJ_SEQUENCE ? VALUE_SEQUENCE : VALUE_TENSOR;
-    m->tensors_only &= plain_tensor(v);
+    if (v - m->in >= m->nneeded && v - m->in < m->nin)
+        v->kind = VALUE_DEFAULT;
+    else
+        m->tensors_only &= plain_tensor(v);
 }
 
 static void describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_type t)
@@ -140,10 +145,10 @@ static void describe_pipe(struct model *m)
 
 static void describe_func(struct model *m)
 {
+    const struct ir_func *all = m->nin > m->nneeded ? ir_entry_by_name(m->module, IR_GIVEN) : m->func;
     for (int i = 0; i < m->nin; i++) {
-        m->in[i].info.name = m->func->input_names[i];
-        describe_type(m->ctx, &m->in[i].info,
-                      m->func->version ? m->func->version->inputs[i] : m->func->body->params[i]->type);
+        m->in[i].info.name = all->input_names[i];
+        describe_type(m->ctx, &m->in[i].info, all->version ? all->version->inputs[i] : all->body->params[i]->type);
         note_kind(m, &m->in[i]);
     }
     for (int i = 0; i < m->nout; i++) {
@@ -191,6 +196,7 @@ static int read_module(const struct options *o, const char *path, struct model *
                                        .dims = o->given[OPT_dim].at,
                                        .shapes = o->given[OPT_shape].at,
                                        .customs = o->given[OPT_custom_op].at,
+                                       .defaults = option_text(o, OPT_defaults, "auto"),
                                        .states = o->given[OPT_state].at,
                                        .exact = option_set(o, OPT_exact),
                                        .training = train_wanted(o),
@@ -212,8 +218,11 @@ static int read_module(const struct options *o, const char *path, struct model *
         return EXIT_DATA;
     if ((code = find_entry(o, module, path, m)) != EXIT_FINE)
         return code;
-    if (m->pipe ? !allocate_values(m, m->pipe->ninputs, m->pipe->noutputs)
-                : !allocate_values(m, m->func->body->nparams, m->func->body->last->nin))
+    int ndefaults = 0;
+    for (int i = 0; i < module->ndefaults && m->func && !strcmp(ir_entry_name(m->func), "main"); i++)
+        ndefaults += module->defaults[i].value != NULL;
+    if (m->pipe ? !allocate_values(m, m->pipe->ninputs, 0, m->pipe->noutputs)
+                : !allocate_values(m, m->func->body->nparams, ndefaults, m->func->body->last->nin))
         return EXIT_ENVIRONMENT;
     if (m->pipe)
         describe_pipe(m);
@@ -258,16 +267,21 @@ static int open_interpreted(const struct options *o, const char *path, struct mo
     return code;
 }
 
-static int run_interpreted(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+static int run_interpreted(struct model *m, struct tcc_object *const *given, struct tcc_object **outputs, char *error)
 {
+    struct tcc_object **volatile inputs = calloc((size_t)m->nin + 1, sizeof *inputs);
     struct ir_protect frame;
     volatile int status = TCC_EENV;
 
     snprintf(error, ERROR_SIZE, "no memory");
-    if (IR_PROTECT(m->ctx, &frame)) {
-        struct ir_func *f = m->pipe ? NULL : ir_choose_version(m->module, ir_entry_name(m->func), m->state, inputs);
+    if (inputs && IR_PROTECT(m->ctx, &frame)) {
+        memcpy(inputs, given, (size_t)m->nin * sizeof *inputs);
+        const char *entry = m->pipe               ? NULL
+                            : m->nin > m->nneeded ? ir_take_defaults(m->module, m->nneeded, inputs)
+                                                  : ir_entry_name(m->func);
+        struct ir_func *f = m->pipe ? NULL : ir_choose_version(m->module, entry, m->state, inputs);
         if (m->pipe) {
-            status = ir_interp_pipe(m->module, m->pipe, m->state, inputs, outputs, error, ERROR_SIZE);
+            status = ir_interp_pipe(m->module, m->pipe, m->state, given, outputs, error, ERROR_SIZE);
         } else if (f) {
             status = ir_interp(f, m->state, inputs, outputs, error, ERROR_SIZE);
         } else {
@@ -276,6 +290,10 @@ static int run_interpreted(struct model *m, struct tcc_object *const *inputs, st
         }
         ir_unprotect(m->ctx);
     }
+    for (int i = 0; inputs && i < m->nin; i++)
+        if (inputs[i] && inputs[i] != given[i])
+            tccrt_object_unref(inputs[i]);
+    free(inputs);
     return status;
 }
 
@@ -334,7 +352,8 @@ static int open_artifact(const struct options *o, const char *path, const char *
                            option_text(o, OPT_entry, ""));
     if (!entry)
         return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point", shown);
-    if (!allocate_values(m, tccrt_ninputs(m->artifact, entry), tccrt_noutputs(m->artifact, entry)))
+    if (!allocate_values(m, tccrt_ninputs(m->artifact, entry), tccrt_ndefaults(m->artifact, entry),
+                         tccrt_noutputs(m->artifact, entry)))
         return model_error(o, why, EXIT_ENVIRONMENT, "no memory");
     for (int i = 0; i < m->nin && status == TCC_OK; i++) {
         status = tccrt_input(m->artifact, entry, i, &m->in[i].info);

@@ -18,6 +18,7 @@ struct model_value { struct tccrt_value_info info; enum value_kind kind; };
 struct model {
     const char *entry;           /* what runs: --entry, or the first */
     int nin, nout;
+    int nneeded;                 /* inputs; the others, VALUE_DEFAULT, have values where none are given */
     struct model_value *in, *out;
     double compile_ms, load_ms;
     int stage, tensor;           /* struct tccrt_options has them; 0: all */

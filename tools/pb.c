@@ -315,8 +315,9 @@ struct tcc_object *pb_parse(const char *path, const unsigned char *data, size_t 
     struct pb r = {.path = path, .error = error};
     struct span named = {0};
     struct span s = {data, data + size};
-    struct tcc_object *v =
-        kind == VALUE_TENSOR ? read_tensor(&r, s, &named) : read_container(&r, s, kind == VALUE_OPTIONAL, &named, 0);
+    struct tcc_object *v = kind == VALUE_TENSOR || kind == VALUE_DEFAULT
+                               ? read_tensor(&r, s, &named)
+                               : read_container(&r, s, kind == VALUE_OPTIONAL, &named, 0);
     if (v && name && !(*name = strndup(named.at ? (const char *)named.at : "", (size_t)(named.end - named.at)))) {
         snprintf(error, ERROR_SIZE, "no memory");
         tccrt_object_unref(v);

@@ -93,7 +93,7 @@ static int describe(struct data_run *r)
     struct tccrt_model *a = r->m->artifact;
     const char *entry = r->m->entry;
 
-    r->nin = r->m->nin;
+    r->nin = r->m->nneeded;
     r->nout = r->m->nout;
     r->inputs = calloc((size_t)r->nin + 1, sizeof *r->inputs);
     r->outputs = calloc((size_t)r->nout + 1, sizeof *r->outputs);

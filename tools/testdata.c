@@ -83,7 +83,7 @@ static int complete_inputs(const struct model *m, struct tcc_object **in, char *
     for (int i = 0; i < m->nin; i++) {
         if (in[i])
             continue;
-        if (m->in[i].kind != VALUE_OPTIONAL) {
+        if (m->in[i].kind != VALUE_OPTIONAL && m->in[i].kind != VALUE_DEFAULT) {
             snprintf(why, ERROR_SIZE, "no file for input '%s'", m->in[i].info.name);
             return EXIT_DATA;
         }

@@ -15,7 +15,7 @@
 #define ERROR_SIZE 1024
 
 /* What a value of a model is, beyond a tensor: SequenceProto and OptionalProto cannot be told apart by their bytes. */
-enum value_kind { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL };
+enum value_kind { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_DEFAULT };      /* DEFAULT: a tensor that need not be given */
 
 /* Reads .npy or .pb by suffix. `*name` (may be NULL) gets the name that a .pb holds, "" if none; free() it. */
 struct tcc_object *value_read(const char *path, enum value_kind kind, char **name, char *error);

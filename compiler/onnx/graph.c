@@ -394,6 +394,8 @@ bool imp_graph(struct imp *im, const struct onnx_graph *g, struct ir_value **out
     const struct onnx_graph *outer = im->graph;
     im->graph = g;
     for (size_t k = 0; k < g->init_count; k++) {
+        if (g == im->model->graph && imp_is_given(im, g->inits[k]->name))
+            continue;
         struct ir_value *v = imp_initializer(im, g->inits[k]);
         if (!v) {
             im->malformed = true;

@@ -13,19 +13,6 @@ static struct ir_where where_file(struct imp *im)
     return (struct ir_where){.file = im->path};
 }
 
-static bool is_initializer(const struct onnx_graph *g, const char *name)
-{
-    for (size_t k = 0; k < g->init_count; k++) {
-        if (!strcmp(g->inits[k]->name, name))
-            return true;
-    }
-    for (size_t k = 0; k < g->sparse_count; k++) {
-        if (!strcmp(g->sparse[k].name, name))
-            return true;
-    }
-    return false;
-}
-
 static bool check_opsets(struct imp *im)
 {
     struct ir_where w = where_file(im);
@@ -40,12 +27,13 @@ static bool check_opsets(struct imp *im)
     return true;
 }
 
-/* Inputs become parameters; one that has an initialiser of its name is the constant (files of IR version 3 list both). */
+/* Inputs become parameters; one that has an initialiser of its name is the constant (files of IR version 3 list both), or a parameter behind
+ * the others. */
 static int graph_inputs(struct imp *im, const struct onnx_graph *g, int n, const char **names, ir_type *types)
 {
     struct ir_where w = where_file(im);
     for (size_t k = 0; k < g->input_count; k++) {
-        if (is_initializer(g, g->inputs[k].name))
+        if (imp_is_initializer(g, g->inputs[k].name))
             continue;
         names[n] = ir_intern(im->ctx, g->inputs[k].name);
         types[n] = imp_input_type(im, &g->inputs[k]);
@@ -75,6 +63,10 @@ bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int ngrap
         n = graph_inputs(im, graphs[k], n, names, types);
         if (n < 0)
             return false;
+    }
+    for (int k = 0; k < im->defaults.n && im->given; k++, n++) {
+        names[n] = ir_intern(im->ctx, im->defaults.at[k]->name);
+        types[n] = imp_input_type(im, im->defaults.at[k]);
     }
     if (!frontend_pin(im->ctx, o, n, names, types, &im->pins))
         return false;
@@ -202,7 +194,7 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     im->sync_bn = o && o->sync_bn;
     if (im->training)
         imp_note_constants(im);
-    if (!imp_main_and_train(im, o, import_func))
+    if (!imp_choose_defaults(im, o) || !imp_main_and_train(im, o, import_func) || !imp_given(im, o, import_func))
         return NULL;
     if (im->training)
         imp_warn_export(im);

@@ -127,6 +127,9 @@ struct imp {
     VEC(struct imp_checked) checked;
     VEC(struct imp_padded) padded;       /* values of unknown rank whose rank is bounded */
     VEC(struct imp_items) items;         /* of sequences and optionals whose structure is known */
+    VEC(const struct onnx_value_info *) defaults;  /* inputs that have initialisers and may be given all the same (defaults.c) */
+    bool given;                          /* this function takes them */
+    bool may_fail;                       /* that there is such a function is not asked for */
     VEC(struct imp_joined) joined;       /* pairs of sizes and that of their broadcast, in the function's own block */
 };
 
@@ -317,6 +320,12 @@ const struct onnx_function *imp_find_function(const struct imp *im, const struct
 bool imp_check_expansion(struct imp *im, int64_t most);
 bool imp_is_bound(const struct imp *im, const char *name);
 void imp_note_differentiated(struct imp *im);
+/* Initialisers that are inputs (defaults.c): which of them a call may give; a function that takes those; is this one of them? */
+const struct onnx_tensor *imp_initializer_of(const struct onnx_graph *g, const char *name);
+bool imp_is_initializer(const struct onnx_graph *g, const char *name);
+bool imp_choose_defaults(struct imp *im, const struct frontend_options *o);
+bool imp_given(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *, const struct frontend_options *));
+bool imp_is_given(const struct imp *im, const char *name);
 /* Parameters of im->func for the inputs of the graphs (import.c). */
 bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int n, const struct onnx_graph *const *graphs);
 void imp_drop_unused_states(struct imp *im);

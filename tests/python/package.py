@@ -75,6 +75,20 @@ def test_lists():
     assert many(*[np.full(1, i, np.float32) for i in range(20)]).item() == 19
 
 
+def test_inputs_with_values_of_their_own():
+    m = text("defaults", 'default "b" = f32[2] [1.0, 2.0]\ndefault "c"\ndefault "d" = f32[2] [10.0, 20.0]\n'
+             'func @main(%x: f32[2]) -> ("y": f32[2]) {\n  %s = constant() {value = f32[2] [11.0, 22.0]}\n  %y = add(%x, %s)\n  return(%y)\n}\n'
+             'func @main.given(%x: f32[2], %b: f32[2], %d: f32[2]) -> ("y": f32[2]) {\n  %s = add(%x, %b)\n  %y = add(%s, %d)\n  return(%y)\n}\n')
+    x, b, d = (np.array(v, np.float32) for v in ((1, 2), (3, 4), (5, 6)))
+    assert m.entries == ("main",) and [v.name for v in m.inputs] == ["x"] and [v.name for v in m.defaults] == ["b", "d"]
+    for given, want in (((x,), (12, 24)), ((x, b), (14, 26)), ((x, b, d), (9, 12)), ((x, None, d), (7, 10)), ((x, None, None), (12, 24))):
+        assert m(*given).tolist() == list(want), given
+    assert m(x, d=d).tolist() == [7, 10] and m(d=d, x=x, b=b).tolist() == [9, 12] and m.run("main", x, b=b).tolist() == [14, 26]
+    raises(tccc.UsageError, "the value is compiled in", m, x, c=b)
+    raises(tccc.UsageError, "too many", m, x, b, d, d)
+    raises(tccc.InputError, "input 'd'", m, x, d=np.zeros(3, np.float32))
+
+
 def test_forms_of_inputs():
     x, y = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(3, dtype=np.float32)
     want = x + y

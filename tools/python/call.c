@@ -355,15 +355,36 @@ static PyObject **word_of(const struct entry *e, const char *name, struct how *h
     return word;
 }
 
-/* Positional inputs in order, others by name; an optional input that is not given is None. */
-static int gather(const struct entry *e, PyObject *args, Py_ssize_t skip, PyObject *kwargs, PyObject **given,
-                  struct how *how)
+/* Is it an input of the model whose value is compiled in? */
+static bool is_fixed(const struct model *m, const struct entry *e, const char *name)
+{
+    const char *fixed;
+    for (int i = 0; (fixed = tccrt_fixed_input(m->m, e->name, i)); i++)
+        if (strcmp(fixed, name) == 0)
+            return true;
+    return false;
+}
+
+/* The entry point as a call with these inputs takes it: those with values of their own are left out where none is given. */
+static struct entry as_called(const struct entry *e, PyObject *const *given)
+{
+    struct entry called = *e;
+    for (int i = e->nin; i < e->nin + e->ndefaults; i++)
+        if (given[i] != Py_None)
+            called.nin = e->nin + e->ndefaults;
+    called.fixed &= called.nin == e->nin; /* with other sizes, results may have others */
+    return called;
+}
+
+/* Positional inputs in order, others by name; an optional input that is not given, or has a value of its own, is None. */
+static int gather(const struct model *m, const struct entry *e, PyObject *args, Py_ssize_t skip, PyObject *kwargs,
+                  PyObject **given, struct how *how)
 {
     Py_ssize_t n = PyTuple_Size(args) - skip, at = 0;
     PyObject *key, *value;
-    if (n > e->nin)
+    if (n > e->nin + e->ndefaults)
         return wrong_inputs(e, "too many were given", "");
-    for (int i = 0; i < e->nin; i++)
+    for (int i = 0; i < e->nin + e->ndefaults; i++)
         given[i] = i < n ? PyTuple_GetItem(args, i + skip) : NULL;
     while (kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
         const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
@@ -375,14 +396,16 @@ static int gather(const struct entry *e, PyObject *args, Py_ssize_t skip, PyObje
             *word = value;
             continue;
         }
-        while (i < e->nin && strcmp(e->in[i].name, name) != 0)
+        while (i < e->nin + e->ndefaults && strcmp(e->in[i].name, name) != 0)
             i++;
-        if (i == e->nin || given[i])
-            return wrong_inputs(e, i == e->nin ? "there is none named " : "given twice: ", name);
+        if (i == e->nin + e->ndefaults && is_fixed(m, e, name))
+            return wrong_inputs(e, "the value is compiled in (tccc.compile(..., defaults='all')) of ", name);
+        if (i == e->nin + e->ndefaults || given[i])
+            return wrong_inputs(e, i == e->nin + e->ndefaults ? "there is none named " : "given twice: ", name);
         given[i] = value;
     }
-    for (int i = 0; i < e->nin; i++) {
-        if (!given[i] && !e->in[i].optional)
+    for (int i = 0; i < e->nin + e->ndefaults; i++) {
+        if (!given[i] && i < e->nin && !e->in[i].optional)
             return wrong_inputs(e, "missing: ", e->in[i].name);
         if (!given[i])
             given[i] = Py_None;
@@ -393,10 +416,14 @@ static int gather(const struct entry *e, PyObject *args, Py_ssize_t skip, PyObje
 static PyObject *call_entry(struct model *m, const struct entry *e, PyObject *args, Py_ssize_t skip, PyObject *kwargs)
 {
     struct how how = {0};
-    PyObject *few[16], **given = e->nin > 16 ? malloc((size_t)e->nin * sizeof *given) : few;
+    int n = e->nin + e->ndefaults;
+    PyObject *few[16], **given = n > 16 ? malloc((size_t)n * sizeof *given) : few, *result = NULL;
     if (!given)
         return PyErr_NoMemory();
-    PyObject *result = gather(e, args, skip, kwargs, given, &how) ? NULL : run(m, e, given, &how);
+    if (!gather(m, e, args, skip, kwargs, given, &how)) {
+        struct entry called = as_called(e, given);
+        result = run(m, &called, given, &how);
+    }
     if (given != few)
         free(given);
     return result;

@@ -74,17 +74,19 @@ static int read_entry(struct tccrt_model *m, int number, struct entry *e)
     e->name = tccrt_entry_name(m, number);
     e->nin = tccrt_ninputs(m, e->name);
     e->nout = tccrt_noutputs(m, e->name);
-    e->in = calloc((size_t)e->nin + 1, sizeof *e->in);
+    e->ndefaults = tccrt_ndefaults(m, e->name);
+    e->in = calloc((size_t)(e->nin + e->ndefaults) + 1, sizeof *e->in);
     e->out = calloc((size_t)e->nout + 1, sizeof *e->out);
     if (!e->in || !e->out) {
         PyErr_NoMemory();
         return -1;
     }
     e->plain = e->fixed = true;
-    for (int i = 0; i < e->nin; i++) {
+    for (int i = 0; i < e->nin + e->ndefaults; i++) {
         if (py_failed(tccrt_input(m, e->name, i, &e->in[i])))
             return -1;
-        e->plain &= plain_value(&e->in[i]);
+        e->in[i].optional |= i >= e->nin;
+        e->plain &= i >= e->nin || plain_value(&e->in[i]);
     }
     for (int i = 0; i < e->nout; i++) {
         if (py_failed(tccrt_output(m, e->name, i, &e->out[i])))
@@ -225,6 +227,13 @@ static PyObject *model_signature(PyObject *self, PyObject *name)
     return both;
 }
 
+static PyObject *model_defaults(PyObject *self, void *unused)
+{
+    const struct model *m = (struct model *)self;
+    (void)unused;
+    return m->nentries ? infos(m->entries->ndefaults, m->entries->in + m->entries->nin) : PyTuple_New(0);
+}
+
 static PyObject *model_entries(PyObject *self, void *unused)
 {
     const struct model *m = (struct model *)self;
@@ -308,11 +317,16 @@ static PyMethodDef methods[] = {
      "Rows (kernel, node, calls, ns, flops, bytes) since the model was opened with profile=True."},
     {NULL, NULL, 0, NULL}};
 
-static PyGetSetDef getters[] = {{"entries", model_entries, NULL, "Names of the entry points.", NULL},
-                                {"name", model_name, NULL, "The model's name.", NULL},
-                                {"device", model_device, NULL, "What runs it: 'cpu', 'cuda:0', 'sim'...", NULL},
-                                {"threads", model_threads, NULL, "The number of threads of a call.", NULL},
-                                {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef getters[] = {
+    {"entries", model_entries, NULL, "Names of the entry points.", NULL},
+    {"defaults", model_defaults, NULL,
+     "Inputs of the first entry point, behind `inputs`, that have values where a call gives "
+     "none: a tuple of Value.",
+     NULL},
+    {"name", model_name, NULL, "The model's name.", NULL},
+    {"device", model_device, NULL, "What runs it: 'cpu', 'cuda:0', 'sim'...", NULL},
+    {"threads", model_threads, NULL, "The number of threads of a call.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
 
 PyType_Spec py_model_spec = {
     "tccc._runtime.Model", sizeof(struct model), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,

@@ -8,6 +8,7 @@
 struct entry {
     const char *name;
     int nin, nout;
+    int ndefaults; /* further inputs, that need not be given, in `in` */
     struct tccrt_value_info *in, *out;
     bool plain; /* tensors of numbers only */
     bool fixed; /* and all sizes of results are known */

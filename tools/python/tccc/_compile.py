@@ -151,7 +151,7 @@ def compile(model, *, example=None, dynamic_shapes=None, target=None, dims=None,
 
     model: the path of an .onnx, .pt2 or .tcir file, ONNX as bytes or ModelProto, a torch.export.ExportedProgram, or a torch.nn.Module, which is exported with
     the inputs `example` (and `dynamic_shapes` as torch.export takes them). target: "cpu", "cuda:sm_80", "neuron:trn1"... dims, shapes: sizes by symbol or
-    input ({"N": 8}, {"x": (8, 3)}). states: texts of --state. output: where the artifact goes; None: a folder that goes with the Model.
+    input ({"N": 8}, {"x": (8, 3)}). states: texts of --state. defaults: which initialisers that an ONNX model lists as inputs may be given ("auto", "all", "none" or names, "w,b"). output: where the artifact goes; None: a folder that goes with the Model.
     Other options are those of the command line: level (0 to 3), march, exact, fast_math, auto_cast, auto_cast_type, cache_dir, name, header, verify, jobs, max_nodes,
     time_limit; and of load(): threads, device, seed, sim, rounding, profile.
     Raises InputError for a model that is wrong or unsupported, UsageError, UnavailableError, InternalError; warnings are Python's.
