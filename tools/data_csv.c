@@ -5,6 +5,8 @@
  * A column whose values are all numbers is one of numbers. Any other is one of categories, numbered by the order of their names as bytes, or as
  * categories=COLUMN:A+B+C;COLUMN:... says; a name that is not listed there is a bad value. An empty field, NA, nan or null is missing: an error, unless missing=mean
  * (of the column's numbers) or missing=X (that number) says what it becomes; in a column of categories X is the number of its class.
+ * All this is found over all files of the training's data, and is the input's table (data_tables.c); where there is one already, a file's columns are
+ * those, by name, and nothing depends on the file's other rows.
  * Numbers go through float64. What the input gets is f32[n, columns] (f32[n] of one column where the input has rank 1), i64 for an input of integers.
  */
 #include "tools/data_int.h"
@@ -30,15 +32,13 @@ struct table {
     struct span *fields; /* of the line that was read last */
     int nfields;
     struct span *names;
+    char *plain; /* a category's name with its quotes single */
+    size_t plain_room;
 };
 
 struct column {
     int at; /* in a line */
-    bool numbers;
-    int nclasses;
-    struct span *classes;
-    double sum;
-    int64_t count;
+    struct data_column *of;
 };
 
 struct rows {
@@ -50,8 +50,8 @@ struct rows {
     int64_t nbad;
     struct bad_row {
         int64_t row, line;
-        char why[120];
-    } *bad; /* ascending */
+        char why[200];
+    } * bad; /* ascending */
 };
 
 /* -- Text ----------------------------------------------------------------------------------------------------------- */
@@ -137,14 +137,6 @@ static bool same(struct span s, const char *text, size_t n)
     return s.n == n && !memcmp(s.at, text, n);
 }
 
-static int compare(const void *a, const void *b)
-{
-    const struct span *x = a, *y = b;
-    size_t n = x->n < y->n ? x->n : y->n;
-    int c = n ? memcmp(x->at, y->at, n) : 0;
-    return c ? c : x->n < y->n ? -1 : x->n > y->n;
-}
-
 static struct span trim(struct span s)
 {
     while (!s.quoted && s.n && (*s.at == ' ' || *s.at == '\t'))
@@ -152,6 +144,24 @@ static struct span trim(struct span s)
     while (!s.quoted && s.n && (s.at[s.n - 1] == ' ' || s.at[s.n - 1] == '\t'))
         s.n--;
     return s;
+}
+
+/* The name of a category; NULL: no memory. It lasts to the next call. */
+static const char *plain(struct table *t, struct span s, size_t *n)
+{
+    if (s.n > t->plain_room || !t->plain) {
+        char *grown = realloc(t->plain, 2 * s.n + 64);
+        if (!grown)
+            return NULL;
+        t->plain = grown;
+        t->plain_room = 2 * s.n + 64;
+    }
+    *n = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        t->plain[(*n)++] = s.at[i];
+        i += s.quoted && s.at[i] == '"';
+    }
+    return t->plain;
 }
 
 static bool missing(struct span s)
@@ -226,11 +236,16 @@ static int named_columns(const struct table *t, const char *list, struct column 
     return n;
 }
 
+static const char *asked_columns(const struct data_request *q)
+{
+    return q->name ? q->name : q->o->columns;
+}
+
 /* Those that the request is for: columns=, FILE:NAME, the input's own name, else (floats) all that are no input's. */
 static int choose_columns(const struct table *t, struct column *c, bool *found, char *error)
 {
     const struct data_request *q = t->q;
-    const char *list = q->name ? q->name : q->o->columns;
+    const char *list = asked_columns(q);
     int n = 0, own = column_named(t, q->info->name, strlen(q->info->name));
 
     if (list && (q->named || q->name || tcc_is_float((enum tcc_dtype)q->info->dtype)) && (q->named || own < 0))
@@ -252,10 +267,64 @@ static int choose_columns(const struct table *t, struct column *c, bool *found, 
     return n;
 }
 
-/* categories=COLUMN:A+B;COLUMN:...: the list of this column, or NULL. */
-static const char *listed(const struct table *t, const struct column *c)
+/* The next column of that name behind `after`: names may be there twice. */
+static int column_after(const struct table *t, const char *name, int after)
 {
-    struct span name = t->names[c->at];
+    for (int i = after + 1; i < t->ncolumns; i++)
+        if (same(t->names[i], name, strlen(name)))
+            return i;
+    return -1;
+}
+
+/* Training's columns, in its order, where this file has them. */
+static int known_columns(const struct table *t, struct column *c, char *error)
+{
+    const struct data_table *known = t->q->o->table;
+    char names[400];
+
+    for (int k = 0; k < known->ncolumns; k++) {
+        const char *name = known->columns[k].name;
+        int after = -1;
+        for (int i = 0; i < k; i++)
+            after = !strcmp(known->columns[i].name, name) && c[i].at > after ? c[i].at : after;
+        if ((c[k].at = column_after(t, name, after)) < 0) {
+            list_names(t, names, sizeof names);
+            snprintf(error, ERROR_SIZE, "%s: no column '%.80s', which input '%s' was trained with; it has %s",
+                     t->q->path, name, known->input, names);
+            return 0;
+        }
+    }
+    return known->ncolumns;
+}
+
+/* Columns that are asked for by name stand for training's, one by one; those that have a name of its table must be where that is. */
+static int renamed_columns(const struct table *t, struct column *c, char *error)
+{
+    const struct data_table *known = t->q->o->table;
+    int n = named_columns(t, asked_columns(t->q), c, error);
+
+    if (n && n != known->ncolumns) {
+        snprintf(error, ERROR_SIZE, "%s: %d column%s for input '%s', which was trained with %d", t->q->path, n,
+                 n == 1 ? "" : "s", known->input, known->ncolumns);
+        return 0;
+    }
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < n; i++) {
+            struct span s = t->names[c[k].at];
+            if (!same(s, known->columns[i].name, strlen(known->columns[i].name)) ||
+                same(s, known->columns[k].name, strlen(known->columns[k].name)))
+                continue;
+            snprintf(error, ERROR_SIZE, "%s: column '%.80s' is number %d of input '%s'; in training it was number %d",
+                     t->q->path, known->columns[i].name, k + 1, known->input, i + 1);
+            return 0;
+        }
+    return n;
+}
+
+/* categories=COLUMN:A+B;COLUMN:...: the list of this column, or NULL. */
+static const char *listed(const struct table *t, int at)
+{
+    struct span name = t->names[at];
 
     for (const char *s = t->q->o->categories; s && *s; s += strcspn(s, ";"), s += *s == ';')
         if (strnlen(s, name.n) == name.n && !memcmp(s, name.at, name.n) && s[name.n] == ':')
@@ -263,94 +332,121 @@ static const char *listed(const struct table *t, const struct column *c)
     return NULL;
 }
 
-static bool add_class(struct column *c, struct span s, char *error)
+/* categories= of a new column. */
+static bool list_classes(const struct table *t, const struct column *c, char *error)
 {
-    if (c->nclasses == MOST_COLUMNS) {
-        snprintf(error, ERROR_SIZE, "a column of more than %d categories", MOST_COLUMNS);
-        return false;
-    }
-    if (c->nclasses % 16 == 0) {
-        struct span *grown = realloc(c->classes, ((size_t)c->nclasses + 16) * sizeof s);
-        if (!grown)
-            return no_memory(error);
-        c->classes = grown;
-    }
-    c->classes[c->nclasses++] = s;
-    return true;
-}
+    const char *list = listed(t, c->at);
 
-static int class_of(const struct column *c, struct span s, bool sorted)
-{
-    int low = 0, high = c->nclasses;
-
-    for (int i = 0; i < c->nclasses && !sorted; i++)
-        if (!compare(&c->classes[i], &s))
-            return i;
-    while (sorted && low < high) {
-        int middle = (low + high) / 2, order = compare(&c->classes[middle], &s);
-        if (!order)
-            return middle;
-        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
-    }
-    return -1;
-}
-
-/* A class that is new goes where it belongs. */
-static bool note_class(struct column *c, struct span s, char *error)
-{
-    int low = 0, high = c->nclasses;
-
-    while (low < high) {
-        int middle = (low + high) / 2, order = compare(&c->classes[middle], &s);
-        if (!order)
-            return true;
-        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
-    }
-    if (!add_class(c, s, error))
-        return false;
-    memmove(c->classes + low + 1, c->classes + low, (size_t)(c->nclasses - 1 - low) * sizeof s);
-    c->classes[low] = s;
-    return true;
-}
-
-static bool list_classes(const struct table *t, struct column *c, char *error)
-{
-    const char *list = listed(t, c);
-
-    if (!list)
-        return true;
-    c->numbers = false;
-    for (const char *s = list;; s++) {
+    c->of->numbers = !list;
+    for (const char *s = list; s; s++) {
         size_t n = strcspn(s, "+;");
-        if (!add_class(c, (struct span){s, n, false}, error))
+        if (!data_class_list(c->of, s, n, error))
             return false;
         s += n;
         if (*s != '+')
-            return true;
+            break;
     }
+    return true;
 }
 
-/* -- Two passes: what columns hold, then their values ---------------------------------------------------------------------- */
+/* categories= of a column that training had. */
+static bool same_classes(const struct table *t, const struct column *c, char *error)
+{
+    const char *s = listed(t, c->at);
+    char names[400];
+    bool same = true;
+    int k = 0;
 
-static bool survey(struct table *t, int n, struct column *c, int64_t *rows, char *error)
+    for (; same && k < c->of->nclasses; k++) {
+        size_t n = strcspn(s, "+;");
+        same = strlen(c->of->classes[k]) == n && !memcmp(c->of->classes[k], s, n);
+        s += n + (s[n] == '+');
+    }
+    if (same && k && (!*s || *s == ';'))
+        return true;
+    data_class_names(c->of, names, sizeof names);
+    snprintf(error, ERROR_SIZE, "%s: categories= of column '%.80s' are not those of training: %s", t->q->path,
+             c->of->name, c->of->numbers ? "it had numbers" : names);
+    return false;
+}
+
+/* The table's columns are this file's. */
+static bool note_columns(struct table *t, int n, struct column *c, char *error)
+{
+    struct data_table *table = t->q->o->table;
+
+    for (int k = 0; k < n; k++)
+        if (!data_table_column(table, t->names[c[k].at].at, t->names[c[k].at].n))
+            return no_memory(error);
+    for (int k = 0; k < n; k++) {
+        c[k].of = &table->columns[k];
+        if (!list_classes(t, &c[k], error))
+            return false;
+    }
+    return !t->q->o->missing || table->missing || (table->missing = strdup(t->q->o->missing)) || no_memory(error);
+}
+
+static int find_columns(struct table *t, struct column *c, bool *found, char *error)
+{
+    struct data_table *table = t->q->o->table;
+    bool known = table->ncolumns > 0;
+    int n = !known                               ? choose_columns(t, c, found, error)
+            : asked_columns(t->q) && t->q->named ? renamed_columns(t, c, error)
+                                                 : known_columns(t, c, error);
+
+    if (!known)
+        return n && note_columns(t, n, c, error) ? n : 0;
+    for (int k = 0; k < n; k++) {
+        c[k].of = &table->columns[k];
+        if (listed(t, c[k].at) && !same_classes(t, &c[k], error))
+            return 0;
+    }
+    return n;
+}
+
+/* -- Passes: what columns hold, then their values --------------------------------------------------------------------------- */
+
+static bool survey(struct table *t, int n, struct column *c, char *error)
 {
     int64_t line;
     double d;
 
-    for (int k = 0; k < n; k++) {
-        c[k].numbers = true;
-        if (!list_classes(t, &c[k], error))
-            return false;
-    }
-    for (*rows = 0; read_line(t, &line, error); ++*rows)
+    while (read_line(t, &line, error))
         for (int k = 0; k < n && t->nfields == t->ncolumns; k++) {
             struct span s = trim(t->fields[c[k].at]);
             bool is = !missing(s) && number(s, &d);
-            c[k].numbers &= is || missing(s);
-            c[k].sum += is ? d : 0;
-            c[k].count += is;
+            c[k].of->numbers &= is || missing(s);
+            c[k].of->sum += is ? d : 0;
+            c[k].of->count += is;
         }
     return !*error;
+}
+
+/* Numbers of categories that are found here would depend on which rows the file has: training may do that, nobody else. */
+static bool may_find(const struct table *t, const struct column *c, char *error)
+{
+    const struct data_table *table = t->q->o->table;
+
+    if (!table->alone && !table->closed)
+        return true;
+    if (table->from)
+        snprintf(error, ERROR_SIZE,
+                 "%s: column '%.80s' is of categories, which %s has no numbers for; say categories=%.80s:A+B",
+                 t->q->path, c->of->name, table->from, c->of->name);
+    else
+        snprintf(error, ERROR_SIZE,
+                 "%s: column '%.80s' is of categories, whose numbers are training's: --load CHECKPOINT, or say "
+                 "categories=%.80s:A+B",
+                 t->q->path, c->of->name, c->of->name);
+    return false;
+}
+
+static bool note_class(struct table *t, const struct column *c, struct span s, char *error)
+{
+    size_t n;
+    const char *name = plain(t, s, &n);
+
+    return name ? data_class_note(c->of, name, n, error) : no_memory(error);
 }
 
 static bool find_classes(struct table *t, int n, struct column *c, char *error)
@@ -359,39 +455,61 @@ static bool find_classes(struct table *t, int n, struct column *c, char *error)
     bool any = false;
 
     for (int k = 0; k < n; k++)
-        any |= !c[k].numbers && !c[k].nclasses;
+        if (!c[k].of->numbers && !listed(t, c[k].at)) {
+            any = true;
+            if (!may_find(t, &c[k], error))
+                return false;
+        }
     while (any && read_line(t, &line, error))
         for (int k = 0; k < n && t->nfields == t->ncolumns; k++) {
             struct span s = trim(t->fields[c[k].at]);
-            if (!c[k].numbers && !listed(t, &c[k]) && !missing(s) && !note_class(&c[k], s, error))
+            if (!c[k].of->numbers && !listed(t, c[k].at) && !missing(s) && !note_class(t, &c[k], s, error))
                 return false;
         }
     return !any || !*error;
 }
 
+/* What a missing value of the column becomes; false: nothing does. */
+static bool instead_of(const struct table *t, const struct column *c, double *out)
+{
+    const struct data_table *table = t->q->o->table;
+    const char *instead = t->q->o->missing ? t->q->o->missing : table->missing;
+    bool mean = instead && !strcmp(instead, "mean");
+
+    if (mean && c->of->numbers && c->of->count && !(table->alone && !table->closed))
+        return *out = c->of->sum / (double)c->of->count, true;
+    return instead && !mean && number((struct span){instead, strlen(instead), false}, out);
+}
+
 /* A field's value; false: `why` says what is wrong with it. */
-static bool value_of(const struct table *t, const struct column *c, double *out, char *why, size_t room)
+static bool value_of(struct table *t, const struct column *c, double *out, char *why, size_t room)
 {
     struct span s = trim(t->fields[c->at]), name = t->names[c->at];
-    const char *instead = t->q->o->missing;
-    int shown = (int)(name.n < 40 ? name.n : 40);
+    int shown = (int)(name.n < 40 ? name.n : 40), cut = (int)(s.n < 20 ? s.n : 20);
+    char names[120];
 
     if (missing(s)) {
-        bool mean = instead && !strcmp(instead, "mean");
-        if (mean && c->numbers && c->count)
-            return *out = c->sum / (double)c->count, true;
-        if (instead && !mean && number((struct span){instead, strlen(instead), false}, out))
+        if (instead_of(t, c, out))
             return true;
-        snprintf(why, room, "column '%.*s': no value; missing=mean or missing=X says what it becomes", shown, name.at);
+        snprintf(why, room, "column '%.*s': no value; missing=mean%s or missing=X says what it becomes", shown, name.at,
+                 t->q->o->table->alone ? " (of training, --load)" : "");
         return false;
     }
-    if (c->numbers)
-        return number(s, out);
-    int class = class_of(c, s, !listed(t, c));
+    if (c->of->numbers) {
+        if (number(s, out))
+            return true;
+        snprintf(why, room, "column '%.*s': '%.*s' is no number, training had numbers there", shown, name.at, cut,
+                 s.at);
+        return false;
+    }
+    size_t n = 0;
+    const char *own = plain(t, s, &n);
+    int class = own ? data_class_of(c->of, own, n) : -1;
     *out = class;
-    if (class < 0)
-        snprintf(why, room, "column '%.*s': '%.*s' is none of its categories", shown, name.at,
-                 (int)(s.n < 20 ? s.n : 20), s.at);
+    if (class < 0) {
+        data_class_names(c->of, names, sizeof names);
+        snprintf(why, room, "column '%.*s': '%.*s' is none of its categories: %s", shown, name.at, cut, s.at, names);
+    }
     return class >= 0;
 }
 
@@ -441,7 +559,7 @@ static bool read_row(struct table *t, int n, const struct column *c, struct rows
 
 static bool read_rows(struct table *t, int n, const struct column *c, struct rows *r, char *error)
 {
-    char why[120];
+    char why[200];
     int64_t line;
 
     while (read_line(t, &line, error)) {
@@ -510,21 +628,18 @@ static bool open_table(struct table *t, char *error)
     return t->names || no_memory(error);
 }
 
-/* Both passes go over the same lines. */
 static bool fill_rows(struct table *t, int n, struct column *c, struct rows *r, char *error)
 {
     const char *at = t->at;
-    int64_t line = t->line, count;
+    int64_t line = t->line, count = 0, number;
     size_t bytes;
 
-    if (!survey(t, n, c, &count, error))
-        return false;
+    while (read_line(t, &number, error))
+        count++;
     t->at = at;
     t->line = line;
-    if (!find_classes(t, n, c, error))
+    if (*error)
         return false;
-    t->at = at;
-    t->line = line;
     if (__builtin_mul_overflow((size_t)count * (size_t)n, (size_t)tcc_dtype_bytes(r->dtype), &bytes) ||
         !(r->values = calloc(bytes + 1, 1)))
         return no_memory(error);
@@ -561,15 +676,16 @@ bool data_open_csv(struct data_request *q, struct data_array *out, bool *found, 
     *error = '\0';
     if (open_table(&t, error)) {
         c = calloc((size_t)t.ncolumns + 1, sizeof *c);
-        n = c ? choose_columns(&t, c, found, error) : 0;
-        ok = n > 0 && make_array(&t, n, c, out, error);
+        n = c ? find_columns(&t, c, found, error) : 0;
+        ok = n > 0 && (q->phase == PHASE_COLUMNS   ? survey(&t, n, c, error)
+                       : q->phase == PHASE_CLASSES ? find_classes(&t, n, c, error)
+                                                   : make_array(&t, n, c, out, error));
     }
     if (!ok && !*error)
         no_memory(error);
-    for (int k = 0; c && k < n; k++)
-        free(c[k].classes);
     free(c);
     free(t.fields);
     free(t.names);
+    free(t.plain);
     return ok;
 }

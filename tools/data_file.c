@@ -313,11 +313,15 @@ static bool cut_samples(const char *path, const struct data_options *o, const st
     return true;
 }
 
-bool data_apply(const char *path, const struct data_options *o, const struct tccrt_value_info *info,
+bool data_apply(const char *path, const struct data_options *given, const struct tccrt_value_info *info,
                 struct data_array *a, char *error)
 {
+    struct data_options own = *given;
+    const struct data_options *o = &own;
     bool cut = o->length || o->stride || o->offset;
 
+    if (tcc_is_float((enum tcc_dtype)info->dtype) && !data_table_scaling(path, &own, a->dtype, error))
+        return false;
     if (o->dtype != TCC_NONE && o->dtype != a->dtype) {
         snprintf(error, ERROR_SIZE, "%s: expected dtype %s, got %s", path, tcc_dtype_name(o->dtype),
                  tcc_dtype_name(a->dtype));

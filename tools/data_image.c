@@ -290,8 +290,11 @@ bool data_takes_classes(const struct tccrt_value_info *info)
 
 static bool normalisation(const struct data_request *q, struct data_picture *p, char *error)
 {
-    const struct data_numbers *lists[2] = {&q->o->means, &q->o->stds};
+    struct data_options own = *q->o;
+    const struct data_numbers *lists[2] = {&own.means, &own.stds};
 
+    if (p->dtype == TCC_F32 && !data_table_scaling(q->path, &own, TCC_U8, error))
+        return false;
     for (int i = 0; i < 2; i++) {
         float *to = i ? p->std : p->mean;
         if (lists[i]->n > 1 && lists[i]->n != p->channels) {

@@ -10,6 +10,7 @@
  *   data_folder   folders of pictures;  data_image: one picture;  data_resample: its size
  *   data_tar      archives of samples (webdataset)
  *   data_csv      tables
+ *   data_tables   what training's data were: columns, categories, means, scales; in checkpoints
  *   data_text     text as bytes or tokens;  data_bpe: tokens of a tokenizer.json;  data_cut: the words that it cuts text into
  *   data_hdf5     HDF5, by libhdf5
  *   data_set      --data and the step's inputs: which array feeds which input
@@ -72,9 +73,47 @@ struct data_options {
     unsigned augment;            /* 1 << enum data_augment */
     const char *columns, *missing, *categories, *tokens, *delimiter;
     bool lenient;                /* --skip-bad: a bad row is a row that fails, not the end */
+    struct data_table *table;    /* of the input; NULL: nobody keeps one */
 };
 
 enum data_augment { DATA_FLIP, DATA_CROP, DATA_JITTER, DATA_NAUGMENTS };
+
+/* -- Tables: what training's data were (data_tables.c) ---------------------------------------------------------------- */
+
+/* A column's categories are in ascending order, unless listed. */
+struct data_column { char *name; bool numbers, listed; int nclasses; char **classes; double sum; int64_t count; };
+/* Of an input. closed: it is training's, and as it stands; alone: no training's is known, and none is made of this data. read: dtype and the scaling
+ * are known. The one column of a folder has no name. */
+struct data_table {
+    char *input, *missing;
+    const char *from;            /* a checkpoint's path, for messages */
+    bool closed, alone, read, scaled;
+    enum tcc_dtype dtype;
+    double scale;
+    struct data_numbers means, stds;
+    int ncolumns;
+    struct data_column *columns;
+};
+/* frozen: data of inputs that have none yet make none. */
+struct data_tables { int n; struct data_table **at; bool frozen; const char *from; };
+
+struct data_table *data_table_of(struct data_tables *all, const char *input);      /* of the input; NULL: no memory */
+struct data_column *data_table_column(struct data_table *t, const char *name, size_t n);   /* a new one, of numbers; NULL: no memory, too many */
+int data_class_of(const struct data_column *c, const char *name, size_t n);        /* its number; -1: none */
+bool data_class_note(struct data_column *c, const char *name, size_t n, char *error);      /* it is one, in order */
+bool data_class_list(struct data_column *c, const char *name, size_t n, char *error);      /* it is the next one */
+void data_class_names(const struct data_column *c, char *to, size_t room);         /* "a, b, c and 12 more" */
+/* scale=, mean= and std= of elements of that type: kept in an open table; of a closed one they become training's. False: they are others. */
+bool data_table_scaling(const char *path, struct data_options *own, enum tcc_dtype dtype, char *error);
+void data_tables_close(struct data_tables *all);
+void data_tables_notes(const struct options *o, const struct data_tables *all);    /* categories of open ones, to standard error */
+char *data_tables_text(const struct data_tables *all);                             /* malloc'ed; NULL: no memory */
+bool data_tables_parse(struct data_tables *all, const char *text);                 /* what it has is closed; false: damaged */
+/* Those of a checkpoint, if it has any. `path` must outlive them. EXIT_FINE, or an exit code after a message. */
+int data_tables_load(const struct options *o, const char *path, struct data_tables *all);
+void data_tables_free(struct data_tables *all);
+
+/* -- Files ------------------------------------------------------------------------------------------------------------ */
 
 struct data_file *data_map(const char *path, char *error);                 /* .gz is unpacked */
 struct data_file *data_take(unsigned char *bytes, size_t size, char *error);       /* takes over malloc'ed memory */
@@ -91,6 +130,9 @@ char **data_zip_names(const struct data_file *f, int *n);                  /* wi
 
 /* -- Readers ------------------------------------------------------------------------------------------------------ */
 
+/* Columns are found, and which of them are of numbers; then the others' categories; then rows are read. */
+enum data_phase { PHASE_COLUMNS, PHASE_CLASSES, PHASE_ROWS };
+
 /* What an input is to get. `name`: what stood after the file (FILE:NAME), or NULL. `named`: --data NAME=FILE, rather than FILE for all inputs. */
 struct data_request {
     const char *path, *name;
@@ -100,17 +142,18 @@ struct data_request {
     bool named;
     int ninputs;                 /* of the step: a file for all inputs may hold columns of their names */
     const struct tccrt_value_info *inputs;
+    enum data_phase phase;       /* what to do: a reader that looks for categories does so over all files first */
     int code;                    /* of a failure: EXIT_DATA, unless a reader says that the environment is to blame */
 };
 
 enum data_reader_id {
-#define READER(id, prefix, suffixes, keys, all, text) READER_##id,
+#define READER(id, prefix, suffixes, keys, all, looks, text) READER_##id,
 #include "tools/data_readers.def"
     NREADERS
 };
 
 /* Each reader is data_open_ID(). *found false: the file has nothing for this input. */
-#define READER(id, prefix, suffixes, keys, all, text) bool data_open_##id(struct data_request *q, struct data_array *out, bool *found, char *error);
+#define READER(id, prefix, suffixes, keys, all, looks, text) bool data_open_##id(struct data_request *q, struct data_array *out, bool *found, char *error);
 #include "tools/data_readers.def"
 
 /* --data's words: FILE[:NAME][,KEY=VALUE]... with a reader's prefix before it. `text` is the copy that all texts point into. reader -1: what the
@@ -190,11 +233,13 @@ struct data_set {
     const int *axes;
     int64_t samples;
     int64_t *rows;
+    struct data_tables *tables;
 };
 /* Which axes those are: of --split-axis, or as the artifact was compiled. axes[n] is the caller's to free. */
 int data_axes(const struct options *o, const struct tccrt_model *m, const char *entry, const struct tccrt_value_info *inputs, int n, int **axes);
-/* Arguments of --data (or --eval-data). EXIT_FINE, or an exit code after a message. */
-int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, const int *axes, int n, struct data_set *set);
+/* Arguments of --data (or --eval-data). EXIT_FINE, or an exit code after a message. `tables`: training's, or those that become so. */
+int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, const int *axes, int n,
+                  struct data_tables *tables, struct data_set *set);
 /* Takes a share of the samples out of `set` into `held`, which feeds the n inputs of an entry point: by a permutation of the seed, or the last ones
  * where samples overlap. */
 int data_set_split(const struct options *o, struct data_set *set, double share, uint64_t seed, const struct tccrt_value_info *inputs,

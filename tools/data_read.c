@@ -12,10 +12,10 @@
 
 static const struct reader_row {
     const char *suffixes;
-    bool all;
+    bool all, looks;
     bool (*open)(struct data_request *q, struct data_array *out, bool *found, char *error);
 } readers[] = {
-#define READER(id, prefix, suffixes, keys, all, text) {suffixes, all, data_open_##id},
+#define READER(id, prefix, suffixes, keys, all, looks, text) {suffixes, all, looks, data_open_##id},
 #include "tools/data_readers.def"
 };
 
@@ -203,18 +203,41 @@ static void dims_text(const struct data_array *a, char *to, size_t room)
     snprintf(to + used, room - used, "]");
 }
 
-static bool read_file(struct data_request *q, int asked, struct data_array *out, bool *found, char *error)
+/* The phases from..to of reading a file; a reader that looks for nothing before has the last one only. */
+static bool read_file(struct data_request *q, int asked, enum data_phase from, enum data_phase to,
+                      struct data_array *out, bool *found, char *error)
 {
     struct stat st;
-    bool folder = stat(q->path, &st) == 0 && S_ISDIR(st.st_mode);
+    bool folder = stat(q->path, &st) == 0 && S_ISDIR(st.st_mode), ok = true;
 
     *found = true;
     q->file = folder ? NULL : data_map(q->path, error);
     if (!q->file && !folder)
         return false;
-    bool ok = readers[data_reader_of(q->path, q->file, asked)].open(q, out, found, error);
+    const struct reader_row *r = &readers[data_reader_of(q->path, q->file, asked)];
+    for (int phase = (int)from; ok && phase <= (int)to; phase++) {
+        q->phase = (enum data_phase)phase;
+        if (phase == PHASE_ROWS || r->looks)
+            ok = r->open(q, out, found, error);
+    }
     data_unref(q->file);
     q->file = NULL;
+    return ok;
+}
+
+/* What all shards hold, before rows of any are read. */
+static bool look_at_shards(const struct data_request *q, int asked, const glob_t *g, bool *found, char *error)
+{
+    struct data_array none;
+    bool ok = true, looks = !q->o->table->ncolumns;
+
+    for (int phase = PHASE_COLUMNS; looks && phase < PHASE_ROWS; phase++)
+        for (size_t i = 0; ok && looks && i < g->gl_pathc; i++) {
+            struct data_request own = *q;
+            own.path = g->gl_pathv[i];
+            ok = read_file(&own, asked, (enum data_phase)phase, (enum data_phase)phase, &none, found, error);
+            looks = q->o->table->ncolumns > 0;
+        }
     return ok;
 }
 
@@ -229,7 +252,7 @@ static bool read_shard(const struct data_request *q, int asked, const char *path
     own.path = path;
     own.o = &o;
     o.limit = 0; /* it is for all of them */
-    if (!read_file(&own, asked, a, found, error))
+    if (!read_file(&own, asked, PHASE_ROWS, PHASE_ROWS, a, found, error))
         return false;
     x->n++;
     if (a->axis != 0 || a->windows) {
@@ -252,6 +275,10 @@ static bool read_shards(struct data_request *q, int asked, const glob_t *g, stru
     struct shards *x = calloc(1, sizeof *x);
     bool ok = x != NULL;
 
+    if (!look_at_shards(q, asked, g, found, error)) {
+        free(x);
+        return false;
+    }
     if (x) {
         x->source = (struct data_source){.refs = 1, .row = shards_row, .release = shards_release};
         x->arrays = calloc(g->gl_pathc, sizeof *x->arrays);
@@ -286,7 +313,7 @@ bool data_read(struct data_request *q, int reader, struct data_array *out, bool 
     q->code = EXIT_DATA;
     *found = true;
     if (!data_words_glob(q->path))
-        return read_file(q, reader, out, found, error);
+        return read_file(q, reader, q->o->table->ncolumns ? PHASE_ROWS : PHASE_COLUMNS, PHASE_ROWS, out, found, error);
     int status = glob(q->path, 0, NULL, &g);
     bool ok = !status && read_shards(q, reader, &g, out, found, error);
     if (status)

@@ -42,6 +42,7 @@ static struct data_request request_of(const struct data_set *set, const struct d
 {
     *own = w->o;
     own->axis = set->axes[i];
+    own->table = data_table_of(set->tables, set->inputs[i].name);
     return (struct data_request){.path = w->path,
                                  .name = w->name,
                                  .o = own,
@@ -71,6 +72,8 @@ static int read_named(const struct options *o, struct data_set *set, int i, cons
         return usage_error(o, "%s: scale=, mean= and std= require an input of floats; '%s' is of %s", given,
                            set->inputs[i].name, tcc_dtype_name((enum tcc_dtype)set->inputs[i].dtype));
     struct data_request q = request_of(set, w, i, true, &own);
+    if (!own.table)
+        return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     return data_read(&q, w->reader, &set->arrays[i], &found, error) ? EXIT_FINE : tool_error(o, q.code, "%s", error);
 }
 
@@ -84,6 +87,8 @@ static int read_archive(const struct options *o, struct data_set *set, const str
         struct data_options own;
         struct data_request q = request_of(set, w, i, false, &own);
         bool found;
+        if (!own.table)
+            return tool_error(o, EXIT_ENVIRONMENT, "no memory");
         if (!tcc_is_float((enum tcc_dtype)set->inputs[i].dtype)) {
             own.scaled = false;
             own.scale = 1;
@@ -270,11 +275,11 @@ static int check_samples(const struct options *o, struct data_set *set)
 }
 
 int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, const int *axes,
-                  int n, struct data_set *set)
+                  int n, struct data_tables *tables, struct data_set *set)
 {
     int code = EXIT_FINE;
-    *set =
-        (struct data_set){.n = n, .inputs = inputs, .axes = axes, .arrays = calloc((size_t)n + 1, sizeof *set->arrays)};
+    *set = (struct data_set){
+        .n = n, .inputs = inputs, .axes = axes, .tables = tables, .arrays = calloc((size_t)n + 1, sizeof *set->arrays)};
     if (!set->arrays)
         return tool_error(o, EXIT_ENVIRONMENT, "no memory");
     for (int k = 0; k < o->given[id].n && code == EXIT_FINE; k++) {

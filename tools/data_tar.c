@@ -278,6 +278,7 @@ static bool open_rows(struct tar *t, struct data_request *q, const char *extensi
     }
     if (data_is_picture(extension)) {
         t->source.row = picture_row;
+        plain.table = NULL;
         plain.means.n = plain.stds.n = 0; /* they are normalised by channel already */
         if (data_picture_for(q, &t->picture, dims + 1, error))
             return data_from_source(&own, &t->source, t->picture.dtype, 4, dims, out, error);

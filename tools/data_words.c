@@ -29,7 +29,7 @@ enum { NKEYS = sizeof keys / sizeof *keys };
 static const struct reader_row {
     const char *prefix, *keys;
 } readers[] = {
-#define READER(id, prefix, suffixes, keys, all, text) {prefix, keys},
+#define READER(id, prefix, suffixes, keys, all, looks, text) {prefix, keys},
 #include "tools/data_readers.def"
 };
 

@@ -23,6 +23,7 @@ struct data_run {
     const struct options *o;
     struct model *m;
     struct data_set data;
+    struct data_tables tables; /* training's, of --load's checkpoint */
     struct loader *loader;
     int nin, nout;
     struct tccrt_value_info *inputs;
@@ -280,6 +281,7 @@ static void finish(struct data_run *r)
     for (int i = 0; r->copies && i < r->nin; i++)
         free(r->copies[i]);
     data_set_close(&r->data);
+    data_tables_free(&r->tables);
     free(r->copies);
     free(r->inputs);
     free(r->axes);
@@ -290,12 +292,17 @@ static void finish(struct data_run *r)
 
 int run_data(const struct options *o, struct model *m)
 {
+    const char *load = option_text(o, OPT_load, NULL);
     struct data_run r = {.o = o, .m = m};
     int code = describe(&r);
 
+    r.tables.frozen = true;
+    if (code == EXIT_FINE && load)
+        code = data_tables_load(o, load, &r.tables);
     if (code == EXIT_FINE)
-        code = data_set_open(o, OPT_data, r.inputs, r.axes, r.nin, &r.data);
+        code = data_set_open(o, OPT_data, r.inputs, r.axes, r.nin, &r.tables, &r.data);
     if (code == EXIT_FINE) {
+        data_tables_notes(o, &r.tables);
         data_set_notes(o, &r.data);
         code = run_all(&r);
     }

@@ -205,19 +205,26 @@ static int open_eval_data(struct trainer *t)
     if (t->split > 0)
         return data_set_split(t->o, &t->data, t->split, t->sampler.seed, t->eval.in, t->eval.axes, t->eval.nin,
                               &t->eval_data);
-    return t->evaluates ? data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.axes, t->eval.nin, &t->eval_data)
-                        : EXIT_FINE;
+    return t->evaluates
+               ? data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.axes, t->eval.nin, &t->tables, &t->eval_data)
+               : EXIT_FINE;
 }
 
 static int open_data(struct trainer *t)
 {
-    int code = data_set_open(t->o, OPT_data, t->step.in, t->step.axes, t->step.nin, &t->data);
+    int code = train_tables(t);
     int64_t count = 0;
 
-    if (code != EXIT_FINE)
+    if (code != EXIT_FINE || (code = ranks_tables(t)) != EXIT_FINE ||
+        (code = data_set_open(t->o, OPT_data, t->step.in, t->step.axes, t->step.nin, &t->tables, &t->data)) !=
+            EXIT_FINE)
         return code;
-    if (t->chief)
+    if (t->chief) {
         data_set_notes(t->o, &t->data);
+        data_tables_notes(t->o, &t->tables);
+    }
+    data_tables_close(&t->tables);
+    t->tables.frozen = true;
     if ((code = open_eval_data(t)) != EXIT_FINE)
         return code;
     t->sampler.samples = t->data.samples;
@@ -408,7 +415,8 @@ static int make_buffers(struct trainer *t)
     t->in = calloc(per * (size_t)t->step.nin + 1, sizeof *t->in);
     t->out = calloc(per * (size_t)t->step.nout + 1, sizeof *t->out);
     t->losses = calloc(2 * per + 2, sizeof *t->losses);
-    t->loader = loader_new(&t->data, (int)workers, t->per_execution + TRAIN_AHEAD + 2 * (int)workers, t->batch_size, t->skip_bad);
+    t->loader = loader_new(&t->data, (int)workers, t->per_execution + TRAIN_AHEAD + 2 * (int)workers, t->batch_size,
+                           t->skip_bad);
     if (t->evaluates)
         t->eval_loader = loader_new(&t->eval_data, (int)workers, 2 * (int)workers + 1, t->batch_size, t->skip_bad);
     if (!t->in || !t->out || !t->losses || !t->loader || (t->evaluates && !t->eval_loader))
@@ -536,6 +544,7 @@ static void close_trainer(struct trainer *t)
     train_html_free(t);
     data_set_close(&t->data);
     data_set_close(&t->eval_data);
+    data_tables_free(&t->tables);
     free_entry(&t->step);
     free_entry(&t->eval);
     free(t->in);

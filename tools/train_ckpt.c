@@ -61,26 +61,29 @@ static void drop_old_best(struct trainer *t)
 
 static int write_state(struct trainer *t, const char *name)
 {
-    char path[PATH_MAX], text[6][32], control[160];
+    char path[PATH_MAX], text[6][32], control[160], *tables = data_tables_text(&t->tables);
     const struct tccrt_pair meta[] = {{"train.data.epoch", text[0]},   {"train.data.batch", text[1]},
                                       {"train.data.steps", text[2]},   {"train.data.batch_size", text[3]},
                                       {"train.data.samples", text[4]}, {"train.data.best", text[5]},
-                                      {"train.control", control}};
+                                      {"train.control", control},      {"train.data.tables", tables}};
     const int64_t values[] = {t->epoch, t->batch, t->done, t->global_batch, t->data.samples};
 
-    int code;
-
+    if (!tables)
+        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         snprintf(text[i], sizeof text[i], "%" PRId64, values[i]);
     snprintf(text[5], sizeof text[5], "%.17g", t->best_loss);
     control_text(t, control, sizeof control);
-    code = path_of(t, name, path);
+    int code = path_of(t, name, path);
+    if (code == EXIT_FINE) {
+        int status =
+            tccrt_checkpoint_save(t->m.session, path, option_set(t->o, OPT_partial) ? TCCRT_CHECKPOINT_STAGES : 0,
+                                  sizeof meta / sizeof *meta, meta);
+        code = status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+    }
+    free(tables);
     if (code != EXIT_FINE)
         return code;
-    int status = tccrt_checkpoint_save(t->m.session, path, option_set(t->o, OPT_partial) ? TCCRT_CHECKPOINT_STAGES : 0,
-                                       sizeof meta / sizeof *meta, meta);
-    if (status != TCC_OK)
-        return trainer_status(t, status);
     if (!strcmp(name, "best"))
         t->wrote_best = true;
     else
@@ -174,6 +177,21 @@ int train_load(struct trainer *t, const char *path)
     int status = tccrt_checkpoint_load(t->m.session, path, TCCRT_CHECKPOINT_WEIGHTS);
 
     return status == TCC_OK ? load_copies(t, path) : trainer_status(t, status);
+}
+
+int train_tables(struct trainer *t)
+{
+    const char *load = option_text(t->o, OPT_load, NULL);
+    int code = EXIT_FINE;
+    bool resumes = false;
+
+    if (!t->chief || option_set(t->o, OPT_new_tables))
+        return EXIT_FINE;
+    if (option_set(t->o, OPT_resume) && (code = path_of(t, "last", t->tables_from)) == EXIT_FINE)
+        resumes = access(t->tables_from, F_OK) == 0;
+    if (!resumes)
+        snprintf(t->tables_from, sizeof t->tables_from, "%s", load ? load : "");
+    return code == EXIT_FINE && *t->tables_from ? data_tables_load(t->o, t->tables_from, &t->tables) : code;
 }
 
 int train_resume(struct trainer *t)

@@ -17,6 +17,8 @@
 #ifndef TCCC_TOOLS_TRAIN_INT_H
 #define TCCC_TOOLS_TRAIN_INT_H
 
+#include <limits.h>
+
 #include "compiler/trace.h"
 #include "tools/data_int.h"
 
@@ -55,6 +57,8 @@ struct trainer {
     const struct options *o;
     struct model m;
     struct entry_info step, eval;          /* eval.name NULL: the artifact has none */
+    struct data_tables tables;             /* what the data are: of the checkpoint that the run goes on from, or as they are found */
+    char tables_from[PATH_MAX];            /* that checkpoint */
     struct data_set data, eval_data;
     struct loader *loader, *eval_loader;
     struct trace_sampler sampler;
@@ -133,6 +137,7 @@ int ranks_place(struct trainer *t);                                        /* wh
 int ranks_groups(struct trainer *t);                                       /* of the new session */
 int ranks_agree(struct trainer *t);
 int ranks_share(struct trainer *t);
+int ranks_tables(struct trainer *t);                                        /* rank 0's tables become everybody's */
 int ranks_collect(struct trainer *t);                                       /* rank 0 gets what others hold of the state, for a checkpoint */
 int ranks_params(struct trainer *t);                                        /* who evaluates gets the parameters that others hold */
 int ranks_release(struct trainer *t, int code);                             /* they let go of both; code, or what went wrong */
@@ -159,6 +164,7 @@ int control_keep(struct trainer *t, const char *folder, const char *path);
 int train_check_folder(struct trainer *t);                                  /* --checkpoint: can be written, and holds no other run's */
 int train_save(struct trainer *t, const char *name);
 int train_resume(struct trainer *t);
+int train_tables(struct trainer *t);                                        /* of the checkpoint that --resume or --load names */
 int train_load(struct trainer *t, const char *path);                        /* --load: parameters and buffers */
 
 int train_outputs_check(const struct trainer *t);                          /* --save-outputs: there are some, and can be written */

@@ -95,7 +95,9 @@ static int group(struct trainer *t, const struct layout *l, int axis, struct tcc
 static int count_processes(struct trainer *t, struct layout *l)
 {
     int stages = tccrt_stages(t->m.artifact), parts = tccrt_tensor_parts(t->m.artifact), one = stages * parts;
-    const char *order = placement(t), *of = parts == 1 ? "stages" : stages == 1 ? "parts of tensors" : "stages times parts of tensors";
+    const char *order = placement(t), *of = parts == 1    ? "stages"
+                                            : stages == 1 ? "parts of tensors"
+                                                          : "stages times parts of tensors";
 
     if (!order)
         return usage_error(t->o, "--placement=%s: expected cluster, spread or an order of the letters D, P and T",
@@ -240,6 +242,29 @@ static int agree(struct trainer *t, const char *what, const char *format, ...)
     va_end(args);
     int status = tccrt_comm_agree(t->world, what, text);
     return status == TCC_OK ? EXIT_FINE : trainer_status(t, status);
+}
+
+int ranks_tables(struct trainer *t)
+{
+    char *text = t->chief ? data_tables_text(&t->tables) : NULL;
+    int64_t n = text ? (int64_t)strlen(text) + 1 : 1;
+    struct tcc_tensor length = {&n, TCC_I64, 0, {0}};
+    int status = TCC_OK;
+
+    if (t->processes > 1)
+        status = tccrt_comm_broadcast(t->world, 0, 1, &length, NULL);
+    if (status == TCC_OK && !t->chief)
+        text = calloc((size_t)n, 1);
+    struct tcc_tensor bytes = {text, TCC_U8, 1, {n}};
+    if (status == TCC_OK && text && t->processes > 1)
+        status = tccrt_comm_broadcast(t->world, 0, 1, &bytes, NULL);
+    if (status == TCC_OK && text && !t->chief && !data_tables_parse(&t->tables, text))
+        status = TCC_EENV;
+    int code = status != TCC_OK ? trainer_status(t, status)
+               : text           ? EXIT_FINE
+                                : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+    free(text);
+    return code;
 }
 
 int ranks_agree(struct trainer *t)

@@ -111,15 +111,38 @@ static void sample_files(const char *path)
                                  .named = k < 12,
                                  .ninputs = 4,
                                  .inputs = inputs};
+        struct data_tables tables = {0};
+        struct data_options own = *q.o;
         struct data_array a = {0};
         bool found;
         error[0] = '\0';
+        own.table = data_table_of(&tables, q.info->name);
+        q.o = &own;
         if (data_read(&q, (int)readers[k % 3], &a, &found, error))
             use_rows(&a);
         else if (found && !*error)
             abort();
         data_release(&a);
+        data_tables_free(&tables);
     }
+}
+
+/* What a checkpoint says of training's data: what is taken is written again, and is the same then. */
+static void tables(const uint8_t *data, size_t size)
+{
+    char *text = strndup((const char *)data, size);
+    struct data_tables first = {0}, second = {0};
+
+    if (data_tables_parse(&first, text)) {
+        char *again = data_tables_text(&first), *third;
+        if (!data_tables_parse(&second, again) || !(third = data_tables_text(&second)) || strcmp(again, third))
+            abort();
+        free(third);
+        free(again);
+    }
+    data_tables_free(&first);
+    data_tables_free(&second);
+    free(text);
 }
 
 /*
@@ -145,14 +168,19 @@ static void hdf5_child(const char *path)
                                  .name = k == 0 ? "g/wide" : NULL,
                                  .ninputs = 3,
                                  .inputs = inputs};
+        struct data_tables tables = {0};
+        struct data_options own = plain;
         struct data_array a = {0};
         bool found;
         error[0] = '\0';
+        own.table = data_table_of(&tables, q.info->name);
+        q.o = &own;
         if (data_read(&q, READER_hdf5, &a, &found, error))
             use_rows(&a);
         else if (found && !*error)
             _exit(OURS);
         data_release(&a);
+        data_tables_free(&tables);
     }
     _exit(0);
 }
@@ -279,6 +307,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sample_files(path);
         hdf5(path, data, size);
         tokenizer(path, data, size);
+        tables(data, size);
         tensors(data, size);
         images(data, size);
         settings(text);

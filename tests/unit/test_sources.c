@@ -278,9 +278,17 @@ static bool open_table(const char *text, const struct data_options *o, const str
     unsigned char *copy = malloc(strlen(text) + 1);
     memcpy(copy, text, strlen(text));
     struct data_file *f = data_take(copy, strlen(text), error);
-    struct data_request q = {.path = "t.csv", .file = f, .o = o, .info = info, .ninputs = 1, .inputs = &classes};
-    bool found, ok = data_open_csv(&q, a, &found, error);
+    struct data_tables tables = {0};
+    struct data_options own = *o;
+    struct data_request q = {.path = "t.csv", .file = f, .o = &own, .info = info, .ninputs = 1, .inputs = &classes};
+    bool found, ok = true;
 
+    own.table = data_table_of(&tables, info->name);
+    for (int phase = PHASE_COLUMNS; ok && phase <= PHASE_ROWS; phase++) {
+        q.phase = (enum data_phase)phase;
+        ok = data_open_csv(&q, a, &found, error);
+    }
+    data_tables_free(&tables);
     data_unref(f);
     return ok;
 }
