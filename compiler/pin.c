@@ -69,17 +69,9 @@ static void try_symbol(void *user, ir_expr sym)
     }
 }
 
-/* The names of all symbols, for messages. */
-struct symbol_list {
-    struct ir_ctx *ctx;
-    const char *text;
-};
-
 static void list_symbol(void *user, ir_expr sym)
 {
-    struct symbol_list *l = user;
-    if (!strstr(l->text, ir_internf(l->ctx, "'%s'", sym->name)))
-        l->text = ir_internf(l->ctx, "%s%s'%s'", l->text, *l->text ? ", " : "", sym->name);
+    ir_known_add(user, sym->name);
 }
 
 static void each_input_symbol(struct pinner *p, void *user, void (*visit)(void *user, ir_expr sym))
@@ -199,10 +191,10 @@ static bool pin_dim(struct pinner *p, const struct frontend_options *o, int i, b
 
     each_input_symbol(p, &found, try_symbol);
     if (!found.sym) {
-        struct symbol_list list = {p->ctx, ""};
-        each_input_symbol(p, &list, list_symbol);
-        ir_error(p->ctx, &no_where, "--dim=%s: no input has a dim of that name; the model's symbolic dims are: %s",
-                 option, *list.text ? list.text : "(none)");
+        struct ir_known known = {.near = {.word = option, .length = strcspn(option, "=")}};
+        each_input_symbol(p, &known, list_symbol);
+        ir_error(p->ctx, &no_where, "--dim=%s: no input has a dim of that name%s%s", option, ir_known_text(&known),
+                 known.n ? "" : ": all sizes are fixed");
         return false;
     }
     if (lists) {
@@ -293,7 +285,10 @@ static bool pin_shape(struct pinner *p, const char *option)
         }
     }
     if (best < 0) {
-        ir_error(p->ctx, &no_where, "--shape=%s: the model has no input of that name", option);
+        struct ir_known known = {.near = {.word = option, .length = strcspn(option, "=")}};
+        for (int i = 0; i < p->n; i++)
+            ir_known_add(&known, p->names[i]);
+        ir_error(p->ctx, &no_where, "--shape=%s: the model has no input of that name%s", option, ir_known_text(&known));
         return false;
     }
     int rank = read_shape(p, option, option + length + 1, dims);

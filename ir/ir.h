@@ -126,6 +126,11 @@ const struct ir_message *ir_message(const struct ir_ctx *ctx, int i);
 struct ir_nearest { const char *word; size_t length; /* 0: all of it */ const char *best; int distance; };
 void ir_nearest_try(struct ir_nearest *s, const char *name);
 const char *ir_did_you_mean(struct ir_ctx *ctx, const struct ir_nearest *s);    /* ": did you mean 'X'?", or "" */
+/* Who names something that is not there is told what is: {.near.word = WORD}, ir_known_add() for each name (they must outlive the text), then the text
+ * to put behind the message: ": did you mean 'X'? It has 'X', 'Y' and 12 more", "; it has 'X'", or "; it has none". No context: any thread. */
+struct ir_known { struct ir_nearest near; int n, listed; size_t used; char list[300], text[420]; };
+void ir_known_add(struct ir_known *k, const char *name);
+const char *ir_known_text(struct ir_known *k);
 /* A message of another context once more; `text` is final. */
 void ir_replay(struct ir_ctx *ctx, enum ir_diag_kind kind, const struct ir_where *where, const char *text);
 /* Signs of life, for who watches a compilation from another process and ends it when it makes no progress. What counts is bounded by

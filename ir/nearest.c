@@ -5,6 +5,7 @@
  * spelling errors", 1964); letters that differ only in case count nothing, since no two names differ by case alone.
  */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/ir.h"
@@ -56,4 +57,35 @@ void ir_nearest_try(struct ir_nearest *s, const char *name)
 const char *ir_did_you_mean(struct ir_ctx *ctx, const struct ir_nearest *s)
 {
     return s->best ? ir_internf(ctx, ": did you mean '%s'?", s->best) : "";
+}
+
+void ir_known_add(struct ir_known *k, const char *name)
+{
+    char quoted[84];
+
+    snprintf(quoted, sizeof quoted, "'%.80s'", name ? ir_shown(name) : "");
+    size_t length = strlen(quoted);
+    if (!name || strstr(k->list, quoted))
+        return;
+    ir_nearest_try(&k->near, name);
+    k->n++;
+    if (k->listed != k->n - 1 || k->used + length + 3 >= sizeof k->list)
+        return;
+    k->used += (size_t)snprintf(k->list + k->used, sizeof k->list - k->used, "%s%s", k->listed ? ", " : "", quoted);
+    k->listed++;
+}
+
+const char *ir_known_text(struct ir_known *k)
+{
+    char more[24] = "";
+
+    if (k->n > k->listed)
+        snprintf(more, sizeof more, " and %d more", k->n - k->listed);
+    if (!k->n)
+        return "; it has none";
+    if (k->near.best)
+        snprintf(k->text, sizeof k->text, ": did you mean '%.63s'? It has %.299s%s", ir_shown(k->near.best), k->list, more);
+    else
+        snprintf(k->text, sizeof k->text, "; it has %.299s%s", k->list, more);
+    return k->text;
 }

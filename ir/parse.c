@@ -134,6 +134,15 @@ static bool parse_operands(struct parser *p, struct text_node *t)
 }
 
 /* state_read() {name = "w"}, state_write(%x) {name = "w"}: short for the version at this place. */
+bool parse_no_state(struct parser *p, const struct token *at, const char *name)
+{
+    struct ir_known known = {.near.word = name};
+
+    for (const struct ir_state *s = p->module->states; s; s = s->next)
+        ir_known_add(&known, s->name);
+    return parse_error(p, at, "the module has no state variable '%s'%s", name, ir_known_text(&known));
+}
+
 static bool parse_place(struct parser *p, struct text_node *t)
 {
     const char *name;
@@ -146,7 +155,7 @@ static bool parse_place(struct parser *p, struct text_node *t)
         return false;
     t->state = ir_state_by_name(p->module, name);
     if (!t->state)
-        return parse_error(p, &at, "the module has no state variable '%s'", name);
+        return parse_no_state(p, &at, name);
     if (t->in.n != (t->op == IR_state_write))
         return parse_error(p, &at, "a version and a name: one of them says which variable");
     return true;

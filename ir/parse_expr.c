@@ -154,7 +154,7 @@ static bool parse_version_type(struct parser *p, ir_type *out)
         return false;
     struct ir_state *s = ir_state_by_name(p->module, name);
     if (!s)
-        return parse_error(p, &at, "the module has no state variable '%s'", name);
+        return parse_no_state(p, &at, name);
     *out = ir_version_type(p->ctx, s);
     return true;
 }

@@ -216,6 +216,16 @@ const char *tccrt_entry_name(const struct tccrt_model *m, int entry)
     return m && entry >= 0 && entry < tccrt_nentries(m) ? tcr_string(m, m->entries[entry].name) : NULL;
 }
 
+void tcr_list_name(char *list, size_t room, const char *name)
+{
+    size_t used = strlen(list);
+
+    if (used + strlen(name) + 12 < room)
+        snprintf(list + used, room - used, "%s'%s'", used ? ", " : "", name);
+    else if (used + 5 < room && (used < 3 || strcmp(list + used - 3, "...")))
+        snprintf(list + used, room - used, ", ...");
+}
+
 const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char *name)
 {
     if (!m) {
@@ -227,7 +237,10 @@ const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char 
     for (int i = 0; i < tccrt_nentries(m); i++)
         if (strcmp(tcr_string(m, m->entries[i].name), name) == 0)
             return &m->entries[i];
-    tcr_fail(TCC_EUSAGE, "model '%s' has no entry point '%s'", m->desc->name, name);
+    char names[200] = "";
+    for (int i = 0; i < tccrt_nentries(m); i++)
+        tcr_list_name(names, sizeof names, tcr_string(m, m->entries[i].name));
+    tcr_fail(TCC_EUSAGE, "model '%s' has no entry point '%s'; it has %s", m->desc->name, name, *names ? names : "none");
     return NULL;
 }
 

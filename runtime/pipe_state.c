@@ -100,7 +100,7 @@ int tccrt_state_gather(struct tccrt_session *s, const char *name, int root, cons
     while (i < s->m->plan->states.count && strcmp(tcr_string(s->m, s->m->states[i].name), name))
         i++;
     if (i == s->m->plan->states.count)
-        return tcr_fail(TCC_EUSAGE, "model '%s' has no state variable '%s'", s->m->desc->name, name);
+        return tcr_no_state(s, name);
     if (root < 0 || root >= tccrt_stages(s->m))
         return tcr_fail(TCC_EUSAGE, "unknown stage %d", root);
     tccrt_state_info(s->m, (int)i, &info);

@@ -446,6 +446,8 @@ int tcr_owners_find(struct tccrt_session *s);            /* anew, when the sessi
 void tcr_owners_bind(struct tccrt_session *s);           /* their symbols, when a call begins */
 bool tcr_is_elsewhere(const struct tccrt_session *s, uint32_t i);        /* does another rank own state variable i? */
 int tcr_find_state(const struct tccrt_session *s, const char *name);        /* its number; -1, and a message: there is none */
+int tcr_no_state(const struct tccrt_session *s, const char *name);          /* says so, and which there are; TCC_EUSAGE */
+void tcr_list_name(char *list, size_t room, const char *name);              /* 'A', 'B', ... */
 bool tcr_has_state(const struct tccrt_session *s, uint32_t i);           /* its memory, or a mirror of its value */
 int tcr_state_absent(const struct tccrt_session *s, uint32_t i);               /* the status, and the message, of who asks for one that is not here */
 bool tcr_lacks(const struct tccrt_session *s, uint32_t b);               /* has the buffer no memory, since another rank owns what belongs there? */

@@ -451,12 +451,22 @@ void tccrt_random_set(struct tccrt_session *s, uint64_t seed, int64_t runs)
     s->runs = runs;
 }
 
+int tcr_no_state(const struct tccrt_session *s, const char *name)
+{
+    char names[300] = "";
+
+    for (uint32_t i = 0; i < s->m->plan->states.count; i++)
+        tcr_list_name(names, sizeof names, tcr_string(s->m, s->m->states[i].name));
+    return tcr_fail(TCC_EUSAGE, "model '%s' has no state variable '%s'; it has %s", s->m->desc->name, name,
+                    *names ? names : "none");
+}
+
 int tcr_find_state(const struct tccrt_session *s, const char *name)
 {
     for (uint32_t i = 0; i < s->m->plan->states.count; i++)
         if (strcmp(tcr_string(s->m, s->m->states[i].name), name) == 0)
             return (int)i;
-    tcr_fail(TCC_EUSAGE, "model '%s' has no state variable '%s'", s->m->desc->name, name);
+    tcr_no_state(s, name);
     return -1;
 }
 

@@ -3,6 +3,7 @@
  * tccc-bench --shapes: one artifact over many sizes, in one session, as a server meets them: the first run at a size binds it and gets memory ready, the later ones are what it
  * costs. Several dims are combined, each size of one with each of the others. And --html, of the sweep and of a plain benchmark.
  */
+#include "ir/ir.h"
 #include "runtime/safe.h"
 #include "tools/bench_int.h"
 #include "tools/html_int.h"
@@ -46,6 +47,16 @@ static bool has_dim(const struct model *m, const char *name)
     return false;
 }
 
+static int unknown_dim(const struct sweep *s, const char *text, const char *name)
+{
+    struct ir_known known = {.near.word = name};
+
+    for (int i = 0; i < s->m->nin; i++)
+        for (int k = 0; k < s->m->in[i].info.rank; k++)
+            ir_known_add(&known, s->m->in[i].info.dims[k] < 0 ? s->m->in[i].info.dim_names[k] : NULL);
+    return usage_error(s->o, "--shapes=%s: no input has a dim '%s' that is open%s", text, name, ir_known_text(&known));
+}
+
 /* "NAME=N,N..." */
 static int read_dim(struct sweep *s, const char *text)
 {
@@ -71,7 +82,7 @@ static int read_dim(struct sweep *s, const char *text)
     if (!d->n)
         return usage_error(s->o, "--shapes=%s: expected NAME=N,N...", text);
     if (!has_dim(s->m, d->name))
-        return usage_error(s->o, "--shapes=%s: no input has a dim '%s' that is open", text, d->name);
+        return unknown_dim(s, text, d->name);
     s->ndims++;
     return EXIT_FINE;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inputs of a run: files given by --input, and random values for the others. */
+#include "ir/ir.h"
 #include "tools/model_int.h"
 
 #include <stdlib.h>
@@ -42,6 +43,8 @@ static const char *fixed_input(const struct model *m, int i)
 
 static int unknown_input(const struct options *o, const struct model *m, const char *text)
 {
+    struct ir_known known = {.near = {.word = text, .length = strcspn(text, "=")}};
+
     for (int i = 0; fixed_input(m, i); i++) {
         const char *name = fixed_input(m, i);
         size_t n = strlen(name);
@@ -51,11 +54,9 @@ static int unknown_input(const struct options *o, const struct model *m, const c
                                "--defaults=all or --defaults='%s'",
                                text, name, name);
     }
-    char names[512] = "";
-    size_t used = 0;
-    for (int i = 0; i < m->nin && used < sizeof names - 80; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s'%.60s'", i ? ", " : "", m->in[i].info.name);
-    return usage_error(o, "--input=%s: the model has no input of that name; it has %s", text, *names ? names : "none");
+    for (int i = 0; i < m->nin; i++)
+        ir_known_add(&known, m->in[i].info.name);
+    return usage_error(o, "--input=%s: the model has no input of that name%s", text, ir_known_text(&known));
 }
 
 /* How often the input is given on the command line. */

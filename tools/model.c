@@ -165,8 +165,14 @@ static int find_entry(const struct options *o, struct ir_module *module, const c
     m->module = module;
     m->pipe = name ? pipe_by_name(module, name) : module->pipes;
     m->func = module->pipes ? NULL : ir_entry_by_name(module, name ? name : "main");
-    if (!m->func && !m->pipe && name)
-        return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'", path, name);
+    if (!m->func && !m->pipe && name) {
+        struct ir_known known = {.near.word = name};
+        for (const struct ir_func *f = module->pipes ? NULL : module->funcs; f; f = f->next)
+            ir_known_add(&known, f->version ? NULL : f->name);
+        for (const struct pipe *q = module->pipes; q; q = q->next)
+            ir_known_add(&known, q->name);
+        return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'%s", path, name, ir_known_text(&known));
+    }
     if (!m->func && !m->pipe)
         m->func = module->funcs;
     return m->func || m->pipe ? EXIT_FINE : EXIT_DATA;
@@ -334,6 +340,16 @@ static int check_flags(const struct options *o, const char *shown)
     return EXIT_FINE;
 }
 
+static int no_entry(const struct options *o, char *why, const char *shown, const struct tccrt_model *artifact)
+{
+    struct ir_known known = {.near.word = option_text(o, OPT_entry, "")};
+
+    for (int i = 0; i < tccrt_nentries(artifact); i++)
+        ir_known_add(&known, tccrt_entry_name(artifact, i));
+    return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point '%s'%s", shown, known.near.word,
+                       ir_known_text(&known));
+}
+
 static int open_artifact(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
 {
     char real[PATH_MAX];
@@ -348,8 +364,7 @@ static int open_artifact(const struct options *o, const char *path, const char *
     const char *entry = wanted_entry(o, m->artifact);
     m->entry = entry;
     if (!entry && tccrt_nentries(m->artifact))
-        return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point '%s'", shown,
-                           option_text(o, OPT_entry, ""));
+        return no_entry(o, why, shown, m->artifact);
     if (!entry)
         return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point", shown);
     if (!allocate_values(m, tccrt_ninputs(m->artifact, entry), tccrt_ndefaults(m->artifact, entry),

@@ -3,6 +3,7 @@
  * tccc-ptxsim: runs kernels of a PTX file in the simulator. Without --launch it lists the file's kernels and their parameters. Arguments
  * are numbers or buffers, which may come from files and be written to files after the launch. Failed checks go to standard error.
  */
+#include "ir/ir.h"
 #include "runtime/sim/ptx/ptxsim.h"
 #include "tools/options_int.h"
 #include "tools/values_int.h"
@@ -53,6 +54,14 @@ static const char *read_dims(const char *s, unsigned dims[3])
     return s;
 }
 
+static const char *kernels_there(const struct ptx_module *m, const char *name, struct ir_known *known)
+{
+    known->near.word = name;
+    for (int i = 0; i < ptx_kernel_count(m); i++)
+        ir_known_add(known, ptx_kernel_name(ptx_kernel_at(m, i)));
+    return ir_known_text(known);
+}
+
 static int read_launch(struct job *j, char *text)
 {
     const struct options *o = j->o;
@@ -69,7 +78,8 @@ static int read_launch(struct job *j, char *text)
     *grid = 0;
     j->k = ptx_find(j->m, name);
     if (!j->k)
-        return tool_error(o, EXIT_DATA, "%s has no kernel '%s'", o->words[0], name);
+        return tool_error(o, EXIT_DATA, "%s has no kernel '%s'%s", o->words[0], name,
+                          kernels_there(j->m, name, &(struct ir_known){0}));
     return EXIT_FINE;
 }
 

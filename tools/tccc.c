@@ -101,6 +101,21 @@ static int compile_reported(const struct options *o, struct tccc_options *c)
     return code;
 }
 
+static int info(const struct options *o)
+{
+    static const enum option_id writes[] = {OPT_output, OPT_object, OPT_header, OPT_depfile, OPT_html, OPT_dump_ir};
+
+    for (size_t i = 0; i < sizeof writes / sizeof *writes; i++)
+        if (option_set(o, writes[i]))
+            return usage_error(o, "--info compiles nothing: %s%s excludes it",
+                               *option_table[writes[i]].long_name ? "--" : "-",
+                               *option_table[writes[i]].long_name ? option_table[writes[i]].long_name
+                                                                  : (char[]){option_table[writes[i]].short_name, 0});
+    if (model_is_artifact(o->words[0]))
+        return tool_error(o, EXIT_DATA, "%s: an artifact; --info is about models", o->words[0]);
+    return info_print(o);
+}
+
 static int run(const struct options *o)
 {
     struct tccc_options c;
@@ -110,6 +125,10 @@ static int run(const struct options *o)
         return usage_error(o, "no model given");
     if (o->nwords > 1)
         return usage_error(o, "more than one model: '%s'", o->words[1]);
+    if (option_set(o, OPT_info))
+        return info(o);
+    if (o->given[OPT_json].n > o->given[OPT_json].inherited)
+        return usage_error(o, "--json requires --info");
     int code = compile_options(o, &c);
     if (code != EXIT_FINE)
         return code;

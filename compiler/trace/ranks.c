@@ -63,11 +63,20 @@ int trace_comm_failed(struct trace_ctx *c, int status)
     return trace_fail(c, status, "%s", tccrt_error());
 }
 
+static int unknown_group(struct trace_ctx *c, const char *what, const char *name)
+{
+    struct ir_known known = {.near.word = name};
+
+    for (int i = 0; c->world && i < c->world->ngroups; i++)
+        ir_known_add(&known, c->world->groups[i].name);
+    return trace_fail(c, TCC_EUSAGE, "%s: unknown group '%s'%s", what, name, ir_known_text(&known));
+}
+
 int trace_check_group(struct trace_ctx *c, const char *what, const char *name)
 {
     bool usual = !strcmp(name, "dp") || !strcmp(name, "pp") || !strcmp(name, "world"); /* of one where nobody joined */
     if (!group_by_name(c, name) && !usual)
-        return trace_fail(c, TCC_EUSAGE, "%s: unknown group '%s'", what, name);
+        return unknown_group(c, what, name);
     if (trace_group_rank(c, name) < 0)
         return trace_fail(c, TCC_EUSAGE, "%s: this process is no member of group '%s'", what, name);
     return TCC_OK;

@@ -112,7 +112,7 @@ static bool make_whole(struct stages *x, const struct ir_func *from, int *how)
             v = train_entry_value(&e, name);
         }
         if (!v)
-            return train_complain(t, "--step-outputs: the model has no output '%s'", name);
+            return train_no_output(&e, "--step-outputs", name);
         if (!ir_is_tensor(v->type))
             return train_complain(t, "output '%s' is no tensor: a model in stages cannot give it", name);
         VEC_PUSH(x->ctx, results, v);

@@ -90,6 +90,16 @@ struct ir_value *train_entry_value(struct entry *e, const char *name)
     return NULL;
 }
 
+bool train_no_output(struct entry *e, const char *option, const char *name)
+{
+    struct ir_known known = {.near.word = name};
+
+    for (int i = 0; i < e->from->body->last->nin; i++)
+        ir_known_add(&known, ir_output_name(e->from, i));
+    return train_complain(
+        e->t, "%s", ir_internf(e->t->ctx, "%s: the model has no output '%s'%s", option, name, ir_known_text(&known)));
+}
+
 static struct ir_value *input_named(struct entry *e, const char *name)
 {
     for (int i = 0; i < e->func->body->nparams; i++)
@@ -111,7 +121,7 @@ static struct ir_value *scores_named(struct entry *e, const char *name)
     if (name) {
         struct ir_value *v = train_entry_value(e, name);
         if (!v)
-            train_complain(e->t, "--loss: the model has no output '%s'", name);
+            train_no_output(e, "--loss", name);
         else if (!is_float_tensor(v))
             train_complain(e->t, "--loss: output '%s' is not a tensor of floats", name);
         return v && is_float_tensor(v) ? v : NULL;

@@ -37,6 +37,7 @@ bool train_begin(struct training *t, struct ir_module *m, const struct train_opt
 struct entry train_entry_new(struct training *t, const char *name, const struct ir_func *from);
 /* A value of the model: an output's, or any of its body that has that name in the source; NULL: there is none. */
 struct ir_value *train_entry_value(struct entry *e, const char *name);
+bool train_no_output(struct entry *e, const char *option, const char *name);     /* says so, and which there are; false */
 struct ir_value *train_entry_scores(struct entry *e);        /* what the loss takes; NULL after a diagnostic */
 /* The loss of one term and of one output, and its gradient by it (seed NULL: not wanted). A target that is no input yet becomes the last one. */
 bool train_entry_loss_of(struct entry *e, struct ir_value *scores, struct ir_value *factor, struct ir_value **value,

@@ -25,7 +25,10 @@ static bool all_used(struct training *t, const char *option, const char *const *
         if (s)
             continue;
         struct ir_where where = {.file = t->m->name};
-        ir_error(t->ctx, &where, "%s=%s: no parameter matches", option, patterns[i]);
+        struct ir_known known = {.near.word = patterns[i]};
+        for (s = t->m->states; s; s = s->next)
+            ir_known_add(&known, s->flags & IR_STATE_PARAM ? s->name : NULL);
+        ir_error(t->ctx, &where, "%s=%s: no parameter matches%s", option, patterns[i], ir_known_text(&known));
         used = false;
     }
     return used;

@@ -174,7 +174,7 @@ static bool end_with_outputs(struct entry *e, const struct whole_loss *w)
         names[n] = e->t->step_outputs[i];
         values[n] = train_entry_value(e, names[n]);
         if (!values[n])
-            return train_complain(e->t, "--step-outputs: the model has no output '%s'", names[n]);
+            return train_no_output(e, "--step-outputs", names[n]);
     }
     return train_entry_end(e, n, values, names);
 }

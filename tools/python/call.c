@@ -437,6 +437,16 @@ PyObject *model_call(PyObject *self, PyObject *args, PyObject *kwargs)
     return call_entry(m, &m->entries[0], args, 0, kwargs);
 }
 
+void py_list_name(char *list, size_t room, const char *name)
+{
+    size_t used = strlen(list);
+
+    if (used + strlen(name) + 12 < room)
+        snprintf(list + used, room - used, "%s'%s'", used ? ", " : "", name);
+    else if (used + 6 < room && (used < 3 || strcmp(list + used - 3, "...")))
+        snprintf(list + used, room - used, ", ...");
+}
+
 const struct entry *py_find_entry(struct model *m, PyObject *name)
 {
     if (name == Py_None && m->nentries)
@@ -447,7 +457,13 @@ const struct entry *py_find_entry(struct model *m, PyObject *name)
     for (int i = 0; i < m->nentries; i++)
         if (strcmp(m->entries[i].name, wanted) == 0)
             return &m->entries[i];
-    py_fail(TCC_EUSAGE, m->m ? "the model has no entry point '%s'" : "the model is closed; no '%s'", wanted);
+    char names[400] = "";
+    for (int i = 0; i < m->nentries; i++)
+        py_list_name(names, sizeof names, m->entries[i].name);
+    if (m->m)
+        py_fail(TCC_EUSAGE, "the model has no entry point '%s'; it has %s", wanted, names);
+    else
+        py_fail(TCC_EUSAGE, "the model is closed; no '%s'", wanted);
     return NULL;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "compiler/tccc.h"
+#include "ir/ir.h"
 
 struct job {
     struct tccc_options o;
@@ -63,6 +64,24 @@ static int take_whole(const char *name, PyObject *value, long long *to)
     return PyErr_Occurred() ? (PyErr_Clear(), wrong(name, "an int")) : 0;
 }
 
+static int no_option(const char *key)
+{
+    struct ir_known known = {.near.word = key};
+#define TEXT(name, s, member) ir_known_add(&known, #name);
+#define LIST(name, s, member) ir_known_add(&known, #name);
+#define FLAG(name, s, member) ir_known_add(&known, #name);
+#define REAL(name, s, member) ir_known_add(&known, #name);
+#define WHOLE(name, s, member) ir_known_add(&known, #name);
+#include "tools/python/compiler_options.def"
+#undef TEXT
+#undef LIST
+#undef FLAG
+#undef REAL
+#undef WHOLE
+    PyErr_Format(PyExc_TypeError, "there is no option '%s'%s", key, ir_known_text(&known));
+    return -1;
+}
+
 static int take_option(struct job *j, const char *key, PyObject *value)
 {
     long long whole;
@@ -87,8 +106,7 @@ static int take_option(struct job *j, const char *key, PyObject *value)
 #undef FLAG
 #undef REAL
 #undef WHOLE
-    PyErr_Format(PyExc_TypeError, "there is no option '%s'", key);
-    return -1;
+    return no_option(key);
 }
 
 static int take_options(struct job *j, PyObject *dict)

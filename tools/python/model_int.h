@@ -75,6 +75,7 @@ PyObject *model_to_device(PyObject *self, PyObject *value);
 PyObject *model_empty_on_device(PyObject *self, PyObject *args);
 
 /* The entry point of that name (None: the first); NULL and an exception. */
+void py_list_name(char *list, size_t room, const char *name);     /* 'A', 'B', ... */
 const struct entry *py_find_entry(struct model *m, PyObject *name);
 
 /* -- Methods (call.c, state.c); what they do says the table of model.c */

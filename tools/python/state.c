@@ -56,7 +56,11 @@ static int find_state(const struct tccrt_model *m, const char *name, struct tccr
     for (int i = 0; i < tccrt_nstates(m); i++)
         if (tccrt_state_info(m, i, info) == TCC_OK && strcmp(info->name, name) == 0)
             return 0;
-    return py_fail(TCC_EUSAGE, "there is no state variable '%s'", name);
+    char names[400] = "";
+    for (int i = 0; i < tccrt_nstates(m); i++)
+        if (tccrt_state_info(m, i, info) == TCC_OK)
+            py_list_name(names, sizeof names, info->name);
+    return py_fail(TCC_EUSAGE, "there is no state variable '%s'; there is %s", name, *names ? names : "none");
 }
 
 PyObject *model_set_state(PyObject *self, PyObject *args)
