@@ -258,6 +258,12 @@ static const struct aten_doc {
 #define STATISTICS 0
 #define PAIRS 0
 #define SHARES 0
+#define COPIES 0
+#define KEEPS 0
+#define PASSES 0
+#define CUTS 0
+#define STORAGE 0
+#define CALLS 0
 #define ATEN(name, flags, function, arg) {name, flags},
 #include "compiler/pt2/aten.def"
 #undef ATEN

@@ -45,7 +45,7 @@ const char *js_union(json_t *object, json_t **value)
     return at ? json_object_iter_key(at) : NULL;
 }
 
-bool js_size(json_t *size, int64_t *value)
+bool js_size(const json_t *size, int64_t *value)
 {
     json_t *v = json_object_get(size, "as_int");
     *value = json_integer_value(v);

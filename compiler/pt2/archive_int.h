@@ -57,6 +57,6 @@ json_t *js_array(const json_t *object, const char *key);
 /* A union is an object of one key. Its key and its value; NULL: it is none. */
 const char *js_union(json_t *object, json_t **value);
 /* {"as_int": n}: a size that is a constant */
-bool js_size(json_t *size, int64_t *value);
+bool js_size(const json_t *size, int64_t *value);
 
 #endif

@@ -81,9 +81,6 @@ static struct ir_value *tensor_named(struct pt2 *p, const json_t *value, int pos
     struct pt2_value *v = name ? pt2_lookup(p, name) : NULL;
     if (!v)
         return imp_bad(p->im, "operand '%s' is not defined", name ? name : ""), NULL;
-    if (v->shares && v->seen != v->shares->version)
-        return imp_unsupported(p->im, "operand '%s', whose memory was written to as that of another tensor", name),
-               NULL;
     return pt2_operand_part(p, v->number ? pt2_number(p, v) : pt2_read(p, v), v->complex, position);
 }
 

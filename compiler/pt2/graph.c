@@ -51,6 +51,7 @@ struct pt2_value *pt2_bind(struct pt2 *p, const char *name)
     struct pt2_value *v = s->slots[at] = IR_NEW(p->ctx, struct pt2_value);
     s->count++;
     v->name = key;
+    v->scope = s;
     return v;
 }
 
@@ -93,14 +94,16 @@ struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v)
 
 /* -- Types */
 
-static ir_expr meta_size(struct pt2 *p, json_t *size)
+static const char *size_text(const json_t *size)
+{
+    return js_string(js_object(size, "as_expr"), "expr_str");
+}
+
+ir_expr pt2_meta_size(struct pt2 *p, const json_t *size)
 {
     int64_t v;
-    const char *text = js_string(js_object(size, "as_expr"), "expr_str");
-    ir_expr e = js_size(size, &v) ? ir_const(p->ctx, v) : text ? pt2_symbols(p->ctx, text) : NULL;
-    if (!e)
-        imp_unsupported(p->im, "a size written as %s", text ? text : "something unknown");
-    return e;
+    const char *text = size_text(size);
+    return js_size(size, &v) ? ir_const(p->ctx, v) : text ? pt2_symbols(p->ctx, text) : NULL;
 }
 
 ir_type pt2_meta_type(struct pt2 *p, const json_t *meta)
@@ -119,30 +122,37 @@ ir_type pt2_meta_type(struct pt2 *p, const json_t *meta)
     if (js_int(meta, "layout", 7) != 7)
         return imp_unsupported(p->im, "a sparse tensor"), NULL;
     for (size_t k = 0; k < rank; k++) {
-        dims[k] = meta_size(p, json_array_get(sizes, k));
+        const json_t *size = json_array_get(sizes, k);
+        dims[k] = pt2_meta_size(p, size);
         if (!dims[k])
-            return NULL;
+            return imp_unsupported(p->im, "a size written as %s",
+                                   size_text(size) ? size_text(size) : "something unknown"),
+                   NULL;
     }
     dims[rank] = ir_const(p->ctx, 2);
     return ir_tensor_type(p->ctx, d, (int)rank + complex, dims);
 }
 
-int pt2_meta_contiguous(struct pt2 *p, const json_t *meta)
+enum ir_tri pt2_row_major(struct pt2 *p, const json_t *meta)
 {
     json_t *sizes = js_array(meta, "sizes"), *strides = js_array(meta, "strides");
-    ir_expr step = ir_const(p->ctx, 1);
+    ir_expr step = ir_const(p->ctx, 1), one = step;
+    enum ir_tri lies = IR_YES;
     if (!sizes || json_array_size(strides) != json_array_size(sizes))
-        return imp_bad(p->im, "a tensor without sizes or strides"), -1;
+        return IR_MAYBE;
     for (size_t k = json_array_size(sizes); k-- > 0;) {
-        ir_expr size = meta_size(p, json_array_get(sizes, k)),
-                stride = size ? meta_size(p, json_array_get(strides, k)) : NULL;
-        if (!stride)
-            return -1;
-        if (ir_expr_eq(p->ctx, size, ir_const(p->ctx, 1)) != IR_YES && ir_expr_eq(p->ctx, stride, step) != IR_YES)
-            return 0;
+        ir_expr size = pt2_meta_size(p, json_array_get(sizes, k)),
+                stride = pt2_meta_size(p, json_array_get(strides, k));
+        if (!size || !stride)
+            return IR_MAYBE;
+        enum ir_tri unit = ir_expr_eq(p->ctx, size, one), follows = ir_expr_eq(p->ctx, stride, step);
+        if (unit == IR_NO && follows == IR_NO)
+            return IR_NO;
+        if (unit != IR_YES && follows != IR_YES)
+            lies = IR_MAYBE;
         step = ir_mul(p->ctx, step, size);
     }
-    return 1;
+    return lies;
 }
 
 json_t *pt2_meta(struct pt2 *p, const char *name)
@@ -159,6 +169,12 @@ static const struct aten_row rows[] = {
 #define STATISTICS ATEN_STATISTICS
 #define PAIRS ATEN_PAIRS
 #define SHARES ATEN_SHARES
+#define COPIES ATEN_COPIES
+#define KEEPS ATEN_KEEPS
+#define PASSES ATEN_PASSES
+#define CUTS ATEN_CUTS
+#define STORAGE ATEN_STORAGE
+#define CALLS ATEN_CALLS
 #define ATEN(name, flags, function, arg) {name, flags, aten_##function, arg},
 #include "compiler/pt2/aten.def"
 #undef ATEN
@@ -168,6 +184,12 @@ static const struct aten_row rows[] = {
 #undef STATISTICS
 #undef PAIRS
 #undef SHARES
+#undef COPIES
+#undef KEEPS
+#undef PASSES
+#undef CUTS
+#undef STORAGE
+#undef CALLS
 };
 
 static const struct aten_row *find_row(const char *name, size_t n)
@@ -191,13 +213,16 @@ const struct aten_row *pt2_row(const char *target)
     return row || !dot ? row : find_row(target, (size_t)(dot - target));
 }
 
-/* The row of add.Tensor for add_.Tensor; NULL: it is no such name. */
-static const struct aten_row *row_in_place(struct pt2 *p, const char *target)
+/* The row of add.Tensor for add_.Tensor, of __or__ for __ior__. */
+const struct aten_row *pt2_row_in_place(struct pt2 *p, const char *target)
 {
     const char *dot = strrchr(target, '.');
-    if (!dot || strncmp(target, "torch.ops.aten.", 15) || dot - target < 18 || dot[-1] != '_' || dot[-2] == '_')
+    if (!dot || strncmp(target, "torch.ops.aten.", 15) || dot - target < 17 || dot[-1] != '_')
         return NULL;
-    return pt2_row(ir_internf(p->ctx, "%.*s%s", (int)(dot - target) - 1, target, dot));
+    const char *name = target + 15;
+    if (!strncmp(name, "__i", 3) && dot[-2] == '_')
+        return pt2_row(ir_internf(p->ctx, "torch.ops.aten.__%s", name + 3));
+    return dot[-2] == '_' ? NULL : pt2_row(ir_internf(p->ctx, "%.*s%s", (int)(dot - target) - 1, target, dot));
 }
 
 /* -- Results */
@@ -235,6 +260,11 @@ static int count_outputs(const struct pt2 *p)
 int pt2_nouts(const struct pt2 *p)
 {
     return p->nouts;
+}
+
+bool pt2_makes(const struct pt2 *p, int k)
+{
+    return !p->instead || p->instead_index == k;
 }
 
 /* The names that a part of the graph reads. */
@@ -454,19 +484,22 @@ static bool refuse_unknown(struct pt2 *p, json_t *node)
     return false;
 }
 
-/* The operand that a view looks at, and an op in place writes to: the node's first. */
-static struct pt2_value *first_operand(struct pt2 *p, json_t *node)
+struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k)
 {
-    json_t *input = json_array_get(js_array(node, "inputs"), 0);
-    const char *name = input ? pt2_name_of(json_object_get(input, "arg")) : NULL;
+    json_t *input = json_array_get(js_array(node, "inputs"), 0), *value;
+    const char *kind = input ? js_union(json_object_get(input, "arg"), &value) : NULL, *name;
+    if (kind && json_is_array(value)) {
+        json_t *item = json_array_get(value, (size_t)k);
+        name = js_string(item, "name") ? js_string(item, "name") : pt2_name_of(item);
+    } else {
+        name = kind ? pt2_name_of(json_object_get(input, "arg")) : NULL;
+    }
     return name ? pt2_lookup(p, name) : NULL;
 }
 
 static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row, int n, struct ir_value **outs,
                          ir_expr *exprs, bool refused, bool in_place)
 {
-    struct pt2_value *first = (row && row->flags & ATEN_VIEW) || in_place ? first_operand(p, node) : NULL;
-    struct pt2_value *operand = row && row->flags & ATEN_SHARES && pt2_reads_complex(p) ? first_operand(p, node) : NULL;
     for (int k = 0; k < n; k++) {
         const char *name = pt2_out_name(p, k);
         if (!name)
@@ -479,23 +512,30 @@ static bool bind_outputs(struct pt2 *p, json_t *node, const struct aten_row *row
         v->refused = refused || (!outs[k] && !exprs[k]);
         v->number = !pt2_meta(p, name);
         v->complex = pt2_out_complex(p, k);
+        v->node = node;
+        v->index = k;
+        v->count = n;
         if (v->v && !v->v->name)
             v->v->name = v->name;
-        if (operand) {
-            v->shares = operand;
-            v->seen = operand->version;
-            continue;
-        }
-        bool view = first && !v->number && !v->refused && !first->number && first->v && v->v &&
-                    (in_place || imp_dtype(v->v) == imp_dtype(first->v));
-        if (!view)
-            continue;
-        v->of = first;
-        v->row = in_place ? pt2_row("aten.alias.default") : row;
-        v->node = node;
-        v->index = in_place ? 0 : k;
-        v->seen = first->version;
+        if (!v->refused)
+            pt2_bind_memory(p, v, row, in_place);
     }
+    return true;
+}
+
+/* What an op in place gives goes to its operand. False after an error; what can't be written to refuses the node. */
+static bool write_in_place(struct pt2 *p, json_t *node, int n, bool *refused)
+{
+    struct pt2_value *self = pt2_first_operand(p, node, 0);
+    int errors = ir_nerrors(p->ctx), refusals = p->im->refusals.n;
+    if (!self || n != 1 || !p->outs[0] || !pt2_write(p, self, p->outs[0])) {
+        *refused = p->im->refusals.n > refusals;
+        p->im->refused = false;
+        if (ir_nerrors(p->ctx) > errors)
+            return false;
+        return *refused || imp_bad(p->im, "writes to something that is no tensor");
+    }
+    p->outs[0] = pt2_read(p, self);
     return true;
 }
 
@@ -503,11 +543,17 @@ static bool import_node(struct pt2 *p, json_t *node)
 {
     const char *target = target_of(node);
     const struct aten_row *custom = pt2_custom(p, target), *row = custom ? custom : pt2_row(target);
-    const struct aten_row *in_place = row ? NULL : row_in_place(p, target);
+    const struct aten_row *in_place = row ? NULL : pt2_row_in_place(p, target);
     json_t *outer = p->node;
+    struct pt2_value **outer_made = p->made;
     struct ir_value **outer_outs = p->outs;
     ir_expr *outer_exprs = p->out_exprs;
+    if (in_place && in_place->flags & ATEN_VIEW && !(in_place->flags & (ATEN_COPIES | ATEN_KEEPS | ATEN_PASSES))) {
+        row = in_place; /* another view of `self`, by the name that the program goes on with */
+        in_place = NULL;
+    }
     p->node = node;
+    p->made = NULL;
     int n = count_outputs(p), errors = ir_nerrors(p->ctx);
     struct ir_value **outs = p->outs = IR_NEWN(p->ctx, n + 1, struct ir_value *);
     ir_expr *exprs = p->out_exprs = IR_NEWN(p->ctx, n + 1, ir_expr);
@@ -519,14 +565,12 @@ static bool import_node(struct pt2 *p, json_t *node)
         refused = !refuse_unknown(p, node);
     if (!refused)
         refused = !pt2_build(p, row ? row : in_place, node, n);
-    struct pt2_value *self = in_place && !refused ? first_operand(p, node) : NULL;
-    if (in_place && !refused && (!self || n != 1 || !outs[0] || !pt2_write(p, self, outs[0])))
-        return ir_nerrors(p->ctx) == errors ? imp_bad(p->im, "writes to something that is no tensor") : false;
-    if (self)
-        outs[0] = self->v;
+    if (in_place && !refused && !write_in_place(p, node, n, &refused))
+        return false;
     bool fine = ir_nerrors(p->ctx) == errors && !p->im->again &&
                 bind_outputs(p, node, row ? row : in_place, n, outs, exprs, refused, in_place != NULL);
     p->node = outer;
+    p->made = outer_made;
     p->outs = outer_outs;
     p->out_exprs = outer_exprs;
     return fine;

@@ -25,12 +25,6 @@ static void mark(json_t *written, json_t *roots, const char *name)
         json_object_set_new(written, root, json_true());
 }
 
-static bool writes_in_place(const char *target)
-{
-    const char *dot = strrchr(target, '.');
-    return dot && dot - target > 16 && dot[-1] == '_' && dot[-2] != '_' && !strncmp(target, "torch.ops.aten.", 15);
-}
-
 static json_t *input_named(json_t *inputs, const char *name)
 {
     for (size_t k = 0; k < json_array_size(inputs); k++) {
@@ -48,33 +42,98 @@ static json_t *argument(json_t *inputs, const char *name)
     return value;
 }
 
-static void note_writes(json_t *node, json_t *roots, json_t *written)
+static void note_graph(struct pt2 *p, const json_t *graph, json_t *roots, json_t *written);
+
+/* Output `name` of a node lies in the memory of that root. */
+static void set_root(json_t *roots, json_t *output, const char *root)
 {
-    const char *target = js_string(node, "target"), *name;
-    json_t *inputs = js_array(node, "inputs"), *first = json_object_get(json_array_get(inputs, 0), "arg");
+    const char *name = js_string(output, "name");
+    if (name && root)
+        json_object_set_new(roots, name, json_string(root));
+}
+
+/* A graph that is called where it stands: its inputs and outputs are other names of what the node takes and gives. */
+static void note_call(struct pt2 *p, json_t *node, json_t *roots, json_t *written)
+{
+    json_t *inputs = js_array(node, "inputs"), *value, *graph = NULL, *inner = json_object(), *taken = json_array(),
+           *item;
+    size_t k, i;
+    VEC_PUSH(p->ctx, p->archive->held, inner);
+    VEC_PUSH(p->ctx, p->archive->held, taken);
+    for (k = 0; k < json_array_size(inputs); k++) {
+        json_t *given = json_object_get(json_array_get(inputs, k), "arg");
+        const char *kind = js_union(given, &value);
+        if (!graph)
+            graph = kind && !strcmp(kind, "as_graph") ? js_object(value, "graph") : NULL;
+        else if (kind && json_is_array(value))
+            json_array_extend(taken, value);
+        else
+            json_array_append(taken, given);
+    }
+    json_array_foreach(js_array(graph, "inputs"), k, item)
+    {
+        json_t *given = json_array_get(taken, k);
+        const char *name = js_string(given, "name") ? js_string(given, "name") : pt2_name_of(given);
+        if (pt2_name_of(item) && name && js_string(roots, name))
+            json_object_set_new(inner, pt2_name_of(item), json_string(js_string(roots, name)));
+    }
+    note_graph(p, graph, inner, written);
+    size_t at = 0;
+    json_array_foreach(js_array(node, "outputs"), k, item)
+    {
+        js_union(item, &value);
+        for (i = 0; i < (json_is_array(value) ? json_array_size(value) : 1); i++, at++) {
+            const char *name = pt2_name_of(json_array_get(js_array(graph, "outputs"), at));
+            set_root(roots, json_is_array(value) ? json_array_get(value, i) : value,
+                     name ? js_string(inner, name) : NULL);
+        }
+    }
+}
+
+/* The name of which result k of the node may be another one. */
+static const char *operand_name(json_t *node, size_t k)
+{
+    json_t *first = json_object_get(json_array_get(js_array(node, "inputs"), 0), "arg"), *value;
+    const char *kind = js_union(first, &value);
+    if (!kind || !json_is_array(value))
+        return kind ? pt2_name_of(first) : NULL;
+    return js_string(json_array_get(value, k), "name");
+}
+
+static void note_writes(struct pt2 *p, json_t *node, json_t *roots, json_t *written)
+{
+    const int sharing = ATEN_VIEW | ATEN_KEEPS | ATEN_PASSES;
+    const char *target = js_string(node, "target");
+    json_t *inputs = js_array(node, "inputs"), *outputs = js_array(node, "outputs"), *items;
     const struct aten_row *row = target ? pt2_row(target) : NULL;
-    json_t *outputs = js_array(node, "outputs");
-    size_t k;
-    if (!target)
-        return;
-    if (writes_in_place(target))
-        mark(written, roots, pt2_name_of(first));
+    bool in_place = target && !row && pt2_row_in_place(p, target);
+    size_t k, i, at = 0;
+    if (in_place)
+        mark(written, roots, operand_name(node, 0));
     if (row && row->flags & ATEN_STATISTICS && json_is_true(argument(inputs, "training"))) {
         mark(written, roots, pt2_name_of(json_object_get(input_named(inputs, "running_mean"), "arg")));
         mark(written, roots, pt2_name_of(json_object_get(input_named(inputs, "running_var"), "arg")));
     }
-    name = pt2_name_of(first);
-    const char *root =
-        name && ((row && row->flags & ATEN_VIEW) || writes_in_place(target)) ? js_string(roots, name) : NULL;
-    for (k = 0; root && k < json_array_size(outputs); k++) {
-        json_t *items, *item;
-        size_t i;
-        js_union(json_array_get(outputs, k), &items);
-        if (js_string(items, "name"))
-            json_object_set_new(roots, js_string(items, "name"), json_string(root));
-        json_array_foreach(items, i, item) if (js_string(item, "name"))
-            json_object_set_new(roots, js_string(item, "name"), json_string(root));
-    }
+    if (row && row->flags & ATEN_CALLS)
+        note_call(p, node, roots, written);
+    else if (in_place || (row && row->flags & sharing))
+        for (k = 0; k < json_array_size(outputs); k++) {
+            js_union(json_array_get(outputs, k), &items);
+            for (i = 0; i < (json_is_array(items) ? json_array_size(items) : 1); i++, at++) {
+                const char *name = operand_name(node, at);
+                set_root(roots, json_is_array(items) ? json_array_get(items, i) : items,
+                         name ? js_string(roots, name) : NULL);
+            }
+        }
+}
+
+static void note_graph(struct pt2 *p, const json_t *graph, json_t *roots, json_t *written)
+{
+    size_t k;
+    json_t *node;
+    if (p->depth++ < PT2_MAX_DEPTH)
+        json_array_foreach(js_array(graph, "nodes"), k, node) note_writes(p, node, roots, written);
+    p->depth--;
 }
 
 /* Names of inputs that the program writes to: {name: true}, in place or by the signature. */
@@ -83,11 +142,12 @@ static json_t *written_inputs(struct pt2 *p)
     const json_t *graph = js_object(module_of(p), "graph"), *signature = js_object(module_of(p), "signature");
     json_t *roots = json_object(), *written = json_object(), *item, *value;
     size_t k;
+    p->depth = 0;
     VEC_PUSH(p->ctx, p->archive->held, roots);
     VEC_PUSH(p->ctx, p->archive->held, written);
     json_array_foreach(js_array(graph, "inputs"), k, item) if (pt2_name_of(item))
         json_object_set_new(roots, pt2_name_of(item), json_string(pt2_name_of(item)));
-    json_array_foreach(js_array(graph, "nodes"), k, item) note_writes(item, roots, written);
+    note_graph(p, graph, roots, written);
     json_array_foreach(js_array(signature, "output_specs"), k, item)
     {
         const char *kind = js_union(item, &value);

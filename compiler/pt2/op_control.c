@@ -33,6 +33,7 @@ struct operands {
     struct ir_value *v[MAX_VALUES];
     ir_expr e[MAX_VALUES];
     bool number[MAX_VALUES];
+    struct pt2_value *name[MAX_VALUES]; /* NULL: a number by itself */
 };
 
 static bool add_operand(struct pt2 *p, json_t *item, bool bare, struct operands *to)
@@ -51,6 +52,7 @@ static bool add_operand(struct pt2 *p, json_t *item, bool bare, struct operands 
     if (v) {
         to->e[to->n] = v->e;
         to->number[to->n] = v->number;
+        to->name[to->n] = v;
         to->v[to->n] = v->number ? pt2_number(p, v) : pt2_read(p, v);
     } else if (to->e[to->n]) {
         to->number[to->n] = true;
@@ -72,16 +74,23 @@ static bool operands_at(struct pt2 *p, const char *name, struct operands *to)
     return true;
 }
 
-/* Imports a graph at the builder's point; operands in the order of its inputs. Results that are numbers become tensors. */
-static bool call(struct pt2 *p, const struct subgraph *g, const struct operands *in, struct ir_value **outs)
+/*
+ * Imports a graph at the builder's point; operands in the order of its inputs. Results that are numbers become tensors. results: NULL, or where the
+ * values go that it gives, for a graph whose inputs are other names of the operands.
+ */
+static bool call(struct pt2 *p, const struct subgraph *g, const struct operands *in, struct ir_value **outs,
+                 struct pt2_value **results)
 {
-    struct pt2_value *results[MAX_VALUES];
-    struct pt2_scope scope;
+    struct pt2_value *own[MAX_VALUES];
+    struct pt2_scope *scope = IR_NEW(p->ctx, struct pt2_scope); /* views are made again in it */
     json_t *inputs = js_array(g->graph, "inputs");
     int refusals = p->im->refusals.n;
+    bool names = results != NULL;
     if ((size_t)in->n != g->nin)
         return imp_bad(p->im, "a graph of %zu inputs gets %d operands", g->nin, in->n);
-    pt2_push_scope(p, &scope, g->graph);
+    if (!names)
+        results = own;
+    pt2_push_scope(p, scope, g->graph);
     bool fine = true;
     for (int k = 0; k < in->n && fine; k++) {
         const char *name = pt2_name_of(json_array_get(inputs, (size_t)k));
@@ -91,6 +100,12 @@ static bool call(struct pt2 *p, const struct subgraph *g, const struct operands 
         v->v = in->v[k];
         v->e = in->e[k];
         v->number = in->number[k];
+        if (names && in->name[k] && !v->number) {
+            v->complex = in->name[k]->complex;
+            pt2_look_at(v, in->name[k]);
+        } else {
+            v->unwritable = "what a graph in the graph takes";
+        }
     }
     fine = fine && pt2_graph(p, g->graph, results) && p->im->refusals.n == refusals;
     for (size_t k = 0; k < g->nout && fine; k++) {
@@ -166,7 +181,7 @@ bool aten_cond(struct pt2 *p, int arg)
     if (pred && imp_rank(pred))
         pred = imp_reshape(p->im, pred, 0, NULL);
     if (imp_scalar_of(pred, &truth))
-        return call(p, &g[truth == 0], in, outs[0]) && give(p, g[0].nout, outs[0]);
+        return call(p, &g[truth == 0], in, outs[0], NULL) && give(p, g[0].nout, outs[0]);
     int n = (int)g[0].nout;
     for (int k = 0; k < n; k++)
         types[k] = ir_scalar_type(p->ctx, TCC_BOOL);
@@ -174,7 +189,7 @@ bool aten_cond(struct pt2 *p, int arg)
         ir_build_typed(&p->im->b, IR_if, 1, &pred, IR_ATTRS(ir_attr_types(IR_ATTR_types, n, types)), n, types);
     for (int b = 0; b < 2 && node; b++) {
         open_region(p, node, &saved);
-        bool fine = call(p, &g[b], in, outs[b]) && yield(p, (size_t)n, outs[b]);
+        bool fine = call(p, &g[b], in, outs[b], NULL) && yield(p, (size_t)n, outs[b]);
         close_region(p, &saved);
         if (!fine)
             return false;
@@ -261,7 +276,7 @@ bool aten_while_loop(struct pt2 *p, int arg)
         return false;
     *first = *carried;
     append(more, first);
-    if (!call(p, &cond, first, go))
+    if (!call(p, &cond, first, go, NULL))
         return false;
     struct ir_node *node = loop(p, NULL, truth_of(p, go[0]), carried, 0, NULL);
     if (!node)
@@ -271,14 +286,14 @@ bool aten_while_loop(struct pt2 *p, int arg)
     ir_param_new(b, ir_scalar_type(p->ctx, TCC_BOOL), "condition");
     carry(b, carried, in);
     append(more, in);
-    bool fine = call(p, &body, in, outs + 1) && same_types(p, carried, outs + 1);
+    bool fine = call(p, &body, in, outs + 1, NULL) && same_types(p, carried, outs + 1);
     for (int k = 0; k < carried->n && fine; k++) {
         next->v[k] = outs[k + 1];
         next->number[k] = carried->number[k];
         next->n++;
     }
     append(more, next);
-    fine = fine && call(p, &cond, next, go);
+    fine = fine && call(p, &cond, next, go, NULL);
     outs[0] = fine ? truth_of(p, go[0]) : NULL;
     fine = fine && outs[0] && yield(p, (size_t)carried->n + 1, outs);
     close_region(p, &saved);
@@ -329,7 +344,8 @@ bool aten_scan(struct pt2 *p, int arg)
     carry(b, carried, in);
     bool fine = elements(p, xs, t, in);
     append(more, in);
-    fine = fine && call(p, &body, in, outs + 1) && same_types(p, carried, outs + 1) && yield(p, body.nout + 1, outs);
+    fine =
+        fine && call(p, &body, in, outs + 1, NULL) && same_types(p, carried, outs + 1) && yield(p, body.nout + 1, outs);
     close_region(p, &saved);
     if (!fine)
         return false;
@@ -351,7 +367,7 @@ bool aten_scan(struct pt2 *p, int arg)
 
 /*
  * wrap_with_set_grad_enabled(enabled, graph, operands...) and its like call a graph where they stand. Its operands are named arg_K after
- * the first `arg` arguments. Where no gradient is to flow, its results are cut off.
+ * the first `arg` arguments. In a graph without gradient each node's results are cut off (mutate.c).
  */
 bool aten_wrap(struct pt2 *p, int arg)
 {
@@ -359,7 +375,7 @@ bool aten_wrap(struct pt2 *p, int arg)
     struct operands *in = IR_NEW(p->ctx, struct operands);
     struct ir_value *outs[MAX_VALUES];
     json_t *inputs = js_array(p->node, "inputs"), *value;
-    bool enabled = true;
+    bool outer = p->no_gradient;
     memset(p->asked, 0xff, sizeof p->asked);
     for (size_t k = 0; k < json_array_size(inputs); k++) {
         json_t *argument = json_object_get(json_array_get(inputs, k), "arg");
@@ -369,7 +385,7 @@ bool aten_wrap(struct pt2 *p, int arg)
             g.nin = json_array_size(js_array(g.graph, "inputs"));
             g.nout = json_array_size(js_array(g.graph, "outputs"));
         } else if (!g.graph) {
-            enabled = enabled && !(arg && json_is_false(value));
+            p->no_gradient = arg ? json_is_false(value) : outer;
         } else if (kind && !strcmp(kind, "as_tensors")) {
             for (size_t i = 0; i < json_array_size(value); i++)
                 if (!add_operand(p, json_array_get(value, i), true, in))
@@ -378,11 +394,9 @@ bool aten_wrap(struct pt2 *p, int arg)
             return false;
         }
     }
-    if (!g.graph || g.nin >= MAX_VALUES || g.nout >= MAX_VALUES || !call(p, &g, in, outs))
-        return false;
-    for (size_t k = 0; k < g.nout && !enabled && p->im->train; k++) {
-        if (imp_is_float(outs[k]))
-            outs[k] = imp_un(p->im, IR_stop_gradient, outs[k]);
-    }
-    return give(p, g.nout, outs);
+    struct pt2_value **made = IR_NEWN(p->ctx, g.nout + 1, struct pt2_value *);
+    bool fine = g.graph && g.nin < MAX_VALUES && g.nout < MAX_VALUES && call(p, &g, in, outs, made);
+    p->no_gradient = outer;
+    p->made = made;
+    return fine && give(p, g.nout, outs);
 }

@@ -7,7 +7,27 @@
 
 #define UNUSED(arg) ((void)(arg))
 
-/* -- Along one axis */
+/* -- Along one axis: an index that is negative is an error here, in x[i] below it counts from the end */
+
+/* Elements of a constant below 0. */
+static bool any_negative(const struct ir_tensor *t)
+{
+    bool any = false;
+    for (int64_t k = 0; k < (t->splat ? t->nelems > 0 : t->nelems) && !any; k++) {
+        const void *at = ir_tensor_at(t, k);
+        any = t->dtype == TCC_I64 ? *(const int64_t *)at < 0 : t->dtype != TCC_I32 || *(const int32_t *)at < 0;
+    }
+    return any;
+}
+
+struct ir_value *pt2_from_zero(struct pt2 *p, struct ir_value *index, ir_expr size)
+{
+    const struct ir_tensor *known = index ? ir_const_of(index) : NULL;
+    if (!index || (known && !any_negative(known)))
+        return index;
+    index = imp_cast(p->im, index, TCC_I64);
+    return pt2_choose(p, pt2_bin(p, IR_lt, index, imp_int(p->im, TCC_I64, 0)), imp_dim_value(p->im, size), index);
+}
 
 bool aten_gather(struct pt2 *p, int arg)
 {
@@ -19,7 +39,7 @@ bool aten_gather(struct pt2 *p, int arg)
         return false;
     if (!imp_rank(x))
         return pt2_out(p, 0, pt2_expand_as(p, x, index));
-    struct ir_value *in[] = {x, index};
+    struct ir_value *in[] = {x, pt2_from_zero(p, index, imp_dim(x, (int)axis))};
     return pt2_out(p, 0, imp_op(p->im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))));
 }
 
@@ -32,7 +52,8 @@ bool aten_index_select(struct pt2 *p, int arg)
         return false;
     if (!imp_rank(x))
         return pt2_out(p, 0, x);
-    return pt2_out(p, 0, imp_gather(p->im, x, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), (int)axis));
+    index = pt2_from_zero(p, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), imp_dim(x, (int)axis));
+    return pt2_out(p, 0, imp_gather(p->im, x, index, (int)axis));
 }
 
 /* embedding(weight, indices, padding_idx): the row padding_idx learns nothing. */
@@ -43,7 +64,7 @@ bool aten_embedding(struct pt2 *p, int arg)
     int64_t padding = pt2_i(p, "padding_idx", -1), last;
     pt2_ignore(p, "scale_grad_by_freq");
     pt2_ignore(p, "sparse");
-    struct ir_value *y = index ? imp_gather(p->im, w, index, 0) : NULL;
+    struct ir_value *y = index ? imp_gather(p->im, w, pt2_from_zero(p, index, imp_dim(w, 0)), 0) : NULL;
     if (y && p->im->train && padding >= 0) {
         last = imp_rank(index);
         struct ir_value *padded = imp_bin(p->im, IR_eq, index, imp_like(p->im, index, (double)padding));
@@ -114,6 +135,9 @@ bool aten_scatter(struct pt2 *p, int arg)
         return imp_unsupported(im, "reduce '%s'", reduce);
     src = imp_cast(im, src, imp_dtype(x));
     bool scalar = !imp_rank(x);
+    index = pt2_from_zero(p, index, scalar ? ir_const(p->ctx, 1) : imp_dim(x, (int)axis));
+    if (!index)
+        return false;
     if (scalar) { /* as vectors of one */
         x = imp_to_rank(im, x, 1);
         index = imp_to_rank(im, index, 1);
@@ -133,7 +157,7 @@ bool aten_scatter(struct pt2 *p, int arg)
         count = imp_bin(im, IR_max, count, imp_like(im, x, 1));
         struct ir_value *q = imp_bin(im, IR_div, y, count); /* integers: rounded down */
         if (y && !imp_is_float(y))
-            q = imp_bin(im, IR_div, imp_bin(im, IR_sub, y, imp_bin(im, IR_mod, y, count)), count);
+            q = pt2_floor_div(p, y, count);
         y = q;
     }
     return y && pt2_out(p, 0, scalar ? imp_reshape(im, y, 0, NULL) : y);
@@ -152,6 +176,9 @@ bool aten_index_add(struct pt2 *p, int arg)
     if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
     index = imp_rank(index) ? index : imp_to_rank(im, index, 1);
+    index = arg == 2 ? index : pt2_from_zero(p, index, imp_dim(x, (int)axis)); /* index_fill counts from the end */
+    if (!index)
+        return false;
     for (int k = 0; k < imp_rank(x); k++)
         dims[k] = k == axis ? imp_dim(index, 0) : imp_dim(x, k);
     src = imp_expand(im, imp_cast(im, src, imp_dtype(x)), imp_rank(x), dims);

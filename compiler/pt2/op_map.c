@@ -176,7 +176,7 @@ bool aten_detach(struct pt2 *p, int arg)
 /* to, _to_copy, type_as; arg 1: the primitives that keep the elements. The result's type is recorded. */
 bool aten_to(struct pt2 *p, int arg)
 {
-    static const char *const ignored[][4] = {{"dtype", "copy", "other"}, {"dtype", "device", "non_blocking"}};
+    static const char *const ignored[][4] = {{"dtype", "copy", "other"}, {"dtype", "device", "stride"}};
     for (const char *const *name = ignored[arg]; *name; name++)
         pt2_ignore(p, *name);
     return pt2_out(p, 0, pt2_need(p, arg ? "a" : "self"));
@@ -201,6 +201,8 @@ bool aten_arith(struct pt2 *p, int arg)
         o.b = imp_cast(p->im, o.b, wide);
     }
     enum ir_op op = (enum ir_op)(arg < 0 ? -arg : arg);
+    if (op == IR_mod || op == IR_fmod)
+        times = pt2_not_zero(p, times);
     if (o.type == TCC_BOOL)
         op = op == IR_add || op == IR_max ? IR_or : op == IR_mul || op == IR_min ? IR_and : op;
     return pt2_out(p, 0, arg < 0 ? imp_bin(p->im, op, o.b, times) : imp_bin(p->im, op, o.a, times));
@@ -227,14 +229,33 @@ static struct ir_value *differ_in_sign(struct pt2 *p, struct ir_value *a, struct
     return imp_bin(p->im, IR_xor, imp_bin(p->im, IR_lt, a, zero), imp_bin(p->im, IR_lt, b, zero));
 }
 
+struct ir_value *pt2_floor_div(struct pt2 *p, struct ir_value *a, struct ir_value *b)
+{
+    struct imp *im = p->im;
+    struct ir_value *q = imp_bin(im, IR_div, a, b), *rest = imp_bin(im, IR_fmod, a, b), *zero = imp_like(im, a, 0);
+    struct ir_value *below = imp_bin(im, IR_and, imp_bin(im, IR_ne, rest, zero), differ_in_sign(p, a, b));
+    return imp_tri(im, IR_select, below, imp_bin(im, IR_sub, q, imp_like(im, a, 1)), q);
+}
+
+/* The only element of a list, or none where it is 0: that is an index beyond the list, which the run refuses. */
+struct ir_value *pt2_not_zero(struct pt2 *p, struct ir_value *by)
+{
+    struct imp *im = p->im;
+    double v;
+    if (!by || tcc_is_float(imp_dtype(by)) || (imp_scalar_of(by, &v) && v != 0))
+        return by;
+    ir_expr one = ir_const(p->ctx, 1);
+    struct ir_value *list = imp_splat(im, imp_dtype(by), 0, 1, &one),
+                    *which = imp_cast(im, imp_bin(im, IR_eq, by, imp_like(im, by, 0)), TCC_I64);
+    return imp_bin(im, IR_add, by, imp_gather(im, list, which, 0));
+}
+
 /* floor(a / b) as PyTorch has it: from the exact remainder, so that a quotient that is whole is not rounded below itself. */
 static struct ir_value *floor_divide(struct pt2 *p, const struct pt2_operands *o)
 {
     struct imp *im = p->im;
-    if (!tcc_is_float(o->type)) {
-        struct ir_value *rest = imp_bin(im, IR_mod, o->a, o->b);
-        return imp_bin(im, IR_div, imp_bin(im, IR_sub, o->a, rest), o->b);
-    }
+    if (!tcc_is_float(o->type))
+        return pt2_floor_div(p, o->a, o->b);
     struct ir_value *a = imp_wide(im, o->a), *b = imp_wide(im, o->b), *zero = imp_like(im, a, 0),
                     *one = imp_like(im, a, 1);
     struct ir_value *rest = imp_bin(im, IR_fmod, a, b);
@@ -251,8 +272,10 @@ bool aten_div(struct pt2 *p, int arg)
     const char *mode = arg ? "floor" : pt2_s(p, "rounding_mode", "");
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
+    if (*mode)
+        o.b = pt2_not_zero(p, o.b);
     if (!strcmp(mode, "floor"))
-        return pt2_out(p, 0, floor_divide(p, &o));
+        return pt2_out(p, 0, o.b ? floor_divide(p, &o) : NULL);
     struct ir_value *q = imp_bin(p->im, IR_div, o.a, o.b);
     return pt2_out(p, 0, *mode && tcc_is_float(o.type) ? imp_un(p->im, IR_trunc, q) : q);
 }

@@ -31,23 +31,64 @@ static ir_expr one(struct pt2 *p)
 
 /* -- Reshapes */
 
+/* The factors of a product of sizes. */
+struct factors {
+    int n;
+    ir_expr at[16 * TCC_MAX_RANK];
+};
+
+static void add_factors(struct factors *f, ir_expr e)
+{
+    int n = e->kind == IR_X_MUL ? e->nargs : 1;
+    for (int k = 0; k < n && f->n < 16 * TCC_MAX_RANK; k++)
+        f->at[f->n++] = e->kind == IR_X_MUL ? e->arg[k] : e;
+}
+
+static ir_expr product(struct pt2 *p, const struct factors *f)
+{
+    ir_expr e = one(p);
+    for (int k = 0; k < f->n; k++)
+        e = ir_mul(p->ctx, e, f->at[k]);
+    return e;
+}
+
+/*
+ * The size of -1 where n others are dims[from ...]: what the sizes of x have that those have not. Factors that both have cancel, though they may be 0: PyTorch
+ * refuses -1 beside a size of 0.
+ */
+static ir_expr open_size(struct pt2 *p, int nwhole, const ir_expr *whole, int n, const ir_expr *dims, int open)
+{
+    struct factors all = {0}, others = {0};
+    for (int k = 0; k < nwhole; k++)
+        add_factors(&all, whole[k]);
+    for (int k = 0; k < n; k++)
+        if (k != open)
+            add_factors(&others, dims[k]);
+    for (int k = 0; k < others.n; k++) {
+        int same = 0;
+        while (same < all.n && all.at[same] != others.at[k])
+            same++;
+        if (same < all.n && !ir_is_const(others.at[k], NULL))
+            all.at[same] = others.at[k] = one(p);
+    }
+    ir_expr by = pt2_divisor(p->ctx, product(p, &others));
+    return by ? ir_floordiv(p->ctx, product(p, &all), by) : NULL;
+}
+
 /* Sizes of which one may be -1. */
 static struct ir_value *view(struct pt2 *p, struct ir_value *x, int n, ir_expr *dims)
 {
-    ir_expr rest = one(p);
     int open = -1;
     for (int k = 0; k < n; k++) {
         if (ir_is_value(dims[k], -1) && open >= 0)
             return imp_bad(p->im, "two sizes of -1"), NULL;
         if (ir_is_value(dims[k], -1))
             open = k;
-        else
-            rest = ir_mul(p->ctx, rest, dims[k]);
     }
-    if (open >= 0 && rest->lo < 1)
-        return imp_unsupported(p->im, "a size of -1 beside one that may be 0"), NULL;
     if (open >= 0)
-        dims[open] = ir_floordiv(p->ctx, ir_num_elements(p->ctx, x->type), rest);
+        dims[open] = open_size(p, imp_rank(x), x->type->dim, n, dims, open);
+    if (open >= 0 && !dims[open])
+        return imp_unsupported(p->im, "a size of -1 beside one that may be negative"), NULL;
     return imp_reshape(p->im, x, n, dims);
 }
 
@@ -94,7 +135,7 @@ bool aten_unflatten(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
-    ir_expr dims[2 * TCC_MAX_RANK], sizes[TCC_MAX_RANK], rest = one(p);
+    ir_expr dims[2 * TCC_MAX_RANK], sizes[TCC_MAX_RANK];
     int64_t axis;
     int n = pt2_exprs(p, "sizes", TCC_MAX_RANK, sizes), count = 0, open = -1;
     if (!x || n < 1 || !pt2_axis(p, "dim", 0, imp_rank(x), &axis) || imp_rank(x) + n - 1 > TCC_MAX_RANK)
@@ -102,16 +143,16 @@ bool aten_unflatten(struct pt2 *p, int arg)
     for (int k = 0; k < imp_rank(x); k++) {
         for (int i = 0; i < n && k == axis; i++) {
             if (ir_is_value(sizes[i], -1))
-                open = count;
-            else
-                rest = ir_mul(p->ctx, rest, sizes[i]);
+                open = i;
             dims[count++] = sizes[i];
         }
         if (k != axis)
             dims[count++] = imp_dim(x, k);
     }
     if (open >= 0)
-        dims[open] = ir_floordiv(p->ctx, imp_dim(x, (int)axis), rest);
+        dims[axis + open] = open_size(p, 1, x->type->dim + axis, n, sizes, open);
+    if (open >= 0 && !dims[axis + open])
+        return imp_unsupported(p->im, "a size of -1 beside one that may be negative");
     return pt2_out(p, 0, imp_reshape(p->im, x, count, dims));
 }
 
@@ -381,7 +422,8 @@ bool aten_split(struct pt2 *p, int arg)
             return imp_bad(p->im, "more results than sizes");
         if ((arg == 1 || arg == 2) && k == n - 1)
             size = ir_sub(p->ctx, extent, at);
-        if (!pt2_out(p, k, arg == 3 ? element(p, x, axis, at) : imp_slice1(p->im, x, (int)axis, at, size)))
+        if (pt2_makes(p, k) &&
+            !pt2_out(p, k, arg == 3 ? element(p, x, axis, at) : imp_slice1(p->im, x, (int)axis, at, size)))
             return false;
         at = ir_add(p->ctx, at, size);
     }

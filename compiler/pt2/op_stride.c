@@ -4,19 +4,76 @@
 
 #define UNUSED(arg) ((void)(arg))
 
-/* The numbers offset + sum of i * stride, of `size`. NULL after a message. */
-static struct ir_value *numbers(struct pt2 *p)
+/* The numbers offset + sum of i * stride, of `size`. NULL after a message: some are not among `count` elements. */
+static struct ir_value *numbers(struct pt2 *p, ir_expr offset, ir_expr count)
 {
     struct imp *im = p->im;
-    ir_expr size[TCC_MAX_RANK], stride[TCC_MAX_RANK], offset = pt2_e(p, "storage_offset", 0);
+    ir_expr size[TCC_MAX_RANK], stride[TCC_MAX_RANK], last = offset;
     int n = pt2_exprs(p, "size", TCC_MAX_RANK, size), m = pt2_exprs(p, "stride", TCC_MAX_RANK, stride);
+    bool some = true;
     if (!offset || n < 0 || n != m)
         return NULL;
     struct ir_value *at = imp_dim_value(im, offset);
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
         at = imp_bin(im, IR_add, at,
                      imp_bin(im, IR_mul, imp_iota(im, n, size, k, TCC_I64), imp_dim_value(im, stride[k])));
+        last = ir_add(p->ctx, last, ir_mul(p->ctx, ir_addc(p->ctx, size[k], -1), stride[k]));
+        some = some && size[k]->lo > 0;
+    }
+    if (some && ir_expr_le(p->ctx, ir_addc(p->ctx, last, 1), count) == IR_NO)
+        return imp_unsupported(p->im, "elements outside the %s of the memory", ir_expr_text(p->ctx, count)), NULL;
     return at;
+}
+
+/* The elements of a dense tensor in the order in which they lie; *perm: its axes, outermost first. NULL after a message. */
+static struct ir_value *as_it_lies(struct pt2 *p, struct ir_value *x, const json_t *meta, int64_t *perm)
+{
+    json_t *sizes = js_array(meta, "sizes"), *strides = js_array(meta, "strides");
+    int rank = imp_rank(x);
+    ir_expr step = ir_const(p->ctx, 1), one = step, offset = pt2_meta_size(p, json_object_get(meta, "storage_offset"));
+    bool placed[TCC_MAX_RANK] = {false},
+         dense = offset && ir_is_value(offset, 0) && (int)json_array_size(sizes) == rank;
+    for (int at = rank - 1; at >= 0 && dense; at--) {
+        int k = rank - 1;
+        for (; k >= 0; k--) { /* the axis whose elements follow each other now */
+            ir_expr size = pt2_meta_size(p, json_array_get(sizes, (size_t)k)),
+                    stride = pt2_meta_size(p, json_array_get(strides, (size_t)k));
+            if (!placed[k] && size && stride &&
+                (ir_expr_eq(p->ctx, size, one) == IR_YES || ir_expr_eq(p->ctx, stride, step) == IR_YES))
+                break;
+        }
+        dense = k >= 0;
+        if (!dense)
+            break;
+        placed[k] = true;
+        perm[at] = k;
+        step = ir_mul(p->ctx, step, imp_dim(x, k));
+    }
+    if (dense)
+        return pt2_flat(p, imp_transpose(p->im, x, perm));
+    return imp_unsupported(p->im,
+                           "elements by their places in memory that has gaps, or that the operand is only a part of"),
+           NULL;
+}
+
+/* What is known of the memory that the node's first operand lies in, and its value. NULL after a message. */
+static struct ir_value *memory_of_operand(struct pt2 *p, const json_t **meta)
+{
+    struct pt2_value *operand = pt2_first_operand(p, p->node, 0), *memory = operand ? pt2_memory(operand) : NULL;
+    *meta = memory && memory->scope ? js_object(js_object(memory->scope->graph, "tensor_values"), memory->name) : NULL;
+    if (!*meta || !pt2_given(p, "self"))
+        return imp_unsupported(p->im, "an operand whose strides are not recorded"), NULL;
+    return pt2_read(p, memory);
+}
+
+/* The offset that the node has, else the operand's own. */
+static ir_expr first_place(struct pt2 *p)
+{
+    if (pt2_given(p, "storage_offset"))
+        return pt2_e(p, "storage_offset", 0);
+    struct pt2_value *operand = pt2_first_operand(p, p->node, 0);
+    const json_t *meta = operand ? pt2_meta(p, operand->name) : NULL;
+    return meta ? pt2_meta_size(p, json_object_get(meta, "storage_offset")) : NULL;
 }
 
 struct ir_value *pt2_flat(struct pt2 *p, struct ir_value *x)
@@ -25,30 +82,38 @@ struct ir_value *pt2_flat(struct pt2 *p, struct ir_value *x)
     return x ? imp_reshape(p->im, x, 1, &count) : NULL;
 }
 
+/* as_strided: of all elements of the memory that the operand lies in. */
 bool aten_as_strided(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = pt2_need(p, "self"), *at = x ? numbers(p) : NULL;
-    return at && pt2_out(p, 0, imp_gather(p->im, pt2_flat(p, x), at, 0));
+    const json_t *meta;
+    int64_t perm[TCC_MAX_RANK];
+    struct ir_value *x = memory_of_operand(p, &meta), *flat = x ? as_it_lies(p, x, meta, perm) : NULL;
+    struct ir_value *at = flat ? numbers(p, first_place(p), imp_dim(flat, 0)) : NULL;
+    return at && pt2_out(p, 0, imp_gather(p->im, flat, at, 0));
 }
 
 /* The first elements of the memory, in other sizes. */
 bool aten_resize(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    ir_expr size[TCC_MAX_RANK], count = ir_const(p->ctx, 1), zero = ir_const(p->ctx, 0);
-    struct ir_value *x = pt2_flat(p, pt2_need(p, "self"));
+    ir_expr size[TCC_MAX_RANK], count = ir_const(p->ctx, 1);
+    const json_t *meta;
+    int64_t perm[TCC_MAX_RANK];
+    struct ir_value *x = memory_of_operand(p, &meta);
+    x = x ? as_it_lies(p, x, meta, perm) : NULL;
     int n = x ? pt2_exprs(p, "size", TCC_MAX_RANK, size) : -2;
-    if (n < 0)
+    ir_expr offset = x ? first_place(p) : NULL;
+    if (n < 0 || !offset)
         return false;
     for (int k = 0; k < n; k++) {
         if (size[k]->lo < 0)
             return imp_bad(p->im, "a size below 0");
         count = ir_mul(p->ctx, count, size[k]);
     }
-    if (ir_expr_le(p->ctx, count, imp_dim(x, 0)) != IR_YES)
+    if (ir_expr_le(p->ctx, ir_add(p->ctx, offset, count), imp_dim(x, 0)) != IR_YES)
         return imp_unsupported(p->im, "more elements than there were: nothing says what they are");
-    x = imp_slice1(p->im, x, 0, zero, count);
+    x = imp_slice1(p->im, x, 0, offset, count);
     return x && pt2_out(p, 0, imp_reshape(p->im, x, n, size));
 }
 
@@ -63,18 +128,27 @@ bool aten_is_contiguous(struct pt2 *p, int arg)
         return false;
     if (!meta || pt2_i(p, "memory_format", 1) != 1)
         return imp_unsupported(p->im, "another order than row-major");
-    int yes = pt2_meta_contiguous(p, meta);
-    return yes >= 0 && pt2_out(p, 0, imp_int(p->im, TCC_BOOL, yes));
+    return pt2_out(p, 0, imp_int(p->im, TCC_BOOL, pt2_row_major(p, meta) == IR_YES));
 }
 
-/* The operand with src in the place of the elements that as_strided() would give. */
+/* The operand with src in the place of the elements that as_strided() would give of a copy. */
 bool aten_as_strided_scatter(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL, *at = src ? numbers(p) : NULL;
+    struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
+    struct pt2_value *operand = pt2_first_operand(p, p->node, 0);
+    int64_t perm[TCC_MAX_RANK], back[TCC_MAX_RANK];
+    ir_expr dims[TCC_MAX_RANK];
+    struct ir_value *flat = src && operand ? as_it_lies(p, x, pt2_meta(p, operand->name), perm) : NULL,
+                    *at = flat ? numbers(p, first_place(p), imp_dim(flat, 0)) : NULL;
     if (!at)
         return false;
-    return pt2_out(p, 0, pt2_put(p, x, at, imp_cast(p->im, src, imp_dtype(x))));
+    for (int k = 0; k < imp_rank(x); k++) {
+        back[perm[k]] = k;
+        dims[k] = imp_dim(x, (int)perm[k]);
+    }
+    flat = pt2_put(p, flat, at, imp_cast(p->im, src, imp_dtype(x)));
+    return pt2_out(p, 0, imp_transpose(p->im, imp_reshape(p->im, flat, imp_rank(x), dims), back));
 }
 
 /* diff: n times each element less the one before it (of bools: whether they differ), with what `prepend` and `append` add. */

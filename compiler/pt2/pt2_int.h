@@ -12,9 +12,10 @@
  * the call names. An argument that the node has and the function never asked for refuses the node: nothing is passed over. Results go to
  * pt2_out(), which checks them against the type that the archive records, and converts to its element type.
  *
- * Aliases. A row flagged VIEW gives another view of its first operand's memory: its result remembers how it was made, is made again when the
- * operand was written to since, and a write to it is carried to the operand (mutate.c). An op whose name ends in `_` is the op without,
- * written to `self`.
+ * Aliases. A row flagged VIEW gives another view of its first operand's memory (of a list: result k of its element k): its result remembers how it
+ * was made, is made again when the operand was written to since, and a write to it is carried to the operand (mutate.c). COPIES beside it: a copy where
+ * no view can be; KEEPS: the operand itself where nothing is to be changed; PASSES: the operand itself where the function gives it. An op whose
+ * name ends in `_` is the op without, written to `self`; of a VIEW, another view of `self`.
  */
 #ifndef TCCC_PT2_INT_H
 #define TCCC_PT2_INT_H
@@ -28,7 +29,9 @@
 struct pt2;
 
 enum { ATEN_CORE = 1, ATEN_VIEW = 2, ATEN_GRAPHS = 4 /* takes graphs */, ATEN_STATISTICS = 8 /* writes running ones */, ATEN_PAIRS = 16 /* takes complex operands as pairs */,
-       ATEN_SHARES = 32 /* of a complex operand, which shares its memory in a way that writes can't follow */ };
+       ATEN_SHARES = 32 /* of a complex operand, which shares its memory in a way that writes can't follow */, ATEN_COPIES = 64, ATEN_KEEPS = 128, ATEN_PASSES = 256,
+       ATEN_CUTS = 512 /* a view without gradient */, ATEN_STORAGE = 1024 /* of all memory that the operand lies in */,
+       ATEN_CALLS = 2048 /* a graph where it stands: its inputs and outputs are other names of the node's */ };
 
 /* Which part of a complex operand is given. */
 enum pt2_part { PT2_WHOLE, PT2_REAL, PT2_IMAGINARY };
@@ -47,14 +50,18 @@ struct pt2_value {
     ir_expr e;
     bool number; /* a Python number, not a tensor */
     bool complex; /* v holds pairs: its last axis, of 2, is none that the program knows */
-    struct pt2_value *shares; /* SHARES: whose memory it looks at, at version `seen`; it can't be written to */
     bool refused;
-    /* A view: of what, made by which node as which of its results, from the operand's version `seen`. */
+    /* A view: of what, made by which node of which graph as which of its results, from the operand's version `seen`; no row: all of it. cuts: without gradient. */
     struct pt2_value *of;
     const struct aten_row *row;
+    struct pt2_scope *scope;
     json_t *node;
-    int index;
+    int index, count;
+    bool cuts;
     unsigned seen, version;
+    /* Memory that may be another's, as that was at version `seen`; what was written to under that other name; why it can't be written to. */
+    struct pt2_value *shares;
+    const char *spoiled, *unwritable;
     /* Memory that outlives the call: a state variable, or an input that the program writes to. */
     struct ir_state *state;
     const char *input;
@@ -82,8 +89,11 @@ struct pt2 {
     struct ir_value **outs;
     ir_expr *out_exprs;
     int nouts;
+    struct pt2_value **made;   /* by a node that calls a graph where it stands: what its results are names of */
+    bool no_gradient;          /* in a graph in which none is recorded */
     struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
     struct ir_value *instead_v;
+    int instead_index;         /* of its node's results this one is made */
     enum pt2_part part[2];    /* of its first operand, and of the others */
     bool zeros;               /* imaginary parts of real operands are asked for, too */
     bool eval;                /* the function infers from a program that is trained: no dropout, running statistics */
@@ -125,6 +135,7 @@ int pt2_nouts(const struct pt2 *p);
 enum tcc_dtype pt2_out_type(struct pt2 *p, int k);   /* as the archive records it, of a complex type the parts'; TCC_NONE: it does not */
 const char *pt2_out_name(const struct pt2 *p, int k);
 bool pt2_wants(struct pt2 *p, int k);                /* false: no such result, or nothing uses it */
+bool pt2_makes(const struct pt2 *p, int k);          /* false: another result of the node is made again */
 bool pt2_out(struct pt2 *p, int k, struct ir_value *v);
 bool pt2_out_e(struct pt2 *p, int k, ir_expr e);     /* an integer */
 
@@ -167,13 +178,15 @@ struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v);       /* a numb
 /* Builds `row` of `node`, with outputs in p->outs. Leaves the importer at the node where it was. */
 bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts);
 const struct aten_row *pt2_row(const char *target);
+const struct aten_row *pt2_row_in_place(struct pt2 *p, const char *target);     /* of what an op in place writes; NULL: it is no such name */
 const struct aten_row *pt2_custom(struct pt2 *p, const char *target);     /* of a user's own operator (op_custom.c); NULL: it is none that is given */
 
 /* What the archive says of a tensor: its type, with the symbols of sizes. NULL after a message. */
 ir_type pt2_meta_type(struct pt2 *p, const json_t *meta);
 json_t *pt2_meta(struct pt2 *p, const char *name);                     /* of tensor_values; NULL: none */
-/* Did it lie in row-major order when the program was exported? 1, 0; -1 after a message. */
-int pt2_meta_contiguous(struct pt2 *p, const json_t *meta);
+ir_expr pt2_meta_size(struct pt2 *p, const json_t *size);              /* of its sizes and strides; NULL: not understood */
+/* Did it lie in row-major order when the program was exported? */
+enum ir_tri pt2_row_major(struct pt2 *p, const json_t *meta);
 /* sympy's srepr as an expression; NULL: not understood. */
 ir_expr pt2_symbols(struct ir_ctx *ctx, const char *text);
 ir_expr pt2_divisor(struct ir_ctx *ctx, ir_expr b);       /* at least 1; NULL: b may be negative */
@@ -184,6 +197,12 @@ void pt2_name_sizes(struct pt2 *p, int n, ir_type *types, ir_expr *numbers);
 
 struct ir_value *pt2_read(struct pt2 *p, struct pt2_value *v);         /* its value now; NULL after a message */
 bool pt2_write(struct pt2 *p, struct pt2_value *v, struct ir_value *to);
+struct pt2_value *pt2_memory(struct pt2_value *v);                     /* what it looks at in the end */
+void pt2_look_at(struct pt2_value *v, struct pt2_value *operand);      /* v, just bound, is another name of the operand */
+struct ir_value *pt2_without_gradient(struct pt2 *p, struct ir_value *x);
+/* v, just bound, is a result of the node that is imported, by `row`: whose memory it lies in. Results of nodes that record no gradient have none, but for what was there before. */
+void pt2_bind_memory(struct pt2 *p, struct pt2_value *v, const struct aten_row *row, bool in_place);
+struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k);   /* the node's first; if that is a list, its k-th */
 
 /* -- Shared by the families of ops */
 
@@ -216,6 +235,10 @@ struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset,
 struct ir_node *pt2_topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted);
 /* Broadcasts x to the type's dims. */
 struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct ir_value *like);
+/* An index that may not count from the end: what is negative is none of the `size`. Integers to divide by: 0 is none, when run. NULL operands: NULL. */
+struct ir_value *pt2_from_zero(struct pt2 *p, struct ir_value *index, ir_expr size);
+struct ir_value *pt2_not_zero(struct pt2 *p, struct ir_value *by);
+struct ir_value *pt2_floor_div(struct pt2 *p, struct ir_value *a, struct ir_value *b);     /* of integers, b not 0 */
 /* i < 0 counts from the end; clamped to 0 .. size: how slices take bounds. */
 ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size);
 ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size);

@@ -10,7 +10,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def proto(tensor):
-    tensor = tensor.detach().contiguous()
+    tensor = tensor.detach().clone(memory_format=torch.contiguous_format)
     if tensor.is_complex():                # pairs, as programs take and give them
         tensor = torch.view_as_real(tensor.resolve_conj())
     return TensorProto(dims=tensor.shape, data_type=TYPES[tensor.dtype], raw_data=tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b"")

@@ -539,6 +539,74 @@ case("complex_functions", lambda x, r: [pairs(v) for a in (torch.view_as_complex
      torch.cat([t(4, 5, 2, lo=-3, hi=3), torch.tensor([[[0.0, 0.0], [-2.0, 0.0], [0.0, 3.0], [0.0, -3.0], [2.0, 0.0]]])]), t(5, 5, lo=0.5, hi=2))
 case("complex_powers", lambda x, y, r: [pairs(v) for a, b in ((torch.view_as_complex(x), torch.view_as_complex(y)),) for v in (a ** 2, a ** 3, a ** 0.5, a ** -1.5, a ** 0, a ** b, a ** r, r ** b, 2.0 ** b, a ** (1 + 2j))], t(3, 4, 2, lo=0.2, hi=2), t(4, 2), t(3, 4, lo=0.5, hi=2))
 
+# -- Memory: views see what is written to it by whatever name, copies do not
+
+
+def written(f):
+    """f of a copy of its first input, so that no input is written to."""
+    return lambda x, *more: f(x.clone(), *more)
+
+
+def both(y, z):
+    z.add_(1)
+    return y, z
+
+
+def every(y, parts):
+    for k, z in enumerate(parts):
+        z.mul_(k + 2)
+    return y, *parts
+
+
+def turned(x):
+    y = x[1:]
+    z = x.transpose_(0, 1)
+    y.add_(1)
+    z[0] = 5
+    return x, y, z
+
+
+def in_no_grad(x):
+    y = x[:, 1:]
+    with torch.no_grad():
+        y.mul_(2)
+        z = x[0]
+        z.add_(1)
+    z.sub_(3)
+    return x, y, z
+
+
+def bits(x, y):
+    x |= y
+    x &= 6
+    x ^= 1
+    return x
+
+
+case("memory_reshape", written(lambda x: (*both(x, x.reshape(6, 4)), *both(x, x.transpose(1, 2).reshape(2, 12)), *both(x, x[:, :2].reshape(-1)), *both(x, x.flatten(1)), *both(x, x.mT.flatten()), *both(x, x.mT.contiguous()), *both(x, x.mT.ravel()), *both(x, x.contiguous()))), t(2, 3, 4))
+case("memory_to", written(lambda x: (*both(x, x.to(F32)), *both(x, x.to(F64)), *both(x, x.to(F32, copy=True)), *both(x, x.type_as(x[0])), *both(x, torch.nn.functional.dropout(x, 0.5, False)))), t(3, 4))
+case("memory_pieces", written(lambda x: (every(x, x.chunk(3, 1)), every(x, x.split((1, 3, 2), 1)), every(x, x.unbind()), every(x, x.tensor_split((2, 3), 1)), both(x.chunk(2, 1)[0], x))), t(4, 6))
+case("memory_lists", written(lambda x: (every(x, torch.atleast_2d(x, x[1:])), both(torch.broadcast_tensors(x, x[:1] * 1)[0], x))), t(3, 4))
+case("memory_turned", written(turned), t(3, 3))
+case("memory_strided", written(lambda x: (*both(x, x[1:, 2:].as_strided((2, 3), (7, 2))), *both(x, x.t().as_strided((3,), (5,), 4)), *both(x, (x * 1).t().mul(1).as_strided((2, 2), (6, 1), 3)))), t(4, 6))
+case("memory_overlaps", written(lambda x: (x.unfold(0, 2, 1)[:, -1:].fill_(2), x)), t(8))
+case("memory_no_grad", written(in_no_grad), t(3, 4))
+case("memory_bits", written(bits), t(3, 4, dtype=I64), t(4, dtype=I64))
+case("floor_divide_limits", lambda x, y, z: (x // 100, x // -8, y // 10, z // -3, aten.remainder(x, 100), aten.fmod(x, -7), x // y, aten.div(z, 3, rounding_mode="trunc")),
+     torch.tensor([-128, -120, 121, 127], dtype=torch.int8), torch.tensor([-32768, 32767, -1, 5], dtype=torch.int16), torch.tensor([2147483647, -2147483648, 7, -7], dtype=I32))
+
+
+def drawn():
+    """Programs of views, copies and writes, drawn at random."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+    import views
+    for first, bundle in views.bundles(0, 6 * views.BUNDLE, copies=True):
+        if first != 32:                    # PyTorch has no core program of it
+            case(f"views_{first}", bundle, *bundle.inputs)
+
+
+drawn()
+
 
 def main():
     folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"

@@ -365,6 +365,50 @@ def test_torch_compile_masked_rows_are_zero():
     both_ways(lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.where(mask, 0.0, -torch.inf)), q, k, v, mask)
 
 
+def test_sizes_of_minus_one_beside_one_that_may_be_0():
+    any_size = torch.export.Dim.AUTO
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.convs = nn.Sequential(nn.Conv1d(1, 8, 3, 2), nn.Conv1d(8, 8, 3, 2))
+
+        def forward(self, x):
+            h = self.convs(x[:, None]).transpose(1, 2)
+            return h.view(*h.shape[:-1], -1, 4), h.unflatten(-1, (-1, 2))
+    net = Net()
+    m = tccc.compile(torch.export.export(net, (torch.randn(2, 100),), dynamic_shapes=({0: any_size, 1: any_size},)))
+    for size in (2, 100), (3, 131):
+        x = torch.randn(size)
+        assert all(near(a, b) for a, b in zip(m(x), net(x)))
+
+
+def test_writes_where_sizes_decide_what_is_a_copy():
+    n = torch.export.Dim("n", min=1, max=9)
+
+    class Net(nn.Module):
+        def __init__(self, after):
+            super().__init__()
+            self.after = after
+
+        def forward(self, x):
+            y = x * 1
+            z = y.t().reshape(-1)      # a view for n = 1
+            z.add_(1)
+            return y if self.after == "operand" else z
+    def exported(after):
+        return torch.export.export(Net(after), (torch.randn(3, 4),), dynamic_shapes=({0: n},))
+    m, x = tccc.compile(exported("result")), torch.randn(5, 4)
+    assert near(m(x), Net("result")(x))
+    raises(tccc.InputError, "whose memory may have been written to", tccc.compile, exported("operand"))
+
+
+def test_views_copies_and_writes():
+    import views
+    wrong, made = views.compile_all(5000, 8 * views.BUNDLE if os.environ.get("TCCC_TEST_FULL") else views.BUNDLE)
+    assert made and not wrong
+
+
 def test_gradients_of_graphs_that_fall_back():
     """A graph that eager PyTorch runs, forward or backward, has eager's gradients; a block that the compiler knows stands beside an op that it does not know."""
     torch.manual_seed(0)
