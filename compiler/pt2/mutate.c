@@ -229,6 +229,12 @@ static struct ir_value *replaced(struct pt2 *p, struct pt2_value *v, struct pt2_
     return pt2_put(p, old, which, part);
 }
 
+/* What the caller gives, and buffers, have none until something is written to them that has. */
+static bool has_gradient(const struct pt2_value *memory)
+{
+    return memory->taught || !(memory->input || (memory->state && !(memory->state->flags & IR_STATE_PARAM)));
+}
+
 /* The values of `to` with the gradient of `old`, where that is finite: to + (old - old). */
 static struct ir_value *values_only(struct pt2 *p, struct ir_value *old, struct ir_value *to)
 {
@@ -266,7 +272,8 @@ static bool write(struct pt2 *p, struct pt2_value *v, struct ir_value *to, bool 
     if (whole->of && !write(p, whole->of, replaced(p, whole, whole->of, to), false))
         return false;
     if (!whole->of || gradient) { /* what a view without gradient looks at gets the values, the view the gradient */
-        whole->v = gradient ? to : values_only(p, whole->v, to);
+        whole->v = gradient ? to : has_gradient(whole) ? values_only(p, whole->v, to) : pt2_without_gradient(p, to);
+        whole->taught |= gradient;
         whole->seen = whole->of ? whole->of->version : whole->seen;
         whole->version++;
     }

@@ -62,6 +62,7 @@ struct pt2_value {
     /* Memory that may be another's, as that was at version `seen`; what was written to under that other name; why it can't be written to. */
     struct pt2_value *shares;
     const char *spoiled, *unwritable;
+    bool taught; /* something with a gradient was written to it */
     /* Memory that outlives the call: a state variable, or an input that the program writes to. */
     struct ir_state *state;
     const char *input;

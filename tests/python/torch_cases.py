@@ -118,6 +118,125 @@ def test_batch_norm_trains_as_exported():
     assert near(step.state_dict()["1.running_mean"], net[1].running_mean)
 
 
+class Tied(nn.Module):
+    """Tied weights, a norm that is frozen, a buffer that nothing changes, and a moving average."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.out, self.norm = nn.Embedding(7, 4), nn.Linear(4, 7, bias=False), nn.LayerNorm(4)
+        self.out.weight = self.rows.weight
+        self.norm.requires_grad_(False)
+        self.register_buffer("scale", torch.full((1,), 2.0))
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        h = self.norm(self.rows(x))
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(h.mean((0, 1)), alpha=0.1)
+        return self.out(h * self.scale + self.mean)
+
+
+def tied_steps(step, net, n=3):
+    o = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], 0.1)
+    for k in range(n):
+        x, y = (torch.randint(0, 7, size, generator=torch.Generator().manual_seed(k)) for size in ((2, 3), (2, 3)))
+        o.zero_grad()
+        loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten())
+        loss.backward()
+        o.step()
+        step(x, y, loss.item())
+
+
+def test_modules_that_record_no_gradient():
+    """no_grad, detach, and what is written there, in training IR and core IR."""
+    class Cuts(nn.Module):
+        def __init__(self, way):
+            super().__init__()
+            self.a, self.way = nn.Linear(4, 4), way
+            self.register_buffer("mean", torch.zeros(4))
+
+        def forward(self, x):
+            h = self.a(x)
+            return getattr(self, self.way)(h)
+
+        def no_grad(self, h):
+            with torch.no_grad():
+                m = h.mean(0)
+                with torch.enable_grad():
+                    n = h * m
+            return h + m + n
+
+        def detach(self, h):
+            return h * h.detach() + h.detach()[1]
+
+        def average(self, h):
+            with torch.no_grad():
+                self.mean.mul_(0.9).add_(h.mean(0), alpha=0.1)
+            return h * self.mean
+
+        def written(self, h):
+            h = h * 1
+            with torch.no_grad():
+                h.clamp_(-0.5, 0.5)
+                h[0] = 2
+            return h * 2
+
+        def detached(self, h):
+            h = h * 1
+            d = h.detach()
+            d.mul_(3)
+            return h.exp() + d
+    x, y = torch.randn(3, 4, generator=torch.Generator().manual_seed(1)), torch.zeros(3, 4)
+    for way in "no_grad", "detach", "average", "written", "detached":
+        for core in False, True:
+            torch.manual_seed(0)
+            net = Cuts(way)
+            before = net.a.weight.detach().clone()
+            program = torch.export.export(net, (x,))
+            step = tccc.train(program.run_decompositions() if core else program, loss="mse", optimizer="sgd:lr=1")
+            ((net(x) - y) ** 2).mean().backward()
+            step(x, y)
+            assert near(before - step.state_dict()["a.weight"], net.a.weight.grad), (way, core)
+
+
+def test_state_dict_is_the_modules():
+    torch.manual_seed(0)
+    net = Tied()
+    step = tccc.train(net, loss="cross_entropy", optimizer="sgd:lr=0.1", example=(torch.zeros(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.long)))
+
+    def compare(x, y, loss):
+        assert abs(step(x, y) - loss) < 1e-5
+    tied_steps(compare, net)
+    other, found = Tied(), step.state_dict()
+    other.load_state_dict(found, strict=True)
+    assert set(found) == set(net.state_dict()) and all(near(v, net.state_dict()[n]) for n, v in found.items())
+    step.load_state_dict(other.state_dict())
+    raises(tccc.InputError, "'scale' is a constant", step.load_state_dict, {"scale": torch.zeros(1)})
+
+
+def test_exporting_recipe():
+    """As doc/exporting.md has it: export, tccc --train, tccc-train, load."""
+    import subprocess
+    import tempfile
+    from safetensors.torch import load_file
+    torch.manual_seed(0)
+    net, data = Tied(), []
+    with tempfile.TemporaryDirectory() as d:
+        torch.export.save(torch.export.export(net.train(), (torch.zeros(2, 3, dtype=torch.long),)), d + "/net.pt2")
+        tied_steps(lambda x, y, loss: data.append((x, y)), net)
+        np.savez(d + "/data.npz", x=torch.cat([x for x, _ in data]).numpy(), target=torch.cat([y for _, y in data]).numpy())
+        bins = os.path.dirname(os.path.dirname(os.path.dirname(tccc.__file__)))
+        how = dict(check=True, capture_output=True, cwd=d, env=dict(os.environ, PATH=bins + ":" + os.environ["PATH"]))
+        subprocess.run(["tccc", "-q", "--train", "--loss=cross_entropy", "--optimizer=sgd:lr=0.1", "net.pt2", "-o", "step.so"], **how)
+        names = subprocess.run(["tccc-train", "step.so", "--data", "data.npz", "--batch-size", "2", "--no-shuffle", "--epochs", "1", "--checkpoint", "run"], **dict(how, check=False))
+        assert names.returncode == 0, names.stderr
+        trained = load_file(d + "/run/last.safetensors")
+    again = Tied()
+    own = again.state_dict()
+    again.load_state_dict({name: value for name, value in trained.items() if name in own}, strict=False)
+    assert all(near(v, net.state_dict()[n]) for n, v in again.state_dict().items())
+
+
 # -- torch.compile ---------------------------------------------------------------------------------------------------------
 
 def example_of(inputs, size=None):

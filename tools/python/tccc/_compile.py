@@ -57,8 +57,8 @@ def _is(o, module, name):
     return isinstance(cls, type) and isinstance(o, cls)
 
 
-def _write_model(model, folder, example, dynamic_shapes):
-    """The model's file, and whether it lies in `folder`."""
+def _write_model(model, folder, example, dynamic_shapes, train):
+    """The model's file."""
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
     if isinstance(model, (bytes, bytearray)) or hasattr(model, "SerializeToString"):
@@ -71,7 +71,7 @@ def _write_model(model, folder, example, dynamic_shapes):
         if example is None:
             raise UsageError("a torch.nn.Module needs example=(x, ...), inputs to export it with")
         example = example if isinstance(example, tuple) else (example,)
-        with torch.no_grad():
+        with torch.set_grad_enabled(train):     # no_grad() within the module is a change then, which the program records
             model = torch.export.export(model, example, dynamic_shapes=dynamic_shapes)
     if _is(model, "torch.export", "ExportedProgram"):
         import torch
@@ -96,7 +96,7 @@ def write(model, output, options, train, example=None, dynamic_shapes=None):
     compiler = _compiler()
     folder = tempfile.mkdtemp(prefix="tccc-")
     try:
-        path = _write_model(model, folder, example, dynamic_shapes)
+        path = _write_model(model, folder, example, dynamic_shapes, train)
         begin = time.perf_counter()
         status, messages = compiler.compile(path, output, options, train)
         count("compiled")

@@ -33,6 +33,17 @@ def _description(inputs):
     return meta
 
 
+def results_of(graph):
+    """Of how many of the graph's results, the first ones, somebody outside hears: the others are kept for the backward graph."""
+    import torch
+    meta = getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)
+    returned = next(reversed(graph.graph.nodes)).args[0]
+    try:
+        return len(meta.mutated_inp_runtime_indices) + len(meta.output_info) + meta.num_intermediate_bases
+    except AttributeError:
+        return len(returned) if isinstance(returned, (tuple, list)) else 1
+
+
 def changed_inputs():
     """Numbers of the inputs that the graph which is being compiled changes."""
     import torch

@@ -84,6 +84,8 @@ class Step(Model):
         result = self.run("step", *inputs, **named)
         return (float(result[0]), *result[1:]) if isinstance(result, tuple) else float(result)
 
+    _same, _constant = {}, {}      # of the module that was compiled: other names of state variables; what is no variable, since nothing changes it
+
     @property
     def inputs(self):
         """What a step takes: a tuple of Value, the target last."""
@@ -108,25 +110,46 @@ class Step(Model):
         return [v.name for v, kind in self.states() if not kinds or kind in kinds]
 
     def state_dict(self, torch=None):
-        """Parameters and buffers by name: torch tensors where torch is loaded (or asked for: torch=True), else numpy arrays. Copies."""
+        """Parameters and buffers by name: torch tensors where torch is loaded (or asked for: torch=True), else numpy arrays. Copies. Of a compiled torch.nn.Module all that its
+        own state_dict() has: weights that are tied under each of their names, and buffers that nothing changes."""
         import sys
         values = {n: self.state(n) for n in self.names("param", "buffer")}
+        values.update({n: values[one] for n, one in self._same.items()})
         if torch is False or (torch is None and "torch" not in sys.modules):
-            return values
+            return {**values, **{n: v.numpy() for n, v in self._constant.items() if v.dtype.itemsize > 2 or not v.dtype.is_floating_point}}
         import torch as framework
-        return {n: framework.from_numpy(v) if v.dtype.name != "bfloat16" else framework.from_numpy(v.view("u2")).view(framework.bfloat16) for n, v in values.items()}
+        tensors = {n: framework.from_numpy(v) if v.dtype.name != "bfloat16" else framework.from_numpy(v.view("u2")).view(framework.bfloat16) for n, v in values.items()}
+        return {**tensors, **{n: v.clone() for n, v in self._constant.items()}}
 
     def load_state_dict(self, values):
         """Sets parameters and buffers by name (numpy arrays, tensors). A name that the step lacks is an InputError."""
         known = set(self.names("param", "buffer"))
-        unknown = sorted(set(values) - known)
+        unknown = sorted(set(values) - known - set(self._same) - set(self._constant))
         if unknown:
             raise InputError(f"the step has no parameter or buffer {', '.join(unknown[:5])}")
         for name, value in values.items():
             value = value.detach() if hasattr(value, "detach") else value
+            if name in self._constant:
+                self._check_constant(name, value)
+                continue
+            name = self._same.get(name, name)
             self.set_state(name, value)
             if "master." + name in self.names("other", "optimizer"):
                 self.set_state("master." + name, value)
+
+    def _check_constant(self, name, value):
+        import torch
+        if not torch.equal(torch.as_tensor(value).to(self._constant[name].dtype), self._constant[name]):
+            raise InputError(f"'{name}' is a constant of the step, compiled in with another value")
+
+    def _take_names(self, model):
+        """What state_dict() of the module, or of the exported program, has besides the step's variables."""
+        values = model.state_dict() if callable(model.state_dict) else model.state_dict
+        known = set(self.names("param", "buffer"))
+        places = {(v.data_ptr(), v.shape, v.stride()): n for n, v in values.items() if n in known and v.numel()}
+        rest = {n: v for n, v in values.items() if n not in known}
+        self._same = {n: places[v.data_ptr(), v.shape, v.stride()] for n, v in rest.items() if (v.data_ptr(), v.shape, v.stride()) in places}
+        self._constant = {n: v.detach().clone() for n, v in rest.items() if n not in self._same}
 
     @property
     def lr(self):
@@ -184,6 +207,8 @@ def train(model, *, loss, optimizer="sgd:lr=0.01", example=None, dynamic_shapes=
         options.setdefault("data_parallel", True)
     options.update(loss=loss, optimizer=optimizer, target=target, dims=_pairs(dims), shapes=_pairs(shapes, "x"))
     step = make(Step, model, options, True, output, runtime, example, dynamic_shapes)
+    if _is(model, "torch.nn", "Module") or _is(model, "torch.export", "ExportedProgram"):
+        step._take_names(model)
     if group is not None:
         step.world = group
         for name in ("world", "dp"):

@@ -62,18 +62,46 @@ def _size_of(value, placeholders):
     return lambda args: int(compute(*[args[k] if d is None else args[k].shape[d] for k, d in places]))
 
 
-class _Results:
-    """What a graph returns, in terms of what the artifact computes: tensors that it computes once each, inputs handed through, sizes, None."""
+def _storage(node):
+    """What is the same for tensors of a traced graph that share memory; None: no tensor."""
+    import torch
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
 
-    def __init__(self, gm):
+
+def _lies_dense(t):
+    """Are the elements of t all that its memory holds, whatever the order of its axes?"""
+    order = sorted((d for d in range(t.dim()) if not _is_one(t.shape[d])), key=lambda d: _hint(t.stride(d)), reverse=True)
+    return _dense(t.permute(order + [d for d in range(t.dim()) if d not in order])) and t.storage_offset() == 0
+
+
+def _is_one(size):
+    return isinstance(size, int) and size == 1
+
+
+def _hint(size):
+    return size if isinstance(size, int) else size.node.hint
+
+
+class _Results:
+    """What a graph returns, in terms of what the artifact computes: tensors that it computes once each, views of them and of inputs where eager's results share
+    memory, inputs handed through, sizes, None."""
+
+    def __init__(self, gm, shared):
+        """shared: of so many results, the first ones, it matters who shares memory."""
         import torch
         nodes = list(gm.graph.nodes)
         placeholders = [n for n in nodes if n.op == "placeholder"]
         returned = nodes[-1].args[0]
         returned = returned if isinstance(returned, (tuple, list)) else (returned,)
-        self.nodes, self.plan = [], []
+        self.nodes, self.plan, self.bases = [], [], {}
         numbers = {p: k for k, p in enumerate(placeholders)}
-        for r in returned:
+        groups = self._groups(nodes, returned[:shared], placeholders)
+        for number, r in enumerate(returned):
+            base = groups.get(_storage(r)) if number < shared else None
+            if base is not None and r not in numbers:
+                self.plan.append(self._view(r, base, numbers, placeholders))
+                continue
             if not isinstance(r, torch.fx.Node):
                 self.plan.append(self._constant(r))
             elif r in numbers:
@@ -85,6 +113,37 @@ class _Results:
             else:
                 self.plan.append((lambda size: lambda args, out: size(args))(_size_of(r.meta["val"], placeholders)))
         self._make_pick(len(placeholders))
+
+    @staticmethod
+    def _groups(nodes, returned, placeholders):
+        """{memory that several results lie in, or a result and an input: the node of which they are views}."""
+        memories, given = [_storage(r) for r in returned], {_storage(p): p for p in placeholders}
+        groups = {m: given.get(m) for k, m in enumerate(memories) if m is not None and (m in given or m in memories[:k])}
+        for n in nodes if groups else ():
+            m = _storage(n)
+            if m in groups and groups[m] is None:
+                groups[m] = n
+        return groups
+
+    def _view(self, r, base, numbers, placeholders):
+        """A result as a view of another tensor, which is an input, or is computed and laid out as in eager PyTorch."""
+        like, whole = r.meta["val"], base.meta["val"]
+        if like.dtype != whole.dtype or (base not in numbers and (not _lies_dense(whole) or (whole.is_complex() and not _dense(whole)))):
+            raise UsageError("results that share memory in a way that artifacts cannot")
+        if base not in numbers and base not in self.nodes:
+            self.nodes.append(base)
+        if base not in numbers:
+            self.bases[self.nodes.index(base)] = self._tensor(self.nodes.index(base), whole)
+        sizes = [(lambda size: lambda args: size)(n) if isinstance(n, int) else _size_of(n, placeholders) for n in (*like.shape, *like.stride(), like.storage_offset() - whole.storage_offset())]
+        rank, static = like.dim(), all(isinstance(n, int) for n in (*like.shape, *like.stride(), like.storage_offset() - whole.storage_offset()))
+        fixed = [s(()) for s in sizes] if static else None
+        of_input, k = base in numbers, numbers[base] if base in numbers else self.nodes.index(base)
+
+        def view(args, out):
+            n = fixed or [s(args) for s in sizes]
+            t = args[k] if of_input else out[k]
+            return t if r is base else t.as_strided(n[:rank], n[rank:2 * rank], n[-1] + t.storage_offset())
+        return view
 
     def _make_pick(self, inputs):
         """The overhead of a call is that of small graphs' time: usual results are picked at once, out of what the artifact gives, inputs and constants."""
@@ -125,7 +184,7 @@ class _Results:
                 return out[k]
             plain.plain = k
             return plain
-        order = sorted(range(like.dim()), key=lambda d: (like.stride(d), like.shape[d]) if not isinstance(like.stride(d), torch.SymInt) else (like.stride(d).node.hint, 0), reverse=True)
+        order = sorted(range(like.dim()), key=lambda d: (_hint(like.stride(d)), _hint(like.shape[d])), reverse=True)
         back = [order.index(d) for d in range(like.dim())]
 
         def laid_out(args, out):
@@ -133,7 +192,13 @@ class _Results:
         return laid_out
 
     def of(self, args, out):
-        return self.pick((*out, *args, *self.constants)) if self.pick else [p(args, out) for p in self.plan]
+        if self.pick:
+            return self.pick((*out, *args, *self.constants))
+        if self.bases:                 # laid out once
+            out = list(out)
+            for k, lay in self.bases.items():
+                out[k] = lay(args, out)
+        return [p(args, out) for p in self.plan]
 
 
 # -- Compiling --------------------------------------------------------------------------------------------------------------
@@ -217,10 +282,10 @@ class _Runner:
 class _Graph:
     """A compiled graph."""
 
-    def __init__(self, gm, options, parameters):
+    def __init__(self, gm, options, parameters, results):
         self.gm, self.options = gm, options
         self.draws = "seed" not in options and _draws(gm)
-        self.results = _Results(gm)
+        self.results = results
         self.general = self.special = self.frozen = None
         self.held = []
         self.inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
@@ -318,8 +383,8 @@ def _eager(gm):
     return _boxed(forward)
 
 
-def compile_graph(gm, inputs, options, parameters=None):
-    """A callable for a graph of ATen ops; what cannot be compiled is called as it is."""
+def compile_graph(gm, inputs, options, parameters=None, shared=0):
+    """A callable for a graph of ATen ops; what cannot be compiled is called as it is. shared: of so many results it matters who shares memory."""
     options = dict(options)
     fallback = options.pop("fallback", True)
     freeze = options.pop("freeze", True)
@@ -330,7 +395,10 @@ def compile_graph(gm, inputs, options, parameters=None):
         device = _device_of(inputs)
         if device is not None:
             raise UsageError(f"tensors on {device}: graphs take the CPU's tensors (options={{'target': ..., 'device': ...}} says what runs them)")
-        graph = _Graph(gm, options, parameters if freeze else None)
+        results = _Results(gm, shared)
+        if not results.nodes:
+            return _eager(gm)          # views of inputs
+        graph = _Graph(gm, options, parameters if freeze else None, results)
         call = graph.boxed()
         call.graph = graph
         return call
@@ -439,7 +507,7 @@ def backend(gm, example_inputs, *, options=None, mode=None):
 
     def compiler(kind):
         def compile_one(graph, inputs):
-            made[kind] = compile_graph(graph, inputs, options, kept(graph) if kind == "inference" else None)
+            made[kind] = compile_graph(graph, inputs, options, kept(graph) if kind == "inference" else None, 0 if kind == "backward" else _direct.results_of(graph))
             return made[kind]
         return compile_one
 
