@@ -282,6 +282,8 @@ int tccrt_comm_available(const char *library);                 /* 1: the MPI lib
 int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm **world);
 /* Is there a world of more than this process? False before tccrt_comm_init(), after tccrt_comm_finalize() and alone. */
 bool tccrt_comm_initialized(void);
+/* Could anybody who reaches rank 0's port have joined? Engines that start from torchrun's variables, without TCCC_COMM_SECRET. */
+bool tccrt_comm_unguarded(const struct tccrt_comm *world);
 /* Ends it: all groups must be freed. `why` (NULL: none) is what ranks that still wait for this one are told. After a failure it gives
  * the others a moment to hear of it and leaves MPI as it is; ending the process is then the right thing to do. */
 int tccrt_comm_finalize(struct tccrt_comm *world, const char *why);

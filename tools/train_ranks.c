@@ -25,6 +25,8 @@ int ranks_begin(struct trainer *t)
     t->rank = tccrt_comm_rank(t->world);
     t->processes = t->ranks = tccrt_comm_size(t->world);
     t->chief = t->rank == 0;
+    if (t->chief && tccrt_comm_unguarded(t->world) && !option_set(t->o, OPT_quiet))
+        fputs("note: TCCC_COMM_SECRET is not set: anybody who reaches the port of rank 0 can join the job\n", stderr);
     return EXIT_FINE;
 }
 

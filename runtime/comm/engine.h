@@ -19,6 +19,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Messages of different lanes do not see each other. */
 enum tcr_lane { TCR_LANE_COLLECTIVE, TCR_LANE_POINT, TCR_LANE_CONTROL, TCR_NLANES };
@@ -90,6 +91,8 @@ struct tcr_card { size_t bytes; const unsigned char *data; };
  * come or are gone, by their numbers; all others are told the same. */
 int tcr_meet(const struct tcr_launch *l, const char *title, double seconds, double limit, struct tcr_card mine,
              struct tcr_meeting **out, const struct tcr_card **cards);
+/* Bits that only who took part knows: of the table and the job's secret. */
+uint32_t tcr_meet_tag(const struct tcr_meeting *m);
 /* Everybody meets again at the end: true when all have come to this call, or have gone. Does not block; to be called until then. */
 bool tcr_meet_again(struct tcr_meeting *m);
 void tcr_meet_free(struct tcr_meeting *m);   /* NULL: nothing */

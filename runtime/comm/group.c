@@ -122,6 +122,13 @@ bool tccrt_comm_initialized(void)
     return the_world && the_world->size > 1;
 }
 
+bool tccrt_comm_unguarded(const struct tccrt_comm *world)
+{
+    const char *secret = tccrt_env_text("TCCC_COMM_SECRET");
+
+    return world && world->net && world->net->engine->launcher == TCR_LAUNCHER_VARIABLES && !(secret && *secret);
+}
+
 int tccrt_comm_finalize(struct tccrt_comm *world, const char *why)
 {
     int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One end of a TCP connection of ranks that meet: messages of a head and a body go out and come in as far as the socket takes and has
- * them. What a head says of lengths is checked before it is believed.
+ * them. What a head says of lengths is checked before it is believed, and who wrote it when the whole has come (meet_key.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 #include "runtime/comm/meet_int.h"
 
-static const char magic[8] = "tcccmeet";
+const char tcr_meet_magic[8] = "tcccmeet";
 
 void tcr_line_hang_up(struct line *l)
 {
@@ -19,26 +19,29 @@ void tcr_line_hang_up(struct line *l)
         close(l->fd);
     free(l->body);
     free(l->send);
+    free(l->card);
     *l = (struct line){.fd = -1, .rank = -1, .size = -1};
 }
 
-/* Queues a message behind what is still to leave. */
 bool tcr_line_say(struct line *l, uint32_t kind, const void *a, size_t na, const void *b, size_t nb)
 {
-    struct head h = {.kind = kind, .bytes = (uint32_t)(na + nb)};
-    size_t size = l->out_size + sizeof h + na + nb;
-    unsigned char *grown = realloc(l->send, size);
+    size_t nseal = l->sealed ? TCR_MAC : 0, bytes = na + nb + nseal;
+    struct head h = {.kind = kind, .bytes = (uint32_t)bytes};
+    unsigned char *grown = bytes > UINT32_MAX ? NULL : realloc(l->send, l->out_size + sizeof h + bytes), *at;
 
     if (!grown)
         return false;
-    memcpy(h.magic, magic, sizeof magic);
-    memcpy(grown + l->out_size, &h, sizeof h);
-    if (na)
-        memcpy(grown + l->out_size + sizeof h, a, na);
-    if (nb)
-        memcpy(grown + l->out_size + sizeof h + na, b, nb);
+    memcpy(h.magic, tcr_meet_magic, sizeof h.magic);
     l->send = grown;
-    l->out_size = size;
+    at = grown + l->out_size;
+    memcpy(at, &h, sizeof h);
+    if (na)
+        memcpy(at + sizeof h, a, na);
+    if (nb)
+        memcpy(at + sizeof h + na, b, nb);
+    if (nseal)
+        tcr_line_seal(l, l->way, &h, a, na, b, nb, at + sizeof h + na + nb);
+    l->out_size += sizeof h + bytes;
     return true;
 }
 
@@ -58,7 +61,6 @@ bool tcr_line_push(struct line *l)
     return true;
 }
 
-/* Takes what has come, up to a whole message of at most `most` bytes. */
 enum pull tcr_line_pull(struct line *l, size_t most)
 {
     for (;;) {
@@ -68,7 +70,7 @@ enum pull tcr_line_pull(struct line *l, size_t most)
         ssize_t n;
 
         if (l->in == whole && l->in >= sizeof l->head)
-            return MESSAGE;
+            return !l->sealed || tcr_line_unseal(l) ? MESSAGE : ENDED;
         n = recv(l->fd, to, whole - l->in, 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return NOTHING;
@@ -77,7 +79,8 @@ enum pull tcr_line_pull(struct line *l, size_t most)
         l->in += (size_t)n;
         if (l->in != sizeof l->head)
             continue;
-        if (memcmp(l->head.magic, magic, sizeof magic) || l->head.bytes > most)
+        if (memcmp(l->head.magic, tcr_meet_magic, sizeof tcr_meet_magic) ||
+            l->head.bytes > most + (l->sealed ? TCR_MAC : 0))
             return ENDED;
         free(l->body);
         if (!(l->body = malloc((size_t)l->head.bytes + 1)))

@@ -51,6 +51,7 @@ struct ucx {
     struct tcr_meeting *meeting;
     const struct tcr_card *cards;
     struct peer *peers;
+    uint64_t key; /* in each tag */
 #define X(name, result, arguments) result(*name) arguments;
     FUNCTIONS(X)
 #undef X
@@ -190,6 +191,13 @@ static void ucx_free(struct ucx *u)
     free(u);
 }
 
+/* The key's bits at their places in a tag. */
+static uint64_t key_of(uint32_t bits)
+{
+    return (uint64_t)(bits & 0x3ff) << UCX_TAG_KEY_AT | (uint64_t)(bits >> 10 & 0xf) << UCX_TAG_KEY2_AT |
+           (uint64_t)(bits >> 14 & 0x3f) << UCX_TAG_KEY3_AT;
+}
+
 static int ucx_open(struct tcr_net *net, const struct tccrt_comm_options *options)
 {
     struct ucx *u = calloc(1, sizeof *u);
@@ -212,6 +220,7 @@ static int ucx_open(struct tcr_net *net, const struct tccrt_comm_options *option
         return status;
     }
     find_neighbours(u, net, &l);
+    u->key = key_of(tcr_meet_tag(u->meeting));
     net->data = u;
     return TCC_OK;
 }
@@ -249,9 +258,9 @@ static void ucx_close(struct tcr_net *net, bool broken)
 
 #define LOST ((void *)1) /* in at[1]: of a message that will never be done */
 
-static uint64_t tag_of(int lane, int rank, int tag)
+static uint64_t tag_of(const struct ucx *u, int lane, int rank, int tag)
 {
-    return (uint64_t)lane << UCX_TAG_LANE_AT | (uint64_t)rank << UCX_TAG_RANK_AT | (uint64_t)tag;
+    return u->key | (uint64_t)lane << UCX_TAG_LANE_AT | (uint64_t)rank << UCX_TAG_RANK_AT | (uint64_t)tag;
 }
 
 static void lose(struct tcr_net *net, int rank)
@@ -329,7 +338,7 @@ static int ucx_send(struct tcr_net *net, int lane, int to, int tag, const void *
     if (status)
         return status;
     if (endpoint) {
-        request = u->ucp_tag_send_nbx(endpoint, data, bytes, tag_of(lane, net->rank, tag), &none);
+        request = u->ucp_tag_send_nbx(endpoint, data, bytes, tag_of(u, lane, net->rank, tag), &none);
         if (!request || ucx_is_request(request) || is_ours((int)(intptr_t)request))
             return take(net, request, "send", p);
         lose(net, to); /* whoever waits for it hears so */
@@ -344,7 +353,8 @@ static int ucx_recv(struct tcr_net *net, int lane, int from, int tag, void *data
     struct ucx *u = net->data;
     uint64_t mask = from < 0 ? ~((uint64_t)UCX_TAG_RANKS << UCX_TAG_RANK_AT) : ~(uint64_t)0;
 
-    return take(net, u->ucp_tag_recv_nbx(u->worker, data, bytes, tag_of(lane, from < 0 ? 0 : from, tag), mask, &none),
+    return take(net,
+                u->ucp_tag_recv_nbx(u->worker, data, bytes, tag_of(u, lane, from < 0 ? 0 : from, tag), mask, &none),
                 "receive", p);
 }
 

@@ -65,7 +65,14 @@ static PyObject *comm_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     o.alone = alone;
     Py_BEGIN_ALLOW_THREADS status = tccrt_comm_init(&o, &c);
-    Py_END_ALLOW_THREADS return py_failed(status) ? NULL : wrap(c, true);
+    Py_END_ALLOW_THREADS if (py_failed(status)) return NULL;
+    if (tccrt_comm_rank(c) == 0 && tccrt_comm_unguarded(c) &&
+        PyErr_WarnEx(PyExc_RuntimeWarning,
+                     "TCCC_COMM_SECRET is not set: anybody who reaches the port of rank 0 can join the job", 1)) {
+        tccrt_comm_finalize(c, "a warning was made an error");
+        return NULL;
+    }
+    return wrap(c, true);
 }
 
 /* -- Requests ----------------------------------------------------------------------------------------------------- */
