@@ -215,6 +215,9 @@ const struct tccrt_named *tccrt_tensors_parameter(int n, const struct tccrt_name
 const struct tccrt_pair *tccrt_tensors_meta(const struct tccrt_tensors *f, int *n);
 const char *tccrt_tensors_value(const struct tccrt_tensors *f, const char *key);        /* of the metadata; NULL: not there */
 int tccrt_tensors_check(const struct tccrt_tensors *f);      /* reads all bytes: TCC_EINPUT unless they have the digest that is stored */
+/* What a file's digest covers: nothing (none is stored), the tensors' bytes (files of tccc before 2026-11-28), or all of the file. */
+enum { TCCRT_DIGEST_NONE, TCCRT_DIGEST_TENSORS, TCCRT_DIGEST_FILE };
+int tccrt_tensors_covered(const struct tccrt_tensors *f);
 /* Writes the tensors and metadata. Atomic: at every moment, PATH is what it was before or the whole new file, on disk. Needs no
  * memory but for the header. Two processes that write one PATH at once: the later one gets TCC_EENV. */
 int tccrt_tensors_write(const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta);

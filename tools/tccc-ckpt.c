@@ -119,7 +119,7 @@ static int write_tensors(const struct options *o, const struct tensors *t)
         if (wanted(o, t->at[i].name))
             list[n++] = t->at[i];
     for (int i = 0; code == EXIT_FINE && i < t->nmeta; i++)
-        if (strcmp(t->meta[i].key, "tccc.digest"))
+        if (strcmp(t->meta[i].key, "tccc.digest") && strcmp(t->meta[i].key, "tccc.format"))
             meta[nmeta++] = t->meta[i];
     if (code == EXIT_FINE && ends_in(path, ".npz")) {
         if (!npz_write(path, n, list, error))

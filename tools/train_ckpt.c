@@ -172,6 +172,17 @@ static int load_copies(struct trainer *t, const char *path)
     return EXIT_FINE;
 }
 
+/* Of a file whose digest is none, or does not cover all of it, said once when training goes on from it. */
+static void note_digest(const struct trainer *t, const struct tccrt_tensors *f, const char *path)
+{
+    static const char *const what[] = {[TCCRT_DIGEST_NONE] = "has no digest: damage goes unseen",
+                                       [TCCRT_DIGEST_TENSORS] = "has an older digest, of its tensors' bytes alone"};
+    int covered = tccrt_tensors_covered(f);
+
+    if (covered != TCCRT_DIGEST_FILE && t->chief && !option_set(t->o, OPT_quiet))
+        fprintf(stderr, "note: '%s' %s\n", path, what[covered]);
+}
+
 int train_load(struct trainer *t, const char *path)
 {
     int status = tccrt_checkpoint_load(t->m.session, path, TCCRT_CHECKPOINT_WEIGHTS);
@@ -212,6 +223,8 @@ int train_resume(struct trainer *t)
         return trainer_status(t, status);
     status = tccrt_checkpoint_load(t->m.session, path, 0);
     code = status == TCC_OK ? check_place(t, f, path) : trainer_status(t, status);
+    if (code == EXIT_FINE)
+        note_digest(t, f, path);
     tccrt_tensors_close(f);
     t->resumed = code == EXIT_FINE;
     return code;

@@ -187,7 +187,7 @@ static int save_whole(struct tccrt_session *s, const char *path, int flags, cons
 /* How a stage's part went. */
 struct part {
     int32_t status;
-    char digest[17], why[400];
+    char digest[CKPT_DIGEST], why[400];
 };
 
 static void write_part(struct tccrt_session *s, const char *path, int flags, const struct about *a, char set, int stage,
@@ -235,7 +235,7 @@ static int write_parts(struct tccrt_session *s, const char *path, int flags, con
             return s->stage && k != s->stage - 1 ? tcr_fail(all[k].status, "stage %d: %s", k, all[k].why)
                                                  : tcr_fail(all[k].status, "%s", all[k].why);
     if (s->stage <= 1) {
-        char(*digests)[17] = calloc((size_t)stages, sizeof *digests);
+        char(*digests)[CKPT_DIGEST] = calloc((size_t)stages, sizeof *digests);
 
         for (int k = 0; digests && k < stages; k++)
             memcpy(digests[k], all[k].digest, sizeof digests[k]);

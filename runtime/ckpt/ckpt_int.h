@@ -18,6 +18,15 @@
 #define CKPT_MAX_HEADER ((size_t)100 << 20)      /* as in the reference implementation */
 #define CKPT_MAX_DEPTH 32
 
+/* The digest of a file, metadata "tccc.digest": XXH3-64 of all its bytes, the digest's own 16 digits taken as zeros. "tccc.format" says that there is one, so
+ * that no changed byte hides it. Files of before have 16 digits there alone, of the tensors' bytes by name. */
+#define CKPT_DIGEST_KEY "tccc.digest"
+#define CKPT_DIGEST_KIND "file:"
+#define CKPT_FORMAT_KEY "tccc.format"
+#define CKPT_FORMAT "2"
+#define CKPT_DIGITS 16
+#define CKPT_DIGEST (sizeof CKPT_DIGEST_KIND + CKPT_DIGITS)
+
 /* A tensor as the header describes it. */
 struct ckpt_entry { const char *name; const char *dtype; int rank; int64_t dims[TCC_MAX_RANK]; uint64_t first, last; };
 
@@ -43,13 +52,12 @@ struct tccrt_tensors {
     struct tccrt_named *tensors; /* by name */
     int ntensors;
     struct ckpt_header header;
+    const char *digest, *format; /* that its metadata have; NULL: none */
     struct tccrt_tensors **parts; /* of an index: whose tensors these are */
     int nparts;
 };
 /* The same from memory, which must outlive the result; `what` is for messages. */
 int tcr_tensors_parse(const char *what, const uint8_t *data, size_t size, struct tccrt_tensors **out);
-/* A digest of the tensors' bytes, in the order given, as 16 hexadecimal digits. s: as in ckpt_write(). */
-int tcr_tensors_digest(struct tccrt_session *s, int n, const struct tccrt_named *tensors, char text[17]);
 /* fn() on the tensor's bytes in order: all at once; or, where it is one of the state variables that session s (NULL: none) has on a device
  * (t->data is where it lies there), in blocks as they come from it. Stops where fn() doesn't return TCC_OK. */
 int ckpt_each_block(struct tccrt_session *s, const struct tcc_tensor *t, int (*fn)(void *user, const void *data, size_t n), void *user);
@@ -57,7 +65,7 @@ int ckpt_each_block(struct tccrt_session *s, const struct tcc_tensor *t, int (*f
 /* One file, whatever it says about parts. */
 int ckpt_open_file(const char *path, struct tccrt_tensors **out);
 /* Writes a file at once or not at all; its digest. s: the session whose state is among the tensors, or NULL. */
-int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta, char digest[17]);
+int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta, char digest[CKPT_DIGEST]);
 
 /* -- parts.c */
 int ckpt_nparts(const struct tccrt_tensors *f);              /* that the file names as an index; 0: it is none */
@@ -67,7 +75,7 @@ int ckpt_replace(struct tccrt_session *s, const char *path, int n, const struct 
 /* A set of n parts for PATH: a letter that the set there doesn't use, the parts (k from 0), then the index. */
 char ckpt_other_set(const char *path);
 int ckpt_write_part(struct tccrt_session *s, const char *path, char set, int k, int n, int ntensors, const struct tccrt_named *tensors, int nmeta,
-                    const struct tccrt_pair *meta, char digest[17]);
-int ckpt_write_index(const char *path, char set, int n, const char (*digests)[17], int nmeta, const struct tccrt_pair *meta);
+                    const struct tccrt_pair *meta, char digest[CKPT_DIGEST]);
+int ckpt_write_index(const char *path, char set, int n, const char (*digests)[CKPT_DIGEST], int nmeta, const struct tccrt_pair *meta);
 
 #endif

@@ -69,7 +69,7 @@ static int open_part(const char *path, struct tccrt_tensors *f, int k)
         snprintf(why, sizeof why, "%s", tccrt_error());
         return tcr_fail(status, "%s: part %d of %d: %s", path, k + 1, f->nparts, why);
     }
-    found = tccrt_tensors_value(f->parts[k], "tccc.digest");
+    found = f->parts[k]->digest;
     if (!found || MUTANT(53, strcmp(found, want), 0))
         return tcr_fail(TCC_EINPUT,
                         "%s: part %d of %d, '%s', is of another step than the index: the set is mixed (expected "
@@ -84,8 +84,8 @@ static void hide_parts(struct ckpt_header *h)
     int n = 0;
 
     for (int i = 0; i < h->nmeta; i++)
-        if (strncmp(h->meta[i].key, "tccc.part", 9) && strcmp(h->meta[i].key, "tccc.digest") &&
-            strcmp(h->meta[i].key, "tccc.set"))
+        if (strncmp(h->meta[i].key, "tccc.part", 9) && strcmp(h->meta[i].key, CKPT_DIGEST_KEY) &&
+            strcmp(h->meta[i].key, CKPT_FORMAT_KEY) && strcmp(h->meta[i].key, "tccc.set"))
             h->meta[n++] = h->meta[i];
     h->nmeta = n;
 }
@@ -166,7 +166,8 @@ static int part_name(const char *path, char set, int k, int n, char to[PATH_MAX]
 }
 
 int ckpt_write_part(struct tccrt_session *s, const char *path, char set, int k, int n, int ntensors,
-                    const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta, char digest[17])
+                    const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta,
+                    char digest[CKPT_DIGEST])
 {
     struct tccrt_pair *pairs = calloc((size_t)nmeta + 1, sizeof *pairs);
     char name[PATH_MAX], text[32];
@@ -219,7 +220,7 @@ int ckpt_replace(struct tccrt_session *s, const char *path, int n, const struct 
                  const struct tccrt_pair *meta)
 {
     struct tccrt_tensors *old = old_index(path), *now;
-    char digest[17];
+    char digest[CKPT_DIGEST];
     int status = ckpt_write(s, path, n, tensors, nmeta, meta, digest);
 
     now = status ? NULL : old_index(path);
@@ -232,7 +233,7 @@ int ckpt_replace(struct tccrt_session *s, const char *path, int n, const struct 
     return status;
 }
 
-int ckpt_write_index(const char *path, char set, int n, const char (*digests)[17], int nmeta,
+int ckpt_write_index(const char *path, char set, int n, const char (*digests)[CKPT_DIGEST], int nmeta,
                      const struct tccrt_pair *meta)
 {
     struct tccrt_pair *pairs = calloc((size_t)nmeta + 2 * (size_t)n + 2, sizeof *pairs);

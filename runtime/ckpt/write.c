@@ -98,21 +98,23 @@ static void put_tensor(struct text *t, const struct tccrt_named *x, uint64_t at)
 
 /* The length field, and the header padded with blanks so that the data begins at a multiple of 64. */
 static int make_header(struct text *t, int n, const struct tccrt_named **order, int nmeta,
-                       const struct tccrt_pair *meta, const char *digest)
+                       const struct tccrt_pair *meta, size_t *digits)
 {
     uint64_t at = 0, length;
 
     put(t, "\0\0\0\0\0\0\0\0", 8);
-    puts_(t, "{\"__metadata__\":{");
+    puts_(t, "{\"__metadata__\":{\"" CKPT_FORMAT_KEY "\":\"" CKPT_FORMAT "\",");
     for (int i = 0; i < nmeta; i++) {
+        if (!strcmp(meta[i].key, CKPT_FORMAT_KEY) || !strcmp(meta[i].key, CKPT_DIGEST_KEY)) /* another file's */
+            continue;
         put_string(t, meta[i].key);
         put(t, ":", 1);
         put_string(t, meta[i].value);
         put(t, ",", 1);
     }
-    puts_(t, "\"tccc.digest\":");
-    put_string(t, digest);
-    put(t, "}", 1);
+    puts_(t, "\"" CKPT_DIGEST_KEY "\":\"" CKPT_DIGEST_KIND);
+    *digits = t->n;
+    puts_(t, "0000000000000000\"}");
     for (int i = 0; i < n; i++) {
         put(t, ",", 1);
         put_tensor(t, order[i], at);
@@ -145,6 +147,28 @@ static int write_block(void *user, const void *data, size_t n)
 
     to->bad = tcr_write_all(to->fd, data, n);
     return to->bad ? TCC_EENV : TCC_OK;
+}
+
+static int add_digest(void *user, const void *data, size_t n)
+{
+    tcr_xxh3_add(user, data, n);
+    return TCC_OK;
+}
+
+/* The digest of all that will be written, into the header too. */
+static int seal(struct tccrt_session *s, struct text *header, size_t digits, int n, const struct tccrt_named **order,
+                char digest[CKPT_DIGEST])
+{
+    struct tcr_xxh3 x;
+    int status = TCC_OK;
+
+    tcr_xxh3_begin(&x);
+    tcr_xxh3_add(&x, header->at, header->n);
+    for (int i = 0; i < n && !status; i++)
+        status = ckpt_each_block(s, &order[i]->t, add_digest, &x);
+    snprintf(digest, CKPT_DIGEST, CKPT_DIGEST_KIND "%016llx", (unsigned long long)tcr_xxh3_end(&x));
+    memcpy(header->at + digits, digest + strlen(CKPT_DIGEST_KIND), CKPT_DIGITS);
+    return status;
 }
 
 static int write_file(struct tccrt_session *s, const char *path, const struct text *header, int n,
@@ -184,11 +208,12 @@ static int by_name(const void *a, const void *b)
 }
 
 int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta,
-               const struct tccrt_pair *meta, char digest[17])
+               const struct tccrt_pair *meta, char digest[CKPT_DIGEST])
 {
     const struct tccrt_named **order = calloc((size_t)n + 1, sizeof(void *));
     struct tccrt_named *sorted = calloc((size_t)n + 1, sizeof *sorted);
     struct text header = {0};
+    size_t digits = 0;
     int status = order && sorted ? TCC_OK : tcr_fail(TCC_EENV, "%s: no memory", path);
 
     for (int i = 0; i < n && !status; i++) {
@@ -205,8 +230,8 @@ int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tc
             if (!strcmp(sorted[i - 1].name, sorted[i].name))
                 status = tcr_fail(TCC_EUSAGE, "%s: two tensors are named '%s'", path, sorted[i].name);
     }
-    if (!status && !(status = tcr_tensors_digest(s, n, sorted, digest)) &&
-        !(status = make_header(&header, n, order, nmeta, meta, digest)))
+    if (!status && !(status = make_header(&header, n, order, nmeta, meta, &digits)) &&
+        !(status = seal(s, &header, digits, n, order, digest)))
         status = write_file(s, path, &header, n, order);
     free(header.at);
     free(sorted);

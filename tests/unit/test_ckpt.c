@@ -62,7 +62,7 @@ END_TEST
 static int write_set(char set, float first, const char *second)
 {
     static const char *const names[] = {"w", "v"};
-    char digests[2][17], text[4][64];
+    char digests[2][CKPT_DIGEST], text[4][64];
     for (int k = 0; k < 2; k++) {
         float one = first + (float)k;
         struct tccrt_named t = {names[k], {&one, TCC_F32, 0, {0}}};
@@ -153,7 +153,7 @@ START_TEST(two_parts_have_one)
     float one = 1, two = 2;
     struct tccrt_named a = {"w", {&one, TCC_F32, 0, {0}}}, b = {"w", {&two, TCC_F32, 0, {0}}};
     struct tccrt_tensors *f;
-    char digests[2][17], part[100];
+    char digests[2][CKPT_DIGEST], part[100];
     ck_assert_int_eq(ckpt_write_part(NULL, path, 'a', 0, 2, 1, &a, 0, NULL, digests[0]), TCC_OK);
     ck_assert_int_eq(ckpt_write_part(NULL, path, 'a', 1, 2, 1, &b, 0, NULL, digests[1]), TCC_OK);
     ck_assert_int_eq(ckpt_write_index(path, 'a', 2, digests, 0, NULL), TCC_OK);
@@ -179,7 +179,67 @@ START_TEST(damaged)
     fclose(file);
     ck_assert_int_eq(tccrt_tensors_open(path, &f), TCC_OK);
     ck_assert_int_eq(tccrt_tensors_check(f), TCC_EINPUT);
-    ck_assert_ptr_nonnull(strstr(tccrt_error(), "the tensors' bytes are damaged"));
+    ck_assert_ptr_nonnull(strstr(tccrt_error(), "the file's bytes are damaged"));
+    tccrt_tensors_close(f);
+}
+END_TEST
+
+/* Each byte of a file, metadata too, changed in each way that a flipped bit, and all of them, change it: it is refused when opened or when checked. */
+static void flip_all(void)
+{
+    struct tccrt_tensors *f;
+    FILE *file = fopen(path, "rb");
+    uint8_t data[4096];
+    size_t n = fread(data, 1, sizeof data, file);
+
+    fclose(file);
+    ck_assert(n > 100 && n < sizeof data);
+    for (size_t at = 0; at < n; at++)
+        for (int way = 0; way < 10; way++) {
+            uint8_t was = data[at];
+
+            data[at] = way < 8 ? was ^ (uint8_t)(1 << way) : way == 8 ? (uint8_t)~was : (uint8_t)(was == ' ' ? '\t' : ' ');
+            if (tcr_tensors_parse("x", data, n, &f) == TCC_OK) {
+                ck_assert_msg(tccrt_tensors_check(f) == TCC_EINPUT, "byte %zu of %zu, way %d, is not missed", at, n, way);
+                tccrt_tensors_close(f);
+            }
+            data[at] = was;
+        }
+    ck_assert_int_eq(tcr_tensors_parse("x", data, n, &f), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_check(f), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_covered(f), TCCRT_DIGEST_FILE);
+    tccrt_tensors_close(f);
+}
+
+START_TEST(every_byte)
+{
+    static const struct tccrt_pair more[] = {{"tccc.model", "m"}, {"tccc.runs", "12"}, {"x", "\"tccc.digest\":\"file:0000000000000000\""}};
+
+    ck_assert_int_eq(tccrt_tensors_write(path, 4, tensors, 1, meta), TCC_OK);
+    flip_all();
+    ck_assert_int_eq(tccrt_tensors_write(path, 0, NULL, 0, NULL), TCC_OK);
+    flip_all();
+    ck_assert_int_eq(tccrt_tensors_write(path, 3, tensors, 3, more), TCC_OK);
+    flip_all();
+}
+END_TEST
+
+/* A file of before the digest of files loads, and says so; a wrong byte of a tensor is still found. */
+START_TEST(older_file)
+{
+    static const char text[] = "{\"__metadata__\":{\"tccc.digest\":\"%016llx\"},\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
+    uint64_t each = tcr_xxh3(bytes, 3);
+    uint8_t file[256] = {0};
+    int n = snprintf((char *)file + 8, sizeof file - 8, text, (unsigned long long)tcr_xxh3(&each, sizeof each));
+    struct tccrt_tensors *f;
+
+    file[0] = (uint8_t)n;
+    memcpy(file + 8 + n, bytes, 3);
+    ck_assert_int_eq(tcr_tensors_parse("x", file, 8 + (size_t)n + 3, &f), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_check(f), TCC_OK);
+    ck_assert_int_eq(tccrt_tensors_covered(f), TCCRT_DIGEST_TENSORS);
+    file[8 + n] ^= 1;
+    ck_assert_int_eq(tccrt_tensors_check(f), TCC_EINPUT);
     tccrt_tensors_close(f);
 }
 END_TEST
@@ -301,6 +361,8 @@ int main(void)
     tcase_add_test(t, parts);
     tcase_add_test(t, two_parts_have_one);
     tcase_add_test(t, damaged);
+    tcase_add_test(t, every_byte);
+    tcase_add_test(t, older_file);
     tcase_add_test(t, escaped_names);
     tcase_add_test(t, wrapped_names);
     tcase_add_test(t, hostile);
