@@ -331,11 +331,15 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
 
 /* -- The header --------------------------------------------------------------------------------------------- */
 
-/* Names are the model's author's: none ends the comment or the line. */
+/* Names are the model's author's: none ends the comment or the line, or begins another comment or a trigraph. */
 static void put_comment(FILE *f, const char *name)
 {
     for (const char *s = ir_shown(name); *s; s++)
-        fputs((char[]){*s, *s == '*' && s[1] == '/' ? ' ' : '\0', '\0'}, f);
+        fputs((char[]){*s,
+                       (*s == '*' && s[1] == '/') || (*s == '/' && s[1] == '*') || (*s == '?' && s[1] == '?') ? ' '
+                                                                                                              : '\0',
+                       '\0'},
+              f);
 }
 
 static void put_c_string(FILE *f, const char *s)

@@ -185,13 +185,25 @@ static bool casts_training(const struct tccc_options *o)
     return o->train && o->train->precision && !strcmp(o->train->precision, "autocast");
 }
 
+/* The model's folder, whose files a reproducer may name, as an option; without it where a shell would not take the name as it stands. */
+static const char *files_option(struct ir_ctx *ctx, const char *model)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-=,@";
+    const char *slash = model ? strrchr(model, '/') : NULL;
+
+    if (!slash || strspn(model, plain) < (size_t)(slash - model))
+        return "--allow-files";
+    return ir_internf(ctx, "--allow-files=%.*s", (int)(slash - model) + 1, model);
+}
+
 /* The command that goes on from a reproducer, but for the file. */
 static const char *command_of(const struct job *j)
 {
     const struct tccc_options *o = j->o;
-    return ir_internf(j->ctx, "tccc -O%d%s%s%s%s%s%s%s", o->level, o->exact ? " --exact" : "",
-                      o->fast_math ? " --fast-math" : "", o->verify ? " --verify" : "", o->target ? " --target=" : "",
-                      o->target ? o->target : "", o->march ? " --march=" : "", o->march ? o->march : "");
+    return ir_internf(j->ctx, "tccc %s -O%d%s%s%s%s%s%s%s", files_option(j->ctx, o->model), o->level,
+                      o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", o->verify ? " --verify" : "",
+                      o->target ? " --target=" : "", o->target ? o->target : "", o->march ? " --march=" : "",
+                      o->march ? o->march : "");
 }
 
 /* -O level to pass options; dumps of passes only: the others are ours. */
@@ -607,6 +619,7 @@ static bool read_model(struct job *j)
         .defaults = o->defaults ? o->defaults : "auto",
         .states = o->states,
         .exact = o->exact,
+        .allow_files = o->allow_files,
         .max_nodes = o->max_nodes,
         .training = o->train != NULL,
         .sync_bn = o->train && o->train->sync_bn,
@@ -630,6 +643,10 @@ static bool read_model(struct job *j)
     if (o->level >= 3 && !o->train && !o->pipeline && !j->module->program)
         frontend_specialise(j->module);
     j->sources = sources_collect(j->ctx, j->module, o->model);
+    if (o->depfile && !sources_in_rule(j->ctx, &j->sources, o->output)) {
+        j->status = WRONG_INPUT;
+        return false;
+    }
     j->digest = sources_digest(j->ctx, &j->sources);
     return true;
 }

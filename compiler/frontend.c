@@ -202,6 +202,8 @@ static struct ir_module *read_text(struct ir_ctx *ctx, const char *path, const s
         ir_error(ctx, &where, "%s", error);
         return NULL;
     }
+    if (o && o->allow_files)
+        ir_allow_files(ctx, o->allow_files);
     struct ir_module *m = ir_parse(ctx, path, (const char *)ir_file_data(file), ir_file_size(file));
     ir_file_unref(file);
     if (m && !m->funcs) {

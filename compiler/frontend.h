@@ -11,6 +11,7 @@
 enum { ONNX_MIN_OPSET = 7, ONNX_MAX_OPSET = 28 };      /* models of older ones are read as far as their operators have not changed */
 
 struct frontend_options {
+    const char *allow_files;     /* NULL: a text reads no files; else see ir_allow_files() */
     int64_t max_nodes;           /* that a model's functions may expand to; 0: FRONTEND_MAX_NODES */
     const char *const *dims;     /* "name=N": symbol `name` is N; "name=N|M|*": a shape version for N, one for M, one for other sizes;
                                     ended by NULL; NULL: none */

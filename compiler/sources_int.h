@@ -12,6 +12,8 @@ struct sources { int n; const char *const *paths; };
 struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, const char *model);
 /* XXH3-64 over the contents of all. Files that can't be read any more count as empty. */
 uint64_t sources_digest(struct ir_ctx *ctx, const struct sources *s);
+/* Can a make rule name them all? Otherwise an error. */
+bool sources_in_rule(struct ir_ctx *ctx, const struct sources *s, const char *target);
 /* Writes a make rule without a recipe: `target` depends on the sources. False after a diagnostic; no file is left then. */
 bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const char *target, const char *path);
 

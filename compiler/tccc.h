@@ -81,6 +81,7 @@ struct tccc_options {
     const struct tccc_train *train;  /* NULL: inference */
     const char *auto_cast, *auto_cast_type;      /* inference: matmul, list, all or a file; bf16 or fp16. Both NULL: no casts */
     long change_limit;               /* -1: none */
+    const char *allow_files;         /* NULL: a .tcir text reads no files, file(PATH, OFFSET); "": those below its folder; or below this one too */
     long max_nodes;                  /* that a model's functions may expand to, beside the nodes of its graph; 0: 50,000 */
     const char *reproducer;          /* folder for reproducers of crashes and of compilations that make no progress; NULL: none */
     double time_limit;               /* seconds without progress after which the compilation is ended (4, our bug); 0: none. Default 600 */

@@ -631,6 +631,9 @@ void ir_print_func(FILE *out, const struct ir_func *f);
 void ir_print_node(FILE *out, const struct ir_node *n);
 /* Text -> module; NULL after diagnostics. Level 2 is parsed too. `name` is used in messages. */
 struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size);
+/* Which files a text that is parsed from here on may name as its constants', file(PATH, OFFSET): none (folder NULL, as it is unless somebody says otherwise);
+ * those below the text's own folder (""); or below `folder` too. Links are followed; what counts is where the file lies. */
+void ir_allow_files(struct ir_ctx *ctx, const char *folder);
 
 /* Checks everything that a pass may rely on; reports IR_BUG diagnostics, returns false if any. */
 bool ir_verify(const struct ir_module *m);

@@ -55,6 +55,7 @@ struct ir_ctx {
     struct ir_attempt *attempt; /* the innermost one */
     bool quiet; /* messages are dropped */
     bool verbose; /* details are told */
+    const char *files; /* folder of those that a text may name; NULL: none */
     struct ir_life *life;
     const char *hang;     /* of ir_hang */
 

@@ -594,6 +594,11 @@ static bool parse_module(struct parser *p)
     return true;
 }
 
+void ir_allow_files(struct ir_ctx *ctx, const char *folder)
+{
+    ctx->files = folder ? ir_intern(ctx, folder) : NULL;
+}
+
 struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size)
 {
     struct parser p = {.ctx = ctx,

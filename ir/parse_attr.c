@@ -5,10 +5,12 @@
  *   tensor = type ( "[" element, ... "]" | "splat" "(" element ")" | ["splat"] "hex" string | "file" "(" path ","
  * offset ")" ) attr   = key "=" payload | string ":" kind "=" payload        (the second form: a library op's own)
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/parse_int.h"
+#include "runtime/safe.h"
 
 static bool parse_int_element(struct parser *p, enum tcc_dtype dtype, void *out)
 {
@@ -133,6 +135,34 @@ static bool parse_splat(struct parser *p, ir_type type, const int64_t *dims, str
     return true;
 }
 
+/* The real path of a file that the text names, as seen from its folder, or from the working one, where its text was printed. NULL: the error is reported. */
+static const char *allowed_path(struct parser *p, const struct token *at, const char *path)
+{
+    const char *slash = p->file ? strrchr(p->file, '/') : NULL, *files = p->ctx->files, *kept = NULL;
+    const char *own = slash ? ir_internf(p->ctx, "%.*s", (int)(slash - p->file) + 1, p->file) : "";
+    const char *tries[] = {*path == '/' ? path : ir_internf(p->ctx, "%s%s", own, path), path};
+    const char *why = NULL;
+
+    if (!files) {
+        parse_error(p, at, "the text reads the file '%s': that wants --allow-files", path);
+        return NULL;
+    }
+    for (int i = 0; i < 2 && !kept; i++) {
+        char *real = realpath(tries[i], NULL);
+
+        if (!real)
+            why = why ? why : strerror(errno);
+        else if (tcr_is_below(real, own) || (*files && tcr_is_below(real, files)))
+            kept = ir_intern(p->ctx, real);
+        else
+            why = "not below the text's folder; --allow-files=FOLDER names another one";
+        free(real);
+    }
+    if (!kept)
+        parse_error(p, at, "the file '%s': %s", path, why);
+    return kept;
+}
+
 static bool parse_range(struct parser *p, ir_type type, const int64_t *dims, struct ir_tensor **out)
 {
     struct token start = p->tok;
@@ -144,7 +174,10 @@ static bool parse_range(struct parser *p, ir_type type, const int64_t *dims, str
         return false;
     if (type->dtype == TCC_STRING)
         return parse_error(p, &start, "strings cannot be a range of a file");
-    struct ir_file *file = ir_file_get(p->ctx, path, error, sizeof error);
+    const char *real = allowed_path(p, &start, path);
+    if (!real)
+        return false;
+    struct ir_file *file = ir_file_get(p->ctx, real, error, sizeof error);
     if (!file)
         return parse_error(p, &start, "%s", error);
     *out = ir_tensor_file(type->dtype, type->rank, dims, file, (uint64_t)offset);

@@ -189,8 +189,8 @@ static bool write_reproducer(const struct pass_run *r)
     if (o->again)
         fprintf(out, "%s --passes='%s' THIS-FILE -o FILE.so shows it again\n", o->again, list);
     else
-        fprintf(out, "tccc-opt -O%d%s%s -p '%s' THIS-FILE shows it again\n", o->level, o->exact ? " --exact" : "",
-                o->fast_math ? " --fast-math" : "", list);
+        fprintf(out, "tccc-opt --allow-files -O%d%s%s -p '%s' THIS-FILE shows it again\n", o->level,
+                o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", list);
     ir_print_module_beside(out, r->module, o->beside);
     return tcr_save_commit(&save) == 0;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -74,4 +75,52 @@ FILE *tcr_stream_input(const char *path)
     if (!f && fd >= 0)
         fail_closing(fd, ENOMEM);
     return f;
+}
+
+static bool climbs(const char *p)
+{
+    while (*p) {
+        size_t n = strcspn(p, "/");
+
+        if (n == 2 && p[0] == '.' && p[1] == '.')
+            return true;
+        p += n;
+        p += strspn(p, "/");
+    }
+    return false;
+}
+
+bool tcr_is_below(const char *real, const char *folder)
+{
+    char *root = realpath(*folder ? folder : ".", NULL);
+    size_t n = root && strcmp(root, "/") ? strlen(root) : 0;
+    bool below = root && !strncmp(real, root, n) && real[n] == '/';
+
+    free(root);
+    return below;
+}
+
+char *tcr_path_below(const char *folder, const char *name)
+{
+    size_t room = strlen(folder) + strlen(name) + 3;
+    char *joined, *real;
+    int why;
+
+    if (*name == '/' || climbs(name)) {
+        errno = EPERM;
+        return NULL;
+    }
+    if (!(joined = malloc(room)))
+        return NULL;
+    snprintf(joined, room, "%s/%s", *folder ? folder : ".", name);
+    real = realpath(joined, NULL);
+    why = errno;
+    if (real && !tcr_is_below(real, folder)) {
+        free(real);
+        real = NULL;
+        why = EXDEV;
+    }
+    free(joined);
+    errno = why;
+    return real;
 }

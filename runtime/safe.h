@@ -41,6 +41,10 @@ int tcr_write_all(int fd, const void *data, size_t size);
 /* Opens for reading without waiting for a FIFO's writer: regular files only (else EISDIR, EINVAL), and the process's own descriptors.
  * `links`: may the last name be a link? */
 int tcr_open_input(const char *path, bool links);
+/* A path that an input file names: the real path of `name` in `folder` ("": the working one). Files below the folder alone, links followed; else NULL and errno:
+ * EPERM (absolute, or with ".."), EXDEV (a link leads out), or why there is none. malloc'd. */
+char *tcr_path_below(const char *folder, const char *name);
+bool tcr_is_below(const char *real, const char *folder);                     /* is that real path below the folder? */
 int tcr_own_descriptor(const char *path);                                    /* the number behind /dev/fd/ and the like; -1: another path */
 int tcr_let_wait(int fd);                                                    /* takes O_NONBLOCK back: fd; -1 with errno, and it is closed */
 FILE *tcr_stream_input(const char *path);                                    /* the same as a stream; links are followed */

@@ -152,6 +152,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->level = (int)level;
     c->change_limit = (long)limit;
     c->jobs = (int)jobs;
+    c->allow_files = option_set(o, OPT_allow_files) ? option_text(o, OPT_allow_files, "") : NULL;
     c->max_nodes = (long)nodes;
     c->target =
         !strcmp(option_text(o, OPT_lnc, "1"), "2") ? "neuron:trn2" NEURON_LNC2 : option_text(o, OPT_target, NULL);

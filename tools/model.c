@@ -198,7 +198,9 @@ static int read_module(const struct options *o, const char *path, struct model *
     int64_t nodes = 0;
     if (!option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
         return EXIT_USAGE;
-    struct frontend_options options = {.max_nodes = nodes,
+    struct frontend_options options = {.allow_files =
+                                           option_set(o, OPT_allow_files) ? option_text(o, OPT_allow_files, "") : NULL,
+                                       .max_nodes = nodes,
                                        .dims = o->given[OPT_dim].at,
                                        .shapes = o->given[OPT_shape].at,
                                        .customs = o->given[OPT_custom_op].at,

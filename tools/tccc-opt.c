@@ -34,6 +34,8 @@ static int work(const struct job *job, struct ir_ctx *ctx, const char *text, siz
 
     if (!pass_check(ctx, passes ? passes : "", &job->pass))
         return EXIT_USAGE;
+    if (option_set(job->options, OPT_allow_files))
+        ir_allow_files(ctx, option_text(job->options, OPT_allow_files, ""));
     struct ir_module *m = ir_parse(ctx, job->name, text, size);
     if (!m || !ir_verify(m))
         return EXIT_DATA;

@@ -137,7 +137,9 @@ static int read_model(struct job *j)
     int64_t nodes = 0;
     if (!option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
         return EXIT_USAGE;
-    struct frontend_options front = {.max_nodes = nodes,
+    struct frontend_options front = {.allow_files =
+                                         option_set(o, OPT_allow_files) ? option_text(o, OPT_allow_files, "") : NULL,
+                                     .max_nodes = nodes,
                                      .dims = o->given[OPT_dim].at,
                                      .shapes = o->given[OPT_shape].at,
                                      .customs = o->given[OPT_custom_op].at,

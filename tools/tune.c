@@ -441,6 +441,8 @@ int tune_model(const struct options *o, struct tccc_options *c)
         return usage_error(o, "--tune requires --target=cuda");
     char *text = model_kernels_text(o, c, true, &size, &code);
     struct ir_ctx *ctx = code == EXIT_FINE ? ir_ctx_new() : NULL;
+    if (ctx)
+        ir_allow_files(ctx, "/"); /* our own text */
     struct ir_module *module = ctx ? ir_parse(ctx, "kernels", text, size) : NULL;
     if (code == EXIT_FINE && !module)
         code = tool_error(o, EXIT_BUG, "the text of the kernels does not parse: %s",

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/safe.h"
+
 static bool map_descriptor(int fd, struct onnx_file *file, struct onnx_error *err)
 {
     struct stat st;
@@ -59,48 +61,27 @@ void onnx_unmap_file(struct onnx_file *file)
     file->mapped = 0;
 }
 
-static bool has_dot_dot(const char *p)
-{
-    while (*p) {
-        size_t n = strcspn(p, "/");
-        if (n == 2 && p[0] == '.' && p[1] == '.')
-            return true;
-        p += n;
-        p += strspn(p, "/");
-    }
-    return false;
-}
-
 /* The real path of `location` below `folder`, malloc'd; NULL with an error. */
 static char *resolve(const char *folder, const char *name, const char *location, struct onnx_error *err)
 {
-    size_t room = strlen(folder) + strlen(location) + 2;
-    char *joined = malloc(room);
-    char *root = realpath(folder, NULL);
-    char *real = NULL;
-    if (!joined || !root) {
-        onnx_fail(err, ONNX_ENVIRONMENT, "tensor '%.100s': the model's folder cannot be resolved", name);
-    } else {
-        snprintf(joined, room, "%s/%s", folder, location);
-        real = realpath(joined, NULL);
-        if (!real)
-            onnx_fail(err, ONNX_BAD_FILE, "tensor '%.100s': external data file '%.150s' cannot be opened: %s", name,
-                      location, strerror(errno));
-    }
-    if (real) {
-        size_t n = strcmp(root, "/") ? strlen(root) : 0;
-        if (strncmp(real, root, n) || real[n] != '/') {
-            onnx_fail(err, ONNX_BAD_FILE,
-                      "tensor '%.100s': external data file '%.150s' is a link that leaves the model's folder; "
-                      "only files inside that folder are read",
-                      name, location);
-            free(real);
-            real = NULL;
-        }
-    }
-    free(joined);
-    free(root);
-    return real;
+    char *real = tcr_path_below(folder, location);
+
+    if (real)
+        return real;
+    if (errno == EPERM)
+        onnx_fail(err, ONNX_BAD_FILE,
+                  "tensor '%.100s': external data location '%.150s' leaves the model's folder; only relative paths "
+                  "without '..' are read",
+                  name, location);
+    else if (errno == EXDEV)
+        onnx_fail(err, ONNX_BAD_FILE,
+                  "tensor '%.100s': external data file '%.150s' is a link that leaves the model's folder; only files "
+                  "inside that folder are read",
+                  name, location);
+    else
+        onnx_fail(err, errno == ENOMEM ? ONNX_ENVIRONMENT : ONNX_BAD_FILE,
+                  "tensor '%.100s': external data file '%.150s' cannot be opened: %s", name, location, strerror(errno));
+    return NULL;
 }
 
 static bool add_file(struct onnx_model *m, const struct onnx_file *file)
@@ -121,11 +102,6 @@ bool onnx_external_file(struct onnx_reader *r, const char *name, const char *loc
     if (!m->folder)
         return onnx_fail(r->err, ONNX_BAD_FILE, "tensor '%.100s': external data needs a model that is read from a file",
                          name);
-    if (location[0] == '/' || has_dot_dot(location))
-        return onnx_fail(r->err, ONNX_BAD_FILE,
-                         "tensor '%.100s': external data location '%.150s' leaves the model's folder; only "
-                         "relative paths without '..' are read",
-                         name, location);
     char *real = resolve(m->folder, name, location, r->err);
     if (!real)
         return false;

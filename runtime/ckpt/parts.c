@@ -11,6 +11,7 @@
  * index last, when all are on disk: at every moment PATH names a complete set. Then the old set's files go. Opening the index opens
  * its parts; one that is missing, or not the one that the index was made for, is an error.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "runtime/ckpt/ckpt_int.h"
 
 #include "runtime/mutant.h"
+#include "runtime/safe.h"
 
 #define SUFFIX ".safetensors"
 #define MAX_PARTS 1024
@@ -41,6 +43,16 @@ int ckpt_nparts(const struct tccrt_tensors *f)
     return text ? atoi(text) : 0;
 }
 
+/* The folder of PATH, with the slash; "": the working one. */
+static int folder_of(const char *path, char to[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+
+    if (snprintf(to, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 0, path) >= PATH_MAX)
+        return tcr_fail(TCC_EINPUT, "%s: the path is too long", path);
+    return TCC_OK;
+}
+
 /* A file beside PATH. */
 static int beside(const char *path, const char *name, char to[PATH_MAX])
 {
@@ -55,13 +67,20 @@ static int beside(const char *path, const char *name, char to[PATH_MAX])
 static int open_part(const char *path, struct tccrt_tensors *f, int k)
 {
     const char *name = value_of_part(f, k, ""), *want = value_of_part(f, k, ".digest"), *found;
-    char part[PATH_MAX], why[PATH_MAX];
+    char part[PATH_MAX], why[PATH_MAX], folder[PATH_MAX], *real;
     int status;
 
     if (!name || !want || !*name || strchr(name, '/') || *name == '.')
         return tcr_fail(TCC_EINPUT, "%s: part %d of %d has no name, or one that cannot be", path, k + 1, f->nparts);
     if ((status = beside(path, name, part)))
         return status;
+    if ((status = folder_of(path, folder)))
+        return status;
+    real = tcr_path_below(folder, name);
+    if (!real && errno == EXDEV)
+        return tcr_fail(TCC_EINPUT, "%s: part %d of %d, '%s', is a link that leaves the folder", path, k + 1, f->nparts,
+                        name);
+    free(real);
     if (access(part, F_OK) != 0)
         return tcr_fail(TCC_EINPUT, "%s: part %d of %d, '%s', is not there: the set is incomplete", path, k + 1,
                         f->nparts, name);
