@@ -44,7 +44,10 @@ dict= rounds=$((passes * 10))
 fuzz fuzz-html "$top_srcdir/tests/fuzz/html"
 dict= rounds=$((passes * 200))
 fuzz fuzz-neuron "$top_srcdir/tests/fuzz/neuron"
-rounds=
+fuzz fuzz-meet "$top_srcdir/tests/fuzz/meet"
+dict=$top_srcdir/tests/fuzz/ptx.dict rounds=$((passes * 40))
+fuzz fuzz-ptx "$top_srcdir/tests/fuzz/ptx"
+dict= rounds=
 
 corpus=$top_srcdir/samples/digits
 for suite in "$top_builddir/suite" "$top_builddir/../suite"; do      # the official cases, where tools/check wrote them
