@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import numpy as np
 
@@ -374,6 +375,28 @@ def test_world_of_one():
     raises(tccc.UsageError, "as many tensors", w.all_reduce, [x], [])
     raises(tccc.Error, "", w.all_reduce, [x], [np.zeros(3, np.float32)])
     raises(ValueError, "", w.broadcast, [np.broadcast_to(x, (2, 4))])
+
+
+def test_killed():
+    """A process that is killed leaves no folder behind, while it compiles as when it holds an artifact; its model runs until then."""
+    program = """
+import os, signal, sys, threading, numpy as np, tccc
+m = tccc.compile(sys.argv[1])
+assert os.path.exists(m.path) and m.path.startswith(os.environ["TMPDIR"])
+if sys.argv[2] == "compiling":
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    while True:
+        tccc.compile(sys.argv[1])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    for when in "holding", "compiling":
+        with tempfile.TemporaryDirectory() as t:
+            done = subprocess.run([sys.executable, "-c", program, DIGITS, when], env=dict(os.environ, TMPDIR=t), capture_output=True, text=True)
+            assert done.returncode == -9, done.stderr
+            until = time.time() + 10
+            while os.listdir(t) and time.time() < until:
+                time.sleep(0.02)
+            assert not os.listdir(t), os.listdir(t)
 
 
 # -- Stubs -------------------------------------------------------------------------------------------------------------

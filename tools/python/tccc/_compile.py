@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+import threading
 import warnings
 import weakref
 import shutil
@@ -57,8 +58,20 @@ def _is(o, module, name):
     return isinstance(cls, type) and isinstance(o, cls)
 
 
+_root, _root_lock = (None, None), threading.Lock()
+
+
+def temporary_folder():
+    """A new folder, below one of this process (a forked one has its own) that goes with it, killed or not."""
+    global _root
+    with _root_lock:
+        if _root[0] != os.getpid() or not os.path.isdir(_root[1]):
+            _root = os.getpid(), _compiler().scratch(tempfile.gettempdir())
+    return tempfile.mkdtemp(dir=_root[1])
+
+
 def _write_model(model, folder, example, dynamic_shapes, train):
-    """The model's file."""
+    """The model's file, and whether it lies in `folder`."""
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
     if isinstance(model, (bytes, bytearray)) or hasattr(model, "SerializeToString"):
@@ -94,7 +107,7 @@ def write(model, output, options, train, example=None, dynamic_shapes=None):
     """Compiles to the file `output`. Raises what the compiler says, gives warnings of it."""
     import time
     compiler = _compiler()
-    folder = tempfile.mkdtemp(prefix="tccc-")
+    folder = temporary_folder()
     try:
         path = _write_model(model, folder, example, dynamic_shapes, train)
         begin = time.perf_counter()
@@ -114,7 +127,7 @@ def make(cls, model, options, train, output, runtime, example=None, dynamic_shap
     """Compiles, opens what came of it as a `cls`; without an output of the caller's the artifact's folder goes with the model."""
     folder = None
     if output is None:
-        folder = tempfile.mkdtemp(prefix="tccc-")
+        folder = temporary_folder()
         output = os.path.join(folder, "model.so")
     try:
         if folder and "name" not in options:

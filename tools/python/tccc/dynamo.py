@@ -10,7 +10,7 @@ those of tccc.compile() (level, march, exact, fast_math, cache_dir, threads...),
 import hashlib
 import operator
 import os
-import tempfile
+import shutil
 import warnings
 
 from . import _compile, _direct, _grid
@@ -212,11 +212,14 @@ def _compile_archive(data, key, options):
         _compile.count("cached")
         return _made[digest]
     runtime, options = _compile.split_options(options)
-    with tempfile.TemporaryDirectory(prefix="tccc-") as folder:
+    folder = _compile.temporary_folder()
+    try:
         path = os.path.join(folder, "graph.pt2")
         with open(path, "wb") as f:
             f.write(data)
         m = _compile.make(Model, path, options, False, None, runtime)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     _compile.count("graphs")
     if digest:
         _made[digest] = m
