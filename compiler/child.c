@@ -123,7 +123,8 @@ bool child_lacked(const char *text)
 {
     static const char *const signs[] = {"out of memory",     "no memory",  "bad_alloc",
                                         "not enough memory", "No space",   "Cannot allocate",
-                                        "Allocation fail",   "Disk quota", "temporarily unavailable"};
+                                        "Allocation fail",   "Disk quota", "temporarily unavailable",
+                                        "File too large",    "IO failure"};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
         if (strcasestr(text, signs[i]))
             return true;

@@ -84,6 +84,11 @@ static bool link_with(struct ir_ctx *ctx, const char *output,
         if (code != 0) {
             unlink(temporary);
             bool space = child_lacked(text) || strstr(text, "Permission") || strstr(text, "annot open output");
+            if (code > 128 || strstr(text, "Stack dump")) /* it writes through a mapping, whose pages have no room */
+                return fail(ctx, status, STATUS_ENV,
+                            "%s: the linker (%s) crashed, as it does where the device is full or "
+                            "a file may not grow (ulimit -f)",
+                            output, l.program);
             return fail(ctx, status, space ? STATUS_ENV : STATUS_BUG, "%s: the linker (%s) failed: %s", output,
                         l.program, text);
         }

@@ -271,16 +271,23 @@ static const void *original(struct export *e, const struct tensor *t, size_t *by
     int k = 0;
 
     snprintf(copy, sizeof copy, "%s", e->model);
-    if (snprintf(path, sizeof path, "%s/%s", dirname(copy), t->location) >= (int)sizeof path || *t->location == '/' ||
-        strstr(t->location, "..")) {
+    char *real = tcr_path_below(dirname(copy), t->location);
+    if (!real && errno != EPERM && errno != EXDEV) {
+        *code = tool_error(e->o, data_map_code(), "cannot open '%s': %m", t->location);
+        return NULL;
+    }
+    if (!real || snprintf(path, sizeof path, "%s", real) >= (int)sizeof path) {
+        free(real);
         *code = tool_error(e->o, EXIT_DATA, "%s: '%s': its data lies outside the model's folder", e->model, t->name);
         return NULL;
     }
+    free(real);
     while (k < e->nfiles && strcmp(e->paths[k], path))
         k++;
     if (k == e->nfiles) {
         if (k == 64 || !(e->files[k] = data_map(path, error)) || !(e->paths[k] = strdup(path))) {
-            *code = tool_error(e->o, EXIT_DATA, "%s", k == 64 ? "too many files of external data" : error);
+            *code = tool_error(e->o, k == 64 ? EXIT_DATA : data_map_code(), "%s",
+                               k == 64 ? "too many files of external data" : error);
             return NULL;
         }
         e->nfiles++;
@@ -436,7 +443,7 @@ int onnx_export(const struct options *o, const struct tensors *t, const char *mo
     int code = EXIT_FINE;
 
     if (!in)
-        return tool_error(o, EXIT_DATA, "%s", error);
+        return tool_error(o, data_map_code(), "%s", error);
     const unsigned char *at = in->bytes, *end = in->bytes + in->size;
     while (code == EXIT_FINE && at < end) {
         if (!next(&at, end, &r))

@@ -119,6 +119,11 @@ static struct data_file *gunzip(const char *path, size_t packed, char *error)
     return NULL;
 }
 
+int data_map_code(void)
+{
+    return errno == ENOMEM || errno == EMFILE || errno == ENFILE ? EXIT_ENVIRONMENT : EXIT_DATA;
+}
+
 struct data_file *data_map(const char *path, char *error)
 {
     static unsigned char nothing[1]; /* what an empty file holds: pointers are made of the bytes' address */
@@ -131,17 +136,21 @@ struct data_file *data_map(const char *path, char *error)
                  !f                                   ? "no memory"
                  : errno == EINVAL || errno == EISDIR ? "it is not a file"
                                                       : strerror(errno));
+        int why = f ? errno : ENOMEM;
         if (fd >= 0)
             close(fd);
         free(f);
+        errno = why;
         return NULL;
     }
     *f = (struct data_file){1, NULL, (size_t)st.st_size, true};
     void *map = f->size ? mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0) : nothing;
     close(fd);
     if (map == MAP_FAILED) {
+        int why = errno;
         snprintf(error, ERROR_SIZE, "cannot map '%s': %m", path);
         free(f);
+        errno = why;
         return NULL;
     }
     f->bytes = map;

@@ -116,6 +116,7 @@ void data_tables_free(struct data_tables *all);
 /* -- Files ------------------------------------------------------------------------------------------------------------ */
 
 struct data_file *data_map(const char *path, char *error);                 /* .gz is unpacked */
+int data_map_code(void);                     /* the exit status of a data_map() that has just failed: the file's, or the machine's */
 struct data_file *data_take(unsigned char *bytes, size_t size, char *error);       /* takes over malloc'ed memory */
 void data_unref(struct data_file *f);
 /* An array from a file's content (.npy, IDX, or raw elements), with the options applied. `info`: the input that it is for. */

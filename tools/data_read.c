@@ -212,8 +212,10 @@ static bool read_file(struct data_request *q, int asked, enum data_phase from, e
 
     *found = true;
     q->file = folder ? NULL : data_map(q->path, error);
-    if (!q->file && !folder)
+    if (!q->file && !folder) {
+        q->code = data_map_code();
         return false;
+    }
     const struct reader_row *r = &readers[data_reader_of(q->path, q->file, asked)];
     for (int phase = (int)from; ok && phase <= (int)to; phase++) {
         q->phase = (enum data_phase)phase;

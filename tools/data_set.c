@@ -110,7 +110,7 @@ static int reader_of_file(const struct options *o, const char *path, int *code)
     struct data_file *f = data_map(path, error);
     int reader = f ? data_reader_of(path, f, -1) : -1;
     if (!f)
-        *code = tool_error(o, EXIT_DATA, "%s", error);
+        *code = tool_error(o, data_map_code(), "%s", error);
     data_unref(f);
     return reader;
 }

@@ -6,6 +6,7 @@
  */
 #include "compiler/tccc.h"
 #include "runtime/abi.h"
+#include "runtime/safe.h"
 #include "tools/model_int.h"
 
 #include <dlfcn.h>
@@ -102,7 +103,8 @@ static int write_file(const struct options *o, const char *output, const struct 
     int n = snprintf(path, sizeof path, "%.*s.%s.%s", (int)(dot ? (size_t)(dot - output) : strlen(output)), output,
                      string_of(m, m->machine), suffix),
         code = EXIT_FINE;
-    FILE *out = n > 0 && n < PATH_MAX ? fopen(path, "wb") : NULL;
+    struct tcr_save save;
+    FILE *out = n > 0 && n < PATH_MAX && !tcr_save_open(&save, path, TCR_SAVE_STREAM) ? save.stream : NULL;
 
     if (!out)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path, strerror(errno));
@@ -114,8 +116,9 @@ static int write_file(const struct options *o, const char *output, const struct 
         fwrite((const char *)part(m, m->code) + modules[which].first, 1, modules[which].count, out);
     else
         fwrite(part(m, m->code), 1, m->code.count - !strcmp(suffix, "ptx"), out); /* text ends with a zero in images */
-    bool bad = ferror(out);
-    if (fclose(out) || bad)
+    if (code != EXIT_FINE)
+        tcr_save_drop(&save);
+    else if (tcr_save_commit(&save))
         return tool_error(o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path, strerror(errno));
     return code;
 }

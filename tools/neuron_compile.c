@@ -203,14 +203,15 @@ static void print_report(const struct compiling *c, FILE *f, int well, double se
 static int report(const struct compiling *c, double seconds)
 {
     const char *path = option_text(c->o, OPT_output, NULL);
-    FILE *f = path ? fopen(path, "w") : stdout;
+    struct tcr_save save = {.stream = stdout};
+    bool open = !path || !tcr_save_open(&save, path, TCR_SAVE_STREAM);
     int well = 0;
 
     for (int k = 0; k < c->n; k++)
         well += c->programs[k].well;
-    if (f)
-        print_report(c, f, well, seconds);
-    if (!f || (path ? fclose(f) : fflush(f)))
+    if (open)
+        print_report(c, save.stream, well, seconds);
+    if (!open || (path ? tcr_save_commit(&save) : fflush(stdout)))
         return tool_error(c->o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path ? path : "standard output",
                           strerror(errno));
     return well == c->n ? EXIT_FINE

@@ -11,6 +11,7 @@
 #include "runtime/safe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -367,10 +368,21 @@ static int guard_apply(const struct options *o)
     return -1;
 }
 
+/* A write past a limit of file sizes fails, and is told, as one to a full disk does. A standard stream that the caller closed is nobody's: else the
+ * first file that is opened would get its number, and with it what is printed. */
+static void guard_streams(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
+            return;
+}
+
 int options_read(struct options *o, enum tool tool, int argc, char **argv)
 {
     struct reader r = {.o = o, .at = 1, .argc = argc, .argv = argv};
 
+    guard_streams();
     *o = (struct options){.tool = tool};
     int code = tccrt_env_check() ? usage_error(o, "%s", tccrt_error()) : read_environment(o);
     if (code < 0)
@@ -409,6 +421,11 @@ void options_free(struct options *o)
 
 int options_end(struct options *o, int code)
 {
+    bool lost = fflush(stdout) != 0;
+
+    if ((lost || ferror(stdout)) && (code == EXIT_FINE || code == EXIT_COMPILED))
+        code = tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output%s%s", lost ? ": " : "",
+                          lost ? strerror(errno) : "");
     if (code == EXIT_COMPILED && !option_set(o, OPT_quiet))
         fprintf(stderr, "note: compiled into the cache; NEURON_EXTRACT_GRAPHS_ONLY is set: nothing is run\n");
     options_free(o);

@@ -427,10 +427,7 @@ static int run(const struct options *o)
             return usage_error(o, "%s: %d files given", name, o->nwords - 1);
         if (commands[i].output != option_set(o, OPT_output))
             return usage_error(o, commands[i].output ? "%s: -o FILE is missing" : "%s: it writes no file (-o)", name);
-        int code = commands[i].run(o);
-        if (fflush(stdout) != 0 && code == EXIT_FINE)
-            code = tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
-        return code;
+        return commands[i].run(o);
     }
     return usage_error(o, "'%s': expected list, diff, convert, average or export", name);
 }
@@ -441,6 +438,5 @@ int main(int argc, char **argv)
     int code = options_read(&o, TOOL_K, argc, argv);
     if (code < 0)
         code = run(&o);
-    options_free(&o);
-    return code;
+    return options_end(&o, code);
 }

@@ -4,6 +4,7 @@
  * and `disasm` turn text into the binary form and back, both checking every rule; `compile` has several models compiled at once. Failed checks go to standard error.
  */
 #include "runtime/sim/neuron/neuronsim.h"
+#include "runtime/safe.h"
 #include "tools/neuron_tool_int.h"
 #include "tools/values_int.h"
 
@@ -17,6 +18,7 @@ struct job {
     const struct options *o;
     struct neuron_program *p;
     struct neuron_sim *s;
+    struct tcr_save save; /* of the trace */
     FILE *trace;
     double ticks_in_us;
     bool profiles;
@@ -56,9 +58,14 @@ static int load(struct job *j, const char *path)
 
 static int put_file(struct job *j, const char *path, const void *bytes, size_t size)
 {
-    FILE *f = path ? fopen(path, "wb") : stdout;
-    bool fine = f && fwrite(bytes, 1, size, f) == size;
-    fine = f && (path ? fclose(f) : fflush(f)) == 0 && fine;
+    struct tcr_save save = {.fd = -1};
+    bool fine = !path || !tcr_save_open(&save, path, 0);
+
+    if (path && fine && tcr_write_all(save.fd, bytes, size)) {
+        tcr_save_drop(&save);
+        fine = false;
+    }
+    fine = fine && (path ? !tcr_save_commit(&save) : fwrite(bytes, 1, size, stdout) == size && !fflush(stdout));
     return fine ? EXIT_FINE
                 : tool_error(j->o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path ? path : "standard output",
                              strerror(errno));
@@ -272,9 +279,9 @@ static int start_trace(struct job *j)
     const char *path = trace_path(j);
     if (!*path)
         return EXIT_FINE;
-    j->trace = fopen(path, "w");
-    if (!j->trace)
+    if (tcr_save_open(&j->save, path, TCR_SAVE_STREAM))
         return tool_error(j->o, EXIT_ENVIRONMENT, "cannot write '%s': %s", path, strerror(errno));
+    j->trace = j->save.stream;
     j->ticks_in_us = neuron_ticks_in_10ns(j->p->core) * 100.0;
     fprintf(
         j->trace,
@@ -295,9 +302,10 @@ static int end_trace(struct job *j)
     if (!j->trace)
         return EXIT_FINE;
     fprintf(j->trace, "\n]}\n");
-    bool fine = !ferror(j->trace);
-    fine = fclose(j->trace) == 0 && fine;
-    return fine ? EXIT_FINE : tool_error(j->o, EXIT_ENVIRONMENT, "cannot write '%s'", trace_path(j));
+    j->trace = NULL;
+    return tcr_save_commit(&j->save)
+               ? tool_error(j->o, EXIT_ENVIRONMENT, "cannot write '%s': %s", trace_path(j), strerror(errno))
+               : EXIT_FINE;
 }
 
 /* -- run -- */
@@ -388,8 +396,9 @@ static int run(struct options *o)
         k++;
     if (!o->nwords || k == NCOMMANDS)
         return usage_error(o,
-                           o->nwords ? "unknown command '%s': expected run, asm, disasm, profile, compile, ls, top or monitor"
-                                     : "no command given",
+                           o->nwords
+                               ? "unknown command '%s': expected run, asm, disasm, profile, compile, ls, top or monitor"
+                               : "no command given",
                            o->nwords ? o->words[0] : "");
     if (k >= LS)
         return o->nwords > 1 ? usage_error(o, "%s takes no file", commands[k]) : neuron_cores(o, commands[k]);
@@ -409,6 +418,5 @@ int main(int argc, char **argv)
     int code = options_read(&o, TOOL_N, argc, argv);
     if (code < 0)
         code = run(&o);
-    options_free(&o);
-    return code;
+    return options_end(&o, code);
 }

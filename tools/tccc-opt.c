@@ -190,6 +190,5 @@ int main(int argc, char **argv)
     int code = options_read(&o, TOOL_O, argc, argv);
     if (code < 0)
         code = run(&o);
-    options_free(&o);
-    return code;
+    return options_end(&o, code);
 }

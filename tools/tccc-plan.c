@@ -279,6 +279,5 @@ int main(int argc, char **argv)
     int code = options_read(&o, TOOL_P, argc, argv);
     if (code < 0)
         code = run(&o);
-    options_free(&o);
-    return code;
+    return options_end(&o, code);
 }

@@ -5,6 +5,7 @@
  */
 #include "ir/ir.h"
 #include "runtime/sim/ptx/ptxsim.h"
+#include "runtime/safe.h"
 #include "tools/options_int.h"
 #include "tools/values_int.h"
 
@@ -277,10 +278,11 @@ static int write_results(struct job *j)
             return tool_error(j->o, EXIT_ENVIRONMENT, "%s", j->error);
         if (!b->out || ends_in_npy(b->out))
             continue;
-        FILE *f = fopen(b->out, "wb");
-        bool fine = f && fwrite(b->v->t.data, 1, bytes, f) == bytes;
-        fine = f && fclose(f) == 0 && fine;
-        if (!fine)
+        struct tcr_save save;
+        bool open = !tcr_save_open(&save, b->out, 0), wrote = open && !tcr_write_all(save.fd, b->v->t.data, bytes);
+        if (open && !wrote)
+            tcr_save_drop(&save);
+        if (!wrote || tcr_save_commit(&save))
             return tool_error(j->o, EXIT_ENVIRONMENT, "cannot write '%s': %s", b->out, strerror(errno));
     }
     return EXIT_FINE;
@@ -388,6 +390,5 @@ int main(int argc, char **argv)
     int code = options_read(&o, TOOL_S, argc, argv);
     if (code < 0)
         code = run(&o);
-    options_free(&o);
-    return code;
+    return options_end(&o, code);
 }

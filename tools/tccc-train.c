@@ -26,11 +26,9 @@ static void on_signal(int number)
 static void catch_signals(void)
 {
     struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
 
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    sigaction(SIGXFSZ, &ignore, NULL); /* writes then fail, which is reported */
 }
 
 /* -- The artifact ----------------------------------------------------------------------------------------- */
@@ -613,8 +611,6 @@ static int run(const struct options *o)
     if (!logged && code == EXIT_FINE)
         code = tool_error(o, EXIT_ENVIRONMENT, "--log: cannot write '%s'", option_text(o, OPT_log, ""));
     close_trainer(&t);
-    if (code == EXIT_FINE && (fflush(stdout) != 0 || ferror(stdout)))
-        code = tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
     return code;
 }
 

@@ -6,7 +6,8 @@
  *   FAULT=full:K          and all after it fail too, as where a limit is reached
  *   FAULT=KIND:K          the K-th call of write, read, pread, fsync, rename(at), linkat or openat(2) for writing fails: KIND is enospc, eio or eintr;
  *                         short: it transfers one byte; kill: the process is killed before it
- *   FAULT_COUNT=FILE      at the end FILE holds how many such calls there were: "ALLOCATIONS OPERATIONS"
+ *   FAULT=map:K           the K-th call of mmap fails
+ *   FAULT_COUNT=FILE      at the end FILE holds how many such calls there were: "ALLOCATIONS OPERATIONS MAPS"
  *
  * Programs that are started (the linker) run undisturbed. Idea: SQLite's test suites (https://www.sqlite.org/testing.html, 3.1 and 3.2).
  */
@@ -23,15 +24,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
 
-enum kind { NOTHING, ALLOC, FULL, ENOSPACE, EINOUT, EINTERRUPT, SHORT, KILL };
-static const char *const kinds[] = {"", "alloc", "full", "enospc", "eio", "eintr", "short", "kill"};
+enum kind { NOTHING, ALLOC, FULL, ENOSPACE, EINOUT, EINTERRUPT, SHORT, KILL, MAP };
+static const char *const kinds[] = {"", "alloc", "full", "enospc", "eio", "eintr", "short", "kill", "map"};
 static const int errors[] = {[ENOSPACE] = ENOSPC, [EINOUT] = EIO, [EINTERRUPT] = EINTR};
 
-static struct counts { atomic_long allocations, operations; } none, *counts = &none; /* of all processes */
+static struct counts { atomic_long allocations, operations, maps; } none, *counts = &none; /* of all processes */
 static enum kind kind;
 static long which;
 static bool armed;
@@ -42,7 +44,7 @@ static __attribute__((constructor)) void begin(void)
 {
     const char *text = getenv("FAULT"), *file = getenv("FAULT_COUNT"), *colon = text ? strchr(text, ':') : NULL;
 
-    for (int k = 1; colon && k <= KILL; k++)
+    for (int k = 1; colon && k <= MAP; k++)
         if (strlen(kinds[k]) == (size_t)(colon - text) && !strncmp(text, kinds[k], (size_t)(colon - text)))
             kind = (enum kind)k;
     which = colon ? atol(colon + 1) : 0;
@@ -59,7 +61,7 @@ static __attribute__((destructor)) void end(void)
     armed = false;
     if (!f)
         return;
-    fprintf(f, "%ld %ld\n", counts->allocations, counts->operations);
+    fprintf(f, "%ld %ld %ld\n", counts->allocations, counts->operations, counts->maps);
     fclose(f);
 }
 
@@ -122,7 +124,7 @@ int posix_memalign(void **p, size_t alignment, size_t n)
 /* 0: go on; 1: one byte only; -1 with errno. */
 static int disturb(bool bytes)
 {
-    if (!armed || kind == ALLOC || kind == FULL)
+    if (!armed || kind == ALLOC || kind == FULL || kind == MAP)
         return armed ? (void)atomic_fetch_add(&counts->operations, 1), 0 : 0;
     if (atomic_fetch_add(&counts->operations, 1) + 1 != which)
         return 0;
@@ -181,4 +183,13 @@ int openat(int folder, const char *path, int flags, ...)
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
     va_end(args);
     return flags & (O_WRONLY | O_RDWR) && disturb(false) < 0 ? -1 : NEXT(openat)(folder, path, flags, mode);
+}
+
+void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
+{
+    if (armed && atomic_fetch_add(&counts->maps, 1) + 1 == which && kind == MAP) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, offset);
 }

@@ -71,7 +71,7 @@ def temporary_folder():
 
 
 def _write_model(model, folder, example, dynamic_shapes, train):
-    """The model's file, and whether it lies in `folder`."""
+    """The model's file."""
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
     if isinstance(model, (bytes, bytearray)) or hasattr(model, "SerializeToString"):
