@@ -500,12 +500,14 @@ void ir_func_remove(struct ir_func *f);                                      /* 
 struct ir_func *ir_func_clone(const struct ir_func *f, const char *name);    /* the last in its module; no version; NULL after a diagnostic */
 void ir_advance_add(struct ir_func *f, struct ir_state *s, ir_expr to);
 /* Versions (version.c): the guards in words, "N = 1, M != 2" ("any size": none); the name of the entry point that f is, or belongs to; the
- * function that a call with these inputs, and state (may be NULL), runs: of an entry point or function of that name, NULL: there is none. */
+ * function that a call with these inputs, and state (may be NULL), runs: of an entry point or function of that name, NULL: there is none for
+ * these sizes, and `error` says so. */
 const char *ir_guards_text(struct ir_ctx *ctx, int n, const struct ir_guard *guards);
 const char *ir_entry_name(const struct ir_func *f);
 struct ir_func *ir_entry_by_name(struct ir_module *m, const char *entry);      /* the function, or the first of its shape versions */
 struct ir_interp_state;
-struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state, struct tcc_object *const *in);
+struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state, struct tcc_object *const *in,
+                                  char *error, size_t size);
 /* Of inputs of @main and, behind these (`needed`), those that may be given: where some of them are (not NULL or an object of nothing), the others become objects of
  * their own values, the caller's, and IR_GIVEN runs; else "main". */
 const char *ir_take_defaults(struct ir_module *m, int needed, struct tcc_object **in);

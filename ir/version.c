@@ -81,26 +81,54 @@ static bool holds(struct sizes *s, const struct ir_guard *g)
     return ir_eval(g->a, size_of, s, &a) && ir_eval(g->b, size_of, s, &b) && tcc_guard_holds(g->op, a, b);
 }
 
-struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state,
+/* The symbols that a call with these inputs binds for a version. */
+static struct sizes sizes_of_call(const struct ir_func *f, const struct ir_interp_state *state,
                                   struct tcc_object *const *in)
 {
+    struct ir_ctx *ctx = f->module->ctx;
+    struct sizes s = {0};
+    for (const struct ir_state *v = f->module->states; v; v = v->next)
+        if (v->sym)
+            VEC_PUSH(ctx, s.at, (__typeof__(*s.at.at)){v->sym, it_position(state, v)});
+    for (int i = 0; i < f->version->ninputs; i++)
+        bind_dims(ctx, &s, f->version->inputs[i], in[i]);
+    return s;
+}
+
+/* As the run-time library says it (no_version, runtime/run.c). */
+static void say_no_version(struct ir_module *m, const char *entry, const struct sizes *s, char *error, size_t size)
+{
+    char sizes[256] = "", covered[512] = "";
+    size_t n = 0;
+    for (int i = 0; i < s->at.n && n < sizeof sizes; i++)
+        n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s%s = %lld", n ? ", " : "", s->at.at[i].sym->name,
+                              (long long)s->at.at[i].value);
+    n = 0;
+    for (const struct ir_func *f = m->funcs; f && n < sizeof covered; f = f->next)
+        if (f->version && !strcmp(f->version->entry, entry))
+            n += (size_t)snprintf(covered + n, sizeof covered - n, "%s%s", n ? "; " : "",
+                                  ir_guards_text(m->ctx, f->version->nguards, f->version->guards));
+    snprintf(error, size, "entry point '%s' was not compiled for %s; the sizes that it has versions for: %s", entry,
+             sizes, covered);
+}
+
+struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state,
+                                  struct tcc_object *const *in, char *error, size_t size)
+{
+    struct sizes s = {0};
     for (struct ir_func *f = m->funcs; f; f = f->next) {
-        struct sizes s = {0};
         if (!strcmp(f->name, entry))
             return f;
         if (!f->version || strcmp(f->version->entry, entry))
             continue;
+        s = sizes_of_call(f, state, in);
         bool all = true;
-        for (const struct ir_state *v = m->states; v; v = v->next)
-            if (v->sym)
-                VEC_PUSH(m->ctx, s.at, (__typeof__(*s.at.at)){v->sym, it_position(state, v)});
-        for (int i = 0; i < f->version->ninputs; i++)
-            bind_dims(m->ctx, &s, f->version->inputs[i], in[i]);
         for (int i = 0; i < f->version->nguards && all; i++)
             all = holds(&s, &f->version->guards[i]);
         if (all)
             return f;
     }
+    say_no_version(m, entry, &s, error, size);
     return NULL;
 }
 

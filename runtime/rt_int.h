@@ -378,6 +378,7 @@ void tcr_forget_levels(struct tccrt_session *s);             /* levels above 0 a
 /* position.c: binds the symbols of state variables; may a run of e advance them; it ended well. */
 int tcr_bind_positions(struct tccrt_session *s);
 int tcr_check_advances(struct tccrt_session *s, const struct tcc_pentry *e);
+int tcr_check_first(struct tccrt_session *s, const struct tcc_pentry *e);    /* the checks that an entry point begins with, of sizes that are bound */
 int tcr_advance(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const char *node);
 /* The value of an expression, at least 0. `what` is for the message. */

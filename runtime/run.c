@@ -480,22 +480,31 @@ static int make_arenas(struct tccrt_session *s, const struct tcc_pentry *e)
     return status || s->giving || !s->device->ops->discard ? status : tcr_sync(s);
 }
 
+/* Memory for the sizes of this call. */
+static int make_room(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    int64_t scratch = e->scratch != TCC_NO ? s->values[e->scratch] : -1;
+    int status;
+
+    if ((status = make_arenas(s, e)) || (s->guard && (status = tcr_guard_begin(s, e))))
+        return status;
+    if (scratch >= 0 && (status = s->device->ops->reserve(s->device, scratch, 1, 0)))
+        return status;
+    return early_outputs(s, e);
+}
+
 int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e)
 {
-    int64_t scratch;
-    int status = tcr_bind(s, e);
+    int status = tcr_bind(s, e), broken;
 
     if (status)
         return status;
     s->running = e = s->chosen;
     if ((status = tcr_entry_states(s, e)) || (status = tcr_check_advances(s, e)))
         return status;
-    if ((status = make_arenas(s, e)) || (s->guard && (status = tcr_guard_begin(s, e))))
-        return status;
-    scratch = e->scratch != TCC_NO ? s->values[e->scratch] : -1;
-    if (scratch >= 0 && (status = s->device->ops->reserve(s->device, scratch, 1, 0)))
-        return status;
-    return early_outputs(s, e);
+    status = make_room(s, e);
+    /* Sizes that don't fit make buffers of negative sizes: what doesn't fit is what is wrong. */
+    return status == TCC_EINPUT && (broken = tcr_check_first(s, e)) ? broken : status;
 }
 
 /* -- The device ------------------------------------------------------------------------------------------- */

@@ -352,6 +352,20 @@ static int step_check(struct tccrt_session *s, const struct tcc_pstep *p)
     return TCC_OK;
 }
 
+int tcr_check_first(struct tccrt_session *s, const struct tcc_pentry *e)
+{
+    int status = TCC_OK;
+
+    for (uint32_t i = 0; i < e->steps.count && !status; i++) {
+        const struct tcc_pstep *p = &s->m->steps[e->steps.first + i];
+
+        if (p->kind != TCC_STEP_CHECK)
+            break;
+        status = step_check(s, p);
+    }
+    return status;
+}
+
 static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *p) = {
     [TCC_STEP_LAUNCH] = tcr_step_launch,
     [TCC_STEP_COPY] = step_copy,

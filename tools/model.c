@@ -236,7 +236,7 @@ static int read_module(const struct options *o, const char *path, struct model *
         describe_pipe(m);
     else
         describe_func(m);
-    m->state = module->states ? ir_interp_state_new(module) : NULL;
+    m->state = ir_interp_state_new(module); /* which counts runs, too: random numbers depend on it */
     return EXIT_FINE;
 }
 
@@ -287,13 +287,12 @@ static int run_interpreted(struct model *m, struct tcc_object *const *given, str
         const char *entry = m->pipe               ? NULL
                             : m->nin > m->nneeded ? ir_take_defaults(m->module, m->nneeded, inputs)
                                                   : ir_entry_name(m->func);
-        struct ir_func *f = m->pipe ? NULL : ir_choose_version(m->module, entry, m->state, inputs);
+        struct ir_func *f = m->pipe ? NULL : ir_choose_version(m->module, entry, m->state, inputs, error, ERROR_SIZE);
         if (m->pipe) {
             status = ir_interp_pipe(m->module, m->pipe, m->state, given, outputs, error, ERROR_SIZE);
         } else if (f) {
             status = ir_interp(f, m->state, inputs, outputs, error, ERROR_SIZE);
         } else {
-            snprintf(error, ERROR_SIZE, "entry point '%s' has no version for these sizes", ir_entry_name(m->func));
             status = TCC_EINPUT;
         }
         ir_unprotect(m->ctx);

@@ -595,6 +595,11 @@ struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_
                            const ir_type *types, int n, const struct ir_attr *own)
 {
     struct ir_attr *attrs = IR_NEWN(im->ctx, n + 3, struct ir_attr);
+    for (int i = 0; i < nout; i++) { /* sizes that constants say */
+        const char *why = ir_type_impossible(types[i]);
+        if (why)
+            return imp_bad(im, "a result of type %s would have %s", ir_type_text(im->ctx, types[i]), why), NULL;
+    }
     attrs[0] = ir_attr_s(IR_ATTR_name, name);
     attrs[1] = ir_attr_types(IR_ATTR_types, nout, types);
     if (n)

@@ -462,6 +462,18 @@ static int scale_values(const struct ir_value *v, double *out)
     return (int)t->nelems;
 }
 
+/* Nothing can be resized to something: where the sizes are known before it runs, that is decided then, in whatever way it is computed. */
+static bool resizes_something(struct imp *im, const struct ir_value *x, int rank, const ir_expr *dims)
+{
+    for (int k = 0; k < rank; k++)
+        if (!dims[k])
+            return true;
+    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), rank, dims);
+    return ir_type_impossible(t) ||
+           imp_assume(im, IR_LE, ir_min(im->ctx, ir_num_elements(im->ctx, t), ir_const(im->ctx, 1)),
+                      ir_num_elements(im->ctx, x->type), "an empty tensor cannot be resized to one with elements");
+}
+
 bool onnx_op_resize(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -497,6 +509,8 @@ bool onnx_op_resize(struct imp *im, int arg)
         if (!resized_dims(im, x, values, n, axes, dims))
             return false;
     }
+    if (!resizes_something(im, x, imp_rank(x), dims))
+        return false;
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
     /* The stored cases of align_corners give their scales when the model runs, and count as ONNX's reference does; engines don't. */
     struct ir_attr fractional = ir_attr_i(IR_ATTR_user, scales && !scales->def);

@@ -340,6 +340,20 @@ static struct ir_value *reversed(struct imp *im, struct ir_value *y)
     return imp_slice(im, y, start, size, step);
 }
 
+/* Do the weights have as many directions, gates and lengths as there are? */
+static bool weights_fit(struct imp *im, const struct rnn *r, const struct ir_value *w, const struct ir_value *rec,
+                        const struct ir_value *lens)
+{
+    ir_expr directions = ir_const(im->ctx, r->directions), rows = ir_const(im->ctx, gates_of[r->cell] * r->hidden);
+    if (lens && imp_rank(lens) != 1)
+        return imp_bad(im, "sequence_lens must have 1 dim, it is %s", ir_type_text(im->ctx, lens->type));
+    return imp_assume(im, IR_EQ, imp_dim(w, 0), directions, "W has a part for each direction") &&
+           imp_assume(im, IR_EQ, imp_dim(rec, 0), directions, "R has a part for each direction") &&
+           imp_assume(im, IR_EQ, imp_dim(w, 1), rows, "W has hidden_size rows for each gate") &&
+           imp_assume(im, IR_EQ, imp_dim(rec, 1), rows, "R has hidden_size rows for each gate") &&
+           (!lens || imp_assume(im, IR_EQ, imp_dim(lens, 0), imp_dim(r->x, 1), "there is a length for each sequence"));
+}
+
 static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
 {
     static const int64_t swap[3] = {1, 0, 2};
@@ -358,10 +372,12 @@ static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
     r->linear_before_reset = imp_i(im, "linear_before_reset", 0);
     r->input_forget = imp_i(im, "input_forget", 0);
     int64_t axis = 1;
-    if (lens && r->x && !imp_check_all(im, lens, imp_dim(r->x, 0), "a length of a sequence"))
+    if (!r->x || !weights_fit(im, r, w, rec, lens))
+        return false;
+    if (lens && !imp_check_all(im, lens, imp_dim(r->x, 0), "a length of a sequence"))
         return false;
     r->lens = lens ? imp_unsqueeze(im, imp_cast(im, lens, TCC_I64), 1, &axis) : NULL;
-    return r->x && (!lens || r->lens);
+    return !lens || r->lens;
 }
 
 bool onnx_op_rnn(struct imp *im, int arg)
