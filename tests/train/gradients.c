@@ -5,6 +5,7 @@
  *
  *   gradients [--compiled] [--write FILE] PROGRAM.tcir...
  *   gradients [--compiled] --imported MODEL.onnx...
+ *   gradients --opened MODEL.onnx...         the same for whatever models (tests/sizes/gradients.py): those that have no gradient, or give no numbers at these sizes, are skipped
  *   gradients --random SEED COUNT            COUNT random programs (tests/fuzz/random_graph.h) in f64 that have gradients, from SEED on
  *
  * Every MAP op is tried by itself, at two ways of broadcasting. The programs are functions @main over f64 with lines
@@ -31,8 +32,9 @@
 #include "tests/fuzz/random_graph.h"
 #include "tools/values_int.h"
 
-enum { MOST_INPUTS = 300, MOST_RANGES = 300, TEXT = 1 << 16 };
+enum { MOST_INPUTS = 300, MOST_RANGES = 300, MOST_DIMS = 64, TEXT = 1 << 16 };
 #define BOUND 1e-5
+#define REFUSED "gives no numbers at these sizes"
 
 struct range {
     char name[64];
@@ -42,9 +44,10 @@ struct range {
 struct program {
     const char *name;
     char *text;
-    struct range ranges[MOST_RANGES], dims[8];
+    struct range ranges[MOST_RANGES], dims[MOST_DIMS];
     int nranges, ndims;
     bool random; /* made of a seed: only some elements of each input are moved */
+    bool opened; /* it may refuse its sizes */
     double step; /* of differences, relative to 1 or the element */
     char checks[16][32];
     int nchecks;
@@ -74,9 +77,9 @@ static void read_notes(struct program *p, const char *text)
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         char rest[512];
         struct range r;
-        if (sscanf(at, "; input %63s %lf %lf", r.name, &r.lo, &r.hi) == 3)
+        if (p->nranges < MOST_RANGES && sscanf(at, "; input %63s %lf %lf", r.name, &r.lo, &r.hi) == 3)
             p->ranges[p->nranges++] = r;
-        else if (sscanf(at, "; dim %63s %lf", r.name, &r.lo) == 2)
+        else if (p->ndims < MOST_DIMS && sscanf(at, "; dim %63s %lf", r.name, &r.lo) == 2)
             p->dims[p->ndims++] = r;
         else if (sscanf(at, "; step %lf", &r.lo) == 1)
             p->step = r.lo;
@@ -148,15 +151,16 @@ static bool read_program(const char *path, struct program *p)
     return p->text && *p->text;
 }
 
-/* A model, as the text that the importer makes of it. */
-static bool import_program(const char *path, struct program *p)
+/* A model, as the text that the importer makes of it. one_version: for sizes that are equal where they meet. */
+static bool import_program(const char *path, struct program *p, bool one_version)
 {
+    struct frontend_options o = {.one_version = one_version};
     char notes[1000];
     size_t size = 0;
     struct ir_ctx *ctx = ir_ctx_new();
-    struct ir_module *m = ctx ? frontend_read(ctx, path, NULL) : NULL;
+    struct ir_module *m = ctx ? frontend_read(ctx, path, &o) : NULL;
     *p = (struct program){.name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path};
-    if (!m && ctx && ir_nmessages(ctx))
+    if (!m && ctx && ir_nmessages(ctx) && !one_version)
         ir_print_message(stdout, ir_message(ctx, 0));
     FILE *f = m ? open_memstream(&p->text, &size) : NULL;
     if (f) {
@@ -489,9 +493,39 @@ static bool difference(struct run *forward, struct run *r, int input, const stru
     return true;
 }
 
+/* Are the sizes of all results known before it runs? A seed has them, too. */
+static bool known_sizes(const struct run *r)
+{
+    bool known = true;
+    int64_t n;
+    for (int k = 0; k < r->nout; k++) {
+        ir_type t = r->func->body->last->in[k].value->type;
+        for (int d = 0; t->kind == IR_T_TENSOR && d < t->rank; d++)
+            known &= ir_eval(t->dim[d], value_of, r->p, &n);
+    }
+    return known;
+}
+
+/* Does the model itself run, and give numbers? */
+static bool gives_numbers(struct program *p)
+{
+    struct run r = {.p = p};
+    random_state = 1;
+    bool good = open_run(&r, p, p->text) && known_sizes(&r) && make_inputs(&r, 0) && interpret(&r);
+    for (int k = 0; good && k < r.nout; k++)
+        for (int64_t i = 0; r.out[k]->kind == TCC_OBJ_TENSOR && i < count(r.out[k]); i++)
+            good &= r.out[k]->t.dtype == TCC_STRING || isfinite(get(r.out[k], i));
+    close_run(&r);
+    return good;
+}
+
 static bool check_differences(struct program *p, char *why, size_t size)
 {
     struct run forward = {.p = p}, r = {.p = p};
+    if (p->opened && !gives_numbers(p)) {
+        snprintf(why, size, "%s", REFUSED);
+        return false;
+    }
     bool good = open_run(&forward, p, p->text) && open_run(&r, p, p->text) && differentiate(&r);
     random_state = 1;
     good = good && make_inputs(&r, 0);
@@ -665,6 +699,32 @@ static int check_random(uint64_t seed, int n)
     return failures != 0;
 }
 
+/* Models of whatever operators, from the first argument on: most cannot be differentiated, and that is said; how many were is the last line. */
+static int check_opened(char **models)
+{
+    char why[700], name[100];
+    struct program p;
+    int checked = 0, skipped = 0;
+    for (; *models; models++) {
+        *why = 0;
+        bool read = import_program(*models, &p, true);
+        p.random = p.opened = true;
+        bool good = read && check_differences(&p, why, sizeof why);
+        checked += good;
+        if (!read || (!good && (strstr(why, REFUSED) || strstr(why, "has no gradient"))))
+            skipped++;
+        else if (!good)
+            report(false, "by finite differences", p.name, why);
+        free(p.text);
+    }
+    snprintf(name, sizeof name,
+             "%d models, and %d that have no gradient or give no numbers, %lld slopes that are not 0:", checked,
+             skipped, (long long)slopes);
+    report(failures == 0 && checked && slopes > checked, "gradients by finite differences", name, "");
+    printf("1..%d\n", number);
+    return failures != 0;
+}
+
 int main(int argc, char **argv)
 {
     bool (*check)(struct program *, char *, size_t) = check_differences;
@@ -679,6 +739,8 @@ int main(int argc, char **argv)
             what = "compiled";
         } else if (!strcmp(argv[first], "--imported")) {
             imported = true;
+        } else if (!strcmp(argv[first], "--opened")) {
+            return check_opened(argv + first + 1);
         } else if (!strcmp(argv[first], "--random") && first + 2 < argc) {
             return check_random(strtoull(argv[first + 1], NULL, 10), atoi(argv[first + 2]));
         } else if (!strcmp(argv[first], "--write") && first + 1 < argc) {
@@ -698,7 +760,7 @@ int main(int argc, char **argv)
     }
     for (int i = first; i < argc; i++) {
         *why = 0;
-        bool good = imported ? import_program(argv[i], &p) : read_program(argv[i], &p);
+        bool good = imported ? import_program(argv[i], &p, false) : read_program(argv[i], &p);
         report(good && check(&p, why, sizeof why), what, p.name, why);
         free(p.text);
     }

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of operators that no other folder of cases has, without outputs.
+
+usage: own.py OUT
+"""
+import os, sys
+import numpy as np, onnx
+from onnx import TensorProto as T, helper as h
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+from case_folder import write_case
+
+rng = np.random.default_rng(5)
+
+
+def f(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+ML, MS = "ai.onnx.ml", "com.microsoft"
+CASES = {       # operator: (domain, operands, type of the result, attributes)
+    "CategoryMapper": (ML, [np.array([[1, 2, 3], [4, 1, 9]])], T.STRING, dict(cats_int64s=[1, 2, 3], cats_strings=["a", "b", "c"], default_string="none")),
+    "FeatureVectorizer": (ML, [f(3, 2), f(3, 4)], T.FLOAT, dict(inputdimensions=[2, 4])),
+    "Imputer": (ML, [np.array([[1, np.nan, 3], [np.nan, 5, 6]], np.float32)], T.FLOAT, dict(imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=float("nan"))),
+    "LinearRegressor": (ML, [f(4, 3)], T.FLOAT, dict(coefficients=[.5, -1., 2., 1., .25, -.5], intercepts=[.1, -.2], targets=2)),
+    "SVMRegressor": (ML, [f(4, 3)], T.FLOAT, dict(kernel_type="RBF", kernel_params=[.5, 0., 3.], support_vectors=[.5, -1., 2., 1., .25, -.5], coefficients=[1., -2.], n_supports=2, rho=[.3])),
+    "SimplifiedLayerNormalization": ("", [f(2, 3, 8), f(8)], T.FLOAT, dict(axis=-1)),
+    "RandomNormal": ("", [], T.FLOAT, dict(shape=[3, 5], seed=2.0)),
+    "RandomNormalLike": ("", [f(3, 5)], T.FLOAT, dict(seed=2.0, mean=1.0)),
+    "RandomUniform": ("", [], T.FLOAT, dict(shape=[3, 5], seed=2.0, low=-1.0)),
+    "RandomUniformLike": ("", [f(3, 5)], T.FLOAT, dict(seed=2.0, high=3.0)),
+}
+
+
+def main(out):
+    for op, (domain, operands, kind, attrs) in CASES.items():
+        names = [f"x{k}" for k in range(len(operands))]
+        nodes = [h.make_node(op, names, ["y0"], name=op, domain=domain, **attrs)]
+        inputs = [h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(names, operands)]
+        if not operands:        # a case has an input
+            nodes, inputs = [h.make_node(op, [], ["r"], name=op, domain=domain, **attrs), h.make_node("Add", ["r", "x0"], ["y0"])], [h.make_tensor_value_info("x0", T.FLOAT, [1])]
+            names, operands = ["x0"], [f(1)]
+        graph = h.make_graph(nodes, op, inputs, [h.make_empty_tensor_value_info("y0")])
+        graph.output[0].type.tensor_type.elem_type = kind
+        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 20), h.make_opsetid(ML, 3)], ir_version=9)
+        write_case(os.path.join(out, op), model, [(dict(zip(names, operands)), {})])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
