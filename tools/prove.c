@@ -19,7 +19,7 @@ enum {
     LEAST_BLOCKS = 4,
     LEAST_POINTS = 16,
     MOST_ELEMENTS = 1 << 27, /* of an operand */
-    UNTOUCHED = 0xa5     /* bytes of results that nobody has written, in a sample */
+    UNTOUCHED = 0xa5         /* bytes of results that nobody has written, in a sample */
 };
 
 /* -- Loading ------------------------------------------------------------------------------------------------------ */
@@ -452,8 +452,8 @@ static bool prove_sample(struct prove *p, struct prove_launch *l, const struct k
     int64_t written = 0;
     for (int i = 0; i < o->n && ok; i++)
         for (int64_t e = 0; e < o->elements[i] && o->uses[i] == KN_OUT; e++)
-            written += !is_untouched((char *)o->got[i] + e * tcc_dtype_bytes(o->dtype[i]),
-                                     tcc_dtype_bytes(o->dtype[i]));
+            written +=
+                !is_untouched((char *)o->got[i] + e * tcc_dtype_bytes(o->dtype[i]), tcc_dtype_bytes(o->dtype[i]));
     if (ok && written < p->sample.results / l->share / 2) {
         snprintf(error, PROVE_TEXT, "%lld of %lld results are written by one of %lld blocks", (long long)written,
                  (long long)p->sample.results, (long long)l->share);
@@ -474,26 +474,42 @@ static bool prove_sample(struct prove *p, struct prove_launch *l, const struct k
     return ok;
 }
 
+static bool run_host(const struct prove *p, struct prove_launch *l, const struct kn_kernel *k, struct lookup *look,
+                     uint64_t seed, char *error)
+{
+    struct prove_extent e = {0, 0};
+    if ((k->scratch && !ir_eval(k->scratch, size_of, look, &e.scratch)) ||
+        (k->combining && !ir_eval(k->combining, size_of, look, &e.combining))) {
+        snprintf(error, PROVE_TEXT, "its scratch has no size");
+        return false;
+    }
+    return prove_run_host(p->host[l->kernel], l, &e, seed % 2 == 0, error);
+}
+
 bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed,
                   const char **skipped, char *error)
 {
     struct lookup look = {k, sizes};
     struct prove_launch l = {
         .kernel = kernel, .nsizes = k->nsizes, .sizes = sizes, .env = {.threads = 1, .seed = seed, .run = 3}};
-    l.by_control = k->nsizes && seed % 2;
+    l.by_control = !p->host && k->nsizes && seed % 2;
     int64_t flops = 0;
     *skipped = NULL;
     p->sample = (struct prove_sample){0};
     if (!ir_eval(k->tiles, size_of, &look, &l.tiles) || (k->flops && (!ir_eval(k->flops, size_of, &look, &flops))))
         *skipped = "a size is negative";
+    else if (p->host && (flops > l.tiles ? flops : l.tiles) > p->most)
+        *skipped = "too many operations";
     else if ((flops > l.tiles ? flops : l.tiles) > p->most)
         return prove_sample(p, &l, k, flops, seed, skipped, error);
     /* Whole numbers may be indexes: smaller ones where those are out of range. */
     for (int whole = 4; !*skipped; whole = 1) {
         struct tcc_env env = l.env;
         struct operands *o = allocate(k, sizes, (p->most > PROVE_MOST ? p->most : PROVE_MOST) / 16, whole, seed);
+        if (!o && p->host)
+            *skipped = "operands are too large";
         if (!o)
-            return prove_sample(p, &l, k, flops, seed, skipped, error);
+            return p->host || prove_sample(p, &l, k, flops, seed, skipped, error);
         int status = kn_interp_kernel(k, o->want, sizes, &env);
         if (status == TCC_EINDEX && whole > 1) {
             release(o);
@@ -506,7 +522,8 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
         l.args = o->got;
         l.bytes = o->bytes;
         l.uses = o->uses;
-        ok = !ok || (prove_run(p, &l, error) && compare(k, o, &l.env, status, NULL, error));
+        ok = !ok || ((p->host ? run_host(p, &l, k, &look, seed, error) : prove_run(p, &l, error)) &&
+                     compare(k, o, &l.env, status, NULL, error));
         p->counters = l.counters;
         p->operations = flops;
         release(o);
@@ -642,7 +659,7 @@ static void print_counts(const struct prove *p, const struct kn_kernel *k, FILE 
 static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct tally *t, FILE *out)
 {
     static const int64_t values[] = {1, 3, 17, 32, 65, 130};
-    int n = k->nsizes ? (int)(sizeof values / sizeof *values) : 1, done = 0;
+    int n = k->nsizes ? (int)(sizeof values / sizeof *values) : p->host ? 2 : 1, done = 0; /* 2: ends, beginnings */
     const char *skipped = "no size is within its bounds";
     struct prove_sample sample = {0}; /* of the last that ran */
     char error_text[PROVE_TEXT] = "";
@@ -668,7 +685,7 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
         sample = p->sample;
         done++;
     }
-    if (done && !prove_rows(p, i, k, error_text)) {
+    if (done && !p->host && !prove_rows(p, i, k, error_text)) {
         fprintf(out, "kernel %s, launches as one: %s\n", ir_shown(k->name), error_text);
         t->wrong++;
         return;
@@ -679,7 +696,7 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
         if (sample.share)
             fprintf(out, "kernel %s: a sample: one of %lld blocks, %lld of %lld results\n", ir_shown(k->name),
                     (long long)sample.share, (long long)sample.compared, (long long)sample.results);
-        if (t->counts)
+        if (t->counts && !p->host)
             print_counts(p, k, out);
         return;
     }
@@ -687,13 +704,26 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
     fprintf(out, "kernel %s: skipped: %s\n", ir_shown(k->name), skipped);
 }
 
+/* The kernels of the artifact's code for this machine; one size twice, in memory that ends at, and that begins behind, a page that nobody may touch. */
+static bool prove_host(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, FILE *out)
+{
+    struct tally t = {0};
+    struct prove p = {.most = most, .host = m->versions[m->nversions - 1].kernels};
+    for (int j = 0; j < nkernels; j++)
+        if (p.host[j])
+            prove_one(&p, j, k[j], &t, out);
+    fprintf(out, "%s: %d kernels proved, %d wrong, %d skipped\n", m->versions[m->nversions - 1].isa, t.proved, t.wrong,
+            t.skipped);
+    return !t.wrong;
+}
+
 bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, bool counts,
                     FILE *out)
 {
     char error[PROVE_TEXT];
-    bool ok = m->nimages > 0;
-    if (!ok)
-        fputs("the artifact has no kernels of a device\n", out);
+    bool ok = true;
+    if (!m->nimages)
+        return prove_host(m, nkernels, k, most, out);
     for (uint32_t i = 0; i < m->nimages; i++) {
         struct tally t = {.counts = counts};
         struct prove p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prove_int.h - device kernels of an artifact in the simulator, beside their meaning.
+ * prove_int.h - kernels of an artifact, a device's in the simulator and the host's in guarded memory, beside their meaning.
  */
 #ifndef TCC_TOOLS_PROVE_INT_H
 #define TCC_TOOLS_PROVE_INT_H
@@ -19,6 +19,7 @@ struct prove {
     int64_t operations;
     int64_t most;                    /* operations or points of a kernel that is run whole, and, from PROVE_MOST on, which it is at first, 16 times the elements of its operands. Of larger
                                         ones a sample is: blocks of 16 times as many operations, and points among those that they store, as many as `most` pays */
+    const tcc_kernel_fn *host;       /* kernels of the host's processor, by number, which run instead of an image's; no samples of them */
     bool whole;                      /* no samples: what is larger is skipped */
     struct prove_sample { int64_t share, results, compared; } sample;   /* of the last kernel: one of so many blocks (0: it ran whole); all results; those compared */
 };
@@ -40,6 +41,9 @@ struct prove_launch {
     struct tcc_env env;              /* `fault` afterwards */
     struct ptx_counters counters;    /* of all its functions */
 };
+/* The same of a kernel of the host, each operand ending at a page that nobody may touch, or beginning behind one. */
+struct prove_extent { int64_t scratch, combining; };     /* bytes; tiles of the second phase */
+bool prove_run_host(tcc_kernel_fn f, struct prove_launch *l, const struct prove_extent *e, bool begins, char *error);
 /* False: a check of the simulator failed, or the launch is none; `error` says why. */
 bool prove_run(struct prove *p, struct prove_launch *l, char *error);
 
@@ -49,8 +53,8 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error);
 bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed, const char **skipped,
                   char *error);
 
-/* tccc --prove-kernels: the artifact's device kernels, samples of those of more than `most` operations, k being those of its plan by number, at several sizes; a line
- * for each that is wrong, skipped or of which a sample ran, with `counts` one for what each counted at the largest, and their numbers, to `out`. False: some kernel is wrong, or there is no image that the simulator runs. */
+/* tccc --prove-kernels: the artifact's device kernels, or, where it has none, those of the host; samples of those of more than `most` operations, k being those of its plan by number, at several sizes; a line
+ * for each that is wrong, skipped or of which a sample ran, with `counts` one for what each counted at the largest, and their numbers, to `out`. False: some kernel is wrong, or there is nothing that can be run here. */
 bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, bool counts, FILE *out);
 
 struct options;

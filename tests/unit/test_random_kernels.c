@@ -354,6 +354,54 @@ START_TEST(pieces_agree)
 }
 END_TEST
 
+/* A kernel of the host that strays by as many elements as its size says, from the end of what it reads and what it writes. */
+static void stray(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
+                  int64_t last)
+{
+    const float *x = args[0];
+    float *y = args[1];
+    (void)scratch;
+    (void)env;
+    for (int64_t i = first; i < last; i++)
+        y[i + sizes[1]] = x[i + sizes[0]] + 1;
+}
+
+/* --prove-kernels of the host: what lies outside is found, whichever side of it, read or written. */
+START_TEST(host_strays)
+{
+    static const struct {
+        int64_t read, written;
+        bool begins;
+        const char *error; /* NULL: fine */
+    } rows[] = {{0, 0, false, NULL},
+                {0, 0, true, NULL},
+                {1, 0, false, "outside of argument 0 of 20 bytes, at byte 20"},
+                {-1, 0, true, "outside of argument 0 of 20 bytes, at byte -4"},
+                {0, 2, false, "outside of argument 1 of 20 bytes, at byte 20"},
+                {0, -1, true, "outside of argument 1 of 20 bytes, at byte -4"},
+                {0, 1, true, "it wrote beside argument 1 of 20 bytes"},
+                {0, -1, false, "it wrote beside argument 1 of 20 bytes"}};
+    static const enum kn_operand_use uses[] = {KN_IN, KN_OUT};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        float x[5] = {1, 2, 3, 4, 5}, y[5] = {0};
+        char error[PROVE_TEXT] = "";
+        int64_t sizes[] = {rows[i].read, rows[i].written};
+        struct prove_launch l = {.nargs = 2,
+                                 .nsizes = 2,
+                                 .args = (void *[]){x, y},
+                                 .bytes = (const size_t[]){sizeof x, sizeof y},
+                                 .uses = uses,
+                                 .sizes = sizes,
+                                 .tiles = 5,
+                                 .env = {.threads = 1}};
+        struct prove_extent e = {0, 0};
+        bool fine = prove_run_host(stray, &l, &e, rows[i].begins, error);
+        ck_assert_msg(fine == !rows[i].error && (fine || strstr(error, rows[i].error)), "%zu: %s", i, error);
+        ck_assert(!fine || (y[0] == 2 && y[4] == 6));
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("random kernels");
@@ -362,6 +410,9 @@ int main(void)
     tcase_add_loop_test(c, agree, 0, 4 * NARCHES);
     tcase_add_loop_test(c, on_device, 0, 8);
     tcase_add_loop_test(c, pieces_agree, 0, 3 * NARCHES);
+    suite_add_tcase(s, c);
+    c = tcase_create("host");
+    tcase_add_test(c, host_strays);
     suite_add_tcase(s, c);
     return run_tests(s);
 }
