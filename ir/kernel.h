@@ -232,6 +232,8 @@ bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
 bool kn_require(struct ir_ctx *ctx, struct kn_kernel *k);
 /* Has each access of such a kernel an answer, the one that it says, if it says one; and does the kernel say all that it requires? */
 bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k);
+/* Products in indexes and guards, at their greatest, that may be more than 64 bits hold: a launch computes them in checked arithmetic (kernel_products.c). */
+void kn_each_product(struct ir_ctx *ctx, const struct kn_kernel *k, void (*each)(void *user, ir_expr greatest), void *user);
 /* Puts map(user, e) in the place of each expression: extents and what operands and instructions have. Their arrays are made anew; sizes stay. */
 void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user);
 void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);  /* sets sizes: symbols that are neither dims nor indices */

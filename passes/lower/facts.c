@@ -95,6 +95,31 @@ static ir_expr at_launch(struct lw *lw, const struct kn_kernel *k, const ir_expr
     return ir_subst(lw->ctx, e, k->nsizes, k->sizes, sizes);
 }
 
+struct launch {
+    struct lw *lw;
+    struct ir_node *n;
+    const struct kn_kernel *k;
+    const ir_expr *sizes;
+    struct kn_steps *to;
+};
+
+/* A check that holds of all numbers is one that the product is a number: sizes are computed in checked arithmetic. */
+static void check_product(void *user, ir_expr greatest)
+{
+    const struct launch *l = user;
+    struct lw *lw = l->lw;
+    struct ir_fact f = {IR_LE, ir_const(lw->ctx, 0), at_launch(lw, l->k, l->sizes, greatest),
+                        "an index does not fit in 64 bits"};
+    for (int i = 0; i < lw->facts.n; i++)
+        if (lw->facts.at[i].a == f.a && lw->facts.at[i].b == f.b)
+            return;
+    if (f.b->hi != INT64_MAX)
+        return;
+    f.what = ir_intern(lw->ctx, f.what);
+    VEC_PUSH(lw->ctx, lw->facts, f);
+    add_step(lw, l->n, l->to, &f, 1);
+}
+
 void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, const ir_expr *sizes, struct kn_steps *to)
 {
     for (int i = 0; i < MUTANT(322, k->nrequired, 0); i++) {
@@ -111,6 +136,7 @@ void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, con
         VEC_PUSH(lw->ctx, lw->facts, f);
         add_step(lw, n, to, &f, 1);
     }
+    kn_each_product(lw->ctx, k, check_product, &(struct launch){lw, n, k, sizes, to});
 }
 
 /* A check in front of a launch that has none: what kernels require may be more when launches have been joined. */
