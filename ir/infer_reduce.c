@@ -85,6 +85,17 @@ INFER(matmul)
     return infer_set(ctx, n, 0, to, rank + 2, dims);
 }
 
+/* Each of the key heads has as many query heads. */
+static bool heads_fit(struct ir_ctx *ctx, ir_expr heads, ir_expr groups)
+{
+    if (heads == groups || ir_is_value(groups, 1))
+        return true;
+    ir_expr each = ir_floordiv(ctx, heads, ir_max(ctx, groups, ir_const(ctx, 1))), all = ir_mul(ctx, each, groups);
+    ir_assume(ctx,
+              &(struct ir_fact){IR_EQ, all, heads, ir_intern(ctx, "the query heads are no multiple of the key heads")});
+    return ir_expr_eq(ctx, all, heads) != IR_NO;
+}
+
 /* Operands q, k and v (-1: there is none) of rank 4; the mask is number `mask`, if it is there. */
 static bool infer_attended(struct ir_ctx *ctx, struct ir_node *n, int v_at, int mask_at)
 {
@@ -94,12 +105,9 @@ static bool infer_attended(struct ir_ctx *ctx, struct ir_node *n, int v_at, int 
     if (!tcc_is_float(q->dtype) || q->rank != 4 || k->rank != 4 || v->rank != 4)
         return infer_fail(ctx, n, "q, k and v must be float tensors of rank 4, got %s, %s and %s", ir_type_text(ctx, q),
                           ir_type_text(ctx, k), ir_type_text(ctx, v));
-    int64_t heads, groups;
     bool ok = infer_merge(ctx, q->dim[0], k->dim[0]) && infer_merge(ctx, k->dim[0], v->dim[0]) &&
               infer_merge(ctx, k->dim[1], v->dim[1]) && infer_merge(ctx, k->dim[2], v->dim[2]) &&
-              infer_merge(ctx, q->dim[3], k->dim[3]);
-    if (ok && ir_is_const(q->dim[1], &heads) && ir_is_const(k->dim[1], &groups))
-        ok = groups > 0 && heads % groups == 0;
+              infer_merge(ctx, q->dim[3], k->dim[3]) && heads_fit(ctx, q->dim[1], k->dim[1]);
     if (!ok)
         return infer_fail(ctx, n, "q[b,h,s,d], k[b,g,t,d] and v[b,g,t,e] don't fit: %s, %s and %s",
                           ir_type_text(ctx, q), ir_type_text(ctx, k), ir_type_text(ctx, v));

@@ -77,6 +77,20 @@ static bool check_bias(struct ir_ctx *ctx, struct ir_node *n, ir_expr channels)
                                ir_type_text(ctx, bias)));
 }
 
+/* Channels that are cut in groups of one size. */
+static bool in_groups(struct ir_ctx *ctx, struct ir_node *n, ir_expr channels, int64_t groups, const char *what)
+{
+    if (groups == 1)
+        return true;
+    ir_expr whole = ir_mulc(ctx, ir_floordiv(ctx, channels, ir_const(ctx, groups)), groups);
+    if (ir_expr_eq(ctx, whole, channels) == IR_NO)
+        return infer_fail(ctx, n, "%s %s cannot be split into %lld groups", ir_expr_text(ctx, channels), what,
+                          (long long)groups);
+    ir_assume(ctx,
+              &(struct ir_fact){IR_EQ, whole, channels, ir_internf(ctx, "the %s are no multiple of the groups", what)});
+    return true;
+}
+
 /* Common to both convolutions: ranks, element types, groups. */
 static bool conv_operands(struct ir_ctx *ctx, struct ir_node *n, struct window *w, ir_type *x, ir_type *weight,
                           int64_t *groups)
@@ -97,15 +111,14 @@ INFER(conv)
     struct window w;
     ir_type x, weight;
     ir_expr dims[TCC_MAX_RANK];
-    int64_t groups, outputs;
+    int64_t groups;
     if (!conv_operands(ctx, n, &w, &x, &weight, &groups))
         return false;
     if (!infer_merge(ctx, x->dim[1], ir_mulc(ctx, weight->dim[1], groups)))
         return infer_fail(ctx, n, "%s channels in %lld groups don't fit weights %s", ir_expr_text(ctx, x->dim[1]),
                           (long long)groups, ir_type_text(ctx, weight));
-    if (ir_is_const(weight->dim[0], &outputs) && outputs % groups)
-        return infer_fail(ctx, n, "%lld output channels cannot be split into %lld groups", (long long)outputs,
-                          (long long)groups);
+    if (!in_groups(ctx, n, weight->dim[0], groups, "output channels"))
+        return false;
     dims[0] = x->dim[0];
     dims[1] = weight->dim[0];
     for (int i = 0; i < w.rank; i++) {
@@ -145,6 +158,8 @@ INFER(conv_transpose)
     if (!infer_merge(ctx, x->dim[1], weight->dim[0]))
         return infer_fail(ctx, n, "%s channels don't fit weights %s", ir_expr_text(ctx, x->dim[1]),
                           ir_type_text(ctx, weight));
+    if (!in_groups(ctx, n, x->dim[1], groups, "channels"))
+        return false;
     dims[0] = x->dim[0];
     dims[1] = ir_mulc(ctx, weight->dim[1], groups);
     memcpy(dims + 2, shape->exprs, (size_t)w.rank * sizeof *dims);
@@ -206,6 +221,8 @@ INFER(conv_grad_weight)
     if (dy->rank != x->rank || groups < 1 || !infer_merge(ctx, dy->dim[0], x->dim[0]))
         return infer_fail(ctx, n, "expected x[n, c, ...] and dy[n, o, ...], got %s and %s", ir_type_text(ctx, x),
                           ir_type_text(ctx, dy));
+    if (!in_groups(ctx, n, x->dim[1], groups, "channels") || !in_groups(ctx, n, dy->dim[1], groups, "output channels"))
+        return false;
     ir_expr per_group = ir_floordiv(ctx, x->dim[1], ir_const(ctx, groups));
     enum tcc_dtype to = x->dtype;
     if (ir_attr(n, IR_ATTR_to) && !infer_dtype(ctx, n, &to))
@@ -221,6 +238,9 @@ INFER(max_pool_grad)
         return false;
     if (index->dtype != TCC_I64 || index->rank != dy->rank)
         return infer_fail(ctx, n, "expected i64 indices of dy's shape, got %s", ir_type_text(ctx, index));
+    for (int i = 0; i < dy->rank; i++)
+        if (!infer_merge(ctx, index->dim[i], dy->dim[i]))
+            return infer_fail(ctx, n, "indices %s and dy %s differ", ir_type_text(ctx, index), ir_type_text(ctx, dy));
     return infer_list(ctx, n, IR_ATTR_kernel, w.rank) && shaped(ctx, n, dy->dtype, dy->dim[0], dy->dim[1], w.rank);
 }
 
