@@ -411,10 +411,10 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
                                     .rounding = option_text(o, OPT_nc_rounding, NULL)};
 
     if (!m->artifact)
-        return EXIT_FINE;
+        return model_heeds(o, NULL);
     int status = tccrt_session_new(m->artifact, &options, &m->session);
     int code = status == TCC_EUSAGE ? EXIT_USAGE : model_exit_code(status); /* a device's name */
-    return status == TCC_OK ? EXIT_FINE : model_error(o, why, code, "%s", tccrt_error());
+    return status == TCC_OK ? model_heeds(o, m->session) : model_error(o, why, code, "%s", tccrt_error());
 }
 
 /* The session owns the results; they are copied, so that the next run does not change them. */

@@ -56,6 +56,8 @@ bool ema_give_back(struct model *m, struct ema_kept *kept);
 int ema_load(const struct options *o, struct model *m, const char *path);         /* of a checkpoint; EXIT_FINE, or an exit code after a message */
 /* The state variable's value from one of its shape and of any type of numbers, whose data need not be aligned. False: no memory, another shape, or no such variable. */
 bool state_set_as(struct tccrt_session *s, const char *name, const struct tcc_tensor *from);
+/* heeds.c: does the session's device heed the options of a run that are given? Else EXIT_USAGE after a message. */
+int model_heeds(const struct options *o, const struct tccrt_session *s);
 /* info.c: tccc --info, of the model that o->words[0] names. EXIT_FINE, or an exit code after a message. */
 int info_print(const struct options *o);
 

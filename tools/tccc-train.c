@@ -511,7 +511,7 @@ static int train(struct trainer *t, bool artifact)
         (code = train_outputs_check(t)) != EXIT_FINE || (code = ranks_agree(t)) != EXIT_FINE ||
         (code = start_session(t)) != EXIT_FINE ||
         (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
-        (code = ranks_share(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
+        (code = ranks_share(t)) != EXIT_FINE || (code = train_log_resume(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
         (code = make_buffers(t)) != EXIT_FINE)
         return code;
     t->skipped = trainer_scalar(t, "train.skipped", 0);
@@ -567,16 +567,6 @@ static int check_compiled_in(const struct options *o)
     return EXIT_FINE;
 }
 
-static int open_log(struct trainer *t)
-{
-    const char *path = option_text(t->o, OPT_log, NULL);
-
-    if (!path || !t->chief)
-        return EXIT_FINE;
-    t->log = fopen(path, option_set(t->o, OPT_resume) ? "a" : "w");
-    return t->log ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "--log: cannot write '%s': %m", path);
-}
-
 static int run(const struct options *o)
 {
     struct trainer t = {.o = o};
@@ -596,7 +586,7 @@ static int run(const struct options *o)
         code = check_compiled_in(o);
     if (code == EXIT_FINE && (code = metrics_new(&t, &t.metrics)) == EXIT_FINE &&
         (code = control_read(&t)) == EXIT_FINE)
-        code = open_log(&t);
+        code = train_log_open(&t);
     if (code == EXIT_FINE)
         code = train_html_new(&t);
     if (code == EXIT_FINE)
@@ -606,10 +596,8 @@ static int run(const struct options *o)
     if (code == EXIT_FINE)
         code = train(&t, artifact);
     code = ranks_end(&t, code);
-    bool logged = !t.log || !ferror(t.log);
-    logged &= !t.log || fclose(t.log) == 0;
-    if (!logged && code == EXIT_FINE)
-        code = tool_error(o, EXIT_ENVIRONMENT, "--log: cannot write '%s'", option_text(o, OPT_log, ""));
+    int logged = train_log_close(&t);
+    code = code == EXIT_FINE ? logged : code;
     close_trainer(&t);
     return code;
 }

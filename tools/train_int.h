@@ -11,7 +11,7 @@
  *   train_outputs  --save-outputs
  *   train_memory  --memory-report
  *   train_ranks    many processes: what they have in common, who does what
- *   train_html     --html
+ *   train_html     --html;  train_log: --log-file
  *   train_report   progress on a terminal, JSON lines elsewhere
  */
 #ifndef TCCC_TOOLS_TRAIN_INT_H
@@ -166,6 +166,11 @@ int train_save(struct trainer *t, const char *name);
 int train_resume(struct trainer *t);
 int train_tables(struct trainer *t);                                        /* of the checkpoint that --resume or --load names */
 int train_load(struct trainer *t, const char *path);                        /* --load: parameters and buffers */
+
+/* train_log.c: --log-file */
+int train_log_open(struct trainer *t);
+int train_log_resume(struct trainer *t);                                    /* lines of steps that are made again go */
+int train_log_close(struct trainer *t);
 
 int train_outputs_check(const struct trainer *t);                          /* --save-outputs: there are some, and can be written */
 bool train_outputs_wanted(const struct trainer *t, int64_t step);
