@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "compiler/tccc.h"
-#include "ir/ir.h"
 #include "runtime/safe.h"
 
 struct job {
@@ -67,19 +66,20 @@ static int take_whole(const char *name, PyObject *value, long long *to)
 
 static int no_option(const char *key)
 {
-    struct ir_known known = {.near.word = key};
-#define TEXT(name, s, member) ir_known_add(&known, #name);
-#define LIST(name, s, member) ir_known_add(&known, #name);
-#define FLAG(name, s, member) ir_known_add(&known, #name);
-#define REAL(name, s, member) ir_known_add(&known, #name);
-#define WHOLE(name, s, member) ir_known_add(&known, #name);
+#define TEXT(name, s, member) ", " #name
+#define LIST(name, s, member) ", " #name
+#define FLAG(name, s, member) ", " #name
+#define REAL(name, s, member) ", " #name
+#define WHOLE(name, s, member) ", " #name
+    static const char known[] =
 #include "tools/python/compiler_options.def"
+        ;
 #undef TEXT
 #undef LIST
 #undef FLAG
 #undef REAL
 #undef WHOLE
-    PyErr_Format(PyExc_TypeError, "there is no option '%s'%s", key, ir_known_text(&known));
+    PyErr_Format(PyExc_TypeError, "there is no option '%s'; there are %s", key, known + 2);
     return -1;
 }
 
