@@ -265,7 +265,7 @@ int tccrt_checkpoint_load(struct tccrt_session *s, const char *path, int flags);
 struct tccrt_comm;
 struct tccrt_request;
 
-enum tccrt_reduction { TCCRT_SUM, TCCRT_AVG, TCCRT_MIN, TCCRT_MAX, TCCRT_PRODUCT };
+enum tccrt_reduction { TCCRT_SUM, TCCRT_AVG, TCCRT_MIN, TCCRT_MAX, TCCRT_PRODUCT, TCCRT_AND, TCCRT_OR, TCCRT_XOR };      /* the last three bit by bit, of integers and bool */
 
 struct tccrt_comm_options {
     const char *library;         /* the engine's, NULL: $TCCC_MPI_LIBRARY or $TCCC_UCX_LIBRARY, else that of the launcher */
@@ -283,7 +283,7 @@ int tccrt_comm_available(const char *library);                 /* 1: the MPI lib
 /* The world, of which a process has one at a time: a second call gives the same one. TCC_EUSAGE: no engine of that name; TCC_EENV: an
  * engine that this version does not have or the launcher does not suit (the message says how to start), no library, no answer. */
 int tccrt_comm_init(const struct tccrt_comm_options *options, struct tccrt_comm **world);
-/* Is there a world of more than this process? False before tccrt_comm_init(), after tccrt_comm_finalize() and alone. */
+/* Is there a world, be it of this process alone? False before tccrt_comm_init() and after tccrt_comm_finalize(). */
 bool tccrt_comm_initialized(void);
 /* Could anybody who reaches rank 0's port have joined? Engines that start from torchrun's variables, without TCCC_COMM_SECRET. */
 bool tccrt_comm_unguarded(const struct tccrt_comm *world);

@@ -16,7 +16,7 @@
 
 #define BLOCK 1024
 
-static const char *const names[] = {"sum", "avg", "min", "max", "product"};
+static const char *const names[] = {"sum", "avg", "min", "max", "product", "and", "or", "xor"};
 
 int tcr_reduction_by_name(const char *name)
 {
@@ -49,7 +49,7 @@ int tcr_reduction_check(int dtype, int how, double scale)
 {
     bool compares = how == TCCRT_MIN || how == TCCRT_MAX;
 
-    if (how < TCCRT_SUM || how > TCCRT_PRODUCT)
+    if (how < TCCRT_SUM || how > TCCRT_XOR)
         return tcr_fail(TCC_EUSAGE, "unknown reduction %d", how);
     if (!tcr_dtype_bytes(dtype) || dtype == TCC_STRING)
         return tcr_fail(TCC_EINPUT, "tensors of type %s cannot be reduced", tcr_dtype_name(dtype));
@@ -57,6 +57,8 @@ int tcr_reduction_check(int dtype, int how, double scale)
         return tcr_fail(TCC_EINPUT, "%s of complex numbers", names[how]);
     if (!compares && dtype == TCC_F8E8M0)
         return tcr_fail(TCC_EINPUT, "%s of f8e8m0: only min and max are possible", names[how]);
+    if (how >= TCCRT_AND && (is_float(dtype) || dtype == TCC_C64 || dtype == TCC_C128))
+        return tcr_fail(TCC_EINPUT, "%s of %s: it is for integers and bool", names[how], tcr_dtype_name(dtype));
     if (how == TCCRT_AVG && dtype == TCC_BOOL)
         return tcr_fail(TCC_EINPUT, "avg of bool");
     if (scale != 1 && !is_float(dtype))
@@ -306,6 +308,9 @@ static int64_t combine_int(int dtype, int how, int64_t a, int64_t b)
     case TCCRT_MIN: return less ? b : a;
     case TCCRT_MAX: return less ? a : b;
     case TCCRT_PRODUCT: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case TCCRT_AND: return a & b;
+    case TCCRT_OR: return a | b;
+    case TCCRT_XOR: return a ^ b;
     default: return (int64_t)((uint64_t)a + (uint64_t)b);
     }
 }

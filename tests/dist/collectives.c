@@ -20,7 +20,7 @@ static const struct { int dtype, bytes; const char *name; } types[] = {
     TCC_DTYPES(X)
 #undef X
 };
-static const char *const how_names[] = {"sum", "avg", "min", "max", "product"};
+static const char *const how_names[] = {"sum", "avg", "min", "max", "product", "and", "or", "xor"};
 static const int64_t sizes[] = {0, 1, 7, 1000, 1025, 40003};
 
 /* -- Numbers of each type, read and written without the library ------------------------------------------------- */
@@ -171,7 +171,8 @@ static int right_int(int dtype, int how, int size, void **all, int64_t i, const 
         uint64_t x = (uint64_t)get_int(dtype, all[k], i);
         int less = is_signed(dtype) ? (int64_t)x < (int64_t)v : x < v;
 
-        v = how == TCCRT_MIN ? (less ? x : v) : how == TCCRT_MAX ? (less ? v : x) : how == TCCRT_PRODUCT ? v * x : v + x;
+        v = how == TCCRT_MIN ? (less ? x : v) : how == TCCRT_MAX ? (less ? v : x) : how == TCCRT_PRODUCT ? v * x : how == TCCRT_AND ? v & x
+            : how == TCCRT_OR ? v | x : how == TCCRT_XOR ? v ^ x : v + x;
     }
     if (how == TCCRT_AVG)
         v = is_signed(dtype) ? (uint64_t)((int64_t)v / size) : v / (uint64_t)size;
@@ -229,15 +230,16 @@ static int right_complex(int dtype, int how, double scale, int size, void **all,
 
 static int right(int t, int how, double scale, int size, void **all, int64_t i, const void *got, int64_t at)
 {
-    int dtype = types[t].dtype, any = 0, every = 1;
+    int dtype = types[t].dtype, any = 0, every = 1, odd = 0;
     const char *g = (const char *)got + types[t].bytes * (at - i);
 
     if (dtype == TCC_BOOL) {
         for (int k = 0; k < size; k++) {
             any |= ((uint8_t *)all[k])[i];
             every &= ((uint8_t *)all[k])[i];
+            odd ^= ((uint8_t *)all[k])[i];
         }
-        return ((const uint8_t *)g)[i] == (how == TCCRT_SUM || how == TCCRT_MAX ? any : every);
+        return ((const uint8_t *)g)[i] == (how == TCCRT_XOR ? odd : how == TCCRT_SUM || how == TCCRT_MAX || how == TCCRT_OR ? any : every);
     }
     if (integer_bits(dtype))
         return right_int(dtype, how, size, all, i, g);
@@ -266,6 +268,8 @@ static int possible(int dtype, int how)
 {
     if (dtype == TCC_STRING || (dtype == TCC_BOOL && how == TCCRT_AVG))
         return 0;
+    if (how >= TCCRT_AND)
+        return integer_bits(dtype) || dtype == TCC_BOOL;
     if (dtype == TCC_F8E8M0)
         return how == TCCRT_MIN || how == TCCRT_MAX;
     return (dtype != TCC_C64 && dtype != TCC_C128) || (how != TCCRT_MIN && how != TCCRT_MAX);
@@ -503,7 +507,7 @@ static void all_cases(struct tccrt_comm *c, int thorough)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             if (types[t].dtype == TCC_STRING || (!thorough && k % 2) || (on_device && k != 1 && k != 4))
                 continue;
-            for (int how = TCCRT_SUM; how <= TCCRT_PRODUCT; how++)
+            for (int how = TCCRT_SUM; how <= TCCRT_XOR; how++)
                 if (possible(types[t].dtype, how))
                     reductions(c, (int)t, how, sizes[k]);
             moves(c, (int)t, sizes[k]);
@@ -565,7 +569,7 @@ int main(void)
     rank = tccrt_comm_rank(world);
     on_begin(rank);
     check(!early, "initialised before init", 0, -1, 0, world);
-    check(tccrt_comm_initialized() == (tccrt_comm_size(world) > 1), "initialised", 0, -1, 0, world);
+    check(tccrt_comm_initialized(), "initialised", 0, -1, 0, world);
     all_cases(world, 1);
     groups();
     counted[0] = checks;

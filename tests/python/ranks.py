@@ -77,7 +77,16 @@ def test_requests_and_groups():
     if rank < 2:
         dist.all_reduce(t, group=group)
         assert torch.equal(t, of(0, 4) + of(1, 4))
-    raises(Exception, "sum, avg, min, max", dist.all_reduce, torch.ones(1, dtype=torch.int32), dist.ReduceOp.BAND)
+    bits = {dist.ReduceOp.BAND: torch.bitwise_and, dist.ReduceOp.BOR: torch.bitwise_or, dist.ReduceOp.BXOR: torch.bitwise_xor}
+    for op, of_two in bits.items():
+        for dtype in torch.uint8, torch.int32, torch.int64, torch.bool:
+            mine = [(of(3 * r + 5, 9, dtype=torch.int64) % (2 if dtype == torch.bool else 97)).to(dtype) for r in range(size)]
+            t, want = mine[rank].clone(), mine[0]
+            for x in mine[1:]:
+                want = of_two(want, x)
+            dist.all_reduce(t, op)
+            assert torch.equal(t, want), (op, dtype)
+    raises(Exception, "and of f32: it is for integers and bool", dist.all_reduce, torch.ones(1), dist.ReduceOp.BAND)
 
 def test_ddp():
     def make():

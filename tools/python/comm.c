@@ -165,11 +165,12 @@ static int reduction_of(const char *name)
         const char *name;
         int reduction;
     } all[] = {
-        {"sum", TCCRT_SUM}, {"avg", TCCRT_AVG}, {"min", TCCRT_MIN}, {"max", TCCRT_MAX}, {"product", TCCRT_PRODUCT}};
+        {"sum", TCCRT_SUM}, {"avg", TCCRT_AVG}, {"min", TCCRT_MIN}, {"max", TCCRT_MAX}, {"product", TCCRT_PRODUCT},
+        {"and", TCCRT_AND}, {"or", TCCRT_OR},   {"xor", TCCRT_XOR}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0)
             return all[i].reduction;
-    return py_fail(TCC_EUSAGE, "there is no reduction '%s': sum, avg, min, max, product", name);
+    return py_fail(TCC_EUSAGE, "there is no reduction '%s': sum, avg, min, max, product, and, or, xor", name);
 }
 
 static PyObject *finish(struct request *r, int status)

@@ -245,6 +245,8 @@ static bool takes(int dtype, int how, double scale)
     int type = type_of(dtype);
     bool is_float = type >= 6, wide = type == NCCL_F32 || type == NCCL_F64;
 
+    if (how >= TCCRT_AND)
+        return false;
     if (how == TCCRT_MIN || how == TCCRT_MAX || how == TCCRT_AVG)
         return type >= 0 && is_float == (how == TCCRT_AVG) && (scale == 1 || (wide && how == TCCRT_AVG));
     return type >= 0 && (scale == 1 || (wide && how == TCCRT_SUM));

@@ -19,14 +19,15 @@ from torch.futures import Future
 from ._world import groups as _groups, world as _world
 from .errors import UsageError
 
-_REDUCTIONS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg", dist.ReduceOp.MIN: "min", dist.ReduceOp.MAX: "max", dist.ReduceOp.PRODUCT: "product"}
+_REDUCTIONS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "avg", dist.ReduceOp.MIN: "min", dist.ReduceOp.MAX: "max", dist.ReduceOp.PRODUCT: "product",
+               dist.ReduceOp.BAND: "and", dist.ReduceOp.BOR: "or", dist.ReduceOp.BXOR: "xor"}
 
 
 def _reduction(op):
     for known, name in _REDUCTIONS.items():
         if op == known:
             return name
-    raise UsageError(f"reduction {op}: sum, avg, min, max and product are there")
+    raise UsageError(f"reduction {op}: sum, avg, min, max, product, band, bor and bxor are there")
 
 
 def _one(tensors):
