@@ -524,9 +524,8 @@ static struct ir_node *saved_factors(struct pt2 *p, const char *name, struct ir_
 {
     const char *kind;
     json_t *of = pt2_arg(p, name, &kind), *meta = of ? pt2_meta(p, js_string(of, "name")) : NULL;
-    int yes = meta ? pt2_meta_contiguous(p, meta) : 1;
-    a = yes > 0 ? turned(p, a) : a;
-    return yes >= 0 && a ? factors(p, a, true, false) : NULL;
+    a = !meta || pt2_row_major(p, meta) == IR_YES ? turned(p, a) : a;
+    return a ? factors(p, a, true, false) : NULL;
 }
 
 /* linalg_det(A), det(self), arg 0; _linalg_det(A) -> result, LU, pivots, arg 1 */
