@@ -162,6 +162,9 @@ struct tcc_lib_call {
     int64_t run;
 };
 
+/* Resize: so near to the middle of two elements a coordinate in f32 is taken to be there, as ONNX Runtime does. By the library op and by what compiles it. */
+#define TCC_RESIZE_TIE 1e-6
+
 typedef int (*tcc_libop_fn)(struct tcc_lib_call *call);
 
 /* The table of library ops, sorted by name; defined in runtime/ (libop/). */

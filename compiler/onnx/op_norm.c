@@ -159,9 +159,8 @@ bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const
         return imp_bad(im, "more than 1 value per channel is expected when training, found 1");
     /* None are as many as PyTorch takes: 2 stand for them. */
     ir_expr none = ir_mulc(im->ctx, ir_sub(im->ctx, one, ir_min(im->ctx, count, one)), 2);
-    ir_expr values = ir_fresh(im->ctx, "values_per_channel", 2, IMP_MAX_DIM);
-    struct ir_value *v = imp_dim_value(im, ir_max(im->ctx, count, none));
-    return v && ir_build(&im->b, IR_bind, 1, &v, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, 1, &values)));
+    return imp_assume(im, IR_LE, ir_const(im->ctx, 2), ir_max(im->ctx, count, none),
+                      "there are too few values per channel for statistics, when training");
 }
 
 /* Both running statistics, read for training: running * momentum + batch * (1 - momentum), the variance without bias as in PyTorch. */

@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum { MOST_TAPS = 4 };
-#define TIE 1e-6 /* RESIZE_TIE of runtime/libop/resize.c */
 
 struct axis {
     const struct ir_node *n;
@@ -122,7 +121,7 @@ static double cubic(double a, double x)
 static bool goes_up(const struct axis *a, double ratio)
 {
     const char *how = rounding_rule(a->n);
-    ratio = fabs(ratio - 0.5) < TIE ? 0.5 : ratio;
+    ratio = fabs(ratio - 0.5) < TCC_RESIZE_TIE ? 0.5 : ratio;
     return ratio == 1 || !strcmp(how, "ceil") || (!strcmp(how, "simple") && a->scale < 1) ||
            (!strcmp(how, "round_prefer_floor") && ratio > 0.5) ||
            (!strcmp(how, "round_prefer_ceil") && MUTANT(132, ratio >= 0.5, ratio > 0.5));
@@ -290,7 +289,8 @@ static void computed_taps(struct ir_builder *b, const struct axis *a, struct tap
         const char *how = rounding_rule(a->n);
         how = strcmp(how, "simple") ? how : a->scale < 1 ? "ceil" : "floor"; /* opset 10 gives scales */
         bool half_goes_up = !strcmp(how, "round_prefer_ceil");
-        struct ir_value *rounds = with(b, half_goes_up ? IR_gt : IR_ge, ratio, half_goes_up ? 0.5 - TIE : 0.5 + TIE);
+        struct ir_value *rounds =
+            with(b, half_goes_up ? IR_gt : IR_ge, ratio, half_goes_up ? 0.5 - TCC_RESIZE_TIE : 0.5 + TCC_RESIZE_TIE);
         up = !strcmp(how, "ceil")    ? with(b, IR_add, up, 1)
              : !strcmp(how, "floor") ? with(b, IR_add, ir_unary(b, IR_floor, x), 1)
                                      : choose(b, rounds, with(b, IR_add, up, 1), up);

@@ -34,9 +34,6 @@ enum rounding {
 static const char *const rounding_names[NROUNDINGS] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil",
                                                        "simple"};
 
-/* So near to the middle of two elements a coordinate in f32 is taken to be there, as ONNX Runtime does. */
-#define RESIZE_TIE 1e-6
-
 struct resize {
     enum coordinates coordinates;
     enum mode mode;
@@ -185,7 +182,7 @@ static void weigh(const struct resize *r, double ratio, double scale, int64_t n,
     bool upper;
 
     if (r->mode == NEAREST) {
-        if (fabs(ratio - 0.5) < RESIZE_TIE)
+        if (fabs(ratio - 0.5) < TCC_RESIZE_TIE)
             ratio = 0.5;
         upper = ratio == 1 || r->rounding == CEIL || (r->rounding == SIMPLE && scale < 1) ||
                 (r->rounding == ROUND_PREFER_FLOOR && ratio > 0.5) ||
