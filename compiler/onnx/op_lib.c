@@ -273,7 +273,7 @@ bool onnx_op_nonzero(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;
-    ir_expr dims[2] = {ir_const(im->ctx, imp_rank(x) ? imp_rank(x) : 1), NULL};
+    ir_expr dims[2] = {ir_const(im->ctx, imp_rank(x)), NULL};
     ir_type t = imp_fresh_type(im, TCC_I64, 2, dims);
     return imp_lib_node(im, "nonzero", 1, &t, NULL);
 }

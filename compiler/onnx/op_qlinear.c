@@ -151,10 +151,12 @@ bool onnx_op_qgemm(struct imp *im, int arg)
     if (alpha != 1)
         sa = imp_bin(im, IR_mul, sa, imp_like(im, sa, alpha));
     sb = column_scale(im, sb);
-    if (imp_has(im, 7))
-        return imp_requantise(im, y, sa, sb, imp_one(im, imp_in(im, 7)), imp_one(im, imp_in(im, 8)));
-    y = imp_cast(im, y, TCC_F32);
-    return y && imp_out(im, 0, imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, sa, sb)));
+    struct ir_value *sy = imp_one(im, imp_in(im, 7)), *zero = imp_one(im, imp_in(im, 8));
+    if (zero)
+        return imp_requantise(im, y, sa, sb, sy ? sy : imp_like(im, sa, 1), zero);
+    sa = imp_bin(im, IR_mul, sa, sb); /* without a zero point floats, divided by the scale all the same */
+    y = imp_bin(im, IR_mul, imp_cast(im, y, TCC_F32), sy ? imp_bin(im, IR_div, sa, sy) : sa);
+    return imp_out(im, 0, y);
 }
 
 struct ir_value *imp_integer_product(struct imp *im, struct ir_value *a, struct ir_value *za, struct ir_value *sa,

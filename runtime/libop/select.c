@@ -4,8 +4,7 @@
 
 #include "runtime/libop/libop_int.h"
 
-/* x of any type -> i64[rank, n]: indices of the elements that are not zero, row-major. A scalar counts as rank 1, as
- * NumPy's at least 1-d form has it. */
+/* x of any type -> i64[rank, n]: indices of the elements that are not zero, row-major; of a scalar, therefore, 0 rows. */
 int tccrt_lib_nonzero(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *t;
@@ -18,14 +17,13 @@ int tccrt_lib_nonzero(struct tcc_lib_call *call)
     rank = t->rank;
     for (int64_t i = 0; i < n; i++)
         found += lib_get(t, i) != 0;
-    dims[0] = rank ? rank : 1;
+    dims[0] = rank;
     dims[1] = found;
     out = lib_out(call, 0, TCC_I64, 2, dims);
     if (!out)
         return TCC_EENV;
     for (int64_t i = 0; i < n; i++) {
         if (lib_get(t, i) != 0) {
-            out[k] = 0;
             for (int a = 0; a < rank; a++)
                 out[a * found + k] = index[a];
             k++;

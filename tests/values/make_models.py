@@ -122,5 +122,12 @@ case("embedding_positions", "axis 0 of the operand is too short for the slice", 
 case("window", "the window reaches over more elements than spatial axis 0 has", "MaxPool", {"x": ramp(1, 2, 2, 8)}, {"x": [1, 2, "H", "W"]}, kernel_shape=[3, 3])
 case("convolution", "the window reaches over more elements than spatial axis 0 has", "Conv", {"x": ramp(1, 2, 2, 8), "w": ramp(3, 2, 3, 3)},
      {"x": [1, 2, "H", "W"]}, constant=("w",))
+# -- Operands that are not there
+for value in 3.0, 0.0:
+    case(f"nonzero_of_a_scalar_{value:.0f}", "", "NonZero", {"x": one(value, np.float32)}, want=np.zeros((0, int(value != 0)), np.int64), kind=TensorProto.INT64)
+qa, qb = np.array([[1, 200, 3]], np.uint8), np.array([[5], [90], [7]], np.uint8)
+case("qgemm_scale_without_zero_point", "", "QGemm", {"a": qa, "sa": one(0.1, np.float32), "za": one(2, np.uint8), "b": qb, "sb": one(0.5, np.float32), "zb": one(9, np.uint8),
+     "c": np.array([4], np.int32), "sy": one(2, np.float32)}, constant=("sa", "za", "b", "sb", "zb", "c", "sy"), domain="com.microsoft",
+     want=(((qa.astype(int) - 2) @ (qb.astype(int) - 9) + 4) * 0.05 / 2).astype(np.float32))
 with open(f"{out}/table", "w") as f:
     f.write("\n".join(table) + "\n")
