@@ -50,6 +50,7 @@ beside() {
 beside "quantised operators of ONNX Runtime, beside it" qlinear_cases
 beside "operators of com.microsoft, beside ONNX Runtime" contrib_cases --runtime
 beside "operators of all versions, beside ONNX Runtime" engine_cases
+beside "attributes and optional operands, beside ONNX Runtime" attribute_cases --most 30
 beside "random graphs, beside ONNX Runtime" random_cases --runtime --count 1000 --seed 1000000
 if ! "$peers_dir/bin/python" -c 'import skl2onnx' >/dev/null 2>&1; then
     step "pip install scikit-learn skl2onnx" "$peers_dir/bin/pip" -q install scikit-learn==1.9.1 skl2onnx==1.20.0
