@@ -15,6 +15,15 @@ bool infer_fail(struct ir_ctx *ctx, const struct ir_node *n, const char *format,
     return false;
 }
 
+bool infer_sizes_fit(struct ir_ctx *ctx, struct ir_node *n, int rank, const ir_expr *dims)
+{
+    for (int i = 0; i < rank; i++)
+        if (dims[i]->lo < 0 && dims[i]->hi >= 0 &&
+            !infer_assume_le(ctx, n, ir_const(ctx, 0), dims[i], "dimension %d of the result is negative", i))
+            return false;
+    return true;
+}
+
 bool infer_set_type(struct ir_ctx *ctx, struct ir_node *n, int k, ir_type t)
 {
     if (!t)

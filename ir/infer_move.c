@@ -25,23 +25,13 @@ INFER(dim)
     return infer_list(ctx, n, IR_ATTR_exprs, 1) && infer_set(ctx, n, 0, TCC_I64, 0, NULL);
 }
 
-/* Sizes that an attribute gives are no less than 0. */
-static bool sizes_fit(struct ir_ctx *ctx, struct ir_node *n, int rank, const ir_expr *dims)
-{
-    for (int i = 0; i < rank; i++)
-        if (dims[i]->lo < 0 && dims[i]->hi >= 0 &&
-            !infer_assume_le(ctx, n, ir_const(ctx, 0), dims[i], "dimension %d of the result is negative", i))
-            return false;
-    return true;
-}
-
 INFER(iota)
 {
     const struct ir_attr *shape = infer_list(ctx, n, IR_ATTR_shape, -1);
     enum tcc_dtype dtype;
     int64_t axis;
     return shape && infer_dtype(ctx, n, &dtype) && infer_axis(ctx, n, shape->n, &axis) &&
-           sizes_fit(ctx, n, shape->n, shape->exprs) && infer_set(ctx, n, 0, dtype, shape->n, shape->exprs);
+           infer_sizes_fit(ctx, n, shape->n, shape->exprs) && infer_set(ctx, n, 0, dtype, shape->n, shape->exprs);
 }
 
 /* random.c of passes/legalise makes it. */
@@ -56,7 +46,8 @@ INFER(reshape)
 {
     ir_type t = infer_tensor(ctx, n, 0);
     const struct ir_attr *shape = t ? infer_list(ctx, n, IR_ATTR_shape, -1) : NULL;
-    if (!shape || !sizes_fit(ctx, n, shape->n, shape->exprs) || !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
+    if (!shape || !infer_sizes_fit(ctx, n, shape->n, shape->exprs) ||
+        !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
         return false;
     ir_expr from = ir_num_elements(ctx, t), to = ir_num_elements(ctx, n->out[0]->type);
     ir_assume(ctx, &(struct ir_fact){IR_EQ, from, to, NULL});
@@ -87,7 +78,8 @@ INFER(expand)
 {
     ir_type t = infer_tensor(ctx, n, 0);
     const struct ir_attr *shape = t ? infer_list(ctx, n, IR_ATTR_shape, -1) : NULL;
-    if (!shape || !sizes_fit(ctx, n, shape->n, shape->exprs) || !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
+    if (!shape || !infer_sizes_fit(ctx, n, shape->n, shape->exprs) ||
+        !infer_set(ctx, n, 0, t->dtype, shape->n, shape->exprs))
         return false;
     for (int i = 0; i < t->rank; i++) {
         int to = i + shape->n - t->rank;
@@ -154,7 +146,7 @@ INFER(slice)
         if (!slice_inside(ctx, n, i, t->dim[i], starts->exprs[i], sizes->exprs[i], steps->exprs[i]))
             return false;
     }
-    return sizes_fit(ctx, n, t->rank, sizes->exprs) && infer_set(ctx, n, 0, t->dtype, t->rank, sizes->exprs);
+    return infer_sizes_fit(ctx, n, t->rank, sizes->exprs) && infer_set(ctx, n, 0, t->dtype, t->rank, sizes->exprs);
 }
 
 INFER(concat)
@@ -248,6 +240,9 @@ INFER(pad)
         if (before->exprs[i]->hi < 0 || after->exprs[i]->hi < 0)
             return infer_fail(ctx, n, "amounts must not be negative, got %s and %s along axis %d",
                               ir_expr_text(ctx, before->exprs[i]), ir_expr_text(ctx, after->exprs[i]), i);
+        if (!infer_assume_le(ctx, n, ir_const(ctx, 0), before->exprs[i], "a negative amount in front of axis %d", i) ||
+            !infer_assume_le(ctx, n, ir_const(ctx, 0), after->exprs[i], "a negative amount behind axis %d", i))
+            return false;
         dims[i] = ir_add(ctx, t->dim[i], ir_add(ctx, before->exprs[i], after->exprs[i]));
     }
     if (n->nin > 1 && n->in[1].value) {
@@ -257,7 +252,7 @@ INFER(pad)
         if (v->rank != 0)
             return infer_fail(ctx, n, "the value must be a scalar, got %s", ir_type_text(ctx, v));
     }
-    return sizes_fit(ctx, n, t->rank, dims) && infer_set(ctx, n, 0, t->dtype, t->rank, dims);
+    return infer_sizes_fit(ctx, n, t->rank, dims) && infer_set(ctx, n, 0, t->dtype, t->rank, dims);
 }
 
 INFER(identity)

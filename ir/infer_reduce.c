@@ -194,5 +194,5 @@ INFER(random)
         return false;
     if (!tcc_is_float(dtype))
         return infer_fail(ctx, n, "the result must hold floats, got %s", tcc_dtype_name(dtype));
-    return infer_set(ctx, n, 0, dtype, shape->n, shape->exprs);
+    return infer_sizes_fit(ctx, n, shape->n, shape->exprs) && infer_set(ctx, n, 0, dtype, shape->n, shape->exprs);
 }

@@ -163,7 +163,8 @@ INFER(conv_transpose)
     dims[0] = x->dim[0];
     dims[1] = ir_mulc(ctx, weight->dim[1], groups);
     memcpy(dims + 2, shape->exprs, (size_t)w.rank * sizeof *dims);
-    return check_bias(ctx, n, dims[1]) && infer_set(ctx, n, 0, x->dtype, x->rank, dims);
+    return check_bias(ctx, n, dims[1]) && infer_sizes_fit(ctx, n, x->rank, dims) &&
+           infer_set(ctx, n, 0, x->dtype, x->rank, dims);
 }
 
 static bool set_pooled(struct ir_ctx *ctx, struct ir_node *n, bool index)

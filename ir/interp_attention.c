@@ -96,7 +96,7 @@ static int mask_steps(struct it_call *c, const struct ir_tensor *m, const int64_
 static int attend_init(struct it_call *c, struct attend *x, int mask)
 {
     const struct ir_tensor *q = c->in[0], *k = c->in[1], *v = mask > 2 ? c->in[2] : k;
-    if (q->rank != 4 || k->rank != 4 || v->rank != 4 || k->dims[1] == 0 || q->dims[1] % k->dims[1] ||
+    if (q->rank != 4 || k->rank != 4 || v->rank != 4 || (k->dims[1] ? q->dims[1] % k->dims[1] : q->dims[1]) ||
         v->dims[1] != k->dims[1] || q->dims[0] != k->dims[0] || v->dims[0] != k->dims[0] || q->dims[3] != k->dims[3] ||
         v->dims[2] != k->dims[2])
         return it_fail(c, TCC_EINPUT, "q, k and v do not fit each other");
