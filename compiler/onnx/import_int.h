@@ -265,6 +265,8 @@ struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
 /* The statistics of a batch that is trained on need more than one value, as in PyTorch: an error where the axes of x have one; where they may have at run
  * time, such a run is refused. False after a message. */
 bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const int64_t *axes);
+/* What a running statistic becomes: as it was where the batch, of `count` values, is empty, as in PyTorch. */
+struct ir_value *imp_run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next);
 
 /* The mean over the ranks that train together (--sync-bn; mode "avg"), or their sum ("sum"); otherwise the value itself. */
 struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *mode);

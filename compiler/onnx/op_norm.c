@@ -163,6 +163,12 @@ bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const
                       "there are too few values per channel for statistics, when training");
 }
 
+struct ir_value *imp_run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next)
+{
+    return count && next ? imp_tri(im, IR_select, imp_bin(im, IR_gt, count, imp_like(im, count, 0)), next, running)
+                         : NULL;
+}
+
 /* Both running statistics, read for training: running * momentum + batch * (1 - momentum), the variance without bias as in PyTorch. */
 static bool update_running(struct imp *im, struct ir_value *x, int n, const int64_t *axes, struct ir_value **running,
                            struct ir_value *const *batch)
@@ -175,7 +181,8 @@ static bool update_running(struct imp *im, struct ir_value *x, int n, const int6
     for (int k = 0; k < 2; k++) {
         struct ir_state *s = imp_state_of(running[k]);
         struct ir_value *now = k ? imp_bin(im, IR_mul, batch[k], imp_bin(im, IR_div, count, others)) : batch[k];
-        running[k] = imp_bin(im, IR_add, imp_bin(im, IR_mul, running[k], old), imp_bin(im, IR_mul, now, fresh));
+        now = imp_bin(im, IR_add, imp_bin(im, IR_mul, running[k], old), imp_bin(im, IR_mul, now, fresh));
+        running[k] = imp_run_on(im, count, running[k], now);
         if (!running[k] || (s && !imp_update_buffer(im, s, running[k])))
             return false;
     }

@@ -127,10 +127,12 @@ static struct ir_value *batch_statistics(struct pt2 *p, struct batch_norm *b)
         struct ir_value *unbiased = imp_bin(
             im, IR_mul, var, imp_bin(im, IR_div, count, imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one)));
         struct ir_value *old = imp_like(im, b->mean, 1 - b->momentum), *fresh = imp_like(im, wide, b->momentum);
-        b->new_mean = imp_bin(im, IR_add, imp_bin(im, IR_mul, b->mean, old),
-                              imp_cast(im, imp_bin(im, IR_mul, mean, fresh), imp_dtype(b->mean)));
-        b->new_var = imp_bin(im, IR_add, imp_bin(im, IR_mul, b->var, old),
-                             imp_cast(im, imp_bin(im, IR_mul, unbiased, fresh), imp_dtype(b->var)));
+        struct ir_value *next[2] = {imp_bin(im, IR_add, imp_bin(im, IR_mul, b->mean, old),
+                                            imp_cast(im, imp_bin(im, IR_mul, mean, fresh), imp_dtype(b->mean))),
+                                    imp_bin(im, IR_add, imp_bin(im, IR_mul, b->var, old),
+                                            imp_cast(im, imp_bin(im, IR_mul, unbiased, fresh), imp_dtype(b->var)))};
+        b->new_mean = imp_run_on(im, count, b->mean, next[0]);
+        b->new_var = imp_run_on(im, count, b->var, next[1]);
     }
     return inverse ? imp_bin(im, IR_mul, centred, imp_along(im, inverse, b->axis, rank)) : NULL;
 }

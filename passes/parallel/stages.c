@@ -303,6 +303,17 @@ static double *output_bytes(const struct stages *x)
     return bytes;
 }
 
+/* Parameters without a gradient in any stage; why is asked of what was cut, whose first result the loss is made of. */
+static bool drop_unreached(struct training *t, struct stages *x)
+{
+    struct ir_node *end = x->whole->body->last;
+    struct entry e = {
+        .t = t, .func = x->whole, .b = {.ctx = x->ctx, .func = x->whole, .block = x->whole->body, .before = end}};
+    struct whole_loss loss = {0};
+    VEC_PUSH(x->ctx, loss.from, end->in[0].value);
+    return train_drop_unreached(t, 1, &x->grads, &e, (const struct whole_loss *[]){&loss});
+}
+
 static bool build_step(struct training *t, struct stages *x, struct stage_updates *u, struct pipe **grad)
 {
     int *how;
@@ -311,8 +322,7 @@ static bool build_step(struct training *t, struct stages *x, struct stage_update
     add_inputs_and_outputs(x, how);
     if (x->o->report)
         partition_report(x->part, output_bytes(x), x->o->report);
-    if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) ||
-        !train_drop_unreached(t, 1, &x->grads, NULL, NULL) || !add_up(x) ||
+    if (!optim_states(t->m, t->o, 0, NULL) || !build_segments(x) || !drop_unreached(t, x) || !add_up(x) ||
         !optim_states(t->m, t->o, t->nparams, t->params) || !clean(t->m) || !halve_segments(x))
         return false;
     int micro_calls = x->calls.n;

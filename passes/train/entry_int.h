@@ -83,8 +83,7 @@ bool train_stages(struct training *t);
 /* Parameters that the patterns leave. False after a diagnostic. */
 bool train_select(struct training *t);
 /* Takes parameters without a gradient in any of the n functions' lists from those that are trained (the lists are shortened alike), with a warning that
- * names them. False when none is left, or where the loss of e[i], found[i], depends on one by a way that does not stop gradients by definition.
- * e NULL: that is not looked at. */
+ * names them. False when none is left, or where the loss of e[i], found[i], depends on one by a way that does not stop gradients by definition. */
 bool train_drop_unreached(struct training *t, int n, struct ir_value **const *grads, struct entry *e, const struct whole_loss *const *found);
 
 /* -- data_parallel.c: nothing happens without data_parallel */

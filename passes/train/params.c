@@ -94,7 +94,7 @@ static bool note_unreached(struct training *t, struct unreached *u, struct ir_st
     struct grad_stop stops[MAX_STOPS];
     bool depends = false;
     int n = 0;
-    for (int v = 0; v < versions && e && !n; v++)
+    for (int v = 0; v < versions && !n; v++)
         depends |=
             grad_stops(&e[v].b, found[v]->from.n, found[v]->from.at, train_read_of(&e[v], s), MAX_STOPS, stops, &n);
     if (!depends) {

@@ -336,6 +336,107 @@ static void test_odd_model(void)
     finish(&fresh);
 }
 
+/* The text as a model in a file that is compiled; false: it is not. */
+static bool compile_text(struct run *r, const char *text)
+{
+    char path[] = "/tmp/tccc-text-XXXXXX.tcir";
+    int fd = mkstemps(path, 5);
+    bool good = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    close(fd);
+    good = good && !compile(r, path, NULL);
+    unlink(path);
+    return good;
+}
+
+/* Rows whose sum is more than 0, times w, added up. */
+static const char chosen_text[] = "module \"chosen\"\n"
+                                  "state @w : f32[2,2] param = f32[2,2] [1, 2, 3, 4]\n"
+                                  "func @main(%x: f32[N,2]) -> (\"y\": f32[1,2]) {\n"
+                                  "  %s = reduce_sum(%x) {axes = [1], keepdims = 0} : f32[N]\n"
+                                  "  %z = constant() {value = f32[] [0]} : f32[]\n"
+                                  "  %m = gt(%s, %z) : bool[N]\n"
+                                  "  %i = lib(%m) {name = \"nonzero\"} : i64[1,K]\n"
+                                  "  %j = reshape(%i) {shape = [K]} : i64[K]\n"
+                                  "  %r = gather(%x, %j) {axis = 0} : f32[K,2]\n"
+                                  "  %w = state_read() {name = \"w\"} : f32[2,2]\n"
+                                  "  %q = matmul(%r, %w) : f32[K,2]\n"
+                                  "  %y = reduce_sum(%q) {axes = [0], keepdims = 1} : f32[1,2]\n"
+                                  "  return(%y)\n"
+                                  "}\n";
+
+static void test_sizes_of_data(void)
+{
+    struct run r = {.train = {.optimizer = "sgd:lr=0.1", .loss = "mse"}};
+    float x[] = {1, 1, -2, 1, 2, 0}, target[] = {0, 0};
+    struct tcc_tensor in[2] = {{.data = x, .dtype = TCC_F32, .rank = 2, .dims = {3, 2}},
+                               {.data = target, .dtype = TCC_F32, .rank = 2, .dims = {1, 2}}},
+                      y = {0}, loss = {0}, g;
+    bool good = compile_text(&r, chosen_text) && !tccrt_run(r.session, "predict", 1, in, 1, &y);
+    good = good && ((float *)y.data)[0] == 6 && ((float *)y.data)[1] == 10; /* [3, 1] w */
+    verdict(good, "predict with sizes that data decide", r.said);
+    good = good && !tccrt_run(r.session, "grad", 2, in, 1, &loss) && *(float *)loss.data == 68;
+    good = good && !tccrt_state_get(r.session, "grad.w", &g);
+    for (int i = 0; i < 4 && good; i++) /* [3, 1]' y */
+        good = ((float *)g.data)[i] == (float[]){18, 30, 6, 10}[i];
+    verdict(good, "grad with sizes that data decide", r.said);
+    finish(&r);
+}
+
+/* A batch of none leaves parameters and running statistics as they were, as in PyTorch. */
+static void test_empty_batch(void)
+{
+    struct run r = {.train = {.optimizer = "sgd:lr=0.1", .loss = "cross_entropy:reduction=sum"}}, fresh = r;
+    struct tcc_tensor in[2] = {{.data = &ntests, .dtype = TCC_F32, .rank = 4, .dims = {0, 3, 8, 8}},
+                               {.data = &ntests, .dtype = TCC_I64, .rank = 1, .dims = {0}}},
+                      loss = {0};
+    struct tccrt_value_info info;
+    bool good = !compile(&r, "resnet.onnx", NULL) && !compile(&fresh, "resnet.onnx", NULL);
+    int compared = 0;
+    good = good && !tccrt_run(r.session, "step", 2, in, 1, &loss) && *(float *)loss.data == 0;
+    for (int i = 0; good && tccrt_state_info(r.model, i, &info) == TCC_OK; i++) {
+        bool model = info.dtype == TCC_F32 && (strstr(info.name, "running") || strstr(info.name, "weight"));
+        good = !model || moved(&r, &fresh, info.name) == 0;
+        compared += model;
+    }
+    verdict(good && compared > 4, "a batch of none moves no parameter and no running statistic", r.said);
+    finish(&r);
+    finish(&fresh);
+}
+
+/* Parameter r reaches the loss by a rounding only: in stages it is said as elsewhere. */
+static const char rounded_text[] = "module \"rounded\"\n"
+                                   "state @a : f32[4,4] param = f32[4,4] splat(0.5)\n"
+                                   "state @b : f32[4,4] param = f32[4,4] splat(0.25)\n"
+                                   "state @r : f32[4] param = f32[4] splat(0.25)\n"
+                                   "func @main(%x: f32[8,4]) -> (\"y\": f32[8,4]) {\n"
+                                   "  %a = state_read() {name = \"a\"} : f32[4,4]\n"
+                                   "  %b = state_read() {name = \"b\"} : f32[4,4]\n"
+                                   "  %r = state_read() {name = \"r\"} : f32[4]\n"
+                                   "  %h = matmul(%x, %a) : f32[8,4]\n"
+                                   "  %t = tanh(%h) : f32[8,4]\n"
+                                   "  %q = round(%r) : f32[4]\n"
+                                   "  %u = add(%t, %q) : f32[8,4]\n"
+                                   "  %y = matmul(%u, %b) : f32[8,4]\n"
+                                   "  return(%y)\n"
+                                   "}\n";
+
+static void test_stops_in_stages(void)
+{
+    struct tccc_split split = {.partitions = 2, .microbatches = 2, .default_stage = -1};
+    char *report = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&report, &size);
+    struct run r = {.train = {.optimizer = "sgd:lr=0.1", .loss = "mse", .split = &split, .report = f}};
+    bool good = f && compile_text(&r, rounded_text);
+    if (f)
+        fclose(f);
+    verdict(good && strstr(r.said, "only by what stops gradients") && strstr(r.said, ": r|") && report &&
+                strstr(report, "r: its gradient stops at round"),
+            "stages say of a parameter that its gradient stops, and the report where", r.said);
+    free(report);
+    finish(&r);
+}
+
 /* -- Memory */
 
 static void fill_tokens(int64_t *t, int n, unsigned seed)
@@ -490,6 +591,9 @@ int main(int argc, char **argv)
     test_batch_sizes();
     test_frozen();
     test_odd_model();
+    test_sizes_of_data();
+    test_empty_batch();
+    test_stops_in_stages();
     test_checkpoints();
     test_budget();
     printf("1..%d\n", ntests);
