@@ -73,43 +73,87 @@ bool aten_einsum(struct pt2 *p, int arg)
     return n > 0 && pt2_out(p, 0, pt2_onnx1(p, "Einsum", 12, n, in, PT2_ATTRS(pt2_attr_s("equation", equation))));
 }
 
-/* _grouped_mm(self[m, k], mat2[g, k, n], offs[g]), and what transformers exports in its place (arg 1): rows up to offs[0] times the first matrix, from there up to
- * offs[1] times the second, ..; 0 behind the last. The numbers of rows become symbols when the offsets are known. */
-bool aten_grouped_mm(struct pt2 *p, int arg)
+/* Rows of x in groups: rows up to ends[0], from there up to ends[1], .., and what is behind the last. Their numbers become symbols when the ends are known. */
+struct groups {
+    int64_t n;
+    ir_expr *rows; /* n + 1 */
+    ir_expr end;   /* of the last group */
+};
+
+static bool read_groups(struct pt2 *p, struct ir_value *x, struct ir_value *w, struct ir_value *ends, struct groups *g)
 {
     struct imp *im = p->im;
-    struct ir_value *x = pt2_need(p, arg ? "input" : "self"), *w = x ? pt2_need(p, arg ? "weight" : "mat2") : NULL,
-                    *ends = w ? pt2_need(p, "offs") : NULL;
-    int64_t groups, first = 0;
-    pt2_ignore(p, "out_dtype");
-    if (!ends)
-        return false;
-    if (imp_rank(x) != 2 || imp_rank(w) != 3 || imp_rank(ends) != 1 || !ir_is_const(imp_dim(w, 0), &groups) ||
-        groups < 1 || groups > MAX_GROUPS)
+    ir_expr zero = ir_const(p->ctx, 0), one = ir_const(p->ctx, 1);
+    if (imp_rank(x) != 2 || imp_rank(w) != 3 || imp_rank(ends) != 1 || !ir_is_const(imp_dim(w, 0), &g->n) || g->n < 1 ||
+        g->n > MAX_GROUPS)
         return imp_unsupported(im, "operands of %d, %d and %d dims, or more than %d groups", imp_rank(x), imp_rank(w),
                                imp_rank(ends), MAX_GROUPS);
-    ir_expr *rows = IR_NEWN(p->ctx, groups + 1, ir_expr), begin = ir_const(p->ctx, 0), zero = begin,
-            one = ir_const(p->ctx, 1);
-    struct ir_value **parts = IR_NEWN(p->ctx, groups + 1, struct ir_value *);
+    g->rows = IR_NEWN(p->ctx, g->n + 1, ir_expr);
     ends = imp_cast(im, ends, TCC_I64);
     struct ir_value *starts = imp_pad(im, ends, imp_int(im, TCC_I64, 0), &one, &zero, "constant");
     /* What is behind the last group is a number of rows, too: none may end beyond them. */
     ends = imp_pad(im, ends, imp_dim_value(im, imp_dim(x, 0)), &zero, &one, "constant");
-    if (imp_bound_exprs(im, pt2_bin(p, IR_sub, ends, starts), (int)groups + 1, 0, INT64_C(1) << 40, rows) != groups + 1)
+    if (imp_bound_exprs(im, pt2_bin(p, IR_sub, ends, starts), (int)g->n + 1, 0, INT64_C(1) << 40, g->rows) != g->n + 1)
         return false;
-    for (int64_t g = 0; g < groups; g++) {
-        struct ir_value *matrix =
-            imp_squeeze(im, imp_slice1(im, w, 0, ir_const(p->ctx, g), ir_const(p->ctx, 1)), 1, &first);
-        parts[g] = imp_matmul(im, imp_slice1(im, x, 0, begin, rows[g]), matrix, false, false, TCC_NONE);
-        begin = ir_add(p->ctx, begin, rows[g]);
-        if (!parts[g])
-            return false;
+    g->end = zero;
+    for (int64_t k = 0; k < g->n; k++)
+        g->end = ir_add(p->ctx, g->end, g->rows[k]);
+    return true;
+}
+
+/* Each group's rows times its matrix w[k], transposed if trans; 0 behind the last group. NULL after a message. */
+static struct ir_value *grouped_product(struct pt2 *p, const struct groups *g, struct ir_value *x, struct ir_value *w,
+                                        bool trans)
+{
+    struct imp *im = p->im;
+    struct ir_value **parts = IR_NEWN(p->ctx, g->n + 1, struct ir_value *);
+    ir_expr begin = ir_const(p->ctx, 0), one = ir_const(p->ctx, 1);
+    int64_t first = 0;
+    for (int64_t k = 0; k < g->n; k++) {
+        struct ir_value *matrix = imp_squeeze(im, imp_slice1(im, w, 0, ir_const(p->ctx, k), one), 1, &first);
+        parts[k] = imp_matmul(im, imp_slice1(im, x, 0, begin, g->rows[k]), matrix, false, trans, TCC_NONE);
+        begin = ir_add(p->ctx, begin, g->rows[k]);
+        if (!parts[k])
+            return NULL;
     }
     /* One row of zeros for all those behind. */
-    parts[groups] = imp_splat(im, imp_dtype(parts[0]), 0, 2, (ir_expr[]){one, imp_dim(parts[0], 1)});
+    parts[g->n] = imp_splat(im, imp_dtype(parts[0]), 0, 2, (ir_expr[]){one, imp_dim(parts[0], 1)});
     struct ir_value *at = imp_iota(im, 1, &x->type->dim[0], 0, TCC_I64);
-    at = pt2_bin(p, IR_min, at, imp_dim_value(im, begin));
-    return pt2_out(p, 0, imp_gather(im, imp_concat(im, (int)groups + 1, parts, 0), at, 0));
+    at = pt2_bin(p, IR_min, at, imp_dim_value(im, g->end));
+    return imp_gather(im, imp_concat(im, (int)g->n + 1, parts, 0), at, 0);
+}
+
+/* _grouped_mm(self[m, k], mat2[g, k, n], offs[g]), and what transformers exports in its place (arg 1). */
+bool aten_grouped_mm(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, arg ? "input" : "self"), *w = x ? pt2_need(p, arg ? "weight" : "mat2") : NULL,
+                    *ends = w ? pt2_need(p, "offs") : NULL;
+    struct groups g;
+    pt2_ignore(p, "out_dtype");
+    return ends && read_groups(p, x, w, ends, &g) && pt2_out(p, 0, grouped_product(p, &g, x, w, false));
+}
+
+/* grouped_mm_fallback_backward(input, weight, offs, grad_output): the gradients by input and weight */
+bool aten_grouped_mm_backward(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "input"), *w = x ? pt2_need(p, "weight") : NULL,
+                    *ends = w ? pt2_need(p, "offs") : NULL, *dy = ends ? pt2_need(p, "grad_output") : NULL;
+    struct groups g;
+    ir_expr begin = ir_const(p->ctx, 0);
+    int64_t first = 0;
+    if (!dy || !read_groups(p, x, w, ends, &g) || !pt2_out(p, 0, grouped_product(p, &g, dy, w, true)))
+        return false;
+    struct ir_value **parts = IR_NEWN(p->ctx, g.n, struct ir_value *);
+    for (int64_t k = 0; k < g.n; k++) {
+        struct ir_value *rows = imp_slice1(im, x, 0, begin, g.rows[k]), *by = imp_slice1(im, dy, 0, begin, g.rows[k]);
+        parts[k] = imp_unsqueeze(im, imp_matmul(im, rows, by, true, false, TCC_NONE), 1, &first);
+        begin = ir_add(p->ctx, begin, g.rows[k]);
+        if (!parts[k])
+            return false;
+    }
+    return pt2_out(p, 1, imp_concat(im, (int)g.n, parts, 0));
 }
 
 /* -- Attention */

@@ -326,3 +326,32 @@ bool aten_weight_norm(struct pt2 *p, int arg)
     struct ir_value *y = pt2_bin(p, IR_mul, wide, pt2_bin(p, IR_div, imp_cast(im, g, imp_dtype(wide)), norm));
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, norm));
 }
+
+/*
+ * _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim): of w = g v / |v|, with s = the sum of dw v along what the norm is of,
+ * dg = s / |v| and dv = g (dw - v s / |v|^2) / |v|.
+ */
+bool aten_weight_norm_backward(struct pt2 *p, int arg)
+{
+    (void)arg;
+    struct imp *im = p->im;
+    struct ir_value *dw = pt2_need(p, "grad_w"), *v = dw ? pt2_need(p, "saved_v") : NULL,
+                    *g = v ? pt2_need(p, "saved_g") : NULL, *norm = g ? pt2_need(p, "saved_norms") : NULL;
+    int64_t axis = pt2_i(p, "dim", 0), axes[TCC_MAX_RANK];
+    int n = 0;
+    if (!norm)
+        return false;
+    for (int k = 0; k < imp_rank(v); k++) {
+        if (k != axis + (axis < -1 ? imp_rank(v) : 0)) /* -1: all of them */
+            axes[n++] = k;
+    }
+    struct ir_value *wide = imp_wide(im, v);
+    enum tcc_dtype d = wide ? imp_dtype(wide) : TCC_F32;
+    dw = imp_cast(im, dw, d);
+    norm = imp_cast(im, norm, d);
+    struct ir_value *s = imp_reduce(im, IR_reduce_sum, pt2_bin(p, IR_mul, dw, wide), n, axes, true);
+    struct ir_value *dg = pt2_bin(p, IR_div, s, norm), *unit = pt2_bin(p, IR_div, wide, norm);
+    struct ir_value *dv = pt2_bin(p, IR_mul, pt2_bin(p, IR_div, imp_cast(im, g, d), norm),
+                                  pt2_bin(p, IR_sub, dw, pt2_bin(p, IR_mul, unit, dg)));
+    return dv && pt2_out(p, 0, dv) && pt2_out(p, 1, dg ? imp_reshape(im, dg, imp_rank(g), g->type->dim) : NULL);
+}

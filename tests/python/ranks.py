@@ -108,6 +108,62 @@ def test_ddp():
     dist.broadcast(theirs, 0)
     assert torch.equal(mine, theirs)                  # equal bits on all ranks
 
+def trained(net, mine, x, y, call=None):
+    """The parameters after four steps, and the losses."""
+    o, losses = torch.optim.AdamW(net.parameters(), 1e-2), []
+    for _ in range(4):
+        o.zero_grad()
+        loss = nn.functional.mse_loss((call or net)(x[mine]), y[mine])
+        loss.backward()
+        o.step()
+        losses.append(loss.item())
+    return torch.tensor(losses)
+
+def sharded(compiled):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+    if compiled:
+        for part in net:
+            part.compile(backend="tccc")
+    mesh = init_device_mesh("cpu", (size,))
+    for part in net:
+        fully_shard(part, mesh=mesh)
+    return fully_shard(net, mesh=mesh)
+
+def test_compiled_data_parallel_and_sharded():
+    """Each rank's losses are those of the same job in eager PyTorch."""
+    import tccc.dynamo  # noqa: F401
+    def parallel(compiled):
+        torch.manual_seed(1)
+        net = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3)))
+        return torch.compile(net, backend="tccc") if compiled else net
+    def around(compiled):
+        torch.manual_seed(1)
+        net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+        return nn.parallel.DistributedDataParallel(torch.compile(net, backend="tccc") if compiled else net)
+    torch.manual_seed(2)
+    x, y, mine = torch.randn(8 * size, 6), torch.randn(8 * size, 3), slice(8 * rank, 8 * rank + 8)
+    for make in parallel, around, sharded:
+        losses = []
+        for compiled in False, True:
+            torch._dynamo.reset()
+            losses.append(trained(make(compiled), mine, x, y))
+        assert torch.allclose(*losses, rtol=1e-4, atol=1e-6), (make.__name__, losses)
+
+def test_distributed_tensors_and_batches_of_sends():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    mesh, whole = init_device_mesh("cpu", (size,)), torch.arange(float(6 * size))
+    t = distribute_tensor(whole, mesh, [Shard(0)])
+    assert torch.equal(t.full_tensor(), whole) and torch.equal(t.redistribute(mesh, [Replicate()]).to_local(), whole)
+    assert torch.equal((t * 2).sum().full_tensor(), 2 * whole.sum())
+    to, source, got = (rank + 1) % size, (rank - 1) % size, torch.zeros(2)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.full((2,), float(rank)), to), dist.P2POp(dist.irecv, got, source)]):
+        work.wait()
+    assert got.tolist() == [source] * 2
+
 def test_compiled_step():
     torch.manual_seed(3)
     net = nn.Linear(4, 2)

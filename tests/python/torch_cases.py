@@ -528,6 +528,23 @@ def test_views_copies_and_writes():
     assert made and not wrong
 
 
+def test_torch_compile_weight_norm():
+    torch.manual_seed(0)
+    for dim in 0, 1, 2:
+        net = nn.utils.weight_norm(nn.Conv1d(3, 4, 2), dim=dim)
+        both_ways(lambda x, v, g: F.conv1d(x, torch._weight_norm(v, g, dim)), torch.randn(2, 3, 5), net.weight_v.detach(), net.weight_g.detach())
+
+
+def test_torch_compile_grouped_products():
+    try:
+        import transformers.integrations.moe  # noqa: F401  (registers the operators)
+    except ImportError as e:
+        skip(str(e))
+    torch.manual_seed(0)
+    for ends in (2, 2, 5), (0, 6, 6):
+        both_ways(lambda x, w, offs: torch.ops.transformers.grouped_mm_fallback(x, w, offs), torch.randn(6, 4), torch.randn(3, 4, 5), torch.tensor(ends))
+
+
 def test_gradients_of_graphs_that_fall_back():
     """A graph that eager PyTorch runs, forward or backward, has eager's gradients; a block that the compiler knows stands beside an op that it does not know."""
     torch.manual_seed(0)

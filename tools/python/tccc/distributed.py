@@ -65,7 +65,17 @@ class _Finisher:
             job()
 
 
-class ProcessGroup(dist.ProcessGroup):
+def _base():
+    """A backend of PyTorch's own process groups, where it lets Python make one, so that whoever asks a group for its backend gets it; else a group."""
+    try:
+        from torch._C._distributed_c10d import Backend
+        Backend(0, 1)
+        return Backend
+    except (ImportError, TypeError):
+        return dist.ProcessGroup
+
+
+class ProcessGroup(_base()):
     """A group of processes; torch.distributed makes it."""
 
     def __init__(self, comm, rank, size):
@@ -193,7 +203,31 @@ class ProcessGroup(dist.ProcessGroup):
                 o.copy_(part.reshape(o.shape))
         return self._work(request, outputs, spread)
 
+    def _each(self, one, outputs, inputs, opts):
+        """One collective a pair of tensors; the finisher comes to this one's end behind theirs."""
+        works, future = [one(o, i, opts) for o, i in zip(outputs, inputs)], Future()
+
+        def finish():
+            try:
+                for w in works:
+                    w.wait()
+            except Exception as e:
+                future.set_exception(e)
+            else:
+                future.set_result(outputs)
+        self.finisher.give(finish)
+        return _create_work_from_future(future)
+
+    def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        return self._each(self._allgather_base, outputs, inputs, opts)
+
+    def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        return self._each(self._reduce_scatter_base, outputs, inputs, opts)
+
+    supports_coalescing = supports_splitting = supports_shrinking = supports_reconfigure = supports_window = supports_tensor_alloc = supports_abort_hooks = False
+
     # Names since PyTorch 2.15.
+    all_gather_single_coalesced, reduce_scatter_single_coalesced = allgather_into_tensor_coalesced, reduce_scatter_tensor_coalesced
     all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
 
     def gather_single(self, output, t, opts=None):
@@ -237,5 +271,19 @@ def init(**how):
     dist.init_process_group("tccc", **how)
 
 
+def _hide_from_dynamo():
+    """Collectives are called within graphs that torch.compile has broken, where it would compile the functions here."""
+    try:
+        from torch._C._dynamo.eval_frame import skip_code
+    except ImportError:
+        return
+    for f in [*vars(ProcessGroup).values(), *vars(_Finisher).values(), _reduction, _one, _cpu, _create]:
+        codes = [getattr(f, "fget", f).__code__] if hasattr(getattr(f, "fget", f), "__code__") else []
+        for code in codes:
+            skip_code(code)
+            codes += [c for c in code.co_consts if hasattr(c, "co_code")]
+
+
+_hide_from_dynamo()
 if not hasattr(dist.Backend, "TCCC"):
     dist.Backend.register_backend("tccc", _create, devices=["cpu"])
