@@ -327,12 +327,13 @@ def test_transforms():
 
 
 def test_transformers_trainer():
-    try:
-        import accelerate  # noqa: F401
-        from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
-    except ImportError as e:
-        skip(str(e))
+    """Without an import of tccc: a process that has none, where torch_compile_backend="tccc" is all."""
+    import subprocess
     import tempfile
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+    told = subprocess.run([sys.executable, "-c", "from transformers import TrainingArguments as A; import sys; assert not any(m == 'tccc.dynamo' for m in sys.modules); "
+                           "a = A('/tmp', use_cpu=True, torch_compile=True, torch_compile_backend='tccc'); print(a.torch_compile_backend)"], capture_output=True, text=True)
+    assert told.stdout == "tccc\n", told.stderr[-800:]
     size = dict(vocab_size=64, n_positions=16, n_embd=32, n_layer=1, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=1, use_cache=False)
     ids = torch.randint(0, 64, (32, 16), generator=torch.Generator().manual_seed(1))
     losses, before = [], tccc.metrics()

@@ -50,10 +50,10 @@ SUMMARIES = {"tccc": "An ahead-of-time compiler for neural networks", "tccc_runt
 
 
 def metadata(name, version):
-    """What Python knows of an installed package; torch.compile finds its backend by the entry point."""
+    """What Python knows of an installed package; torch.compile finds its backend by the entry point; the other is called by `import torch`."""
     return {"METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\nSummary: {SUMMARIES[name]}\nLicense: Apache-2.0\n"
                         "Requires-Python: >=3.11\nRequires-Dist: numpy\n\n",
-            "entry_points.txt": "[torch_dynamo_backends]\ntccc = tccc.dynamo:backend\n"}
+            "entry_points.txt": "[torch_dynamo_backends]\ntccc = tccc.dynamo:backend\n[torch.backends]\ntccc = tccc._autoload:tell_accelerate\n"}
 
 
 class Wheel:

@@ -13,7 +13,7 @@ import os
 import shutil
 import warnings
 
-from . import _compile, _direct, _grid
+from . import _autoload, _compile, _direct, _grid
 from ._model import Model
 from .errors import Error, UsageError
 
@@ -528,17 +528,4 @@ def backend(gm, example_inputs, *, options=None, mode=None):
     return _direct.call_of(made, len(example_inputs), call)
 
 
-def _tell_accelerate():
-    """transformers' Trainer goes by accelerate's list of backends, an enumeration: it gets one more."""
-    import importlib.util
-    if importlib.util.find_spec("accelerate") is None:
-        return
-    from accelerate.utils.dataclasses import DynamoBackend
-    if "TCCC" not in DynamoBackend.__members__:
-        member = str.__new__(DynamoBackend, "TCCC")
-        member._name_ = member._value_ = "TCCC"
-        DynamoBackend._member_map_["TCCC"] = DynamoBackend._value2member_map_["TCCC"] = member
-        DynamoBackend._member_names_.append("TCCC")
-
-
-_tell_accelerate()
+_autoload.tell_accelerate()
