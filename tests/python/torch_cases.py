@@ -558,20 +558,25 @@ def test_gradients_of_graphs_that_fall_back():
         "max_pool": lambda x: F.max_pool1d(x, 2), "avg_pool": lambda x: F.avg_pool1d(x, 2), "glu": lambda x: F.glu(x, -1), "cumsum": lambda x: x.cumsum(1), "logsumexp": lambda x: x.logsumexp(-1, True),
         "norm": lambda x: x / x.norm(dim=-1, keepdim=True), "smooth_l1": lambda x: F.smooth_l1_loss(x, torch.zeros_like(x), reduction="none"),
         "weight_norm": lambda x: x @ torch._weight_norm(linear.weight, linear.weight.norm(dim=1, keepdim=True).detach(), 0)}
-    for name, block in blocks.items():
-        for k, other in enumerate(strange):
-            for place in "front", "behind", "beside":
-                def f(x):
-                    x = x * (1 + 0.1 * other(x)) if place == "front" else x
-                    y = block(x)
-                    return y.sin().sum() + (other(y) if place == "behind" else other(x) if place == "beside" else 0)
-                torch._dynamo.reset()
-                found = []
-                for call in f, torch.compile(f, backend="tccc"):
-                    x = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(2)).requires_grad_()
-                    call(x).backward()
-                    found.append(x.grad)
-                assert near(found[1], found[0]), (name, k, place)
+    for number, (name, block) in enumerate(blocks.items()):
+        for k, place in enumerate(("front", "behind", "beside", "middle")):
+            if not os.environ.get("TCCC_TEST_FULL") and (number + k) % 4:
+                continue               # each block in one place, each place with many
+            other = strange[(number + k) % len(strange)]
+
+            def f(x):
+                x = x * (1 + 0.1 * other(x)) if place == "front" else x
+                y = block(x)
+                if place == "middle":
+                    y = block(x * (1 + 0.1 * other(y)))
+                return y.sin().sum() + (other(y) if place == "behind" else other(x) if place == "beside" else 0)
+            torch._dynamo.reset()
+            found = []
+            for call in f, torch.compile(f, backend="tccc", options={"level": 0}):
+                x = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(2)).requires_grad_()
+                call(x).backward()
+                found.append(x.grad)
+            assert near(found[1], found[0]), (name, k, place)
 
 
 def test_torch_compile_falls_back():
