@@ -7,6 +7,7 @@
 #include "tools/data_int.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,11 @@ static struct hdf5 {
     int (*space_dims)(hid, uint64_t *, uint64_t *);
     int (*space_select)(hid, int, const uint64_t *, const uint64_t *, const uint64_t *, const uint64_t *);
     hid (*space_simple)(int, const uint64_t *, const uint64_t *);
+    hid (*data_how)(hid);
+    int (*how_external)(hid);
+    int (*how_layout)(hid);
+    int (*how_close)(hid);
+    ssize_t (*file_name)(hid, char *, size_t);
     int (*type_close)(hid);
     int (*type_class)(hid);
     size_t (*type_size)(hid);
@@ -37,7 +43,7 @@ static struct hdf5 {
 } h5;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { CLASS_INTEGER = 0, CLASS_FLOAT = 1, SELECT_SET = 0 };
+enum { CLASS_INTEGER = 0, CLASS_FLOAT = 1, SELECT_SET = 0, LAYOUT_VIRTUAL = 3 };
 
 struct dataset {
     struct data_source source;
@@ -71,6 +77,11 @@ static bool load(void)
         {"H5Sget_simple_extent_dims", (void **)&h5.space_dims},
         {"H5Sselect_hyperslab", (void **)&h5.space_select},
         {"H5Screate_simple", (void **)&h5.space_simple},
+        {"H5Dget_create_plist", (void **)&h5.data_how},
+        {"H5Pget_external_count", (void **)&h5.how_external},
+        {"H5Pget_layout", (void **)&h5.how_layout},
+        {"H5Pclose", (void **)&h5.how_close},
+        {"H5Fget_name", (void **)&h5.file_name},
         {"H5Tclose", (void **)&h5.type_close},
         {"H5Tget_class", (void **)&h5.type_class},
         {"H5Tget_size", (void **)&h5.type_size},
@@ -157,6 +168,19 @@ static enum tcc_dtype type_of(struct dataset *d)
                                     : TCC_I64;
 }
 
+/* A dataset's name may be a link into another file, its elements may lie in others (raw ones, too: any file of the machine), or be pieces of others' datasets. */
+static bool is_own(const struct dataset *d, const char *path)
+{
+    hid how = h5.data_how(d->data);
+    bool own = how >= 0 && h5.how_external(how) == 0 && h5.how_layout(how) != LAYOUT_VIRTUAL;
+    char name[PATH_MAX];
+    ssize_t n = h5.file_name(d->data, name, sizeof name);
+
+    if (how >= 0)
+        h5.how_close(how);
+    return own && n > 0 && n < (ssize_t)sizeof name && !strcmp(name, path);
+}
+
 /* With the lock held: opens the dataset; false after `error`. */
 static bool open_dataset(struct dataset *d, const struct data_request *q, const char *name, enum tcc_dtype *dtype,
                          bool *found, char *error)
@@ -170,6 +194,11 @@ static bool open_dataset(struct dataset *d, const struct data_request *q, const 
         h5.space_close(space);
     *dtype = d->data >= 0 ? type_of(d) : TCC_NONE;
     *found = d->file < 0 || d->data >= 0 || q->named;
+    if (d->data >= 0 && !is_own(d, q->path)) {
+        snprintf(error, ERROR_SIZE, "%s:%s: its elements lie in another file; only what the file itself holds is read",
+                 q->path, name);
+        return false;
+    }
     if (d->file < 0 || d->data < 0)
         snprintf(error, ERROR_SIZE,
                  d->file < 0 ? "%s: damaged: no HDF5 file that libhdf5 reads" : "%s: no dataset '%s'", q->path, name);
