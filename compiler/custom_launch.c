@@ -193,7 +193,8 @@ static void launch(struct writer *w, struct kn_step *s, const struct ir_custom *
     s->tiles = units(w, s->kernel->custom, s);
     s->nsizes = w->sizes.n;
     s->sizes = IR_NEWN(w->ctx, w->sizes.n + 1, ir_expr);
-    memcpy(s->sizes, w->sizes.at, (size_t)w->sizes.n * sizeof *s->sizes);
+    if (w->sizes.n)
+        memcpy(s->sizes, w->sizes.at, (size_t)w->sizes.n * sizeof *s->sizes);
     int n = 0;
     for (int a = 0; a < s->nargs; a++)
         if (s->args[a] >= 0)

@@ -218,7 +218,8 @@ static json_t *describe(struct info *x, const struct ir_module *m)
             return NULL;
     }
     count_states(x, m);
-    qsort(x->ops, (size_t)x->nops, sizeof *x->ops, by_count);
+    if (x->nops)
+        qsort(x->ops, (size_t)x->nops, sizeof *x->ops, by_count);
     for (int i = 0; i < x->nops; i++)
         json_object_set_new(ops, ir_shown(x->ops[i].name), json_integer(x->ops[i].n));
     for (int i = 0; i < x->ndims; i++)

@@ -371,7 +371,7 @@ static int tune_arch(struct tuning *t, const struct pass_picks *picks, FILE *to)
     if (code != EXIT_FINE)
         return code;
     code = time_all(t);
-    if (code == EXIT_FINE)
+    if (code == EXIT_FINE && t->n)
         qsort(t->list, (size_t)t->n, sizeof *t->list, by_time);
     for (int i = 0; i < t->n; i++)
         all += t->list[i].before * t->list[i].launches;

@@ -163,7 +163,8 @@ static void moved(struct grad *g, struct ir_node *n)
         in[i] = i ? n->in[i].value : ir_reshape_to(g->b, numbers, t->rank, t->dim);
     for (int k = 0; k < n->nout; k++)
         types[k] = k ? n->out[k]->type : ir_with_dtype(g->ctx, n->out[k]->type, TCC_I64);
-    memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    if (n->nattrs)
+        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
     for (int i = 0; i < n->nattrs; i++)
         if (attrs[i].key == IR_ATTR_types)
             attrs[i] = ir_attr_types(IR_ATTR_types, n->nout, types);

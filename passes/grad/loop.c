@@ -175,7 +175,8 @@ static struct ir_value *make_again(struct loop *l, const struct ir_node *n)
         in[i] = stand_in(l, n->in[i].value);
     if (s.found || (n->nin > 0 && !in[0]) || (n->nin > 1 && !in[1]))
         return NULL;
-    memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    if (n->nattrs)
+        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
     struct ir_builder b = l->inner;
     b.before = l->start;
     b.where = n->where;

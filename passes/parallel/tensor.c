@@ -395,7 +395,8 @@ static bool run_collective(struct rewriter *w, const struct ir_node *n)
         types[i] = in[i]->type;
     }
     struct ir_attr *attrs = IR_NEWN(w->ctx, n->nattrs + 1, struct ir_attr);
-    memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    if (n->nattrs)
+        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
     for (int i = 0; i < n->nattrs; i++)
         if (attrs[i].key == IR_ATTR_types)
             attrs[i].types = types;
