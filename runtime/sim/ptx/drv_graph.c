@@ -366,7 +366,8 @@ static CUresult append(CUgraphExec e, CUgraphNode node, const int *deps, int nde
         free(to->deps);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    memcpy(to->deps, deps, (size_t)ndeps * sizeof *deps);
+    if (ndeps)
+        memcpy(to->deps, deps, (size_t)ndeps * sizeof *deps);
     e->n++;
     return CUDA_SUCCESS;
 }

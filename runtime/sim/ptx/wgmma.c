@@ -332,7 +332,8 @@ void ptx_run_wgmma_wait(struct ptx_warp *w, const struct ptx_insn *i, uint32_t m
             m->frame->def[m->i->more[k].reg] = m->defined ? FULL : 0;
     }
     w->nproducts -= n;
-    memmove(w->products, w->products + n, (size_t)w->nproducts * sizeof *w->products);
+    if (n)
+        memmove(w->products, w->products + n, (size_t)w->nproducts * sizeof *w->products);
 }
 
 /* -- Decoding -- */
