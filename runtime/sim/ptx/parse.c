@@ -201,10 +201,15 @@ static void put_value(struct ptx_parse *p, struct ptx_sym *s, size_t *at)
     next(p);
 }
 
+#define MOST_INITIALISED ((size_t)1 << 30) /* bytes: of a text's own variables; a short one must not take all memory */
+
 static void initialiser(struct ptx_parse *p, struct ptx_sym *s)
 {
     size_t at = 0;
     int depth = 0;
+    if (s->size > MOST_INITIALISED)
+        ptx_fail(p, p->x.line, "'%s' is too large for a variable with an initialiser: %zu bytes", s->name,
+                 (size_t)s->size);
     s->init = ptx_new(p, s->size + 8);
     do {
         if (accept(p, '{'))
