@@ -3,6 +3,7 @@
 #ifndef TCCC_BUDGET_INT_H
 #define TCCC_BUDGET_INT_H
 
+#include "compiler/target.h"
 #include "passes/pass.h"
 
 /*
@@ -40,5 +41,7 @@ bool figures_print(struct ir_module *m, const struct pass_options *options, int 
 /* plan_report.c, --report. After lowering: the arenas of each entry point, a line a buffer of them, and whether that takes the memory of
  * earlier ones; where there is a device, how many steps each memory's queues run, and what of the host's computes with floats. */
 void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out);
+/* A warning of each entry point whose device leaves kernels or library calls of floats to the host, which and why; strict: an error, and false. */
+bool plan_host_steps(struct ir_ctx *ctx, const struct kn_program *p, const struct target *t, const struct pass_machine *m, bool strict);
 
 #endif

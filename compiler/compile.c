@@ -422,6 +422,8 @@ static bool run_passes(struct job *j)
         ir_detail(j->ctx, "kernel %s: %s, %s operations", ir_shown(k->name), k->schedule.how,
                   ir_expr_text(j->ctx, k->flops));
     }
+    if (j->target->device && !plan_host_steps(j->ctx, j->module->program, j->target, j->made.machine, o->strict_device))
+        return false;
     if (o->report)
         plan_report(j->ctx, j->module->program, o->report);
     if (job_wants(o, "kernels") || job_wants(o, "plan"))

@@ -210,6 +210,61 @@ static void report_defaults(struct ir_ctx *ctx, const struct ir_module *m, FILE 
     }
 }
 
+enum { MOST_TOLD = 6 };
+
+/* Kernels and library calls of floats that stay on the host, of an entry point. */
+struct left {
+    struct ir_ctx *ctx;
+    const struct target *t;
+    const struct pass_machine *m;
+    int n;
+    const char *text;
+};
+
+static void find_left(const struct kn_program *p, const struct kn_steps *steps, struct left *x)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        bool launch = s->kind == TCC_STEP_LAUNCH;
+        for (int r = 0; r < s->nregions; r++)
+            find_left(p, &s->regions[r].steps, x);
+        if ((!launch && s->kind != TCC_STEP_LIB) || p->queues[s->queue].memory || !has_floats(p, s) ||
+            (launch && strcmp(s->kernel->schedule.how, "host") && x->t->host_reason))
+            continue;
+        if (x->n++ >= MOST_TOLD)
+            continue;
+        const char *why = launch && x->t->host_reason ? x->t->host_reason(x->ctx, x->m, s->kernel)
+                          : launch                    ? "its operands lie with the host"
+                                                      : "the device has no code for it";
+        x->text = ir_internf(x->ctx, "%s%s %s%s%s: %s", x->text, *x->text ? ";" : "", s->node ? "node '" : "",
+                             s->node ? ir_shown(s->node) : ir_shown(launch ? s->kernel->name : s->lib),
+                             s->node ? "'" : "", why);
+    }
+}
+
+bool plan_host_steps(struct ir_ctx *ctx, const struct kn_program *p, const struct target *t,
+                     const struct pass_machine *m, bool strict)
+{
+    bool ok = true;
+
+    for (int e = 0; e < p->nentries; e++) {
+        struct left x = {.ctx = ctx, .t = t, .m = m, .text = ""};
+        find_left(p, &p->entries[e].steps, &x);
+        if (!x.n)
+            continue;
+        const char *more = x.n > MOST_TOLD ? ir_internf(ctx, "; and %d more", x.n - MOST_TOLD) : "";
+        const char *text =
+            ir_internf(ctx, "'%s': %d step%s of floats run%s on the host, not on the device:%s%s",
+                       ir_shown(p->entries[e].name), x.n, x.n > 1 ? "s" : "", x.n > 1 ? "" : "s", x.text, more);
+        if (strict)
+            ir_error(ctx, NULL, "--strict-device: %s", text);
+        else
+            ir_diag(ctx, NULL, IR_D_WARNING, "%s", text);
+        ok = ok && !strict;
+    }
+    return ok;
+}
+
 void plan_report(struct ir_ctx *ctx, const struct kn_program *p, FILE *out)
 {
     report_defaults(ctx, p->module, out);

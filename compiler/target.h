@@ -48,6 +48,8 @@ struct target {
     const char *(*resolve)(struct ir_ctx *ctx, const char *arch);
     /* Says, for kernels that it can't lower yet, why (NULL: can lower). */
     const char *(*refuses)(struct ir_ctx *ctx, const struct kn_kernel *k);
+    /* Why a kernel that its machine has left to the host runs there. NULL: it leaves none to it. */
+    const char *(*host_reason)(struct ir_ctx *ctx, const struct pass_machine *m, const struct kn_kernel *k);
     /* Compiles the program's kernels. To object files, written in `folder`: kernel i becomes the global hidden function `PREFIXk<i>`,
      * tcc_kernel_fn. Or to an image for o->arch, whose functions are PREFIXk<i>. Adds them to `code`. False after a diagnostic.
      * A crash of the code generator is a diagnostic too (it runs in child processes). */

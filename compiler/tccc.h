@@ -76,6 +76,7 @@ struct tccc_options {
     const char *schedules;           /* --schedules: a table of kernels' schedules (doc/cuda.md); NULL: none */
     const char *pipeline;            /* NULL: by level */
     bool exact, fast_math, time_passes, verify;
+    bool strict_device;              /* a kernel of floats that a device would leave to the host is an error, not a warning */
     FILE *report;                    /* each entry point's buffers and peak of memory; NULL: none */
     FILE *facts;                     /* what was compiled, an object of JSON (doc/reports.md): graph, steps, kernels, buffers, passes, times; NULL: none */
     const struct tccc_train *train;  /* NULL: inference */

@@ -177,6 +177,9 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->report = option_set(o, OPT_report) ? stderr : NULL;
     c->time_passes = option_set(o, OPT_time_passes) || option_set(o, OPT_verbose);
     c->verify = option_set(o, OPT_verify);
+    c->strict_device = option_set(o, OPT_strict_device);
+    if (c->strict_device) /* what is there already was not asked */
+        c->cache_dir = NULL;
     c->verbose = o->given[OPT_verbose].n;
     c->message = show_message;
     c->progress = isatty(STDERR_FILENO) && !option_set(o, OPT_quiet) ? show_progress : NULL;

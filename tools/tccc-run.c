@@ -51,8 +51,8 @@ static int show_outputs(const struct options *o, const struct model *m, int run,
 
 static void print_row(const struct tccrt_profile_row *r, int runs, double total, double peak)
 {
-    double gflops = r->ns > 0 ? r->flops / r->ns : 0;
-    fprintf(stderr, "%10.3f %6.1f %6" PRId64 " %9.2f %6.1f %9.2f  %s (%s)%s%s\n", r->ns * 1e-6 / runs,
+    double gflops = r->ns > 0 ? r->flops / r->ns : 0, ms = r->ns * 1e-6 / runs;
+    fprintf(stderr, "%10.*f %6.1f %6" PRId64 " %9.2f %6.1f %9.2f  %s (%s)%s%s\n", ms < 0.1 ? 6 : 3, ms,
             total > 0 ? 100 * r->ns / total : 0, r->calls / runs, gflops, peak > 0 ? 100 * gflops / peak : 0,
             r->ns > 0 ? r->bytes / r->ns : 0, r->kernel ? ir_shown(r->kernel) : "", r->node ? ir_shown(r->node) : "",
             r->bound ? ", bound by " : "", r->bound ? r->bound : "");
@@ -138,7 +138,9 @@ static int profile(const struct options *o, struct model *m, struct tcc_object *
         return run_status(o, status, error);
     double peak = host_peak(m);
     int code = option_set(o, OPT_profile) ? show_profile(o, m, runs, peak) : EXIT_FINE;
-    return code == EXIT_FINE && option_set(o, OPT_html) ? html_run(o, m, &(struct html_runs){runs, runs + 1, ms, peak, NULL}) : code;
+    return code == EXIT_FINE && option_set(o, OPT_html)
+               ? html_run(o, m, &(struct html_runs){runs, runs + 1, ms, peak, NULL})
+               : code;
 }
 
 /* Run number `run` (from 0) of `runs`. */

@@ -27,6 +27,14 @@ static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
     return target_cpu.refuses(ctx, k); /* any kernel may run on the host */
 }
 
+static const char *host_reason(struct ir_ctx *ctx, const struct pass_machine *m, const struct kn_kernel *k)
+{
+    const char *why = "the engines can't run it";
+
+    neuron_program_free(neuron_kernel_program(ctx, (const struct nk_machine *)m, k, &why));
+    return why;
+}
+
 static void dump(const struct target_options *o, const struct kn_kernel *k, const char *which,
                  const struct neuron_program *p)
 {
@@ -140,4 +148,5 @@ const struct target target_neuron = {.name = "neuron",
                                      .machine = machine,
                                      .resolve = resolve,
                                      .refuses = refuses,
+                                     .host_reason = host_reason,
                                      .compile = compile};
