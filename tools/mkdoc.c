@@ -290,7 +290,7 @@ static const char pt2_intro[] =
     "(and `predict` and `eval` infer); "
     "after `model.eval()`\n  both are frozen. Export the module without its loss, and name that with `--loss`. "
     "`detach` and `torch.no_grad()` stop "
-    "gradients.\n"
+    "gradients;\n  `run_decompositions()` leaves no trace of either in a program: train what `export` gives.\n"
     "* **Joint programs** of `_export_forward_backward` give the loss and a result grad.PARAMETER each.\n"
     "* **Complex tensors** (transforms of `torch.fft`, `torch.stft`) are pairs of floats inside; what ops do with them "
     "says "
