@@ -1,15 +1,26 @@
-# Random programs, interpreted against compiled at -O0 and -O3, with one thread and with three, for a bounded time. The
-# first programs are the same in every run; TCCC_TEST_FULL=1 goes on for ten minutes, elsewhere each day.
+# Random programs, interpreted against compiled at -O0 and -O3, with one thread and with three; with open dims at many sizes, each compiled once; training
+# steps against the slopes of their losses. For a bounded time: the first programs are the same in every run; TCCC_TEST_FULL=1 goes on for half an hour from
+# seeds that rise from run to run.
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 TCCC_LIBDIR=$top_builddir
 export TCCC_LIBDIR
-program=$top_builddir/tests/fuzz/fuzz-diff
-[ -x "$program" ] || fail "$program is not built"
 cd "$tmp" || fail "no folder"
 run() {
+    program=$top_builddir/tests/fuzz/$1
+    shift
+    [ -x "$program" ] || fail "$program is not built"
     "$program" --keep "$top_builddir/crashes" "$@" || fail "programs are in $top_builddir/crashes"
 }
-run --seconds "${TCCC_FUZZ_SECONDS:-40}" --seed 1 --nodes 14
+# seconds SHARE: of the time that plain runs take, in tenths
+seconds() {
+    echo $((${TCCC_FUZZ_SECONDS:-40} * $1 / 10))
+}
+run fuzz-diff --seconds "$(seconds 3)" --seed 1 --nodes 14
+run fuzz-diff --seconds "$(seconds 4)" --seed 1 --nodes 10 --open --levels turn
+run fuzz-steps --seconds "$(seconds 3)" --seed 1 --nodes 6
 if [ -n "${TCCC_TEST_FULL:-}" ]; then
-    run --seconds 600 --seed "$(date +%Y%m%d)000" --nodes 24
+    seed=$(date +%s)000
+    run fuzz-diff --seconds 600 --seed "$seed" --nodes 24
+    run fuzz-diff --seconds 600 --seed "$seed" --nodes 14 --open --levels turn
+    run fuzz-steps --seconds 600 --seed "$seed" --nodes 10
 fi

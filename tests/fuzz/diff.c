@@ -4,50 +4,31 @@
  * and the same bits with one thread and with three; they also print, parse back and print the same. Every third is also compiled
  * with its products cast to bf16 or f16, and must differ by that rounding only.
  *
- *   fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER] [--levels both|turn]
+ *   fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER] [--levels both|turn] [--open]
  *
  * --levels turn: each program is compiled once, at a level, for an instruction set and with a type of products that its seed says, which
  * takes a third of the time.
+ * --open: dims of inputs are symbols; each artifact runs at several sizes, 0 and 1 and sizes that do not fit among them, with hostile values for
+ * what positions, sizes and trip counts are taken from. It refuses what the interpreter refuses, and every other program's buffers are guarded.
  *
- * Each program runs in a child process (60 s). One that fails is shrunk (fewer nodes of the same seed) and, with --keep,
- * written to FOLDER/SEED.tcir. Exit status: 0 all agree, 1 some do not, 2 usage.
+ * programs.c reduces one that fails. Exit status: 0 all agree, 1 some do not, 2 usage.
  */
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
-#include "tests/fuzz/random_graph.h"
+#include "tests/fuzz/programs.h"
 #include "tools/values_int.h"
 
-enum { MAX_INPUTS = 4, TIME_LIMIT = 60 };
-
-struct job {
-    uint64_t seed;
-    int nodes;
-    const char *folder; /* for the program's files */
-    bool quiet;
-    bool turn; /* one compilation, as the seed says */
+/* One set of sizes and values: what goes in, and what the interpreter says. */
+struct trial {
+    struct tcc_object *in[MAX_INPUTS], *want[GRAPH_MAX_OUTPUTS];
+    int status;
+    char why[300];
 };
-
-static int complain(const struct job *j, const char *what, const char *why)
-{
-    if (!j->quiet)
-        printf("seed %" PRIu64 ", %d nodes: %s: %s\n", j->seed, j->nodes, what, why);
-    return 1;
-}
-
-static void keep_message(void *user, int severity, const char *text)
-{
-    if (severity >= 2 && !*(char *)user)
-        snprintf(user, 300, "%s", text);
-}
 
 /* The module as text, freed by the caller. */
 static char *text_of(const struct ir_module *m, size_t *size)
@@ -123,18 +104,49 @@ static int compare(const struct job *j, const struct random_graph *g, const char
     return complain(j, what, text);
 }
 
-/* One run of an artifact; outputs are the caller's. */
-static int run_artifact(const struct job *j, struct tccrt_model *m, int threads, const struct random_graph *g,
-                        struct tcc_object **in, struct tcc_object **out)
+/* One run of an artifact, which gives values where the interpreter does; outputs are the caller's. */
+static int run_artifact(const struct job *j, const char *what, struct tccrt_model *m, int threads,
+                        const struct random_graph *g, struct trial *t, struct tcc_object **out)
 {
     struct tccrt_options options = {.threads = threads};
     struct tccrt_session *s = NULL;
-    int status = 0;
+    char text[700];
+    int status = tccrt_session_new(m, &options, &s);
 
-    if (tccrt_session_new(m, &options, &s) != TCC_OK ||
-        tccrt_run_objects(s, NULL, g->ninputs, in, g->noutputs, out) != TCC_OK)
-        status = complain(j, "run", tccrt_error());
+    if (status == TCC_OK)
+        status = tccrt_run_objects(s, NULL, g->ninputs, t->in, g->noutputs, out);
+    snprintf(text, sizeof text, "run %d: %s%.300s", g->run, status == TCC_OK ? "runs, and the interpreter says: " : "",
+             status == TCC_OK ? t->why : tccrt_error());
     tccrt_session_free(s);
+    /* Of a gather that is part of a kernel, places that nothing of the result needs are not looked at. */
+    bool unread = status == TCC_OK && t->status == TCC_EINDEX && strncmp(what, "-O0", 3) != 0;
+    if (status == TCC_OK ? t->status == TCC_OK || unread : refuses(status) && t->status != TCC_OK) {
+        count_run(j, status == TCC_OK);
+        return 0;
+    }
+    return complain(j, what, text);
+}
+
+/* With one thread and with three: what the interpreter gives, and the same bits. */
+static int run_trial(const struct job *j, const char *what, struct tccrt_model *m, const struct random_graph *g,
+                     bool coarse, struct trial *t)
+{
+    struct tcc_object *one[GRAPH_MAX_OUTPUTS] = {NULL}, *three[GRAPH_MAX_OUTPUTS] = {NULL};
+    bool both = g->run % 3 == 0; /* of many sizes not at each */
+    int status = run_artifact(j, what, m, 1, g, t, one) || (both && run_artifact(j, what, m, 3, g, t, three));
+
+    for (int k = 0; k < g->noutputs && status == 0 && t->status == TCC_OK; k++) {
+        status = compare(j, g, what, coarse, k, t->want[k], one[k]);
+        if (status)
+            break;
+        size_t bytes = (size_t)elements(&one[k]->t) * (size_t)tcc_dtype_bytes((enum tcc_dtype)one[k]->t.dtype);
+        if (both && (!same_shape(&one[k]->t, &three[k]->t) || memcmp(one[k]->t.data, three[k]->t.data, bytes) != 0))
+            status = complain(j, what, "one thread and three give different bits");
+    }
+    for (int k = 0; k < g->noutputs; k++) {
+        tccrt_object_unref(one[k]);
+        tccrt_object_unref(three[k]);
+    }
     return status;
 }
 
@@ -142,10 +154,9 @@ static int run_artifact(const struct job *j, struct tccrt_model *m, int threads,
 static const char *const marches[4] = {NULL, "x86-64-v3", NULL, "x86-64-v2"};
 
 /* cast: NULL, or the type that products are cast to. */
-static int check_level(const struct job *j, const struct random_graph *g, const char *path, int level, const char *cast,
-                       struct tcc_object **in, struct tcc_object **want)
+static int check_level(const struct job *j, struct random_graph *g, const char *path, int level, const char *cast,
+                       struct trial *trials)
 {
-    struct tcc_object *one[GRAPH_MAX_OUTPUTS] = {NULL}, *three[GRAPH_MAX_OUTPUTS] = {NULL};
     char artifact[300], what[60], message[300] = "no message";
     struct tccrt_model *m = NULL;
     struct tccc_options o;
@@ -168,157 +179,73 @@ static int check_level(const struct job *j, const struct random_graph *g, const 
         return complain(j, what, message);
     int status = tccrt_open(artifact, &m) != TCC_OK ? complain(j, what, tccrt_error()) : 0;
     unlink(artifact);
-    if (status == 0)
-        status = run_artifact(j, m, 1, g, in, one) || run_artifact(j, m, 3, g, in, three);
-    for (int k = 0; k < g->noutputs && status == 0; k++) {
-        status = compare(j, g, what, g->coarse || cast, k, want[k], one[k]);
-        size_t bytes = (size_t)elements(&one[k]->t) * (size_t)tcc_dtype_bytes((enum tcc_dtype)one[k]->t.dtype);
-        if (status == 0 &&
-            (!same_shape(&one[k]->t, &three[k]->t) || memcmp(one[k]->t.data, three[k]->t.data, bytes) != 0))
-            status = complain(j, what, "one thread and three give different bits");
-    }
-    for (int k = 0; k < g->noutputs; k++) {
-        tccrt_object_unref(one[k]);
-        tccrt_object_unref(three[k]);
-    }
+    for (g->run = 0; g->run < g->nruns && status == 0; g->run++)
+        status = run_trial(j, what, m, g, g->coarse || cast, &trials[g->run]);
     tccrt_close(m);
     return status;
 }
 
-static int check_levels(const struct job *j, const struct random_graph *g, const char *path, struct tcc_object **in,
-                        struct tcc_object **want)
+static int check_levels(const struct job *j, struct random_graph *g, const char *path, struct trial *trials)
 {
     const char *cast = j->seed % 3 ? NULL : j->seed % 2 ? "bf16" : "fp16";
     int status = 0;
 
     if (j->turn) { /* the instruction set goes by the seed's last two bits */
         int level = (int)(j->seed / 4 % 4);
-        return check_level(j, g, path, level, level ? cast : NULL, in, want);
+        return check_level(j, g, path, level, level ? cast : NULL, trials);
     }
     for (int level = 0; status == 0 && level <= 3; level += 3)
-        status = check_level(j, g, path, level, NULL, in, want);
-    return status == 0 && cast ? check_level(j, g, path, 3, cast, in, want) : status;
+        status = check_level(j, g, path, level, NULL, trials);
+    return status == 0 && cast ? check_level(j, g, path, 3, cast, trials) : status;
+}
+
+/* What the interpreter says to the current run's inputs. Only sizes that the program was not made for may be refused. */
+static int interpret(const struct job *j, struct random_graph *g, struct trial *t)
+{
+    struct ir_interp_state *state = ir_interp_state_new(g->module);
+
+    for (int i = 0; i < g->ninputs; i++)
+        if (!state || !(t->in[i] = random_input(g, j->seed, i)))
+            return complain(j, "fuzzer", "no memory");
+    t->status = ir_interp(g->func, state, t->in, t->want, t->why, sizeof t->why);
+    ir_interp_state_free(state);
+    return t->status == TCC_OK || (j->form == RANDOM_OPEN && refuses(t->status)) ? 0
+                                                                                 : complain(j, "interpreter", t->why);
 }
 
 /* Everything about one program; runs in a process of its own. */
 static int check(const struct job *j)
 {
-    struct tcc_object *in[MAX_INPUTS] = {NULL}, *want[GRAPH_MAX_OUTPUTS] = {NULL};
+    struct trial trials[GRAPH_RUNS] = {0};
     struct ir_ctx *ctx = ir_ctx_new();
-    char path[300], error[300] = "";
+    char path[300];
     struct ir_protect frame;
-    struct ir_interp_state *state = NULL;
     struct random_graph g;
     int status = 0;
 
     snprintf(path, sizeof path, "%s/fuzz.tcir", j->folder);
     if (!ctx || !IR_PROTECT(ctx, &frame))
         return complain(j, "fuzzer", "no memory");
-    if (!random_graph(ctx, j->seed, j->nodes, &g))
+    if (!random_graph(ctx, j->seed, j->nodes, j->form, j->skip, &g))
         status = complain(j, "not a valid program", ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no message");
     if (status == 0)
         status = round_trip(j, &g, path);
-    for (int i = 0; status == 0 && i < g.ninputs; i++)
-        if (!(in[i] = random_input(&g, j->seed, i)))
-            status = complain(j, "fuzzer", "no memory");
-    if (status == 0 && !(state = ir_interp_state_new(g.module)))
-        status = complain(j, "fuzzer", "no memory");
-    if (status == 0 && ir_interp(g.func, state, in, want, error, sizeof error) != TCC_OK)
-        status = complain(j, "interpreter", error);
+    for (g.run = 0; status == 0 && g.run < g.nruns; g.run++)
+        status = interpret(j, &g, &trials[g.run]);
     if (status == 0)
-        status = check_levels(j, &g, path, in, want);
-    for (int i = 0; i < MAX_INPUTS; i++)
-        tccrt_object_unref(in[i]);
-    for (int i = 0; i < GRAPH_MAX_OUTPUTS; i++)
-        tccrt_object_unref(want[i]);
-    ir_interp_state_free(state);
+        status = check_levels(j, &g, path, trials);
+    for (int k = 0; k < GRAPH_RUNS; k++) {
+        for (int i = 0; i < MAX_INPUTS; i++)
+            tccrt_object_unref(trials[k].in[i]);
+        for (int i = 0; i < GRAPH_MAX_OUTPUTS; i++)
+            tccrt_object_unref(trials[k].want[i]);
+    }
     ir_unprotect(ctx);
     ir_ctx_free(ctx);
     return status;
 }
 
-/* check() in a child. 0: fine. */
-static int check_in_child(const struct job *j)
-{
-    int status;
-
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        alarm(TIME_LIMIT);
-        status = check(j);
-        fflush(stdout);
-        _exit(status);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child)
-        return complain(j, "fuzzer", "cannot start a process");
-    if (WIFSIGNALED(status))
-        return complain(j, WTERMSIG(status) == SIGALRM ? "takes too long" : "crashed", strsignal(WTERMSIG(status)));
-    return WEXITSTATUS(status);
-}
-
-/* The shortest beginning of a failing program that fails too: said, and its text kept. */
-static void shrink(struct job j, const char *keep)
-{
-    int nodes = j.nodes;
-    char command[700];
-
-    j.quiet = true;
-    for (j.nodes = 1; j.nodes < nodes && check_in_child(&j) == 0;)
-        j.nodes++;
-    j.quiet = false;
-    printf("shrunk: ");
-    check_in_child(&j);
-    if (keep) {
-        snprintf(command, sizeof command, "mkdir -p '%s' && cp '%s/fuzz.tcir' '%s/%" PRIu64 ".tcir'", keep, j.folder,
-                 keep, j.seed);
-        if (system(command) == 0)
-            printf("program: %s/%" PRIu64 ".tcir\n", keep, j.seed);
-    }
-}
-
 int main(int argc, char **argv)
 {
-    char folder[] = "/tmp/tccc-fuzz.XXXXXX", command[64];
-    struct job j = {.seed = 1, .nodes = 14, .folder = folder};
-    long seconds = 0, count = 0;
-    const char *keep = NULL;
-    int bad = 0, done = 0;
-    time_t start = time(NULL);
-
-    for (int i = 1; i < argc; i += 2) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (value && strcmp(argv[i], "--seconds") == 0)
-            seconds = atol(value);
-        else if (value && strcmp(argv[i], "--count") == 0)
-            count = atol(value);
-        else if (value && strcmp(argv[i], "--seed") == 0)
-            j.seed = strtoull(value, NULL, 10);
-        else if (value && strcmp(argv[i], "--nodes") == 0)
-            j.nodes = atoi(value);
-        else if (value && strcmp(argv[i], "--keep") == 0)
-            keep = value;
-        else if (value && strcmp(argv[i], "--levels") == 0)
-            j.turn = strcmp(value, "turn") == 0;
-        else
-            return fprintf(stderr,
-                           "usage: fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER] "
-                           "[--levels both|turn]\n"),
-                   2;
-    }
-    if (!seconds && !count)
-        count = 20;
-    if (!mkdtemp(folder))
-        return perror(folder), 1;
-    for (; (!count || done < count) && (!seconds || time(NULL) - start < seconds) && bad < 10; j.seed++, done++) {
-        if (check_in_child(&j) != 0) {
-            bad++;
-            shrink(j, keep);
-        }
-    }
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0)
-        bad++;
-    printf("%d programs, %d failed\n", done, bad);
-    return bad != 0;
+    return programs_main(argc, argv, "fuzz-diff", RANDOM_FIXED, check);
 }

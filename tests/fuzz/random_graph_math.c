@@ -69,10 +69,17 @@ void make_broadcast(struct gen *g)
     if (!x || x->v->type->dtype != TCC_F32)
         return;
     int skip = x->v->type->rank ? below(g, x->v->type->rank + 1) : 0, rank = x->v->type->rank - skip;
-    for (int i = 0; i < rank; i++)
-        if (below(g, 2) || !ir_is_const(x->v->type->dim[skip + i], &dims[i]))
+    ir_expr open[TCC_MAX_RANK];
+    bool grid = true;
+    for (int i = 0; i < rank; i++) {
+        bool one = below(g, 2);
+        if (one || !ir_is_const(x->v->type->dim[skip + i], &dims[i]))
             dims[i] = 1;
-    struct item c = {constant(g, rank, dims, 1, true), 3, 3, 3}, left = *x;
+        open[i] = one ? ir_const(g->ctx, 1) : x->v->type->dim[skip + i];
+        grid = grid && ir_is_value(open[i], dims[i]);
+    }
+    struct item left = *x, c = {NULL, 3, 3, grid ? 3 : 0};
+    c.v = grid ? constant(g, rank, dims, 1, true) : filled(g, rank, open, 1);
     if (!c.v)
         g->failed = true;
     else if (below(g, 4))
@@ -185,31 +192,41 @@ void make_layernorm(struct gen *g)
     if (!x || x->v->type->rank < 1 || x->v->type->dtype != TCC_F32)
         return;
     int64_t axis = x->v->type->rank - 1;
-    if (!ir_is_const(x->v->type->dim[axis], &n) || n < 1)
+    ir_expr size = x->v->type->dim[axis];
+    if (!dim_value(g, size, &n) || n < 1)
         return;
     struct ir_value *inv = scalar_like(g, x->v, 1.0 / (double)n);
+    if (!ir_is_const(size, NULL))
+        inv = ir_unary(&g->b, IR_recip,
+                       ir_cast_to(&g->b,
+                                  ir_build1(&g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &size))),
+                                  TCC_F32));
     struct ir_value *mean = ir_binary(&g->b, IR_mul, reduce(g, IR_reduce_sum, x->v, 1, &axis, true), inv);
     struct ir_value *c = ir_binary(&g->b, IR_sub, x->v, mean);
     struct ir_value *var =
         ir_binary(&g->b, IR_mul, reduce(g, IR_reduce_sum, ir_unary(&g->b, IR_square, c), 1, &axis, true), inv);
     struct ir_value *r = ir_unary(&g->b, IR_rsqrt, ir_binary(&g->b, IR_add, var, scalar_like(g, x->v, 0.1)));
     double scale = x->scale;
-    struct ir_value *w = constant(g, 1, &n, 1, false);
+    struct ir_value *w = filled(g, 1, &size, 1);
     add(g, w ? ir_binary(&g->b, IR_mul, ir_binary(&g->b, IR_mul, c, r), w) : NULL, 3, scale * 3, 0);
 }
 
 void make_matmul(struct gen *g)
 {
     struct item *x = pick_float(g);
-    int64_t k, n = 1 + below(g, below(g, 4) ? 8 : 70);
+    int64_t k;
 
     if (!x || x->v->type->rank < 2 || x->v->type->dtype != TCC_F32)
         return;
     bool trans_a = below(g, 5) == 0, trans_b = below(g, 3) == 0;
-    if (!ir_is_const(x->v->type->dim[x->v->type->rank - (trans_a ? 2 : 1)], &k) || k < 1)
+    ir_expr inner = x->v->type->dim[x->v->type->rank - (trans_a ? 2 : 1)],
+            n = ir_const(g->ctx, 1 + below(g, below(g, 4) ? 8 : 70));
+    if (!dim_value(g, inner, &k) || k < 1)
         return;
+    if (g->open && below(g, 4) == 0)
+        n = x->v->type->dim[below(g, x->v->type->rank)];
     struct item left = *x;
-    struct ir_value *w = constant(g, 2, trans_b ? (int64_t[]){n, k} : (int64_t[]){k, n}, 1 / sqrt((double)k), false);
+    struct ir_value *w = filled(g, 2, trans_b ? (ir_expr[]){n, inner} : (ir_expr[]){inner, n}, 1 / sqrt((double)k));
     if (!w) {
         g->failed = true;
         return;
@@ -255,7 +272,7 @@ static bool make_window(struct gen *g, ir_type t, bool dilate, struct window *w)
             before = 0;
         if (after >= extent)
             after = 0;
-        if (!ir_is_const(t->dim[2 + i], &size) || size + before + after < extent)
+        if (!dim_value(g, t->dim[2 + i], &size) || size + before + after < extent)
             return false;
         w->before[i] = ir_const(g->ctx, before);
         w->after[i] = ir_const(g->ctx, after);
@@ -267,19 +284,23 @@ void make_conv(struct gen *g)
 {
     struct item *x = pick_float(g);
     struct window w;
-    int64_t c, taps = 1, dims[5];
+    int64_t c, taps = 1;
+    ir_expr dims[5];
 
     if (!x || x->v->type->dtype != TCC_F32 || x->v->type->rank < 3 || x->v->type->rank > 4 ||
-        !ir_is_const(x->v->type->dim[1], &c) || c < 1 || !make_window(g, x->v->type, true, &w))
+        !dim_value(g, x->v->type->dim[1], &c) || c < 1 || !make_window(g, x->v->type, true, &w))
         return;
-    int64_t groups = below(g, 3) == 0 ? c : c % 2 == 0 && below(g, 3) == 0 ? 2 : 1;
-    dims[0] = groups * (1 + below(g, groups > 1 ? 2 : 20));
-    dims[1] = c / groups;
-    for (int i = 0; i < w.n; i++)
-        taps *= dims[2 + i] = w.kernel[i];
+    bool fixed = ir_is_const(x->v->type->dim[1], NULL);
+    int64_t groups = !fixed ? 1 : below(g, 3) == 0 ? c : c % 2 == 0 && below(g, 3) == 0 ? 2 : 1;
+    dims[0] = ir_const(g->ctx, groups * (1 + below(g, groups > 1 ? 2 : 20)));
+    dims[1] = fixed ? ir_const(g->ctx, c / groups) : x->v->type->dim[1];
+    for (int i = 0; i < w.n; i++) {
+        taps *= w.kernel[i];
+        dims[2 + i] = ir_const(g->ctx, w.kernel[i]);
+    }
     struct item left = *x;
-    struct ir_value *in[3] = {left.v, constant(g, 2 + w.n, dims, 1 / sqrt((double)(taps * dims[1])), false),
-                              below(g, 2) ? constant(g, 1, dims, 0.5, false) : NULL};
+    struct ir_value *in[3] = {left.v, filled(g, 2 + w.n, dims, 1 / sqrt((double)(taps * c / groups))),
+                              below(g, 2) ? filled(g, 1, dims, 0.5) : NULL};
     add(g,
         in[1] ? ir_build1(&g->b, IR_conv, in[2] ? 3 : 2, in,
                           IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
@@ -297,26 +318,28 @@ void make_conv_gradient(struct gen *g)
 {
     struct item *x = pick_float(g);
     struct window w;
-    int64_t dims[5];
+    int64_t c, points, d;
+    ir_expr dims[5];
 
     if (!x || x->v->type->dtype != TCC_F32 || x->v->type->rank < 3 || x->v->type->rank > 4 ||
-        !ir_static_dims(x->v->type, dims) || dims[1] < 1 || !make_window(g, x->v->type, true, &w))
+        !ir_is_const(x->v->type->dim[1], &c) || c < 1 || !dim_value(g, x->v->type->dim[0], &points) ||
+        !make_window(g, x->v->type, true, &w))
         return;
-    int64_t groups = 1 + below(g, 3), points = dims[0], before, after;
-    groups = dims[1] % groups == 0 ? groups : 1;
-    dims[1] = groups * (below(g, 3) ? 1 + below(g, 3) : 4 << below(g, 3));
+    int64_t groups = 1 + below(g, 3);
+    groups = c % groups == 0 ? groups : 1;
+    dims[0] = x->v->type->dim[0];
+    dims[1] = ir_const(g->ctx, groups * (below(g, 3) ? 1 + below(g, 3) : 4 << below(g, 3)));
     for (int i = 0; i < w.n; i++) {
-        ir_is_const(w.before[i], &before);
-        ir_is_const(w.after[i], &after);
-        dims[2 + i] += before + after - (w.kernel[i] - 1) * w.dilations[i] - 1;
-        dims[2 + i] = dims[2 + i] / w.strides[i] + 1;
-        points *= dims[2 + i];
+        dims[2 + i] = ir_add(g->ctx, x->v->type->dim[2 + i], ir_add(g->ctx, w.before[i], w.after[i]));
+        dims[2 + i] = ir_addc(g->ctx, dims[2 + i], -(w.kernel[i] - 1) * w.dilations[i] - 1);
+        dims[2 + i] = ir_addc(g->ctx, ir_floordiv(g->ctx, dims[2 + i], ir_const(g->ctx, w.strides[i])), 1);
+        points *= dim_value(g, dims[2 + i], &d) ? d : 1;
     }
     ir_expr kernel[3];
     for (int i = 0; i < w.n; i++)
         kernel[i] = ir_const(g->ctx, w.kernel[i]);
     struct item left = *x;
-    struct ir_value *in[2] = {left.v, constant(g, 2 + w.n, dims, 1 / sqrt((double)points + 1), false)};
+    struct ir_value *in[2] = {left.v, filled(g, 2 + w.n, dims, 1 / sqrt((double)points + 1))};
     add(g,
         in[1] ? ir_build1(&g->b, IR_conv_grad_weight, 2, in,
                           IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w.n, w.strides),

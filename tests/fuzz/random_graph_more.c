@@ -105,26 +105,27 @@ void make_scatter(struct gen *g)
 void make_conv_transpose(struct gen *g)
 {
     struct item *x = pick_float(g);
-    int64_t dims[TCC_MAX_RANK], w[TCC_MAX_RANK], strides[TCC_MAX_RANK], dilations[TCC_MAX_RANK];
+    int64_t c, w[TCC_MAX_RANK], strides[TCC_MAX_RANK], dilations[TCC_MAX_RANK], d;
     ir_expr before[TCC_MAX_RANK], shape[TCC_MAX_RANK];
 
-    if (!x || x->v->type->dtype != TCC_F32 || x->v->type->rank < 3 || !ir_static_dims(x->v->type, dims) || x->mag > 50)
+    if (!x || x->v->type->dtype != TCC_F32 || x->v->type->rank < 3 || !ir_is_const(x->v->type->dim[1], &c) ||
+        x->mag > 50)
         return;
     int rank = x->v->type->rank, groups = 1 + below(g, 3);
-    groups = dims[1] % groups == 0 ? groups : 1;
-    double summed = (double)dims[1] / groups;
-    w[0] = dims[1];
+    groups = c % groups == 0 ? groups : 1;
+    double summed = (double)c / groups;
+    w[0] = c;
     w[1] = below(g, 3) ? 1 + below(g, 3) : 4 << below(g, 3);
     for (int i = 2; i < rank; i++) {
         int64_t cut = below(g, 2);
         w[i] = 1 + below(g, 3);
         strides[i - 2] = 1 + below(g, 2);
         dilations[i - 2] = 1 + below(g, 2);
-        int64_t full = (dims[i] - 1) * strides[i - 2] + (w[i] - 1) * dilations[i - 2] + 1;
-        if (full <= cut)
+        int64_t more = (w[i] - 1) * dilations[i - 2] + 1 - strides[i - 2];
+        if (!dim_value(g, x->v->type->dim[i], &d) || d * strides[i - 2] + more <= cut)
             cut = 0;
         before[i - 2] = ir_const(g->ctx, cut);
-        shape[i - 2] = ir_const(g->ctx, full - cut);
+        shape[i - 2] = ir_addc(g->ctx, ir_mulc(g->ctx, x->v->type->dim[i], strides[i - 2]), more - cut);
         summed *= (double)w[i];
     }
     struct ir_value *in[2] = {x->v, constant(g, rank, w, 1 / sqrt(summed), false)};

@@ -38,11 +38,12 @@ void make_reshape(struct gen *g)
             i++;
         } else if (i == at && what == 1) {
             int64_t factor = 2 + below(g, 3);
-            if (!ir_is_const(t->dim[i], &size) || size % factor != 0)
+            if (!dim_value(g, t->dim[i], &size) || size % factor != 0)
                 return;
-            dims[n++] = ir_const(g->ctx, below(g, 2) ? factor : size / factor);
-            dims[n] = ir_const(g->ctx, size / ir_const_or(dims[n - 1], 1));
-            n++;
+            ir_expr f = ir_const(g->ctx, factor), rest = ir_floordiv(g->ctx, t->dim[i], f);
+            bool swap = below(g, 2);
+            dims[n++] = swap ? rest : f;
+            dims[n++] = swap ? f : rest;
         } else if (i == at) {
             dims[n++] = ir_const(g->ctx, 1);
             dims[n++] = t->dim[i];
@@ -66,8 +67,19 @@ void make_slice(struct gen *g)
         starts[i] = ir_const(g->ctx, 0);
         steps[i] = ir_const(g->ctx, 1);
         sizes[i] = t->dim[i];
-        if (below(g, 2) || !ir_is_const(t->dim[i], &size) || size < 2)
+        if (below(g, 2) || !dim_value(g, t->dim[i], &size) || size < 2)
             continue;
+        if (!ir_is_const(t->dim[i], NULL) && below(g, 2)) { /* all but some at an end, or every other */
+            int cut = 1 + below(g, 2);
+            if (cut < size)
+                sizes[i] = ir_addc(g->ctx, t->dim[i], -cut);
+            starts[i] = ir_const(g->ctx, below(g, 2) && cut < size ? cut : 0);
+            if (below(g, 3) == 0) {
+                steps[i] = ir_const(g->ctx, 2);
+                sizes[i] = ir_ceildiv(g->ctx, sizes[i], steps[i]);
+            }
+            continue;
+        }
         int64_t step = below(g, 4) == 0 ? -1 : 1 + (below(g, 3) == 0), start = below(g, (int)size / 2 + 1);
         int64_t most = step < 0 ? start + 1 : (size - start + step - 1) / step;
         starts[i] = ir_const(g->ctx, start);
@@ -129,7 +141,7 @@ void make_pad(struct gen *g)
         return;
     for (int i = 0; i < t->rank; i++) {
         int b = below(g, 3), a = below(g, 3);
-        if (below(g, 2) || (mode && (!ir_is_const(t->dim[i], &size) || size < 4)))
+        if (below(g, 2) || (mode && (!dim_value(g, t->dim[i], &size) || size < 4)))
             a = b = 0;
         before[i] = ir_const(g->ctx, b);
         after[i] = ir_const(g->ctx, a);
@@ -147,7 +159,8 @@ void make_expand(struct gen *g)
     ir_type t = x->v->type;
     ir_expr dims[TCC_MAX_RANK];
 
-    dims[0] = ir_const(g->ctx, 1 + below(g, 3));
+    struct item *like = below(g, 3) ? NULL : pick(g);
+    dims[0] = like && like->v->type->rank ? like->v->type->dim[0] : ir_const(g->ctx, 1 + below(g, 3));
     for (int i = 0; i < t->rank; i++)
         dims[i + 1] = ir_is_value(t->dim[i], 1) && below(g, 2) ? ir_const(g->ctx, 1 + below(g, 4)) : t->dim[i];
     bool longer = below(g, 2);
@@ -164,7 +177,7 @@ void make_gather(struct gen *g)
     if (t->rank < 1)
         return;
     int axis = below(g, t->rank);
-    if (!ir_is_const(t->dim[axis], &size) || size < 1)
+    if (!dim_value(g, t->dim[axis], &size) || size < 1)
         return;
     for (int i = 0; i < n; i++)
         index[i] = below(g, (int)size) - (below(g, 4) == 0 ? size : 0);
@@ -198,7 +211,7 @@ void make_sort(struct gen *g)
     if (x->v->type->rank < 1 || x->exact <= 0 || x->v->type->dtype == TCC_BOOL)
         return;
     int axis = below(g, x->v->type->rank);
-    if (!ir_is_const(x->v->type->dim[axis], &size) || size < 1)
+    if (!dim_value(g, x->v->type->dim[axis], &size) || size < 1)
         return;
     if (below(g, 2)) {
         add(g,
@@ -209,10 +222,12 @@ void make_sort(struct gen *g)
         return;
     }
     struct item from = *x;
-    struct ir_node *n = ir_build(&g->b, IR_topk, 1, &from.v,
-                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis),
-                                          ir_attr_e(IR_ATTR_k, ir_const(g->ctx, 1 + below(g, (int)size))),
-                                          ir_attr_i(IR_ATTR_largest, below(g, 2)), ir_attr_i(IR_ATTR_sorted, 1)));
+    struct ir_node *n = ir_build(
+        &g->b, IR_topk, 1, &from.v,
+        IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis),
+                 ir_attr_e(IR_ATTR_k, below(g, 3) ? ir_const(g->ctx, 1 + below(g, (int)size))
+                                                  : ir_ceildiv(g->ctx, from.v->type->dim[axis], ir_const(g->ctx, 2))),
+                 ir_attr_i(IR_ATTR_largest, below(g, 2)), ir_attr_i(IR_ATTR_sorted, 1)));
     add(g, n ? n->out[0] : NULL, from.mag, from.scale, from.exact);
     if (n)
         add(g, n->out[1], (double)size, (double)size, 3);
