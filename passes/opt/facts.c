@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * facts: what the body's nodes take for granted of sizes (ir_assumptions), and the inputs alone decide, becomes `check` nodes at the function's beginning: rewrites
- * that compose or take out such nodes lose none of it, and all levels refuse the same runs in the words of the node that the user knows.
+ * facts: what the body's nodes take for granted of sizes (ir_assumptions) becomes `check` nodes, at the function's beginning where the inputs alone decide
+ * it, else in front of the node: rewrites that compose or take out such nodes lose none of it, and all levels refuse the same runs in the words of the node
+ * that the user knows.
  *
  * What the version's guards say, or a check in front, is left out; checks that have come to hold since go.
  */
@@ -14,6 +15,8 @@ struct facts {
     struct ir_func *f;
     struct ir_node *at;       /* a node's; checks stand in front of the first other one */
     VEC(ir_expr) bound;       /* symbols that the inputs bind */
+    VEC(ir_expr) found;       /* that nodes so far define */
+    bool here;                /* look for these too */
     VEC(struct ir_fact) held; /* that need no further check */
     bool open;                /* a symbol was found that they don't bind */
     bool left;                /* of the last node, a fact does not hold by itself */
@@ -25,12 +28,16 @@ static void look_up(void *user, ir_expr sym)
     bool bound = false;
     for (int i = 0; i < x->bound.n && !bound; i++)
         bound = x->bound.at[i] == sym;
+    for (int i = 0; i < x->found.n && !bound && x->here; i++)
+        bound = x->found.at[i] == sym;
     x->open |= !bound;
 }
 
-static bool decided_by_inputs(struct facts *x, const struct ir_fact *f)
+/* By the inputs, or where `here` says so by what stands in front of the node. */
+static bool decided(struct facts *x, const struct ir_fact *f, bool here)
 {
     x->open = false;
+    x->here = here;
     ir_each_sym(f->a, look_up, x);
     ir_each_sym(f->b, look_up, x);
     return !x->open;
@@ -68,8 +75,20 @@ static void note(void *user, const struct ir_fact *f)
 {
     struct facts *x = user;
     x->left = !holds(x, f);
-    if (x->left && decided_by_inputs(x, f))
+    if (x->left && decided(x, f, true))
         VEC_PUSH(x->ctx, x->held, *f);
+}
+
+/* Symbols that have values behind n. */
+static void find_symbols(struct facts *x, const struct ir_node *n)
+{
+    const struct ir_attr *syms = n->op == IR_bind ? ir_attr(n, IR_ATTR_syms) : NULL;
+    for (int i = 0; syms && i < syms->n; i++)
+        VEC_PUSH(x->ctx, x->found, syms->exprs[i]);
+    for (int k = 0; k < n->nout && (ir_op_info(n->op)->flags & IR_F_DEFINES_SYMS); k++)
+        for (int d = 0; n->out[k]->type->kind == IR_T_TENSOR && d < n->out[k]->type->rank; d++)
+            if (n->out[k]->type->dim[d]->kind == IR_X_SYM)
+                VEC_PUSH(x->ctx, x->found, n->out[k]->type->dim[d]);
 }
 
 /* Checks of what n takes for granted stand behind those of the nodes in front of it. */
@@ -84,7 +103,8 @@ static bool state_node(struct pass_run *r, struct facts *x, struct ir_node *n)
         return true;
     }
     for (int i = first; i < x->held.n; i++) {
-        struct ir_builder b = {x->ctx, x->f, x->f->body, x->at, n->where};
+        bool early = decided(x, &x->held.at[i], false);
+        struct ir_builder b = {x->ctx, x->f, x->f->body, early ? x->at : n, n->where};
         if (!b.where.node)
             b.where.node = ir_op_info(n->op)->name;
         if (!pass_changed(r))
@@ -103,8 +123,11 @@ static bool state_func(struct pass_run *r, struct ir_func *f)
         next = n->next;
         if (n->op == IR_check && n == x.at)
             x.at = next;
+        bool check = n->op == IR_check; /* it may go */
         if (!state_node(r, &x, n))
             return false;
+        if (!check)
+            find_symbols(&x, n);
     }
     return true;
 }
