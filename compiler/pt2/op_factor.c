@@ -49,12 +49,14 @@ static ir_type stacked(struct pt2 *p, const struct ir_value *x, enum tcc_dtype d
 
 static ir_expr rows(const struct ir_value *x)
 {
-    return imp_dim(x, imp_rank(x) - 2);
+    int rank = imp_rank(x);
+    return rank < 2 ? NULL : imp_dim(x, rank - 2);
 }
 
 static ir_expr columns(const struct ir_value *x)
 {
-    return imp_dim(x, imp_rank(x) - 1);
+    int rank = imp_rank(x);
+    return rank < 2 ? NULL : imp_dim(x, rank - 1);
 }
 
 static ir_expr lesser(struct pt2 *p, const struct ir_value *x)
