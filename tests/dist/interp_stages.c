@@ -45,6 +45,7 @@ static bool read_text(struct reference *r, const char *path)
     r->ctx = ir_ctx_new();
     if (!n || !r->ctx || !IR_PROTECT(r->ctx, &r->frame))
         return false;
+    ir_allow_files(r->ctx, "/"); /* weights stay ranges of the model's file */
     r->m = ir_parse(r->ctx, path, text, n);
     free(text);
     for (int i = 0; i < ir_nmessages(r->ctx); i++)
