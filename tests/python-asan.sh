@@ -20,7 +20,7 @@ runtime=$(find "$tmp" -maxdepth 1 -name '*.o' ! -name compiler.o)
 # shellcheck disable=SC2086
 $CC -shared -fsanitize=address,undefined -Wl,-rpath,'$ORIGIN/lib' -Wl,--exclude-libs,libtccrt.a -Wl,-u,tcr_device_cuda -Wl,-u,tcr_device_neuron $runtime \
     "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$tmp/python/tccc/_runtime.abi3.so" || fail "the extension"
-$CC -shared -fsanitize=address,undefined -Wl,--disable-new-dtags -Wl,-rpath,'$ORIGIN/lib' "$tmp/compiler.o" "$top_builddir/libtccc.so.0" -o "$tmp/python/tccc/_compiler.abi3.so" || fail "the compiler's extension"
+$CC -shared -fsanitize=address,undefined -Wl,--disable-new-dtags -Wl,-rpath,'$ORIGIN/lib' -Wl,--exclude-libs,libtccrt.a "$tmp/compiler.o" "$top_builddir/libtccc.so.0" "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$tmp/python/tccc/_compiler.abi3.so" || fail "the compiler's extension"
 
 # LLVM throws: the sanitizer has to see the C++ library from the start.
 run() {

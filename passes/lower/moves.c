@@ -132,6 +132,16 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
     return sym;
 }
 
+/* x's element where indices from data are among `at`. */
+static int picked(struct kb *k, int stage, struct ir_value *x, const ir_expr *at)
+{
+    struct ir_value *saved = k->indexed;
+    k->indexed = x;
+    int id = kb_value(k, stage, x, at);
+    k->indexed = saved;
+    return id;
+}
+
 static int inline_gather(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     const struct ir_node *n = v->def;
@@ -142,7 +152,7 @@ static int inline_gather(struct kb *k, int stage, struct ir_value *v, const ir_e
     ir_expr sym = index_symbol(k, stage, id, x->type->dim[axis]);
     for (int i = 0; i < x->type->rank; i++)
         at[i] = i < axis ? idx[i] : i == axis ? sym : idx[i + q - 1];
-    return kb_value(k, stage, x, at);
+    return picked(k, stage, x, at);
 }
 
 static int inline_gather_elements(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
@@ -154,7 +164,7 @@ static int inline_gather_elements(struct kb *k, int stage, struct ir_value *v, c
     int id = kb_value(k, stage, n->in[1].value, idx);
     for (int i = 0; i < x->type->rank; i++)
         at[i] = i == axis ? index_symbol(k, stage, id, x->type->dim[axis]) : idx[i];
-    return kb_value(k, stage, x, at);
+    return picked(k, stage, x, at);
 }
 
 static int inline_gather_nd(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
@@ -175,7 +185,7 @@ static int inline_gather_nd(struct kb *k, int stage, struct ir_value *v, const i
     }
     for (int i = batch + depth; i < x->type->rank; i++)
         at[i] = idx[q - 1 + i - (batch + depth)];
-    return kb_value(k, stage, x, at);
+    return picked(k, stage, x, at);
 }
 
 static int inline_concat(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)

@@ -75,7 +75,7 @@ for name, stack, modules, line in (("line", STACK, MODULES, LINE), ("line_alone"
     put(name, changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.lineear.Tensor", metadata={"stack_trace": stack, "nn_module_stack": modules})), line)
     put(name + "_of_argument", changed("op", lambda r: graph(r)["nodes"][0].update(metadata={"stack_trace": stack, "nn_module_stack": modules}, inputs=graph(r)["nodes"][0]["inputs"] + [{"name": "surprise", "arg": {"as_int": 1}, "kind": 2}])), line)
 put("no_line", changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.lineear.Tensor", metadata={"stack_trace": 'File "model.py", line '})), "node 'linear' (aten.lineear.Tensor): unsupported operator")
-put("output_kind", changed("kind", lambda r: r["graph_module"]["signature"]["output_specs"].__setitem__(0, {"token": {"arg": {"name": "t"}}})), "1 node")
+put("output_kind", changed("kind", lambda r: r["graph_module"]["signature"]["output_specs"].__setitem__(0, {"surprise": {"arg": {"name": "t"}}})), "1 node")
 put("unknown_argument", changed("arg", lambda r: graph(r)["nodes"][0]["inputs"].append({"name": "surprise", "arg": {"as_int": 1}, "kind": 2})), "argument 'surprise'")
 for name, target, more in (("no_chunks", "chunk.default", []), ("zero_chunks", "chunk.default", [{"name": "chunks", "arg": {"as_int": 0}, "kind": 1}]), ("no_split_size", "split.Tensor", [])):
     put(name, changed("parts", lambda r: graph(r)["nodes"][1].update(target="torch.ops.aten." + target, inputs=graph(r)["nodes"][1]["inputs"] + more, outputs=[{"as_tensors": [{"name": "relu"}]}])), "is no size")

@@ -83,10 +83,12 @@ class ProcessGroup(_base()):
         self.comm, self.finisher = comm, _Finisher()
 
     def getBackendName(self):
+        """The backend that torch.distributed knows it by."""
         return "tccc"
 
     @property
     def group_name(self):
+        """The group's name, as torch.distributed sets it."""
         return getattr(self, "_tccc_name", "")
 
     def _set_group_name(self, name):
@@ -94,6 +96,7 @@ class ProcessGroup(_base()):
 
     @property
     def pg_name(self):
+        """The same."""
         return self.group_name
 
     def _work(self, request, result, after=None):
@@ -125,19 +128,23 @@ class ProcessGroup(_base()):
         return request, back
 
     def allreduce(self, tensors, opts=None):
+        """Reduces a tensor over all ranks, in place."""
         request, back = self._reduce_all(tensors, opts.reduceOp if opts is not None and hasattr(opts, "reduceOp") else opts if opts is not None else dist.ReduceOp.SUM)
         return self._work(request, tensors, back)
 
     def allreduce_coalesced(self, tensors, opts=None):
+        """Reduces several tensors over all ranks, in place."""
         return self.allreduce(tensors, opts)
 
     def broadcast(self, tensors, opts=None):
+        """Every rank's tensor becomes rank rootRank's."""
         t = _cpu(_one(tensors))
         dense = t.contiguous()
         request = self.comm.broadcast([dense], opts.rootRank if opts is not None else 0)
         return self._work(request, tensors, None if dense is t else lambda: t.copy_(dense))
 
     def reduce(self, tensors, opts=None):
+        """Reduces a tensor over all ranks; rank rootRank gets it."""
         t = _cpu(_one(tensors))
         root = opts.rootRank if opts is not None else 0
         dense, out = t.contiguous(), torch.empty_like(t, memory_format=torch.contiguous_format)
@@ -154,6 +161,7 @@ class ProcessGroup(_base()):
         return request, spread
 
     def allgather(self, outputs, inputs, opts=None):
+        """Gathers a tensor of every rank, at every rank."""
         request, spread = self._gather(_one(outputs), _one(inputs))
         return self._work(request, outputs, spread)
 
@@ -163,17 +171,20 @@ class ProcessGroup(_base()):
         return self._work(self.comm.all_gather(t, whole), output, None if output.is_contiguous() else lambda: output.copy_(whole))
 
     def gather(self, outputs, inputs, opts=None):
+        """Gathers a tensor of every rank, at rank rootRank."""
         root = opts.rootRank if opts is not None else 0
         request, spread = self._gather(_one(outputs) if self.comm.rank == root else [], _one(inputs))
         return self._work(request, outputs, spread)
 
     def scatter(self, outputs, inputs, opts=None):
+        """Every rank gets its tensor of rank rootRank's list."""
         t = _cpu(_one(outputs))
         root = opts.rootRank if opts is not None else 0
         whole = torch.stack([_cpu(i) for i in _one(inputs)]) if self.comm.rank == root else torch.empty((self.comm.size, *t.shape), dtype=t.dtype)
         return self._work(self.comm.broadcast([whole], root), outputs, lambda: t.copy_(whole[self.comm.rank]))
 
     def reduce_scatter(self, outputs, inputs, opts=None):
+        """Reduces lists of tensors, one a rank: each rank gets its own."""
         t = _cpu(_one(outputs))
         whole, out = torch.stack([_cpu(i) for i in _one(inputs)]), torch.empty(t.shape, dtype=t.dtype)
         request = self.comm.reduce_scatter(whole, out, _reduction(opts.reduceOp if opts is not None else dist.ReduceOp.SUM))
@@ -185,6 +196,7 @@ class ProcessGroup(_base()):
         return self._work(request, output, lambda: output.copy_(out))
 
     def alltoall_base(self, output, t, output_splits, input_splits, opts=None):
+        """Rows of a tensor go to the ranks, and come from them."""
         rows = t.shape[0] if t.dim() else 1
         per = t.numel() // rows if rows else 0
         out_rows = output.shape[0] if output.dim() else 1
@@ -194,6 +206,7 @@ class ProcessGroup(_base()):
         return self._work(request, output, lambda: output.copy_(out))
 
     def alltoall(self, outputs, inputs, opts=None):
+        """A tensor goes to each rank, and comes from it."""
         dense = torch.cat([_cpu(i).reshape(-1) for i in inputs])
         out = torch.empty(sum(o.numel() for o in outputs), dtype=outputs[0].dtype)
         request = self.comm.all_to_all(dense, out, [i.numel() for i in inputs], [o.numel() for o in outputs])
@@ -219,9 +232,11 @@ class ProcessGroup(_base()):
         return _create_work_from_future(future)
 
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
+        """Gathers several tensors of every rank, each into one."""
         return self._each(self._allgather_base, outputs, inputs, opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
+        """Reduces several tensors, each in parts: each rank gets its own."""
         return self._each(self._reduce_scatter_base, outputs, inputs, opts)
 
     supports_coalescing = supports_splitting = supports_shrinking = supports_reconfigure = supports_window = supports_tensor_alloc = supports_abort_hooks = False
@@ -231,17 +246,21 @@ class ProcessGroup(_base()):
     all_gather_single, reduce_scatter_single, all_to_all_single = _allgather_base, _reduce_scatter_base, alltoall_base
 
     def gather_single(self, output, t, opts=None):
+        """Gathers a tensor of every rank into one, at rank root."""
         root = opts.rootRank if opts is not None else 0
         return self.gather([list(output.chunk(self.comm.size))] if self.comm.rank == root else [[]], [t], opts)
 
     def barrier(self, opts=None):
+        """Done when every rank has come to it."""
         return self._work(self.comm.barrier(), [])
 
     def send(self, tensors, to, tag=0):
+        """Sends a tensor to a rank."""
         t = _cpu(_one(tensors)).contiguous()
         return self._work(self.comm.send(t, to, tag), tensors)
 
     def recv(self, tensors, source, tag=0):
+        """Receives a tensor from a rank."""
         t = _cpu(_one(tensors))
         dense = t if t.is_contiguous() else torch.empty(t.shape, dtype=t.dtype)
         return self._work(self.comm.recv(dense, source, tag), tensors, None if dense is t else lambda: t.copy_(dense))
