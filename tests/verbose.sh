@@ -10,9 +10,9 @@ has() {
     grep -q -e "$1" "$tmp/err" || { cat "$tmp/err"; fail "not told: $1"; }
 }
 
-expect_status 0 env TCCC_FLAGS='-O1 --json' tccc -v "$digits" --march=x86-64-v2 -o d.so
+expect_status 0 env TCCC_FLAGS='-O1 --tokens=5' tccc -v "$digits" --march=x86-64-v2 -o d.so
 has '^note: tccc (tccc) [0-9]'
-has '^note: TCCC_FLAGS adds: -O1 --json$'
+has '^note: TCCC_FLAGS adds: -O1 --tokens=5$'
 has '^note: options: --output=d.so -O1 --march=x86-64-v2 --verbose$'
 has '^note: LLVM [0-9.]*, code for x86-64-v2, vectors of 16 bytes$'
 [ "$(grep -c '^note: LLVM' "$tmp/err")" -eq 1 ] || fail "LLVM is told of twice"
