@@ -280,10 +280,10 @@ static bool is_product(const struct ir_node *n)
  * is not rounded before: the gradient of weights that were cast. */
 static bool read_wide(const struct operands *o, const struct ir_node *n)
 {
-    const struct ir_value *v = n->out[0];
-    if (!pass_bounded(o->run) || !pass_opts(o->run)->reduced || !is_product(n) || !small(v) ||
-        v->type->dtype != TCC_BF16 || v->type->dtype != n->in[0].value->type->dtype ||
-        (n->op != IR_matmul && n->op != IR_conv_grad_weight) || !v->uses)
+    const struct ir_value *v = is_product(n) ? n->out[0] : NULL;
+    if (!v || !pass_bounded(o->run) || !pass_opts(o->run)->reduced || !small(v) || v->type->dtype != TCC_BF16 ||
+        v->type->dtype != n->in[0].value->type->dtype || (n->op != IR_matmul && n->op != IR_conv_grad_weight) ||
+        !v->uses)
         return false;
     for (const struct ir_use *u = v->uses; u; u = u->next)
         if (u->user->op != IR_cast || u->user->out[0]->type->dtype != TCC_F32)
