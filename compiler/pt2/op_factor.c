@@ -97,18 +97,6 @@ static struct ir_value *nothing(struct pt2 *p, enum tcc_dtype dtype)
     return imp_expand(p->im, imp_num(p->im, dtype, 0), 1, &none);
 }
 
-/* The elements of x on (`upper`) and above the diagonal of that number, else on and below it; 0 elsewhere. */
-static struct ir_value *triangle(struct pt2 *p, struct ir_value *x, bool upper, int64_t diagonal)
-{
-    struct imp *im = p->im;
-    if (!x)
-        return NULL;
-    const ir_expr dims[2] = {rows(x), columns(x)};
-    struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
-    struct ir_value *kept = imp_bin(im, upper ? IR_ge : IR_le, across, imp_int(im, TCC_I64, diagonal));
-    return imp_tri(im, IR_select, kept, x, imp_like(im, x, 0));
-}
-
 /* The identity of n x n, as often as x has matrices. */
 static struct ir_value *identity(struct pt2 *p, const struct ir_value *x, ir_expr n)
 {
@@ -307,8 +295,8 @@ static bool unpacked(struct pt2 *p, struct ir_value *lu, struct ir_value *pivots
     }
     if (!data)
         return true;
-    struct ir_value *l = imp_slice1(im, triangle(p, lu, false, -1), imp_rank(lu) - 1, zero, k);
-    struct ir_value *u = imp_slice1(im, triangle(p, lu, true, 0), imp_rank(lu) - 2, zero, k);
+    struct ir_value *l = imp_slice1(im, pt2_triangle(p, lu, false, -1), imp_rank(lu) - 1, zero, k);
+    struct ir_value *u = imp_slice1(im, pt2_triangle(p, lu, true, 0), imp_rank(lu) - 2, zero, k);
     if (!l || !u)
         return false;
     const ir_expr dims[2] = {rows(l), k};
@@ -569,14 +557,6 @@ bool aten_matrix_exp(struct pt2 *p, int arg)
     return x && results(p, library(p, "matrix_exp", 1, &x, 1, &x->type, 0, NULL), 1, (const int[]){0});
 }
 
-static ir_expr product(struct pt2 *p, const struct ir_value *x, int from, int to)
-{
-    ir_expr n = ir_const(p->ctx, 1);
-    for (int k = from; k < to; k++)
-        n = ir_mul(p->ctx, n, imp_dim(x, k));
-    return n;
-}
-
 /* linalg_tensorinv(self, ind): the inverse of the matrix whose rows are the first `ind` dims */
 bool aten_tensorinv(struct pt2 *p, int arg)
 {
@@ -588,7 +568,7 @@ bool aten_tensorinv(struct pt2 *p, int arg)
         return x && imp_bad(p->im, "ind is %lld", (long long)ind);
     int rank = imp_rank(x), n = 0;
     struct ir_value *m =
-        imp_reshape(p->im, x, 2, (const ir_expr[]){product(p, x, 0, (int)ind), product(p, x, (int)ind, rank)});
+        imp_reshape(p->im, x, 2, (const ir_expr[]){pt2_product(p, x, 0, (int)ind), pt2_product(p, x, (int)ind, rank)});
     m = pt2_inverse(p, m);
     for (int k = 0; k < rank; k++)
         dims[n++] = imp_dim(x, (k + (int)ind) % rank);
@@ -619,12 +599,12 @@ bool aten_tensorsolve(struct pt2 *p, int arg)
     if (kept != rank || imp_rank(b) > rank)
         return imp_bad(p->im, "dims that do not fit");
     x = n > 0 ? imp_transpose(p->im, x, perm) : x;
-    struct ir_value *m = x ? imp_reshape(
-                                 p->im, x, 2,
-                                 (const ir_expr[]){product(p, x, 0, imp_rank(b)), product(p, x, imp_rank(b), rank)})
+    struct ir_value *m = x ? imp_reshape(p->im, x, 2,
+                                         (const ir_expr[]){pt2_product(p, x, 0, imp_rank(b)),
+                                                           pt2_product(p, x, imp_rank(b), rank)})
                            : NULL,
-                    *side =
-                        imp_reshape(p->im, b, 2, (const ir_expr[]){product(p, b, 0, imp_rank(b)), ir_const(p->ctx, 1)});
+                    *side = imp_reshape(p->im, b, 2,
+                                        (const ir_expr[]){pt2_product(p, b, 0, imp_rank(b)), ir_const(p->ctx, 1)});
     struct ir_node *made = m && side ? solution(p, m, side, true, true) : NULL;
     return made && pt2_out(p, 0, imp_reshape(p->im, made->out[0], rank - imp_rank(b), x->type->dim + imp_rank(b)));
 }

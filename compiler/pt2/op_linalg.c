@@ -7,7 +7,7 @@
 
 #define UNUSED(arg) ((void)(arg))
 
-static ir_expr product(struct pt2 *p, const struct ir_value *x, int from, int to)
+ir_expr pt2_product(struct pt2 *p, const struct ir_value *x, int from, int to)
 {
     ir_expr n = ir_const(p->ctx, 1);
     for (int k = from; k < to; k++)
@@ -31,7 +31,8 @@ static struct ir_value *as_matrix(struct pt2 *p, struct ir_value *x, int n, cons
     }
     struct ir_value *y = imp_transpose(p->im, x, perm);
     int cut = front ? n : rank - n;
-    return y ? imp_reshape(p->im, y, 2, (const ir_expr[]){product(p, y, 0, cut), product(p, y, cut, rank)}) : NULL;
+    return y ? imp_reshape(p->im, y, 2, (const ir_expr[]){pt2_product(p, y, 0, cut), pt2_product(p, y, cut, rank)})
+             : NULL;
 }
 
 static bool contracted(struct pt2 *p, struct ir_value *a, struct ir_value *b, int n, const int64_t *from,
@@ -236,7 +237,7 @@ bool aten_bilinear(struct pt2 *p, int arg)
     if (!w || !imp_rank(x) || imp_rank(w) != 3)
         return false;
     int rank = imp_rank(x);
-    ir_expr rows = product(p, x, 0, rank - 1), dims[TCC_MAX_RANK];
+    ir_expr rows = pt2_product(p, x, 0, rank - 1), dims[TCC_MAX_RANK];
     const int64_t perm[] = {1, 0, 2}, middle = 1, last = 2;
     struct ir_value *flat = imp_reshape(im, x, 2, (const ir_expr[]){rows, imp_dim(x, rank - 1)});
     struct ir_value *sides =

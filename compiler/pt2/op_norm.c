@@ -307,6 +307,16 @@ bool aten_embedding_backward(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, "add"))));
 }
 
+/* All axes but one, or (-1) all of them. */
+static int axes_but(const struct ir_value *v, int64_t axis, int64_t *axes)
+{
+    int n = 0;
+    for (int k = 0; k < imp_rank(v); k++)
+        if (k != axis + (axis < -1 ? imp_rank(v) : 0))
+            axes[n++] = k;
+    return n;
+}
+
 /* _weight_norm(v, g, dim): v g / norm, over all axes but `dim`; _weight_norm_interface gives the norms too */
 bool aten_weight_norm(struct pt2 *p, int arg)
 {
@@ -314,13 +324,9 @@ bool aten_weight_norm(struct pt2 *p, int arg)
     struct imp *im = p->im;
     struct ir_value *v = pt2_need(p, "v"), *g = v ? pt2_need(p, "g") : NULL;
     int64_t axis = pt2_i(p, "dim", 0), axes[TCC_MAX_RANK];
-    int n = 0;
     if (!g)
         return false;
-    for (int k = 0; k < imp_rank(v); k++) {
-        if (k != axis + (axis < -1 ? imp_rank(v) : 0)) /* -1: all of them */
-            axes[n++] = k;
-    }
+    int n = axes_but(v, axis, axes);
     struct ir_value *wide = imp_wide(im, v);
     struct ir_value *norm = pt2_root(p, imp_reduce(im, IR_reduce_sum, pt2_un(p, IR_square, wide), n, axes, true));
     struct ir_value *y = pt2_bin(p, IR_mul, wide, pt2_bin(p, IR_div, imp_cast(im, g, imp_dtype(wide)), norm));
@@ -338,13 +344,9 @@ bool aten_weight_norm_backward(struct pt2 *p, int arg)
     struct ir_value *dw = pt2_need(p, "grad_w"), *v = dw ? pt2_need(p, "saved_v") : NULL,
                     *g = v ? pt2_need(p, "saved_g") : NULL, *norm = g ? pt2_need(p, "saved_norms") : NULL;
     int64_t axis = pt2_i(p, "dim", 0), axes[TCC_MAX_RANK];
-    int n = 0;
     if (!norm)
         return false;
-    for (int k = 0; k < imp_rank(v); k++) {
-        if (k != axis + (axis < -1 ? imp_rank(v) : 0)) /* -1: all of them */
-            axes[n++] = k;
-    }
+    int n = axes_but(v, axis, axes);
     struct ir_value *wide = imp_wide(im, v);
     enum tcc_dtype d = wide ? imp_dtype(wide) : TCC_F32;
     dw = imp_cast(im, dw, d);

@@ -537,18 +537,23 @@ bool aten_roll(struct pt2 *p, int arg)
 
 /* -- Triangles and diagonals */
 
+struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int64_t diagonal)
+{
+    struct imp *im = p->im;
+    if (!x || imp_rank(x) < 2)
+        return NULL;
+    const ir_expr *dims = x->type->dim + imp_rank(x) - 2;
+    struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
+    struct ir_value *kept = imp_bin(im, upper ? IR_ge : IR_le, across, imp_int(im, TCC_I64, diagonal));
+    return imp_tri(im, IR_select, kept, x, imp_like(im, x, 0));
+}
+
 /* triu (arg 1) and tril (arg 0): column - row compared with `diagonal`. */
 bool aten_tri(struct pt2 *p, int arg)
 {
-    struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
     int64_t diagonal = pt2_i(p, "diagonal", 0);
-    if (!x || imp_rank(x) < 2)
-        return false;
-    ir_expr *dims = (ir_expr *)x->type->dim + imp_rank(x) - 2;
-    struct ir_value *across = imp_bin(im, IR_sub, imp_iota(im, 2, dims, 1, TCC_I64), imp_iota(im, 2, dims, 0, TCC_I64));
-    struct ir_value *kept = imp_bin(im, arg ? IR_ge : IR_le, across, imp_int(im, TCC_I64, diagonal));
-    return pt2_out(p, 0, imp_tri(im, IR_select, kept, x, imp_like(im, x, 0)));
+    return x && imp_rank(x) >= 2 && pt2_out(p, 0, pt2_triangle(p, x, arg, diagonal));
 }
 
 struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b)

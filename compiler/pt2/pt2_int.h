@@ -265,6 +265,9 @@ static inline struct ir_value *pt2_choose(struct pt2 *p, struct ir_value *c, str
 struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n, const int64_t *axes, bool keep);
 struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value *b, double order, double eps, bool keep);
 struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep);
+/* x's matrices with zeros below (`upper`) or above the diagonal of that number (op_shape.c); how many elements the axes [from, to) have (op_linalg.c). */
+struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int64_t diagonal);
+ir_expr pt2_product(struct pt2 *p, const struct ir_value *x, int from, int to);
 /* Of matrices (op_factor.c): the singular values, descending; the inverse, which has to be there. NULL operands: NULL. */
 struct ir_value *pt2_singular_values(struct pt2 *p, struct ir_value *x);
 struct ir_value *pt2_inverse(struct pt2 *p, struct ir_value *x);

@@ -73,6 +73,12 @@ static struct ir_value *where(struct grad *g, struct ir_value *x, enum ir_op com
              : NULL;
 }
 
+/* L of factors in one: ones on its diagonal. */
+static struct ir_value *unit_lower(struct grad *g, struct ir_value *lu)
+{
+    return where(g, where(g, lu, IR_lt, 1, 0), IR_ne, 0, 1);
+}
+
 /* Numbers [..., k] beside matrices: one a row, or one a column. */
 static struct ir_value *along(struct grad *g, struct ir_value *s, bool a_row)
 {
@@ -234,7 +240,7 @@ void grad_lu_solve(struct grad *g, struct ir_node *n)
         return;
     struct ir_value *order = library(g, "lu_permutation", 2, (struct ir_value *[]){lu, pivots}, lu->type, 0, NULL);
     struct ir_value *z = times(g, order, true, of_matrix(g, n, side), false);
-    struct ir_value *u = where(g, lu, IR_ge, 0, 0), *l = where(g, where(g, lu, IR_lt, 1, 0), IR_ne, 0, 1);
+    struct ir_value *u = where(g, lu, IR_ge, 0, 0), *l = unit_lower(g, lu);
     grad_give(g, n, 0,
               plus(g, where(g, times(g, z, false, u, true), IR_lt, 0, 0),
                    where(g, times(g, l, true, z, false), IR_ge, 0, 0)));
@@ -265,7 +271,7 @@ void grad_lu(struct grad *g, struct ir_node *n)
         grad_fail(g, n, "the factors of matrices that are not square are not differentiated");
         return;
     }
-    struct ir_value *l = where(g, where(g, lu, IR_lt, 1, 0), IR_ne, 0, 1), *u = where(g, lu, IR_ge, 0, 0);
+    struct ir_value *l = unit_lower(g, lu), *u = where(g, lu, IR_ge, 0, 0);
     struct ir_value *below = where(g, times(g, l, true, where(g, d, IR_lt, 0, 0), false), IR_lt, 0, 0);
     struct ir_value *above = where(g, times(g, where(g, d, IR_ge, 0, 0), false, u, true), IR_ge, 0, 0);
     struct ir_value *v = by_triangle(g, lu, plus(g, below, above), TURNED | UNIT);
