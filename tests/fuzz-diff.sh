@@ -16,7 +16,7 @@ seconds() {
     echo $((${TCCC_FUZZ_SECONDS:-40} * $1 / 10))
 }
 run fuzz-diff --seconds "$(seconds 3)" --seed 1 --nodes 14
-run fuzz-diff --seconds "$(seconds 4)" --count 180 --seed 1 --nodes 10 --open --levels turn
+run fuzz-diff --seconds "$(seconds 4)" --seed 1 --nodes 10 --open --levels turn
 run fuzz-steps --seconds "$(seconds 3)" --seed 1 --nodes 6
 if [ -n "${TCCC_TEST_FULL:-}" ]; then
     seed=$(date +%s)000

@@ -568,12 +568,14 @@ static void study_epilogue(struct cg *g)
     }
 }
 
-/* A pass over the tile with kc points of the sum's outermost loop: what they need of A and B stays in cache for it. */
+/* A pass over the tile with kc points of the sum's outermost loop: what they need of A and B stays in cache for it. A sum over
+ * nothing takes a pass, too, which begins it. */
 static void pass_begin(struct cg *g, int kc, struct em_loop *l)
 {
     struct em *e = g->e;
     LLVMValueRef n = em_expr(e, g->c.ks[0].extent), step = em_i64(e, kc);
-    em_loop_begin(e, l, em_below(e, n), step, "pass");
+    LLVMValueRef some = em_expr(e, ir_max(e->ctx, g->c.ks[0].extent, ir_const(e->ctx, 1)));
+    em_loop_begin(e, l, em_below(e, some), step, "pass");
     g->sum = em_first(e, em_below(e, n), l->iv, step);
     g->by_passes = true;
     g->sum_begun = ir_fresh(g->c.ctx, "pass", 0, INT64_C(1) << 40);
