@@ -50,17 +50,18 @@ static bool get_window(struct ir_ctx *ctx, struct ir_node *n, ir_type x, struct 
            padding_list(ctx, n, IR_ATTR_after, w->rank, w->after);
 }
 
-/* (in + before + after - (taps - 1) * dilation - 1) floordiv stride + 1 */
+/* (in + before + after - (taps - 1) * dilation - 1) floordiv stride + 1; `empty`: which may be 0 */
 static bool window_dim(struct ir_ctx *ctx, struct ir_node *n, const struct window *w, int i, ir_expr in, ir_expr taps,
-                       ir_expr *out)
+                       bool empty, ir_expr *out)
 {
     ir_expr padded = ir_add(ctx, in, ir_add(ctx, w->before[i], w->after[i]));
     ir_expr reach = ir_addc(ctx, ir_mulc(ctx, ir_addc(ctx, taps, -1), w->dilations[i]), 1);
-    if (ir_is_const(padded, NULL) && ir_is_const(reach, NULL) && padded->value < reach->value)
+    ir_expr least = empty ? ir_addc(ctx, reach, -w->strides[i]) : reach;
+    if (ir_is_const(padded, NULL) && ir_is_const(least, NULL) && padded->value < least->value)
         return infer_fail(ctx, n,
                           "along spatial axis %d the window reaches over %s elements, x and its padding have %s", i,
                           ir_expr_text(ctx, reach), ir_expr_text(ctx, padded));
-    if (!infer_assume_le(ctx, n, reach, padded,
+    if (!infer_assume_le(ctx, n, least, padded,
                          "the window reaches over more elements than spatial axis %d has with its padding", i))
         return false;
     *out = ir_addc(ctx, ir_floordiv(ctx, ir_sub(ctx, padded, reach), ir_const(ctx, w->strides[i])), 1);
@@ -121,8 +122,12 @@ INFER(conv)
         return false;
     dims[0] = x->dim[0];
     dims[1] = weight->dim[0];
+    const char *mode = ir_get_s(n, IR_ATTR_mode, "valid");
+    bool empty = !strcmp(mode, "empty");
+    if (!empty && strcmp(mode, "valid") != 0)
+        return infer_fail(ctx, n, "unknown mode '%s'", mode);
     for (int i = 0; i < w.rank; i++) {
-        if (!window_dim(ctx, n, &w, i, x->dim[i + 2], weight->dim[i + 2], &dims[i + 2]))
+        if (!window_dim(ctx, n, &w, i, x->dim[i + 2], weight->dim[i + 2], empty, &dims[i + 2]))
             return false;
     }
     enum tcc_dtype to = x->dtype;
@@ -180,7 +185,7 @@ static bool set_pooled(struct ir_ctx *ctx, struct ir_node *n, bool index)
     dims[0] = x->dim[0];
     dims[1] = x->dim[1];
     for (int i = 0; i < w.rank; i++) {
-        if (!window_dim(ctx, n, &w, i, x->dim[i + 2], ir_const(ctx, taps[i]), &dims[i + 2]))
+        if (!window_dim(ctx, n, &w, i, x->dim[i + 2], ir_const(ctx, taps[i]), false, &dims[i + 2]))
             return false;
     }
     return infer_set(ctx, n, 0, index ? TCC_I64 : x->dtype, x->rank, dims);

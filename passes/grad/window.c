@@ -59,7 +59,7 @@ static struct ir_value *by_weight(struct grad *g, const struct ir_node *n, struc
     return x && d ? build(g, IR_conv_grad_weight, x, d, attrs) : NULL;
 }
 
-/* conv(d, w) with n's window, as long as t. Behind d is as much padding as the last window needs; a conv that would go
+/* conv(d, w) with n's window, as long as t, which may be nothing. Behind d is as much padding as the last window needs; a conv that would go
  * further (rows that the strides leave over) is cut. */
 static struct ir_value *convolved(struct grad *g, const struct ir_node *n, struct ir_value *d, struct ir_value *w,
                                   ir_type t)
@@ -80,7 +80,10 @@ static struct ir_value *convolved(struct grad *g, const struct ir_node *n, struc
         need = in_front ? ir_sub(g->ctx, need, in_front->exprs[i]) : need;
         after[i] = ir_max(g->ctx, need, ir_const(g->ctx, 0));
     }
-    attrs[count] = ir_attr_exprs(IR_ATTR_after, t->rank - 2, after);
+    attrs[count++] = ir_attr_exprs(IR_ATTR_after, t->rank - 2, after);
+    for (int i = 2; i < t->rank; i++)
+        if (t->dim[i]->lo < 1)
+            attrs[count] = ir_attr_s(IR_ATTR_mode, "empty");
     struct ir_value *v = build(g, IR_conv, d, w, attrs);
     for (int i = 2; i < t->rank && v; i++)
         if (ir_expr_eq(g->ctx, v->type->dim[i], t->dim[i]) != IR_YES)

@@ -69,7 +69,7 @@ static struct ir_value *flipped_taps(const struct transposed *t, const int64_t *
                               ir_attr_exprs(IR_ATTR_steps, w->rank, steps)));
 }
 
-/* The convolution with stride 1 that starts `before` elements before x and has `out` positions. */
+/* The convolution with stride 1 that starts `before` elements before x and has `out` positions: none, maybe, of nothing. */
 static struct ir_value *convolve(const struct transposed *t, struct ir_value *w, const int64_t *n,
                                  const int64_t *before, const ir_expr *out)
 {
@@ -77,16 +77,19 @@ static struct ir_value *convolve(const struct transposed *t, struct ir_value *w,
     struct ir_value *in[2] = {t->x, w};
     ir_expr first[TCC_MAX_RANK], after[TCC_MAX_RANK];
     int64_t ones[TCC_MAX_RANK];
+    struct ir_attr mode = {0};
     for (int i = 0; i < t->rank; i++) {
         ones[i] = 1;
+        if (out[i]->lo < 1)
+            mode = ir_attr_s(IR_ATTR_mode, "empty");
         first[i] = ir_const(ctx, before[i]);
         after[i] = ir_addc(ctx, ir_sub(ctx, out[i], t->x->type->dim[i + 2]), (n[i] - 1) * t->dilations[i] - before[i]);
     }
-    return ir_build1(t->b, IR_conv, 2, in,
-                     IR_ATTRS(ir_attr_ints(IR_ATTR_strides, t->rank, ones),
-                              ir_attr_ints(IR_ATTR_dilations, t->rank, t->dilations),
-                              ir_attr_exprs(IR_ATTR_before, t->rank, first),
-                              ir_attr_exprs(IR_ATTR_after, t->rank, after), ir_attr_i(IR_ATTR_groups, t->groups)));
+    return ir_build1(
+        t->b, IR_conv, 2, in,
+        IR_ATTRS(ir_attr_ints(IR_ATTR_strides, t->rank, ones), ir_attr_ints(IR_ATTR_dilations, t->rank, t->dilations),
+                 ir_attr_exprs(IR_ATTR_before, t->rank, first), ir_attr_exprs(IR_ATTR_after, t->rank, after),
+                 ir_attr_i(IR_ATTR_groups, t->groups), mode));
 }
 
 /* -- Larger strides -------------------------------------------------------------------------------------

@@ -266,11 +266,13 @@ static bool widen_groups(struct ir_builder *b, struct ir_node *n, int64_t block)
     struct ir_value *args[3] = {n->in[0].value, ir_constant(b, wide), n->nin > 2 ? n->in[2].value : NULL};
     const struct ir_attr *s = ir_attr(n, IR_ATTR_strides), *d = ir_attr(n, IR_ATTR_dilations),
                          *before = ir_attr(n, IR_ATTR_before), *after = ir_attr(n, IR_ATTR_after);
+    const struct ir_attr *mode = ir_attr(n, IR_ATTR_mode);
     struct ir_node *with =
         ir_build(b, IR_conv, args[2] ? 3 : 2, args,
                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, s->n, s->ints), ir_attr_ints(IR_ATTR_dilations, d->n, d->ints),
                           ir_attr_exprs(IR_ATTR_before, before->n, before->exprs),
-                          ir_attr_exprs(IR_ATTR_after, after->n, after->exprs), ir_attr_i(IR_ATTR_groups, groups)));
+                          ir_attr_exprs(IR_ATTR_after, after->n, after->exprs), ir_attr_i(IR_ATTR_groups, groups),
+                          mode ? *mode : (struct ir_attr){0}));
     if (with)
         replace(n, with);
     return with != NULL;

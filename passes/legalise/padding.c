@@ -54,13 +54,15 @@ struct ir_value *legalise_conv_padded(struct ir_builder *b, const struct ir_node
     }
     after[rank - 1] = ir_addc(b->ctx, after[rank - 1], more);
     in[0] = longer(b, x, before, after, !pass_is_padded(n));
+    const struct ir_attr *mode = ir_attr(n, IR_ATTR_mode);
     return in[0] ? ir_build1(b, IR_conv, in[2] ? 3 : 2, in,
                              IR_ATTRS(ir_attr_ints(IR_ATTR_strides, s->n, s->ints),
                                       ir_attr_ints(IR_ATTR_dilations, d->n, d->ints),
                                       ir_attr_exprs(IR_ATTR_before, rank - 2, zero),
                                       ir_attr_exprs(IR_ATTR_after, rank - 2, zero),
                                       ir_attr_i(IR_ATTR_groups, ir_get_i(n, IR_ATTR_groups, 1)),
-                                      ir_attr_dtype(IR_ATTR_to, (enum tcc_dtype)n->out[0]->type->dtype)))
+                                      ir_attr_dtype(IR_ATTR_to, (enum tcc_dtype)n->out[0]->type->dtype),
+                                      mode ? *mode : (struct ir_attr){0}))
                  : NULL;
 }
 
