@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * facts: what the body's nodes take for granted of sizes (ir_assumptions) becomes `check` nodes, at the function's beginning where the inputs alone decide
- * it, else in front of the node: rewrites that compose or take out such nodes lose none of it, and all levels refuse the same runs in the words of the node
- * that the user knows.
+ * it, else, and in regions, which may not run, in front of the node: rewrites that compose or take out such nodes lose none of it, and all levels refuse the
+ * same runs in the words of the node that the user knows.
  *
  * What the version's guards say, or a check in front, is left out; checks that have come to hold since go.
  */
@@ -15,7 +15,7 @@ struct facts {
     struct ir_func *f;
     struct ir_node *at;       /* a node's; checks stand in front of the first other one */
     VEC(ir_expr) bound;       /* symbols that the inputs bind */
-    VEC(ir_expr) found;       /* that nodes so far define */
+    VEC(ir_expr) found;       /* that nodes so far and regions' parameters define */
     bool here;                /* look for these too */
     VEC(struct ir_fact) held; /* that need no further check */
     bool open;                /* a symbol was found that they don't bind */
@@ -79,6 +79,13 @@ static void note(void *user, const struct ir_fact *f)
         VEC_PUSH(x->ctx, x->held, *f);
 }
 
+static void define_type(struct facts *x, ir_type t)
+{
+    for (int d = 0; t->kind == IR_T_TENSOR && d < t->rank; d++)
+        if (t->dim[d]->kind == IR_X_SYM)
+            VEC_PUSH(x->ctx, x->found, t->dim[d]);
+}
+
 /* Symbols that have values behind n. */
 static void find_symbols(struct facts *x, const struct ir_node *n)
 {
@@ -86,9 +93,7 @@ static void find_symbols(struct facts *x, const struct ir_node *n)
     for (int i = 0; syms && i < syms->n; i++)
         VEC_PUSH(x->ctx, x->found, syms->exprs[i]);
     for (int k = 0; k < n->nout && (ir_op_info(n->op)->flags & IR_F_DEFINES_SYMS); k++)
-        for (int d = 0; n->out[k]->type->kind == IR_T_TENSOR && d < n->out[k]->type->rank; d++)
-            if (n->out[k]->type->dim[d]->kind == IR_X_SYM)
-                VEC_PUSH(x->ctx, x->found, n->out[k]->type->dim[d]);
+        define_type(x, n->out[k]->type);
 }
 
 /* Checks of what n takes for granted stand behind those of the nodes in front of it. */
@@ -103,8 +108,8 @@ static bool state_node(struct pass_run *r, struct facts *x, struct ir_node *n)
         return true;
     }
     for (int i = first; i < x->held.n; i++) {
-        bool early = decided(x, &x->held.at[i], false);
-        struct ir_builder b = {x->ctx, x->f, x->f->body, early ? x->at : n, n->where};
+        bool early = n->block == x->f->body && decided(x, &x->held.at[i], false);
+        struct ir_builder b = {x->ctx, x->f, n->block, early ? x->at : n, n->where};
         if (!b.where.node)
             b.where.node = ir_op_info(n->op)->name;
         if (!pass_changed(r))
@@ -115,27 +120,38 @@ static bool state_node(struct pass_run *r, struct facts *x, struct ir_node *n)
     return true;
 }
 
-static bool state_func(struct pass_run *r, struct ir_func *f)
+/* A block's nodes, and those of their regions: what is found there says nothing of what comes behind. */
+static bool state_block(struct pass_run *r, struct facts *x, struct ir_block *block)
 {
-    struct facts x = {.ctx = pass_ctx(r), .f = f, .at = f->body->first};
-    begin(&x);
-    for (struct ir_node *n = f->body->first, *next; n; n = next) {
+    for (struct ir_node *n = block->first, *next; n; n = next) {
         next = n->next;
-        if (n->op == IR_check && n == x.at)
-            x.at = next;
+        if (n->op == IR_check && n == x->at)
+            x->at = next;
         bool check = n->op == IR_check; /* it may go */
-        if (!state_node(r, &x, n))
+        if (!state_node(r, x, n))
             return false;
+        for (int i = 0; !check && i < n->nregions; i++) {
+            int held = x->held.n, found = x->found.n;
+            for (int k = 0; k < n->regions[i]->nparams; k++)
+                define_type(x, n->regions[i]->params[k]->type);
+            if (!state_block(r, x, n->regions[i]))
+                return false;
+            x->held.n = held;
+            x->found.n = found;
+        }
         if (!check)
-            find_symbols(&x, n);
+            find_symbols(x, n);
     }
     return true;
 }
 
 bool pass_facts_run(struct pass_run *r)
 {
-    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
-        if (!state_func(r, f))
+    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
+        struct facts x = {.ctx = pass_ctx(r), .f = f, .at = f->body->first};
+        begin(&x);
+        if (!state_block(r, &x, f->body))
             return false;
+    }
     return true;
 }
