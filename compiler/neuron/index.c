@@ -183,6 +183,16 @@ void nk_indexed(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
     }
 }
 
+/* Is anything read or written where the symbol says? Only that ends a run whose index is wrong. */
+static bool addresses(const struct nk *nk, ir_expr symbol)
+{
+    for (int i = 0; i < nk->k->ninsns; i++)
+        for (int d = 0; d < nk->k->insns[i].nindex; d++)
+            if (ir_uses_sym(nk->k->insns[i].index[d], symbol))
+                return true;
+    return false;
+}
+
 const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                      const struct nk_value *v)
 {
@@ -192,6 +202,8 @@ const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, con
     int64_t bound;
     if (!ir_is_const(n->bound, &bound) || bound > INT32_MAX / 2)
         nk_refuse(nk, "an index whose bound only the run knows");
+    if (!addresses(nk, n->expr))
+        nk_refuse(nk, "an index that addresses no element");
     v = nk_copy(nk, &part, TCC_I32, given);
     below = nk_ts(nk, &part, TCC_I32, NEURON_ALU_LT, v, 0);
     v = nk_tt(nk, &part, TCC_I32, NEURON_ALU_ADD, v, nk_ts(nk, &part, TCC_I32, NEURON_ALU_MUL, below, (double)bound));

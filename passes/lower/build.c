@@ -27,7 +27,7 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     KEEP_ROOM(dims)
     KEEP_ROOM(operands)
     KEEP_ROOM(values) KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets)
-        KEEP_ROOM(locals) KEEP_ROOM(reads)
+        KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
 #undef KEEP_ROOM
             VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -222,6 +222,9 @@ static void mark(struct kb *k, bool *live, int id)
     const struct kn_insn *insn = &k->insns.at[id].insn;
     for (int i = 0; i < insn->nargs; i++)
         mark(k, live, insn->arg[i]);
+    for (int i = 0; i < k->needs.n; i++)
+        if (k->needs.at[i].id == id)
+            mark(k, live, k->needs.at[i].index);
     /* An index symbol needs the instruction that binds it. */
     for (int s = 0; s < k->locals.n; s++)
         for (int j = 0; j < k->insns.n; j++) {

@@ -304,7 +304,7 @@ static int inline_reduce(struct kb *k, struct ir_value *v, const ir_expr *idx)
 static bool constant_at(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int *id)
 {
     const struct ir_tensor *t = ir_const_of(v);
-    if (!t || v == k->indexed || (k->operand_only && t->nelems != 1)) /* a contraction stays one, even with weights that are all equal */
+    if (!t || (k->operand_only && t->nelems != 1)) /* a contraction stays one, even with weights that are all equal */
         return false;
     int64_t linear = 0, at;
     if (!t->splat && t->nelems != 1) {

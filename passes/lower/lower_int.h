@@ -137,7 +137,7 @@ struct kb {
     uint32_t reduce_outer;                   /* outer dims that the group's reductions depend on, once known */
     bool have_reduce;
     bool operand_only;                       /* inlining an anchor's operand: views only */
-    struct ir_value *indexed;                /* what an index from data picks from: equal as its elements may be, a bad index is to be found */
+    VEC(struct { int id, index; }) needs;    /* what is picked, which need not depend on where, and the KN_INDEX that says so: live with it, since it finds bad indices */
     bool sketching;                          /* for sketch.c, which alone uses these: */
     VEC(struct kb_read) reads;
     int replaced, functions;                 /* loads that nodes which joined have replaced; expensive instructions */

@@ -132,13 +132,16 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
     return sym;
 }
 
-/* x's element where indices from data are among `at`. */
+/* x's element where indices from data are among `at`. It may be the same everywhere: then only this finds a bad index. */
 static int picked(struct kb *k, int stage, struct ir_value *x, const ir_expr *at)
 {
-    struct ir_value *saved = k->indexed;
-    k->indexed = x;
     int id = kb_value(k, stage, x, at);
-    k->indexed = saved;
+    for (int i = 0; i < k->insns.n; i++) {
+        const struct kn_insn *insn = &k->insns.at[i].insn;
+        for (int d = 0; insn->code == KN_INDEX && d < x->type->rank; d++)
+            if (ir_uses_sym(at[d], insn->expr))
+                VEC_PUSH(k->ctx, k->needs, (__typeof__(*k->needs.at)){id, i});
+    }
     return id;
 }
 
