@@ -253,7 +253,8 @@ static bool classes(struct loss_build *l)
         return loss_wrong(l, ir_internf(l->b->ctx, "%d weights for %lld classes", o->nweights, (long long)nclasses));
     struct ir_value *weights = o->weights ? along(l, o->nweights, o->weights, l->axis) : NULL, *counts;
     struct ir_value *t = labels(l, &counts), *at = safe_labels(l, t, counts);
-    struct ir_value *w = row_weights(l, weights, at, counts), *norm = loss_divisor(l, o->reduction == REDUCE_SUM ? NULL : total(l, w));
+    struct ir_value *w = row_weights(l, weights, at, counts),
+                    *norm = loss_divisor(l, o->reduction == REDUCE_SUM ? NULL : total(l, w));
     struct rows r = soften(l);
     /* Picked from the scores, not from their logarithms of probabilities, which then need not be kept. */
     struct ir_value *picked = pick(l, l->x, at);
@@ -261,7 +262,7 @@ static bool classes(struct loss_build *l)
         picked = op2(l, IR_sub, op2(l, IR_sub, picked, r.max), r.log_sum);
     struct ir_value *hit = choose(l, counts, op2(l, IR_mul, picked, w), num(l, 0)), *rows = op1(l, IR_neg, hit);
     l->value = divided(l, op1(l, IR_neg, total(l, hit)), norm);
-    struct ir_value *shared = weights ? weights : num(l, 1), *live = ir_cast_to(l->b, counts, l->dtype);
+    struct ir_value *shared = weights ? weights : num(l, 1);
     double part = smooth ? o->smoothing / (double)nclasses : 0;
     if (smooth) {
         struct ir_value *spread = choose(l, counts, against(l, &r, shared), num(l, 0));
@@ -273,17 +274,19 @@ static bool classes(struct loss_build *l)
     l->each = without_classes(l, rows);
     if (!l->want_gradient)
         return l->value != NULL;
-    /* Rows times `scale`; class c of a row weighs (1 - e) w[t] if c is t, plus e/C w[c]. */
-    struct ir_value *scale = times(l, norm ? op1(l, IR_recip, norm) : NULL, l->factor);
-    struct ir_value *row = times(l, w, scale);
+    /* Rows times `scale`; class c of a row weighs (1 - e) w[t] if c is t, plus e/C w[c]. A row that does not count has no slope, even where none counts
+     * and the scale is 1 / 0, as in PyTorch. */
+    struct ir_value *scale = times(l, norm ? op1(l, IR_recip, norm) : NULL, l->factor), *none = num(l, 0);
+    struct ir_value *live = choose(l, counts, scale ? scale : num(l, 1), none);
+    struct ir_value *row = weights ? choose(l, counts, times(l, w, scale), none) : live;
     if (smooth)
         row = op2(l, IR_mul, row, num(l, 1 - o->smoothing));
-    struct ir_value *q = choose(l, is_label(l, t), row, num(l, 0)), *row_sum = row;
+    struct ir_value *q = choose(l, is_label(l, t), row, none), *row_sum = row;
     if (smooth) {
         double sum_weights = o->weights ? 0 : (double)nclasses;
         for (int i = 0; i < o->nweights; i++)
             sum_weights += o->weights[i];
-        struct ir_value *spread = op2(l, IR_mul, times(l, live, scale), num(l, part));
+        struct ir_value *spread = op2(l, IR_mul, live, num(l, part));
         q = op2(l, IR_add, q, op2(l, IR_mul, spread, shared));
         row_sum = op2(l, IR_add, row_sum, op2(l, IR_mul, spread, num(l, sum_weights)));
     }
@@ -401,7 +404,8 @@ ir_type train_loss_target(struct ir_ctx *ctx, const struct train_loss *loss, ir_
     if (kind == TARGET_VALUES)
         return ir_with_dtype(ctx, scores, scores->dtype == TCC_F64 ? TCC_F64 : TCC_F32);
     if (kind == TARGET_LABELS) {
-        ir_expr dims[2] = {scores->rank ? scores->dim[0] : ir_const(ctx, 1), ir_sym(ctx, ir_internf(ctx, "%s.1", loss->target))};
+        ir_expr dims[2] = {scores->rank ? scores->dim[0] : ir_const(ctx, 1),
+                           ir_sym(ctx, ir_internf(ctx, "%s.1", loss->target))};
         return ir_tensor_type(ctx, TCC_I64, 2, dims);
     }
     if (dtype == TCC_F32)

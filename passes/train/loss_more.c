@@ -16,7 +16,7 @@ bool loss_divergence(struct loss_build *l)
         struct ir_value *p = op1(l, IR_exp, t);
         return loss_elements(l, op2(l, IR_mul, p, op2(l, IR_sub, t, l->x)), op1(l, IR_neg, p));
     }
-    struct ir_value *some = op2(l, IR_gt, t, zero);
+    struct ir_value *some = op2(l, IR_ne, t, zero);
     struct ir_value *log = op1(l, IR_log, choose(l, some, t, num(l, 1)));
     struct ir_value *each = op2(l, IR_sub, op2(l, IR_mul, t, log), op2(l, IR_mul, t, l->x));
     return loss_elements(l, each, op1(l, IR_neg, t));

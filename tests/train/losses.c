@@ -5,7 +5,8 @@
  *   losses-run losses.txt
  *
  * Each case is a model whose scores are its input plus a parameter of zeros: @grad then leaves the gradient by the scores in that
- * parameter's gradient. Further outputs of the same kind, o0 and o1, are for losses of several. A label out of range follows: the run must fail and leave all state as it was.
+ * parameter's gradient. Further outputs of the same kind, o0 and o1, are for losses of several. Of a case "of N rows" only the run knows how many, and
+ * the parameter is a row, which is added to each. A label out of range follows: the run must fail and leave all state as it was.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -31,6 +32,8 @@ struct test_case {
     char name[64], option[300], why[400];
     struct value x, target, others[2];
     int nothers, neach;
+    bool each_one;    /* losses of elements, of which there may be none */
+    bool rows;        /* of inputs only the run knows how many; a parameter is one */
     double tolerance; /* of gradients, of the largest */
     double loss;
     float grad[MAX], other_grads[2][MAX], each[MAX];
@@ -92,10 +95,12 @@ static void read_line(struct test_case *c, const char *line)
     else if (sscanf(line, "other_grad %d%n", &k, &used) == 1)
         read_numbers(line + used, c->other_grads[k & 1], NULL);
     else if (!strncmp(line, "each ", 5))
-        c->neach = read_numbers(line + 5, c->each, NULL);
+        c->each_one = true, c->neach = read_numbers(line + 5, c->each, NULL);
     else if (sscanf(line, "loss %lf", &c->loss) != 1)
         read_numbers(line + 4, c->grad, NULL);
 }
+
+static const char of_rows[] = "of N rows ";
 
 /* Lines up to the next one that begins a case. */
 static bool read_case(struct test_case *c, FILE *in)
@@ -103,6 +108,8 @@ static bool read_case(struct test_case *c, FILE *in)
     static char line[1 << 16];
     if (!fgets(line, sizeof line, in) || sscanf(line, "case %63s %299[^\n]", c->name, c->option) != 2)
         return false;
+    if ((c->rows = !strncmp(c->option, of_rows, strlen(of_rows))))
+        memmove(c->option, c->option + strlen(of_rows), strlen(c->option + strlen(of_rows)) + 1);
     for (long at = ftell(in); fgets(line, sizeof line, in) && strncmp(line, "case ", 5); at = ftell(in)) {
         read_line(c, line);
         if (at < 0)
@@ -112,12 +119,18 @@ static bool read_case(struct test_case *c, FILE *in)
     return fseek(in, c->at, SEEK_SET) == 0;
 }
 
-/* 4x5 as f32[4,5]; a scalar as f32[]. */
-static void print_type(FILE *out, const struct value *v)
+/* 4x5 as f32[4,5]; a scalar as f32[]. Of N rows: as f32[N,5], and the parameter as f32[5]. */
+static void print_type(FILE *out, const struct test_case *c, const struct value *v, bool parameter)
 {
+    int first = c->rows && parameter;
     fputs("f32[", out);
-    for (int i = 0; i < v->t.rank; i++)
-        fprintf(out, "%s%lld", i ? "," : "", (long long)v->t.dims[i]);
+    for (int i = first; i < v->t.rank; i++) {
+        fputs(i > first ? "," : "", out);
+        if (i == 0 && c->rows)
+            fputs("N", out);
+        else
+            fprintf(out, "%lld", (long long)v->t.dims[i]);
+    }
     fputc(']', out);
 }
 
@@ -128,16 +141,16 @@ static bool write_model(const struct test_case *c, const char *path)
         return false;
     for (int k = -1; k < c->nothers; k++) {
         fprintf(out, k < 0 ? "state @p : " : "state @q%d : ", k);
-        print_type(out, k < 0 ? &c->x : &c->others[k]);
+        print_type(out, c, k < 0 ? &c->x : &c->others[k], true);
         fputs(" param\n", out);
     }
     for (int k = -1; k < c->nothers; k++) {
         fprintf(out, k < 0 ? "func @main(%%x: " : ", %%i%d: ", k);
-        print_type(out, k < 0 ? &c->x : &c->others[k]);
+        print_type(out, c, k < 0 ? &c->x : &c->others[k], false);
     }
     for (int k = -1; k < c->nothers; k++) {
         fprintf(out, k < 0 ? ") -> (\"y\": " : ", \"o%d\": ", k);
-        print_type(out, k < 0 ? &c->x : &c->others[k]);
+        print_type(out, c, k < 0 ? &c->x : &c->others[k], false);
     }
     fputs(") {\n  %p = state_read() {name = \"p\"}\n  %y = add(%x, %p)\n", out);
     for (int k = 0; k < c->nothers; k++)
@@ -179,7 +192,7 @@ static bool compare_gradient(struct test_case *c, const char *state, const struc
     int n = 1;
     if (tccrt_state_get(c->session, state, &grad))
         return fail(c, "%s", tccrt_error());
-    for (int i = 0; i < x->t.rank; i++)
+    for (int i = c->rows; i < x->t.rank; i++)
         n *= (int)x->t.dims[i];
     for (int i = 0; i < n; i++)
         largest = fmax(largest, fabs((double)wanted[i]));
@@ -206,7 +219,7 @@ static bool compare(struct test_case *c)
 {
     struct tcc_tensor in[4], out[2] = {{0}};
     int n = inputs(c, in);
-    if (tccrt_run(c->session, "grad", n, in, c->neach ? 2 : 1, out))
+    if (tccrt_run(c->session, "grad", n, in, c->each_one ? 2 : 1, out))
         return fail(c, "%s", tccrt_error());
     double got = (double)*(float *)out[0].data;
     if (float_excess(got, c->loss, 1e-6, 1e-7) > 0)
@@ -226,7 +239,7 @@ static bool refuses(struct test_case *c)
 {
     struct tcc_tensor in[2] = {c->x.t, c->target.t}, out = {0}, p;
     bool classes = !strncmp(c->option, "cross_entropy", 13) || !strncmp(c->option, "nll", 3);
-    if (c->target.t.dtype != TCC_I64 || !classes || c->neach)
+    if (c->target.t.dtype != TCC_I64 || !classes || c->each_one || !c->target.t.dims[0])
         return true;
     for (int k = 0; k < 2; k++) {
         c->target.i[0] = k ? 5 : -1;

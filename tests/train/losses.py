@@ -4,7 +4,7 @@
 
 usage: losses.py >losses.txt
 A case: "case NAME OPTION", "x DIMS VALUES", "other DIMS VALUES" of further outputs o0 and o1, "target TYPE DIMS VALUES", "loss VALUE", "grad VALUES",
-"other_grad K VALUES", and for reduction=none "each VALUES".
+"other_grad K VALUES", and for reduction=none "each VALUES". "case NAME of N rows OPTION": only the run knows how many; gradients are by what is added to each row.
 """
 import torch, torch.nn.functional as F
 
@@ -14,20 +14,21 @@ weight, positive = torch.tensor(W5), torch.tensor(P3)
 text = lambda v: "\\,".join(map(str, v))
 
 
-def show(name, option, x, target, function, others=(), each=None):
-    x, others = x.clone().requires_grad_(), [o.clone().requires_grad_() for o in others]
-    loss = function(x, *others, target) if target is not None else function(x, *others)
+def show(name, option, x, target, function, others=(), each=None, rows=False):
+    added = [torch.zeros(v.shape[1:] if rows else v.shape, requires_grad=True) for v in (x, *others)]
+    y = [v + p for v, p in zip((x, *others), added)]
+    loss = function(*y, target) if target is not None else function(*y)
     loss.backward()
     dims = lambda t: "x".join(map(str, t.shape)) or "scalar"
     numbers = lambda t: " ".join(f"{v:.9g}" for v in t.detach().reshape(-1).tolist())
-    print(f"case {name} {option}\nx {dims(x)} {numbers(x)}")
+    print(f"case {name} {'of N rows ' * rows}{option}\nx {dims(x)} {numbers(x)}")
     for o in others:
         print(f"other {dims(o)} {numbers(o)}")
     if target is not None:
         print(f"target {'i64' if target.dtype == torch.int64 else 'f32'} {dims(target)} {numbers(target)}")
-    print(f"loss {loss.item():.9g}\ngrad {numbers(x.grad)}")
-    for k, o in enumerate(others):
-        print(f"other_grad {k} {numbers(o.grad)}")
+    print(f"loss {loss.item():.9g}\ngrad {numbers(added[0].grad)}")
+    for k, p in enumerate(added[1:]):
+        print(f"other_grad {k} {numbers(p.grad)}")
     if each is not None:
         print(f"each {numbers(each)}")
 
@@ -144,3 +145,30 @@ show("ctc_empty", "ctc:reduction=none", s, torch.tensor([[1, 2], [-1, -1], [4, -
      each=ctc(s, torch.tensor([[1, 2], [-1, -1], [4, -1]]), reduction="none"))
 tight = torch.tensor([[1, 1, 1, 1, 1], [1, 2, 3, 4, -1], [2, -1, -1, -1, -1]])
 show("ctc_impossible", "ctc:zero_infinity=1", s, tight, lambda x, t: ctc(x, t, zero_infinity=True))
+
+# Batches without rows, none of whose rows counts, or whose weights are 0: means over nothing are NaN, sums 0.
+unseen, light = torch.full((4,), -100), [0.0, 2.0, 1.0, 0.25, 0.0]
+for key, f in (("cross_entropy", ce), ("nll", F.nll_loss)):
+    for case, v, t in (("none", x[:0], unseen[:0]), ("unseen", x, unseen), ("some", x, some)):
+        for reduction in "mean", "sum", "none":
+            g = lambda x, t, w=None: f(x, t, w, reduction="mean" if reduction == "none" else reduction)
+            each = f(v, t, reduction="none") if reduction == "none" else None
+            show(f"{case}_{key}_{reduction}", f"{key}:reduction={reduction}", v, t, g, rows=True, each=each)
+        show(f"{case}_{key}_weights", f"{key}:weight={text(W5)}", v, t, lambda x, t: f(x, t, weight), rows=True)
+    zeros = torch.tensor([0, 4, 0, 4])
+    show(f"light_{key}", f"{key}:weight={text(light)}", x, zeros, lambda x, t: f(x, t, torch.tensor(light)), rows=True)
+    show(f"light_{key}_sum", f"{key}:weight={text(light)},reduction=sum", x, zeros, lambda x, t: f(x, t, torch.tensor(light), reduction="sum"), rows=True)
+show("none_smooth", "cross_entropy:label_smoothing=0.2", x[:0], t[:0], lambda x, t: ce(x, t, label_smoothing=0.2), rows=True)
+show("unseen_smooth", f"cross_entropy:label_smoothing=0.2,weight={text(W5)}", x, unseen, lambda x, t: ce(x, t, weight, label_smoothing=0.2), rows=True)
+show("none_probabilities", "cross_entropy:target_type=float32", x[:0], q[:0], ce, rows=True)
+show("none_image", "cross_entropy:axis=1", x4[:0], t4[:0], ce, rows=True)
+for key, f in (("mse", F.mse_loss), ("l1", F.l1_loss), ("smooth_l1", F.smooth_l1_loss), ("huber", F.huber_loss), ("bce_with_logits", bce), ("kl", F.kl_div), ("focal", focal)):
+    target = u if key in ("bce_with_logits", "focal") else b
+    for case, v, t in (("none", a[:0], target[:0]), ("some", a, target)):
+        show(f"{case}_{key}", key, v, t, f, rows=True)
+        if key != "focal":
+            show(f"{case}_{key}_sum", key + ":reduction=sum", v, t, lambda x, t: f(x, t, reduction="sum"), rows=True)
+show("light_bce", f"bce_with_logits:weight={text([0.0] * 3)}", c, u, lambda x, t: bce(x, t, torch.zeros(3)), rows=True)
+show("none_dice", "dice", spots[:0], mask[:0], dice, rows=True)
+show("none_triplet", f"triplet:{names}", o[:0], None, F.triplet_margin_loss, (m[:0], n[:0]), rows=True)
+show("none_cosine", "cosine:input=y,other=o0", o[:0], signs[:0], F.cosine_embedding_loss, (m[:0],), rows=True)
