@@ -111,7 +111,8 @@ enum { UNKNOWN = 64, LEAST_WORK = 250000, LEAST_LOOPED = 400000 };
 
 static int64_t guess(ir_expr extent, int64_t otherwise)
 {
-    return ir_const_or(extent, otherwise);
+    int64_t n = ir_const_or(extent, otherwise);
+    return n > 0 ? n : 1; /* others are divided by it */
 }
 
 /* Splits dim d into pieces of a multiple of `unit` points so that a tile comes near the target. */

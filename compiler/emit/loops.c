@@ -227,7 +227,7 @@ static bool plan_parts(struct stage_run *r)
         r->part = SUM_PART / inner * lanes;
         if (inner * n > SUM_PART)
             return inner * n >= SUM_PART + SUM_PART / 2;
-        inner *= n;
+        inner *= n > 1 ? n : 1; /* of an empty axis, too: it divides */
     }
     return false;
 }
@@ -373,7 +373,7 @@ static void run_reductions(struct stage_run *r)
         int known = points_known(e, r->lane_dim, &counts[0]);
         if (known && em_is_piece(e->k, r->lane_dim) && !e->combining) { /* the last pieces have fewer, or none */
             known = ir_is_const(e->k->dims[r->lane_dim].extent, &extent) ? 2 : 0;
-            counts[1] = known ? extent % counts[0] : 0;
+            counts[1] = known && counts[0] ? extent % counts[0] : 0;
         }
         r->segments = loops_segments(e, e->nest.width, e->nest.unroll, known, counts);
     }

@@ -17,10 +17,12 @@ bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_va
 struct ir_value *imp_head_scale(struct imp *im, const struct ir_value *q, double given, bool half);
 /* cap * tanh(x / cap); x where cap is 0. */
 struct ir_value *imp_softcap(struct imp *im, struct ir_value *x, double cap);
-/* x [b, h, s, d] turned by angles whose cosines and sines are [b or 1, 1, s, half]: the first `part` elements of d (0: all), as halves or as
- * interleaved pairs. */
-struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value *cosine, struct ir_value *sine, int64_t part,
+/* x [b, h, s, d] turned by angles whose cosines and sines are [b or 1, 1, s, half]: the first `turned` elements of d (NULL: all), as halves or
+ * as interleaved pairs. */
+struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value *cosine, struct ir_value *sine, ir_expr turned,
                             bool interleaved);
+/* What an attribute says of them; NULL: nothing. */
+ir_expr imp_turned(struct imp *im);
 
 /* One attention of ONNX Runtime's (op_contrib_attention.c). q [b, h, s, d], k [b, hk, t, d], v [b, hk, t, dv]; h is a multiple of hk. */
 struct contrib_attention {

@@ -138,6 +138,17 @@ bool imp_assume(struct imp *im, enum ir_relation relation, ir_expr a, ir_expr b,
     return ir_check(&im->b, &f);
 }
 
+struct ir_value *imp_with_dims(struct imp *im, struct ir_value *v, const ir_expr *dims, const char *const *what)
+{
+    ir_expr known[TCC_MAX_RANK];
+    for (int k = 0; k < imp_rank(v); k++) {
+        known[k] = dims[k] ? dims[k] : imp_dim(v, k);
+        if (dims[k] && !imp_assume(im, IR_EQ, imp_dim(v, k), dims[k], "%s", what[k]))
+            return NULL;
+    }
+    return imp_reshape(im, v, imp_rank(v), known);
+}
+
 /* The least (or greatest) element, at most (at least) 0. */
 static ir_expr extreme(struct imp *im, struct ir_value *list, bool greatest)
 {

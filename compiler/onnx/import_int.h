@@ -212,6 +212,8 @@ bool imp_check_values(struct imp *im, struct ir_value *v, const char *what, int6
 bool imp_check_all(struct imp *im, struct ir_value *v, ir_expr hi, const char *what);
 /* A fact that the operator's text asks for (struct ir_fact): the run is refused where it does not hold, unless it is known to. */
 bool imp_assume(struct imp *im, enum ir_relation relation, ir_expr a, ir_expr b, const char *what, ...) __attribute__((format(printf, 5, 6)));
+/* v with these dims, which its type says from here on: what is not known to be so is a fact, in what[axis]'s words. NULL: any size. */
+struct ir_value *imp_with_dims(struct imp *im, struct ir_value *v, const ir_expr *dims, const char *const *what);
 /* Rows of a table by number; a negative one is no row, and does not count from the end. */
 struct ir_value *imp_gather_row(struct imp *im, struct ir_value *table, struct ir_value *index);
 struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes, const ir_expr *steps);

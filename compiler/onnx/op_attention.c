@@ -283,14 +283,21 @@ static struct ir_value *every_second(struct imp *im, struct ir_value *x, int64_t
     return imp_slice(im, x, start, size, step);
 }
 
+ir_expr imp_turned(struct imp *im)
+{
+    int64_t part = imp_i(im, "rotary_embedding_dim", 0);
+    return part ? ir_const(im->ctx, part) : NULL;
+}
+
 struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value *cosine, struct ir_value *sine,
-                            int64_t part, bool interleaved)
+                            ir_expr turned, bool interleaved)
 {
     struct ir_ctx *c = im->ctx;
     if (!x || !cosine || !sine)
         return NULL;
-    ir_expr whole = imp_dim(x, 3), turned = part ? ir_const(c, part) : whole,
-            half = ir_floordiv(c, turned, ir_const(c, 2)), none = ir_const(c, 0);
+    ir_expr whole = imp_dim(x, 3), none = ir_const(c, 0);
+    turned = turned ? turned : whole;
+    ir_expr half = ir_floordiv(c, turned, ir_const(c, 2));
     struct ir_value *first = interleaved ? every_second(im, x, 0, half) : imp_slice1(im, x, 3, none, half);
     struct ir_value *second = interleaved ? every_second(im, x, 1, half) : imp_slice1(im, x, 3, half, half);
     struct ir_value *real = imp_bin(im, IR_sub, imp_bin(im, IR_mul, cosine, first), imp_bin(im, IR_mul, sine, second));
@@ -337,7 +344,7 @@ bool onnx_op_rotary(struct imp *im, int arg)
         return imp_bad(im, "X with 3 or 4 dims and both caches are expected");
     x = imp_split_heads(im, x, imp_i(im, "num_heads", 0));
     struct ir_value *cosine = angles(im, cache_cos, positions), *sine = angles(im, cache_sin, positions);
-    x = imp_rotate(im, x, cosine, sine, imp_i(im, "rotary_embedding_dim", 0), imp_i(im, "interleaved", 0));
+    x = imp_rotate(im, x, cosine, sine, imp_turned(im), imp_i(im, "interleaved", 0));
     return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
 }
 

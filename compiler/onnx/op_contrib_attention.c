@@ -143,7 +143,7 @@ bool onnx_op_contrib_rotary(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *cosine = imp_in(im, 2), *sine = imp_in(im, 3);
-    int64_t part = imp_i(im, "rotary_embedding_dim", 0), heads = imp_i(im, "num_heads", 0), size, hidden;
+    int64_t heads = imp_i(im, "num_heads", 0), size, hidden;
     if (!x || !cosine || !sine || imp_rank(cosine) != 2 || (imp_rank(x) != 3 && imp_rank(x) != 4))
         return x && imp_bad(im, "X with 3 or 4 dims and caches with 2 are expected");
     bool flat = imp_rank(x) == 3;
@@ -156,22 +156,31 @@ bool onnx_op_contrib_rotary(struct imp *im, int arg)
     struct ir_value *positions = x ? positions_of(im, imp_in(im, 1), imp_dim(x, 2)) : NULL;
     if (!positions)
         return false;
-    x = imp_rotate(im, x, contrib_angles(im, cosine, positions), contrib_angles(im, sine, positions), part,
+    x = imp_rotate(im, x, contrib_angles(im, cosine, positions), contrib_angles(im, sine, positions), imp_turned(im),
                    imp_i(im, "interleaved", 0));
     return x && imp_out(im, 0, flat ? imp_join_heads(im, x) : x);
+}
+
+/* -2 ln(10000) / size */
+static struct ir_value *turn_of(struct imp *im, ir_expr size)
+{
+    int64_t known;
+    if (ir_is_const(size, &known) && known)
+        return imp_num(im, TCC_F32, -2 * log(10000) / (double)known);
+    return imp_bin(im, IR_div, imp_num(im, TCC_F32, -2 * log(10000)), imp_cast(im, imp_dim_value(im, size), TCC_F32));
 }
 
 /* do_rotary: q and k turned by pos / 10000^(2 i / size), halves against halves. */
 static bool rotate_both(struct imp *im, struct contrib_attention *a, ir_expr past)
 {
-    int64_t size, part = imp_i(im, "rotary_embedding_dim", 0), axes[2] = {0, 1}, last = 1;
-    if (!a->q || !a->k || !ir_is_const(imp_dim(a->q, 3), &size))
-        return a->q && a->k && imp_unsupported(im, "heads whose size is known only at run time");
-    size = part ? part : size;
-    ir_expr half = ir_const(im->ctx, size / 2), tokens = imp_dim(a->q, 2);
+    int64_t axes[2] = {0, 1}, last = 1;
+    ir_expr part = imp_turned(im);
+    if (!a->q || !a->k)
+        return false;
+    ir_expr size = part ? part : imp_dim(a->q, 3), half = ir_floordiv(im->ctx, size, ir_const(im->ctx, 2)),
+            tokens = imp_dim(a->q, 2);
     struct ir_value *i = imp_iota(im, 1, &half, 0, TCC_F32), *p = imp_iota(im, 1, &tokens, 0, TCC_I64);
-    struct ir_value *rate =
-        imp_un(im, IR_exp, imp_bin(im, IR_mul, i, imp_num(im, TCC_F32, -2 * log(10000) / (double)size)));
+    struct ir_value *rate = imp_un(im, IR_exp, imp_bin(im, IR_mul, i, turn_of(im, size)));
     p = imp_cast(im, imp_bin(im, IR_add, p, imp_dim_value(im, past)), TCC_F32);
     struct ir_value *angle = imp_bin(im, IR_mul, imp_unsqueeze(im, p, 1, &last), rate);
     struct ir_value *cosine = imp_unsqueeze(im, imp_cast(im, imp_un(im, IR_cos, angle), imp_dtype(a->q)), 2, axes);

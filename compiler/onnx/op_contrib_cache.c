@@ -95,7 +95,6 @@ static struct ir_value *norm_heads(struct imp *im, struct ir_value *x, struct ir
 static bool rotate_heads(struct imp *im, struct contrib_attention *a, const struct cache *c)
 {
     struct ir_value *cosine = imp_in(im, 7), *sine = imp_in(im, 8), *positions = imp_in(im, 9);
-    int64_t half, size;
     if (!cosine || !sine || imp_rank(cosine) != 2)
         return imp_bad(im, "do_rotary needs cos_cache and sin_cache with 2 dims");
     if (!positions) {
@@ -103,9 +102,10 @@ static bool rotate_heads(struct imp *im, struct contrib_attention *a, const stru
         positions = imp_reshape(im, c->positions, 2, dims);
     }
     bool pairs = imp_i(im, "rotary_interleaved", 0);
-    if (!ir_is_const(imp_dim(cosine, 1), &half) || !ir_is_const(imp_dim(a->q, 3), &size))
-        return imp_unsupported(im, "heads whose size is known only at run time");
-    int64_t part = 2 * half < size ? 2 * half : 0;
+    ir_expr part = ir_mulc(im->ctx, imp_dim(cosine, 1), 2);
+    if (!imp_assume(im, IR_LE, part, imp_dim(a->q, 3),
+                    "cos_cache has an angle for each pair of a head's elements at most"))
+        return false;
     cosine = contrib_angles(im, cosine, positions);
     sine = contrib_angles(im, sine, positions);
     a->q = imp_rotate(im, a->q, cosine, sine, part, pairs);

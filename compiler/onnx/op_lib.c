@@ -239,15 +239,15 @@ bool onnx_op_string_concat(struct imp *im, int arg)
     struct ir_value *x = imp_in(im, 0), *y = imp_in(im, 1);
     if (!x || !y || imp_rank(x) < 0 || imp_rank(y) < 0)
         return imp_unsupported(im, "operands of unknown rank");
-    /* The broadcast shape of both: equal dims or the one that is not 1. */
+    /* The broadcast shape of both: equal dims or the one that is not 1, which may be known when the op has run. */
     int rank = imp_rank(x) > imp_rank(y) ? imp_rank(x) : imp_rank(y);
     ir_expr dims[TCC_MAX_RANK];
     for (int k = 0; k < rank; k++) {
         int i = k - (rank - imp_rank(x)), j = k - (rank - imp_rank(y));
         ir_expr a = i < 0 ? ir_const(im->ctx, 1) : imp_dim(x, i), b = j < 0 ? ir_const(im->ctx, 1) : imp_dim(y, j);
-        dims[k] = ir_is_value(a, 1) ? b : ir_is_value(b, 1) || a == b ? a : ir_max(im->ctx, a, b);
+        dims[k] = ir_is_value(a, 1) ? b : ir_is_value(b, 1) || a == b ? a : NULL;
     }
-    ir_type t = ir_tensor_type(im->ctx, arg ? TCC_BOOL : TCC_STRING, rank, dims);
+    ir_type t = imp_fresh_type(im, arg ? TCC_BOOL : TCC_STRING, rank, dims);
     return imp_lib_node(im, arg ? "string_equal" : "string_concat", 1, &t, NULL);
 }
 
@@ -373,7 +373,16 @@ bool onnx_op_affine_grid(struct imp *im, int arg)
     ir_expr size[TCC_MAX_RANK], dims[TCC_MAX_RANK];
     if (!theta)
         return false;
-    int n = imp_bound_exprs(im, imp_in(im, 1), 5, 0, IMP_MAX_DIM, size);
+    struct ir_value *sizes = imp_in(im, 1);
+    if (imp_rank(sizes) == 1 && !ir_is_const(imp_dim(sizes, 0), NULL)) {
+        if (imp_rank(theta) != 3 || !ir_is_const(imp_dim(theta, 1), NULL)) {
+            ir_type open = imp_declared_result(im, 0, imp_dtype(theta));
+            return imp_lib_node(im, "affine_grid", 1, &open, NULL);
+        }
+        ir_expr count = ir_addc(im->ctx, imp_dim(theta, 1), 2);
+        sizes = imp_with_dims(im, sizes, &count, (const char *[]){"there are two sizes more than theta has rows"});
+    }
+    int n = sizes ? imp_bound_exprs(im, sizes, 5, 0, IMP_MAX_DIM, size) : -1;
     if (n < 0)
         return false;
     if (n != 4 && n != 5)
@@ -487,8 +496,10 @@ bool onnx_op_resize(struct imp *im, int arg)
     if (!x)
         return false;
     const int64_t *given = imp_ints(im, "axes", &n);
-    if (!given || n > imp_rank(x))
+    if (!given || !n || n > imp_rank(x)) { /* none: all of them */
+        given = n > 0 ? given : NULL;
         n = imp_rank(x);
+    }
     for (int k = 0; k < n; k++) {
         axes[k] = given ? given[k] : k;
         if (!imp_axis(im, &axes[k], imp_rank(x)))
@@ -573,10 +584,12 @@ bool onnx_op_dft(struct imp *im, int arg)
     n = imp_dim(x, (int)axis);
     if (known && imp_has(im, 1) && imp_exprs_of(im, imp_in(im, 1), 1, &n) != 1)
         n = NULL;
+    if (n && onesided && inverse && !imp_has(im, 1))
+        n = ir_addc(im->ctx, ir_mulc(im->ctx, n, 2), -2);
+    if (known && n && !imp_assume(im, IR_LE, ir_const(im->ctx, 1), n, "a transform has a length of 1 at least"))
+        return false;
     if (known)
-        dims[axis] = n && onesided && !inverse ? ir_addc(im->ctx, ir_floordiv(im->ctx, n, ir_const(im->ctx, 2)), 1)
-                     : n && onesided && !imp_has(im, 1) ? ir_addc(im->ctx, ir_mulc(im->ctx, n, 2), -2)
-                                                        : n;
+        dims[axis] = n && onesided && !inverse ? ir_addc(im->ctx, ir_floordiv(im->ctx, n, ir_const(im->ctx, 2)), 1) : n;
     ir_type t = imp_fresh_type(im, imp_dtype(x), rank, dims);
     struct ir_attr attr = imp_user_int(im, "axis", 1);
     return imp_lib_node(im, "dft", 1, &t, im->opset < 20 && !imp_attr(im, "axis") ? IR_ATTRS(attr) : NULL);

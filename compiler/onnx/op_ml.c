@@ -20,6 +20,26 @@ bool onnx_op_tfidf(struct imp *im, int arg)
     return imp_lib_node(im, "tfidfvectorizer", 1, &t, NULL);
 }
 
+/* Columns of the last axis; of a vector as of one row. */
+bool onnx_op_array_features(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_in(im, 0), *columns = imp_in(im, 1);
+    ir_expr dims[TCC_MAX_RANK] = {ir_const(im->ctx, 1)};
+    int rank = imp_rank(x) == 1 ? 2 : imp_rank(x);
+    if (imp_rank(x) == 0)
+        return imp_bad(im, "x with 1 dim at least is expected");
+    if (rank < 0) {
+        ir_type open = imp_declared_result(im, 0, imp_dtype(x));
+        return imp_lib_node(im, "array_feature_extractor", 1, &open, NULL);
+    }
+    for (int k = 0; k + 1 < imp_rank(x); k++)
+        dims[k] = imp_dim(x, k);
+    dims[rank - 1] = imp_rank(columns) < 0 ? NULL : ir_num_elements(im->ctx, columns->type);
+    ir_type t = imp_fresh_type(im, imp_dtype(x), rank, dims);
+    return imp_lib_node(im, "array_feature_extractor", 1, &t, NULL);
+}
+
 bool onnx_op_label_encoder(struct imp *im, int arg)
 {
     UNUSED(arg);

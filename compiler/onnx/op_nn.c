@@ -69,21 +69,22 @@ static bool read_window(struct imp *im, const struct ir_value *x, struct window 
     return true;
 }
 
-/* kernel_shape of a convolution: the weight's, which the attribute may repeat. */
-static bool kernel_of_weight(struct imp *im, const struct ir_value *w, struct window *win)
+/* kernel_shape of a convolution: the weight's, which the attribute may repeat, or says where the weight's is open. */
+static bool kernel_of_weight(struct imp *im, struct ir_value **w, struct window *win)
 {
-    for (int k = 0; k < win->n; k++) {
-        if (!ir_is_const(imp_dim(w, k + 2), &win->kernel[k]))
-            return imp_unsupported(im, "a kernel whose size is known only at run time");
-    }
-    int64_t given[SPATIAL];
-    if (!imp_attr(im, "kernel_shape"))
-        return true;
-    if (!read_list(im, "kernel_shape", win->n, 1, 1, given))
+    bool given = imp_attr(im, "kernel_shape");
+    ir_expr dims[TCC_MAX_RANK] = {NULL};
+    const char *what[TCC_MAX_RANK];
+    if (given && !read_list(im, "kernel_shape", win->n, 1, 1, win->kernel))
         return false;
-    if (memcmp(given, win->kernel, (size_t)win->n * sizeof *given))
-        return imp_bad(im, "kernel_shape differs from the weight's %s", ir_type_text(im->ctx, w->type));
-    return true;
+    for (int k = 0; k < win->n; k++) {
+        if (!given && !ir_is_const(imp_dim(*w, k + 2), &win->kernel[k]))
+            return imp_unsupported(im, "a kernel whose size is known only at run time");
+        dims[k + 2] = ir_const(im->ctx, win->kernel[k]);
+        what[k + 2] = "the weight has the sizes of kernel_shape";
+    }
+    *w = imp_with_dims(im, *w, dims, what);
+    return *w != NULL;
 }
 
 struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias,
@@ -96,7 +97,7 @@ struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w
         return imp_bad(im, "operands %s and %s; x[n, c, spatial...] and w[o, c/group, kernel...] are expected",
                        ir_type_text(im->ctx, x->type), ir_type_text(im->ctx, w->type)),
                NULL;
-    if (!kernel_of_weight(im, w, &win) || !read_window(im, x, &win))
+    if (!kernel_of_weight(im, &w, &win) || !read_window(im, x, &win))
         return NULL;
     int64_t group = imp_i(im, "group", 1);
     if (group < 1)
@@ -135,7 +136,7 @@ bool onnx_op_conv_transpose(struct imp *im, int arg)
         return false;
     if (win.n < 1 || imp_rank(w) != imp_rank(x))
         return imp_bad(im, "operands of %d and %d dims", imp_rank(x), imp_rank(w));
-    if (!kernel_of_weight(im, w, &win) || !read_window(im, x, &win) ||
+    if (!kernel_of_weight(im, &w, &win) || !read_window(im, x, &win) ||
         !read_list(im, "output_padding", win.n, 0, 0, extra))
         return false;
     if (wanted && given != win.n && given != win.n + 2)

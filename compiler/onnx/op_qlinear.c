@@ -106,6 +106,17 @@ bool onnx_op_qlinear_global_average_pool(struct imp *im, int arg)
     return quantised(im, imp_mean(im, x, imp_rank(x) - 2, axes, true), 3, type_of(im, 0));
 }
 
+/* The mean of nothing is NaN, for which there is no byte. */
+static bool mean_is_number(struct imp *im, const struct ir_value *x, int n, const int64_t *axes,
+                           const struct ir_value *mean)
+{
+    ir_expr count = ir_const(im->ctx, 1);
+    for (int k = 0; k < n; k++)
+        count = ir_mul(im->ctx, count, imp_dim(x, (int)axes[k]));
+    return imp_assume(im, IR_LE, ir_min(im->ctx, ir_const(im->ctx, 1), ir_num_elements(im->ctx, mean->type)), count,
+                      "there are elements to take the mean of");
+}
+
 bool onnx_op_qlinear_reduce_mean(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -122,7 +133,8 @@ bool onnx_op_qlinear_reduce_mean(struct imp *im, int arg)
         if (!imp_axis(im, &axes[k], imp_rank(x)))
             return false;
     }
-    return quantised(im, imp_mean(im, x, n, axes, imp_i(im, "keepdims", 1)), 3, type_of(im, 0));
+    struct ir_value *mean = imp_mean(im, x, n, axes, imp_i(im, "keepdims", 1));
+    return mean && mean_is_number(im, x, n, axes, mean) && quantised(im, mean, 3, type_of(im, 0));
 }
 
 /* -- Products -------------------------------------------------------------------------------------------------------------- */

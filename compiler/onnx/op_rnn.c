@@ -30,20 +30,22 @@ struct rnn {
     bool reverse;
     struct ir_value *x; /* [t, b, i] */
     struct ir_value *lens;
-    int64_t hidden;
+    ir_expr hidden;
     const char *f[3]; /* activations of this direction */
     double alpha[3], beta[3];
     double clip; /* 0: none */
     bool linear_before_reset, input_forget;
+    struct ir_value *all_w, *all_r, *all_b,
+        *all_p; /* of all directions: [d, g*h, i], [d, g*h, h], [d, 2*g*h], [d, 3*h] */
     struct ir_value *r, *peephole[3], *bias_w, *bias_r; /* r: [g*h, h] */
     struct bytes r_bytes;                               /* instead of r where x is set */
     struct ir_value *project;                           /* [t, b, g*h], x W' + b where the cell allows */
 };
 
-/* Part `k` of `n` of a vector or of the rows of a matrix. */
-static struct ir_value *part(struct imp *im, struct ir_value *v, int axis, int64_t k, int64_t size)
+/* Part `k`, of `size` elements as each of them, of a vector or of the rows of a matrix. */
+static struct ir_value *part(struct imp *im, struct ir_value *v, int axis, int64_t k, ir_expr size)
 {
-    return imp_slice1(im, v, axis, ir_const(im->ctx, k * size), ir_const(im->ctx, size));
+    return imp_slice1(im, v, axis, ir_mulc(im->ctx, size, k), size);
 }
 
 /* Element `direction` of axis 0, that axis dropped. */
@@ -92,8 +94,7 @@ static bool step_rnn(struct imp *im, const struct rnn *r, struct ir_value *x, st
 static bool step_gru(struct imp *im, const struct rnn *r, struct ir_value *x, struct ir_value **state)
 {
     struct ir_value *h = state[0], *zr, *n;
-    int64_t w = r->hidden;
-    ir_expr two = ir_const(im->ctx, 2 * w), none = ir_const(im->ctx, 0);
+    ir_expr w = r->hidden, two = ir_mulc(im->ctx, w, 2), none = ir_const(im->ctx, 0);
     if (r->linear_before_reset) {
         struct ir_value *all = imp_matmul(im, h, r->r, false, true, TCC_NONE);
         zr = activate(im, r, 0, add(im, imp_slice1(im, x, 1, none, two), imp_slice1(im, all, 1, none, two)));
@@ -121,7 +122,7 @@ static struct ir_value *peep(struct imp *im, const struct rnn *r, int k, struct 
 
 static bool step_lstm(struct imp *im, const struct rnn *r, struct ir_value *x, struct ir_value **state)
 {
-    int64_t w = r->hidden;
+    ir_expr w = r->hidden;
     struct ir_value *all =
         r->r ? imp_matmul(im, state[0], r->r, false, true, TCC_NONE) : by_bytes(im, state[0], true, &r->r_bytes);
     struct ir_value *c = state[1];
@@ -170,7 +171,7 @@ static bool run_direction(struct imp *im, const struct rnn *r, int nstate, struc
     ir_type types[3];
     for (int k = 0; k < nstate; k++)
         types[k] = initial[k]->type;
-    ir_expr dims[3] = {imp_dim(r->x, 0), imp_dim(r->x, 1), ir_const(im->ctx, r->hidden)};
+    ir_expr dims[3] = {imp_dim(r->x, 0), imp_dim(r->x, 1), r->hidden};
     types[nstate] = ir_tensor_type(im->ctx, imp_dtype(r->x), 3, dims);
     struct ir_node *loop = ir_build_typed(
         &im->b, IR_loop, 2 + nstate, in,
@@ -223,6 +224,8 @@ static bool read_activations(struct imp *im, struct rnn *r)
     return true;
 }
 
+static const char w_rows[] = "W has hidden_size rows for each gate", r_rows[] = "R has hidden_size rows for each gate";
+
 /* DynamicQuantizeLSTM (com.microsoft): W and R are bytes, [directions, inputs, gates], with a scale and a zero point for each direction or
  * each of its columns. x becomes bytes once, by the range of all of it, the state at every step, by the range of each sample's: as ONNX
  * Runtime does with as many threads as samples. */
@@ -232,11 +235,13 @@ static bool computes_in_bytes(const struct imp *im)
 }
 
 /* The part of operand k, W or R, that a direction has, as bytes. */
-static struct bytes byte_matrix(struct imp *im, int k, int direction)
+static struct bytes byte_matrix(struct imp *im, const struct rnn *r, int k)
 {
-    return (struct bytes){.x = of_direction(im, imp_in(im, k), direction),
-                          .scale = of_direction(im, imp_in(im, 6 + 2 * k), direction),
-                          .zero = of_direction(im, imp_in(im, 7 + 2 * k), direction)};
+    ir_expr dims[3] = {NULL, NULL, ir_mulc(im->ctx, r->hidden, gates_of[r->cell])};
+    const char *what[3] = {NULL, NULL, k == 1 ? w_rows : r_rows};
+    return (struct bytes){.x = of_direction(im, imp_with_dims(im, imp_in(im, k), dims, what), r->direction),
+                          .scale = of_direction(im, imp_in(im, 6 + 2 * k), r->direction),
+                          .zero = of_direction(im, imp_in(im, 7 + 2 * k), r->direction)};
 }
 
 /* Operand k, W or R, as floats [directions, gates, inputs]. */
@@ -266,29 +271,29 @@ static struct ir_value *matrix(struct imp *im, int k)
 static bool prepare(struct imp *im, struct rnn *r)
 {
     bool bytes = computes_in_bytes(im);
-    struct bytes w_bytes = bytes ? byte_matrix(im, 1, r->direction) : (struct bytes){NULL, NULL, NULL};
-    struct ir_value *w = bytes ? NULL : of_direction(im, matrix(im, 1), r->direction),
-                    *b = of_direction(im, imp_in(im, 3), r->direction);
-    int64_t gates = gates_of[r->cell], h = r->hidden;
+    struct bytes w_bytes = bytes ? byte_matrix(im, r, 1) : (struct bytes){NULL, NULL, NULL};
+    struct ir_value *w = bytes ? NULL : of_direction(im, r->all_w, r->direction),
+                    *b = of_direction(im, r->all_b, r->direction);
+    ir_expr h = r->hidden, gates = ir_mulc(im->ctx, h, gates_of[r->cell]);
     if (bytes)
-        r->r_bytes = byte_matrix(im, 2, r->direction);
+        r->r_bytes = byte_matrix(im, r, 2);
     else
-        r->r = of_direction(im, matrix(im, 2), r->direction);
-    r->bias_w = b ? part(im, b, 0, 0, gates * h) : NULL;
-    r->bias_r = b ? part(im, b, 0, 1, gates * h) : NULL;
+        r->r = of_direction(im, r->all_r, r->direction);
+    r->bias_w = b ? part(im, b, 0, 0, gates) : NULL;
+    r->bias_r = b ? part(im, b, 0, 1, gates) : NULL;
     struct ir_value *bias = r->bias_w;
     if (bias && r->cell == CELL_GRU && r->linear_before_reset) {
         /* The candidate's recurrent bias stays inside the reset gate. */
-        struct ir_value *zr = imp_slice1(im, r->bias_r, 0, ir_const(im->ctx, 0), ir_const(im->ctx, 2 * h));
-        ir_expr none = ir_const(im->ctx, 0), behind = ir_const(im->ctx, h);
-        bias = add(im, bias, imp_pad(im, zr, NULL, &none, &behind, "constant"));
+        struct ir_value *zr = imp_slice1(im, r->bias_r, 0, ir_const(im->ctx, 0), ir_mulc(im->ctx, h, 2));
+        ir_expr none = ir_const(im->ctx, 0);
+        bias = add(im, bias, imp_pad(im, zr, NULL, &none, &h, "constant"));
     } else if (bias) {
         bias = add(im, bias, r->bias_r);
     }
     r->project = bytes ? by_bytes(im, r->x, false, &w_bytes) : imp_matmul(im, r->x, w, false, true, TCC_NONE);
     if (bias)
         r->project = add(im, r->project, bias);
-    struct ir_value *p = r->cell == CELL_LSTM ? of_direction(im, imp_in(im, 7), r->direction) : NULL;
+    struct ir_value *p = of_direction(im, r->all_p, r->direction);
     for (int k = 0; p && k < 3; k++)
         r->peephole[k] = part(im, p, 0, k, h);
     return r->project && (r->r || r->r_bytes.x) && read_activations(im, r);
@@ -298,7 +303,7 @@ static struct ir_value *initial_state(struct imp *im, const struct rnn *r, int o
 {
     static const int64_t swap[3] = {1, 0, 2};
     struct ir_value *v = imp_in(im, operand);
-    ir_expr dims[2] = {imp_dim(r->x, 1), ir_const(im->ctx, r->hidden)};
+    ir_expr dims[2] = {imp_dim(r->x, 1), r->hidden};
     if (!v)
         return imp_splat(im, imp_dtype(r->x), 0, 2, dims);
     v = of_direction(im, batch_first ? imp_transpose(im, v, swap) : v, r->direction);
@@ -340,18 +345,39 @@ static struct ir_value *reversed(struct imp *im, struct ir_value *y)
     return imp_slice(im, y, start, size, step);
 }
 
-/* Do the weights have as many directions, gates and lengths as there are? */
-static bool weights_fit(struct imp *im, const struct rnn *r, const struct ir_value *w, const struct ir_value *rec,
-                        const struct ir_value *lens)
+/* hidden_size: the attribute; without it what the weights say, by a size that is known if there is one. */
+static ir_expr hidden_size(struct imp *im, const struct rnn *r, const struct ir_value *w, const struct ir_value *rec)
 {
-    ir_expr directions = ir_const(im->ctx, r->directions), rows = ir_const(im->ctx, gates_of[r->cell] * r->hidden);
-    if (lens && imp_rank(lens) != 1)
-        return imp_bad(im, "sequence_lens must have 1 dim, it is %s", ir_type_text(im->ctx, lens->type));
-    return imp_assume(im, IR_EQ, imp_dim(w, 0), directions, "W has a part for each direction") &&
-           imp_assume(im, IR_EQ, imp_dim(rec, 0), directions, "R has a part for each direction") &&
-           imp_assume(im, IR_EQ, imp_dim(w, 1), rows, "W has hidden_size rows for each gate") &&
-           imp_assume(im, IR_EQ, imp_dim(rec, 1), rows, "R has hidden_size rows for each gate") &&
-           (!lens || imp_assume(im, IR_EQ, imp_dim(lens, 0), imp_dim(r->x, 1), "there is a length for each sequence"));
+    ir_expr gates = ir_const(im->ctx, gates_of[r->cell]);
+    ir_expr size[] = {imp_dim(rec, 2), ir_floordiv(im->ctx, imp_dim(rec, 1), gates),
+                      ir_floordiv(im->ctx, imp_dim(w, 1), gates)};
+    if (imp_attr(im, "hidden_size"))
+        return ir_const(im->ctx, imp_i(im, "hidden_size", 0));
+    for (size_t k = 0; k < sizeof size / sizeof *size; k++)
+        if (ir_is_const(size[k], NULL))
+            return size[k];
+    return size[0];
+}
+
+/* The weights, with as many directions, gates and rows as there are. */
+static bool read_weights(struct imp *im, struct rnn *r, struct ir_value *w, struct ir_value *rec)
+{
+    struct ir_value *b = imp_in(im, 3), *p = r->cell == CELL_LSTM ? imp_in(im, 7) : NULL;
+    ir_expr d = ir_const(im->ctx, r->directions), gates = ir_mulc(im->ctx, r->hidden, gates_of[r->cell]);
+    if ((b && imp_rank(b) != 2) || (p && imp_rank(p) != 2))
+        return imp_bad(im, "B and P with 2 dims are expected");
+    r->all_w = imp_with_dims(im, w, (ir_expr[]){d, gates, NULL},
+                             (const char *[]){"W has a part for each direction", w_rows, NULL});
+    r->all_r = imp_with_dims(
+        im, rec, (ir_expr[]){d, gates, r->hidden},
+        (const char *[]){"R has a part for each direction", r_rows, "R has hidden_size columns for each gate"});
+    r->all_b = imp_with_dims(
+        im, b, (ir_expr[]){d, ir_mulc(im->ctx, gates, 2)},
+        (const char *[]){"B has a part for each direction", "B has twice hidden_size elements for each gate"});
+    r->all_p = imp_with_dims(
+        im, p, (ir_expr[]){d, ir_mulc(im->ctx, r->hidden, 3)},
+        (const char *[]){"P has a part for each direction", "P has hidden_size elements for each of 3 gates"});
+    return r->all_w && r->all_r && (!b || r->all_b) && (!p || r->all_p);
 }
 
 static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
@@ -363,16 +389,18 @@ static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
         return false;
     if (imp_rank(r->x) != 3 || !w || !rec || imp_rank(w) != 3 || imp_rank(rec) != 3)
         return imp_bad(im, "X, W and R with 3 dims are expected");
-    if (!ir_is_const(imp_dim(rec, 2), &r->hidden) || imp_i(im, "hidden_size", r->hidden) != r->hidden)
-        return imp_bad(im, "hidden_size is %lld, R is %s", (long long)imp_i(im, "hidden_size", 0),
-                       ir_type_text(im->ctx, rec->type));
+    r->hidden = hidden_size(im, r, w, rec);
     if (batch_first)
         r->x = imp_transpose(im, r->x, swap);
     r->clip = imp_f(im, "clip", 0);
     r->linear_before_reset = imp_i(im, "linear_before_reset", 0);
     r->input_forget = imp_i(im, "input_forget", 0);
     int64_t axis = 1;
-    if (!r->x || !weights_fit(im, r, w, rec, lens))
+    if (!r->x || !read_weights(im, r, w, rec))
+        return false;
+    if (lens && imp_rank(lens) != 1)
+        return imp_bad(im, "sequence_lens must have 1 dim, it is %s", ir_type_text(im->ctx, lens->type));
+    if (lens && !imp_assume(im, IR_EQ, imp_dim(lens, 0), imp_dim(r->x, 1), "there is a length for each sequence"))
         return false;
     if (lens && !imp_check_all(im, lens, imp_dim(r->x, 0), "a length of a sequence"))
         return false;

@@ -96,17 +96,27 @@ static void find_symbols(struct facts *x, const struct ir_node *n)
         define_type(x, n->out[k]->type);
 }
 
+/* The front end's own: it goes where it holds, and to the others where the inputs decide it, so that the first that fails is told. */
+static bool state_check(struct pass_run *r, struct facts *x, struct ir_node *n, int first)
+{
+    struct ir_builder b = {x->ctx, x->f, x->f->body, x->at, n->where};
+    bool early = x->held.n > first && decided(x, &x->held.at[first], false) && n->next != x->at;
+    if ((x->left && !early) || !pass_changed(r))
+        return true;
+    if (x->left && !ir_check(&b, &x->held.at[first]))
+        return false;
+    ir_remove(n);
+    return true;
+}
+
 /* Checks of what n takes for granted stand behind those of the nodes in front of it. */
 static bool state_node(struct pass_run *r, struct facts *x, struct ir_node *n)
 {
     int first = x->held.n;
     x->left = false;
     ir_assumptions(n, note, x);
-    if (n->op == IR_check) {
-        if (!x->left && pass_changed(r))
-            ir_remove(n);
-        return true;
-    }
+    if (n->op == IR_check)
+        return state_check(r, x, n, first);
     for (int i = first; i < x->held.n; i++) {
         bool early = n->block == x->f->body && decided(x, &x->held.at[i], false);
         struct ir_builder b = {x->ctx, x->f, n->block, early ? x->at : n, n->where};

@@ -3,6 +3,7 @@
 """Cases of any size: the cases of the official suite's layout with their dims opened, at sizes and with values that nobody chose.
 
 usage: cases.py OUT FROM... [--part K/N] [--forms open,const,...] [--sets M] [--seed S] [--always LIST]... [--tccc PROGRAM] [--only TEXT]
+       cases.py OUT FROM... --values [--part K/N] [--only TEXT]
        cases.py SIZES-RUN FROM... --table --without LIST
 
 FROM is a folder of cases (or one case); each becomes OUT/NAME.FORM with model.onnx, test_data_set_K/input_J.pb and no outputs: sizes-run compares with the
@@ -16,7 +17,8 @@ reference interpreter. Forms:
 Data sets (sets.py): the case's own; each distinct size of it, wherever it stands, at 0, 1, 2, 3, around it, around vectors and around what the schedule shows
 (--tccc: tccc --dump-ir=kernels); one axis of one operand alone (mostly sizes that don't fit); small integers that say the size, with it; sequences of other
 lengths; then hostile values: the least and the greatest integer, one below and at what an axis allows, NaN. --sets: at most M of them, drawn by the form's
-name and the seed. --part K/N: the forms whose name's digest mod N is K. --always: the forms that a list names are always made, with all data sets.
+name and the seed. --part K/N: the forms whose name's digest mod N is K. --always: the forms that a list names are always made, with all data sets (NAME/M: with M).
+--values: a case NAME.values for each operand of each operator that is a size, an index, an axis, a condition, ...: open, with every hostile value.
 --table: fails unless each operator of the front end's table and each op of ir/ops.def is in a case or, with a reason, in LIST.
 """
 import argparse, os, re, shutil, subprocess, sys
@@ -24,7 +26,7 @@ import onnx
 from onnx import TensorProto as T, numpy_helper as nh
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
-from forms import DOMAINS, TABLES, all_operators, digest, load, make_form, names_of_forms, read_case
+from forms import DOMAINS, TABLES, all_operators, digest, load, make_form, names_of_forms, read_case, value_operands
 from sets import arrays, fits, hostile_sets, numbers_of_schedule, size_sets
 
 MOST_SETS = 500
@@ -125,9 +127,27 @@ def folders_of(sources):
                 yield name, folder
 
 
+def make_values(o):
+    """One case for each operand of each operator that holds values, its type and rank: in the open form, all hostile values of those."""
+    k, n = map(int, o.part.split("/"))
+    seen, count = set(), 0
+    for case, folder in folders_of(o.sources):
+        model = load(folder)
+        values = o.only in case and read_case(folder, model)
+        found = value_operands(model, values) if values and fits(values) else {}
+        new = {key: name for key, name in found.items() if key not in seen}
+        seen |= set(new)
+        if new and digest(case) % n == k:
+            controls = {name: values[name] for name in new.values()}
+            m, v = make_form("open", "", model, values)
+            write(os.path.join(o.out, f"{case}.values"), m, [("own", v)] + list(hostile_sets(v, controls))[:MOST_SETS])
+            count += 1
+    return count
+
+
 def make_all(o):
     k, n = map(int, o.part.split("/"))
-    always = {name for path in o.always for name in rows(path, r"^([^#\s:]+):")}
+    always = {name: int(most or 0) for path in o.always for name, most in rows(path, r"^([^#\s:/]+)(?:/(\d+))?:")}
     kinds = names_of_forms(o.forms.split(","))
     count = 0
     for case, folder in folders_of(o.sources):
@@ -136,7 +156,7 @@ def make_all(o):
         model = load(folder) if mine and o.only in case else None
         values = model and read_case(folder, model)
         for name, kind, which in mine if values else []:
-            count += make(o.out, name, kind, which, model, values, o, 0 if name in always else o.sets)
+            count += make(o.out, name, kind, which, model, values, o, always.get(name, o.sets))
     return count
 
 
@@ -151,6 +171,7 @@ def main():
     p.add_argument("--always", action="append", default=[])
     p.add_argument("--only", default="")
     p.add_argument("--tccc")
+    p.add_argument("--values", action="store_true")
     p.add_argument("--table", action="store_true")      # OUT is sizes-run
     p.add_argument("--without")
     o = p.parse_args()
@@ -158,7 +179,7 @@ def main():
         bad = check_table(o.out, o.without, o.sources)
         print("\n".join(bad), end="\n" if bad else "")
         return bool(bad)
-    print(f"# {make_all(o)} cases")
+    print(f"# {make_values(o) if o.values else make_all(o)} cases")
     return 0
 
 

@@ -9,6 +9,7 @@ from onnx import TensorProto as T, helper as h, numpy_helper as nh
 from sets import hostile_sets, joint, sizes_of
 
 OTHER_TYPES = {"f16": T.FLOAT16, "bf16": T.BFLOAT16, "f64": T.DOUBLE, "i32": T.INT32, "i64": T.INT64, "u8": T.UINT8}
+INDICES = {"tensor(int32)", "tensor(int64)", "tensor(bool)"}
 TRIES = 6                   # forms of each kind that are drawn: hostile constants, attributes
 TABLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "compiler", "onnx")
 DOMAINS = {"AI": "", "ML": "ai.onnx.ml", "MS": "com.microsoft", "PREVIEW": "ai.onnx.preview", "TRAIN": "ai.onnx.preview.training"}
@@ -70,6 +71,24 @@ def read_case(folder, model):
 def is_control(a):
     """Few integers, flags or numbers: sizes, axes, positions, factors."""
     return isinstance(a, np.ndarray) and a.ndim <= 1 and a.size <= 8 and (a.dtype.kind in "iub" or a.ndim == 0 or a.size <= 1)
+
+
+def value_operands(model, values):
+    """Inputs that some node takes as a size, an index, a position, an axis, a length, a condition, a factor: few numbers, and integers or flags that its operator
+    does not compute with."""
+    versions = {o.domain: o.version for o in model.opset_import}
+    found = {}
+    for n in model.graph.node:
+        try:
+            formal = list(onnx.defs.get_schema(n.op_type, versions.get(n.domain, 1), n.domain).inputs)
+        except onnx.defs.SchemaError:
+            formal = []
+        for k, name in enumerate(n.input):
+            v = values.get(name)
+            types = formal[min(k, len(formal) - 1)].types if formal else ()
+            if isinstance(v, np.ndarray) and (is_control(v) or types and types <= INDICES):
+                found.setdefault((n.domain, n.op_type, k, v.dtype.name, v.ndim), name)
+    return found
 
 
 def copied(model):

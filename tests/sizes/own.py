@@ -33,7 +33,38 @@ CASES = {       # operator: (domain, operands, type of the result, attributes)
 }
 
 
+def one_vs_rest():
+    """As scikit-learn's: a classifier of two classes for each class, the second columns of their probabilities side by side."""
+    classes, w = 10, f(10, 12)
+    nodes = [h.make_node("LinearClassifier", ["x"], [f"l{k}", f"p{k}"], domain=ML, coefficients=np.concatenate([-w[k], w[k]]).tolist(), intercepts=[-.1, .1], classlabels_ints=[0, 1],
+                         post_transform="LOGISTIC", multi_class=1) for k in range(classes)]
+    nodes += [h.make_node("Slice", [f"p{k}", "one", "two", "one"], [f"d{k}"]) for k in range(classes)]
+    nodes += [h.make_node("Concat", [f"d{k}" for k in range(classes)], ["j"], axis=1), h.make_node("ArgMax", ["j"], ["y"], axis=1)]
+    graph = h.make_graph(nodes, "one_vs_rest", [h.make_tensor_value_info("x", T.FLOAT, ["N", 12])], [h.make_tensor_value_info("y", T.INT64, None)],
+                         [h.make_tensor("one", T.INT64, [1], [1]), h.make_tensor("two", T.INT64, [1], [2])])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17), h.make_opsetid(ML, 1)], ir_version=9), {"x": f(5, 12)}
+
+
+def one_node(op, opset, operands, **attrs):
+    graph = h.make_graph([h.make_node(op, list(operands), ["y"], name=op, **attrs)], op, [h.make_tensor_value_info(n, T.FLOAT, v.shape) for n, v in operands.items()],
+                         [h.make_tensor_value_info("y", T.FLOAT, None)])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=8), operands
+
+
+MODELS = {      # what once fell, and is no operator by itself
+    "one_vs_rest": one_vs_rest,
+    "empty_beside": lambda: one_node("Hardmax", 7, {"x": f(4, 4, 1, 0, 4)}, axis=4),
+    "kernel_shape": lambda: one_node("Conv", 11, {"x": f(1, 2, 5, 6), "w": f(4, 2, 3, 2), "b": f(4)}, kernel_shape=[3, 2]),
+    "features_of_rows": lambda: (h.make_model(h.make_graph([h.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain=ML)], "g",
+                                 [h.make_tensor_value_info("x", T.FLOAT, [2, 1, 4]), h.make_tensor_value_info("i", T.INT64, [3])], [h.make_tensor_value_info("y", T.FLOAT, None)]),
+                                 opset_imports=[h.make_opsetid("", 9), h.make_opsetid(ML, 1)], ir_version=8), {"x": f(2, 1, 4), "i": np.array([2, 0, 3])}),
+}
+
+
 def main(out):
+    for name, make in MODELS.items():
+        model, operands = make()
+        write_case(os.path.join(out, name), model, [(operands, {})])
     for op, (domain, operands, kind, attrs) in CASES.items():
         names = [f"x{k}" for k in range(len(operands))]
         nodes = [h.make_node(op, names, ["y0"], name=op, domain=domain, **attrs)]

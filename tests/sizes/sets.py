@@ -87,11 +87,16 @@ def size_sets(values, schedule):
     yield from sequence_sets(values)
 
 
+def hostile_floats(a):
+    usual = [np.nan, np.inf, -np.inf, -1, 0, 6e4]
+    return usual + [-0.0, 1e-30, 0.999, 1e9, 3e38] if a.size == 1 else usual if a.size <= 4 else []     # of several, sums lose what is small
+
+
 def hostile_numbers(a, dims):
     if a.dtype.kind in "iu":
         low, high = int(np.iinfo(a.dtype).min), int(np.iinfo(a.dtype).max)
         return [n for n in sorted({low, high, -1, 0, 1} | {s for d in dims for s in (-d - 1, -d, d - 1, d)}) if low <= n <= high]
-    return [np.nan, np.inf, -np.inf, -1, 0, 6e4] if a.dtype.kind == "f" and a.size <= 4 else []
+    return hostile_floats(a) if a.dtype.kind == "f" else []
 
 
 def hostile_sets(values, only=None):
@@ -106,7 +111,8 @@ def hostile_sets(values, only=None):
             yield f"{k} none", {**values, k: np.zeros_like(v)}
         for bad in hostile_numbers(v, dims):
             one = v.copy()
-            one.flat[-1 if bad > 0 else 0] = bad
+            with np.errstate(over="ignore"):
+                one.flat[-1 if bad > 0 else 0] = bad
             yield f"{k} has {bad}", {**values, k: one}
             if v.size > 1:
                 yield f"{k} is {bad}", {**values, k: np.full_like(v, bad)}

@@ -68,6 +68,7 @@ case("slice_step_0", "the step along axis 0 is 0", "Slice", {"x": x4, "s": ints(
 # -- Splits
 case("split_beyond", "the parts do not add up to axis 0", "Split", {"x": ramp(1, 8), "s": ints(6, 1)}, {"x": ["N", 8]}, 2, constant=("s",), axis=0)
 case("split_values", "the parts do not add up to axis 0", "Split", {"x": ramp(6, 2), "s": ints(1, 2, 2)}, None, 3)
+case("split_num_outputs", "axis 0 of the operand is too short for the slice", "Split", {"x": ramp(1)}, {"x": ["N"]}, 4, num_outputs=4)
 case("split_negative", "must be in [0", "Split", {"x": ramp(5, 2), "s": ints(6, -1)}, None, 2)
 case("split_fits", "", "Split", {"x": ramp(6, 2), "s": ints(1, 5)}, {"x": ["N", 2]}, 2, want=(ramp(6, 2)[:1], ramp(6, 2)[1:]))
 # -- Shapes by value
