@@ -185,6 +185,22 @@ static const int64_t *dims_of(const struct it_value *x, int *rank, int *dtype)
     return x->o->t.dims;
 }
 
+/* A library op's result is not what inference said, as the run-time library says it (dense_output, runtime/libop/lib.c). */
+static int misshapen(struct interp *it, const struct ir_node *n, ir_type type, const int64_t *dims)
+{
+    char text[2][256] = {"", ""};
+    for (int k = 0; k < 2; k++) {
+        size_t at = 0;
+        for (int i = 0; i < type->rank && at < 220; i++) {
+            int64_t d = dims[i];
+            if (!k)
+                it_eval(it, type->dim[i], &d);
+            at += (size_t)snprintf(text[k] + at, 32, i ? ", %lld" : "%lld", (long long)d);
+        }
+    }
+    return it_error(it, n, TCC_EINPUT, "expected a result of shape [%s], got [%s]", text[0], text[1]);
+}
+
 static int match_tensor(struct interp *it, const void *definer, const struct ir_value *v, const struct it_value *x)
 {
     ir_type type = v->type;
@@ -196,6 +212,10 @@ static int match_tensor(struct interp *it, const void *definer, const struct ir_
     if (dtype != type->dtype)
         return it_error(it, n, TCC_EINPUT, "expected element type %s, got %s",
                         tcc_dtype_name((enum tcc_dtype)type->dtype), tcc_dtype_name((enum tcc_dtype)dtype));
+    if (n && type->rank >= 0 && rank != type->rank)
+        return it_error(it, n, TCC_EINPUT, "expected a result of dtype %s and rank %d, got %s and rank %d",
+                        tcc_dtype_name((enum tcc_dtype)type->dtype), type->rank, tcc_dtype_name((enum tcc_dtype)dtype),
+                        rank);
     if (type->rank >= 0 && rank != type->rank)
         return it_error(it, n, TCC_EINPUT, "expected rank %d, got %d", type->rank, rank);
     /* Plain symbols first: other dims may be made of them. */
@@ -210,6 +230,8 @@ static int match_tensor(struct interp *it, const void *definer, const struct ir_
     }
     for (int i = 0; i < type->rank; i++) {
         int64_t want;
+        if (n && it_eval(it, type->dim[i], &want) && want != dims[i])
+            return misshapen(it, n, type, dims);
         if (it_eval(it, type->dim[i], &want) && want != dims[i])
             return it_error(it, n, TCC_EINPUT, "dim %d: expected %lld, got %lld", i, (long long)want,
                             (long long)dims[i]);
@@ -503,10 +525,23 @@ static int match_input(struct interp *it, const void *definer, int i)
     return status;
 }
 
+/* Of a version it has been asked when it was chosen. */
+static bool inputs_fit(const struct interp *it, struct tcc_object *const *in)
+{
+    const struct ir_func *f = it->func;
+    struct ir_ctx *ctx = f->module->ctx;
+    ir_type *types = ir_alloc(ctx, (size_t)f->body->nparams * sizeof *types);
+    for (int i = 0; i < f->body->nparams; i++)
+        types[i] = f->body->params[i]->type;
+    return f->version || it_inputs_fit(ctx, f->body->nparams, f->input_names, types, in, it->error, it->error_size);
+}
+
 static int set_inputs(struct interp *it, struct tcc_object *const *in)
 {
     const struct ir_block *body = it->func->body;
     int status = TCC_OK;
+    if (!inputs_fit(it, in))
+        return TCC_EINPUT;
     for (int i = 0; i < body->nparams && !status; i++) {
         if (!in[i])
             return it_error(it, NULL, TCC_EINPUT, "input '%s' is missing", it->func->input_names[i]);

@@ -73,6 +73,9 @@ void it_free_facts(struct interp *it);
 int it_check_facts(struct interp *it, const struct ir_node *n, bool early);
 int it_check_inputs(struct interp *it);
 
+/* Do the inputs of a call fit these types? False: `error` (may be NULL) says which does not, as the run-time library says it. */
+bool it_inputs_fit(struct ir_ctx *ctx, int n, const char *const *names, const ir_type *types, struct tcc_object *const *in, char *error, size_t size);
+
 /* Objects. Each returns NULL when there is no memory. */
 struct ir_tensor *it_from_object(const struct tcc_object *o);      /* a tensor object's copy */
 struct tcc_object *it_to_object(const struct ir_tensor *t);

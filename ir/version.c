@@ -121,6 +121,8 @@ struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const 
             return f;
         if (!f->version || strcmp(f->version->entry, entry))
             continue;
+        if (!it_inputs_fit(m->ctx, f->version->ninputs, f->input_names, f->version->inputs, in, error, size))
+            return NULL;
         s = sizes_of_call(f, state, in);
         bool all = true;
         for (int i = 0; i < f->version->nguards && all; i++)

@@ -189,16 +189,25 @@ static bool guard_holds(const struct tccrt_session *s, const struct tcc_pguard *
     return TCR_IS_VALUE(a) && TCR_IS_VALUE(b) && tcc_guard_holds(g->op, a, b);
 }
 
-/* The sizes of the call, and what the versions are for. */
+static size_t size_text(char *to, size_t room, bool more, const struct tccrt_session *s, uint32_t sym)
+{
+    return (size_t)snprintf(to, room, "%s%s = %lld", more ? ", " : "", tcr_string(s->m, s->m->syms[sym].name),
+                            (long long)s->syms[sym]);
+}
+
+/* The sizes of the call, in the order of what says them, and what the versions are for. */
 static int no_version(const struct tccrt_session *s, const struct tcc_pentry *e)
 {
     char sizes[256] = "", covered[512] = "";
     size_t n = 0;
 
     for (uint32_t i = 0; i < s->m->plan->syms.count && n < sizeof sizes; i++)
-        if (s->syms[i] != TCR_UNBOUND)
-            n += (size_t)snprintf(sizes + n, sizeof sizes - n, "%s%s = %lld", n ? ", " : "",
-                                  tcr_string(s->m, s->m->syms[i].name), (long long)s->syms[i]);
+        if (s->syms[i] != TCR_UNBOUND && s->origin[i] < 0)
+            n += size_text(sizes + n, sizeof sizes - n, n > 0, s, i);
+    for (uint32_t at = 0; at < e->inputs.count * TCC_MAX_RANK; at++)
+        for (uint32_t i = 0; i < s->m->plan->syms.count && n < sizeof sizes; i++)
+            if (s->syms[i] != TCR_UNBOUND && s->origin[i] == (int32_t)at)
+                n += size_text(sizes + n, sizeof sizes - n, n > 0, s, i);
     n = 0;
     for (uint32_t i = 0; i < e->cases.count && n < sizeof covered; i++)
         n += (size_t)snprintf(covered + n, sizeof covered - n, "%s%s", n ? "; " : "",
