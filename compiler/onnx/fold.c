@@ -364,9 +364,12 @@ static bool follow_slice(const struct known *in, const struct ir_attr *attrs, st
 static bool follow_reshape(const struct known *in, const struct ir_attr *attrs, struct known *out)
 {
     const struct ir_attr *shape = given(attrs, IR_ATTR_shape);
+    int64_t n = 1;
+    if (!shape || shape->n > 1 || (shape->n && !ir_is_const(shape->exprs[0], &n)) || n != in->n)
+        return false;
     *out = *in;
-    out->rank = shape ? shape->n : 99;
-    return out->rank <= 1;
+    out->rank = shape->n;
+    return true;
 }
 
 static bool follow_expand(const struct known *in, const struct ir_attr *attrs, struct known *out)
@@ -458,7 +461,7 @@ struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_va
         known[k].rank = imp_rank(in[k]);
         known[k].dtype = imp_dtype(in[k]);
     }
-    if (!followed(known, nin) || !follow_op(im, op, known, nin, attrs, &out))
+    if (!followed(known, nin) || !follow_op(im, op, known, nin, attrs, &out) || (!out.rank && out.n != 1))
         return NULL;
     struct ir_value *v = out.rank ? imp_dims(im, out.n, out.at) : imp_dim_value(im, out.at[0]);
     return v ? imp_cast(im, v, out.dtype) : NULL;

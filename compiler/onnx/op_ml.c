@@ -99,3 +99,16 @@ bool onnx_op_classifier(struct imp *im, int arg)
                         imp_fresh_type(im, TCC_F32, 2, dims)};
     return imp_lib_node(im, names[arg], 2, types, NULL);
 }
+
+/* As the classifiers, a vector is one row. */
+bool onnx_op_linear_regressor(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x || imp_rank(x) < 1)
+        return x && imp_bad(im, "x[n, features] is expected");
+    ir_expr dims[2] = {imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0),
+                       ir_const(im->ctx, imp_i(im, "targets", 1))};
+    ir_type t = ir_tensor_type(im->ctx, TCC_F32, 2, dims);
+    return imp_lib_node(im, "linear_regressor", 1, &t, NULL);
+}

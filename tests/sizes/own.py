@@ -19,11 +19,12 @@ def f(*shape):
 
 
 ML, MS = "ai.onnx.ml", "com.microsoft"
-CASES = {       # operator: (domain, operands, type of the result, attributes)
+CASES = {       # operator, _ and what of it: (domain, operands, type of the result, attributes)
     "CategoryMapper": (ML, [np.array([[1, 2, 3], [4, 1, 9]])], T.STRING, dict(cats_int64s=[1, 2, 3], cats_strings=["a", "b", "c"], default_string="none")),
     "FeatureVectorizer": (ML, [f(3, 2), f(3, 4)], T.FLOAT, dict(inputdimensions=[2, 4])),
     "Imputer": (ML, [np.array([[1, np.nan, 3], [np.nan, 5, 6]], np.float32)], T.FLOAT, dict(imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=float("nan"))),
     "LinearRegressor": (ML, [f(4, 3)], T.FLOAT, dict(coefficients=[.5, -1., 2., 1., .25, -.5], intercepts=[.1, -.2], targets=2)),
+    "LinearRegressor_row": (ML, [f(3)], T.FLOAT, dict(coefficients=[.5, -1., 2.], intercepts=[.1])),
     "SVMRegressor": (ML, [f(4, 3)], T.FLOAT, dict(kernel_type="RBF", kernel_params=[.5, 0., 3.], support_vectors=[.5, -1., 2., 1., .25, -.5], coefficients=[1., -2.], n_supports=2, rho=[.3])),
     "SimplifiedLayerNormalization": ("", [f(2, 3, 8), f(8)], T.FLOAT, dict(axis=-1)),
     "RandomNormal": ("", [], T.FLOAT, dict(shape=[3, 5], seed=2.0)),
@@ -67,7 +68,7 @@ def main(out):
         write_case(os.path.join(out, name), model, [(operands, {})])
     for op, (domain, operands, kind, attrs) in CASES.items():
         names = [f"x{k}" for k in range(len(operands))]
-        nodes = [h.make_node(op, names, ["y0"], name=op, domain=domain, **attrs)]
+        nodes = [h.make_node(op.split("_")[0], names, ["y0"], name=op, domain=domain, **attrs)]
         inputs = [h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(names, operands)]
         if not operands:        # a case has an input
             nodes, inputs = [h.make_node(op, [], ["r"], name=op, domain=domain, **attrs), h.make_node("Add", ["r", "x0"], ["y0"])], [h.make_tensor_value_info("x0", T.FLOAT, [1])]

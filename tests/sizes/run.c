@@ -23,7 +23,7 @@
 #include "compiler/frontend.h"
 #include "tools/model_int.h"
 
-enum { MAX_WAYS = 8, MAX_SETS = 512, TIME_LIMIT = 60, MAX_VALUES = 64, TEXT = 1200 };
+enum { MAX_WAYS = 8, MAX_SETS = 512, TIME_LIMIT = 60, HUGE_LIMIT = 5, MAX_VALUES = 64, TEXT = 1200 };
 
 /* What a run gave. code: an exit code of tccc-run. */
 struct outcome {
@@ -226,8 +226,8 @@ static void run_way(struct job *j, int way, struct outcome *want)
         if (k < from)
             continue;
         snprintf(o->why, sizeof o->why, "%s", why);
-        alarm(TIME_LIMIT);
         p->huge = !reference && want[k].code == EXIT_ENVIRONMENT;
+        alarm(p->huge ? HUGE_LIMIT : TIME_LIMIT);
         if (code == EXIT_FINE)
             run_set(j, &m, k, o);
         if (!reference && (want[k].code == EXIT_FINE || refuses(want[k].code)))

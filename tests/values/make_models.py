@@ -74,6 +74,8 @@ case("split_fits", "", "Split", {"x": ramp(6, 2), "s": ints(1, 5)}, {"x": ["N", 
 # -- Shapes by value
 for shape in ((-2, 3), (-1, -1), (6, 1, -3), (MAX, 2), (4, -1), (5, 0)):
     case("reshape_" + "_".join(map(str, shape)), "must be", "Reshape", {"x": ramp(6), "s": ints(*shape)}, {"x": ["N"]})
+for n, shape in (0, ()), (3, (2,)):
+    case(f"reshape_{n}_constants", "elements, i64[", "Reshape", {"x": ints(*range(n)), "s": ints(*shape)}, constant=("x", "s"), kind=TensorProto.INT64)
 case("reshape_fits", "", "Reshape", {"x": ramp(6), "s": ints(-1, 3)}, {"x": ["N"]}, want=ramp(2, 3))
 case("expand_neither", "the operand cannot be expanded along axis 0", "Expand", {"x": ramp(3, 1), "s": ints(2, 4)})
 case("expand_fits", "", "Expand", {"x": ramp(3, 1), "s": ints(1, 2)}, want=np.repeat(ramp(3, 1), 2, 1))
