@@ -93,6 +93,20 @@ bool onnx_op_qlinear_average_pool(struct imp *im, int arg)
     return quantised(im, last ? imp_channels_last(im, x) : x, 3, type_of(im, 0));
 }
 
+/* The mean over axes, as bytes. That of nothing is NaN, for which there is none. */
+static bool quantised_mean(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep)
+{
+    struct ir_value *mean = imp_mean(im, x, n, axes, keep);
+    ir_expr one = ir_const(im->ctx, 1), count = one;
+    if (!mean)
+        return false;
+    for (int k = 0; k < n; k++)
+        count = ir_mul(im->ctx, count, imp_dim(x, (int)axes[k]));
+    return imp_assume(im, IR_LE, ir_min(im->ctx, one, ir_num_elements(im->ctx, mean->type)), count,
+                      "there are elements to take the mean of") &&
+           quantised(im, mean, 3, type_of(im, 0));
+}
+
 bool onnx_op_qlinear_global_average_pool(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -103,18 +117,7 @@ bool onnx_op_qlinear_global_average_pool(struct imp *im, int arg)
     bool last = imp_i(im, "channels_last", 0);
     for (int k = 2; k < imp_rank(x); k++)
         axes[k - 2] = last ? k - 1 : k;
-    return quantised(im, imp_mean(im, x, imp_rank(x) - 2, axes, true), 3, type_of(im, 0));
-}
-
-/* The mean of nothing is NaN, for which there is no byte. */
-static bool mean_is_number(struct imp *im, const struct ir_value *x, int n, const int64_t *axes,
-                           const struct ir_value *mean)
-{
-    ir_expr count = ir_const(im->ctx, 1);
-    for (int k = 0; k < n; k++)
-        count = ir_mul(im->ctx, count, imp_dim(x, (int)axes[k]));
-    return imp_assume(im, IR_LE, ir_min(im->ctx, ir_const(im->ctx, 1), ir_num_elements(im->ctx, mean->type)), count,
-                      "there are elements to take the mean of");
+    return quantised_mean(im, x, imp_rank(x) - 2, axes, true);
 }
 
 bool onnx_op_qlinear_reduce_mean(struct imp *im, int arg)
@@ -133,8 +136,7 @@ bool onnx_op_qlinear_reduce_mean(struct imp *im, int arg)
         if (!imp_axis(im, &axes[k], imp_rank(x)))
             return false;
     }
-    struct ir_value *mean = imp_mean(im, x, n, axes, imp_i(im, "keepdims", 1));
-    return mean && mean_is_number(im, x, n, axes, mean) && quantised(im, mean, 3, type_of(im, 0));
+    return quantised_mean(im, x, n, axes, imp_i(im, "keepdims", 1));
 }
 
 /* -- Products -------------------------------------------------------------------------------------------------------------- */
