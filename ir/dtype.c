@@ -115,6 +115,20 @@ static uint32_t f32_bits(float f)
     return u;
 }
 
+static uint64_t f64_bits(double f)
+{
+    uint64_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+static double bits_f64(uint64_t u)
+{
+    double f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
 /* 2^e for -149 <= e <= 127. */
 static float pow2(int e)
 {
@@ -146,12 +160,12 @@ static uint32_t encode(const struct format *f, float v, bool saturate)
     if (a == INFINITY) {
         code = UINT32_MAX;
     } else {
-        int e = 0;
-        frexp(a, &e);
-        e--;
-        if (a == 0 || e < 1 - f->bias)
+        /* As ldexp() and nearbyint() say, without the calls: |v| is a normal f64, and below 2^52 the sum rounds to a whole number. */
+        int e = (int)(f64_bits(a) >> 52) - 1023;
+        if (e < 1 - f->bias)
             e = 1 - f->bias;
-        code = ((uint64_t)(e + f->bias - 1) << f->mbits) + (uint64_t)nearbyint(ldexp(a, f->mbits - e));
+        double scaled = a * bits_f64((uint64_t)(1023 + f->mbits - e) << 52);
+        code = ((uint64_t)(e + f->bias - 1) << f->mbits) + (uint64_t)(scaled + 0x1p52 - 0x1p52);
     }
     if (code > f->largest) {
         if (saturate || f->specials == FINITE)

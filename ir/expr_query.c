@@ -270,6 +270,42 @@ bool ir_eval(ir_expr e, bool (*value)(void *user, ir_expr sym, int64_t *out), vo
     return true;
 }
 
+int ir_count_formula(ir_expr e)
+{
+    int n = 1;
+    for (int i = 0; i < e->nargs; i++)
+        n += ir_count_formula(e->arg[i]);
+    return n;
+}
+
+struct ir_formula *ir_fill_formula(struct ir_formula *node, struct ir_formula *next, ir_expr e,
+                                   const int64_t *(*where)(void *user, ir_expr sym), void *user)
+{
+    struct ir_formula *arg = next;
+    *node = (struct ir_formula){.value = e->value, .kind = e->kind, .nargs = e->nargs, .arg = arg};
+    if (e->kind == IR_X_CONST)
+        node->at = &node->value;
+    else if (e->kind == IR_X_SYM)
+        node->at = where(user, e);
+    next += e->nargs;
+    for (int i = 0; i < e->nargs; i++)
+        next = ir_fill_formula(&arg[i], next, e->arg[i], where, user);
+    return next;
+}
+
+bool ir_eval_inner(const struct ir_formula *n, int64_t *out)
+{
+    int64_t a, b;
+    if (!n->nargs || !ir_eval_formula(&n->arg[0], &a))
+        return false;
+    for (int i = 1; i < n->nargs; i++) {
+        if (!ir_eval_formula(&n->arg[i], &b) || !apply(n->kind, a, b, &a))
+            return false;
+    }
+    *out = a;
+    return true;
+}
+
 bool ir_uses_sym(ir_expr e, ir_expr sym)
 {
     if (e == sym)

@@ -98,6 +98,25 @@ int64_t ir_sat_mul(int64_t a, int64_t b);
 /* Replaces a floordiv in a term by what it is at least, times its coefficient; false: there is none for which that can be done. */
 bool ir_settle_division(struct ir_ctx *ctx, struct ir_poly *p);
 int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e); /* also through extents of iteration variables */
+/* An expression that is evaluated at every point of a loop: where its symbols' values lie is asked once. ir_eval_formula() is ir_eval() of it. */
+struct ir_formula {
+    const int64_t *at; /* of a constant or symbol, its value; NULL: of an operation, or an unknown symbol */
+    int64_t value;
+    uint8_t kind;
+    uint16_t nargs;
+    const struct ir_formula *arg;
+};
+int ir_count_formula(ir_expr e);
+/* Makes `node` of e, and what is in e from `next` on, ir_count_formula(e) - 1 of them; returns what is free behind them. */
+struct ir_formula *ir_fill_formula(struct ir_formula *node, struct ir_formula *next, ir_expr e, const int64_t *(*where)(void *user, ir_expr sym), void *user);
+bool ir_eval_inner(const struct ir_formula *n, int64_t *out);
+static inline bool ir_eval_formula(const struct ir_formula *n, int64_t *out)
+{
+    if (!n->at)
+        return ir_eval_inner(n, out);
+    *out = *n->at;
+    return true;
+}
 ir_expr ir_least(struct ir_ctx *ctx, ir_expr e); /* a sum with iteration variables at those ends of their ranges, none of them empty, where it is least; those whose sign can't be told stay */
 ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent);
 

@@ -23,11 +23,20 @@ struct accumulator {
     int64_t i, position;
 };
 
+/* What an instruction evaluates at each point. */
+struct insn_exprs {
+    const struct ir_formula *index;
+    const struct ir_formula *guards; /* e, lo, hi of each */
+    const struct ir_formula *expr, *bound;
+};
+
 struct run {
     const struct kn_kernel *k;
     const struct tcc_env *env; /* NULL: all zero */
     const int64_t *sizes;
     int64_t var[KN_MAX_DIMS], first[KN_MAX_DIMS], extent[KN_MAX_DIMS]; /* of each dim: points [first, extent) */
+    struct insn_exprs *exprs;                                          /* by instruction */
+    struct ir_formula *nodes;                                          /* all that these point to */
     union value *values;            /* by instruction; KN_INDEX: the symbol's value */
     bool *bad;                      /* by instruction; KN_INDEX: is the index outside its bound */
     bool any_bad;                   /* has any been so far */
@@ -38,42 +47,108 @@ struct run {
     int status;
 };
 
+/* tcc_is_float(), which is asked at each instruction of each point. */
 static bool is_float(enum tcc_dtype d)
 {
-    return tcc_is_float(d);
+#define X(id, n, name, bytes, class) | (uint64_t)(TCC_CLASS_##class == TCC_CLASS_FLOAT) << TCC_##id
+    static const uint64_t floats = 0 TCC_DTYPES(X);
+#undef X
+    return floats >> d & 1;
 }
 
-static bool symbol(void *user, ir_expr sym, int64_t *out)
+/* Where the symbol's value lies; NULL: it has none. */
+static const int64_t *where(void *user, ir_expr sym)
 {
     struct run *r = user;
     const struct kn_kernel *k = r->k;
     for (int d = 0; d < k->ndims; d++) {
-        if (k->dims[d].var == sym) {
-            *out = r->var[d];
-            return true;
-        }
+        if (k->dims[d].var == sym)
+            return &r->var[d];
     }
     for (int s = 0; s < k->nsizes; s++) {
-        if (k->sizes[s] == sym) {
-            *out = r->sizes[s];
-            return true;
-        }
+        if (k->sizes[s] == sym)
+            return &r->sizes[s];
     }
     for (int i = 0; i < k->ninsns; i++) {
-        if (k->insns[i].code == KN_INDEX && k->insns[i].expr == sym) {
-            *out = r->values[i].i;
-            return true;
-        }
+        if (k->insns[i].code == KN_INDEX && k->insns[i].expr == sym)
+            return &r->values[i].i;
     }
-    return false;
+    return NULL;
 }
 
+static bool symbol(void *user, ir_expr sym, int64_t *out)
+{
+    const int64_t *at = where(user, sym);
+    if (at)
+        *out = *at;
+    return at;
+}
+
+/* Of what is asked once. */
 static int64_t eval(struct run *r, ir_expr e)
 {
     int64_t v = 0;
     if (!ir_eval(e, symbol, r, &v))
         r->status = TCC_EBUG;
     return v;
+}
+
+/* Of what is asked at each point. */
+static int64_t eval_node(struct run *r, const struct ir_formula *n)
+{
+    int64_t v = 0;
+    if (!ir_eval_formula(n, &v))
+        r->status = TCC_EBUG;
+    return v;
+}
+
+static int count_nodes(const struct kn_insn *n)
+{
+    int count = 0;
+    for (int i = 0; i < n->nindex; i++)
+        count += ir_count_formula(n->index[i]);
+    for (int g = 0; g < n->nguards; g++)
+        count +=
+            ir_count_formula(n->guards[g].e) + ir_count_formula(n->guards[g].lo) + ir_count_formula(n->guards[g].hi);
+    return count + (n->expr ? ir_count_formula(n->expr) : 0) + (n->bound ? ir_count_formula(n->bound) : 0);
+}
+
+/* The instruction's expressions, side by side from `next` on, and behind them what is in them. */
+static struct ir_formula *fill_nodes(struct run *r, int i, struct ir_formula *next)
+{
+    const struct kn_insn *n = &r->k->insns[i];
+    struct ir_formula *node = next;
+    next += n->nindex + 3 * n->nguards + (n->expr != NULL) + (n->bound != NULL);
+    r->exprs[i].index = node;
+    for (int k = 0; k < n->nindex; k++)
+        next = ir_fill_formula(node++, next, n->index[k], where, r);
+    r->exprs[i].guards = node;
+    for (int g = 0; g < n->nguards; g++) {
+        next = ir_fill_formula(node++, next, n->guards[g].e, where, r);
+        next = ir_fill_formula(node++, next, n->guards[g].lo, where, r);
+        next = ir_fill_formula(node++, next, n->guards[g].hi, where, r);
+    }
+    if (n->expr) {
+        r->exprs[i].expr = node;
+        next = ir_fill_formula(node++, next, n->expr, where, r);
+    }
+    if (n->bound) {
+        r->exprs[i].bound = node;
+        next = ir_fill_formula(node, next, n->bound, where, r);
+    }
+    return next;
+}
+
+static bool resolve(struct run *r)
+{
+    size_t count = 1;
+    for (int i = 0; i < r->k->ninsns; i++)
+        count += (size_t)count_nodes(&r->k->insns[i]);
+    r->nodes = malloc(count * sizeof *r->nodes);
+    struct ir_formula *next = r->nodes;
+    for (int i = 0; next && i < r->k->ninsns; i++)
+        next = fill_nodes(r, i, next);
+    return next;
 }
 
 /* Rounds or wraps to the type, as a store and a load would. */
@@ -96,29 +171,34 @@ static void settle(enum tcc_dtype d, union value *v)
 
 static void load(enum tcc_dtype d, const void *p, union value *out)
 {
-    if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
-        memcpy(out->raw, p, (size_t)tcc_dtype_bytes(d));
-    else if (is_float(d))
+    float f;
+    if (d == TCC_F32) {
+        memcpy(&f, p, sizeof f);
+        out->f = (double)f;
+    } else if (is_float(d)) {
         out->f = tcc_load_f64(d, p);
-    else
+    } else if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX) {
+        memcpy(out->raw, p, (size_t)tcc_dtype_bytes(d));
+    } else {
         out->i = tcc_load_i64(d, p);
+    }
 }
 
 static void store(enum tcc_dtype d, void *p, const union value *v)
 {
-    if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
-        memcpy(p, v->raw, (size_t)tcc_dtype_bytes(d));
-    else if (is_float(d))
+    if (is_float(d))
         tcc_store_f64(d, p, v->f);
+    else if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
+        memcpy(p, v->raw, (size_t)tcc_dtype_bytes(d));
     else
         tcc_store_i64(d, p, v->i);
 }
 
-/* The number that v of type `from` is in type `to`. */
+/* The number that v of type `from` is in type `to`. A float is held as f64, and wider types have it. */
 static void convert(enum tcc_dtype to, union value *v, enum tcc_dtype from)
 {
     char a[16], b[16];
-    if (to == from)
+    if (to == from || (is_float(from) && (to == TCC_F64 || (to == TCC_F32 && from != TCC_F64))))
         return;
     store(from, a, v);
     tcc_cast(to, b, from, a, true, NULL);
@@ -229,8 +309,9 @@ static bool guards_hold(struct run *r, const struct kn_insn *n)
     if (by_bad_index(r, n))
         return false;
     for (int g = 0; g < n->nguards; g++) {
-        int64_t e = eval(r, n->guards[g].e);
-        if (e < eval(r, n->guards[g].lo) || e >= eval(r, n->guards[g].hi))
+        const struct ir_formula *guard = &r->exprs[n - r->k->insns].guards[3 * g];
+        int64_t e = eval_node(r, &guard[0]);
+        if (e < eval_node(r, &guard[1]) || e >= eval_node(r, &guard[2]))
             return false;
     }
     return true;
@@ -242,7 +323,7 @@ static char *address(struct run *r, const struct kn_insn *n)
     const struct kn_operand *o = &r->k->operands[n->operand];
     int64_t at = 0;
     for (int i = 0; i < o->rank; i++) {
-        int64_t index = eval(r, n->index[i]), dim = r->dims[n->operand][i];
+        int64_t index = eval_node(r, &r->exprs[n - r->k->insns].index[i]), dim = r->dims[n->operand][i];
         if (index < 0 || index >= dim) {
             r->status = TCC_EBUG;
             return NULL;
@@ -267,7 +348,7 @@ static bool is_there(struct run *r, int insn)
 static void run_index(struct run *r, const struct kn_insn *n, union value *out)
 {
     union value v = r->values[n->arg[0]];
-    int64_t bound = eval(r, n->bound);
+    int64_t bound = eval_node(r, r->exprs[n - r->k->insns].bound);
     bool *bad = &r->bad[n - r->k->insns];
     convert(TCC_I64, &v, r->k->insns[n->arg[0]].dtype);
     out->i = v.i < 0 ? v.i + bound : v.i;
@@ -441,7 +522,7 @@ static void run_insn(struct run *r, int i)
         settle(n->dtype, v);
         break;
     case KN_EXPR:
-        v->i = eval(r, n->expr);
+        v->i = eval_node(r, r->exprs[i].expr);
         if (is_float(n->dtype))
             convert(n->dtype, v, TCC_I64);
         else
@@ -648,7 +729,8 @@ int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t
     r.acc = calloc((size_t)k->ninsns + 1, sizeof *r.acc);
     r.data = calloc((size_t)k->noperands + 1, sizeof *r.data);
     r.dims = calloc((size_t)k->noperands + 1, sizeof *r.dims);
-    bool memory = r.values && r.bad && r.acc && r.data && r.dims && bind_operands(&r, args);
+    r.exprs = calloc((size_t)k->ninsns + 1, sizeof *r.exprs);
+    bool memory = r.values && r.bad && r.acc && r.data && r.dims && r.exprs && resolve(&r) && bind_operands(&r, args);
     if (memory && r.status == TCC_OK)
         run_kernel(&r);
     for (int o = 0; r.data && o < k->noperands; o++) {
@@ -660,6 +742,8 @@ int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t
     free(r.acc);
     free(r.data);
     free(r.dims);
+    free(r.exprs);
+    free(r.nodes);
     return memory ? r.status : TCC_EENV;
 }
 
