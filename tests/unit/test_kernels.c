@@ -889,14 +889,14 @@ int main(void)
     Suite *s = suite_create("kernels");
     TCase *c = tcase_create("kernels");
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, agree, 0, NMAKERS * NARCHES * 2);
+    ADD_ROUNDS(c, agree, NMAKERS * NARCHES * 2);
     tcase_add_test(c, bad_index);
     tcase_add_test(c, own_guards);
     tcase_add_test(c, memory_spaces);
     suite_add_tcase(s, c);
     c = tcase_create("simulated");
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, simulated, 0, NMAKERS);
+    ADD_ROUNDS(c, simulated, NMAKERS);
     tcase_add_test(c, sabotage);
     tcase_add_test(c, counted);
     suite_add_tcase(s, c);

@@ -407,9 +407,9 @@ int main(void)
     Suite *s = suite_create("random kernels");
     TCase *c = tcase_create("random kernels");
     tcase_set_timeout(c, 300);
-    tcase_add_loop_test(c, agree, 0, 4 * NARCHES);
-    tcase_add_loop_test(c, on_device, 0, 8);
-    tcase_add_loop_test(c, pieces_agree, 0, 3 * NARCHES);
+    ADD_ROUNDS(c, agree, 4 * NARCHES);
+    ADD_ROUNDS(c, on_device, 8);
+    ADD_ROUNDS(c, pieces_agree, 3 * NARCHES);
     suite_add_tcase(s, c);
     c = tcase_create("host");
     tcase_add_test(c, host_strays);
