@@ -4,8 +4,8 @@ verdict() {
     n=$((n + 1))
     echo "$1 $n - $2"
 }
-TCCC_LIBDIR=$top_builddir
-export TCCC_LIBDIR
+TCCC_LIBDIR=$top_builddir TCCC_PTXAS=none # no cubins, which the simulator doesn't run: assembles() has ptxas take the text once
+export TCCC_LIBDIR TCCC_PTXAS
 : "${PTXAS:=$(command -v ptxas || :)}"
 
 # proves TYPE B H G S T D E [MASK [CAUSAL]]
