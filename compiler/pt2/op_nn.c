@@ -292,87 +292,21 @@ bool aten_avg_pool_backward(struct pt2 *p, int arg)
     return pt2_out(p, 0, without_batch(p, dx, single));
 }
 
-/* -- Pooling to given sizes: window i is floor(i in / out) to ceil((i + 1) in / out) */
-
-/* [out, in]: 1 / length of the window where it covers the element. */
-static struct ir_value *averaging(struct pt2 *p, enum tcc_dtype d, int64_t out, int64_t in)
-{
-    const int64_t dims[] = {out, in};
-    struct ir_tensor *t = ir_tensor_new(d, 2, dims);
-    uint8_t *at = t ? (uint8_t *)(uintptr_t)t->data : NULL;
-    for (int64_t i = 0; t && i < out; i++) {
-        int64_t from = i * in / out, to = ((i + 1) * in + out - 1) / out;
-        for (int64_t k = from; k < to; k++)
-            tcc_store_f64(d, at + (i * in + k) * tcc_dtype_bytes(d), 1 / (double)(to - from));
-    }
-    return imp_const(p->im, t);
-}
-
-/* The axis at `axis` multiplied by a matrix [out, in], or by its transpose. */
-static struct ir_value *along_axis(struct pt2 *p, struct ir_value *x, int axis, struct ir_value *matrix,
-                                   bool transposed)
-{
-    int64_t perm[TCC_MAX_RANK];
-    int last = imp_rank(x) - 1;
-    for (int k = 0; k <= last; k++)
-        perm[k] = k == axis ? last : k == last ? axis : k;
-    struct ir_value *y = imp_matmul(p->im, imp_transpose(p->im, x, perm), matrix, false, !transposed, TCC_NONE);
-    return y ? imp_transpose(p->im, y, perm) : NULL;
-}
-
-bool aten_adaptive_avg_pool(struct pt2 *p, int arg)
-{
-    struct ir_value *x = pt2_need(p, "self");
-    int64_t out[SPATIAL], in, axes[SPATIAL];
-    ir_expr sizes[SPATIAL];
-    int n = pt2_exprs(p, "output_size", SPATIAL, sizes), ones = 0;
-    if (!x || n != arg || imp_rank(x) < n)
-        return false;
-    x = imp_wide(p->im, x);
-    for (int k = 0; x && k < n; k++) {
-        int axis = imp_rank(x) - n + k;
-        axes[k] = axis;
-        if (sizes[k] == imp_dim(x, axis))
-            continue;
-        if (!ir_is_const(sizes[k], &out[k]))
-            return imp_unsupported(p->im, "an output size known only at run time");
-        if (out[k] == 1) {
-            axes[ones++] = axis;
-            continue;
-        }
-        if (!ir_is_const(imp_dim(x, axis), &in))
-            return imp_unsupported(p->im, "an operand whose size is known only at run time (but to one element)");
-        x = along_axis(p, x, axis, averaging(p, imp_dtype(x), out[k], in), false);
-    }
-    return x && pt2_out(p, 0, imp_mean(p->im, x, ones, axes, true));
-}
-
-bool aten_adaptive_avg_pool_backward(struct pt2 *p, int arg)
-{
-    struct ir_value *dy = pt2_need(p, "grad_output"), *x = dy ? pt2_need(p, "self") : NULL;
-    for (int k = 0; x && dy && k < arg; k++) {
-        int axis = imp_rank(x) - arg + k;
-        int64_t in, out;
-        if (!ir_is_const(imp_dim(x, axis), &in) || !ir_is_const(imp_dim(dy, axis), &out))
-            return imp_unsupported(p->im, "sizes known only at run time");
-        dy = along_axis(p, dy, axis, averaging(p, imp_dtype(dy), out, in), true);
-    }
-    return x && pt2_out(p, 0, dy);
-}
-
+/* Max pooling to given sizes: where they divide the operand's, as usual pooling. */
 bool aten_adaptive_max_pool(struct pt2 *p, int arg)
 {
     struct ir_value *x = pt2_need(p, "self");
     struct window w = {.n = arg};
-    int64_t out[SPATIAL], in, front = 0;
-    if (!x || !spatial(p, "output_size", arg, 1, 1, out))
+    ir_expr sizes[SPATIAL];
+    int64_t out, in, front = 0;
+    if (!x || pt2_exprs(p, "output_size", SPATIAL, sizes) != arg || imp_rank(x) < arg)
         return false;
     bool single = imp_rank(x) == arg + 1;
     x = single ? imp_unsqueeze(p->im, x, 1, &front) : x;
     for (int k = 0; x && k < arg; k++) {
-        if (!ir_is_const(imp_dim(x, k + 2), &in) || in % out[k])
-            return imp_unsupported(p->im, "an output size that does not divide the operand's");
-        w.kernel[k] = w.strides[k] = in / out[k];
+        if (!ir_is_const(sizes[k], &out) || !ir_is_const(imp_dim(x, k + 2), &in) || out < 1 || in % out)
+            return pt2_adaptive_max(p, pt2_need(p, "self"), arg, sizes);
+        w.kernel[k] = w.strides[k] = in / out;
         w.dilations[k] = 1;
         w.before[k] = w.after[k] = ir_const(p->ctx, 0);
     }

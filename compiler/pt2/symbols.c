@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes as PyTorch writes them: sympy's srepr, such as Add(Mul(Integer(2), Symbol('s17', positive=True, integer=True)), Integer(-1)).
+ * Sizes as PyTorch writes them: sympy's srepr, such as Add(Mul(Integer(2), Symbol('s17', positive=True, integer=True)), Integer(-1)). Floats may lie between, as in
+ * TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s17'...)))). They are read as fractions, where PyTorch's double precision gives the same: with factors that
+ * are sums of few powers of two, and a division last.
  */
 #include "compiler/pt2/pt2_int.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +90,7 @@ static const struct {
     {"Min(", ir_min},         {"Pow(", power},   {"PowByNatural(", power},
 };
 
-static ir_expr expression(struct text *t);
+static ir_expr expression(struct text *t), rounding(struct text *t);
 
 static ir_expr call(struct text *t, ir_expr (*f)(struct ir_ctx *ctx, ir_expr a, ir_expr b))
 {
@@ -111,15 +114,107 @@ static ir_expr expression(struct text *t)
         e = symbol(t);
         e = e && take(t, ")") ? e : NULL;
     } else {
-        for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
-            if (!take(t, functions[k].name))
-                continue;
-            e = call(t, functions[k].f);
-            break;
-        }
+        size_t k = 0, n = sizeof functions / sizeof *functions;
+        while (k < n && !take(t, functions[k].name))
+            k++;
+        e = k < n ? call(t, functions[k].f) : rounding(t);
     }
     t->depth--;
     return e;
+}
+
+/* -- Floats */
+
+struct fraction {
+    ir_expr above, below;
+    bool rounded; /* by a division: nothing but rounding to an integer may follow */
+};
+
+static struct fraction fraction(struct text *t);
+
+/* '1.5', precision=53: in so few bits that products with sizes are exact. */
+static struct fraction number(struct text *t)
+{
+    struct fraction none = {0};
+    char *end;
+    if (!take(t, "'"))
+        return none;
+    double v = strtod(t->at, &end);
+    int64_t below = 1;
+    for (; below < (1 << 20) && v != (double)(int64_t)v && fabs(v) < 1 << 20; below *= 2)
+        v *= 2;
+    if (end == t->at || *end != '\'' || !(fabs(v) < 1 << 20) || v != (double)(int64_t)v)
+        return none;
+    t->at = end + strcspn(end, ")");
+    return (struct fraction){take(t, ")") ? ir_const(t->ctx, (int64_t)v) : NULL, ir_const(t->ctx, below), false};
+}
+
+static struct fraction times(struct ir_ctx *ctx, struct fraction a, struct fraction b)
+{
+    return (struct fraction){a.rounded || b.rounded ? NULL : ir_mul(ctx, a.above, b.above),
+                             ir_mul(ctx, a.below, b.below), false};
+}
+
+static struct fraction plus(struct ir_ctx *ctx, struct fraction a, struct fraction b)
+{
+    ir_expr above =
+        a.rounded || b.rounded ? NULL : ir_add(ctx, ir_mul(ctx, a.above, b.below), ir_mul(ctx, b.above, a.below));
+    return (struct fraction){above, ir_mul(ctx, a.below, b.below), false};
+}
+
+static struct fraction over(struct ir_ctx *ctx, struct fraction a, struct fraction b)
+{
+    ir_expr by = a.rounded || b.rounded ? NULL : pt2_divisor(ctx, b.above);
+    return (struct fraction){by ? ir_mul(ctx, a.above, b.below) : NULL, by ? ir_mul(ctx, a.below, by) : NULL, true};
+}
+
+static const struct {
+    const char *name;
+    struct fraction (*f)(struct ir_ctx *ctx, struct fraction a, struct fraction b);
+} float_functions[] = {
+    {"Mul(", times}, {"Add(", plus}, {"FloatTrueDiv(", over}, {"IntTrueDiv(", over}, {"ToFloat(", NULL}};
+
+static struct fraction fraction(struct text *t)
+{
+    struct fraction f = {0};
+    if (take(t, "Float("))
+        return number(t);
+    for (size_t k = 0; k < sizeof float_functions / sizeof *float_functions; k++) {
+        if (!take(t, float_functions[k].name))
+            continue;
+        bool deep = ++t->depth > MAX_NESTED;
+        f = deep ? f : fraction(t);
+        while (f.above && float_functions[k].f && take(t, ",")) {
+            struct fraction next = fraction(t);
+            f = next.above ? float_functions[k].f(t->ctx, f, next) : (struct fraction){0};
+        }
+        t->depth--;
+        return f.above && take(t, ")") ? f : (struct fraction){0};
+    }
+    return (struct fraction){expression(t), ir_const(t->ctx, 1), false};
+}
+
+/* Toward zero, where it is the same as down. */
+static ir_expr truncated(struct ir_ctx *ctx, ir_expr above, ir_expr below)
+{
+    return above->lo >= 0 ? ir_floordiv(ctx, above, below) : NULL;
+}
+
+static const struct {
+    const char *name;
+    ir_expr (*f)(struct ir_ctx *ctx, ir_expr above, ir_expr below);
+} roundings[] = {{"TruncToInt(", truncated}, {"FloorToInt(", ir_floordiv}, {"CeilToInt(", ir_ceildiv}};
+
+/* An integer that is made of floats; NULL, with nothing taken: none. */
+static ir_expr rounding(struct text *t)
+{
+    for (size_t k = 0; k < sizeof roundings / sizeof *roundings; k++) {
+        if (!take(t, roundings[k].name))
+            continue;
+        struct fraction f = fraction(t);
+        return f.above && take(t, ")") ? roundings[k].f(t->ctx, f.above, f.below) : NULL;
+    }
+    return NULL;
 }
 
 ir_expr pt2_symbols(struct ir_ctx *ctx, const char *text)

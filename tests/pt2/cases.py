@@ -595,6 +595,13 @@ case("memory_bits", written(bits), t(3, 4, dtype=I64), t(4, dtype=I64))
 case("floor_divide_limits", lambda x, y, z: (x // 100, x // -8, y // 10, z // -3, aten.remainder(x, 100), aten.fmod(x, -7), x // y, aten.div(z, 3, rounding_mode="trunc")),
      torch.tensor([-128, -120, 121, 127], dtype=torch.int8), torch.tensor([-32768, 32767, -1, 5], dtype=torch.int16), torch.tensor([2147483647, -2147483648, 7, -7], dtype=I32))
 
+case("adaptive_max_pool_any", lambda x: (*aten.adaptive_max_pool2d(x, [2, 4]), *aten.adaptive_max_pool1d(x[0], [4]), *aten.adaptive_max_pool2d(x[0], [7, 5])), t(2, 3, 5, 6).round())
+case("adaptive_max_pool3d_any", lambda x: aten.adaptive_max_pool3d(x, [2, 3, 3]), t(1, 2, 5, 4, 4).round())
+case("adaptive_pool_dynamic", lambda x: (aten.adaptive_avg_pool2d(x, [2, 3]), *aten.adaptive_max_pool2d(x, [3, 2])), t(2, 3, 5, 6), dynamic=({0: "n", 2: "H", 3: "W"},))
+case("adaptive_max_pool2d_backward", lambda dy, x: aten.adaptive_max_pool2d_backward(dy, x, aten.adaptive_max_pool2d(x, [2, 4])[1]), t(2, 3, 2, 4), t(2, 3, 5, 6))
+case("adaptive_max_pool3d_backward", lambda dy, x: aten.adaptive_max_pool3d_backward(dy, x, aten.adaptive_max_pool3d(x, [2, 2, 3])[1]), t(2, 1, 2, 2, 3), t(2, 1, 3, 4, 4))
+case("upsample_scaled_dynamic", lambda x: (torch.nn.functional.interpolate(x, scale_factor=1.5), x), t(2, 3, 5), dynamic=({2: "W"},))
+
 
 def drawn():
     """Programs of views, copies and writes, drawn at random."""

@@ -527,6 +527,45 @@ def test_views_copies_and_writes():
     assert made and not wrong
 
 
+def test_random_modules():
+    import random_modules
+    wrong, fallen = random_modules.run_all(*((0, 2000) if os.environ.get("TCCC_TEST_FULL") else (5000, 12)))
+    assert not wrong and not fallen, (wrong, fallen)
+
+
+def test_torch_compile_pools_of_any_size():
+    """Windows that differ in length, of sizes that are open; sizes that are computed as floats."""
+    torch.manual_seed(0)
+    pictures, signals = ((2, 3, 7, 5), (3, 3, 5, 9), (2, 3, 6, 4)), ((2, 3, 7), (4, 3, 5), (3, 3, 6))
+    for f, sizes in ((lambda x: F.adaptive_avg_pool1d(x, x.shape[2] // 2), signals), (lambda x: F.adaptive_avg_pool2d(x, (3, 2)), pictures), (lambda x: F.adaptive_max_pool1d(x, 3), signals),
+                     (lambda x: F.adaptive_max_pool2d(x, (None, x.shape[3] // 2), return_indices=True), pictures), (lambda x: F.adaptive_max_pool3d(x[None], (2, 3, 2))[0], pictures[:1]),
+                     (lambda x: F.interpolate(x, scale_factor=1.5), signals)):
+        for dynamic in False, True:
+            torch._dynamo.reset()
+            compiled = torch.compile(f, backend="tccc", dynamic=dynamic, options={"fallback": False, "level": 0})
+            for size in sizes if dynamic else sizes[:1]:
+                mine, theirs = (torch.randn(size, generator=torch.Generator().manual_seed(1)).round(decimals=1).requires_grad_() for _ in range(2))
+                got, want = ([y] if isinstance(y, torch.Tensor) else y for y in (compiled(mine), f(theirs)))
+                assert all(near(a, b) for a, b in zip(got, want)), size
+                for y in got[0], want[0]:
+                    (y * torch.linspace(0.5, 1.5, y.numel()).reshape(y.shape)).sum().backward()
+                assert near(mine.grad, theirs.grad), size
+
+
+def test_torch_compile_gradients_that_pytorch_does_not_decompose():
+    torch.manual_seed(0)
+    x, index, offsets = torch.randn(2, 3, 4, 5), torch.tensor([1, 2, 4, 0, 3, 1, 2, 2]), torch.tensor([0, 3, 3, 6])
+    both_ways(lambda x: F.pad(x, (1, 0, 2, 1), mode="replicate").sin(), x)
+    both_ways(lambda x: (F.pad(x[0], (1, 2), mode="replicate"), F.pad(x, (1, 1, 0, 2, 2, 1), mode="replicate")), x)
+    both_ways(lambda x: (F.softshrink(x, 0.3), F.hardshrink(x, 0.3)), x)
+    both_ways(lambda x, y: x.masked_scatter(x > 0, y), x, x + 1)
+    both_ways(lambda x: (F.pdist(x), F.pdist(x, 3.0), F.pdist(x, 1.0)), torch.randn(5, 3))
+    for mode in "sum", "mean":
+        for padding in None, 2:
+            both_ways(lambda w: (F.embedding_bag(index, w, offsets, mode=mode, padding_idx=padding), F.embedding_bag(index.view(4, 2), w, mode=mode)), torch.randn(6, 3))
+    both_ways(lambda w, s: F.embedding_bag(index, w, offsets, mode="sum", per_sample_weights=s, padding_idx=1), torch.randn(6, 3), torch.randn(8))
+
+
 def test_torch_compile_weight_norm():
     torch.manual_seed(0)
     for dim in 0, 1, 2:

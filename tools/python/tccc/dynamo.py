@@ -7,13 +7,15 @@ those of tccc.compile() (level, march, exact, fast_math, cache_dir, threads...),
                 and compiled anew, the second time without freezing; changes through `.data` are not: False then.
     fallback    True (default): False: what cannot be compiled is an error.
 """
+import functools
 import hashlib
+import math
 import operator
 import os
 import shutil
 import warnings
 
-from . import _autoload, _compile, _direct, _grid
+from . import _autoload, _backward, _compile, _direct, _grid
 from ._model import Model
 from .errors import Error, UsageError
 
@@ -40,6 +42,13 @@ def _dense(t):
     return True
 
 
+# What PyTorch's expressions of sizes are made of beside sums and products.
+_SIZE_FUNCTIONS = {"FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod, "CeilDiv": lambda a, b: -(-a // b),
+                   "ModularIndexing": lambda a, b, c: a // b % c, "PowByNatural": pow, "FloatPow": pow, "Max": max, "Min": min, "ToFloat": float, "IntTrueDiv": operator.truediv,
+                   "FloatTrueDiv": operator.truediv, "TruncToInt": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil, "RoundToInt": round,
+                   "Where": lambda c, a, b: a if c else b}
+
+
 def _size_of(value, placeholders):
     """A function of the graph's inputs that gives a SymInt's value."""
     import sympy
@@ -58,7 +67,7 @@ def _size_of(value, placeholders):
                     break
         else:
             raise UsageError(f"a result is a size, {value}, that does not follow from the inputs' sizes")
-    compute = sympy.lambdify(symbols, value.node.expr, modules=[{"FloorDiv": lambda a, b: a // b, "Mod": lambda a, b: a % b}, "math"])
+    compute = sympy.lambdify(symbols, value.node.expr, modules=[_SIZE_FUNCTIONS, "math"])
     return lambda args: int(compute(*[args[k] if d is None else args[k].shape[d] for k, d in places]))
 
 
@@ -454,22 +463,7 @@ def _encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
     return norm_2(x + feed(x))
 
 
-def _cdist_backward(grad, x1, x2, p, cdist):
-    """The gradient by x1 of the distances cdist = |x1 - x2|_p; 0 where they are 0."""
-    import torch
-    d = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    g, c = grad.unsqueeze(-1), cdist.unsqueeze(-1)
-    if p == 2.0:
-        part = d * g / c
-    elif p == 1.0:
-        return (torch.sign(d) * g).sum(-2)
-    elif p < 1.0 or p == float("inf"):
-        return NotImplemented
-    else:
-        part = torch.sign(d) * d.abs().pow(p - 1) * g / c.pow(p - 1)
-    return torch.where(c == 0, torch.zeros_like(part), part).sum(-2)
-
-
+@functools.cache
 def _decompositions():
     import torch
     from torch._decomp import core_aten_decompositions
@@ -477,8 +471,8 @@ def _decompositions():
     # Its decomposition gives the weights where the op gives the logarithms of their sums, which is what the backward op wants: in eager PyTorch, too.
     table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
-    table[torch.ops.aten._cdist_backward.default] = _cdist_backward
     table[torch.ops.aten.grid_sampler_2d_backward.default] = _grid.grid_sampler_2d_backward
+    table.update(_backward.decompositions())
     return table
 
 
@@ -523,7 +517,7 @@ def backend(gm, example_inputs, *, options=None, mode=None):
         return {k: t for k, t in parameters.items() if same and nodes[k] not in written and tuple(nodes[k].meta["val"].shape) == tuple(t.shape)}
     # Checks (of a singular matrix) hang on tokens, which graphs make themselves, as Inductor's: they are no inputs.
     with torch._functorch.config.patch(unlift_effect_tokens=True):
-        call = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"), decompositions=_decompositions(),
+        call = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"), decompositions=dict(_decompositions()),
                             partition_fn=min_cut_rematerialization_partition)(gm, example_inputs)
     return _direct.call_of(made, len(example_inputs), call)
 
