@@ -33,6 +33,15 @@ enum { ATEN_CORE = 1, ATEN_VIEW = 2, ATEN_GRAPHS = 4 /* takes graphs */, ATEN_ST
        ATEN_CUTS = 512 /* a view without gradient */, ATEN_STORAGE = 1024 /* of all memory that the operand lies in */,
        ATEN_CALLS = 2048 /* a graph where it stands: its inputs and outputs are other names of the node's */ };
 
+/* Special functions, by the library's table. */
+enum {
+#define SPECIAL1(name, function, meaning) PT2_SPECIAL_##name,
+#define SPECIAL2(name, function, meaning) PT2_SPECIAL_##name,
+#include "runtime/libop/special.def"
+#undef SPECIAL1
+#undef SPECIAL2
+};
+
 /* Which part of a complex operand is given. */
 enum pt2_part { PT2_WHOLE, PT2_REAL, PT2_IMAGINARY };
 

@@ -204,6 +204,7 @@ static const struct {
              {"resize", resample, 1},
              {"slogdet", grad_slogdet, 1},
              {"solve", grad_solve, 1 | 2},
+             {"special", grad_special, 1 | 2},
              {"stft", grad_stft, 1 | 4},
              {"svd", grad_svd, 1},
              {"topk", topk, 1},

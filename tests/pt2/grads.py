@@ -26,10 +26,10 @@ def c(*shape):
     return torch.complex(r(*shape), r(*shape))
 
 
-def case(name, f, *tensors, types=(F32, F64)):
-    """f of the parameters gives what is weighed and added up to the loss."""
+def case(name, f, *tensors, types=(F32, F64), bound=None):
+    """f of the parameters gives what is weighed and added up to the loss. bound: of differences in double precision, where PyTorch's own are larger than pt2.tap asks."""
     for t in types:
-        CASES[f"{name}_{'f32' if t == F32 else 'f64'}"] = (f, [x.to((C64 if t == F32 else C128) if x.is_complex() else t) for x in tensors], t)
+        CASES[f"{name}_{'f32' if t == F32 else 'f64'}"] = (f, [x.to((C64 if t == F32 else C128) if x.is_complex() else t) for x in tensors], t, bound if t == F64 else None)
 
 
 class Trained(torch.nn.Module):
@@ -99,17 +99,28 @@ def safetensors(path, tensors):
         f.write(len(text).to_bytes(8, "little") + text + data)
 
 
-def write(folder, f, tensors, dtype):
+def write(folder, f, tensors, dtype, bound):
     m, x = Trained(f, tensors), torch.ones(1, 1, dtype=dtype)
     os.makedirs(folder, exist_ok=True)
     program = torch.export.export(m, (x,))
     save(program, folder + "/model.pt2")
     with open(folder + "/loss", "w") as file:
         file.write(program.graph_signature.user_outputs[0] + "\n")
+    if bound:
+        with open(folder + "/bound", "w") as file:
+            file.write(f"{bound}\n")
     m(x).backward()
     after = {n: p.detach() - p.grad for n, p in m.named_parameters()}
     np.savez(folder + "/data.npz", x=x.numpy())
     safetensors(folder + "/after.safetensors", {n: (torch.view_as_real(v) if v.is_complex() else v).contiguous().numpy() for n, v in after.items()})
+
+
+# -- Special functions
+S = torch.special
+case("special_gamma", lambda x, y: (torch.lgamma(x), torch.digamma(x), torch.polygamma(1, x), torch.polygamma(3, y), S.zeta(2.5, y)), r(3, 4, lo=-1.9, hi=5), r(3, 4, lo=0.2, hi=5), bound=1e-9)
+case("special_normal", lambda x, y: (torch.erfinv(x), S.ndtri(x * x + 0.01), S.log_ndtr(y), S.erfcx(y), S.entr(x * x + 0.1)), r(3, 4, lo=-0.95, hi=0.95), r(3, 4, lo=-3, hi=4))
+case("special_bessel", lambda x: (torch.i0(x), S.i0e(x), S.i1(x), S.i1e(x)), torch.cat([r(11, lo=-4, hi=6), torch.zeros(1, dtype=F64)]))
+case("special_incomplete", lambda x: (torch.igamma(torch.tensor([0.4, 1.5, 12.0], dtype=x.dtype), x), torch.igammac(torch.tensor([0.4, 1.5, 12.0], dtype=x.dtype), x)), r(4, 3, lo=0.2, hi=14), bound=1e-9)
 
 
 def main():

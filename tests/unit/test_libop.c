@@ -402,6 +402,27 @@ START_TEST(matrices)
 }
 END_TEST
 
+/* Values of the NIST Digital Library's tables, and of mpmath with 60 digits. */
+START_TEST(special_functions)
+{
+    RUN("special", IN(F32(V(0.5f, -0.5f, 4), 3)), 1, ATTRS(A_STRINGS("function", "lgamma")));
+    WANT_F32(0, V(0.5723649429f, 1.2655121235f, 1.7917594692f), 3);
+    RUN("special", IN(F32(V(1, -1.5f, 10), 3)), 1, ATTRS(A_STRINGS("function", "digamma")));
+    WANT_F32(0, V(-0.5772156649f, 0.7031566406f, 2.2517525891f), 3);
+    RUN("special", IN(F32(V(1, 2), 2), F32(V(1, 0.5f), 2)), 1, ATTRS(A_STRINGS("function", "polygamma")));
+    WANT_F32(0, V(1.6449340668f, -16.8287966442f), 2);
+    RUN("special", IN(F32(V(0.5f, 2, 0), 3), F32(V(1, 3, 1), 3)), 1, ATTRS(A_STRINGS("function", "igamma")));
+    WANT_F32(0, V(0.8427007929f, 0.8008517265f, 1), 3);
+    RUN("special", IN(F32(V(0.5f, -0.25f), 2)), 1, ATTRS(A_STRINGS("function", "erfinv")));
+    WANT_F32(0, V(0.4769362762f, -0.2253120550f), 2);
+    RUN("special", IN(F32(V(0.1f, 2), 2)), 1, ATTRS(A_STRINGS("function", "k1")));
+    WANT_F32(0, V(9.8538445509f, 0.1398658818f), 2);
+    FAILS("no special function", "special", IN(F32(V(1), 1)), 1, ATTRS(A_STRINGS("function", "gauss")));
+    FAILS("equal dims", "special", IN(F32(V(1), 1), F32(V(1, 2), 2)), 1, ATTRS(A_STRINGS("function", "zeta")));
+    FAILS("floating-point", "special", IN(I64(V(1), 1)), 1, ATTRS(A_STRINGS("function", "i0")));
+}
+END_TEST
+
 START_TEST(text)
 {
     RUN("string_concat", IN(STRINGS("a", ""), STRINGS("x")), 1, NO_ATTRS);
@@ -657,6 +678,7 @@ int main(void)
     tcase_add_test(tc, images);
     tcase_add_test(tc, fourier);
     tcase_add_test(tc, matrices);
+    tcase_add_test(tc, special_functions);
     tcase_add_test(tc, text);
     tcase_add_test(tc, sequences);
     tcase_add_test(tc, models);
