@@ -177,6 +177,28 @@ static void moved(struct grad *g, struct ir_node *n)
     grad_give(g, n, 0, sums ? ir_reshape_to(g->b, sums, t->rank, t->dim) : NULL);
 }
 
+/* -- Means over regions ------------------------------------------------------------------------------ */
+
+static void roialign(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *d = grad_out(g, n, 0), *in[] = {d, n->in[1].value, n->in[2].value, n->in[0].value};
+    struct ir_attr *attrs = IR_NEWN(g->ctx, n->nattrs + 1, struct ir_attr);
+    if (d && !strcmp(ir_user_s(n, "mode", "avg"), "max")) {
+        grad_fail(g, n, "the largest value of a region is not differentiated");
+        return;
+    }
+    memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
+    for (int i = 0; i < n->nattrs; i++) {
+        if (attrs[i].key == IR_ATTR_types)
+            attrs[i] = ir_attr_types(IR_ATTR_types, 1, &in[3]->type);
+        else if (attrs[i].key == IR_ATTR_name)
+            attrs[i] = ir_attr_s(IR_ATTR_name, "roialign_grad");
+    }
+    struct ir_node *made = d ? ir_build_typed(g->b, IR_lib, 4, in, attrs, 1, &in[3]->type) : NULL;
+    if (made)
+        grad_give(g, n, 0, made->out[0]);
+}
+
 /* -- By name --------------------------------------------------------------------------------------- */
 
 /* `operands`: the set of those that a gradient flows to; the others say how they are read. */
@@ -202,6 +224,7 @@ static const struct {
              {"pinv", grad_pinv, 1},
              {"qr", grad_qr, 1},
              {"resize", resample, 1},
+             {"roialign", roialign, 1},
              {"slogdet", grad_slogdet, 1},
              {"solve", grad_solve, 1 | 2},
              {"special", grad_special, 1 | 2},

@@ -282,51 +282,133 @@ static int64_t grid_of(double length, int64_t bins, int64_t ratio)
     return n < 0 || isnan(n) ? 0 : n > 4096 ? 4096 : (int64_t)n;
 }
 
+/* What roialign and its gradient read. dims: of y. */
+struct rois {
+    const struct tcc_tensor *x, *boxes, *batch;
+    int64_t dims[4], ratio;
+    double scale, offset;
+    bool max;
+};
+
+static int read_rois(struct tcc_lib_call *call, int x, struct rois *r)
+{
+    const char *transform = lib_text(call, "coordinate_transformation_mode", "half_pixel");
+    int status = lib_need(call, x, 4, LIB_NUMBER, &r->x);
+
+    if (status || (status = lib_need(call, 1, 2, LIB_NUMBER, &r->boxes)) ||
+        (status = lib_need(call, 2, 1, LIB_NUMBER, &r->batch)))
+        return status;
+    r->scale = lib_float(call, "spatial_scale", 1);
+    r->offset = strcmp(transform, "half_pixel") == 0 ? 0.5 : 0;
+    r->max = strcmp(lib_text(call, "mode", "avg"), "max") == 0;
+    r->ratio = lib_int(call, "sampling_ratio", 0);
+    r->dims[0] = r->boxes->dims[0];
+    r->dims[1] = r->x->dims[1];
+    r->dims[2] = lib_int(call, "output_height", 1);
+    r->dims[3] = lib_int(call, "output_width", 1);
+    if (r->boxes->dims[1] != 4 || r->batch->dims[0] != r->dims[0] || r->dims[2] < 1 || r->dims[3] < 1)
+        return LIB_FAIL(call, "rois must be [n, 4], batch_indices [n] and the output at least 1x1");
+    return TCC_OK;
+}
+
+/* Region i, and the picture that it lies in. */
+static int region(struct tcc_lib_call *call, const struct rois *r, int64_t i, struct roi *to, int64_t *picture)
+{
+    double at[4], h, w;
+
+    *picture = lib_get_int(r->batch, i);
+    if (*picture < 0 || *picture >= r->x->dims[0])
+        return call->host->fail(call, TCC_EINDEX, "batch index %lld is outside [0, %lld)", (long long)*picture,
+                                (long long)r->x->dims[0]);
+    for (int k = 0; k < 4; k++)
+        at[k] = lib_get(r->boxes, 4 * i + k) * r->scale - r->offset;
+    h = r->offset == 0 ? fmax(at[3] - at[1], 1) : at[3] - at[1];
+    w = r->offset == 0 ? fmax(at[2] - at[0], 1) : at[2] - at[0];
+    *to = (struct roi){at[1],
+                       at[0],
+                       h / (double)r->dims[2],
+                       w / (double)r->dims[3],
+                       grid_of(h, r->dims[2], r->ratio),
+                       grid_of(w, r->dims[3], r->ratio)};
+    return TCC_OK;
+}
+
 /* (x[n, c, h, w], rois[r, 4], batch_indices[r]) -> y[r, c, output_height, output_width] */
 int tccrt_lib_roialign(struct tcc_lib_call *call)
 {
-    const struct tcc_tensor *x, *rois, *batch;
-    const char *transform = lib_text(call, "coordinate_transformation_mode", "half_pixel");
-    double scale = lib_float(call, "spatial_scale", 1), offset = strcmp(transform, "half_pixel") == 0 ? 0.5 : 0;
-    bool max = strcmp(lib_text(call, "mode", "avg"), "max") == 0;
-    int64_t dims[4] = {0, 0, lib_int(call, "output_height", 1), lib_int(call, "output_width", 1)}, plane;
-    int status;
+    struct rois r;
+    int64_t picture, plane;
+    int status = read_rois(call, 0, &r);
     void *y;
 
-    if ((status = lib_need(call, 0, 4, LIB_NUMBER, &x)) || (status = lib_need(call, 1, 2, LIB_NUMBER, &rois)) ||
-        (status = lib_need(call, 2, 1, LIB_NUMBER, &batch)))
+    if (status)
         return status;
-    if (rois->dims[1] != 4 || batch->dims[0] != rois->dims[0] || dims[2] < 1 || dims[3] < 1)
-        return LIB_FAIL(call, "rois must be [n, 4], batch_indices [n] and the output at least 1x1");
-    dims[0] = rois->dims[0];
-    dims[1] = x->dims[1];
-    if (!(y = lib_out(call, 0, x->dtype, 4, dims)))
+    if (!(y = lib_out(call, 0, r.x->dtype, 4, r.dims)))
         return TCC_EENV;
-    plane = x->dims[2] * x->dims[3];
-    for (int64_t i = 0; i < dims[0]; i++) {
-        int64_t b = lib_get_int(batch, i);
-        double at[4], h, w;
-        struct roi r;
+    plane = r.x->dims[2] * r.x->dims[3];
+    for (int64_t i = 0; i < r.dims[0]; i++) {
+        struct roi roi;
 
-        if (b < 0 || b >= x->dims[0])
-            return call->host->fail(call, TCC_EINDEX, "batch index %lld is outside [0, %lld)", (long long)b,
-                                    (long long)x->dims[0]);
-        for (int k = 0; k < 4; k++)
-            at[k] = lib_get(rois, 4 * i + k) * scale - offset;
-        h = offset == 0 ? fmax(at[3] - at[1], 1) : at[3] - at[1];
-        w = offset == 0 ? fmax(at[2] - at[0], 1) : at[2] - at[0];
-        r = (struct roi){at[1],
-                         at[0],
-                         h / (double)dims[2],
-                         w / (double)dims[3],
-                         grid_of(h, dims[2], lib_int(call, "sampling_ratio", 0)),
-                         grid_of(w, dims[3], lib_int(call, "sampling_ratio", 0))};
-        for (int64_t c = 0; c < dims[1]; c++)
-            for (int64_t p = 0; p < dims[2] * dims[3]; p++)
-                lib_put(y, x->dtype, (i * dims[1] + c) * dims[2] * dims[3] + p,
-                        plane ? pool_bin(x, (b * dims[1] + c) * plane, &r, p / dims[3], p % dims[3], max) : 0);
+        if ((status = region(call, &r, i, &roi, &picture)))
+            return status;
+        for (int64_t c = 0; c < r.dims[1]; c++)
+            for (int64_t p = 0; p < r.dims[2] * r.dims[3]; p++)
+                lib_put(
+                    y, r.x->dtype, (i * r.dims[1] + c) * r.dims[2] * r.dims[3] + p,
+                    plane ? pool_bin(r.x, (picture * r.dims[1] + c) * plane, &roi, p / r.dims[3], p % r.dims[3], r.max)
+                          : 0);
     }
     return TCC_OK;
+}
+
+/* A bin's gradient to the elements that its mean was taken of. */
+static void spread_bin(double *plane, const int64_t *dims, const struct roi *r, int64_t ph, int64_t pw, double d)
+{
+    int64_t points = r->grid_h * r->grid_w;
+
+    for (int64_t k = 0; k < points; k++) {
+        struct corner c;
+        double iy = (double)(k / r->grid_w) + 0.5, ix = (double)(k % r->grid_w) + 0.5;
+
+        find_corners(r->y + (double)ph * r->bin_h + iy * r->bin_h / (double)r->grid_h,
+                     r->x + (double)pw * r->bin_w + ix * r->bin_w / (double)r->grid_w, dims[2], dims[3], &c);
+        for (int n = 0; n < 4; n++)
+            plane[c.at[n]] += c.w[n] * d / (double)points;
+    }
+}
+
+/* (dy, rois, batch_indices, x) -> dx, of the mean */
+int tccrt_lib_roialign_grad(struct tcc_lib_call *call)
+{
+    const struct tcc_tensor *dy;
+    struct rois r;
+    int64_t picture, plane, bins;
+    int status = read_rois(call, 3, &r);
+    double *sums;
+    void *dx;
+
+    if (status || (status = lib_need(call, 0, 4, LIB_NUMBER, &dy)))
+        return status;
+    if (memcmp(dy->dims, r.dims, sizeof r.dims) != 0 || r.max)
+        return LIB_FAIL(call, "the gradient of a mean over regions, with the dims of the result, is expected");
+    if (!(dx = lib_out(call, 0, r.x->dtype, 4, r.x->dims)))
+        return TCC_EENV;
+    if (!(sums = calloc((size_t)lib_count(r.x) + 1, sizeof *sums)))
+        return LIB_NO_MEMORY(call);
+    plane = r.x->dims[2] * r.x->dims[3];
+    bins = r.dims[2] * r.dims[3];
+    for (int64_t i = 0; i < r.dims[0] && !status; i++) {
+        struct roi roi;
+
+        status = region(call, &r, i, &roi, &picture);
+        for (int64_t p = 0; !status && plane && p < r.dims[1] * bins; p++)
+            spread_bin(sums + (picture * r.dims[1] + p / bins) * plane, r.x->dims, &roi, p % bins / r.dims[3],
+                       p % r.dims[3], lib_get(dy, i * r.dims[1] * bins + p));
+    }
+    for (int64_t k = 0; k < lib_count(r.x); k++)
+        lib_put(dx, r.x->dtype, k, sums[k]);
+    free(sums);
+    return status;
 }
 
 /* -- deform_conv ------------------------------------------------------------------------------------------------------

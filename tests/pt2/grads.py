@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from archive import flat, save
+from torchvision.ops import roi_align
 
 F32, F64, C64, C128 = torch.float32, torch.float64, torch.complex64, torch.complex128
 CASES = {}
@@ -114,6 +115,10 @@ def write(folder, f, tensors, dtype, bound):
     np.savez(folder + "/data.npz", x=x.numpy())
     safetensors(folder + "/after.safetensors", {n: (torch.view_as_real(v) if v.is_complex() else v).contiguous().numpy() for n, v in after.items()})
 
+
+# -- torchvision
+REGIONS = torch.tensor([[0, 0.5, 1, 9, 12], [1, -2, 3, 7, 7], [1, 4, 4, 20, 9]])
+case("roi_align", lambda x: tuple(roi_align(x, REGIONS.to(x.dtype), (2, 3), 0.5, ratio, aligned) for ratio in (-1, 2) for aligned in (False, True)), r(2, 2, 6, 7))
 
 # -- Special functions
 S = torch.special

@@ -402,6 +402,22 @@ START_TEST(matrices)
 }
 END_TEST
 
+/* A region of a picture of ones: its mean is 1, whose gradient goes to the four elements, a quarter each. */
+START_TEST(regions)
+{
+    const struct tcc_attr attrs[] = {A_INTS("output_height", 1), A_INTS("sampling_ratio", 1)};
+
+    RUN("roialign", IN(F32(V(1, 1, 1, 1), 1, 1, 2, 2), F32(V(0, 0, 2, 2), 1, 4), I64(V(0), 1)), 1, 2, attrs);
+    WANT_F32(0, V(1), 1, 1, 1, 1);
+    RUN("roialign_grad",
+        IN(F32(V(2), 1, 1, 1, 1), F32(V(0, 0, 2, 2), 1, 4), I64(V(0), 1), F32(V(0, 0, 0, 0), 1, 1, 2, 2)), 1, 2, attrs);
+    WANT_F32(0, V(0.5f, 0.5f, 0.5f, 0.5f), 1, 1, 2, 2);
+    FAILS("dims of the result", "roialign_grad",
+          IN(F32(V(2, 2), 1, 2, 1, 1), F32(V(0, 0, 2, 2), 1, 4), I64(V(0), 1), F32(V(0, 0, 0, 0), 1, 1, 2, 2)), 1, 2,
+          attrs);
+}
+END_TEST
+
 /* Values of the NIST Digital Library's tables, and of mpmath with 60 digits. */
 START_TEST(special_functions)
 {
@@ -679,6 +695,7 @@ int main(void)
     tcase_add_test(tc, fourier);
     tcase_add_test(tc, matrices);
     tcase_add_test(tc, special_functions);
+    tcase_add_test(tc, regions);
     tcase_add_test(tc, text);
     tcase_add_test(tc, sequences);
     tcase_add_test(tc, models);
