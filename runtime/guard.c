@@ -502,16 +502,23 @@ void tcr_guard_outputs_back(struct tccrt_session *s)
     }
 }
 
+/* The first byte in front of `end` that is no poison; NULL: all are. */
+static const char *unlike_poison(const char *p, const char *end)
+{
+    bool poison =
+        p >= end || (*(const unsigned char *)p == TCR_GUARD_POISON && !memcmp(p, p + 1, (size_t)(end - p) - 1));
+
+    while (!poison && *(const unsigned char *)p == TCR_GUARD_POISON)
+        p++;
+    return poison ? NULL : p;
+}
+
 /* The first byte between a block and its pages that is no poison; NULL: all are. */
 static const char *written(const struct block *b)
 {
-    for (const char *p = b->pages; p < b->data && p < b->pages + b->room; p++)
-        if (*(const unsigned char *)p != TCR_GUARD_POISON)
-            return p;
-    for (const char *p = b->data + b->bytes; p < b->pages + b->room; p++)
-        if (*(const unsigned char *)p != TCR_GUARD_POISON)
-            return p;
-    return NULL;
+    const char *end = b->pages + b->room, *at = unlike_poison(b->pages, b->data < end ? b->data : end);
+
+    return at ? at : unlike_poison(b->data + b->bytes, end);
 }
 
 void tcr_guard_step(struct tccrt_session *s)
