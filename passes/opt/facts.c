@@ -96,11 +96,13 @@ static void find_symbols(struct facts *x, const struct ir_node *n)
         define_type(x, n->out[k]->type);
 }
 
-/* The front end's own: it goes where it holds, and to the others where the inputs decide it, so that the first that fails is told. */
+/* The front end's own: it goes where it holds, and of the body to the others where the inputs decide it, so that the first that fails is told. A region's
+ * stays there: the region may not run. */
 static bool state_check(struct pass_run *r, struct facts *x, struct ir_node *n, int first)
 {
     struct ir_builder b = {x->ctx, x->f, x->f->body, x->at, n->where};
-    bool early = x->held.n > first && decided(x, &x->held.at[first], false) && n->next != x->at;
+    bool early =
+        n->block == x->f->body && x->held.n > first && decided(x, &x->held.at[first], false) && n->next != x->at;
     if ((x->left && !early) || !pass_changed(r))
         return true;
     if (x->left && !ir_check(&b, &x->held.at[first]))
