@@ -78,9 +78,9 @@ bool it_inputs_fit(struct ir_ctx *ctx, int n, const char *const *names, const ir
 {
     struct binding b = {.error = error, .size = error ? size : 0};
     for (int i = 0; i < n; i++) {
+        ir_type t = types[i]->kind == IR_T_OPTIONAL ? types[i]->elem : types[i];
         b.input = names[i];
-        if (types[i]->kind == IR_T_TENSOR && in[i] && in[i]->kind == TCC_OBJ_TENSOR &&
-            !bind_tensor(ctx, &b, types[i], &in[i]->t))
+        if (t->kind == IR_T_TENSOR && in[i] && in[i]->kind == TCC_OBJ_TENSOR && !bind_tensor(ctx, &b, t, &in[i]->t))
             return false;
     }
     return true;
