@@ -89,7 +89,7 @@ def size_sets(values, schedule):
 
 def hostile_floats(a):
     usual = [np.nan, np.inf, -np.inf, -1, 0, 6e4]
-    return usual + [-0.0, 1e-30, 0.999, 1e9, 3e38] if a.size == 1 else usual if a.size <= 4 else []     # of several, sums lose what is small
+    return usual + [-0.0, 1e-30, 0.999, 1e7, 3e38] if a.size == 1 else usual if a.size <= 4 else []     # of several, sums lose what is small
 
 
 def hostile_numbers(a, dims):
