@@ -159,7 +159,7 @@ static bool update_cache(struct imp *im, struct contrib_attention *a, const stru
             return false;
         *kv[k] = imp_slice1(im, *kv[k], 2, ir_const(im->ctx, 0), c->total);
     }
-    return true;
+    return a->k && a->v;
 }
 
 bool onnx_op_group_query_attention(struct imp *im, int arg)
