@@ -297,7 +297,7 @@ static const char *last_words(FILE *log, char *line, size_t size)
 
 static void run_child(struct job *j, FILE *log)
 {
-    struct rlimit most = {(rlim_t)6 << 30, (rlim_t)6 << 30};
+    struct rlimit most = {(rlim_t)2 << 30, (rlim_t)2 << 30}; /* sizes beyond it end quickly */
 
     setrlimit(RLIMIT_DATA, &most);
     dup2(fileno(log), STDERR_FILENO);
