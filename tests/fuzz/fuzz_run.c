@@ -14,7 +14,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_ELEMENTS = 1 << 16, MOST_NODES = 400, MOST_VALUES = 64, SYMBOL = 2 };
+enum { MOST_ELEMENTS = 1 << 16, MOST_NODES = 400, MOST_VALUES = 64, SYMBOL = 2, MOST_PATH = 200 };
+
+/* Where files of a moment go. */
+static const char *tmpdir(void)
+{
+    const char *set = getenv("TMPDIR");
+    return set && *set ? set : "/tmp";
+}
 
 static bool symbol(void *user, ir_expr sym, int64_t *out)
 {
@@ -67,13 +74,14 @@ static void silent(void *user, int severity, const char *text)
 
 static int run_compiled(const char *path, int nin, struct tcc_object **in, int nout, struct tcc_object **out)
 {
-    char folder[] = "/tmp/tccc-fuzz-XXXXXX", so[64];
+    char folder[MOST_PATH], so[MOST_PATH + 8];
     struct tccc_options o;
     struct tccrt_model *m = NULL;
     struct tccrt_session *s = NULL;
     bool bug = false;
     int status;
 
+    snprintf(folder, sizeof folder, "%s/tccc-fuzz-XXXXXX", tmpdir());
     if (!mkdtemp(folder))
         return TCC_EENV;
     snprintf(so, sizeof so, "%s/m.so", folder);
@@ -134,8 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ir_ctx *ctx = ir_ctx_new();
     struct ir_protect frame;
     bool text = size > 0 && (data[0] == ';' || data[0] == 'f' || data[0] == 's'); /* .tcir is told by its name alone */
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/tccc-fuzz-%d.%s", (int)getpid(), text ? "tcir" : "onnx");
+    char path[MOST_PATH];
+    snprintf(path, sizeof path, "%s/tccc-fuzz-%d.%s", tmpdir(), (int)getpid(), text ? "tcir" : "onnx");
     FILE *f = fopen(path, "w");
 
     if (ctx && f && fwrite(data, 1, size, f) == size && fflush(f) == 0 && IR_PROTECT(ctx, &frame)) {

@@ -92,7 +92,8 @@ static void shrink(struct job j, check_fn *check, const char *keep)
 
 int programs_main(int argc, char **argv, const char *name, enum random_form form, check_fn *check)
 {
-    char folder[] = "/tmp/tccc-fuzz.XXXXXX", command[64];
+    const char *tmpdir = getenv("TMPDIR");
+    char folder[200], command[220];
     struct job j = {.seed = 1, .nodes = 14, .form = form, .folder = folder};
     long seconds = 0, count = 0;
     const char *keep = NULL;
@@ -128,6 +129,7 @@ int programs_main(int argc, char **argv, const char *name, enum random_form form
         return perror(name), 1;
     if (!seconds && !count)
         count = 20;
+    snprintf(folder, sizeof folder, "%s/tccc-fuzz.XXXXXX", tmpdir && *tmpdir ? tmpdir : "/tmp");
     if (!mkdtemp(folder))
         return perror(folder), 1;
     for (; (!count || done < count) && (!seconds || time(NULL) - start < seconds) && bad < 10; j.seed++, done++) {
@@ -136,7 +138,7 @@ int programs_main(int argc, char **argv, const char *name, enum random_form form
             shrink(j, check, keep);
         }
     }
-    snprintf(command, sizeof command, "rm -rf %s", folder);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
     if (system(command) != 0)
         bad++;
     printf("%d programs, %d failed; %ld runs gave values, %ld were refused\n", done, bad, j.counts->values,
