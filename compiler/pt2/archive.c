@@ -167,6 +167,30 @@ static bool check_schema(struct pt2_archive *a)
     return false;
 }
 
+/* Names of sizes, an extra file that PyTorch's own format has no place for (tools/python: tccc.dim_names()): each of a symbol of the program's, and each once. */
+static bool read_dim_names(struct pt2_archive *a)
+{
+    const struct pt2_entry *e = find(a, "extra/dim_names");
+    json_t *ranges = js_object(a->program, "range_constraints"), *taken = NULL, *name;
+    const char *symbol;
+    if (!e)
+        return true;
+    a->dim_names = read_json(a, e);
+    if (!a->dim_names)
+        return false;
+    taken = json_object();
+    VEC_PUSH(a->ctx, a->held, taken);
+    json_object_foreach(a->dim_names, symbol, name)
+    {
+        const char *text = json_string_value(name);
+        if (!text || !*text || strlen(text) > 100 || strcspn(text, " ,:;=|*'\"\\") < strlen(text) ||
+            !js_object(ranges, symbol) || js_object(ranges, text) || json_object_get(taken, text))
+            return bad(a, "extra/dim_names: expected {symbol: name}, each name once and none of a symbol's");
+        json_object_set_new(taken, text, json_true());
+    }
+    return true;
+}
+
 bool pt2_open(struct pt2_archive *a, struct ir_ctx *ctx, const char *path)
 {
     char error[400];
@@ -189,7 +213,8 @@ bool pt2_open(struct pt2_archive *a, struct ir_ctx *ctx, const char *path)
         return bad(a, several ? "it holds several programs; archives of one are read"
                               : "it holds no program (models/NAME.json)");
     a->program = read_json(a, program);
-    return a->program && check_schema(a) && read_config(a, "data/weights/", "_weights_config.json", &a->weights) &&
+    return a->program && check_schema(a) && read_dim_names(a) &&
+           read_config(a, "data/weights/", "_weights_config.json", &a->weights) &&
            read_config(a, "data/constants/", "_constants_config.json", &a->constants);
 }
 

@@ -28,6 +28,7 @@ struct pt2_archive {
     struct pt2_entry *entries; /* ascending by name */
     json_t *program;           /* models/NAME.json */
     json_t *weights, *constants; /* what name lies where; NULL: there are none */
+    json_t *dim_names;           /* {symbol: the name that its Dim has}; NULL: none are told */
     VEC(json_t *) held;          /* roots, let go by pt2_close() */
 };
 

@@ -103,7 +103,7 @@ ir_expr pt2_meta_size(struct pt2 *p, const json_t *size)
 {
     int64_t v;
     const char *text = size_text(size);
-    return js_size(size, &v) ? ir_const(p->ctx, v) : text ? pt2_symbols(p->ctx, text) : NULL;
+    return js_size(size, &v) ? ir_const(p->ctx, v) : text ? pt2_symbols(p, text) : NULL;
 }
 
 ir_type pt2_meta_type(struct pt2 *p, const json_t *meta)

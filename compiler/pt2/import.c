@@ -169,7 +169,7 @@ static void bound_symbols(struct pt2 *p)
     json_object_foreach(js_object(p->archive->program, "range_constraints"), name, range)
     {
         int64_t lo = js_int(range, "min_val", 0), hi = js_int(range, "max_val", IMP_MAX_DIM);
-        ir_sym_bounded(p->ctx, name, lo < 0 ? 0 : lo, hi > IMP_MAX_DIM || hi < lo ? IMP_MAX_DIM : hi);
+        ir_sym_bounded(p->ctx, pt2_dim_name(p, name), lo < 0 ? 0 : lo, hi > IMP_MAX_DIM || hi < lo ? IMP_MAX_DIM : hi);
     }
 }
 
@@ -211,7 +211,7 @@ static bool read_user_input(struct pt2 *p, struct input *in, json_t *argument)
         return imp_unsupported(p->im, "input '%s' of kind %s", in->name, kind ? kind : "unknown");
     const char *text =
         js_string(js_object(js_object(js_object(p->scope->graph, "sym_int_values"), in->name), "as_expr"), "expr_str");
-    in->number = text ? pt2_symbols(p->ctx, text) : NULL;
+    in->number = text ? pt2_symbols(p, text) : NULL;
     if (!in->number)
         return imp_unsupported(p->im, "input '%s' is an integer written as %s", in->name, text ? text : "nothing");
     in->type = ir_scalar_type(p->ctx, TCC_I64);

@@ -198,7 +198,9 @@ ir_expr pt2_meta_size(struct pt2 *p, const json_t *size);              /* of its
 /* Did it lie in row-major order when the program was exported? */
 enum ir_tri pt2_row_major(struct pt2 *p, const json_t *meta);
 /* sympy's srepr as an expression; NULL: not understood. */
-ir_expr pt2_symbols(struct ir_ctx *ctx, const char *text);
+ir_expr pt2_symbols(struct pt2 *p, const char *text);
+/* The name of a symbol of PyTorch's, or what the archive says instead. */
+const char *pt2_dim_name(struct pt2 *p, const char *symbol);
 bool pt2_adaptive_max(struct pt2 *p, struct ir_value *x, int n, const ir_expr *sizes);   /* writes the results; sizes: of the last n axes */
 ir_expr pt2_divisor(struct ir_ctx *ctx, ir_expr b);       /* at least 1; NULL: b may be negative */
 /* The n inputs' types, and expressions of those that are integers (else NULL), in symbols that dims and integers give by themselves (sizes.c). */

@@ -14,6 +14,7 @@
 #define MAX_NESTED 64
 
 struct text {
+    struct pt2 *p;
     struct ir_ctx *ctx;
     const char *at;
     int depth;
@@ -41,6 +42,12 @@ static ir_expr integer(struct text *t)
     return ir_const(t->ctx, v);
 }
 
+const char *pt2_dim_name(struct pt2 *p, const char *symbol)
+{
+    const char *name = js_string(p->archive->dim_names, symbol);
+    return name ? ir_internf(p->ctx, "%s", name) : symbol;
+}
+
 /* 's17', and what sympy assumes of it, which range_constraints say better. */
 static ir_expr symbol(struct text *t)
 {
@@ -49,7 +56,7 @@ static ir_expr symbol(struct text *t)
         return NULL;
     t->at = end + 1;
     t->at += strcspn(t->at, ")");
-    return ir_sym(t->ctx, ir_internf(t->ctx, "%.*s", (int)(end - from), from));
+    return ir_sym(t->ctx, pt2_dim_name(t->p, ir_internf(t->ctx, "%.*s", (int)(end - from), from)));
 }
 
 /* A divisor that is never negative is not 0 either: PyTorch would have failed. */
@@ -217,9 +224,9 @@ static ir_expr rounding(struct text *t)
     return NULL;
 }
 
-ir_expr pt2_symbols(struct ir_ctx *ctx, const char *text)
+ir_expr pt2_symbols(struct pt2 *p, const char *text)
 {
-    struct text t = {.ctx = ctx, .at = text};
+    struct text t = {.p = p, .ctx = p->ctx, .at = text};
     ir_expr e = expression(&t);
     return e && !*t.at ? e : NULL;
 }

@@ -57,6 +57,20 @@ def test_dynamic_sizes_and_programs():
         assert near(m(x), net(x))
 
 
+def test_sizes_keep_their_names():
+    class Net(nn.Module):
+        def forward(self, d, more=None):
+            return d["a"] @ more[0]
+    batch, h = torch.export.Dim("batch", max=64), torch.export.Dim("h", min=2, max=9)
+    example, shapes = ({"a": torch.randn(4, 5)}, (torch.randn(5, 6),)), ({"a": {0: batch}}, ({1: 2 * h},))
+    m = tccc.compile(Net(), example=example, dynamic_shapes=shapes)
+    assert m.inputs[0].shape == ("batch", 5) and "h" in str(m.inputs[1].shape[1]), m
+    assert tccc.compile(Net(), example=example, dynamic_shapes=shapes, dims={"batch": 8}).inputs[0].shape == (8, 5)
+    raises(tccc.InputError, "did you mean 'batch'", tccc.compile, Net(), example=example, dynamic_shapes=shapes, dims={"bach": 8})
+    program = torch.export.export(nn.ReLU(), (torch.randn(4, 5),), dynamic_shapes={"input": {0: batch}})
+    assert list(tccc.dim_names(program, {"input": {0: batch}})) == ["dim_names"] and not tccc.dim_names(program, None)
+
+
 def test_half_precisions():
     for dtype in torch.bfloat16, torch.float16:
         net = nn.Linear(4, 4).to(dtype).eval()

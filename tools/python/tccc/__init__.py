@@ -17,11 +17,11 @@ from ._model import Model, load
 from ._runtime import DeviceArray
 from ._types import Value
 from .errors import Error, InputError, InternalError, UnavailableError, UsageError
-from ._compile import compile, metrics, versions
+from ._compile import compile, dim_names, metrics, versions
 from ._train import Step, load_step, train
 from ._world import world
 
 __version__ = _runtime.version
 
-__all__ = ["DeviceArray", "Error", "InputError", "InternalError", "Model", "Step", "UnavailableError", "UsageError", "Value", "compile", "errors", "load",
+__all__ = ["DeviceArray", "Error", "InputError", "InternalError", "Model", "Step", "UnavailableError", "UsageError", "Value", "compile", "dim_names", "errors", "load",
            "load_step", "metrics", "train", "versions", "world"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compilation: what a model is, where its artifact goes, which options there are."""
+import json
 import os
 import sys
 import tempfile
@@ -70,6 +71,40 @@ def temporary_folder():
     return tempfile.mkdtemp(dir=_root[1])
 
 
+def _specs(value, spec):
+    """Of each tensor in nested arguments, its entry in dynamic_shapes."""
+    if isinstance(value, (tuple, list)):
+        return [s for k, v in enumerate(value) for s in _specs(v, spec[k] if isinstance(spec, (tuple, list)) and k < len(spec) else None)]
+    if isinstance(value, dict):
+        return [s for k, v in value.items() for s in _specs(v, spec.get(k) if isinstance(spec, dict) else None)]
+    return [spec]
+
+
+def dim_names(program, dynamic_shapes):
+    """What torch.export.save() is to be given as extra_files, so that sizes keep the names of their torch.export.Dim: PyTorch's format has no place for them.
+
+    program: an ExportedProgram; dynamic_shapes: as it was exported with.
+    """
+    names = list(program.graph_signature.user_inputs)
+    if isinstance(dynamic_shapes, dict):
+        specs = [dynamic_shapes.get(n) for n in names]
+    else:
+        args, kwargs = program.example_inputs or ((), {})
+        specs = _specs(tuple(args) + tuple(kwargs.values()), dynamic_shapes)
+    nodes, found = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}, {}
+    for name, spec in zip(names, specs):
+        shape = getattr(nodes[name].meta.get("val"), "shape", ()) if name in nodes else ()
+        axes = spec.items() if isinstance(spec, dict) else enumerate(spec) if isinstance(spec, (tuple, list)) else ()
+        for axis, dim in axes:
+            symbols = getattr(getattr(shape[axis] if axis < len(shape) else None, "node", None), "expr", None)
+            symbols, text = getattr(symbols, "free_symbols", ()), getattr(getattr(dim, "root", dim), "__name__", None)
+            if text and len(symbols) == 1:
+                found.setdefault(str(next(iter(symbols))), text)
+    known, texts = {str(s) for s in program.range_constraints}, list(found.values())
+    found = {s: t for s, t in found.items() if s in known and t not in known and texts.count(t) == 1}
+    return {"dim_names": json.dumps(found)} if found else {}
+
+
 def _write_model(model, folder, example, dynamic_shapes, train):
     """The model's file."""
     if isinstance(model, (str, os.PathLike)):
@@ -89,7 +124,7 @@ def _write_model(model, folder, example, dynamic_shapes, train):
     if _is(model, "torch.export", "ExportedProgram"):
         import torch
         path = os.path.join(folder, "model.pt2")
-        torch.export.save(model, path)
+        torch.export.save(model, path, extra_files=dim_names(model, dynamic_shapes))
         return path
     raise UsageError(f"expected the path of a model, an onnx.ModelProto, an ExportedProgram or a torch.nn.Module, got {type(model).__name__}")
 
