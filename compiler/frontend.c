@@ -46,7 +46,7 @@ static void rename_sym(void *user, ir_expr sym)
         if (r->from.at[i] == sym)
             return;
     VEC_PUSH(ctx, r->from, sym);
-    VEC_PUSH(ctx, r->to, ir_fresh(ctx, sym->name, sym->lo, sym->hi));
+    VEC_PUSH(ctx, r->to, ir_fresh_as(ctx, ir_sym_said(sym), sym->lo, sym->hi));
 }
 
 static void each_sym(ir_type t, void (*visit)(void *user, ir_expr sym), struct renamed *r)

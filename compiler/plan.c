@@ -27,7 +27,7 @@ static void write_syms(struct plan_writer *w)
 {
     for (int i = 0; i < w->p->nsyms; i++) {
         ir_expr s = w->p->syms[i];
-        VEC_PUSH(w->ctx, w->syms, (struct tcc_psym){plan_string(w, s->name), plan_expr(w, s), s->lo, s->hi});
+        VEC_PUSH(w->ctx, w->syms, (struct tcc_psym){plan_string(w, ir_sym_said(s)), plan_expr(w, s), s->lo, s->hi});
     }
     if (w->unknown)
         VEC_PUSH(w->ctx, w->syms,
@@ -191,6 +191,7 @@ static struct tcc_pstep step(struct plan_writer *w, const struct kn_step *s)
     struct tcc_pstep x = {
         .kind = s->kind, .queue = (uint32_t)s->queue, .what = (uint32_t)s->what, .nin = (uint32_t)s->nin};
     x.node = plan_string(w, s->node);
+    x.op = s->op ? plan_string(w, s->op) + 1 : 0;
     x.args = plan_int_list(w, s->nargs, s->args);
     x.sizes = plan_expr_list(w, s->nsizes, s->sizes);
     uint32_t *syms = IR_NEWN(w->ctx, s->nsyms + 1, uint32_t);

@@ -136,6 +136,23 @@ ir_expr ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi)
     return make_sym(ctx, fresh_name(ctx, prefix), lo, hi < lo ? lo : hi, NULL);
 }
 
+ir_expr ir_fresh_as(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi)
+{
+    if (!ir_sym_find(ctx, name))
+        return make_sym(ctx, name, lo, hi < lo ? lo : hi, NULL);
+    /* It has been made just now, and nobody else has it yet. */
+    bool letter =
+        *name && !is_digit(name[strlen(name) - 1]) && ir_is_identifier(name); /* "N" becomes "N7", "y.0" "y.0~7" */
+    struct ir_expr_node *e = (struct ir_expr_node *)ir_fresh(ctx, letter ? name : ir_internf(ctx, "%s~", name), lo, hi);
+    e->said = ir_intern(ctx, name);
+    return e;
+}
+
+const char *ir_sym_said(ir_expr sym)
+{
+    return sym->said ? sym->said : sym->name;
+}
+
 ir_expr ir_iter(struct ir_ctx *ctx, const char *prefix, ir_expr extent)
 {
     return ir_iter_named(ctx, fresh_name(ctx, prefix), extent);

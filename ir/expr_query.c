@@ -368,12 +368,16 @@ static void print_in(FILE *out, ir_expr e, int least)
         fputc(')', out);
 }
 
-static void print_symbol(FILE *out, const char *name)
+/* As messages of a run have it: ir_expr_said(). */
+static _Thread_local bool saying;
+
+static void print_symbol(FILE *out, ir_expr sym)
 {
+    const char *name = saying ? ir_sym_said(sym) : sym->name;
     static const char *const reserved[] = {"floordiv", "mod", "min", "max"};
-    bool plain = ir_is_identifier(name);
+    bool plain = saying || ir_is_identifier(name);
     for (int i = 0; i < 4; i++)
-        plain &= strcmp(name, reserved[i]) != 0;
+        plain &= saying || strcmp(name, reserved[i]) != 0;
     if (plain)
         fputs(name, out);
     else
@@ -414,7 +418,7 @@ void ir_print_expr(FILE *out, ir_expr e)
                                        [IR_X_MAX] = "max("};
     switch ((enum ir_expr_kind)e->kind) {
     case IR_X_CONST: fprintf(out, "%lld", (long long)e->value); break;
-    case IR_X_SYM: print_symbol(out, e->name); break;
+    case IR_X_SYM: print_symbol(out, e); break;
     case IR_X_ADD: print_sum(out, e); break;
     case IR_X_MUL:
     case IR_X_FLOORDIV:
@@ -446,4 +450,12 @@ static void print_any(FILE *out, const void *e)
 const char *ir_expr_text(struct ir_ctx *ctx, ir_expr e)
 {
     return ir_text_of(ctx, print_any, e);
+}
+
+const char *ir_expr_said(struct ir_ctx *ctx, ir_expr e)
+{
+    saying = true;
+    const char *text = ir_text_of(ctx, print_any, e);
+    saying = false;
+    return text;
 }

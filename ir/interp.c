@@ -224,7 +224,7 @@ static int match_tensor(struct interp *it, const void *definer, const struct ir_
         if (d->kind == IR_X_SYM && definer && it->definer[d->id] == definer) {
             if (!it_bind(it, d, dims[i]))
                 return it_error(it, n, TCC_EINPUT, "dim %d is %lld, outside the bounds of %s", i, (long long)dims[i],
-                                d->name);
+                                ir_sym_said(d));
             it->definer[d->id] = NULL; /* a second dim of that name must agree; it_match puts it back */
         }
     }

@@ -14,7 +14,7 @@ int interp_bind(struct it_call *c)
     for (int i = 0; i < syms->n; i++) {
         int64_t value = tcc_load_i64(it_dtype(t), ir_tensor_at(t, i));
         if (!it_bind(c->it, syms->exprs[i], value))
-            return it_fail(c, TCC_EINPUT, "size '%s' must be in [%lld, %lld], got %lld", syms->exprs[i]->name,
+            return it_fail(c, TCC_EINPUT, "size '%s' must be in [%lld, %lld], got %lld", ir_sym_said(syms->exprs[i]),
                            (long long)syms->exprs[i]->lo, (long long)syms->exprs[i]->hi, (long long)value);
     }
     return TCC_OK;

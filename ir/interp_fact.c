@@ -95,11 +95,11 @@ static int unrelated(struct interp *it, const struct ir_node *n, const struct ir
     for (int i = 0; i < x.n && at < sizeof with; i++) {
         int64_t value = 0;
         it_eval(it, x.at[i], &value);
-        at += (size_t)snprintf(with + at, sizeof with - at, "%s%s = %lld", i ? ", " : "", x.at[i]->name,
+        at += (size_t)snprintf(with + at, sizeof with - at, "%s%s = %lld", i ? ", " : "", ir_sym_said(x.at[i]),
                                (long long)value);
     }
-    tcr_relation_text(text, sizeof text, (uint32_t)f->relation, f->what, (struct tcc_side){ir_expr_text(ctx, f->a), a},
-                      (struct tcc_side){ir_expr_text(ctx, f->b), b}, with);
+    tcr_relation_text(text, sizeof text, (uint32_t)f->relation, f->what, (struct tcc_side){ir_expr_said(ctx, f->a), a},
+                      (struct tcc_side){ir_expr_said(ctx, f->b), b}, with);
     return it_error(it, n, TCC_EINPUT, "%s", text);
 }
 

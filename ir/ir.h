@@ -158,6 +158,7 @@ struct ir_expr_node {
     uint32_t id;             /* dense in the context */
     int64_t value;           /* CONST */
     const char *name;        /* SYM */
+    const char *said;        /* SYM: its name in a run's messages, where several symbols have one (ir_fresh_as); else NULL */
     ir_expr extent;          /* SYM: iteration variable's extent, else NULL */
     int64_t lo, hi;          /* proven bounds, inclusive; INT64_MIN/MAX: none */
     ir_expr arg[];
@@ -168,6 +169,9 @@ ir_expr ir_sym(struct ir_ctx *ctx, const char *name);                           
 ir_expr ir_sym_bounded(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi);  /* narrows the bounds of a symbol when it is made */
 ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name);                             /* NULL: no such symbol yet */
 ir_expr ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi);      /* a name nobody has: prefix, number */
+/* A size that only the run knows, named as users know it ("scores.0", "shape[1]"); where a symbol has that name, another one that is said alike. */
+ir_expr ir_fresh_as(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi);
+const char *ir_sym_said(ir_expr sym);
 ir_expr ir_iter(struct ir_ctx *ctx, const char *prefix, ir_expr extent);               /* a fresh iteration variable */
 ir_expr ir_iter_at(struct ir_ctx *ctx, int position, ir_expr extent);                  /* the one for a kernel's dim there; equal arguments, same variable */
 ir_expr ir_add(struct ir_ctx *ctx, ir_expr a, ir_expr b);
@@ -198,6 +202,7 @@ void ir_each_sym(ir_expr e, void (*visit)(void *user, ir_expr sym), void *user);
 bool ir_linear_in(struct ir_ctx *ctx, ir_expr e, ir_expr sym, ir_expr *coefficient, ir_expr *rest);
 void ir_print_expr(FILE *out, ir_expr e);
 const char *ir_expr_text(struct ir_ctx *ctx, ir_expr e);
+const char *ir_expr_said(struct ir_ctx *ctx, ir_expr e);   /* as messages of a run have it: without quotes */
 
 /* == Types ================================================================================
  * Hash-consed: equal pointers are equal types. */

@@ -321,6 +321,7 @@ struct kn_step {
     struct kn_version *versions;
     ir_expr tiles, combining, scratch;   /* LAUNCH: in the function's symbols */
     const char *node;            /* source node names, for profiles */
+    const char *op;              /* that node's operator, for messages; NULL: not known, or the node has no name */
     const char *sources;         /* LAUNCH: all source nodes that the kernel computes, "conv1 (Conv), relu1 (Relu)", for reports; NULL: not known (plans read from text) */
 };
 struct kn_steps { struct kn_step *at; int n, cap; };

@@ -204,6 +204,8 @@ static bool parse_step_item(struct parser *p, struct kn_step *s, bool *done)
         return parse_expr(p, &s->scratch);
     if (lex_take_word(p, "node"))
         return lex_string(p, &s->node);
+    if (lex_take_word(p, "of"))
+        return lex_string(p, &s->op);
     if (lex_take(p, '{'))
         return parse_attrs(p, s);
     if (lex_take_word(p, "do"))

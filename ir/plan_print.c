@@ -135,6 +135,7 @@ static void print_step(FILE *out, const struct kn_step *s, int indent)
     print_expr(out, "combining", s->combining);
     print_expr(out, "scratch", s->scratch);
     print_name(out, "node", s->node);
+    print_name(out, "of", s->op);
     for (int r = 0; r < s->nregions; r++) {
         const struct kn_region *g = &s->regions[r];
         fputs(" do", out);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 18u
+#define TCC_ABI_VERSION 19u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -367,6 +367,7 @@ struct tcc_pstep {
     uint32_t kind, queue;
     uint32_t what;
     uint32_t node;              /* strings: where it comes from, for profiles and messages */
+    uint32_t op;                /* 1 + strings: that node's operator, for messages; 0: not known */
     uint32_t nin;
     uint32_t flops;             /* LAUNCH: expr, floating-point operations, for profiles; TCC_NO: not known */
     struct tcc_range args;      /* u32s: buffers */

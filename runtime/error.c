@@ -32,6 +32,31 @@ int tcr_vfail(int status, const char *prefix, const char *format, va_list args)
     return status;
 }
 
+/* The length of "node 'NAME'" at the beginning of the message, where that is the step's node and its operator isn't there yet; 0: it isn't. */
+static size_t says_node(const struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    const char *name = tcr_string(s->m, p->node), *op = p->op ? tcr_string(s->m, p->op - 1) : "";
+    char text[sizeof message], shown[sizeof message];
+    int n = *op ? snprintf(text, sizeof text, "node '%s': ", name) : 0;
+
+    if (n <= 0 || n >= (int)sizeof text)
+        return 0;
+    tcr_show(shown, sizeof shown, text, false);
+    return strncmp(message, shown, strlen(shown)) ? 0 : strlen(shown) - strlen(": ");
+}
+
+void tcr_say_operator(const struct tccrt_session *s)
+{
+    size_t n = 0;
+    char rest[sizeof message];
+
+    for (uint32_t i = 0; i < s->m->plan->steps.count && !n; i++)
+        if ((n = says_node(s, &s->m->steps[i]))) {
+            snprintf(rest, sizeof rest, " (%s)%s", tcr_string(s->m, s->m->steps[i].op - 1), message + n);
+            tcr_show(message + n, sizeof message - n, rest, false);
+        }
+}
+
 int tcr_fail(int status, const char *format, ...)
 {
     va_list args;

@@ -32,6 +32,9 @@ int tcr_enter(struct tccrt_session *s);
 int tcr_leave(struct tccrt_session *s, int status);
 int tcr_vfail(int status, const char *prefix, const char *format, va_list args);
 void tcr_clear_error(void);
+struct tccrt_session;
+/* "node 'y': ..." becomes "node 'y' (Gather): ...", by the plan's steps. */
+void tcr_say_operator(const struct tccrt_session *s);
 
 /* -- object.c --------------------------------------------------------------------------------- */
 int tcr_dtype_bytes(int dtype);              /* 0: no such type */

@@ -654,6 +654,8 @@ int tcr_enter(struct tccrt_session *s)
 
 int tcr_leave(struct tccrt_session *s, int status)
 {
+    if (status)
+        tcr_say_operator(s);
     atomic_store_explicit(&s->busy, false, memory_order_release);
     return status;
 }

@@ -507,11 +507,35 @@ struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_valu
 
 /* -- Library ops and objects */
 
+static const char *output_name(struct imp *im, int output)
+{
+    const struct onnx_node *n = im->node;
+    for (int k = output; n && k >= 0; k = k ? 0 : -1) { /* one that is left out: by the first */
+        if ((size_t)k < n->output_count && *n->outputs[k])
+            return n->outputs[k];
+    }
+    return im->b.where.node ? im->b.where.node : "size";
+}
+
+ir_expr imp_fresh_dim(struct imp *im, int output, int axis)
+{
+    return ir_fresh_as(im->ctx, ir_internf(im->ctx, "%s.%d", output_name(im, output), axis), 0, IMP_MAX_DIM);
+}
+
+ir_expr imp_fresh_element(struct imp *im, const struct ir_value *v, int k, int64_t lo, int64_t hi)
+{
+    const struct ir_value *named = v;
+    while (named && !named->name) /* made of the model's value by us: casts, clips */
+        named = named->def && named->def->nin ? named->def->in[0].value : NULL;
+    const char *name = named ? named->name : output_name(im, 0);
+    return ir_fresh_as(im->ctx, imp_rank(v) == 0 ? name : ir_internf(im->ctx, "%s[%d]", name, k), lo, hi);
+}
+
 ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_expr *dims)
 {
     ir_expr all[TCC_MAX_RANK];
     for (int k = 0; k < rank; k++)
-        all[k] = dims && dims[k] ? dims[k] : ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM);
+        all[k] = dims && dims[k] ? dims[k] : imp_fresh_dim(im, 0, k);
     return ir_tensor_type(im->ctx, dtype, rank, all);
 }
 

@@ -72,7 +72,7 @@ static int bound_parts(struct imp *im, const struct ir_node *concat, int max, in
 static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, bool clip, ir_expr *out)
 {
     if (!v)
-        return imp_bad(im, "an operand with sizes or indices is missing"), -1;
+        return im->refused ? -1 : (imp_bad(im, "an operand with sizes or indices is missing"), -1);
     int n = imp_exprs_of(im, v, max, out);
     if (n >= 0)
         return n;
@@ -80,13 +80,14 @@ static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, 
     if (!ir_is_tensor(v->type) || imp_rank(v) > 1 || !tcc_is_int(imp_dtype(v)))
         return imp_bad(im, "sizes and indices must be a list of integers"), -1;
     if (imp_rank(v) == 1 && !ir_is_const(imp_dim(v, 0), &count))
-        return imp_unsupported(im, "how many sizes or indices there are is known only at run time"), -1;
+        return imp_open_size(im, imp_dim(v, 0), NULL, "how many sizes or indices there are is known only at run time"),
+               -1;
     if (v->def && v->def->op == IR_concat)
         return bound_parts(im, v->def, max, lo, hi, clip, out);
     if (count > max)
         return imp_bad(im, "%lld sizes or indices; at most %d are expected", (long long)count, max), -1;
     for (int k = 0; k < count; k++)
-        out[k] = ir_fresh(im->ctx, "r", lo, hi);
+        out[k] = imp_fresh_element(im, v, k, lo, hi);
     struct ir_value *wide = imp_cast(im, v, TCC_I64);
     if (clip)
         wide = imp_tri(im, IR_clip, wide, imp_int(im, TCC_I64, lo), imp_int(im, TCC_I64, hi));
@@ -107,7 +108,7 @@ int imp_clipped_exprs(struct imp *im, struct ir_value *v, int max, ir_expr *out)
     return bound_exprs(im, v, max, -IMP_MAX_DIM, IMP_MAX_DIM, true, out);
 }
 
-bool imp_check_values(struct imp *im, struct ir_value *v, const char *what, int64_t lo, int64_t hi)
+bool imp_check_values(struct imp *im, struct ir_value *v, int64_t lo, int64_t hi)
 {
     int64_t count = 1;
     ir_expr syms[TCC_MAX_RANK];
@@ -115,9 +116,10 @@ bool imp_check_values(struct imp *im, struct ir_value *v, const char *what, int6
     if (!wide)
         return false;
     if (imp_rank(wide) > 1 || (imp_rank(wide) == 1 && !ir_is_const(imp_dim(wide, 0), &count)) || count > TCC_MAX_RANK)
-        return imp_unsupported(im, "how many values there are is known only at run time");
+        return imp_open_size(im, imp_rank(wide) == 1 ? imp_dim(wide, 0) : NULL, NULL,
+                             "how many values there are is known only at run time");
     for (int k = 0; k < count; k++)
-        syms[k] = ir_fresh(im->ctx, what, lo, hi);
+        syms[k] = imp_fresh_element(im, v, k, lo, hi);
     return !count || ir_build(&im->b, IR_bind, 1, &wide, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, (int)count, syms)));
 }
 

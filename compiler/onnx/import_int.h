@@ -153,6 +153,8 @@ const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n);
 /* Both return false (as a pointer: use `return imp_bad(...), NULL`). */
 bool imp_bad(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool imp_unsupported(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* imp_unsupported() for want of a size: which --dim says it, where a and b (either may be NULL) come from the inputs' sizes (version.c). */
+bool imp_open_size(struct imp *im, ir_expr a, ir_expr b, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 bool imp_check_schema(struct imp *im);       /* has the node what its operator needs, nothing that it doesn't have, and values that it takes? (schema.c) */
 
@@ -206,8 +208,8 @@ struct ir_value *imp_transpose(struct imp *im, struct ir_value *x, const int64_t
 struct ir_value *imp_expand(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
 /* As imp_bound_exprs, of positions along an axis: what lies beyond any size is brought to its end, as Slice's INT64_MAX. */
 int imp_clipped_exprs(struct imp *im, struct ir_value *v, int max, ir_expr *out);
-/* The run refuses elements of v (rank 0 or 1, of known length) that are not in [lo, hi]; `what` begins the name that its message has for them. */
-bool imp_check_values(struct imp *im, struct ir_value *v, const char *what, int64_t lo, int64_t hi);
+/* The run refuses elements of v (rank 0 or 1, of known length) that are not in [lo, hi]. */
+bool imp_check_values(struct imp *im, struct ir_value *v, int64_t lo, int64_t hi);
 /* The run refuses a v of any shape with an element that is not in [0, hi]: "WHAT is negative", "WHAT is too large". */
 bool imp_check_all(struct imp *im, struct ir_value *v, ir_expr hi, const char *what);
 /* A fact that the operator's text asks for (struct ir_fact): the run is refused where it does not hold, unless it is known to. */
@@ -261,6 +263,9 @@ struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, 
                           const int64_t *values);
 /* A ranked tensor type with fresh symbols where `dims` is NULL or has NULLs. */
 ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_expr *dims);
+/* A size that only the run knows: of that axis of the node's output ("NAME.AXIS"), element k of a tensor of integers ("NAME[K]"). */
+ir_expr imp_fresh_dim(struct imp *im, int output, int axis);
+ir_expr imp_fresh_element(struct imp *im, const struct ir_value *v, int k, int64_t lo, int64_t hi);
 /* A ranked form of an unranked value (object) when its rank is declared; else the value. */
 struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
 

@@ -52,7 +52,11 @@ bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_va
     *ratio = 1;
     if (imp_dim(q, 1) == imp_dim(k, 1))
         return true;
-    if (!ir_is_const(imp_dim(q, 1), &a) || !ir_is_const(imp_dim(k, 1), &b) || b < 1 || a % b)
+    if (!ir_is_const(imp_dim(q, 1), &a) || !ir_is_const(imp_dim(k, 1), &b))
+        return imp_open_size(im, imp_dim(q, 1), imp_dim(k, 1),
+                             "%s query heads for %s key heads, a ratio that is known only at run time",
+                             ir_expr_text(im->ctx, imp_dim(q, 1)), ir_expr_text(im->ctx, imp_dim(k, 1)));
+    if (b < 1 || a % b)
         return imp_bad(im, "%s query heads for %s key heads", ir_expr_text(im->ctx, imp_dim(q, 1)),
                        ir_expr_text(im->ctx, imp_dim(k, 1)));
     *ratio = MUTANT(129, a / b, 1);
@@ -251,8 +255,10 @@ bool onnx_op_flex_attention(struct imp *im, int arg)
     int64_t ratio;
     if (!v)
         return false;
-    if (imp_rank(q) != 4 || imp_rank(k) != 4 || imp_rank(v) != 4 || !imp_head_ratio(im, q, k, &ratio))
+    if (imp_rank(q) != 4 || imp_rank(k) != 4 || imp_rank(v) != 4)
         return imp_bad(im, "Q, K, V with 4 dims are expected");
+    if (!imp_head_ratio(im, q, k, &ratio))
+        return false;
     enum tcc_dtype dtype = imp_dtype(q), wide = dtype == TCC_F64 ? TCC_F64 : TCC_F32;
     if (imp_attr(im, "softmax_precision"))
         wide = imp_dtype_of(im, imp_i(im, "softmax_precision", 1));
@@ -385,9 +391,10 @@ bool onnx_op_causal_conv(struct imp *im, int arg)
     int64_t k, channels, one = 1;
     if (!w)
         return false;
-    if (imp_rank(x) != 3 || imp_rank(w) != 3 || !ir_is_const(imp_dim(w, 2), &k) ||
-        !ir_is_const(imp_dim(w, 0), &channels))
-        return imp_bad(im, "x[b, c, n] and w[c, 1, k] of known size are expected");
+    if (imp_rank(x) != 3 || imp_rank(w) != 3)
+        return imp_bad(im, "x[b, c, n] and w[c, 1, k] are expected");
+    if (!ir_is_const(imp_dim(w, 2), &k) || !ir_is_const(imp_dim(w, 0), &channels))
+        return imp_open_size(im, imp_dim(w, 0), imp_dim(w, 2), "w[c, 1, k] whose size is known only at run time");
     const char *activation = imp_s(im, "activation", "none");
     ir_expr zero = ir_const(im->ctx, 0), front = ir_const(im->ctx, k - 1);
     ir_expr before[3] = {zero, zero, front}, after[3] = {zero, zero, zero};
@@ -510,7 +517,10 @@ bool onnx_op_linear_attention(struct imp *im, int arg)
     l.decay = by_time(im, decay, hk);
     l.beta = beta && imp_rank(beta) == 3 && ir_is_const(imp_dim(beta, 2), &head) ? by_time(im, beta, head) : NULL;
     if (!l.q || !l.k || !l.v || (decay && !l.decay) || (beta && !l.beta))
-        return beta && !l.beta && imp_bad(im, "beta must have 3 dims, the last one known");
+        return beta && !l.beta &&
+               (imp_rank(beta) != 3
+                    ? imp_bad(im, "beta must have 3 dims")
+                    : imp_open_size(im, imp_dim(beta, 2), NULL, "beta, whose last dim is known only at run time"));
     l.scale = imp_cast(im, imp_head_scale(im, l.q, imp_f(im, "scale", 0), false), TCC_F32);
     ir_expr dims[4] = {imp_dim(q, 0), ir_const(im->ctx, hk), imp_dim(l.k, 3), imp_dim(l.v, 3)};
     struct ir_value *initial = past ? imp_cast(im, past, TCC_F32) : imp_splat(im, TCC_F32, 0, 4, dims);

@@ -305,7 +305,7 @@ bool onnx_op_contrib_unique(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     if (!x || imp_rank(x) != 1)
         return x && imp_bad(im, "%s; one dim is expected", ir_type_text(im->ctx, x->type));
-    ir_expr n = ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM);
+    ir_expr n = imp_fresh_dim(im, 0, 0);
     ir_type index = ir_tensor_type(im->ctx, TCC_I64, 1, &n),
             types[4] = {ir_tensor_type(im->ctx, imp_dtype(x), 1, &n), index, ir_with_dtype(im->ctx, x->type, TCC_I64),
                         index};

@@ -149,7 +149,7 @@ bool onnx_op_contrib_rotary(struct imp *im, int arg)
     bool flat = imp_rank(x) == 3;
     if (flat && !heads) {
         if (!ir_is_const(imp_dim(cosine, 1), &size) || !ir_is_const(imp_dim(x, 2), &hidden) || size < 1)
-            return imp_unsupported(im, "heads whose size is known only at run time");
+            return imp_open_size(im, imp_dim(cosine, 1), imp_dim(x, 2), "heads whose size is known only at run time");
         heads = hidden / (2 * size);
     }
     x = imp_split_heads(im, x, heads);

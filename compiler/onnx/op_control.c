@@ -73,11 +73,11 @@ static void look(void *user, ir_expr sym)
     o->inside |= sym->id >= o->first_inside;
 }
 
-static ir_expr outside_dim(struct imp *im, ir_expr e, uint32_t first_inside)
+static ir_expr outside_dim(struct imp *im, ir_expr e, uint32_t first_inside, int output, int axis)
 {
     struct outside o = {first_inside, false};
     ir_each_sym(e, look, &o);
-    return o.inside ? ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM) : e;
+    return o.inside ? imp_fresh_dim(im, output, axis) : e;
 }
 
 static uint32_t mark(struct imp *im)
@@ -85,26 +85,27 @@ static uint32_t mark(struct imp *im)
     return ir_fresh(im->ctx, "mark", 0, 1)->id;
 }
 
-static ir_type outside_type(struct imp *im, ir_type t, uint32_t first_inside)
+/* `output`: of the node, whose type it becomes. */
+static ir_type outside_type(struct imp *im, ir_type t, uint32_t first_inside, int output)
 {
     ir_expr dims[TCC_MAX_RANK];
     if (t->kind != IR_T_TENSOR || t->rank <= 0)
         return t;
     for (int k = 0; k < t->rank; k++)
-        dims[k] = outside_dim(im, t->dim[k], first_inside);
+        dims[k] = outside_dim(im, t->dim[k], first_inside, output, k);
     return ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
 }
 
 /* The type that holds both: equal dims stay, others become fresh. NULL: they have nothing in common. */
-static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_inside)
+static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_inside, int output)
 {
     ir_expr dims[TCC_MAX_RANK];
     if (a == b)
-        return outside_type(im, a, first_inside);
+        return outside_type(im, a, first_inside, output);
     if (a->kind != b->kind) {
         /* A value and an optional one: both are optional. */
         ir_type o = a->kind == IR_T_OPTIONAL ? a : b->kind == IR_T_OPTIONAL ? b : NULL, other = o == a ? b : a;
-        ir_type e = o && o->elem ? common_type(im, o->elem, other, first_inside) : NULL;
+        ir_type e = o && o->elem ? common_type(im, o->elem, other, first_inside, output) : NULL;
         return e ? ir_optional_type(im->ctx, e) : NULL;
     }
     if (a->kind != IR_T_TENSOR) {
@@ -112,7 +113,7 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
             return a->elem ? a : b;
         /* Elements of differing shape: a type without one. */
         bool tensors = a->elem->kind == IR_T_TENSOR && b->elem->kind == IR_T_TENSOR;
-        ir_type e = !tensors                           ? common_type(im, a->elem, b->elem, first_inside)
+        ir_type e = !tensors                           ? common_type(im, a->elem, b->elem, first_inside, output)
                     : a->elem->dtype == b->elem->dtype ? ir_unranked_type(im->ctx, (enum tcc_dtype)a->elem->dtype)
                                                        : NULL;
         return !e ? NULL : a->kind == IR_T_SEQUENCE ? ir_sequence_type(im->ctx, e) : ir_optional_type(im->ctx, e);
@@ -123,7 +124,7 @@ static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_
         return ir_unranked_type(im->ctx, (enum tcc_dtype)a->dtype);
     for (int k = 0; k < a->rank; k++)
         dims[k] =
-            a->dim[k] == b->dim[k] ? outside_dim(im, a->dim[k], first_inside) : ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM);
+            a->dim[k] == b->dim[k] ? outside_dim(im, a->dim[k], first_inside, output, k) : imp_fresh_dim(im, output, k);
     return ir_tensor_type(im->ctx, (enum tcc_dtype)a->dtype, a->rank, dims);
 }
 
@@ -235,7 +236,7 @@ static bool import_branches(struct imp *im, struct branching *i)
         if (poisoned(im, (size_t)i->n, i->outs[!k]))
             return false;
         for (int r = 0; r < i->n; r++)
-            i->branch[k][r] = outside_type(im, i->outs[!k][r]->type, i->first_inside);
+            i->branch[k][r] = outside_type(im, i->outs[!k][r]->type, i->first_inside, r);
         if (!imp_attempt_refuse(im, &i->tried[k], i->node->regions[k], i->n, i->branch[k], i->outs[k]))
             return false;
     }
@@ -247,7 +248,7 @@ static bool agree_on_types(struct imp *im, struct branching *i)
     for (int k = 0; k < i->n; k++) {
         i->branch[0][k] = i->outs[0][k]->type;
         i->branch[1][k] = i->outs[1][k]->type;
-        i->types[k] = common_type(im, i->branch[0][k], i->branch[1][k], i->first_inside);
+        i->types[k] = common_type(im, i->branch[0][k], i->branch[1][k], i->first_inside, k);
         if (!i->types[k])
             return imp_unsupported(im, "result %d is %s in one branch and %s in the other", k,
                                    ir_type_text(im->ctx, i->branch[0][k]), ir_type_text(im->ctx, i->branch[1][k]));
@@ -351,8 +352,8 @@ bool onnx_op_if(struct imp *im, int arg)
     ir_set_attr(node, ir_attr_types(IR_ATTR_types, i->n, i->types));
     for (int k = 0; k < i->n; k++) {
         node->out[k]->type = i->types[k];
-        imp_note_ranks(im, node->out[k], outside_type(im, i->branch[0][k], i->first_inside),
-                       outside_type(im, i->branch[1][k], i->first_inside));
+        imp_note_ranks(im, node->out[k], outside_type(im, i->branch[0][k], i->first_inside, k),
+                       outside_type(im, i->branch[1][k], i->first_inside, k));
     }
     return gather_results(im, (size_t)nresults, counts, node->out);
 }
@@ -489,11 +490,11 @@ static bool settle(struct imp *im, struct looping *l, const struct ir_node *node
         if (got == l->types[k])
             continue;
         if (retype_unread(im, l, k, node->regions[0]->params[2 + k], got)) {
-            l->types[k] = outside_type(im, got, first_inside);
+            l->types[k] = outside_type(im, got, first_inside, k);
             *changed = true;
             continue;
         }
-        ir_type t = common_type(im, l->types[k], got, first_inside);
+        ir_type t = common_type(im, l->types[k], got, first_inside, k);
         if (!t)
             return imp_bad(im, "carried value %d is %s before and %s after an iteration", k,
                            ir_type_text(im->ctx, l->types[k]), ir_type_text(im->ctx, got));
@@ -518,7 +519,8 @@ static void result_types(struct imp *im, struct looping *l, struct ir_value **ou
     bool counted = l->trips && (outs[0] == cond_param || (imp_scalar_of(outs[0], &always) && always));
     for (int k = 0; k < l->ncarried; k++) {
         /* Where the type had to be generalised the result has symbols of its own. */
-        l->results[k] = l->types[k] == l->initial[k]->type ? l->types[k] : outside_type(im, l->types[k], first_inside);
+        l->results[k] =
+            l->types[k] == l->initial[k]->type ? l->types[k] : outside_type(im, l->types[k], first_inside, k);
     }
     for (int k = 0; k < l->nscan_out; k++) {
         ir_type e = outs[1 + l->ncarried + k]->type;
@@ -528,9 +530,9 @@ static void result_types(struct imp *im, struct looping *l, struct ir_value **ou
             l->results[slot] = ir_unranked_type(im->ctx, e->kind == IR_T_TENSOR ? (enum tcc_dtype)e->dtype : TCC_F32);
             continue;
         }
-        dims[0] = counted ? l->trips : ir_fresh(im->ctx, "n", 0, IMP_MAX_DIM);
+        dims[0] = counted ? l->trips : imp_fresh_dim(im, slot, 0);
         for (int j = 0; j < e->rank; j++)
-            dims[j + 1] = outside_dim(im, e->dim[j], first_inside);
+            dims[j + 1] = outside_dim(im, e->dim[j], first_inside, slot, j + 1);
         l->results[slot] = ir_tensor_type(im->ctx, (enum tcc_dtype)e->dtype, e->rank + 1, dims);
     }
 }
@@ -555,7 +557,7 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
                 ir_expr dims[TCC_MAX_RANK];
                 ir_type t = l->types[k], from = l->initial[k]->type;
                 for (int j = 0; j < t->rank; j++)
-                    dims[j] = t->dim[j] == from->dim[j] ? t->dim[j] : ir_fresh(im->ctx, "c", 0, IMP_MAX_DIM);
+                    dims[j] = t->dim[j] == from->dim[j] ? t->dim[j] : imp_fresh_dim(im, k, j);
                 l->types[k] = ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
             }
             in[k + 2] = as_type(im, l->initial[k], l->types[k]);
@@ -711,8 +713,10 @@ static bool scan8(struct imp *im)
     if (!read_scan(im, &l, 1))
         return false;
     int n = l.ncarried + l.nscan_out;
-    if (!imp_rank(l.scan_in[0]) || !ir_is_const(imp_dim(l.scan_in[0], 0), &batch) || batch > 64 || batch < 1 || n > 32)
-        return imp_unsupported(im, "a batch whose size is unknown, 0 or more than 64");
+    if (imp_rank(l.scan_in[0]) && !ir_is_const(imp_dim(l.scan_in[0], 0), &batch))
+        return imp_open_size(im, imp_dim(l.scan_in[0], 0), NULL, "a batch whose size is known only at run time");
+    if (!imp_rank(l.scan_in[0]) || batch > 64 || batch < 1 || n > 32)
+        return imp_unsupported(im, "a batch of 0 or more than 64, or more than 32 results");
     bool *in_reverse = IR_NEWN(im->ctx, l.nscan_in, bool), *out_reverse = IR_NEWN(im->ctx, l.nscan_out + 1, bool);
     int64_t *in_axes = IR_NEWN(im->ctx, l.nscan_in, int64_t), *out_axes = IR_NEWN(im->ctx, l.nscan_out + 1, int64_t);
     if (!direction_list(im, "directions", l.nscan_in, in_reverse))

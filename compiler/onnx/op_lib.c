@@ -41,7 +41,8 @@ static bool add_dim(struct spec *s, ir_expr e)
 {
     if (s->rank < 0 || s->rank == TCC_MAX_RANK)
         return true; /* unranked stays unranked */
-    s->dims[s->rank++] = e ? e : ir_fresh(s->im->ctx, "u", 0, IMP_MAX_DIM);
+    s->dims[s->rank] = e ? e : imp_fresh_dim(s->im, 0, s->rank);
+    s->rank++;
     return true;
 }
 
@@ -319,7 +320,7 @@ bool onnx_op_unique(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 0);
     bool flat = !imp_attr(im, "axis");
-    ir_expr dims[TCC_MAX_RANK] = {NULL}, n = ir_fresh(im->ctx, "u", 0, IMP_MAX_DIM);
+    ir_expr dims[TCC_MAX_RANK] = {NULL}, n = imp_fresh_dim(im, 0, flat ? 0 : (int)axis);
     if (!x || (!flat && !imp_axis(im, &axis, imp_rank(x))))
         return false;
     for (int k = 0; k < imp_rank(x) && !flat; k++)

@@ -79,7 +79,7 @@ static bool kernel_of_weight(struct imp *im, struct ir_value **w, struct window 
         return false;
     for (int k = 0; k < win->n; k++) {
         if (!given && !ir_is_const(imp_dim(*w, k + 2), &win->kernel[k]))
-            return imp_unsupported(im, "a kernel whose size is known only at run time");
+            return imp_open_size(im, imp_dim(*w, k + 2), NULL, "a kernel whose size is known only at run time");
         dims[k + 2] = ir_const(im->ctx, win->kernel[k]);
         what[k + 2] = "the weight has the sizes of kernel_shape";
     }

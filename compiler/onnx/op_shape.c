@@ -39,7 +39,7 @@ static struct ir_value *resolve_shape(struct imp *im, struct ir_value *x, struct
 {
     int64_t axis = 0, n;
     if (!ir_is_const(imp_dim(shape, 0), &n))
-        return imp_unsupported(im, "the rank of the result is known only at run time"), NULL;
+        return imp_open_size(im, imp_dim(shape, 0), NULL, "the rank of the result is known only at run time"), NULL;
     struct ir_value *zero = imp_int(im, TCC_I64, 0), *one = imp_int(im, TCC_I64, 1);
     if (zero_copies) {
         ir_expr own[TCC_MAX_RANK];
@@ -208,7 +208,7 @@ bool onnx_op_unsqueeze(struct imp *im, int arg)
         if (!v || imp_rank(v) > 1)
             return v && imp_bad(im, "axes must be a list");
         if (imp_rank(v) == 1 && !ir_is_const(imp_dim(v, 0), &count))
-            return imp_unsupported(im, "how many axes there are is known only at run time");
+            return imp_open_size(im, imp_dim(v, 0), NULL, "how many axes there are is known only at run time");
         n = imp_rank(v) ? (int)count : 1;
     }
     if (imp_rank(x) + n > TCC_MAX_RANK)
@@ -551,11 +551,19 @@ bool onnx_op_gather_elements(struct imp *im, int arg)
            imp_out(im, 0, imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))));
 }
 
+/* How long the tuples of indices are is a size that must be known. */
+static bool known_tuples(struct imp *im, const struct ir_value *indices)
+{
+    int rank = imp_rank(indices);
+    return rank < 1 || ir_is_const(imp_dim(indices, rank - 1), NULL) ||
+           imp_open_size(im, imp_dim(indices, rank - 1), NULL, "indices whose last dim is known only at run time");
+}
+
 bool onnx_op_gather_nd(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1)};
-    return in[0] && in[1] &&
+    return in[0] && in[1] && known_tuples(im, in[1]) &&
            imp_out(
                im, 0,
                imp_op(im, IR_gather_nd, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_batch_dims, imp_i(im, "batch_dims", 0)))));
@@ -590,7 +598,7 @@ bool onnx_op_scatter_nd(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2)};
     const char *mode = reduction(im);
-    return in[0] && in[1] && in[2] && mode &&
+    return in[0] && in[1] && in[2] && mode && known_tuples(im, in[1]) &&
            imp_out(im, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, mode))));
 }
 

@@ -204,6 +204,8 @@ bool onnx_op_rfft(struct imp *im, int arg)
     if (imp_i(im, "normalized", 0) || !imp_i(im, "onesided", 1))
         return imp_unsupported(im, "normalized = 1 or onesided = 0");
     last = imp_rank(x);
+    if (arg && last && !ir_is_const(imp_dim(x, (int)last - 1), NULL))
+        return imp_open_size(im, imp_dim(x, (int)last - 1), NULL, "a last dim that is known only at run time, not 2");
     if (n < 1 || n > imp_rank(x) - arg || (arg && !ir_is_value(imp_dim(x, imp_rank(x) - 1), 2)))
         return imp_bad(im, "%s with %lld signal axes", ir_type_text(im->ctx, x->type), (long long)n);
     if (!arg)

@@ -16,7 +16,7 @@ static struct ir_value *at_axes(struct imp *im, struct ir_value *axes, struct ir
 {
     ir_expr one = ir_const(im->ctx, 1);
     axes = imp_cast(im, axes, TCC_I64);
-    if (!axes || !otherwise || !imp_check_values(im, axes, "axis", -rank, rank - 1))
+    if (!axes || !otherwise || !imp_check_values(im, axes, -rank, rank - 1))
         return NULL;
     if (!imp_rank(axes))
         axes = imp_reshape(im, axes, 1, &one);
@@ -42,7 +42,9 @@ static int count_of(struct imp *im, const struct ir_value *axes)
     int64_t n = 1;
     if (!axes || imp_rank(axes) > 1 || imp_rank(axes) < 0 ||
         (imp_rank(axes) == 1 && !ir_is_const(imp_dim(axes, 0), &n)))
-        return imp_unsupported(im, "how many axes there are is known only at run time"), -1;
+        return imp_open_size(im, axes && imp_rank(axes) == 1 ? imp_dim(axes, 0) : NULL, NULL,
+                             "how many axes there are is known only at run time"),
+               -1;
     return (int)n;
 }
 
@@ -156,7 +158,7 @@ bool onnx_op_cumulate_opaque(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0), *axis = imp_in(im, 1), *y = NULL;
     if (!axis || !imp_rank(x))
         return imp_bad(im, "an axis is expected");
-    if (!imp_check_values(im, axis, "axis", -imp_rank(x), imp_rank(x) - 1))
+    if (!imp_check_values(im, axis, -imp_rank(x), imp_rank(x) - 1))
         return false;
     axis =
         imp_bin(im, IR_mod, imp_reshape(im, imp_cast(im, axis, TCC_I64), 0, NULL), imp_int(im, TCC_I64, imp_rank(x)));

@@ -46,6 +46,44 @@ static bool of_inputs(struct imp *im, ir_expr e)
     return !s.outside;
 }
 
+struct asked {
+    struct imp *im;
+    char text[300];
+    size_t n;
+    int count;
+};
+
+static void ask(void *user, ir_expr sym)
+{
+    struct asked *a = user;
+    char option[120];
+    snprintf(option, sizeof option, " --dim %.80s=N", sym->name);
+    size_t n = strlen(option);
+    if (!of_inputs(a->im, sym) || a->n + n >= sizeof a->text || strstr(a->text, option))
+        return;
+    memcpy(a->text + a->n, option, n + 1);
+    a->n += n;
+    a->count++;
+}
+
+bool imp_open_size(struct imp *im, ir_expr a, ir_expr b, const char *format, ...)
+{
+    struct asked asked = {.im = im};
+    char why[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    if (a)
+        ir_each_sym(a, ask, &asked);
+    if (b)
+        ir_each_sym(b, ask, &asked);
+    return imp_unsupported(im, "%s%s%s%s", why, asked.n ? " (" : "", asked.text + !!asked.n,
+                           asked.count > 1 ? " make them known)"
+                           : asked.n       ? " makes it known)"
+                                           : "");
+}
+
 static bool same_condition(struct imp *im, const struct imp_fact *f, enum tcc_guard op, ir_expr a, ir_expr b)
 {
     if (f->op != op)

@@ -312,7 +312,7 @@ int pt2_ints(struct pt2 *p, const char *name, int max, int64_t *out)
     int n = pt2_exprs(p, name, max, e);
     for (int k = 0; k < n; k++) {
         if (!ir_is_const(e[k], &out[k]))
-            return imp_unsupported(p->im, "argument '%s' is known only at run time", name), -2;
+            return imp_open_size(p->im, e[k], NULL, "argument '%s' is known only at run time", name), -2;
     }
     return n;
 }

@@ -52,7 +52,8 @@ bool aten_upsample(struct pt2 *p, int arg)
         for (int k = 0; wanted != n && k < n; k++) {
             int64_t size;
             if (!ir_is_const(imp_dim(x, k + 2), &size))
-                return imp_unsupported(im, "align_corners by a scale of a size known only at run time");
+                return imp_open_size(im, imp_dim(x, k + 2), NULL,
+                                     "align_corners by a scale of a size known only at run time");
             sizes[k + 2] = ir_const(p->ctx, (int64_t)floor((double)size * scales[k]));
         }
         in[3] = imp_dims(im, n + 2, sizes);
@@ -168,8 +169,8 @@ bool aten_upsample_aa(struct pt2 *p, int arg)
     if (known)
         return pt2_out(p, 0, resample(p, x, arg, from, to, step));
     if (back || aligned || wanted != 2 || (arg & AA_FILTER) > 1)
-        return imp_unsupported(im, "sizes known only at run time, or of more than %d elements together",
-                               LARGEST_MATRIX);
+        return imp_open_size(im, imp_dim(x, 2), imp_dim(x, imp_rank(x) - 1),
+                             "sizes known only at run time, or of more than %d elements together", LARGEST_MATRIX);
     out[0] = in[0];
     out[1] = in[1];
     struct ir_value *operands[] = {x, NULL, NULL, imp_dims(im, 4, out)};
@@ -386,8 +387,11 @@ bool aten_pdist(struct pt2 *p, int arg)
     struct ir_value *x = pt2_need(p, "self");
     double order = pt2_f(p, "p", 2);
     int64_t n;
-    if (!x || imp_rank(x) != 2 || !ir_is_const(imp_dim(x, 0), &n) || n > 4096)
-        return x && imp_unsupported(im, "a number of rows known only at run time, or more than 4096");
+    if (!x || imp_rank(x) != 2 || !ir_is_const(imp_dim(x, 0), &n))
+        return x && imp_open_size(im, imp_rank(x) == 2 ? imp_dim(x, 0) : NULL, NULL,
+                                  "a number of rows that is known only at run time");
+    if (n > 4096)
+        return imp_unsupported(im, "more than 4096 rows");
     const int64_t count[] = {n * (n - 1) / 2};
     struct ir_tensor *first = ir_tensor_new(TCC_I64, 1, count), *second = ir_tensor_new(TCC_I64, 1, count);
     if (!first || !second)

@@ -52,7 +52,7 @@ static bool kernel_of(struct pt2 *p, const struct ir_value *w, struct window *wi
 {
     for (int k = 0; k < imp_rank(w) - 2; k++) {
         if (!ir_is_const(imp_dim(w, k + 2), &win->kernel[k]))
-            return imp_unsupported(p->im, "a kernel whose size is known only at run time");
+            return imp_open_size(p->im, imp_dim(w, k + 2), NULL, "a kernel whose size is known only at run time");
     }
     return true;
 }

@@ -52,7 +52,7 @@ static void own(struct seen *s, struct ir_block *b, struct ir_node *n, ir_expr s
     if (sym->kind != IR_X_SYM || *state_of(s, sym) == VISIBLE)
         return;
     if (*state_of(s, sym) == BEHIND) {
-        ir_expr fresh = ir_fresh(s->ctx, "u", sym->lo, sym->hi);
+        ir_expr fresh = ir_fresh_as(s->ctx, ir_sym_said(sym), sym->lo, sym->hi);
         pass_substitute_from(b, n, 1, &sym, &fresh);
         s->renamed = true;
         sym = fresh;

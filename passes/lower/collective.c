@@ -95,7 +95,8 @@ static void push_wait(struct lw *lw, struct kn_steps *to, const struct kn_step *
                         .nin = started->kind == TCC_STEP_SEND ? 1 : started->nin,
                         .nargs = started->nargs,
                         .args = started->args,
-                        .node = started->node};
+                        .node = started->node,
+                        .op = started->op};
     lw_push_step(lw->ctx, to, w);
 }
 

@@ -146,7 +146,8 @@ static bool check_launch(void *user, struct kn_steps *steps, int *at, const stru
     struct lw *lw = user;
     struct kn_steps before = {0};
     const struct kn_step launch = steps->at[*at];
-    struct kn_step *s = lw_push_step(lw->ctx, &before, (struct kn_step){.kind = TCC_STEP_CHECK, .node = launch.node});
+    struct kn_step *s =
+        lw_push_step(lw->ctx, &before, (struct kn_step){.kind = TCC_STEP_CHECK, .node = launch.node, .op = launch.op});
     set_facts(lw, s, too_short(lw, launch.kernel, r), f, 1);
     lw_push_step(lw->ctx, steps, launch); /* room for one more */
     memmove(&steps->at[*at + 1], &steps->at[*at], (size_t)(steps->n - 1 - *at) * sizeof *steps->at);

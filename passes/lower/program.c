@@ -66,8 +66,11 @@ static void add_wait(struct program *g, struct kn_step *to, int event)
 /* Steps [first, last) of `from`: copies that move up, then the program. */
 static void form(struct program *g, const struct kn_steps *from, int first, int last, struct kn_steps *to)
 {
-    struct kn_step made = {
-        .kind = TCC_STEP_PROGRAM, .queue = from->at[first].queue, .nregions = 1, .node = from->at[first].node};
+    struct kn_step made = {.kind = TCC_STEP_PROGRAM,
+                           .queue = from->at[first].queue,
+                           .nregions = 1,
+                           .node = from->at[first].node,
+                           .op = from->at[first].op};
     made.regions = IR_NEW(g->ctx, struct kn_region);
     for (int i = first; i < last; i++) {
         struct kn_step s = from->at[i];

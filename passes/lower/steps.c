@@ -196,6 +196,9 @@ struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind k
         s.args[i] = args[i];
     if (n)
         s.node = n->where.node ? n->where.node : ir_op_info(n->op)->name;
+    const char *op = !n ? NULL : n->where.op ? n->where.op : ir_op_info(n->op)->name;
+    if (n && n->where.node && strcmp(n->where.node, op))
+        s.op = op;
     return lw_push_step(lw->ctx, to, s);
 }
 

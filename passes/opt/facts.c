@@ -122,8 +122,8 @@ static bool state_node(struct pass_run *r, struct facts *x, struct ir_node *n)
     for (int i = first; i < x->held.n; i++) {
         bool early = n->block == x->f->body && decided(x, &x->held.at[i], false);
         struct ir_builder b = {x->ctx, x->f, n->block, early ? x->at : n, n->where};
-        if (!b.where.node)
-            b.where.node = ir_op_info(n->op)->name;
+        b.where.op = b.where.op ? b.where.op : ir_op_info(n->op)->name;
+        b.where.node = b.where.node ? b.where.node : b.where.op;
         if (!pass_changed(r))
             return true;
         if (!ir_check(&b, &x->held.at[i]))

@@ -122,19 +122,14 @@ static bool refuses(int code)
 }
 
 /*
- * The words of a refusal: from the node on, without the operator, which artifacts do not hold, and the file, whose place is of no matter; the list of shape
- * versions is longer than a message.
+ * The words of a refusal: from the node on, without the file, whose place is of no matter; the list of shape versions is longer than a message.
  */
 static void words(char *text, size_t size, const char *why)
 {
-    const char *node = strstr(why, "node '"), *name_end = node ? strchr(node + 6, '\'') : NULL;
-    const char *op = name_end && name_end[1] == ' ' && name_end[2] == '(' ? strchr(name_end, ')') : NULL;
+    const char *node = strstr(why, "node '");
     char *end;
 
-    snprintf(text, size, "%.*s%s", op ? (int)(name_end + 1 - node) : 0, op ? node : "",
-             op     ? op + 1
-             : node ? node
-                    : why);
+    snprintf(text, size, "%s", node ? node : why);
     text[strcspn(text, "\n")] = '\0';
     end = strstr(text, "; the sizes that it has versions for");
     if (end)
