@@ -72,6 +72,7 @@ int neuron_model_reserve(struct tcr_neuron *n, int queues, uint32_t events)
 
 void neuron_model_free(struct tcr_neuron *n)
 {
+    free(n->timed);
     free(n->trace.list);
     free(n->events);
 }
@@ -138,10 +139,65 @@ void neuron_count(struct neuron_counters *s, const struct neuron_counters *c)
     s->peak_flops += c->peak_flops;
 }
 
+/* For a profile, where one is kept; without memory for it the piece of work has no time there. */
+static void keep_time(struct tcr_neuron *n, const struct tcr_timed *t)
+{
+    struct tcr_timed *grown;
+
+    if (!n->device.timing)
+        return;
+    if (n->ntimed == n->timed_room) {
+        size_t room = n->timed_room ? 2 * n->timed_room : 64;
+
+        if (!(grown = realloc(n->timed, room * sizeof *grown)))
+            return;
+        n->timed = grown;
+        n->timed_room = room;
+    }
+    n->timed[n->ntimed++] = *t;
+}
+
+int neuron_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *count)
+{
+    struct tcr_neuron *n = (struct tcr_neuron *)d;
+    double base = n->ntimed ? n->timed[0].start : 0;
+
+    for (size_t i = 0; i < n->ntimed; i++) {
+        n->timed[i].start -= base;
+        n->timed[i].end -= base;
+    }
+    *list = n->timed;
+    *count = n->ntimed;
+    n->ntimed = 0;
+    return TCC_OK;
+}
+
+/* What was busy the longest: an engine, or the DMA queues. */
+static const char *bound_of(const struct neuron_counters *c)
+{
+    const char *name = "DMA";
+    uint64_t most = c->dma_busy;
+
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        if (c->engine[e].busy > most) {
+            most = c->engine[e].busy;
+            name = neuron_lib.neuron_engine_name((enum neuron_engine)e);
+        }
+    return name;
+}
+
 void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_counters *c)
 {
+    double start = n->now;
+
     neuron_count(&n->sum, c);
     n->now += ns(c, c->ticks);
+    keep_time(n, &(struct tcr_timed){.tag = n->device.tag,
+                                     .queue = queue,
+                                     .kind = TCR_TIMED_LAUNCH,
+                                     .start = start,
+                                     .end = n->now,
+                                     .bound = bound_of(c)});
     *ready(n, queue) = n->now;
     for (int k = 0; k < n->lnc && n->record[k];
          k++) { /* of all sessions together; another thread's may be a little late */
@@ -194,6 +250,12 @@ void neuron_model_copy(struct tcr_neuron *n, int queue, int64_t bytes, enum tcr_
     took = neuron_lib.neuron_copy_ns(n->kind, bytes, kind != TCR_WITHIN);
     start = begins(n, queue, *clock);
     *clock = *ready(n, queue) = start + took;
+    keep_time(n, &(struct tcr_timed){.tag = n->device.tag,
+                                     .queue = queue,
+                                     .kind = TCR_TIMED_COPY,
+                                     .bytes = (size_t)bytes,
+                                     .start = start,
+                                     .end = start + took});
     if (n->traced)
         add_mark(
             &n->trace,

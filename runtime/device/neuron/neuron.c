@@ -122,6 +122,7 @@ static const struct tcr_device_ops ops = {.close = close_neuron,
                                           .sync = sync_event,
                                           .reserve = reserve,
                                           .begin = begin,
+                                          .timed = neuron_timed,
                                           .simulated = neuron_simulated,
                                           .clock = neuron_clock,
                                           .collective = neuron_begin_collective,
@@ -195,10 +196,14 @@ static void share_chip(struct tcr_neuron *n)
 
 int tcr_device_neuron(const char *name, const struct tcr_device_request *r, struct tcr_device **out)
 {
-    struct tcr_neuron *n,
-        made = {.device = {.ops = &ops, .name = "neuron", .threads = 1, .defers = true, .one_transfer = true},
-                .heap = r->heap,
-                .nkernels = r->nkernels};
+    struct tcr_neuron *n, made = {.device = {.ops = &ops,
+                                             .name = "neuron",
+                                             .threads = 1,
+                                             .defers = true,
+                                             .one_transfer = true,
+                                             .modelled = true},
+                                  .heap = r->heap,
+                                  .nkernels = r->nkernels};
     int status = configure(&made, r->options);
 
     if (strcmp(name, "neuron") != 0 && strcmp(name, "sim") != 0)

@@ -71,6 +71,8 @@ struct tcr_neuron {
     struct tccrt_neuron_core *record[NEURON_PAIR]; /* of the process's core; NULL: it has none */
     int ranks;                                   /* that this one stands for, where it is alone */
     struct neuron_trace trace;
+    struct tcr_timed *timed;                     /* what was done since it was asked for, while a profile is kept */
+    size_t ntimed, timed_room;
 };
 
 /* memory.c */
@@ -106,6 +108,7 @@ double neuron_clock(struct tcr_device *d);
 void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collective kind, int ranks, int64_t bytes, double start, const char *node);
 void neuron_collected(struct tcr_device *d, int queue);
 void neuron_reached(struct tcr_device *d, double sent, int64_t bytes, const char *node);
+int neuron_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *n);
 int neuron_simulated(struct tcr_device *d, struct tccrt_sim *out);
 void neuron_put_trace(struct tcr_device *d, FILE *f);
 
