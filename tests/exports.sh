@@ -16,10 +16,10 @@ check() {
 }
 
 check libtccrt.so.0 runtime/tccrt.map tccrt runtime/tccrt.h
-grep -o 'nccl[A-Z]\w*(' runtime/sim/nccl/nccl.h | tr -d '(' | sort -u >"$tmp/declared" # NCCL's names
-nm -D --defined-only "$top_builddir/libtcccnccl.so.0" | awk '{ print $3 }' | sort -u | diff "$tmp/declared" - || fail "runtime/sim/nccl/nccl.h and libtcccnccl.so.0 differ"
-check libtccptx.so.0 runtime/sim/ptx/ptxsim.map ptx runtime/sim/ptx/ptxsim.h runtime/sim/ptx/driver.h runtime/sim/ptx/driver.def
-check libtccneuron.so.0 runtime/sim/neuron/neuronsim.map neuron runtime/neuron_isa.h runtime/sim/neuron/neuronsim.h
+grep -o 'nccl[A-Z]\w*(' sim/nccl/nccl.h | tr -d '(' | sort -u >"$tmp/declared" # NCCL's names
+nm -D --defined-only "$top_builddir/libtcccnccl.so.0" | awk '{ print $3 }' | sort -u | diff "$tmp/declared" - || fail "sim/nccl/nccl.h and libtcccnccl.so.0 differ"
+check libtccptx.so.0 sim/ptx/ptxsim.map ptx sim/ptx/ptxsim.h sim/ptx/driver.h sim/ptx/driver.def
+check libtccneuron.so.0 sim/neuron/neuronsim.map neuron runtime/neuron_isa.h sim/neuron/neuronsim.h
 check libtccc.so.0 compiler/tccc.map 'tccc|trace' compiler/tccc.h compiler/trace.h
 nm -g --defined-only "$top_builddir/libtccc.a" | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/exported"
 diff "$tmp/listed" "$tmp/exported" || fail "compiler/tccc.map and libtccc.a differ"

@@ -3,17 +3,18 @@
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 cd "$top_srcdir" || fail "no source tree"
 
-find runtime ir passes compiler tools -name '*.[ch]' -o -name '*.def' | sort >"$tmp/files"
+find runtime sim ir passes compiler tools -name '*.[ch]' -o -name '*.def' | sort >"$tmp/files"
 [ -s "$tmp/files" ] || fail "no sources found"
 xargs awk '
-    BEGIN { split("runtime ir passes compiler tools", order); for (i in order) rank[order[i]] = i
+    BEGIN { split("runtime sim ir passes compiler tools", order); for (i in order) rank[order[i]] = i
             door["runtime/abi.h"] = door["runtime/tensor_map.h"] = door["runtime/trees.h"] = door["runtime/tccc_custom.h"] = door["runtime/safe.h"] = door["runtime/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
             door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/frontend.h"] = 1
             door["passes/train/train.h"] = door["passes/grad/grad.h"] = 1 # the transformation to training steps
-            door["runtime/sim/time.h"] = door["runtime/sim/link.h"] = 1 # machines, which tccc-plan describes
-            door["runtime/sim/ptx/ptxsim.h"] = 1 # a product of its own; tools run it
+            door["sim/time.h"] = door["sim/link.h"] = 1 # machines, which tccc-plan describes
+            door["sim/ptx/ptxsim.h"] = 1 # a product of its own; tools run it
             door["runtime/neuron_isa.h"] = 1 # the format of NeuronCore programs
-            door["runtime/sim/neuron/neuronsim.h"] = 1
+            door["sim/neuron/neuronsim.h"] = 1
+            door["runtime/env.h"] = door["runtime/xxh3.h"] = 1
             # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
             split("train>grad parallel>train cluster>parallel cluster>train comm>libop", list, " ")
             for (i in list) edge[list[i]] = 1
@@ -33,14 +34,13 @@ xargs awk '
         else if (to == from) {
             if (to == "compiler" && (inner in target) && n > 2 && b[2] != inner && b[2] != "emit") why = "is not a folder that a target may include"
             other = n > 2 && (to == "passes" || to == "runtime") ? b[2] : inner
-            if (part[2] == "device" && part[3] == "neuron" && inc == "runtime/sim/neuron/neuronsim.h") why = "" # its library
-            else if (part[2] == "sim" && inc ~ /^runtime\/sim\/[a-z]+\.(h|def)$/) why = "" # what the simulators share
-            else if (part[2] == "sim" && part[3] == "neuron" && inc ~ /^runtime\/neuron_isa\.(h|def)$/) why = ""
-            else if (part[2] == "sim" && (n < 4 || b[2] != "sim" || b[3] != part[3])) why = "is not in the simulator, which shares no code"
+            if (to == "sim" && n > 2 && b[2] != inner) why = "is another simulator\47s"
             else if (other != inner && !((inner ">" other) in edge) && !(FILENAME in above)) why = "is not a folder that this one may include"
         }
+        else if (from == "sim" && inc !~ /^runtime\/neuron_isa\.(h|def)$/) why = "is not in the simulator, which shares no code"
+        else if (FILENAME ~ /^runtime\/device\/neuron\// && inc == "sim/neuron/neuronsim.h") why = "" # its library
         else if (rank[to] > rank[from]) why = "goes up"
-        else if (inc ~ /^runtime\/sim\// && from != "tools") why = "is for tools/ only"
+        else if (to == "sim" && from != "tools") why = "is for tools/ only"
         else if (inc ~ /\.def$/) why = ""
         else if (!(inc in door)) why = "is not a door"
         else if (inc == "runtime/tccrt.h" && from != "tools" && FILENAME !~ /^compiler\/trace\//)

@@ -3,7 +3,7 @@
  * tccc-neuron ls, top and monitor: the cores of the simulated instance, which processes have them and what they have done, in modelled time. ls has the columns of
  * the vendor's neuron-ls, monitor the groups of neuron-monitor's JSON, as far as a simulator has what they show.
  */
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 #include "runtime/tccrt.h"
 #include "tools/neuron_tool_int.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-plan --calibrate=MACHINE: a cluster of simulated GPUs (runtime/sim/machines.def, links.def), by what the simulator takes for exchanges: latencies and rates are
+ * tccc-plan --calibrate=MACHINE: a cluster of simulated GPUs (sim/machines.def, links.def), by what the simulator takes for exchanges: latencies and rates are
  * those of straight lines through two of its times. Rates of products and memory are the machine's own, which kernels don't reach: --measure with --sim=time
  * has the kernels' times in their place.
  */
-#include "runtime/sim/link.h"
-#include "runtime/sim/time.h"
+#include "sim/link.h"
+#include "sim/time.h"
 #include "tools/plan_tool_int.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #define TCC_TOOLS_PROVE_INT_H
 
 #include "ir/ir.h"
-#include "runtime/sim/ptx/ptxsim.h"
+#include "sim/ptx/ptxsim.h"
 
 enum { PROVE_TEXT = 1024, PROVE_MOST = 1 << 26 };
 

@@ -3,7 +3,7 @@
  * tccc-neuron: NeuronCore programs. `run` runs one in the simulator with inputs from files and prints its results and modelled time; `asm`
  * and `disasm` turn text into the binary form and back, both checking every rule; `compile` has several models compiled at once. Failed checks go to standard error.
  */
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 #include "runtime/safe.h"
 #include "tools/neuron_tool_int.h"
 #include "tools/values_int.h"

@@ -4,7 +4,7 @@
  * are numbers or buffers, which may come from files and be written to files after the launch. Failed checks go to standard error.
  */
 #include "ir/ir.h"
-#include "runtime/sim/ptx/ptxsim.h"
+#include "sim/ptx/ptxsim.h"
 #include "runtime/safe.h"
 #include "tools/options_int.h"
 #include "tools/values_int.h"

@@ -3,7 +3,7 @@
  * tune_sim.c - kernels timed by the simulator's model (doc/ptxsim.md). Some blocks of the grid run, the others are taken to be like them; of memory a kernel
  * reads no more lines for the first time than its operands have.
  */
-#include "runtime/sim/ptx/ptxsim.h"
+#include "sim/ptx/ptxsim.h"
 #include "tools/tune_int.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

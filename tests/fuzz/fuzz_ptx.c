@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/ptx/ptxsim.h"
+#include "sim/ptx/ptxsim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

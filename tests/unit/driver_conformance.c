@@ -13,11 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/sim/ptx/driver.h"
+#include "sim/ptx/driver.h"
 
 static struct {
 #define FN(symbol, name, version, args) CUresult(*symbol) args;
-#include "runtime/sim/ptx/driver.def"
+#include "sim/ptx/driver.def"
 #undef FN
 } cu;
 
@@ -634,7 +634,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "no %s\n", #symbol);                              \
         return 1;                                                         \
     }
-#include "runtime/sim/ptx/driver.def"
+#include "sim/ptx/driver.def"
 #undef FN
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
@@ -642,7 +642,7 @@ int main(int argc, char **argv)
         parts[k].run();
         if (k == 0) { /* functions by their entry points, which requires an initialised driver */
 #define FN(symbol, name, version, args) cu.cuGetProcAddress_v2(name, (void **)(void *)&cu.symbol, version, 0, &status);
-#include "runtime/sim/ptx/driver.def"
+#include "sim/ptx/driver.def"
 #undef FN
         }
     }

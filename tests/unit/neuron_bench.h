@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 
 enum { P = 128, N = 64 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/ptx/ptxsim.h"
+#include "sim/ptx/ptxsim.h"
 #include "tests/unit/ranking.h"
 
 enum { SIZE = 4096 };

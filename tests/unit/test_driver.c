@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/ptx/driver.h"
+#include "sim/ptx/driver.h"
 #include "tests/unit/suite.h"
 
 static const char ptx[] = ".version 8.0\n.target sm_80\n.address_size 64\n"

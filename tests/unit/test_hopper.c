@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/ptx/driver.h"
+#include "sim/ptx/driver.h"
 #include "tests/unit/suite.h"
 
 #define OK(call) ck_assert_int_eq(call, CUDA_SUCCESS)

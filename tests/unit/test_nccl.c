@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/sim/link.h"
-#include "runtime/sim/nccl/nccl.h"
-#include "runtime/sim/ptx/driver.h"
+#include "sim/link.h"
+#include "sim/nccl/nccl.h"
+#include "sim/ptx/driver.h"
 #include "tests/unit/suite.h"
 
 #define FINE(call) ck_assert_int_eq((call), 0)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 #include "tests/unit/suite.h"
 
 enum { ORDERS = 4, PROGRAMS = 8, LOOPS = 8, ALL_LOOPS = 250 };

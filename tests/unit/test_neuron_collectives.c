@@ -6,7 +6,7 @@
 #include <check.h>
 #include <math.h>
 
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 #include "tests/unit/suite.h"
 
 #define KIB 1024.0

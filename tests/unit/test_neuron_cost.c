@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The published rules as the compiler has them (compiler/neuron/cost.def) beside the simulator's own figures (runtime/sim/neuron/timing.def and its code): they are written
+ * The published rules as the compiler has them (compiler/neuron/cost.def) beside the simulator's own figures (sim/neuron/timing.def and its code): they are written
  * separately, and agree on every instruction and transfer below. Each figure of either side is then altered by itself, and each row of cost.def taken away: they must disagree.
  */
 #include <check.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "compiler/neuron/cost.h"
-#include "runtime/sim/neuron/neuron_int.h"
+#include "sim/neuron/neuron_int.h"
 #include "tests/unit/neuron_costs.h"
 #include "tests/unit/suite.h"
 
@@ -199,7 +199,7 @@ static int altered(int n)
 
 static const char *const names[] = {
 #define FIGURE(name, number) #name,
-#include "runtime/sim/neuron/timing.def"
+#include "sim/neuron/timing.def"
 };
 
 START_TEST(figures_of_the_simulator)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ir/ir.h"
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 #include "tests/unit/suite.h"
 
 /* No library ops: the interpreter needs none of the runtime's table here. */

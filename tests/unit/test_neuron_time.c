@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 #include "tests/unit/neuron_costs.h"
 #include "tests/unit/suite.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/ptx/ptxsim.h"
+#include "sim/ptx/ptxsim.h"
 #include "tests/unit/suite.h"
 
 static const char head[] = ".version 8.0\n.target sm_90\n.address_size 64\n";

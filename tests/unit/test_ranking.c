@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/ptx/driver.h"
-#include "runtime/sim/ptx/ptxsim.h"
+#include "sim/ptx/driver.h"
+#include "sim/ptx/ptxsim.h"
 #include "tests/unit/ranking.h"
 #include "tests/unit/suite.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/sim/ptx/ptxsim.h"
-#include "runtime/sim/time.h"
+#include "sim/ptx/ptxsim.h"
+#include "sim/time.h"
 #include "tests/unit/suite.h"
 
 #define TEN(x) x x x x x x x x x x

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #include "runtime/rt_int.h"
-#include "runtime/sim/neuron/neuronsim.h"
+#include "sim/neuron/neuronsim.h"
 
 /* What is used of the library. */
 #define NEURON_FUNCTIONS(X)                                                                                                               \

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the text form (doc/neuron.md): a line is a directive (core, tensor, engine), a label, an instruction or empty. Everything is
+ * bounded by the text's length; labels are looked up when a stream has been read.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/neuron/isa_int.h"
+
+#define MAX_LABELS 4096
+#define MAX_WORD 64
+
+struct label {
+    char name[MAX_WORD];
+    int engine, at;
+};
+struct reader {
+    const char *c, *end;
+    int line, engine; /* -1: none yet */
+    struct neuron_program *p;
+    struct label *labels, *uses; /* a use's `at` is the instruction that jumps */
+    int nlabels, nuses, nuse_lines[MAX_LABELS];
+    char *error;
+    jmp_buf out;
+};
+
+static _Noreturn void fail(struct reader *r, const char *format, ...)
+{
+    char text[NEURON_ERROR - 32];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(r->error, NEURON_ERROR, "line %d: %s", r->line, text);
+    longjmp(r->out, 1);
+}
+
+/* -- Words -- */
+
+static void blanks(struct reader *r)
+{
+    while (r->c < r->end && (*r->c == ' ' || *r->c == '\t' || *r->c == '\r'))
+        r->c++;
+    if (r->c < r->end && *r->c == '#')
+        while (r->c < r->end && *r->c != '\n')
+            r->c++;
+}
+
+static bool at_end(struct reader *r)
+{
+    blanks(r);
+    return r->c == r->end || *r->c == '\n';
+}
+
+static bool take(struct reader *r, char c)
+{
+    blanks(r);
+    if (r->c == r->end || *r->c != c)
+        return false;
+    r->c++;
+    return true;
+}
+
+static void want(struct reader *r, char c)
+{
+    if (!take(r, c))
+        fail(r, "expected '%c'%s", c, at_end(r) ? " before the end of the line" : "");
+}
+
+static bool word_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* A word [A-Za-z0-9_]+, "" where none stands. */
+static size_t word(struct reader *r, const char **at)
+{
+    blanks(r);
+    *at = r->c;
+    while (r->c < r->end && word_char(*r->c))
+        r->c++;
+    return (size_t)(r->c - *at);
+}
+
+static int name_of(struct reader *r, enum isa_names kind, const char *what)
+{
+    const char *s;
+    size_t n = word(r, &s);
+    int k = n ? isa_find(kind, s, n) : -1;
+    if (k < 0)
+        fail(r, "unknown %s '%.*s'", what, (int)(n < MAX_WORD ? n : MAX_WORD), s);
+    return k;
+}
+
+/* The characters of a number, copied so that strto* stops. */
+static void number_text(struct reader *r, char to[MAX_WORD])
+{
+    size_t n = 0;
+    blanks(r);
+    while (r->c < r->end && n < MAX_WORD - 1 &&
+           (word_char(*r->c) || *r->c == '.' || *r->c == '-' ||
+            (*r->c == '+' && n && (to[n - 1] == 'e' || to[n - 1] == 'p'))))
+        to[n++] = *r->c++;
+    to[n] = 0;
+}
+
+static int64_t integer(struct reader *r, int64_t lo, int64_t hi)
+{
+    char text[MAX_WORD], *end;
+    size_t n = 0;
+    blanks(r);
+    if (r->c < r->end && *r->c == '-')
+        text[n++] = *r->c++;
+    while (r->c < r->end && n < MAX_WORD - 1 && word_char(*r->c))
+        text[n++] = *r->c++;
+    text[n] = 0;
+    errno = 0;
+    long long v = strtoll(text, &end, 0);
+    if (end == text || *end || errno)
+        fail(r, "expected an integer, found '%s'", text);
+    if (v < lo || v > hi)
+        fail(r, "%lld is out of range: %lld to %lld", v, (long long)lo, (long long)hi);
+    return v;
+}
+
+/* A float as neuron_disassemble() writes it: decimal, inf, -inf, nan, or bits 0x... of eight digits. */
+static float real(struct reader *r)
+{
+    char text[MAX_WORD], *end;
+    union neuron_value v;
+    number_text(r, text);
+    if (strncmp(text, "bits", 4) == 0) {
+        errno = 0;
+        unsigned long b = strtoul(text + 4, &end, 16);
+        if (end == text + 4 || *end || errno || b > 0xffffffff)
+            fail(r, "expected bits and eight hexadecimal digits, found '%s'", text);
+        v.i = (int32_t)(uint32_t)b;
+        return v.f;
+    }
+    v.f = strtof(text, &end);
+    if (end == text || *end)
+        fail(r, "expected a number, found '%s'", text);
+    return v.f;
+}
+
+/* -- Operands -- */
+
+static int reg(struct reader *r)
+{
+    const char *s;
+    size_t n = word(r, &s);
+    char text[8] = "", *end;
+    if (n < 2 || n > 3 || *s != 'r')
+        fail(r, "expected a register r0 to r%d", NEURON_REGISTERS - 1);
+    memcpy(text, s + 1, n - 1);
+    unsigned long v = strtoul(text, &end, 10);
+    if (*end || v >= NEURON_REGISTERS)
+        fail(r, "expected a register r0 to r%d", NEURON_REGISTERS - 1);
+    return (int)v;
+}
+
+static bool is_reg(struct reader *r)
+{
+    blanks(r);
+    return r->end - r->c >= 2 && *r->c == 'r' && isdigit((unsigned char)r->c[1]);
+}
+
+static void offset(struct reader *r, struct neuron_operand *o)
+{
+    o->offset = integer(r, 0, INT64_C(1) << 48);
+    o->reg = take(r, '+') ? (uint8_t)reg(r) : NEURON_NO_REGISTER;
+}
+
+/* size or size@stride, outermost first; without a stride an innermost dim has 1, another one what makes it contiguous. */
+static void dims(struct reader *r, struct neuron_operand *o)
+{
+    bool given[NEURON_DIMS] = {false};
+    int64_t inner = 1;
+    while (take(r, ',')) {
+        if (o->ndims == NEURON_DIMS)
+            fail(r, "more than %d dims", NEURON_DIMS);
+        o->size[o->ndims] = (uint32_t)integer(r, 0, INT64_C(0xffffffff));
+        given[o->ndims] = take(r, '@');
+        if (given[o->ndims])
+            o->stride[o->ndims] = (int32_t)integer(r, INT32_MIN, INT32_MAX);
+        o->ndims++;
+    }
+    if (!o->ndims)
+        fail(r, "expected the operand's dims");
+    for (int k = o->ndims - 1; k >= 0; k--) {
+        if (!given[k] && inner > INT32_MAX)
+            fail(r, "a stride beyond %d", INT32_MAX);
+        if (!given[k])
+            o->stride[k] = (int32_t)inner;
+        if (__builtin_mul_overflow((int64_t)o->size[k], (int64_t)abs(o->stride[k] == INT32_MIN ? 0 : o->stride[k]),
+                                   &inner))
+            inner = INT64_MAX;
+    }
+}
+
+static void memory(struct reader *r, struct neuron_operand *o, const char *s, size_t n)
+{
+    int t = -1;
+    o->space = n == 4 && memcmp(s, "sbuf", 4) == 0   ? NEURON_SBUF
+               : n == 4 && memcmp(s, "psum", 4) == 0 ? NEURON_PSUM
+                                                     : NEURON_HBM;
+    if (o->space == NEURON_HBM) {
+        t = neuron_find_tensor(r->p, s, n);
+        if (t < 0)
+            fail(r, "no tensor '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
+        o->tensor = (uint16_t)t;
+    }
+    if (take(r, '.'))
+        o->type = (uint8_t)name_of(r, ISA_TYPES, "type");
+    else if (t >= 0)
+        o->type = r->p->tensors[t].type;
+    else
+        fail(r, "expected .TYPE");
+    want(r, '[');
+    if (o->space != NEURON_HBM) {
+        o->start = (uint8_t)integer(r, 0, NEURON_PARTITIONS - 1);
+        want(r, ':');
+        o->count = (uint8_t)(integer(r, o->start + 1, NEURON_PARTITIONS) - o->start);
+        want(r, ',');
+    }
+    offset(r, o);
+    dims(r, o);
+    want(r, ']');
+}
+
+static void use_label(struct reader *r, const char *s, size_t n)
+{
+    if (!n || n >= MAX_WORD || r->nuses == MAX_LABELS)
+        fail(r, n ? "too many jumps, or a label that is too long" : "expected a label");
+    struct label *u = &r->uses[r->nuses];
+    memcpy(u->name, s, n);
+    u->name[n] = 0;
+    u->engine = r->engine;
+    u->at = r->p->stream[r->engine].n;
+    r->nuse_lines[r->nuses++] = r->line;
+}
+
+static void operand(struct reader *r, struct neuron_operand *o, char kind)
+{
+    const char *s;
+    *o = (struct neuron_operand){.reg = NEURON_NO_REGISTER};
+    blanks(r);
+    if (kind == 'L') {
+        size_t n = word(r, &s);
+        o->space = NEURON_LABEL;
+        use_label(r, s, n);
+    } else if (kind == 'R' || kind == 'X') {
+        o->space = NEURON_REGISTER;
+        if (kind == 'R' || is_reg(r))
+            o->reg = (uint8_t)reg(r);
+        else
+            o->offset = integer(r, INT32_MIN, UINT32_MAX);
+    } else if (r->c < r->end && (isdigit((unsigned char)*r->c) || *r->c == '-' || kind == 'N')) {
+        o->space = NEURON_NUMBER;
+        o->type = NEURON_F32;
+        o->number = real(r);
+    } else {
+        const char *from = r->c;
+        size_t n = word(r, &s);
+        bool number = r->c == r->end || (*r->c != '.' && *r->c != '[');
+        if (number && (kind == 'C' || kind == 'c')) {
+            r->c = from;
+            o->space = NEURON_NUMBER;
+            o->type = NEURON_F32;
+            o->number = real(r);
+        } else if (n) {
+            memory(r, o, s, n);
+        } else {
+            fail(r, "expected an operand");
+        }
+    }
+}
+
+/* -- Instructions -- */
+
+static void attribute(struct reader *r, struct neuron_instr *i, const char *s, size_t n)
+{
+    int a = isa_find(ISA_ATTRS, s, n);
+    union neuron_value v = {0};
+    if (a <= 0)
+        fail(r, "unknown attribute '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
+    enum attr_kind kind = isa_attr(a)->kind;
+    v.i = 1;
+    if (kind != ATTR_flag)
+        want(r, '=');
+    switch (kind) {
+    case ATTR_alu: v.i = name_of(r, ISA_ALUS, "operation"); break;
+    case ATTR_func: v.i = name_of(r, ISA_FUNCS, "function"); break;
+    case ATTR_acc: v.i = name_of(r, ISA_ACCS, "accumulator command"); break;
+    case ATTR_int: v.i = (int32_t)integer(r, INT32_MIN, INT32_MAX); break;
+    case ATTR_float: v.f = real(r); break;
+    case ATTR_mask:
+        for (int k = 0; k < 32; k++) {
+            if (k)
+                want(r, ':');
+            i->mask[k] = (uint8_t)integer(r, 0, 255);
+        }
+        break;
+    case ATTR_flag:
+    case ATTR_none: break;
+    }
+    if (!neuron_set_attr(i, (enum neuron_attr)a, v))
+        fail(r, "%s has no attribute '%s'", neuron_op_row(i->op)->name, isa_attr(a)->name);
+}
+
+static uint8_t semaphore(struct reader *r)
+{
+    if (!take(r, 's'))
+        fail(r, "expected a semaphore s0 to s%d", NEURON_SEMAPHORES - 1);
+    return (uint8_t)integer(r, 0, NEURON_SEMAPHORES - 1);
+}
+
+static void wait_for(struct reader *r, struct neuron_instr *i)
+{
+    if (i->nwaits == NEURON_WAITS)
+        fail(r, "more than %d waits", NEURON_WAITS);
+    struct neuron_wait *w = &i->wait[i->nwaits++];
+    w->semaphore = semaphore(r);
+    w->reg = NEURON_NO_REGISTER;
+    want(r, '>');
+    want(r, '=');
+    if (is_reg(r)) {
+        w->reg = (uint8_t)reg(r);
+        return;
+    }
+    w->value = (uint32_t)integer(r, 0, UINT32_MAX);
+    if (take(r, '+'))
+        w->reg = (uint8_t)reg(r);
+}
+
+static void give_signal(struct reader *r, struct neuron_instr *i)
+{
+    if (i->nsignals == NEURON_SIGNALS)
+        fail(r, "more than %d signals", NEURON_SIGNALS);
+    struct neuron_signal *s = &i->signal[i->nsignals++];
+    s->semaphore = semaphore(r);
+    s->value = take(r, '+') ? (uint32_t)integer(r, 1, INT32_MAX) : 1;
+}
+
+int isa_least_operands(const struct neuron_op_row *row)
+{
+    int least = (int)strlen(row->operands);
+    while (least && row->operands[least - 1] == 'c')
+        least--;
+    return least;
+}
+
+static void operands(struct reader *r, struct neuron_instr *i)
+{
+    const struct neuron_op_row *row = neuron_op_row(i->op);
+    int most = (int)strlen(row->operands);
+    for (int k = 0; k < most; k++) {
+        if (k >= isa_least_operands(row) && (k ? !take(r, ',') : at_end(r)))
+            break;
+        if (k && k < isa_least_operands(row))
+            want(r, ',');
+        operand(r, &i->operand[i->noperands], row->operands[k]);
+        i->noperands++;
+    }
+    if (take(r, ','))
+        fail(r, "%s takes %d operands", row->name, most);
+}
+
+static void instruction(struct reader *r, const char *s, size_t n)
+{
+    struct neuron_instr i = {.line = r->line};
+    int op = isa_find(ISA_OPS, s, n);
+    if (op < 0)
+        fail(r, "unknown instruction '%.*s'", (int)(n < MAX_WORD ? n : MAX_WORD), s);
+    if (r->engine < 0)
+        fail(r, "an instruction before the first 'engine'");
+    i.op = (uint8_t)op;
+    operands(r, &i);
+    while (!at_end(r)) {
+        n = word(r, &s);
+        if (n == 4 && memcmp(s, "wait", 4) == 0)
+            wait_for(r, &i);
+        else if (n == 6 && memcmp(s, "signal", 6) == 0)
+            give_signal(r, &i);
+        else if (n)
+            attribute(r, &i, s, n);
+        else
+            fail(r, "unexpected '%c'", isprint((unsigned char)*r->c) ? *r->c : '?');
+    }
+    if (!neuron_add(r->p, (enum neuron_engine)r->engine, &i))
+        fail(r, "no memory");
+}
+
+/* -- Lines -- */
+
+static void define_label(struct reader *r, const char *s, size_t n)
+{
+    if (r->engine < 0 || n >= MAX_WORD || r->nlabels == MAX_LABELS)
+        fail(r, r->engine < 0 ? "a label before the first 'engine'" : "too many labels, or one that is too long");
+    for (int k = 0; k < r->nlabels; k++)
+        if (r->labels[k].engine == r->engine && strlen(r->labels[k].name) == n && memcmp(r->labels[k].name, s, n) == 0)
+            fail(r, "label '%s' stands twice", r->labels[k].name);
+    struct label *l = &r->labels[r->nlabels++];
+    memcpy(l->name, s, n);
+    l->name[n] = 0;
+    l->engine = r->engine;
+    l->at = r->p->stream[r->engine].n;
+}
+
+static void tensor(struct reader *r)
+{
+    struct neuron_tensor t = {0};
+    char name[MAX_WORD];
+    const char *s;
+    size_t n = word(r, &s);
+    if (!n || n >= MAX_WORD || isdigit((unsigned char)*s))
+        fail(r, "expected a tensor's name, of at most %d characters", MAX_WORD - 1);
+    memcpy(name, s, n);
+    name[n] = 0;
+    if (neuron_find_tensor(r->p, s, n) >= 0)
+        fail(r, "tensor '%s' stands twice", name);
+    if (strcmp(name, "sbuf") == 0 || strcmp(name, "psum") == 0)
+        fail(r, "a tensor cannot be called '%s'", name);
+    t.name = name;
+    t.use = (uint8_t)name_of(r, ISA_USES, "use of a tensor");
+    t.type = (uint8_t)name_of(r, ISA_TYPES, "type");
+    want(r, '[');
+    do {
+        if (t.rank == NEURON_RANK)
+            fail(r, "more than %d dims", NEURON_RANK);
+        t.dims[t.rank++] = integer(r, 1, INT64_C(1) << 40);
+    } while (take(r, ','));
+    want(r, ']');
+    if (neuron_add_tensor(r->p, &t) < 0)
+        fail(r, "no memory, or too many tensors");
+}
+
+static void line(struct reader *r)
+{
+    const char *s;
+    size_t n = word(r, &s);
+    if (!n && at_end(r))
+        return;
+    if (n && take(r, ':')) {
+        define_label(r, s, n);
+        line(r);
+        return;
+    }
+    if (n == 4 && memcmp(s, "core", 4) == 0) {
+        if (r->p->ntensors || r->engine >= 0)
+            fail(r, "'core' stands behind tensors or instructions");
+        r->p->core = (enum neuron_core_kind)name_of(r, ISA_CORES, "core");
+    } else if (n == 6 && memcmp(s, "tensor", 6) == 0) {
+        tensor(r);
+    } else if (n == 6 && memcmp(s, "engine", 6) == 0) {
+        r->engine = name_of(r, ISA_ENGINES, "engine");
+    } else if (n) {
+        instruction(r, s, n);
+    } else {
+        fail(r, "unexpected '%c'", isprint((unsigned char)*r->c) ? *r->c : '?');
+    }
+    if (!at_end(r))
+        fail(r, "unexpected '%c' at the end of the line", isprint((unsigned char)*r->c) ? *r->c : '?');
+}
+
+static void link_labels(struct reader *r)
+{
+    for (int u = 0; u < r->nuses; u++) {
+        int k = 0;
+        while (k < r->nlabels &&
+               (r->labels[k].engine != r->uses[u].engine || strcmp(r->labels[k].name, r->uses[u].name) != 0))
+            k++;
+        r->line = r->nuse_lines[u];
+        if (k == r->nlabels)
+            fail(r, "no label '%s' in this stream", r->uses[u].name);
+        r->p->stream[r->uses[u].engine].code[r->uses[u].at].operand[0].offset = r->labels[k].at;
+    }
+}
+
+static void read_all(struct reader *r)
+{
+    for (r->line = 1; r->c < r->end; r->line++) {
+        line(r);
+        if (r->c < r->end)
+            r->c++;
+    }
+    link_labels(r);
+}
+
+struct neuron_program *neuron_assemble(const char *text, size_t size, char *error)
+{
+    struct reader *r = calloc(1, sizeof *r);
+    struct neuron_program *p = neuron_program_new(NEURON_TRN1);
+    struct label *labels = calloc(2 * MAX_LABELS, sizeof *labels);
+    volatile bool fine = false;
+    snprintf(error, NEURON_ERROR, "no memory");
+    if (r && p && labels) {
+        r->c = text;
+        r->end = text + size;
+        r->engine = -1;
+        r->p = p;
+        r->labels = labels;
+        r->uses = labels + MAX_LABELS;
+        r->error = error;
+        if (setjmp(r->out) == 0) {
+            read_all(r);
+            fine = neuron_check(p, error);
+        }
+    }
+    free(labels);
+    free(r);
+    if (fine)
+        return p;
+    neuron_program_free(p);
+    return NULL;
+}

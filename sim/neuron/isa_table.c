@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of runtime/neuron_isa.def, and programs as they grow. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/neuron/isa_int.h"
+
+static const struct {
+    const char *name;
+    int generation, sbuf;
+} cores[] = {
+#define CORE(id, name, generation, sbuf) {name, generation, sbuf},
+#include "runtime/neuron_isa.def"
+};
+
+static const struct type_row types[] = {
+#define TYPE(id, name, bytes, class, exponent, mantissa) {name, bytes, class, exponent, mantissa},
+#include "runtime/neuron_isa.def"
+};
+
+static const struct {
+    const char *name;
+    char letter;
+} engines[] = {
+#define ENGINE(id, name, letter) {name, letter},
+#include "runtime/neuron_isa.def"
+};
+
+static const struct alu_row alus[] = {
+#define ALU(id, name, kind, reduces) {name, kind, reduces},
+#include "runtime/neuron_isa.def"
+};
+
+static const struct func_row funcs[] = {
+#define FUNC(id, name, lo, hi) {name, (float)(lo), (float)(hi)},
+#include "runtime/neuron_isa.def"
+};
+
+static const struct attr_row attrs[] = {
+    {"", ATTR_none},
+#define ATTR(id, name, kind) {name, ATTR_##kind},
+#include "runtime/neuron_isa.def"
+};
+
+#define COUNT(...) (sizeof((uint8_t[]){__VA_ARGS__}))
+static const struct neuron_op_row ops[] = {
+#define OP(id, name, engines, operands, generation, ...) \
+    {name, engines, operands, generation, COUNT(__VA_ARGS__), {__VA_ARGS__}},
+#include "runtime/neuron_isa.def"
+};
+
+static const char *const accs[] = {"idle", "reset", "reduce", "reset_reduce"};
+static const char *const uses[] = {"in", "out", "inout", "temp"};
+
+const struct neuron_op_row *neuron_op_row(enum neuron_op op)
+{
+    return (unsigned)op < NEURON_NOPS ? &ops[op] : NULL;
+}
+
+const struct type_row *isa_type(int t)
+{
+    return &types[t];
+}
+
+const struct alu_row *isa_alu(int a)
+{
+    return &alus[a];
+}
+
+const struct func_row *isa_func(int f)
+{
+    return &funcs[f];
+}
+
+const struct attr_row *isa_attr(int a)
+{
+    return &attrs[a];
+}
+
+const char *neuron_core_name(enum neuron_core_kind c)
+{
+    return (unsigned)c < NEURON_NCORES ? cores[c].name : "";
+}
+
+int neuron_generation(enum neuron_core_kind c)
+{
+    return cores[c].generation;
+}
+
+int neuron_sbuf_bytes(enum neuron_core_kind c)
+{
+    return cores[c].sbuf;
+}
+
+const char *neuron_engine_name(enum neuron_engine e)
+{
+    return (unsigned)e < NEURON_NENGINES ? engines[e].name : "";
+}
+
+char isa_engine_letter(enum neuron_engine e)
+{
+    return engines[e].letter;
+}
+
+const char *neuron_type_name(enum neuron_type t)
+{
+    return (unsigned)t < NEURON_NTYPES ? types[t].name : "";
+}
+
+int neuron_type_bytes(enum neuron_type t)
+{
+    return (unsigned)t < NEURON_NTYPES ? types[t].bytes : 0;
+}
+
+char neuron_type_class(enum neuron_type t)
+{
+    return (unsigned)t < NEURON_NTYPES ? types[t].class : 0;
+}
+
+const char *neuron_alu_name(enum neuron_alu a)
+{
+    return (unsigned)a < NEURON_NALU ? alus[a].name : "";
+}
+
+const char *neuron_func_name(enum neuron_func f)
+{
+    return (unsigned)f < NEURON_NFUNCS ? funcs[f].name : "";
+}
+
+/* -- Names -- */
+
+static bool same(const char *name, const char *s, size_t n)
+{
+    return strlen(name) == n && memcmp(name, s, n) == 0;
+}
+
+/* The number of a name among those of a kind; -1. */
+int isa_find(enum isa_names kind, const char *s, size_t n)
+{
+    static const int counts[] = {NEURON_NCORES, NEURON_NTYPES, NEURON_NENGINES, NEURON_NALU,
+                                 NEURON_NFUNCS, NEURON_NATTRS, NEURON_NOPS,     4,
+                                 NEURON_NUSES};
+    for (int k = 0; k < counts[kind]; k++)
+        if (same(isa_name(kind, k), s, n))
+            return k;
+    return -1;
+}
+
+const char *isa_name(enum isa_names kind, int k)
+{
+    switch (kind) {
+    case ISA_CORES: return cores[k].name;
+    case ISA_TYPES: return types[k].name;
+    case ISA_ENGINES: return engines[k].name;
+    case ISA_ALUS: return alus[k].name;
+    case ISA_FUNCS: return funcs[k].name;
+    case ISA_ATTRS: return attrs[k].name;
+    case ISA_OPS: return ops[k].name;
+    case ISA_ACCS: return accs[k];
+    case ISA_USES: return uses[k];
+    }
+    return "";
+}
+
+/* -- Instructions -- */
+
+static int place(const struct neuron_instr *i, enum neuron_attr a)
+{
+    const struct neuron_op_row *r = &ops[i->op];
+    for (int k = 0; k < r->nattrs; k++)
+        if (r->attrs[k] == a)
+            return k;
+    return -1;
+}
+
+union neuron_value neuron_attr(const struct neuron_instr *i, enum neuron_attr a)
+{
+    int k = place(i, a);
+    return k >= 0 ? i->attr[k] : (union neuron_value){0};
+}
+
+bool neuron_set_attr(struct neuron_instr *i, enum neuron_attr a, union neuron_value v)
+{
+    int k = place(i, a);
+    if (k >= 0)
+        i->attr[k] = v;
+    return k >= 0;
+}
+
+int64_t neuron_free_size(const struct neuron_operand *o)
+{
+    int64_t n = 1;
+    for (int k = 0; k < o->ndims; k++)
+        if (__builtin_mul_overflow(n, (int64_t)o->size[k], &n))
+            return INT64_MAX;
+    return n;
+}
+
+int64_t neuron_tensor_bytes(const struct neuron_tensor *t)
+{
+    int64_t n = types[t->type].bytes;
+    for (int k = 0; k < t->rank; k++)
+        if (__builtin_mul_overflow(n, t->dims[k], &n))
+            return INT64_MAX;
+    return n;
+}
+
+bool neuron_is_dma(enum neuron_op op)
+{
+    return op == NEURON_OP_DMA || op == NEURON_OP_DMA_TRANSPOSE || op == NEURON_OP_DMA_ADD ||
+           op == NEURON_OP_DMA_GATHER || op == NEURON_OP_DMA_SCATTER;
+}
+
+/* -- Programs -- */
+
+struct neuron_program *neuron_program_new(enum neuron_core_kind core)
+{
+    struct neuron_program *p = calloc(1, sizeof *p);
+    if (p)
+        p->core = core;
+    return p;
+}
+
+void neuron_program_free(struct neuron_program *p)
+{
+    if (!p)
+        return;
+    for (int k = 0; k < p->ntensors; k++)
+        free(p->tensors[k].name);
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        free(p->stream[e].code);
+    free(p->tensors);
+    free(p);
+}
+
+int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t)
+{
+    if (p->ntensors == p->tensor_room) {
+        int room = p->tensor_room ? 2 * p->tensor_room : 16;
+        struct neuron_tensor *more = room <= 8192 ? realloc(p->tensors, (size_t)room * sizeof *more) : NULL;
+        if (!more)
+            return -1;
+        p->tensors = more;
+        p->tensor_room = room;
+    }
+    char *name = strdup(t->name);
+    if (!name)
+        return -1;
+    p->tensors[p->ntensors] = *t;
+    p->tensors[p->ntensors].name = name;
+    return p->ntensors++;
+}
+
+bool neuron_add(struct neuron_program *p, enum neuron_engine e, const struct neuron_instr *i)
+{
+    struct neuron_stream *s = &p->stream[e];
+    if (s->n == s->room) {
+        int room = s->room ? 2 * s->room : 64;
+        struct neuron_instr *more = room < 1 << 28 ? realloc(s->code, (size_t)room * sizeof *more) : NULL;
+        if (!more)
+            return false;
+        s->code = more;
+        s->room = room;
+    }
+    s->code[s->n++] = *i;
+    return true;
+}
+
+int neuron_find_tensor(const struct neuron_program *p, const char *name, size_t n)
+{
+    for (int k = 0; k < p->ntensors; k++)
+        if (same(p->tensors[k].name, name, n))
+            return k;
+    return -1;
+}
