@@ -4,7 +4,7 @@
  * are fixed, so the same members give the same bytes. Sources: System V ABI, GNU ar's documentation.
  */
 #include "compiler/link_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <elf.h>
 #include <errno.h>

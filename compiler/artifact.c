@@ -6,7 +6,7 @@
 #include "compiler/artifact_int.h"
 #include "compiler/custom_int.h"
 #include "compiler/elf_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <math.h>
 #include <stdlib.h>

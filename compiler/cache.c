@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 void cache_add_text(struct XXH3_state_s *h, const char *s)
 {

@@ -11,7 +11,7 @@
 
 #include "compiler/locate_int.h"
 #include "compiler/target.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static void add_number(XXH3_state_t *h, int64_t v)
 {

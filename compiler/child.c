@@ -2,7 +2,7 @@
 /* child.c - see child_int.h. */
 #include "compiler/child_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <fcntl.h>

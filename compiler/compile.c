@@ -16,7 +16,7 @@
 #include "compiler/sources_int.h"
 #include "compiler/target.h"
 #include "compiler/tccc.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <libgen.h>

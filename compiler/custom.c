@@ -5,7 +5,7 @@
  */
 #include "compiler/custom_int.h"
 #include "compiler/child_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "runtime/tccc_custom.h"
 
 #include <ctype.h>

@@ -5,7 +5,7 @@
  * Sources: the System V ABI (ELF-64 object file format) and its x86-64 supplement (large sections, R_X86_64_64).
  */
 #include "compiler/elf_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
  * Time stands still for the watch while the parent does not run: a stopped process and its compiler are not taken for stuck.
  */
 #include "compiler/isolate_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -8,7 +8,7 @@
 #include "compiler/target.h"
 #include "compiler/tccc.h"
 #include "passes/train/train.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 enum { OK, WRONG_INPUT, USAGE, ENVIRONMENT, BUG };
 

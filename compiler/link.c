@@ -7,7 +7,7 @@
 #include "compiler/link_int.h"
 #include "compiler/child_int.h"
 #include "compiler/locate_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 struct collector {
     struct ir_ctx *ctx;

@@ -5,7 +5,7 @@
  * such in any text.
  */
 #include "ir/ir_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ir/ir_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 static const enum ir_severity severities[] = {
     [IR_D_NOTE] = IR_NOTE,   [IR_D_WARNING] = IR_WARNING,   [IR_D_ERROR] = IR_ERROR, [IR_D_UNSUPPORTED] = IR_ERROR,

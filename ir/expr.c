@@ -13,7 +13,7 @@
 
 #include "ir/ir_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define MAX_FACTORS 16
 

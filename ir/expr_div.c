@@ -12,7 +12,7 @@
  */
 #include "ir/ir_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static int64_t floor_div(int64_t a, int64_t b)
 {

@@ -4,7 +4,7 @@
 
 #include "ir/ir_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 bool ir_is_const(ir_expr e, int64_t *value)
 {

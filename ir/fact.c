@@ -12,7 +12,7 @@
 
 #include "ir/infer_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* == Stating them == */
 

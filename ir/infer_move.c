@@ -4,7 +4,7 @@
 
 #include "ir/infer_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* -- Sources */
 

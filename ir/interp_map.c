@@ -13,7 +13,7 @@
 #include "ir/interp_int.h"
 #include "ir/scalar_int.h"
 #include "ir/words_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define CHUNK 512
 

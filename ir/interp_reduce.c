@@ -6,7 +6,7 @@
 
 #include "ir/interp_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static enum it_combine how_of(enum ir_op op)
 {

@@ -93,7 +93,7 @@ struct ir_where {
     int opset;
 };
 
-/* Text from a file as messages, tables and reports show it: without control characters (runtime/safe.h: tcr_show). NULL stays NULL. Text that has to
+/* Text from a file as messages, tables and reports show it: without control characters (base/safe.h: tcr_show). NULL stays NULL. Text that has to
  * be changed is in memory of the thread's, good for seven more such calls, and cut at 500 bytes. Diagnostics need none of this: all
  * their text is shown so. The pieces of a text with several lines (IR_D_UNSUPPORTED) are shown by who makes it. */
 const char *ir_shown(const char *text);

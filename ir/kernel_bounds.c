@@ -18,7 +18,7 @@
 
 #include "ir/kernel_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 enum {
     MOST_FACTS = 64,

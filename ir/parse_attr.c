@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ir/parse_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 static bool parse_int_element(struct parser *p, enum tcc_dtype dtype, void *out)
 {

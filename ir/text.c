@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ir/ir_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 bool ir_is_identifier(const char *s)
 {

@@ -3,7 +3,7 @@
  * cost.c - operations and bytes of nodes, and the seconds that a machine takes for them (cost.h). Dims that are symbols get a guess.
  */
 #include "passes/pass.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define GUESS 64      /* a size that is a symbol */
 #define ITERATIONS 16 /* of a loop */

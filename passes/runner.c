@@ -5,7 +5,7 @@
  */
 #include "passes/runner_int.h"
 #include "passes/util_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <inttypes.h>

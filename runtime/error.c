@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "runtime/rt_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 static _Thread_local char message[1024];
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "runtime/rt_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 /* -- Parts of opening ------------------------------------------------------------------------------ */
 

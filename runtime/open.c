@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/rt_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 __attribute__((used)) static tcr_device_opener *const *const devices = tcr_optional_devices;
 

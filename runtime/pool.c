@@ -22,7 +22,7 @@
 
 #include "runtime/rt_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* gate: number of the region (32 bits), closed (1), limit (10), joined (10), at work (10) */
 #define ACTIVE_ONE 1ull

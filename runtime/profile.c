@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "runtime/rt_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #define TASKS 2
 #define DEVICE 1000           /* + its queue */

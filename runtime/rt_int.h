@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/xxh3.h"
 #include "runtime/abi.h"
 #include "runtime/device/device.h"
 #include "runtime/tccrt.h"
@@ -47,12 +48,7 @@ char *tcr_dims_text(char *to, int rank, const int64_t *dims);
 /* An object header over memory of somebody else: tccrt_object_ref() copies it, tccrt_object_unref() ignores it. */
 void tcr_object_borrow(struct tcc_object *to, const struct tcc_tensor *t);
 
-/* -- xxh3.c, cpu.c ---------------------------------------------------------------------------- */
-uint64_t tcr_xxh3(const void *data, size_t size);
-struct tcr_xxh3 { _Alignas(64) unsigned char state[640]; };          /* the same of bytes that come in blocks */
-void tcr_xxh3_begin(struct tcr_xxh3 *x);
-void tcr_xxh3_add(struct tcr_xxh3 *x, const void *data, size_t size);
-uint64_t tcr_xxh3_end(const struct tcr_xxh3 *x);
+/* -- cpu.c ---------------------------------------------------------------------------------- */
 /* Whether this CPU and kernel run code for `isa` (struct tcc_version); else `missing` names the first lack. */
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size);
 /* Is all that code for `isa` may use in that psABI level? */

@@ -9,7 +9,7 @@
 
 #include "runtime/rt_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* -- Inputs ------------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 
 #include "runtime/rt_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static int64_t floordiv(int64_t a, int64_t b)
 {

@@ -8,7 +8,7 @@
 
 #include "runtime/comm/comm_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* -- Buffers ---------------------------------------------------------------------------------------- */
 

@@ -3,18 +3,18 @@
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 cd "$top_srcdir" || fail "no source tree"
 
-find runtime sim ir passes compiler tools -name '*.[ch]' -o -name '*.def' | sort >"$tmp/files"
+find base runtime sim ir passes compiler tools -name '*.[ch]' -o -name '*.def' | sort >"$tmp/files"
 [ -s "$tmp/files" ] || fail "no sources found"
 xargs awk '
-    BEGIN { split("runtime sim ir passes compiler tools", order); for (i in order) rank[order[i]] = i
-            door["runtime/abi.h"] = door["runtime/tensor_map.h"] = door["runtime/trees.h"] = door["runtime/tccc_custom.h"] = door["runtime/safe.h"] = door["runtime/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
+    BEGIN { split("base runtime sim ir passes compiler tools", order); for (i in order) rank[order[i]] = i
+            door["runtime/abi.h"] = door["runtime/tensor_map.h"] = door["runtime/trees.h"] = door["runtime/tccc_custom.h"] = door["base/safe.h"] = door["base/mutant.h"] = door["runtime/tccrt.h"] = door["ir/ir.h"] = door["passes/pass.h"] = 1
             door["compiler/tccc.h"] = door["compiler/trace.h"] = door["compiler/target.h"] = 1; door["compiler/frontend.h"] = 1
             door["passes/train/train.h"] = door["passes/grad/grad.h"] = 1 # the transformation to training steps
             door["sim/time.h"] = door["sim/link.h"] = 1 # machines, which tccc-plan describes
             door["sim/ptx/ptxsim.h"] = 1 # a product of its own; tools run it
             door["runtime/neuron_isa.h"] = 1 # the format of NeuronCore programs
             door["sim/neuron/neuronsim.h"] = 1
-            door["runtime/env.h"] = door["runtime/xxh3.h"] = 1
+            door["base/env.h"] = door["base/xxh3.h"] = 1
             # Folders of passes/ and runtime/: which may include which. What lies directly in passes/ or runtime/ is open to all of them.
             split("train>grad parallel>train cluster>parallel cluster>train comm>libop", list, " ")
             for (i in list) edge[list[i]] = 1

@@ -3,7 +3,7 @@
 . "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}/tests/setup.sh"
 cd "$top_srcdir" || fail "no source tree"
 
-grep -rnE '\bMUTANT\(' --include='*.[ch]' --include='*.def' runtime sim ir passes compiler tools | grep -v '^runtime/mutant\.h:' >"$tmp/lines"
+grep -rnE '\bMUTANT\(' --include='*.[ch]' --include='*.def' base runtime sim ir passes compiler tools | grep -v '^base/mutant\.h:' >"$tmp/lines"
 ! grep -E 'MUTANT\(.*MUTANT\(' "$tmp/lines" || fail "two mutants in a line"
 sed -n 's/^\([^:]*\):.*MUTANT(\([0-9]*\),.*/\2 \1/p' "$tmp/lines" | sort -n >"$tmp/code"
 sed -n 's/^MUTANT(\([0-9]*\), "\([^"]*\)", "[^"]*", "[^"]*")$/\1 \2/p' tests/mutants/mutants.def | sort -n >"$tmp/table"

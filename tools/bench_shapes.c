@@ -4,7 +4,7 @@
  * costs. Several dims are combined, each size of one with each of the others. And --html, of the sweep and of a plain benchmark.
  */
 #include "ir/ir.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tools/bench_int.h"
 #include "tools/html_int.h"
 

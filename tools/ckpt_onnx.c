@@ -7,7 +7,7 @@
  */
 #include "tools/ckpt_tool_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <libgen.h>

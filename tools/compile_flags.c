@@ -6,7 +6,7 @@
 
 #include "compiler/tccc.h"
 #include "passes/pass.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  */
 #include "tools/data_int.h"
 
-#include "runtime/mutant.h"
-#include "runtime/safe.h"
+#include "base/mutant.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY };
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static int input_of(const struct data_set *set, const char *text)
 {

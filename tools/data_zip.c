@@ -4,7 +4,7 @@
  * numpy.savez_compressed: unpacked). libzip does not tell where a stored entry lies; but it reads through functions of ours, and
  * what it reads first for an entry is its first byte.
  */
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 #include "tools/data_int.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
  */
 #include "compiler/tccc.h"
 #include "runtime/abi.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tools/model_int.h"
 
 #include <dlfcn.h>

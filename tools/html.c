@@ -5,7 +5,7 @@
  */
 #include "tools/html_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 /* Building reports: the tree of html_int.h, with text as people may see it and numbers that JSON has. */
 #include "tools/html_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <math.h>
 #include <stdarg.h>

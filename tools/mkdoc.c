@@ -384,14 +384,14 @@ static void write_environment(FILE *out)
     } rows[] =
         {
 #define ENV(name, kind, values, meaning) {#name, values, meaning},
-#include "runtime/env.def"
+#include "base/env.def"
 #undef ENV
         },
       theirs[] =
           {
 #define ENV(name, kind, values, meaning)
 #define THEIRS(name, whose, meaning) {#name, whose, meaning},
-#include "runtime/env.def"
+#include "base/env.def"
 #undef ENV
           },
       neuron[] = {
@@ -400,7 +400,7 @@ static void write_environment(FILE *out)
 #undef VARIABLE
       };
 
-    fprintf(out, "# Environment variables\n\nMade of `runtime/env.def` by `make update-docs`; don't edit.\n\n"
+    fprintf(out, "# Environment variables\n\nMade of `base/env.def` by `make update-docs`; don't edit.\n\n"
                  "| variable | values | meaning |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         fprintf(out, "| `%s` | `", rows[i].name);

@@ -8,7 +8,7 @@
 #include "compiler/frontend.h"
 #include "compiler/tccc.h"
 #include "passes/pass.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
  * blanks as TCCC_FLAGS are; an empty line, or one that begins with #, says nothing. A failed one is begun again NEURON_PARALLEL_COMPILE_MAX_RETRIES times; the others
  * go on. The report is the vendor's: how many were well and how many were not, and of each, by its output, whether it was, and how often it was begun again; here with its seconds.
  */
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tools/model_int.h"
 #include "tools/neuron_tool_int.h"
 #include "tools/values_int.h"

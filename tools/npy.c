@@ -2,8 +2,8 @@
 /* NumPy's .npy files, versions 1 to 3 (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html). */
 #include "tools/values_int.h"
 
-#include "runtime/mutant.h"
-#include "runtime/safe.h"
+#include "base/mutant.h"
+#include "base/safe.h"
 
 #include <stdlib.h>
 #include <string.h>

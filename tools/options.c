@@ -8,7 +8,7 @@
 #include "tools/options_int.h"
 
 #include "ir/ir.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* Writes TensorProto, SequenceProto and OptionalProto (see pb.c). */
 #include "tools/values_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <stdlib.h>
 #include <string.h>

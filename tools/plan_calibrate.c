@@ -6,7 +6,7 @@
  */
 #include "tools/plan_tool_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <limits.h>

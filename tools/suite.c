@@ -7,7 +7,7 @@
 #include "tools/model_int.h"
 
 #include "compiler/tccc.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <dirent.h>
 #include <errno.h>

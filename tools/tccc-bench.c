@@ -3,7 +3,7 @@
  * tccc-bench: how long an artifact or a model takes to compile, open, run first, and run warm. Inputs that are not given
  * are random; only the runs themselves are timed, with outputs in the session's memory.
  */
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tools/bench_int.h"
 #include "tools/html_int.h"
 #include "tools/sim_int.h"

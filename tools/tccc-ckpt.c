@@ -2,7 +2,7 @@
 /* tccc-ckpt: lists, compares, converts and averages checkpoints, and writes trained weights back into an ONNX model. */
 #include "tools/ckpt_tool_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>

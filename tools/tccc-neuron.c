@@ -4,7 +4,7 @@
  * and `disasm` turn text into the binary form and back, both checking every rule; `compile` has several models compiled at once. Failed checks go to standard error.
  */
 #include "sim/neuron/neuronsim.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tools/neuron_tool_int.h"
 #include "tools/values_int.h"
 

@@ -5,7 +5,7 @@
  */
 #include "ir/ir.h"
 #include "passes/pass.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tools/diagcheck_int.h"
 #include "tools/options_int.h"
 

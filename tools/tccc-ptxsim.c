@@ -5,7 +5,7 @@
  */
 #include "ir/ir.h"
 #include "sim/ptx/ptxsim.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tools/options_int.h"
 #include "tools/values_int.h"
 

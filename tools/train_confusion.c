@@ -5,7 +5,7 @@
  */
 #include "tools/train_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <string.h>

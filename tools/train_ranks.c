@@ -6,7 +6,7 @@
  */
 #include "tools/train_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <inttypes.h>
 #include <limits.h>

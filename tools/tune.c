@@ -11,7 +11,7 @@
  */
 #include "compiler/target.h"
 #include "compiler/tccc.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tools/model_int.h"
 #include "tools/prove_int.h"
 #include "tools/tune_int.h"

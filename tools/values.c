@@ -2,7 +2,7 @@
 /* Values: files, the screen, random ones. */
 #include "tools/values_int.h"
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <inttypes.h>

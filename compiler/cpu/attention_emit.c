@@ -7,7 +7,7 @@
 
 #include "compiler/cpu/contract_emit_int.h"
 #include "compiler/emit/vmath.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define MAX_ACC 64
 #define MOST_VECTORS 8

@@ -8,7 +8,7 @@
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* -- Loops over the kernel's own dims ------------------------------------------------------------- */
 struct dim_loops {

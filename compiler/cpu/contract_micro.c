@@ -12,7 +12,7 @@
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define MAX_ACC 64
 #define SUM_PART 256

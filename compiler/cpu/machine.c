@@ -8,7 +8,7 @@
  */
 #include "compiler/cpu/emit_int.h"
 #include "compiler/child_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>

@@ -14,7 +14,7 @@
  */
 #include "compiler/cpu/emit_int.h"
 #include "ir/ir.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define W_MAX_LOADS 4
 #define W_MAX_REDS 4

@@ -13,7 +13,7 @@
  * taken at once as leave v in the second cache: each pass over them reads all weights.
  */
 #include "compiler/cpu/emit_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 enum { PANEL = 32, BLOCK = 16, LINE = 16 }; /* elements */
 enum {

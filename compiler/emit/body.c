@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define V LLVMValueRef
 

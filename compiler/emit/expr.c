@@ -6,7 +6,7 @@
  * 0 <= l < lanes, and v floordiv 16 is seen to be equal in all of 16 lanes (blocked layouts).
  */
 #include "compiler/emit/emit.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 void em_bind_index(struct em *e, ir_expr sym, LLVMValueRef value, LLVMValueRef bad, ir_expr bound)
 {

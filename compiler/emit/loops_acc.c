@@ -5,7 +5,7 @@
  */
 #include "compiler/emit/loops.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define V LLVMValueRef
 

@@ -3,7 +3,7 @@
  * Loads and stores: addresses of operand[index], contiguous vectors, strided and indexed gathers, masks.
  */
 #include "compiler/emit/emit.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 ir_expr em_offset(struct em *e, int operand, const ir_expr *index)
 {

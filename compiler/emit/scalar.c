@@ -5,7 +5,7 @@
  */
 #include "compiler/emit/emit.h"
 #include "compiler/emit/vmath.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define V LLVMValueRef
 

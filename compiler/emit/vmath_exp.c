@@ -9,7 +9,7 @@
  */
 #include "compiler/emit/vmath.h"
 #include "compiler/emit/vmath_coeffs.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <math.h>
 

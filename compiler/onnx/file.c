@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 static bool map_descriptor(int fd, struct onnx_file *file, struct onnx_error *err)
 {

@@ -4,7 +4,7 @@
  * CausalConvWithState, SwiGLU. Attention is built as two products around a softmax; the passes join them where they can.
  */
 #include "compiler/onnx/attention_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <math.h>
 #include <string.h>

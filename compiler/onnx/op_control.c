@@ -6,7 +6,7 @@
  * imported with the initial types first, and where the results disagree once more with fresh symbols in those dims.
  */
 #include "compiler/onnx/import_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <string.h>
 

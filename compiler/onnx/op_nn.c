@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions, pooling. Normalisations are in op_norm.c. */
 #include "compiler/onnx/import_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * that broadcasts against x.
  */
 #include "compiler/onnx/quant_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <string.h>
 

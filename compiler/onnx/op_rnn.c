@@ -9,7 +9,7 @@
  * direction right, which begins with those steps.
  */
 #include "compiler/onnx/quant_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <math.h>
 #include <string.h>

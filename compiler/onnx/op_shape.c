@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that move elements or ask for shapes: Reshape, Transpose, Slice, Concat, Split, Gather, Pad, Expand, ... */
 #include "compiler/onnx/import_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  */
 #include "compiler/onnx/view_int.h"
 #include "runtime/abi.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  */
 #include "compiler/compile_int.h"
 #include "compiler/trace/trace_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <limits.h>
 #include <stdlib.h>

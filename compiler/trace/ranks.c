@@ -7,7 +7,7 @@
  * the lock and then find it. Whoever compiles is not taken for hanging: a thread says so meanwhile.
  */
 #include "compiler/trace/trace_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <limits.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@
  * (copies - 1) / copies of the bytes go out of each rank, as with a ring; messages go IN_FLIGHT at a time.
  */
 #include "passes/cluster/cluster.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <math.h>
 

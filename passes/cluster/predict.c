@@ -8,7 +8,7 @@
  * Ranks fill nodes in order, as mpirun places them.
  */
 #include "passes/cluster/cluster_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <math.h>
 #include <string.h>

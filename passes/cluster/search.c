@@ -5,7 +5,7 @@
  * what simulating all of them would list.
  */
 #include "passes/cluster/cluster_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <stdlib.h>
 

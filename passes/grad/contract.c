@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* All leading axes of 1, or none? */
 static bool is_matrix(ir_type t)

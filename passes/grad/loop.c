@@ -11,7 +11,7 @@
 #include "passes/grad/control_int.h"
 #include "passes/rewrite_int.h"
 #include "passes/util_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static const struct map_row {
     enum ir_op op;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 void grad_rule_same(struct grad *g, struct ir_node *n)
 {

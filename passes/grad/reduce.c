@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 void grad_rule_reduce_sum(struct grad *g, struct ir_node *n)
 {

@@ -7,7 +7,7 @@
  */
 #include "passes/grad/grad_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static bool before(struct grad *g, ir_expr a, ir_expr b)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 struct ir_value *grad_reduce(struct grad *g, enum ir_op op, struct ir_value *v, unsigned axes, bool keep)
 {

@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* The node that computes operand i, if it is of that op and its result is no x. */
 static struct ir_node *made_by(const struct grad *g, const struct ir_node *n, int i, enum ir_op op)

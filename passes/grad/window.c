@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define MAX_ATTRS 8
 

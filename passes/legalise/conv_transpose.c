@@ -13,7 +13,7 @@
  * (overlap-add).
  */
 #include "passes/rewrite_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 bool pass_lower_conv_transpose_run(struct pass_run *r);
 

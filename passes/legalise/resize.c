@@ -8,7 +8,7 @@
  * runtime/libop/resize.c, whose rules these are.
  */
 #include "passes/legalise/legalise_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,7 @@
  * update): the two operands become one.
  */
 #include "passes/lower/lower_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 void lw_know_guards(struct lw *lw)
 {

@@ -5,7 +5,7 @@
  * the pass's matter (split.c).
  */
 #include "passes/lower/lower_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <limits.h>
 

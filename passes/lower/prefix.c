@@ -5,7 +5,7 @@
  * lie behind the end read nothing, count for nothing and store nothing. Whether it pays is the pass's matter (split.c).
  */
 #include "passes/lower/lower_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* Pieces begin at multiples of so many points. */
 #define EVEN 64

@@ -16,7 +16,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 bool pass_bnfold_run(struct pass_run *r);
 

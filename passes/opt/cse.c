@@ -5,7 +5,7 @@
  */
 #include "passes/pass.h"
 #include "passes/util_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 bool pass_cse_run(struct pass_run *r);
 

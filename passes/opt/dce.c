@@ -5,7 +5,7 @@
  */
 #include "passes/pass.h"
 #include "passes/util_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 bool pass_fold_run(struct pass_run *r);
 

@@ -5,7 +5,7 @@
  * holds the batch as a number contradicts; with a symbolic one such a node is found here.
  */
 #include "passes/parallel/stages_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * "interleaved" pipelines (arXiv 2111.05972). Interleaved 1F1B is written out: Narayanan et al., Megatron-LM (2021, arXiv 2104.04473).
  */
 #include "passes/parallel/stage_order.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <stdlib.h>
 #include <string.h>

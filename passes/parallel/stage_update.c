@@ -7,7 +7,7 @@
  * With --accumulate=K, only every Kth call does so: train.micro, which all processes have, says which.
  */
 #include "passes/parallel/stages_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #include <string.h>
 

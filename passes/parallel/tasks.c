@@ -5,7 +5,7 @@
  * which must be free when m comes.
  */
 #include "passes/parallel/stages_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <string.h>
 

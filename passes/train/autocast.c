@@ -7,7 +7,7 @@
  * The first line that fits decides; what no line names goes by the table.
  */
 #include "passes/train/autocast_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -15,7 +15,7 @@
 #include "passes/train/loss_build_int.h"
 
 #include "passes/grad/grad.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 struct ir_value *loss_sum(struct loss_build *l, struct ir_value *x, int first)
 {

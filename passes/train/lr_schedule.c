@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 struct schedule_build {
     struct ir_builder *b;

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define LARGE 4096 /* elements of tensors that are reduced in two steps */
 

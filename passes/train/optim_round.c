@@ -9,7 +9,7 @@
  */
 #include "passes/train/optim_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static struct ir_value *word(struct ir_builder *b, uint32_t v)
 {

@@ -6,7 +6,7 @@
  */
 #include "passes/train/optim_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 static struct ir_value *number(struct optim_update *u, double v)
 {

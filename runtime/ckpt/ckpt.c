@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "runtime/ckpt/ckpt_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define WEIGHTS (TCCRT_STATE_PARAM | TCCRT_STATE_BUFFER)
 

@@ -10,7 +10,7 @@
 
 #include "runtime/ckpt/ckpt_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 struct parser {
     const char *at, *end;

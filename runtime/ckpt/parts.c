@@ -20,8 +20,8 @@
 
 #include "runtime/ckpt/ckpt_int.h"
 
-#include "runtime/mutant.h"
-#include "runtime/safe.h"
+#include "base/mutant.h"
+#include "base/safe.h"
 
 #define SUFFIX ".safetensors"
 #define MAX_PARTS 1024

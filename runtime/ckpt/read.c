@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "runtime/ckpt/ckpt_int.h"
-#include "runtime/mutant.h"
-#include "runtime/safe.h"
+#include "base/mutant.h"
+#include "base/safe.h"
 
 static const struct {
     int dtype;

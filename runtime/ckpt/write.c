@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "runtime/ckpt/ckpt_int.h"
-#include "runtime/mutant.h"
-#include "runtime/safe.h"
+#include "base/mutant.h"
+#include "base/safe.h"
 
 /* -- The header --------------------------------------------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 
 #include "runtime/comm/comm_int.h"
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define WINDOW 4                        /* chunks under way */
 #define CHUNK_BYTES ((size_t)512 << 10) /* of one rank's elements */

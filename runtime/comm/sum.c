@@ -12,7 +12,7 @@
 
 #include "runtime/comm/comm_int.h"
 #include "runtime/libop/libop_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define BLOCK 1024
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 struct key {
     double f;

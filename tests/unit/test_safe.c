@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 #include "tests/unit/suite.h"
 
 static char work[64];

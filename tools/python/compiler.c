@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "compiler/tccc.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 struct job {
     struct tccc_options o;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "runtime/device/cpu/cpu_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #define CHUNKS_PER_SHARE 8
 

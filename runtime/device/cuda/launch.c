@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/device/cuda/cuda_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 /* -- Numbers -------------------------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "runtime/device/neuron/neuron_int.h"
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #define MAX_MARKS ((size_t)1 << 20) /* of a run with many instructions only the first are kept */
 

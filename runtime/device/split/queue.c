@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "runtime/device/split/split_int.h"
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 struct split_op *split_op_new(enum split_kind kind, const char *node)
 {

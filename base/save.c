@@ -4,7 +4,7 @@
  * is whole, and renamed over it. File systems without nameless files get PATH.tmp, locked while it is written. All names are
  * looked up in the folder that was opened first, so that nobody changes it meanwhile.
  */
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 /* The character at s: its bytes, 0 where they are no UTF-8 (RFC 3629: no surrogates, no longer form than needed). */
 static int decode(const unsigned char *s, uint32_t *code)

@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "runtime/rt_int.h"
+#include "base/xxh3.h"
 
 uint64_t tcr_xxh3(const void *data, size_t size)
 {

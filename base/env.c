@@ -2,12 +2,13 @@
 /* env.c - environment variables, by the table env.def: one parser for runtime, compiler and tools. */
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/rt_int.h"
+#include "base/env.h"
 
 enum kind { WORDS, WORD, SECONDS, FOLDER, MADE, TEXT };
 
@@ -17,7 +18,7 @@ static const struct row {
     const char *values;
 } rows[] = {
 #define ENV(name, kind, values, meaning) {#name, kind, values},
-#include "runtime/env.def"
+#include "base/env.def"
 #undef ENV
 };
 
@@ -33,34 +34,50 @@ static bool is_word(const char *list, const char *word, size_t n)
     return false;
 }
 
-static int check_words(const struct row *r, const char *text)
+/* Where the message about a wrong value goes. */
+struct said {
+    char *text;
+    size_t size;
+};
+
+__attribute__((format(printf, 2, 3))) static bool wrong(const struct said *to, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(to->text, to->size, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool check_words(const struct row *r, const char *text, const struct said *to)
 {
     for (const char *s = text + strspn(text, ", "); *s; s += strspn(s, ", ")) {
         size_t n = strcspn(s, ", ");
 
         if (!is_word(r->values, s, n))
-            return tcr_fail(TCC_EUSAGE, "%s=%s: unknown value '%.*s', expected %s", r->name, text, (int)n, s,
+            return wrong(to, "%s=%s: unknown value '%.*s', expected %s", r->name, text, (int)n, s,
                             r->values);
         s += n;
     }
-    return TCC_OK;
+    return true;
 }
 
-static int check_word(const struct row *r, const char *text)
+static bool check_word(const struct row *r, const char *text, const struct said *to)
 {
     return is_word(r->values, text, strlen(text))
-               ? TCC_OK
-               : tcr_fail(TCC_EUSAGE, "%s=%s: expected one of %s", r->name, text, r->values);
+               ? true
+               : wrong(to, "%s=%s: expected one of %s", r->name, text, r->values);
 }
 
-static int check_folder(const struct row *r, const char *text)
+static bool check_folder(const struct row *r, const char *text, const struct said *to)
 {
     struct stat st;
     bool there = stat(text, &st) == 0;
 
     if (there ? S_ISDIR(st.st_mode) : r->kind == MADE && errno == ENOENT)
-        return TCC_OK;
-    return tcr_fail(TCC_EUSAGE, "%s=%s: expected a folder", r->name, text);
+        return true;
+    return wrong(to, "%s=%s: expected a folder", r->name, text);
 }
 
 static bool seconds(const char *text, double *value)
@@ -71,54 +88,54 @@ static bool seconds(const char *text, double *value)
     return end != text && !*end && isfinite(*value) && *value > 0;
 }
 
-static int check(const struct row *r)
+static bool check(const struct row *r, const struct said *to)
 {
     const char *text = getenv(r->name);
     double value;
 
     if (!text || !*text)
-        return TCC_OK;
+        return true;
     switch (r->kind) {
-    case WORDS: return check_words(r, text);
-    case WORD: return check_word(r, text);
+    case WORDS: return check_words(r, text, to);
+    case WORD: return check_word(r, text, to);
     case FOLDER:
-    case MADE: return check_folder(r, text);
+    case MADE: return check_folder(r, text, to);
     case SECONDS:
         return seconds(text, &value)
-                   ? TCC_OK
-                   : tcr_fail(TCC_EUSAGE, "%s=%s: expected a number of seconds above 0", r->name, text);
-    default: return TCC_OK;
+                   ? true
+                   : wrong(to, "%s=%s: expected a number of seconds above 0", r->name, text);
+    default: return true;
     }
 }
 
-int tccrt_env_check(void)
+bool tcr_env_check(char *message, size_t size)
 {
-    int status = TCC_OK;
+    const struct said to = {message, size};
+    bool good = true;
 
-    tcr_clear_error();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && !status; i++)
-        status = check(&rows[i]);
-    return status;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && good; i++)
+        good = check(&rows[i], &to);
+    return good;
 }
 
-const char *tccrt_env_text(const char *name)
+const char *tcr_env_text(const char *name)
 {
     const char *text = getenv(name);
 
     return text && *text ? text : NULL;
 }
 
-double tccrt_env_seconds(const char *name, double otherwise)
+double tcr_env_seconds(const char *name, double otherwise)
 {
-    const char *text = tccrt_env_text(name);
+    const char *text = tcr_env_text(name);
     double value;
 
     return text && seconds(text, &value) ? value : otherwise;
 }
 
-bool tccrt_env_has(const char *name, const char *word)
+bool tcr_env_has(const char *name, const char *word)
 {
-    const char *text = tccrt_env_text(name);
+    const char *text = tcr_env_text(name);
     size_t n = strlen(word);
 
     for (const char *s = text ? text + strspn(text, ", ") : ""; *s; s += strspn(s, ", ")) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens files for reading: nothing that could be waited for, and nothing that is no file. */
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * maker and its children have: when all of them have ended, killed or not, the read returns and the watcher removes the
  * folder. It is in a session of its own, so that signals for the maker's group pass it by.
  */
-#include "runtime/safe.h"
+#include "base/safe.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mutant.c - which mutant is on, in builds with --enable-mutants; empty in others. */
-#include "runtime/mutant.h"
+#include "base/mutant.h"
 
 #ifdef TCCC_MUTANTS
 #include <stdatomic.h>
