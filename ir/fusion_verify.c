@@ -4,7 +4,7 @@
  * operand of what it is a piece of; the kernel's operands have their values' element types; a value is stored by one group only. Of a node
  * whose operands are stored in its buffer each has its place there, once: passes that decided that twice, with two answers, would leave one out.
  */
-#include "ir/kernel_int.h"
+#include "ir/text/kernel_words_int.h"
 
 struct checker {
     const struct ir_func *f;

@@ -141,7 +141,7 @@ bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b);
 bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then the op's hook */
 void ir_assume(struct ir_ctx *ctx, const struct ir_fact *f); /* while ir_assumptions() infers: a fact of the node */
 
-/* -- Order (interp_sort.c) -- */
+/* -- Order (interp/sort.c) -- */
 /* An element of a row, as f or i, and where it stood. Sorted ascending or, if `largest`, descending; NaN is the largest, of equals the lower index comes first. */
 struct ir_ranked {
     double f;
@@ -180,7 +180,7 @@ void ir_print_syms(
 bool ir_verify_as(const struct ir_module *m, enum ir_diag_kind kind);
 void ir_invalid(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *text);
 
-/* interp_control.c: the value that a variable of type i64[] has; state NULL: 0. */
+/* interp/control.c: the value that a variable of type i64[] has; state NULL: 0. */
 int64_t it_position(const struct ir_interp_state *s, const struct ir_state *v);
 
 /* beside.c: where the tensor lies in the file beside the text that is being printed, and that file's path; NULL: it belongs in the text. */

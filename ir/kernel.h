@@ -215,10 +215,10 @@ static inline bool kn_is_cast_of(const struct kn_kernel *k, int insn, int load)
 /* Is it a load or store of the operand? */
 static inline bool kn_accesses(const struct kn_insn *n, int operand)
 { return (n->code == KN_LOAD || n->code == KN_STORE) && n->operand == operand; }
-/* In its expression, bound, indexes or guards; in the guards alone (plan_query.c). */
+/* In its expression, bound, indexes or guards; in the guards alone (plan/query.c). */
 bool kn_insn_uses(const struct kn_insn *n, ir_expr sym);
 bool kn_guards_use(const struct kn_insn *n, ir_expr sym);
-/* operand[index] as one number of elements: the sum of index[p] * the product of the later dims (plan_query.c). */
+/* operand[index] as one number of elements: the sum of index[p] * the product of the later dims (plan/query.c). */
 ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index);
 
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
@@ -349,7 +349,7 @@ struct kn_program {
     int nmemories; struct kn_memory *memories;   /* 0: the host's only */
     int nqueues; struct kn_queue *queues;        /* 0: the host's program order only */
 };
-/* plan_query.c */
+/* plan/query.c */
 /* The buffer whose memory this one is a part of: itself, unless it is an alias; < 0 stays. */
 int kn_storage(const struct kn_buffer *buffers, int buffer);
 /* The weight buffer behind `b` (-1: the first) in the order in which weights lie: what a device reads comes before what only the host reads and first
@@ -361,24 +361,24 @@ int kn_count_steps(const struct kn_steps *steps);        /* those of regions too
 /* Adds to uses[b] how often buffers with the memory of b are named, by steps and by what regions take and leave. */
 void kn_count_uses(const struct kn_buffer *buffers, const struct kn_steps *steps, int *uses);
 /* How many launches behind step `first` of the list a device may run with it as one: of its kernel, which runs each point by itself, in its queue, without waits, each on
- * tensors of its own, of which those that are written are state (plan_join.c). */
+ * tensors of its own, of which those that are written are state (plan/join.c). */
 enum { KN_MOST_JOINED = 511 };
 int kn_joined(const struct kn_program *p, const struct kn_steps *steps, int first);
 /* How many loops behind step `first` of the list, a loop, may run at the same time as it, each on a thread: steps of the host whose bodies are launches and copies. None touches
- * what another writes (plan_abreast.c); kn_independent() says that of two steps, false where it can't tell. */
+ * what another writes (plan/abreast.c); kn_independent() says that of two steps, false where it can't tell. */
 enum { KN_MOST_ABREAST = 15 };
 int kn_abreast(const struct kn_program *p, const struct kn_steps *steps, int first);
 bool kn_independent(const struct kn_program *p, const struct kn_step *a, const struct kn_step *b);
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
 bool kn_verify_program(const struct kn_program *p);
-bool kn_verify_sizes(const struct kn_program *p, const struct kn_entry *e);     /* plan_sizes.c, a part of it */
+bool kn_verify_sizes(const struct kn_program *p, const struct kn_entry *e);     /* plan/sizes.c, a part of it */
 /* Tells of each requirement of a launch, step *at of `steps`, which nothing in front says: f, with the launch's sizes, holds of launches that have points. The steps may get a
- * check in front of it, and *at one more. False: it said so (plan_checks.c). */
+ * check in front of it, and *at one more. False: it said so (plan/checks.c). */
 typedef bool (*kn_unchecked_fn)(void *user, struct kn_steps *steps, int *at, const struct kn_requirement *r, const struct ir_fact *f);
 bool kn_each_unchecked(struct ir_ctx *ctx, struct kn_entry *e, kn_unchecked_fn missing, void *user);
 
-/* What happens before what (plan_order.c), by the rules of runtime/abi.h. The walker of an entry point tells its steps as they stand. */
+/* What happens before what (plan/order.c), by the rules of runtime/abi.h. The walker of an entry point tells its steps as they stand. */
 struct kn_order;
 struct kn_moment {               /* a step, or the end of a region, where values are handed over */
     int queue, index;            /* the index-th of its queue, from 1 */

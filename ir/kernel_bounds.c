@@ -16,7 +16,7 @@
  */
 #include <string.h>
 
-#include "ir/kernel_int.h"
+#include "ir/text/kernel_words_int.h"
 
 #include "base/mutant.h"
 

@@ -8,7 +8,7 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
-#include "ir/kernel_int.h"
+#include "ir/text/kernel_words_int.h"
 
 struct digest {
     XXH3_state_t state;

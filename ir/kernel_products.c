@@ -4,7 +4,7 @@
  * the index stays inside its operand (kernel_bounds.c) is about numbers. So whoever launches the kernel has to compute the greatest of each once, in checked
  * arithmetic. A divisor of an operand's number of elements is computed for its bytes already. Only products of variables and sizes are looked at.
  */
-#include "ir/kernel_int.h"
+#include "ir/text/kernel_words_int.h"
 
 struct products {
     struct ir_ctx *ctx;

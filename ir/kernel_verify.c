@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/kernel_int.h"
+#include "ir/text/kernel_words_int.h"
 #include "ir/scalar_int.h"
 
 struct checker {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "ir/interp_int.h"
+#include "ir/interp/interp_int.h"
 #include "ir/ir_int.h"
 
 const char *ir_guard_word(enum tcc_guard op)

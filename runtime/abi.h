@@ -264,7 +264,7 @@ enum tcc_space {
  *   4. IF and LOOP have ended when all steps of their regions have, and so has each iteration before the next begins (and before
  *      values are handed over); an entry point has ended when all its steps have;
  *   5. a PROGRAM is one step of its queue: the steps of its region run in their order and wait for nothing; what others wait for is the PROGRAM.
- * Whatever two steps access, one of them writing, must be ordered so; the compiler proves it (ir/plan_verify.c).
+ * Whatever two steps access, one of them writing, must be ordered so; the compiler proves it (ir/plan/verify.c).
  *
  * A queue belongs to a memory. Its LAUNCHes access that memory, COPYs that memory and the host's; what stands in queue 0 accesses memory 0 only
  * (and memories that are shared with the host). Queues of memory 0 but for queue 0 hold communication, which is started and

@@ -3,7 +3,7 @@
  * memory.c - when buffers live, and where in the arena.
  *
  * Positions number the steps of an entry point in the order in which they stand, regions included. A buffer lives from its first
- * step until all that stands behind happens after its last one (plan_order.c); what a region reads from outside lives as long as the whole region, but for
+ * step until all that stands behind happens after its last one (plan/order.c); what a region reads from outside lives as long as the whole region, but for
  * a program's. Buffers of constant size are placed
  * largest first at the lowest offset that no buffer living at the same time covers ("greedy by size", Pisarchyk and
  * Lee, 2020, arXiv 2001.03288), or in the order of their lifetimes where that takes less. Where an entry point has buffers of symbolic size, the runtime does the same for all of its

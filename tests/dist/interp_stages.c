@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/interp_int.h"
+#include "ir/interp/interp_int.h"
 #include "runtime/tccrt.h"
 #include "tests/tensors.h"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/interp_int.h"
+#include "ir/interp/interp_int.h"
 #include "ir/ir.h"
-#include "ir/words_int.h"
+#include "ir/interp/words_int.h"
 #include "tests/unit/suite.h"
 #include "tools/values_int.h"
 

@@ -1,0 +1,780 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verify.c - checks a program: steps name buffers that exist, reads follow writes, dynamic buffers are allocated
+ * while they are used, a queue's steps access its memory, whatever two steps access (one of them writing) is ordered by what happens
+ * before what (order.c), and no two arena buffers that live at once share memory.
+ *
+ * Steps are numbered in the order in which they stand. A buffer lives from its first access until all that stands behind happens
+ * after its last one; what a loop reads from outside it lives to the loop's end, and so do the loop's parameters; what loops that may run at the same time
+ * access lives as long as all of them. Memory is
+ * disjoint where the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/text/kernel_words_int.h"
+
+struct life {
+    int first, last;
+}; /* positions; first < 0: never accessed */
+
+/* Who accessed a buffer last: the moment of its last write, and those of the reads since, of each queue the last. */
+struct reader {
+    const struct kn_moment *at;
+    struct reader *next;
+};
+struct accesses {
+    const struct kn_moment *write;
+    struct reader *reads;
+};
+
+struct plan {
+    struct ir_ctx *ctx;
+    const struct kn_program *p;
+    const struct kn_entry *entry;
+    int position;
+    struct ir_arena *scratch;
+    struct life *life; /* by root buffer */
+    bool *written;     /* by root buffer */
+    bool *freed;
+    int *version; /* by buffer: of a state variable, the one that it holds */
+    struct kn_order *order;
+    const struct kn_moment *now;
+    struct accesses *accesses;     /* by root buffer */
+    const struct kn_step *program; /* whose region is walked */
+    bool votes; /* the entry point has a vote, and the pass `queues` has run: `commit` has put it where it belongs */
+    VEC(const struct kn_moment *) faulty, voted; /* launches that may fault, of which no vote knows; votes */
+    bool ok;
+};
+
+static bool bad(struct plan *v, const struct kn_step *s, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *what = s ? kn_step_words[s->kind] : "", *node = s && s->node ? s->node : "";
+    if (v->ok)
+        ir_invalid(v->ctx, NULL, v->ctx->parsing ? IR_D_ERROR : IR_D_BUG,
+                   ir_internf(v->ctx, "plan of '%s': %s%s%s%s%s", v->entry ? v->entry->name : "", what,
+                              *node ? " of " : "", node, s ? ": " : "", text));
+    v->ok = false;
+    return false;
+}
+
+static int root(const struct kn_program *p, int b)
+{
+    for (int i = 0; p->buffers[b].space == TCC_SPACE_ALIAS && i < 100; i++)
+        b = p->buffers[b].index;
+    return b;
+}
+
+/* == Versions of state == */
+
+/* Does the step say which version of a variable it reads, or makes? What regions hand over, and the end of what was started, need not. */
+static void says_version(struct plan *v, const struct kn_step *s, int b, bool makes)
+{
+    if (!s || s->nregions || s->kind == KN_STEP_WAIT || v->p->buffers[b].space != TCC_SPACE_STATE)
+        return;
+    for (int i = 0; i < s->nversions; i++)
+        if (s->versions[i].buffer == b && (makes ? s->versions[i].makes : s->versions[i].reads) >= 0)
+            return;
+    bad(v, s, "does not say which version of state variable %d it %s", b, makes ? "makes" : "reads");
+}
+
+static void begin_versions(struct plan *v, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nversions && v->ok; i++) {
+        const struct kn_version *x = &s->versions[i];
+        if (x->buffer < 0 || x->buffer >= v->p->nbuffers || v->p->buffers[x->buffer].space != TCC_SPACE_STATE)
+            bad(v, s, "buffer %d is no state variable", x->buffer);
+        else if (x->reads >= 0 && x->reads != v->version[x->buffer])
+            bad(v, s, "reads version %d of state variable %d, which holds version %d here", x->reads, x->buffer,
+                v->version[x->buffer]);
+    }
+}
+
+static void make_versions(struct plan *v, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nversions && v->ok; i++)
+        if (s->versions[i].makes >= 0)
+            v->version[s->versions[i].buffer] = s->versions[i].makes;
+}
+
+/* Behind regions, variables hold what the step makes; others what they held before. */
+static void join_versions(struct plan *v, const struct kn_step *s, const int *before)
+{
+    for (int b = 0; b < v->p->nbuffers && v->ok; b++) {
+        bool made = v->version[b] == before[b];
+        for (int i = 0; i < s->nversions && !made; i++)
+            made = s->versions[i].buffer == b && s->versions[i].makes >= 0;
+        if (!made)
+            bad(v, s, "a region leaves version %d of state variable %d, but the step makes none", v->version[b], b);
+        v->version[b] = before[b];
+    }
+    make_versions(v, s);
+}
+
+/* == Accesses == */
+
+/* The host's memory; that of a device for its queues, and for communication that works there. Before the pass `queues` all is in order,
+ * wherever it runs. */
+static void in_memory(struct plan *v, const struct kn_step *s, int b)
+{
+    const struct kn_program *p = v->p;
+    int m = p->buffers[b].memory, of = p->nqueues ? p->queues[s->queue].memory : m;
+    bool copies = s->kind == TCC_STEP_COPY && m == 0, manages = s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_DIMS;
+    if (m == of || copies || manages || s->nregions ||
+        (p->nmemories && (p->memories[m].shared && p->memories[of].shared)))
+        return;
+    bad(v, s, "buffer %d lies in memory %d, queue %d works on memory %d", b, m, s->queue, of);
+}
+
+/* Without a path from one access to the other, which runs first is left to chance. */
+static void ordered(struct plan *v, const struct kn_step *s, int b, bool write)
+{
+    struct accesses *a = &v->accesses[b];
+    const struct kn_moment *late = a->write && a->write != v->now && !kn_before(a->write, v->now) ? a->write : NULL;
+    for (struct reader *r = a->reads; r && write && !late; r = r->next)
+        late = r->at == v->now || kn_before(r->at, v->now) ? NULL : r->at;
+    if (late)
+        bad(v, s, "buffer %d is %s by a step of queue %d that nothing orders behind step %d of queue %d, which %s it",
+            b, write ? "written" : "read", v->now->queue, late->index, late->queue,
+            late == a->write ? "writes" : "reads");
+}
+
+static void accessed(struct plan *v, const struct kn_step *s, int b, bool write)
+{
+    struct accesses *a = &v->accesses[b];
+    if (!v->now)
+        return;
+    if (s)
+        in_memory(v, s, b);
+    ordered(v, s, b, write);
+    kn_order_touch(v->order, b, v->now);
+    if (write) {
+        *a = (struct accesses){.write = v->now};
+        return;
+    }
+    struct reader *r = a->reads;
+    while (r && r->at->queue != v->now->queue)
+        r = r->next;
+    if (!r) {
+        r = ir_arena_alloc(v->scratch, sizeof *r);
+        r->next = a->reads;
+        a->reads = r;
+    }
+    r->at = v->now;
+}
+
+static void live_at(struct plan *v, int b)
+{
+    struct life *l = &v->life[b];
+    if (l->first < 0 || v->position < l->first)
+        l->first = v->position;
+    if (v->position > l->last)
+        l->last = v->position;
+}
+
+static bool in_range(struct plan *v, const struct kn_step *s, int b)
+{
+    return (b >= 0 && b < v->p->nbuffers) || bad(v, s, "buffer %d does not exist", b);
+}
+
+static void reads(struct plan *v, const struct kn_step *s, int b)
+{
+    if (!in_range(v, s, b))
+        return;
+    int r = root(v->p, b);
+    live_at(v, r);
+    if (v->freed[r])
+        bad(v, s, "buffer %d is read after it was freed", b);
+    else if (!v->written[r] && !(v->p->buffers[r].bytes && ir_is_value(v->p->buffers[r].bytes, 0)))
+        bad(v, s, "buffer %d is read before it is written", b);
+    says_version(v, s, r, false);
+    accessed(v, s, r, false);
+}
+
+static void writes(struct plan *v, const struct kn_step *s, int b)
+{
+    if (!in_range(v, s, b))
+        return;
+    int r = root(v->p, b);
+    enum tcc_space space = v->p->buffers[r].space;
+    live_at(v, r);
+    if (space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT)
+        bad(v, s, "buffer %d, an input or weight, is written", b);
+    if (v->freed[r])
+        bad(v, s, "buffer %d is written after it was freed", b);
+    says_version(v, s, r, true);
+    accessed(v, s, r, true);
+    v->written[r] = true;
+}
+
+/* == Votes == */
+
+static bool communicates(const struct kn_step *s)
+{
+    return s->kind == TCC_STEP_COLLECTIVE || s->kind == TCC_STEP_SEND || s->kind == TCC_STEP_RECV;
+}
+
+static bool is_vote(const struct kn_step *s)
+{
+    return s->kind == TCC_STEP_COLLECTIVE && s->what == TCC_VOTE;
+}
+
+static bool writes_state(const struct plan *v, const struct kn_step *s)
+{
+    for (int a = 0, o = 0; a < s->nargs; a++, o++) {
+        bool writes = s->kind == TCC_STEP_COPY && a == 1;
+        if (s->kind == TCC_STEP_LAUNCH && s->kernel) {
+            while (o < s->kernel->noperands && s->kernel->operands[o].use == KN_LOCAL)
+                o++;
+            writes = o < s->kernel->noperands && s->kernel->operands[o].use != KN_IN;
+        }
+        if (communicates(s))
+            writes = s->kind == TCC_STEP_RECV || (s->kind == TCC_STEP_COLLECTIVE && a >= s->nin);
+        if (s->kind == TCC_STEP_LIB)
+            writes = a >= s->nin;
+        if (writes && s->args[a] >= 0 && s->args[a] < v->p->nbuffers &&
+            v->p->buffers[root(v->p, s->args[a])].space == TCC_SPACE_STATE)
+            return true;
+    }
+    return false;
+}
+
+static bool launch_may_fault(const struct kn_step *s)
+{
+    for (int i = 0; s->kind == TCC_STEP_LAUNCH && s->kernel && i < s->kernel->ninsns; i++)
+        if (s->kernel->insns[i].code == KN_INDEX)
+            return true;
+    return false;
+}
+
+static bool has_vote(const struct kn_steps *steps)
+{
+    for (int i = 0; i < steps->n; i++)
+        if (is_vote(&steps->at[i]) && steps->at[i].queue)
+            return true;
+    return false;
+}
+
+/* A vote comes behind all that may fault; what writes state comes behind a vote that knows of whatever may have faulted. */
+static void votes(struct plan *v, const struct kn_step *s)
+{
+    const struct kn_moment *now = v->now;
+    if (!v->votes || !v->ok)
+        return;
+    if (launch_may_fault(s))
+        VEC_PUSH(v->ctx, v->faulty, now);
+    for (int i = 0; is_vote(s) && i < v->faulty.n; i++)
+        if (!kn_before(v->faulty.at[i], now)) {
+            bad(v, s, "does not wait for step %d of queue %d, which may fault", v->faulty.at[i]->index,
+                v->faulty.at[i]->queue);
+            return;
+        }
+    if (is_vote(s)) {
+        v->faulty.n = 0;
+        VEC_PUSH(v->ctx, v->voted, now);
+    }
+    if (!writes_state(v, s))
+        return;
+    if (v->faulty.n || !v->voted.n)
+        bad(v, s, "writes state before the ranks have voted");
+    for (int i = 0; i < v->voted.n; i++)
+        if (!kn_before(v->voted.at[i], now))
+            bad(v, s, "writes state without waiting for the ranks' vote");
+}
+
+/* == Steps == */
+
+static void walk(struct plan *v, const struct kn_steps *steps);
+
+static void launch(struct plan *v, const struct kn_step *s)
+{
+    const struct kn_kernel *k = s->kernel;
+    int a = 0;
+    if (!k) {
+        bad(v, s, "has no kernel");
+        return;
+    }
+    for (int i = 0; i < k->noperands; i++)
+        a += k->operands[i].use != KN_LOCAL;
+    if (a != s->nargs) {
+        bad(v, s, "%d buffers for kernel %s, which has %d operands", s->nargs, k->name ? k->name : "", a);
+        return;
+    }
+    a = 0;
+    for (int pass = 0; pass < 2; pass++, a = 0) { /* all reads first */
+        for (int i = 0; i < k->noperands; i++) {
+            enum kn_operand_use use = k->operands[i].use;
+            if (use == KN_LOCAL)
+                continue;
+            if (pass == 0 && use != KN_OUT && use != KN_PARTIAL)
+                reads(v, s, s->args[a]);
+            if (pass == 1 && use != KN_IN)
+                writes(v, s, s->args[a]);
+            a++;
+        }
+    }
+    if (s->nsizes != k->nsizes)
+        bad(v, s, "%d sizes for kernel %s, which has %d", s->nsizes, k->name ? k->name : "", k->nsizes);
+}
+
+static void run_if(struct plan *v, const struct kn_step *s)
+{
+    size_t n = (size_t)v->p->nbuffers;
+    bool *before = ir_arena_alloc(v->scratch, n + 1), *after = ir_arena_alloc(v->scratch, n + 1);
+    if (s->nregions != 2) {
+        bad(v, s, "has %d regions, must have 2", s->nregions);
+        return;
+    }
+    int *versions = ir_arena_alloc(v->scratch, (n + 1) * sizeof *versions);
+    memcpy(versions, v->version, n * sizeof *versions);
+    memcpy(before, v->written, n);
+    for (int r = 0; r < 2; r++) {
+        memcpy(v->written, before, n);
+        v->position++;
+        kn_order_enter(v->order, s);
+        walk(v, &s->regions[r].steps);
+        v->position++;
+        v->now = kn_order_leave(v->order, s, v->position);
+        for (int i = 0; i < s->regions[r].nresults; i++)
+            reads(v, s, s->regions[r].results[i]);
+        v->position++;
+        for (int i = 0; s->regions[r].exits && i < s->regions[r].nresults; i++)
+            writes(v, s, s->regions[r].exits[i]);
+        for (size_t b = 0; b < n; b++)
+            after[b] = v->written[b] && (r == 0 || after[b]);
+        join_versions(v, s, versions);
+        if (r == 0)
+            memcpy(v->version, versions, n * sizeof *versions);
+    }
+    memcpy(v->written, after, n);
+}
+
+/* What lives into a loop from outside lives to its end: the next iteration reads it again. */
+static void extend_over_loop(struct plan *v, int first, int last)
+{
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        struct life *l = &v->life[b];
+        if (l->first >= 0 && l->first <= first && l->last > first && l->last < last)
+            l->last = last;
+    }
+}
+
+/* Does the kernel store to that operand by an index that it loads, as the number of an iteration, everywhere? */
+static bool stores_by_index(const struct kn_kernel *k, int operand)
+{
+    bool found = false;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *store = &k->insns[i];
+        bool indexed = false;
+        if (store->code != KN_STORE || store->operand != operand)
+            continue;
+        for (int j = 0; j < k->ninsns && !indexed; j++)
+            for (int d = 0; d < store->nindex && k->insns[j].code == KN_INDEX; d++)
+                indexed = indexed || ir_uses_sym(store->index[d], k->insns[j].expr);
+        if (!indexed)
+            return false;
+        found = true;
+    }
+    return found;
+}
+
+/* What a loop that counts stores element by element counts as written behind it, and lives from the loop's begin. */
+static void fills(struct plan *v, const struct kn_steps *steps, int first)
+{
+    for (int i = 0; i < steps->n; i++) {
+        const struct kn_step *s = &steps->at[i];
+        if (s->kind == TCC_STEP_PROGRAM && s->nregions == 1)
+            fills(v, &s->regions[0].steps, first);
+        for (int o = 0, a = 0; s->kind == TCC_STEP_LAUNCH && s->kernel && o < s->kernel->noperands; o++) {
+            if (s->kernel->operands[o].use == KN_LOCAL)
+                continue;
+            int b = s->args[a++];
+            if (s->kernel->operands[o].use == KN_IN || !stores_by_index(s->kernel, o))
+                continue;
+            b = root(v->p, b);
+            v->written[b] = true;
+            if (v->life[b].first > first)
+                v->life[b].first = first;
+        }
+    }
+}
+
+static void run_loop(struct plan *v, const struct kn_step *s)
+{
+    size_t n = (size_t)v->p->nbuffers;
+    bool *before = ir_arena_alloc(v->scratch, n + 1);
+    if (s->nregions != 1 || s->regions[0].nparams < 2) {
+        bad(v, s, "must have one region with an iteration number and a condition");
+        return;
+    }
+    const struct kn_region *g = &s->regions[0];
+    int first = ++v->position;
+    for (int i = 0; i < g->nparams; i++) {
+        if (i < 2 && g->params[i] >= 0)
+            writes(v, s, g->params[i]);
+        else if (i >= 2)
+            reads(v, s, g->params[i]);
+    }
+    make_versions(v, s);
+    int *versions = ir_arena_alloc(v->scratch, (n + 1) * sizeof *versions);
+    memcpy(versions, v->version, n * sizeof *versions);
+    memcpy(before, v->written, n);
+    v->position++;
+    kn_order_enter(v->order, s);
+    walk(v, &g->steps);
+    join_versions(v, s, versions);
+    v->position++;
+    v->now = kn_order_leave(v->order, s, v->position);
+    for (int i = 0; i < g->nresults; i++)
+        reads(v, s, g->results[i]);
+    v->position++;
+    for (int i = 0; i < g->nparams && v->ok; i++) {
+        if (g->params[i] >= 0)
+            live_at(v, root(v->p, g->params[i]));
+    }
+    memcpy(v->written, before, n);
+    if (v->ok && s->nargs && s->args[0] >= 0)
+        fills(v, &g->steps, first);
+    for (int i = 0; g->exits && i < g->nresults - 1; i++)
+        writes(v, s, g->exits[i]);
+    extend_over_loop(v, first, v->position);
+}
+
+/* Steps that read some args and write the others: how many are read. */
+static int number_read(const struct kn_step *s)
+{
+    switch ((int)s->kind) {
+    case TCC_STEP_LIB:
+    case KN_STEP_WAIT:
+    case TCC_STEP_COLLECTIVE: return s->nin;
+    case TCC_STEP_RECV: return 0;
+    case TCC_STEP_BIND:
+    case TCC_STEP_DIMS:
+    case TCC_STEP_IF:
+    case TCC_STEP_LOOP: return s->nargs;
+    default: return 1;
+    }
+}
+
+static void plain_step(struct plan *v, const struct kn_step *s)
+{
+    int n = number_read(s);
+    bool appends = s->kind == TCC_STEP_ACCUM;
+    for (int i = 0; i < s->nargs; i++) {
+        if (s->args[i] < 0)
+            continue;
+        if (i < n || appends)
+            reads(v, s, s->args[i]);
+    }
+    for (int i = n < 0 ? 0 : n; i < s->nargs; i++) {
+        if (s->args[i] >= 0)
+            writes(v, s, s->args[i]);
+    }
+}
+
+static void alloc_or_free(struct plan *v, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nargs; i++) {
+        if (!in_range(v, s, s->args[i]))
+            return;
+        int b = root(v->p, s->args[i]);
+        if (s->kind == TCC_STEP_FREE)
+            accessed(v, s, b, true);
+        v->freed[b] = s->kind == TCC_STEP_FREE;
+        v->written[b] = false;
+    }
+}
+
+/* What may stand in a queue that is not the host's program order. */
+static bool started(const struct plan *v, const struct kn_step *s)
+{
+    bool device = v->p->queues[s->queue].memory != 0;
+    switch (s->kind) {
+    case TCC_STEP_COLLECTIVE:
+    case TCC_STEP_SEND:
+    case TCC_STEP_RECV: return true;
+    case TCC_STEP_LAUNCH:
+    case TCC_STEP_COPY:
+    case TCC_STEP_FREE:
+    case TCC_STEP_LIB: /* a user's device code */
+    case TCC_STEP_PROGRAM: return device;
+    default: return false;
+    }
+}
+
+static bool queues(struct plan *v, const struct kn_step *s)
+{
+    if (s->queue < 0 || s->queue >= (v->p->nqueues ? v->p->nqueues : 1))
+        return bad(v, s, "queue %d does not exist", s->queue);
+    if (s->queue && !started(v, s))
+        return bad(v, s, "does not run in queue %d", s->queue);
+    if (v->program && (s->queue != v->program->queue || s->nwaits || s->event || s->nregions))
+        return bad(v, s, "in a program, must be a step of its queue that nobody waits for and that waits for none");
+    if (communicates(s) && s->kind != TCC_STEP_COLLECTIVE && (s->nargs != 1 || s->nsizes != 2))
+        return bad(v, s, "must have one buffer, a peer and a tag");
+    if (s->kind == TCC_STEP_COLLECTIVE && (s->what == TCC_IS_OWNER ? s->nin : s->nargs != 2 * s->nin))
+        return bad(v, s, "%d buffers, %d of them inputs", s->nargs, s->nin);
+    v->now = kn_order_step(v->order, s, v->position);
+    return v->now || bad(v, s, "waits for an event of no step before it");
+}
+
+static void run_program(struct plan *v, const struct kn_step *s)
+{
+    if (s->nregions != 1 || s->nargs || s->regions[0].nparams || s->regions[0].nresults || !s->queue) {
+        bad(v, s, "must have one region without parameters, in a queue of its device");
+        return;
+    }
+    kn_order_enter(v->order, s);
+    v->program = s;
+    walk(v, &s->regions[0].steps);
+    v->program = NULL;
+    v->now = kn_order_leave(v->order, s, ++v->position);
+}
+
+/* What the walker itself reads lies with the host; what it hands over stays in one memory. */
+static void hands_over(struct plan *v, const struct kn_step *s)
+{
+    bool loop = s->kind == TCC_STEP_LOOP;
+    for (int r = 0; r < s->nregions && v->ok; r++) {
+        const struct kn_region *g = &s->regions[r];
+        for (int i = 0; i < (loop ? 2 : s->nargs); i++) {
+            int own[3] = {i < s->nargs ? s->args[i] : -1, loop && i < g->nparams ? g->params[i] : -1,
+                          loop && i == 0 && g->nresults ? g->results[0] : -1};
+            for (int k = 0; k < 3; k++)
+                if (own[k] >= 0 && (!in_range(v, s, own[k]) || v->p->buffers[own[k]].memory))
+                    bad(v, s, "buffer %d must lie with the host", own[k]);
+        }
+        for (int i = loop; i < g->nresults && v->ok; i++) {
+            int to[2] = {g->exits ? g->exits[i - loop] : -1, loop && i + 1 < g->nparams ? g->params[i + 1] : -1};
+            for (int k = 0; k < 2; k++)
+                if (to[k] >= 0 && g->results[i] >= 0 && in_range(v, s, to[k]) && in_range(v, s, g->results[i]) &&
+                    v->p->buffers[to[k]].memory != v->p->buffers[g->results[i]].memory)
+                    bad(v, s, "buffers %d and %d must lie in one memory", g->results[i], to[k]);
+        }
+    }
+}
+
+/* Between two positions stand loops that may run at the same time. */
+static void extend_abreast(struct plan *v, int first, int last)
+{
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        struct life *l = &v->life[b];
+        if (l->first < 0 || l->last < first)
+            continue;
+        l->first = l->first < first ? l->first : first;
+        l->last = last;
+    }
+}
+
+static void walk(struct plan *v, const struct kn_steps *steps)
+{
+    int first = 0,
+        end = 0; /* where the steps began that run at the same time as step i, and the number of the step behind them */
+    for (int i = 0; i < steps->n && v->ok; i++) {
+        const struct kn_step *s = &steps->at[i];
+        v->position++;
+        if (i >= end) {
+            end = i + 1 + (s->kind == TCC_STEP_LOOP ? kn_abreast(v->p, steps, i) : 0);
+            first = end > i + 1 ? v->position : 0;
+        }
+        if (!queues(v, s))
+            return;
+        votes(v, s);
+        begin_versions(v, s);
+        hands_over(v, s);
+        if (s->kind == TCC_STEP_LAUNCH)
+            launch(v, s);
+        else if (s->kind == TCC_STEP_ALLOC || s->kind == TCC_STEP_FREE)
+            alloc_or_free(v, s);
+        else
+            plain_step(v, s);
+        if (s->kind == TCC_STEP_IF)
+            run_if(v, s);
+        else if (s->kind == TCC_STEP_LOOP)
+            run_loop(v, s);
+        else if (s->kind == TCC_STEP_PROGRAM)
+            run_program(v, s);
+        else
+            make_versions(v, s);
+        v->position++;
+        if (first && i + 1 == end)
+            extend_abreast(v, first, v->position);
+    }
+}
+
+/* == Memory == */
+
+/* Symbols at sample number n: small values, their bounds, and values that differ from each other. */
+static bool sample(void *user, ir_expr sym, int64_t *out)
+{
+    static const int64_t values[] = {0, 1, 2, 3, 5, 16, 17, 64, 100, 1000};
+    int n = *(int *)user;
+    int64_t v = values[(n + (n < 10 ? 0 : (int)(sym->id % 7) * (n / 10))) % 10];
+    *out = v < sym->lo ? sym->lo : v > sym->hi ? sym->hi : v;
+    return true;
+}
+
+/* Does [a, a + abytes) end before [b, ...) at all sample points, or the other way round? */
+static bool samples_disjoint(ir_expr a, ir_expr abytes, ir_expr b, ir_expr bbytes)
+{
+    for (int n = 0; n < 40; n++) {
+        int64_t x, xs, y, ys;
+        if (!ir_eval(a, sample, &n, &x) || !ir_eval(abytes, sample, &n, &xs) || !ir_eval(b, sample, &n, &y) ||
+            !ir_eval(bbytes, sample, &n, &ys))
+            continue;
+        if (xs > 0 && ys > 0 && x < y + ys && y < x + xs)
+            return false;
+    }
+    return true;
+}
+
+static bool disjoint(struct plan *v, const struct kn_buffer *a, const struct kn_buffer *b)
+{
+    int64_t x, y, xs, ys;
+    if (ir_is_value(a->bytes, 0) || ir_is_value(b->bytes, 0))
+        return true;
+    if (ir_is_const(a->offset, &x) && ir_is_const(b->offset, &y) && ir_is_const(a->bytes, &xs) &&
+        ir_is_const(b->bytes, &ys))
+        return x + xs <= y || y + ys <= x;
+    if (ir_expr_le(v->ctx, ir_add(v->ctx, a->offset, a->bytes), b->offset) == IR_YES ||
+        ir_expr_le(v->ctx, ir_add(v->ctx, b->offset, b->bytes), a->offset) == IR_YES)
+        return true;
+    return samples_disjoint(a->offset, a->bytes, b->offset, b->bytes);
+}
+
+struct placed {
+    int buffer, first, last;
+};
+
+static int by_first(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    return x->first != y->first ? x->first - y->first : x->buffer - y->buffer;
+}
+
+static bool check_pairs(struct plan *v, struct placed *at, int n)
+{
+    int nactive = 0;
+    for (int i = 0; i < n; i++) {
+        const struct kn_buffer *b = &v->p->buffers[at[i].buffer];
+        int kept = 0;
+        for (int j = 0; j < nactive; j++) { /* the array's front holds those that still live */
+            if (at[j].last < at[i].first)
+                continue;
+            if (v->p->buffers[at[j].buffer].memory != b->memory) {
+                at[kept++] = at[j];
+                continue;
+            }
+            if (!disjoint(v, &v->p->buffers[at[j].buffer], b))
+                return bad(v, NULL,
+                           "buffers %d and %d live at once and share memory: offsets %s and %s, bytes %s and %s",
+                           at[j].buffer, at[i].buffer, ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].offset),
+                           ir_expr_text(v->ctx, b->offset), ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].bytes),
+                           ir_expr_text(v->ctx, b->bytes));
+            at[kept++] = at[j];
+        }
+        at[kept++] = at[i];
+        nactive = kept;
+    }
+    return true;
+}
+
+static bool check_memory(struct plan *v)
+{
+    VEC(struct placed) live = {0};
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        const struct kn_buffer *buffer = &v->p->buffers[b];
+        if (buffer->space != TCC_SPACE_ARENA || v->life[b].first < 0 || !buffer->offset)
+            continue;
+        if (!buffer->bytes)
+            return bad(v, NULL, "buffer %d has no size", b);
+        const struct kn_entry *e = v->entry;
+        ir_expr arena = buffer->memory == 0 ? e->arena : e->arenas ? e->arenas[buffer->memory - 1] : NULL;
+        if (arena && ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), arena) == IR_NO)
+            return bad(v, NULL, "buffer %d reaches beyond the arena", b);
+        VEC_PUSH(v->ctx, live, (struct placed){b, v->life[b].first, v->life[b].last});
+    }
+    if (live.n)
+        qsort(live.at, (size_t)live.n, sizeof *live.at, by_first);
+    return check_pairs(v, live.at, live.n);
+}
+
+/* == Entries == */
+
+static bool check_buffers(struct plan *v)
+{
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        const struct kn_buffer *buffer = &v->p->buffers[b];
+        bool alias = buffer->space == TCC_SPACE_ALIAS, host = buffer->memory == 0;
+        if (buffer->space > TCC_SPACE_ALIAS ||
+            (alias && (buffer->index < 0 || buffer->index >= v->p->nbuffers || buffer->index == b)))
+            return bad(v, NULL, "buffer %d is malformed", b);
+        if (buffer->memory < 0 || buffer->memory >= (v->p->nmemories ? v->p->nmemories : 1) ||
+            (!host && (buffer->space == TCC_SPACE_INPUT || buffer->space == TCC_SPACE_OUTPUT ||
+                       buffer->space == TCC_SPACE_OBJECT)) ||
+            (alias && buffer->memory != v->p->buffers[buffer->index].memory))
+            return bad(v, NULL, "buffer %d can't lie in memory %d", b, buffer->memory);
+        if (alias && buffer->offset && buffer->bytes && v->p->buffers[buffer->index].bytes &&
+            ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), v->p->buffers[buffer->index].bytes) ==
+                IR_NO)
+            return bad(v, NULL, "buffer %d reaches beyond what it is a part of", b);
+    }
+    return true;
+}
+
+static bool check_entry(struct plan *v, const struct kn_entry *e)
+{
+    size_t n = (size_t)v->p->nbuffers + 1;
+    v->entry = e;
+    v->position = 0;
+    v->scratch = ir_arena_new(v->ctx);
+    v->life = ir_arena_alloc(v->scratch, n * sizeof *v->life);
+    v->written = ir_arena_alloc(v->scratch, n);
+    v->freed = ir_arena_alloc(v->scratch, n);
+    v->version = ir_arena_alloc(v->scratch, n * sizeof *v->version);
+    v->accesses = ir_arena_alloc(v->scratch, n * sizeof *v->accesses);
+    v->order = kn_order_new(v->ctx, v->scratch, v->p, e, 0, 0);
+    for (int b = 0; b < v->p->nbuffers; b++) {
+        enum tcc_space space = v->p->buffers[b].space;
+        v->life[b].first = v->life[b].last = -1;
+        v->written[b] = space == TCC_SPACE_INPUT || space == TCC_SPACE_WEIGHT || space == TCC_SPACE_STATE;
+    }
+    for (int i = 0; i < e->ninputs; i++) {
+        if (e->input_buffers[i] >= 0 && in_range(v, NULL, e->input_buffers[i]))
+            v->written[root(v->p, e->input_buffers[i])] = true;
+    }
+    v->votes = has_vote(&e->steps);
+    v->faulty.n = v->voted.n = 0;
+    walk(v, &e->steps);
+    v->now = NULL; /* all have ended */
+    for (int i = 0; i < e->noutputs && v->ok; i++)
+        reads(v, NULL, e->output_buffers[i]);
+    for (int b = 0; b < v->p->nbuffers && v->ok; b++) {
+        int last = kn_order_until(v->order, b);
+        v->life[b].last = last > v->life[b].last ? last : v->life[b].last;
+    }
+    if (v->ok)
+        check_memory(v);
+    ir_arena_free(v->scratch);
+    return v->ok;
+}
+
+bool kn_verify_program(const struct kn_program *p)
+{
+    struct plan v = {.ctx = p->module->ctx, .p = p, .ok = true};
+    for (int i = 0; i < p->nkernels; i++)
+        v.ok = kn_verify_kernel(v.ctx, p->kernels[i]) && v.ok;
+    if (!v.ok || !check_buffers(&v))
+        return false;
+    for (int i = 0; i < p->nentries; i++) {
+        if (!check_entry(&v, &p->entries[i]) || !kn_verify_sizes(p, &p->entries[i]) ||
+            !kn_verify_checks(p, &p->entries[i]))
+            return false;
+    }
+    return true;
+}

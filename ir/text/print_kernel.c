@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* print_kernel.c - the text form of kernels (doc/ir.md). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ir/text/kernel_words_int.h"
+
+const char *const kn_code_words[] = {"const", "expr",   "load",      "store", "scalar", "index",
+                                     "env",   "reduce", "argreduce", "scan",  "sort",   NULL};
+const char *const kn_use_words[] = {"in", "out", "inout", "local", "partial", NULL};
+const char *const kn_operand_space_words[] = {"global", "shared", "registers", "scratch", NULL};
+const char *const kn_env_words[] = {"seed", "run", NULL};
+const char *const kn_reducer_words[] = {"sum", "prod", "max", "min", NULL};
+
+int kn_word(const char *const *words, const char *name)
+{
+    for (int i = 0; words[i]; i++) {
+        if (strcmp(words[i], name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+void kn_each_expr(const struct kn_kernel *k, void (*visit)(void *user, ir_expr e), void *user)
+{
+    for (int i = 0; i < k->ndims; i++)
+        visit(user, k->dims[i].extent);
+    for (int i = 0; i < k->noperands; i++) {
+        for (int d = 0; d < k->operands[i].rank; d++)
+            visit(user, k->operands[i].dims[d]);
+    }
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        for (int d = 0; d < n->nindex; d++)
+            visit(user, n->index[d]);
+        for (int g = 0; g < n->nguards; g++) {
+            visit(user, n->guards[g].e);
+            visit(user, n->guards[g].lo);
+            visit(user, n->guards[g].hi);
+        }
+        if (n->code == KN_EXPR)
+            visit(user, n->expr);
+        if (n->bound)
+            visit(user, n->bound);
+    }
+    if (k->split.step)
+        visit(user, k->split.step);
+}
+
+void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user)
+{
+    for (int d = 0; d < k->ndims; d++)
+        k->dims[d].extent = map(user, k->dims[d].extent);
+    for (int o = 0; o < k->noperands; o++)
+        for (int d = 0; d < k->operands[o].rank; d++)
+            k->operands[o].dims[d] = map(user, k->operands[o].dims[d]);
+    for (int i = 0; i < k->ninsns; i++) {
+        struct kn_insn *n = &k->insns[i];
+        ir_expr *index = IR_NEWN(ctx, n->nindex + 1, ir_expr);
+        struct kn_guard *guards = IR_NEWN(ctx, n->nguards + 1, struct kn_guard);
+        for (int d = 0; d < n->nindex; d++)
+            index[d] = map(user, n->index[d]);
+        for (int g = 0; g < n->nguards; g++)
+            guards[g] =
+                (struct kn_guard){map(user, n->guards[g].e), map(user, n->guards[g].lo), map(user, n->guards[g].hi)};
+        n->index = index;
+        n->guards = guards;
+        if (n->code == KN_EXPR)
+            n->expr = map(user, n->expr);
+        if (n->bound)
+            n->bound = map(user, n->bound);
+    }
+    if (k->split.step)
+        k->split.step = map(user, k->split.step);
+}
+
+struct finder {
+    struct ir_ctx *ctx;
+    const struct kn_kernel *k;
+    VEC(ir_expr) found;
+};
+
+static void note_size(void *user, ir_expr sym)
+{
+    struct finder *f = user;
+    for (int i = 0; i < f->k->ndims; i++) {
+        if (f->k->dims[i].var == sym)
+            return;
+    }
+    for (int i = 0; i < f->k->ninsns; i++) {
+        if (f->k->insns[i].code == KN_INDEX && f->k->insns[i].expr == sym)
+            return;
+    }
+    for (int i = 0; i < f->found.n; i++) {
+        if (f->found.at[i] == sym)
+            return;
+    }
+    VEC_PUSH(f->ctx, f->found, sym);
+}
+
+static void note_expr(void *user, ir_expr e)
+{
+    ir_each_sym(e, note_size, user);
+}
+
+void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k)
+{
+    struct finder f = {.ctx = ctx, .k = k};
+    kn_each_expr(k, note_expr, &f);
+    k->nsizes = f.found.n;
+    k->sizes = f.found.at;
+}
+
+/* == Text == */
+
+static void print_exprs(FILE *out, const char *open, int n, const ir_expr *e, const char *close)
+{
+    fputs(open, out);
+    for (int i = 0; i < n; i++) {
+        if (i)
+            fputs(", ", out);
+        ir_print_expr(out, e[i]);
+    }
+    fputs(close, out);
+}
+
+static void print_dim_set(FILE *out, const struct kn_kernel *k, uint32_t set)
+{
+    bool first = true;
+    fputc('(', out);
+    for (int d = 0; d < k->ndims; d++) {
+        if (!(set >> d & 1))
+            continue;
+        if (!first)
+            fputs(", ", out);
+        ir_print_expr(out, k->dims[d].var);
+        first = false;
+    }
+    fputc(')', out);
+}
+
+static void print_guards(FILE *out, const struct kn_insn *n)
+{
+    for (int g = 0; g < n->nguards; g++) {
+        fputs(g ? ", " : " if ", out);
+        ir_print_expr(out, n->guards[g].lo);
+        fputs(" <= ", out);
+        ir_print_expr(out, n->guards[g].e);
+        fputs(" < ", out);
+        ir_print_expr(out, n->guards[g].hi);
+    }
+}
+
+static void print_access(FILE *out, const struct kn_insn *n)
+{
+    fprintf(out, "o%d", n->operand);
+    print_exprs(out, "[", n->nindex, n->index, "]");
+}
+
+const char *const kn_answer_words[] = {"unknown", "proved", "checked", "guarded", NULL};
+
+static void print_answer(FILE *out, const struct kn_insn *n)
+{
+    if (n->answer)
+        fprintf(out, " %s", kn_answer_words[n->answer]);
+}
+
+static void print_args(FILE *out, const struct kn_insn *n)
+{
+    for (int i = 0; i < n->nargs; i++)
+        fprintf(out, "%s%%%d", i ? ", " : " ", n->arg[i]);
+}
+
+static void print_const(FILE *out, const struct kn_insn *n)
+{
+    fputc(' ', out);
+    if (tcc_is_float(n->dtype))
+        ir_print_double(out, n->fvalue);
+    else
+        fprintf(out, "%" PRId64, n->ivalue);
+}
+
+static void print_insn(FILE *out, const struct kn_kernel *k, int i)
+{
+    const struct kn_insn *n = &k->insns[i];
+    fputs("    ", out);
+    if (n->code == KN_STORE) {
+        fputs("store ", out);
+        print_access(out, n);
+        fprintf(out, " = %%%d", n->arg[0]);
+        print_guards(out, n);
+        print_answer(out, n);
+        fputc('\n', out);
+        return;
+    }
+    if (n->code == KN_SORT) {
+        fprintf(out, "sort %s o%d o%" PRId64 "\n", kn_reducer_words[n->reducer], n->operand, n->ivalue);
+        return;
+    }
+    fprintf(out, "%%%d = %s", i, n->code == KN_SCALAR ? ir_op_info(n->op)->name : kn_code_words[n->code]);
+    if (n->code >= KN_REDUCE)
+        fprintf(out, " %s", kn_reducer_words[n->reducer]);
+    fprintf(out, " %s", tcc_dtype_name(n->dtype));
+    switch ((enum kn_code)n->code) {
+    case KN_CONST: print_const(out, n); break;
+    case KN_EXPR:
+        fputc(' ', out);
+        ir_print_expr(out, n->expr);
+        break;
+    case KN_ENV: fprintf(out, " %s", kn_env_words[n->ivalue]); break;
+    case KN_LOAD:
+        fputc(' ', out);
+        print_access(out, n);
+        print_guards(out, n);
+        if (n->nargs && n->arg[0] >= 0)
+            fprintf(out, " else %%%d", n->arg[0]);
+        print_answer(out, n);
+        break;
+    case KN_INDEX:
+        print_args(out, n);
+        fputs(" as ", out);
+        ir_print_expr(out, n->expr);
+        fputs(" < ", out);
+        ir_print_expr(out, n->bound);
+        break;
+    default:
+        print_args(out, n);
+        if (n->ivalue && n->code == KN_ARGREDUCE)
+            fputs(" last", out);
+        if (n->ivalue && n->code == KN_SCAN)
+            fputs(" exclusive", out);
+        break;
+    }
+    fputc('\n', out);
+}
+
+static void print_operand(FILE *out, const struct kn_operand *o, int i)
+{
+    fprintf(out, "  %s", kn_use_words[o->use]);
+    if (o->use == KN_LOCAL)
+        fprintf(out, " %s", kn_operand_space_words[o->space]);
+    fprintf(out, " o%d", i);
+    if (o->name) {
+        fputc(' ', out);
+        ir_print_string(out, o->name);
+    }
+    fprintf(out, ": %s", tcc_dtype_name(o->dtype));
+    print_exprs(out, "[", o->rank, o->dims, "]\n");
+}
+
+static void print_contraction(FILE *out, const struct kn_kernel *k)
+{
+    const struct kn_contraction *c = &k->contraction;
+    const char *const names[] = {" batch", " m", " n", " k"};
+    const uint32_t sets[] = {c->batch, c->m, c->n, c->k};
+    if (!c->present)
+        return;
+    fprintf(out, "  contraction o%d o%d %%%d %%%d %%%d %%%d", c->a, c->b, c->load_a, c->load_b, c->mul, c->reduce);
+    for (int i = 0; i < 4; i++) {
+        fputs(names[i], out);
+        fputc(' ', out);
+        print_dim_set(out, k, sets[i]);
+    }
+    if (c->partial)
+        fprintf(out, " partial %s", tcc_dtype_name((enum tcc_dtype)c->partial));
+    fputc('\n', out);
+}
+
+static void print_required(FILE *out, const struct kn_kernel *k)
+{
+    for (int i = 0; i < k->nrequired; i++) {
+        const struct kn_requirement *r = &k->required[i];
+        fputs("  requires ", out);
+        ir_print_expr(out, r->a);
+        fputs(" <= ", out);
+        ir_print_expr(out, r->b);
+        if (!ir_is_value(r->points, 1)) {
+            fputs(" if ", out);
+            ir_print_expr(out, r->points);
+        }
+        fprintf(out, " for o%d\n", r->operand);
+    }
+}
+
+static void print_split(FILE *out, const struct kn_kernel *k)
+{
+    if (!k->split.combine)
+        return;
+    fputs("  split ", out);
+    ir_print_expr(out, k->dims[k->split.dim].var);
+    fputs(" step ", out);
+    ir_print_expr(out, k->split.step);
+    fputc('\n', out);
+}
+
+static void print_schedule(FILE *out, const struct kn_kernel *k)
+{
+    const struct kn_schedule *s = &k->schedule;
+    if (!s->how)
+        return;
+    fprintf(out, "  schedule %s", s->how);
+    for (int i = 0; i < s->nparams; i++)
+        fprintf(out, "%s%s=%" PRId64 "%s", i ? ", " : "(", s->params[i].key, s->params[i].value,
+                i + 1 == s->nparams ? ")" : "");
+    int ntiles = 0;
+    for (int d = 0; d < k->ndims; d++)
+        ntiles = s->tile[d] ? d + 1 : ntiles;
+    for (int d = 0; d < ntiles; d++)
+        fprintf(out, "%s%" PRId64 "%s", d ? ", " : " tile (", s->tile[d], d + 1 == ntiles ? ")" : "");
+    fputc('\n', out);
+}
+
+static void print_line(FILE *out, const char *word, ir_expr e)
+{
+    if (!e)
+        return;
+    fprintf(out, "  %s ", word);
+    ir_print_expr(out, e);
+    fputc('\n', out);
+}
+
+void kn_print_kernel(FILE *out, const struct kn_kernel *k)
+{
+    static const char *const roles[] = {"outer", "inner", "pieces"};
+    fputs("kernel @", out);
+    if (k->name && ir_is_identifier(k->name))
+        fputs(k->name, out);
+    else
+        ir_print_string(out, k->name ? k->name : "");
+    fprintf(out, " %s {\n", ir_kind_name(k->kind));
+    for (int d = 0; d < k->ndims; d++) {
+        fprintf(out, "  %s ", roles[k->dims[d].role]);
+        ir_print_expr(out, k->dims[d].var);
+        fputs(" < ", out);
+        ir_print_expr(out, k->dims[d].extent);
+        fputc('\n', out);
+    }
+    for (int i = 0; i < k->noperands; i++)
+        print_operand(out, &k->operands[i], i);
+    if (k->nsizes)
+        print_exprs(out, "  sizes (", k->nsizes, k->sizes, ")\n");
+    for (int s = 0; s < k->nstages; s++) {
+        fputs(s && s == k->split.combine ? "  combine " : "  stage ", out);
+        print_dim_set(out, k, k->stages[s].inner);
+        if (k->stages[s].repeat) {
+            fputs(" repeat ", out);
+            print_dim_set(out, k, k->stages[s].repeat);
+        }
+        fputs(" {\n", out);
+        for (int i = k->stages[s].first; i < k->stages[s].last; i++)
+            print_insn(out, k, i);
+        fputs("  }\n", out);
+    }
+    print_required(out, k);
+    print_contraction(out, k);
+    print_split(out, k);
+    print_schedule(out, k);
+    print_line(out, "tiles", k->tiles);
+    print_line(out, "combining", k->combining);
+    print_line(out, "scratch", k->scratch);
+    print_line(out, "flops", k->flops);
+    fputs("}\n", out);
+}
