@@ -196,7 +196,7 @@ static void put_step(struct job *j, const struct kn_step *s, const char *kind, s
     fputc('}', out);
 }
 
-/* at: the positions of the steps before, as passes/lower/memory.c counts them; those of buffers are among them. */
+/* at: the positions of the steps before, as passes/plan/memory.c counts them; those of buffers are among them. */
 static double put_steps(struct job *j, const struct kn_steps *steps, bool print, int *at, bool *first)
 {
     double seconds = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_int.h - attention kernels (passes/lower/attention.c makes them), shared by the schedule and the code.
+ * attention_int.h - attention kernels (passes/kernel/attention.c makes them), shared by the schedule and the code.
  *
  * A tile is some rows (queries) of one head. Keys come in blocks, so that a block of keys and the rows' scores stay in the
  * near caches, whatever the number of keys:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * winograd.c - convolutions by F(4x4, 3x3) and F(2x2, 3x3): kernels that passes/lower/winograd.c makes.
+ * winograd.c - convolutions by F(4x4, 3x3) and F(2x2, 3x3): kernels that passes/kernel/winograd.c makes.
  *
  * A tile of the launch is some of the tiles (4 x 4 or 2 x 2 results) of one image, all their channels or some blocks of output channels:
  *

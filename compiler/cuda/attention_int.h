@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_int.h - private to compiler/cuda/: attention as one kernel (passes/lower/attention.c makes it), and what multiplies its tiles.
+ * attention_int.h - private to compiler/cuda/: attention as one kernel (passes/kernel/attention.c makes it), and what multiplies its tiles.
  *
  * A block of 4 warps has 64 rows (queries) of one head (of 8 warps 128), a warp 16 of them with all keys. Keys come in blocks of bn:
  *

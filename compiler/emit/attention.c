@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c - which of an attention kernel's instructions and dims play which part (passes/lower/attention.c makes such kernels). */
+/* attention.c - which of an attention kernel's instructions and dims play which part (passes/kernel/attention.c makes such kernels). */
 #include "compiler/emit/attention.h"
 
 #include <math.h>

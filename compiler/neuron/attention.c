@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.c - attention as one kernel (passes/lower/attention.c makes it): 128 rows, one a partition, with up to 2048 keys at once.
+ * attention.c - attention as one kernel (passes/kernel/attention.c makes it): 128 rows, one a partition, with up to 2048 keys at once.
  *
  *     scores of four banks of PSUM: products of panels (panel.c) of q and k; masked by the kernel's own stage, or as they are
  *     the row's largest so far by Vector; weights exp(scale score - top) by Scalar, which sums them on the way

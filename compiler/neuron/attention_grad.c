@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_grad.c - attention's gradients as one kernel each (passes/lower/attention.c makes them): by q, or by k and v. Weights are worked out again from the rows'
+ * attention_grad.c - attention's gradients as one kernel each (passes/kernel/attention.c makes them): by q, or by k and v. Weights are worked out again from the rows'
  * logarithms (Dao, "FlashAttention-2", 2023, section 3).
  *
  *     128 columns (by q: keys, by k: queries) lie on partitions, up to 512 of the kernel's rows beside each other: a bank of scores, one of dy v'

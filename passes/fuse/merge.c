@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * merge.c - launches of elementwise kernels over the same points become one launch (horizontal fusion). Groups have one
+ * root each (group.c), so values that are computed from the same operands, or one from another that is stored as
+ * well, start as kernels of their own: an optimizer's moments and its parameter, a gate's several gradients. Run together they
+ * read each operand once, and what the first stores the second need not load.
+ *
+ * The second launch moves up to the first, so nothing in between may write what it reads or touch what it writes.
+ */
+#include "passes/lower_int.h"
+
+#include <string.h>
+
+enum { WINDOW = 64, MAX_OPERANDS = 24 };
+
+/* One point at a time, nothing summed, nothing private. */
+static bool is_map(const struct kn_step *s)
+{
+    if (s->kind != TCC_STEP_LAUNCH || s->nregions || s->kernel->nstages != 1 || s->kernel->stages[0].inner)
+        return false;
+    for (int i = 0; i < s->kernel->noperands; i++)
+        if (s->kernel->operands[i].use == KN_LOCAL || s->kernel->operands[i].use == KN_INOUT)
+            return false;
+    return true;
+}
+
+static bool same_points(const struct kn_kernel *a, const struct kn_kernel *b)
+{
+    for (int d = 0; d < a->ndims && d < b->ndims; d++)
+        if (a->dims[d].var != b->dims[d].var || a->dims[d].extent != b->dims[d].extent ||
+            a->dims[d].role != b->dims[d].role)
+            return false;
+    return a->ndims == b->ndims;
+}
+
+static bool writes(const struct kn_step *s, int arg)
+{
+    return kn_use(s, arg) != KN_IN;
+}
+
+bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s)
+{
+    if (s->nregions || (s->kind != TCC_STEP_LAUNCH && s->kind != TCC_STEP_COPY && s->kind != TCC_STEP_LIB))
+        return false;
+    for (int a = 0; a < later->nargs; a++)
+        for (int b = 0; b < s->nargs; b++)
+            if (lw_storage(lw, later->args[a]) == lw_storage(lw, s->args[b]) && (writes(later, a) || writes(s, b)))
+                return false;
+    return true;
+}
+
+bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b)
+{
+    return a->rank == b->rank && a->dtype == b->dtype &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+/* The only store to an operand; NULL: several. */
+const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand)
+{
+    const struct kn_insn *found = NULL;
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_STORE && k->insns[i].operand == operand) {
+            if (found)
+                return NULL;
+            found = &k->insns[i];
+        }
+    return found;
+}
+
+/* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and unguarded? */
+bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y)
+{
+    if (!lw_same_shape(&a->operands[x], &b->operands[y]))
+        return false;
+    for (int i = 0; i < a->ninsns; i++) {
+        const struct kn_insn *p = &a->insns[i];
+        if (!kn_accesses(p, x))
+            continue;
+        for (int j = 0; j < b->ninsns; j++) {
+            const struct kn_insn *q = &b->insns[j];
+            if (kn_accesses(q, y) && (!lw_same_index(p, q) || p->nguards || q->nguards))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Do the two read something in common, or the second what the first writes? Conflicts end it (false). */
+static bool worth_merging(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
+{
+    bool shared = false;
+    for (int i = 0; i < a->nargs; i++)
+        for (int j = 0; j < b->nargs; j++) {
+            if (lw_storage(lw, a->args[i]) != lw_storage(lw, b->args[j]))
+                continue;
+            if (writes(a, i) || writes(b, j)) {
+                if (writes(b, j) || a->args[i] != b->args[j] || !lw_store_to(a->kernel, i) ||
+                    !lw_at_same_points(a->kernel, i, b->kernel, j))
+                    return false;
+                shared = true;
+            } else if (lw_same_shape(&a->kernel->operands[i], &b->kernel->operands[j])) {
+                int64_t n;
+                shared = shared || !ir_is_const(lw->buffers.at[b->args[j]].bytes, &n) || n > 64;
+            }
+        }
+    return shared;
+}
+
+static int functions(const struct kn_kernel *k)
+{
+    int n = 0;
+    for (int i = 0; i < k->ninsns; i++)
+        n += k->insns[i].code == KN_SCALAR && ir_is_expensive(k->insns[i].op);
+    return n;
+}
+
+/* Does the machine take a kernel of that size, with the first one's sizes? */
+bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second)
+{
+    const struct kn_kernel *a = first->kernel, *b = second->kernel;
+    for (int i = 0; i < b->nsizes; i++) {
+        bool known = false;
+        for (int j = 0; j < a->nsizes; j++)
+            known = known || (a->sizes[j] == b->sizes[i] && first->sizes[j] == second->sizes[i]);
+        if (!known)
+            return false;
+    }
+    struct pass_fusion f = {.instructions = a->ninsns + b->ninsns, .points = -1};
+    if (a->noperands + b->noperands > MAX_OPERANDS || !lw_worth(lw, &f))
+        return false;
+    f.functions = functions(a) + functions(b);
+    return lw_worth(lw, &f);
+}
+
+struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_step *b, int *insn)
+{
+    const struct kn_kernel *ka = a->kernel, *kb = b->kernel;
+    struct kn_kernel *k = IR_NEW(lw->ctx, struct kn_kernel);
+    int *operand = IR_NEWN(lw->ctx, kb->noperands + 1, int);
+    *k = *ka;
+    k->operands = IR_NEWN(lw->ctx, ka->noperands + kb->noperands, struct kn_operand);
+    k->insns = IR_NEWN(lw->ctx, ka->ninsns + kb->ninsns, struct kn_insn);
+    int *args = IR_NEWN(lw->ctx, a->nargs + b->nargs + 1, int);
+    memcpy(k->operands, ka->operands, (size_t)ka->noperands * sizeof *k->operands);
+    memcpy(k->insns, ka->insns, (size_t)ka->ninsns * sizeof *k->insns);
+    memcpy(args, a->args, (size_t)a->nargs * sizeof *args);
+    for (int j = 0; j < kb->noperands; j++) {
+        int i = 0;
+        while (i < ka->noperands && (a->args[i] != b->args[j] || !lw_same_shape(&ka->operands[i], &kb->operands[j])))
+            i++;
+        operand[j] = i < ka->noperands ? i : k->noperands++;
+        if (operand[j] >= ka->noperands) {
+            k->operands[operand[j]] = kb->operands[j];
+            args[operand[j]] = b->args[j];
+        }
+    }
+    for (int j = 0; j < kb->ninsns; j++) {
+        struct kn_insn n = kb->insns[j];
+        for (int i = 0; i < 3; i++)
+            if (n.arg[i] >= 0)
+                n.arg[i] = insn[n.arg[i]];
+        if (n.code == KN_LOAD || n.code == KN_STORE)
+            n.operand = operand[n.operand];
+        if (n.code == KN_LOAD && n.operand < ka->noperands && ka->operands[n.operand].use == KN_OUT) {
+            insn[j] = lw_store_to(ka, n.operand)->arg[0];
+            continue;
+        }
+        insn[j] = k->ninsns;
+        k->insns[k->ninsns++] = n;
+    }
+    a->kernel = k;
+    a->args = args;
+    a->nargs = k->noperands;
+    lw_merge_versions(lw, a, b);
+    lw_add_kernel(lw, k);
+    return k;
+}
+
+static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
+{
+    struct kn_kernel *k = lw_append(lw, a, b, IR_NEWN(lw->ctx, b->kernel->ninsns + 1, int));
+    k->stages = IR_NEW(lw->ctx, struct kn_stage);
+    k->stages[0] = (struct kn_stage){.last = k->ninsns};
+}
+
+/* An earlier launch that step j can join; -1: none. */
+static bool are_alike(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
+{
+    return is_map(a) && same_points(a->kernel, b->kernel) && worth_merging(lw, a, b);
+}
+
+/* The nearest earlier launch that a launch can join; -1: none. */
+static int partner(const struct lw *lw, const struct kn_steps *steps, int j, const struct lw_merger *m)
+{
+    const struct kn_step *b = &steps->at[j];
+    for (int i = j - 1; i >= 0 && j - i <= WINDOW; i--) {
+        const struct kn_step *a = &steps->at[i];
+        if (m->together(lw, a, b) && lw_fit_together(lw, a, b))
+            return i;
+        if (!lw_can_hoist(lw, b, a))
+            return -1;
+    }
+    return -1;
+}
+
+void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *m)
+{
+    int n = 0;
+    for (int j = 0; j < steps->n; j++) {
+        for (int r = 0; r < steps->at[j].nregions; r++)
+            lw_merge_by(lw, &steps->at[j].regions[r].steps, m);
+        struct kn_step s = steps->at[j];
+        steps->at[n] = s;
+        struct kn_steps done = {steps->at, n + 1, n + 1};
+        int i = m->takes(&s) ? partner(lw, &done, n, m) : -1;
+        if (i >= 0 && lw_may_change(lw))
+            m->merge(lw, &steps->at[i], &s);
+        else
+            n++;
+    }
+    steps->n = n;
+}
+
+void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
+{
+    lw_merge_by(lw, steps, &(struct lw_merger){is_map, are_alike, merge});
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dead.c - takes out stores that nobody reads: where launches were merged, the second one has the value at hand that the
+ * first one stored for it, and the buffer in between is of no use any more. Then the buffers that no step names go.
+ */
+#include "passes/lower_int.h"
+
+static void count_list(const struct lw *lw, int n, const int *list, int *uses)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] >= 0)
+            uses[lw_storage(lw, list[i])]++;
+}
+
+static bool loads_from(const struct kn_kernel *k, int operand)
+{
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_LOAD && k->insns[i].operand == operand)
+            return true;
+    return false;
+}
+
+/* One stage and no local operands: arguments and operands correspond. */
+static bool is_plain_map(const struct kn_step *s)
+{
+    if (s->kind != TCC_STEP_LAUNCH || s->kernel->nstages != 1 || s->kernel->stages[0].inner)
+        return false;
+    for (int i = 0; i < s->kernel->noperands; i++)
+        if (s->kernel->operands[i].use == KN_LOCAL)
+            return false;
+    return s->nargs == s->kernel->noperands;
+}
+
+static void remove_operand(struct lw *lw, struct kn_step *s, int operand)
+{
+    struct kn_kernel *k = s->kernel;
+    int *at = IR_NEWN(lw->ctx, k->ninsns + 1, int), n = 0;
+
+    for (int i = 0; i < k->ninsns; i++) {
+        struct kn_insn insn = k->insns[i];
+        bool access = insn.code == KN_LOAD || insn.code == KN_STORE;
+        if (insn.code == KN_STORE && insn.operand == operand)
+            continue;
+        for (int a = 0; a < 3; a++)
+            if (insn.arg[a] >= 0)
+                insn.arg[a] = at[insn.arg[a]];
+        if (access && insn.operand > operand)
+            insn.operand--;
+        at[i] = n;
+        k->insns[n++] = insn;
+    }
+    k->ninsns = n;
+    k->stages[0].last = n;
+    for (int i = operand; i + 1 < k->noperands; i++) {
+        k->operands[i] = k->operands[i + 1];
+        s->args[i] = s->args[i + 1];
+    }
+    k->noperands--;
+    s->nargs--;
+}
+
+static void drop_stores(struct lw *lw, struct kn_steps *steps, const int *uses)
+{
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        for (int r = 0; r < s->nregions; r++)
+            drop_stores(lw, &s->regions[r].steps, uses);
+        if (!is_plain_map(s))
+            continue;
+        for (int o = s->nargs - 1; o >= 0 && s->nargs > 1; o--)
+            if (s->kernel->operands[o].use == KN_OUT && lw->buffers.at[s->args[o]].space == TCC_SPACE_ARENA &&
+                uses[lw_storage(lw, s->args[o])] == 1 && !loads_from(s->kernel, o) && lw_may_change(lw))
+                remove_operand(lw, s, o);
+    }
+}
+
+void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e)
+{
+    int *uses = IR_NEWN(lw->ctx, lw->buffers.n + 1, int);
+
+    kn_count_uses(lw->buffers.at, &e->steps, uses);
+    count_list(lw, e->noutputs, e->output_buffers, uses);
+    drop_stores(lw, &e->steps, uses);
+}
+
+/* -- Buffers ------------------------------------------------------------------------------------------------------ */
+
+/* A list of its own: others may share the old one. */
+static int *renumbered(const struct lw *lw, int n, const int *list, const int *number)
+{
+    int *new = IR_NEWN(lw->ctx, n + 1, int);
+    for (int i = 0; i < n; i++)
+        new[i] = list[i] < 0 ? list[i] : number[list[i]];
+    return new;
+}
+
+static void renumber(const struct lw *lw, struct kn_steps *steps, const int *number)
+{
+    for (int i = 0; i < steps->n; i++) {
+        struct kn_step *s = &steps->at[i];
+        s->args = renumbered(lw, s->nargs, s->args, number);
+        for (int v = 0; v < s->nversions; v++)
+            s->versions[v].buffer = number[s->versions[v].buffer];
+        for (int r = 0; r < s->nregions; r++) {
+            struct kn_region *g = &s->regions[r];
+            g->params = renumbered(lw, g->nparams, g->params, number);
+            g->results = renumbered(lw, g->nresults, g->results, number);
+            if (g->exits)
+                g->exits = renumbered(lw, g->nresults - (s->kind == TCC_STEP_LOOP), g->exits, number);
+            renumber(lw, &g->steps, number);
+        }
+    }
+}
+
+void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p)
+{
+    int *uses = IR_NEWN(lw->ctx, lw->buffers.n + 1, int), *number = IR_NEWN(lw->ctx, lw->buffers.n + 1, int), n = 0;
+    for (int e = 0; e < p->nentries; e++) {
+        kn_count_uses(lw->buffers.at, &p->entries[e].steps, uses);
+        count_list(lw, p->entries[e].noutputs, p->entries[e].output_buffers, uses);
+    }
+    for (int b = 0; b < lw->buffers.n; b++) {
+        bool dead = lw->buffers.at[b].space == TCC_SPACE_ARENA && !uses[b];
+        number[b] = dead ? -1 : n;
+        lw->buffers.at[n] = lw->buffers.at[b];
+        n += !dead;
+    }
+    lw->buffers.n = n;
+    for (int b = 0; b < n; b++)
+        if (lw->buffers.at[b].space == TCC_SPACE_ALIAS)
+            lw->buffers.at[b].index = number[lw->buffers.at[b].index];
+    for (int w = 0; w < lw->weights.n; w++)
+        lw->weights.at[w].buffer = number[lw->weights.at[w].buffer];
+    for (int e = 0; e < p->nentries; e++) {
+        struct kn_entry *entry = &p->entries[e];
+        renumber(lw, &entry->steps, number);
+        entry->input_buffers = renumbered(lw, entry->ninputs, entry->input_buffers, number);
+        entry->output_buffers = renumbered(lw, entry->noutputs, entry->output_buffers, number);
+    }
+}
