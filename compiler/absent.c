@@ -2,7 +2,7 @@
 /*
  * absent.c - the doors of compiler/ in an installation that runs artifacts and has no compiler (configure --disable-compiler): each says so.
  */
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --auto-cast without --train: the casts come last, so that what folds into weights is folded in float32 before. */
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 
 #include <string.h>
 

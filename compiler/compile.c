@@ -3,15 +3,15 @@
  * compile.c - tccc_compile(): reads the model, runs the passes, has the target compile the kernels, and puts the artifact
  * together in a temporary folder beside the output, so that nothing half-made is ever seen under the output's name.
  */
-#include "compiler/artifact_int.h"
-#include "compiler/budget_int.h"
+#include "compiler/artifact/artifact_int.h"
+#include "compiler/memory/budget_int.h"
 #include "compiler/cache_int.h"
 #include "compiler/compile_int.h"
 #include "compiler/custom_int.h"
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/isolate_int.h"
 #include "compiler/job_int.h"
-#include "compiler/link_int.h"
+#include "compiler/artifact/link_int.h"
 #include "compiler/locate_int.h"
 #include "compiler/sources_int.h"
 #include "compiler/target.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --train: from the public options to the training transformation of passes/. */
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 #include "passes/pass.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* version.c - what this compiler is and knows, for --version. */
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/target.h"
 #include "compiler/tccc.h"
 

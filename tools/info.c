@@ -4,7 +4,7 @@
  * state, and the memory that values take at most: those alive at once in the graph's order, none of them fused away or shared. Sizes that are
  * open count as 1 there, and it is said.
  */
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "ir/ir.h"
 #include "tools/model_int.h"
 

@@ -5,7 +5,7 @@
  */
 #include "tools/model_int.h"
 
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 #include "passes/pass.h"
 #include "base/safe.h"

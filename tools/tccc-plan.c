@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc-plan: which layout of stages, copies and microbatches trains a model fastest on a described cluster, and what it takes. */
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 #include "tools/plan_tool_int.h"
 

@@ -19,7 +19,7 @@
 #define TCC_CUDA_INT_H
 
 #include "compiler/emit/emit.h"
-#include "compiler/image_int.h"
+#include "compiler/artifact/image_int.h"
 #include "compiler/target.h"
 
 /* -- Machines (machine.c) ---------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  * that is not cut in halves has one for the first core only. Logical cores of two have another such table behind that, with an entry for each kernel: the program of its second
  * launch, by the first core, of a reduction that both cores have done half of.
  */
-#include "compiler/image_int.h"
+#include "compiler/artifact/image_int.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <stdlib.h>

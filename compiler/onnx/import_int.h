@@ -28,7 +28,7 @@
 #ifndef TCCC_ONNX_IMPORT_INT_H
 #define TCCC_ONNX_IMPORT_INT_H
 
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/onnx/onnx_int.h"
 #include "ir/ir.h"
 

@@ -2,7 +2,7 @@
 /* Fuzz target: the front ends of model files (a zip file is a program of torch.export, the rest ONNX), from the bounded readers to a verified module. */
 #include <string.h>
 
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "tests/fuzz/fuzz_import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
 

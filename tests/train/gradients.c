@@ -25,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 #include "passes/grad/grad.h"
 #include "runtime/tccrt.h"

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "compiler/cpu/cpu_int.h"
-#include "compiler/elf_int.h"
-#include "compiler/link_int.h"
+#include "compiler/artifact/elf_int.h"
+#include "compiler/artifact/link_int.h"
 
 void hk_init(struct hk *b, struct ir_ctx *ctx, const char *name)
 {

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compiler/elf_int.h"
-#include "compiler/link_int.h"
+#include "compiler/artifact/elf_int.h"
+#include "compiler/artifact/link_int.h"
 #include "tests/unit/suite.h"
 
 static char folder[64];

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/onnx/onnx_int.h"
 #include "tests/unit/onnx_write.h"
 #include "tests/unit/suite.h"

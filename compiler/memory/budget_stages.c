@@ -7,8 +7,8 @@
  * The choices cut the forward pass of a stage's segments into more or fewer pieces, all of which are recomputed; when one fits, as many of
  * its pieces as can be are kept after all.
  */
-#include "compiler/budget_int.h"
-#include "compiler/frontend.h"
+#include "compiler/memory/budget_int.h"
+#include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * found it, then by the usual names on the PATH: ld.lld (fast, reads large sections), else the C compiler. It writes beside the output, under a temporary
  * name that is renamed once everything has gone well, so that a failure leaves nothing.
  */
-#include "compiler/link_int.h"
+#include "compiler/artifact/link_int.h"
 #include "compiler/child_int.h"
 #include "compiler/locate_int.h"
 #include "base/safe.h"

@@ -3,9 +3,9 @@
  * artifact.c - the artifact's own object file: descriptor (struct tcc_model), plan, table of kernels, weights; and the C
  * header of -H. Nothing of it goes through a code generator, weights are written from where they lie.
  */
-#include "compiler/artifact_int.h"
+#include "compiler/artifact/artifact_int.h"
 #include "compiler/custom_int.h"
-#include "compiler/elf_int.h"
+#include "compiler/artifact/elf_int.h"
 #include "base/safe.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * --report: what a plan takes. The memory of each entry point, which buffers share it, what a shape version adds; on a device, which steps
  * stay on the host: a kernel of floats there is one that no template of the device takes.
  */
-#include "compiler/budget_int.h"
+#include "compiler/memory/budget_int.h"
 
 /* Marks the buffers that these steps name. */
 static void mark_used(const struct kn_steps *steps, bool *used)

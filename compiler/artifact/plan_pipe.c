@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_pipe.c - pipelines as the plan's tables: values, calls and each stage's tasks (runtime/abi.h, ir/pipe.h). */
-#include "compiler/budget_int.h"
-#include "compiler/plan_int.h"
+#include "compiler/memory/budget_int.h"
+#include "compiler/artifact/plan_int.h"
 
 #include <string.h>
 

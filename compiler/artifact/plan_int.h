@@ -6,7 +6,7 @@
 #ifndef TCCC_PLAN_INT_H
 #define TCCC_PLAN_INT_H
 
-#include "compiler/artifact_int.h"
+#include "compiler/artifact/artifact_int.h"
 
 struct plan_writer {
     struct ir_ctx *ctx;

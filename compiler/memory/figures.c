@@ -4,7 +4,7 @@
  * device with a memory of its own, there. Sizes must be known. What copies divide (--zero) is that of the copy that owns most: who owns what is
  * found as the run-time library does it (runtime/comm/comm.c), and buffers that owners alone have are then placed once more.
  */
-#include "compiler/budget_int.h"
+#include "compiler/memory/budget_int.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  * combinations; they are numbered with the last option's sizes changing fastest and `*`, wherever it stands, the last of
  * its option, so that the first version whose sizes are a call's is the most special one.
  */
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 
 #include <errno.h>
 #include <stdlib.h>

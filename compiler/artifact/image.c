@@ -5,7 +5,7 @@
  * Expressions are written once for each kernel: symbol k is size k of the launching step, so that the same symbol of two kernels may
  * be two numbers.
  */
-#include "compiler/image_int.h"
+#include "compiler/artifact/image_int.h"
 #include "compiler/target.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * Layout of the file: header, section contents, .rela sections, .symtab, .strtab, .shstrtab, section headers.
  * Sources: the System V ABI (ELF-64 object file format) and its x86-64 supplement (large sections, R_X86_64_64).
  */
-#include "compiler/elf_int.h"
+#include "compiler/artifact/elf_int.h"
 #include "base/safe.h"
 
 #include <elf.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - writes the plan's in-memory form (ir/kernel.h) as the block of bytes that the runtime walks (runtime/abi.h). */
-#include "compiler/plan_int.h"
+#include "compiler/artifact/plan_int.h"
 
 #include <string.h>
 

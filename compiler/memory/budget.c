@@ -6,8 +6,8 @@
  * segments of several sizes are tried, all of them recomputed; of those that fit the one that computes least is taken, and then
  * as many of its last segments as can be are kept after all.
  */
-#include "compiler/budget_int.h"
-#include "compiler/frontend.h"
+#include "compiler/memory/budget_int.h"
+#include "compiler/import/frontend.h"
 
 struct choice {
     double segment_bytes;

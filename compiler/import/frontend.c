@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a model file with the front end that its suffix names, and pins the dims of IR text (ONNX pins its own). */
-#include "compiler/frontend.h"
+#include "compiler/import/frontend.h"
 #include "compiler/custom_int.h"
 #include "passes/pass.h"
 
