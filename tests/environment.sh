@@ -28,7 +28,7 @@ expect_status 0 env TCCC_TRACE=report,eager TCCC_COMM_TIMEOUT=2.5 TCCC_CACHE_DIR
     xargs grep -ohE '"([A-Z][A-Z0-9_]{3,}|OMPI_MCA_[a-z_]+)"') | tr -d '"' | grep -vxE 'MPICH|MVAPICH|MPI_|NCCL|NULL|TCCC|NEURON_RT_|LOG_LEVEL' | sort -u >"$tmp/read"
 [ "$(wc -l <"$tmp/read")" -gt 60 ] || fail "few variables are read: $(cat "$tmp/read")"
 while read -r name; do
-    grep -qE "^(ENV|THEIRS)\($name," "$top_srcdir/base/env.def" || grep -q "^VARIABLE($name," "$top_srcdir/tools/neuron_env.def" || fail "$name is in no table"
+    grep -qE "^(ENV|THEIRS)\($name," "$top_srcdir/base/env.def" || grep -q "^VARIABLE($name," "$top_srcdir/tools/neuron/env.def" || fail "$name is in no table"
     grep -q "\`$name\`" "$top_srcdir/doc/environment.md" || fail "$name is not in doc/environment.md"
 done <"$tmp/read"
 sed -nE 's/^(ENV|THEIRS)\(([A-Za-z0-9_]*),.*/\2/p' "$top_srcdir/base/env.def" | while read -r name; do

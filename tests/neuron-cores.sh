@@ -90,7 +90,7 @@ expect_status 2 tccc-neuron monitor --period=0
 grep -q -e '--period=0: expected seconds' err || fail "$(cat err)"
 
 # Every variable of the table: read (somewhere in the sources), or answered by a warning that names it; misspelt ones are a warning.
-sed -n 's/^VARIABLE(\([A-Z0-9_]*\), \([A-Z]*\), .*/\1 \2/p' "$top_srcdir/tools/neuron_env.def" >table
+sed -n 's/^VARIABLE(\([A-Z0-9_]*\), \([A-Z]*\), .*/\1 \2/p' "$top_srcdir/tools/neuron/env.def" >table
 [ "$(wc -l <table)" -ge 28 ] || fail "the table: $(cat table)"
 while read -r name answer; do
     if [ "$answer" = READ ]; then
@@ -98,7 +98,7 @@ while read -r name answer; do
         expect_status 0 env "$name=1" tccc --version
         grep -q warning err && fail "$name: $(cat err)"
     elif [ "$answer" = COMPILED ]; then
-        grep -q "\"$name\"" "$top_srcdir"/tools/neuron_*.c || fail "nothing reads $name"
+        grep -q "\"$name\"" "$top_srcdir"/tools/neuron/*.c || fail "nothing reads $name"
         expect_status 0 env "$name=1" tccc-run a.so --random
         grep -q warning err && fail "$name, without a compiler: $(cat err)"
     else

@@ -2,7 +2,7 @@
 /* The compile flags that tccc, tccc-run and tccc-bench share, and where the compiler's messages and progress go. */
 #include "runtime/neuron_isa.h"
 #include "runtime/tccrt.h"
-#include "tools/model_int.h"
+#include "tools/run/model_int.h"
 
 #include "compiler/tccc.h"
 #include "passes/pass.h"

@@ -7,7 +7,7 @@
 #include "compiler/tccc.h"
 #include "runtime/abi.h"
 #include "base/safe.h"
-#include "tools/model_int.h"
+#include "tools/run/model_int.h"
 
 #include <dlfcn.h>
 #include <errno.h>

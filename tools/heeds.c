@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options of a run that say something to some devices only: to others they would do nothing, and are refused. */
-#include "tools/model_int.h"
+#include "tools/run/model_int.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "compiler/import/frontend.h"
 #include "ir/ir.h"
-#include "tools/model_int.h"
+#include "tools/run/model_int.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -376,7 +376,7 @@ static void write_environment(FILE *out)
         const char *text;
     } flags[] = {
 #define FLAG(name, short_name, argument, action, option, text) {name, #action, OPT_##option, text},
-#include "tools/neuron_cc.def"
+#include "tools/neuron/cc.def"
 #undef FLAG
     };
     static const struct {
@@ -396,7 +396,7 @@ static void write_environment(FILE *out)
           },
       neuron[] = {
 #define VARIABLE(name, answer, text) {#name, #answer, text},
-#include "tools/neuron_env.def"
+#include "tools/neuron/env.def"
 #undef VARIABLE
       };
 
@@ -419,7 +419,7 @@ static void write_environment(FILE *out)
         fputs(" |\n", out);
     }
     fprintf(out, "\n## Neuron's\n\nVariables of the vendor's runtime, compiler and PyTorch integration "
-                 "(`tools/neuron_env.def`). Those that are not read are answered: a tool that "
+                 "(`tools/neuron/env.def`). Those that are not read are answered: a tool that "
                  "finds one set says in a warning what does\nthe same. Any other NEURON_RT_ variable is a warning, "
                  "too. *Compiling*: tools that compile with `--target=neuron:...` read it.\n\n"
                  "| variable | read | |\n| --- | --- | --- |\n");
@@ -429,7 +429,7 @@ static void write_environment(FILE *out)
                 : !strcmp(neuron[i].values, "COMPILED") ? "compiling"
                                                         : "no",
                 neuron[i].meaning);
-    fputs("\nOf `NEURON_CC_FLAGS`, by `tools/neuron_cc.def`:\n\n| option | here |\n| --- | --- |\n", out);
+    fputs("\nOf `NEURON_CC_FLAGS`, by `tools/neuron/cc.def`:\n\n| option | here |\n| --- | --- |\n", out);
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         write_flag(out, flags[i].name, flags[i].action, flags[i].option, flags[i].text);
     fprintf(out, "\nAn unknown value is an error: exit status 2 of every tool, `TCC_EUSAGE` with a message of "

@@ -86,7 +86,7 @@ int tool_error(const struct options *o, int code, const char *format, ...) __att
 /* What --auto-cast names; NULL where it is not given, and for `none`. */
 const char *auto_cast_words(const struct options *o);
 
-/* Variables of Neuron's that are set and that nothing reads: a warning each, with what does the same (neuron_env.def). */
+/* Variables of Neuron's that are set and that nothing reads: a warning each, with what does the same (neuron/env.def). */
 void neuron_env_warn(void);
 /* The vendor's words on the command line, and variables that say how to compile for NeuronCores, as if their options were given; where the target is another they say nothing. -1 to go on, else the exit code. */
 int neuron_env_apply(struct options *o);

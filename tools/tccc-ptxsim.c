@@ -7,7 +7,7 @@
 #include "sim/ptx/ptxsim.h"
 #include "base/safe.h"
 #include "tools/options_int.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc: compiles a model to a native artifact. */
 #include "compiler/tccc.h"
-#include "tools/html_int.h"
-#include "tools/model_int.h"
-#include "tools/prove_int.h"
+#include "tools/html/html_int.h"
+#include "tools/run/model_int.h"
+#include "tools/prove/prove_int.h"
 
 #include <errno.h>
 #include <limits.h>

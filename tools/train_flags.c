@@ -2,7 +2,7 @@
 /* The options of --train. */
 #include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
-#include "tools/model_int.h"
+#include "tools/run/model_int.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * usage: kernels [architecture [part of a name]]     (default: native, all)
  */
 #include "compiler/cpu/cpu_int.h"
-#include "tools/peak_int.h"
+#include "tools/bench/peak_int.h"
 #include "tests/unit/kernel_make.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * peak.c - the share of the processor's peak that the micro-kernel of matrix products reaches, one thread. The peak is a loop of
- * multiply-adds in registers only (tools/peak.c). Panels are products whose operands fit the first or the second cache, so that
+ * multiply-adds in registers only (tools/bench/peak.c). Panels are products whose operands fit the first or the second cache, so that
  * little but the micro-kernel is timed; whole products have packed right sides, as weights are.
  *
  * Where the architecture multiplies bf16 in pairs, the same products of bf16 follow, beside a loop of such products in registers.
@@ -11,7 +11,7 @@
  * usage: peak [architecture]     (default: native); a Markdown table on standard output
  */
 #include "compiler/cpu/cpu_int.h"
-#include "tools/peak_int.h"
+#include "tools/bench/peak_int.h"
 #include "tests/unit/kernel_make.h"
 
 #include <stdlib.h>

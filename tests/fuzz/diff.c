@@ -21,7 +21,7 @@
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
 #include "tests/fuzz/programs.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 /* One set of sizes and values: what goes in, and what the interpreter says. */
 struct trial {

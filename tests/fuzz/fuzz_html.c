@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/html_int.h"
+#include "tools/html/html_int.h"
 
 enum { MOST_BYTES = 8 << 20 };
 

@@ -13,7 +13,7 @@
 #include "passes/parallel/partition.h"
 #include "passes/cluster/cluster.h"
 #include "runtime/ckpt/ckpt_int.h"
-#include "tools/data_int.h"
+#include "tools/data/data_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 /* Fuzz target: values in files, .npy and .pb of each kind. What is read prints and equals itself. */
 #include <stdlib.h>
 
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

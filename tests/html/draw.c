@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * draw KIND FILE >PAGE: the page of a stored report, so that what tests look at is the same every time. KIND is what the JSON in FILE is: "report" (tools/html_int.h),
+ * draw KIND FILE >PAGE: the page of a stored report, so that what tests look at is the same every time. KIND is what the JSON in FILE is: "report" (tools/html/html_int.h),
  * "facts" of a compilation (compiler/facts.c), "trace" of a run (tccrt_profile_trace()).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/html_int.h"
+#include "tools/html/html_int.h"
 
 static json_t *report_of(const char *kind, const char *path)
 {

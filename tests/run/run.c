@@ -27,7 +27,7 @@
 #include "compiler/tccc.h"
 #include "ir/ir.h"
 #include "runtime/tccrt.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 enum { MAX_VALUES = 64, MAX_CASES = 64, SKIPPED = 77 };
 

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "compiler/import/frontend.h"
-#include "tools/model_int.h"
+#include "tools/run/model_int.h"
 
 enum { MAX_WAYS = 8, MAX_SETS = 512, TIME_LIMIT = 60, HUGE_LIMIT = 5, MAX_VALUES = 64, TEXT = 1200 };
 

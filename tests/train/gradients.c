@@ -30,7 +30,7 @@
 #include "passes/grad/grad.h"
 #include "runtime/tccrt.h"
 #include "tests/fuzz/random_graph.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 enum { MOST_INPUTS = 300, MOST_RANGES = 300, MOST_DIMS = 64, TEXT = 1 << 16 };
 #define BOUND 1e-5

@@ -18,7 +18,7 @@
 
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 enum { MAX = 256 };
 

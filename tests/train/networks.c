@@ -17,7 +17,7 @@
 
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 enum { BATCHES = 4, SAMPLES = 4, MAX_ELEMENTS = 1 << 20 };
 

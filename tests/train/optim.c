@@ -15,7 +15,7 @@
 #include "compiler/tccc.h"
 #include "passes/train/train_int.h"
 #include "runtime/tccrt.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 enum { MAX_STATES = 16, MAX_ELEMENTS = 16, NPARAMS = 2, MAX_STEPS = 8, MAX_WANTS = 80 };
 

@@ -9,7 +9,7 @@
 #include "ir/ir.h"
 #include "ir/interp/words_int.h"
 #include "tests/unit/suite.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 /* No library ops: this program tests the others, and needs none of the runtime's table. */
 const struct tcc_libop tccrt_libops[] = {{NULL, NULL, NULL}};

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "tests/unit/suite.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 static float *values(size_t n, unsigned seed)
 {

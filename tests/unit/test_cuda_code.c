@@ -7,7 +7,7 @@
 #include "compiler/cuda/cuda_int.h"
 #include "tests/unit/kernel_make.h"
 #include "tests/unit/suite.h"
-#include "tools/prove_int.h"
+#include "tools/prove/prove_int.h"
 
 #include <check.h>
 #include <math.h>

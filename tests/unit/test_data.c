@@ -6,7 +6,7 @@
 
 #include "compiler/trace.h"
 #include "tests/unit/suite.h"
-#include "tools/data_int.h"
+#include "tools/data/data_int.h"
 
 static const struct figure {
     int64_t n;

@@ -12,8 +12,8 @@
 
 #include "tests/unit/kernels.h"
 #include "tests/unit/suite.h"
-#include "tools/prove_int.h"
-#include "tools/values_int.h"
+#include "tools/prove/prove_int.h"
+#include "tools/values/values_int.h"
 
 #define C(v) ir_const(ctx, (v))
 

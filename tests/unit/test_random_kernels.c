@@ -11,7 +11,7 @@
 
 #include "tests/unit/kernels.h"
 #include "tests/unit/suite.h"
-#include "tools/prove_int.h"
+#include "tools/prove/prove_int.h"
 
 #define BATCH 40
 #define C(v) ir_const(r->b.ctx, (v))

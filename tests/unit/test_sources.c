@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/unit/suite.h"
-#include "tools/data_int.h"
+#include "tools/data/data_int.h"
 
 static char error[ERROR_SIZE];
 

@@ -2,7 +2,7 @@
 /* Lazy tracing: ops and training against the interpreter (eager mode), updates in place, random numbers, the loader. */
 #include "tests/unit/suite.h"
 #include "tests/unit/trace_nets.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 /* -- Ops ----------------------------------------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/suite.h"
-#include "tools/values_int.h"
+#include "tools/values/values_int.h"
 
 static const int numeric[] = {
 #define X(id, n, name, bytes, class) n,

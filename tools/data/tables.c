@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What training's data were: of each input the columns by name, the categories of a column and the mean of its numbers, the names of a folder's
+ * classes, scale, mean and std. Training finds them once, over all files of the input; checkpoints hold them as text (the metadata
+ * train.data.tables), and whoever reads data for the same parameters uses them instead of looking again: a row's values then depend on that row
+ * alone, never on the rows beside it.
+ *
+ * The text has a line an item, a word and what it is about: input NAME begins an input; then read TYPE, scale X, mean X..., std X..., missing TEXT;
+ * numbers MEAN NAME and categories NAME for each column in its order (MEAN "-": it had no number), class NAME for each category of the column
+ * before. Bytes that would break lines or JSON are written \xHH.
+ */
+#include "tools/data/data_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_COLUMNS = 65536 };
+
+/* -- Categories ------------------------------------------------------------------------------------------- */
+
+static int compare(const char *a, size_t na, const char *b)
+{
+    size_t nb = strlen(b), n = na < nb ? na : nb;
+    int c = n ? memcmp(a, b, n) : 0;
+    return c ? c : na < nb ? -1 : na > nb;
+}
+
+/* Where it is (*found), or belongs. */
+static int place(const struct data_column *c, const char *name, size_t n, bool *found)
+{
+    int low = 0, high = c->nclasses;
+
+    *found = false;
+    while (low < high && !*found) {
+        int middle = (low + high) / 2, order = compare(name, n, c->classes[middle]);
+        *found = !order;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+int data_class_of(const struct data_column *c, const char *name, size_t n)
+{
+    bool found = false;
+    int at = c->listed ? 0 : place(c, name, n, &found);
+
+    for (; c->listed && at < c->nclasses; at++)
+        if ((found = !compare(name, n, c->classes[at])))
+            break;
+    return found ? at : -1;
+}
+
+static bool insert(struct data_column *c, int at, const char *name, size_t n, char *error)
+{
+    if (c->nclasses == MOST_COLUMNS) {
+        snprintf(error, ERROR_SIZE, "a column of more than %d categories", MOST_COLUMNS);
+        return false;
+    }
+    char *copy = strndup(name, n), **grown = copy && c->nclasses % 16 == 0
+                                                 ? realloc(c->classes, ((size_t)c->nclasses + 16) * sizeof *grown)
+                                                 : c->classes;
+    if (!copy || !grown) {
+        free(copy);
+        snprintf(error, ERROR_SIZE, "no memory");
+        return false;
+    }
+    c->classes = grown;
+    memmove(grown + at + 1, grown + at, (size_t)(c->nclasses - at) * sizeof *grown);
+    grown[at] = copy;
+    c->nclasses++;
+    return true;
+}
+
+bool data_class_note(struct data_column *c, const char *name, size_t n, char *error)
+{
+    bool found;
+    int at = place(c, name, n, &found);
+
+    return found || insert(c, at, name, n, error);
+}
+
+bool data_class_list(struct data_column *c, const char *name, size_t n, char *error)
+{
+    c->listed |= c->nclasses && compare(name, n, c->classes[c->nclasses - 1]) <= 0;
+    return insert(c, c->nclasses, name, n, error);
+}
+
+void data_class_names(const struct data_column *c, char *to, size_t room)
+{
+    size_t used = 0;
+
+    *to = '\0';
+    for (int i = 0; i < c->nclasses && used < room; i++)
+        if (i < 8 || c->nclasses == 9)
+            used += (size_t)snprintf(to + used, room - used, "%s%.40s", i ? ", " : "", c->classes[i]);
+    if (c->nclasses > 9 && used < room)
+        snprintf(to + used, room - used, " and %d more", c->nclasses - 8);
+}
+
+/* -- Tables ----------------------------------------------------------------------------------------------- */
+
+struct data_column *data_table_column(struct data_table *t, const char *name, size_t n)
+{
+    struct data_column *grown =
+        t->ncolumns < MOST_COLUMNS ? realloc(t->columns, ((size_t)t->ncolumns + 1) * sizeof *grown) : NULL;
+    char *copy = grown ? strndup(name, n) : NULL;
+
+    t->columns = grown ? grown : t->columns;
+    if (!copy)
+        return NULL;
+    struct data_column *c = &grown[t->ncolumns++];
+    *c = (struct data_column){.name = copy, .numbers = true};
+    return c;
+}
+
+struct data_table *data_table_of(struct data_tables *all, const char *input)
+{
+    for (int i = 0; i < all->n; i++)
+        if (!strcmp(all->at[i]->input, input))
+            return all->at[i];
+    struct data_table **grown = realloc(all->at, ((size_t)all->n + 1) * sizeof *grown), *t = calloc(1, sizeof *t);
+    all->at = grown ? grown : all->at;
+    if (!grown || !t || !(t->input = strdup(input))) {
+        free(t);
+        return NULL;
+    }
+    t->alone = all->frozen;
+    t->from = all->from;
+    return all->at[all->n++] = t;
+}
+
+void data_tables_close(struct data_tables *all)
+{
+    for (int i = 0; i < all->n; i++)
+        all->at[i]->closed = true;
+}
+
+void data_tables_free(struct data_tables *all)
+{
+    for (int i = 0; i < all->n; i++) {
+        struct data_table *t = all->at[i];
+        for (int k = 0; k < t->ncolumns; k++) {
+            for (int j = 0; j < t->columns[k].nclasses; j++)
+                free(t->columns[k].classes[j]);
+            free(t->columns[k].classes);
+            free(t->columns[k].name);
+        }
+        free(t->columns);
+        free(t->missing);
+        free(t->input);
+        free(t);
+    }
+    free(all->at);
+    *all = (struct data_tables){0};
+}
+
+void data_tables_notes(const struct options *o, const struct data_tables *all)
+{
+    char names[400];
+
+    for (int i = 0; i < all->n && !option_set(o, OPT_quiet); i++)
+        for (int k = 0; k < all->at[i]->ncolumns && !all->at[i]->closed; k++) {
+            const struct data_column *c = &all->at[i]->columns[k];
+            data_class_names(c, names, sizeof names);
+            if (!c->numbers && c->nclasses)
+                fprintf(stderr, "note: input '%s'%s%s%s has %d categor%s, numbered from 0: %s\n", all->at[i]->input,
+                        *c->name ? ": column '" : "", c->name, *c->name ? "'" : "", c->nclasses,
+                        c->nclasses == 1 ? "y" : "ies", names);
+        }
+}
+
+/* -- Scaling ---------------------------------------------------------------------------------------------- */
+
+static bool same_numbers(const struct data_numbers *a, const struct data_numbers *b)
+{
+    return a->n == b->n && !memcmp(a->at, b->at, (size_t)a->n * sizeof *a->at);
+}
+
+/* scale=, mean= or std= of `given` are what training had, or training read another type of element. */
+static bool agrees(const struct data_options *own, const struct data_table *t)
+{
+    return (!own->scaled || (t->scaled && own->scale == t->scale)) &&
+           (!own->means.n || same_numbers(&own->means, &t->means)) &&
+           (!own->stds.n || same_numbers(&own->stds, &t->stds));
+}
+
+bool data_table_scaling(const char *path, struct data_options *own, enum tcc_dtype dtype, char *error)
+{
+    struct data_table *t = own->table;
+    bool given = own->scaled || own->means.n || own->stds.n;
+
+    if (!t || (t->closed && !t->read))
+        return true;
+    if (!t->closed) {
+        t->read = true;
+        t->dtype = dtype;
+        t->scaled = own->scaled;
+        t->scale = own->scale;
+        t->means = own->means;
+        t->stds = own->stds;
+        return true;
+    }
+    bool same = t->dtype == dtype, had = t->scaled || t->means.n || t->stds.n;
+    if (same && agrees(own, t)) {
+        if (t->scaled) {
+            own->scaled = true;
+            own->scale = t->scale;
+        }
+        own->means = t->means;
+        own->stds = t->stds;
+        return true;
+    }
+    if (same)
+        snprintf(error, ERROR_SIZE, "%s: input '%s': scale=, mean= or std= is not what training had (%s): leave it out",
+                 path, t->input, t->from);
+    else if (had && !given)
+        snprintf(
+            error, ERROR_SIZE,
+            "%s: input '%s': training scaled elements of %s (%s), these are of %s: say scale=, mean= and std= that "
+            "make the same of them",
+            path, t->input, tcc_dtype_name(t->dtype), t->from, tcc_dtype_name(dtype));
+    return !same && (given || !had);
+}
+
+/* -- Text ------------------------------------------------------------------------------------------------- */
+
+static void put(FILE *f, const char *word, const char *text)
+{
+    size_t n = strlen(text);
+    uint32_t point;
+
+    fprintf(f, "%s ", word);
+    for (size_t i = 0; i < n;) {
+        const unsigned char *s = (const unsigned char *)text + i;
+        int length = *s < 0x20 || *s == 0x7f || *s == '\\' ? 0 : data_utf8(s, n - i, &point);
+        if (length < 1)
+            fprintf(f, "\\x%02x", *s);
+        else
+            fwrite(s, 1, (size_t)length, f);
+        i += length < 1 ? 1 : (size_t)length;
+    }
+    fputc('\n', f);
+}
+
+static void put_numbers(FILE *f, const char *word, const struct data_numbers *x)
+{
+    if (x->n)
+        fputs(word, f);
+    for (int i = 0; i < x->n; i++)
+        fprintf(f, " %.17g", x->at[i]);
+    if (x->n)
+        fputc('\n', f);
+}
+
+static void put_column(FILE *f, const struct data_column *c)
+{
+    char word[48] = "categories";
+
+    if (c->numbers && c->count)
+        snprintf(word, sizeof word, "numbers %.17g", c->sum / (double)c->count);
+    else if (c->numbers)
+        snprintf(word, sizeof word, "numbers -");
+    put(f, word, c->name);
+    for (int i = 0; i < c->nclasses; i++)
+        put(f, "class", c->classes[i]);
+}
+
+char *data_tables_text(const struct data_tables *all)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    for (int i = 0; f && i < all->n; i++) {
+        const struct data_table *t = all->at[i];
+        put(f, "input", t->input);
+        if (t->read)
+            put(f, "read", tcc_dtype_name(t->dtype));
+        if (t->scaled)
+            fprintf(f, "scale %.17g\n", t->scale);
+        put_numbers(f, "mean", &t->means);
+        put_numbers(f, "std", &t->stds);
+        if (t->missing)
+            put(f, "missing", t->missing);
+        for (int k = 0; k < t->ncolumns; k++)
+            put_column(f, &t->columns[k]);
+    }
+    if (f && fclose(f) != 0) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+/* Undoes \xHH in place; false: a backslash without its digits, or a byte of 0. */
+static bool unescape(char *s)
+{
+    char *to = s;
+
+    for (; *s; s++) {
+        if (*s == '\\') {
+            char hex[3] = {s[1] == 'x' ? s[2] : '\0', s[1] == 'x' && s[2] ? s[3] : '\0', '\0'}, *end;
+            *to = (char)strtoul(hex, &end, 16);
+            if (end != hex + 2 || !*to++)
+                return false;
+            s += 3;
+        } else {
+            *to++ = *s;
+        }
+    }
+    *to = '\0';
+    return true;
+}
+
+static bool take_numbers(char *s, struct data_numbers *to)
+{
+    while (*s && to->n < DATA_CHANNELS) {
+        char *end;
+        to->at[to->n++] = strtod(s, &end);
+        if (end == s)
+            return false;
+        s = end + (*end == ' ');
+    }
+    return !*s;
+}
+
+static bool take_column(struct data_table *t, char *name, bool numbers)
+{
+    char *mean = name;
+    struct data_column *c;
+
+    if (numbers) {
+        name = strchr(name, ' ');
+        if (!name)
+            return false;
+        *name++ = '\0';
+    }
+    if (!unescape(name) || !(c = data_table_column(t, name, strlen(name))))
+        return false;
+    c->numbers = numbers;
+    if (numbers && strcmp(mean, "-")) {
+        c->sum = strtod(mean, &name);
+        c->count = 1;
+        return name != mean && !*name;
+    }
+    return true;
+}
+
+static bool take_scale(struct data_table *t, const char *s)
+{
+    char *end;
+
+    t->scaled = true;
+    t->scale = strtod(s, &end);
+    return end != s && !*end;
+}
+
+static bool take_class(struct data_table *t, char *name)
+{
+    char error[ERROR_SIZE];
+    struct data_column *c = t->ncolumns ? &t->columns[t->ncolumns - 1] : NULL;
+
+    return c && !c->numbers && unescape(name) && data_class_list(c, name, strlen(name), error);
+}
+
+static bool take_line(struct data_tables *all, struct data_table **t, const char *word, char *rest)
+{
+    if (!strcmp(word, "input"))
+        return unescape(rest) && (*t = data_table_of(all, rest)) && !(*t)->closed && ((*t)->closed = true);
+    if (!*t)
+        return false;
+    if (!strcmp(word, "read")) {
+        (*t)->read = true;
+        return ((*t)->dtype = tcc_dtype_by_name(rest)) != TCC_NONE;
+    }
+    if (!strcmp(word, "missing"))
+        return !(*t)->missing && unescape(rest) && ((*t)->missing = strdup(rest));
+    return !strcmp(word, "scale")        ? take_scale(*t, rest)
+           : !strcmp(word, "mean")       ? take_numbers(rest, &(*t)->means)
+           : !strcmp(word, "std")        ? take_numbers(rest, &(*t)->stds)
+           : !strcmp(word, "numbers")    ? take_column(*t, rest, true)
+           : !strcmp(word, "categories") ? take_column(*t, rest, false)
+                                         : !strcmp(word, "class") && take_class(*t, rest);
+}
+
+bool data_tables_parse(struct data_tables *all, const char *text)
+{
+    struct data_table *t = NULL;
+    char *copy = strdup(text), *at = copy;
+    bool ok = copy != NULL;
+
+    while (ok && *at) {
+        char *line = at, *end = at + strcspn(at, "\n"), *rest = line + strcspn(line, " \n");
+        at = *end ? end + 1 : end;
+        *end = '\0';
+        ok = rest < end;
+        if (ok) {
+            *rest++ = '\0';
+            ok = take_line(all, &t, line, rest);
+        }
+    }
+    free(copy);
+    return ok;
+}
+
+int data_tables_load(const struct options *o, const char *path, struct data_tables *all)
+{
+    struct tccrt_tensors *f;
+    int status = tccrt_tensors_open(path, &f), code = EXIT_FINE;
+
+    if (status != TCC_OK)
+        return tool_error(o, status == TCC_EENV ? EXIT_ENVIRONMENT : EXIT_DATA, "%s", tccrt_error());
+    const char *text = tccrt_tensors_value(f, "train.data.tables");
+    all->from = path;
+    if (text && !data_tables_parse(all, text))
+        code = tool_error(o, EXIT_DATA, "%s: its metadata train.data.tables is damaged", path);
+    tccrt_tensors_close(f);
+    return code;
+}

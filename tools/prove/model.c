@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model.c - tccc --prove-kernels: the artifact that was just written beside the kernels of its plan, which come as text from a second
+ * compilation up to code generation. What is proved are the bytes in the file.
+ */
+#include "compiler/tccc.h"
+#include "tools/run/model_int.h"
+#include "tools/prove/prove_int.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *model_kernels_text(const struct options *o, const struct tccc_options *c, bool plan, size_t *size, int *code)
+{
+    const char *const dumps[] = {"kernels", plan ? "plan" : NULL, NULL};
+    struct tccc_options text = *c;
+    char *to = NULL;
+    text.output = text.header = text.depfile = text.cache_dir = text.reproducer = NULL;
+    text.report = NULL;
+    text.time_passes = false;
+    text.dumps = dumps;
+    text.dump_to = open_memstream(&to, size);
+    if (!text.dump_to) {
+        *code = tool_error(o, EXIT_ENVIRONMENT, "%s", strerror(errno));
+        return NULL;
+    }
+    *code = tccc_compile(&text);
+    fclose(text.dump_to);
+    return to;
+}
+
+int prove_model(const struct options *o, const struct tccc_options *c)
+{
+    char path[PATH_MAX];
+    size_t size;
+    int64_t most = PROVE_MOST;
+    int code;
+    if (*option_text(o, OPT_prove_kernels, "") && !option_int(o, OPT_prove_kernels, 1, INT64_MAX, &most))
+        return EXIT_USAGE;
+    if (c->kind != TCCC_SO)
+        return usage_error(o, "--prove-kernels requires a shared object (.so)");
+    void *handle = realpath(c->output, path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    const struct tcc_model *m = handle ? dlsym(handle, "tccc_model") : NULL;
+    if (!m)
+        return tool_error(o, EXIT_ENVIRONMENT, "cannot open '%s'", c->output);
+    if (!m->nimages) {
+        dlclose(handle);
+        return tool_error(o, EXIT_DATA, "--prove-kernels: the artifact has no code for a device (--target=cuda:...)");
+    }
+    char *text = model_kernels_text(o, c, false, &size, &code);
+    struct ir_ctx *ctx = code == EXIT_FINE ? ir_ctx_new() : NULL;
+    if (ctx)
+        ir_allow_files(ctx, "/"); /* our own text */
+    struct ir_module *module = ctx ? ir_parse(ctx, "kernels", text, size) : NULL;
+    if (code == EXIT_FINE && !module)
+        code = tool_error(o, EXIT_BUG, "the text of the kernels does not parse: %s",
+                          ctx && ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no memory");
+    if (code == EXIT_FINE && module->program &&
+        !prove_artifact(m, module->program->nkernels, module->program->kernels, most, c->report, stdout))
+        code = EXIT_BUG;
+    if (ctx)
+        ir_ctx_free(ctx);
+    free(text);
+    dlclose(handle);
+    return code;
+}

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens and runs artifacts and models. A model is compiled in a child process (its memory and its crashes stay there) to a
+ * file that is removed as soon as it is open.
+ */
+#include "tools/run/model_int.h"
+
+#include "compiler/import/frontend.h"
+#include "compiler/tccc.h"
+#include "passes/pass.h"
+#include "base/safe.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An error goes to `why` when there is one, else to standard error. */
+static int __attribute__((format(printf, 4, 5)))
+model_error(const struct options *o, char *why, int code, const char *format, ...)
+{
+    char text[ERROR_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (why)
+        snprintf(why, ERROR_SIZE, "%s", text);
+    else
+        tool_error(o, code, "%s", text);
+    return code;
+}
+
+int model_exit_code(int status)
+{
+    static const int codes[] = {[TCC_OK] = EXIT_FINE,          [TCC_EINPUT] = EXIT_DATA, [TCC_EUSAGE] = EXIT_DATA,
+                                [TCC_EENV] = EXIT_ENVIRONMENT, [TCC_EBUG] = EXIT_BUG,    [TCC_EINDEX] = EXIT_DATA};
+    return status >= 0 && status <= TCC_EINDEX ? codes[status] : EXIT_BUG;
+}
+
+/* -- What values the model has ------------------------------------------------------------------ */
+
+static bool plain_tensor(const struct model_value *v)
+{
+    return v->kind == VALUE_TENSOR && v->info.rank >= 0 && v->info.dtype != TCC_STRING;
+}
+
+static bool allocate_values(struct model *m, int nneeded, int ndefaults, int nout)
+{
+    int nin = nneeded + ndefaults;
+    m->nneeded = nneeded;
+    m->nin = nin;
+    m->nout = nout;
+    m->in = calloc((size_t)nin + 1, sizeof *m->in);
+    m->out = calloc((size_t)nout + 1, sizeof *m->out);
+    m->tensors_only = true;
+    return m->in && m->out;
+}
+
+static void note_kind(struct model *m, struct model_value *v)
+{
+    v->kind = v->info.optional ? VALUE_OPTIONAL : v->info.kind == TCC_OBJ_SEQUENCE ? VALUE_SEQUENCE : VALUE_TENSOR;
+    if (v - m->in >= m->nneeded && v - m->in < m->nin)
+        v->kind = VALUE_DEFAULT;
+    else
+        m->tensors_only &= plain_tensor(v);
+}
+
+static void describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_type t)
+{
+    info->optional = t->kind == IR_T_OPTIONAL;
+    if (info->optional && t->elem)
+        t = t->elem;
+    info->kind = t->kind == IR_T_SEQUENCE ? TCC_OBJ_SEQUENCE : TCC_OBJ_TENSOR;
+    if (t->kind != IR_T_TENSOR)
+        return;
+    info->dtype = t->dtype;
+    info->rank = t->rank;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t n;
+        bool constant = ir_is_const(t->dim[i], &n);
+        info->dims[i] = constant ? n : -1;
+        info->dim_names[i] = constant ? NULL : ir_expr_text(ctx, t->dim[i]);
+    }
+}
+
+/* -- The interpreter ------------------------------------------------------------------------------ */
+
+/* With -O, the graph passes of that level run first: so they are tested without a target. */
+static int run_passes(const struct options *o, struct ir_module *module)
+{
+    int64_t level = 0;
+    char name[8];
+
+    if (!option_set(o, OPT_level) || option_set(o, OPT_check))
+        return EXIT_FINE;
+    if (!option_int(o, OPT_level, 0, 3, &level))
+        return EXIT_USAGE;
+    struct pass_options passes = {.level = (int)level,
+                                  .exact = option_set(o, OPT_exact),
+                                  .fast_math = option_set(o, OPT_fast_math),
+                                  .dump = o->given[OPT_dump_ir].at,
+                                  .dump_to = stderr,
+                                  .time_passes = option_set(o, OPT_time_passes),
+                                  .time_to = stderr,
+                                  .verify = true,
+                                  .change_limit = -1};
+    snprintf(name, sizeof name, "O%d", (int)level);
+    return pass_list(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
+}
+
+/* Inputs and outputs of whole batches, as an artifact describes them (tccrt_input): the pipeline's types are those of a microbatch. */
+static void describe_pipe(struct model *m)
+{
+    const struct pipe *p = m->pipe;
+    for (int i = 0; i < m->nin; i++) {
+        struct tccrt_value_info *info = &m->in[i].info;
+        int axis = p->inputs[i].axis;
+        info->name = p->inputs[i].name;
+        describe_type(m->ctx, info, p->inputs[i].type);
+        if (axis >= 0 && info->dims[axis] >= 0)
+            info->dims[axis] *= p->micros;
+        note_kind(m, &m->in[i]);
+    }
+    for (int i = 0; i < m->nout; i++) {
+        struct tccrt_value_info *info = &m->out[i].info;
+        const struct pipe_output *out = &p->outputs[i];
+        ir_type t = out->type;
+        ir_expr dims[TCC_MAX_RANK];
+        info->name = out->name;
+        if (out->how == TCC_PIPE_STACK && t->rank < TCC_MAX_RANK) {
+            dims[0] = ir_const(m->ctx, p->micros);
+            for (int d = 0; d < t->rank; d++)
+                dims[1 + d] = t->dim[d];
+            t = ir_tensor_type(m->ctx, (enum tcc_dtype)t->dtype, t->rank + 1, dims);
+        }
+        describe_type(m->ctx, info, t);
+        if (out->how == TCC_PIPE_CONCAT && info->dims[out->axis] >= 0)
+            info->dims[out->axis] *= p->micros;
+        note_kind(m, &m->out[i]);
+    }
+}
+
+static void describe_func(struct model *m)
+{
+    const struct ir_func *all = m->nin > m->nneeded ? ir_entry_by_name(m->module, IR_GIVEN) : m->func;
+    for (int i = 0; i < m->nin; i++) {
+        m->in[i].info.name = all->input_names[i];
+        describe_type(m->ctx, &m->in[i].info, all->version ? all->version->inputs[i] : all->body->params[i]->type);
+        note_kind(m, &m->in[i]);
+    }
+    for (int i = 0; i < m->nout; i++) {
+        m->out[i].info.name = ir_output_name(m->func, i);
+        describe_type(m->ctx, &m->out[i].info, ir_entry_result(m->func, i, ir_sym(m->ctx, "?")));
+        note_kind(m, &m->out[i]);
+    }
+}
+
+/* --entry: a pipeline, whose calls are functions that nobody sees, or a function. */
+static int find_entry(const struct options *o, struct ir_module *module, const char *path, struct model *m)
+{
+    const char *name = option_text(o, OPT_entry, NULL);
+    m->module = module;
+    m->pipe = name ? pipe_by_name(module, name) : module->pipes;
+    m->func = module->pipes ? NULL : ir_entry_by_name(module, name ? name : "main");
+    if (!m->func && !m->pipe && name) {
+        struct ir_known known = {.near.word = name};
+        for (const struct ir_func *f = module->pipes ? NULL : module->funcs; f; f = f->next)
+            ir_known_add(&known, f->version ? NULL : f->name);
+        for (const struct pipe *q = module->pipes; q; q = q->next)
+            ir_known_add(&known, q->name);
+        return tool_error(o, EXIT_DATA, "%s: the model has no entry point '%s'%s", path, name, ir_known_text(&known));
+    }
+    if (!m->func && !m->pipe)
+        m->func = module->funcs;
+    return m->func || m->pipe ? EXIT_FINE : EXIT_DATA;
+}
+
+/* What a model that could not be read means: mostly that it is wrong. */
+static int exit_code_of(const struct ir_ctx *ctx)
+{
+    int code = EXIT_DATA;
+    for (int i = 0; i < ir_nmessages(ctx); i++)
+        code = ir_message(ctx, i)->kind == IR_D_USAGE                              ? EXIT_USAGE
+               : ir_message(ctx, i)->kind == IR_D_ENVIRONMENT && code == EXIT_DATA ? EXIT_ENVIRONMENT
+                                                                                   : code;
+    return code;
+}
+
+static int read_module(const struct options *o, const char *path, struct model *m)
+{
+    struct tccc_train train;
+    int code = train_flags(o, &train);
+    if (code != EXIT_FINE)
+        return code;
+    int64_t nodes = 0;
+    if (!option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
+        return EXIT_USAGE;
+    struct frontend_options options = {.allow_files =
+                                           option_set(o, OPT_allow_files) ? option_text(o, OPT_allow_files, "") : NULL,
+                                       .max_nodes = nodes,
+                                       .dims = o->given[OPT_dim].at,
+                                       .shapes = o->given[OPT_shape].at,
+                                       .customs = o->given[OPT_custom_op].at,
+                                       .defaults = option_text(o, OPT_defaults, "auto"),
+                                       .states = o->given[OPT_state].at,
+                                       .exact = option_set(o, OPT_exact),
+                                       .training = train_wanted(o),
+                                       .own_step = train_wanted(o) && !train.loss,
+                                       .one_version = train_wanted(o) && train.data_parallel,
+                                       .sync_bn = option_set(o, OPT_sync_bn)};
+    struct ir_module *module = frontend_read(m->ctx, path, &options);
+
+    if (!module || (options.training &&
+                    (!frontend_train(module, &train, NULL, NULL, NULL) || !frontend_versions(module, &options))))
+        return exit_code_of(m->ctx);
+    if (!ir_verify(module))
+        return EXIT_BUG;
+    code = run_passes(o, module);
+    if (code != EXIT_FINE)
+        return code;
+    struct pass_options casts = {.change_limit = -1};
+    if (!options.training && !frontend_autocast(module, train.auto_cast, train.auto_cast_type, &casts))
+        return EXIT_DATA;
+    if ((code = find_entry(o, module, path, m)) != EXIT_FINE)
+        return code;
+    int ndefaults = 0;
+    for (int i = 0; i < module->ndefaults && m->func && !strcmp(ir_entry_name(m->func), "main"); i++)
+        ndefaults += module->defaults[i].value != NULL;
+    if (m->pipe ? !allocate_values(m, m->pipe->ninputs, 0, m->pipe->noutputs)
+                : !allocate_values(m, m->func->body->nparams, ndefaults, m->func->body->last->nin))
+        return EXIT_ENVIRONMENT;
+    if (m->pipe)
+        describe_pipe(m);
+    else
+        describe_func(m);
+    m->state = ir_interp_state_new(module); /* which counts runs, too: random numbers depend on it */
+    return EXIT_FINE;
+}
+
+/* The first error in `why`, or all messages on standard error. */
+static void tell_messages(const struct options *o, const struct ir_ctx *ctx, char *why)
+{
+    for (int i = 0; i < ir_nmessages(ctx); i++) {
+        const struct ir_message *message = ir_message(ctx, i);
+        if (why && message->severity >= IR_ERROR) {
+            FILE *out = fmemopen(why, ERROR_SIZE, "w");
+            if (out) {
+                ir_print_message(out, message);
+                fclose(out);
+            }
+            why[ERROR_SIZE - 1] = '\0';
+            return;
+        }
+        if (!why && (message->severity >= IR_ERROR || !option_set(o, OPT_quiet)))
+            ir_print_message(stderr, message);
+    }
+}
+
+static int open_interpreted(const struct options *o, const char *path, struct model *m, char *why)
+{
+    struct ir_protect frame;
+    volatile int code = EXIT_ENVIRONMENT;
+
+    m->ctx = ir_ctx_new();
+    if (m->ctx && IR_PROTECT(m->ctx, &frame)) {
+        code = read_module(o, path, m);
+        ir_unprotect(m->ctx);
+        tell_messages(o, m->ctx, why);
+    }
+    if (code == EXIT_ENVIRONMENT && (!m->ctx || !ir_nerrors(m->ctx)))
+        return model_error(o, why, code, "no memory");
+    return code;
+}
+
+static int run_interpreted(struct model *m, struct tcc_object *const *given, struct tcc_object **outputs, char *error)
+{
+    struct tcc_object **volatile inputs = calloc((size_t)m->nin + 1, sizeof *inputs);
+    struct ir_protect frame;
+    volatile int status = TCC_EENV;
+
+    snprintf(error, ERROR_SIZE, "no memory");
+    if (inputs && IR_PROTECT(m->ctx, &frame)) {
+        memcpy(inputs, given, (size_t)m->nin * sizeof *inputs);
+        const char *entry = m->pipe               ? NULL
+                            : m->nin > m->nneeded ? ir_take_defaults(m->module, m->nneeded, inputs)
+                                                  : ir_entry_name(m->func);
+        struct ir_func *f = m->pipe ? NULL : ir_choose_version(m->module, entry, m->state, inputs, error, ERROR_SIZE);
+        if (m->pipe) {
+            status = ir_interp_pipe(m->module, m->pipe, m->state, given, outputs, error, ERROR_SIZE);
+        } else if (f) {
+            status = ir_interp(f, m->state, inputs, outputs, error, ERROR_SIZE);
+        } else {
+            status = TCC_EINPUT;
+        }
+        ir_unprotect(m->ctx);
+    }
+    for (int i = 0; inputs && i < m->nin; i++)
+        if (inputs[i] && inputs[i] != given[i])
+            tccrt_object_unref(inputs[i]);
+    free(inputs);
+    return status;
+}
+
+/* -- Artifacts ---------------------------------------------------------------------------------------- */
+
+/* --entry, or the first; NULL: there is none. */
+static const char *wanted_entry(const struct options *o, const struct tccrt_model *artifact)
+{
+    const char *name = option_text(o, OPT_entry, NULL);
+    for (int i = 0; i < tccrt_nentries(artifact); i++)
+        if (!name || strcmp(tccrt_entry_name(artifact, i), name) == 0)
+            return tccrt_entry_name(artifact, i);
+    return NULL;
+}
+
+/* Does the option say how a model is compiled, and nothing of a run? */
+static bool compiles_only(const struct options *o, enum option_id id)
+{
+    static const enum option_id runs[] = {OPT_dim, OPT_shape, OPT_exact, OPT_jobs, OPT_cache_dir, OPT_time_limit};
+    const char *group = option_table[id].group;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        if (id == runs[i])
+            return false;
+    return (train_option(id) && !(id == OPT_split_axis && option_set(o, OPT_data))) || !strcmp(group, "Compilation") ||
+           id == OPT_weights;
+}
+
+/* What stands on the command line and would do nothing is a mistake; TCCC_FLAGS are for all commands. */
+static int check_flags(const struct options *o, const char *shown)
+{
+    for (int i = 0; i < NOPTIONS; i++) {
+        const struct option_row *row = &option_table[i];
+        if (compiles_only(o, (enum option_id)i) && o->given[i].n > o->given[i].inherited)
+            return usage_error(o, "%s%s is compiled into an artifact, as '%s' is: give the model, or compile it again",
+                               *row->long_name ? "--" : "-",
+                               *row->long_name ? row->long_name : (char[]){row->short_name, 0}, shown);
+    }
+    return EXIT_FINE;
+}
+
+static int no_entry(const struct options *o, char *why, const char *shown, const struct tccrt_model *artifact)
+{
+    struct ir_known known = {.near.word = option_text(o, OPT_entry, "")};
+
+    for (int i = 0; i < tccrt_nentries(artifact); i++)
+        ir_known_add(&known, tccrt_entry_name(artifact, i));
+    return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point '%s'%s", shown, known.near.word,
+                       ir_known_text(&known));
+}
+
+static int open_artifact(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
+{
+    char real[PATH_MAX];
+    double start = now_ms();
+
+    if (!realpath(path, real))
+        return model_error(o, why, EXIT_DATA, "cannot open '%s': %s", shown, strerror(errno));
+    int status = tccrt_open(real, &m->artifact);
+    m->load_ms = now_ms() - start;
+    if (status != TCC_OK)
+        return model_error(o, why, model_exit_code(status), "%s: %s", shown, tccrt_error());
+    const char *entry = wanted_entry(o, m->artifact);
+    m->entry = entry;
+    if (!entry && tccrt_nentries(m->artifact))
+        return no_entry(o, why, shown, m->artifact);
+    if (!entry)
+        return model_error(o, why, EXIT_DATA, "%s: the artifact has no entry point", shown);
+    if (!allocate_values(m, tccrt_ninputs(m->artifact, entry), tccrt_ndefaults(m->artifact, entry),
+                         tccrt_noutputs(m->artifact, entry)))
+        return model_error(o, why, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < m->nin && status == TCC_OK; i++) {
+        status = tccrt_input(m->artifact, entry, i, &m->in[i].info);
+        note_kind(m, &m->in[i]);
+    }
+    for (int i = 0; i < m->nout && status == TCC_OK; i++) {
+        status = tccrt_output(m->artifact, entry, i, &m->out[i].info);
+        note_kind(m, &m->out[i]);
+    }
+    return status == TCC_OK ? EXIT_FINE : model_error(o, why, EXIT_BUG, "%s: %s", shown, tccrt_error());
+}
+
+const char *model_version(const struct model *m)
+{
+    const char *sizes = tccrt_version_sizes(m->artifact, m->entry, tccrt_version_used(m->session));
+    return sizes && (tccrt_nversions(m->artifact, m->entry) > 1 || strcmp(sizes, "any size")) ? sizes : NULL;
+}
+
+void model_put_device(const struct model *m)
+{
+    struct tccrt_device_counts counts;
+
+    tccrt_device_counts(m->session, &counts);
+    if (counts.launches)
+        printf(",\"device\":\"%s\",\"device_launches\":%lld,\"device_programs\":%lld,\"device_replays\":%lld",
+               tccrt_device_used(m->session), (long long)counts.launches, (long long)counts.programs,
+               (long long)counts.replays);
+}
+
+int model_session(const struct options *o, struct model *m, int threads, char *why)
+{
+    struct tccrt_options options = {.threads = threads,
+                                    .stage = m->stage,
+                                    .tensor = m->tensor,
+                                    .profile = option_set(o, OPT_profile) || option_set(o, OPT_trace) ||
+                                               (option_set(o, OPT_html) && o->tool != TOOL_B),
+                                    .device = option_text(o, OPT_device, NULL),
+                                    .sim = option_text(o, OPT_nc_sim, NULL),
+                                    .rounding = option_text(o, OPT_nc_rounding, NULL)};
+
+    if (!m->artifact)
+        return model_heeds(o, NULL);
+    int status = tccrt_session_new(m->artifact, &options, &m->session);
+    int code = status == TCC_EUSAGE ? EXIT_USAGE : model_exit_code(status); /* a device's name */
+    return status == TCC_OK ? model_heeds(o, m->session) : model_error(o, why, code, "%s", tccrt_error());
+}
+
+/* The session owns the results; they are copied, so that the next run does not change them. */
+static int copy_results(int n, const struct tcc_tensor *results, struct tcc_object **outputs, char *error)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t count = tcc_elements(results[i].rank, results[i].dims);
+        outputs[i] = tccrt_object_tensor(results[i].dtype, results[i].rank, results[i].dims);
+        if (!outputs[i]) {
+            snprintf(error, ERROR_SIZE, "no memory");
+            return TCC_EENV;
+        }
+        if (count > 0)
+            memcpy(outputs[i]->t.data, results[i].data,
+                   (size_t)count * (size_t)tcc_dtype_bytes((enum tcc_dtype)results[i].dtype));
+    }
+    return TCC_OK;
+}
+
+static int run_artifact(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+{
+    int status;
+
+    if (!m->tensors_only) {
+        status = tccrt_run_objects(m->session, m->entry, m->nin, inputs, m->nout, outputs);
+    } else {
+        struct tcc_tensor *in = calloc((size_t)m->nin + 1, sizeof *in), *out = calloc((size_t)m->nout + 1, sizeof *out);
+        for (int i = 0; in && i < m->nin; i++)
+            in[i] = inputs[i]->t;
+        status = in && out ? tccrt_run(m->session, m->entry, m->nin, in, m->nout, out) : TCC_EENV;
+        if (status == TCC_OK && (status = copy_results(m->nout, out, outputs, error)) != TCC_OK) {
+            free(in);
+            free(out);
+            return status;
+        }
+        free(in);
+        free(out);
+    }
+    if (status != TCC_OK)
+        snprintf(error, ERROR_SIZE, "%s", tccrt_error());
+    return status;
+}
+
+int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error)
+{
+    for (int i = 0; i < m->nin; i++) {
+        if (inputs[i]->kind != TCC_OBJ_TENSOR && m->in[i].kind == VALUE_TENSOR) {
+            snprintf(error, ERROR_SIZE, "input '%s' must be a tensor", m->in[i].info.name);
+            return TCC_EINPUT;
+        }
+    }
+    return m->artifact ? run_artifact(m, inputs, outputs, error) : run_interpreted(m, inputs, outputs, error);
+}
+
+int model_restart(struct model *m)
+{
+    for (int i = 0; m->session && i < tccrt_nstates(m->artifact); i++)
+        if (tccrt_state_flags(m->artifact, i) & TCCRT_STATE_CACHE)
+            return tccrt_state_reset(m->session, NULL);
+    return TCC_OK;
+}
+
+void model_close(struct model *m)
+{
+    tccrt_session_free(m->session);
+    tccrt_close(m->artifact);
+    if (m->state)
+        ir_interp_state_free(m->state);
+    ir_ctx_free(m->ctx);
+    free(m->in);
+    free(m->out);
+    free(m->facts);
+    *m = (struct model){0};
+}
+
+/* -- Compiling ---------------------------------------------------------------------------------------- */
+
+struct first_error {
+    char *why;
+};
+
+/* Name of temporary artifacts: external weights are then called after it. */
+#define TEMPORARY_NAME "model"
+
+static void keep_first(void *user, int severity, const char *text)
+{
+    struct first_error *first = user;
+    if (severity >= IR_ERROR && !*first->why)
+        snprintf(first->why, ERROR_SIZE, "%s", text);
+}
+
+/* In the suite (`why` given) a case is a process already, and works alone. */
+static int compile_to(const struct options *o, const char *path, const char *output, FILE *facts, char *why)
+{
+    struct tccc_options c;
+    struct first_error first = {why};
+    int code = compile_options(o, &c);
+
+    if (code != EXIT_FINE)
+        return code;
+    c.facts = facts;
+    c.model = path;
+    c.output = output;
+    c.kind = TCCC_SO;
+    if (!c.name)
+        c.name = TEMPORARY_NAME;
+    if (!why)
+        return compile_model(o, &c);
+    why[0] = '\0';
+    c.message = keep_first;
+    c.progress = NULL;
+    c.user = &first;
+    c.reproducer = NULL;
+    c.jobs = 1;
+    return tccc_compile(&c);
+}
+
+/* Compiles to a file in a folder of its own (external weights lie beside it), opens it and removes both. */
+static int open_model(const struct options *o, const char *path, struct model *m, char *why)
+{
+    char file[PATH_MAX + 256];
+    const char *base = getenv("TMPDIR");
+    struct tcr_scratch folder;
+    double start = now_ms();
+
+    base = base && *base ? base : "/tmp";
+    if (tcr_scratch_make(&folder, base, "tccc-"))
+        return model_error(o, why, EXIT_ENVIRONMENT, "cannot make a folder in '%s': %s", base, strerror(errno));
+    snprintf(file, sizeof file, "%s/model.so", folder.path);
+    FILE *facts = option_set(o, OPT_html) ? open_memstream(&m->facts, &m->facts_size) : NULL;
+    int code = compile_to(o, path, file, facts, why);
+    if (facts)
+        fclose(facts);
+    m->compile_ms = now_ms() - start;
+    if (code == EXIT_FINE)
+        code = o->compiles_only ? EXIT_COMPILED : open_artifact(o, file, path, m, why);
+    tcr_scratch_remove(&folder);
+    return code;
+}
+
+bool model_is_artifact(const char *path)
+{
+    char magic[4] = "";
+    FILE *in = tcr_stream_input(path);
+    if (!in)
+        return false;
+    bool elf = fread(magic, 1, 4, in) == 4 && memcmp(magic, "\177ELF", 4) == 0;
+    fclose(in);
+    return elf;
+}
+
+int model_open_interpreted(const struct options *o, const char *path, struct model *m)
+{
+    *m = (struct model){0};
+    int code = open_interpreted(o, path, m, NULL);
+    if (code != EXIT_FINE)
+        model_close(m);
+    return code;
+}
+
+int model_world(const struct options *o, bool alone, struct tccrt_comm **world)
+{
+    struct tccrt_comm_options options = {.alone = alone, .engine = option_text(o, OPT_comm, NULL)};
+    int status = tccrt_comm_init(&options, world);
+
+    if (status == TCC_EUSAGE)
+        return usage_error(o, "%s", tccrt_error());
+    return status == TCC_OK ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "%s", tccrt_error());
+}
+
+int model_open(const struct options *o, const char *path, struct model *m, char *why)
+{
+    *m = (struct model){0};
+    if (access(path, R_OK) != 0)
+        return model_error(o, why, EXIT_DATA, "cannot open '%s': %s", path, strerror(errno));
+    bool artifact = model_is_artifact(path);
+    if (artifact && option_set(o, OPT_interpret))
+        return usage_error(o, "--interpret requires a model, not an artifact");
+    if (artifact && o->tool != TOOL_T &&
+        check_flags(o, path) != EXIT_FINE) /* tccc-train has options of its own for steps */
+        return EXIT_USAGE;
+    int code = artifact                       ? open_artifact(o, path, path, m, why)
+               : option_set(o, OPT_interpret) ? open_interpreted(o, path, m, why)
+                                              : open_model(o, path, m, why);
+    if (code != EXIT_FINE)
+        model_close(m);
+    return code;
+}

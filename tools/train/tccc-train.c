@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tccc-train: calls a compiled step in a loop. An epoch is one pass over the data in the sampler's order; the run-time library
+ * runs one or several batches a call. Everything that the next step depends on (state, random key, place in the data) is in
+ * a checkpoint, so a resumed run has the bits of one that was not interrupted.
+ */
+#include "tools/train/train_int.h"
+
+#include "passes/train/train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int number)
+{
+    stop_signal = number;
+}
+
+/* The first Ctrl-C ends training after the step that runs; the second one ends the process. */
+static void catch_signals(void)
+{
+    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+}
+
+/* -- The artifact ----------------------------------------------------------------------------------------- */
+
+int trainer_code(int status)
+{
+    return status == TCC_EENV ? EXIT_ENVIRONMENT : status == TCC_EBUG ? EXIT_BUG : EXIT_DATA;
+}
+
+int trainer_status(const struct trainer *t, int status)
+{
+    return tool_error(t->o, trainer_code(status), "%s", tccrt_error());
+}
+
+static bool state_scalar(struct trainer *t, const char *name, struct tcc_tensor *out)
+{
+    return tccrt_state_get(t->m.session, name, out) == TCC_OK && out->rank == 0;
+}
+
+double trainer_scalar(struct trainer *t, const char *name, double otherwise)
+{
+    struct tcc_tensor s;
+    return state_scalar(t, name, &s) ? tcc_load_f64((enum tcc_dtype)s.dtype, s.data) : otherwise;
+}
+
+bool trainer_set_scalar(struct trainer *t, const char *name, double value)
+{
+    struct tcc_tensor s;
+    if (!state_scalar(t, name, &s))
+        return false;
+    tcc_store_f64((enum tcc_dtype)s.dtype, s.data, value);
+    return tccrt_state_set(t->m.session, name, &s) == TCC_OK;
+}
+
+static const char *entry_named(const struct trainer *t, const char *name)
+{
+    for (int i = 0; i < tccrt_nentries(t->m.artifact); i++)
+        if (strcmp(tccrt_entry_name(t->m.artifact, i), name) == 0)
+            return tccrt_entry_name(t->m.artifact, i);
+    return NULL;
+}
+
+static int describe_entry(const struct trainer *t, const char *name, struct entry_info *e)
+{
+    struct tccrt_model *m = t->m.artifact;
+    *e = (struct entry_info){.name = name, .nin = tccrt_ninputs(m, name), .nout = tccrt_noutputs(m, name)};
+    e->in = calloc((size_t)e->nin + 1, sizeof *e->in);
+    e->out = calloc((size_t)e->nout + 1, sizeof *e->out);
+    if (!e->in || !e->out)
+        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < e->nin; i++)
+        tccrt_input(m, name, i, &e->in[i]);
+    for (int i = 0; i < e->nout; i++)
+        tccrt_output(m, name, i, &e->out[i]);
+    return data_axes(t->o, m, name, e->in, e->nin, &e->axes);
+}
+
+static int describe_entries(struct trainer *t)
+{
+    const char *step = entry_named(t, "step"), *eval = entry_named(t, "eval");
+    int code;
+
+    if (!step)
+        return tool_error(t->o, EXIT_DATA, "%s: no entry point 'step': compile it with tccc --train", t->o->words[0]);
+    if ((code = describe_entry(t, step, &t->step)) != EXIT_FINE ||
+        (eval && (code = describe_entry(t, eval, &t->eval)) != EXIT_FINE))
+        return code;
+    if (t->step.nout < 1 || t->step.out[0].rank < 0 || !tcc_is_float((enum tcc_dtype)t->step.out[0].dtype))
+        return tool_error(t->o, EXIT_DATA, "%s: the first output of 'step' must be the loss", t->o->words[0]);
+    return EXIT_FINE;
+}
+
+/* -- Settings --------------------------------------------------------------------------------------------- */
+
+static int read_numbers(struct trainer *t)
+{
+    const struct options *o = t->o;
+    int64_t seed = 0, per = 1, ranks = t->ranks, rank = t->rank;
+
+    t->global_batch = 0;
+    t->outputs_every = 1;
+    t->epochs = option_set(o, OPT_steps) ? INT32_MAX : 1;
+    if (!option_int(o, OPT_batch_size, 1, 1 << 24, &t->global_batch) ||
+        !option_int(o, OPT_epochs, 1, INT32_MAX, &t->epochs) ||
+        !option_int(o, OPT_steps, 1, INT64_MAX / 2, &t->steps) || !option_int(o, OPT_seed, 0, INT64_MAX, &seed) ||
+        !option_int(o, OPT_eval_every, 1, INT64_MAX / 2, &t->eval_every) ||
+        !option_int(o, OPT_checkpoint_every, 1, INT64_MAX / 2, &t->checkpoint_every) ||
+        !option_int(o, OPT_save_every, 1, INT64_MAX / 2, &t->outputs_every) ||
+        !option_int(o, OPT_per_execution, 1, 65536, &per) || !option_int(o, OPT_ranks, 1, 1 << 20, &ranks) ||
+        !option_int(o, OPT_rank, 0, ranks - 1, &rank) || !option_int(o, OPT_skip_bad, 1, INT64_MAX / 2, &t->skip_bad))
+        return EXIT_USAGE;
+    if (t->ranks > 1 && (option_set(o, OPT_ranks) || option_set(o, OPT_rank)))
+        return usage_error(o, "--ranks and --rank are the launcher's to say");
+    const char *shard = option_text(o, OPT_shard, "interleaved");
+    if (strcmp(shard, "interleaved") && strcmp(shard, "contiguous"))
+        return usage_error(o, "--shard=%s: expected interleaved or contiguous", shard);
+    if (!option_set(o, OPT_data))
+        return usage_error(o, "no data: --data FILE.npz, or --data NAME=FILE for each input of the step");
+    if (option_set(o, OPT_resume) && !option_set(o, OPT_checkpoint))
+        return usage_error(o, "--resume requires --checkpoint DIR");
+    if (option_set(o, OPT_overwrite) && !option_set(o, OPT_checkpoint))
+        return usage_error(o, "--overwrite requires --checkpoint DIR");
+    if (option_set(o, OPT_overwrite) && option_set(o, OPT_resume))
+        return usage_error(o, "--resume and --overwrite exclude each other");
+    t->evaluates = option_set(o, OPT_eval_data) || option_set(o, OPT_split);
+    if (!option_float(o, OPT_split, &t->split))
+        return EXIT_USAGE;
+    if (option_set(o, OPT_split) && !(t->split > 0 && t->split < 1))
+        return usage_error(o, "--split=%s: expected a share between 0 and 1", option_text(o, OPT_split, ""));
+    if (option_set(o, OPT_split) && option_set(o, OPT_eval_data))
+        return usage_error(o, "--split and --eval-data exclude each other");
+    if ((option_set(o, OPT_eval_every) || option_set(o, OPT_eval)) && !t->evaluates)
+        return usage_error(o, "--eval%s requires --eval-data or --split", option_set(o, OPT_eval) ? "" : "-every");
+    const char *eval = option_text(o, OPT_eval, "rank0");
+    if (strcmp(eval, "rank0") && strcmp(eval, "sharded"))
+        return usage_error(o, "--eval=%s: expected rank0 or sharded", eval);
+    if (option_set(o, OPT_checkpoint_every) && !option_set(o, OPT_checkpoint))
+        return usage_error(o, "--checkpoint-every requires --checkpoint DIR");
+    if (option_set(o, OPT_save_every) && !option_set(o, OPT_save_outputs))
+        return usage_error(o, "--save-outputs-every requires --save-outputs DIR");
+    if (option_set(o, OPT_use_ema) && !t->evaluates)
+        return usage_error(o, "--use-ema requires --eval-data or --split");
+    if (option_set(o, OPT_partial) && !option_set(o, OPT_checkpoint))
+        return usage_error(o, "--partial requires --checkpoint DIR");
+    t->per_execution = (int)per;
+    t->drop_last = option_set(o, OPT_drop_last);
+    t->best_loss = INFINITY;
+    t->json = option_set(o, OPT_json) || !isatty(STDERR_FILENO) || !isatty(STDOUT_FILENO);
+    t->sampler = (struct trace_sampler){.ranks = (int)ranks,
+                                        .rank = (int)rank,
+                                        .shuffle = !option_set(o, OPT_no_shuffle),
+                                        .drop_last = t->drop_last,
+                                        .contiguous = strcmp(shard, "contiguous") == 0,
+                                        .seed = (uint64_t)seed};
+    return EXIT_FINE;
+}
+
+/* The batch size that the step was compiled for; all inputs must agree with --batch-size. */
+static int settle_batch_size(struct trainer *t)
+{
+    for (int i = 0; i < t->step.nin; i++) {
+        int axis = t->step.axes[i];
+        int64_t n = axis >= 0 && axis < t->step.in[i].rank ? t->step.in[i].dims[axis] : -1;
+        if (n < 0)
+            continue;
+        t->fixed_batch = true;
+        if (!t->global_batch)
+            t->global_batch = n * t->ranks;
+        if (t->global_batch != n * t->ranks)
+            return tool_error(t->o, EXIT_DATA,
+                              "--batch-size %" PRId64 ": input '%s' was compiled for batches of %" PRId64 "%s",
+                              t->global_batch, t->step.in[i].name, n, t->ranks > 1 ? " on each rank" : "");
+    }
+    if (!t->global_batch)
+        t->global_batch = 32;
+    t->batch_size = t->global_batch / t->ranks ? t->global_batch / t->ranks : 1;
+    t->micros = tccrt_microbatches(t->m.artifact, t->step.name);
+    if (t->batch_size % t->micros)
+        return tool_error(t->o, EXIT_DATA,
+                          "--batch-size %" PRId64 ": %" PRId64
+                          " samples on a rank are no multiple of the %d microbatches",
+                          t->global_batch, t->batch_size, t->micros);
+    return EXIT_FINE;
+}
+
+/* --eval-data, or what --split takes out of --data. */
+static int open_eval_data(struct trainer *t)
+{
+    if (t->evaluates && !t->eval.name)
+        return tool_error(t->o, EXIT_DATA, "--%s: the artifact has no entry point 'eval'",
+                          t->split > 0 ? "split" : "eval-data");
+    if (t->split > 0)
+        return data_set_split(t->o, &t->data, t->split, t->sampler.seed, t->eval.in, t->eval.axes, t->eval.nin,
+                              &t->eval_data);
+    return t->evaluates
+               ? data_set_open(t->o, OPT_eval_data, t->eval.in, t->eval.axes, t->eval.nin, &t->tables, &t->eval_data)
+               : EXIT_FINE;
+}
+
+static int open_data(struct trainer *t)
+{
+    int code = train_tables(t);
+    int64_t count = 0;
+
+    if (code != EXIT_FINE || (code = ranks_tables(t)) != EXIT_FINE ||
+        (code = data_set_open(t->o, OPT_data, t->step.in, t->step.axes, t->step.nin, &t->tables, &t->data)) !=
+            EXIT_FINE)
+        return code;
+    if (t->chief) {
+        data_set_notes(t->o, &t->data);
+        data_tables_notes(t->o, &t->tables);
+    }
+    data_tables_close(&t->tables);
+    t->tables.frozen = true;
+    if ((code = open_eval_data(t)) != EXIT_FINE)
+        return code;
+    t->sampler.samples = t->data.samples;
+    count = trace_sampler_count(&t->sampler);
+    if (t->fixed_batch && count % t->batch_size && !t->drop_last) {
+        if (!option_set(t->o, OPT_quiet) && t->chief)
+            fprintf(stderr,
+                    "note: the step was compiled for batches of %" PRId64 ": an epoch leaves out its last %" PRId64
+                    " of %" PRId64 " samples\n",
+                    t->batch_size, count % t->batch_size, count);
+        t->drop_last = true;
+    }
+    if (!t->drop_last && count % t->batch_size % t->micros) {
+        if (option_set(t->o, OPT_strict_batch))
+            return tool_error(t->o, EXIT_DATA,
+                              "--strict-batch: an epoch's last %" PRId64
+                              " samples are no multiple of the %d microbatches",
+                              count % t->batch_size, t->micros);
+        if (!option_set(t->o, OPT_quiet) && t->chief)
+            fprintf(stderr,
+                    "note: an epoch leaves out its last %" PRId64 " of %" PRId64
+                    " samples: %d microbatches don't divide them\n",
+                    count % t->batch_size, count, t->micros);
+        t->drop_last = true;
+    }
+    t->per_epoch = t->drop_last ? count / t->batch_size : (count + t->batch_size - 1) / t->batch_size;
+    if (!t->per_epoch)
+        return tool_error(t->o, EXIT_DATA, "%" PRId64 " samples are less than one batch of %" PRId64, count,
+                          t->batch_size);
+    return EXIT_FINE;
+}
+
+/* The rate: --lr and --lr-schedule win over what was compiled in. A model is compiled with its --lr-schedule. */
+static int settle_rate(struct trainer *t, bool artifact)
+{
+    const char *text = option_text(t->o, OPT_schedule, NULL);
+    double lr = trainer_scalar(t, "train.rate", 0);
+
+    if (!option_float(t->o, OPT_lr, &lr))
+        return EXIT_USAGE;
+    if (option_set(t->o, OPT_lr) && !trainer_set_scalar(t, "train.rate", lr))
+        return tool_error(t->o, EXIT_DATA, "--lr: the artifact has no state variable 'train.rate'");
+    if (t->control.plateau && t->resumed && t->control.resumed_rate > 0) {
+        lr = t->control.resumed_rate;
+        if (!trainer_set_scalar(t, "train.rate", lr))
+            return tool_error(t->o, EXIT_DATA, "--plateau: the artifact has no state variable 'train.rate'");
+    }
+    t->base_rate = lr;
+    if (!text || !artifact)
+        return EXIT_FINE;
+    t->by_step = strstr(text, "unit=step") != NULL;
+    struct ir_protect frame;
+    volatile bool ok = false;
+    t->ctx = ir_ctx_new();
+    if (t->ctx && IR_PROTECT(t->ctx, &frame)) {
+        t->schedule = train_schedule_new(t->ctx, text);
+        ok = t->schedule != NULL;
+        ir_unprotect(t->ctx);
+    }
+    if (!ok)
+        return usage_error(t->o, "%s",
+                           t->ctx && ir_nmessages(t->ctx) ? ir_message(t->ctx, 0)->text : "--lr-schedule: no memory");
+    if (!trainer_set_scalar(t, "train.scheduled", 0))
+        return tool_error(t->o, EXIT_DATA, "--lr-schedule: the artifact has no state variable 'train.scheduled'");
+    return EXIT_FINE;
+}
+
+/* -- The loop --------------------------------------------------------------------------------------------- */
+
+static int evaluate_whole(struct trainer *t)
+{
+    struct eval_result r;
+    bool collect =
+        option_set(t->o, OPT_checkpoint) || option_set(t->o, OPT_use_ema); /* for the best one; for what is evaluated */
+    int code = collect ? ranks_collect(t) : EXIT_FINE;
+    bool here = !t->rank || t->eval_sharded;
+    if (code == EXIT_FINE)
+        code = ranks_params(t);
+    if (code == EXIT_FINE && here)
+        code = train_evaluate(t, &r);
+    if (code != EXIT_FINE)
+        return code;
+    if (here) {
+        report_eval(t, &r);
+        control_evaluated(t, r.loss);
+        code = t->chief ? metrics_draw(t->metrics) : EXIT_FINE;
+    }
+    if (code != EXIT_FINE || (code = control_share(t)) != EXIT_FINE || !here || !(r.loss < t->best_loss))
+        return code;
+    t->best_loss = r.loss;
+    t->best_step = t->done;
+    return train_save(t, "best");
+}
+
+static int evaluate(struct trainer *t)
+{
+    if (!t->evaluates || t->evaluated == t->done)
+        return EXIT_FINE;
+    t->evaluated = t->done;
+    return ranks_release(t, evaluate_whole(t));
+}
+
+static bool enough(const struct trainer *t)
+{
+    return t->stopped || (t->steps && t->done >= t->steps);
+}
+
+static int run_epoch(struct trainer *t, struct batch **list)
+{
+    int64_t count;
+    int64_t *order = trace_sampler_epoch(&t->sampler, t->epoch, &count);
+    bool ended = false;
+    int code = order ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+
+    if (code == EXIT_FINE) {
+        trainer_set_scalar(t, "train.epoch", (double)t->epoch);
+        struct data_draw draw = {t->sampler.seed, t->epoch};
+        struct loader_epoch e = {order, count, t->drop_last, t->batch, t->batch, &draw};
+        loader_start(t->loader, &e);
+    }
+    while (code == EXIT_FINE && !ended && !enough(t)) {
+        if ((code = ranks_stop(t, stop_signal || t->control.ended, &t->stopped)) != EXIT_FINE || t->stopped)
+            break;
+        code = train_execute(t, list, order, &ended);
+        if (code != EXIT_FINE || ended)
+            break;
+        if (t->nahead) /* nothing is due */
+            continue;
+        bool last = t->batch == t->per_epoch;
+        if (t->eval_every && t->done % t->eval_every == 0)
+            code = evaluate(t);
+        if (code == EXIT_FINE && t->checkpoint_every && t->done % t->checkpoint_every == 0 && !last)
+            code = train_save(t, "last");
+    }
+    if (code == EXIT_FINE)
+        code = train_read_all(t, order);
+    else if (t->nahead) /* it reads a batch */
+        tccrt_wait(t->m.session, 0);
+    if (order)
+        loader_stop(t->loader);
+    free(order);
+    if (code == EXIT_FINE)
+        report_epoch(t);
+    if (code == EXIT_FINE && t->batch == t->per_epoch) {
+        code = evaluate(t);
+        t->epoch++;
+        t->batch = 0;
+        if (code == EXIT_FINE)
+            code = train_save(t, "last");
+    }
+    return code;
+}
+
+static int loop(struct trainer *t)
+{
+    struct batch **list = calloc((size_t)t->per_execution, sizeof(void *));
+    int code = list ? EXIT_FINE : tool_error(t->o, EXIT_ENVIRONMENT, "no memory");
+
+    t->started = t->epoch_started = now_ms();
+    t->done_at_start = t->done;
+    t->evaluated = -1;
+    while (code == EXIT_FINE && t->epoch < t->epochs && !enough(t))
+        code = run_epoch(t, list);
+    report_clear(t);
+    if (code == EXIT_FINE && t->batch) { /* in the midst of an epoch */
+        if (!t->stopped)
+            code = evaluate(t);
+        if (code == EXIT_FINE)
+            code = train_save(t, "last");
+    }
+    if (t->stopped && code == EXIT_FINE && t->chief && t->control.ended && !stop_signal)
+        fprintf(stderr, "note: ended at step %" PRId64 ": the last %" PRId64 " evaluations were no better\n", t->done,
+                t->control.worse);
+    else if (t->stopped && code == EXIT_FINE && t->chief)
+        fprintf(stderr, "note: stopped at step %" PRId64 "%s\n", t->done,
+                option_set(t->o, OPT_checkpoint) ? "; --resume goes on from there" : "");
+    free(list);
+    return code;
+}
+
+static int make_buffers(struct trainer *t)
+{
+    int64_t workers = 1;
+    size_t per = (size_t)t->per_execution;
+
+    if (!option_int(t->o, OPT_workers, 0, 256, &workers))
+        return EXIT_USAGE;
+    t->in = calloc(per * (size_t)t->step.nin + 1, sizeof *t->in);
+    t->out = calloc(per * (size_t)t->step.nout + 1, sizeof *t->out);
+    t->losses = calloc(2 * per + 2, sizeof *t->losses);
+    t->loader = loader_new(&t->data, (int)workers, t->per_execution + TRAIN_AHEAD + 2 * (int)workers, t->batch_size,
+                           t->skip_bad);
+    if (t->evaluates)
+        t->eval_loader = loader_new(&t->eval_data, (int)workers, 2 * (int)workers + 1, t->batch_size, t->skip_bad);
+    if (!t->in || !t->out || !t->losses || !t->loader || (t->evaluates && !t->eval_loader))
+        return tool_error(t->o, EXIT_ENVIRONMENT, "no memory for batches");
+    return EXIT_FINE;
+}
+
+/* First values that a model computes rather than holds (TrainingInfoProto) are there once its `init` has run. What tccc --train
+ * made (it has a rate) holds them, and a session begins with them. */
+static int initialise(struct trainer *t)
+{
+    struct tccrt_model *m = t->m.artifact;
+    const char *init = entry_named(t, "init");
+    struct tcc_tensor rate;
+
+    if (!init || state_scalar(t, "train.rate", &rate) || tccrt_ninputs(m, init) || tccrt_noutputs(m, init))
+        return TCC_OK;
+    int status = tccrt_run(t->m.session, init, 0, NULL, 0, NULL);
+    tccrt_random_set(t->m.session, t->sampler.seed, 0);
+    trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding */
+    return status;
+}
+
+/* Which rounding a simulated core has: what the artifact says of its updates, --rounding and the vendor's variable of all else. */
+static void tell_rounding(struct trainer *t)
+{
+    struct tccrt_sim sim;
+
+    if (!t->chief || option_set(t->o, OPT_quiet) || tccrt_simulated(t->m.session, &sim) != TCC_OK || !sim.rounding)
+        return;
+    bool nearest = !strcmp(sim.rounding, "nearest");
+    fprintf(stderr, "note: NeuronCore %s: rounding %s%s\n", sim.core, nearest ? "to the nearest even" : sim.rounding,
+            nearest && trainer_scalar(t, "train.seed", -1) != -1 ? ", of updated parameters stochastic" : "");
+}
+
+static int start_session(struct trainer *t)
+{
+    const char *load = option_text(t->o, OPT_load, NULL);
+    int64_t threads = 0;
+
+    if (!option_int(t->o, OPT_threads, 1, 4096, &threads))
+        return EXIT_USAGE;
+    if (t->processes > 1) {
+        int share = tccrt_comm_cores(t->world);
+        threads = threads ? threads : share;
+    }
+    t->m.stage = t->stage;
+    t->m.tensor = t->tensor;
+    memory_begin(t);
+    int code = model_session(t->o, &t->m, (int)threads, NULL);
+    if (code != EXIT_FINE || (code = ranks_groups(t)) != EXIT_FINE)
+        return code;
+    tccrt_random_set(t->m.session, t->sampler.seed, 0);
+    int status = initialise(t);
+    if (status != TCC_OK)
+        return trainer_status(t, status);
+    trainer_set_scalar(t, "train.seed", (double)t->sampler.seed); /* of stochastic rounding, where there is any */
+    tell_rounding(t);
+    if (option_set(t->o, OPT_use_ema) && !ema_there(&t->m))
+        return tool_error(t->o, EXIT_DATA, "--use-ema: %s keeps no averages: compile it with --ema=DECAY",
+                          t->o->words[0]);
+    t->has_lr = trainer_scalar(t, "train.lr", -1) != -1;
+    t->has_norm = trainer_scalar(t, "train.norm", -1) != -1;
+    t->has_scale = trainer_scalar(t, "train.scale", -1) != -1;
+    for (int k = 0; k < STEP_STATES; k++) {
+        struct tcc_tensor x;
+        bool wanted = k == STATE_LR ? t->has_lr : k == STATE_NORM ? t->has_norm : t->has_scale;
+        t->state_types[k] = wanted && state_scalar(t, train_states[k], &x) ? x.dtype : -1;
+    }
+    return load && !t->rank ? train_load(t, load) : EXIT_FINE;
+}
+
+/* What --skip-bad left out; a line, since nobody asked for each. */
+static void report_bad(struct trainer *t)
+{
+    struct loader *loaders[] = {t->loader, t->eval_loader};
+
+    for (int i = 0; i < 2; i++) {
+        const char *first;
+        int64_t n = loaders[i] ? loader_bad(loaders[i], &first) : 0;
+        if (n)
+            fprintf(stderr, "warning: %" PRId64 " bad sample%s of --%s %s; the first: %s\n", n, n > 1 ? "s" : "",
+                    i && !(t->split > 0) ? "eval-data" : "data",
+                    n > 1 ? "were replaced by others" : "was replaced by another", first);
+    }
+}
+
+static int train(struct trainer *t, bool artifact)
+{
+    int code;
+
+    if ((code = describe_entries(t)) != EXIT_FINE || (code = settle_batch_size(t)) != EXIT_FINE ||
+        (code = open_data(t)) != EXIT_FINE || (code = train_check_folder(t)) != EXIT_FINE ||
+        (code = train_outputs_check(t)) != EXIT_FINE || (code = ranks_agree(t)) != EXIT_FINE ||
+        (code = start_session(t)) != EXIT_FINE ||
+        (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
+        (code = ranks_share(t)) != EXIT_FINE || (code = train_log_resume(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
+        (code = make_buffers(t)) != EXIT_FINE)
+        return code;
+    t->skipped = trainer_scalar(t, "train.skipped", 0);
+    t->late = train_reads_late(t);
+    catch_signals();
+    code = train_html_end(t, loop(t));
+    report_bad(t);
+    if (code == EXIT_FINE)
+        report_end(t);
+    code = code == EXIT_FINE ? report_memory(t) : code;
+    if (code == EXIT_FINE)
+        report_sim(t);
+    return code == EXIT_FINE ? report_trace(t) : code;
+}
+
+static void free_entry(struct entry_info *e)
+{
+    free(e->in);
+    free(e->out);
+    free(e->axes);
+}
+
+static void close_trainer(struct trainer *t)
+{
+    loader_free(t->loader);
+    loader_free(t->eval_loader);
+    metrics_free(t->metrics);
+    train_html_free(t);
+    data_set_close(&t->data);
+    data_set_close(&t->eval_data);
+    data_tables_free(&t->tables);
+    free_entry(&t->step);
+    free_entry(&t->eval);
+    free(t->in);
+    free(t->out);
+    free(t->losses);
+    if (t->ctx)
+        ir_ctx_free(t->ctx);
+    model_close(&t->m);
+}
+
+/* What only a compiler can heed. */
+static int check_compiled_in(const struct options *o)
+{
+    for (int i = 0; i < NOPTIONS; i++) {
+        enum option_id id = (enum option_id)i;
+        bool heeded = id == OPT_train || id == OPT_schedule || id == OPT_placement || id == OPT_split_axis ||
+                      (id == OPT_data_parallel && *option_text(o, id, "")); /* under another name of the group */
+        if (train_option(id) && !heeded && option_set(o, id))
+            return usage_error(o, "--%s is compiled into an artifact: give the model, or compile it again",
+                               option_table[id].long_name);
+    }
+    return EXIT_FINE;
+}
+
+static int run(const struct options *o)
+{
+    struct trainer t = {.o = o};
+    int code;
+
+    if (o->nwords != 1)
+        return o->nwords ? usage_error(o, "more than one model: '%s'", o->words[1])
+                         : usage_error(o, "no artifact or model given");
+    bool artifact = model_is_artifact(o->words[0]);
+    if (o->compiles_only && !artifact) /* one process of a machine, and no word to the others */
+        return tccrt_env_text("LOCAL_RANK") && atoi(tccrt_env_text("LOCAL_RANK"))
+                   ? EXIT_COMPILED
+                   : model_open(o, o->words[0], &t.m, NULL);
+    if ((code = ranks_begin(&t)) != EXIT_FINE)
+        return code;
+    if ((code = read_numbers(&t)) == EXIT_FINE && artifact)
+        code = check_compiled_in(o);
+    if (code == EXIT_FINE && (code = metrics_new(&t, &t.metrics)) == EXIT_FINE &&
+        (code = control_read(&t)) == EXIT_FINE)
+        code = train_log_open(&t);
+    if (code == EXIT_FINE)
+        code = train_html_new(&t);
+    if (code == EXIT_FINE)
+        code = ranks_open(&t, artifact);
+    if (code == EXIT_FINE)
+        code = ranks_place(&t);
+    if (code == EXIT_FINE)
+        code = train(&t, artifact);
+    code = ranks_end(&t, code);
+    int logged = train_log_close(&t);
+    code = code == EXIT_FINE ? logged : code;
+    close_trainer(&t);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    int code = options_read(&o, TOOL_T, argc, argv);
+    if (code < 0)
+        code = run(&o);
+    return options_end(&o, code);
+}
