@@ -9,7 +9,7 @@
  *   module       level 1: functions of SSA nodes over tensors, state variables
  *   text         .tcir: printer and parser, which round-trip
  *   verify, infer, interp
- *   kernel, plan level 2 (kernel.h, plan.h: included at the end)
+ *   kernel, plan level 2 (kernel.h: included at the end)
  *
  * Everything belongs to a context and dies with it. A context is used by one thread at a
  * time; different contexts are independent. Functions that can meet bad input report a

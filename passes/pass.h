@@ -2,7 +2,7 @@
 /*
  * pass.h - the door of passes/: the pass table, the runner, and the pipelines.
  *
- * A pass is a file pass_NAME.c with one function and a row in passes.def. The runner gives each pass, for free: dump
+ * A pass is a file NAME.c with one function and a row in passes.def. The runner gives each pass, for free: dump
  * before and after, verification, time and node counts, a change limit for bisecting (pass_changed() says whether the
  * next change may be made), and a reproducer when it crashes. order.def holds pairs that must be in that order in
  * every pipeline, with the reason; pipelines.def the pipelines.

@@ -98,7 +98,7 @@ extern const struct cpu_template *const cpu_templates[];      /* tried in this o
 int cpu_winograd(const struct pass_machine *m, const struct ir_node *n);
 /* Can attention.c run that ATTENTION node? */
 bool cpu_attention(const struct pass_machine *m, const struct ir_node *n);
-/* Layout chooser for weights, activations (struct pass_machine's layout); conv.c and contract.c. */
+/* Layout chooser for weights, activations (struct pass_machine's layout); layout.c and contract.c. */
 kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
 /* More answers of struct pass_machine (layout.c). */
 int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b);

@@ -3,7 +3,7 @@
  * interp_int.h - what the files of the reference interpreter share.
  *
  * An op is a function of a `struct it_call`: operands as dense, aligned tensors, room for results. The same functions
- * run whole functions (interp.c) and fold single nodes (interp_fold.c, where `it` holds no values).
+ * run whole functions (interp.c) and fold single nodes (where `it` holds no values).
  */
 #ifndef TCC_INTERP_INT_H
 #define TCC_INTERP_INT_H

@@ -24,7 +24,7 @@ struct plan_link {
     double bandwidth, reduce;   /* bytes a second, each way: of messages; while gradients are averaged */
     double overlap;             /* 0..1: of a message's time that costs the ranks' devices nothing */
 };
-/* plan.def says what the fields mean. */
+/* cluster.def says what the fields mean. */
 struct plan_cluster {
     int nodes, devices;
     bool divided;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptions of clusters: lines `key = value` in sections, # begins a comment; plan.def has the keys.
+ * Descriptions of clusters: lines `key = value` in sections, # begins a comment; cluster.def has the keys.
  *
  *     nodes = 4
  *     [node]

@@ -95,7 +95,7 @@ struct train_options {
     const struct pass_machine *machine;  /* whose time is balanced between stages; NULL: a plain one's */
     int tensor_parallel;            /* 2..: tensors are divided among so many ranks of group tp (parallel/tensor.h); 0, 1: not */
     bool sequence_parallel;         /* norms, dropout and sums between their products on parts of the sequence */
-    bool offload_activations;       /* what a stage's microbatches keep for their backward passes lies with the host (a step without stages: lower/offload.c) */
+    bool offload_activations;       /* what a stage's microbatches keep for their backward passes lies with the host (a step without stages: plan/offload.c) */
     bool offload_optimizer;         /* the optimizer's state lies with the host (struct ir_state, on_host) */
     FILE *report;                   /* --report: a line for each place where a parameter's gradient stops; may be NULL */
     int zero;                       /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
