@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * env.h - environment variables, by the table env.def: one parser for runtime, compiler and tools. Private to the project; users have
- * tccrt_env_* (runtime/tccrt.h). The environment is read at each call: safe in threads as getenv() is.
+ * env.h - environment variables, by the table env.def: one parser for runtime, compiler and tools. Private to the
+ * project; users have tccrt_env_* (runtime/tccrt.h). The environment is read at each call: safe in threads as getenv()
+ * is.
  */
 #ifndef TCC_BASE_ENV_H
 #define TCC_BASE_ENV_H

@@ -2,12 +2,13 @@
 /*
  * mutant.h - mutation testing: MUTANT(n, right, wrong) marks an expression that a test must find wrong.
  *
- * An ordinary build has `right` there and nothing else. A build configured with --enable-mutants has `wrong` where the environment
- * variable TCCC_MUTANT is n, in the compiler, in tools and in the runtime that artifacts embed alike. tests/mutants/mutants.def says
- * what each number breaks and which test notices first; tests/mutants/run runs them (tools/check --mutants).
+ * An ordinary build has `right` there and nothing else. A build configured with --enable-mutants has `wrong` where the
+ * environment variable TCCC_MUTANT is n, in the compiler, in tools and in the runtime that artifacts embed alike.
+ * tests/mutants/mutants.def says what each number breaks and which test notices first; tests/mutants/run runs them
+ * (tools/check --mutants).
  *
- * A number is used once, a line holds one at most (tests/mutants.sh). Both expressions have one type; only the chosen one is
- * evaluated. Not in constant expressions, nor in tables.
+ * A number is used once, a line holds one at most (tests/mutants.sh). Both expressions have one type; only the chosen
+ * one is evaluated. Not in constant expressions, nor in tables.
  */
 #ifndef TCCRT_MUTANT_H
 #define TCCRT_MUTANT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a file at once and never through a link: it is made without a name (open(2), O_TMPFILE), linked beside the old one when it
- * is whole, and renamed over it. File systems without nameless files get PATH.tmp, locked while it is written. All names are
- * looked up in the folder that was opened first, so that nobody changes it meanwhile.
+ * Writes a file at once and never through a link: it is made without a name (open(2), O_TMPFILE), linked beside the old
+ * one when it is whole, and renamed over it. File systems without nameless files get PATH.tmp, locked while it is
+ * written. All names are looked up in the folder that was opened first, so that nobody changes it meanwhile.
  */
 #include "base/safe.h"
 
@@ -89,8 +89,8 @@ static int open_special(struct tcr_save *s)
     return 1;
 }
 
-/* The locked file of a known name. Another writer may have renamed it between our open and our lock: then it is the result, and not
- * ours to empty. What somebody else put there (a link, a second name of another file) goes. */
+/* The locked file of a known name. Another writer may have renamed it between our open and our lock: then it is the
+ * result, and not ours to empty. What somebody else put there (a link, a second name of another file) goes. */
 static int open_named(struct tcr_save *s, mode_t mode)
 {
     snprintf(s->temporary, sizeof s->temporary, "%.*s.tmp", (int)sizeof s->name - 5, s->name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A private folder that is gone whatever happens. A watching process holds nothing but the read end of a pipe, whose write end the
- * maker and its children have: when all of them have ended, killed or not, the read returns and the watcher removes the
- * folder. It is in a session of its own, so that signals for the maker's group pass it by.
+ * A private folder that is gone whatever happens. A watching process holds nothing but the read end of a pipe, whose
+ * write end the maker and its children have: when all of them have ended, killed or not, the read returns and the
+ * watcher removes the folder. It is in a session of its own, so that signals for the maker's group pass it by.
  */
 #include "base/safe.h"
 

@@ -20,7 +20,8 @@ static int decode(const unsigned char *s, uint32_t *code)
     return n && *code >= least[n] && *code <= 0x10ffff && (*code < 0xd800 || *code > 0xdfff) ? n : 0;
 }
 
-/* Marks that begin a line or turn the direction of what follows (Unicode 15.1, Bidi_Control; line and paragraph separator). */
+/* Marks that begin a line or turn the direction of what follows (Unicode 15.1, Bidi_Control; line and paragraph
+ * separator). */
 static bool is_mark(uint32_t c)
 {
     return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||

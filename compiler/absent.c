@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * absent.c - the doors of compiler/ in an installation that runs artifacts and has no compiler (configure --disable-compiler): each says so.
+ * absent.c - the doors of compiler/ in an installation that runs artifacts and has no compiler (configure
+ * --disable-compiler): each says so.
  */
 #include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 
 #include <string.h>
 
-#define WHY "this installation runs artifacts and has no compiler: compile the model with tccc, elsewhere, and give the artifact"
+#define WHY \
+    "this installation runs artifacts and has no compiler: compile the model with tccc, elsewhere, and give " \
+    "the artifact"
 
 void tccc_options_init(struct tccc_options *o)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c - the folder in which finished artifacts and parts of them are kept; what an artifact is kept under: cache_key.c. */
+/* cache.c - the folder in which finished artifacts and parts of them are kept; what an artifact is kept under:
+ * cache_key.c. */
 #include "compiler/cache_int.h"
 
 #include <errno.h>
@@ -81,7 +82,8 @@ void cache_close(struct cache *c)
         struct stat ours, there;
         char name[CACHE_NAME + 8];
 
-        /* The file stays while somebody holds or awaits its lock; who comes later makes another, and finds the entry. */
+        /* The file stays while somebody holds or awaits its lock; who comes later makes another, and finds the
+         * entry. */
         snprintf(name, sizeof name, "%s.lock", c->name);
         if (fstat(c->lock, &ours) == 0 && fstatat(c->folder, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
             ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
@@ -114,8 +116,8 @@ void cache_lock(struct cache *c)
 }
 
 /* -- Entries ------------------------------------------------------------------------------------------------
- * The artifact's bytes; the warnings that were given when it was made: F (they name the model's file) or -, the text, a 0 each; and
- * what all that must be. */
+ * The artifact's bytes; the warnings that were given when it was made: F (they name the model's file) or -, the text, a
+ * 0 each; and what all that must be. */
 
 struct trailer {
     char magic[16];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codegen.c - a compilation's kernels become code: images for the machines of a target with a device, objects for those of the host, which
- * for such a target hold only what the plan leaves there.
+ * codegen.c - a compilation's kernels become code: images for the machines of a target with a device, objects for those
+ * of the host, which for such a target hold only what the plan leaves there.
  */
 #include "compiler/custom_int.h"
 #include "compiler/job_int.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compile.c - tccc_compile(): reads the model, runs the passes, has the target compile the kernels, and puts the artifact
- * together in a temporary folder beside the output, so that nothing half-made is ever seen under the output's name.
+ * compile.c - tccc_compile(): reads the model, runs the passes, has the target compile the kernels, and puts the
+ * artifact together in a temporary folder beside the output, so that nothing half-made is ever seen under the output's
+ * name.
  */
 #include "compiler/artifact/artifact_int.h"
 #include "compiler/memory/budget_int.h"
@@ -185,7 +186,8 @@ static bool casts_training(const struct tccc_options *o)
     return o->train && o->train->precision && !strcmp(o->train->precision, "autocast");
 }
 
-/* The model's folder, whose files a reproducer may name, as an option; without it where a shell would not take the name as it stands. */
+/* The model's folder, whose files a reproducer may name, as an option; without it where a shell would not take the name
+ * as it stands. */
 static const char *files_option(struct ir_ctx *ctx, const char *model)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-=,@";
@@ -320,7 +322,8 @@ static void drop_model(const struct job *j)
         unlink(j->reproducer);
 }
 
-/* For tests of what happens then: a node's result has another type than the node gives it, or a stage lacks its last task. */
+/* For tests of what happens then: a node's result has another type than the node gives it, or a stage lacks its last
+ * task. */
 static void damage_step(struct ir_module *m, const char *where)
 {
     struct ir_node *n = m->funcs->body->last;
@@ -332,7 +335,8 @@ static void damage_step(struct ir_module *m, const char *where)
         n->out[0]->type = ir_scalar_type(m->ctx, n->out[0]->type->dtype == TCC_U8 ? TCC_I8 : TCC_U8);
 }
 
-/* What is better found in the model than in its step. A list of passes to be run says all of them; --step-outputs names values of the model as it is. */
+/* What is better found in the model than in its step. A list of passes to be run says all of them; --step-outputs names
+ * values of the model as it is. */
 static bool prepare_forward(struct job *j)
 {
     struct pass_options p = pass_options_of(j);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * custom.c - --custom-op=DOMAIN:NAME=FILE. A file is compiled once, by the system's C compiler, to an object. Linked by itself it is loaded here, for
- * shape(), and for run() in the interpreter; the same object goes into the artifact, beside a few lines of C that call it as a library op.
+ * custom.c - --custom-op=DOMAIN:NAME=FILE. A file is compiled once, by the system's C compiler, to an object. Linked by
+ * itself it is loaded here, for shape(), and for run() in the interpreter; the same object goes into the artifact,
+ * beside a few lines of C that call it as a library op.
  */
 #include "compiler/custom_int.h"
 #include "compiler/child_int.h"
@@ -33,7 +34,8 @@ struct file {
 
 enum { MOST_WORDS = 64, SAYS = 4000 };
 
-/* Runs the C compiler: $TCCC_CC, else the first of the usual ones that can be started. False after a diagnostic about `path`, which shows what it said. */
+/* Runs the C compiler: $TCCC_CC, else the first of the usual ones that can be started. False after a diagnostic about
+ * `path`, which shows what it said. */
 static bool run_cc(struct ir_ctx *ctx, const char *path, const char *const *args)
 {
     static const char *const usual[] = {"cc", "gcc", "clang", "clang-19", NULL};

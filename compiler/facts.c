@@ -2,15 +2,19 @@
 /*
  * Facts of a compilation, as JSON for reports (tccc --html, doc/reports.md):
  *
- *   {"model", "target", "archs": [text...], "level", "source": ops, "graph": ops, "passes": [[name, ms, nodes before, after, changes]...], "laps": [[what, ms]...],
+ *   {"model", "target", "archs": [text...], "level", "source": ops, "graph": ops, "passes": [[name, ms, nodes before,
+ *   after, changes]...], "laps": [[what, ms]...],
  *    "kernels": how many different ones, "weight_bytes", "memories": [name...], "weights": [[name, type, bytes]...],
  *    "entries": [{"name", "version", "arena", "live": bytes or null, "arenas": [bytes of the other memories...],
- *                 "steps": [{"kind", "kernel", "how", "node", "sources", "host": true, "at": position, "flops", "bytes", "ms": predicted, "reads": [buffer...], "writes": [buffer...]}...],
- *                 "buffers": [[number, name, type, memory, bytes, offset or null, first position, last position]...]}...],
- *    "pipes": [{"name", "micros", "stages": [[[name of what is called, ms, microbatch, kind of task, value, peer]...]...]}...]}
+ *                 "steps": [{"kind", "kernel", "how", "node", "sources", "host": true, "at": position, "flops",
+ *                 "bytes", "ms": predicted, "reads": [buffer...], "writes": [buffer...]}...], "buffers": [[number,
+ *                 name, type, memory, bytes, offset or null, first position, last position]...]}...],
+ *    "pipes": [{"name", "micros", "stages": [[[name of what is called, ms, microbatch, kind of task, value,
+ *    peer]...]...]}...]}
  *   ops: [[operator, how many]...]
  *
- * Times are those of the cost model (passes/cost.h) for the target's machine, with its guess for sizes that are not known.
+ * Times are those of the cost model (passes/cost.h) for the target's machine, with its guess for sizes that are not
+ * known.
  */
 #include "compiler/job_int.h"
 
@@ -337,7 +341,8 @@ static void put_pipe(struct job *j, const struct pipe *q)
     fputs("]}", out);
 }
 
-/* -- All of it ------------------------------------------------------------------------------------------------------ */
+/* -- All of it
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void put_times(struct job *j)
 {

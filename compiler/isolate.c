@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * isolate.c - see isolate_int.h. Parent and child talk over a pair of sockets: a record is a kind, two numbers and a text; the child goes on when
- * the parent has dealt with it, so that everything comes in order. Signs of life are a counter in memory that both have, and the
- * child's own children too.
+ * isolate.c - see isolate_int.h. Parent and child talk over a pair of sockets: a record is a kind, two numbers and a
+ * text; the child goes on when the parent has dealt with it, so that everything comes in order. Signs of life are a
+ * counter in memory that both have, and the child's own children too.
  *
- * Time stands still for the watch while the parent does not run: a stopped process and its compiler are not taken for stuck.
+ * Time stands still for the watch while the parent does not run: a stopped process and its compiler are not taken for
+ * stuck.
  */
 #include "compiler/isolate_int.h"
 #include "base/safe.h"

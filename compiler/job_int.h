@@ -67,6 +67,7 @@ void facts_write(struct job *j);
 
 /* codegen.c */
 const char *job_machine_dump(const struct tccc_options *o);          /* "llvm", "asm", "ptx"; NULL: none is wanted */
-bool job_compile_kernels(struct job *j);                             /* into j->code; false after a diagnostic, with j->status */
+/* into j->code; false after a diagnostic, with j->status */
+bool job_compile_kernels(struct job *j);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the compiler's own files are: libtccrt.a, which artifacts embed, and the headers that generated headers name. */
+/* Where the compiler's own files are: libtccrt.a, which artifacts embed, and the headers that generated headers
+ * name. */
 #ifndef TCCC_COMPILER_LOCATE_INT_H
 #define TCCC_COMPILER_LOCATE_INT_H
 

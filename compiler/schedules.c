@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * schedules.c - a table of schedules (tccc --schedules, written by tccc --tune): a line a kernel, which a person may read, change and commit.
+ * schedules.c - a table of schedules (tccc --schedules, written by tccc --tune): a line a kernel, which a person may
+ * read, change and commit.
  *
  *     # comment
  *     sm_90a 0123456789abcdef wgmma(threads=384, bm=128, bn=256, bk=64, stages=4)   # comment
  *
- * Machine, digest of the kernel (kn_digest_meaning, 16 hexadecimal digits), template and parameters as in --dump-ir=kernels. Of two lines for one kernel
- * the last counts.
+ * Machine, digest of the kernel (kn_digest_meaning, 16 hexadecimal digits), template and parameters as in
+ * --dump-ir=kernels. Of two lines for one kernel the last counts.
  */
 #include "compiler/target.h"
 

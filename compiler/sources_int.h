@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sources_int.h - the files that a module's data comes from: what a dependency file names and the source digest covers. */
+/* sources_int.h - the files that a module's data comes from: what a dependency file names and the source digest
+ * covers. */
 #ifndef TCC_SOURCES_INT_H
 #define TCC_SOURCES_INT_H
 
@@ -14,7 +15,8 @@ struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, co
 uint64_t sources_digest(struct ir_ctx *ctx, const struct sources *s);
 /* Can a make rule name them all? Otherwise an error. */
 bool sources_in_rule(struct ir_ctx *ctx, const struct sources *s, const char *target);
-/* Writes a make rule without a recipe: `target` depends on the sources. False after a diagnostic; no file is left then. */
+/* Writes a make rule without a recipe: `target` depends on the sources. False after a diagnostic; no file is left
+ * then. */
 bool sources_write_depfile(struct ir_ctx *ctx, const struct sources *s, const char *target, const char *path);
 
 #endif

@@ -2,8 +2,9 @@
 /*
  * custom.c - custom operators: which there are in a context, and the types of their results.
  *
- * A user's shape() computes with numbers. A size that is known at run time only is given to it as a negative number of its own, far from all
- * others: a result's dim that is one of these numbers is that size, any other negative one is not known.
+ * A user's shape() computes with numbers. A size that is known at run time only is given to it as a negative number of
+ * its own, far from all others: a result's dim that is one of these numbers is that size, any other negative one is not
+ * known.
  */
 #include "ir/ir_int.h"
 #include "runtime/tccc_custom.h"

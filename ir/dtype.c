@@ -160,7 +160,8 @@ static uint32_t encode(const struct format *f, float v, bool saturate)
     if (a == INFINITY) {
         code = UINT32_MAX;
     } else {
-        /* As ldexp() and nearbyint() say, without the calls: |v| is a normal f64, and below 2^52 the sum rounds to a whole number. */
+        /* As ldexp() and nearbyint() say, without the calls: |v| is a normal f64, and below 2^52 the sum rounds to a
+         * whole number. */
         int e = (int)(f64_bits(a) >> 52) - 1023;
         if (e < 1 - f->bias)
             e = 1 - f->bias;
@@ -403,7 +404,8 @@ void tcc_store_i64(enum tcc_dtype d, void *p, int64_t v)
         store_int(d, p, v);
 }
 
-/* v as f32 whose last bit says whether anything was cut off: rounded once more to less than 23 bits, it is what v rounds to. */
+/* v as f32 whose last bit says whether anything was cut off: rounded once more to less than 23 bits, it is what v
+ * rounds to. */
 static double to_odd(double v)
 {
     float f = (float)v;

@@ -189,7 +189,8 @@ ir_expr ir_iter_at(struct ir_ctx *ctx, int position, ir_expr extent)
 
 /* == Order == */
 
-/* As strcmp, but numbers in names by their value: i9 comes before i10, so that symbols with fresh names are in the order of their making. */
+/* As strcmp, but numbers in names by their value: i9 comes before i10, so that symbols with fresh names are in the
+ * order of their making. */
 static int name_cmp(const char *a, const char *b)
 {
     size_t i = 0;

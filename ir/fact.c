@@ -2,11 +2,13 @@
 /*
  * fact.c - facts: what a node takes for granted of its sizes, and which of it other facts decide.
  *
- * Inference hooks state facts (ir_assume, infer_assume_le); what holds for all values of the symbols is never heard of again, what holds
- * for none is an error there, but in regions. The rest is asked again where more is known: a shape version's guards, checks that stand in front.
+ * Inference hooks state facts (ir_assume, infer_assume_le); what holds for all values of the symbols is never heard of
+ * again, what holds for none is an error there, but in regions. The rest is asked again where more is known: a shape
+ * version's guards, checks that stand in front.
  *
- * Proof: b - a is a polynomial of atoms with bounds (ir_lower_bound). min and max are split by cases: min(x, y) is x or y, and where less is worse,
- * whichever shows it. Known equalities that name a symbol are put in; one known inequality c <= d gives a <= b where a + d - c <= b, one equality likewise.
+ * Proof: b - a is a polynomial of atoms with bounds (ir_lower_bound). min and max are split by cases: min(x, y) is x or
+ * y, and where less is worse, whichever shows it. Known equalities that name a symbol are put in; one known inequality
+ * c <= d gives a <= b where a + d - c <= b, one equality likewise.
  */
 #include <string.h>
 
@@ -37,7 +39,8 @@ bool infer_assume_le(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b
     va_start(args, what);
     vsnprintf(text, sizeof text, what, args);
     va_end(args);
-    /* A region may not run at all: there it is an error of the run, and so for what has been a region (a loop of one round) when facts are asked for. */
+    /* A region may not run at all: there it is an error of the run, and so for what has been a region (a loop of one
+     * round) when facts are asked for. */
     bool in_region = n->block && n->block->parent;
     if (holds == IR_NO && !in_region && !ctx->assume)
         return infer_fail(ctx, n, "%s: %s must be at most %s", text, ir_expr_text(ctx, a), ir_expr_text(ctx, b));
@@ -78,7 +81,8 @@ bool ir_check(struct ir_builder *b, const struct ir_fact *f)
 
 enum { MOST_SPLITS = 5 };
 
-/* The first min or max that a sum's terms have as factor, and whether less of it makes the sum less in all terms, or in none. */
+/* The first min or max that a sum's terms have as factor, and whether less of it makes the sum less in all terms, or in
+ * none. */
 static ir_expr find_extreme(const struct ir_poly *p, bool *rises, bool *falls)
 {
     ir_expr found = NULL;

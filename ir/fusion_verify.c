@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fusion_verify.c - checks groups: what a group computes and what it is made of stand in its function, nodes in one block; a piece is an
- * operand of what it is a piece of; the kernel's operands have their values' element types; a value is stored by one group only. Of a node
- * whose operands are stored in its buffer each has its place there, once: passes that decided that twice, with two answers, would leave one out.
+ * fusion_verify.c - checks groups: what a group computes and what it is made of stand in its function, nodes in one
+ * block; a piece is an operand of what it is a piece of; the kernel's operands have their values' element types; a
+ * value is stored by one group only. Of a node whose operands are stored in its buffer each has its place there, once:
+ * passes that decided that twice, with two answers, would leave one out.
  */
 #include "ir/text/kernel_words_int.h"
 

@@ -20,15 +20,16 @@ const struct ir_attr *infer_list(struct ir_ctx *ctx, struct ir_node *n, enum ir_
 bool infer_axis(struct ir_ctx *ctx, struct ir_node *n, int rank, int64_t *axis);
 bool infer_dtype(struct ir_ctx *ctx, struct ir_node *n, enum tcc_dtype *out); /* attribute `to` */
 bool infer_same_dtype(struct ir_ctx *ctx, struct ir_node *n, int i, int j);
-bool infer_factors(struct ir_ctx *ctx, struct ir_node *n);     /* of a product: one type, or i8 and u8 with a type `to` */
+/* of a product: one type, or i8 and u8 with a type `to` */
+bool infer_factors(struct ir_ctx *ctx, struct ir_node *n);
 bool infer_int_index(struct ir_ctx *ctx, struct ir_node *n, int i, ir_type *t); /* i32 or i64 operand */
 /* One dim out of two that must be equal: the constant one, else the first in structural order. NULL: provably
  * different. */
 ir_expr infer_merge(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 /* Sizes that an attribute gives are no less than 0: noted where that is not certain. False after a diagnostic. */
 bool infer_sizes_fit(struct ir_ctx *ctx, struct ir_node *n, int rank, const ir_expr *dims);
-/* Notes that the node is right only where a <= b (ir_assumptions); the sentence says what is wrong where it isn't (struct ir_fact). False after a
- * diagnostic: it holds for no sizes. Sizes that must agree: ir_assume(). */
+/* Notes that the node is right only where a <= b (ir_assumptions); the sentence says what is wrong where it isn't
+ * (struct ir_fact). False after a diagnostic: it holds for no sizes. Sizes that must agree: ir_assume(). */
 bool infer_assume_le(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b, const char *what, ...)
     __attribute__((format(printf, 5, 6)));
 /* Does it hold for all sizes? Asked only while facts are looked for (ir_assumptions): false otherwise. */

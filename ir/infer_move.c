@@ -99,8 +99,8 @@ static ir_expr length_of(ir_expr size)
 }
 
 /*
- * low >= 0 and high < dim, of the least and the greatest index that is taken: unless none is, and then a factor of min(size, 1) makes the
- * relation hold.
+ * low >= 0 and high < dim, of the least and the greatest index that is taken: unless none is, and then a factor of
+ * min(size, 1) makes the relation hold.
  */
 static bool range_inside(struct ir_ctx *ctx, struct ir_node *n, int axis, ir_expr size, ir_expr low, ir_expr high,
                          ir_expr dim)
@@ -314,7 +314,8 @@ INFER(gather_elements)
            index_fits(ctx, n, t, index, axis) && infer_set(ctx, n, 0, t->dtype, index->rank, index->dim);
 }
 
-/* Length of the index tuples of GatherND and ScatterND into t's axes from `first` on: the last dim of the indices, a constant. */
+/* Length of the index tuples of GatherND and ScatterND into t's axes from `first` on: the last dim of the indices, a
+ * constant. */
 static bool tuple_length(struct ir_ctx *ctx, struct ir_node *n, ir_type index, ir_type t, int first, int64_t *k)
 {
     if (index->rank < 1 || !ir_is_const(index->dim[index->rank - 1], k))

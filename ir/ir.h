@@ -44,7 +44,8 @@ void *ir_arena_alloc(struct ir_arena *arena, size_t bytes);  /* zeroed, 16-byte 
 void *ir_alloc(struct ir_ctx *ctx, size_t bytes);            /* from the context's own arena */
 char *ir_strdup(struct ir_ctx *ctx, const char *s);
 struct ir_tensor;
-void ir_keep_tensor(struct ir_ctx *ctx, const struct ir_tensor *t);   /* takes over a reference until the context is freed */
+/* takes over a reference until the context is freed */
+void ir_keep_tensor(struct ir_ctx *ctx, const struct ir_tensor *t);
 const char *ir_intern(struct ir_ctx *ctx, const char *s);    /* equal strings, equal pointers */
 const char *ir_internf(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3), nonnull(2)));
 
@@ -84,7 +85,8 @@ enum ir_diag_kind {
     IR_D_BUG                 /* this program */
 };
 
-/* What a message is about. Any member may be NULL or 0. Printed "file:line:col: " or "file: node 'n' (Op, opset 13): ". */
+/* What a message is about. Any member may be NULL or 0. Printed "file:line:col: " or "file: node 'n' (Op, opset 13):
+ * ". */
 struct ir_where {
     const char *file;
     int line, col;
@@ -93,9 +95,10 @@ struct ir_where {
     int opset;
 };
 
-/* Text from a file as messages, tables and reports show it: without control characters (base/safe.h: tcr_show). NULL stays NULL. Text that has to
- * be changed is in memory of the thread's, good for seven more such calls, and cut at 500 bytes. Diagnostics need none of this: all
- * their text is shown so. The pieces of a text with several lines (IR_D_UNSUPPORTED) are shown by who makes it. */
+/* Text from a file as messages, tables and reports show it: without control characters (base/safe.h: tcr_show). NULL
+ * stays NULL. Text that has to be changed is in memory of the thread's, good for seven more such calls, and cut at 500
+ * bytes. Diagnostics need none of this: all their text is shown so. The pieces of a text with several lines
+ * (IR_D_UNSUPPORTED) are shown by who makes it. */
 const char *ir_shown(const char *text);
 void ir_print_bytes(FILE *out, const char *s, size_t n);   /* quoted, as .tcir texts have strings; may hold a zero */
 
@@ -105,43 +108,50 @@ typedef void (*ir_diag_handler)(void *user, const struct ir_message *message);
 void ir_diag(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_kind kind, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* IR_D_ERROR. */
-void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void ir_error(struct ir_ctx *ctx, const struct ir_where *where, const char *format, ...) __attribute__((format(printf,
+              3, 4)));
 /* What only somebody who asked for it wants to read: a note, dropped unless ir_verbose() has been said. */
 void ir_detail(struct ir_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ir_verbose(struct ir_ctx *ctx, bool on);
 void ir_on_diag(struct ir_ctx *ctx, ir_diag_handler handler, void *user);   /* default: collected only */
 int ir_nerrors(const struct ir_ctx *ctx);                                   /* errors and bugs so far */
-void ir_quiet(struct ir_ctx *ctx, bool on);                                 /* on: messages are dropped, and not counted (something is tried) */
+/* on: messages are dropped, and not counted (something is tried) */
+void ir_quiet(struct ir_ctx *ctx, bool on);
 /* Messages are neither kept nor counted, the first one's text written to `buffer`, until called with NULL. */
 void ir_capture(struct ir_ctx *ctx, char *buffer, size_t size);
-/* What is tried, and may be wrong: errors in between are kept here alone, the first one with its place; other messages go on. Attempts nest. An error is
- * counted by ir_nerrors() until its attempt ends. */
+/* What is tried, and may be wrong: errors in between are kept here alone, the first one with its place; other messages
+ * go on. Attempts nest. An error is counted by ir_nerrors() until its attempt ends. */
 struct ir_attempt { struct ir_attempt *outer; int errors; struct ir_where where; const char *text; };
 void ir_attempt_begin(struct ir_ctx *ctx, struct ir_attempt *a);
 void ir_attempt_end(struct ir_ctx *ctx);
 int ir_nmessages(const struct ir_ctx *ctx);
 const struct ir_message *ir_message(const struct ir_ctx *ctx, int i);
-/* The known name that a mistyped word probably means: ir_nearest_try() for each known one, then `best` (NULL: none is near). Names must
- * outlive the search; the first of several equally near ones wins. No context: any thread. */
+/* The known name that a mistyped word probably means: ir_nearest_try() for each known one, then `best` (NULL: none is
+ * near). Names must outlive the search; the first of several equally near ones wins. No context: any thread. */
 struct ir_nearest { const char *word; size_t length; /* 0: all of it */ const char *best; int distance; };
 void ir_nearest_try(struct ir_nearest *s, const char *name);
 const char *ir_did_you_mean(struct ir_ctx *ctx, const struct ir_nearest *s);    /* ": did you mean 'X'?", or "" */
-/* Who names something that is not there is told what is: {.near.word = WORD}, ir_known_add() for each name (they must outlive the text), then the text
- * to put behind the message: ": did you mean 'X'? It has 'X', 'Y' and 12 more", "; it has 'X'", or "; it has none". No context: any thread. */
+/* Who names something that is not there is told what is: {.near.word = WORD}, ir_known_add() for each name (they must
+ * outlive the text), then the text to put behind the message: ": did you mean 'X'? It has 'X', 'Y' and 12 more", "; it
+ * has 'X'", or "; it has none". No context: any thread. */
 struct ir_known { struct ir_nearest near; int n, listed; size_t used; char list[300], text[420]; };
 void ir_known_add(struct ir_known *k, const char *name);
 const char *ir_known_text(struct ir_known *k);
 /* A message of another context once more; `text` is final. */
 void ir_replay(struct ir_ctx *ctx, enum ir_diag_kind kind, const struct ir_where *where, const char *text);
-/* Signs of life, for who watches a compilation from another process and ends it when it makes no progress. What counts is bounded by
- * the work at hand: a pass begun and done, a change by a pass (as many as its module has room for), a kernel built or compiled. */
+/* Signs of life, for who watches a compilation from another process and ends it when it makes no progress. What counts
+ * is bounded by the work at hand: a pass begun and done, a change by a pass (as many as its module has room for), a
+ * kernel built or compiled. */
 struct ir_life { uint64_t ticks; char what[200]; };
 void ir_watch(struct ir_ctx *ctx, struct ir_life *life);                     /* NULL: nobody watches */
 void ir_tick(struct ir_ctx *ctx);
-void ir_doing(struct ir_ctx *ctx, const char *what, const char *name);       /* a tick; e.g. "pass", "fold"; name may be NULL */
-void ir_hang(struct ir_ctx *ctx, const char *name);         /* for tests: what is begun by that name never ends; NULL: nothing */
+/* a tick; e.g. "pass", "fold"; name may be NULL */
+void ir_doing(struct ir_ctx *ctx, const char *what, const char *name);
+/* for tests: what is begun by that name never ends; NULL: nothing */
+void ir_hang(struct ir_ctx *ctx, const char *name);
 void ir_print_where(FILE *out, const struct ir_where *where);                /* "FILE: node ...: ", or nothing */
-void ir_print_message(FILE *out, const struct ir_message *message);         /* one line, "error: " in front of the text */
+/* one line, "error: " in front of the text */
+void ir_print_message(FILE *out, const struct ir_message *message);
 
 /* == Integer expressions ==================================================================
  * Hash-consed and canonical when built (sums of products in a fixed order, constants last):
@@ -158,22 +168,28 @@ struct ir_expr_node {
     uint32_t id;             /* dense in the context */
     int64_t value;           /* CONST */
     const char *name;        /* SYM */
-    const char *said;        /* SYM: its name in a run's messages, where several symbols have one (ir_fresh_as); else NULL */
+    /* SYM: its name in a run's messages, where several symbols have one (ir_fresh_as); else NULL */
+    const char *said;
     ir_expr extent;          /* SYM: iteration variable's extent, else NULL */
     int64_t lo, hi;          /* proven bounds, inclusive; INT64_MIN/MAX: none */
     ir_expr arg[];
 };
 
 ir_expr ir_const(struct ir_ctx *ctx, int64_t value);
-ir_expr ir_sym(struct ir_ctx *ctx, const char *name);                                  /* same name, same symbol; bounds 0 .. 2^40 when new */
-ir_expr ir_sym_bounded(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi);  /* narrows the bounds of a symbol when it is made */
+/* same name, same symbol; bounds 0 .. 2^40 when new */
+ir_expr ir_sym(struct ir_ctx *ctx, const char *name);
+/* narrows the bounds of a symbol when it is made */
+ir_expr ir_sym_bounded(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi);
 ir_expr ir_sym_find(struct ir_ctx *ctx, const char *name);                             /* NULL: no such symbol yet */
-ir_expr ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi);      /* a name nobody has: prefix, number */
-/* A size that only the run knows, named as users know it ("scores.0", "shape[1]"); where a symbol has that name, another one that is said alike. */
+/* a name nobody has: prefix, number */
+ir_expr ir_fresh(struct ir_ctx *ctx, const char *prefix, int64_t lo, int64_t hi);
+/* A size that only the run knows, named as users know it ("scores.0", "shape[1]"); where a symbol has that name,
+ * another one that is said alike. */
 ir_expr ir_fresh_as(struct ir_ctx *ctx, const char *name, int64_t lo, int64_t hi);
 const char *ir_sym_said(ir_expr sym);
 ir_expr ir_iter(struct ir_ctx *ctx, const char *prefix, ir_expr extent);               /* a fresh iteration variable */
-ir_expr ir_iter_at(struct ir_ctx *ctx, int position, ir_expr extent);                  /* the one for a kernel's dim there; equal arguments, same variable */
+/* the one for a kernel's dim there; equal arguments, same variable */
+ir_expr ir_iter_at(struct ir_ctx *ctx, int position, ir_expr extent);
 ir_expr ir_add(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 ir_expr ir_sub(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 ir_expr ir_mul(struct ir_ctx *ctx, ir_expr a, ir_expr b);
@@ -190,7 +206,8 @@ int64_t ir_const_or(ir_expr e, int64_t otherwise);
 bool ir_is_value(ir_expr e, int64_t value);        /* is it that constant? */
 enum ir_tri { IR_NO, IR_YES, IR_MAYBE };
 enum ir_tri ir_expr_eq(struct ir_ctx *ctx, ir_expr a, ir_expr b);
-enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b);    /* YES: for all values of the symbols; NO: for none */
+/* YES: for all values of the symbols; NO: for none */
+enum ir_tri ir_expr_le(struct ir_ctx *ctx, ir_expr a, ir_expr b);
 ir_expr ir_subst(struct ir_ctx *ctx, ir_expr e, int n, const ir_expr *from, const ir_expr *to);   /* from: symbols */
 ir_expr ir_rebuild(struct ir_ctx *ctx, ir_expr e, const ir_expr *arg);      /* the same of other operands */
 /* Values of symbols by callback; false if one is unknown, or on overflow or division by zero. */
@@ -232,13 +249,16 @@ bool ir_is_version(ir_type t);                      /* of a state variable: live
 bool ir_is_object(ir_type t);                       /* anything else: lives in a struct tcc_object */
 bool ir_static_dims(ir_type t, int64_t *dims);      /* all dims constant? dims may be NULL */
 #define IR_MAX_BYTES (INT64_C(1) << 47)              /* what a process can address */
-const char *ir_type_impossible(ir_type t);          /* no memory can hold a tensor of this type, dims of 0 taken as 1: what it has; else NULL */
+/* no memory can hold a tensor of this type, dims of 0 taken as 1: what it has; else NULL */
+const char *ir_type_impossible(ir_type t);
 ir_expr ir_num_elements(struct ir_ctx *ctx, ir_type t);
-void ir_print_type(FILE *out, ir_type t);           /* f32[N,3,224,224], i64[], seq<f32[?]>, f32[*] (unranked), @w (a version of variable w) */
+/* f32[N,3,224,224], i64[], seq<f32[?]>, f32[*] (unranked), @w (a version of variable w) */
+void ir_print_type(FILE *out, ir_type t);
 const char *ir_type_text(struct ir_ctx *ctx, ir_type t);
 
 int tcc_dtype_bytes(enum tcc_dtype d);
-int tcc_random_bits(enum tcc_dtype d);                   /* of a random word that a uniform float takes: its significand's, at most 32 */
+/* of a random word that a uniform float takes: its significand's, at most 32 */
+int tcc_random_bits(enum tcc_dtype d);
 const char *tcc_dtype_name(enum tcc_dtype d);
 enum tcc_dtype tcc_dtype_by_name(const char *name);      /* TCC_NONE: unknown */
 enum tcc_class tcc_dtype_class(enum tcc_dtype d);
@@ -252,15 +272,18 @@ double tcc_load_f64(enum tcc_dtype d, const void *p);               /* any numer
 int64_t tcc_load_i64(enum tcc_dtype d, const void *p);              /* floats truncate toward zero and saturate */
 void tcc_store_f64(enum tcc_dtype d, void *p, double v);            /* 8-bit floats: saturate (ONNX's default) */
 void tcc_store_i64(enum tcc_dtype d, void *p, int64_t v);           /* wraps modulo the width */
-/* Cast with ONNX's rules (`saturate` is for the 8-bit floats only; round_mode: "up", "down", "nearest" for f8e8m0 or NULL). */
+/* Cast with ONNX's rules (`saturate` is for the 8-bit floats only; round_mode: "up", "down", "nearest" for f8e8m0 or
+ * NULL). */
 void tcc_cast(enum tcc_dtype to, void *out, enum tcc_dtype from, const void *in, bool saturate, const char *round_mode);
 
 /* == Tensors (constant data) ==============================================================
  * Immutable and reference-counted apart from any context: the same bytes may be held by
  * several modules. Data is row-major, elements as in abi.h; a splat holds one element. */
 struct ir_file;                                             /* a mapped file, reference-counted */
-struct ir_file *ir_file_open(const char *path, char *error, size_t error_size);     /* NULL: `error` and errno say why */
-struct ir_file *ir_file_get(struct ir_ctx *ctx, const char *path, char *error, size_t error_size);      /* the same, but for want of memory: ir_no_memory() */
+/* NULL: `error` and errno say why */
+struct ir_file *ir_file_open(const char *path, char *error, size_t error_size);
+/* the same, but for want of memory: ir_no_memory() */
+struct ir_file *ir_file_get(struct ir_ctx *ctx, const char *path, char *error, size_t error_size);
 struct ir_file *ir_file_ref(struct ir_file *file);
 void ir_file_unref(struct ir_file *file);
 const char *ir_file_path(const struct ir_file *file);      /* as opened */
@@ -277,11 +300,13 @@ struct ir_tensor {
     uint64_t bytes;                                        /* at data: one element when splat */
     struct ir_file *file;                                  /* where data points into, or NULL: owned */
 };
-struct ir_tensor *ir_tensor_new(enum tcc_dtype dtype, int rank, const int64_t *dims);   /* zeroed, writable until shared; NULL: no memory or too big */
+/* zeroed, writable until shared; NULL: no memory or too big */
+struct ir_tensor *ir_tensor_new(enum tcc_dtype dtype, int rank, const int64_t *dims);
 struct ir_tensor *ir_tensor_splat(enum tcc_dtype dtype, int rank, const int64_t *dims, const void *element);
 /* The pages of a tensor in a file need not stay in memory; whoever reads it again gets them from the file. */
 void ir_tensor_cool(const struct ir_tensor *t);
-struct ir_tensor *ir_tensor_file(enum tcc_dtype dtype, int rank, const int64_t *dims, struct ir_file *file, uint64_t offset);
+struct ir_tensor *ir_tensor_file(enum tcc_dtype dtype, int rank, const int64_t *dims, struct ir_file *file,
+                                 uint64_t offset);
 struct ir_tensor *ir_tensor_scalar_f(enum tcc_dtype dtype, double v);
 struct ir_tensor *ir_tensor_scalar_i(enum tcc_dtype dtype, int64_t v);
 struct ir_tensor *ir_tensor_ints(int64_t n, const int64_t *values);                     /* i64[n] */
@@ -289,7 +314,8 @@ struct ir_tensor *ir_tensor_ref(const struct ir_tensor *t);
 void ir_tensor_unref(struct ir_tensor *t);
 const void *ir_tensor_at(const struct ir_tensor *t, int64_t i);                         /* element i, splats too */
 bool ir_tensor_equal(const struct ir_tensor *a, const struct ir_tensor *b);             /* dtype, shape, bits */
-uint64_t ir_tensor_digest(const struct ir_tensor *t);                                   /* XXH3-64 of dtype, shape and elements */
+/* XXH3-64 of dtype, shape and elements */
+uint64_t ir_tensor_digest(const struct ir_tensor *t);
 
 /* == Level 1: modules ===================================================================== */
 
@@ -316,7 +342,10 @@ enum ir_op {
 };
 
 /* Attribute keys: attrs.def. */
-enum ir_attr_kind { IR_A_INT, IR_A_FLOAT, IR_A_INTS, IR_A_EXPR, IR_A_EXPRS, IR_A_STRING, IR_A_STRINGS, IR_A_FLOATS, IR_A_TENSOR, IR_A_DTYPE, IR_A_TYPES };
+enum ir_attr_kind {
+    IR_A_INT, IR_A_FLOAT, IR_A_INTS, IR_A_EXPR, IR_A_EXPRS, IR_A_STRING, IR_A_STRINGS, IR_A_FLOATS, IR_A_TENSOR,
+    IR_A_DTYPE, IR_A_TYPES
+};
 enum ir_attr_key {
     IR_ATTR_NONE,
 #define ATTR(name, kind, doc) IR_ATTR_##name,
@@ -330,7 +359,8 @@ struct ir_attr {
     const char *name;                            /* key `user`: a library op's own attribute name, else NULL */
     union {
         int64_t i; double f; const char *s; ir_expr e; struct ir_tensor *t; enum tcc_dtype dtype;
-        const int64_t *ints; const double *floats; const ir_expr *exprs; const char *const *strings; const ir_type *types;
+        const int64_t *ints; const double *floats; const ir_expr *exprs; const char *const *strings;
+        const ir_type *types;
     };
 };
 
@@ -352,7 +382,8 @@ struct ir_op_info {
     enum ir_kind kind;
     int nin_min, nin_max, nout;
     const enum ir_attr_key *attrs;               /* allowed keys, ended by IR_ATTR_NONE */
-    bool (*infer)(struct ir_ctx *ctx, struct ir_node *node);   /* sets output types from operands and attributes; diagnoses */
+    /* sets output types from operands and attributes; diagnoses */
+    bool (*infer)(struct ir_ctx *ctx, struct ir_node *node);
     int flags;
     const char *doc;
 };
@@ -364,8 +395,8 @@ const char *ir_attr_name(enum ir_attr_key key);
 const char *ir_kind_name(enum ir_kind kind);
 
 /*
- * Custom operators (custom.c): a user's own, that nodes `lib` call by a name with a colon, DOMAIN:NAME. What computes them is given when a
- * model is read (tccc_custom.h); until then, and without, a node is a name.
+ * Custom operators (custom.c): a user's own, that nodes `lib` call by a name with a colon, DOMAIN:NAME. What computes
+ * them is given when a model is read (tccc_custom.h); until then, and without, a node is a name.
  */
 struct tccc_custom_op;
 struct ir_custom {
@@ -377,16 +408,19 @@ struct ir_custom {
     struct ir_custom *next;              /* in the order of their registration */
 };
 static inline bool ir_is_custom(const char *lib) { return strchr(lib, ':') != NULL; }
-struct ir_custom *ir_custom_add(struct ir_ctx *ctx, const char *name, const struct tccc_custom_op *op, const void *origin);
+struct ir_custom *ir_custom_add(struct ir_ctx *ctx, const char *name, const struct tccc_custom_op *op,
+                                const void *origin);
 struct ir_custom *ir_customs(const struct ir_ctx *ctx);                          /* the first; NULL: there is none */
 struct ir_custom *ir_custom_find(const struct ir_ctx *ctx, const char *name);
 struct ir_node;
-struct ir_custom *ir_custom_of(const struct ir_node *n);                         /* that a node calls; NULL: none, or it is not registered */
-/* Types of the results on operands of types `in` (NULL: omitted) with those of `attrs` whose key is `user`, as its shape() says: sizes that
- * it cannot tell are fresh symbols. NULL after a diagnostic at `where`. */
+/* that a node calls; NULL: none, or it is not registered */
+struct ir_custom *ir_custom_of(const struct ir_node *n);
+/* Types of the results on operands of types `in` (NULL: omitted) with those of `attrs` whose key is `user`, as its
+ * shape() says: sizes that it cannot tell are fresh symbols. NULL after a diagnostic at `where`. */
 struct ir_attr;
 struct ir_where;
-const ir_type *ir_custom_types(struct ir_ctx *ctx, const struct ir_where *where, const struct ir_custom *x, int nin, const ir_type *in,
+const ir_type *ir_custom_types(struct ir_ctx *ctx, const struct ir_where *where, const struct ir_custom *x, int nin,
+                               const ir_type *in,
                                int nattrs, const struct ir_attr *attrs, int nout);
 
 struct ir_use { struct ir_value *value; struct ir_node *user; int index; struct ir_use *next, **prev; };
@@ -398,7 +432,8 @@ struct ir_value {
     struct ir_block *block;                      /* that holds it */
     int index;                                   /* among def's outputs or the block's parameters */
     const char *name;                            /* from the source model, may be NULL; not unique */
-    const struct kn_layout *layout;              /* of its buffer (kernel.h), once the pass `layout` has run; NULL: plain */
+    /* of its buffer (kernel.h), once the pass `layout` has run; NULL: plain */
+    const struct kn_layout *layout;
     struct ir_use *uses;
 };
 
@@ -425,15 +460,23 @@ struct ir_block {
 };
 
 /*
- * Shape versions: several functions that compute the same thing, each for the sizes that its guards describe. Together they are the entry
- * point `entry`, whose inputs have the types `inputs` (the same in all of them; the guards are about these types' symbols). A call
- * runs the first function, in the module's order, whose guards all hold. Passes treat each as a function of its own.
+ * Shape versions: several functions that compute the same thing, each for the sizes that its guards describe. Together
+ * they are the entry point `entry`, whose inputs have the types `inputs` (the same in all of them; the guards are about
+ * these types' symbols). A call runs the first function, in the module's order, whose guards all hold. Passes treat
+ * each as a function of its own.
  */
 struct ir_guard { enum tcc_guard op; ir_expr a, b; };
-struct ir_version { const char *entry; int ninputs; const ir_type *inputs; int nguards; const struct ir_guard *guards; };
+struct ir_version {
+    const char *entry;
+    int ninputs;
+    const ir_type *inputs;
+    int nguards;
+    const struct ir_guard *guards;
+};
 
-/* What a run that ends well leaves in a state variable that has a symbol: that expression's value, over the symbols that are bound when the
- * call begins. A run for which it is outside the symbol's bounds is refused before it begins. */
+/* What a run that ends well leaves in a state variable that has a symbol: that expression's value, over the symbols
+ * that are bound when the call begins. A run for which it is outside the symbol's bounds is refused before it
+ * begins. */
 struct ir_advance { struct ir_state *state; ir_expr to; };
 
 struct ir_func {
@@ -445,7 +488,8 @@ struct ir_func {
     uint32_t nvalues, nnodes;                    /* ids given so far */
     int nadvances;
     struct ir_advance *advances;
-    struct kn_fusion *fusion;                    /* which nodes become one kernel (kernel.h), between the passes `fuse` and `steps` */
+    /* which nodes become one kernel (kernel.h), between the passes `fuse` and `steps` */
+    struct kn_fusion *fusion;
     struct ir_func *next;
 };
 
@@ -455,13 +499,15 @@ enum ir_state_flags {
     IR_STATE_BUFFER = 2,
     IR_STATE_OPTIMIZER = 4,
     IR_STATE_GRADIENT = 8,       /* not in checkpoints */
-    IR_STATE_CACHE = 16,         /* only elements in front of a position that is a state variable too are read before they are written again:
-                                    a run that fails may leave others changed */
+    /* only elements in front of a position that is a state variable too are read before they are written again: a run
+     * that fails may leave others changed */
+    IR_STATE_CACHE = 16,
     IR_STATE_LOCAL = 32          /* a rank's own: its number in a group; in no checkpoint */
 };
-/* A variable of which each of `parts` ranks of a group holds a part: its axis consists of `blocks` blocks of equal size, and of each the rank has
- * the part of its number. The variable's type is the part's; its first value is that of the whole. parts 0: the variable is whole. padding: by so many elements of
- * the axis the parts are more than the whole. */
+/* A variable of which each of `parts` ranks of a group holds a part: its axis consists of `blocks` blocks of equal
+ * size, and of each the rank has the part of its number. The variable's type is the part's; its first value is that of
+ * the whole. parts 0: the variable is whole. padding: by so many elements of the axis the parts are more than the
+ * whole. */
 struct ir_shard { const char *group; int axis, parts, blocks; int64_t padding; };
 struct ir_state {
     const char *name;
@@ -471,17 +517,21 @@ struct ir_state {
     int index;
     int home;                                    /* 0: every rank has it; else 1 + the only stage that does */
     struct ir_shard shard;
-    ir_expr sym;                                 /* i64[]: the symbol that stands for its value when a call begins, in all functions; NULL: none */
-    ir_expr owner;                               /* the symbol, 0 or 1, that says whether this rank owns it (is_owner): no other has it; NULL: all have */
-    bool on_host;                                /* lies with the host where a device has a memory of its own (--offload=optimizer) */
+    /* i64[]: the symbol that stands for its value when a call begins, in all functions; NULL: none */
+    ir_expr sym;
+    /* the symbol, 0 or 1, that says whether this rank owns it (is_owner): no other has it; NULL: all have */
+    ir_expr owner;
+    /* lies with the host where a device has a memory of its own (--offload=optimizer) */
+    bool on_host;
     ir_type version;                             /* ir_version_type() */
     struct ir_state *next;
 };
 
 /*
- * Inputs that have a value where a call gives none (ONNX: initialisers that are inputs too). The entry point @main takes none of them: their values are
- * constants there. Those with a `value` may be given: @main.given is the same with them as further inputs, in this order, and is what a call that gives any
- * runs. value NULL: @main's constant is all that there is.
+ * Inputs that have a value where a call gives none (ONNX: initialisers that are inputs too). The entry point @main
+ * takes none of them: their values are constants there. Those with a `value` may be given: @main.given is the same with
+ * them as further inputs, in this order, and is what a call that gives any runs. value NULL: @main's constant is all
+ * that there is.
  */
 #define IR_GIVEN "main.given"
 struct ir_default { const char *input; struct ir_tensor *value; };
@@ -495,53 +545,63 @@ struct ir_module {
     int ndefaults;
     struct ir_default *defaults;
     struct kn_program *program;                  /* level 2, once lowered; see kernel.h */
-    struct pipe *pipes;                          /* entry points that are run by stages (pipe.h); the functions are then parts of them */
+    /* entry points that are run by stages (pipe.h); the functions are then parts of them */
+    struct pipe *pipes;
 };
 
 struct ir_module *ir_module_new(struct ir_ctx *ctx, const char *name);
 struct ir_func *ir_func_new(struct ir_module *m, const char *name);          /* with an empty body */
 struct ir_func *ir_func_by_name(struct ir_module *m, const char *name);
-void ir_func_remove(struct ir_func *f);                                      /* from its module; lets go of its constants */
-struct ir_func *ir_func_clone(const struct ir_func *f, const char *name);    /* the last in its module; no version; NULL after a diagnostic */
+/* from its module; lets go of its constants */
+void ir_func_remove(struct ir_func *f);
+/* the last in its module; no version; NULL after a diagnostic */
+struct ir_func *ir_func_clone(const struct ir_func *f, const char *name);
 void ir_advance_add(struct ir_func *f, struct ir_state *s, ir_expr to);
-/* Versions (version.c): the guards in words, "N = 1, M != 2" ("any size": none); the name of the entry point that f is, or belongs to; the
- * function that a call with these inputs, and state (may be NULL), runs: of an entry point or function of that name, NULL: there is none for
- * these sizes, and `error` says so. */
+/* Versions (version.c): the guards in words, "N = 1, M != 2" ("any size": none); the name of the entry point that f is,
+ * or belongs to; the function that a call with these inputs, and state (may be NULL), runs: of an entry point or
+ * function of that name, NULL: there is none for these sizes, and `error` says so. */
 const char *ir_guards_text(struct ir_ctx *ctx, int n, const struct ir_guard *guards);
 const char *ir_entry_name(const struct ir_func *f);
-struct ir_func *ir_entry_by_name(struct ir_module *m, const char *entry);      /* the function, or the first of its shape versions */
+/* the function, or the first of its shape versions */
+struct ir_func *ir_entry_by_name(struct ir_module *m, const char *entry);
 struct ir_interp_state;
-struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state, struct tcc_object *const *in,
+struct ir_func *ir_choose_version(struct ir_module *m, const char *entry, const struct ir_interp_state *state,
+                                  struct tcc_object *const *in,
                                   char *error, size_t size);
-/* Of inputs of @main and, behind these (`needed`), those that may be given: where some of them are (not NULL or an object of nothing), the others become objects of
- * their own values, the caller's, and IR_GIVEN runs; else "main". */
+/* Of inputs of @main and, behind these (`needed`), those that may be given: where some of them are (not NULL or an
+ * object of nothing), the others become objects of their own values, the caller's, and IR_GIVEN runs; else "main". */
 const char *ir_take_defaults(struct ir_module *m, int needed, struct tcc_object **in);
-/* The type of an entry point's result i: the functions' where they agree for all sizes that their guards allow. Dims that differ
- * become symbols (`unknown`), differing ranks an unranked tensor. */
+/* The type of an entry point's result i: the functions' where they agree for all sizes that their guards allow. Dims
+ * that differ become symbols (`unknown`), differing ranks an unranked tensor. */
 ir_type ir_entry_result(const struct ir_func *f, int i, ir_expr unknown);
 /* Takes over the reference to init (NULL: zeros). */
 const char *ir_output_name(const struct ir_func *f, int i);                /* "output_I" where the text gives none */
 struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type type, struct ir_tensor *init, int flags);
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
-void ir_default_new(struct ir_module *m, const char *input, struct ir_tensor *value);     /* takes over the reference (NULL: fixed) */
-ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s);    /* of all ranks' parts together; else its type */
+/* takes over the reference (NULL: fixed) */
+void ir_default_new(struct ir_module *m, const char *input, struct ir_tensor *value);
+/* of all ranks' parts together; else its type */
+ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s);
 /*
- * Versions of state variables (state.c). A version is a value of the type ir_version_type(): `state_version` gives the one that a call begins
- * with, a `state_write` overwrites a version and gives the next, a `state_read` gives what a version holds, wherever it stands. Ifs and
- * loops hand versions on as they do with other values. A write overwrites the variable's newest version on each way there, and
- * a region that makes one hands it on: then the newest one is what a call leaves, whether it is used or not. The verifier checks it.
+ * Versions of state variables (state.c). A version is a value of the type ir_version_type(): `state_version` gives the
+ * one that a call begins with, a `state_write` overwrites a version and gives the next, a `state_read` gives what a
+ * version holds, wherever it stands. Ifs and loops hand versions on as they do with other values. A write overwrites
+ * the variable's newest version on each way there, and a region that makes one hands it on: then the newest one is what
+ * a call leaves, whether it is used or not. The verifier checks it.
  */
 ir_type ir_version_type(struct ir_ctx *ctx, struct ir_state *s);
-struct ir_state *ir_state_of(const struct ir_node *n);      /* of a state_version, state_read or state_write; NULL: n is none */
-/* Makes each `state_version` that stands behind writes the version at its place, which regions hand on where they make one: for who has
- * built accesses with ir_read_state(), ir_write_state(). ir_return() does it. */
+/* of a state_version, state_read or state_write; NULL: n is none */
+struct ir_state *ir_state_of(const struct ir_node *n);
+/* Makes each `state_version` that stands behind writes the version at its place, which regions hand on where they make
+ * one: for who has built accesses with ir_read_state(), ir_write_state(). ir_return() does it. */
 void ir_state_versions(struct ir_func *f);
 struct ir_block *ir_region_new(struct ir_func *f, struct ir_node *parent);   /* appended to parent's regions */
 struct ir_value *ir_param_new(struct ir_block *b, ir_type type, const char *name);
-struct ir_value *ir_input_new(struct ir_func *f, ir_type type, const char *name);   /* parameter of the body, and its input name */
+/* parameter of the body, and its input name */
+struct ir_value *ir_input_new(struct ir_func *f, ir_type type, const char *name);
 
-/* Building. ir_build puts a node before the builder's point, sets attributes (ended by an attr with key NONE; may be NULL),
- * infers its types and returns the node, or NULL after a diagnostic. Attribute payloads are copied. */
+/* Building. ir_build puts a node before the builder's point, sets attributes (ended by an attr with key NONE; may be
+ * NULL), infers its types and returns the node, or NULL after a diagnostic. Attribute payloads are copied. */
 struct ir_builder {
     struct ir_ctx *ctx;
     struct ir_func *func;
@@ -549,27 +609,32 @@ struct ir_builder {
     struct ir_node *before;                      /* NULL: at the block's end */
     struct ir_where where;                       /* given to new nodes */
 };
-struct ir_node *ir_build(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
+struct ir_node *ir_build(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in,
+                         const struct ir_attr *attrs);
 /* Without inference: output types are given (library ops, control flow, parser). */
-struct ir_node *ir_build_typed(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs,
+struct ir_node *ir_build_typed(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in,
+                               const struct ir_attr *attrs,
                                int nout, const ir_type *types);
 /* `return` of n values, and the function's output names (NULL: none given). */
 struct ir_node *ir_return(struct ir_builder *b, int n, struct ir_value *const *values, const char *const *names);
 /* The one-output shorthands; they return NULL after a diagnostic, and when an operand is NULL (so that calls nest). */
-struct ir_value *ir_build1(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
+struct ir_value *ir_build1(struct ir_builder *b, enum ir_op op, int nin, struct ir_value *const *in,
+                           const struct ir_attr *attrs);
 struct ir_value *ir_unary(struct ir_builder *b, enum ir_op op, struct ir_value *x);
 struct ir_value *ir_binary(struct ir_builder *b, enum ir_op op, struct ir_value *x, struct ir_value *y);
 struct ir_value *ir_constant(struct ir_builder *b, struct ir_tensor *t);           /* takes over the reference */
 struct ir_value *ir_constant_f(struct ir_builder *b, enum tcc_dtype dtype, double v);   /* rank 0 */
 struct ir_value *ir_constant_i(struct ir_builder *b, enum tcc_dtype dtype, int64_t v);  /* rank 0 */
-struct ir_value *ir_cast_to(struct ir_builder *b, struct ir_value *x, enum tcc_dtype to);   /* x itself if it has that dtype */
+/* x itself if it has that dtype */
+struct ir_value *ir_cast_to(struct ir_builder *b, struct ir_value *x, enum tcc_dtype to);
 struct ir_value *ir_reshape_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
 struct ir_value *ir_transpose_by(struct ir_builder *b, struct ir_value *x, const int64_t *perm);
 struct ir_value *ir_expand_to(struct ir_builder *b, struct ir_value *x, int rank, const ir_expr *dims);
 /* Of the version at b's point; see ir_state_versions(). */
 struct ir_value *ir_state_version(struct ir_builder *b, struct ir_state *s);
 struct ir_value *ir_read_state(struct ir_builder *b, struct ir_state *s);
-bool ir_write_state(struct ir_builder *b, struct ir_state *s, struct ir_value *v);     /* false after a diagnostic, and when v is NULL */
+/* false after a diagnostic, and when v is NULL */
+bool ir_write_state(struct ir_builder *b, struct ir_state *s, struct ir_value *v);
 
 struct ir_attr ir_attr_i(enum ir_attr_key key, int64_t v);
 struct ir_attr ir_attr_f(enum ir_attr_key key, double v);
@@ -585,8 +650,9 @@ struct ir_attr ir_attr_types(enum ir_attr_key key, int n, const ir_type *v);
 #define IR_ATTRS(...) ((const struct ir_attr[]){__VA_ARGS__, {0}})
 
 const struct ir_attr *ir_attr(const struct ir_node *n, enum ir_attr_key key);       /* NULL: absent */
-/* A library op's own attributes, by name. Front ends write lists, text may have single values: a value and a list of one read alike, and
- * integers are numbers too. `otherwise` (lists: 0 elements) where it is absent, empty or of another kind. */
+/* A library op's own attributes, by name. Front ends write lists, text may have single values: a value and a list of
+ * one read alike, and integers are numbers too. `otherwise` (lists: 0 elements) where it is absent, empty or of another
+ * kind. */
 int64_t ir_user_i(const struct ir_node *n, const char *name, int64_t otherwise);
 double ir_user_f(const struct ir_node *n, const char *name, double otherwise);
 const char *ir_user_s(const struct ir_node *n, const char *name, const char *otherwise);
@@ -601,21 +667,25 @@ void ir_set_attr(struct ir_node *n, struct ir_attr a);                          
 void ir_replace_uses(struct ir_value *from, struct ir_value *to);
 void ir_set_operand(struct ir_node *n, int i, struct ir_value *v);
 void ir_add_operand(struct ir_node *n, struct ir_value *v);
-void ir_insert_operand(struct ir_node *n, int at, struct ir_value *v);                  /* operands from `at` on move up by one */
-struct ir_value *ir_insert_output(struct ir_node *n, int at, ir_type type);             /* results likewise, and the attribute `types` */
+/* operands from `at` on move up by one */
+void ir_insert_operand(struct ir_node *n, int at, struct ir_value *v);
+/* results likewise, and the attribute `types` */
+struct ir_value *ir_insert_output(struct ir_node *n, int at, ir_type type);
 void ir_drop_operand(struct ir_node *n, int at);
 void ir_drop_output(struct ir_node *n, int at);           /* which must be unused */
-void ir_drop_param(struct ir_block *b, int at);           /* of a region, or of a function whose input_names the caller keeps right; unused */
+/* of a region, or of a function whose input_names the caller keeps right; unused */
+void ir_drop_param(struct ir_block *b, int at);
 void ir_remove(struct ir_node *n);                        /* its outputs must be unused; regions go with it */
 void ir_move_before(struct ir_node *n, struct ir_node *before);                      /* NULL: to the end of its block */
 bool ir_has_uses(const struct ir_value *v);
 bool ir_has_one_use(const struct ir_value *v);
 const struct ir_tensor *ir_const_of(const struct ir_value *v);   /* of a `constant` node, else NULL */
 bool ir_splat_f(const struct ir_value *v, double *out);          /* a constant whose elements are all equal */
-/* Copies a block's nodes but for its terminator (recursively) before b's point. map: value id -> new value, as long as the
- * function has values; entries for parameters are given, those for the copies filled in. results (or NULL): what the
- * terminator's operands became. */
-void ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir_value **map, struct ir_value **results);
+/* Copies a block's nodes but for its terminator (recursively) before b's point. map: value id -> new value, as long as
+ * the function has values; entries for parameters are given, those for the copies filled in. results (or NULL): what
+ * the terminator's operands became. */
+void ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir_value **map,
+                    struct ir_value **results);
 
 #define IR_EACH_NODE(n, blk) for (struct ir_node *n = (blk)->first; n; n = n->next)
 
@@ -623,23 +693,28 @@ void ir_clone_block(struct ir_builder *b, const struct ir_block *from, struct ir
  * scalar.def's rows parsed once: a word is primitive (targets and the interpreter implement it) or an
  * expression over primitives. Read by the interpreter, every target and the gradient pass. */
 enum ir_scalar_kind { IR_S_ARG, IR_S_CONST, IR_S_CALL };
-struct ir_scalar_node { uint8_t kind; uint16_t op; int16_t arg[3]; double value; };   /* CALL: op is a primitive scalar op, arg: earlier nodes; ARG: arg[0] = operand number */
-struct ir_scalar_body { int nargs; bool primitive; int nnodes; const struct ir_scalar_node *nodes; };   /* result: the last node */
+/* CALL: op is a primitive scalar op, arg: earlier nodes; ARG: arg[0] = operand number */
+struct ir_scalar_node { uint8_t kind; uint16_t op; int16_t arg[3]; double value; };
+/* result: the last node */
+struct ir_scalar_body { int nargs; bool primitive; int nnodes; const struct ir_scalar_node *nodes; };
 const struct ir_scalar_body *ir_scalar_body(enum ir_op map_op);
 
 /* == Text, verifier, inference, interpreter ==================================================== */
 
-/* beside.c: the same with big constants in the file `path`, which the text names; each once for all texts. For a process that compiles and ends. */
+/* beside.c: the same with big constants in the file `path`, which the text names; each once for all texts. For a
+ * process that compiles and ends. */
 struct ir_beside;
 struct ir_beside *ir_beside_new(struct ir_ctx *ctx, const char *path);
-void ir_print_module_beside(FILE *out, const struct ir_module *m, struct ir_beside *b);      /* b NULL: all is in the text */
+/* b NULL: all is in the text */
+void ir_print_module_beside(FILE *out, const struct ir_module *m, struct ir_beside *b);
 void ir_print_module(FILE *out, const struct ir_module *m);
 void ir_print_func(FILE *out, const struct ir_func *f);
 void ir_print_node(FILE *out, const struct ir_node *n);
 /* Text -> module; NULL after diagnostics. Level 2 is parsed too. `name` is used in messages. */
 struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size);
-/* Which files a text that is parsed from here on may name as its constants', file(PATH, OFFSET): none (folder NULL, as it is unless somebody says otherwise);
- * those below the text's own folder (""); or below `folder` too. Links are followed; what counts is where the file lies. */
+/* Which files a text that is parsed from here on may name as its constants', file(PATH, OFFSET): none (folder NULL, as
+ * it is unless somebody says otherwise); those below the text's own folder (""); or below `folder` too. Links are
+ * followed; what counts is where the file lies. */
 void ir_allow_files(struct ir_ctx *ctx, const char *folder);
 
 /* Checks everything that a pass may rely on; reports IR_BUG diagnostics, returns false if any. */
@@ -647,13 +722,14 @@ bool ir_verify(const struct ir_module *m);
 /* Recomputes types of all nodes after shapes were pinned or operands changed. */
 bool ir_infer_func(struct ir_func *f);
 /*
- * Facts: relations of sizes that a node takes for granted (fact.c). `what` says for people what does not hold where the relation doesn't
- * ("the slice reaches beyond axis 0 of its operand"), interned; NULL: sizes that must agree.
+ * Facts: relations of sizes that a node takes for granted (fact.c). `what` says for people what does not hold where the
+ * relation doesn't ("the slice reaches beyond axis 0 of its operand"), interned; NULL: sizes that must agree.
  */
 enum ir_relation { IR_EQ = TCC_EQ, IR_LE = TCC_LE };
 struct ir_fact { enum ir_relation relation; ir_expr a, b; const char *what; };
-/* What the types of n's operands and outputs take for granted: calls `each` for every fact that must hold for n to compute what it
- * should and touch its operands only, and that does not hold for all values of the symbols. Types are left as they are. */
+/* What the types of n's operands and outputs take for granted: calls `each` for every fact that must hold for n to
+ * compute what it should and touch its operands only, and that does not hold for all values of the symbols. Types are
+ * left as they are. */
 void ir_assumptions(struct ir_node *n, void (*each)(void *user, const struct ir_fact *f), void *user);
 /* What a shape version's guard says as a fact; false: it is none. */
 bool ir_guard_fact(const struct ir_guard *g, struct ir_fact *f);
@@ -662,15 +738,16 @@ bool ir_check(struct ir_builder *b, const struct ir_fact *f);
 /* Does it hold for all values of the symbols for which the n known ones do? NO: for none. */
 enum ir_tri ir_fact_holds(struct ir_ctx *ctx, const struct ir_fact *f, int n, const struct ir_fact *known);
 
-/* Runs function f on tensors (or objects) in plain loops; inputs and outputs are tcc_objects. Dims symbols are bound from
- * the inputs. State variables live in `state` (made by ir_interp_state_new, one per module; NULL if the module has none).
- * Returns a tcc_status; `error` gets a message. Outputs belong to the caller (tccrt_object_unref). */
+/* Runs function f on tensors (or objects) in plain loops; inputs and outputs are tcc_objects. Dims symbols are bound
+ * from the inputs. State variables live in `state` (made by ir_interp_state_new, one per module; NULL if the module has
+ * none). Returns a tcc_status; `error` gets a message. Outputs belong to the caller (tccrt_object_unref). */
 struct ir_interp_state *ir_interp_state_new(struct ir_module *m);
 void ir_interp_state_free(struct ir_interp_state *s);
 void ir_interp_state_reset(struct ir_interp_state *s);                       /* all variables have their first values */
 void ir_interp_state_step(struct ir_interp_state *s, int64_t step);        /* the step count that random ops see next */
-/* Called behind each node of a run with this state, for each tensor that it gives: the source model's node and the value's name ("" where there is none), and the tensor,
- * dense, good until the watcher returns. NULL: nobody watches. */
+/* Called behind each node of a run with this state, for each tensor that it gives: the source model's node and the
+ * value's name ("" where there is none), and the tensor, dense, good until the watcher returns. NULL: nobody
+ * watches. */
 typedef void (*ir_interp_watcher)(void *user, const char *node, const char *value, const struct tcc_tensor *t);
 void ir_interp_watch(struct ir_interp_state *s, ir_interp_watcher watcher, void *user);
 int ir_interp(struct ir_func *f, struct ir_interp_state *state, struct tcc_object *const *in, struct tcc_object **out,

@@ -95,10 +95,12 @@ ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok); /* a / 
 void ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi);
 int64_t ir_sat_add(int64_t a, int64_t b);
 int64_t ir_sat_mul(int64_t a, int64_t b);
-/* Replaces a floordiv in a term by what it is at least, times its coefficient; false: there is none for which that can be done. */
+/* Replaces a floordiv in a term by what it is at least, times its coefficient; false: there is none for which that can
+ * be done. */
 bool ir_settle_division(struct ir_ctx *ctx, struct ir_poly *p);
 int64_t ir_lower_bound(struct ir_ctx *ctx, ir_expr e); /* also through extents of iteration variables */
-/* An expression that is evaluated at every point of a loop: where its symbols' values lie is asked once. ir_eval_formula() is ir_eval() of it. */
+/* An expression that is evaluated at every point of a loop: where its symbols' values lie is asked once.
+ * ir_eval_formula() is ir_eval() of it. */
 struct ir_formula {
     const int64_t *at; /* of a constant or symbol, its value; NULL: of an operation, or an unknown symbol */
     int64_t value;
@@ -107,8 +109,10 @@ struct ir_formula {
     const struct ir_formula *arg;
 };
 int ir_count_formula(ir_expr e);
-/* Makes `node` of e, and what is in e from `next` on, ir_count_formula(e) - 1 of them; returns what is free behind them. */
-struct ir_formula *ir_fill_formula(struct ir_formula *node, struct ir_formula *next, ir_expr e, const int64_t *(*where)(void *user, ir_expr sym), void *user);
+/* Makes `node` of e, and what is in e from `next` on, ir_count_formula(e) - 1 of them; returns what is free behind
+ * them. */
+struct ir_formula *ir_fill_formula(struct ir_formula *node, struct ir_formula *next, ir_expr e,
+                                   const int64_t *(*where)(void *user, ir_expr sym), void *user);
 bool ir_eval_inner(const struct ir_formula *n, int64_t *out);
 static inline bool ir_eval_formula(const struct ir_formula *n, int64_t *out)
 {
@@ -117,7 +121,9 @@ static inline bool ir_eval_formula(const struct ir_formula *n, int64_t *out)
     *out = *n->at;
     return true;
 }
-ir_expr ir_least(struct ir_ctx *ctx, ir_expr e); /* a sum with iteration variables at those ends of their ranges, none of them empty, where it is least; those whose sign can't be told stay */
+/* a sum with iteration variables at those ends of their ranges, none of them empty, where it is least; those whose sign
+ * can't be told stay */
+ir_expr ir_least(struct ir_ctx *ctx, ir_expr e);
 ir_expr ir_iter_named(struct ir_ctx *ctx, const char *name, ir_expr extent);
 
 #define IR_MAX_EXPR_DEPTH 40
@@ -142,7 +148,8 @@ bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then
 void ir_assume(struct ir_ctx *ctx, const struct ir_fact *f); /* while ir_assumptions() infers: a fact of the node */
 
 /* -- Order (interp/sort.c) -- */
-/* An element of a row, as f or i, and where it stood. Sorted ascending or, if `largest`, descending; NaN is the largest, of equals the lower index comes first. */
+/* An element of a row, as f or i, and where it stood. Sorted ascending or, if `largest`, descending; NaN is the
+ * largest, of equals the lower index comes first. */
 struct ir_ranked {
     double f;
     int64_t i, index, from; /* from: the caller's */
@@ -183,7 +190,8 @@ void ir_invalid(struct ir_ctx *ctx, const struct ir_where *where, enum ir_diag_k
 /* interp/control.c: the value that a variable of type i64[] has; state NULL: 0. */
 int64_t it_position(const struct ir_interp_state *s, const struct ir_state *v);
 
-/* beside.c: where the tensor lies in the file beside the text that is being printed, and that file's path; NULL: it belongs in the text. */
+/* beside.c: where the tensor lies in the file beside the text that is being printed, and that file's path; NULL: it
+ * belongs in the text. */
 const char *ir_beside_range(const struct ir_tensor *t, uint64_t *at);
 
 #endif

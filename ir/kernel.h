@@ -9,8 +9,9 @@
  * value computed in a stage without inner dims may be used by later stages. Everything else that crosses stages goes
  * through a local operand (a row buffer, private to the outer point) or is computed again.
  *
- * A stage may have REPEAT dims too: it runs once for every point of them, ascending, and its sums are over the inner dims only.
- * Neighbouring stages with the same REPEAT dims share that loop, and the values of its reductions are used among them only.
+ * A stage may have REPEAT dims too: it runs once for every point of them, ascending, and its sums are over the inner
+ * dims only. Neighbouring stages with the same REPEAT dims share that loop, and the values of its reductions are used
+ * among them only.
  *
  *   softmax over c of x[r, c]:  outer r, inner c
  *     stage 0 (c): v0 = load x[r, c]; m = reduce max v0
@@ -34,13 +35,15 @@
  *
  * So any kernel can be run by the plain loop nest above; the schedule only says how it is done fast.
  *
- * A kernel of few outer and many inner points may be *split*. It has a dim of role PIECES, in front of all others, and two phases. The first, up to
- * the stage `combine`: for every point of the PIECES and OUTER dims, in any order and in parallel, the stages run with one INNER dim cut: piece q
- * has its points [q * step, min((q + 1) * step, extent)), which may be none. Then, when all of them have ended, the second: for every
- * point of the OUTER dims, in any order and in parallel, the stages from `combine` on, over whole dims. The stage `combine`
- * alone runs over the pieces, and its reductions combine them in a tree, element by element the second half of them with the first until one is
- * left. What goes from the first phase to the second goes through operands of use PARTIAL: the first stores nothing else. Both phases are one LAUNCH.
- * Pieces are a matter of the shape, not of what runs them, so that a result depends on neither threads nor processors.
+ * A kernel of few outer and many inner points may be *split*. It has a dim of role PIECES, in front of all others, and
+ * two phases. The first, up to the stage `combine`: for every point of the PIECES and OUTER dims, in any order and in
+ * parallel, the stages run with one INNER dim cut: piece q has its points [q * step, min((q + 1) * step, extent)),
+ * which may be none. Then, when all of them have ended, the second: for every point of the OUTER dims, in any order and
+ * in parallel, the stages from `combine` on, over whole dims. The stage `combine` alone runs over the pieces, and its
+ * reductions combine them in a tree, element by element the second half of them with the first until one is left. What
+ * goes from the first phase to the second goes through operands of use PARTIAL: the first stores nothing else. Both
+ * phases are one LAUNCH. Pieces are a matter of the shape, not of what runs them, so that a result depends on neither
+ * threads nor processors.
  *
  *   sum over rows r of x[r, c]:  pieces p < 4; outer c; inner r < 1000
  *     stage 0 (r): v = load x[r, c]; s = reduce sum v
@@ -56,20 +59,23 @@
 #define TCC_KERNEL_H
 
 /* -- Layouts ------------------------------------------------------------------------------
- * Physical axis p holds (index[axis] floordiv div) mod mod (mod 0: no modulus); its extent is ceildiv(dim[axis], div), or
- * mod. The plain layout has one physical axis per logical one. Padding lanes hold zero.
+ * Physical axis p holds (index[axis] floordiv div) mod mod (mod 0: no modulus); its extent is ceildiv(dim[axis], div),
+ * or mod. The plain layout has one physical axis per logical one. Padding lanes hold zero.
  *   NCHW16c      (0,1,0) (1,16,0) (2,1,0) (3,1,0) (1,1,16)
  *   packed b of a matmul, panels of 32 columns:  (1,32,0) (0,1,0) (1,1,32)
  *   blocked conv weights o,i,h,w:  (0,16,0) (1,16,0) (2,1,0) (3,1,0) (1,1,16) (0,1,16) */
 struct kn_axis { int16_t axis; int32_t div, mod; };
 typedef const struct kn_layout *kn_layout;       /* hash-consed in the context; NULL: plain */
 struct kn_layout { uint8_t rank; uint8_t naxes; struct kn_axis at[]; };
-kn_layout kn_layout_make(struct ir_ctx *ctx, int rank, int naxes, const struct kn_axis *axes);  /* NULL when it is the plain one */
-kn_layout kn_layout_blocked(struct ir_ctx *ctx, int rank, int axis, int block);                 /* axis split, the block last */
+/* NULL when it is the plain one */
+kn_layout kn_layout_make(struct ir_ctx *ctx, int rank, int naxes, const struct kn_axis *axes);
+/* axis split, the block last */
+kn_layout kn_layout_blocked(struct ir_ctx *ctx, int rank, int axis, int block);
 /* Physical dims of a value of that type; `dims` has room for TCC_MAX_RANK. Returns the physical rank. */
 int kn_physical_dims(struct ir_ctx *ctx, ir_type t, kn_layout l, ir_expr *dims);
 int kn_physical_index(struct ir_ctx *ctx, kn_layout l, int rank, const ir_expr *logical, ir_expr *physical);
-struct ir_tensor *kn_relayout(const struct ir_tensor *t, kn_layout l);    /* a constant's physical form; NULL: no memory */
+/* a constant's physical form; NULL: no memory */
+struct ir_tensor *kn_relayout(const struct ir_tensor *t, kn_layout l);
 void kn_print_layout(FILE *out, kn_layout l);
 
 /* -- Kernels --------------------------------------------------------------------------------- */
@@ -80,12 +86,13 @@ enum kn_role { KN_OUTER, KN_INNER, KN_PIECES };
 struct kn_dim { ir_expr var; ir_expr extent; enum kn_role role; };   /* var: an iteration variable (ir_iter) */
 
 enum kn_operand_use { KN_IN, KN_OUT, KN_INOUT, KN_LOCAL, KN_PARTIAL };
-/* Where an operand lies. GLOBAL: in a buffer of the plan, passed to the kernel. The others hold LOCAL operands: SHARED memory of the threads that
- * run an outer point together (a NeuronCore's SBUF), REGISTERS (PSUM), SCRATCH (memory of the kernel's own). A target refuses those that it
- * doesn't have. */
+/* Where an operand lies. GLOBAL: in a buffer of the plan, passed to the kernel. The others hold LOCAL operands: SHARED
+ * memory of the threads that run an outer point together (a NeuronCore's SBUF), REGISTERS (PSUM), SCRATCH (memory of
+ * the kernel's own). A target refuses those that it doesn't have. */
 enum kn_operand_space { KN_GLOBAL, KN_SHARED, KN_REGISTERS, KN_SCRATCH };
-/* A buffer. Dims are physical, row-major, contiguous. LOCAL: private to an outer point of a phase, written before it is read; all others, and no
- * LOCAL one, are GLOBAL. PARTIAL: what pieces have come to, written in the first phase and read in the second; to the plan, an output that nobody reads. */
+/* A buffer. Dims are physical, row-major, contiguous. LOCAL: private to an outer point of a phase, written before it is
+ * read; all others, and no LOCAL one, are GLOBAL. PARTIAL: what pieces have come to, written in the first phase and
+ * read in the second; to the plan, an output that nobody reads. */
 struct kn_operand {
     enum kn_operand_use use;
     enum kn_operand_space space;
@@ -98,21 +105,27 @@ struct kn_operand {
 enum kn_code {
     KN_CONST,       /* fvalue or ivalue, by dtype */
     KN_EXPR,        /* value of integer expression `expr`, converted to dtype (exact for integers) */
-    KN_LOAD,        /* operand[index]; where a guard fails or an index is bad: arg 0 (or zero when arg[0] < 0), and nothing is read */
+    /* operand[index]; where a guard fails or an index is bad: arg 0 (or zero when arg[0] < 0), and nothing is read */
+    KN_LOAD,
     KN_STORE,       /* operand[index] = arg 0, where all guards hold and no index is bad */
-    KN_SCALAR,      /* primitive scalar op `op` of arg 0.. ; for `cast` from arg 0's dtype to dtype, ivalue bit 0: 8-bit floats don't
-                       saturate; bits 1, 2: f8e8m0 rounds 0 up, 1 down, 2 to nearest */
-    KN_INDEX,       /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); negative values get + bound first. Outside
-                       [0, bound) it is bad: env->fault is set, and no access happens in whose indexes or guards the symbol stands; elsewhere it is 0.
-                       bound may be 0: then each index is bad, but nothing is said of a 0 that stands for a load that did not happen
-                       (padding beside what is gathered from nothing) */
+    /* primitive scalar op `op` of arg 0.. ; for `cast` from arg 0's dtype to dtype, ivalue bit 0: 8-bit floats don't
+     * saturate; bits 1, 2: f8e8m0 rounds 0 up, 1 down, 2 to nearest */
+    KN_SCALAR,
+    /* binds symbol `expr` to integer arg 0 for use in later indexes and guards (gather); negative values get + bound
+     * first. Outside [0, bound) it is bad: env->fault is set, and no access happens in whose indexes or guards the
+     * symbol stands; elsewhere it is 0. bound may be 0: then each index is bad, but nothing is said of a 0 that stands
+     * for a load that did not happen (padding beside what is gathered from nothing) */
+    KN_INDEX,
     KN_ENV,         /* what the environment of a run says (struct tcc_env): ivalue KN_SEED, u64, or KN_RUN, i64 */
     KN_REDUCE,      /* combines arg 0 over the stage's inner points by `reducer`; dtype is the accumulator's */
-    KN_ARGREDUCE,   /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals; -1: of no points.
-                       Positions below 0 are those of none */
+    /* position (i64 arg 1) of the extreme arg 0; reducer MAX or MIN; ivalue 1: the last of equals; -1: of no points.
+     * Positions below 0 are those of none */
+    KN_ARGREDUCE,
     KN_SCAN,     /* running combination along the stage's one inner dim, in ascending order; ivalue 1: exclusive */
-    KN_SORT      /* no value: sorts LOCAL row `operand`, ascending (reducer MIN) or descending (MAX), NaN being the largest; the elements of LOCAL i32 row
-                    ivalue, which are distinct, move with those of the first, and are ascending among equals. In a stage without inner dims */
+    /* no value: sorts LOCAL row `operand`, ascending (reducer MIN) or descending (MAX), NaN being the largest; the
+     * elements of LOCAL i32 row ivalue, which are distinct, move with those of the first, and are ascending among
+     * equals. In a stage without inner dims */
+    KN_SORT
 };
 enum kn_env { KN_SEED, KN_RUN };
 enum kn_reducer { KN_SUM, KN_PROD, KN_MAX, KN_MIN };
@@ -141,12 +154,13 @@ struct kn_insn {
     int64_t ivalue;
 };
 
-struct kn_stage { uint32_t inner, repeat; int first, last; };   /* bit sets of inner kernel dims; instructions [first, last) */
+/* bit sets of inner kernel dims; instructions [first, last) */
+struct kn_stage { uint32_t inner, repeat; int first, last; };
 
 /*
- * How a target runs it: one of the target's templates, and that template's parameters by name. What they mean is the target's, whose table
- * says which there are and whose verify_schedule() (struct pass_machine) checks them. Here they are words and numbers, so that dumps parse
- * with no target at hand, and a text can pin a schedule:
+ * How a target runs it: one of the target's templates, and that template's parameters by name. What they mean is the
+ * target's, whose table says which there are and whose verify_schedule() (struct pass_machine) checks them. Here they
+ * are words and numbers, so that dumps parse with no target at hand, and a text can pin a schedule:
  *     schedule contract(width=16, mr=14, nr=32, kc=256) tile (1, 28)
  */
 #define KN_MAX_PARAMS 16
@@ -172,11 +186,12 @@ struct kn_contraction {
     int a, b;                   /* operand numbers */
     int load_a, load_b, mul, reduce;     /* instructions of stage 0; mul also where operands are cast */
     uint32_t batch, m, n, k;    /* bit sets of dims: in both operands and the result; a only; b only; summed */
-    int partial;                /* type that sums of fewer than 256 products may be kept in; TCC_NONE: that of the sum */
+    /* type that sums of fewer than 256 products may be kept in; TCC_NONE: that of the sum */
+    int partial;
 };
 
-/* A kernel of a user's own device code: a function in the target's language that calls what `file` defines. It has operands, and neither dims nor
- * instructions. Made when code is generated: passes see the call (TCC_STEP_LIB). */
+/* A kernel of a user's own device code: a function in the target's language that calls what `file` defines. It has
+ * operands, and neither dims nor instructions. Made when code is generated: passes see the call (TCC_STEP_LIB). */
 struct kn_custom {
     const char *file, *text;    /* text: @ stands for the function's name */
     int block, shared;          /* threads of a block, bytes of its shared memory */
@@ -204,7 +219,9 @@ struct kn_kernel {
     ir_expr combining;          /* of a split kernel, tiles of the second phase: numbers from `tiles` on */
     ir_expr scratch;            /* bytes per thread */
     ir_expr flops;              /* per launch, for profiles */
-    bool looped;                /* only bodies of loops launch it: what it reads may lie in a cache since the iteration before; found when it is scheduled */
+    /* only bodies of loops launch it: what it reads may lie in a cache since the iteration before; found when it is
+     * scheduled */
+    bool looped;
 };
 
 /* Is an instruction a cast; is it the load, or a cast of it? */
@@ -224,60 +241,78 @@ ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_
 void kn_print_kernel(FILE *out, const struct kn_kernel *k);
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k);
 /*
- * Each access of a kernel has one of three answers (kernel_bounds.c): it is PROVED to be inside its operand at every point that makes it, by what the kernel
- * says and the bounds of its sizes; it is CHECKED: inside exactly where the sizes are as the kernel requires, which a step in front of the launch compares; or GUARDED: it
- * goes through KN_INDEX, or has a guard that says just that, and its other axes have one of the other answers. Sets answers and requirements of a kernel that has no schedule;
- * what neither is proved nor a matter of sizes alone gets such a guard. False, after a diagnostic: there is no room for one. A schedule does not change what is accessed.
+ * Each access of a kernel has one of three answers (kernel_bounds.c): it is PROVED to be inside its operand at every
+ * point that makes it, by what the kernel says and the bounds of its sizes; it is CHECKED: inside exactly where the
+ * sizes are as the kernel requires, which a step in front of the launch compares; or GUARDED: it goes through KN_INDEX,
+ * or has a guard that says just that, and its other axes have one of the other answers. Sets answers and requirements
+ * of a kernel that has no schedule; what neither is proved nor a matter of sizes alone gets such a guard. False, after
+ * a diagnostic: there is no room for one. A schedule does not change what is accessed.
  */
 bool kn_require(struct ir_ctx *ctx, struct kn_kernel *k);
-/* Has each access of such a kernel an answer, the one that it says, if it says one; and does the kernel say all that it requires? */
+/* Has each access of such a kernel an answer, the one that it says, if it says one; and does the kernel say all that it
+ * requires? */
 bool kn_verify_answers(struct ir_ctx *ctx, const struct kn_kernel *k);
-/* Products in indexes and guards, at their greatest, that may be more than 64 bits hold: a launch computes them in checked arithmetic (kernel_products.c). */
-void kn_each_product(struct ir_ctx *ctx, const struct kn_kernel *k, void (*each)(void *user, ir_expr greatest), void *user);
-/* Puts map(user, e) in the place of each expression: extents and what operands and instructions have. Their arrays are made anew; sizes stay. */
+/* Products in indexes and guards, at their greatest, that may be more than 64 bits hold: a launch computes them in
+ * checked arithmetic (kernel_products.c). */
+void kn_each_product(struct ir_ctx *ctx, const struct kn_kernel *k, void (*each)(void *user, ir_expr greatest),
+                     void *user);
+/* Puts map(user, e) in the place of each expression: extents and what operands and instructions have. Their arrays are
+ * made anew; sizes stay. */
 void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user);
-void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);  /* sets sizes: symbols that are neither dims nor indices */
+/* sets sizes: symbols that are neither dims nor indices */
+void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */
-uint64_t kn_digest_meaning(const struct kn_kernel *k);       /* and but for how they are run: schedule, tiles, scratch */
-/* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of k->sizes; env: seed and run
- * are read, NULL: zeros. */
+/* and but for how they are run: schedule, tiles, scratch */
+uint64_t kn_digest_meaning(const struct kn_kernel *k);
+/* Runs a kernel by its plain meaning (the level-2 oracle of the tests). args: operand buffers; sizes: values of
+ * k->sizes; env: seed and run are read, NULL: zeros. */
 int kn_interp_kernel(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env);
-/* The same of those outer points alone for which `wanted` holds: it is told the point's number and the element of argument `arg` that is stored there first (-1: none). For
- * kernels whose points have nothing to do with one another, each of which stores something. */
+/* The same of those outer points alone for which `wanted` holds: it is told the point's number and the element of
+ * argument `arg` that is stored there first (-1: none). For kernels whose points have nothing to do with one another,
+ * each of which stores something. */
 struct kn_sample { bool (*wanted)(void *user, int64_t point, int arg, int64_t element); void *user; };
-int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env, const struct kn_sample *s);
+int kn_interp_sample(const struct kn_kernel *k, void *const *args, const int64_t *sizes, const struct tcc_env *env,
+                     const struct kn_sample *s);
 
 /* -- Fusion ---------------------------------------------------------------------------------------
- * Groups of level-1 nodes that become one kernel each: between level 1 and the plan. A group computes `value` and stores it; `root` is the
- * node where it runs, and groups stand in the order in which they run. Moves that are index arithmetic belong to no group: whoever
- * reads them evaluates them. */
+ * Groups of level-1 nodes that become one kernel each: between level 1 and the plan. A group computes `value` and
+ * stores it; `root` is the node where it runs, and groups stand in the order in which they run. Moves that are index
+ * arithmetic belong to no group: whoever reads them evaluates them. */
 enum { KN_MAX_VIEWS = 8 };
 struct kn_group {
     struct ir_node *root;
     struct ir_value *value;
-    struct ir_node *anchor;      /* the CONTRACT, WINDOW or ATTENTION node that gives the loop nest; NULL: the value's dims do */
-    struct ir_value *second;       /* a cast of `value`, or another node's value from the same operands, that is stored as well; or NULL */
-    struct ir_value *dest;       /* the value is stored as piece `piece` of this one (a concat, an interleave, what a scatter starts from) */
+    /* the CONTRACT, WINDOW or ATTENTION node that gives the loop nest; NULL: the value's dims do */
+    struct ir_node *anchor;
+    /* a cast of `value`, or another node's value from the same operands, that is stored as well; or NULL */
+    struct ir_value *second;
+    /* the value is stored as piece `piece` of this one (a concat, an interleave, what a scatter starts from) */
+    struct ir_value *dest;
     int piece;
     bool updates;                /* the updates of a scatter, behind the copy of its data */
-    struct ir_value *collects;   /* what a loop collects, whose element `value` is: it is stored in each iteration, at the yield, which is `root`; or NULL.
-                                    `dest` has it through at most KN_MAX_VIEWS moves of one operand each */
+    /* what a loop collects, whose element `value` is: it is stored in each iteration, at the yield, which is `root`; or
+     * NULL. `dest` has it through at most KN_MAX_VIEWS moves of one operand each */
+    struct ir_value *collects;
     int nnodes, cap;
     struct ir_node **nodes;      /* evaluated in it */
     struct kn_kernel *kernel;    /* from the pass `build` on: */
     struct ir_value **args;      /* one for each operand that is not LOCAL, */
     ir_expr *sizes;              /* and what kernel->sizes are */
 };
-/* What else stands where it is wanted: operand `piece` of the node of `into` is computed there, although others read it too, or (`stays`) is what a state
- * variable's value has there. Each is decided once, when groups are formed; who comes later reads it here. */
+/* What else stands where it is wanted: operand `piece` of the node of `into` is computed there, although others read it
+ * too, or (`stays`) is what a state variable's value has there. Each is decided once, when groups are formed; who comes
+ * later reads it here. */
 struct kn_place { struct ir_value *into; int piece; bool stays; };
 struct kn_places { struct kn_place *at; int n, cap; };
 struct kn_fusion { struct kn_group *at; int n, cap; struct kn_places places; };
-bool kn_verify_fusion(const struct ir_func *f);             /* of a function without groups too; false after a diagnostic */
+/* of a function without groups too; false after a diagnostic */
+bool kn_verify_fusion(const struct ir_func *f);
 
 /* -- Plan -----------------------------------------------------------------------------------------
- * The in-memory form of abi.h's plan: same steps, spaces, memories and queues, expressions still symbolic, buffers by number. */
-struct kn_memory { const char *name; bool shared, pinned; };       /* with the host; host's memory that a device's copies reach where it is */
+ * The in-memory form of abi.h's plan: same steps, spaces, memories and queues, expressions still symbolic, buffers by
+ * number. */
+/* with the host; host's memory that a device's copies reach where it is */
+struct kn_memory { const char *name; bool shared, pinned; };
 struct kn_queue { int memory; enum tcc_queue_kind kind; };
 struct kn_buffer {
     enum tcc_space space;
@@ -294,18 +329,20 @@ struct kn_buffer {
     const char *name;
 };
 
-/* A step's access to a state variable: the version that it reads, and the one that it makes; -1: none. 0 is what the run found; each
- * version has a number of its own. An if makes one of those that its branches leave, a loop the one with which each iteration begins. */
+/* A step's access to a state variable: the version that it reads, and the one that it makes; -1: none. 0 is what the
+ * run found; each version has a number of its own. An if makes one of those that its branches leave, a loop the one
+ * with which each iteration begins. */
 struct kn_version { int buffer, reads, makes; };
 
-/* Until the pass `queues`, where all steps are the host's, this marks where communication should have ended that may run beside the
- * steps before: args: the buffers of the step that starts it, nin of them as there. */
+/* Until the pass `queues`, where all steps are the host's, this marks where communication should have ended that may
+ * run beside the steps before: args: the buffers of the step that starts it, nin of them as there. */
 #define KN_STEP_WAIT ((enum tcc_step_kind)(TCC_STEP_PROGRAM + 1))
 
 struct kn_step {
     enum tcc_step_kind kind;
     int queue;
-    int event;                   /* by which waits name the step: a number of its own in the entry point; 0: none waits for it */
+    /* by which waits name the step: a number of its own in the entry point; 0: none waits for it */
+    int event;
     struct kn_kernel *kernel;    /* LAUNCH */
     const char *lib;             /* LIB */
     int what;                    /* STACK: axis; EVAL: level */
@@ -322,7 +359,9 @@ struct kn_step {
     ir_expr tiles, combining, scratch;   /* LAUNCH: in the function's symbols */
     const char *node;            /* source node names, for profiles */
     const char *op;              /* that node's operator, for messages; NULL: not known, or the node has no name */
-    const char *sources;         /* LAUNCH: all source nodes that the kernel computes, "conv1 (Conv), relu1 (Relu)", for reports; NULL: not known (plans read from text) */
+    /* LAUNCH: all source nodes that the kernel computes, "conv1 (Conv), relu1 (Relu)", for reports; NULL: not known
+     * (plans read from text) */
+    const char *sources;
 };
 struct kn_steps { struct kn_step *at; int n, cap; };
 struct kn_region { struct kn_steps steps; int nparams, nresults; int *params, *results, *exits; };
@@ -352,33 +391,42 @@ struct kn_program {
 /* plan/query.c */
 /* The buffer whose memory this one is a part of: itself, unless it is an alias; < 0 stays. */
 int kn_storage(const struct kn_buffer *buffers, int buffer);
-/* The weight buffer behind `b` (-1: the first) in the order in which weights lie: what a device reads comes before what only the host reads and first
- * values of state, so that a device with a memory of its own needs the beginning of them. nbuffers: b is the last. */
+/* The weight buffer behind `b` (-1: the first) in the order in which weights lie: what a device reads comes before what
+ * only the host reads and first values of state, so that a device with a memory of its own needs the beginning of them.
+ * nbuffers: b is the last. */
 int kn_next_weight(const struct kn_program *p, int b);
-int kn_operand_of(const struct kn_kernel *k, int arg);   /* which operand a launch's argument is, for arguments leave local ones out; -1: none */
-enum kn_operand_use kn_use(const struct kn_step *s, int arg);     /* what becomes of argument `arg` in a step; INOUT where the kind does not tell */
+/* which operand a launch's argument is, for arguments leave local ones out; -1: none */
+int kn_operand_of(const struct kn_kernel *k, int arg);
+/* what becomes of argument `arg` in a step; INOUT where the kind does not tell */
+enum kn_operand_use kn_use(const struct kn_step *s, int arg);
 int kn_count_steps(const struct kn_steps *steps);        /* those of regions too */
 /* Adds to uses[b] how often buffers with the memory of b are named, by steps and by what regions take and leave. */
 void kn_count_uses(const struct kn_buffer *buffers, const struct kn_steps *steps, int *uses);
-/* How many launches behind step `first` of the list a device may run with it as one: of its kernel, which runs each point by itself, in its queue, without waits, each on
- * tensors of its own, of which those that are written are state (plan/join.c). */
+/* How many launches behind step `first` of the list a device may run with it as one: of its kernel, which runs each
+ * point by itself, in its queue, without waits, each on tensors of its own, of which those that are written are state
+ * (plan/join.c). */
 enum { KN_MOST_JOINED = 511 };
 int kn_joined(const struct kn_program *p, const struct kn_steps *steps, int first);
-/* How many loops behind step `first` of the list, a loop, may run at the same time as it, each on a thread: steps of the host whose bodies are launches and copies. None touches
- * what another writes (plan/abreast.c); kn_independent() says that of two steps, false where it can't tell. */
+/* How many loops behind step `first` of the list, a loop, may run at the same time as it, each on a thread: steps of
+ * the host whose bodies are launches and copies. None touches what another writes (plan/abreast.c); kn_independent()
+ * says that of two steps, false where it can't tell. */
 enum { KN_MOST_ABREAST = 15 };
 int kn_abreast(const struct kn_program *p, const struct kn_steps *steps, int first);
 bool kn_independent(const struct kn_program *p, const struct kn_step *a, const struct kn_step *b);
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
-/* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what happens before what. */
+/* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what
+ * happens before what. */
 bool kn_verify_program(const struct kn_program *p);
 bool kn_verify_sizes(const struct kn_program *p, const struct kn_entry *e);     /* plan/sizes.c, a part of it */
-/* Tells of each requirement of a launch, step *at of `steps`, which nothing in front says: f, with the launch's sizes, holds of launches that have points. The steps may get a
- * check in front of it, and *at one more. False: it said so (plan/checks.c). */
-typedef bool (*kn_unchecked_fn)(void *user, struct kn_steps *steps, int *at, const struct kn_requirement *r, const struct ir_fact *f);
+/* Tells of each requirement of a launch, step *at of `steps`, which nothing in front says: f, with the launch's sizes,
+ * holds of launches that have points. The steps may get a check in front of it, and *at one more. False: it said so
+ * (plan/checks.c). */
+typedef bool (*kn_unchecked_fn)(void *user, struct kn_steps *steps, int *at, const struct kn_requirement *r,
+    const struct ir_fact *f);
 bool kn_each_unchecked(struct ir_ctx *ctx, struct kn_entry *e, kn_unchecked_fn missing, void *user);
 
-/* What happens before what (plan/order.c), by the rules of runtime/abi.h. The walker of an entry point tells its steps as they stand. */
+/* What happens before what (plan/order.c), by the rules of runtime/abi.h. The walker of an entry point tells its steps
+ * as they stand. */
 struct kn_order;
 struct kn_moment {               /* a step, or the end of a region, where values are handed over */
     int queue, index;            /* the index-th of its queue, from 1 */
@@ -387,16 +435,23 @@ struct kn_moment {               /* a step, or the end of a region, where values
     int *known;                  /* by queue: how many of its steps have ended when it begins */
 };
 /* Lives in `scratch`. nqueues, nevents: room for more than the program has; 0: as many. */
-struct kn_order *kn_order_new(struct ir_ctx *ctx, struct ir_arena *scratch, const struct kn_program *p, const struct kn_entry *e, int nqueues, int nevents);
-void kn_order_reduce(struct kn_order *o, struct kn_step *s);  /* before it is told: drops its waits that the place where it stands or its other waits imply */
-const struct kn_moment *kn_order_step(struct kn_order *o, const struct kn_step *s, int position);   /* NULL: no such queue, or it waits for what does not stand before */
+struct kn_order *kn_order_new(struct ir_ctx *ctx, struct ir_arena *scratch, const struct kn_program *p,
+                              const struct kn_entry *e, int nqueues, int nevents);
+/* before it is told: drops its waits that the place where it stands or its other waits imply */
+void kn_order_reduce(struct kn_order *o, struct kn_step *s);
+/* NULL: no such queue, or it waits for what does not stand before */
+const struct kn_moment *kn_order_step(struct kn_order *o, const struct kn_step *s, int position);
 void kn_order_enter(struct kn_order *o, const struct kn_step *s);           /* its next region */
 const struct kn_moment *kn_order_leave(struct kn_order *o, const struct kn_step *s, int position);
 bool kn_before(const struct kn_moment *a, const struct kn_moment *b);       /* has a ended when b begins? */
-void kn_order_name(struct kn_order *o, int event, const struct kn_moment *m);   /* the step, which has been told, gets that event */
-int *kn_order_known(struct kn_order *o, int queue);      /* what a step of that queue that stands here knows, without waits */
+/* the step, which has been told, gets that event */
+void kn_order_name(struct kn_order *o, int event, const struct kn_moment *m);
+/* what a step of that queue that stands here knows, without waits */
+int *kn_order_known(struct kn_order *o, int queue);
 int *kn_order_ended(struct kn_order *o, const struct kn_moment *m);         /* what is known when it has ended */
-void kn_order_touch(struct kn_order *o, int buffer, const struct kn_moment *m);     /* accesses the buffer (no alias), in order */
-int kn_order_until(struct kn_order *o, int buffer);      /* behind that position, all steps happen after all that touched it; -1: none has */
+/* accesses the buffer (no alias), in order */
+void kn_order_touch(struct kn_order *o, int buffer, const struct kn_moment *m);
+/* behind that position, all steps happen after all that touched it; -1: none has */
+int kn_order_until(struct kn_order *o, int buffer);
 
 #endif

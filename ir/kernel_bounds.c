@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_bounds.c - is an access inside its operand at every point that makes it? Each index e of an axis of extent n asks two things: e >= 0 and
- * n - 1 - e >= 0, at all points of the stage, where the access's guards hold and no index is bad.
+ * kernel_bounds.c - is an access inside its operand at every point that makes it? Each index e of an axis of extent n
+ * asks two things: e >= 0 and n - 1 - e >= 0, at all points of the stage, where the access's guards hold and no index
+ * is bad.
  *
  * A sum is proved to be at least 0
- *   by its least value: each iteration variable at that end of its range where the sum is least (ir_lower_bound; a dim without points has no accesses,
- *   so each extent is 1 at least). Values of KN_INDEX are variables below their bound;
- *   by cases: min and max by their operands; q = y floordiv d by d q <= y < d (q + 1), multiplied out; y mod d by y, where that is not negative;
- *   by facts: known sums >= 0 (guards, extents, requirements) are subtracted, times a factor that cancels a term, and the rest is proved.
+ *   by its least value: each iteration variable at that end of its range where the sum is least (ir_lower_bound; a dim
+ *   without points has no accesses, so each extent is 1 at least). Values of KN_INDEX are variables below their bound;
+ *   by cases: min and max by their operands; q = y floordiv d by d q <= y < d (q + 1), multiplied out; y mod d by y,
+ *   where that is not negative; by facts: known sums >= 0 (guards, extents, requirements) are subtracted, times a
+ *   factor that cancels a term, and the rest is proved.
  * It is a search of bounded depth, which gives up rather than err.
  *
- * What is not proved is asked of the sizes, where it is the same as a relation of theirs: each variable at the end of its range, or of the part of it that
- * guards leave, where the sum is least. A run is refused only where an access would be outside. What is more than that (the least value is that
- * of no point, guards or indices from data take points out) is no matter of sizes: then the access gets a guard of its own.
+ * What is not proved is asked of the sizes, where it is the same as a relation of theirs: each variable at the end of
+ * its range, or of the part of it that guards leave, where the sum is least. A run is refused only where an access
+ * would be outside. What is more than that (the least value is that of no point, guards or indices from data take
+ * points out) is no matter of sizes: then the access gets a guard of its own.
  */
 #include <string.h>
 
@@ -56,7 +59,8 @@ static void know(struct prover *p, ir_expr fact)
         p->fact[p->nfacts++] = fact;
 }
 
-/* -- By cases -------------------------------------------------------------------------------------------------------- */
+/* -- By cases
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* f = c atom + rest, with the sign of c known; *sign. */
 static bool split(struct prover *p, ir_expr f, ir_expr atom, ir_expr *c, ir_expr *rest, int *sign)
@@ -158,7 +162,8 @@ static bool by_cases(struct prover *p, ir_expr f, int depth)
     return false;
 }
 
-/* -- By facts -------------------------------------------------------------------------------------------------------- */
+/* -- By facts
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* The factor, at least 1 or a product of what is not negative, by which term g becomes term f. */
 static bool factor_of(struct prover *p, struct ir_term f, struct ir_term g, ir_expr *factor)
@@ -202,11 +207,13 @@ static bool by_facts(struct prover *p, ir_expr f, int depth)
     return false;
 }
 
-/* -- By rows --------------------------------------------------------------------------------------------------------- */
+/* -- By rows
+ * --------------------------------------------------------------------------------------------------------- */
 
 /*
- * 0 <= e < n for an element of a row-major array: e = c v + r and n = c E, where E is the extent of variable v. Then r has to lie in [0, c), and so on.
- * It is for extents whose signs bounds don't tell: that there are points says that c is at least 1.
+ * 0 <= e < n for an element of a row-major array: e = c v + r and n = c E, where E is the extent of variable v. Then r
+ * has to lie in [0, c), and so on. It is for extents whose signs bounds don't tell: that there are points says that c
+ * is at least 1.
  */
 static bool in_rows(struct prover *p, ir_expr e, ir_expr n, int left)
 {
@@ -240,7 +247,8 @@ static bool holds(struct prover *p, ir_expr f, int depth)
     return least != f && holds(p, least, depth - 1);
 }
 
-/* -- Accesses -------------------------------------------------------------------------------------------------------- */
+/* -- Accesses
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* A variable for what a KN_INDEX binds: it is used where it lies inside its bound. */
 static ir_expr variable_for(struct ir_ctx *ctx, ir_expr symbol, ir_expr bound)
@@ -301,7 +309,8 @@ static bool is_inside(const struct kn_operand *o, const struct kn_insn *n)
     return true;
 }
 
-/* -- What is left ----------------------------------------------------------------------------------------------------- */
+/* -- What is left
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void note_variable(void *user, ir_expr sym)
 {
@@ -316,7 +325,8 @@ static bool of_sizes(ir_expr e)
     return !found;
 }
 
-/* Is the least value of f over its variables that of a point? That of a remainder may be none; and what an index may come to is a matter of data. */
+/* Is the least value of f over its variables that of a point? That of a remainder may be none; and what an index may
+ * come to is a matter of data. */
 static bool is_attained(const struct prover *p, ir_expr f)
 {
     struct ir_poly terms;
@@ -426,7 +436,8 @@ static void as_relation(struct ir_ctx *ctx, ir_expr least, struct kn_requirement
     r->b = ir_poly_expr(ctx, &side[1]);
 }
 
-/* False: no sizes are so. Lanes that pad a result to whole blocks read where its operand has nothing, and what they get counts for nothing. */
+/* False: no sizes are so. Lanes that pad a result to whole blocks read where its operand has nothing, and what they get
+ * counts for nothing. */
 static bool require(const struct question *q, ir_expr least)
 {
     struct ir_ctx *ctx = q->p->ctx;
@@ -455,7 +466,8 @@ static ir_expr a_variable(ir_expr e)
     return found;
 }
 
-/* The first atom of f = c atom + rest by which f >= 0 is the same as something simpler: a min or max where it is asked of both operands, or a quotient alone. */
+/* The first atom of f = c atom + rest by which f >= 0 is the same as something simpler: a min or max where it is asked
+ * of both operands, or a quotient alone. */
 static ir_expr simpler_by(struct prover *p, ir_expr f, ir_expr *c, ir_expr *rest)
 {
     struct ir_poly terms;
@@ -488,9 +500,9 @@ static bool ask_if_open(const struct question *q, ir_expr f, int ends)
 }
 
 /*
- * Asks of the sizes what nothing has shown of f, the room of that axis; false: it is no matter of sizes. What is linear in a variable is least at one of its
- * ends: at both, where the sign isn't known (a slice whose step the run says). What is less than both of two is asked of each, and a quotient is
- * multiplied out.
+ * Asks of the sizes what nothing has shown of f, the room of that axis; false: it is no matter of sizes. What is linear
+ * in a variable is least at one of its ends: at both, where the sign isn't known (a slice whose step the run says).
+ * What is less than both of two is asked of each, and a quotient is multiplied out.
  */
 static bool ask(const struct question *q, ir_expr f, int ends)
 {
@@ -555,7 +567,8 @@ static bool is_inside_of_some(struct prover *p, ir_expr below, ir_expr above, ir
     return inside;
 }
 
-/* Is the access inside its operand along an axis? Where that is a matter of sizes, and of nothing else, `to` has what they must be (NULL: that is not asked). */
+/* Is the access inside its operand along an axis? Where that is a matter of sizes, and of nothing else, `to` has what
+ * they must be (NULL: that is not asked). */
 static bool is_answered(struct prover *p, const struct kn_insn *n, int stage, int axis, struct requirements *to)
 {
     ir_expr dim = p->k->operands[n->operand].dims[axis], last = ir_addc(p->ctx, dim, -1);
@@ -575,8 +588,8 @@ static bool is_answered(struct prover *p, const struct kn_insn *n, int stage, in
     return true;
 }
 
-/* may_guard: the kernel is in the making; else what has no proof is an error. An access with an axis that is no matter of sizes requires nothing of the others:
- * it may not happen where sizes are not so. */
+/* may_guard: the kernel is in the making; else what has no proof is an error. An access with an axis that is no matter
+ * of sizes requires nothing of the others: it may not happen where sizes are not so. */
 static bool answer(struct ir_ctx *ctx, struct kn_kernel *k, struct requirements *to, int stage, int insn,
                    bool may_guard)
 {

@@ -79,9 +79,11 @@ static void feed_insn(struct digest *d, const struct kn_insn *n)
 
 static void feed_contraction(struct digest *d)
 {
-    static const struct kn_contraction none = {0}; /* what it would be, a kernel that is no contraction may have or not */
+    /* what it would be, a kernel that is no contraction may have or not */
+    static const struct kn_contraction none = {0};
     const struct kn_contraction *c = d->k->contraction.present ? &d->k->contraction : &none;
-    const int64_t plain[] = {c->present, c->a, c->b, c->load_a, c->load_b, c->mul, c->reduce, c->batch, c->m, c->n, c->k, c->partial};
+    const int64_t plain[] = {c->present, c->a,     c->b, c->load_a, c->load_b, c->mul,
+                             c->reduce,  c->batch, c->m, c->n,      c->k,      c->partial};
     XXH3_64bits_update(&d->state, plain, sizeof plain);
 }
 

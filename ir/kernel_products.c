@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_products.c - products inside index expressions that may be more than 64 bits hold: i * n of (i * n) floordiv m. Code computes them modulo 2^64, and a proof that
- * the index stays inside its operand (kernel_bounds.c) is about numbers. So whoever launches the kernel has to compute the greatest of each once, in checked
- * arithmetic. A divisor of an operand's number of elements is computed for its bytes already. Only products of variables and sizes are looked at.
+ * kernel_products.c - products inside index expressions that may be more than 64 bits hold: i * n of (i * n) floordiv
+ * m. Code computes them modulo 2^64, and a proof that the index stays inside its operand (kernel_bounds.c) is about
+ * numbers. So whoever launches the kernel has to compute the greatest of each once, in checked arithmetic. A divisor of
+ * an operand's number of elements is computed for its bytes already. Only products of variables and sizes are looked
+ * at.
  */
 #include "ir/text/kernel_words_int.h"
 

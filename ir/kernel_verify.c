@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kernel_verify.c - checks a kernel: dims and operands are well-formed, stages cover the instructions, every value,
- * symbol and temporary is made before it is used and is visible there, types fit the scalar ops, accesses can stay inside.
+ * symbol and temporary is made before it is used and is visible there, types fit the scalar ops, accesses can stay
+ * inside.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -243,7 +244,8 @@ static bool check_phase(struct checker *c, const struct kn_insn *n)
     return store || use != KN_PARTIAL || second || bad(c, "o%d: pieces don't read partial results", n->operand);
 }
 
-/* May there be no such index, since a dim that it runs along may have the extent 0? Where there are some is kernel_bounds.c's to ask. */
+/* May there be no such index, since a dim that it runs along may have the extent 0? Where there are some is
+ * kernel_bounds.c's to ask. */
 static bool may_be_none(const struct checker *c, ir_expr index)
 {
     for (int d = 0; d < c->k->ndims; d++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nearest.c - "did you mean": the known name with the least edit distance to a mistyped one. Insertions, deletions, substitutions and
- * swaps of neighbours count one each (optimal string alignment: Damerau, "A technique for computer detection and correction of
- * spelling errors", 1964); letters that differ only in case count nothing, since no two names differ by case alone.
+ * nearest.c - "did you mean": the known name with the least edit distance to a mistyped one. Insertions, deletions,
+ * substitutions and swaps of neighbours count one each (optimal string alignment: Damerau, "A technique for computer
+ * detection and correction of spelling errors", 1964); letters that differ only in case count nothing, since no two
+ * names differ by case alone.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -84,7 +85,8 @@ const char *ir_known_text(struct ir_known *k)
     if (!k->n)
         return "; it has none";
     if (k->near.best)
-        snprintf(k->text, sizeof k->text, ": did you mean '%.63s'? It has %.299s%s", ir_shown(k->near.best), k->list, more);
+        snprintf(k->text, sizeof k->text, ": did you mean '%.63s'? It has %.299s%s", ir_shown(k->near.best), k->list,
+                 more);
     else
         snprintf(k->text, sizeof k->text, "; it has %.299s%s", k->list, more);
     return k->text;

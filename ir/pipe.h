@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipe.h - entry points that are run by several stages, microbatch by microbatch: the in-memory form of abi.h's pipelines. Part
- * of the door ir.h; do not include it by itself.
+ * pipe.h - entry points that are run by several stages, microbatch by microbatch: the in-memory form of abi.h's
+ * pipelines. Part of the door ir.h; do not include it by itself.
  *
- * A pipeline calls functions of its module. What a call takes and gives are the pipeline's values: slices of the caller's inputs,
- * and slots, of which a stage keeps as many as microbatches are in flight. A stage's tasks stand in the order in which it
- * runs them; what another stage made comes by a SEND there and a RECV here. In text, a section of the module behind its functions and
- * its plan (doc/ir.md).
+ * A pipeline calls functions of its module. What a call takes and gives are the pipeline's values: slices of the
+ * caller's inputs, and slots, of which a stage keeps as many as microbatches are in flight. A stage's tasks stand in
+ * the order in which it runs them; what another stage made comes by a SEND there and a RECV here. In text, a section of
+ * the module behind its functions and its plan (doc/ir.md).
  */
 #ifndef TCC_PIPE_H
 #define TCC_PIPE_H
@@ -17,7 +17,8 @@ struct pipe_value {
     enum tcc_pipe_space space;
     int input;                       /* INPUT: number */
     int slots;                       /* SLOT: that a stage needs at most */
-    bool on_device;                  /* SLOT: in the memory of the stage's device, for nobody looks at it but the stage's own calls */
+    /* SLOT: in the memory of the stage's device, for nobody looks at it but the stage's own calls */
+    bool on_device;
 };
 struct pipe_call {
     const char *name;                /* of the function, and of its entry point in the plan */
@@ -27,8 +28,10 @@ struct pipe_call {
 };
 struct pipe_task { enum tcc_task_kind kind; int what, micro, peer; };                  /* abi.h says what */
 struct pipe_tasks { struct pipe_task *at; int n, cap; };
-struct pipe_input { const char *name; ir_type type; int axis; };                       /* of a microbatch; axis -1: not split */
-struct pipe_output { const char *name; ir_type type; int value, stage; enum tcc_pipe_reduce how; int axis; };     /* axis: CONCAT's */
+/* of a microbatch; axis -1: not split */
+struct pipe_input { const char *name; ir_type type; int axis; };
+/* axis: CONCAT's */
+struct pipe_output { const char *name; ir_type type; int value, stage; enum tcc_pipe_reduce how; int axis; };
 
 struct pipe {
     const char *name;                /* of the entry point */
@@ -42,24 +45,28 @@ struct pipe {
     int last;                        /* call that a process makes once, when all its stages have ended; -1: none */
     bool accumulates;                /* gradients (IR_STATE_GRADIENT) begin at zero, */
     const struct ir_state *counter;  /* unless this is not 0; NULL: always */
-    int nearly, *early;              /* state variables, by index, that are written before the end: put back if the run fails */
+    /* state variables, by index, that are written before the end: put back if the run fails */
+    int nearly, *early;
     struct pipe *next;
 };
 
 void pipe_print(FILE *out, const struct ir_module *m, const struct pipe *p);
 /*
- * Checks every pipeline of the module, and against its plan where there is one: calls fit their functions; what a task reads lies in its
- * slot, neither overwritten nor received over; each receive has its send; all outputs come together; the stages cannot wait for each other
- * for ever; state that a failing run must put back is named. False after diagnostics of that kind.
+ * Checks every pipeline of the module, and against its plan where there is one: calls fit their functions; what a task
+ * reads lies in its slot, neither overwritten nor received over; each receive has its send; all outputs come together;
+ * the stages cannot wait for each other for ever; state that a failing run must put back is named. False after
+ * diagnostics of that kind.
  */
 bool pipe_verify(const struct ir_module *m, enum ir_diag_kind kind);
 struct pipe *pipe_by_name(const struct ir_module *m, const char *name);      /* NULL: none has that name */
 
 /*
- * Runs all stages in this process by the reference interpreter, messages as queues between them, as runtime/pipe.c runs an artifact's: the
- * inputs are the caller's, whole batches; outputs belong to the caller. A run that fails leaves the state as it was. Otherwise as ir_interp().
+ * Runs all stages in this process by the reference interpreter, messages as queues between them, as runtime/pipe.c runs
+ * an artifact's: the inputs are the caller's, whole batches; outputs belong to the caller. A run that fails leaves the
+ * state as it was. Otherwise as ir_interp().
  */
-int ir_interp_pipe(const struct ir_module *m, const struct pipe *p, struct ir_interp_state *state, struct tcc_object *const *in,
+int ir_interp_pipe(const struct ir_module *m, const struct pipe *p, struct ir_interp_state *state,
+                   struct tcc_object *const *in,
                    struct tcc_object **out, char *error, size_t error_size);
 
 #endif

@@ -6,9 +6,9 @@
  *   product = factor { ("*" | "/") factor }
  *   factor  = "-" factor | number | "x" | "y" | "z" | word "(" sum { "," sum } ")" | "(" sum ")"
  *
- * Words called in a body are primitive ones. Equal sub-expressions become one node, so what is written twice is computed
- * once; a node's operands stand before it. A row that does not parse has no body (NULL): the unit test of this file
- * meets every row, so such a table is never released.
+ * Words called in a body are primitive ones. Equal sub-expressions become one node, so what is written twice is
+ * computed once; a node's operands stand before it. A row that does not parse has no body (NULL): the unit test of this
+ * file meets every row, so such a table is never released.
  */
 #include <ctype.h>
 #include <pthread.h>

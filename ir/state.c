@@ -2,15 +2,17 @@
 /*
  * state.c - versions of state variables: their types, who accesses them, making and checking them.
  *
- * A version is a value whose type names the variable, and whose content is what the variable holds. `state_version` is the one that
- * a call begins with; a `state_write` overwrites a version and gives the next one; a `state_read` gives a version's content, wherever it
- * stands. Ifs and loops hand versions on as any other value: as results, carried values and yields. What holds beyond SSA is that a
- * variable is one memory: a write overwrites the newest version on each way there, and a region that makes a version hands it on.
- * So the versions of a variable are a chain on each way through a function, and the last one is what the call leaves.
+ * A version is a value whose type names the variable, and whose content is what the variable holds. `state_version` is
+ * the one that a call begins with; a `state_write` overwrites a version and gives the next one; a `state_read` gives a
+ * version's content, wherever it stands. Ifs and loops hand versions on as any other value: as results, carried values
+ * and yields. What holds beyond SSA is that a variable is one memory: a write overwrites the newest version on each way
+ * there, and a region that makes a version hands it on. So the versions of a variable are a chain on each way through a
+ * function, and the last one is what the call leaves.
  *
- * Who builds nodes need not know the newest version: a `state_version` may stand behind writes and then means the version at its place,
- * until ir_state_versions() puts the right one in (SSA construction for structured control flow: one walk with the newest version of
- * each variable, which regions hand over to the node around them). ir_return() calls it; who adds accesses later calls it.
+ * Who builds nodes need not know the newest version: a `state_version` may stand behind writes and then means the
+ * version at its place, until ir_state_versions() puts the right one in (SSA construction for structured control flow:
+ * one walk with the newest version of each variable, which regions hand over to the node around them). ir_return()
+ * calls it; who adds accesses later calls it.
  */
 #include <string.h>
 
@@ -262,7 +264,8 @@ static void construct_block(struct walk *w, struct ir_block *b)
 static bool regions_yield(const struct ir_block *b)
 {
     IR_EACH_NODE(n, b) {
-        if ((n->op == IR_if && n->nregions != 2) || (n->op == IR_loop && (n->nregions != 1 || n->nin < 2 || n->nout < n->nin - 2)))
+        if ((n->op == IR_if && n->nregions != 2) ||
+            (n->op == IR_loop && (n->nregions != 1 || n->nin < 2 || n->nout < n->nin - 2)))
             return false;
         for (int r = 0; r < n->nregions; r++) {
             const struct ir_node *last = n->regions[r]->last;

@@ -198,8 +198,8 @@ static bool check_types(struct verifier *v, const struct ir_node *n)
 
 /* == Regions == */
 
-/* May a value of type `from` become one of type `to`? Element type and rank must be equal, dims not known to differ. A symbol that `to`
- * defines is whatever comes: in a loop's parameter, of each iteration anew. */
+/* May a value of type `from` become one of type `to`? Element type and rank must be equal, dims not known to differ. A
+ * symbol that `to` defines is whatever comes: in a loop's parameter, of each iteration anew. */
 static bool fits(struct verifier *v, ir_type from, ir_type to)
 {
     if (from == to)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * version.c - shape versions: functions that are one entry point together, each for the sizes that its guards describe.
- * How a call finds its function, what the entry point's results are, the guards in words, and what the verifier asks of them.
+ * How a call finds its function, what the entry point's results are, the guards in words, and what the verifier asks of
+ * them.
  */
 #include <string.h>
 

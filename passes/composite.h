@@ -8,7 +8,8 @@
 /* NONE is 0; a composite's id may stand in several rows of the table. */
 enum composite {
     COMPOSITE_NONE,
-    COMPOSITE_softmax, COMPOSITE_log_softmax, COMPOSITE_batch_norm, COMPOSITE_layer_norm, COMPOSITE_rms_norm, COMPOSITE_lp_norm,
+    COMPOSITE_softmax, COMPOSITE_log_softmax, COMPOSITE_batch_norm, COMPOSITE_layer_norm, COMPOSITE_rms_norm,
+        COMPOSITE_lp_norm,
     COMPOSITE_local_norm, COMPOSITE_quantise, COMPOSITE_dequantise, COMPOSITE_bytes
 };
 #define COMPOSITE_MAX_NODES 24

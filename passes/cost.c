@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cost.c - operations and bytes of nodes, and the seconds that a machine takes for them (cost.h). Dims that are symbols get a guess.
+ * cost.c - operations and bytes of nodes, and the seconds that a machine takes for them (cost.h). Dims that are symbols
+ * get a guess.
  */
 #include "passes/pass.h"
 #include "base/mutant.h"
@@ -8,7 +9,8 @@
 #define GUESS 64      /* a size that is a symbol */
 #define ITERATIONS 16 /* of a loop */
 
-/* A core of a current server. In powers of two, so that what is worth a launch (64 Ki operations, 16 KiB) is a whole number. */
+/* A core of a current server. In powers of two, so that what is worth a launch (64 Ki operations, 16 KiB) is a whole
+ * number. */
 static const struct pass_cost plain = {.flops = 0x1p35,
                                        .bandwidth = 0x1p33,
                                        .launch = 0x1p-19,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cost.h - what things cost: the one table that fusion, partition, rematerialisation and the planner ask. A machine says how fast it
- * is (struct pass_machine's `cost`; a cluster file does for the planner), this file counts the operations and bytes of a node.
+ * cost.h - what things cost: the one table that fusion, partition, rematerialisation and the planner ask. A machine
+ * says how fast it is (struct pass_machine's `cost`; a cluster file does for the planner), this file counts the
+ * operations and bytes of a node.
  */
 #ifndef TCC_PASSES_COST_H
 #define TCC_PASSES_COST_H
@@ -20,17 +21,25 @@ struct pass_cost {
     double launch;              /* seconds that a kernel takes at least */
     int function;               /* instructions that a function of the math library (ir_is_expensive) takes */
     int piece;                  /* launches that a piece of work lasts for at least: cutting it costs that */
-    int pieces;                 /* pieces of work that a launch has where all of such a machine takes part: of its kind, not of one machine */
-    int products;               /* products of fewer rows or columns have no template: they are cut in pieces as sums are */
+    /* pieces of work that a launch has where all of such a machine takes part: of its kind, not of one machine */
+    int pieces;
+    /* products of fewer rows or columns have no template: they are cut in pieces as sums are */
+    int products;
     int rows;                   /* so few long rows leave most of it idle where each is one piece of work */
     bool scans;                 /* they are cut in pieces too, though all is read twice then */
-    int recomputes;             /* elements that so many kernels read, at most, are worked out in each where that saves a store (lw_join_all()) */
-    int chain;                  /* bytes of a row that launches hand on within a kernel (the pass chain); 0: they go by memory */
+    /* elements that so many kernels read, at most, are worked out in each where that saves a store (lw_join_all()) */
+    int recomputes;
+    /* bytes of a row that launches hand on within a kernel (the pass chain); 0: they go by memory */
+    int chain;
     int chain_rows;             /* rows that such a kernel has at least */
-    bool rows_merge;            /* threads that share a row meet between a kernel's stages: what follows a row's reductions is run with them (lw_merge_rows()) */
+    /* threads that share a row meet between a kernel's stages: what follows a row's reductions is run with them
+     * (lw_merge_rows()) */
+    bool rows_merge;
     bool joins;                 /* launches of one kernel on tensors of their own run as one (kn_joined()) */
-    int lanes;                  /* outer points that are one piece of work, where neighbours in memory run side by side */
-    int kernel;                 /* instructions of a kernel at most: code generators take more than linear time for straight code */
+    /* outer points that are one piece of work, where neighbours in memory run side by side */
+    int lanes;
+    /* instructions of a kernel at most: code generators take more than linear time for straight code */
+    int kernel;
 };
 
 /* The machine's; that of a plain machine where it has none or is NULL. */
@@ -40,12 +49,14 @@ double pass_move_seconds(const struct pass_cost *c, double bytes);
 /* Of a kernel with so many operations and bytes, the larger of both; half: its products are of bf16 or f16. */
 double pass_seconds(const struct pass_cost *c, double flops, double bytes, bool half);
 
-/* Sizes to count with: the symbol `batch` (NULL: none) is `value`, others are guessed within their bounds. NULL for the guess of all. */
+/* Sizes to count with: the symbol `batch` (NULL: none) is `value`, others are guessed within their bounds. NULL for the
+ * guess of all. */
 struct pass_sizes { ir_expr batch; int64_t value; };
 double pass_extent(const struct pass_sizes *z, ir_expr e);     /* at least 1 */
 double pass_elements(const struct pass_sizes *z, ir_type t);
 double pass_bytes(const struct pass_sizes *z, ir_type t);
-/* Floating-point operations of a node, with its regions; *contracts (may be NULL): its gradient takes two of the same size. */
+/* Floating-point operations of a node, with its regions; *contracts (may be NULL): its gradient takes two of the same
+ * size. */
 double pass_flops(const struct pass_sizes *z, const struct ir_node *n, bool *contracts);
 /* Bytes of a node's operands and results. */
 double pass_node_bytes(const struct pass_sizes *z, const struct ir_node *n);

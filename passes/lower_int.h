@@ -28,9 +28,9 @@
  *   program.c  steps that a device runs as one thing
  *   memory.c   offsets of buffers in the arena
  *
- * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources) are
- * index arithmetic: any group may evaluate them again. Every other node is evaluated in one group only. A value that is
- * stored in a buffer is *materialised*; reading it is a load.
+ * A *group* is a root node, whose value is stored, and nodes evaluated inside the same kernel. *Views* (moves, sources)
+ * are index arithmetic: any group may evaluate them again. Every other node is evaluated in one group only. A value
+ * that is stored in a buffer is *materialised*; reading it is a load.
  */
 #ifndef TCC_PASSES_LOWER_LOWER_INT_H
 #define TCC_PASSES_LOWER_LOWER_INT_H
@@ -38,14 +38,17 @@
 #include "passes/pass.h"
 
 struct lw_group {
-    struct ir_node *root;            /* where in the block the kernel runs; computes `value`, or is what `into` belongs to */
+    /* where in the block the kernel runs; computes `value`, or is what `into` belongs to */
+    struct ir_node *root;
     struct ir_value *value;          /* what the kernel computes and stores */
     struct ir_node *anchor;          /* CONTRACT, WINDOW: gives the loop nest; NULL: the root's dims do */
     struct kn_kernel *kernel;
     struct ir_value **values;        /* per kernel operand; NULL: local */
-    struct ir_value *second;         /* a cast of `value` that the kernel stores as well, or what lw_beside() says; or NULL */
-    struct ir_value *dest;           /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy
-                                        that a scatter updates; NULL: into its own */
+    /* a cast of `value` that the kernel stores as well, or what lw_beside() says; or NULL */
+    struct ir_value *second;
+    /* it is stored into this value's buffer: a concat or interleave of which it is a piece, or the copy that a scatter
+     * updates; NULL: into its own */
+    struct ir_value *dest;
     int piece;                       /* which of its pieces */
     ir_expr dest_offset[TCC_MAX_RANK];       /* index i of the value is index i * step + offset there */
     int64_t dest_step[TCC_MAX_RANK];
@@ -61,9 +64,9 @@ struct lw_group {
 /* Groups, without order or repetition. */
 struct lw_set { struct lw_group **at; int n, cap; };
 
-/* Of a concat or interleave: the groups that store its operands in its buffer (NULL: none does), and, of a concat, the position of
- * each along the axis. Tables by operand; NULL until asked for. Of one that changes a part of a state variable's value, and of such a scatter: that value,
- * and which operands stay where they are (update.c). */
+/* Of a concat or interleave: the groups that store its operands in its buffer (NULL: none does), and, of a concat, the
+ * position of each along the axis. Tables by operand; NULL until asked for. Of one that changes a part of a state
+ * variable's value, and of such a scatter: that value, and which operands stay where they are (update.c). */
 struct lw_pieces { struct lw_group **group; ir_expr *position; struct ir_value *updated; uint32_t stays; };
 
 /* The concat in whose buffer a value lies, as which operand; NULL: it has memory of its own. */
@@ -86,25 +89,31 @@ struct lw {
     bool *materialised;               /* lives in a buffer (or object); reading it is a load */
     bool *live_out;                  /* somebody outside kernels reads it */
     kn_layout *layout;
-    uint32_t made_from;              /* nodes with ids from here on are relayouts that the choice of layouts has made, in front of their readers */
+    /* nodes with ids from here on are relayouts that the choice of layouts has made, in front of their readers */
+    uint32_t made_from;
     int *buffer;                     /* number in prog->buffers, or -1 */
-    struct lw_part *part;            /* part.c's answers, and scan.c's: who stores what a loop collects in place; NULL: nobody */
+    /* part.c's answers, and scan.c's: who stores what a loop collects in place; NULL: nobody */
+    struct lw_part *part;
     struct lw_group **collected;
     /* by node id */
-    struct lw_set *in;               /* groups that evaluate it: several where each does; of a view's two at most: what is asked is whether there is one only */
+    /* groups that evaluate it: several where each does; of a view's two at most: what is asked is whether there is one
+     * only */
+    struct lw_set *in;
     struct lw_set *launches;         /* groups whose kernels run at this node, in order */
     bool *read;                      /* a state_read that has been lowered */
     struct lw_pieces *pieces;        /* of concats and interleaves */
 
     ir_expr sums[LW_SUMS];           /* stand for sums of sizes in kernels (sums.c); NULL: not used yet */
-    ir_expr start;                   /* stands for where a piece starts in kernels that concats of many pieces share; NULL: not used yet */
+    /* stands for where a piece starts in kernels that concats of many pieces share; NULL: not used yet */
+    ir_expr start;
     /* iteration variables, reused between kernels: vars[position] for an extent */
     VEC(struct { int position; ir_expr extent, var; }) vars;
     VEC(ir_expr) known;              /* symbols that are bound, in order */
     VEC(int) depths;                 /* and the level that binds each */
     int next_level;
     struct kn_steps checks;          /* of sizes that the inputs decide: run first */
-    VEC(struct ir_fact) facts;       /* that hold at the current point of the plan: guards of the version, what has been checked */
+    /* that hold at the current point of the plan: guards of the version, what has been checked */
+    VEC(struct ir_fact) facts;
     uint32_t value_room, node_room;  /* entries that the tables above have */
     VEC(struct kn_buffer) buffers;
     VEC(struct lw_weight) weights;
@@ -117,7 +126,8 @@ struct lw {
 /* -- inline.c: the kernel builder --------------------------------------------------------- */
 struct kb_insn { struct kn_insn insn; int stage; };
 struct kb_stage { uint32_t inner, repeat; int depth; VEC(int) ids; bool done; int order; };
-struct kb_read { const struct ir_value *value; int memo; bool operand; };   /* a load, of an anchor's operand: of a node's value that may join */
+/* a load, of an anchor's operand: of a node's value that may join */
+struct kb_read { const struct ir_value *value; int memo; bool operand; };
 struct kb_memo { const void *value; int nidx; const ir_expr *idx; int guards, stage, id; };
 
 struct kb {
@@ -137,7 +147,9 @@ struct kb {
     uint32_t reduce_outer;                   /* outer dims that the group's reductions depend on, once known */
     bool have_reduce;
     bool operand_only;                       /* inlining an anchor's operand: views only */
-    VEC(struct { int id, index; }) needs;    /* what is picked, which need not depend on where, and the KN_INDEX that says so: live with it, since it finds bad indices */
+    /* what is picked, which need not depend on where, and the KN_INDEX that says so: live with it, since it finds bad
+     * indices */
+    VEC(struct { int id, index; }) needs;
     bool sketching;                          /* for sketch.c, which alone uses these: */
     VEC(struct kb_read) reads;
     int replaced, functions;                 /* loads that nodes which joined have replaced; expensive instructions */
@@ -145,7 +157,8 @@ struct kb {
 };
 
 void kb_init(struct kb *k, struct lw *lw, const struct lw_group *group);
-void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group);       /* for another kernel: the lists keep their memory */
+/* for another kernel: the lists keep their memory */
+void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group);
 int kb_dim(struct kb *k, ir_expr extent, enum kn_role role);             /* number of the new dim */
 int kb_stage_new(struct kb *k, uint32_t inner);
 void kb_stage_end(struct kb *k, int stage);
@@ -158,7 +171,8 @@ int kb_cast(struct kb *k, int stage, int id, enum tcc_dtype to);
 int kb_inside(struct kb *k, int stage, int nguards, const struct kn_guard *guards);   /* bool: all hold */
 int kb_push_guards(struct kb *k, int n, const struct kn_guard *guards);  /* returns the set to restore into k->guards */
 int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
-int kb_load_as(struct kb *k, int stage, struct ir_value *v, ir_type as, const ir_expr *idx);   /* v's memory with the dims of a reshape */
+/* v's memory with the dims of a reshape */
+int kb_load_as(struct kb *k, int stage, struct ir_value *v, ir_type as, const ir_expr *idx);
 void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id);
 /* The value v at logical index idx, in that stage: from its buffer, or evaluated here. */
 int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx);
@@ -181,31 +195,37 @@ ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent);
 /* Builds g's kernel; false when the group can't be one kernel (g->kernel stays NULL). */
 bool lw_build(struct lw *lw, struct lw_group *g);
 bool lw_build_inline(struct kb *k, struct lw_group *g);                    /* inline.c */
-bool lw_sketch_inline(struct kb *k, struct lw_group *g);                   /* the same with outer dims for all of the value's */
+/* the same with outer dims for all of the value's */
+bool lw_sketch_inline(struct kb *k, struct lw_group *g);
 bool lw_build_anchor(struct kb *k, struct lw_group *g);                  /* anchor.c */
 bool lw_is_anchor(const struct ir_node *n);
-bool lw_build_scatter(struct lw *lw, struct lw_group *g);                /* the updates; the data has been copied before */
-/* For anchors' builders. Inner dim of that extent (1 too), added to *set; an operand, by views only, cast to acc; a reduction. */
+/* the updates; the data has been copied before */
+bool lw_build_scatter(struct lw *lw, struct lw_group *g);
+/* For anchors' builders. Inner dim of that extent (1 too), added to *set; an operand, by views only, cast to acc; a
+ * reduction. */
 ir_expr lw_inner_dim(struct kb *k, ir_expr extent, uint32_t *set);
 int lw_operand(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, enum tcc_dtype acc);
 int lw_reduce(struct kb *k, int stage, enum kn_reducer r, enum tcc_dtype dtype, int id);
 /* Last stage: `acc` is the anchor's value at idx; cast to its type, then the epilogue, then the store. */
 bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int acc);
-bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out);   /* follows the anchor's element */
+/* follows the anchor's element */
+bool lw_push_to_root(struct kb *k, const struct lw_group *g, const ir_expr *idx, ir_expr *out);
 bool lw_build_winograd(struct kb *k, struct lw_group *g);                /* winograd.c */
 bool lw_build_attention(struct kb *k, struct lw_group *g);               /* attention.c */
 bool lw_build_topk(struct kb *k, struct lw_group *g);                    /* sort.c */
 /* In a stage of its own, which it ends: what the group stores beside its value. */
 void lw_store_second(struct kb *k, const struct lw_group *g, int stage, const ir_expr *idx, int id);
 const struct ir_node *lw_beside(const struct lw_group *g);
-/* A group of attention also stores the rows' logarithms, one of a gradient by k also that by v, one of sorted values also their positions, where the same
- * operands' are wanted. */
+/* A group of attention also stores the rows' logarithms, one of a gradient by k also that by v, one of sorted values
+ * also their positions, where the same operands' are wanted. */
 void lw_take_beside(struct lw *lw, struct lw_group *g);
 void lw_find_contraction(struct kn_kernel *k);
-/* Makes sums of many sizes in g's finished kernel sizes of their own; `sizes`: what its launch gives for k->sizes. Returns what it then gives. */
+/* Makes sums of many sizes in g's finished kernel sizes of their own; `sizes`: what its launch gives for k->sizes.
+ * Returns what it then gives. */
 ir_expr *lw_shorten_sums(struct lw *lw, struct kn_kernel *k, ir_expr *sizes);    /* sums.c */
 void lw_collapse(struct lw *lw, struct kn_kernel *k);                    /* collapse.c */
-/* Gives each dim the variable of its position and extent: after extents have changed, and so that equal kernels stay equal. */
+/* Gives each dim the variable of its position and extent: after extents have changed, and so that equal kernels stay
+ * equal. */
 void lw_rename_dims(struct lw *lw, struct kn_kernel *k);
 /* Index of a reshape's other side: of a `to` element, given the index of the `from` element. */
 void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_expr *idx, ir_expr *out);
@@ -215,7 +235,8 @@ void lw_reshape_index(struct ir_ctx *ctx, ir_type from, ir_type to, const ir_exp
 bool lw_join(struct lw *lw, struct ir_node *n, struct lw_group *g);
 /* The node joins all of the groups or none. */
 bool lw_join_all(struct lw *lw, struct ir_node *n, const struct lw_set *groups);
-/* recompute.c: the groups that read n's value, where it pays that each works it out: what is read for that is stored anyhow. */
+/* recompute.c: the groups that read n's value, where it pays that each works it out: what is read for that is stored
+ * anyhow. */
 bool lw_recomputes(struct lw *lw, const struct ir_node *n, struct lw_set *readers);
 bool lw_worth(const struct lw *lw, const struct pass_fusion *f);
 
@@ -223,9 +244,11 @@ bool lw_worth(const struct lw *lw, const struct pass_fusion *f);
 void lw_set_add(struct lw *lw, struct lw_set *s, struct lw_group *g);
 /* Where operand `piece` of a concat begins along its axis. */
 ir_expr lw_piece_position(struct lw *lw, const struct ir_node *n, int piece);
-/* Is n a concat of a value's end and its beginning along an axis, not the last: the value rolled by `shift` of `size`? */
+/* Is n a concat of a value's end and its beginning along an axis, not the last: the value rolled by `shift` of
+ * `size`? */
 bool lw_is_circular_shift(const struct ir_node *n, int64_t *shift, int64_t *size);
-/* Is operand i of n a slice of another value's axis that is whole along the others? Where it starts; NULL: it is not. */
+/* Is operand i of n a slice of another value's axis that is whole along the others? Where it starts; NULL: it is
+ * not. */
 ir_expr lw_whole_slice(const struct ir_node *n, int i, int axis);
 bool lw_is_view(const struct ir_node *n);
 static inline bool lw_is_reduce(const struct ir_node *n) { return ir_op_info(n->op)->kind == IR_K_REDUCE; }
@@ -238,7 +261,8 @@ void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int
 /* -- steps.c ---------------------------------------------------------------------------------- */
 /* Appends a step; the pointer is good until the next one. */
 struct kn_step *lw_push_step(struct ir_ctx *ctx, struct kn_steps *to, struct kn_step s);
-struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n, int nargs, const int *args);
+struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n,
+                        int nargs, const int *args);
 void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g);
 int lw_buffer(struct lw *lw, struct ir_value *v);        /* v's buffer, made when first asked for */
 int lw_buffer_new(struct lw *lw, struct kn_buffer b);
@@ -246,11 +270,13 @@ int lw_buffer_new(struct lw *lw, struct kn_buffer b);
 typedef bool lw_same_weight(const struct lw *lw, const struct kn_buffer *b, const struct ir_tensor *t);
 int lw_weight_find(struct lw *lw, ir_type type, kn_layout layout, const struct ir_tensor *t, lw_same_weight *same);
 int lw_weight_new(struct lw *lw, struct kn_buffer b);
-/* facts.c: checks of what n takes for granted, in `to` or in front of everything; the guards of the function's version as facts; the latter checks first. */
+/* facts.c: checks of what n takes for granted, in `to` or in front of everything; the guards of the function's version
+ * as facts; the latter checks first. */
 void lw_check(struct lw *lw, struct ir_node *n, struct kn_steps *to);
 void lw_know_guards(struct lw *lw);
 /* The same of what a kernel requires of its sizes, which have those values in a launch for n. */
-void lw_require_again(struct lw *lw, struct kn_entry *e);     /* of a finished plan: what its launches require, and no check says yet */
+/* of a finished plan: what its launches require, and no check says yet */
+void lw_require_again(struct lw *lw, struct kn_entry *e);
 void lw_require(struct lw *lw, struct ir_node *n, const struct kn_kernel *k, const ir_expr *sizes, struct kn_steps *to);
 void lw_checks_first(struct lw *lw, struct kn_steps *steps);
 bool lw_lower_block(struct lw *lw, struct ir_block *block, struct kn_steps *to);
@@ -265,32 +291,41 @@ void lw_define_symbols(struct lw *lw, ir_type t, int level);
 void lw_define_symbol(struct lw *lw, ir_expr sym, int level);
 /* The buffer whose memory this one is a part of: itself, unless it is an alias. */
 int lw_storage(const struct lw *lw, int buffer);
-/* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step inside them? */
+/* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step
+ * inside them? */
 bool lw_lists(const struct lw *lw, int n, const int *list, int buffer);
 bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer);
 bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
 /* Do two loads or stores access their operands at the same indexes? */
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
-/* merge.c: a launch moves up to the nearest earlier one that it can be one kernel with, within 64 steps, in regions too. */
+/* merge.c: a launch moves up to the nearest earlier one that it can be one kernel with, within 64 steps, in regions
+ * too. */
 struct lw_merger {
-    bool (*takes)(const struct kn_step *s);                                                           /* the later one */
-    bool (*together)(const struct lw *lw, const struct kn_step *first, const struct kn_step *second); /* lw_fit_together() is asked besides */
+    /* the later one */
+    bool (*takes)(const struct kn_step *s);
+    /* lw_fit_together() is asked besides */
+    bool (*together)(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
     void (*merge)(struct lw *lw, struct kn_step *first, const struct kn_step *second);
 };
 void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *m);
 /* merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
-const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand);  /* the only store to an operand; NULL: several */
+/* the only store to an operand; NULL: several */
+const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand);
 bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b);
-/* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and unguarded? */
+/* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and
+ * unguarded? */
 bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y);
-bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);   /* does the machine take a kernel of that size? */
-/* Appends b's kernel to a's, all but stages: operands that are one buffer become one, loads of what a stores become the stored value. insn: where
- * b's instructions are then. */
+/* does the machine take a kernel of that size? */
+bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
+/* Appends b's kernel to a's, all but stages: operands that are one buffer become one, loads of what a stores become the
+ * stored value. insn: where b's instructions are then. */
 struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_step *b, int *insn);
-/* rows.c: kernels that reduce the same rows one behind the other, and what is made of their results and the rows, become one. */
+/* rows.c: kernels that reduce the same rows one behind the other, and what is made of their results and the rows,
+ * become one. */
 void lw_merge_rows(struct lw *lw, struct kn_steps *steps);
-bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s);        /* may `later` be moved up across s? */
+/* may `later` be moved up across s? */
+bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s);
 /* joint.c: updates of state that do the same to each point become launches of one kernel that stand together. */
 void lw_join_launches(struct lw *lw, struct kn_steps *steps);
 /* abreast.c */
@@ -300,16 +335,17 @@ void lw_loops_abreast(struct lw *lw, struct kn_steps *steps);
 void lw_chain_launches(struct lw *lw, struct kn_entry *e);
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
 void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);
-/* elide.c: copies that are not needed go: of state variables where they are read (before launches are merged), and where new values of them,
- * or of carried values, are computed. */
+/* elide.c: copies that are not needed go: of state variables where they are read (before launches are merged), and
+ * where new values of them, or of carried values, are computed. */
 void lw_elide_reads(struct lw *lw, struct kn_entry *e);
 void lw_elide_writes(struct lw *lw, struct kn_entry *e);
-/* pieces.c: can k be cut? Then stages [0, first) reduce over inner dims, all over those of `inner`, and the rest works on what comes of it.
- * Products of at least so many rows and columns can't. */
+/* pieces.c: can k be cut? Then stages [0, first) reduce over inner dims, all over those of `inner`, and the rest works
+ * on what comes of it. Products of at least so many rows and columns can't. */
 struct lw_cut { int first; uint32_t inner; };
 bool lw_find_cut(const struct kn_kernel *k, int least, struct lw_cut *c);
 uint32_t lw_outer_dims(const struct kn_kernel *k);       /* bit set */
-/* prefix.c: the instruction of a kernel that does nothing but run it along a dim of known extent, which may then be cut; -1: none. */
+/* prefix.c: the instruction of a kernel that does nothing but run it along a dim of known extent, which may then be
+ * cut; -1: none. */
 int lw_find_scan(const struct kn_kernel *k);
 /* copy.c: instructions of a kernel in another one that is made of it. */
 struct lw_copy {
@@ -326,8 +362,8 @@ int lw_copy_needed(struct lw_copy *c, int i);                            /* with
 void lw_copy_forget(struct lw_copy *c);                                  /* nothing is there */
 /* split.c: reductions and scans with few outer points are cut in pieces. */
 void lw_split(struct lw *lw, struct kn_entry *e);
-/* version.c: numbers the versions of state variables, in a plan of which only copies access them; a step's entry for a variable, made when
- * first asked for (until the next call); what a launch that joins another accesses. */
+/* version.c: numbers the versions of state variables, in a plan of which only copies access them; a step's entry for a
+ * variable, made when first asked for (until the next call); what a launch that joins another accesses. */
 void lw_number_versions(struct lw *lw, struct kn_entry *e);
 struct kn_version *lw_version(struct lw *lw, struct kn_step *s, int state);
 void lw_merge_versions(struct lw *lw, struct kn_step *to, const struct kn_step *from);
@@ -338,7 +374,8 @@ bool lw_type_bound(const struct lw *lw, ir_type t);
 int lw_level(const struct lw *lw, ir_expr e);            /* the level after which it can be evaluated */
 /* Binds the symbols that t introduces to the dims of the buffer or object, and evaluates what depends on them. */
 void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, int buffer, ir_type t);
-void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer, int nsyms, ir_expr *syms);
+void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer,
+             int nsyms, ir_expr *syms);
 
 /* -- control.c: if and loop ------------------------------------------------------------------- */
 bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);
@@ -356,16 +393,17 @@ int lw_part_buffer(struct lw *lw, struct ir_value *v, struct kn_buffer b);
 /* -- update.c: concats that overwrite a part of a state variable's value ------------------------ */
 /* For `fuse`: which of a block's nodes are such. */
 void lw_find_updates(struct lw *lw, struct ir_block *block);
-/* The value that concat n repeats but for one operand, each other operand in its place; NULL: there is none. It is a state variable's, read in the
- * same block. Is operand `piece` such a repeated part? */
+/* The value that concat n repeats but for one operand, each other operand in its place; NULL: there is none. It is a
+ * state variable's, read in the same block. Is operand `piece` such a repeated part? */
 struct ir_value *lw_updated(const struct lw *lw, const struct ir_node *n);
 bool lw_is_unchanged(const struct lw *lw, const struct ir_node *n, int piece);
 /* Behind the read of v: copies of it for the concats that overwrite a part. */
 void lw_copy_updated(struct lw *lw, struct ir_value *v, const struct ir_node *read, struct kn_steps *to);
 
 /* -- scan.c: what loops collect ---------------------------------------------------------------- */
-/* For `fuse`: groups for those results of a loop that are stored element by element while it runs, in buffers of their own or as pieces of a
- * concat's (through views). lw->collected keeps them. What is known is what is known when the loop begins. */
+/* For `fuse`: groups for those results of a loop that are stored element by element while it runs, in buffers of their
+ * own or as pieces of a concat's (through views). lw->collected keeps them. What is known is what is known when the
+ * loop begins. */
 void lw_collect_in_place(struct lw *lw, struct ir_node *loop);
 bool lw_build_collected(struct kb *k, struct lw_group *g);
 
@@ -386,8 +424,10 @@ void lw_commit(struct lw *lw, struct kn_steps *steps);
 bool lw_may_fail(const struct kn_step *s);               /* lw_may_fault(), or it is communication */
 
 /* -- lower.c: the passes ------------------------------------------------------------------------ */
-void lw_open(struct lw *lw, struct pass_run *r);         /* before a pass; with the module's program, where there is one */
-bool lw_may_change(const struct lw *lw);                 /* call before each change that is not needed: --change-limit */
+/* before a pass; with the module's program, where there is one */
+void lw_open(struct lw *lw, struct pass_run *r);
+/* call before each change that is not needed: --change-limit */
+bool lw_may_change(const struct lw *lw);
 void lw_add_kernel(struct lw *lw, struct kn_kernel *k);  /* to the program; names it */
 /* -- fusion.c: the function at hand, and its groups as kn_fusion -------------------------------- */
 void lw_enter(struct lw *lw, struct ir_func *f);
@@ -395,7 +435,8 @@ void lw_leave(struct lw *lw);      /* gives the tables back; whoever enters anot
 void lw_load_groups(struct lw *lw);
 
 /* -- memory.c: lifetimes, ALLOC and FREE steps, offsets in the arena ---------------------------- */
-void lw_release_buffers(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);   /* ALLOC and FREE steps; for the pass `queues` */
+/* ALLOC and FREE steps; for the pass `queues` */
+void lw_release_buffers(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);
 bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e);
 
 #endif

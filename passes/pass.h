@@ -21,24 +21,29 @@ struct pass_fusion {
     const struct ir_node *anchor;    /* the CONTRACT, WINDOW or ATTENTION node whose loop nest it has; NULL: none */
     int instructions;                /* with the node, about */
     int functions;                   /* those of them that are expensive (ir_is_expensive) */
-    double points;                   /* for which it would work out each reduction's elements; sizes that are not known are guessed (struct pass_sizes) */
+    /* for which it would work out each reduction's elements; sizes that are not known are guessed (struct
+     * pass_sizes) */
+    double points;
 };
 
-/* What passes ask of a machine: questions only, since what answers them (vectors, caches, blocks) is the target's own. Targets
- * (compiler/<target>/) provide one, a larger structure that begins with it; passes/ holds a plain default. All answers must be
- * deterministic functions of their arguments. */
-/* A schedule that somebody asked for instead of the machine's choice, for the kernel of that digest (kn_digest_meaning) on machines of that name. */
+/* What passes ask of a machine: questions only, since what answers them (vectors, caches, blocks) is the target's own.
+ * Targets (compiler/<target>/) provide one, a larger structure that begins with it; passes/ holds a plain default. All
+ * answers must be deterministic functions of their arguments. */
+/* A schedule that somebody asked for instead of the machine's choice, for the kernel of that digest (kn_digest_meaning)
+ * on machines of that name. */
 struct pass_pick { const char *arch; uint64_t kernel; struct kn_schedule schedule; };
 struct pass_picks { int n; const struct pass_pick *at; };
-struct pass_memory { const char *name; bool shared; };       /* shared: with the host; what lies in one is seen by both */
+/* shared: with the host; what lies in one is seen by both */
+struct pass_memory { const char *name; bool shared; };
 struct pass_machine {
     const char *name;
-    /* The memory in which its kernels work and communication takes place; NULL: the host's. The pass `place` then puts launches and
-     * communication, state and weights there. */
+    /* The memory in which its kernels work and communication takes place; NULL: the host's. The pass `place` then puts
+     * launches and communication, state and weights there. */
     const struct pass_memory *memory;
     /* Can it run that kernel? Else the host does. NULL: all of them. */
     bool (*runs)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
-    /* Has it no elements of that type? What has to do with them runs on the host, in kernels of its own. NULL: it has all. */
+    /* Has it no elements of that type? What has to do with them runs on the host, in kernels of its own. NULL: it has
+     * all. */
     bool (*lacks)(const struct pass_machine *m, enum tcc_dtype d);
     /* Can a PROGRAM hold that launch, or that copy within its memory? NULL: all of them. */
     bool (*holds)(const struct pass_machine *m, const struct kn_step *s);
@@ -48,25 +53,28 @@ struct pass_machine {
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
     /* Neighbours along the sum that a product of operands in these types takes at a time. 0, 1, or NULL: one. */
     int (*product_group)(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b);
-    /* Channels that each group of that conv node (constant f32 weights, groups of fewer) should have, by zeros in the weights between what
-     * were groups; 0, or NULL: as it is. */
+    /* Channels that each group of that conv node (constant f32 weights, groups of fewer) should have, by zeros in the
+     * weights between what were groups; 0, or NULL: as it is. */
     int64_t (*group_channels)(const struct pass_machine *m, const struct ir_node *n);
     /* Should x of that conv node, which has padding, get its zeros once, in a tensor of its own? NULL: never. */
     bool (*pads)(const struct pass_machine *m, const struct ir_node *n);
-    /* Is that cast or pad, of which a product's first operand is made, to be stored (a cast by the kernel that computes what it casts, where one
-     * does)? Else kernels of products work it out again for each of their tiles. NULL: never. */
+    /* Is that cast or pad, of which a product's first operand is made, to be stored (a cast by the kernel that computes
+     * what it casts, where one does)? Else kernels of products work it out again for each of their tiles. NULL:
+     * never. */
     bool (*materialise)(const struct pass_machine *m, const struct ir_node *n);
-    /* In what type to multiply what that CONTRACT, WINDOW or ATTENTION node has in a small type. TCC_NONE: as it is; TCC_F32: cast first;
-     * TCC_F16: scaled and cast, from a 16-bit type where `reduced` allows sums of products in f16. NULL: all as they are. */
+    /* In what type to multiply what that CONTRACT, WINDOW or ATTENTION node has in a small type. TCC_NONE: as it is;
+     * TCC_F32: cast first; TCC_F16: scaled and cast, from a 16-bit type where `reduced` allows sums of products in f16.
+     * NULL: all as they are. */
     enum tcc_dtype (*product_type)(const struct pass_machine *m, const struct ir_node *n, bool reduced);
     /* Can it run that attention node as one kernel? NULL: none. */
     bool (*attention)(const struct pass_machine *m, const struct ir_node *n);
-    /* That attention_lse or attention_grad_q, _k, _v; of an attention node: can it run those, so that its gradient should be made of them? NULL: none. */
+    /* That attention_lse or attention_grad_q, _k, _v; of an attention node: can it run those, so that its gradient
+     * should be made of them? NULL: none. */
     bool (*attention_grad)(const struct pass_machine *m, const struct ir_node *n);
     /* Can it run that topk node as kernels (topk_values, topk_positions)? NULL: none; a library op does. */
     bool (*topk)(const struct pass_machine *m, const struct ir_node *n);
-    /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly (0)?
-     * NULL: directly. */
+    /* Should that 3x3 conv node, with constant weights, run by Winograd's F(4x4, 3x3) (4), F(2x2, 3x3) (2) or directly
+     * (0)? NULL: directly. */
     int (*winograd)(const struct pass_machine *m, const struct ir_node *n);
     /* How fast it is; NULL: as a plain machine. */
     const struct pass_cost *(*cost)(const struct pass_machine *m);
@@ -77,15 +85,19 @@ struct pass_machine {
     /* Is the schedule that k came with (from text) one that the machine can run? Else a diagnostic says why not. */
     bool (*verify_schedule)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
     const char *arch;                        /* its name in tables of schedules; NULL: it is in none */
-    /* Gives k, which has this machine's schedule, that template with those parameters (s->tile does not count), and what follows from them. NULL: done; else
-     * why it does not take them, and k is as it was. */
-    const char *(*pick)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, const struct kn_schedule *s);
+    /* Gives k, which has this machine's schedule, that template with those parameters (s->tile does not count), and
+     * what follows from them. NULL: done; else why it does not take them, and k is as it was. */
+    const char *(*pick)(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+        const struct kn_schedule *s);
     /* The schedules of k that are worth timing, that which it has first; at most `room` > 0. How many there are. */
-    int (*candidates)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct kn_schedule *list, int room);
+    int (*candidates)(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k,
+        struct kn_schedule *list, int room);
 };
 
-/* k, which has the machine's schedule, with what the table says for it; a pick that does not fit is a warning. May be called again. False: none was asked for. */
-bool pass_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, const struct pass_picks *picks);
+/* k, which has the machine's schedule, with what the table says for it; a pick that does not fit is a warning. May be
+ * called again. False: none was asked for. */
+bool pass_pick_schedule(const struct pass_machine *m, struct ir_ctx *ctx, struct kn_kernel *k,
+                        const struct pass_picks *picks);
 
 /* pass_machine.fuse for machines without one: what the machine's `cost` says. */
 bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pass_fusion *f);
@@ -93,12 +105,13 @@ bool pass_fuse(const struct pass_machine *m, struct ir_ctx *ctx, const struct pa
 /* Has the convolution any padding? */
 bool pass_is_padded(const struct ir_node *n);
 
-/* The kernel with inner dim `dim` cut in that many pieces, a power of two; its partial operands stand behind the others. NULL: it can't be cut so. The
- * pass `split` does it where it pays; for tests. */
+/* The kernel with inner dim `dim` cut in that many pieces, a power of two; its partial operands stand behind the
+ * others. NULL: it can't be cut so. The pass `split` does it where it pays; for tests. */
 struct kn_kernel *pass_split_kernel(struct ir_ctx *ctx, const struct kn_kernel *k, int dim, int64_t pieces);
 
-/* A kernel that scans as two, run one after the other, each with so many pieces of its dim as an outer one. The sums of pieces are the last operand of both; `sums` has
- * k's operands of those numbers in front of it, `scan` all of k's. False: it can't be cut so. */
+/* A kernel that scans as two, run one after the other, each with so many pieces of its dim as an outer one. The sums of
+ * pieces are the last operand of both; `sums` has k's operands of those numbers in front of it, `scan` all of k's.
+ * False: it can't be cut so. */
 struct pass_scan { struct kn_kernel *sums, *scan; const int *operands; };
 bool pass_split_scan(struct ir_ctx *ctx, const struct kn_kernel *k, int64_t pieces, struct pass_scan *s);
 
@@ -109,8 +122,10 @@ struct pass_timing { const char *name; double ms; int before, after; int64_t cha
 struct pass_options {
     int level;                   /* 0..3 */
     bool exact, fast_math;       /* float licence, DESIGN section 5 */
-    bool offload;                /* what the backward pass reads lies with the host until then, beside a device with a memory of its own */
-    bool reduced;                /* products of small floats may keep sums of fewer than 256 products in f16 (auto-casts, --fast-math) */
+    /* what the backward pass reads lies with the host until then, beside a device with a memory of its own */
+    bool offload;
+    /* products of small floats may keep sums of fewer than 256 products in f16 (auto-casts, --fast-math) */
+    bool reduced;
     const struct pass_machine *machine;      /* NULL: a plain one */
     const struct pass_picks *picks;          /* schedules asked for; NULL: none */
     /* Runner: */
@@ -123,11 +138,13 @@ struct pass_options {
     bool verify;                 /* after each pass */
     int64_t change_limit;        /* passes stop changing things after so many changes; < 0: no limit */
     int64_t *changes_left;       /* of several lists together, which count it down; NULL: each list has change_limit */
-    const char *reproducer;      /* file to write the IR before the running pass and its name into before each pass, removed
-                                    after a good end; NULL: none */
+    /* file to write the IR before the running pass and its name into before each pass, removed after a good end; NULL:
+     * none */
+    const char *reproducer;
     struct ir_beside *beside;    /* where its big constants go; NULL: into it */
     const char *again;           /* the command that goes on from it, but for `--passes=LIST FILE`; NULL: tccc-opt's */
-    const char *damage;          /* for tests: behind that pass a node's result has a type that the node does not give it; NULL: none */
+    /* for tests: behind that pass a node's result has a type that the node does not give it; NULL: none */
+    const char *damage;
     const char *hang;            /* for tests: that pass does not come back; NULL: none */
 };
 
@@ -146,7 +163,8 @@ struct pass_order_row { const char *first, *then, *reason; };
 const struct pass_order_row *pass_order_table(int *n);
 struct pass_pipeline_row { const char *name, *passes; };
 const struct pass_pipeline_row *pass_pipeline_table(int *n);
-/* What is wrong with the tables (an unknown pass, a pipeline that breaks an order), or NULL. The text lives in `buffer`. */
+/* What is wrong with the tables (an unknown pass, a pipeline that breaks an order), or NULL. The text lives in
+ * `buffer`. */
 const char *pass_tables_error(char *buffer, size_t size);
 
 struct ir_module *pass_module(struct pass_run *r);
@@ -166,17 +184,19 @@ void pass_substitute_from(struct ir_block *b, struct ir_node *n, int nsyms, cons
 /* The same in a type alone; NULL stays NULL. */
 ir_type pass_subst_type(struct ir_ctx *ctx, ir_type t, int n, const ir_expr *from, const ir_expr *to);
 
-/* opt/state.c: inputs and outputs become state variables. specs: "INPUT:OUTPUT[,axis=K][,capacity=N]" or "auto[,capacity=N]", ended by NULL;
- * NULL: none. False after a diagnostic. */
+/* opt/state.c: inputs and outputs become state variables. specs: "INPUT:OUTPUT[,axis=K][,capacity=N]" or
+ * "auto[,capacity=N]", ended by NULL; NULL: none. False after a diagnostic. */
 bool pass_make_state(struct ir_module *m, const char *const *specs);
-/* For front ends, which decide by sizes what they build: the capacity that a spec gives for the input, -1: none; *axis: the one given, or -1. The symbol
- * of a cache's position: at most capacity - 1 when a run begins. */
+/* For front ends, which decide by sizes what they build: the capacity that a spec gives for the input, -1: none; *axis:
+ * the one given, or -1. The symbol of a cache's position: at most capacity - 1 when a run begins. */
 int64_t pass_state_capacity(struct ir_ctx *ctx, const char *spec, const char *input, int *axis);
 ir_expr pass_position_symbol(struct ir_ctx *ctx, ir_expr size, int64_t capacity);
 
-/* Runs a list 'pass,pass{opt=1,opt2=x}', in which a pipeline's name ("O2", "lower") stands for its passes. False after diagnostics. */
+/* Runs a list 'pass,pass{opt=1,opt2=x}', in which a pipeline's name ("O2", "lower") stands for its passes. False after
+ * diagnostics. */
 bool pass_list(struct ir_module *m, const char *list, const struct pass_options *o);
-/* Are the list's passes and pipelines, and those that o's dumps name, all there? False after a diagnostic: a usage error. */
+/* Are the list's passes and pipelines, and those that o's dumps name, all there? False after a diagnostic: a usage
+ * error. */
 bool pass_check(struct ir_ctx *ctx, const char *list, const struct pass_options *o);
 
 #include "passes/grad/grad.h"

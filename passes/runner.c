@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pass runner: runs a list of passes over a module and gives each of them dumps, verification, times, node counts, a
- * change limit, and a reproducer file that is there exactly while the pass runs.
+ * The pass runner: runs a list of passes over a module and gives each of them dumps, verification, times, node counts,
+ * a change limit, and a reproducer file that is there exactly while the pass runs.
  */
 #include "passes/runner_int.h"
 #include "passes/util_int.h"

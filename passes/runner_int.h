@@ -31,8 +31,8 @@ struct pass_run {
 const char *pass_unknown(struct ir_ctx *ctx, const char *name);
 struct pass_sequence { struct pass_item *at; int n, cap; struct pass_span *spans; int nspans, spans_cap; };
 
-/* Parses 'pass,pass{opt=1,opt2=x}' (a backslash escapes , = { }), in which names of pipelines stand for their passes; false after a
- * diagnostic. */
+/* Parses 'pass,pass{opt=1,opt2=x}' (a backslash escapes , = { }), in which names of pipelines stand for their passes;
+ * false after a diagnostic. */
 bool pass_parse_list(struct ir_ctx *ctx, const char *text, struct pass_sequence *list);
 /* The passes of a pipeline; NULL: there is none of that name. */
 const char *pass_of_pipeline(const char *name);

@@ -62,7 +62,8 @@ static const struct pass_pipeline_row *pipeline_at(const char *name, size_t leng
     return NULL;
 }
 
-/* Position of a pass in a plain list (names and commas, braces skipped), counted from *at on, which moves to the end; -1: not there. */
+/* Position of a pass in a plain list (names and commas, braces skipped), counted from *at on, which moves to the end;
+ * -1: not there. */
 static int position(const char *list, const char *name, int *at)
 {
     while (*list) {

@@ -18,8 +18,9 @@
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
-/* The number of elements of a shape; -1: a dim is negative, or the dims other than 0 multiply to more than TCC_MAX_ELEMENTS
- * (NumPy's rule). So no product of some of the dims of a tensor overflows, not of one without elements either. */
+/* The number of elements of a shape; -1: a dim is negative, or the dims other than 0 multiply to more than
+ * TCC_MAX_ELEMENTS (NumPy's rule). So no product of some of the dims of a tensor overflows, not of one without elements
+ * either. */
 static inline int64_t tcc_elements(int rank, const int64_t *dims)
 {
     int64_t n = 1;
@@ -109,8 +110,8 @@ enum tcc_object_kind { TCC_OBJ_NONE, TCC_OBJ_TENSOR, TCC_OBJ_SEQUENCE };
 
 /* A value whose shape or structure is known at run time only: strings, sequences,
  * optionals (TCC_OBJ_NONE when empty, else the value itself) and tensors of unknown rank.
- * Reference-counted; immutable once its producer has returned. refs < 0: a header over somebody else's memory, good for the
- * duration of a call; tccrt_object_ref() copies it. */
+ * Reference-counted; immutable once its producer has returned. refs < 0: a header over somebody else's memory, good for
+ * the duration of a call; tccrt_object_ref() copies it. */
 struct tcc_object {
     int32_t refs;
     int32_t kind;                /* enum tcc_object_kind */
@@ -146,7 +147,8 @@ struct tcc_lib_host {
     /* Output k becomes `object`; takes over the caller's reference. */
     void (*set)(struct tcc_lib_call *call, int k, struct tcc_object *object);
     int (*fail)(struct tcc_lib_call *call, int status, const char *format, ...);
-    /* body(arg, i) for each i in [0, n), by several threads in any order; returns when all have ended. NULL: there is one thread only. */
+    /* body(arg, i) for each i in [0, n), by several threads in any order; returns when all have ended. NULL: there is
+     * one thread only. */
     void (*each)(struct tcc_lib_call *call, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
 };
 
@@ -162,7 +164,8 @@ struct tcc_lib_call {
     int64_t run;
 };
 
-/* Resize: so near to the middle of two elements a coordinate in f32 is taken to be there, as ONNX Runtime does. By the library op and by what compiles it. */
+/* Resize: so near to the middle of two elements a coordinate in f32 is taken to be there, as ONNX Runtime does. By the
+ * library op and by what compiles it. */
 #define TCC_RESIZE_TIE 1e-6
 
 typedef int (*tcc_libop_fn)(struct tcc_lib_call *call);
@@ -176,8 +179,8 @@ struct tcc_libop {
 extern const struct tcc_libop tccrt_libops[];
 extern const int tccrt_nlibops;
 
-/* A user's own operator (tccc_custom.h) called as a library op: the results' shapes are what its shape() says, run() fills them in. In an artifact the
- * plan's function for it does only this. */
+/* A user's own operator (tccc_custom.h) called as a library op: the results' shapes are what its shape() says, run()
+ * fills them in. In an artifact the plan's function for it does only this. */
 struct tccc_custom_op;
 int tccrt_custom_call(struct tcc_lib_call *call, const struct tccc_custom_op *op);
 /* Its shape(); where it has none, result k is like the k-th operand of floats. */
@@ -185,7 +188,8 @@ struct tccc_custom;
 int tccrt_custom_shape(struct tccc_custom *c, const struct tccc_custom_op *op);
 
 /* Objects, defined in runtime/object.c. None of them fails but by returning NULL (no memory). */
-struct tcc_object *tccrt_object_tensor(int dtype, int rank, const int64_t *dims);   /* owns zeroed, 64-byte aligned data */
+/* owns zeroed, 64-byte aligned data */
+struct tcc_object *tccrt_object_tensor(int dtype, int rank, const int64_t *dims);
 struct tcc_object *tccrt_object_sequence(int64_t n);                                /* items start as NULL */
 struct tcc_object *tccrt_object_none(void);
 struct tcc_object *tccrt_object_ref(const struct tcc_object *object);
@@ -194,10 +198,11 @@ int tccrt_string_set(struct tcc_string *to, const char *data, int64_t size);    
 
 /* -- Kernels --------------------------------------------------------------------------
  * A kernel runs tiles [first, last) of its iteration space. It may be called for disjoint
- * tile ranges from several threads at once. A split kernel has two phases: a launch's `tiles` are those of the first, the `combining` ones, numbered
- * from there on, those of the second, which run when all of the first have ended; no call spans both. `args` are the base addresses of its operands
- * in the kernel's order (TEMPs left out: they lie in scratch), `sizes` the values of its size parameters, `scratch` at least the
- * number of bytes that its plan entry asks for, private to the calling thread, 64-byte aligned. */
+ * tile ranges from several threads at once. A split kernel has two phases: a launch's `tiles` are those of the first,
+ * the `combining` ones, numbered from there on, those of the second, which run when all of the first have ended; no
+ * call spans both. `args` are the base addresses of its operands in the kernel's order (TEMPs left out: they lie in
+ * scratch), `sizes` the values of its size parameters, `scratch` at least the number of bytes that its plan entry asks
+ * for, private to the calling thread, 64-byte aligned. */
 struct tcc_env {
     int32_t fault;      /* set to TCC_EINDEX by a kernel that met a bad index; never cleared by kernels */
     int32_t threads;
@@ -205,12 +210,14 @@ struct tcc_env {
     int64_t run;        /* number of runs of the session before this one; random ops count with it */
 };
 
-/* The run's control block: what changes from run to run, for what lives longer than a run (a PROGRAM that a device has recorded). It lies in
- * the memory where kernels run, 64-byte aligned, and is uploaded once a run, before the run's first launch, but for the values of a PROGRAM that are known
- * later: these are, in its queue, before it begins. Parameters of kernels
- * inside a PROGRAM hold only what can't change while the program lives. A learning rate, as any tensor, is a buffer. */
+/* The run's control block: what changes from run to run, for what lives longer than a run (a PROGRAM that a device has
+ * recorded). It lies in the memory where kernels run, 64-byte aligned, and is uploaded once a run, before the run's
+ * first launch, but for the values of a PROGRAM that are known later: these are, in its queue, before it begins.
+ * Parameters of kernels inside a PROGRAM hold only what can't change while the program lives. A learning rate, as any
+ * tensor, is a buffer. */
 struct tcc_control {
-    struct tcc_env env;          /* what kernels get; `fault` is set there by a kernel, and read back by the host's waits */
+    /* what kernels get; `fault` is set there by a kernel, and read back by the host's waits */
+    struct tcc_env env;
     int64_t iteration;           /* of the LOOP whose body is a PROGRAM, 0 elsewhere */
     uint32_t nvalues, pad;
     int64_t values[];            /* the entry point's `control` list (struct tcc_pentry): sizes, positions in a cache */
@@ -251,38 +258,47 @@ enum tcc_space {
 };
 
 /* -- Memories and queues ---------------------------------------------------------------------
- * Memory 0 is the host's, memories 1.. are devices'. All but TCC_SPACE_OBJECT may lie in a device's; what the user gives and gets
- * (INPUT, OUTPUT) lies in the host's. A weight's buffer in a device's memory is a copy that is uploaded once for each model and device, at the
- * same offset; a state variable lives where `memory` of struct tcc_pstate says. Each memory has an arena of its own.
+ * Memory 0 is the host's, memories 1.. are devices'. All but TCC_SPACE_OBJECT may lie in a device's; what the user
+ * gives and gets (INPUT, OUTPUT) lies in the host's. A weight's buffer in a device's memory is a copy that is uploaded
+ * once for each model and device, at the same offset; a state variable lives where `memory` of struct tcc_pstate says.
+ * Each memory has an arena of its own.
  *
- * Queue 0 is the host's program order: its steps run where they stand, one after the other, on the thread that walks the plan, and each
- * has ended when the next step of whatever queue begins. A step of another queue is only started where it stands, and runs
- * behind the steps before it in its queue and behind those in its `waits`. This is all that orders steps (*happens-before*):
+ * Queue 0 is the host's program order: its steps run where they stand, one after the other, on the thread that walks
+ * the plan, and each has ended when the next step of whatever queue begins. A step of another queue is only started
+ * where it stands, and runs behind the steps before it in its queue and behind those in its `waits`. This is all that
+ * orders steps (*happens-before*):
  *   1. a step of queue 0 has ended before whatever stands behind it begins;
  *   2. steps of one queue run in the order of the list;
- *   3. a step begins when those that its `waits` name have ended: they stand before it, in its list or in one around it;
- *   4. IF and LOOP have ended when all steps of their regions have, and so has each iteration before the next begins (and before
- *      values are handed over); an entry point has ended when all its steps have;
- *   5. a PROGRAM is one step of its queue: the steps of its region run in their order and wait for nothing; what others wait for is the PROGRAM.
+ *   3. a step begins when those that its `waits` name have ended: they stand before it, in its list or in one around
+ *      it;
+ *   4. IF and LOOP have ended when all steps of their regions have, and so has each iteration before the next begins
+ *      (and before values are handed over); an entry point has ended when all its steps have;
+ *   5. a PROGRAM is one step of its queue: the steps of its region run in their order and wait for nothing; what others
+ *      wait for is the PROGRAM.
  * Whatever two steps access, one of them writing, must be ordered so; the compiler proves it (ir/plan/verify.c).
  *
- * A queue belongs to a memory. Its LAUNCHes access that memory, COPYs that memory and the host's; what stands in queue 0 accesses memory 0 only
- * (and memories that are shared with the host). Queues of memory 0 but for queue 0 hold communication, which is started and
- * runs beside the host's steps. */
+ * A queue belongs to a memory. Its LAUNCHes access that memory, COPYs that memory and the host's; what stands in queue
+ * 0 accesses memory 0 only (and memories that are shared with the host). Queues of memory 0 but for queue 0 hold
+ * communication, which is started and runs beside the host's steps. */
 enum {
-    TCC_MEMORY_SHARED_WITH_HOST = 1,     /* addresses of the host are good there and the other way round: a COPY between them may be none */
-    TCC_MEMORY_PINNED = 2                /* the host's: much goes between it and a device, whose copies should reach it without a block in between */
+    /* addresses of the host are good there and the other way round: a COPY between them may be none */
+    TCC_MEMORY_SHARED_WITH_HOST = 1,
+    /* the host's: much goes between it and a device, whose copies should reach it without a block in between */
+    TCC_MEMORY_PINNED = 2
 };
 struct tcc_pmemory { uint32_t name, flags; };
-enum tcc_queue_kind { TCC_QUEUE_HOST, TCC_QUEUE_COMPUTE, TCC_QUEUE_COPY_IN, TCC_QUEUE_COPY_OUT, TCC_QUEUE_COMMUNICATION };
+enum tcc_queue_kind {
+    TCC_QUEUE_HOST, TCC_QUEUE_COMPUTE, TCC_QUEUE_COPY_IN, TCC_QUEUE_COPY_OUT, TCC_QUEUE_COMMUNICATION
+};
 struct tcc_pqueue { uint32_t name, memory, kind, pad; };
 
 /* A group of ranks, by the name under which tccrt_session_group() gives it. */
 struct tcc_pgroup { uint32_t name, pad; };
 
-/* How a tensor that is one part of a larger one lies in it. axis: 0: it is whole; else 1 + the axis that is split over the `parts` ranks of `group`: it consists
- * of `blocks` blocks of equal size, and of each of them rank r has the rth of equal parts. A state variable's first value is that of the whole. padding: of one block, the elements of the axis by which the parts are more than the whole;
- * they lie at its end, and hold anything. */
+/* How a tensor that is one part of a larger one lies in it. axis: 0: it is whole; else 1 + the axis that is split over
+ * the `parts` ranks of `group`: it consists of `blocks` blocks of equal size, and of each of them rank r has the rth of
+ * equal parts. A state variable's first value is that of the whole. padding: of one block, the elements of the axis by
+ * which the parts are more than the whole; they lie at its end, and hold anything. */
 struct tcc_pshard { uint32_t axis, group, parts, blocks, padding, pad; };
 
 struct tcc_pbuffer {
@@ -292,17 +308,24 @@ struct tcc_pbuffer {
     uint32_t rank;           /* logical */
     struct tcc_range dims;   /* u32s: exprs */
     uint32_t name;           /* strings; the value's name for profiles and messages */
-    uint32_t first, last;    /* ARENA without an offset: positions of the steps between which it lives. Steps behind `last` happen after
-                                all that access it, whatever their queues */
+    /* ARENA without an offset: positions of the steps between which it lives. Steps behind `last` happen after all that
+     * access it, whatever their queues */
+    uint32_t first, last;
     uint32_t memory;
 };
 
-struct tcc_psignature { uint32_t name, dtype, rank, kind; struct tcc_range dims; uint32_t optional, memory; struct tcc_pshard shard; };
+struct tcc_psignature {
+    uint32_t name, dtype, rank, kind;
+    struct tcc_range dims;
+    uint32_t optional, memory;
+    struct tcc_pshard shard;
+};
 /* kind: enum tcc_object_kind; dims: u32s (exprs); rank TCC_NO: unranked */
 
 enum tcc_step_kind {
-    TCC_STEP_LAUNCH,    /* what: kernel; args: buffers; sizes: exprs; tiles, combining: exprs; nin: so many steps behind it are launches of the same
-                           kernel in the same queue, on tensors of their own, and a device may run them with it as one */
+    /* what: kernel; args: buffers; sizes: exprs; tiles, combining: exprs; nin: so many steps behind it are launches of
+     * the same kernel in the same queue, on tensors of their own, and a device may run them with it as one */
+    TCC_STEP_LAUNCH,
     TCC_STEP_COPY,      /* args: from, to; whole buffers of equal byte size */
     TCC_STEP_LIB,       /* what: libop; args: nin inputs (TCC_NO: omitted), then outputs; attrs */
     TCC_STEP_BIND,      /* args[0]: int64 host tensor; syms: u32s, symbols to bind to its elements */
@@ -311,22 +334,30 @@ enum tcc_step_kind {
     TCC_STEP_ALLOC,     /* args: DYNAMIC buffers to allocate now */
     TCC_STEP_FREE,      /* args: DYNAMIC or OBJECT buffers to release */
     TCC_STEP_IF,        /* args[0]: bool; regions: then, else */
-    TCC_STEP_LOOP,      /* args: trip count or TCC_NO, condition or TCC_NO; regions: body. See struct tcc_pregion. nin: so many steps behind it are loops, too, all of which
-                           may run at the same time: their bodies are launches and copies, and none touches what another writes */
+    /* args: trip count or TCC_NO, condition or TCC_NO; regions: body. See struct tcc_pregion. nin: so many steps behind
+     * it are loops, too, all of which may run at the same time: their bodies are launches and copies, and none touches
+     * what another writes */
+    TCC_STEP_LOOP,
     TCC_STEP_BOX,       /* args: buffer -> object (copies the tensor into a new object) */
     TCC_STEP_UNBOX,     /* args: object -> buffer (dims already bound by DIMS; copies, checks dtype and size) */
     TCC_STEP_ACCUM,     /* args: buffer or object (one iteration's value) -> sequence object: appends a copy */
-    TCC_STEP_STACK,     /* args: sequence object -> object: its tensors stacked on a new axis `what`. tiles: expr, TCC_NO or 0: in order, else reversed;
-                           sizes: dims of one item, for a sequence that is empty or was never begun (none given: a rank-1 result) */
-    TCC_STEP_CHECK,     /* sizes: pairs of exprs that must be in the relation `what` (enum tcc_relation), else TCC_EINPUT; `node` says where; attrs: why
-                           (string: a sentence for people; none: shapes that must agree) */
+    /* args: sequence object -> object: its tensors stacked on a new axis `what`. tiles: expr, TCC_NO or 0: in order,
+     * else reversed; sizes: dims of one item, for a sequence that is empty or was never begun (none given: a rank-1
+     * result) */
+    TCC_STEP_STACK,
+    /* sizes: pairs of exprs that must be in the relation `what` (enum tcc_relation), else TCC_EINPUT; `node` says
+     * where; attrs: why (string: a sentence for people; none: shapes that must agree) */
+    TCC_STEP_CHECK,
     TCC_STEP_REF,       /* args: object -> object: shares it */
-    TCC_STEP_COLLECTIVE,/* what: enum tcc_collective; args: nin inputs, then outputs (dense; an output may be the input: in place); group; attrs: mode
-                           (string: reductions), scale (float: reductions), root (int) */
+    /* what: enum tcc_collective; args: nin inputs, then outputs (dense; an output may be the input: in place); group;
+     * attrs: mode (string: reductions), scale (float: reductions), root (int) */
+    TCC_STEP_COLLECTIVE,
     TCC_STEP_SEND,      /* args[0]: buffer; sizes: rank in the group, tag; group */
     TCC_STEP_RECV,      /* the same; args[0] is written */
-    TCC_STEP_PROGRAM    /* regions: one, without parameters: steps of its queue that the device runs as one thing, compiled or recorded: a CUDA
-                           graph, a NeuronCore program. sizes: exprs of levels behind 0 that its launches read in the control block, as values `what` and on */
+    /* regions: one, without parameters: steps of its queue that the device runs as one thing, compiled or recorded: a
+     * CUDA graph, a NeuronCore program. sizes: exprs of levels behind 0 that its launches read in the control block, as
+     * values `what` and on */
+    TCC_STEP_PROGRAM
 };
 
 enum tcc_relation { TCC_EQ, TCC_LE };       /* a == b, a <= b */
@@ -337,30 +368,39 @@ static inline int tcc_related(uint32_t relation, int64_t a, int64_t b)
 }
 /* One side of a relation for people: its expression, its value in this run. */
 struct tcc_side { const char *text; int64_t value; };
-/* "WHY: N + 1 = 9 must be at most M = 5, with N = 8": what a run says where a relation does not hold, artifact and interpreter alike (relation.c).
- * why NULL: shapes that must agree. with: the values of what the expressions name, or "". */
-void tcr_relation_text(char *to, size_t size, uint32_t relation, const char *why, struct tcc_side a, struct tcc_side b, const char *with);
+/* "WHY: N + 1 = 9 must be at most M = 5, with N = 8": what a run says where a relation does not hold, artifact and
+ * interpreter alike (relation.c). why NULL: shapes that must agree. with: the values of what the expressions name, or
+ * "". */
+void tcr_relation_text(char *to, size_t size, uint32_t relation, const char *why, struct tcc_side a, struct tcc_side b,
+                       const char *with);
 
-/* COLLECTIVE, SEND and RECV with queue 0 are done when the step ends; those of other queues run beside what follows. Collectives of one
- * group are started in the same order on all of its ranks. `group` is what tccrt_session_group() gave the session; a session that was given none of that name is alone in it.
+/* COLLECTIVE, SEND and RECV with queue 0 are done when the step ends; those of other queues run beside what follows.
+ * Collectives of one group are started in the same order on all of its ranks. `group` is what tccrt_session_group()
+ * gave the session; a session that was given none of that name is alone in it.
  *
- *   ALL_REDUCE      n tensors -> n tensors: reduced over ranks by `mode` (sum, avg, min, max, product), then times `scale` (1)
+ *   ALL_REDUCE      n tensors -> n tensors: reduced over ranks by `mode` (sum, avg, min, max, product), then times
+ *                   `scale` (1)
  *   BROADCAST       n tensors -> n tensors: those of rank `root`
  *   REDUCE          n tensors -> n tensors: as ALL_REDUCE at rank `root`; elsewhere the outputs are left as they are
  *   ALL_GATHER      tensor -> tensor: the ranks' tensors one behind the other on axis 0
  *   REDUCE_SCATTER  tensor -> tensor: part number `rank` on axis 0 of what ALL_REDUCE gives
  *   ALL_TO_ALL      tensor -> tensor: part r on axis 0 goes to rank r, that of rank r comes to part r
- *   BROADCAST_FROM_OWNER n tensors -> n tensors: each from the rank that owns it, of the list itself or, with `bytes` and `members` (ints), of a list of these bytes of which
+ *   BROADCAST_FROM_OWNER n tensors -> n tensors: each from the rank that owns it, of the list itself or, with `bytes`
+ *   and `members` (ints), of a list of these bytes of which
  *                   they are members. Only the owner need have the first n
- *   IS_OWNER        n bools: does this rank own that tensor of a list of these `bytes` (ints)? Nothing is communicated. `name`: names of the state variables, a line each.
- *                   Its symbols, where it has any, are the same numbers, bound when a call begins
- *   REDUCE_OWNED    n tensors -> n tensors: as REDUCE, at the owner of each. Only the owner need have the result: a buffer whose `bytes` are 0 has no memory
+ *   IS_OWNER        n bools: does this rank own that tensor of a list of these `bytes` (ints)? Nothing is communicated.
+ *                   `name`: names of the state variables, a line each. Its symbols, where it has any, are the same
+ *                   numbers, bound when a call begins
+ *   REDUCE_OWNED    n tensors -> n tensors: as REDUCE, at the owner of each. Only the owner need have the result: a
+ *                   buffer whose `bytes` are 0 has no memory
  *   BARRIER         nothing -> nothing
- *   VOTE            nothing -> nothing: has the run gone well so far, at all ranks? (Two-phase commit: Gray, 1978.) The largest status of the ranks is every
- *                   rank's, with the message of the first that has it. A run that has failed in front of a VOTE of its entry point's own list goes on with
- *                   the communication up to there. Whatever may meet a fault stands in front of it, what writes state behind it */
+ *   VOTE            nothing -> nothing: has the run gone well so far, at all ranks? (Two-phase commit: Gray, 1978.) The
+ *                   largest status of the ranks is every rank's, with the message of the first that has it. A run that
+ *                   has failed in front of a VOTE of its entry point's own list goes on with the communication up to
+ *                   there. Whatever may meet a fault stands in front of it, what writes state behind it */
 enum tcc_collective {
-    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER, TCC_BROADCAST_FROM_OWNER, TCC_IS_OWNER, TCC_REDUCE_OWNED, TCC_VOTE, TCC_NCOLLECTIVES
+    TCC_ALL_REDUCE, TCC_BROADCAST, TCC_REDUCE, TCC_ALL_GATHER, TCC_REDUCE_SCATTER, TCC_ALL_TO_ALL, TCC_BARRIER,
+        TCC_BROADCAST_FROM_OWNER, TCC_IS_OWNER, TCC_REDUCE_OWNED, TCC_VOTE, TCC_NCOLLECTIVES
 };
 
 struct tcc_pstep {
@@ -382,26 +422,31 @@ struct tcc_pstep {
     uint32_t combining;         /* LAUNCH: expr, tiles of the second phase; TCC_NO: there is none */
 };
 
-/* A nested list of steps. IF: `results` are copied (or re-referenced) to `exits`. Loop bodies: `params` are the buffers iteration number (i64 scalar), condition, then
- * carried values; `results` are condition, then next carried values; after each iteration the walker copies (or, for
- * objects, re-references) results to params, all at once, and after the last one (or none) the carried params to `exits`
- * (buffers of the LOOP's outputs; TCC_NO: unused). Steps before the LOOP put the carried values' first contents into params.
- * Results' condition TCC_NO: always true; params TCC_NO: unused (iteration number and condition only).
- * A carried value that changes its shape is an object. The body's own EVAL steps rebind symbols in each iteration. */
+/* A nested list of steps. IF: `results` are copied (or re-referenced) to `exits`. Loop bodies: `params` are the buffers
+ * iteration number (i64 scalar), condition, then carried values; `results` are condition, then next carried values;
+ * after each iteration the walker copies (or, for objects, re-references) results to params, all at once, and after the
+ * last one (or none) the carried params to `exits` (buffers of the LOOP's outputs; TCC_NO: unused). Steps before the
+ * LOOP put the carried values' first contents into params. Results' condition TCC_NO: always true; params TCC_NO:
+ * unused (iteration number and condition only). A carried value that changes its shape is an object. The body's own
+ * EVAL steps rebind symbols in each iteration. */
 struct tcc_pregion { struct tcc_range steps; struct tcc_range params, results, exits; };
 
 struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tcc_range dims; };
-/* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings and tensors of strings, into u32s
- * (string offsets); dims: u32s holding plain numbers */
+/* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings and tensors of strings,
+ * into u32s (string offsets); dims: u32s holding plain numbers */
 
-/* Where launches of it run. A kernel that runs in both has functions (struct tcc_version) and launch records (struct tcc_pimage). */
+/* Where launches of it run. A kernel that runs in both has functions (struct tcc_version) and launch records (struct
+ * tcc_pimage). */
 enum {
     TCC_KERNEL_HOST = 1,
     TCC_KERNEL_DEVICE = 2,
     TCC_KERNEL_FAULTS = 4,                      /* it may meet a bad index */
-    TCC_KERNEL_BY_VALUE = 8,                    /* it takes sizes as parameters alone, never from the control block: a user's device code */
-    TCC_KERNEL_LIGHT = 16,                      /* it does little for each element that it reads or writes: its time follows from their bytes */
-    TCC_KERNEL_PRODUCT = 32                     /* its time follows from bytes and floating-point operations: products and sums, with little behind them */
+    /* it takes sizes as parameters alone, never from the control block: a user's device code */
+    TCC_KERNEL_BY_VALUE = 8,
+    /* it does little for each element that it reads or writes: its time follows from their bytes */
+    TCC_KERNEL_LIGHT = 16,
+    /* its time follows from bytes and floating-point operations: products and sums, with little behind them */
+    TCC_KERNEL_PRODUCT = 32
 };
 enum { TCC_READS = 1, TCC_WRITES = 2 };         /* what is done with bytes; both: what it leaves of them stays */
 struct tcc_pkernel {
@@ -410,10 +455,11 @@ struct tcc_pkernel {
 };
 
 /* -- Shape versions -----------------------------------------------------------------------
- * An entry point with `cases` has no steps, buffers or arena of its own: its inputs' dims are bound as its signature says, level 0 is
- * evaluated, and the first case whose guards all hold names the entry point (behind those that the user sees, with as many inputs and
- * outputs, and no cases of its own) that the call runs on the same inputs. Outputs whose rank depends on the case have rank TCC_NO in
- * the signature, dims that do are a symbol without a value. No case: TCC_EINPUT. A guard on a value that is not known does not hold. */
+ * An entry point with `cases` has no steps, buffers or arena of its own: its inputs' dims are bound as its signature
+ * says, level 0 is evaluated, and the first case whose guards all hold names the entry point (behind those that the
+ * user sees, with as many inputs and outputs, and no cases of its own) that the call runs on the same inputs. Outputs
+ * whose rank depends on the case have rank TCC_NO in the signature, dims that do are a symbol without a value. No case:
+ * TCC_EINPUT. A guard on a value that is not known does not hold. */
 enum tcc_guard {
     TCC_GUARD_EQ,                       /* a == b */
     TCC_GUARD_NE,
@@ -440,26 +486,35 @@ struct tcc_pentry {
     struct tcc_range steps;
     uint32_t arena;                     /* expr: bytes in memory 0; TCC_NO: known when the buffers in `placed` are */
     uint32_t scratch;                   /* expr: bytes per thread, the largest of its steps */
-    struct tcc_range placed;            /* u32s: ARENA buffers that the runtime places, when the symbols in their sizes are bound */
-    struct tcc_range cases;             /* its shape versions, in the order in which they are tried; none: it has steps */
+    /* u32s: ARENA buffers that the runtime places, when the symbols in their sizes are bound */
+    struct tcc_range placed;
+    /* its shape versions, in the order in which they are tried; none: it has steps */
+    struct tcc_range cases;
     struct tcc_range arenas;            /* u32s: exprs, bytes of the arena in memories 1..; TCC_NO as in `arena` */
-    struct tcc_range control;           /* u32s: exprs of level 0, the first values of the control block; those of its PROGRAMs follow */
-    struct tcc_range defaults;          /* attrs, tensors: the values of inputs that a call may leave out. A call that gives some of them, behind the
-                                           inputs, runs the entry point `given`, whose last inputs they are */
+    /* u32s: exprs of level 0, the first values of the control block; those of its PROGRAMs follow */
+    struct tcc_range control;
+    /* attrs, tensors: the values of inputs that a call may leave out. A call that gives some of them, behind the
+     * inputs, runs the entry point `given`, whose last inputs they are */
+    struct tcc_range defaults;
     struct tcc_range fixed;             /* u32s: strings, names of inputs of the model whose values are compiled in */
     uint32_t given, pad;                /* 0, or 1 + its number */
-    struct tcc_range advances;          /* u32s: pairs of a state variable that has a symbol and an expr of level 0, what a run that ends well leaves in it */
+    /* u32s: pairs of a state variable that has a symbol and an expr of level 0, what a run that ends well leaves in
+     * it */
+    struct tcc_range advances;
 };
 
-struct tcc_pstate { uint32_t name, dtype, rank, flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, memory;
+struct tcc_pstate { uint32_t name, dtype, rank,
+    flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, memory;
                     struct tcc_pshard shard; uint32_t sym, owner; };
-/* init: offset of the initial value in the weights, or ~0 for zeros; home: 0, or 1 + the only stage that has it; sym: of an i64[], the
- * symbol that has its value when a call begins, or TCC_NO; owner: the symbol, of an IS_OWNER step's, that is 1 at the only rank that has it, or TCC_NO */
+/* init: offset of the initial value in the weights, or ~0 for zeros; home: 0, or 1 + the only stage that has it; sym:
+ * of an i64[], the symbol that has its value when a call begins, or TCC_NO; owner: the symbol, of an IS_OWNER step's,
+ * that is 1 at the only rank that has it, or TCC_NO */
 
 /* -- Pipelines ---------------------------------------------------------------------------
- * An entry point that is cut into stages. The batch is split into `micros` microbatches; a stage runs its tasks in order. A call
- * runs another entry point (they stand behind those that the user sees), with values as its inputs and outputs. A value
- * is a slice of one of the pipeline's inputs, or has slots of its own on each stage that uses it: microbatch m lies in slot m % slots. */
+ * An entry point that is cut into stages. The batch is split into `micros` microbatches; a stage runs its tasks in
+ * order. A call runs another entry point (they stand behind those that the user sees), with values as its inputs and
+ * outputs. A value is a slice of one of the pipeline's inputs, or has slots of its own on each stage that uses it:
+ * microbatch m lies in slot m % slots. */
 enum tcc_pipe_space {
     TCC_PIPE_INPUT,     /* `input`'s microbatch */
     TCC_PIPE_SLOT,
@@ -472,20 +527,25 @@ enum tcc_task_kind {
     TCC_TASK_GATHER,    /* what: value; every stage's, stacked on a new axis 0 in value `peer`, on every stage */
     TCC_TASK_OUTPUT     /* what: output; the microbatch's value goes into it */
 };
-enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };   /* over microbatches; STACK: on a new axis 0 */
+/* over microbatches; STACK: on a new axis 0 */
+enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };
 struct tcc_ptask { uint32_t kind, what, micro, peer; };      /* micro: 0 for what is done once a step */
-struct tcc_pvalue { uint32_t name, dtype, space, input, slots, rank, memory, pad; struct tcc_range dims; };    /* dims: u32s (exprs); memory: 1: a slot of
-    the device's that only the stage's own calls look at; 0: the host's */
-struct tcc_pcall { uint32_t entry, stage; struct tcc_range in, out; };                 /* u32s: values of the pipeline */
+/* dims: u32s (exprs); memory: 1: a slot of the device's that only the stage's own calls look at; 0: the host's */
+struct tcc_pvalue { uint32_t name, dtype, space, input, slots, rank, memory, pad; struct tcc_range dims; };
+/* u32s: values of the pipeline */
+struct tcc_pcall { uint32_t entry, stage; struct tcc_range in, out; };
 struct tcc_poutput { uint32_t value, stage, how, axis; };               /* axis: CONCAT's */
 struct tcc_ppipe {
-    uint32_t stages, micros, last, accumulates;     /* last: call that a process makes once at the end, or TCC_NO; accumulates:
-                                                       gradients begin at zero */
-    uint32_t counter, pad;                          /* 1 + a state variable (i64[]): where it is not 0, they go on from what they are */
-    struct tcc_range early;                         /* u32s: state variables written before the last task that may fail */
+    /* last: call that a process makes once at the end, or TCC_NO; accumulates: gradients begin at zero */
+    uint32_t stages, micros, last, accumulates;
+    /* 1 + a state variable (i64[]): where it is not 0, they go on from what they are */
+    uint32_t counter, pad;
+    /* u32s: state variables written before the last task that may fail */
+    struct tcc_range early;
     struct tcc_range axes;                          /* u32s: each input's axis that is split, or TCC_NO */
-    struct tcc_range peaks;                         /* u32s: for each stage, two 64-bit numbers, the lower half first: bytes that its process
-                                                       takes at most, and a thread's scratch; none: sizes are unknown */
+    /* u32s: for each stage, two 64-bit numbers, the lower half first: bytes that its process takes at most, and a
+     * thread's scratch; none: sizes are unknown */
+    struct tcc_range peaks;
     struct tcc_range values, calls, outputs;        /* of the tables below */
     struct tcc_range tasks;                         /* u32s: for each stage, first task and number of tasks */
 };
@@ -508,8 +568,9 @@ struct tcc_plan {
 #define TCC_PLAN_MAGIC 0x4e504354u      /* "TCPN" */
 
 /* -- Images --------------------------------------------------------------------------------
- * The device's side of an artifact: for each machine that it was compiled for, one block of bytes with the code of the kernels
- * that run there, and how each is launched. All machines share one plan; what is chosen for one (grid, scratch, recipes) is in its image.
+ * The device's side of an artifact: for each machine that it was compiled for, one block of bytes with the code of the
+ * kernels that run there, and how each is launched. All machines share one plan; what is chosen for one (grid, scratch,
+ * recipes) is in its image.
  *
  * A device function has these parameters, 8 bytes each:
  *     the device address of each argument of the launching step, in the step's order
@@ -517,15 +578,19 @@ struct tcc_plan {
  *     the device address of the launch's scratch, 256-byte aligned; 0: it has none
  *     the device address of struct tcc_control, whose `env` is first: it is the struct tcc_env * that kernels know
  *     the number of tiles, i64: the function runs them all, whatever its grid
- *     0; or, within a PROGRAM that serves several sizes, the device address of the values of struct tcc_control: then sizes and the number of
+ *     0; or, within a PROGRAM that serves several sizes, the device address of the values of struct tcc_control: then
+ *     sizes and the number of
  *       tiles that were given are numbers of these values, which the function reads there
- * Where that is more than TCC_LAUNCH_BYTES, arguments and sizes lie in a table in device memory, in that order, and the parameters are: the
- * address of the table, scratch, control, tiles, values. A kernel that meets a bad index writes TCC_EINDEX to env->fault (such kernels have TCC_KERNEL_FAULTS); one that is
- * launched while the word is not 0 does nothing, or nothing that outlives the run: the run has failed, and steps that write state test the word
- * first. The word is read and written by several at once: relaxed accesses of the system's scope (PTX: ld.relaxed.sys, st.relaxed.sys).
+ * Where that is more than TCC_LAUNCH_BYTES, arguments and sizes lie in a table in device memory, in that order, and the
+ * parameters are: the address of the table, scratch, control, tiles, values. A kernel that meets a bad index writes
+ * TCC_EINDEX to env->fault (such kernels have TCC_KERNEL_FAULTS); one that is launched while the word is not 0 does
+ * nothing, or nothing that outlives the run: the run has failed, and steps that write state test the word first. The
+ * word is read and written by several at once: relaxed accesses of the system's scope (PTX: ld.relaxed.sys,
+ * st.relaxed.sys).
  *
- * A function whose launch record has recipes has further ones: 1, or 0 where the runtime could not make all of the tensor maps (the function does without
- * them then); and, each at a multiple of 64 bytes from the first parameter, the maps.
+ * A function whose launch record has recipes has further ones: 1, or 0 where the runtime could not make all of the
+ * tensor maps (the function does without them then); and, each at a multiple of 64 bytes from the first parameter, the
+ * maps.
  *
  * A launch whose number of tiles is 0 is not made. */
 #define TCC_IMAGE_MAGIC 0x474d4954u     /* "TIMG" */
@@ -534,12 +599,13 @@ static inline int tcc_launch_has_table(uint64_t nargs, uint64_t nsizes)
 {
     return 8 * (nargs + nsizes + 4) > TCC_LAUNCH_BYTES;
 }
-/* A kernel whose launches may be joined (tcc_pstep.nin) has a further record, behind those of its range, with this flag. Its function runs several launches as one, with
- * blocks for each. Its parameters are the address of a table in device memory, scratch (0), control, the number of launches n, and 0. The table, of words of 8 bytes: the first block
- * of each launch, ascending from 0, then the number of all blocks; then for each launch its arguments, its sizes, and the number of its tiles. The record's grid, along x,
- * is that of one launch.
- * TCC_LAUNCH_RESIDENT: a block takes a multiprocessor's room and goes on to the next tile, on whose way it is before the one before is stored: no more blocks
- * than the device has multiprocessors, in whole clusters. */
+/* A kernel whose launches may be joined (tcc_pstep.nin) has a further record, behind those of its range, with this
+ * flag. Its function runs several launches as one, with blocks for each. Its parameters are the address of a table in
+ * device memory, scratch (0), control, the number of launches n, and 0. The table, of words of 8 bytes: the first block
+ * of each launch, ascending from 0, then the number of all blocks; then for each launch its arguments, its sizes, and
+ * the number of its tiles. The record's grid, along x, is that of one launch. TCC_LAUNCH_RESIDENT: a block takes a
+ * multiprocessor's room and goes on to the next tile, on whose way it is before the one before is stored: no more
+ * blocks than the device has multiprocessors, in whole clusters. */
 enum { TCC_LAUNCH_ROWS = 1, TCC_LAUNCH_RESIDENT = 2 };
 static inline uint32_t tcc_launch_blocks(uint32_t flags, uint32_t grid, uint32_t cluster, uint32_t multiprocessors)
 {
@@ -550,8 +616,9 @@ static inline size_t tcc_rows_words(uint64_t rows, uint64_t nargs, uint64_t nsiz
 {
     return (size_t)(rows + 1 + rows * (nargs + nsizes + 1));
 }
-struct tcc_plaunch {                    /* of one function. Numbers are exprs of the image, whose symbol k is size k of the launching step, and whose
-                                           symbol number nsizes is the number of tiles; levels mean nothing. TCC_NO: 1 (grid, block), none (the others) */
+/* of one function. Numbers are exprs of the image, whose symbol k is size k of the launching step, and whose symbol
+ * number nsizes is the number of tiles; levels mean nothing. TCC_NO: 1 (grid, block), none (the others) */
+struct tcc_plaunch {
     uint32_t symbol;                    /* strings: the function, PREFIXk<i> */
     uint32_t flags;                     /* TCC_LAUNCH_... */
     uint32_t grid[3], block[3], cluster[3];
@@ -559,15 +626,18 @@ struct tcc_plaunch {                    /* of one function. Numbers are exprs of
     uint32_t scratch;                   /* bytes of device memory for all of the launch */
     struct tcc_range recipes;           /* bytes: what else the target's runtime must know: struct tcc_pmap (CUDA) */
 };
-/* A tensor map (CUDA: cuTensorMapEncodeTiled): boxes of an argument, in the 128-byte swizzle, zeros outside. Numbers of elements and, for strides, bytes are exprs
- * as those of a launch; that of dim 0 is the type's. It cannot be made where the driver doesn't take it: an address or stride that is no multiple of 16.
- * With windows (cuTensorMapEncodeIm2col) dim 0 is channels, then come 1 to 3 dims of space, then images: a copy brings box[0] channels of box[1] windows, one
- * behind the other over space and images; a window's first point goes from lower[i] to the dim less 1 plus upper[i], in steps of step[i + 1]. */
+/* A tensor map (CUDA: cuTensorMapEncodeTiled): boxes of an argument, in the 128-byte swizzle, zeros outside. Numbers of
+ * elements and, for strides, bytes are exprs as those of a launch; that of dim 0 is the type's. It cannot be made where
+ * the driver doesn't take it: an address or stride that is no multiple of 16. With windows (cuTensorMapEncodeIm2col)
+ * dim 0 is channels, then come 1 to 3 dims of space, then images: a copy brings box[0] channels of box[1] windows, one
+ * behind the other over space and images; a window's first point goes from lower[i] to the dim less 1 plus upper[i], in
+ * steps of step[i + 1]. */
 enum { TCC_MAP_RANK = 5, TCC_MAP_BYTES = 128, TCC_MAP_SPACE = 3 };
 struct tcc_pmap {
     uint32_t arg, type, rank;           /* argument of the launch; enum tcc_dtype: f16, bf16, or one of 8 bits */
     uint32_t first;                     /* byte of the argument at which it begins */
-    uint32_t dims[TCC_MAP_RANK], strides[TCC_MAP_RANK], box[TCC_MAP_RANK];      /* innermost first; box: numbers of elements, no exprs */
+    /* innermost first; box: numbers of elements, no exprs */
+    uint32_t dims[TCC_MAP_RANK], strides[TCC_MAP_RANK], box[TCC_MAP_RANK];
     uint32_t windows;                   /* 0 or 1 */
     uint32_t step[TCC_MAP_RANK];        /* 1 to 8 */
     int32_t lower[TCC_MAP_SPACE], upper[TCC_MAP_SPACE];
@@ -580,13 +650,16 @@ static inline size_t tcc_map_at(size_t n, size_t i)
 struct tcc_pimage {
     uint32_t magic, version;            /* TCC_IMAGE_MAGIC, TCC_ABI_VERSION */
     uint64_t size;                      /* of the whole block */
-    uint32_t machine, format;           /* strings: "sm_90a", "trn1"; "ptx": code is a zero-terminated text; "cubin", ...: its bytes;
-                                           "cubins": several modules, which have its functions between them: struct tcc_range, the first of
-                                           them the table's own, then one a module, all from the code's first byte; then the modules, 64-byte aligned */
+    /* strings: "sm_90a", "trn1"; "ptx": code is a zero-terminated text; "cubin", ...: its bytes; "cubins": several
+     * modules, which have its functions between them: struct tcc_range, the first of them the table's own, then one a
+     * module, all from the code's first byte; then the modules, 64-byte aligned */
+    uint32_t machine, format;
     struct tcc_range strings, exprs;    /* tables, as in struct tcc_plan */
-    struct tcc_range kernels;           /* struct tcc_range, one for each kernel of the plan: its launches; none: it does not run on the device */
-    struct tcc_range launches;          /* those of a kernel run one after the other, with the same parameters; their scratch is one block, as
-                                           long as the longest needs */
+    /* struct tcc_range, one for each kernel of the plan: its launches; none: it does not run on the device */
+    struct tcc_range kernels;
+    /* those of a kernel run one after the other, with the same parameters; their scratch is one block, as long as the
+     * longest needs */
+    struct tcc_range launches;
     struct tcc_range bytes;             /* recipes, 4-byte aligned */
     struct tcc_range code;              /* the image itself, 64-byte aligned */
 };
@@ -596,22 +669,25 @@ struct tcc_pimage {
 
 enum tcc_isa { TCC_ISA_X86_64_V2 = 2, TCC_ISA_X86_64_V3 = 3, TCC_ISA_X86_64_V4 = 4 };
 
-/* One code version of what runs on the host: all kernels of the plan for one instruction set (NULL: one that runs on the device only). The
- * versions of an artifact are the host's times the images: each is chosen for itself. */
+/* One code version of what runs on the host: all kernels of the plan for one instruction set (NULL: one that runs on
+ * the device only). The versions of an artifact are the host's times the images: each is chosen for itself. */
 struct tcc_version {
-    const char *isa;                    /* "x86-64-v3", or "native:" and the CPU features that it needs, comma-separated */
+    /* "x86-64-v3", or "native:" and the CPU features that it needs, comma-separated */
+    const char *isa;
     const tcc_kernel_fn *kernels;
 };
 
-/* Of an artifact whose weights are made when it is opened (--weights=random:SEED, to measure a model without carrying its weights): records
- * in place of the weights, the last with `offset` ~0. */
+/* Of an artifact whose weights are made when it is opened (--weights=random:SEED, to measure a model without carrying
+ * its weights): records in place of the weights, the last with `offset` ~0. */
 struct tcc_prandom {
     uint64_t offset, bytes;             /* within the weights */
-    uint32_t dtype, given;              /* given: the bytes follow, padded to 8; else elements of that type, drawn evenly */
+    /* given: the bytes follow, padded to 8; else elements of that type, drawn evenly */
+    uint32_t dtype, given;
     double mean, deviation;
 };
 #define TCC_RANDOM_WEIGHTS "random:"    /* `sidecar` begins so, and the seed follows */
-#define TCC_RANDOM_TYPE(dtype) ((dtype) == TCC_F32 || (dtype) == TCC_F16 || (dtype) == TCC_BF16)     /* those that are drawn */
+/* those that are drawn */
+#define TCC_RANDOM_TYPE(dtype) ((dtype) == TCC_F32 || (dtype) == TCC_F16 || (dtype) == TCC_BF16)
 
 /* The one object that an artifact exports as data: NAME_model, in a .so also tccc_model. */
 struct tcc_model {

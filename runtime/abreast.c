@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that may run at the same time (struct tcc_pstep.nin), each on one thread of the host: iterations that have too little work for several threads, as a step of
- * a recurrent layer, don't meet in each launch then. A thread walks its loop in a session of its own, a copy of the running one that lies on the same memory. What a
- * walk may change of a session for good (outputs that get memory, sizes, scratch) is done before the threads begin.
+ * Loops that may run at the same time (struct tcc_pstep.nin), each on one thread of the host: iterations that have too
+ * little work for several threads, as a step of a recurrent layer, don't meet in each launch then. A thread walks its
+ * loop in a session of its own, a copy of the running one that lies on the same memory. What a walk may change of a
+ * session for good (outputs that get memory, sizes, scratch) is done before the threads begin.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ static const struct tcc_pregion *body_of(const struct tccrt_session *s, const st
     return &s->m->regions[loop->regions.first];
 }
 
-/* Are the loop's steps launches and copies that are ready to run, and each too small for several threads? *scratch: the most that one takes. */
+/* Are the loop's steps launches and copies that are ready to run, and each too small for several threads? *scratch: the
+ * most that one takes. */
 static bool runs_alone(const struct tccrt_session *s, const struct tcc_pstep *loop, int64_t *scratch)
 {
     struct tcc_range steps = body_of(s, loop)->steps;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * async.c - runs that return when their work is in the device's queues, on the caller's memory and behind the caller's streams.
+ * async.c - runs that return when their work is in the device's queues, on the caller's memory and behind the caller's
+ * streams.
  *
- * Runs of a session follow each other on the device: each ends with a join of all queues, and an event. Its control block is written in the order of queue 0, and
- * leaves a fault where it is, so that nothing behind a run that has met a bad index is done until the host has heard of it.
+ * Runs of a session follow each other on the device: each ends with a join of all queues, and an event. Its control
+ * block is written in the order of queue 0, and leaves a fault where it is, so that nothing behind a run that has met a
+ * bad index is done until the host has heard of it.
  *
- * Inputs that a plan copies to the device as they are need no copy where they lie there already, and no place in the arena: the buffer that the
- * plan copies them to lies `instead` in the caller's memory, and so does the one from which an output is copied. Inputs that
- * lie on the host go ahead, in a queue of their own, to one of two sets of blocks in turn, so that they are under way while the run before still computes.
+ * Inputs that a plan copies to the device as they are need no copy where they lie there already, and no place in the
+ * arena: the buffer that the plan copies them to lies `instead` in the caller's memory, and so does the one from which
+ * an output is copied. Inputs that lie on the host go ahead, in a queue of their own, to one of two sets of blocks in
+ * turn, so that they are under way while the run before still computes.
  *
  * A device that is done when it is called, and the host itself, run at once.
  */
@@ -25,7 +28,8 @@ struct ahead {
 };
 struct tcr_async {
     uint32_t *
-        partner; /* by buffer: of an input the device's buffer that it becomes, of an output the one it was; TCC_NO: none */
+        /* by buffer: of an input the device's buffer that it becomes, of an output the one it was; TCC_NO: none */
+        partner;
     struct ahead *ahead[SETS]; /* by input */
     uint32_t *instead;         /* buffers that have another place now */
     uint32_t ninstead;
@@ -238,7 +242,8 @@ static int begin(struct tccrt_session *s, bool *there)
         status = tcr_copy_lent(s, false);
     if (!status)
         status = tcr_prepare(s, s->running);
-    if (!status) /* first, so that nothing that waits for the run before stands in front of them in the device's copy engine */
+    /* first, so that nothing that waits for the run before stands in front of them in the device's copy engine */
+    if (!status)
         status = place_inputs(s, there);
     if (status)
         return status;
@@ -481,7 +486,8 @@ int tccrt_under_way(const struct tccrt_session *s)
     return s ? (int)(s->given - s->waited) : 0;
 }
 
-/* A copy behind the last run, whose end is when that has been made. What the host keeps is looked at when all is done. */
+/* A copy behind the last run, whose end is when that has been made. What the host keeps is looked at when all is
+ * done. */
 static int state_behind(struct tccrt_session *s, uint32_t i, void *to)
 {
     size_t bytes = s->m->states[i].bytes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bounds.c - between which values the integer program's values may lie while a device's program lives: one that was recorded at one position of a
- * cache is replayed at all others. Symbols of positions have their whole range, others the value that they are bound to; expressions follow
- * by interval arithmetic (Moore, "Interval Analysis", 1966), which may give more than there is, never less.
+ * bounds.c - between which values the integer program's values may lie while a device's program lives: one that was
+ * recorded at one position of a cache is replayed at all others. Symbols of positions have their whole range, others
+ * the value that they are bound to; expressions follow by interval arithmetic (Moore, "Interval Analysis", 1966), which
+ * may give more than there is, never less.
  */
 #include "runtime/rt_int.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * call.c - what an artifact's own C functions (NAME_ENTRY) call: a run without a session of the caller's. Idle sessions are kept
- * per model, so that calls from several threads at once work and later ones are cheap; a model with state has one session,
- * which calls take in turn. Everything is released when the library or program that holds it ends.
+ * call.c - what an artifact's own C functions (NAME_ENTRY) call: a run without a session of the caller's. Idle sessions
+ * are kept per model, so that calls from several threads at once work and later ones are cheap; a model with state has
+ * one session, which calls take in turn. Everything is released when the library or program that holds it ends.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -199,7 +199,8 @@ static bool shard_ok(struct check *c, struct tcc_pshard shard, uint32_t rank)
                            (!shard.padding || index_ok(c, "number of blocks that are padded", shard.blocks - 1, 1)));
 }
 
-/* Of a state variable, whose dims are constants: is its first value, that of all parts without their padding, within the weights? */
+/* Of a state variable, whose dims are constants: is its first value, that of all parts without their padding, within
+ * the weights? */
 static bool whole_ok(struct check *c, const struct tcc_pstate *s)
 {
     uint64_t parts = s->shard.axis ? s->shard.parts : 1, room = c->m->desc->weights_size;

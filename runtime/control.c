@@ -167,7 +167,8 @@ static int write_param(struct tccrt_session *s, uint32_t b, int64_t value, const
     return TCC_OK;
 }
 
-/* What a loop carries on a device has been waited for when it begins (runtime/abi.h: memories and queues), whether or not it runs. */
+/* What a loop carries on a device has been waited for when it begins (runtime/abi.h: memories and queues), whether or
+ * not it runs. */
 static int take_over(struct tccrt_session *s, const uint32_t *params, uint32_t n, const char *node)
 {
     int status = TCC_OK;

@@ -32,7 +32,8 @@ int tcr_vfail(int status, const char *prefix, const char *format, va_list args)
     return status;
 }
 
-/* The length of "node 'NAME'" at the beginning of the message, where that is the step's node and its operator isn't there yet; 0: it isn't. */
+/* The length of "node 'NAME'" at the beginning of the message, where that is the step's node and its operator isn't
+ * there yet; 0: it isn't. */
 static size_t says_node(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
     const char *name = tcr_string(s->m, p->node), *op = p->op ? tcr_string(s->m, p->op - 1) : "";

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guarded memory, for tests and for whoever looks for a fault: TCCRT_GUARD=1 in the environment. Each block that the process's sessions take,
- * tables and objects included, then lies in a mapping of its own between two pages that nobody may touch: its end at the page behind it, as near as its
- * alignment lets it (TCCRT_GUARD=2: its beginning at the page before it). What is left between block and pages holds poison, and is looked at after each step. Each
- * buffer of the arena and each weight is a block, too, inputs and results are copied in and out of blocks, and scratch ends where the kernel at
- * work has none any more. Memory that nobody has written, or that nobody reads any more in this run, holds poison: NaN in floats.
+ * Guarded memory, for tests and for whoever looks for a fault: TCCRT_GUARD=1 in the environment. Each block that the
+ * process's sessions take, tables and objects included, then lies in a mapping of its own between two pages that nobody
+ * may touch: its end at the page behind it, as near as its alignment lets it (TCCRT_GUARD=2: its beginning at the page
+ * before it). What is left between block and pages holds poison, and is looked at after each step. Each buffer of the
+ * arena and each weight is a block, too, inputs and results are copied in and out of blocks, and scratch ends where the
+ * kernel at work has none any more. Memory that nobody has written, or that nobody reads any more in this run, holds
+ * poison: NaN in floats.
  *
- * A fault in one of these mappings is told on standard error: node, step, kernel, operand, byte and element. Then it takes its course: the signal
- * ends the process, unless somebody else had a handler for it. (Handlers are installed by the first guarded session, and by nothing else.)
+ * A fault in one of these mappings is told on standard error: node, step, kernel, operand, byte and element. Then it
+ * takes its course: the signal ends the process, unless somebody else had a handler for it. (Handlers are installed by
+ * the first guarded session, and by nothing else.)
  */
 #include <pthread.h>
 #include <signal.h>
@@ -272,7 +275,8 @@ static const char *verb(void *context)
 #endif
 }
 
-/* Tells of a fault in a block, and lets it take its course: behind this the instruction runs again, under the handler that was there before. */
+/* Tells of a fault in a block, and lets it take its course: behind this the instruction runs again, under the handler
+ * that was there before. */
 static void fault(int number, siginfo_t *info, void *context)
 {
     const struct block *b = block_of(info->si_addr);

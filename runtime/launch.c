@@ -26,7 +26,8 @@ INLINE int gather(struct tccrt_session *s, const struct tcc_pstep *p, const char
     return TCC_OK;
 }
 
-/* What the kernel does with its arguments, for a device that checks; of one that a program holds, with the most that they may be. */
+/* What the kernel does with its arguments, for a device that checks; of one that a program holds, with the most that
+ * they may be. */
 static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const char *node, struct tcr_kernel_launch *l)
 {
     for (uint32_t i = 0; i < p->args.count; i++) {
@@ -48,7 +49,8 @@ static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const ch
 }
 
 /*
- * Bytes of a light kernel's arguments, and bytes and operations of a product's, up to which nothing is won by more than one thread. What is light may gather what it reads.
+ * Bytes of a light kernel's arguments, and bytes and operations of a product's, up to which nothing is won by more than
+ * one thread. What is light may gather what it reads.
  */
 enum { SMALL_LIGHT = 16 << 10, SMALL_PRODUCT = 160 << 10 };
 

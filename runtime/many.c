@@ -2,9 +2,11 @@
 /*
  * many.c - several runs of one call, each given to the device before the one before is waited for.
  *
- * Where a copy to the device takes long to start, an input's batches go there together: one block of the device's memory for each input, one transfer, and every run reads
- * its part of the block where it lies (tccrt_async.in_on_device). The blocks stay with the session until a call needs larger ones. They come on top of what a run
- * takes: N batches of every input, on the device, and where the caller's lie apart from each other on the host, too.
+ * Where a copy to the device takes long to start, an input's batches go there together: one block of the device's
+ * memory for each input, one transfer, and every run reads its part of the block where it lies
+ * (tccrt_async.in_on_device). The blocks stay with the session until a call needs larger ones. They come on top of what
+ * a run takes: N batches of every input, on the device, and where the caller's lie apart from each other on the host,
+ * too.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a session by the plan's memories: 0 is the host's, others are the device's. Where the device's memory is the host's
- * (struct tcr_device, shared) they are one, and nothing here costs anything. Where it is not, the host waits before it looks at what the device
- * has made; what it reads or writes of the device's goes through blocks of its own (views); and memory of the host that
- * a copy under way may still read is kept until the host has waited for all (held).
+ * Memory of a session by the plan's memories: 0 is the host's, others are the device's. Where the device's memory is
+ * the host's (struct tcr_device, shared) they are one, and nothing here costs anything. Where it is not, the host waits
+ * before it looks at what the device has made; what it reads or writes of the device's goes through blocks of its own
+ * (views); and memory of the host that a copy under way may still read is kept until the host has waited for all
+ * (held).
  */
 #include <stdlib.h>
 #include <string.h>

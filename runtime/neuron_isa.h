@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instruction set of the NeuronCore target: programs in memory, as text and as bytes, and the rules that operands keep. A leaf: it
- * knows neither compiler nor simulator. doc/neuron.md describes the text form, runtime/neuron_isa.def is the table of instructions.
+ * The instruction set of the NeuronCore target: programs in memory, as text and as bytes, and the rules that operands
+ * keep. A leaf: it knows neither compiler nor simulator. doc/neuron.md describes the text form, runtime/neuron_isa.def
+ * is the table of instructions.
  *
- * A program is one core's: tensors in HBM, and a stream of instructions for each engine. Functions that fail write why into `error`
- * (NEURON_ERROR bytes), beginning with the line of the text ("line 7: ..."), for a program that was not read from text with the engine
- * and the instruction's number ("vector 12: ..."). Nothing here prints, exits or keeps state: programs of different threads are independent.
+ * A program is one core's: tensors in HBM, and a stream of instructions for each engine. Functions that fail write why
+ * into `error` (NEURON_ERROR bytes), beginning with the line of the text ("line 7: ..."), for a program that was not
+ * read from text with the engine and the instruction's number ("vector 12: ..."). Nothing here prints, exits or keeps
+ * state: programs of different threads are independent.
  */
 #ifndef TCCC_NEURON_ISA_H
 #define TCCC_NEURON_ISA_H
@@ -51,7 +53,9 @@ enum neuron_op {
     NEURON_NOPS
 };
 enum neuron_acc { NEURON_ACC_IDLE, NEURON_ACC_RESET, NEURON_ACC_REDUCE, NEURON_ACC_RESET_REDUCE };
-enum neuron_space { NEURON_NOWHERE, NEURON_SBUF, NEURON_PSUM, NEURON_HBM, NEURON_NUMBER, NEURON_REGISTER, NEURON_LABEL };
+enum neuron_space {
+    NEURON_NOWHERE, NEURON_SBUF, NEURON_PSUM, NEURON_HBM, NEURON_NUMBER, NEURON_REGISTER, NEURON_LABEL
+};
 enum neuron_use { NEURON_IN, NEURON_OUT, NEURON_INOUT, NEURON_TEMP, NEURON_NUSES };   /* of a tensor */
 
 enum {
@@ -59,26 +63,30 @@ enum {
     NEURON_PARTITIONS = 128, NEURON_PSUM_BYTES = 16384, NEURON_BANK_BYTES = 2048,      /* of a partition */
     NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16, NEURON_ENV_WORDS = 4,
     NEURON_OPERANDS = 4, NEURON_DIMS = 5, NEURON_WAITS = 4, NEURON_SIGNALS = 2, NEURON_MAX_ATTRS = 8, NEURON_RANK = 8,
-    NEURON_NO_REGISTER = 255, NEURON_ARGUMENTS = 256,                                  /* the most tensors of a kernel's program, but for NEURON_ENV_NAME */
-    NEURON_MOVING = 512, NEURON_STATIONARY = 128, NEURON_BN = 512                      /* largest free sizes: gemm, bn_stats */
+    /* the most tensors of a kernel's program, but for NEURON_ENV_NAME */
+    NEURON_NO_REGISTER = 255, NEURON_ARGUMENTS = 256,
+    /* largest free sizes: gemm, bn_stats */
+    NEURON_MOVING = 512, NEURON_STATIONARY = 128, NEURON_BN = 512
 };
 
 /*
- * Where an operand lies. In SBUF and PSUM: `count` partitions from `start`, in each of them the same access pattern of up to 4 dims from
- * byte `offset`. In HBM: up to 5 dims from byte `offset` of a tensor. Sizes and strides in elements, outermost first; the innermost
- * dim varies fastest. A register adds its value to the offset when the instruction runs.
+ * Where an operand lies. In SBUF and PSUM: `count` partitions from `start`, in each of them the same access pattern of
+ * up to 4 dims from byte `offset`. In HBM: up to 5 dims from byte `offset` of a tensor. Sizes and strides in elements,
+ * outermost first; the innermost dim varies fastest. A register adds its value to the offset when the instruction runs.
  */
 struct neuron_operand {
     uint8_t space, type, ndims, reg;
     uint8_t start, count;
     uint16_t tensor;                     /* HBM */
-    int64_t offset;                      /* bytes; NEURON_REGISTER without a register: the integer; NEURON_LABEL: the instruction */
+    /* bytes; NEURON_REGISTER without a register: the integer; NEURON_LABEL: the instruction */
+    int64_t offset;
     uint32_t size[NEURON_DIMS];
     int32_t stride[NEURON_DIMS];
     float number;                        /* NEURON_NUMBER */
 };
 struct neuron_wait { uint8_t semaphore, reg; uint32_t value; };          /* until semaphore >= value + register */
-struct neuron_signal { uint8_t semaphore; uint32_t value; };             /* on completion; of a DMA: 1 by each of its 16 engines */
+/* on completion; of a DMA: 1 by each of its 16 engines */
+struct neuron_signal { uint8_t semaphore; uint32_t value; };
 union neuron_value { int32_t i; float f; };
 
 struct neuron_instr {
@@ -102,13 +110,17 @@ struct neuron_program {
 /* An empty program; NULL: no memory. */
 struct neuron_program *neuron_program_new(enum neuron_core_kind core);
 void neuron_program_free(struct neuron_program *p);
-/* Behind a core's name, in the machine of an image: a logical core is two physical ones that share their HBM; each kernel has a program for both. */
+/* Behind a core's name, in the machine of an image: a logical core is two physical ones that share their HBM; each
+ * kernel has a program for both. */
 #define NEURON_LNC2 "-lnc2"
-/* Programs of a kernel in an image of logical cores of so many: of each core, and of the first one when both have ended (of few kernels). */
+/* Programs of a kernel in an image of logical cores of so many: of each core, and of the first one when both have ended
+ * (of few kernels). */
 #define NEURON_PROGRAMS(lnc) ((lnc) > 1 ? (lnc) + 1 : 1)
-/* A tensor of that name behind a kernel's arguments: NEURON_ENV_WORDS words, the seed of the run and its number, low words first. */
+/* A tensor of that name behind a kernel's arguments: NEURON_ENV_WORDS words, the seed of the run and its number, low
+ * words first. */
 #define NEURON_ENV_NAME "env"
-/* Appends a tensor (its number is returned; the name is copied) or an instruction (a copy). -1, false: no memory, or too many. */
+/* Appends a tensor (its number is returned; the name is copied) or an instruction (a copy). -1, false: no memory, or
+ * too many. */
 int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t);
 bool neuron_add(struct neuron_program *p, enum neuron_engine e, const struct neuron_instr *i);
 int neuron_find_tensor(const struct neuron_program *p, const char *name, size_t n);    /* -1: none */
@@ -129,7 +141,11 @@ bool neuron_is_binary(const void *bytes, size_t size);
 bool neuron_check(const struct neuron_program *p, char *error);
 
 /* Rows of the tables. */
-struct neuron_op_row { const char *name, *engines, *operands; int generation, nattrs; uint8_t attrs[NEURON_MAX_ATTRS]; };
+struct neuron_op_row {
+    const char *name, *engines, *operands;
+    int generation, nattrs;
+    uint8_t attrs[NEURON_MAX_ATTRS];
+};
 const struct neuron_op_row *neuron_op_row(enum neuron_op op);
 const char *neuron_core_name(enum neuron_core_kind c);
 int neuron_generation(enum neuron_core_kind c);                          /* 2: NeuronCore-v2, 3: v3 */

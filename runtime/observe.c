@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * observe.c - what each step of the plan makes, as it is made: after every step that computes, copies or communicates, the host waits for it, and the observer
- * gets the values that it has written. Programs are walked step by step meanwhile. Objects (strings, sequences) and what only orders others are left out, as is
- * communication that goes on beside the steps.
+ * observe.c - what each step of the plan makes, as it is made: after every step that computes, copies or communicates,
+ * the host waits for it, and the observer gets the values that it has written. Programs are walked step by step
+ * meanwhile. Objects (strings, sequences) and what only orders others are left out, as is communication that goes on
+ * beside the steps.
  */
 #include <stdlib.h>
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points that are cut into stages (abi.h, pipelines). A session runs one stage, and the others are other processes of its
- * group "pp"; or it runs all of them in turn: each goes on until it waits for something that another has not sent yet.
+ * Entry points that are cut into stages (abi.h, pipelines). A session runs one stage, and the others are other
+ * processes of its group "pp"; or it runs all of them in turn: each goes on until it waits for something that another
+ * has not sent yet.
  *
- * A stage's values lie in slots. A call writes into the slots' memory, which becomes the entry point's output memory for the time of
- * the call. A send leaves its slot alone until it has gone; a receive is begun while what comes before it still computes.
+ * A stage's values lie in slots. A call writes into the slots' memory, which becomes the entry point's output memory
+ * for the time of the call. A send leaves its slot alone until it has gone; a receive is begun while what comes before
+ * it still computes.
  */
 #include <stdio.h>
 #include <stdlib.h>

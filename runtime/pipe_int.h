@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipe_int.h - what the files of pipelines share: pipe.c runs stages, pipe_net.c speaks with those of other processes, pipe_result.c
- * puts microbatches' outputs together.
+ * pipe_int.h - what the files of pipelines share: pipe.c runs stages, pipe_net.c speaks with those of other processes,
+ * pipe_result.c puts microbatches' outputs together.
  */
 #ifndef TCCRT_PIPE_INT_H
 #define TCCRT_PIPE_INT_H
@@ -10,7 +10,8 @@
 
 #define AGAIN (-1)                               /* a task that must wait for another stage's */
 
-/* A value's memory for one microbatch: of the device's where nobody but the stage's calls looks at it, and its size is known beforehand. */
+/* A value's memory for one microbatch: of the device's where nobody but the stage's calls looks at it, and its size is
+ * known beforehand. */
 struct pslot {
     void *data;
     size_t held;
@@ -27,7 +28,8 @@ struct slice { void *data; size_t held; };
 /* An output as it comes together. sums: doubles, where it is a sum or mean. */
 struct result { void *data; size_t held; struct tcc_tensor t; uint32_t seen; };
 
-struct kept { void *data; bool now; };                                   /* a variable as it was before the run, if `now` */
+/* a variable as it was before the run, if `now` */
+struct kept { void *data; bool now; };
 
 /* A session's memory for one pipeline. */
 struct tcr_pipe {

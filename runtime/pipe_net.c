@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stages in different processes: sends that don't wait, receives that are begun early, and what all stages exchange once a step.
+ * Stages in different processes: sends that don't wait, receives that are begun early, and what all stages exchange
+ * once a step.
  *
- * On a device that models time the clock travels with the message, before it and by the same tag: what comes behind a receive begins no earlier than the send and what a message takes.
+ * On a device that models time the clock travels with the message, before it and by the same tag: what comes behind a
+ * receive begins no earlier than the send and what a message takes.
  */
 #include <string.h>
 

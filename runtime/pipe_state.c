@@ -36,7 +36,8 @@ int tccrt_state_stage(const struct tccrt_model *m, int i)
     return m && i >= 0 && (uint32_t)i < m->plan->states.count ? (int)m->states[i].home - 1 : -1;
 }
 
-/* Where the host finds the whole variable, or in *room, which is the caller's to free; nothing, on a rank that only gave its part. */
+/* Where the host finds the whole variable, or in *room, which is the caller's to free; nothing, on a rank that only
+ * gave its part. */
 static int find_whole(struct tccrt_session *s, uint32_t i, void **room, const void **data)
 {
     const struct tcc_pstate *p = &s->m->states[i];

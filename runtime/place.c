@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place.c - places the buffers of an entry point in the arena when their sizes are bound: largest first, at the lowest offset
- * that no buffer of the same memory living at the same time covers ("greedy by size", Pisarchyk and Lee, 2020, arXiv 2001.03288), as the
- * compiler does when it knows the sizes. Done once for each new set of sizes; where a device keeps programs, for the most that they may be (bounds.c).
+ * place.c - places the buffers of an entry point in the arena when their sizes are bound: largest first, at the lowest
+ * offset that no buffer of the same memory living at the same time covers ("greedy by size", Pisarchyk and Lee, 2020,
+ * arXiv 2001.03288), as the compiler does when it knows the sizes. Done once for each new set of sizes; where a device
+ * keeps programs, for the most that they may be (bounds.c).
  */
 #include "runtime/rt_int.h"
 

@@ -209,8 +209,8 @@ void tcr_pool_run(struct tcr_pool *p, int n, void (*fn)(void *arg, int i), void 
 
 /* -- Registry ---------------------------------------------------------------------------------------- */
 
-/* No thread is to be half begun when a process forks: the loader, the C library and sanitizers hold locks then, which nobody
- * would release in the child. */
+/* No thread is to be half begun when a process forks: the loader, the C library and sanitizers hold locks then, which
+ * nobody would release in the child. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&registry.lock);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * position.c - state variables that sizes depend on: the number of elements that caches hold. Such a variable has a symbol, which is
- * bound to its value when a call begins; a run that ends well advances it. One for which there is no room is refused before it begins.
+ * position.c - state variables that sizes depend on: the number of elements that caches hold. Such a variable has a
+ * symbol, which is bound to its value when a call begins; a run that ends well advances it. One for which there is no
+ * room is refused before it begins.
  */
 #include <string.h>
 

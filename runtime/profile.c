@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Profiles: time, floating-point operations and bytes per step of the plan, summed over runs; and the events of the
- * last run (or of the runs that were under way together) as a Chrome trace (https://chromium.googlesource.com/catapult: "Trace Event Format", complete events).
+ * last run (or of the runs that were under way together) as a Chrome trace (https://chromium.googlesource.com/catapult:
+ * "Trace Event Format", complete events).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,8 +26,9 @@ struct total {
 };
 struct event {
     uint32_t step,
-        track; /* track 1: communication under way; TASKS + stage: a pipeline's tasks, and `step` is one's number; THREADS + i:
-                  that thread's part in the step */
+        /* track 1: communication under way; TASKS + stage: a pipeline's tasks, and `step` is one's number; THREADS + i:
+         * that thread's part in the step */
+        track;
     uint32_t pipe;
     double start, end;
 };
@@ -165,7 +167,8 @@ void tcr_profile_begin(struct tccrt_session *s)
     mark_run(f, s->given, f->begin);
 }
 
-/* What lies before the first run that is under way goes, up to the oldest of the lists' first `events` and `samples`. */
+/* What lies before the first run that is under way goes, up to the oldest of the lists' first `events` and
+ * `samples`. */
 static void forget(struct tcr_profile *f, const struct start *first)
 {
     memmove(f->events, f->events + first->events, (f->nevents - first->events) * sizeof *f->events);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * program.c - PROGRAM: steps that a device records once and replays. What a recorded launch has for good are addresses, the grid, scratch; sizes and numbers of
- * tiles it reads in the control block, which is uploaded once a run. So one program serves all runs for which the former are equal: they are
- * its digest. That is computed anew only when something that it may depend on has changed; where a cache stands is not among it.
+ * program.c - PROGRAM: steps that a device records once and replays. What a recorded launch has for good are addresses,
+ * the grid, scratch; sizes and numbers of tiles it reads in the control block, which is uploaded once a run. So one
+ * program serves all runs for which the former are equal: they are its digest. That is computed anew only when
+ * something that it may depend on has changed; where a cache stands is not among it.
  */
 #include "runtime/rt_int.h"
 

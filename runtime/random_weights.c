@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * random_weights.c - weights that are made when an artifact is opened (struct tcc_prandom): a model is measured on a machine to which its own
- * were not carried. An element is a function of the seed and its place, so each process has the same.
+ * random_weights.c - weights that are made when an artifact is opened (struct tcc_prandom): a model is measured on a
+ * machine to which its own were not carried. An element is a function of the seed and its place, so each process has
+ * the same.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relation.c - what a run says where sizes are not in the relation that a node takes for granted: the walker and the interpreter in the same words. */
+/* relation.c - what a run says where sizes are not in the relation that a node takes for granted: the walker and the
+ * interpreter in the same words. */
 #include <stdio.h>
 #include <string.h>
 

@@ -28,7 +28,8 @@
 
 /* -- error.c ---------------------------------------------------------------------------------- */
 int tcr_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A session is used by one thread at a time: tcr_enter() refuses the second (and NULL) and clears the thread's error; tcr_leave() returns `status`. */
+/* A session is used by one thread at a time: tcr_enter() refuses the second (and NULL) and clears the thread's error;
+ * tcr_leave() returns `status`. */
 int tcr_enter(struct tccrt_session *s);
 int tcr_leave(struct tccrt_session *s, int status);
 int tcr_vfail(int status, const char *prefix, const char *format, va_list args);
@@ -99,15 +100,18 @@ struct tccrt_model {
     struct tcr_uploaded *uploaded;   /* the weights on machines */
 };
 
-/* The model of a descriptor. `what`: its name in messages; handle: closed with the model, or at once where that fails; NULL: none. */
+/* The model of a descriptor. `what`: its name in messages; handle: closed with the model, or at once where that fails;
+ * NULL: none. */
 int tcr_open_model(const struct tcc_model *desc, const char *what, void *handle, struct tccrt_model **out);
 
-/* uploaded.c. Weights that lie on a machine (its own pointer is the key), until the model is closed. keep: end(machine, at) is called then; returns what lies
- * there now, which another thread may have put there; NULL: no memory. Thread-safe. */
+/* uploaded.c. Weights that lie on a machine (its own pointer is the key), until the model is closed. keep: end(machine,
+ * at) is called then; returns what lies there now, which another thread may have put there; NULL: no memory.
+ * Thread-safe. */
 const void *tcr_uploaded(struct tccrt_model *m, const void *machine);
 const void *tcr_keep_uploaded(struct tccrt_model *m, void *machine, void *at, void (*end)(void *machine, void *at));
 void tcr_uploaded_free(struct tccrt_model *m);
-/* Bytes of the weights, from their beginning, that a device with a memory of its own reads. What only the host reads and first values of state lie behind. */
+/* Bytes of the weights, from their beginning, that a device with a memory of its own reads. What only the host reads
+ * and first values of state lie behind. */
 size_t tcr_device_weights(const struct tccrt_model *m);
 int tcr_random_weights(struct tccrt_model *m, const char *what);            /* random_weights.c; TCC_RANDOM_WEIGHTS */
 
@@ -117,7 +121,8 @@ tcr_string(const struct tccrt_model *m, uint32_t at)
     return at == TCC_NO ? "" : m->strings + at;
 }
 
-const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char *name);     /* NULL: none, message set */
+/* NULL: none, message set */
+const struct tcc_pentry *tcr_find_entry(const struct tccrt_model *m, const char *name);
 
 /* check.c: fills in m's table pointers after checking every index that the plan holds. */
 int tcr_check_plan(struct tccrt_model *m, const char *what);
@@ -147,7 +152,8 @@ struct tcr_slot {
 /* An output of the running call. */
 struct tcr_out {
     void *data;                      /* where it is written; NULL: not known yet */
-    void *host;                      /* where the caller finds it: the same, or what is on a device is copied there in the end */
+    /* where the caller finds it: the same, or what is on a device is copied there in the end */
+    void *host;
     void *there;                     /* the session's memory on a device */
     size_t there_bytes;
     int64_t bytes;
@@ -172,8 +178,10 @@ struct tccrt_session {
     struct tcr_device *host;         /* the plan's memory 0 */
     struct tcr_device *device;       /* its memory 1: buffers, state, kernels; may be the host */
     bool apart;                      /* the device's memory is not the host's */
-    bool placed;                     /* the plan says what lies there; else all but objects does, and steps of the host fetch it */
-    bool ordered;                    /* placed and apart: steps of the device's queues are given to them, and waits are events */
+    /* the plan says what lies there; else all but objects does, and steps of the host fetch it */
+    bool placed;
+    /* placed and apart: steps of the device's queues are given to them, and waits are events */
+    bool ordered;
     bool in_program;
     bool giving;                     /* the run returns when its work is in the device's queues (async.c) */
     int64_t given, waited;           /* runs that were given so, of which so many have been waited for */
@@ -183,8 +191,10 @@ struct tccrt_session {
     struct tcr_batches *batches;     /* that went to the device together (many.c); NULL: none did */
     void (*free_batches)(struct tccrt_session *s);
     const struct tccrt_async *how;   /* the running call's */
-    const bool *in_there, *out_there;        /* of the running call: by input and output, does the caller's data lie on the device? NULL: none */
-    void **instead;                  /* by buffer of the arena, and by weight: where it lies instead; NULL: as the plan says */
+    /* of the running call: by input and output, does the caller's data lie on the device? NULL: none */
+    const bool *in_there, *out_there;
+    /* by buffer of the arena, and by weight: where it lies instead; NULL: as the plan says */
+    void **instead;
     bool writes_state, carries;      /* the copy that is being given: to state; a collective's own */
     int queue;                       /* of the device: the step's that runs; the plan's numbers */
     uint32_t *event_of;              /* by step: 1 + the event that others wait for; 0: none does */
@@ -196,9 +206,12 @@ struct tccrt_session {
     int64_t *syms;                   /* by symbol */
     int64_t *bound;                  /* the symbols as they were when level 0 was last evaluated */
     int32_t *origin;                 /* by symbol: input * TCC_MAX_RANK + axis that bound it */
-    struct tcr_interval *ranges;     /* by expression of level 0: what it may be while a program lives (bounds.c); NULL: what it is */
+    /* by expression of level 0: what it may be while a program lives (bounds.c); NULL: what it is */
+    struct tcr_interval *ranges;
     struct tcr_interval *sym_ranges; /* by symbol */
-    uint32_t *control_at;            /* by expression: 1 + its number in the control block of `controlled`, 0: it isn't there; NULL: the device has no programs */
+    /* by expression: 1 + its number in the control block of `controlled`, 0: it isn't there; NULL: the device has no
+     * programs */
+    uint32_t *control_at;
     int64_t *control_values;
     struct tcr_program_digest { uint64_t key, digest; bool settled; } *program_digests;      /* by step (program.c) */
     uint32_t ncontrol;               /* of the entry point and the program that have most */
@@ -212,11 +225,15 @@ struct tccrt_session {
     uint64_t *places;                /* by buffer: offset in the arena, where the plan has none */
     struct tcr_placement *placements;        /* by entry point: the sizes that its buffers were placed for */
     void **states;
-    void **lent;                     /* by state variable: where it lies in the caller's memory; NULL: it is the session's */
+    /* by state variable: where it lies in the caller's memory; NULL: it is the session's */
+    void **lent;
     bool any_lent;
     bool *placed_states;             /* by state variable: it lies in the caller's memory of the device */
-    void **mirrors;                  /* by state variable: what tccrt_state_get() gave of a device's, or its value where another rank owns it; NULL: none */
-    struct tcr_owner { bool known, mine; int rank; } *owner;         /* by symbol that says who owns something: is it this rank? which of the group? */
+    /* by state variable: what tccrt_state_get() gave of a device's, or its value where another rank owns it; NULL:
+     * none */
+    void **mirrors;
+    /* by symbol that says who owns something: is it this rank? which of the group? */
+    struct tcr_owner { bool known, mine; int rank; } *owner;
     bool states_due;                 /* variables of which that is this rank may have no memory yet */
     bool *entered;                   /* by entry point: what it accesses of the state has memory */
     struct tcr_slot *slots;
@@ -235,7 +252,8 @@ struct tccrt_session {
     int64_t *sizes;
     struct tcr_access *access;       /* what it does with them; NULL: the device doesn't ask */
     uint32_t joined;                 /* launches or loops behind the step at hand that go with it */
-    uint64_t lane;                   /* one of several threads that walk loops at the same time (abreast.c): 1 + its steps; else 0 */
+    /* one of several threads that walk loops at the same time (abreast.c): 1 + its steps; else 0 */
+    uint64_t lane;
     uint32_t *size_at;               /* and where a program finds its sizes */
     struct tcr_interval *size_ranges;
 
@@ -248,7 +266,8 @@ struct tccrt_session {
 
     uint32_t failed_at;              /* the step of the outermost list at which a run has failed */
     uint32_t voting;                 /* 1 + the vote that this run has begun last; 0: none */
-    struct tcr_net *exchanging;      /* the device has been given exchanges with others that it may not have passed; NULL: none */
+    /* the device has been given exchanges with others that it may not have passed; NULL: none */
+    struct tcr_net *exchanging;
     int failed;                      /* a run that has failed goes on to the vote, with its status */
     char failure[256];               /* and message */
 
@@ -308,15 +327,19 @@ tcr_is_state(const struct tccrt_session *s, uint32_t b)
 }
 
 /* Data, in one of the plan's memories. (Tables are the heap's.) */
-void *tcr_alloc(struct tccrt_session *s, uint32_t memory, size_t bytes);     /* TCR_ALIGN-aligned; NULL: no memory, message set */
-void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes);      /* when work given before is done */
+/* TCR_ALIGN-aligned; NULL: no memory, message set */
+void *tcr_alloc(struct tccrt_session *s, uint32_t memory, size_t bytes);
+/* when work given before is done */
+void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes);
 int tcr_grow(struct tccrt_session *s, uint32_t memory, void *pp, size_t *held, size_t bytes);
-int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t from_memory, const void *from, size_t bytes, const char *node);
+int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t from_memory, const void *from,
+             size_t bytes, const char *node);
 /* From the host to the device; back, and waits for it; bytes of the device. */
 int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes);
 int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes);
 int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes);
-int tcr_peers_settle(struct tccrt_session *s);               /* until the device has passed its exchanges with others (comm/peers.c); a rank that is gone ends it */
+/* until the device has passed its exchanges with others (comm/peers.c); a rank that is gone ends it */
+int tcr_peers_settle(struct tccrt_session *s);
 /* Waits for all work. TCC_EINDEX: a kernel has met a bad index. */
 int tcr_sync(struct tccrt_session *s);
 int tcr_sync_event(struct tccrt_session *s, uint32_t event);
@@ -333,24 +356,28 @@ int tcr_goes_ahead(struct tccrt_session *s, const struct tcc_pentry *e, uint32_t
 int tcr_hold(struct tccrt_session *s, struct tcr_held what);         /* until then */
 /* The host itself uses memory of its own that copies may use. */
 int tcr_touch(struct tccrt_session *s, const void *at, size_t bytes, unsigned how, const char *node);
-/* A dense buffer, or its memory *data, as a step of the host reads or writes it (TCC_READS, TCC_WRITES); what it writes goes to the device when
- * the views from `first` on end. */
+/* A dense buffer, or its memory *data, as a step of the host reads or writes it (TCC_READS, TCC_WRITES); what it writes
+ * goes to the device when the views from `first` on end. */
 int tcr_host_tensor(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, struct tcc_tensor *out);
 int tcr_view(struct tccrt_session *s, uint32_t b, const char *node, unsigned how, void **data, size_t bytes);
 int tcr_views_end(struct tccrt_session *s, size_t first, int status);        /* returns status, or what went wrong */
-void tcr_views_until(struct tccrt_session *s, size_t first, uint32_t queue); /* they stay until tcr_views_done() says so */
+/* they stay until tcr_views_done() says so */
+void tcr_views_until(struct tccrt_session *s, size_t first, uint32_t queue);
 int tcr_views_done(struct tccrt_session *s, uint32_t queue, int status);     /* TCC_NO: of all queues */
 
 /* State variables: their memory; their value from and to the host. zero: all bytes. */
 void *tcr_state_alloc(struct tccrt_session *s, const struct tcc_pstate *p);
 void tcr_state_free(struct tccrt_session *s, const struct tcc_pstate *p, void *at);
-/* The host's memory for what goes to a device and back, its bytes 0: pinned where the plan asks for it and the device has such. */
+/* The host's memory for what goes to a device and back, its bytes 0: pinned where the plan asks for it and the device
+ * has such. */
 bool tcr_pins(const struct tccrt_session *s);
-bool tcr_state_stays(const struct tccrt_session *s, uint32_t i);     /* with the host, beside a device with a memory of its own */
+/* with the host, beside a device with a memory of its own */
+bool tcr_state_stays(const struct tccrt_session *s, uint32_t i);
 int tcr_state_read(struct tccrt_session *s, uint32_t i, size_t first, size_t bytes, void *to);
 int tcr_state_write(struct tccrt_session *s, uint32_t i, const void *from);
 int tcr_state_zero(struct tccrt_session *s, uint32_t i);
-/* *out: where the host can read it: it itself, or a copy in *room, which is made where it is NULL and is the caller's to free. NULL: another stage's. */
+/* *out: where the host can read it: it itself, or a copy in *room, which is made where it is NULL and is the caller's
+ * to free. NULL: another stage's. */
 int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const void **out);
 
 /* -- shard.c: variables that are parts of larger ones */
@@ -364,20 +391,23 @@ const char *tcr_shard_group(const struct tccrt_model *m);      /* NULL: nothing 
 int tcr_check_tensor(const struct tccrt_model *m, int tensor);
 
 void tcr_slot_clear(struct tccrt_session *s, struct tcr_slot *slot);
-void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object);    /* takes the reference */
+/* takes the reference */
+void tcr_slot_set(struct tccrt_session *s, struct tcr_slot *slot, struct tcc_object *object);
 
 /* -- size.c ----------------------------------------------------------------------------------- */
 #define TCR_UNBOUND INT64_MIN                /* depends on a symbol that has no value yet */
 #define TCR_BAD (INT64_MIN + 1)              /* overflowed, or divided by zero */
 #define TCR_IS_VALUE(v) ((v) > TCR_BAD)
 
-int64_t tcr_compute(uint32_t op, int64_t a, int64_t b);     /* an operation of enum tcc_expr_op behind SYM, on values; or TCR_BAD */
+/* an operation of enum tcc_expr_op behind SYM, on values; or TCR_BAD */
+int64_t tcr_compute(uint32_t op, int64_t a, int64_t b);
 void tcr_eval_level(struct tccrt_session *s, uint32_t level);
 void tcr_forget_levels(struct tccrt_session *s);             /* levels above 0 and their symbols become unbound */
 /* position.c: binds the symbols of state variables; may a run of e advance them; it ended well. */
 int tcr_bind_positions(struct tccrt_session *s);
 int tcr_check_advances(struct tccrt_session *s, const struct tcc_pentry *e);
-int tcr_check_first(struct tccrt_session *s, const struct tcc_pentry *e);    /* the checks that an entry point begins with, of sizes that are bound */
+/* the checks that an entry point begins with, of sizes that are bound */
+int tcr_check_first(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_advance(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_bind_sym(struct tccrt_session *s, uint32_t sym, int64_t value, const char *node);
 /* The value of an expression, at least 0. `what` is for the message. */
@@ -394,31 +424,38 @@ tcr_is_bounded(struct tcr_interval x)
 {
     return TCR_IS_VALUE(x.lo) && TCR_IS_VALUE(x.hi);
 }
-/* An operation of enum tcc_expr_op: contains all results; not bounded where an operand isn't, or an operation may fail. */
+/* An operation of enum tcc_expr_op: contains all results; not bounded where an operand isn't, or an operation may
+ * fail. */
 struct tcr_interval tcr_interval(uint32_t op, struct tcr_interval a, struct tcr_interval b);
 /* Computes the session's ranges for the sizes that are bound now, e's runs. */
 void tcr_bounds(struct tccrt_session *s, const struct tcc_pentry *e);
-struct tcr_interval tcr_range(const struct tccrt_session *s, uint32_t expr);         /* what an expression may be while a program lives */
-int64_t tcr_most(const struct tccrt_session *s, uint32_t expr);                      /* its largest value, as far as it is known; at least the one now */
+/* what an expression may be while a program lives */
+struct tcr_interval tcr_range(const struct tccrt_session *s, uint32_t expr);
+/* its largest value, as far as it is known; at least the one now */
+int64_t tcr_most(const struct tccrt_session *s, uint32_t expr);
 
 /* -- place.c ---------------------------------------------------------------------------------- */
 struct tcr_placement { int64_t *sizes; uint64_t arenas[2]; bool done; };
-/* Places an entry point's buffers for the sizes that are bound now, unless they are what they were; arenas: bytes that each takes. */
+/* Places an entry point's buffers for the sizes that are bound now, unless they are what they were; arenas: bytes that
+ * each takes. */
 int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *arenas);
 
 /* -- run.c ------------------------------------------------------------------------------------ */
 /* Output k's memory for a result of these dims, in one of the plan's memories. */
-void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, int dtype, int rank, const int64_t *dims, int64_t bytes, int *status);
+void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, int dtype, int rank, const int64_t *dims,
+                        int64_t bytes, int *status);
 
-/* A run's parts: sizes, arenas and inputs; outputs whose memory follows from the run; what lies in the session's memory on the device goes to the host;
- * variables in the caller's memory. failed: ends what is under way; the message stays. */
+/* A run's parts: sizes, arenas and inputs; outputs whose memory follows from the run; what lies in the session's memory
+ * on the device goes to the host; variables in the caller's memory. failed: ends what is under way; the message
+ * stays. */
 int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_late_outputs(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_outputs_to_host(struct tccrt_session *s);
 int tcr_copy_lent(struct tccrt_session *s, bool back);
 int tcr_run_failed(struct tccrt_session *s, int status);
 /* A call with tensors: run() does it. */
-int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout, struct tcc_tensor *out,
+int tcr_run_tensors(struct tccrt_session *s, const char *entry, int nin, const struct tcc_tensor *in, int nout,
+                    struct tcc_tensor *out,
                     int (*run)(struct tccrt_session *s, const struct tcc_pentry *e));
 int tcr_run_now(struct tccrt_session *s, const struct tcc_pentry *e);
 
@@ -426,7 +463,8 @@ int tcr_run_now(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_bind(struct tccrt_session *s, const struct tcc_pentry *e);
 /* Runs an entry point on the inputs in s->in; leaves results in s->outs. */
 int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e);
-/* The steps of s->running themselves, in the arithmetic that they expect; after a failure the other ranks have been told. */
+/* The steps of s->running themselves, in the arithmetic that they expect; after a failure the other ranks have been
+ * told. */
 int tcr_run_steps(struct tccrt_session *s);
 void tcr_reset_outputs(struct tccrt_session *s);
 
@@ -442,24 +480,31 @@ tcr_has_stage(const struct tccrt_session *s, uint32_t home)
 }
 
 /* -- comm/owned.c: state and buffers that one rank of a group has ------------------------------------------------ */
-int tcr_owners_find(struct tccrt_session *s);            /* anew, when the session or a group of its own is there; what others own now has no memory here */
+/* anew, when the session or a group of its own is there; what others own now has no memory here */
+int tcr_owners_find(struct tccrt_session *s);
 void tcr_owners_bind(struct tccrt_session *s);           /* their symbols, when a call begins */
 bool tcr_is_elsewhere(const struct tccrt_session *s, uint32_t i);        /* does another rank own state variable i? */
-int tcr_find_state(const struct tccrt_session *s, const char *name);        /* its number; -1, and a message: there is none */
-int tcr_no_state(const struct tccrt_session *s, const char *name);          /* says so, and which there are; TCC_EUSAGE */
+/* its number; -1, and a message: there is none */
+int tcr_find_state(const struct tccrt_session *s, const char *name);
+/* says so, and which there are; TCC_EUSAGE */
+int tcr_no_state(const struct tccrt_session *s, const char *name);
 void tcr_list_name(char *list, size_t room, const char *name);              /* 'A', 'B', ... */
 bool tcr_has_state(const struct tccrt_session *s, uint32_t i);           /* its memory, or a mirror of its value */
-int tcr_state_absent(const struct tccrt_session *s, uint32_t i);               /* the status, and the message, of who asks for one that is not here */
-bool tcr_lacks(const struct tccrt_session *s, uint32_t b);               /* has the buffer no memory, since another rank owns what belongs there? */
+/* the status, and the message, of who asks for one that is not here */
+int tcr_state_absent(const struct tccrt_session *s, uint32_t i);
+/* has the buffer no memory, since another rank owns what belongs there? */
+bool tcr_lacks(const struct tccrt_session *s, uint32_t b);
 int tcr_states_make(struct tccrt_session *s);            /* memory for what this rank owns, unless it is there */
 int tcr_state_make(struct tccrt_session *s, uint32_t i); /* memory for a variable, unless it is there or elsewhere */
-int tcr_entry_states(struct tccrt_session *s, const struct tcc_pentry *e);       /* for those that its steps access: gradients have none before */
+/* for those that its steps access: gradients have none before */
+int tcr_entry_states(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_mirror(struct tccrt_session *s, uint32_t i, void **out);         /* made where there is none */
 int tcr_accumulating(struct tccrt_session *s, bool *yes);                /* ckpt.c: are gradients being added up? */
 
 /* -- program.c ------------------------------------------------------------------------------------- */
 int tcr_step_program(struct tccrt_session *s, const struct tcc_pstep *p);
-void tcr_control(struct tccrt_session *s, const struct tcc_pentry *e, struct tcr_control *out);      /* the values of e's control block; out's others stay */
+/* the values of e's control block; out's others stay */
+void tcr_control(struct tccrt_session *s, const struct tcc_pentry *e, struct tcr_control *out);
 
 /* -- walk.c, launch.c, libop/lib.c ------------------------------------------------------------------ */
 int tcr_walk(struct tccrt_session *s, struct tcc_range steps);
@@ -470,9 +515,11 @@ int tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int6
 int tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node);
 int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes);
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p);
-/* The launch of a step, its lists in the session's room. made: false: it has no tiles. shape: of struct tcr_device_ops.holds. */
+/* The launch of a step, its lists in the session's room. made: false: it has no tiles. shape: of struct
+ * tcr_device_ops.holds. */
 struct tcr_made_launch { struct tcr_kernel_launch l; bool made; uint64_t shape; };
-bool tcr_is_small(const struct tccrt_session *s, const struct tcc_pstep *p);         /* does it take less time than threads need to meet? */
+/* does it take less time than threads need to meet? */
+bool tcr_is_small(const struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct tcr_made_launch *out);
 int tcr_step_lib(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_accum(struct tccrt_session *s, const struct tcc_pstep *p);
@@ -490,7 +537,8 @@ int tcr_step_collective(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_message(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_await(struct tccrt_session *s, uint32_t step);       /* until what that step has started has ended */
 int tcr_await_list(struct tccrt_session *s, struct tcc_range steps);         /* the same of all steps of a list */
-/* comm/vote.c: a run of this list has failed at s->failed_at: tells the other ranks where the plan votes. Returns status; the message is every rank's then. */
+/* comm/vote.c: a run of this list has failed at s->failed_at: tells the other ranks where the plan votes. Returns
+ * status; the message is every rank's then. */
 int tcr_vote_failed(struct tccrt_session *s, struct tcc_range steps, int status);
 struct tccrt_comm *tcr_session_group(struct tccrt_session *s, const char *name);      /* NULL: none of that name */
 void tcr_drain(struct tccrt_session *s, int status); /* waits for what a run has left under way; its message stays */
@@ -502,10 +550,12 @@ bool tcr_guard_wanted(void);                 /* by TCCRT_GUARD */
 void *tcr_guard_alloc(size_t bytes, size_t alignment);
 void tcr_guard_free(void *p);
 void tcr_guard_heap(struct tcr_heap *h);     /* such blocks are what the heap gives, whoever's allocator it had */
-/* n rows, each with such a page behind it, *step bytes apart; freed as a block is. Where a kernel's scratch of so many bytes begins in a row, which becomes poison. */
+/* n rows, each with such a page behind it, *step bytes apart; freed as a block is. Where a kernel's scratch of so many
+ * bytes begins in a row, which becomes poison. */
 void *tcr_guard_rows(size_t n, size_t bytes, size_t *step);
 void *tcr_guard_scratch(uint8_t *row, size_t step, size_t bytes);
-/* For who has pages of his own: where a block begins in *room bytes of pages; that it lies there, to sessions at `known`; that it is gone. */
+/* For who has pages of his own: where a block begins in *room bytes of pages; that it lies there, to sessions at
+ * `known`; that it is gone. */
 size_t tcr_guard_offset(size_t bytes, size_t alignment, size_t *room);
 bool tcr_guard_note(void *pages, size_t room, void *data, size_t bytes, const void *known);
 void tcr_guard_forget(const void *known);
@@ -519,22 +569,29 @@ void tcr_guard_outputs_back(struct tccrt_session *s);
 int tcr_guard_begin(struct tccrt_session *s, const struct tcc_pentry *e);    /* a run: all of the arena is poison */
 void tcr_guard_step(struct tccrt_session *s);                                /* one begins */
 void tcr_guard_launch(const struct tcr_kernel_launch *l);                    /* a launch begins */
-int tcr_guard_check(struct tccrt_session *s, const struct tcc_pstep *p);     /* it has ended: TCC_EBUG where something was written beside a block */
+/* it has ended: TCC_EBUG where something was written beside a block */
+int tcr_guard_check(struct tccrt_session *s, const struct tcc_pstep *p);
 
 /* -- profile.c -------------------------------------------------------------------------------- */
 double tcr_now(void);                        /* nanoseconds */
 int tcr_profile_new(struct tccrt_session *s);
 void tcr_profile_free(struct tccrt_session *s);
-const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p);     /* its kernel's, or its kind */
-int tcr_observe_step(struct tccrt_session *s, const struct tcc_pstep *p);                   /* observe.c: the step has been given */
+/* its kernel's, or its kind */
+const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p);
+/* observe.c: the step has been given */
+int tcr_observe_step(struct tccrt_session *s, const struct tcc_pstep *p);
 void tcr_profile_begin(struct tccrt_session *s);             /* a run begins */
-void tcr_profile_behind(struct tccrt_session *s);            /* one begins behind others: what came before those is forgotten */
-void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start, double end);
+/* one begins behind others: what came before those is forgotten */
+void tcr_profile_behind(struct tccrt_session *s);
+void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, const struct tcc_ptask *t, double start,
+                      double end);
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
-void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p);     /* to a device, which takes the time itself */
+/* to a device, which takes the time itself */
+void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p);
 void tcr_profile_device(struct tccrt_session *s);            /* it has done what it was given: its times */
 void tcr_profile_waited(struct tccrt_session *s, double ns); /* the host, for the device */
 void tcr_profile_wait(struct tccrt_session *s, uint32_t step, double ns);
-void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end);    /* trace only: beside the steps */
+/* trace only: beside the steps */
+void tcr_profile_aside(struct tccrt_session *s, uint32_t step, double start, double end);
 
 #endif

@@ -485,7 +485,8 @@ static int make_arenas(struct tccrt_session *s, const struct tcc_pentry *e)
     for (uint32_t i = 0; i < 2 && !status; i++)
         if (!i || bytes[i] || s->apart)
             status = grow_arena(s, i, (size_t)bytes[i]);
-    /* Poison comes before the run and the work of all queues; those of a run that is only given wait for queue 0 anyway. */
+    /* Poison comes before the run and the work of all queues; those of a run that is only given wait for queue 0
+     * anyway. */
     return status || s->giving || !s->device->ops->discard ? status : tcr_sync(s);
 }
 
@@ -711,7 +712,8 @@ static void borrow(struct tccrt_session *s, int nin, const struct tcc_tensor *in
     }
 }
 
-/* The inputs are in s->in. Where some that have values of their own are given, the others get these: the entry point that takes them all runs. */
+/* The inputs are in s->in. Where some that have values of their own are given, the others get these: the entry point
+ * that takes them all runs. */
 static const struct tcc_pentry *with_defaults(struct tccrt_session *s, const struct tcc_pentry *e, int nin)
 {
     bool given = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: the memory of runs. Tables come from the session's heap, data from its device. One thread runs a session at a time.
+ * Sessions: the memory of runs. Tables come from the session's heap, data from its device. One thread runs a session at
+ * a time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,9 @@ static void *zeroed(struct tccrt_session *s, size_t n, size_t size)
 }
 
 /*
- * A state's first value has been copied: the pages of the artifact's file that hold it need not stay in memory (they come back
- * when they are read again, for another session). Not for linked models, whose weights may lie in memory that no file backs.
+ * A state's first value has been copied: the pages of the artifact's file that hold it need not stay in memory (they
+ * come back when they are read again, for another session). Not for linked models, whose weights may lie in memory that
+ * no file backs.
  */
 static void release_first_value(const struct tccrt_model *m, const struct tcc_pstate *p)
 {
@@ -173,7 +175,8 @@ static int make_tables(struct tccrt_session *s)
     return make_states(s);
 }
 
-/* Has the artifact functions for the kernels of the device's launches, where the host's threads run them? (Devices of their own check their image.) */
+/* Has the artifact functions for the kernels of the device's launches, where the host's threads run them? (Devices of
+ * their own check their image.) */
 static int check_functions(struct tccrt_session *s)
 {
     const struct tccrt_model *m = s->m;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shard.c - state variables of which each rank of a group holds a part (struct tcc_pshard): where it lies in the whole, and the way from one to the
- * other. Checkpoints hold the whole, and so do the weights of which first values are parts.
+ * shard.c - state variables of which each rank of a group holds a part (struct tcc_pshard): where it lies in the whole,
+ * and the way from one to the other. Checkpoints hold the whole, and so do the weights of which first values are parts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,8 @@ const char *tcr_shard_group(const struct tccrt_model *m)
     return NULL;
 }
 
-/* The whole is `count` rows, in each of which all ranks have `run` bytes one behind the other, but for `padding` at its end. */
+/* The whole is `count` rows, in each of which all ranks have `run` bytes one behind the other, but for `padding` at its
+ * end. */
 struct layout { uint64_t count, run, padding; };
 
 static struct layout layout_of(const struct tccrt_model *m, const struct tcc_pstate *p)

@@ -217,7 +217,8 @@ char *tcr_expr_text(const struct tccrt_model *m, uint32_t expr)
     return copy;
 }
 
-/* The symbols of expressions, each once, as many as a message has room for; expressions share operands, so there is an end to looking. */
+/* The symbols of expressions, each once, as many as a message has room for; expressions share operands, so there is an
+ * end to looking. */
 struct names {
     uint32_t at[8];
     int n, steps;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc_custom.h - kernels for operators of one's own (public; doc/custom-op.md). It includes nothing of tccc's, and a FILE that is given with
+ * tccc_custom.h - kernels for operators of one's own (public; doc/custom-op.md). It includes nothing of tccc's, and a
+ * FILE that is given with
  * --custom-op=DOMAIN:NAME=FILE includes it alone:
  *
  *     #include <tccc_custom.h>
@@ -8,17 +9,18 @@
  *     static int run(struct tccc_custom *c) { ... c->in[0].data ... c->out[0].data ...; return 0; }
  *     TCCC_CUSTOM_OP(NAME) = {.version = TCCC_CUSTOM_VERSION, .shape = shape, .run = run};
  *
- * FILE is compiled once by the C compiler. The compiler of models loads it and calls shape(); an artifact has it linked in, and calls
- * shape() and run(). One file may define several operators.
+ * FILE is compiled once by the C compiler. The compiler of models loads it and calls shape(); an artifact has it linked
+ * in, and calls shape() and run(). One file may define several operators.
  *
- * A gradient is an operator too, NAME_grad, defined in the same file: its operands are those of NAME, then its results, then the gradients of
- * these, and its results are the gradients of NAME's operands of floats, in their order. Without a shape() they are like those operands.
+ * A gradient is an operator too, NAME_grad, defined in the same file: its operands are those of NAME, then its results,
+ * then the gradients of these, and its results are the gradients of NAME's operands of floats, in their order. Without
+ * a shape() they are like those operands.
  *
- * A FILE.cu is read twice: by NVRTC, which defines __CUDACC__, for device code, and as C, without, for the host's section.
- * See "On a GPU" below.
+ * A FILE.cu is read twice: by NVRTC, which defines __CUDACC__, for device code, and as C, without, for the host's
+ * section. See "On a GPU" below.
  *
- * All functions are to depend on nothing but the call's own description: they may be called at any time, by several threads at once, for
- * different calls; equal calls may be computed once.
+ * All functions are to depend on nothing but the call's own description: they may be called at any time, by several
+ * threads at once, for different calls; equal calls may be computed once.
  */
 #ifndef TCCC_CUSTOM_H
 #define TCCC_CUSTOM_H
@@ -40,7 +42,8 @@ enum tccc_custom_dtype {
     TCCC_NONE = 0,
     TCCC_F32 = 1, TCCC_U8, TCCC_I8, TCCC_U16, TCCC_I16, TCCC_I32, TCCC_I64,
     TCCC_BOOL = 9, TCCC_F16, TCCC_F64, TCCC_U32, TCCC_U64, TCCC_C64, TCCC_C128, TCCC_BF16,
-    TCCC_F8E4M3FN, TCCC_F8E4M3FNUZ, TCCC_F8E5M2, TCCC_F8E5M2FNUZ, TCCC_U4, TCCC_I4, TCCC_F4E2M1, TCCC_F8E8M0, TCCC_U2, TCCC_I2
+    TCCC_F8E4M3FN, TCCC_F8E4M3FNUZ, TCCC_F8E5M2, TCCC_F8E5M2FNUZ, TCCC_U4, TCCC_I4, TCCC_F4E2M1, TCCC_F8E8M0, TCCC_U2,
+        TCCC_I2
 };
 
 #ifndef __CUDACC__
@@ -54,9 +57,9 @@ struct tccc_custom_tensor {
     int64_t dims[TCCC_CUSTOM_RANK];
 };
 
-/* While a model is compiled, shape() may meet operands whose sizes are known at run time only: such a dim is negative, and names the size.
- * Copied into a result's dims it stays that size. What is computed of one is not known: the result's dim is then set to
- * TCCC_CUSTOM_UNKNOWN, and shape() is called again with the sizes when the model runs. */
+/* While a model is compiled, shape() may meet operands whose sizes are known at run time only: such a dim is negative,
+ * and names the size. Copied into a result's dims it stays that size. What is computed of one is not known: the
+ * result's dim is then set to TCCC_CUSTOM_UNKNOWN, and shape() is called again with the sizes when the model runs. */
 #define TCCC_CUSTOM_UNKNOWN INT64_MIN
 
 enum tccc_custom_attr_kind { TCCC_ATTR_INTS, TCCC_ATTR_FLOATS, TCCC_ATTR_STRINGS, TCCC_ATTR_TENSOR };
@@ -74,14 +77,16 @@ struct tccc_custom_attr {
 struct tccc_custom {
     int32_t nin, nout;           /* as the model's node has them */
     const struct tccc_custom_tensor *in;
-    struct tccc_custom_tensor *out;      /* shape() fills in dtype, rank and dims; run() the bytes at data, which hold anything before */
+    /* shape() fills in dtype, rank and dims; run() the bytes at data, which hold anything before */
+    struct tccc_custom_tensor *out;
     int32_t nattrs;
     const struct tccc_custom_attr *attrs;
     uint64_t workspace;          /* shape() may ask for that many bytes; */
     void *work;                  /* run() finds them here, 64-byte aligned, not cleared */
     /* Reports why the call fails; returns what shape() or run() is to return then. */
     int (*fail)(struct tccc_custom *c, const char *format, ...);
-    /* In run(): body(arg, i) for each i in [0, n), by the threads of the session, in any order; returns when all have ended. Calls do not nest. */
+    /* In run(): body(arg, i) for each i in [0, n), by the threads of the session, in any order; returns when all have
+     * ended. Calls do not nest. */
     void (*each)(struct tccc_custom *c, int64_t n, void (*body)(void *arg, int64_t i), void *arg);
     void *host;                  /* tccc's own */
 };
@@ -89,8 +94,9 @@ struct tccc_custom {
 /* How a GPU launches the operator's device code: */
 struct tccc_custom_cuda {
     int32_t block;               /* threads of a block; 0: the operator has no device code */
-    int32_t rows;                /* 0: a thread for each element of result 0 (it takes several in its stride where there are many);
-                                    1: a block for each row of result 0, a row being what its last axis holds */
+    /* 0: a thread for each element of result 0 (it takes several in its stride where there are many); 1: a block for
+     * each row of result 0, a row being what its last axis holds */
+    int32_t rows;
     int32_t shared;              /* bytes of dynamic shared memory of a block */
     int32_t pad;
 };
@@ -164,9 +170,10 @@ static inline int tccc_custom_like(struct tccc_custom *c, int out, int in)
  *             ...
  *     }
  *
- * It is a function template over the call, `c`: c.in[k], c.out[k] (struct tccc_cuda_tensor), and constants C::nin, C::nout,
- * C::attr_int("name", otherwise), C::attr_float("name", otherwise), C::attr_ints("name", i, otherwise), C::attr_count("name"). dtypes and ranks are constants of the call,
- * so that tests of them cost nothing. With .rows, tccc_row() is this block's row. A grid may have more threads than there is work, and fewer. */
+ * It is a function template over the call, `c`: c.in[k], c.out[k] (struct tccc_cuda_tensor), and constants C::nin,
+ * C::nout, C::attr_int("name", otherwise), C::attr_float("name", otherwise), C::attr_ints("name", i, otherwise),
+ * C::attr_count("name"). dtypes and ranks are constants of the call, so that tests of them cost nothing. With .rows,
+ * tccc_row() is this block's row. A grid may have more threads than there is work, and fewer. */
 struct tccc_cuda_tensor {
     void *data;
     int dtype;                   /* enum tccc_custom_dtype; TCCC_NONE: left out */

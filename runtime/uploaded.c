@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uploaded.c - a model's weights on machines with a memory of their own: there once, for all sessions, until the model is closed. */
+/* uploaded.c - a model's weights on machines with a memory of their own: there once, for all sessions, until the model
+ * is closed. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -389,8 +389,8 @@ static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *
     [TCC_STEP_PROGRAM] = tcr_step_program,
 };
 
-/* Where the device's memory is not the host's, what a step looked at of it goes back. A step of a region has views of its own: what
- * the step around it saw may have been written since. */
+/* Where the device's memory is not the host's, what a step looked at of it goes back. A step of a region has views of
+ * its own: what the step around it saw may have been written since. */
 static int do_step(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     size_t views = s->nviews, outer = s->first_view;
@@ -473,7 +473,8 @@ static uint32_t joined(const struct tccrt_session *s, const struct tcc_pstep *p,
     return may ? p->nin : 0;
 }
 
-/* Others see that we get on. Threads that run loops at the same time would take the number from each other in each step. */
+/* Others see that we get on. Threads that run loops at the same time would take the number from each other in each
+ * step. */
 static void get_on(struct tccrt_session *s)
 {
     enum { SELDOM = 1024 };

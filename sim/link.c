@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time of collectives by steps and bytes (Thakur, Rabenseifner, Gropp, Optimization of collective communication operations in MPICH, 2005: latency + bytes / bandwidth; rings
- * and trees as NCCL's). Ours are: 5 us for a launch, 1 us a hop within a server and 5 us between servers, and the share of a link that data gets, 0.8.
+ * Time of collectives by steps and bytes (Thakur, Rabenseifner, Gropp, Optimization of collective communication
+ * operations in MPICH, 2005: latency + bytes / bandwidth; rings and trees as NCCL's). Ours are: 5 us for a launch, 1 us
+ * a hop within a server and 5 us between servers, and the share of a link that data gets, 0.8.
  */
 #include <stddef.h>
 #include <string.h>

@@ -193,7 +193,8 @@ static void no_message(void *user, int severity, const char *text)
 }
 
 /* The compiler failed by its own fault: once more, this time with the IR written down before each pass (always doing so
- * would cost more than compiling), but for its big constants, which are written once. The file is there afterwards if a pass was at fault. */
+ * would cost more than compiling), but for its big constants, which are written once. The file is there afterwards if a
+ * pass was at fault. */
 static void leave_reproducer(const struct options *o, const struct tccc_options *c)
 {
     struct tccc_options again = *c;

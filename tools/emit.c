@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit.c - tccc --emit: what an artifact holds for devices, each image as files beside it: NAME.MACHINE.ptx and .cubin as they lie in the artifact
- * (.1.cubin and so on where there are several),
- * NAME.MACHINE.launches with a line for each launch of each kernel. With these and doc/cuda.md a program of its own can run the kernels.
+ * emit.c - tccc --emit: what an artifact holds for devices, each image as files beside it: NAME.MACHINE.ptx and .cubin
+ * as they lie in the artifact (.1.cubin and so on where there are several),
+ * NAME.MACHINE.launches with a line for each launch of each kernel. With these and doc/cuda.md a program of its own can
+ * run the kernels.
  */
 #include "compiler/tccc.h"
 #include "runtime/abi.h"

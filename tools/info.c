@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc --info MODEL: what a model is, before anything is compiled: its entry points with types and sizes, the operators of the source, parameters and
- * state, and the memory that values take at most: those alive at once in the graph's order, none of them fused away or shared. Sizes that are
- * open count as 1 there, and it is said.
+ * tccc --info MODEL: what a model is, before anything is compiled: its entry points with types and sizes, the operators
+ * of the source, parameters and state, and the memory that values take at most: those alive at once in the graph's
+ * order, none of them fused away or shared. Sizes that are open count as 1 there, and it is said.
  */
 #include "compiler/import/frontend.h"
 #include "ir/ir.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads command lines in the GNU manner: long options with = or the next word, abbreviations are not taken; bundled short
- * ones; options and words in any order; `--` ends the options. getopt_long can't do `-MD`, nor tell a table.
+ * Reads command lines in the GNU manner: long options with = or the next word, abbreviations are not taken; bundled
+ * short ones; options and words in any order; `--` ends the options. getopt_long can't do `-MD`, nor tell a table.
  */
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
@@ -368,8 +368,8 @@ static int guard_apply(const struct options *o)
     return -1;
 }
 
-/* A write past a limit of file sizes fails, and is told, as one to a full disk does. A standard stream that the caller closed is nobody's: else the
- * first file that is opened would get its number, and with it what is printed. */
+/* A write past a limit of file sizes fails, and is told, as one to a full disk does. A standard stream that the caller
+ * closed is nobody's: else the first file that is opened would get its number, and with it what is printed. */
 static void guard_streams(void)
 {
     signal(SIGXFSZ, SIG_IGN);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completion for bash, zsh and fish, made of options.def and help.def: options, the values that they may begin with, files elsewhere.
- * Sources: bash(1) "Programmable Completion", zshcompsys(1) "_arguments", fish's complete(1).
+ * Completion for bash, zsh and fish, made of options.def and help.def: options, the values that they may begin with,
+ * files elsewhere. Sources: bash(1) "Programmable Completion", zshcompsys(1) "_arguments", fish's complete(1).
  */
 #include "tools/options_int.h"
 

@@ -49,12 +49,14 @@ extern const struct tool_row tool_table[NTOOLS];
 /* A read command line. Lists are ended by NULL; strings point into argv or the environment's copy. */
 struct options {
     enum tool tool;
-    struct { int n; const char **at; int inherited; } given[NOPTIONS];   /* arguments in order ("" where none was given); the first are TCCC_FLAGS' */
+    /* arguments in order ("" where none was given); the first are TCCC_FLAGS' */
+    struct { int n; const char **at; int inherited; } given[NOPTIONS];
     int nwords;
     const char **words;                                      /* what is no option */
     const char *environment;                                 /* TCCC_FLAGS, or NULL */
     char *copy, *neuron;                                     /* of TCCC_FLAGS and NEURON_CC_FLAGS */
-    bool compiles_only;                                      /* NEURON_EXTRACT_GRAPHS_ONLY: a model is compiled, and not run */
+    /* NEURON_EXTRACT_GRAPHS_ONLY: a model is compiled, and not run */
+    bool compiles_only;
 };
 
 /* Reads TCCC_FLAGS (options that `tool` lacks are skipped there), then argv. Prints --help and --version itself.
@@ -77,7 +79,8 @@ const char *option_text(const struct options *o, enum option_id id, const char *
 bool option_int(const struct options *o, enum option_id id, int64_t lo, int64_t hi, int64_t *value);
 bool option_float(const struct options *o, enum option_id id, double *value);
 
-/* "error: " ("internal error: " for EXIT_BUG) and the message on standard error; usage_error adds where help is; both return the code. */
+/* "error: " ("internal error: " for EXIT_BUG) and the message on standard error; usage_error adds where help is; both
+ * return the code. */
 const char *tool_base_name(const char *path);        /* what stands behind its last slash */
 const char *tool_last_error(void);           /* what tool_error() said last; "" */
 int usage_error(const struct options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -86,9 +89,11 @@ int tool_error(const struct options *o, int code, const char *format, ...) __att
 /* What --auto-cast names; NULL where it is not given, and for `none`. */
 const char *auto_cast_words(const struct options *o);
 
-/* Variables of Neuron's that are set and that nothing reads: a warning each, with what does the same (neuron/env.def). */
+/* Variables of Neuron's that are set and that nothing reads: a warning each, with what does the same
+ * (neuron/env.def). */
 void neuron_env_warn(void);
-/* The vendor's words on the command line, and variables that say how to compile for NeuronCores, as if their options were given; where the target is another they say nothing. -1 to go on, else the exit code. */
+/* The vendor's words on the command line, and variables that say how to compile for NeuronCores, as if their options
+ * were given; where the target is another they say nothing. -1 to go on, else the exit code. */
 int neuron_env_apply(struct options *o);
 
 /* Documents made of the tables. */
@@ -96,7 +101,8 @@ void options_man(FILE *out, enum tool tool);
 void options_bash(FILE *out);
 void options_zsh(FILE *out);
 void options_fish(FILE *out);
-/* --help: the first page where `what` is "", every option where it is "all", else the groups whose names begin so. False: there is none. */
+/* --help: the first page where `what` is "", every option where it is "all", else the groups whose names begin so.
+ * False: there is none. */
 bool options_help(FILE *out, enum tool tool, const char *what);
 /* The commit that the tools were built from; "unknown" outside a checkout and a release. */
 const char *options_commit(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-opt: parses IR text, verifies it, runs passes and prints the result: the tool of the tests, and what replays crash
- * reproducers. A line `; -----` splits a file into pieces that are worked on one after the other, each by itself.
+ * tccc-opt: parses IR text, verifies it, runs passes and prints the result: the tool of the tests, and what replays
+ * crash reproducers. A line `; -----` splits a file into pieces that are worked on one after the other, each by itself.
  */
 #include "ir/ir.h"
 #include "passes/pass.h"

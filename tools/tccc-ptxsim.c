@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-ptxsim: runs kernels of a PTX file in the simulator. Without --launch it lists the file's kernels and their parameters. Arguments
- * are numbers or buffers, which may come from files and be written to files after the launch. Failed checks go to standard error.
+ * tccc-ptxsim: runs kernels of a PTX file in the simulator. Without --launch it lists the file's kernels and their
+ * parameters. Arguments are numbers or buffers, which may come from files and be written to files after the launch.
+ * Failed checks go to standard error.
  */
 #include "ir/ir.h"
 #include "sim/ptx/ptxsim.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes static archives: the System V / GNU format with a symbol index and a table of long names; dates, owners and modes
- * are fixed, so the same members give the same bytes. Sources: System V ABI, GNU ar's documentation.
+ * Writes static archives: the System V / GNU format with a symbol index and a table of long names; dates, owners and
+ * modes are fixed, so the same members give the same bytes. Sources: System V ABI, GNU ar's documentation.
  */
 #include "compiler/artifact/link_int.h"
 #include "base/safe.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * artifact.c - the artifact's own object file: descriptor (struct tcc_model), plan, table of kernels, weights; and the C
- * header of -H. Nothing of it goes through a code generator, weights are written from where they lie.
+ * artifact.c - the artifact's own object file: descriptor (struct tcc_model), plan, table of kernels, weights; and the
+ * C header of -H. Nothing of it goes through a code generator, weights are written from where they lie.
  */
 #include "compiler/artifact/artifact_int.h"
 #include "compiler/custom_int.h"
@@ -95,8 +95,8 @@ static bool sink_embed(void *user, enum tcc_dtype dtype, const void *data, uint6
     return true;
 }
 
-/* Records of weights that are made when the artifact is opened (struct tcc_prandom): large ones of floats by their mean and deviation, all others
- * as they are. What has elements beyond what weights have is a mask. */
+/* Records of weights that are made when the artifact is opened (struct tcc_prandom): large ones of floats by their mean
+ * and deviation, all others as they are. What has elements beyond what weights have is a mask. */
 struct random_sink {
     struct elf *elf;
     int section;

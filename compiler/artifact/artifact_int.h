@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* artifact_int.h - from a lowered module to the artifact's own object: descriptor, plan, weights, C entry points' table. */
+/* artifact_int.h - from a lowered module to the artifact's own object: descriptor, plan, weights, C entry points'
+ * table. */
 #ifndef TCC_ARTIFACT_INT_H
 #define TCC_ARTIFACT_INT_H
 
 #include "compiler/target.h"
 
-/* The plan as bytes (struct tcc_plan and its tables). Library ops it calls are listed in `libs`, in the order of their numbers. */
+/* The plan as bytes (struct tcc_plan and its tables). Library ops it calls are listed in `libs`, in the order of their
+ * numbers. */
 struct artifact_plan { const uint8_t *bytes; uint64_t size; int nlibs; const char **libs; };
 struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *p);
 
-/* Entry points that the user sees: pipelines where there are some (the functions are then their parts), else all functions, shape versions
- * of one thing being one. They have the first numbers. */
+/* Entry points that the user sees: pipelines where there are some (the functions are then their parts), else all
+ * functions, shape versions of one thing being one. They have the first numbers. */
 int artifact_nentries(const struct kn_program *p);
 const char *artifact_entry_name(const struct kn_program *p, int i);
-const struct kn_entry *artifact_entry(const struct kn_program *p, int i);     /* without pipelines; of several versions, the first */
+/* without pipelines; of several versions, the first */
+const struct kn_entry *artifact_entry(const struct kn_program *p, int i);
 
 struct artifact_options {
     const char *name;                        /* C identifier that prefixes symbols */
@@ -25,15 +28,19 @@ struct artifact_options {
     const struct target_image *images;
     const char *device;                      /* struct target.device */
     bool shared;                             /* also define tccc_model */
-    const char *sidecar;                     /* weights go to this file name beside the artifact; "random:SEED": they are made when it is opened; NULL: embedded */
+    /* weights go to this file name beside the artifact; "random:SEED": they are made when it is opened; NULL:
+     * embedded */
+    const char *sidecar;
     const char *source;                      /* digest of the input and flags */
 };
-/* Writes the object file; the sidecar's contents are written to sidecar_path when there is one. False after a diagnostic. */
+/* Writes the object file; the sidecar's contents are written to sidecar_path when there is one. False after a
+ * diagnostic. */
 bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o, const char *path,
                      const char *sidecar_path);
 /* The object with the C functions NAME_ENTRY, one an entry point. */
 bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path);
-const char *artifact_identifier(struct ir_ctx *ctx, const char *name);    /* other characters than letters and digits become _ */
+/* other characters than letters and digits become _ */
+const char *artifact_identifier(struct ir_ctx *ctx, const char *name);
 /* The C header of -H: the entry points' functions and the descriptor. */
 bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path);
 

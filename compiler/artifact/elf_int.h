@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elf_int.h - writes ELF64 x86-64 relocatable objects: the artifact's descriptor, plan and weights never go through LLVM.
+ * elf_int.h - writes ELF64 x86-64 relocatable objects: the artifact's descriptor, plan and weights never go through
+ * LLVM.
  *
- * Contents are pieces that are written out in order, straight from where they lie (a mapped file, say): nothing is copied
- * but by elf_copy(). Every function but elf_write() records only; a failed allocation is remembered and reported by
- * elf_write(). Not thread-safe.
+ * Contents are pieces that are written out in order, straight from where they lie (a mapped file, say): nothing is
+ * copied but by elf_copy(). Every function but elf_write() records only; a failed allocation is remembered and reported
+ * by elf_write(). Not thread-safe.
  */
 #ifndef TCC_ELF_INT_H
 #define TCC_ELF_INT_H
@@ -21,7 +22,8 @@ enum elf_kind {
 };
 enum elf_symbol_flags { ELF_LOCAL = 0, ELF_GLOBAL = 1, ELF_HIDDEN = 2, ELF_FUNC = 4, ELF_WEAK = 8 };
 
-struct elf *elf_new(void);                            /* NULL: no memory. A .note.GNU-stack section is added by itself */
+/* NULL: no memory. A .note.GNU-stack section is added by itself */
+struct elf *elf_new(void);
 void elf_free(struct elf *elf);                       /* NULL is fine */
 int elf_section(struct elf *elf, const char *name, enum elf_kind kind, int align);   /* its number, from 1 */
 /* Append `size` bytes after padding with zeros to `align` (a power of two); return the offset in the section.

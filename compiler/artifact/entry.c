@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * entry.c - the artifact's C functions, one an entry point:
- *     int NAME_ENTRY(const struct tcc_tensor *in, struct tcc_tensor *out) { return tccrt_call(&NAME_model, number, in, out); }
+ *     int NAME_ENTRY(const struct tcc_tensor *in, struct tcc_tensor *out) { return tccrt_call(&NAME_model, number, in,
+ *     out); }
  */
 #include "compiler/artifact/artifact_int.h"
 #include "compiler/child_int.h"

@@ -2,8 +2,8 @@
 /*
  * image.c - writes an image as the block of bytes that runtimes of devices read (struct tcc_pimage, runtime/abi.h).
  *
- * Expressions are written once for each kernel: symbol k is size k of the launching step, so that the same symbol of two kernels may
- * be two numbers.
+ * Expressions are written once for each kernel: symbol k is size k of the launching step, so that the same symbol of
+ * two kernels may be two numbers.
  */
 #include "compiler/artifact/image_int.h"
 #include "compiler/target.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image_int.h - the device's side of an artifact: launch records and code of a program's kernels for one machine (struct tcc_pimage). */
+/* image_int.h - the device's side of an artifact: launch records and code of a program's kernels for one machine
+ * (struct tcc_pimage). */
 #ifndef TCC_IMAGE_INT_H
 #define TCC_IMAGE_INT_H
 
@@ -16,7 +17,8 @@ struct image_map {
     int step[TCC_MAP_RANK], lower[TCC_MAP_SPACE], upper[TCC_MAP_SPACE];
 };
 
-/* How one function of a kernel is launched. Expressions are in the kernel's sizes and image_tiles(); NULL: 1 (grid, block), none (the others). */
+/* How one function of a kernel is launched. Expressions are in the kernel's sizes and image_tiles(); NULL: 1 (grid,
+ * block), none (the others). */
 struct image_launch {
     const char *symbol;
     ir_expr grid[3], block[3], cluster[3];
@@ -37,7 +39,8 @@ ir_expr image_tiles(struct ir_ctx *ctx);
 
 /* The block of bytes, in the context's memory. kernels: one for each of the program's. code: copied. */
 struct target_image;
-struct target_image image_make(struct ir_ctx *ctx, const struct kn_program *p, const struct image_kernel *kernels, const char *machine,
+struct target_image image_make(struct ir_ctx *ctx, const struct kn_program *p, const struct image_kernel *kernels,
+                               const char *machine,
                                const char *format, const void *code, size_t size);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the linker on objects, and writes archives. The linker is looked for beside the compiler (lld/ld.lld of the Python package), where configure
- * found it, then by the usual names on the PATH: ld.lld (fast, reads large sections), else the C compiler. It writes beside the output, under a temporary
- * name that is renamed once everything has gone well, so that a failure leaves nothing.
+ * Runs the linker on objects, and writes archives. The linker is looked for beside the compiler (lld/ld.lld of the
+ * Python package), where configure found it, then by the usual names on the PATH: ld.lld (fast, reads large sections),
+ * else the C compiler. It writes beside the output, under a temporary name that is renamed once everything has gone
+ * well, so that a failure leaves nothing.
  */
 #include "compiler/artifact/link_int.h"
 #include "compiler/child_int.h"

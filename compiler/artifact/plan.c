@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - writes the plan's in-memory form (ir/kernel.h) as the block of bytes that the runtime walks (runtime/abi.h). */
+/* plan.c - writes the plan's in-memory form (ir/kernel.h) as the block of bytes that the runtime walks
+ * (runtime/abi.h). */
 #include "compiler/artifact/plan_int.h"
 
 #include <string.h>
@@ -219,7 +220,8 @@ static struct tcc_pstep step(struct plan_writer *w, const struct kn_step *s)
     return x;
 }
 
-/* A list's steps stand together; lists of nested regions stand before them. `waits` are events until the entry point is whole. */
+/* A list's steps stand together; lists of nested regions stand before them. `waits` are events until the entry point is
+ * whole. */
 static struct tcc_range steps(struct plan_writer *w, const struct kn_steps *s)
 {
     struct tcc_pstep *made = IR_NEWN(w->ctx, s->n + 1, struct tcc_pstep);
@@ -295,7 +297,8 @@ static bool later_version(const struct kn_program *p, int e)
     return false;
 }
 
-/* The entry, or the first of its versions, that a call runs which gives inputs that need not be given; -1: there is none. */
+/* The entry, or the first of its versions, that a call runs which gives inputs that need not be given; -1: there is
+ * none. */
 static int given_entry(const struct kn_program *p)
 {
     for (int i = 0; i < p->module->ndefaults; i++)
@@ -394,8 +397,8 @@ uint32_t plan_state_number(const struct plan_writer *w, int index)
     return n;
 }
 
-/* Adds what a program's launches of a list read in the control block: sizes and numbers of tiles of launches of which something differs from run to
- * run; those that are known when a run begins, or the others. */
+/* Adds what a program's launches of a list read in the control block: sizes and numbers of tiles of launches of which
+ * something differs from run to run; those that are known when a run begins, or the others. */
 static void control_of(struct plan_writer *w, const struct kn_steps *s, bool program, bool late, struct control *to)
 {
     for (int i = 0; i < s->n; i++) {
@@ -492,7 +495,8 @@ const char *artifact_entry_name(const struct kn_program *p, int i)
     return q->name;
 }
 
-/* What the time of a launch follows from, where it is known: arithmetic alone, at places that are not looked up, of each point by itself or of a product. */
+/* What the time of a launch follows from, where it is known: arithmetic alone, at places that are not looked up, of
+ * each point by itself or of a product. */
 static uint32_t cost_flags(const struct kn_kernel *k)
 {
     for (int i = 0; i < k->ninsns; i++)

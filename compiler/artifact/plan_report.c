@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --report: what a plan takes. The memory of each entry point, which buffers share it, what a shape version adds; on a device, which steps
- * stay on the host: a kernel of floats there is one that no template of the device takes.
+ * --report: what a plan takes. The memory of each entry point, which buffers share it, what a shape version adds; on a
+ * device, which steps stay on the host: a kernel of floats there is one that no template of the device takes.
  */
 #include "compiler/memory/budget_int.h"
 

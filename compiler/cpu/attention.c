@@ -2,8 +2,8 @@
 /*
  * attention.c - which kernels the attention template takes, and how they are cut.
  *
- * Register tiles are those of the matrix products: two vectors by as many rows as registers allow. A tile has enough rows to
- * pay for bringing its keys into panels, and few enough that all threads have some.
+ * Register tiles are those of the matrix products: two vectors by as many rows as registers allow. A tile has enough
+ * rows to pay for bringing its keys into panels, and few enough that all threads have some.
  */
 #include "compiler/cpu/attention_int.h"
 
@@ -14,7 +14,8 @@
 #define KEY_BLOCK 256
 #define MOST_WIDTH 512
 
-/* k or v may be read where it lies: `along`, which is d or e, at consecutive addresses, keys at equal distances. Its offset; else NULL. */
+/* k or v may be read where it lies: `along`, which is d or e, at consecutive addresses, keys at equal distances. Its
+ * offset; else NULL. */
 static ir_expr offset_of(struct ir_ctx *ctx, const struct at *a, int load, int value, int along, ir_expr *step)
 {
     const struct kn_kernel *k = a->k;

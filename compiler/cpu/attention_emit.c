@@ -60,7 +60,8 @@ static LLVMValueRef larger(struct ag *g, LLVMValueRef a, LLVMValueRef b)
     return LLVMBuildSelect(g->e->b, LLVMBuildFCmp(g->e->b, LLVMRealOGT, a, b, ""), a, b, "");
 }
 
-/* e^x for x <= 0; what is below the smallest normal number is 0: products with subnormals take a hundred cycles each. */
+/* e^x for x <= 0; what is below the smallest normal number is 0: products with subnormals take a hundred cycles
+ * each. */
 static LLVMValueRef exponential(struct ag *g, LLVMValueRef x)
 {
     struct vm m = vm_make(g->e, x);
@@ -246,8 +247,9 @@ static void tile_step(struct ag *g, struct tile *t, LLVMValueRef a, LLVMValueRef
     }
 }
 
-/* Of one row, keys and values are read once, as fast as the memory gives them: while a block's keys are read its values come into the cache, and while
- * these are read, the next block's keys. `along` (d or e), from `first` on, of key `t`; what lies behind the last is fetched in vain. */
+/* Of one row, keys and values are read once, as fast as the memory gives them: while a block's keys are read its values
+ * come into the cache, and while these are read, the next block's keys. `along` (d or e), from `first` on, of key `t`;
+ * what lies behind the last is fetched in vain. */
 static void fetch(struct ag *g, int load, ir_expr off, int along, LLVMValueRef first, LLVMValueRef t)
 {
     struct em *e = g->e;
@@ -309,7 +311,8 @@ static void block_scores(struct ag *g, LLVMValueRef row, LLVMValueRef npanels)
     em_loop_end(e, &l);
 }
 
-/* Products of the row's elements [d, d + lanes) with those of `lanes` keys from `key` on, no key behind `last` (NULL: there is none), added to acc. */
+/* Products of the row's elements [d, d + lanes) with those of `lanes` keys from `key` on, no key behind `last` (NULL:
+ * there is none), added to acc. */
 static void row_products(struct ag *g, LLVMValueRef key, LLVMValueRef last, LLVMValueRef d, int count,
                          LLVMValueRef *acc)
 {
@@ -361,8 +364,8 @@ static void row_score_vectors(struct ag *g, LLVMValueRef t0, LLVMValueRef from, 
 }
 
 /*
- * Scores of one row with `nvectors` vectors of keys from t0 on. Keys are read where they lie, along d: panels would be used once. A vector of sums
- * a key is summed up by a transpose of as many keys as there are lanes.
+ * Scores of one row with `nvectors` vectors of keys from t0 on. Keys are read where they lie, along d: panels would be
+ * used once. A vector of sums a key is summed up by a transpose of as many keys as there are lanes.
  */
 static void row_scores(struct ag *g, LLVMValueRef t0, LLVMValueRef nvectors)
 {
@@ -391,7 +394,8 @@ static LLVMValueRef largest(struct ag *g, LLVMValueRef v)
     return LLVMBuildExtractElement(g->e->b, v, em_i64(g->e, 0), "");
 }
 
-/* Scale and mask a row's vectors [from, to) of keys, of which some are missing if `cut`; the lanes' largest, or `most`. */
+/* Scale and mask a row's vectors [from, to) of keys, of which some are missing if `cut`; the lanes' largest, or
+ * `most`. */
 static LLVMValueRef mask_scores(struct ag *g, LLVMValueRef scores, LLVMValueRef t0, LLVMValueRef from, LLVMValueRef to,
                                 bool cut, LLVMValueRef most)
 {
@@ -605,7 +609,8 @@ static void emit_tile(struct ag *g)
     finish_rows(g);
 }
 
-/* Where only the run knows the number of rows, a tile of one row has code of its own: the others' works on row blocks. */
+/* Where only the run knows the number of rows, a tile of one row has code of its own: the others' works on row
+ * blocks. */
 static void emit_tiles(struct ag *g)
 {
     struct em *e = g->e;

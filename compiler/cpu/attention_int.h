@@ -2,8 +2,8 @@
 /*
  * attention_int.h - attention kernels (passes/kernel/attention.c makes them), shared by the schedule and the code.
  *
- * A tile is some rows (queries) of one head. Keys come in blocks, so that a block of keys and the rows' scores stay in the
- * near caches, whatever the number of keys:
+ * A tile is some rows (queries) of one head. Keys come in blocks, so that a block of keys and the rows' scores stay in
+ * the near caches, whatever the number of keys:
  *
  *     rows of q -> scratch; means = 0, tops = -inf, sums = 0
  *     for key blocks: keys -> scratch, transposed in panels
@@ -15,8 +15,8 @@
  *
  * A tile of one row (a decoder's token) reads its keys where they lie, along d, and makes no panels.
  *
- * The last row block may have rows behind the tile's last one: they repeat it, and are never stored. Keys behind the last one get
- * the score -inf.
+ * The last row block may have rows behind the tile's last one: they repeat it, and are never stored. Keys behind the
+ * last one get the score -inf.
  */
 #ifndef TCC_CPU_ATTENTION_INT_H
 #define TCC_CPU_ATTENTION_INT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes kernels easy to run as loops: dims of one point are dropped, and neighbouring dims that all accesses walk as one are
- * joined (n, c, h, w of an addition become one dim; h, w of a mean over both become one). Operands become flat: one physical
- * axis, the index being the linear offset. The kernel's meaning stays the same.
+ * Makes kernels easy to run as loops: dims of one point are dropped, and neighbouring dims that all accesses walk as
+ * one are joined (n, c, h, w of an addition become one dim; h, w of a mean over both become one). Operands become flat:
+ * one physical axis, the index being the linear offset. The kernel's meaning stays the same.
  */
 #include "compiler/cpu/emit_int.h"
 
@@ -84,7 +84,8 @@ static void flatten(struct collapse *c)
 
 static bool insn_mentions(const struct kn_insn *n, ir_expr var)
 {
-    return kn_guards_use(n, var) || (n->code == KN_EXPR && ir_uses_sym(n->expr, var)) || (n->code == KN_INDEX && ir_uses_sym(n->bound, var));
+    return kn_guards_use(n, var) || (n->code == KN_EXPR && ir_uses_sym(n->expr, var)) ||
+           (n->code == KN_INDEX && ir_uses_sym(n->bound, var));
 }
 
 /* Does every access move along (a, b) as along one dim: one step of a equals extent(b) steps of b? */

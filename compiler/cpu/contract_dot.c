@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contract_dot.c - contractions whose step multiplies several neighbours along the sum and adds the products to one lane: two bf16
- * by VDPBF16PS, four bytes, one side unsigned and the other signed, by VPDPBUSD (Intel SDM, volume 2). Each 32-bit lane holds such
- * a group, and a step of the register tile takes a group of points of the innermost loop of the sum.
+ * contract_dot.c - contractions whose step multiplies several neighbours along the sum and adds the products to one
+ * lane: two bf16 by VDPBF16PS, four bytes, one side unsigned and the other signed, by VPDPBUSD (Intel SDM, volume 2).
+ * Each 32-bit lane holds such a group, and a step of the register tile takes a group of points of the innermost loop of
+ * the sum.
  *
- * Two f16 are multiplied and added in f16, by AVX512-FP16's VFMADD231PH, each half of a lane to a sum of its own: twice the products of
- * VFMADD231PS. Such sums go on for CT_HALF_PART steps, then the two of a lane become one of f32. That is for kernels whose contraction
- * says so (kn_contraction's partial): operands are scaled so that no sum overflows (passes/legalise/operands.c).
+ * Two f16 are multiplied and added in f16, by AVX512-FP16's VFMADD231PH, each half of a lane to a sum of its own: twice
+ * the products of VFMADD231PS. Such sums go on for CT_HALF_PART steps, then the two of a lane become one of f32. That
+ * is for kernels whose contraction says so (kn_contraction's partial): operands are scaled so that no sum overflows
+ * (passes/legalise/operands.c).
  *
- * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies if the sum's
- * innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is consecutive in memory. A
- * value of type bf16 is an exact float in registers, whose upper half it is.
- * Without VPDPBUSD the same packed bytes are multiplied by other instructions (dot.c), and pairs of bf16 or f16, where the schedule is of a
- * machine that multiplies them and this one does not, by two multiply-adds of floats.
+ * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies
+ * if the sum's innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is
+ * consecutive in memory. A value of type bf16 is an exact float in registers, whose upper half it is.
+ * Without VPDPBUSD the same packed bytes are multiplied by other instructions (dot.c), and pairs of bf16 or f16, where
+ * the schedule is of a machine that multiplies them and this one does not, by two multiply-adds of floats.
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contract_emit.c - code of contractions (contract_int.h): the loops over a tile, packing of A and B where their form in
- * memory doesn't suit the register tile of contract_micro.c.
+ * contract_emit.c - code of contractions (contract_int.h): the loops over a tile, packing of A and B where their form
+ * in memory doesn't suit the register tile of contract_micro.c.
  *
- * Order inside a tile: batch and extra n dims; columns; extra m dims; rows. So a panel of B stays in the nearest cache while all
- * rows of the tile pass. Rows that padding cuts are done in register tiles of their own, with constant row numbers.
+ * Order inside a tile: batch and extra n dims; columns; extra m dims; rows. So a panel of B stays in the nearest cache
+ * while all rows of the tile pass. Rows that padding cuts are done in register tiles of their own, with constant row
+ * numbers.
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
@@ -42,7 +43,8 @@ static void dims_end(struct cg *g, struct dim_loops *l)
 
 /* -- Rows ------------------------------------------------------------------------------------------- */
 
-/* Rows whose number is known when compiling, some of them cut by padding. Where tiles cut the rows, whole register tiles are in or out. */
+/* Rows whose number is known when compiling, some of them cut by padding. Where tiles cut the rows, whole register
+ * tiles are in or out. */
 static void rows_guarded(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
@@ -86,8 +88,8 @@ struct sizes {
 };
 
 /*
- * Register tiles for rows whose number is known only at run time, such that the cost of all is least: a few rows wait for their own sums, so that 10 are 6 and 4
- * rather than 8 and 2, and 15 no whole tile and 1.
+ * Register tiles for rows whose number is known only at run time, such that the cost of all is least: a few rows wait
+ * for their own sums, so that 10 are 6 and 4 rather than 8 and 2, and 15 no whole tile and 1.
  */
 static void choose_sizes(const struct cg *g, int cv, struct sizes *s)
 {
@@ -141,8 +143,8 @@ static void unknown_rows(struct cg *g, LLVMValueRef x, int cv)
 static void whole_rows(struct cg *g, LLVMValueRef x, int cv);
 
 /*
- * Rows of a register tile at an edge: few, but so many that their sums don't wait for each other; `smaller`: half as many, for images of
- * few rows. 0: there is no such tile, or its taps are not known when compiling.
+ * Rows of a register tile at an edge: few, but so many that their sums don't wait for each other; `smaller`: half as
+ * many, for images of few rows. 0: there is no such tile, or its taps are not known when compiling.
  */
 static int edge_rows(const struct cg *g, int cv, bool last, bool smaller)
 {
@@ -161,8 +163,9 @@ static int edge_rows(const struct cg *g, int cv, bool last, bool smaller)
 }
 
 /*
- * Rows at the first or last edge, which taps are missing of, and some between it and the other end of `free`, whose rows have all other taps: by the
- * largest register tile that there is room for, or else one by one, each with the taps that it has. Returns where the other rows begin, or end.
+ * Rows at the first or last edge, which taps are missing of, and some between it and the other end of `free`, whose
+ * rows have all other taps: by the largest register tile that there is room for, or else one by one, each with the taps
+ * that it has. Returns where the other rows begin, or end.
  */
 static LLVMValueRef rows_at_edge(struct cg *g, LLVMValueRef x, int cv, bool last, struct em_range edge,
                                  struct em_range free)
@@ -195,7 +198,8 @@ static LLVMValueRef rows_at_edge(struct cg *g, LLVMValueRef x, int cv, bool last
     return border;
 }
 
-/* All rows, where they are so few that one register tile at the edges takes them: both edges cut it. Is that so? NULL: never. */
+/* All rows, where they are so few that one register tile at the edges takes them: both edges cut it. Is that so? NULL:
+ * never. */
 static LLVMValueRef rows_short(struct cg *g, LLVMValueRef x, int cv)
 {
     struct em *e = g->e;
@@ -218,8 +222,8 @@ static LLVMValueRef rows_short(struct cg *g, LLVMValueRef x, int cv)
 }
 
 /*
- * Rows of which some are cut, but which is known only at run time: those at the edges, then the ones between as usual. Where a window is wider than the
- * image both ends cut the same rows: those are no register tile's.
+ * Rows of which some are cut, but which is known only at run time: those at the edges, then the ones between as usual.
+ * Where a window is wider than the image both ends cut the same rows: those are no register tile's.
  */
 static void rows_late(struct cg *g, LLVMValueRef x, int cv)
 {
@@ -379,8 +383,9 @@ static LLVMValueRef load_raw(struct cg *g, LLVMValueRef p, int op)
     return em_load(g->e, g->c.dtype, p, g->lanes, NULL, NULL, op);
 }
 
-/* B lies with the sum's innermost loop at consecutive addresses: squares of lanes x lanes elements (or groups) are transposed in
- * registers. Columns past the end read the last one again; what they give is never stored. Returns the first step that is left. */
+/* B lies with the sum's innermost loop at consecutive addresses: squares of lanes x lanes elements (or groups) are
+ * transposed in registers. Columns past the end read the last one again; what they give is never stored. Returns the
+ * first step that is left. */
 static LLVMValueRef pack_b_squares(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv, LLVMValueRef at,
                                    LLVMValueRef *part)
 {
@@ -568,8 +573,8 @@ static void study_epilogue(struct cg *g)
     }
 }
 
-/* A pass over the tile with kc points of the sum's outermost loop: what they need of A and B stays in cache for it. A sum over
- * nothing takes a pass, too, which begins it. */
+/* A pass over the tile with kc points of the sum's outermost loop: what they need of A and B stays in cache for it. A
+ * sum over nothing takes a pass, too, which begins it. */
 static void pass_begin(struct cg *g, int kc, struct em_loop *l)
 {
     struct em *e = g->e;

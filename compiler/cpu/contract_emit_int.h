@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* contract_emit_int.h - what contract_emit.c (loops over a tile, packing) and contract_micro.c (register tile) share. */
+/* contract_emit_int.h - what contract_emit.c (loops over a tile, packing) and contract_micro.c (register tile)
+ * share. */
 #ifndef TCC_CPU_CONTRACT_EMIT_INT_H
 #define TCC_CPU_CONTRACT_EMIT_INT_H
 
@@ -13,7 +14,8 @@ struct cg {
     int lanes;
     bool aligned;                    /* lanes of columns start at multiples of `lanes` */
     LLVMTypeRef elem, vec;           /* of products and sums */
-    LLVMTypeRef unit;                /* that addresses and strides of A and B count in: elem, or with depth i16 (bf16, f16), i8 (bytes) */
+    /* that addresses and strides of A and B count in: elem, or with depth i16 (bf16, f16), i8 (bytes) */
+    LLVMTypeRef unit;
     int per_step;                    /* units that a step of the sum takes of each row or column: c.depth */
     LLVMValueRef packed_a, packed_b; /* in scratch, or NULL */
     ir_expr a_ld;                    /* elements between packed rows of A */
@@ -28,15 +30,17 @@ struct cg {
 };
 
 /* One register tile: rows r0 .. r0+mr-1, columns x .. of cv vectors. start: the constant value of r0 where taps are
- * unrolled for their row ranges; CG_ALL_ROWS: all rows take part in every step; CG_ONE_ROW: mr is 1, and the row's guards
- * bound the loops of the sum; CG_FIRST_ROWS, CG_LAST_ROWS, CG_BOTH_ROWS: taps are unrolled, and the rows are the first ones of late_rows, or the last,
- * or all of them. */
+ * unrolled for their row ranges; CG_ALL_ROWS: all rows take part in every step; CG_ONE_ROW: mr is 1, and the row's
+ * guards bound the loops of the sum; CG_FIRST_ROWS, CG_LAST_ROWS, CG_BOTH_ROWS: taps are unrolled, and the rows are the
+ * first ones of late_rows, or the last, or all of them. */
 enum { CG_ALL_ROWS = -1, CG_ONE_ROW = -2, CG_FIRST_ROWS = -3, CG_LAST_ROWS = -4, CG_BOTH_ROWS = -5 };
 void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start);
 void cg_bind_row(struct cg *g, LLVMValueRef row);
 void cg_bind_column(struct cg *g, LLVMValueRef x);           /* first lane's dims */
-void cg_column_lanes(struct cg *g, LLVMValueRef x, int c);   /* lanes are the c-th vector of the column tile that starts at x */
-/* Binds the kernel dims of the sum from their parts' current trips (part[i] belongs to ks[i]); of the innermost group, point `which`. */
+/* lanes are the c-th vector of the column tile that starts at x */
+void cg_column_lanes(struct cg *g, LLVMValueRef x, int c);
+/* Binds the kernel dims of the sum from their parts' current trips (part[i] belongs to ks[i]); of the innermost group,
+ * point `which`. */
 void cg_bind_k(struct cg *g, const LLVMValueRef *part, int which);
 LLVMValueRef cg_gep(struct cg *g, LLVMValueRef base, LLVMValueRef elements);
 LLVMValueRef cg_gepc(struct cg *g, LLVMValueRef base, int64_t elements);

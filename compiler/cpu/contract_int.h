@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contract_int.h - contractions (matrix products and convolutions) as one loop nest, shared by the schedule and the code.
+ * contract_int.h - contractions (matrix products and convolutions) as one loop nest, shared by the schedule and the
+ * code.
  *
  * A kernel with a contraction is seen as
  *
  *     for batch, extra n, extra m dims:                       loops over kernel dims
- *       for column tiles, for row tiles:                      rows: one m dim (or several, collapsed); columns: n in vectors
+ *       for column tiles, for row tiles:                      rows: one m dim (or several, collapsed); columns: n in
+ *       vectors
  *         acc[mr][cv] = sum over k steps of splat(A[row, k]) * B[k, column vector]
  *         stage 1.. of the kernel on acc
  *
- * Columns are numbered x = 0 .. extent of n. With `block` dims (channel-blocked tensors) x = block_dim * width + lane_dim;
- * the lanes of a vector always run along `vec`. B's element offset of column x is (x div panel) * panel_stride + x mod panel
- * beside what its other indexes add: packed matrices (panel = NR) and blocked weights (panel = 16) look the same, as does
- * a row-major B (no panel). Strides come from the linear form of the flattened index expressions, never from op names.
+ * Columns are numbered x = 0 .. extent of n. With `block` dims (channel-blocked tensors) x = block_dim * width +
+ * lane_dim; the lanes of a vector always run along `vec`. B's element offset of column x is (x div panel) *
+ * panel_stride + x mod panel beside what its other indexes add: packed matrices (panel = NR) and blocked weights (panel
+ * = 16) look the same, as does a row-major B (no panel). Strides come from the linear form of the flattened index
+ * expressions, never from op names.
  */
 #ifndef TCC_CPU_CONTRACT_INT_H
 #define TCC_CPU_CONTRACT_INT_H
@@ -52,7 +55,8 @@ struct ct {
     int load_a, load_b;              /* instructions */
     int val_a, val_b;                /* the product's operands */
     bool chain_a, chain_b;           /* something is computed between load and product */
-    int depth;                       /* contract_dot.c: neighbours along the sum that a step takes together: 2 of bf16 or f16, 4 of bytes; else 1 */
+    /* contract_dot.c: neighbours along the sum that a step takes together: 2 of bf16 or f16, 4 of bytes; else 1 */
+    int depth;
     int dot_a, dot_b;                /* the small values that the product's operands are casts of; -1: none */
     ir_expr dot_n;                   /* points of the innermost loop, whose last group may lack some; NULL: none does */
     bool a_by_k;                     /* packed A: rows side by side for each step of the sum */
@@ -81,13 +85,15 @@ struct ct {
     struct ct_guard guards[CT_MAX_GUARDS];
     int nrowguards;
     bool late_rows;                  /* row guards hold symbols: which rows are cut is found out at run time */
-    int edge;                        /* late_rows: the guard that the first rows fail, or the last, for taps that are known when compiling */
+    /* late_rows: the guard that the first rows fail, or the last, for taps that are known when compiling */
+    int edge;
     bool edge_known[2];              /* is that so of the first rows, of the last? */
     int64_t edge_room;               /* its hi - rest - row_coef * rows, if edge_known[1] */
     /* Decisions that follow from the above and the machine. */
     int lanes;                       /* elements per vector */
     bool pack_a, pack_b;
-    int resume;                      /* the store whose value is the sum as it is, so that a sum can go on from it; else -1 */
+    /* the store whose value is the sum as it is, so that a sum can go on from it; else -1 */
+    int resume;
     ir_expr ksize;                   /* product of the k extents */
     int64_t nk;                      /* or CT_DYN */
 };
@@ -95,12 +101,14 @@ struct ct {
 /* Fills *c. False: the kernel is not a contraction of a form that the templates take. */
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c);
 
-/* Neighbours along the sum that the machine multiplies and adds at once, of the values dot_a and dot_b; 1: no more than one. */
+/* Neighbours along the sum that the machine multiplies and adds at once, of the values dot_a and dot_b; 1: no more than
+ * one. */
 int ct_depth(const struct cpu_machine *m, const struct ct *c);
 /* Are products and sums of up to CT_HALF_PART steps in f16? With c->depth set. */
 bool ct_half(const struct ct *c);
 #define CT_HALF_PART 80
-/* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost loop. */
+/* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost
+ * loop. */
 bool ct_dot(struct ct *c);
 
 /* Rows for which all row guards hold when row-guarded loops have the values tap[k]. */
@@ -108,9 +116,11 @@ struct em_span ct_row_range(const struct ct *c, const int64_t *tap);
 
 /* Rows for which they hold for every tap. */
 struct em_span ct_interior(const struct ct *c);
-/* For late_rows: how many of the first rows lack a tap, and how many of the last; of fewer rows than a window has, more than there are. */
+/* For late_rows: how many of the first rows lack a tap, and how many of the last; of fewer rows than a window has, more
+ * than there are. */
 void ct_late_cuts(const struct ct *c, ir_expr *first, ir_expr *last);
-/* How many of the first rows, or of the last, lack point `tap` of the loop that guard `edge` holds; if edge_known[last]. */
+/* How many of the first rows, or of the last, lack point `tap` of the loop that guard `edge` holds; if
+ * edge_known[last]. */
 int64_t ct_cut_rows(const struct ct *c, bool last, int64_t tap);
 
 /* Do the rows left after whole blocks of mr share the last block's? Where a tile ends in them alone they can't. */

@@ -3,8 +3,9 @@
  * contract_micro.c - the register tile of contractions: an outer-product micro-kernel whose accumulators stay in vector
  * registers over the whole sum, and the kernel's later stages on the accumulators.
  *
- * Long sums are taken in parts of about SUM_PART products, each begun at zero: rounding errors then grow with the root of a part's
- * length and of the number of parts, not with that of the whole (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
+ * Long sums are taken in parts of about SUM_PART products, each begun at zero: rounding errors then grow with the root
+ * of a part's length and of the number of parts, not with that of the whole (Higham, Accuracy and Stability of
+ * Numerical Algorithms, 4.2).
  *
  * A step of the sum loads cv vectors of B and, for each row, one element of A that is splat into a vector, and does
  * mr * cv multiply-adds. Loops of the sum carry the accumulators as phis. Where padding cuts rows off (start >= 0), the
@@ -31,8 +32,8 @@ struct sum {
     int part_level;            /* loop that parts of the sum are cut from, -1: none */
     int64_t part;              /* its points a part */
     LLVMValueRef acc[MAX_ACC]; /* row * cv + vector */
-    /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is ahead of
-     * b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
+    /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is
+     * ahead of b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
     LLVMValueRef fetch, b_start;
     int fetch_shift, fetch_lines;
     int64_t fetch_gap;
@@ -205,9 +206,9 @@ static void carry_end(struct sum *s, struct em_loop *l, struct em_span rows)
 }
 
 /* -- Prefetch ----------------------------------------------------------------------------------------------
- * A column tile of B is read once for every row block; the first time it comes from far and the processor waits for it. So
- * each row block brings its share of the next column tile into the second cache: 1 line for every trip of the innermost
- * loop (more if there are few row blocks). */
+ * A column tile of B is read once for every row block; the first time it comes from far and the processor waits for it.
+ * So each row block brings its share of the next column tile into the second cache: 1 line for every trip of the
+ * innermost loop (more if there are few row blocks). */
 
 static int log2_exact(int64_t v)
 {
@@ -215,8 +216,8 @@ static int log2_exact(int64_t v)
 }
 
 /*
- * Halves of both operands (dot.c) fill the registers beside the sums. LLVM orders the instructions of several steps so that loads come
- * early, and spills: such steps stand alone in their loop.
+ * Halves of both operands (dot.c) fill the registers beside the sums. LLVM orders the instructions of several steps so
+ * that loads come early, and spills: such steps stand alone in their loop.
  */
 static bool crowded(const struct sum *s)
 {
@@ -303,7 +304,8 @@ static void plan_half_parts(struct sum *s)
     }
 }
 
-/* The outermost loop of which a point is no more than a part; per point of the loops around it, its points are grouped. */
+/* The outermost loop of which a point is no more than a part; per point of the loops around it, its points are
+ * grouped. */
 static void plan_parts(struct sum *s)
 {
     const struct ct *c = &s->g->c;

@@ -126,7 +126,8 @@ static void add_k(struct ct *c, int dim, int64_t scale, ir_expr var, ir_expr ext
     t->sb = ir_const_or(t->eb, CT_DYN);
 }
 
-/* Adds the loops of part `var` of dim d: one, or where a blocked layout divides it those of its high and its low part. */
+/* Adds the loops of part `var` of dim d: one, or where a blocked layout divides it those of its high and its low
+ * part. */
 static bool add_parts(struct ct *c, int d, int64_t scale, ir_expr var, ir_expr extent)
 {
     ir_expr coef;
@@ -149,8 +150,9 @@ static bool add_parts(struct ct *c, int d, int64_t scale, ir_expr var, ir_expr e
     return add_parts(c, d, scale * div, high, high->extent) && add_parts(c, d, scale, low, low->extent);
 }
 
-/* What the loops of the sum are sorted by, descending: B's stride; symbolic ones count as large and keep their order. So do loops of one point where a
- * step takes several neighbours along the innermost one: each would have zeros beside it. */
+/* What the loops of the sum are sorted by, descending: B's stride; symbolic ones count as large and keep their order.
+ * So do loops of one point where a step takes several neighbours along the innermost one: each would have zeros beside
+ * it. */
 static int64_t distance(const struct ct *c, const struct ct_k *t)
 {
     return t->sb == CT_DYN || (c->depth > 1 && t->n == 1) ? INT64_MAX : t->sb;
@@ -213,7 +215,8 @@ static int64_t period_of(struct ct *c, ir_expr off, int d)
     return stride_of(c->ctx, off, low, &coef) && ir_is_value(coef, 0) ? p : 0;
 }
 
-/* Vectors want to run along the dim that the result is consecutive in. If that is one of the kernel's a, the two change roles. */
+/* Vectors want to run along the dim that the result is consecutive in. If that is one of the kernel's a, the two change
+ * roles. */
 static void choose_roles(struct ct *c)
 {
     if (unit_stride_in(c, c->extra_n) || !unit_stride_in(c, c->extra_m))
@@ -270,7 +273,8 @@ static bool one_with_next(const struct ct *c)
     return false;
 }
 
-/* B's step for a point of dim d, blocks of n columns: every block a panel, or several of them side by side in a panel. */
+/* B's step for a point of dim d, blocks of n columns: every block a panel, or several of them side by side in a
+ * panel. */
 static bool block_step(const struct ct *c, int d, int64_t n, int64_t *panel, int64_t *step)
 {
     struct ir_ctx *ctx = c->ctx;
@@ -376,8 +380,8 @@ static bool collapses(const struct ct *c, int outer, int row, ir_expr rows)
     return true;
 }
 
-/* Does padding cut what dim d reads by a long loop of the sum, so that nearly each of its points is cut somewhere? So are the taps of a gradient by
- * weight, and their number is small. */
+/* Does padding cut what dim d reads by a long loop of the sum, so that nearly each of its points is cut somewhere? So
+ * are the taps of a gradient by weight, and their number is small. */
 static bool cut_taps(const struct ct *c, int d)
 {
     const struct kn_kernel *k = c->k;
@@ -425,7 +429,8 @@ static uint32_t rows_with(const struct ct *c, int row, ir_expr *rows)
     return dims;
 }
 
-/* How well a register tile is filled by so many rows: fewer than six wait for their own sums, and of an unknown number there may be as few. */
+/* How well a register tile is filled by so many rows: fewer than six wait for their own sums, and of an unknown number
+ * there may be as few. */
 static double filled(ir_expr rows)
 {
     int64_t n = ir_const_or(rows, CT_DYN);
@@ -433,8 +438,8 @@ static double filled(ir_expr rows)
 }
 
 /*
- * Rows are the last m dim, but of two that don't run as one (a sequence whose batch stands behind it) the one that fills register tiles. Padding cuts rows of an
- * image, and groups are of one dim: those stay.
+ * Rows are the last m dim, but of two that don't run as one (a sequence whose batch stands behind it) the one that
+ * fills register tiles. Padding cuts rows of an image, and groups are of one dim: those stay.
  */
 static void find_rows(struct ct *c)
 {
@@ -461,8 +466,8 @@ static void find_rows(struct ct *c)
 }
 
 /*
- * Though nobody knows how many rows there are, padding often cuts the first and the last ones as it always does: `before` is a number, and
- * the last row lies as far from the end of what is read whatever its size.
+ * Though nobody knows how many rows there are, padding often cuts the first and the last ones as it always does:
+ * `before` is a number, and the last row lies as far from the end of what is read whatever its size.
  */
 static void find_edges(struct ct *c)
 {
@@ -592,8 +597,8 @@ void ct_late_cuts(const struct ct *c, ir_expr *first, ir_expr *last)
 }
 
 /*
- * The store from which a sum can be taken up again: the one thing that later stages do is to store it, zeros in padding lanes.
- * The sum's outermost loop must not be cut by guards.
+ * The store from which a sum can be taken up again: the one thing that later stages do is to store it, zeros in padding
+ * lanes. The sum's outermost loop must not be cut by guards.
  */
 static int resumable(const struct ct *c)
 {
@@ -620,8 +625,9 @@ static int resumable(const struct ct *c)
 }
 
 /*
- * Rows of A that lie in no simple order (windows of an image, one of several tensors), or guards that are more than bounds of
- * loops: A is copied first, element by element as its load says. Not for windows over images, whose copy is many times A.
+ * Rows of A that lie in no simple order (windows of an image, one of several tensors), or guards that are more than
+ * bounds of loops: A is copied first, element by element as its load says. Not for windows over images, whose copy is
+ * many times A.
  */
 static bool copy_rows(struct ct *c)
 {

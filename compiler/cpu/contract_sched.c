@@ -2,9 +2,9 @@
 /*
  * contract_sched.c - register tile, vector width and parallel grain of contractions, by shape and machine.
  *
- * The model counts cycles of one step of the sum in a register tile of mr rows and cv vectors: two multiply-adds and two
- * loads a cycle, at least the latency of one multiply-add, and a little for bringing in B (more when its columns don't stay in
- * the nearest cache) and for each row. It was
+ * The model counts cycles of one step of the sum in a register tile of mr rows and cv vectors: two multiply-adds and
+ * two loads a cycle, at least the latency of one multiply-add, and a little for bringing in B (more when its columns
+ * don't stay in the nearest cache) and for each row. It was
  * checked against measurements of tests/bench on AVX-512 and AVX2.
  */
 #include "compiler/cpu/contract_int.h"
@@ -105,8 +105,8 @@ struct grain {
     double now, target;
 };
 
-/* Points of a dim that is known only at run time; floating-point operations of a tile, if there are so many, and of one in a loop's body: there threads wait for
- * each other in every iteration, and read what the others have written. */
+/* Points of a dim that is known only at run time; floating-point operations of a tile, if there are so many, and of one
+ * in a loop's body: there threads wait for each other in every iteration, and read what the others have written. */
 enum { UNKNOWN = 64, LEAST_WORK = 250000, LEAST_LOOPED = 400000 };
 
 static int64_t guess(ir_expr extent, int64_t otherwise)
@@ -135,8 +135,8 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /*
- * The same where the number of rows is known only at run time. Of the outermost dim of theirs, in multiples of `unit`: pieces that are worth
- * a thread's while, and of so many rows that B, which each reads, costs little.
+ * The same where the number of rows is known only at run time. Of the outermost dim of theirs, in multiples of `unit`:
+ * pieces that are worth a thread's while, and of so many rows that B, which each reads, costs little.
  */
 static void split_unknown(struct grain *g, const struct ct *c, int d, int64_t unit, int64_t least)
 {
@@ -200,8 +200,8 @@ static void split_columns(struct grain *g, const struct ct *c, int cv)
 }
 
 /*
- * Every column tile reads all rows of a tile: more of them than the second cache holds would come from far each time. B is read once for
- * every block of rows instead, and fetched ahead. Measured where that cache is large.
+ * Every column tile reads all rows of a tile: more of them than the second cache holds would come from far each time. B
+ * is read once for every block of rows instead, and fetched ahead. Measured where that cache is large.
  */
 static bool split_far_rows(struct grain *g, const struct cpu_machine *m, const struct ct *c,
                            const struct cpu_schedule *s)
@@ -231,7 +231,8 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
             b *= n;
     }
     points /= c->depth;
-    /* Work in floating-point operations; a byte that must come from far costs as much as eight, of the second cache as two. */
+    /* Work in floating-point operations; a byte that must come from far costs as much as eight, of the second cache as
+     * two. */
     double stored = (a + b) * tcc_dtype_bytes(k->operands[k->insns[c->load_b].operand].dtype);
     bool near = k->looped && stored <= (double)m->l2 / 2;
     double work = 2 * points, far = near ? 2 * stored : 8 * (a + b) * tcc_dtype_bytes(c->dtype),
@@ -310,8 +311,9 @@ static double bytes_per_point(const struct ct *c, int load)
 }
 
 /*
- * Sums over much more than a cache holds, as of gradients by weight over a batch: points of the outermost loop to take at a time, so
- * that register tiles after the first find A and B in the second cache; the sums wait in the result. 0: all at once.
+ * Sums over much more than a cache holds, as of gradients by weight over a batch: points of the outermost loop to take
+ * at a time, so that register tiles after the first find A and B in the second cache; the sums wait in the result. 0:
+ * all at once.
  */
 static int32_t choose_passes(const struct cpu_machine *m, const struct ct *c)
 {

@@ -8,8 +8,8 @@
 #include "compiler/emit/emit.h"
 #include "compiler/target.h"
 
-/* CPU features that code generation asks about: features.def FEATURE(id, name, psABI level it belongs to or 0). `name` is
- * LLVM's, and what "native:" architecture strings list. */
+/* CPU features that code generation asks about: features.def FEATURE(id, name, psABI level it belongs to or 0). `name`
+ * is LLVM's, and what "native:" architecture strings list. */
 enum cpu_feature {
 #define FEATURE(id, name, level) CPU_##id,
 #include "compiler/cpu/features.def"
@@ -25,15 +25,17 @@ struct cpu_machine {
     uint64_t features;               /* bit set of enum cpu_feature */
     int registers;                   /* vector registers */
     int64_t l2;                      /* bytes of the second cache, for tiles */
-    /* Whose schedules and layouts the code follows: the best of the artifact's machines, or this one. What a schedule was found by (lanes, what
-     * is packed, neighbours taken together) must be found again by the same machine; instructions are this one's. */
+    /* Whose schedules and layouts the code follows: the best of the artifact's machines, or this one. What a schedule
+     * was found by (lanes, what is packed, neighbours taken together) must be found again by the same machine;
+     * instructions are this one's. */
     const struct cpu_machine *planned;
 };
 static inline bool cpu_has(const struct cpu_machine *m, enum cpu_feature f) { return m->features >> f & 1; }
 static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->emit.vector_bytes / bytes; }
 
-/* VDPBF16PS, where it is faster than two multiply-adds of floats: it is on AMD's Zen 4 (twice), it is not on Intel's processors with
- * AVX512-FP16 (measured on Sapphire Rapids: a quarter of the rate of a multiply-add), which leave bf16 to AMX. */
+/* VDPBF16PS, where it is faster than two multiply-adds of floats: it is on AMD's Zen 4 (twice), it is not on Intel's
+ * processors with AVX512-FP16 (measured on Sapphire Rapids: a quarter of the rate of a multiply-add), which leave bf16
+ * to AMX. */
 static inline bool cpu_multiplies_bf16(const struct cpu_machine *m)
 {
     return cpu_has(m, CPU_AVX512BF16) && !cpu_has(m, CPU_AVX512FP16);
@@ -77,21 +79,24 @@ struct cpu_schedule {
 #define CPU_PARAM(field, absent, least, most) int field;
 #include "compiler/cpu/schedules.def"
 };
-static inline struct em_nest cpu_nest(struct cpu_schedule s) { return (struct em_nest){s.vector, s.width, s.unroll, s.mr}; }
+static inline struct em_nest cpu_nest(struct cpu_schedule s) { return (struct em_nest){s.vector, s.width, s.unroll,
+                                      s.mr}; }
 /* Sets k->schedule, all tiles 0. Fields that the template doesn't have are ignored. */
 void cpu_put_schedule(struct kn_kernel *k, struct cpu_schedule s);
-struct cpu_schedule cpu_get_schedule(const struct kn_kernel *k);    /* of a kernel that this target scheduled or verified */
+/* of a kernel that this target scheduled or verified */
+struct cpu_schedule cpu_get_schedule(const struct kn_kernel *k);
 bool cpu_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k);
 
-/* A way to run kernels. `schedule` fills k->schedule (and tiles, scratch) and returns true if the template takes the kernel;
- * `emit` writes its code (called only with schedules that `schedule` made). */
+/* A way to run kernels. `schedule` fills k->schedule (and tiles, scratch) and returns true if the template takes the
+ * kernel; `emit` writes its code (called only with schedules that `schedule` made). */
 struct em;
 struct cpu_template {
     enum cpu_how how;
     bool (*schedule)(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k);
     void (*emit)(struct em *e);
 };
-extern const struct cpu_template cpu_template_attention, cpu_template_winograd, cpu_template_contract, cpu_template_conv,
+extern const struct cpu_template cpu_template_attention, cpu_template_winograd, cpu_template_contract,
+    cpu_template_conv,
     cpu_template_depthwise, cpu_template_fold, cpu_template_pool, cpu_template_loops;
 extern const struct cpu_template *const cpu_templates[];      /* tried in this order; ended by NULL; target.c */
 /* Results along an axis of a tile by which winograd.c runs that conv node faster than the direct way; 0: none. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dot.c - products of groups of four bytes, one side unsigned and the other signed, added to 32-bit lanes: VPDPBUSD (Intel SDM,
- * volume 2), or, where there is none, PMADDWD on the bytes with even and those with odd numbers, widened: exact too (PMADDUBSW would
- * saturate). Vectors may be wider than the machine's, whose schedule is another's then: they are multiplied in parts.
+ * dot.c - products of groups of four bytes, one side unsigned and the other signed, added to 32-bit lanes: VPDPBUSD
+ * (Intel SDM, volume 2), or, where there is none, PMADDWD on the bytes with even and those with odd numbers, widened:
+ * exact too (PMADDUBSW would saturate). Vectors may be wider than the machine's, whose schedule is another's then: they
+ * are multiplied in parts.
  */
 #include "compiler/cpu/emit_int.h"
 

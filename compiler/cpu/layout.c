@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout.c - the layouts that the CPU's templates want: weights of matrix products in panels, feature maps of convolutions
- * and pools with 16 channels innermost, their weights to match.
+ * layout.c - the layouts that the CPU's templates want: weights of matrix products in panels, feature maps of
+ * convolutions and pools with 16 channels innermost, their weights to match.
  */
 #include "compiler/cpu/cpu_int.h"
 
@@ -44,8 +44,8 @@ int64_t cpu_group_channels(const struct pass_machine *m, const struct ir_node *n
 }
 
 /*
- * Few results of few channels: blocks would be padding for the most part, so both stay plain, lanes are neighbours along the row, and the results stand one
- * below the other. No tap may be left out of a row then (cpu_pads).
+ * Few results of few channels: blocks would be padding for the most part, so both stay plain, lanes are neighbours
+ * along the row, and the results stand one below the other. No tap may be left out of a row then (cpu_pads).
  */
 static bool lanes_along_rows(const struct ir_node *n)
 {
@@ -60,7 +60,8 @@ static bool lanes_along_rows(const struct ir_node *n)
            s->ints[s->n - 1] == 1 && ir_const_or(n->out[0]->type->dim[w->rank - 1], BLOCK) >= BLOCK;
 }
 
-/* Register tiles that padding cuts have constant rows, and code for each tap: of rows of so many taps they are slow, and long. */
+/* Register tiles that padding cuts have constant rows, and code for each tap: of rows of so many taps they are slow,
+ * and long. */
 bool cpu_pads(const struct pass_machine *m, const struct ir_node *n)
 {
     enum { LONG = 16 };
@@ -87,7 +88,8 @@ static int depth_in(const struct pass_machine *m, const struct ir_node *n)
     return ir_attr(n, IR_ATTR_partial) ? 2 : depth_of(m, (enum tcc_dtype)n->in[1].value->type->dtype);
 }
 
-/* Is each element of both operands multiplied so often that scaling it is little beside? Dims that are not known count as large. */
+/* Is each element of both operands multiplied so often that scaling it is little beside? Dims that are not known count
+ * as large. */
 static bool reused(const struct ir_node *n)
 {
     ir_type y = n->out[0]->type;
@@ -96,7 +98,8 @@ static bool reused(const struct ir_node *n)
            ir_const_or(y->dim[y->rank - 2], OFTEN) >= OFTEN;
 }
 
-/* Does that product run well as one of f16? Depthwise convolutions and groups of few channels are no products by pairs. */
+/* Does that product run well as one of f16? Depthwise convolutions and groups of few channels are no products by
+ * pairs. */
 static bool halves(const struct pass_machine *m, const struct ir_node *n)
 {
     ir_type w = n->in[1].value->type;
@@ -149,8 +152,8 @@ static kn_layout matrix_layout(const struct pass_machine *m, struct ir_ctx *ctx,
     return kn_layout_make(ctx, r, r + 1 + (depth > 1), at);
 }
 
-/* o div 16, i div 16 (or i), taps.., i mod 16, o mod 16. With a depth: .., i div depth mod .., o mod 16, i mod depth; without blocks of
- * channels the last axis of the taps is what is cut so. */
+/* o div 16, i div 16 (or i), taps.., i mod 16, o mod 16. With a depth: .., i div depth mod .., o mod 16, i mod depth;
+ * without blocks of channels the last axis of the taps is what is cut so. */
 static kn_layout weight_layout(struct ir_ctx *ctx, int rank, bool split_in, int depth)
 {
     struct kn_axis at[TCC_MAX_RANK + 1];
@@ -198,7 +201,8 @@ static kn_layout conv_layout(const struct pass_machine *m, struct ir_ctx *ctx, c
     }
 }
 
-/* The channels of a gradient by weight: is it one whose weights are in blocks, a depthwise convolution's, one of few input channels? */
+/* The channels of a gradient by weight: is it one whose weights are in blocks, a depthwise convolution's, one of few
+ * input channels? */
 struct grad_weight {
     bool blocks, depthwise, plain_in;
 };
@@ -216,8 +220,8 @@ static struct grad_weight grad_weight(const struct ir_node *n)
 }
 
 /*
- * Does it run by products of pairs? The sum goes over images and positions; pairs are of two images, which every tap sees at the same
- * place, and so does padding: pairs of neighbours in a row would be others for each tap.
+ * Does it run by products of pairs? The sum goes over images and positions; pairs are of two images, which every tap
+ * sees at the same place, and so does padding: pairs of neighbours in a row would be others for each tap.
  */
 static bool image_pairs(const struct pass_machine *m, const struct ir_node *n)
 {
@@ -242,8 +246,8 @@ static kn_layout paired_layout(struct ir_ctx *ctx, int rank)
     return kn_layout_make(ctx, rank, p, at);
 }
 
-/* The gradient by weight of a convolution that runs in blocks: x and dy as forward has them, or in pairs of images, the result as its
- * weights. */
+/* The gradient by weight of a convolution that runs in blocks: x and dy as forward has them, or in pairs of images, the
+ * result as its weights. */
 static kn_layout grad_weight_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n,
                                     int operand)
 {
@@ -290,7 +294,8 @@ kn_layout cpu_layout(const struct pass_machine *m, struct ir_ctx *ctx, const str
     }
 }
 
-/* A convolution of so few channels that they fill no blocks; of those, one whose taps `legalise` makes come in groups. */
+/* A convolution of so few channels that they fill no blocks; of those, one whose taps `legalise` makes come in
+ * groups. */
 static bool few_channels(const struct ir_node *n)
 {
     return n->op == IR_conv && dim_of(n, 0, 1) < 8 && ir_get_i(n, IR_ATTR_groups, 1) == 1;
@@ -303,9 +308,10 @@ static bool grouped_taps(const struct ir_node *n)
 }
 
 /*
- * Products of operands in small types run as products of floats, which the operands become beforehand: once, and not for each tile that
- * reads them. What the machine multiplies in pairs stays, but for convolutions of few channels that give it no groups;
- * and products with weights, or many products, become such of f16 where the machine is fast at those.
+ * Products of operands in small types run as products of floats, which the operands become beforehand: once, and not
+ * for each tile that reads them. What the machine multiplies in pairs stays, but for convolutions of few channels that
+ * give it no groups; and products with weights, or many products, become such of f16 where the machine is fast at
+ * those.
  */
 enum tcc_dtype cpu_product_type(const struct pass_machine *m, const struct ir_node *n, bool reduced)
 {

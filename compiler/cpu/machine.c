@@ -2,9 +2,10 @@
 /*
  * Machines of the CPU target: architecture strings and what they mean.
  *
- * "x86-64-v2", "-v3", "-v4" are the psABI's levels. "native" is resolved, once, to "native:" and the names of the features
- * (features.def) that the processor has, sorted as in the table, so that a build can be repeated elsewhere. "native-avx512fp16"
- * leaves that one out, and so on; "x86-64-v4+avx512bf16" is the level and one that no level has, resolved to such a list too.
+ * "x86-64-v2", "-v3", "-v4" are the psABI's levels. "native" is resolved, once, to "native:" and the names of the
+ * features (features.def) that the processor has, sorted as in the table, so that a build can be repeated elsewhere.
+ * "native-avx512fp16" leaves that one out, and so on; "x86-64-v4+avx512bf16" is the level and one that no level has,
+ * resolved to such a list too.
  */
 #include "compiler/cpu/emit_int.h"
 #include "compiler/child_int.h"
@@ -43,7 +44,8 @@ static int feature_of(const char *name, size_t length)
     return i < CPU_NFEATURES ? i : -1;
 }
 
-/* Reads a comma-separated list of names, each with a '+' or '-' in front if `signs`. False: an unknown name (without signs). */
+/* Reads a comma-separated list of names, each with a '+' or '-' in front if `signs`. False: an unknown name (without
+ * signs). */
 static bool read_list(const char *list, bool signs, uint64_t *set)
 {
     while (*list) {

@@ -2,8 +2,8 @@
 /*
  * From kernels to an object file: emits LLVM IR, runs a short pipeline, writes ELF. Runs in a child process only.
  *
- * The IR is explicitly vectorised, so the pipeline only tidies: promote stack slots, share expressions, rotate loops, hoist.
- * Objects are position-independent, one section a kernel, without dates or paths.
+ * The IR is explicitly vectorised, so the pipeline only tidies: promote stack slots, share expressions, rotate loops,
+ * hoist. Objects are position-independent, one section a kernel, without dates or paths.
  */
 #include "compiler/cpu/object_int.h"
 #include "compiler/cpu/emit_int.h"
@@ -27,8 +27,9 @@ static const char *pipeline(int level)
 }
 
 /*
- * Loop strength reduction is off: its search grows with the number of address expressions of a loop (half of the time that
- * DenseNet-121 took to compile, minutes for detectors), and the loops here are emitted with their addresses hoisted.
+ * Loop strength reduction is off: its search grows with the number of address expressions of a loop (half of the time
+ * that DenseNet-121 took to compile, minutes for detectors), and the loops here are emitted with their addresses
+ * hoisted.
  */
 static void llvm_options(void)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Schedules of the CPU target: which template takes a kernel; and for LOOPS the vector dim, its width, and the parallel grain.
+ * Schedules of the CPU target: which template takes a kernel; and for LOOPS the vector dim, its width, and the parallel
+ * grain.
  *
- * The vector dim is the one along which most accesses are consecutive, stores counting more; a dim shorter than a vector counts
- * by the part that it fills. A kernel is cut into sixteen tiles, but into more where they would hold more than MOST_UNITS vector
- * operations (some 10 us), and into fewer where less than LEAST_UNITS: threads share work evenly, also that of a few
- * microseconds, and a launch of a tiny kernel stays on one thread. Everything here is a function of kernel and machine alone.
+ * The vector dim is the one along which most accesses are consecutive, stores counting more; a dim shorter than a
+ * vector counts by the part that it fills. A kernel is cut into sixteen tiles, but into more where they would hold more
+ * than MOST_UNITS vector operations (some 10 us), and into fewer where less than LEAST_UNITS: threads share work
+ * evenly, also that of a few microseconds, and a launch of a tiny kernel stays on one thread. Everything here is a
+ * function of kernel and machine alone.
  */
 #include "compiler/cpu/emit_int.h"
 #include "compiler/emit/loops.h"
@@ -258,8 +260,8 @@ static void choose_vector_dim(struct chooser *c)
     }
 }
 
-/* Stores that alternate between the few points of the vector dim: lanes along the dim whose points they are spread over, if loads are as regular
- * along it. */
+/* Stores that alternate between the few points of the vector dim: lanes along the dim whose points they are spread
+ * over, if loads are as regular along it. */
 static void choose_interleaving(struct chooser *c)
 {
     struct cpu_schedule *s = &c->s;
@@ -379,8 +381,8 @@ static void choose_unroll(struct chooser *c)
 }
 
 /*
- * Sums of which several share an operand, as of a row times the rows of a matrix: side by side they load it once, and none waits for another's
- * additions. As many as leave registers for what they sum.
+ * Sums of which several share an operand, as of a row times the rows of a matrix: side by side they load it once, and
+ * none waits for another's additions. As many as leave registers for what they sum.
  */
 static void choose_rows(struct chooser *c)
 {

@@ -2,9 +2,10 @@
 /*
  * The CPU target's door: the table of templates, what is refused, and compile().
  *
- * Kernels are dealt into parts, whose number and members depend on the program only (not on the number of jobs: artifacts must
- * be the same on every machine). A part is compiled by a child process with an LLVM context of its own (object.c), so that
- * neither a fatal error of LLVM nor a crash takes the caller down; the child reports through a pipe.
+ * Kernels are dealt into parts, whose number and members depend on the program only (not on the number of jobs:
+ * artifacts must be the same on every machine). A part is compiled by a child process with an LLVM context of its own
+ * (object.c), so that neither a fatal error of LLVM nor a crash takes the caller down; the child reports through a
+ * pipe.
  */
 #include "compiler/child_int.h"
 #include "compiler/cpu/object_int.h"
@@ -52,7 +53,8 @@ static int heavier_first(const void *a, const void *b)
     return x->weight != y->weight ? (x->weight < y->weight) - (x->weight > y->weight) : x->kernel - y->kernel;
 }
 
-/* Deals the kernels that are wanted, heaviest first, to the lightest part. part[i] gets kernel i's part, -1: none; returns the number of parts. */
+/* Deals the kernels that are wanted, heaviest first, to the lightest part. part[i] gets kernel i's part, -1: none;
+ * returns the number of parts. */
 static int deal(struct ir_ctx *ctx, const struct kn_program *p, const bool *kernels, int *part)
 {
     int64_t total = 0, load[MAX_PARTS] = {0};

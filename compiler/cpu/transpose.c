@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transpose.c - a square of vectors transposed in registers, by shuffles that are one instruction each: pairs of 32-bit, then
- * of 64-bit elements inside 128-bit lanes, then the 128-bit lanes themselves.
+ * transpose.c - a square of vectors transposed in registers, by shuffles that are one instruction each: pairs of
+ * 32-bit, then of 64-bit elements inside 128-bit lanes, then the 128-bit lanes themselves.
  */
 #include "compiler/cpu/contract_emit_int.h"
 

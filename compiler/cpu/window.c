@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * window.c - sliding windows without a sum over channels, depthwise convolution and pooling in a channel-blocked layout; and
- * convolutions to one channel, which are the same but for a sum over the lanes at the end.
+ * window.c - sliding windows without a sum over channels, depthwise convolution and pooling in a channel-blocked
+ * layout; and convolutions to one channel, which are the same but for a sum over the lanes at the end.
  *
- * The vector runs over channel lanes, a register tile holds mr neighbouring outputs of one row of the image, and every tap is
- * one load (and one multiply-add or maximum) for each of them. Padding along rows is cut at compile time, padding along the
- * other axes by the bounds of their tap loops; so no load is masked. Of rows whose length is known only at run time, what all
- * taps reach is taken by register tiles, and each element beside it has bounds of its own. The kernel must have: one reducing
- * stage whose loads are linear in row and taps, later stages without inner dims.
+ * The vector runs over channel lanes, a register tile holds mr neighbouring outputs of one row of the image, and every
+ * tap is one load (and one multiply-add or maximum) for each of them. Padding along rows is cut at compile time,
+ * padding along the other axes by the bounds of their tap loops; so no load is masked. Of rows whose length is known
+ * only at run time, what all taps reach is taken by register tiles, and each element beside it has bounds of its own.
+ * The kernel must have: one reducing stage whose loads are linear in row and taps, later stages without inner dims.
  *
- * Of a convolution to one channel the lanes are channels that are summed up: each neighbour has a vector of partial sums. Those of
- * as many neighbours as there are lanes are folded together, so that what follows runs in lanes along the row.
+ * Of a convolution to one channel the lanes are channels that are summed up: each neighbour has a vector of partial
+ * sums. Those of as many neighbours as there are lanes are folded together, so that what follows runs in lanes along
+ * the row.
  */
 #include "compiler/cpu/emit_int.h"
 #include "ir/ir.h"
@@ -521,7 +522,8 @@ static LLVMValueRef halves(struct em *e, LLVMValueRef a, LLVMValueRef b, int seg
     return LLVMBuildShuffleVector(e->b, a, b ? b : LLVMGetPoison(LLVMTypeOf(a)), LLVMConstVector(at, n), "");
 }
 
-/* The sums over the lanes of n vectors, a power of two and not more than lanes: in one vector. A sum's order does not depend on n. */
+/* The sums over the lanes of n vectors, a power of two and not more than lanes: in one vector. A sum's order does not
+ * depend on n. */
 static LLVMValueRef fold(struct wg *g, LLVMValueRef *v, int n)
 {
     struct em *e = g->e;

@@ -2,12 +2,13 @@
 /*
  * winograd.c - convolutions by F(4x4, 3x3) and F(2x2, 3x3): kernels that passes/kernel/winograd.c makes.
  *
- * A tile of the launch is some of the tiles (4 x 4 or 2 x 2 results) of one image, all their channels or some blocks of output channels:
+ * A tile of the launch is some of the tiles (4 x 4 or 2 x 2 results) of one image, all their channels or some blocks of
+ * output channels:
  *
  *     for tiles, input blocks:  v[tile][frequency][channel] = transform      lanes are channels
  *     for panels of 32 output channels:
- *       for 36 or 16 frequencies, blocks of mr tiles:  m[half][tile][frequency][16] = v u      register tiles, as in contract_micro.c
- *       for halves, tiles:  transform back, epilogue, store
+ *       for 36 or 16 frequencies, blocks of mr tiles:  m[half][tile][frequency][16] = v u      register tiles, as in
+ *       contract_micro.c for halves, tiles:  transform back, epilogue, store
  *
  * The stages' bodies are emitted as they stand, with their row buffers moved to the tile's place. As many tiles are
  * taken at once as leave v in the second cache: each pass over them reads all weights.
@@ -61,9 +62,9 @@ static bool study(const struct kn_kernel *k, struct wg *g)
 
 /* -- What pays ------------------------------------------------------------------------------------------ */
 
-/* Cycles of a convolution by tiles of side x side elements, or directly (3): products at two vectors a cycle while weights come
- * at four bytes a cycle; and what the transforms of a vector of a tile's channels take. Within a fifth of what was measured on
- * layers of 64 to 512 channels, images of 7 to 224 pixels. */
+/* Cycles of a convolution by tiles of side x side elements, or directly (3): products at two vectors a cycle while
+ * weights come at four bytes a cycle; and what the transforms of a vector of a tile's channels take. Within a fifth of
+ * what was measured on layers of 64 to 512 channels, images of 7 to 224 pixels. */
 static double cost(const struct pass_machine *m, const struct ir_node *n, int side)
 {
     ir_type x = n->in[0].value->type, y = n->out[0]->type;
@@ -102,7 +103,8 @@ int cpu_winograd(const struct pass_machine *m, const struct ir_node *n)
     return four < 0.8 * direct && four < 0.9 * two ? 4 : two < 0.8 * direct ? 2 : 0;
 }
 
-/* In how many pieces an image's tiles are cut: each reads all weights, and v once for each panel if it does not stay in the second cache. */
+/* In how many pieces an image's tiles are cut: each reads all weights, and v once for each panel if it does not stay in
+ * the second cache. */
 static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, int64_t tiles, int64_t blocks)
 {
     int64_t best = 1;
@@ -123,8 +125,9 @@ static int64_t choose_pieces(const struct cpu_machine *m, const struct wg *g, in
 }
 
 /*
- * Sizes that are known only at run time: so many tiles as leave v in the second cache, and read weights at half the rate of products at least.
- * Of weights that stay in that cache besides, as few as do: there may be no more than those of a small image, for all threads.
+ * Sizes that are known only at run time: so many tiles as leave v in the second cache, and read weights at half the
+ * rate of products at least. Of weights that stay in that cache besides, as few as do: there may be no more than those
+ * of a small image, for all threads.
  */
 static int64_t unknown_tiles(const struct cpu_machine *m, const struct wg *g, int64_t blocks)
 {
@@ -255,7 +258,8 @@ struct acc {
     LLVMValueRef at[64];
 };
 
-/* Products of mr tiles with two vectors of u, `unroll` channels a time; `lines` cache lines from `next` on are fetched meanwhile. */
+/* Products of mr tiles with two vectors of u, `unroll` channels a time; `lines` cache lines from `next` on are fetched
+ * meanwhile. */
 static void products(struct wg *g, LLVMValueRef a, LLVMValueRef b, int mr, LLVMValueRef next, int lines,
                      struct acc *acc)
 {
@@ -328,8 +332,8 @@ static void known_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
 }
 
 /*
- * Of tiles whose number is known only at run time: as many blocks as must be, all of the least size on hand that takes them in. The first one fetches all of the
- * next panel: there may be no other.
+ * Of tiles whose number is known only at run time: as many blocks as must be, all of the least size on hand that takes
+ * them in. The first one fetches all of the next panel: there may be no other.
  */
 static void unknown_rows(struct wg *g, const struct panel *p, LLVMValueRef next)
 {

@@ -104,7 +104,8 @@ static bool find_sides(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_
     return s->gradient;
 }
 
-/* A side whose columns are summed, some in each pass. Means of the forward kernel are all that it needs v for: it is brought in parts, too. */
+/* A side whose columns are summed, some in each pass. Means of the forward kernel are all that it needs v for: it is
+ * brought in parts, too. */
 static void lay_out_summed(struct fa_shape *s, struct fa_side *side, int width, bool apart)
 {
     struct fa_side part;
@@ -118,7 +119,8 @@ static void lay_out_summed(struct fa_shape *s, struct fa_side *side, int width, 
     }
 }
 
-/* Where k and v are sent for: whole parts of 64 columns, two buffers of each, all the registers of a multiprocessor for one block. */
+/* Where k and v are sent for: whole parts of 64 columns, two buffers of each, all the registers of a multiprocessor for
+ * one block. */
 static bool lay_out_sent(struct fa_shape *s, int nd, int ne, int most_keys)
 {
     enum { PART = 64, KEYS = 128, MOST = 227 << 10 };
@@ -131,8 +133,9 @@ static bool lay_out_sent(struct fa_shape *s, int nd, int ne, int most_keys)
     return s->bytes <= MOST;
 }
 
-/* All but the instructions and dims: by the widths of q and k, of v and dy, the type, the keys that a block has at most, 0: as many as it likes, and its warpgroups,
- * 0: it is not by wgmma; sent: by tensor copies. False: it takes more shared memory than there is, or more registers. */
+/* All but the instructions and dims: by the widths of q and k, of v and dy, the type, the keys that a block has at
+ * most, 0: as many as it likes, and its warpgroups, 0: it is not by wgmma; sent: by tensor copies. False: it takes more
+ * shared memory than there is, or more registers. */
 static bool lay_out(struct fa_shape *s, int nd, int ne, enum tcc_dtype type, int most_keys, int warpgroups, bool sent)
 {
     bool alone = !s->gradient && s->r.mean < 0;
@@ -179,7 +182,8 @@ static bool follows(const struct kn_kernel *k, const struct kn_insn *load, int d
     return false;
 }
 
-/* What a gradient's weights are made of besides scores: a float for each column (an lse), or for each row; not a mask. */
+/* What a gradient's weights are made of besides scores: a float for each column (an lse), or for each row; not a
+ * mask. */
 static void find_vectors(const struct kn_kernel *k, struct fa_shape *s)
 {
     const struct kn_stage *stage = &k->stages[AT_GRAD_WEIGHTS];
@@ -222,7 +226,8 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
     return fits;
 }
 
-/* -- Small things --------------------------------------------------------------------------------------------------- */
+/* -- Small things
+ * --------------------------------------------------------------------------------------------------- */
 
 V fa_shared(struct fa *a, int64_t at, V row, V column, int pitch, int bytes)
 {
@@ -270,7 +275,8 @@ void fa_bind_row(struct fa *a, V row)
     fa_bind(a, a->s.row, cuda_below(a->e, LLVMBuildAdd(a->e->b, a->first, row, ""), a->rows));
 }
 
-/* -- Softmax ---------------------------------------------------------------------------------------------------------- */
+/* -- Softmax
+ * ---------------------------------------------------------------------------------------------------------- */
 
 int fa_keys(const struct fa *a)
 {
@@ -347,8 +353,8 @@ static V fold(struct em *e, V *x, int n, V (*combine)(struct em *e, V x, V y))
     return n == 1 ? x[0] : combine(e, fold(e, x, n / 2, combine), fold(e, x + n / 2, n - n / 2, combine));
 }
 
-/* p of row i, in the places of its scores; how much smaller its means get. exp(x scale - top) is 2^(x scale log2 e - top log2 e) in one multiply-add; what
- * rounding top log2 e does, it does to all weights of the row. */
+/* p of row i, in the places of its scores; how much smaller its means get. exp(x scale - top) is 2^(x scale log2 e -
+ * top log2 e) in one multiply-add; what rounding top log2 e does, it does to all weights of the row. */
 V fa_weigh(struct fa *a, int i, V block, V *p)
 {
     struct em *e = a->e;
@@ -387,7 +393,8 @@ void fa_scale_means(struct fa *a, int i, V by)
     }
 }
 
-/* -- A tile ----------------------------------------------------------------------------------------------------------- */
+/* -- A tile
+ * ----------------------------------------------------------------------------------------------------------- */
 
 V fa_of_part(struct fa *a, const struct fa_side *s, V column)
 {
@@ -610,7 +617,8 @@ void fa_each_tile(struct fa *a, void (*run)(struct fa *a))
     em_tiles_end(a->e, &t);
 }
 
-/* -- The kernel ------------------------------------------------------------------------------------------------------- */
+/* -- The kernel
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* All of it, where `wide` says that vectors lie at multiples of their bytes. */
 static void emit(void *user, bool wide)

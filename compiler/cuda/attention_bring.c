@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_bring.c - attention's tiles on their way to shared memory, and the blocks of columns one behind the other. attention_int.h says how it works. */
+/* attention_bring.c - attention's tiles on their way to shared memory, and the blocks of columns one behind the other.
+ * attention_int.h says how it works. */
 #include "compiler/cuda/attention_int.h"
 #include "compiler/cuda/contract_int.h"
 
 #define V LLVMValueRef
 
-/* -- Tiles on their way ----------------------------------------------------------------------------------------------- */
+/* -- Tiles on their way
+ * ----------------------------------------------------------------------------------------------- */
 
 /* Are the elements in memory what shared memory is to have? By how many bytes may they be copied; 0: they are not. */
 static int copied(const struct fa *a, const struct fa_side *s)
@@ -162,7 +164,8 @@ void fa_arrived(struct fa *a)
     fa_barrier(a);
 }
 
-/* -- Blocks of columns -------------------------------------------------------------------------------------------------- */
+/* -- Blocks of columns
+ * -------------------------------------------------------------------------------------------------- */
 
 V fa_round(struct fa *a, V column, bool up)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_ffma.c - attention's products in float32, by multiply-adds. A thread has rows rg, rg + 4, .. of its warp's 16, rg its lane div 8, keys cg,
- * cg + 8, .., and columns cg * 4 .. + 3 of every 32, cg its lane mod 8. Rows of shared memory are padded so that the addresses of eight lanes, of 16
- * bytes each, lie in different banks.
+ * attention_ffma.c - attention's products in float32, by multiply-adds. A thread has rows rg, rg + 4, .. of its warp's
+ * 16, rg its lane div 8, keys cg, cg + 8, .., and columns cg * 4 .. + 3 of every 32, cg its lane mod 8. Rows of shared
+ * memory are padded so that the addresses of eight lanes, of 16 bytes each, lie in different banks.
  */
 #include "compiler/cuda/attention_int.h"
 

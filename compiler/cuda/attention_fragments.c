@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_fragments.c - what a thread has of the sums of mma.sync and of wgmma alike: rows g and g + 8 of its warp's 16, g its lane div 4, and of each eight columns two neighbours. */
+/* attention_fragments.c - what a thread has of the sums of mma.sync and of wgmma alike: rows g and g + 8 of its warp's
+ * 16, g its lane div 4, and of each eight columns two neighbours. */
 #include "compiler/cuda/attention_int.h"
 
 #define V LLVMValueRef

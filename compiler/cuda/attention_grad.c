@@ -4,7 +4,8 @@
 
 #define V LLVMValueRef
 
-/* Presets the weight, the stage's exponential, of a column that is bound: of plain scores 2^(x scale log2 e - lse log2 e) in one multiply-add. */
+/* Presets the weight, the stage's exponential, of a column that is bound: of plain scores 2^(x scale log2 e - lse log2
+ * e) in one multiply-add. */
 static void set_weight(struct fa *a)
 {
     struct em *e = a->e;
@@ -55,7 +56,8 @@ static void weigh(struct fa *a, int i, V block, V *ds, V *p)
     }
 }
 
-/* The first column that a row of the tile sees, from a block's start on, and the end of those that one sees; blocks in first..last all rows see whole. */
+/* The first column that a row of the tile sees, from a block's start on, and the end of those that one sees; blocks in
+ * first..last all rows see whole. */
 struct range {
     V from, first, last, to;
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_mma.c - attention's products by mma.sync.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type"): f16 or bf16 with
- * sums in f32. A thread has rows g and g + 8 of its warp's 16, g its lane div 4, and of each eight keys or columns two neighbours. The weights are
- * rounded to the small type; a fragment of sums, as it lies in registers, is one of the next product's first operand. Rows of shared memory are padded
- * by 16 bytes: the eight rows that ldmatrix reads lie in different banks.
+ * attention_mma.c - attention's products by mma.sync.m16n8k16 (PTX ISA, "Matrix fragments for mma.m16n8k16 with
+ * floating point type"): f16 or bf16 with sums in f32. A thread has rows g and g + 8 of its warp's 16, g its lane div
+ * 4, and of each eight keys or columns two neighbours. The weights are rounded to the small type; a fragment of sums,
+ * as it lies in registers, is one of the next product's first operand. Rows of shared memory are padded by 16 bytes:
+ * the eight rows that ldmatrix reads lie in different banks.
  */
 #include "compiler/cuda/attention_int.h"
 
@@ -24,8 +25,8 @@ static void layout(struct fa_side *s, int width, bool summed)
     s->pitch = s->columns + 8;
 }
 
-/* Four 8 x 8 matrices of a side, from (row, column) on: the second has the next eight rows (by_rows) or columns, the third the others, the fourth
- * both. */
+/* Four 8 x 8 matrices of a side, from (row, column) on: the second has the next eight rows (by_rows) or columns, the
+ * third the others, the fourth both. */
 static void matrices(struct fa *a, const struct fa_side *s, V first, V column, bool by_rows, bool turned, V *to)
 {
     struct em *e = a->e;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_sent.c - attention whose keys and values come by tensor copies (PTX ISA, "cp.async.bulk.tensor"), which one thread of a third warpgroup sends for, whose registers the others have; two
- * warpgroups multiply, each 64 rows of the tile, and neither waits for the other: while one does softmax, the other has the tensor cores.
+ * attention_sent.c - attention whose keys and values come by tensor copies (PTX ISA, "cp.async.bulk.tensor"), which one
+ * thread of a third warpgroup sends for, whose registers the others have; two warpgroups multiply, each 64 rows of the
+ * tile, and neither waits for the other: while one does softmax, the other has the tensor cores.
  *
  *     the thread that sends, for each block of keys:    waits until k's buffer is empty, sends for k; the same for v
  *     those that multiply:                              scores of the first block; its softmax
- *         for each further block:                       scores, and behind them the means of the block before, which go on during the softmax
+ *         for each further block:                       scores, and behind them the means of the block before, which go
+ *         on during the softmax
  *                                                       means corrected by the new maximum
  *         means of the last block
  *
- * Shah et al., "FlashAttention-3", 2024. Each buffer has two mbarriers, `full` and `empty`, whose phases alternate: block number n, of all that this block of threads
- * runs, is in buffer n modulo `ring`, and waits for the phase of parity n / ring. Between the statement that starts the means and the one that waits for them stands no branch:
- * ptxas would serialise the products. So masks that are loaded are not for this form.
+ * Shah et al., "FlashAttention-3", 2024. Each buffer has two mbarriers, `full` and `empty`, whose phases alternate:
+ * block number n, of all that this block of threads runs, is in buffer n modulo `ring`, and waits for the phase of
+ * parity n / ring. Between the statement that starts the means and the one that waits for them stands no branch: ptxas
+ * would serialise the products. So masks that are loaded are not for this form.
  */
 #include "compiler/cuda/attention_int.h"
 #include "compiler/cuda/contract_int.h"
@@ -66,7 +69,8 @@ static void end_turn(struct fa *a, V from, V to)
     LLVMBuildStore(e->b, number_of(a, from, last), a->turn);
 }
 
-/* -- Sending -------------------------------------------------------------------------------------------------------- */
+/* -- Sending
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void send(struct fa *a, enum which which, const struct ct_map *m, V at, V number)
 {
@@ -110,7 +114,8 @@ static void send_tile(struct fa *a)
     end_turn(a, from, em_most(a->e, from, to));
 }
 
-/* -- Multiplying ---------------------------------------------------------------------------------------------------- */
+/* -- Multiplying
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* That block is there, and its side's buffer the one that is meant. */
 static void await(struct fa *a, enum which which, V number)
@@ -214,7 +219,8 @@ static void multiply_tile(struct fa *a)
     fa_end_rows(a);
 }
 
-/* -- The kernel ----------------------------------------------------------------------------------------------------- */
+/* -- The kernel
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void begin_copies(struct fa *a)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_split.c - attention whose keys come in pieces, each a block's. A piece leaves in scratch, for each row of its tile, the mean that it has so far, not
- * yet divided, its weights' sum and its maximum:
+ * attention_split.c - attention whose keys come in pieces, each a block's. A piece leaves in scratch, for each row of
+ * its tile, the mean that it has so far, not yet divided, its weights' sum and its maximum:
  *
  *     means[piece][tile][row][e], sums[piece][tile][row], tops[piece][tile][row]              a tile's rows, floats
  *
- * The second function, SYMBOL_sum, takes an element of the result a thread: the largest maximum, means and sums times exp(their own - it), in the
- * pieces' order; then the kernel's last stages.
+ * The second function, SYMBOL_sum, takes an element of the result a thread: the largest maximum, means and sums times
+ * exp(their own - it), in the pieces' order; then the kernel's last stages.
  */
 #include "compiler/cuda/attention_int.h"
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_wgmma.c - attention's products by wgmma.m64nNk16 (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): f16 or bf16 with sums in f32, 64
- * rows a warpgroup. A thread has the rows and columns that it has of mma.sync's fragments (attention_mma.c), so the weights, rounded and in pairs, are the first
- * operand of the second product as they lie in registers.
+ * attention_wgmma.c - attention's products by wgmma.m64nNk16 (PTX ISA, "Asynchronous Warpgroup Level Matrix
+ * Instructions"): f16 or bf16 with sums in f32, 64 rows a warpgroup. A thread has the rows and columns that it has of
+ * mma.sync's fragments (attention_mma.c), so the weights, rounded and in pairs, are the first operand of the second
+ * product as they lie in registers.
  *
- * A side lies in shared memory in parts of 64 columns, [columns / 64][rows][64], whose rows of 128 bytes have their chunks of 16 swapped by an exclusive or
- * with the row's number modulo 8 (the 128-byte swizzle; sides begin at multiples of 1024). Both products take the second operand as it lies there: scores with
- * columns as terms (K-major), means with rows as terms (MN-major).
+ * A side lies in shared memory in parts of 64 columns, [columns / 64][rows][64], whose rows of 128 bytes have their
+ * chunks of 16 swapped by an exclusive or with the row's number modulo 8 (the 128-byte swizzle; sides begin at
+ * multiples of 1024). Both products take the second operand as it lies there: scores with columns as terms (K-major),
+ * means with rows as terms (MN-major).
  */
 #include "compiler/cuda/attention_int.h"
 #include "compiler/cuda/contract_int.h"
@@ -40,7 +42,8 @@ static V place(struct fa *a, const struct fa_side *s, V row, V column)
     return ct_at(e, s->buffer ? ct_at(e, base, s->buffer, 1) : base, at, 2);
 }
 
-/* The matrix descriptor of a side from its row `row` on. Offsets in 16 bytes: to the next 8 rows, and, where rows are terms, to the next 64 columns. */
+/* The matrix descriptor of a side from its row `row` on. Offsets in 16 bytes: to the next 8 rows, and, where rows are
+ * terms, to the next 64 columns. */
 static V descriptor(struct fa *a, const struct fa_side *s, V row)
 {
     struct em *e = a->e;
@@ -75,7 +78,9 @@ static const char *instruction(struct fa *a, int columns)
     return ir_internf(a->e->ctx, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s", columns, type, type);
 }
 
-/* A statement under construction, with descriptors x and y of its own: else all those of a loop would lie in registers. `nsums` sums are its results, the first `fresh` of which begin at 0 and the others as the first operands have them. */
+/* A statement under construction, with descriptors x and y of its own: else all those of a loop would lie in registers.
+ * `nsums` sums are its results, the first `fresh` of which begin at 0 and the others as the first operands have
+ * them. */
 struct statement {
     const char *text, *operands;
     int nsums, fresh, n;
@@ -93,7 +98,8 @@ static int next(const struct statement *s)
     return s->nsums + s->n;
 }
 
-/* Sums `first` and following, as a thread has them of that many columns: two neighbours of a row, two of the row eight below. */
+/* Sums `first` and following, as a thread has them of that many columns: two neighbours of a row, two of the row eight
+ * below. */
 static int slot_of(int i, int columns)
 {
     return i / 2 % 2 * columns + i / 4 * 2 + i % 2;
@@ -121,10 +127,9 @@ static void add_scores(struct fa *a, struct statement *s, const struct fa_side *
     s->operands = ir_internf(e->ctx, "%s,l,l", s->operands);
     for (int i = 0; i < q->columns / TERMS; i++) {
         int part = i * TERMS / PART, within = i * TERMS % PART * 2 / 16;
-        s->text = ir_internf(e->ctx,
-                             "%sadd.s64 x, $%d, %d;\nadd.s64 y, $%d, %d;\n%s {%s}, x, y, %d, 1, 1, 0, 0;\n", s->text, at,
-                             part * q->rows * LINE / 16 + within, at + 1, part * k->rows * LINE / 16 + within,
-                             instruction(a, a->s.bn), sums, i > 0);
+        s->text = ir_internf(e->ctx, "%sadd.s64 x, $%d, %d;\nadd.s64 y, $%d, %d;\n%s {%s}, x, y, %d, 1, 1, 0, 0;\n",
+                             s->text, at, part * q->rows * LINE / 16 + within, at + 1,
+                             part * k->rows * LINE / 16 + within, instruction(a, a->s.bn), sums, i > 0);
     }
     s->text = ir_internf(e->ctx, "%swgmma.commit_group.sync.aligned;\n", s->text);
 }
@@ -148,7 +153,8 @@ static void add_means(struct fa *a, struct statement *s, const struct fa_side *v
     s->text = ir_internf(e->ctx, "%swgmma.commit_group.sync.aligned;\n", s->text);
 }
 
-/* The statement, fence to wait, until `pending` groups are under way: nothing may touch the sums of these, and the compiler doesn't know. */
+/* The statement, fence to wait, until `pending` groups are under way: nothing may touch the sums of these, and the
+ * compiler doesn't know. */
 static V end(struct fa *a, struct statement *s, int pending)
 {
     struct em *e = a->e;

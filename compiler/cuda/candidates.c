@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * candidates.c - the schedules of a kernel that are worth timing (tccc --tune): what choose.c weighs by a formula, and the sizes of blocks that it
- * takes as they are.
+ * candidates.c - the schedules of a kernel that are worth timing (tccc --tune): what choose.c weighs by a formula, and
+ * the sizes of blocks that it takes as they are.
  *
- *   products     every template that takes it, each with all of its tiles, depths of a step and, on sm_90a, both ways of bringing factors, by blocks alone and by pairs; as
- *                many pieces of the terms as the shape says, so that the order of a sum depends on the template alone
+ *   products     every template that takes it, each with all of its tiles, depths of a step and, on sm_90a, both ways
+ *                of bringing factors, by blocks alone and by pairs; as many pieces of the terms as the shape says, so
+ *                that the order of a sum depends on the template alone
  *   others       rows of schedules.def (CUDA_OFFER), by what kind of kernel it is
  *
  * Orders of sums are those of the template, but for groups of other sizes and attention with fewer keys at a time.
@@ -82,7 +83,8 @@ static void add_products(struct list *l, struct cuda_schedule own)
     }
 }
 
-/* -- The others ----------------------------------------------------------------------------------------------------- */
+/* -- The others
+ * ----------------------------------------------------------------------------------------------------- */
 
 enum kind { POINTS, TURNS, REDUCES, SCANS, SORTS, SCATTERS, ATTENDS };
 static const struct offer {

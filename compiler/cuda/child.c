@@ -20,7 +20,8 @@ struct job {
     const bool *rows; /* and: several launches run as one */
 };
 
-/* Products of 8-bit floats by mma.sync came with PTX 8.4 (wgmma has them from the first); programs without them are read by older drivers. */
+/* Products of 8-bit floats by mma.sync came with PTX 8.4 (wgmma has them from the first); programs without them are
+ * read by older drivers. */
 static const char *ptx_version(const struct job *j)
 {
     for (int i = 0; i < j->program->nkernels; i++)
@@ -60,7 +61,8 @@ static int kernel_number(const struct kn_program *p, const struct kn_kernel *k)
     return i;
 }
 
-/* Kernels that write state, in an artifact in which any may meet a bad index; not those that may themselves, whose threads see the fault at different times. */
+/* Kernels that write state, in an artifact in which any may meet a bad index; not those that may themselves, whose
+ * threads see the fault at different times. */
 static void find_stops(const struct kn_program *p, const struct kn_steps *steps, bool *stops)
 {
     for (int i = 0; i < steps->n; i++) {

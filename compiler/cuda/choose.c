@@ -3,10 +3,11 @@
  * choose.c - which template takes a kernel: a function of its structure and sizes alone.
  *
  *   attention                                  attention, where rows are no wider than shared memory allows
- *   a sum of products of two loads             wgmma, mma, contract: tiles of results, sized by the waves that blocks make on the machine
- *   a scatter of many points by their indices  owners
+ *   a sum of products of two loads             wgmma, mma, contract: tiles of results, sized by the waves that blocks
+ *   make on the machine a scatter of many points by their indices  owners
  *   no inner dims, loads along another dim     transpose
- *   no inner dims                              loops, by vectors of 16 bytes where all accesses are consecutive or uniform
+ *   no inner dims                              loops, by vectors of 16 bytes where all accesses are consecutive or
+ *   uniform
  *   inner points, consecutive along the last   group: a warp, or a block where outer points are few and inner ones many
  *   else                                       loops: neighbouring threads run neighbouring outer points
  */
@@ -27,8 +28,8 @@ enum {
 
 /* -- Vectors -------------------------------------------------------------------------------------------------- */
 
-/* Offset of an access with `width` consecutive points of v from a multiple of `width` on: 0: equal for all, 1: consecutive, and *aligned:
- * from a multiple of width elements; -1: neither. */
+/* Offset of an access with `width` consecutive points of v from a multiple of `width` on: 0: equal for all, 1:
+ * consecutive, and *aligned: from a multiple of width elements; -1: neither. */
 static int access_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *n, int v, int width,
                      bool *aligned)
 {
@@ -55,8 +56,9 @@ static int vector_bytes(const struct kn_operand *o, int width)
     return bytes > 16 ? 16 : bytes;
 }
 
-/* Can `width` neighbours along dim v run instructions [first, last) at once? Their stores are vectors; so are their loads where v is an inner dim, else loads may be narrow. align: set
- * to the bytes of which, for them to be vectors, operands' addresses are multiples (0: of those of narrow loads); NULL: isn't. */
+/* Can `width` neighbours along dim v run instructions [first, last) at once? Their stores are vectors; so are their
+ * loads where v is an inner dim, else loads may be narrow. align: set to the bytes of which, for them to be vectors,
+ * operands' addresses are multiples (0: of those of narrow loads); NULL: isn't. */
 static bool takes_vectors(struct ir_ctx *ctx, const struct kn_kernel *k, int first, int last, int v, int width,
                           int *align)
 {
@@ -101,7 +103,8 @@ int cuda_vector_width(struct ir_ctx *ctx, const struct kn_kernel *k, int v, int 
 
 /* -- Transposes ---------------------------------------------------------------------------------------------- */
 
-/* The dim along which most loads are consecutive that jump along v; -1: none, or something else speaks against a transpose. */
+/* The dim along which most loads are consecutive that jump along v; -1: none, or something else speaks against a
+ * transpose. */
 static int transpose_dim(struct ir_ctx *ctx, const struct kn_kernel *k, int v)
 {
     int best = -1, most = 0;
@@ -139,8 +142,8 @@ static bool follows(const struct kn_kernel *k, ir_expr e, uint32_t dims)
     return any;
 }
 
-/* The stages' inner points, of a split kernel those of the first phase, the most of them; *along: loads and stores that are consecutive along the last inner dim less those that are so
- * along the last outer one. */
+/* The stages' inner points, of a split kernel those of the first phase, the most of them; *along: loads and stores that
+ * are consecutive along the last inner dim less those that are so along the last outer one. */
 static int64_t inner_points(struct ir_ctx *ctx, const struct kn_kernel *k, int *along)
 {
     int64_t most = 1;
@@ -319,7 +322,8 @@ enum tcc_dtype cuda_factor_type(const struct kn_kernel *k, int value)
     return (enum tcc_dtype)(kn_is_cast(n) ? k->insns[n->arg[0]].dtype : n->dtype);
 }
 
-/* What tensor cores take as the factors of a product of floats, or of i32 that were bytes. False: neither. f16 has every value of the 8-bit floats. */
+/* What tensor cores take as the factors of a product of floats, or of i32 that were bytes. False: neither. f16 has
+ * every value of the 8-bit floats. */
 static bool find_types(const struct kn_kernel *k, bool fp8, struct ct_shape *s)
 {
     const struct kn_contraction *c = &k->contraction;
@@ -410,8 +414,8 @@ int cuda_product_bytes(struct ir_ctx *ctx, const struct kn_kernel *k)
     return ct_shape_of(ctx, k, &s) ? s.bytes : 4;
 }
 
-/* Waves of blocks times what a block does: results, and what it brings for them. Of wgmma, blocks have a multiprocessor to themselves, so waves are
- * whole, and half of what is brought is hidden. */
+/* Waves of blocks times what a block does: results, and what it brings for them. Of wgmma, blocks have a multiprocessor
+ * to themselves, so waves are whole, and half of what is brought is hidden. */
 static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t rows, int64_t cols,
                         const struct cuda_schedule *s, int bytes)
 {
@@ -426,8 +430,8 @@ static double tile_cost(const struct cuda_machine *m, int64_t batch, int64_t row
     return waves * (product * s->bm * s->bn + (alone ? 12 : 24) * (s->bm + s->bn));
 }
 
-/* As many as leave room for two blocks on a multiprocessor (one of 256 columns, or with tensor copies: they need the registers of two), and no more than
- * there are steps. */
+/* As many as leave room for two blocks on a multiprocessor (one of 256 columns, or with tensor copies: they need the
+ * registers of two), and no more than there are steps. */
 void cuda_choose_stages(const struct cuda_machine *m, int64_t terms, int bytes, struct cuda_schedule *s)
 {
     int64_t steps = (terms + s->bk - 1) / s->bk;
@@ -457,8 +461,8 @@ static void try_tiles(const struct cuda_machine *m, struct cuda_schedule tried, 
         }
 }
 
-/* Pieces of the terms where so few tiles of 64 x 64 results are there that most multiprocessors of any machine would have none. By shape alone:
- * the bits depend on it. least: terms of a piece. */
+/* Pieces of the terms where so few tiles of 64 x 64 results are there that most multiprocessors of any machine would
+ * have none. By shape alone: the bits depend on it. least: terms of a piece. */
 static int choose_split(int64_t tiles, int64_t terms, int64_t least)
 {
     enum { FEW_TILES = 48, ENOUGH = 128, MOST_PIECES = 32 };
@@ -468,8 +472,10 @@ static int choose_split(int64_t tiles, int64_t terms, int64_t least)
     return pieces > 1 ? (int)pieces : 1;
 }
 
-/* The same where tiles are more, but don't fill waves, and sums are long, as of a weight's gradient: the number of pieces that takes fewest cycles, of tensor cores of an
- * H100 that take 20 a term of a tile, 1500 a tile besides, and of memory that takes a piece's sums and gives them back at 1900 bytes each; another launch is 4000. By shape alone, too. */
+/* The same where tiles are more, but don't fill waves, and sums are long, as of a weight's gradient: the number of
+ * pieces that takes fewest cycles, of tensor cores of an H100 that take 20 a term of a tile, 1500 a tile besides, and
+ * of memory that takes a piece's sums and gives them back at 1900 bytes each; another launch is 4000. By shape alone,
+ * too. */
 static int choose_long_split(int64_t batch, int64_t rows, int64_t cols, int64_t terms)
 {
     enum { ROWS = 128, ENOUGH = 128, MOST_PIECES = 16, LONG = 1024 };
@@ -489,7 +495,8 @@ static int choose_long_split(int64_t batch, int64_t rows, int64_t cols, int64_t 
     return pieces;
 }
 
-/* Two blocks that share rows read them once from the level-2 cache: where blocks fill the machine, and no column of tiles is left over. */
+/* Two blocks that share rows read them once from the level-2 cache: where blocks fill the machine, and no column of
+ * tiles is left over. */
 static int choose_cluster(const struct cuda_machine *m, int64_t batch, int64_t rows, int64_t cols,
                           const struct cuda_schedule *s)
 {
@@ -574,8 +581,8 @@ static bool choose_warpgroups(struct ir_ctx *ctx, struct kn_kernel *k, struct fa
     return false;
 }
 
-/* Keys and values by tensor copies for tiles of two warpgroups, one of which does softmax while the other multiplies: where tiles are for all multiprocessors, and
- * keys enough for the time until the first ones have come. */
+/* Keys and values by tensor copies for tiles of two warpgroups, one of which does softmax while the other multiplies:
+ * where tiles are for all multiprocessors, and keys enough for the time until the first ones have come. */
 static bool choose_sent(struct ir_ctx *ctx, struct kn_kernel *k, struct fa_shape *shape, struct cuda_schedule *s)
 {
     enum { MANY_KEYS = 512, ENOUGH = 128, ROWS = 2 * FA_ROWS };
@@ -584,7 +591,8 @@ static bool choose_sent(struct ir_ctx *ctx, struct kn_kernel *k, struct fa_shape
     struct fa_shape other;
     int64_t points = cuda_points(k, (1u << em_nouter(k)) - 1);
     if (!s->warpgroups || s->split > 1 || shape->gradient || shape->r.mean < 0 || !shape->r.is.plain ||
-        cuda_points(k, 1u << shape->col) < MANY_KEYS || cuda_points(k, 1u << shape->row) < ROWS || points / ROWS < ENOUGH)
+        cuda_points(k, 1u << shape->col) < MANY_KEYS || cuda_points(k, 1u << shape->row) < ROWS ||
+        points / ROWS < ENOUGH)
         return false;
     sent.warpgroups = 2;
     sent.threads = 2 * FA_THREADS + FA_SENDING;

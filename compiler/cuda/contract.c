@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contract.c - products of tiles through shared memory (contract_int.h says how): matrix products, batched ones, convolutions (rows are gathered
- * as they would be unfolded). Sums are in ascending order of k for FFMA; the order of mma.sync is the hardware's within 16.
+ * contract.c - products of tiles through shared memory (contract_int.h says how): matrix products, batched ones,
+ * convolutions (rows are gathered as they would be unfolded). Sums are in ascending order of k for FFMA; the order of
+ * mma.sync is the hardware's within 16.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -61,7 +62,8 @@ static V tiles_of(struct em *e, const struct ct_side *s)
     return LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, s->count, em_i64(e, s->size - 1), ""), em_i64(e, s->size), "");
 }
 
-/* The terms of piece number `piece` (i64), whole steps of them, and where its sums of that batch go. --exact: the first piece has all terms. */
+/* The terms of piece number `piece` (i64), whole steps of them, and where its sums of that batch go. --exact: the first
+ * piece has all terms. */
 static void begin_piece(struct ct *c, V piece, V batch)
 {
     struct em *e = c->e;
@@ -80,8 +82,9 @@ static void begin_piece(struct ct *c, V piece, V batch)
     c->partial = ct_at(e, e->scratch, LLVMBuildMul(e->b, number, results, ""), 4);
 }
 
-/* Where tile number `number` lies: ROWS_TOGETHER rows of tiles are run column by column, so that the tiles that run at a time share rows and columns in the
- * level-2 cache. The blocks of a cluster have neighbouring columns of one row: where columns end in the first one's, the second has none. */
+/* Where tile number `number` lies: ROWS_TOGETHER rows of tiles are run column by column, so that the tiles that run at
+ * a time share rows and columns in the level-2 cache. The blocks of a cluster have neighbouring columns of one row:
+ * where columns end in the first one's, the second has none. */
 static V place_tile(struct ct *c, V number)
 {
     enum { ROWS_TOGETHER = 8 };
@@ -133,7 +136,8 @@ static void each_tile(struct ct *c)
     em_loop_end(e, &l);
 }
 
-/* -- The kernel ----------------------------------------------------------------------------------------------------- */
+/* -- The kernel
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void make_side(struct ct *c, struct ct_side *s, uint32_t dims, const struct ct_shape *shape, int which, int size)
 {
@@ -180,7 +184,8 @@ static void emit(void *user, bool wide)
     emit_tiles(body->c, body->shape, wide);
 }
 
-/* Two warpgroups multiply, of the third a warp sends for what they do; where the runtime has no maps they do without. --exact has another engine. */
+/* Two warpgroups multiply, of the third a warp sends for what they do; where the runtime has no maps they do without.
+ * --exact has another engine. */
 static void emit_sent(struct ct *c, const struct ct_shape *shape, const int *align)
 {
     struct em *e = c->e;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cubin.c - PTX assembled for its machine by ptxas, where that is installed: a driver then has nothing to translate when an artifact is
- * opened. Of many kernels there are several parts, whose number follows from the kernels' alone (the bytes are not those of -j), each a
- * module of its own: so many processes of ptxas work at once as -j says. What a part became is kept in --cache-dir, under the digest of
- * its text, the architecture and the assembler: a model whose weights are new, or another with the same kernels, finds it there. Where
- * ptxas fails (an old one does not know each machine), the artifact has PTX alone, and a warning says why.
+ * cubin.c - PTX assembled for its machine by ptxas, where that is installed: a driver then has nothing to translate
+ * when an artifact is opened. Of many kernels there are several parts, whose number follows from the kernels' alone
+ * (the bytes are not those of -j), each a module of its own: so many processes of ptxas work at once as -j says. What a
+ * part became is kept in --cache-dir, under the digest of its text, the architecture and the assembler: a model whose
+ * weights are new, or another with the same kernels, finds it there. Where ptxas fails (an old one does not know each
+ * machine), the artifact has PTX alone, and a warning says why.
  */
 #include "compiler/cache_int.h"
 #include "compiler/child_int.h"
@@ -52,7 +53,8 @@ static bool is_entry(const char *line)
     return begins(line, ".visible .entry") || begins(line, ".entry");
 }
 
-/* Lines that all kernels share, but for the one that they need: what else a module declares would be another variable in each part. */
+/* Lines that all kernels share, but for the one that they need: what else a module declares would be another variable
+ * in each part. */
 static bool is_shared(const char *line)
 {
     static const char *const may[] = {".version", ".target", ".address_size", ".extern .shared", "//", "\t//", "\n"};
@@ -168,7 +170,8 @@ static bool assemble(struct ir_ctx *ctx, const struct target_options *o, const c
     return true;
 }
 
-/* The modules as an image's code: the file's bytes, or the files' behind a table (abi.h), each with a zero behind it. */
+/* The modules as an image's code: the file's bytes, or the files' behind a table (abi.h), each with a zero behind
+ * it. */
 static struct cuda_cubin gather(struct ir_ctx *ctx, struct ir_file **files, int n)
 {
     struct cuda_cubin code = {.format = n > 1 ? "cubins" : "cubin"};

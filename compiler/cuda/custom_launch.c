@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * custom_launch.c - calls of custom operators that a device runs become launches: of kernels that have no loop nest of ours, but a few lines of
- * CUDA C++ around the user's device code (tccc_custom.h), in which what is known of the call are constants. Calls that differ in nothing share a kernel.
+ * custom_launch.c - calls of custom operators that a device runs become launches: of kernels that have no loop nest of
+ * ours, but a few lines of CUDA C++ around the user's device code (tccc_custom.h), in which what is known of the call
+ * are constants. Calls that differ in nothing share a kernel.
  */
 #include "compiler/custom_int.h"
 #include "runtime/tccc_custom.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ffma.c - tiles multiplied by fused multiply-adds (two operations under --exact), in ascending order of k. 16 x 16 threads; a thread has
- * bm / 16 x bn / 16 results, of eight the second four half a tile further, so that a quarter of a warp reads 128 bytes that lie together.
+ * ffma.c - tiles multiplied by fused multiply-adds (two operations under --exact), in ascending order of k. 16 x 16
+ * threads; a thread has bm / 16 x bn / 16 results, of eight the second four half a tile further, so that a quarter of a
+ * warp reads 128 bytes that lie together.
  */
 #include "compiler/cuda/contract_int.h"
 

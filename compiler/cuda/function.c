@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * function.c - a device function: its parameters (runtime/abi.h, "Images"), the number of its thread, local operands, and what threads do
- * together.
+ * function.c - a device function: its parameters (runtime/abi.h, "Images"), the number of its thread, local operands,
+ * and what threads do together.
  *
  *     .visible .entry PREFIXk<i>(args..., sizes..., scratch, control, tiles, values[, mapped, maps...])
  *         for (t = number of the thread or group; t < tiles; t += how many there are)  tile t
  *
  * What writes state begins by testing the fault word, and ends there if a kernel before it has met a bad index.
  *
- * Addresses are of global memory. Where there are too many parameters they lie in a table; its values never change while the kernel runs. Within a program that serves
- * several sizes, `values` is where they are: sizes and tiles are numbers of them then. A function of several launches as one (PREFIXk<i>_rows) has all of theirs in
- * a table, in which a block finds its own.
+ * Addresses are of global memory. Where there are too many parameters they lie in a table; its values never change
+ * while the kernel runs. Within a program that serves several sizes, `values` is where they are: sizes and tiles are
+ * numbers of them then. A function of several launches as one (PREFIXk<i>_rows) has all of theirs in a table, in which
+ * a block finds its own.
  */
 #include "compiler/cuda/cuda_int.h"
 
@@ -164,7 +165,8 @@ static void make_function(struct cuda_fn *f, const char *name, int nargs, bool t
     em_function_attributes(e, e->fn);
 }
 
-/* Two maps by value, whose address in the parameters a copy takes (`grid_constant`; else they would be copied to the thread's memory). */
+/* Two maps by value, whose address in the parameters a copy takes (`grid_constant`; else they would be copied to the
+ * thread's memory). */
 static void declare_maps(struct cuda_fn *f)
 {
     struct em *e = f->e;
@@ -314,7 +316,8 @@ static void number_units(struct cuda_fn *f)
     f->units = LLVMBuildNSWMul(e->b, f->blocks, em_i64(e, per_block), "units");
 }
 
-/* -- Local operands -------------------------------------------------------------------------------------------------- */
+/* -- Local operands
+ * -------------------------------------------------------------------------------------------------- */
 
 /* Of the thread, made in the function's first block. */
 static V private_memory(struct em *e, int64_t size)
@@ -404,7 +407,8 @@ void cuda_end(struct cuda_fn *f)
     em_kernel_end(f->e);
 }
 
-/* -- Registers ------------------------------------------------------------------------------------------------------- */
+/* -- Registers
+ * ------------------------------------------------------------------------------------------------------- */
 
 void cuda_set_registers(struct em *e, bool more, int n)
 {
@@ -413,7 +417,8 @@ void cuda_set_registers(struct em *e, bool more, int n)
                  NULL, 1, &count);
 }
 
-/* -- Loops ------------------------------------------------------------------------------------------------------------ */
+/* -- Loops
+ * ------------------------------------------------------------------------------------------------------------ */
 
 void cuda_loop_end(struct em *e, struct em_loop *l)
 {
@@ -429,7 +434,8 @@ void cuda_loop_end(struct em *e, struct em_loop *l)
                     LLVMMetadataAsValue(e->lc, loop));
 }
 
-/* -- What bodies share ------------------------------------------------------------------------------------------------ */
+/* -- What bodies share
+ * ------------------------------------------------------------------------------------------------ */
 
 V cuda_below(struct em *e, V x, V end)
 {

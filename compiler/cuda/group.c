@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * group.c - a warp or a block runs an outer point together. A stage's inner points are dealt to its threads in turn, the last inner dim
- * fastest, so that neighbours read neighbouring addresses. Each thread reduces its own points in ascending order, long sums
- * in parts; then the threads' values meet in a butterfly of shuffles, and the warps' values, in a block, by shared memory in another.
- * All of this depends on shapes alone: same sizes, same bits. Every thread ends up with the result, since both partners of
- * a butterfly combine the same two values.
+ * group.c - a warp or a block runs an outer point together. A stage's inner points are dealt to its threads in turn,
+ * the last inner dim fastest, so that neighbours read neighbouring addresses. Each thread reduces its own points in
+ * ascending order, long sums in parts; then the threads' values meet in a butterfly of shuffles, and the warps' values,
+ * in a block, by shared memory in another. All of this depends on shapes alone: same sizes, same bits. Every thread
+ * ends up with the result, since both partners of a butterfly combine the same two values.
  *
- * Local operands lie in shared memory or scratch, for the whole group; barriers stand between stages. What a stage without inner dims
- * computes, all threads compute; the first one stores it.
+ * Local operands lie in shared memory or scratch, for the whole group; barriers stand between stages. What a stage
+ * without inner dims computes, all threads compute; the first one stores it.
  */
 #include "compiler/cuda/cuda_int.h"
 #include "compiler/emit/loops.h"
@@ -137,8 +137,9 @@ static void meet_lanes(struct em *e, struct loops_acc *a, int width)
     }
 }
 
-/* Those of the warps, which stand in a table in shared memory: each warp has all of them, one in a lane, and theirs meet alike. Shuffles stay where they are; if a thread
- * read the table whole, LLVM would move its sums to where the last stage wants them, and keep as many values as warps of each reduction until then. */
+/* Those of the warps, which stand in a table in shared memory: each warp has all of them, one in a lane, and theirs
+ * meet alike. Shuffles stay where they are; if a thread read the table whole, LLVM would move its sums to where the
+ * last stage wants them, and keep as many values as warps of each reduction until then. */
 static void meet_warps(struct cuda_fn *f, struct loops_acc *a)
 {
     struct em *e = f->e;
@@ -171,7 +172,8 @@ static V meet(struct cuda_fn *f, struct loops_acc *a)
     return loops_acc_result(f->e, a, 1, false);
 }
 
-/* -- Stages ---------------------------------------------------------------------------------------------------------- */
+/* -- Stages
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void meet_between_steps(void *user)
 {
@@ -208,8 +210,8 @@ static bool most_points(const struct stage *r, int dim, int64_t *n)
     return ir_is_const(em_is_piece(e->k, dim) && !e->combining ? e->k->split.step : e->k->dims[dim].extent, n);
 }
 
-/* How the stage's dims are dealt: all as one where that is known to be few, else the last, in loops over the others. What a piece is cut
- * from is dealt with the others where it is the first of them. */
+/* How the stage's dims are dealt: all as one where that is known to be few, else the last, in loops over the others.
+ * What a piece is cut from is dealt with the others where it is the first of them. */
 static void plan_stage(struct stage *r)
 {
     struct em *e = r->f->e;

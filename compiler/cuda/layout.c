@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layout.c - the layouts that products on tensor cores want: channels last, so that the terms of a convolution lie together and tiles of them come by vectors of 16
- * bytes, or by tensor copies. The pass `layout` puts conversions where such regions begin and end; what is computed element by element, and pools, follow.
+ * layout.c - the layouts that products on tensor cores want: channels last, so that the terms of a convolution lie
+ * together and tiles of them come by vectors of 16 bytes, or by tensor copies. The pass `layout` puts conversions where
+ * such regions begin and end; what is computed element by element, and pools, follow.
  */
 #include "compiler/cuda/cuda_int.h"
 
@@ -19,7 +20,8 @@ static kn_layout last(struct ir_ctx *ctx, int rank, int axis)
     return kn_layout_make(ctx, rank, p, at);
 }
 
-/* Is the value's extent along that axis a number of whole vectors of 16-bit elements, which it is or will be read as? */
+/* Is the value's extent along that axis a number of whole vectors of 16-bit elements, which it is or will be read
+ * as? */
 static bool whole_vectors(ir_type t, int axis)
 {
     int64_t n;
@@ -31,8 +33,9 @@ static bool on_tensor_cores(enum tcc_dtype d)
     return d == TCC_F16 || d == TCC_BF16;
 }
 
-/* Of a convolution: the result too where what is read has few channels. Weights of one whose groups are channels are read by neighbours for neighbouring channels.
- * Weights that are learned are converted in each step, with the cast to 16 bits. */
+/* Of a convolution: the result too where what is read has few channels. Weights of one whose groups are channels are
+ * read by neighbours for neighbouring channels. Weights that are learned are converted in each step, with the cast to
+ * 16 bits. */
 static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
 {
     ir_type x = n->in[0].value->type, w = n->in[1].value->type, y = n->out[0]->type;
@@ -50,8 +53,8 @@ static kn_layout conv_layout(struct ir_ctx *ctx, const struct ir_node *n, int op
     }
 }
 
-/* Of a convolution's gradient by its weights, whose terms are places: images and the result's gradients with channels last, and the gradient as well, so that rows
- * that are neighbours in it are neighbours in the image. */
+/* Of a convolution's gradient by its weights, whose terms are places: images and the result's gradients with channels
+ * last, and the gradient as well, so that rows that are neighbours in it are neighbours in the image. */
 static kn_layout grad_weight_layout(struct ir_ctx *ctx, const struct ir_node *n, int operand)
 {
     ir_type x = n->in[0].value->type, t = operand < 0 ? x : n->in[operand].value->type;

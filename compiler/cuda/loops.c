@@ -2,8 +2,9 @@
 /*
  * loops.c - a thread runs outer points by itself: one, or a vector of neighbours along one dim by accesses of 128 bits.
  *
- * Vectors of an operand lie at multiples of their bytes where its index says so, and where its first byte does: which is known when the kernel
- * runs, as what the user gives lies anywhere. So such a kernel has its loop twice, and all threads take the same.
+ * Vectors of an operand lie at multiples of their bytes where its index says so, and where its first byte does: which
+ * is known when the kernel runs, as what the user gives lies anywhere. So such a kernel has its loop twice, and all
+ * threads take the same.
  */
 #include "compiler/cuda/cuda_int.h"
 

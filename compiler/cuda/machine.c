@@ -11,8 +11,8 @@ static const struct cuda_machine machines[] = {
 };
 enum { NMACHINES = sizeof machines / sizeof *machines };
 
-/* A plain machine's, that of a block of threads; hundreds of them fill the device. Neighbouring threads run what is a piece of work together;
- * what a cut costs is another launch. */
+/* A plain machine's, that of a block of threads; hundreds of them fill the device. Neighbouring threads run what is a
+ * piece of work together; what a cut costs is another launch. */
 static const struct pass_cost *cost(const struct pass_machine *m)
 {
     static const struct pass_cost device = {.flops = 0x1p35,

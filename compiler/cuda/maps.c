@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * maps.c - which factors of a product are matrices that tensor copies can bring (struct tcc_pmap): elements of one or two bytes, no guards, and an index in which the
- * side's dims count as one, the terms' dims as one, one of the two without gaps. Dim 0 of the map is that one, dim 1 the other, behind them stand the batch's
- * dims that the factor has.
+ * maps.c - which factors of a product are matrices that tensor copies can bring (struct tcc_pmap): elements of one or
+ * two bytes, no guards, and an index in which the side's dims count as one, the terms' dims as one, one of the two
+ * without gaps. Dim 0 of the map is that one, dim 1 the other, behind them stand the batch's dims that the factor has.
  *
- * A convolution's windows overlap: their terms are not one dim. Of images with channels last there are maps for windows (tcc_pmap.windows): a copy brings 64 channels
- * of one tap for as many positions as the tile has, in the order of rows, and what the guards leave out is what lies outside the map. A step of 64 terms
- * is of one tap then, so channels are a multiple of 64.
+ * A convolution's windows overlap: their terms are not one dim. Of images with channels last there are maps for windows
+ * (tcc_pmap.windows): a copy brings 64 channels of one tap for as many positions as the tile has, in the order of rows,
+ * and what the guards leave out is what lies outside the map. A step of 64 terms is of one tap then, so channels are a
+ * multiple of 64.
  */
 #include "compiler/cuda/attention_int.h"
 #include "compiler/cuda/contract_int.h"
 
-/* All dims of a set as one, where the offset of point (.., i, j) is that of the set's point number: *stride elements from one to the next. What else the
- * offset has stays in *offset. */
+/* All dims of a set as one, where the offset of point (.., i, j) is that of the set's point number: *stride elements
+ * from one to the next. What else the offset has stays in *offset. */
 static bool collapse(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t set, ir_expr *offset, ir_expr *stride,
                      ir_expr *count)
 {
@@ -64,7 +65,8 @@ static bool add_dim(struct ct_map *m, ir_expr count, ir_expr stride, int box, in
     return true;
 }
 
-/* A stride of so many elements, in bytes; NULL: a copy cannot take it. One that is not known is looked at when the map is made. */
+/* A stride of so many elements, in bytes; NULL: a copy cannot take it. One that is not known is looked at when the map
+ * is made. */
 static ir_expr stride_bytes(struct ir_ctx *ctx, ir_expr elements, int each)
 {
     ir_expr bytes = ir_mulc(ctx, elements, each);
@@ -72,9 +74,11 @@ static ir_expr stride_bytes(struct ir_ctx *ctx, ir_expr elements, int each)
     return ir_is_const(bytes, &n) && (n <= 0 || n % 16) ? NULL : bytes;
 }
 
-/* -- Windows -------------------------------------------------------------------------------------------------------- */
+/* -- Windows
+ * -------------------------------------------------------------------------------------------------------- */
 
-/* The one dim of the set, of more than a point, that *e follows, with a known step; what else *e has stays there. -1: none. False: several, or another step. */
+/* The one dim of the set, of more than a point, that *e follows, with a known step; what else *e has stays there. -1:
+ * none. False: several, or another step. */
 static bool one_dim(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t set, ir_expr *e, int *dim, int64_t *step)
 {
     *dim = -1;
@@ -122,7 +126,8 @@ static bool guards_are_bounds(struct ir_ctx *ctx, const struct kn_kernel *k, con
     return ct_zero_outside(k, load);
 }
 
-/* Dim number d of the map, of space: index e. limit: of corners, by the number of such dims; least and most bounds of PTX ISA, "Im2col mode". */
+/* Dim number d of the map, of space: index e. limit: of corners, by the number of such dims; least and most bounds of
+ * PTX ISA, "Im2col mode". */
 static bool space_dim(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t side, const struct kn_operand *o,
                       ir_expr e, int at, struct ct_map *m, int d)
 {
@@ -183,9 +188,11 @@ static bool windows_of(struct ir_ctx *ctx, const struct kn_kernel *k, const stru
     return in_order(k, side, dims, r) && in_order(k, k->contraction.k, taps, r);
 }
 
-/* -- Maps ----------------------------------------------------------------------------------------------------------- */
+/* -- Maps
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* The dims of the set that the factor has, of elements of so many bytes; what is left of the offset is where the map begins. */
+/* The dims of the set that the factor has, of elements of so many bytes; what is left of the offset is where the map
+ * begins. */
 static bool add_batch(struct ir_ctx *ctx, const struct kn_kernel *k, uint32_t set, int each, ir_expr *offset,
                       struct ct_map *m)
 {
@@ -252,9 +259,10 @@ static bool side_of(struct ir_ctx *ctx, const struct kn_kernel *k, const struct 
     ir_expr offset = kn_flat_offset(ctx, o, load->index), step, slow;
     int bytes = tcc_dtype_bytes(s->dtype);
     *m = (struct ct_map){.map = {.arg = argument(k, load->operand), .type = s->dtype}};
-    if (!kn_is_cast_of(k, side->value, side->load) || load->nguards || load->dtype != s->dtype || o->dtype != s->dtype ||
-        !ir_linear_in(ctx, offset, k->dims[side->col].var, &step, &offset) || !ir_is_value(step, 1) ||
-        !ir_linear_in(ctx, offset, k->dims[side->row].var, &step, &offset) || !(slow = stride_bytes(ctx, step, bytes)))
+    if (!kn_is_cast_of(k, side->value, side->load) || load->nguards || load->dtype != s->dtype ||
+        o->dtype != s->dtype || !ir_linear_in(ctx, offset, k->dims[side->col].var, &step, &offset) ||
+        !ir_is_value(step, 1) || !ir_linear_in(ctx, offset, k->dims[side->row].var, &step, &offset) ||
+        !(slow = stride_bytes(ctx, step, bytes)))
         return false;
     add_dim(m, k->dims[side->col].extent, ir_const(ctx, bytes), CT_ROW / bytes, -1);
     add_dim(m, k->dims[side->row].extent, slow, s->bn, -1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mbarrier.c - barriers in shared memory whose phases end with arrivals and bytes, and the tensor copies that bring these (PTX ISA, "mbarrier", "cp.async.bulk.tensor"). */
+/* mbarrier.c - barriers in shared memory whose phases end with arrivals and bytes, and the tensor copies that bring
+ * these (PTX ISA, "mbarrier", "cp.async.bulk.tensor"). */
 #include "compiler/cuda/cuda_int.h"
 
 #define V LLVMValueRef

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mma.c - tiles multiplied by mma.sync (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" and its neighbours for 8 and 32 terms): f16
- * or bf16 with sums in f32, 8-bit floats (whose sums in the tensor cores have few bits: those of a step of bk terms are added up outside), bytes with sums in i32, and
- * float32 as three products of tf32 parts. 2 x 4 warps; a warp has bm / 2 x bn / 4 results. In
- * each type a lane's word is the same 4 bytes of a row of 16, so fragments come by ldmatrix, four 8 x 8 matrices of pairs of bytes at once: with .trans
- * where rows of shared memory are of one k and elements have two bytes; float32 of such rows comes word by word. So that what is read together lies in
- * different banks, rows of one k are padded by 8 elements, and in rows along k the chunks of 16 bytes change places by an exclusive or with the number of the
- * 128-byte line.
+ * mma.c - tiles multiplied by mma.sync (PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" and its
+ * neighbours for 8 and 32 terms): f16 or bf16 with sums in f32, 8-bit floats (whose sums in the tensor cores have few
+ * bits: those of a step of bk terms are added up outside), bytes with sums in i32, and float32 as three products of
+ * tf32 parts. 2 x 4 warps; a warp has bm / 2 x bn / 4 results. In each type a lane's word is the same 4 bytes of a row
+ * of 16, so fragments come by ldmatrix, four 8 x 8 matrices of pairs of bytes at once: with .trans where rows of shared
+ * memory are of one k and elements have two bytes; float32 of such rows comes word by word. So that what is read
+ * together lies in different banks, rows of one k are padded by 8 elements, and in rows along k the chunks of 16 bytes
+ * change places by an exclusive or with the number of the 128-byte line.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -102,8 +103,9 @@ static void load_words(struct ct *c, const struct ct_side *s, V buffer, V lane, 
     }
 }
 
-/* Four 8 x 8 matrices of pairs of bytes: rows from `first` on, 16 of them, and 32 bytes of steps from k on. With n steps in 16 bytes, fragments of rows
- * come in the order (row 0, k 0), (8, 0), (0, n), (8, n), of columns (0, 0), (0, n), (8, 0), (8, n). */
+/* Four 8 x 8 matrices of pairs of bytes: rows from `first` on, 16 of them, and 32 bytes of steps from k on. With n
+ * steps in 16 bytes, fragments of rows come in the order (row 0, k 0), (8, 0), (0, n), (8, n), of columns (0, 0), (0,
+ * n), (8, 0), (8, n). */
 static void load_fragments(struct ct *c, const struct ct_side *s, V buffer, V lane, V first, int k, bool rows, V *to)
 {
     struct em *e = c->e;
@@ -189,8 +191,9 @@ static void multiply_fragments(struct ct *c, const V *a, const V *b, V *acc)
         acc[i] = LLVMBuildExtractValue(e->b, d, i, "");
 }
 
-/* A float32 as two tf32, of which the second is what the first one lacks; in products with a second one stands `finite`, the first or 0. Where the first
- * is not finite the second is 0 (infinity less itself is none), and 0 times infinity must not be added. */
+/* A float32 as two tf32, of which the second is what the first one lacks; in products with a second one stands
+ * `finite`, the first or 0. Where the first is not finite the second is 0 (infinity less itself is none), and 0 times
+ * infinity must not be added. */
 struct parts {
     V first[4], second[4], finite[4];
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nvrtc.c - users' device code (--custom-op=...=FILE.cu) to PTX by NVRTC, which is opened when it is wanted: a file and the calls of it are one program. What
- * it makes is put behind our own text, as one module: the header lines are the first's, with the higher version. (NVRTC's documentation, "User
- * interface"; PTX ISA, "PTX Module Directives".)
+ * nvrtc.c - users' device code (--custom-op=...=FILE.cu) to PTX by NVRTC, which is opened when it is wanted: a file and
+ * the calls of it are one program. What it makes is put behind our own text, as one module: the header lines are the
+ * first's, with the higher version. (NVRTC's documentation, "User interface"; PTX ISA, "PTX Module Directives".)
  */
 #include "compiler/cuda/cuda_int.h"
 #include "compiler/custom_int.h"

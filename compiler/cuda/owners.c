@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owners.c - scatters by owners: a block owns some rows of the result (a row: what one value of the indices names), and applies their
- * updates in the order of the points, so that repeated indices give the same bits in every run, without atomics. Its threads look at the
- * indices of all points together, `threads` of them at a time; ballots say which ones are the block's, in order, and all threads then go
- * through those, each by itself over its own outer points: an embedding's gradient of V rows, D elements each, from T tokens.
+ * owners.c - scatters by owners: a block owns some rows of the result (a row: what one value of the indices names), and
+ * applies their updates in the order of the points, so that repeated indices give the same bits in every run, without
+ * atomics. Its threads look at the indices of all points together, `threads` of them at a time; ballots say which ones
+ * are the block's, in order, and all threads then go through those, each by itself over its own outer points: an
+ * embedding's gradient of V rows, D elements each, from T tokens.
  *
- * All blocks read all indices, which are few beside the updates and soon in L2. Nothing is sorted, and no memory is asked for.
+ * All blocks read all indices, which are few beside the updates and soon in L2. Nothing is sorted, and no memory is
+ * asked for.
  */
 #include "compiler/cuda/cuda_int.h"
 
@@ -143,8 +145,8 @@ static V word_at(struct em *e, V base, V index)
     return LLVMBuildInBoundsGEP2(e->b, e->t_i32, base, &index, 1, "");
 }
 
-/* Threads' flags to a list of those that are set, in order; how many there are, and *mine, where this thread's stands. A barrier: `half`, 0 or 1 by
- * turns, keeps what slower warps read. */
+/* Threads' flags to a list of those that are set, in order; how many there are, and *mine, where this thread's stands.
+ * A barrier: `half`, 0 or 1 by turns, keeps what slower warps read. */
 static V list_own(struct owners *o, V own, V half, V *mine)
 {
     struct em *e = o->f->e;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * results.c - a product's results on their way from accumulators to memory: through shared memory, so that neighbours are stored by neighbours, four at once
- * where all stores allow it. The kernel's other stages run at each.
+ * results.c - a product's results on their way from accumulators to memory: through shared memory, so that neighbours
+ * are stored by neighbours, four at once where all stores allow it. The kernel's other stages run at each.
  *
- * All threads together, a strip of rows at a time; or each warp by itself (wgmma, whose warps have 16 rows of all columns): 64 columns of its rows at a time, in a
- * place of its own that copies do not reach, so that the next tile's come meanwhile. There a row of 256 bytes has its pieces of 32 bytes swapped by an exclusive or
- * with the row's number modulo 4: neither side has bank conflicts.
+ * All threads together, a strip of rows at a time; or each warp by itself (wgmma, whose warps have 16 rows of all
+ * columns): 64 columns of its rows at a time, in a place of its own that copies do not reach, so that the next tile's
+ * come meanwhile. There a row of 256 bytes has its pieces of 32 bytes swapped by an exclusive or with the row's number
+ * modulo 4: neither side has bank conflicts.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -102,7 +103,8 @@ static void result(struct ct *c, V row, V col, V at)
         em_if_end(e, &inside);
 }
 
-/* -- By all threads -------------------------------------------------------------------------------------------------- */
+/* -- By all threads
+ * -------------------------------------------------------------------------------------------------- */
 
 static void by_strips(struct ct *c)
 {
@@ -124,7 +126,8 @@ static void by_strips(struct ct *c)
     }
 }
 
-/* -- By each warp ---------------------------------------------------------------------------------------------------- */
+/* -- By each warp
+ * ---------------------------------------------------------------------------------------------------- */
 
 V ct_own_place(struct ct *c, V row, V column)
 {
@@ -187,7 +190,8 @@ void ct_results(struct ct *c)
         ct_barrier(c);
 }
 
-/* -- Pieces' sums ------------------------------------------------------------------------------------------------------ */
+/* -- Pieces' sums
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Of results l.iv on: the pieces' in order. */
 V ct_add_pieces(struct ct *c, V all, V result, bool whole)

@@ -3,11 +3,13 @@
  * ring.c - tiles on their way from global to shared memory, through a ring of `stages` buffers:
  *
  *     the first stages - 1 tiles are sent for
- *     for each step: tile k has arrived and all have left tile k - 1; tile k + stages - 1 is sent for, into the buffer of tile k - 1; tile k multiplied
+ *     for each step: tile k has arrived and all have left tile k - 1; tile k + stages - 1 is sent for, into the buffer
+ *     of tile k - 1; tile k multiplied
  *
- * A side whose elements are what memory holds is copied by cp.async (PTX ISA, "Data Movement and Conversion Instructions: cp.async"), by 16 bytes or a
- * float at a time, one group a step; what lies behind the sum's end, behind the last row or outside a guard is filled with zeros without being
- * read. Other sides come through registers: fetched before the product, kept after it.
+ * A side whose elements are what memory holds is copied by cp.async (PTX ISA, "Data Movement and Conversion
+ * Instructions: cp.async"), by 16 bytes or a float at a time, one group a step; what lies behind the sum's end, behind
+ * the last row or outside a guard is filled with zeros without being read. Other sides come through registers: fetched
+ * before the product, kept after it.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -15,7 +17,8 @@
 
 #define V LLVMValueRef
 
-/* -- cp.async ------------------------------------------------------------------------------------------------------- */
+/* -- cp.async
+ * ------------------------------------------------------------------------------------------------------- */
 
 void cuda_copy_async(struct em *e, V to, V from, int bytes, V ok)
 {
@@ -39,10 +42,12 @@ void cuda_copy_wait(struct em *e, int pending)
     em_intrinsic(e, "llvm.nvvm.cp.async.wait.group", 0, NULL, 1, &n);
 }
 
-/* -- Slots ---------------------------------------------------------------------------------------------------------- */
+/* -- Slots
+ * ---------------------------------------------------------------------------------------------------------- */
 
-/* Where slot j of this thread lies in the tile: row, and its place along k; both first ones of `width`. Slots of a thread differ by whole rows (ks) of the
- * tile, so their addresses do by constants; where threads are no whole rows, as of 192 columns, slots are dealt one behind the other. */
+/* Where slot j of this thread lies in the tile: row, and its place along k; both first ones of `width`. Slots of a
+ * thread differ by whole rows (ks) of the tile, so their addresses do by constants; where threads are no whole rows, as
+ * of 192 columns, slots are dealt one behind the other. */
 static void slot(struct ct *c, const struct ct_side *s, V j, V *row, V *k)
 {
     struct em *e = c->e;
@@ -65,7 +70,8 @@ static int slots(const struct ct *c, const struct ct_side *s)
     return (n + CT_THREADS - 1) / CT_THREADS;
 }
 
-/* Binds the dims of slot j from step k0 on, to what lies inside; is all of the slot inside? Rows behind the last one give it: they are not stored. */
+/* Binds the dims of slot j from step k0 on, to what lies inside; is all of the slot inside? Rows behind the last one
+ * give it: they are not stored. */
 static V bind_slot(struct ct *c, const struct ct_side *s, V j, V k0)
 {
     struct em *e = c->e;
@@ -95,7 +101,8 @@ static V place(struct ct *c, const struct ct_side *s, V buffer, V row, V k)
     return ct_at(c->e, ct_buffer(c, s, buffer), c->engine->index(c, s, row, k), c->engine->bytes);
 }
 
-/* -- By copies ------------------------------------------------------------------------------------------------------ */
+/* -- By copies
+ * ------------------------------------------------------------------------------------------------------ */
 
 static bool turned(const struct ct_side *s)
 {
@@ -133,7 +140,8 @@ static void copy_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V k0
     cuda_copy_async(e, place(c, s, buffer, row, k), from, c->engine->bytes * s->width, ok);
 }
 
-/* -- Through registers ---------------------------------------------------------------------------------------------- */
+/* -- Through registers
+ * ---------------------------------------------------------------------------------------------- */
 
 static V fetch_slot(struct ct *c, const struct ct_side *s, V j, V k0)
 {
@@ -167,7 +175,8 @@ static void keep_slot(struct ct *c, const struct ct_side *s, V j, V buffer, V v)
     }
 }
 
-/* -- Both sides ----------------------------------------------------------------------------------------------------- */
+/* -- Both sides
+ * ----------------------------------------------------------------------------------------------------- */
 
 enum { MAX_SLOTS = 64, MANY_SLOTS = 16, MANY_OF_BOTH = 24, AT_ONCE = 4 };
 struct on_the_way {
@@ -175,7 +184,8 @@ struct on_the_way {
     int n;
 };
 
-/* Elements one by one of a large tile, or of two: in a loop, a few fetched and then kept. There are no registers for them all. */
+/* Elements one by one of a large tile, or of two: in a loop, a few fetched and then kept. There are no registers for
+ * them all. */
 static bool rolled(const struct ct *c, const struct ct_side *s)
 {
     bool both = s == &c->cols && !c->rows.copied && slots(c, &c->rows) + slots(c, s) > MANY_OF_BOTH;
@@ -250,7 +260,8 @@ static void keep_both(struct ct *c, V buffer, V k0, struct on_the_way *w)
     keep(c, &c->cols, buffer, k0, w);
 }
 
-/* This thread's copies have arrived but for those of `pending` steps; then everybody's have, and everybody is done with what went before. */
+/* This thread's copies have arrived but for those of `pending` steps; then everybody's have, and everybody is done with
+ * what went before. */
 static void arrive(struct ct *c, int pending)
 {
     if (c->rows.copied || c->cols.copied)

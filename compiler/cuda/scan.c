@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scan.c - a stage of running combinations (KN_SCAN) by a warp or a block: as many points as there are threads at a time, in ascending order. Within a
- * warp values are combined over 1, 2, 4, 8, 16 lanes (Hillis and Steele, "Data parallel algorithms", 1986), warps' totals in their order, and what
- * came before in front of them: the order follows from the size alone. Where each combination is rounded to a small type, or with --exact, one thread
- * combines the values, in shared memory, in the order of the points.
+ * scan.c - a stage of running combinations (KN_SCAN) by a warp or a block: as many points as there are threads at a
+ * time, in ascending order. Within a warp values are combined over 1, 2, 4, 8, 16 lanes (Hillis and Steele, "Data
+ * parallel algorithms", 1986), warps' totals in their order, and what came before in front of them: the order follows
+ * from the size alone. Where each combination is rounded to a small type, or with --exact, one thread combines the
+ * values, in shared memory, in the order of the points.
  */
 #include "compiler/cuda/cuda_int.h"
 #include "compiler/emit/loops.h"

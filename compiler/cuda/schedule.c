@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * schedule.c - schedules are words and numbers in kernels (schedules.def), here read, written and checked; and how a kernel is launched by its
- * schedule.
+ * schedule.c - schedules are words and numbers in kernels (schedules.def), here read, written and checked; and how a
+ * kernel is launched by its schedule.
  */
 #include "compiler/cuda/attention_int.h"
 #include "compiler/cuda/contract_int.h"
@@ -150,7 +150,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "pieces are of products and attention";
     struct fa_shape attention;
     if (s->how == CUDA_ATTENTION) {
-        if (s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention) || s->threads != attention.threads + (attention.sent ? FA_SENDING : 0))
+        if (s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention) ||
+            s->threads != attention.threads + (attention.sent ? FA_SENDING : 0))
             return "the kernel is no attention that the template takes";
         if (s->warpgroups && !m->wgmma)
             return "wgmma is of sm_90a";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA target: every kernel becomes a PTX function through LLVM's NVPTX back end, bodies and math from the emitter that the CPU uses
- * too. An artifact has an image for each architecture of the list, with the PTX of all its kernels and how each is launched; what the
- * plan leaves on the host is the CPU target's.
+ * The CUDA target: every kernel becomes a PTX function through LLVM's NVPTX back end, bodies and math from the emitter
+ * that the CPU uses too. An artifact has an image for each architecture of the list, with the PTX of all its kernels
+ * and how each is launched; what the plan leaves on the host is the CPU target's.
  */
 #include "compiler/cuda/cuda_int.h"
 

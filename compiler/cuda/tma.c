@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tma.c - tiles on their way from global to shared memory by tensor copies (PTX ISA, "cp.async.bulk.tensor"), which one thread sends for and which bring their
- * tile as wgmma takes it: in the 128-byte swizzle, zeros outside. Two warpgroups multiply, one thread of a third sends and leaves its registers to them:
+ * tma.c - tiles on their way from global to shared memory by tensor copies (PTX ISA, "cp.async.bulk.tensor"), which one
+ * thread sends for and which bring their tile as wgmma takes it: in the 128-byte swizzle, zeros outside. Two warpgroups
+ * multiply, one thread of a third sends and leaves its registers to them:
  *
- *     the thread that sends, for each step:   waits until the buffer is empty; expects the bytes of both tiles; sends for them
- *     those that multiply, for each step:     wait until it is full; multiply, while the step before is still under way; when that one is done, its buffer
- *                                             is empty. 8-bit floats: when this one is done, since its sums are added to the others
+ *     the thread that sends, for each step:   waits until the buffer is empty; expects the bytes of both tiles; sends
+ *     for them
+ *     those that multiply, for each step:     wait until it is full; multiply, while the step before is still under
+ *     way; when that one is done, its buffer
+ *                                             is empty. 8-bit floats: when this one is done, since its sums are added
+ *                                             to the others
  *
- * The blocks of a cluster have the same rows and other columns: each sends for half of the rows, to both (multicast), and for its own columns. A buffer is full when
- * both halves and the columns have come; it is empty when both blocks have multiplied it, since both are written to by either.
+ * The blocks of a cluster have the same rows and other columns: each sends for half of the rows, to both (multicast),
+ * and for its own columns. A buffer is full when both halves and the columns have come; it is empty when both blocks
+ * have multiplied it, since both are written to by either.
  *
- * Two mbarriers a buffer, `full` and `empty`, whose phases alternate: step number n, of all that the block runs, is in buffer n modulo `stages`, and waits
- * for the phase of parity n / stages. Results leave by places of their own (results.c): meanwhile the next tile's first steps come.
+ * Two mbarriers a buffer, `full` and `empty`, whose phases alternate: step number n, of all that the block runs, is in
+ * buffer n modulo `stages`, and waits for the phase of parity n / stages. Results leave by places of their own
+ * (results.c): meanwhile the next tile's first steps come.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -19,7 +25,8 @@
 
 enum { CONSUMER_WARPS = CT_THREADS / 32 };
 
-/* -- mbarriers ------------------------------------------------------------------------------------------------------ */
+/* -- mbarriers
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Buffer i64 `buffer`'s barrier, as the 32-bit address that instructions take. */
 static V barrier(struct ct *c, V buffer, bool empty)
@@ -73,7 +80,8 @@ void ct_begin_copies(struct ct *c)
         cuda_barrier(e);
 }
 
-/* -- Steps ---------------------------------------------------------------------------------------------------------- */
+/* -- Steps
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Buffer (i64) and parity (i32) of a step, and those of the next one. */
 struct turn {
@@ -98,7 +106,8 @@ static struct turn next_turn(struct ct *c, struct turn t)
     return (struct turn){LLVMBuildSelect(e->b, wraps, em_i64(e, 0), next, ""), other};
 }
 
-/* i64: how many steps this tile of results has. A piece behind the last term has one, of zeros: ptxas serialises products that a branch may pass by. */
+/* i64: how many steps this tile of results has. A piece behind the last term has one, of zeros: ptxas serialises
+ * products that a branch may pass by. */
 static V steps_of(struct ct *c)
 {
     struct em *e = c->e;
@@ -107,7 +116,8 @@ static V steps_of(struct ct *c)
     return LLVMBuildUDiv(e->b, LLVMBuildAdd(e->b, terms, em_i64(e, c->bk - 1), ""), step, "");
 }
 
-/* -- Sending -------------------------------------------------------------------------------------------------------- */
+/* -- Sending
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Do both blocks of the cluster have that side, half of which each sends for? */
 static bool shared(const struct ct *c, const struct ct_side *s)
@@ -121,7 +131,8 @@ static V own_share(struct ct *c, const struct ct_side *s, int each)
     return LLVMBuildMul(c->e->b, c->rank, em_i64(c->e, (int64_t)s->size / c->f->s.cluster * each), "");
 }
 
-/* The tile of a side that is read by windows: 64 channels of a tap, from the tile's first position on. Positions are in order, so one copy brings them all. */
+/* The tile of a side that is read by windows: 64 channels of a tap, from the tile's first position on. Positions are in
+ * order, so one copy brings them all. */
 static void send_windows(struct ct *c, const struct ct_side *s, V buffer, V full, V k0)
 {
     struct em *e = c->e;
@@ -209,7 +220,8 @@ void ct_send_all(struct ct *c)
     em_if_end(e, &one);
 }
 
-/* -- Multiplying ---------------------------------------------------------------------------------------------------- */
+/* -- Multiplying
+ * ---------------------------------------------------------------------------------------------------- */
 
 void ct_sum_sent(struct ct *c)
 {

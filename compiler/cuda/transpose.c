@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transpose.c - kernels that read along one outer dim and store along another: a block runs 32 x 32 points. Loads that are consecutive along
- * `along` are done by threads that are neighbours there, into shared memory; then threads that are neighbours along `vector`, the dim
- * of the stores, run the rest with what those loads gave. A row of shared memory has 33 elements, so both ways go without conflicts.
+ * transpose.c - kernels that read along one outer dim and store along another: a block runs 32 x 32 points. Loads that
+ * are consecutive along `along` are done by threads that are neighbours there, into shared memory; then threads that
+ * are neighbours along `vector`, the dim of the stores, run the rest with what those loads gave. A row of shared memory
+ * has 33 elements, so both ways go without conflicts.
  */
 #include "compiler/cuda/cuda_int.h"
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wgmma.c - tiles multiplied by wgmma.m64nNk16 (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): f16 or bf16 with sums in f32, or by
- * m64nNk32: 8-bit floats, whose sums in the tensor cores have few bits: those of a step of 128 terms are added up outside. Both factors in shared memory. Two warpgroups, each of 64 rows and all columns. A row of shared memory is 128 bytes whose chunks of 16 bytes change places
- * by an exclusive or with the row's number modulo 8 (the 128-byte swizzle; buffers begin at multiples of 1024):
+ * wgmma.c - tiles multiplied by wgmma.m64nNk16 (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"): f16 or
+ * bf16 with sums in f32, or by m64nNk32: 8-bit floats, whose sums in the tensor cores have few bits: those of a step of
+ * 128 terms are added up outside. Both factors in shared memory. Two warpgroups, each of 64 rows and all columns. A row
+ * of shared memory is 128 bytes whose chunks of 16 bytes change places by an exclusive or with the row's number modulo
+ * 8 (the 128-byte swizzle; buffers begin at multiples of 1024):
  *
  *     a side along k       [size][64 of k]: one row of the side is one row of the pattern; bytes: 128 of k
  *     else                 [size / 64][bk][64 of size]: not of bytes, which wgmma does not transpose
  *
- * A step of bk terms is one statement of assembly, fence to wait: nothing may touch the accumulators between, and the compiler doesn't know. Copies
- * of the next steps run meanwhile; where tensor copies bring them, the wait is for the step before, so that the tensor cores always have one to do, and
- * between two statements stands nothing that touches the accumulators either.
+ * A step of bk terms is one statement of assembly, fence to wait: nothing may touch the accumulators between, and the
+ * compiler doesn't know. Copies of the next steps run meanwhile; where tensor copies bring them, the wait is for the
+ * step before, so that the tensor cores always have one to do, and between two statements stands nothing that touches
+ * the accumulators either.
  */
 #include "compiler/cuda/contract_int.h"
 
@@ -45,8 +48,8 @@ static V index_of(struct ct *c, const struct ct_side *s, V row, V k)
     return LLVMBuildAdd(e->b, LLVMBuildMul(e->b, line, wide, ""), LLVMBuildXor(e->b, fast, swap, ""), "");
 }
 
-/* The matrix descriptor of a side from byte `offset` of its buffer on. Offsets in 16 bytes: to the next 8 rows of the pattern, and, where rows of the
- * pattern are of one k, to the next 64 of the side. */
+/* The matrix descriptor of a side from byte `offset` of its buffer on. Offsets in 16 bytes: to the next 8 rows of the
+ * pattern, and, where rows of the pattern are of one k, to the next 64 of the side. */
 static V descriptor(struct ct *c, const struct ct_side *s, V buffer, V offset)
 {
     struct em *e = c->e;
@@ -87,8 +90,8 @@ static int instructions(const struct ct *c)
     return c->bk * c->engine->bytes / STEP;
 }
 
-/* Operands of the statement: the sums, but for 8-bit floats twice; then for each instruction the descriptors of rows and columns. The first one of 8-bit floats
- * begins at zero. */
+/* Operands of the statement: the sums, but for 8-bit floats twice; then for each instruction the descriptors of rows
+ * and columns. The first one of 8-bit floats begins at zero. */
 static const char *assembly(struct ct *c)
 {
     struct ir_ctx *ctx = c->e->ctx;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c - which of an attention kernel's instructions and dims play which part (passes/kernel/attention.c makes such kernels). */
+/* attention.c - which of an attention kernel's instructions and dims play which part (passes/kernel/attention.c makes
+ * such kernels). */
 #include "compiler/emit/attention.h"
 
 #include <math.h>
@@ -133,7 +134,8 @@ bool em_attention_roles(struct ir_ctx *ctx, const struct kn_kernel *k, struct em
     return true;
 }
 
-/* -- Gradients -------------------------------------------------------------------------------------------------------- */
+/* -- Gradients
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* A product of rows and columns: which of its factors is which. */
 static bool find_product(const struct kn_kernel *k, int stage, struct em_attention_grad *a, int i)

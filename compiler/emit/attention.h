@@ -21,23 +21,27 @@ struct em_attention {
     struct em_score is;
     int t, d, e, row;                    /* dims; row -1: a single one */
     ir_expr keys;                        /* keys that a row may look at, or NULL: all */
-    int lse;                             /* the stage that stores the rows' logarithms; 0: none. Alone (attention_lse): mean and e are -1 */
+    /* the stage that stores the rows' logarithms; 0: none. Alone (attention_lse): mean and e are -1 */
+    int lse;
 };
 enum { AT_DOT, AT_SCORE, AT_TOP, AT_CLAMP, AT_WEIGHTS, AT_MEAN, AT_LAST, AT_STAGES };
 /* False: the kernel is none of these. */
 bool em_attention_roles(struct ir_ctx *ctx, const struct kn_kernel *k, struct em_attention *a);
 
 /*
- * A gradient's kernel, of as many rows (queries, by k: keys) as the outer dim has, over columns (keys, by k: queries): weights are made of the products
- * of two sides of rows, q and dy, with two of columns, k and v (by k: k and v with q and dy), and columns summed by them.
+ * A gradient's kernel, of as many rows (queries, by k: keys) as the outer dim has, over columns (keys, by k: queries):
+ * weights are made of the products of two sides of rows, q and dy, with two of columns, k and v (by k: k and v with q
+ * and dy), and columns summed by them.
  */
 struct em_attention_grad {
     int dot[2];                          /* products */
-    int weight[2], sum[2];               /* values of the weights stage and sums by them: of the first columns' side, and the second's; -1: none */
+    /* values of the weights stage and sums by them: of the first columns' side, and the second's; -1: none */
+    int weight[2], sum[2];
     int val_row[2], val_col[2], load_row[2], load_col[2];
     int row, col, d, e;                  /* dims; row -1: a single one */
     int last[2];                         /* stages that store the sums */
-    int exp, less, lse;                  /* in the weights' stage: the weight, score - lse, of which it is the exponential, and lse; -1: not found */
+    /* in the weights' stage: the weight, score - lse, of which it is the exponential, and lse; -1: not found */
+    int exp, less, lse;
     struct em_score is;
     ir_expr from, to;                    /* columns that a row may look at; NULL: from the first, to the last */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Element types in memory and in registers: conversions by bit operations (LLVM would call library functions for most), by
- * F16C instructions where the machine has them; and the word `cast`.
+ * Element types in memory and in registers: conversions by bit operations (LLVM would call library functions for most),
+ * by F16C instructions where the machine has them; and the word `cast`.
  *
  * Small floats are described by one table: exponent and mantissa bits, bias, and what the all-ones exponent means. The
  * conversions round to nearest even; subnormals are handled by adding a power of two whose last place is the type's
@@ -15,7 +15,8 @@
 
 #define V LLVMValueRef
 
-/* Specials: IEEE: all-ones exponent is infinity and NaN; FN: only all ones is NaN; FNUZ: only the sign bit alone is NaN. */
+/* Specials: IEEE: all-ones exponent is infinity and NaN; FN: only all ones is NaN; FNUZ: only the sign bit alone is
+ * NaN. */
 enum special { IEEE, FN, FNUZ, FINITE };
 struct small_float {
     enum tcc_dtype d;
@@ -138,7 +139,8 @@ static V of_lanes(struct em *e, const V *lane, int n)
     return v;
 }
 
-/* Of bf16, two in a word of 32 bits: where a machine rounds them in pairs, they stay so on their way from and to memory. */
+/* Of bf16, two in a word of 32 bits: where a machine rounds them in pairs, they stay so on their way from and to
+ * memory. */
 static bool in_pairs(struct em *e, V v)
 {
     return e->m->pair_bf16 && em_lanes_of(v) % 2 == 0 && em_lanes_of(v) <= 16;
@@ -211,8 +213,8 @@ static V narrow_bf16(struct em *e, V x)
     return lshr32(e, select_(e, nan, or32(e, x, 0x00400000u), rounded), 16);
 }
 
-/* What comes of values beyond the largest, and of NaN, by the kind of type. a: |x|'s bits; r: rounded bits without sign.
- * FNUZ and FINITE types have their NaN (the latter: -0) without a sign of its own; narrow_small adds it. */
+/* What comes of values beyond the largest, and of NaN, by the kind of type. a: |x|'s bits; r: rounded bits without
+ * sign. FNUZ and FINITE types have their NaN (the latter: -0) without a sign of its own; narrow_small adds it. */
 static V narrow_specials(struct em *e, const struct small_float *s, V a, V r, bool saturate)
 {
     uint32_t low = (1u << (s->exponent + s->mantissa)) - 1, top = ((1u << s->exponent) - 1) << s->mantissa;
@@ -355,8 +357,8 @@ V em_wrap(struct em *e, enum tcc_dtype d, V v)
     return LLVMBuildAShr(e->b, LLVMBuildShl(e->b, v, n, ""), n, "");
 }
 
-/* f64 as f32 whose last bit says whether anything was cut off: rounded once more to a small float, it is what the f64 rounds to (to_odd() of
- * ir/dtype.c). */
+/* f64 as f32 whose last bit says whether anything was cut off: rounded once more to a small float, it is what the f64
+ * rounds to (to_odd() of ir/dtype.c). */
 static V to_odd(struct em *e, V v)
 {
     V f = LLVMBuildFPTrunc(e->b, v, f32_like(e, v), ""), back = LLVMBuildFPExt(e->b, f, LLVMTypeOf(v), "");
@@ -387,7 +389,8 @@ static V unrounded(V v)
     return strncmp(name, "llvm.roundeven.", 15) == 0 ? LLVMGetOperand(v, 0) : NULL;
 }
 
-/* To 8 or 16 bits by way of i32, in vectors (llvm.fpto*.sat takes such apart): what is out of range is cut off before. */
+/* To 8 or 16 bits by way of i32, in vectors (llvm.fpto*.sat takes such apart): what is out of range is cut off
+ * before. */
 static V cast_float_short(struct em *e, enum tcc_dtype to, V v)
 {
     bool sign = tcc_is_signed(to);

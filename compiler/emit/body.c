@@ -83,8 +83,9 @@ static V side_by_side(struct em *e, int n, V *parts)
 }
 
 /*
- * float(byte >> s & mask) + b or - b, b the same in all lanes, as quantised weights are taken out of their bytes: each result is one of
- * sixteen numbers, made once for all bytes that have that b, and looked up by the bits. NULL: it is no such sum.
+ * float(byte >> s & mask) + b or - b, b the same in all lanes, as quantised weights are taken out of their bytes: each
+ * result is one of sixteen numbers, made once for all bytes that have that b, and looked up by the bits. NULL: it is no
+ * such sum.
  */
 static V from_table(struct em *e, const struct kn_insn *n)
 {
@@ -118,7 +119,8 @@ static V from_table(struct em *e, const struct kn_insn *n)
     return side_by_side(e, parts, value);
 }
 
-/* erf's argument; a quotient by a constant, as of GELU by the root of 2, as the product with its inverse: erf changes by at most half of what x does. */
+/* erf's argument; a quotient by a constant, as of GELU by the root of 2, as the product with its inverse: erf changes
+ * by at most half of what x does. */
 static V erf_argument(struct em *e, const struct kn_insn *erf)
 {
     const struct kn_insn *insns = e->k->insns, *x = &insns[erf->arg[0]];
@@ -182,7 +184,8 @@ static V emit_scalar(struct em *e, const struct kn_insn *n)
     return is_exact_op(op) || n->dtype == TCC_BOOL ? v : em_round_to(e, (enum tcc_dtype)n->dtype, v);
 }
 
-/* Where the guards of an access hold and no index is bad; loads whose bad indices do no harm are told those in *bad instead, else it is NULL. */
+/* Where the guards of an access hold and no index is bad; loads whose bad indices do no harm are told those in *bad
+ * instead, else it is NULL. */
 static void conditions(struct em *e, const struct kn_insn *n, V *uniform, V *lanes, V *bad)
 {
     bool harmless;
@@ -256,7 +259,8 @@ static void report_fault(struct em *e, V bad)
     em_if_end(e, &f);
 }
 
-/* Where the value is one of what is stored somewhere, or of numbers, and no zero for a load that does not happen; NULL: everywhere. */
+/* Where the value is one of what is stored somewhere, or of numbers, and no zero for a load that does not happen; NULL:
+ * everywhere. */
 static V is_there(struct em *e, int insn)
 {
     const struct kn_insn *n = &e->k->insns[insn];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The emitter's ground floor: types, constants, intrinsics, loops and branches, a kernel's function, operands and tiles.
+ * The emitter's ground floor: types, constants, intrinsics, loops and branches, a kernel's function, operands and
+ * tiles.
  */
 #include "compiler/emit/emit.h"
 
@@ -291,8 +292,9 @@ LLVMValueRef em_scratch_after_locals(struct em *e)
     return e->after_locals;
 }
 
-/* Operands of a kernel never overlap (but for an output in the place of an input that is read at the same point only), which
- * is told to LLVM as scopes: one per operand; every access belongs to its operand's and is no alias of all the others. */
+/* Operands of a kernel never overlap (but for an output in the place of an input that is read at the same point only),
+ * which is told to LLVM as scopes: one per operand; every access belongs to its operand's and is no alias of all the
+ * others. */
 static void make_scopes(struct em *e, const char *name)
 {
     int n = e->k->noperands;

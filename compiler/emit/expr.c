@@ -2,8 +2,8 @@
 /*
  * Integer expressions as LLVM values: uniform (at lane 0) or one per lane, how they vary between lanes, and guards.
  *
- * Lanes run along e->vdim from a start that is a multiple of e->lanes when e->aligned says so: then v is lanes * q + l with
- * 0 <= l < lanes, and v floordiv 16 is seen to be equal in all of 16 lanes (blocked layouts).
+ * Lanes run along e->vdim from a start that is a multiple of e->lanes when e->aligned says so: then v is lanes * q + l
+ * with 0 <= l < lanes, and v floordiv 16 is seen to be equal in all of 16 lanes (blocked layouts).
  */
 #include "compiler/emit/emit.h"
 #include "base/mutant.h"
@@ -84,7 +84,8 @@ static int64_t power_of_two(ir_expr x)
     return c > 0 && (c & (c - 1)) == 0 ? c : 0;
 }
 
-/* Integers of a smaller magnitude: the quotient of two, rounded to double, reaches no integer that it does not reach exactly. */
+/* Integers of a smaller magnitude: the quotient of two, rounded to double, reaches no integer that it does not reach
+ * exactly. */
 #define EXACT_QUOTIENT (INT64_C(1) << 52)
 
 static bool divides_exactly(ir_expr a, ir_expr b)
@@ -93,8 +94,9 @@ static bool divides_exactly(ir_expr a, ir_expr b)
 }
 
 /*
- * a floordiv b or a mod b in lanes, by divisions of doubles: there is no instruction that divides several integers. An integer n next to a / b is
- * at least 1 / b away, half a unit in the last place of doubles next to it at most n * 2^-53, and n * b is below 2^53.
+ * a floordiv b or a mod b in lanes, by divisions of doubles: there is no instruction that divides several integers. An
+ * integer n next to a / b is at least 1 / b away, half a unit in the last place of doubles next to it at most n *
+ * 2^-53, and n * b is below 2^53.
  */
 static LLVMValueRef divide_lanes(struct em *e, bool quotient, LLVMValueRef a, LLVMValueRef b)
 {

@@ -2,13 +2,14 @@
 /*
  * Plain loop nests: any kernel as loops over its dims, one of them in vector lanes.
  *
- * An outer vector dim: lanes are outer points; the loop over it is the innermost of the outer loops and all stages run inside
- * it; local operands hold a row per lane. An inner vector dim: stages run one after the other for each outer point, each in lanes along
- * that dim (or along its own last dim), reductions keep a vector of partial results, and long sums are taken in parts
- * of about SUM_PART terms, so that rounding errors stay those of short ones. Without a vector dim: single points,
- * which is right for every kernel (and is what -O0 uses).
+ * An outer vector dim: lanes are outer points; the loop over it is the innermost of the outer loops and all stages run
+ * inside it; local operands hold a row per lane. An inner vector dim: stages run one after the other for each outer
+ * point, each in lanes along that dim (or along its own last dim), reductions keep a vector of partial results, and
+ * long sums are taken in parts of about SUM_PART terms, so that rounding errors stay those of short ones. Without a
+ * vector dim: single points, which is right for every kernel (and is what -O0 uses).
  *
- * A split kernel is two nests in one function, chosen by the tiles that it is called for. Pieces are combined in an array on the stack.
+ * A split kernel is two nests in one function, chosen by the tiles that it is called for. Pieces are combined in an
+ * array on the stack.
  */
 #include "compiler/emit/loops.h"
 
@@ -103,8 +104,8 @@ static void bind_row(struct em *e, int dim, V first, int row)
 }
 
 /*
- * Where the rows' vectors of an operand lie behind each other, the whole is read from front to end, faster than a processor fetches by itself
- * past the end of a page: lines that come AHEAD bytes later are asked for.
+ * Where the rows' vectors of an operand lie behind each other, the whole is read from front to end, faster than a
+ * processor fetches by itself past the end of a page: lines that come AHEAD bytes later are asked for.
  */
 static void fetch_ahead(struct stage_run *r, int segment)
 {
@@ -305,7 +306,8 @@ static void piece_merge(struct em *e, struct pieces *p, V index, V other)
     piece_set(e, p, index, value, position);
 }
 
-/* The stage that combines pieces: each one's value into arrays, then the second half of an array into the first until one is left. */
+/* The stage that combines pieces: each one's value into arrays, then the second half of an array into the first until
+ * one is left. */
 static void run_combine(struct em *e, const struct kn_stage *s)
 {
     const struct kn_kernel *k = e->k;
@@ -439,7 +441,8 @@ int loops_row_dim(const struct kn_kernel *k, struct em_nest nest)
     return sums && sums * nest.rows <= MAX_REDUCTIONS ? dim : -1;
 }
 
-/* All stages at nest.rows points of an outer dim from `first` on: the sums of the first stage side by side, then what becomes of each. */
+/* All stages at nest.rows points of an outer dim from `first` on: the sums of the first stage side by side, then what
+ * becomes of each. */
 static void run_rows(struct em *e, int dim, V first)
 {
     struct stage_run *r = IR_NEW(e->ctx, struct stage_run);
@@ -525,7 +528,8 @@ static void run_lanes(struct outer_run *r)
     loops_run_segments(e, &r->segments, r->lane_dim, r->t->at[r->lane_dim], outer_segment, r);
 }
 
-/* Loops over the outer dims from `dim` on; the one in lanes, and what is transposed or interleaved with it, are innermost. */
+/* Loops over the outer dims from `dim` on; the one in lanes, and what is transposed or interleaved with it, are
+ * innermost. */
 static void run_outer(struct outer_run *r, int dim)
 {
     struct em *e = r->e;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interleaving in loop nests: what is stored alternates between the few points of an outer dim (v: halves of pairs, parts of groups), and is
- * consecutive along another (u) but for that. With u in lanes a vector is computed for each point of v, and those are stored as one,
- * element by element in turns. Without it each element would be stored by itself.
+ * Interleaving in loop nests: what is stored alternates between the few points of an outer dim (v: halves of pairs,
+ * parts of groups), and is consecutive along another (u) but for that. With u in lanes a vector is computed for each
+ * point of v, and those are stored as one, element by element in turns. Without it each element would be stored by
+ * itself.
  */
 #include "compiler/emit/loops.h"
 

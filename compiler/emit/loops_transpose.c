@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transposes in loop nests: a load whose consecutive elements lie along another outer dim (u) than the one in lanes (v)
- * is done for W x W points at once: W vectors along u, one per lane of v, are transposed in registers and give the load's
- * value for W steps of u. Without it each element would be gathered from a cache line of its own.
+ * is done for W x W points at once: W vectors along u, one per lane of v, are transposed in registers and give the
+ * load's value for W steps of u. Without it each element would be gathered from a cache line of its own.
  */
 #include "compiler/emit/loops.h"
 
@@ -17,7 +17,8 @@ static bool is_gathered(const struct kn_kernel *k, ir_expr x)
     return false;
 }
 
-/* Is instruction i a load that runs along dim u, and jumps along dim v? Its guards are masks; another value where they fail it must not have. */
+/* Is instruction i a load that runs along dim u, and jumps along dim v? Its guards are masks; another value where they
+ * fail it must not have. */
 static bool wants_transpose(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int i, int u,
                             int v, int width)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of values of the run (range.h). Where values are numbers the result is one, too, without an instruction; what nobody reads LLVM drops.
+ * Ranges of values of the run (range.h). Where values are numbers the result is one, too, without an instruction; what
+ * nobody reads LLVM drops.
  */
 #include "compiler/emit/range.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refuses.c - kernels that no code can be emitted for: strings, arithmetic on complex numbers, scalar ops without code. */
+/* refuses.c - kernels that no code can be emitted for: strings, arithmetic on complex numbers, scalar ops without
+ * code. */
 #include "compiler/emit/vmath.h"
 
 static const char *refuses_insn(struct ir_ctx *ctx, const struct kn_insn *n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Primitive scalar ops (ir/scalar.def) as LLVM instructions. A word is a row of one of the tables below: a direct builder
- * per class of type. Transcendental words are in vmath.c.
+ * Primitive scalar ops (ir/scalar.def) as LLVM instructions. A word is a row of one of the tables below: a direct
+ * builder per class of type. Transcendental words are in vmath.c.
  */
 #include "compiler/emit/emit.h"
 #include "compiler/emit/vmath.h"
@@ -168,14 +168,16 @@ static V dither(struct em *e, enum tcc_dtype d, V a, V b)
     return em_cast(e, d, TCC_F32, select_(e, none, x, r));
 }
 
-/* hi of a 32-bit product, in the low half of 64 bits: the operands' high halves are cut off, so this is one instruction a vector. */
+/* hi of a 32-bit product, in the low half of 64 bits: the operands' high halves are cut off, so this is one instruction
+ * a vector. */
 static V long_product(struct em *e, V a, uint64_t by)
 {
     LLVMTypeRef t = LLVMTypeOf(a);
     return LLVMBuildMul(e->b, LLVMBuildAnd(e->b, a, em_int(t, 0xFFFFFFFF), ""), em_int(t, (int64_t)by), "");
 }
 
-/* Each lane computes its block. Words are in the low halves of 64 bits; what is in the high ones is cut off where it matters. */
+/* Each lane computes its block. Words are in the low halves of 64 bits; what is in the high ones is cut off where it
+ * matters. */
 static V philox(struct em *e, enum tcc_dtype d, V x, V key, V z)
 {
     enum tcc_dtype wide = TCC_U64;
@@ -219,8 +221,8 @@ static bool is_product(V v)
 }
 
 /*
- * a + b, or a - b. A product among them is not rounded: one instruction does both. Of two it is the first, so that a sum has the same bits in every kernel;
- * LLVM would choose by what stands around it.
+ * a + b, or a - b. A product among them is not rounded: one instruction does both. Of two it is the first, so that a
+ * sum has the same bits in every kernel; LLVM would choose by what stands around it.
  */
 static V sum(struct em *e, bool less, V a, V b)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sort.c - a row of keys and the row that moves with it (KN_SORT), by a bitonic network (Batcher, "Sorting networks and their applications", 1968): runs
- * of 2^s elements become sorted in s steps of comparisons that don't touch each other, so that threads share them and meet in between. In a run's first step elements
- * are compared with their mirror images, so all comparisons have the smaller one go to the front; then what would stand behind a row's end never moves, and rows of
- * any length need no padding.
+ * sort.c - a row of keys and the row that moves with it (KN_SORT), by a bitonic network (Batcher, "Sorting networks and
+ * their applications", 1968): runs of 2^s elements become sorted in s steps of comparisons that don't touch each other,
+ * so that threads share them and meet in between. In a run's first step elements are compared with their mirror images,
+ * so all comparisons have the smaller one go to the front; then what would stand behind a row's end never moves, and
+ * rows of any length need no padding.
  */
 #include "compiler/emit/emit.h"
 
@@ -36,7 +37,8 @@ static V less(const struct sorter *s, V x, V y)
     return LLVMBuildICmp(b, tcc_is_signed(d) ? LLVMIntSLT : LLVMIntULT, x, y, "");
 }
 
-/* Compares element i with element j behind it, if that is there, and exchanges them if they stand the wrong way round. */
+/* Compares element i with element j behind it, if that is there, and exchanges them if they stand the wrong way
+ * round. */
 static void compare(const struct sorter *s, V i, V j)
 {
     struct em *e = s->e;
@@ -59,7 +61,8 @@ static void compare(const struct sorter *s, V i, V j)
     em_if_end(e, &there);
 }
 
-/* One step, of this thread's comparisons: within runs of 2^log elements, each of the first half with its mirror image, or with the one as far into the second. */
+/* One step, of this thread's comparisons: within runs of 2^log elements, each of the first half with its mirror image,
+ * or with the one as far into the second. */
 static void step(const struct sorter *s, V log, bool mirror)
 {
     struct em *e = s->e;

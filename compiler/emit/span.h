@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * span.h - half-open ranges [lo, hi) of numbers that are known when compiling, with lo <= hi by construction: range.h's constant form, which needs no LLVM.
+ * span.h - half-open ranges [lo, hi) of numbers that are known when compiling, with lo <= hi by construction: range.h's
+ * constant form, which needs no LLVM.
  */
 #ifndef TCC_EMIT_SPAN_H
 #define TCC_EMIT_SPAN_H

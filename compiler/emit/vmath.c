@@ -2,7 +2,8 @@
 /*
  * Vector math: which function computes which word, and the building blocks that they share.
  *
- * Words that networks use in hot places have code of their own for float; the others are computed in double and rounded.
+ * Words that networks use in hot places have code of their own for float; the others are computed in double and
+ * rounded.
  */
 #include "compiler/emit/vmath.h"
 

@@ -2,9 +2,10 @@
 /*
  * vmath.h - transcendental words and fmod, as vector code for float and double in any number of lanes.
  *
- * Within 2 ULP for float, 4 ULP for double (tests/unit/test_vmath.c), for all arguments, subnormals included (unless the
- * processor is told to flush them). No function is called and no table is read, but by the arguments of sin, cos, tan beyond
- * 2^27 (reduced by an integer routine, one lane at a time) and of fmod whose quotient does not fit a mantissa.
+ * Within 2 ULP for float, 4 ULP for double (tests/unit/test_vmath.c), for all arguments, subnormals included (unless
+ * the processor is told to flush them). No function is called and no table is read, but by the arguments of sin, cos,
+ * tan beyond 2^27 (reduced by an integer routine, one lane at a time) and of fmod whose quotient does not fit a
+ * mantissa.
  */
 #ifndef TCC_EMIT_VMATH_H
 #define TCC_EMIT_VMATH_H
@@ -52,7 +53,8 @@ LLVMValueRef vm_max(const struct vm *m, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef vm_copysign(const struct vm *m, LLVMValueRef magnitude, LLVMValueRef sign);
 /* Nearest integer of |x| < 2^22 (2^51): as a float, and as an integer. */
 LLVMValueRef vm_nearest(const struct vm *m, LLVMValueRef x, LLVMValueRef *integer);
-LLVMValueRef vm_nearest_product(const struct vm *m, LLVMValueRef x, LLVMValueRef y, LLVMValueRef *integer); /* of x * y */
+/* of x * y */
+LLVMValueRef vm_nearest_product(const struct vm *m, LLVMValueRef x, LLVMValueRef y, LLVMValueRef *integer);
 LLVMValueRef vm_poly(const struct vm *m, LLVMValueRef x, int n, const double *c);
 #define VM_POLY(m, x, table) vm_poly((m), (x), (int)(sizeof(table) / sizeof *(table)), (table))
 /* a * b = product + *low exactly. */
@@ -77,14 +79,17 @@ LLVMValueRef vm_asin(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_acos(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_atan(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_erf(const struct vm *m, LLVMValueRef x);
-LLVMValueRef vm_one_plus_erf(const struct vm *m, LLVMValueRef x);      /* 1 + erf(x) in fewer steps; NULL: there is no such way here */
+/* 1 + erf(x) in fewer steps; NULL: there is no such way here */
+LLVMValueRef vm_one_plus_erf(const struct vm *m, LLVMValueRef x);
 LLVMValueRef vm_pow(const struct vm *m, LLVMValueRef x, LLVMValueRef y);         /* double only */
-LLVMValueRef vm_pow_quarters(const struct vm *m, LLVMValueRef x, double y);      /* by square roots; NULL: y isn't a power that takes but them */
+/* by square roots; NULL: y isn't a power that takes but them */
+LLVMValueRef vm_pow_quarters(const struct vm *m, LLVMValueRef x, double y);
 LLVMValueRef vm_fmod(const struct vm *m, LLVMValueRef x, LLVMValueRef y);        /* double only */
 
 /* Calls a scalar helper function of the module for the lanes where `wanted`; other lanes keep `value`. Two arguments
  * at most, all double. `make` builds the helper's body the first time. */
-LLVMValueRef vm_per_lane(const struct vm *m, const char *name, void (*make)(struct em *e, LLVMValueRef fn), LLVMValueRef wanted,
+LLVMValueRef vm_per_lane(const struct vm *m, const char *name, void (*make)(struct em *e, LLVMValueRef fn),
+                         LLVMValueRef wanted,
                          int nargs, const LLVMValueRef *args, LLVMValueRef value);
 
 #endif

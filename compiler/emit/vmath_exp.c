@@ -2,10 +2,11 @@
 /*
  * exp, expm1, log, log1p, hyperbolic functions and their inverses, erf, for float and double lanes.
  *
- * exp: x = n ln 2 + r (Cody and Waite), polynomial on |r| <= ln 2 / 2, scaled in two steps so that subnormals and the last
- * binade come out right; by the machine's 2^x where it has one. log: x = 2^k m, m in [sqrt 1/2, sqrt 2); for double by s = f / (2 + f) as in fdlibm's e_log.c.
- * Sources: Cody and Waite, Software Manual for the Elementary Functions, 1980; Tang, ACM TOMS 15 and 16; Muller, Handbook of
- * Floating-Point Arithmetic, chapter 10. Coefficients are our own (build-aux/vmath-coefficients.py).
+ * exp: x = n ln 2 + r (Cody and Waite), polynomial on |r| <= ln 2 / 2, scaled in two steps so that subnormals and the
+ * last binade come out right; by the machine's 2^x where it has one. log: x = 2^k m, m in [sqrt 1/2, sqrt 2); for
+ * double by s = f / (2 + f) as in fdlibm's e_log.c. Sources: Cody and Waite, Software Manual for the Elementary
+ * Functions, 1980; Tang, ACM TOMS 15 and 16; Muller, Handbook of Floating-Point Arithmetic, chapter 10. Coefficients
+ * are our own (build-aux/vmath-coefficients.py).
  */
 #include "compiler/emit/vmath.h"
 #include "compiler/emit/vmath_coeffs.h"
@@ -99,7 +100,8 @@ static V clamp_power(const struct vm *m, V x)
     return em_intrinsic(e, "llvm.minimum", 1, &t, 2, (V[]){above, vm_k(m, OVERFLOW_F32)});
 }
 
-/* 2^hi (1 + rest), hi being x log2 e as a float, rest what is missing from it times ln 2. Of the clamp's limits the power is 0, and infinite with a rest above 0. */
+/* 2^hi (1 + rest), hi being x log2 e as a float, rest what is missing from it times ln 2. Of the clamp's limits the
+ * power is 0, and infinite with a rest above 0. */
 static V exp_by_power(const struct vm *m, V x, V low)
 {
     struct em *e = m->e;
@@ -314,7 +316,8 @@ static V log_erfc(const struct vm *m, V x)
     return vm_neg(m, vm_fma(m, a, VM_POLY(m, a, vm_erf_f32), a));
 }
 
-/* 1 - e^y without another way for small arguments: with y = n ln 2 + r, (1 - 2^n) - 2^n (e^r - 1), whose first term is exact, and 0 where n is. */
+/* 1 - e^y without another way for small arguments: with y = n ln 2 + r, (1 - 2^n) - 2^n (e^r - 1), whose first term is
+ * exact, and 0 where n is. */
 static V erf_float(const struct vm *m, V x)
 {
     V nf, n, r = reduce(m, log_erfc(m, x), &nf, &n);
@@ -322,7 +325,8 @@ static V erf_float(const struct vm *m, V x)
     return vm_copysign(m, vm_fma(m, vm_neg(m, s), expm1_reduced(m, r), whole), x);
 }
 
-/* Beside 1, digits of small values don't count: the shorter way, and ln 2 as one float (n is -25 at least, and what n ln 2 lacks counts by 2^n). */
+/* Beside 1, digits of small values don't count: the shorter way, and ln 2 as one float (n is -25 at least, and what n
+ * ln 2 lacks counts by 2^n). */
 V vm_one_plus_erf(const struct vm *m, V x)
 {
     if (!has_scalef(m, x))

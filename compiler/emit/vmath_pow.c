@@ -104,7 +104,8 @@ V vm_pow(const struct vm *m, V x, V y)
     return pow_specials(m, x, y, r);
 }
 
-/* x^(1/4), x^(1/2), x^(3/4) = x / x^(1/4), x^(5/4) = x x^(1/4), x^(3/2) = x x^(1/2): at most 1.6 ULP, where the product of both roots has 2.1. */
+/* x^(1/4), x^(1/2), x^(3/4) = x / x^(1/4), x^(5/4) = x x^(1/4), x^(3/2) = x x^(1/2): at most 1.6 ULP, where the product
+ * of both roots has 2.1. */
 V vm_pow_quarters(const struct vm *m, V x, double y)
 {
     if (y != 0.25 && y != 0.5 && y != 0.75 && y != 1.25 && y != 1.5)

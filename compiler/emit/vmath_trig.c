@@ -2,10 +2,10 @@
 /*
  * Trigonometric functions and their inverses, in double lanes (float goes through double).
  *
- * x = n pi/2 + r by three parts of pi/2 while n is small; beyond that by Payne and Hanek's method in integers: the bits of
- * 2/pi that matter for the exponent of x are multiplied by its mantissa, which leaves the quadrant and a fraction of
- * 190 bits. Sources: Payne and Hanek, Radian reduction for trigonometric functions, SIGNUM Newsletter 18 (1983); Muller,
- * Elementary Functions, chapter 11. Coefficients are our own (build-aux/vmath-coefficients.py).
+ * x = n pi/2 + r by three parts of pi/2 while n is small; beyond that by Payne and Hanek's method in integers: the bits
+ * of 2/pi that matter for the exponent of x are multiplied by its mantissa, which leaves the quadrant and a fraction of
+ * 190 bits. Sources: Payne and Hanek, Radian reduction for trigonometric functions, SIGNUM Newsletter 18 (1983);
+ * Muller, Elementary Functions, chapter 11. Coefficients are our own (build-aux/vmath-coefficients.py).
  */
 #include "compiler/emit/vmath.h"
 #include "compiler/emit/vmath_coeffs.h"
@@ -46,8 +46,8 @@ static V bits_at(struct em *e, V table, V at)
     return LLVMBuildZExt(b, word, t128, "");
 }
 
-/* Body of double vm_reduce(double x): r * 2^(128 quadrant). As 2^-70 < |r| < 1 the exponent tells the two apart. x is finite
- * and at least 2^20 in size. */
+/* Body of double vm_reduce(double x): r * 2^(128 quadrant). As 2^-70 < |r| < 1 the exponent tells the two apart. x is
+ * finite and at least 2^20 in size. */
 static void make_reduce(struct em *e, V fn)
 {
     LLVMBuilderRef b = e->b;
@@ -56,8 +56,8 @@ static void make_reduce(struct em *e, V fn)
     V exponent = LLVMBuildAnd(b, LLVMBuildLShr(b, bits, em_i64(e, 52), ""), em_i64(e, 0x7ff), "");
     V mantissa = LLVMBuildAnd(b, bits, em_i64(e, (1ll << 52) - 1), "");
     mantissa = LLVMBuildZExt(b, LLVMBuildOr(b, mantissa, em_i64(e, 1ll << 52), ""), t128, "");
-    /* |x| = mantissa * 2^s, s = exponent - 1075. Bits of 2/pi above weight 2^(2-s) give multiples of 4 only. With the table
-     * led by 64 zero bits, bit number p has weight 2^(63-p); start where the weight is 2^(1-s): p = 62 + s. */
+    /* |x| = mantissa * 2^s, s = exponent - 1075. Bits of 2/pi above weight 2^(2-s) give multiples of 4 only. With the
+     * table led by 64 zero bits, bit number p has weight 2^(63-p); start where the weight is 2^(1-s): p = 62 + s. */
     V at = LLVMBuildSub(b, exponent, em_i64(e, 1075 - 62), "");
     V word[3], c64 = LLVMConstInt(t128, 64, 0);
     for (int i = 0; i < 3; i++)

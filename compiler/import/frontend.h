@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * frontend.h - the door to the front ends: a model file becomes a module. Front ends only translate, they never optimise.
+ * frontend.h - the door to the front ends: a model file becomes a module. Front ends only translate, they never
+ * optimise.
  */
 #ifndef TCC_FRONTEND_H
 #define TCC_FRONTEND_H
@@ -8,72 +9,87 @@
 #include "passes/pass.h"
 
 #define FRONTEND_MAX_NODES 50000
-enum { ONNX_MIN_OPSET = 7, ONNX_MAX_OPSET = 28 };      /* models of older ones are read as far as their operators have not changed */
+/* models of older ones are read as far as their operators have not changed */
+enum { ONNX_MIN_OPSET = 7, ONNX_MAX_OPSET = 28 };
 
 struct frontend_options {
     const char *allow_files;     /* NULL: a text reads no files; else see ir_allow_files() */
     int64_t max_nodes;           /* that a model's functions may expand to; 0: FRONTEND_MAX_NODES */
-    const char *const *dims;     /* "name=N": symbol `name` is N; "name=N|M|*": a shape version for N, one for M, one for other sizes;
-                                    ended by NULL; NULL: none */
+    /* "name=N": symbol `name` is N; "name=N|M|*": a shape version for N, one for M, one for other sizes; ended by NULL;
+     * NULL: none */
+    const char *const *dims;
     const char *const *shapes;   /* "input=AxBxC": the dims of an input (a name as a dim leaves that dim symbolic) */
     const char *const *customs;  /* --custom-op, ended by NULL; NULL: none (custom_int.h) */
-    const char *defaults;        /* --defaults: which initialisers that are inputs may be given: auto, all, none, or names separated by commas; NULL: none */
+    /* --defaults: which initialisers that are inputs may be given: auto, all, none, or names separated by commas; NULL:
+     * none */
+    const char *defaults;
     const char *const *states;   /* --state, ended by NULL; NULL: none */
-    bool exact;                  /* floats stay floats where an operator makes bytes of them at run time, by their range */
+    /* floats stay floats where an operator makes bytes of them at run time, by their range */
+    bool exact;
     bool sync_bn;                /* with training: BatchNormalization by the statistics of all ranks of group dp */
-    bool own_step;               /* with training: a model's TrainingInfoProto, where it has one, gives @step, @eval and @init instead */
-    const struct train_split *split;     /* sizes on axes that are split are those of a microbatch: what is fixed, here or in the model, is
-                                            divided; NULL: none */
-    bool training;               /* read for training: functions @main and @train with state variables, as passes/train/train.h wants them */
-    bool one_version;            /* no shape versions: dims are not 1, sizes that meet are equal; lists in `dims` wait for frontend_versions() */
-    int combination;             /* frontend_pin: which combination of sizes the lists in `dims` stand for; -1: they are passed over. Readers
-                                    set it: where they make no versions themselves, with training, frontend_versions() is to follow */
+    /* with training: a model's TrainingInfoProto, where it has one, gives @step, @eval and @init instead */
+    bool own_step;
+    /* sizes on axes that are split are those of a microbatch: what is fixed, here or in the model, is divided; NULL:
+     * none */
+    const struct train_split *split;
+    /* read for training: functions @main and @train with state variables, as passes/train/train.h wants them */
+    bool training;
+    /* no shape versions: dims are not 1, sizes that meet are equal; lists in `dims` wait for frontend_versions() */
+    bool one_version;
+    /* frontend_pin: which combination of sizes the lists in `dims` stand for; -1: they are passed over. Readers set it:
+     * where they make no versions themselves, with training, frontend_versions() is to follow */
+    int combination;
 };
 
-/* Reads a model (.tcir and .pt2 by their suffix, else ONNX), with dims pinned as asked. NULL after diagnostics in ctx: the file is
- * missing, malformed, unsupported, or an option names something that the model has not. `o` may be NULL. */
+/* Reads a model (.tcir and .pt2 by their suffix, else ONNX), with dims pinned as asked. NULL after diagnostics in ctx:
+ * the file is missing, malformed, unsupported, or an option names something that the model has not. `o` may be NULL. */
 struct ir_module *frontend_read(struct ir_ctx *ctx, const char *path, const struct frontend_options *o);
 
-/* Functions of a module whose inputs have dims that `dims` gives lists for become shape versions (struct ir_version), one a combination.
- * For IR text, and for what frontend_train() makes; functions that are versions stay. False after diagnostics. */
+/* Functions of a module whose inputs have dims that `dims` gives lists for become shape versions (struct ir_version),
+ * one a combination. For IR text, and for what frontend_train() makes; functions that are versions stay. False after
+ * diagnostics. */
 bool frontend_versions(struct ir_module *m, const struct frontend_options *o);
 /*
- * What -O3 does besides -O2: functions whose inputs begin with a dim of any size (a batch, mostly) become two shape versions, one for size 1, whose
- * memory, kernels and layouts are made for exact sizes, and one for all others. Functions that are versions stay, so what --dim says holds.
+ * What -O3 does besides -O2: functions whose inputs begin with a dim of any size (a batch, mostly) become two shape
+ * versions, one for size 1, whose memory, kernels and layouts are made for exact sizes, and one for all others.
+ * Functions that are versions stay, so what --dim says holds.
  */
 void frontend_specialise(struct ir_module *m);
 #define FRONTEND_MAX_VERSIONS 8
-/* How many combinations of sizes the lists in o->dims have; 1: there is no list. -1 after a diagnostic: more than FRONTEND_MAX_VERSIONS,
- * or no sizes. */
-const char *const *frontend_lists(struct ir_ctx *ctx, const struct frontend_options *o);     /* those of o->dims that are lists */
+/* How many combinations of sizes the lists in o->dims have; 1: there is no list. -1 after a diagnostic: more than
+ * FRONTEND_MAX_VERSIONS, or no sizes. */
+/* those of o->dims that are lists */
+const char *const *frontend_lists(struct ir_ctx *ctx, const struct frontend_options *o);
 int frontend_combinations(struct ir_ctx *ctx, const struct frontend_options *o);
 
-/* A module that was read with `training` becomes the entry points of passes/train/train.h. The check of the options alone comes first: false
- * after a diagnostic that is a usage error. Then false: the model is at fault. */
+/* A module that was read with `training` becomes the entry points of passes/train/train.h. The check of the options
+ * alone comes first: false after a diagnostic that is a usage error. Then false: the model is at fault. */
 struct tccc_train;
 bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t);
 /* --partitions' options as passes/ takes them. False after a diagnostic: the map can't be read. */
 struct tccc_split;
 bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train_split *out);
-/* machine: for which it is compiled; schedule: gets the pipeline schedules in words; recompute: by stage, what it computes again; all may be
- * NULL. */
+/* machine: for which it is compiled; schedule: gets the pipeline schedules in words; recompute: by stage, what it
+ * computes again; all may be NULL. */
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,
                     struct train_recompute *recompute);
 
-/* "--train --loss='...' ...": the options as a command line has them, for reproducers. What is in the module when it has been read is left out. */
+/* "--train --loss='...' ...": the options as a command line has them, for reproducers. What is in the module when it
+ * has been read is left out. */
 const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t);
 
-/* The same module as the planner sees it (passes/cluster/cluster.h); t->split must be given, microbatches 1 in it allows models whose batch can't be
- * split. The module is used up. NULL after a diagnostic: the model is at fault. */
+/* The same module as the planner sees it (passes/cluster/cluster.h); t->split must be given, microbatches 1 in it
+ * allows models whose batch can't be split. The module is used up. NULL after a diagnostic: the model is at fault. */
 struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t);
 
-/* Inference in a lower type: `what` list, matmul, all or a file, `type` bf16 or fp16; both NULL: nothing happens. For a module after
- * its other graph passes. False after a diagnostic. */
+/* Inference in a lower type: `what` list, matmul, all or a file, `type` bf16 or fp16; both NULL: nothing happens. For a
+ * module after its other graph passes. False after a diagnostic. */
 bool frontend_autocast(struct ir_module *m, const char *what, const char *type, const struct pass_options *o);
 
 /* For front ends: applies the options to the types of a function's n inputs before anything is built from them, so that
  * what depends on pinned dims folds while translating. Unranked inputs get the rank that --shape gives. False after
- * diagnostics. Symbols of the inputs that became constants (or other dims) are listed in `pins`, for types met later. */
+ * diagnostics. Symbols of the inputs that became constants (or other dims) are listed in `pins`, for types met
+ * later. */
 struct frontend_pins {
     int n;
     ir_expr *from, *to;

@@ -5,8 +5,8 @@
  * name that is followed by '=' wins.
  *
  * --dim name=N|M|* asks for a shape version (struct ir_version) for each of the sizes. Several such options give all
- * combinations; they are numbered with the last option's sizes changing fastest and `*`, wherever it stands, the last of
- * its option, so that the first version whose sizes are a call's is the most special one.
+ * combinations; they are numbered with the last option's sizes changing fastest and `*`, wherever it stands, the last
+ * of its option, so that the first version whose sizes are a call's is the most special one.
  */
 #include "compiler/import/frontend.h"
 

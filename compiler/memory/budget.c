@@ -2,9 +2,9 @@
 /*
  * --memory-budget: how much of the forward pass a training step computes again so that its memory fits.
  *
- * Every choice is tried on a copy of the step and lowered as it will be, so the peak that is compared and printed is that of the plan. First
- * segments of several sizes are tried, all of them recomputed; of those that fit the one that computes least is taken, and then
- * as many of its last segments as can be are kept after all.
+ * Every choice is tried on a copy of the step and lowered as it will be, so the peak that is compared and printed is
+ * that of the plan. First segments of several sizes are tried, all of them recomputed; of those that fit the one that
+ * computes least is taken, and then as many of its last segments as can be are kept after all.
  */
 #include "compiler/memory/budget_int.h"
 #include "compiler/import/frontend.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --memory-budget of a step in stages: each stage is to fit by itself, in the process that runs it. What it takes is known when all
- * is lowered, so every choice is made on a copy of the model that is cut, differentiated and lowered as the real one will be; since
- * what a stage computes again changes nothing in the others, one such copy tries a choice for each stage that does not fit yet.
+ * --memory-budget of a step in stages: each stage is to fit by itself, in the process that runs it. What it takes is
+ * known when all is lowered, so every choice is made on a copy of the model that is cut, differentiated and lowered as
+ * the real one will be; since what a stage computes again changes nothing in the others, one such copy tries a choice
+ * for each stage that does not fit yet.
  *
- * The choices cut the forward pass of a stage's segments into more or fewer pieces, all of which are recomputed; when one fits, as many of
- * its pieces as can be are kept after all.
+ * The choices cut the forward pass of a stage's segments into more or fewer pieces, all of which are recomputed; when
+ * one fits, as many of its pieces as can be are kept after all.
  */
 #include "compiler/memory/budget_int.h"
 #include "compiler/import/frontend.h"
@@ -147,7 +148,8 @@ bool budget_stage_bytes(const struct ir_module *m, const struct pipe *p, int sta
     return known;
 }
 
-/* -- Trying ---------------------------------------------------------------------------------------------------------- */
+/* -- Trying
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct fitting {
     struct ir_ctx *ctx;
@@ -331,10 +333,10 @@ void budget_tell_stages(const struct ir_module *m, const struct train_recompute 
         return;
     }
     for (int s = 0; s < m->pipes->stages; s++) {
-        const char *repeated =
-            chosen && chosen[s].rematerialised
-                ? ir_internf(m->ctx, "%d operations are recomputed (activation checkpointing)", chosen[s].rematerialised)
-                : "nothing is recomputed";
+        const char *repeated = chosen && chosen[s].rematerialised
+                                   ? ir_internf(m->ctx, "%d operations are recomputed (activation checkpointing)",
+                                                chosen[s].rematerialised)
+                                   : "nothing is recomputed";
         ir_diag(m->ctx, &where, IR_D_NOTE,
                 "stage %d takes %llu bytes at its peak: %llu for tensors, %llu for state, %llu for microbatches in "
                 "flight, %llu for outputs and copies (and up to %llu a thread); %s",

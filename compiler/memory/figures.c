@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --dump-ir=memory: what a process takes that runs a training step, a line a stage: state by kind, the largest arena of what it calls, slots of microbatches; on a
- * device with a memory of its own, there. Sizes must be known. What copies divide (--zero) is that of the copy that owns most: who owns what is
- * found as the run-time library does it (runtime/comm/comm.c), and buffers that owners alone have are then placed once more.
+ * --dump-ir=memory: what a process takes that runs a training step, a line a stage: state by kind, the largest arena of
+ * what it calls, slots of microbatches; on a device with a memory of its own, there. Sizes must be known. What copies
+ * divide (--zero) is that of the copy that owns most: who owns what is found as the run-time library does it
+ * (runtime/comm/comm.c), and buffers that owners alone have are then placed once more.
  */
 #include "compiler/memory/budget_int.h"
 
@@ -70,7 +71,8 @@ bool budget_settle_owners(struct ir_module *m, const struct pass_options *option
 
 /* -- What is there ----------------------------------------------------------------------------------------------- */
 
-/* Is the variable looked at by an entry point's steps? Gradients that a step makes for itself have no memory between calls. */
+/* Is the variable looked at by an entry point's steps? Gradients that a step makes for itself have no memory between
+ * calls. */
 static bool uses(const struct kn_program *p, const struct kn_steps *steps, const struct ir_state *s)
 {
     for (int i = 0; i < steps->n; i++) {

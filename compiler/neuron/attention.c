@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.c - attention as one kernel (passes/kernel/attention.c makes it): 128 rows, one a partition, with up to 2048 keys at once.
+ * attention.c - attention as one kernel (passes/kernel/attention.c makes it): 128 rows, one a partition, with up to
+ * 2048 keys at once.
  *
- *     scores of four banks of PSUM: products of panels (panel.c) of q and k; masked by the kernel's own stage, or as they are
- *     the row's largest so far by Vector; weights exp(scale score - top) by Scalar, which sums them on the way
+ *     scores of four banks of PSUM: products of panels (panel.c) of q and k; masked by the kernel's own stage, or as
+ *     they are the row's largest so far by Vector; weights exp(scale score - top) by Scalar, which sums them on the way
  *     weights are turned over by the tensor engine, 128 keys at a time, and multiplied by v: sums of a row in one bank
- *     of more keys: means and sums so far by exp(old top - top)    (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018)
- *     the kernel's last stage reads means and sums; one behind it stores the rows' logarithms, for gradients
+ *     of more keys: means and sums so far by exp(old top - top)    (Milakov and Gimelshein, "Online normalizer
+ *     calculation for softmax", 2018) the kernel's last stage reads means and sums; one behind it stores the rows'
+ *     logarithms, for gradients
  *
- * Instructions of steps are interleaved so that no engine waits for another: weights of one, sums of the one two before it, scores of the next one, then what was
- * weighed before is turned over and multiplied. Keys that a causal
+ * Instructions of steps are interleaved so that no engine waits for another: weights of one, sums of the one two before
+ * it, scores of the next one, then what was weighed before is turned over and multiplied. Keys that a causal
  * mask hides from all rows are left out; where it hides some, GpSimd selects by index.
  *
- * On trn1 NaN spreads to other rows where weights are turned over. It becomes 1 before (GpSimd, as an integer: weights are no larger); the
- * row's sum keeps it.
+ * On trn1 NaN spreads to other rows where weights are turned over. It becomes 1 before (GpSimd, as an integer: weights
+ * are no larger); the row's sum keeps it.
  */
 #include "compiler/emit/attention.h"
 #include "compiler/neuron/neuron_int.h"
@@ -65,7 +67,8 @@ struct attention {
     int64_t keys, width;
 };
 
-/* -- Which kernels ------------------------------------------------------------------------------------------------------- */
+/* -- Which kernels
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* c times the product, c > 0. */
 static void find_scale(struct attention *a)
@@ -122,7 +125,8 @@ bool nk_takes_attention(struct nk *nk)
     return nk->k->kind == IR_K_ATTENTION && plan(nk, &a);
 }
 
-/* -- Small things ---------------------------------------------------------------------------------------------------------- */
+/* -- Small things
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Rows on partitions, points of a dim beside each other; dim -1: one point. */
 static struct nk_tile tile_of(const struct attention *a, const struct rows *r, int dim, int64_t lo, int64_t n)
@@ -150,7 +154,8 @@ static void largest(struct nk *nk, const struct nk_tile *t, const struct nk_valu
     nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, group}, {x->buffer, false, 0}});
 }
 
-/* -- Scores and weights ------------------------------------------------------------------------------------------------- */
+/* -- Scores and weights
+ * ------------------------------------------------------------------------------------------------- */
 
 /* How many keys the first row sees, and what each further row sees more; false: all see all, or it is not known so. */
 static bool visible(const struct attention *a, const struct rows *r, int64_t *first, int64_t *more)
@@ -290,7 +295,8 @@ static void weigh(struct attention *a, struct step *s)
     nk_drop(nk, less);
 }
 
-/* -- Means ----------------------------------------------------------------------------------------------------------------- */
+/* -- Means
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 /* Weights [rows, n] as [keys, rows], n of them up to 128 partitions each; *blocks of them lie behind each other. */
 static const struct nk_value *turned(struct attention *a, const struct rows *r, const struct nk_value *weights,
@@ -371,7 +377,8 @@ static void average(struct attention *a, struct step *s)
     nk_drop_blocks(nk, &a->values, s->rows->head->values);
 }
 
-/* The stage that stores the rows' logarithms, of `blocks` blocks of n rows from r's `at`-th on: of their largest scores, and sums of weights. */
+/* The stage that stores the rows' logarithms, of `blocks` blocks of n rows from r's `at`-th on: of their largest
+ * scores, and sums of weights. */
 static void run_logarithms(struct attention *a, const struct rows *r, int64_t at, int64_t blocks, int64_t n,
                            const struct nk_value *tops, const struct nk_value *sums)
 {
@@ -468,7 +475,8 @@ static void add_up(struct attention *a, struct step *s)
         finish(a, r);
 }
 
-/* -- All of it --------------------------------------------------------------------------------------------------------------- */
+/* -- All of it
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static struct head *new_head(struct attention *a, const int64_t *base)
 {

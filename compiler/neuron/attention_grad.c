@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention_grad.c - attention's gradients as one kernel each (passes/kernel/attention.c makes them): by q, or by k and v. Weights are worked out again from the rows'
- * logarithms (Dao, "FlashAttention-2", 2023, section 3).
+ * attention_grad.c - attention's gradients as one kernel each (passes/kernel/attention.c makes them): by q, or by k and
+ * v. Weights are worked out again from the rows' logarithms (Dao, "FlashAttention-2", 2023, section 3).
  *
- *     128 columns (by q: keys, by k: queries) lie on partitions, up to 512 of the kernel's rows beside each other: a bank of scores, one of dy v'
- *     p = exp(scale score - lse) by Scalar; ds = p (dy v' - delta) by Vector; what a causal mask hides becomes 0, by GpSimd
- *     p and ds are the stationary operands as they are: their products with columns add up in a bank, 128 rows beside 128 rows
- *     the kernel's last stages read these sums
+ *     128 columns (by q: keys, by k: queries) lie on partitions, up to 512 of the kernel's rows beside each other: a
+ *     bank of scores, one of dy v' p = exp(scale score - lse) by Scalar; ds = p (dy v' - delta) by Vector; what a
+ *     causal mask hides becomes 0, by GpSimd p and ds are the stationary operands as they are: their products with
+ *     columns add up in a bank, 128 rows beside 128 rows the kernel's last stages read these sums
  *
- * So nothing is turned over but what is loaded, and NaN stays in its row. By k lse and delta are columns, of which Scalar makes a sum on the way; by q
- * they are rows, loaded to all partitions, and Vector takes them off.
+ * So nothing is turned over but what is loaded, and NaN stays in its row. By k lse and delta are columns, of which
+ * Scalar makes a sum on the way; by q they are rows, loaded to all partitions, and Vector takes them off.
  *
- * Scores of the next columns are multiplied before sums of the last ones; what a causal mask hides from all rows is left out.
+ * Scores of the next columns are multiplied before sums of the last ones; what a causal mask hides from all rows is
+ * left out.
  */
 #include "compiler/emit/attention.h"
 #include "compiler/neuron/neuron_int.h"
@@ -66,7 +67,8 @@ struct step {
     bool last_of_rows, last_of_head;
 };
 
-/* -- Which kernels ------------------------------------------------------------------------------------------------------- */
+/* -- Which kernels
+ * ------------------------------------------------------------------------------------------------------- */
 
 static bool is_op(const struct kn_kernel *k, int i, enum ir_op op)
 {
@@ -182,7 +184,8 @@ static int64_t points(const struct gradient *g, int side, int64_t n, int64_t mos
     return n > BLOCK ? n / BLOCK * BLOCK : n;
 }
 
-/* -- What a causal mask shows ------------------------------------------------------------------------------------------- */
+/* -- What a causal mask shows
+ * ------------------------------------------------------------------------------------------- */
 
 /* Row first + j sees column lo + p where base + p channel + j step > 0. */
 struct sight {
@@ -262,7 +265,8 @@ static void hide(const struct gradient *g, const struct step *s, const struct nk
     }
 }
 
-/* -- Weights -------------------------------------------------------------------------------------------------------------- */
+/* -- Weights
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Columns on partitions, rows beside each other. */
 static struct nk_tile tile_of(const struct gradient *g, const struct step *s)
@@ -378,7 +382,8 @@ static void weigh(const struct gradient *g, struct step *s)
     s->product[1] = NULL;
 }
 
-/* -- Sums ----------------------------------------------------------------------------------------------------------------- */
+/* -- Sums
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 static int64_t width(const struct gradient *g, int side)
 {
@@ -452,9 +457,11 @@ static void finish(const struct gradient *g, struct rows *r)
     }
 }
 
-/* -- All of it --------------------------------------------------------------------------------------------------------------- */
+/* -- All of it
+ * --------------------------------------------------------------------------------------------------------------- */
 
-/* lse and delta by columns, negated, in blocks: a row, which the tensor engine turns over as a product with -1. As they lie, each would be a row of DMA. */
+/* lse and delta by columns, negated, in blocks: a row, which the tensor engine turns over as a product with -1. As they
+ * lie, each would be a row of DMA. */
 static const struct nk_value **load_columns(const struct gradient *g, const struct head *h, int load)
 {
     struct nk *nk = g->nk;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer.c - bytes of SBUF, the same in all partitions, and banks of PSUM. SBUF is given out in turns, so that what was freed last is used again
- * last and engines need not wait for each other; who takes bytes inherits what their last owners' users are.
+ * buffer.c - bytes of SBUF, the same in all partitions, and banks of PSUM. SBUF is given out in turns, so that what was
+ * freed last is used again last and engines need not wait for each other; who takes bytes inherits what their last
+ * owners' users are.
  */
 #include "compiler/neuron/neuron_int.h"
 

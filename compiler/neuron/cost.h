@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cost.h - what instructions and transfers take by the published rules (cost.def), which the simulator has written anew. */
+/* cost.h - what instructions and transfers take by the published rules (cost.def), which the simulator has written
+ * anew. */
 #ifndef TCC_NEURON_COST_H
 #define TCC_NEURON_COST_H
 
@@ -31,11 +32,20 @@ struct nk_costs {
 extern const struct nk_costs nk_costs;
 
 /* Cycles of its engine until the next instruction may start. */
-int64_t nk_cycles(const struct nk_costs *c, enum neuron_core_kind core, enum neuron_engine e, const struct neuron_instr *i);
+int64_t nk_cycles(const struct nk_costs *c, enum neuron_core_kind core, enum neuron_engine e,
+                  const struct neuron_instr *i);
 /* A cycle of an engine in halves of the tensor engine's, of which all are whole numbers. */
 int64_t nk_cycle_ticks(enum neuron_core_kind core, enum neuron_engine e);
-/* A transfer that has HBM's engines to itself: rows of so many bytes (each element as wide as on its widest side), triggered by an engine, while so many cores use the chip's HBM. */
-struct nk_transfer_of { enum neuron_core_kind core; enum neuron_engine engine; enum neuron_op op; bool on_chip; int sharers; int64_t rows, bytes; };
+/* A transfer that has HBM's engines to itself: rows of so many bytes (each element as wide as on its widest side),
+ * triggered by an engine, while so many cores use the chip's HBM. */
+struct nk_transfer_of {
+    enum neuron_core_kind core;
+    enum neuron_engine engine;
+    enum neuron_op op;
+    bool on_chip;
+    int sharers;
+    int64_t rows, bytes;
+};
 double nk_transfer_ns(const struct nk_costs *c, const struct nk_transfer_of *t);
 
 #endif

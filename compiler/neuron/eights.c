@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eights.c - the largest of a row, and the first few of a row in order, by the instructions that find eight at once: max8, their places (find_index8), and those replaced by
- * something else (match_replace8), eight after eight.
+ * eights.c - the largest of a row, and the first few of a row in order, by the instructions that find eight at once:
+ * max8, their places (find_index8), and those replaced by something else (match_replace8), eight after eight.
  *
- * Of equals the first place comes first, and a NaN is the largest, in these instructions as in argmax and topk. Once eight are taken, they count as -inf for the largest of the
- * others, and a place is looked for where nothing that is taken can be found: of a NaN where those taken are -inf, of all else where they are NaN.
+ * Of equals the first place comes first, and a NaN is the largest, in these instructions as in argmax and topk. Once
+ * eight are taken, they count as -inf for the largest of the others, and a place is looked for where nothing that is
+ * taken can be found: of a NaN where those taken are -inf, of all else where they are NaN.
  */
 #include "compiler/neuron/tile_int.h"
 
@@ -51,7 +52,8 @@ static bool is_short_float(enum tcc_dtype d)
     return d == TCC_F32 || d == TCC_F16 || d == TCC_BF16;
 }
 
-/* -- The largest -------------------------------------------------------------------------------------------------------- */
+/* -- The largest
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* The one inner dim of the stage whose points the places are; -1: they are something else. */
 static int dim_of_places(const struct nk *nk, const struct kn_stage *g, const struct kn_insn *places)
@@ -112,7 +114,8 @@ void nk_argmax8(struct stage *s, int insn)
     nk_drop(nk, places);
 }
 
-/* -- The first few, in order ------------------------------------------------------------------------------------------------ */
+/* -- The first few, in order
+ * ------------------------------------------------------------------------------------------------ */
 
 /* How many of the row buffer are read behind the sort: where each load's index is a dim. */
 static int64_t wanted_of(struct nk *nk, int number, int operand)

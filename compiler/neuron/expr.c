@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expr.c - integer expressions of the loops as values: GpSimd's index patterns, one for each box in which the expression is linear. What divides
- * along partitions, or depends on indices that a gather read, is computed from its parts.
+ * expr.c - integer expressions of the loops as values: GpSimd's index patterns, one for each box in which the
+ * expression is linear. What divides along partitions, or depends on indices that a gather read, is computed from its
+ * parts.
  */
 #include "compiler/neuron/neuron_int.h"
 

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * few.c - reductions to few results, as the norm of a gradient. With a result a partition the lanes would use few of the partitions, or one: instead an inner dim is cut in
- * pieces, up to 128 of them (256 where two cores may be one), which lie on partitions, and each reduces its own. What they come to goes by HBM, in rows of one result's pieces, which the
- * lanes reduce in a second pass, followed by the kernel's other stages.
+ * few.c - reductions to few results, as the norm of a gradient. With a result a partition the lanes would use few of
+ * the partitions, or one: instead an inner dim is cut in pieces, up to 128 of them (256 where two cores may be one),
+ * which lie on partitions, and each reduces its own. What they come to goes by HBM, in rows of one result's pieces,
+ * which the lanes reduce in a second pass, followed by the kernel's other stages.
  *
- * So are reductions, to however many results, of what lies rows apart in HBM, which the lanes would load few elements at a time: a piece has whole rows.
+ * So are reductions, to however many results, of what lies rows apart in HBM, which the lanes would load few elements
+ * at a time: a piece has whole rows.
  *
- * Both passes are kernels of their own, which the lanes take as any other, in one program; they share their operands, the pieces' results among them.
+ * Both passes are kernels of their own, which the lanes take as any other, in one program; they share their operands,
+ * the pieces' results among them.
  */
 #include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <math.h>
 
-/* In ns: what the way by HBM costs (two transfers' fixed times and what their engines do about them), an element of it, a byte of a long row; a cycle of Vector. */
+/* In ns: what the way by HBM costs (two transfers' fixed times and what their engines do about them), an element of it,
+ * a byte of a long row; a cycle of Vector. */
 struct rates {
     double way, element, byte, cycle;
 };
@@ -68,13 +72,15 @@ static bool is_along_rows(const struct kn_kernel *k, int dim)
     return false;
 }
 
-/* A partition has one, of each of the cores that may be one logical core (half.c): the same pieces, and the same bits, whether they are or not. */
+/* A partition has one, of each of the cores that may be one logical core (half.c): the same pieces, and the same bits,
+ * whether they are or not. */
 static int64_t most_pieces(enum neuron_core_kind core)
 {
     return neuron_generation(core) >= 3 ? 2 * NEURON_PARTITIONS : NEURON_PARTITIONS;
 }
 
-/* The inner dim that most pieces can be cut from, of equals the outermost; *pieces: how many. Rows of DMA stay as long as it counts them. */
+/* The inner dim that most pieces can be cut from, of equals the outermost; *pieces: how many. Rows of DMA stay as long
+ * as it counts them. */
 static int dim_to_cut(const struct kn_kernel *k, const int64_t *extent, int64_t most, int64_t *pieces)
 {
     enum { LEAST_ROW = 128 };
@@ -185,7 +191,8 @@ static const struct kn_kernel *second_pass(const struct cut *c)
     return to;
 }
 
-/* What DMA takes for n rows of HBM that lie beside each other over the partitions, a few numbers of each row on each of them. */
+/* What DMA takes for n rows of HBM that lie beside each other over the partitions, a few numbers of each row on each of
+ * them. */
 static double by_rows_ns(const struct rates *r, double n, double row)
 {
     double lanes = row < NEURON_PARTITIONS ? row : NEURON_PARTITIONS, one = ceil(row / lanes) * 4 * r->byte;

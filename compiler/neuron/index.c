@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * index.c - accesses by indices that a kernel has read: gathers and scatters are DMA by an index in each partition, the offset of a row, or of an element where
- * the index varies inside one. An index outside its axis becomes one outside the tensor, and ends the run.
+ * index.c - accesses by indices that a kernel has read: gathers and scatters are DMA by an index in each partition, the
+ * offset of a row, or of an element where the index varies inside one. An index outside its axis becomes one outside
+ * the tensor, and ends the run.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -15,7 +16,8 @@ static struct nk_tile narrowed(const struct nk_tile *t, uint32_t dims)
     return part;
 }
 
-/* What the indices that addresses of an access depend on add to them, in elements; where one is wrong; the dims that they vary with. */
+/* What the indices that addresses of an access depend on add to them, in elements; where one is wrong; the dims that
+ * they vary with. */
 struct offset {
     const struct nk_value *value, *wrong;
     uint32_t dims;
@@ -71,7 +73,8 @@ static bool offset_of(struct nk *nk, const struct nk_tile *t, const struct kn_in
     return o->value != NULL;
 }
 
-/* One transfer: the box of v that a row of the tensor makes in each partition, the offsets of the rows in the first of its free elements. */
+/* One transfer: the box of v that a row of the tensor makes in each partition, the offsets of the rows in the first of
+ * its free elements. */
 static void transfer(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, int operand,
                      const struct nk_line *line, const struct nk_box *b, const struct nk_value *offset, bool out,
                      int group)

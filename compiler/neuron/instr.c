@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * instr.c - what the attention templates say in instructions of their own: values as rows of elements on partitions, single instructions of the engines,
- * an instruction of the kernel with all that it needs, and rows of a tensor in blocks of as many as there are partitions.
+ * instr.c - what the attention templates say in instructions of their own: values as rows of elements on partitions,
+ * single instructions of the engines, an instruction of the kernel with all that it needs, and rows of a tensor in
+ * blocks of as many as there are partitions.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -107,7 +108,8 @@ void nk_run_stage(struct nk *nk, const struct nk_tile *t, const struct kn_stage 
     }
 }
 
-/* -- Rows in blocks ---------------------------------------------------------------------------------------------------- */
+/* -- Rows in blocks
+ * ---------------------------------------------------------------------------------------------------- */
 
 int64_t nk_block_rows(const struct nk_blocks *b, int64_t lo)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * integers.c - sums, products, extremes and running ones of integers, along the last axes of a tile. GpSimd has no reductions of words in pairs, and running
- * combinations are Vector's, in float32; so rows are combined by halves and at distances, in instructions that take whole rows.
+ * integers.c - sums, products, extremes and running ones of integers, along the last axes of a tile. GpSimd has no
+ * reductions of words in pairs, and running combinations are Vector's, in float32; so rows are combined by halves and
+ * at distances, in instructions that take whole rows.
  */
 #include "compiler/neuron/neuron_int.h"
 

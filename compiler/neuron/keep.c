@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keep.c - what stays in SBUF: rows that are the same in all partitions (a bias, a norm's weights), from the first tile that loads them to the last; and values that a later
- * stage of a tile works out again over the same points (a row from which a mean was taken, then a variance, then the result), where a tile's rows are on chip whole.
- * A kernel that does not fit with them is made without (kernel.c).
+ * keep.c - what stays in SBUF: rows that are the same in all partitions (a bias, a norm's weights), from the first tile
+ * that loads them to the last; and values that a later stage of a tile works out again over the same points (a row from
+ * which a mean was taken, then a variance, then the result), where a tile's rows are on chip whole. A kernel that does
+ * not fit with them is made without (kernel.c).
  */
 #include "compiler/neuron/tile_int.h"
 
 #include <string.h>
 
-/* -- Rows ------------------------------------------------------------------------------------------------------------------ */
+/* -- Rows
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* An operand's elements at a line over a tile's free axes. */
 struct nk_row {
@@ -52,7 +54,8 @@ const struct nk_value *nk_row(struct nk *nk, const struct nk_tile *t, const stru
     return row.value;
 }
 
-/* -- Values of earlier stages ------------------------------------------------------------------------------------------------- */
+/* -- Values of earlier stages
+ * ------------------------------------------------------------------------------------------------- */
 
 static int first_of(const struct nk_again *g, int insn)
 {

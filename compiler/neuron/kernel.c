@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel.c - a kernel to a program, by the first template that takes it: attention and its gradients, a product by the tensor engine, else the lanes. A tile that does not fit in
- * SBUF is tried again alone, then with fewer elements of a value at once.
+ * kernel.c - a kernel to a program, by the first template that takes it: attention and its gradients, a product by the
+ * tensor engine, else the lanes. A tile that does not fit in SBUF is tried again alone, then with fewer elements of a
+ * value at once.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -148,7 +149,8 @@ static bool attempt(struct nk *nk)
     return true;
 }
 
-/* then: what the lanes run behind the kernel, of the same operands; NULL: nothing. pieces: the kernel's first dim has pieces of a reduction. */
+/* then: what the lanes run behind the kernel, of the same operands; NULL: nothing. pieces: the kernel's first dim has
+ * pieces of a reduction. */
 static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                    const struct kn_kernel *then, bool product, bool pieces, const char **why)
 {

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* A core's products of bf16, its HBM, and what a transfer takes at least (doc/neuron.md, "Time"). Kernels are not split in pieces. */
+/* A core's products of bf16, its HBM, and what a transfer takes at least (doc/neuron.md, "Time"). Kernels are not split
+ * in pieces. */
 static const struct pass_cost *cost(const struct pass_machine *m)
 {
     static const struct pass_cost core = {.flops = 0x1p44,
@@ -27,7 +28,8 @@ static bool lacks(const struct pass_machine *m, enum tcc_dtype d)
     return !nk_has_type(d);
 }
 
-/* As attention.c takes it: known sizes, rows, keys and values of one type; what it finds too large then is a kernel of the lanes'. */
+/* As attention.c takes it: known sizes, rows, keys and values of one type; what it finds too large then is a kernel of
+ * the lanes'. */
 static bool attention(const struct pass_machine *m, const struct ir_node *n)
 {
     enum { LEAST_ROWS = 16, MOST_KEYS = 8192, MOST_WIDTH = 128 };
@@ -44,7 +46,8 @@ static bool attention(const struct pass_machine *m, const struct ir_node *n)
            size[1][2] <= MOST_KEYS;
 }
 
-/* As attention_grad.c takes them: nothing of a head is loaded twice, and a mask that says something else for each query and key would be, point by point. */
+/* As attention_grad.c takes them: nothing of a head is loaded twice, and a mask that says something else for each query
+ * and key would be, point by point. */
 static bool attention_grad(const struct pass_machine *m, const struct ir_node *n)
 {
     enum { LEAST_ROWS = 16, MOST_BYTES = 8 << 10 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * map.c - index expressions over a tile. An expression is linear in the indices of a tile's axes, or becomes so in each of two boxes that one cut
- * makes of the tile: where a division's quotient changes, where a guard begins to hold. So any access falls into boxes with an access
- * pattern each; how many these are is the measure of what it costs.
+ * map.c - index expressions over a tile. An expression is linear in the indices of a tile's axes, or becomes so in each
+ * of two boxes that one cut makes of the tile: where a division's quotient changes, where a guard begins to hold. So
+ * any access falls into boxes with an access pattern each; how many these are is the measure of what it costs.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -27,8 +27,8 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* The axis along which the line rises or falls most, and where on it, from the others' first points, the value gets from below `at` to `at` or
- * beyond. Partitions are cut last. */
+/* The axis along which the line rises or falls most, and where on it, from the others' first points, the value gets
+ * from below `at` to `at` or beyond. Partitions are cut last. */
 static enum nk_linear cut(const struct nk_line *l, const struct nk_box *b, int64_t threshold, int *axis, int64_t *at)
 {
     int64_t most = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * move.c - loads and stores: a DMA, or an instruction of the lanes for operands on chip, for each box in which the access is linear. Where boxes
- * cut partitions at places at which instructions can't begin, transfers go by way of a temporary tensor in HBM, whose boxes are free.
+ * move.c - loads and stores: a DMA, or an instruction of the lanes for operands on chip, for each box in which the
+ * access is linear. Where boxes cut partitions at places at which instructions can't begin, transfers go by way of a
+ * temporary tensor in HBM, whose boxes are free.
  *
  * Integers of 64 bits are moved a word at a time. Accesses by indices are index.c's.
  */
@@ -52,7 +53,8 @@ static int shortest(const struct nk_box *b, int naxes)
     return best;
 }
 
-/* Box `b` of `v` and elements of a tensor, one way or the other. `other`: the tensor's side on chip is HBM as well, at these elements. */
+/* Box `b` of `v` and elements of a tensor, one way or the other. `other`: the tensor's side on chip is HBM as well, at
+ * these elements. */
 struct moved {
     const struct nk_tile *t;
     const struct nk_value *v; /* on chip; NULL: `hbm`, at `there` */
@@ -161,7 +163,8 @@ static void move_pieces(struct nk *nk, struct moved m, const struct nk_pieces *p
         move_box(nk, &whole, &all, &order);
 }
 
-/* -- Operands on chip --------------------------------------------------------------------------------------------------- */
+/* -- Operands on chip
+ * --------------------------------------------------------------------------------------------------- */
 
 /* Local operand `operand` at the elements of a line: one value, of which boxes are used. */
 static struct nk_value local_at(struct nk *nk, const struct nk_tile *t, int operand, const struct nk_line *l)
@@ -217,7 +220,8 @@ static struct nk_line from_tile(const struct nk_tile *t, const struct nk_piece *
     return l;
 }
 
-/* -- Loads and stores ------------------------------------------------------------------------------------------------------ */
+/* -- Loads and stores
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* The tile with one point of the axes along which a line stays where it is (nk_distinct()). */
 static bool without_repeats(const struct nk_tile *t, const struct nk_line *l, struct nk_tile *part)
@@ -236,8 +240,8 @@ static bool has_repeats(const struct nk_tile *t, const struct nk_value *v)
     return found;
 }
 
-/* Elements that lie side by side in HBM as the tile's axes have them, and on chip as v has them. NULL: as one made for the
- * tile does. */
+/* Elements that lie side by side in HBM as the tile's axes have them, and on chip as v has them. NULL: as one made for
+ * the tile does. */
 static int64_t run_length(const struct nk_tile *t, const struct nk_line *l, const struct nk_value *v)
 {
     int64_t run = 1;
@@ -251,8 +255,8 @@ static int64_t run_length(const struct nk_tile *t, const struct nk_line *l, cons
     return run;
 }
 
-/* The tile with its free axes in the order of HBM, from[]: which of t's axes each was. False: rows of DMA are long as they
- * are, or would get no longer. */
+/* The tile with its free axes in the order of HBM, from[]: which of t's axes each was. False: rows of DMA are long as
+ * they are, or would get no longer. */
 static bool in_order_of_hbm(const struct nk_tile *t, const struct nk_line *l, const struct nk_value *v, int bytes,
                             struct nk_tile *to, int *from)
 {
@@ -313,8 +317,8 @@ static const struct nk_value *load_in_order(struct nk *nk, const struct nk_tile 
     return reordered(nk, t->n, from, nk_load(nk, &part, n, otherwise), true);
 }
 
-/* The value as a store takes it, in the order of HBM over `part`: turned over on chip rather than moved element by element.
- * NULL: it lies well. */
+/* The value as a store takes it, in the order of HBM over `part`: turned over on chip rather than moved element by
+ * element. NULL: it lies well. */
 static const struct nk_value *turned(struct nk *nk, const struct nk_tile *t, const struct nk_line *line,
                                      const struct nk_value *v, struct nk_tile *part)
 {

@@ -2,8 +2,10 @@
 /*
  * neuron_int.h - private to compiler/neuron/: from one kernel to one program of a NeuronCore (runtime/neuron_isa.h).
  *
- *     machine.c  the machines and what passes ask of them       target.c   the target: an image with the programs of all kernels
- *     kernel.c   a kernel to a program: which template takes it, which dims are partitions, how much of the others is on chip at once
+ *     machine.c  the machines and what passes ask of them       target.c   the target: an image with the programs of
+ *                all kernels
+ *     kernel.c   a kernel to a program: which template takes it, which dims are partitions, how much of the others is
+ *                on chip at once
  *     map.c      index expressions over a tile as strides, boxes where they are none
  *     buffer.c   SBUF and PSUM, and who used which of their bytes last
  *     stream.c   instructions into streams; semaphores where engines depend on each other
@@ -15,17 +17,19 @@
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when
  *     attention.c                                               window.c   loads of windows
  *     attention_grad.c                                          instr.c    instructions of those two
- *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM has them
+ *     index.c    gathers and scatters                           panel.c    factors of products in rows as long as HBM
+ *                has them
  *     half.c     a kernel in two, for two physical cores         ones.c     sums over rows as products with ones
  *     scatter.c  rows added by an index                         few.c      reductions to few results in two passes
  *     digits.c   dims in digits, ways over dims               integers.c reductions and scans of integers
  *     cost.c     what instructions take, by cost.def (cost.h)
  *     keep.c     what stays in SBUF from tile to tile, from stage to stage
  *
- * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and writes; what it must wait for
- * follows from that alone.
+ * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and
+ * writes; what it must wait for follows from that alone.
  *
- * What can't be done ends in nk_refuse(), which leaves neuron_kernel_program() with a reason; the plan then runs the kernel on the host.
+ * What can't be done ends in nk_refuse(), which leaves neuron_kernel_program() with a reason; the plan then runs the
+ * kernel on the host.
  */
 #ifndef TCC_NEURON_INT_H
 #define TCC_NEURON_INT_H
@@ -37,7 +41,8 @@
 
 /* -- Machines (machine.c) ---------------------------------------------------------------------------------- */
 
-struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; int lnc; };      /* lnc: physical cores of a logical one, 1 or 2 */
+/* lnc: physical cores of a logical one, 1 or 2 */
+struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; int lnc; };
 /* arch: a core's name, with NEURON_LNC2 behind it for two of them. NULL after a diagnostic. */
 const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch);
 
@@ -46,7 +51,8 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch);
 /* Instructions that something waits for: of each engine the last one's number, from 1; transfers by number. */
 struct nk_deps { int at[NEURON_NENGINES]; int ndma, capdma; int *dma; };
 
-/* A tensor in HBM, or bytes of SBUF or PSUM (in all partitions). Writes of one group (not 0) touch different bytes: they don't wait for each other. */
+/* A tensor in HBM, or bytes of SBUF or PSUM (in all partitions). Writes of one group (not 0) touch different bytes:
+ * they don't wait for each other. */
 struct nk_buffer {
     uint8_t space;
     uint16_t tensor;
@@ -59,16 +65,21 @@ struct nk_segment { int64_t lo, hi; struct nk_buffer *owner; };
 
 /* -- A kernel under construction --------------------------------------------------------------------------------- */
 
-enum { NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048, NK_MOST_WASTE = 6, NK_ROOM = 4096, NK_TOGETHER = 2 };
+enum {
+    NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048,
+    NK_MOST_WASTE = 6, NK_ROOM = 4096, NK_TOGETHER = 2
+};
 
-/* Iterations that happen at once: dim `dim` of the kernel has the value base[dim] + the sum of mult * index over its axes. Axis 0 lies on
- * partitions, the others in each of them, outermost first. */
+/* Iterations that happen at once: dim `dim` of the kernel has the value base[dim] + the sum of mult * index over its
+ * axes. Axis 0 lies on partitions, the others in each of them, outermost first. */
 struct nk_axis { int dim; int64_t mult, extent; };
 /* nouter: those of them that belong to outer dims; they come first. */
-/* quarter, where it is not 0: each quadrant of 32 partitions has 32 points of axis 0 in a row, so many points behind those of the quadrant before. */
+/* quarter, where it is not 0: each quadrant of 32 partitions has 32 points of axis 0 in a row, so many points behind
+ * those of the quadrant before. */
 struct nk_tile { int n, nouter; int64_t quarter; struct nk_axis axis[NK_AXES]; int64_t base[KN_MAX_DIMS]; };
 
-/* A value over a tile: one number, or elements in a buffer, with a stride for each axis but the first (0: the same along it). */
+/* A value over a tile: one number, or elements in a buffer, with a stride for each axis but the first (0: the same
+ * along it). */
 struct nk_value {
     uint8_t dtype, type;                      /* tcc_dtype; neuron_type, in which it lies there */
     bool is_number, small;                    /* small: integers of a magnitude below 2^24, which float32 has */
@@ -76,28 +87,40 @@ struct nk_value {
     struct nk_buffer *buffer;
     int64_t offset;                           /* bytes, from the buffer's first */
     int32_t stride[NK_AXES];
-    const struct nk_value *high;              /* of i64 and u64: the high words; NULL: they are the sign of the low ones */
+    /* of i64 and u64: the high words; NULL: they are the sign of the low ones */
+    const struct nk_value *high;
     const struct nk_half *half;               /* not computed yet: `buffer` is half->x's (pair.c) */
 };
 
-/* An index that addresses are made of: the symbol that a stage binds, its value, where that is out of range, the dims that it varies with. */
+/* An index that addresses are made of: the symbol that a stage binds, its value, where that is out of range, the dims
+ * that it varies with. */
 struct nk_index { ir_expr symbol; const struct nk_value *value, *wrong; uint32_t dims; };
 
 /* What a load's windows cover, on chip, and the last tile that used it (window.c). */
 enum { NK_WINDOWS = 16 };
-struct nk_window { const struct kn_insn *load; struct nk_buffer *buffer; int64_t partitions, lo[TCC_MAX_RANK], hi[TCC_MAX_RANK], across[TCC_MAX_RANK], tile; };
+struct nk_window {
+    const struct kn_insn *load;
+    struct nk_buffer *buffer;
+    int64_t partitions, lo[TCC_MAX_RANK], hi[TCC_MAX_RANK], across[TCC_MAX_RANK], tile;
+};
 
 /* A wait that is resolved at the end: until instruction `number` of `engine` has ended. */
 struct nk_pending { int engine, index, slot, of_engine, of_number; };
-/* What an engine knew when an instruction was made: instructions of engines that have ended, and transfers of each queue, which end in order, by number from 1. */
+/* What an engine knew when an instruction was made: instructions of engines that have ended, and transfers of each
+ * queue, which end in order, by number from 1. */
 struct nk_clock { int at[NEURON_NENGINES], ended[NEURON_QUEUES]; };
 /* done_engine, done_at: once its semaphore is used again, an instruction that knows of its end. */
-struct nk_transfer { int semaphore, engine, queue, number, done_engine, done_at; uint32_t value; struct nk_deps waiters; };
+struct nk_transfer {
+    int semaphore, engine, queue, number, done_engine, done_at;
+    uint32_t value;
+    struct nk_deps waiters;
+};
 
 struct nk {
     struct ir_ctx *ctx;
     const struct nk_machine *machine;
-    const struct kn_kernel *k, *then;         /* then: a second pass by the lanes, of the same operands; NULL: there is none */
+    /* then: a second pass by the lanes, of the same operands; NULL: there is none */
+    const struct kn_kernel *k, *then;
     struct neuron_program *p;
     jmp_buf refused;
     const char *why;
@@ -105,13 +128,17 @@ struct nk {
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
     bool lanes;                               /* instructions are the lanes', which take floats of any length (ops.c) */
-    bool keeps, makes_row;                    /* what all tiles, or later stages, use stays on chip (keep.c); a row that does is being loaded */
+    /* what all tiles, or later stages, use stays on chip (keep.c); a row that does is being loaded */
+    bool keeps, makes_row;
     bool pieces;                              /* the lanes have dim 0 on partitions: pieces of a reduction */
-    int together;                             /* tiles whose instructions take turns, up to NK_TOGETHER: while one waits for an engine's result, another has work */
+    /* tiles whose instructions take turns, up to NK_TOGETHER: while one waits for an engine's result, another has
+     * work */
+    int together;
     int64_t extent[KN_MAX_DIMS];
     int tensors[NEURON_ARGUMENTS]; /* by operand: its tensor; -1: local */
     struct nk_buffer *hbm[NEURON_ARGUMENTS];
-    struct nk_buffer *env;                    /* what the run says: NEURON_ENV_WORDS words in a tensor behind the operands; NULL: not asked for */
+    /* what the run says: NEURON_ENV_WORDS words in a tensor behind the operands; NULL: not asked for */
+    struct nk_buffer *env;
     struct nk_buffer *temp[2];                /* HBM that DMAs go by where partitions would be cut */
     int next_temp;
 
@@ -121,7 +148,8 @@ struct nk {
     int next_bank;
     VEC(struct nk_row) rows;                  /* the same in all partitions, that stay */
     int64_t row_bytes;
-    int groups;                               /* the first NEURON_ARGUMENTS belong to operands: a kernel writes each element once */
+    /* the first NEURON_ARGUMENTS belong to operands: a kernel writes each element once */
+    int groups;
 
     VEC(struct nk_clock) clocks[NEURON_NENGINES];
     VEC(struct nk_pending) pending;
@@ -134,28 +162,36 @@ struct nk {
     VEC(struct nk_index) indices;
     struct nk_window window[NK_WINDOWS];
     int64_t window_bytes, tiles;              /* tiles: how many have begun */
-    uint32_t taps;                            /* dims that the tile has one point of, while others come soon: of a product's sum */
+    /* dims that the tile has one point of, while others come soon: of a product's sum */
+    uint32_t taps;
     int64_t work[NEURON_NENGINES];            /* how long an engine is busy so far (nk_cycle_ticks()) */
-    const struct nk_buffer *dying;            /* nothing reads it behind the instruction that is being made: the result may lie there */
-    bool addressing;                          /* symbols of indices count as 0: an address is being split into them and the rest */
-    struct nk_buffer *local[NEURON_ARGUMENTS]; /* by operand: where a LOCAL one lies, by outer axes, then as the operand says */
+    /* nothing reads it behind the instruction that is being made: the result may lie there */
+    const struct nk_buffer *dying;
+    /* symbols of indices count as 0: an address is being split into them and the rest */
+    bool addressing;
+    /* by operand: where a LOCAL one lies, by outer axes, then as the operand says */
+    struct nk_buffer *local[NEURON_ARGUMENTS];
     int64_t local_elements[NEURON_ARGUMENTS];
     VEC(struct nk_buffer *) scope;            /* buffers made since a mark */
 };
 
 __attribute__((format(printf, 2, 3))) _Noreturn void nk_refuse(struct nk *nk, const char *why, ...);
 _Noreturn void nk_full(struct nk *nk, const char *why);
-void nk_begin_tile(struct nk *nk);                                          /* other outer points than before: what operands they write is not what those before do */
+/* other outer points than before: what operands they write is not what those before do */
+void nk_begin_tile(struct nk *nk);
 
-/* Kernels that do together, at the same time, what k does, by two cores of one HBM; false: it is better left whole (half.c). then: not NULL where the halves are of a reduction's
- * pieces, whose partial results the first core reduces when both have ended. */
+/* Kernels that do together, at the same time, what k does, by two cores of one HBM; false: it is better left whole
+ * (half.c). then: not NULL where the halves are of a reduction's pieces, whose partial results the first core reduces
+ * when both have ended. */
 struct nk_halves { const struct kn_kernel *half[2], *then; };
 bool nk_halves(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, struct nk_halves *to);
 /* The program of one pass of such a reduction (kernel.c); pieces: it is the halves'. */
-struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, bool pieces, const char **why);
+struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                       bool pieces, const char **why);
 
 /* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
-struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k, const char **why);
+struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                             const char **why);
 
 /* buffer.c */
 bool nk_deps_empty(const struct nk_deps *d);
@@ -165,7 +201,8 @@ struct nk_buffer *nk_sbuf(struct nk *nk, int64_t bytes);                    /* o
 struct nk_buffer *nk_psum(struct nk *nk);                                   /* a bank */
 void nk_release(struct nk *nk, struct nk_buffer *b);                        /* NULL and twice: nothing */
 int nk_mark(struct nk *nk);                                                 /* buffers made from here on ... */
-void nk_release_to(struct nk *nk, int mark, const struct nk_value *const *keep, int nkeep);     /* ... go, but for those of these values */
+/* ... go, but for those of these values */
+void nk_release_to(struct nk *nk, int mark, const struct nk_value *const *keep, int nkeep);
 
 /* stream.c */
 struct nk_use { struct nk_buffer *b; bool write; int group; };
@@ -175,85 +212,114 @@ void nk_finish(struct nk *nk);                                              /* r
 
 /* map.c */
 enum nk_linear { NK_LINEAR, NK_SPLIT, NK_UNKNOWN };
-/* e over a box of the tile (from lo, n long, by axis): base + sum of coef * (index - lo). SPLIT: it would be in the two boxes that *axis cut at *at gives. */
+/* e over a box of the tile (from lo, n long, by axis): base + sum of coef * (index - lo). SPLIT: it would be in the two
+ * boxes that *axis cut at *at gives. */
 struct nk_box { int64_t lo[NK_AXES], n[NK_AXES]; };
 struct nk_line { int64_t base, coef[NK_AXES]; };
-enum nk_linear nk_line_of(struct nk *nk, const struct nk_tile *t, const struct nk_box *b, ir_expr e, struct nk_line *to, int *axis, int64_t *at);
+enum nk_linear nk_line_of(struct nk *nk, const struct nk_tile *t, const struct nk_box *b, ir_expr e,
+                          struct nk_line *to, int *axis, int64_t *at);
 /* Where an access happens (a box of the tile), and which element of its operand is at the box's first point. */
 struct nk_piece { struct nk_box box; struct nk_line line; };
 struct nk_pieces { struct nk_piece *at; int n, cap; };
-/* The boxes of the tile in which the guards of a load or store hold, each with linear addresses. True: they are the whole tile. Indices that a gather
- * reads count as 0. */
+/* The boxes of the tile in which the guards of a load or store hold, each with linear addresses. True: they are the
+ * whole tile. Indices that a gather reads count as 0. */
 bool nk_pieces_of(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, struct nk_pieces *to);
 struct nk_box nk_whole(const struct nk_tile *t);
 void nk_line_range(const struct nk_line *l, const struct nk_box *b, int64_t *lo, int64_t *hi);
 
 /* value.c */
 bool nk_has_type(enum tcc_dtype d);
-enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d);                  /* in which a type's values are computed and kept on chip */
-struct nk_value *nk_new(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d);      /* elements for all axes, one behind the other */
+/* in which a type's values are computed and kept on chip */
+enum neuron_type nk_type(struct nk *nk, enum tcc_dtype d);
+/* elements for all axes, one behind the other */
+struct nk_value *nk_new(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d);
 struct nk_value *nk_number(struct nk *nk, enum tcc_dtype d, double v);
 int64_t nk_free_elements(const struct nk_tile *t);
-/* A value as an operand: its axes from 1 on, where the last `cut` of them are kept apart from the others; *inner: dims that these became. */
+/* A value as an operand: its axes from 1 on, where the last `cut` of them are kept apart from the others; *inner: dims
+ * that these became. */
 struct neuron_operand nk_operand(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, int cut, int *inner);
 /* The same of a box of the tile. */
-struct neuron_operand nk_box_operand(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, const struct nk_box *b, bool *fits);
+struct neuron_operand nk_box_operand(struct nk *nk, const struct nk_tile *t, const struct nk_value *v,
+                                     const struct nk_box *b, bool *fits);
 struct neuron_operand nk_literal(double v);
 /* A pattern under construction: dims that lie side by side become one. */
 struct nk_pattern { int n; int64_t size[NK_AXES + 1], stride[NK_AXES + 1]; };
 void nk_pattern_add(struct nk_pattern *p, int64_t size, int64_t stride, bool apart);
-bool nk_pattern_put(const struct nk_pattern *p, struct neuron_operand *o, int most);    /* false: more dims than that, or strides that don't fit */
+/* false: more dims than that, or strides that don't fit */
+bool nk_pattern_put(const struct nk_pattern *p, struct neuron_operand *o, int most);
 /* dst = ...; values may be numbers, but not all of them; results are new values of that type */
-struct nk_value *nk_tt(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *a, const struct nk_value *b);
-struct nk_value *nk_ts(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *a, double b);
-struct nk_value *nk_act(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_func f, const struct nk_value *a, double scale);
-struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *a);     /* converts as engines do */
+struct nk_value *nk_tt(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
+                       const struct nk_value *a, const struct nk_value *b);
+struct nk_value *nk_ts(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
+                       const struct nk_value *a, double b);
+struct nk_value *nk_act(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_func f,
+                        const struct nk_value *a, double scale);
+/* converts as engines do */
+struct nk_value *nk_copy(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *a);
 void nk_copy_to(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *a);
 void nk_fill(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, double v);
-struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *mask, const struct nk_value *yes, const struct nk_value *no);
-struct nk_value *nk_inverse(struct nk *nk, const struct nk_tile *t, const struct nk_value *a);          /* 1 / a, float32 */
-const struct nk_value *nk_solid(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);     /* in SBUF, no number */
-/* The tile with one point of the axes along which all of the values stay the same, in `part`, if those are the first or the last ones: then a pattern
- * has few dims still. False: there are none. */
+struct nk_value *nk_select(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, const struct nk_value *mask,
+                           const struct nk_value *yes, const struct nk_value *no);
+/* 1 / a, float32 */
+struct nk_value *nk_inverse(struct nk *nk, const struct nk_tile *t, const struct nk_value *a);
+/* in SBUF, no number */
+const struct nk_value *nk_solid(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);
+/* The tile with one point of the axes along which all of the values stay the same, in `part`, if those are the first or
+ * the last ones: then a pattern has few dims still. False: there are none. */
 bool nk_distinct(const struct nk_tile *t, int n, const struct nk_value *const *values, struct nk_tile *part);
 /* A value over `part` as one over t. */
-const struct nk_value *nk_spread(struct nk *nk, const struct nk_tile *t, const struct nk_tile *part, const struct nk_value *v);
+const struct nk_value *nk_spread(struct nk *nk, const struct nk_tile *t, const struct nk_tile *part,
+                                 const struct nk_value *v);
 /* Vector or Scalar, whichever has less to do, for n elements that either can compute. */
 enum neuron_engine nk_lighter(const struct nk *nk, const struct nk_tile *t);
 /* to = (x op0 a) op1 b by GpSimd, of floats. */
-struct nk_value *nk_powers(struct nk *nk, const struct nk_tile *t, const struct nk_value *x, enum neuron_alu op0, double a, enum neuron_alu op1, double b);
+struct nk_value *nk_powers(struct nk *nk, const struct nk_tile *t, const struct nk_value *x, enum neuron_alu op0,
+                           double a, enum neuron_alu op1, double b);
 
 /* order.c */
 /* Do they load the same elements, between which nothing is stored? */
 bool nk_loads_same(const struct kn_kernel *k, int first, int second);
-void nk_find_same(const struct kn_kernel *k, const struct kn_stage *g, int *same);      /* by instruction of the stage: the first that loads the same, or itself */
-void nk_order(struct nk *nk, const struct kn_stage *g, const int *same, int *order);   /* the stage's instructions as they are to be made */
+/* by instruction of the stage: the first that loads the same, or itself */
+void nk_find_same(const struct kn_kernel *k, const struct kn_stage *g, int *same);
+/* the stage's instructions as they are to be made */
+void nk_order(struct nk *nk, const struct kn_stage *g, const int *same, int *order);
 
 /* pair.c */
-struct nk_half { const struct nk_value *x, *with; enum neuron_alu op; bool reversed; };      /* x op with, or with op x; with: a number or a column */
-int nk_reader_of(const struct kn_kernel *k, int insn);                       /* the only reader of an instruction's value, in its own stage; -1: there are none, or several */
+/* x op with, or with op x; with: a number or a column */
+struct nk_half { const struct nk_value *x, *with; enum neuron_alu op; bool reversed; };
+/* the only reader of an instruction's value, in its own stage; -1: there are none, or several */
+int nk_reader_of(const struct kn_kernel *k, int insn);
 /* Is it a float, the same for all elements of a partition, of which there are several? */
 bool nk_is_column(const struct nk_tile *t, const struct nk_value *v);
-/* x op a number or a column, one for each of the points that lie side by side at least; NULL: `with` is none of these. */
-struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *x, const struct nk_value *with, bool reversed);
+/* x op a number or a column, one for each of the points that lie side by side at least; NULL: `with` is none of
+ * these. */
+struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
+                              const struct nk_value *x, const struct nk_value *with, bool reversed);
 /* Instruction `insn` of a stage, or NULL: where what reads it is one other of the stage that may take it along. */
 const struct nk_value *nk_wait(struct nk *nk, const struct nk_tile *t, int insn, const struct nk_value *const *args);
-const struct nk_value *nk_computed(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);   /* v, which need not wait any more */
+/* v, which need not wait any more */
+const struct nk_value *nk_computed(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);
 /* The column that a function takes along with v, which waits: as it is to be added. */
 const struct nk_value *nk_bias(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);
 /* a op b, one of which waits. */
-struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op, const struct nk_value *a, const struct nk_value *b);
+struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
+                         const struct nk_value *a, const struct nk_value *b);
 
-/* Of an instruction that selects where a number made of the dims equals one that is given, else takes a number: the comparison, and what it compares. False: it does not. */
+/* Of an instruction that selects where a number made of the dims equals one that is given, else takes a number: the
+ * comparison, and what it compares. False: it does not. */
 struct nk_hot { int equal, expr, index; };
 bool nk_is_hot(const struct kn_kernel *k, const struct kn_stage *g, int insn, struct nk_hot *to);
-/* Its value, by the instruction that compares places in a row with a column; NULL: the numbers are not such places, or too few. */
-const struct nk_value *nk_select_hot(struct nk *nk, const struct nk_tile *t, ir_expr e, const struct nk_value *index, const struct nk_value *yes, double no);
+/* Its value, by the instruction that compares places in a row with a column; NULL: the numbers are not such places, or
+ * too few. */
+const struct nk_value *nk_select_hot(struct nk *nk, const struct nk_tile *t, ir_expr e, const struct nk_value *index,
+                                     const struct nk_value *yes, double no);
 
 /* ops.c: a scalar op of values of type `from`, whose result has type `to`. */
-const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from, const struct nk_value *const *args);
+const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, enum tcc_dtype from,
+                                 const struct nk_value *const *args);
 /* i32 by a number above 0, rounded down; mod: what is left. */
-const struct nk_value *nk_floor_divide(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, double by, bool mod);
+const struct nk_value *nk_floor_divide(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, double by,
+                                       bool mod);
 /* Can engines compute that op of that class ('f', 'i', 'b')? */
 bool nk_has_op(enum ir_op op, char class);
 bool nk_is_function(enum ir_op op, enum neuron_func *f);                   /* one of Scalar's, of floats */
@@ -265,59 +331,80 @@ const struct nk_value *nk_expr(struct nk *nk, const struct nk_tile *t, enum tcc_
 
 /* wide.c */
 bool nk_is_wide(enum tcc_dtype d);                                          /* i64, u64 */
-const struct nk_value *nk_high(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);       /* its high words, whether it has them or not */
+/* its high words, whether it has them or not */
+const struct nk_value *nk_high(struct nk *nk, const struct nk_tile *t, const struct nk_value *v);
 const struct nk_value *nk_wide_number(struct nk *nk, enum tcc_dtype d, int64_t v);
-/* Of any integers y: float32 has numbers below 2^24, and what it rounds equals none of them; where a high word says more than the sign of the low one, y becomes a number above all of them. */
+/* Of any integers y: float32 has numbers below 2^24, and what it rounds equals none of them; where a high word says
+ * more than the sign of the low one, y becomes a number above all of them. */
 const struct nk_value *nk_index_as_float(struct nk *nk, const struct nk_tile *t, const struct nk_value *y);
 /* A scalar op some of whose types are wide. */
-const struct nk_value *nk_wide(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype from, enum tcc_dtype to, const struct nk_value *const *x, int n);
+const struct nk_value *nk_wide(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype from,
+                               enum tcc_dtype to, const struct nk_value *const *x, int n);
 
 /* window.c: the load as a view of what its windows cover; NULL: it is loaded better as it is. */
-const struct nk_value *nk_window(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *otherwise);
+const struct nk_value *nk_window(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
+                                 const struct nk_value *otherwise);
 
 /* index.c */
 bool nk_has_index(const struct nk *nk, const struct kn_insn *n);            /* do its addresses depend on one? */
 /* Those of a load into v or a store of it, in pieces. */
-void nk_indexed(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v, const struct nk_pieces *pieces, bool out);
+void nk_indexed(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v,
+                const struct nk_pieces *pieces, bool out);
 /* Binds the symbol of a KN_INDEX for loads that come later in the stage. */
-const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
+const struct nk_value *nk_bind_index(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
+                                     const struct nk_value *v);
 
-/* keep.c: a load of known elements that all partitions have alike, where it stays for later tiles; NULL: it does not. */
+/* keep.c: a load of known elements that all partitions have alike, where it stays for later tiles; NULL: it does
+ * not. */
 const struct nk_value *nk_row(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_line *l);
 
 /* move.c */
-const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *otherwise);
-const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n);    /* the run's seed or number */
+const struct nk_value *nk_load(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
+                               const struct nk_value *otherwise);
+/* the run's seed or number */
+const struct nk_value *nk_environment(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n);
 void nk_store(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *v);
 
 /* integers.c: of the last `ninner` axes of tile t */
-enum ir_op nk_word_of(const struct kn_insn *n);                             /* what a KN_REDUCE or KN_SCAN combines by */
-const struct nk_value *nk_combine(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype d, const struct nk_value *a, const struct nk_value *b);
-const struct nk_value *nk_combined(struct nk *nk, const struct nk_tile *t, int ninner, enum ir_op op, enum tcc_dtype d, const struct nk_value *v);
-const struct nk_value *nk_scan_integers(struct nk *nk, const struct nk_tile *t, int ninner, const struct kn_insn *n, const struct nk_value *from);
+/* what a KN_REDUCE or KN_SCAN combines by */
+enum ir_op nk_word_of(const struct kn_insn *n);
+const struct nk_value *nk_combine(struct nk *nk, const struct nk_tile *t, enum ir_op op, enum tcc_dtype d,
+                                  const struct nk_value *a, const struct nk_value *b);
+const struct nk_value *nk_combined(struct nk *nk, const struct nk_tile *t, int ninner, enum ir_op op, enum tcc_dtype d,
+                                   const struct nk_value *v);
+const struct nk_value *nk_scan_integers(struct nk *nk, const struct nk_tile *t, int ninner, const struct kn_insn *n,
+                                        const struct nk_value *from);
 
 /* instr.c: what templates say in instructions of their own */
-struct nk_tile nk_lanes(int64_t partitions, int64_t n);                     /* so many elements beside each other in each */
+/* so many elements beside each other in each */
+struct nk_tile nk_lanes(int64_t partitions, int64_t n);
 struct nk_value nk_from(const struct nk_value *v, int64_t at);              /* elements from the `at`-th on */
-void nk_drop(struct nk *nk, const struct nk_value *v);                      /* gives its buffer back; NULL, and numbers: nothing */
+/* gives its buffer back; NULL, and numbers: nothing */
+void nk_drop(struct nk *nk, const struct nk_value *v);
 const struct nk_value *nk_bank(struct nk *nk);                              /* of PSUM, as float32 beside each other */
 /* func(x scale + bias), bias NULL: none. acc: of the engine's sums. */
-void nk_activate(struct nk *nk, const struct nk_tile *t, enum neuron_func f, const struct nk_value *to, const struct nk_value *x, double scale, const struct nk_value *bias, enum neuron_acc acc);
+void nk_activate(struct nk *nk, const struct nk_tile *t, enum neuron_func f, const struct nk_value *to,
+                 const struct nk_value *x, double scale, const struct nk_value *bias, enum neuron_acc acc);
 /* to = (x op0 a) op1 b by Vector; a: a number or a column, b: a number or a tensor. */
-void nk_scale_by(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x, enum neuron_alu op0, const struct nk_value *a, enum neuron_alu op1, const struct nk_value *b);
+void nk_scale_by(struct nk *nk, const struct nk_tile *t, const struct nk_value *to, const struct nk_value *x,
+                 enum neuron_alu op0, const struct nk_value *a, enum neuron_alu op1, const struct nk_value *b);
 /* PSUM = stationary' moving, the first time, then +=; `sum`, s and m: the buffers of the three. */
-void nk_multiply(struct nk *nk, const struct neuron_operand *to, struct nk_buffer *sum, const struct neuron_operand *stationary, struct nk_buffer *s, const struct neuron_operand *moving, struct nk_buffer *m, bool first);
+void nk_multiply(struct nk *nk, const struct neuron_operand *to, struct nk_buffer *sum,
+                 const struct neuron_operand *stationary, struct nk_buffer *s, const struct neuron_operand *moving,
+                 struct nk_buffer *m, bool first);
 /* An instruction and those that it needs, but for what is in `made`, by instruction, already. */
 const struct nk_value *nk_evaluate(struct nk *nk, const struct nk_tile *t, const struct nk_value **made, int insn);
 /* All instructions of a stage, but for what they need that is in `made` already. */
 void nk_run_stage(struct nk *nk, const struct nk_tile *t, const struct kn_stage *g, const struct nk_value **made);
-/* Points of a dim on partitions, up to 128 a block, points of `across` (-1: none) side by side: what instruction `insn` gives, in that type. Behind the last whole
- * block come as many as an operand of the panel can have. */
+/* Points of a dim on partitions, up to 128 a block, points of `across` (-1: none) side by side: what instruction `insn`
+ * gives, in that type. Behind the last whole block come as many as an operand of the panel can have. */
 struct nk_blocks { int insn, dim, across; enum tcc_dtype type; int64_t extent; const struct nk_panel *panel; };
 int64_t nk_block_rows(const struct nk_blocks *b, int64_t lo);               /* of the block that begins there */
 int64_t nk_block_number(int64_t lo);
-/* Up to four blocks from `lo` on, which become to[their numbers], of one buffer; base: where the other dims are. Returns how many points these are. */
-int64_t nk_load_blocks(struct nk *nk, const struct nk_blocks *b, const int64_t *base, int64_t lo, const struct nk_value **to);
+/* Up to four blocks from `lo` on, which become to[their numbers], of one buffer; base: where the other dims are.
+ * Returns how many points these are. */
+int64_t nk_load_blocks(struct nk *nk, const struct nk_blocks *b, const int64_t *base, int64_t lo,
+                       const struct nk_value **to);
 void nk_drop_blocks(struct nk *nk, const struct nk_blocks *b, const struct nk_value **blocks);
 
 /* digits.c */
@@ -327,38 +414,50 @@ struct nk_digits { int n; int64_t period[NK_DIGITS]; };
 struct nk_digits nk_digits_of(struct nk *nk, int dim);
 /* Axes for n points of a dim from the tile's base on, the last digit first. */
 void nk_add_axes(struct nk *nk, struct nk_tile *t, int dim, int64_t n, const struct nk_digits *d);
-uint32_t nk_outer_but(const struct nk *nk, int but);                        /* outer dims, one of them left out; -1: all */
-/* Takes `at` on by step[d] points (NULL: one), the last of the dims first. False: that was the last; the dims are at 0 again. */
+/* outer dims, one of them left out; -1: all */
+uint32_t nk_outer_but(const struct nk *nk, int but);
+/* Takes `at` on by step[d] points (NULL: one), the last of the dims first. False: that was the last; the dims are at 0
+ * again. */
 bool nk_next(const struct nk *nk, uint32_t dims, const int64_t *step, int64_t *at);
 
 enum { NK_SORTED = 64 };     /* of a row, as many at most are put in order (eights.c) */
 
 /* tile.c */
 /* An instruction of a body over a tile; NULL: it has no value. */
-const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n, const struct nk_value *const *args);
+const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
+                               const struct nk_value *const *args);
 void nk_run_tiles(struct nk *nk);
 
 /* panel.c */
-/* A factor of a product that a load finds in order; NULL: it is none. summed, own: dims of the kernel, that of the sum and the factor's own; taps: other
- * summed dims. */
+/* A factor of a product that a load finds in order; NULL: it is none. summed, own: dims of the kernel, that of the sum
+ * and the factor's own; taps: other summed dims. */
 struct nk_panel;
 enum { NK_PANEL_PIECES = 64 };
-struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps, int64_t k);   /* k: points of the sum that it has, */
-void nk_panel_at(struct nk_panel *p, int64_t first);                        /* from that one on in loads to come; at first 0 */
+/* k: points of the sum that it has, */
+struct nk_panel *nk_panel_new(struct nk *nk, int load, int summed, int own, uint32_t taps, int64_t k);
+/* from that one on in loads to come; at first 0 */
+void nk_panel_at(struct nk_panel *p, int64_t first);
 struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p);    /* for other points */
 int64_t nk_panel_bytes(struct nk *nk, const struct nk_panel *p, int64_t n); /* of a partition, for n own points */
-int64_t nk_panel_loading(struct nk *nk, const struct nk_panel *p, int64_t n);  /* what it takes besides while it is loaded */
+/* what it takes besides while it is loaded */
+int64_t nk_panel_loading(struct nk *nk, const struct nk_panel *p, int64_t n);
 bool nk_panel_turned(const struct nk_panel *p);                             /* takes as much again while it is loaded */
-int64_t nk_panel_quarter(const struct nk_panel *p);                         /* the summed points of a quadrant (struct nk_tile) */
+/* the summed points of a quadrant (struct nk_tile) */
+int64_t nk_panel_quarter(const struct nk_panel *p);
 bool nk_panel_holds(const struct nk_panel *p, int64_t lo, int64_t n);       /* are these points on chip? */
 int64_t nk_panel_products(const struct nk_panel *p);                        /* whose sum is the result */
 int64_t nk_panel_rows(const struct nk_panel *p, int64_t product);           /* partitions of one of them */
-int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most);   /* of n points, how many an operand can have: at most that many */
-void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n);      /* own points [lo, lo + n); base: where the other dims are */
-int nk_panel_values(const struct nk_panel *p, const struct nk_value **to); /* what is on chip, at most NK_PANEL_PIECES */
+/* of n points, how many an operand can have: at most that many */
+int64_t nk_panel_part(const struct nk_panel *p, int64_t n, int64_t most);
+/* own points [lo, lo + n); base: where the other dims are */
+void nk_panel_load(struct nk *nk, struct nk_panel *p, const int64_t *base, int64_t lo, int64_t n);
+/* what is on chip, at most NK_PANEL_PIECES */
+int nk_panel_values(const struct nk_panel *p, const struct nk_value **to);
 void nk_panel_release(struct nk *nk, struct nk_panel *p);
-/* Own points [lo, lo + n) of the product-th points of the sum, up to 128 of them on as many partitions; at: the taps. */
-struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n, const int64_t *at, struct nk_buffer **buffer);
+/* Own points [lo, lo + n) of the product-th points of the sum, up to 128 of them on as many partitions; at: the
+ * taps. */
+struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, int64_t product, int64_t lo, int64_t n,
+                                       const int64_t *at, struct nk_buffer **buffer);
 
 /* ones.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: it is better as it is. */
 const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel *k);
@@ -370,7 +469,8 @@ bool nk_is_by_rows(const struct kn_kernel *k);
 bool nk_few(struct ir_ctx *ctx, enum neuron_core_kind core, const struct kn_kernel *k, const struct kn_kernel *pass[2]);
 
 /* pe.c */
-uint32_t nk_dims_of(const struct nk *nk, int insn);                         /* dims that an instruction and what it is made of depend on */
+/* dims that an instruction and what it is made of depend on */
+uint32_t nk_dims_of(const struct nk *nk, int insn);
 bool nk_takes_product(struct nk *nk);
 void nk_run_product(struct nk *nk);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ones.c - sums over rows of HBM as products with ones. Where results lie side by side in HBM and what is summed lies rows apart, as in the gradient of a bias,
- * the lanes would load element by element, each of which DMA counts as 512 bytes. A product sums over partitions instead: rows are loaded as they are, one a
- * partition, and the tensor engine multiplies them by ones.
+ * ones.c - sums over rows of HBM as products with ones. Where results lie side by side in HBM and what is summed lies
+ * rows apart, as in the gradient of a bias, the lanes would load element by element, each of which DMA counts as 512
+ * bytes. A product sums over partitions instead: rows are loaded as they are, one a partition, and the tensor engine
+ * multiplies them by ones.
  *
- * The kernel is written anew, with a factor 1 before its sum and the roles of a contraction, and pe.c takes it as any other. Products by 1 are exact; sums are in
- * float32 as everywhere.
+ * The kernel is written anew, with a factor 1 before its sum and the roles of a contraction, and pe.c takes it as any
+ * other. Products by 1 are exact; sums are in float32 as everywhere.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -21,7 +22,8 @@ static bool uses_any(const struct kn_kernel *k, ir_expr e, uint32_t dims)
     return false;
 }
 
-/* The one sum of the kernel, of floats, in its first stage; -1: it has none, or computes something else along inner dims. */
+/* The one sum of the kernel, of floats, in its first stage; -1: it has none, or computes something else along inner
+ * dims. */
 static int only_sum(const struct kn_kernel *k)
 {
     int sum = -1;

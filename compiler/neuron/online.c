@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * online.c - the largest of a row and the sum of exp(x - largest), in one pass over a row that does not fit in SBUF: a chunk after the other, the sum so far
+ * online.c - the largest of a row and the sum of exp(x - largest), in one pass over a row that does not fit in SBUF: a
+ * chunk after the other, the sum so far
  * times exp(old largest - new largest)    (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018)
  *
  * A row whose largest is infinite has the sum NaN, as when it is summed by the largest of all.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ops.c - scalar ops by engine_ops.def. What the engines lack is made of what they have, within the inputs for which functions are documented
- * (runtime/neuron_isa.def): ranges are reduced, ends of the range put right by copies under a mask. Floats of any type are computed in float32
- * and rounded once. Formulas: Kahan, "Branch Cuts for Complex Elementary Functions" (1987) for log1p; Cody and Waite, "Software Manual for
- * the Elementary Functions" (1980) for the reduction of angles.
+ * ops.c - scalar ops by engine_ops.def. What the engines lack is made of what they have, within the inputs for which
+ * functions are documented (runtime/neuron_isa.def): ranges are reduced, ends of the range put right by copies under a
+ * mask. Floats of any type are computed in float32 and rounded once. Formulas: Kahan, "Branch Cuts for Complex
+ * Elementary Functions" (1987) for log1p; Cody and Waite, "Software Manual for the Elementary Functions" (1980) for the
+ * reduction of angles.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -63,7 +64,8 @@ static value inverse(struct op o, value x)
     return nk_inverse(o.nk, o.t, x);
 }
 
-/* -- Floats ---------------------------------------------------------------------------------------------------------- */
+/* -- Floats
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static value make_quotient(struct op o, const value *x)
 {
@@ -135,7 +137,8 @@ static value make_absolute(struct op o, const value *x)
 {
     return nk_ts(o.nk, o.t, o.to, NEURON_ALU_ABS, x[0], 0);
 }
-/* Does it make a difference whether a zero that the instruction gives is negative? Not where all that becomes of it is added to another number. */
+/* Does it make a difference whether a zero that the instruction gives is negative? Not where all that becomes of it is
+ * added to another number. */
 static bool sign_of_zero_matters(const struct nk *nk, const struct kn_insn *n)
 {
     const struct kn_kernel *k = nk->k;
@@ -282,7 +285,8 @@ static value make_isinf(struct op o, const value *x)
     return mask(o, NEURON_ALU_GT, magnitude(o, x[0]), LARGEST);
 }
 
-/* -- Integers ------------------------------------------------------------------------------------------------------------ */
+/* -- Integers
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static value itt(struct op o, enum neuron_alu op, value a, value b)
 {
@@ -293,7 +297,8 @@ static value its(struct op o, enum neuron_alu op, value a, double b)
     return nk_ts(o.nk, o.t, TCC_I32, op, a, b);
 }
 
-/* a = q b + r, |r| < |b|, r of a's sign or 0; q = r = 0 for b = 0. Quotients of float32 are near; twice refined, off by one at most. */
+/* a = q b + r, |r| < |b|, r of a's sign or 0; q = r = 0 for b = 0. Quotients of float32 are near; twice refined, off by
+ * one at most. */
 static void divide(struct op o, value a, value b, value *q, value *r)
 {
     a = nk_copy(o.nk, o.t, TCC_I32, nk_solid(o.nk, o.t, a));
@@ -307,7 +312,8 @@ static void divide(struct op o, value a, value b, value *q, value *r)
         *q = *q ? itt(o, NEURON_ALU_ADD, *q, more) : more;
         *r = itt(o, NEURON_ALU_SUB, a, itt(o, NEURON_ALU_MUL, *q, d));
     }
-    /* r has a's sign, or q goes one towards zero: by the sign of d where r is below 0 and a is not, the other way where it is above. */
+    /* r has a's sign, or q goes one towards zero: by the sign of d where r is below 0 and a is not, the other way where
+     * it is above. */
     value sa = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, a, 0), its(o, NEURON_ALU_LT, a, 0));
     value sr = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, *r, 0), its(o, NEURON_ALU_LT, *r, 0));
     value sd = itt(o, NEURON_ALU_SUB, its(o, NEURON_ALU_GT, d, 0), its(o, NEURON_ALU_LT, d, 0));
@@ -400,7 +406,8 @@ static value make_lnot(struct op o, const value *x)
     return mask(o, NEURON_ALU_EQ, x[0], 0);
 }
 
-/* -- Of any type ----------------------------------------------------------------------------------------------------------- */
+/* -- Of any type
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static value make_select(struct op o, const value *x)
 {
@@ -427,7 +434,8 @@ static value make_cast(struct op o, const value *x)
     return nk_copy(o.nk, o.t, o.to, v);
 }
 
-/* -- The table --------------------------------------------------------------------------------------------------------------- */
+/* -- The table
+ * --------------------------------------------------------------------------------------------------------------- */
 
 enum how { BY_HOST, BY_ALU, BY_FUNC, BY_MAKE };
 struct way {
@@ -524,7 +532,8 @@ static bool takes_any(const struct kn_insn *n)
     return n->code == KN_SCALAR && (w->how == BY_ALU || w->how == BY_FUNC);
 }
 
-/* The instruction's number, if it is one of those that the lanes run of nk's kernel; -1. Factors of a product are loaded as they are said to be. */
+/* The instruction's number, if it is one of those that the lanes run of nk's kernel; -1. Factors of a product are
+ * loaded as they are said to be. */
 static int lanes_number(const struct nk *nk, const struct kn_insn *n)
 {
     const struct kn_kernel *k = nk->k;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * order.c - in which order the instructions of a stage are made, and which loads are one. Engines run their instructions in order: what the longest chain
- * goes through comes first, so that what does not belong to it fills the time in which Vector waits for powers of GpSimd or functions of Scalar.
- * Results are stored as soon as they are there.
+ * order.c - in which order the instructions of a stage are made, and which loads are one. Engines run their
+ * instructions in order: what the longest chain goes through comes first, so that what does not belong to it fills the
+ * time in which Vector waits for powers of GpSimd or functions of Scalar. Results are stored as soon as they are there.
  */
 #include "compiler/neuron/neuron_int.h"
 

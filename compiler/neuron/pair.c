@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pair.c - fewer passes over the elements of a tile. A value that is the same for all elements of a partition is an operand of its own kind, a
- * column, with which Vector takes half the time that it takes with two tensors; and an operation with a number or a column waits for
- * the one operation that reads its result, where that can be the second half of the same instruction.
+ * pair.c - fewer passes over the elements of a tile. A value that is the same for all elements of a partition is an
+ * operand of its own kind, a column, with which Vector takes half the time that it takes with two tensors; and an
+ * operation with a number or a column waits for the one operation that reads its result, where that can be the second
+ * half of the same instruction.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -62,7 +63,8 @@ static bool commutes(enum neuron_alu op)
     return op == NEURON_ALU_ADD || op == NEURON_ALU_MUL;
 }
 
-/* to = `form` of x and what repeats along a row, one instruction for each of `rows` rows: they are tiles of `row`, t's axes from `axes` on. */
+/* to = `form` of x and what repeats along a row, one instruction for each of `rows` rows: they are tiles of `row`, t's
+ * axes from `axes` on. */
 static void emit_by_row(struct nk *nk, const struct nk_tile *t, const struct nk_tile *row, int axes, int64_t rows,
                         enum neuron_engine e, const struct neuron_instr *form, const struct nk_value *to,
                         const struct nk_value *x, const struct nk_value *with)
@@ -105,7 +107,8 @@ struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_d
     return to;
 }
 
-/* -- Pairs ------------------------------------------------------------------------------------------------------------- */
+/* -- Pairs
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* The only reader of an instruction's value, in its own stage; -1: there are none, or several. */
 int nk_reader_of(const struct kn_kernel *k, int insn)
@@ -219,7 +222,8 @@ struct nk_value *nk_pair(struct nk *nk, const struct nk_tile *t, enum tcc_dtype 
     return to;
 }
 
-/* -- Selects by an index ----------------------------------------------------------------------------------------------- */
+/* -- Selects by an index
+ * ----------------------------------------------------------------------------------------------- */
 
 bool nk_is_hot(const struct kn_kernel *k, const struct kn_stage *g, int insn, struct nk_hot *to)
 {

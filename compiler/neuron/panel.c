@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * panel.c - factors of products whose elements a load finds in order: panels of up to 128 partitions of the summed dim and any points of the factor's
- * own, loaded in rows as long as HBM has them.
+ * panel.c - factors of products whose elements a load finds in order: panels of up to 128 partitions of the summed dim
+ * and any points of the factor's own, loaded in rows as long as HBM has them.
  *
- * A factor in which the own dim lies side by side is loaded as it is. One whose summed points lie side by side has to be turned over: it is loaded with
- * own points on partitions, 32 of them in each quadrant of partitions, and Vector transposes blocks of 32 x 32 within quadrants, bits as they are. For
- * that each of Q quadrants (four, where the summed dim has a multiple of 128 points) holds a Q-th of the summed dim: partition 32 q + i of the j-th
- * product is the point q K / Q + 32 j + i, in both factors alike, so that the sum is over the same points. The taps of a convolution's weights, which lie
- * within a summed point, come with them: each is turned over by itself. Where a product has all summed points, which are few, a row has several own points.
+ * A factor in which the own dim lies side by side is loaded as it is. One whose summed points lie side by side has to
+ * be turned over: it is loaded with own points on partitions, 32 of them in each quadrant of partitions, and Vector
+ * transposes blocks of 32 x 32 within quadrants, bits as they are. For that each of Q quadrants (four, where the summed
+ * dim has a multiple of 128 points) holds a Q-th of the summed dim: partition 32 q + i of the j-th product is the point
+ * q K / Q + 32 j + i, in both factors alike, so that the sum is over the same points. The taps of a convolution's
+ * weights, which lie within a summed point, come with them: each is turned over by itself. Where a product has all
+ * summed points, which are few, a row has several own points.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -19,7 +21,8 @@ struct nk_panel {
     int summed, own; /* dims */
     bool turned;
     int64_t first, k, k_step,
-        own_step; /* points of the summed dim, from that one on; elements from one of them to the next, of the own one's */
+        /* points of the summed dim, from that one on; elements from one of them to the next, of the own one's */
+        own_step;
     int quadrants;
     int64_t products, step, last; /* how many, those of a buffer, partitions of the last one */
     int64_t taps, tap_step[KN_MAX_DIMS];
@@ -165,8 +168,9 @@ struct nk_panel *nk_panel_copy(struct nk *nk, const struct nk_panel *p)
     return same;
 }
 
-/* Of `quadrants` quadrants of a buffer, `rows` partitions each: [rows, outer, inner] elements from the tensor, from element `at` of the buffer on, where
- * those of the inner dim are `row` apart. Several quadrants are loaded at once where they are whole. */
+/* Of `quadrants` quadrants of a buffer, `rows` partitions each: [rows, outer, inner] elements from the tensor, from
+ * element `at` of the buffer on, where those of the inner dim are `row` apart. Several quadrants are loaded at once
+ * where they are whole. */
 static void load_quadrants(struct nk *nk, const struct nk_panel *p, const struct nk_value *v, int first, int quadrants,
                            int64_t at, int64_t rows, int64_t base, int64_t across, int64_t outer, int64_t outer_step,
                            int64_t inner, int64_t row, int group)
@@ -213,8 +217,8 @@ static void clear(struct nk *nk, const struct nk_panel *p, const struct nk_value
     nk_fill(nk, &t, v, 0);
 }
 
-/* Where a product has all summed points, and own points follow each other in HBM: how many of them a row has, of n. What of them a quadrant does not
- * need is read all the same, so as not to pay for shorter rows. */
+/* Where a product has all summed points, and own points follow each other in HBM: how many of them a row has, of n.
+ * What of them a quadrant does not need is read all the same, so as not to pay for shorter rows. */
 static int64_t group_of(struct nk *nk, const struct nk_panel *p, int64_t n)
 {
     enum { HALF_RATE = 16 }; /* bytes between elements that engines take at half the rate */

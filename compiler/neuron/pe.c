@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pe.c - contractions by the tensor engine. Results lie with one dim of one operand on partitions (at most 128 points) and dims of the other side by
- * side (at most 512): a bank of PSUM. Of the summed dims the longest lies on the partitions of both operands, 128 points at a time; the others, as
- * the taps of a convolution, are products of their own that accumulate in the bank. The stages behind the sum then read the bank.
+ * pe.c - contractions by the tensor engine. Results lie with one dim of one operand on partitions (at most 128 points)
+ * and dims of the other side by side (at most 512): a bank of PSUM. Of the summed dims the longest lies on the
+ * partitions of both operands, 128 points at a time; the others, as the taps of a convolution, are products of their
+ * own that accumulate in the bank. The stages behind the sum then read the bank.
  *
- * Operands on chip are kept for later tiles as long as there is room for them. Factors of one dim each that loads find in order come in panels (panel.c): those of
- * as many points of the one as fit, and 128 points of the other after the other, each loaded while the one before it is multiplied.
+ * Operands on chip are kept for later tiles as long as there is room for them. Factors of one dim each that loads find
+ * in order come in panels (panel.c): those of as many points of the one as fit, and 128 points of the other after the
+ * other, each loaded while the one before it is multiplied.
  */
 #include "compiler/neuron/pe_int.h"
 
@@ -17,7 +19,8 @@ bool nk_takes_product(struct nk *nk)
     return nk->k->contraction.present && nk_plan_product(nk, p);
 }
 
-/* -- Factors ------------------------------------------------------------------------------------------------------------- */
+/* -- Factors
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static const struct nk_value *evaluate(struct nk *nk, const struct nk_tile *t, int insn)
 {
@@ -69,7 +72,8 @@ static void release(struct product *p, int mark)
     nk_release_to(p->nk, mark, keep, n);
 }
 
-/* -- Products -------------------------------------------------------------------------------------------------------------- */
+/* -- Products
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* The weights of a tile's own points: those that were loaded last are kept. */
 static struct nk_panel *weights(struct product *p, int64_t lo, int64_t n)

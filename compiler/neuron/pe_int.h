@@ -36,19 +36,25 @@ struct product {
 
 /* pe_plan.c */
 int64_t nk_points(const struct nk *nk, uint32_t dims);
-int nk_only_dim(const struct nk *nk, uint32_t dims);                        /* the one dim among these with more than one point; -1: there is none, or there are several */
+/* the one dim among these with more than one point; -1: there is none, or there are several */
+int nk_only_dim(const struct nk *nk, uint32_t dims);
 bool nk_plan_product(struct nk *nk, struct product *p);                     /* false: the kernel is none */
 
 /* pe_parts.c */
-void nk_find_parts(struct product *p);                                      /* panels of a part of the sum, if they fit */
+/* panels of a part of the sum, if they fit */
+void nk_find_parts(struct product *p);
 void nk_run_parts(struct product *p, int64_t *at);
 
 /* pe.c */
 /* Products of a tile of each factor into a bank; number: of those on the summed dim. */
-void nk_multiply_factors(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm, int64_t number, struct nk_buffer *bank, const struct neuron_operand *to, bool first);
+void nk_multiply_factors(struct product *p, const struct nk_tile *ts, const struct nk_tile *tm, int64_t number,
+                         struct nk_buffer *bank, const struct neuron_operand *to, bool first);
 struct nk_value *nk_new_sums(struct nk *nk, const struct nk_tile *t);       /* a bank for the sums of a tile */
-int nk_together(const struct nk *nk);                                       /* how many tiles' instructions may take turns */
-void nk_finish_sums(struct product *p, int n, const struct nk_tile *t, const struct nk_value *const *s);    /* what the kernel makes of the sums of n tiles */
-int64_t nk_rows_at(const struct product *p, int64_t row);                   /* how many rows of the result are made at once, from that one on */
+/* how many tiles' instructions may take turns */
+int nk_together(const struct nk *nk);
+/* what the kernel makes of the sums of n tiles */
+void nk_finish_sums(struct product *p, int n, const struct nk_tile *t, const struct nk_value *const *s);
+/* how many rows of the result are made at once, from that one on */
+int64_t nk_rows_at(const struct product *p, int64_t row);
 
 #endif

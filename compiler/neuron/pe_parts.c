@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pe_parts.c - sums of so many points that no panel holds them come in parts: as many results as there are banks stay in PSUM, while panels of the next points of both
- * factors are loaded and multiplied ones are given back; less than 128 points that are left over come as other factors do.
+ * pe_parts.c - sums of so many points that no panel holds them come in parts: as many results as there are banks stay
+ * in PSUM, while panels of the next points of both factors are loaded and multiplied ones are given back; less than 128
+ * points that are left over come as other factors do.
  */
 #include "compiler/neuron/pe_int.h"
 
 #include <string.h>
 
-/* Panels of a part of the sum, two of each factor: the largest that fit; all columns of the result, or those of four banks, and 128 rows for each set of banks. */
+/* Panels of a part of the sum, two of each factor: the largest that fit; all columns of the result, or those of four
+ * banks, and 128 rows for each set of banks. */
 void nk_find_parts(struct product *p)
 {
     enum { LEFT = 24 << 10, MOST = 4096, LEAST = 512, ALL = 4 * NEURON_MOVING };
@@ -127,7 +129,8 @@ static void add_rest(struct product *p, const struct block *b, int64_t k)
     }
 }
 
-/* Panels of the part from k on, as long as one of `panel` at most; NULL: there are fewer points than partitions left. */
+/* Panels of the part from k on, as long as one of `panel` at most; NULL: there are fewer points than partitions
+ * left. */
 static bool load_part(struct product *p, const struct block *b, const int64_t *at, int64_t k, struct nk_panel **panel)
 {
     struct nk *nk = p->nk;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pe_plan.c - which kernels are products, which of their dims lie on partitions, and in what form their factors come: panels, weights that are turned over, or as other loads do.
+ * pe_plan.c - which kernels are products, which of their dims lie on partitions, and in what form their factors come:
+ * panels, weights that are turned over, or as other loads do.
  */
 #include "compiler/neuron/pe_int.h"
 
@@ -83,7 +84,8 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
     return true;
 }
 
-/* Do results lie side by side in HBM along dims of that factor, of which one point is made at a time or which are on partitions? */
+/* Do results lie side by side in HBM along dims of that factor, of which one point is made at a time or which are on
+ * partitions? */
 static bool stored_along(const struct product *p, int rows)
 {
     const struct nk *nk = p->nk;
@@ -101,7 +103,8 @@ static bool stored_along(const struct product *p, int rows)
     return false;
 }
 
-/* About how many ns it takes with that dim on partitions: products, and results that are stored one by one; sets the chunks of the other factor's dims. */
+/* About how many ns it takes with that dim on partitions: products, and results that are stored one by one; sets the
+ * chunks of the other factor's dims. */
 static int64_t cost(const struct product *p, int rows, int along, int64_t *chunk)
 {
     enum { PRODUCT = 200, ELEMENT = 2 };
@@ -141,7 +144,8 @@ static void peel(struct product *p)
     memcpy(p->root, from, sizeof from);
 }
 
-/* Panels, if both factors have them and they fit: two of 128 rows, which are turned over as they come, and one of the other factor. */
+/* Panels, if both factors have them and they fit: two of 128 rows, which are turned over as they come, and one of the
+ * other factor. */
 static void find_panels(struct product *p)
 {
     enum { LEFT = 24 << 10, LARGEST = 128 << 10 }; /* for what is behind the sum; bytes of a panel */
@@ -222,7 +226,8 @@ static bool is_tap(const struct nk *nk, int dim)
     return false;
 }
 
-/* The longest dim on partitions; no taps, whose windows would lie otherwise in each partition, if there is another one. */
+/* The longest dim on partitions; no taps, whose windows would lie otherwise in each partition, if there is another
+ * one. */
 static bool better_summed(const struct product *p, int d)
 {
     enum { FEW = 3 };

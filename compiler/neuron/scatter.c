@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scatter.c - rows that are added to a tensor's rows by an index, as gradients of an embedding are: 128 updates at a time, one on each partition.
+ * scatter.c - rows that are added to a tensor's rows by an index, as gradients of an embedding are: 128 updates at a
+ * time, one on each partition.
  *
- *     same[i, j] = 1 where updates i and j have the same index: a row of indices on all partitions compared with a column of them, by Vector
- *     sums = same' updates: each update's row becomes the sum of all that go where it goes, by the tensor engine
- *     rows of the tensor are gathered by DMA, sums added, and rows scattered: those that go to the same place are equal, whichever comes last
+ *     same[i, j] = 1 where updates i and j have the same index: a row of indices on all partitions compared with a
+ *     column of them, by Vector sums = same' updates: each update's row becomes the sum of all that go where it goes,
+ *     by the tensor engine rows of the tensor are gathered by DMA, sums added, and rows scattered: those that go to the
+ *     same place are equal, whichever comes last
  *
- * The next updates are gathered when the last ones are scattered. Sums of 128 updates are float32's, where the CPU rounds after each.
+ * The next updates are gathered when the last ones are scattered. Sums of 128 updates are float32's, where the CPU
+ * rounds after each.
  *
- * 0 times NaN is NaN: what isn't finite would spread to all rows. It is 0 in the product, and a second product says to which sums it belongs: they become NaN.
+ * 0 times NaN is NaN: what isn't finite would spread to all rows. It is 0 in the product, and a second product says to
+ * which sums it belongs: they become NaN.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -26,7 +30,8 @@ struct scatter {
     struct nk_digits digits[KN_MAX_DIMS];
 };
 
-/* -- Which kernels ------------------------------------------------------------------------------------------------------- */
+/* -- Which kernels
+ * ------------------------------------------------------------------------------------------------------- */
 
 static int without_casts(const struct kn_kernel *k, int i)
 {
@@ -134,7 +139,8 @@ bool nk_takes_scatter(struct nk *nk)
     return plan(nk, &s);
 }
 
-/* -- Updates ------------------------------------------------------------------------------------------------------------- */
+/* -- Updates
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* As float32, and from the axis's end where they are below 0. */
 static const struct nk_value *places(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, int64_t bound)

@@ -2,9 +2,11 @@
 /*
  * stream.c - instructions into the streams of engines, with semaphores where one depends on another.
  *
- * Each engine has a semaphore that counts those of its instructions that somebody waits for; of what an engine is known to have done, what that engine
- * knew then is known too, and is not waited for again; so is what other engines that are waited for know. A queue's transfers end in order. A transfer by DMA has one of the other semaphores to itself until it is used again by
- * a later one, whose trigger then happens after the end of the first and after everybody who waited for it (doc/neuron.md, "Checks").
+ * Each engine has a semaphore that counts those of its instructions that somebody waits for; of what an engine is known
+ * to have done, what that engine knew then is known too, and is not waited for again; so is what other engines that are
+ * waited for know. A queue's transfers end in order. A transfer by DMA has one of the other semaphores to itself until
+ * it is used again by a later one, whose trigger then happens after the end of the first and after everybody who waited
+ * for it (doc/neuron.md, "Checks").
  */
 #include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"
@@ -61,7 +63,8 @@ static int append(struct nk *nk, int engine, struct neuron_instr *i)
     return number;
 }
 
-/* Waits for instructions of other engines, into `i`, which will be the engine's next; more than it holds go before it. */
+/* Waits for instructions of other engines, into `i`, which will be the engine's next; more than it holds go before
+ * it. */
 struct waits {
     struct nk *nk;
     int engine;

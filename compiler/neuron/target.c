@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NeuronCore target: every kernel that the engines can run becomes a program, the others run on the host. An image holds, for each kernel of the plan and each
- * physical core of a logical one, where its program lies among the bytes behind (two u64: offset and size; 0: it has none), then the programs (neuron_encode()). A kernel
- * that is not cut in halves has one for the first core only. Logical cores of two have another such table behind that, with an entry for each kernel: the program of its second
- * launch, by the first core, of a reduction that both cores have done half of.
+ * The NeuronCore target: every kernel that the engines can run becomes a program, the others run on the host. An image
+ * holds, for each kernel of the plan and each physical core of a logical one, where its program lies among the bytes
+ * behind (two u64: offset and size; 0: it has none), then the programs (neuron_encode()). A kernel that is not cut in
+ * halves has one for the first core only. Logical cores of two have another such table behind that, with an entry for
+ * each kernel: the program of its second launch, by the first core, of a reduction that both cores have done half of.
  */
 #include "compiler/artifact/image_int.h"
 #include "compiler/neuron/neuron_int.h"
@@ -64,7 +65,8 @@ static bool add_program(struct ir_ctx *ctx, struct image *to, int number, const 
 
 enum { CORE0, CORE1, THEN, PROGRAMS };
 
-/* Programs of both halves, and of what follows; false: one of them can't be made, or the kernel is better left whole. */
+/* Programs of both halves, and of what follows; false: one of them can't be made, or the kernel is better left
+ * whole. */
 static bool cut_in_two(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                        struct neuron_program *p[PROGRAMS], const char **why)
 {

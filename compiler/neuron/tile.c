@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tile.c - a kernel by the lanes: points of one outer dim on partitions, others beside each other in each of them, tile after tile; in a tile stage after
- * stage. A stage's inner and repeated points are free dims too, a chunk at a time where they are too many for SBUF; reductions of
- * chunks are combined.
+ * tile.c - a kernel by the lanes: points of one outer dim on partitions, others beside each other in each of them, tile
+ * after tile; in a tile stage after stage. A stage's inner and repeated points are free dims too, a chunk at a time
+ * where they are too many for SBUF; reductions of chunks are combined.
  *
  * Dims are cut in digits where indices divide by them (digits.c).
  */
@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* -- Instructions -------------------------------------------------------------------------------------------------------------- */
+/* -- Instructions
+ * -------------------------------------------------------------------------------------------------------------- */
 
 const struct nk_value *nk_body(struct nk *nk, const struct nk_tile *t, const struct kn_insn *n,
                                const struct nk_value *const *args)
@@ -123,7 +124,8 @@ static const struct nk_value *select_hot(struct stage *s, int insn, const struct
     const struct kn_insn *insns = nk->k->insns, *equal = &insns[h->equal];
     const struct nk_value *index = nk_computed(nk, &s->t, nk_stage_arg(s, h->index)),
                           *yes = nk_computed(nk, &s->t, args[1]),
-                          *v = nk_select_hot(nk, &s->t, insns[h->expr].expr, index, yes, insns[insns[insn].arg[2]].fvalue);
+                          *v = nk_select_hot(nk, &s->t, insns[h->expr].expr, index, yes,
+                                             insns[insns[insn].arg[2]].fvalue);
     if (!v) {
         const struct nk_value *e = nk_body(nk, &s->t, &insns[h->expr], NULL), *two[2] = {e, index}, *three[3];
         if (equal->arg[0] != h->expr)
@@ -241,7 +243,8 @@ static bool is_scatter(const struct nk *nk, const struct kn_stage *g)
     return false;
 }
 
-/* -- Chunks of a stage -------------------------------------------------------------------------------------------------------- */
+/* -- Chunks of a stage
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void run_chunks(struct stage *s, const bool *later)
 {
@@ -306,7 +309,8 @@ static int64_t stage_points(const struct nk *nk, const struct kn_stage *s)
     return n;
 }
 
-/* -- Tiles -------------------------------------------------------------------------------------------------------------------- */
+/* -- Tiles
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* Are all points of the stages that use a row buffer on chip at once? */
 static bool at_once(const struct plan *p, int operand)
@@ -383,7 +387,8 @@ static void run_tile(struct plan *p)
     nk_release_to(nk, mark, NULL, 0);
 }
 
-/* May instructions of tiles take turns? Those of one stage without dims of its own, and no index, whose symbol has one value. */
+/* May instructions of tiles take turns? Those of one stage without dims of its own, and no index, whose symbol has one
+ * value. */
 static int together(const struct nk *nk)
 {
     const struct kn_kernel *k = nk->k;
@@ -455,8 +460,8 @@ static void run_along(struct plan *p, const int64_t *lo, int64_t each)
     }
 }
 
-/* How many outer points lie beside each other in a partition: as many as there is room for, but so few that several tiles follow each other, of which one is
- * loaded and one stored while one is computed; rows of DMA stay long. */
+/* How many outer points lie beside each other in a partition: as many as there is room for, but so few that several
+ * tiles follow each other, of which one is loaded and one stored while one is computed; rows of DMA stay long. */
 static int64_t free_points(const struct nk *nk, int64_t inner)
 {
     enum { TILES = 8, MANY = 256, LEAST = 512, MOST = 1024, ROW = 128, DEPTH = 8 };
@@ -484,7 +489,8 @@ static bool is_guarded(const struct nk *nk, int dim)
     return false;
 }
 
-/* The dim with most points on partitions; of those with more than there are partitions, the first. Guarded ones count for less. */
+/* The dim with most points on partitions; of those with more than there are partitions, the first. Guarded ones count
+ * for less. */
 static int dim_on_partitions(const struct nk *nk)
 {
     enum { GUARDED = 8 };

@@ -5,8 +5,9 @@
 
 #include "compiler/neuron/neuron_int.h"
 
-/* Values of earlier stages that a stage works out again (keep.c), by instruction: the first that has its value, or -1; is it one of those firsts? Does nobody need it where
- * values are taken from earlier stages? By operand: a row buffer all of whose loads are taken so. That is for stages whose points are on chip at once. */
+/* Values of earlier stages that a stage works out again (keep.c), by instruction: the first that has its value, or -1;
+ * is it one of those firsts? Does nobody need it where values are taken from earlier stages? By operand: a row buffer
+ * all of whose loads are taken so. That is for stages whose points are on chip at once. */
 struct nk_again { int *of; bool *hold, *skip, *forwarded; };
 struct nk_again nk_find_again(struct nk *nk);
 
@@ -42,16 +43,18 @@ struct stage {
     bool takes;         /* from earlier stages what it has in common with them */
 };
 
-/* online.c: the stage's reduction and that of stage `then`, if they are a row's largest element and the sum of exp(x - largest): both in one pass, where a row comes in chunks. False: they
- * are not, or it does not. */
+/* online.c: the stage's reduction and that of stage `then`, if they are a row's largest element and the sum of exp(x -
+ * largest): both in one pass, where a row comes in chunks. False: they are not, or it does not. */
 struct nk_online { int load, cast, top, sum, dim, then; };
 bool nk_find_online(const struct nk *nk, int stage, struct nk_online *to);
 bool nk_run_online(struct plan *p, struct kept *kept, const struct nk_online *o);
 
 /* tile_reduce.c */
 const struct nk_value *nk_kept_at(struct nk *nk, const struct nk_tile *t, const struct kept *k);    /* over that tile */
-const struct nk_value *nk_stage_arg(struct stage *s, int i);                /* instruction i's value, whichever stage made it */
-void nk_make_kept(struct stage *s, int insn, enum tcc_dtype d, bool wide);  /* over outer axes and all points of the repeated dims */
+/* instruction i's value, whichever stage made it */
+const struct nk_value *nk_stage_arg(struct stage *s, int i);
+/* over outer axes and all points of the repeated dims */
+void nk_make_kept(struct stage *s, int insn, enum tcc_dtype d, bool wide);
 /* A function, or a square, of which Scalar sums a row as it computes it; false: instruction `insn` is none. */
 bool nk_function_and_sum(struct stage *s, int insn, const struct nk_value *x);
 void nk_reduce(struct stage *s, int insn);

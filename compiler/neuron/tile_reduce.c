@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tile_reduce.c - what the lanes' stages keep for later ones, and reductions and scans over a stage's inner dims: by Vector along the last axes of a tile, chunks
- * combined; places of the largest; scans a row after the other.
+ * tile_reduce.c - what the lanes' stages keep for later ones, and reductions and scans over a stage's inner dims: by
+ * Vector along the last axes of a tile, chunks combined; places of the largest; scans a row after the other.
  */
 #include "compiler/neuron/tile_int.h"
 

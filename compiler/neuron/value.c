@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * value.c - values on chip and the instructions of the lanes. Floats are computed by Vector in float32 and rounded to their type where they are
- * stored; integers by GpSimd, exactly; functions by Scalar. A value that is the same along an axis has stride 0 there.
+ * value.c - values on chip and the instructions of the lanes. Floats are computed by Vector in float32 and rounded to
+ * their type where they are stored; integers by GpSimd, exactly; functions by Scalar. A value that is the same along an
+ * axis has stride 0 there.
  */
 #include "compiler/neuron/cost.h"
 #include "compiler/neuron/neuron_int.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wide.c - integers of 64 bits as pairs of words: the low one, and the high one where it is not the sign of the low one (struct nk_value). GpSimd computes
- * words modulo 2^32; carries are comparisons, products are made of halves. Quotients are refined from those of float32, each a little too small, so
- * that remainders stay positive. Algorithms: Knuth, "The Art of Computer Programming" 2, 4.3; Salmon et al., "Parallel random numbers: as easy
- * as 1, 2, 3" (2011) for Philox.
+ * wide.c - integers of 64 bits as pairs of words: the low one, and the high one where it is not the sign of the low one
+ * (struct nk_value). GpSimd computes words modulo 2^32; carries are comparisons, products are made of halves. Quotients
+ * are refined from those of float32, each a little too small, so that remainders stay positive. Algorithms: Knuth, "The
+ * Art of Computer Programming" 2, 4.3; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011) for Philox.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -23,7 +23,8 @@ bool nk_is_wide(enum tcc_dtype d)
     return d == TCC_I64 || d == TCC_U64;
 }
 
-/* -- Words ------------------------------------------------------------------------------------------------------------- */
+/* -- Words
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static value tt(struct wide w, enum neuron_alu op, value a, value b)
 {
@@ -117,7 +118,8 @@ static value joined(struct wide w, struct pair p, enum tcc_dtype d)
     return v;
 }
 
-/* -- Arithmetic -------------------------------------------------------------------------------------------------------- */
+/* -- Arithmetic
+ * -------------------------------------------------------------------------------------------------------- */
 
 static struct pair add(struct wide w, struct pair a, struct pair b)
 {
@@ -209,7 +211,8 @@ static struct pair sign_of(struct wide w, struct pair a)
     return (struct pair){v, ts(w, NEURON_ALU_MUL, ts(w, NEURON_ALU_LT, v, 0), -1)};
 }
 
-/* -- Floats ------------------------------------------------------------------------------------------------------------ */
+/* -- Floats
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* A natural number as float32. */
 static value to_float(struct wide w, struct pair a)
@@ -261,9 +264,11 @@ static value cast_to_float(struct wide w, struct pair a)
                   : f;
 }
 
-/* -- Quotients --------------------------------------------------------------------------------------------------------- */
+/* -- Quotients
+ * --------------------------------------------------------------------------------------------------------- */
 
-/* Of naturals; by 0: q = r = 0. A quotient of up to 64 bits gets 19 more right by each round; what is left is below 3 divisors. */
+/* Of naturals; by 0: q = r = 0. A quotient of up to 64 bits gets 19 more right by each round; what is left is below 3
+ * divisors. */
 static void divide(struct wide w, struct pair a, struct pair b, struct pair *q, struct pair *r)
 {
     value none = is_zero(w, b), some = ts(w, NEURON_ALU_EQ, none, 0);
@@ -303,7 +308,8 @@ static struct pair quotient(struct wide w, enum ir_op op, struct pair a, struct 
     return add(w, r, (struct pair){MUL(b.lo, put), MUL(b.hi, put)});
 }
 
-/* -- Bits -------------------------------------------------------------------------------------------------------------- */
+/* -- Bits
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static value bits(struct wide w, enum neuron_alu op, value a, value b)
 {
@@ -316,7 +322,8 @@ static struct pair bitwise(struct wide w, enum neuron_alu op, struct pair a, str
     return (struct pair){bits(w, op, a.lo, b.lo), bits(w, op, a.hi, b.hi)};
 }
 
-/* Shifts of a word by 32 or more, which 32 - n becomes for n = 0 and negative numbers are, too, give 0. A number that shifts by 2^32 is one of 64. */
+/* Shifts of a word by 32 or more, which 32 - n becomes for n = 0 and negative numbers are, too, give 0. A number that
+ * shifts by 2^32 is one of 64. */
 static struct pair shift(struct wide w, bool left, struct pair a, struct pair by)
 {
     value many = ts(w, NEURON_ALU_NE, by.hi, 0), n = nk_select(w.nk, w.t, TCC_I32, many, word(w, 64), by.lo);
@@ -333,7 +340,8 @@ static struct pair shift(struct wide w, bool left, struct pair a, struct pair by
     return sign ? bitwise(w, NEURON_ALU_XOR, p, (struct pair){sign, sign}) : p;
 }
 
-/* -- Philox4x32-10 ----------------------------------------------------------------------------------------------------- */
+/* -- Philox4x32-10
+ * ----------------------------------------------------------------------------------------------------- */
 
 /* Word x mod 4 of the block of the counter (x / 4, z) and the key y. */
 static struct pair philox(struct wide w, struct pair x, struct pair y, struct pair z)
@@ -359,7 +367,8 @@ static struct pair philox(struct wide w, struct pair x, struct pair y, struct pa
     return (struct pair){v, word(w, 0)};
 }
 
-/* -- Scalar ops -------------------------------------------------------------------------------------------------------- */
+/* -- Scalar ops
+ * -------------------------------------------------------------------------------------------------------- */
 
 static value cast(struct wide w, value x, enum tcc_dtype from, enum tcc_dtype to)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * window.c - loads of windows: points of a convolution or pooling look at elements of which each belongs to several windows, or which lie apart in HBM. What a
- * tile's windows cover is loaded once, in rows as long as HBM has them, and the load is a view of it, with strides; what guards keep out is filled in.
- * Products take the taps of a convolution one after the other: what all of them cover is loaded for the first and kept.
+ * window.c - loads of windows: points of a convolution or pooling look at elements of which each belongs to several
+ * windows, or which lie apart in HBM. What a tile's windows cover is loaded once, in rows as long as HBM has them, and
+ * the load is a view of it, with strides; what guards keep out is filled in. Products take the taps of a convolution
+ * one after the other: what all of them cover is loaded for the first and kept.
  */
 #include "compiler/emit/span.h"
 #include "compiler/neuron/neuron_int.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arena that a model read from an ONNX file lives in: blocks that double up to 1 MiB, freed together. protobuf-c allocates here
- * too, so that a message that fails half-way leaks nothing and closing a model is one walk over few blocks.
+ * The arena that a model read from an ONNX file lives in: blocks that double up to 1 MiB, freed together. protobuf-c
+ * allocates here too, so that a message that fails half-way leaks nothing and closing a model is one walk over few
+ * blocks.
  */
 #include "compiler/onnx/view_int.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attempt.c - graphs that may be wrong where they stand. A branch that nobody takes at these sizes need not make sense at them: exporters keep
- * what an If decided for other shapes, and scripts test for ranks that the model never sees. So the graph of a region is imported as an attempt. Where
- * that fails for the sake of types, sizes or values, the region gets one node that ends the run in which it is reached, with the importer's words. What
- * is no model at any size (an operand that nothing computes, an attribute that the operator has not) stays an error of the compilation.
+ * attempt.c - graphs that may be wrong where they stand. A branch that nobody takes at these sizes need not make sense
+ * at them: exporters keep what an If decided for other shapes, and scripts test for ranks that the model never sees. So
+ * the graph of a region is imported as an attempt. Where that fails for the sake of types, sizes or values, the region
+ * gets one node that ends the run in which it is reached, with the importer's words. What is no model at any size (an
+ * operand that nothing computes, an attribute that the operator has not) stays an error of the compilation.
  */
 #include "compiler/onnx/import_int.h"
 

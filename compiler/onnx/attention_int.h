@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_int.h - what op_attention.c (ONNX's attention) and op_contrib_attention.c, op_contrib_cache.c (ONNX Runtime's) share. */
+/* attention_int.h - what op_attention.c (ONNX's attention) and op_contrib_attention.c, op_contrib_cache.c (ONNX
+ * Runtime's) share. */
 #ifndef TCC_ONNX_ATTENTION_INT_H
 #define TCC_ONNX_ATTENTION_INT_H
 
@@ -13,18 +14,21 @@ struct ir_value *imp_join_heads(struct imp *im, struct ir_value *x);
 struct ir_value *imp_repeat_heads(struct imp *im, struct ir_value *x, int64_t times);
 /* How many query heads a key head serves; false after a message. */
 bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_value *k, int64_t *ratio);
-/* `given`, or where that is 0 1 / sqrt(head size), which may be symbolic; the square root of it when both factors are scaled. */
+/* `given`, or where that is 0 1 / sqrt(head size), which may be symbolic; the square root of it when both factors are
+ * scaled. */
 struct ir_value *imp_head_scale(struct imp *im, const struct ir_value *q, double given, bool half);
 /* cap * tanh(x / cap); x where cap is 0. */
 struct ir_value *imp_softcap(struct imp *im, struct ir_value *x, double cap);
-/* x [b, h, s, d] turned by angles whose cosines and sines are [b or 1, 1, s, half]: the first `turned` elements of d (NULL: all), as halves or
- * as interleaved pairs. */
-struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value *cosine, struct ir_value *sine, ir_expr turned,
+/* x [b, h, s, d] turned by angles whose cosines and sines are [b or 1, 1, s, half]: the first `turned` elements of d
+ * (NULL: all), as halves or as interleaved pairs. */
+struct ir_value *imp_rotate(struct imp *im, struct ir_value *x, struct ir_value *cosine, struct ir_value *sine,
+                            ir_expr turned,
                             bool interleaved);
 /* What an attribute says of them; NULL: nothing. */
 ir_expr imp_turned(struct imp *im);
 
-/* One attention of ONNX Runtime's (op_contrib_attention.c). q [b, h, s, d], k [b, hk, t, d], v [b, hk, t, dv]; h is a multiple of hk. */
+/* One attention of ONNX Runtime's (op_contrib_attention.c). q [b, h, s, d], k [b, hk, t, d], v [b, hk, t, dv]; h is a
+ * multiple of hk. */
 struct contrib_attention {
     struct ir_value *q, *k, *v;
     struct ir_value *bias;       /* added to the scores, broadcasts to [b, h, s, t]; NULL: none */
@@ -39,13 +43,16 @@ struct ir_value *contrib_attend(struct imp *im, struct contrib_attention *a);
 bool contrib_add_bias(struct imp *im, struct contrib_attention *a, struct ir_value *v);
 /* Adds `filter` where `allowed` (bool) is false. */
 bool contrib_mask(struct imp *im, struct contrib_attention *a, struct ir_value *allowed, double filter);
-/* Adds a mask operand in any of its forms (NULL: nothing); a->q and a->k say what sizes there are. `past`: keys before the first query. */
-bool contrib_mask_operand(struct imp *im, struct contrib_attention *a, struct ir_value *mask, ir_expr past, double filter);
+/* Adds a mask operand in any of its forms (NULL: nothing); a->q and a->k say what sizes there are. `past`: keys before
+ * the first query. */
+bool contrib_mask_operand(struct imp *im, struct contrib_attention *a, struct ir_value *mask, ir_expr past,
+                          double filter);
 /* Queries see keys up to their own position, the last query the last key. */
 bool contrib_causal(struct imp *im, struct contrib_attention *a, struct ir_value *past);
 /* Angles of positions (i64 [b or 1, s]) from caches [n, half], for imp_rotate. */
 struct ir_value *contrib_angles(struct imp *im, struct ir_value *cache, struct ir_value *positions);
 /* Rows [b or 1, 1, s, 1] of `now` written into `past` [b, h, p, d], made longer to hold `rows` of them. */
-struct ir_value *contrib_write_cache(struct imp *im, struct ir_value *past, struct ir_value *now, struct ir_value *rows, ir_expr size);
+struct ir_value *contrib_write_cache(struct imp *im, struct ir_value *past, struct ir_value *now,
+                                     struct ir_value *rows, ir_expr size);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Builders of the importer: level-1 nodes, folded where their operands are known.
  *
- * Everything goes through imp_op(): small integer tensors are followed as expressions (fold.c), small constants are computed by the
- * reference interpreter, the rest becomes a node.
+ * Everything goes through imp_op(): small integer tensors are followed as expressions (fold.c), small constants are
+ * computed by the reference interpreter, the rest becomes a node.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -46,8 +46,8 @@ static struct ir_value *computed(struct imp *im, struct ir_node *n)
 }
 
 /*
- * x with 1 for each dim that can't be what another operand has there (a size up to 9 beside 32, say): for the two to broadcast, it has to
- * be 1. The run checks it.
+ * x with 1 for each dim that can't be what another operand has there (a size up to 9 beside 32, say): for the two to
+ * broadcast, it has to be 1. The run checks it.
  */
 static struct ir_value *broadcastable(struct imp *im, struct ir_value *x, int nin, struct ir_value *const *in)
 {
@@ -434,7 +434,8 @@ static struct ir_value *rounded_sum(struct imp *im, struct ir_value *x, int axis
     return imp_slice(im, x, starts, sizes, steps);
 }
 
-/* With --exact as the operator's text says, in the operands' type step by step; of an axis that may be empty there is no last sum. */
+/* With --exact as the operator's text says, in the operands' type step by step; of an axis that may be empty there is
+ * no last sum. */
 struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log)
 {
     int64_t a = axis, size;

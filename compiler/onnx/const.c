@@ -2,8 +2,9 @@
 /*
  * Constants: tensors of the file as IR tensors, and the values of constant operands.
  *
- * Elements that lie in a file as the IR wants them stay there (a range of the mapped file); 2- and 4-bit elements are unpacked to one a
- * byte, strings become struct tcc_string, small tensors are copied so that they don't keep a file open.
+ * Elements that lie in a file as the IR wants them stay there (a range of the mapped file); 2- and 4-bit elements are
+ * unpacked to one a byte, strings become struct tcc_string, small tensors are copied so that they don't keep a file
+ * open.
  */
 #include "compiler/onnx/import_int.h"
 

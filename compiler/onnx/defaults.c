@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Initialisers that are inputs too. From IR version 4 on these are values that a caller may replace; before it every initialiser had to be listed,
- * and nobody meant anything by it. @main takes them as constants, whose values are folded and packed; a call that gives some of them runs @main.given,
- * imported a second time with all of them as inputs (ir_default). What that costs, a second plan and the values once more, is paid without being
- * asked for where the values are few.
+ * Initialisers that are inputs too. From IR version 4 on these are values that a caller may replace; before it every
+ * initialiser had to be listed, and nobody meant anything by it. @main takes them as constants, whose values are folded
+ * and packed; a call that gives some of them runs @main.given, imported a second time with all of them as inputs
+ * (ir_default). What that costs, a second plan and the values once more, is paid without being asked for where the
+ * values are few.
  */
 #include "compiler/onnx/import_int.h"
 

@@ -16,8 +16,10 @@ struct onnx_error {
     char text[480];
 };
 
-/* Records the first error (later ones are consequences) and returns false, so that callers can `return onnx_fail(...)`. */
-bool onnx_fail(struct onnx_error *err, enum onnx_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Records the first error (later ones are consequences) and returns false, so that callers can `return
+ * onnx_fail(...)`. */
+bool onnx_fail(struct onnx_error *err, enum onnx_status status, const char *format, ...) __attribute__((format(printf,
+               3, 4)));
 bool onnx_no_memory(struct onnx_error *err);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Model-local functions: finding them, and counting what their expansion would make before any of it is made. Sixteen functions that
- * call each other twice are 65,536 nodes from a file of a kilobyte; the nodes that the graph itself has are paid for by its size.
+ * Model-local functions: finding them, and counting what their expansion would make before any of it is made. Sixteen
+ * functions that call each other twice are 65,536 nodes from a file of a kilobyte; the nodes that the graph itself has
+ * are paid for by its size.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -51,7 +52,8 @@ const struct onnx_function *imp_find_function(const struct imp *im, const struct
                : NULL;
 }
 
-/* A function, or the graphs: its nodes, those of the graphs in their attributes included, and which functions they call. */
+/* A function, or the graphs: its nodes, those of the graphs in their attributes included, and which functions they
+ * call. */
 struct body {
     uint64_t nodes, all_nodes, all_calls; /* all: of the functions called too */
     VEC(size_t) calls;
@@ -81,8 +83,8 @@ static uint64_t bounded(uint64_t n)
     return n > MOST ? MOST : n;
 }
 
-/* Without recursion: a file may nest as many functions as it has. Those that call themselves count as nothing there; the import
- * says what is wrong with them. */
+/* Without recursion: a file may nest as many functions as it has. Those that call themselves count as nothing there;
+ * the import says what is wrong with them. */
 static void add_totals(struct imp *im, struct body *bodies, size_t first)
 {
     VEC(size_t) stack = {0};

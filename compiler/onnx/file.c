@@ -2,8 +2,9 @@
 /*
  * Files of a model: mapping them, and finding external data without leaving the model's folder.
  *
- * A location comes from an untrusted file. It must be relative, without "..", and what it resolves to (symbolic links followed) must be
- * a regular file below the model's folder; otherwise a model could read any file of the user into an artifact.
+ * A location comes from an untrusted file. It must be relative, without "..", and what it resolves to (symbolic links
+ * followed) must be a regular file below the model's folder; otherwise a model could read any file of the user into an
+ * artifact.
  */
 #include "compiler/onnx/view_int.h"
 

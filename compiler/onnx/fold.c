@@ -2,10 +2,10 @@
 /*
  * Small integer tensors as dim expressions.
  *
- * Models compute shapes with ordinary operators: Shape -> Gather -> Mul -> Concat -> Reshape. Every such tensor is kept as a `dims` node
- * (i64[n]) or `dim` node (i64[]) whose elements are expressions over the model's symbols; imp_op() asks here first, and when all
- * operands are known this way the result is again a `dims` node instead of the operator. The row's functions then read sizes with
- * imp_exprs_of() and never see the difference to a constant.
+ * Models compute shapes with ordinary operators: Shape -> Gather -> Mul -> Concat -> Reshape. Every such tensor is kept
+ * as a `dims` node (i64[n]) or `dim` node (i64[]) whose elements are expressions over the model's symbols; imp_op()
+ * asks here first, and when all operands are known this way the result is again a `dims` node instead of the operator.
+ * The row's functions then read sizes with imp_exprs_of() and never see the difference to a constant.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -205,7 +205,8 @@ static ir_expr div_expr(struct ir_ctx *ctx, ir_expr a, ir_expr b)
     return ir_floordiv(ctx, a, b);
 }
 
-/* As div_expr, of sizes that are 0 only where a size of an input is: (n - 1) / 2 + 1, as exporters write what a convolution leaves of n. */
+/* As div_expr, of sizes that are 0 only where a size of an input is: (n - 1) / 2 + 1, as exporters write what a
+ * convolution leaves of n. */
 static bool follow_size_division(struct imp *im, const struct known *in, struct known *out)
 {
     if (in[0].n != 1 || in[1].n != 1 || ir_const_or(in[1].at[0], 0) < 1 || !imp_unless_empty(im, in[0].at[0]))

@@ -2,8 +2,8 @@
 /*
  * Graphs, scopes, functions: walks the nodes of a graph in order, finds the row of each and lets it build.
  *
- * A node that can't be imported is noted and its results become `imp_poison`; nodes that read poison are skipped, so that one run
- * finds all operators that are not known. A node of a model-local function is expanded where it stands.
+ * A node that can't be imported is noted and its results become `imp_poison`; nodes that read poison are skipped, so
+ * that one run finds all operators that are not known. A node of a model-local function is expanded where it stands.
  */
 #include "compiler/onnx/import_int.h"
 

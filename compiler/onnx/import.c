@@ -27,8 +27,8 @@ static bool check_opsets(struct imp *im)
     return true;
 }
 
-/* Inputs become parameters; one that has an initialiser of its name is the constant (files of IR version 3 list both), or a parameter behind
- * the others. */
+/* Inputs become parameters; one that has an initialiser of its name is the constant (files of IR version 3 list both),
+ * or a parameter behind the others. */
 static int graph_inputs(struct imp *im, const struct onnx_graph *g, int n, const char **names, ir_type *types)
 {
     struct ir_where w = where_file(im);
@@ -132,7 +132,8 @@ static void print_refusal(FILE *f, const struct imp_refusal *r)
         fprintf(f, "\n    %s", ir_shown(r->line));
 }
 
-/* One message for all nodes that can't be imported: what each is, why, where it is from; one entry for an operator that is not known. */
+/* One message for all nodes that can't be imported: what each is, why, where it is from; one entry for an operator that
+ * is not known. */
 void imp_report_refusals(struct imp *im)
 {
     char *text = NULL;
@@ -213,8 +214,9 @@ static void release(struct imp *im)
 }
 
 /*
- * The model is closed after import: what the module keeps is copied or holds its own reference to the mapped file. Out of memory
- * jumps to whoever protected the context; a frame of our own sees to it that the model is closed on that way too.
+ * The model is closed after import: what the module keeps is copied or holds its own reference to the mapped file. Out
+ * of memory jumps to whoever protected the context; a frame of our own sees to it that the model is closed on that way
+ * too.
  */
 struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to compiler/onnx and compiler/pt2: the importer, which turns the structures of onnx_int.h into level-1 IR. compiler/pt2 builds with
- * the same builders.
+ * Private to compiler/onnx and compiler/pt2: the importer, which turns the structures of onnx_int.h into level-1 IR.
+ * compiler/pt2 builds with the same builders.
  *
  * How to add an operator. Write a row in ops.def:
  *
- *     ROW(AI, "Relu", 1, 0, map1, IR_relu)      domain, operator, first and last opset (0: still valid), function, argument
+ *     ROW(AI, "Relu", 1, 0, map1, IR_relu)      domain, operator, first and last opset (0: still valid), function,
+ *     argument
  *
- * and, unless an existing function fits, `bool onnx_op_NAME(struct imp *im, int arg)` in the file of its family (op_*.c). ops.def
- * declares it. The function reads the node through imp_in/imp_i/imp_ints..., builds IR with the imp_* builders below (they fold constants
- * and follow small integer tensors as dim expressions; do not call ir_build yourself) and ends with `return imp_out(im, 0, value)`.
+ * and, unless an existing function fits, `bool onnx_op_NAME(struct imp *im, int arg)` in the file of its family
+ * (op_*.c). ops.def declares it. The function reads the node through imp_in/imp_i/imp_ints..., builds IR with the imp_*
+ * builders below (they fold constants and follow small integer tensors as dim expressions; do not call ir_build
+ * yourself) and ends with `return imp_out(im, 0, value)`.
  *
  *     bool onnx_op_leaky(struct imp *im, int arg)
  *     {
@@ -17,13 +19,13 @@
  *         return imp_out(im, 0, imp_bin(im, IR_leaky_relu, x, imp_like(im, x, imp_f(im, "alpha", 0.01))));
  *     }
  *
- * All builders return NULL after a message and when an operand is NULL, so calls nest; imp_out passes the NULL on as false. What the
- * model does wrong is `return imp_bad(im, "what was expected, what was found")`; what tccc can't do yet is
- * `return imp_unsupported(im, "why")`: those are collected over the whole model and reported together.
+ * All builders return NULL after a message and when an operand is NULL, so calls nest; imp_out passes the NULL on as
+ * false. What the model does wrong is `return imp_bad(im, "what was expected, what was found")`; what tccc can't do yet
+ * is `return imp_unsupported(im, "why")`: those are collected over the whole model and reported together.
  *
- * Operands that shape the result come in three kinds. imp_ints_of: constants only. imp_exprs_of: constants or dim expressions.
- * imp_bound_exprs: those, or else fresh symbols that a `bind` node ties to the run-time values. An operand whose run-time value decides
- * more than sizes (axes, say) goes to a library op: imp_lib().
+ * Operands that shape the result come in three kinds. imp_ints_of: constants only. imp_exprs_of: constants or dim
+ * expressions. imp_bound_exprs: those, or else fresh symbols that a `bind` node ties to the run-time values. An operand
+ * whose run-time value decides more than sizes (axes, say) goes to a library op: imp_lib().
  */
 #ifndef TCCC_ONNX_IMPORT_INT_H
 #define TCCC_ONNX_IMPORT_INT_H
@@ -74,11 +76,12 @@ struct imp_refusal {
     int count;                           /* nodes, where it is unknown (imp_list_unknown) */
 };
 
-/* A condition on the inputs' sizes that the version being imported takes for granted (version.c). BROADCAST: the one about all sizes
- * that may broadcast; true: they are equal. */
+/* A condition on the inputs' sizes that the version being imported takes for granted (version.c). BROADCAST: the one
+ * about all sizes that may broadcast; true: they are equal. */
 struct imp_fact { enum tcc_guard op; ir_expr a, b; bool truth; const char *node; };
 struct imp_joined { ir_expr a, b, both; };
-/* A value of unknown rank, and the type that it has with 1s put in front until it has the largest rank that it may have (unranked.c). */
+/* A value of unknown rank, and the type that it has with 1s put in front until it has the largest rank that it may have
+ * (unranked.c). */
 struct imp_padded { const struct ir_value *value; ir_type type; };
 /* A sequence or an optional whose items are known (items.c). */
 struct imp_items { const struct ir_value *value; int n; struct ir_value **at; };
@@ -127,13 +130,15 @@ struct imp {
     VEC(struct imp_checked) checked;
     VEC(struct imp_padded) padded;       /* values of unknown rank whose rank is bounded */
     VEC(struct imp_items) items;         /* of sequences and optionals whose structure is known */
-    VEC(const struct onnx_value_info *) defaults;  /* inputs that have initialisers and may be given all the same (defaults.c) */
+    /* inputs that have initialisers and may be given all the same (defaults.c) */
+    VEC(const struct onnx_value_info *) defaults;
     bool given;                          /* this function takes them */
     bool may_fail;                       /* that there is such a function is not asked for */
     VEC(struct imp_joined) joined;       /* pairs of sizes and that of their broadcast, in the function's own block */
 };
 
-/* -- The node: operands, results, attributes -------------------------------------------------------------------------------- */
+/* -- The node: operands, results, attributes
+ * -------------------------------------------------------------------------------- */
 
 int imp_nin(const struct imp *im);                       /* operands written, "" included */
 int imp_nout(const struct imp *im);
@@ -153,16 +158,20 @@ const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n);
 /* Both return false (as a pointer: use `return imp_bad(...), NULL`). */
 bool imp_bad(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool imp_unsupported(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* imp_unsupported() for want of a size: which --dim says it, where a and b (either may be NULL) come from the inputs' sizes (version.c). */
+/* imp_unsupported() for want of a size: which --dim says it, where a and b (either may be NULL) come from the inputs'
+ * sizes (version.c). */
 bool imp_open_size(struct imp *im, ir_expr a, ir_expr b, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-bool imp_check_schema(struct imp *im);       /* has the node what its operator needs, nothing that it doesn't have, and values that it takes? (schema.c) */
+/* has the node what its operator needs, nothing that it doesn't have, and values that it takes? (schema.c) */
+bool imp_check_schema(struct imp *im);
 
-/* -- Types ----------------------------------------------------------------------------------------------------------------- */
+/* -- Types
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 /* Of NULL, what could not be built, -1 and TCC_NONE. */
 static inline int imp_rank(const struct ir_value *v) { return v && v->type->kind == IR_T_TENSOR ? v->type->rank : -1; }
-static inline enum tcc_dtype imp_dtype(const struct ir_value *v) { return v ? (enum tcc_dtype)v->type->dtype : TCC_NONE; }
+static inline enum tcc_dtype imp_dtype(const struct ir_value *v) { return v ? (enum tcc_dtype)v->type->dtype
+                                       : TCC_NONE; }
 static inline ir_expr imp_dim(const struct ir_value *v, int axis) { return v->type->dim[axis]; }
 bool imp_is_float(const struct ir_value *v);
 /* Operand k as a ranked tensor that is not a string; otherwise NULL after imp_unsupported or imp_bad. */
@@ -171,11 +180,15 @@ struct ir_value *imp_tensor(struct imp *im, int k);
 bool imp_axis(struct imp *im, int64_t *axis, int rank);
 enum tcc_dtype imp_dtype_of(struct imp *im, int64_t onnx_dtype);       /* TCC_NONE after a message */
 ir_type imp_type_of(struct imp *im, const struct onnx_type *t);        /* pinned dims applied; NULL: unknown */
-ir_type imp_input_type(struct imp *im, const struct onnx_value_info *input);     /* the same; unknown dims are called INPUT.AXIS */
-ir_type imp_declared(struct imp *im, const char *name);                /* what the graph says about a value; NULL: nothing */
-ir_type imp_declared_result(struct imp *im, int k, enum tcc_dtype dtype);        /* of result k: its rank and its fixed dims; unranked otherwise */
+/* the same; unknown dims are called INPUT.AXIS */
+ir_type imp_input_type(struct imp *im, const struct onnx_value_info *input);
+/* what the graph says about a value; NULL: nothing */
+ir_type imp_declared(struct imp *im, const char *name);
+/* of result k: its rank and its fixed dims; unranked otherwise */
+ir_type imp_declared_result(struct imp *im, int k, enum tcc_dtype dtype);
 
-/* -- Values of operands ---------------------------------------------------------------------------------------------------- */
+/* -- Values of operands
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* The elements of an integer constant, -1 if it is none or longer than `max`. */
 int imp_ints_of(struct imp *im, const struct ir_value *v, int max, int64_t *out);
@@ -185,16 +198,20 @@ bool imp_scalar_of(const struct ir_value *v, double *out);
 int imp_exprs_of(struct imp *im, const struct ir_value *v, int max, ir_expr *out);
 /* The same; what is not known becomes fresh symbols lo..hi bound at run time. -1 after a message. */
 int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, ir_expr *out);
-/* "axes": an attribute up to some opset, operand k later. Returns their number, normalised and ascending; -1: not given; -2: opaque; -3 after a message. */
+/* "axes": an attribute up to some opset, operand k later. Returns their number, normalised and ascending; -1: not
+ * given; -2: opaque; -3 after a message. */
 int imp_axes(struct imp *im, int k, int rank, int64_t *axes);
 
-/* -- Building -------------------------------------------------------------------------------------------------------------- */
+/* -- Building
+ * -------------------------------------------------------------------------------------------------------------- */
 
-struct ir_value *imp_op(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
+struct ir_value *imp_op(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in,
+                        const struct ir_attr *attrs);
 struct ir_value *imp_un(struct imp *im, enum ir_op op, struct ir_value *x);
 struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y);
 struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z);
-struct ir_value *imp_const(struct imp *im, struct ir_tensor *t);                    /* takes over the reference; NULL: no memory */
+/* takes over the reference; NULL: no memory */
+struct ir_value *imp_const(struct imp *im, struct ir_tensor *t);
 struct ir_value *imp_num(struct imp *im, enum tcc_dtype dtype, double v);           /* rank 0 */
 struct ir_value *imp_int(struct imp *im, enum tcc_dtype dtype, int64_t v);          /* rank 0 */
 struct ir_value *imp_like(struct imp *im, const struct ir_value *x, double v);      /* rank 0, x's dtype */
@@ -206,32 +223,42 @@ struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to)
 struct ir_value *imp_reshape(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
 struct ir_value *imp_transpose(struct imp *im, struct ir_value *x, const int64_t *perm);
 struct ir_value *imp_expand(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
-/* As imp_bound_exprs, of positions along an axis: what lies beyond any size is brought to its end, as Slice's INT64_MAX. */
+/* As imp_bound_exprs, of positions along an axis: what lies beyond any size is brought to its end, as Slice's
+ * INT64_MAX. */
 int imp_clipped_exprs(struct imp *im, struct ir_value *v, int max, ir_expr *out);
 /* The run refuses elements of v (rank 0 or 1, of known length) that are not in [lo, hi]. */
 bool imp_check_values(struct imp *im, struct ir_value *v, int64_t lo, int64_t hi);
 /* The run refuses a v of any shape with an element that is not in [0, hi]: "WHAT is negative", "WHAT is too large". */
 bool imp_check_all(struct imp *im, struct ir_value *v, ir_expr hi, const char *what);
-/* A fact that the operator's text asks for (struct ir_fact): the run is refused where it does not hold, unless it is known to. */
-bool imp_assume(struct imp *im, enum ir_relation relation, ir_expr a, ir_expr b, const char *what, ...) __attribute__((format(printf, 5, 6)));
-/* v with these dims, which its type says from here on: what is not known to be so is a fact, in what[axis]'s words. NULL: any size. */
+/* A fact that the operator's text asks for (struct ir_fact): the run is refused where it does not hold, unless it is
+ * known to. */
+bool imp_assume(struct imp *im, enum ir_relation relation, ir_expr a, ir_expr b, const char *what,
+                ...) __attribute__((format(printf, 5, 6)));
+/* v with these dims, which its type says from here on: what is not known to be so is a fact, in what[axis]'s words.
+ * NULL: any size. */
 struct ir_value *imp_with_dims(struct imp *im, struct ir_value *v, const ir_expr *dims, const char *const *what);
 /* Rows of a table by number; a negative one is no row, and does not count from the end. */
 struct ir_value *imp_gather_row(struct imp *im, struct ir_value *table, struct ir_value *index);
-struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes, const ir_expr *steps);
-struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_expr start, ir_expr size);   /* one axis, step 1 */
+struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes,
+                           const ir_expr *steps);
+/* one axis, step 1 */
+struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_expr start, ir_expr size);
 struct ir_value *imp_concat(struct imp *im, int n, struct ir_value *const *in, int axis);
 struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value *index, int axis);
-struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before, const ir_expr *after, const char *mode);
-struct ir_value *imp_unsqueeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes);    /* axes of the result, ascending */
+struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before,
+                         const ir_expr *after, const char *mode);
+/* axes of the result, ascending */
+struct ir_value *imp_unsqueeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes);
 struct ir_value *imp_squeeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes);
 struct ir_value *imp_to_rank(struct imp *im, struct ir_value *x, int rank);                        /* 1s in front */
 /* Reshapes a vector [c] so that it broadcasts along `axis` of rank-`rank` tensors. */
 struct ir_value *imp_along(struct imp *im, struct ir_value *x, int axis, int rank);
 struct ir_value *imp_reduce(struct imp *im, enum ir_op op, struct ir_value *x, int n, const int64_t *axes, bool keep);
 struct ir_value *imp_mean(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep);
-struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype);   /* product of dims, rank 0 */
-struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b, enum tcc_dtype to);
+/* product of dims, rank 0 */
+struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype);
+struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
+                            enum tcc_dtype to);
 struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
 struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log);
 /* Along all axes from `axis` on together. */
@@ -245,59 +272,72 @@ struct ir_value *imp_wide(struct imp *im, struct ir_value *x);
 int imp_activation_constants(const char *name);      /* how many of alpha and beta it takes */
 struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_value *x, double alpha, double beta);
 
-/* A library op: operands (NULL: omitted), output types (symbols that nothing defines are bound to the results' dims), and the ONNX node's
- * own attributes copied (but graphs and types). Returns the node, NULL after a message. */
-struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types,
+/* A library op: operands (NULL: omitted), output types (symbols that nothing defines are bound to the results' dims),
+ * and the ONNX node's own attributes copied (but graphs and types). Returns the node, NULL after a message. */
+struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
+                        const ir_type *types,
                         const struct ir_attr *more);
 /* The same with n attributes of its own, none of the node's. */
-struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout, const ir_type *types, int n,
+struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
+                           const ir_type *types, int n,
                            const struct ir_attr *own);
 /* An attribute of the node as one of a library op's own; false: not of a kind that they take. */
 bool imp_user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to);
-struct ir_attr imp_user_int(struct imp *im, const char *name, int64_t value);        /* one that the node need not have */
+/* one that the node need not have */
+struct ir_attr imp_user_int(struct imp *im, const char *name, int64_t value);
 struct ir_attr imp_user_text(struct imp *im, const char *name, const char *value);
 /* The node being imported as that library op, with its operands; results become its outputs. False after a message. */
 bool imp_lib_node(struct imp *im, const char *name, int nout, const ir_type *types, const struct ir_attr *more);
 /* The same for one operand, one result, and n attributes that are integers; none are copied. */
-struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, ir_type type, int n, const char *const *names,
+struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, ir_type type, int n,
+                          const char *const *names,
                           const int64_t *values);
 /* A ranked tensor type with fresh symbols where `dims` is NULL or has NULLs. */
 ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_expr *dims);
-/* A size that only the run knows: of that axis of the node's output ("NAME.AXIS"), element k of a tensor of integers ("NAME[K]"). */
+/* A size that only the run knows: of that axis of the node's output ("NAME.AXIS"), element k of a tensor of integers
+ * ("NAME[K]"). */
 ir_expr imp_fresh_dim(struct imp *im, int output, int axis);
 ir_expr imp_fresh_element(struct imp *im, const struct ir_value *v, int k, int64_t lo, int64_t hi);
 /* A ranked form of an unranked value (object) when its rank is declared; else the value. */
 struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
 
-/* The statistics of a batch that is trained on need more than one value, as in PyTorch: an error where the axes of x have one; where they may have at run
- * time, such a run is refused. False after a message. */
+/* The statistics of a batch that is trained on need more than one value, as in PyTorch: an error where the axes of x
+ * have one; where they may have at run time, such a run is refused. False after a message. */
 bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const int64_t *axes);
 /* What a running statistic becomes: as it was where the batch, of `count` values, is empty, as in PyTorch. */
 struct ir_value *imp_run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next);
 
-/* The mean over the ranks that train together (--sync-bn; mode "avg"), or their sum ("sum"); otherwise the value itself. */
+/* The mean over the ranks that train together (--sync-bn; mode "avg"), or their sum ("sum"); otherwise the value
+ * itself. */
 struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *mode);
 
 /* Shared by families. imp_conv reads the node's window attributes. */
-struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias, enum tcc_dtype to);
-struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x);                                     /* likewise */
-struct ir_value *imp_max_pool(struct imp *im, struct ir_value *x);                                         /* likewise */
+struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias,
+                          enum tcc_dtype to);
+/* likewise */
+struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x);
+/* likewise */
+struct ir_value *imp_max_pool(struct imp *im, struct ir_value *x);
 /* x[n, spatial..., c] <-> x[n, c, spatial...]; fewer than 3 dims as they are. */
 struct ir_value *imp_channels_first(struct imp *im, struct ir_value *x);
 struct ir_value *imp_channels_last(struct imp *im, struct ir_value *x);
-struct ir_value *imp_gemm(struct imp *im);                                                                 /* the node's operands and attributes */
-/* (x - mean) / sqrt(var + epsilon) over `axes`, and x / sqrt(mean(x^2) + epsilon), in the dtype of x; mean and 1/deviation are handed out (may
- * be NULL). */
-struct ir_value *imp_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon, struct ir_value **mean_out,
+/* the node's operands and attributes */
+struct ir_value *imp_gemm(struct imp *im);
+/* (x - mean) / sqrt(var + epsilon) over `axes`, and x / sqrt(mean(x^2) + epsilon), in the dtype of x; mean and
+ * 1/deviation are handed out (may be NULL). */
+struct ir_value *imp_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
+                               struct ir_value **mean_out,
                                struct ir_value **inverse_out);
 struct ir_value *imp_rms_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
                                    struct ir_value **inverse_out);
-struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to);   /* NumPy's matmul */
+/* NumPy's matmul */
+struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to);
 /* A reduction over axes known at run time (opaque.c); *count: elements combined into one, i64[]. */
 struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct ir_value *axes, bool keep, enum ir_op op,
                                     struct ir_value **count);
 
-/* -- Graphs (graph.c) -------------------------------------------------------------------------------------------------------- */
+/* -- Graphs (graph.c)
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Appends the nodes of `g` at the builder's point. Its inputs must have been bound (imp_bind_name); results in `outs`
  * (g->output_count; NULL where a refused node left none). False after a message. */
@@ -314,37 +354,44 @@ struct ir_value *imp_sparse_const(struct imp *im, const struct onnx_sparse *s);
 bool imp_is_parameter(const struct imp *im, const struct onnx_tensor *t);
 /* train_warn.c: warns of a model that was exported for inference. */
 void imp_warn_export(struct imp *im);
-/* Reading for training (training.c). An initialiser's value: a constant, or a state variable's. The state variable that v is the value
- * of (NULL: none), a write to one. Notes operands that stay constants; takes away what no function reads. */
+/* Reading for training (training.c). An initialiser's value: a constant, or a state variable's. The state variable that
+ * v is the value of (NULL: none), a write to one. Notes operands that stay constants; takes away what no function
+ * reads. */
 struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t);
 struct ir_state *imp_state_of(const struct ir_value *v);
 bool imp_update_buffer(struct imp *im, struct ir_state *s, struct ir_value *v);
 void imp_note_constants(struct imp *im);
-/* A TrainingInfoProto (train_info.c): its functions; does it name this initialiser? Notes what Gradient nodes differentiate by. */
+/* A TrainingInfoProto (train_info.c): its functions; does it name this initialiser? Notes what Gradient nodes
+ * differentiate by. */
 bool imp_training_info(struct imp *im, const struct frontend_options *o);
-/* Model-local functions (expand.c): to be sorted once, then found by a node that calls one (NULL: none); false, after a message, if they
- * would expand to more than `most` nodes. */
+/* Model-local functions (expand.c): to be sorted once, then found by a node that calls one (NULL: none); false, after a
+ * message, if they would expand to more than `most` nodes. */
 void imp_sort_functions(struct imp *im);
 const struct onnx_function *imp_find_function(const struct imp *im, const struct onnx_node *node);
 bool imp_check_expansion(struct imp *im, int64_t most);
 bool imp_is_bound(const struct imp *im, const char *name);
 void imp_note_differentiated(struct imp *im);
-/* Initialisers that are inputs (defaults.c): which of them a call may give; a function that takes those; is this one of them? */
+/* Initialisers that are inputs (defaults.c): which of them a call may give; a function that takes those; is this one of
+ * them? */
 const struct onnx_tensor *imp_initializer_of(const struct onnx_graph *g, const char *name);
 bool imp_is_initializer(const struct onnx_graph *g, const char *name);
 bool imp_choose_defaults(struct imp *im, const struct frontend_options *o);
-bool imp_given(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *, const struct frontend_options *));
+bool imp_given(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *,
+               const struct frontend_options *));
 bool imp_is_given(const struct imp *im, const char *name);
 /* Parameters of im->func for the inputs of the graphs (import.c). */
 bool imp_make_inputs(struct imp *im, const struct frontend_options *o, int n, const struct onnx_graph *const *graphs);
 void imp_drop_unused_states(struct imp *im);
 void imp_report_refusals(struct imp *im);                                         /* one message for all */
-struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);   /* kept by the importer: ref it to hand it on */
-struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);                  /* takes over the reference until the end */
+/* kept by the importer: ref it to hand it on */
+struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t);
+/* takes over the reference until the end */
+struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);
 /* A user's own operator (op_custom.c); NULL: none of that name is given. */
 struct ir_custom *imp_custom(struct ir_ctx *ctx, const char *domain, const char *op);
 bool imp_custom_node(struct imp *im, const struct ir_custom *custom);
-/* The node's attributes as a library op's own, ended by one without a key; NULL after a message: one is a graph or a type. */
+/* The node's attributes as a library op's own, ended by one without a key; NULL after a message: one is a graph or a
+ * type. */
 const struct ir_attr *imp_user_attrs(struct imp *im, int *n);
 /* Why there is no row for an operator; NULL: there is one. */
 const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, int opset);
@@ -354,7 +401,8 @@ struct imp_refusal *imp_refusal_of(struct imp *im, const char *domain, const cha
 void imp_list_unknown(struct imp *im);
 const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version);
 
-/* -- Regions that may be wrong (attempt.c) --------------------------------------------------------------------------------------- */
+/* -- Regions that may be wrong (attempt.c)
+ * --------------------------------------------------------------------------------------- */
 
 /* What the importer goes back to. */
 struct imp_attempt {
@@ -370,49 +418,59 @@ struct imp_attempt {
     bool refused, malformed;
 };
 enum imp_outcome { IMP_FINE, IMP_WRONG, IMP_FAILED };
-/* Around the import of a graph into the region that the builder stands in. WRONG: it makes no sense where it stands, the region is empty again;
- * FAILED: nothing helps (the message has been told), or the import begins anew. */
+/* Around the import of a graph into the region that the builder stands in. WRONG: it makes no sense where it stands,
+ * the region is empty again; FAILED: nothing helps (the message has been told), or the import begins anew. */
 void imp_attempt_begin(struct imp *im, struct imp_attempt *a);
 enum imp_outcome imp_attempt_end(struct imp *im, struct imp_attempt *a, bool fine);
 void imp_attempt_tell(struct imp *im, const struct imp_attempt *a);        /* its error, as if it had not been tried */
 /* n values of these types, of a node in `block` that ends the run with the attempt's error. */
-bool imp_attempt_refuse(struct imp *im, const struct imp_attempt *a, struct ir_block *block, int n, const ir_type *types, struct ir_value **outs);
+bool imp_attempt_refuse(struct imp *im, const struct imp_attempt *a, struct ir_block *block, int n,
+                        const ir_type *types, struct ir_value **outs);
 
-/* -- Shape versions (version.c) ------------------------------------------------------------------------------------------------ */
+/* -- Shape versions (version.c)
+ * ------------------------------------------------------------------------------------------------ */
 
 #define IMP_MAX_VERSIONS 16
 
-/* Does a op b (EQ, LE) hold in this version? False: not known; with `ask`, where it depends on the inputs' sizes only, im->again is set: the
- * caller returns false at once, and is called again knowing it. */
+/* Does a op b (EQ, LE) hold in this version? False: not known; with `ask`, where it depends on the inputs' sizes only,
+ * im->again is set: the caller returns false at once, and is called again knowing it. */
 bool imp_holds(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool ask, bool *truth);
-/* Is e, which may be less than 0 where a size of an input is 0, at least 0 in this version? It asks whether they are 0, as imp_holds() does. */
+/* Is e, which may be less than 0 where a size of an input is 0, at least 0 in this version? It asks whether they are 0,
+ * as imp_holds() does. */
 bool imp_unless_empty(struct imp *im, ir_expr e);
-bool imp_condition(struct imp *im, const struct ir_value *v, bool ask, bool *truth);       /* the same of a bool value */
-/* How two sizes broadcast: as inference says; they are taken to be equal; either may be 1, and imp_join() gives the size of the result (NULL
- * after a message), to which imp_widen() brings an operand. */
+/* the same of a bool value */
+bool imp_condition(struct imp *im, const struct ir_value *v, bool ask, bool *truth);
+/* How two sizes broadcast: as inference says; they are taken to be equal; either may be 1, and imp_join() gives the
+ * size of the result (NULL after a message), to which imp_widen() brings an operand. */
 enum imp_joining { IMP_AS_EVER, IMP_EQUAL, IMP_EITHER };
 enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b);
 ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b);
 struct ir_value *imp_widen(struct imp *im, struct ir_value *x, int axis, ir_expr to);
-bool imp_fit(struct imp *im, int n, struct ir_value **in, int but);      /* all that of operands that broadcast, but for the last `but` axes */
-void imp_pin_facts(struct imp *im, int n, ir_type *types);               /* facts `N = 1` into the inputs' types and im->pins */
+/* all that of operands that broadcast, but for the last `but` axes */
+bool imp_fit(struct imp *im, int n, struct ir_value **in, int but);
+/* facts `N = 1` into the inputs' types and im->pins */
+void imp_pin_facts(struct imp *im, int n, ir_type *types);
 /* Imports a function by `import` (into im->func), once or as several versions. */
-bool imp_versions(struct imp *im, const struct frontend_options *o, const char *name, bool (*import)(struct imp *, const struct frontend_options *));
+bool imp_versions(struct imp *im, const struct frontend_options *o, const char *name, bool (*import)(struct imp *,
+                  const struct frontend_options *));
 /* What a module without a step of its own becomes: @main and, where it is to be trained, @train behind it. */
-bool imp_main_and_train(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *, const struct frontend_options *));
+bool imp_main_and_train(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *,
+                        const struct frontend_options *));
 
 /* Integer tensors as expressions (fold.c): the result of `op` on such operands, or NULL when it can't be followed. */
-struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in, const struct ir_attr *attrs);
+struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in,
+                            const struct ir_attr *attrs);
 
-/* For operands of unknown rank or strings: the operator's form as a library op, if it has one (*done). False after a message. */
+/* For operands of unknown rank or strings: the operator's form as a library op, if it has one (*done). False after a
+ * message. */
 bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done);
 
-/* Of an operator that moves strings (strings.c): im->outs[k] has the shape of result k, its elements are bytes. *known false: that can't be
- * told. False after a message. */
+/* Of an operator that moves strings (strings.c): im->outs[k] has the shape of result k, its elements are bytes. *known
+ * false: that can't be told. False after a message. */
 bool imp_string_shapes(struct imp *im, const struct imp_row *row, bool *known);
 
-/* Sequences and optionals whose structure is known when compiling (items.c): what v holds, NULL: not known; notes it. An optional holds nothing or
- * one value. */
+/* Sequences and optionals whose structure is known when compiling (items.c): what v holds, NULL: not known; notes it.
+ * An optional holds nothing or one value. */
 const struct imp_items *imp_items_of(const struct imp *im, const struct ir_value *v);
 bool imp_set_items(struct imp *im, const struct ir_value *v, int n, struct ir_value *const *at);
 /* A sequence of those (n > 0); NULL after a message. */
@@ -422,7 +480,8 @@ struct ir_value *imp_sequence(struct imp *im, int n, struct ir_value *const *at)
 bool imp_map_unranked(struct imp *im, const struct imp_row *row);
 bool imp_has_unranked(struct imp *im);
 /* The same for one value of unknown rank and a function of tensors. NULL after a message. */
-struct ir_value *imp_map1_unranked(struct imp *im, struct ir_value *x, struct ir_value *(*f)(struct imp *im, struct ir_value *x, int arg), int arg);
+struct ir_value *imp_map1_unranked(struct imp *im, struct ir_value *x, struct ir_value *(*f)(struct imp *im,
+                                   struct ir_value *x, int arg), int arg);
 /* A tensor of one element, of known or unknown rank, as a scalar. */
 struct ir_value *imp_single(struct imp *im, struct ir_value *v);
 /* Notes that v, of unknown rank, is of one of two ranked types. */

@@ -2,8 +2,9 @@
 /*
  * items.c - sequences and optionals whose structure is known when compiling: which values they hold.
  *
- * The importer notes it beside the library op that makes the object, so that whoever takes an item out gets the tensor itself, and nothing behind it
- * needs to know of sequences: neither kernels nor gradients. An object that nobody reads any more goes with dead code.
+ * The importer notes it beside the library op that makes the object, so that whoever takes an item out gets the tensor
+ * itself, and nothing behind it needs to know of sequences: neither kernels nor gradients. An object that nobody reads
+ * any more goes with dead code.
  */
 #include "compiler/onnx/import_int.h"
 

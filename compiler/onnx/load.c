@@ -2,8 +2,9 @@
 /*
  * Turns protobuf-c's messages into the structures of onnx_int.h.
  *
- * The messages live in the model's arena, so strings and number lists are used where they are; each message becomes the tidy
- * structure once: no NULL strings, no has_ flags, lists as arrays. Recursion follows the nesting of the file, which the scanner bounds.
+ * The messages live in the model's arena, so strings and number lists are used where they are; each message becomes the
+ * tidy structure once: no NULL strings, no has_ flags, lists as arrays. Recursion follows the nesting of the file,
+ * which the scanner bounds.
  */
 #include "compiler/onnx/load_int.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to compiler/onnx: from protobuf-c's messages to the structures of onnx_int.h. The only headers that know protobuf-c. */
+/* Private to compiler/onnx: from protobuf-c's messages to the structures of onnx_int.h. The only headers that know
+ * protobuf-c. */
 #ifndef TCCC_ONNX_LOAD_INT_H
 #define TCCC_ONNX_LOAD_INT_H
 

@@ -175,8 +175,8 @@ enum tcc_dtype imp_dtype_of(struct imp *im, int64_t dtype)
 }
 
 /*
- * What exporters write where they know no name: such dims are unknown each for itself. Names that only look so, like tf2onnx's unk__12 or
- * paddle2onnx's DynamicDimension.0, are made up once a dim and are names.
+ * What exporters write where they know no name: such dims are unknown each for itself. Names that only look so, like
+ * tf2onnx's unk__12 or paddle2onnx's DynamicDimension.0, are made up once a dim and are names.
  */
 static bool no_name(const char *param)
 {

@@ -2,10 +2,11 @@
 /*
  * Private to compiler/onnx: an ONNX file as plain C structures.
  *
- * onnx_open() maps the file, scans it (scan.c), lets protobuf-c unpack the slim copy and turns that into the structures below; everything
- * lives in the model's arena and goes with onnx_close(). Strings are never NULL ("" where the file has none), arrays may be NULL
- * when their count is 0. Tensor elements stay in the file wherever their bytes are there as they should be; onnx_tensor says where.
- * Nothing here knows an operator: the structures say what the file says, checked only as far as reading it safely needs.
+ * onnx_open() maps the file, scans it (scan.c), lets protobuf-c unpack the slim copy and turns that into the structures
+ * below; everything lives in the model's arena and goes with onnx_close(). Strings are never NULL ("" where the file
+ * has none), arrays may be NULL when their count is 0. Tensor elements stay in the file wherever their bytes are there
+ * as they should be; onnx_tensor says where. Nothing here knows an operator: the structures say what the file says,
+ * checked only as far as reading it safely needs.
  */
 #ifndef TCCC_ONNX_INT_H
 #define TCCC_ONNX_INT_H
@@ -18,10 +19,12 @@
 
 /* TensorProto.DataType: id, number, bits of an element. */
 #define ONNX_DTYPES(_) \
-    _(FLOAT, 1, 32) _(UINT8, 2, 8) _(INT8, 3, 8) _(UINT16, 4, 16) _(INT16, 5, 16) _(INT32, 6, 32) _(INT64, 7, 64) _(STRING, 8, 0) \
+    _(FLOAT, 1, 32) _(UINT8, 2, 8) _(INT8, 3, 8) _(UINT16, 4, 16) _(INT16, 5, 16) _(INT32, 6, 32) _(INT64, 7, 64) \
+    _(STRING, 8, 0) \
     _(BOOL, 9, 8) _(FLOAT16, 10, 16) _(DOUBLE, 11, 64) _(UINT32, 12, 32) _(UINT64, 13, 64) _(COMPLEX64, 14, 64) \
     _(COMPLEX128, 15, 128) _(BFLOAT16, 16, 16) _(FLOAT8E4M3FN, 17, 8) _(FLOAT8E4M3FNUZ, 18, 8) _(FLOAT8E5M2, 19, 8) \
-    _(FLOAT8E5M2FNUZ, 20, 8) _(UINT4, 21, 4) _(INT4, 22, 4) _(FLOAT4E2M1, 23, 4) _(FLOAT8E8M0, 24, 8) _(UINT2, 25, 2) _(INT2, 26, 2) \
+    _(FLOAT8E5M2FNUZ, 20, 8) _(UINT4, 21, 4) _(INT4, 22, 4) _(FLOAT4E2M1, 23, 4) _(FLOAT8E8M0, 24, 8) \
+    _(UINT2, 25, 2) _(INT2, 26, 2) \
     _(FLOAT6E2M3, 27, 6) _(FLOAT6E3M2, 28, 6)
 
 enum onnx_dtype {
@@ -34,7 +37,8 @@ enum onnx_dtype {
 
 /* AttributeProto.AttributeType */
 enum onnx_attr_type {
-    ONNX_ATTR_NONE = 0, ONNX_ATTR_FLOAT = 1, ONNX_ATTR_INT = 2, ONNX_ATTR_STRING = 3, ONNX_ATTR_TENSOR = 4, ONNX_ATTR_GRAPH = 5,
+    ONNX_ATTR_NONE = 0, ONNX_ATTR_FLOAT = 1, ONNX_ATTR_INT = 2, ONNX_ATTR_STRING = 3, ONNX_ATTR_TENSOR = 4,
+        ONNX_ATTR_GRAPH = 5,
     ONNX_ATTR_FLOATS = 6, ONNX_ATTR_INTS = 7, ONNX_ATTR_STRINGS = 8, ONNX_ATTR_TENSORS = 9, ONNX_ATTR_GRAPHS = 10,
     ONNX_ATTR_SPARSE = 11, ONNX_ATTR_SPARSES = 12, ONNX_ATTR_TYPE = 13, ONNX_ATTR_TYPES = 14, ONNX_ATTR_TYPE_COUNT
 };
@@ -46,7 +50,8 @@ struct onnx_str {
 };
 
 /*
- * A file that tensors lie in: files[0] is the model. It stays mapped until onnx_close(). `path` is "" for a model given as memory.
+ * A file that tensors lie in: files[0] is the model. It stays mapped until onnx_close(). `path` is "" for a model given
+ * as memory.
  */
 struct onnx_file {
     const char *path;
@@ -58,9 +63,9 @@ struct onnx_file {
 #define ONNX_NO_FILE UINT32_MAX
 
 /*
- * `bytes` holds byte_count bytes as raw_data would: row major, little endian, 2- and 4-bit elements packed from the low bits up, 6-bit
- * elements as a stream of bits; no alignment is promised. When `file` is not ONNX_NO_FILE these are the bytes at `offset` of that
- * file. For STRING, `strings` holds `count` strings and `bytes` is NULL.
+ * `bytes` holds byte_count bytes as raw_data would: row major, little endian, 2- and 4-bit elements packed from the low
+ * bits up, 6-bit elements as a stream of bits; no alignment is promised. When `file` is not ONNX_NO_FILE these are the
+ * bytes at `offset` of that file. For STRING, `strings` holds `count` strings and `bytes` is NULL.
  */
 struct onnx_tensor {
     const char *name;
@@ -74,14 +79,17 @@ struct onnx_tensor {
     uint64_t offset;
 };
 
-/* COO format: element k of `values` [nnz] has the linear index indices[k] ([nnz]) or the coordinates indices[k][*] ([nnz, rank]). */
+/* COO format: element k of `values` [nnz] has the linear index indices[k] ([nnz]) or the coordinates indices[k][*]
+ * ([nnz, rank]). */
 struct onnx_sparse {
     const struct onnx_tensor *values, *indices;
     uint32_t rank;
     const int64_t *dims;
 };
 
-enum onnx_type_kind { ONNX_TYPE_NONE, ONNX_TYPE_TENSOR, ONNX_TYPE_SPARSE, ONNX_TYPE_SEQUENCE, ONNX_TYPE_OPTIONAL, ONNX_TYPE_MAP };
+enum onnx_type_kind {
+    ONNX_TYPE_NONE, ONNX_TYPE_TENSOR, ONNX_TYPE_SPARSE, ONNX_TYPE_SEQUENCE, ONNX_TYPE_OPTIONAL, ONNX_TYPE_MAP
+};
 
 struct onnx_dim {
     int64_t value;     /* -1: not given */
@@ -187,14 +195,15 @@ struct onnx_model {
 /* Opens a model file. NULL: `err` says why, without the path in front. Free with onnx_close. */
 struct onnx_model *onnx_open(const char *path, struct onnx_error *err);
 
-/* The same for a model in memory; `data` must outlive it. `folder` is where external data is looked for, NULL: refused. */
+/* The same for a model in memory; `data` must outlive it. `folder` is where external data is looked for, NULL:
+ * refused. */
 struct onnx_model *onnx_open_memory(const void *data, uint64_t size, const char *folder, struct onnx_error *err);
 
 void onnx_close(struct onnx_model *model);
 
 /*
- * A value stored on its own (input_K.pb, output_K.pb): a TensorProto, SequenceProto, OptionalProto or MapProto, told by `kind`.
- * OPTIONAL: count is 0 (none) or 1. MAP: `keys` beside the values of items[0] (a SEQUENCE).
+ * A value stored on its own (input_K.pb, output_K.pb): a TensorProto, SequenceProto, OptionalProto or MapProto, told by
+ * `kind`. OPTIONAL: count is 0 (none) or 1. MAP: `keys` beside the values of items[0] (a SEQUENCE).
  */
 struct onnx_value {
     enum onnx_type_kind kind;
@@ -209,10 +218,11 @@ struct onnx_value {
 };
 
 /*
- * Reads such a file. The file does not say which of the four it is: `kind` does. `*model` owns the value (and has nothing else); close it
- * when done. NULL: `err` says why.
+ * Reads such a file. The file does not say which of the four it is: `kind` does. `*model` owns the value (and has
+ * nothing else); close it when done. NULL: `err` says why.
  */
-const struct onnx_value *onnx_open_value(const char *path, enum onnx_type_kind kind, struct onnx_model **model, struct onnx_error *err);
+const struct onnx_value *onnx_open_value(const char *path, enum onnx_type_kind kind, struct onnx_model **model,
+                                         struct onnx_error *err);
 
 /* Names a dtype ("FLOAT"); "UNDEFINED" for 0, NULL for a number that ONNX does not define. */
 const char *onnx_dtype_name(int64_t dtype);
@@ -221,8 +231,8 @@ const char *onnx_dtype_name(int64_t dtype);
 uint32_t onnx_dtype_bits(int64_t dtype);
 
 /*
- * What the file is when it is not an ONNX model, as the end of a sentence that also names what works; NULL when nothing else is
- * recognised. The text is static or in `text`.
+ * What the file is when it is not an ONNX model, as the end of a sentence that also names what works; NULL when nothing
+ * else is recognised. The text is static or in `text`.
  */
 const char *onnx_sniff(const uint8_t *data, uint64_t size);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention and what models put around it: Attention, FlexAttention, RotaryEmbedding, TensorScatter, LinearAttention,
- * CausalConvWithState, SwiGLU. Attention is built as two products around a softmax; the passes join them where they can.
+ * CausalConvWithState, SwiGLU. Attention is built as two products around a softmax; the passes join them where they
+ * can.
  */
 #include "compiler/onnx/attention_int.h"
 #include "base/mutant.h"
@@ -76,7 +77,8 @@ struct ir_value *imp_head_scale(struct imp *im, const struct ir_value *q, double
     return imp_cast(im, half ? imp_un(im, IR_sqrt, s) : s, imp_dtype(q));
 }
 
-/* What a query may look at: all of it as an added bias (0 or -inf, and a float mask's values), NULL when there is nothing to add. */
+/* What a query may look at: all of it as an added bias (0 or -inf, and a float mask's values), NULL when there is
+ * nothing to add. */
 struct bias {
     struct ir_value *q;      /* [b, h, s, d] */
     ir_expr keys;            /* total keys */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators of domain com.microsoft that ONNX Runtime's transformer optimiser writes in place of several of ONNX's: activations with a
- * bias, normalisations of sums, embeddings, products with what follows. Each is spelled out again, so that the passes see ordinary graphs.
- * Attention is in op_contrib_attention.c. Source: ONNX Runtime, docs/ContribOperators.md.
+ * Operators of domain com.microsoft that ONNX Runtime's transformer optimiser writes in place of several of ONNX's:
+ * activations with a bias, normalisations of sums, embeddings, products with what follows. Each is spelled out again,
+ * so that the passes see ordinary graphs. Attention is in op_contrib_attention.c. Source: ONNX Runtime,
+ * docs/ContribOperators.md.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -297,7 +298,8 @@ bool onnx_op_expand_dims(struct imp *im, int arg)
     return imp_axis(im, &axis, imp_rank(x) + 1) && imp_out(im, 0, imp_unsqueeze(im, x, 1, &axis));
 }
 
-/* The elements of a vector in the order in which they first come, where each element is among them, and how many there are. */
+/* The elements of a vector in the order in which they first come, where each element is among them, and how many there
+ * are. */
 bool onnx_op_contrib_unique(struct imp *im, int arg)
 {
     UNUSED(arg);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ONNX Runtime's attention: Attention, QAttention, MultiHeadAttention, PackedAttention, PackedMultiHeadAttention, RotaryEmbedding. (Those
- * whose caches have room for tokens to come are in op_contrib_cache.c.) They are read into one form (struct contrib_attention) and
- * spelled out as two products around a softmax, which the passes join. Source: ONNX Runtime, docs/ContribOperators.md.
+ * ONNX Runtime's attention: Attention, QAttention, MultiHeadAttention, PackedAttention, PackedMultiHeadAttention,
+ * RotaryEmbedding. (Those whose caches have room for tokens to come are in op_contrib_cache.c.) They are read into one
+ * form (struct contrib_attention) and spelled out as two products around a softmax, which the passes join. Source: ONNX
+ * Runtime, docs/ContribOperators.md.
  */
 #include "compiler/onnx/attention_int.h"
 #include "compiler/onnx/quant_int.h"
@@ -383,8 +384,8 @@ static bool read_heads(struct imp *im, struct contrib_attention *a, bool *cached
     return a->q && a->k && a->v;
 }
 
-/* As ONNX Runtime: keys are counted from the first one behind the past on, wherever they are from, and where there are more of them than
- * queries the last query sees all. `used`: rows of a shared buffer (contrib_causal). */
+/* As ONNX Runtime: keys are counted from the first one behind the past on, wherever they are from, and where there are
+ * more of them than queries the last query sees all. `used`: rows of a shared buffer (contrib_causal). */
 static bool causal_rows(struct imp *im, struct contrib_attention *a, ir_expr past, struct ir_value *used)
 {
     ir_expr dims[2] = {imp_dim(a->q, 2), imp_dim(a->k, 2)};

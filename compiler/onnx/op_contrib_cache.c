@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GroupQueryAttention: attention whose keys and values stand in a cache with room for tokens to come, each sample at a place of its own.
+ * GroupQueryAttention: attention whose keys and values stand in a cache with room for tokens to come, each sample at a
+ * place of its own.
  *
- * New rows are written where each sample's old ones end; what lies behind them is masked. So the cache may be of any length, the one
- * that comes in and goes out being the same buffer or not. Source: ONNX Runtime, docs/ContribOperators.md.
+ * New rows are written where each sample's old ones end; what lies behind them is masked. So the cache may be of any
+ * length, the one that comes in and goes out being the same buffer or not. Source: ONNX Runtime,
+ * docs/ContribOperators.md.
  */
 #include "compiler/onnx/attention_int.h"
 
@@ -32,7 +34,8 @@ struct ir_value *contrib_write_cache(struct imp *im, struct ir_value *past, stru
                   IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2), ir_attr_s(IR_ATTR_mode, "none")));
 }
 
-/* Operands seqlens_k [b] (keys of each sample less one) and total_sequence_length. Where the latter is the number of new tokens, all is new. */
+/* Operands seqlens_k [b] (keys of each sample less one) and total_sequence_length. Where the latter is the number of
+ * new tokens, all is new. */
 static bool read_cache(struct imp *im, const struct ir_value *q, struct cache *c)
 {
     struct ir_value *lengths = imp_tensor(im, 5), *total = lengths ? imp_tensor(im, 6) : NULL;
@@ -143,7 +146,8 @@ static bool add_bias(struct imp *im, struct contrib_attention *a, struct ir_valu
     return bias && contrib_add_bias(im, a, bias);
 }
 
-/* Writes the new keys and values behind the old ones; attention then reads the cache no further than its longest sample goes. */
+/* Writes the new keys and values behind the old ones; attention then reads the cache no further than its longest sample
+ * goes. */
 static bool update_cache(struct imp *im, struct contrib_attention *a, const struct cache *c)
 {
     struct ir_value **kv[2] = {&a->k, &a->v}, *past[2] = {imp_in(im, 3), imp_in(im, 4)};

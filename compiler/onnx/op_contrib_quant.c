@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ONNX Runtime's operators on weights of 2, 4 and 8 bits in blocks that have a scale and a zero point each: MatMulNBits, GatherBlockQuantized.
+ * ONNX Runtime's operators on weights of 2, 4 and 8 bits in blocks that have a scale and a zero point each:
+ * MatMulNBits, GatherBlockQuantized.
  *
- * Where the number of rows is known to be large, the weights become floats when the model is compiled (as other constants do, up to the
- * limit of the pass fold); else they stay as they are in the file.
+ * Where the number of rows is known to be large, the weights become floats when the model is compiled (as other
+ * constants do, up to the limit of the pass fold); else they stay as they are in the file.
  * Source: ONNX Runtime, docs/ContribOperators.md.
  */
 #include "compiler/onnx/quant_int.h"
@@ -114,12 +115,12 @@ static struct ir_value *block_weights(struct imp *im, const struct blocks *b, st
 }
 
 /*
- * Weights that stay packed: part i of a byte belongs to every per-th element of x, from the i-th on, so that bytes are never taken apart into
- * memory. With few rows the product is one reduction over blocks and bytes, which reads each weight once; with many, floats are made
- * for a product of matrices, part behind part along k, and let go again.
+ * Weights that stay packed: part i of a byte belongs to every per-th element of x, from the i-th on, so that bytes are
+ * never taken apart into memory. With few rows the product is one reduction over blocks and bytes, which reads each
+ * weight once; with many, floats are made for a product of matrices, part behind part along k, and let go again.
  *
- * The weights of `beside` results lie block by block beside each other where they are constants: a kernel that makes so many sums at a time
- * reads all of them from front to end.
+ * The weights of `beside` results lie block by block beside each other where they are constants: a kernel that makes so
+ * many sums at a time reads all of them from front to end.
  */
 struct parts {
     int per, beside;
@@ -203,8 +204,8 @@ static struct ir_value *as_many_rows(struct imp *im, const struct blocks *b, con
     return node ? node->out[0] : NULL;
 }
 
-/* x [m, k] of f32 in parts, zeros where the last block is not full. Each is a sum with one term: so it is stored, and is not read with
- * gaps once for each of the n results. */
+/* x [m, k] of f32 in parts, zeros where the last block is not full. Each is a sum with one term: so it is stored, and
+ * is not read with gaps once for each of the n results. */
 static bool split_rows(struct imp *im, const struct blocks *b, struct ir_value *x, struct parts *p)
 {
     struct ir_ctx *c = im->ctx;
@@ -235,8 +236,8 @@ static struct ir_value *more_results(struct imp *im, const struct blocks *b, str
     return v && n > b->n ? imp_pad(im, imp_reshape(im, v, 2, dims), NULL, none, after, "constant") : v;
 }
 
-/* x [.., k] times weights that stay packed. Constants get as many results as lie beside each other, the last ones of zeros: a vocabulary is
- * often of an odd size. */
+/* x [.., k] times weights that stay packed. Constants get as many results as lie beside each other, the last ones of
+ * zeros: a vocabulary is often of an odd size. */
 static struct ir_value *packed_product(struct imp *im, const struct blocks *given, struct ir_value *x,
                                        struct ir_value *w, struct ir_value *scale, struct ir_value *zero)
 {

@@ -2,8 +2,9 @@
 /*
  * If, Loop, Scan: ONNX's graphs become regions.
  *
- * The types of a region's results are known only when it has been imported, and a loop's carried values may change their shape: the loop is
- * imported with the initial types first, and where the results disagree once more with fresh symbols in those dims.
+ * The types of a region's results are known only when it has been imported, and a loop's carried values may change
+ * their shape: the loop is imported with the initial types first, and where the results disagree once more with fresh
+ * symbols in those dims.
  */
 #include "compiler/onnx/import_int.h"
 #include "base/mutant.h"
@@ -59,8 +60,9 @@ static bool yield(struct imp *im, size_t n, struct ir_value **v)
 }
 
 /*
- * Dims of a result in the types outside its region: an expression over symbols that the region itself binds means nothing there.
- * Symbols are known outside when they were made before the region was opened (`first_inside`: the first id after).
+ * Dims of a result in the types outside its region: an expression over symbols that the region itself binds means
+ * nothing there. Symbols are known outside when they were made before the region was opened (`first_inside`: the first
+ * id after).
  */
 struct outside {
     uint32_t first_inside;
@@ -164,7 +166,8 @@ static bool inline_branch(struct imp *im, const struct onnx_graph *g)
     return true;
 }
 
-/* A value as the type that another branch or iteration needs: a tensor as an object, a sequence with looser items, an optional. */
+/* A value as the type that another branch or iteration needs: a tensor as an object, a sequence with looser items, an
+ * optional. */
 static struct ir_value *as_type(struct imp *im, struct ir_value *v, ir_type t)
 {
     if (!v || v->type == t || (ir_is_tensor(v->type) && ir_is_tensor(t)))
@@ -402,8 +405,8 @@ static bool refuse_body(struct imp *im, const struct looping *l, const struct im
     return imp_attempt_refuse(im, a, b, n, types, outs);
 }
 
-/* The graph, in the loop's region; values in `outs` (condition first). A body that is wrong where it stands is an error of the run in which there is an
- * iteration, unless one is certain. */
+/* The graph, in the loop's region; values in `outs` (condition first). A body that is wrong where it stands is an error
+ * of the run in which there is an iteration, unless one is certain. */
 static bool import_body(struct imp *im, const struct looping *l, struct ir_block *b, struct ir_value *go,
                         struct ir_value **outs)
 {
@@ -465,8 +468,8 @@ static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *n
     return fine;
 }
 
-/* What nobody sees, since an iteration is certain and reads it not before it has written it, may have the type that the iteration gives:
- * paddle2onnx carries the variables of a loop's body in as scalars. */
+/* What nobody sees, since an iteration is certain and reads it not before it has written it, may have the type that the
+ * iteration gives: paddle2onnx carries the variables of a loop's body in as scalars. */
 static bool retype_unread(struct imp *im, struct looping *l, int k, const struct ir_value *param, ir_type got)
 {
     ir_expr dims[TCC_MAX_RANK];
@@ -702,7 +705,8 @@ static bool read_scan(struct imp *im, struct looping *l, int first)
     return true;
 }
 
-/* Opset 8: the first axis of everything is a batch; each of its elements is scanned on its own. The batch's size must be known. */
+/* Opset 8: the first axis of everything is a batch; each of its elements is scanned on its own. The batch's size must
+ * be known. */
 static bool scan8(struct imp *im)
 {
     struct looping l = {0};

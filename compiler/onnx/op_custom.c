@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op_custom.c - a node whose operator the user gives himself (--custom-op): one library op, of whose results his shape() says the types. */
+/* op_custom.c - a node whose operator the user gives himself (--custom-op): one library op, of whose results his
+ * shape() says the types. */
 #include "compiler/onnx/import_int.h"
 
 struct ir_custom *imp_custom(struct ir_ctx *ctx, const char *domain, const char *op)

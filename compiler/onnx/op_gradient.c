@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ai.onnx.preview.training Gradient: derivatives of the value named y by the values named xs, where those and zs take the values of the
- * node's operands. Operands that are the named values themselves, the usual case, leave the graph as it is; otherwise what y is computed
- * by is built once more from the operands.
+ * ai.onnx.preview.training Gradient: derivatives of the value named y by the values named xs, where those and zs take
+ * the values of the node's operands. Operands that are the named values themselves, the usual case, leave the graph as
+ * it is; otherwise what y is computed by is built once more from the operands.
  */
 #include "compiler/onnx/import_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that become library ops: the long tail (libs.def), strings, image operators, and any shape operator on values whose rank is known only
- * at run time (imp_dynamic). Sequences: op_sequence.c.
+ * Operators that become library ops: the long tail (libs.def), strings, image operators, and any shape operator on
+ * values whose rank is known only at run time (imp_dynamic). Sequences: op_sequence.c.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -155,7 +155,8 @@ ir_type imp_declared_result(struct imp *im, int result, enum tcc_dtype dtype)
     return imp_fresh_type(im, dtype, t->rank, dims);
 }
 
-/* Operators that have a form for any rank and element type, strings included. `from`: the operand whose type the result has; -1: i64. */
+/* Operators that have a form for any rank and element type, strings included. `from`: the operand whose type the result
+ * has; -1: i64. */
 static const struct {
     const char *op, *name, *kind;
     int from;
@@ -472,7 +473,8 @@ static int scale_values(const struct ir_value *v, double *out)
     return (int)t->nelems;
 }
 
-/* Nothing can be resized to something: where the sizes are known before it runs, that is decided then, in whatever way it is computed. */
+/* Nothing can be resized to something: where the sizes are known before it runs, that is decided then, in whatever way
+ * it is computed. */
 static bool resizes_something(struct imp *im, const struct ir_value *x, int rank, const ir_expr *dims)
 {
     for (int k = 0; k < rank; k++)
@@ -524,13 +526,15 @@ bool onnx_op_resize(struct imp *im, int arg)
     if (!resizes_something(im, x, imp_rank(x), dims))
         return false;
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
-    /* The stored cases of align_corners give their scales when the model runs, and count as ONNX's reference does; engines don't. */
+    /* The stored cases of align_corners give their scales when the model runs, and count as ONNX's reference does;
+     * engines don't. */
     struct ir_attr fractional = ir_attr_i(IR_ATTR_user, scales && !scales->def);
     fractional.name = "fractional_length";
     if (im->opset >= 11)
         return imp_lib_node(im, "resize", 1, &t, fractional.i ? IR_ATTRS(fractional) : NULL);
     struct ir_value *in[] = {x, NULL, scales};
-    /* Opset 10: asymmetric coordinates, rounded down to the nearest, but up where the result is smaller: its text's example, and engines. */
+    /* Opset 10: asymmetric coordinates, rounded down to the nearest, but up where the result is smaller: its text's
+     * example, and engines. */
     struct ir_attr how = imp_user_text(im, "coordinate_transformation_mode", "asymmetric"),
                    round = imp_user_text(im, "nearest_mode", "simple");
     struct ir_node *node = imp_lib(im, "resize", 3, in, 1, &t, IR_ATTRS(how, round));

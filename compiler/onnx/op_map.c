@@ -384,7 +384,8 @@ static bool random_dropout(struct imp *im, struct ir_value *x, struct ir_value *
     return imp_out(im, 0, y) && imp_out(im, 1, mask);
 }
 
-/* Read for training: what the node does when its model is trained, whatever it says now. Up to opset 11 the ratio is an attribute. */
+/* Read for training: what the node does when its model is trained, whatever it says now. Up to opset 11 the ratio is an
+ * attribute. */
 static bool train_dropout(struct imp *im, struct ir_value *x, struct ir_value *ratio)
 {
     double p = im->opset < 12 ? imp_f(im, "ratio", 0.5) : 0.5;

@@ -85,7 +85,8 @@ static int position(const struct term *t, char label)
     return -1;
 }
 
-/* Reads one operand's labels; '...' becomes the digits (and what follows them) that stand for the broadcast axes, right-aligned. */
+/* Reads one operand's labels; '...' becomes the digits (and what follows them) that stand for the broadcast axes,
+ * right-aligned. */
 static const char *read_term(const char *p, int rank, struct term *t)
 {
     int letters = 0;
@@ -156,7 +157,8 @@ static bool sum_unwanted(struct imp *im, struct term *t, const char *wanted)
     return t->v != NULL;
 }
 
-/* Brings `t` into the order of `labels` and merges them into groups of the given sizes: [batch..., group 1, group 2]. */
+/* Brings `t` into the order of `labels` and merges them into groups of the given sizes: [batch..., group 1, group
+ * 2]. */
 static struct ir_value *arrange(struct imp *im, const struct term *t, const char *labels, int batch, int first)
 {
     int64_t perm[TCC_MAX_RANK];
@@ -198,7 +200,8 @@ static ir_expr size_of(struct imp *im, const struct term *t, int n, char label)
     return size;
 }
 
-/* Gives each axis the size of its label, and takes away those of one element where others have more: every element there is the same. */
+/* Gives each axis the size of its label, and takes away those of one element where others have more: every element
+ * there is the same. */
 static bool fit_term(struct imp *im, struct term *all, int n, struct term *t)
 {
     ir_expr dims[TCC_MAX_RANK];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ai.onnx.ml's operators but trees (op_tree.c), and TfIdfVectorizer, whose labels or values have a type or a number that attributes decide. */
+/* ai.onnx.ml's operators but trees (op_tree.c), and TfIdfVectorizer, whose labels or values have a type or a number
+ * that attributes decide. */
 #include "compiler/onnx/import_int.h"
 
 #define UNUSED(arg) ((void)(arg))

@@ -119,8 +119,8 @@ bool onnx_op_conv(struct imp *im, int arg)
 }
 
 /*
- * ConvTranspose: out = stride * (in - 1) + output_padding + (kernel - 1) * dilation + 1 - pads; output_shape turns that round and gives
- * the pads.
+ * ConvTranspose: out = stride * (in - 1) + output_padding + (kernel - 1) * dilation + 1 - pads; output_shape turns that
+ * round and gives the pads.
  */
 bool onnx_op_conv_transpose(struct imp *im, int arg)
 {
@@ -170,8 +170,8 @@ bool onnx_op_conv_transpose(struct imp *im, int arg)
 }
 
 /*
- * ceil_mode: the last window may hang over the end; that is one more pad behind, as far as it starts inside the operand or the pads in
- * front.
+ * ceil_mode: the last window may hang over the end; that is one more pad behind, as far as it starts inside the operand
+ * or the pads in front.
  */
 static void ceil_pads(struct imp *im, const struct ir_value *x, struct window *w)
 {
@@ -275,7 +275,8 @@ struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x)
         return pool(im, IR_avg_pool, x, &w, "valid");
     if (!imp_i(im, "ceil_mode", 0))
         return pool(im, IR_avg_pool, x, &w, "full");
-    /* Pads that only ceil_mode added don't count: divide the sum by the number of taps inside operand and declared pads. */
+    /* Pads that only ceil_mode added don't count: divide the sum by the number of taps inside operand and declared
+     * pads. */
     struct window declared = w;
     if (!read_window(im, x, &declared))
         return NULL;

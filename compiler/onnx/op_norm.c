@@ -169,7 +169,8 @@ struct ir_value *imp_run_on(struct imp *im, struct ir_value *count, struct ir_va
                          : NULL;
 }
 
-/* Both running statistics, read for training: running * momentum + batch * (1 - momentum), the variance without bias as in PyTorch. */
+/* Both running statistics, read for training: running * momentum + batch * (1 - momentum), the variance without bias as
+ * in PyTorch. */
 static bool update_running(struct imp *im, struct ir_value *x, int n, const int64_t *axes, struct ir_value **running,
                            struct ir_value *const *batch)
 {
@@ -221,8 +222,8 @@ static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const in
 }
 
 /*
- * BatchNormalization. Inference: y = x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, per channel; constants fold.
- * Training (opset 14 on): statistics of the batch, and running ones as results.
+ * BatchNormalization. Inference: y = x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, per channel;
+ * constants fold. Training (opset 14 on): statistics of the batch, and running ones as results.
  */
 bool onnx_op_batch_norm(struct imp *im, int arg)
 {

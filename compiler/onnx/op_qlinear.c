@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operators of domain com.microsoft that ONNX Runtime's quantiser writes. Those on single elements, pools and concat are their
- * float operators between DequantizeLinear and QuantizeLinear; products are sums in i32. The pass quantise makes one form of both.
- * Source: ONNX Runtime, docs/ContribOperators.md.
+ * The operators of domain com.microsoft that ONNX Runtime's quantiser writes. Those on single elements, pools and
+ * concat are their float operators between DequantizeLinear and QuantizeLinear; products are sums in i32. The pass
+ * quantise makes one form of both. Source: ONNX Runtime, docs/ContribOperators.md.
  */
 #include "compiler/onnx/quant_int.h"
 
@@ -139,7 +139,8 @@ bool onnx_op_qlinear_reduce_mean(struct imp *im, int arg)
     return quantised_mean(im, x, n, axes, imp_i(im, "keepdims", 1));
 }
 
-/* -- Products -------------------------------------------------------------------------------------------------------------- */
+/* -- Products
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* A scale of the columns of `rank`-dim products; of all elements if it is one. */
 static struct ir_value *column_scale(struct imp *im, struct ir_value *s)

@@ -2,8 +2,8 @@
 /*
  * Quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and the integer and quantised products.
  *
- * Scales and zero points are one for the tensor, one for each index of an axis, or one for each block of it; all three become a tensor
- * that broadcasts against x.
+ * Scales and zero points are one for the tensor, one for each index of an axis, or one for each block of it; all three
+ * become a tensor that broadcasts against x.
  */
 #include "compiler/onnx/quant_int.h"
 #include "base/mutant.h"

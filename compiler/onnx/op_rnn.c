@@ -2,11 +2,12 @@
 /*
  * RNN, GRU, LSTM as loops over time.
  *
- * The input's products with W for all steps are one matrix product before the loop; a step only multiplies the state by R. The three
- * cells share everything but the few lines that combine gates. Per direction: one loop that carries the state and collects it.
+ * The input's products with W for all steps are one matrix product before the loop; a step only multiplies the state by
+ * R. The three cells share everything but the few lines that combine gates. Per direction: one loop that carries the
+ * state and collects it.
  *
- * With sequence_lens, a step at or past a sequence's length leaves its state as it is and outputs 0. That also makes the reverse
- * direction right, which begins with those steps.
+ * With sequence_lens, a step at or past a sequence's length leaves its state as it is and outputs 0. That also makes
+ * the reverse direction right, which begins with those steps.
  */
 #include "compiler/onnx/quant_int.h"
 #include "base/mutant.h"
@@ -197,7 +198,8 @@ static bool run_direction(struct imp *im, const struct rnn *r, int nstate, struc
     return fine;
 }
 
-/* The next value of a list, if the activation takes one: the lists hold those of the activations that do, in order. NaN: its own default. */
+/* The next value of a list, if the activation takes one: the lists hold those of the activations that do, in order.
+ * NaN: its own default. */
 static double next_constant(bool takes, const float *list, int n, int *at)
 {
     return takes && *at < n ? (double)list[(*at)++] : (double)NAN;
@@ -226,9 +228,9 @@ static bool read_activations(struct imp *im, struct rnn *r)
 
 static const char w_rows[] = "W has hidden_size rows for each gate", r_rows[] = "R has hidden_size rows for each gate";
 
-/* DynamicQuantizeLSTM (com.microsoft): W and R are bytes, [directions, inputs, gates], with a scale and a zero point for each direction or
- * each of its columns. x becomes bytes once, by the range of all of it, the state at every step, by the range of each sample's: as ONNX
- * Runtime does with as many threads as samples. */
+/* DynamicQuantizeLSTM (com.microsoft): W and R are bytes, [directions, inputs, gates], with a scale and a zero point
+ * for each direction or each of its columns. x becomes bytes once, by the range of all of it, the state at every step,
+ * by the range of each sample's: as ONNX Runtime does with as many threads as samples. */
 static bool computes_in_bytes(const struct imp *im)
 {
     return !strcmp(im->domain, "com.microsoft") && imp_quantises(im);

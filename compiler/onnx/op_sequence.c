@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequences and optionals: library ops on objects. Where their structure is known (items.c) an item is the tensor that went in, a piece a slice, a
- * concatenation one of tensors. What depends on values of the run stays a library op.
+ * Sequences and optionals: library ops on objects. Where their structure is known (items.c) an item is the tensor that
+ * went in, a piece a slice, a concatenation one of tensors. What depends on values of the run stays a library op.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -50,7 +50,8 @@ static const struct imp_items *items_in(struct imp *im)
     return optional ? (items->n ? imp_items_of(im, items->at[0]) : NULL) : items;
 }
 
-/* Operand k as a position among n items (`end`: behind the last, too), `otherwise` where it is not given; -1: it is not known, or there is none such. */
+/* Operand k as a position among n items (`end`: behind the last, too), `otherwise` where it is not given; -1: it is not
+ * known, or there is none such. */
 static int position(struct imp *im, int k, int n, int otherwise, bool end)
 {
     int64_t at;
@@ -192,7 +193,8 @@ bool onnx_op_sequence_length(struct imp *im, int arg)
     return sequence_operand(im, 0) && imp_lib_node(im, "sequence_length", 1, &t, NULL);
 }
 
-/* The pieces' sizes; -1: they are not known. As runtime/libop/sequence.c has it, the axis of pieces of 1 goes where keepdims is 0. */
+/* The pieces' sizes; -1: they are not known. As runtime/libop/sequence.c has it, the axis of pieces of 1 goes where
+ * keepdims is 0. */
 static int piece_sizes(struct imp *im, ir_expr whole, ir_expr *sizes, bool *squeeze)
 {
     struct ir_value *split = imp_in(im, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SequenceMap: its body for each item where they are known, else a loop over the items that collects each result in a sequence of its own. */
+/* SequenceMap: its body for each item where they are known, else a loop over the items that collects each result in a
+ * sequence of its own. */
 #include "compiler/onnx/import_int.h"
 
 #include <string.h>

@@ -162,8 +162,8 @@ bool onnx_op_flatten(struct imp *im, int arg)
 }
 
 /*
- * Squeeze without axes drops every dim of 1. Whether a symbolic one is 1 makes shape versions; where it can't (a size that only the run
- * knows, one version for all sizes), it is not 1 by assumption of the exporters.
+ * Squeeze without axes drops every dim of 1. Whether a symbolic one is 1 makes shape versions; where it can't (a size
+ * that only the run knows, one version for all sizes), it is not 1 by assumption of the exporters.
  */
 bool onnx_op_squeeze(struct imp *im, int arg)
 {
@@ -242,8 +242,8 @@ bool onnx_op_transpose(struct imp *im, int arg)
     return imp_out(im, 0, imp_transpose(im, x, perm));
 }
 
-/* The size that an axis of *x, which may be 1, becomes where `want` is asked for, which may be 1 too. Where nothing is known of sizes that only
- * the run has, the larger is the result. */
+/* The size that an axis of *x, which may be 1, becomes where `want` is asked for, which may be 1 too. Where nothing is
+ * known of sizes that only the run has, the larger is the result. */
 static ir_expr expanded(struct imp *im, struct ir_value **x, int axis, ir_expr want)
 {
     ir_expr own = imp_dim(*x, axis), size;
@@ -448,8 +448,8 @@ static int attr_exprs(struct imp *im, const char *name, ir_expr *out)
 }
 
 /*
- * A list whose length only the run knows (a slice of offsets, say) has as many entries as the other lists; where none says, one, the
- * usual case. The run checks.
+ * A list whose length only the run knows (a slice of offsets, say) has as many entries as the other lists; where none
+ * says, one, the usual case. The run checks.
  */
 static struct ir_value *listed(struct imp *im, struct ir_value *v, const struct ir_value *other, int axes)
 {

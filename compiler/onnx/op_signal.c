@@ -78,8 +78,8 @@ bool onnx_op_bernoulli(struct imp *im, int arg)
 }
 
 /*
- * Multinomial: classes drawn by their log-probabilities, which need not be normalised: the class whose log-probability plus a Gumbel
- * number of its own, -log(-log(uniform)), is the largest (E. J. Gumbel, 1954).
+ * Multinomial: classes drawn by their log-probabilities, which need not be normalised: the class whose log-probability
+ * plus a Gumbel number of its own, -log(-log(uniform)), is the largest (E. J. Gumbel, 1954).
  */
 bool onnx_op_multinomial(struct imp *im, int arg)
 {

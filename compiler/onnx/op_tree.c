@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ai.onnx.ml: tree ensembles, the form of version 5 (TreeEnsemble) and the older classifier and regressor. Both are read into one list of
- * nodes and laid out as the tables of runtime/trees.h, constant operands of one library op.
+ * ai.onnx.ml: tree ensembles, the form of version 5 (TreeEnsemble) and the older classifier and regressor. Both are
+ * read into one list of nodes and laid out as the tables of runtime/trees.h, constant operands of one library op.
  */
 #include "compiler/onnx/import_int.h"
 #include "runtime/trees.h"

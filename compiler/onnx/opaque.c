@@ -2,9 +2,9 @@
 /*
  * Axes, steps and the like that are known only at run time, for operands of known rank.
  *
- * The trick is the same everywhere: a list of axes becomes a mask over all axes (`scatter` into a vector of the rank's length), the
- * sizes of the result are computed from it by ordinary integer ops, and bound to fresh symbols. No library op is needed, and every pass
- * and target sees plain moves.
+ * The trick is the same everywhere: a list of axes becomes a mask over all axes (`scatter` into a vector of the rank's
+ * length), the sizes of the result are computed from it by ordinary integer ops, and bound to fresh symbols. No library
+ * op is needed, and every pass and target sees plain moves.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -101,8 +101,8 @@ bool onnx_op_unsqueeze_opaque(struct imp *im, int n)
 }
 
 /*
- * Element i goes to the place in the result that its coordinates give without the reduced axes, and is combined there. -> the result;
- * *count: how many elements were combined, i64[].
+ * Element i goes to the place in the result that its coordinates give without the reduced axes, and is combined there.
+ * -> the result; *count: how many elements were combined, i64[].
  */
 struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct ir_value *axes, bool keep, enum ir_op op,
                                     struct ir_value **count)

@@ -2,10 +2,11 @@
 /*
  * The bounded protobuf scanner: checks a serialised ONNX message and writes a slim copy of it for protobuf-c.
  *
- * protobuf-c alone copies every weight (a 2 GB model would cost 4 GB) and recurses once per nested message until the stack ends,
- * so nothing reaches it that has not passed here. One recursive walk, driven by the table wire.def: the depth is bounded, each length
- * is checked against its parent, tensor elements are noted as runs of file bytes and left behind. A nested message is copied as it
- * is walked; its length is not known before its end, so five bytes are kept for it and filled afterwards (a padded varint is valid).
+ * protobuf-c alone copies every weight (a 2 GB model would cost 4 GB) and recurses once per nested message until the
+ * stack ends, so nothing reaches it that has not passed here. One recursive walk, driven by the table wire.def: the
+ * depth is bounded, each length is checked against its parent, tensor elements are noted as runs of file bytes and left
+ * behind. A nested message is copied as it is walked; its length is not known before its end, so five bytes are kept
+ * for it and filled afterwards (a padded varint is valid).
  *
  * Wire format: protobuf.dev/programming-guides/encoding.
  */

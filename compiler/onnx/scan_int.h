@@ -2,9 +2,10 @@
 /*
  * Private to compiler/onnx: the bounded protobuf scanner.
  *
- * onnx_scan() walks a serialised ONNX message before any library does. It checks the wire structure (nesting, lengths, varints,
- * field types, counts), and writes a slim copy: the same message without documentation and without tensor elements. In the
- * slim copy every TensorProto carries `segment.begin` = its index in the side table, which says where its elements lie in the file.
+ * onnx_scan() walks a serialised ONNX message before any library does. It checks the wire structure (nesting, lengths,
+ * varints, field types, counts), and writes a slim copy: the same message without documentation and without tensor
+ * elements. In the slim copy every TensorProto carries `segment.begin` = its index in the side table, which says where
+ * its elements lie in the file.
  */
 #ifndef TCCC_ONNX_SCAN_INT_H
 #define TCCC_ONNX_SCAN_INT_H
@@ -27,7 +28,9 @@ enum onnx_message {
     ONNX_MSG_COUNT
 };
 
-enum onnx_wire_type { WIRE_VARINT = 0, WIRE_FIX64 = 1, WIRE_BYTES = 2, WIRE_GROUP = 3, WIRE_GROUP_END = 4, WIRE_FIX32 = 5 };
+enum onnx_wire_type {
+    WIRE_VARINT = 0, WIRE_FIX64 = 1, WIRE_BYTES = 2, WIRE_GROUP = 3, WIRE_GROUP_END = 4, WIRE_FIX32 = 5
+};
 
 /* Consecutive records of one data field of a TensorProto: `length` bytes at `offset`, tags included. */
 struct onnx_run {
@@ -60,10 +63,12 @@ struct onnx_record {
 };
 
 /*
- * Scans `size` bytes at `data` as a `root` message. True: `out` is filled and owned by the caller (onnx_scan_free). False: `err`
- * says what is wrong and `out` is empty. Reads nothing outside the bytes; the stack used is bounded by ONNX_MAX_NESTING.
+ * Scans `size` bytes at `data` as a `root` message. True: `out` is filled and owned by the caller (onnx_scan_free).
+ * False: `err` says what is wrong and `out` is empty. Reads nothing outside the bytes; the stack used is bounded by
+ * ONNX_MAX_NESTING.
  */
-bool onnx_scan(const uint8_t *data, uint64_t size, enum onnx_message root, struct onnx_scan *out, struct onnx_error *err);
+bool onnx_scan(const uint8_t *data, uint64_t size, enum onnx_message root, struct onnx_scan *out,
+               struct onnx_error *err);
 void onnx_scan_free(struct onnx_scan *scan);
 
 /* Reads a varint at *pos (< end) and moves *pos past it. False when it is cut off or longer than 10 bytes / 64 bits. */

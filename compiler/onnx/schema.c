@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Has a node what its operator does not have, or lacks it what it must have? Nothing would read it, and the model would compute something else than its author meant; so
- * it is an error, as for ONNX's checker and ONNX Runtime. Attributes that begin with two underscores are anybody's.
+ * Has a node what its operator does not have, or lacks it what it must have? Nothing would read it, and the model would
+ * compute something else than its author meant; so it is an error, as for ONNX's checker and ONNX Runtime. Attributes
+ * that begin with two underscores are anybody's.
  */
 #include "compiler/onnx/import_int.h"
 

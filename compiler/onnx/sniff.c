@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recognises files that are not ONNX models, so that the message names what the file is and what would work instead of a byte offset.
+ * Recognises files that are not ONNX models, so that the message names what the file is and what would work instead of
+ * a byte offset.
  *
- * Most formats begin with a signature. Zip files are told apart by the names in their central directory (read with all offsets checked).
- * TensorFlow's protobuf files have no signature: they are recognised by fields that no ONNX model begins with.
+ * Most formats begin with a signature. Zip files are told apart by the names in their central directory (read with all
+ * offsets checked). TensorFlow's protobuf files have no signature: they are recognised by fields that no ONNX model
+ * begins with.
  */
 #include "compiler/onnx/onnx_int.h"
 
@@ -126,7 +128,8 @@ static bool delimited(const uint8_t *data, uint64_t size, uint64_t at, uint8_t t
 
 static const char *sniff_protobuf(const uint8_t *data, uint64_t size)
 {
-    /* SavedModel: schema version 1, then a MetaGraphDef that begins with its MetaInfoDef. In ONNX field 2 is the producer's name. */
+    /* SavedModel: schema version 1, then a MetaGraphDef that begins with its MetaInfoDef. In ONNX field 2 is the
+     * producer's name. */
     if (size > 4 && data[0] == 0x08 && data[1] == 1 && delimited(data, size, 2, 0x12, 0x0a))
         return "this is a TensorFlow SavedModel" FROM_TF;
     /* GraphDef: nodes, each beginning with its name. In ONNX field 1 is a number. */

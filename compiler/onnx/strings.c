@@ -2,9 +2,10 @@
 /*
  * Shapes of moved strings.
  *
- * What operators such as Gather, Reshape and Concat make of a shape does not depend on the elements' type. For strings, which are moved by
- * library ops, the operator's own function is called with bytes of the same shapes instead of the strings: it checks the operands,
- * and the types of its results say what the strings' shapes will be. Nothing reads those results, so they go away as dead code.
+ * What operators such as Gather, Reshape and Concat make of a shape does not depend on the elements' type. For strings,
+ * which are moved by library ops, the operator's own function is called with bytes of the same shapes instead of the
+ * strings: it checks the operands, and the types of its results say what the strings' shapes will be. Nothing reads
+ * those results, so they go away as dead code.
  */
 #include "compiler/onnx/import_int.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors of an ONNX file: where their elements lie, and decoding those that protobuf stores in another form than raw_data.
+ * Tensors of an ONNX file: where their elements lie, and decoding those that protobuf stores in another form than
+ * raw_data.
  *
- * raw_data, packed float_data and packed double_data are the elements as they should be and stay in the file. Varint fields
- * (int32_data for everything up to 32 bits wide, int64_data, uint64_data), unpacked lists and strings are decoded into the arena. The
- * amount of data is checked against the dims in both cases, so that nobody after this needs to.
+ * raw_data, packed float_data and packed double_data are the elements as they should be and stay in the file. Varint
+ * fields (int32_data for everything up to 32 bits wide, int64_data, uint64_data), unpacked lists and strings are
+ * decoded into the arena. The amount of data is checked against the dims in both cases, so that nobody after this needs
+ * to.
  */
 #include "compiler/onnx/view_int.h"
 #include "runtime/abi.h"
@@ -112,7 +114,8 @@ static bool decode_numbers(struct onnx_reader *r, struct onnx_tensor *t, const s
     bool six = dtypes[t->dtype].bits == 6;
     uint64_t room = six ? t->count : t->byte_count;
     const uint8_t *file = r->model->files[0].map;
-    /* Each element takes a byte of the file at least: a size that the file can't hold is refused before memory is asked for. */
+    /* Each element takes a byte of the file at least: a size that the file can't hold is refused before memory is asked
+     * for. */
     if (room / 8 > r->model->files[0].size)
         return FAIL("tensor '%.100s': its dims ask for more elements than the file can hold", t->name);
     struct sink s = {

@@ -2,13 +2,15 @@
 /*
  * A model's TrainingInfoProto as entry points: what its bindings name are state variables.
  *
- *   @step(inputs of graph and algorithm...) -> the loss (what a Gradient differentiates), where it is a result, results of the algorithm
+ *   @step(inputs of graph and algorithm...) -> the loss (what a Gradient differentiates), where it is a result, results
+ *   of the algorithm
  *       that no binding takes, results of the graph
  *       the graph, then the algorithm in one scope, as onnx.proto combines them; then the update bindings
  *   @eval(inputs of the graph...) -> results of the graph
- *   @predict(inputs of the graph...) -> results of the graph but what a Gradient differentiates (the loss), in inference mode:
- *       Dropout drops nothing, BatchNormalization takes the running statistics, whatever the nodes say; inputs that only the loss
- *       needs are none of its
+ *   @predict(inputs of the graph...) -> results of the graph but what a Gradient differentiates (the loss), in
+ *   inference mode:
+ *       Dropout drops nothing, BatchNormalization takes the running statistics, whatever the nodes say; inputs that
+ *       only the loss needs are none of its
  *   @init() -> ()    initial values, then the initialization graph and its bindings
  */
 #include "compiler/onnx/import_int.h"
@@ -120,7 +122,8 @@ static bool takes(const struct onnx_binding *b, size_t n, const char *value)
     return false;
 }
 
-/* Results of the step: the loss, where it is one, then what the algorithm gives and no binding takes, then the graph's. */
+/* Results of the step: the loss, where it is one, then what the algorithm gives and no binding takes, then the
+ * graph's. */
 static int step_results(const struct imp *im, const struct onnx_graph *const g[2], struct ir_value **const outs[2],
                         struct ir_value **values, const char **names)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signs that a model to be trained was exported for inference. Exporters make initialisers of equal value one (LayerNorm scales of ones,
- * layers that were copied from one another), so that training would tie them; and they fold BatchNormalization into convolutions
- * and drop Dropout. torch.onnx.export does both unless it is told otherwise (doc/exporting.md).
+ * Signs that a model to be trained was exported for inference. Exporters make initialisers of equal value one
+ * (LayerNorm scales of ones, layers that were copied from one another), so that training would tie them; and they fold
+ * BatchNormalization into convolutions and drop Dropout. torch.onnx.export does both unless it is told otherwise
+ * (doc/exporting.md).
  */
 #include "compiler/onnx/import_int.h"
 

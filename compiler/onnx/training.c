@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading for training: initialisers of the main graph that are floats become state variables, but those that tell an operator
- * how to work (const_operands.def). The graph is imported twice: once as it infers, once as it trains (imp.train: dropout drops,
- * batch normalisation takes the batch's statistics and updates the running ones).
+ * Reading for training: initialisers of the main graph that are floats become state variables, but those that tell an
+ * operator how to work (const_operands.def). The graph is imported twice: once as it infers, once as it trains
+ * (imp.train: dropout drops, batch normalisation takes the batch's statistics and updates the running ones).
  */
 #include "compiler/onnx/import_int.h"
 
@@ -42,7 +42,8 @@ void imp_note_constants(struct imp *im)
     note_nodes(im, im->model->graph->nodes, im->model->graph->node_count);
 }
 
-/* Numbers of the program that torch.onnx.export makes initialisers of, under names like val_12: nothing that the network learns. */
+/* Numbers of the program that torch.onnx.export makes initialisers of, under names like val_12: nothing that the
+ * network learns. */
 static bool is_number(const struct onnx_tensor *t)
 {
     return !t->rank && !strncmp(t->name, "val_", 4) && t->name[4] && !t->name[4 + strspn(t->name + 4, "0123456789")];

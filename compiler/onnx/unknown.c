@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model that was refused has of operators that are not known, in all of it: the import itself does not see behind a node that was
- * refused in every case, nor into what such a node would have run. Each operator is one line, however many nodes it has. Models that are
- * imported are not looked at: branches that are never taken may hold anything.
+ * What a model that was refused has of operators that are not known, in all of it: the import itself does not see
+ * behind a node that was refused in every case, nor into what such a node would have run. Each operator is one line,
+ * however many nodes it has. Models that are imported are not looked at: branches that are never taken may hold
+ * anything.
  */
 #include "compiler/onnx/import_int.h"
 

@@ -2,12 +2,13 @@
 /*
  * Elementwise operators on tensors whose rank is known only at run time.
  *
- * The operands are broadcast to their common shape by library ops and become vectors; the operator's own function makes ordinary IR of
- * those, so that it runs as a kernel; its results get the common shape back. Rank-0 operands stay as they are.
+ * The operands are broadcast to their common shape by library ops and become vectors; the operator's own function makes
+ * ordinary IR of those, so that it runs as a kernel; its results get the common shape back. Rank-0 operands stay as
+ * they are.
  *
- * Where an operand is one of two ranked tensors, as an If with a scalar in one branch and a list in the other gives, its rank is
- * bounded: with 1s in front it is a ranked tensor. Beside an operand that has as many axes this changes nothing, since broadcasting would put
- * those 1s there, and the result is ranked again.
+ * Where an operand is one of two ranked tensors, as an If with a scalar in one branch and a list in the other gives,
+ * its rank is bounded: with 1s in front it is a ranked tensor. Beside an operand that has as many axes this changes
+ * nothing, since broadcasting would put those 1s there, and the result is ranked again.
  */
 #include "compiler/onnx/import_int.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values stored on their own (input_K.pb, output_K.pb of a test data set): TensorProto, SequenceProto, OptionalProto, MapProto.
+ * Values stored on their own (input_K.pb, output_K.pb of a test data set): TensorProto, SequenceProto, OptionalProto,
+ * MapProto.
  *
- * The last three are in a schema of their own (onnx-data.proto) that not every package ships, so their few fields are read from the
- * slim copy with the scanner's own record reader; tensors go the way that a model's tensors go.
+ * The last three are in a schema of their own (onnx-data.proto) that not every package ships, so their few fields are
+ * read from the slim copy with the scanner's own record reader; tensors go the way that a model's tensors go.
  */
 #include "compiler/onnx/load_int.h"
 

@@ -2,18 +2,18 @@
 /*
  * Shape versions: what a model does that depends on the sizes of its inputs.
  *
- * An If on sizes whose branches have different ranks, a Squeeze without axes, two sizes that broadcast if one of them turns out to be 1:
- * the importer asks whether a condition on the inputs' dims holds. What can't be proven becomes a *fact*, first taken for true, and
- * the function is imported anew under it; when that is done, the last fact that was taken for true is taken for false, and so on until
- * all cases are there. Each is a function with the facts as guards (struct ir_version). A fact `N = 1` is also put into the
- * inputs' types, so that everything folds that depends on it.
+ * An If on sizes whose branches have different ranks, a Squeeze without axes, two sizes that broadcast if one of them
+ * turns out to be 1: the importer asks whether a condition on the inputs' dims holds. What can't be proven becomes a
+ * *fact*, first taken for true, and the function is imported anew under it; when that is done, the last fact that was
+ * taken for true is taken for false, and so on until all cases are there. Each is a function with the facts as guards
+ * (struct ir_version). A fact `N = 1` is also put into the inputs' types, so that everything folds that depends on it.
  *
- * A case in which the model is wrong (exporters write branches that make sense for the sizes they saw only) is left out, with a warning; the
- * entry refuses its sizes.
+ * A case in which the model is wrong (exporters write branches that make sense for the sizes they saw only) is left
+ * out, with a warning; the entry refuses its sizes.
  *
- * Sizes that broadcast if they are equal or one is 1 are one fact for all pairs: all equal, the usual case, in which nothing is different
- * from sizes that are known to be equal; or any, where a dim that may be 1 is read with the index 0 by a gather. Sizes that only the run
- * knows make no versions: they are read so always.
+ * Sizes that broadcast if they are equal or one is 1 are one fact for all pairs: all equal, the usual case, in which
+ * nothing is different from sizes that are known to be equal; or any, where a dim that may be 1 is read with the index
+ * 0 by a gather. Sizes that only the run knows make no versions: they are read so always.
  */
 #include "compiler/onnx/import_int.h"
 
@@ -295,8 +295,8 @@ static bool sampled(void *user, ir_expr sym, int64_t *out)
 }
 
 /*
- * Are they one size in two forms, such as n floordiv 2 - 1 and max(n floordiv 2 - 1, 0)? They have one value in every sample in which
- * both can be sizes. What no proof says is checked when the model runs, as for any two sizes.
+ * Are they one size in two forms, such as n floordiv 2 - 1 and max(n floordiv 2 - 1, 0)? They have one value in every
+ * sample in which both can be sizes. What no proof says is checked when the model runs, as for any two sizes.
  */
 static bool alike(ir_expr a, ir_expr b)
 {
@@ -454,8 +454,8 @@ static void set_version(struct imp *im, const char *name)
     im->func->version = v;
 }
 
-/* Imports one case, until it needs no more facts. Where facts hold its errors are kept in `why`, with the node: a model need not make
- * sense at all sizes. */
+/* Imports one case, until it needs no more facts. Where facts hold its errors are kept in `why`, with the node: a model
+ * need not make sense at all sizes. */
 static bool import_case(struct imp *im, const struct frontend_options *o, const char *name, struct refused *why,
                         bool (*import)(struct imp *, const struct frontend_options *))
 {

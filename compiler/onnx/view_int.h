@@ -6,7 +6,8 @@
 #include "compiler/onnx/onnx_int.h"
 #include "compiler/onnx/scan_int.h"
 
-/* Bump allocation, freed as a whole. Memory is zeroed; NULL when there is none (`size` * `count` may overflow: NULL). */
+/* Bump allocation, freed as a whole. Memory is zeroed; NULL when there is none (`size` * `count` may overflow:
+ * NULL). */
 struct onnx_arena;
 struct onnx_arena *onnx_arena_new(void);
 void *onnx_arena_alloc(struct onnx_arena *a, size_t count, size_t size);
@@ -20,12 +21,13 @@ struct onnx_reader {
     struct onnx_error *err;
 };
 
-/* Fills `t` from its message and the side table: checks dtype, dims and the amount of data, decodes what can't stay in the file. */
+/* Fills `t` from its message and the side table: checks dtype, dims and the amount of data, decodes what can't stay in
+ * the file. */
 bool onnx_read_tensor(struct onnx_reader *r, const struct Onnx__TensorProto *proto, struct onnx_tensor *t);
 
 /*
- * Maps the external file `location` (relative to the model's folder, inside it) unless it already is, and sets *index in
- * model->files. `name` is the tensor's, for messages.
+ * Maps the external file `location` (relative to the model's folder, inside it) unless it already is, and sets *index
+ * in model->files. `name` is the tensor's, for messages.
  */
 bool onnx_external_file(struct onnx_reader *r, const char *name, const char *location, uint32_t *index);
 

@@ -2,9 +2,10 @@
 /*
  * What an archive of torch.export.save holds: format marks, the program, tensors.
  *
- * models/NAME.json is the program; data/weights/NAME_weights_config.json and data/constants/NAME_constants_config.json say for each
- * name in which entry its storage lies, and with which sizes, strides and offset it looks at that. A contiguous tensor stays a range
- * of the file; others are copied. Pickled values, and the formats of PyTorch up to 2.7, which pickle all of them, are refused.
+ * models/NAME.json is the program; data/weights/NAME_weights_config.json and data/constants/NAME_constants_config.json
+ * say for each name in which entry its storage lies, and with which sizes, strides and offset it looks at that. A
+ * contiguous tensor stays a range of the file; others are copied. Pickled values, and the formats of PyTorch up to 2.7,
+ * which pickle all of them, are refused.
  */
 #include "compiler/onnx/onnx_int.h"
 #include "compiler/pt2/archive_int.h"
@@ -167,7 +168,8 @@ static bool check_schema(struct pt2_archive *a)
     return false;
 }
 
-/* Names of sizes, an extra file that PyTorch's own format has no place for (tools/python: tccc.dim_names()): each of a symbol of the program's, and each once. */
+/* Names of sizes, an extra file that PyTorch's own format has no place for (tools/python: tccc.dim_names()): each of a
+ * symbol of the program's, and each once. */
 static bool read_dim_names(struct pt2_archive *a)
 {
     const struct pt2_entry *e = find(a, "extra/dim_names");
@@ -323,7 +325,8 @@ static void gather(const struct view *v, const uint8_t *from, uint8_t *to)
     }
 }
 
-/* Bytes that a view may have that is more than its storage: with strides of 0, a few bytes of a hostile file would be terabytes. */
+/* Bytes that a view may have that is more than its storage: with strides of 0, a few bytes of a hostile file would be
+ * terabytes. */
 #define MOST_REPEATED (UINT64_C(1) << 28)
 
 static struct ir_tensor *refuse(struct pt2_archive *a, const char *name, const char *why)

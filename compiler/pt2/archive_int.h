@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to compiler/pt2: a .pt2 archive as a table of entries, its program as JSON, its tensors as ranges of the mapped file.
+ * Private to compiler/pt2: a .pt2 archive as a table of entries, its program as JSON, its tensors as ranges of the
+ * mapped file.
  *
- * The container is a ZIP whose entries are stored, not compressed (zip.c); names are given without their common first folder.
- * Nothing here runs or unpacks a pickle. What the archive says is checked against its bytes before anything is read.
+ * The container is a ZIP whose entries are stored, not compressed (zip.c); names are given without their common first
+ * folder. Nothing here runs or unpacks a pickle. What the archive says is checked against its bytes before anything is
+ * read.
  */
 #ifndef TCCC_PT2_ARCHIVE_INT_H
 #define TCCC_PT2_ARCHIVE_INT_H
@@ -37,8 +39,8 @@ bool pt2_open(struct pt2_archive *a, struct ir_ctx *ctx, const char *path);
 void pt2_close(struct pt2_archive *a);
 
 /*
- * The tensor of that name among the weights (or constants): a reference for the caller. `storage` tells which bytes it has: tensors of
- * one storage and layout are one. NULL after a diagnostic.
+ * The tensor of that name among the weights (or constants): a reference for the caller. `storage` tells which bytes it
+ * has: tensors of one storage and layout are one. NULL after a diagnostic.
  */
 struct ir_tensor *pt2_tensor(struct pt2_archive *a, const char *name, bool constant, uint64_t *storage);
 

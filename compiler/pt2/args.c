@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arguments of a node, by the names of ATen's schema. Each is a union of one key that says its kind; sizes among integers may be names of
- * numbers that earlier nodes compute.
+ * The arguments of a node, by the names of ATen's schema. Each is a union of one key that says its kind; sizes among
+ * integers may be names of numbers that earlier nodes compute.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -147,7 +147,8 @@ int pt2_list(struct pt2 *p, const char *name, struct ir_value ***out)
 
 /* -- Numbers */
 
-/* {as_sym_int: {as_name | as_int}} and its like for floats and bools: the number of that name; NULL and *value what it holds else. */
+/* {as_sym_int: {as_name | as_int}} and its like for floats and bools: the number of that name; NULL and *value what it
+ * holds else. */
 static struct pt2_value *number_named(struct pt2 *p, json_t **value)
 {
     json_t *inner;

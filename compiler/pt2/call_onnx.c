@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ATen ops that are ONNX operators, by the operators' rows: the operands become the names of a node in a scope of its own, and the row's
- * function builds as it would for a model's node.
+ * ATen ops that are ONNX operators, by the operators' rows: the operands become the names of a node in a scope of its
+ * own, and the row's function builds as it would for a model's node.
  */
 #include "compiler/pt2/pt2_int.h"
 

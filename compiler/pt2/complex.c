@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Complex tensors. The IR has none: each is a tensor of floats with one more axis, the last, of real and imaginary part.
+ * Complex tensors. The IR has none: each is a tensor of floats with one more axis, the last, of real and imaginary
+ * part.
  *
- * Most ops need not know. One that moves or adds elements is built twice, with the real parts of its operands and with the imaginary ones; a
- * product once for each pair of parts; complex.def says which are of which kind, and what is in no row refuses complex operands. While parts
- * are built, p->part says which part of a complex operand pt2_t() and its like give.
+ * Most ops need not know. One that moves or adds elements is built twice, with the real parts of its operands and with
+ * the imaginary ones; a product once for each pair of parts; complex.def says which are of which kind, and what is in
+ * no row refuses complex operands. While parts are built, p->part says which part of a complex operand pt2_t() and its
+ * like give.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -183,7 +185,8 @@ bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2])
     return fine;
 }
 
-/* (a + bi) / (c + di) = (ac + bd + (bc - ad)i) / (cc + dd), b NULL: 0. All are divided by the larger of |c| and |d| first, so that squares neither overflow nor vanish. */
+/* (a + bi) / (c + di) = (ac + bd + (bc - ad)i) / (cc + dd), b NULL: 0. All are divided by the larger of |c| and |d|
+ * first, so that squares neither overflow nor vanish. */
 static bool divide(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct ir_value *c, struct ir_value *d)
 {
     struct imp *im = p->im;

@@ -2,8 +2,8 @@
 /*
  * Graphs: names, scopes, nodes in order, each by its row.
  *
- * A node that can't be imported is noted and its results are marked; nodes that read such a result are passed over, so that one run finds all
- * that is not supported.
+ * A node that can't be imported is noted and its results are marked; nodes that read such a result are passed over, so
+ * that one run finds all that is not supported.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -381,7 +381,8 @@ static struct ir_where where_of(struct pt2 *p, const json_t *node)
                              .op = ir_intern(p->ctx, target)};
 }
 
-/* The names of arguments that the function did not ask for; some say where or how a result lies, which nothing here asks. */
+/* The names of arguments that the function did not ask for; some say where or how a result lies, which nothing here
+ * asks. */
 static const char *unasked(struct pt2 *p)
 {
     static const char *const placed[] = {"device",       "layout",    "pin_memory",  "memory_format",

@@ -2,9 +2,10 @@
 /*
  * The .pt2 front end's entry: an archive of torch.export becomes the function `main` (and for training `train`).
  *
- * graph.inputs and signature.input_specs run in parallel: parameters, buffers, constants, then what the caller gives. What the program
- * writes to among the first three becomes a state variable; what it writes to of the caller's is one result more, named INPUT.after. For
- * training, float parameters are state variables, those that require no gradient as buffers, which are not trained.
+ * graph.inputs and signature.input_specs run in parallel: parameters, buffers, constants, then what the caller gives.
+ * What the program writes to among the first three becomes a state variable; what it writes to of the caller's is one
+ * result more, named INPUT.after. For training, float parameters are state variables, those that require no gradient as
+ * buffers, which are not trained.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -413,7 +414,8 @@ static bool make_output(struct pt2 *p, json_t *spec, struct pt2_value *v, struct
     return (v->number && !out) || add_output(p, to, name, out); /* None is no output */
 }
 
-/* Writes to state, and to inputs of the caller's. A function that only infers from a program that is trained changes nothing. */
+/* Writes to state, and to inputs of the caller's. A function that only infers from a program that is trained changes
+ * nothing. */
 static bool leave_memory(struct pt2 *p, struct outputs *to)
 {
     for (int k = 0; k < p->mutated.n; k++) {
@@ -481,7 +483,8 @@ static struct ir_module *import_program(struct pt2 *p, const struct frontend_opt
     return imp_main_and_train(im, o, import_func) ? im->module : NULL;
 }
 
-/* Out of memory jumps to whoever protected the context; a frame of our own sees to it that the archive is closed on that way too. */
+/* Out of memory jumps to whoever protected the context; a frame of our own sees to it that the archive is closed on
+ * that way too. */
 struct ir_module *pt2_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
     static const struct onnx_graph no_graph;

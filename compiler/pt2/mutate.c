@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory and the views of it. Programs before decomposition write in place (x[:, 0] = y, buffer += 1); SSA has values only.
+ * Memory and the views of it. Programs before decomposition write in place (x[:, 0] = y, buffer += 1); SSA has values
+ * only.
  *
- * A name is memory of its own or a view of another name's. Each has a version, which a write counts up. A write to a view becomes a write to what
- * it looks at, of the whole with that part replaced; a view whose operand was written to since is made again, by its own node, when it is
- * read. Which elements a view consists of is found by looking, through that view, at the elements' numbers.
+ * A name is memory of its own or a view of another name's. Each has a version, which a write counts up. A write to a
+ * view becomes a write to what it looks at, of the whole with that part replaced; a view whose operand was written to
+ * since is made again, by its own node, when it is read. Which elements a view consists of is found by looking, through
+ * that view, at the elements' numbers.
  *
- * Some ops give a view where there can be one and a copy else (reshape). The archive records strides, which say what PyTorch did; where sizes that
- * are open decide, the result is taken for a copy, and what would be another value if it were none is refused: either of the two after a write to
- * the other.
+ * Some ops give a view where there can be one and a copy else (reshape). The archive records strides, which say what
+ * PyTorch did; where sizes that are open decide, the result is taken for a copy, and what would be another value if it
+ * were none is refused: either of the two after a write to the other.
  *
- * Where no gradient is to be recorded, a write changes the values only: what is read then has the gradient of what was there before.
+ * Where no gradient is to be recorded, a write changes the values only: what is read then has the gradient of what was
+ * there before.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -214,7 +217,8 @@ static struct ir_value *elements(struct pt2 *p, struct pt2_value *v, const struc
     return v == whole || !operand ? operand : view_of(p, v, operand);
 }
 
-/* The value of `whole` with the elements that view v looks at replaced by those of `part`. An element that is not in v is left alone, though it be in a view between them. */
+/* The value of `whole` with the elements that view v looks at replaced by those of `part`. An element that is not in v
+ * is left alone, though it be in a view between them. */
 static struct ir_value *replaced(struct pt2 *p, struct pt2_value *v, struct pt2_value *whole, struct ir_value *part)
 {
     struct ir_value *old = pt2_read(p, whole);

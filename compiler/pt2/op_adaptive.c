@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pooling to given sizes: of `in` elements along an axis, window i of `out` ones is floor(i in / out) to ceil((i + 1) in / out), so that windows differ in length and may
- * overlap. Means are products with a matrix; maxima are sought among positions that are gathered, axis by axis, the last one first, so that of equals the
- * first in row-major order wins. Sizes may be open.
+ * Pooling to given sizes: of `in` elements along an axis, window i of `out` ones is floor(i in / out) to ceil((i + 1)
+ * in / out), so that windows differ in length and may overlap. Means are products with a matrix; maxima are sought
+ * among positions that are gathered, axis by axis, the last one first, so that of equals the first in row-major order
+ * wins. Sizes may be open.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -120,7 +121,8 @@ static struct ir_value *chosen(struct pt2 *p, struct ir_value *x, struct ir_valu
     return y ? imp_squeeze(p->im, y, 1, &behind) : NULL;
 }
 
-/* Maxima along one axis; *flat is each element's position in the operand, counted along the axes from `axis` on, `inner` in a row. */
+/* Maxima along one axis; *flat is each element's position in the operand, counted along the axes from `axis` on,
+ * `inner` in a row. */
 static struct ir_value *maxima(struct pt2 *p, struct ir_value *x, int axis, ir_expr out, ir_expr inner,
                                struct ir_value **flat)
 {

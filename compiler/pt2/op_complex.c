@@ -49,7 +49,8 @@ static struct pt2_complex square(struct pt2 *p, struct pt2_complex z)
     return z;
 }
 
-/* With t = sqrt((|a| + |z|) / 2): t + b / 2t i right of the imaginary axis, |b| / 2t + sign(b) t i left of it; neither sum cancels. */
+/* With t = sqrt((|a| + |z|) / 2): t + b / 2t i right of the imaginary axis, |b| / 2t + sign(b) t i left of it; neither
+ * sum cancels. */
 static struct pt2_complex square_root(struct pt2 *p, struct pt2_complex z)
 {
     struct ir_value *zero = imp_like(p->im, z.re, 0), *one = imp_like(p->im, z.re, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Higher-order ops: cond, while_loop, scan, map, and the wrappers that only call a graph. Their graphs become regions; what a graph reads is
- * among its operands, carried values keep their types (PyTorch checks both).
+ * Higher-order ops: cond, while_loop, scan, map, and the wrappers that only call a graph. Their graphs become regions;
+ * what a graph reads is among its operands, carried values keep their types (PyTorch checks both).
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -75,8 +75,8 @@ static bool operands_at(struct pt2 *p, const char *name, struct operands *to)
 }
 
 /*
- * Imports a graph at the builder's point; operands in the order of its inputs. Results that are numbers become tensors. results: NULL, or where the
- * values go that it gives, for a graph whose inputs are other names of the operands.
+ * Imports a graph at the builder's point; operands in the order of its inputs. Results that are numbers become tensors.
+ * results: NULL, or where the values go that it gives, for a graph whose inputs are other names of the operands.
  */
 static bool call(struct pt2 *p, const struct subgraph *g, const struct operands *in, struct ir_value **outs,
                  struct pt2_value **results)
@@ -366,8 +366,8 @@ bool aten_scan(struct pt2 *p, int arg)
 }
 
 /*
- * wrap_with_set_grad_enabled(enabled, graph, operands...) and its like call a graph where they stand. Its operands are named arg_K after
- * the first `arg` arguments. In a graph without gradient each node's results are cut off (mutate.c).
+ * wrap_with_set_grad_enabled(enabled, graph, operands...) and its like call a graph where they stand. Its operands are
+ * named arg_K after the first `arg` arguments. In a graph without gradient each node's results are cut off (mutate.c).
  */
 bool aten_wrap(struct pt2 *p, int arg)
 {

@@ -143,7 +143,8 @@ bool aten_range(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_with(p, IR_add, v, start));
 }
 
-/* Windows as sums of cosines, a[0] - a[1] cos(2 pi i / n) + a[2] cos(4 pi i / n); n: the length, less one where the window is symmetric. */
+/* Windows as sums of cosines, a[0] - a[1] cos(2 pi i / n) + a[2] cos(4 pi i / n); n: the length, less one where the
+ * window is symmetric. */
 enum { HANN, HAMMING, BLACKMAN, BARTLETT };
 static const double cosines[][3] = {{0.5, 0.5, 0}, {0.54, 0.46, 0}, {0.42, 0.5, 0.08}};
 
@@ -227,7 +228,8 @@ bool aten_bernoulli(struct pt2 *p, int arg)
 
 enum { UNIFORM, NORMAL, EXPONENTIAL };
 
-/* uniform(self, from, to), normal_functional(self, mean, std), exponential(self, lambd): drawn anew, of the operand's shape */
+/* uniform(self, from, to), normal_functional(self, mean, std), exponential(self, lambd): drawn anew, of the operand's
+ * shape */
 bool aten_drawn(struct pt2 *p, int arg)
 {
     struct imp *im = p->im;

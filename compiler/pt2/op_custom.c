@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * op_custom.c - operators of other libraries than ATen (torch.library.custom_op) that the user gives himself: --custom-op=NAMESPACE:NAME=FILE. Of the node's
- * arguments, in the schema's order, tensors are operands (None: one that is left out), numbers, strings and lists of them attributes by their names.
+ * op_custom.c - operators of other libraries than ATen (torch.library.custom_op) that the user gives himself:
+ * --custom-op=NAMESPACE:NAME=FILE. Of the node's arguments, in the schema's order, tensors are operands (None: one that
+ * is left out), numbers, strings and lists of them attributes by their names.
  */
 #include "compiler/pt2/pt2_int.h"
 

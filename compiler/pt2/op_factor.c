@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * torch.linalg: solvers, factorisations, eigenvalues and singular values of small dense matrices. Each is a library op (runtime/libop/linalg*.c), whose gradient stands in
- * passes/grad/matrix.c. What PyTorch checks when it runs (a singular matrix, one that is not positive definite) the library op checks, if its attribute `check` says so:
- * the ops whose names end in _ex leave it to who reads their `info`.
+ * torch.linalg: solvers, factorisations, eigenvalues and singular values of small dense matrices. Each is a library op
+ * (runtime/libop/linalg*.c), whose gradient stands in passes/grad/matrix.c. What PyTorch checks when it runs (a
+ * singular matrix, one that is not positive definite) the library op checks, if its attribute `check` says so: the ops
+ * whose names end in _ex leave it to who reads their `info`.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -75,7 +76,8 @@ static struct ir_value *matrices(struct pt2 *p, const char *name)
     return x;
 }
 
-/* Results that a node of the library gives in the order of `which` (-1: none of it); those that nothing uses may be missing. */
+/* Results that a node of the library gives in the order of `which` (-1: none of it); those that nothing uses may be
+ * missing. */
 static bool results(struct pt2 *p, const struct ir_node *made, int n, const int *which)
 {
     for (int k = 0; k < n && made; k++)
@@ -116,7 +118,8 @@ static struct ir_value *turned(struct pt2 *p, struct ir_value *x)
     return x ? imp_transpose(p->im, x, perm) : NULL;
 }
 
-/* -- Systems of equations -------------------------------------------------------------------------------------------- */
+/* -- Systems of equations
+ * -------------------------------------------------------------------------------------------- */
 
 /* Both operands with the same leading dims. */
 static bool beside(struct pt2 *p, struct ir_value **a, struct ir_value **b)
@@ -178,7 +181,8 @@ static struct ir_node *factors(struct pt2 *p, struct ir_value *x, bool pivot, bo
     return library(p, "lu", 1, &x, 3, types, WORDS({"pivot", pivot}, {"check", check}));
 }
 
-/* linalg_solve(A, B, left), arg 0; linalg_solve_ex(A, B, left, check_errors) -> result, info, arg 1; _linalg_solve_ex -> result, LU, pivots, info, arg 2 */
+/* linalg_solve(A, B, left), arg 0; linalg_solve_ex(A, B, left, check_errors) -> result, info, arg 1; _linalg_solve_ex
+ * -> result, LU, pivots, info, arg 2 */
 bool aten_solve(struct pt2 *p, int arg)
 {
     struct ir_value *a = matrices(p, "A"), *b = a ? pt2_need(p, "B") : NULL;
@@ -248,7 +252,8 @@ bool aten_inverse(struct pt2 *p, int arg)
     return made && pt2_out(p, 0, made->out[0]) && (!arg || spare(p, 1, made->out[1]));
 }
 
-/* -- Factors ------------------------------------------------------------------------------------------------------------ */
+/* -- Factors
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* linalg_cholesky(self, upper), arg 0; linalg_cholesky_ex(self, upper, check_errors) -> L, info, arg 1 */
 bool aten_cholesky(struct pt2 *p, int arg)
@@ -274,7 +279,8 @@ bool aten_cholesky_solve(struct pt2 *p, int arg)
     return pt2_out(p, 0, by_triangle(p, l, half, upper, true, !upper, false));
 }
 
-/* linalg_lu_factor(A, pivot) -> LU, pivots, arg 0; linalg_lu_factor_ex(A, pivot, check_errors), _lu_with_info(self, pivot, check_errors) -> LU, pivots, info, arg 1 */
+/* linalg_lu_factor(A, pivot) -> LU, pivots, arg 0; linalg_lu_factor_ex(A, pivot, check_errors), _lu_with_info(self,
+ * pivot, check_errors) -> LU, pivots, info, arg 1 */
 bool aten_lu_factor(struct pt2 *p, int arg)
 {
     struct ir_value *x = matrices(p, pt2_given(p, "A") ? "A" : "self");
@@ -379,7 +385,8 @@ bool aten_householder_product(struct pt2 *p, int arg)
                           1, (const int[]){0});
 }
 
-/* -- Eigenvalues, singular values ------------------------------------------------------------------------------------------ */
+/* -- Eigenvalues, singular values
+ * ------------------------------------------------------------------------------------------ */
 
 /* linalg_eigh(self, UPLO), _linalg_eigh(A, UPLO, compute_v) -> values, vectors; linalg_eigvalsh(self, UPLO), arg 1 */
 bool aten_eigh(struct pt2 *p, int arg)
@@ -404,7 +411,8 @@ static struct ir_node *singular(struct pt2 *p, struct ir_value *x, bool full)
     return library(p, "svd", 1, &x, 3, types, WORDS({"full", full}));
 }
 
-/* linalg_svd(A, full_matrices, driver), whose factors are square (arg 1) unless it says otherwise, _linalg_svd(A, full_matrices, compute_uv, driver) -> U, S, Vh */
+/* linalg_svd(A, full_matrices, driver), whose factors are square (arg 1) unless it says otherwise, _linalg_svd(A,
+ * full_matrices, compute_uv, driver) -> U, S, Vh */
 bool aten_svd(struct pt2 *p, int arg)
 {
     struct ir_value *x = matrices(p, "A");
@@ -480,7 +488,8 @@ bool aten_pinv(struct pt2 *p, int arg)
                    (const int[]){0});
 }
 
-/* linalg_matrix_rank(self or input, atol, rtol, hermitian): how many singular values are above the greater of atol and rtol times the largest; tol in arg 1 */
+/* linalg_matrix_rank(self or input, atol, rtol, hermitian): how many singular values are above the greater of atol and
+ * rtol times the largest; tol in arg 1 */
 bool aten_matrix_rank(struct pt2 *p, int arg)
 {
     struct imp *im = p->im;
@@ -507,9 +516,11 @@ bool aten_matrix_rank(struct pt2 *p, int arg)
                    imp_reduce(im, IR_reduce_sum, imp_cast(im, pt2_bin(p, IR_gt, s, from), TCC_I64), 1, &last, false));
 }
 
-/* -- Determinants, functions of matrices ---------------------------------------------------------------------------------------- */
+/* -- Determinants, functions of matrices
+ * ---------------------------------------------------------------------------------------- */
 
-/* The factors that determinants give besides, for their backward pass: PyTorch takes those of A transposed where A lies in row-major order (ATen/native/BatchLinearAlgebra.cpp). */
+/* The factors that determinants give besides, for their backward pass: PyTorch takes those of A transposed where A lies
+ * in row-major order (ATen/native/BatchLinearAlgebra.cpp). */
 static struct ir_node *saved_factors(struct pt2 *p, const char *name, struct ir_value *a)
 {
     const char *kind;
@@ -531,7 +542,8 @@ bool aten_det(struct pt2 *p, int arg)
     return made && pt2_out(p, 0, made->out[0]) && (!lu || (spare(p, 1, lu->out[0]) && spare(p, 2, lu->out[1])));
 }
 
-/* linalg_slogdet(A), slogdet(self), _linalg_slogdet(A) -> sign, logabsdet, LU, pivots; logdet(self), arg 1: NaN where the determinant is negative */
+/* linalg_slogdet(A), slogdet(self), _linalg_slogdet(A) -> sign, logabsdet, LU, pivots; logdet(self), arg 1: NaN where
+ * the determinant is negative */
 bool aten_slogdet(struct pt2 *p, int arg)
 {
     struct ir_value *x = matrices(p, pt2_given(p, "A") ? "A" : "self");
@@ -609,7 +621,8 @@ bool aten_tensorsolve(struct pt2 *p, int arg)
     return made && pt2_out(p, 0, imp_reshape(p->im, made->out[0], rank - imp_rank(b), x->type->dim + imp_rank(b)));
 }
 
-/* -- Checks ------------------------------------------------------------------------------------------------------------------------ */
+/* -- Checks
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* The `info` of this value has to be 0: the op that gives it says what is wrong. */
 static bool checked(struct pt2 *p, struct ir_value *info)
@@ -639,7 +652,8 @@ bool aten_make_token(struct pt2 *p, int arg)
     return pt2_out(p, 0, nothing(p, TCC_F32));
 }
 
-/* higher_order.with_effects(token, op, operands...): an op that is there for what it does, in the order of the tokens. */
+/* higher_order.with_effects(token, op, operands...): an op that is there for what it does, in the order of the
+ * tokens. */
 bool aten_with_effects(struct pt2 *p, int arg)
 {
     UNUSED(arg);

@@ -2,9 +2,9 @@
 /*
  * Fourier transforms, and what makes and takes apart complex tensors.
  *
- * A complex tensor is one of floats whose last axis of 2 holds real and imaginary part (pt2_int.h); transforms of one axis are ONNX's DFT, whose
- * forward direction is not scaled and whose inverse is divided by the length. Several axes are transformed one after the other: where one side
- * is real (r2c, c2r) that is the last of the list.
+ * A complex tensor is one of floats whose last axis of 2 holds real and imaginary part (pt2_int.h); transforms of one
+ * axis are ONNX's DFT, whose forward direction is not scaled and whose inverse is divided by the length. Several axes
+ * are transformed one after the other: where one side is real (r2c, c2r) that is the last of the list.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -235,7 +235,8 @@ static bool read_operand(struct pt2 *p, struct transform *t, bool pair)
 
 enum { FFT_CORE_C2C, FFT_CORE_R2C, FFT_CORE_C2R };
 
-/* _fft_c2c(self, dim, normalization, forward), _fft_r2c(self, dim, normalization, onesided), _fft_c2r(self, dim, normalization, last_dim_size) */
+/* _fft_c2c(self, dim, normalization, forward), _fft_r2c(self, dim, normalization, onesided), _fft_c2r(self, dim,
+ * normalization, last_dim_size) */
 bool aten_fft_core(struct pt2 *p, int kind)
 {
     struct transform t = {0};

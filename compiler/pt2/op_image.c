@@ -7,7 +7,8 @@
 
 #define UNUSED(arg) ((void)(arg))
 
-/* -- upsample_*: to output_size, or by scale_factors (or scales, scales_h and scales_w), which then place the samples too */
+/* -- upsample_*: to output_size, or by scale_factors (or scales, scales_h and scales_w), which then place the samples
+ * too */
 
 enum { NEAREST, LINEAR, CUBIC, NEAREST_EXACT };
 
@@ -67,8 +68,9 @@ bool aten_upsample(struct pt2 *p, int arg)
                             pt2_attr_f("cubic_coeff_a", -0.75))));
 }
 
-/* -- _upsample_*_aa, and (BACKWARD) their gradients: each result is a weighted mean of the elements below a filter that is as wide as the step, as in Pillow
- * (ImagingResample), so each axis is a product with a matrix where the sizes are known. */
+/* -- _upsample_*_aa, and (BACKWARD) their gradients: each result is a weighted mean of the elements below a filter that
+ * is as wide as the step, as in Pillow (ImagingResample), so each axis is a product with a matrix where the sizes are
+ * known. */
 
 enum { AA_FILTER = 3, BACKWARD = 4 };
 enum { LARGEST_MATRIX = 1 << 20 }; /* larger ones are almost all zeros: the library op then */
@@ -117,7 +119,8 @@ static struct ir_value *resampling(struct pt2 *p, int filter, int64_t from, int6
     return imp_const(p->im, t);
 }
 
-/* Both axes of x[.., h, w]: from the sizes `from` to `to`; backwards, the gradient of what had them the other way round. */
+/* Both axes of x[.., h, w]: from the sizes `from` to `to`; backwards, the gradient of what had them the other way
+ * round. */
 static struct ir_value *resample(struct pt2 *p, struct ir_value *x, int arg, const int64_t from[2], const int64_t to[2],
                                  const double step[2])
 {
@@ -213,7 +216,8 @@ static struct ir_value *positions(struct pt2 *p, enum tcc_dtype d, ir_expr n, bo
     return imp_bin(im, IR_sub, imp_bin(im, IR_div, x, count), one);
 }
 
-/* affine_grid_generator(theta[n, 2, 3], size, align_corners): theta times (x, y, 1) for each position of the result [n, h, w, 2] */
+/* affine_grid_generator(theta[n, 2, 3], size, align_corners): theta times (x, y, 1) for each position of the result [n,
+ * h, w, 2] */
 bool aten_affine_grid(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -272,7 +276,8 @@ bool aten_col2im(struct pt2 *p, int arg)
     return y && pt2_out(p, 0, single ? imp_squeeze(im, y, 1, &front) : y);
 }
 
-/* im2col(self, kernel_size, dilation, padding, stride): [n, c kh kw, windows], a strided part of the padded operand for each tap */
+/* im2col(self, kernel_size, dilation, padding, stride): [n, c kh kw, windows], a strided part of the padded operand for
+ * each tap */
 bool aten_im2col(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -409,7 +414,8 @@ bool aten_pdist(struct pt2 *p, int arg)
 
 /* -- Bags */
 
-/* _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx) */
+/* _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
+ * padding_idx) */
 bool aten_embedding_bag(struct pt2 *p, int arg)
 {
     UNUSED(arg);

@@ -282,7 +282,8 @@ static bool read_indexed(struct pt2 *p, struct indexed *t)
     return !t->n || t->where;
 }
 
-/* The index's dims stand first in what a gather gives; where the indexed axes were together, theirs is the place. perm: of that result. */
+/* The index's dims stand first in what a gather gives; where the indexed axes were together, theirs is the place. perm:
+ * of that result. */
 static bool index_first(const struct indexed *t, int64_t *perm, int64_t *back)
 {
     int rank = t->index_rank + t->rank - t->n, n = 0, before = t->together ? t->first : 0;

@@ -13,7 +13,8 @@ static ir_expr one(struct pt2 *p)
 
 /* -- Ranks */
 
-/* x as atleast_1d, 2d and 3d have it: a vector is a row of a matrix, [1, n, 1] of three dims; a matrix gets its third dim last. */
+/* x as atleast_1d, 2d and 3d have it: a vector is a row of a matrix, [1, n, 1] of three dims; a matrix gets its third
+ * dim last. */
 static struct ir_value *at_least(struct pt2 *p, struct ir_value *x, int rank)
 {
     if (!x || imp_rank(x) >= rank)
@@ -92,7 +93,8 @@ bool aten_block_diag(struct pt2 *p, int arg)
 
 /* -- Splits */
 
-/* tensor_split.sections (the first parts are one longer) and .indices (arg -1: along `dim`); hsplit, vsplit, dsplit: along axis arg, hsplit of a vector along its only one */
+/* tensor_split.sections (the first parts are one longer) and .indices (arg -1: along `dim`); hsplit, vsplit, dsplit:
+ * along axis arg, hsplit of a vector along its only one */
 bool aten_tensor_split(struct pt2 *p, int arg)
 {
     struct ir_value *x = pt2_need(p, "self");

@@ -254,7 +254,8 @@ bool aten_bilinear(struct pt2 *p, int arg)
     return pt2_out(p, 0, z);
 }
 
-/* The letters of an operand's axes in _trilinear: those of all, but for the axes that it is expanded along. -1: they don't fit. */
+/* The letters of an operand's axes in _trilinear: those of all, but for the axes that it is expanded along. -1: they
+ * don't fit. */
 static int letters_of(struct pt2 *p, const char *name, const char *expanded, int total, char *to)
 {
     int64_t axes[TCC_MAX_RANK];
@@ -276,8 +277,8 @@ static int letters_of(struct pt2 *p, const char *name, const char *expanded, int
     return count == imp_rank(x) ? total : -1;
 }
 
-/* _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): what bilinear decomposes to. Each operand gets axes of 1 at `expand`; the product of the
- * three, summed over `sumdim`. */
+/* _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): what bilinear decomposes to. Each operand gets
+ * axes of 1 at `expand`; the product of the three, summed over `sumdim`. */
 bool aten_trilinear(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -358,7 +359,8 @@ bool aten_dist(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_norm(p, pt2_flat(p, d), order, 1, &first, false));
 }
 
-/* Norms of the matrices of two axes, rows and columns: by sums of columns (1, -1) or rows (infinite), or by singular values (2, -2; nuclear: their sum). Those axes stay, with size 1. */
+/* Norms of the matrices of two axes, rows and columns: by sums of columns (1, -1) or rows (infinite), or by singular
+ * values (2, -2; nuclear: their sum). Those axes stay, with size 1. */
 static struct ir_value *matrix_norm(struct pt2 *p, struct ir_value *x, double order, bool nuclear, const int64_t *axes)
 {
     struct imp *im = p->im;

@@ -250,7 +250,8 @@ bool aten_triplet_margin_loss(struct pt2 *p, int arg)
     return hinge(p, pt2_with(p, IR_add, pt2_bin(p, IR_sub, near, far), margin));
 }
 
-/* cosine_embedding_loss(input1, input2, target, margin): 1 - cos where target is 1, max(0, cos - margin) where it is -1 */
+/* cosine_embedding_loss(input1, input2, target, margin): 1 - cos where target is 1, max(0, cos - margin) where it is
+ * -1 */
 bool aten_cosine_embedding_loss(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -286,7 +287,8 @@ bool aten_soft_margin_loss(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
 }
 
-/* poisson_nll_loss(input, target, log_input, full, eps, reduction): with `full`, Stirling's approximation of log target! where target exceeds 1 */
+/* poisson_nll_loss(input, target, log_input, full, eps, reduction): with `full`, Stirling's approximation of log
+ * target! where target exceeds 1 */
 bool aten_poisson_nll_loss(struct pt2 *p, int arg)
 {
     UNUSED(arg);

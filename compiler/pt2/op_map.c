@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise ops. Operands are promoted as PyTorch does; the result's type is what the archive records. Numbers keep their precision beside
- * 16-bit floats: such ops are computed in f32 and rounded once.
+ * Elementwise ops. Operands are promoted as PyTorch does; the result's type is what the archive records. Numbers keep
+ * their precision beside 16-bit floats: such ops are computed in f32 and rounded once.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -250,7 +250,8 @@ struct ir_value *pt2_not_zero(struct pt2 *p, struct ir_value *by)
     return imp_bin(im, IR_add, by, imp_gather(im, list, which, 0));
 }
 
-/* floor(a / b) as PyTorch has it: from the exact remainder, so that a quotient that is whole is not rounded below itself. */
+/* floor(a / b) as PyTorch has it: from the exact remainder, so that a quotient that is whole is not rounded below
+ * itself. */
 static struct ir_value *floor_divide(struct pt2 *p, const struct pt2_operands *o)
 {
     struct imp *im = p->im;

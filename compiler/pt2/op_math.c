@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elementwise functions that are formulas of others. Sums and quotients of 16-bit floats are computed in f32 and rounded once. */
+/* Elementwise functions that are formulas of others. Sums and quotients of 16-bit floats are computed in f32 and
+ * rounded once. */
 #include "compiler/pt2/pt2_int.h"
 
 #include <float.h>
@@ -28,8 +29,8 @@ bool aten_turn(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_with(p, IR_mul, x, arg == DEGREES ? 180 / M_PI : M_PI / 180));
 }
 
-/* erfc(x) = 1 - erf(x), for x > 0.5 too small to be a difference: there by the rational approximation of Numerical Recipes 6.2 (Press et al.), of relative
- * error 1.2e-7, which is f32's. */
+/* erfc(x) = 1 - erf(x), for x > 0.5 too small to be a difference: there by the rational approximation of Numerical
+ * Recipes 6.2 (Press et al.), of relative error 1.2e-7, which is f32's. */
 bool aten_erfc(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -122,8 +123,8 @@ bool aten_nan_to_num(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_eq, x, -INFINITY), imp_like(p->im, x, low), y));
 }
 
-/* rrelu(self, lower, upper, training), rrelu_with_noise_functional (self, noise, ..), which gives the noise too: the slope in the middle; a drawn one is not
- * trained */
+/* rrelu(self, lower, upper, training), rrelu_with_noise_functional (self, noise, ..), which gives the noise too: the
+ * slope in the middle; a drawn one is not trained */
 bool aten_rrelu(struct pt2 *p, int arg)
 {
     UNUSED(arg);

@@ -73,7 +73,8 @@ bool aten_einsum(struct pt2 *p, int arg)
     return n > 0 && pt2_out(p, 0, pt2_onnx1(p, "Einsum", 12, n, in, PT2_ATTRS(pt2_attr_s("equation", equation))));
 }
 
-/* Rows of x in groups: rows up to ends[0], from there up to ends[1], .., and what is behind the last. Their numbers become symbols when the ends are known. */
+/* Rows of x in groups: rows up to ends[0], from there up to ends[1], .., and what is behind the last. Their numbers
+ * become symbols when the ends are known. */
 struct groups {
     int64_t n;
     ir_expr *rows; /* n + 1 */
@@ -300,7 +301,8 @@ static struct ir_value *shared_heads(struct pt2 *p, struct ir_value *g, const st
     return imp_reduce(p->im, IR_reduce_sum, imp_reshape(p->im, g, 5, dims), 1, &axis, false);
 }
 
-/* _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, out, logsumexp, ...): by query, key, value */
+/* _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, out, logsumexp, ...): by query,
+ * key, value */
 bool aten_sdpa_backward(struct pt2 *p, int arg)
 {
     static const enum ir_op ops[] = {IR_attention_grad_q, IR_attention_grad_k, IR_attention_grad_v};
@@ -335,8 +337,8 @@ bool aten_sdpa_backward(struct pt2 *p, int arg)
     return true;
 }
 
-/* scaled_dot_product_attention, and the forms that decompositions make of it, which give the logarithms of the sums too, for
- * the backward pass. */
+/* scaled_dot_product_attention, and the forms that decompositions make of it, which give the logarithms of the sums
+ * too, for the backward pass. */
 bool aten_sdpa(struct pt2 *p, int arg)
 {
     UNUSED(arg);

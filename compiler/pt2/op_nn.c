@@ -167,7 +167,8 @@ static void round_up(struct pt2 *p, const struct ir_value *x, struct window *w)
     }
 }
 
-/* kernel_size, stride (by default the kernel's), padding, dilation, ceil_mode; a batch is put in front where there is none (*single). */
+/* kernel_size, stride (by default the kernel's), padding, dilation, ceil_mode; a batch is put in front where there is
+ * none (*single). */
 static struct ir_value *read_pool(struct pt2 *p, const char *operand, int n, struct window *w, bool *single)
 {
     struct ir_value *x = pt2_need(p, operand);
@@ -232,7 +233,8 @@ bool aten_max_pool_backward(struct pt2 *p, int arg)
     return pt2_out(p, 0, without_batch(p, dx, single));
 }
 
-/* How many elements each window divides by: those in the operand, or in it and its declared padding; what ceil_mode adds never counts. */
+/* How many elements each window divides by: those in the operand, or in it and its declared padding; what ceil_mode
+ * adds never counts. */
 static struct ir_value *counts(struct pt2 *p, const struct window *w, const struct ir_value *x, bool padding)
 {
     struct window all = *w;

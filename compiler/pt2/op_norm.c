@@ -171,8 +171,9 @@ static bool write_statistics(struct pt2 *p, const char *name, struct ir_value *v
 }
 
 /*
- * arg 0: batch_norm, _native_batch_norm_legit, native_batch_norm: the argument `training` says, and running statistics are written in place.
- * 1: _native_batch_norm_legit_no_training. 2: ..._functional, whose last results are the new running statistics.
+ * arg 0: batch_norm, _native_batch_norm_legit, native_batch_norm: the argument `training` says, and running statistics
+ * are written in place. 1: _native_batch_norm_legit_no_training. 2: ..._functional, whose last results are the new
+ * running statistics.
  */
 bool aten_batch_norm(struct pt2 *p, int arg)
 {
@@ -224,7 +225,8 @@ bool aten_instance_norm(struct pt2 *p, int arg)
 
 /* -- Backward */
 
-/* By the operand of (x - mean) * inverse, `over` whose axes; h: the gradient by that. (h - mean(h) - xhat mean(h xhat)) inverse */
+/* By the operand of (x - mean) * inverse, `over` whose axes; h: the gradient by that. (h - mean(h) - xhat mean(h xhat))
+ * inverse */
 static struct ir_value *normalise_backward(struct pt2 *p, struct ir_value *h, struct ir_value *xhat,
                                            struct ir_value *inverse, int n, const int64_t *axes)
 {
@@ -334,8 +336,8 @@ bool aten_weight_norm(struct pt2 *p, int arg)
 }
 
 /*
- * _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim): of w = g v / |v|, with s = the sum of dw v along what the norm is of,
- * dg = s / |v| and dv = g (dw - v s / |v|^2) / |v|.
+ * _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim): of w = g v / |v|, with s = the sum of dw
+ * v along what the norm is of, dg = s / |v| and dv = g (dw - v s / |v|^2) / |v|.
  */
 bool aten_weight_norm_backward(struct pt2 *p, int arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order statistics, running extremes, searches and counts. What compares each element with each (searches, counts by value, running extremes) is one
- * reduction over the pairs, which are not stored.
+ * Order statistics, running extremes, searches and counts. What compares each element with each (searches, counts by
+ * value, running extremes) is one reduction over the pairs, which are not stored.
  */
 #include "compiler/pt2/pt2_int.h"
 

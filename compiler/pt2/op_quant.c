@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantisation: what PT2E's quantiser writes (quantized_decomposed.*) and fake quantisation, as ONNX's QuantizeLinear and DequantizeLinear, so that
- * products between them become products of bytes as they do there.
+ * Quantisation: what PT2E's quantiser writes (quantized_decomposed.*) and fake quantisation, as ONNX's QuantizeLinear
+ * and DequantizeLinear, so that products between them become products of bytes as they do there.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -69,7 +69,8 @@ static bool stored(struct pt2 *p, enum tcc_dtype d)
     return d == TCC_I8 || d == TCC_U8 || imp_unsupported(p->im, "quantisation to %s", tcc_dtype_name(d));
 }
 
-/* quantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype), quantize_per_channel (arg 1: scales, zero_points, axis) */
+/* quantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype), quantize_per_channel (arg 1: scales,
+ * zero_points, axis) */
 bool aten_quantize(struct pt2 *p, int arg)
 {
     struct scaled q;
@@ -94,7 +95,8 @@ bool aten_dequantize(struct pt2 *p, int arg)
            pt2_out(p, 0, linear(p, "DequantizeLinear", x, &q));
 }
 
-/* choose_qparams.tensor(input, quant_min, quant_max, eps, dtype): scale f64[1] and zero point i64[1] of the data's range, 0 within it */
+/* choose_qparams.tensor(input, quant_min, quant_max, eps, dtype): scale f64[1] and zero point i64[1] of the data's
+ * range, 0 within it */
 bool aten_choose_qparams(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -118,8 +120,9 @@ bool aten_choose_qparams(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_reshape(im, scale, 1, &one)) && pt2_out(p, 1, imp_reshape(im, zero, 1, &one));
 }
 
-/* fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max), .._per_channel_affine (arg 1: axis): rounded to the grid; the gradient goes
- * through where nothing is cut off, which the second result of .._cachemask says */
+/* fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max), .._per_channel_affine (arg 1: axis):
+ * rounded to the grid; the gradient goes through where nothing is cut off, which the second result of .._cachemask
+ * says */
 bool aten_fake_quantize(struct pt2 *p, int arg)
 {
     struct imp *im = p->im;

@@ -210,7 +210,8 @@ bool aten_softmax(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_softmax(p->im, x, (int)axis, arg));
 }
 
-/* The row of hidden elements has no largest: it is taken as zeros, so that it has no gradient that is not a number, and gives zeros. */
+/* The row of hidden elements has no largest: it is taken as zeros, so that it has no gradient that is not a number, and
+ * gives zeros. */
 struct ir_value *pt2_safe_softmax(struct pt2 *p, struct ir_value *x, int axis)
 {
     const int64_t axes[] = {axis};

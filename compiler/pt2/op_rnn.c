@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lstm, gru, rnn_tanh, rnn_relu: a layer at a time, as ONNX's operators. Those have the gates in another order, both directions' weights
- * stacked, and the biases of input and state in one tensor.
+ * lstm, gru, rnn_tanh, rnn_relu: a layer at a time, as ONNX's operators. Those have the gates in another order, both
+ * directions' weights stacked, and the biases of input and state in one tensor.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -146,7 +146,8 @@ bool aten_rnn(struct pt2 *p, int arg)
     return pt2_out(p, 0, single ? imp_squeeze(im, x, 1, &middle) : r.batch_first ? imp_transpose(im, x, swap) : x);
 }
 
-/* -- One step: gru_cell, lstm_cell, rnn_tanh_cell, rnn_relu_cell (input, hx, w_ih, w_hh, b_ih, b_hh), of vectors or rows of them */
+/* -- One step: gru_cell, lstm_cell, rnn_tanh_cell, rnn_relu_cell (input, hx, w_ih, w_hh, b_ih, b_hh), of vectors or
+ * rows of them */
 
 static struct ir_value *weighed(struct pt2 *p, struct ir_value *x, const char *weight, const char *bias)
 {

@@ -53,8 +53,8 @@ static ir_expr product(struct pt2 *p, const struct factors *f)
 }
 
 /*
- * The size of -1 where n others are dims[from ...]: what the sizes of x have that those have not. Factors that both have cancel, though they may be 0: PyTorch
- * refuses -1 beside a size of 0.
+ * The size of -1 where n others are dims[from ...]: what the sizes of x have that those have not. Factors that both
+ * have cancel, though they may be 0: PyTorch refuses -1 beside a size of 0.
  */
 static ir_expr open_size(struct pt2 *p, int nwhole, const ir_expr *whole, int n, const ir_expr *dims, int open)
 {
@@ -401,7 +401,8 @@ bool aten_select_scatter(struct pt2 *p, int arg)
 
 /* -- Lists of parts */
 
-/* arg 0: sizes given (split_with_sizes), 1: one size (split.Tensor), 2: a number of parts (chunk), 3: parts of one, without their axis (unbind) */
+/* arg 0: sizes given (split_with_sizes), 1: one size (split.Tensor), 2: a number of parts (chunk), 3: parts of one,
+ * without their axis (unbind) */
 bool aten_split(struct pt2 *p, int arg)
 {
     struct ir_value *x = pt2_need(p, "self");

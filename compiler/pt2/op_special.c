@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op_special.c - special functions (torch.special, lgamma and its relatives): a library op, which works them out in doubles. */
+/* op_special.c - special functions (torch.special, lgamma and its relatives): a library op, which works them out in
+ * doubles. */
 #include "compiler/pt2/pt2_int.h"
 
 static const char *const functions[] = {

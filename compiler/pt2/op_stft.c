@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows that slide along an axis: unfold, its inverse that adds where they overlap, and the Fourier transforms of windows. */
+/* Windows that slide along an axis: unfold, its inverse that adds where they overlap, and the Fourier transforms of
+ * windows. */
 #include "compiler/pt2/pt2_int.h"
 
 #define UNUSED(arg) ((void)(arg))
@@ -13,7 +14,8 @@ struct windows {
 static struct ir_value *numbers(struct pt2 *p, const struct windows *w)
 {
     ir_expr dims[] = {w->count, ir_const(p->ctx, w->size)}, all = ir_mulc(p->ctx, w->count, w->size);
-    struct ir_value *first = imp_bin(p->im, IR_mul, imp_iota(p->im, 2, dims, 0, TCC_I64), imp_int(p->im, TCC_I64, w->step));
+    struct ir_value *first =
+        imp_bin(p->im, IR_mul, imp_iota(p->im, 2, dims, 0, TCC_I64), imp_int(p->im, TCC_I64, w->step));
     struct ir_value *at = imp_bin(p->im, IR_add, first, imp_iota(p->im, 2, dims, 1, TCC_I64));
     return at ? imp_reshape(p->im, at, 1, &all) : NULL;
 }
@@ -34,7 +36,8 @@ static bool windows_of(struct pt2 *p, ir_expr n, int64_t size, int64_t step, str
     int64_t known;
     if (size < 1 || step < 1 || (ir_is_const(n, &known) && known < size))
         return imp_unsupported(p->im, "windows of %lld elements, %lld apart", (long long)size, (long long)step);
-    *w = (struct windows){size, step, ir_addc(p->ctx, ir_floordiv(p->ctx, ir_addc(p->ctx, n, -size), ir_const(p->ctx, step)), 1)};
+    *w = (struct windows){size, step,
+                          ir_addc(p->ctx, ir_floordiv(p->ctx, ir_addc(p->ctx, n, -size), ir_const(p->ctx, step)), 1)};
     return true;
 }
 
@@ -133,7 +136,8 @@ static bool read_stft(struct pt2 *p, enum tcc_dtype dtype, struct stft *s)
     return s->window || !pt2_given(p, "window");
 }
 
-/* stft(self, n_fft, hop_length, win_length, window, normalized, onesided, return_complex): [batch, frequencies, windows] */
+/* stft(self, n_fft, hop_length, win_length, window, normalized, onesided, return_complex): [batch, frequencies,
+ * windows] */
 bool aten_stft(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -162,7 +166,8 @@ bool aten_stft(struct pt2 *p, int arg)
     return x && pt2_out(p, 0, single ? imp_squeeze(im, x, 1, &front) : x);
 }
 
-/* What istft() gives of the axis: from the middle of the first window, where it was centred, to `length` elements or the last one's. */
+/* What istft() gives of the axis: from the middle of the first window, where it was centred, to `length` elements or
+ * the last one's. */
 static struct ir_value *cut(struct pt2 *p, struct ir_value *y, int64_t start, ir_expr total, ir_expr length)
 {
     struct imp *im = p->im;
@@ -201,7 +206,8 @@ bool aten_istft(struct pt2 *p, int arg)
     ir_expr dims[] = {ir_const(p->ctx, 1), frames, ir_const(p->ctx, s.n)}, size = dims[2];
     struct ir_value *w = s.window ? s.window : y ? imp_splat(im, imp_dtype(y), 1, 1, &size) : NULL;
     y = y && w ? folded(p, imp_bin(im, IR_mul, y, w), 1, total, s.n, s.hop) : NULL;
-    struct ir_value *weight = y ? folded(p, imp_expand(im, imp_un(im, IR_square, w), 3, dims), 1, total, s.n, s.hop) : NULL;
+    struct ir_value *weight =
+        y ? folded(p, imp_expand(im, imp_un(im, IR_square, w), 3, dims), 1, total, s.n, s.hop) : NULL;
     y = cut(p, y, center ? s.n / 2 : 0, total, length);
     weight = cut(p, weight, center ? s.n / 2 : 0, total, length);
     if (weight && complex) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements by their numbers in memory, where an operand lies in row-major order; sizes of its memory; differences of neighbours. */
+/* Elements by their numbers in memory, where an operand lies in row-major order; sizes of its memory; differences of
+ * neighbours. */
 #include "compiler/pt2/pt2_int.h"
 
 #define UNUSED(arg) ((void)(arg))
@@ -25,7 +26,8 @@ static struct ir_value *numbers(struct pt2 *p, ir_expr offset, ir_expr count)
     return at;
 }
 
-/* The elements of a dense tensor in the order in which they lie; *perm: its axes, outermost first. NULL after a message. */
+/* The elements of a dense tensor in the order in which they lie; *perm: its axes, outermost first. NULL after a
+ * message. */
 static struct ir_value *as_it_lies(struct pt2 *p, struct ir_value *x, const json_t *meta, int64_t *perm)
 {
     json_t *sizes = js_array(meta, "sizes"), *strides = js_array(meta, "strides");
@@ -151,7 +153,8 @@ bool aten_as_strided_scatter(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_transpose(p->im, imp_reshape(p->im, flat, imp_rank(x), dims), back));
 }
 
-/* diff: n times each element less the one before it (of bools: whether they differ), with what `prepend` and `append` add. */
+/* diff: n times each element less the one before it (of bools: whether they differ), with what `prepend` and `append`
+ * add. */
 bool aten_diff(struct pt2 *p, int arg)
 {
     UNUSED(arg);

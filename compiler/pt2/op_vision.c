@@ -83,7 +83,8 @@ bool aten_roi_align_backward(struct pt2 *p, int arg)
     return n && pt2_out(p, 0, n->out[0]);
 }
 
-/* deform_conv2d(input, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups, use_mask) */
+/* deform_conv2d(input, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
+ * offset_groups, use_mask) */
 bool aten_deform_conv2d(struct pt2 *p, int arg)
 {
     UNUSED(arg);

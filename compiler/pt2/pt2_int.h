@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to compiler/pt2: the reader of torch.export's programs. It builds with the importer's builders (compiler/onnx/import_int.h), and where
- * an ATen op is an ONNX operator, by that operator's own row (pt2_onnx).
+ * Private to compiler/pt2: the reader of torch.export's programs. It builds with the importer's builders
+ * (compiler/onnx/import_int.h), and where an ATen op is an ONNX operator, by that operator's own row (pt2_onnx).
  *
  * How to add an op. Write a row in aten.def:
  *
  *     ATEN("relu", CORE, map1, IR_relu)        name (or name.overload, which wins), flags, function, argument
  *
- * and, unless an existing function fits, `bool aten_NAME(struct pt2 *p, int arg)` in the file of its family (op_*.c). The function reads the
- * node's arguments by the names that ATen's schema gives them (pt2_t, pt2_i, pt2_ints, ...); what the archive leaves out has the default that
- * the call names. An argument that the node has and the function never asked for refuses the node: nothing is passed over. Results go to
- * pt2_out(), which checks them against the type that the archive records, and converts to its element type.
+ * and, unless an existing function fits, `bool aten_NAME(struct pt2 *p, int arg)` in the file of its family (op_*.c).
+ * The function reads the node's arguments by the names that ATen's schema gives them (pt2_t, pt2_i, pt2_ints, ...);
+ * what the archive leaves out has the default that the call names. An argument that the node has and the function never
+ * asked for refuses the node: nothing is passed over. Results go to pt2_out(), which checks them against the type that
+ * the archive records, and converts to its element type.
  *
- * Aliases. A row flagged VIEW gives another view of its first operand's memory (of a list: result k of its element k): its result remembers how it
- * was made, is made again when the operand was written to since, and a write to it is carried to the operand (mutate.c). COPIES beside it: a copy where
- * no view can be; KEEPS: the operand itself where nothing is to be changed; PASSES: the operand itself where the function gives it. An op whose
- * name ends in `_` is the op without, written to `self`; of a VIEW, another view of `self`.
+ * Aliases. A row flagged VIEW gives another view of its first operand's memory (of a list: result k of its element k):
+ * its result remembers how it was made, is made again when the operand was written to since, and a write to it is
+ * carried to the operand (mutate.c). COPIES beside it: a copy where no view can be; KEEPS: the operand itself where
+ * nothing is to be changed; PASSES: the operand itself where the function gives it. An op whose name ends in `_` is the
+ * op without, written to `self`; of a VIEW, another view of `self`.
  */
 #ifndef TCCC_PT2_INT_H
 #define TCCC_PT2_INT_H
@@ -28,10 +30,27 @@
 
 struct pt2;
 
-enum { ATEN_CORE = 1, ATEN_VIEW = 2, ATEN_GRAPHS = 4 /* takes graphs */, ATEN_STATISTICS = 8 /* writes running ones */, ATEN_PAIRS = 16 /* takes complex operands as pairs */,
-       ATEN_SHARES = 32 /* of a complex operand, which shares its memory in a way that writes can't follow */, ATEN_COPIES = 64, ATEN_KEEPS = 128, ATEN_PASSES = 256,
-       ATEN_CUTS = 512 /* a view without gradient */, ATEN_STORAGE = 1024 /* of all memory that the operand lies in */,
-       ATEN_CALLS = 2048 /* a graph where it stands: its inputs and outputs are other names of the node's */ };
+enum {
+    ATEN_CORE = 1,
+    ATEN_VIEW = 2,
+    /* takes graphs */
+    ATEN_GRAPHS = 4,
+    /* writes running ones */
+    ATEN_STATISTICS = 8,
+    /* takes complex operands as pairs */
+    ATEN_PAIRS = 16,
+    /* of a complex operand, which shares its memory in a way that writes can't follow */
+    ATEN_SHARES = 32,
+    ATEN_COPIES = 64,
+    ATEN_KEEPS = 128,
+    ATEN_PASSES = 256,
+    /* a view without gradient */
+    ATEN_CUTS = 512,
+    /* of all memory that the operand lies in */
+    ATEN_STORAGE = 1024,
+    /* a graph where it stands: its inputs and outputs are other names of the node's */
+    ATEN_CALLS = 2048,
+};
 
 /* Special functions, by the library's table. */
 enum {
@@ -52,7 +71,8 @@ struct aten_row {
     int arg;
 };
 
-/* What a name of a graph stands for: a tensor, a number (e: an integer's expression; v alone: a float or a bool), or nothing. */
+/* What a name of a graph stands for: a tensor, a number (e: an integer's expression; v alone: a float or a bool), or
+ * nothing. */
 struct pt2_value {
     const char *name;
     struct ir_value *v;
@@ -60,7 +80,8 @@ struct pt2_value {
     bool number; /* a Python number, not a tensor */
     bool complex; /* v holds pairs: its last axis, of 2, is none that the program knows */
     bool refused;
-    /* A view: of what, made by which node of which graph as which of its results, from the operand's version `seen`; no row: all of it. cuts: without gradient. */
+    /* A view: of what, made by which node of which graph as which of its results, from the operand's version `seen`; no
+     * row: all of it. cuts: without gradient. */
     struct pt2_value *of;
     const struct aten_row *row;
     struct pt2_scope *scope;
@@ -68,7 +89,8 @@ struct pt2_value {
     int index, count;
     bool cuts;
     unsigned seen, version;
-    /* Memory that may be another's, as that was at version `seen`; what was written to under that other name; why it can't be written to. */
+    /* Memory that may be another's, as that was at version `seen`; what was written to under that other name; why it
+     * can't be written to. */
     struct pt2_value *shares;
     const char *spoiled, *unwritable;
     bool taught; /* something with a gradient was written to it */
@@ -80,7 +102,8 @@ struct pt2_value {
 struct pt2_scope {
     struct pt2_scope *outer;
     json_t *graph;          /* whose tensor_values say what types are */
-    VEC(const char *) used; /* the interned names that its nodes and outputs read, by address; empty: nobody has asked */
+    /* the interned names that its nodes and outputs read, by address; empty: nobody has asked */
+    VEC(const char *) used;
     uint32_t count, room;
     struct pt2_value **slots;
 };
@@ -122,27 +145,31 @@ int64_t pt2_i(struct pt2 *p, const char *name, int64_t otherwise);
 double pt2_f(struct pt2 *p, const char *name, double otherwise);
 bool pt2_b(struct pt2 *p, const char *name, bool otherwise);
 const char *pt2_s(struct pt2 *p, const char *name, const char *otherwise);
-ir_expr pt2_e(struct pt2 *p, const char *name, int64_t otherwise);     /* a size, maybe symbolic; NULL after a message */
+/* a size, maybe symbolic; NULL after a message */
+ir_expr pt2_e(struct pt2 *p, const char *name, int64_t otherwise);
 enum tcc_dtype pt2_type(struct pt2 *p, const char *name, enum tcc_dtype otherwise);
 /* Lists: how many; -1: absent; -2 after a message. One integer is a list of one. */
 int pt2_ints(struct pt2 *p, const char *name, int max, int64_t *out);
 int pt2_exprs(struct pt2 *p, const char *name, int max, ir_expr *out);
 int pt2_floats(struct pt2 *p, const char *name, int max, double *out);
 int pt2_list(struct pt2 *p, const char *name, struct ir_value ***out);     /* tensors; NULL where one is None */
-/* A tensor, or a number as a constant of rank 0 (*number): i64, f64 or bool. NULL after a message; absent: NULL without. */
+/* A tensor, or a number as a constant of rank 0 (*number): i64, f64 or bool. NULL after a message; absent: NULL
+ * without. */
 struct ir_value *pt2_operand(struct pt2 *p, const char *name, bool *number);
 /* One element of a list of sizes, or a size by itself. NULL after a message. */
 ir_expr pt2_size(struct pt2 *p, json_t *item);
 ir_expr pt2_known_size(struct pt2 *p, json_t *item);                   /* the same; NULL without a message */
 void pt2_ignore(struct pt2 *p, const char *name);                      /* the argument changes nothing here */
-bool pt2_axis(struct pt2 *p, const char *name, int64_t otherwise, int rank, int64_t *axis);     /* in 0 .. rank - 1; false after a message */
+/* in 0 .. rank - 1; false after a message */
+bool pt2_axis(struct pt2 *p, const char *name, int64_t otherwise, int rank, int64_t *axis);
 /* Ascending axes without repeats; absent or empty: all. -1 after a message. */
 int pt2_axes(struct pt2 *p, const char *name, int rank, int64_t *axes);
 
 /* -- Results */
 
 int pt2_nouts(const struct pt2 *p);
-enum tcc_dtype pt2_out_type(struct pt2 *p, int k);   /* as the archive records it, of a complex type the parts'; TCC_NONE: it does not */
+/* as the archive records it, of a complex type the parts'; TCC_NONE: it does not */
+enum tcc_dtype pt2_out_type(struct pt2 *p, int k);
 const char *pt2_out_name(const struct pt2 *p, int k);
 bool pt2_wants(struct pt2 *p, int k);                /* false: no such result, or nothing uses it */
 bool pt2_makes(const struct pt2 *p, int k);          /* false: another result of the node is made again */
@@ -161,14 +188,18 @@ bool pt2_complex_build(struct pt2 *p, const struct aten_row *row);
 struct ir_value *pt2_operand_part(struct pt2 *p, struct ir_value *v, bool complex, int position);
 struct ir_value *pt2_pair(struct pt2 *p, struct ir_value *re, struct ir_value *im);    /* NULL operands: NULL */
 struct ir_value *pt2_part(struct pt2 *p, struct ir_value *pair, int part);             /* 0: real, 1: imaginary */
-/* A transform of length n along an axis, of pairs, or (R2C) of reals with a last axis of 1; `normalized`: divided by the root of n. */
+/* A transform of length n along an axis, of pairs, or (R2C) of reals with a last axis of 1; `normalized`: divided by
+ * the root of n. */
 enum pt2_transform { PT2_C2C, PT2_C2C_INVERSE, PT2_R2C, PT2_C2R };
-struct ir_value *pt2_transform(struct pt2 *p, struct ir_value *x, int64_t axis, int64_t n, enum pt2_transform kind, bool normalized);
+struct ir_value *pt2_transform(struct pt2 *p, struct ir_value *x, int64_t axis, int64_t n, enum pt2_transform kind,
+                               bool normalized);
 bool aten_modulus(struct pt2 *p, int arg);
 /* The parts of an operand, which may be a number, in the result's type; the imaginary one of what is real is NULL. */
 bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2]);
-bool aten_complex_copy(struct pt2 *p, int arg), aten_complex_div(struct pt2 *p, int arg), aten_complex_reciprocal(struct pt2 *p, int arg);
-bool aten_complex_exp(struct pt2 *p, int arg), aten_complex_log(struct pt2 *p, int arg), aten_complex_pow(struct pt2 *p, int arg);
+bool aten_complex_copy(struct pt2 *p, int arg), aten_complex_div(struct pt2 *p, int arg),
+                       aten_complex_reciprocal(struct pt2 *p, int arg);
+bool aten_complex_exp(struct pt2 *p, int arg), aten_complex_log(struct pt2 *p, int arg),
+                      aten_complex_pow(struct pt2 *p, int arg);
 bool aten_complex_sqrt(struct pt2 *p, int arg), aten_complex_square(struct pt2 *p, int arg);
 
 /* -- Graphs */
@@ -176,34 +207,42 @@ bool aten_complex_sqrt(struct pt2 *p, int arg), aten_complex_square(struct pt2 *
 /* Where in the Python program the node is from; NULL: the archive does not say (trace.c). */
 const char *pt2_line(struct imp *im);
 
-/* Imports the nodes of a graph whose inputs are bound; its outputs in `outs` (as many as it has). False after a message. */
+/* Imports the nodes of a graph whose inputs are bound; its outputs in `outs` (as many as it has). False after a
+ * message. */
 bool pt2_graph(struct pt2 *p, json_t *graph, struct pt2_value **outs);
 void pt2_push_scope(struct pt2 *p, struct pt2_scope *s, json_t *graph);
 void pt2_pop_scope(struct pt2 *p);
-struct pt2_value *pt2_bind(struct pt2 *p, const char *name);           /* a new name; NULL after a message: there is one already */
+/* a new name; NULL after a message: there is one already */
+struct pt2_value *pt2_bind(struct pt2 *p, const char *name);
 struct pt2_value *pt2_lookup(struct pt2 *p, const char *name);
-struct pt2_value *pt2_named(struct pt2 *p, json_t *argument);          /* of {"as_tensor": {"name": ...}} and the like; NULL after a message */
+/* of {"as_tensor": {"name": ...}} and the like; NULL after a message */
+struct pt2_value *pt2_named(struct pt2 *p, json_t *argument);
 const char *pt2_name_of(json_t *argument);                             /* NULL: it names nothing */
 struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v);       /* a number as a tensor of rank 0 */
 /* Builds `row` of `node`, with outputs in p->outs. Leaves the importer at the node where it was. */
 bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts);
 const struct aten_row *pt2_row(const char *target);
-const struct aten_row *pt2_row_in_place(struct pt2 *p, const char *target);     /* of what an op in place writes; NULL: it is no such name */
-const struct aten_row *pt2_custom(struct pt2 *p, const char *target);     /* of a user's own operator (op_custom.c); NULL: it is none that is given */
+/* of what an op in place writes; NULL: it is no such name */
+const struct aten_row *pt2_row_in_place(struct pt2 *p, const char *target);
+/* of a user's own operator (op_custom.c); NULL: it is none that is given */
+const struct aten_row *pt2_custom(struct pt2 *p, const char *target);
 
 /* What the archive says of a tensor: its type, with the symbols of sizes. NULL after a message. */
 ir_type pt2_meta_type(struct pt2 *p, const json_t *meta);
 json_t *pt2_meta(struct pt2 *p, const char *name);                     /* of tensor_values; NULL: none */
-ir_expr pt2_meta_size(struct pt2 *p, const json_t *size);              /* of its sizes and strides; NULL: not understood */
+/* of its sizes and strides; NULL: not understood */
+ir_expr pt2_meta_size(struct pt2 *p, const json_t *size);
 /* Did it lie in row-major order when the program was exported? */
 enum ir_tri pt2_row_major(struct pt2 *p, const json_t *meta);
 /* sympy's srepr as an expression; NULL: not understood. */
 ir_expr pt2_symbols(struct pt2 *p, const char *text);
 /* The name of a symbol of PyTorch's, or what the archive says instead. */
 const char *pt2_dim_name(struct pt2 *p, const char *symbol);
-bool pt2_adaptive_max(struct pt2 *p, struct ir_value *x, int n, const ir_expr *sizes);   /* writes the results; sizes: of the last n axes */
+/* writes the results; sizes: of the last n axes */
+bool pt2_adaptive_max(struct pt2 *p, struct ir_value *x, int n, const ir_expr *sizes);
 ir_expr pt2_divisor(struct ir_ctx *ctx, ir_expr b);       /* at least 1; NULL: b may be negative */
-/* The n inputs' types, and expressions of those that are integers (else NULL), in symbols that dims and integers give by themselves (sizes.c). */
+/* The n inputs' types, and expressions of those that are integers (else NULL), in symbols that dims and integers give
+ * by themselves (sizes.c). */
 void pt2_name_sizes(struct pt2 *p, int n, ir_type *types, ir_expr *numbers);
 
 /* -- Memory (mutate.c) */
@@ -211,36 +250,44 @@ void pt2_name_sizes(struct pt2 *p, int n, ir_type *types, ir_expr *numbers);
 struct ir_value *pt2_read(struct pt2 *p, struct pt2_value *v);         /* its value now; NULL after a message */
 bool pt2_write(struct pt2 *p, struct pt2_value *v, struct ir_value *to);
 struct pt2_value *pt2_memory(struct pt2_value *v);                     /* what it looks at in the end */
-void pt2_look_at(struct pt2_value *v, struct pt2_value *operand);      /* v, just bound, is another name of the operand */
+/* v, just bound, is another name of the operand */
+void pt2_look_at(struct pt2_value *v, struct pt2_value *operand);
 struct ir_value *pt2_without_gradient(struct pt2 *p, struct ir_value *x);
-/* v, just bound, is a result of the node that is imported, by `row`: whose memory it lies in. Results of nodes that record no gradient have none, but for what was there before. */
+/* v, just bound, is a result of the node that is imported, by `row`: whose memory it lies in. Results of nodes that
+ * record no gradient have none, but for what was there before. */
 void pt2_bind_memory(struct pt2 *p, struct pt2_value *v, const struct aten_row *row, bool in_place);
-struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k);   /* the node's first; if that is a list, its k-th */
+/* the node's first; if that is a list, its k-th */
+struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k);
 
 /* -- Shared by the families of ops */
 
 /* An ONNX operator of that opset on these operands (NULL: omitted); results in `outs`. False after a message. */
-bool pt2_onnx(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs, const struct onnx_attr *attrs, int nout,
+bool pt2_onnx(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs,
+              const struct onnx_attr *attrs, int nout,
               struct ir_value **outs);
-struct ir_value *pt2_onnx1(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs, const struct onnx_attr *attrs);
+struct ir_value *pt2_onnx1(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs,
+                           const struct onnx_attr *attrs);
 struct onnx_attr pt2_attr_i(const char *name, int64_t v);
 struct onnx_attr pt2_attr_f(const char *name, double v);
 struct onnx_attr pt2_attr_s(const char *name, const char *v);
 struct onnx_attr pt2_attr_ints(const char *name, int n, const int64_t *v);
-#define PT2_ATTRS(...) (int)(sizeof((const struct onnx_attr[]){__VA_ARGS__}) / sizeof(struct onnx_attr)), ((const struct onnx_attr[]){__VA_ARGS__})
+#define PT2_ATTRS(...) \
+    (int)(sizeof((const struct onnx_attr[]){__VA_ARGS__}) / sizeof(struct onnx_attr)), \
+        ((const struct onnx_attr[]){__VA_ARGS__})
 
 /* PyTorch's promotion of two operands; a number weighs less than a tensor of no dims, that less than one with dims. */
 enum tcc_dtype pt2_promote(const struct ir_value *a, bool a_number, const struct ir_value *b, bool b_number);
-/* Two operands (tensors or numbers) of a node in the type in which it computes: `type`, or TCC_NONE: as they promote; 16-bit floats beside a number as
- * f32. False after a message. */
+/* Two operands (tensors or numbers) of a node in the type in which it computes: `type`, or TCC_NONE: as they promote;
+ * 16-bit floats beside a number as f32. False after a message. */
 struct pt2_operands { struct ir_value *a, *b; enum tcc_dtype type; };
 bool pt2_pair_of(struct pt2 *p, const char *first, const char *second, enum tcc_dtype type, struct pt2_operands *pair);
 /* An operand as a float of the result's type, or f32: at least f32. NULL operands: NULL. */
 struct ir_value *pt2_wide_float(struct pt2 *p, struct ir_value *x);
-/* x with the elements of `part` in the place of those that have the (row-major) numbers `which`; NULL operands: NULL. */
+/* x with the elements of `part` in the place of those that have the (row-major) numbers `which`; NULL operands:
+ * NULL. */
 struct ir_value *pt2_put(struct pt2 *p, struct ir_value *x, struct ir_value *which, struct ir_value *part);
-/* x as a vector; n axes of it backwards; its diagonal of the axes a and b, elements [i, i + offset], which becomes the last axis. NULL operands: NULL, but for the
- * diagonal's, which is there. */
+/* x as a vector; n axes of it backwards; its diagonal of the axes a and b, elements [i, i + offset], which becomes the
+ * last axis. NULL operands: NULL, but for the diagonal's, which is there. */
 struct ir_value *pt2_flat(struct pt2 *p, struct ir_value *x);
 struct ir_value *pt2_flip(struct pt2 *p, struct ir_value *x, int n, const int64_t *axes);
 struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b);
@@ -248,7 +295,8 @@ struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset,
 struct ir_node *pt2_topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted);
 /* Broadcasts x to the type's dims. */
 struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct ir_value *like);
-/* An index that may not count from the end: what is negative is none of the `size`. Integers to divide by: 0 is none, when run. NULL operands: NULL. */
+/* An index that may not count from the end: what is negative is none of the `size`. Integers to divide by: 0 is none,
+ * when run. NULL operands: NULL. */
 struct ir_value *pt2_from_zero(struct pt2 *p, struct ir_value *index, ir_expr size);
 struct ir_value *pt2_not_zero(struct pt2 *p, struct ir_value *by);
 struct ir_value *pt2_floor_div(struct pt2 *p, struct ir_value *a, struct ir_value *b);     /* of integers, b not 0 */
@@ -264,23 +312,29 @@ struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probabili
 
 /* The least (or largest) number of x's type, infinite where there are infinities; rank 0. */
 struct ir_value *pt2_outermost(struct pt2 *p, const struct ir_value *x, bool least);
-/* Shorthand of formulas: an operation on one or two values, on a value and a number, which takes its type, and a choice by truth values. NULL operands: NULL. */
+/* Shorthand of formulas: an operation on one or two values, on a value and a number, which takes its type, and a choice
+ * by truth values. NULL operands: NULL. */
 static inline struct ir_value *pt2_un(struct pt2 *p, enum ir_op op, struct ir_value *x) { return imp_un(p->im, op, x); }
-static inline struct ir_value *pt2_bin(struct pt2 *p, enum ir_op op, struct ir_value *x, struct ir_value *y) { return imp_bin(p->im, op, x, y); }
-static inline struct ir_value *pt2_with(struct pt2 *p, enum ir_op op, struct ir_value *x, double v) { return imp_bin(p->im, op, x, imp_like(p->im, x, v)); }
+static inline struct ir_value *pt2_bin(struct pt2 *p, enum ir_op op, struct ir_value *x,
+                                       struct ir_value *y) { return imp_bin(p->im, op, x, y); }
+static inline struct ir_value *pt2_with(struct pt2 *p, enum ir_op op, struct ir_value *x,
+                                        double v) { return imp_bin(p->im, op, x, imp_like(p->im, x, v)); }
 static inline struct ir_value *pt2_choose(struct pt2 *p, struct ir_value *c, struct ir_value *x, struct ir_value *y)
 {
     return imp_tri(p->im, IR_select, c, x, y);
 }
-/* The p-norm over n axes (op_reduce.c); that of a - b + eps along the last one; the sum of a b along an axis, which may count from the end, in at least f32. NULL
- * operands: NULL. */
+/* The p-norm over n axes (op_reduce.c); that of a - b + eps along the last one; the sum of a b along an axis, which may
+ * count from the end, in at least f32. NULL operands: NULL. */
 struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n, const int64_t *axes, bool keep);
-struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value *b, double order, double eps, bool keep);
+struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value *b, double order, double eps,
+                              bool keep);
 struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir_value *b, int64_t axis, bool keep);
-/* x's matrices with zeros below (`upper`) or above the diagonal of that number (op_shape.c); how many elements the axes [from, to) have (op_linalg.c). */
+/* x's matrices with zeros below (`upper`) or above the diagonal of that number (op_shape.c); how many elements the axes
+ * [from, to) have (op_linalg.c). */
 struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int64_t diagonal);
 ir_expr pt2_product(struct pt2 *p, const struct ir_value *x, int from, int to);
-/* Of matrices (op_factor.c): the singular values, descending; the inverse, which has to be there. NULL operands: NULL. */
+/* Of matrices (op_factor.c): the singular values, descending; the inverse, which has to be there. NULL operands:
+ * NULL. */
 struct ir_value *pt2_singular_values(struct pt2 *p, struct ir_value *x);
 struct ir_value *pt2_inverse(struct pt2 *p, struct ir_value *x);
 /* The mean (1) or sum (2) of all elements of a loss, or the loss itself (0). */

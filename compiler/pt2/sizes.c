@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbols that a program's inputs give. The sizes of a program's inputs, dims and integers alike, are written as expressions of symbols, such as 2 n or
- * m k: backward graphs take what the forward graph made of its own sizes. The run takes a symbol from a dim, or an integer, that is nothing but
- * the symbol. So a dim that is an expression of symbols which no dim gives becomes a symbol itself, by which those are expressed: n = N floordiv 2. Where
- * there are several, as in m k, the expression is replaced as a whole wherever it occurs.
+ * The symbols that a program's inputs give. The sizes of a program's inputs, dims and integers alike, are written as
+ * expressions of symbols, such as 2 n or m k: backward graphs take what the forward graph made of its own sizes. The
+ * run takes a symbol from a dim, or an integer, that is nothing but the symbol. So a dim that is an expression of
+ * symbols which no dim gives becomes a symbol itself, by which those are expressed: n = N floordiv 2. Where there are
+ * several, as in m k, the expression is replaced as a whole wherever it occurs.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -49,7 +50,8 @@ static struct search unknowns(const struct sizes *s, ir_expr e)
 
 /* -- Replacing */
 
-/* Takes the operands of `part` out of those of `e`, both sums or both products; what is left, or NULL: they are not all there. */
+/* Takes the operands of `part` out of those of `e`, both sums or both products; what is left, or NULL: they are not all
+ * there. */
 static ir_expr without(struct ir_ctx *ctx, ir_expr e, ir_expr part)
 {
     bool sum = e->kind == IR_X_ADD;
@@ -110,7 +112,8 @@ static ir_expr symbol_for(struct ir_ctx *ctx, ir_expr e, ir_expr sym)
     return ir_sym_bounded(ctx, ir_internf(ctx, "%s_%u", sym->name, e->id), e->lo < 0 ? 0 : e->lo, e->hi);
 }
 
-/* Names one expression whose symbols are not given: with `one`, where there is only one, which is expressed by it. False: there is none. */
+/* Names one expression whose symbols are not given: with `one`, where there is only one, which is expressed by it.
+ * False: there is none. */
 static bool name_dim(const struct sizes *s, ir_expr e, bool one)
 {
     struct ir_ctx *ctx = s->p->ctx;

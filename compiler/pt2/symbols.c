@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sizes as PyTorch writes them: sympy's srepr, such as Add(Mul(Integer(2), Symbol('s17', positive=True, integer=True)), Integer(-1)). Floats may lie between, as in
- * TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s17'...)))). They are read as fractions, where PyTorch's double precision gives the same: with factors that
- * are sums of few powers of two, and a division last.
+ * Sizes as PyTorch writes them: sympy's srepr, such as Add(Mul(Integer(2), Symbol('s17', positive=True, integer=True)),
+ * Integer(-1)). Floats may lie between, as in TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s17'...)))).
+ * They are read as fractions, where PyTorch's double precision gives the same: with factors that are sums of few powers
+ * of two, and a division last.
  */
 #include "compiler/pt2/pt2_int.h"
 

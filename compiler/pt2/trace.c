@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in the Python program a node is from: of the stack that the archive records, the innermost line that is not PyTorch's own, and the
- * module around the node: `model.py:12, in forward, of 'encoder.0' (Linear): return self.proj(x)`.
+ * Where in the Python program a node is from: of the stack that the archive records, the innermost line that is not
+ * PyTorch's own, and the module around the node: `model.py:12, in forward, of 'encoder.0' (Linear): return
+ * self.proj(x)`.
  */
 #include "compiler/pt2/pt2_int.h"
 
@@ -48,7 +49,8 @@ static bool is_torch(const struct frame *f)
     return false;
 }
 
-/* ", of 'layer.0' (Linear)", of "KEY,PATH,TYPE;KEY,PATH,TYPE...", the innermost last; "": the node is of no module but the program. */
+/* ", of 'layer.0' (Linear)", of "KEY,PATH,TYPE;KEY,PATH,TYPE...", the innermost last; "": the node is of no module but
+ * the program. */
 static const char *module(struct ir_ctx *ctx, const char *stack)
 {
     const char *last = stack ? strrchr(stack, ';') : NULL;

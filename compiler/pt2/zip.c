@@ -2,8 +2,9 @@
 /*
  * The directory of a ZIP file (PKWARE's APPNOTE, 6.3): where each stored entry lies.
  *
- * torch.export.save stores every entry, so that tensors can be used where they lie. Sizes come from the central directory (local headers
- * may leave them to a descriptor behind the data); where data begins, only the local header says. Both are bounded by the file.
+ * torch.export.save stores every entry, so that tensors can be used where they lie. Sizes come from the central
+ * directory (local headers may leave them to a descriptor behind the data); where data begins, only the local header
+ * says. Both are bounded by the file.
  */
 #include "compiler/pt2/archive_int.h"
 

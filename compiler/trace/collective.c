@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collective.c - collectives among a context's processes: recorded like other ops, and computed at once in eager mode. */
+/* collective.c - collectives among a context's processes: recorded like other ops, and computed at once in eager
+ * mode. */
 #include "compiler/trace/trace_int.h"
 
 #include <math.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device.c - tensors' data on a device with memory of its own: retained tensors that steps update in place lie there and stay there; what
- * a step reads goes along with its run, and lies there from the second run on that reads it. The host has a copy where it asks for one.
+ * device.c - tensors' data on a device with memory of its own: retained tensors that steps update in place lie there
+ * and stay there; what a step reads goes along with its run, and lies there from the second run on that reads it. The
+ * host has a copy where it asks for one.
  *
- * The context's thread looks at data when all runs have ended (trace_reap). A run of the graph that is under way may begin behind it: its batch
- * is copied while the one before computes. Memory of the device that nobody holds any more is given back by the thread that runs, before
- * a run, since sessions are one thread's at a time.
+ * The context's thread looks at data when all runs have ended (trace_reap). A run of the graph that is under way may
+ * begin behind it: its batch is copied while the one before computes. Memory of the device that nobody holds any more
+ * is given back by the thread that runs, before a run, since sessions are one thread's at a time.
  */
 #include "compiler/trace/trace_int.h"
 

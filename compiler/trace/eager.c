@@ -83,7 +83,8 @@ static void compute(struct trace_ctx *c, const struct ir_node *n)
         g->eager[n->out[i]->id] = out[i];
 }
 
-/* The first new node. They follow what has been computed, unless they were put where a gradient is made (collectives). */
+/* The first new node. They follow what has been computed, unless they were put where a gradient is made
+ * (collectives). */
 static struct ir_node *first_new(const struct trace_graph *g)
 {
     struct ir_node *n = g->func->body->last;

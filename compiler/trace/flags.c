@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flags.c - TCCC_FLAGS for what traced programs compile. Words are read by the tools' own table: options that bear on compiling a
- * graph are heeded, those of other tools and of other inputs are passed over, as a tool does with them; unknown ones are errors.
+ * flags.c - TCCC_FLAGS for what traced programs compile. Words are read by the tools' own table: options that bear on
+ * compiling a graph are heeded, those of other tools and of other inputs are passed over, as a tool does with them;
+ * unknown ones are errors.
  */
 #include "compiler/trace/trace_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loader.c - batches from arrays in memory, in the sampler's order. On a device with memory of its own the batches of one execution are one tensor, which goes there by
- * one transfer, and each batch a slice of it.
+ * loader.c - batches from arrays in memory, in the sampler's order. On a device with memory of its own the batches of
+ * one execution are one tensor, which goes there by one transfer, and each batch a slice of it.
  */
 #include "compiler/trace/trace_int.h"
 
@@ -152,7 +152,8 @@ static struct trace_tensor *batch_of(struct trace_loader *l, const struct tcc_te
     return t;
 }
 
-/* Samples of the batches that the execution which begins now has, where they are to be one tensor; 0: each batch is its own. */
+/* Samples of the batches that the execution which begins now has, where they are to be one tensor; 0: each batch is its
+ * own. */
 static int64_t together(const struct trace_loader *l)
 {
     int64_t batches = (l->count - l->at) / l->batch, most = l->options.batches_per_execution;

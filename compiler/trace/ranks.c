@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ranks.c - contexts of many processes: the world that mpirun started and its groups, state that all have in common, state that
- * stages have of their own, and compiling once on each machine.
+ * ranks.c - contexts of many processes: the world that mpirun started and its groups, state that all have in common,
+ * state that stages have of their own, and compiling once on each machine.
  *
- * Processes of a machine share a cache folder; who finds no compiled graph there takes its lock and compiles, the others wait for
- * the lock and then find it. Whoever compiles is not taken for hanging: a thread says so meanwhile.
+ * Processes of a machine share a cache folder; who finds no compiled graph there takes its lock and compiles, the
+ * others wait for the lock and then find it. Whoever compiles is not taken for hanging: a thread says so meanwhile.
  */
 #include "compiler/trace/trace_int.h"
 #include "base/safe.h"

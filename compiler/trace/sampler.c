@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sampler.c - the order of samples: torch.utils.data.DistributedSampler's, bit for bit; of traced programs and of tccc-train. Its
- * permutation is torch.randperm's on the CPU: a Fisher-Yates shuffle by the 32-bit Mersenne Twister (Matsumoto and Nishimura,
- * 1998), seeded with seed + epoch.
+ * sampler.c - the order of samples: torch.utils.data.DistributedSampler's, bit for bit; of traced programs and of
+ * tccc-train. Its permutation is torch.randperm's on the CPU: a Fisher-Yates shuffle by the 32-bit Mersenne Twister
+ * (Matsumoto and Nishimura, 1998), seeded with seed + epoch.
  */
 #include "compiler/trace.h"
 

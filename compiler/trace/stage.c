@@ -2,12 +2,13 @@
 /*
  * stage.c - partition scopes, and the part of a recorded graph that one process of group "pp" runs.
  *
- * A scope's number stands in its nodes as their name, which gradients inherit from what they are the gradient of. A parameter belongs
- * to the stage that first uses it. What was recorded outside of scopes (losses, updates) goes to where most bytes of its operands are,
- * and what needs nothing of any stage is computed by every process that wants it. A tensor that is updated stays where it was first
- * written; other results go to all processes. Every process records the same graph and finds the same places; it keeps its own part, sends
- * what others need of it right behind the node that makes it, and receives at the same places of its own part, so that all see
- * messages in one order and none waits in a circle.
+ * A scope's number stands in its nodes as their name, which gradients inherit from what they are the gradient of. A
+ * parameter belongs to the stage that first uses it. What was recorded outside of scopes (losses, updates) goes to
+ * where most bytes of its operands are, and what needs nothing of any stage is computed by every process that wants it.
+ * A tensor that is updated stays where it was first written; other results go to all processes. Every process records
+ * the same graph and finds the same places; it keeps its own part, sends what others need of it right behind the node
+ * that makes it, and receives at the same places of its own part, so that all see messages in one order and none waits
+ * in a circle.
  */
 #include "compiler/trace/trace_int.h"
 
@@ -92,7 +93,8 @@ int trace_stage_of(const struct trace_tensor *t)
     return t->value && t->generation == t->c->generation ? first_user(t->value) : EVERYWHERE;
 }
 
-/* -- Places ---------------------------------------------------------------------------------------------------------- */
+/* -- Places
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static double bytes_of(const struct ir_value *v)
 {
@@ -146,7 +148,8 @@ static void place_inputs(struct cut *x)
     }
 }
 
-/* An updated tensor is where it is; the first time, where its new value is made: then the old one is wanted there too. */
+/* An updated tensor is where it is; the first time, where its new value is made: then the old one is wanted there
+ * too. */
 static void place_results(struct cut *x)
 {
     for (int i = 0; i < x->r->n; i++) {
@@ -159,7 +162,8 @@ static void place_results(struct cut *x)
     }
 }
 
-/* -- Messages -------------------------------------------------------------------------------------------------------- */
+/* -- Messages
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void need(struct cut *x, const struct ir_value *v, int stage)
 {

@@ -26,7 +26,8 @@
 
 enum trace_mode { TRACE_LAZY, TRACE_EAGER };
 
-/* The memory of tensors' data. An execution may hold it when no tensor does any more. Counted by the context's thread only. */
+/* The memory of tensors' data. An execution may hold it when no tensor does any more. Counted by the context's thread
+ * only. */
 struct trace_data {
     struct tcc_object *o;                /* a tensor */
     int refs;
@@ -34,9 +35,12 @@ struct trace_data {
     uint64_t generation;                 /* of the graph that it is input number `input` of */
     int input;
     bool alias;                          /* (in that graph) a tensor's new value is this input itself */
-    int home;                            /* 0: every process has it; k: that of stage k - 1, and for others it has no memory */
+    /* 0: every process has it; k: that of stage k - 1, and for others it has no memory */
+    int home;
     bool here;                           /* ... but a copy that trace_collect() brought */
-    void *device;                        /* where it lies in the memory of the device, of so many bytes, taken through that session; NULL: it does not (device.c) */
+    /* where it lies in the memory of the device, of so many bytes, taken through that session; NULL: it does not
+     * (device.c) */
+    void *device;
     size_t bytes;
     struct tccrt_session *session;
     struct trace_ctx *c;                 /* that gives it back */
@@ -142,7 +146,8 @@ struct trace_results {
 };
 
 /* What TCCC_FLAGS says of compiling. */
-struct trace_flags { int level, jobs; bool exact, fast_math, verify; char *march, *cache_dir; };      /* level -1: not said */
+/* level -1: not said */
+struct trace_flags { int level, jobs; bool exact, fast_math, verify; char *march, *cache_dir; };
 
 struct trace_ctx {
     enum trace_mode mode;
@@ -192,7 +197,8 @@ struct trace_tensor {
     struct ir_value *value;              /* in the graph of `generation`, or NULL */
     uint64_t generation;
     struct trace_data *data;             /* NULL: not computed */
-    struct trace_data *before;           /* what it was before the graph being recorded assigned it; NULL: not assigned */
+    /* what it was before the graph being recorded assigned it; NULL: not assigned */
+    struct trace_data *before;
     bool assigned;
     struct trace_tensor *grad;           /* referenced */
     int dtype, rank;
@@ -203,12 +209,15 @@ struct trace_tensor {
 /* Notes the failure, if it is the first since the last execution; returns `status`. */
 int trace_fail(struct trace_ctx *c, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int trace_no_memory(struct trace_ctx *c);
-struct trace_ctx *trace_failed(void);                            /* whose failure is not reported yet, of this thread's last one; or NULL */
+/* whose failure is not reported yet, of this thread's last one; or NULL */
+struct trace_ctx *trace_failed(void);
 /* New temporary tensors. NULL: no memory, or no value. */
 struct trace_tensor *trace_tensor_of(struct trace_ctx *c, struct ir_value *value);
-struct trace_tensor *trace_tensor_data(struct trace_ctx *c, struct trace_data *data);       /* takes over the reference */
+/* takes over the reference */
+struct trace_tensor *trace_tensor_data(struct trace_ctx *c, struct trace_data *data);
 void trace_tensor_drop(struct trace_tensor *t);                  /* frees it if nobody holds it */
-bool trace_alive(struct trace_tensor *t);                        /* false after trace_fail(): it was freed with its step */
+/* false after trace_fail(): it was freed with its step */
+bool trace_alive(struct trace_tensor *t);
 /* The tensor's data; either takes a reference and counts the owner. */
 void trace_hold(struct trace_data **at, struct trace_data *data);
 void trace_forget_grad(struct trace_tensor *t);
@@ -218,11 +227,13 @@ size_t trace_bytes(const struct trace_tensor *t);
 size_t trace_host_bytes(const struct tcc_tensor *t);
 
 struct trace_data *trace_data_new(int dtype, int rank, const int64_t *dims);    /* NULL: no memory */
-struct trace_data *trace_data_of(struct tcc_object *o);                          /* takes over the reference; NULL: no memory */
+/* takes over the reference; NULL: no memory */
+struct trace_data *trace_data_of(struct tcc_object *o);
 struct trace_data *trace_data_ref(struct trace_data *d);
 void trace_data_unref(struct trace_data *d);
 
-/* The number of the execution that is being recorded: the last word of random counters. A `random` tensor's data, and back. */
+/* The number of the execution that is being recorded: the last word of random counters. A `random` tensor's data, and
+ * back. */
 int64_t trace_runs(const struct trace_ctx *c);
 void trace_random_show(struct trace_tensor *t);
 void trace_random_take(struct trace_tensor *t);
@@ -230,16 +241,21 @@ void trace_random_take(struct trace_tensor *t);
 /* -- device.c */
 /* Target and device of the options: a tcc_status, with a message. */
 int trace_settle_device(struct trace_ctx *c, const struct trace_options *o, char *error, size_t size);
-/* The data as the host has it, brought from the device if need be; to be written: the device takes it from there. NULL: the copy failed, tccrt_error() says why. While
- * no run is under way, or by the thread that runs. */
+/* The data as the host has it, brought from the device if need be; to be written: the device takes it from there. NULL:
+ * the copy failed, tccrt_error() says why. While no run is under way, or by the thread that runs. */
 void *trace_host(struct trace_data *d);
 void *trace_host_write(struct trace_data *d);
 void trace_data_free(struct trace_data *d);              /* nobody holds it */
-void trace_device_collect(struct trace_ctx *c);          /* gives memory of the device back: by the thread that runs, or when it has ended */
-int trace_device_begin(struct trace_ctx *c, struct trace_run *r, bool follows);    /* r->under_way: it is the device's now, and must be ended */
-int trace_device_end(struct trace_run *r, bool followed);                /* waits for it; followed: another one is under way behind it */
-bool trace_device_faulted(const struct trace_run *r);                    /* the failure that was heard of last was this run's */
-/* May r begin while `before` is under way? The same graph on the same state, which reads nothing that must be brought to the device first. */
+/* gives memory of the device back: by the thread that runs, or when it has ended */
+void trace_device_collect(struct trace_ctx *c);
+/* r->under_way: it is the device's now, and must be ended */
+int trace_device_begin(struct trace_ctx *c, struct trace_run *r, bool follows);
+/* waits for it; followed: another one is under way behind it */
+int trace_device_end(struct trace_run *r, bool followed);
+/* the failure that was heard of last was this run's */
+bool trace_device_faulted(const struct trace_run *r);
+/* May r begin while `before` is under way? The same graph on the same state, which reads nothing that must be brought
+ * to the device first. */
 bool trace_device_follows(const struct trace_run *before, const struct trace_run *r);
 
 /* -- flags.c */
@@ -247,11 +263,12 @@ int trace_flags_read(struct trace_flags *f, char *error, size_t size);  /* a tcc
 void trace_flags_free(struct trace_flags *f);
 
 /* -- graph.c */
-/* Calls work(c, arg) where nodes may be built, with the graph begun; then computes them in eager mode. Returns c->status; work()
- * notes failures by trace_fail(); errors of the IR are noted here. */
+/* Calls work(c, arg) where nodes may be built, with the graph begun; then computes them in eager mode. Returns
+ * c->status; work() notes failures by trace_fail(); errors of the IR are noted here. */
 typedef void trace_work(struct trace_ctx *c, void *arg);
 int trace_do(struct trace_ctx *c, trace_work *work, void *arg);
-void trace_graph_drop(struct trace_ctx *c);                      /* forgets what is recorded; the next generation begins */
+/* forgets what is recorded; the next generation begins */
+void trace_graph_drop(struct trace_ctx *c);
 /* t's value in the graph being recorded: an input for a tensor with data. NULL after trace_fail(). */
 struct ir_value *trace_value(struct trace_tensor *t);
 bool trace_is_pending(const struct trace_tensor *t);             /* is its value recorded and not computed? */
@@ -260,7 +277,8 @@ void trace_become(struct trace_tensor *t, struct ir_value *value);      /* t is 
 /* -- eager.c */
 void trace_eager(struct trace_ctx *c);                           /* computes what was recorded since the last call */
 /* One node on these operands. The count is of executions, for random ops. A tcc_status, with a message in `error`. */
-int trace_eager_node(const struct ir_node *n, int64_t count, struct tcc_object *const *in, struct tcc_object **out, char *error,
+int trace_eager_node(const struct ir_node *n, int64_t count, struct tcc_object *const *in, struct tcc_object **out,
+                     char *error,
                      size_t size);
 
 /* -- flush.c, compile.c, run.c, report.c */
@@ -287,25 +305,30 @@ void trace_executor_end(struct trace_ctx *c);                    /* its threads 
 void trace_executor_free(struct trace_ctx *c);
 
 /* -- ranks.c */
-int trace_check_group(struct trace_ctx *c, const char *what, const char *name);  /* of which this process is to be a member */
+/* of which this process is to be a member */
+int trace_check_group(struct trace_ctx *c, const char *what, const char *name);
 struct tccrt_comm *trace_comm(const struct trace_ctx *c, const char *group);     /* NULL: alone in it */
-/* The tensors become those of the group's first rank, as DistributedDataParallel does it: the same names and types everywhere. */
+/* The tensors become those of the group's first rank, as DistributedDataParallel does it: the same names and types
+ * everywhere. */
 void trace_share_tensors(struct trace_ctx *c, const char *group, int n, struct trace_tensor *const *tensors);
 int trace_comm_failed(struct trace_ctx *c, int status);          /* with tccrt_error()'s message */
 int trace_session_groups(struct trace_ctx *c, struct tccrt_session *s);
 void trace_busy(struct trace_ctx *c, bool busy);                 /* compiles: not to be taken for hanging */
-void trace_tell_failure(struct trace_ctx *c, const char *why);   /* to the others, who can't go on without this process */
+/* to the others, who can't go on without this process */
+void trace_tell_failure(struct trace_ctx *c, const char *why);
 void trace_leave(struct trace_ctx *c);
 bool trace_is_here(const struct trace_tensor *t);                /* has this process its data's bytes? */
 
 /* -- stage.c */
 struct ir_where trace_where(struct trace_ctx *c, const char *source);    /* of nodes that are recorded now */
-int trace_stage_of(const struct trace_tensor *t);                /* that it belongs to; -1: none, or there are no stages */
+/* that it belongs to; -1: none, or there are no stages */
+int trace_stage_of(const struct trace_tensor *t);
 /* What this process does of the graph with these results, which become its own. */
 bool trace_cut(struct trace_ctx *c, struct trace_results *r);
 
 /* -- collective.c */
-int trace_eager_collective(struct trace_ctx *c, const struct ir_node *n, struct tcc_object *const *in, struct tcc_object **out);
+int trace_eager_collective(struct trace_ctx *c, const struct ir_node *n, struct tcc_object *const *in,
+                           struct tcc_object **out);
 
 /* -- optim.c, loader.c */
 void trace_optimizers_free(struct trace_ctx *c);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.c - attention, the logarithms of its rows' sums, and its gradients by q, k and v. Operands are widened to f64, sums rounded once.
+ * attention.c - attention, the logarithms of its rows' sums, and its gradients by q, k and v. Operands are widened to
+ * f64, sums rounded once.
  *
- * The gradients work the weights out again from the scores and their rows' logarithms (Dao, "FlashAttention-2", 2023, section 3):
- * p = exp(scores - lse), ds = p (dy v' - delta), dq = scale ds k, dk = scale ds' q, dv = p' dy.
+ * The gradients work the weights out again from the scores and their rows' logarithms (Dao, "FlashAttention-2", 2023,
+ * section 3): p = exp(scores - lse), ds = p (dy v' - delta), dq = scale ds k, dk = scale ds' q, dv = p' dy.
  */
 #include <float.h>
 #include <math.h>
@@ -19,7 +20,8 @@ struct attend {
     int64_t steps[4]; /* of the mask along [b, h, s, t]; 0 where it is broadcast */
 };
 
-/* What a softmax of the row takes away from each of its scores: its logarithm's sum of exp(row), at least the lowest finite number. */
+/* What a softmax of the row takes away from each of its scores: its logarithm's sum of exp(row), at least the lowest
+ * finite number. */
 static double log_sum_exp(const double *row, int64_t n, bool *visible)
 {
     double max = -INFINITY, sum = 0;
@@ -161,7 +163,8 @@ int interp_attention_lse(struct it_call *c)
     return TCC_OK;
 }
 
-/* -- Gradients --------------------------------------------------------------------------------------------------------- */
+/* -- Gradients
+ * --------------------------------------------------------------------------------------------------------- */
 
 struct grads {
     double *q, *k, *k_t, *v_t, *dy, *lse, *delta; /* of a head; k_t, v_t: transposed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * custom.c - a user's operator in the interpreter: its operands are copies, its results lie between bytes of a pattern. What it writes
- * beside a result, or to an operand, is found when it returns, and names it.
+ * custom.c - a user's operator in the interpreter: its operands are copies, its results lie between bytes of a pattern.
+ * What it writes beside a result, or to an operand, is found when it returns, and names it.
  */
 #include "ir/interp/interp_int.h"
 #include "runtime/tccc_custom.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fact.c - the interpreter holds nodes to what they take for granted of the sizes (ir_assumptions), as artifacts do: what the inputs decide before
- * anything runs, the rest in front of the node, in the same words.
+ * fact.c - the interpreter holds nodes to what they take for granted of the sizes (ir_assumptions), as artifacts do:
+ * what the inputs decide before anything runs, the rest in front of the node, in the same words.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -89,7 +89,8 @@ int interp_gather_elements(struct it_call *c)
     return TCC_OK;
 }
 
-/* First element of the slice of x that tuple i of `index` (k long) names, after `lead` axes fixed at `base`; -1 on failure. */
+/* First element of the slice of x that tuple i of `index` (k long) names, after `lead` axes fixed at `base`; -1 on
+ * failure. */
 static int64_t tuple_at(struct it_call *c, const struct ir_tensor *x, const struct ir_tensor *index, int64_t i,
                         int64_t k, int lead, int64_t base)
 {

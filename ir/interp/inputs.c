@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do the inputs of a call fit an entry point's types? Asked before a version is chosen, and said as the run-time library says it (bind_input,
- * runtime/run.c): what does not fit is the same for a model that is run and for its artifact.
+ * Do the inputs of a call fit an entry point's types? Asked before a version is chosen, and said as the run-time
+ * library says it (bind_input, runtime/run.c): what does not fit is the same for a model that is run and for its
+ * artifact.
  */
 #include "ir/interp/interp_int.h"
 

@@ -185,7 +185,8 @@ static const int64_t *dims_of(const struct it_value *x, int *rank, int *dtype)
     return x->o->t.dims;
 }
 
-/* A library op's result is not what inference said, as the run-time library says it (dense_output, runtime/libop/lib.c). */
+/* A library op's result is not what inference said, as the run-time library says it (dense_output,
+ * runtime/libop/lib.c). */
 static int misshapen(struct interp *it, const struct ir_node *n, ir_type type, const int64_t *dims)
 {
     char text[2][256] = {"", ""};

@@ -66,21 +66,24 @@ void it_ints(const struct ir_node *n, enum ir_attr_key key, int count, int64_t o
 /* A dense, aligned form of t: t itself with a new reference, or a copy. NULL: no memory. */
 struct ir_tensor *it_dense(const struct ir_tensor *t);
 
-/* Facts of nodes (fact.c): collected before a run (false: no memory); those of n that this run's values decide, for `early` once and for all; those
- * of the body that the inputs decide. */
+/* Facts of nodes (fact.c): collected before a run (false: no memory); those of n that this run's values decide, for
+ * `early` once and for all; those of the body that the inputs decide. */
 bool it_collect_facts(struct interp *it, const struct ir_block *block);
 void it_free_facts(struct interp *it);
 int it_check_facts(struct interp *it, const struct ir_node *n, bool early);
 int it_check_inputs(struct interp *it);
 
-/* Do the inputs of a call fit these types? False: `error` (may be NULL) says which does not, as the run-time library says it. */
-bool it_inputs_fit(struct ir_ctx *ctx, int n, const char *const *names, const ir_type *types, struct tcc_object *const *in, char *error, size_t size);
+/* Do the inputs of a call fit these types? False: `error` (may be NULL) says which does not, as the run-time library
+ * says it. */
+bool it_inputs_fit(struct ir_ctx *ctx, int n, const char *const *names, const ir_type *types,
+                   struct tcc_object *const *in, char *error, size_t size);
 
 /* Objects. Each returns NULL when there is no memory. */
 struct ir_tensor *it_from_object(const struct tcc_object *o);      /* a tensor object's copy */
 struct tcc_object *it_to_object(const struct ir_tensor *t);
 
-/* Library ops (lib.c). A node's own attributes as the ABI has them; `held`: room for one for each, let go by the caller. How many; c->status. */
+/* Library ops (lib.c). A node's own attributes as the ABI has them; `held`: room for one for each, let go by the
+ * caller. How many; c->status. */
 struct it_held { struct tcc_tensor t; struct ir_tensor *dense; };
 int it_lib_attrs(struct it_call *c, struct tcc_attr *to, struct it_held *held);
 /* A call of a user's operator on memory that is guarded on both sides (custom.c). */
@@ -108,7 +111,8 @@ int it_check_advances(struct interp *it);
 int it_advance(struct interp *it);
 struct it_value it_share(struct it_value x);                       /* with new references */
 void it_drop(struct it_value *x);
-int it_error(struct interp *it, const struct ir_node *n, int status, const char *format, ...) __attribute__((format(printf, 4, 5)));
+int it_error(struct interp *it, const struct ir_node *n, int status, const char *format,
+             ...) __attribute__((format(printf, 4, 5)));
 
 /* Element access. Strides in elements; `at` is an element's number. */
 static inline void *it_data(struct ir_tensor *t)
@@ -123,14 +127,16 @@ void it_load_f64s(const struct ir_tensor *t, int64_t at, int64_t stride, int64_t
 void it_load_i64s(const struct ir_tensor *t, int64_t at, int64_t stride, int64_t n, int64_t *out);
 void it_store_f64s(struct ir_tensor *t, int64_t at, int64_t stride, int64_t n, const double *in);
 void it_store_i64s(struct ir_tensor *t, int64_t at, int64_t stride, int64_t n, const int64_t *in);
-bool it_counts_as_float(enum tcc_dtype d);                          /* accumulates in f64, else in wrapping 64-bit integers */
+/* accumulates in f64, else in wrapping 64-bit integers */
+bool it_counts_as_float(enum tcc_dtype d);
 
 /* Row-major strides. */
 void it_strides(int rank, const int64_t *dims, int64_t *strides);
 int64_t it_product(const int64_t *dims, int first, int last);
 
 /* A rows x columns matrix at element `at`, stored transposed or not, as row-major f64 or 64-bit integers (matmul.c). */
-void it_load_matrix(const struct ir_tensor *t, int64_t at, int64_t rows, int64_t columns, bool transposed, bool is_float, void *to);
+void it_load_matrix(const struct ir_tensor *t, int64_t at, int64_t rows, int64_t columns, bool transposed,
+                    bool is_float, void *to);
 /* c[m, n] += a[m, k] b[k, n], row-major, in f64 or wrapping integers (matmul.c). */
 void it_gemm_f64(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c);
 void it_gemm_i64(int64_t m, int64_t n, int64_t k, const int64_t *a, const int64_t *b, int64_t *c);

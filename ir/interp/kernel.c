@@ -3,8 +3,8 @@
  * kernel.c - runs a kernel by its plain meaning (kernel.h), one point after the other: the oracle for targets.
  *
  * Floats are held as f64 and rounded to their type after each instruction (f32 at least: f16 and smaller are only where
- * an instruction says so); sums of floats run in f64 and are rounded once, those of pieces in their order too. Every access is checked against the
- * operand's dims: TCC_EBUG says that the kernel reaches outside.
+ * an instruction says so); sums of floats run in f64 and are rounded once, those of pieces in their order too. Every
+ * access is checked against the operand's dims: TCC_EBUG says that the kernel reaches outside.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -233,7 +233,8 @@ int interp_interleave(struct it_call *c)
     return c->status;
 }
 
-/* Where element i of the padded axis comes from; -1: from the padding value. `i` counts from the operand's first element. */
+/* Where element i of the padded axis comes from; -1: from the padding value. `i` counts from the operand's first
+ * element. */
 static int64_t pad_source(const char *mode, int64_t i, int64_t n)
 {
     if (i >= 0 && i < n)

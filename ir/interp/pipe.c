@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipe.c - runs a pipeline (pipe.h) in one process by the reference interpreter: all stages in turn, each until it waits for what
- * another has not sent yet. Slots, messages, outputs and state follow runtime/pipe.c, whose oracle this is: microbatch m of run r counts as run
- * r * micros + m for random numbers; gradients begin at zero; means and sums over microbatches are kept in float64.
+ * pipe.c - runs a pipeline (pipe.h) in one process by the reference interpreter: all stages in turn, each until it
+ * waits for what another has not sent yet. Slots, messages, outputs and state follow runtime/pipe.c, whose oracle this
+ * is: microbatch m of run r counts as run r * micros + m for random numbers; gradients begin at zero; means and sums
+ * over microbatches are kept in float64.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -250,7 +251,8 @@ static int add(struct pipe_run *r, const struct pipe_output *o, struct result *x
     return TCC_OK;
 }
 
-static int append(struct pipe_run *r, const struct pipe_output *o, struct result *x, const struct tcc_tensor *t, int micro)
+static int append(struct pipe_run *r, const struct pipe_output *o, struct result *x, const struct tcc_tensor *t,
+                  int micro)
 {
     bool stack = o->how == TCC_PIPE_STACK;
     int64_t dims[TCC_MAX_RANK];
@@ -373,7 +375,8 @@ static int run_pipe(struct pipe_run *r)
     int status = TCC_OK;
     for (int c = 0; c < r->p->ncalls; c++)
         if (!r->p->calls[c].func)
-            return it_error(&r->it, NULL, TCC_EUSAGE, "@%s is no function of the module: a plan by itself is not interpreted",
+            return it_error(&r->it, NULL, TCC_EUSAGE,
+                            "@%s is no function of the module: a plan by itself is not interpreted",
                             r->p->calls[c].name);
     for (int i = 0; i < r->p->ninputs && !status; i++)
         status = check_input(r, i);
@@ -384,8 +387,8 @@ static int run_pipe(struct pipe_run *r)
     return status ? status : run_stages(r);
 }
 
-int ir_interp_pipe(const struct ir_module *m, const struct pipe *p, struct ir_interp_state *state, struct tcc_object *const *in,
-                   struct tcc_object **out, char *error, size_t error_size)
+int ir_interp_pipe(const struct ir_module *m, const struct pipe *p, struct ir_interp_state *state,
+                   struct tcc_object *const *in, struct tcc_object **out, char *error, size_t error_size)
 {
     struct pipe_run r = {.it = {.state = state, .error = error, .error_size = error_size}, .m = m, .p = p, .in = in};
     struct ir_tensor **saved = NULL;

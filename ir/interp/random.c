@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * random.c - random_uniform and random_normal: Philox4x32-10 (words_int.h). Key: the low and high word of `seed`. Counter words: the low and the high word of
- * element / 4, the low word of `stream`, the low word of the session's step count. Element e takes word e % 4.
+ * random.c - random_uniform and random_normal: Philox4x32-10 (words_int.h). Key: the low and high word of `seed`.
+ * Counter words: the low and the high word of element / 4, the low word of `stream`, the low word of the session's step
+ * count. Element e takes word e % 4.
  *
  * uniform: the word's leading p bits times 2^-p, p the significand bits of the type (at most 32), so that 1 is never
  * reached. normal: words 2j and 2j + 1 of a block give u = (leading 24 bits + 1) 2^-24 and v = leading 24 bits 2^-24;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sort.c - topk, whole or one of its results: the k largest or smallest along an axis; of equals the lower index, or place, first; NaN is
- * the largest. */
+/* sort.c - topk, whole or one of its results: the k largest or smallest along an axis; of equals the lower index, or
+ * place, first; NaN is the largest. */
 #include <stdlib.h>
 #include <string.h>
 

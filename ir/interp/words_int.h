@@ -41,7 +41,8 @@ ir_dither(double x, double y)
     X(add, x + y) X(sub, x - y) X(mul, x * y) X(div, x / y) X(mod, ir_floored_mod(x, y)) X(fmod, fmod(x, y)) \
     X(pow, pow(x, y)) X(min, x < y || x != x ? x : y) X(max, x > y || x != x ? x : y) X(neg, -x) X(abs, fabs(x)) \
     X(sign, ir_sign_of(x)) X(floor, floor(x)) X(ceil, ceil(x)) X(trunc, trunc(x)) X(round, nearbyint(x)) \
-    X(sqrt, sqrt(x)) X(dither, ir_dither(x, y)) X(exp, exp(x)) X(expm1, expm1(x)) X(log, log(x)) X(log1p, log1p(x)) X(sin, sin(x)) \
+    X(sqrt, sqrt(x)) X(dither, ir_dither(x, y)) X(exp, exp(x)) X(expm1, expm1(x)) X(log, log(x)) X(log1p, log1p(x)) \
+    X(sin, sin(x)) \
     X(cos, cos(x)) X(tan, tan(x)) X(asin, asin(x)) X(acos, acos(x)) X(atan, atan(x)) X(sinh, sinh(x)) \
     X(cosh, cosh(x)) X(tanh, tanh(x)) X(asinh, asinh(x)) X(acosh, acosh(x)) X(atanh, atanh(x)) X(erf, erf(x))
 #define IR_FLOAT_TESTS(X) \
@@ -108,7 +109,8 @@ ir_pow_s(int64_t x, int64_t y)
     return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
 }
 
-/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a block of four words. */
+/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a block of four
+ * words. */
 static inline void
 ir_philox_block(uint64_t key, const uint32_t counter[4], uint32_t out[4])
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * abreast.c - loops that may run at the same time: neighbours on the host whose bodies are launches and copies, of which none touches what another writes,
- * as the two directions of a recurrent layer.
+ * abreast.c - loops that may run at the same time: neighbours on the host whose bodies are launches and copies, of
+ * which none touches what another writes, as the two directions of a recurrent layer.
  *
- * Two may store to one buffer where they do so apart: at positions that differ in what is left of them modulo a stride, as the directions' halves of each row
- * of the layer's result.
+ * Two may store to one buffer where they do so apart: at positions that differ in what is left of them modulo a stride,
+ * as the directions' halves of each row of the layer's result.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checks.c - checks that what a kernel requires of the sizes holds where it is launched: by their bounds, by the guards of the shape version, or by
- * checks in front, in the step's list or in one around it. So no pass that moves, joins or rewrites launches loses a check.
+ * checks.c - checks that what a kernel requires of the sizes holds where it is launched: by their bounds, by the guards
+ * of the shape version, or by checks in front, in the step's list or in one around it. So no pass that moves, joins or
+ * rewrites launches loses a check.
  */
 #include "ir/text/kernel_words_int.h"
 

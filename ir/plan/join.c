@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.c - launches that a device may run as one: neighbours in a queue, of one kernel, each on tensors of its own. An optimizer's updates are such.
+ * join.c - launches that a device may run as one: neighbours in a queue, of one kernel, each on tensors of its own. An
+ * optimizer's updates are such.
  *
- * What they write is state: buffers of an arena may share memory, one behind the other, and who decides that has taken launches to be in order.
+ * What they write is state: buffers of an arena may share memory, one behind the other, and who decides that has taken
+ * launches to be in order.
  */
 #include "ir/ir.h"
 

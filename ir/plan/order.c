@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * order.c - what happens before what in an entry point, by the rules of runtime/abi.h: vector clocks (Fidge; Mattern, 1988-89)
- * with a component for each queue. A step's clock says how many steps of each queue have ended when it begins; a step has
- * ended before another begins when the other's clock counts it.
+ * order.c - what happens before what in an entry point, by the rules of runtime/abi.h: vector clocks (Fidge; Mattern,
+ * 1988-89) with a component for each queue. A step's clock says how many steps of each queue have ended when it begins;
+ * a step has ended before another begins when the other's clock counts it.
  *
- * Whoever walks a plan tells the steps in the order in which they stand, and where regions begin and end. Branches of an if don't run
- * both: behind it is known what is known behind either. A loop may run no iteration, and each begins when that before it has ended,
- * so one walk over its body stands for all.
+ * Whoever walks a plan tells the steps in the order in which they stand, and where regions begin and end. Branches of
+ * an if don't run both: behind it is known what is known behind either. A loop may run no iteration, and each begins
+ * when that before it has ended, so one walk over its body stands for all.
  */
 #include <string.h>
 
@@ -112,7 +112,8 @@ int *kn_order_ended(struct kn_order *o, const struct kn_moment *m)
     return ended;
 }
 
-/* The step has ended: with its queue, for the host where it is the host's, for those that name its event, and for its region. */
+/* The step has ended: with its queue, for the host where it is the host's, for those that name its event, and for its
+ * region. */
 static void ends(struct kn_order *o, const struct kn_step *s, const struct kn_moment *m)
 {
     int *ended = kn_order_ended(o, m);

@@ -2,8 +2,9 @@
 /*
  * pipe_verify.c - checks pipelines (pipe.h) by themselves, against the functions that they call and against the plan:
  *   tables     numbers are in range; inputs, values and outputs have the types of what the calls take and give
- *   slots      each stage's tasks in order: what is read is the microbatch that lies in the slot; a receive may begin as soon as the one before
- *              of the same value has ended, where the value has a slot to spare, so that slot must be free from there on
+ *   slots      each stage's tasks in order: what is read is the microbatch that lies in the slot; a receive may begin
+ *              as soon as the one before of the same value has ended, where the value has a slot to spare, so that slot
+ *              must be free from there on
  *   messages   each receive has its one send, and each send its receive
  *   order      the stages, each doing its tasks in order, all come to their ends; sends don't wait
  *   outputs    each microbatch's value goes into each output once, on the stage from which all others get the output
@@ -54,7 +55,8 @@ static bool bad_task(struct checker *v, int stage, int i, const char *format, ..
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     const struct pipe_task *t = &v->p->tasks[stage].at[i];
-    return bad(v, "stage %d, task %d (%s %d micro %d): %s", stage, i, pipe_task_words[t->kind], t->what, t->micro, text);
+    return bad(v, "stage %d, task %d (%s %d micro %d): %s", stage, i, pipe_task_words[t->kind], t->what, t->micro,
+               text);
 }
 
 /* == Tables == */
@@ -102,7 +104,8 @@ static bool check_values(struct checker *v)
         const struct pipe_value *x = &p->values[i];
         if (!ir_is_tensor(x->type))
             return bad(v, "value %d is no tensor of known rank", i);
-        if (x->space == TCC_PIPE_INPUT && (x->input < 0 || x->input >= p->ninputs || p->inputs[x->input].type != x->type))
+        if (x->space == TCC_PIPE_INPUT &&
+            (x->input < 0 || x->input >= p->ninputs || p->inputs[x->input].type != x->type))
             return bad(v, "value %d is not of the type of an input %d", i, x->input);
         if (x->space == TCC_PIPE_SLOT && (x->slots < 1 || x->slots > p->micros))
             return bad(v, "value %d has %d slots for %d microbatches", i, x->slots, p->micros);
@@ -112,7 +115,8 @@ static bool check_values(struct checker *v)
     for (int i = 0; i < p->noutputs; i++) {
         const struct pipe_output *o = &p->outputs[i];
         if (!is_shared_slot(v, o->value) || !alike(o->type, p->values[o->value].type))
-            return bad(v, "output '%s' is not of the type of a value %d that has slots with the host", o->name, o->value);
+            return bad(v, "output '%s' is not of the type of a value %d that has slots with the host", o->name,
+                       o->value);
         if (o->stage < 0 || o->stage >= p->stages)
             return bad(v, "output '%s' comes from stage %d of %d", o->name, o->stage, p->stages);
         if (o->how == TCC_PIPE_CONCAT ? o->axis >= o->type->rank : o->how != TCC_PIPE_STACK && !adds(o->type))
@@ -572,7 +576,8 @@ static bool check(struct checker *v)
     for (int s = 0; s < p->stages; s++)
         if (!check_slots(v, s))
             return false;
-    return check_messages(v) && check_gathers(v) && check_order(v) && check_outputs(v) && check_made(v) && check_states(v);
+    return check_messages(v) && check_gathers(v) && check_order(v) && check_outputs(v) && check_made(v) &&
+           check_states(v);
 }
 
 bool pipe_verify(const struct ir_module *m, enum ir_diag_kind kind)

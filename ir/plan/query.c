@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query.c - what passes and reports ask a plan: whose memory a buffer is, where a kernel reads and writes, what a step does to an argument, who names a buffer. */
+/* query.c - what passes and reports ask a plan: whose memory a buffer is, where a kernel reads and writes, what a step
+ * does to an argument, who names a buffer. */
 #include "ir/text/kernel_words_int.h"
 
 /* -- Buffers -------------------------------------------------------------------------------------------------- */

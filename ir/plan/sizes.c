@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sizes.c - checks that sizes are known where a plan uses them: each symbol of a step's sizes, or of those of a buffer that it accesses, is an
- * input's (level 0) or was bound by a step in front, in the same entry point, in the step's list or in one around it. What a region binds is
- * not known behind it.
+ * sizes.c - checks that sizes are known where a plan uses them: each symbol of a step's sizes, or of those of a buffer
+ * that it accesses, is an input's (level 0) or was bound by a step in front, in the same entry point, in the step's
+ * list or in one around it. What a region binds is not known behind it.
  */
 #include "ir/text/kernel_words_int.h"
 

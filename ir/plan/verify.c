@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * verify.c - checks a program: steps name buffers that exist, reads follow writes, dynamic buffers are allocated
- * while they are used, a queue's steps access its memory, whatever two steps access (one of them writing) is ordered by what happens
- * before what (order.c), and no two arena buffers that live at once share memory.
+ * while they are used, a queue's steps access its memory, whatever two steps access (one of them writing) is ordered by
+ * what happens before what (order.c), and no two arena buffers that live at once share memory.
  *
- * Steps are numbered in the order in which they stand. A buffer lives from its first access until all that stands behind happens
- * after its last one; what a loop reads from outside it lives to the loop's end, and so do the loop's parameters; what loops that may run at the same time
- * access lives as long as all of them. Memory is
- * disjoint where the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
+ * Steps are numbered in the order in which they stand. A buffer lives from its first access until all that stands
+ * behind happens after its last one; what a loop reads from outside it lives to the loop's end, and so do the loop's
+ * parameters; what loops that may run at the same time access lives as long as all of them. Memory is
+ * disjoint where the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not
+ * contradict it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,8 @@ static int root(const struct kn_program *p, int b)
 
 /* == Versions of state == */
 
-/* Does the step say which version of a variable it reads, or makes? What regions hand over, and the end of what was started, need not. */
+/* Does the step say which version of a variable it reads, or makes? What regions hand over, and the end of what was
+ * started, need not. */
 static void says_version(struct plan *v, const struct kn_step *s, int b, bool makes)
 {
     if (!s || s->nregions || s->kind == KN_STEP_WAIT || v->p->buffers[b].space != TCC_SPACE_STATE)
@@ -118,8 +120,8 @@ static void join_versions(struct plan *v, const struct kn_step *s, const int *be
 
 /* == Accesses == */
 
-/* The host's memory; that of a device for its queues, and for communication that works there. Before the pass `queues` all is in order,
- * wherever it runs. */
+/* The host's memory; that of a device for its queues, and for communication that works there. Before the pass `queues`
+ * all is in order, wherever it runs. */
 static void in_memory(struct plan *v, const struct kn_step *s, int b)
 {
     const struct kn_program *p = v->p;
@@ -260,7 +262,8 @@ static bool has_vote(const struct kn_steps *steps)
     return false;
 }
 
-/* A vote comes behind all that may fault; what writes state comes behind a vote that knows of whatever may have faulted. */
+/* A vote comes behind all that may fault; what writes state comes behind a vote that knows of whatever may have
+ * faulted. */
 static void votes(struct plan *v, const struct kn_step *s)
 {
     const struct kn_moment *now = v->now;

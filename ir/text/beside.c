@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * beside.c - a text of a module whose big constants lie in a file beside it, each once however often the module is printed: a reproducer is written
- * before each pass, and hundreds of megabytes of hexadecimal digits would take longer than the compilation. Constants that are ranges of a file are named as
- * such in any text.
+ * beside.c - a text of a module whose big constants lie in a file beside it, each once however often the module is
+ * printed: a reproducer is written before each pass, and hundreds of megabytes of hexadecimal digits would take longer
+ * than the compilation. Constants that are ranges of a file are named as such in any text.
  */
 #include "ir/ir_int.h"
 #include "base/safe.h"

@@ -135,7 +135,8 @@ static bool parse_splat(struct parser *p, ir_type type, const int64_t *dims, str
     return true;
 }
 
-/* The real path of a file that the text names, as seen from its folder, or from the working one, where its text was printed. NULL: the error is reported. */
+/* The real path of a file that the text names, as seen from its folder, or from the working one, where its text was
+ * printed. NULL: the error is reported. */
 static const char *allowed_path(struct parser *p, const struct token *at, const char *path)
 {
     const char *slash = p->file ? strrchr(p->file, '/') : NULL, *files = p->ctx->files, *kept = NULL;

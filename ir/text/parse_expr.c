@@ -4,7 +4,8 @@
  *
  *   expr  = term (("+" | "-") term)*          term = factor (("*" | "floordiv" | "mod") factor)*
  *   factor = integer | symbol | "-" factor | "(" expr ")" | ("min" | "max") "(" expr "," expr ")"
- *   type  = dtype "[" (expr ("," expr)*)? "]" | dtype "[" "*" "]" | ("seq" | "optional") "<" (type | "?") ">" | "@" name
+ *   type  = dtype "[" (expr ("," expr)*)? "]" | dtype "[" "*" "]" | ("seq" | "optional") "<" (type | "?") ">" | "@"
+ *         name
  */
 #include <string.h>
 

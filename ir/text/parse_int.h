@@ -45,7 +45,8 @@ void lex_next(struct parser *p);
 bool parse_expected(struct parser *p, const char *what); /* "expected WHAT, found TOKEN"; returns false */
 bool parse_error(struct parser *p, const struct token *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-bool parse_no_state(struct parser *p, const struct token *at, const char *name);     /* says so, and which there are; false */
+/* says so, and which there are; false */
+bool parse_no_state(struct parser *p, const struct token *at, const char *name);
 bool lex_is(const struct parser *p, int punct);
 bool lex_is_word(const struct parser *p, const char *word);
 bool lex_take(struct parser *p, int punct); /* takes it if it is there */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse_pipe.c - text of pipelines: entry points that are run by stages (pipe.h, doc/ir.md). They stand behind the functions, and the
- * plan, that they call. What is read passes pipe_verify.
+ * parse_pipe.c - text of pipelines: entry points that are run by stages (pipe.h, doc/ir.md). They stand behind the
+ * functions, and the plan, that they call. What is read passes pipe_verify.
  */
 #include "ir/text/kernel_words_int.h"
 #include "ir/text/parse_int.h"
@@ -91,7 +91,8 @@ static bool parse_value(struct reader *r)
     if (!take_next(r->p, "value", r->values.n) || !take_word(r->p, pipe_space_words, "kind of value", &space))
         return false;
     v.space = (enum tcc_pipe_space)space;
-    if (space != TCC_PIPE_DIMS && !take_number(r->p, space == TCC_PIPE_SLOT, space == TCC_PIPE_SLOT ? &v.slots : &v.input))
+    if (space != TCC_PIPE_DIMS &&
+        !take_number(r->p, space == TCC_PIPE_SLOT, space == TCC_PIPE_SLOT ? &v.slots : &v.input))
         return false;
     if (!parse_type(r->p, &v.type) || !lex_expect_word(r->p, "name") || !lex_string(r->p, &v.name))
         return false;

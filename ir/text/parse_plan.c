@@ -420,7 +420,8 @@ static void find_in_block(struct constants *c, const struct ir_block *block)
     }
 }
 
-/* The data of weights is that of the module's constants and state variables with the same content; a plan by itself has none. */
+/* The data of weights is that of the module's constants and state variables with the same content; a plan by itself has
+ * none. */
 static void find_weights(struct parser *p, struct kn_program *g)
 {
     struct constants c = {.p = p, .g = g};

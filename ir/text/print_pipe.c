@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print_pipe.c - the text form of pipelines: inputs, values with their slots, calls, outputs, and each stage's tasks (doc/ir.md). */
+/* print_pipe.c - the text form of pipelines: inputs, values with their slots, calls, outputs, and each stage's tasks
+ * (doc/ir.md). */
 #include "ir/text/kernel_words_int.h"
 
 #include <string.h>

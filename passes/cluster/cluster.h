@@ -8,7 +8,8 @@
  *   predict.c    a layout's prediction
  *   search.c     all layouts that fit, the best first
  *
- * Units: seconds, bytes, operations, and those a second. Nothing here is shared between contexts; all memory is the context's.
+ * Units: seconds, bytes, operations, and those a second. Nothing here is shared between contexts; all memory is the
+ * context's.
  */
 #ifndef TCC_PASSES_CLUSTER_CLUSTER_H
 #define TCC_PASSES_CLUSTER_CLUSTER_H
@@ -17,7 +18,8 @@
 #include "passes/parallel/stage_order.h"
 #include "passes/train/train.h"
 
-/* -- The cluster ---------------------------------------------------------------------------------------------------------- */
+/* -- The cluster
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct plan_link {
     double latency;             /* seconds of a message */
@@ -37,7 +39,8 @@ bool plan_cluster_read(struct ir_ctx *ctx, const char *name, const char *text, s
 /* Writes one that reads back the same to four digits. */
 void plan_cluster_write(FILE *out, const struct plan_cluster *c);
 
-/* -- The model ------------------------------------------------------------------------------------------------------------- */
+/* -- The model
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Bytes, or operations, as a function of the samples in a batch. */
 struct plan_size { double fixed, each; };
@@ -52,14 +55,17 @@ struct plan_item {
     bool free;                          /* a view */
     double weights;                     /* bytes of the variables that it is the first to read, and of constants */
     double trained;                     /* bytes of the trained parameters that it is the first to read, as gradients */
-    struct plan_size exchanged[2];      /* forward, backward: bytes that ranks with parts of the same tensors all-reduce, */
+    /* forward, backward: bytes that ranks with parts of the same tensors all-reduce, */
+    struct plan_size exchanged[2];
     int exchanges[2];                   /* in so many exchanges */
 };
 /* What a run on this machine took against its prediction. */
 struct plan_measure {
-    double compute;             /* forward and backward pass: measured time is compute * predicted + call, for a microbatch */
+    /* forward and backward pass: measured time is compute * predicted + call, for a microbatch */
+    double compute;
     double call;
-    double task;                /* what a stage takes besides for each microbatch, where there are stages or microbatches */
+    /* what a stage takes besides for each microbatch, where there are stages or microbatches */
+    double task;
     double update;              /* the factor of the update */
     double owned;               /* the same with --zero, of all parameters; 0: as without */
 };
@@ -92,15 +98,17 @@ struct plan_model {
     int64_t fixed_batch;        /* samples that the model is made for; 0: any number */
     int micros;                 /* --microbatches it may be cut into; 0: any number */
     double scores_each, loss_fixed;     /* bytes of what the loss reads, a sample; and whatever the batch is */
-    double weights, trained, state;     /* bytes: all variables of the model, gradients of the trained ones, the optimizer's state */
+    /* bytes: all variables of the model, gradients of the trained ones, the optimizer's state */
+    double weights, trained, state;
     double bucket_first, bucket_cap;    /* bytes of buckets of gradients */
-    const struct plan_measure *measure; /* [0] of one device, [1] of all of a node; NULL: the cluster's own figures hold */
+    /* [0] of one device, [1] of all of a node; NULL: the cluster's own figures hold */
+    const struct plan_measure *measure;
 };
 
 /*
- * From a module that was read for training (functions @main, @train; it is used up) and the options of its training, of which
- * `stages` tells how to cut (partitions and microbatches are not looked at, but microbatches 1 allows models whose batch can't be
- * split). NULL after a diagnostic.
+ * From a module that was read for training (functions @main, @train; it is used up) and the options of its training, of
+ * which `stages` tells how to cut (partitions and microbatches are not looked at, but microbatches 1 allows models
+ * whose batch can't be split). NULL after a diagnostic.
  */
 struct plan_model *plan_model_new(struct ir_module *m, const struct train_options *o);
 
@@ -108,7 +116,8 @@ struct plan_model *plan_model_new(struct ir_module *m, const struct train_option
 const struct plan_part *plan_part(struct plan_model *m, int parts, bool sequence);
 void plan_set_measure(struct plan_model *m, int parts, bool sequence, struct plan_measure *measure);
 
-/* -- A layout ---------------------------------------------------------------------------------------------------------------- */
+/* -- A layout
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 struct plan_layout {
     int partitions, copies, micros;     /* ranks = partitions * copies * parts */
@@ -118,7 +127,8 @@ struct plan_layout {
     enum pipeline_kind kind;
     int chunks;                         /* 1F1B_INTERLEAVED; else 1 */
     int active;                         /* most microbatches in flight; 0: the schedule's own bound */
-    int zero;                           /* divided among the copies: 1: the optimizer's state, 2: gradients too, 3: parameters too */
+    /* divided among the copies: 1: the optimizer's state, 2: gradients too, 3: parameters too */
+    int zero;
     bool spread;                        /* neighbouring ranks are copies, not stages */
     int64_t batch;                      /* samples of a step, of all ranks */
 };
@@ -130,27 +140,32 @@ struct plan_prediction {
     struct plan_layout layout;
     double step;                        /* the whole step */
     double pipeline;                    /* until the last stage's last backward pass has ended */
-    double bubble;                      /* of the ranks' time until then, in which they neither compute nor move bytes */
+    /* of the ranks' time until then, in which they neither compute nor move bytes */
+    double bubble;
     double compute;                     /* of the busiest rank: forward and backward passes */
     double average;                     /* of gradients: all of it; `exposed`: what goes beyond the backward pass */
     double exposed;
     double parts;                       /* exchanges of parts of tensors, of the busiest rank */
     double update;                      /* with what --zero=1 and 2 share */
     double memory, weights, gradients, state, activations, work;
-    bool compiled;                      /* memory is that of the layout's plan: work is its largest arena, activations what lies in slots */
+    /* memory is that of the layout's plan: work is its largest arena, activations what lies in slots */
+    bool compiled;
     double bytes[PLAN_BYTES];           /* sent */
     double balance;                     /* slowest stage's time over the mean */
     bool extended;                      /* the schedule of fewer microbatches was simulated, and extended */
 };
 
-/* What the layout is expected to take on the cluster. False: it can't be (more stages than there is work, more ranks than devices of
- * a cluster that doesn't divide them, microbatches that don't fit the schedule); *why says so, in a few words. */
-bool plan_predict(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l, struct plan_prediction *out,
+/* What the layout is expected to take on the cluster. False: it can't be (more stages than there is work, more ranks
+ * than devices of a cluster that doesn't divide them, microbatches that don't fit the schedule); *why says so, in a few
+ * words. */
+bool plan_predict(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l,
+                  struct plan_prediction *out,
                   const char **why);
 /* A time that no run of the layout can be shorter than, by the same figures; cheap. */
 double plan_bound(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l);
 
-/* -- All of them --------------------------------------------------------------------------------------------------------------- */
+/* -- All of them
+ * --------------------------------------------------------------------------------------------------------------- */
 
 struct plan_search {
     int ranks;
@@ -160,7 +175,8 @@ struct plan_search {
     int offload;                        /* bits 1: activations, 2: the optimizer's state; -1: where it must be to fit */
     int kind, chunks, active;           /* -1, 0: any */
     int spread;                         /* -1: any */
-    int top;                            /* that many are wanted exactly; slower ones may be passed over unseen; 0: all */
+    /* that many are wanted exactly; slower ones may be passed over unseen; 0: all */
+    int top;
     /* Comes out: */
     int considered, too_large, impossible, slower;
     double least_memory;                /* of the layouts that don't fit */
@@ -172,7 +188,8 @@ struct plan_prediction *plan_search(struct plan_model *m, const struct plan_clus
 /* Bytes that a rank has, of so many. */
 double plan_memory_of(const struct plan_cluster *c, int ranks);
 
-/* -- Events (events.c) ------------------------------------------------------------------------------------------------------ */
+/* -- Events (events.c)
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes that go from a segment to another, with each microbatch, and the link they take. */
 struct plan_message { int from, to; double bytes; bool backward; };
@@ -182,21 +199,23 @@ struct plan_pipeline {
     int nmessages;
     const struct plan_message *messages;
     const struct plan_link *const *link;        /* by stage: to other stages of the pipeline, [from * stages + to] */
-    const double *sharers;              /* by link entry: ranks that send through it at once (of links that a node's ranks share) */
+    /* by link entry: ranks that send through it at once (of links that a node's ranks share) */
+    const double *sharers;
     double devices;                     /* of a node that ranks compete for; 0: each has its own */
     const int *node;                    /* by stage */
     const double *weight;               /* by stage: ranks that run it on that node */
 };
 struct plan_run { double makespan, *busy, *end; };      /* by stage: time that it works; when its last task ends */
-/* Plays the order with its messages. A stage begins a task when its operands have come and it is free; messages of one stage leave one
- * after another. False: the stages wait for each other. */
+/* Plays the order with its messages. A stage begins a task when its operands have come and it is free; messages of one
+ * stage leave one after another. False: the stages wait for each other. */
 bool plan_simulate(struct ir_ctx *ctx, const struct plan_pipeline *p, struct plan_run *out);
 
-/* Seconds to average `bytes` over `copies` ranks, `here` of them on one node, `sharers` of a node's ranks doing so at once: two
- * rounds (parts to their owners; sums to all), in each of which a rank sends every other one its 1/copies. */
+/* Seconds to average `bytes` over `copies` ranks, `here` of them on one node, `sharers` of a node's ranks doing so at
+ * once: two rounds (parts to their owners; sums to all), in each of which a rank sends every other one its 1/copies. */
 double plan_all_reduce(const struct plan_cluster *c, double bytes, int copies, int here, int sharers);
-/* n buckets, ready at these times (ascending), are averaged one after another; a part 1 - overlap of each delays what is computed
- * behind it. Returns when the last is done; *compute: when the computation, which would end at `end`, ends. */
+/* n buckets, ready at these times (ascending), are averaged one after another; a part 1 - overlap of each delays what
+ * is computed behind it. Returns when the last is done; *compute: when the computation, which would end at `end`,
+ * ends. */
 double plan_buckets(int n, const double *ready, const double *seconds, double overlap, double end, double *compute);
 
 #endif

@@ -28,7 +28,8 @@ plan_at(struct plan_size s, double samples)
     return s.fixed + s.each * samples;
 }
 
-/* plan_predict(), or with `simulate` false: no schedule is made, the pipeline's time is that which its slowest stage can't go below. */
+/* plan_predict(), or with `simulate` false: no schedule is made, the pipeline's time is that which its slowest stage
+ * can't go below. */
 bool plan_evaluate(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l, bool simulate,
                    struct plan_prediction *out, const char **why);
 

@@ -22,7 +22,8 @@ static void add(struct plan_size *to, struct plan_size s)
     to->each += s.each;
 }
 
-/* A value goes once to each stage that wants it, to the first segment there that does; each segment sends its part of the gradient. */
+/* A value goes once to each stage that wants it, to the first segment there that does; each segment sends its part of
+ * the gradient. */
 static void add_value(struct plan_model *m, struct plan_cut *u, int *cap, const struct plan_value *v)
 {
     int from = u->segment[v->from], stages = u->partitions;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time, by events. A pipeline's stages take their tasks in the order of the schedule; a task begins when the stage is free and its
- * messages have come, and works at the stage's rate: where more ranks are busy than a node has devices, they share them, so rates change
- * whenever a task begins or ends. Between events all rates are constant.
+ * Time, by events. A pipeline's stages take their tasks in the order of the schedule; a task begins when the stage is
+ * free and its messages have come, and works at the stage's rate: where more ranks are busy than a node has devices,
+ * they share them, so rates change whenever a task begins or ends. Between events all rates are constant.
  *
- * All-reduce is the run-time library's: every rank owns a part and gets it from all others, adds up, and sends the sums to all: twice
- * (copies - 1) / copies of the bytes go out of each rank, as with a ring; messages go IN_FLIGHT at a time.
+ * All-reduce is the run-time library's: every rank owns a part and gets it from all others, adds up, and sends the sums
+ * to all: twice (copies - 1) / copies of the bytes go out of each rank, as with a ring; messages go IN_FLIGHT at a
+ * time.
  */
 #include "passes/cluster/cluster.h"
 #include "base/mutant.h"
@@ -14,7 +15,8 @@
 
 #define IN_FLIGHT 4
 
-/* -- A pipeline ----------------------------------------------------------------------------------------------------------- */
+/* -- A pipeline
+ * ----------------------------------------------------------------------------------------------------------- */
 
 struct sim_context {
     struct ir_ctx *ctx;
@@ -178,7 +180,8 @@ static bool advance(struct sim_context *y, double *now, struct plan_run *out)
     return true;
 }
 
-/* Stages that need not share anything: a task's times follow from those before it, so each stage goes on as far as it can. */
+/* Stages that need not share anything: a task's times follow from those before it, so each stage goes on as far as it
+ * can. */
 static void simulate_apart(struct sim_context *y, struct plan_run *out)
 {
     for (bool moved = true; moved;) {
@@ -236,7 +239,8 @@ bool plan_simulate(struct ir_ctx *ctx, const struct plan_pipeline *p, struct pla
     return simulate_step(ctx, p, out);
 }
 
-/* -- Averages ---------------------------------------------------------------------------------------------------------- */
+/* -- Averages
+ * ---------------------------------------------------------------------------------------------------------- */
 
 double plan_all_reduce(const struct plan_cluster *c, double bytes, int copies, int here, int sharers)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model as the planner sees it. What is cut is the function that --partitions cuts, with the same costs, so cuts are those that the
- * compiler would make. What a node takes is counted here once more, for any batch: sizes are functions of the batch that are taken for
- * straight lines, through two points. A value that one elementwise node alone reads is taken for fused: it doesn't go to memory, unless
- * the backward pass wants it.
+ * A model as the planner sees it. What is cut is the function that --partitions cuts, with the same costs, so cuts are
+ * those that the compiler would make. What a node takes is counted here once more, for any batch: sizes are functions
+ * of the batch that are taken for straight lines, through two points. A value that one elementwise node alone reads is
+ * taken for fused: it doesn't go to memory, unless the backward pass wants it.
  *
  * What the backward pass wants is found by building it (grad.h) on a copy.
  *
- * With parts of tensors a rank has that part of what the compiler would cut (tensor_survey()) of the same nodes; what ranks exchange is told by node.
+ * With parts of tensors a rank has that part of what the compiler would cut (tensor_survey()) of the same nodes; what
+ * ranks exchange is told by node.
  */
 #include "passes/cluster/cluster_int.h"
 #include "passes/parallel/stages_int.h"
@@ -58,7 +59,8 @@ static struct plan_size times(struct plan_size s, double factor)
     return (struct plan_size){s.fixed * factor, s.each * factor};
 }
 
-/* -- Sizes ------------------------------------------------------------------------------------------------------------ */
+/* -- Sizes
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static struct plan_size line(const struct counter *k, double few, double many)
 {
@@ -85,7 +87,8 @@ static void add(struct plan_size *to, struct plan_size s)
     to->each += s.each;
 }
 
-/* -- The backward pass, built on a copy --------------------------------------------------------------------------------- */
+/* -- The backward pass, built on a copy
+ * --------------------------------------------------------------------------------- */
 
 /* Nodes behind `last` that gradients or loss need, latest first. */
 static void mark_needed(bool *needed, const struct ir_node *from, const struct ir_node *last)
@@ -159,7 +162,8 @@ static bool differentiate(struct counter *k)
     return true;
 }
 
-/* -- Nodes ------------------------------------------------------------------------------------------------------------- */
+/* -- Nodes
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static bool elementwise(const struct ir_node *n)
 {
@@ -271,7 +275,8 @@ static void list_values(struct counter *k)
     k->m->values = values.at;
 }
 
-/* -- The whole ---------------------------------------------------------------------------------------------------------- */
+/* -- The whole
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* The axis on which inputs are split: a symbol, or a number. */
 static void find_batch(struct counter *k)
@@ -332,7 +337,8 @@ static void add_loss(struct counter *k)
     k->m->loss_fixed = scores.fixed;
 }
 
-/* -- Parts of tensors ------------------------------------------------------------------------------------------------- */
+/* -- Parts of tensors
+ * ------------------------------------------------------------------------------------------------- */
 
 /* What a node's exchanges move: forward, of what it makes or takes; backward, the gradient of what it takes whole. */
 static void add_exchanges(struct counter *k, struct plan_part *p, const struct tensor_survey *s)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a layout takes. A rank's share of its node's devices gives the time of each node, the larger of operations over speed and bytes
- * over bandwidth; the cut gives stages and what they send; the compiler's own schedule is then simulated with these times (events.c). One
- * stage with whole batches averages its gradients bucket by bucket beside the backward pass, stages do behind their last one, as the
- * compiled steps do it. Large schedules are extended from two small ones: once a pipeline is full, each microbatch adds the same time.
+ * What a layout takes. A rank's share of its node's devices gives the time of each node, the larger of operations over
+ * speed and bytes over bandwidth; the cut gives stages and what they send; the compiler's own schedule is then
+ * simulated with these times (events.c). One stage with whole batches averages its gradients bucket by bucket beside
+ * the backward pass, stages do behind their last one, as the compiled steps do it. Large schedules are extended from
+ * two small ones: once a pipeline is full, each microbatch adds the same time.
  *
  * Ranks fill nodes in order, as mpirun places them.
  */
@@ -40,7 +41,8 @@ struct sim_context {
     int *here;                  /* by stage: its copies on the node of the first */
 };
 
-/* -- Machines ----------------------------------------------------------------------------------------------------------- */
+/* -- Machines
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static bool place(struct sim_context *x, const char **why)
 {
@@ -92,7 +94,8 @@ static double exchange_seconds(const struct sim_context *x, double bytes, int n)
     return n ? n * plan_all_reduce(x->c, bytes / n, t, here, x->per_node) * (here < t ? 1 : x->slow) : 0;
 }
 
-/* -- Times ------------------------------------------------------------------------------------------------------------- */
+/* -- Times
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static double item_seconds(const struct sim_context *x, const struct plan_item *it)
 {
@@ -170,8 +173,8 @@ static double reduce(const struct sim_context *x, double bytes, int stage)
            (x->here[stage] < x->l->copies ? 1 : x->slow);
 }
 
-/* What no measure of one rank knows: exchanges of parts wait for each other; what owners keep goes beside the passes of each microbatch, as does what
- * lies with the host. */
+/* What no measure of one rank knows: exchanges of parts wait for each other; what owners keep goes beside the passes of
+ * each microbatch, as does what lies with the host. */
 static void add_exchanges(struct sim_context *x)
 {
     const struct plan_layout *l = x->l;
@@ -205,7 +208,8 @@ static void count_messages(struct sim_context *x)
     }
 }
 
-/* -- The pipeline ----------------------------------------------------------------------------------------------------------- */
+/* -- The pipeline
+ * ----------------------------------------------------------------------------------------------------------- */
 
 struct pipeline_result {
     double makespan;
@@ -373,16 +377,19 @@ static bool run_pipeline(const struct sim_context *x, struct ir_ctx *ctx, bool s
     return true;
 }
 
-/* -- Averages and updates -------------------------------------------------------------------------------------------------------- */
+/* -- Averages and updates
+ * -------------------------------------------------------------------------------------------------------- */
 
-/* What a bucket takes: an all-reduce, with --zero its first half: gradients go to the copy that updates their parameters. */
+/* What a bucket takes: an all-reduce, with --zero its first half: gradients go to the copy that updates their
+ * parameters. */
 static double gathered(const struct sim_context *x, double bytes, int stage)
 {
     return reduce(x, bytes, stage) * (x->l->zero ? 0.5 : 1);
 }
 
-/* --zero=3: a pass whose parameters come from their owners, a bucket ahead of what reads them: the second half of an all-reduce for all of them. The first
- * bucket is waited for, the others go beside the pass. *all grows by what they take. */
+/* --zero=3: a pass whose parameters come from their owners, a bucket ahead of what reads them: the second half of an
+ * all-reduce for all of them. The first bucket is waited for, the others go beside the pass. *all grows by what they
+ * take. */
 static double with_parameters(const struct sim_context *x, double pass, double *all)
 {
     double trained = x->cut->trained[0], bytes = fmin(x->m->bucket_cap, trained);
@@ -394,7 +401,8 @@ static double with_parameters(const struct sim_context *x, double pass, double *
     return first + fmax(pass + (1 - overlap_of(x)) * others, others);
 }
 
-/* Whole batches: buckets leave while the backward pass goes on, from the last node to the first. Returns when both are done. */
+/* Whole batches: buckets leave while the backward pass goes on, from the last node to the first. Returns when both are
+ * done. */
 static double overlapped(const struct sim_context *x, struct ir_ctx *ctx, double forward, double backward, double *all)
 {
     const struct partition *p = x->m->part;
@@ -433,8 +441,9 @@ static double averaged(const struct sim_context *x, int stage)
     return rest > 0 ? all + gathered(x, rest, stage) : all;
 }
 
-/* Gradients are read to be measured, and again with state and parameters, which are written. With --zero a copy does so with its
- * part, and sends it to the others, unless they get it when they read it (3): the second half of an all-reduce. */
+/* Gradients are read to be measured, and again with state and parameters, which are written. With --zero a copy does so
+ * with its part, and sends it to the others, unless they get it when they read it (3): the second half of an
+ * all-reduce. */
 static double updated(const struct sim_context *x, int stage)
 {
     double trained = x->cut->trained[stage];
@@ -448,9 +457,11 @@ static double updated(const struct sim_context *x, int stage)
     return x->l->zero == 1 || x->l->zero == 2 ? seconds + reduce(x, trained, stage) / 2 : seconds;
 }
 
-/* -- Memory and bytes ---------------------------------------------------------------------------------------------------------- */
+/* -- Memory and bytes
+ * ---------------------------------------------------------------------------------------------------------- */
 
-/* What a copy holds of gradients, or parameters, of these bytes that owners keep: its part, and the buckets that are under way. */
+/* What a copy holds of gradients, or parameters, of these bytes that owners keep: its part, and the buckets that are
+ * under way. */
 static double owned(const struct sim_context *x, double bytes)
 {
     double part = bytes / x->l->copies, moving = 2 * x->m->bucket_cap;
@@ -512,7 +523,8 @@ static void count_bytes(const struct sim_context *x, struct plan_prediction *out
     }
 }
 
-/* -- The whole --------------------------------------------------------------------------------------------------------------- */
+/* -- The whole
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static void sum_up(const struct sim_context *x, struct ir_ctx *ctx, const struct pipeline_result *r, bool simulate,
                    struct plan_prediction *out)

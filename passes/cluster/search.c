@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All layouts of a number of ranks. Each is bounded first, cheaply, and left out where it needs more memory than a rank has. Then schedules
- * are simulated in the order of the bounds, until no bound is left that is below the slowest of those that are wanted: what is listed is
- * what simulating all of them would list.
+ * All layouts of a number of ranks. Each is bounded first, cheaply, and left out where it needs more memory than a rank
+ * has. Then schedules are simulated in the order of the bounds, until no bound is left that is below the slowest of
+ * those that are wanted: what is listed is what simulating all of them would list.
  */
 #include "passes/cluster/cluster_int.h"
 #include "base/mutant.h"
@@ -60,7 +60,8 @@ static void try(struct finder *f, const struct plan_layout *l)
     }
 }
 
-/* With the host's memory where that is asked for, or the layout is too large for the device's and there is a way to the host's. */
+/* With the host's memory where that is asked for, or the layout is too large for the device's and there is a way to the
+ * host's. */
 static void try_offload(struct finder *f, struct plan_layout l)
 {
     int too_large = f->s->too_large, asked = f->s->offload;

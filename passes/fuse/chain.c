@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chain.c - launches that hand rows on become one launch of more stages, where the machine has a memory beside its cores that a program chooses what to keep in (struct
- * pass_cost's `chain`): a norm's mean, its variance, its result; a cast and what sums its rows. A row of what the earlier one stores is a row buffer of the merged kernel (or
- * a value, where the row is one element), and goes to memory only if somebody else reads it.
+ * chain.c - launches that hand rows on become one launch of more stages, where the machine has a memory beside its
+ * cores that a program chooses what to keep in (struct pass_cost's `chain`): a norm's mean, its variance, its result; a
+ * cast and what sums its rows. A row of what the earlier one stores is a row buffer of the merged kernel (or a value,
+ * where the row is one element), and goes to memory only if somebody else reads it.
  *
- * Rows are the points of the outer dims that both kernels have in front. What the later kernel reads of a row must be of the same row of what the earlier one stores, all of
- * it: that is seen on flat offsets, so that both may have the tensor in other shapes. Outer dims behind the rows become inner dims; a map over all points of a tensor is cut in
+ * Rows are the points of the outer dims that both kernels have in front. What the later kernel reads of a row must be
+ * of the same row of what the earlier one stores, all of it: that is seen on flat offsets, so that both may have the
+ * tensor in other shapes. Outer dims behind the rows become inner dims; a map over all points of a tensor is cut in
  * rows and points of a row. The later launch moves up to the earlier one, as in merge.c.
  */
 #include "passes/lower_int.h"
@@ -80,7 +82,8 @@ static bool is_product(const struct kn_kernel *k)
     return k->contraction.present && (k->contraction.m | k->contraction.n);
 }
 
-/* The rows that two kernels have in common: outer dims in front. 0: none. A map over one dim is cut in the other kernel's. */
+/* The rows that two kernels have in common: outer dims in front. 0: none. A map over one dim is cut in the other
+ * kernel's. */
 static int common_rows(const struct kn_kernel *a, const struct kn_kernel *b, const struct kn_kernel **like)
 {
     int na = outer_dims(a), nb = outer_dims(b), n = na < nb ? na : nb;
@@ -144,7 +147,8 @@ static bool place_dims(struct chain *x, const struct kn_kernel *k, int *map, uin
     return true;
 }
 
-/* An access as a place within a row: its offset, and how long a row is. False: not within the row of the point that accesses it. */
+/* An access as a place within a row: its offset, and how long a row is. False: not within the row of the point that
+ * accesses it. */
 static bool in_row(const struct chain *x, const struct kn_operand *o, const struct kn_insn *n, ir_expr *place,
                    int64_t *length)
 {
@@ -187,7 +191,8 @@ static int row_store(const struct chain *x, int operand, ir_expr *place, int64_t
     return points == *length ? found : -1;
 }
 
-/* A kernel's stages behind those that are there. forward: operands_of_second()'s; NULL: all operands are the kernel's own. */
+/* A kernel's stages behind those that are there. forward: operands_of_second()'s; NULL: all operands are the kernel's
+ * own. */
 static void copy_stages(struct chain *x, const struct kn_kernel *k, const int *map, uint32_t all, const int *forward)
 {
     struct kn_kernel *to = x->c.to;
@@ -301,8 +306,8 @@ static void remove_operand(struct chain *x, int operand)
     memmove(x->args + operand, x->args + operand + 1, (size_t)(k->noperands - operand) * sizeof *x->args);
 }
 
-/* What the later launch reads of the earlier one: forward[operand of b]: 0 and up: instruction of the merged kernel that gives a row's only element, or stores its elements.
- * False: something else that both touch, or not by rows. */
+/* What the later launch reads of the earlier one: forward[operand of b]: 0 and up: instruction of the merged kernel
+ * that gives a row's only element, or stores its elements. False: something else that both touch, or not by rows. */
 static bool find_rows(struct chain *x, const struct kn_step *a, const struct kn_step *b, int *store)
 {
     const struct kn_kernel *kb = b->kernel;
@@ -364,8 +369,8 @@ static int64_t row_bytes(const struct kn_kernel *k)
 }
 
 /*
- * Operands of the later kernel in the merged one. from[operand]: as find_rows() has it; afterwards the value of a row's only element, or at least 0 where rows are read from a row buffer. Returns
- * operands that nobody needs any more.
+ * Operands of the later kernel in the merged one. from[operand]: as find_rows() has it; afterwards the value of a row's
+ * only element, or at least 0 where rows are read from a row buffer. Returns operands that nobody needs any more.
  */
 static uint64_t operands_of_second(struct chain *x, const int *uses, const struct kn_step *b, int *from)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes that work on the graph: `layout` chooses how values lie in memory (layout.c), `fuse` which nodes become one kernel (group.c), and
- * `build` makes these kernels (build.c). What one finds stays with the functions: a layout with each value, the groups as struct kn_fusion.
+ * The passes that work on the graph: `layout` chooses how values lie in memory (layout.c), `fuse` which nodes become
+ * one kernel (group.c), and `build` makes these kernels (build.c). What one finds stays with the functions: a layout
+ * with each value, the groups as struct kn_fusion.
  */
 #include "passes/lower_int.h"
 

@@ -2,13 +2,13 @@
 /*
  * group.c - fusion: which nodes of a block become one kernel.
  *
- * First every contraction and window takes its epilogue: the elementwise nodes (and reshapes, transposes) behind it whose
- * other operands come from elsewhere, up to the last point where only one value leaves. Then the remaining nodes, last to first:
- * a node all of whose users are in one group joins it if that is legal and pays (sketch.c, profit.c), else it becomes the root of a
- * new group.
+ * First every contraction and window takes its epilogue: the elementwise nodes (and reshapes, transposes) behind it
+ * whose other operands come from elsewhere, up to the last point where only one value leaves. Then the remaining nodes,
+ * last to first: a node all of whose users are in one group joins it if that is legal and pays (sketch.c, profit.c),
+ * else it becomes the root of a new group.
  *
- * Greedy and deterministic. A value is computed twice only where the machine says that this is cheaper than to store it (recompute.c). Views (index arithmetic) join
- * every group that reads them. At -O0 each node is a group.
+ * Greedy and deterministic. A value is computed twice only where the machine says that this is cheaper than to store it
+ * (recompute.c). Views (index arithmetic) join every group that reads them. At -O0 each node is a group.
  */
 #include "passes/lower_int.h"
 
@@ -179,7 +179,8 @@ static bool by_constants(const struct chain *c, int i)
     return true;
 }
 
-/* Where a chain of n nodes is best cut: bytes that become wider numbers are stored as bytes, and the readers widen them. */
+/* Where a chain of n nodes is best cut: bytes that become wider numbers are stored as bytes, and the readers widen
+ * them. */
 static int narrowest_end(const struct lw *lw, struct chain *c, int n)
 {
     int best = n, bytes = tcc_dtype_bytes((enum tcc_dtype)c->values[n]->type->dtype);
@@ -235,7 +236,8 @@ static bool take_epilogue(struct lw *lw, struct lw_group *g)
     return lw_build(lw, g);
 }
 
-/* Index expressions that are not linear in the kernel's dims keep the fast templates away: such operands are stored first. */
+/* Index expressions that are not linear in the kernel's dims keep the fast templates away: such operands are stored
+ * first. */
 static bool linear_load(struct lw *lw, const struct kn_kernel *k, const struct kn_insn *load)
 {
     for (int i = 0; i < load->nindex; i++)
@@ -291,7 +293,8 @@ ir_expr lw_piece_position(struct lw *lw, const struct ir_node *n, int piece)
     return p->position[piece];
 }
 
-/* Pieces of a concat of many share kernels, which are told where to store; those of few have theirs, with that place built in. */
+/* Pieces of a concat of many share kernels, which are told where to store; those of few have theirs, with that place
+ * built in. */
 static ir_expr start_of(struct lw *lw, struct lw_group *g, ir_expr position, int npieces)
 {
     enum { MANY = 32 };
@@ -509,7 +512,8 @@ static void mark_live_out(struct lw *lw, struct ir_block *block)
     }
 }
 
-/* The group of n, if it stores a cast (n), or several one after the other, of a stored value and nothing else; *from: that value. */
+/* The group of n, if it stores a cast (n), or several one after the other, of a stored value and nothing else; *from:
+ * that value. */
 static struct lw_group *only_casts(const struct lw *lw, const struct ir_node *n, struct ir_value **from)
 {
     if (n->op != IR_cast || lw->launches[n->id].n != 1)

@@ -3,10 +3,11 @@
  * layout.c - which values are stored in a blocked layout.
  *
  * The machine says what layouts the operands and results of contractions and windows want. Constants get them as they
- * are (their bytes are laid out at compile time). Activations: every window that wants a result in a layout of its own starts a region;
- * the layout spreads through elementwise nodes, pools, resizes between windows, and concats along the blocked axis whose pieces fill whole blocks; at
- * the region's borders a relayout node converts. A value has one layout. One that only orders the axes (channels last) has no blocks to be kept whole: it spreads
- * through pads, slices and all pools too.
+ * are (their bytes are laid out at compile time). Activations: every window that wants a result in a layout of its own
+ * starts a region; the layout spreads through elementwise nodes, pools, resizes between windows, and concats along the
+ * blocked axis whose pieces fill whole blocks; at the region's borders a relayout node converts. A value has one
+ * layout. One that only orders the axes (channels last) has no blocks to be kept whole: it spreads through pads, slices
+ * and all pools too.
  */
 #include "passes/lower_int.h"
 
@@ -38,8 +39,8 @@ static kn_layout wanted(struct lw *lw, const struct ir_node *n, int operand)
     return l ? settled(v->type, l) : NULL;
 }
 
-/* Can all readers of a constant have it in layout l? Those want it, or pick single rows of it, as an embedding does whose table is also
- * the matrix of the last product. */
+/* Can all readers of a constant have it in layout l? Those want it, or pick single rows of it, as an embedding does
+ * whose table is also the matrix of the last product. */
 static bool shared(struct lw *lw, const struct ir_value *v, kn_layout l)
 {
     for (const struct ir_use *u = v->uses; u; u = u->next) {
@@ -103,7 +104,8 @@ static bool joins_pieces(const struct ir_node *n)
     return (n->op == IR_concat && !lw_is_view(n)) || n->op == IR_interleave;
 }
 
-/* That of the operands of an interleave that have one, if it doesn't take the blocked axis apart; the others are converted. */
+/* That of the operands of an interleave that have one, if it doesn't take the blocked axis apart; the others are
+ * converted. */
 static kn_layout interleave_layout(struct lw *lw, const struct ir_node *n)
 {
     kn_layout l = NULL;
@@ -161,8 +163,8 @@ static bool only_reduced(const struct ir_node *n, int depth)
     return true;
 }
 
-/* Part of an update of state, which is held plain: so is what is computed with it, and what only serves that, sums and extremes of it aside. Nothing but the
- * gradient is converted then. */
+/* Part of an update of state, which is held plain: so is what is computed with it, and what only serves that, sums and
+ * extremes of it aside. Nothing but the gradient is converted then. */
 static bool updates_state(const struct lw *lw, const struct ir_node *n, int depth)
 {
     if (!spreads(n) || depth > 12) /* as far as AdamW goes from a gradient to what it changes */
@@ -193,8 +195,8 @@ static bool pads_beside_blocks(struct lw *lw, const struct ir_node *n)
 }
 
 /*
- * Do windows that want v in layout l read it, or what elementwise nodes, joins and steps of resizes make of it, and nothing else? It may grow on the way: whoever
- * wants it plain should have converted what it was made from.
+ * Do windows that want v in layout l read it, or what elementwise nodes, joins and steps of resizes make of it, and
+ * nothing else? It may grow on the way: whoever wants it plain should have converted what it was made from.
  */
 static bool leads_to_blocks(struct lw *lw, const struct ir_value *v, kn_layout l, int depth)
 {
@@ -252,8 +254,8 @@ static kn_layout chosen(struct lw *lw, const struct ir_node *n)
     return l && lw_may_change(lw) ? l : NULL;
 }
 
-/* What a value's layout is when its producer's wish (windows) or its operands' layout (elementwise, concat, reductions that keep the
- * blocked axis) decides. */
+/* What a value's layout is when its producer's wish (windows) or its operands' layout (elementwise, concat, reductions
+ * that keep the blocked axis) decides. */
 static kn_layout produced(struct lw *lw, const struct ir_node *n)
 {
     int64_t block;
@@ -301,8 +303,9 @@ static void convert(struct lw *lw, struct ir_node *n, int operand, kn_layout to)
     ir_set_operand(n, operand, r);
 }
 
-/* What layout a reader wants operand i in: its own for elementwise nodes of the same shape, a window's wish, else plain. Layouts of
- * smaller operands that broadcast (a channel's bias) stay plain: the kernel's access map does the rest. */
+/* What layout a reader wants operand i in: its own for elementwise nodes of the same shape, a window's wish, else
+ * plain. Layouts of smaller operands that broadcast (a channel's bias) stay plain: the kernel's access map does the
+ * rest. */
 static kn_layout read_layout(struct lw *lw, const struct ir_node *n, int i)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;

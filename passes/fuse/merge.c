@@ -2,8 +2,8 @@
 /*
  * merge.c - launches of elementwise kernels over the same points become one launch (horizontal fusion). Groups have one
  * root each (group.c), so values that are computed from the same operands, or one from another that is stored as
- * well, start as kernels of their own: an optimizer's moments and its parameter, a gate's several gradients. Run together they
- * read each operand once, and what the first stores the second need not load.
+ * well, start as kernels of their own: an optimizer's moments and its parameter, a gate's several gradients. Run
+ * together they read each operand once, and what the first stores the second need not load.
  *
  * The second launch moves up to the first, so nothing in between may write what it reads or touch what it writes.
  */
@@ -68,7 +68,8 @@ const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand)
     return found;
 }
 
-/* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and unguarded? */
+/* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and
+ * unguarded? */
 bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y)
 {
     if (!lw_same_shape(&a->operands[x], &b->operands[y]))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * part.c - values that several nodes read, one of them a concat, are computed where the concat wants them: their buffer is a
- * part of its buffer, and nothing is copied. So a block of layers each of which reads all results before it (which level 1
- * writes as concats of concats) lives in one buffer that grows. Other values that only the concat reads are stored there by
- * its own kernels (group.c).
+ * part.c - values that several nodes read, one of them a concat, are computed where the concat wants them: their buffer
+ * is a part of its buffer, and nothing is copied. So a block of layers each of which reads all results before it (which
+ * level 1 writes as concats of concats) lives in one buffer that grows. Other values that only the concat reads are
+ * stored there by its own kernels (group.c).
  */
 #include "passes/lower_int.h"
 
@@ -41,7 +41,8 @@ static bool placeable(const struct lw *lw, const struct ir_value *v)
                  : lw->buffers.at[lw_storage(lw, b)].space == TCC_SPACE_ARENA;
 }
 
-/* A product or convolution, and elementwise nodes behind it: all of these share one kernel when it needn't know where in a concat it stores. */
+/* A product or convolution, and elementwise nodes behind it: all of these share one kernel when it needn't know where
+ * in a concat it stores. */
 static bool behind_anchor(const struct ir_node *n)
 {
     for (int i = 0; n && i < 16 && ir_op_info(n->op)->kind == IR_K_MAP; i++)

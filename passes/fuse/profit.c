@@ -2,8 +2,9 @@
 /*
  * profit.c - does it pay to evaluate a node inside a kernel? The answer for machines that have none of their own.
  *
- * A kernel has a size that compiles in good time: code generators take more than linear time for straight code, and what a
- * kernel saves by another instruction is one store and one load in hundreds. Functions (exp, sin) count as what they expand to. Rates and bounds are the machine's (passes/cost.h).
+ * A kernel has a size that compiles in good time: code generators take more than linear time for straight code, and
+ * what a kernel saves by another instruction is one store and one load in hundreds. Functions (exp, sin) count as what
+ * they expand to. Rates and bounds are the machine's (passes/cost.h).
  */
 #include "passes/lower_int.h"
 
@@ -12,7 +13,8 @@ static bool elements(struct ir_ctx *ctx, const struct ir_value *v, int64_t *n)
     return ir_is_const(ir_num_elements(ctx, v->type), n);
 }
 
-/* Sizes that are not known are guessed. There one element doesn't count as fewer: it is worked out in front of the loops. */
+/* Sizes that are not known are guessed. There one element doesn't count as fewer: it is worked out in front of the
+ * loops. */
 static bool fewer_elements(struct ir_ctx *ctx, const struct ir_value *a, const struct ir_value *b)
 {
     struct pass_sizes guess = {0};
@@ -63,7 +65,8 @@ static bool is_gathered(const struct ir_node *n, int depth)
     return false;
 }
 
-/* Would look-ups be repeated for each element that others take: is n made of them, and read by one that takes more than n has? */
+/* Would look-ups be repeated for each element that others take: is n made of them, and read by one that takes more than
+ * n has? */
 static bool repeats_gathers(struct ir_ctx *ctx, const struct ir_node *n, const struct ir_value *result)
 {
     for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
@@ -72,7 +75,8 @@ static bool repeats_gathers(struct ir_ctx *ctx, const struct ir_node *n, const s
     return false;
 }
 
-/* Would evaluating the node there repeat much work? It is small and broadcast there, and expensive, or a chain of small things. */
+/* Would evaluating the node there repeat much work? It is small and broadcast there, and expensive, or a chain of small
+ * things. */
 static bool wasteful(struct ir_ctx *ctx, const struct ir_node *n, const struct ir_value *result)
 {
     if (!fewer_elements(ctx, n->out[0], result) || from_reduction(n, 0))
@@ -85,8 +89,9 @@ static bool wasteful(struct ir_ctx *ctx, const struct ir_node *n, const struct i
     return false;
 }
 
-/* A reduction to one element of more than can be read in the time of a launch: a kernel of its own runs it with vectors, and beside others like it. One of few rows, by
- * the machine's count, that take longer than the launches by which it is a stage less: it is cut in pieces then, and what stands behind it runs along the rows. */
+/* A reduction to one element of more than can be read in the time of a launch: a kernel of its own runs it with
+ * vectors, and beside others like it. One of few rows, by the machine's count, that take longer than the launches by
+ * which it is a stage less: it is cut in pieces then, and what stands behind it runs along the rows. */
 static bool long_reduction(struct ir_ctx *ctx, const struct pass_cost *c, const struct ir_node *n)
 {
     enum { LONG = 8 };
@@ -98,8 +103,8 @@ static bool long_reduction(struct ir_ctx *ctx, const struct pass_cost *c, const 
     return out == 1 ? !known || launches > 1 : out <= c->rows && launches >= LONG;
 }
 
-/* Is each element of the reduction worked out for many points, as of a group of channels for each channel, for longer than a launch
- * takes? Sizes that are not known are guessed alike in all three numbers. */
+/* Is each element of the reduction worked out for many points, as of a group of channels for each channel, for longer
+ * than a launch takes? Sizes that are not known are guessed alike in all three numbers. */
 static bool repeated(const struct pass_cost *c, const struct ir_node *n, double points)
 {
     struct pass_sizes guess = {0};

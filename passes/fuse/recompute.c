@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recompute.c - elementwise values that several kernels read, which each of them works out again: as what a backward pass reads of a GELU or a norm, or the exponentials
- * of a softmax. It pays where elements are many, what they are made of is stored anyhow and no wider, and their arithmetic takes less time than a store and a
- * load. A machine whose cores are slow beside its memory stores them (struct pass_cost's `recomputes`).
+ * recompute.c - elementwise values that several kernels read, which each of them works out again: as what a backward
+ * pass reads of a GELU or a norm, or the exponentials of a softmax. It pays where elements are many, what they are made
+ * of is stored anyhow and no wider, and their arithmetic takes less time than a store and a load. A machine whose cores
+ * are slow beside its memory stores them (struct pass_cost's `recomputes`).
  */
 #include "passes/lower_int.h"
 
@@ -14,7 +15,8 @@ static int64_t elements(struct lw *lw, const struct ir_value *v)
     return ir_is_tensor(v->type) && ir_is_const(ir_num_elements(lw->ctx, v->type), &n) ? n : -1;
 }
 
-/* All groups that read the value, through views too; false: more than the machine takes, or one whose operands are stored in a place of its own. */
+/* All groups that read the value, through views too; false: more than the machine takes, or one whose operands are
+ * stored in a place of its own. */
 static bool groups_of(struct lw *lw, const struct ir_value *v, struct lw_set *readers, int depth)
 {
     for (const struct ir_use *u = v->uses; u; u = u->next) {
@@ -40,8 +42,8 @@ static bool stored(const struct lw *lw, const struct ir_value *v)
 }
 
 /*
- * What v's elements are made of, through elementwise nodes and views: the one value of as many elements, *leaf, that is stored anyhow; others are of fewer.
- * False: there are several, or it is state, which may change between its readers.
+ * What v's elements are made of, through elementwise nodes and views: the one value of as many elements, *leaf, that is
+ * stored anyhow; others are of fewer. False: there are several, or it is state, which may change between its readers.
  */
 static bool find_leaf(struct lw *lw, const struct ir_node *n, int64_t points, const struct ir_value **leaf, int *steps)
 {

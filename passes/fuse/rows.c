@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.c - kernels that reduce the same rows, and what is made of the rows and of what they come to, become one kernel: a cross entropy's largest score,
- * sum of exponentials and gradient, a norm's mean, deviation and result. The row is read from near memory then, but for the first time; what a row comes to is
- * stored all the same where others want it (dead.c).
+ * rows.c - kernels that reduce the same rows, and what is made of the rows and of what they come to, become one kernel:
+ * a cross entropy's largest score, sum of exponentials and gradient, a norm's mean, deviation and result. The row is
+ * read from near memory then, but for the first time; what a row comes to is stored all the same where others want it
+ * (dead.c).
  *
- * The later launch moves up to the earlier one, as in merge.c. What it takes from it is a number a row, which all points of the row have at hand.
+ * The later launch moves up to the earlier one, as in merge.c. What it takes from it is a number a row, which all
+ * points of the row have at hand.
  */
 #include "passes/lower_int.h"
 

@@ -2,14 +2,14 @@
 /*
  * sketch.c - may a node be evaluated inside a group's kernel? The predicate of fusion.
  *
- * A group's sketch is what its kernel reads: each value that is not evaluated in it, with the indexes, guards and stages of its
- * loads. A node joins by replacing the loads of its value by what inline.c makes of it there, which gives loads of its
- * operands; nothing else is looked at again, so that the whole costs time and memory in proportion to the nodes. What inline.c
- * refuses is illegal, and what the machine's hook refuses does not pay: both leave the sketch as it was. The kernel itself is built
- * when all groups are known (group.c).
+ * A group's sketch is what its kernel reads: each value that is not evaluated in it, with the indexes, guards and
+ * stages of its loads. A node joins by replacing the loads of its value by what inline.c makes of it there, which gives
+ * loads of its operands; nothing else is looked at again, so that the whole costs time and memory in proportion to the
+ * nodes. What inline.c refuses is illegal, and what the machine's hook refuses does not pay: both leave the sketch as
+ * it was. The kernel itself is built when all groups are known (group.c).
  *
- * All dims of the group's value are outer ones here. The kernel may make some of them inner ones (lw_build_inline), which needs no
- * more dims and allows all that is allowed here.
+ * All dims of the group's value are outer ones here. The kernel may make some of them inner ones (lw_build_inline),
+ * which needs no more dims and allows all that is allowed here.
  */
 #include "passes/lower_int.h"
 
@@ -86,9 +86,9 @@ static double outer_points(const struct kb *k)
 #define MANY_DIMS 8
 
 /*
- * Reductions take existing dims where their extents follow each other in the same order, and are over the same rows, which depends on the
- * order in which they are met: a kernel may need more dims than its sketch, or other rows. So it is built to see whether it can be, once for
- * each reduction, of which it has few, and where it has many dims.
+ * Reductions take existing dims where their extents follow each other in the same order, and are over the same rows,
+ * which depends on the order in which they are met: a kernel may need more dims than its sketch, or other rows. So it
+ * is built to see whether it can be, once for each reduction, of which it has few, and where it has many dims.
  */
 static bool can_build(struct lw *lw, const struct ir_node *n, struct lw_group *g, const struct mark *before)
 {
@@ -101,8 +101,9 @@ static bool can_build(struct lw *lw, const struct ir_node *n, struct lw_group *g
 }
 
 /*
- * Do instructions from `from` on read a window's operand at indexes that are not linear in the kernel's dims, as behind a padding by
- * reflection? No fast template takes such a window; stored first, what it reads is copied once and not for every tap.
+ * Do instructions from `from` on read a window's operand at indexes that are not linear in the kernel's dims, as behind
+ * a padding by reflection? No fast template takes such a window; stored first, what it reads is copied once and not for
+ * every tap.
  */
 static bool unruly_window(const struct lw *lw, const struct lw_group *g, const struct kb *k, int from)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collective.c - gradients of collectives, in the convention of data parallel training: each rank computes the gradient of its
- * own loss, and what is wanted is the mean over ranks. A sum over ranks then has as gradient the same sum of the ranks' gradients.
+ * collective.c - gradients of collectives, in the convention of data parallel training: each rank computes the gradient
+ * of its own loss, and what is wanted is the mean over ranks. A sum over ranks then has as gradient the same sum of the
+ * ranks' gradients.
  */
 #include "passes/grad/grad_int.h"
 

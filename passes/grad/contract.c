@@ -147,8 +147,8 @@ static void give_heads(const struct attention *a, int i, struct ir_value *v)
     grad_give(g, a->n, i, v ? ir_reshape_to(g->b, v, t->rank, t->dim) : NULL);
 }
 
-/* p (dp - delta), the scores' gradient before the scale: dp = d v', and delta, the sum over t of dp p, is the sum over e of d y, for rows are long in t and short
- * in e. */
+/* p (dp - delta), the scores' gradient before the scale: dp = d v', and delta, the sum over t of dp p, is the sum over
+ * e of d y, for rows are long in t and short in e. */
 static struct ir_value *score_gradient(const struct attention *a, struct ir_value *p, struct ir_value *d)
 {
     struct grad *g = a->g;
@@ -177,7 +177,8 @@ static bool same_words(const struct ir_node *n, const struct ir_node *m)
            ir_get_i(n, IR_ATTR_causal, 0) == ir_get_i(m, IR_ATTR_causal, 0);
 }
 
-/* What the pass `attention` puts beside an attention node whose gradients the machine has kernels for: its rows' logarithms. */
+/* What the pass `attention` puts beside an attention node whose gradients the machine has kernels for: its rows'
+ * logarithms. */
 static struct ir_value *logarithms(const struct attention *a)
 {
     for (const struct ir_use *u = a->q->uses; u; u = u->next) {
@@ -221,7 +222,8 @@ static void by_kernels(struct attention *a, struct ir_value *lse)
         grad_give(g, a->n, 0, gradient(a, IR_attention_grad_q, lse, delta));
     static const enum ir_op ops[] = {IR_attention_grad_k, IR_attention_grad_v};
     struct ir_value *by[2];
-    for (int i = 1; i >= 0; i--) /* side by side: one kernel may give both; where v is projected last, its gradient is read first */
+    /* side by side: one kernel may give both; where v is projected last, its gradient is read first */
+    for (int i = 1; i >= 0; i--)
         by[i] = grad_wants(g, a->n, i + 1) ? gradient(a, ops[i], lse, delta) : NULL;
     for (int i = 0; i < 2; i++)
         if (by[i] && ir_is_value(a->repeat, 1))

@@ -2,8 +2,8 @@
 /*
  * control.c - gradients of if and of what control flow has in common: the values that regions take from outside.
  *
- * The gradient of an if is an if by the same condition whose regions run the old ones again (values cannot leave a region
- * that may not have run) and yield the gradients of what they take from outside.
+ * The gradient of an if is an if by the same condition whose regions run the old ones again (values cannot leave a
+ * region that may not have run) and yield the gradients of what they take from outside.
  */
 #include "passes/grad/control_int.h"
 

@@ -2,9 +2,9 @@
 /*
  * fourier.c - gradients of Fourier transforms.
  *
- * A transform is a matrix F of roots of unity; as a function of real and imaginary parts its gradient is the conjugate transpose: F's is
- * the inverse times its length, and the other way round. One-sided, what is left out of the result has no gradient (zeros behind the rest),
- * and what a real result takes from both sides of the spectrum counts twice.
+ * A transform is a matrix F of roots of unity; as a function of real and imaginary parts its gradient is the conjugate
+ * transpose: F's is the inverse times its length, and the other way round. One-sided, what is left out of the result
+ * has no gradient (zeros behind the rest), and what a real result takes from both sides of the spectrum counts twice.
  */
 #include "passes/grad/grad_int.h"
 #include "passes/rewrite_int.h"
@@ -23,7 +23,8 @@ static struct ir_value *size_value(struct grad *g, ir_expr e)
     return ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
 }
 
-/* An integer operand as an expression: what the function says of it, else a size that the transform makes known; absent: `otherwise`. */
+/* An integer operand as an expression: what the function says of it, else a size that the transform makes known;
+ * absent: `otherwise`. */
 static ir_expr size_of(struct grad *g, struct ir_value *v, ir_expr otherwise)
 {
     ir_expr e;
@@ -75,7 +76,8 @@ static struct ir_value *scaled(struct grad *g, enum ir_op op, struct ir_value *v
     return v ? ir_binary(g->b, op, v, ir_cast_to(g->b, size_value(g, size), (enum tcc_dtype)v->type->dtype)) : NULL;
 }
 
-/* The gradient d of the result of t, by its operand: as many elements along the axis as the transform is long (one-sided: as it reads), pairs. */
+/* The gradient d of the result of t, by its operand: as many elements along the axis as the transform is long
+ * (one-sided: as it reads), pairs. */
 static struct ir_value *by_operand(struct grad *g, struct ir_value *d, const struct transform *t)
 {
     struct transform back = *t;
@@ -128,7 +130,8 @@ void grad_dft(struct grad *g, struct ir_node *n)
     grad_give(g, n, 0, kept_parts(g, resized(g, by_operand(g, d, &f), f.axis, t->dim[axis]), t->dim[t->rank - 1]));
 }
 
-/* (signal[b, length, 1 or 2] or [b, length], step, window?, frame length?) onesided -> [b, frames, bins, 2]: by signal and window */
+/* (signal[b, length, 1 or 2] or [b, length], step, window?, frame length?) onesided -> [b, frames, bins, 2]: by signal
+ * and window */
 void grad_stft(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), *x = n->in[0].value, *step = grad_in(n, 1), *window = grad_in(n, 2);

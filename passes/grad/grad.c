@@ -3,9 +3,9 @@
  * grad.c - reverse-mode differentiation on the graph IR: the table of rules and the sweep.
  *
  * First a mark forwards: which values depend on an x through ops that pass gradients. Then a sweep backwards over the
- * nodes that have both a marked operand and a result with a gradient; each node's rule gives contributions to its marked
- * operands only, so that nothing is built that no x needs. What is built comes behind the forward nodes and reads their
- * values as they are; it says nothing about what is kept or computed again, which is the planner's choice.
+ * nodes that have both a marked operand and a result with a gradient; each node's rule gives contributions to its
+ * marked operands only, so that nothing is built that no x needs. What is built comes behind the forward nodes and
+ * reads their values as they are; it says nothing about what is kept or computed again, which is the planner's choice.
  *
  * Griewank and Walther, "Evaluating Derivatives", chapter 3, is the textbook.
  */

@@ -31,10 +31,13 @@ struct grad {
     struct ir_builder *b;        /* where gradients are built */
     uint32_t nvalues;            /* of the arrays */
     bool *active;                /* by value id: does an x reach it? */
-    bool *hidden;                /* by value id: so it does, but it is an object without a gradient of its own (a sequence, an optional, a tensor of unknown rank) */
+    /* by value id: so it does, but it is an object without a gradient of its own (a sequence, an optional, a tensor of
+     * unknown rank) */
+    bool *hidden;
     bool *is_leaf;               /* by value id: an x; nothing flows through */
     struct grad_sum *sums;       /* by value id */
-    bool early;                  /* gradients of stops are summed as products come, so that their operands need not be kept */
+    /* gradients of stops are summed as products come, so that their operands need not be kept */
+    bool early;
     bool failed;
 };
 typedef void (*grad_rule)(struct grad *g, struct ir_node *n);
@@ -43,7 +46,8 @@ typedef void (*grad_rule)(struct grad *g, struct ir_node *n);
 struct ir_value *grad_in(const struct ir_node *n, int i);
 bool grad_wants(const struct grad *g, const struct ir_node *n, int i);
 bool grad_wants_value(const struct grad *g, const struct ir_value *v);
-bool grad_hides(const struct grad *g, const struct ir_value *v);         /* does an x reach it, and it can't have a gradient? */
+/* does an x reach it, and it can't have a gradient? */
+bool grad_hides(const struct grad *g, const struct ir_value *v);
 /* The gradient of result k, NULL where there is none. */
 struct ir_value *grad_out(struct grad *g, struct ir_node *n, int k);
 /* The whole gradient of a value, NULL where there is none. */
@@ -55,36 +59,43 @@ void grad_add_cotangent(struct grad *g, struct ir_value *to, struct cotangent pa
 /* Reports "no gradient": the node and why. */
 void grad_fail(struct grad *g, const struct ir_node *n, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Sweeps: `active` is filled from the xs marked in it; ys' gradients have been given. From `last` back to the block's start. */
+/* Sweeps: `active` is filled from the xs marked in it; ys' gradients have been given. From `last` back to the block's
+ * start. */
 struct grad *grad_new(struct ir_ctx *ctx, struct ir_builder *b, struct ir_func *f);
-/* Makes whoever reads, in front of b's point, a version of a state variable that the function has made take what was written; leaves (xs) stay. The ys
- * as they are then. */
-struct ir_value *const *grad_forward_state(struct ir_builder *b, int ny, struct ir_value *const *ys, int nx, struct ir_value *const *xs);
+/* Makes whoever reads, in front of b's point, a version of a state variable that the function has made take what was
+ * written; leaves (xs) stay. The ys as they are then. */
+struct ir_value *const *grad_forward_state(struct ir_builder *b, int ny, struct ir_value *const *ys, int nx,
+                                           struct ir_value *const *xs);
 void grad_mark(struct grad *g, const struct ir_block *block, const struct ir_node *end);
 void grad_sweep(struct grad *g, struct ir_block *block, struct ir_node *last);
 
 /* -- Building blocks (util.c). All return NULL when an operand is NULL. */
-struct ir_value *grad_fit(struct grad *g, struct ir_value *v, ir_type t);               /* sum over broadcast axes, expand, cast */
+/* sum over broadcast axes, expand, cast */
+struct ir_value *grad_fit(struct grad *g, struct ir_value *v, ir_type t);
 struct ir_value *grad_full(struct grad *g, ir_type t, double v);                        /* that number everywhere */
 struct ir_value *grad_reduce(struct grad *g, enum ir_op op, struct ir_value *v, unsigned axes, bool keep);
 struct ir_value *grad_iota(struct grad *g, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
 struct ir_value *grad_slice(struct grad *g, struct ir_value *v, int axis, ir_expr start, ir_expr size);
 struct ir_value *grad_pad(struct grad *g, struct ir_value *v, const ir_expr *before, const ir_expr *after);
-struct ir_value *grad_matmul(struct grad *g, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b, enum tcc_dtype to);
+struct ir_value *grad_matmul(struct grad *g, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
+                             enum tcc_dtype to);
 struct ir_value *grad_select(struct grad *g, struct ir_value *c, struct ir_value *x, struct ir_value *y);
-struct ir_value *grad_put(struct grad *g, ir_type t, int axis, struct ir_value *index, struct ir_value *v);   /* zeros, v added at index along axis */
+/* zeros, v added at index along axis */
+struct ir_value *grad_put(struct grad *g, ir_type t, int axis, struct ir_value *index, struct ir_value *v);
 struct ir_value *grad_move_axis(struct grad *g, struct ir_value *v, int from, int count, int to);
 unsigned grad_axes(const struct ir_node *n);                                             /* attribute axes as a set */
 /* With reduced axes as 1, so that it broadcasts to the operand. */
 struct ir_value *grad_keep(struct grad *g, const struct ir_node *n, struct ir_value *v);
 
-/* -- Expressions (expr.c): builds `text` (see grad.def) over the named values; `to`: the type that sum() reduces to, NULL: none. */
+/* -- Expressions (expr.c): builds `text` (see grad.def) over the named values; `to`: the type that sum() reduces to,
+ * NULL: none. */
 struct grad_names { struct ir_value *x, *y, *z, *r, *d; };
 struct ir_value *grad_expr(struct grad *g, const char *text, const struct grad_names *names, ir_type to);
 
 /* -- Tables (grad.c, map.c) */
 bool grad_passes(const struct ir_node *n, int i);        /* may anything flow from the results to operand i? */
-const char *grad_why_not(const struct ir_node *n, int i);        /* why nothing flows to operand i; NULL: something does */
+/* why nothing flows to operand i; NULL: something does */
+const char *grad_why_not(const struct ir_node *n, int i);
 bool grad_map_passes(const struct ir_node *n, int i);
 bool grad_lib_passes(const struct ir_node *n, int i);
 void grad_affine_grid(struct grad *g, struct ir_node *n);
@@ -94,14 +105,19 @@ void grad_grid_sample(struct grad *g, struct ir_node *n);
 void grad_stft(struct grad *g, struct ir_node *n);
 void grad_special(struct grad *g, struct ir_node *n);
 /* linalg.c */
-void grad_cholesky(struct grad *g, struct ir_node *n), grad_det(struct grad *g, struct ir_node *n), grad_eigh(struct grad *g, struct ir_node *n);
-void grad_inverse(struct grad *g, struct ir_node *n), grad_lu(struct grad *g, struct ir_node *n), grad_lu_solve(struct grad *g, struct ir_node *n);
-void grad_matrix_exp(struct grad *g, struct ir_node *n), grad_pinv(struct grad *g, struct ir_node *n), grad_qr(struct grad *g, struct ir_node *n);
-void grad_slogdet(struct grad *g, struct ir_node *n), grad_solve(struct grad *g, struct ir_node *n), grad_svd(struct grad *g, struct ir_node *n);
+void grad_cholesky(struct grad *g, struct ir_node *n), grad_det(struct grad *g, struct ir_node *n),
+                   grad_eigh(struct grad *g, struct ir_node *n);
+void grad_inverse(struct grad *g, struct ir_node *n), grad_lu(struct grad *g, struct ir_node *n),
+                  grad_lu_solve(struct grad *g, struct ir_node *n);
+void grad_matrix_exp(struct grad *g, struct ir_node *n), grad_pinv(struct grad *g, struct ir_node *n),
+                     grad_qr(struct grad *g, struct ir_node *n);
+void grad_slogdet(struct grad *g, struct ir_node *n), grad_solve(struct grad *g, struct ir_node *n),
+                  grad_svd(struct grad *g, struct ir_node *n);
 void grad_triangular_solve(struct grad *g, struct ir_node *n);
 void grad_map(struct grad *g, struct ir_node *n);
 
-/* Nodes that are differentiated together with what they were computed from (softmax and the like): false, no such pattern. */
+/* Nodes that are differentiated together with what they were computed from (softmax and the like): false, no such
+ * pattern. */
 bool grad_whole(struct grad *g, struct ir_node *n);
 
 #define GRAD_MAP(word, x, y, z)

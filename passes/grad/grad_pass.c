@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grad: for tests and for looking at gradients. In each function that has them, the inputs (or state variables) named in
- * `wrt` (names separated by ":"; default: all float inputs) get a gradient, returned behind the outputs as "grad.NAME":
- * that of the sum of the outputs named in `of` (default: the first one). One that no output depends on is zeros.
+ * grad: for tests and for looking at gradients. In each function that has them, the inputs (or state variables) named
+ * in `wrt` (names separated by ":"; default: all float inputs) get a gradient, returned behind the outputs as
+ * "grad.NAME": that of the sum of the outputs named in `of` (default: the first one). One that no output depends on is
+ * zeros.
  */
 #include "passes/grad/grad.h"
 #include "passes/pass.h"

@@ -2,8 +2,8 @@
 /*
  * lib.c - gradients of library ops, by name.
  *
- * Resampling is linear and goes axis by axis, so that its gradient is the product with each axis's matrix, transposed. The
- * matrix is what the op itself makes of the identity: every mode, coordinate rule and filter is covered.
+ * Resampling is linear and goes axis by axis, so that its gradient is the product with each axis's matrix, transposed.
+ * The matrix is what the op itself makes of the identity: every mode, coordinate rule and filter is covered.
  */
 #include "passes/grad/grad_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * linalg.c - gradients of the library ops of linear algebra (runtime/libop/linalg*.c). The formulas are those of Giles, Collected Matrix Derivative Results for Forward and Reverse
- * Mode Algorithmic Differentiation (2008), of Walter and Lehmann for QR (2018), and of Golub and Pereyra for the inverse of Moore and Penrose (1973); where eigenvalues or
+ * linalg.c - gradients of the library ops of linear algebra (runtime/libop/linalg*.c). The formulas are those of Giles,
+ * Collected Matrix Derivative Results for Forward and Reverse Mode Algorithmic Differentiation (2008), of Walter and
+ * Lehmann for QR (2018), and of Golub and Pereyra for the inverse of Moore and Penrose (1973); where eigenvalues or
  * singular values are equal, they have none. Matrices that are read as symmetric get a symmetric gradient.
  */
 #include <string.h>

@@ -2,11 +2,12 @@
 /*
  * loop.c - the gradient of a loop is a loop over its iterations from the last to the first.
  *
- * It carries the gradients of the carried values, and sums of what flows to values from outside. What its body needs of the
- * forward iterations the forward loop collects in additional scans; views, constants, and rows gathered from outside are
- * made again instead. Two kinds of contributions to values from outside are collected, and summed behind the loop: products
- * (a weight's gradient is one long product instead of one per step) and rows at an index (one scatter instead of one whole
- * tensor per step). Nodes of the body that do not depend on the iteration move in front of the loop first.
+ * It carries the gradients of the carried values, and sums of what flows to values from outside. What its body needs of
+ * the forward iterations the forward loop collects in additional scans; views, constants, and rows gathered from
+ * outside are made again instead. Two kinds of contributions to values from outside are collected, and summed behind
+ * the loop: products (a weight's gradient is one long product instead of one per step) and rows at an index (one
+ * scatter instead of one whole tensor per step). Nodes of the body that do not depend on the iteration move in front of
+ * the loop first.
  */
 #include "passes/grad/control_int.h"
 #include "passes/rewrite_int.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reach.c - where gradients stop: what a value depends on in the graph without having a gradient by it, and the nodes that are the reason.
+ * reach.c - where gradients stop: what a value depends on in the graph without having a gradient by it, and the nodes
+ * that are the reason.
  *
- * Three marks by value: the x reaches it somehow (an operand of any type, a condition, what a region takes from outside), the x reaches it so that
- * gradients come back (grad_mark()), and the ys are computed from it. A node stops a gradient where an operand has the second mark, and a result only the
- * first and the third. What has no gradient but by definition (grad.def) is an error of grad_build() already.
+ * Three marks by value: the x reaches it somehow (an operand of any type, a condition, what a region takes from
+ * outside), the x reaches it so that gradients come back (grad_mark()), and the ys are computed from it. A node stops a
+ * gradient where an operand has the second mark, and a result only the first and the third. What has no gradient but by
+ * definition (grad.def) is an error of grad_build() already.
  */
 #include "passes/grad/grad_int.h"
 

@@ -34,8 +34,8 @@ static struct ir_value *cumulate(struct grad *g, enum ir_op op, struct ir_value 
 }
 
 /*
- * d times the product of the other elements: those before times those behind, along one axis that holds the reduced ones.
- * No division, so zeros need no care.
+ * d times the product of the other elements: those before times those behind, along one axis that holds the reduced
+ * ones. No division, so zeros need no care.
  */
 void grad_rule_reduce_prod(struct grad *g, struct ir_node *n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sample.c - the gradient of grid_sample, by x and by the grid: the op spelled out in ops that have gradients, and the sweep
- * over those. runtime/libop/sample.c says what it computes.
+ * sample.c - the gradient of grid_sample, by x and by the grid: the op spelled out in ops that have gradients, and the
+ * sweep over those. runtime/libop/sample.c says what it computes.
  */
 #include "passes/grad/grad_int.h"
 
@@ -38,8 +38,8 @@ static struct ir_value *clipped(const struct sampler *s, struct ir_value *v, str
     return grad_select(s->g, ir_binary(s->b, IR_le, v, zero), zero, v);
 }
 
-/* Back and forth between the ends of an axis of `size` elements, their outer halves included unless corners are aligned: a triangle
- * wave. */
+/* Back and forth between the ends of an axis of `size` elements, their outer halves included unless corners are
+ * aligned: a triangle wave. */
 static struct ir_value *reflected(const struct sampler *s, struct ir_value *v, ir_expr size)
 {
     double lo = s->align ? 0 : -0.5;
@@ -50,7 +50,8 @@ static struct ir_value *reflected(const struct sampler *s, struct ir_value *v, i
     return binary(s, IR_add, ir_binary(s->b, IR_min, t, ir_binary(s->b, IR_sub, twice, t)), lo);
 }
 
-/* [n, p]: positions in elements along a spatial axis; the grid's last axis counts axes from the last. Cubic: not brought in, its taps are. */
+/* [n, p]: positions in elements along a spatial axis; the grid's last axis counts axes from the last. Cubic: not
+ * brought in, its taps are. */
 static struct ir_value *position(const struct sampler *s, int axis)
 {
     ir_expr size = s->x->type->dim[2 + axis], dims[2] = {s->x->type->dim[0], s->points};

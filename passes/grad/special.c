@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* special.c - gradients of special functions (runtime/libop/special.c), by themselves and by others of them (DLMF 5, 7, 8, 10). */
+/* special.c - gradients of special functions (runtime/libop/special.c), by themselves and by others of them (DLMF 5, 7,
+ * 8, 10). */
 #include <string.h>
 
 #include "passes/grad/grad_int.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state.c - state variables that a function writes and then reads: what was written is a value like others, and gradients flow through it.
+ * state.c - state variables that a function writes and then reads: what was written is a value like others, and
+ * gradients flow through it.
  *
- * In front of the sweep, whoever reads a version that the function has made takes the value that was written instead. Ifs
- * and loops that hand on a version hand on its content, too, where somebody reads it: as one more result, or as one more carried value. After
- * that only versions that a call begins with are read, which are sources. So regions that are copied into gradients need no writes of their own.
+ * In front of the sweep, whoever reads a version that the function has made takes the value that was written instead.
+ * Ifs and loops that hand on a version hand on its content, too, where somebody reads it: as one more result, or as one
+ * more carried value. After that only versions that a call begins with are read, which are sources. So regions that are
+ * copied into gradients need no writes of their own.
  */
 #include <string.h>
 
@@ -56,7 +58,8 @@ static void hand_on_loop(struct forward *w, struct ir_node *n, int k)
     ir_add_operand(n, content_at(w, n->in[2 + k].value, n));
     w->content[inner->id] = ir_param_new(body, t, NULL);
     w->content[version->id] = ir_insert_output(n, ncarried, t);
-    /* Until the value is known, the one that came in: other contents may be asked for meanwhile, and find a loop that is whole. */
+    /* Until the value is known, the one that came in: other contents may be asked for meanwhile, and find a loop that
+     * is whole. */
     ir_insert_operand(body->last, 1 + ncarried, w->content[inner->id]);
     ir_set_operand(body->last, 1 + ncarried, content_at(w, body->last->in[1 + k].value, body->last));
 }

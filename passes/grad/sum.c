@@ -38,7 +38,8 @@ static struct ir_value *padded(struct grad *g, const struct cotangent *p, ir_typ
     return grad_pad(g, p->v, in_front, behind);
 }
 
-/* The slices among the parts that lie side by side along the axis of the first one, as one value; they are taken out. */
+/* The slices among the parts that lie side by side along the axis of the first one, as one value; they are taken
+ * out. */
 static struct ir_value *tile(struct grad *g, struct grad_sum *s, ir_type t)
 {
     VEC(struct ir_value *) pieces = {0};

@@ -29,8 +29,8 @@ static bool constant_along(const struct ir_value *v, ir_type t, unsigned axes)
 }
 
 /*
- * Sums v. A factor that is one value along the axes goes in front of the sum: that is less work, and what is left is often
- * a sum that another operand needs too (a norm's bias and its mean). Reduced axes stay as 1.
+ * Sums v. A factor that is one value along the axes goes in front of the sum: that is less work, and what is left is
+ * often a sum that another operand needs too (a norm's bias and its mean). Reduced axes stay as 1.
  */
 static struct ir_value *factored_sum(struct grad *g, struct ir_value *v, unsigned axes)
 {

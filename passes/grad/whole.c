@@ -2,9 +2,9 @@
 /*
  * whole.c - softmax, its logarithm, log-sum-exp and variance, as front ends spell them, differentiated in one step.
  *
- * The chain rule over their parts is right too, but computes sums that are zero: whatever is subtracted from a row before
- * exp does not matter to the result, and deviations from a mean sum to zero. Besides, what is left is one reduction
- * where the parts need three.
+ * The chain rule over their parts is right too, but computes sums that are zero: whatever is subtracted from a row
+ * before exp does not matter to the result, and deviations from a mean sum to zero. Besides, what is left is one
+ * reduction where the parts need three.
  *
  *   r = e / sum(e), e = exp(x - m)          dx = r (d - sum(d r))
  *   0 where a row of it is NaN or masked    the same, of what is left: 0 where the chain rule multiplies NaN by 0

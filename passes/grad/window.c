@@ -59,8 +59,8 @@ static struct ir_value *by_weight(struct grad *g, const struct ir_node *n, struc
     return x && d ? build(g, IR_conv_grad_weight, x, d, attrs) : NULL;
 }
 
-/* conv(d, w) with n's window, as long as t, which may be nothing. Behind d is as much padding as the last window needs; a conv that would go
- * further (rows that the strides leave over) is cut. */
+/* conv(d, w) with n's window, as long as t, which may be nothing. Behind d is as much padding as the last window needs;
+ * a conv that would go further (rows that the strides leave over) is cut. */
 static struct ir_value *convolved(struct grad *g, const struct ir_node *n, struct ir_value *d, struct ir_value *w,
                                   ir_type t)
 {

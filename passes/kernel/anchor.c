@@ -128,8 +128,8 @@ bool lw_finish(struct kb *k, const struct lw_group *g, int stage, const ir_expr 
     return !k->failed;
 }
 
-/* The root's layout as one of the anchor's result: its axes are followed back through the transposes between them. NULL: the
- * axes don't correspond one to one. */
+/* The root's layout as one of the anchor's result: its axes are followed back through the transposes between them.
+ * NULL: the axes don't correspond one to one. */
 static kn_layout anchor_layout(struct kb *k, const struct lw_group *g)
 {
     struct ir_value *v = g->anchor->out[0];
@@ -177,7 +177,8 @@ ir_expr lw_inner_dim(struct kb *k, ir_expr extent, uint32_t *set)
     return k->dims.at[d].var;
 }
 
-/* Is instruction `id` 0 wherever one of the n guards in force does not hold? Loads are; constants and indices are not. */
+/* Is instruction `id` 0 wherever one of the n guards in force does not hold? Loads are; constants and indices are
+ * not. */
 static bool zero_outside(const struct kb *k, int id, int n)
 {
     const struct kn_insn *insn = &k->insns.at[id].insn;
@@ -266,8 +267,8 @@ static int window(struct kb *k, const struct ir_node *n, const ir_expr *idx, con
     return nguards;
 }
 
-/* Input channel of a convolution: the group's first one plus an inner dim, split in two where the data is blocked. The inner
- * lane comes last, after the taps; so the caller makes the dims: this tells the block (1: not blocked). */
+/* Input channel of a convolution: the group's first one plus an inner dim, split in two where the data is blocked. The
+ * inner lane comes last, after the taps; so the caller makes the dims: this tells the block (1: not blocked). */
 static int64_t channel_block(const struct kb *k, const struct ir_value *x)
 {
     kn_layout l = x ? k->lw->layout[x->id] : NULL;
@@ -297,7 +298,8 @@ static ir_expr held(const struct kb *k, const struct ir_value *x, int axis)
     return ir_mul(k->ctx, ir_ceildiv(k->ctx, x->type->dim[axis], block), block);
 }
 
-/* Index i of an axis of x that may lie in the result's padding, where x holds none: the last element then. Such lanes get zeros in the end (store_value). */
+/* Index i of an axis of x that may lie in the result's padding, where x holds none: the last element then. Such lanes
+ * get zeros in the end (store_value). */
 static ir_expr no_padding(const struct kb *k, const struct ir_value *x, int axis, ir_expr i)
 {
     if (ir_expr_le(k->ctx, ir_addc(k->ctx, i, 1), held(k, x, axis)) == IR_YES)
@@ -306,8 +308,8 @@ static ir_expr no_padding(const struct kb *k, const struct ir_value *x, int axis
 }
 
 /*
- * The first of the per_in channels of the group that channel `o` of the result belongs to. Lanes that pad the result belong to none: where fewer channels than
- * theirs are held, they read the last group's.
+ * The first of the per_in channels of the group that channel `o` of the result belongs to. Lanes that pad the result
+ * belong to none: where fewer channels than theirs are held, they read the last group's.
  */
 static ir_expr first_channel(struct ir_ctx *ctx, ir_expr o, int64_t groups, ir_expr per_in, ir_expr per_out,
                              ir_expr channels)
@@ -496,8 +498,8 @@ static bool build_pool(struct kb *k, struct lw_group *g)
         id = kb_scalar(k, stage, IR_select, d, 3, args);
     }
     if (position) {
-        /* A tap in front of x may win when all of the window is the lowest number: it stands for the first tap of its axis
-         * that x has, which is its place modulo the dilation. */
+        /* A tap in front of x may win when all of the window is the lowest number: it stands for the first tap of its
+         * axis that x has, which is its place modulo the dilation. */
         ir_expr linear = ir_const(ctx, 0);
         for (int i = 2; i < x->type->rank; i++) {
             ir_expr first = ir_mod(ctx, at[i], ir_const(ctx, ir_attr(n, IR_ATTR_dilations)->ints[i - 2]));
@@ -549,8 +551,8 @@ static bool build_conv_grad_weight(struct kb *k, struct lw_group *g)
 }
 
 /*
- * dx[p] = sum of dy[i] over the windows i that hold p, for max pools those whose maximum lies at p. Along an axis these are
- * i = (p + before) div stride - j, as long as tap (p + before) - i * stride is one of the kernel's, so j runs to
+ * dx[p] = sum of dy[i] over the windows i that hold p, for max pools those whose maximum lies at p. Along an axis these
+ * are i = (p + before) div stride - j, as long as tap (p + before) - i * stride is one of the kernel's, so j runs to
  * ceil(reach / stride); with a dilation, only multiples of it are taps.
  */
 static bool build_pool_grad(struct kb *k, struct lw_group *g)
@@ -598,7 +600,8 @@ static bool build_pool_grad(struct kb *k, struct lw_group *g)
     return lw_finish(k, g, kb_stage_new(k, 0), idx, id);
 }
 
-/* -- What is a contraction ------------------------------------------------------------------------------------------- */
+/* -- What is a contraction
+ * ------------------------------------------------------------------------------------------- */
 
 static int strip_casts(const struct kn_kernel *k, int i)
 {
@@ -621,7 +624,8 @@ static uint32_t dims_in(const struct kn_kernel *k, const struct kn_insn *load)
     return set;
 }
 
-/* Fills in k->contraction when stage 0 is a sum of products of two loads, and all stages after it have no inner dims. */
+/* Fills in k->contraction when stage 0 is a sum of products of two loads, and all stages after it have no inner
+ * dims. */
 void lw_find_contraction(struct kn_kernel *k)
 {
     struct kn_contraction *c = &k->contraction;
@@ -680,14 +684,16 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
     }
 }
 
-/* -- Scatters ------------------------------------------------------------------------------------------------------------ */
+/* -- Scatters
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Elements of a row that one thread scatters where each has its own index. */
 #define ROW 256
 
-/* The second half of a scatter, after its data has been copied to the result: updates applied in row-major order, which is part of the
- * meaning (ONNX leaves equal indexes open; we say last wins). Dims of the result that no index is for are outer ones: each of their points owns its
- * elements and applies their updates in order, so that no two threads write one element. */
+/* The second half of a scatter, after its data has been copied to the result: updates applied in row-major order, which
+ * is part of the meaning (ONNX leaves equal indexes open; we say last wins). Dims of the result that no index is for
+ * are outer ones: each of their points owns its elements and applies their updates in order, so that no two threads
+ * write one element. */
 bool lw_build_scatter(struct lw *lw, struct lw_group *g)
 {
     struct kb kb, *k = &kb;

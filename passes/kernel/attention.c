@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attention.c - attention as one kernel: scores of a row, their softmax, and the mean of the values by it, with the row
- * of scores private to the kernel. A target need not hold the whole row: the maximum and the sum may be corrected while keys
- * come in (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., FlashAttention, 2022).
+ * of scores private to the kernel. A target need not hold the whole row: the maximum and the sum may be corrected while
+ * keys come in (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., FlashAttention,
+ * 2022).
  *
  *   outer b, h, s; inner t (keys), d, e
  *   stage (d) repeat (t)   dot = sum of q k
@@ -14,8 +15,9 @@
  *   stage () repeat (e)   mean / sum, the epilogue, the store
  *   stage ()              log(sum) + top, where the group stores the rows' logarithms beside it (attention_lse)
  *
- * Its gradients work the weights out again from those logarithms (Dao, "FlashAttention-2", 2023, section 3); there are no sums that several
- * points share. By q; by k the same with rows and keys in each other's place, and by v from p, where both are wanted in one kernel:
+ * Its gradients work the weights out again from those logarithms (Dao, "FlashAttention-2", 2023, section 3); there are
+ * no sums that several points share. By q; by k the same with rows and keys in each other's place, and by v from p,
+ * where both are wanted in one kernel:
  *
  *   outer b, h, s; inner t (keys), d, e
  *   stage (d) repeat (t)   dot = sum of q k
@@ -323,7 +325,8 @@ bool lw_build_attention(struct kb *k, struct lw_group *g)
     return a.dy ? build_gradient(k, g, &a) : build_forward(k, g, &a);
 }
 
-/* -- Two in one -------------------------------------------------------------------------------------------------------- */
+/* -- Two in one
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Is it of those whose kernels may store two results? */
 static bool has_two(const struct ir_node *n)
@@ -331,7 +334,8 @@ static bool has_two(const struct ir_node *n)
     return ir_op_info(n->op)->kind == IR_K_ATTENTION || ir_op_info(n->op)->kind == IR_K_SORT;
 }
 
-/* The node of which a group of attention, or of a sort, stores the value, or a cast of it, beside its own; NULL: none. */
+/* The node of which a group of attention, or of a sort, stores the value, or a cast of it, beside its own; NULL:
+ * none. */
 const struct ir_node *lw_beside(const struct lw_group *g)
 {
     const struct ir_value *v = g->second;
@@ -350,7 +354,8 @@ static bool sorts_the_same(const struct ir_node *n, const struct ir_node *m)
            ir_attr(m, IR_ATTR_k)->e == ir_attr(n, IR_ATTR_k)->e;
 }
 
-/* Is m what n's kernel can give as well: the rows' logarithms of attention; of the gradients by k and v the other; of sorted values and their positions? */
+/* Is m what n's kernel can give as well: the rows' logarithms of attention; of the gradients by k and v the other; of
+ * sorted values and their positions? */
 static bool goes_with(const struct ir_node *n, const struct ir_node *m)
 {
     if (ir_op_info(n->op)->kind == IR_K_SORT)

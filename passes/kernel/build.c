@@ -34,7 +34,8 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
              (struct kb_insn){.insn = {.code = KN_CONST}}); /* what calls return once the kernel has failed */
 }
 
-/* The iteration variable for kernel dim `position` and that extent: one for all kernels, which keeps texts and digests equal. */
+/* The iteration variable for kernel dim `position` and that extent: one for all kernels, which keeps texts and digests
+ * equal. */
 ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent)
 {
     for (int i = 0; i < lw->vars.n; i++)
@@ -199,8 +200,8 @@ int kb_load(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
     return kb_load_as(k, stage, v, v->type, idx);
 }
 
-/* Stores into v's buffer. Where the layout has padding lanes they get zero: the iteration covers them, loads there must be
- * guarded by the caller's index being inside (kb_value's loads are, through the guards that inline.c pushes). */
+/* Stores into v's buffer. Where the layout has padding lanes they get zero: the iteration covers them, loads there must
+ * be guarded by the caller's index being inside (kb_value's loads are, through the guards that inline.c pushes). */
 void kb_store(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx, int id)
 {
     ir_expr physical[TCC_MAX_RANK];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collapse.c - neighbouring dims that every operand walks as one become one dim: longer vectors, fewer loops. Dims d and
- * d + 1 collapse when every access uses both as neighbouring indexes [i_d][i_d+1] of an operand whose inner dim is d + 1's
- * extent, or uses neither.
+ * collapse.c - neighbouring dims that every operand walks as one become one dim: longer vectors, fewer loops. Dims d
+ * and d + 1 collapse when every access uses both as neighbouring indexes [i_d][i_d+1] of an operand whose inner dim is
+ * d + 1's extent, or uses neither.
  */
 #include "passes/lower_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dead.c - takes out stores that nobody reads: where launches were merged, the second one has the value at hand that the
- * first one stored for it, and the buffer in between is of no use any more. Then the buffers that no step names go.
+ * dead.c - takes out stores that nobody reads: where launches were merged, the second one has the value at hand that
+ * the first one stored for it, and the buffer in between is of no use any more. Then the buffers that no step names go.
  */
 #include "passes/lower_int.h"
 

@@ -5,8 +5,9 @@
  * instructions; a reduction opens an earlier stage. This is "inlining" in the sense of Halide (Ragan-Kelley et al.,
  * PLDI 2013, section 3), with staged reductions on top.
  *
- * A group with reductions in its middle (softmax, norms) gets as outer dims those that all its reductions depend on; the
- * remaining root dims become inner dims of its last stage. Which those are is found by building once with all dims outer.
+ * A group with reductions in its middle (softmax, norms) gets as outer dims those that all its reductions depend on;
+ * the remaining root dims become inner dims of its last stage. Which those are is found by building once with all dims
+ * outer.
  */
 #include "passes/lower_int.h"
 
@@ -343,7 +344,8 @@ static int inline_node(struct kb *k, int stage, struct ir_value *v, const ir_exp
         return inline_map(k, stage, v, idx);
     }
     const struct pass_machine *m = k->lw->machine;
-    /* Bytes, and pairs of bf16: paddings with other values than zeros, or such that are there so that groups have no guards. */
+    /* Bytes, and pairs of bf16: paddings with other values than zeros, or such that are there so that groups have no
+     * guards. */
     bool grouped = tcc_dtype_bytes((enum tcc_dtype)v->type->dtype) == 1 ||
                    (v->type->dtype == TCC_BF16 && m->product_group && m->product_group(m, TCC_BF16, TCC_BF16) > 1);
     if (k->operand_only && n->op == IR_pad && grouped) {
@@ -400,7 +402,8 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
     return id;
 }
 
-/* -- Groups without an anchor ---------------------------------------------------------------------------------------- */
+/* -- Groups without an anchor
+ * ---------------------------------------------------------------------------------------- */
 
 /* The logical index of an element from the variables of the physical axes. */
 void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physical, ir_expr *logical)
@@ -513,8 +516,8 @@ static bool is_scan(const struct lw_group *g)
     return g->value->def == g->root && ir_op_info(g->root->op)->kind == IR_K_SCAN;
 }
 
-/* The kernel with outer dims for the physical axes in the mask, inner ones for the rest; axes[d]: the axis of dim d. Returns how many
- * dims the value has. */
+/* The kernel with outer dims for the physical axes in the mask, inner ones for the rest; axes[d]: the axis of dim d.
+ * Returns how many dims the value has. */
 static int inline_root(struct kb *k, struct lw_group *g, uint32_t outer, uint32_t *axes)
 {
     ir_expr idx[TCC_MAX_RANK];

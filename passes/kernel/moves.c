@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moves.c - moves inside a kernel: the element of a move's result at an index is that of its operand at another, so moves are access
- * maps (Halide's inlining, inline.c). Gathers bind a symbol to an index that is read; pads and concats choose under guards.
+ * moves.c - moves inside a kernel: the element of a move's result at an index is that of its operand at another, so
+ * moves are access maps (Halide's inlining, inline.c). Gathers bind a symbol to an index that is read; pads and concats
+ * choose under guards.
  */
 #include "passes/lower_int.h"
 
@@ -89,7 +90,8 @@ static ir_expr where_guarded(struct kb *k, ir_expr x)
     return x;
 }
 
-/* Integer instruction `id` where the guards hold that are pushed, elsewhere 0: of a point that is not read no index is bad. */
+/* Integer instruction `id` where the guards hold that are pushed, elsewhere 0: of a point that is not read no index is
+ * bad. */
 static int index_where_guarded(struct kb *k, int stage, int id)
 {
     const struct kn_insn *n = &k->insns.at[id].insn;
@@ -132,7 +134,8 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
     return sym;
 }
 
-/* x's element where indices from data are among `at`. It may be the same everywhere: then only this finds a bad index. */
+/* x's element where indices from data are among `at`. It may be the same everywhere: then only this finds a bad
+ * index. */
 static int picked(struct kb *k, int stage, struct ir_value *x, const ir_expr *at)
 {
     int id = kb_value(k, stage, x, at);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pieces.c - a kernel whose first stages reduce over inner dims as one of two phases: pieces of an inner dim are reduced each for itself, and
- * what they come to is stored; then it is combined, and the stages behind the reductions run (ir/kernel.h). Whether that pays is
- * the pass's matter (split.c).
+ * pieces.c - a kernel whose first stages reduce over inner dims as one of two phases: pieces of an inner dim are
+ * reduced each for itself, and what they come to is stored; then it is combined, and the stages behind the reductions
+ * run (ir/kernel.h). Whether that pays is the pass's matter (split.c).
  */
 #include "passes/lower_int.h"
 #include "base/mutant.h"
@@ -97,7 +97,8 @@ uint32_t lw_outer_dims(const struct kn_kernel *k)
     return set;
 }
 
-/* -- The split kernel ------------------------------------------------------------------------------------------------ */
+/* -- The split kernel
+ * ------------------------------------------------------------------------------------------------ */
 
 struct splitter {
     struct lw_copy c; /* number: of the phase that is being made */

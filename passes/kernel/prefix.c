@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prefix.c - a kernel that runs a combination along a dim as two, each with pieces of that dim as an outer one: the first reduces every piece, the
- * second begins a piece with what those before it come to (reduce, then scan: Blelloch, "Prefix sums and their applications", 1990). Points of the last pieces that
- * lie behind the end read nothing, count for nothing and store nothing. Whether it pays is the pass's matter (split.c).
+ * prefix.c - a kernel that runs a combination along a dim as two, each with pieces of that dim as an outer one: the
+ * first reduces every piece, the second begins a piece with what those before it come to (reduce, then scan: Blelloch,
+ * "Prefix sums and their applications", 1990). Points of the last pieces that lie behind the end read nothing, count
+ * for nothing and store nothing. Whether it pays is the pass's matter (split.c).
  */
 #include "passes/lower_int.h"
 #include "base/mutant.h"
@@ -126,7 +127,8 @@ static void guard(struct scanner *x, int first)
     }
 }
 
-/* A kernel with pieces and from's outer dims as outer ones, and these inner dims, of which the last are the points of a piece. */
+/* A kernel with pieces and from's outer dims as outer ones, and these inner dims, of which the last are the points of a
+ * piece. */
 static void begin(struct scanner *x, enum ir_kind kind, int ninner, const ir_expr *inner)
 {
     struct lw_copy *c = &x->c;

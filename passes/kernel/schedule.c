@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule: the machine chooses how each kernel is run, unless its text says so; launches learn their tiles and scratch in their own symbols. */
+/* schedule: the machine chooses how each kernel is run, unless its text says so; launches learn their tiles and scratch
+ * in their own symbols. */
 #include "passes/pass.h"
 
 bool pass_schedule_run(struct pass_run *r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sort.c - the kernel of topk_values, topk_positions, or both: a row and its positions, private to the kernel, are sorted, and the first k stored.
+ * sort.c - the kernel of topk_values, topk_positions, or both: a row and its positions, private to the kernel, are
+ * sorted, and the first k stored.
  *
  *   outer: all axes but the sorted one; inner c, p < k
  *   stage (c)   keys[c] = x[.., c]; at[c] = c, or the place that is given

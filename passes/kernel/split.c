@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * split.c - the pass `split`: reductions with few outer and many inner points are cut in pieces (ir/kernel.h), where the machine's costs
- * say that it pays: a sum to a scalar, a bias's gradient, a norm. Each launch gets a buffer for what its pieces come to. So are scans, as two launches (prefix.c).
+ * split.c - the pass `split`: reductions with few outer and many inner points are cut in pieces (ir/kernel.h), where
+ * the machine's costs say that it pays: a sum to a scalar, a bias's gradient, a norm. Each launch gets a buffer for
+ * what its pieces come to. So are scans, as two launches (prefix.c).
  *
- * How many pieces there are follows from the kernel's shape and from what kind of machine it is for, never from how many threads or
- * processors there are; so results don't depend on these. A sum of floats in pieces is rounded elsewhere than one in order (bounded:
- * doc/numerics.md); with --exact it stays whole, and integers and extremes are cut all the same.
+ * How many pieces there are follows from the kernel's shape and from what kind of machine it is for, never from how
+ * many threads or processors there are; so results don't depend on these. A sum of floats in pieces is rounded
+ * elsewhere than one in order (bounded: doc/numerics.md); with --exact it stays whole, and integers and extremes are
+ * cut all the same.
  */
 #include "passes/lower_int.h"
 
@@ -59,7 +61,8 @@ static bool runs_across(const struct kn_kernel *k, const struct lw_cut *c)
     return false;
 }
 
-/* The dim to cut in that many pieces: the first, so that pieces lie side by side, of those that are long enough; else the longest. */
+/* The dim to cut in that many pieces: the first, so that pieces lie side by side, of those that are long enough; else
+ * the longest. */
 static int dim_to_cut(const struct kn_kernel *k, uint32_t inner, double pieces)
 {
     int longest = -1;
@@ -89,7 +92,8 @@ static int64_t pieces_of(const struct pass_cost *cost, const struct kn_kernel *k
     return n;
 }
 
-/* -- The pass --------------------------------------------------------------------------------------------------------- */
+/* -- The pass
+ * --------------------------------------------------------------------------------------------------------- */
 
 static bool known_at_entry(const struct lw *lw, ir_expr e)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sums.c - sums of many sizes in a kernel become sizes of their own, whose values its launches give. Of a mixture of experts, the rows of each begin where
- * those of all before it end: products that differ in that sum alone are one kernel.
+ * sums.c - sums of many sizes in a kernel become sizes of their own, whose values its launches give. Of a mixture of
+ * experts, the rows of each begin where those of all before it end: products that differ in that sum alone are one
+ * kernel.
  */
 #include "passes/lower_int.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * winograd.c - a 3x3 convolution of stride 1 by Winograd's F(4x4, 3x3) or F(2x2, 3x3) (Lavin and Gray, 2016): a tile of
- * 4 x 4 results takes 6 x 6 elements of each input channel, transformed; 36 products with transformed weights, summed over the
- * channels; and a transform back. With tiles of 2 x 2 results these are 4 x 4 elements and 16 products.
+ * 4 x 4 results takes 6 x 6 elements of each input channel, transformed; 36 products with transformed weights, summed
+ * over the channels; and a transform back. With tiles of 2 x 2 results these are 4 x 4 elements and 16 products.
  *
- *   outer n, t (of the image's tiles, row by row), ob, ol (channel ob * 16 + ol); inner ib, il (channel ib * 16 + il), z < 36
+ *   outer n, t (of the image's tiles, row by row), ob, ol (channel ob * 16 + ol); inner ib, il (channel ib * 16 + il),
+ *   z < 36
  *   stage () repeat (ib, il)   v[z, channel] = B' d B of the tile's 36 elements
  *   stage (ib, il) repeat (z)   sum of v u
  *   stage () repeat (z)        m[z] = sum

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attention.c - attention, its rows' logarithms and its gradients, spelled out as products and what stands between them (exact up to rounding), where
- * the machine has no kernel for them. interp/attention.c has the formulas.
+ * attention.c - attention, its rows' logarithms and its gradients, spelled out as products and what stands between them
+ * (exact up to rounding), where the machine has no kernel for them. interp/attention.c has the formulas.
  */
 #include "passes/legalise/legalise_int.h"
 #include "passes/pass.h"

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lower_conv_transpose: transposed convolutions, and so the gradients of convolutions by their data, become convolutions.
+ * lower_conv_transpose: transposed convolutions, and so the gradients of convolutions by their data, become
+ * convolutions.
  *
- * Position p of the result, P = p + before, gets x[i] w[t] where P = i * stride + t * dilation. With stride 1 that is the
- * convolution of x with the flipped taps. With a larger stride s and no dilation, positions with P = s * Q + r are reached
- * only by taps t = r + s * j, from i = Q - j: a convolution with stride 1 for each residue r, whose results are interleaved
- * (Shi et al., "Is the deconvolution layer the same as a convolutional layer?", arXiv 1609.07009). No product with an
- * inserted zero is computed. Sums are the same, in another order (bounded).
+ * Position p of the result, P = p + before, gets x[i] w[t] where P = i * stride + t * dilation. With stride 1 that is
+ * the convolution of x with the flipped taps. With a larger stride s and no dilation, positions with P = s * Q + r are
+ * reached only by taps t = r + s * j, from i = Q - j: a convolution with stride 1 for each residue r, whose results are
+ * interleaved (Shi et al., "Is the deconvolution layer the same as a convolutional layer?", arXiv 1609.07009). No
+ * product with an inserted zero is computed. Sums are the same, in another order (bounded).
  *
- * Along one axis with a stride of more residues than that, as where frames of a spectrum become a signal: a product of matrices gives what each
- * x[i] adds to all positions that it reaches, and these frames are cut in pieces as long as the stride, laid side by side and added
- * (overlap-add).
+ * Along one axis with a stride of more residues than that, as where frames of a spectrum become a signal: a product of
+ * matrices gives what each x[i] adds to all positions that it reaches, and these frames are cut in pieces as long as
+ * the stride, laid side by side and added (overlap-add).
  */
 #include "passes/rewrite_int.h"
 #include "base/mutant.h"
@@ -69,7 +70,8 @@ static struct ir_value *flipped_taps(const struct transposed *t, const int64_t *
                               ir_attr_exprs(IR_ATTR_steps, w->rank, steps)));
 }
 
-/* The convolution with stride 1 that starts `before` elements before x and has `out` positions: none, maybe, of nothing. */
+/* The convolution with stride 1 that starts `before` elements before x and has `out` positions: none, maybe, of
+ * nothing. */
 static struct ir_value *convolve(const struct transposed *t, struct ir_value *w, const int64_t *n,
                                  const int64_t *before, const ir_expr *out)
 {
@@ -93,9 +95,9 @@ static struct ir_value *convolve(const struct transposed *t, struct ir_value *w,
 }
 
 /* -- Larger strides -------------------------------------------------------------------------------------
- * Result p = s * q + r, counted from `first`, is reached from i = q + shift - j by taps (r + first) mod s + s * j. Counted from the
- * first position of the result itself, no position is worked out in vain; where that would cut elements of x off, positions
- * are counted from P = 0, and those in front cut off. */
+ * Result p = s * q + r, counted from `first`, is reached from i = q + shift - j by taps (r + first) mod s + s * j.
+ * Counted from the first position of the result itself, no position is worked out in vain; where that would cut
+ * elements of x off, positions are counted from P = 0, and those in front cut off. */
 
 struct residues {
     const struct transposed *t;
@@ -340,8 +342,8 @@ static struct ir_value *lower_conv_transpose(struct rewrite *w, struct ir_node *
 }
 
 /* -- What follows -------------------------------------------------------------------------------------------------
- * An elementwise node whose other operands are the same for all positions is applied to the pieces instead, where it joins the
- * convolution's kernel. */
+ * An elementwise node whose other operands are the same for all positions is applied to the pieces instead, where it
+ * joins the convolution's kernel. */
 
 static bool same_everywhere(const struct ir_value *v, int rank, int axes)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * few_channels.c - first convolutions of bytes or bf16. Machines multiply several neighbours along the sum at once; of pictures,
- * which have few channels, those are taps of a row. So rows of taps get zeros behind them, up to a multiple of that number, and padding is written
- * out, with as much more of it as these taps reach: then no tap has to be left out. Exact.
+ * few_channels.c - first convolutions of bytes or bf16. Machines multiply several neighbours along the sum at once; of
+ * pictures, which have few channels, those are taps of a row. So rows of taps get zeros behind them, up to a multiple
+ * of that number, and padding is written out, with as much more of it as these taps reach: then no tap has to be left
+ * out. Exact.
  */
 #include "passes/legalise/legalise_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting becomes kernels that sort, or a library
- * op, random numbers elementwise work; attention is spelled out as product, softmax, product (exact up to rounding).
+ * legalise: nodes that have no kernel of their own become ones that have, just before lowering. Sorting becomes kernels
+ * that sort, or a library op, random numbers elementwise work; attention is spelled out as product, softmax, product
+ * (exact up to rounding).
  */
 #include "passes/legalise/legalise_int.h"
 #include "passes/pass.h"
@@ -125,8 +126,8 @@ static bool fill_state(struct ir_builder *b, struct ir_node *n)
 }
 
 /* -- Winograd's F(4x4, 3x3) and F(2x2, 3x3) ---------------------------------------------------------------
- * Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016: 36 products instead of 144 for 16 results, or 16
- * instead of 36 for 4. Bounded; doc/numerics.md. */
+ * Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016: 36 products instead of 144 for 16 results,
+ * or 16 instead of 36 for 4. Bounded; doc/numerics.md. */
 
 static const double weights_6[6][3] = {{1 / 4., 0, 0},
                                        {-1 / 6., -1 / 6., -1 / 6.},
@@ -186,7 +187,8 @@ static struct ir_value *transformed_now(struct ir_builder *b, const struct ir_te
     return ir_constant(b, u);
 }
 
-/* Weights that are trained, transformed in each run: a product of the matrix that does so, of 9 columns, and the taps, for all channels. */
+/* Weights that are trained, transformed in each run: a product of the matrix that does so, of 9 columns, and the taps,
+ * for all channels. */
 static struct ir_value *transformed_later(struct ir_builder *b, struct ir_value *w, int side)
 {
     static const int64_t taps_first[] = {2, 3, 1, 0};
@@ -232,8 +234,9 @@ static int winograd_tile(struct pass_run *r, const struct ir_node *n)
 }
 
 /* -- Groups of few channels ------------------------------------------------------------------------------------
- * Channels are stored in blocks: groups smaller than a block become groups of one block, with zeros in the weights between what
- * were different groups. Bounded: the same sums and zeros, but an infinite element makes NaN of others in its block. */
+ * Channels are stored in blocks: groups smaller than a block become groups of one block, with zeros in the weights
+ * between what were different groups. Bounded: the same sums and zeros, but an infinite element makes NaN of others in
+ * its block. */
 
 /* Channels that groups are to have which have fewer; 0: they stay. */
 static int64_t narrow_groups(struct pass_run *r, const struct ir_node *n)

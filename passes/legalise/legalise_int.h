@@ -5,8 +5,10 @@
 
 #include "passes/pass.h"
 
-/* Products become such of the type that the machine multiplies in (struct pass_machine's product_type). False: no memory. */
-/* attention.c: does the machine run that ATTENTION node as it is? It spelled out in front of it, NULL after a diagnostic. */
+/* Products become such of the type that the machine multiplies in (struct pass_machine's product_type). False: no
+ * memory. */
+/* attention.c: does the machine run that ATTENTION node as it is? It spelled out in front of it, NULL after a
+ * diagnostic. */
 bool legalise_keeps_attention(struct pass_run *r, const struct ir_node *n);
 struct ir_value *legalise_attention(struct ir_builder *b, const struct ir_node *n);
 /* symbols.c: symbols that a run binds are bound by one node each. False after a diagnostic. */
@@ -25,7 +27,8 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
 /* few_channels.c: what a convolution of bytes or bf16 with few channels becomes, or NULL. */
 struct ir_value *legalise_few_channels(struct pass_run *r, struct ir_builder *b, struct ir_node *n);
 
-/* padding.c: the convolution n over x with its padding written out, and `more` columns behind it, by weights w; NULL after a diagnostic. */
+/* padding.c: the convolution n over x with its padding written out, and `more` columns behind it, by weights w; NULL
+ * after a diagnostic. */
 struct ir_value *legalise_conv_padded(struct ir_builder *b, const struct ir_node *n, struct ir_value *w, int64_t more);
 /* So where the machine wants it (struct pass_machine's pads); NULL: not, or after a diagnostic. */
 struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, const struct ir_node *n);

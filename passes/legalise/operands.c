@@ -2,13 +2,14 @@
 /*
  * Products of floats below f32 in the type that the machine multiplies fast (struct pass_machine's product_type).
  *
- * f32: operands are cast once, where they are defined, instead of in each tile of each kernel that reads them; constants are cast now.
- * Exact: products of small floats are summed in f32 anyway.
+ * f32: operands are cast once, where they are defined, instead of in each tile of each kernel that reads them;
+ * constants are cast now. Exact: products of small floats are summed in f32 anyway.
  *
- * f16, for products that may keep partial sums in it: its range is small, so an operand is scaled by a power of two that brings
- * its largest finite magnitude to at most 2^4, and sums of fewer than 256 such products stay in range. Magnitudes from 2^-17 of the largest
- * up keep all bits of their type; what is below loses some, by up to 2^-28 of the largest, less than what a sum in f32 with the largest loses. The
- * result is scaled back in f32. Scaling by parts of a tensor would keep more; a tensor's largest element is the cheapest to find.
+ * f16, for products that may keep partial sums in it: its range is small, so an operand is scaled by a power of two
+ * that brings its largest finite magnitude to at most 2^4, and sums of fewer than 256 such products stay in range.
+ * Magnitudes from 2^-17 of the largest up keep all bits of their type; what is below loses some, by up to 2^-28 of the
+ * largest, less than what a sum in f32 with the largest loses. The result is scaled back in f32. Scaling by parts of a
+ * tensor would keep more; a tensor's largest element is the cheapest to find.
  */
 #include "passes/legalise/legalise_int.h"
 #include "passes/rewrite_int.h"
@@ -62,8 +63,8 @@ static struct ir_value *cast_behind(const struct ir_value *v, struct ir_node *at
     return NULL;
 }
 
-/* `unrounded`: types were chosen by automatic casts, and what was cast down from f32 to bf16 for this product is taken as it was. f16 has another
- * range: what leaves it is infinite, and loss scales depend on that. */
+/* `unrounded`: types were chosen by automatic casts, and what was cast down from f32 to bf16 for this product is taken
+ * as it was. f16 has another range: what leaves it is infinite, and loss scales depend on that. */
 static struct ir_value *widened(struct ir_builder *b, struct ir_value *v, bool unrounded)
 {
     bool cast = unrounded && v->type->dtype == TCC_BF16 && v->def && v->def->op == IR_cast;
@@ -130,7 +131,8 @@ static uint16_t code_at(const struct ir_tensor *t, int64_t i)
     return code;
 }
 
-/* The largest finite magnitude in t, a tensor of a 16-bit type, at least LEAST. Magnitudes are in the order of their codes. */
+/* The largest finite magnitude in t, a tensor of a 16-bit type, at least LEAST. Magnitudes are in the order of their
+ * codes. */
 static double largest_in(const struct ir_tensor *t)
 {
     uint16_t most = 0;
@@ -276,8 +278,8 @@ static bool is_product(const struct ir_node *n)
     return (kind == IR_K_CONTRACT || kind == IR_K_WINDOW) && n->nin > 1 && n->in[1].value != NULL;
 }
 
-/* Is n a product of bf16, summed in f32, of which all readers want an f32? Where types were chosen by automatic casts, what they get
- * is not rounded before: the gradient of weights that were cast. */
+/* Is n a product of bf16, summed in f32, of which all readers want an f32? Where types were chosen by automatic casts,
+ * what they get is not rounded before: the gradient of weights that were cast. */
 static bool read_wide(const struct operands *o, const struct ir_node *n)
 {
     const struct ir_value *v = is_product(n) ? n->out[0] : NULL;
@@ -306,8 +308,8 @@ static struct ir_node *leave_wide(struct operands *o, struct ir_node *n)
     return wide ? wide->def : NULL;
 }
 
-/* Does it run faster by Winograd's algorithm, on floats, than by the products of its operands' type that the machine is fast at? Weights that change
- * stay as they are: their transform would be one more pass over them in each step. */
+/* Does it run faster by Winograd's algorithm, on floats, than by the products of its operands' type that the machine is
+ * fast at? Weights that change stay as they are: their transform would be one more pass over them in each step. */
 static bool by_tiles(const struct operands *o, const struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(o->run)->machine;

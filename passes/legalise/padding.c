@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * padding.c - convolutions whose padding is written out: x gets its zeros once, in a tensor of its own, and no tap has to be left out. Exact, but that
- * a weight which is not finite meets these zeros.
+ * padding.c - convolutions whose padding is written out: x gets its zeros once, in a tensor of its own, and no tap has
+ * to be left out. Exact, but that a weight which is not finite meets these zeros.
  */
 #include "passes/legalise/legalise_int.h"
 
 #include <string.h>
 
-/* x with padding of its last axes; a padding that x already is becomes part of it where the new one's values don't matter. */
+/* x with padding of its last axes; a padding that x already is becomes part of it where the new one's values don't
+ * matter. */
 static struct ir_value *longer(struct ir_builder *b, struct ir_value *x, ir_expr *before, ir_expr *after,
                                bool any_value)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * random.c - random_uniform and random_normal as elementwise work: each element computes its own word of Philox by the
- * scalar op `philox`, then the number that interp/random.c says, with the same bits. Key and counter that only the running
- * program knows (the session's seed, its count of runs) come of the op `random_key`, which kernels work out from their environment: no
- * step on the host stands before them.
+ * scalar op `philox`, then the number that interp/random.c says, with the same bits. Key and counter that only the
+ * running program knows (the session's seed, its count of runs) come of the op `random_key`, which kernels work out
+ * from their environment: no step on the host stands before them.
  */
 #include "passes/legalise/legalise_int.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resize.c - Resize and Upsample of f32 tensors as gathers and sums that kernels fuse: axis by axis, every result is a weighted
- * sum of 1 (nearest), 2 (linear) or 4 (cubic) neighbours. Their positions and weights are constants where sizes are known when
- * compiling, and else tensors of the result's length, computed by the same operations in the same order; where each element is
- * repeated a whole number of times, its position is an index expression and costs nothing. Nearest is exact; the others are
- * bounded: weights are rounded to f32, sums too. Everything else (antialiasing, cropping, policies) stays with the library op,
- * runtime/libop/resize.c, whose rules these are.
+ * resize.c - Resize and Upsample of f32 tensors as gathers and sums that kernels fuse: axis by axis, every result is a
+ * weighted sum of 1 (nearest), 2 (linear) or 4 (cubic) neighbours. Their positions and weights are constants where
+ * sizes are known when compiling, and else tensors of the result's length, computed by the same operations in the same
+ * order; where each element is repeated a whole number of times, its position is an index expression and costs nothing.
+ * Nearest is exact; the others are bounded: weights are rounded to f32, sums too. Everything else (antialiasing,
+ * cropping, policies) stays with the library op, runtime/libop/resize.c, whose rules these are.
  */
 #include "passes/legalise/legalise_int.h"
 #include "base/mutant.h"
@@ -86,7 +86,8 @@ static bool told_scale(struct ir_ctx *ctx, const struct ir_node *n, int axis, fl
     return *scale > 0;
 }
 
-/* Where element `at` of the result lies in the source, as runtime/libop/resize.c computes it. False: by a rule of the library alone. */
+/* Where element `at` of the result lies in the source, as runtime/libop/resize.c computes it. False: by a rule of the
+ * library alone. */
 static bool coordinate(const struct axis *a, int64_t at, double *source)
 {
     const char *how = coordinate_rule(a->n);
@@ -188,9 +189,10 @@ static struct ir_value *numbers(struct ir_builder *b, int rank, const ir_expr *d
 }
 
 /*
- * Does result o take element o / repeats? Of a length that is not known a few periods show it, where what lies where does not depend on the
- * length: f32 keeps the distances from a tie (1 / (2 factor) at least) up to 2^22 results. A known length is tried whole: by
- * the other rules results come as near to a tie as one part in the length, and rounding decides.
+ * Does result o take element o / repeats? Of a length that is not known a few periods show it, where what lies where
+ * does not depend on the length: f32 keeps the distances from a tie (1 / (2 factor) at least) up to 2^22 results. A
+ * known length is tried whole: by the other rules results come as near to a tie as one part in the length, and rounding
+ * decides.
  */
 static int repeats_of(struct ir_ctx *ctx, const struct axis *a)
 {
@@ -418,7 +420,8 @@ struct ir_value *legalise_resize(struct pass_run *r, struct ir_builder *b, const
     for (int d = 0; d < t->rank; d++)
         if (!study_axis(b, n, d, ntaps, &axes[d]))
             return NULL;
-    /* What grows most comes last, for all before works on fewer elements; of those that grow alike the innermost, whose elements lie apart, first. */
+    /* What grows most comes last, for all before works on fewer elements; of those that grow alike the innermost, whose
+     * elements lie apart, first. */
     for (int d; (d = next_axis(t->rank, axes)) >= 0; axes[d].resized = false)
         x = along(b, &axes[d], d, ntaps, x);
     return x == n->in[0].value ? NULL : x;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * symbols.c - a size that only the run knows is bound by one node of the module. What a block binds is not visible behind it, so that copies of a
- * node may bind the same symbol: in entry points that were made of one function, in a region and in that of its gradient. A plan has one value for each
- * symbol, and one level at which it is there; so each of these copies gets a symbol of its own, in what stands behind it in its block. A node that
- * stands where the symbol is bound already binds nothing.
+ * symbols.c - a size that only the run knows is bound by one node of the module. What a block binds is not visible
+ * behind it, so that copies of a node may bind the same symbol: in entry points that were made of one function, in a
+ * region and in that of its gradient. A plan has one value for each symbol, and one level at which it is there; so each
+ * of these copies gets a symbol of its own, in what stands behind it in its block. A node that stands where the symbol
+ * is bound already binds nothing.
  */
 #include "passes/legalise/legalise_int.h"
 

@@ -2,13 +2,15 @@
 /*
  * topk.c - topk as kernels that sort rows, where the machine has them: one that gives values and positions together.
  *
- * A long row of which little is wanted is cut in pieces, so that it fits in fast memory and keeps the machine busy: the first k of each piece, then the first k of
- * those, by as many rounds as it takes. Pieces stand in their order, and within a piece equals do, so that of equals the lower index still
- * comes first. A last piece that is not full ends in what sorts behind everything.
+ * A long row of which little is wanted is cut in pieces, so that it fits in fast memory and keeps the machine busy: the
+ * first k of each piece, then the first k of those, by as many rounds as it takes. Pieces stand in their order, and
+ * within a piece equals do, so that of equals the lower index still comes first. A last piece that is not full ends in
+ * what sorts behind everything.
  *
- * A long row of which much is wanted is cut too: pieces, a power of two of them, are sorted, and merged two by two by a bitonic network (Batcher 1968): values and
- * their places in the row are compared and exchanged over distances of whole pieces, element by element, and then the pieces are sorted again. So many blocks
- * work on one row. As in the network of compiler/emit/sort.c the first step of a merge compares with mirror images, so that all comparisons go one way.
+ * A long row of which much is wanted is cut too: pieces, a power of two of them, are sorted, and merged two by two by a
+ * bitonic network (Batcher 1968): values and their places in the row are compared and exchanged over distances of whole
+ * pieces, element by element, and then the pieces are sorted again. So many blocks work on one row. As in the network
+ * of compiler/emit/sort.c the first step of a merge compares with mirror images, so that all comparisons go one way.
  */
 #include "passes/legalise/legalise_int.h"
 
@@ -113,7 +115,8 @@ struct merged {
     struct ir_value *v, *at;
 };
 
-/* Axis `axis` of x, whose elements are pieces, as three: a distance apart, two of these, and what lies beside; or back. */
+/* Axis `axis` of x, whose elements are pieces, as three: a distance apart, two of these, and what lies beside; or
+ * back. */
 static struct ir_value *apart(const struct merged *m, struct ir_value *x, int64_t distance)
 {
     ir_expr dims[TCC_MAX_RANK];
@@ -172,7 +175,8 @@ static struct ir_value *choose(struct ir_builder *b, struct ir_value *c, struct 
     return ir_build1(b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
 }
 
-/* One step: elements of pieces that lie so many pieces apart; mirror: each with the one as far from the end of both halves as it is from their beginning. */
+/* One step: elements of pieces that lie so many pieces apart; mirror: each with the one as far from the end of both
+ * halves as it is from their beginning. */
 static bool exchange(struct merged *m, int64_t distance, bool mirror)
 {
     struct ir_builder *b = m->b;

@@ -4,13 +4,14 @@
  *
  *   matmul(softmax(matmul(q [* c], k' [* c]) [* c] [+ mask]...), v)      exp, max, sum and div by hand
  *
- * also where NaN in the softmax is replaced by 0 (rows that see no key), scores are selected against -inf, heads have factors of their
- * own, or the batch is two axes, all the way or where a mask is added (windows of images). A constant mask that hides exactly
- * the later keys becomes `causal`. Nothing else may read what lies between: so a function that has been
- * differentiated, whose gradient reads the weights, is left as it is.
+ * also where NaN in the softmax is replaced by 0 (rows that see no key), scores are selected against -inf, heads have
+ * factors of their own, or the batch is two axes, all the way or where a mask is added (windows of images). A constant
+ * mask that hides exactly the later keys becomes `causal`. Nothing else may read what lies between: so a function that
+ * has been differentiated, whose gradient reads the weights, is left as it is.
  *
- * Bounded: factors are multiplied together first, and the machine may sum and normalise in another order. Each score changes by a few
- * rounding errors of itself, so a weight by that much relative to itself: (d + 4) u max |score| for u = 2^-24.
+ * Bounded: factors are multiplied together first, and the machine may sum and normalise in another order. Each score
+ * changes by a few rounding errors of itself, so a weight by that much relative to itself: (d + 4) u max |score| for u
+ * = 2^-24.
  */
 #include "passes/rewrite_int.h"
 
@@ -222,7 +223,8 @@ static bool spans_scores(struct ir_ctx *ctx, const struct found *f, ir_type mask
            ir_expr_eq(ctx, mask->dim[rank - 1], f->keys) == IR_YES;
 }
 
-/* What is added to scores that weigh nothing: exp(-1e8) is 0 in every type by far. Models have -1e9 (in 16 bits a little more), or the lowest number there is. */
+/* What is added to scores that weigh nothing: exp(-1e8) is 0 in every type by far. Models have -1e9 (in 16 bits a
+ * little more), or the lowest number there is. */
 #define HIDDEN (-1e8)
 
 /* 0 up to the diagonal and nothing to see after it, for every query. */
@@ -344,7 +346,8 @@ static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
 
 /* -- For training ------------------------------------------------------------------------------------------ */
 
-/* Its rows' logarithms beside n, where the machine makes gradients from them (grad/contract.c finds them by their operands). */
+/* Its rows' logarithms beside n, where the machine makes gradients from them (grad/contract.c finds them by their
+ * operands). */
 static bool put_logarithms(struct pass_run *r, struct ir_node *n)
 {
     const struct pass_machine *m = pass_opts(r)->machine;

@@ -7,9 +7,10 @@
  *   add(conv(x, w, b), c) = conv(x, w, b + c)
  *   mul(matmul(x, w), c)  = matmul(x, w * c[column])
  *
- * Bounded: each weight is rounded once more (relative error u = 2^-24 for f32), so a result that is the sum of products p_i
- * changes by at most 2 u |c| sum |p_i|: as much as another order of summation may change it. Weights are scaled in f64. Where
- * they would leave the normal numbers of their type (a division by 0, a factor near its largest or smallest) nothing is folded.
+ * Bounded: each weight is rounded once more (relative error u = 2^-24 for f32), so a result that is the sum of products
+ * p_i changes by at most 2 u |c| sum |p_i|: as much as another order of summation may change it. Weights are scaled in
+ * f64. Where they would leave the normal numbers of their type (a division by 0, a factor near its largest or smallest)
+ * nothing is folded.
  */
 #include "passes/rewrite_int.h"
 
@@ -100,8 +101,8 @@ static double factor(enum ir_op op, const struct ir_tensor *c, int64_t channel)
 }
 
 /*
- * Does a channel whose largest weight is v keep its precision when it is scaled by f? Nothing may overflow, and what falls
- * below the normal numbers must be small beside v; a channel that is all but 0 before may stay so.
+ * Does a channel whose largest weight is v keep its precision when it is scaled by f? Nothing may overflow, and what
+ * falls below the normal numbers must be small beside v; a channel that is all but 0 before may stay so.
  */
 static bool keeps_precision(enum tcc_dtype d, double v, double f)
 {

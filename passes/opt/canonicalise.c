@@ -2,8 +2,9 @@
 /*
  * canonicalise: one form per meaning, so that later passes look for one form only.
  *
- *   operands      of commuting ops: a constant last, else the value first that stands first (in the end, when all stands where it will: the form
- *                 depends on nothing but the text); comparisons with a constant: the constant last
+ *   operands      of commuting ops: a constant last, else the value first that stands first (in the end, when all
+ *                 stands where it will: the form depends on nothing but the text); comparisons with a constant: the
+ *                 constant last
  *   subtraction   of a constant is addition of its negative; division by a power of two is a multiplication
  *   identities    x + 0, x * 1, x ^ 1, - - x, relu relu x, select c x x, ...
  *   words         x * x is square, max(0, x) is relu, 1 / x is recip, 1 / sqrt(x) is rsqrt, x * sigmoid(x) is silu
@@ -118,14 +119,16 @@ static struct ir_value *join_constants(struct rewrite *w, struct ir_node *n)
 /* x + -0, x + 0 for integers, [b] x + 0: -0 would have become 0 */
 static struct ir_value *add_zero(struct rewrite *w, struct ir_node *n)
 {
-    bool zero = rewrite_operand_is(n, 1, float_result(n) ? -0.0 : 0) || (pass_bounded(w->run) && rewrite_operand_is(n, 1, 0));
+    bool zero =
+        rewrite_operand_is(n, 1, float_result(n) ? -0.0 : 0) || (pass_bounded(w->run) && rewrite_operand_is(n, 1, 0));
     return zero && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
 }
 
 /* x * 1, x / 1, x ^ 1 */
 static struct ir_value *by_one(struct rewrite *w, struct ir_node *n)
 {
-    return rewrite_operand_is(n, 1, 1) && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+    return rewrite_operand_is(n, 1, 1) && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value
+                                                                                                      : NULL;
 }
 
 /* x * -1 = -x */
@@ -139,7 +142,8 @@ static struct ir_value *mul_minus_one(struct rewrite *w, struct ir_node *n)
 /* or, xor, shl, shr by 0; for bools: or, xor with false */
 static struct ir_value *bits_zero(struct rewrite *w, struct ir_node *n)
 {
-    return rewrite_operand_is(n, 1, 0) && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value : NULL;
+    return rewrite_operand_is(n, 1, 0) && rewrite_has_result_type(n, n->in[0].value) && rewrite_go(w) ? n->in[0].value
+                                                                                                      : NULL;
 }
 
 /* and(x, true) = x */
@@ -404,7 +408,8 @@ static bool is_const_bool(const struct ir_value *v, bool is)
     return t && t->nelems == 1 && t->dtype == TCC_BOOL && (*(const uint8_t *)ir_tensor_at(t, 0) != 0) == is;
 }
 
-/* Does the body of a loop run once, whatever the inputs are? Its limit says so, or the condition that the body yields. */
+/* Does the body of a loop run once, whatever the inputs are? Its limit says so, or the condition that the body
+ * yields. */
 static bool runs_once(struct ir_ctx *ctx, const struct ir_node *n)
 {
     ir_expr trips = NULL;
@@ -536,7 +541,8 @@ static bool resolve_block(struct pass_run *r, struct ir_block *b)
     return ok;
 }
 
-/* -- Operand order, of what is left ------------------------------------------------------------------------------------ */
+/* -- Operand order, of what is left
+ * ------------------------------------------------------------------------------------ */
 
 /* Where values are defined, by their ids: counted in the order of the text. */
 static void number_values(const struct ir_block *b, int *where, int *n)

@@ -54,8 +54,8 @@ static void check_symbol(void *user, ir_expr sym)
     m->needed |= *mention(m, sym) > 0;
 }
 
-/* Adds delta to the count of all symbols that a node and its regions mention. A symbol that occurs twice in a node counts
- * twice, and is taken off twice. */
+/* Adds delta to the count of all symbols that a node and its regions mention. A symbol that occurs twice in a node
+ * counts twice, and is taken off twice. */
 static void count_node(struct mentions *m, const struct ir_node *n, int delta)
 {
     m->delta = delta;

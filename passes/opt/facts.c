@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * facts: what the body's nodes take for granted of sizes (ir_assumptions) becomes `check` nodes, at the function's beginning where the inputs alone decide
- * it, else, and in regions, which may not run, in front of the node: rewrites that compose or take out such nodes lose none of it, and all levels refuse the
- * same runs in the words of the node that the user knows.
+ * facts: what the body's nodes take for granted of sizes (ir_assumptions) becomes `check` nodes, at the function's
+ * beginning where the inputs alone decide it, else, and in regions, which may not run, in front of the node: rewrites
+ * that compose or take out such nodes lose none of it, and all levels refuse the same runs in the words of the node
+ * that the user knows.
  *
  * What the version's guards say, or a check in front, is left out; checks that have come to hold since go.
  */
@@ -96,8 +97,8 @@ static void find_symbols(struct facts *x, const struct ir_node *n)
         define_type(x, n->out[k]->type);
 }
 
-/* The front end's own: it goes where it holds, and of the body to the others where the inputs decide it, so that the first that fails is told. A region's
- * stays there: the region may not run. */
+/* The front end's own: it goes where it holds, and of the body to the others where the inputs decide it, so that the
+ * first that fails is told. A region's stays there: the region may not run. */
 static bool state_check(struct pass_run *r, struct facts *x, struct ir_node *n, int first)
 {
     struct ir_builder b = {x->ctx, x->f, x->f->body, x->at, n->where};

@@ -113,7 +113,8 @@ static struct ir_tensor *fold_splats(struct folder *f, struct ir_node *n)
 
 /* -- Any constants ---------------------------------------------------------------------------------------- */
 
-/* Elements taken out of the bytes that hold several: constants of them would take the place of what was packed to be small. */
+/* Elements taken out of the bytes that hold several: constants of them would take the place of what was packed to be
+ * small. */
 static bool takes_bits(const struct ir_node *n)
 {
     return (n->op == IR_and || n->op == IR_shr) && n->nin == 2 && n->out[0]->type->dtype == TCC_U8;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * infer: recomputes every type from the inputs on, so that pinned dims (--dim, --shape) and dims that passes made constant
- * reach all of the graph. Running it twice changes nothing.
+ * infer: recomputes every type from the inputs on, so that pinned dims (--dim, --shape) and dims that passes made
+ * constant reach all of the graph. Running it twice changes nothing.
  */
 #include "passes/pass.h"
 

@@ -2,15 +2,17 @@
 /*
  * quantise: models with 8-bit tensors compute with bytes, not with the floats that their operators are defined by.
  *
- *   products       of (x - zx) * sx and (w - zw) * sw become products of bytes with sums in i32 (quantise_product.c); of 8-bit floats times scales, products
- *                  of those floats
+ *   products       of (x - zx) * sx and (w - zw) * sw become products of bytes with sums in i32 (quantise_product.c);
+ *                  of 8-bit floats times scales, products of those floats
  *   moves, pools   of (x - z) * s move x; so dequantised copies of whole feature maps don't arise
  *   i8             becomes u8, 128 higher, where it is made
- *   requantising   round(y / s) takes the factor 1 / s into the constants that y is made with; a relu that saturation implies goes
+ *   requantising   round(y / s) takes the factor 1 / s into the constants that y is made with; a relu that saturation
+ *                  implies goes
  *
- * Exact, but for products of floats and the last rule, which are bounded: sums in i32 are exact, and each of at most four constants
- * (scale of x, w, y; bias) is rounded once more than the spelled-out form rounds it, so that y / s changes by a few units in the last
- * place. After rounding to an integer that is no change, but next to a tie, where it is one quantum. --exact keeps the spelled-out form.
+ * Exact, but for products of floats and the last rule, which are bounded: sums in i32 are exact, and each of at most
+ * four constants (scale of x, w, y; bias) is rounded once more than the spelled-out form rounds it, so that y / s
+ * changes by a few units in the last place. After rounding to an integer that is no change, but next to a tie, where it
+ * is one quantum. --exact keeps the spelled-out form.
  */
 #include "passes/opt/quantise_int.h"
 
@@ -85,7 +87,8 @@ static struct ir_value *pool_bytes(struct rewrite *w, struct ir_node *n)
     return v && q.scale ? ir_binary(&w->b, IR_mul, v, q.scale) : v;
 }
 
-/* -- i8 as u8 -------------------------------------------------------------------------------------------------------- */
+/* -- i8 as u8
+ * -------------------------------------------------------------------------------------------------------- */
 
 static struct ir_value *widen_unsigned(struct rewrite *w, struct ir_node *n)
 {
@@ -114,7 +117,8 @@ static struct ir_value *join_zeros(struct rewrite *w, struct ir_node *n)
     return q.zero ? ir_binary(&w->b, IR_sub, x, zero) : x;
 }
 
-/* -- Requantising ------------------------------------------------------------------------------------------------------ */
+/* -- Requantising
+ * ------------------------------------------------------------------------------------------------------ */
 
 static bool known_positive(struct rewrite *w, struct ir_value *v)
 {
@@ -202,7 +206,8 @@ static struct ir_value *unbounded(struct rewrite *w, struct ir_value *v, double 
     return NULL;
 }
 
-/* clip(round(max(u, c)) + z, lo, hi) = clip(round(u) + z, lo, hi) where c <= lo - z; and bytes are within the bounds of bytes. */
+/* clip(round(max(u, c)) + z, lo, hi) = clip(round(u) + z, lo, hi) where c <= lo - z; and bytes are within the bounds of
+ * bytes. */
 static struct ir_value *clip_rounded(struct rewrite *w, struct ir_node *n)
 {
     struct ir_builder *b = &w->b;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quantise_form.c - takes and makes the forms in which tensors of bytes stand for numbers (quantise_int.h); composite.def says what they are. */
+/* quantise_form.c - takes and makes the forms in which tensors of bytes stand for numbers (quantise_int.h);
+ * composite.def says what they are. */
 #include "passes/opt/quantise_int.h"
 #include "base/mutant.h"
 

@@ -12,7 +12,8 @@
 struct q_form {
     struct ir_value *x;          /* i8 or u8 */
     int64_t zero;
-    struct ir_value *zeros;      /* i32 that broadcasts against x: known at run time, or different along an axis; NULL: none */
+    /* i32 that broadcasts against x: known at run time, or different along an axis; NULL: none */
+    struct ir_value *zeros;
     struct ir_value *scale;      /* a constant, or NULL: 1 */
 };
 
@@ -32,12 +33,14 @@ struct ir_value *q_dequantise(struct rewrite *w, struct ir_value *x, int64_t zer
 struct ir_value *q_unsigned(struct rewrite *w, struct ir_value *x, bool free_only);
 
 /* The node of the same op and attributes on other operands; `to`: the attribute of that name, TCC_NONE: as it is. */
-struct ir_value *q_again(struct rewrite *w, const struct ir_node *n, int nin, struct ir_value *const *in, enum tcc_dtype to);
+struct ir_value *q_again(struct rewrite *w, const struct ir_node *n, int nin, struct ir_value *const *in,
+                         enum tcc_dtype to);
 
 /* Rules for matmul and conv: products of centred i32 (exact), of dequantised f32 (bounded). */
 struct ir_value *q_integer_product(struct rewrite *w, struct ir_node *n);
 struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n);
-/* And of 8-bit floats times scales, one of the first operand's and one for each result of the second's: the scales become the result's (bounded). */
+/* And of 8-bit floats times scales, one of the first operand's and one for each result of the second's: the scales
+ * become the result's (bounded). */
 struct ir_value *q_fp8_product(struct rewrite *w, struct ir_node *n);
 
 #endif

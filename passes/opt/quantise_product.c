@@ -4,9 +4,9 @@
  *
  *   sum (x - zx)(w - zw) = sum x w - zx sum w - zw sum x + K zx zw
  *
- * x becomes unsigned and w signed (both by 128, which goes to the zero points); w - zw of constant weights is a byte again, as
- * a rule, and then only zx sum w is left, a constant for each column, which `fold` works out. Of weights that are known at run time, and their zero
- * points, sum x is a product by ones. Integers wrap, so that this is exact.
+ * x becomes unsigned and w signed (both by 128, which goes to the zero points); w - zw of constant weights is a byte
+ * again, as a rule, and then only zx sum w is left, a constant for each column, which `fold` works out. Of weights that
+ * are known at run time, and their zero points, sum x is a product by ones. Integers wrap, so that this is exact.
  * Padding of a convolution stands for zeros, and so is zx among bytes: it is written out where zx isn't 0.
  */
 #include "passes/opt/quantise_int.h"
@@ -190,8 +190,8 @@ static struct ir_value *filter_sums(struct rewrite *w, struct ir_value *weights)
              : NULL;
 }
 
-/* zw (sum of x in the window - zx K), what weights of a zero point have too much: the sum is one for all filters, a convolution by ones. Of one group,
- * filters whose size is known. NULL: it can't be had. */
+/* zw (sum of x in the window - zx K), what weights of a zero point have too much: the sum is one for all filters, a
+ * convolution by ones. Of one group, filters whose size is known. NULL: it can't be had. */
 static struct ir_value *window_share(struct rewrite *w, const struct ir_node *n, struct ir_value *x,
                                      struct ir_value *zero, const struct q_form *b, bool padding)
 {
@@ -270,7 +270,8 @@ struct ir_value *q_integer_product(struct rewrite *w, struct ir_node *n)
     return product(w, n, &a, &b, rewrite_operand(n, 2));
 }
 
-/* -- Products of floats --------------------------------------------------------------------------------------------- */
+/* -- Products of floats
+ * --------------------------------------------------------------------------------------------- */
 
 /* The scale of the weights as a factor of the result; false: it differs along the sum. */
 static bool result_scale(struct rewrite *w, const struct ir_node *n, struct ir_value **scale)
@@ -339,7 +340,8 @@ struct ir_value *q_float_product(struct rewrite *w, struct ir_node *n)
     return ir_binary(at, IR_add, y, ir_reshape_to(at, bias, rank, dims));
 }
 
-/* -- Products of 8-bit floats --------------------------------------------------------------------------------------- */
+/* -- Products of 8-bit floats
+ * --------------------------------------------------------------------------------------- */
 
 static bool is_fp8(const struct ir_value *v)
 {

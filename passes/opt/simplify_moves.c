@@ -2,12 +2,13 @@
 /*
  * simplify_moves: ops that only move or rename elements are composed, cancelled, or folded into their user. All exact.
  *
- *   transpose   of nothing; of a transpose; that moves axes of extent 1 only (a reshape); of a stack, that moves the stacked axis
- *               only (a stack along another axis); into matmul's trans_a, trans_b
+ *   transpose   of nothing; of a transpose; that moves axes of extent 1 only (a reshape); of a stack, that moves the
+ *               stacked axis only (a stack along another axis); into matmul's trans_a, trans_b
  *   reshape     to the same dims; of a reshape; of a stack, that joins the stacked axis with the next (a concat)
  *   expand      to the same dims; of an expand; under a MAP op whose other operands have the dims already
  *   slice       of everything; of a slice; of a concat, from one of its operands
- *   concat      of one; of empty operands; of a concat along the same axis; that begins as another one does (a concat of that)
+ *   concat      of one; of empty operands; of a concat along the same axis; that begins as another one does (a concat
+ *               of that)
  *   pad         by nothing
  *   cast        to the same type; of a cast that lost nothing
  *   gather      of one constant index: a slice and a reshape
@@ -323,7 +324,8 @@ static bool begins_as(const struct ir_node *n, const struct ir_node *m)
     return p == m;
 }
 
-/* Layers that read all results before them: each adds to the concat of the one before. Where that is one run of memory. */
+/* Layers that read all results before them: each adds to the concat of the one before. Where that is one run of
+ * memory. */
 static struct ir_value *concat_prefix(struct rewrite *w, struct ir_node *n)
 {
     int64_t axis = ir_get_i(n, IR_ATTR_axis, 0);
@@ -407,7 +409,9 @@ static struct ir_value *gather_one(struct rewrite *w, struct ir_node *n)
         steps[i] = ir_const(ctx, 1);
     }
     struct ir_value *taken = build_slice(w, x, t->rank, starts, sizes, steps);
-    return taken && rewrite_has_result_type(n, taken) ? taken : taken ? ir_reshape_to(&w->b, taken, out->rank, out->dim) : NULL;
+    return taken && rewrite_has_result_type(n, taken) ? taken
+           : taken                                    ? ir_reshape_to(&w->b, taken, out->rank, out->dim)
+                                                      : NULL;
 }
 
 static const struct rewrite_rule rules[] = {

@@ -2,13 +2,14 @@
 /*
  * state: an input and an output of a model for inference become one state variable, which the session holds (--state).
  *
- * Where both have the same constant dims, the input is the variable's value and the output its next one. Where the output is the input with new
- * elements behind it along an axis of symbolic size (a cache of keys and values), the variable has room for `capacity` of them: the symbol
- * becomes the value of another variable, the position, which each run advances (struct ir_advance); the new elements overwrite the
- * ones at the position, and whoever read the output reads the part in front of the new position. What lies behind is never read.
- * Where the output is the input with elements overwritten at indices (GroupQueryAttention), the indices tell the place: the input's symbolic
- * size becomes the capacity, and how long the model may say that the cache gets is bounded by it. Caches that are stacked in one tensor are
- * appended to as one (state_stack.c).
+ * Where both have the same constant dims, the input is the variable's value and the output its next one. Where the
+ * output is the input with new elements behind it along an axis of symbolic size (a cache of keys and values), the
+ * variable has room for `capacity` of them: the symbol becomes the value of another variable, the position, which each
+ * run advances (struct ir_advance); the new elements overwrite the ones at the position, and whoever read the output
+ * reads the part in front of the new position. What lies behind is never read. Where the output is the input with
+ * elements overwritten at indices (GroupQueryAttention), the indices tell the place: the input's symbolic size becomes
+ * the capacity, and how long the model may say that the cache gets is bounded by it. Caches that are stacked in one
+ * tensor are appended to as one (state_stack.c).
  */
 #include "passes/pass.h"
 #include "passes/opt/state_int.h"
@@ -499,7 +500,8 @@ static bool make_in(const struct maker *k, const struct pair *p, struct ir_func 
     return advance(k, p, f, size, to);
 }
 
-/* Shape versions in which the output has a size that only the run knows are left out where others remain: a cache can't grow so. */
+/* Shape versions in which the output has a size that only the run knows are left out where others remain: a cache can't
+ * grow so. */
 static void leave_out_versions(const struct maker *k, const struct pair *p)
 {
     for (struct ir_func *f = k->m->funcs, *next; f; f = next) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * state_stack.c - stack(concat(in[0], new0), concat(in[1], new1)) is concat(in, stack(new0, new1)): a cache of keys and values in one tensor, as
- * ONNX Runtime's tools write GPT-2. Attention reads the keys before anything else needs the new values, so what computes those moves up.
+ * state_stack.c - stack(concat(in[0], new0), concat(in[1], new1)) is concat(in, stack(new0, new1)): a cache of keys and
+ * values in one tensor, as ONNX Runtime's tools write GPT-2. Attention reads the keys before anything else needs the
+ * new values, so what computes those moves up.
  */
 #include "passes/opt/state_int.h"
 
@@ -82,7 +83,8 @@ static bool find_joins(struct stack *s, const struct ir_value *out)
     return true;
 }
 
-/* -- Order ------------------------------------------------------------------------------------------------------------ */
+/* -- Order
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* May v be computed in front of the node at `first`? Its nodes that stand behind are marked. */
 static bool may_rise(struct stack *s, const struct ir_value *v, int first)
@@ -112,7 +114,8 @@ static void rise(struct stack *s, const struct ir_value *v, int first, struct ir
     ir_move_before(n, before);
 }
 
-/* -- The rewriting ------------------------------------------------------------------------------------------------------ */
+/* -- The rewriting
+ * ------------------------------------------------------------------------------------------------------ */
 
 static struct ir_value *as_layer(struct stack *s, struct ir_builder *b, struct ir_value *v)
 {

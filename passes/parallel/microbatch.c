@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which axes of the inputs are split into microbatches, and whether the model lets them be. A symbolic batch axis stays as it is: the
- * run-time library binds it to the microbatch's size. A fixed one was divided when the model was read (compiler/import/pin.c), where a node that
- * holds the batch as a number contradicts; with a symbolic one such a node is found here.
+ * Which axes of the inputs are split into microbatches, and whether the model lets them be. A symbolic batch axis stays
+ * as it is: the run-time library binds it to the microbatch's size. A fixed one was divided when the model was read
+ * (compiler/import/pin.c), where a node that holds the batch as a number contradicts; with a symbolic one such a node
+ * is found here.
  */
 #include "passes/parallel/stages_int.h"
 #include "base/mutant.h"
@@ -50,8 +51,8 @@ static bool is_split_by_name(const struct train_split *o, const char *name)
     return false;
 }
 
-/* The extent of the target that is split: where the target is no input yet, that of the scores' axis in its place. NULL: there is no target, or
- * it is not split. */
+/* The extent of the target that is split: where the target is no input yet, that of the scores' axis in its place.
+ * NULL: there is no target, or it is not split. */
 static ir_expr target_batch(struct training *t, const struct ir_func *f, const struct train_split *o)
 {
     const struct ir_node *end = f->body->last;
@@ -123,7 +124,8 @@ struct pins {
     bool found;
 };
 
-/* A size that must be a certain one. What has to be long enough only (IR_LE) is asked of each microbatch when it runs. */
+/* A size that must be a certain one. What has to be long enough only (IR_LE) is asked of each microbatch when it
+ * runs. */
 static void seen(void *user, const struct ir_fact *f)
 {
     struct pins *p = user;

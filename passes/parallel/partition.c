@@ -39,7 +39,8 @@ static int needs(const struct partition *p, const struct ir_node *n, int item)
     return least;
 }
 
-/* Segments in the order of the items: behind those of all operands, and no earlier than the piece that the item was cut into. */
+/* Segments in the order of the items: behind those of all operands, and no earlier than the piece that the item was cut
+ * into. */
 static void number_segments(struct partition *p, const int *piece)
 {
     int last = 0;
@@ -71,7 +72,8 @@ static void place_automatically(struct partition *p)
     number_segments(p, piece);
 }
 
-/* -- State ------------------------------------------------------------------------------------------------------------- */
+/* -- State
+ * ------------------------------------------------------------------------------------------------------------- */
 
 struct shared {
     struct partition *p;
@@ -162,7 +164,8 @@ bool partition_place(struct partition *p)
     return check_state(p) && check_crossing(p);
 }
 
-/* -- The report ------------------------------------------------------------------------------------------------------------ */
+/* -- The report
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Bytes a microbatch that go from one stage to others, each value once a stage that it goes to. */
 static double leaves(const struct partition *p, int stage)

@@ -7,9 +7,10 @@
  *   partition_map.c    placing by hand: name patterns to stages
  *   partition.c        the whole: stages and segments of a function, the report
  *
- * A *stage* is what one rank runs. A *segment* is what a stage runs at one go: nodes that need nothing of a later segment. Where a
- * stage's nodes lie before and behind another's (weights that are tied, two chunks a stage, a map by hand) it has several.
- * Segments are numbered in the order in which data flows; segment s belongs to stage s % stages, and may be empty.
+ * A *stage* is what one rank runs. A *segment* is what a stage runs at one go: nodes that need nothing of a later
+ * segment. Where a stage's nodes lie before and behind another's (weights that are tied, two chunks a stage, a map by
+ * hand) it has several. Segments are numbered in the order in which data flows; segment s belongs to stage s % stages,
+ * and may be empty.
  */
 #ifndef TCC_PASSES_PARALLEL_PARTITION_H
 #define TCC_PASSES_PARALLEL_PARTITION_H
@@ -28,14 +29,15 @@ struct partition_options {
     const bool *shared;         /* by state index: only ever read, so several stages may have it; NULL: none */
 };
 
-/* A node of the function's body that is placed. Sources (constants, reads of state, sizes, and views and casts of these) are not:
- * they follow their users. */
+/* A node of the function's body that is placed. Sources (constants, reads of state, sizes, and views and casts of
+ * these) are not: they follow their users. */
 struct partition_item {
     struct ir_node *node;
     double time;                /* seconds a microbatch, forward and backward; of sizes that are not known, guesses */
     double params, activations; /* bytes */
     double cost;                /* what is balanced: all items together 1 */
-    int anchor;                 /* the item whose stage this one shares (tied weights); itself for most. Its cost is then the anchor's */
+    /* the item whose stage this one shares (tied weights); itself for most. Its cost is then the anchor's */
+    int anchor;
     int stage, segment;
 };
 
@@ -65,9 +67,10 @@ void partition_report(const struct partition *p, const double *outputs, FILE *to
 bool partition_map_check(struct ir_ctx *ctx, const struct partition_options *o);
 
 /*
- * Cuts items 0..n-1 into k contiguous parts so that the greatest cost of a part is least, exactly; among cuts whose most_expensive part
- * costs at most (1 + slack) times that, one over which fewest bytes cross. may_cut, crossing (n + 1 each; crossing may be NULL): before
- * item i. first (k + 1): part j is [first[j], first[j+1]), without work only where there are too few places. Returns the cost of the most_expensive part.
+ * Cuts items 0..n-1 into k contiguous parts so that the greatest cost of a part is least, exactly; among cuts whose
+ * most_expensive part costs at most (1 + slack) times that, one over which fewest bytes cross. may_cut, crossing (n + 1
+ * each; crossing may be NULL): before item i. first (k + 1): part j is [first[j], first[j+1]), without work only where
+ * there are too few places. Returns the cost of the most_expensive part.
  */
 double partition_cut(struct ir_ctx *ctx, int n, const double *cost, const bool *may_cut, const double *crossing, int k,
                      double slack, int *first);

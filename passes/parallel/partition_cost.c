@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the nodes of a function cost: time from operations and bytes (the larger of both, and a little for each node), memory from
- * the parameters that it is the first to read and from what it leaves for the backward pass. Dims that are symbols get a guess: only
- * proportions matter.
+ * What the nodes of a function cost: time from operations and bytes (the larger of both, and a little for each node),
+ * memory from the parameters that it is the first to read and from what it leaves for the backward pass. Dims that are
+ * symbols get a guess: only proportions matter.
  *
- * Nodes that read the same parameter stay together. Where what lies between them is little, no cut may go between; else the later
- * ones (an output layer that is the transposed embedding) follow the first one, with the elementwise ops behind them, and their cost
- * counts where they run.
+ * Nodes that read the same parameter stay together. Where what lies between them is little, no cut may go between; else
+ * the later ones (an output layer that is the transposed embedding) follow the first one, with the elementwise ops
+ * behind them, and their cost counts where they run.
  */
 #include "passes/parallel/partition.h"
 
@@ -53,7 +53,8 @@ static void cost_item(struct partition *p, struct partition_item *it, bool *seen
     it->time = time * (p->o.training ? contracts ? 3 : 2 : 1);
 }
 
-/* -- What stays together ---------------------------------------------------------------------------------------------- */
+/* -- What stays together
+ * ---------------------------------------------------------------------------------------------- */
 
 static void visit_states(const struct partition *p, const struct ir_node *n, int item, int *first,
                          void (*each)(struct partition *p, int first, int item, bool written), bool *written)
@@ -107,7 +108,8 @@ static void keep_together(struct partition *p, int first, int item, bool written
         p->items[item].anchor = root(p, first);
 }
 
-/* Ops behind a follower that need little but its result, and belong to nothing else, follow too: softmax behind the output layer. */
+/* Ops behind a follower that need little but its result, and belong to nothing else, follow too: softmax behind the
+ * output layer. */
 static void follow_on(struct partition *p)
 {
     for (int i = 0; i < p->n; i++) {

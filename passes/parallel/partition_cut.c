@@ -2,8 +2,8 @@
 /*
  * Exact min-max cuts of a sequence. best(j, i) is the cost of the most_expensive of j parts that hold items 0..i-1:
  *     best(j, i) = min over cuts c <= i of max(best(j-1, c), cost of items c..i-1)
- * best(j-1, c) grows with c and the cost of the last part falls, so the minimum lies where they cross, which bisection finds:
- * O(k n log n). A second pass minimises the bytes that cross under the bound that the first one found.
+ * best(j-1, c) grows with c and the cost of the last part falls, so the minimum lies where they cross, which bisection
+ * finds: O(k n log n). A second pass minimises the bytes that cross under the bound that the first one found.
  */
 #include "passes/parallel/partition.h"
 
@@ -48,8 +48,8 @@ static double lowest(const struct cutter *c, int k)
     return best[c->m - 1];
 }
 
-/* Cuts into k parts of at most `bound` each over which fewest bytes cross, of these the most even; false if there is none. working: no part
- * costs nothing. */
+/* Cuts into k parts of at most `bound` each over which fewest bytes cross, of these the most even; false if there is
+ * none. working: no part costs nothing. */
 static bool fewest_bytes(const struct cutter *c, const double *crossing, int k, double bound, bool working, int *first)
 {
     double *bytes = IR_NEWN(c->ctx, (size_t)(k + 1) * (size_t)c->m, double);

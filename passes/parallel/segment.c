@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A segment's function: a copy of the model from which the other segments' nodes are gone. What they made comes as inputs, what
- * others use goes out; behind it stand the gradients, by the parameters that it reads and by those inputs, of what later segments
- * say the gradient of their part of its results is. So a backward node is always where its forward node is.
+ * A segment's function: a copy of the model from which the other segments' nodes are gone. What they made comes as
+ * inputs, what others use goes out; behind it stand the gradients, by the parameters that it reads and by those inputs,
+ * of what later segments say the gradient of their part of its results is. So a backward node is always where its
+ * forward node is.
  */
 #include "passes/parallel/stages_int.h"
 
@@ -14,7 +15,8 @@ int stages_segment_of(const struct stages *x, const struct ir_value *v)
     return item < 0 ? 0 : x->part->items[item].segment;
 }
 
-/* -- What crosses --------------------------------------------------------------------------------------------------------- */
+/* -- What crosses
+ * --------------------------------------------------------------------------------------------------------- */
 
 static bool is_trained(const struct stages *x, const struct ir_node *read)
 {
@@ -81,7 +83,8 @@ void stages_find_cut_values(struct stages *x)
             consider(x, x->part->items[i].node->out[k], active);
 }
 
-/* -- The model's part --------------------------------------------------------------------------------------------------------- */
+/* -- The model's part
+ * --------------------------------------------------------------------------------------------------------- */
 
 struct building {
     struct stages *x;
@@ -188,7 +191,8 @@ static bool add_loss(struct building *b, struct ir_value *scores, struct ir_valu
     return true;
 }
 
-/* -- Gradients ---------------------------------------------------------------------------------------------------------------- */
+/* -- Gradients
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 struct flow {
     struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A segment's function becomes two. What the forward pass's results need is the forward function; the rest is the backward
- * function. What the latter reads of the former is kept, in a slot a microbatch; but sources, and views of what is there
- * anyway, are made again.
+ * A segment's function becomes two. What the forward pass's results need is the forward function; the rest is the
+ * backward function. What the latter reads of the former is kept, in a slot a microbatch; but sources, and views of
+ * what is there anyway, are made again.
  */
 #include "passes/parallel/stages_int.h"
 #include "passes/util_int.h"
@@ -109,7 +109,8 @@ static bool is_cast_source(const struct pass_split *h, const struct ir_node *n)
     return is_view(n) || n->op == IR_cast;
 }
 
-/* Costs next to nothing to make again, or no more than a slot for each microbatch does: sources, what they are cast to, and views. */
+/* Costs next to nothing to make again, or no more than a slot for each microbatch does: sources, what they are cast to,
+ * and views. */
 static bool is_cheap(const struct pass_split *h, const struct ir_node *n)
 {
     return is_view(n) || is_cast_source(h, n);
@@ -165,7 +166,8 @@ static void find_kept(struct pass_split *h)
         need(h, end->in[i].value);
 }
 
-/* -- Symbols ---------------------------------------------------------------------------------------------------------------- */
+/* -- Symbols
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 struct symbols {
     struct ir_ctx *ctx;
@@ -256,7 +258,8 @@ bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in)
     return true;
 }
 
-/* -- Making the functions ------------------------------------------------------------------------------------------------------ */
+/* -- Making the functions
+ * ------------------------------------------------------------------------------------------------------ */
 
 struct pass_part {
     struct ir_func *func;

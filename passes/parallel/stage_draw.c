@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A schedule as text, as a Chrome trace (chrome://tracing, Perfetto), and as an SVG chart: a row a stage, a box a task. */
+/* A schedule as text, as a Chrome trace (chrome://tracing, Perfetto), and as an SVG chart: a row a stage, a box a
+ * task. */
 #include "passes/parallel/stage_order.h"
 
 static const char *letter(const struct pipeline_task *t)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stage does with its parameters' gradients microbatch by microbatch: it adds them up in grad.PARAM. With --zero, what the copies of a stage divide
- * among them is divided as in a step without stages (train/zero.c), among the copies of that stage: its parameters are the list by which owners
- * are found, the same in all of its functions. From 2 on a microbatch's gradients go to their owners, who add them up; at 3 each forward
- * and each backward pass gets parameters from their owners.
+ * What a stage does with its parameters' gradients microbatch by microbatch: it adds them up in grad.PARAM. With
+ * --zero, what the copies of a stage divide among them is divided as in a step without stages (train/zero.c), among the
+ * copies of that stage: its parameters are the list by which owners are found, the same in all of its functions. From 2
+ * on a microbatch's gradients go to their owners, who add them up; at 3 each forward and each backward pass gets
+ * parameters from their owners.
  */
 #include "passes/parallel/stages_int.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schedules. All but Megatron's come from one simulation of the stages: whenever a stage is idle it takes the best of the tasks
- * that are ready, and the schedules differ in what is best and what must wait. For equal stages these are the textbook orders: Huang et al.,
- * GPipe (2019, arXiv 1811.06965); Narayanan et al., PipeDream-flush, 1F1B (2021, arXiv 2006.09503); SageMaker's "simple" and
- * "interleaved" pipelines (arXiv 2111.05972). Interleaved 1F1B is written out: Narayanan et al., Megatron-LM (2021, arXiv 2104.04473).
+ * The schedules. All but Megatron's come from one simulation of the stages: whenever a stage is idle it takes the best
+ * of the tasks that are ready, and the schedules differ in what is best and what must wait. For equal stages these are
+ * the textbook orders: Huang et al., GPipe (2019, arXiv 1811.06965); Narayanan et al., PipeDream-flush, 1F1B (2021,
+ * arXiv 2006.09503); SageMaker's "simple" and "interleaved" pipelines (arXiv 2111.05972). Interleaved 1F1B is written
+ * out: Narayanan et al., Megatron-LM (2021, arXiv 2104.04473).
  */
 #include "passes/parallel/stage_order.h"
 #include "base/mutant.h"
@@ -132,7 +133,8 @@ static struct maker maker_new(struct ir_ctx *ctx, struct pipeline_order *order, 
     return k;
 }
 
-/* -- Schedules by simulation --------------------------------------------------------------------------------------------- */
+/* -- Schedules by simulation
+ * --------------------------------------------------------------------------------------------- */
 
 /* May the stage take that task now? Its operands are another question. */
 static bool allowed(const struct maker *k, const struct pipeline_task *t)
@@ -213,7 +215,8 @@ static void choose_again(struct maker *k, int stage)
     }
 }
 
-/* A task that has begun changes what its own stage would do, the stage that gets its result, and the first one, which counts. */
+/* A task that has begun changes what its own stage would do, the stage that gets its result, and the first one, which
+ * counts. */
 static void touch(struct maker *k, const struct pipeline_task *t)
 {
     int step = t->backward ? -1 : 1, next = t->segment + step;
@@ -252,7 +255,8 @@ static void greedy(struct maker *k)
     simulate_greedy(k);
 }
 
-/* -- Megatron's ------------------------------------------------------------------------------------------------------------ */
+/* -- Megatron's
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static struct pipeline_task numbered(const struct maker *k, int stage, int i, int group, bool backward)
 {
@@ -280,7 +284,8 @@ static void megatron(struct maker *k)
     }
 }
 
-/* -- The door --------------------------------------------------------------------------------------------------------------- */
+/* -- The door
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static void count_peaks(struct pipeline_order *o)
 {

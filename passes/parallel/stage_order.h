@@ -6,9 +6,9 @@
  *   stage_order.c   the schedules, and their simulation
  *   stage_draw.c    as text, as a Chrome trace, as an SVG chart
  *
- * Segment s belongs to stage s % stages (partition.h). forward(s, m) needs forward(s-1, m); backward(s, m) needs backward(s+1, m), that of
- * the last segment its forward. Every schedule runs a stage's backward passes in the order of the microbatches, so that sums of
- * gradients have the same bits in all of them.
+ * Segment s belongs to stage s % stages (partition.h). forward(s, m) needs forward(s-1, m); backward(s, m) needs
+ * backward(s+1, m), that of the last segment its forward. Every schedule runs a stage's backward passes in the order of
+ * the microbatches, so that sums of gradients have the same bits in all of them.
  */
 #ifndef TCC_PASSES_PARALLEL_STAGE_ORDER_H
 #define TCC_PASSES_PARALLEL_STAGE_ORDER_H
@@ -17,9 +17,11 @@
 
 enum pipeline_kind {
     PIPELINE_SIMPLE,            /* all forward passes, then all backward passes (GPipe) */
-    PIPELINE_INTERLEAVED,       /* a backward pass as soon as one is ready (SageMaker's word), at most `active` microbatches in flight */
+    /* a backward pass as soon as one is ready (SageMaker's word), at most `active` microbatches in flight */
+    PIPELINE_INTERLEAVED,
     PIPELINE_1F1B,              /* the same, and segment s of n holds at most n - s microbatches (PipeDream-flush) */
-    PIPELINE_1F1B_INTERLEAVED   /* Megatron-LM's: every stage has `chunks` segments, taken in turn for groups of microbatches */
+    /* Megatron-LM's: every stage has `chunks` segments, taken in turn for groups of microbatches */
+    PIPELINE_1F1B_INTERLEAVED
 };
 
 struct pipeline_options {
@@ -39,16 +41,19 @@ struct pipeline_order {
     struct { struct pipeline_task *at; int n; } *stage;      /* each stage's tasks in order */
     double makespan;
     double *busy;               /* by stage: time that it works */
-    int *peak;                  /* by stage: most segments' microbatches at once between their forward and backward pass */
+    /* by stage: most segments' microbatches at once between their forward and backward pass */
+    int *peak;
 };
 
 /*
- * The order of a step. forward, backward: each segment's time (NULL: 1, and twice the forward's); empty: segments without work (may be
- * NULL); training false: forward passes only. NULL after a diagnostic: microbatches that don't fit the schedule.
+ * The order of a step. forward, backward: each segment's time (NULL: 1, and twice the forward's); empty: segments
+ * without work (may be NULL); training false: forward passes only. NULL after a diagnostic: microbatches that don't fit
+ * the schedule.
  */
 struct pipeline_order *pipeline_make(struct ir_ctx *ctx, const struct pipeline_options *o, int stages, int segments,
                                      const bool *empty, const double *forward, const double *backward, bool training);
-/* Gives every task its times, with every stage's tasks in the order in which they stand. False: the stages wait for each other. */
+/* Gives every task its times, with every stage's tasks in the order in which they stand. False: the stages wait for
+ * each other. */
 bool pipeline_simulate(struct ir_ctx *ctx, struct pipeline_order *order, const bool *empty, const double *forward,
                        const double *backward);
 /* The part of the stages' time in which they wait. */

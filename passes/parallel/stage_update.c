@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stages do with the gradients that their microbatches have added up: each stage measures its own (averaged over the copies of
- * the model first), all stages exchange the two numbers, and each updates its own parameters. What belongs to no stage (step count, loss
- * scale) every process keeps and writes alike.
+ * What the stages do with the gradients that their microbatches have added up: each stage measures its own (averaged
+ * over the copies of the model first), all stages exchange the two numbers, and each updates its own parameters. What
+ * belongs to no stage (step count, loss scale) every process keeps and writes alike.
  *
  * With --accumulate=K, only every Kth call does so: train.micro, which all processes have, says which.
  */
@@ -32,7 +32,8 @@ static struct train_param *stage_params(struct stages *x, struct ir_builder *b, 
     return params;
 }
 
-/* Where there are `calls` calls' gradients in the sums: their mean. Owners multiply where they use them (--zero=2): nobody else has any. */
+/* Where there are `calls` calls' gradients in the sums: their mean. Owners multiply where they use them (--zero=2):
+ * nobody else has any. */
 static void mean_of_calls(struct stages *x, struct ir_builder *b, int calls, int n, struct train_param *params)
 {
     for (int i = 0; i < n && calls > 1; i++) {
@@ -64,7 +65,8 @@ static bool average_over_copies(struct stages *x, struct ir_builder *b, int n, s
     return true;
 }
 
-/* -- Every Kth call ------------------------------------------------------------------------------------------------------ */
+/* -- Every Kth call
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* A region that runs in every Kth call only, with one result or none; `then` builds there. */
 struct boundary {
@@ -97,7 +99,8 @@ static bool end_boundary(struct boundary *t, struct ir_value *value, struct ir_v
            ir_build_typed(&t->otherwise, IR_yield, value != NULL, &otherwise, NULL, 0, NULL);
 }
 
-/* -- Functions ------------------------------------------------------------------------------------------------------------ */
+/* -- Functions
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* f32[2]: the largest gradient, the sum of squares. NULL after a diagnostic. */
 static struct ir_value *measured(struct stages *x, struct ir_builder *b, int stage, int calls)
@@ -201,7 +204,8 @@ bool stages_make_updates(struct stages *x, int calls, struct stage_updates *u)
     return (u->count = make_update(x, -1, calls)) != NULL;
 }
 
-/* -- Calls ------------------------------------------------------------------------------------------------------------------ */
+/* -- Calls
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 void stages_call_updates(struct stages *x, const struct stage_updates *u, struct stage_calls *c)
 {
@@ -233,7 +237,8 @@ struct ir_state *stages_counter(struct stages *x)
     return x->t->o->accumulate > 1 ? train_counter(x->t) : NULL;
 }
 
-/* -- Apply -------------------------------------------------------------------------------------------------------------------- */
+/* -- Apply
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* The rate, of stage 0's update. */
 bool stages_build_apply(struct stages *step, const struct stage_updates *u)

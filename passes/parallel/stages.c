@@ -2,12 +2,12 @@
 /*
  * A model's training, cut into stages that run microbatch by microbatch (--partitions).
  *
- * The model is cut first (partition.h), then each part is differentiated by itself: the gradient of what a part gives is what the
- * parts behind it send back. So nothing has to be found out about backward nodes, and what crosses is known. The update follows the
- * parameters (stage_update.c).
+ * The model is cut first (partition.h), then each part is differentiated by itself: the gradient of what a part gives
+ * is what the parts behind it send back. So nothing has to be found out about backward nodes, and what crosses is
+ * known. The update follows the parameters (stage_update.c).
  *
- * Becomes: pipelines @step, @eval, @grad, @apply, @init and @predict, whose calls are the functions that are left in the module. @grad is @step
- * without what comes behind its microbatches.
+ * Becomes: pipelines @step, @eval, @grad, @apply, @init and @predict, whose calls are the functions that are left in
+ * the module. @grad is @step without what comes behind its microbatches.
  */
 #include "passes/parallel/stages_int.h"
 
@@ -66,7 +66,8 @@ static bool clean(struct ir_module *m)
     return pass_list(m, "clean", &o);
 }
 
-/* -- What is cut -------------------------------------------------------------------------------------------------------------- */
+/* -- What is cut
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static const char *const hows[] = {"mean", "sum", "concat", "stack"};
 
@@ -165,7 +166,8 @@ static void add_inputs_and_outputs(struct stages *x, const int *how)
     }
 }
 
-/* -- The pipelines ------------------------------------------------------------------------------------------------------------ */
+/* -- The pipelines
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static bool build_segments(struct stages *x)
 {
@@ -342,7 +344,8 @@ static bool build_step(struct training *t, struct stages *x, struct stage_update
     return true;
 }
 
-/* The same stages for eval: nodes go where the step has put their state, else to the last stage that makes an operand. */
+/* The same stages for eval: nodes go where the step has put their state, else to the last stage that makes an
+ * operand. */
 static void place_by_state(struct partition *p)
 {
     for (int i = 0; i < p->n; i++) {
@@ -407,7 +410,8 @@ static bool build_init(struct training *t, struct partition *part)
     return true;
 }
 
-/* -- Homes of state ------------------------------------------------------------------------------------------------------------ */
+/* -- Homes of state
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void note_states(const struct ir_block *b, int stage, int *reader, int *writer)
 {

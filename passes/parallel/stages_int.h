@@ -60,18 +60,20 @@ struct stages {
 
 int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe_space space, int input);
 int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const int *in, int nout, const int *out);
-struct ir_func *stages_func(struct stages *x, const char *what, int stage);      /* ENTRY.WHATs; stage < 0: ENTRY.WHAT */
+/* ENTRY.WHATs; stage < 0: ENTRY.WHAT */
+struct ir_func *stages_func(struct stages *x, const char *what, int stage);
 /* A pipeline of x's tables without tasks, and one that is there, behind the module's others. */
 struct pipe *stages_new_pipe(struct stages *x, int micros);
 void stages_link(struct stages *x, struct pipe *p);
 /* The segment in which a value of `whole` is made (0 for inputs and sources). */
 int stages_segment_of(const struct stages *x, const struct ir_value *v);
 
-/* stages.c: what is cut, and its nodes with their costs, not placed yet; *how: by output of --step-outputs, its reduction. False
- * after a diagnostic. */
+/* stages.c: what is cut, and its nodes with their costs, not placed yet; *how: by output of --step-outputs, its
+ * reduction. False after a diagnostic. */
 bool stages_analyse(struct training *t, struct stages *x, int **how);
 
-/* microbatch.c: does f run a microbatch, whatever its size? False after a diagnostic that names the node that pins the batch. */
+/* microbatch.c: does f run a microbatch, whatever its size? False after a diagnostic that names the node that pins the
+ * batch. */
 bool stages_check_batch(struct training *t, struct ir_func *f, const struct train_split *o);
 
 /* segment.c */
@@ -81,8 +83,9 @@ bool stages_build_segment(struct stages *x, int s);
 /* stage_grads.c */
 /* The trained parameters of a stage, in the order in which all of its functions count them. */
 struct ir_state **stages_params(const struct stages *x, int stage, int *n);
-/* Once it is known what is trained: adds what the segment's function has of gradients to grad.PARAM, divided by the microbatches, so that behind the last
- * one it is their mean. Where owners alone have gradients (--zero=2) what it has is averaged over the copies first. */
+/* Once it is known what is trained: adds what the segment's function has of gradients to grad.PARAM, divided by the
+ * microbatches, so that behind the last one it is their mean. Where owners alone have gradients (--zero=2) what it has
+ * is averaged over the copies first. */
 bool stages_add_up(struct stages *x, int s);
 /* A forward or backward function reads its parameters from their owners (--zero=3). */
 bool stages_gather(struct stages *x, int stage, struct ir_builder *b);
@@ -94,7 +97,8 @@ bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in);
 
 /* tasks.c: the pipeline of x, put into the module. NULL after a diagnostic. */
 struct pipe *stages_pipe(struct stages *x);
-struct pipe_task *stages_add_task(struct stages *x, struct pipe *p, int stage, enum tcc_task_kind kind, int what, int micro, int peer);
+struct pipe_task *stages_add_task(struct stages *x, struct pipe *p, int stage, enum tcc_task_kind kind, int what,
+                                  int micro, int peer);
 
 /* stage_update.c */
 struct stage_updates { struct ir_func **measure, **update, *count; };        /* by stage; of no stage */
@@ -102,7 +106,8 @@ struct stage_calls { int own, totals, rate, *measure, *update, last; };      /* 
 /* Updates by the gradients' sums of `calls` calls; more than 1: in every such call only. False after a diagnostic. */
 bool stages_make_updates(struct stages *x, int calls, struct stage_updates *u);
 void stages_call_updates(struct stages *x, const struct stage_updates *u, struct stage_calls *c);
-void stages_task_updates(struct stages *x, struct pipe *p, const struct stage_calls *c);     /* behind the tasks that there are */
+/* behind the tasks that there are */
+void stages_task_updates(struct stages *x, struct pipe *p, const struct stage_calls *c);
 struct ir_state *stages_counter(struct stages *x);                           /* train.micro; NULL: every call updates */
 bool stages_build_apply(struct stages *step, const struct stage_updates *u);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a schedule to what each stage does: calls, with sends behind them and receives before them, for each value and microbatch
- * once a stage that wants it. How many slots a value needs follows from the schedule's times: microbatch m lies in slot m % slots,
- * which must be free when m comes.
+ * From a schedule to what each stage does: calls, with sends behind them and receives before them, for each value and
+ * microbatch once a stage that wants it. How many slots a value needs follows from the schedule's times: microbatch m
+ * lies in slot m % slots, which must be free when m comes.
  */
 #include "passes/parallel/stages_int.h"
 #include "base/safe.h"

@@ -2,13 +2,15 @@
 /*
  * Tensor parallel training: the functions of a training program rewritten for one of the ranks (tensor.h).
  *
- * Nodes are taken in their order. One whose operands are whole is copied. Else each of its operands' cuts says, by the node's rule, what the other
- * operands must be and what the results are; the choice that has the ranks exchange fewest bytes is taken. Sums over ranks are left open while what
- * follows is linear, and closed where somebody needs more: by an all-reduce, or, with sequence parallel norms, by a
- * reduce-scatter along the sequence, whose inverse is an all-gather in front of the next product. What the forward pass has gathered the backward pass
- * gathers again (Korthikanti et al. 2022, section 4.2.2).
+ * Nodes are taken in their order. One whose operands are whole is copied. Else each of its operands' cuts says, by the
+ * node's rule, what the other operands must be and what the results are; the choice that has the ranks exchange fewest
+ * bytes is taken. Sums over ranks are left open while what follows is linear, and closed where somebody needs more: by
+ * an all-reduce, or, with sequence parallel norms, by a reduce-scatter along the sequence, whose inverse is an
+ * all-gather in front of the next product. What the forward pass has gathered the backward pass gathers again
+ * (Korthikanti et al. 2022, section 4.2.2).
  *
- * Where a part is needed of what is whole, what makes it is made once more for the part alone, if it is cheap; what then nobody reads is removed by dce.
+ * Where a part is needed of what is whole, what makes it is made once more for the part alone, if it is cheap; what
+ * then nobody reads is removed by dce.
  */
 #include "passes/parallel/tensor_int.h"
 
@@ -35,7 +37,8 @@ static double bytes_of(const struct ir_value *v)
 
 static const struct cut whole = {.kind = CUT_WHOLE};
 
-/* -- Forms ---------------------------------------------------------------------------------------------------------------- */
+/* -- Forms
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static bool is_visible(const struct rewriter *w, const struct ir_value *v)
 {
@@ -108,7 +111,8 @@ static double form_cost(struct rewriter *w, struct ir_value *old, struct cut c)
     }
 }
 
-/* -- Once more, for a part ---------------------------------------------------------------------------------------------------- */
+/* -- Once more, for a part
+ * ---------------------------------------------------------------------------------------------------- */
 
 static bool is_source(const struct ir_value *v, int depth)
 {
@@ -163,9 +167,11 @@ static struct ir_value *part_of(struct rewriter *w, struct ir_value *old, struct
     return keep_form(w, old, c, n ? n->out[old->index] : NULL);
 }
 
-/* -- To another form ------------------------------------------------------------------------------------------------------------ */
+/* -- To another form
+ * ------------------------------------------------------------------------------------------------------------ */
 
-/* A part that was only moved is gathered where it came from: who else needs that has it then. NULL: it was not, or after a diagnostic. */
+/* A part that was only moved is gathered where it came from: who else needs that has it then. NULL: it was not, or
+ * after a diagnostic. */
 static struct ir_value *gather_moved(struct rewriter *w, struct ir_value *old)
 {
     struct ir_node *n = old->def;
@@ -208,7 +214,8 @@ static struct ir_value *make_form(struct rewriter *w, struct ir_value *old, stru
         v = w->main[old->id];
         if (now.kind == CUT_PART || part)
             return keep_form(w, old, c,
-                             now.kind == CUT_PART ? cut_all_gather(w, v, old->type, now) : cut_all_gather(w, part->v, old->type, part->c));
+                             now.kind == CUT_PART ? cut_all_gather(w, v, old->type, now)
+                                                  : cut_all_gather(w, part->v, old->type, part->c));
         return keep_form(w, old, c, cut_all_reduce(w, v, now.kind));
     case CUT_SUM: return keep_form(w, old, c, as_summand(w, old));
     default: return in_form(w, old, whole);
@@ -222,7 +229,8 @@ static struct ir_value *in_form(struct rewriter *w, struct ir_value *old, struct
     return v ? v : make_form(w, old, c);
 }
 
-/* -- Nodes ------------------------------------------------------------------------------------------------------------------ */
+/* -- Nodes
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* The axis on which a sum becomes a part with sequence parallel norms: the last but for the one of features. */
 static bool sequence_cut(const struct rewriter *w, ir_type t, struct cut *c)
@@ -240,7 +248,8 @@ static bool sequence_cut(const struct rewriter *w, ir_type t, struct cut *c)
     return false;
 }
 
-/* The variable that a result belongs to: an update's values have its dims and are computed from it element by element. */
+/* The variable that a result belongs to: an update's values have its dims and are computed from it element by
+ * element. */
 static const struct ir_state *owner_of(const struct rewriter *w, const struct ir_node *n)
 {
     for (int i = 0; i < n->nin && ir_op_info(n->op)->kind == IR_K_MAP; i++) {
@@ -431,7 +440,8 @@ static bool write_state(struct rewriter *w, const struct ir_node *n)
     return in[0] && keep(w, n, ir_build(&b, n->op, 2, in, NULL), NULL);
 }
 
-/* Made where somebody reads it: of a random tensor, whose numbers depend on neither place nor order, often a part alone is wanted. */
+/* Made where somebody reads it: of a random tensor, whose numbers depend on neither place nor order, often a part alone
+ * is wanted. */
 static bool rewrite_node(struct rewriter *w, const struct ir_node *n)
 {
     struct cut_node x = {0};
@@ -455,7 +465,8 @@ static bool rewrite_block(struct rewriter *w, const struct ir_block *from)
     return true;
 }
 
-/* -- Functions ---------------------------------------------------------------------------------------------------------------- */
+/* -- Functions
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void mark_forward(struct rewriter *w, const struct ir_value *v)
 {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tensor.h - tensor parallel training (--tensor-parallel=T): products, attention, embedding and loss are divided among the T ranks
- * of group "tp", each of which holds a part of their parameters. Part of the door pass.h; do not include it by itself.
+ * tensor.h - tensor parallel training (--tensor-parallel=T): products, attention, embedding and loss are divided among
+ * the T ranks of group "tp", each of which holds a part of their parameters. Part of the door pass.h; do not include it
+ * by itself.
  *
- * The cuts are Megatron-LM's (Shoeybi et al. 2019, arXiv 1909.08053; with sequence parallel norms Korthikanti et al. 2022, arXiv
- * 2205.05198), but nothing is looked up by name or pattern. tensor_choose() follows an axis of a parameter through the graph, by the
- * rules of tensor.def: the axis of an MLP's hidden units goes from one product's columns over elementwise work to the next one's rows,
- * that of attention's heads from three products to a fourth, that of the vocabulary from the embedding to the loss. Whatever divides much of
- * the parameters for few bytes that the ranks must exchange is cut. tensor_apply() then rewrites every function of the training program,
- * as GSPMD does (Xu et al. 2021, arXiv 2105.04663): each value is whole on every rank, cut along an axis, or a sum over the ranks that is still to
- * be made; forward and backward pass, clipping and update follow from the parameters' cuts alone.
+ * The cuts are Megatron-LM's (Shoeybi et al. 2019, arXiv 1909.08053; with sequence parallel norms Korthikanti et al.
+ * 2022, arXiv 2205.05198), but nothing is looked up by name or pattern. tensor_choose() follows an axis of a parameter
+ * through the graph, by the rules of tensor.def: the axis of an MLP's hidden units goes from one product's columns over
+ * elementwise work to the next one's rows, that of attention's heads from three products to a fourth, that of the
+ * vocabulary from the embedding to the loss. Whatever divides much of the parameters for few bytes that the ranks must
+ * exchange is cut. tensor_apply() then rewrites every function of the training program, as GSPMD does (Xu et al. 2021,
+ * arXiv 2105.04663): each value is whole on every rank, cut along an axis, or a sum over the ranks that is still to be
+ * made; forward and backward pass, clipping and update follow from the parameters' cuts alone.
  */
 #ifndef TCC_PASSES_PARALLEL_TENSOR_H
 #define TCC_PASSES_PARALLEL_TENSOR_H
@@ -20,19 +22,20 @@
 struct tensor_plan;
 
 /*
- * Chooses which parameters are cut, by what `train`, a function of the module, computes. NULL after a diagnostic: nothing can be cut, or
- * something has a size that `parts` doesn't divide. Lives in the context.
+ * Chooses which parameters are cut, by what `train`, a function of the module, computes. NULL after a diagnostic:
+ * nothing can be cut, or something has a size that `parts` doesn't divide. Lives in the context.
  */
 struct tensor_plan *tensor_choose(struct ir_func *train, int parts, bool sequence);
 /*
- * The same for who wants to know what a rank would do, and changes nothing: by id of the function's values, which are cut; what the ranks exchange, each
- * value by as many all-reduces as `times` (a half: it is gathered once). False: it can't be; *why says so, in a few words, and no message is left.
+ * The same for who wants to know what a rank would do, and changes nothing: by id of the function's values, which are
+ * cut; what the ranks exchange, each value by as many all-reduces as `times` (a half: it is gathered once). False: it
+ * can't be; *why says so, in a few words, and no message is left.
  */
 struct tensor_exchange { const struct ir_node *node; const struct ir_value *value; double times; };
 struct tensor_survey { bool *cut; int nexchanges; struct tensor_exchange *exchanges; };
 bool tensor_survey(struct ir_func *train, int parts, struct tensor_survey *out, const char **why);
-/* Rewrites all functions and pipelines of the module for one rank, and its state variables, whose types become those of a part. False
- * after a diagnostic. */
+/* Rewrites all functions and pipelines of the module for one rank, and its state variables, whose types become those of
+ * a part. False after a diagnostic. */
 bool tensor_apply(struct ir_module *m, const struct tensor_plan *plan);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor parallel training: the module (tensor.h). Each function is rewritten for one of the ranks (tensor.c), the calls of a pipeline in an order in which the
- * cuts of what a call reads are known; state variables become parts, and so do the sizes by which owners of whole tensors are found (--zero).
+ * Tensor parallel training: the module (tensor.h). Each function is rewritten for one of the ranks (tensor.c), the
+ * calls of a pipeline in an order in which the cuts of what a call reads are known; state variables become parts, and
+ * so do the sizes by which owners of whole tensors are found (--zero).
  */
 #include "passes/parallel/tensor_int.h"
 
 #include <string.h>
 
-/* -- Pipelines -------------------------------------------------------------------------------------------------------------- */
+/* -- Pipelines
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Functions that are calls of pipelines: several may have the same. */
 struct call_cuts {
@@ -100,9 +102,11 @@ static bool rewrite_pipe(struct pipe_rewriter *r, struct pipe *p)
     return true;
 }
 
-/* -- Owners ------------------------------------------------------------------------------------------------------------ */
+/* -- Owners
+ * ------------------------------------------------------------------------------------------------------------ */
 
-/* The names of the tensors that ranks divide whole among themselves (--zero), which an is_owner in some function has, a line each. */
+/* The names of the tensors that ranks divide whole among themselves (--zero), which an is_owner in some function has, a
+ * line each. */
 static const char *names_of(const struct ir_block *b, const struct ir_attr *bytes)
 {
     IR_EACH_NODE(n, b) {
@@ -123,7 +127,8 @@ static int64_t bytes_of(ir_type t)
     return (int64_t)pass_bytes(&(struct pass_sizes){0}, t);
 }
 
-/* Their sizes are those of parts: by these owners are found, here and where the tensors themselves are looked at. Before any function is rewritten. */
+/* Their sizes are those of parts: by these owners are found, here and where the tensors themselves are looked at.
+ * Before any function is rewritten. */
 static const int64_t *part_bytes(struct ir_module *m, const struct tensor_plan *plan, const struct ir_attr *bytes)
 {
     const char *names = NULL;
@@ -170,9 +175,11 @@ static void resize_owned(struct ir_module *m, const struct tensor_plan *plan)
         ir_set_attr(list.at.at[i].n, list.at.at[i].bytes);
 }
 
-/* -- State ---------------------------------------------------------------------------------------------------------------------- */
+/* -- State
+ * ------------------------------------------------------------------------------------------------------------------ */
 
-/* What belongs to a parameter, optimizer.SLOT.PARAM, grad.PARAM, master.PARAM (train.h), is cut as it is: the one with the longest such name. */
+/* What belongs to a parameter, optimizer.SLOT.PARAM, grad.PARAM, master.PARAM (train.h), is cut as it is: the one with
+ * the longest such name. */
 static const struct ir_state *parameter_of(const struct ir_module *m, const struct ir_state *s)
 {
     const struct ir_state *best = NULL;

@@ -64,7 +64,8 @@ struct ir_node *cut_build_slice(struct rewriter *w, const struct cut_node *x, st
     return build(w, x->n, in, attrs);
 }
 
-/* -- By index ------------------------------------------------------------------------------------------------------------ */
+/* -- By index
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static struct ir_value *choose(struct rewriter *w, struct ir_value *c, struct ir_value *x, struct ir_value *y)
 {
@@ -78,8 +79,9 @@ static struct ir_value *number(struct rewriter *w, ir_expr e)
 }
 
 /*
- * Indices of an axis of `whole` elements, of which this rank has `size`: those of its part, the first one for elements of others
- * (*here: is it this rank's?), and for indices outside the axis one outside the part, so that they fault on all ranks.
+ * Indices of an axis of `whole` elements, of which this rank has `size`: those of its part, the first one for elements
+ * of others (*here: is it this rank's?), and for indices outside the axis one outside the part, so that they fault on
+ * all ranks.
  */
 static struct ir_value *own_index(struct rewriter *w, struct ir_value *index, ir_expr whole, ir_expr size,
                                   struct ir_value **here)

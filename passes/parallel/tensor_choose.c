@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which axes are divided among the ranks of tensor parallel training. A candidate is an axis of a parameter, and what else is cut when it is: found by following
- * it, backwards and forwards, by the rules of tensor.def. Where no rule goes on, or two disagree, ranks must exchange something.
- * Candidates that divide most elements of parameters (each a multiplication a token, in a product) for a byte exchanged come first; what
- * contradicts those taken before is left out.
+ * Which axes are divided among the ranks of tensor parallel training. A candidate is an axis of a parameter, and what
+ * else is cut when it is: found by following it, backwards and forwards, by the rules of tensor.def. Where no rule goes
+ * on, or two disagree, ranks must exchange something. Candidates that divide most elements of parameters (each a
+ * multiplication a token, in a product) for a byte exchanged come first; what contradicts those taken before is left
+ * out.
  */
 #include "passes/parallel/tensor_int.h"
 
@@ -199,8 +200,8 @@ static void find_trained(struct chooser *k)
     }
 }
 
-/* Axes of parameters that products and embeddings read. Where q, k and v come of one product its columns are found from the rows of
- * the product behind attention, in three blocks, so parameters are looked at from the last to the first. */
+/* Axes of parameters that products and embeddings read. Where q, k and v come of one product its columns are found from
+ * the rows of the product behind attention, in three blocks, so parameters are looked at from the last to the first. */
 static void find_all(struct chooser *k)
 {
     for (struct ir_node *n = k->f->body->last; n; n = n->prev)
@@ -254,7 +255,8 @@ static void take(struct chooser *k, const struct candidate *c)
             k->survey->exchanges[k->survey->nexchanges++] = c->exchanges.at[i];
 }
 
-/* -- What was chosen, in words ---------------------------------------------------------------------------------------- */
+/* -- What was chosen, in words
+ * ---------------------------------------------------------------------------------------- */
 
 static bool complain(struct chooser *k, const struct candidate *c)
 {
@@ -335,7 +337,8 @@ static bool choose(struct chooser *k)
                 tell(k, c);
             if ((c->undivided != NULL) != broken || !c->contracts || c->score < LEAST || !fits(k, c))
                 continue;
-            if (broken && cut_padding(k->plan->parts, c->seed->type->dim[c->cuts[c->seed->id].axis], c->cuts[c->seed->id]))
+            if (broken &&
+                cut_padding(k->plan->parts, c->seed->type->dim[c->cuts[c->seed->id].axis], c->cuts[c->seed->id]))
                 continue; /* nobody expects that */
             if (broken)
                 return complain(k, c);

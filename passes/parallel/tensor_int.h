@@ -13,10 +13,11 @@ enum cut_kind {
 };
 
 /*
- * PART: the axis consists of `outer` blocks of equal size, and of each block rank r of T has the rth of T equal parts. More than one: the columns
- * of a product that gives q, k and v in one are cut in three blocks.
- * One block that T does not divide, a vocabulary's, is cut as if it were longer (cut_padding()). What parts hold there is never looked at: it may be anything, NaN too,
- * and what adds up or compares along the axis takes it for zeros, or for the least or greatest number.
+ * PART: the axis consists of `outer` blocks of equal size, and of each block rank r of T has the rth of T equal parts.
+ * More than one: the columns of a product that gives q, k and v in one are cut in three blocks.
+ * One block that T does not divide, a vocabulary's, is cut as if it were longer (cut_padding()). What parts hold there
+ * is never looked at: it may be anything, NaN too, and what adds up or compares along the axis takes it for zeros, or
+ * for the least or greatest number.
  */
 struct cut { enum cut_kind kind; int axis; ir_expr outer; };
 
@@ -40,12 +41,14 @@ struct cut_row { cut_rule *rule; cut_build *build; };
 const struct cut_row *cut_row_of(enum ir_op op);     /* NULL: run whole */
 
 /* Applies the row's rule, with room for operands and results from the context. False where there is none, too. */
-bool cut_try(struct ir_ctx *ctx, int parts, const struct ir_node *n, bool result, int index, struct cut c, struct cut_node *x);
+bool cut_try(struct ir_ctx *ctx, int parts, const struct ir_node *n, bool result, int index, struct cut c,
+             struct cut_node *x);
 
 bool cut_same(struct cut a, struct cut b);
 /* a / b where that is an integer for all values of the symbols; NULL: unknown, or not. */
 ir_expr cut_divide(struct ir_ctx *ctx, ir_expr a, ir_expr b);
-/* By how many elements the ranks' parts of an axis of that size are more than it has, at most a sixteenth; 0: none are, or it can't be cut so. */
+/* By how many elements the ranks' parts of an axis of that size are more than it has, at most a sixteenth; 0: none are,
+ * or it can't be cut so. */
 int64_t cut_padding(int parts, ir_expr size, struct cut c);
 /* Of an axis of that size, the size of a part; NULL: it can't be cut so. */
 ir_expr cut_size(struct ir_ctx *ctx, int parts, ir_expr size, struct cut c);
@@ -76,14 +79,16 @@ struct rewriter {
     struct ir_value **main;      /* by id of a value of the function that is rewritten: what became of it */
     struct cut *cuts;            /* the same: how it is cut */
     struct form **forms;         /* in other forms */
-    const struct ir_state **owner;     /* state variable whose dims it has and from which it was computed elementwise; NULL: none */
+    /* state variable whose dims it has and from which it was computed elementwise; NULL: none */
+    const struct ir_state **owner;
     bool *forward;               /* by node: the loss depends on it */
     bool behind;                 /* what is made now is the backward pass */
 };
 
-/* A function for one of the ranks. in: how the inputs are cut, NULL: they are whole. free_results: the results that may stay cut, NULL: none; out: how
- * the results are, filled in. False after a diagnostic. */
-bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_expr rank, const struct cut *in, const bool *free_results, struct cut *out);
+/* A function for one of the ranks. in: how the inputs are cut, NULL: they are whole. free_results: the results that may
+ * stay cut, NULL: none; out: how the results are, filled in. False after a diagnostic. */
+bool tensor_rewrite_func(struct ir_func *f, const struct tensor_plan *plan, ir_expr rank, const struct cut *in,
+                         const bool *free_results, struct cut *out);
 
 /* -- tensor_move.c: from one form to another, at the builder's point; NULL after a diagnostic */
 struct ir_value *cut_take_part(struct rewriter *w, struct ir_value *whole, struct cut c);      /* no message */
@@ -92,7 +97,9 @@ struct ir_value *cut_all_reduce(struct rewriter *w, struct ir_value *v, enum cut
 struct ir_value *cut_reduce_scatter(struct rewriter *w, struct ir_value *v, struct cut c);        /* of a SUM */
 /* This rank's first index of an axis that is cut in one block of parts of that size: i64[]. */
 struct ir_value *cut_offset(struct rewriter *w, ir_expr size);
-/* The part of what is `whole` with padding that a reduction to `kind` can add up or compare; itself where there is none. */
-struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c, enum cut_kind kind);
+/* The part of what is `whole` with padding that a reduction to `kind` can add up or compare; itself where there is
+ * none. */
+struct ir_value *cut_neutral(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c,
+                             enum cut_kind kind);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From one form of a value to another: parts, all-gather, all-reduce and reduce-scatter. Collectives work on axis 0; other axes are
- * brought there, which fusion folds into what makes or reads the value.
+ * From one form of a value to another: parts, all-gather, all-reduce and reduce-scatter. Collectives work on axis 0;
+ * other axes are brought there, which fusion folds into what makes or reads the value.
  */
 #include "passes/parallel/tensor_int.h"
 
@@ -172,7 +172,9 @@ static struct ir_value *gather_parts(struct rewriter *w, struct ir_value *part, 
 struct ir_value *cut_all_gather(struct rewriter *w, struct ir_value *part, ir_type whole, struct cut c)
 {
     struct ir_value *v = gather_parts(w, part, c);
-    return v && cut_padding(w->parts, whole->dim[c.axis], c) ? slice_axis(w, v, c.axis, ir_const(w->ctx, 0), whole->dim[c.axis]) : v;
+    return v && cut_padding(w->parts, whole->dim[c.axis], c)
+               ? slice_axis(w, v, c.axis, ir_const(w->ctx, 0), whole->dim[c.axis])
+               : v;
 }
 
 struct ir_value *cut_all_reduce(struct rewriter *w, struct ir_value *v, enum cut_kind kind)

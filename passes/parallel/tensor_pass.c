@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor: every function for one rank of those that share its tensors. Options: parts, sequence (1: norms on parts of the sequence). */
+/* tensor: every function for one rank of those that share its tensors. Options: parts, sequence (1: norms on parts of
+ * the sequence). */
 #include "passes/parallel/tensor_int.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of tensor.def: what an op's operands and results are when one of them is cut. A rule begins with all of them whole, and
- * knows nothing of costs: who asks compares what the ranks would have to exchange.
+ * The rules of tensor.def: what an op's operands and results are when one of them is cut. A rule begins with all of
+ * them whole, and knows nothing of costs: who asks compares what the ranks would have to exchange.
  */
 #include "passes/parallel/tensor_int.h"
 
@@ -29,7 +29,8 @@ const struct cut_row *cut_row_of(enum ir_op op)
     return r->rule ? r : NULL;
 }
 
-/* -- Cuts ------------------------------------------------------------------------------------------------------------ */
+/* -- Cuts
+ * ------------------------------------------------------------------------------------------------------------ */
 
 bool cut_same(struct cut a, struct cut b)
 {
@@ -121,7 +122,8 @@ static bool is_padded(const struct cut_node *x, ir_type t, struct cut c)
     return c.kind == CUT_PART && cut_padding(x->parts, t->dim[c.axis], c) > 0;
 }
 
-/* Numbers that may be anything must not fault: as indices, as divisors of integers. What compares along the axis knows floats alone. */
+/* Numbers that may be anything must not fault: as indices, as divisors of integers. What compares along the axis knows
+ * floats alone. */
 static bool bears_padding(const struct cut_node *x)
 {
     const struct ir_node *n = x->n;
@@ -196,9 +198,11 @@ static bool passes_on(struct cut_node *x, bool result, struct cut c)
     return true;
 }
 
-/* -- Elementwise ------------------------------------------------------------------------------------------------------ */
+/* -- Elementwise
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* Axis of operand i that belongs to that one of a result of `rank` axes, from the right; -1: it has none, or is broadcast along it. */
+/* Axis of operand i that belongs to that one of a result of `rank` axes, from the right; -1: it has none, or is
+ * broadcast along it. */
 static int operand_axis(ir_type t, int rank, int axis, ir_expr size)
 {
     int a = axis - (rank - t->rank);
@@ -223,7 +227,8 @@ bool cut_map(struct cut_node *x, bool result, int index, struct cut c)
     return true;
 }
 
-/* -- Moves ---------------------------------------------------------------------------------------------------------- */
+/* -- Moves
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static ir_expr product(struct ir_ctx *ctx, ir_type t, int n)
 {
@@ -234,8 +239,9 @@ static ir_expr product(struct ir_ctx *ctx, ir_type t, int n)
 }
 
 /*
- * In row-major order an axis that is cut is `blocks` blocks, the product of the axes in front of it and of `outer`, of which each rank has a part. In
- * another shape the same blocks begin where the axes in front of some axis, and a divisor of it, have the same product.
+ * In row-major order an axis that is cut is `blocks` blocks, the product of the axes in front of it and of `outer`, of
+ * which each rank has a part. In another shape the same blocks begin where the axes in front of some axis, and a
+ * divisor of it, have the same product.
  */
 static bool same_blocks(struct cut_node *x, ir_type from, struct cut c, ir_type to, struct cut *out)
 {
@@ -337,7 +343,8 @@ bool cut_concat(struct cut_node *x, bool result, int index, struct cut c)
     return block != NULL;
 }
 
-/* -- By index ------------------------------------------------------------------------------------------------------------ */
+/* -- By index
+ * ------------------------------------------------------------------------------------------------------------ */
 
 bool cut_gather(struct cut_node *x, bool result, int index, struct cut c)
 {
@@ -429,7 +436,8 @@ bool cut_scatter_nd(struct cut_node *x, bool result, int index, struct cut c)
     return true;
 }
 
-/* -- Reductions ---------------------------------------------------------------------------------------------------------- */
+/* -- Reductions
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static bool lists(const struct ir_attr *axes, int a)
 {
@@ -490,7 +498,8 @@ bool cut_along(struct cut_node *x, bool result, int index, struct cut c)
     return c.axis != axis && all_are(x, c);
 }
 
-/* -- Products --------------------------------------------------------------------------------------------------------- */
+/* -- Products
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* The axes of a matmul's operand, by role. */
 enum role { ROW, COLUMN, INNER, LEADING };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * abreast: loops that may run at the same time (kn_abreast()) stand together: behind the first of them, in front of which comes what the others need that doesn't need
- * it. Such are the directions of a recurrent layer, and recurrent layers of one input: each iteration is too small for several threads, the loops are not.
+ * abreast: loops that may run at the same time (kn_abreast()) stand together: behind the first of them, in front of
+ * which comes what the others need that doesn't need it. Such are the directions of a recurrent layer, and recurrent
+ * layers of one input: each iteration is too small for several threads, the loops are not.
  */
 #include "passes/lower_int.h"
 
@@ -14,7 +15,8 @@ static bool may_move(const struct kn_step *s)
     return s->kind == TCC_STEP_LAUNCH || s->kind == TCC_STEP_COPY;
 }
 
-/* Which of the steps between the loops [first, last] and loop `j` does that need in front of it? Marks it and them; false: they can't go before `first`. */
+/* Which of the steps between the loops [first, last] and loop `j` does that need in front of it? Marks it and them;
+ * false: they can't go before `first`. */
 static bool find_needed(const struct kn_program *p, const struct kn_steps *steps, int first, int last, int j,
                         bool *needed)
 {

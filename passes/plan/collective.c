@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collective.c - collectives, sends and receives become steps where their node stands. A mark (KN_STEP_WAIT) stands in front of the first step that
- * reads a result or overwrites an operand, at the latest at the end of the list: up to there it may run beside the other steps, which
- * therefore don't move across the mark. The pass `queues` makes of it what runs beside what.
+ * collective.c - collectives, sends and receives become steps where their node stands. A mark (KN_STEP_WAIT) stands in
+ * front of the first step that reads a result or overwrites an operand, at the latest at the end of the list: up to
+ * there it may run beside the other steps, which therefore don't move across the mark. The pass `queues` makes of it
+ * what runs beside what.
  */
 #include "passes/lower_int.h"
 
@@ -154,8 +155,8 @@ static bool must_wait(const struct lw *lw, const struct kn_step *started, const 
     return false;
 }
 
-/* Results that are returned may be waited for at the very end; where state is written in front of it, then behind the last step that may fail for other reasons, so that
- * state is written where it is computed. */
+/* Results that are returned may be waited for at the very end; where state is written in front of it, then behind the
+ * last step that may fail for other reasons, so that state is written where it is computed. */
 static bool waits_early(const struct lw *lw, const struct kn_steps *steps, int at)
 {
     for (int i = 0; i < steps->n; i++)

@@ -2,13 +2,13 @@
 /*
  * commit.c - a run that fails leaves the state as it was: writes of state stand behind the last step that may fail.
  *
- * Updates of parameters stand at a step's end anyway; running statistics are written in the forward pass and move down. What
- * may fail for the data's or the memory's sake: kernels with indices read from tensors, library calls, checks, sizes bound
- * from data, objects. A write stays where a later step looks at the variable, and inside regions.
+ * Updates of parameters stand at a step's end anyway; running statistics are written in the forward pass and move down.
+ * What may fail for the data's or the memory's sake: kernels with indices read from tensors, library calls, checks,
+ * sizes bound from data, objects. A write stays where a later step looks at the variable, and inside regions.
  *
- * Ranks that train together vote before any of them writes state (two-phase commit): the vote stands behind the last step that may
- * fault, for reasons of its rank's own, where other communication begins, so that it keeps no launches apart and runs beside the
- * rest. A list in which nothing may fault needs none.
+ * Ranks that train together vote before any of them writes state (two-phase commit): the vote stands behind the last
+ * step that may fault, for reasons of its rank's own, where other communication begins, so that it keeps no launches
+ * apart and runs beside the rest. A list in which nothing may fault needs none.
  */
 #include "passes/lower_int.h"
 
@@ -87,7 +87,8 @@ static bool lists_write_state(const struct lw *lw, const struct kn_step *s)
     return false;
 }
 
-/* Where they stand: behind what may fault, in front of what writes state, at the next communication. -1: nothing may fault. */
+/* Where they stand: behind what may fault, in front of what writes state, at the next communication. -1: nothing may
+ * fault. */
 static int place_of_votes(const struct lw *lw, const struct kn_steps *steps)
 {
     int at = steps->n, write = 0;

@@ -2,9 +2,9 @@
 /*
  * control.c - if and loop become steps with regions.
  *
- * What a region yields is copied into the node's outputs (if) or the next iteration's parameters (loop). Where the shape
- * is not known before the node runs, the value travels as an object and its dims are bound when it arrives. Versions of state
- * variables are not handed over: they are in the variables.
+ * What a region yields is copied into the node's outputs (if) or the next iteration's parameters (loop). Where the
+ * shape is not known before the node runs, the value travels as an object and its dims are bound when it arrives.
+ * Versions of state variables are not handed over: they are in the variables.
  */
 #include "passes/lower_int.h"
 #include "passes/util_int.h"

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elide.c - copies between a buffer and a state variable, or between what a loop's body yields and its carried parameters, go where both
- * can be the same memory.
+ * elide.c - copies between a buffer and a state variable, or between what a loop's body yields and its carried
+ * parameters, go where both can be the same memory.
  *
- * Lowering copies a variable to a buffer where it is read and a buffer to the variable where it is written: each version of the
- * variable that somebody uses has memory of its own. One interference query decides which of these buffers may be the variable itself
- * (Chaitin, 1982, with the rule that a copy makes no interference: behind it both hold the same value): nobody may read
- * one's value behind a write of another value to the other. Control flow is the plan's tree of regions: the branches of an if exclude
- * each other, and what stands in a loop comes again, in front of as well as behind what else stands there.
+ * Lowering copies a variable to a buffer where it is read and a buffer to the variable where it is written: each
+ * version of the variable that somebody uses has memory of its own. One interference query decides which of these
+ * buffers may be the variable itself (Chaitin, 1982, with the rule that a copy makes no interference: behind it both
+ * hold the same value): nobody may read one's value behind a write of another value to the other. Control flow is the
+ * plan's tree of regions: the branches of an if exclude each other, and what stands in a loop comes again, in front of
+ * as well as behind what else stands there.
  *
- * A launch that computes a variable's new value may then read the old one point by point at the place that it writes (an optimizer's
- * update): the two operands become one.
+ * A launch that computes a variable's new value may then read the old one point by point at the place that it writes
+ * (an optimizer's update): the two operands become one.
  */
 #include "passes/lower_int.h"
 #include "base/mutant.h"
@@ -116,8 +117,8 @@ static bool exclusive(const struct elision *e, int a, int b)
     return false;
 }
 
-/* May a run come from `from` to `to` without passing `barrier`, which lies on every way to `to` from in front of it, or on
- * every way from `from` to behind it? */
+/* May a run come from `from` to `to` without passing `barrier`, which lies on every way to `to` from in front of it, or
+ * on every way from `from` to behind it? */
 static bool reaches(const struct elision *e, int from, int to, int barrier)
 {
     for (int up = e->points.at[from].up; up >= 0; up = e->points.at[up].up)
@@ -150,9 +151,9 @@ static int handed_over_at(const struct elision *e, int b, int w, int from)
 }
 
 /*
- * Would it show if w's memory were b's too? b's first access writes it, in front of all others. Where w gets another value than b
- * has, nobody may read b behind; where b gets one that w has not, w must get it too, in the same list, and nobody may meet w in
- * between. Step `update`, -1: none, writes b and may read w.
+ * Would it show if w's memory were b's too? b's first access writes it, in front of all others. Where w gets another
+ * value than b has, nobody may read b behind; where b gets one that w has not, w must get it too, in the same list, and
+ * nobody may meet w in between. Step `update`, -1: none, writes b and may read w.
  */
 static bool interferes(const struct elision *e, int b, int w, int update)
 {
@@ -272,8 +273,8 @@ static int stage_of(const struct kn_kernel *k, int insn)
     return s;
 }
 
-/* Is every load of operand `in` at the point that the one store to `out` writes, in the store's stage? Each point is then read
- * before it is written, and by nobody else. */
+/* Is every load of operand `in` at the point that the one store to `out` writes, in the store's stage? Each point is
+ * then read before it is written, and by nobody else. */
 static bool pointwise(const struct kn_kernel *k, int in, int out)
 {
     const struct kn_operand *a = &k->operands[in], *b = &k->operands[out];
@@ -371,7 +372,8 @@ static bool is_cache(const struct elision *e, int w)
     return s && (s->flags & IR_STATE_CACHE);
 }
 
-/* An update: b begins as a copy of variable w, a part of it is overwritten, and it becomes w's new value at place `end`. */
+/* An update: b begins as a copy of variable w, a part of it is overwritten, and it becomes w's new value at place
+ * `end`. */
 static bool elide_update(struct elision *e, int end, int b, int w)
 {
     const struct point *first = e->of[b].n ? &e->points.at[e->of[b].at[0].at] : NULL;
@@ -397,7 +399,8 @@ static int times_listed(int n, const int *list, int buffer)
     return times;
 }
 
-/* A carried value: what an iteration makes of it needs no copy into the next one. Yielded values become parameters all at once. */
+/* A carried value: what an iteration makes of it needs no copy into the next one. Yielded values become parameters all
+ * at once. */
 static void elide_carried(struct elision *e, int end, int i)
 {
     struct kn_region *g = e->points.at[end].region;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * facts.c - checks: what inference takes for granted of the sizes (ir_assumptions) and nothing decides yet is compared before the node runs.
+ * facts.c - checks: what inference takes for granted of the sizes (ir_assumptions) and nothing decides yet is compared
+ * before the node runs.
  *
- * What the shape version's guards say, and checks that stand in front, needs no check. Those that the inputs decide stand first, before
- * anything has been written, but for nodes in regions, which may not run at all.
+ * What the shape version's guards say, and checks that stand in front, needs no check. Those that the inputs decide
+ * stand first, before anything has been written, but for nodes in regions, which may not run at all.
  */
 #include "passes/lower_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes that work on the plan, from `steps`, which makes it of functions and the kernels of their groups, to `share`, which keeps equal
- * kernels once (kn_digest_kernel() tells). What they do is in the files that lower_int.h lists.
+ * The passes that work on the plan, from `steps`, which makes it of functions and the kernels of their groups, to
+ * `share`, which keeps equal kernels once (kn_digest_kernel() tells). What they do is in the files that lower_int.h
+ * lists.
  */
 #include "passes/lower_int.h"
 
@@ -114,7 +115,8 @@ static bool same_weight(const struct lw *lw, const struct kn_buffer *b, const st
     return b->weight == t || (b->weight->splat == t->splat && ir_tensor_equal(b->weight, t));
 }
 
-/* State variables' first values are weights: those that @init, or another variable, has already where they are the same. */
+/* State variables' first values are weights: those that @init, or another variable, has already where they are the
+ * same. */
 static void keep_initial_states(struct lw *lw, struct ir_module *m)
 {
     for (struct ir_state *s = m->states; s; s = s->next) {

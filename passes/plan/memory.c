@@ -2,12 +2,13 @@
 /*
  * memory.c - when buffers live, and where in the arena.
  *
- * Positions number the steps of an entry point in the order in which they stand, regions included. A buffer lives from its first
- * step until all that stands behind happens after its last one (plan/order.c); what a region reads from outside lives as long as the whole region, but for
- * a program's. Buffers of constant size are placed
+ * Positions number the steps of an entry point in the order in which they stand, regions included. A buffer lives from
+ * its first step until all that stands behind happens after its last one (plan/order.c); what a region reads from
+ * outside lives as long as the whole region, but for a program's. Buffers of constant size are placed
  * largest first at the lowest offset that no buffer living at the same time covers ("greedy by size", Pisarchyk and
- * Lee, 2020, arXiv 2001.03288), or in the order of their lifetimes where that takes less. Where an entry point has buffers of symbolic size, the runtime does the same for all of its
- * buffers when the symbols are bound (runtime/place.c), so that the plan is exact at every size.
+ * Lee, 2020, arXiv 2001.03288), or in the order of their lifetimes where that takes less. Where an entry point has
+ * buffers of symbolic size, the runtime does the same for all of its buffers when the symbols are bound
+ * (runtime/place.c), so that the plan is exact at every size.
  */
 #include "passes/lower_int.h"
 
@@ -79,8 +80,8 @@ static void touch(struct memory *m, int buffer, struct touch *region)
         l->first = m->position;
 }
 
-/* Regions are walked twice: the second time their spans are known, so that touches from outside can be extended. False: the steps' order is
- * broken. */
+/* Regions are walked twice: the second time their spans are known, so that touches from outside can be extended. False:
+ * the steps' order is broken. */
 static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
 {
     struct span abreast = {0};
@@ -125,7 +126,8 @@ static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
     return true;
 }
 
-/* A buffer touched inside regions below its home lives as long as those regions; but for programs', whose steps run once and in their order. */
+/* A buffer touched inside regions below its home lives as long as those regions; but for programs', whose steps run
+ * once and in their order. */
 static void extend_live_ranges(struct memory *m, struct kn_steps *steps, struct touch *region, int *position)
 {
     for (int i = 0; i < steps->n; i++) {
@@ -208,7 +210,8 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Buffers by the stretches of positions in which they live, so that those that live with another are found without looking at all. */
+/* Buffers by the stretches of positions in which they live, so that those that live with another are found without
+ * looking at all. */
 enum { STRETCH = 64, LONG = 16 };
 struct numbers {
     int *at, n, cap;
@@ -327,7 +330,8 @@ static ir_expr largest_live_set(struct memory *m)
     return ir_const(m->ctx, best);
 }
 
-/* -- Dynamic buffers and objects: made before their first step, released after their last, in the region that is their home. */
+/* -- Dynamic buffers and objects: made before their first step, released after their last, in the region that is their
+ * home. */
 
 static bool has_slot(const struct kn_buffer *b)
 {

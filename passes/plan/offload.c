@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * offload: what leaves a device's memory for the host's while nobody there looks at it, and comes back (--offload), after M. Rhu et al., vDNN:
- * Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design, 2016, arXiv 1602.08124, and J. Ren et al.,
- * ZeRO-Offload: Democratizing Billion-Scale Model Training, 2021, arXiv 2101.06840. Kernels stay what they are, and so do all results.
+ * offload: what leaves a device's memory for the host's while nobody there looks at it, and comes back (--offload),
+ * after M. Rhu et al., vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design,
+ * 2016, arXiv 1602.08124, and J. Ren et al., ZeRO-Offload: Democratizing Billion-Scale Model Training, 2021, arXiv
+ * 2101.06840. Kernels stay what they are, and so do all results.
  *
- * Activations. The forward pass ends with the launch that makes the loss, an entry point's first output. A value that steps up to there have made and steps
- * behind read is copied to the host behind its last use in the forward pass, and back, into another buffer, in front of its first in the
- * backward pass; between them its memory is free. Small values stay, and so do those that are wanted again so soon that a copy would not be there.
+ * Activations. The forward pass ends with the launch that makes the loss, an entry point's first output. A value that
+ * steps up to there have made and steps behind read is copied to the host behind its last use in the forward pass, and
+ * back, into another buffer, in front of its first in the backward pass; between them its memory is free. Small values
+ * stay, and so do those that are wanted again so soon that a copy would not be there.
  *
- * In stages what a microbatch's forward pass keeps for its backward pass lies in slots of the host's, between calls of two entry points: a copy to there begins
- * behind the last step that writes the value, and one from there in front of the launch before the first that reads it.
+ * In stages what a microbatch's forward pass keeps for its backward pass lies in slots of the host's, between calls of
+ * two entry points: a copy to there begins behind the last step that writes the value, and one from there in front of
+ * the launch before the first that reads it.
  *
- * The optimizer's state. The pass `place` copies a variable that lies with the host (struct ir_state, on_host) to the device in front of its update, and what
- * the update has made of it back. Here these copies come to run beside the updates of other parameters: a parameter's go to the device before
- * the update of the one in front of it.
+ * The optimizer's state. The pass `place` copies a variable that lies with the host (struct ir_state, on_host) to the
+ * device in front of its update, and what the update has made of it back. Here these copies come to run beside the
+ * updates of other parameters: a parameter's go to the device before the update of the one in front of it.
  *
- * These copies say by `ahead` how many of them may be under way to the host (queues.c), so that what they read is free for the launches behind; those to the device
- * begin behind the launches in front of which they stand, when the memory that they fill is free.
+ * These copies say by `ahead` how many of them may be under way to the host (queues.c), so that what they read is free
+ * for the launches behind; those to the device begin behind the launches in front of which they stand, when the memory
+ * that they fill is free.
  */
 #include "passes/lower_int.h"
 
@@ -98,7 +102,8 @@ static bool writes(const struct offload *o, const struct kn_step *s, int buffer)
     return false;
 }
 
-/* The step that computes the loss: what it goes through behind, averages over ranks and copies, need nothing else of the forward pass. -1: nobody does. */
+/* The step that computes the loss: what it goes through behind, averages over ranks and copies, need nothing else of
+ * the forward pass. -1: nobody does. */
 static int find_boundary(const struct offload *o, const struct kn_entry *e)
 {
     int value = e->noutputs ? root(o, e->output_buffers[0]) : -1;

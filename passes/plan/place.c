@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place: what lies and runs where, on a machine whose device has a memory of its own (with one memory, nothing changes). Launches and
- * communication run on the device; what the walker itself looks at (library calls, sizes, conditions, objects) and the user's inputs and
- * outputs lie with the host. Kernels of few integers that only such steps read run on the host too.
+ * place: what lies and runs where, on a machine whose device has a memory of its own (with one memory, nothing
+ * changes). Launches and communication run on the device; what the walker itself looks at (library calls, sizes,
+ * conditions, objects) and the user's inputs and outputs lie with the host. Kernels of few integers that only such
+ * steps read run on the host too.
  *
- * Every buffer has a home: the device for state (but for what is said to lie with the host: --offload=optimizer), weights that it reads and what it writes. First values of state stay with the host: @init
- * copies them to where the session has put them already. Where a step needs it in the other memory, it
- * gets a twin there, and a COPY where the twin is not up to date; nothing is copied before it is needed, outputs at the
- * end. Buffers that a region's border joins are handed over in one memory. What a region writes is in one memory where the region begins
- * and ends; what it only reads is copied in front of it.
+ * Every buffer has a home: the device for state (but for what is said to lie with the host: --offload=optimizer),
+ * weights that it reads and what it writes. First values of state stay with the host: @init copies them to where the
+ * session has put them already. Where a step needs it in the other memory, it gets a twin there, and a COPY where the
+ * twin is not up to date; nothing is copied before it is needed, outputs at the end. Buffers that a region's border
+ * joins are handed over in one memory. What a region writes is in one memory where the region begins and ends; what it
+ * only reads is copied in front of it.
  */
 #include "passes/lower_int.h"
 
@@ -120,7 +122,8 @@ static void note(struct place *pl, uint8_t *of, int buffer, int memory)
         of[root(pl, buffer)] |= (uint8_t)(1 << memory);
 }
 
-/* Who reads and writes buffers. What borders hand over counts as read by the device, but for what the walker looks at. */
+/* Who reads and writes buffers. What borders hand over counts as read by the device, but for what the walker looks
+ * at. */
 static void find_accesses(struct place *pl, const struct kn_steps *steps)
 {
     for (int i = 0; i < steps->n; i++) {
@@ -470,7 +473,8 @@ static int *border(struct place *pl, int n, const int *list, int first)
     return to;
 }
 
-/* Where what a region writes is up to date at its borders: where all of its writers work, else, and where it is state, at home. */
+/* Where what a region writes is up to date at its borders: where all of its writers work, else, and where it is state,
+ * at home. */
 static int settled(const struct place *pl, int b)
 {
     bool device = pl->writes[b] == 1 << DEVICE && pl->buffers.at[b].space != TCC_SPACE_STATE;

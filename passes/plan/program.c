@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * program: steps of one compute queue that stand together become a PROGRAM, which a device compiles or records as one thing. Copies to the
- * device that stand among them and wait for none of them move in front. What waited for one of the steps waits for the program; what they
- * waited for, the program waits for, as far as none of these waits implies another.
+ * program: steps of one compute queue that stand together become a PROGRAM, which a device compiles or records as one
+ * thing. Copies to the device that stand among them and wait for none of them move in front. What waited for one of the
+ * steps waits for the program; what they waited for, the program waits for, as far as none of these waits implies
+ * another.
  */
 #include "passes/lower_int.h"
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queues: which steps run beside each other. Launches and copies within a device go into its compute queue, copies from and to the
- * host into queues of their own, communication into queues beside those; all else stays in the host's program order. A step waits for the
- * steps that access what it accesses, one of the two writing, where nothing else orders them: of each queue the last, and no
- * wait that another one implies.
+ * queues: which steps run beside each other. Launches and copies within a device go into its compute queue, copies from
+ * and to the host into queues of their own, communication into queues beside those; all else stays in the host's
+ * program order. A step waits for the steps that access what it accesses, one of the two writing, where nothing else
+ * orders them: of each queue the last, and no wait that another one implies.
  *
- * The host waits for what it has given to devices in front of a step whose regions use them: behind such a step it then knows of all that has
- * ended, whatever branch has run (events of a region end with it).
+ * The host waits for what it has given to devices in front of a step whose regions use them: behind such a step it then
+ * knows of all that has ended, whatever branch has run (events of a region end with it).
  *
  * A vote waits for all that may fault, and what writes state, or has regions that do, waits for the votes before it.
  *
- * Communication of the host takes the first queue whose last step the host knows to have ended, so that nothing waits for another's
- * message without need. Collectives whose memory is bounded (attribute `ahead`) begin behind the device's steps in front of them, and launches
- * behind wait for all but so many, so that the memory of those before, and what computed in front of them, is free again; in their entry
- * point copies between memories do likewise. Copies with that attribute (the pass `offload`) are bounded in regions as well. Steps that write state, behind the last communication that is started, wait for all of it: should
- * it fail, the state is as it was.
+ * Communication of the host takes the first queue whose last step the host knows to have ended, so that nothing waits
+ * for another's message without need. Collectives whose memory is bounded (attribute `ahead`) begin behind the device's
+ * steps in front of them, and launches behind wait for all but so many, so that the memory of those before, and what
+ * computed in front of them, is free again; in their entry point copies between memories do likewise. Copies with that
+ * attribute (the pass `offload`) are bounded in regions as well. Steps that write state, behind the last communication
+ * that is started, wait for all of it: should it fail, the state is as it was.
  */
 #include "passes/lower_int.h"
 
@@ -289,7 +290,8 @@ static void need_computed(struct queues *q)
 static void need_bounds(struct queues *q, const struct kn_step *s)
 {
     bool moves = s->kind == TCC_STEP_COPY && s->queue;
-    /* What communication has given, as the loss's mean: a copy that knows of nothing else would keep all memory in use. */
+    /* What communication has given, as the loss's mean: a copy that knows of nothing else would keep all memory in
+     * use. */
     if (moves && q->started.n && q->table.at[s->queue].kind == TCC_QUEUE_COPY_OUT)
         need_computed(q);
     if (!q->is_bounded)

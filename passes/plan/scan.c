@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scan.c - values that a loop collects are stored where they belong while it runs: element t of the collection in
- * iteration t. Where the collection is only turned, reversed or reshaped and then joined with others (both directions of a
- * recurrent layer), its elements go straight into their places in the joined tensor.
+ * iteration t. Where the collection is only turned, reversed or reshaped and then joined with others (both directions
+ * of a recurrent layer), its elements go straight into their places in the joined tensor.
  *
  * The collection's size must be known before the loop runs, so the loop must be one that counts: nothing ends it early.
  * Others collect objects (control.c), and so does a loop of one iteration: nothing in its kernels would show that the
  * collection is written whole (level 1 inlines it anyway).
  *
- * `fuse` decides it of each block in the order in which its nodes run, with what is known in front of each loop: a group at the loop's yield
- * stores the element. Who comes later finds that group, and does not ask again.
+ * `fuse` decides it of each block in the order in which its nodes run, with what is known in front of each loop: a
+ * group at the loop's yield stores the element. Who comes later finds that group, and does not ask again.
  */
 #include "passes/lower_int.h"
 #include "passes/rewrite_int.h"

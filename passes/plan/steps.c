@@ -3,9 +3,9 @@
  * steps.c - a function becomes an entry point of the plan: buffers for stored values, a step for every launch and
  * every node that is no kernel, and the binding of symbols whose value is known at run time only.
  *
- * Values: a ranked tensor has a buffer (arena, or *dynamic* where its size depends on such a symbol); everything else is an
- * object. Symbols are numbered by *level*: 0 when the inputs are bound; each node that binds new ones makes a level of its
- * own, whose expressions an EVAL step computes right after it.
+ * Values: a ranked tensor has a buffer (arena, or *dynamic* where its size depends on such a symbol); everything else
+ * is an object. Symbols are numbered by *level*: 0 when the inputs are bound; each node that binds new ones makes a
+ * level of its own, whose expressions an EVAL step computes right after it.
  */
 #include "passes/lower_int.h"
 
@@ -136,7 +136,8 @@ static ir_expr physical_bytes(struct lw *lw, ir_type t, kn_layout l)
     return bytes;
 }
 
-/* Shape versions read and rewrite the model's constants each for itself: equal ones are stored once, whatever their size. */
+/* Shape versions read and rewrite the model's constants each for itself: equal ones are stored once, whatever their
+ * size. */
 static bool same_elements(const struct lw *lw, const struct kn_buffer *b, const struct ir_tensor *t)
 {
     if (b->weight == t || (t->file && t->file == b->weight->file && t->data == b->weight->data))
@@ -235,8 +236,8 @@ void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, i
 /* -- Nodes ---------------------------------------------------------------------------------------------------- */
 
 /*
- * All that a kernel computes, for reports: the source's nodes in the order in which they run, each once. A group lists its nodes in
- * that order, all of one block (ir/fusion_verify.c).
+ * All that a kernel computes, for reports: the source's nodes in the order in which they run, each once. A group lists
+ * its nodes in that order, all of one block (ir/fusion_verify.c).
  */
 static const char *sources_of(struct lw *lw, const struct lw_group *g)
 {
@@ -310,7 +311,8 @@ static void lower_lib(struct lw *lw, struct ir_node *n, struct kn_steps *to)
         lw_bind_dims(lw, to, n, lw->buffer[n->out[i]->id], n->out[i]->type);
 }
 
-/* A constant of strings is an object: made by a library op each time. Other constants are weights, made when first asked for. */
+/* A constant of strings is an object: made by a library op each time. Other constants are weights, made when first
+ * asked for. */
 static void lower_constant(struct lw *lw, struct ir_node *n, struct kn_steps *to)
 {
     if (ir_is_tensor(n->out[0]->type) || !ir_has_uses(n->out[0]))
@@ -500,7 +502,8 @@ void lw_make_inputs(struct lw *lw, struct kn_entry *e)
         lw_define_symbols(lw, version->inputs[i], 0);
 }
 
-/* An output whose size is known from the inputs is computed in place; other tensors are copied at the end, objects shared. */
+/* An output whose size is known from the inputs is computed in place; other tensors are copied at the end, objects
+ * shared. */
 void lw_place_outputs(struct lw *lw, struct kn_entry *e)
 {
     struct ir_node *ret = lw->func->body->last;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * update.c - concat(slice(v, 0..p), new, slice(v, p + n..)) is v with a part overwritten: an append to a cache, where v is the value of a
- * state variable; so is a scatter of elements into v, where that is a cache. The result's buffer gets a copy of v as soon as that is read, and the kernel of `new`,
- * or of the updates, stores its elements there. elide.c takes the copy out where the buffer can be the variable itself.
+ * update.c - concat(slice(v, 0..p), new, slice(v, p + n..)) is v with a part overwritten: an append to a cache, where v
+ * is the value of a state variable; so is a scatter of elements into v, where that is a cache. The result's buffer gets
+ * a copy of v as soon as that is read, and the kernel of `new`, or of the updates, stores its elements there. elide.c
+ * takes the copy out where the buffer can be the variable itself.
  */
 #include "passes/lower_int.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * version.c - the versions of state variables. Each write makes a new one, and a step says which one it reads, so that later passes
- * can't move a read behind a write, or a write in front of a read, unnoticed: the plan's verifier follows the versions. They are
- * numbered while the plan still has the order of the nodes and only copies access variables. An if that writes a variable makes a
- * version of those that its branches leave; a loop's begins each iteration, and is there behind the loop.
+ * version.c - the versions of state variables. Each write makes a new one, and a step says which one it reads, so that
+ * later passes can't move a read behind a write, or a write in front of a read, unnoticed: the plan's verifier follows
+ * the versions. They are numbered while the plan still has the order of the nodes and only copies access variables. An
+ * if that writes a variable makes a version of those that its branches leave; a loop's begins each iteration, and is
+ * there behind the loop.
  */
 #include "passes/lower_int.h"
 

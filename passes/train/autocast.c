@@ -2,9 +2,9 @@
 /*
  * Which type each op runs in: autocast.def, and files of the user's.
  *
- * A file holds lines `lower|float32|promote NAME...`, blank lines, and comments from # on. A NAME is an operator of the source
- * model (Conv), an op (matmul), a kind (REDUCE), or node:PATTERN for nodes of the source model by name, * and ? as in a shell.
- * The first line that fits decides; what no line names goes by the table.
+ * A file holds lines `lower|float32|promote NAME...`, blank lines, and comments from # on. A NAME is an operator of the
+ * source model (Conv), an op (matmul), a kind (REDUCE), or node:PATTERN for nodes of the source model by name, * and ?
+ * as in a shell. The first line that fits decides; what no line names goes by the table.
  */
 #include "passes/train/autocast_int.h"
 #include "base/safe.h"

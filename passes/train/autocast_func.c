@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inserts the casts of autocast into a function: nodes in order, each operand to the type that the node's policy asks for, then
- * the node's result types anew. A value is cast once, right behind the node that makes it, whoever uses the copy. Contractions
- * in a lower type accumulate in float32 (that is how the ops are defined).
+ * Inserts the casts of autocast into a function: nodes in order, each operand to the type that the node's policy asks
+ * for, then the node's result types anew. A value is cast once, right behind the node that makes it, whoever uses the
+ * copy. Contractions in a lower type accumulate in float32 (that is how the ops are defined).
  */
 #include "passes/train/autocast_int.h"
 #include "passes/train/loss_int.h"
@@ -242,8 +242,8 @@ static bool cast_result(struct autocaster *c, struct ir_node *n, enum tcc_dtype 
     return true;
 }
 
-/* Would a wider scalar operand lose bits in this type? Then the op runs in f32 and only its result is rounded, as PyTorch's
- * ops do with Python numbers. */
+/* Would a wider scalar operand lose bits in this type? Then the op runs in f32 and only its result is rounded, as
+ * PyTorch's ops do with Python numbers. */
 static bool scalar_loses(const struct ir_node *n, enum tcc_dtype to)
 {
     for (int i = 0; i < n->nin; i++) {
@@ -331,8 +331,8 @@ static bool only_for_loss(const struct autocaster *c, const struct ir_node *n)
 }
 
 /*
- * What comes behind the last product and is read for the loss alone is the loss: PyTorch's losses take f32 and give it. Where lower types keep a network's
- * activations, whose readers are products of later layers, nothing changes.
+ * What comes behind the last product and is read for the loss alone is the loss: PyTorch's losses take f32 and give it.
+ * Where lower types keep a network's activations, whose readers are products of later layers, nothing changes.
  */
 static void mark_tail(struct autocaster *c)
 {

@@ -18,13 +18,14 @@ struct autocast {
     enum tcc_dtype type;
     int nrules;
     const struct autocast_rule *rules;
-    const struct train_loss *loss;       /* NULL: none. Outputs that are losses by themselves are computed in f32 from the last product on */
+    /* NULL: none. Outputs that are losses by themselves are computed in f32 from the last product on */
+    const struct train_loss *loss;
 };
 
 /* "list", "matmul", "all" or a file's name. False after a diagnostic. */
 bool autocast_read(struct ir_ctx *ctx, const char *text, enum tcc_dtype type, struct autocast *a);
-/* Casts within a function; its inputs, outputs, regions' parameters and what library ops get keep their types. State is read
- * and written in the type that the variables have now. */
+/* Casts within a function; its inputs, outputs, regions' parameters and what library ops get keep their types. State is
+ * read and written in the type that the variables have now. */
 bool autocast_func(struct ir_func *f, const struct autocast *a);
 
 #endif

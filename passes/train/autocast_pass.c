@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* autocast: floats of a lower type where that is allowed. Options: mode (list, matmul, all or a file), type (bf16, fp16). */
+/* autocast: floats of a lower type where that is allowed. Options: mode (list, matmul, all or a file), type (bf16,
+ * fp16). */
 #include "passes/train/autocast_int.h"
 #include "passes/pass.h"
 

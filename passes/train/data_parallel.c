@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data parallel training: what ranks with the same parameters and different samples must tell each other. The collectives are
- * nodes of group "dp"; lowering starts them where they stand and waits for them where their results are used.
+ * Data parallel training: what ranks with the same parameters and different samples must tell each other. The
+ * collectives are nodes of group "dp"; lowering starts them where they stand and waits for them where their results are
+ * used.
  *
- * Gradients are averaged in buckets, as PyTorch's DistributedDataParallel does it: in the order in which the backward pass makes
- * them, a bucket is closed by the gradient that fills it, and is reduced from there on while the backward pass goes on. The first
- * bucket is small, so that the first message leaves early. Gradients are reduced in the type of the update (float32, whatever
- * the forward pass computed in), still multiplied by the loss scale: what comes after (found-inf, unscaling, clipping, norms of
- * lamb) then sees the same bits on all ranks.
+ * Gradients are averaged in buckets, as PyTorch's DistributedDataParallel does it: in the order in which the backward
+ * pass makes them, a bucket is closed by the gradient that fills it, and is reduced from there on while the backward
+ * pass goes on. The first bucket is small, so that the first message leaves early. Gradients are reduced in the type of
+ * the update (float32, whatever the forward pass computed in), still multiplied by the loss scale: what comes after
+ * (found-inf, unscaling, clipping, norms of lamb) then sees the same bits on all ranks.
  */
 #include "passes/train/entry_int.h"
 
@@ -41,9 +42,9 @@ struct ir_value *train_parallel_mean(struct ir_builder *b, const struct train_op
 /* -- Early gradients --------------------------------------------------------------------------------------------- */
 
 /*
- * The gradient of a transposed weight is made where the forward pass transposes the weight: at the start, so in the backward
- * pass at its end, long after what it is made of. What makes a gradient is taken up to right behind its operands: the product, and
- * the moves and elementwise ops behind it. So its bucket can leave early.
+ * The gradient of a transposed weight is made where the forward pass transposes the weight: at the start, so in the
+ * backward pass at its end, long after what it is made of. What makes a gradient is taken up to right behind its
+ * operands: the product, and the moves and elementwise ops behind it. So its bucket can leave early.
  */
 struct early {
     struct ir_builder *b;
@@ -88,7 +89,8 @@ static void take_up_all(struct ir_builder *b, int n, struct ir_value *const *gra
 
 /* -- Buckets --------------------------------------------------------------------------------------------------- */
 
-/* What owners are found by (--zero): the parameters' sizes, and the symbols that say which are this rank's, where gradients lie with owners alone. */
+/* What owners are found by (--zero): the parameters' sizes, and the symbols that say which are this rank's, where
+ * gradients lie with owners alone. */
 struct owned_list {
     int n;
     int64_t *bytes;
@@ -107,7 +109,8 @@ static int sooner(const void *a, const void *b)
     return x->position != y->position ? (x->position < y->position ? -1 : 1) : y->param - x->param;
 }
 
-/* Gradients in the order in which they are made; of those that are there already the last parameter's first. *n: of parameters, then of these. */
+/* Gradients in the order in which they are made; of those that are there already the last parameter's first. *n: of
+ * parameters, then of these. */
 static struct ready *arrival(struct ir_builder *b, int *n, struct ir_value *const *grads)
 {
     struct ready *order = IR_NEWN(b->ctx, *n + 1, struct ready);
@@ -245,7 +248,8 @@ static bool is_written(const struct ir_func *f, const struct ir_state *s)
     return false;
 }
 
-/* Running statistics are those of rank 0 at a step's start: reads of buffers that the step updates go through a broadcast. */
+/* Running statistics are those of rank 0 at a step's start: reads of buffers that the step updates go through a
+ * broadcast. */
 bool train_parallel_buffers(struct ir_builder *b, const struct train_options *o)
 {
     VEC(struct ir_value *) reads = {0};

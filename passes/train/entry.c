@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An entry point of training, before there are gradients: a copy of the model's function whose writes of state come last, and the loss behind it.
+ * An entry point of training, before there are gradients: a copy of the model's function whose writes of state come
+ * last, and the loss behind it.
  */
 #include "passes/train/entry_int.h"
 
@@ -13,9 +14,11 @@ bool train_complain(struct training *t, const char *format, const char *name)
     return false;
 }
 
-/* -- Copies ----------------------------------------------------------------------------------------------------------- */
+/* -- Copies
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* The state writes of the copy, to be moved behind what is built after it; but for those whose versions somebody reads. */
+/* The state writes of the copy, to be moved behind what is built after it; but for those whose versions somebody
+ * reads. */
 static void collect_writes(struct entry *e)
 {
     VEC(struct ir_node *) writes = {0};
@@ -108,7 +111,8 @@ static struct ir_value *input_named(struct entry *e, const char *name)
     return NULL;
 }
 
-/* -- The loss ------------------------------------------------------------------------------------------------------------ */
+/* -- The loss
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static bool is_float_tensor(const struct ir_value *v)
 {
@@ -173,7 +177,8 @@ static void look_up(void *user, ir_expr sym)
     k->outside |= !found;
 }
 
-/* The target's type. A size of the scores that only the run knows is a symbol of its own in it; the loss's ops compare the two. */
+/* The target's type. A size of the scores that only the run knows is a symbol of its own in it; the loss's ops compare
+ * the two. */
 static ir_type target_type(struct entry *e, const struct train_loss *loss, ir_type scores)
 {
     struct ir_ctx *ctx = e->t->ctx;

@@ -6,8 +6,9 @@
  * Classes, row n with target class t, scores x, weights w:
  *   l(n) = -w[t] (x[t] - m - log s), m = max x, s = sum exp(x - m); 0 where t is ignore_index
  *   mean = sum l / sum w[t] over the rows that count
- * Smoothing by e over C classes adds e/C of -sum over c of w[c] log p[c], its mean over the same sum of weights, and takes 1 - e
- * of the above. Against probabilities q: -sum over c of w[c] q'[c] log p[c], q' = (1 - e) q + e/C, mean over the rows.
+ * Smoothing by e over C classes adds e/C of -sum over c of w[c] log p[c], its mean over the same sum of weights, and
+ * takes 1 - e of the above. Against probabilities q: -sum over c of w[c] q'[c] log p[c], q' = (1 - e) q + e/C, mean
+ * over the rows.
  *
  * The gradient is p[c] sum of row weights - weight of class c, which needs nothing of the forward pass but m and s.
  * A label outside [0, C) makes the gather that picks its score fail when it runs; nothing has been written by then.
@@ -129,7 +130,8 @@ static struct ir_value *log_p(struct loss_build *l, const struct rows *r)
     return r->log_sum ? op2(l, IR_sub, r->shifted, r->log_sum) : r->shifted;
 }
 
-/* -sum over c of weights[c] log p[c] with weights q (broadcasts to x), and its gradient by x, each row's times `by` (broadcasts). */
+/* -sum over c of weights[c] log p[c] with weights q (broadcasts to x), and its gradient by x, each row's times `by`
+ * (broadcasts). */
 static struct ir_value *against(struct loss_build *l, const struct rows *r, struct ir_value *q)
 {
     return op1(l, IR_neg, reduce(l, IR_reduce_sum, op2(l, IR_mul, log_p(l, r), q), l->axis));
@@ -200,7 +202,8 @@ static struct ir_value *labels(struct loss_build *l, struct ir_value **counts)
     return t;
 }
 
-/* What picks a row's score: ignored rows take class 0, negative labels one that is not there (gather would count from the end). */
+/* What picks a row's score: ignored rows take class 0, negative labels one that is not there (gather would count from
+ * the end). */
 static struct ir_value *safe_labels(struct loss_build *l, struct ir_value *t, struct ir_value *counts)
 {
     ir_expr classes = l->x->type->dim[l->axis];
@@ -274,8 +277,8 @@ static bool classes(struct loss_build *l)
     l->each = without_classes(l, rows);
     if (!l->want_gradient)
         return l->value != NULL;
-    /* Rows times `scale`; class c of a row weighs (1 - e) w[t] if c is t, plus e/C w[c]. A row that does not count has no slope, even where none counts
-     * and the scale is 1 / 0, as in PyTorch. */
+    /* Rows times `scale`; class c of a row weighs (1 - e) w[t] if c is t, plus e/C w[c]. A row that does not count has
+     * no slope, even where none counts and the scale is 1 / 0, as in PyTorch. */
     struct ir_value *scale = times(l, norm ? op1(l, IR_recip, norm) : NULL, l->factor), *none = num(l, 0);
     struct ir_value *live = choose(l, counts, scale ? scale : num(l, 1), none);
     struct ir_value *row = weights ? choose(l, counts, times(l, w, scale), none) : live;
@@ -294,7 +297,8 @@ static bool classes(struct loss_build *l)
     return l->value && l->gradient;
 }
 
-/* -- Values ---------------------------------------------------------------------------------------------------------- */
+/* -- Values
+ * ---------------------------------------------------------------------------------------------------------- */
 
 bool loss_elements(struct loss_build *l, struct ir_value *each, struct ir_value *slopes)
 {
@@ -378,7 +382,8 @@ bool loss_classified(struct loss_build *l)
     return tcc_is_float((enum tcc_dtype)l->target->type->dtype) ? probabilities(l) : classes(l);
 }
 
-/* -- The door ----------------------------------------------------------------------------------------------------------- */
+/* -- The door
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static bool (*const builders[])(struct loss_build *l) = {
 #define LOSS(name, target, build, others, keys, doc) loss_##build,

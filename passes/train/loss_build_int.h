@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_build_int.h - one loss being built: shared by the files that know the formulas (loss.c, loss_more.c, loss_ctc.c). */
+/* loss_build_int.h - one loss being built: shared by the files that know the formulas (loss.c, loss_more.c,
+ * loss_ctc.c). */
 #ifndef TCC_PASSES_TRAIN_LOSS_BUILD_INT_H
 #define TCC_PASSES_TRAIN_LOSS_BUILD_INT_H
 

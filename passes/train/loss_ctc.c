@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connectionist temporal classification: Graves, Fernandez, Gomez, Schmidhuber (2006), the forward recursion in logarithms, as a loop over time that the
- * gradient pass differentiates. The labels with blanks between them and around them are L = 2 S + 1 states; alpha[s] is the logarithm of the probability
- * of all ways that end in state s:
- *   alpha'[s] = log p(label of s) + log(e^alpha[s] + e^alpha[s-1] + (e^alpha[s-2] where s is a label other than that of s-2))
- * A target's length is how many of its labels are not negative. What cannot be has a logarithm of -1e30, so that no infinities are subtracted.
+ * Connectionist temporal classification: Graves, Fernandez, Gomez, Schmidhuber (2006), the forward recursion in
+ * logarithms, as a loop over time that the gradient pass differentiates. The labels with blanks between them and around
+ * them are L = 2 S + 1 states; alpha[s] is the logarithm of the probability of all ways that end in state s:
+ *   alpha'[s] = log p(label of s) + log(e^alpha[s] + e^alpha[s-1] + (e^alpha[s-2] where s is a label other than that of
+ *   s-2))
+ * A target's length is how many of its labels are not negative. What cannot be has a logarithm of -1e30, so that no
+ * infinities are subtracted.
  */
 #include "passes/train/loss_build_int.h"
 
@@ -31,7 +33,8 @@ static struct ir_value *slice(struct loss_build *l, struct ir_value *x, int axis
         steps[i] = ir_const(l->b->ctx, 1);
     }
     return ir_build1(l->b, IR_slice, 1, &x,
-                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, x->type->rank, starts), ir_attr_exprs(IR_ATTR_sizes, x->type->rank, sizes),
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, x->type->rank, starts),
+                              ir_attr_exprs(IR_ATTR_sizes, x->type->rank, sizes),
                               ir_attr_exprs(IR_ATTR_steps, x->type->rank, steps)));
 }
 
@@ -107,8 +110,9 @@ static struct ir_value *advance(struct ctc *c, struct ir_value *alpha, struct ir
     struct loss_build *l = c->l;
     struct ir_value *one = shift(c, alpha, 1), *two = choose(l, c->skips, shift(c, alpha, 2), num(l, NEVER));
     struct ir_value *most = op2(l, IR_max, alpha, op2(l, IR_max, one, two));
-    struct ir_value *sum = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, alpha, most)),
-                               op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, one, most)), op1(l, IR_exp, op2(l, IR_sub, two, most))));
+    struct ir_value *sum =
+        op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, alpha, most)),
+            op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, one, most)), op1(l, IR_exp, op2(l, IR_sub, two, most))));
     struct ir_value *next = op2(l, IR_add, op2(l, IR_add, most, op1(l, IR_log, sum)), at_time(c, t));
     return op2(l, IR_max, next, num(l, NEVER));
 }
@@ -119,7 +123,8 @@ static struct ir_value *begin(struct ctc *c)
     struct loss_build *l = c->l;
     ir_expr dims[2] = {c->n, c->states};
     struct ir_value *iota = ir_build1(l->b, IR_iota, 0, NULL,
-                                      IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1), ir_attr_dtype(IR_ATTR_to, TCC_I64)));
+                                      IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, 2, dims), ir_attr_i(IR_ATTR_axis, 1),
+                                               ir_attr_dtype(IR_ATTR_to, TCC_I64)));
     struct ir_value *start = op2(l, IR_le, iota, ir_constant_i(l->b, TCC_I64, 1));
     return choose(l, start, at_time(c, ir_constant_i(l->b, TCC_I64, 0)), num(l, NEVER));
 }
@@ -133,8 +138,8 @@ static struct ir_value *run(struct ctc *c)
     if (!trip || !first)
         return NULL;
     ir_type type = first->type;
-    struct ir_node *loop =
-        ir_build_typed(b, IR_loop, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 0), ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type);
+    struct ir_node *loop = ir_build_typed(
+        b, IR_loop, 3, in, IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 0), ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type);
     if (!loop)
         return NULL;
     struct ir_block *region = ir_region_new(b->func, loop);
@@ -155,10 +160,14 @@ static struct ir_value *costs(struct ctc *c, struct ir_value *alpha)
 {
     struct loss_build *l = c->l;
     struct ir_value *one = ir_constant_i(l->b, TCC_I64, 1), *zero = ir_constant_i(l->b, TCC_I64, 0);
-    struct ir_value *end = op2(l, IR_mul, c->lengths, ir_constant_i(l->b, TCC_I64, 2)), *some = op2(l, IR_gt, c->lengths, zero);
-    struct ir_value *x = pick(l, alpha, end, 1), *y = choose(l, some, pick(l, alpha, op2(l, IR_max, op2(l, IR_sub, end, one), zero), 1), num(l, NEVER));
+    struct ir_value *end = op2(l, IR_mul, c->lengths, ir_constant_i(l->b, TCC_I64, 2)),
+                    *some = op2(l, IR_gt, c->lengths, zero);
+    struct ir_value *x = pick(l, alpha, end, 1),
+                    *y = choose(l, some, pick(l, alpha, op2(l, IR_max, op2(l, IR_sub, end, one), zero), 1),
+                                num(l, NEVER));
     struct ir_value *most = op2(l, IR_max, x, y);
-    struct ir_value *sum = op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, x, most)), op1(l, IR_exp, op2(l, IR_sub, y, most)));
+    struct ir_value *sum =
+        op2(l, IR_add, op1(l, IR_exp, op2(l, IR_sub, x, most)), op1(l, IR_exp, op2(l, IR_sub, y, most)));
     struct ir_value *cost = op1(l, IR_neg, op2(l, IR_add, most, op1(l, IR_log, sum)));
     struct ir_value *possible = op2(l, IR_lt, cost, num(l, -NEVER / 2));
     return choose(l, possible, cost, num(l, l->loss->zero_infinity != 0 ? 0 : HUGE_VAL));
@@ -169,7 +178,8 @@ bool loss_ctc(struct loss_build *l)
     ir_type t = l->target->type;
     struct ctc c = {.l = l, .target = ir_cast_to(l->b, l->target, TCC_I64)};
 
-    if (l->rank != 3 || t->rank != 2 || !tcc_is_int((enum tcc_dtype)t->dtype) || ir_expr_eq(l->b->ctx, t->dim[0], l->x->type->dim[0]) == IR_NO)
+    if (l->rank != 3 || t->rank != 2 || !tcc_is_int((enum tcc_dtype)t->dtype) ||
+        ir_expr_eq(l->b->ctx, t->dim[0], l->x->type->dim[0]) == IR_NO)
         return loss_wrong(l, "ctc takes scores [samples, time, classes] and labels [samples, most labels]");
     c.n = l->x->type->dim[0];
     c.time = l->x->type->dim[1];

@@ -51,8 +51,8 @@ int train_loss_nscores(const struct train_loss *loss);
 /* The type of a target that the model has not: what the loss expects for scores of that type. */
 ir_type train_loss_target(struct ir_ctx *ctx, const struct train_loss *loss, ir_type scores);
 
-/* What one term is built from, and what it gives. target NULL: it has none. factor: f32[], of the gradient; NULL: 1. each: of reduction=none, else
- * NULL. */
+/* What one term is built from, and what it gives. target NULL: it has none. factor: f32[], of the gradient; NULL: 1.
+ * each: of reduction=none, else NULL. */
 struct train_loss_use {
     struct ir_value *scores[LOSS_MOST_SCORES], *target, *factor;
     bool want_gradient;
@@ -60,9 +60,10 @@ struct train_loss_use {
 };
 
 /*
- * Builds, at b's point, the loss (value: f32[]) and, where it is wanted, its gradient by each of the scores (their types), times the factor. Formulas of the
- * losses that are used most are written out rather than differentiated: one pass over the scores with nothing to keep but a maximum and a sum a row.
- * False after a diagnostic: types that don't fit.
+ * Builds, at b's point, the loss (value: f32[]) and, where it is wanted, its gradient by each of the scores (their
+ * types), times the factor. Formulas of the losses that are used most are written out rather than differentiated: one
+ * pass over the scores with nothing to keep but a maximum and a sum a row. False after a diagnostic: types that don't
+ * fit.
  */
 bool train_loss_build(struct ir_builder *b, const struct train_loss *loss, struct train_loss_use *use);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Losses that are differentiated rather than written out, but for kl: torch.nn.functional's kl_div, triplet_margin_loss (p = 2, eps = 1e-6) and
- * cosine_embedding_loss (eps = 1e-12), torchvision.ops.sigmoid_focal_loss, and the Dice loss of Milletari, Navab, Ahmadi, "V-Net" (2016), with
- * unsquared denominators and Laplace smoothing.
+ * Losses that are differentiated rather than written out, but for kl: torch.nn.functional's kl_div, triplet_margin_loss
+ * (p = 2, eps = 1e-6) and cosine_embedding_loss (eps = 1e-12), torchvision.ops.sigmoid_focal_loss, and the Dice loss of
+ * Milletari, Navab, Ahmadi, "V-Net" (2016), with unsquared denominators and Laplace smoothing.
  */
 #include "passes/train/loss_build_int.h"
 

@@ -64,17 +64,20 @@ static struct ir_value *cosine(struct schedule_build *u)
     return half_cosine(u, u->t, number(u, u->s->value[SET_period]));
 }
 
-/* Period n is T g^n long and begins at T (g^n - 1) / (g - 1): n is the whole part of log(t / T (g - 1) + 1) / log g, to which a little is added, since
- * at the beginning of a period that is a whole number but for rounding. */
+/* Period n is T g^n long and begins at T (g^n - 1) / (g - 1): n is the whole part of log(t / T (g - 1) + 1) / log g, to
+ * which a little is added, since at the beginning of a period that is a whole number but for rounding. */
 static struct ir_value *restarts(struct schedule_build *u)
 {
     double period = u->s->value[SET_period], g = u->s->value[SET_growth];
     struct ir_value *passed = op(u, IR_div, u->t, number(u, period));
 
     if (g == 1)
-        return half_cosine(u, op(u, IR_sub, u->t, op(u, IR_mul, ir_unary(u->b, IR_floor, passed), number(u, period))), number(u, period));
+        return half_cosine(u, op(u, IR_sub, u->t, op(u, IR_mul, ir_unary(u->b, IR_floor, passed), number(u, period))),
+                           number(u, period));
     struct ir_value *share = op(u, IR_add, op(u, IR_mul, passed, number(u, g - 1)), number(u, 1));
-    struct ir_value *n = ir_unary(u->b, IR_floor, op(u, IR_add, op(u, IR_div, ir_unary(u->b, IR_log, share), number(u, log(g))), number(u, 1e-9)));
+    struct ir_value *n =
+        ir_unary(u->b, IR_floor,
+                 op(u, IR_add, op(u, IR_div, ir_unary(u->b, IR_log, share), number(u, log(g))), number(u, 1e-9)));
     struct ir_value *times = op(u, IR_pow, number(u, g), n);
     struct ir_value *start = op(u, IR_mul, op(u, IR_sub, times, number(u, 1)), number(u, period / (g - 1)));
     return half_cosine(u, op(u, IR_sub, u->t, start), op(u, IR_mul, times, number(u, period)));

@@ -3,9 +3,10 @@
  * One update of all parameters, as graph IR: are all gradients finite, unscaling, clipping by the global norm, the
  * optimizer's formula per parameter, and the bookkeeping of steps and loss scale.
  *
- * Each parameter's formula is elementwise in the state that it reads and writes, and takes from outside only scalars that are
- * computed once; so it becomes one kernel that reads parameter, gradient and moments once and writes in place. A gradient that
- * is not finite selects every old value, without leaving the step. The loss scale follows torch.amp.GradScaler.
+ * Each parameter's formula is elementwise in the state that it reads and writes, and takes from outside only scalars
+ * that are computed once; so it becomes one kernel that reads parameter, gradient and moments once and writes in place.
+ * A gradient that is not finite selects every old value, without leaving the step. The loss scale follows
+ * torch.amp.GradScaler.
  */
 #include "passes/train/optim_int.h"
 
@@ -301,7 +302,8 @@ static bool measure_one(const struct update *u, struct ir_builder *b, struct ir_
     return *largest && (*squares || !needs_norm(u->c));
 }
 
-/* The gradient in the type in which it is used: a narrow one in f32. That of a group that waits is 0, in the norm too. */
+/* The gradient in the type in which it is used: a narrow one in f32. That of a group that waits is 0, in the norm
+ * too. */
 static struct ir_value *used_grad(const struct update *u, struct ir_builder *b, const struct train_param *param)
 {
     enum tcc_dtype dtype = update_type(param->state);
@@ -461,8 +463,9 @@ static bool read_slots(struct update *u, struct optim_update *p, const char *par
 }
 
 /*
- * The average of a parameter that is `now` behind the update: torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(decay), whose first
- * update copies. One that waits is averaged as it is. Parameters that are narrower than f32 count as they are before they are rounded.
+ * The average of a parameter that is `now` behind the update: torch.optim.swa_utils.AveragedModel with
+ * get_ema_multi_avg_fn(decay), whose first update copies. One that waits is averaged as it is. Parameters that are
+ * narrower than f32 count as they are before they are rounded.
  */
 static bool update_average(struct update *u, struct optim_update *p, const struct ir_state *state, struct ir_value *now)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * optim_int.h - between the files of the optimizer: the options as parsed, and what the optimizers' formulas are built from.
+ * optim_int.h - between the files of the optimizer: the options as parsed, and what the optimizers' formulas are built
+ * from.
  *
  *   optim_text.c       command-line texts to struct optim_config
  *   optim.c            states, the update as a whole: found-inf, clipping, scaler, reading and writing of state
@@ -24,7 +25,12 @@ enum optim_kind {
     OPTIM_N
 };
 enum optim_slot_shape { SLOT_LIKE, SLOT_SCALAR };
-struct optim_slot { enum optim_kind optimizer; const char *name; enum optim_slot_shape shape; enum optim_option option; };
+struct optim_slot {
+    enum optim_kind optimizer;
+    const char *name;
+    enum optim_slot_shape shape;
+    enum optim_option option;
+};
 extern const struct optim_slot optim_slots[];
 extern const int optim_nslots;
 #define OPTIM_MAX_SLOTS 3                        /* of one optimizer */
@@ -62,7 +68,8 @@ struct optim_scaler {
 struct optim_config {
     enum optim_kind kind;
     int ngroups;
-    struct optim_group *groups;                  /* the first holds for all parameters that no other's pattern matches */
+    /* the first holds for all parameters that no other's pattern matches */
+    struct optim_group *groups;
     struct schedule_config schedule;
     enum tcc_dtype slot_type;                    /* f32 or bf16 */
     double clip_norm;                            /* 0: none */
@@ -76,7 +83,8 @@ struct optim_config {
 const struct optim_config *optim_parse(struct ir_ctx *ctx, const struct train_options *o);
 const struct optim_group *optim_group_of(const struct optim_config *c, const char *parameter);
 
-/* One parameter's update while it is built. Values marked * are of type `dtype`, which is f32, or f64 for f64 parameters. */
+/* One parameter's update while it is built. Values marked * are of type `dtype`, which is f32, or f64 for f64
+ * parameters. */
 struct optim_update {
     struct ir_builder *b;
     enum tcc_dtype dtype;
@@ -91,8 +99,10 @@ struct optim_update {
 struct optim_shared {
     struct ir_value *ok;                         /* bool[]: all gradients are finite */
     struct ir_value *first;                      /* bool[]: the first update (of a group that waits: of that group) */
-    struct ir_value *t;                          /* f64[]: number of this update, from 1; of a group that waits: of that group's */
-    struct ir_value *norm;                       /* f32[]: global norm of the gradients as used; NULL where nothing asks */
+    /* f64[]: number of this update, from 1; of a group that waits: of that group's */
+    struct ir_value *t;
+    /* f32[]: global norm of the gradients as used; NULL where nothing asks */
+    struct ir_value *norm;
 };
 /* from + weight * (to - from), in torch.lerp's two forms. */
 struct ir_value *optim_lerp(struct optim_update *u, struct ir_value *from, struct ir_value *to, double weight);

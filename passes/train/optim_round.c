@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stochastic rounding of f32 to bf16: the word `dither` adds 16 random bits below bf16's last place and cuts them off, so that
- * the expected result is the exact value, and steps smaller than half a unit are not lost.
+ * Stochastic rounding of f32 to bf16: the word `dither` adds 16 random bits below bf16's last place and cuts them off,
+ * so that the expected result is the exact value, and steps smaller than half a unit are not lost.
  *
- * The bits are a function of (train.seed, train.step, the state variable's name, the element's index): a hash, so that neither
- * threads nor the order of kernels matter. The hash is the xorshift-multiply `lowbias32` (C. Wellons, hash-prospector), whose
- * bias is below that of the 16 bits that are taken.
+ * The bits are a function of (train.seed, train.step, the state variable's name, the element's index): a hash, so that
+ * neither threads nor the order of kernels matter. The hash is the xorshift-multiply `lowbias32` (C. Wellons,
+ * hash-prospector), whose bias is below that of the 16 bits that are taken.
  */
 #include "passes/train/optim_int.h"
 

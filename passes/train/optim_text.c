@@ -2,7 +2,8 @@
 /*
  * Reads the options that say how parameters are updated:
  *
- *   optimizer    NAME[:key=value,...][;PATTERN:key=value,...]    patterns as of a shell, over parameter names; the first match holds
+ *   optimizer    NAME[:key=value,...][;PATTERN:key=value,...]    patterns as of a shell, over parameter names; the
+ *                first match holds
  *   schedule     NAME[:key=value,...]                            or NAME,key=value for what every schedule has
  *   loss scale   N | dynamic[:key=value,...]
  *

@@ -167,14 +167,18 @@ static bool read_target_type(struct ir_ctx *ctx, const char *value, struct train
 static bool read_key(struct ir_ctx *ctx, const char *key, const char *value, struct train_loss *l)
 {
     int other = listed(loss_rows[l->kind].others, key);
-    const char **name = !strcmp(key, "input") ? &l->input : !strcmp(key, "target") ? &l->target : other >= 0 ? &l->others[other] : NULL;
+    const char **name = !strcmp(key, "input")    ? &l->input
+                        : !strcmp(key, "target") ? &l->target
+                        : other >= 0             ? &l->others[other]
+                                                 : NULL;
     if (name) {
         *name = ir_intern(ctx, value);
         return *value || bad_value(ctx, key, value, "a name");
     }
     for (int i = 0; i < NNUMBERS; i++)
         if (!strcmp(key, loss_numbers[i].key))
-            return number(ctx, key, value, loss_numbers[i].low, loss_numbers[i].high, (double *)((char *)l + loss_numbers[i].field));
+            return number(ctx, key, value, loss_numbers[i].low, loss_numbers[i].high,
+                          (double *)((char *)l + loss_numbers[i].field));
     if (!strcmp(key, "reduction"))
         return read_reduction(ctx, value, &l->reduction);
     if (!strcmp(key, "target_type"))
@@ -194,8 +198,8 @@ static bool read_key(struct ir_ctx *ctx, const char *key, const char *value, str
 static const char *keys_of(struct ir_ctx *ctx, int kind)
 {
     const struct loss_row *r = &loss_rows[kind];
-    return ir_internf(ctx, "input,%sreduction%s%s%s%s", r->target == TARGET_NOTHING ? "" : "target,", *r->others ? "," : "", r->others,
-                      *r->keys ? "," : "", r->keys);
+    return ir_internf(ctx, "input,%sreduction%s%s%s%s", r->target == TARGET_NOTHING ? "" : "target,",
+                      *r->others ? "," : "", r->others, *r->keys ? "," : "", r->keys);
 }
 
 static int find_loss(struct ir_ctx *ctx, const char *name)
@@ -243,7 +247,8 @@ static bool read_term(struct ir_ctx *ctx, const char *text, struct train_loss *l
     }
     for (int i = 0; i < train_loss_nscores(l) - 1; i++)
         if (!l->others[i]) {
-            ir_error(ctx, NULL, "--loss=%s requires the names of the outputs that it takes: input=,%s", spec.kind, loss_rows[kind].others);
+            ir_error(ctx, NULL, "--loss=%s requires the names of the outputs that it takes: input=,%s", spec.kind,
+                     loss_rows[kind].others);
             return false;
         }
     return true;

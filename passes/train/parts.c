@@ -33,7 +33,8 @@ bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scor
                  ir_type_text(b->ctx, scores->type));
         return false;
     }
-    struct train_loss_use use = {.scores = {scores}, .target = target, .factor = factor, .want_gradient = gradient != NULL};
+    struct train_loss_use use = {
+        .scores = {scores}, .target = target, .factor = factor, .want_gradient = gradient != NULL};
     if (!train_loss_build(b, &l, &use))
         return false;
     *value = use.value;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The precision that a network is trained in: reads the options, and gives the forward functions their types before anything
- * else is built on them. In the bf16 modes parameters and buffers become bf16 and all ops outside autocast.def's float32 rows
- * run in it; gradients have the types of what they belong to.
+ * The precision that a network is trained in: reads the options, and gives the forward functions their types before
+ * anything else is built on them. In the bf16 modes parameters and buffers become bf16 and all ops outside
+ * autocast.def's float32 rows run in it; gradients have the types of what they belong to.
  */
 #include "passes/train/precision_int.h"
 #include "passes/train/autocast_int.h"

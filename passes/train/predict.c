@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * @predict: the model's outputs as it infers, with the state that training has left. It reads what the outputs depend on: neither the
- * target, nor a loss that the model computes, is part of it.
+ * @predict: the model's outputs as it infers, with the state that training has left. It reads what the outputs depend
+ * on: neither the target, nor a loss that the model computes, is part of it.
  */
 #include "passes/train/entry_int.h"
 

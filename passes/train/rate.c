@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rate of a schedule as a number, for programs that set train.rate themselves: the graph that a compiled-in schedule would
- * be (lr_schedule.c), run in the interpreter, so that both give the same rates.
+ * The rate of a schedule as a number, for programs that set train.rate themselves: the graph that a compiled-in
+ * schedule would be (lr_schedule.c), run in the interpreter, so that both give the same rates.
  */
 #include "passes/train/optim_int.h"
 

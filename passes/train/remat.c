@@ -2,12 +2,13 @@
 /*
  * Recomputation: values of the forward pass that the backward pass reads are recomputed there instead of being kept.
  *
- * The forward pass (all nodes up to the last one that the loss depends on) is cut into segments after Chen, Xu, Zhang, Guestrin,
- * "Training deep nets with sublinear memory cost" (2016, arXiv 1604.06174): a segment ends where about `segment_bytes` of values that
- * are wanted later have come together and fewest bytes cross the cut. What crosses a cut is kept; in the first `segments` segments
- * the rest is computed again from that, each node once, before the first backward node that wants it. Random masks repeat, since
- * their numbers are counted by stream and not by call. A value is never computed again from one that has not been kept for
- * another reason: graph inputs, state, constants, and values of few bytes always are.
+ * The forward pass (all nodes up to the last one that the loss depends on) is cut into segments after Chen, Xu, Zhang,
+ * Guestrin, "Training deep nets with sublinear memory cost" (2016, arXiv 1604.06174): a segment ends where about
+ * `segment_bytes` of values that are wanted later have come together and fewest bytes cross the cut. What crosses a cut
+ * is kept; in the first `segments` segments the rest is computed again from that, each node once, before the first
+ * backward node that wants it. Random masks repeat, since their numbers are counted by stream and not by call. A value
+ * is never computed again from one that has not been kept for another reason: graph inputs, state, constants, and
+ * values of few bytes always are.
  */
 #include "passes/train/entry_int.h"
 
@@ -64,7 +65,8 @@ static bool repeatable(const struct ir_node *n)
     return !(info->flags & IR_F_EFFECT) || info->kind == IR_K_RANDOM;
 }
 
-/* -- Looking at the function ------------------------------------------------------------------------------------------ */
+/* -- Looking at the function
+ * ------------------------------------------------------------------------------------------ */
 
 static void mark(bool *seen, const struct ir_node *n)
 {
@@ -121,7 +123,8 @@ static int last_forward_use(const struct remat *r, const struct ir_value *v, boo
     return last;
 }
 
-/* sum[i]: bytes wanted by the backward pass of nodes before i; crossing[i]: bytes that nodes from i on read of earlier ones. */
+/* sum[i]: bytes wanted by the backward pass of nodes before i; crossing[i]: bytes that nodes from i on read of earlier
+ * ones. */
 static void add_up(struct remat *r, double *sum, double *crossing)
 {
     double *ends = IR_NEWN(r->ctx, r->forward + 2, double), live = 0;
@@ -182,7 +185,8 @@ static void choose_kept(struct remat *r)
     }
 }
 
-/* -- Changing it ------------------------------------------------------------------------------------------------------- */
+/* -- Changing it
+ * ------------------------------------------------------------------------------------------------------- */
 
 static struct ir_value *rematerialise(struct remat *r, struct ir_value *v);
 

@@ -2,15 +2,16 @@
 /*
  * The training transformation: from @main and @train to @step, @eval, @grad, @apply and @init (train.h).
  *
- * Each entry point is a copy of the model's function with the loss, the gradients (grad.h) and the update (optim*.c) built
- * behind it. State is written at a function's end only, after all that may fail on bad data: a label out of range is a failing
- * gather of the forward pass, and leaves every state variable as it was.
+ * Each entry point is a copy of the model's function with the loss, the gradients (grad.h) and the update (optim*.c)
+ * built behind it. State is written at a function's end only, after all that may fail on bad data: a label out of range
+ * is a failing gather of the forward pass, and leaves every state variable as it was.
  */
 #include "passes/train/entry_int.h"
 
 #include <string.h>
 
-/* -- Gradients --------------------------------------------------------------------------------------------------------------- */
+/* -- Gradients
+ * --------------------------------------------------------------------------------------------------------------- */
 
 struct ir_value *train_read_of(struct entry *e, struct ir_state *s)
 {
@@ -120,8 +121,8 @@ static bool keep_grads(struct entry *e, struct ir_value **grads, double scale, s
     return true;
 }
 
-/* K calls add their gradients up in float32; the Kth updates with the mean. Where owners keep gradients (--zero=2), each call's are averaged, and a Kth
- * of that is added. */
+/* K calls add their gradients up in float32; the Kth updates with the mean. Where owners keep gradients (--zero=2),
+ * each call's are averaged, and a Kth of that is added. */
 static bool accumulate(struct entry *e, struct ir_value **grads)
 {
     struct training *t = e->t;
@@ -145,7 +146,8 @@ static bool accumulate(struct entry *e, struct ir_value **grads)
     return ir_write_state(b, micro, choose(b, full, ir_constant_i(b, TCC_I64, 0), now)) && update_if(e, full, grads);
 }
 
-/* -- Entry points --------------------------------------------------------------------------------------------------------------- */
+/* -- Entry points
+ * --------------------------------------------------------------------------------------------------------------- */
 
 /* What forward and backward pass leave in a version's function. */
 struct backward {
@@ -370,7 +372,8 @@ static bool build_init(struct training *t)
     return train_init_states(&e.b, t, 0, t->nparams, t->params) && train_entry_end(&e, 0, NULL, NULL);
 }
 
-/* -- The door ------------------------------------------------------------------------------------------------------------------------ */
+/* -- The door
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 bool train_begin(struct training *t, struct ir_module *m, const struct train_options *o)
 {

@@ -5,8 +5,8 @@
  * In: a module with two functions of the same inputs, as the front end reads a model with `training` set:
  *   @main    inference behaviour (BatchNormalization by running statistics, no Dropout)
  *   @train   training behaviour; running statistics are state_read and state_write of buffers
- * whose float initialisers are state variables flagged IR_STATE_PARAM (or BUFFER), read by state_read under their names.
- * Out: the functions below; @main and @train are gone.
+ * whose float initialisers are state variables flagged IR_STATE_PARAM (or BUFFER), read by state_read under their
+ * names. Out: the functions below; @main and @train are gone.
  *
  *   @step(inputs..., target...) -> loss, step outputs...    one update; with accumulate = K, every Kth call updates
  *   @eval(inputs..., target...) -> loss, model outputs...   inference behaviour, changes no state
@@ -15,8 +15,9 @@
  *   @init()                                                 all state to its first values
  *   @predict(inputs...) -> model outputs...                 inference behaviour, without target and loss
  *
- * Where @main and @train are several functions, shape versions of one (struct ir_version), each entry point but @apply and @init is made of as
- * many. A parameter that the loss reaches in some of them only has a gradient of 0 in the others.
+ * Where @main and @train are several functions, shape versions of one (struct ir_version), each entry point but @apply
+ * and @init is made of as many. A parameter that the loss reaches in some of them only has a gradient of 0 in the
+ * others.
  *
  * State variables besides the parameters (names are those in checkpoints):
  *   optimizer.SLOT.PARAM   f32 (or bf16)   a parameter's moments, PyTorch's slot names (exp_avg, momentum_buffer, ...)
@@ -33,8 +34,10 @@
  *   train.seed             i64[]           the key of that rounding
  *   grad.PARAM             f32             (grad/apply, accumulate) IR_STATE_GRADIENT: not in checkpoints
  *   master.PARAM           f32             bf16-master's copies
- *   ema.PARAM              f32             (ema) the parameter's exponential moving average; after the first update: the parameter
- *   train.waited.K         i64[]           updates that were made while group K of the optimizer waited (its option `from`)
+ *   ema.PARAM              f32             (ema) the parameter's exponential moving average; after the first update:
+ *                          the parameter
+ *   train.waited.K         i64[]           updates that were made while group K of the optimizer waited (its option
+ *                          `from`)
  */
 #ifndef TCC_PASSES_TRAIN_TRAIN_H
 #define TCC_PASSES_TRAIN_TRAIN_H
@@ -42,13 +45,14 @@
 #include "passes/composite.h"
 #include "passes/cost.h"
 
-/* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is recomputed), of
- * which the first `segments` keep only what they begin with. */
-struct train_recompute { int parts, segments; int found, rematerialised; }; /* found, rematerialised: pieces that there are, nodes; added to */
+/* What a stage computes again: the forward pass of each of its segments is cut into about `parts` pieces (0: nothing is
+ * recomputed), of which the first `segments` keep only what they begin with. */
+/* found, rematerialised: pieces that there are, nodes; added to */
+struct train_recompute { int parts, segments; int found, rematerialised; };
 
 /*
- * --partitions and what goes with it. The module's functions become parts of pipelines (ir/pipe.h) called step, eval and init, and
- * its state variables get homes.
+ * --partitions and what goes with it. The module's functions become parts of pipelines (ir/pipe.h) called step, eval
+ * and init, and its state variables get homes.
  */
 struct train_split {
     int partitions, microbatches;   /* 1.. */
@@ -68,12 +72,14 @@ struct train_split {
 /* The axis on which an input is split into microbatches; -1: none. */
 int train_split_axis(const struct train_split *o, const char *name, ir_type type);
 
-/* How parameters of 16 bits are updated: as the precision says; rounded stochastically; by float32 copies, rounded to nearest. */
+/* How parameters of 16 bits are updated: as the precision says; rounded stochastically; by float32 copies, rounded to
+ * nearest. */
 enum train_updates { TRAIN_UPDATES_DEFAULT, TRAIN_UPDATES_ROUNDED, TRAIN_UPDATES_MASTER };
 
 /* Texts as on the command line, NULL: the default. Parsed by options.c against its tables. */
 struct train_options {
-    const char *loss;               /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */
+    /* "cross_entropy", "mse:reduction=sum", "output:NAME"; NULL: the model's TrainingInfoProto */
+    const char *loss;
     const char *optimizer;          /* "adamw:lr=1e-3,weight_decay=0.1;PATTERN:weight_decay=0"; NULL: sgd:lr=0.01 */
     const char *optimizer_state;    /* float32, bf16 */
     const char *schedule;           /* "step:size=1,gamma=0.7,warmup=10" */
@@ -93,12 +99,17 @@ struct train_options {
     const char *broadcast_buffers;  /* each, once */
     enum train_updates updates;     /* of parameters that are narrow in the model itself */
     const struct pass_machine *machine;  /* whose time is balanced between stages; NULL: a plain one's */
-    int tensor_parallel;            /* 2..: tensors are divided among so many ranks of group tp (parallel/tensor.h); 0, 1: not */
+    /* 2..: tensors are divided among so many ranks of group tp (parallel/tensor.h); 0, 1: not */
+    int tensor_parallel;
     bool sequence_parallel;         /* norms, dropout and sums between their products on parts of the sequence */
-    bool offload_activations;       /* what a stage's microbatches keep for their backward passes lies with the host (a step without stages: plan/offload.c) */
+    /* what a stage's microbatches keep for their backward passes lies with the host (a step without stages:
+     * plan/offload.c) */
+    bool offload_activations;
     bool offload_optimizer;         /* the optimizer's state lies with the host (struct ir_state, on_host) */
-    FILE *report;                   /* --report: a line for each place where a parameter's gradient stops; may be NULL */
-    int zero;                       /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
+    /* --report: a line for each place where a parameter's gradient stops; may be NULL */
+    FILE *report;
+    /* 1: a rank updates its part of the parameters, and holds the optimizer's state of that alone */
+    int zero;
 };
 
 /* False after diagnostics: the model is at fault (exit 1), since train_check was called before. */
@@ -109,41 +120,46 @@ bool train_check(struct ir_ctx *ctx, const struct train_options *o);
 /* Takes from the functions of @predict what computes no output of theirs, then inputs that nothing reads. */
 bool train_finish_predict(struct ir_module *m);
 
-/* A schedule (text of --lr-schedule) as numbers. NULL after a diagnostic; lives in the context. `step`: updates made so far. */
+/* A schedule (text of --lr-schedule) as numbers. NULL after a diagnostic; lives in the context. `step`: updates made so
+ * far. */
 struct train_schedule;
 struct train_schedule *train_schedule_new(struct ir_ctx *ctx, const char *text);
 bool train_schedule_rate(const struct train_schedule *s, double base, int64_t step, int64_t epoch, double *rate);
 
 /*
- * For programs that record their own steps (compiler/trace): what a step is made of, op by op. Options are texts as above; those
- * that an update does not read are ignored.
+ * For programs that record their own steps (compiler/trace): what a step is made of, op by op. Options are texts as
+ * above; those that an update does not read are ignored.
  */
 /* Adds to m the state variables (train.*, optimizer.*) that updates of the parameters, variables of m, need. */
 bool train_update_states(struct ir_module *m, const struct train_options *o, int n, struct ir_state *const *params);
-/* Builds one update of the parameters, which have these values, by their gradients (multiplied by the loss scale, if there is one) at
- * b's point, as reads and writes of those variables, which m holds. */
+/* Builds one update of the parameters, which have these values, by their gradients (multiplied by the loss scale, if
+ * there is one) at b's point, as reads and writes of those variables, which m holds. */
 bool train_update(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
                   struct ir_value *const *values, struct ir_value *const *grads);
-/* With data_parallel: puts all_reduces of buckets behind the gradients, which become their averages over group dp, in the type of the
- * update. */
-bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n, struct ir_state *const *params,
+/* With data_parallel: puts all_reduces of buckets behind the gradients, which become their averages over group dp, in
+ * the type of the update. */
+bool train_parallel_gradients(struct ir_builder *b, const struct train_options *o, int n,
+                              struct ir_state *const *params,
                               struct ir_value **grads);
 /* Collectives of group dp in nodes numbered `first` and up, in regions too, become those of `group`. */
 void train_use_group(struct ir_block *block, uint32_t first, const char *group);
-/* A loss by its text ("cross_entropy:label_smoothing=0.1"), at b's point: *value, f32[], and where `gradient` is not NULL, its gradient
- * by the scores times `factor` (f32[]; NULL: 1). False after a diagnostic. */
-bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scores, struct ir_value *target, struct ir_value *factor,
+/* A loss by its text ("cross_entropy:label_smoothing=0.1"), at b's point: *value, f32[], and where `gradient` is not
+ * NULL, its gradient by the scores times `factor` (f32[]; NULL: 1). False after a diagnostic. */
+bool train_loss_at(struct ir_builder *b, const char *loss, struct ir_value *scores, struct ir_value *target,
+                   struct ir_value *factor,
                    struct ir_value **value, struct ir_value **gradient);
 /* The row of autocast.def for an op that is a part of that composite. */
 enum autocast_policy { AUTOCAST_PROMOTE, AUTOCAST_LOWER, AUTOCAST_FLOAT32 };
 enum autocast_policy autocast_policy_of(enum composite what, enum ir_op op);
 
 /*
- * Recomputation (remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what the backward
- * pass reads are recomputed there. `to`: a line for each such value, kept or recomputed; may be NULL.
+ * Recomputation (remat.c), after the graph passes: the first `segments` segments of about `segment_bytes` each of what
+ * the backward pass reads are recomputed there. `to`: a line for each such value, kept or recomputed; may be NULL.
  */
-struct train_memory { int segments, rematerialised; double seconds; };    /* that there are; nodes computed again; what they take by `cost` */
-void train_remat(struct ir_func *f, const struct pass_cost *cost, double segment_bytes, int segments, struct train_memory *result,
+/* that there are; nodes computed again; what they take by `cost` */
+struct train_memory { int segments, rematerialised; double seconds; };
+void train_remat(struct ir_func *f, const struct pass_cost *cost, double segment_bytes, int segments,
+                 struct train_memory *result,
                  FILE *to);
 /* The bytes that the backward pass reads of the forward pass; what has no constant size counts as nothing. */
 double train_remat_bytes(struct ir_func *f);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points of a model that has shape versions (struct ir_version): one function a version, which together are the entry point. What can't
- * be trained at a version's sizes (a loss of scores that have another rank there) is left out of it, with a warning; a call with such sizes is
- * refused. A target that becomes an input has one type for all versions, in which each dim is what they agree on: a dim of the last and
- * most general version, one of the model's own symbols, else a symbol of its own that the guards compare.
+ * Entry points of a model that has shape versions (struct ir_version): one function a version, which together are the
+ * entry point. What can't be trained at a version's sizes (a loss of scores that have another rank there) is left out
+ * of it, with a warning; a call with such sizes is refused. A target that becomes an input has one type for all
+ * versions, in which each dim is what they agree on: a dim of the last and most general version, one of the model's own
+ * symbols, else a symbol of its own that the guards compare.
  */
 #include "passes/train/entry_int.h"
 
@@ -25,7 +26,8 @@ static const char *name_of(struct training *t, const char *entry, const struct i
     return from->version ? ir_internf(t->ctx, "%s%s", entry, from->name + strlen(from->version->entry)) : entry;
 }
 
-/* -- What is left out ----------------------------------------------------------------------------------------------------- */
+/* -- What is left out
+ * ----------------------------------------------------------------------------------------------------- */
 
 struct left_out {
     int count;
@@ -102,7 +104,8 @@ int train_build_versions(struct training *t, const char *entry, int n, struct ir
     return made;
 }
 
-/* -- What versions have in common --------------------------------------------------------------------------------------------- */
+/* -- What versions have in common
+ * --------------------------------------------------------------------------------------------- */
 
 /* The sizes of a version, put for the general types' symbols. */
 struct sizes {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State in parts (--zero): S. Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020,
- * arXiv 1910.02054. Whole tensors belong to ranks, about as many bytes each. What a rank owns it alone has, by stage: 1 the optimizer's
- * state, 2 gradients as well, 3 parameters as well. Who owns what is known when a group is there; until then it is a symbol for each parameter,
- * 0 or 1, by which variables (struct ir_state, owner) and kept results of collectives have memory or none.
+ * State in parts (--zero): S. Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models,
+ * 2020, arXiv 1910.02054. Whole tensors belong to ranks, about as many bytes each. What a rank owns it alone has, by
+ * stage: 1 the optimizer's state, 2 gradients as well, 3 parameters as well. Who owns what is known when a group is
+ * there; until then it is a symbol for each parameter, 0 or 1, by which variables (struct ir_state, owner) and kept
+ * results of collectives have memory or none.
  *
- * At stage 3 what reads parameters gets them gathered, each from its owner, for a stretch of nodes at a time: as many neighbours as read no more than
- * a bucket of parameters. A stretch's are asked for at the beginning of the one in front of it, and have no memory any more behind it. So one that
- * the forward and the backward pass read is gathered for each; what is derived from a parameter alone (casts, transposes) is derived anew.
+ * At stage 3 what reads parameters gets them gathered, each from its owner, for a stretch of nodes at a time: as many
+ * neighbours as read no more than a bucket of parameters. A stretch's are asked for at the beginning of the one in
+ * front of it, and have no memory any more behind it. So one that the forward and the backward pass read is gathered
+ * for each; what is derived from a parameter alone (casts, transposes) is derived anew.
  */
 #include "passes/train/entry_int.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints: a session's state in a safetensors file. Tensors are the state variables under their names; the metadata holds
- * the random key and run counter, what the artifact was made of, and whatever pairs the program adds (its place in the data).
+ * Checkpoints: a session's state in a safetensors file. Tensors are the state variables under their names; the metadata
+ * holds the random key and run counter, what the artifact was made of, and whatever pairs the program adds (its place
+ * in the data).
  *
- * Gradients are no part of a checkpoint, but where they are being accumulated (train.micro is not 0), for then they are all
- * that the last calls have left. Loading looks at everything before it changes anything.
+ * Gradients are no part of a checkpoint, but where they are being accumulated (train.micro is not 0), for then they are
+ * all that the last calls have left. Loading looks at everything before it changes anything.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +60,8 @@ static bool is_writer(const struct tccrt_session *s)
     return s->stage <= 1 && s->tensor <= 1;
 }
 
-/* The variables of which others hold parts or all, on the one that writes: in memory of their own. The others send them. */
+/* The variables of which others hold parts or all, on the one that writes: in memory of their own. The others send
+ * them. */
 static int gather_states(struct tccrt_session *s, int flags, void **own)
 {
     bool gradients;
@@ -128,7 +130,8 @@ static int describe(struct tccrt_session *s, int flags, int nmeta, const struct 
     return TCC_OK;
 }
 
-/* The variables that belong into a file: of one stage (and of none, for stage 0), or all (stage < 0). NULL: message set. */
+/* The variables that belong into a file: of one stage (and of none, for stage 0), or all (stage < 0). NULL: message
+ * set. */
 static struct tccrt_named *list_states(struct tccrt_session *s, int flags, int stage, void *const *own, int *n)
 {
     int nstates = (int)s->m->plan->states.count;

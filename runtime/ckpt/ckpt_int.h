@@ -18,8 +18,9 @@
 #define CKPT_MAX_HEADER ((size_t)100 << 20)      /* as in the reference implementation */
 #define CKPT_MAX_DEPTH 32
 
-/* The digest of a file, metadata "tccc.digest": XXH3-64 of all its bytes, the digest's own 16 digits taken as zeros. "tccc.format" says that there is one, so
- * that no changed byte hides it. Files of before have 16 digits there alone, of the tensors' bytes by name. */
+/* The digest of a file, metadata "tccc.digest": XXH3-64 of all its bytes, the digest's own 16 digits taken as zeros.
+ * "tccc.format" says that there is one, so that no changed byte hides it. Files of before have 16 digits there alone,
+ * of the tensors' bytes by name. */
 #define CKPT_DIGEST_KEY "tccc.digest"
 #define CKPT_DIGEST_KIND "file:"
 #define CKPT_FORMAT_KEY "tccc.format"
@@ -37,7 +38,8 @@ struct ckpt_header {
     int nmeta;
     char *pool;                  /* the decoded strings */
 };
-/* Parses the header's text: TCC_OK, TCC_EINPUT or TCC_EENV. On failure `why` (256 bytes) says what is wrong with it and nothing is left to free. */
+/* Parses the header's text: TCC_OK, TCC_EINPUT or TCC_EENV. On failure `why` (256 bytes) says what is wrong with it and
+ * nothing is left to free. */
 int ckpt_json(struct ckpt_header *h, const char *text, size_t size, char *why);
 void ckpt_json_free(struct ckpt_header *h);
 
@@ -58,24 +60,30 @@ struct tccrt_tensors {
 };
 /* The same from memory, which must outlive the result; `what` is for messages. */
 int tcr_tensors_parse(const char *what, const uint8_t *data, size_t size, struct tccrt_tensors **out);
-/* fn() on the tensor's bytes in order: all at once; or, where it is one of the state variables that session s (NULL: none) has on a device
- * (t->data is where it lies there), in blocks as they come from it. Stops where fn() doesn't return TCC_OK. */
-int ckpt_each_block(struct tccrt_session *s, const struct tcc_tensor *t, int (*fn)(void *user, const void *data, size_t n), void *user);
+/* fn() on the tensor's bytes in order: all at once; or, where it is one of the state variables that session s (NULL:
+ * none) has on a device (t->data is where it lies there), in blocks as they come from it. Stops where fn() doesn't
+ * return TCC_OK. */
+int ckpt_each_block(struct tccrt_session *s, const struct tcc_tensor *t, int (*fn)(void *user, const void *data,
+                    size_t n), void *user);
 
 /* One file, whatever it says about parts. */
 int ckpt_open_file(const char *path, struct tccrt_tensors **out);
 /* Writes a file at once or not at all; its digest. s: the session whose state is among the tensors, or NULL. */
-int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta, char digest[CKPT_DIGEST]);
+int ckpt_write(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta,
+               const struct tccrt_pair *meta, char digest[CKPT_DIGEST]);
 
 /* -- parts.c */
 int ckpt_nparts(const struct tccrt_tensors *f);              /* that the file names as an index; 0: it is none */
 int ckpt_join(const char *path, struct tccrt_tensors *f);    /* opens an index's parts: f then has all their tensors */
 /* ckpt_write, and the parts that PATH named before go. */
-int ckpt_replace(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta, const struct tccrt_pair *meta);
+int ckpt_replace(struct tccrt_session *s, const char *path, int n, const struct tccrt_named *tensors, int nmeta,
+                 const struct tccrt_pair *meta);
 /* A set of n parts for PATH: a letter that the set there doesn't use, the parts (k from 0), then the index. */
 char ckpt_other_set(const char *path);
-int ckpt_write_part(struct tccrt_session *s, const char *path, char set, int k, int n, int ntensors, const struct tccrt_named *tensors, int nmeta,
+int ckpt_write_part(struct tccrt_session *s, const char *path, char set, int k, int n, int ntensors,
+                    const struct tccrt_named *tensors, int nmeta,
                     const struct tccrt_pair *meta, char digest[CKPT_DIGEST]);
-int ckpt_write_index(const char *path, char set, int n, const char (*digests)[CKPT_DIGEST], int nmeta, const struct tccrt_pair *meta);
+int ckpt_write_index(const char *path, char set, int n, const char (*digests)[CKPT_DIGEST], int nmeta,
+                     const struct tccrt_pair *meta);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Parameters' names as PyTorch's wrappers change them: DistributedDataParallel and DataParallel put `module.` in front,
- * torch.compile puts `_orig_mod.` where the compiled module is (torch/nn/parallel/distributed.py, torch/_dynamo/eval_frame.py).
+ * torch.compile puts `_orig_mod.` where the compiled module is (torch/nn/parallel/distributed.py,
+ * torch/_dynamo/eval_frame.py).
  */
 #include <string.h>
 

@@ -4,12 +4,12 @@
  *
  *   DIR/last.a.1of2.safetensors    what stage 0 holds, and what belongs to no stage
  *   DIR/last.a.2of2.safetensors    what stage 1 holds
- *   DIR/last.safetensors           the index: no tensors; metadata tccc.parts (how many), tccc.set (a or b), tccc.part.K (file name),
- *                                  tccc.part.K.digest, and whatever a whole checkpoint has
+ *   DIR/last.safetensors           the index: no tensors; metadata tccc.parts (how many), tccc.set (a or b),
+ *                                  tccc.part.K (file name), tccc.part.K.digest, and whatever a whole checkpoint has
  *
- * The parts of a new set take the names (a or b) that the set there does not have, each is written at once or not at all, and the
- * index last, when all are on disk: at every moment PATH names a complete set. Then the old set's files go. Opening the index opens
- * its parts; one that is missing, or not the one that the index was made for, is an error.
+ * The parts of a new set take the names (a or b) that the set there does not have, each is written at once or not at
+ * all, and the index last, when all are on disk: at every moment PATH names a complete set. Then the old set's files
+ * go. Opening the index opens its parts; one that is missing, or not the one that the index was made for, is an error.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -203,7 +203,8 @@ int ckpt_write_part(struct tccrt_session *s, const char *path, char set, int k, 
     return status;
 }
 
-/* Is that the name of a part of PATH: STEM.a.*.safetensors or STEM.b.*.safetensors? Nothing else is removed, whatever an index says. */
+/* Is that the name of a part of PATH: STEM.a.*.safetensors or STEM.b.*.safetensors? Nothing else is removed, whatever
+ * an index says. */
 static bool is_part(const char *path, const char *name)
 {
     const char *base = strrchr(path, '/'), *at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads safetensors files: 8 bytes little-endian length of the header, the header (json.c), the tensors' bytes. The file
- * is mapped; every offset is checked against its size before anything is looked at.
+ * Reads safetensors files: 8 bytes little-endian length of the header, the header (json.c), the tensors' bytes. The
+ * file is mapped; every offset is checked against its size before anything is looked at.
  */
 #include <errno.h>
 #include <fcntl.h>

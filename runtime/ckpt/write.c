@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes safetensors files, at once or not at all (safe.h): the new file is synced before it takes the old one's place, and then the
- * folder. Whatever happens meanwhile (a kill, a full disk), PATH holds the old file or the new one.
+ * Writes safetensors files, at once or not at all (safe.h): the new file is synced before it takes the old one's place,
+ * and then the folder. Whatever happens meanwhile (a kill, a full disk), PATH holds the old file or the new one.
  * The tensors' bytes go from where they are to the kernel; nothing is copied but what comes from a device, in blocks.
  */
 #include <errno.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is here. A library that starts (MPI_Init) waits for all ranks, and says nothing of those that are missing; and a launcher sees
- * only the processes that it started itself, which may be shells that outlive their rank. So each rank listens on a local socket
- * named after the job, the machine and itself (Linux's abstract names: no file, and the kernel takes the name back when the
- * process ends, however that happens). A rank of this machine whose name nobody holds has not come, or has ended; the
- * process that holds a name can be looked up, and may be stopped. Ranks of other machines can't be seen so. Jobs are told apart
- * by what Open MPI's and Slurm's launchers set, or by where rank 0 is and what torchrun sets.
+ * Who is here. A library that starts (MPI_Init) waits for all ranks, and says nothing of those that are missing; and a
+ * launcher sees only the processes that it started itself, which may be shells that outlive their rank. So each rank
+ * listens on a local socket named after the job, the machine and itself (Linux's abstract names: no file, and the
+ * kernel takes the name back when the process ends, however that happens). A rank of this machine whose name nobody
+ * holds has not come, or has ended; the process that holds a name can be looked up, and may be stopped. Ranks of other
+ * machines can't be seen so. Jobs are told apart by what Open MPI's and Slurm's launchers set, or by where rank 0 is
+ * and what torchrun sets.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,8 @@ static bool variables(const char *const *names, char *text, size_t size)
     return any;
 }
 
-/* A rank's name. The launcher's daemon stands for the machine: its ranks have it in common. 0: this is no launcher's process. */
+/* A rank's name. The launcher's daemon stands for the machine: its ranks have it in common. 0: this is no launcher's
+ * process. */
 static socklen_t address_of(long rank, struct sockaddr_un *to)
 {
     static const char *const jobs[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", NULL};
@@ -261,7 +263,8 @@ bool tcr_numbered_as_launched(int rank, int size)
     return held[0] >= 0 && number(rank_names[launcher]) == rank && number(size_names[launcher]) == size;
 }
 
-/* Which ranks run here, as far as two that have come tell: ranks of a machine are evenly spaced. rank = first + step * number. */
+/* Which ranks run here, as far as two that have come tell: ranks of a machine are evenly spaced. rank = first + step *
+ * number. */
 struct spacing {
     long first, step;
     int known; /* ranks that it was found from */
@@ -284,8 +287,9 @@ static void notice(struct spacing *s, long local, long rank, long *one_local, lo
 
 #define MOST_HERE 64
 
-/* Ranks run on several machines: those of this one that are missing, by their number here if their rank can't be told. The others of this
- * machine hear of it, and give up too; those of other machines have no way to, before the library has started. */
+/* Ranks run on several machines: those of this one that are missing, by their number here if their rank can't be told.
+ * The others of this machine hear of it, and give up too; those of other machines have no way to, before the library
+ * has started. */
 static void absent_here(long ranks, long local, char *text, size_t size)
 {
     struct spacing s = {.even = true};

@@ -2,11 +2,12 @@
 /*
  * Operations as sequences of messages. Each is a state that is looked at again and again and never waits.
  *
- * Reductions: every rank owns a range of the elements. In the first phase each rank sends the owner what it has of that range, the
- * owner combines all ranks' elements in their order; in the second it sends the result to whoever is to have it. For
- * all_reduce the ranges are equal parts: as many bytes as a ring sends, in two rounds, each element is rounded once, and the order of
- * additions depends on nothing but the ranks. Short tensors are everybody's range: one round. Ranges are cut into chunks, a few of
- * which are under way at once, so that sums and messages overlap and staging memory is bounded.
+ * Reductions: every rank owns a range of the elements. In the first phase each rank sends the owner what it has of that
+ * range, the owner combines all ranks' elements in their order; in the second it sends the result to whoever is to have
+ * it. For all_reduce the ranges are equal parts: as many bytes as a ring sends, in two rounds, each element is rounded
+ * once, and the order of additions depends on nothing but the ranks. Short tensors are everybody's range: one round.
+ * Ranges are cut into chunks, a few of which are under way at once, so that sums and messages overlap and staging
+ * memory is bounded.
  *
  * Broadcasts go down a binomial tree in such chunks. The others are plain exchanges of blocks.
  */
@@ -536,7 +537,8 @@ static void cast_end(struct tcr_op *op)
         free(b->stage);
 }
 
-/* -- Exchanges ------------------------------------------------------------------------------------------------------ */
+/* -- Exchanges
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Blocks to and from each rank: all_gather, all_to_all, send, recv, barrier. */
 struct exchange {
@@ -623,7 +625,8 @@ static void exchange_end(struct tcr_op *op)
         tcr_msg_cancel(op->net, &x->at[i]);
 }
 
-/* -- All ------------------------------------------------------------------------------------------------------------ */
+/* -- All
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static const struct {
     int (*begin)(struct tcr_op *op);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communication: the public calls on tensors. Arguments are checked and become operations (struct tcr_coll), one for each run of
- * tensors of one type in a list; a request holds them until they are waited for.
+ * Communication: the public calls on tensors. Arguments are checked and become operations (struct tcr_coll), one for
+ * each run of tensors of one type in a list; a request holds them until they are waited for.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +136,8 @@ static void coll_free(struct tcr_coll *c)
     free(c->out_first);
 }
 
-/* Starts what has its arrays. Of a group of one: does it. Without a request that somebody has, what a device does is not waited for. */
+/* Starts what has its arrays. Of a group of one: does it. Without a request that somebody has, what a device does is
+ * not waited for. */
 static int begin(struct tcr_coll c, struct tccrt_request *r)
 {
     const struct tccrt_comm *given = c.c;
@@ -288,8 +289,8 @@ static int64_t bytes_of(const struct tcc_tensor *t)
     return tcr_elements(t->dtype, t->rank, t->dims) * tcr_dtype_bytes(t->dtype);
 }
 
-/* Gradients come about in the order from the last to the first, so that neighbours, which are reduced together, have all ranks for
- * owners. */
+/* Gradients come about in the order from the last to the first, so that neighbours, which are reduced together, have
+ * all ranks for owners. */
 int tcr_owners(const struct tccrt_comm *c, int n, const int64_t *bytes, int *owners)
 {
     int64_t *load = calloc((size_t)c->size, sizeof *load);

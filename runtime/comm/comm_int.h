@@ -62,9 +62,12 @@ tcr_hosts(struct tccrt_comm *c)
 struct tccrt_comm *tcr_comm_alone(void);     /* a group of this process only; nobody's to free */
 
 /* -- The plan's steps ---------------------------------------------------------------------------------- */
-struct tccrt_comm *tcr_step_group(const struct tccrt_session *s, const struct tcc_pstep *p);     /* tcr_comm_alone() where the session was given none */
-int tcr_vote_begin(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c, struct tccrt_request **request);
-int tcr_vote_end(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c);      /* what it began has ended */
+/* tcr_comm_alone() where the session was given none */
+struct tccrt_comm *tcr_step_group(const struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_vote_begin(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c,
+                   struct tccrt_request **request);
+/* what it began has ended */
+int tcr_vote_end(struct tccrt_session *s, const struct tcc_pstep *p, struct tccrt_comm *c);
 
 /* -- Operations --------------------------------------------------------------------------------------- */
 
@@ -95,14 +98,17 @@ struct tcr_coll {
 /* The operation in a group of one. */
 void tcr_coll_alone(const struct tcr_coll *c);
 
-/* A list's tensors divided among the ranks, about as many bytes each: owners[i]. Each tensor from its owner; and the reduction
- * of some tensors of a list, each for its owner. */
+/* A list's tensors divided among the ranks, about as many bytes each: owners[i]. Each tensor from its owner; and the
+ * reduction of some tensors of a list, each for its owner. */
 int tcr_owners(const struct tccrt_comm *c, int n, const int64_t *bytes, int *owners);
 int tcr_list_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners);
-struct tcr_members { int nall; const int64_t *bytes; int n; const int64_t *at; };       /* a list's sizes; numbers of n of its tensors */
-int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const struct tcr_members *m, const struct tcc_tensor *in,
+/* a list's sizes; numbers of n of its tensors */
+struct tcr_members { int nall; const int64_t *bytes; int n; const int64_t *at; };
+int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const struct tcr_members *m,
+                          const struct tcc_tensor *in,
                           const struct tcc_tensor *out, struct tccrt_request **request);
-int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcr_members *m, const struct tcc_tensor *in, const struct tcc_tensor *out,
+int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcr_members *m, const struct tcc_tensor *in,
+                   const struct tcc_tensor *out,
                    struct tccrt_request **request);      /* m: the list that they belong to; NULL: they are all of it */
 /* Of an IS_OWNER step: the rank that owns each tensor of its list (the caller's to free). */
 int tcr_step_owners(struct tccrt_comm *c, const struct tccrt_model *m, const struct tcc_pstep *p, int **owners);
@@ -129,7 +135,8 @@ struct tcr_op {
 int tcr_op_start(struct tcr_coll *c, struct tcr_op **out);
 void tcr_op_detach(struct tcr_op *op);       /* nobody will ask for it: an operation on a device */
 bool tcr_op_done(struct tcr_op *op);         /* moves on what is under way */
-int tcr_op_finish(struct tcr_op *op, double *ended);     /* waits, frees, returns its status; *ended, tcr_now(), grows to its end */
+/* waits, frees, returns its status; *ended, tcr_now(), grows to its end */
+int tcr_op_finish(struct tcr_op *op, double *ended);
 int tcr_request_wait(struct tccrt_request *r, double *ended);        /* tccrt_comm_wait */
 const char *tcr_coll_name(int kind);
 /* coll.c: chooses the algorithm: op->advance and op->state. */
@@ -145,7 +152,8 @@ int tcr_peers_give(struct tcr_op *op);       /* not locked; a failure breaks the
 void tcr_peers_end(struct tcr_op *op);       /* locked: frees its marks; abandons what is not done */
 int tcr_peers_alone(const struct tcr_coll *c);               /* in a group of one */
 void tcr_peers_close(struct tccrt_comm *g);                  /* the device of a group on one */
-int tcr_comm_copy(struct tcr_device *d, int queue, void *to, const void *from, size_t bytes);        /* within the device, or the host's memory where it is NULL */
+/* within the device, or the host's memory where it is NULL */
+int tcr_comm_copy(struct tcr_device *d, int queue, void *to, const void *from, size_t bytes);
 
 /* -- Messages, cut into what an engine takes (net.c; the net's lock is held) -------------------- */
 struct tcr_msg {
@@ -156,7 +164,8 @@ struct tcr_msg {
     bool send, active;
     int peer, tag;
 };
-int tcr_msg_start(struct tcr_net *net, struct tcr_msg *m, bool send, int lane, int peer, int tag, void *data, size_t bytes);
+int tcr_msg_start(struct tcr_net *net, struct tcr_msg *m, bool send, int lane, int peer, int tag, void *data,
+                  size_t bytes);
 int tcr_msg_poll(struct tcr_net *net, struct tcr_msg *m, bool *moved);      /* m->active turns false when it is over */
 void tcr_msg_cancel(struct tcr_net *net, struct tcr_msg *m);
 
@@ -177,38 +186,46 @@ struct tcr_net {
     enum tcr_peers_use peers;        /* exchanges between devices by a library of theirs */
     bool exact;                      /* in them, too, sums are in the order of ranks */
 };
-int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout, struct tcr_net **out);
+int tcr_net_open(const struct tcr_engine *engine, const struct tccrt_comm_options *options, double timeout,
+                 struct tcr_net **out);
 int tcr_net_close(struct tcr_net *net, const char *why);
 double tcr_net_patience(const struct tcr_net *net);              /* seconds that an engine may take to begin */
 void tcr_net_lock(struct tcr_net *net);
 void tcr_net_unlock(struct tcr_net *net);
 void tcr_net_progress(struct tcr_net *net);                      /* locked: moves on everything */
-/* Locked: the net is broken from now on, whatever is under way fails; the others are told unless it was they who said so. */
+/* Locked: the net is broken from now on, whatever is under way fails; the others are told unless it was they who said
+ * so. */
 void tcr_net_break(struct tcr_net *net, bool tell, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int tcr_net_status(struct tcr_net *net);                         /* TCC_OK, or TCC_EENV with why it is broken */
-void tcr_launched(enum tcr_launcher how);    /* arrive.c: whose variables say which rank this is; before anything else */
+/* arrive.c: whose variables say which rank this is; before anything else */
+void tcr_launched(enum tcr_launcher how);
 void tcr_arrive(bool here);                  /* this rank has come, and others see its process; or it leaves */
 void tcr_absent(char *text, size_t size);    /* "rank 1, 3 has", for "... not come" */
 /* The process of a rank of this machine that has been there; *process: its number, 0 at first. */
 enum tcr_life { TCR_ALIVE, TCR_STOPPED, TCR_GONE };
 enum tcr_life tcr_look(int rank, long *process);
-/* A rank of this machine that was there at an earlier call, or is since this one, and whose process has ended; -1: none. */
+/* A rank of this machine that was there at an earlier call, or is since this one, and whose process has ended; -1:
+ * none. */
 int tcr_left(void);
 void tcr_accuse(int rank);                   /* of being dead: tcr_left() of all others of this machine gives it too */
-bool tcr_given_up(void);                     /* has a rank of this machine waited for another in vain? tcr_absent() tells the others so */
-/* Before a rank that gives up ends, which must not be taken for the one that is missing: waits until all others of this machine give up too,
- * between `least` and `most` seconds. */
+/* has a rank of this machine waited for another in vain? tcr_absent() tells the others so */
+bool tcr_given_up(void);
+/* Before a rank that gives up ends, which must not be taken for the one that is missing: waits until all others of this
+ * machine give up too, between `least` and `most` seconds. */
 void tcr_part(double least, double most);
-bool tcr_numbered_as_launched(int rank, int size);       /* are ranks of this world named as the launcher numbered them? */
+/* are ranks of this world named as the launcher numbered them? */
+bool tcr_numbered_as_launched(int rank, int size);
 double tcr_seconds(void);
-void tcr_pause(int *idle);                                       /* between looks at something: the longer idle, the longer */
+/* between looks at something: the longer idle, the longer */
+void tcr_pause(int *idle);
 
 /* -- watch.c ------------------------------------------------------------------------------------------ */
 extern atomic_ullong tcr_work;               /* counts what this process does: steps, calls */
 int tcr_watch_new(struct tcr_net *net);
 void tcr_watch_free(struct tcr_net *net);
 int tcr_watch_poll(struct tcr_net *net, double now);             /* locked */
-void tcr_watch_lost(struct tcr_net *net, int rank);              /* locked: the engine has no connection to it any more */
+/* locked: the engine has no connection to it any more */
+void tcr_watch_lost(struct tcr_net *net, int rank);
 void tcr_watch_tell(struct tcr_net *net, const char *why);       /* all ranks: this one has failed */
 void tcr_watch_bye(struct tcr_net *net, const char *why);        /* all ranks: this one has ended */
 bool tcr_watch_alone(struct tcr_net *net, int *missing);         /* have all others ended? else one that has not */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine.h - engines of communication: what carries messages between the ranks of a job. runtime/comm/engines.def lists them;
+ * engine.h - engines of communication: what carries messages between the ranks of a job. runtime/comm/engines.def lists
+ * them;
  * --comm, TCCC_COMM and tccrt_comm_options.engine name one.
  *
- * An engine gives: a beginning (who am I of how many, and who shares my machine), tagged messages of host memory that don't block, a
- * turn for the library to get on, and an end. All else is made of that once, for every engine: collectives, reductions, groups,
- * time limits, and who is to blame when a rank fails (coll.c, sum.c, net.c, watch.c). So results are the
- * same bits whatever the engine.
+ * An engine gives: a beginning (who am I of how many, and who shares my machine), tagged messages of host memory that
+ * don't block, a turn for the library to get on, and an end. All else is made of that once, for every engine:
+ * collectives, reductions, groups, time limits, and who is to blame when a rank fails (coll.c, sum.c, net.c, watch.c).
+ * So results are the same bits whatever the engine.
  *
- * Operations on memory of devices are done by a library of the devices' (NCCL; peers.c); an engine's messages are what ranks begin with
- * there, and watch each other by.
+ * Operations on memory of devices are done by a library of the devices' (NCCL; peers.c); an engine's messages are what
+ * ranks begin with there, and watch each other by.
  *
- * Each function but open() and rest() is called with the net's lock held, by one thread at a time, though not always the same one. They
- * return a tcc_status with a message in tccrt_error(), and never block.
+ * Each function but open() and rest() is called with the net's lock held, by one thread at a time, though not always
+ * the same one. They return a tcc_status with a message in tccrt_error(), and never block.
  */
 #ifndef TCCRT_COMM_ENGINE_H
 #define TCCRT_COMM_ENGINE_H
@@ -44,18 +45,20 @@ struct tcr_engine {
     const char *name;                /* "mpi", as --comm has it */
     const char *title;               /* "MPI", in messages */
     enum tcr_launcher launcher;
-    /* Begins: fills in net->rank, size, local_rank, local_size, threaded (may a thread of ours call it while the program computes?).
-     * May block until all ranks are there, for tcr_net_patience() at most where that is in its hands; ranks that have not come
-     * are named by tcr_net_absent(). On failure close() is not called. */
+    /* Begins: fills in net->rank, size, local_rank, local_size, threaded (may a thread of ours call it while the
+     * program computes?). May block until all ranks are there, for tcr_net_patience() at most where that is in its
+     * hands; ranks that have not come are named by tcr_net_absent(). On failure close() is not called. */
     int (*open)(struct tcr_net *net, const struct tccrt_comm_options *options);
     /* Ends. broken: ranks may be gone, the job is given up, nothing that waits for others may be called. */
     void (*close)(struct tcr_net *net, bool broken);
     /* NULL, or moves on everything; called before a round of test(). */
     void (*progress)(struct tcr_net *net);
-    /* NULL, or sleeps a few ms, or until something has come since the last progress(). Without the net's lock, by any thread. */
+    /* NULL, or sleeps a few ms, or until something has come since the last progress(). Without the net's lock, by any
+     * thread. */
     void (*rest)(struct tcr_net *net);
-    /* Starts a message of at most TCR_MESSAGE_BYTES, in order for each (lane, rank, tag); the memory is the engine's until test() says
-     * done. from -1: anybody. A rank that is lost is no failure of the message: it stays under way, and tcr_watch_lost() is told. */
+    /* Starts a message of at most TCR_MESSAGE_BYTES, in order for each (lane, rank, tag); the memory is the engine's
+     * until test() says done. from -1: anybody. A rank that is lost is no failure of the message: it stays under way,
+     * and tcr_watch_lost() is told. */
     int (*send)(struct tcr_net *net, int lane, int to, int tag, const void *data, size_t bytes, struct tcr_pending *p);
     int (*recv)(struct tcr_net *net, int lane, int from, int tag, void *data, size_t bytes, struct tcr_pending *p);
     int (*test)(struct tcr_net *net, struct tcr_pending *p, bool *done);
@@ -63,8 +66,9 @@ struct tcr_engine {
 };
 extern const struct tcr_engine tcr_mpi, tcr_ucx, tcr_shared;
 
-/* What the ranks begin with: what `options` or TCCC_COMM names, "ENGINE[+nccl[:exact]]" or "nccl[:exact]", else what the launcher suits. engine is NULL where the process
- * was started alone. TCC_EUSAGE: no engine of that name; TCC_EENV: the launcher does not suit it. */
+/* What the ranks begin with: what `options` or TCCC_COMM names, "ENGINE[+nccl[:exact]]" or "nccl[:exact]", else what
+ * the launcher suits. engine is NULL where the process was started alone. TCC_EUSAGE: no engine of that name; TCC_EENV:
+ * the launcher does not suit it. */
 enum tcr_peers_use { TCR_PEERS_WHERE_THERE, TCR_PEERS_NEVER, TCR_PEERS_ALWAYS };    /* an engine alone: never */
 struct tcr_choice { const struct tcr_engine *engine; enum tcr_peers_use peers; bool exact; };
 int tcr_engine_choose(const struct tccrt_comm_options *options, struct tcr_choice *choice);
@@ -80,20 +84,21 @@ struct tcr_launch {
 int tcr_launch_read(struct tcr_launch *l);   /* TCC_EENV: what is missing or wrong */
 
 /* -- Meeting (meet.c) ------------------------------------------------------------------------------
- * Ranks that have nothing but the variables find each other: all connect to rank 0 by TCP, each gives a card (bytes that the engine
- * chooses) and gets those of all. */
+ * Ranks that have nothing but the variables find each other: all connect to rank 0 by TCP, each gives a card (bytes
+ * that the engine chooses) and gets those of all. */
 #define TCR_CARD_BYTES ((size_t)1 << 16)     /* the longest card */
 
 struct tcr_meeting;
 struct tcr_card { size_t bytes; const unsigned char *data; };
 
-/* Blocks until `seconds` are over at most. The meeting is the caller's, cards[size] live as long as it. TCC_EENV: ranks that have not
- * come or are gone, by their numbers; all others are told the same. */
+/* Blocks until `seconds` are over at most. The meeting is the caller's, cards[size] live as long as it. TCC_EENV: ranks
+ * that have not come or are gone, by their numbers; all others are told the same. */
 int tcr_meet(const struct tcr_launch *l, const char *title, double seconds, double limit, struct tcr_card mine,
              struct tcr_meeting **out, const struct tcr_card **cards);
 /* Bits that only who took part knows: of the table and the job's secret. */
 uint32_t tcr_meet_tag(const struct tcr_meeting *m);
-/* Everybody meets again at the end: true when all have come to this call, or have gone. Does not block; to be called until then. */
+/* Everybody meets again at the end: true when all have come to this call, or have gone. Does not block; to be called
+ * until then. */
 bool tcr_meet_again(struct tcr_meeting *m);
 void tcr_meet_free(struct tcr_meeting *m);   /* NULL: nothing */
 

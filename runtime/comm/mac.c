@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 (FIPS 180-4), HMAC (RFC 2104, RFC 4231's vectors in tests/unit/test_mac.c) and HKDF (RFC 5869). Plain: what it is for are a few
- * messages a rank.
+ * SHA-256 (FIPS 180-4), HMAC (RFC 2104, RFC 4231's vectors in tests/unit/test_mac.c) and HKDF (RFC 5869). Plain: what
+ * it is for are a few messages a rank.
  */
 #include <string.h>
 

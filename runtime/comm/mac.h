@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mac.h - SHA-256 (FIPS 180-4), HMAC (RFC 2104) and HKDF (RFC 5869) over it: what ranks that meet prove and seal their messages with (meet.c).
+ * mac.h - SHA-256 (FIPS 180-4), HMAC (RFC 2104) and HKDF (RFC 5869) over it: what ranks that meet prove and seal their
+ * messages with (meet.c).
  */
 #ifndef TCC_RUNTIME_COMM_MAC_H
 #define TCC_RUNTIME_COMM_MAC_H
@@ -23,7 +24,8 @@ void tcr_hmac_end(struct tcr_hmac *m, uint8_t out[TCR_MAC]);
 
 /* HKDF-Extract(salt, secret), and the first 32 bytes of HKDF-Expand(key, label context). */
 void tcr_hkdf_extract(const char *salt, const void *secret, size_t size, uint8_t key[TCR_MAC]);
-void tcr_hkdf_expand(const uint8_t key[TCR_MAC], const char *label, const uint8_t context[TCR_MAC], uint8_t out[TCR_MAC]);
+void tcr_hkdf_expand(const uint8_t key[TCR_MAC], const char *label, const uint8_t context[TCR_MAC],
+                     uint8_t out[TCR_MAC]);
 
 /* Takes the same time wherever they differ. */
 bool tcr_mac_same(const uint8_t a[TCR_MAC], const uint8_t b[TCR_MAC]);

@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that know no more than a rank, a size and the address of rank 0 find each other. Rank 0 listens at MASTER_ADDR, on the first
- * free port from MASTER_PORT on; the others try these ports in turn until one answers for their job. Then, over TCP, messages of a head (magic "tcccmeet",
- * kind, length) and a body:
+ * Ranks that know no more than a rank, a size and the address of rank 0 find each other. Rank 0 listens at MASTER_ADDR,
+ * on the first free port from MASTER_PORT on; the others try these ports in turn until one answers for their job. Then,
+ * over TCP, messages of a head (magic "tcccmeet", kind, length) and a body:
  *
  *   HELLO      from a rank: who it is, of which job and size, and numbers used once (256 bits)
  *   CHALLENGE  from rank 0: numbers of its own; or OTHER: this is another job's rank 0
  *   CARD       from a rank: how long it waits, and its card
  *   TAKEN      from rank 0: it has the card
- *   STAY       from a rank: it has heard so; from here on it is there, and a connection that ends is a rank that is gone
+ *   STAY       from a rank: it has heard so; from here on it is there, and a connection that ends is a rank that is
+ *              gone
  *   TABLE      from rank 0: all cards, and numbers used once; or, in its place or TAKEN's, REFUSED: why there is no job
  *   AGAIN      both ways, at the end: a rank has come to the end; all have
  *
- * From CHALLENGE on each message has a seal, HMAC-SHA-256 under a key of that connection and way (meet_key.c), made of the job's secret (TCCC_COMM_SECRET) and
- * of all of HELLO and CHALLENGE. So a rank knows from CHALLENGE's seal that rank 0 knows the secret and has heard it right, and rank 0 from CARD's that the rank
- * does; nothing can be changed, left out, repeated or brought from another connection in between without the seal being wrong, and a
- * wrong seal ends the connection, as any nonsense does, and no more than it. The table is what ranks know each other by; of it and the secret
- * comes the key of the job's other messages (tcr_meet_data_key: UCX's tags have 20 bits of it). Nothing is hidden: whoever hears the exchange
- * can try secrets on it at home, so a secret should be long and random. Without a secret the seals are those of the empty one, which everybody knows.
+ * From CHALLENGE on each message has a seal, HMAC-SHA-256 under a key of that connection and way (meet_key.c), made of
+ * the job's secret (TCCC_COMM_SECRET) and of all of HELLO and CHALLENGE. So a rank knows from CHALLENGE's seal that
+ * rank 0 knows the secret and has heard it right, and rank 0 from CARD's that the rank does; nothing can be changed,
+ * left out, repeated or brought from another connection in between without the seal being wrong, and a wrong seal ends
+ * the connection, as any nonsense does, and no more than it. The table is what ranks know each other by; of it and the
+ * secret comes the key of the job's other messages (tcr_meet_data_key: UCX's tags have 20 bits of it). Nothing is
+ * hidden: whoever hears the exchange can try secrets on it at home, so a secret should be long and random. Without a
+ * secret the seals are those of the empty one, which everybody knows.
  *
- * Whatever lengths and counts say is checked before it is believed; strangers hold nobody up (meet_host.c). Heads and numbers are little-endian.
+ * Whatever lengths and counts say is checked before it is believed; strangers hold nobody up (meet_host.c). Heads and
+ * numbers are little-endian.
  */
 #include <errno.h>
 #include <netdb.h>

@@ -2,9 +2,11 @@
 /*
  * Rank 0 of a meeting (meet.c): listens, and gives everybody the table, or the reason why there is none.
  *
- * Whoever connects is a stranger until his card has come under the right seal, and a rank when he says that he stays. There is room for MEET_STRANGERS of them at a time, each has MEET_SECONDS;
- * where one more comes, the one who is least likely to be a rank goes: of those that have said nothing the one who came first. A rank says HELLO with its
- * first packet, so any number of silent connections delays none. What strangers send can end their connection and nothing else.
+ * Whoever connects is a stranger until his card has come under the right seal, and a rank when he says that he stays.
+ * There is room for MEET_STRANGERS of them at a time, each has MEET_SECONDS; where one more comes, the one who is least
+ * likely to be a rank goes: of those that have said nothing the one who came first. A rank says HELLO with its first
+ * packet, so any number of silent connections delays none. What strangers send can end their connection and nothing
+ * else.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -63,7 +65,8 @@ static int open_door(const struct tcr_launch *l)
     return -1;
 }
 
-/* The stranger who has to make room: one who has said nothing, else one who has; of these who came first. NULL: there is none. */
+/* The stranger who has to make room: one who has said nothing, else one who has; of these who came first. NULL: there
+ * is none. */
 static struct line *least_likely(struct tcr_meeting *m)
 {
     struct line *worst = NULL;
@@ -99,7 +102,8 @@ static struct line *make_room(struct tcr_meeting *m)
     return l;
 }
 
-#define AT_ONCE (MEET_STRANGERS / 2) /* taken before those that are there are served again: none goes before it was heard */
+/* taken before those that are there are served again: none goes before it was heard */
+#define AT_ONCE (MEET_STRANGERS / 2)
 
 static void let_in(struct tcr_meeting *m)
 {
@@ -178,7 +182,8 @@ static void on_card(struct tcr_meeting *m, struct line *l)
         tcr_line_hang_up(l);
 }
 
-/* It has heard that rank 0 has its card. The ranks that have waited longest must hear from rank 0 before their time is over. */
+/* It has heard that rank 0 has its card. The ranks that have waited longest must hear from rank 0 before their time is
+ * over. */
 static void on_stay(struct tcr_meeting *m, struct line *l, double *until)
 {
     struct ticket t;
@@ -261,7 +266,8 @@ static void absent(const struct tcr_meeting *m, char *text, size_t size)
     snprintf(text + n, size - n, missing == 1 ? " has" : " have");
 }
 
-/* Gives all ranks the table, or the reason why there is none; waits until it has left, not for ever, and for no stranger. */
+/* Gives all ranks the table, or the reason why there is none; waits until it has left, not for ever, and for no
+ * stranger. */
 static void answer(struct tcr_meeting *m, bool good, const unsigned char *table, size_t bytes)
 {
     double until = tcr_seconds() + 5;
@@ -316,8 +322,8 @@ static unsigned char *table_of(const struct tcr_meeting *m, size_t *bytes)
     return table;
 }
 
-/* Until all cards are there, the time is over or something is wrong (m->why). Once those who are there have been told what is wrong, until all others have come,
- * who are told, too. */
+/* Until all cards are there, the time is over or something is wrong (m->why). Once those who are there have been told
+ * what is wrong, until all others have come, who are told, too. */
 static void receive_cards(struct tcr_meeting *m, uint64_t job, double until)
 {
     struct pollfd *ready = calloc((size_t)m->nlines + 1, sizeof *ready);

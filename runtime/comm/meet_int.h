@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * meet_int.h - what the files of the meeting of ranks (meet.c, which says how it goes) share: messages, connections, keys.
+ * meet_int.h - what the files of the meeting of ranks (meet.c, which says how it goes) share: messages, connections,
+ * keys.
  *
  *   meet.c        the meeting, its beginning and its end
  *   meet_host.c   rank 0: who has come, what all are told
@@ -46,12 +47,13 @@ struct line {
 };
 extern const char tcr_meet_magic[8];
 void tcr_line_hang_up(struct line *l);
-/* Queues a message of two parts behind what is still to leave, sealed where there are keys. False: no memory, or it is too long. */
+/* Queues a message of two parts behind what is still to leave, sealed where there are keys. False: no memory, or it is
+ * too long. */
 bool tcr_line_say(struct line *l, uint32_t kind, const void *a, size_t na, const void *b, size_t nb);
 /* Sends what there is room for; false: the connection has ended. */
 bool tcr_line_push(struct line *l);
-/* Takes what has come, up to a whole message of at most `most` bytes without its seal, which stays in l->head and l->body until tcr_line_next().
- * A message whose seal is wrong ends the connection. */
+/* Takes what has come, up to a whole message of at most `most` bytes without its seal, which stays in l->head and
+ * l->body until tcr_line_next(). A message whose seal is wrong ends the connection. */
 enum pull { NOTHING, MESSAGE, ENDED };
 enum pull tcr_line_pull(struct line *l, size_t most);
 void tcr_line_next(struct line *l);
@@ -59,8 +61,10 @@ void tcr_line_next(struct line *l);
 /* The connection's keys: of the secret, the hello and rank 0's number. */
 void tcr_line_keys(struct line *l, int way, const struct hello *h, const struct challenge *c);
 /* The seal of the next message that way. */
-void tcr_line_seal(struct line *l, int way, const struct head *h, const void *a, size_t na, const void *b, size_t nb, uint8_t seal[TCR_MAC]);
-bool tcr_line_unseal(struct line *l);                    /* takes the seal off the message that has come; false: it is not the right one */
+void tcr_line_seal(struct line *l, int way, const struct head *h, const void *a, size_t na, const void *b, size_t nb,
+                   uint8_t seal[TCR_MAC]);
+/* takes the seal off the message that has come; false: it is not the right one */
+bool tcr_line_unseal(struct line *l);
 bool tcr_meet_once(uint8_t out[TCR_MAC]);                /* numbers used once; false: the system has none */
 void tcr_meet_data_key(const void *table, size_t bytes, uint8_t key[TCR_MAC]);
 
@@ -86,10 +90,12 @@ struct addrinfo *tcr_meet_resolve(const char *host, int port);
 void tcr_meet_prepare(int fd);
 void tcr_meet_pause(void);
 int tcr_meet_host(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit);
-int tcr_meet_visit(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit, struct tcr_card mine);
+int tcr_meet_visit(struct tcr_meeting *m, const struct tcr_launch *l, const char *title, double until, double limit,
+                   struct tcr_card mine);
 /* What a connection to rank 0 has brought. */
 void tcr_meet_serve(struct tcr_meeting *m, struct line *l, uint64_t job, double *until);
-/* The other side: is rank 0 at the other end? It has `seconds` to say so. `lies`: somebody is, who does not know the secret. */
+/* The other side: is rank 0 at the other end? It has `seconds` to say so. `lies`: somebody is, who does not know the
+ * secret. */
 bool tcr_meet_greet(struct tcr_meeting *m, struct line *l, uint64_t job, double seconds, bool *lies);
 enum pull tcr_meet_await(struct line *l, size_t most, double until);
 int tcr_meet_read_table(struct tcr_meeting *m, struct line *l);

@@ -3,12 +3,15 @@
  * Keys and seals of ranks that meet (meet.c says what for). All is HMAC-SHA-256:
  *
  *   root        HKDF-Extract("tccc meet 2", TCCC_COMM_SECRET), the empty text where it is not set
- *   transcript  SHA-256(HELLO's head and body, CHALLENGE's number): both ends' fresh numbers, the rank, the size, the job
+ *   transcript  SHA-256(HELLO's head and body, CHALLENGE's number): both ends' fresh numbers, the rank, the size, the
+ *               job
  *   keys        HKDF-Expand(root, "tccc up" | "tccc down", transcript): one for each way of each connection
- *   seal        HMAC(key of the way, 64-bit count of messages that way, head, body): 32 bytes behind the body; the head's length has them
+ *   seal        HMAC(key of the way, 64-bit count of messages that way, head, body): 32 bytes behind the body; the
+ *               head's length has them
  *   data key    HKDF-Expand(root, "tccc data", SHA-256(TABLE's body)), of the job
  *
- * Numbers are little-endian. A seal that was heard is none of another connection, way or place in the order of messages.
+ * Numbers are little-endian. A seal that was heard is none of another connection, way or place in the order of
+ * messages.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One end of a TCP connection of ranks that meet: messages of a head and a body go out and come in as far as the socket takes and has
- * them. What a head says of lengths is checked before it is believed, and who wrote it when the whole has come (meet_key.c).
+ * One end of a TCP connection of ranks that meet: messages of a head and a body go out and come in as far as the socket
+ * takes and has them. What a head says of lengths is checked before it is believed, and who wrote it when the whole has
+ * come (meet_key.c).
  */
 #include <errno.h>
 #include <stdlib.h>

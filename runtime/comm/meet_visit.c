@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks of a meeting (meet.c) but rank 0: try the ports in turn until one proves that it knows the job's secret. Who answers without knowing it, or falls
- * silent, is somebody else's program or a thief, and the next port is tried; until rank 0 says that the card is TAKEN, too.
+ * The ranks of a meeting (meet.c) but rank 0: try the ports in turn until one proves that it knows the job's secret.
+ * Who answers without knowing it, or falls silent, is somebody else's program or a thief, and the next port is tried;
+ * until rank 0 says that the card is TAKEN, too.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -79,7 +80,8 @@ bool tcr_meet_greet(struct tcr_meeting *m, struct line *l, uint64_t job, double 
     return false;
 }
 
-/* Tries the ports in turn. A port may be somebody else's who takes his time to answer: patience grows from round to round. */
+/* Tries the ports in turn. A port may be somebody else's who takes his time to answer: patience grows from round to
+ * round. */
 static bool find_host(struct tcr_meeting *m, const struct tcr_launch *l, double until, char *last, size_t size)
 {
     struct line *line = &m->lines[0];
@@ -142,8 +144,8 @@ static int refused(struct line *l)
     return tcr_fail(TCC_EENV, "%.300s", (const char *)l->body);
 }
 
-/* Gives the card to rank 0, and stays when that has it: MESSAGE, which is TAKEN or REFUSED. Otherwise somebody stands in between who keeps the card to himself,
- * or rank 0 had no room. */
+/* Gives the card to rank 0, and stays when that has it: MESSAGE, which is TAKEN or REFUSED. Otherwise somebody stands
+ * in between who keeps the card to himself, or rank 0 had no room. */
 static enum pull hand_over(struct line *line, double seconds, double until, struct tcr_card mine)
 {
     struct ticket t = {.left = tcr_seconds() < until ? (uint64_t)((until - tcr_seconds()) * 1e3) : 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over MPI. Three copies of the world's communicator keep our messages apart from the program's and the lanes from each
- * other. All calls are made under the net's lock, so MPI_THREAD_SERIALIZED is enough.
+ * The engine over MPI. Three copies of the world's communicator keep our messages apart from the program's and the
+ * lanes from each other. All calls are made under the net's lock, so MPI_THREAD_SERIALIZED is enough.
  */
 #include <stdlib.h>
 #include <string.h>

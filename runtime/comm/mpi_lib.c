@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MPI libraries of three binary interfaces, opened at run time: neither the build nor an artifact needs MPI's headers or library.
+ * MPI libraries of three binary interfaces, opened at run time: neither the build nor an artifact needs MPI's headers
+ * or library.
  *
- *   Open MPI   handles are pointers; a predefined one is the address of an exported object (MPI_COMM_WORLD is &ompi_mpi_comm_world):
+ *   Open MPI   handles are pointers; a predefined one is the address of an exported object (MPI_COMM_WORLD is
+ *   &ompi_mpi_comm_world):
  *              so since its version 1.5, up to 5
- *   MPICH      handles are ints; predefined ones are numbers: the ABI that MPICH, Intel MPI, MVAPICH and Cray MPICH share
+ *   MPICH      handles are ints; predefined ones are numbers: the ABI that MPICH, Intel MPI, MVAPICH and Cray MPICH
+ *              share
  *   MPI-5      handles are pointers; predefined ones are small numbers: the standard's ABI, in libmpi_abi.so
  *
  * Sources: the libraries' mpi.h; the MPI standard 5.0, chapter 20. Other libraries are refused by name.
@@ -71,7 +74,8 @@ struct mpi {
 
 /* -- Opening ------------------------------------------------------------------------------------------------ */
 
-/* The launcher's library first: another one would start a world of its own in each process. MPICH's launcher sets PMI_RANK alone. */
+/* The launcher's library first: another one would start a world of its own in each process. MPICH's launcher sets
+ * PMI_RANK alone. */
 static void *open_first(void)
 {
     static const char *const open_mpi[] = {"libmpi.so.40", "libmpi_abi.so.0", "libmpi_abi.so",
@@ -102,7 +106,8 @@ static void *open_library(const char *name)
     return library;
 }
 
-/* A program that is linked with MPI has copies of its objects, which the library uses too: so the program's come first. */
+/* A program that is linked with MPI has copies of its objects, which the library uses too: so the program's come
+ * first. */
 static void *object(const struct mpi *m, const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);

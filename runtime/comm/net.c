@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The net of a process: operations under way, and who moves them on. Whoever waits moves everything on himself; a thread
- * does it between times, so that communication goes on while the program computes, and answers those who ask
- * whether this process is alive. The thread also opens the engine, since a library that waits for a rank that never comes
- * would not come back.
+ * The net of a process: operations under way, and who moves them on. Whoever waits moves everything on himself; a
+ * thread does it between times, so that communication goes on while the program computes, and answers those who ask
+ * whether this process is alive. The thread also opens the engine, since a library that waits for a rank that never
+ * comes would not come back.
  *
  * One lock guards the engine and all operations; it is held for one look at them, never while waiting.
  */
@@ -220,8 +220,9 @@ static void *serve(void *arg)
 extern int on_exit(void (*)(int, void *), void *) __attribute__((weak));
 
 /*
- * A thread that is still inside of the library when the process ends can hang what the library does at exit. So the process
- * then ends without that: what the program registered to run at exit after this call has run by then, streams are flushed.
+ * A thread that is still inside of the library when the process ends can hang what the library does at exit. So the
+ * process then ends without that: what the program registered to run at exit after this call has run by then, streams
+ * are flushed.
  */
 static void leave(int status, void *unused)
 {
@@ -237,8 +238,9 @@ static bool watching_exit;
 static struct tcr_net *opening; /* until its engine has come back */
 
 /*
- * A library whose start fails may end the process (Open MPI does when a rank dies meanwhile), before anybody has heard which rank
- * it was. The thread that does, the library's or ours, is held up until the caller has given up, and has had the time to say so.
+ * A library whose start fails may end the process (Open MPI does when a rank dies meanwhile), before anybody has heard
+ * which rank it was. The thread that does, the library's or ours, is held up until the caller has given up, and has had
+ * the time to say so.
  */
 static void library_exits(int status, void *unused)
 {
@@ -406,7 +408,8 @@ static void stop_thread(struct tcr_net *net)
         pthread_join(net->lock->thread, NULL);
 }
 
-/* Waits until all others have ended too; a net that is or gets broken is left behind, after the others had time to hear of it. */
+/* Waits until all others have ended too; a net that is or gets broken is left behind, after the others had time to hear
+ * of it. */
 int tcr_net_close(struct tcr_net *net, const char *why)
 {
     double start = tcr_seconds();

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owned.c - state that one rank of a group has, its owner (--zero): S. Rajbhandari et al., ZeRO: Memory Optimizations Toward Training
- * Trillion Parameter Models, 2020, arXiv 1910.02054. An IS_OWNER step's list says who owns what; its symbols are 1 where this rank does,
- * and give variables, and buffers whose sizes they are factors of, memory there only. Without a group a session owns all.
+ * owned.c - state that one rank of a group has, its owner (--zero): S. Rajbhandari et al., ZeRO: Memory Optimizations
+ * Toward Training Trillion Parameter Models, 2020, arXiv 1910.02054. An IS_OWNER step's list says who owns what; its
+ * symbols are 1 where this rank does, and give variables, and buffers whose sizes they are factors of, memory there
+ * only. Without a group a session owns all.
  *
- * Elsewhere a variable has at most a copy in the host's memory (a mirror), which loading and collecting fill, and from which checkpoints are
- * written; or, for entry points that know nothing of owners, memory of its own until tccrt_comm_release().
+ * Elsewhere a variable has at most a copy in the host's memory (a mirror), which loading and collecting fill, and from
+ * which checkpoints are written; or, for entry points that know nothing of owners, memory of its own until
+ * tccrt_comm_release().
  */
 #include <stdlib.h>
 #include <string.h>
@@ -201,7 +203,8 @@ static void drop_mirror(struct tccrt_session *s, uint32_t i)
 
 /* -- Between ranks ---------------------------------------------------------------------------------------- */
 
-/* The value of variable i goes from `from`, which has it, to `to`: there into a mirror, or into the variable where it has memory. */
+/* The value of variable i goes from `from`, which has it, to `to`: there into a mirror, or into the variable where it
+ * has memory. */
 static int carry(struct tccrt_comm *c, struct tccrt_session *s, uint32_t i, int from, int to)
 {
     struct tcc_tensor t = {NULL, TCC_U8, 1, {(int64_t)s->m->states[i].bytes}};

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on memory of devices, by a library of the devices' own (NCCL; struct tcr_peers_ops). The engine's messages carry what the ranks begin with, a communicator's name,
- * and watch over it meanwhile: an operation of a device is in the net's list like any other until the device has passed it. So a rank that is gone or hangs is found and
- * named as in any operation; the communicator is then abandoned, and the streams go on.
+ * Operations on memory of devices, by a library of the devices' own (NCCL; struct tcr_peers_ops). The engine's messages
+ * carry what the ranks begin with, a communicator's name, and watch over it meanwhile: an operation of a device is in
+ * the net's list like any other until the device has passed it. So a rank that is gone or hangs is found and named as
+ * in any operation; the communicator is then abandoned, and the streams go on.
  *
- * What the library doesn't reduce to the letter, or anything where exact bits are asked for, is gathered by it and reduced by the host in the order of ranks, as between hosts.
+ * What the library doesn't reduce to the letter, or anything where exact bits are asked for, is gathered by it and
+ * reduced by the host in the order of ranks, as between hosts.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process's share of its machine: launchers bind ranks to cores, to a socket, or not at all. Ranks that may use the same
- * CPUs share them out among themselves, in the order of their ranks.
+ * A process's share of its machine: launchers bind ranks to cores, to a socket, or not at all. Ranks that may use the
+ * same CPUs share them out among themselves, in the order of their ranks.
  */
 #include <sched.h>
 #include <stdlib.h>

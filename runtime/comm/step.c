@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan's steps of communication: collectives, sends and receives, started or done, and waits. Groups are the session's, by
- * name; a session that was given none is alone. What is under way when a run fails is waited for before the run ends, since the
- * session's memory is in use until then.
+ * The plan's steps of communication: collectives, sends and receives, started or done, and waits. Groups are the
+ * session's, by name; a session that was given none is alone. What is under way when a run fails is waited for before
+ * the run ends, since the session's memory is in use until then.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,7 +100,8 @@ uint64_t tccrt_digest(const struct tccrt_model *m)
     return tcr_xxh3(parts, sizeof parts);
 }
 
-/* -- State of all ranks ----------------------------------------------------------------------------------------------- */
+/* -- State of all ranks
+ * ----------------------------------------------------------------------------------------------- */
 
 static bool all_zero(const uint8_t *at, uint64_t n)
 {
@@ -113,7 +114,8 @@ struct carried {
     void *room;
 };
 
-/* What the root has of a variable: a value, zeros, or nothing, since another owns it and nobody has set it: it stays. */
+/* What the root has of a variable: a value, zeros, or nothing, since another owns it and nobody has set it: it
+ * stays. */
 enum { CARRY_VALUE, CARRY_ZEROS, CARRY_NOTHING };
 
 static int look_at_states(struct tccrt_session *s, struct carried *states, uint8_t *how)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions over ranks: n ranks' elements become one, in the order of ranks, so that the result depends neither on how
- * messages were cut nor on when they came. Floats narrower than float32 are reduced in float32 and rounded once at the end.
+ * messages were cut nor on when they came. Floats narrower than float32 are reduced in float32 and rounded once at the
+ * end.
  *
  * Work is done in blocks that fit the L1 cache and have a constant length, which lets compilers vectorise each loop
- * without code for odd lengths; the last block is padded. The functions of floats exist twice, the second time for AVX2.
+ * without code for odd lengths; the last block is padded. The functions of floats exist twice, the second time for
+ * AVX2.
  */
 #include <complex.h>
 #include <math.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine over UCX's UCP (shared memory, TCP, InfiniBand), opened at run time: neither the build nor an artifact needs UCX's headers
- * or library. What is declared here is UCP's binary interface as its header ucp/api/ucp.h has it since version 1.10; structures
- * begin with a mask of the fields that count, so that later versions know what is meant. tests/dist/ucx_abi.c compares
- * the declarations with the header where that is installed.
+ * The engine over UCX's UCP (shared memory, TCP, InfiniBand), opened at run time: neither the build nor an artifact
+ * needs UCX's headers or library. What is declared here is UCP's binary interface as its header ucp/api/ucp.h has it
+ * since version 1.10; structures begin with a mask of the fields that count, so that later versions know what is meant.
+ * tests/dist/ucx_abi.c compares the declarations with the header where that is installed.
  *
- * Ranks find each other by meet.c: a rank's card is its worker's address. Endpoints are made with the first message to a rank.
- * A message's tag is its lane, its sender and its own tag. An endpoint to another machine that fails says that its rank is lost; who is to blame is for
- * watch.c to say. Calls are made under the net's lock: UCS_THREAD_MODE_SERIALIZED.
+ * Ranks find each other by meet.c: a rank's card is its worker's address. Endpoints are made with the first message to
+ * a rank. A message's tag is its lane, its sender and its own tag. An endpoint to another machine that fails says that
+ * its rank is lost; who is to blame is for watch.c to say. Calls are made under the net's lock:
+ * UCS_THREAD_MODE_SERIALIZED.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -117,7 +118,8 @@ static int make_worker(struct ucx *u, const struct tcr_net *net)
     return code ? failed(u, "a worker", code) : TCC_OK;
 }
 
-/* Processes of one machine see the same boot and the same name, and their launcher gives them the same number (torchrun's GROUP_RANK). */
+/* Processes of one machine see the same boot and the same name, and their launcher gives them the same number
+ * (torchrun's GROUP_RANK). */
 static uint64_t this_machine(void)
 {
     char host[256] = "", boot[64] = "", text[400];
@@ -254,7 +256,8 @@ static void ucx_close(struct tcr_net *net, bool broken)
     ucx_free(u);
 }
 
-/* -- Messages -------------------------------------------------------------------------------------------------------- */
+/* -- Messages
+ * -------------------------------------------------------------------------------------------------------- */
 
 #define LOST ((void *)1) /* in at[1]: of a message that will never be done */
 
@@ -288,8 +291,9 @@ static bool is_ours(int code)
     return code == UCX_ERR_TRUNCATED || code == UCX_ERR_NO_MEMORY || code == UCX_ERR_INVALID;
 }
 
-/* UCX uses shared memory only where it need not find out that the other process ended (until version 1.13 at least). Of processes of
- * this machine watch.c finds that out. *endpoint is NULL where the rank is lost: its memory is not there any more. */
+/* UCX uses shared memory only where it need not find out that the other process ended (until version 1.13 at least). Of
+ * processes of this machine watch.c finds that out. *endpoint is NULL where the rank is lost: its memory is not there
+ * any more. */
 static int endpoint_of(struct tcr_net *net, int rank, void **endpoint)
 {
     struct ucx *u = net->data;

@@ -83,7 +83,8 @@ struct ucx_request_param {
     void *recv_info, *memh;
 };
 
-/* A tag: the lane, the sender's rank, the message's own; between them bits of the job's key, without which no message is anybody's. */
+/* A tag: the lane, the sender's rank, the message's own; between them bits of the job's key, without which no message
+ * is anybody's. */
 #define UCX_TAG_KEY_AT 22        /* 10 bits: TCR_TAG_BITS */
 #define UCX_TAG_RANK_AT 32
 #define UCX_TAG_RANKS 0xfffffu

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vote.c - no rank writes state where another has failed: the plan's VOTE, the first phase of a two-phase commit (Gray, Notes on data base
- * operating systems, 1978). Each rank's status so far is reduced to the largest; if it is not TCC_OK, the first rank that has it sends its
- * message, and every rank's run fails with both. State is written behind the vote only (ir/plan/verify.c), so it is what it was on all ranks, and
- * the next run may go on.
+ * vote.c - no rank writes state where another has failed: the plan's VOTE, the first phase of a two-phase commit (Gray,
+ * Notes on data base operating systems, 1978). Each rank's status so far is reduced to the largest; if it is not
+ * TCC_OK, the first rank that has it sends its message, and every rank's run fails with both. State is written behind
+ * the vote only (ir/plan/verify.c), so it is what it was on all ranks, and the next run may go on.
  *
- * A rank whose run has failed earlier takes part in what communication the others still do in front of the vote, with whatever its
- * buffers hold: it knows sizes and order, as its plan is theirs. What it can't follow, communication within a branch or a loop, ends the
- * group (tccrt_comm_abort).
+ * A rank whose run has failed earlier takes part in what communication the others still do in front of the vote, with
+ * whatever its buffers hold: it knows sizes and order, as its plan is theirs. What it can't follow, communication
+ * within a branch or a loop, ends the group (tccrt_comm_abort).
  */
 #include <stdio.h>
 #include <string.h>

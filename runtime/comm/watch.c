@@ -7,13 +7,13 @@
  *   FAILED  a rank has failed, or found another one hanging, and why: everybody's operations end with that
  *   BYE     a rank has ended in good order (and why, if it ended early)
  *
- * A rank hangs when it is waited for and nothing has been heard of it for the time limit: neither data, nor a counter that moved.
- * So ranks that compute for long are left in peace, and nobody sends anything while all is well. Of ranks that wait for each
- * other in a row the last one is to blame: each says whom it waits for in the end.
+ * A rank hangs when it is waited for and nothing has been heard of it for the time limit: neither data, nor a counter
+ * that moved. So ranks that compute for long are left in peace, and nobody sends anything while all is well. Of ranks
+ * that wait for each other in a row the last one is to blame: each says whom it waits for in the end.
  *
- * A rank that was killed says nothing, and whoever waits may be waiting for another one that waits for it. So before anybody is
- * blamed all members of the operation's group are asked, and one that does not answer is the one; of this machine's ranks
- * the processes are looked at, so that one that is gone is named at once.
+ * A rank that was killed says nothing, and whoever waits may be waiting for another one that waits for it. So before
+ * anybody is blamed all members of the operation's group are asked, and one that does not answer is the one; of this
+ * machine's ranks the processes are looked at, so that one that is gone is named at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,8 +185,8 @@ static void blame_silent(struct tcr_net *net, const struct tcr_op *op, int rank)
                   tcr_coll_name(op->c.kind), net->timeout, net->rank);
 }
 
-/* The members of the operation's group that others may be waiting for; without a thread of ours a process that computes says
- * nothing, and only the awaited one is to answer. */
+/* The members of the operation's group that others may be waiting for; without a thread of ours a process that computes
+ * says nothing, and only the awaited one is to answer. */
 static int silent_member(const struct tcr_net *net, const struct tcr_op *op, double now)
 {
     const struct peer *peers = net->watch->peers;

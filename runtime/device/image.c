@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.c - what is checked of an image (struct tcc_pimage, runtime/abi.h) whatever its device, as a plan's tables are: that all lies inside of it. */
+/* image.c - what is checked of an image (struct tcc_pimage, runtime/abi.h) whatever its device, as a plan's tables are:
+ * that all lies inside of it. */
 #include <string.h>
 
 #include "runtime/device/device.h"

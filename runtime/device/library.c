@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library.c - where a simulator's library lies: beside the program or the file that holds this code, as built or as installed; else where the system looks. */
+/* library.c - where a simulator's library lies: beside the program or the file that holds this code, as built or as
+ * installed; else where the system looks. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>

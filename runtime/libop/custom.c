@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * custom.c - calls of a user's own operators (tccc_custom.h): the description of a call of a library op becomes one of theirs, shape() says what
- * the results are, and run() fills them in. What shape() says is checked: a user's mistake is a message, not a broken run.
+ * custom.c - calls of a user's own operators (tccc_custom.h): the description of a call of a library op becomes one of
+ * theirs, shape() says what the results are, and run() fills them in. What shape() says is checked: a user's mistake is
+ * a message, not a broken run.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_decoder: ONNX ImageDecoder. Which format a file has, its first bytes say. Here are those that need no library: BMP (uncompressed, 8, 24
- * and 32 bits) and binary or plain PNM (P1 to P6 with values up to 255); the others are in libop_image_*.c, by libraries that are
- * opened when an image of theirs comes. Sources: the Windows bitmap headers; the Netpbm manual pages pbm(5), pgm(5), ppm(5).
+ * image_decoder: ONNX ImageDecoder. Which format a file has, its first bytes say. Here are those that need no library:
+ * BMP (uncompressed, 8, 24 and 32 bits) and binary or plain PNM (P1 to P6 with values up to 255); the others are in
+ * libop_image_*.c, by libraries that are opened when an image of theirs comes. Sources: the Windows bitmap headers; the
+ * Netpbm manual pages pbm(5), pgm(5), ppm(5).
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -40,8 +41,8 @@ bool lib_image_fits(struct tcc_lib_call *call, const struct lib_image *m)
 {
     if (m->w >= 1 && m->h >= 1 && m->w <= LIB_IMAGE_PIXELS / m->h)
         return true;
-    LIB_FAIL(call, "an image of %lldx%lld pixels is not decoded: it may have %lld pixels", (long long)m->w, (long long)m->h,
-             (long long)LIB_IMAGE_PIXELS);
+    LIB_FAIL(call, "an image of %lldx%lld pixels is not decoded: it may have %lld pixels", (long long)m->w,
+             (long long)m->h, (long long)LIB_IMAGE_PIXELS);
     return false;
 }
 
@@ -61,26 +62,28 @@ int lib_image_from_rgb(struct tcc_lib_call *call, const struct lib_image *m, con
     return y ? TCC_OK : TCC_EENV;
 }
 
-int lib_image_open(struct tcc_lib_call *call, const char *format, _Atomic(void *) *handle, const char *const *files, int n,
-                   const char *const *names, void **const *to)
+int lib_image_open(struct tcc_lib_call *call, const char *format, _Atomic(void *) *handle, const char *const *files,
+                   int n, const char *const *names, void **const *to)
 {
     void *library = atomic_load(handle);
 
     for (int i = 0; !library && files[i]; i++)
         library = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return call ? call->host->fail(call, TCC_EENV, "%s images need the library %s, which is not installed", format, files[0])
+        return call ? call->host->fail(call, TCC_EENV, "%s images need the library %s, which is not installed", format,
+                                       files[0])
                     : TCC_EENV;
     atomic_store(handle, library);
     for (int i = 0; i < n; i++)
         if (!(*to[i] = dlsym(library, names[i])))
-            return call ? call->host->fail(call, TCC_EENV, "%s images need %s, which the installed %s lacks", format, names[i],
-                                           files[0])
+            return call ? call->host->fail(call, TCC_EENV, "%s images need %s, which the installed %s lacks", format,
+                                           names[i], files[0])
                         : TCC_EENV;
     return TCC_OK;
 }
 
-/* -- BMP ------------------------------------------------------------------------------------------------------------ */
+/* -- BMP
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int read_bmp(struct tcc_lib_call *call, struct lib_image *m)
 {
@@ -115,7 +118,8 @@ static int read_bmp(struct tcc_lib_call *call, struct lib_image *m)
     return TCC_OK;
 }
 
-/* -- PNM ------------------------------------------------------------------------------------------------------------ */
+/* -- PNM
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* The next number of a PNM header or of plain data, comments skipped; -1: there is none. */
 static int64_t pnm_number(struct lib_image *m)

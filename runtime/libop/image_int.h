@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_int.h - what the decoders of image_decoder share. Each takes the file `m->p`, m->size bytes, and gives u8[h, w, c] in the
- * format that was asked for. Sizes are checked before memory is asked for; a decoder that needs a library opens it when it is called.
+ * image_int.h - what the decoders of image_decoder share. Each takes the file `m->p`, m->size bytes, and gives u8[h, w,
+ * c] in the format that was asked for. Sizes are checked before memory is asked for; a decoder that needs a library
+ * opens it when it is called.
  */
 #ifndef TCC_RUNTIME_LIBOP_IMAGE_INT_H
 #define TCC_RUNTIME_LIBOP_IMAGE_INT_H
@@ -24,9 +25,10 @@ bool lib_image_fits(struct tcc_lib_call *call, const struct lib_image *m);
 void lib_image_put(uint8_t *y, int64_t i, const struct lib_image *m, const uint8_t *rgb);
 /* The result, of m->w times m->h pixels of `step` bytes whose first three are red, green, blue. */
 int lib_image_from_rgb(struct tcc_lib_call *call, const struct lib_image *m, const uint8_t *rgb, int step);
-/* Functions of a library that is looked for by the names in `files` (ended by NULL), into *to[i] for names[i]. *handle keeps it open for
- * the process. TCC_EENV after a report: it is not installed, or lacks one of them. */
-int lib_image_open(struct tcc_lib_call *call, const char *format, _Atomic(void *) *handle, const char *const *files, int n,
+/* Functions of a library that is looked for by the names in `files` (ended by NULL), into *to[i] for names[i]. *handle
+ * keeps it open for the process. TCC_EENV after a report: it is not installed, or lacks one of them. */
+int lib_image_open(struct tcc_lib_call *call, const char *format, _Atomic(void *) *handle, const char *const *files,
+                   int n,
                    const char *const *names, void **const *to);
 
 int lib_image_jpeg(struct tcc_lib_call *call, struct lib_image *m);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_decoder: JPEG by libjpeg-turbo (libjpeg.txt). Its structures are declared here as far as they are used: up to output_scanline they are
- * the same in the interfaces 6.2, 7 and 8 (libjpeg.so.62, libjpeg.so.8). The rest is room; how large the whole is and which interface it
- * is, the library itself tells when it refuses a wrong number. Its errors jump: nothing is left to free on that way but what jpeg_destroy frees.
+ * image_decoder: JPEG by libjpeg-turbo (libjpeg.txt). Its structures are declared here as far as they are used: up to
+ * output_scanline they are the same in the interfaces 6.2, 7 and 8 (libjpeg.so.62, libjpeg.so.8). The rest is room; how
+ * large the whole is and which interface it is, the library itself tells when it refuses a wrong number. Its errors
+ * jump: nothing is left to free on that way but what jpeg_destroy frees.
  */
 #include <setjmp.h>
 #include <stdio.h>

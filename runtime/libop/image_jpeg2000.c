@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_decoder: JPEG 2000 (files and bare code streams) by OpenJPEG 2 (openjpeg.h). The structures that cross, an image and its components,
- * are declared here as its interface 7 has them; the decoder's parameters are only filled in by the library itself.
+ * image_decoder: JPEG 2000 (files and bare code streams) by OpenJPEG 2 (openjpeg.h). The structures that cross, an
+ * image and its components, are declared here as its interface 7 has them; the decoder's parameters are only filled in
+ * by the library itself.
  */
 #include "runtime/libop/image_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_decoder: PNG by libpng's simplified interface (libpng-manual, section "The simplified API") and WebP by libwebp's (decode.h).
- * Neither needs its header: the one structure that crosses, png_image of version 1, is part of libpng16's interface.
+ * image_decoder: PNG by libpng's simplified interface (libpng-manual, section "The simplified API") and WebP by
+ * libwebp's (decode.h). Neither needs its header: the one structure that crosses, png_image of version 1, is part of
+ * libpng16's interface.
  */
 #include <stdio.h>
 
@@ -62,7 +63,8 @@ int lib_image_webp(struct tcc_lib_call *call, struct lib_image *m)
     int (*describe)(const uint8_t *, size_t, int *, int *) = NULL;
     uint8_t *(*decode)(const uint8_t *, size_t, uint8_t *, size_t, int) = NULL;
     int w = 0, h = 0,
-        status = lib_image_open(call, "WebP", &handle, files, 2, names, (void **[]){(void **)&describe, (void **)&decode});
+        status =
+            lib_image_open(call, "WebP", &handle, files, 2, names, (void **[]){(void **)&describe, (void **)&decode});
 
     if (status)
         return status;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_decoder: TIFF by libtiff's RGBA interface (TIFFReadRGBAImage(3tiff)), from memory through TIFFClientOpen. From libtiff 4.5 on errors,
- * warnings and the size of an allocation are set for the file alone; before that messages are turned off for the process.
+ * image_decoder: TIFF by libtiff's RGBA interface (TIFFReadRGBAImage(3tiff)), from memory through TIFFClientOpen. From
+ * libtiff 4.5 on errors, warnings and the size of an allocation are set for the file alone; before that messages are
+ * turned off for the process.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ struct tiff_options {
     void (*on_warning)(void *, int (*)(void *, void *, const char *, const char *, va_list), void *);
     void *(*open)(const char *, const char *, void *, int64_t (*)(void *, void *, int64_t),
                   int64_t (*)(void *, void *, int64_t), uint64_t (*)(void *, uint64_t, int), int (*)(void *),
-                  uint64_t (*)(void *), int (*)(void *, void **, uint64_t *), void (*)(void *, void *, uint64_t), void *);
+                  uint64_t (*)(void *), int (*)(void *, void **, uint64_t *), void (*)(void *, void *, uint64_t),
+                  void *);
 };
 
 static int64_t read_bytes(void *user, void *to, int64_t n)
@@ -137,8 +139,11 @@ int lib_image_tiff(struct tcc_lib_call *call, struct lib_image *m)
     static const char *const files[] = {"libtiff.so.6", "libtiff.so.5", "libtiff.so", NULL};
     static const char *const names[] = {"TIFFClientOpen", "TIFFGetField", "TIFFReadRGBAImageOriented", "TIFFClose",
                                         "TIFFSetErrorHandler", "TIFFSetWarningHandler"};
-    static const char *const extra[] = {"TIFFOpenOptionsAlloc", "TIFFOpenOptionsFree", "TIFFOpenOptionsSetMaxSingleMemAlloc",
-                                        "TIFFOpenOptionsSetErrorHandlerExtR", "TIFFOpenOptionsSetWarningHandlerExtR",
+    static const char *const extra[] = {"TIFFOpenOptionsAlloc",
+                                        "TIFFOpenOptionsFree",
+                                        "TIFFOpenOptionsSetMaxSingleMemAlloc",
+                                        "TIFFOpenOptionsSetErrorHandlerExtR",
+                                        "TIFFOpenOptionsSetWarningHandlerExtR",
                                         "TIFFClientOpenExt"};
     static _Atomic(void *) handle;
     struct tiff_calls c = {0};

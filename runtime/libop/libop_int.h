@@ -23,8 +23,8 @@
 /* Operand i as a tensor; NULL when it is omitted, empty, or a sequence. */
 const struct tcc_tensor *lib_in(const struct tcc_lib_call *call, int i);
 bool lib_has(const struct tcc_lib_call *call, int i);
-/* The same; what is missing or has another rank (-1: any) or element type (0: any, LIB_NUMBER: no strings, no complex numbers) is
- * reported. */
+/* The same; what is missing or has another rank (-1: any) or element type (0: any, LIB_NUMBER: no strings, no complex
+ * numbers) is reported. */
 #define LIB_NUMBER (-1)
 int lib_need(struct tcc_lib_call *call, int i, int rank, int dtype, const struct tcc_tensor **out);
 
@@ -33,7 +33,8 @@ int64_t lib_int(const struct tcc_lib_call *call, const char *name, int64_t other
 double lib_float(const struct tcc_lib_call *call, const char *name, double otherwise);
 const char *lib_text(const struct tcc_lib_call *call, const char *name, const char *otherwise);
 
-/* Lists of numbers, in an attribute or a tensor attribute. lib_list: NAME or NAME_as_tensor, NULL when absent or empty. */
+/* Lists of numbers, in an attribute or a tensor attribute. lib_list: NAME or NAME_as_tensor, NULL when absent or
+ * empty. */
 int64_t lib_list_size(const struct tcc_attr *a);
 double lib_list_value(const struct tcc_attr *a, int64_t i);
 const struct tcc_attr *lib_list(const struct tcc_lib_call *call, const char *name);
@@ -45,11 +46,13 @@ int lib_class(int dtype);                    /* enum tcc_class */
 int lib_bytes(int dtype);
 int64_t lib_count(const struct tcc_tensor *t);               /* elements */
 int64_t lib_product(int rank, const int64_t *dims);         /* elements of a shape; INT64_MAX: more than memory holds */
-/* Element i as a double or an integer, and back; narrow floats round to nearest even and saturate as ONNX's Cast does. */
+/* Element i as a double or an integer, and back; narrow floats round to nearest even and saturate as ONNX's Cast
+ * does. */
 double lib_get(const struct tcc_tensor *t, int64_t i);
 int64_t lib_get_int(const struct tcc_tensor *t, int64_t i);
 void lib_put(void *data, int dtype, int64_t i, double v);
-void lib_put_overflowing(void *data, int dtype, int64_t i, double v);      /* 8-bit floats: beyond the range infinity or NaN */
+/* 8-bit floats: beyond the range infinity or NaN */
+void lib_put_overflowing(void *data, int dtype, int64_t i, double v);
 void lib_put_int(void *data, int dtype, int64_t i, int64_t v);
 /* Copies one element of any type; false: no memory (strings). */
 bool lib_copy(void *to, int64_t i, const struct tcc_tensor *from, int64_t k);
@@ -74,7 +77,8 @@ int64_t lib_dot(int rank, const int64_t *index, const int64_t *strides);
 int lib_post_transform(struct tcc_lib_call *call, const char *name, double *v, int64_t n);
 /* Labels of a classifier from attribute `ints` or `strings`: allocated as output 0, then set one by one. */
 struct lib_labels { const struct tcc_attr *ints, *strings; void *out; };
-int lib_labels_begin(struct tcc_lib_call *call, const char *ints, const char *strings, int64_t rows, struct lib_labels *l);
+int lib_labels_begin(struct tcc_lib_call *call, const char *ints, const char *strings, int64_t rows,
+                     struct lib_labels *l);
 int lib_labels_put(struct tcc_lib_call *call, struct lib_labels *l, int64_t row, int64_t class);
 int64_t lib_labels_count(const struct lib_labels *l);
 int64_t lib_largest(const double *v, int64_t n);

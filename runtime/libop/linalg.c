@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Systems of linear equations: determinants, inverses, factorisations by Gauss and Cholesky, what solves by them, and the exponential of a matrix. In doubles; Golub and Van
- * Loan, Matrix Computations, 4th edition, 3.4 (LU), 4.2 (Cholesky), 3.1 (triangles).
+ * Systems of linear equations: determinants, inverses, factorisations by Gauss and Cholesky, what solves by them, and
+ * the exponential of a matrix. In doubles; Golub and Van Loan, Matrix Computations, 4th edition, 3.4 (LU), 4.2
+ * (Cholesky), 3.1 (triangles).
  */
 #include <math.h>
 
@@ -116,7 +117,8 @@ int64_t lib_lu(double *a, int64_t m, int64_t n, int64_t *pivot)
     return zero;
 }
 
-/* a x = b for each of b's k columns, which become x: a triangle of a is read, or that of a transposed; `unit`: ones instead of its diagonal. */
+/* a x = b for each of b's k columns, which become x: a triangle of a is read, or that of a transposed; `unit`: ones
+ * instead of its diagonal. */
 static void solve_triangle(const double *a, int64_t m, bool upper, bool transposed, bool unit, double *b, int64_t k)
 {
     bool down = upper == transposed;
@@ -238,9 +240,11 @@ int tccrt_lib_slogdet(struct tcc_lib_call *call)
     return done(&s, status ? status : log_of ? TCC_OK : TCC_EENV);
 }
 
-/* -- Inverses, solutions --------------------------------------------------------------------------------------------- */
+/* -- Inverses, solutions
+ * --------------------------------------------------------------------------------------------- */
 
-/* x[..., m, m] -> the same shape; `check`: a matrix without an inverse is an error, else it gives infinities and NaNs. Second result, if asked for: the pivot that is zero. */
+/* x[..., m, m] -> the same shape; `check`: a matrix without an inverse is an error, else it gives infinities and NaNs.
+ * Second result, if asked for: the pivot that is zero. */
 int tccrt_lib_inverse(struct tcc_lib_call *call)
 {
     struct squares s;
@@ -318,8 +322,8 @@ static void side_put(struct sides *s, int64_t i)
     lib_put_all(s->y, s->b.t->dtype, i * s->m * s->k, s->v, s->m * s->k);
 }
 
-/* (a[..., m, m], b) -> x of a x = b, or (left 0) of x a = b; `transposed`: of a transposed; `check`: a singular matrix is an error. Second result, if asked for: the pivot
- * that is zero. */
+/* (a[..., m, m], b) -> x of a x = b, or (left 0) of x a = b; `transposed`: of a transposed; `check`: a singular matrix
+ * is an error. Second result, if asked for: the pivot that is zero. */
 int tccrt_lib_solve(struct tcc_lib_call *call)
 {
     bool transposed = lib_int(call, "transposed", 0) != 0, check = lib_int(call, "check", 0) != 0;
@@ -345,7 +349,8 @@ int tccrt_lib_solve(struct tcc_lib_call *call)
     return done(&s, status);
 }
 
-/* (a[..., m, m], b) -> x, of the triangle that `upper` names; left, transposed as in solve; `unit`: its diagonal is 1 */
+/* (a[..., m, m], b) -> x, of the triangle that `upper` names; left, transposed as in solve; `unit`: its diagonal is
+ * 1 */
 int tccrt_lib_triangular_solve(struct tcc_lib_call *call)
 {
     bool upper = lib_int(call, "upper", 0) != 0, transposed = lib_int(call, "transposed", 0) != 0,
@@ -364,10 +369,11 @@ int tccrt_lib_triangular_solve(struct tcc_lib_call *call)
     return done(&s, status);
 }
 
-/* -- Factors as results ------------------------------------------------------------------------------------------------ */
+/* -- Factors as results
+ * ------------------------------------------------------------------------------------------------ */
 
-/* x[..., m, n] -> its L and U in one, i32 pivots[..., min(m, n)] from 1, i32 info[...]: the number of the first pivot that is zero, or 0; `pivot` 0: no row changes places;
- * `check`: a zero pivot is an error */
+/* x[..., m, n] -> its L and U in one, i32 pivots[..., min(m, n)] from 1, i32 info[...]: the number of the first pivot
+ * that is zero, or 0; `pivot` 0: no row changes places; `check`: a zero pivot is an error */
 int tccrt_lib_lu(struct tcc_lib_call *call)
 {
     bool pivots = lib_int(call, "pivot", 1) != 0, check = lib_int(call, "check", 0) != 0;
@@ -479,7 +485,8 @@ int tccrt_lib_lu_permutation(struct tcc_lib_call *call)
     return status;
 }
 
-/* The lower factor in place of a lower triangle; zeros above. The order, from 1, of the first leading minor that is not positive; 0: there is none. */
+/* The lower factor in place of a lower triangle; zeros above. The order, from 1, of the first leading minor that is not
+ * positive; 0: there is none. */
 static int64_t cholesky(double *a, int64_t m)
 {
     int64_t bad = 0;
@@ -499,8 +506,8 @@ static int64_t cholesky(double *a, int64_t m)
     return bad;
 }
 
-/* x[..., m, m], of which one triangle is read -> L, or (`upper`) L transposed; i32 info[...]: the order of the first leading minor that is not positive, or 0; `check`: that is an
- * error */
+/* x[..., m, m], of which one triangle is read -> L, or (`upper`) L transposed; i32 info[...]: the order of the first
+ * leading minor that is not positive, or 0; `check`: that is an error */
 int tccrt_lib_cholesky(struct tcc_lib_call *call)
 {
     bool upper = lib_int(call, "upper", 0) != 0, check = lib_int(call, "check", 0) != 0;
@@ -529,7 +536,8 @@ int tccrt_lib_cholesky(struct tcc_lib_call *call)
     return done(&s, status);
 }
 
-/* -- Exponential ---------------------------------------------------------------------------------------------------------- */
+/* -- Exponential
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* c = a b, of m x m. */
 static void product(const double *a, const double *b, int64_t m, double *c)
@@ -556,8 +564,8 @@ static double norm1(const double *a, int64_t m)
     return most;
 }
 
-/* Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited (2005): the quotient of two polynomials of degree 13 for a / 2^s, squared s times. w: eight
- * matrices of room; the result is its first. */
+/* Higham, The Scaling and Squaring Method for the Matrix Exponential Revisited (2005): the quotient of two polynomials
+ * of degree 13 for a / 2^s, squared s times. w: eight matrices of room; the result is its first. */
 static void exponential(double *a, int64_t m, int64_t *pivot, double *w)
 {
     static const double b[] = {64764752532480000.0,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orthogonal factors, eigenvalues, singular values. In doubles: Householder's reflections as LAPACK's geqrf signs them, Jacobi's rotations for symmetric matrices (Golub and Van
- * Loan, Matrix Computations, 4th edition, 8.5) and, one-sided, for singular values (8.6.3).
+ * Orthogonal factors, eigenvalues, singular values. In doubles: Householder's reflections as LAPACK's geqrf signs them,
+ * Jacobi's rotations for symmetric matrices (Golub and Van Loan, Matrix Computations, 4th edition, 8.5) and, one-sided,
+ * for singular values (8.6.3).
  */
 #include <float.h>
 #include <math.h>
@@ -12,7 +13,8 @@ enum { SWEEPS = 60 }; /* Jacobi's method needs six to ten */
 
 /* -- Reflections --------------------------------------------------------------------------------------------------- */
 
-/* a [m, n] becomes R on and above the diagonal, and below it vectors v, whose first element 1 is not stored: Q is the product of I - tau v v'. */
+/* a [m, n] becomes R on and above the diagonal, and below it vectors v, whose first element 1 is not stored: Q is the
+ * product of I - tau v v'. */
 static void reflect(double *a, int64_t m, int64_t n, double *tau)
 {
     for (int64_t c = 0; c < m && c < n; c++) {
@@ -151,7 +153,8 @@ int tccrt_lib_householder_product(struct tcc_lib_call *call)
     return TCC_OK;
 }
 
-/* -- Rotations ------------------------------------------------------------------------------------------------------ */
+/* -- Rotations
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* x and y become c x - s y and s x + c y. */
 static void rotate(double *x, double *y, int64_t n, int64_t step, double c, double s)
@@ -173,7 +176,8 @@ static void rotation(double p, double q, double g, double *c, double *s)
     *s = *c * t;
 }
 
-/* A power of two by which the elements are divided so that their squares are no infinities and no zeros; 0: they are zeros. NaN: one is no finite number. */
+/* A power of two by which the elements are divided so that their squares are no infinities and no zeros; 0: they are
+ * zeros. NaN: one is no finite number. */
 static double scale_of(const double *a, int64_t n)
 {
     double most = 0;
@@ -214,7 +218,8 @@ static void diagonalise(double *a, int64_t m, double *v)
     }
 }
 
-/* Numbers and, with each, a row of a matrix, and of another one (NULL: there is none), in ascending or descending order; equal ones stay as they are. */
+/* Numbers and, with each, a row of a matrix, and of another one (NULL: there is none), in ascending or descending
+ * order; equal ones stay as they are. */
 static void order(double *w, int64_t n, bool descending, double *rows, int64_t width, double *other,
                   int64_t other_width)
 {
@@ -230,7 +235,8 @@ static void order(double *w, int64_t n, bool descending, double *rows, int64_t w
         }
 }
 
-/* x[..., m, m], of which one triangle is read (`lower` 1, the default) -> eigenvalues [..., m], ascending, and eigenvectors [..., m, m], a column each */
+/* x[..., m, m], of which one triangle is read (`lower` 1, the default) -> eigenvalues [..., m], ascending, and
+ * eigenvectors [..., m, m], a column each */
 int tccrt_lib_eigh(struct tcc_lib_call *call)
 {
     bool lower = lib_int(call, "lower", 1) != 0;
@@ -274,7 +280,8 @@ int tccrt_lib_eigh(struct tcc_lib_call *call)
     return status;
 }
 
-/* -- Singular values --------------------------------------------------------------------------------------------------- */
+/* -- Singular values
+ * --------------------------------------------------------------------------------------------------- */
 
 static double dot(const double *x, const double *y, int64_t n)
 {
@@ -309,7 +316,8 @@ static void orthogonalise(double *u, int64_t n, int64_t m, double *v)
     }
 }
 
-/* Rows `from` to n of q, of m elements, become unit vectors orthogonal to all before them: what is left of the axes' own, the longest first. */
+/* Rows `from` to n of q, of m elements, become unit vectors orthogonal to all before them: what is left of the axes'
+ * own, the longest first. */
 static void complete(double *q, int64_t from, int64_t n, int64_t m)
 {
     for (int64_t r = from; r < n; r++) {
@@ -341,7 +349,8 @@ static void complete(double *q, int64_t from, int64_t n, int64_t m)
     }
 }
 
-/* Of a matrix [m, n] with k = min(m, n): s [k], descending; the rows of u [max(m, n)][...] and v are the vectors of the longer and the shorter side. */
+/* Of a matrix [m, n] with k = min(m, n): s [k], descending; the rows of u [max(m, n)][...] and v are the vectors of the
+ * longer and the shorter side. */
 struct factors {
     int64_t m, n, k, longer;
     double *a, *u, *v, *s;
@@ -388,7 +397,8 @@ static bool factor(struct factors *f, int64_t rows)
     return true;
 }
 
-/* x[..., m, n] -> U[..., m, k], S[..., k], V transposed [..., k, n]: k the lesser of m and n; `full`: U and V are square */
+/* x[..., m, n] -> U[..., m, k], S[..., k], V transposed [..., k, n]: k the lesser of m and n; `full`: U and V are
+ * square */
 int tccrt_lib_svd(struct tcc_lib_call *call)
 {
     bool full = lib_int(call, "full", 0) != 0;
@@ -429,8 +439,9 @@ int tccrt_lib_svd(struct tcc_lib_call *call)
     return status;
 }
 
-/* (x[..., m, n], atol?, rtol?) -> [..., n, m], Moore and Penrose's inverse: singular values up to the greater of atol and rtol times the largest count as zeros; both are numbers, or
- * one a matrix. rtol, if neither is given: the type's precision times the greater of m and n. */
+/* (x[..., m, n], atol?, rtol?) -> [..., n, m], Moore and Penrose's inverse: singular values up to the greater of atol
+ * and rtol times the largest count as zeros; both are numbers, or one a matrix. rtol, if neither is given: the type's
+ * precision times the greater of m and n. */
 int tccrt_lib_pinv(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *least[2] = {NULL, NULL};

@@ -2,10 +2,11 @@
 /*
  * ai.onnx.ml's tree ensembles, from the tables of trees.h.
  *
- * A walk from a root to a leaf waits for each node in turn, so LANES walks go side by side: rows in the same tree, or trees of the same row
- * where rows are few. Of a tree of few leaves nobody walks where rows are many: ml_tree_masks.c compares at all of its nodes. Trees are taken in
- * blocks that a cache holds, a block's sums are added in the order of blocks: the bits are the same however many threads there are, and
- * however many rows. Branches of a node lie behind it, so every walk ends; what a table says besides is checked where it is used.
+ * A walk from a root to a leaf waits for each node in turn, so LANES walks go side by side: rows in the same tree, or
+ * trees of the same row where rows are few. Of a tree of few leaves nobody walks where rows are many: ml_tree_masks.c
+ * compares at all of its nodes. Trees are taken in blocks that a cache holds, a block's sums are added in the order of
+ * blocks: the bits are the same however many threads there are, and however many rows. Branches of a node lie behind
+ * it, so every walk ends; what a table says besides is checked where it is used.
  */
 #include <math.h>
 
@@ -80,7 +81,8 @@ static inline bool holds(const struct forest *f, int mode, const int32_t *node, 
     }
 }
 
-/* The node behind node i for the row, i itself of a leaf; -1: the tables are wrong. `mode`, `nan` and `wide` are constants where this is inlined. */
+/* The node behind node i for the row, i itself of a leaf; -1: the tables are wrong. `mode`, `nan` and `wide` are
+ * constants where this is inlined. */
 static inline __attribute__((always_inline)) int64_t step(const struct forest *f, int mode, bool nan, bool wide,
                                                           const void *row, int64_t width, int64_t i)
 {
@@ -248,7 +250,8 @@ static bool add_block(const struct wave *w, const struct part *p, int64_t from, 
     return true;
 }
 
-/* One block of trees for one chunk of rows. Few targets are added up on the stack: in the wave's sums, the next block's, which another thread may be adding up, lie beside them. */
+/* One block of trees for one chunk of rows. Few targets are added up on the stack: in the wave's sums, the next
+ * block's, which another thread may be adding up, lie beside them. */
 static void run_block(void *arg, int64_t item)
 {
     struct wave *w = arg;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trees of few leaves, for rows side by side, without a walk: each row has a bit for each leaf that it may still come to, numbered in the tables'
- * order (the yes branch first). Every node is compared, and where its comparison does not hold, the leaves of its yes branch are cleared: the first
- * leaf that is left is the row's. No load waits for another, and rows are the lanes of vectors. After QuickScorer (Lucchese et al., SIGIR 2015,
- * section 3), which reads nodes by feature and stops early; with few leaves and all rows at once, that saves nothing.
+ * Trees of few leaves, for rows side by side, without a walk: each row has a bit for each leaf that it may still come
+ * to, numbered in the tables' order (the yes branch first). Every node is compared, and where its comparison does not
+ * hold, the leaves of its yes branch are cleared: the first leaf that is left is the row's. No load waits for another,
+ * and rows are the lanes of vectors. After QuickScorer (Lucchese et al., SIGIR 2015, section 3), which reads nodes by
+ * feature and stops early; with few leaves and all rows at once, that saves nothing.
  */
 #include <string.h>
 
@@ -13,7 +14,8 @@
 
 enum { WORDS = TREE_LEAVES / 32 };
 
-/* The tree's leaves: those before the no branch of the nodes from the root down along no, and the last one. 0: not counted, or more than TREE_LEAVES. */
+/* The tree's leaves: those before the no branch of the nodes from the root down along no, and the last one. 0: not
+ * counted, or more than TREE_LEAVES. */
 static int leaves_of(const int32_t *nodes, int64_t nnodes, int64_t root)
 {
     int64_t leaves = 1, i = root;
@@ -34,7 +36,8 @@ static int leaves_of(const int32_t *nodes, int64_t nnodes, int64_t root)
     }
 }
 
-/* Rows whose comparison does not hold lose the leaves that `mask` has not. `mode` and `nan` are constants where this is inlined. */
+/* Rows whose comparison does not hold lose the leaves that `mask` has not. `mode` and `nan` are constants where this is
+ * inlined. */
 static inline __attribute__((always_inline)) void clear(uint32_t *restrict left, const float *restrict x, float split,
                                                         uint32_t mask, int mode, bool nan, bool nan_yes)
 {

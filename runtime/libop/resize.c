@@ -134,8 +134,8 @@ int tccrt_lib_resize_dims(struct tcc_lib_call *call)
 /* -- Taps ------------------------------------------------------------------------------------------------------- */
 
 /*
- * Where element `at` of the result lies along an axis of `length` elements. In f32, and in this order of operations: what is
- * rounded to a neighbour depends on the last bit, and engines agree on it.
+ * Where element `at` of the result lies along an axis of `length` elements. In f32, and in this order of operations:
+ * what is rounded to a neighbour depends on the last bit, and engines agree on it.
  */
 static float source_coordinate(const struct resize *r, int axis, int rank, int64_t length, int64_t at)
 {
@@ -312,7 +312,8 @@ static void store(const double *from, void *to, int dtype, int64_t n)
         lib_put(to, dtype, i, whole ? fmin(fmax(nearbyint(from[i]), lo), hi) : from[i]);
 }
 
-/* Whether nothing happens along an axis. A filter against aliasing leaves axes alone whose size stays, as engines do. */
+/* Whether nothing happens along an axis. A filter against aliasing leaves axes alone whose size stays, as engines
+ * do. */
 static bool is_identity(const struct resize *r, int axis, int rank, int64_t length)
 {
     if (r->antialias && r->mode != NEAREST && r->coordinates != TF_CROP && r->sizes[axis] == length)

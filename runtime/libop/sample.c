@@ -82,8 +82,8 @@ static double sample_axes(const struct sampler *s, int axis, int64_t at, const d
     return sum;
 }
 
-/* From [-1, 1] to elements; positions outside are brought in as the padding says. A border's cubic ones are not, only their taps are:
- * what ONNX Runtime and PyTorch do. */
+/* From [-1, 1] to elements; positions outside are brought in as the padding says. A border's cubic ones are not, only
+ * their taps are: what ONNX Runtime and PyTorch do. */
 static double position(const struct sampler *s, int axis, double v)
 {
     double n = (double)s->dims[axis], lo = s->align ? 0 : -0.5, hi = s->align ? n - 1 : n - 0.5;

@@ -4,7 +4,8 @@
 
 #include "runtime/libop/libop_int.h"
 
-/* x of any type -> i64[rank, n]: indices of the elements that are not zero, row-major; of a scalar, therefore, 0 rows. */
+/* x of any type -> i64[rank, n]: indices of the elements that are not zero, row-major; of a scalar, therefore, 0
+ * rows. */
 int tccrt_lib_nonzero(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *t;

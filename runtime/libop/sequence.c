@@ -188,8 +188,8 @@ static struct tcc_object *take(const struct tcc_tensor *x, int axis, int64_t fir
 }
 
 /* (x, split?) attrs axis, keepdims. Without split: single slices, whose axis goes when keepdims is 0; a scalar split:
- * pieces of that size, the last may be smaller; a list: the sizes. With a scalar split of 1 the axis goes too, though ONNX has
- * keepdims ignored wherever there is a split: PyTorch exports unbind() so, and ONNX Runtime runs it so. */
+ * pieces of that size, the last may be smaller; a list: the sizes. With a scalar split of 1 the axis goes too, though
+ * ONNX has keepdims ignored wherever there is a split: PyTorch exports unbind() so, and ONNX Runtime runs it so. */
 int tccrt_lib_split_to_sequence(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x, *split = lib_in(call, 1);

@@ -305,8 +305,8 @@ static int read_number(struct tcc_lib_call *call, int i, double *v)
     return TCC_OK;
 }
 
-/* Triangles over [bins, nmel], of column i between the bins edge[i], edge[i + 1] and edge[i + 2]; where two of them fall on one bin, as
- * ONNX's reference has it. */
+/* Triangles over [bins, nmel], of column i between the bins edge[i], edge[i + 1] and edge[i + 2]; where two of them
+ * fall on one bin, as ONNX's reference has it. */
 static void draw_triangles(void *y, int dtype, const int64_t *edge, int64_t bins, int64_t nmel)
 {
     for (int64_t i = 0; i < nmel; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * special.c - special functions, element by element, in doubles: gamma and its relatives, inverses of the normal distribution and of erf, Bessel functions. Series,
- * continued fractions and asymptotic expansions as the NIST Digital Library of Mathematical Functions (DLMF, https://dlmf.nist.gov) numbers them.
+ * special.c - special functions, element by element, in doubles: gamma and its relatives, inverses of the normal
+ * distribution and of erf, Bessel functions. Series, continued fractions and asymptotic expansions as the NIST Digital
+ * Library of Mathematical Functions (DLMF, https://dlmf.nist.gov) numbers them.
  */
 #include <float.h>
 #include <math.h>
@@ -250,7 +251,8 @@ static double special_log_ndtr(double x)
     return x < -1 ? log(special_erfcx(-t) / 2) - t * t : log1p(-erfc(t) / 2);
 }
 
-/* The inverse of erfc for p of at most 1: Newton's method, quadratic terms too (Halley), on log(erfc), which is nearly a parabola. */
+/* The inverse of erfc for p of at most 1: Newton's method, quadratic terms too (Halley), on log(erfc), which is nearly
+ * a parabola. */
 static double erfc_inverse(double p)
 {
     double x = p > 0.1 ? (1 - p) * sqrt(PI) / 2 : sqrt(-log(p * sqrt(PI * -log(p))));
@@ -318,7 +320,8 @@ static double special_spherical_j0(double x)
     return isinf(x) ? 0 : fabs(x) < 1e-8 ? 1 : sin(x) / x;
 }
 
-/* exp(-x) I_n(x), n of 0 or 1, x at least 0: the series of positive terms (DLMF 10.25.2), or the asymptotic one (10.40.1). */
+/* exp(-x) I_n(x), n of 0 or 1, x at least 0: the series of positive terms (DLMF 10.25.2), or the asymptotic one
+ * (10.40.1). */
 static double modified_first(int n, double x)
 {
     double quarter = x * x / 4, term = 1, sum = 1;

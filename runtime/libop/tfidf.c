@@ -83,7 +83,8 @@ static int64_t find_child(const struct tfidf *t, int64_t parent, const struct tc
     return -1;
 }
 
-/* Weights belong to the pool's n-grams, of which several may share a column. IDF: that of the last one found, as ONNX Runtime has it. */
+/* Weights belong to the pool's n-grams, of which several may share a column. IDF: that of the last one found, as ONNX
+ * Runtime has it. */
 static void count(const struct tfidf *t, int64_t gram, float *row)
 {
     float w = t->weights ? (float)t->weights->floats[gram] : 1, *y = &row[t->columns->ints[gram]];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tokenizer: ONNX Runtime's operator of that name. Strings become lists of tokens: what lies between matches of regular expressions, or the
- * matches of one, or characters. Patterns are POSIX's, as those of regex_full_match: of all matches that begin first, the longest.
+ * tokenizer: ONNX Runtime's operator of that name. Strings become lists of tokens: what lies between matches of regular
+ * expressions, or the matches of one, or characters. Patterns are POSIX's, as those of regex_full_match: of all matches
+ * that begin first, the longest.
  */
 #include "runtime/libop/text_int.h"
 

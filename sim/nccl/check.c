@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Do all ranks do the same? Each writes down the collectives that it is given, when it is given them, with how many of the process's other communicators came before; whoever runs
- * one compares with what the others have written, so that a difference is found though they wait for each other.
+ * Do all ranks do the same? Each writes down the collectives that it is given, when it is given them, with how many of
+ * the process's other communicators came before; whoever runs one compares with what the others have written, so that a
+ * difference is found though they wait for each other.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An operation in the simulator's queue. When it begins it reads all that it gives; then its bytes go through the pipes between the ranks as far as there is room; when all
- * have come it writes its results. A communicator's operations run one behind the other, whatever their streams.
+ * An operation in the simulator's queue. When it begins it reads all that it gives; then its bytes go through the pipes
+ * between the ranks as far as there is room; when all have come it writes its results. A communicator's operations run
+ * one behind the other, whatever their streams.
  */
 #include <stdio.h>
 #include <stdlib.h>

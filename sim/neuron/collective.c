@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a collective takes among cores that begin it together: hops, each of a latency, and bytes at the rate of what carries them. Hops and bytes of each
- * algorithm are the vendor's ("Intra-node" and "Inter-node collective communications" of the Neuron SDK), and so are the sizes for which each is chosen.
- * Rates of a rank are its share of its chip's NeuronLink, or of HBM by how often an algorithm touches it, and of the instance's network. What the
- * documents leave open is ours: 1.5 us a hop (they say 1 to 2), links of a mesh shared by 2 (the mean distance of two chips of a 4 x 4 torus), and single
- * steps up to 16 KiB ("tiny").
+ * How long a collective takes among cores that begin it together: hops, each of a latency, and bytes at the rate of
+ * what carries them. Hops and bytes of each algorithm are the vendor's ("Intra-node" and "Inter-node collective
+ * communications" of the Neuron SDK), and so are the sizes for which each is chosen. Rates of a rank are its share of
+ * its chip's NeuronLink, or of HBM by how often an algorithm touches it, and of the instance's network. What the
+ * documents leave open is ours: 1.5 us a hop (they say 1 to 2), links of a mesh shared by 2 (the mean distance of two
+ * chips of a 4 x 4 torus), and single steps up to 16 KiB ("tiny").
  *
  * N ranks, B bytes in all: C = B / N is what a rank gives to all_gather or gets of reduce_scatter.
  */

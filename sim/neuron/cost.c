@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cycles of an instruction on its engine: how long until the next one may start. The formulas are those that the vendor published for
- * NeuronCore-v2 with SDK 2.26, and the modes of v3's Vector engine; doc/neuron.md has them, and says which are ours. Their numbers are in timing.def.
+ * Cycles of an instruction on its engine: how long until the next one may start. The formulas are those that the vendor
+ * published for NeuronCore-v2 with SDK 2.26, and the modes of v3's Vector engine; doc/neuron.md has them, and says
+ * which are ours. Their numbers are in timing.def.
  */
 #include <stdlib.h>
 
@@ -40,8 +41,8 @@ double neuron_hbm_rate(enum neuron_core_kind c)
     return neuron_timings[c].hbm_rate / 10.0;
 }
 
-/* The vendor says neither what starts a copy from the host nor how fast it is: a DMA's start, and what PCIe 4.0's 16 lanes carry after their
- * framing. Within HBM every byte is read and written, by all 16 engines. */
+/* The vendor says neither what starts a copy from the host nor how fast it is: a DMA's start, and what PCIe 4.0's 16
+ * lanes carry after their framing. Within HBM every byte is read and written, by all 16 engines. */
 double neuron_copy_ns(enum neuron_core_kind c, int64_t bytes, bool host)
 {
     double rate = host ? HOST_RATE : NEURON_DMA_ENGINES * neuron_timings[c].dma_rate / 10.0;

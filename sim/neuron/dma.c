@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DMA. A transfer's elements are cut into rows, runs that are contiguous on all sides; the rows are dealt out to 16 engines in contiguous
- * parts, each of which runs in order in its ring and adds 1 to the transfer's semaphores when its part has arrived. An engine serves its
- * rings in turns, a packet of up to 4 KiB at a time. A row takes as long as 512 bytes at least. Types are converted through float32;
- * bytes of one type are copied as they are.
+ * DMA. A transfer's elements are cut into rows, runs that are contiguous on all sides; the rows are dealt out to 16
+ * engines in contiguous parts, each of which runs in order in its ring and adds 1 to the transfer's semaphores when its
+ * part has arrived. An engine serves its rings in turns, a packet of up to 4 KiB at a time. A row takes as long as 512
+ * bytes at least. Types are converted through float32; bytes of one type are copied as they are.
  */
 #include <math.h>
 #include <stdlib.h>

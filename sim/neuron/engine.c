@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The run: a queue of events in time. An engine's next instruction starts when its semaphores have their values, what it needs of
- * earlier ones of the engine is visible, and nobody else holds the memory that it may not share; it computes there and then, holds its
- * engine for its cycles, and signals when its result is visible. With a seed, durations are drawn instead of modelled: the same machine
- * then takes another of the orders that it might take.
+ * The run: a queue of events in time. An engine's next instruction starts when its semaphores have their values, what
+ * it needs of earlier ones of the engine is visible, and nobody else holds the memory that it may not share; it
+ * computes there and then, holds its engine for its cycles, and signals when its result is visible. With a seed,
+ * durations are drawn instead of modelled: the same machine then takes another of the orders that it might take.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +129,8 @@ static void list_accesses(struct run *r, uint32_t epoch)
         }
 }
 
-/* When all that an instruction reads of its engine's own results can be seen. The tensor engine adds to PSUM without a wait. */
+/* When all that an instruction reads of its engine's own results can be seen. The tensor engine adds to PSUM without a
+ * wait. */
 static uint64_t visible_at(const struct neuron_sim *s, int engine, const struct neuron_instr *i)
 {
     const struct engine *e = &s->engine[engine];
@@ -169,8 +170,8 @@ static void remember_outputs(struct neuron_sim *s, struct run *r, uint64_t visib
     }
 }
 
-/* -- Memory that engines may not share: v2: SBUF of Vector and GpSimd, PSUM of Vector and Scalar; v3: SBUF in Vector's fast modes, one
- * bank of PSUM -- */
+/* -- Memory that engines may not share: v2: SBUF of Vector and GpSimd, PSUM of Vector and Scalar; v3: SBUF in Vector's
+ * fast modes, one bank of PSUM -- */
 
 static bool uses_sbuf(const struct neuron_sim *s, int engine, const struct neuron_instr *i)
 {
@@ -497,7 +498,8 @@ static bool finished(const struct neuron_sim *s)
     return true;
 }
 
-/* SBUF, PSUM and semaphores as after power-on. What lists accesses is for one run: tensors' accesses of an earlier one came before. */
+/* SBUF, PSUM and semaphores as after power-on. What lists accesses is for one run: tensors' accesses of an earlier one
+ * came before. */
 static void reset(struct neuron_sim *s)
 {
     struct shadow *all[] = {&s->sbuf_shadow, &s->psum_shadow};

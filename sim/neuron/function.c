@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of the Scalar engine. The hardware's are piecewise polynomials whose coefficients are not published; these are computed
- * in double precision without the C library's, so that every host gives the same bits, and rounded once: within 1 ulp of the exact
- * value. Series: Abramowitz and Stegun, 4.1, 4.2, 4.3, 4.4, 7.1.
+ * The functions of the Scalar engine. The hardware's are piecewise polynomials whose coefficients are not published;
+ * these are computed in double precision without the C library's, so that every host gives the same bits, and rounded
+ * once: within 1 ulp of the exact value. Series: Abramowitz and Stegun, 4.1, 4.2, 4.3, 4.4, 7.1.
  */
 #include <math.h>
 #include <string.h>
@@ -199,7 +199,8 @@ float neuron_power(float a, float b)
     return (float)(odd && signbit(a) ? -p : p);
 }
 
-/* Documented ranges; NaN has none. A reciprocal's holds for both signs, down to the smallest normal number that it can take. */
+/* Documented ranges; NaN has none. A reciprocal's holds for both signs, down to the smallest normal number that it can
+ * take. */
 static bool in_range(enum neuron_func f, float x)
 {
     const struct func_row *row = isa_func(f);

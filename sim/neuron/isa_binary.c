@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The binary form: "NEURON" and a version, then numbers of 7 bits a byte (LEB128; signed ones folded so that small magnitudes stay
- * short) in the order of the structures. The reader takes bytes from anywhere: each number is bounded by what may stand there, each count
- * by the bytes that are left, and neuron_check() has the last word.
+ * The binary form: "NEURON" and a version, then numbers of 7 bits a byte (LEB128; signed ones folded so that small
+ * magnitudes stay short) in the order of the structures. The reader takes bytes from anywhere: each number is bounded
+ * by what may stand there, each count by the bytes that are left, and neuron_check() has the last word.
  */
 #include <ctype.h>
 #include <setjmp.h>

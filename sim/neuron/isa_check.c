@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules that a program keeps (doc/neuron.md, "Rules"), checked before anything runs: where operands may lie, partitions, patterns,
- * bounds, shapes and types of each instruction. What depends on registers is left to the simulator.
+ * The rules that a program keeps (doc/neuron.md, "Rules"), checked before anything runs: where operands may lie,
+ * partitions, patterns, bounds, shapes and types of each instruction. What depends on registers is left to the
+ * simulator.
  */
 #include <ctype.h>
 #include <inttypes.h>

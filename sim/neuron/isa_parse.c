@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the text form (doc/neuron.md): a line is a directive (core, tensor, engine), a label, an instruction or empty. Everything is
- * bounded by the text's length; labels are looked up when a stream has been read.
+ * Reads the text form (doc/neuron.md): a line is a directive (core, tensor, engine), a label, an instruction or empty.
+ * Everything is bounded by the text's length; labels are looked up when a stream has been read.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -178,7 +178,8 @@ static void offset(struct reader *r, struct neuron_operand *o)
     o->reg = take(r, '+') ? (uint8_t)reg(r) : NEURON_NO_REGISTER;
 }
 
-/* size or size@stride, outermost first; without a stride an innermost dim has 1, another one what makes it contiguous. */
+/* size or size@stride, outermost first; without a stride an innermost dim has 1, another one what makes it
+ * contiguous. */
 static void dims(struct reader *r, struct neuron_operand *o)
 {
     bool given[NEURON_DIMS] = {false};

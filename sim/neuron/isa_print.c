@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the text form: what neuron_assemble() reads back to the same program. Labels are named after the instruction they stand at. */
+/* Writes the text form: what neuron_assemble() reads back to the same program. Labels are named after the instruction
+ * they stand at. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise instructions, reductions along the free dims, scans and statistics, a partition at a time. Vector and Scalar compute in
- * float32 whatever the types; GpSimd computes integers exactly where all operands are integers; operations on bits take them as they are.
+ * Elementwise instructions, reductions along the free dims, scans and statistics, a partition at a time. Vector and
+ * Scalar compute in float32 whatever the types; GpSimd computes integers exactly where all operands are integers;
+ * operations on bits take them as they are.
  */
 #include <math.h>
 #include <string.h>

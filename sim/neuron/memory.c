@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SBUF, PSUM and HBM: bytes, and a bit for each that says whether it was written. Rows of an operand in a partition are read and
- * written in runs, of which the innermost dim is one. What was never written reads as NaN or 4, and is reported.
+ * SBUF, PSUM and HBM: bytes, and a bit for each that says whether it was written. Rows of an operand in a partition are
+ * read and written in runs, of which the innermost dim is one. What was never written reads as NaN or 4, and is
+ * reported.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -231,7 +232,8 @@ static void mark_runs(struct run *r, struct memory *m, int64_t line, int64_t at,
     }
 }
 
-/* Random bits for the elements of a row depend on the instruction, how often its engine has executed, partition and element alone. */
+/* Random bits for the elements of a row depend on the instruction, how often its engine has executed, partition and
+ * element alone. */
 static void stochastic(struct run *r, const struct place *p, int64_t line, int64_t first, int64_t n, int64_t stride,
                        uint8_t *to, const float *from)
 {

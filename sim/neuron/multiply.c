@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The products of the tensor engine: sums[m, n] = the sum over k, ascending from 0, of stationary[k, m] * moving[k, n], each product and
- * each sum rounded to float32, so that every host gives the same bits whatever the width of its vectors. Columns are padded to what a
- * block takes; what is computed there is not used.
+ * The products of the tensor engine: sums[m, n] = the sum over k, ascending from 0, of stationary[k, m] * moving[k, n],
+ * each product and each sum rounded to float32, so that every host gives the same bits whatever the width of its
+ * vectors. Columns are padded to what a block takes; what is computed there is not used.
  */
 #include "sim/neuron/neuron_int.h"
 

@@ -19,15 +19,17 @@ enum figure {
     FIGURES
 };
 extern const int neuron_figures[FIGURES];
-/* Cycles of the engine that an instruction takes until the next may start; how long after that its result is visible. */
+/* Cycles of the engine that an instruction takes until the next may start; how long after that its result is
+ * visible. */
 uint64_t neuron_cycles(const struct neuron_sim *s, int engine, const struct neuron_instr *i);
 uint64_t neuron_latency(const struct neuron_sim *s, int engine, const struct neuron_instr *i);
-bool neuron_fast_mode(const struct neuron_sim *s, const struct neuron_instr *i);   /* of Vector on v3: shares GpSimd's way to SBUF */
+/* of Vector on v3: shares GpSimd's way to SBUF */
+bool neuron_fast_mode(const struct neuron_sim *s, const struct neuron_instr *i);
 
 /* -- Memory -- */
 
-/* Bytes with a bit each that says whether they were written (NULL: all of them were; the caller's memory). Lanes: the partitions of SBUF and PSUM; a tensor is one.
- * high: behind the last byte of a lane that was. */
+/* Bytes with a bit each that says whether they were written (NULL: all of them were; the caller's memory). Lanes: the
+ * partitions of SBUF and PSUM; a tensor is one. high: behind the last byte of a lane that was. */
 struct memory { uint8_t *data, *written; int64_t lane, high; bool bound; };
 
 /* An operand of a running instruction: registers added. */
@@ -35,18 +37,26 @@ struct place { const struct neuron_operand *o; struct memory *m; int64_t offset;
 
 /* -- Order -- */
 
-struct clock { uint32_t at[STREAMS]; };                /* of each stream, the last instruction or transfer that is known to have ended */
+/* of each stream, the last instruction or transfer that is known to have ended */
+struct clock { uint32_t at[STREAMS]; };
 struct given { uint64_t before; struct clock clock; }; /* a signal: the sum of those before it, what it tells */
 struct source { struct given *list; size_t n, room, dropped; uint64_t sum; };
 struct semaphore {
     uint64_t value;
-    struct source *from[STREAMS];                      /* who has signalled it, or will when what they have begun ends */
+    /* who has signalled it, or will when what they have begun ends */
+    struct source *from[STREAMS];
     uint32_t waited[NEURON_NENGINES];                  /* an engine's last wait that told it something */
     uint32_t relied[NEURON_NENGINES];                  /* of which streams its waits did: a bit each */
 };
 
 /* An access that others may still conflict with. */
-struct access { const struct neuron_instr *i; int64_t lo, hi, offset; uint32_t epoch; uint8_t stream, first, last, operand; bool write; };
+struct access {
+    const struct neuron_instr *i;
+    int64_t lo, hi, offset;
+    uint32_t epoch;
+    uint8_t stream, first, last, operand;
+    bool write;
+};
 struct bucket { struct access *list; int n, room; };
 struct shadow { struct bucket *buckets; int nbuckets; int64_t granule; };
 
@@ -68,7 +78,8 @@ enum { OUTPUTS = 4 };
 struct engine {
     int pc;
     uint32_t regs[NEURON_REGISTERS];
-    uint64_t free, visible, asked, wake, executed;     /* ticks: when it may go on; when all it did is visible; since when another holds it up; when it looks again */
+    /* ticks: when it may go on; when all it did is visible; since when another holds it up; when it looks again */
+    uint64_t free, visible, asked, wake, executed;
     bool blocked, held;                                /* it waited for a semaphore; another holds it up */
     struct output out[OUTPUTS];                        /* results that are not visible yet */
     int nout;
@@ -85,7 +96,8 @@ struct neuron_sim {
     int generation;
     struct memory sbuf, psum, *hbm;                    /* hbm: one a tensor */
     int ntensors;                                      /* of hbm */
-    struct memory product;                             /* of PSUM, `written` of each 4 bytes: by the tensor engine, last */
+    /* of PSUM, `written` of each 4 bytes: by the tensor engine, last */
+    struct memory product;
     struct shadow sbuf_shadow, psum_shadow, *hbm_shadow;
     struct semaphore sem[NEURON_SEMAPHORES];
     struct engine engine[NEURON_NENGINES];
@@ -130,10 +142,14 @@ void neuron_get(struct run *r, int operand, int lane, float *to);
 void neuron_put(struct run *r, int operand, int lane, const float *from);
 void neuron_get_bits(struct run *r, int operand, int lane, uint32_t *to);       /* integers, signed ones extended */
 void neuron_put_bits(struct run *r, int operand, int lane, const uint32_t *from);
-float neuron_column(struct run *r, int operand, int lane);                      /* a number, or the one of that partition */
-int64_t neuron_address(const struct neuron_operand *o, int64_t offset, int64_t element);   /* byte within a lane of element i of its pattern */
-bool neuron_extent(const struct neuron_operand *o, int64_t offset, int64_t *lo, int64_t *hi);   /* hi: behind the last */
-int64_t neuron_run_length(const struct neuron_operand *o);                      /* elements that lie one behind the other */
+/* a number, or the one of that partition */
+float neuron_column(struct run *r, int operand, int lane);
+/* byte within a lane of element i of its pattern */
+int64_t neuron_address(const struct neuron_operand *o, int64_t offset, int64_t element);
+/* hi: behind the last */
+bool neuron_extent(const struct neuron_operand *o, int64_t offset, int64_t *lo, int64_t *hi);
+/* elements that lie one behind the other */
+int64_t neuron_run_length(const struct neuron_operand *o);
 
 /* pe.c, multiply.c, lanes.c, select.c, function.c: what instructions do */
 void neuron_pe(struct run *r);
@@ -145,13 +161,16 @@ void neuron_alu(int op, int64_t n, const float *a, const float *b, int64_t b_str
 void neuron_activation(struct run *r);
 
 /* dma.c */
-void neuron_dma_issue(struct run *r, uint64_t start);                          /* start: when the trigger and all before it have ended */
+/* start: when the trigger and all before it have ended */
+void neuron_dma_issue(struct run *r, uint64_t start);
 void neuron_dma_arrive(struct neuron_sim *s, struct transfer *t);
 void neuron_dma_packet(struct neuron_sim *s, int engine);
-void neuron_dma_drop(struct neuron_sim *s);                                     /* what has not ended when a run stops */
+/* what has not ended when a run stops */
+void neuron_dma_drop(struct neuron_sim *s);
 
 /* order.c: who knows what of whom */
-void neuron_signal_given(struct neuron_sim *s, struct run *r, int stream, int semaphore, uint64_t value, const struct clock *issuer, const struct clock *tells);
+void neuron_signal_given(struct neuron_sim *s, struct run *r, int stream, int semaphore, uint64_t value,
+                         const struct clock *issuer, const struct clock *tells);
 void neuron_wait_done(struct neuron_sim *s, struct run *r, const struct neuron_wait *w, uint64_t value);
 void neuron_access(struct run *r, int stream, uint32_t epoch, const struct clock *knows, int operand, bool write);
 bool neuron_shadow_new(struct shadow *h, int64_t bytes);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens before what, independent of timing. Streams are the five engines and the 16 DMA rings; a vector clock says of each stream
- * which of its instructions or transfers is known to have ended. A wait for a semaphore's value learns only what every order of the
- * signals would tell: of each stream that signals it, the shortest beginning without which the value could not be reached if all others
- * had given all they have begun. Where a later signal would have made that beginning shorter, it must itself come after the wait; else
- * the wait was a matter of luck, which is reported.
+ * What happens before what, independent of timing. Streams are the five engines and the 16 DMA rings; a vector clock
+ * says of each stream which of its instructions or transfers is known to have ended. A wait for a semaphore's value
+ * learns only what every order of the signals would tell: of each stream that signals it, the shortest beginning
+ * without which the value could not be reached if all others had given all they have begun. Where a later signal would
+ * have made that beginning shorter, it must itself come after the wait; else the wait was a matter of luck, which is
+ * reported.
  *
- * A ring counts 1 on each of 16 engines for a transfer, in no order between the engines: with k transfers begun, the m-th has ended for
- * certain when m - 1 + 15 k would not do.
+ * A ring counts 1 on each of 16 engines for a transfer, in no order between the engines: with k transfers begun, the
+ * m-th has ended for certain when m - 1 + 15 k would not do.
  *
- * Accesses are boxes (partitions x bytes) in lists by address. A new one is compared with those it meets; those that a write behind
- * them covers need not be kept, since who conflicts with them and not with the write has a conflict with neither (FastTrack, Flanagan
- * and Freund 2009, for intervals).
+ * Accesses are boxes (partitions x bytes) in lists by address. A new one is compared with those it meets; those that a
+ * write behind them covers need not be kept, since who conflicts with them and not with the write has a conflict with
+ * neither (FastTrack, Flanagan and Freund 2009, for intervals).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -222,7 +223,8 @@ static void forget(struct neuron_sim *s, struct bucket *b)
     b->n = n;
 }
 
-/* An instruction may write what it reads; a transfer, whose parts run side by side, where each element goes to its own place. */
+/* An instruction may write what it reads; a transfer, whose parts run side by side, where each element goes to its own
+ * place. */
 static bool itself(const struct access *a, const struct access *old)
 {
     const struct neuron_operand *x = operand_of(a), *y = operand_of(old);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tensor engine. Operands become float32 (tf32 rounds what float32 it finds); a product's sums are complete before they go to PSUM,
- * which then is s or PSUM + s. A transpose is a product with the identity on NeuronCore-v2, where one NaN or infinity spreads over its
- * row of the result; v3 moves bits.
+ * The tensor engine. Operands become float32 (tf32 rounds what float32 it finds); a product's sums are complete before
+ * they go to PSUM, which then is s or PSUM + s. A transpose is a product with the identity on NeuronCore-v2, where one
+ * NaN or infinity spreads over its row of the result; v3 moves bits.
  */
 #include <math.h>
 #include <string.h>

@@ -23,7 +23,8 @@ const char *neuron_check_name(enum neuron_check_id c)
 static int engine_of(const struct neuron_sim *s, const struct neuron_instr *i)
 {
     int e = 0;
-    while (e < NEURON_NENGINES && (!s->p->stream[e].n || i < s->p->stream[e].code || i >= s->p->stream[e].code + s->p->stream[e].n))
+    while (e < NEURON_NENGINES &&
+           (!s->p->stream[e].n || i < s->p->stream[e].code || i >= s->p->stream[e].code + s->p->stream[e].n))
         e++;
     return e < NEURON_NENGINES ? e : 0;
 }

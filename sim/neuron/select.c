@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instructions that choose: the largest eight, ranges, shuffles and blocks across partitions, random numbers (Vector); index patterns and
- * gathers (GpSimd); the accumulators' way out (Scalar).
+ * Instructions that choose: the largest eight, ranges, shuffles and blocks across partitions, random numbers (Vector);
+ * index patterns and gathers (GpSimd); the accumulators' way out (Scalar).
  */
 #include <math.h>
 #include <string.h>
@@ -43,7 +43,8 @@ static bool same(float a, float b)
     return a == b || (!(a == a) && !(b == b));
 }
 
-/* Of a value that stands several times among the eight, each takes the next place; one that is absent has 0xffffffff. */
+/* Of a value that stands several times among the eight, each takes the next place; one that is absent has
+ * 0xffffffff. */
 static void find(struct run *r, int lane)
 {
     float *x = r->s->row[0], values[8];

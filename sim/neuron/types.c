@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversions between the core's types and float32, and Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3",
- * 2011). Short floats are IEEE-like with subnormals, infinities and NaN. Integers take the nearest even one, at their limits where a
- * value is beyond them, NaN as 0; no document says what the hardware does.
+ * Conversions between the core's types and float32, and Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy
+ * as 1, 2, 3", 2011). Short floats are IEEE-like with subnormals, infinities and NaN. Integers take the nearest even
+ * one, at their limits where a value is beyond them, NaN as 0; no document says what the hardware does.
  */
 #include <math.h>
 #include <string.h>
@@ -39,7 +39,8 @@ static uint32_t shorten(uint32_t u, int e, int m, bool stochastic, uint32_t rand
         kept += (dropped <= 32 ? rest << (32 - dropped) : dropped < 64 ? rest >> (dropped - 32) : 0) > random;
     else if (dropped < 40)
         kept += rest > UINT64_C(1) << (dropped - 1) || (rest == UINT64_C(1) << (dropped - 1) && (kept & 1));
-    /* A mantissa that has become 2 carries into the exponent; a subnormal one that has become 1 is the least normal number. */
+    /* A mantissa that has become 2 carries into the exponent; a subnormal one that has become 1 is the least normal
+     * number. */
     uint32_t out = exponent < 1 ? kept : kept + ((uint32_t)(exponent - 1) << m);
     return sign | (out > special ? special : out);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads and stores. ptx_place() finds the bytes of one lane's access in whatever space its address lies, after checking alignment and
- * bounds; a warp whose lanes all stay within one allocation takes a shorter way. Counters follow the CUDA profiler's: a global request
- * touches 32-byte sectors; a shared one takes as many wavefronts as its busiest bank has distinct words (128-bit accesses a quarter
- * warp at a time, 64-bit ones half a warp).
+ * Loads and stores. ptx_place() finds the bytes of one lane's access in whatever space its address lies, after checking
+ * alignment and bounds; a warp whose lanes all stay within one allocation takes a shorter way. Counters follow the CUDA
+ * profiler's: a global request touches 32-byte sectors; a shared one takes as many wavefronts as its busiest bank has
+ * distinct words (128-bit accesses a quarter warp at a time, 64-bit ones half a warp).
  */
 #include "sim/ptx/ptx_int.h"
 
@@ -394,7 +394,8 @@ static bool load_parameters(struct ptx_warp *w, const struct ptx_insn *i, const 
     return true;
 }
 
-/* One lane's access, for the checks of races; an ordered or volatile one of global memory takes or gives what happened before. */
+/* One lane's access, for the checks of races; an ordered or volatile one of global memory takes or gives what happened
+ * before. */
 static void race_lane(struct ptx_warp *w, const struct ptx_insn *i, int lane, const struct ptx_place *p, size_t bytes,
                       bool write)
 {

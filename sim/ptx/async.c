@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cp.async: a copy is noted when issued; its target holds poison and is marked as in flight. The data come at a moment drawn from the
- * seed, at the latest when the thread waits for the copy's group; only the wait makes the target readable.
+ * cp.async: a copy is noted when issued; its target holds poison and is marked as in flight. The data come at a moment
+ * drawn from the seed, at the latest when the thread waits for the copy's group; only the wait makes the target
+ * readable.
  */
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atom and red: each lane in turn. Blocks run on several threads of the host, so updates of global memory are compare-and-swap loops. */
+/* atom and red: each lane in turn. Blocks run on several threads of the host, so updates of global memory are
+ * compare-and-swap loops. */
 #include <math.h>
 
 #include "sim/ptx/ptx_int.h"

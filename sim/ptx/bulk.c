@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bulk copies and tensor copies (PTX ISA, "cp.async.bulk", "cp.async.bulk.tensor", "Tensors"). A copy is noted when it is issued and
- * lands at a moment drawn from the seed: loads then complete bytes on their mbarrier, stores are complete at the wait for their group.
- * A load's target holds ones until then, and is not to be read before a wait for the mbarrier has succeeded. The addresses within a box are swizzled by the bits of the shared address.
+ * Bulk copies and tensor copies (PTX ISA, "cp.async.bulk", "cp.async.bulk.tensor", "Tensors"). A copy is noted when it
+ * is issued and lands at a moment drawn from the seed: loads then complete bytes on their mbarrier, stores are complete
+ * at the wait for their group. A load's target holds ones until then, and is not to be read before a wait for the
+ * mbarrier has succeeded. The addresses within a box are swizzled by the bits of the shared address.
  */
 #include <stdlib.h>
 
@@ -29,7 +30,8 @@ static size_t box_bytes(const struct ptx_tensor *t)
     return n;
 }
 
-/* The tensor's coordinates of pixel k of an im2col column: from the start, over the width, height, depth of the box, then the next image. */
+/* The tensor's coordinates of pixel k of an im2col column: from the start, over the width, height, depth of the box,
+ * then the next image. */
 static void pixel(const struct ptx_bulk *c, int k, int64_t *at)
 {
     const struct ptx_tensor *t = &c->map;
@@ -62,8 +64,9 @@ static size_t run_of(const struct ptx_tensor *t, int64_t at, size_t n, bool *in)
 }
 
 /*
- * Calls back for each run of a box's elements that lie side by side, within 16 bytes of shared memory, which no swizzle parts: its place in
- * shared memory, its address, 0 outside the tensor, and its bytes. Of a device that is dry, where nothing comes to that place, for each row.
+ * Calls back for each run of a box's elements that lie side by side, within 16 bytes of shared memory, which no swizzle
+ * parts: its place in shared memory, its address, 0 outside the tensor, and its bytes. Of a device that is dry, where
+ * nothing comes to that place, for each row.
  */
 static void each_run(struct ptx_bulk *c, run_fn *fn)
 {
@@ -91,7 +94,8 @@ static void each_run(struct ptx_bulk *c, run_fn *fn)
             int64_t first = c->coord[0] + (int64_t)k;
             n = c->b->d->dry ? inner : (16 - (to + k * each) % 16) / each;
             n = run_of(t, first, n < inner - k ? n : inner - k, &in);
-            fn(c, c->b->shared + swizzled(t, to + k * each), in && inside ? base + (uint64_t)first * each : 0, n * each);
+            fn(c, c->b->shared + swizzled(t, to + k * each), in && inside ? base + (uint64_t)first * each : 0,
+               n * each);
         }
     }
 }
@@ -397,7 +401,8 @@ static uint64_t operand(struct ptx_warp *w, const struct ptx_insn *i, int s, int
     return (i->s[s].sink ? 0 : ptx_lane(w, &i->s[s], lane)) + (uint64_t)offset;
 }
 
-/* s[0]: shared address, s[1]: global address or map, s[2]: mbarrier, s[3]: size; more: coordinates, im2col offsets, multicast mask. */
+/* s[0]: shared address, s[1]: global address or map, s[2]: mbarrier, s[3]: size; more: coordinates, im2col offsets,
+ * multicast mask. */
 struct bulk_form {
     int64_t offset[3];
     int rank, noffsets;

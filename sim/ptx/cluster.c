@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clusters (PTX ISA, "Thread block clusters"): their barrier and their addresses. An address of shared::cluster holds the block's rank
- * plus one above its offset; a plain offset is the block's own. An arrival publishes the warp's clock, the end of the barrier gives all
- * of them to all. setmaxnreg stands here too: a promise about registers, of which the simulator has enough.
+ * Clusters (PTX ISA, "Thread block clusters"): their barrier and their addresses. An address of shared::cluster holds
+ * the block's rank plus one above its offset; a plain offset is the block's own. An arrival publishes the warp's clock,
+ * the end of the barrier gives all of them to all. setmaxnreg stands here too: a promise about registers, of which the
+ * simulator has enough.
  */
 #include "sim/ptx/ptx_int.h"
 

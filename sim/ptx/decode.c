@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Statements into instructions. forms.def names for each opcode the function that reads its modifiers; what a function does not take
- * is an error that names the line. Row operations are found by name and type in rows.def.
+ * Statements into instructions. forms.def names for each opcode the function that reads its modifiers; what a function
+ * does not take is an error that names the line. Row operations are found by name and type in rows.def.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +171,8 @@ static uint64_t immediate(struct ptx_parse *p, const struct ptx_operand *o, enum
     return v;
 }
 
-/* A source of at least the type's width (registers of memory instructions and conversions may be wider: `exact` false). */
+/* A source of at least the type's width (registers of memory instructions and conversions may be wider: `exact`
+ * false). */
 static struct ptx_op source(struct ptx_parse *p, const struct ptx_operand *o, enum ptx_type type, bool exact)
 {
     int bytes = ptx_types[type].bytes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_memory.c - the forms of instructions that name memory: addresses, loads and stores, atomics, and what only orders or hints. */
+/* decode_memory.c - the forms of instructions that name memory: addresses, loads and stores, atomics, and what only
+ * orders or hints. */
 #include "sim/ptx/ptx_int.h"
 
 static enum ptx_space take_space(struct ptx_parse *p)
@@ -7,8 +8,10 @@ static enum ptx_space take_space(struct ptx_parse *p)
     static const struct {
         const char *name;
         enum ptx_space space;
-    } spaces[] = {{"global", SP_GLOBAL}, {"shared", SP_SHARED}, {"shared::cta", SP_SHARED}, {"shared::cluster", SP_SHARED}, {"const", SP_CONST},
-                  {"local", SP_LOCAL},   {"param", SP_PARAM},   {"param::entry", SP_PARAM}, {"param::func", SP_PARAM}};
+    } spaces[] = {
+        {"global", SP_GLOBAL},    {"shared", SP_SHARED}, {"shared::cta", SP_SHARED}, {"shared::cluster", SP_SHARED},
+        {"const", SP_CONST},      {"local", SP_LOCAL},   {"param", SP_PARAM},        {"param::entry", SP_PARAM},
+        {"param::func", SP_PARAM}};
     for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
         if (ptx_take(p, spaces[k].name))
             return spaces[k].space;
@@ -137,7 +140,8 @@ void ptx_decode_atom(struct ptx_parse *p, struct ptx_insn *i)
     ptx_run_by(i, ptx_run_atom);
 }
 
-/* fence and membar: what they order between blocks. Those of a block alone are no more than the barriers that follow them. */
+/* fence and membar: what they order between blocks. Those of a block alone are no more than the barriers that follow
+ * them. */
 void ptx_decode_fence(struct ptx_parse *p, struct ptx_insn *i)
 {
     if (ptx_take(p, "proxy")) { /* .async, with what it is about; the others order what this simulator does in order */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies and fills (CUDA Driver API, "Memory management"; "API synchronization behavior"). A copy from pageable memory takes the bytes
- * when it is called; one to pageable memory is done when the call returns; with pinned memory on the host's side an asynchronous copy
- * reads and writes it when its turn comes. Copies between devices and fills return at once in both forms.
+ * Copies and fills (CUDA Driver API, "Memory management"; "API synchronization behavior"). A copy from pageable memory
+ * takes the bytes when it is called; one to pageable memory is done when the call returns; with pinned memory on the
+ * host's side an asynchronous copy reads and writes it when its turn comes. Copies between devices and fills return at
+ * once in both forms.
  */
 #include <stdlib.h>
 #include <string.h>

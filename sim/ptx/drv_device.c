@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Initialisation, devices, contexts, errors, entry points. The environment says what is simulated: TCCC_SIM_MACHINE (an id of
- * machines.def, h100), TCCC_SIM_DEVICES (how many, 1), TCCC_SIM_THREADS (host threads of a launch), TCCC_SIM_CHECK=none (no checks of
- * initialisation and races), TCCC_ORDER_SEED, and what drv_fault.c reads.
+ * Initialisation, devices, contexts, errors, entry points. The environment says what is simulated: TCCC_SIM_MACHINE (an
+ * id of machines.def, h100), TCCC_SIM_DEVICES (how many, 1), TCCC_SIM_THREADS (host threads of a launch),
+ * TCCC_SIM_CHECK=none (no checks of initialisation and races), TCCC_ORDER_SEED, and what drv_fault.c reads.
  */
 #include <stdio.h>
 #include <stdlib.h>

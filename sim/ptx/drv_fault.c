@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Faults that the environment asks for, to test what a program does about them: TCCC_SIM_VERSION (the CUDA version of the driver, 12040: it
- * refuses PTX of later versions), TCCC_SIM_FAIL=[FUNCTION@]N:RESULT (the Nth call of any function that needs a context or device, or of this
- * one, returns the result, a number or a name of errors.def), TCCC_SIM_LOSE=N (the device is lost when the Nth kernel is to
- * run: an uncorrectable memory error). What of these cannot be read makes cuInit() return CUDA_ERROR_INVALID_VALUE.
+ * Faults that the environment asks for, to test what a program does about them: TCCC_SIM_VERSION (the CUDA version of
+ * the driver, 12040: it refuses PTX of later versions), TCCC_SIM_FAIL=[FUNCTION@]N:RESULT (the Nth call of any function
+ * that needs a context or device, or of this one, returns the result, a number or a name of errors.def),
+ * TCCC_SIM_LOSE=N (the device is lost when the Nth kernel is to run: an uncorrectable memory error). What of these
+ * cannot be read makes cuInit() return CUDA_ERROR_INVALID_VALUE.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ bool drv_reads_ptx(const char *ptx)
     return drv.faults.version >= 13000 || 10 * major + minor <= reads;
 }
 
-/* A call of these results ends its context (CUDA Driver API, CUresult: "the process must be terminated and relaunched"). */
+/* A call of these results ends its context (CUDA Driver API, CUresult: "the process must be terminated and
+ * relaunched"). */
 bool drv_is_sticky(CUresult r)
 {
     return r == CUDA_ERROR_ECC_UNCORRECTABLE || r == CUDA_ERROR_ILLEGAL_ADDRESS || r == CUDA_ERROR_LAUNCH_TIMEOUT ||

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs (CUDA Driver API, "Graph management"): nodes of work with dependencies, made one by one or by capture. Instantiation puts
- * copies of them into an order that respects the dependencies, child graphs in their place; a launch pushes one op a node, between an
- * op that follows the stream and one that the stream follows. Launches of one executable graph run one after the other.
+ * Graphs (CUDA Driver API, "Graph management"): nodes of work with dependencies, made one by one or by capture.
+ * Instantiation puts copies of them into an order that respects the dependencies, child graphs in their place; a launch
+ * pushes one op a node, between an op that follows the stream and one that the stream follows. Launches of one
+ * executable graph run one after the other.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory (CUDA Driver API, "Memory management", "Unified addressing", "Stream ordered memory allocator", "Virtual memory management").
- * Pinned memory has one address for host and devices. What cuMemAllocAsync gives is there at once and goes when the stream reaches its
- * cuMemFreeAsync; a use before or after is found by the checks of accesses.
+ * Memory (CUDA Driver API, "Memory management", "Unified addressing", "Stream ordered memory allocator", "Virtual
+ * memory management"). Pinned memory has one address for host and devices. What cuMemAllocAsync gives is there at once
+ * and goes when the stream reaches its cuMemFreeAsync; a use before or after is found by the checks of accesses.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of deferred work. An op runs when all it depends on is done; which of the ready ones comes next is drawn from the seed: each
- * op has a rank that it shares with its neighbours of the same chain, so that whole stretches of one stream run before another's.
- * Each chain of ops has a slot in the vector clocks by which races between launches are found. Modelled time is computed in the order
- * of submission, once an op and all before it are done, so that it depends on the program alone and not on the order of execution.
+ * The queue of deferred work. An op runs when all it depends on is done; which of the ready ones comes next is drawn
+ * from the seed: each op has a rank that it shares with its neighbours of the same chain, so that whole stretches of
+ * one stream run before another's. Each chain of ops has a slot in the vector clocks by which races between launches
+ * are found. Modelled time is computed in the order of submission, once an op and all before it are done, so that it
+ * depends on the program alone and not on the order of execution.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time alone (ptx_driver_time_only()): of each launch a few blocks run, spread over the grid, and count for all of them. Kernels write nothing to the
- * device's memory: what has not come from the host reads as zeros, which are good indexes, not as what a few blocks have left. Fills and copies within devices take their time and do nothing, so that memory which is only talked
- * about costs the host none. Launches that are alike up to addresses (a network's layers) run once between two copies from the host, which may bring
- * other sizes.
+ * Time alone (ptx_driver_time_only()): of each launch a few blocks run, spread over the grid, and count for all of
+ * them. Kernels write nothing to the device's memory: what has not come from the host reads as zeros, which are good
+ * indexes, not as what a few blocks have left. Fills and copies within devices take their time and do nothing, so that
+ * memory which is only talked about costs the host none. Launches that are alike up to addresses (a network's layers)
+ * run once between two copies from the host, which may bring other sizes.
  *
- * What is estimated: instructions, sectors and waits by proportion, which is exact where blocks do equal work; lines of memory by proportion, at most all
- * bytes of the launch's tensors, since what blocks share is read by each of those that run.
+ * What is estimated: instructions, sectors and waits by proportion, which is exact where blocks do equal work; lines of
+ * memory by proportion, at most all bytes of the launch's tensors, since what blocks share is read by each of those
+ * that run.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams, events and stream capture (CUDA Driver API, "Stream management", "Event management"; CUDA C++ Programming Guide, "Stream
- * Capture"). The legacy stream waits for all blocking streams of its context, and they for it. While a stream is being captured its
- * calls become nodes of a graph; an event recorded there carries the nodes it stands for, and a stream that waits for it joins the capture.
+ * Streams, events and stream capture (CUDA Driver API, "Stream management", "Event management"; CUDA C++ Programming
+ * Guide, "Stream Capture"). The legacy stream waits for all blocking streams of its context, and they for it. While a
+ * stream is being captured its calls become nodes of a graph; an event recorded there carries the nodes it stands for,
+ * and a stream that waits for it joins the capture.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps (CUDA Driver API, "Tensor map object managment"): what cuTensorMapEncode* require, and our own layout of the 128 opaque
- * bytes, which only the simulator's copies read.
+ * Tensor maps (CUDA Driver API, "Tensor map object managment"): what cuTensorMapEncode* require, and our own layout of
+ * the 128 opaque bytes, which only the simulator's copies read.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A warp's loop. Lanes that diverge are kept on a stack of splits (mask, pc, where they rejoin): the lowest split of a branch waits at
- * the branch's immediate post-dominator with all its lanes, the sides run one after the other above it (Fung et al., "Dynamic Warp
- * Formation", section 2). A call has its own splits above its caller's. Registers carry a defined bit a lane, which row operations
- * pass on and addresses, branches and stores check.
+ * A warp's loop. Lanes that diverge are kept on a stack of splits (mask, pc, where they rejoin): the lowest split of a
+ * branch waits at the branch's immediate post-dominator with all its lanes, the sides run one after the other above it
+ * (Fung et al., "Dynamic Warp Formation", section 2). A call has its own splits above its caller's. Registers carry a
+ * defined bit a lane, which row operations pass on and addresses, branches and stores check.
  */
 #include <fenv.h>
 #include <stdlib.h>

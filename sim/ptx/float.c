@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Narrow floats and directed roundings by integer arithmetic on the bits of a double, so that nothing depends on the host's
- * rounding mode. Formats: binary16, bfloat16, E4M3 and E5M2 (OCP 8-bit floating point), tf32 as f32 with 10 bits of mantissa.
+ * Narrow floats and directed roundings by integer arithmetic on the bits of a double, so that nothing depends on the
+ * host's rounding mode. Formats: binary16, bfloat16, E4M3 and E5M2 (OCP 8-bit floating point), tf32 as f32 with 10 bits
+ * of mantissa.
  */
 #include <math.h>
 
@@ -69,8 +70,8 @@ static bool up(int round, bool negative, bool odd, int rest)
     }
 }
 
-/* A finite magnitude to exponent and mantissa fields, concatenated, with a carry into the exponent where it must; may reach the
- * field of infinity or beyond. */
+/* A finite magnitude to exponent and mantissa fields, concatenated, with a carry into the exponent where it must; may
+ * reach the field of infinity or beyond. */
 static uint32_t encode(double v, int mantissa_bits, int bias, int round)
 {
     uint64_t b = bits_of(v) & INT64_MAX;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the lanes of a diverged branch meet again: the immediate post-dominator of the branch's block, by the iterative algorithm of
- * Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", run on the reversed graph with one virtual exit.
+ * Where the lanes of a diverged branch meet again: the immediate post-dominator of the branch's block, by the iterative
+ * algorithm of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", run on the reversed graph with one
+ * virtual exit.
  */
 #include "sim/ptx/ptx_int.h"
 

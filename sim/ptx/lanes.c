@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions that are executed lane by lane or on predicates: conversions, bit fields, selections, packing, carries. */
+/* Instructions that are executed lane by lane or on predicates: conversions, bit fields, selections, packing,
+ * carries. */
 #include <fenv.h>
 #include <math.h>
 
@@ -177,14 +178,15 @@ static bool convert_row(struct ptx_warp *w, const struct ptx_insn *i, uint32_t m
 {
     const struct ptx_type_row *to = &ptx_types[i->type], *from = &ptx_types[i->type2];
     uint64_t wide[LANES];
-    if (mask == FULL && i->type == PT_TF32 && i->type2 == PT_F32 && !(i->flags & F_SAT) && !i->op && (i->round == 0 || i->round == 4) &&
-        i->s[0].bytes == 4 && i->d.bytes == 4 && !i->d.sink) {
+    if (mask == FULL && i->type == PT_TF32 && i->type2 == PT_F32 && !(i->flags & F_SAT) && !i->op &&
+        (i->round == 0 || i->round == 4) && i->s[0].bytes == 4 && i->d.bytes == 4 && !i->d.sink) {
         w->rows->tf32(w->frame->rows + i->d.at, ptx_row(w, &i->s[0]), i->round == 4);
         w->frame->def[i->d.reg] = FULL;
         return true;
     }
-    if (mask != FULL || i->flags & F_SAT || i->type == PT_TF32 || !strchr("usb", to->cls) || !strchr("usb", from->cls) ||
-        from->bytes != i->s[0].bytes || to->bytes != i->d.bytes || to->bytes < 4 || from->bytes < 4 || i->d.sink)
+    if (mask != FULL || i->flags & F_SAT || i->type == PT_TF32 || !strchr("usb", to->cls) ||
+        !strchr("usb", from->cls) || from->bytes != i->s[0].bytes || to->bytes != i->d.bytes || to->bytes < 4 ||
+        from->bytes < 4 || i->d.sink)
         return false;
     const void *s = ptx_row(w, &i->s[0]);
     void *d = w->frame->rows + i->d.at;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A launch: blocks are handed out to threads of the host by a counter; each thread keeps one block's memory and reuses it. The warps of
- * a block take turns, in an order drawn from the seed, the block's number and nothing else: results of race-free kernels, reports and
- * counters do not depend on the number of host threads. The blocks of a cooperative launch take turns on one thread instead.
+ * A launch: blocks are handed out to threads of the host by a counter; each thread keeps one block's memory and reuses
+ * it. The warps of a block take turns, in an order drawn from the seed, the block's number and nothing else: results of
+ * race-free kernels, reports and counters do not depend on the number of host threads. The blocks of a cooperative
+ * launch take turns on one thread instead.
  */
 #include <fenv.h>
 #include <stdio.h>
@@ -161,8 +162,8 @@ static void land_all(struct ptx_block *lead)
         ptx_bulk_land(lead, k);
 }
 
-/* A turn of one of a cluster's warps (or the one block's); false: all are done, or none goes on. A warp that waits for an mbarrier or the
- * cluster polls: when all that are left only poll, time passes for copies. */
+/* A turn of one of a cluster's warps (or the one block's); false: all are done, or none goes on. A warp that waits for
+ * an mbarrier or the cluster polls: when all that are left only poll, time passes for copies. */
 static bool cluster_turn(struct ptx_block *lead)
 {
     int all = lead->nblocks * lead->nwarps, ready[MAX_CLOCK], n = 0, done = 0;
@@ -236,8 +237,8 @@ static uint64_t sampled(const struct ptx_grid *g, uint64_t all)
     return n && n < all ? n : all;
 }
 
-/* Number `number` of those that run: somewhere in its share of them all, by the golden ratio: at equal distances all could be alike (each head's first
- * rows, of which a causal mask hides the most). */
+/* Number `number` of those that run: somewhere in its share of them all, by the golden ratio: at equal distances all
+ * could be alike (each head's first rows, of which a causal mask hides the most). */
 static uint64_t place_of(uint64_t number, uint64_t all, uint64_t some)
 {
     uint64_t part = some < all ? (uint32_t)(number * UINT32_C(0x9e3779b9)) : 0;

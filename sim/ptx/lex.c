@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens of PTX (PTX ISA, "Lexical elements"). A word keeps its dots and double colons, since an opcode is one word with its
- * modifiers: ld.global.L2::128B.f32. A dot at the start makes a directive or a type.
+ * Tokens of PTX (PTX ISA, "Lexical elements"). A word keeps its dots and double colons, since an opcode is one word
+ * with its modifiers: ld.global.L2::128B.f32. A dot at the start makes a directive or a type.
  */
 #include <stdlib.h>
 

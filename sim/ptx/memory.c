@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device's memory. Addresses come from a reserved range that nobody can touch (PROT_NONE), so that a device pointer used by the
- * host faults; the bytes lie elsewhere. Allocations are separated by at least 256 bytes; dead ones are remembered, for reports.
+ * The device's memory. Addresses come from a reserved range that nobody can touch (PROT_NONE), so that a device pointer
+ * used by the host faults; the bytes lie elsewhere. Allocations are separated by at least 256 bytes; dead ones are
+ * remembered, for reports.
  */
 #include <errno.h>
 #include <stdio.h>

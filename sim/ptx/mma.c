@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mma.sync, ldmatrix, stmatrix, movmatrix. The fragments of all shapes follow one rule (PTX ISA, "Matrix fragments"): lane = 4g + t,
- * a register holds E elements that are neighbours in k;
+ * mma.sync, ldmatrix, stmatrix, movmatrix. The fragments of all shapes follow one rule (PTX ISA, "Matrix fragments"):
+ * lane = 4g + t, a register holds E elements that are neighbours in k;
  *     A register r: row g + 8 (r & 1), columns E t .. + 4 E (r >> 1)      B register r: k = E t .. + 4 E r, column g
  *     C element i:  row g + 8 (i >> 1), column 2 t + (i & 1)
  * Sums are made in double and rounded once: the ISA fixes neither order nor precision of the intermediate ones.
@@ -41,7 +41,8 @@ struct shape {
     int m, n, k, na, nb, nc;
 };
 
-/* Element e of register r of a lane: A's into a[row][k], B's into b[k][column]. A row has the elements of lane 4g + t side by side, four lanes' for each g. */
+/* Element e of register r of a lane: A's into a[row][k], B's into b[k][column]. A row has the elements of lane 4g + t
+ * side by side, four lanes' for each g. */
 static void gather(enum ptx_type t, const struct ptx_warp *w, const struct ptx_op *reg, int n, bool is_b,
                    double a[32][64], double b[64][8])
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module's memory, which goes with it, and what is in a loaded one: kernels with their parameters and needs, variables. */
+/* A module's memory, which goes with it, and what is in a loaded one: kernels with their parameters and needs,
+ * variables. */
 #include <stdlib.h>
 
 #include "sim/ptx/ptx_int.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX text into modules: directives, variables, functions, statements. A statement is decoded as soon as it is read; branches and
- * calls find their targets at the end of the function or module. Names are scoped by braces (PTX ISA, "Scoping").
+ * PTX text into modules: directives, variables, functions, statements. A statement is decoded as soon as it is read;
+ * branches and calls find their targets at the end of the function or module. Names are scoped by braces (PTX ISA,
+ * "Scoping").
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a block takes by itself, for modelled time: each warp has a clock. An instruction moves it on; what the warp waits for moves it to where that is:
- * the last arrival at a barrier or in a phase of an mbarrier, the arrival of copies, the end of products. Bulk copies of a warp come one behind the other, at the
- * multiprocessor's share of the L2, and so do a warp's wgmma, on one of the four tensor cores (an mma.sync takes an instruction's time). A block is done with its last
- * warp.
+ * How long a block takes by itself, for modelled time: each warp has a clock. An instruction moves it on; what the warp
+ * waits for moves it to where that is: the last arrival at a barrier or in a phase of an mbarrier, the arrival of
+ * copies, the end of products. Bulk copies of a warp come one behind the other, at the multiprocessor's share of the
+ * L2, and so do a warp's wgmma, on one of the four tensor cores (an mma.sync takes an instruction's time). A block is
+ * done with its last warp.
  *
- * Warps run in an order that the seed draws, so whose turn it is on a unit that several share says nothing: a warp has its share of the tensor core that warps
- * with its number modulo 4 share. How many multiply is known when the block has ended: so there are as many clocks, and the block's time is on that one.
+ * Warps run in an order that the seed draws, so whose turn it is on a unit that several share says nothing: a warp has
+ * its share of the tensor core that warps with its number modulo 4 share. How many multiply is known when the block has
+ * ended: so there are as many clocks, and the block's time is on that one.
  */
 #include "sim/ptx/ptx_int.h"
 #include "sim/time.h"

@@ -6,11 +6,13 @@
  *     decode*.c forms.def  statement -> struct ptx_insn
  *     flow.c               immediate post-dominators: where diverged lanes reconverge
  *     rows.c               operations on rows of 32 lanes, compiled once for each instruction set of the host
- *     exec.c               a warp's loop; access.c, reach.c, atom.c, warp_ops.c, sync.c, mma.c: what is no row operation
+ *     exec.c               a warp's loop; access.c, reach.c, atom.c, warp_ops.c, sync.c, mma.c: what is no row
+ *                          operation
  *     race.c report.c      checks;  memory.c: allocations;  launch.c: grids over threads of the host
  *
- * A register is a row: 32 lanes of its width, a predicate one word of 32 bits. Rows lie in the frame of a function's activation, at
- * offsets fixed when decoding; immediates are rows of the function's constants. Register 0 stands for every constant: always defined.
+ * A register is a row: 32 lanes of its width, a predicate one word of 32 bits. Rows lie in the frame of a function's
+ * activation, at offsets fixed when decoding; immediates are rows of the function's constants. Register 0 stands for
+ * every constant: always defined.
  */
 #ifndef TCCC_PTX_INT_H
 #define TCCC_PTX_INT_H
@@ -56,15 +58,18 @@ typedef uint32_t ptx_cmp_fn(const void *a, const void *b);
 #define PTX_ROWS_V3 1
 #endif
 struct ptx_rows {
-    ptx_row_fn *(*find)(const char *name, enum ptx_type type, int *nsrc, int *wide);  /* NULL: there is none; wide: bytes factor of d */
+    /* NULL: there is none; wide: bytes factor of d */
+    ptx_row_fn *(*find)(const char *name, enum ptx_type type, int *nsrc, int *wide);
     ptx_cmp_fn *(*compare)(const char *name, enum ptx_type type);
     void (*blend)(void *d, const void *t, uint32_t mask, int bytes);    /* active lanes of t into d */
     void (*flush)(void *d, const void *a, enum ptx_type type);          /* subnormals to zeros of their sign */
     void (*saturate)(void *d, enum ptx_type type);                      /* to [0, 1], NaN to 0 */
     void (*tf32)(void *d, const void *a, bool away);                    /* f32 to f32 with 10 bits of mantissa */
-    /* out: the least, the greatest and the bits of all active lanes' addresses; what is not active counts as the first that is */
+    /* out: the least, the greatest and the bits of all active lanes' addresses; what is not active counts as the first
+     * that is */
     void (*extent)(const uint64_t *address, uint32_t mask, uint64_t out[3]);
-    void (*widen)(double *to, const void *from, int n, enum ptx_type type);    /* f16, bf16, tf32, f32, 8-bit integers and floats; n: a multiple of 4 */
+    /* f16, bf16, tf32, f32, 8-bit integers and floats; n: a multiple of 4 */
+    void (*widen)(double *to, const void *from, int n, enum ptx_type type);
     void (*narrow)(float *to, const double *from, int n);               /* rounded to nearest; NaN: the canonical one */
     /* sum[m][n] += a[m][64] b[k][n], the terms one after the other in the order of k; n: a multiple of 8. */
     void (*product)(int m, int n, int k, const double *a, const double *b, double *sum);
@@ -106,7 +111,14 @@ struct ptx_insn {
 
 /* A call's arguments: variables (.param) of the caller, or registers. */
 struct ptx_arg { const struct ptx_sym *var; struct ptx_op op; bool is_op; };
-struct ptx_call { int nargs, nrets; struct ptx_arg *args, *rets; const char *name; const struct ptx_sym *table; struct ptx_op pointer; bool indirect; };
+struct ptx_call {
+    int nargs, nrets;
+    struct ptx_arg *args, *rets;
+    const char *name;
+    const struct ptx_sym *table;
+    struct ptx_op pointer;
+    bool indirect;
+};
 
 struct ptx_sym {
     struct ptx_sym *next;
@@ -121,11 +133,13 @@ struct ptx_sym {
     uint8_t *init;
 };
 
-struct ptx_reg { const char *prefix; int count, scope, first; enum ptx_type type; };   /* count < 0: one register of that very name */
+/* count < 0: one register of that very name */
+struct ptx_reg { const char *prefix; int count, scope, first; enum ptx_type type; };
 struct ptx_label { const char *name; int scope, pc; };
 
-/* Where a shared variable lies. Between two of them there is a gap of at least SHARED_GAP bytes that are nobody's, so that what runs over the end of one is seen; it
- * leaves banks and swizzles as they are, and a device's count of bytes (shared_bytes) has none. */
+/* Where a shared variable lies. Between two of them there is a gap of at least SHARED_GAP bytes that are nobody's, so
+ * that what runs over the end of one is seen; it leaves banks and swizzles as they are, and a device's count of bytes
+ * (shared_bytes) has none. */
 enum { SHARED_GAP = 1024 };
 struct ptx_span { const char *name; uint64_t from, to; };
 
@@ -229,7 +243,8 @@ enum ptx_type ptx_take_type(struct ptx_parse *p);
 enum ptx_type ptx_type_named(const char *text, size_t n);
 struct ptx_op ptx_source(struct ptx_parse *p, const struct ptx_operand *o, enum ptx_type type);
 struct ptx_op ptx_dest(struct ptx_parse *p, const struct ptx_operand *o);
-struct ptx_op ptx_dest_of(struct ptx_parse *p, const struct ptx_operand *o, int bytes);      /* of so many bytes; 0: a predicate */
+/* of so many bytes; 0: a predicate */
+struct ptx_op ptx_dest_of(struct ptx_parse *p, const struct ptx_operand *o, int bytes);
 struct ptx_op ptx_constant(struct ptx_parse *p, uint64_t value, int bytes);
 void ptx_address(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_operand *o, int s);
 void ptx_operands(struct ptx_parse *p, int n);
@@ -252,7 +267,8 @@ struct ptx_alloc {
     const struct ptx_device *home;       /* in whose memory the bytes lie; NULL: the host's */
     char name[64];
 };
-/* Launches and copies by epoch: what a cell's record names. A clock says up to which one each chain of them happened before. */
+/* Launches and copies by epoch: what a cell's record names. A clock says up to which one each chain of them happened
+ * before. */
 #define PTX_EPOCHS 4096
 struct ptx_epoch { uint64_t id; int slot; };
 struct ptx_device {
@@ -315,19 +331,36 @@ struct ptx_warp {
     bool in_cluster; uint32_t cluster_phase; /* arrived at the cluster's barrier, in which phase */
     struct ptx_wgmma *products; int nproducts, product_room, product_group; bool product_fence;
     uint64_t tick;
-    struct ptx_path now, tried, bulk_until, product_until;       /* path.c: its clocks; where they were when it began to try a wait; of its copies and products */
+    /* path.c: its clocks; where they were when it began to try a wait; of its copies and products */
+    struct ptx_path now, tried, bulk_until, product_until;
     bool tries, multiplies; uint64_t counted;    /* instructions that `now` holds */
-    struct ptx_path copies_at[PTX_GROUPS]; uint64_t copy_group;   /* when the cp.async of its last groups arrive; groups committed */
+    /* when the cp.async of its last groups arrive; groups committed */
+    struct ptx_path copies_at[PTX_GROUPS]; uint64_t copy_group;
 };
 
-struct ptx_barrier { struct ptx_path now; unsigned expected, arrived; uint32_t warps, waiting; uint32_t clock[MAX_CLOCK]; bool any, all; unsigned count; int op; };
-struct ptx_mbar { struct ptx_path now[2]; uint32_t at; uint32_t clock[2][MAX_CLOCK]; };      /* what arrivals of even and odd phases published */
+struct ptx_barrier {
+    struct ptx_path now;
+    unsigned expected, arrived;
+    uint32_t warps, waiting;
+    uint32_t clock[MAX_CLOCK];
+    bool any, all;
+    unsigned count;
+    int op;
+};
+/* what arrivals of even and odd phases published */
+struct ptx_mbar { struct ptx_path now[2]; uint32_t at; uint32_t clock[2][MAX_CLOCK]; };
 struct ptx_cell { uint64_t write[2], read[2]; };
-struct ptx_seen { uint32_t block, era; };                            /* accesses of a block up to an era happened before */
+/* accesses of a block up to an era happened before */
+struct ptx_seen { uint32_t block, era; };
 struct ptx_seen_set { struct ptx_seen *at; uint32_t n, room; };      /* hashed by block; room: a power of two */
 
 /* A bulk or tensor copy on its way (bulk.c). */
-struct ptx_tensor { uint64_t base, dims[5], strides[5]; uint32_t box[5], step[5]; int rank, bytes, type, swizzle, im2col, channels, pixels, lower[3], upper[3]; bool nan_fill; };
+struct ptx_tensor {
+    uint64_t base, dims[5], strides[5];
+    uint32_t box[5], step[5];
+    int rank, bytes, type, swizzle, im2col, channels, pixels, lower[3], upper[3];
+    bool nan_fill;
+};
 struct ptx_bulk {
     bool store, landed, is_tensor;
     char reduce; uint8_t type;           /* stores: 0, or an operation on elements of a type */
@@ -356,7 +389,8 @@ struct ptx_block {
     struct ptx_warp *warps;
     uint8_t *shared, *shadow; size_t shared_bytes, shared_room;
     struct ptx_cell *cells;
-    uint8_t sink[1024];                  /* what a device that is dry has written instead of its memory: 32 lanes of 32 bytes */
+    /* what a device that is dry has written instead of its memory: 32 lanes of 32 bytes */
+    uint8_t sink[1024];
     uint8_t *local; size_t local_bytes;  /* a thread's */
     uint8_t *local_shadow;
     struct ptx_barrier barriers[MAX_BARRIERS];
@@ -378,7 +412,8 @@ void ptx_path_tries(struct ptx_warp *w);
 void ptx_path_wait(struct ptx_warp *w, const struct ptx_path *until);
 struct ptx_path ptx_path_copy(struct ptx_warp *w);             /* a cp.async: when it arrives */
 struct ptx_path ptx_path_bulk(struct ptx_warp *w, size_t bytes);     /* a bulk copy of so many bytes: the same */
-struct ptx_path ptx_path_product(struct ptx_warp *w, uint64_t cycles);       /* products that keep the tensor core for so long: when they end */
+/* products that keep the tensor core for so long: when they end */
+struct ptx_path ptx_path_product(struct ptx_warp *w, uint64_t cycles);
 void ptx_path_products_wait(struct ptx_warp *w, struct ptx_path until);
 void ptx_path_end(struct ptx_block *b);
 
@@ -394,7 +429,8 @@ struct ptx_grid {
     struct ptx_counters count;
     char error[PTX_ERROR];
     _Atomic bool no_memory;
-    struct ptx_flag { uint64_t address; struct ptx_seen_set seen; } *flags; int nflags, flag_room;  /* by address: what was released there */
+    /* by address: what was released there */
+    struct ptx_flag { uint64_t address; struct ptx_seen_set seen; } *flags; int nflags, flag_room;
 };
 
 static inline int ptx_index(const struct ptx_warp *w)                 /* in clocks */
@@ -462,9 +498,12 @@ static inline void ptx_set_pred(struct ptx_warp *w, const struct ptx_op *o, uint
     memcpy(w->frame->rows + o->at, &p, 4);
     w->frame->def[o->reg] |= mask;
 }
-#define EACH_LANE(l, mask) for (uint32_t l##_left = (mask), l; l##_left && (l = (uint32_t)__builtin_ctz(l##_left), 1); l##_left &= l##_left - 1)
+#define EACH_LANE(l, mask) \
+    for (uint32_t l##_left = (mask), l; l##_left && (l = (uint32_t)__builtin_ctz(l##_left), 1); \
+         l##_left &= l##_left - 1)
 
-void ptx_step_warp(struct ptx_warp *w);                               /* until it waits, is done, or its quantum is over */
+/* until it waits, is done, or its quantum is over */
+void ptx_step_warp(struct ptx_warp *w);
 void ptx_push_frame(struct ptx_warp *w, const struct ptx_func *f, uint32_t mask, const struct ptx_insn *call);
 static inline uint64_t ptx_random(uint64_t *state)                    /* splitmix64 */
 {
@@ -473,13 +512,23 @@ static inline uint64_t ptx_random(uint64_t *state)                    /* splitmi
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
     return z ^ z >> 31;
 }
-void ptx_report(struct ptx_warp *w, enum ptx_check c, int lane, uint64_t address, const char *format, ...) __attribute__((format(printf, 5, 6)));
-void ptx_report_host(struct ptx_device *d, enum ptx_check c, uint64_t address, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void ptx_report(struct ptx_warp *w, enum ptx_check c, int lane, uint64_t address, const char *format,
+                ...) __attribute__((format(printf, 5, 6)));
+void ptx_report_host(struct ptx_device *d, enum ptx_check c, uint64_t address, const char *format,
+                     ...) __attribute__((format(printf, 4, 5)));
 void ptx_need_defined(struct ptx_warp *w, const struct ptx_op *o, uint32_t mask, const char *what);
 
 /* A lane's access: where the bytes lie; NULL after a report. `write` marks them written. */
-struct ptx_place { uint8_t *data, *shadow; enum ptx_space space; uint64_t offset; struct ptx_alloc *a; struct ptx_block *b; };   /* b: whose shared memory */
-bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write, struct ptx_place *to);
+/* b: whose shared memory */
+struct ptx_place {
+    uint8_t *data, *shadow;
+    enum ptx_space space;
+    uint64_t offset;
+    struct ptx_alloc *a;
+    struct ptx_block *b;
+};
+bool ptx_place(struct ptx_warp *w, enum ptx_space space, uint64_t address, size_t bytes, int lane, bool write,
+               struct ptx_place *to);
 void ptx_check_read(struct ptx_warp *w, const struct ptx_place *p, size_t bytes, int lane, uint64_t address);
 /* Are so many bytes, a power of two, written? */
 static inline bool ptx_written(const uint8_t *shadow, size_t bytes)
@@ -498,18 +547,24 @@ static inline bool ptx_written(const uint8_t *shadow, size_t bytes)
     }
 }
 /*
- * Where an access of all active lanes lies (reach.c): within one allocation, or one variable of the block's shared memory, aligned and
- * allowed; the bytes of address x are at data + (x - base). False: some lane may be wrong, or lies elsewhere; look at each by ptx_place().
+ * Where an access of all active lanes lies (reach.c): within one allocation, or one variable of the block's shared
+ * memory, aligned and allowed; the bytes of address x are at data + (x - base). False: some lane may be wrong, or lies
+ * elsewhere; look at each by ptx_place().
  */
-struct ptx_reach { uint8_t *data, *shadow; uint64_t base; struct ptx_alloc *a; bool written; };   /* a NULL: shared; written: no byte has to be looked at */
-bool ptx_reach(struct ptx_warp *w, enum ptx_space space, const uint64_t *address, uint32_t mask, size_t bytes, bool write, struct ptx_reach *to);
+/* a NULL: shared; written: no byte has to be looked at */
+struct ptx_reach { uint8_t *data, *shadow; uint64_t base; struct ptx_alloc *a; bool written; };
+bool ptx_reach(struct ptx_warp *w, enum ptx_space space, const uint64_t *address, uint32_t mask, size_t bytes,
+               bool write, struct ptx_reach *to);
 static inline struct ptx_place ptx_reach_place(struct ptx_warp *w, const struct ptx_reach *r, uint64_t address)
 {
     uint64_t at = address - r->base;
-    return (struct ptx_place){r->data + at, r->shadow ? r->shadow + at : NULL, r->a ? SP_GLOBAL : SP_SHARED, r->a ? address : at, r->a, r->a ? NULL : w->b};
+    return (struct ptx_place){r->data + at, r->shadow ? r->shadow + at : NULL, r->a ? SP_GLOBAL : SP_SHARED, r->a
+        ? address : at, r->a, r->a ? NULL : w->b};
 }
-bool ptx_within(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, uint64_t bytes, bool write);   /* of an allocation with ranges: in one that allows it */
-bool ptx_run_of_lanes(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask, size_t bytes, bool write);
+/* of an allocation with ranges: in one that allows it */
+bool ptx_within(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, uint64_t bytes, bool write);
+bool ptx_run_of_lanes(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask,
+                      size_t bytes, bool write);
 void ptx_mark_written(const struct ptx_place *p, size_t bytes);
 uint64_t ptx_lane_address(struct ptx_warp *w, const struct ptx_insn *i, int s, int lane);
 void ptx_count_global(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
@@ -517,13 +572,15 @@ void ptx_count_lines(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t add
 /* Do they lie within one variable of the block's, or within the launch's bytes? */
 bool ptx_in_shared(const struct ptx_block *b, uint64_t at, uint64_t bytes);
 /* The report that they don't; what: "write", "read", ... */
-void ptx_beyond_shared(struct ptx_warp *w, const struct ptx_block *b, int lane, uint64_t at, uint64_t bytes, const char *what);
+void ptx_beyond_shared(struct ptx_warp *w, const struct ptx_block *b, int lane, uint64_t at, uint64_t bytes,
+                       const char *what);
 void ptx_count_shared(struct ptx_warp *w, const uint64_t *address, uint32_t mask, size_t bytes);
 
 enum { RACE_ATOMIC = 1, RACE_ASYNC = 2 };                             /* how: by the async proxy */
 void ptx_race(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes, bool write, int how);
 /* Of all lanes of the mask, in the block's own shared memory: at address - base. */
-void ptx_race_lanes(struct ptx_warp *w, const uint64_t *address, uint64_t base, uint32_t mask, size_t bytes, bool write);
+void ptx_race_lanes(struct ptx_warp *w, const uint64_t *address, uint64_t base, uint32_t mask, size_t bytes,
+                    bool write);
 /* Reads of the async proxy: were the writes of threads fenced? Reports else. */
 bool ptx_proxy_read(struct ptx_warp *w, struct ptx_block *b, int lane, uint32_t offset, size_t bytes);
 bool ptx_by_async(const struct ptx_block *b, uint32_t offset);        /* a tensor copy wrote the word last */
@@ -538,7 +595,8 @@ bool ptx_tensor_decode(const void *map, struct ptx_tensor *t);        /* false: 
 void ptx_join(const struct ptx_block *b, uint32_t *to, const uint32_t *from);
 
 void ptx_race_warp(struct ptx_warp *w);                               /* bar.warp.sync */
-/* Global memory (race_global.c): accesses of a lane, or by 32 lanes of neighbouring elements; fences and what synchronises; copies. */
+/* Global memory (race_global.c): accesses of a lane, or by 32 lanes of neighbouring elements; fences and what
+ * synchronises; copies. */
 void ptx_race_global(struct ptx_warp *w, int lane, const struct ptx_place *p, size_t bytes, bool write, bool atomic);
 void ptx_race_run(struct ptx_warp *w, const struct ptx_place *p, size_t bytes, bool write, bool atomic);
 void ptx_race_fence(struct ptx_warp *w);
@@ -555,7 +613,8 @@ bool ptx_members(struct ptx_warp *w, const struct ptx_op *members, uint32_t mask
 double ptx_half_to_double(uint16_t h);
 double ptx_bf16_to_double(uint16_t h);
 double ptx_fp8_to_double(uint8_t v, bool e5m2);
-uint16_t ptx_double_to_half(double v, int round);                     /* round: 0 nearest even, 1 zero, 2 down, 3 up, 4 nearest away */
+/* round: 0 nearest even, 1 zero, 2 down, 3 up, 4 nearest away */
+uint16_t ptx_double_to_half(double v, int round);
 uint16_t ptx_double_to_bf16(double v, int round);
 uint8_t ptx_double_to_fp8(double v, bool e5m2);                       /* satfinite */
 float ptx_double_to_float(double v, int round);
@@ -563,13 +622,15 @@ float ptx_round_tf32(float v, bool away);
 
 /* Handlers by file. */
 #define RUN(name) void name(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask);
-RUN(ptx_run_load) RUN(ptx_run_store) RUN(ptx_run_atom) RUN(ptx_run_cp_async) RUN(ptx_run_cp_wait) RUN(ptx_run_cp_commit)
-RUN(ptx_run_ldmatrix) RUN(ptx_run_stmatrix) RUN(ptx_run_movmatrix) RUN(ptx_run_mma)
-RUN(ptx_run_bar) RUN(ptx_run_bar_warp) RUN(ptx_run_mbarrier) RUN(ptx_run_cp_mbarrier)
-RUN(ptx_run_shfl) RUN(ptx_run_vote) RUN(ptx_run_match) RUN(ptx_run_activemask) RUN(ptx_run_redux) RUN(ptx_run_elect)
-RUN(ptx_run_cvt) RUN(ptx_run_selp) RUN(ptx_run_setp) RUN(ptx_run_set) RUN(ptx_run_slct) RUN(ptx_run_pred) RUN(ptx_run_pack) RUN(ptx_run_unpack)
-RUN(ptx_run_fence) RUN(ptx_run_proxy_fence) RUN(ptx_run_mapa) RUN(ptx_run_ctarank) RUN(ptx_run_cluster_arrive) RUN(ptx_run_cluster_wait)
-RUN(ptx_run_wgmma) RUN(ptx_run_wgmma_fence) RUN(ptx_run_wgmma_commit) RUN(ptx_run_wgmma_wait) RUN(ptx_run_setmaxnreg) RUN(ptx_run_carry) RUN(ptx_run_trap) RUN(ptx_run_nothing) RUN(ptx_run_isspace) RUN(ptx_run_cvta) RUN(ptx_run_bits) RUN(ptx_run_testp)
+RUN(ptx_run_load) RUN(ptx_run_store) RUN(ptx_run_atom) RUN(ptx_run_cp_async) RUN(ptx_run_cp_wait)
+RUN(ptx_run_cp_commit) RUN(ptx_run_ldmatrix) RUN(ptx_run_stmatrix) RUN(ptx_run_movmatrix) RUN(ptx_run_mma)
+RUN(ptx_run_bar) RUN(ptx_run_bar_warp) RUN(ptx_run_mbarrier) RUN(ptx_run_cp_mbarrier) RUN(ptx_run_shfl)
+RUN(ptx_run_vote) RUN(ptx_run_match) RUN(ptx_run_activemask) RUN(ptx_run_redux) RUN(ptx_run_elect) RUN(ptx_run_cvt)
+RUN(ptx_run_selp) RUN(ptx_run_setp) RUN(ptx_run_set) RUN(ptx_run_slct) RUN(ptx_run_pred) RUN(ptx_run_pack)
+RUN(ptx_run_unpack) RUN(ptx_run_fence) RUN(ptx_run_proxy_fence) RUN(ptx_run_mapa) RUN(ptx_run_ctarank)
+RUN(ptx_run_cluster_arrive) RUN(ptx_run_cluster_wait) RUN(ptx_run_wgmma) RUN(ptx_run_wgmma_fence)
+RUN(ptx_run_wgmma_commit) RUN(ptx_run_wgmma_wait) RUN(ptx_run_setmaxnreg) RUN(ptx_run_carry) RUN(ptx_run_trap)
+RUN(ptx_run_nothing) RUN(ptx_run_isspace) RUN(ptx_run_cvta) RUN(ptx_run_bits) RUN(ptx_run_testp)
 #undef RUN
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Races on shared memory, by happens-before. The block counts eras: each arrival at a barrier and each completion begins one. A warp's
- * clock[v] is the era up to which the accesses of warp v happened before what it does now; clock[own] the era of its last
- * bar.warp.sync or barrier, which orders its own lanes. A word of memory remembers two writers and two readers, each with its era,
- * thread and bytes: a bounded memory loses races, never invents one (compare FastTrack, Flanagan and Freund 2009).
+ * Races on shared memory, by happens-before. The block counts eras: each arrival at a barrier and each completion
+ * begins one. A warp's clock[v] is the era up to which the accesses of warp v happened before what it does now;
+ * clock[own] the era of its last bar.warp.sync or barrier, which orders its own lanes. A word of memory remembers two
+ * writers and two readers, each with its era, thread and bytes: a bounded memory loses races, never invents one
+ * (compare FastTrack, Flanagan and Freund 2009).
  */
 #include "sim/ptx/ptx_int.h"
 
@@ -49,8 +50,8 @@ static inline void keep(struct ptx_warp *w, uint64_t *list, uint64_t r, unsigned
 }
 
 /*
- * What happened before all that the block does now (floor: the era of the last barrier at which all of its warps met) is ordered, without looking at whose it was;
- * but not what the async proxy did, whose copies land when they like.
+ * What happened before all that the block does now (floor: the era of the last barrier at which all of its warps met)
+ * is ordered, without looking at whose it was; but not what the async proxy did, whose copies land when they like.
  */
 static inline __attribute__((always_inline)) void word_access(struct ptx_warp *w, struct ptx_cell *c, int lane,
                                                               uint32_t word, uint64_t r, uint64_t floor, bool write)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Races on global memory, by happens-before. Each word remembers its last write and its last read: the launch or copy (epoch), the
- * block, the thread and the block's era, in 64 bits. Within a block accesses are ordered as those of shared memory are (race.c).
- * Between blocks: a fence of the device's scope marks an era as fenced; an atomic operation, or a volatile or ordered store, after
- * it publishes that era at its address, and what reads the address so takes it over. Between launches: by the clocks of their
- * streams (ptx_begin). One write and one read a word, and eras that end: a bounded memory loses races, never invents one.
+ * Races on global memory, by happens-before. Each word remembers its last write and its last read: the launch or copy
+ * (epoch), the block, the thread and the block's era, in 64 bits. Within a block accesses are ordered as those of
+ * shared memory are (race.c). Between blocks: a fence of the device's scope marks an era as fenced; an atomic
+ * operation, or a volatile or ordered store, after it publishes that era at its address, and what reads the address so
+ * takes it over. Between launches: by the clocks of their streams (ptx_begin). One write and one read a word, and eras
+ * that end: a bounded memory loses races, never invents one.
  */
 #include <stdlib.h>
 

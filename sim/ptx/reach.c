@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accesses of a whole warp at once. Where all active lanes' bytes lie in one piece of memory that may be accessed so, bounds and alignment are checked by the
- * least and the greatest address; what depends on a lane's bytes (were they written? races) stays with the lane. Anything else, and whatever is wrong, is left
- * to access.c, which looks at lane by lane and reports. Lanes that access neighbouring elements are one copy.
+ * Accesses of a whole warp at once. Where all active lanes' bytes lie in one piece of memory that may be accessed so,
+ * bounds and alignment are checked by the least and the greatest address; what depends on a lane's bytes (were they
+ * written? races) stays with the lane. Anything else, and whatever is wrong, is left to access.c, which looks at lane
+ * by lane and reports. Lanes that access neighbouring elements are one copy.
  */
 #include "sim/ptx/ptx_int.h"
 
@@ -132,7 +133,8 @@ static bool place_run(struct ptx_warp *w, const struct ptx_insn *i, uint64_t fir
     return true;
 }
 
-/* Elements of a run to and from registers: vectors lie side by side in memory, a row for each of their elements in the frame. */
+/* Elements of a run to and from registers: vectors lie side by side in memory, a row for each of their elements in the
+ * frame. */
 #define EACH_ELEMENT(T, to, from)                   \
     for (int k = 0; k < i->vec; k++) {              \
         T *row = ptx_row(w, &i->more[k]), *all = m; \

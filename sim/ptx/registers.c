@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An estimate of the registers a thread needs: the most words that are live at once, by the span of instructions from a register's
- * first to its last mention, drawn out over the loops around it. An assembler that reorders needs more or fewer.
+ * An estimate of the registers a thread needs: the most words that are live at once, by the span of instructions from a
+ * register's first to its last mention, drawn out over the loops around it. An assembler that reorders needs more or
+ * fewer.
  */
 #include <stdlib.h>
 

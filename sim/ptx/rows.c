@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on rows of 32 lanes: plain loops that the C compiler vectorises. The file is compiled once for the host's base
- * instruction set and once more for AVX2 and FMA (PTX_ROWS names the table); all lanes are computed, the caller keeps the active
- * ones. A destination may be one of the sources.
+ * Operations on rows of 32 lanes: plain loops that the C compiler vectorises. The file is compiled once for the host's
+ * base instruction set and once more for AVX2 and FMA (PTX_ROWS names the table); all lanes are computed, the caller
+ * keeps the active ones. A destination may be one of the sources.
  */
 #include <math.h>
 
@@ -120,7 +120,8 @@ static inline double fma_f64(double x, double y, double z)
 #define BIT_ABS(x) ((x) & (T)((T)-1 >> 1))
 #define BIT_NEG(x) ((x) ^ (T)((T)1 << (8 * sizeof(T) - 1)))
 
-/* -- 16-bit floats: exact in double, rounded once. A sum is made odd where it is inexact, so that the second rounding is right. -- */
+/* -- 16-bit floats: exact in double, rounded once. A sum is made odd where it is inexact, so that the second rounding
+ * is right. -- */
 
 static double odd_sum(double a, double b)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Barriers (bar, barrier, bar.warp.sync) and mbarriers. An mbarrier is 64 bits of shared memory; ours holds pending arrivals (bits
- * 0-19), expected arrivals (20-39), transaction count (40-60, signed) and phase (63). Arrivals publish the warp's clock, waits take it.
+ * Barriers (bar, barrier, bar.warp.sync) and mbarriers. An mbarrier is 64 bits of shared memory; ours holds pending
+ * arrivals (bits 0-19), expected arrivals (20-39), transaction count (40-60, signed) and phase (63). Arrivals publish
+ * the warp's clock, waits take it.
  */
 #include <stdlib.h>
 
@@ -374,7 +375,8 @@ void ptx_mbar_complete(struct ptx_block *b, uint32_t at, uint32_t bytes, const s
     memcpy(b->shared + at, &state, 8);
 }
 
-/* cp.async.mbarrier.arrive: the copies issued so far have arrived, then one arrival; without .noinc it is one more than expected. */
+/* cp.async.mbarrier.arrive: the copies issued so far have arrived, then one arrival; without .noinc it is one more than
+ * expected. */
 void ptx_run_cp_mbarrier(struct ptx_warp *w, const struct ptx_insn *i, uint32_t mask)
 {
     struct ptx_insn plain = *i;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wgmma (PTX ISA, "Asynchronous warpgroup level matrix instructions"). Each of the four warps computes its 16 rows; operands in shared
- * memory are found through descriptors: start, leading and stride offsets in units of 16 bytes, swizzle mode. With T elements in 16 bytes
- * and S bytes of swizzle span, element (row, k) of a K-major operand lies at
+ * wgmma (PTX ISA, "Asynchronous warpgroup level matrix instructions"). Each of the four warps computes its 16 rows;
+ * operands in shared memory are found through descriptors: start, leading and stride offsets in units of 16 bytes,
+ * swizzle mode. With T elements in 16 bytes and S bytes of swizzle span, element (row, k) of a K-major operand lies at
  *     no swizzle   row % 8 * 16 + row / 8 * stride + k / T * leading + k % T * size
  *     swizzle      row % 8 * S + row / 8 * stride + k * size
  * and element (row, k) of an MN-major one, W = T elements without swizzle and S / size with it, at
  *     no swizzle   row % T * size + row / T * stride + k % 8 * 16 + k / 8 * leading
  *     swizzle      row % W * size + row / W * leading + k % 8 * S + k / 8 * stride
- * and then the bits 4 to 6 of the whole address are swizzled. A product is noted when issued and computed at a moment drawn from the seed,
- * at the latest at the wait; until the wait its registers are not to be touched.
+ * and then the bits 4 to 6 of the whole address are swizzled. A product is noted when issued and computed at a moment
+ * drawn from the seed, at the latest at the wait; until the wait its registers are not to be touched.
  */
 #include <stdio.h>
 #include <stdlib.h>

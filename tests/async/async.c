@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs that are only given, on one device: async MODEL DEVICE. The model (tests/async.tap) is main(x: f32[N,64], i: i64[N]) -> y = x[i] + s, which leaves the largest
- * of each column of y in s; values are whole numbers, so that every device has the same.
+ * Runs that are only given, on one device: async MODEL DEVICE. The model (tests/async.tap) is main(x: f32[N,64], i:
+ * i64[N]) -> y = x[i] + s, which leaves the largest of each column of y in s; values are whole numbers, so that every
+ * device has the same.
  */
 #include "runtime/tccrt.h"
 
@@ -102,7 +103,8 @@ static void many(void)
         ok = ok && equal((void *)calls[r].y, r);
     result("runs behind each other", ok);
     result("the state behind each", ok && !memcmp(behind, states, sizeof states));
-    result("a variable that there isn't", says(tccrt_state_behind(s, "t", behind[0]), TCC_EUSAGE, "has no state variable 't'"));
+    result("a variable that there isn't",
+           says(tccrt_state_behind(s, "t", behind[0]), TCC_EUSAGE, "has no state variable 't'"));
     result("a run that was not given", says(tccrt_wait(s, RUNS + 1), TCC_EUSAGE, "has been given 20 runs"));
     tccrt_session_free(s);
 }
@@ -196,19 +198,23 @@ static void zero_copy(void)
 static void shapes(void)
 {
     struct tccrt_session *s = open_with(NULL);
-    struct tcc_tensor in[2] = {{calls[0].x, TCC_F32, 2, {N, W}}, {calls[0].i, TCC_I64, 1, {N}}}, out = {&out, 0, 0, {0}};
+    struct tcc_tensor in[2] = {{calls[0].x, TCC_F32, 2, {N, W}}, {calls[0].i, TCC_I64, 1, {N}}},
+                      out = {&out, 0, 0, {0}};
     int ok = !give(s, calls[0].x, calls[0].i, calls[0].y, NULL, NULL) && !tccrt_output_shapes(s, NULL, 2, in, 1, &out);
 
-    result("a result's shape before the run", ok && !out.data && out.dtype == TCC_F32 && out.rank == 2 && out.dims[0] == N && out.dims[1] == W);
+    result("a result's shape before the run",
+           ok && !out.data && out.dtype == TCC_F32 && out.rank == 2 && out.dims[0] == N && out.dims[1] == W);
     in[1].dims[0] = N - 1;
-    result("inputs whose sizes differ have none", says(tccrt_output_shapes(s, NULL, 2, in, 1, &out), TCC_EINPUT, "input 'i'"));
+    result("inputs whose sizes differ have none",
+           says(tccrt_output_shapes(s, NULL, 2, in, 1, &out), TCC_EINPUT, "input 'i'"));
     result("another number of them", says(tccrt_output_shapes(s, NULL, 1, in, 1, &out), TCC_EINPUT, "has 2 inputs"));
     result("no session", says(tccrt_output_shapes(NULL, NULL, 2, in, 1, &out), TCC_EUSAGE, "a session is required"));
     result("the run that was under way", !tccrt_wait(s, 0) && equal((void *)calls[0].y, 0));
     tccrt_session_free(s);
 }
 
-/* A bad index in run 3 of 6: it comes from the wait, what is behind it does nothing, the session goes on where it was. */
+/* A bad index in run 3 of 6: it comes from the wait, what is behind it does nothing, the session goes on where it
+ * was. */
 static void faults(void)
 {
     struct tccrt_session *s = open_with(NULL);
@@ -452,7 +458,8 @@ static int overlaps(struct tccrt_session *s)
     return found;
 }
 
-/* Eight runs: one at a time; given one behind the other, so that inputs are on their way while the run before computes; by one call, whose batches go in one transfer an input. */
+/* Eight runs: one at a time; given one behind the other, so that inputs are on their way while the run before computes;
+ * by one call, whose batches go in one transfer an input. */
 static void modelled(void)
 {
     struct tccrt_options o = {.device = device, .profile = true};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blocks MODEL DEVICE FILE: how much memory of the host a checkpoint takes whose state lies on a device: "save BYTES", "load BYTES", the most that was allocated meanwhile beyond
- * what there was. malloc and its like are this program's.
+ * blocks MODEL DEVICE FILE: how much memory of the host a checkpoint takes whose state lies on a device: "save BYTES",
+ * "load BYTES", the most that was allocated meanwhile beyond what there was. malloc and its like are this program's.
  */
 #include "runtime/tccrt.h"
 

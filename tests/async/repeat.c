@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * repeat MODEL DEVICE RUNS: a model of one float input and one float output of known sizes, RUNS times on the same input. Do results stay the same to the bit, and does what is
- * allocated on the host and the device stay as it is after the first fifty runs? Says what it found; exit status 1 if not.
+ * repeat MODEL DEVICE RUNS: a model of one float input and one float output of known sizes, RUNS times on the same
+ * input. Do results stay the same to the bit, and does what is allocated on the host and the device stay as it is after
+ * the first fifty runs? Says what it found; exit status 1 if not.
  */
 #include "runtime/tccrt.h"
 

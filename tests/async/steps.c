@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * steps MODEL ENTRY DEVICE TRACE: runs of an entry point that are only given, in the simulator of CUDA devices. Prints in how many calls the host has waited while it gave
- * four of them, and writes the trace of six that were given behind each other (tccrt_run_many). Inputs are zeros, unknown dims 4.
+ * steps MODEL ENTRY DEVICE TRACE: runs of an entry point that are only given, in the simulator of CUDA devices. Prints
+ * in how many calls the host has waited while it gave four of them, and writes the trace of six that were given behind
+ * each other (tccrt_run_many). Inputs are zeros, unknown dims 4.
  */
 #include "runtime/tccrt.h"
 

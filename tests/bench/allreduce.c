@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bandwidth of all-reduces: MPI_Allreduce of float32 beside tccrt_comm_all_reduce of float32 and bf16, on as many bytes.
+ * Bandwidth of all-reduces: MPI_Allreduce of float32 beside tccrt_comm_all_reduce of float32 and bf16, on as many
+ * bytes.
  *   mpicc -O2 -I. tests/bench/allreduce.c build/libtccrt.a -lm -lpthread -o allreduce && mpirun -np 2 ./allreduce [MB]
  * The best of ten, in turn; MPI's is measured before the runtime's thread begins.
  */

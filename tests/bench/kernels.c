@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernels.c - how near the machine's peak the generated kernels come: prints time, GFLOP/s, share of the peak measured in the
- * same moments, and GB/s of operands, one thread, for the convolutions of ResNet-50 and MobileNetV3 and the matrix products of
- * small transformers.
+ * kernels.c - how near the machine's peak the generated kernels come: prints time, GFLOP/s, share of the peak measured
+ * in the same moments, and GB/s of operands, one thread, for the convolutions of ResNet-50 and MobileNetV3 and the
+ * matrix products of small transformers.
  *
  * usage: kernels [architecture [part of a name]]     (default: native, all)
  */

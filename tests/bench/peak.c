@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peak.c - the share of the processor's peak that the micro-kernel of matrix products reaches, one thread. The peak is a loop of
- * multiply-adds in registers only (tools/bench/peak.c). Panels are products whose operands fit the first or the second cache, so that
- * little but the micro-kernel is timed; whole products have packed right sides, as weights are.
+ * peak.c - the share of the processor's peak that the micro-kernel of matrix products reaches, one thread. The peak is
+ * a loop of multiply-adds in registers only (tools/bench/peak.c). Panels are products whose operands fit the first or
+ * the second cache, so that little but the micro-kernel is timed; whole products have packed right sides, as weights
+ * are.
  *
- * Where the architecture multiplies bf16 in pairs, the same products of bf16 follow, beside a loop of such products in registers.
+ * Where the architecture multiplies bf16 in pairs, the same products of bf16 follow, beside a loop of such products in
+ * registers.
  *
- * Both are timed by turns, in the thread's processor time: the clock of a shared machine moves. Printed: medians of the rounds.
+ * Both are timed by turns, in the thread's processor time: the clock of a shared machine moves. Printed: medians of the
+ * rounds.
  *
  * usage: peak [architecture]     (default: native); a Markdown table on standard output
  */
@@ -79,8 +82,8 @@ static void run(const struct shape *s, int times)
         s->fn(args, &size, s->scratch, &env, 0, tiles);
 }
 
-/* Best of four pieces of about half a millisecond, or one run, between two of the peak: a piece that lost its caches to another program
- * says nothing. */
+/* Best of four pieces of about half a millisecond, or one run, between two of the peak: a piece that lost its caches to
+ * another program says nothing. */
 static void measure(struct shape *s, int round, double (*peak)(void))
 {
     double flops = 2.0 * s->m * s->n * s->k, before = peak();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVRTC's interface for tests where it is not installed: it looks at what it is given, and the PTX is the file $FAKE_NVRTC_PTX (made by NVRTC 12.9 of the same
- * source), or it refuses the source with $FAKE_NVRTC_LOG.
+ * NVRTC's interface for tests where it is not installed: it looks at what it is given, and the PTX is the file
+ * $FAKE_NVRTC_PTX (made by NVRTC 12.9 of the same source), or it refuses the source with $FAKE_NVRTC_LOG.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,7 +25,8 @@ static int halve(struct tccc_custom *c)
 }
 TCCC_CUSTOM_OP(Halve) = {.version = TCCC_CUSTOM_VERSION, .shape = halve_shape, .run = halve};
 
-/* Sums(x, w?) mode, offsets -> sums along the last axis (mode mean: means), each times w where it is given, and i64[]: how many. In a workspace. */
+/* Sums(x, w?) mode, offsets -> sums along the last axis (mode mean: means), each times w where it is given, and i64[]:
+ * how many. In a workspace. */
 static int sums_shape(struct tccc_custom *c)
 {
     if (c->in[0].rank < 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An MPI library with the standard's binary interface (MPI 5.0, chapter 20), made of Open MPI's: predefined handles, constants and levels of
- * threads are the standard's, and become Open MPI's. As much as runtime/comm/mpi_lib.c calls. The values are those of the MPI
- * Forum's mpi.h.
+ * An MPI library with the standard's binary interface (MPI 5.0, chapter 20), made of Open MPI's: predefined handles,
+ * constants and levels of threads are the standard's, and become Open MPI's. As much as runtime/comm/mpi_lib.c calls.
+ * The values are those of the MPI Forum's mpi.h.
  *   cc -shared -fPIC abi_mpi.c -o libmpi_abi.so.0 -l:libmpi.so.40, then TCCC_MPI_LIBRARY=libmpi_abi.so.0
  */
 #include <stdint.h>

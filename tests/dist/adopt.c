@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that uses MPI itself lends half of its processes (even ranks, odd ranks) to the runtime, at the thread level that the
- * argument says (0: MPI_THREAD_SINGLE, 3: MULTIPLE), and goes on with MPI afterwards. Exit 0: all is right.
+ * A program that uses MPI itself lends half of its processes (even ranks, odd ranks) to the runtime, at the thread
+ * level that the argument says (0: MPI_THREAD_SINGLE, 3: MULTIPLE), and goes on with MPI afterwards. Exit 0: all is
+ * right.
  */
 #include <mpi.h>
 #include <stdio.h>

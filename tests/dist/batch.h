@@ -16,7 +16,8 @@ struct batch {
     int n;
 };
 
-/* Inputs of `step`, of `rows` samples: floats in [-1, 1), integers below CLASSES, by the seed. The caller drops them. */
+/* Inputs of `step`, of `rows` samples: floats in [-1, 1), integers below CLASSES, by the seed. The caller drops
+ * them. */
 static inline void make_batch(struct tccrt_model *m, int rows, unsigned seed, struct batch *b)
 {
     b->n = tccrt_ninputs(m, "step");

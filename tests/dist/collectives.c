@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Run by all ranks of an MPI job: every collective, reduction, element type, group and uneven size against a serial reference.
- * Each rank knows what every other rank has (a function of rank and index), so each computes what it must get. One line a
- * case that fails; rank 0 prints the number of checks. Exit 0: all are right on all ranks. on_device.h: on GPUs.
+ * Run by all ranks of an MPI job: every collective, reduction, element type, group and uneven size against a serial
+ * reference. Each rank knows what every other rank has (a function of rank and index), so each computes what it must
+ * get. One line a case that fails; rank 0 prints the number of checks. Exit 0: all are right on all ranks. on_device.h:
+ * on GPUs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -78,9 +79,10 @@ static double get(int dtype, const void *data, int64_t i)
 /* How many bits of mantissa and which exponents a float type has: for the distance that rounding may make. */
 static double unit_of(int dtype, double v)
 {
-    static const struct { int dtype, bits, least; } table[] = {
-        {TCC_F32, 23, -126}, {TCC_F64, 52, -1022}, {TCC_BF16, 7, -126},      {TCC_F16, 10, -14},       {TCC_F8E4M3FN, 3, -6},
-        {TCC_F8E4M3FNUZ, 3, -7}, {TCC_F8E5M2, 2, -14}, {TCC_F8E5M2FNUZ, 2, -15}, {TCC_F4E2M1, 1, 0}};
+    static const struct { int dtype, bits, least;
+    } table[] = {{TCC_F32, 23, -126},  {TCC_F64, 52, -1022},     {TCC_BF16, 7, -126},
+                 {TCC_F16, 10, -14},   {TCC_F8E4M3FN, 3, -6},    {TCC_F8E4M3FNUZ, 3, -7},
+                 {TCC_F8E5M2, 2, -14}, {TCC_F8E5M2FNUZ, 2, -15}, {TCC_F4E2M1, 1, 0}};
     int e;
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -106,7 +108,8 @@ static int integer_bits(int dtype)
 
 static int is_signed(int dtype)
 {
-    return dtype == TCC_I2 || dtype == TCC_I4 || dtype == TCC_I8 || dtype == TCC_I16 || dtype == TCC_I32 || dtype == TCC_I64;
+    return dtype == TCC_I2 || dtype == TCC_I4 || dtype == TCC_I8 || dtype == TCC_I16 || dtype == TCC_I32 ||
+           dtype == TCC_I64;
 }
 
 /* What rank `rank` has at element i: random bytes, made a value of the type. */
@@ -171,8 +174,13 @@ static int right_int(int dtype, int how, int size, void **all, int64_t i, const 
         uint64_t x = (uint64_t)get_int(dtype, all[k], i);
         int less = is_signed(dtype) ? (int64_t)x < (int64_t)v : x < v;
 
-        v = how == TCCRT_MIN ? (less ? x : v) : how == TCCRT_MAX ? (less ? v : x) : how == TCCRT_PRODUCT ? v * x : how == TCCRT_AND ? v & x
-            : how == TCCRT_OR ? v | x : how == TCCRT_XOR ? v ^ x : v + x;
+        v = how == TCCRT_MIN       ? (less ? x : v)
+            : how == TCCRT_MAX     ? (less ? v : x)
+            : how == TCCRT_PRODUCT ? v * x
+            : how == TCCRT_AND     ? v & x
+            : how == TCCRT_OR      ? v | x
+            : how == TCCRT_XOR     ? v ^ x
+                                   : v + x;
     }
     if (how == TCCRT_AVG)
         v = is_signed(dtype) ? (uint64_t)((int64_t)v / size) : v / (uint64_t)size;
@@ -187,7 +195,10 @@ static int right_float(int dtype, int how, double scale, int size, void **all, i
     for (int k = 1; k < size; k++) {
         double x = get(dtype, all[k], i);
 
-        v = how == TCCRT_MIN ? (x < v ? x : v) : how == TCCRT_MAX ? (x > v ? x : v) : how == TCCRT_PRODUCT ? v * x : v + x;
+        v = how == TCCRT_MIN       ? (x < v ? x : v)
+            : how == TCCRT_MAX     ? (x > v ? x : v)
+            : how == TCCRT_PRODUCT ? v * x
+                                   : v + x;
         most = how == TCCRT_PRODUCT ? fabs(v) : most + fabs(x);
     }
     v *= scale;
@@ -239,14 +250,17 @@ static int right(int t, int how, double scale, int size, void **all, int64_t i, 
             every &= ((uint8_t *)all[k])[i];
             odd ^= ((uint8_t *)all[k])[i];
         }
-        return ((const uint8_t *)g)[i] == (how == TCCRT_XOR ? odd : how == TCCRT_SUM || how == TCCRT_MAX || how == TCCRT_OR ? any : every);
+        return ((const uint8_t *)g)[i] == (how == TCCRT_XOR                                          ? odd
+                                           : how == TCCRT_SUM || how == TCCRT_MAX || how == TCCRT_OR ? any
+                                                                                                     : every);
     }
     if (integer_bits(dtype))
         return right_int(dtype, how, size, all, i, g);
     return (dtype == TCC_C64 || dtype == TCC_C128 ? right_complex : right_float)(dtype, how, scale, size, all, i, g);
 }
 
-/* -- Cases ------------------------------------------------------------------------------------------------------------ */
+/* -- Cases
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void check(int good, const char *what, int t, int how, int64_t n, struct tccrt_comm *c)
 {
@@ -255,8 +269,8 @@ static void check(int good, const char *what, int t, int how, int64_t n, struct 
         return;
     wrong++;
     if (wrong < 10)
-        printf("rank %d: wrong: %s of %lld %s, %s, rank %d of %d: %s\n", tccrt_comm_rank(world), what, (long long)n, types[t].name,
-               how < 0 ? "" : how_names[how], tccrt_comm_rank(c), tccrt_comm_size(c), tccrt_error());
+        printf("rank %d: wrong: %s of %lld %s, %s, rank %d of %d: %s\n", tccrt_comm_rank(world), what, (long long)n,
+               types[t].name, how < 0 ? "" : how_names[how], tccrt_comm_rank(c), tccrt_comm_size(c), tccrt_error());
 }
 
 static struct tcc_tensor tensor(int t, void *data, int64_t n)
@@ -344,8 +358,10 @@ static void reductions(struct tccrt_comm *c, int t, int how, int64_t n)
 static void lists(struct tccrt_comm *c)
 {
     enum { N = 10 };
-    static const int dtypes[N] = {TCC_F32, TCC_F32, TCC_F32, TCC_F32, TCC_BF16, TCC_BF16, TCC_F64, TCC_F32, TCC_F16, TCC_F16};
-    static const int64_t n[N] = {3, 300001, 0, 5000, 5, 70000, 11, 1, 100, 99}; /* 3 and 5000 lie in ranges of the long one */
+    static const int dtypes[N] = {TCC_F32,  TCC_F32, TCC_F32, TCC_F32, TCC_BF16,
+                                  TCC_BF16, TCC_F64, TCC_F32, TCC_F16, TCC_F16};
+    /* 3 and 5000 lie in ranges of the long one */
+    static const int64_t n[N] = {3, 300001, 0, 5000, 5, 70000, 11, 1, 100, 99};
     struct tcc_tensor in[N], out[N];
     struct tccrt_request *r = NULL;
     void **all[N];
@@ -384,7 +400,8 @@ static void moves(struct tccrt_comm *c, int t, int64_t n)
 {
     int size = tccrt_comm_size(c), me = tccrt_comm_rank(c), bytes = types[t].bytes, good = 1;
     void **all = everybody(c, t, n);
-    int64_t *counts = calloc((size_t)size, sizeof *counts), *from = calloc((size_t)size, sizeof *from), total = 0, gone = 0;
+    int64_t *counts = calloc((size_t)size, sizeof *counts), *from = calloc((size_t)size, sizeof *from), total = 0,
+            gone = 0;
     char *out = malloc((size_t)(n * bytes * size) + 16);
     struct tcc_tensor in = tensor(t, all[me], n), o = tensor(t, out, n);
 
@@ -411,7 +428,8 @@ static void moves(struct tccrt_comm *c, int t, int64_t n)
     in.dims[0] = o.dims[0] = n / size * size;
     good = !tccrt_comm_all_to_all(c, &in, NULL, &o, NULL, NULL);
     for (int k = 0; k < size; k++)
-        good = good && !memcmp(out + k * (n / size) * bytes, (char *)all[k] + me * (n / size) * bytes, (size_t)(n / size * bytes));
+        good = good && !memcmp(out + k * (n / size) * bytes, (char *)all[k] + me * (n / size) * bytes,
+                               (size_t)(n / size * bytes));
     check(good, "all_to_all", t, -1, n, c);
 
     /* Rank r gives rank k (r + 2 k) % 5 shares of its elements, one behind the other. */
@@ -443,7 +461,8 @@ static void moves(struct tccrt_comm *c, int t, int64_t n)
 static void ring(struct tccrt_comm *c, int t, int64_t n)
 {
     enum { M = 4 };
-    int size = tccrt_comm_size(c), me = tccrt_comm_rank(c), next = (me + 1) % size, last = (me + size - 1) % size, good = 1;
+    int size = tccrt_comm_size(c), me = tccrt_comm_rank(c), next = (me + 1) % size, last = (me + size - 1) % size,
+        good = 1;
     void **all = everybody(c, t, n);
     struct tccrt_request *send[M] = {NULL}, *recv[M] = {NULL};
     char *out = malloc((size_t)(n * types[t].bytes * M) + 16);
@@ -491,13 +510,16 @@ static void errors(struct tccrt_comm *c)
     check(tccrt_comm_all_reduce(c, 17, 1, 1, &a, &a, NULL) == TCC_EUSAGE, "unknown reduction", 0, -1, 0, c);
     check(tccrt_comm_broadcast(c, size, 1, &a, NULL) == TCC_EUSAGE, "no such root", 0, -1, 0, c);
     check(tccrt_comm_send(c, tccrt_comm_rank(c), 0, &a, NULL) == TCC_EUSAGE, "a message to itself", 0, -1, 0, c);
-    check(tccrt_comm_send(c, (tccrt_comm_rank(c) + 1) % size, 8192, &a, NULL) == TCC_EUSAGE, "a large tag", 0, -1, 0, c);
+    check(tccrt_comm_send(c, (tccrt_comm_rank(c) + 1) % size, 8192, &a, NULL) == TCC_EUSAGE, "a large tag", 0, -1, 0,
+          c);
     check(tccrt_comm_all_gather(c, &a, &a, counts, NULL) == TCC_EINPUT, "counts that don't fit", 0, -1, 0, c);
-    check(tccrt_comm_group(c, 2, (int[]){0, 0}, &(struct tccrt_comm *){NULL}) == TCC_EUSAGE, "a rank twice", 0, -1, 0, c);
-    check(tccrt_comm_group(c, 1, (int[]){size}, &(struct tccrt_comm *){NULL}) == TCC_EUSAGE, "no such rank", 0, -1, 0, c);
+    check(tccrt_comm_group(c, 2, (int[]){0, 0}, &(struct tccrt_comm *){NULL}) == TCC_EUSAGE, "a rank twice", 0, -1, 0,
+          c);
+    check(tccrt_comm_group(c, 1, (int[]){size}, &(struct tccrt_comm *){NULL}) == TCC_EUSAGE, "no such rank", 0, -1, 0,
+          c);
     check(tccrt_comm_agree(c, "number", "7") == TCC_OK, "agreement", 0, -1, 0, c);
-    check(size == 1 || tccrt_comm_agree(c, "number", tccrt_comm_rank(c) == size - 1 ? "8" : "7") == TCC_EINPUT, "disagreement", 0,
-          -1, 0, c);
+    check(size == 1 || tccrt_comm_agree(c, "number", tccrt_comm_rank(c) == size - 1 ? "8" : "7") == TCC_EINPUT,
+          "disagreement", 0, -1, 0, c);
 }
 
 static void all_cases(struct tccrt_comm *c, int thorough)
@@ -532,8 +554,10 @@ static void groups(void)
     check(!tccrt_comm_group(world, n, ranks, &half) && half, "group", 0, -1, n, world);
     for (int i = 0; i < size; i++)
         ranks[i] = size - 1 - i;
-    check(!tccrt_comm_group(world, size, ranks, &back) && tccrt_comm_rank(back) == size - 1 - me, "group", 0, -1, size, world);
-    check(!tccrt_comm_group(half, 1, (int[]){tccrt_comm_rank(half)}, &one) && tccrt_comm_size(one) == 1, "group", 0, -1, 1, half);
+    check(!tccrt_comm_group(world, size, ranks, &back) && tccrt_comm_rank(back) == size - 1 - me, "group", 0, -1, size,
+          world);
+    check(!tccrt_comm_group(half, 1, (int[]){tccrt_comm_rank(half)}, &one) && tccrt_comm_size(one) == 1, "group", 0, -1,
+          1, half);
     all_cases(half, 0);
     all_cases(back, 0);
     all_cases(one, 0);
@@ -546,8 +570,8 @@ static void groups(void)
         tccrt_comm_all_reduce(back, TCCRT_SUM, 1, 1, &y, &y, &r[1]);
         tccrt_comm_all_reduce(half, TCCRT_SUM, 1, 1, &x, &x, &r[0]);
     }
-    check(!tccrt_comm_wait(r[0]) && a[999] == (float)n && !tccrt_comm_wait(r[1]) && b[0] == (float)size, "two groups at once", 0, 0, 1000,
-          world);
+    check(!tccrt_comm_wait(r[0]) && a[999] == (float)n && !tccrt_comm_wait(r[1]) && b[0] == (float)size,
+          "two groups at once", 0, 0, 1000, world);
     check(!on_differ, "bits of the hosts", 0, -1, on_differ, world);
     check(tccrt_comm_finalize(world, NULL) == TCC_EUSAGE, "finalize with groups", 0, -1, 0, world);
     tccrt_comm_free(one);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * interp_stages ARTIFACT STAGED WHOLE: the same training step three times, for five steps: the artifact, of which this process runs its stage
- * (or all of them, where there is one process); the text with stages in the reference interpreter; the text without stages in the reference
- * interpreter. Losses agree, and so do parameters and moments at the end.
+ * interp_stages ARTIFACT STAGED WHOLE: the same training step three times, for five steps: the artifact, of which this
+ * process runs its stage (or all of them, where there is one process); the text with stages in the reference
+ * interpreter; the text without stages in the reference interpreter. Losses agree, and so do parameters and moments at
+ * the end.
  */
 #include <math.h>
 #include <stdio.h>
@@ -97,12 +98,14 @@ static bool near(const char *what, const double *x, const float *y, int64_t n)
 }
 
 /* Parameters and moments of the staged text against those of the whole one, and those that the session has. */
-static bool same_state(const struct reference *staged, const struct reference *whole, struct tccrt_session *s, int *compared)
+static bool same_state(const struct reference *staged, const struct reference *whole, struct tccrt_session *s,
+                       int *compared)
 {
     bool good = true;
     for (const struct ir_state *v = staged->m->states; v; v = v->next) {
         const struct ir_state *w = ir_state_by_name(whole->m, v->name);
-        const struct ir_tensor *now = staged->state->values[v->index], *then = w ? whole->state->values[w->index] : NULL;
+        const struct ir_tensor *now = staged->state->values[v->index],
+                               *then = w ? whole->state->values[w->index] : NULL;
         struct tcc_tensor here;
         if ((v->flags & IR_STATE_GRADIENT) || !now || now->dtype != TCC_F32 || now->splat)
             continue;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of tests/dist/collectives.c on memory of a device: with COLLECTIVES_DEVICE (a device's name) set, each tensor is brought to the device, the call is made in a group on it,
- * and what it wrote is brought back. Every other call has no request, and the stream is waited for. With COLLECTIVES_EXACT set, reductions are done between the hosts, too, and all
- * bits must be the same. The driver is the simulator's, or libcuda.so.1.
+ * The calls of tests/dist/collectives.c on memory of a device: with COLLECTIVES_DEVICE (a device's name) set, each
+ * tensor is brought to the device, the call is made in a group on it, and what it wrote is brought back. Every other
+ * call has no request, and the stream is waited for. With COLLECTIVES_EXACT set, reductions are done between the hosts,
+ * too, and all bits must be the same. The driver is the simulator's, or libcuda.so.1.
  */
 #ifndef TEST_ON_DEVICE_H
 #define TEST_ON_DEVICE_H
@@ -22,7 +23,8 @@ static long on_calls, on_differ;
 static struct { struct tccrt_comm *host, *there; } on_groups[16];
 static struct {
     int (*init)(unsigned flags), (*get)(int *device, int ordinal), (*retain)(void **ctx, int device), (*set)(void *ctx);
-    int (*alloc)(uint64_t *at, size_t bytes), (*free)(uint64_t at), (*in)(uint64_t to, const void *from, size_t bytes), (*out)(void *to, uint64_t from, size_t bytes);
+    int (*alloc)(uint64_t *at, size_t bytes), (*free)(uint64_t at), (*in)(uint64_t to, const void *from, size_t bytes),
+        (*out)(void *to, uint64_t from, size_t bytes);
     int (*sync)(void *stream), (*count)(int *n), (*state)(int device, unsigned *flags, int *active);
 } on_driver;
 
@@ -58,8 +60,10 @@ ON int on_ordinal(int rank)
 
 ON void on_begin(int rank)
 {
-    static const char *const names[] = {"cuInit",        "cuDeviceGet",  "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",    "cuMemAlloc_v2",
-                                        "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2",         "cuStreamSynchronize", "cuDeviceGetCount", "cuDevicePrimaryCtxGetState"};
+    static const char *const names[] = {"cuInit",        "cuDeviceGet",  "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
+        "cuMemAlloc_v2",
+                                        "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2",
+                                            "cuStreamSynchronize", "cuDeviceGetCount", "cuDevicePrimaryCtxGetState"};
     void **at = (void **)&on_driver, *ctx, *library;
     int device;
 
@@ -71,7 +75,8 @@ ON void on_begin(int rank)
     on_need(library != NULL, "the driver");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         on_need((at[i] = dlsym(library, names[i])) != NULL, names[i]);
-    on_need(!on_driver.init(0) && !on_driver.get(&device, on_ordinal(rank)) && !on_driver.retain(&ctx, device) && !on_driver.set(ctx), "the device");
+    on_need(!on_driver.init(0) && !on_driver.get(&device, on_ordinal(rank)) && !on_driver.retain(&ctx, device)
+            && !on_driver.set(ctx), "the device");
 }
 
 ON struct tccrt_comm *on_group(struct tccrt_comm *c)
@@ -173,7 +178,8 @@ ON void on_compare(int status, const struct tcc_tensor *out, const void *made)
         on_differ++;
 }
 
-ON int on_all_reduce(struct tccrt_comm *c, int how, double scale, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
+ON int on_all_reduce(struct tccrt_comm *c, int how, double scale, int n, const struct tcc_tensor *in,
+                     const struct tcc_tensor *out,
                          struct tccrt_request **request)
 {
     struct on_call k = {.n = 0};
@@ -198,7 +204,8 @@ ON int on_all_reduce(struct tccrt_comm *c, int how, double scale, int n, const s
     return status;
 }
 
-ON int on_reduce(struct tccrt_comm *c, int how, double scale, int root, int n, const struct tcc_tensor *in, const struct tcc_tensor *out,
+ON int on_reduce(struct tccrt_comm *c, int how, double scale, int root, int n, const struct tcc_tensor *in,
+                 const struct tcc_tensor *out,
                      struct tccrt_request **request)
 {
     struct on_call k = {.n = 0};
@@ -228,7 +235,8 @@ ON int on_broadcast(struct tccrt_comm *c, int root, int n, const struct tcc_tens
     return on_end(&k, status, r, request);
 }
 
-ON int on_all_gather(struct tccrt_comm *c, const struct tcc_tensor *in, const struct tcc_tensor *out, const int64_t *counts,
+ON int on_all_gather(struct tccrt_comm *c, const struct tcc_tensor *in, const struct tcc_tensor *out,
+                     const int64_t *counts,
                          struct tccrt_request **request)
 {
     struct on_call k = {.n = 0};
@@ -244,7 +252,8 @@ ON int on_all_gather(struct tccrt_comm *c, const struct tcc_tensor *in, const st
     return on_end(&k, status, r, request);
 }
 
-ON int on_reduce_scatter(struct tccrt_comm *c, int how, double scale, const struct tcc_tensor *in, const struct tcc_tensor *out,
+ON int on_reduce_scatter(struct tccrt_comm *c, int how, double scale, const struct tcc_tensor *in,
+                         const struct tcc_tensor *out,
                              const int64_t *counts, struct tccrt_request **request)
 {
     struct on_call k = {.n = 0};
@@ -267,7 +276,8 @@ ON int on_reduce_scatter(struct tccrt_comm *c, int how, double scale, const stru
     return status;
 }
 
-ON int on_all_to_all(struct tccrt_comm *c, const struct tcc_tensor *in, const int64_t *in_counts, const struct tcc_tensor *out,
+ON int on_all_to_all(struct tccrt_comm *c, const struct tcc_tensor *in, const int64_t *in_counts,
+                     const struct tcc_tensor *out,
                          const int64_t *out_counts, struct tccrt_request **request)
 {
     struct on_call k = {.n = 0};
@@ -283,7 +293,8 @@ ON int on_all_to_all(struct tccrt_comm *c, const struct tcc_tensor *in, const in
     return on_end(&k, status, r, request);
 }
 
-ON int on_message(bool send, struct tccrt_comm *c, int peer, int tag, const struct tcc_tensor *t, struct tccrt_request **request)
+ON int on_message(bool send, struct tccrt_comm *c, int peer, int tag, const struct tcc_tensor *t,
+                  struct tccrt_request **request)
 {
     struct on_call k = {.n = 0};
     struct tccrt_request *r = NULL;

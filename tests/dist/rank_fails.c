@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that fail, run by all ranks of a job: rank 1 does what the argument says, and every other rank must be told by a
- * status that names it, within the time limit (3 s here) and a bit.
+ * Ranks that fail, run by all ranks of a job: rank 1 does what the argument says, and every other rank must be told by
+ * a status that names it, within the time limit (3 s here) and a bit.
  *   rank-fails late|early|hang|sleep|stop|die|quit|abort|order|count|differ
  * on_device.h: on GPUs.
  * Prints a line for each rank that got its status; exits with 3, as a program does that has met one.

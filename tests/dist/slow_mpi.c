@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shim between the runtime and MPI that makes messages slow: TCCC_MPI_LIBRARY=libslow_mpi.so. What has been received is held
- * back as a network of SLOW_MPI_BYTES_PER_SECOND and SLOW_MPI_SECONDS of latency would, one message after the other. So tests
- * can show on one machine what overlapping communication with computation is worth. With SLOW_MPI_REPORT it says on standard error how
- * many bytes the process has sent. Linked with MPI's library, whose other functions are found behind this one's.
+ * A shim between the runtime and MPI that makes messages slow: TCCC_MPI_LIBRARY=libslow_mpi.so. What has been received
+ * is held back as a network of SLOW_MPI_BYTES_PER_SECOND and SLOW_MPI_SECONDS of latency would, one message after the
+ * other. So tests can show on one machine what overlapping communication with computation is worth. With
+ * SLOW_MPI_REPORT it says on standard error how many bytes the process has sent. Linked with MPI's library, whose other
+ * functions are found behind this one's.
  */
 #include <stdio.h>
 #include <stdlib.h>

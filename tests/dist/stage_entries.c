@@ -2,12 +2,15 @@
 /*
  * Entry points of a step in stages, from C, in one process or in several (stages times copies of the model):
  *
- *   stage_entries grads ARTIFACT            grad and apply make what step makes; a program changes gradients between them, its own stage's
+ *   stage_entries grads ARTIFACT            grad and apply make what step makes; a program changes gradients between
+ *   them, its own stage's
  *                                           only; the same as one process with all stages and the whole batch
- *   stage_entries accumulate ARTIFACT WHOLE K calls of the artifact in stages, compiled with --accumulate=K, are K of the uncut one
+ *   stage_entries accumulate ARTIFACT WHOLE K calls of the artifact in stages, compiled with --accumulate=K, are K of
+ *   the uncut one
  *   stage_entries memory ARTIFACT NOTES     a stage takes what the compiler's notes promise
  *   stage_entries alike ARTIFACT OTHER      five steps of both lead to the same state, to 1e-6
- *   stage_entries failed ARTIFACT           a step that fails in its last microbatch leaves all state bit for bit as it was
+ *   stage_entries failed ARTIFACT           a step that fails in its last microbatch leaves all state bit for bit as it
+ *   was
  */
 #include "runtime/tccrt.h"
 #include "tests/dist/batch.h"
@@ -29,7 +32,8 @@ static int failed(const char *what)
     return 1;
 }
 
-/* -- Data ------------------------------------------------------------------------------------------------------------- */
+/* -- Data
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* This copy's rows of a batch. */
 static struct batch part_of(const struct batch *b)
@@ -51,7 +55,8 @@ static double call(struct tccrt_session *s, const char *entry, const struct batc
     return status ? NAN : (double)out;
 }
 
-/* -- State -------------------------------------------------------------------------------------------------------------- */
+/* -- State
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* The largest difference of parameters and optimizer state that `mine` holds, relative to the largest element. */
 static double difference(struct tccrt_model *m, struct tccrt_session *mine, struct tccrt_session *all)
@@ -122,7 +127,8 @@ static int scale_gradients(struct tccrt_model *m, struct tccrt_session *s, float
     return n;
 }
 
-/* -- Cases -------------------------------------------------------------------------------------------------------------- */
+/* -- Cases
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static int grads(struct tccrt_model *m, struct tccrt_session *mine, struct tccrt_session *all)
 {

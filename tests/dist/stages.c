@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions of one stage each, from C: stages ARTIFACT MB, one process a stage. A stage holds its own state and what belongs to none; another stage's
- * variable is a status, and a gather call brings it, bit-equal to that of a session with all stages. No process takes more than MB
- * megabytes for state.
+ * Sessions of one stage each, from C: stages ARTIFACT MB, one process a stage. A stage holds its own state and what
+ * belongs to none; another stage's variable is a status, and a gather call brings it, bit-equal to that of a session
+ * with all stages. No process takes more than MB megabytes for state.
  */
 #include "runtime/tccrt.h"
 #include "tests/tensors.h"
@@ -18,7 +18,8 @@ static int failed(const char *what)
 }
 
 /* Variable i on all ranks: here or not, as its stage says; gathered by the last one. */
-static int check_state(struct tccrt_model *m, struct tccrt_session *mine, struct tccrt_session *all, int i, int rank, int ranks)
+static int check_state(struct tccrt_model *m, struct tccrt_session *mine, struct tccrt_session *all, int i, int rank,
+                       int ranks)
 {
     struct tccrt_value_info info;
     struct tcc_tensor here, whole, copy;
@@ -63,7 +64,8 @@ int main(int argc, char **argv)
         code = check_state(m, mine, all, i, rank, ranks);
     if (code)
         tccrt_comm_abort(world, "a check has failed");
-    printf("stage %d: %.1f MB of %.1f MB\n", rank, (double)tccrt_arena_bytes(mine) / 1e6, (double)tccrt_arena_bytes(all) / 1e6);
+    printf("stage %d: %.1f MB of %.1f MB\n", rank, (double)tccrt_arena_bytes(mine) / 1e6,
+           (double)tccrt_arena_bytes(all) / 1e6);
     tccrt_session_free(mine);
     tccrt_session_free(all);
     tccrt_close(m);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A traced program of many processes: trace STAGES STEPS [MICROBATCHES [check|fail|dropout]]. Trains a network of three layers (Adam, clipping) on
- * made-up data with STAGES stages and as many copies as there are processes for; the first process prints a loss a step, each process
- * how many graphs it compiled and loaded. `check` also does what only shows in many processes: collectives, state that is brought
- * from its stage, state that is shared, an evaluation between steps. `fail`: the last process meets a label that is none.
- * `dropout`: with masks, which in stages are those of one process.
+ * A traced program of many processes: trace STAGES STEPS [MICROBATCHES [check|fail|dropout]]. Trains a network of three
+ * layers (Adam, clipping) on made-up data with STAGES stages and as many copies as there are processes for; the first
+ * process prints a loss a step, each process how many graphs it compiled and loaded. `check` also does what only shows
+ * in many processes: collectives, state that is brought from its stage, state that is shared, an evaluation between
+ * steps. `fail`: the last process meets a label that is none. `dropout`: with masks, which in stages are those of one
+ * process.
  */
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +60,8 @@ static T *scores(T *x, bool training)
     return x;
 }
 
-/* The mean of the microbatches' losses: all forward passes are recorded before the backward passes, so that stages work at once. */
+/* The mean of the microbatches' losses: all forward passes are recorded before the backward passes, so that stages work
+ * at once. */
 static T *step(T *x, T *labels, struct trace_optimizer *o)
 {
     T *losses[8], *sum = NULL;

@@ -2,10 +2,12 @@
 /*
  * One rank's data is bad: no rank changes its state, and all of them say whose fault it is.
  *
- *   vote index ARTIFACT       rank 1's labels are out of range: status, message and state at all ranks; steps before and after go well
+ *   vote index ARTIFACT       rank 1's labels are out of range: status, message and state at all ranks; steps before
+ *   and after go well
  *   vote overflow ARTIFACT    rank 1's inputs are infinite: all ranks leave out the update, by their dynamic loss scale
  *
- * A third argument says that ranks hold different state between steps (--zero=1, --accumulate). An artifact in stages is run by that many ranks, the last of which has the loss; a fault there ends the job.
+ * A third argument says that ranks hold different state between steps (--zero=1, --accumulate). An artifact in stages
+ * is run by that many ranks, the last of which has the loss; a fault there ends the job.
  */
 #include "runtime/tccrt.h"
 #include "tests/dist/batch.h"
@@ -36,8 +38,8 @@ static int step(struct tccrt_session *s, const struct batch *b)
     return tccrt_run(s, "step", b->n, b->in, 1, &out);
 }
 
-/* What the session holds; `params`: parameters and optimizer's slots, not the loss scale and the counts. Gradients of stages are worth nothing
- * between steps. */
+/* What the session holds; `params`: parameters and optimizer's slots, not the loss scale and the counts. Gradients of
+ * stages are worth nothing between steps. */
 static char *copy_state(struct tccrt_model *m, struct tccrt_session *s, int params, size_t *size)
 {
     char *all = calloc(1, 1);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every allocation of the runtime fails in turn, those of a session through the caller's allocator and those of the C library: opening,
- * a session, runs over tensors and objects, a checkpoint. Each failure must be a status (TCC_EENV) with a message, leak nothing, and
- * leave a session that works. usage: alloc MODEL.so THREADS CHECKPOINT; the model is that of tests/misuse.tap.
+ * Every allocation of the runtime fails in turn, those of a session through the caller's allocator and those of the C
+ * library: opening, a session, runs over tensors and objects, a checkpoint. Each failure must be a status (TCC_EENV)
+ * with a message, leak nothing, and leave a session that works. usage: alloc MODEL.so THREADS CHECKPOINT; the model is
+ * that of tests/misuse.tap.
  */
 #include "runtime/tccrt.h"
 
@@ -12,13 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t),
+    *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
 /* -- Failing memory: the call number `left`, counted down -------------------------------------------------- */
 
 static atomic_long left = -1, live;
-static atomic_bool armed, loading, lost; /* loading: in the C library's loader, which loses memory of its own when it fails */
+/* loading: in the C library's loader, which loses memory of its own when it fails */
+static atomic_bool armed, loading, lost;
 
 static int fails(void)
 {

@@ -2,14 +2,17 @@
 /*
  * LD_PRELOAD: makes one call of a program, and of the processes that it forks, fail. The environment says which:
  *
- *   FAULT=alloc:K         the K-th call of malloc, calloc, realloc, aligned_alloc or posix_memalign returns NULL (all after it work)
+ *   FAULT=alloc:K         the K-th call of malloc, calloc, realloc, aligned_alloc or posix_memalign returns NULL (all
+ *   after it work)
  *   FAULT=full:K          and all after it fail too, as where a limit is reached
- *   FAULT=KIND:K          the K-th call of write, read, pread, fsync, rename(at), linkat or openat(2) for writing fails: KIND is enospc, eio or eintr;
+ *   FAULT=KIND:K          the K-th call of write, read, pread, fsync, rename(at), linkat or openat(2) for writing
+ *   fails: KIND is enospc, eio or eintr;
  *                         short: it transfers one byte; kill: the process is killed before it
  *   FAULT=map:K           the K-th call of mmap fails
  *   FAULT_COUNT=FILE      at the end FILE holds how many such calls there were: "ALLOCATIONS OPERATIONS MAPS"
  *
- * Programs that are started (the linker) run undisturbed. Idea: SQLite's test suites (https://www.sqlite.org/testing.html, 3.1 and 3.2).
+ * Programs that are started (the linker) run undisturbed. Idea: SQLite's test suites
+ * (https://www.sqlite.org/testing.html, 3.1 and 3.2).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,7 +30,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t),
+    *__libc_memalign(size_t, size_t);
 
 enum kind { NOTHING, ALLOC, FULL, ENOSPACE, EINOUT, EINTERRUPT, SHORT, KILL, MAP };
 static const char *const kinds[] = {"", "alloc", "full", "enospc", "eio", "eintr", "short", "kill", "map"};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Differential fuzzer: random programs give the same results in the reference interpreter and compiled, at -O0 and -O3,
- * and the same bits with one thread and with three; they also print, parse back and print the same. Every third is also compiled
- * with its products cast to bf16 or f16, and must differ by that rounding only.
+ * and the same bits with one thread and with three; they also print, parse back and print the same. Every third is also
+ * compiled with its products cast to bf16 or f16, and must differ by that rounding only.
  *
  *   fuzz-diff [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER] [--levels both|turn] [--open]
  *
- * --levels turn: each program is compiled once, at a level, for an instruction set and with a type of products that its seed says, which
- * takes a third of the time.
- * --open: dims of inputs are symbols; each artifact runs at several sizes, 0 and 1 and sizes that do not fit among them, with hostile values for
- * what positions, sizes and trip counts are taken from. It refuses what the interpreter refuses, and every other program's buffers are guarded.
+ * --levels turn: each program is compiled once, at a level, for an instruction set and with a type of products that its
+ * seed says, which takes a third of the time.
+ * --open: dims of inputs are symbols; each artifact runs at several sizes, 0 and 1 and sizes that do not fit among
+ * them, with hostile values for what positions, sizes and trip counts are taken from. It refuses what the interpreter
+ * refuses, and every other program's buffers are guarded.
  *
  * programs.c reduces one that fails. Exit status: 0 all agree, 1 some do not, 2 usage.
  */
@@ -199,7 +200,8 @@ static int check_levels(const struct job *j, struct random_graph *g, const char 
     return status == 0 && cast ? check_level(j, g, path, 3, cast, trials) : status;
 }
 
-/* What the interpreter says to the current run's inputs. Only sizes that the program was not made for may be refused. */
+/* What the interpreter says to the current run's inputs. Only sizes that the program was not made for may be
+ * refused. */
 static int interpret(const struct job *j, struct random_graph *g, struct trial *t)
 {
     struct ir_interp_state *state = ir_interp_state_new(g->module);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: reports. The input is JSON that is taken for a whole report, for a compiler's facts and for a Chrome trace. Whatever it says, the page is bounded, has one script, and no
- * text in it opens or closes an element.
+ * Fuzz target: reports. The input is JSON that is taken for a whole report, for a compiler's facts and for a Chrome
+ * trace. Whatever it says, the page is bounded, has one script, and no text in it opens or closes an element.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -3,7 +3,8 @@
  * Fuzz target: the meeting of ranks (runtime/comm/meet.c). The first byte of an input says to whom the rest is said:
  *
  *   0  rank 0, the bytes as they are: a stranger
- *   1  rank 0, by somebody who knows the secret: a number, then messages (kind, length of 16 bits, body), each under the seal that it should have
+ *   1  rank 0, by somebody who knows the secret: a number, then messages (kind, length of 16 bits, body), each under
+ *      the seal that it should have
  *   2  another rank, in rank 0's place
  *   3  another rank, as the table that rank 0 gives (its seal was right)
  *

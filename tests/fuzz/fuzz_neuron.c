@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: the reader of NeuronCore programs, as text and as bytes, and the simulator. What is read is written in both forms and read again, to the
- * same bytes; it runs for a while, in time and, where its tensors are small, with values.
+ * Fuzz target: the reader of NeuronCore programs, as text and as bytes, and the simulator. What is read is written in
+ * both forms and read again, to the same bytes; it runs for a while, in time and, where its tensors are small, with
+ * values.
  */
 #include <stdint.h>
 #include <stdlib.h>

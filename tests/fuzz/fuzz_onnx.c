@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the front ends of model files (a zip file is a program of torch.export, the rest ONNX), from the bounded readers to a verified module. */
+/* Fuzz target: the front ends of model files (a zip file is a program of torch.export, the rest ONNX), from the bounded
+ * readers to a verified module. */
 #include <string.h>
 
 #include "compiler/import/frontend.h"

@@ -2,8 +2,9 @@
 /*
  * Fuzz target: programs of torch.export, from the archive to a verified module.
  *
- * A change that moves bytes leaves a ZIP file whose directory lies, and what is refused there never reaches the JSON inside. So each input is read
- * twice: as it is, and with a directory made anew of the local headers that are still there, with what lies between two of them as an entry's data.
+ * A change that moves bytes leaves a ZIP file whose directory lies, and what is refused there never reaches the JSON
+ * inside. So each input is read twice: as it is, and with a directory made anew of the local headers that are still
+ * there, with what lies between two of them as an entry's data.
  */
 #include <stdlib.h>
 #include <string.h>

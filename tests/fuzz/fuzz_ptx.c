@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: PTX text in the simulator. What loads is asked for all that it says of its kernels, and each of them runs for a while: a small launch, its parameters
- * addresses of a small buffer, with all checks. What does not load, or does not end well, must come with a message.
+ * Fuzz target: PTX text in the simulator. What loads is asked for all that it says of its kernels, and each of them
+ * runs for a while: a small launch, its parameters addresses of a small buffer, with all checks. What does not load, or
+ * does not end well, must come with a message.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: every reader of data and settings but those of models: .npz, .npy, IDX, gzip and raw elements as tccc-train reads them,
- * tables, tar archives, HDF5, text and tokenizers, safetensors, images (BMP, PNM), cluster files, partition maps, lists of types for --auto-cast. Each meets all inputs; what one takes must be
- * readable to its last byte, what it refuses must come with a message.
+ * Fuzz target: every reader of data and settings but those of models: .npz, .npy, IDX, gzip and raw elements as
+ * tccc-train reads them, tables, tar archives, HDF5, text and tokenizers, safetensors, images (BMP, PNM), cluster
+ * files, partition maps, lists of types for --auto-cast. Each meets all inputs; what one takes must be readable to its
+ * last byte, what it refuses must come with a message.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -146,7 +147,8 @@ static void tables(const uint8_t *data, size_t size)
 }
 
 /*
- * HDF5 is read by its library, whose own faults are not ours: in a child, which may be killed by them. What we make of what the library says must hold.
+ * HDF5 is read by its library, whose own faults are not ours: in a child, which may be killed by them. What we make of
+ * what the library says must hold.
  */
 enum { OURS = 99, SECONDS = 10 };
 
@@ -269,7 +271,8 @@ static void images(const uint8_t *data, size_t size)
     tccrt_object_unref(out[0]);
 }
 
-/* -- Settings ------------------------------------------------------------------------------------------------------- */
+/* -- Settings
+ * ------------------------------------------------------------------------------------------------------- */
 
 static const char model[] = "func @main(%x: f32[4,8]) -> (f32[4,8]) {\n  %a = tanh(%x) : f32[4,8]\n  %b = exp(%a) : "
                             "f32[4,8]\n  return(%b)\n}\n";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzz target: behind the front ends. What of a changed .tcir or ONNX file is still a model goes through all passes, is compiled and run; the
- * interpreter runs it too. Neither may crash; where both end well, their results have equal types and shapes (values are fuzz-diff's matter).
+ * Fuzz target: behind the front ends. What of a changed .tcir or ONNX file is still a model goes through all passes, is
+ * compiled and run; the interpreter runs it too. Neither may crash; where both end well, their results have equal types
+ * and shapes (values are fuzz-diff's matter).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static bool size_of(ir_type t, int64_t *dims)
     if (!ir_is_tensor(t))
         return false;
     for (int i = 0; i < t->rank; i++)
-        if (!ir_eval(t->dim[i], symbol, NULL, &dims[i]) || dims[i] < 0 || __builtin_mul_overflow(n, dims[i], &n) || n > MOST_ELEMENTS)
+        if (!ir_eval(t->dim[i], symbol, NULL, &dims[i]) || dims[i] < 0 || __builtin_mul_overflow(n, dims[i], &n) ||
+            n > MOST_ELEMENTS)
             return false;
     return true;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What fuzzers of random programs share: each program is checked in a process of its own (60 s); one that fails is reduced (fewer steps of the same
- * seed, then without every step that it fails without) and, with --keep, its text is written to FOLDER/SEED.tcir.
+ * What fuzzers of random programs share: each program is checked in a process of its own (60 s); one that fails is
+ * reduced (fewer steps of the same seed, then without every step that it fails without) and, with --keep, its text is
+ * written to FOLDER/SEED.tcir.
  */
 #include "tests/fuzz/programs.h"
 
@@ -64,7 +65,8 @@ static int check_in_child(const struct job *j, check_fn *check)
     return WEXITSTATUS(status);
 }
 
-/* The shortest beginning of a failing program that fails too, less each step that it does not need for that: said, and its text kept. */
+/* The shortest beginning of a failing program that fails too, less each step that it does not need for that: said, and
+ * its text kept. */
 static void shrink(struct job j, check_fn *check, const char *keep)
 {
     int nodes = j.nodes;

@@ -27,8 +27,10 @@ struct job {
 typedef int check_fn(const struct job *j);
 
 int complain(const struct job *j, const char *what, const char *why);        /* 1, and a line where it should be said */
-void keep_message(void *user, int severity, const char *text);               /* of the compiler: the first error, into char[300] */
-bool refuses(int status);                                                    /* is it an error of the inputs, not of the product? */
+/* of the compiler: the first error, into char[300] */
+void keep_message(void *user, int severity, const char *text);
+/* is it an error of the inputs, not of the product? */
+bool refuses(int status);
 void count_run(const struct job *j, bool values);
 /* The program: 0 all are fine, 1 some are not, 2 usage. */
 int programs_main(int argc, char **argv, const char *name, enum random_form form, check_fn *check);

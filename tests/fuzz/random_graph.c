@@ -318,7 +318,8 @@ static void make_outputs(struct gen *g)
     g->failed = g->failed || n == 0 || !ir_return(&g->b, n, out, names);
 }
 
-/* Sizes of the symbols for each run: those of the first fit what is built, the others are at and around 0, or greater. */
+/* Sizes of the symbols for each run: those of the first fit what is built, the others are at and around 0, or
+ * greater. */
 static void make_sizes(struct gen *g)
 {
     static const int first[] = {3, 4, 5, 6, 7, 8, 9, 12}, others[] = {0, 1, 1, 2, 3, 5, 7, 8, 9, 13, 16, 17};

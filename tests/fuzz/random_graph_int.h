@@ -40,16 +40,22 @@ ir_expr bound_symbol(struct gen *g, int64_t lo, int64_t hi, int64_t most);
 
 void make_unary(struct gen *g), make_binary(struct gen *g), make_broadcast(struct gen *g), make_select(struct gen *g);
 void make_cast(struct gen *g), make_integer(struct gen *g), make_reduce(struct gen *g), make_softmax(struct gen *g);
-void make_layernorm(struct gen *g), make_matmul(struct gen *g), make_self_matmul(struct gen *g), make_conv(struct gen *g);
+void make_layernorm(struct gen *g), make_matmul(struct gen *g), make_self_matmul(struct gen *g),
+                    make_conv(struct gen *g);
 void make_pool(struct gen *g), make_transpose(struct gen *g), make_reshape(struct gen *g), make_slice(struct gen *g);
-void make_concat(struct gen *g), make_joined(struct gen *g), make_split(struct gen *g), make_interleave(struct gen *g), make_pad(struct gen *g), make_expand(struct gen *g), make_gather(struct gen *g);
+void make_concat(struct gen *g), make_joined(struct gen *g), make_split(struct gen *g), make_interleave(struct gen *g),
+                 make_pad(struct gen *g), make_expand(struct gen *g), make_gather(struct gen *g);
 void make_cumsum(struct gen *g), make_sort(struct gen *g), make_attention(struct gen *g);
-void make_gather_elements(struct gen *g), make_gather_nd(struct gen *g), make_residual(struct gen *g), make_scatter(struct gen *g);
-void make_conv_transpose(struct gen *g), make_symbolic(struct gen *g), make_counting(struct gen *g), make_bits(struct gen *g);
-/* An if with one result, whose type must outlive the program, and empty branches, by the largest element of x; NULL: x is no
+void make_gather_elements(struct gen *g), make_gather_nd(struct gen *g), make_residual(struct gen *g),
+                          make_scatter(struct gen *g);
+void make_conv_transpose(struct gen *g), make_symbolic(struct gen *g), make_counting(struct gen *g),
+                         make_bits(struct gen *g);
+/* An if with one result, whose type must outlive the program, and empty branches, by the largest element of x; NULL: x
+ * is no
    f32 that everybody computes alike. */
 struct ir_node *new_if(struct gen *g, struct item x, const ir_type *type);
-void make_nonzero(struct gen *g), make_taken(struct gen *g), make_counted(struct gen *g), make_indexed(struct gen *g), make_choice(struct gen *g);
+void make_nonzero(struct gen *g), make_taken(struct gen *g), make_counted(struct gen *g), make_indexed(struct gen *g),
+                  make_choice(struct gen *g);
 void make_product(struct gen *g);
 void make_if(struct gen *g), make_loop(struct gen *g), make_conv_gradient(struct gen *g), make_state(struct gen *g);
 void read_states(struct gen *g);                 /* what the state variables hold in the end */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makers of the random-graph generator for sizes that only a run knows: pieces that are split and joined anywhere, positions, sizes, indices, trip counts
- * and branches that values of the run decide. What a maker builds is right for the sizes of the first run; others may be refused, and an
- * artifact has to refuse what the interpreter does.
+ * Makers of the random-graph generator for sizes that only a run knows: pieces that are split and joined anywhere,
+ * positions, sizes, indices, trip counts and branches that values of the run decide. What a maker builds is right for
+ * the sizes of the first run; others may be refused, and an artifact has to refuse what the interpreter does.
  */
 #include <math.h>
 #include <string.h>
@@ -182,7 +182,8 @@ void make_taken(struct gen *g)
     add(g, y, x.mag, x.scale, x.exact);
 }
 
-/* y = x; as often as a value of the run says, or until a condition: y = tanh(y / 2 + x), every y or part of it collected */
+/* y = x; as often as a value of the run says, or until a condition: y = tanh(y / 2 + x), every y or part of it
+ * collected */
 void make_counted(struct gen *g)
 {
     struct item x = *pick(g);

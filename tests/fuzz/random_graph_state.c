@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makers of the random-graph generator: state variables, read in front of writes and behind them, also in regions. What a read gave
- * is in the pool like any other value, so that later nodes use it behind writes.
+ * Makers of the random-graph generator: state variables, read in front of writes and behind them, also in regions. What
+ * a read gave is in the pool like any other value, so that later nodes use it behind writes.
  */
 #include "tests/fuzz/random_graph_int.h"
 
@@ -78,7 +78,8 @@ static void make_branches(struct gen *g, struct ir_state *s)
     add(g, n->out[0], MAG, SCALE, 0);
 }
 
-/* y = x; a few times: read; z = tanh(y + what was read or a value from outside); write z; y = z or what was read, halved */
+/* y = x; a few times: read; z = tanh(y + what was read or a value from outside); write z; y = z or what was read,
+ * halved */
 static void make_iterations(struct gen *g, struct ir_state *s)
 {
     struct ir_value *in[3] = {ir_constant_i(&g->b, TCC_I64, below(g, 4)), NULL, some_value(g, &g->b, s)};

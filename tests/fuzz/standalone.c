@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target without libFuzzer: on the files and folders given, as they are, truncated, and with bytes changed in
- * a fixed pseudo-random way. A child process does the work, so that a crash names the input.
+ * Runs a fuzz target without libFuzzer: on the files and folders given, as they are, truncated, and with bytes changed
+ * in a fixed pseudo-random way. A child process does the work, so that a crash names the input.
  *
  *   fuzz-NAME [-passes=N] [-seconds=S] [-dict=FILE] FILE|FOLDER...
  *
- * N passes over the files (1 by default; with -seconds alone as many as fit), S seconds at most. A dictionary has a word a line, "quoted" with
- * \\xHH, as libFuzzer's have; words are put over and between the bytes.
+ * N passes over the files (1 by default; with -seconds alone as many as fit), S seconds at most. A dictionary has a
+ * word a line, "quoted" with \\xHH, as libFuzzer's have; words are put over and between the bytes.
  *
  * Exit status: 0 fine, 1 an input crashed the target (it is written to ./crash-NAME), 2 usage.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fuzzer of training steps: random programs that end in a loss are compiled with --train, opened and run, at several sizes and with values of the run
- * that sizes, positions and trip counts are taken from. The loss is what the interpreter says in double precision, and what a step of plain gradient
- * descent takes from each parameter is the slope of the interpreter's loss, by central differences. What the interpreter refuses, the step refuses.
+ * Fuzzer of training steps: random programs that end in a loss are compiled with --train, opened and run, at several
+ * sizes and with values of the run that sizes, positions and trip counts are taken from. The loss is what the
+ * interpreter says in double precision, and what a step of plain gradient descent takes from each parameter is the
+ * slope of the interpreter's loss, by central differences. What the interpreter refuses, the step refuses.
  *
  *   fuzz-steps [--seconds S] [--count N] [--seed FIRST] [--nodes N] [--keep FOLDER]          options as fuzz-diff's
  *

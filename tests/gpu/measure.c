@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * measure.c - runs entry points of artifacts and says how long that took, in lines of JSON. It needs the runtime's archive and the C library alone, so
- * that it can be carried to a machine where the compiler is not.
+ * measure.c - runs entry points of artifacts and says how long that took, in lines of JSON. It needs the runtime's
+ * archive and the C library alone, so that it can be carried to a machine where the compiler is not.
  *
  *   measure run ARTIFACT.so [KEY=VALUE]...       runs an entry point again and again, in one session
- *   measure cases FOLDER NAME... [KEY=VALUE]...  FOLDER/NAME.so once each, of the inputs FOLDER/NAME.in; outputs go to FOLDER/NAME.got: a line each
- *   measure streams ARTIFACT.so [KEY=VALUE]...   sessions of one model, first one alone, then all at the same time, a thread each; then runs without waits between
- *   measure sessions ARTIFACT.so [KEY=VALUE]...  opens a model, runs it and frees it, again and again: what memory is left behind
+ *   measure cases FOLDER NAME... [KEY=VALUE]...  FOLDER/NAME.so once each, of the inputs FOLDER/NAME.in; outputs go to
+ *   FOLDER/NAME.got: a line each
+ *   measure streams ARTIFACT.so [KEY=VALUE]...   sessions of one model, first one alone, then all at the same time, a
+ *   thread each; then runs without waits between measure sessions ARTIFACT.so [KEY=VALUE]...  opens a model, runs it
+ *   and frees it, again and again: what memory is left behind
  *
- * KEY: device, entry, runs (100), batch (1): what dims that the artifact leaves open are, limit (50): whole numbers are drawn below it, floats
- * between -1 and 1, equal in each process; threads (of the CPU), sessions (4), walk=1: plans are walked, no recorded program is replayed;
- * output: a file for the outputs of the first run, raw, one after the other.
+ * KEY: device, entry, runs (100), batch (1): what dims that the artifact leaves open are, limit (50): whole numbers are
+ * drawn below it, floats between -1 and 1, equal in each process; threads (of the CPU), sessions (4), walk=1: plans are
+ * walked, no recorded program is replayed; output: a file for the outputs of the first run, raw, one after the other.
  *
- * "digest" is that of the outputs of the first run; a run whose outputs differ from those of the run before, for the same inputs, counts in "changed"
- * (entry points with state change theirs).
+ * "digest" is that of the outputs of the first run; a run whose outputs differ from those of the run before, for the
+ * same inputs, counts in "changed" (entry points with state change theirs).
  * NAME.in holds for each input its rank and dims, int64 in the machine's order, and its elements.
  */
 #include <dlfcn.h>
@@ -186,7 +188,8 @@ static int64_t device_free(void)
 
 static int open_session(const struct how *how, struct job *j)
 {
-    struct tccrt_options options = {.seed = 1, .device = how->device, .threads = (int)how->threads, .profile = how->walk != 0};
+    struct tccrt_options options = {
+        .seed = 1, .device = how->device, .threads = (int)how->threads, .profile = how->walk != 0};
 
     return tccrt_session_new(j->model, &options, &j->session) ? failed("a session") : 0;
 }
@@ -270,10 +273,12 @@ static int measure_run(const struct how *how, const char *path)
     if (status)
         return status;
     tccrt_device_counts(j.session, &counts);
-    printf("{\"open_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"runs\":%ld,\"changed\":%ld,\"finite\":%s,\"digest\":\"%016" PRIx64
-           "\",\"launches\":%" PRId64 ",\"programs\":%" PRId64 ",\"replays\":%" PRId64 ",\"grown_kb\":%ld,\"threads\":%d}\n",
-           j.open_ms, s.first_ms, how->runs ? s.times[how->runs / 2] : s.first_ms, how->runs ? s.times[0] : s.first_ms, how->runs, s.changed,
-           s.finite ? "true" : "false", s.digest, counts.launches, counts.programs, counts.replays, resident_kb() - s.settled_kb, tccrt_threads(j.session));
+    printf("{\"open_ms\":%.3f,\"first_ms\":%.3f,\"p50_ms\":%.4f,\"min_ms\":%.4f,\"runs\":%ld,\"changed\":%ld,"
+           "\"finite\":%s,\"digest\":\"%016" PRIx64 "\",\"launches\":%" PRId64 ",\"programs\":%" PRId64
+           ",\"replays\":%" PRId64 ",\"grown_kb\":%ld,\"threads\":%d}\n",
+           j.open_ms, s.first_ms, how->runs ? s.times[how->runs / 2] : s.first_ms, how->runs ? s.times[0] : s.first_ms,
+           how->runs, s.changed, s.finite ? "true" : "false", s.digest, counts.launches, counts.programs,
+           counts.replays, resident_kb() - s.settled_kb, tccrt_threads(j.session));
     close_job(&j);
     free(s.times);
     return 0;
@@ -291,9 +296,11 @@ static bool read_inputs(const char *path, const struct how *how, struct job *j)
 
         tccrt_input(j->model, how->entry, i, &v);
         j->in[i] = (struct tcc_tensor){.dtype = v.dtype};
-        ok = fread(&rank, sizeof rank, 1, f) == 1 && rank >= 0 && rank <= TCC_MAX_RANK && fread(j->in[i].dims, sizeof *j->in[i].dims, (size_t)rank, f) == (size_t)rank;
+        ok = fread(&rank, sizeof rank, 1, f) == 1 && rank >= 0 && rank <= TCC_MAX_RANK &&
+             fread(j->in[i].dims, sizeof *j->in[i].dims, (size_t)rank, f) == (size_t)rank;
         j->in[i].rank = (int32_t)rank;
-        ok = ok && (j->in[i].data = malloc(bytes_of(&j->in[i]) + 1)) && fread(j->in[i].data, 1, bytes_of(&j->in[i]), f) == bytes_of(&j->in[i]);
+        ok = ok && (j->in[i].data = malloc(bytes_of(&j->in[i]) + 1)) &&
+             fread(j->in[i].data, 1, bytes_of(&j->in[i]), f) == bytes_of(&j->in[i]);
     }
     if (f)
         fclose(f);
@@ -395,9 +402,11 @@ static int measure_streams(const struct how *how, const char *path)
             tccrt_session_free(w[i].j.session);
     }
     double queue = queued(how, &w[0].j);
-    printf("{\"alone_ms\":%.4f,\"together_ms\":%.4f,\"queued_ms\":%.4f,\"sessions\":%d,\"same\":%s,\"launches\":%" PRId64 "}\n",
-           how->runs ? alone.times[how->runs / 2] : alone.first_ms, all / (double)((how->runs + 1) * n), queue, n, same && queue >= 0 ? "true" : "false",
-           tccrt_device_launches(w[0].j.session));
+    printf(
+        "{\"alone_ms\":%.4f,\"together_ms\":%.4f,\"queued_ms\":%.4f,\"sessions\":%d,\"same\":%s,\"launches\":%" PRId64
+        "}\n",
+        how->runs ? alone.times[how->runs / 2] : alone.first_ms, all / (double)((how->runs + 1) * n), queue, n,
+        same && queue >= 0 ? "true" : "false", tccrt_device_launches(w[0].j.session));
     free(alone.times);
     close_job(&w[0].j);
     return 0;
@@ -428,17 +437,20 @@ static int measure_sessions(const struct how *how, const char *path)
         j.session = NULL;
         close_job(&j);
     }
-    printf("{\"sessions\":%ld,\"each_ms\":%.3f,\"grown_kb\":%ld,\"device_grown_kb\":%" PRId64 "}\n", how->runs, (now_ms() - start) / (double)how->runs,
-           resident_kb() - settled, device_settled < 0 ? -1 : (device_settled - device_now) / 1024);
+    printf("{\"sessions\":%ld,\"each_ms\":%.3f,\"grown_kb\":%ld,\"device_grown_kb\":%" PRId64 "}\n", how->runs,
+           (now_ms() - start) / (double)how->runs, resident_kb() - settled,
+           device_settled < 0 ? -1 : (device_settled - device_now) / 1024);
     return 0;
 }
 
 /* KEY=VALUE. */
 static bool set(struct how *how, const char *word)
 {
-    const struct { const char *key; const char **text; long *number; } keys[] = {
-        {"device", &how->device, NULL}, {"entry", &how->entry, NULL}, {"output", &how->output, NULL}, {"runs", NULL, &how->runs}, {"batch", NULL, &how->batch},
-        {"limit", NULL, &how->limit}, {"threads", NULL, &how->threads}, {"sessions", NULL, &how->sessions}, {"walk", NULL, &how->walk},
+    const struct { const char *key; const char **text; long *number;
+    } keys[] = {
+        {"device", &how->device, NULL},   {"entry", &how->entry, NULL},       {"output", &how->output, NULL},
+        {"runs", NULL, &how->runs},       {"batch", NULL, &how->batch},       {"limit", NULL, &how->limit},
+        {"threads", NULL, &how->threads}, {"sessions", NULL, &how->sessions}, {"walk", NULL, &how->walk},
     };
 
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
@@ -470,7 +482,8 @@ int main(int argc, char **argv)
     if (n == 2 && !strcmp(words[0], "sessions") && how.runs > 0)
         return measure_sessions(&how, words[1]);
     if (n < 3 || strcmp(words[0], "cases")) {
-        fprintf(stderr, "usage: measure run|streams|sessions ARTIFACT.so [KEY=VALUE]...\n       measure cases FOLDER NAME... [KEY=VALUE]...\n");
+        fprintf(stderr, "usage: measure run|streams|sessions ARTIFACT.so [KEY=VALUE]...\n       measure cases FOLDER "
+                        "NAME... [KEY=VALUE]...\n");
         return 2;
     }
     for (int i = 2; i < n; i++)

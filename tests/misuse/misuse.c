@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Misuse of the C API: each call must return the status that its line says, with a message, and the session must work afterwards. The
- * model is `func @main(%x: f32[N,8]) -> (f32[N,16], f32[N,8])` with a state variable f32[8], given as a file.
+ * Misuse of the C API: each call must return the status that its line says, with a message, and the session must work
+ * afterwards. The model is `func @main(%x: f32[N,8]) -> (f32[N,16], f32[N,8])` with a state variable f32[8], given as a
+ * file.
  */
 #include "runtime/tccrt.h"
 
@@ -82,7 +83,8 @@ static void models(const char *path, struct tccrt_model *m)
     WANT(-1, tccrt_ninputs(m, "nope"));
     WANT(-1, tccrt_ninputs(NULL, NULL));
     WANT(-1, tccrt_noutputs(NULL, NULL));
-    WANT(TCC_OK, tccrt_entry_name(m, 77) || tccrt_entry_name(m, -1) || tccrt_entry_name(NULL, 0) || tccrt_state_flags(m, -1));
+    WANT(TCC_OK,
+         tccrt_entry_name(m, 77) || tccrt_entry_name(m, -1) || tccrt_entry_name(NULL, 0) || tccrt_state_flags(m, -1));
     WANT(TCC_OK, tccrt_nentries(NULL) || tccrt_nstates(NULL) || tccrt_state_flags(NULL, 0) || tccrt_name(NULL));
     WANT(TCC_EUSAGE, tccrt_call(NULL, 0, NULL, NULL));
     tccrt_session_free(NULL);
@@ -194,7 +196,8 @@ static void states(struct tccrt_session *s, const char *name)
 static void files(void)
 {
     struct tccrt_tensors *f;
-    struct tccrt_named named = {NULL, x_of(2)}, deep = {"x", {buffer, TCC_F32, 13, {1}}}, none = {"x", {NULL, TCC_F32, 1, {4}}};
+    struct tccrt_named named = {NULL, x_of(2)}, deep = {"x", {buffer, TCC_F32, 13, {1}}},
+                       none = {"x", {NULL, TCC_F32, 1, {4}}};
 
     WANT(TCC_EUSAGE, tccrt_tensors_open(NULL, &f));
     WANT(TCC_EUSAGE, tccrt_tensors_open("x", NULL));
@@ -206,7 +209,8 @@ static void files(void)
     WANT(TCC_EUSAGE, tccrt_tensors_write("x.safetensors", 1, &deep, 0, NULL));
     WANT(TCC_EUSAGE, tccrt_tensors_write("x.safetensors", 1, &none, 0, NULL));
     WANT(TCC_EUSAGE, tccrt_tensors_check(NULL));
-    WANT(TCC_OK, tccrt_tensors_count(NULL) || tccrt_tensors_at(NULL, 0) || tccrt_tensors_find(NULL, "x") || access("x.safetensors", F_OK) == 0);
+    WANT(TCC_OK, tccrt_tensors_count(NULL) || tccrt_tensors_at(NULL, 0) || tccrt_tensors_find(NULL, "x") ||
+                     access("x.safetensors", F_OK) == 0);
 }
 
 /* -- Threads: one session, used by two at once, answers the second; sessions of their own are independent. */

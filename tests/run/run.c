@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.c - runs .tcir programs whose inputs and expected outputs stand in their comments, in the reference interpreter and
- * compiled at several levels, and prints TAP, a line a file and mode.
+ * run.c - runs .tcir programs whose inputs and expected outputs stand in their comments, in the reference interpreter
+ * and compiled at several levels, and prints TAP, a line a file and mode.
  *
  *   run-tcir [--modes interp,O0,O2@x86-64-v3,O2/neuron:trn1,...] FILE...
- * A mode is `interp`, or `O` and a level, for another instruction set than this machine's with its name behind an @. Code
- * for a CPU that is more than this one is compiled (which checks its undefined symbols), not run, and SKIP is printed.
+ * A mode is `interp`, or `O` and a level, for another instruction set than this machine's with its name behind an @.
+ * Code for a CPU that is more than this one is compiled (which checks its undefined symbols), not run, and SKIP is
+ * printed.
  *
  *   ; CASE: name          begins a case; all cases of a file run in one session, in order, so that state is carried on
  *   ; ENTRY: name         the function that this case calls (default: main)
@@ -15,8 +16,8 @@
  *   ; TOL: 1e-5 1e-6      relative, absolute (of floats; 0 0: the same values); default 1e-5 1e-6
  *   ; FAILS: 1            the run must end with that tcc_status instead
  *   ; SAYS: words         and its message must hold these words, in every mode
- * One value for many elements fills them all; `wave S` instead of values is ((i * 37 + S) % 101 - 50) / 32, `count` is 0, 1, 2...
- * Signs of zero are compared where the tolerance is 0 0.
+ * One value for many elements fills them all; `wave S` instead of values is ((i * 37 + S) % 101 - 50) / 32, `count` is
+ * 0, 1, 2... Signs of zero are compared where the tolerance is 0 0.
  */
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models at many sizes: compiled once in each of several ways, each artifact gives at every data set what the reference interpreter gives, or
- * refuses what that refuses, in its words. Nothing ends in an internal error, nothing is touched outside of buffers (TCCRT_GUARD).
+ * Models at many sizes: compiled once in each of several ways, each artifact gives at every data set what the reference
+ * interpreter gives, or refuses what that refuses, in its words. Nothing ends in an internal error, nothing is touched
+ * outside of buffers (TCCRT_GUARD).
  *
  *   sizes-run [-j N] [--known FILE] [--way 'FLAGS']... CASE...
  *   sizes-run --ops <PATHS            the ops of level 1 that the front end makes of these models, a line each
  *
- * A CASE is a folder as the official suite has it: model.onnx, test_data_set_K/input_J.pb, and `tol` ("RTOL ATOL [TIES]") if wanted; outputs are not
- * looked at. FLAGS are tccc-run's. A case runs in a process of its own; where that crashes, another one goes on behind the data set. --known lists cases
- * that are known to fail, "CASE: reason" a line: one of them that is fine is a failure. A TAP line a case; how much was run at the end.
+ * A CASE is a folder as the official suite has it: model.onnx, test_data_set_K/input_J.pb, and `tol` ("RTOL ATOL
+ * [TIES]") if wanted; outputs are not looked at. FLAGS are tccc-run's. A case runs in a process of its own; where that
+ * crashes, another one goes on behind the data set. --known lists cases that are known to fail, "CASE: reason" a line:
+ * one of them that is fine is a failure. A TAP line a case; how much was run at the end.
  */
 #include <math.h>
 #include <signal.h>
@@ -48,7 +50,8 @@ struct job {
     struct progress *progress;
 };
 
-/* Each is compared with the one of the interpreter before it. --exact is another model where bytes are made at run time. */
+/* Each is compared with the one of the interpreter before it. --exact is another model where bytes are made at run
+ * time. */
 static const char *ways[MAX_WAYS + 2] = {
     "--interpret", "-O0", "-O2", "-O2 --target=cpu-split --device=cpu-split", "--interpret --exact", "-O2 --exact",
 };
@@ -122,7 +125,8 @@ static bool refuses(int code)
 }
 
 /*
- * The words of a refusal: from the node on, without the file, whose place is of no matter; the list of shape versions is longer than a message.
+ * The words of a refusal: from the node on, without the file, whose place is of no matter; the list of shape versions
+ * is longer than a message.
  */
 static void words(char *text, size_t size, const char *why)
 {
@@ -195,8 +199,8 @@ static void compare(struct job *j, int way, int set, const struct model *m, cons
 }
 
 /*
- * All data sets in a way, from where the progress stands; want: what the interpreter gives, which a reference fills. A reference is run again, for
- * those that come behind it, when it has been reported.
+ * All data sets in a way, from where the progress stands; want: what the interpreter gives, which a reference fills. A
+ * reference is run again, for those that come behind it, when it has been reported.
  */
 static void run_way(struct job *j, int way, struct outcome *want)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * decode STATELESS STATEFUL NEXT PAST CAPACITY INPUT,OUTPUT...: decodes with a cache in the session, and beside it with an artifact of the same
- * model that is given the past. NEXT and PAST are the symbols of the new tokens' and the past's number; a dim that is neither is both
- * together. A prompt of three tokens and 19 single ones; the cache is reset and all done again; then it is filled up. Prints TAP.
+ * decode STATELESS STATEFUL NEXT PAST CAPACITY INPUT,OUTPUT...: decodes with a cache in the session, and beside it with
+ * an artifact of the same model that is given the past. NEXT and PAST are the symbols of the new tokens' and the past's
+ * number; a dim that is neither is both together. A prompt of three tokens and 19 single ones; the cache is reset and
+ * all done again; then it is filled up. Prints TAP.
  */
 #include "tests/tensors.h"
 
@@ -171,7 +172,8 @@ static bool overflow(int64_t capacity)
     }
     int status = tccrt_run(with.s, "main", with.nin, in, with.nout, out);
     printf("# %s\n", tccrt_error());
-    return status == TCC_EINPUT && strstr(tccrt_error(), "position") && strstr(tccrt_error(), "fit") && position() == held;
+    return status == TCC_EINPUT && strstr(tccrt_error(), "position") && strstr(tccrt_error(), "fit") &&
+           position() == held;
 }
 
 int main(int argc, char **argv)
@@ -189,7 +191,8 @@ int main(int argc, char **argv)
     verdict(open_half(&without, argv[1]) && open_half(&with, argv[2]), "the artifacts open");
     if (failed)
         return 1;
-    verdict(with.nin == without.nin - npairs && with.nout == without.nout - npairs, "past and present left the signature");
+    verdict(with.nin == without.nin - npairs && with.nout == without.nout - npairs,
+            "past and present left the signature");
     verdict(decode(), "20 runs give what the model gives with the past as inputs");
     verdict(!tccrt_state_reset(with.s, NULL) && position() == 0 && decode(), "after a reset too");
     verdict(overflow(atoi(argv[5])), "more than the capacity is refused, and nothing changes");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay CPU DEVICE-ARTIFACT DEVICE RUNS SIZES TOLERANCE: runs both artifacts of one model on the same random inputs, RUNS times in a session each, the second on
- * DEVICE; dims that are symbols are 1, 2, .., SIZES in turn. Prints how often the device has recorded a program, and how often it has replayed
- * one; exit 1 where an element differs by more than TOLERANCE of the largest.
+ * replay CPU DEVICE-ARTIFACT DEVICE RUNS SIZES TOLERANCE: runs both artifacts of one model on the same random inputs,
+ * RUNS times in a session each, the second on DEVICE; dims that are symbols are 1, 2, .., SIZES in turn. Prints how
+ * often the device has recorded a program, and how often it has replayed one; exit 1 where an element differs by more
+ * than TOLERANCE of the largest.
  */
 #include "tests/tensors.h"
 

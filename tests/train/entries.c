@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * entries.c - what a compiled training step offers to programs: entry points and how they agree, gradients that a program changes,
- * accumulation, further outputs, parameters left out, batch sizes, and the memory that --memory-budget promises. Prints TAP.
+ * entries.c - what a compiled training step offers to programs: entry points and how they agree, gradients that a
+ * program changes, accumulation, further outputs, parameters left out, batch sizes, and the memory that --memory-budget
+ * promises. Prints TAP.
  *
  *   entries FOLDER      of mlp.onnx and gpt.onnx (tests/train/networks)
  */
@@ -119,7 +120,8 @@ static float step(struct run *r, const struct batch *b)
     return call(r, "step", b, 0, ROWS, 1, NULL);
 }
 
-/* The largest difference of the state that both have and that `flags` names; INFINITY where bits must be equal and are not. */
+/* The largest difference of the state that both have and that `flags` names; INFINITY where bits must be equal and are
+ * not. */
 static double difference(struct run *a, struct run *b, int flags)
 {
     double worst = 0;
@@ -293,8 +295,8 @@ static void test_frozen(void)
     }
 }
 
-/* A parameter and an input that the loss does not reach, a parameter that it reaches by a rounding only, an output that it does not read, and a product
- * used twice. */
+/* A parameter and an input that the loss does not reach, a parameter that it reaches by a rounding only, an output that
+ * it does not read, and a product used twice. */
 static const char odd_text[] =
     "state @w: f32[16,10] param = f32[16,10] splat(0.5)\n"
     "state @other: f32[16,10] param = f32[16,10] splat(0.25)\n"

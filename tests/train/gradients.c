@@ -5,16 +5,18 @@
  *
  *   gradients [--compiled] [--write FILE] PROGRAM.tcir...
  *   gradients [--compiled] --imported MODEL.onnx...
- *   gradients --opened MODEL.onnx...         the same for whatever models (tests/sizes/gradients.py): those that have no gradient, or give no numbers at these sizes, are skipped
- *   gradients --random SEED COUNT            COUNT random programs (tests/fuzz/random_graph.h) in f64 that have gradients, from SEED on
+ *   gradients --opened MODEL.onnx...         the same for whatever models (tests/sizes/gradients.py): those that have
+ *   no gradient, or give no numbers at these sizes, are skipped
+ *   gradients --random SEED COUNT            COUNT random programs (tests/fuzz/random_graph.h) in f64 that have
+ *   gradients, from SEED on
  *
  * Every MAP op is tried by itself, at two ways of broadcasting. The programs are functions @main over f64 with lines
  *   ; checks OP...        which ops' gradients it is a check of
  *   ; input NAME LO HI    where an input's values lie (default: +-1.5 but not near 0; integers: below HI)
  *   ; dim NAME VALUE      a symbol's value
  *   ; step H              of the differences, where 1e-5 would drown in an op's own rounding
- * Models are read by the importer, their lines from MODEL.notes (importer_grads.py writes both); every library op that has a gradient must
- * occur in one of them, as the importer makes it.
+ * Models are read by the importer, their lines from MODEL.notes (importer_grads.py writes both); every library op that
+ * has a gradient must occur in one of them, as the importer makes it.
  *
  * A program's outputs are weighted by random seeds. Prints TAP. --write: the figures that doc/gradients.md shows, one
  * CHECKED(op, cases, error) an op. Exit status 0: all within bounds, and no op of the table goes unchecked.
@@ -117,7 +119,8 @@ static char *renamed(const char *text, const char *from, const char *to)
     return out;
 }
 
-/* A random program of tests/fuzz in f64, with open dims. False: not one to differentiate (narrow floats, random numbers, library ops, constants in hexadecimal digits). */
+/* A random program of tests/fuzz in f64, with open dims. False: not one to differentiate (narrow floats, random
+ * numbers, library ops, constants in hexadecimal digits). */
 static bool make_program(uint64_t seed, struct program *p)
 {
     static const char *const jumps[] = {"f16", "philox", "lib(", " hex "};
@@ -218,7 +221,8 @@ static const struct {
                {IR_thresholded_relu, {{-2, 2}, {0.5, 0.9}}},
                {IR_shrink, {{-2, 2}, {0.3, 0.6}, {0.1, 0.4}}}};
 
-/* Does grad.def say what its gradient is? A word made of others must have a row: without one its differences are not 0. */
+/* Does grad.def say what its gradient is? A word made of others must have a row: without one its differences are not
+ * 0. */
 static bool word_has_gradient(enum ir_op op)
 {
     const struct ir_scalar_body *body = ir_op_info(op)->kind == IR_K_MAP ? ir_scalar_body(op) : NULL;
@@ -409,7 +413,8 @@ static bool carries(const struct ir_value *v)
     return v->type->kind == IR_T_TENSOR && v->type->rank >= 0 && tcc_is_float((enum tcc_dtype)v->type->dtype);
 }
 
-/* The function's float outputs, weighted by new inputs "seed.K", differentiated by its float inputs: the new outputs. */
+/* The function's float outputs, weighted by new inputs "seed.K", differentiated by its float inputs: the new
+ * outputs. */
 static bool differentiate(struct run *r)
 {
     struct ir_func *f = r->func;
@@ -723,7 +728,8 @@ static int check_random(uint64_t seed, int n)
     return failures != 0;
 }
 
-/* Models of whatever operators, from the first argument on: most cannot be differentiated, and that is said; how many were is the last line. */
+/* Models of whatever operators, from the first argument on: most cannot be differentiated, and that is said; how many
+ * were is the last line. */
 static int check_opened(char **models)
 {
     char why[700], name[100];

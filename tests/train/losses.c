@@ -4,9 +4,10 @@
  *
  *   losses-run losses.txt
  *
- * Each case is a model whose scores are its input plus a parameter of zeros: @grad then leaves the gradient by the scores in that
- * parameter's gradient. Further outputs of the same kind, o0 and o1, are for losses of several. Of a case "of N rows" only the run knows how many, and
- * the parameter is a row, which is added to each. A label out of range follows: the run must fail and leave all state as it was.
+ * Each case is a model whose scores are its input plus a parameter of zeros: @grad then leaves the gradient by the
+ * scores in that parameter's gradient. Further outputs of the same kind, o0 and o1, are for losses of several. Of a
+ * case "of N rows" only the run knows how many, and the parameter is a row, which is added to each. A label out of
+ * range follows: the run must fail and leave all state as it was.
  */
 #include <math.h>
 #include <stdarg.h>

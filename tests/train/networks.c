@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * networks.c - a hundred training steps of small networks against PyTorch's figures (networks.py makes both). Prints TAP.
+ * networks.c - a hundred training steps of small networks against PyTorch's figures (networks.py makes both). Prints
+ * TAP.
  *
- *   networks [--target=TARGET] [--device=DEVICE] [--steps=N] FOLDER/CASE.onnx...      figures are in FOLDER/CASE.txt; N: the first ones
+ *   networks [--target=TARGET] [--device=DEVICE] [--steps=N] FOLDER/CASE.onnx...      figures are in FOLDER/CASE.txt;
+ *   N: the first ones
  *
  * Batches come of a formula (hashed) that networks.py has too.
  */

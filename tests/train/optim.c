@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * optim.c - updates of two parameters against the figures of optim.txt (PyTorch's; see optim.py), in the reference interpreter
- * and compiled. Prints TAP, a line a case and mode.
+ * optim.c - updates of two parameters against the figures of optim.txt (PyTorch's; see optim.py), in the reference
+ * interpreter and compiled. Prints TAP, a line a case and mode.
  *
  *   run-optim [--target=TARGET] [--device=DEVICE] optim.txt [CASE]
  *
- * Each case becomes a module with @step(gradients) -> rate, built by optim_update(), and @read() -> every state variable.
+ * Each case becomes a module with @step(gradients) -> rate, built by optim_update(), and @read() -> every state
+ * variable.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * precision.c - training in lower types, in the reference interpreter and compiled: stochastic rounding goes where rounding to
- * nearest stalls, with the same bits everywhere; the float32 copy of bf16-master; bf16 moments; an overflow in fp16 skips the
- * update and halves the scale; a small network learns as well as in float32. Prints TAP.
+ * precision.c - training in lower types, in the reference interpreter and compiled: stochastic rounding goes where
+ * rounding to nearest stalls, with the same bits everywhere; the float32 copy of bf16-master; bf16 moments; an overflow
+ * in fp16 skips the update and halves the scale; a small network learns as well as in float32. Prints TAP.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the CUDA driver promises, as a program that runs on any driver: driver_conformance LIBRARY prints what each call returned and
- * what memory held then. tests/driver.sh runs it on the simulator with several orders and compares with tests/ptx/driver.expected: what
- * the simulator printed, read line by line against the CUDA Driver API's manual. On a machine with a GPU it runs on libcuda.so.1. Nothing that
- * differs between devices is printed. Calls go through cuGetProcAddress.
+ * What the CUDA driver promises, as a program that runs on any driver: driver_conformance LIBRARY prints what each call
+ * returned and what memory held then. tests/driver.sh runs it on the simulator with several orders and compares with
+ * tests/ptx/driver.expected: what the simulator printed, read line by line against the CUDA Driver API's manual. On a
+ * machine with a GPU it runs on libcuda.so.1. Nothing that differs between devices is printed. Calls go through
+ * cuGetProcAddress.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -18,7 +18,8 @@ struct km_matmul {
     bool longer;                     /* 24 times out = out * 0.75 + 0.25: an epilogue that is run by rows */
     bool dynamic;                    /* m is a symbol; pass its value as the one size */
     bool half;                       /* sums of f16 may be kept in f16 for a while (struct kn_contraction's partial) */
-    enum tcc_dtype dtype;            /* of a and b; bf16 is cast to f32 first, bytes to i32, the type of their products. 0: f32 */
+    /* of a and b; bf16 is cast to f32 first, bytes to i32, the type of their products. 0: f32 */
+    enum tcc_dtype dtype;
     enum tcc_dtype dtype_b;          /* b's, where it differs */
 };
 struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v);
@@ -27,22 +28,25 @@ struct kn_kernel *km_matmul(struct ir_ctx *ctx, const struct km_matmul *v);
 struct km_conv {
     int n, c, h, w, o, kh, kw, stride, pad, dilation;
     bool depthwise, plain, relu, residual;
-    bool last;                       /* in km_plain_conv(), of one group: x[n, h, w, c], w[o, kh, kw, c], out[n, oh, ow, o] */
+    /* in km_plain_conv(), of one group: x[n, h, w, c], w[o, kh, kw, c], out[n, oh, ow, o] */
+    bool last;
     enum tcc_dtype dtype;            /* of x and w, cast to f32, in km_plain_conv(). 0: f32 */
 };
 struct kn_kernel *km_conv(struct ir_ctx *ctx, const struct km_conv *v);
 int64_t km_conv_out(const struct km_conv *v, bool height);
 
-/* Everything plain: x[n, c, h, w], w[o, c / groups, kh, kw] -> out[n, o, oh, ow]; operands x, w, out. `pad`, ..: as above. */
+/* Everything plain: x[n, c, h, w], w[o, c / groups, kh, kw] -> out[n, o, oh, ow]; operands x, w, out. `pad`, ..: as
+ * above. */
 struct kn_kernel *km_plain_conv(struct ir_ctx *ctx, const struct km_conv *v, int groups);
 
 /* x[n, c / 16, h, w, 16] -> max or sum over k x k taps; operands x, out. */
 struct km_pool { int n, c, h, w, k, stride, pad; bool max; };
 struct kn_kernel *km_pool(struct ir_ctx *ctx, const struct km_pool *v);
 
-/* Compiles kernels (scheduled already, for the machine `planned`; NULL: for arch) for an architecture and loads them. False: errors are on
- * standard error. */
-bool km_load(struct ir_ctx *ctx, const char *arch, const char *planned, int n, struct kn_kernel **kernels, tcc_kernel_fn *functions);
+/* Compiles kernels (scheduled already, for the machine `planned`; NULL: for arch) for an architecture and loads them.
+ * False: errors are on standard error. */
+bool km_load(struct ir_ctx *ctx, const char *arch, const char *planned, int n, struct kn_kernel **kernels,
+             tcc_kernel_fn *functions);
 /* Runs all tiles of a kernel without sizes, or with one size. False: no memory. */
 bool km_run(const struct kn_kernel *k, tcc_kernel_fn f, void *const *args, int64_t size);
 /* Can this processor run code for x86-64-vN? */

@@ -37,12 +37,15 @@ struct kn_kernel *hk_finish(struct hk *b);
 
 /* Compiled kernels, loaded into this process. */
 struct hk_loaded { void *handle; const tcc_kernel_fn *fn; char folder[64]; };
-/* "CODE" or "CODE/PLAN", resolved: code for one machine, schedules of it or of another, as an artifact for several has them (PLAN of "x86-64-v4"
- * and features that follow a '+', as "x86-64-v4+avx512bf16"). Aborts the test where there is no such machine. */
+/* "CODE" or "CODE/PLAN", resolved: code for one machine, schedules of it or of another, as an artifact for several has
+ * them (PLAN of "x86-64-v4" and features that follow a '+', as "x86-64-v4+avx512bf16"). Aborts the test where there is
+ * no such machine. */
 struct hk_arch { const char *code, *planned; };
 struct hk_arch hk_arch(struct ir_ctx *ctx, const char *text);
-/* Schedules (vector: by the machine, else single points) and compiles kernels for `arch`, as hk_arch(); aborts the test on failure. */
-void hk_load_kernels(struct ir_ctx *ctx, struct hk_loaded *l, int n, struct kn_kernel *const *kernels, const char *arch, int level,
+/* Schedules (vector: by the machine, else single points) and compiles kernels for `arch`, as hk_arch(); aborts the test
+ * on failure. */
+void hk_load_kernels(struct ir_ctx *ctx, struct hk_loaded *l, int n, struct kn_kernel *const *kernels,
+                     const char *arch, int level,
                      bool vector);
 void hk_unload(struct hk_loaded *l);
 /* Runs all tiles of a kernel, of both phases, `step` tiles a call; allocates scratch. Returns env.fault. */
@@ -53,6 +56,7 @@ void hk_free(void *p, size_t bytes);
 uint64_t hk_random(uint64_t *state);                                  /* splitmix64 */
 int64_t hk_elements(const struct kn_kernel *k, int operand, const int64_t *sizes);
 int64_t hk_value(const struct kn_kernel *k, ir_expr x, const int64_t *sizes);
-bool hk_cpu_runs(struct ir_ctx *ctx, const char *arch);               /* can this processor run code for arch, as hk_arch()? */
+/* can this processor run code for arch, as hk_arch()? */
+bool hk_cpu_runs(struct ir_ctx *ctx, const char *arch);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mini_image.h - images built by hand (runtime/abi.h), for tests of devices: kernels of one function each, of blocks of 32 threads, one for each tile.
- * mi_code has the PTX of add, control and total, numbers 0 to 2:
+ * mini_image.h - images built by hand (runtime/abi.h), for tests of devices: kernels of one function each, of blocks of
+ * 32 threads, one for each tile. mi_code has the PTX of add, control and total, numbers 0 to 2:
  *
  *   add      args x, y; size n: y[tile] = x[tile] + n; a bad index where n < 0
  *   control  arg y: the seed and the run number
- *   total    sizes n; args y, x1, ... x(n): y[0] = the sum of the others' first words, by way of scratch; its arguments lie in a table
+ *   total    sizes n; args y, x1, ... x(n): y[0] = the sum of the others' first words, by way of scratch; its arguments
+ *            lie in a table
  */
 #ifndef MINI_IMAGE_H
 #define MINI_IMAGE_H
@@ -42,7 +43,8 @@ static const char mi_code[] =
     "add.u64 %d1, %d1, 8; ld.global.u64 %d6, [%d1]; ld.global.u64 %d7, [%d6];\n"
     "ld.global.u64 %d8, [%d2]; add.u64 %d8, %d8, %d7; st.global.u64 [%d2], %d8;\n"
     "sub.u64 %d3, %d3, 1; setp.ne.u64 %p2, %d3, 0; @%p2 bra LOOP;\n"
-    "ld.global.u64 %d9, [%d1+8]; add.u64 %d8, %d8, %d9; st.global.u64 [%d5], %d8; ret;\n}\n"; /* and the size behind them */
+    /* and the size behind them */
+    "ld.global.u64 %d9, [%d1+8]; add.u64 %d8, %d8, %d9; st.global.u64 [%d5], %d8; ret;\n}\n";
 
 enum { MI_KERNELS = 3 };
 
@@ -51,7 +53,8 @@ static inline struct tcc_pimage *
 mi_image(const char *machine)
 {
     static const char names[] = "ptx\0mi_k0\0mi_k1\0mi_k2";       /* at 0, 4, 10, 16 */
-    struct tcc_pexpr exprs[] = {{TCC_EX_SYM, 0, 0, 0, 1}, {TCC_EX_SYM, 0, 0, 0, 0}, {TCC_EX_CONST, 0, 0, 0, 31}, {TCC_EX_CONST, 0, 0, 0, 32},
+    struct tcc_pexpr exprs[] = {{TCC_EX_SYM, 0, 0, 0, 1}, {TCC_EX_SYM, 0, 0, 0, 0}, {TCC_EX_CONST, 0, 0, 0, 31},
+        {TCC_EX_CONST, 0, 0, 0, 32},
                                 {TCC_EX_ADD, 0, 2, 0, 0}, {TCC_EX_FLOORDIV, 4, 3, 0, 0}, {TCC_EX_CONST, 0, 0, 0, 64}};
     struct tcc_range kernels[MI_KERNELS];
     struct tcc_plaunch launches[MI_KERNELS];

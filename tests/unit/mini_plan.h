@@ -28,7 +28,8 @@ struct mini_plan {
     struct tcc_pguard guards[8];
     struct tcc_pmemory memories[2]; /* 0: the host's only, and its program order */
     struct tcc_pqueue queues[4];
-    uint32_t nstrings, nbytes, nu32s, nexprs, nsyms, nbuffers, nsignatures, nsteps, nregions, nattrs, nkernels, nentries,
+    uint32_t nstrings, nbytes, nu32s, nexprs, nsyms, nbuffers, nsignatures, nsteps, nregions, nattrs, nkernels,
+        nentries,
         nstates, ncases, nguards, levels, nlibops, nmemories, nqueues;
 };
 
@@ -85,14 +86,16 @@ static inline uint32_t
 mp_buffer(struct mini_plan *p, uint32_t space, uint32_t dtype, uint32_t index, uint32_t offset, uint32_t bytes,
           struct tcc_range dims, const char *name)
 {
-    p->buffers[p->nbuffers] = (struct tcc_pbuffer){space, dtype, index, offset, bytes, dims.count, dims, mp_string(p, name), 0, 0, 0};
+    p->buffers[p->nbuffers] = (struct tcc_pbuffer){space, dtype, index, offset, bytes, dims.count, dims, mp_string(p,
+        name), 0, 0, 0};
     return p->nbuffers++;
 }
 
 static inline uint32_t
 mp_object(struct mini_plan *p, const char *name)
 {
-    p->buffers[p->nbuffers] = (struct tcc_pbuffer){TCC_SPACE_OBJECT, TCC_NONE, 0, TCC_NO, TCC_NO, TCC_NO, {0, 0}, mp_string(p, name), 0, 0, 0};
+    p->buffers[p->nbuffers] = (struct tcc_pbuffer){TCC_SPACE_OBJECT, TCC_NONE, 0, TCC_NO, TCC_NO, TCC_NO, {0, 0},
+        mp_string(p, name), 0, 0, 0};
     return p->nbuffers++;
 }
 
@@ -107,14 +110,16 @@ mp_step(struct mini_plan *p, uint32_t kind, const char *node, struct tcc_range a
 {
     struct tcc_pstep *s = &p->steps[p->nsteps++];
 
-    *s = (struct tcc_pstep){.kind = kind, .node = mp_string(p, node), .args = args, .flops = TCC_NO, .tiles = TCC_NO, .scratch = TCC_NO, .combining = TCC_NO};
+    *s = (struct tcc_pstep){.kind = kind, .node = mp_string(p, node), .args = args, .flops = TCC_NO, .tiles = TCC_NO,
+        .scratch = TCC_NO, .combining = TCC_NO};
     return s;
 }
 
 static inline struct tcc_plan *
 mp_finish(const struct mini_plan *p)
 {
-    struct tcc_plan h = {.magic = TCC_PLAN_MAGIC, .version = TCC_ABI_VERSION, .levels = p->levels, .nlibops = p->nlibops};
+    struct tcc_plan h = {.magic = TCC_PLAN_MAGIC, .version = TCC_ABI_VERSION, .levels = p->levels,
+        .nlibops = p->nlibops};
     size_t at = (sizeof h + 15) & ~(size_t)15;
     char *block = aligned_alloc(64, 128 << 10);
 

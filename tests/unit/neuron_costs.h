@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of each instruction and the cycles of its engine that they take when repeated, by the vendor's formulas, worked out by hand: test_neuron_time.c, test_neuron_cost.c. */
+/* Lines of each instruction and the cycles of its engine that they take when repeated, by the vendor's formulas, worked
+ * out by hand: test_neuron_time.c, test_neuron_cost.c. */
 #ifndef TESTS_UNIT_NEURON_COSTS_H
 #define TESTS_UNIT_NEURON_COSTS_H
 
@@ -34,7 +35,8 @@ static const struct {
     {"trn1", "tensor", "", "pe_transpose psum.f32[0:100, 0, 16], sbuf.bf16[0:16, 0, 100]", 64},
     {"trn1", "vector", "", "transpose32 " S("f32", 8192, 512) ", " S("f32", 0, 512), 512},
     {"trn1", "vector", "", "transpose32 " S("f32", 8192, 32) ", " S("f32", 0, 32), 64},
-    /* tensor_tensor: max(MIN_II, N) with one operand in PSUM, or all bf16 in SBUF with add, mul, sub and unit strides; else max(MIN_II, 2 N) */
+    /* tensor_tensor: max(MIN_II, N) with one operand in PSUM, or all bf16 in SBUF with add, mul, sub and unit strides;
+     * else max(MIN_II, 2 N) */
     {"trn1", "vector", "",
      "tensor_tensor " S("f32", 8192, 512) ", " S("f32", 0, 512) ", " S("f32", 2048, 512) " op0=add", 1024},
     {"trn1", "vector", "",
@@ -70,7 +72,8 @@ static const struct {
     {"trn1", "vector", "",
      "scalar_tensor_tensor " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 2, " S("f32", 2048, 512) " op0=sub op1=mul",
      1024},
-    /* tensor_scalar_reduce: max(MIN_II, N) + MIN_II; tensor_reduce: N / 2 if bf16 with add or max, else N; scan: max(MIN_II, 2 N) */
+    /* tensor_scalar_reduce: max(MIN_II, N) + MIN_II; tensor_reduce: N / 2 if bf16 with add or max, else N; scan:
+     * max(MIN_II, 2 N) */
     {"trn1", "vector", "",
      "tensor_scalar_reduce " S("f32", 8192, 512) ", " S("f32", 0, 512) ", 2, " S("f32", 4096, 1) " op0=mul op1=add",
      576},
@@ -152,7 +155,8 @@ static const struct {
     /* Elements 16 bytes apart or more come at half the rate */
     {"trn1", "vector", "", "tensor_copy " S("f32", 8192, 512) ", " S("f32", 0, 512 @3), 512},
     {"trn1", "vector", "", "tensor_copy " S("f32", 8192, 512) ", " S("f32", 0, 512 @4), 1024},
-    /* v3: 4 elements a cycle for copies and tensor_scalar of 16 bits within SBUF; 2 with PSUM or strides; 2 of f16 for tensor_tensor as against v2 */
+    /* v3: 4 elements a cycle for copies and tensor_scalar of 16 bits within SBUF; 2 with PSUM or strides; 2 of f16 for
+     * tensor_tensor as against v2 */
     {"trn2", "vector", "", "tensor_copy " S("bf16", 8192, 512) ", " S("f16", 0, 512), 128},
     {"trn2", "vector", "", "tensor_scalar " S("bf16", 8192, 512) ", " S("bf16", 0, 512) ", 2 op0=mul", 128},
     {"trn2", "vector", "", "tensor_copy " S("bf16", 8192, 512) ", " Q("bf16", 0, 512), 256},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A writer of protobuf messages for the tests of the ONNX front end: enough to make models, right and wrong ones, without a library that
- * would refuse to write the wrong ones.
+ * A writer of protobuf messages for the tests of the ONNX front end: enough to make models, right and wrong ones,
+ * without a library that would refuse to write the wrong ones.
  */
 #ifndef TESTS_UNIT_ONNX_WRITE_H
 #define TESTS_UNIT_ONNX_WRITE_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps by which a published worklog went from 0.3 to 21.8 TFLOP/s of float32 on one RTX A6000, a product of 4096^3 (S. Böhm, "How to Optimize a CUDA Matmul
- * Kernel for cuBLAS-like Performance", 2022, siboehm/SGEMM_CUDA: the figures of its table, its kernels 1 to 6, 9 and 10), written anew in PTX: a thread a result, neighbours
- * along columns, tiles in shared memory, 8 and 64 results a thread, vectors with a transposed factor, more terms at a time, tiles of warps.
+ * The steps by which a published worklog went from 0.3 to 21.8 TFLOP/s of float32 on one RTX A6000, a product of 4096^3
+ * (S. Böhm, "How to Optimize a CUDA Matmul Kernel for cuBLAS-like Performance", 2022, siboehm/SGEMM_CUDA: the figures
+ * of its table, its kernels 1 to 6, 9 and 10), written anew in PTX: a thread a result, neighbours along columns, tiles
+ * in shared memory, 8 and 64 results a thread, vectors with a transposed factor, more terms at a time, tiles of warps.
  */
 #include <check.h>
 #include <stdio.h>
@@ -87,8 +88,8 @@ static void by_results(const struct step *s)
     P("add.u64 %%d4, %%d4, %d; sub.u32 %%r4, %%r4, 1; setp.ne.u32 %%p1, %%r4, 0; @%%p1 bra STEP;\n", 4 * TOGETHER);
 }
 
-/* Where the thread brings from and to: of a factor of `rows` x `columns` elements, `each` at a time, in rows of %r`length`; to byte `at` of s, by columns if `turned`.
- * Pointer %d`from`, shared address %r`to`. */
+/* Where the thread brings from and to: of a factor of `rows` x `columns` elements, `each` at a time, in rows of
+ * %r`length`; to byte `at` of s, by columns if `turned`. Pointer %d`from`, shared address %r`to`. */
 static void places(const struct step *s, int columns, int each, int length, int base, int from, int to, int at,
                    int turned)
 {

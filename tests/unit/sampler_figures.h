@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Made by sampler_figures.py with torch 2.15.0+cu132: n, ranks, rank, shuffle, drop_last, seed, epoch, count, digest, first five. */
+/* Made by sampler_figures.py with torch 2.15.0+cu132: n, ranks, rank, shuffle, drop_last, seed, epoch, count, digest,
+ * first five. */
 FIGURE(1, 1, 0, true, false, 0, 0, 1, 0xa8c7f832281a39c5u, 0, -1, -1, -1, -1)
 FIGURE(1, 1, 0, true, false, 42, 3, 1, 0xa8c7f832281a39c5u, 0, -1, -1, -1, -1)
 FIGURE(1, 1, 0, true, true, 0, 0, 1, 0xa8c7f832281a39c5u, 0, -1, -1, -1, -1)

@@ -2,10 +2,11 @@
 /*
  * small_target.c - the smallest target: its machine interprets kernels.
  *
- * The "machine code" of a kernel is its text. A C function around it, made by the C compiler, hands text and arguments to small_run(), which
- * reads the kernel and runs it by its meaning (kn_interp_kernel). small_run() lies in the program that compiled: its address stands in the
- * code, so an artifact runs in the process that made it, which is what a test needs. Everything else, the
- * plan, its memory and its steps, is what every target gets from the passes and the run-time library.
+ * The "machine code" of a kernel is its text. A C function around it, made by the C compiler, hands text and arguments
+ * to small_run(), which reads the kernel and runs it by its meaning (kn_interp_kernel). small_run() lies in the program
+ * that compiled: its address stands in the code, so an artifact runs in the process that made it, which is what a test
+ * needs. Everything else, the plan, its memory and its steps, is what every target gets from the passes and the
+ * run-time library.
  */
 #include "tests/unit/small_target.h"
 
@@ -81,7 +82,8 @@ static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
     return NULL;
 }
 
-/* -- Code ------------------------------------------------------------------------------------------------------------ */
+/* -- Code
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void write_kernel(FILE *out, const char *prefix, int number, const struct kn_kernel *k)
 {
@@ -120,7 +122,8 @@ static bool assemble(struct ir_ctx *ctx, const char *source, const char *object)
 static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
                     const char *folder, struct target_code *code)
 {
-    const char *source = ir_internf(ctx, "%s/%s.c", folder, prefix), *object = ir_internf(ctx, "%s/%s.o", folder, prefix);
+    const char *source = ir_internf(ctx, "%s/%s.c", folder, prefix),
+               *object = ir_internf(ctx, "%s/%s.o", folder, prefix);
     FILE *out = fopen(source, "w");
     (void)o;
     if (!out) {

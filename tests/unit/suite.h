@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of each unit test's main: run its suite, and say by the exit status whether all went well. How much is printed
- * is CK_VERBOSITY's (Check's manual); without it, the failures and a line that counts.
+ * The end of each unit test's main: run its suite, and say by the exit status whether all went well. How much is
+ * printed is CK_VERBOSITY's (Check's manual); without it, the failures and a line that counts.
  */
 #ifndef TESTS_UNIT_SUITE_H
 #define TESTS_UNIT_SUITE_H
@@ -9,8 +9,9 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* A loop test of n rounds: all of them; in an instrumented build, where a round takes ten times as long, every third (all with TCCC_TEST_FULL). What is computed
- * is the plain build's to say; these are to find what the code does to memory, which is the same in each round. */
+/* A loop test of n rounds: all of them; in an instrumented build, where a round takes ten times as long, every third
+ * (all with TCCC_TEST_FULL). What is computed is the plain build's to say; these are to find what the code does to
+ * memory, which is the same in each round. */
 #define ADD_ROUNDS(tcase, test, n)                                                                               \
     do {                                                                                                         \
         const char *flags_ = getenv("INSTRUMENT"), *full_ = getenv("TCCC_TEST_FULL");                            \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Intervals of the integer program (runtime/bounds.c) against all values that they stand for: each result lies in the interval, of the operations that
- * are monotone the interval is the least one, and what may fail has none.
+ * Intervals of the integer program (runtime/bounds.c) against all values that they stand for: each result lies in the
+ * interval, of the operations that are monotone the interval is the least one, and what may fail has none.
  */
 #include <check.h>
 

@@ -58,7 +58,8 @@ END_TEST
 
 /* -- Sets of parts ------------------------------------------------------------------------------------------------ */
 
-/* Writes the two parts of a set beside `path`, and their index: of a file's name in place of the second part's, if given. */
+/* Writes the two parts of a set beside `path`, and their index: of a file's name in place of the second part's, if
+ * given. */
 static int write_set(char set, float first, const char *second)
 {
     static const char *const names[] = {"w", "v"};
@@ -184,7 +185,8 @@ START_TEST(damaged)
 }
 END_TEST
 
-/* Each byte of a file, metadata too, changed in each way that a flipped bit, and all of them, change it: it is refused when opened or when checked. */
+/* Each byte of a file, metadata too, changed in each way that a flipped bit, and all of them, change it: it is refused
+ * when opened or when checked. */
 static void flip_all(void)
 {
     struct tccrt_tensors *f;
@@ -198,9 +200,12 @@ static void flip_all(void)
         for (int way = 0; way < 10; way++) {
             uint8_t was = data[at];
 
-            data[at] = way < 8 ? was ^ (uint8_t)(1 << way) : way == 8 ? (uint8_t)~was : (uint8_t)(was == ' ' ? '\t' : ' ');
+            data[at] = way < 8    ? was ^ (uint8_t)(1 << way)
+                       : way == 8 ? (uint8_t)~was
+                                  : (uint8_t)(was == ' ' ? '\t' : ' ');
             if (tcr_tensors_parse("x", data, n, &f) == TCC_OK) {
-                ck_assert_msg(tccrt_tensors_check(f) == TCC_EINPUT, "byte %zu of %zu, way %d, is not missed", at, n, way);
+                ck_assert_msg(tccrt_tensors_check(f) == TCC_EINPUT, "byte %zu of %zu, way %d, is not missed", at, n,
+                              way);
                 tccrt_tensors_close(f);
             }
             data[at] = was;
@@ -213,7 +218,8 @@ static void flip_all(void)
 
 START_TEST(every_byte)
 {
-    static const struct tccrt_pair more[] = {{"tccc.model", "m"}, {"tccc.runs", "12"}, {"x", "\"tccc.digest\":\"file:0000000000000000\""}};
+    static const struct tccrt_pair more[] = {
+        {"tccc.model", "m"}, {"tccc.runs", "12"}, {"x", "\"tccc.digest\":\"file:0000000000000000\""}};
 
     ck_assert_int_eq(tccrt_tensors_write(path, 4, tensors, 1, meta), TCC_OK);
     flip_all();
@@ -227,7 +233,8 @@ END_TEST
 /* A file of before the digest of files loads, and says so; a wrong byte of a tensor is still found. */
 START_TEST(older_file)
 {
-    static const char text[] = "{\"__metadata__\":{\"tccc.digest\":\"%016llx\"},\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
+    static const char text[] = "{\"__metadata__\":{\"tccc.digest\":\"%016llx\"},\"a\":{\"dtype\":\"U8\",\"shape\":[3],"
+                               "\"data_offsets\":[0,3]}}";
     uint64_t each = tcr_xxh3(bytes, 3);
     uint8_t file[256] = {0};
     int n = snprintf((char *)file + 8, sizeof file - 8, text, (unsigned long long)tcr_xxh3(&each, sizeof each));
@@ -247,7 +254,8 @@ END_TEST
 /* Names in JSON's escapes: U+1F600 is a surrogate pair, F0 9F 98 80 in UTF-8. */
 START_TEST(escaped_names)
 {
-    static const char text[] = "{\"\\ud83d\\ude00 \\u00e9\\u20ac\\n\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+    static const char text[] =
+        "{\"\\ud83d\\ude00 \\u00e9\\u20ac\\n\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
     uint8_t file[8 + sizeof text] = {(uint8_t)(sizeof text - 1)};
     struct tccrt_tensors *f;
     memcpy(file + 8, text, sizeof text - 1);
@@ -271,9 +279,10 @@ static int look(const uint8_t *data, size_t size)
 
 START_TEST(wrapped_names)
 {
-    static const struct tccrt_named list[] = {{"module.fc.weight", {0}}, {"enc._orig_mod.fc.weight", {0}}, {"_orig_mod.module.b", {0}},
-                                              {"a.w", {0}},              {"module.a.w", {0}},              {"module.twice", {0}},
-                                              {"_orig_mod.twice", {0}},  {"a.module.c", {0}}};
+    static const struct tccrt_named list[] = {{"module.fc.weight", {0}},   {"enc._orig_mod.fc.weight", {0}},
+                                              {"_orig_mod.module.b", {0}}, {"a.w", {0}},
+                                              {"module.a.w", {0}},         {"module.twice", {0}},
+                                              {"_orig_mod.twice", {0}},    {"a.module.c", {0}}};
     int n = (int)(sizeof list / sizeof *list);
 
     ck_assert_ptr_eq(tccrt_tensors_parameter(n, list, "fc.weight"), &list[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contractions, convolutions and pools of the CPU target, over shapes with tails, strides, padding and batches, for every
- * instruction set that this processor has; compared with plain loops in double precision.
+ * Contractions, convolutions and pools of the CPU target, over shapes with tails, strides, padding and batches, for
+ * every instruction set that this processor has; compared with plain loops in double precision.
  */
 #include "tests/unit/kernel_make.h"
 #include "tests/unit/kernels.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA device of the runtime, on the driver's simulator: what the door (tests/unit/test_device.c) does not show. Programs as graphs, tables of
- * arguments, scratch, copies longer than a pinned block, copies of memory to which something is still under way, guarded copies,
- * what a wrong image, a wrong address or no driver at all lead to.
+ * The CUDA device of the runtime, on the driver's simulator: what the door (tests/unit/test_device.c) does not show.
+ * Programs as graphs, tables of arguments, scratch, copies longer than a pinned block, copies of memory to which
+ * something is still under way, guarded copies, what a wrong image, a wrong address or no driver at all lead to.
  */
 #include <check.h>
 #include <stdio.h>
@@ -79,7 +79,8 @@ static int64_t *memory(struct tcr_device *d, size_t bytes)
     return p;
 }
 
-/* Walked, recorded and run, replayed; a launch that the graph holds counts when it runs. The run number in a replay is the run's. */
+/* Walked, recorded and run, replayed; a launch that the graph holds counts when it runs. The run number in a replay is
+ * the run's. */
 START_TEST(programs)
 {
     struct tcr_device *d = open_sim(_i);
@@ -130,7 +131,8 @@ START_TEST(programs)
 }
 END_TEST
 
-/* A graph that was recorded for one size serves the others: the function finds them and its tiles in the run's control block. */
+/* A graph that was recorded for one size serves the others: the function finds them and its tiles in the run's control
+ * block. */
 START_TEST(sizes_of_runs)
 {
     struct tcr_device *d = open_sim(_i);
@@ -275,7 +277,8 @@ START_TEST(by_way_of_the_host)
 }
 END_TEST
 
-/* Behind a bad index state is not written: neither from the device nor from the host, of any alignment; what is no state is. */
+/* Behind a bad index state is not written: neither from the device nor from the host, of any alignment; what is no
+ * state is. */
 START_TEST(guarded)
 {
     struct tcr_device *d = open_sim(_i);

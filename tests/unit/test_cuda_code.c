@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products and convolutions of the CUDA target in the simulator, its checks on: every tile of both engines over shapes with tails, all
- * orders of the operands, batches, a size that is known when they run; compared with the interpreter. Tiles of whole vectors touch
- * no more sectors of global memory than they must, and banks of shared memory without conflicts. Whether tensor copies bring them is counted, too.
+ * Products and convolutions of the CUDA target in the simulator, its checks on: every tile of both engines over shapes
+ * with tails, all orders of the operands, batches, a size that is known when they run; compared with the interpreter.
+ * Tiles of whole vectors touch no more sectors of global memory than they must, and banks of shared memory without
+ * conflicts. Whether tensor copies bring them is counted, too.
  */
 #include "compiler/cuda/cuda_int.h"
 #include "tests/unit/kernel_make.h"
@@ -150,7 +151,8 @@ START_TEST(parts_and_bytes)
 }
 END_TEST
 
-/* 8-bit floats of either kind: by their own instruction on sm_89, which is what the machine chooses there, on sm_80 as f16; --exact: by multiply-adds. */
+/* 8-bit floats of either kind: by their own instruction on sm_89, which is what the machine chooses there, on sm_80 as
+ * f16; --exact: by multiply-adds. */
 START_TEST(eight_bit_floats)
 {
     static const enum tcc_dtype types[][2] = {
@@ -187,7 +189,8 @@ static void add_warpgroups(struct kn_kernel *k, int bn, int stages, int split, i
     ck_assert(target_cuda.machine(ctx, arch)->verify_schedule(target_cuda.machine(ctx, arch), ctx, k));
 }
 
-/* The same by wgmma on sm_90a: factors along the terms by tensor copies, others through registers; what the machine chooses itself, too. */
+/* The same by wgmma on sm_90a: factors along the terms by tensor copies, others through registers; what the machine
+ * chooses itself, too. */
 START_TEST(eight_bit_warpgroups)
 {
     static const enum tcc_dtype types[][2] = {
@@ -217,7 +220,8 @@ START_TEST(eight_bit_warpgroups)
 }
 END_TEST
 
-/* Infinities and NaN of float32 reach the results that they belong to and no others; a number near the largest stays what it is. */
+/* Infinities and NaN of float32 reach the results that they belong to and no others; a number near the largest stays
+ * what it is. */
 START_TEST(not_finite)
 {
     enum { M = 64, N = 64, K = 32 };
@@ -293,8 +297,9 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* Factors that tensor copies bring: both orders of both, batches in dims of their own, tails of rows, columns and terms, several tiles a block, pieces, blocks alone and pairs that share rows; and those
- * that they don't: rows of no multiple of 16 bytes, which is seen when it runs where the size isn't known. */
+/* Factors that tensor copies bring: both orders of both, batches in dims of their own, tails of rows, columns and
+ * terms, several tiles a block, pieces, blocks alone and pairs that share rows; and those that they don't: rows of no
+ * multiple of 16 bytes, which is seen when it runs where the size isn't known. */
 START_TEST(tensor_copies)
 {
     static const struct km_matmul whole[] = {
@@ -347,8 +352,8 @@ START_TEST(convolutions)
 }
 END_TEST
 
-/* Windows that tensor copies bring: taps, strides, dilations, what lies outside, images that end within a tile, pieces, tails of rows and columns; and channels that
- * are no multiple of a step, which cp.async brings. */
+/* Windows that tensor copies bring: taps, strides, dilations, what lies outside, images that end within a tile, pieces,
+ * tails of rows and columns; and channels that are no multiple of a step, which cp.async brings. */
 START_TEST(windows)
 {
     static const struct km_conv convs[] = {

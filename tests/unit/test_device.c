@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The door to devices (runtime/device/device.h): what must work on each, and what cpu-split must notice: a host pointer given to a
- * kernel, memory that was freed, an access that nobody waits for whatever the order, a host that touches the device's memory, an
- * argument of a program that changes.
+ * The door to devices (runtime/device/device.h): what must work on each, and what cpu-split must notice: a host pointer
+ * given to a kernel, memory that was freed, an access that nobody waits for whatever the order, a host that touches the
+ * device's memory, an argument of a program that changes.
  */
 #include <check.h>
 #include <signal.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulator's driver functions do beyond the driver's manual: races between streams, names and ranges, counters, two devices. */
+/* What the simulator's driver functions do beyond the driver's manual: races between streams, names and ranges,
+ * counters, two devices. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,8 @@ START_TEST(graph_races)
 }
 END_TEST
 
-/* Events return modelled time: the same under every order; two copies of different directions overlap, two of one do not. */
+/* Events return modelled time: the same under every order; two copies of different directions overlap, two of one do
+ * not. */
 START_TEST(modelled_time)
 {
     static const char *const seeds[] = {"0", "1", "2", "3"};
@@ -229,7 +231,8 @@ static CUdeviceptr alloc_on(int device, size_t bytes)
     return p;
 }
 
-/* Kernels of device 0 in memory of device 1: with access they do, and without they don't; races are found there, too. */
+/* Kernels of device 0 in memory of device 1: with access they do, and without they don't; races are found there,
+ * too. */
 START_TEST(peers)
 {
     unsigned back[32];

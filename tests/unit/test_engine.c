@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The door of engines of communication, with an engine of the test's own; and operations that a library of devices does, which is the test's, too. */
+/* The door of engines of communication, with an engine of the test's own; and operations that a library of devices
+ * does, which is the test's, too. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wgmma, bulk and tensor copies, clusters in the simulator, through its driver functions: products against plain loops for types,
- * swizzles and both majors of the operands; boxes with edges outside the tensor; im2col against the definition; multicast and remote
- * arrivals; and each check of these instructions, provoked.
+ * wgmma, bulk and tensor copies, clusters in the simulator, through its driver functions: products against plain loops
+ * for types, swizzles and both majors of the operands; boxes with edges outside the tensor; im2col against the
+ * definition; multicast and remote arrivals; and each check of these instructions, provoked.
  */
 #include <check.h>
 #include <stdio.h>
@@ -57,7 +57,8 @@ static CUdeviceptr device(const void *from, size_t bytes)
     return p;
 }
 
-/* Runs head + body on clusters of `cluster` blocks of 128 threads; the sticky error, and in *failed the checks as bits. */
+/* Runs head + body on clusters of `cluster` blocks of 128 threads; the sticky error, and in *failed the checks as
+ * bits. */
 static CUresult run(const char *body, const void *map, CUdeviceptr in, CUdeviceptr out, unsigned cluster,
                     unsigned *failed)
 {
@@ -187,7 +188,8 @@ START_TEST(tensor_stores)
 }
 END_TEST
 
-/* im2col: 3x3 filter taps of an NHWC image with padding 1, a column of pixels that goes over rows and into the next image. */
+/* im2col: 3x3 filter taps of an NHWC image with padding 1, a column of pixels that goes over rows and into the next
+ * image. */
 START_TEST(im2col)
 {
     enum { C = 8, W = 5, H = 4, N = 2, PIXELS = 32 };
@@ -210,7 +212,8 @@ START_TEST(im2col)
                 "[%r3], {%h1, %h2};\n" WAIT DUMP("512"),
            map, in, out, 1, &failed));
     OK(cuMemcpyDtoH_v2(back, out, sizeof back));
-    /* Output pixels (p, q) of one image from (w = 1, h = 0) on: tap (s = 2, r = 1) of output (h, w) reads (h + 1, w + 2). */
+    /* Output pixels (p, q) of one image from (w = 1, h = 0) on: tap (s = 2, r = 1) of output (h, w) reads (h + 1, w +
+     * 2). */
     int w = 1, h = 0, n = 0;
     for (int k = 0; k < PIXELS; k++) {
         int y = h + 1, x = w + 2;
@@ -313,13 +316,15 @@ static const struct product {
     {"u8", 1, 16, 2, 0, 0},
 };
 
-/* Where element (row, k) lies, by the tables of canonical layouts; rows and ks of the whole operand. Offsets as the descriptor has them. */
+/* Where element (row, k) lies, by the tables of canonical layouts; rows and ks of the whole operand. Offsets as the
+ * descriptor has them. */
 static unsigned layout(const struct product *p, bool mn, unsigned rows, unsigned row, unsigned k, unsigned *leading,
                        unsigned *stride)
 {
     static const unsigned spans[] = {16, 128, 64, 32}, masks[] = {0, 7, 3, 1};
     unsigned s = (unsigned)p->size, span = spans[p->swizzle], per = span / s, at; /* elements in a row of the pattern */
-    if (!mn) { /* rows of `span` bytes, groups of 8; without a swizzle chunks of 16 bytes of all rows one after the other */
+    /* rows of `span` bytes, groups of 8; without a swizzle chunks of 16 bytes of all rows one after the other */
+    if (!mn) {
         *stride = 8 * span;
         *leading = p->swizzle ? 16 : rows * 16;
         at = p->swizzle ? row * span + k * s : row * 16 + k / per * rows * 16 + k % per * s;
@@ -511,14 +516,16 @@ START_TEST(swizzle_check)
 }
 END_TEST
 
-/* A turn that ends in a wait is no sign of a deadlock while phases go on ending: a warp sends, three others look at what came, in more turns than a block may idle. */
+/* A turn that ends in a wait is no sign of a deadlock while phases go on ending: a warp sends, three others look at
+ * what came, in more turns than a block may idle. */
 START_TEST(long_turns)
 {
     unsigned failed;
     start((unsigned)_i);
     CUdeviceptr in = device(NULL, 4096);
     OK(run("mov.u32 %r8, s; add.u32 %r8, %r8, 64; @%p1 mbarrier.init.shared.b64 [%r8], 3; bar.sync 0;\n"
-           "shr.u32 %r9, %r1, 5; and.b32 %r10, %r1, 31; setp.eq.u32 %p3, %r9, 0; setp.eq.u32 %p4, %r10, 0; mov.u32 %r11, 0;\n"
+           "shr.u32 %r9, %r1, 5; and.b32 %r10, %r1, 31; setp.eq.u32 %p3, %r9, 0; setp.eq.u32 %p4, %r10, 0; mov.u32 "
+           "%r11, 0;\n"
            "L: and.b32 %r12, %r11, 1; xor.b32 %r13, %r12, 1; @!%p3 bra R;\n"
            "E: mbarrier.try_wait.parity.shared.b64 %p2, [%r8], %r13; @!%p2 bra E;\n"
            "@%p1 mbarrier.arrive.expect_tx.shared.b64 %d9, [%r3], 16;\n"

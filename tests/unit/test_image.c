@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image_decoder on each format: right pixels, files that are cut off or changed at every place end with a status, and sizes that no image has
- * are refused before memory is asked for. A format whose library is not installed is skipped, its message checked.
+ * image_decoder on each format: right pixels, files that are cut off or changed at every place end with a status, and
+ * sizes that no image has are refused before memory is asked for. A format whose library is not installed is skipped,
+ * its message checked.
  */
 #include <check.h>
 
@@ -58,8 +59,8 @@ START_TEST(pixels)
             const int want[3] = {30 * x, 40 * y, 10 * (x + y)};
 
             for (int k = 0; k < 3; k++)
-                ck_assert_msg(abs(p[k] - want[k]) <= images[_i].off, "%s: pixel %d %d: %d %d %d", images[_i].name, x, y, p[0],
-                              p[1], p[2]);
+                ck_assert_msg(abs(p[k] - want[k]) <= images[_i].off, "%s: pixel %d %d: %d %d %d", images[_i].name, x, y,
+                              p[0], p[1], p[2]);
         }
     uint8_t first[3];
 
@@ -81,7 +82,8 @@ START_TEST(cut_off)
         memcpy(part, images[_i].bytes, n);
         int status = decode(part, n, "RGB");
 
-        ck_assert_msg(status != TCC_EBUG && (status == TCC_OK || lib_message[0]), "%s cut at %zu: %d", images[_i].name, n, status);
+        ck_assert_msg(status != TCC_EBUG && (status == TCC_OK || lib_message[0]), "%s cut at %zu: %d", images[_i].name,
+                      n, status);
         free(part);
     }
 }
@@ -101,7 +103,8 @@ START_TEST(changed)
         }
         int status = decode(copy, images[_i].n, "RGB");
 
-        ck_assert_msg(status != TCC_EBUG && (status == TCC_OK || lib_message[0]), "%s, round %d: %d", images[_i].name, round, status);
+        ck_assert_msg(status != TCC_EBUG && (status == TCC_OK || lib_message[0]), "%s, round %d: %d", images[_i].name,
+                      round, status);
     }
     free(copy);
 }
@@ -109,8 +112,9 @@ END_TEST
 
 START_TEST(own_formats)
 {
-    static const unsigned char plain_bits[] = "P1 4 1 0110", short_bits[] = "P1 4 2 0110", many[] = "P6 16000 16000 255 abc",
-                               too_many[] = "P5 99999999 99999999 255 a", nothing[] = "GIF89a----------";
+    static const unsigned char plain_bits[] = "P1 4 1 0110", short_bits[] = "P1 4 2 0110",
+                               many[] = "P6 16000 16000 255 abc", too_many[] = "P5 99999999 99999999 255 a",
+                               nothing[] = "GIF89a----------";
     unsigned char bmp[60] = "BM";
 
     ck_assert_int_eq(decode(plain_bits, sizeof plain_bits - 1, "Grayscale"), TCC_OK);

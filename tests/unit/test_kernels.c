@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels built by hand, compiled for every --march that can run here, at width 1 (-O0) and vectorised, run tile by tile and
- * compared with the interpreter of kernels: broadcasts, transposes, softmax, layer norm, reductions, gathers, concatenation by
- * guards, extreme positions, running sums, every element type. The same kernels as PTX, each executed in the simulator with its checks on.
+ * Kernels built by hand, compiled for every --march that can run here, at width 1 (-O0) and vectorised, run tile by
+ * tile and compared with the interpreter of kernels: broadcasts, transposes, softmax, layer norm, reductions, gathers,
+ * concatenation by guards, extreme positions, running sums, every element type. The same kernels as PTX, each executed
+ * in the simulator with its checks on.
  */
 #include <check.h>
 #include <math.h>
@@ -326,7 +327,8 @@ static bool multiplies(const struct kn_kernel *k)
     return false;
 }
 
-/* Small values with a few ties, near 1 or -1 where many are multiplied; indexes (i64 operand 0 of gathers) include negative ones. */
+/* Small values with a few ties, near 1 or -1 where many are multiplied; indexes (i64 operand 0 of gathers) include
+ * negative ones. */
 static void fill(const struct kn_kernel *k, int operand, void *data, int64_t n)
 {
     enum tcc_dtype d = (enum tcc_dtype)k->operands[operand].dtype;
@@ -488,7 +490,8 @@ static void make_indirect(struct set *s)
     }
 }
 
-/* Of every type; of no, one and several elements, up to powers of two and beyond, by a warp, a block, and in scratch. */
+/* Of every type; of no, one and several elements, up to powers of two and beyond, by a warp, a block, and in
+ * scratch. */
 static void make_sorts(struct set *s)
 {
     static const int64_t lengths[] = {0, 1, 2, 31, 64, 65, 300, -1};
@@ -617,7 +620,8 @@ START_TEST(simulated)
 }
 END_TEST
 
-/* A device function that adds where it should subtract is found; as it was, it is right. Of a larger kernel a sample shows it. */
+/* A device function that adds where it should subtract is found; as it was, it is right. Of a larger kernel a sample
+ * shows it. */
 START_TEST(sabotage)
 {
     static const char *const wrong[][2] = {{"sub.rn.f32", "add.rn.f32"}, {"sub.rn.f32", "sub.rn.f32"}};
@@ -691,8 +695,8 @@ static struct kn_kernel *sum_in_pieces(struct ir_ctx *ctx, int64_t rows, int64_t
     return pass_split_kernel(ctx, k, 1, pieces);
 }
 
-/* Elementwise kernels and rows of reductions touch no more sectors than their bytes need, and shared memory without conflicts; elementwise
- * ones by accesses of 16 bytes. */
+/* Elementwise kernels and rows of reductions touch no more sectors than their bytes need, and shared memory without
+ * conflicts; elementwise ones by accesses of 16 bytes. */
 START_TEST(counted)
 {
     struct ir_ctx *ctx = ir_ctx_new();
@@ -764,7 +768,8 @@ static struct kn_kernel *scatter_rows(struct ir_ctx *ctx, enum tcc_dtype d, int6
     return hk_finish(&b);
 }
 
-/* The same with rows of symbolic number: result[i, j] = data[index[i], j], or 7 where the guard fails or the index is bad. */
+/* The same with rows of symbolic number: result[i, j] = data[index[i], j], or 7 where the guard fails or the index is
+ * bad. */
 static struct kn_kernel *gather_rows(struct ir_ctx *ctx, enum tcc_dtype d, int64_t n, int64_t columns, bool guarded)
 {
     struct hk b;
@@ -801,7 +806,8 @@ static void check_indices(const struct kn_kernel *k, tcc_kernel_fn fn, const int
     release(&got, k);
 }
 
-/* Bad indices are reported, and their accesses don't happen: not to what is outside, and not to another element, of which there may be none. */
+/* Bad indices are reported, and their accesses don't happen: not to what is outside, and not to another element, of
+ * which there may be none. */
 START_TEST(bad_index)
 {
     static const char *const codes[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};

@@ -633,7 +633,8 @@ static int grow(int32_t *nodes, int *n, int *nleaves, int leaves, int mode, unsi
     return at;
 }
 
-/* Many rows, of which those of small trees are compared at all nodes, give the bits that each gives alone, when it walks. */
+/* Many rows, of which those of small trees are compared at all nodes, give the bits that each gives alone, when it
+ * walks. */
 START_TEST(trees_of_few_leaves)
 {
     static const int sizes[] = {1, 2, 31, 32, 33, 64, 65, 90};

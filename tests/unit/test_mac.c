@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256, HMAC and HKDF by the vectors of FIPS 180-4 (NIST's examples), RFC 4231 and RFC 5869; seals of a connection. */
+/* SHA-256, HMAC and HKDF by the vectors of FIPS 180-4 (NIST's examples), RFC 4231 and RFC 5869; seals of a
+ * connection. */
 #include <check.h>
 
 #include "tests/unit/suite.h"

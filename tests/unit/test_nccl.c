@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated NCCL: ranks are processes with a simulated device each. Every collective against sums made here, groups, messages, communicators that don't block, what differs between
- * ranks, communicators in opposite order, ranks that abort; the modelled time of an exchange.
+ * The simulated NCCL: ranks are processes with a simulated device each. Every collective against sums made here,
+ * groups, messages, communicators that don't block, what differs between ranks, communicators in opposite order, ranks
+ * that abort; the modelled time of an exchange.
  */
 #include <check.h>
 #include <math.h>
@@ -340,7 +341,8 @@ RANKS(one_device, 2)
 RANKS(aborted, 2)
 RANKS(modelled, 2)
 
-/* By hand: 4 ranks of an H100, 4 GB: 2 x 3/4 of it at 0.8 x 450 GB/s, 5 us and 6 hops of 1 us; short ones go by a tree, 4 hops. */
+/* By hand: 4 ranks of an H100, 4 GB: 2 x 3/4 of it at 0.8 x 450 GB/s, 5 us and 6 hops of 1 us; short ones go by a tree,
+ * 4 hops. */
 START_TEST(times_by_hand)
 {
     ck_assert_double_eq_tol(sim_exchange_seconds("h100", SIM_ALL_REDUCE, 4, 4e9), 1.5 * 4e9 / 360e9 + 11e-6, 1e-9);

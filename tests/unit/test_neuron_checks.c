@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NeuronCore simulator's checks: each is provoked by a program with one fault, under every order of the engines, and does not fire in
- * the program without it. Random programs whose instructions wait for what they need give the same values in every order; with one of
- * the waits taken out, the race is reported in every order. TCCC_TEST_FULL: 2,000 of them, else 64.
+ * The NeuronCore simulator's checks: each is provoked by a program with one fault, under every order of the engines,
+ * and does not fire in the program without it. Random programs whose instructions wait for what they need give the same
+ * values in every order; with one of the waits taken out, the race is reported in every order. TCCC_TEST_FULL: 2,000 of
+ * them, else 64.
  */
 #include <check.h>
 #include <stdio.h>
@@ -22,7 +23,8 @@ struct result {
     uint8_t y[128 * 64 * 4];
 };
 
-/* Runs a text in an order; tensors whose use is in hold 0, 1, 2, ..., where their name begins with i, else a pattern. */
+/* Runs a text in an order; tensors whose use is in hold 0, 1, 2, ..., where their name begins with i, else a
+ * pattern. */
 static void run_text(const char *text, struct neuron_config c, int wanted, struct result *out)
 {
     memset(out, 0, sizeof *out);
@@ -61,7 +63,8 @@ static void run_text(const char *text, struct neuron_config c, int wanted, struc
     neuron_program_free(p);
 }
 
-/* -- Faults. A '$' begins what stands in the right program only, a '^' what stands in the wrong one only; both end with '|'. -- */
+/* -- Faults. A '$' begins what stands in the right program only, a '^' what stands in the wrong one only; both end with
+ * '|'. -- */
 
 #define HEAD                                                                                                    \
     "tensor x in f32 [128, 64]\ntensor i in i32 [4]\ntensor u temp f32 [128, 64]\ntensor y out f32 [128, 64]\n" \
@@ -333,10 +336,10 @@ static int draw(int n)
 enum { TILES = 6, STEPS = 40, STREAMS = 4 }; /* streams: tensor is left out; 3 is the ring of sync */
 
 /*
- * STEPS instructions on tiles of SBUF, each on an engine or a DMA. Engine e adds 1 to semaphore e for each instruction; a DMA has a
- * semaphore of its own. An instruction waits for the last writer of what it reads, the last writer and all later readers of what it
- * writes, unless they are of its engine. `drop`: the wait, of those in the order that they are made, that is left out. Returns how many
- * there are; `needed`: whether nothing else tells what it tells.
+ * STEPS instructions on tiles of SBUF, each on an engine or a DMA. Engine e adds 1 to semaphore e for each instruction;
+ * a DMA has a semaphore of its own. An instruction waits for the last writer of what it reads, the last writer and all
+ * later readers of what it writes, unless they are of its engine. `drop`: the wait, of those in the order that they are
+ * made, that is left out. Returns how many there are; `needed`: whether nothing else tells what it tells.
  */
 struct step {
     int engine, from, other, to, number, queue; /* number: of its engine; a DMA: its semaphore */

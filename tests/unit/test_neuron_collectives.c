@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modelled time of collectives beside the vendor's table of algorithms, within 10 %: hops times their latency, bytes over rates, with the numbers worked out by
- * hand here; what is chosen for which size; hierarchical ones.
+ * Modelled time of collectives beside the vendor's table of algorithms, within 10 %: hops times their latency, bytes
+ * over rates, with the numbers worked out by hand here; what is chosen for which size; hierarchical ones.
  */
 #include <check.h>
 #include <math.h>
@@ -12,7 +12,8 @@
 #define KIB 1024.0
 #define MIB (1024.0 * 1024)
 
-/* us. 1.5 us a hop. trn1: 192 bytes/ns of NeuronLink a rank, 410 of HBM; trn2: 128 and 362.5, a logical core of two 256 and 725. */
+/* us. 1.5 us a hop. trn1: 192 bytes/ns of NeuronLink a rank, 410 of HBM; trn2: 128 and 362.5, a logical core of two 256
+ * and 725. */
 static const struct {
     enum { TRN1, TRN2, PAIRS } cores;
     enum neuron_collective_kind kind;
@@ -82,7 +83,8 @@ START_TEST(choice)
 }
 END_TEST
 
-/* More ranks and more bytes never take less time, one rank none; LNC 2 has the links of two cores; instances are those of the vendor's. */
+/* More ranks and more bytes never take less time, one rank none; LNC 2 has the links of two cores; instances are those
+ * of the vendor's. */
 START_TEST(shape)
 {
     for (int kind = 0; kind < NEURON_NCOLLECTIVES; kind++) {

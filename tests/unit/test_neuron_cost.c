@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The published rules as the compiler has them (compiler/neuron/cost.def) beside the simulator's own figures (sim/neuron/timing.def and its code): they are written
- * separately, and agree on every instruction and transfer below. Each figure of either side is then altered by itself, and each row of cost.def taken away: they must disagree.
+ * The published rules as the compiler has them (compiler/neuron/cost.def) beside the simulator's own figures
+ * (sim/neuron/timing.def and its code): they are written separately, and agree on every instruction and transfer below.
+ * Each figure of either side is then altered by itself, and each row of cost.def taken away: they must disagree.
  */
 #include <check.h>
 #include <math.h>
@@ -16,7 +17,8 @@
 
 enum { FEW = 6, MANY = 14 };
 
-/* What is simulated, assembled once: lines a few and many times (few may be missing: then what the program takes in all is compared). */
+/* What is simulated, assembled once: lines a few and many times (few may be missing: then what the program takes in all
+ * is compared). */
 static struct sample {
     struct neuron_program *few, *many;
     enum neuron_engine engine;
@@ -122,7 +124,8 @@ static bool depends_on_itself(const struct neuron_instr *i)
            i->operand[1].offset == i->operand[0].offset;
 }
 
-/* Of the last n instructions, what one after the other take; loads of the tensor engine run beside its products, but for the first one. */
+/* Of the last n instructions, what one after the other take; loads of the tensor engine run beside its products, but
+ * for the first one. */
 static double published(const struct nk_costs *c, const struct sample *x, int n, bool alone)
 {
     const struct neuron_stream *s = &x->many->stream[x->engine];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Scalar engine's functions, which the simulator has bodies of its own for, beside the scalar ops of the same name (ir/scalar.def). */
+/* The Scalar engine's functions, which the simulator has bodies of its own for, beside the scalar ops of the same name
+ * (ir/scalar.def). */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instruction set of the NeuronCore target: the text of every instruction is read, written again and equal, through the binary form
- * too; each rule refuses a program with a message that names the line; readers survive truncated and mutated input.
+ * The instruction set of the NeuronCore target: the text of every instruction is read, written again and equal, through
+ * the binary form too; each rule refuses a program with a message that names the line; readers survive truncated and
+ * mutated input.
  */
 #include <check.h>
 #include <stdio.h>
@@ -118,7 +119,8 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* What people write and the disassembler does not: blanks, comments, labels on their line, implied strides and types. */
+/* What people write and the disassembler does not: blanks, comments, labels on their line, implied strides and
+ * types. */
 START_TEST(forms)
 {
     static const char text[] = "core trn1   # a comment\r\n\n"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Simulated time beside the published rules: the cost of each instruction (cycles of its engine, back to back) as its formula says, exactly;
- * what engines may not share; DMA within 10 % of the published rates. The formulas stand here by hand, apart from the simulator's.
+ * Simulated time beside the published rules: the cost of each instruction (cycles of its engine, back to back) as its
+ * formula says, exactly; what engines may not share; DMA within 10 % of the published rates. The formulas stand here by
+ * hand, apart from the simulator's.
  */
 #include <check.h>
 #include <math.h>
@@ -153,7 +154,8 @@ static const struct {
     int sharers;
     double ns; /* published, within 10 %; queues are drained one after the other where lines wait */
 } transfers[] = {
-    /* About 1300 ns from semaphore to start; a row counts 512 bytes at least; 17 and 23 bytes/ns an engine, 16 engines */
+    /* About 1300 ns from semaphore to start; a row counts 512 bytes at least; 17 and 23 bytes/ns an engine, 16
+     * engines */
     {"trn1", "vector", "dma sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024]", 1, 1300 + 8 * 4096 / 17.0},
     {"trn1", "vector", "dma sbuf.f32[0:128, 0, 1], x[0, 128@65536, 1]", 1, 1300 + 8 * 512 / 17.0},
     {"trn1", "vector", "dma sbuf.f32[0:128, 0, 32], x[0, 128@65536, 32]", 1, 1300 + 8 * 512 / 17.0},
@@ -197,7 +199,8 @@ static const struct {
     {"trn2", "vector", "dma sbuf.f32[0:128, 0, 32768], x[0, 128@65536, 32768]", 8, 1300 + 128 * 131072 / 362.5},
     /* Of 2-byte elements, too */
     {"trn2", "vector", "dma_transpose sbuf.bf16[0:128, 0, 128], h[0, 128, 128]", 1, 1300 + 8 * 512 / (0.9 * 23)},
-    /* GpSimd builds the descriptors of rows by index, 150 cycles and one for each of them, behind an index that is visible after 164 */
+    /* GpSimd builds the descriptors of rows by index, 150 cycles and one for each of them, behind an index that is
+     * visible after 164 */
     {"trn1", "gpsimd",
      "memset sbuf.i32[0:128, 8192, 1], 0 signal s1\ndma_gather sbuf.f32[0:128, 0, 1024], x[0, 128@65536, 1024], "
      "sbuf.i32[0:128, 8192, 1] wait s1>=1",
@@ -222,8 +225,8 @@ START_TEST(dma_times)
 }
 END_TEST
 
-/* A queue's transfers go in order, those of different queues take turns by packets of 4 KiB: when the second of two transfers has ended, 32 KiB and 4 KiB a
- * partition, 8 partitions for each of the 16 engines. */
+/* A queue's transfers go in order, those of different queues take turns by packets of 4 KiB: when the second of two
+ * transfers has ended, 32 KiB and 4 KiB a partition, 8 partitions for each of the 16 engines. */
 START_TEST(queues)
 {
     static const struct {
@@ -271,7 +274,8 @@ START_TEST(sixteen)
 }
 END_TEST
 
-/* What the guide asks rows to be: 4 KiB and 2 KiB lose nothing to the least that a row costs, 256 bytes half, 64 bytes 7 of 8 parts. */
+/* What the guide asks rows to be: 4 KiB and 2 KiB lose nothing to the least that a row costs, 256 bytes half, 64 bytes
+ * 7 of 8 parts. */
 START_TEST(row_lengths)
 {
     static const struct {

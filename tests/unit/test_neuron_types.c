@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NeuronCore simulator's types and their roundings, and the Scalar engine's functions against the C library's in double precision. */
+/* The NeuronCore simulator's types and their roundings, and the Scalar engine's functions against the C library's in
+ * double precision. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,7 +9,8 @@
 
 /* -- Types -- */
 
-/* Each code of a short float is the nearest to itself; halfway points go to the even one; what lies between goes to the nearer. */
+/* Each code of a short float is the nearest to itself; halfway points go to the even one; what lies between goes to the
+ * nearer. */
 START_TEST(roundings)
 {
     enum neuron_type t = (enum neuron_type)_i;
@@ -81,7 +83,8 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Stochastic rounding: up as often as the value is near to what lies above. 50,000 draws: five standard deviations are 0.0112. */
+/* Stochastic rounding: up as often as the value is near to what lies above. 50,000 draws: five standard deviations are
+ * 0.0112. */
 START_TEST(stochastic)
 {
     static const enum neuron_type types[] = {NEURON_BF16, NEURON_F16, NEURON_TF32, NEURON_E4M3, NEURON_E5M2};
@@ -109,7 +112,8 @@ START_TEST(stochastic)
 }
 END_TEST
 
-/* The documented demonstration: 1024 in f16, 0.5 added 2,048 times: 1024 to the nearest even, about 2048 stochastically. */
+/* The documented demonstration: 1024 in f16, 0.5 added 2,048 times: 1024 to the nearest even, about 2048
+ * stochastically. */
 START_TEST(demonstration)
 {
     static const char text[] = "tensor x in f16 [128, 1]\ntensor y out f16 [128, 1]\n"

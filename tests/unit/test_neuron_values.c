@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the NeuronCore simulator computes, against plain loops: each instruction, products bit for bit, integers, DMA, random numbers. */
+/* What the NeuronCore simulator computes, against plain loops: each instruction, products bit for bit, integers, DMA,
+ * random numbers. */
 #include <math.h>
 #include <stdio.h>
 
 #include "tests/unit/neuron_bench.h"
 #include "tests/unit/suite.h"
 
-/* -- Instructions: x and z [128, 64] lie at bytes 0 and 1024 of each partition, the result is taken from byte 8192 -- */
+/* -- Instructions: x and z [128, 64] lie at bytes 0 and 1024 of each partition, the result is taken from byte 8192
+ * -- */
 
 typedef float oracle(int p, int k, const float *x, const float *z); /* x, z: the whole tensors */
 static float at(const float *x, int p, int k)
@@ -574,8 +576,8 @@ START_TEST(random_numbers)
 }
 END_TEST
 
-/* One core runs programs in turn, with tensors in our memory: what each gives on a core of its own. Bytes of SBUF that an earlier program wrote count as
- * unwritten; a program of another kind of core is refused. */
+/* One core runs programs in turn, with tensors in our memory: what each gives on a core of its own. Bytes of SBUF that
+ * an earlier program wrote count as unwritten; a program of another kind of core is refused. */
 START_TEST(core_kept)
 {
     static const char doubles[] =

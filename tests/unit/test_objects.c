@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our object files, linked by the linker and read back: sections, alignment, pointers between them, large sections, hidden and
- * exported symbols, archives, the same bytes for the same calls, and what happens when something is missing.
+ * Our object files, linked by the linker and read back: sections, alignment, pointers between them, large sections,
+ * hidden and exported symbols, archives, the same bytes for the same calls, and what happens when something is missing.
  */
 #include <check.h>
 #include <dlfcn.h>

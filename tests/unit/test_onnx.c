@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ONNX front end on files made here: what is right is read as it should be, and every kind of wrong file ends in an error that says what
- * was expected and found.
+ * The ONNX front end on files made here: what is right is read as it should be, and every kind of wrong file ends in an
+ * error that says what was expected and found.
  */
 #include <check.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parsing, verifying and printing with memory that runs out at the k-th allocation, for every k: a jump, no crash and (under
- * AddressSanitizer) no leak. Linked with --wrap, so that our allocations can fail. */
+/* Parsing, verifying and printing with memory that runs out at the k-th allocation, for every k: a jump, no crash and
+ * (under AddressSanitizer) no leak. Linked with --wrap, so that our allocations can fail. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts into stages: of random costs, and of networks of the size and shape of a 24-layer GPT, ResNet-50 and a translation network
- * with tied embeddings, against an independent exhaustive search (top-down, memoised) over the same costs. A cut takes well under
- * two seconds. Tied weights are in one stage, and maps place what they name. The tree method of SageMaker's library, by module scopes, never
- * gives a faster slowest stage; with the argument --table the program prints both (doc/partitions.md has the table).
+ * Cuts into stages: of random costs, and of networks of the size and shape of a 24-layer GPT, ResNet-50 and a
+ * translation network with tied embeddings, against an independent exhaustive search (top-down, memoised) over the same
+ * costs. A cut takes well under two seconds. Tied weights are in one stage, and maps place what they name. The tree
+ * method of SageMaker's library, by module scopes, never gives a faster slowest stage; with the argument --table the
+ * program prints both (doc/partitions.md has the table).
  */
 #include "passes/pass.h"
 #include "tests/unit/suite.h"
@@ -291,7 +292,8 @@ static struct ir_func *resnet50(void)
     return end(&t, "(%x: f32[8,64,56,56])", x, "f32[8,2048,7,7]");
 }
 
-/* -- Cuts of networks ------------------------------------------------------------------------------------------------- */
+/* -- Cuts of networks
+ * ------------------------------------------------------------------------------------------------- */
 
 static double seconds(void)
 {
@@ -375,12 +377,13 @@ START_TEST(a_translation_network)
 }
 END_TEST
 
-/* -- The tree method -------------------------------------------------------------------------------------------------- */
+/* -- The tree method
+ * -------------------------------------------------------------------------------------------------- */
 
 /*
- * Karakus et al., "Amazon SageMaker Model Parallelism" (2021, arXiv 2111.05972), as its open re-implementation has it: the tree of modules is
- * walked from the root; a module's devices are divided among contiguous segments of its children by the D'Hondt method, and what
- * a module computes itself is on the first of its devices.
+ * Karakus et al., "Amazon SageMaker Model Parallelism" (2021, arXiv 2111.05972), as its open re-implementation has it:
+ * the tree of modules is walked from the root; a module's devices are divided among contiguous segments of its children
+ * by the D'Hondt method, and what a module computes itself is on the first of its devices.
  */
 struct scope {
     char name[64];
@@ -539,7 +542,8 @@ static const struct pass_cost *slow_to_launch(const struct pass_machine *m)
     return &c;
 }
 
-/* Times are those of the machine's cost table: where a launch is all that counts, a product takes what an addition does. */
+/* Times are those of the machine's cost table: where a launch is all that counts, a product takes what an addition
+ * does. */
 START_TEST(time_of_the_machine)
 {
     const struct pass_machine launcher = {.name = "launcher", .cost = slow_to_launch};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pass tables agree with each other, lists parse, and the runner keeps a reproducer exactly while a pass is at fault. */
+/* The pass tables agree with each other, lists parse, and the runner keeps a reproducer exactly while a pass is at
+ * fault. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

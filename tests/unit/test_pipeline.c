@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pipeline schedules of equal stages: makespans, bubbles and microbatches held are those of the published formulas; every
- * schedule runs each forward and backward pass once, in an order that never blocks.
+ * Pipeline schedules of equal stages: makespans, bubbles and microbatches held are those of the published formulas;
+ * every schedule runs each forward and backward pass once, in an order that never blocks.
  */
 #include "passes/pass.h"
 #include "tests/unit/suite.h"
@@ -127,7 +127,8 @@ START_TEST(backward_first)
 }
 END_TEST
 
-/* Every schedule's bubble is its formula: of m microbatches on p stages, each of v chunks, the part (p-1)/v of m + (p-1)/v. */
+/* Every schedule's bubble is its formula: of m microbatches on p stages, each of v chunks, the part (p-1)/v of m +
+ * (p-1)/v. */
 START_TEST(bubbles)
 {
     static const int kinds[] = {PIPELINE_SIMPLE, PIPELINE_INTERLEAVED, PIPELINE_1F1B, PIPELINE_1F1B_INTERLEAVED};

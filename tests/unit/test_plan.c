@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner: pipelines of equal stages against the formulas of their papers, messages and shared devices against sums by hand,
- * averages against the ring's formula, buckets by hand; what a model weighs; a search that stops early against one that doesn't.
+ * The planner: pipelines of equal stages against the formulas of their papers, messages and shared devices against sums
+ * by hand, averages against the ring's formula, buckets by hand; what a model weighs; a search that stops early against
+ * one that doesn't.
  */
 #include "passes/pass.h"
 #include "tests/unit/suite.h"
@@ -123,7 +124,8 @@ START_TEST(messages)
     /* All forward passes first, on a link that is slower than they are: it paces them. */
     struct chain slow = {2, 1, 8, PIPELINE_SIMPLE, 100, {0, 20, 20, 1}, 0, 1};
     ck_assert_double_eq_tol(run_chain(&slow, &bubble).makespan, (1 + 8 * 5 + 1) + (2 + 8 * 5 + 2), NEAR);
-    /* Messages that overlap with work cost their latency when the pipeline fills and drains, not for each microbatch. */
+    /* Messages that overlap with work cost their latency when the pipeline fills and drains, not for each
+     * microbatch. */
     struct chain fast = {2, 1, 64, PIPELINE_SIMPLE, 1, {0.5, 10, 10, 1}, 0, 1};
     ck_assert_double_eq_tol(run_chain(&fast, &bubble).makespan, 3 * 65 + 2 * 0.6, NEAR);
 }
@@ -238,8 +240,12 @@ static struct plan_cluster cluster(int nodes, int devices)
 
 static struct plan_layout layout(int partitions, int copies, int micros, int64_t batch)
 {
-    return (struct plan_layout){
-        .partitions = partitions, .copies = copies, .micros = micros, .kind = PIPELINE_1F1B, .chunks = 1, .batch = batch};
+    return (struct plan_layout){.partitions = partitions,
+                                .copies = copies,
+                                .micros = micros,
+                                .kind = PIPELINE_1F1B,
+                                .chunks = 1,
+                                .batch = batch};
 }
 
 static struct plan_prediction predict(struct plan_model *m, const struct plan_cluster *c, struct plan_layout l)
@@ -394,7 +400,8 @@ START_TEST(a_fixed_batch)
 }
 END_TEST
 
-/* -- Clusters ------------------------------------------------------------------------------------------------------- */
+/* -- Clusters
+ * ------------------------------------------------------------------------------------------------------- */
 
 START_TEST(cluster_files)
 {

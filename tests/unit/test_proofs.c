@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Proofs of accesses (ir/kernel_bounds.c) and of facts (ir/fact.c) against all points: random kernels of one load, by affine, floordiv, mod, min and max
- * expressions, with guards and indices from data. Where an access is proved, it is inside its operand at every point of every size; what it requires of the
- * sizes is enough, and not more than enough: where it fails, some point is outside. TCCC_TEST_FULL: many more.
+ * Proofs of accesses (ir/kernel_bounds.c) and of facts (ir/fact.c) against all points: random kernels of one load, by
+ * affine, floordiv, mod, min and max expressions, with guards and indices from data. Where an access is proved, it is
+ * inside its operand at every point of every size; what it requires of the sizes is enough, and not more than enough:
+ * where it fails, some point is outside. TCCC_TEST_FULL: many more.
  */
 #include <check.h>
 #include <stdio.h>
@@ -54,7 +55,8 @@ static ir_expr number(struct recipe *r, int64_t v)
 
 static const char *const names[NSIZES] = {"N", "M", "K"};
 
-/* -- Expressions ----------------------------------------------------------------------------------------------------- */
+/* -- Expressions
+ * ----------------------------------------------------------------------------------------------------- */
 
 static ir_expr some_size(struct recipe *r)
 {
@@ -205,7 +207,8 @@ static void make(struct recipe *r)
     r->stages[0] = (struct kn_stage){0, 0, 0, at};
 }
 
-/* -- All points ------------------------------------------------------------------------------------------------------ */
+/* -- All points
+ * ------------------------------------------------------------------------------------------------------ */
 
 static bool value_of(void *user, ir_expr sym, int64_t *out)
 {
@@ -338,7 +341,8 @@ START_TEST(accesses)
 }
 END_TEST
 
-/* -- Facts ----------------------------------------------------------------------------------------------------------- */
+/* -- Facts
+ * ----------------------------------------------------------------------------------------------------------- */
 
 enum { MOST_KNOWN = 4 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The PTX simulator: each check is provoked, and does not fire in the corrected kernel; errors of loading name the line; kernels that
- * use shared memory, barriers, asynchronous copies and tensor cores give what plain loops give.
+ * The PTX simulator: each check is provoked, and does not fire in the corrected kernel; errors of loading name the
+ * line; kernels that use shared memory, barriers, asynchronous copies and tensor cores give what plain loops give.
  */
 #include <check.h>
 #include <stddef.h>
@@ -301,7 +301,8 @@ START_TEST(mapped)
 }
 END_TEST
 
-/* Some blocks of a grid stand for all: what is counted is the same where they are alike, and only those have written. */
+/* Some blocks of a grid stand for all: what is counted is the same where they are alike, and only those have
+ * written. */
 START_TEST(samples)
 {
     enum { BLOCKS = 64 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random kernels, compiled and interpreted: odd access maps (floordiv, mod, offsets, reversals, overlaps), guards, gathers, several
- * stages with row buffers, every reducer, known and symbolic extents. Values are small integers, so results must be equal
- * whatever the order of the sums. The same kernels for CUDA, in the simulator; reductions in pieces too (pass_split_kernel()).
+ * Random kernels, compiled and interpreted: odd access maps (floordiv, mod, offsets, reversals, overlaps), guards,
+ * gathers, several stages with row buffers, every reducer, known and symbolic extents. Values are small integers, so
+ * results must be equal whatever the order of the sums. The same kernels for CUDA, in the simulator; reductions in
+ * pieces too (pass_split_kernel()).
  */
 #include <check.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ struct recipe {
 };
 #define SYMBOLIC 19
 
-/* A number below n. At most one a full expression: C doesn't say in which order a call's arguments draw theirs, and compilers differ. */
+/* A number below n. At most one a full expression: C doesn't say in which order a call's arguments draw theirs, and
+ * compilers differ. */
 static int pick(struct recipe *r, int n)
 {
     return (int)((hk_random(&r->state) >> 8) % (uint64_t)n);
@@ -354,7 +356,8 @@ START_TEST(pieces_agree)
 }
 END_TEST
 
-/* A kernel of the host that strays by as many elements as its size says, from the end of what it reads and what it writes. */
+/* A kernel of the host that strays by as many elements as its size says, from the end of what it reads and what it
+ * writes. */
 static void stray(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
                   int64_t last)
 {

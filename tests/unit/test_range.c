@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges of the emitter (compiler/emit/range.h) against the points that they stand for: of numbers every operation's result is a number, too. */
+/* Ranges of the emitter (compiler/emit/range.h) against the points that they stand for: of numbers every operation's
+ * result is a number, too. */
 #include <check.h>
 
 #include "compiler/emit/emit.h"

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does modelled time rank products as a device does? The steps by which a published worklog went from 32 to 764 TFLOP/s of bf16 on one H100, a product of 4096^3
- * (pranjalssh/fast.cu, figures as its author gives them), written anew in PTX: multiply-adds, tile sizes, a ring of buffers, a warpgroup that sends, persistent blocks, plain
- * mbarriers, a cluster that shares its columns, a first step that needs no zeros, results stored by tensor copies, an order of tiles read from a table (there a Hilbert curve), stmatrix; the
- * last two have one figure together. And eight steps of another, of float32 (ranking_fp32.c), on the device of theirs. Each kernel's results are right, with all
- * checks on; its counters at two lengths of the sum give those at 4096, since a step counts as the one before; one block (or cluster) gives those of the grid.
+ * Does modelled time rank products as a device does? The steps by which a published worklog went from 32 to 764 TFLOP/s
+ * of bf16 on one H100, a product of 4096^3 (pranjalssh/fast.cu, figures as its author gives them), written anew in PTX:
+ * multiply-adds, tile sizes, a ring of buffers, a warpgroup that sends, persistent blocks, plain mbarriers, a cluster
+ * that shares its columns, a first step that needs no zeros, results stored by tensor copies, an order of tiles read
+ * from a table (there a Hilbert curve), stmatrix; the last two have one figure together. And eight steps of another, of
+ * float32 (ranking_fp32.c), on the device of theirs. Each kernel's results are right, with all checks on; its counters
+ * at two lengths of the sum give those at 4096, since a step counts as the one before; one block (or cluster) gives
+ * those of the grid.
  */
 #include <check.h>
 #include <stddef.h>
@@ -48,7 +51,8 @@ static const struct variant variants[] = {
 };
 enum { NVARIANTS = sizeof variants / sizeof *variants };
 
-/* -- A kernel's text ------------------------------------------------------------------------------------------------ */
+/* -- A kernel's text
+ * ------------------------------------------------------------------------------------------------ */
 
 static FILE *out;
 #define P(...) fprintf(out, __VA_ARGS__)
@@ -96,7 +100,8 @@ static void head(const struct variant *v)
       "and.b32 %%r8, %%r1, 31; shr.u32 %%r9, %%r1, 5; and.b32 %%r9, %%r9, 3; shr.u32 %%r10, %%r1, 7; mov.u32 %%r11, "
       "%%cluster_ctarank;\n",
       threads(v), 128 * 2, v->stages * stage_bytes(v) + staging(v));
-    /* r4: full barriers, 8 bytes each, the empty ones 128 behind; lane r8, warp of the group r9, group r10, rank r11; tile r12, stage r13, parity r14. */
+    /* r4: full barriers, 8 bytes each, the empty ones 128 behind; lane r8, warp of the group r9, group r10, rank r11;
+     * tile r12, stage r13, parity r14. */
     int arrivals = (v->plain ? 4 : 128) * v->groups * (v->cluster ? v->cluster : 1);
     P("setp.ne.u32 %%p1, %%r1, 0; @%%p1 bra READY;\n");
     for (int i = 0; i < v->stages; i++)
@@ -189,7 +194,8 @@ static void store_by_threads(const struct variant *v)
         }
 }
 
-/* The same through shared memory, in blocks of 64 columns, by tensor copies that are waited for when the next tile's results come. */
+/* The same through shared memory, in blocks of 64 columns, by tensor copies that are waited for when the next tile's
+ * results come. */
 static void store_by_copies(const struct variant *v)
 {
     int base = v->stages * stage_bytes(v);
@@ -317,7 +323,8 @@ static void body_alone(const struct variant *v)
     P("ret;\n}\n");
 }
 
-/* Each of 256 threads 8 x 8 of 128 x 128 results by multiply-adds, 16 terms at a time through shared memory as float32, a row of it 132 of them. */
+/* Each of 256 threads 8 x 8 of 128 x 128 results by multiply-adds, 16 terms at a time through shared memory as float32,
+ * a row of it 132 of them. */
 static void body_simt(void)
 {
     enum { ROW = 132 * 4, COLS = 16 * ROW };
@@ -376,7 +383,8 @@ static char *text_of(const struct variant *v)
     return text;
 }
 
-/* -- Runs ----------------------------------------------------------------------------------------------------------- */
+/* -- Runs
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static int blocks_of(const struct variant *v)
 {
@@ -516,7 +524,8 @@ static struct ranked modelled(const struct variant *v)
     return r;
 }
 
-/* Kendall's tau of those is at least `least`, and the published figure of the model's best at least `near` of the best. */
+/* Kendall's tau of those is at least `least`, and the published figure of the model's best at least `near` of the
+ * best. */
 static void check_order(const char *what, const struct ranked *r, int n, double least, double near)
 {
     int agree = 0, pairs = 0, best = 0, last = 0;
@@ -548,7 +557,8 @@ START_TEST(ranked)
     start();
     for (int i = 0; i < NVARIANTS; i++)
         all[RANKED_FP32 + i] = modelled(&variants[i]);
-    /* A warp gets nothing for instructions that do not wait for each other: of float32 the last step, with few warps and many sums each, is put too low. */
+    /* A warp gets nothing for instructions that do not wait for each other: of float32 the last step, with few warps
+     * and many sums each, is put too low. */
     check_order("float32 on an A6000", all, RANKED_FP32, 0.75, 0.8);
     check_order("bf16 on an H100", all + RANKED_FP32, NVARIANTS, 0.8, 0.95);
     check_order("both", all, RANKED_FP32 + NVARIANTS, 0.8, 0.95);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are written at once and never through a link, folders that are gone whatever happens, text without control characters. */
+/* Files that are written at once and never through a link, folders that are gone whatever happens, text without control
+ * characters. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>

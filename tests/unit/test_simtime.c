@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modelled time: tiny kernels whose cycles are computed here by hand with the formulas of doc/ptxsim.md. 2,000 cycles are the launch's,
- * 600 the first access to memory; n instructions of one warp alone take 4 n, of many warps n / 4.
+ * Modelled time: tiny kernels whose cycles are computed here by hand with the formulas of doc/ptxsim.md. 2,000 cycles
+ * are the launch's, 600 the first access to memory; n instructions of one warp alone take 4 n, of many warps n / 4.
  */
 #include <check.h>
 #include <stdio.h>
@@ -41,7 +41,8 @@ static const struct {
     {"ld.param.u64 %d1, [a]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4; add.u64 %d1, %d1, %d2; ld.global.u32 %r2, "
      "[%d1];",
      "h100", 1, 32, 2750, "latency"},
-    /* 1,056 blocks of 1,024 threads read 16 bytes each: 17,301,504 x 1.83e9 / 3.35e12 = 9,451.3; L2 3,072; latency 256 x 600 / 256. */
+    /* 1,056 blocks of 1,024 threads read 16 bytes each: 17,301,504 x 1.83e9 / 3.35e12 = 9,451.3; L2 3,072; latency 256
+     * x 600 / 256. */
     {"ld.param.u64 %d1, [a]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r1, %r2, 1024, %r1; mul.wide.u32 "
      "%d2, %r1, 16; "
      "add.u64 %d1, %d1, %d2; ld.global.v4.u32 {%r3,%r4,%r5,%r6}, [%d1];",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of data: sizes of pictures against Pillow's, tokens against tokenizers', random choices that depend on the sample alone, tables, and
+/* Readers of data: sizes of pictures against Pillow's, tokens against tokenizers', random choices that depend on the
+ * sample alone, tables, and
  * --skip-bad. Figures and files are those of tests/train/sources.py. */
 #include <check.h>
 #include <math.h>
@@ -132,7 +133,8 @@ START_TEST(truncated_picture)
 }
 END_TEST
 
-/* -- Tokens --------------------------------------------------------------------------------------------------------- */
+/* -- Tokens
+ * --------------------------------------------------------------------------------------------------------- */
 
 #define TEXT                                                                                        \
     "The quick brown fox jumps over the lazy dog; it's 1984, and they've never seen 3.14159.\n\n  " \
@@ -171,7 +173,8 @@ START_TEST(tokens_as_tokenizers)
 }
 END_TEST
 
-/* Every kind of tokenizer.json: what tokenizers makes of tests/train/tokens-text.txt is in tokens.txt (tests/train/tokens.py). */
+/* Every kind of tokenizer.json: what tokenizers makes of tests/train/tokens-text.txt is in tokens.txt
+ * (tests/train/tokens.py). */
 START_TEST(kinds_of_tokenizers)
 {
     struct data_file *text = data_map(stored("../../train/tokens-text.txt"), error);
@@ -270,7 +273,8 @@ START_TEST(long_words)
 }
 END_TEST
 
-/* -- Tables ----------------------------------------------------------------------------------------------------------- */
+/* -- Tables
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static bool open_table(const char *text, const struct data_options *o, const struct tccrt_value_info *info,
                        struct data_array *a)
@@ -346,7 +350,8 @@ START_TEST(tables_refused)
 }
 END_TEST
 
-/* -- --skip-bad ----------------------------------------------------------------------------------------------------------- */
+/* -- --skip-bad
+ * ----------------------------------------------------------------------------------------------------------- */
 
 START_TEST(bad_rows_are_replaced)
 {

@@ -76,7 +76,8 @@ static int run(const char *path, struct tcc_tensor *out)
     }
     ck_assert_msg(tccrt_run(s, "main", nin, in, nout, result) == 0, "%s", tccrt_error());
     for (int i = 0; i < nout; i++) {
-        size_t bytes = (size_t)tcc_elements(result[i].rank, result[i].dims) * (size_t)tcc_dtype_bytes((enum tcc_dtype)result[i].dtype);
+        size_t bytes = (size_t)tcc_elements(result[i].rank, result[i].dims) *
+                       (size_t)tcc_dtype_bytes((enum tcc_dtype)result[i].dtype);
         out[i] = result[i];
         out[i].data = calloc(1, bytes + 1);
         memcpy(out[i].data, result[i].data, bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Traced programs on devices with memory of their own: the CPU's losses and parameters, state that stays on the device from step to step, what goes
- * between host and device when it is asked for, failures.
+ * Traced programs on devices with memory of their own: the CPU's losses and parameters, state that stays on the device
+ * from step to step, what goes between host and device when it is asked for, failures.
  */
 #include <check.h>
 #include <math.h>
@@ -181,7 +181,8 @@ START_TEST(inputs)
 }
 END_TEST
 
-/* A step begins while the one before is under way: the batch is copied meanwhile. A failure among them is the failing step's. */
+/* A step begins while the one before is under way: the batch is copied meanwhile. A failure among them is the failing
+ * step's. */
 START_TEST(ahead)
 {
     struct trace_ctx *c = context(devices[_i].device);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lazy tracing, how programs run: the cache shared by processes, reports, failures, closures, autocast and the scaler, several batches an
- * execution, the environment.
+ * Lazy tracing, how programs run: the cache shared by processes, reports, failures, closures, autocast and the scaler,
+ * several batches an execution, the environment.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 #include "tests/unit/suite.h"
 #include "tests/unit/trace_nets.h"
 
-/* -- The cache ------------------------------------------------------------------------------------------------------ */
+/* -- The cache
+ * ------------------------------------------------------------------------------------------------------ */
 
 static char folder[64];
 
@@ -90,7 +91,8 @@ START_TEST(many_processes)
 }
 END_TEST
 
-/* -- Reports ---------------------------------------------------------------------------------------------------------- */
+/* -- Reports
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static char report_text[8192];
 
@@ -145,7 +147,8 @@ START_TEST(reports)
 }
 END_TEST
 
-/* -- Failures ----------------------------------------------------------------------------------------------------------- */
+/* -- Failures
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void expect(struct trace_ctx *c, int got, int status, const char *text)
 {
@@ -279,7 +282,8 @@ START_TEST(lifetimes)
 }
 END_TEST
 
-/* -- Closures -------------------------------------------------------------------------------------------------------------- */
+/* -- Closures
+ * -------------------------------------------------------------------------------------------------------------- */
 
 struct seen {
     int n;
@@ -327,7 +331,8 @@ START_TEST(closures)
 }
 END_TEST
 
-/* -- Mixed precision --------------------------------------------------------------------------------------------------------- */
+/* -- Mixed precision
+ * --------------------------------------------------------------------------------------------------------- */
 
 START_TEST(autocast)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accuracy of vector math, against the C library in long double: at most 2 ULP for f32, 4 ULP for f64; fmod exact; 1 + erf, which has a way of
- * its own, in ULP of 1. Sweeps
- * random bit patterns, points around the edges of each function's branches, and specials; every --march that can run here.
+ * Accuracy of vector math, against the C library in long double: at most 2 ULP for f32, 4 ULP for f64; fmod exact; 1 +
+ * erf, which has a way of its own, in ULP of 1. Sweeps
+ * random bit patterns, points around the edges of each function's branches, and specials; every --march that can run
+ * here.
  */
 #include <check.h>
 #include <math.h>

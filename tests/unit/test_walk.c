@@ -20,7 +20,8 @@ static void run_scale(struct tccrt_session *s, int64_t n)
     free(x);
 }
 
-/* Calls of the kernel that scales: one of a launch that a single thread runs, many where threads take its tiles in chunks. */
+/* Calls of the kernel that scales: one of a launch that a single thread runs, many where threads take its tiles in
+ * chunks. */
 static _Atomic int scaled;
 
 static void count_scale(void *const *args, const int64_t *sizes, void *scratch, struct tcc_env *env, int64_t first,
@@ -417,8 +418,9 @@ END_TEST
 
 enum { ABREAST = 3 };
 
-/* main(trip: i64[], x: i64[2]) -> ABREAST times i64[2]: loops of which any may run at any time. Body: (i, cond, a, b) -> (cond, b, a), b having become b + i: what is carried changes
- * places; or, if not `swaps`, (i, cond, a) -> (cond, a), a having become a + i. The loop number `bad` meets a fault in its first iteration. */
+/* main(trip: i64[], x: i64[2]) -> ABREAST times i64[2]: loops of which any may run at any time. Body: (i, cond, a, b)
+ * -> (cond, b, a), b having become b + i: what is carried changes places; or, if not `swaps`, (i, cond, a) -> (cond,
+ * a), a having become a + i. The loop number `bad` meets a fault in its first iteration. */
 static void abreast_plan(struct mini_plan *p, bool swaps, int bad)
 {
     uint32_t one = mp_const(p, 1), two = mp_const(p, 2), c16 = mp_const(p, 16), c8 = mp_const(p, 8);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan walker on a device with memory and queues of its own: copies, waits, programs that are recorded and replayed. */
+/* The plan walker on a device with memory and queues of its own: copies, waits, programs that are recorded and
+ * replayed. */
 #include "tests/unit/suite.h"
 #include "tests/unit/walk_plans.h"
 
-/* main(x: f32[n]) -> f32[n], on a device: x is copied in, a program computes t = x * w, x = t * w, the result is copied out; three queues,
- * two waits, of which `drop` (1, 2) is left out. */
+/* main(x: f32[n]) -> f32[n], on a device: x is copied in, a program computes t = x * w, x = t * w, the result is copied
+ * out; three queues, two waits, of which `drop` (1, 2) is left out. */
 static void placed_plan(struct mini_plan *p, int drop)
 {
     uint32_t n = mp_sym(p, "n", 0, 1000000, 0), four = mp_const(p, 4), zero = mp_const(p, 0),
@@ -74,7 +75,8 @@ static int run_placed(struct tccrt_session *s, int64_t n)
     return status;
 }
 
-/* Whatever the order, and with programs that are recorded, compared, replayed, for two sizes; a wait that is missing is always noticed. */
+/* Whatever the order, and with programs that are recorded, compared, replayed, for two sizes; a wait that is missing is
+ * always noticed. */
 START_TEST(placed)
 {
     for (int drop = 0; drop < 3; drop++) {

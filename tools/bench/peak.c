@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * peak.c - the machine's peak. Twelve independent chains hide the latency of two multiply-adds a cycle. Measured again and
- * again between kernels, since the clock of a shared machine moves; in processor time, which others' work doesn't count in.
+ * peak.c - the machine's peak. Twelve independent chains hide the latency of two multiply-adds a cycle. Measured again
+ * and again between kernels, since the clock of a shared machine moves; in processor time, which others' work doesn't
+ * count in.
  */
 #include "tools/bench/peak_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-bench --shapes: one artifact over many sizes, in one session, as a server meets them: the first run at a size binds it and gets memory ready, the later ones are what it
- * costs. Several dims are combined, each size of one with each of the others. And --html, of the sweep and of a plain benchmark.
+ * tccc-bench --shapes: one artifact over many sizes, in one session, as a server meets them: the first run at a size
+ * binds it and gets memory ready, the later ones are what it costs. Several dims are combined, each size of one with
+ * each of the others. And --html, of the sweep and of a plain benchmark.
  */
 #include "ir/ir.h"
 #include "base/safe.h"

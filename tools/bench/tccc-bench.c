@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-bench: how long an artifact or a model takes to compile, open, run first, and run warm. Inputs that are not given
- * are random; only the runs themselves are timed, with outputs in the session's memory.
+ * tccc-bench: how long an artifact or a model takes to compile, open, run first, and run warm. Inputs that are not
+ * given are random; only the runs themselves are timed, with outputs in the session's memory.
  */
 #include "base/safe.h"
 #include "tools/bench/bench_int.h"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-bench --tokens: a decoder whose session holds the past. The first token comes from the inputs as they are given (a prompt, by --input or
- * --shape; else one token), each later one from inputs of one token. Sizes that grow with the past (a mask's) are found by trying: those which the
- * model takes for the second token. Where the session doesn't count tokens (state.md: the model's own inputs say where new elements go) any size
- * would be taken, so one grows in any case: of the latest inputs' first, as those that say which tokens are new come first. Integers of such sizes are ones, for a mask.
+ * tccc-bench --tokens: a decoder whose session holds the past. The first token comes from the inputs as they are given
+ * (a prompt, by --input or
+ * --shape; else one token), each later one from inputs of one token. Sizes that grow with the past (a mask's) are found
+ * by trying: those which the model takes for the second token. Where the session doesn't count tokens (state.md: the
+ * model's own inputs say where new elements go) any size would be taken, so one grows in any case: of the latest
+ * inputs' first, as those that say which tokens are new come first. Integers of such sizes are ones, for a mask.
  */
 #include "tools/bench/bench_int.h"
 

@@ -2,12 +2,14 @@
 /*
  * tune.c - tccc --tune=FILE: schedules by time instead of by formula.
  *
- *     the model's kernels as the compiler schedules them (text of --dump-ir=kernels), but for those of which FILE has a line
- *     each one timed as it is; of those that make up nearly all of a run's time each schedule that the target thinks worth it
- *     the fastest of each, by its digest, goes into FILE, behind what was there; then the model is compiled by the whole table
+ *     the model's kernels as the compiler schedules them (text of --dump-ir=kernels), but for those of which FILE has a
+ *     line each one timed as it is; of those that make up nearly all of a run's time each schedule that the target
+ *     thinks worth it the fastest of each, by its digest, goes into FILE, behind what was there; then the model is
+ *     compiled by the whole table
  *
- * A kernel is timed by itself, on random operands. One that depends on sizes that are not known has no time: --dim gives them. FILE is all that a later compilation
- * needs to make the same artifact again, on a machine with a device or without.
+ * A kernel is timed by itself, on random operands. One that depends on sizes that are not known has no time: --dim
+ * gives them. FILE is all that a later compilation needs to make the same artifact again, on a machine with a device or
+ * without.
  */
 #include "compiler/target.h"
 #include "compiler/tccc.h"
@@ -214,7 +216,8 @@ static int64_t scratch_bytes(const struct tcc_pimage *image, int number, const s
     return most;
 }
 
-/* n kernels of one image on operands of the first: the same kernel in several ways, or (n 1) one of many. times[i] < 0: `error` says why it has none. */
+/* n kernels of one image on operands of the first: the same kernel in several ways, or (n 1) one of many. times[i] < 0:
+ * `error` says why it has none. */
 static bool time_ways(struct tuning *t, const struct tcc_pimage *image, int first, int n, struct kn_kernel **ways,
                       double *times, char *error)
 {

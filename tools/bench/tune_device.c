@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tune_device.c - kernels timed on a GPU, by events around launches one behind the other, after some that are not counted: the median of several such rows. The
- * driver is opened as the run-time library does it, libcuda.so.1 or $TCCC_CUDA_LIBRARY, and translates the PTX. Types: CUDA Driver API.
+ * tune_device.c - kernels timed on a GPU, by events around launches one behind the other, after some that are not
+ * counted: the median of several such rows. The driver is opened as the run-time library does it, libcuda.so.1 or
+ * $TCCC_CUDA_LIBRARY, and translates the PTX. Types: CUDA Driver API.
  */
 #include "runtime/tccrt.h"
 #include "tools/run/model_int.h"

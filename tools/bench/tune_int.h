@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tune_int.h - private to tccc --tune (tune.c): what times kernels, a GPU (tune_device.c) or the simulator's model (tune_sim.c).
+ * tune_int.h - private to tccc --tune (tune.c): what times kernels, a GPU (tune_device.c) or the simulator's model
+ * (tune_sim.c).
  */
 #ifndef TCC_TOOLS_TUNE_INT_H
 #define TCC_TOOLS_TUNE_INT_H
@@ -20,7 +21,8 @@ struct tune_clock {
     void (*free)(struct tune_clock *c);
     struct tcc_map_driver maps;
     /* Seconds that a launch of the function takes. work: its operations, as far as is known. */
-    bool (*time)(struct tune_clock *c, const char *symbol, const struct records_shape *s, const uint64_t *params, size_t size, double work,
+    bool (*time)(struct tune_clock *c, const char *symbol, const struct records_shape *s, const uint64_t *params,
+        size_t size, double work,
                  double *seconds, char *error);
     void (*close)(struct tune_clock *c);
 };

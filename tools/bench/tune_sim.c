@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tune_sim.c - kernels timed by the simulator's model (doc/ptxsim.md). Some blocks of the grid run, the others are taken to be like them; of memory a kernel
- * reads no more lines for the first time than its operands have.
+ * tune_sim.c - kernels timed by the simulator's model (doc/ptxsim.md). Some blocks of the grid run, the others are
+ * taken to be like them; of memory a kernel reads no more lines for the first time than its operands have.
  */
 #include "sim/ptx/ptxsim.h"
 #include "tools/bench/tune_int.h"

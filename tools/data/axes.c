@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --split-axis=INPUT:K|none where data is fed: the axis of an input that is the samples. An entry point that is split into microbatches
- * has been compiled for its axes; of others nobody has asked before.
+ * --split-axis=INPUT:K|none where data is fed: the axis of an input that is the samples. An entry point that is split
+ * into microbatches has been compiled for its axes; of others nobody has asked before.
  */
 #include "tools/data/data_int.h"
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte-pair encoding by a tokenizer.json of Hugging Face's tokenizers: Sennrich, Haddow, Birch, "Neural machine translation of rare words with subword units" (2016).
+ * Byte-pair encoding by a tokenizer.json of Hugging Face's tokenizers: Sennrich, Haddow, Birch, "Neural machine
+ * translation of rare words with subword units" (2016).
  *
- * cut.c cuts the text into words; a word's symbols are joined pair by pair, the pair that comes first in the list of merges first, of equal ones the
- * leftmost. Symbols are bytes, each written as a letter in the file (Radford and others, "Language models are unsupervised multitask learners", 2019; printable ones as
- * themselves, the others from U+0100 on), or else characters; one that the vocabulary lacks is spelled in its bytes <0xNN> (byte_fallback), or is unk_token. Added
- * tokens are cut out of the text before. Special tokens that a post-processor would add are not.
+ * cut.c cuts the text into words; a word's symbols are joined pair by pair, the pair that comes first in the list of
+ * merges first, of equal ones the leftmost. Symbols are bytes, each written as a letter in the file (Radford and
+ * others, "Language models are unsupervised multitask learners", 2019; printable ones as themselves, the others from
+ * U+0100 on), or else characters; one that the vocabulary lacks is spelled in its bytes <0xNN> (byte_fallback), or is
+ * unk_token. Added tokens are cut out of the text before. Special tokens that a post-processor would add are not.
  */
 #include "tools/data/data_int.h"
 
@@ -45,7 +47,8 @@ struct data_bpe {
     struct added *added;
 };
 
-/* -- The file --------------------------------------------------------------------------------------------------------- */
+/* -- The file
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* The letter that stands for a byte. */
 static uint32_t letter_of(unsigned byte)
@@ -257,7 +260,8 @@ void data_bpe_free(struct data_bpe *b)
     free(b);
 }
 
-/* -- Joining ---------------------------------------------------------------------------------------------------------------- */
+/* -- Joining
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* What an encoding writes to, and works in. */
 struct encoder {
@@ -271,7 +275,8 @@ struct encoder {
     size_t spelled_room;
 };
 
-/* The list with room for n of `size` bytes, twice as much if it must grow; NULL: no memory, and the list is as it was. */
+/* The list with room for n of `size` bytes, twice as much if it must grow; NULL: no memory, and the list is as it
+ * was. */
 static void *grow(void *list, size_t *room, size_t n, size_t size)
 {
     if (n <= *room)
@@ -375,7 +380,8 @@ static bool join(struct encoder *e, size_t n)
     return true;
 }
 
-/* -- Words to symbols ---------------------------------------------------------------------------------------------------------- */
+/* -- Words to symbols
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* The word as the vocabulary spells it, ended by 0; NULL: no memory. */
 static const char *spell(struct encoder *e, const unsigned char *s, size_t n)
@@ -475,10 +481,11 @@ static bool add_word(void *user, const unsigned char *s, size_t n, char *error)
     return join(e, count) || (snprintf(error, ERROR_SIZE, "no memory"), false);
 }
 
-/* -- Texts ------------------------------------------------------------------------------------------------------------------------ */
+/* -- Texts
+ * ------------------------------------------------------------------------------------------------------------------ */
 
-/* Where the first added token from `at` on begins, the longest of those that do; n: there is none. next[i]: where token i was found last,
- * so that the text is searched once for each; SIZE_MAX: not yet. */
+/* Where the first added token from `at` on begins, the longest of those that do; n: there is none. next[i]: where token
+ * i was found last, so that the text is searched once for each; SIZE_MAX: not yet. */
 static size_t find_added(const struct data_bpe *b, const unsigned char *s, size_t at, size_t n, size_t *next,
                          const struct added **which)
 {

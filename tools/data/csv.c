@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables as text: comma-separated values (RFC 4180: fields in double quotes may hold the delimiter, line breaks and doubled quotes), the first line names the columns.
+ * Tables as text: comma-separated values (RFC 4180: fields in double quotes may hold the delimiter, line breaks and
+ * doubled quotes), the first line names the columns.
  *
- * A column whose values are all numbers is one of numbers. Any other is one of categories, numbered by the order of their names as bytes, or as
- * categories=COLUMN:A+B+C;COLUMN:... says; a name that is not listed there is a bad value. An empty field, NA, nan or null is missing: an error, unless missing=mean
- * (of the column's numbers) or missing=X (that number) says what it becomes; in a column of categories X is the number of its class.
- * All this is found over all files of the training's data, and is the input's table (tables.c); where there is one already, a file's columns are
- * those, by name, and nothing depends on the file's other rows.
- * Numbers go through float64. What the input gets is f32[n, columns] (f32[n] of one column where the input has rank 1), i64 for an input of integers.
+ * A column whose values are all numbers is one of numbers. Any other is one of categories, numbered by the order of
+ * their names as bytes, or as categories=COLUMN:A+B+C;COLUMN:... says; a name that is not listed there is a bad value.
+ * An empty field, NA, nan or null is missing: an error, unless missing=mean (of the column's numbers) or missing=X
+ * (that number) says what it becomes; in a column of categories X is the number of its class. All this is found over
+ * all files of the training's data, and is the input's table (tables.c); where there is one already, a file's columns
+ * are those, by name, and nothing depends on the file's other rows. Numbers go through float64. What the input gets is
+ * f32[n, columns] (f32[n] of one column where the input has rank 1), i64 for an input of integers.
  */
 #include "tools/data/data_int.h"
 
@@ -54,7 +56,8 @@ struct rows {
     } * bad; /* ascending */
 };
 
-/* -- Text ----------------------------------------------------------------------------------------------------------- */
+/* -- Text
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static bool no_memory(char *error)
 {
@@ -186,7 +189,8 @@ static bool number(struct span s, double *out)
     return !*end && end != copy;
 }
 
-/* -- Columns ---------------------------------------------------------------------------------------------------------- */
+/* -- Columns
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static int column_named(const struct table *t, const char *name, size_t n)
 {
@@ -297,7 +301,8 @@ static int known_columns(const struct table *t, struct column *c, char *error)
     return known->ncolumns;
 }
 
-/* Columns that are asked for by name stand for training's, one by one; those that have a name of its table must be where that is. */
+/* Columns that are asked for by name stand for training's, one by one; those that have a name of its table must be
+ * where that is. */
 static int renamed_columns(const struct table *t, struct column *c, char *error)
 {
     const struct data_table *known = t->q->o->table;
@@ -404,7 +409,8 @@ static int find_columns(struct table *t, struct column *c, bool *found, char *er
     return n;
 }
 
-/* -- Passes: what columns hold, then their values --------------------------------------------------------------------------- */
+/* -- Passes: what columns hold, then their values
+ * --------------------------------------------------------------------------- */
 
 static bool survey(struct table *t, int n, struct column *c, char *error)
 {
@@ -422,7 +428,8 @@ static bool survey(struct table *t, int n, struct column *c, char *error)
     return !*error;
 }
 
-/* Numbers of categories that are found here would depend on which rows the file has: training may do that, nobody else. */
+/* Numbers of categories that are found here would depend on which rows the file has: training may do that, nobody
+ * else. */
 static bool may_find(const struct table *t, const struct column *c, char *error)
 {
     const struct data_table *table = t->q->o->table;
@@ -570,7 +577,8 @@ static bool read_rows(struct table *t, int n, const struct column *c, struct row
     return !*error;
 }
 
-/* -- The array --------------------------------------------------------------------------------------------------------------- */
+/* -- The array
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static void rows_release(struct data_source *s)
 {

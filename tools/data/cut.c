@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a tokenizer.json of Hugging Face's tokenizers normalises text and cuts it into the words that its model encodes (`normalizer`, `pre_tokenizer`).
+ * How a tokenizer.json of Hugging Face's tokenizers normalises text and cuts it into the words that its model encodes
+ * (`normalizer`, `pre_tokenizer`).
  *
- *   normalizers      Prepend, Replace (of a string), Sequence; NFC: text that may not be in that form is refused, the others stay as they are
- *   pre-tokenizers   ByteLevel (GPT-2's pattern, 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+, or none), Split (by a regular expression: PCRE2,
- *                    opened at run time), Digits, Metaspace, Sequence
+ *   normalizers      Prepend, Replace (of a string), Sequence; NFC: text that may not be in that form is refused, the
+ *                    others stay as they are
+ *   pre-tokenizers   ByteLevel (GPT-2's pattern, 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+|
+ *                    ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+, or none), Split (by a regular expression: PCRE2, opened at run
+ *                    time), Digits, Metaspace, Sequence
  *
- * Others are refused by name. Each step cuts the pieces of the one before; some change them (Metaspace, a blank in front).
+ * Others are refused by name. Each step cuts the pieces of the one before; some change them (Metaspace, a blank in
+ * front).
  */
 #include "tools/data/data_int.h"
 
@@ -15,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- Unicode -------------------------------------------------------------------------------------------------------- */
+/* -- Unicode
+ * -------------------------------------------------------------------------------------------------------- */
 
 struct range {
     uint32_t first, last;
@@ -92,7 +97,8 @@ bool data_is_space(uint32_t c)
     return IN_RANGES(spaces, c);
 }
 
-/* -- PCRE2 ------------------------------------------------------------------------------------------------------------ */
+/* -- PCRE2
+ * ------------------------------------------------------------------------------------------------------------ */
 
 enum { PCRE2_UTF = 0x80000, PCRE2_UCP = 0x20000, PCRE2_LITERAL = 0x2000000, PCRE2_NO_UTF_CHECK = 0x40000000 };
 
@@ -131,7 +137,8 @@ static bool load_pcre2(void)
     return pcre2.there;
 }
 
-/* -- The plan ------------------------------------------------------------------------------------------------------------ */
+/* -- The plan
+ * ------------------------------------------------------------------------------------------------------------ */
 
 enum { MOST_STEPS = 16, DEEPEST = 4 };
 enum step_kind { STEP_PREPEND, STEP_REPLACE, STEP_NFC, STEP_BYTES, STEP_SPLIT, STEP_DIGITS, STEP_METASPACE };
@@ -352,7 +359,8 @@ bool data_cut_bytes(const struct data_cut *c)
     return c->bytes;
 }
 
-/* -- Cutting ---------------------------------------------------------------------------------------------------------------- */
+/* -- Cutting
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* A piece on its way through the steps; start: it begins where the text does. */
 struct piece {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to tools/: data to train on. Arrays one axis of which (the first, unless --split-axis says otherwise) is the samples, from files; the order of samples; batches,
- * gathered ahead of time by threads. Functions that can fail write why into `error` (ERROR_SIZE bytes).
+ * Private to tools/: data to train on. Arrays one axis of which (the first, unless --split-axis says otherwise) is the
+ * samples, from files; the order of samples; batches, gathered ahead of time by threads. Functions that can fail write
+ * why into `error` (ERROR_SIZE bytes).
  *
  *   data_file     npy, IDX, raw files; gzip
  *   data_zip      npz
@@ -11,7 +12,8 @@
  *   data_tar      archives of samples (webdataset)
  *   data_csv      tables
  *   data_tables   what training's data were: columns, categories, means, scales; in checkpoints
- *   data_text     text as bytes or tokens;  data_bpe: tokens of a tokenizer.json;  data_cut: the words that it cuts text into
+ *   data_text     text as bytes or tokens;  data_bpe: tokens of a tokenizer.json;  data_cut: the words that it cuts
+ *                 text into
  *   data_hdf5     HDF5, by libhdf5
  *   data_set      --data and the step's inputs: which array feeds which input
  *   data_split    --split
@@ -34,8 +36,9 @@ struct data_file { int refs; unsigned char *bytes; size_t size; bool mapped; };
 struct data_draw { uint64_t seed; int64_t epoch; };
 
 /*
- * Rows that are made when they are asked for: decoded, joined, read by a library. `row` writes the elements of row `row`, of the array's type, and is called by
- * several threads at once; draw NULL: nothing random. `release` ends it with its last user.
+ * Rows that are made when they are asked for: decoded, joined, read by a library. `row` writes the elements of row
+ * `row`, of the array's type, and is called by several threads at once; draw NULL: nothing random. `release` ends it
+ * with its last user.
  */
 struct data_source {
     int refs;
@@ -61,13 +64,14 @@ struct data_array {
     char name[256];              /* "FILE" or "FILE:ARRAY", for messages */
 };
 
-/* What stands after FILE in --data [NAME=]FILE,KEY=VALUE,... (options.def); 0 or NULL: not given. axis: of the input's samples, -1: none
- * (--split-axis). Lists and texts are the caller's. */
+/* What stands after FILE in --data [NAME=]FILE,KEY=VALUE,... (options.def); 0 or NULL: not given. axis: of the input's
+ * samples, -1: none (--split-axis). Lists and texts are the caller's. */
 struct data_options {
     enum tcc_dtype dtype;
     int64_t length, stride, offset, limit, size, resize;
     double scale;
-    struct data_numbers { int n; double at[DATA_CHANNELS]; } means, stds;    /* of a picture's channels; else one number */
+    /* of a picture's channels; else one number */
+    struct data_numbers { int n; double at[DATA_CHANNELS]; } means, stds;
     bool scaled;
     int axis;
     unsigned augment;            /* 1 << enum data_augment */
@@ -82,8 +86,8 @@ enum data_augment { DATA_FLIP, DATA_CROP, DATA_JITTER, DATA_NAUGMENTS };
 
 /* A column's categories are in ascending order, unless listed. */
 struct data_column { char *name; bool numbers, listed; int nclasses; char **classes; double sum; int64_t count; };
-/* Of an input. closed: it is training's, and as it stands; alone: no training's is known, and none is made of this data. read: dtype and the scaling
- * are known. The one column of a folder has no name. */
+/* Of an input. closed: it is training's, and as it stands; alone: no training's is known, and none is made of this
+ * data. read: dtype and the scaling are known. The one column of a folder has no name. */
 struct data_table {
     char *input, *missing;
     const char *from;            /* a checkpoint's path, for messages */
@@ -98,31 +102,40 @@ struct data_table {
 struct data_tables { int n; struct data_table **at; bool frozen; const char *from; };
 
 struct data_table *data_table_of(struct data_tables *all, const char *input);      /* of the input; NULL: no memory */
-struct data_column *data_table_column(struct data_table *t, const char *name, size_t n);   /* a new one, of numbers; NULL: no memory, too many */
+/* a new one, of numbers; NULL: no memory, too many */
+struct data_column *data_table_column(struct data_table *t, const char *name, size_t n);
 int data_class_of(const struct data_column *c, const char *name, size_t n);        /* its number; -1: none */
 bool data_class_note(struct data_column *c, const char *name, size_t n, char *error);      /* it is one, in order */
 bool data_class_list(struct data_column *c, const char *name, size_t n, char *error);      /* it is the next one */
 void data_class_names(const struct data_column *c, char *to, size_t room);         /* "a, b, c and 12 more" */
-/* scale=, mean= and std= of elements of that type: kept in an open table; of a closed one they become training's. False: they are others. */
+/* scale=, mean= and std= of elements of that type: kept in an open table; of a closed one they become training's.
+ * False: they are others. */
 bool data_table_scaling(const char *path, struct data_options *own, enum tcc_dtype dtype, char *error);
 void data_tables_close(struct data_tables *all);
-void data_tables_notes(const struct options *o, const struct data_tables *all);    /* categories of open ones, to standard error */
+/* categories of open ones, to standard error */
+void data_tables_notes(const struct options *o, const struct data_tables *all);
 char *data_tables_text(const struct data_tables *all);                             /* malloc'ed; NULL: no memory */
-bool data_tables_parse(struct data_tables *all, const char *text);                 /* what it has is closed; false: damaged */
+/* what it has is closed; false: damaged */
+bool data_tables_parse(struct data_tables *all, const char *text);
 /* Those of a checkpoint, if it has any. `path` must outlive them. EXIT_FINE, or an exit code after a message. */
 int data_tables_load(const struct options *o, const char *path, struct data_tables *all);
 void data_tables_free(struct data_tables *all);
 
-/* -- Files ------------------------------------------------------------------------------------------------------------ */
+/* -- Files
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct data_file *data_map(const char *path, char *error);                 /* .gz is unpacked */
-int data_map_code(void);                     /* the exit status of a data_map() that has just failed: the file's, or the machine's */
+/* the exit status of a data_map() that has just failed: the file's, or the machine's */
+int data_map_code(void);
 struct data_file *data_take(unsigned char *bytes, size_t size, char *error);       /* takes over malloc'ed memory */
 void data_unref(struct data_file *f);
-/* An array from a file's content (.npy, IDX, or raw elements), with the options applied. `info`: the input that it is for. */
-bool data_array_read(const char *path, struct data_file *f, const struct data_options *o, const struct tccrt_value_info *info,
+/* An array from a file's content (.npy, IDX, or raw elements), with the options applied. `info`: the input that it is
+ * for. */
+bool data_array_read(const char *path, struct data_file *f, const struct data_options *o,
+                     const struct tccrt_value_info *info,
                      struct data_array *out, char *error);
-/* The same of the array `name` of an .npz file; NULL name: the only one. *found false: there is none (`error` lists those that are). */
+/* The same of the array `name` of an .npz file; NULL name: the only one. *found false: there is none (`error` lists
+ * those that are). */
 bool data_zip_is(const struct data_file *f);
 bool data_zip_array(const char *path, struct data_file *f, const char *name, const struct data_options *o,
                     const struct tccrt_value_info *info, struct data_array *out, bool *found, char *error);
@@ -134,7 +147,8 @@ char **data_zip_names(const struct data_file *f, int *n);                  /* wi
 /* Columns are found, and which of them are of numbers; then the others' categories; then rows are read. */
 enum data_phase { PHASE_COLUMNS, PHASE_CLASSES, PHASE_ROWS };
 
-/* What an input is to get. `name`: what stood after the file (FILE:NAME), or NULL. `named`: --data NAME=FILE, rather than FILE for all inputs. */
+/* What an input is to get. `name`: what stood after the file (FILE:NAME), or NULL. `named`: --data NAME=FILE, rather
+ * than FILE for all inputs. */
 struct data_request {
     const char *path, *name;
     struct data_file *file;      /* mapped; NULL: a folder, a pattern of names */
@@ -154,35 +168,41 @@ enum data_reader_id {
 };
 
 /* Each reader is data_open_ID(). *found false: the file has nothing for this input. */
-#define READER(id, prefix, suffixes, keys, all, looks, text) bool data_open_##id(struct data_request *q, struct data_array *out, bool *found, char *error);
+#define READER(id, prefix, suffixes, keys, all, looks, text) \
+    bool data_open_##id(struct data_request *q, struct data_array *out, bool *found, char *error);
 #include "tools/data/readers.def"
 
-/* --data's words: FILE[:NAME][,KEY=VALUE]... with a reader's prefix before it. `text` is the copy that all texts point into. reader -1: what the
- * file holds decides. */
+/* --data's words: FILE[:NAME][,KEY=VALUE]... with a reader's prefix before it. `text` is the copy that all texts point
+ * into. reader -1: what the file holds decides. */
 struct data_words { char *text; const char *path, *name; int reader; struct data_options o; };
 /* EXIT_FINE, or an exit code after a message; `given` is the whole argument. words->text is to be freed in any case. */
 int data_words_read(const struct options *o, const char *text, const char *given, struct data_words *words);
 /* Does the reader heed the options given? Else an exit code after a message. */
 int data_words_check(const struct options *o, const struct data_words *words, int reader, const char *given);
-bool data_words_glob(const char *path);                                    /* a pattern of names, and no file of that name */
+/* a pattern of names, and no file of that name */
+bool data_words_glob(const char *path);
 /* The reader of a file by its prefix (words->reader), content or suffix. */
 int data_reader_of(const char *path, const struct data_file *f, int asked);
 bool data_reader_feeds_all(int reader);
 /* The array that q->path holds for q->info, of one file or of all that a pattern matches; *found as above. */
 bool data_read(struct data_request *q, int reader, struct data_array *out, bool *found, char *error);
 /* What the options say of an array whose type and shape are known: its samples, scale, limit. */
-bool data_apply(const char *path, const struct data_options *o, const struct tccrt_value_info *info, struct data_array *a, char *error);
+bool data_apply(const char *path, const struct data_options *o, const struct tccrt_value_info *info,
+                struct data_array *a, char *error);
 /* An array of rows that `s` makes, dims[0] of them; takes over s. The options apply. */
-bool data_from_source(const struct data_request *q, struct data_source *s, enum tcc_dtype dtype, int rank, const int64_t *dims,
+bool data_from_source(const struct data_request *q, struct data_source *s, enum tcc_dtype dtype, int rank,
+                      const int64_t *dims,
                       struct data_array *out, char *error);
 /* An array of elements in memory, which become the array's file. */
-bool data_from_memory(const struct data_request *q, void *elements, enum tcc_dtype dtype, int rank, const int64_t *dims, struct data_array *out,
+bool data_from_memory(const struct data_request *q, void *elements, enum tcc_dtype dtype, int rank,
+                      const int64_t *dims, struct data_array *out,
                       char *error);
 void data_release(struct data_array *a);
 
 /* -- Pictures */
 
-/* What becomes of pictures: channels x height x width (or channels last) of floats in [0, 1], normalised, or of bytes. */
+/* What becomes of pictures: channels x height x width (or channels last) of floats in [0, 1], normalised, or of
+ * bytes. */
 struct data_picture {
     int channels, height, width, resize;
     bool last;                   /* channels are the last axis */
@@ -193,10 +213,11 @@ struct data_picture {
 /* The picture that the request's input takes; dims: of a row, 3. */
 bool data_picture_for(const struct data_request *q, struct data_picture *p, int64_t *dims, char *error);
 /* Decodes a file's bytes into a row. `sample` and draw: what is random; draw NULL: nothing. `name` is for messages. */
-bool data_picture_row(const struct data_picture *p, const char *name, const unsigned char *bytes, size_t size, int64_t sample,
+bool data_picture_row(const struct data_picture *p, const char *name, const unsigned char *bytes, size_t size,
+                      int64_t sample,
                       const struct data_draw *draw, void *to, char *error);
-/* Bilinear with a filter as wide as the scale, in fixed point: what Pillow does with u8[h, w, c], whose rows are `stride` bytes apart. False: no
- * memory. */
+/* Bilinear with a filter as wide as the scale, in fixed point: what Pillow does with u8[h, w, c], whose rows are
+ * `stride` bytes apart. False: no memory. */
 bool data_resample(const uint8_t *from, size_t stride, int w, int h, int channels, uint8_t *to, int tw, int th);
 bool data_is_picture(const char *extension);                                /* of a file's name, without the dot */
 /* Is it an input that takes pictures (floats or bytes of rank 4), or class numbers (integers of rank 1)? */
@@ -207,26 +228,33 @@ bool data_takes_classes(const struct tccrt_value_info *info);
 /* How a tokenizer.json normalises text and cuts it into words (cut.c). */
 struct data_cut;
 struct json_t;
-/* NULL after `error`: what is not supported, by name; *code: EXIT_ENVIRONMENT where a library is missing, else left alone. */
+/* NULL after `error`: what is not supported, by name; *code: EXIT_ENVIRONMENT where a library is missing, else left
+ * alone. */
 struct data_cut *data_cut_open(struct json_t *root, const char *path, char *error, int *code);
-bool data_cut_bytes(const struct data_cut *c);                             /* symbols of words are bytes, not characters */
+/* symbols of words are bytes, not characters */
+bool data_cut_bytes(const struct data_cut *c);
 typedef bool data_word_fn(void *user, const unsigned char *s, size_t n, char *error);
-/* Calls `word` for each word of n bytes of valid UTF-8; start: they begin the text. For one thread at a time. False: word's, or after `error`. */
-bool data_cut_words(const struct data_cut *c, const unsigned char *s, size_t n, bool start, data_word_fn *word, void *user, char *error);
+/* Calls `word` for each word of n bytes of valid UTF-8; start: they begin the text. For one thread at a time. False:
+ * word's, or after `error`. */
+bool data_cut_words(const struct data_cut *c, const unsigned char *s, size_t n, bool start, data_word_fn *word,
+                    void *user, char *error);
 void data_cut_free(struct data_cut *c);
-int data_utf8(const unsigned char *s, size_t n, uint32_t *c);             /* the code point at s, and its length; 0: not UTF-8 */
+/* the code point at s, and its length; 0: not UTF-8 */
+int data_utf8(const unsigned char *s, size_t n, uint32_t *c);
 bool data_is_space(uint32_t c);
 
 struct data_bpe;
 struct data_bpe *data_bpe_open(const char *path, char *error, int *code);   /* of a tokenizer.json; *code as above */
 /* Appends the tokens of valid UTF-8; *ids is malloc'ed and grows. For one thread at a time. False after `error`. */
-bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t n, uint32_t **ids, size_t *count, char *error);
+bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t n, uint32_t **ids, size_t *count,
+                     char *error);
 void data_bpe_free(struct data_bpe *b);
 
-/* -- Sets ------------------------------------------------------------------------------------------------------------ */
+/* -- Sets
+ * ------------------------------------------------------------------------------------------------------------ */
 
-/* One array for each input of an entry point. axes: of each input's samples, -1: it has none. rows: which rows of the arrays the samples
- * are; NULL: all. */
+/* One array for each input of an entry point. axes: of each input's samples, -1: it has none. rows: which rows of the
+ * arrays the samples are; NULL: all. */
 struct data_set {
     int n;
     struct data_array *arrays;
@@ -237,49 +265,72 @@ struct data_set {
     struct data_tables *tables;
 };
 /* Which axes those are: of --split-axis, or as the artifact was compiled. axes[n] is the caller's to free. */
-int data_axes(const struct options *o, const struct tccrt_model *m, const char *entry, const struct tccrt_value_info *inputs, int n, int **axes);
-/* Arguments of --data (or --eval-data). EXIT_FINE, or an exit code after a message. `tables`: training's, or those that become so. */
-int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, const int *axes, int n,
+int data_axes(const struct options *o, const struct tccrt_model *m, const char *entry,
+              const struct tccrt_value_info *inputs, int n, int **axes);
+/* Arguments of --data (or --eval-data). EXIT_FINE, or an exit code after a message. `tables`: training's, or those that
+ * become so. */
+int data_set_open(const struct options *o, enum option_id id, const struct tccrt_value_info *inputs, const int *axes,
+                  int n,
                   struct data_tables *tables, struct data_set *set);
-/* Takes a share of the samples out of `set` into `held`, which feeds the n inputs of an entry point: by a permutation of the seed, or the last ones
- * where samples overlap. */
-int data_set_split(const struct options *o, struct data_set *set, double share, uint64_t seed, const struct tccrt_value_info *inputs,
+/* Takes a share of the samples out of `set` into `held`, which feeds the n inputs of an entry point: by a permutation
+ * of the seed, or the last ones where samples overlap. */
+int data_set_split(const struct options *o, struct data_set *set, double share, uint64_t seed,
+                   const struct tccrt_value_info *inputs,
                    const int *axes, int n, struct data_set *held);
-void data_set_notes(const struct options *o, const struct data_set *set);  /* which element types are converted, to standard error */
+/* which element types are converted, to standard error */
+void data_set_notes(const struct options *o, const struct data_set *set);
 void data_set_close(struct data_set *set);
 
-/* Fills `to` with rows of array i of the set; rows[k] is a sample's number. `batch` is for messages; draw NULL: nothing is random. *bad: the k of
- * the row that could not be made. */
-struct data_fill { const struct data_set *set; int64_t batch, n; const int64_t *rows; const struct data_draw *draw; int64_t bad; };
+/* Fills `to` with rows of array i of the set; rows[k] is a sample's number. `batch` is for messages; draw NULL: nothing
+ * is random. *bad: the k of the row that could not be made. */
+struct data_fill {
+    const struct data_set *set;
+    int64_t batch, n;
+    const int64_t *rows;
+    const struct data_draw *draw;
+    int64_t bad;
+};
 bool data_fill(struct data_fill *f, int i, void *to, char *error);
 int64_t data_set_row(const struct data_set *set, int64_t sample);          /* the row of the arrays that it is */
-int64_t data_row_elements(const struct data_array *a);                     /* of a sample; without an axis of samples: of all */
+/* of a sample; without an axis of samples: of all */
+int64_t data_row_elements(const struct data_array *a);
 /* The dims but that of the axis, and their number; -1: a rank that has no such axis. */
 int data_other_dims(int rank, const int64_t *dims, int axis, int64_t *others);
 /* Bytes of input i in a batch; 0: more than there can be. */
 size_t data_batch_bytes(const struct data_set *set, int i, int64_t rows);
-struct data_rows { void *data; int64_t rows, first; };                     /* a batch's values of one input, and a row of it */
+/* a batch's values of one input, and a row of it */
+struct data_rows { void *data; int64_t rows, first; };
 /* n rows of `to` from its first on become those of `from`, or each becomes that one row. */
-void data_copy_rows(const struct data_set *set, int i, struct data_rows to, struct data_rows from, int64_t n, bool repeat);
+void data_copy_rows(const struct data_set *set, int i, struct data_rows to, struct data_rows from, int64_t n,
+                    bool repeat);
 
 /* Batches of the order that trace_sampler_epoch() gives (compiler/trace.h). */
 /* A batch: data[i] has `rows` rows of input i. `error`: why it could not be made, else "". */
 struct batch { int64_t rows, number; void **data; char error[ERROR_SIZE]; };
 struct loader;
-void data_bind(const struct data_set *set, const struct batch *b, struct tcc_tensor *in);     /* in[set->n]: the batch's tensors */
-/* Batches [first, ...) of `size` samples of the order; the last one is smaller, or left out with drop_last. The loader keeps
- * `ahead` batches made or in the making; workers 0: the caller makes them. skip_bad: so many samples that can't be read are replaced by those after
- * them. */
+/* in[set->n]: the batch's tensors */
+void data_bind(const struct data_set *set, const struct batch *b, struct tcc_tensor *in);
+/* Batches [first, ...) of `size` samples of the order; the last one is smaller, or left out with drop_last. The loader
+ * keeps `ahead` batches made or in the making; workers 0: the caller makes them. skip_bad: so many samples that can't
+ * be read are replaced by those after them. */
 struct loader *loader_new(const struct data_set *set, int workers, int ahead, int64_t size, int64_t skip_bad);
 /* What is random in the epoch's samples; draw NULL: nothing. */
-struct loader_epoch { const int64_t *order; int64_t count; bool drop_last; int64_t first, number; const struct data_draw *draw; };
+struct loader_epoch {
+    const int64_t *order;
+    int64_t count;
+    bool drop_last;
+    int64_t first, number;
+    const struct data_draw *draw;
+};
 bool loader_start(struct loader *l, const struct loader_epoch *e);
 struct batch *loader_next(struct loader *l);                               /* NULL: the epoch has ended */
-void loader_release(struct loader *l, int n);                              /* the n oldest batches that were handed out */
+/* the n oldest batches that were handed out */
+void loader_release(struct loader *l, int n);
 void loader_stop(struct loader *l);                                        /* ends the epoch early */
 /* Samples that were replaced so far, each counted once, and why the first was. */
 int64_t loader_bad(struct loader *l, const char **first);
-/* When the last batches were made, in ms of now_ms(), the latest last; worker -1: by the caller. How many, at most LOADER_SPANS. */
+/* When the last batches were made, in ms of now_ms(), the latest last; worker -1: by the caller. How many, at most
+ * LOADER_SPANS. */
 enum { LOADER_SPANS = 64 };
 struct loader_span { double start, end; int64_t batch; int worker; };
 int loader_spans(struct loader *l, struct loader_span *to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays from files, told apart by their content: .npy (NumPy), IDX (the format of the MNIST files,
- * http://yann.lecun.com/exdb/mnist: two zero bytes, element type, rank, dims and elements big-endian), raw elements; each may be
- * packed by gzip. Files are mapped, so that data larger than memory works.
+ * http://yann.lecun.com/exdb/mnist: two zero bytes, element type, rank, dims and elements big-endian), raw elements;
+ * each may be packed by gzip. Files are mapped, so that data larger than memory works.
  */
 #include "tools/data/data_int.h"
 
@@ -51,7 +51,8 @@ static size_t most_unpacked(size_t packed)
     return packed > half / 1040 ? (size_t)half : packed * 1040 + 64;
 }
 
-/* The size of a .npy file that begins so, by its header; 0: it does not say (another format). -1: more than anything. */
+/* The size of a .npy file that begins so, by its header; 0: it does not say (another format). -1: more than
+ * anything. */
 static int64_t said_size(const unsigned char *head, size_t n)
 {
     struct npy_info h;

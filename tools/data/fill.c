@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One batch of one array: rows are gathered, brought to the input's element type and looked at. What no training step can use
- * (NaN, an integer that the input's type can't hold) is refused here, where batch and sample can be named.
+ * One batch of one array: rows are gathered, brought to the input's element type and looked at. What no training step
+ * can use (NaN, an integer that the input's type can't hold) is refused here, where batch and sample can be named.
  */
 #include "tools/data/data_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders of pictures: DIR/CLASS/.../FILE. Classes are numbered in the order of their names, or as training's were (tables.c), samples by class and then by path: torchvision's ImageFolder. An input of
- * pictures gets the pictures, an input of integers the classes' numbers. Files are read when a batch is made, so that a folder may be larger than
+ * Folders of pictures: DIR/CLASS/.../FILE. Classes are numbered in the order of their names, or as training's were
+ * (tables.c), samples by class and then by path: torchvision's ImageFolder. An input of pictures gets the pictures, an
+ * input of integers the classes' numbers. Files are read when a batch is made, so that a folder may be larger than
  * memory; what is kept are their names.
  */
 #include "tools/data/data_int.h"
@@ -91,7 +92,8 @@ static int64_t class_named(struct data_column *c, const char *name, bool note, c
     return at;
 }
 
-/* What is looked for: a folder's classes (note), or its pictures, whose classes are those of `column`; NULL: nobody asks for them. */
+/* What is looked for: a folder's classes (note), or its pictures, whose classes are those of `column`; NULL: nobody
+ * asks for them. */
 struct search {
     struct data_column *column;
     bool note;

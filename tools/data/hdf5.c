@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datasets of HDF5 files, by libhdf5, opened at run time (the C interface of 1.10 and later, in which an identifier has 64 bits; HDF5 Reference Manual, H5D, H5S, H5T).
- * A row is read when it is asked for, as a hyperslab; the library is not made for several threads, so one at a time. Floats become f32, or f64 where they have 64
- * bits; integers i64, bytes u8.
+ * Datasets of HDF5 files, by libhdf5, opened at run time (the C interface of 1.10 and later, in which an identifier has
+ * 64 bits; HDF5 Reference Manual, H5D, H5S, H5T). A row is read when it is asked for, as a hyperslab; the library is
+ * not made for several threads, so one at a time. Floats become f32, or f64 where they have 64 bits; integers i64,
+ * bytes u8.
  */
 #include "tools/data/data_int.h"
 
@@ -168,7 +169,8 @@ static enum tcc_dtype type_of(struct dataset *d)
                                     : TCC_I64;
 }
 
-/* A dataset's name may be a link into another file, its elements may lie in others (raw ones, too: any file of the machine), or be pieces of others' datasets. */
+/* A dataset's name may be a link into another file, its elements may lie in others (raw ones, too: any file of the
+ * machine), or be pieces of others' datasets. */
 static bool is_own(const struct dataset *d, const char *path)
 {
     hid how = h5.data_how(d->data);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One picture as a row: decoded by the library op that models decode with (image_decoder: JPEG, PNG and others by libraries opened at run time), then
- * brought to the input's size, and to floats in [0, 1], normalised by channel.
+ * One picture as a row: decoded by the library op that models decode with (image_decoder: JPEG, PNG and others by
+ * libraries opened at run time), then brought to the input's size, and to floats in [0, 1], normalised by channel.
  *
- *   without a draw   the shorter side becomes `resize` (default: the input's), then the middle is cut out: torchvision's Resize, CenterCrop
- *   crop             a box of 8 % to 100 % of the area, of proportions from 3:4 to 4:3: RandomResizedCrop (ten tries, then the middle)
+ *   without a draw   the shorter side becomes `resize` (default: the input's), then the middle is cut out:
+ *   torchvision's Resize, CenterCrop
+ *   crop             a box of 8 % to 100 % of the area, of proportions from 3:4 to 4:3: RandomResizedCrop (ten tries,
+ *                    then the middle)
  *   flip             half of the pictures are mirrored
- *   jitter           brightness, contrast and saturation times 0.6 to 1.4 each: ColorJitter(0.4, 0.4, 0.4), in this order
+ *   jitter           brightness, contrast and saturation times 0.6 to 1.4 each: ColorJitter(0.4, 0.4, 0.4), in this
+ *                    order
  *
  * Random numbers are a hash (splitmix64) of seed, epoch, sample and a counter.
  */
@@ -87,7 +90,8 @@ static struct tcc_object *decode(const unsigned char *bytes, size_t size, int ch
     return NULL;
 }
 
-/* -- Random choices --------------------------------------------------------------------------------------------------- */
+/* -- Random choices
+ * --------------------------------------------------------------------------------------------------- */
 
 struct dice {
     uint64_t key, counter;
@@ -156,10 +160,11 @@ static void jitter(struct dice *d, uint8_t *x, int64_t pixels, int channels)
 
 enum { MOST_SIDE = 16384, LARGEST = 1 << 28 };
 
-/* -- Sizes ------------------------------------------------------------------------------------------------------------- */
+/* -- Sizes
+ * ------------------------------------------------------------------------------------------------------------- */
 
-/* torchvision's Resize, then CenterCrop: the picture is scaled whole, since the filter would see less at the edges of a part. A strip so thin that it would take
- * more than LARGEST pixels is left out as no picture: *thin. */
+/* torchvision's Resize, then CenterCrop: the picture is scaled whole, since the filter would see less at the edges of a
+ * part. A strip so thin that it would take more than LARGEST pixels is left out as no picture: *thin. */
 static uint8_t *scaled_middle(const uint8_t *x, int w, int h, const struct data_picture *p, bool *thin)
 {
     int64_t longer = w <= h ? (int64_t)p->resize * h / w : (int64_t)p->resize * w / h;
@@ -264,7 +269,8 @@ bool data_picture_row(const struct data_picture *p, const char *name, const unsi
     return true;
 }
 
-/* -- Names ----------------------------------------------------------------------------------------------------------------- */
+/* -- Names
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 bool data_is_picture(const char *extension)
 {
@@ -276,7 +282,8 @@ bool data_is_picture(const char *extension)
     return false;
 }
 
-/* -- What an input takes -------------------------------------------------------------------------------------------------- */
+/* -- What an input takes
+ * -------------------------------------------------------------------------------------------------- */
 
 bool data_takes_pictures(const struct tccrt_value_info *info)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches ahead of time. A ring of batches is filled by threads and emptied by the caller in order; what a batch holds depends
- * on its number alone, so any number of threads gives the same training. With no workers the caller fills the next batch.
+ * Batches ahead of time. A ring of batches is filled by threads and emptied by the caller in order; what a batch holds
+ * depends on its number alone, so any number of threads gives the same training. With no workers the caller fills the
+ * next batch.
  */
 #include "tools/data/data_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which reader takes a file, and shards: the files that a pattern matches, in the order of their names, are one array whose rows are those of the
- * first file, then of the second.
+ * Which reader takes a file, and shards: the files that a pattern matches, in the order of their names, are one array
+ * whose rows are those of the first file, then of the second.
  */
 #include "tools/data/data_int.h"
 
@@ -151,7 +151,8 @@ void data_release(struct data_array *a)
     a->file = NULL;
 }
 
-/* -- Shards ------------------------------------------------------------------------------------------------------------ */
+/* -- Shards
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct shards {
     struct data_source source;

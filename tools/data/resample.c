@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pictures in another size: Pillow's bilinear resize (src/libImaging/Resample.c; its algorithm, bit for bit), which torchvision's transforms of pictures use. Each
- * pixel of the result is a weighted mean under a triangle as wide as two pixels of the result (of the source, where it is enlarged): rows first, then
- * columns, both in fixed point with 22 bits.
+ * Pictures in another size: Pillow's bilinear resize (src/libImaging/Resample.c; its algorithm, bit for bit), which
+ * torchvision's transforms of pictures use. Each pixel of the result is a weighted mean under a triangle as wide as two
+ * pixels of the result (of the source, where it is enlarged): rows first, then columns, both in fixed point with 22
+ * bits.
  */
 #include "tools/data/data_int.h"
 
@@ -11,7 +12,8 @@
 
 enum { BITS = 32 - 8 - 2 };
 
-/* Weights of a line: pixel i of the result is the sum over k < n[i] of weight[i * most + k] times pixel first[i] + k. */
+/* Weights of a line: pixel i of the result is the sum over k < n[i] of weight[i * most + k] times pixel first[i] +
+ * k. */
 struct line {
     int most;
     int *first, *n;

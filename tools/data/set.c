@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --data FILE, --data NAME=FILE[,KEY=VALUE]...: which array feeds which input of the step, checked against its signature.
- * An argument that names an existing file is that file; else the longest input name followed by '=' is the input that it is for.
+ * --data FILE, --data NAME=FILE[,KEY=VALUE]...: which array feeds which input of the step, checked against its
+ * signature. An argument that names an existing file is that file; else the longest input name followed by '=' is the
+ * input that it is for.
  */
 #include "tools/data/data_int.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What training's data were: of each input the columns by name, the categories of a column and the mean of its numbers, the names of a folder's
- * classes, scale, mean and std. Training finds them once, over all files of the input; checkpoints hold them as text (the metadata
- * train.data.tables), and whoever reads data for the same parameters uses them instead of looking again: a row's values then depend on that row
- * alone, never on the rows beside it.
+ * What training's data were: of each input the columns by name, the categories of a column and the mean of its numbers,
+ * the names of a folder's classes, scale, mean and std. Training finds them once, over all files of the input;
+ * checkpoints hold them as text (the metadata train.data.tables), and whoever reads data for the same parameters uses
+ * them instead of looking again: a row's values then depend on that row alone, never on the rows beside it.
  *
- * The text has a line an item, a word and what it is about: input NAME begins an input; then read TYPE, scale X, mean X..., std X..., missing TEXT;
- * numbers MEAN NAME and categories NAME for each column in its order (MEAN "-": it had no number), class NAME for each category of the column
- * before. Bytes that would break lines or JSON are written \xHH.
+ * The text has a line an item, a word and what it is about: input NAME begins an input; then read TYPE, scale X, mean
+ * X..., std X..., missing TEXT; numbers MEAN NAME and categories NAME for each column in its order (MEAN "-": it had no
+ * number), class NAME for each category of the column before. Bytes that would break lines or JSON are written \xHH.
  */
 #include "tools/data/data_int.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Archives of samples, as webdataset has them: POSIX tar (ustar, GNU's long names, pax's path), in which the files of a sample follow each other and have one name
- * up to the first dot of their last part: 000017.jpg, 000017.cls. FILE:EXTENSION names what an input gets; without it an input of pictures gets the first
- * extension of a picture, one of class numbers .cls (or .txt, a number in digits). Other files are .npy arrays, one a sample.
- * The archive is mapped; sizes are checked against it, so that none can be larger than it.
+ * Archives of samples, as webdataset has them: POSIX tar (ustar, GNU's long names, pax's path), in which the files of a
+ * sample follow each other and have one name up to the first dot of their last part: 000017.jpg, 000017.cls.
+ * FILE:EXTENSION names what an input gets; without it an input of pictures gets the first extension of a picture, one
+ * of class numbers .cls (or .txt, a number in digits). Other files are .npy arrays, one a sample. The archive is
+ * mapped; sizes are checked against it, so that none can be larger than it.
  */
 #include "tools/data/data_int.h"
 
@@ -41,7 +42,8 @@ static void tar_release(struct data_source *s)
     free(t);
 }
 
-/* -- Headers ----------------------------------------------------------------------------------------------------------- */
+/* -- Headers
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* Octal digits, or GNU's base 256 (the first bit set); -1: neither. */
 static int64_t number_of(const unsigned char *p, int n)
@@ -165,7 +167,8 @@ static bool read_archive(struct tar *t, char *error)
     return ok;
 }
 
-/* -- Samples ------------------------------------------------------------------------------------------------------------ */
+/* -- Samples
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* The extension that the request is for; NULL: the archive has none. */
 static const char *extension_for(const struct tar *t, const struct data_request *q)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text to train language models on: one list of bytes or of tokens, cut into samples by length=, stride= and offset=. Bytes are used where they lie in the
- * mapping; tokens are made when the file is opened, 4 bytes each. Without NAME= the input 'target' gets the element after each.
+ * Text to train language models on: one list of bytes or of tokens, cut into samples by length=, stride= and offset=.
+ * Bytes are used where they lie in the mapping; tokens are made when the file is opened, 4 bytes each. Without NAME=
+ * the input 'target' gets the element after each.
  */
 #include "tools/data/data_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of --data: [READER:]FILE[:NAME][,KEY=VALUE]..., by the tables readers.def and options.def. An existing file's name may hold
- * commas and colons; the longest part that is a file's name is it. In a value a backslash takes the next character as it is.
+ * The words of --data: [READER:]FILE[:NAME][,KEY=VALUE]..., by the tables readers.def and options.def. An existing
+ * file's name may hold commas and colons; the longest part that is a file's name is it. In a value a backslash takes
+ * the next character as it is.
  */
 #include "tools/data/data_int.h"
 

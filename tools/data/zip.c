@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrays of .npz files: a zip archive of .npy files, read by libzip (numpy.savez: stored, so used where they lie in the mapping;
- * numpy.savez_compressed: unpacked). libzip does not tell where a stored entry lies; but it reads through functions of ours, and
- * what it reads first for an entry is its first byte.
+ * Arrays of .npz files: a zip archive of .npy files, read by libzip (numpy.savez: stored, so used where they lie in the
+ * mapping; numpy.savez_compressed: unpacked). libzip does not tell where a stored entry lies; but it reads through
+ * functions of ours, and what it reads first for an entry is its first byte.
  */
 #include "base/mutant.h"
 #include "tools/data/data_int.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Charts of a report (html_int.h) as SVG: lines, timelines, memory over steps, points under a roof; graph.c has graphs. What a picture shows stands as text below it,
- * for who reads without a pointer. Colours are classes c0 to c7 (html.css); series differ in their dashes too. Many points become their extremes in each column of the
- * picture, spans too short to be seen one block: sizes do not grow with a run's length.
+ * Charts of a report (html_int.h) as SVG: lines, timelines, memory over steps, points under a roof; graph.c has graphs.
+ * What a picture shows stands as text below it, for who reads without a pointer. Colours are classes c0 to c7
+ * (html.css); series differ in their dashes too. Many points become their extremes in each column of the picture, spans
+ * too short to be seen one block: sizes do not grow with a run's length.
  */
 #include "tools/html/chart_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc --html: the facts of a compilation (compiler/facts.c) as a report: which kernels take the time by the cost model, what lies where in memory and when, which
- * weights are large, how the graph became kernels, what compiling took; of a step in stages, each stage's schedule with its bubbles (pipe.c).
+ * tccc --html: the facts of a compilation (compiler/facts.c) as a report: which kernels take the time by the cost
+ * model, what lies where in memory and when, which weights are large, how the graph became kernels, what compiling
+ * took; of a step in stages, each stage's schedule with its bubbles (pipe.c).
  */
 #include "tools/html/html_int.h"
 #include "tools/run/model_int.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs of a report: boxes in layers, each below all that it needs (the longest path to it), in a layer by the mean place of what they need: Sugiyama, Tagawa and Toda's
- * method (1981) with one sweep, which is what graphs of networks take, long chains with few branches. Edges over several layers pass at the side.
+ * Graphs of a report: boxes in layers, each below all that it needs (the longest path to it), in a layer by the mean
+ * place of what they need: Sugiyama, Tagawa and Toda's method (1981) with one sweep, which is what graphs of networks
+ * take, long chains with few branches. Edges over several layers pass at the side.
  */
 #include "tools/html/chart_int.h"
 

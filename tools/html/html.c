@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A report (html_int.h) as a page: head, answers, facts, sections, tables. Charts are chart.c's. The script may run only with the page's nonce (Content Security
- * Policy Level 3, https://www.w3.org/TR/CSP3/), and nothing is loaded: text that got out of its quotes all the same could do nothing.
+ * A report (html_int.h) as a page: head, answers, facts, sections, tables. Charts are chart.c's. The script may run
+ * only with the page's nonce (Content Security Policy Level 3, https://www.w3.org/TR/CSP3/), and nothing is loaded:
+ * text that got out of its quotes all the same could do nothing.
  */
 #include "tools/html/html_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step in stages as a timeline, a row a stage: its tasks in the order in which the artifact has them, each as long as the cost model says, a receive no earlier than
- * its send. What remains is the bubble. Communication takes no time here (tccc-plan has links).
+ * A step in stages as a timeline, a row a stage: its tasks in the order in which the artifact has them, each as long as
+ * the cost model says, a receive no earlier than its send. What remains is the bubble. Communication takes no time here
+ * (tccc-plan has links).
  */
 #include "tools/html/html_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-run --html: where a run's time went. The session's profile by kernel, by part of the network and by kind; each kernel under the roof that the processor puts over it
- * (Williams, Waterman and Patterson's roofline, 2009); the last run's events, those of the Chrome trace, as a timeline by thread, queue or engine; memory.
+ * tccc-run --html: where a run's time went. The session's profile by kernel, by part of the network and by kind; each
+ * kernel under the roof that the processor puts over it (Williams, Waterman and Patterson's roofline, 2009); the last
+ * run's events, those of the Chrome trace, as a timeline by thread, queue or engine; memory.
  */
 #include "tools/html/html_int.h"
 #include "tools/run/model_int.h"
@@ -20,7 +21,8 @@ struct sums {
     double ns, flops, calls;
 };
 
-/* "/layer1/layer1.0/conv1/Conv" and "layer1.0.conv1" belong to layer1: up to the first separator behind the first letter. */
+/* "/layer1/layer1.0/conv1/Conv" and "layer1.0.conv1" belong to layer1: up to the first separator behind the first
+ * letter. */
 static void part_of(const char *node, char to[120])
 {
     const char *at = node + strspn(node, "/.");
@@ -207,7 +209,8 @@ static void memory_section(json_t *report, const struct model *m)
             html_row(rows, 2, html_text(list[i].name), html_number((double)list[i].bytes));
 }
 
-/* -- In short ------------------------------------------------------------------------------------------------------- */
+/* -- In short
+ * ------------------------------------------------------------------------------------------------------- */
 
 static void answer_run(json_t *report, const struct model *m, const struct tccrt_profile_row *rows, int n,
                        const struct tccrt_profile_row *all, const struct html_runs *h)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A Chrome trace (tccrt_profile_trace(), --profile=FILE.json) in a report: spans as a timeline, a row a thread, queue, stage or engine; the counter of memory as lines.
+ * A Chrome trace (tccrt_profile_trace(), --profile=FILE.json) in a report: spans as a timeline, a row a thread, queue,
+ * stage or engine; the counter of memory as lines.
  */
 #include "tools/html/html_int.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-neuron compile: what neuron_parallel_compile does, all programs of a job before it runs, several at once. Each line of a file has the arguments of a `tccc`, split at
- * blanks as TCCC_FLAGS are; an empty line, or one that begins with #, says nothing. A failed one is begun again NEURON_PARALLEL_COMPILE_MAX_RETRIES times; the others
- * go on. The report is the vendor's: how many were well and how many were not, and of each, by its output, whether it was, and how often it was begun again; here with its seconds.
+ * tccc-neuron compile: what neuron_parallel_compile does, all programs of a job before it runs, several at once. Each
+ * line of a file has the arguments of a `tccc`, split at blanks as TCCC_FLAGS are; an empty line, or one that begins
+ * with #, says nothing. A failed one is begun again NEURON_PARALLEL_COMPILE_MAX_RETRIES times; the others go on. The
+ * report is the vendor's: how many were well and how many were not, and of each, by its output, whether it was, and how
+ * often it was begun again; here with its seconds.
  */
 #include "base/safe.h"
 #include "tools/run/model_int.h"

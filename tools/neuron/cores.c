@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-neuron ls, top and monitor: the cores of the simulated instance, which processes have them and what they have done, in modelled time. ls has the columns of
- * the vendor's neuron-ls, monitor the groups of neuron-monitor's JSON, as far as a simulator has what they show.
+ * tccc-neuron ls, top and monitor: the cores of the simulated instance, which processes have them and what they have
+ * done, in modelled time. ls has the columns of the vendor's neuron-ls, monitor the groups of neuron-monitor's JSON, as
+ * far as a simulator has what they show.
  */
 #include "sim/neuron/neuronsim.h"
 #include "runtime/tccrt.h"

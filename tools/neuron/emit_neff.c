@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * emit_neff.c - tccc --emit=neff: the programs of an artifact for NeuronCores in the container that the vendor's documents describe: a head of 1024 bytes, then a tar archive. Each
- * program is a folder sgNN with def.json (its tensors as variables, its DMA queues) and program.nbin, the instructions in this project's binary form (doc/neuron.md).
- * An export, for tools that look into containers: nothing reads it back, and the vendor's runtime can't run it, since the encoding of its instructions is not published.
+ * emit_neff.c - tccc --emit=neff: the programs of an artifact for NeuronCores in the container that the vendor's
+ * documents describe: a head of 1024 bytes, then a tar archive. Each program is a folder sgNN with def.json (its
+ * tensors as variables, its DMA queues) and program.nbin, the instructions in this project's binary form
+ * (doc/neuron.md). An export, for tools that look into containers: nothing reads it back, and the vendor's runtime
+ * can't run it, since the encoding of its instructions is not published.
  */
 #include "compiler/tccc.h"
 #include "runtime/abi.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vendor's words on the command line, and its environment variables. Where a tool compiles for NeuronCores, those that say how become the options that say the same (env.def, and cc.def for
- * the words of NEURON_CC_FLAGS), unless these are given. Those that nothing of ours reads are answered, not ignored: a warning says what does the same.
+ * The vendor's words on the command line, and its environment variables. Where a tool compiles for NeuronCores, those
+ * that say how become the options that say the same (env.def, and cc.def for the words of NEURON_CC_FLAGS), unless
+ * these are given. Those that nothing of ours reads are answered, not ignored: a warning says what does the same.
  */
 #include "runtime/tccrt.h"
 #include "tools/options_int.h"
@@ -69,7 +70,8 @@ static const struct flag {
 };
 enum { NFLAGS = sizeof flags / sizeof *flags };
 
-/* The flag that `word` is, and *value where its argument stands in the word; NULL: none. Short names may have theirs behind them, as -O1. */
+/* The flag that `word` is, and *value where its argument stands in the word; NULL: none. Short names may have theirs
+ * behind them, as -O1. */
 static const struct flag *find(const char *word, const char **value)
 {
     size_t dashes = strspn(word, "-"), n = strcspn(word, "=");

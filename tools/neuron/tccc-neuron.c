@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-neuron: NeuronCore programs. `run` runs one in the simulator with inputs from files and prints its results and modelled time; `asm`
- * and `disasm` turn text into the binary form and back, both checking every rule; `compile` has several models compiled at once. Failed checks go to standard error.
+ * tccc-neuron: NeuronCore programs. `run` runs one in the simulator with inputs from files and prints its results and
+ * modelled time; `asm` and `disasm` turn text into the binary form and back, both checking every rule; `compile` has
+ * several models compiled at once. Failed checks go to standard error.
  */
 #include "sim/neuron/neuronsim.h"
 #include "base/safe.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-plan --calibrate: this machine as a cluster of one node. Speed is that of the project's own kernels: small models are compiled and
- * timed, a product of matrices, a sum of long vectors, a row of small operations. What lies between two processes is measured by
- * starting this program twice by mpirun, where that is there.
+ * tccc-plan --calibrate: this machine as a cluster of one node. Speed is that of the project's own kernels: small
+ * models are compiled and timed, a product of matrices, a sum of long vectors, a row of small operations. What lies
+ * between two processes is measured by starting this program twice by mpirun, where that is there.
  */
 #include "tools/plan/plan_tool_int.h"
 
@@ -131,7 +131,8 @@ static int time_kernel(const struct options *o, int which, double *one, double *
     return code;
 }
 
-/* -- Two processes ---------------------------------------------------------------------------------------------------- */
+/* -- Two processes
+ * ---------------------------------------------------------------------------------------------------- */
 
 struct pair {
     struct tccrt_comm *world;
@@ -164,8 +165,9 @@ static void work(double ms)
 }
 
 /*
- * Seconds until a message is there that leaves while its sender goes on computing, as a pipeline's do; the lower quartile. A message
- * holds the time at which it left: between two machines the clocks' difference cancels out, since both ways are measured. < 0: it failed.
+ * Seconds until a message is there that leaves while its sender goes on computing, as a pipeline's do; the lower
+ * quartile. A message holds the time at which it left: between two machines the clocks' difference cancels out, since
+ * both ways are measured. < 0: it failed.
  */
 static double message_latency(struct pair *p)
 {
@@ -265,7 +267,8 @@ static bool run_pair(struct plan_cluster *c)
     return true;
 }
 
-/* -- The machine ------------------------------------------------------------------------------------------------------------ */
+/* -- The machine
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static double memory_bytes(void)
 {

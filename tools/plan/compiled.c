@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-plan's memory: that of compiled plans. Each layout that is to be listed is compiled as far as its plan (--dump-ir=memory), for the batch of a copy, and the fullest
- * stage's figures take the place of the prediction's.
+ * tccc-plan's memory: that of compiled plans. Each layout that is to be listed is compiled as far as its plan
+ * (--dump-ir=memory), for the batch of a copy, and the fullest stage's figures take the place of the prediction's.
  */
 #include "compiler/tccc.h"
 #include "tools/plan/plan_tool_int.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-plan --calibrate=MACHINE: a cluster of simulated GPUs (sim/machines.def, links.def), by what the simulator takes for exchanges: latencies and rates are
- * those of straight lines through two of its times. Rates of products and memory are the machine's own, which kernels don't reach: --measure with --sim=time
- * has the kernels' times in their place.
+ * tccc-plan --calibrate=MACHINE: a cluster of simulated GPUs (sim/machines.def, links.def), by what the simulator takes
+ * for exchanges: latencies and rates are those of straight lines through two of its times. Rates of products and memory
+ * are the machine's own, which kernels don't reach: --measure with --sim=time has the kernels' times in their place.
  */
 #include "sim/link.h"
 #include "sim/time.h"
@@ -37,7 +37,8 @@ bool plan_machine(const char *machine, int ranks, struct plan_cluster *c)
     double clock = m->mhz * 1e6 * m->sms, half = m->wgmma_flops ? m->wgmma_flops : m->mma_flops;
     *c = (struct plan_cluster){.nodes = ranks > gpus ? (ranks + gpus - 1) / gpus : 1,
                                .devices = ranks && ranks < gpus ? ranks : gpus,
-                               .flops = clock * m->mma_flops / 6, /* three products of tf32, each half as fast as one of 16 bits */
+                               /* three products of tf32, each half as fast as one of 16 bits */
+                               .flops = clock * m->mma_flops / 6,
                                .bf16_flops = clock * half,
                                .bandwidth = m->memory_rate,
                                .memory = (double)m->memory_gib * 1073741824,
@@ -48,7 +49,8 @@ bool plan_machine(const char *machine, int ranks, struct plan_cluster *c)
     c->local = (struct plan_link){exchange(machine, SIM_SEND, 2, 1), rate(machine, SIM_SEND, 2, 0, 1),
                                   rate(machine, SIM_ALL_REDUCE, gpus, 0, within), 1};
     /* Of a server, for all its GPUs; two servers send all bytes each, in both rounds half. */
-    c->remote = (struct plan_link){exchange(machine, SIM_SEND, 2 * gpus, 1), gpus * rate(machine, SIM_SEND, 2 * gpus, gpus, 1),
-                                   rate(machine, SIM_ALL_REDUCE, 2 * gpus, gpus, 1), 1};
+    c->remote =
+        (struct plan_link){exchange(machine, SIM_SEND, 2 * gpus, 1), gpus * rate(machine, SIM_SEND, 2 * gpus, gpus, 1),
+                           rate(machine, SIM_ALL_REDUCE, 2 * gpus, gpus, 1), 1};
     return true;
 }

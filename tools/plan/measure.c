@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-plan --measure: the step of one process, compiled and timed on this machine, with one thread and with all, for the batch and an
- * eighth of it. Against the prediction, that gives a factor for computation, a time a microbatch that no figure explains, and a factor
- * for the update. The same step with microbatches then shows what a stage does for each of them besides.
- * Where the device is simulated (--device=sim, --sim) its modelled times are taken, not this machine's; and a step in parts of tensors is measured as well, for
- * each number of parts, by as many processes: its kernels are smaller, which no factor of whole ones tells.
+ * tccc-plan --measure: the step of one process, compiled and timed on this machine, with one thread and with all, for
+ * the batch and an eighth of it. Against the prediction, that gives a factor for computation, a time a microbatch that
+ * no figure explains, and a factor for the update. The same step with microbatches then shows what a stage does for
+ * each of them besides. Where the device is simulated (--device=sim, --sim) its modelled times are taken, not this
+ * machine's; and a step in parts of tensors is measured as well, for each number of parts, by as many processes: its
+ * kernels are smaller, which no factor of whole ones tells.
  */
 #include "tools/plan/plan_tool_int.h"
 

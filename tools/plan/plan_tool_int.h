@@ -38,10 +38,12 @@ void plan_report_json(const struct planner *p, const struct plan_result *r, int 
 int plan_calibrate(const struct options *o);
 /* Servers of that simulated machine, as many as so many ranks need (0: one). False: there is none. */
 bool plan_machine(const char *machine, int ranks, struct plan_cluster *c);
-/* Fills in p->measure, for batches near `batch`; where the device is simulated, what so many ranks may divide tensors into too. */
+/* Fills in p->measure, for batches near `batch`; where the device is simulated, what so many ranks may divide tensors
+ * into too. */
 int plan_measure_step(struct planner *p, const struct plan_search *wanted, int ranks, int64_t batch);
 
-/* Compiles the layout to its plan, whose memory takes the place of the prediction's. False: it can't be; why (ERROR_SIZE) says so. */
+/* Compiles the layout to its plan, whose memory takes the place of the prediction's. False: it can't be; why
+ * (ERROR_SIZE) says so. */
 bool plan_compiled(const struct planner *p, struct plan_prediction *q, char *why);
 
 /* Seconds of a run, the least of several in about half a second; < 0: it failed. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tccc-plan prints: a table a number of ranks, how the best ones scale, and the commands for the last one's best. */
+/* What tccc-plan prints: a table a number of ranks, how the best ones scale, and the commands for the last one's
+ * best. */
 #include "tools/plan/plan_tool_int.h"
 
 #include <jansson.h>
@@ -74,8 +75,8 @@ static void print_row(const struct plan_prediction *p)
     char order[32], memory[32], bytes[32], share[32];
     const struct plan_layout *l = &p->layout;
     printf("%6s %6d %6d %6d  %-18s %4d %-7s %11.3f %10.5g %6.1f%% %9.3f %9.3f %9.3f %9s %9s%s%s%s\n",
-           parts(share, sizeof share, l), l->partitions, l->copies, l->micros, schedule(order, sizeof order, l), l->zero,
-           l->partitions > 1 && l->copies > 1 ? l->spread ? "spread" : "cluster" : "-", p->step * 1e3,
+           parts(share, sizeof share, l), l->partitions, l->copies, l->micros, schedule(order, sizeof order, l),
+           l->zero, l->partitions > 1 && l->copies > 1 ? l->spread ? "spread" : "cluster" : "-", p->step * 1e3,
            samples_per_second(p), p->bubble * 100, p->parts * 1e3, p->exposed * 1e3, p->update * 1e3,
            amount(memory, sizeof memory, p->memory), amount(bytes, sizeof bytes, sent(p)), *offload(l) ? " host: " : "",
            offload(l), p->extended ? " *" : "");
@@ -129,8 +130,10 @@ static void print_scaling(const struct plan_result *r, int n)
 static void print_details(const struct plan_prediction *q)
 {
     char a[6][32];
-    printf(q->compiled ? "  memory of the fullest rank's plan: %s = weights %s + gradients %s + optimizer %s + slots %s + arena %s\n"
-                       : "  memory of the fullest rank: %s = weights %s + gradients %s + optimizer %s + activations %s + work %s\n",
+    printf(q->compiled ? "  memory of the fullest rank's plan: %s = weights %s + gradients %s + optimizer %s + slots "
+                         "%s + arena %s\n"
+                       : "  memory of the fullest rank: %s = weights %s + gradients %s + optimizer %s + activations %s "
+                         "+ work %s\n",
            amount(a[0], 32, q->memory), amount(a[1], 32, q->weights), amount(a[2], 32, q->gradients),
            amount(a[3], 32, q->state), amount(a[4], 32, q->activations), amount(a[5], 32, q->work));
     printf("  sent by the busiest rank in a step:");
@@ -139,7 +142,8 @@ static void print_details(const struct plan_prediction *q)
     printf("\n  slowest stage: %.1f%% over the mean\n", (q->balance - 1) * 100);
 }
 
-/* -- Commands ---------------------------------------------------------------------------------------------------------- */
+/* -- Commands
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void print_word(FILE *out, const char *word)
 {
@@ -225,7 +229,8 @@ void plan_report_text(const struct planner *p, const struct plan_result *r, int 
     printf("\n");
 }
 
-/* -- JSON -------------------------------------------------------------------------------------------------------------------- */
+/* -- JSON
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static json_t *layout_json(const struct planner *p, const struct plan_prediction *q)
 {
@@ -241,14 +246,15 @@ static json_t *layout_json(const struct planner *p, const struct plan_prediction
     for (int i = 0; i < PLAN_BYTES; i++)
         json_object_set_new(bytes, byte_kinds[i], json_real(q->bytes[i]));
     json_t *j = json_pack(
-        "{si,sb,si,si,si,ss,si,si,ss,ss,sI,sf,sf,sf,sf,sf,sf,sf,sf,sf,sf,sb,s{sf,sf,sf,sf,sf,sf},so,ss}", "parts", l->parts,
-        "sequence", l->sequence, "partitions", l->partitions, "copies", l->copies, "microbatches", l->micros, "pipeline", kinds[l->kind], "chunks", l->chunks,
-        "zero", l->zero, "offload", offload(l), "placement", l->spread ? "spread" : "cluster", "batch", (json_int_t)l->batch, "step_ms",
-        q->step * 1e3, "samples_per_second", samples_per_second(q), "pipeline_ms", q->pipeline * 1e3, "compute_ms",
-        q->compute * 1e3, "bubble", q->bubble, "average_ms", q->average * 1e3, "parts_ms", q->parts * 1e3, "exposed_ms", q->exposed * 1e3,
-        "update_ms", q->update * 1e3, "balance", q->balance, "extended", q->extended, "memory", "all", q->memory,
-        "weights", q->weights, "gradients", q->gradients, "optimizer", q->state, "activations", q->activations, "work",
-        q->work, "sent", bytes, "commands", commands ? commands : "");
+        "{si,sb,si,si,si,ss,si,si,ss,ss,sI,sf,sf,sf,sf,sf,sf,sf,sf,sf,sf,sb,s{sf,sf,sf,sf,sf,sf},so,ss}", "parts",
+        l->parts, "sequence", l->sequence, "partitions", l->partitions, "copies", l->copies, "microbatches", l->micros,
+        "pipeline", kinds[l->kind], "chunks", l->chunks, "zero", l->zero, "offload", offload(l), "placement",
+        l->spread ? "spread" : "cluster", "batch", (json_int_t)l->batch, "step_ms", q->step * 1e3, "samples_per_second",
+        samples_per_second(q), "pipeline_ms", q->pipeline * 1e3, "compute_ms", q->compute * 1e3, "bubble", q->bubble,
+        "average_ms", q->average * 1e3, "parts_ms", q->parts * 1e3, "exposed_ms", q->exposed * 1e3, "update_ms",
+        q->update * 1e3, "balance", q->balance, "extended", q->extended, "memory", "all", q->memory, "weights",
+        q->weights, "gradients", q->gradients, "optimizer", q->state, "activations", q->activations, "work", q->work,
+        "sent", bytes, "commands", commands ? commands : "");
     free(commands);
     return j;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tccc-plan: which layout of stages, copies and microbatches trains a model fastest on a described cluster, and what it takes. */
+/* tccc-plan: which layout of stages, copies and microbatches trains a model fastest on a described cluster, and what it
+ * takes. */
 #include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 #include "tools/plan/plan_tool_int.h"
@@ -153,9 +154,11 @@ static int read_model(struct job *j)
     return tell(j, j->p.plan ? EXIT_FINE : EXIT_DATA);
 }
 
-/* -- Planning ------------------------------------------------------------------------------------------------------- */
+/* -- Planning
+ * ------------------------------------------------------------------------------------------------------- */
 
-/* The listed ones' memory is that of their plans. Those that can't be compiled, or take too much, are left out; how many. */
+/* The listed ones' memory is that of their plans. Those that can't be compiled, or take too much, are left out; how
+ * many. */
 static int compile_listed(struct job *j, struct plan_result *r)
 {
     double room = plan_memory_of(&j->p.cluster, r->search.ranks);

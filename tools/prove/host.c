@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host.c - a kernel of the host's processor as prove.c runs one of a device: in memory where each operand ends at, or begins behind, a page that nobody may
- * touch, so that an access that the emitted code makes outside of its operands is found. It runs in a process of its own, which such an access ends.
+ * host.c - a kernel of the host's processor as prove.c runs one of a device: in memory where each operand ends at, or
+ * begins behind, a page that nobody may touch, so that an access that the emitted code makes outside of its operands is
+ * found. It runs in a process of its own, which such an access ends.
  */
 #include "tools/prove/prove_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model.c - tccc --prove-kernels: the artifact that was just written beside the kernels of its plan, which come as text from a second
- * compilation up to code generation. What is proved are the bytes in the file.
+ * model.c - tccc --prove-kernels: the artifact that was just written beside the kernels of its plan, which come as text
+ * from a second compilation up to code generation. What is proved are the bytes in the file.
  */
 #include "compiler/tccc.h"
 #include "tools/run/model_int.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prove.c - translation validation: each device kernel of an artifact runs in the simulator, with all of its checks on, and must give what the
- * interpreter gives for the kernel that it was made of. Nothing is shared by the two but the kernel's meaning (ir/kernel.h).
+ * prove.c - translation validation: each device kernel of an artifact runs in the simulator, with all of its checks on,
+ * and must give what the interpreter gives for the kernel that it was made of. Nothing is shared by the two but the
+ * kernel's meaning (ir/kernel.h).
  */
 #include "tools/prove/prove_int.h"
 #include "tools/prove/records_int.h"
@@ -52,7 +53,8 @@ void prove_close(struct prove *p)
     p->device = NULL;
 }
 
-/* -- Launching ------------------------------------------------------------------------------------------------------ */
+/* -- Launching
+ * ------------------------------------------------------------------------------------------------------ */
 
 static struct records records_for(const struct prove *p, const struct prove_launch *l)
 {
@@ -183,7 +185,8 @@ bool prove_run(struct prove *p, struct prove_launch *l, char *error)
     return ok;
 }
 
-/* -- Comparing ------------------------------------------------------------------------------------------------------ */
+/* -- Comparing
+ * ------------------------------------------------------------------------------------------------------ */
 
 struct lookup {
     const struct kn_kernel *k;
@@ -254,7 +257,8 @@ static bool is_of_sample(const void *want, const void *got, int bytes, int64_t *
     return both;
 }
 
-/* error: of values of the size of the largest. compared: those that both have written count, and are counted; NULL: all. */
+/* error: of values of the size of the largest. compared: those that both have written count, and are counted; NULL:
+ * all. */
 static bool equal(enum tcc_dtype d, double error, const void *want, const void *got, int64_t n, int64_t *where,
                   int64_t *compared)
 {
@@ -338,7 +342,8 @@ static struct operands *allocate(const struct kn_kernel *k, const int64_t *sizes
     return o;
 }
 
-/* Of an operand's values. Weights of attention are rounded to the type that they are multiplied in, whatever the result's. */
+/* Of an operand's values. Weights of attention are rounded to the type that they are multiplied in, whatever the
+ * result's. */
 static double error_of(const struct kn_kernel *k, enum tcc_dtype d)
 {
     double error = allowed(d);
@@ -379,7 +384,8 @@ static bool compare(const struct kn_kernel *k, const struct operands *o, const s
     return true;
 }
 
-/* -- Samples --------------------------------------------------------------------------------------------------------- */
+/* -- Samples
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* Which points of a sample the interpreter runs. */
 struct choice {
@@ -532,7 +538,8 @@ bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const 
     return true;
 }
 
-/* -- Several launches as one ------------------------------------------------------------------------------------------ */
+/* -- Several launches as one
+ * ------------------------------------------------------------------------------------------ */
 
 enum { ROWS = 3 };
 
@@ -592,7 +599,8 @@ static bool run_rows(struct prove *p, struct prove_launch *l, const struct tcc_p
     return ok;
 }
 
-/* Launches of several sizes as one, beside the interpreter's one by one. True: they agree, or the kernel has no such function. */
+/* Launches of several sizes as one, beside the interpreter's one by one. True: they agree, or the kernel has no such
+ * function. */
 static bool prove_rows(struct prove *p, int kernel, const struct kn_kernel *k, char *error)
 {
     static const int64_t points[ROWS] = {130, 1, 9000};
@@ -619,7 +627,8 @@ static bool prove_rows(struct prove *p, int kernel, const struct kn_kernel *k, c
     return right;
 }
 
-/* -- Artifacts -------------------------------------------------------------------------------------------------------- */
+/* -- Artifacts
+ * -------------------------------------------------------------------------------------------------------- */
 
 static bool in_bounds(const struct kn_kernel *k, int64_t v)
 {
@@ -704,7 +713,8 @@ static void prove_one(struct prove *p, int i, const struct kn_kernel *k, struct 
     fprintf(out, "kernel %s: skipped: %s\n", ir_shown(k->name), skipped);
 }
 
-/* The kernels of the artifact's code for this machine; one size twice, in memory that ends at, and that begins behind, a page that nobody may touch. */
+/* The kernels of the artifact's code for this machine; one size twice, in memory that ends at, and that begins behind,
+ * a page that nobody may touch. */
 static bool prove_host(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, FILE *out)
 {
     struct tally t = {0};

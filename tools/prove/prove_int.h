@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * prove_int.h - kernels of an artifact, a device's in the simulator and the host's in guarded memory, beside their meaning.
+ * prove_int.h - kernels of an artifact, a device's in the simulator and the host's in guarded memory, beside their
+ * meaning.
  */
 #ifndef TCC_TOOLS_PROVE_INT_H
 #define TCC_TOOLS_PROVE_INT_H
@@ -17,18 +18,22 @@ struct prove {
     const struct tcc_pimage *image;
     struct ptx_counters counters;    /* of the last kernel that ran, and its operations */
     int64_t operations;
-    int64_t most;                    /* operations or points of a kernel that is run whole, and, from PROVE_MOST on, which it is at first, 16 times the elements of its operands. Of larger
-                                        ones a sample is: blocks of 16 times as many operations, and points among those that they store, as many as `most` pays */
-    const tcc_kernel_fn *host;       /* kernels of the host's processor, by number, which run instead of an image's; no samples of them */
+    /* operations or points of a kernel that is run whole, and, from PROVE_MOST on, which it is at first, 16 times the
+     * elements of its operands. Of larger ones a sample is: blocks of 16 times as many operations, and points among
+     * those that they store, as many as `most` pays */
+    int64_t most;
+    /* kernels of the host's processor, by number, which run instead of an image's; no samples of them */
+    const tcc_kernel_fn *host;
     bool whole;                      /* no samples: what is larger is skipped */
-    struct prove_sample { int64_t share, results, compared; } sample;   /* of the last kernel: one of so many blocks (0: it ran whole); all results; those compared */
+    /* of the last kernel: one of so many blocks (0: it ran whole); all results; those compared */
+    struct prove_sample { int64_t share, results, compared; } sample;
 };
 /* seed: order of warps. False: `error` (PROVE_TEXT bytes) says why. */
 bool prove_open(struct prove *p, const struct tcc_pimage *image, uint64_t seed, char *error);
 void prove_close(struct prove *p);
 
-/* One launch: for each operand that is none of the kernel's own, in order, its bytes on the host; those that are only written are not copied
- * to the device, those that are written come back. */
+/* One launch: for each operand that is none of the kernel's own, in order, its bytes on the host; those that are only
+ * written are not copied to the device, those that are written come back. */
 struct prove_launch {
     int kernel, nargs, nsizes;
     void *const *args;
@@ -36,7 +41,8 @@ struct prove_launch {
     const enum kn_operand_use *uses;
     const int64_t *sizes;
     bool by_control;                 /* sizes and tiles are read in the control block, as within a program */
-    int64_t share;                   /* one of so many blocks runs, results of the others stay as they are; 0: all run */
+    /* one of so many blocks runs, results of the others stay as they are; 0: all run */
+    int64_t share;
     int64_t tiles;
     struct tcc_env env;              /* `fault` afterwards */
     struct ptx_counters counters;    /* of all its functions */
@@ -47,20 +53,25 @@ bool prove_run_host(tcc_kernel_fn f, struct prove_launch *l, const struct prove_
 /* False: a check of the simulator failed, or the launch is none; `error` says why. */
 bool prove_run(struct prove *p, struct prove_launch *l, char *error);
 
-/* Kernel number `kernel` on random operands of these sizes, and the interpreter (kn_interp_kernel) on the same; of large ones samples. False: they differ, or a
- * check failed; `error` says how. *skipped: they could not be compared (too large, or the sizes make no sense), and why. Results of floats are
- * equal within what another order of sums gives. */
-bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed, const char **skipped,
+/* Kernel number `kernel` on random operands of these sizes, and the interpreter (kn_interp_kernel) on the same; of
+ * large ones samples. False: they differ, or a check failed; `error` says how. *skipped: they could not be compared
+ * (too large, or the sizes make no sense), and why. Results of floats are equal within what another order of sums
+ * gives. */
+bool prove_kernel(struct prove *p, int kernel, const struct kn_kernel *k, const int64_t *sizes, uint64_t seed,
+                  const char **skipped,
                   char *error);
 
-/* tccc --prove-kernels: the artifact's device kernels, or, where it has none, those of the host; samples of those of more than `most` operations, k being those of its plan by number, at several sizes; a line
- * for each that is wrong, skipped or of which a sample ran, with `counts` one for what each counted at the largest, and their numbers, to `out`. False: some kernel is wrong, or there is nothing that can be run here. */
-bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, bool counts, FILE *out);
+/* tccc --prove-kernels: the artifact's device kernels, or, where it has none, those of the host; samples of those of
+ * more than `most` operations, k being those of its plan by number, at several sizes; a line for each that is wrong,
+ * skipped or of which a sample ran, with `counts` one for what each counted at the largest, and their numbers, to
+ * `out`. False: some kernel is wrong, or there is nothing that can be run here. */
+bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *const *k, int64_t most, bool counts,
+                    FILE *out);
 
 struct options;
 struct tccc_options;
-/* The text of the kernels that a compilation with these options makes, and with `plan` of what launches them (--dump-ir); the caller frees it. *code: an exit code, EXIT_FINE
- * where all is well. */
+/* The text of the kernels that a compilation with these options makes, and with `plan` of what launches them
+ * (--dump-ir); the caller frees it. *code: an exit code, EXIT_FINE where all is well. */
 char *model_kernels_text(const struct options *o, const struct tccc_options *c, bool plan, size_t *size, int *code);
 /* tune.c, tccc --tune: times schedules, writes the table, and has c take it. An exit code. */
 int tune_model(const struct options *o, struct tccc_options *c);

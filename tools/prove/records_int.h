@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * records_int.h - launch records of an image (struct tcc_plaunch, runtime/abi.h) read for one launch, by who runs its kernels one by one: prove.c, tune.c.
+ * records_int.h - launch records of an image (struct tcc_plaunch, runtime/abi.h) read for one launch, by who runs its
+ * kernels one by one: prove.c, tune.c.
  */
 #ifndef TCC_TOOLS_RECORDS_INT_H
 #define TCC_TOOLS_RECORDS_INT_H
@@ -22,9 +23,10 @@ bool records_value(const struct records *r, uint32_t at, int64_t otherwise, int6
 enum { RECORDS_MULTIPROCESSORS = 132 };      /* for launches of resident blocks: of an H100 */
 struct records_shape { unsigned grid[3], block[3], cluster[3]; size_t shared; };
 bool records_shape(const struct records *r, const struct tcc_plaunch *l, struct records_shape *to);
-/* The tensor maps that a function takes, behind n parameters of 8 bytes; `wanted` false, or where one can't be made: none is there. args: addresses of the
- * kernel's operands. The bytes of all parameters. */
-size_t records_maps(const struct records *r, const struct tcc_plaunch *l, bool wanted, const uint64_t *args, int nargs, uint64_t *params, size_t n,
+/* The tensor maps that a function takes, behind n parameters of 8 bytes; `wanted` false, or where one can't be made:
+ * none is there. args: addresses of the kernel's operands. The bytes of all parameters. */
+size_t records_maps(const struct records *r, const struct tcc_plaunch *l, bool wanted, const uint64_t *args, int nargs,
+                    uint64_t *params, size_t n,
                     const struct tcc_map_driver *driver);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls of a model's entry points: inputs are taken, a session runs, results are handed out. Three ways: results of known sizes in memory of the inputs' framework;
- * objects of the runtime's; and what reads or leaves something on the device. The GIL is given up while the model runs.
+ * Calls of a model's entry points: inputs are taken, a session runs, results are handed out. Three ways: results of
+ * known sizes in memory of the inputs' framework; objects of the runtime's; and what reads or leaves something on the
+ * device. The GIL is given up while the model runs.
  */
 #include "tools/python/model_int.h"
 
@@ -112,7 +113,8 @@ struct there {
     struct call *c;
     bool on_device; /* results stay there; else they come to the host */
     PyObject **
-        arrays; /* by output: what is on the device, and copies of what lay in the session's memory; NULL: c->results has it */
+        /* by output: what is on the device, and copies of what lay in the session's memory; NULL: c->results has it */
+        arrays;
     bool *copied, *in_there, *out_there;
 };
 
@@ -365,7 +367,8 @@ static bool is_fixed(const struct model *m, const struct entry *e, const char *n
     return false;
 }
 
-/* The entry point as a call with these inputs takes it: those with values of their own are left out where none is given. */
+/* The entry point as a call with these inputs takes it: those with values of their own are left out where none is
+ * given. */
 static struct entry as_called(const struct entry *e, PyObject *const *given)
 {
     struct entry called = *e;
@@ -376,7 +379,8 @@ static struct entry as_called(const struct entry *e, PyObject *const *given)
     return called;
 }
 
-/* Positional inputs in order, others by name; an optional input that is not given, or has a value of its own, is None. */
+/* Positional inputs in order, others by name; an optional input that is not given, or has a value of its own, is
+ * None. */
 static int gather(const struct model *m, const struct entry *e, PyObject *args, Py_ssize_t skip, PyObject *kwargs,
                   PyObject **given, struct how *how)
 {
@@ -467,7 +471,8 @@ const struct entry *py_find_entry(struct model *m, PyObject *name)
     return NULL;
 }
 
-/* For torch.compile: a list of inputs, a list of results, and whether tensors require gradients is autograd's business. */
+/* For torch.compile: a list of inputs, a list of results, and whether tensors require gradients is autograd's
+ * business. */
 static PyObject *run_list(struct model *m, PyObject *list, PyObject *like, const uint64_t *seed)
 {
     const struct entry *e = m->entries;

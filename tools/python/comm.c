@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * _runtime.Comm: a group of processes (runtime/tccrt.h, Communication). Tensors are whatever offers dense memory of the host; collective calls
- * return a _runtime.Request, which holds that memory until it is waited for.
+ * _runtime.Comm: a group of processes (runtime/tccrt.h, Communication). Tensors are whatever offers dense memory of the
+ * host; collective calls return a _runtime.Request, which holds that memory until it is waited for.
  */
 #include "tools/python/python_int.h"
 
@@ -133,7 +133,8 @@ static struct request *new_request(int nvalues)
     return r;
 }
 
-/* -- Collective calls ------------------------------------------------------------------------------------------------- */
+/* -- Collective calls
+ * ------------------------------------------------------------------------------------------------- */
 
 static int take(struct request *r, PyObject *o, struct tcc_tensor *t)
 {
@@ -344,7 +345,8 @@ static PyObject *comm_barrier(PyObject *self, PyObject *unused)
     Py_END_ALLOW_THREADS return finish(r, status);
 }
 
-/* -- Groups -------------------------------------------------------------------------------------------------------------- */
+/* -- Groups
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *comm_group(PyObject *self, PyObject *list)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The module tccc._compiler: tccc_compile() of libtccc, which compiles in a process of its own. Options come as a dict and go by
- * compiler_options.def into the structures of compiler/tccc.h; messages come back as a list, whatever the status.
+ * The module tccc._compiler: tccc_compile() of libtccc, which compiles in a process of its own. Options come as a dict
+ * and go by compiler_options.def into the structures of compiler/tccc.h; messages come back as a list, whatever the
+ * status.
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
@@ -122,7 +123,8 @@ static int take_options(struct job *j, PyObject *dict)
     return 0;
 }
 
-/* -- Compiling ------------------------------------------------------------------------------------------------------ */
+/* -- Compiling
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void tell(void *user, int severity, const char *text)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * _runtime.DeviceArray: a dense array in the memory of a model's device. Runs read their inputs there and leave their results there; others get at it by DLPack, as the
- * memory of a CUDA device (2, K) where it is one, else of an extension's (12): a simulated device's addresses mean nothing to anybody else.
+ * _runtime.DeviceArray: a dense array in the memory of a model's device. Runs read their inputs there and leave their
+ * results there; others get at it by DLPack, as the memory of a CUDA device (2, K) where it is one, else of an
+ * extension's (12): a simulated device's addresses mean nothing to anybody else.
  *
- * A model keeps what runs that were only given read and write, until they are done: freeing an array never waits. Blocks that nobody but its runs has seen are kept for
- * arrays of the same size, since a driver waits for the whole device when it takes memory back.
+ * A model keeps what runs that were only given read and write, until they are done: freeing an array never waits.
+ * Blocks that nobody but its runs has seen are kept for arrays of the same size, since a driver waits for the whole
+ * device when it takes memory back.
  */
 #include "tools/python/model_int.h"
 
@@ -187,7 +189,8 @@ static PyObject *array_set(PyObject *self, PyObject *value)
     return set_from((struct array *)self, value) ? NULL : Py_NewRef(Py_None);
 }
 
-/* -- DLPack ----------------------------------------------------------------------------------------------------------- */
+/* -- DLPack
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void release(PyObject *a)
 {
@@ -312,7 +315,8 @@ static PyObject *array_dlpack_device(PyObject *self, PyObject *unused)
     return Py_BuildValue("ii", d.type, d.id);
 }
 
-/* -- As inputs and results of runs ---------------------------------------------------------------------------------------- */
+/* -- As inputs and results of runs
+ * ---------------------------------------------------------------------------------------- */
 
 bool py_is_array(PyObject *o)
 {
@@ -342,7 +346,8 @@ const struct tcc_tensor *py_array_tensor(PyObject *o)
     return &((struct array *)o)->t;
 }
 
-/* -- Methods of the model ------------------------------------------------------------------------------------------------- */
+/* -- Methods of the model
+ * ------------------------------------------------------------------------------------------------- */
 
 PyObject *model_to_device(PyObject *self, PyObject *value)
 {
@@ -389,7 +394,8 @@ PyObject *model_empty_on_device(PyObject *self, PyObject *args)
     return py_array_make(m, &t);
 }
 
-/* -- The type ------------------------------------------------------------------------------------------------------------- */
+/* -- The type
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static PyObject *array_shape(PyObject *self, void *unused)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DLPack's structures (https://dmlc.github.io/dlpack/latest/c_api.html, version 1.3): how frameworks hand each other tensors. Only what is used here.
- * Two forms of ownership are in use: capsules "dltensor" (before 1.0) and "dltensor_versioned"; and a table of C functions that a type
- * offers as __dlpack_c_exchange_api__, by which a tensor is read and made without a call of Python code.
+ * DLPack's structures (https://dmlc.github.io/dlpack/latest/c_api.html, version 1.3): how frameworks hand each other
+ * tensors. Only what is used here. Two forms of ownership are in use: capsules "dltensor" (before 1.0) and
+ * "dltensor_versioned"; and a table of C functions that a type offers as __dlpack_c_exchange_api__, by which a tensor
+ * is read and made without a call of Python code.
  */
 #ifndef TCCC_PYTHON_DLPACK_INT_H
 #define TCCC_PYTHON_DLPACK_INT_H
@@ -42,7 +43,8 @@ struct dl_exchange {
                     void (*set_error)(void *context, const char *kind, const char *message));
     int (*managed_from_object)(void *object, struct dl_versioned **out);
     int (*to_object)(struct dl_versioned *tensor, void **object);              /* takes it over */
-    int (*tensor_from_object)(void *object, struct dl_tensor *out);            /* borrowed; NULL where a type hasn't it */
+    /* borrowed; NULL where a type hasn't it */
+    int (*tensor_from_object)(void *object, struct dl_tensor *out);
     int (*current_stream)(int32_t device_type, int32_t device_id, void **out);
 };
 

@@ -2,8 +2,8 @@
 /*
  * _runtime.Model: an open artifact, and the sessions in which it runs.
  *
- * A model without state has as many sessions as threads call it at once: a call takes one that is free. One with state (a training step, a
- * cache) has one session, and calls take turns. The GIL is given up while the model runs.
+ * A model without state has as many sessions as threads call it at once: a call takes one that is free. One with state
+ * (a training step, a cache) has one session, and calls take turns. The GIL is given up while the model runs.
  */
 #include "tools/python/model_int.h"
 
@@ -202,7 +202,8 @@ static void model_free(PyObject *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* -- Questions ----------------------------------------------------------------------------------------------------------- */
+/* -- Questions
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static PyObject *infos(int n, const struct tccrt_value_info *list)
 {

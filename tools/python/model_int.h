@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_int.h - what the files of _runtime.Model share: the model itself (model.c), its state, ranks and profile (state.c). */
+/* model_int.h - what the files of _runtime.Model share: the model itself (model.c), its state, ranks and profile
+ * (state.c). */
 #ifndef TCCC_PYTHON_MODEL_INT_H
 #define TCCC_PYTHON_MODEL_INT_H
 
@@ -14,7 +15,8 @@ struct entry {
     bool fixed; /* and all sizes of results are known */
 };
 
-/* Runs of one stream that are only given, one behind the other in a session of their own, and what they read and write. */
+/* Runs of one stream that are only given, one behind the other in a session of their own, and what they read and
+ * write. */
 struct lane {
     uintptr_t stream;
     struct tccrt_session *s;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * python_int.h - the extension modules of the Python package: _runtime (runs artifacts; needs no compiler) and _compiler.
+ * python_int.h - the extension modules of the Python package: _runtime (runs artifacts; needs no compiler) and
+ * _compiler.
  *
- * Both are of Python's limited C API (abi3, Python 3.11 and later), so that one file serves all versions. Python code in tools/python/tccc is
- * what users see; what a call must do quickly, and what touches memory, is here. Functions that return PyObject * or -1 set an exception.
- * All are called with the GIL held, and give it up while the runtime works.
+ * Both are of Python's limited C API (abi3, Python 3.11 and later), so that one file serves all versions. Python code
+ * in tools/python/tccc is what users see; what a call must do quickly, and what touches memory, is here. Functions that
+ * return PyObject * or -1 set an exception. All are called with the GIL held, and give it up while the runtime works.
  */
 #ifndef TCCC_PYTHON_INT_H
 #define TCCC_PYTHON_INT_H
@@ -29,7 +30,8 @@ PyObject *py_helper(const char *module, const char *name);
 /* -- Element types (dtype.c) --------------------------------------------------------------------------------- */
 
 const char *py_dtype_name(int dtype);            /* numpy's */
-const char *py_dtype_format(int dtype);          /* of the buffer protocol; of those that have none, that of integers of their size */
+/* of the buffer protocol; of those that have none, that of integers of their size */
+const char *py_dtype_format(int dtype);
 bool py_dtype_has_format(int dtype);
 int py_dtype_bytes(int dtype);
 int py_dtype_of_name(const char *name);          /* numpy's; TCC_NONE: none */
@@ -39,8 +41,8 @@ bool py_dlpack_of_dtype(int dtype, struct dl_type *type);
 
 /* -- Values that come in (value.c) ------------------------------------------------------------------------------ */
 
-/* A Python object as the runtime takes it, for the duration of a call. Nothing is copied that is dense, row-major and of the right type; what is
- * strided is copied, and a list or number becomes an array of the type that is wanted. */
+/* A Python object as the runtime takes it, for the duration of a call. Nothing is copied that is dense, row-major and
+ * of the right type; what is strided is copied, and a list or number becomes an array of the type that is wanted. */
 struct py_value {
     struct tcc_tensor t;         /* where object is NULL */
     struct tcc_object *object;   /* strings, sequences */
@@ -54,8 +56,9 @@ struct py_value {
     void *copy;
 };
 
-/* Results are of the kind of the call's inputs: tensors of the first framework that offers DLPack's functions, else numpy's arrays. `m` (NULL: none): the model that is
- * called, whose device's memory inputs may lie in; `stream`: what its work is to come behind, 0: nothing is known yet. */
+/* Results are of the kind of the call's inputs: tensors of the first framework that offers DLPack's functions, else
+ * numpy's arrays. `m` (NULL: none): the model that is called, whose device's memory inputs may lie in; `stream`: what
+ * its work is to come behind, 0: nothing is known yet. */
 struct py_kind {
     const struct dl_exchange *exchange;
     PyObject *framework;
@@ -76,8 +79,17 @@ int py_value_writable(PyObject *o, const char *name, struct py_value *v);
 
 /* -- Results (result.c) ------------------------------------------------------------------------------------------- */
 
-/* A new array or tensor of that type and shape, and its memory in t->data; `held` is to be given to py_result_done(), which says what the caller gets. */
-struct py_result { PyObject *array; Py_buffer view; bool has_view; struct dl_versioned *managed; const struct dl_exchange *exchange; PyObject *framework; int dtype; };
+/* A new array or tensor of that type and shape, and its memory in t->data; `held` is to be given to py_result_done(),
+ * which says what the caller gets. */
+struct py_result {
+    PyObject *array;
+    Py_buffer view;
+    bool has_view;
+    struct dl_versioned *managed;
+    const struct dl_exchange *exchange;
+    PyObject *framework;
+    int dtype;
+};
 int py_result_make(const struct py_kind *kind, struct tcc_tensor *t, struct py_result *r);
 PyObject *py_result_done(struct py_result *r);
 void py_result_drop(struct py_result *r);
@@ -86,8 +98,10 @@ PyObject *py_result_object(const struct py_kind *kind, struct tcc_object *o);
 PyObject *py_result_copy(const struct tcc_tensor *t);    /* a numpy array of its own */
 PyObject *py_info(const struct tccrt_value_info *info);  /* a tccc.Value */
 /* The same on a CUDA device whose memory the framework has, by its allocator. */
-int py_result_make_there(const struct py_kind *kind, struct dl_device device, struct tcc_tensor *t, struct py_result *r);
-PyObject *py_result_like(const struct py_kind *kind, PyObject *array);       /* the array, which is taken over, as the inputs' framework has it */
+int py_result_make_there(const struct py_kind *kind, struct dl_device device, struct tcc_tensor *t,
+                         struct py_result *r);
+/* the array, which is taken over, as the inputs' framework has it */
+PyObject *py_result_like(const struct py_kind *kind, PyObject *array);
 extern PyType_Spec py_memory_spec;
 extern PyTypeObject *py_memory_type;
 

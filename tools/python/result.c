@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a call gives back. A result whose shape is known before the run is written by the model into memory that the framework of the inputs
- * allocated (numpy.empty, DLPack's allocator); one whose shape the run decides is an object of the runtime's, which _runtime.Memory
- * offers by the buffer protocol (or DLPack's deleter frees). Neither is copied.
+ * What a call gives back. A result whose shape is known before the run is written by the model into memory that the
+ * framework of the inputs allocated (numpy.empty, DLPack's allocator); one whose shape the run decides is an object of
+ * the runtime's, which _runtime.Memory offers by the buffer protocol (or DLPack's deleter frees). Neither is copied.
  */
 #include "tools/python/python_int.h"
 
@@ -83,7 +83,8 @@ static PyObject *numpy_typed(PyObject *array, int dtype)
     return typed;
 }
 
-/* -- Results of known shape ------------------------------------------------------------------------------------------ */
+/* -- Results of known shape
+ * ------------------------------------------------------------------------------------------ */
 
 static void set_error(void *context, const char *kind, const char *message)
 {
@@ -167,7 +168,8 @@ PyObject *py_result_done(struct py_result *r)
     return r->framework ? to_framework(r->framework, array) : array;
 }
 
-/* -- Objects of the runtime's ------------------------------------------------------------------------------------------ */
+/* -- Objects of the runtime's
+ * ------------------------------------------------------------------------------------------ */
 
 struct memory {
     PyObject_HEAD struct tcc_object *object;

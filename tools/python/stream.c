@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs that are only given, in the order of a caller's stream. Each stream has a session of its own (a model with state has one for all), so that runs of different
- * streams don't wait for each other. What a run reads and writes is kept until it is known to be done: when it was waited for, or so many came behind it that the
- * runtime has waited.
+ * Runs that are only given, in the order of a caller's stream. Each stream has a session of its own (a model with state
+ * has one for all), so that runs of different streams don't wait for each other. What a run reads and writes is kept
+ * until it is known to be done: when it was waited for, or so many came behind it that the runtime has waited.
  */
 #include "tools/python/model_int.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a call is given: buffers (PEP 3118: numpy arrays, memoryviews, bytes), DLPack tensors by the C functions of their type or by
- * __dlpack__(), lists and numbers, strings, sequences. Memory of others is read where it lies; the objects that own it are held.
+ * What a call is given: buffers (PEP 3118: numpy arrays, memoryviews, bytes), DLPack tensors by the C functions of
+ * their type or by __dlpack__(), lists and numbers, strings, sequences. Memory of others is read where it lies; the
+ * objects that own it are held.
  */
 #include "tools/python/model_int.h"
 
@@ -301,7 +302,8 @@ static int take_capsule(PyObject *o, struct py_value *v, const char *name, struc
     return bad;
 }
 
-/* -- Strings, lists, sequences ------------------------------------------------------------------------------------------ */
+/* -- Strings, lists, sequences
+ * ------------------------------------------------------------------------------------------ */
 
 static int set_strings(struct tcc_object *to, PyObject *list)
 {

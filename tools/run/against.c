@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-run --against: two ways to run the same thing, step by step, and the first step whose result differs: two devices or machines of an artifact, two
- * artifacts, or a model compiled for two targets.
+ * tccc-run --against: two ways to run the same thing, step by step, and the first step whose result differs: two
+ * devices or machines of an artifact, two artifacts, or a model compiled for two targets.
  *
- * The first way (--device) runs in a process of its own, which may have another simulated machine, and writes what each step makes to a file without a name. Then
- * the second runs, and each of its values is looked up there by its name and node. Where the plans are the same so are the names, and values that a loop makes
- * again are told apart by how often they were made; else only what both make once is compared: other targets fuse and lay out otherwise.
+ * The first way (--device) runs in a process of its own, which may have another simulated machine, and writes what each
+ * step makes to a file without a name. Then the second runs, and each of its values is looked up there by its name and
+ * node. Where the plans are the same so are the names, and values that a loop makes again are told apart by how often
+ * they were made; else only what both make once is compared: other targets fuse and lay out otherwise.
  */
 #include "tools/run/run_int.h"
 
@@ -145,7 +146,8 @@ static bool list_all(struct first *a)
     return true;
 }
 
-/* -- One of the two --------------------------------------------------------------------------------------------------- */
+/* -- One of the two
+ * --------------------------------------------------------------------------------------------------- */
 
 static int run_observed(const struct options *o, const char *path, tccrt_observer observer, struct pair *p)
 {
@@ -212,7 +214,8 @@ static int run_first(const char *path, struct pair *p)
     return WEXITSTATUS(status);
 }
 
-/* -- Comparison ------------------------------------------------------------------------------------------------------- */
+/* -- Comparison
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Values of the two: of a layout of the target's own only where the plans are one. */
 static bool comparable(const struct pair *p, const struct made *a, const struct tccrt_made *b)
@@ -253,9 +256,11 @@ static int compare(void *user, const struct tccrt_made *b)
     return 1;
 }
 
-/* -- The two ---------------------------------------------------------------------------------------------------------- */
+/* -- The two
+ * ---------------------------------------------------------------------------------------------------------- */
 
-/* The second way's options: --against is a file, or DEVICE[@MACHINE] for the first one's. What a model is compiled for follows the device. */
+/* The second way's options: --against is a file, or DEVICE[@MACHINE] for the first one's. What a model is compiled for
+ * follows the device. */
 static const char *second_way(const struct options *o, struct options *second, const char *path)
 {
     static char device[64];

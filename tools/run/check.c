@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-run --check: the compiled model against the reference interpreter, on the same inputs. The interpreter runs the model as
- * it was read, before any pass (--interpret -O2 tests passes alone).
+ * tccc-run --check: the compiled model against the reference interpreter, on the same inputs. The interpreter runs the
+ * model as it was read, before any pass (--interpret -O2 tests passes alone).
  */
 #include "tools/run/model_int.h"
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-run --compare: layer by layer, each value that a run makes beside the one of the same name that the reference interpreter makes, or that another framework
- * wrote to an .npz file: where differences begin and how they grow from there.
+ * tccc-run --compare: layer by layer, each value that a run makes beside the one of the same name that the reference
+ * interpreter makes, or that another framework wrote to an .npz file: where differences begin and how they grow from
+ * there.
  *
- * The others' values are taken first and kept by the value's name or, where it has none, its node's; names that come more than once, as a loop's, are left out. Then
- * the run is observed step by step, and each value that has a counterpart, by its name or its node's, of its type and shape gives a row.
+ * The others' values are taken first and kept by the value's name or, where it has none, its node's; names that come
+ * more than once, as a loop's, are left out. Then the run is observed step by step, and each value that has a
+ * counterpart, by its name or its node's, of its type and shape gives a row.
  */
 #include "tools/train/ckpt_tool_int.h"
 #include "tools/html/html_int.h"
@@ -55,7 +57,8 @@ static bool grow(struct comparison *c, void **list, int n, int *cap, size_t size
     return true;
 }
 
-/* -- The others' values ------------------------------------------------------------------------------------------------ */
+/* -- The others' values
+ * ------------------------------------------------------------------------------------------------ */
 
 static void keep(void *user, const char *node, const char *value, const struct tcc_tensor *t)
 {
@@ -134,7 +137,8 @@ static int read_file(struct comparison *c, const char *path)
     return EXIT_FINE;
 }
 
-/* -- The run ------------------------------------------------------------------------------------------------------------- */
+/* -- The run
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static bool same_type(const struct tcc_tensor *a, const struct tcc_tensor *b)
 {
@@ -208,12 +212,15 @@ static int run_observed(struct comparison *c, const char *path)
     return code;
 }
 
-/* -- What it says ---------------------------------------------------------------------------------------------------------- */
+/* -- What it says
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* What matters of all rows; -1: none. */
 struct verdict {
     int begins, outside, worst,
-        noutside; /* the first that differs at all, and out of the tolerance; the one that is off by the largest share; how many are outside */
+        /* the first that differs at all, and out of the tolerance; the one that is off by the largest share; how many
+         * are outside */
+        noutside;
 };
 
 static struct verdict judge(const struct comparison *c)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-run --data: an entry point over all samples of a data set, in the files' order, batch by batch; the outputs' rows are put together
- * again. What is left of a last batch, where a batch has a fixed size or is split into microbatches, is filled up with copies of its last
- * row, whose results are dropped; where an output is a mean over the batch (the loss of `eval`), each row left runs as a batch of copies, so
- * that every sample counts once.
+ * tccc-run --data: an entry point over all samples of a data set, in the files' order, batch by batch; the outputs'
+ * rows are put together again. What is left of a last batch, where a batch has a fixed size or is split into
+ * microbatches, is filled up with copies of its last row, whose results are dropped; where an output is a mean over the
+ * batch (the loss of `eval`), each row left runs as a batch of copies, so that every sample counts once.
  */
 #include "tools/train/ckpt_tool_int.h"
 #include "tools/run/run_int.h"
@@ -72,7 +72,8 @@ static int settle_batch(struct data_run *r)
     return EXIT_FINE;
 }
 
-/* The axis that goes with the samples: the first of the extent, or the symbol, of the first such axis of an input; else the first. */
+/* The axis that goes with the samples: the first of the extent, or the symbol, of the first such axis of an input; else
+ * the first. */
 static int sample_axis(const struct data_run *r, const struct tccrt_value_info *out)
 {
     int i = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens and runs artifacts and models. A model is compiled in a child process (its memory and its crashes stay there) to a
- * file that is removed as soon as it is open.
+ * Opens and runs artifacts and models. A model is compiled in a child process (its memory and its crashes stay there)
+ * to a file that is removed as soon as it is open.
  */
 #include "tools/run/model_int.h"
 
@@ -111,7 +111,8 @@ static int run_passes(const struct options *o, struct ir_module *module)
     return pass_list(module, name, &passes) ? EXIT_FINE : EXIT_BUG;
 }
 
-/* Inputs and outputs of whole batches, as an artifact describes them (tccrt_input): the pipeline's types are those of a microbatch. */
+/* Inputs and outputs of whole batches, as an artifact describes them (tccrt_input): the pipeline's types are those of a
+ * microbatch. */
 static void describe_pipe(struct model *m)
 {
     const struct pipe *p = m->pipe;

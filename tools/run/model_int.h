@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to tools/: something that runs, be it an artifact, a model (compiled to a temporary artifact) or a model in the
- * reference interpreter. Messages go to standard error; functions return exit codes (EXIT_FINE when all is well).
+ * Private to tools/: something that runs, be it an artifact, a model (compiled to a temporary artifact) or a model in
+ * the reference interpreter. Messages go to standard error; functions return exit codes (EXIT_FINE when all is well).
  */
 #ifndef TCCC_TOOLS_MODEL_INT_H
 #define TCCC_TOOLS_MODEL_INT_H
@@ -46,15 +46,18 @@ bool train_option(enum option_id id);        /* one of those that say what a ste
 int compile_model(const struct options *o, const struct tccc_options *c);
 
 /*
- * ema.c: the averages that a step compiled with --ema keeps, in the parameters' place. Of all ranks of `group` those of rank 0 (NULL: this process's own). What
- * ema_take() has kept goes back by ema_give_back(), which frees it, whether ema_take() succeeded or not. False: no memory, or a message of the run-time library's.
+ * ema.c: the averages that a step compiled with --ema keeps, in the parameters' place. Of all ranks of `group` those of
+ * rank 0 (NULL: this process's own). What ema_take() has kept goes back by ema_give_back(), which frees it, whether
+ * ema_take() succeeded or not. False: no memory, or a message of the run-time library's.
  */
 struct ema_kept;
 bool ema_there(const struct model *m);
 bool ema_take(struct model *m, struct tccrt_comm *group, struct ema_kept **kept);
 bool ema_give_back(struct model *m, struct ema_kept *kept);
-int ema_load(const struct options *o, struct model *m, const char *path);         /* of a checkpoint; EXIT_FINE, or an exit code after a message */
-/* The state variable's value from one of its shape and of any type of numbers, whose data need not be aligned. False: no memory, another shape, or no such variable. */
+/* of a checkpoint; EXIT_FINE, or an exit code after a message */
+int ema_load(const struct options *o, struct model *m, const char *path);
+/* The state variable's value from one of its shape and of any type of numbers, whose data need not be aligned. False:
+ * no memory, another shape, or no such variable. */
 bool state_set_as(struct tccrt_session *s, const char *name, const struct tcc_tensor *from);
 /* heeds.c: does the session's device heed the options of a run that are given? Else EXIT_USAGE after a message. */
 int model_heeds(const struct options *o, const struct tccrt_session *s);
@@ -63,8 +66,8 @@ int info_print(const struct options *o);
 
 /* The world of ranks over the engine that --comm names; alone: of this process, and the name is only checked. */
 int model_world(const struct options *o, bool alone, struct tccrt_comm **world);
-/* Opens `path`: a .so is an artifact; else it is compiled with the command line's flags, or, with --interpret, read only.
- * `why` (ERROR_SIZE, may be NULL) gets the first error instead of standard error. */
+/* Opens `path`: a .so is an artifact; else it is compiled with the command line's flags, or, with --interpret, read
+ * only. `why` (ERROR_SIZE, may be NULL) gets the first error instead of standard error. */
 int model_open(const struct options *o, const char *path, struct model *m, char *why);
 /* The same model in the interpreter, whatever the command line says. */
 int model_open_interpreted(const struct options *o, const char *path, struct model *m);
@@ -72,7 +75,8 @@ int model_open_interpreted(const struct options *o, const char *path, struct mod
 int model_session(const struct options *o, struct model *m, int threads, char *why);
 /* The sizes that the version which ran last is for, "N = 1"; NULL: the entry point has no shape versions. */
 const char *model_version(const struct model *m);
-void model_put_device(const struct model *m);                       /* fields of a JSON object that say what a device has done; none without one */
+/* fields of a JSON object that say what a device has done; none without one */
+void model_put_device(const struct model *m);
 /* Runs once. outputs[i] is the caller's. A tcc_status; `error` says why (ERROR_SIZE). */
 int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_object **outputs, char *error);
 /* For runs that are measured: caches that the session holds are emptied, other state stays. A tcc_status. */
@@ -84,8 +88,8 @@ bool model_is_artifact(const char *path);   /* does it begin as an ELF file? */
 double now_ms(void);
 double sort_times(double *times, int n);     /* ascending; their median. n > 0 */
 
-/* Inputs of run number `run` (from 0) of tccc-run and tccc-bench: --input, and --random for the others (when `random`, or when asked for). An input that is
- * given once is the same in all runs. */
+/* Inputs of run number `run` (from 0) of tccc-run and tccc-bench: --input, and --random for the others (when `random`,
+ * or when asked for). An input that is given once is the same in all runs. */
 int inputs_read(const struct options *o, const struct model *m, bool random, int run, struct tcc_object **inputs);
 /* How many runs the command line has inputs for; EXIT_USAGE after a message: inputs disagree. */
 int inputs_runs(const struct options *o, const struct model *m, int *runs);
@@ -95,16 +99,19 @@ void objects_free(struct tcc_object **list, int n);
 
 /* --test-data, --test-suite. inputs: a folder's input_K.pb; an exit code, and why. */
 int testdata_inputs(const struct model *m, const char *dir, struct tcc_object **in, char *why);
-int testdata_run(const struct options *o, struct model *m, const char *dir, const struct tolerance *tolerance, char *why);
+int testdata_run(const struct options *o, struct model *m, const char *dir, const struct tolerance *tolerance,
+                 char *why);
 int testdata_all(const struct options *o, const char *model, const char *const *dirs, int ndirs);
 int check_run(const struct options *o, const char *path);
 int suite_run(const struct options *o, const char *dir);
 /* The tolerance of the command line over the defaults; EXIT_USAGE after a message. */
 int tolerance_read(const struct options *o, struct tolerance *t);
 
-/* emit.c, tccc --emit: the images of the artifact that has been written as these options say, as files beside it. An exit code. */
+/* emit.c, tccc --emit: the images of the artifact that has been written as these options say, as files beside it. An
+ * exit code. */
 int emit_images(const struct options *o, const struct tccc_options *c);
-/* emit_neff.c: the container of an image for NeuronCores. An exit code; whether it could be written the caller asks the stream. */
+/* emit_neff.c: the container of an image for NeuronCores. An exit code; whether it could be written the caller asks the
+ * stream. */
 struct tcc_model;
 struct tcc_pimage;
 int emit_neff(const struct options *o, const struct tcc_model *m, const struct tcc_pimage *image, FILE *out);

@@ -12,13 +12,14 @@
 
 #include "tools/run/model_int.h"
 
-int run_data_check(const struct options *o);                       /* do the options fit --data? EXIT_FINE, or EXIT_USAGE after a message */
+/* do the options fit --data? EXIT_FINE, or EXIT_USAGE after a message */
+int run_data_check(const struct options *o);
 int run_data(const struct options *o, struct model *m);            /* m has a session; the exit code */
 
 /* against.c, --against: the exit code. */
 int against_run(const struct options *o, const char *path);
-/* Code for the host that is compiled for a comparison is made at -O0, which keeps each node's value, in rows as the model has it and not in blocks of
- * channels: sets that option where none says otherwise. */
+/* Code for the host that is compiled for a comparison is made at -O0, which keeps each node's value, in rows as the
+ * model has it and not in blocks of channels: sets that option where none says otherwise. */
 void against_plain_code(struct options *o, const char *path);
 
 /* compare.c, --compare: the exit code. */

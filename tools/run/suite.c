@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --test-suite DIR: every DIR/NAME/model.onnx (or model.pt2) on its test_data_set_* folders. A case is a forked process in a process group
- * of its own: it writes its verdict into a pipe; one that ends without, or not within a minute, has crashed. Lines come
- * out in the order of the names.
+ * --test-suite DIR: every DIR/NAME/model.onnx (or model.pt2) on its test_data_set_* folders. A case is a forked process
+ * in a process group of its own: it writes its verdict into a pipe; one that ends without, or not within a minute, has
+ * crashed. Lines come out in the order of the names.
  */
 #include "tools/run/model_int.h"
 

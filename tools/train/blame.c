@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which label, or else which sample, a run failed for. `eval` runs the batch with the labels of an input that are no class one by one, all
- * others being class 0 (what a loss ignores is no class either, but is not at fault), then each row of the batch as a batch of its copies.
- * A process that holds one stage only does that in a session of its own, with the first weights: what is out of range does not depend on
- * them.
+ * Which label, or else which sample, a run failed for. `eval` runs the batch with the labels of an input that are no
+ * class one by one, all others being class 0 (what a loss ignores is no class either, but is not at fault), then each
+ * row of the batch as a batch of its copies. A process that holds one stage only does that in a session of its own,
+ * with the first weights: what is out of range does not depend on them.
  */
 #include "tools/train/train_int.h"
 
@@ -95,8 +95,8 @@ static bool same_but_for(const struct tccrt_value_info *y, const struct tccrt_va
     return y->dims[axis] > 1;
 }
 
-/* The classes that the labels of an input are of: the extent of the axis that an output of floats has and the input has not, the last or
- * the second; 0: not known. */
+/* The classes that the labels of an input are of: the extent of the axis that an output of floats has and the input has
+ * not, the last or the second; 0: not known. */
 static int64_t classes_of(const struct trainer *t, int input)
 {
     const struct tccrt_value_info *target = &t->eval.in[input];
@@ -221,8 +221,8 @@ void train_blame(struct trainer *t, const struct data_set *set, const struct bat
         tool_error(t->o, EXIT_DATA, "%s: label %" PRId64 " at row %" PRId64 "%s of '%s', classes 0..%" PRId64, what,
                    l.value, data_set_row(set, order[row]), element, t->eval.in[l.input].name, l.classes - 1);
     else if (row >= 0)
-        tool_error(t->o, EXIT_DATA, "%s, sample %" PRId64 " (row %" PRId64 " of %.80s): %s", what, row, data_set_row(set, order[row]),
-                   set->arrays[set->n - 1].name, why);
+        tool_error(t->o, EXIT_DATA, "%s, sample %" PRId64 " (row %" PRId64 " of %.80s): %s", what, row,
+                   data_set_row(set, order[row]), set->arrays[set->n - 1].name, why);
     else
         tool_error(t->o, EXIT_DATA, "%s: %s", what, why);
 }

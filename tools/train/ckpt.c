@@ -141,7 +141,8 @@ static int check_place(struct trainer *t, const struct tccrt_tensors *f, const c
     return EXIT_FINE;
 }
 
-/* The float32 copies that an update of narrow parameters reads (master.NAME): the file's, else the parameter's value. */
+/* The float32 copies that an update of narrow parameters reads (master.NAME): the file's, else the parameter's
+ * value. */
 static int load_copies(struct trainer *t, const char *path)
 {
     static const char prefix[] = "master.";

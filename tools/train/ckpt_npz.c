@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* .npz files as lists of named tensors: read as data files are, written by libzip, stored, so that they can be mapped. */
+/* .npz files as lists of named tensors: read as data files are, written by libzip, stored, so that they can be
+ * mapped. */
 #include "tools/train/ckpt_tool_int.h"
 
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trained weights back into an ONNX model. The file's wire format (protobuf: https://protobuf.dev/programming-guides/encoding) is
- * copied record by record; only initialisers of the graph that have a trained value are written anew, as raw data, or, where
- * the model keeps them in another file, into OUT.onnx.data. So everything else in the model stays bit for bit, whatever its
- * version. The result is written beside the output and renamed.
+ * Trained weights back into an ONNX model. The file's wire format (protobuf:
+ * https://protobuf.dev/programming-guides/encoding) is copied record by record; only initialisers of the graph that
+ * have a trained value are written anew, as raw data, or, where the model keeps them in another file, into
+ * OUT.onnx.data. So everything else in the model stays bit for bit, whatever its version. The result is written beside
+ * the output and renamed.
  */
 #include "tools/train/ckpt_tool_int.h"
 

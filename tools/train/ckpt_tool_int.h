@@ -28,7 +28,8 @@ struct tensors {
 bool npz_open(const char *path, struct tensors *t, char *error);      /* tensors_close(), whatever it returns */
 void tensors_close(struct tensors *t);
 bool npz_write(const char *path, int n, const struct tccrt_named *tensors, char *error);
-/* Writes the model with the initialisers' values replaced by those of tensors of the same names; *replaced counts them. */
+/* Writes the model with the initialisers' values replaced by those of tensors of the same names; *replaced counts
+ * them. */
 int onnx_export(const struct options *o, const struct tensors *t, const char *model, const char *output, int *replaced);
 
 #endif

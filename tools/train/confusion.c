@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --confusion: the confusion matrix of the last evaluation as an SVG picture. A row a label, a column a prediction; a cell is as dark as its share of the row, right ones
- * blue, wrong ones red. Counts stand in the cells where there is room.
+ * --confusion: the confusion matrix of the last evaluation as an SVG picture. A row a label, a column a prediction; a
+ * cell is as dark as its share of the row, right ones blue, wrong ones red. Counts stand in the cells where there is
+ * room.
  */
 #include "tools/train/train_int.h"
 

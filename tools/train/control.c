@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What evaluations decide: --patience ends training, --plateau lowers the learning rate (torch.optim.lr_scheduler.ReduceLROnPlateau, mode min, threshold 1e-4
- * relative); and --keep: checkpoints of the last steps. Counts are in the checkpoints' metadata, so that a resumed run decides as one that was not interrupted.
+ * What evaluations decide: --patience ends training, --plateau lowers the learning rate
+ * (torch.optim.lr_scheduler.ReduceLROnPlateau, mode min, threshold 1e-4 relative); and --keep: checkpoints of the last
+ * steps. Counts are in the checkpoints' metadata, so that a resumed run decides as one that was not interrupted.
  */
 #include "tools/train/train_int.h"
 
@@ -116,7 +117,8 @@ void control_resume(struct trainer *t, const char *text)
     c->resumed_rate = strtod(end, NULL);
 }
 
-/* -- --keep ------------------------------------------------------------------------------------------------------------------ */
+/* -- --keep
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static int64_t step_of(const char *name)
 {
@@ -136,7 +138,8 @@ static int newest_first(const struct dirent **a, const struct dirent **b)
     return x > y ? -1 : x < y;
 }
 
-/* Gives what was just written to `path` a name of its own, and takes away all but the `keep` last. A link: no byte is written twice. */
+/* Gives what was just written to `path` a name of its own, and takes away all but the `keep` last. A link: no byte is
+ * written twice. */
 int control_keep(struct trainer *t, const char *folder, const char *path)
 {
     struct dirent **list;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The averages of --ema in the parameters' place: the state variable ema.PARAM of a session (tccc-train evaluates with them, and goes on with the
- * parameters), or the tensor ema.PARAM of a checkpoint (tccc-run).
+ * The averages of --ema in the parameters' place: the state variable ema.PARAM of a session (tccc-train evaluates with
+ * them, and goes on with the parameters), or the tensor ema.PARAM of a checkpoint (tccc-run).
  */
 #include "tools/run/model_int.h"
 

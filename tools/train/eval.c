@@ -2,9 +2,10 @@
 /*
  * Evaluation on held-out data. It does not move the counter of random ops.
  *
- * The samples are cut into the same batches whoever runs them: --eval=rank0 runs all of them on one rank, --eval=sharded every so
- * manieth on each, and adds up. Samples that no batch holds (fewer than the microbatches that a batch is split into, or than the
- * batch that the step was compiled for) are run one by one, as a batch of copies: each sample counts once.
+ * The samples are cut into the same batches whoever runs them: --eval=rank0 runs all of them on one rank,
+ * --eval=sharded every so manieth on each, and adds up. Samples that no batch holds (fewer than the microbatches that a
+ * batch is split into, or than the batch that the step was compiled for) are run one by one, as a batch of copies: each
+ * sample counts once.
  */
 #include "tools/train/train_int.h"
 
@@ -15,7 +16,8 @@
 
 /* -- Accuracy ----------------------------------------------------------------------------------------- */
 
-/* Where the predictions are: an output of floats that has the target's shape and one axis more, the classes: the last, else 1. */
+/* Where the predictions are: an output of floats that has the target's shape and one axis more, the classes: the last,
+ * else 1. */
 struct classes {
     int target, output;
     int axis;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-train --html: the curves of a training run as a page, written anew every few seconds by rank 0 and whole at the end, then with the profile, the memory of all ranks and
- * the last step's timeline, a row a rank, stage and queue. What is kept of a run does not grow with it: when the list of points is full, neighbours become one, with
- * their least and greatest loss.
+ * tccc-train --html: the curves of a training run as a page, written anew every few seconds by rank 0 and whole at the
+ * end, then with the profile, the memory of all ranks and the last step's timeline, a row a rank, stage and queue. What
+ * is kept of a run does not grow with it: when the list of points is full, neighbours become one, with their least and
+ * greatest loss.
  */
 #include "tools/html/html_int.h"
 #include "tools/bench/peak_int.h"
@@ -382,7 +383,8 @@ static void memory_of_ranks(json_t *report, const struct trainer *t)
              m->device ? html_number((double)m->device) : json_null());
 }
 
-/* -- The page -------------------------------------------------------------------------------------------------------- */
+/* -- The page
+ * -------------------------------------------------------------------------------------------------------- */
 
 static int write_page(struct trainer *t, const char *state)
 {
@@ -430,7 +432,8 @@ int train_html_look(struct trainer *t)
     return write_page(t, "");
 }
 
-/* -- The end ---------------------------------------------------------------------------------------------------------- */
+/* -- The end
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static int write_trace(void *t, const char *path)
 {

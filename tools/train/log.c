@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --log-file (or --log): the JSON lines of all runs that went on from one another, each step once. A run that ended between two checkpoints has written steps that
- * --resume makes again: from the first line of a later step on, the file is cut off, and so is a line that was never finished.
+ * --log-file (or --log): the JSON lines of all runs that went on from one another, each step once. A run that ended
+ * between two checkpoints has written steps that
+ * --resume makes again: from the first line of a later step on, the file is cut off, and so is a line that was never
+ * finished.
  *
  * It has two names since torchrun, which reads its own options in front of a program's, finds --log ambiguous.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --memory-report: what each rank holds and took. Measured is the process's anonymous memory (/proc/self/statm) beyond what it had before its
- * session was made, looked at between steps, since a session's memory grows to what a step takes and stays; batches that wait are in it,
- * mapped files are not. Of a device with a memory of its own: what the session has held at most, and weights, which sessions share. The prediction is the compiler's (tccrt_memory()).
+ * --memory-report: what each rank holds and took. Measured is the process's anonymous memory (/proc/self/statm) beyond
+ * what it had before its session was made, looked at between steps, since a session's memory grows to what a step takes
+ * and stays; batches that wait are in it, mapped files are not. Of a device with a memory of its own: what the session
+ * has held at most, and weights, which sessions share. The prediction is the compiler's (tccrt_memory()).
  */
 #include "tools/train/train_int.h"
 

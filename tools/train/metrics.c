@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --metrics: what an evaluation says besides loss and accuracy. Everything is a sum over samples, so that ranks add theirs up (all of them in one
- * vector); the ROC curve alone needs every sample's score, which stands at the sample's number, and is 0 on all other ranks.
+ * --metrics: what an evaluation says besides loss and accuracy. Everything is a sum over samples, so that ranks add
+ * theirs up (all of them in one vector); the ROC curve alone needs every sample's score, which stands at the sample's
+ * number, and is 0 on all other ranks.
  */
 #include "tools/train/train_int.h"
 
@@ -47,7 +48,8 @@ static bool wants(const struct metrics *m, enum kind kind)
     return false;
 }
 
-/* -- --metrics=A,B ----------------------------------------------------------------------------------------------------- */
+/* -- --metrics=A,B
+ * ----------------------------------------------------------------------------------------------------- */
 
 static bool read_name(struct metrics *m, const char *name, size_t n)
 {
@@ -106,7 +108,8 @@ void metrics_free(struct metrics *m)
     free(m);
 }
 
-/* -- Where things are ---------------------------------------------------------------------------------------------------- */
+/* -- Where things are
+ * ---------------------------------------------------------------------------------------------------- */
 
 /* Is it an input of the model itself, and no target? */
 static bool is_models(const struct metrics *m, int input)
@@ -178,7 +181,8 @@ static int lay_out(struct metrics *m, const struct metrics_batch *b)
     return m->sums ? EXIT_FINE : tool_error(m->t->o, EXIT_ENVIRONMENT, "no memory");
 }
 
-/* -- Sums ------------------------------------------------------------------------------------------------------------------ */
+/* -- Sums
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static double value_at(const struct tcc_tensor *x, int64_t i)
 {
@@ -272,7 +276,8 @@ int metrics_share(struct metrics *m)
     return status == TCC_OK ? EXIT_FINE : trainer_status(m->t, TCC_EENV);
 }
 
-/* -- Results ---------------------------------------------------------------------------------------------------------------- */
+/* -- Results
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static double matrix_at(const struct metrics *m, int64_t row, int64_t column)
 {

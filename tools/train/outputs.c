@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --save-outputs: what a step returns after the loss, a file a step: DIR/step_N.npz, arrays named as the outputs, and `samples`, the rows of
- * the data that they are of. Where a batch is divided among ranks each writes its own part, DIR/step_N.R.npz.
+ * --save-outputs: what a step returns after the loss, a file a step: DIR/step_N.npz, arrays named as the outputs, and
+ * `samples`, the rows of the data that they are of. Where a batch is divided among ranks each writes its own part,
+ * DIR/step_N.R.npz.
  */
 #include "tools/train/ckpt_tool_int.h"
 #include "tools/train/train_int.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-train as one of many ranks: the world that a launcher started, what all ranks must have in common, and who does what.
- * Rank 0 reads and writes files (checkpoints, reports), evaluates, and gives the others its state; each rank takes its part of
- * every batch. A rank that fails tells the others why, so that all end.
+ * tccc-train as one of many ranks: the world that a launcher started, what all ranks must have in common, and who does
+ * what. Rank 0 reads and writes files (checkpoints, reports), evaluates, and gives the others its state; each rank
+ * takes its part of every batch. A rank that fails tells the others why, so that all end.
  */
 #include "tools/train/train_int.h"
 

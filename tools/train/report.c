@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tccc-train says: on a terminal one line that is written over, and a line that stays for each epoch and evaluation; elsewhere a
- * JSON object a line on standard output.
+ * What tccc-train says: on a terminal one line that is written over, and a line that stays for each epoch and
+ * evaluation; elsewhere a JSON object a line on standard output.
  */
 #include "tools/run/sim_int.h"
 #include "tools/train/train_int.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps: one or several batches an execution, waited for, or, where nothing is done between two steps, the next one given before the loss of the one before is read.
+ * Steps: one or several batches an execution, waited for, or, where nothing is done between two steps, the next one
+ * given before the loss of the one before is read.
  */
 #include "tools/train/train_int.h"
 
@@ -93,7 +94,8 @@ static int step_failed(struct trainer *t, const struct batch *b, const int64_t *
     return trainer_code(status);
 }
 
-/* -- Steps whose loss is read late: the device has the next batch and the next step to do while the host reads what the one before has left. */
+/* -- Steps whose loss is read late: the device has the next batch and the next step to do while the host reads what the
+ * one before has left. */
 
 static double step_state(const struct trainer *t, const struct step_ahead *a, int state)
 {
@@ -197,7 +199,8 @@ static int execute_late(struct trainer *t, struct batch **list, const int64_t *o
     }
     if (n)
         code = give_step(t, order, list[0]);
-    while (code == EXIT_FINE && t->nahead && (*ended || is_due(t) || t->nahead >= TRAIN_AHEAD || !tccrt_under_way(t->m.session)))
+    while (code == EXIT_FINE && t->nahead &&
+           (*ended || is_due(t) || t->nahead >= TRAIN_AHEAD || !tccrt_under_way(t->m.session)))
         code = read_late(t, order);
     return code;
 }
@@ -271,13 +274,14 @@ static bool is_folded(const struct trainer *t)
     return sim && strstr(sim, ",ranks=");
 }
 
-/* Whether losses are read late: not where something is done between two steps (a rate is set, outputs are written), where ranks agree on each, nor where a device's
- * times are looked at, which come when all work is done. */
+/* Whether losses are read late: not where something is done between two steps (a rate is set, outputs are written),
+ * where ranks agree on each, nor where a device's times are looked at, which come when all work is done. */
 bool train_reads_late(const struct trainer *t)
 {
     struct tccrt_sim sim;
     bool timed = option_set(t->o, OPT_trace) || t->html;
 
-    return t->per_execution == 1 && t->processes == 1 && !is_folded(t) && !t->schedule && !option_set(t->o, OPT_save_outputs) &&
+    return t->per_execution == 1 && t->processes == 1 && !is_folded(t) && !t->schedule &&
+           !option_set(t->o, OPT_save_outputs) &&
            (!timed || (tccrt_simulated(t->m.session, &sim) == TCC_OK && *sim.core));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tccc-train: calls a compiled step in a loop. An epoch is one pass over the data in the sampler's order; the run-time library
- * runs one or several batches a call. Everything that the next step depends on (state, random key, place in the data) is in
- * a checkpoint, so a resumed run has the bits of one that was not interrupted.
+ * tccc-train: calls a compiled step in a loop. An epoch is one pass over the data in the sampler's order; the run-time
+ * library runs one or several batches a call. Everything that the next step depends on (state, random key, place in the
+ * data) is in a checkpoint, so a resumed run has the bits of one that was not interrupted.
  */
 #include "tools/train/train_int.h"
 
@@ -422,8 +422,8 @@ static int make_buffers(struct trainer *t)
     return EXIT_FINE;
 }
 
-/* First values that a model computes rather than holds (TrainingInfoProto) are there once its `init` has run. What tccc --train
- * made (it has a rate) holds them, and a session begins with them. */
+/* First values that a model computes rather than holds (TrainingInfoProto) are there once its `init` has run. What tccc
+ * --train made (it has a rate) holds them, and a session begins with them. */
 static int initialise(struct trainer *t)
 {
     struct tccrt_model *m = t->m.artifact;
@@ -438,7 +438,8 @@ static int initialise(struct trainer *t)
     return status;
 }
 
-/* Which rounding a simulated core has: what the artifact says of its updates, --rounding and the vendor's variable of all else. */
+/* Which rounding a simulated core has: what the artifact says of its updates, --rounding and the vendor's variable of
+ * all else. */
 static void tell_rounding(struct trainer *t)
 {
     struct tccrt_sim sim;
@@ -511,8 +512,8 @@ static int train(struct trainer *t, bool artifact)
         (code = train_outputs_check(t)) != EXIT_FINE || (code = ranks_agree(t)) != EXIT_FINE ||
         (code = start_session(t)) != EXIT_FINE ||
         (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
-        (code = ranks_share(t)) != EXIT_FINE || (code = train_log_resume(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
-        (code = make_buffers(t)) != EXIT_FINE)
+        (code = ranks_share(t)) != EXIT_FINE || (code = train_log_resume(t)) != EXIT_FINE ||
+        (code = settle_rate(t, artifact)) != EXIT_FINE || (code = make_buffers(t)) != EXIT_FINE)
         return code;
     t->skipped = trainer_scalar(t, "train.skipped", 0);
     t->late = train_reads_late(t);

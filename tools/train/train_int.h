@@ -25,21 +25,39 @@
 struct train_schedule;
 
 /* An entry point of the artifact. */
-struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; int *axes; };     /* axes: of the inputs' samples */
+/* axes: of the inputs' samples */
+struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; int *axes; };
 
-/* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one now. */
-struct step_result { double loss, lr, ms, data_ms /* it waited for its batch */, norm, scale, sim_ms /* 0: no time is modelled */; int64_t rows; bool has_norm, has_scale; };
+/* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one
+ * now. */
+struct step_result {
+    double loss, lr, ms, norm, scale;
+    double data_ms; /* it waited for its batch */
+    double sim_ms;  /* 0: no time is modelled */
+    int64_t rows;
+    bool has_norm, has_scale;
+};
 
-/* A step that the device has been given, its batch, and what it leaves in the state; `values` as they lie there. took: ms to give it; waited: for its batch. ended: seconds of modelled time. run: its number (tccrt_random_get()). */
+/* A step that the device has been given, its batch, and what it leaves in the state; `values` as they lie there. took:
+ * ms to give it; waited: for its batch. ended: seconds of modelled time. run: its number (tccrt_random_get()). */
 enum { STATE_LR, STATE_NORM, STATE_SCALE, STATE_SKIPPED, STEP_STATES, TRAIN_AHEAD = 2 };
-struct step_ahead { struct batch *batch; int64_t ticket, run; double took, waited, ended, loss[2], values[STEP_STATES]; };
+struct step_ahead {
+    struct batch *batch;
+    int64_t ticket, run;
+    double took, waited, ended, loss[2], values[STEP_STATES];
+};
 
 struct eval_result { double loss, accuracy; bool has_accuracy; };
 
-/* --metrics (metrics.c). A batch as `eval` has run it: `rows` samples of it count, which are order[0], ...; scores and labels: where classes are
- * found on axis `axis`, classes 0: nowhere. */
+/* --metrics (metrics.c). A batch as `eval` has run it: `rows` samples of it count, which are order[0], ...; scores and
+ * labels: where classes are found on axis `axis`, classes 0: nowhere. */
 struct metrics;
-struct metrics_batch { const struct tcc_tensor *in, *out, *scores, *labels; int axis; int64_t classes, rows; const int64_t *order; };
+struct metrics_batch {
+    const struct tcc_tensor *in, *out, *scores, *labels;
+    int axis;
+    int64_t classes, rows;
+    const int64_t *order;
+};
 
 /* --patience, --plateau, --keep (control.c). worse, flat: evaluations since the best one. */
 struct train_control {
@@ -49,7 +67,10 @@ struct train_control {
 };
 
 /* --memory-report, in bytes; predicted -1: not known. */
-struct trainer_memory { int64_t before, peak, state, predicted, device, weights, params, optimizer, gradients, arena, now, device_now; };     /* device, weights: of one with a memory of its own, at most */
+/* device, weights: of one with a memory of its own, at most */
+struct trainer_memory {
+    int64_t before, peak, state, predicted, device, weights, params, optimizer, gradients, arena, now, device_now;
+};
 
 struct train_html;
 
@@ -57,7 +78,8 @@ struct trainer {
     const struct options *o;
     struct model m;
     struct entry_info step, eval;          /* eval.name NULL: the artifact has none */
-    struct data_tables tables;             /* what the data are: of the checkpoint that the run goes on from, or as they are found */
+    /* what the data are: of the checkpoint that the run goes on from, or as they are found */
+    struct data_tables tables;
     char tables_from[PATH_MAX];            /* that checkpoint */
     struct data_set data, eval_data;
     struct loader *loader, *eval_loader;
@@ -91,11 +113,14 @@ struct trainer {
     int64_t evaluated;                     /* the step after which the last evaluation was; -1: none */
     /* Reports. */
     bool json, shown;
-    bool has_lr, has_norm, has_scale;      /* the artifact has a learning rate, computes the gradients' norm, has a loss scale */
+    /* the artifact has a learning rate, computes the gradients' norm, has a loss scale */
+    bool has_lr, has_norm, has_scale;
     struct tccrt_comm *world;
     int processes;                         /* in the world; 1: alone */
     bool chief;                            /* rank 0 of the world, which reports */
-    struct tccrt_comm *dp, *pp, *tp;       /* those that run the same on other samples; the stages of one copy of the model; those that have parts of the same tensors */
+    /* those that run the same on other samples; the stages of one copy of the model; those that have parts of the same
+     * tensors */
+    struct tccrt_comm *dp, *pp, *tp;
     int rank, ranks;                       /* of dp: who takes which samples */
     bool eval_sharded;                     /* all ranks of dp evaluate, each its batches */
     int stage;                             /* 1 + the one that this process runs; 0: all there are */
@@ -116,31 +141,39 @@ struct trainer {
 };
 
 int trainer_code(int status);                                               /* the exit code of a tcc_status */
-int trainer_status(const struct trainer *t, int status);                    /* exit code after a message of the run-time library's */
+/* exit code after a message of the run-time library's */
+int trainer_status(const struct trainer *t, int status);
 double trainer_scalar(struct trainer *t, const char *state, double otherwise);
 bool trainer_set_scalar(struct trainer *t, const char *state, double value);
 
 extern const char *const train_states[STEP_STATES];                         /* state variables that a step leaves */
-int train_execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended);      /* one execution, of the epoch's next batches; *ended: there are no more */
-int train_read_all(struct trainer *t, const int64_t *order);                /* steps that were given are waited for and reported */
+/* one execution, of the epoch's next batches; *ended: there are no more */
+int train_execute(struct trainer *t, struct batch **list, const int64_t *order, bool *ended);
+/* steps that were given are waited for and reported */
+int train_read_all(struct trainer *t, const int64_t *order);
 bool train_reads_late(const struct trainer *t);
 
 int train_evaluate(struct trainer *t, struct eval_result *result);
-/* A run failed on batch b of the set, whose rows are samples order[0], ...: a message that begins with `what` and names the label, or the
- * sample, if one alone makes it fail. */
-void train_blame(struct trainer *t, const struct data_set *set, const struct batch *b, const int64_t *order, int status, const char *what);
+/* A run failed on batch b of the set, whose rows are samples order[0], ...: a message that begins with `what` and names
+ * the label, or the sample, if one alone makes it fail. */
+void train_blame(struct trainer *t, const struct data_set *set, const struct batch *b, const int64_t *order,
+                 int status, const char *what);
 
 /* -- ranks.c: all of it does nothing much when there is one rank */
 int ranks_begin(struct trainer *t);
-int ranks_open(struct trainer *t, bool artifact);                          /* the artifact, or the model compiled once a machine */
+/* the artifact, or the model compiled once a machine */
+int ranks_open(struct trainer *t, bool artifact);
 int ranks_place(struct trainer *t);                                        /* which stage, which samples */
 int ranks_groups(struct trainer *t);                                       /* of the new session */
 int ranks_agree(struct trainer *t);
 int ranks_share(struct trainer *t);
 int ranks_tables(struct trainer *t);                                        /* rank 0's tables become everybody's */
-int ranks_collect(struct trainer *t);                                       /* rank 0 gets what others hold of the state, for a checkpoint */
-int ranks_params(struct trainer *t);                                        /* who evaluates gets the parameters that others hold */
-int ranks_release(struct trainer *t, int code);                             /* they let go of both; code, or what went wrong */
+/* rank 0 gets what others hold of the state, for a checkpoint */
+int ranks_collect(struct trainer *t);
+/* who evaluates gets the parameters that others hold */
+int ranks_params(struct trainer *t);
+/* they let go of both; code, or what went wrong */
+int ranks_release(struct trainer *t, int code);
 int ranks_stop(struct trainer *t, bool mine, bool *all);
 int ranks_end(struct trainer *t, int code);                                /* the exit code */
 
@@ -149,7 +182,8 @@ void metrics_begin(struct metrics *m);                                     /* of
 int metrics_add(struct metrics *m, const struct metrics_batch *b);
 int metrics_share(struct metrics *m);                                      /* adds up those of all ranks */
 void metrics_print(struct metrics *m, FILE *out, bool json, double loss);
-int metrics_draw(struct metrics *m);                                        /* --confusion; EXIT_FINE, or an exit code after a message */
+/* --confusion; EXIT_FINE, or an exit code after a message */
+int metrics_draw(struct metrics *m);
 void metrics_free(struct metrics *m);
 /* confusion.c: a picture of counts[n, n], a row a label */
 int confusion_draw(struct trainer *t, const char *path, int64_t n, const double *counts);
@@ -161,10 +195,12 @@ void control_text(const struct trainer *t, char *to, size_t room);         /* fo
 void control_resume(struct trainer *t, const char *text);
 int control_keep(struct trainer *t, const char *folder, const char *path);
 
-int train_check_folder(struct trainer *t);                                  /* --checkpoint: can be written, and holds no other run's */
+/* --checkpoint: can be written, and holds no other run's */
+int train_check_folder(struct trainer *t);
 int train_save(struct trainer *t, const char *name);
 int train_resume(struct trainer *t);
-int train_tables(struct trainer *t);                                        /* of the checkpoint that --resume or --load names */
+/* of the checkpoint that --resume or --load names */
+int train_tables(struct trainer *t);
 int train_load(struct trainer *t, const char *path);                        /* --load: parameters and buffers */
 
 /* log.c: --log-file */
@@ -172,12 +208,14 @@ int train_log_open(struct trainer *t);
 int train_log_resume(struct trainer *t);                                    /* lines of steps that are made again go */
 int train_log_close(struct trainer *t);
 
-int train_outputs_check(const struct trainer *t);                          /* --save-outputs: there are some, and can be written */
+/* --save-outputs: there are some, and can be written */
+int train_outputs_check(const struct trainer *t);
 bool train_outputs_wanted(const struct trainer *t, int64_t step);
 /* Of the step just made: out[nout], and which rows of the data it had. */
 int train_outputs_write(const struct trainer *t, const struct tcc_tensor *out, int64_t rows, const int64_t *samples);
 
-void report_sim(struct trainer *t);                                          /* modelled time of all, where --sim asks for it */
+/* modelled time of all, where --sim asks for it */
+void report_sim(struct trainer *t);
 void report_step(struct trainer *t, const struct step_result *r);
 void report_epoch(struct trainer *t);                                      /* of the steps since the last call */
 void report_end(struct trainer *t);                                         /* on a terminal: how long all took */
@@ -187,9 +225,11 @@ void memory_begin(struct trainer *t);                                      /* be
 void memory_look(struct trainer *t);                                       /* after a call of the run-time library */
 int report_memory(struct trainer *t);                                      /* at the end, by all ranks */
 int report_trace(struct trainer *t);                                       /* --trace */
-int trainer_trace(struct trainer *t, const char *path);                     /* the last step's, with the loader's threads; a tcc_status */
+/* the last step's, with the loader's threads; a tcc_status */
+int trainer_trace(struct trainer *t, const char *path);
 
-/* html.c, --html: what rank 0 keeps of steps, evaluations and epochs; the page, where it is time for one; the last one, by all ranks: code, or what went wrong. */
+/* html.c, --html: what rank 0 keeps of steps, evaluations and epochs; the page, where it is time for one; the last one,
+ * by all ranks: code, or what went wrong. */
 int train_html_new(struct trainer *t);
 void train_html_free(struct trainer *t);
 void train_html_step(struct trainer *t, const struct step_result *r);

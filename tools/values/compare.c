@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When are two results the same? The one answer, for --test-data, --test-suite, --check, tccc-ckpt diff and the tests (DESIGN, section 8,
- * "Comparison"): element type and shape exactly; floats within rtol |expected| + atol, NaN equal to NaN, an infinity to the same
- * infinity and to nothing else; everything else bit for bit. The first and the worst difference are told.
+ * When are two results the same? The one answer, for --test-data, --test-suite, --check, tccc-ckpt diff and the tests
+ * (DESIGN, section 8, "Comparison"): element type and shape exactly; floats within rtol |expected| + atol, NaN equal to
+ * NaN, an infinity to the same infinity and to nothing else; everything else bit for bit. The first and the worst
+ * difference are told.
  */
 #include "tools/values/values_int.h"
 

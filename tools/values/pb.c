@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ONNX test data: TensorProto, SequenceProto and OptionalProto in files (onnx.proto says what they hold). A bounded
- * reader: every length is checked against what is left, nesting has a limit, and a field of an unexpected wire type is an
- * error. 4- and 2-bit elements are packed in files (from the low bits up) and one to a byte in memory.
+ * reader: every length is checked against what is left, nesting has a limit, and a field of an unexpected wire type is
+ * an error. 4- and 2-bit elements are packed in files (from the low bits up) and one to a byte in memory.
  */
 #include "tools/values/values_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --test-data: folders with input_K.pb and output_K.pb. A file belongs to the input (output) whose name it holds, else to
- * number K.
+ * --test-data: folders with input_K.pb and output_K.pb. A file belongs to the input (output) whose name it holds, else
+ * to number K.
  */
 #include "tools/run/model_int.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to tools/: values (struct tcc_object) in files, in comparisons and on the screen. Functions that can fail write
- * why into `error` (ERROR_SIZE bytes). Objects that are returned belong to the caller (tccrt_object_unref).
+ * Private to tools/: values (struct tcc_object) in files, in comparisons and on the screen. Functions that can fail
+ * write why into `error` (ERROR_SIZE bytes). Objects that are returned belong to the caller (tccrt_object_unref).
  */
 #ifndef TCCC_TOOLS_VALUES_INT_H
 #define TCCC_TOOLS_VALUES_INT_H
@@ -15,13 +15,15 @@
 #define ERROR_SIZE 1024
 
 /* What a value of a model is, beyond a tensor: SequenceProto and OptionalProto cannot be told apart by their bytes. */
-enum value_kind { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_DEFAULT };      /* DEFAULT: a tensor that need not be given */
+/* DEFAULT: a tensor that need not be given */
+enum value_kind { VALUE_TENSOR, VALUE_SEQUENCE, VALUE_OPTIONAL, VALUE_DEFAULT };
 
 /* Reads .npy or .pb by suffix. `*name` (may be NULL) gets the name that a .pb holds, "" if none; free() it. */
 struct tcc_object *value_read(const char *path, enum value_kind kind, char **name, char *error);
 /* The same from memory; `path` is for messages. */
 struct tcc_object *npy_parse(const char *path, const unsigned char *data, size_t size, char *error);
-struct tcc_object *pb_parse(const char *path, const unsigned char *data, size_t size, enum value_kind kind, char **name, char *error);
+struct tcc_object *pb_parse(const char *path, const unsigned char *data, size_t size, enum value_kind kind,
+                            char **name, char *error);
 struct tcc_object *npy_read(const char *path, char *error);
 struct tcc_object *pb_read(const char *path, enum value_kind kind, char **name, char *error);
 
@@ -40,23 +42,25 @@ unsigned char *file_read(const char *path, size_t *size, char *error);
 
 /* -- Comparison (compare.c) */
 
-/* |got - expected| <= rtol |expected| + atol, times the largest finite |expected| unless absolute. signed_zero: 0 and -0 differ too. */
+/* |got - expected| <= rtol |expected| + atol, times the largest finite |expected| unless absolute. signed_zero: 0 and
+ * -0 differ too. */
 struct tolerance { double rtol, atol; bool absolute, signed_zero; };
 
-/* How many elements differ, the first of them and the one that is out of the tolerance by the largest factor; count 0, first -1 where
- * dtype or shape do. */
+/* How many elements differ, the first of them and the one that is out of the tolerance by the largest factor; count 0,
+ * first -1 where dtype or shape do. */
 struct difference { int64_t count, first, worst; };
 
-/* 0: equal within the tolerance (atol absolute); else, by which factor it is exceeded: above 1, INFINITY where a NaN or an infinity stands
- * against anything else. */
+/* 0: equal within the tolerance (atol absolute); else, by which factor it is exceeded: above 1, INFINITY where a NaN or
+ * an infinity stands against anything else. */
 double float_excess(double got, double expected, double rtol, double atol);
 double tensor_largest(const struct tcc_tensor *t);      /* the largest finite magnitude of floats; 0 for other types */
 
-/* Are two tensors or values equal within the tolerance (DESIGN section 8)? If not, `error` (ERROR_SIZE bytes) has the first and the worst
- * difference; `difference` may be NULL. Any thread. */
+/* Are two tensors or values equal within the tolerance (DESIGN section 8)? If not, `error` (ERROR_SIZE bytes) has the
+ * first and the worst difference; `difference` may be NULL. Any thread. */
 bool tensor_equal(const struct tcc_tensor *got, const struct tcc_tensor *expected, const struct tolerance *t,
                   struct difference *difference, char *error);
-bool value_equal(const struct tcc_object *got, const struct tcc_object *expected, const struct tolerance *tolerance, char *error);
+bool value_equal(const struct tcc_object *got, const struct tcc_object *expected, const struct tolerance *tolerance,
+                 char *error);
 
 /* One element as text. */
 void value_print_element(FILE *out, int dtype, const void *data, int64_t i);

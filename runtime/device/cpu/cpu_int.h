@@ -8,7 +8,8 @@
 /* A thread's environment on a cache line of its own. */
 struct tcr_env { _Alignas(TCR_ALIGN) struct tcc_env env; };
 
-/* A block that grows where it lies: `room` bytes of addresses from `at` on are its own, of a mapping that begins at `base`. */
+/* A block that grows where it lies: `room` bytes of addresses from `at` on are its own, of a mapping that begins at
+ * `base`. */
 struct tcr_range { void *at, *base; size_t room; };
 #define TCR_MAX_RANGES 4
 
@@ -26,7 +27,8 @@ struct tcr_cpu {
     uint8_t *scratch;                /* threads * scratch_step */
     size_t scratch_bytes, scratch_step;      /* of a thread; from one to the next */
     struct tcr_range ranges[TCR_MAX_RANGES];
-    struct tcr_cpu *lanes;           /* by thread: the host as that thread alone (tcr_host_lane()); NULL: nobody has asked */
+    /* by thread: the host as that thread alone (tcr_host_lane()); NULL: nobody has asked */
+    struct tcr_cpu *lanes;
 };
 
 /* host.c. kernels: of the code version that runs, by number. */

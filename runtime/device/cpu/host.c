@@ -3,8 +3,8 @@
  * The host as a device, and its launches: a kernel's tiles are handed to threads. Each thread has a share of
  * adjacent tiles, so that it finds in its cache what it wrote in the launch before, and takes it in chunks from an
  * atomic counter; with its own share done it takes chunks of others. A kernel's result does not depend on who runs
- * which tile. A launch takes no more threads than it has tiles, and one that is known to be small one thread: the calling one, without an
- * atomic operation.
+ * which tile. A launch takes no more threads than it has tiles, and one that is known to be small one thread: the
+ * calling one, without an atomic operation.
  */
 #include <string.h>
 

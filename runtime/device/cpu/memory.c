@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the host: the session's allocator, 64-byte aligned; blocks that are worth it lie on huge pages. Large zeroed ones (moments of
- * optimizers) come from the kernel, which hands out pages when they are first written: a session that only evaluates never pays for them.
+ * Memory of the host: the session's allocator, 64-byte aligned; blocks that are worth it lie on huge pages. Large
+ * zeroed ones (moments of optimizers) come from the kernel, which hands out pages when they are first written: a
+ * session that only evaluates never pays for them.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -132,8 +133,8 @@ int tcr_cpu_fill(struct tcr_device *d, int queue, void *to, int byte, size_t byt
 
 /* -- Blocks that grow ------------------------------------------------------------------------------------ */
 
-/* Addresses cost nothing: a block of the C library's gets many more than it has bytes, and becomes longer by unlocking some of
- * them. The caller's allocator has no such thing; there a block that must grow is another one. */
+/* Addresses cost nothing: a block of the C library's gets many more than it has bytes, and becomes longer by unlocking
+ * some of them. The caller's allocator has no such thing; there a block that must grow is another one. */
 #define ROOM ((size_t)64 << 30)
 
 static struct tcr_range *range_of(struct tcr_cpu *c, const void *p)
@@ -144,8 +145,8 @@ static struct tcr_range *range_of(struct tcr_cpu *c, const void *p)
     return NULL;
 }
 
-/* The addresses of a new block, on a huge page's boundary: otherwise its first and last 2 MiB would be small pages. NULL: take it from
- * the heap. */
+/* The addresses of a new block, on a huge page's boundary: otherwise its first and last 2 MiB would be small pages.
+ * NULL: take it from the heap. */
 static void *reserve_range(struct tcr_cpu *c, size_t bytes)
 {
     struct tcr_range *r = range_of(c, NULL);

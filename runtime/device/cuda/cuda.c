@@ -22,8 +22,9 @@ int cuda_leave(struct tcr_cuda *c, int status)
     return status;
 }
 
-/* After these nothing of the context works any more (CUDA Driver API, CUresult: "the process must be terminated and relaunched"), or the
- * device is gone: unavailable, uncorrectable errors of memory or NVLink, contained errors, whatever the driver has no name for. */
+/* After these nothing of the context works any more (CUDA Driver API, CUresult: "the process must be terminated and
+ * relaunched"), or the device is gone: unavailable, uncorrectable errors of memory or NVLink, contained errors,
+ * whatever the driver has no name for. */
 static bool is_sticky(int result)
 {
     return result == 46 || result == 214 || result == 220 || result == 721 || result == 999 || result == 700 ||

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_int.h - NVIDIA GPUs, through the CUDA driver that is opened when a session asks for it: libcuda.so.1, or the simulator
- * (libtccptx.so), which has the same functions. Nothing here is linked into artifacts that hold no image: runtime/device/open.c
- * refers to it weakly.
+ * cuda_int.h - NVIDIA GPUs, through the CUDA driver that is opened when a session asks for it: libcuda.so.1, or the
+ * simulator (libtccptx.so), which has the same functions. Nothing here is linked into artifacts that hold no image:
+ * runtime/device/open.c refers to it weakly.
  *
  *   driver.c    the library, its functions (driver.def), its devices and their primary contexts: one of each a process
- *   image.c     images of an artifact (runtime/abi.h): which fits the device, its module and functions, the numbers of a launch
+ *   image.c     images of an artifact (runtime/abi.h): which fits the device, its module and functions, the numbers of
+ *               a launch
  *   helper.c    PTX of the runtime's own: copies that test the fault word, and what finds it
  *   memory.c    allocations in the order of streams, blocks that grow, weights
  *   staging.c   copies between the host and the device through pinned blocks
@@ -15,14 +16,16 @@
  *   nccl.c      exchanges with other processes' devices
  *   cuda.c      the door: streams for queues, events, runs, faults
  *
- * Order. A queue is a stream, none of which waits for the driver's legacy stream. Memory is allocated in the order of stream 0, for which the other
- * streams then wait.
+ * Order. A queue is a stream, none of which waits for the driver's legacy stream. Memory is allocated in the order of
+ * stream 0, for which the other streams then wait.
  *
- * Errors that end the context come with whatever call is made next: the message names the kernels that were under way, from the first to the last that the host has
- * not waited for. With CUDA_LAUNCH_BLOCKING=1, as for any program of CUDA, each is waited for, and it is the one.
+ * Errors that end the context come with whatever call is made next: the message names the kernels that were under way,
+ * from the first to the last that the host has not waited for. With CUDA_LAUNCH_BLOCKING=1, as for any program of CUDA,
+ * each is waited for, and it is the one.
  *
- * Faults. The control block of the device (struct tcc_control) stands behind a word that says which launch set the fault: behind a kernel that may
- * fault a helper notes its node, once the fault word isn't 0. The host reads both when it waits.
+ * Faults. The control block of the device (struct tcc_control) stands behind a word that says which launch set the
+ * fault: behind a kernel that may fault a helper notes its node, once the fault word isn't 0. The host reads both when
+ * it waits.
  */
 #ifndef TCCRT_DEVICE_CUDA_INT_H
 #define TCCRT_DEVICE_CUDA_INT_H
@@ -40,15 +43,22 @@ typedef struct CUgraph_st *cuda_graph;
 typedef struct CUgraphExec_st *cuda_graph_exec;
 typedef struct CUmemPool_st *cuda_pool;
 struct cuda_launch_attribute { uint32_t id, pad; union { char room[64]; uint32_t cluster[3]; } value; };
-struct cuda_launch_config { uint32_t grid[3], block[3], shared; cuda_stream stream; struct cuda_launch_attribute *attributes; uint32_t count; };
+struct cuda_launch_config {
+    uint32_t grid[3], block[3], shared;
+    cuda_stream stream;
+    struct cuda_launch_attribute *attributes;
+    uint32_t count;
+};
 struct cuda_memory_kind { int type, handles, location, id; void *metadata; uint8_t flags[8]; };
 struct cuda_memory_access { int location, id, flags; };
-struct cuda_sim_range { uint64_t address, bytes; bool writable; char name[40]; };        /* of the simulator, as ptxsim.h has it */
+/* of the simulator, as ptxsim.h has it */
+struct cuda_sim_range { uint64_t address, bytes; bool writable; char name[40]; };
 struct ptx_report;
 enum {
     CUDA_NO_MEMORY = 2, CUDA_NO_DEVICE = 100, CUDA_OLD_DRIVER = 222, CUDA_NOT_FOUND = 500, CUDA_NOT_READY = 600,
     CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2, CUDA_CAPTURE_RELAXED = 2,
-    CUDA_MULTIPROCESSORS = 16, CUDA_MAJOR = 75, CUDA_MINOR = 76, CUDA_HAS_VIRTUAL = 102, CUDA_HAS_POOLS = 115,        /* attributes of devices */
+    /* attributes of devices */
+    CUDA_MULTIPROCESSORS = 16, CUDA_MAJOR = 75, CUDA_MINOR = 76, CUDA_HAS_VIRTUAL = 102, CUDA_HAS_POOLS = 115,
     CUDA_DYNAMIC_SHARED = 8,                                                              /* of functions */
     CUDA_POOL_KEEPS = 4, CUDA_ERROR_LOG = 5, CUDA_ERROR_LOG_SIZE = 6, CUDA_CLUSTER = 4
 };
@@ -86,7 +96,8 @@ void cuda_machine_hold(struct cuda_machine *m);
 void cuda_machine_put(struct cuda_machine *m);
 void cuda_lock(void);                /* for what a machine holds */
 void cuda_unlock(void);
-/* What a driver's result means, as tccrt_error() has it: "device 'cuda:0': cuMemAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY)". */
+/* What a driver's result means, as tccrt_error() has it: "device 'cuda:0': cuMemAlloc: out of memory
+ * (CUDA_ERROR_OUT_OF_MEMORY)". */
 int cuda_says(const struct cuda_machine *m, int result, const char *call, const char *node);
 
 /* -- helper.c */
@@ -177,13 +188,16 @@ struct tcr_cuda {
     struct tcr_timed *timed;
     size_t ntimers, timers_made, timers_room;
     int64_t copy_bytes;              /* between the host and the device, so far */
-    uint64_t control;                /* on the device: the word of the culprit's node, 64 bytes before struct tcc_control */
+    /* on the device: the word of the culprit's node, 64 bytes before struct tcc_control */
+    uint64_t control;
     struct cuda_pinned *pinned;      /* what the control block is made of, and where the fault word is read to */
     size_t control_bytes;
-    const char *given[2];            /* nodes of the first and the last kernel since the host has waited for all; NULL: there is none */
+    /* nodes of the first and the last kernel since the host has waited for all; NULL: there is none */
+    const char *given[2];
     bool blocking;                   /* each kernel is waited for, and there are no graphs */
     bool unread;                     /* something may have faulted since the host read the word */
-    struct tcr_interval *values;     /* room for the exprs of an image: what they are, or within what they lie for a program */
+    /* room for the exprs of an image: what they are, or within what they lie for a program */
+    struct tcr_interval *values;
     uint64_t *params;                /* and for the parameters of a launch */
     size_t params_room;
     struct cuda_range ranges[CUDA_MAX_RANGES];
@@ -221,7 +235,8 @@ void cuda_give(struct tcr_cuda *c, int queue, uint64_t at);
 /* staging.c */
 int cuda_copy(struct tcr_device *d, int queue, const struct tcr_copy *copy);
 int cuda_fill(struct tcr_device *d, int queue, void *to, int byte, size_t bytes);
-int cuda_upload(struct tcr_cuda *c, int queue, uint64_t to, const void *from, size_t bytes, bool guarded, const char *node);
+int cuda_upload(struct tcr_cuda *c, int queue, uint64_t to, const void *from, size_t bytes, bool guarded,
+                const char *node);
 int cuda_land(struct tcr_cuda *c);                           /* what has arrived goes where it belongs */
 void cuda_staging_free(struct tcr_cuda *c);
 
@@ -240,7 +255,8 @@ bool cuda_maps_ok(const struct tcc_pimage *i, const struct tcc_plaunch *l);
 /* Writes those of a function behind *bytes of parameters. The launch's numbers have been evaluated. */
 int cuda_maps(struct tcr_cuda *c, const struct cuda_launch *f, const struct tcr_kernel_launch *l, size_t *bytes);
 
-/* timing.c: around what is given to a queue; nothing where the device is not timing, nor within a program that is recorded */
+/* timing.c: around what is given to a queue; nothing where the device is not timing, nor within a program that is
+ * recorded */
 int cuda_time_from(struct tcr_cuda *c, int queue);
 int cuda_time_to(struct tcr_cuda *c, int queue, enum tcr_timed_kind kind, size_t bytes);
 int cuda_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *n);
@@ -261,8 +277,10 @@ int cuda_program_table(struct tcr_cuda *c, uint64_t at);     /* the program that
 
 /* Where struct tcc_control lies from `control` on. */
 enum { CUDA_CONTROL_AT = 64 };
-struct cuda_pinned { int64_t fault[3]; _Alignas(64) uint8_t block[]; };     /* fault word, culprit, its run; then what is uploaded */
-_Static_assert(offsetof(struct tcc_control, env.run) == 16 && offsetof(struct tcc_control, env.fault) == 0, "as the helper's PTX has it");
+/* fault word, culprit, its run; then what is uploaded */
+struct cuda_pinned { int64_t fault[3]; _Alignas(64) uint8_t block[]; };
+_Static_assert(offsetof(struct tcc_control, env.run) == 16 && offsetof(struct tcc_control, env.fault) == 0,
+               "as the helper's PTX has it");
 
 int tcr_device_cuda(const char *name, const struct tcr_device_request *r, struct tcr_device **out);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver of the process: libcuda.so.1, or $TCCC_CUDA_LIBRARY; or the simulator, libtccptx.so.0. It is opened when a session first asks for it and stays open, as the driver wants it. Sessions share a device's
- * primary context, which is also the one of other libraries of the process.
+ * The CUDA driver of the process: libcuda.so.1, or $TCCC_CUDA_LIBRARY; or the simulator, libtccptx.so.0. It is opened
+ * when a session first asks for it and stays open, as the driver wants it. Sessions share a device's primary context,
+ * which is also the one of other libraries of the process.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -203,7 +204,8 @@ static int local_rank(void)
 
 enum { NO_NUMBER = -1, NONE_LEFT = -2 };
 
-/* The number behind the colon, of a list the local rank's. Ranks of a machine without a list take its devices in turn. */
+/* The number behind the colon, of a list the local rank's. Ranks of a machine without a list take its devices in
+ * turn. */
 static int ordinal_of(const char *name, const struct cuda_api *a)
 {
     const char *at = strchr(name, ':');

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PTX that the runtime brings along, for every machine from sm_80 on. The driver compiles it when the first session opens a device.
+ * PTX that the runtime brings along, for every machine from sm_80 on. The driver compiles it when the first session
+ * opens a device.
  *
- *   tccrt_copy   to, from, bytes, control: copies, unless the fault word is set: a copy into state. `from` may be pinned memory of the host
- *   tccrt_note   control, node: the word in front of the control block becomes `node` if the fault word is set and it is 0, the next one the run: one thread
+ *   tccrt_copy   to, from, bytes, control: copies, unless the fault word is set: a copy into state. `from` may be
+ *                pinned memory of the host
+ *   tccrt_note   control, node: the word in front of the control block becomes `node` if the fault word is set and it
+ *                is 0, the next one the run: one thread
  *   tccrt_probe  control, to: fault word and those words go to three 64-bit words of pinned memory: one thread
  *
  * `control` is the address of struct tcc_control, which begins with the fault word.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images (runtime/abi.h). The first that the device runs is loaded, once a machine: PTX of its architecture or an earlier one, which the driver compiles, or a
- * cubin of the same major one (of many kernels: several modules), in whose place PTX is taken where the driver is older than the cubin; a suffix `a` asks for that very architecture.
+ * Images (runtime/abi.h). The first that the device runs is loaded, once a machine: PTX of its architecture or an
+ * earlier one, which the driver compiles, or a cubin of the same major one (of many kernels: several modules), in whose
+ * place PTX is taken where the driver is older than the cubin; a suffix `a` asks for that very architecture.
  */
 #include <stdio.h>
 #include <stdlib.h>

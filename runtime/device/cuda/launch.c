@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: the numbers of a launch record are evaluated for the step's sizes, the parameters are written as runtime/abi.h says, and the functions of
- * the kernel are launched one after the other. Scratch belongs to the queue, whose launches follow each other.
+ * Launches: the numbers of a launch record are evaluated for the step's sizes, the parameters are written as
+ * runtime/abi.h says, and the functions of the kernel are launched one after the other. Scratch belongs to the queue,
+ * whose launches follow each other.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,8 +122,8 @@ int cuda_room_for_params(struct tcr_cuda *c, size_t n)
     return TCC_OK;
 }
 
-/* Arguments and sizes in a table of the device's, for the launches of one kernel. A program that is being recorded keeps it, and it is there
- * before the program runs, by way of a stream that isn't recorded. */
+/* Arguments and sizes in a table of the device's, for the launches of one kernel. A program that is being recorded
+ * keeps it, and it is there before the program runs, by way of a stream that isn't recorded. */
 static int make_table(struct tcr_cuda *c, int queue, size_t n, uint64_t *at, const char *node)
 {
     int other = c->recording ? 0 : queue, status = cuda_get(c, other, at, n * 8);
@@ -134,7 +135,8 @@ static int make_table(struct tcr_cuda *c, int queue, size_t n, uint64_t *at, con
     return status;
 }
 
-/* Writes the parameters; *bytes: how many bytes they have. *table: to be given back behind the launches; 0: there is none. */
+/* Writes the parameters; *bytes: how many bytes they have. *table: to be given back behind the launches; 0: there is
+ * none. */
 static int parameters(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch *l, size_t *bytes, uint64_t *table)
 {
     size_t n = (size_t)l->nargs + l->nsizes;

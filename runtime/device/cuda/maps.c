@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps (struct tcc_pmap, runtime/abi.h), behind a function's other parameters. They hold addresses and sizes, so they are made for each launch: the driver
- * does that without the device. A program keeps its launches' parameters, and with them the maps: where their numbers vary from run to run there are none,
- * nor where the driver makes none of an address or stride; the function does without them then.
+ * Tensor maps (struct tcc_pmap, runtime/abi.h), behind a function's other parameters. They hold addresses and sizes, so
+ * they are made for each launch: the driver does that without the device. A program keeps its launches' parameters, and
+ * with them the maps: where their numbers vary from run to run there are none, nor where the driver makes none of an
+ * address or stride; the function does without them then.
  */
 #include <string.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a device. Where it has pools, memory is taken and given back in the order of a stream, and the other streams wait for what
- * stream 0 was given; else an allocation is there at once, and giving it back waits for all work. A block that grows is a range of
- * addresses into which memory is mapped piece by piece. Weights are uploaded once for each model and device.
+ * Memory of a device. Where it has pools, memory is taken and given back in the order of a stream, and the other
+ * streams wait for what stream 0 was given; else an allocation is there at once, and giving it back waits for all work.
+ * A block that grows is a range of addresses into which memory is mapped piece by piece. Weights are uploaded once for
+ * each model and device.
  */
 #include <stdlib.h>
 #include <string.h>

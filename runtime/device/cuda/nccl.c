@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exchanges between GPUs by NCCL: libnccl.so.2 (or $TCCC_NCCL_LIBRARY), opened when ranks first want it; libtcccnccl.so.0 for the simulator's devices.
+ * Exchanges between GPUs by NCCL: libnccl.so.2 (or $TCCC_NCCL_LIBRARY), opened when ranks first want it;
+ * libtcccnccl.so.0 for the simulator's devices.
  *
- * Communicators do not block: what is in progress is asked for (ready()) by who gives work, and by the thread that moves communication on, so that a rank that does not come
- * can be told from the outside, and the communicator be aborted. An abort has a thread of its own, since NCCL's may wait for what never comes (nccl issue 829).
+ * Communicators do not block: what is in progress is asked for (ready()) by who gives work, and by the thread that
+ * moves communication on, so that a rank that does not come can be told from the outside, and the communicator be
+ * aborted. An abort has a thread of its own, since NCCL's may wait for what never comes (nccl issue 829).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -239,7 +241,8 @@ static int type_of(int dtype)
     return -1;
 }
 
-/* Minima of floats it computes without their NaN, means of integers rounded otherwise; factors it has for what is added. */
+/* Minima of floats it computes without their NaN, means of integers rounded otherwise; factors it has for what is
+ * added. */
 static bool takes(int dtype, int how, double scale)
 {
     int type = type_of(dtype);

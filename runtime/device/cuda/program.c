@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs as graphs of the driver (CUDA Driver API, "Graph management"). A region of new grids or addresses is walked once, so that whatever its
- * launches need is there; the second time it is recorded from its stream (which runs nothing meanwhile), and launched; then it is replayed. Eight are kept
- * of each region; the one that was not used for longest goes.
+ * Programs as graphs of the driver (CUDA Driver API, "Graph management"). A region of new grids or addresses is walked
+ * once, so that whatever its launches need is there; the second time it is recorded from its stream (which runs nothing
+ * meanwhile), and launched; then it is replayed. Eight are kept of each region; the one that was not used for longest
+ * goes.
  */
 #include <stdlib.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between the host and the device. But for what host_alloc() gave (where copies go straight there), the host's memory is not pinned, so the bytes go through pinned blocks, two for each queue that copies: one is filled while the
- * device still reads the other. What goes to the device is taken when the copy is given; what comes from it lands in
- * a block and goes to where it belongs when the host has waited (cuda_land), or when its block is needed again. A copy that reads memory of the
- * host for which something is still under way waits for that first.
+ * Copies between the host and the device. But for what host_alloc() gave (where copies go straight there), the host's
+ * memory is not pinned, so the bytes go through pinned blocks, two for each queue that copies: one is filled while the
+ * device still reads the other. What goes to the device is taken when the copy is given; what comes from it lands in a
+ * block and goes to where it belongs when the host has waited (cuda_land), or when its block is needed again. A copy
+ * that reads memory of the host for which something is still under way waits for that first.
  */
 #include <stdlib.h>
 #include <string.h>

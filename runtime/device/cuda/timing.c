@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times of launches and copies, for profiles: an event before and one behind each (CUDA Driver API, "Event management": about half a microsecond of resolution),
- * relative to one at the beginning. The simulator says when what an event stands behind began and ended in modelled time, so the event behind is enough.
+ * Times of launches and copies, for profiles: an event before and one behind each (CUDA Driver API, "Event management":
+ * about half a microsecond of resolution), relative to one at the beginning. The simulator says when what an event
+ * stands behind began and ended in modelled time, so the event behind is enough.
  */
 #include <stdlib.h>
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which core of the instance a process has: the simulated cores of a machine's user are numbered as an instance's are, and a process takes one for all of its
- * sessions; a logical one of two physical ones (--lnc=2) is both of these, and what variables number are logical ones. A core is a file in a folder of the user's ($XDG_RUNTIME_DIR, else /dev/shm), locked as long as the process lives and mapped, so that others see what it does:
- * tccrt_neuron_cores().
+ * Which core of the instance a process has: the simulated cores of a machine's user are numbered as an instance's are,
+ * and a process takes one for all of its sessions; a logical one of two physical ones (--lnc=2) is both of these, and
+ * what variables number are logical ones. A core is a file in a folder of the user's ($XDG_RUNTIME_DIR, else /dev/shm),
+ * locked as long as the process lives and mapped, so that others see what it does: tccrt_neuron_cores().
  *
- * NEURON_RT_VISIBLE_CORES ("0-3", "3-5,6": ascending, without gaps) and NEURON_RT_NUM_CORES say which cores there are for this process. Workers of a launcher
- * that sets LOCAL_RANK and LOCAL_WORLD_SIZE = N take core K N + LOCAL_RANK, and N is what the vendor's collectives allow: part of an instance or all of it.
- * Where no folder can be had, no core is taken: nothing but what others see depends on it.
+ * NEURON_RT_VISIBLE_CORES ("0-3", "3-5,6": ascending, without gaps) and NEURON_RT_NUM_CORES say which cores there are
+ * for this process. Workers of a launcher that sets LOCAL_RANK and LOCAL_WORLD_SIZE = N take core K N + LOCAL_RANK, and
+ * N is what the vendor's collectives allow: part of an instance or all of it. Where no folder can be had, no core is
+ * taken: nothing but what others see depends on it.
  */
 #include <errno.h>
 #include <fcntl.h>

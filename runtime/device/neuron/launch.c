@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches: the programs of a kernel are read from the image when it is first launched; one core runs them all, with the launch's arguments as its tensors.
- * Arguments that overlap what the program writes are copied first, as if it read all before it wrote. Whatever the simulator reports (a race, a byte
- * that nobody wrote) is an error: programs are the compiler's.
+ * Launches: the programs of a kernel are read from the image when it is first launched; one core runs them all, with
+ * the launch's arguments as its tensors. Arguments that overlap what the program writes are copied first, as if it read
+ * all before it wrote. Whatever the simulator reports (a race, a byte that nobody wrote) is an error: programs are the
+ * compiler's.
  *
- * A logical core of two physical ones runs a kernel's two programs at the same time, each in its own SBUF, over the same tensors; they meet where the
- * kernel ends (core_barrier). A kernel that was not cut in two is the first core's. A reduction that was has a second launch: a program of the first core, which reduces what
- * both have left in a tensor behind the arguments. Figures are those of both: bytes and instructions are
- * added, an engine's busy time is the mean.
+ * A logical core of two physical ones runs a kernel's two programs at the same time, each in its own SBUF, over the
+ * same tensors; they meet where the kernel ends (core_barrier). A kernel that was not cut in two is the first core's. A
+ * reduction that was has a second launch: a program of the first core, which reduces what both have left in a tensor
+ * behind the arguments. Figures are those of both: bytes and instructions are added, an engine's busy time is the mean.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +103,8 @@ static int kernel_of(struct tcr_neuron *n, const struct tcr_kernel_launch *l, st
     return TCC_OK;
 }
 
-/* What a report means: an index outside its axis is the caller's fault (and no message, since it may be read much later), everything else the program's. */
+/* What a report means: an index outside its axis is the caller's fault (and no message, since it may be read much
+ * later), everything else the program's. */
 static int reported(struct neuron_sim *s, const char *node, const char *error)
 {
     const struct neuron_report *list;
@@ -170,7 +172,8 @@ static int load(struct tcr_neuron *n, int core, const struct neuron_program *p, 
     return TCC_OK;
 }
 
-/* Arguments by tensor; those that overlap what is written are copies. Behind them what the cores leave for a second launch. */
+/* Arguments by tensor; those that overlap what is written are copies. Behind them what the cores leave for a second
+ * launch. */
 struct binding {
     void *at[NEURON_ARGUMENTS + 2], *left;
     bool apart[NEURON_ARGUMENTS + 2];
@@ -302,7 +305,8 @@ static int run(struct tcr_neuron *n, const struct neuron_kernel *k, const struct
     return status;
 }
 
-/* Without values results are zeros. Integers have to be, since the host may take them for indices, and memory has had other uses. */
+/* Without values results are zeros. Integers have to be, since the host may take them for indices, and memory has had
+ * other uses. */
 static void zero_integers(const struct neuron_program *p, const struct tcr_kernel_launch *l)
 {
     for (int t = 0; t < p->ntensors && t < (int)l->nargs; t++)

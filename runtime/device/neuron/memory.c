@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a core: pages of this process, which cost nothing until somebody writes them, counted against the core's HBM. What a session holds there is its
- * weights, its state, the arenas of its runs and batches that wait for theirs.
+ * Memory of a core: pages of this process, which cost nothing until somebody writes them, counted against the core's
+ * HBM. What a session holds there is its weights, its state, the arenas of its runs and batches that wait for theirs.
  */
 #include <string.h>
 #include <sys/mman.h>

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modelled time of a session. The core has a clock, and so has the link to the host, in each direction; work begins when what it runs on is free, what came before it in its queue has ended,
- * and no earlier than the host could give it: after what the host last waited for. Launches and copies within HBM stand one behind the other on the core's clock. Events carry the time of
- * their queue. So inputs that are sent ahead are under way while the core still computes. Work of the host's takes no modelled time.
- * A trace holds the events of the last run, or of those that were given one behind the other: a row for each engine and DMA queue, and one for copies.
+ * Modelled time of a session. The core has a clock, and so has the link to the host, in each direction; work begins
+ * when what it runs on is free, what came before it in its queue has ended, and no earlier than the host could give it:
+ * after what the host last waited for. Launches and copies within HBM stand one behind the other on the core's clock.
+ * Events carry the time of their queue. So inputs that are sent ahead are under way while the core still computes. Work
+ * of the host's takes no modelled time. A trace holds the events of the last run, or of those that were given one
+ * behind the other: a row for each engine and DMA queue, and one for copies.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NeuronCores in the simulator. A launch is done when launch() returns: what queues and events order is modelled time. A kernel that meets a bad index leaves a fault, as on
- * any device that works later than it is told to: launches behind it do nothing, and sync() reports it.
+ * NeuronCores in the simulator. A launch is done when launch() returns: what queues and events order is modelled time.
+ * A kernel that meets a bad index leaves a fault, as on any device that works later than it is told to: launches behind
+ * it do nothing, and sync() reports it.
  *
- * TCCC_ORDER_SEED other than 0 draws another legal order of the engines. Without values (TCCC_SIM=time) launches compute nothing: memory is zeros, so that
- * what the host makes of results (indices, sizes, conditions) is what it makes of zeros.
+ * TCCC_ORDER_SEED other than 0 draws another legal order of the engines. Without values (TCCC_SIM=time) launches
+ * compute nothing: memory is zeros, so that what the host makes of results (indices, sizes, conditions) is what it
+ * makes of zeros.
  */
 #include <dlfcn.h>
 #include <limits.h>

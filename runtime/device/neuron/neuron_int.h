@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * neuron_int.h - NeuronCores through the simulator (libtccneuron.so.0), which is opened when a session asks for it. Nothing here is linked into
- * artifacts that hold no image: runtime/device/open.c refers to it weakly.
+ * neuron_int.h - NeuronCores through the simulator (libtccneuron.so.0), which is opened when a session asks for it.
+ * Nothing here is linked into artifacts that hold no image: runtime/device/open.c refers to it weakly.
  *
  *   neuron.c   the door: copies, order, opening and closing
  *   memory.c   HBM: what a session holds there
@@ -18,11 +18,12 @@
 #include "sim/neuron/neuronsim.h"
 
 /* What is used of the library. */
-#define NEURON_FUNCTIONS(X)                                                                                                               \
-    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) X(neuron_hbm_bytes) X(neuron_hbm_rate) X(neuron_instance_cores) X(neuron_instr_text) X(neuron_meet_ns) X(neuron_op_row)                       \
-    X(neuron_program_free) X(neuron_report_text) X(neuron_sim_bind) X(neuron_sim_free) X(neuron_sim_load) X(neuron_sim_new)                  \
-    X(neuron_sim_read) X(neuron_sim_reports) X(neuron_sim_round) X(neuron_sim_run) X(neuron_sim_trace) X(neuron_sim_write) X(neuron_tensor_bytes) \
-    X(neuron_ticks_in_10ns)
+#define NEURON_FUNCTIONS(X) \
+    X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) \
+    X(neuron_hbm_bytes) X(neuron_hbm_rate) X(neuron_instance_cores) X(neuron_instr_text) X(neuron_meet_ns) \
+    X(neuron_op_row) X(neuron_program_free) X(neuron_report_text) X(neuron_sim_bind) X(neuron_sim_free) \
+    X(neuron_sim_load) X(neuron_sim_new) X(neuron_sim_read) X(neuron_sim_reports) X(neuron_sim_round) \
+    X(neuron_sim_run) X(neuron_sim_trace) X(neuron_sim_write) X(neuron_tensor_bytes) X(neuron_ticks_in_10ns)
 struct neuron_library {
     void *library;
 #define X(name) __typeof__(name) *name;
@@ -31,15 +32,42 @@ struct neuron_library {
 };
 extern struct neuron_library neuron_lib;
 
-/* A kernel of the image, as far as it was launched. Without values a program takes the same time in each launch: it is known after the first. */
+/* A kernel of the image, as far as it was launched. Without values a program takes the same time in each launch: it is
+ * known after the first. */
 enum { NEURON_PAIR = 2 };     /* physical cores of a logical one, at most */
-struct neuron_kernel { struct neuron_program *program[NEURON_PAIR], *then; struct neuron_counters known; bool is_known; };   /* then: of the first core, when both have ended */
+/* then: of the first core, when both have ended */
+struct neuron_kernel {
+    struct neuron_program *program[NEURON_PAIR], *then;
+    struct neuron_counters known;
+    bool is_known;
+};
 
-/* Of the last run, in ns, of those that were under way when it began, and of the copies ahead of it. kept: marks that were there when all work was last waited for.
- * starts: of the last runs, how many were there when it began. behind: ticks of the launch before its program began. lane: as in struct neuron_event; NEURON_COPIES: a copy, NEURON_COLLECTIVES: a collective, `bytes` long. */
-enum { NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64, NEURON_CHIPS = 16 /* of an instance */ };
-struct neuron_mark { double start, end, waited; const struct neuron_program *program; const struct neuron_instr *instr; const char *node; int64_t bytes; int lane, core; };
-struct neuron_trace { struct neuron_mark *list; size_t n, room, kept, starts[TCR_RUNS]; unsigned runs; double begin; const char *node; const struct neuron_program *program; uint64_t behind; int core; };
+/* Of the last run, in ns, of those that were under way when it began, and of the copies ahead of it. kept: marks that
+ * were there when all work was last waited for. starts: of the last runs, how many were there when it began. behind:
+ * ticks of the launch before its program began. lane: as in struct neuron_event; NEURON_COPIES: a copy,
+ * NEURON_COLLECTIVES: a collective, `bytes` long. */
+enum {
+    NEURON_COPIES = NEURON_NENGINES + NEURON_QUEUES, NEURON_COLLECTIVES, NEURON_LANES, NEURON_WAITED = 64,
+    NEURON_CHIPS = 16 /* of an instance */
+};
+struct neuron_mark {
+    double start, end, waited;
+    const struct neuron_program *program;
+    const struct neuron_instr *instr;
+    const char *node;
+    int64_t bytes;
+    int lane, core;
+};
+struct neuron_trace {
+    struct neuron_mark *list;
+    size_t n, room, kept, starts[TCR_RUNS];
+    unsigned runs;
+    double begin;
+    const char *node;
+    const struct neuron_program *program;
+    uint64_t behind;
+    int core;
+};
 
 struct tcr_neuron {
     struct tcr_device device; /* first */
@@ -61,7 +89,8 @@ struct tcr_neuron {
     struct neuron_counters sum;                  /* of all launches */
     int64_t copies, copy_bytes;
     double now, copy_ns;                         /* until when the core is busy; and all that copies took */
-    double ready[NEURON_WAITED], link[2];        /* until when a queue's work lasts, and copies to the device and from it */
+    /* until when a queue's work lasts, and copies to the device and from it */
+    double ready[NEURON_WAITED], link[2];
     double host;                                 /* what the host has waited for */
     double *events;
     uint32_t nevents;
@@ -88,13 +117,15 @@ void neuron_kernels_free(struct tcr_neuron *n);
 int neuron_bad_image(const char *what);
 int neuron_first_kind(struct tcr_neuron *n);     /* of the image's first program */
 
-/* cores.c: a core for this process, all of whose sessions share it, of `lnc` physical ones; record[0] NULL: there is no place to say so */
+/* cores.c: a core for this process, all of whose sessions share it, of `lnc` physical ones; record[0] NULL: there is no
+ * place to say so */
 int neuron_core_take(const char *kind, int instance, int lnc, struct tccrt_neuron_core **record);
 void neuron_core_give(const struct tccrt_neuron_core *record);     /* its first; NULL: nothing */
 
 /* model.c */
 void neuron_model_begin(struct tcr_neuron *n, const struct tcr_control *c);
-void neuron_model_starts(struct tcr_neuron *n, int queue);                   /* a launch in the queue: the core's clock is when it begins */
+/* a launch in the queue: the core's clock is when it begins */
+void neuron_model_starts(struct tcr_neuron *n, int queue);
 void neuron_count(struct neuron_counters *to, const struct neuron_counters *c);  /* adds c's */
 void neuron_model_launch(struct tcr_neuron *n, int queue, const struct neuron_counters *c);
 void neuron_model_copy(struct tcr_neuron *n, int queue, int64_t bytes, enum tcr_copy_kind kind, const char *node);
@@ -105,7 +136,8 @@ int neuron_record(struct tcr_device *d, int queue, uint32_t event);
 int neuron_wait(struct tcr_device *d, int queue, uint32_t event);
 void neuron_model_event(void *user, const struct neuron_event *e);
 double neuron_clock(struct tcr_device *d);
-void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collective kind, int ranks, int64_t bytes, double start, const char *node);
+void neuron_begin_collective(struct tcr_device *d, int queue, enum tcc_collective kind, int ranks, int64_t bytes,
+                             double start, const char *node);
 void neuron_collected(struct tcr_device *d, int queue);
 void neuron_reached(struct tcr_device *d, double sent, int64_t bytes, const char *node);
 int neuron_timed(struct tcr_device *d, const struct tcr_timed **list, size_t *n);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of cpu-split. A memfd is mapped twice: at the addresses that the runtime gets, without any permission, so that the host faults where it
- * follows one; and at addresses that only launches and copies of this device know. Allocations keep a gap between them,
- * are found by binary search, and hold poison until they are written. One memory a process, shared by its sessions; a process
- * that was forked makes one of its own, since it would write into its parent's. Guarded (runtime/guard.c), the
- * second mapping has pages for allocations alone.
+ * The memory of cpu-split. A memfd is mapped twice: at the addresses that the runtime gets, without any permission, so
+ * that the host faults where it follows one; and at addresses that only launches and copies of this device know.
+ * Allocations keep a gap between them, are found by binary search, and hold poison until they are written. One memory a
+ * process, shared by its sessions; a process that was forked makes one of its own, since it would write into its
+ * parent's. Guarded (runtime/guard.c), the second mapping has pages for allocations alone.
  */
 #include <errno.h>
 #include <fcntl.h>

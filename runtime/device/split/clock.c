@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Happens-before by vector clocks (Lamport 1978; Fidge 1988; Mattern 1989). The host and every queue count the work they were given; a clock
- * says how much of each other's work is known to be over. An event is a copy of its queue's clock. Bytes remember who wrote them last
- * and up to where each queue has read them: an access that does not have these in its clock is not waited for, however the queues
- * happen to run.
+ * Happens-before by vector clocks (Lamport 1978; Fidge 1988; Mattern 1989). The host and every queue count the work
+ * they were given; a clock says how much of each other's work is known to be over. An event is a copy of its queue's
+ * clock. Bytes remember who wrote them last and up to where each queue has read them: an access that does not have
+ * these in its clock is not waited for, however the queues happen to run.
  */
 #include <stdio.h>
 #include <stdlib.h>

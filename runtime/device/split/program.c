@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs: work that is recorded with its arguments when its region is walked for the first time, and replayed from then on. The second
- * time it is walked once more, and what is given must be what was recorded: an argument or a size that changes from run to
- * run belongs into the control block. Later runs are replayed without a walk. Of a session's programs the one that was not used for longest goes
- * where there are too many.
+ * Programs: work that is recorded with its arguments when its region is walked for the first time, and replayed from
+ * then on. The second time it is walked once more, and what is given must be what was recorded: an argument or a size
+ * that changes from run to run belongs into the control block. Later runs are replayed without a walk. Of a session's
+ * programs the one that was not used for longest goes where there are too many.
  */
 #include <stdlib.h>
 #include <string.h>

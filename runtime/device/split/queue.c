@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work in queues. Nothing runs when it is given; when the host waits, queues whose next work is not held up by an event are
- * chosen in an order that the seed decides, until what the host waits for has happened, and no longer. So whatever nobody waits for
- * happens late, in another order than it was given, and differently for every seed, but always legally.
+ * Work in queues. Nothing runs when it is given; when the host waits, queues whose next work is not held up by an event
+ * are chosen in an order that the seed decides, until what the host waits for has happened, and no longer. So whatever
+ * nobody waits for happens late, in another order than it was given, and differently for every seed, but always
+ * legally.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,8 @@ void split_op_free(struct split_op *op)
 
 /* -- What it does ---------------------------------------------------------------------------------------- */
 
-/* What was given was checked (split.c): here addresses become those that kernels see. A free() that came later doesn't matter yet. */
+/* What was given was checked (split.c): here addresses become those that kernels see. A free() that came later doesn't
+ * matter yet. */
 static void *see(struct tcr_split *s, const void *p, size_t bytes)
 {
     const char *what;

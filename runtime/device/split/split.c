@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu-split's door. What is given is checked at once: that arguments lie in the device's memory and were not freed, and that whatever
- * else has used the same bytes is waited for. Then it goes into a queue (queue.c).
+ * cpu-split's door. What is given is checked at once: that arguments lie in the device's memory and were not freed, and
+ * that whatever else has used the same bytes is waited for. Then it goes into a queue (queue.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -404,7 +404,8 @@ static int begin_behind(struct tcr_split *s, const struct tcr_control *control)
     return split_give(s, 0, op);
 }
 
-/* The control block's way to the device comes before all launches. Whatever a run that failed has left there is gone. */
+/* The control block's way to the device comes before all launches. Whatever a run that failed has left there is
+ * gone. */
 static int begin(struct tcr_device *d, const struct tcr_control *control)
 {
     struct tcr_split *s = split_of(d);

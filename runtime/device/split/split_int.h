@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * split_int.h - cpu-split: the host's kernels over a memory that the host can't touch. It is there for tests: what works on it
- * doesn't depend on a memory that the host shares, nor on work being done when it is given.
+ * split_int.h - cpu-split: the host's kernels over a memory that the host can't touch. It is there for tests: what
+ * works on it doesn't depend on a memory that the host shares, nor on work being done when it is given.
  *
- *   card.c     the memory: addresses that nobody may touch, and a mapping of the same bytes that only kernels and copies see
+ *   card.c     the memory: addresses that nobody may touch, and a mapping of the same bytes that only kernels and
+ *              copies see
  *   clock.c    who has waited for whom: a vector clock a queue, and the last accesses of every range of bytes
- *   queue.c    work that was given, and the order in which it runs: seeded, legal, and as unlike the order given as it may be
+ *   queue.c    work that was given, and the order in which it runs: seeded, legal, and as unlike the order given as it
+ *              may be
  *   program.c  work that is recorded once and replayed
  *   split.c    the door
  */
@@ -23,15 +25,19 @@ struct split_card;
 struct split_card *split_card_get(void);                             /* NULL: there is none, message set */
 void split_card_put(struct split_card *c);                           /* the last one gives its memory back */
 size_t split_card_bytes(const struct split_card *c);
-/* An address of `bytes` bytes with `room` addresses behind it (at least bytes). Its bytes are 0 or poison. NULL: no memory. */
+/* An address of `bytes` bytes with `room` addresses behind it (at least bytes). Its bytes are 0 or poison. NULL: no
+ * memory. */
 void *split_card_alloc(struct split_card *c, size_t bytes, size_t room, bool zeroed);
-bool split_card_extend(struct split_card *c, void *p, size_t bytes);         /* as far as its room goes; new bytes are poison */
+/* as far as its room goes; new bytes are poison */
+bool split_card_extend(struct split_card *c, void *p, size_t bytes);
 /* free() has been called, work that was given before may still use it; and it is gone. */
 void split_card_retire(struct split_card *c, void *p);
 void split_card_free(struct split_card *c, void *p);
-/* Where kernels see [p, p + bytes); NULL: not all of it lies in one allocation. *what: why not. retired: one that was freed will do. */
+/* Where kernels see [p, p + bytes); NULL: not all of it lies in one allocation. *what: why not. retired: one that was
+ * freed will do. */
 void *split_card_see(struct split_card *c, const void *p, size_t bytes, bool retired, const char **what);
-bool split_card_owns(const struct split_card *c, const void *p);     /* is it one of its addresses, of an allocation or not? */
+/* is it one of its addresses, of an allocation or not? */
+bool split_card_owns(const struct split_card *c, const void *p);
 
 /* -- clock.c */
 
@@ -43,10 +49,12 @@ struct split_clocks {
     struct split_segment *segments;                                  /* by address, disjoint */
     size_t nsegments, room;
 };
-/* Work begins in a queue (-1: the host does something): then each of its accesses. TCC_EBUG: something that it doesn't wait for. */
+/* Work begins in a queue (-1: the host does something): then each of its accesses. TCC_EBUG: something that it doesn't
+ * wait for. */
 void split_clock_begin(struct split_clocks *k, int queue);
 int split_clock_access(struct split_clocks *k, int queue, const struct tcr_access *a, const char *node);
-bool split_clock_free_of(struct split_clocks *k, int queue, const void *at, size_t bytes);      /* would a write be waited for? */
+/* would a write be waited for? */
+bool split_clock_free_of(struct split_clocks *k, int queue, const void *at, size_t bytes);
 int split_clock_events(struct split_clocks *k, uint32_t n);          /* room for them */
 void split_clock_record(struct split_clocks *k, int queue, uint32_t event);
 void split_clock_wait(struct split_clocks *k, int queue, uint32_t event);
@@ -55,7 +63,10 @@ int split_clock_forget(struct split_clocks *k, const void *at, size_t bytes);   
 
 /* -- queue.c */
 
-enum split_kind { SPLIT_LAUNCH, SPLIT_COPY, SPLIT_FILL, SPLIT_FREE, SPLIT_RECORD, SPLIT_WAIT, SPLIT_CONTROL, SPLIT_VALUES, SPLIT_PROGRAM };
+enum split_kind {
+    SPLIT_LAUNCH, SPLIT_COPY, SPLIT_FILL, SPLIT_FREE, SPLIT_RECORD, SPLIT_WAIT, SPLIT_CONTROL, SPLIT_VALUES,
+    SPLIT_PROGRAM
+};
 struct split_program;
 struct split_op {
     struct split_op *next;
@@ -66,7 +77,8 @@ struct split_op {
     int byte;
     uint32_t tag;                                                    /* for profiles */
     uint32_t event, turn;                                            /* RECORD, WAIT: of the event */
-    uint64_t seed; int64_t run;                                      /* CONTROL; its values are launch.sizes, and so are those of VALUES */
+    /* CONTROL; its values are launch.sizes, and so are those of VALUES */
+    uint64_t seed; int64_t run;
     uint32_t first;                                                  /* VALUES: the number of their first one */
     struct split_program *program;
     bool kept;                                                       /* a program's: not freed when it has run */
@@ -110,7 +122,8 @@ struct tcr_split {
 
 struct split_op *split_op_new(enum split_kind kind, const char *node);       /* NULL: no memory, message set */
 void split_op_free(struct split_op *op);
-void split_put(struct tcr_split *s, void *p);                        /* gives memory back: to the caller's allocator, or the card */
+/* gives memory back: to the caller's allocator, or the card */
+void split_put(struct tcr_split *s, void *p);
 /* Gives work to a queue, or to the program that is being recorded; takes it over. */
 int split_give(struct tcr_split *s, int queue, struct split_op *op);
 int split_run(struct tcr_split *s, struct split_op *op);             /* now */
@@ -120,7 +133,8 @@ int split_until(struct tcr_split *s, uint32_t event);
 /* -- program.c */
 int split_program(struct tcr_device *d, int queue, uint32_t number, uint64_t digest, int *how);
 int split_program_end(struct tcr_device *d, int queue);
-int split_program_add(struct tcr_split *s, struct split_op *op);     /* while one is recorded or compared; takes it over */
+/* while one is recorded or compared; takes it over */
+int split_program_add(struct tcr_split *s, struct split_op *op);
 void split_programs_free(struct tcr_split *s);
 void split_program_abort(struct tcr_split *s);              /* a run that failed within one */
 /* What the work does to memory, checked and remembered. */
