@@ -294,7 +294,7 @@ static void plan_half_parts(struct sum *s)
     while (level > 0 && c->ks[level].n != CT_DYN && inner * c->ks[level].n <= CT_HALF_PART)
         inner *= c->ks[level--].n;
     int64_t n = c->ks[level].n;
-    if (n != CT_DYN && inner * n <= CT_HALF_PART)
+    if (!inner || (n != CT_DYN && inner * n <= CT_HALF_PART))
         return;
     s->part_level = level;
     s->part = CT_HALF_PART / inner;
@@ -322,8 +322,8 @@ static void plan_parts(struct sum *s)
         inner *= c->ks[level--].n;
     /* A part of the innermost loop alone costs about what 4 of its steps do: there they are longer. */
     int64_t n = c->ks[level].n, most = level == c->nks - 1 ? 2 * SUM_PART : SUM_PART;
-    if (n != CT_DYN && inner * n < most + most / 2)
-        return;
+    if (!inner || (n != CT_DYN && inner * n < most + most / 2))
+        return; /* short, or of nothing: an extent is 0 */
     s->part_level = level;
     s->part = most / inner;
     if (n != CT_DYN) {
