@@ -367,6 +367,8 @@ bool random_graph(struct ir_ctx *ctx, uint64_t seed, int nodes, enum random_form
     g.b = (struct ir_builder){.ctx = ctx, .func = result->func, .block = result->func->body};
     make_sizes(&g);
     make_inputs(&g, seed);
+    if (!g.npool) /* what the makers draw from is never empty */
+        add(&g, ir_constant_f(&g.b, TCC_F32, 0.75), 3, 3, 3);
     int inputs = g.npool;
     for (int i = 0; i < nodes && !g.failed; i++) {
         g.rng =

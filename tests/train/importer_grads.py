@@ -62,6 +62,9 @@ row("grid_sample_symbolic", "GridSample", [("x", ["n", 2, "h", "w"]), ("g", ["n"
 
 row("topk_at_run_time", "TopK", [("x", [3, 6]), ("k", [1])], 2, ints=("k",), notes="; input k 3 4", axis=1,
     then=[("Pad", [("pads", i64(0, 0, 0, 3))], {}), ("Mul", [("fours", np.full([1, 6], 0.5))], {}), ("ReduceSum", [("ax", i64(1))], dict(keepdims=0))])
+for mode in ("half_pixel", "output_half_pixel"):
+    row(f"roi_align_{mode}", "RoiAlign", [("x", [2, 2, 5, 6]), ("rois", np.array([[0.5, 1, 7, 9], [-2, 3, 6, 7], [4, 4, 14, 9.0]])), ("b", i64(0, 1, 1))],
+        coordinate_transformation_mode=mode, output_height=2, output_width=3, spatial_scale=0.5, sampling_ratio=2)
 row("topk_smallest", "TopK", [("x", [3, 6]), ("k", i64(2))], 2, axis=0, largest=0)
 
 for mode, how in (("nearest", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"), ("cubic", "pytorch_half_pixel"), ("cubic", "half_pixel_symmetric")):
