@@ -42,12 +42,13 @@ static int vfail(struct interp *it, const struct ir_node *n, int status, const c
     char text[1024];
     vsnprintf(text, sizeof text, format, args);
     if (it->error && it->error_size && !it->error[0]) {
-        const char *op = n ? ir_op_info(n->op)->name : NULL;
-        if (n && n->where.node)
-            snprintf(it->error, it->error_size, "node '%s' (%s): %s", n->where.node, n->where.op ? n->where.op : op,
-                     text);
+        const char *own = n ? ir_op_info(n->op)->name : NULL, *op = n && n->where.op ? n->where.op : own;
+        if (n && n->where.node && strcmp(n->where.node, op)) /* in the words of artifacts (passes/plan/steps.c) */
+            snprintf(it->error, it->error_size, "node '%s' (%s): %s", n->where.node, op, text);
+        else if (n && n->where.node)
+            snprintf(it->error, it->error_size, "node '%s': %s", n->where.node, text);
         else
-            snprintf(it->error, it->error_size, "%s%s%s", n ? op : "", n ? ": " : "", text);
+            snprintf(it->error, it->error_size, "%s%s%s", n ? own : "", n ? ": " : "", text);
     }
     return status;
 }

@@ -62,8 +62,8 @@ for start, end, step in ((1, MAX, 1), (MIN, 3, 1), (MAX, MIN, -1), (2, 1, 1), (3
     for fixed in ((), ("t", "a")):
         case(f"slice_{start}_{end}_{step}_{len(fixed)}", "", "Slice", {"x": x4, "s": ints(start), "e": ints(end), "a": ints(0), "t": ints(step)},
              {"x": ["N"]}, constant=fixed, want=x4[slice(max(start, -(2**62)), end if step > 0 else None if end == MIN else end, max(min(step, 9), -9))])
-case("slice_axis", "size 'axis", "Slice", {"x": x4, "s": ints(1), "e": ints(2), "a": ints(3)})
-case("slice_axis_low", "size 'axis", "Slice", {"x": x4, "s": ints(1), "e": ints(2), "a": ints(-2)})
+case("slice_axis", "size 'a", "Slice", {"x": x4, "s": ints(1), "e": ints(2), "a": ints(3)})
+case("slice_axis_low", "size 'a", "Slice", {"x": x4, "s": ints(1), "e": ints(2), "a": ints(-2)})
 case("slice_step_0", "the step along axis 0 is 0", "Slice", {"x": x4, "s": ints(1), "e": ints(2), "a": ints(0), "t": ints(0)})
 # -- Splits
 case("split_beyond", "the parts do not add up to axis 0", "Split", {"x": ramp(1, 8), "s": ints(6, 1)}, {"x": ["N", 8]}, 2, constant=("s",), axis=0)
@@ -81,16 +81,16 @@ case("expand_neither", "the operand cannot be expanded along axis 0", "Expand", 
 case("expand_fits", "", "Expand", {"x": ramp(3, 1), "s": ints(1, 2)}, want=np.repeat(ramp(3, 1), 2, 1))
 case("tile_negative", "must be in [0", "Tile", {"x": ramp(3, 1), "s": ints(2, -4)})
 case("pad_takes_too_much", "dimension 0 of the result is negative", "Pad", {"x": x4, "p": ints(-5, 0)})
-case("pad_axis", "size 'axis", "Pad", {"x": x4, "p": ints(1, 0), "v": one(0, np.float32), "a": ints(2)})
+case("pad_axis", "size 'a", "Pad", {"x": x4, "p": ints(1, 0), "v": one(0, np.float32), "a": ints(2)})
 for mode in ("edge", "reflect", "wrap"):
     case(f"pad_{mode}_of_nothing", "axis 0 is empty, nothing to pad it with", "Pad", {"x": ramp(0, 8), "p": ints(1, 0, 1, 0)}, {"x": ["N", 8]}, opset=19,
          constant=("p",), mode=mode)
 # -- Axes by value
-case("cumsum_axis", "size 'axis", "CumSum", {"x": x4, "a": one(5)}, opset=14)
-case("cumsum_axis_low", "size 'axis", "CumSum", {"x": x4, "a": one(MIN)}, opset=14)
-case("squeeze_axis", "size 'axis", "Squeeze", {"x": ramp(1, 4), "a": ints(5)})
-case("unsqueeze_axis", "size 'axis", "Unsqueeze", {"x": ramp(1, 4), "a": ints(5)})
-case("reduce_axis", "size 'axis", "ReduceSum", {"x": ramp(2, 4), "a": ints(5)})
+case("cumsum_axis", "size 'a", "CumSum", {"x": x4, "a": one(5)}, opset=14)
+case("cumsum_axis_low", "size 'a", "CumSum", {"x": x4, "a": one(MIN)}, opset=14)
+case("squeeze_axis", "size 'a", "Squeeze", {"x": ramp(1, 4), "a": ints(5)})
+case("unsqueeze_axis", "size 'a", "Unsqueeze", {"x": ramp(1, 4), "a": ints(5)})
+case("reduce_axis", "size 'a", "ReduceSum", {"x": ramp(2, 4), "a": ints(5)})
 case("trilu_all", "", "Trilu", {"x": ramp(3, 3), "k": one(MAX)}, want=np.zeros((3, 3), np.float32))
 case("trilu_none", "", "Trilu", {"x": ramp(3, 3), "k": one(MIN)}, want=ramp(3, 3))
 # -- Indices into nothing, and rows that do not count from the end
