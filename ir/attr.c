@@ -19,6 +19,20 @@ struct ir_attr ir_attr_s(enum ir_attr_key key, const char *s)
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_STRING, .s = s};
 }
 
+struct ir_attr ir_attr_user_i(const char *name, int64_t v)
+{
+    struct ir_attr a = ir_attr_i(IR_ATTR_user, v);
+    a.name = name;
+    return a;
+}
+
+struct ir_attr ir_attr_user_s(const char *name, const char *s)
+{
+    struct ir_attr a = ir_attr_s(IR_ATTR_user, s);
+    a.name = name;
+    return a;
+}
+
 struct ir_attr ir_attr_ints(enum ir_attr_key key, int n, const int64_t *v)
 {
     return (struct ir_attr){.key = (uint8_t)key, .kind = IR_A_INTS, .n = n, .ints = v};

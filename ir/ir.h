@@ -639,6 +639,9 @@ bool ir_write_state(struct ir_builder *b, struct ir_state *s, struct ir_value *v
 struct ir_attr ir_attr_i(enum ir_attr_key key, int64_t v);
 struct ir_attr ir_attr_f(enum ir_attr_key key, double v);
 struct ir_attr ir_attr_s(enum ir_attr_key key, const char *s);
+/* A library op's own, with that name, which stays the caller's: nodes that are built with it intern it. */
+struct ir_attr ir_attr_user_i(const char *name, int64_t v);
+struct ir_attr ir_attr_user_s(const char *name, const char *s);
 struct ir_attr ir_attr_ints(enum ir_attr_key key, int n, const int64_t *v);
 struct ir_attr ir_attr_floats(enum ir_attr_key key, int n, const double *v);
 struct ir_attr ir_attr_strings(enum ir_attr_key key, int n, const char *const *v);

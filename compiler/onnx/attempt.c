@@ -71,8 +71,7 @@ bool imp_attempt_refuse(struct imp *im, const struct imp_attempt *a, struct ir_b
                         const ir_type *types, struct ir_value **outs)
 {
     struct ir_builder saved = im->b;
-    struct ir_attr message = ir_attr_s(IR_ATTR_user, a->errors.text);
-    message.name = "message";
+    struct ir_attr message = ir_attr_user_s("message", a->errors.text);
     im->b.block = block;
     im->b.before = NULL;
     im->b.where = a->errors.where;

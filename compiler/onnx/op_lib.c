@@ -528,8 +528,7 @@ bool onnx_op_resize(struct imp *im, int arg)
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
     /* The stored cases of align_corners give their scales when the model runs, and count as ONNX's reference does;
      * engines don't. */
-    struct ir_attr fractional = ir_attr_i(IR_ATTR_user, scales && !scales->def);
-    fractional.name = "fractional_length";
+    struct ir_attr fractional = ir_attr_user_i("fractional_length", scales && !scales->def);
     if (im->opset >= 11)
         return imp_lib_node(im, "resize", 1, &t, fractional.i ? IR_ATTRS(fractional) : NULL);
     struct ir_value *in[] = {x, NULL, scales};

@@ -11,13 +11,6 @@
 
 #include <string.h>
 
-static struct ir_attr user_i(const char *name, int64_t v)
-{
-    struct ir_attr a = ir_attr_i(IR_ATTR_user, v);
-    a.name = name;
-    return a;
-}
-
 static struct ir_value *size_value(struct grad *g, ir_expr e)
 {
     return ir_build1(g->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &e)));
@@ -50,12 +43,9 @@ static struct ir_value *transformed(struct grad *g, struct ir_value *x, const st
     dims[rank - 1] = ir_const(g->ctx, t->onesided && t->inverse ? 1 : 2);
     ir_type type = ir_tensor_type(g->ctx, (enum tcc_dtype)x->type->dtype, rank, dims);
     struct ir_value *in[] = {x, size_value(g, t->length)};
-    struct ir_node *n =
-        ir_build_typed(g->b, IR_lib, 2, in,
-                       IR_ATTRS(ir_attr_s(IR_ATTR_name, "dft"), user_i("axis", t->axis), user_i("inverse", t->inverse),
-                                user_i("onesided", t->onesided), ir_attr_types(IR_ATTR_types, 1, &type)),
-                       1, &type);
-    return n ? n->out[0] : NULL;
+    return grad_library(g, "dft", 2, in, type,
+                        IR_ATTRS(ir_attr_user_i("axis", t->axis), ir_attr_user_i("inverse", t->inverse),
+                                 ir_attr_user_i("onesided", t->onesided)));
 }
 
 /* The first `size` elements along the axis, zeros behind what there is. */

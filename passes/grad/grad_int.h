@@ -83,6 +83,9 @@ struct ir_value *grad_select(struct grad *g, struct ir_value *c, struct ir_value
 /* zeros, v added at index along axis */
 struct ir_value *grad_put(struct grad *g, ir_type t, int axis, struct ir_value *index, struct ir_value *v);
 struct ir_value *grad_move_axis(struct grad *g, struct ir_value *v, int from, int count, int to);
+/* A library op of one result and its own attributes (IR_ATTRS of ir_attr_user_i and the like; NULL: none). */
+struct ir_value *grad_library(struct grad *g, const char *name, int nin, struct ir_value *const *in, ir_type type,
+                              const struct ir_attr *own);
 unsigned grad_axes(const struct ir_node *n);                                             /* attribute axes as a set */
 /* With reduced axes as 1, so that it broadcasts to the operand. */
 struct ir_value *grad_keep(struct grad *g, const struct ir_node *n, struct ir_value *v);

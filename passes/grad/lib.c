@@ -147,12 +147,23 @@ static void resample(struct grad *g, struct ir_node *n)
 
 /* -- Ops whose results are elements of their first operand, each at one place, or 0 -------------------- */
 
+/* n's attributes, for an op of that name and with results of those types. */
+static struct ir_attr *attrs_of(struct grad *g, const struct ir_node *n, const char *name, int nout,
+                                const ir_type *types)
+{
+    struct ir_attr *attrs = IR_NEWN(g->ctx, n->nattrs + 1, struct ir_attr);
+    for (int i = 0; i < n->nattrs; i++)
+        attrs[i] = n->attrs[i].key == IR_ATTR_types  ? ir_attr_types(IR_ATTR_types, nout, types)
+                   : n->attrs[i].key == IR_ATTR_name ? ir_attr_s(IR_ATTR_name, name)
+                                                     : n->attrs[i];
+    return attrs;
+}
+
 /* The op again on the elements' numbers (from 1; 0 is none) says where each result came from. */
 static void moved(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), **in = IR_NEWN(g->ctx, n->nin, struct ir_value *);
     ir_type t = n->in[0].value->type, *types = IR_NEWN(g->ctx, n->nout, ir_type);
-    struct ir_attr *attrs = IR_NEWN(g->ctx, n->nattrs + 1, struct ir_attr);
     if (!d)
         return;
     ir_expr count = ir_num_elements(g->ctx, t), room = ir_addc(g->ctx, count, 1),
@@ -163,11 +174,7 @@ static void moved(struct grad *g, struct ir_node *n)
         in[i] = i ? n->in[i].value : ir_reshape_to(g->b, numbers, t->rank, t->dim);
     for (int k = 0; k < n->nout; k++)
         types[k] = k ? n->out[k]->type : ir_with_dtype(g->ctx, n->out[k]->type, TCC_I64);
-    if (n->nattrs)
-        memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
-    for (int i = 0; i < n->nattrs; i++)
-        if (attrs[i].key == IR_ATTR_types)
-            attrs[i] = ir_attr_types(IR_ATTR_types, n->nout, types);
+    struct ir_attr *attrs = attrs_of(g, n, ir_get_s(n, IR_ATTR_name, ""), n->nout, types);
     struct ir_node *made = ir_build_typed(g->b, IR_lib, n->nin, in, attrs, n->nout, types);
     struct ir_value *zeros = grad_full(g, ir_tensor_type(g->ctx, (enum tcc_dtype)t->dtype, 1, &room), 0);
     struct ir_value *scatter[] = {zeros, ir_reshape_to(g->b, made->out[0], 2, (ir_expr[]){size, ir_const(g->ctx, 1)}),
@@ -182,19 +189,14 @@ static void moved(struct grad *g, struct ir_node *n)
 static void roialign(struct grad *g, struct ir_node *n)
 {
     struct ir_value *d = grad_out(g, n, 0), *in[] = {d, n->in[1].value, n->in[2].value, n->in[0].value};
-    struct ir_attr *attrs = IR_NEWN(g->ctx, n->nattrs + 1, struct ir_attr);
-    if (d && !strcmp(ir_user_s(n, "mode", "avg"), "max")) {
+    if (!d)
+        return;
+    if (!strcmp(ir_user_s(n, "mode", "avg"), "max")) {
         grad_fail(g, n, "the largest value of a region is not differentiated");
         return;
     }
-    memcpy(attrs, n->attrs, (size_t)n->nattrs * sizeof *attrs);
-    for (int i = 0; i < n->nattrs; i++) {
-        if (attrs[i].key == IR_ATTR_types)
-            attrs[i] = ir_attr_types(IR_ATTR_types, 1, &in[3]->type);
-        else if (attrs[i].key == IR_ATTR_name)
-            attrs[i] = ir_attr_s(IR_ATTR_name, "roialign_grad");
-    }
-    struct ir_node *made = d ? ir_build_typed(g->b, IR_lib, 4, in, attrs, 1, &in[3]->type) : NULL;
+    struct ir_attr *attrs = attrs_of(g, n, "roialign_grad", 1, &in[3]->type);
+    struct ir_node *made = ir_build_typed(g->b, IR_lib, 4, in, attrs, 1, &in[3]->type);
     if (made)
         grad_give(g, n, 0, made->out[0]);
 }

@@ -104,46 +104,22 @@ static struct ir_value *each(struct grad *g, struct ir_value *s)
     return ir_reshape_to(g->b, s, rank + 2, dims);
 }
 
-struct word {
-    const char *name;
-    int64_t value;
-};
-
-/* A library op of one result. */
-static struct ir_value *library(struct grad *g, const char *name, int nin, struct ir_value *const *in, ir_type type,
-                                int n, const struct word *words)
-{
-    struct ir_attr *attrs = IR_NEWN(g->ctx, n + 3, struct ir_attr);
-    for (int k = 0; k < nin; k++)
-        if (!in[k])
-            return NULL;
-    attrs[0] = ir_attr_s(IR_ATTR_name, name);
-    attrs[1] = ir_attr_types(IR_ATTR_types, 1, &type);
-    for (int k = 0; k < n; k++) {
-        attrs[k + 2] = ir_attr_ints(IR_ATTR_user, 1, &words[k].value);
-        attrs[k + 2].name = ir_intern(g->ctx, words[k].name);
-    }
-    struct ir_node *made = ir_build_typed(g->b, IR_lib, nin, in, attrs, 1, &type);
-    return made ? made->out[0] : NULL;
-}
-
-#define WORDS(...) \
-    (int)(sizeof((const struct word[]){__VA_ARGS__}) / sizeof(struct word)), ((const struct word[]){__VA_ARGS__})
-
 /* How a triangle of a matrix stands in an equation. */
 enum { UPPER = 1, RIGHT = 2, TURNED = 4, UNIT = 8 };
 
 static struct ir_value *by_triangle(struct grad *g, struct ir_value *a, struct ir_value *b, int how)
 {
-    return b ? library(g, "triangular_solve", 2, (struct ir_value *[]){a, b}, b->type,
-                       WORDS({"upper", (how & UPPER) != 0}, {"left", !(how & RIGHT)},
-                             {"transposed", (how & TURNED) != 0}, {"unit", (how & UNIT) != 0}))
+    return b ? grad_library(g, "triangular_solve", 2, (struct ir_value *[]){a, b}, b->type,
+                            IR_ATTRS(ir_attr_user_i("upper", (how & UPPER) != 0),
+                                     ir_attr_user_i("left", !(how & RIGHT)),
+                                     ir_attr_user_i("transposed", (how & TURNED) != 0),
+                                     ir_attr_user_i("unit", (how & UNIT) != 0)))
              : NULL;
 }
 
 static struct ir_value *inverse_of(struct grad *g, struct ir_value *x)
 {
-    return library(g, "inverse", 1, &x, x->type, 0, NULL);
+    return grad_library(g, "inverse", 1, &x, x->type, NULL);
 }
 
 /* -- Determinants, inverses ------------------------------------------------------------------------ */
@@ -205,9 +181,9 @@ void grad_solve(struct grad *g, struct ir_node *n)
     struct ir_value *d = grad_out(g, n, 0);
     if (!d)
         return;
-    struct ir_value *side =
-        library(g, "solve", 2, (struct ir_value *[]){n->in[0].value, d}, d->type,
-                WORDS({"left", ir_user_i(n, "left", 1)}, {"transposed", !ir_user_i(n, "transposed", 0)}));
+    struct ir_value *side = grad_library(g, "solve", 2, (struct ir_value *[]){n->in[0].value, d}, d->type,
+                                         IR_ATTRS(ir_attr_user_i("left", ir_user_i(n, "left", 1)),
+                                                  ir_attr_user_i("transposed", !ir_user_i(n, "transposed", 0))));
     grad_give(g, n, 1, side);
     if (grad_wants(g, n, 0))
         grad_give(g, n, 0, of_matrix(g, n, side));
@@ -233,13 +209,13 @@ void grad_lu_solve(struct grad *g, struct ir_node *n)
     struct ir_value *d = grad_out(g, n, 0), *lu = n->in[0].value, *pivots = n->in[1].value;
     if (!d)
         return;
-    struct ir_value *side =
-        library(g, "lu_solve", 3, (struct ir_value *[]){lu, pivots, d}, d->type,
-                WORDS({"left", ir_user_i(n, "left", 1)}, {"transposed", !ir_user_i(n, "transposed", 0)}));
+    struct ir_value *side = grad_library(g, "lu_solve", 3, (struct ir_value *[]){lu, pivots, d}, d->type,
+                                         IR_ATTRS(ir_attr_user_i("left", ir_user_i(n, "left", 1)),
+                                                  ir_attr_user_i("transposed", !ir_user_i(n, "transposed", 0))));
     grad_give(g, n, 2, side);
     if (!grad_wants(g, n, 0))
         return;
-    struct ir_value *order = library(g, "lu_permutation", 2, (struct ir_value *[]){lu, pivots}, lu->type, 0, NULL);
+    struct ir_value *order = grad_library(g, "lu_permutation", 2, (struct ir_value *[]){lu, pivots}, lu->type, NULL);
     struct ir_value *z = times(g, order, true, of_matrix(g, n, side), false);
     struct ir_value *u = where(g, lu, IR_ge, 0, 0), *l = unit_lower(g, lu);
     grad_give(g, n, 0,
@@ -277,7 +253,7 @@ void grad_lu(struct grad *g, struct ir_node *n)
     struct ir_value *above = where(g, times(g, where(g, d, IR_ge, 0, 0), false, u, true), IR_ge, 0, 0);
     struct ir_value *v = by_triangle(g, lu, plus(g, below, above), TURNED | UNIT);
     v = by_triangle(g, lu, v, UPPER | RIGHT | TURNED);
-    struct ir_value *order = library(g, "lu_permutation", 2, (struct ir_value *[]){lu, n->out[1]}, lu->type, 0, NULL);
+    struct ir_value *order = grad_library(g, "lu_permutation", 2, (struct ir_value *[]){lu, n->out[1]}, lu->type, NULL);
     grad_give(g, n, 0, times(g, order, false, v, false));
 }
 
@@ -411,6 +387,6 @@ void grad_matrix_exp(struct grad *g, struct ir_node *n)
     if (!all)
         return;
     memcpy(dims, all->type->dim, (size_t)rank * sizeof *dims);
-    all = library(g, "matrix_exp", 1, &all, all->type, 0, NULL);
+    all = grad_library(g, "matrix_exp", 1, &all, all->type, NULL);
     grad_give(g, n, 0, grad_slice(g, grad_slice(g, all, rank - 2, zero, m), rank - 1, m, m));
 }

@@ -23,12 +23,8 @@ static const struct rule {
 
 static struct ir_value *call(struct grad *g, const char *function, struct ir_value *x, struct ir_value *y)
 {
-    struct ir_attr attrs[4] = {ir_attr_s(IR_ATTR_name, "special"), ir_attr_types(IR_ATTR_types, 1, &x->type),
-                               ir_attr_s(IR_ATTR_user, function)};
     struct ir_value *in[] = {x, y};
-    attrs[2].name = ir_intern(g->ctx, "function");
-    struct ir_node *n = ir_build_typed(g->b, IR_lib, y ? 2 : 1, in, attrs, 1, &x->type);
-    return n ? n->out[0] : NULL;
+    return grad_library(g, "special", y ? 2 : 1, in, x->type, IR_ATTRS(ir_attr_user_s("function", function)));
 }
 
 static void one(struct grad *g, struct ir_node *n, const struct rule *rule)

@@ -141,6 +141,24 @@ struct ir_value *grad_select(struct grad *g, struct ir_value *c, struct ir_value
     return ir_build1(g->b, IR_select, 3, (struct ir_value *[]){c, x, y}, NULL);
 }
 
+struct ir_value *grad_library(struct grad *g, const char *name, int nin, struct ir_value *const *in, ir_type type,
+                              const struct ir_attr *own)
+{
+    int n = 0;
+    for (int k = 0; k < nin; k++)
+        if (!in[k])
+            return NULL;
+    while (own && own[n].key != IR_ATTR_NONE)
+        n++;
+    struct ir_attr *attrs = IR_NEWN(g->ctx, n + 3, struct ir_attr);
+    attrs[0] = ir_attr_s(IR_ATTR_name, name);
+    attrs[1] = ir_attr_types(IR_ATTR_types, 1, &type);
+    for (int k = 0; k < n; k++)
+        attrs[k + 2] = own[k];
+    struct ir_node *made = ir_build_typed(g->b, IR_lib, nin, in, attrs, 1, &type);
+    return made ? made->out[0] : NULL;
+}
+
 /* The `count` axes from `from` on stand at `to` in the result, the others keep their order; none moved: v itself. */
 struct ir_value *grad_move_axis(struct grad *g, struct ir_value *v, int from, int count, int to)
 {

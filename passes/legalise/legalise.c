@@ -22,13 +22,6 @@ static void replace(struct ir_node *n, struct ir_node *with)
     ir_remove(n);
 }
 
-static struct ir_attr user_i(const char *name, int64_t v)
-{
-    struct ir_attr a = ir_attr_i(IR_ATTR_user, v);
-    a.name = name;
-    return a;
-}
-
 /* Types of n's outputs, for a node that replaces it. */
 static ir_type *types_of(struct ir_ctx *ctx, const struct ir_node *n)
 {
@@ -59,9 +52,9 @@ static bool topk(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
     struct ir_value *k =
         ir_build1(b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &ir_attr(n, IR_ATTR_k)->e)));
     struct ir_value *in[2] = {n->in[0].value, k};
-    struct ir_attr user[3] = {user_i("axis", ir_get_i(n, IR_ATTR_axis, 0)),
-                              user_i("largest", ir_get_i(n, IR_ATTR_largest, 1)),
-                              user_i("sorted", ir_get_i(n, IR_ATTR_sorted, 1))};
+    struct ir_attr user[3] = {ir_attr_user_i("axis", ir_get_i(n, IR_ATTR_axis, 0)),
+                              ir_attr_user_i("largest", ir_get_i(n, IR_ATTR_largest, 1)),
+                              ir_attr_user_i("sorted", ir_get_i(n, IR_ATTR_sorted, 1))};
     return k && library_call(b, n, "topk", 2, in, 3, user);
 }
 

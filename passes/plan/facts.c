@@ -55,8 +55,7 @@ static void set_facts(struct lw *lw, struct kn_step *s, const char *why, const s
     if (!why)
         return;
     struct ir_attr *said = IR_NEW(lw->ctx, struct ir_attr);
-    *said = ir_attr_s(IR_ATTR_user, why);
-    said->name = ir_intern(lw->ctx, "why");
+    *said = ir_attr_user_s(ir_intern(lw->ctx, "why"), why);
     s->attrs = said;
     s->nattrs = 1;
 }

@@ -12,17 +12,11 @@
 #include "compiler/import/frontend.h"
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
+#include "tests/fuzz/tmpdir.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST_ELEMENTS = 1 << 16, MOST_NODES = 400, MOST_VALUES = 64, SYMBOL = 2, MOST_PATH = 200 };
-
-/* Where files of a moment go. */
-static const char *tmpdir(void)
-{
-    const char *set = getenv("TMPDIR");
-    return set && *set ? set : "/tmp";
-}
 
 static bool symbol(void *user, ir_expr sym, int64_t *out)
 {
@@ -83,7 +77,7 @@ static int run_compiled(const char *path, int nin, struct tcc_object **in, int n
     bool bug = false;
     int status;
 
-    snprintf(folder, sizeof folder, "%s/tccc-fuzz-XXXXXX", tmpdir());
+    snprintf(folder, sizeof folder, "%s/tccc-fuzz-XXXXXX", fuzz_tmpdir());
     if (!mkdtemp(folder))
         return TCC_EENV;
     snprintf(so, sizeof so, "%s/m.so", folder);
@@ -145,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ir_protect frame;
     bool text = size > 0 && (data[0] == ';' || data[0] == 'f' || data[0] == 's'); /* .tcir is told by its name alone */
     char path[MOST_PATH];
-    snprintf(path, sizeof path, "%s/tccc-fuzz-%d.%s", tmpdir(), (int)getpid(), text ? "tcir" : "onnx");
+    snprintf(path, sizeof path, "%s/tccc-fuzz-%d.%s", fuzz_tmpdir(), (int)getpid(), text ? "tcir" : "onnx");
     FILE *f = fopen(path, "w");
 
     if (ctx && f && fwrite(data, 1, size, f) == size && fflush(f) == 0 && IR_PROTECT(ctx, &frame)) {

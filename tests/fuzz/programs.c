@@ -5,6 +5,7 @@
  * written to FOLDER/SEED.tcir.
  */
 #include "tests/fuzz/programs.h"
+#include "tests/fuzz/tmpdir.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -94,7 +95,6 @@ static void shrink(struct job j, check_fn *check, const char *keep)
 
 int programs_main(int argc, char **argv, const char *name, enum random_form form, check_fn *check)
 {
-    const char *tmpdir = getenv("TMPDIR");
     char folder[200], command[220];
     struct job j = {.seed = 1, .nodes = 14, .form = form, .folder = folder};
     long seconds = 0, count = 0;
@@ -131,7 +131,7 @@ int programs_main(int argc, char **argv, const char *name, enum random_form form
         return perror(name), 1;
     if (!seconds && !count)
         count = 20;
-    snprintf(folder, sizeof folder, "%s/tccc-fuzz.XXXXXX", tmpdir && *tmpdir ? tmpdir : "/tmp");
+    snprintf(folder, sizeof folder, "%s/tccc-fuzz.XXXXXX", fuzz_tmpdir());
     if (!mkdtemp(folder))
         return perror(folder), 1;
     for (; (!count || done < count) && (!seconds || time(NULL) - start < seconds) && bad < 10; j.seed++, done++) {
