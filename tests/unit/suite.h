@@ -9,16 +9,17 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* A loop test of n rounds: all of them; in an instrumented build, where a round takes ten times as long, every third
+/* A loop test of n rounds: all of them; in an instrumented build, where a round takes ten times as long, one of `every`
  * (all with TCCC_TEST_FULL). What is computed is the plain build's to say; these are to find what the code does to
  * memory, which is the same in each round. */
-#define ADD_ROUNDS(tcase, test, n)                                                                               \
+#define ADD_ROUNDS_EVERY(tcase, test, n, every)                                                                  \
     do {                                                                                                         \
         const char *flags_ = getenv("INSTRUMENT"), *full_ = getenv("TCCC_TEST_FULL");                            \
-        int step_ = flags_ && *flags_ && !(full_ && *full_) ? 3 : 1;                                             \
+        int step_ = flags_ && *flags_ && !(full_ && *full_) ? (every) : 1;                                       \
         for (int round_ = 0; round_ < (n); round_ += step_)                                                      \
             tcase_add_loop_test(tcase, test, round_, round_ + 1);                                                \
     } while (0)
+#define ADD_ROUNDS(tcase, test, n) ADD_ROUNDS_EVERY(tcase, test, n, 3)
 
 /* Run a suite, which is freed. The value is an exit status: 0, or 1 where a test failed. */
 static inline int run_tests(Suite *suite)

@@ -371,7 +371,7 @@ int main(void)
     Suite *s = suite_create("contract");
     TCase *t = tcase_create("kernels");
     tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, kernels, 0, (int)(sizeof archs / sizeof *archs));
+    ADD_ROUNDS(t, kernels, (int)(sizeof archs / sizeof *archs));
     suite_add_tcase(s, t);
     return run_tests(s);
 }

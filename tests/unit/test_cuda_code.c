@@ -465,11 +465,11 @@ int main(void)
     ADD_ROUNDS(c, tensor_cores, 5);
     ADD_ROUNDS(c, parts_and_bytes, 7);
     ADD_ROUNDS(c, eight_bit_floats, 6);
-    ADD_ROUNDS(c, eight_bit_warpgroups, 4);
+    ADD_ROUNDS_EVERY(c, eight_bit_warpgroups, 4, 4);
     tcase_add_test(c, not_finite);
-    ADD_ROUNDS(c, warpgroups, 5);
-    ADD_ROUNDS(c, tensor_copies, 4);
-    ADD_ROUNDS(c, pieces, 4);
+    ADD_ROUNDS_EVERY(c, warpgroups, 5, 5);
+    ADD_ROUNDS_EVERY(c, tensor_copies, 4, 4);
+    ADD_ROUNDS_EVERY(c, pieces, 4, 4);
     ADD_ROUNDS(c, convolutions, 4);
     ADD_ROUNDS(c, windows, 3);
     ADD_ROUNDS(c, counted, 2);
