@@ -3,37 +3,11 @@
  * ai.onnx.ml: tree ensembles, the form of version 5 (TreeEnsemble) and the older classifier and regressor. Both are
  * read into one list of nodes and laid out as the tables of runtime/trees.h, constant operands of one library op.
  */
-#include "compiler/onnx/import_int.h"
-#include "runtime/trees.h"
+#include "compiler/onnx/tree_int.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF }; /* as TreeEnsemble numbers them */
-
-struct tree_node {
-    int mode;
-    bool nan_yes;
-    int64_t feature, yes, no;
-    double split;
-    int64_t first; /* LEAF: place of its first share, -1: none; MEMBER: of its set */
-};
-
-struct share {
-    int64_t node, target, order;
-    double weight;
-};
-
-struct forest {
-    struct imp *im;
-    int64_t nnodes, nroots, nshares, ntargets;
-    struct tree_node *nodes;
-    int64_t *roots;
-    struct share *shares; /* by node */
-    bool wide;            /* a split or a weight is no float */
-    struct ir_tensor *members;
-};
 
 /* -- Attributes ----------------------------------------------------------------------------------------------- */
 
@@ -76,11 +50,11 @@ static int64_t integer(const struct list *l, int64_t i)
                        : tcc_load_i64((enum tcc_dtype)l->tensor->dtype, ir_tensor_at(l->tensor, i));
 }
 
-static bool make_room(struct forest *f, int64_t nodes, int64_t shares)
+static bool make_room(struct tree_forest *f, int64_t nodes, int64_t shares)
 {
     f->nodes = IR_NEWN(f->im->ctx, nodes + 1, struct tree_node);
     f->roots = IR_NEWN(f->im->ctx, nodes + 1, int64_t);
-    f->shares = IR_NEWN(f->im->ctx, shares + 1, struct share);
+    f->shares = IR_NEWN(f->im->ctx, shares + 1, struct tree_share);
     f->nnodes = nodes;
     f->nshares = shares;
     return nodes < INT32_MAX && shares < INT32_MAX;
@@ -104,7 +78,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int64_t find_node(const struct forest *f, const struct name *names, int64_t tree, int64_t id)
+static int64_t find_node(const struct tree_forest *f, const struct name *names, int64_t tree, int64_t id)
 {
     struct name key = {tree, id, 0};
     const struct name *found = bsearch(&key, names, (size_t)f->nnodes, sizeof *names, by_name);
@@ -122,7 +96,7 @@ static int mode_of(const struct onnx_str *s)
 }
 
 /* A tree's root is the first of its nodes. */
-static void find_roots(struct forest *f, const struct name *names)
+static void find_roots(struct tree_forest *f, const struct name *names)
 {
     for (int64_t i = 0; i < f->nnodes; i++) {
         if (!i || names[i].tree != names[i - 1].tree)
@@ -133,7 +107,7 @@ static void find_roots(struct forest *f, const struct name *names)
     qsort(f->roots, (size_t)f->nroots, sizeof *f->roots, by_number);
 }
 
-static bool read_named_nodes(struct forest *f, int64_t nshares, struct name **names)
+static bool read_named_nodes(struct tree_forest *f, int64_t nshares, struct name **names)
 {
     struct imp *im = f->im;
     struct list tree = list_of(im, "nodes_treeids"), id = list_of(im, "nodes_nodeids"),
@@ -168,13 +142,13 @@ static bool read_named_nodes(struct forest *f, int64_t nshares, struct name **na
 
 static int by_node(const void *a, const void *b)
 {
-    const struct share *x = a, *y = b;
+    const struct tree_share *x = a, *y = b;
     return x->node != y->node ? (x->node > y->node) - (x->node < y->node)
                               : (x->order > y->order) - (x->order < y->order);
 }
 
 /* `kind` is "class" or "target": KIND_treeids, _nodeids, _ids, _weights. */
-static bool read_named(struct forest *f, const char *kind)
+static bool read_named(struct tree_forest *f, const char *kind)
 {
     struct imp *im = f->im;
     struct list tree = list_of(im, ir_internf(im->ctx, "%s_treeids", kind)),
@@ -187,8 +161,8 @@ static bool read_named(struct forest *f, const char *kind)
     if (!read_named_nodes(f, weight.n, &names))
         return false;
     for (int64_t i = 0; i < f->nshares; i++) {
-        f->shares[i] = (struct share){find_node(f, names, integer(&tree, i), integer(&id, i)), integer(&target, i), i,
-                                      number(&weight, i)};
+        f->shares[i] = (struct tree_share){find_node(f, names, integer(&tree, i), integer(&id, i)), integer(&target, i),
+                                           i, number(&weight, i)};
         if (f->shares[i].node < 0)
             return imp_bad(im, "%s_nodeids names a node that does not exist", kind);
     }
@@ -201,17 +175,12 @@ static bool read_named(struct forest *f, const char *kind)
 /* -- Version 5 ------------------------------------------------------------------------------------------------- */
 
 /* Members of set nodes: in the order of the nodes, each set ended by NaN. */
-static bool read_members(struct forest *f, int64_t nodes)
+static bool read_members(struct tree_forest *f, int64_t nodes)
 {
     struct list l = list_of(f->im, "membership_values");
-    int64_t at = 0, dims[1] = {l.n};
-    double *to;
-    if (!l.n)
-        return true;
-    f->members = ir_tensor_new(TCC_F64, 1, dims);
-    if (!f->members)
-        ir_no_memory(f->im->ctx);
-    to = (double *)(uintptr_t)f->members->data;
+    int64_t at = 0;
+    double *to = f->members = IR_NEWN(f->im->ctx, l.n + 1, double);
+    f->nmembers = l.n;
     for (int64_t i = 0; i < l.n; i++)
         to[i] = number(&l, i);
     for (int64_t i = 0; i < nodes; i++) {
@@ -225,7 +194,7 @@ static bool read_members(struct forest *f, int64_t nodes)
     return at <= l.n || imp_bad(f->im, "membership_values has too few sets");
 }
 
-static bool read_nodes(struct forest *f, int64_t n)
+static bool read_nodes(struct tree_forest *f, int64_t n)
 {
     struct imp *im = f->im;
     struct list split = list_of(im, "nodes_splits"), feature = list_of(im, "nodes_featureids"),
@@ -256,7 +225,7 @@ static bool read_nodes(struct forest *f, int64_t n)
     return read_members(f, n);
 }
 
-static bool read_numbered(struct forest *f)
+static bool read_numbered(struct tree_forest *f)
 {
     struct imp *im = f->im;
     struct list feature = list_of(im, "nodes_featureids"), target = list_of(im, "leaf_targetids"),
@@ -270,7 +239,7 @@ static bool read_numbered(struct forest *f)
         return false;
     for (int64_t i = 0; i < leaves; i++) {
         f->nodes[n + i] = (struct tree_node){.mode = LEAF, .first = i};
-        f->shares[i] = (struct share){n + i, integer(&target, i), i, number(&weight, i)};
+        f->shares[i] = (struct tree_share){n + i, integer(&target, i), i, number(&weight, i)};
     }
     for (; f->nroots < roots.n; f->nroots++) {
         f->roots[f->nroots] = integer(&roots, f->nroots);
@@ -280,19 +249,13 @@ static bool read_numbered(struct forest *f)
     return true;
 }
 
-static bool is_float(double v)
-{
-    return isnan(v) || (double)(float)v == v;
-}
-
-static bool check(struct forest *f)
+static bool check(struct tree_forest *f)
 {
     for (int64_t i = 0; i < f->nnodes; i++) {
         const struct tree_node *n = &f->nodes[i];
-        if (n->mode != LEAF && (n->feature < 0 || n->feature >= 1 << TREE_MODE_SHIFT || n->yes < 0 ||
-                                n->yes >= f->nnodes || n->no < 0 || n->no >= f->nnodes))
+        if (n->mode != LEAF && (n->feature < 0 || n->feature > INT32_MAX || n->yes < 0 || n->yes >= f->nnodes ||
+                                n->no < 0 || n->no >= f->nnodes))
             return imp_bad(f->im, "node %lld has a feature or a branch that does not exist", (long long)i);
-        f->wide |= n->mode != LEAF && !is_float(n->split);
     }
     for (int64_t i = 0; i < f->nshares; i++)
         if (f->shares[i].target < 0 || f->shares[i].target >= f->ntargets)
@@ -300,161 +263,10 @@ static bool check(struct forest *f)
     return true;
 }
 
-/* -- Tables ---------------------------------------------------------------------------------------------------- */
-
-/* Where a walk goes on laying nodes out: node `node`, whose place the node laid at `from` waits for (-1: none does). */
-struct todo {
-    int64_t node, from;
-};
-
-struct layout {
-    const struct forest *f;
-    int32_t *words;
-    double *splits;
-    int64_t n, cap;
-    struct todo *todo;
-    int ntodo, todo_cap;
-};
-
-static void put_node(struct layout *l, const struct tree_node *n)
-{
-    static const struct {
-        int8_t mode;
-        bool exchanged;
-    } as[] = {{TREE_LEQ, false}, {TREE_LT, false},  {TREE_LT, true},      {TREE_LEQ, true},
-              {TREE_EQ, false},  {TREE_NEQ, false}, {TREE_MEMBER, false}, {TREE_LEQ, false}};
-    int32_t *to = &l->words[l->n * TREE_WORDS];
-    float split = n->mode == LEAF ? NAN : (float)n->split;
-    bool nan_yes = n->mode != LEAF && n->nan_yes != as[n->mode].exchanged;
-    to[TREE_TEST] = (int32_t)(n->mode == LEAF ? 0 : n->feature) | as[n->mode].mode << TREE_MODE_SHIFT |
-                    (nan_yes ? TREE_NAN_YES : 0);
-    to[TREE_NO] = (int32_t)l->n;
-    memcpy(&to[TREE_SPLIT], &split, sizeof split);
-    if (n->mode == MEMBER)
-        to[TREE_SPLIT] = (int32_t)n->first;
-    to[TREE_LEAF] = n->mode == LEAF ? (int32_t)n->first : -1;
-    l->splits[l->n] = n->mode == LEAF ? NAN : n->split;
-    if (n->mode != LEAF) {
-        int64_t next = as[n->mode].exchanged ? n->no : n->yes;
-        if (l->ntodo + 2 > l->todo_cap)
-            l->todo = ir_grow(l->f->im->ctx, l->todo, &l->todo_cap, sizeof *l->todo);
-        l->todo[l->ntodo++] = (struct todo){n->yes + n->no - next, l->n};
-        l->todo[l->ntodo++] = (struct todo){next, -1};
-    }
-    l->n++;
-}
-
-/* Nodes in preorder, one that several branches lead to once for each. */
-static bool lay_out(struct layout *l, int32_t *trees)
-{
-    const struct forest *f = l->f;
-    for (int64_t r = 0; r < f->nroots; r++) {
-        trees[r] = (int32_t)l->n;
-        for (struct todo next = {f->roots[r], -1};; next = l->todo[--l->ntodo]) {
-            if (l->n == l->cap)
-                return imp_bad(f->im, "tree %lld runs in a circle, or its branches meet", (long long)r);
-            if (next.from >= 0)
-                l->words[next.from * TREE_WORDS + TREE_NO] = (int32_t)l->n;
-            put_node(l, &f->nodes[next.node]);
-            if (!l->ntodo)
-                break;
-        }
-    }
-    return true;
-}
-
-/* TREE_LEAF of the nodes that compare. Branches lie behind their node, so that they are counted first. */
-static void count_leaves(struct layout *l)
-{
-    int32_t *leaves = IR_NEWN(l->f->im->ctx, l->n + 1, int32_t);
-    for (int64_t i = l->n - 1; i >= 0; i--) {
-        int32_t *node = l->words + i * TREE_WORDS, no = node[TREE_NO];
-        leaves[i] = no == i ? 1 : leaves[i + 1] + leaves[no];
-        if (no != i)
-            node[TREE_LEAF] = leaves[i + 1];
-    }
-}
-
-/* What is true of all nodes, so that a walk needn't look. */
-struct common {
-    int mode; /* or TREE_MIXED */
-    bool nan; /* has one TREE_NAN_YES? */
-};
-
-static struct common common_of(const struct layout *l)
-{
-    struct common c = {-1, false};
-    for (int64_t i = 0; i < l->n; i++) {
-        const int32_t *node = l->words + i * TREE_WORDS;
-        int m = node[TREE_TEST] >> TREE_MODE_SHIFT & 7;
-        if (node[TREE_NO] == i)
-            continue;
-        c.mode = c.mode < 0 || c.mode == m ? m : TREE_MIXED;
-        c.nan |= (node[TREE_TEST] & TREE_NAN_YES) != 0;
-    }
-    c.mode = c.mode < 0 ? TREE_LEQ : c.mode;
-    return c;
-}
-
-static struct ir_value *table(struct forest *f, enum tcc_dtype dtype, int64_t n, int64_t width, const void *data)
-{
-    struct ir_tensor *t = ir_tensor_new(dtype, width ? 2 : 1, (int64_t[]){n, width});
-    if (!t)
-        ir_no_memory(f->im->ctx);
-    if (t->bytes)
-        memcpy((void *)(uintptr_t)t->data, data, (size_t)t->bytes);
-    return imp_const(f->im, t);
-}
-
-/* At least one, which no leaf names: an empty operand is none. */
-static struct ir_value *weights_of(struct forest *f)
-{
-    bool wide = false;
-    double *w = IR_NEWN(f->im->ctx, f->nshares + 1, double);
-    float *narrow = IR_NEWN(f->im->ctx, f->nshares + 1, float);
-    for (int64_t i = 0; i < f->nshares; i++) {
-        narrow[i] = (float)(w[i] = f->shares[i].weight);
-        wide |= !is_float(w[i]);
-    }
-    return wide ? table(f, TCC_F64, f->nshares + !f->nshares, 0, w)
-                : table(f, TCC_F32, f->nshares + !f->nshares, 0, narrow);
-}
-
-static struct ir_value *shares_of(struct forest *f)
-{
-    int32_t *s = IR_NEWN(f->im->ctx, 2 * f->nshares + 2, int32_t);
-    for (int64_t i = f->nshares - 1; i >= 0; i--) {
-        s[2 * i] = (int32_t)f->shares[i].target;
-        s[2 * i + 1] = i + 1 < f->nshares && f->shares[i + 1].node == f->shares[i].node ? s[2 * i + 3] + 1 : 0;
-    }
-    return table(f, TCC_I32, f->nshares + !f->nshares, 2, s);
-}
-
-/* Operands 1 to 6 of the library op. */
-static bool make_tables(struct forest *f, struct ir_value **to, struct common *common)
-{
-    struct ir_ctx *ctx = f->im->ctx;
-    struct layout l = {.f = f, .cap = 3 * f->nnodes + 1};
-    int32_t *trees = IR_NEWN(ctx, f->nroots + 1, int32_t);
-    l.words = IR_NEWN(ctx, l.cap * TREE_WORDS, int32_t);
-    l.splits = IR_NEWN(ctx, l.cap, double);
-    if (!lay_out(&l, trees))
-        return false;
-    count_leaves(&l);
-    *common = common_of(&l);
-    to[0] = table(f, TCC_I32, l.n, TREE_WORDS, l.words);
-    to[1] = table(f, TCC_I32, f->nroots, 0, trees);
-    to[2] = shares_of(f);
-    to[3] = weights_of(f);
-    to[4] = f->wide ? table(f, TCC_F64, l.n, 0, l.splits) : NULL;
-    to[5] = f->members ? imp_const(f->im, f->members) : NULL;
-    return to[0] && to[1] && to[2] && to[3];
-}
-
 /* -- Operators ------------------------------------------------------------------------------------------------- */
 
 /* Weights of one class only stand for two. */
-static bool is_binary(const struct forest *f)
+static bool is_binary(const struct tree_forest *f)
 {
     for (int64_t i = 1; i < f->nshares; i++)
         if (f->shares[i].target != f->shares[0].target)
@@ -463,28 +275,25 @@ static bool is_binary(const struct forest *f)
 }
 
 /* The node's own attributes besides the tables, and those that say what the tables are. */
-static bool build(struct forest *f, const char *name, int nout, const ir_type *types, bool like_x, const char *how,
+static bool build(struct tree_forest *f, const char *name, int nout, const ir_type *types, bool like_x, const char *how,
                   const char *post)
 {
     static const char *const kept[] = {"base_values", "base_values_as_tensor", "classlabels_int64s",
                                        "classlabels_strings"};
     struct imp *im = f->im;
-    struct ir_value *in[7] = {imp_in(im, 0)};
+    struct ir_value *in[1 + TREE_TABLES] = {imp_in(im, 0)};
     struct ir_attr attrs[12];
-    struct common common;
     int n = 0;
-    if (!make_tables(f, in + 1, &common))
+    if (!tree_tables(f, imp_dtype(in[0]), in + 1))
         return false;
     attrs[n++] = imp_user_int(im, "n_targets", f->ntargets);
-    attrs[n++] = imp_user_int(im, "mode", common.mode);
-    attrs[n++] = imp_user_int(im, "nan", common.nan);
     attrs[n++] = imp_user_int(im, "binary", is_binary(f));
     attrs[n++] = imp_user_int(im, "like_x", like_x);
     attrs[n++] = imp_user_text(im, "aggregate_function", how);
     attrs[n++] = imp_user_text(im, "post_transform", post);
     for (size_t k = 0; k < sizeof kept / sizeof *kept; k++)
         n += imp_attr(im, kept[k]) && imp_user_attr(im, imp_attr(im, kept[k]), &attrs[n]);
-    struct ir_node *node = imp_lib_of(im, name, 7, in, nout, types, n, attrs);
+    struct ir_node *node = imp_lib_of(im, name, 1 + TREE_TABLES, in, nout, types, n, attrs);
     for (int k = 0; node && k < nout; k++)
         imp_out(im, k, node->out[k]);
     return node != NULL;
@@ -505,7 +314,7 @@ bool onnx_op_trees(struct imp *im, int arg)
     static const char *const posts[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}, *const hows[] = {
                                                                                                       "AVERAGE", "SUM",
                                                                                                       "MIN", "MAX"};
-    struct forest f = {.im = im, .ntargets = imp_i(im, "n_targets", 1)};
+    struct tree_forest f = {.im = im, .ntargets = imp_i(im, "n_targets", 1)};
     int64_t post = arg ? imp_i(im, "post_transform", 0) : 0, how = arg ? imp_i(im, "aggregate_function", 1) : 0;
     ir_expr dims[2] = {NULL, ir_const(im->ctx, f.ntargets)};
     if (!rows_of(im, &dims[0]))
@@ -522,7 +331,7 @@ bool onnx_op_trees(struct imp *im, int arg)
 bool onnx_op_tree_classifier(struct imp *im, int arg)
 {
     int ints = 0, strings = 0;
-    struct forest f = {.im = im};
+    struct tree_forest f = {.im = im};
     ir_expr dims[2];
     (void)arg;
     imp_ints(im, "classlabels_int64s", &ints);

@@ -2,11 +2,11 @@
 /*
  * ai.onnx.ml's tree ensembles, from the tables of trees.h.
  *
- * A walk from a root to a leaf waits for each node in turn, so LANES walks go side by side: rows in the same tree, or
- * trees of the same row where rows are few. Of a tree of few leaves nobody walks where rows are many: ml_tree_masks.c
- * compares at all of its nodes. Trees are taken in blocks that a cache holds, a block's sums are added in the order of
- * blocks: the bits are the same however many threads there are, and however many rows. Branches of a node lie behind
- * it, so every walk ends; what a table says besides is checked where it is used.
+ * Rows go through in chunks, whose values become ranks first. A walk from a root to a leaf waits for each node in turn,
+ * so LANES walks go side by side: rows in the same tree, or trees of the same row where rows are few. Of a small tree
+ * nobody walks where rows are many: ml_tree_small.c compares at all of its nodes. Trees are taken in blocks that a
+ * cache holds, a block's sums are added in the order of blocks: the bits are the same however many threads there are,
+ * and however many rows. What a table says is checked where it is used.
  */
 #include <math.h>
 
@@ -21,26 +21,25 @@ enum {
     ROWS = TREE_ROWS, /* that go through a block together */
     TARGETS = 8,      /* of a row whose sums are added up on the stack */
     WAVE = 1 << 19,   /* sums that are kept at a time */
-    COLUMNS = 1 << 22 /* numbers of the rows that are kept by columns besides */
+    RANKS = 1 << 22   /* and ranks */
 };
 
 struct forest {
-    const int32_t *nodes, *trees, *shares;
+    struct tree_columns columns;
+    const int64_t *nodes, *small;
+    const int32_t *trees, *leaves, *shares;
     const float *weights; /* or */
-    const double *wide_weights, *splits, *members;
-    int64_t nnodes, ntrees, nshares, nmembers, ntargets, nblocks;
-    int mode; /* of all nodes, or TREE_MIXED */
-    bool nan; /* may a node have TREE_NAN_YES? */
+    const double *wide_weights;
+    int64_t nnodes, nsmall, ntrees, nleaves, nshares, ntargets, nblocks;
     enum aggregate how;
 };
 
-/* The rows: floats as they are, what is compared in double converted. */
+/* The rows: as they are where they have the type of the cuts, else converted to double. */
 struct rows {
     const struct tcc_tensor *x;
-    int64_t n, width;
-    bool wide;
-    double *converted; /* [n, width] of the wave */
-    float *columns;    /* [n / ROWS, width, ROWS] of the wave, where trees are compared at all nodes; or NULL */
+    int64_t n, width, stride; /* stride: of a column of ranks, 1 or ROWS */
+    double *converted;        /* [n, width] of the wave, or NULL */
+    int16_t *ranks;           /* [chunks, columns, stride] of the wave */
 };
 
 struct wave {
@@ -61,95 +60,57 @@ struct part {
 
 /* -- Walking -------------------------------------------------------------------------------------------------- */
 
-static bool is_member(const struct forest *f, int32_t at, double x)
+/* The node behind node i, i itself of a leaf, by a row's ranks. Whatever the tables say, it is one of the nodes. */
+static inline __attribute__((always_inline)) int64_t step(const struct forest *f, const int16_t *ranks, int64_t stride,
+                                                          int64_t i)
 {
-    for (int64_t i = at; i >= 0 && i < f->nmembers && !isnan(f->members[i]); i++)
-        if (f->members[i] == x)
-            return true;
-    return false;
+    uint64_t node = (uint64_t)f->nodes[i], column = node >> NODE_COLUMN & NODE_MOST;
+    int64_t rank = ranks[(column < (uint64_t)f->columns.ncolumns ? column : 0) * (uint64_t)stride],
+            next = i + (int64_t)(node >> NODE_AHEAD) + (rank > (int16_t)node);
+
+    return next < f->nnodes ? next : i;
 }
 
-static inline bool holds(const struct forest *f, int mode, const int32_t *node, double x, double split)
+/* Takes each lane from the node at[k] to its leaf: `depth` steps, or until no lane moves. The lanes' ranks are `apart`
+ * from each other: 0 of one row, 1 of as many. It and `stride` are constants where this is inlined. */
+static inline __attribute__((always_inline)) void walk(const struct forest *f, const int16_t *ranks, int64_t stride,
+                                                       int apart, int64_t depth, int64_t *at)
 {
-    switch (mode) {
-    case TREE_LEQ: return x <= split;
-    case TREE_LT: return x < split;
-    case TREE_EQ: return x == split;
-    case TREE_NEQ: return x != split;
-    case TREE_MEMBER: return is_member(f, node[TREE_SPLIT], x);
-    default: return false;
-    }
-}
-
-/* The node behind node i for the row, i itself of a leaf; -1: the tables are wrong. `mode`, `nan` and `wide` are
- * constants where this is inlined. */
-static inline __attribute__((always_inline)) int64_t step(const struct forest *f, int mode, bool nan, bool wide,
-                                                          const void *row, int64_t width, int64_t i)
-{
-    const int32_t *node = f->nodes + i * TREE_WORDS;
-    int32_t test = node[TREE_TEST];
-    int64_t feature = test & ((1 << TREE_MODE_SHIFT) - 1), next;
-    int nan_yes = nan && (test & TREE_NAN_YES) != 0, yes;
-    float split;
-
-    if (feature >= width)
-        return -1;
-    memcpy(&split, &node[TREE_SPLIT], sizeof split);
-    if (wide) {
-        double x = ((const double *)row)[feature];
-
-        yes = holds(f, test >> TREE_MODE_SHIFT & 7, node, x, f->splits ? f->splits[i] : (double)split) |
-              (nan_yes & isnan(x));
-    } else {
-        float x = ((const float *)row)[feature];
-
-        yes = (mode == TREE_LEQ  ? x <= split
-               : mode == TREE_LT ? x < split
-                                 : holds(f, test >> TREE_MODE_SHIFT & 7, node, (double)x, (double)split)) |
-              (nan_yes & isnan(x));
-    }
-    next = node[TREE_NO];
-    next ^= (next ^ (i + 1)) & -(int64_t)yes; /* no branch, which nobody could predict */
-    return (uint64_t)next - (uint64_t)i < (uint64_t)(f->nnodes - i) ? next : -1; /* from i on, and there */
-}
-
-static inline __attribute__((always_inline)) bool walk(const struct forest *f, int mode, bool nan, bool wide,
-                                                       int64_t width, const void *const *rows, int64_t *at)
-{
-    bool moved;
-
-    do {
-        moved = false;
+    for (int64_t moved = 1; moved && depth > 0; depth--) {
+        moved = 0;
+#pragma GCC unroll 8
         for (int k = 0; k < LANES; k++) {
-            int64_t next = step(f, mode, nan, wide, rows[k], width, at[k]);
+            int64_t next = step(f, ranks + k * apart, stride, at[k]);
 
-            if (next < 0)
-                return false;
-            moved |= next != at[k];
+            moved |= next ^ at[k];
             at[k] = next;
         }
-    } while (moved);
-    return true;
+    }
 }
 
-/* Takes each lane from the root at[k] to its leaf. */
-static bool to_leaves(const struct forest *f, const struct rows *r, const void *const *rows, int64_t *at)
+/* The tree, if its parts are there. */
+static const int32_t *tree_of(const struct forest *f, int64_t t)
 {
-    if (r->wide)
-        return walk(f, TREE_MIXED, true, true, r->width, rows, at);
-    switch (f->mode) {
-    case TREE_LEQ:
-        return f->nan ? walk(f, TREE_LEQ, true, false, r->width, rows, at)
-                      : walk(f, TREE_LEQ, false, false, r->width, rows, at);
-    case TREE_LT:
-        return f->nan ? walk(f, TREE_LT, true, false, r->width, rows, at)
-                      : walk(f, TREE_LT, false, false, r->width, rows, at);
-    default: return walk(f, TREE_MIXED, true, false, r->width, rows, at);
-    }
+    const int32_t *tree = f->trees + t * TREE_WORDS;
+
+    return tree[TREE_ROOT] >= 0 && tree[TREE_ROOT] < f->nnodes && tree[TREE_LEAVES] > 0 && tree[TREE_FIRST_LEAF] >= 0 &&
+                   (int64_t)tree[TREE_FIRST_LEAF] + tree[TREE_LEAVES] <= f->nleaves
+               ? tree
+               : NULL;
+}
+
+/* The nodes of a small tree, or NULL. */
+static const int64_t *small_of(const struct forest *f, const int32_t *tree)
+{
+    int64_t first = tree[TREE_SMALL], leaves = tree[TREE_LEAVES];
+
+    return first >= 0 && leaves >= 2 && leaves <= SMALL_LEAVES && first + leaves - 1 <= f->nsmall ? f->small + first
+                                                                                                  : NULL;
 }
 
 /* -- Adding up ------------------------------------------------------------------------------------------------ */
 
+/* `touched`: of the least and the greatest, has anything come before? */
 static void add(const struct forest *f, double *sum, bool *touched, double w)
 {
     if (f->how == MIN || f->how == MAX)
@@ -159,10 +120,11 @@ static void add(const struct forest *f, double *sum, bool *touched, double w)
     *touched = true;
 }
 
-/* Adds the leaf's shares to the sums of the chunk's row k. */
-static bool add_leaf(const struct forest *f, int64_t leaf, int64_t k, const struct part *p)
+/* Adds the shares of the tree's leaf of that number to the sums of the chunk's row k. */
+static inline bool add_leaf(const struct forest *f, const int32_t *tree, int64_t number, int64_t k,
+                            const struct part *p)
 {
-    int64_t i = f->nodes[leaf * TREE_WORDS + TREE_LEAF];
+    int64_t i = f->leaves[tree[TREE_FIRST_LEAF] + number];
     double *sums = p->sums + k * p->step * f->ntargets;
     bool *touched = p->touched + k * p->step * f->ntargets;
 
@@ -178,74 +140,122 @@ static bool add_leaf(const struct forest *f, int64_t leaf, int64_t k, const stru
     return true;
 }
 
-/* The columns of the wave's chunk `item`. */
-static void fill_columns(void *arg, int64_t item)
+/* The ranks of the wave's chunk `item`. */
+static void fill_ranks(void *arg, int64_t item)
 {
-    const struct wave *w = arg;
+    struct wave *w = arg;
     const struct rows *r = w->rows;
-    int64_t n = w->n - item * ROWS < ROWS ? w->n - item * ROWS : ROWS;
-    const float *from = (const float *)r->x->data + (w->first + item * ROWS) * r->width;
-    float *to = r->columns + item * ROWS * r->width;
+    int64_t from = item * ROWS, n = w->n - from < ROWS ? w->n - from : ROWS;
+    size_t element = r->converted || !w->f->columns.cuts ? sizeof(double) : sizeof(float);
+    const char *x = r->converted ? (const char *)(r->converted + from * r->width)
+                                 : (const char *)r->x->data + (size_t)((w->first + from) * r->width) * element;
 
-    for (int64_t c = 0; c < r->width; c++)
-        for (int64_t k = 0; k < ROWS; k++)
-            to[c * ROWS + k] = k < n ? from[k * r->width + c] : 0;
+    if (!lib_tree_ranks(&w->f->columns, x, n, r->stride, r->ranks + from * w->f->columns.ncolumns))
+        w->wrong = true;
 }
 
-/* Lanes are rows of a tree, or, of a chunk of few rows, trees of a row. */
-static bool walk_block(const struct wave *w, const struct part *p, int64_t from, int64_t rows, int64_t first,
+/* Of the tree whose lane came to node `at`. */
+static inline int64_t leaf_number(const struct forest *f, const int32_t *tree, int64_t at)
+{
+    uint64_t leaf = (uint64_t)f->nodes[at], number = leaf >> NODE_COLUMN & NODE_MOST;
+
+    return leaf >> NODE_AHEAD || number >= (uint64_t)tree[TREE_LEAVES] ? -1 : (int64_t)number;
+}
+
+/* Lanes are trees of a row; idle ones do what the last one does. */
+static bool walk_trees(const struct wave *w, const struct part *p, const int16_t *ranks, int64_t row, int64_t first,
                        int64_t trees)
 {
     const struct forest *f = w->f;
-    const struct rows *r = w->rows;
-    bool by_tree = rows < LANES;
-    int64_t outer = by_tree ? rows : trees, inner = by_tree ? trees : rows;
 
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t i = 0; i < inner; i += LANES) {
-            const void *row[LANES];
-            int64_t at[LANES], of[LANES], n = inner - i < LANES ? inner - i : LANES;
+    for (int64_t i = 0; i < trees; i += LANES) {
+        const int32_t *tree[LANES];
+        int64_t at[LANES], depth = 0;
 
-            for (int64_t k = 0; k < LANES; k++) { /* idle lanes do what the last one does */
-                int64_t l = i + (k < n ? k : n - 1);
-
-                of[k] = from + (by_tree ? o : l);
-                at[k] = f->trees[first + (by_tree ? l : o)];
-                if (at[k] < 0 || at[k] >= f->nnodes)
-                    return false;
-                row[k] = r->wide ? (const void *)(r->converted + of[k] * r->width)
-                                 : (const void *)((const float *)r->x->data + (w->first + of[k]) * r->width);
-            }
-            if (!to_leaves(f, r, row, at))
+        for (int64_t k = 0; k < LANES; k++) {
+            if (!(tree[k] = tree_of(f, first + (i + k < trees ? i + k : trees - 1))))
                 return false;
-            for (int64_t k = 0; k < n; k++)
-                if (!add_leaf(f, at[k], of[k] - from, p))
-                    return false;
+            at[k] = tree[k][TREE_ROOT];
+            depth = tree[k][TREE_DEPTH] > depth ? tree[k][TREE_DEPTH] : depth;
         }
+        if (w->rows->stride == 1)
+            walk(f, ranks + row, 1, 0, depth, at);
+        else
+            walk(f, ranks + row, ROWS, 0, depth, at);
+        for (int64_t k = 0; k < LANES && i + k < trees; k++) {
+            int64_t number = leaf_number(f, tree[k], at[k]);
+
+            if (number < 0 || !add_leaf(f, tree[k], number, row, p))
+                return false;
+        }
+    }
     return true;
 }
 
-/* Trees [first, first + trees) for rows [from, from + rows). */
-static bool add_block(const struct wave *w, const struct part *p, int64_t from, int64_t rows, int64_t first,
+/* Lanes are rows: the numbers of the leaves that they come to in a tree. */
+static bool walk_rows(const struct wave *w, const int32_t *tree, const int16_t *ranks, int64_t rows, int32_t *numbers)
+{
+    for (int64_t i = 0; i < rows; i += LANES) {
+        int64_t at[LANES];
+
+        for (int k = 0; k < LANES; k++)
+            at[k] = tree[TREE_ROOT];
+        walk(w->f, ranks + i, ROWS, 1, tree[TREE_DEPTH], at);
+        for (int k = 0; k < LANES; k++) {
+            int64_t number = leaf_number(w->f, tree, at[k]);
+
+            if (number < 0)
+                return false;
+            numbers[i + k] = (int32_t)number;
+        }
+    }
+    return true;
+}
+
+/* What the leaves of a tree add to the sums of the chunk's rows. */
+static bool add_leaves(const struct forest *f, const int32_t *tree, const int32_t *numbers, int64_t rows,
+                       const struct part *p)
+{
+    int64_t first = tree[TREE_FIRST_SHARE], target = tree[TREE_TARGET], step = p->step * f->ntargets;
+    double *sums = p->sums + target;
+
+    if (first < 0 || f->how == MIN || f->how == MAX) {
+        for (int64_t k = 0; k < rows; k++)
+            if (!add_leaf(f, tree, numbers[k], k, p))
+                return false;
+        return true;
+    }
+    if (first + tree[TREE_LEAVES] > f->nshares || target < 0 || target >= f->ntargets)
+        return false;
+    for (int64_t k = 0; f->weights && k < rows; k++)
+        sums[k * step] += (double)f->weights[first + numbers[k]];
+    for (int64_t k = 0; !f->weights && k < rows; k++)
+        sums[k * step] += f->wide_weights[first + numbers[k]];
+    return true;
+}
+
+/* Trees [first, first + trees) for the chunk's `rows` rows. */
+static bool add_block(const struct wave *w, const struct part *p, const int16_t *ranks, int64_t rows, int64_t first,
                       int64_t trees)
 {
     const struct forest *f = w->f;
-    const struct rows *r = w->rows;
 
-    if (!r->columns || rows < LANES)
-        return walk_block(w, p, from, rows, first, trees);
-    for (int64_t t = first; t < first + trees; t++) {
-        int64_t at[ROWS];
+    for (int64_t k = 0; rows < LANES && k < rows; k++)
+        if (!walk_trees(w, p, ranks, k, first, trees))
+            return false;
+    for (int64_t t = first; rows >= LANES && t < first + trees; t++) {
+        const int32_t *tree = tree_of(f, t);
+        const int64_t *small = tree ? small_of(f, tree) : NULL;
+        int32_t numbers[ROWS];
 
-        if (!lib_tree_leaves(f->nodes, f->nnodes, f->trees[t], f->mode, f->nan, r->columns + from * r->width, r->width,
-                             at)) {
-            if (!walk_block(w, p, from, rows, t, 1))
-                return false;
-            continue;
-        }
-        for (int64_t k = 0; k < rows; k++)
-            if (!add_leaf(f, at[k], k, p))
-                return false;
+        if (!tree)
+            return false;
+        if (small && tree[TREE_LEAVES] <= rows * tree[TREE_DEPTH]) /* all nodes, or the way of each row */
+            lib_tree_small(small, tree[TREE_LEAVES], ranks, f->columns.ncolumns, numbers);
+        else if (!walk_rows(w, tree, ranks, rows, numbers))
+            return false;
+        if (!add_leaves(f, tree, numbers, rows, p))
+            return false;
     }
     return true;
 }
@@ -264,7 +274,7 @@ static void run_block(void *arg, int64_t item)
     bool touched[ROWS * TARGETS] = {false}, few = f->ntargets <= TARGETS;
     struct part own = {sums, touched, 1}, all = {w->sums + place, w->touched + place, f->nblocks};
 
-    if (!add_block(w, few ? &own : &all, from, rows, first, trees))
+    if (!add_block(w, few ? &own : &all, w->rows->ranks + from * f->columns.ncolumns, rows, first, trees))
         w->wrong = true;
     for (int64_t k = 0; few && k < rows; k++)
         for (int64_t t = 0; t < f->ntargets; t++) {
@@ -285,7 +295,7 @@ static void finish_row(const struct wave *w, int64_t row, double *out)
         for (int64_t b = 0; b < f->nblocks; b++) {
             int64_t i = (row * f->nblocks + b) * f->ntargets + t;
 
-            if (w->touched[i])
+            if (w->touched[i] || (f->how != MIN && f->how != MAX))
                 add(f, &out[t], &touched, w->sums[i]);
         }
         if (f->how == AVERAGE)
@@ -313,13 +323,13 @@ static int run_wave(struct tcc_lib_call *call, struct wave *w, double *sums, fin
 
     memset(w->sums, 0, (size_t)kept * sizeof *w->sums);
     memset(w->touched, 0, (size_t)kept);
-    for (int64_t i = 0; r->wide && i < w->n * r->width; i++)
+    for (int64_t i = 0; r->converted && i < w->n * r->width; i++)
         r->converted[i] = lib_get(r->x, w->first * r->width + i);
-    if (r->columns)
-        run_items(call, (w->n + ROWS - 1) / ROWS, fill_columns, w);
-    run_items(call, items, run_block, w);
+    run_items(call, (w->n + ROWS - 1) / ROWS, fill_ranks, w);
+    if (!w->wrong)
+        run_items(call, items, run_block, w);
     if (w->wrong)
-        return LIB_FAIL(call, "a node has a feature, a branch or a target that does not exist");
+        return LIB_FAIL(call, "a node, a column or a leaf names what does not exist");
     for (int64_t i = 0; i < w->n && !status; i++) {
         finish_row(w, i, sums);
         status = finish(call, user, w->first + i, sums);
@@ -331,23 +341,22 @@ static int run_wave(struct tcc_lib_call *call, struct wave *w, double *sums, fin
 static int run_forest(struct tcc_lib_call *call, const struct forest *f, struct rows *r, int64_t room, finish_fn finish,
                       void *user)
 {
-    int64_t each = f->nblocks * f->ntargets, most = WAVE / each;
-    bool columns =
-        !r->wide && (f->mode == TREE_LEQ || f->mode == TREE_LT) && r->width <= COLUMNS / ROWS && r->n >= LANES;
+    int64_t each = f->nblocks * f->ntargets, columns = f->columns.ncolumns + 1, most = WAVE / each;
+    bool convert = r->x->dtype != (f->columns.cuts ? TCC_F32 : TCC_F64);
     struct wave w = {.f = f, .rows = r};
     double *sums;
     int status = TCC_OK;
 
-    if (columns && most > COLUMNS / (r->width + 1))
-        most = COLUMNS / (r->width + 1);
+    most = most < RANKS / columns ? most : RANKS / columns;
     most = most > ROWS ? most / ROWS * ROWS : most > 0 ? most : 1;
     most = most < r->n ? most : r->n;
+    r->stride = most == 1 ? 1 : ROWS;
     w.sums = malloc((size_t)(most * each + 1) * sizeof *w.sums);
     w.touched = malloc((size_t)(most * each + 1));
-    r->converted = r->wide ? malloc((size_t)(most * r->width + 1) * sizeof *r->converted) : NULL;
-    r->columns = columns ? malloc((size_t)((most + ROWS - 1) / ROWS * ROWS * r->width + 1) * sizeof *r->columns) : NULL;
+    r->converted = convert ? malloc((size_t)(most * r->width + 1) * sizeof *r->converted) : NULL;
+    r->ranks = malloc((size_t)((most + r->stride - 1) / r->stride * r->stride * columns) * sizeof *r->ranks);
     sums = malloc((size_t)(room + 1) * sizeof *sums);
-    if (!w.sums || !w.touched || !sums || (r->wide && !r->converted) || (columns && !r->columns))
+    if (!w.sums || !w.touched || !sums || !r->ranks || (convert && !r->converted))
         status = LIB_NO_MEMORY(call);
     for (; w.first < r->n && !status; w.first += most) {
         w.n = r->n - w.first < most ? r->n - w.first : most;
@@ -356,7 +365,7 @@ static int run_forest(struct tcc_lib_call *call, const struct forest *f, struct 
     free(w.sums);
     free(w.touched);
     free(r->converted);
-    free(r->columns);
+    free(r->ranks);
     free(sums);
     return status;
 }
@@ -373,42 +382,61 @@ static enum aggregate read_aggregate(struct tcc_lib_call *call)
                                         : SUM;
 }
 
-static int read_tables(struct tcc_lib_call *call, struct forest *f)
-{
-    const struct tcc_tensor *nodes, *trees, *shares, *weights, *splits = lib_in(call, 5), *members = lib_in(call, 6);
-    int status = lib_need(call, 1, 2, TCC_I32, &nodes);
+enum { X, COLUMNS, CUTS, NODES, TREES, SMALL, LEAVES, SHARES, WEIGHTS };
 
-    status = status ? status : lib_need(call, 2, 1, TCC_I32, &trees);
-    status = status ? status : lib_need(call, 3, 2, TCC_I32, &shares);
-    status = status ? status : lib_need(call, 4, 1, LIB_NUMBER, &weights);
+/* A table of floats or doubles, which one it is. */
+static int read_numbers(struct tcc_lib_call *call, int i, const float **narrow, const double **wide, int64_t *n)
+{
+    const struct tcc_tensor *t;
+    int status = lib_need(call, i, 1, LIB_NUMBER, &t);
+
     if (status)
         return status;
-    if (nodes->dims[1] != TREE_WORDS || shares->dims[1] != 2 || weights->dims[0] != shares->dims[0] ||
-        (weights->dtype != TCC_F32 && weights->dtype != TCC_F64) ||
-        (splits && (splits->dtype != TCC_F64 || splits->rank != 1 || splits->dims[0] != nodes->dims[0])) ||
-        (members && (members->dtype != TCC_F64 || members->rank != 1)))
+    if (t->dtype != TCC_F32 && t->dtype != TCC_F64)
         return LIB_FAIL(call, "its tables do not fit together");
+    *narrow = t->dtype == TCC_F32 ? t->data : NULL;
+    *wide = t->dtype == TCC_F64 ? t->data : NULL;
+    *n = t->dims[0];
+    return TCC_OK;
+}
+
+static int read_tables(struct tcc_lib_call *call, struct forest *f)
+{
+    const struct tcc_tensor *columns, *nodes, *trees, *small = lib_in(call, SMALL), *leaves, *shares;
+    int64_t nweights = 0;
+    int status = lib_need(call, COLUMNS, 2, TCC_I32, &columns);
+
+    status = status ? status : read_numbers(call, CUTS, &f->columns.cuts, &f->columns.wide_cuts, &f->columns.ncuts);
+    status = status ? status : lib_need(call, NODES, 1, TCC_I64, &nodes);
+    status = status ? status : lib_need(call, TREES, 2, TCC_I32, &trees);
+    status = status ? status : lib_need(call, LEAVES, 1, TCC_I32, &leaves);
+    status = status ? status : lib_need(call, SHARES, 2, TCC_I32, &shares);
+    status = status ? status : read_numbers(call, WEIGHTS, &f->weights, &f->wide_weights, &nweights);
+    if (status)
+        return status;
+    if (columns->dims[1] != COLUMN_WORDS || columns->dims[0] < 1 || trees->dims[1] != TREE_WORDS ||
+        shares->dims[1] != 2 || nweights != shares->dims[0] || (small && (small->dtype != TCC_I64 || small->rank != 1)))
+        return LIB_FAIL(call, "its tables do not fit together");
+    f->columns.columns = columns->data;
+    f->columns.ncolumns = columns->dims[0];
     f->nodes = nodes->data;
     f->trees = trees->data;
+    f->small = small ? small->data : NULL;
+    f->leaves = leaves->data;
     f->shares = shares->data;
-    f->weights = weights->dtype == TCC_F32 ? weights->data : NULL;
-    f->wide_weights = weights->dtype == TCC_F64 ? weights->data : NULL;
-    f->splits = splits ? splits->data : NULL;
-    f->members = members ? members->data : NULL;
     f->nnodes = nodes->dims[0];
     f->ntrees = trees->dims[0];
+    f->nsmall = small ? small->dims[0] : 0;
+    f->nleaves = leaves->dims[0];
     f->nshares = shares->dims[0];
-    f->nmembers = members ? members->dims[0] : 0;
     f->nblocks = f->ntrees > BLOCK ? (f->ntrees + BLOCK - 1) / BLOCK : 1;
-    f->mode = (int)lib_int(call, "mode", TREE_MIXED);
-    f->nan = lib_int(call, "nan", 1) != 0;
     f->how = read_aggregate(call);
     return TCC_OK;
 }
 
 static int read_operands(struct tcc_lib_call *call, struct forest *f, struct rows *r)
 {
-    int status = lib_need(call, 0, -1, LIB_NUMBER, &r->x);
+    int status = lib_need(call, X, -1, LIB_NUMBER, &r->x);
 
     if (!status)
         status = read_tables(call, f);
@@ -421,7 +449,9 @@ static int read_operands(struct tcc_lib_call *call, struct forest *f, struct row
         return LIB_FAIL(call, "n_targets is out of range");
     r->width = r->x->dims[r->x->rank - 1];
     r->n = r->x->rank == 2 ? r->x->dims[0] : 1;
-    r->wide = f->splits || r->x->dtype != TCC_F32;
+    f->columns.width = r->width;
+    if (f->columns.cuts && r->x->dtype != TCC_F32)
+        return LIB_FAIL(call, "cuts of floats are for rows of floats");
     return TCC_OK;
 }
 

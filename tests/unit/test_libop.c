@@ -547,136 +547,94 @@ START_TEST(models)
 }
 END_TEST
 
-/* x <= 0.5: the first share, else the second, in tables of trees.h. */
-#define NODE(test, no, split, leaf) test, no, split, leaf
-#define SPLIT_HALF 0x3f000000
-#define SPLIT_NAN 0x7fc00000
-#define NODES NODE(0, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)
+/* x <= 0.5: the first leaf, else the second, in tables of trees.h. */
+#define RANK(r) ((int64_t)(uint16_t)((r)-COLUMN_BIAS))
+#define NODE(rank, column, ahead) (RANK(rank) | (int64_t)(column) << NODE_COLUMN | (int64_t)(ahead) << NODE_AHEAD)
+#define LEAF(number) NODE(COLUMN_CUTS_MOST, number, 0)
+#define TREE(...) I32(V(__VA_ARGS__), 1, TREE_WORDS)
+#define STUMP(flags, nodes, tree, shares, weights) \
+    I32(V(0, flags, 0, 1), 1, COLUMN_WORDS), F32(V(0.5), 1), nodes, tree, NULL, I32(V(0, 1), 2), shares, weights
+#define NODES I64(V(NODE(0, 0, 1), LEAF(0), LEAF(1)), 3)
+#define ONE_TREE TREE(0, 1, 2, 0, -1, -1, 0)
 
 START_TEST(trees)
 {
     RUN("tree_ensemble",
-        IN(F32(V(0, 1, NAN), 3, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2)), 1,
-        ATTRS(A_INTS("mode", TREE_LEQ)));
+        IN(F32(V(0, 1, NAN), 3, 1), STUMP(0, NODES, ONE_TREE, I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2))), 1, NO_ATTRS);
     WANT_F32(0, V(7, 9, 9), 3, 1);
-    RUN("tree_ensemble",
-        IN(F32(V(0, 1, NAN), 3, 1),
-           I32(V(NODE(TREE_NAN_YES, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 2)), 3, 4),
-           I32(V(0, 0), 2), I32(V(0, 1, 1, 0, 1, 0), 3, 2), F32(V(7, 1, 9), 3)),
+    RUN("tree_ensemble", /* the second leaf gives to both targets; two trees */
+        IN(F32(V(0, 1, NAN), 3, 1), I32(V(0, COLUMN_NAN_YES, 0, 1), 1, COLUMN_WORDS), F32(V(0.5), 1), NODES,
+           I32(V(0, 1, 2, 0, -1, -1, 0, 0, 1, 2, 0, -1, -1, 0), 2, TREE_WORDS), NULL, I32(V(0, 2), 2),
+           I32(V(0, 1, 1, 0, 1, 0), 3, 2), F32(V(7, 1, 9), 3)),
         1, ATTRS(A_INTS("n_targets", 2), A_STRINGS("aggregate_function", "AVERAGE")));
     WANT_F32(0, V(7, 1, 0, 9, 7, 1), 3, 2);
     RUN("tree_ensemble", /* more targets than a block's sums on the stack have room for */
-        IN(F32(V(0, 1), 2, 1), I32(V(NODES), 3, 4), I32(V(0, 0), 2), I32(V(8, 0, 3, 0), 2, 2), F32(V(7, 9), 2)), 1,
-        ATTRS(A_INTS("n_targets", 9)));
+        IN(F32(V(0, 1), 2, 1), I32(V(0, 0, 0, 1), 1, COLUMN_WORDS), F32(V(0.5), 1), NODES,
+           I32(V(0, 1, 2, 0, -1, -1, 0, 0, 1, 2, 0, -1, -1, 0), 2, TREE_WORDS), NULL, I32(V(0, 1), 2),
+           I32(V(8, 0, 3, 0), 2, 2), F32(V(7, 9), 2)),
+        1, ATTRS(A_INTS("n_targets", 9)));
     WANT_F32(0, V(0, 0, 0, 0, 0, 0, 0, 0, 14, 0, 0, 0, 18, 0, 0, 0, 0, 0), 2, 9);
-    for (int mode = TREE_LEQ; mode <= TREE_LT; mode++)
-        for (int nan = 0; nan <= 1; nan++) { /* said to be true of all nodes, and it is */
-            RUN("tree_ensemble",
-                IN(F32(V(0.25, 0.5, 1, NAN), 4, 1),
-                   I32(V(NODE(mode << TREE_MODE_SHIFT | (nan ? TREE_NAN_YES : 0), 2, SPLIT_HALF, -1),
-                         NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)),
-                       3, 4),
-                   I32(V(0), 1), I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2)),
-                1, ATTRS(A_INTS("mode", mode), A_INTS("nan", nan)));
-            WANT_F32(0, V(7, mode == TREE_LEQ ? 7 : 9, 9, nan ? 7 : 9), 4, 1);
-        }
-    FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(1), 1, 1), I32(V(NODE(0, 1, SPLIT_NAN, 0), NODE(0, 0, SPLIT_HALF, -1)), 2, 4), I32(V(1), 1),
-             I32(V(0, 0), 1, 2), F32(V(7), 1)),
-          1, ATTRS(A_INTS("mode", TREE_LEQ))); /* a branch that goes back */
+    for (int flags = 0; flags < 2 * COLUMN_SET; flags++) {
+        bool lt = flags & COLUMN_LT, nan = flags & COLUMN_NAN_YES, set = flags & COLUMN_SET;
+
+        RUN("tree_ensemble",
+            IN(F32(V(0.25, 0.5, 1, NAN), 4, 1),
+               STUMP(flags, NODES, ONE_TREE, I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2))),
+            1, NO_ATTRS);
+        WANT_F32(0, V(set ? 9 : 7, set || !lt ? 7 : 9, 9, nan ? 7 : 9), 4, 1);
+    }
     RUN("tree_ensemble_classifier",
-        IN(F32(V(0, 1), 2, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0, 1, 0), 2, 2), F32(V(1, 1), 2)), 2,
+        IN(F32(V(0, 1), 2, 1), STUMP(0, NODES, ONE_TREE, I32(V(0, 0, 1, 0), 2, 2), F32(V(1, 1), 2))), 2,
         ATTRS(A_INTS("n_targets", 2), A_INTS("classlabels_int64s", 5, 6)));
     WANT_I64(0, V(5, 6), 2);
-    FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(0), 1, 1),
-             I32(V(NODE(3, 2, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0), NODE(0, 2, SPLIT_NAN, 1)), 3, 4), I32(V(0), 1),
-             I32(V(0, 0), 1, 2), F32(V(7), 1)),
-          1, ATTRS(A_INTS("mode", TREE_LEQ)));
-    FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(1), 1, 1), I32(V(NODE(0, 7, SPLIT_HALF, -1), NODE(0, 1, SPLIT_NAN, 0)), 2, 4), I32(V(0), 1),
-             I32(V(0, 0), 1, 2), F32(V(7), 1)),
-          1, ATTRS(A_INTS("mode", TREE_LEQ)));
-    FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(5), 1), I32(V(0, 0), 1, 2), F32(V(7), 1)), 1,
-          ATTRS(A_INTS("mode", TREE_LEQ)));
-    FAILS("does not exist", "tree_ensemble",
-          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(4, 0), 1, 2), F32(V(7), 1)), 1,
-          ATTRS(A_INTS("mode", TREE_LEQ)));
-    FAILS("do not fit", "tree_ensemble",
-          IN(F32(V(0), 1, 1), I32(V(NODES), 3, 4), I32(V(0), 1), I32(V(0, 0), 1, 2), F32(V(7, 9), 2)), 1,
-          ATTRS(A_INTS("mode", TREE_LEQ)));
 }
 END_TEST
 
-/* A random tree of `leaves` leaves in preorder, behind the *n nodes that are there; leaves share weights in order. */
-static int grow(int32_t *nodes, int *n, int *nleaves, int leaves, int mode, unsigned *seed)
+/* Tables that do not fit: an error, and no access outside. */
+START_TEST(wrong_trees)
 {
-    int at = (*n)++, yes;
-    int32_t *node = nodes + at * TREE_WORDS;
-    float split = NAN;
+    static const struct {
+        int64_t nodes[3];
+        int32_t tree[TREE_WORDS], column[COLUMN_WORDS];
+        int32_t share, rows; /* the fewest that ask for it */
+    } wrong[] = {
+        {{NODE(0, 0, 7), LEAF(0), LEAF(1)}, {0, 1, 2, 0, -1, -1, 0}, {0, 0, 0, 1}, 0, 1}, /* a branch past the end */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(5)}, {0, 1, 2, 0, -1, -1, 0}, {0, 0, 0, 1}, 0, 1}, /* a leaf's number */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {5, 1, 2, 0, -1, -1, 0}, {0, 0, 0, 1}, 0, 1}, /* a root */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {0, 0, 2, 0, -1, -1, 0}, {0, 0, 0, 1}, 0, 1}, /* too little depth */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {0, 1, 2, 1, -1, -1, 0}, {0, 0, 0, 1}, 0, 1}, /* leaves */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {0, 1, 2, 0, -1, 1, 0}, {0, 0, 0, 1}, 0, 40}, /* shares, */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {0, 1, 2, 0, -1, 0, 3}, {0, 0, 0, 1}, 0, 40}, /* their target */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {0, 1, 2, 0, -1, -1, 0}, {0, 0, 0, 1}, 4, 1}, /* a target */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {0, 1, 2, 0, -1, -1, 0}, {1, 0, 0, 1}, 0, 1}, /* a feature */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {0, 1, 2, 0, -1, -1, 0}, {0, 0, 1, 1}, 0, 1}, /* cuts */
+        {{NODE(0, 0, 1), LEAF(0), LEAF(1)}, {0, 1, 2, 0, -1, -1, 0}, {0, 0, 0, 1 << 20}, 0, 1},
+    };
+    float x[40] = {0};
 
-    if (leaves == 1) {
-        node[TREE_TEST] = mode << TREE_MODE_SHIFT;
-        node[TREE_NO] = at;
-        node[TREE_LEAF] = (*nleaves)++;
-    } else {
-        *seed = *seed * 1664525u + 1013904223u;
-        split = (float)(*seed >> 28) / 8 - 1;
-        node[TREE_TEST] = (int32_t)(*seed >> 20 & 3) | mode << TREE_MODE_SHIFT | (*seed >> 15 & 1 ? TREE_NAN_YES : 0);
-        yes = 1 + (int)(*seed >> 8 & 0xff) % (leaves - 1);
-        node[TREE_LEAF] = yes;
-        grow(nodes, n, nleaves, yes, mode, seed);
-        node[TREE_NO] = grow(nodes, n, nleaves, leaves - yes, mode, seed);
-    }
-    memcpy(&node[TREE_SPLIT], &split, sizeof split);
-    return at;
-}
-
-/* Many rows, of which those of small trees are compared at all nodes, give the bits that each gives alone, when it
- * walks. */
-START_TEST(trees_of_few_leaves)
-{
-    static const int sizes[] = {1, 2, 31, 32, 33, 64, 65, 90};
-    enum { TREES = 8, ROWS = 75, WIDTH = 4, ROOM = 1000 };
-    int32_t nodes[ROOM * TREE_WORDS], roots[TREES], shares[2 * ROOM];
-    float weights[ROOM], x[ROWS * WIDTH], all[ROWS];
-    unsigned seed = 1;
-
-    for (int mode = TREE_LEQ; mode <= TREE_LT; mode++) {
-        int n = 0, leaves = 0;
-
-        for (int t = 0; t < TREES; t++)
-            roots[t] = grow(nodes, &n, &leaves, sizes[t], mode, &seed);
-        for (int i = 0; i < leaves; i++) {
-            shares[2 * i] = shares[2 * i + 1] = 0;
-            weights[i] = 1.0f / (float)(i + 3);
-        }
-        for (int i = 0; i < ROWS * WIDTH; i++) {
-            seed = seed * 1664525u + 1013904223u;
-            x[i] = seed >> 26 ? (float)(seed >> 28) / 8 - 1 : NAN;
-        }
-        for (int first = -1; first < ROWS; first++) {
-            int rows = first < 0 ? ROWS : 1;
-
-            RUN("tree_ensemble",
-                IN(lib_tensor(TCC_F32, 4, x + (first < 0 ? 0 : first) * WIDTH, DIMS(rows, WIDTH)),
-                   lib_tensor(TCC_I32, 4, nodes, DIMS(n, TREE_WORDS)), lib_tensor(TCC_I32, 4, roots, DIMS(TREES)),
-                   lib_tensor(TCC_I32, 4, shares, DIMS(leaves, 2)), lib_tensor(TCC_F32, 4, weights, DIMS(leaves))),
-                1, ATTRS(A_INTS("mode", mode), A_INTS("nan", 1)));
-            if (first < 0)
-                memcpy(all, lib_results[0]->t.data, sizeof all);
-            else
-                ck_assert(memcmp(lib_results[0]->t.data, &all[first], sizeof *all) == 0);
-        }
-        nodes[roots[3] * TREE_WORDS +
-              TREE_LEAF]++; /* counts that are wrong: an answer or an error, and no read outside */
+    for (int i = 0; i < 40; i++)
+        x[i] = (float)(~i & 1);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        for (int rows = wrong[i].rows; rows <= 40; rows += 39)
+            FAILS("does not exist", "tree_ensemble",
+                  IN(lib_tensor(TCC_F32, 4, x, DIMS(rows, 1)), lib_tensor(TCC_I32, 4, wrong[i].column, DIMS(1, 4)),
+                     F32(V(0.5), 1), lib_tensor(TCC_I64, 8, wrong[i].nodes, DIMS(3)),
+                     lib_tensor(TCC_I32, 4, wrong[i].tree, DIMS(1, TREE_WORDS)), NULL, I32(V(0, 1), 2),
+                     I32(V(wrong[i].share, 0, wrong[i].share, 0), 2, 2), F32(V(7, 9), 2)),
+                  1, NO_ATTRS);
+    for (int column = 0; column <= 3; column += 3) /* what small trees say: an answer or an error */
         run("tree_ensemble",
-            IN(lib_tensor(TCC_F32, 4, x, DIMS(ROWS, WIDTH)), lib_tensor(TCC_I32, 4, nodes, DIMS(n, TREE_WORDS)),
-               lib_tensor(TCC_I32, 4, roots, DIMS(TREES)), lib_tensor(TCC_I32, 4, shares, DIMS(leaves, 2)),
-               lib_tensor(TCC_F32, 4, weights, DIMS(leaves))),
-            1, ATTRS(A_INTS("mode", mode), A_INTS("nan", 1)));
-    }
+            IN(lib_tensor(TCC_F32, 4, x, DIMS(40, 1)), I32(V(0, 0, 0, 1), 1, COLUMN_WORDS), F32(V(0.5), 1), NODES,
+               TREE(0, 1, 2, 0, 0, -1, 0),
+               I64(V((NODE(0, column, 0) | (int64_t)200 << SMALL_YES | (int64_t)255 << SMALL_NO)), 1), I32(V(0, 1), 2),
+               I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2)),
+            1, NO_ATTRS);
+    FAILS("do not fit", "tree_ensemble",
+          IN(F32(V(0), 1, 1), STUMP(0, NODES, ONE_TREE, I32(V(0, 0), 1, 2), F32(V(7, 9), 2))), 1, NO_ATTRS);
+    FAILS("are for rows of floats", "tree_ensemble",
+          IN(lib_tensor(TCC_F64, 8, (double[]){0}, DIMS(1, 1)),
+             STUMP(0, NODES, ONE_TREE, I32(V(0, 0, 0, 0), 2, 2), F32(V(7, 9), 2))),
+          1, NO_ATTRS);
 }
 END_TEST
 
@@ -701,7 +659,7 @@ int main(void)
     tcase_add_test(tc, sequences);
     tcase_add_test(tc, models);
     tcase_add_test(tc, trees);
-    tcase_add_test(tc, trees_of_few_leaves);
+    tcase_add_test(tc, wrong_trees);
     suite_add_tcase(suite, tc);
     int status = run_tests(suite);
     lib_drop();
