@@ -68,6 +68,23 @@ static struct ir_value *ascending(struct grad *g, struct ir_value *d, ir_expr *s
                               ir_attr_exprs(IR_ATTR_steps, rank, by)));
 }
 
+static bool known_le(struct grad *g, ir_expr a, ir_expr b)
+{
+    return ir_fact_holds(g->ctx, &(struct ir_fact){.relation = IR_LE, .a = a, .b = b}, 0, NULL) == IR_YES;
+}
+
+/* A start at which `size` elements lie inside the axis. The slice says so itself where it takes any; where it takes
+ * none, it may begin anywhere. */
+static ir_expr start_inside(struct grad *g, ir_expr start, ir_expr size, ir_expr dim)
+{
+    ir_expr zero = ir_const(g->ctx, 0), most = ir_sub(g->ctx, dim, size);
+    if (size->lo >= 1)
+        return start;
+    if (!known_le(g, start, most))
+        start = ir_min(g->ctx, start, most);
+    return known_le(g, zero, start) ? start : ir_max(g->ctx, start, zero);
+}
+
 /* step - 1 zeros behind each element along axis, as far as `room` elements go. */
 static struct ir_value *spread_out(struct grad *g, struct ir_value *d, int axis, int64_t step, ir_expr room)
 {
@@ -85,7 +102,9 @@ static struct ir_value *spread_out(struct grad *g, struct ir_value *d, int axis,
     memmove(dims + axis + 1, dims + axis + 2, (size_t)(rank - axis - 1) * sizeof *dims);
     ir_expr length = dims[axis] = ir_mulc(g->ctx, dims[axis], step);
     d = ir_reshape_to(g->b, d, rank, dims);
-    ir_expr kept = ir_min(g->ctx, length, room);
+    ir_expr kept = ir_min(g->ctx, length, room); /* of nothing, room may be below 0 */
+    if (!known_le(g, ir_const(g->ctx, 0), kept))
+        kept = ir_max(g->ctx, kept, ir_const(g->ctx, 0));
     return kept == length ? d : grad_slice(g, d, axis, ir_const(g->ctx, 0), kept);
 }
 
@@ -130,6 +149,7 @@ void grad_rule_slice(struct grad *g, struct ir_node *n)
         if (steps[i] > 1)
             d = spread_out(g, d, i, steps[i], ir_sub(g->ctx, t->dim[i], starts[i]));
     for (int i = 0; i < t->rank && d; i++) {
+        starts[i] = start_inside(g, starts[i], d->type->dim[i], t->dim[i]);
         behind[i] = ir_sub(g->ctx, t->dim[i], ir_add(g->ctx, starts[i], d->type->dim[i]));
         if (d->type->dim[i] == t->dim[i])
             starts[i] = behind[i] = ir_const(g->ctx, 0);
@@ -138,7 +158,7 @@ void grad_rule_slice(struct grad *g, struct ir_node *n)
     }
     if (d && ncut == 1)
         grad_add_cotangent(g, n->in[0].value,
-                       (struct cotangent){.form = GRAD_SLICE, .axis = cut, .start = starts[cut], .v = d});
+                           (struct cotangent){.form = GRAD_SLICE, .axis = cut, .start = starts[cut], .v = d});
     else if (d)
         grad_give(g, n, 0, grad_pad(g, d, starts, behind));
 }

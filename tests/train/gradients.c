@@ -13,7 +13,8 @@
  * Every MAP op is tried by itself, at two ways of broadcasting. The programs are functions @main over f64 with lines
  *   ; checks OP...        which ops' gradients it is a check of
  *   ; input NAME LO HI    where an input's values lie (default: +-1.5 but not near 0; integers: below HI)
- *   ; dim NAME VALUE      a symbol's value
+ *   ; dim NAME VALUE...   a symbol's value; with several, the program is checked with the first of each symbol, the
+ *   second, ...
  *   ; step H              of the differences, where 1e-5 would drown in an op's own rounding
  * Models are read by the importer, their lines from MODEL.notes (importer_grads.py writes both); every library op that
  * has a gradient must occur in one of them, as the importer makes it.
@@ -34,7 +35,7 @@
 #include "tests/fuzz/random_graph.h"
 #include "tools/values/values_int.h"
 
-enum { MOST_INPUTS = 300, MOST_RANGES = 300, MOST_DIMS = 64, TEXT = 1 << 16 };
+enum { MOST_INPUTS = 300, MOST_RANGES = 300, MOST_DIMS = 64, MOST_SIZES = 10, TEXT = 1 << 16 };
 #define BOUND 1e-5
 #define REFUSED "gives no numbers at these sizes"
 
@@ -48,6 +49,8 @@ struct program {
     char *text;
     struct range ranges[MOST_RANGES], dims[MOST_DIMS];
     int nranges, ndims;
+    double sizes[MOST_DIMS][MOST_SIZES]; /* dims in turn */
+    int nsizes;
     bool random;  /* made of a seed: only some elements of each input are moved */
     bool opened;  /* it may refuse its sizes */
     bool refused; /* sizes that data say don't fit: as it turned out */
@@ -75,16 +78,30 @@ static double uniform(double lo, double hi)
 
 /* -- Programs --------------------------------------------------------------------------------------- */
 
+/* The values of a dim, on its line. */
+static void read_dim(struct program *p, const char *values)
+{
+    double *to = p->sizes[p->ndims++];
+    int length, n = 0;
+    for (; n < MOST_SIZES && sscanf(values, "%*[ ]%lf%n", &to[n], &length) == 1; n++)
+        values += length;
+    p->nsizes = n > p->nsizes ? n : p->nsizes;
+    p->dims[p->ndims - 1].lo = to[0];
+}
+
 static void read_notes(struct program *p, const char *text)
 {
+    int at_name;
+
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         char rest[512];
         struct range r;
         if (p->nranges < MOST_RANGES && sscanf(at, "; input %63s %lf %lf", r.name, &r.lo, &r.hi) == 3)
             p->ranges[p->nranges++] = r;
-        else if (p->ndims < MOST_DIMS && sscanf(at, "; dim %63s %lf", r.name, &r.lo) == 2)
-            p->dims[p->ndims++] = r;
-        else if (sscanf(at, "; step %lf", &r.lo) == 1)
+        else if (p->ndims < MOST_DIMS && sscanf(at, "; dim %63s%n %lf", r.name, &at_name, &r.lo) == 2) {
+            p->dims[p->ndims] = r;
+            read_dim(p, at + at_name);
+        } else if (sscanf(at, "; step %lf", &r.lo) == 1)
             p->step = r.lo;
         else if (sscanf(at, "; checks %511[^\n]", rest) == 1)
             for (char *word = strtok(rest, " "); word; word = strtok(NULL, " "))
@@ -755,11 +772,19 @@ static int check_opened(char **models)
     return failures != 0;
 }
 
+/* The program with the values of its dims that a line has at place k; false: none has so many. */
+static bool take_sizes(struct program *p, int k)
+{
+    for (int i = 0; i < p->ndims && k; i++)
+        p->dims[i].lo = p->sizes[i][k];
+    return k == 0 || k < p->nsizes;
+}
+
 int main(int argc, char **argv)
 {
     bool (*check)(struct program *, char *, size_t) = check_differences;
     const char *write = NULL, *what = "by finite differences";
-    char why[700];
+    char why[700], name[200];
     struct program p;
     bool imported = false;
     int first = 1;
@@ -789,9 +814,12 @@ int main(int argc, char **argv)
         free(p.text);
     }
     for (int i = first; i < argc; i++) {
-        *why = 0;
         bool good = imported ? import_program(argv[i], &p, false) : read_program(argv[i], &p);
-        report(good && check(&p, why, sizeof why), what, p.name, why);
+        for (int k = 0; take_sizes(&p, k); k++) {
+            *why = 0;
+            snprintf(name, sizeof name, k ? "%s, sizes %d" : "%s", p.name, k);
+            report(good && check(&p, why, sizeof why), what, name, why);
+        }
         free(p.text);
     }
     if (imported)
