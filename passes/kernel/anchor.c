@@ -410,8 +410,8 @@ static bool build_conv_transpose(struct kb *k, struct lw_group *g)
     }
     int stage = kb_stage_new(k, inner), saved = kb_push_guards(k, nguards, guards), args[2];
     args[0] = lw_operand(k, stage, x, at, acc);
+    args[1] = lw_operand(k, stage, w, wat, acc); /* between elements of x there is no product, of infinity neither */
     k->guards = saved;
-    args[1] = lw_operand(k, stage, w, wat, acc);
     int id = lw_reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);

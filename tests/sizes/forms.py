@@ -66,6 +66,11 @@ def read_case(folder, model):
     return values if values and all(n in values or n in given for n in inputs) else None
 
 
+def weights_of_windows(model):
+    """What times padding is NaN, where it is not finite, or is not there (doc/numerics.md)."""
+    return {n.input[1] for n in model.graph.node if n.op_type in ("Conv", "ConvTranspose", "FusedConv", "DeformConv") and len(n.input) > 1}
+
+
 # -- Models --------------------------------------------------------------------------------------------------------------------------
 
 def is_control(a):
