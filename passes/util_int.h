@@ -12,6 +12,9 @@ int pass_count_nodes(const struct ir_block *b);
  * inside a region has none outside of it. */
 bool pass_has_effect(const struct ir_node *n);
 
+/* Removes nodes whose results nobody uses, last ones first (dce.c). */
+bool pass_remove_unneeded(struct pass_run *r);
+
 /* Calls visit for each symbol in the node's attributes and in its results' types; regions are not entered. */
 void pass_each_symbol(const struct ir_node *n, void (*visit)(void *user, ir_expr sym), void *user);
 void pass_each_type_symbol(ir_type t, void (*visit)(void *user, ir_expr sym), void *user);

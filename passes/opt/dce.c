@@ -108,7 +108,7 @@ static bool sweep(struct pass_run *r, struct mentions *m, struct ir_block *b)
     return true;
 }
 
-bool pass_dce_run(struct pass_run *r)
+bool pass_remove_unneeded(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
         struct mentions m = {.ctx = pass_ctx(r)};
@@ -120,4 +120,9 @@ bool pass_dce_run(struct pass_run *r)
             break;
     }
     return true;
+}
+
+bool pass_dce_run(struct pass_run *r)
+{
+    return pass_remove_unneeded(r);
 }

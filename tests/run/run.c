@@ -27,6 +27,7 @@
 
 #include "compiler/tccc.h"
 #include "ir/ir.h"
+#include "passes/pass.h"
 #include "runtime/tccrt.h"
 #include "tools/values/values_int.h"
 
@@ -232,6 +233,7 @@ static bool run_interpreted(struct program *p)
         return fail(p, "no memory");
     struct ir_module *m = ir_parse(ctx, p->path, p->text, p->size);
     struct ir_interp_state *state = m ? ir_interp_state_new(m) : NULL;
+    m = m && pass_list(m, "prune", &(struct pass_options){.change_limit = -1}) ? m : NULL; /* as tccc-run --interpret */
     bool good = m || fail(p, "%s", ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "does not parse");
     for (int i = 0; i < p->ncases && good; i++) {
         struct test_case *c = &p->cases[i];

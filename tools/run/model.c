@@ -88,14 +88,15 @@ static void describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_
 
 /* -- The interpreter ------------------------------------------------------------------------------ */
 
-/* With -O, the graph passes of that level run first: so they are tested without a target. */
+/* With -O, the graph passes of that level run first: so they are tested without a target. Without it, nodes that
+ * nothing needs go, which no level runs. */
 static int run_passes(const struct options *o, struct ir_module *module)
 {
     int64_t level = 0;
     char name[8];
 
     if (!option_set(o, OPT_level) || option_set(o, OPT_check))
-        return EXIT_FINE;
+        return pass_list(module, "prune", &(struct pass_options){.change_limit = -1}) ? EXIT_FINE : EXIT_BUG;
     if (!option_int(o, OPT_level, 0, 3, &level))
         return EXIT_USAGE;
     struct pass_options passes = {.level = (int)level,
