@@ -437,16 +437,30 @@ struct linear {
     struct ir_value *scale;
 };
 
-static struct ir_value *by_time(struct imp *im, struct ir_value *x, int64_t heads)
+/* heads NULL: one for each element of the last dim. */
+static struct ir_value *by_time(struct imp *im, struct ir_value *x, ir_expr heads)
 {
     static const int64_t perm[4] = {1, 0, 2, 3};
     if (!x)
         return NULL;
-    if (imp_rank(x) != 3 || heads < 1)
+    if (imp_rank(x) != 3)
         return imp_bad(im, "%s; 3 dims are expected", ir_type_text(im->ctx, x->type)), NULL;
-    ir_expr dims[4] = {imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, heads),
-                       ir_floordiv(im->ctx, imp_dim(x, 2), ir_const(im->ctx, heads))};
+    ir_expr last = imp_dim(x, 2), dims[4] = {imp_dim(x, 0), imp_dim(x, 1), heads ? heads : last,
+                                             heads ? ir_floordiv(im->ctx, last, heads) : ir_const(im->ctx, 1)};
     return imp_transpose(im, imp_cast(im, imp_reshape(im, x, 4, dims), TCC_F32), perm);
+}
+
+/* All operands are of as many tokens of as many batches as the query; keys are as wide. */
+static bool linear_sizes(struct imp *im, const struct linear *l)
+{
+    const struct ir_value *of[4] = {l->k, l->v, l->decay, l->beta};
+    static const char *const names[4] = {"key", "value", "decay", "beta"};
+    for (int i = 0; i < 4; i++)
+        if (of[i] &&
+            (!imp_assume(im, IR_EQ, imp_dim(of[i], 1), imp_dim(l->q, 1), "batches of %s and query", names[i]) ||
+             !imp_assume(im, IR_EQ, imp_dim(of[i], 0), imp_dim(l->q, 0), "tokens of %s and query", names[i])))
+            return false;
+    return imp_assume(im, IR_EQ, imp_dim(l->k, 3), imp_dim(l->q, 3), "widths of heads of key and query");
 }
 
 /* One token: state in, state and output [b, h_q, v] out. */
@@ -500,7 +514,8 @@ bool onnx_op_linear_attention(struct imp *im, int arg)
 {
     UNUSED(arg);
     static const int64_t order[4] = {1, 0, 2, 3};
-    int64_t hq = imp_i(im, "q_num_heads", 0), hk = imp_i(im, "kv_num_heads", 0), head;
+    int64_t hq = imp_i(im, "q_num_heads", 0), hk = imp_i(im, "kv_num_heads", 0);
+    ir_expr heads = ir_const(im->ctx, hk);
     struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL,
                     *past = imp_in(im, 3);
     struct ir_value *decay = imp_in(im, 4), *beta = imp_in(im, 5);
@@ -513,20 +528,20 @@ bool onnx_op_linear_attention(struct imp *im, int arg)
         return imp_bad(im, "Q, K, V with 3 dims, head numbers, and the operands of update_rule '%s' are expected",
                        rule);
     l.ratio = hq / hk;
-    l.q = by_time(im, q, hq);
-    l.k = by_time(im, k, hk);
-    l.v = by_time(im, v, hk);
-    l.decay = by_time(im, decay, hk);
-    l.beta = beta && imp_rank(beta) == 3 && ir_is_const(imp_dim(beta, 2), &head) ? by_time(im, beta, head) : NULL;
+    l.q = by_time(im, q, ir_const(im->ctx, hq));
+    l.k = by_time(im, k, heads);
+    l.v = by_time(im, v, heads);
+    l.decay = by_time(im, decay, heads);
+    l.beta = by_time(im, beta, NULL);
     if (!l.q || !l.k || !l.v || (decay && !l.decay) || (beta && !l.beta))
-        return beta && !l.beta &&
-               (imp_rank(beta) != 3
-                    ? imp_bad(im, "beta must have 3 dims")
-                    : imp_open_size(im, imp_dim(beta, 2), NULL, "beta, whose last dim is known only at run time"));
+        return false;
+    if (!linear_sizes(im, &l))
+        return false;
     l.scale = imp_cast(im, imp_head_scale(im, l.q, imp_f(im, "scale", 0), false), TCC_F32);
-    ir_expr dims[4] = {imp_dim(q, 0), ir_const(im->ctx, hk), imp_dim(l.k, 3), imp_dim(l.v, 3)};
+    ir_expr dims[4] = {imp_dim(q, 0), heads, imp_dim(l.k, 3), imp_dim(l.v, 3)};
     struct ir_value *initial = past ? imp_cast(im, past, TCC_F32) : imp_splat(im, TCC_F32, 0, 4, dims);
-    struct ir_node *loop = initial ? linear_loop(im, &l, imp_expand(im, initial, 4, dims)) : NULL;
+    initial = initial ? imp_expand(im, initial, 4, dims) : NULL;
+    struct ir_node *loop = initial ? linear_loop(im, &l, initial) : NULL;
     if (!loop)
         return false;
     struct ir_value *y = imp_transpose(im, loop->out[1], order);
