@@ -409,6 +409,9 @@ bool onnx_op_col2im(struct imp *im, int arg)
     if (n != m || imp_rank(x) != 3)
         return imp_bad(im, "x with 3 dims, image_shape and block_shape of one length are expected");
     for (int k = 0; k < n; k++) {
+        if (!imp_assume(im, IR_LE, ir_const(im->ctx, 0), image[k], "element %d of image_shape is negative", k) ||
+            !imp_assume(im, IR_LE, ir_const(im->ctx, 1), block[k], "element %d of block_shape is too small", k))
+            return false;
         taps = ir_mul(im->ctx, taps, block[k]);
         dims[k + 2] = image[k];
     }
