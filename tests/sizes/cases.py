@@ -48,7 +48,10 @@ def narrowest(model, values):
         return "2e-2 2e-2 1"        # a sum's last bit decides between two integers
     if "bfloat16" in kinds or T.BFLOAT16 in kinds:
         return "6e-2 2e-2"
-    return "1e-2 1e-2" if "float16" in kinds or T.FLOAT16 in kinds else "1e-3 1e-4"
+    if "float16" in kinds or T.FLOAT16 in kinds:
+        return "1e-2 1e-2"
+    # Scores of masked keys are 10,000 less, in float32 multiples of 2^-10: where no key is left, weights are within 2^-11 of what the interpreter's doubles give.
+    return "1e-3 1e-3" if any(n.domain == "com.microsoft" and "Attention" in n.op_type for n in model.graph.node) else "1e-3 1e-4"
 
 
 def write_set(folder, k, model, values):
