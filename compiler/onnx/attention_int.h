@@ -10,10 +10,11 @@
 struct ir_value *imp_split_heads(struct imp *im, struct ir_value *x, int64_t heads);
 /* [b, heads, s, d] -> [b, s, heads * d] */
 struct ir_value *imp_join_heads(struct imp *im, struct ir_value *x);
-/* Every key-value head serves `times` query heads that follow each other. */
-struct ir_value *imp_repeat_heads(struct imp *im, struct ir_value *x, int64_t times);
-/* How many query heads a key head serves; false after a message. */
-bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_value *k, int64_t *ratio);
+/* Every key-value head serves `times` query heads that follow each other; `all` of them there are. */
+struct imp_heads { ir_expr times, all; };
+struct ir_value *imp_repeat_heads(struct imp *im, struct ir_value *x, const struct imp_heads *h);
+/* Of open sizes it is a fact that they are whole multiples; false after a message. */
+bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_value *k, struct imp_heads *h);
 /* `given`, or where that is 0 1 / sqrt(head size), which may be symbolic; the square root of it when both factors are
  * scaled. */
 struct ir_value *imp_head_scale(struct imp *im, const struct ir_value *q, double given, bool half);

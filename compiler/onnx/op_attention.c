@@ -36,31 +36,31 @@ struct ir_value *imp_join_heads(struct imp *im, struct ir_value *x)
     return imp_reshape(im, x, 3, dims);
 }
 
-/* Every key-value head serves `times` query heads that follow each other. */
-struct ir_value *imp_repeat_heads(struct imp *im, struct ir_value *x, int64_t times)
+struct ir_value *imp_repeat_heads(struct imp *im, struct ir_value *x, const struct imp_heads *h)
 {
-    if (!x || times == 1)
+    if (!x || ir_is_value(h->times, 1))
         return x;
     int64_t axis = 2;
-    ir_expr wide[5] = {imp_dim(x, 0), imp_dim(x, 1), ir_const(im->ctx, times), imp_dim(x, 2), imp_dim(x, 3)};
-    ir_expr dims[4] = {wide[0], ir_mul(im->ctx, wide[1], wide[2]), wide[3], wide[4]};
+    ir_expr wide[5] = {imp_dim(x, 0), imp_dim(x, 1), h->times, imp_dim(x, 2), imp_dim(x, 3)};
+    ir_expr dims[4] = {wide[0], h->all, wide[3], wide[4]};
     return imp_reshape(im, imp_expand(im, imp_unsqueeze(im, x, 1, &axis), 5, wide), 4, dims);
 }
 
-bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_value *k, int64_t *ratio)
+bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_value *k, struct imp_heads *h)
 {
+    struct ir_ctx *c = im->ctx;
+    ir_expr all = imp_dim(q, 1), shared = imp_dim(k, 1);
     int64_t a, b;
-    *ratio = 1;
-    if (imp_dim(q, 1) == imp_dim(k, 1))
+    *h = (struct imp_heads){ir_const(c, 1), all};
+    if (all == shared)
         return true;
-    if (!ir_is_const(imp_dim(q, 1), &a) || !ir_is_const(imp_dim(k, 1), &b))
-        return imp_open_size(im, imp_dim(q, 1), imp_dim(k, 1),
-                             "%s query heads for %s key heads, a ratio that is known only at run time",
-                             ir_expr_text(im->ctx, imp_dim(q, 1)), ir_expr_text(im->ctx, imp_dim(k, 1)));
+    if (!ir_is_const(all, &a) || !ir_is_const(shared, &b)) {
+        h->times = ir_floordiv(c, all, ir_max(c, shared, ir_const(c, 1)));
+        return imp_assume(im, IR_EQ, ir_mul(c, h->times, shared), all, "heads of the query for those of the key");
+    }
     if (b < 1 || a % b)
-        return imp_bad(im, "%s query heads for %s key heads", ir_expr_text(im->ctx, imp_dim(q, 1)),
-                       ir_expr_text(im->ctx, imp_dim(k, 1)));
-    *ratio = MUTANT(129, a / b, 1);
+        return imp_bad(im, "%s query heads for %s key heads", ir_expr_text(c, all), ir_expr_text(c, shared));
+    h->times = ir_const(c, MUTANT(129, a / b, 1));
     return true;
 }
 
@@ -191,7 +191,8 @@ bool onnx_op_attention(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL;
     struct ir_value *mask = imp_in(im, 3), *past_k = imp_in(im, 4), *past_v = imp_in(im, 5), *valid = imp_in(im, 6);
-    int64_t ratio, mode = imp_i(im, "qk_matmul_output_mode", 0);
+    struct imp_heads heads;
+    int64_t mode = imp_i(im, "qk_matmul_output_mode", 0);
     if (!v)
         return false;
     bool flat = imp_rank(q) == 3;
@@ -201,7 +202,7 @@ bool onnx_op_attention(struct imp *im, int arg)
     q = imp_split_heads(im, q, imp_i(im, "q_num_heads", 0));
     k = with_past(im, past_k, imp_split_heads(im, k, imp_i(im, "kv_num_heads", 0)));
     v = with_past(im, past_v, imp_split_heads(im, v, imp_i(im, "kv_num_heads", 0)));
-    if (!q || !k || !v || !imp_head_ratio(im, q, k, &ratio))
+    if (!q || !k || !v || !imp_head_ratio(im, q, k, &heads))
         return false;
     if ((imp_wants(im, 1) && !imp_out(im, 1, k)) || (imp_wants(im, 2) && !imp_out(im, 2, v)))
         return false;
@@ -210,7 +211,7 @@ bool onnx_op_attention(struct imp *im, int arg)
         !add_valid(im, &bias, valid))
         return false;
     struct ir_value *scale = imp_head_scale(im, q, imp_f(im, "scale", 0), true);
-    struct ir_value *key = imp_bin(im, IR_mul, imp_repeat_heads(im, k, ratio), scale);
+    struct ir_value *key = imp_bin(im, IR_mul, imp_repeat_heads(im, k, &heads), scale);
     struct ir_value *qk = imp_matmul(im, imp_bin(im, IR_mul, q, scale), key, false, true, dtype), *shown = qk;
     qk = imp_softcap(im, qk, imp_f(im, "softcap", 0));
     shown = mode == 1 ? qk : shown;
@@ -224,7 +225,7 @@ bool onnx_op_attention(struct imp *im, int arg)
     p = p ? imp_cast(im, p, dtype) : NULL;
     shown = mode == 3 ? p : shown;
     struct ir_value *y =
-        p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), imp_repeat_heads(im, v, ratio), false, false, TCC_NONE)
+        p ? imp_matmul(im, imp_cast(im, p, imp_dtype(v)), imp_repeat_heads(im, v, &heads), false, false, TCC_NONE)
           : NULL;
     return imp_out(im, 0, flat ? imp_join_heads(im, y) : y) && (!imp_wants(im, 3) || imp_out(im, 3, shown));
 }
@@ -254,19 +255,19 @@ bool onnx_op_flex_attention(struct imp *im, int arg)
 {
     UNUSED(arg);
     struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL;
-    int64_t ratio;
+    struct imp_heads heads;
     if (!v)
         return false;
     if (imp_rank(q) != 4 || imp_rank(k) != 4 || imp_rank(v) != 4)
         return imp_bad(im, "Q, K, V with 4 dims are expected");
-    if (!imp_head_ratio(im, q, k, &ratio))
+    if (!imp_head_ratio(im, q, k, &heads))
         return false;
     enum tcc_dtype dtype = imp_dtype(q), wide = dtype == TCC_F64 ? TCC_F64 : TCC_F32;
     if (imp_attr(im, "softmax_precision"))
         wide = imp_dtype_of(im, imp_i(im, "softmax_precision", 1));
     if (wide == TCC_NONE)
         return false;
-    struct ir_value *qk = imp_matmul(im, imp_cast(im, q, wide), imp_cast(im, imp_repeat_heads(im, k, ratio), wide),
+    struct ir_value *qk = imp_matmul(im, imp_cast(im, q, wide), imp_cast(im, imp_repeat_heads(im, k, &heads), wide),
                                      false, true, TCC_NONE);
     qk = qk ? imp_bin(im, IR_mul, qk,
                       imp_cast(im, imp_head_scale(im, imp_cast(im, q, wide), imp_f(im, "scale", 0), false), wide))
@@ -274,7 +275,7 @@ bool onnx_op_flex_attention(struct imp *im, int arg)
     qk = modify(im, "score_mod", qk);
     struct ir_value *p = modify(im, "prob_mod", qk ? imp_softmax(im, qk, 3, false) : NULL);
     struct ir_value *y =
-        p ? imp_matmul(im, p, imp_cast(im, imp_repeat_heads(im, v, ratio), wide), false, false, TCC_NONE) : NULL;
+        p ? imp_matmul(im, p, imp_cast(im, imp_repeat_heads(im, v, &heads), wide), false, false, TCC_NONE) : NULL;
     return y && imp_out(im, 0, imp_cast(im, y, dtype));
 }
 
@@ -432,7 +433,7 @@ bool onnx_op_swiglu(struct imp *im, int arg)
 
 struct linear {
     bool gated, delta;
-    int64_t ratio;
+    struct imp_heads heads;
     struct ir_value *q, *k, *v, *decay, *beta; /* [t, b, h, d], f32 */
     struct ir_value *scale;
 };
@@ -481,7 +482,7 @@ static bool linear_step(struct imp *im, const struct linear *l, struct ir_value 
     }
     s = imp_bin(im, IR_add, s, imp_bin(im, IR_mul, column, imp_unsqueeze(im, v, 1, &middle)));
     struct ir_value *y =
-        imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), imp_repeat_heads(im, s, l->ratio), false, false, TCC_NONE);
+        imp_matmul(im, imp_unsqueeze(im, q, 1, &middle), imp_repeat_heads(im, s, &l->heads), false, false, TCC_NONE);
     *out = imp_bin(im, IR_mul, imp_squeeze(im, y, 1, &middle), l->scale);
     *state = s;
     return *out && s;
@@ -527,7 +528,7 @@ bool onnx_op_linear_attention(struct imp *im, int arg)
         l.delta != !!beta)
         return imp_bad(im, "Q, K, V with 3 dims, head numbers, and the operands of update_rule '%s' are expected",
                        rule);
-    l.ratio = hq / hk;
+    l.heads = (struct imp_heads){ir_const(im->ctx, hq / hk), ir_const(im->ctx, hq)};
     l.q = by_time(im, q, ir_const(im->ctx, hq));
     l.k = by_time(im, k, heads);
     l.v = by_time(im, v, heads);

@@ -57,12 +57,12 @@ static struct ir_value *softmax_with_sink(struct imp *im, struct ir_value *score
 
 struct ir_value *contrib_attend(struct imp *im, struct contrib_attention *a)
 {
-    int64_t ratio;
-    if (!a->q || !a->k || !a->v || !imp_head_ratio(im, a->q, a->k, &ratio))
+    struct imp_heads heads;
+    if (!a->q || !a->k || !a->v || !imp_head_ratio(im, a->q, a->k, &heads))
         return NULL;
     enum tcc_dtype to = imp_dtype(a->q);
-    struct ir_value *q = imp_wide(im, a->q), *k = imp_wide(im, imp_repeat_heads(im, a->k, ratio)),
-                    *v = imp_wide(im, imp_repeat_heads(im, a->v, ratio));
+    struct ir_value *q = imp_wide(im, a->q), *k = imp_wide(im, imp_repeat_heads(im, a->k, &heads)),
+                    *v = imp_wide(im, imp_repeat_heads(im, a->v, &heads));
     struct ir_value *x = imp_matmul(im, q, k, false, true, TCC_NONE);
     x = imp_softcap(im, imp_bin(im, IR_mul, x, imp_head_scale(im, q, a->scale, false)), a->softcap);
     x = x && a->bias ? imp_bin(im, IR_add, x, a->bias) : x;
