@@ -13,6 +13,7 @@
 struct window {
     int n; /* spatial axes */
     int64_t kernel[SPATIAL], strides[SPATIAL], dilations[SPATIAL];
+    ir_expr open[SPATIAL]; /* a kernel's extent that only the run knows, else NULL */
     ir_expr before[SPATIAL], after[SPATIAL];
     bool same_upper, same_lower;
 };
@@ -31,14 +32,20 @@ static bool read_list(struct imp *im, const char *name, int n, int64_t otherwise
     return true;
 }
 
+/* From the first to behind the last element that a window looks at. */
+static ir_expr reach_of(struct imp *im, const struct window *w, int k)
+{
+    ir_expr taps = w->open[k] ? w->open[k] : ir_const(im->ctx, w->kernel[k]);
+    return ir_addc(im->ctx, ir_mulc(im->ctx, ir_addc(im->ctx, taps, -1), w->dilations[k]), 1);
+}
+
 /* auto_pad SAME: the result has ceil(in / stride) elements; an odd pad more goes behind (UPPER) or in front (LOWER). */
 static void same_pads(struct imp *im, const struct ir_value *x, struct window *w, int k)
 {
     struct ir_ctx *c = im->ctx;
     ir_expr in = imp_dim(x, k + 2), stride = ir_const(c, w->strides[k]);
     ir_expr out = ir_ceildiv(c, in, stride);
-    ir_expr need =
-        ir_sub(c, ir_addc(c, ir_mul(c, ir_addc(c, out, -1), stride), (w->kernel[k] - 1) * w->dilations[k] + 1), in);
+    ir_expr need = ir_sub(c, ir_add(c, ir_mul(c, ir_addc(c, out, -1), stride), reach_of(im, w, k)), in);
     need = ir_max(c, ir_const(c, 0), need);
     ir_expr half = ir_floordiv(c, need, ir_const(c, MUTANT(115, 2, 1)));
     w->before[k] = w->same_lower ? ir_sub(c, need, half) : half;
@@ -79,8 +86,8 @@ static bool kernel_of_weight(struct imp *im, struct ir_value **w, struct window 
         return false;
     for (int k = 0; k < win->n; k++) {
         if (!given && !ir_is_const(imp_dim(*w, k + 2), &win->kernel[k]))
-            return imp_open_size(im, imp_dim(*w, k + 2), NULL, "a kernel whose size is known only at run time");
-        dims[k + 2] = ir_const(im->ctx, win->kernel[k]);
+            win->open[k] = imp_dim(*w, k + 2);
+        dims[k + 2] = win->open[k] ? win->open[k] : ir_const(im->ctx, win->kernel[k]);
         what[k + 2] = "the weight has the sizes of kernel_shape";
     }
     *w = imp_with_dims(im, *w, dims, what);
@@ -143,8 +150,8 @@ bool onnx_op_conv_transpose(struct imp *im, int arg)
         return imp_bad(im, "output_shape has %d values for %d spatial axes", given, win.n);
     bool same = win.same_upper || win.same_lower;
     for (int k = 0; k < win.n; k++) {
-        ir_expr full = ir_addc(c, ir_mulc(c, ir_addc(c, imp_dim(x, k + 2), -1), win.strides[k]),
-                               extra[k] + (win.kernel[k] - 1) * win.dilations[k] + 1);
+        ir_expr full = ir_addc(c, ir_mulc(c, ir_addc(c, imp_dim(x, k + 2), -1), win.strides[k]), extra[k]);
+        full = ir_add(c, full, reach_of(im, &win, k));
         if (wanted)
             shape[k] = ir_const(c, wanted[given - win.n + k]);
         else if (same)
@@ -179,7 +186,7 @@ static void ceil_pads(struct imp *im, const struct ir_value *x, struct window *w
     for (int k = 0; k < w->n; k++) {
         ir_expr in = imp_dim(x, k + 2), stride = ir_const(c, w->strides[k]);
         ir_expr padded = ir_add(c, in, ir_add(c, w->before[k], w->after[k]));
-        ir_expr span = ir_addc(c, padded, -((w->kernel[k] - 1) * w->dilations[k] + 1));
+        ir_expr span = ir_sub(c, padded, reach_of(im, w, k));
         ir_expr last = ir_ceildiv(c, span, stride); /* index of the last window */
         /* It must start before the end of the operand and the pads in front: index * stride < in + before. */
         ir_expr most = ir_floordiv(c, ir_addc(c, ir_add(c, in, w->before[k]), -1), stride);
@@ -191,7 +198,7 @@ static void ceil_pads(struct imp *im, const struct ir_value *x, struct window *w
 
 static bool read_pool(struct imp *im, const struct ir_value *x, struct window *w)
 {
-    w->n = imp_rank(x) - 2;
+    *w = (struct window){.n = imp_rank(x) - 2};
     if (w->n < 1)
         return imp_bad(im, "%s; x[n, c, spatial...] is expected", ir_type_text(im->ctx, x->type));
     if (!imp_attr(im, "kernel_shape"))
