@@ -26,7 +26,7 @@ import onnx
 from onnx import TensorProto as T, numpy_helper as nh
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
-from forms import DOMAINS, TABLES, all_operators, digest, load, make_form, names_of_forms, read_case, value_operands, weights_of_windows
+from forms import DOMAINS, TABLES, all_operators, bounded_operands, digest, load, make_form, names_of_forms, read_case, value_operands
 from sets import arrays, fits, hostile_sets, numbers_of_schedule, size_sets
 
 MOST_SETS = 500
@@ -74,13 +74,13 @@ def write(folder, model, sets):
         f.write(narrowest(model, sets[0][1]) + "\n")
 
 
-def data_sets(name, fixed, values, schedule, most, seed, finite=()):
-    """The case's own first; of the others at most so many, of both kinds. Sizes of fixed models are what they are. finite: operands of which no infinity is right or wrong."""
+def data_sets(name, fixed, values, schedule, most, seed, bounded=()):
+    """The case's own first; of the others at most so many, of both kinds. Sizes of fixed models are what they are. bounded: operands of which no infinity is right or wrong."""
     def drawn(sets, n):
         sets = [s for s in sets if fits(s[1])]
         return sorted(sets, key=lambda s: digest(name, s[0], *seed))[:n] if n else sets
 
-    more = drawn([] if fixed else size_sets(values, schedule), most and most - most // 3) + drawn(hostile_sets(values, finite=finite), most and max(1, most // 3))
+    more = drawn([] if fixed else size_sets(values, schedule), most and most - most // 3) + drawn(hostile_sets(values, bounded=bounded), most and max(1, most // 3))
     return [("own", values)] + more[:MOST_SETS]
 
 
@@ -93,7 +93,7 @@ def make(out, name, kind, which, model, values, o, most):
     folder = os.path.join(out, name)
     write(folder, m, [("own", v)])
     schedule = numbers_of_schedule(o.tccc, os.path.join(folder, "model.onnx")) if o.tccc and kind != "fixed" else []
-    write(folder, m, data_sets(name, kind == "fixed", v, schedule, most, o.seed, weights_of_windows(m)))
+    write(folder, m, data_sets(name, kind == "fixed", v, schedule, most, o.seed, bounded_operands(m)))
     return True
 
 
@@ -143,8 +143,7 @@ def make_values(o):
         if new and digest(case) % n == k:
             controls = {name: values[name] for name in new.values()}
             m, v = make_form("open", "", model, values)
-            forever = [name for (_, op, at, *_), name in new.items() if (op, at) == ("Loop", 0)]        # iterations without end are right
-            sets = [s for s in hostile_sets(v, controls) if not any(s[0].startswith(f"{name} ") and s[0].endswith("775807") for name in forever)]
+            sets = list(hostile_sets(v, controls, bounded_operands(model)))
             write(os.path.join(o.out, f"{case}.values"), m, [("own", v)] + sets[:MOST_SETS])
             count += 1
     return count

@@ -66,9 +66,12 @@ def read_case(folder, model):
     return values if values and all(n in values or n in given for n in inputs) else None
 
 
-def weights_of_windows(model):
-    """What times padding is NaN, where it is not finite, or is not there (doc/numerics.md)."""
-    return {n.input[1] for n in model.graph.node if n.op_type in ("Conv", "ConvTranspose", "FusedConv", "DeformConv") and len(n.input) > 1}
+BOUNDED = {"Conv": 1, "ConvTranspose": 1, "FusedConv": 1, "DeformConv": 1, "Loop": 0}
+
+
+def bounded_operands(model):
+    """What times padding is NaN, where it is not finite, or is not there (doc/numerics.md); and iterations without end, which are right."""
+    return {n.input[BOUNDED[n.op_type]] for n in model.graph.node if len(n.input) > BOUNDED.get(n.op_type, 9)}
 
 
 # -- Models --------------------------------------------------------------------------------------------------------------------------
@@ -251,7 +254,7 @@ def hostile_form(model, values, which):
     if not controls or len(controls) == len(values):
         return None
     sizes = {k: v for k, v in values.items() if k not in controls}
-    bad = sorted(hostile_sets({**sizes, **controls}, controls), key=lambda s: digest(s[0]))
+    bad = sorted(hostile_sets({**sizes, **controls}, controls, bounded_operands(model)), key=lambda s: digest(s[0]))
     if int(which) >= len(bad):
         return None
     c = with_constants(model, bad[int(which)][1])

@@ -99,8 +99,8 @@ def hostile_numbers(a, dims):
     return hostile_floats(a) if a.dtype.kind == "f" else []
 
 
-def hostile_sets(values, only=None, finite=()):
-    """Of each operand of integers, few floats or flags (or those of `only`); those of `finite` stay finite."""
+def hostile_sets(values, only=None, bounded=()):
+    """Of each operand of integers, few floats or flags (or those of `only`); those of `bounded` are never endless."""
     dims = sorted({n for k, v in values.items() if isinstance(v, np.ndarray) for n in v.shape})[:6] or [1]
     for k, v in (only or values).items():
         if not isinstance(v, np.ndarray) or not 0 < v.size <= 4096 or v.dtype.kind not in "iufb" or v.dtype.fields:
@@ -110,7 +110,7 @@ def hostile_sets(values, only=None, finite=()):
             yield f"{k} all", {**values, k: np.ones_like(v)}
             yield f"{k} none", {**values, k: np.zeros_like(v)}
         for bad in hostile_numbers(v, dims):
-            if k in finite and not np.isfinite(bad):
+            if k in bounded and not -np.inf < bad < 1 << 62:
                 continue
             one = v.copy()
             with np.errstate(over="ignore"):
