@@ -337,6 +337,27 @@ int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tc
     return status;
 }
 
+int tccrt_input_bounds(const struct tccrt_model *m, const char *entry, int i, int axis, int64_t *least, int64_t *most)
+{
+    struct tccrt_value_info info;
+    int status = tccrt_input(m, entry, i, &info);
+
+    *least = 0;
+    *most = -1;
+    if (status || axis < 0 || axis >= info.rank)
+        return status;
+    const struct tcc_pentry *e = tcr_find_entry(m, entry);
+    const struct tcc_psignature *sig =
+        &m->signatures[(e->given ? m->entries[e->given - 1].inputs.first : e->inputs.first) + (uint32_t)i];
+    const struct tcc_pexpr *x = &m->exprs[m->u32s[sig->dims.first + (uint32_t)axis]];
+
+    if (x->op == TCC_EX_SYM) {
+        *least = m->syms[x->k].lo;
+        *most = m->syms[x->k].hi;
+    }
+    return TCC_OK;
+}
+
 /* From a microbatch's output to that of all of them. */
 static void describe_result(const struct tccrt_model *m, const struct tcc_ppipe *p, int i,
                             struct tccrt_value_info *info)

@@ -53,6 +53,10 @@ int tccrt_ndefaults(const struct tccrt_model *m, const char *entry);
 const char *tccrt_fixed_input(const struct tccrt_model *m, const char *entry, int i);
 int tccrt_noutputs(const struct tccrt_model *m, const char *entry);
 int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);
+/* Between what that axis of input i may be by itself (both ends included; 0 and -1: the axis is fixed, computed from
+ * others, or not there). Relations of sizes are not in it: a run says those. */
+int tccrt_input_bounds(const struct tccrt_model *m, const char *entry, int i, int axis, int64_t *least,
+                       int64_t *most);
 int tccrt_output(const struct tccrt_model *m, const char *entry, int i, struct tccrt_value_info *info);
 /* Shape versions: what an entry point was compiled for, in the order in which a call is tried; which it runs depends on
  * the dims of its inputs, and is chosen when they change. Outputs whose rank depends on it have rank -1, dims that do

@@ -30,30 +30,63 @@ struct bench {
 };
 
 /* One run; its time, or -1 after a message. */
-static double timed_run(struct bench *b)
+static double try_run(struct bench *b, int *status)
 {
-    int status = model_restart(&b->m);
     double start = now_ms();
 
-    if (status != TCC_OK) {
-        b->code = tool_error(b->o, model_exit_code(status), "%s", tccrt_error());
+    if ((*status = model_restart(&b->m)) != TCC_OK)
         return -1;
-    }
     if (b->m.tensors_only) {
         for (int i = 0; i < b->m.nout; i++)
             b->tout[i] = (struct tcc_tensor){0};
         start = now_ms();
-        status = tccrt_run(b->m.session, b->m.entry, b->m.nin, b->tin, b->m.nout, b->tout);
+        *status = tccrt_run(b->m.session, b->m.entry, b->m.nin, b->tin, b->m.nout, b->tout);
     } else {
-        status = tccrt_run_objects(b->m.session, b->m.entry, b->m.nin, b->in, b->m.nout, b->out);
+        *status = tccrt_run_objects(b->m.session, b->m.entry, b->m.nin, b->in, b->m.nout, b->out);
     }
     double ms = now_ms() - start;
     if (!b->m.tensors_only)
         objects_free(b->out, b->m.nout);
-    if (status == TCC_OK)
-        return ms;
-    b->code = tool_error(b->o, model_exit_code(status), "%s", tccrt_error());
+    return *status == TCC_OK ? ms : -1;
+}
+
+static double failed_run(struct bench *b, int status, const char *error)
+{
+    b->code = tool_error(b->o, model_exit_code(status), "%s", error);
     return -1;
+}
+
+static double timed_run(struct bench *b)
+{
+    int status;
+    double ms = try_run(b, &status);
+
+    return status == TCC_OK ? ms : failed_run(b, status, tccrt_error());
+}
+
+/* tccrt_run()'s view of the inputs. */
+static void take_inputs(struct bench *b)
+{
+    for (int i = 0; b->m.tensors_only && i < b->m.nin; i++)
+        b->tin[i] = b->in[i]->t;
+}
+
+/* The first run, at sizes that the model takes where nobody said them. */
+static double first_run(struct bench *b)
+{
+    char error[ERROR_SIZE];
+    int first;
+    double ms = try_run(b, &first);
+
+    if (first == TCC_OK)
+        return ms;
+    snprintf(error, sizeof error, "%s", tccrt_error());
+    for (int status = first; status == TCC_EINPUT && inputs_resize(b->o, &b->m, true, 0, b->in);) {
+        take_inputs(b);
+        if ((ms = try_run(b, &status)) >= 0)
+            return ms;
+    }
+    return failed_run(b, first, error);
 }
 
 static int measure(struct bench *b, int64_t runs)
@@ -160,14 +193,14 @@ static int bench(struct bench *b, int threads, int64_t runs)
     if (code == EXIT_FINE)
         code = allocate(b) ? inputs_read(b->o, &b->m, true, 0, b->in) : tool_error(b->o, EXIT_ENVIRONMENT, "no memory");
 
-    for (int i = 0; code == EXIT_FINE && b->m.tensors_only && i < b->m.nin; i++)
-        b->tin[i] = b->in[i]->t;
+    if (code == EXIT_FINE)
+        take_inputs(b);
     double start = now_ms();
     if (code == EXIT_FINE)
         code = model_session(b->o, &b->m, threads, NULL);
     if (code != EXIT_FINE)
         return code;
-    if (timed_run(b) < 0)
+    if (first_run(b) < 0)
         return b->code;
     b->first_ms = now_ms() - start;
     if ((code = measure(b, runs)) == EXIT_FINE && (code = count_flops(b, threads)) == EXIT_FINE)

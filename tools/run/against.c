@@ -165,7 +165,7 @@ static int run_observed(const struct options *o, const char *path, tccrt_observe
         code = inputs_read(o, &m, false, 0, in);
     if (code == EXIT_FINE) {
         p->digest = tccrt_digest(m.artifact);
-        int status = model_run(&m, in, out, error);
+        int status = inputs_run(o, &m, 0, in, out, error);
         if (status != TCC_OK && p->failed)
             code = tool_error(o, EXIT_ENVIRONMENT, "cannot write what the steps make: %m");
         else if (status != TCC_OK && !*p->why)

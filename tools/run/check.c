@@ -13,10 +13,10 @@ struct pair {
 };
 
 /* One run of both; the exit code. Where both fail nothing was compared: that is no success. */
-static int run_both(const struct options *o, struct pair *p, const struct tolerance *t, int run)
+static int run_both(const struct options *o, struct pair *p, const struct tolerance *t, int run, int given)
 {
     char why[ERROR_SIZE], error[ERROR_SIZE];
-    int wanted = model_run(&p->reference, p->in, p->expected, error);
+    int wanted = inputs_run(o, &p->reference, given, p->in, p->expected, error);
     int status = model_run(&p->compiled, p->in, p->got, why);
 
     if ((wanted == TCC_OK) != (status == TCC_OK))
@@ -54,7 +54,7 @@ static int check(const struct options *o, struct pair *p, int rounds)
         objects_free(p->in, p->reference.nin);
         code = inputs_read(o, &p->reference, false, run % given, p->in);
         if (code == EXIT_FINE)
-            code = run_both(o, p, &t, run + 1);
+            code = run_both(o, p, &t, run + 1, run % given);
         objects_free(p->got, p->reference.nout);
         objects_free(p->expected, p->reference.nout);
     }

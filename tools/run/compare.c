@@ -113,7 +113,7 @@ static int interpret(struct comparison *c, const char *path)
         code = in && out ? inputs_read(c->o, &m, false, 0, in) : tool_error(c->o, EXIT_ENVIRONMENT, "no memory");
     if (code == EXIT_FINE) {
         ir_interp_watch(m.state, keep, c);
-        int status = model_run(&m, in, out, error);
+        int status = inputs_run(c->o, &m, 0, in, out, error);
         if (status != TCC_OK)
             code = tool_error(c->o, model_exit_code(status), "%s: the interpreter: %s", path, error);
     }
@@ -199,7 +199,7 @@ static int run_observed(struct comparison *c, const char *path)
         code = tool_error(o, EXIT_BUG, "%s", tccrt_error());
     if (code == EXIT_FINE)
         code = inputs_read(o, &m, false, 0, in);
-    int status = code == EXIT_FINE ? model_run(&m, in, out, error) : TCC_OK;
+    int status = code == EXIT_FINE ? inputs_run(o, &m, 0, in, out, error) : TCC_OK;
     if (status != TCC_OK && !c->no_memory)
         code = tool_error(o, model_exit_code(status), "%s: %s", path, error);
     if (in)

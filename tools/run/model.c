@@ -68,8 +68,10 @@ static void note_kind(struct model *m, struct model_value *v)
         m->tensors_only &= plain_tensor(v);
 }
 
-static void describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_type t)
+static void describe_type(struct ir_ctx *ctx, struct model_value *v, ir_type t)
 {
+    struct tccrt_value_info *info = &v->info;
+
     info->optional = t->kind == IR_T_OPTIONAL;
     if (info->optional && t->elem)
         t = t->elem;
@@ -83,6 +85,11 @@ static void describe_type(struct ir_ctx *ctx, struct tccrt_value_info *info, ir_
         bool constant = ir_is_const(t->dim[i], &n);
         info->dims[i] = constant ? n : -1;
         info->dim_names[i] = constant ? NULL : ir_expr_text(ctx, t->dim[i]);
+        v->most[i] = -1;
+        if (t->dim[i]->kind == IR_X_SYM) {
+            v->least[i] = t->dim[i]->lo;
+            v->most[i] = t->dim[i]->hi;
+        }
     }
 }
 
@@ -121,7 +128,7 @@ static void describe_pipe(struct model *m)
         struct tccrt_value_info *info = &m->in[i].info;
         int axis = p->inputs[i].axis;
         info->name = p->inputs[i].name;
-        describe_type(m->ctx, info, p->inputs[i].type);
+        describe_type(m->ctx, &m->in[i], p->inputs[i].type);
         if (axis >= 0 && info->dims[axis] >= 0)
             info->dims[axis] *= p->micros;
         note_kind(m, &m->in[i]);
@@ -138,7 +145,7 @@ static void describe_pipe(struct model *m)
                 dims[1 + d] = t->dim[d];
             t = ir_tensor_type(m->ctx, (enum tcc_dtype)t->dtype, t->rank + 1, dims);
         }
-        describe_type(m->ctx, info, t);
+        describe_type(m->ctx, &m->out[i], t);
         if (out->how == TCC_PIPE_CONCAT && info->dims[out->axis] >= 0)
             info->dims[out->axis] *= p->micros;
         note_kind(m, &m->out[i]);
@@ -150,12 +157,12 @@ static void describe_func(struct model *m)
     const struct ir_func *all = m->nin > m->nneeded ? ir_entry_by_name(m->module, IR_GIVEN) : m->func;
     for (int i = 0; i < m->nin; i++) {
         m->in[i].info.name = all->input_names[i];
-        describe_type(m->ctx, &m->in[i].info, all->version ? all->version->inputs[i] : all->body->params[i]->type);
+        describe_type(m->ctx, &m->in[i], all->version ? all->version->inputs[i] : all->body->params[i]->type);
         note_kind(m, &m->in[i]);
     }
     for (int i = 0; i < m->nout; i++) {
         m->out[i].info.name = ir_output_name(m->func, i);
-        describe_type(m->ctx, &m->out[i].info, ir_entry_result(m->func, i, ir_sym(m->ctx, "?")));
+        describe_type(m->ctx, &m->out[i], ir_entry_result(m->func, i, ir_sym(m->ctx, "?")));
         note_kind(m, &m->out[i]);
     }
 }
@@ -375,6 +382,8 @@ static int open_artifact(const struct options *o, const char *path, const char *
         return model_error(o, why, EXIT_ENVIRONMENT, "no memory");
     for (int i = 0; i < m->nin && status == TCC_OK; i++) {
         status = tccrt_input(m->artifact, entry, i, &m->in[i].info);
+        for (int k = 0; k < m->in[i].info.rank && status == TCC_OK; k++)
+            status = tccrt_input_bounds(m->artifact, entry, i, k, &m->in[i].least[k], &m->in[i].most[k]);
         note_kind(m, &m->in[i]);
     }
     for (int i = 0; i < m->nout && status == TCC_OK; i++) {

@@ -12,8 +12,12 @@
 
 struct tccc_options;
 
-/* One input or output; dims as in struct tccrt_value_info. */
-struct model_value { struct tccrt_value_info info; enum value_kind kind; };
+/* One input or output; dims as in struct tccrt_value_info; least, most: of an open axis, as of tccrt_input_bounds(). */
+struct model_value {
+    struct tccrt_value_info info;
+    enum value_kind kind;
+    int64_t least[TCC_MAX_RANK], most[TCC_MAX_RANK];
+};
 
 struct model {
     const char *entry;           /* what runs: --entry, or the first */
@@ -24,6 +28,7 @@ struct model {
     int stage, tensor;           /* struct tccrt_options has them; 0: all */
     char *facts;                 /* what the compiler said of it, where --html asks; NULL: it was an artifact */
     size_t facts_size;
+    int sizes;                   /* which ones --random takes for open axes: sizes_next() */
     bool tensors_only;           /* every value is a ranked tensor that is no string: tccrt_run does */
     /* One of the two: */
     struct tccrt_model *artifact;
@@ -95,6 +100,14 @@ int inputs_read(const struct options *o, const struct model *m, bool random, int
 int inputs_runs(const struct options *o, const struct model *m, int *runs);
 /* Writes the outputs to --output-dir, where that is given; run: to the folder run_RUN in it, 0: not. */
 int outputs_write(const struct options *o, const struct model *m, int run, struct tcc_object *const *outputs);
+/* A run refused the sizes that --random took for axes which nobody gave: takes the next ones, and reads those inputs
+ * again. False: there are no others (or no memory), and the choice is the first one again. `inputs` are those of
+ * inputs_read(). */
+bool inputs_resize(const struct options *o, struct model *m, bool random, int run, struct tcc_object **inputs);
+/* model_run() of what inputs_read() read, at other sizes if need be and --random chose them. A tcc_status; `error` says
+ * what was wrong with the first choice. */
+int inputs_run(const struct options *o, struct model *m, int run, struct tcc_object **in, struct tcc_object **out,
+               char *error);
 void objects_free(struct tcc_object **list, int n);
 
 /* --test-data, --test-suite. inputs: a folder's input_K.pb; an exit code, and why. */

@@ -151,7 +151,7 @@ static int run_one(const struct options *o, struct model *m, int run, int runs, 
     int code = inputs_read(o, m, false, run, in);
 
     if (code == EXIT_FINE) {
-        int status = model_run(m, in, out, error);
+        int status = inputs_run(o, m, run, in, out, error);
         if (status != TCC_OK)
             code = run_status(o, status, error);
     }

@@ -167,7 +167,39 @@ static bool shaped_dim(const struct options *o, const struct model *m, const cha
     return false;
 }
 
-/* A random value for input i: symbolic dims are what the command line or the given inputs say, else 1. */
+/*
+ * Sizes that nobody says: 1, where the model's own bounds allow it, else what is next to it. What else the model asks
+ * of sizes (a window that fits, a multiple) only a run knows, which is refused before it computes: then the
+ * next ones are tried, one for all open axes.
+ */
+enum { LARGE = 1 << 24 }; /* elements of an input, which nobody tries */
+static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 224, 256, 384, 512};
+
+static int64_t chosen_size(const struct model *m, const struct model_value *v, int axis)
+{
+    int64_t n = sizes[m->sizes];
+
+    if (v->most[axis] < v->least[axis])
+        return n;
+    return n < v->least[axis] ? v->least[axis] : n > v->most[axis] ? v->most[axis] : n;
+}
+
+/* Dims of input i: symbolic ones are what the command line or the given inputs say, else chosen. */
+static void input_dims(const struct options *o, const struct model *m, struct tcc_object *const *given, int i,
+                       int64_t *dims)
+{
+    const struct tccrt_value_info *info = &m->in[i].info;
+
+    for (int k = 0; k < info->rank; k++) {
+        const char *name = info->dim_names[k];
+        dims[k] = info->dims[k];
+        if (dims[k] < 0 && !shape_option(o, info->name, k, &dims[k]) &&
+            !(name && given_dim(m, given, name, &dims[k])) && !(name && dim_option(o, name, &dims[k])) &&
+            !(name && shaped_dim(o, m, name, &dims[k])))
+            dims[k] = chosen_size(m, &m->in[i], k);
+    }
+}
+
 static struct tcc_object *random_input(const struct options *o, const struct model *m, struct tcc_object *const *given,
                                        int i, uint64_t seed)
 {
@@ -178,14 +210,7 @@ static struct tcc_object *random_input(const struct options *o, const struct mod
         return tccrt_object_none();
     if (m->in[i].kind == VALUE_SEQUENCE)
         return tccrt_object_sequence(0);
-    for (int k = 0; k < info->rank; k++) {
-        const char *name = info->dim_names[k];
-        dims[k] = info->dims[k];
-        if (dims[k] < 0 && !shape_option(o, info->name, k, &dims[k]) &&
-            !(name && given_dim(m, given, name, &dims[k])) && !(name && dim_option(o, name, &dims[k])) &&
-            !(name && shaped_dim(o, m, name, &dims[k])))
-            dims[k] = 1;
-    }
+    input_dims(o, m, given, i, dims);
     return value_random(info->dtype, info->rank < 0 ? 0 : info->rank, dims, seed, i);
 }
 
@@ -218,4 +243,40 @@ int inputs_read(const struct options *o, const struct model *m, bool random, int
             inputs[i] = made[i];
     free(made);
     return code;
+}
+
+bool inputs_resize(const struct options *o, struct model *m, bool random, int run, struct tcc_object **inputs)
+{
+    bool open = false, large = false;
+
+    if (!random && !option_set(o, OPT_random))
+        return false;
+    m->sizes += m->sizes + 1 < (int)(sizeof sizes / sizeof *sizes) ? 1 : -m->sizes;
+    for (int i = 0; i < m->nin && m->sizes; i++) {
+        int64_t dims[TCC_MAX_RANK];
+        double elements = 1;
+        for (int k = 0; k < m->in[i].info.rank; k++)
+            open |= m->in[i].info.dims[k] < 0;
+        input_dims(o, m, inputs, i, dims);
+        for (int k = 0; k < m->in[i].info.rank; k++)
+            elements *= (double)dims[k];
+        large |= elements > LARGE;
+    }
+    if (!open || large) {
+        m->sizes = 0;
+        return false;
+    }
+    objects_free(inputs, m->nin);
+    return inputs_read(o, m, random, run, inputs) == EXIT_FINE;
+}
+
+int inputs_run(const struct options *o, struct model *m, int run, struct tcc_object **in, struct tcc_object **out,
+               char *error)
+{
+    char others[ERROR_SIZE];
+    int status = model_run(m, in, out, error);
+
+    while (status == TCC_EINPUT && inputs_resize(o, m, false, run, in))
+        status = model_run(m, in, out, others);
+    return status;
 }
