@@ -37,9 +37,16 @@ printf '\000\000\040\100\000\000\240\100\000\000\360\100' | cmp - y.bin || fail 
 expect_status 1 tccc-ptxsim k.ptx --launch scale:2:64 --arg @x.bin,type=f32 --arg 2.5 --arg 4
 grep -q "^error: k.ptx: out-of-bounds: kernel scale, line 15, block (0,0,0), thread (3,0,0), address 0x[0-9a-f]*: read of 4 bytes, 0 bytes past the end of 'argument 0'" err ||
     fail "report: $(cat err)"
+# Of a text that says what it was made of: the source's file and line, too.
+sed -e 's/^    ld.global/    .loc 2 7 3, function_name LABEL, inlined_at 1 9 5\n&/' -e 's/^    st.global/    .loc 1 9 5\n&/' k.ptx >loc.ptx && printf '.file 1 "scale.cu"\n.file 2 "helper.cuh", 5, 6\n' >>loc.ptx
+expect_status 1 tccc-ptxsim loc.ptx --launch scale:2:64 --arg @x.bin,type=f32 --arg 2.5 --arg 4
+grep -q "^error: loc.ptx: out-of-bounds: kernel scale, line 16 (helper.cuh:7), block (0,0,0), thread (3,0,0), address" err || fail "report: $(cat err)"
 expect_status 1 tccc-ptxsim k.ptx --launch scale:1:32 --arg new:128 --arg 2 --arg 32
 grep -q '^error: k.ptx: uninitialised: kernel scale, line 15' err || fail "report: $(cat err)"
 expect_status 0 tccc-ptxsim k.ptx --launch scale:1:32 --arg new:128 --arg 2 --arg 32 --check=none
+sed 's/^.visible/.global .u32 a;\n.global .u32 a;\n&/' k.ptx >twice.ptx
+expect_status 1 tccc-ptxsim twice.ptx
+grep -q "^error: twice.ptx: line 5: variable 'a' is defined a second time" err || fail "$(cat err)"
 sed 's/mul.f32/mul.foo.f32/' k.ptx >bad.ptx
 expect_status 1 tccc-ptxsim bad.ptx
 grep -q "^error: bad.ptx: line 16: instruction 'mul.foo.f32' is not supported: modifier '.foo'" err || fail "$(cat err)"

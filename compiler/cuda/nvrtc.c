@@ -80,6 +80,52 @@ static void tell_log(struct ir_ctx *ctx, const struct nvrtc *n, nvrtc_program p,
     ir_diag(ctx, &where, IR_D_UNSUPPORTED, "%s", message);
 }
 
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/*
+ * Lines of the user's file as the simulator says them: .loc FILE LINE COLUMN and .file FILE "NAME". Numbers go on from
+ * *files, since a module takes several texts; names lose their folders, which are not the artifact's business; what was
+ * inlined into what, and the section of names for that, are left out. NVRTC's own names for the module's strings ($str)
+ * get a number, too.
+ */
+static const char *own_places(struct ir_ctx *ctx, const char *ptx, int *files)
+{
+    char *to = IR_NEWN(ctx, 14 * strlen(ptx) + 64, char), *at = to;
+    int most = *files;
+
+    for (const char *line = ptx, *end; *line; line = end) {
+        int number, row, column, name = 0;
+        const char *word = line + strspn(line, " \t");
+        end = strchrnul(line, '\n');
+        end += *end == '\n';
+        if (sscanf(word, ".loc %d %d %d", &number, &row, &column) == 3) {
+            at += sprintf(at, "\t.loc\t%d %d %d\n", *files + number, row, column);
+        } else if (sscanf(word, ".file %d \"%n", &number, &name) == 1 && name) {
+            const char *quote = memchr(word + name, '"', (size_t)(end - word) - (size_t)name), *base = word + name;
+            for (const char *c = base; quote && c < quote; c++)
+                base = *c == '/' ? c + 1 : base;
+            if (quote)
+                at += sprintf(at, "\t.file\t%d \"%.*s\"\n", *files + number, (int)(quote - base), base);
+            most = number + *files > most ? number + *files : most;
+        } else if (!strncmp(word, ".section", 8)) {
+            end = strchrnul(word, '}');
+            end += *end == '}';
+        } else {
+            for (const char *c = line; c < end; c++) {
+                *at++ = *c;
+                at += *c == '$' && strncmp(c, "$L_", 3) != 0 ? sprintf(at, "c%d_", *files) : 0;
+            }
+        }
+    }
+    *at = '\0';
+    *files = most;
+    return to;
+}
+
 static const char *compile_text(struct ir_ctx *ctx, const char *file, const char *calls, const char *arch)
 {
     struct nvrtc n;
@@ -101,8 +147,9 @@ static const char *compile_text(struct ir_ctx *ctx, const char *file, const char
                                     "static __device__ constexpr bool tccc_same(const char *a, const char *b) "
                                     "{ return *a == *b && (!*a || tccc_same(a + 1, b + 1)); }\n"
                                     "#line 1 \"%s\"\n%s\n#line 1 \"calls of %s\"\n%s",
-                                    file, text, file, calls);
+                                    base_of(file), text, base_of(file), calls);
     const char *options[] = {ir_internf(ctx, "--gpu-architecture=compute_%s", arch + 3), "--std=c++17",
+                             "--generate-line-info",
                              ir_internf(ctx, "--include-path=%s", dirname(ir_strdup(ctx, file)))};
     int result = n.create(&p, source, "custom.cu", 1, (const char *const[]){custom_header},
                           (const char *const[]){"tccc_custom.h"});
@@ -110,7 +157,7 @@ static const char *compile_text(struct ir_ctx *ctx, const char *file, const char
         ir_diag(ctx, &where, IR_D_ENVIRONMENT, "NVRTC: %s", n.error(result));
         return NULL;
     }
-    result = n.compile(p, 3, options);
+    result = n.compile(p, (int)(sizeof options / sizeof *options), options);
     if (result)
         tell_log(ctx, &n, p, file, result);
     else if (!(result = n.ptx_size(p, &size))) {
@@ -153,6 +200,7 @@ const char *cuda_add_customs(struct ir_ctx *ctx, const struct kn_program *p, con
                              const char *ptx)
 {
     bool *done = IR_NEWN(ctx, p->nkernels + 1, bool);
+    int files = 0;
     for (int i = 0; i < p->nkernels && ptx; i++) {
         const struct kn_custom *c = p->kernels[i]->custom;
         const char *calls = "", *made;
@@ -166,7 +214,7 @@ const char *cuda_add_customs(struct ir_ctx *ctx, const struct kn_program *p, con
             calls = ir_internf(ctx, "%s%s", calls, custom_text(ctx, other, ir_internf(ctx, "%sk%d", prefix, k)));
         }
         made = compile_text(ctx, c->file, calls, arch);
-        ptx = made ? join(ctx, ptx, made) : NULL;
+        ptx = made ? join(ctx, ptx, own_places(ctx, made, &files)) : NULL;
     }
     return ptx;
 }

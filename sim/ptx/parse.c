@@ -272,6 +272,9 @@ static void module_variable(struct ptx_parse *p, enum ptx_space space, bool exte
     struct ptx_sym *s = variable(p, space);
     if (external && space != SP_SHARED)
         ptx_fail(p, p->x.line, "external variable '%s' is not supported", s->name);
+    for (const struct ptx_sym *o = p->m->globals; o && !external; o = o->next)
+        if (!strcmp(o->name, s->name))
+            ptx_fail(p, p->x.line, "variable '%s' is defined a second time", s->name);
     if (accept(p, '='))
         initialiser(p, s);
     expect(p, ';');
@@ -477,6 +480,43 @@ static void push_scope(struct ptx_parse *p)
     p->scope = p->nscopes++;
 }
 
+/* .loc FILE LINE COLUMN[, what it was inlined into]: the next instructions' place in the source. */
+static void source_place(struct ptx_parse *p)
+{
+    struct ptx_func *f = p->f;
+    struct ptx_lexer x = p->x;
+    int64_t number[2] = {0, 0};
+
+    for (int i = 0; i < 2; i++) {
+        ptx_lex(&x);
+        if (x.token != T_INT || x.value > INT32_MAX)
+            break;
+        number[i] = (int64_t)x.value;
+    }
+    skip_line(p);
+    if (!number[0] || !number[1])
+        return;
+    f->places = ptx_grow(p, f->places, f->nplaces, &f->place_room, sizeof *f->places);
+    f->places[f->nplaces++] = (struct ptx_loc){f->ncode, (int)number[0], (int)number[1]};
+}
+
+/* .file NUMBER "NAME"[, time, size] */
+static void source_file(struct ptx_parse *p)
+{
+    struct ptx_lexer x = p->x;
+    struct ptx_file *f = ptx_new(p, sizeof *f);
+
+    ptx_lex(&x);
+    f->number = x.token == T_INT ? (int64_t)(x.value & INT32_MAX) : -1;
+    ptx_lex(&x);
+    if (f->number >= 0 && x.token == T_STRING) {
+        f->name = ptx_name(p, x.word, x.len);
+        f->next = p->m->files;
+        p->m->files = f;
+    }
+    skip_line(p);
+}
+
 static void body_directive(struct ptx_parse *p)
 {
     if (accept_dot(p, "reg"))
@@ -488,7 +528,7 @@ static void body_directive(struct ptx_parse *p)
     else if (accept_dot(p, "param"))
         own_variable(p, SP_PARAM);
     else if (is_dot(p, "loc"))
-        skip_line(p);
+        source_place(p);
     else if (is_dot(p, "pragma") || is_dot(p, "callprototype"))
         skip_to(p, ';');
     else
@@ -710,7 +750,9 @@ static void header(struct ptx_parse *p)
             else
                 p->m->sm = 1;
         while (accept(p, ','));
-    } else if (is_dot(p, "file") || is_dot(p, "loc")) {
+    } else if (is_dot(p, "file")) {
+        source_file(p);
+    } else if (is_dot(p, "loc")) {
         skip_line(p);
     } else if (is_dot(p, "pragma")) {
         skip_to(p, ';');

@@ -143,6 +143,10 @@ struct ptx_label { const char *name; int scope, pc; };
 enum { SHARED_GAP = 1024 };
 struct ptx_span { const char *name; uint64_t from, to; };
 
+/* From instruction pc on: a line of a file of the source's (.loc, .file). */
+struct ptx_loc { int pc, file, line; };
+struct ptx_file { struct ptx_file *next; int64_t number; const char *name; };
+
 struct ptx_func {
     struct ptx_func *next;
     const char *name;
@@ -150,6 +154,7 @@ struct ptx_func {
     bool entry, defined;
     struct ptx_insn *code;
     int ncode, room;
+    struct ptx_loc *places; int nplaces, place_room;
     struct ptx_sym *syms;                /* own variables: params, returns, local, shared, .param of calls */
     struct ptx_sym **params, **rets;
     int nparams, nrets;
@@ -174,6 +179,7 @@ struct ptx_module {
     struct ptx_sym *globals;
     struct ptx_block_mem *arena;
     int sm;
+    struct ptx_file *files;
     size_t func_local;                   /* end of the functions' local variables */
     uint64_t *owned; int nowned;         /* allocations of its variables */
 };

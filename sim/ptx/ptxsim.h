@@ -58,6 +58,7 @@ struct ptx_report {
     enum ptx_check check;
     char kernel[128];        /* entry or function whose instruction it is */
     int line;                /* of the PTX text */
+    char file[120]; int source;          /* of what that was made of, and its line, where .loc says so (else "") */
     unsigned block[3], thread[3];
     uint64_t address, count; /* address: 0 where there is none */
     char text[320];          /* what was expected and found */
@@ -171,7 +172,7 @@ int ptx_reports(const struct ptx_device *d, const struct ptx_report **list);
 void ptx_reports_clear(struct ptx_device *d);
 const char *ptx_check_name(enum ptx_check c);
 const char *ptx_class_name(enum ptx_class c);
-/* "kernel k, line 12, block (0,0,0), thread (3,0,0): text" in `to`. */
+/* "kernel k, line 12 (op.cu:3), block (0,0,0), thread (3,0,0): text" in `to`. */
 void ptx_report_text(const struct ptx_report *r, char *to, size_t room);
 
 #endif

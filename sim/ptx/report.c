@@ -30,12 +30,32 @@ const char *ptx_class_name(enum ptx_class c)
     return (unsigned)c < PTX_NCLASSES ? classes[c] : "";
 }
 
+/* The place in the source of the instruction at which the warp is, where the text says it. */
+static void source(struct ptx_report *r, const struct ptx_func *f, const struct ptx_insn *at)
+{
+    const struct ptx_loc *found = NULL;
+
+    if (!at || at < f->code || at >= f->code + f->ncode)
+        return;
+    for (int i = 0; i < f->nplaces && f->places[i].pc <= at - f->code; i++)
+        found = &f->places[i];
+    for (const struct ptx_file *file = found ? f->m->files : NULL; file; file = file->next) {
+        if (file->number != found->file)
+            continue;
+        snprintf(r->file, sizeof r->file, "%s", file->name);
+        r->source = found->line;
+        return;
+    }
+}
+
 static void fill(struct ptx_report *r, const struct ptx_warp *w, enum ptx_check c, int lane, uint64_t address)
 {
     const unsigned *n = w->b->l->block;
     unsigned t = (unsigned)w->id * LANES + (unsigned)lane;
     *r = (struct ptx_report){.check = c, .line = w->at ? w->at->line : 0, .address = address, .count = 1};
-    snprintf(r->kernel, sizeof r->kernel, "%s", w->frame ? w->frame->f->name : w->b->f->name);
+    const struct ptx_func *f = w->frame ? w->frame->f : w->b->f;
+    snprintf(r->kernel, sizeof r->kernel, "%s", f->name);
+    source(r, f, w->at);
     memcpy(r->block, w->b->id, sizeof r->block);
     r->thread[0] = t % n[0];
     r->thread[1] = t / n[0] % n[1];
@@ -100,7 +120,9 @@ void ptx_reports_clear(struct ptx_device *d)
 
 void ptx_report_text(const struct ptx_report *r, char *to, size_t room)
 {
-    char address[40] = "", many[48] = "";
+    char address[40] = "", many[48] = "", place[140] = "";
+    if (r->source)
+        snprintf(place, sizeof place, " (%s:%d)", r->file, r->source);
     if (r->address)
         snprintf(address, sizeof address, ", address %#llx", (unsigned long long)r->address);
     if (r->count > 1)
@@ -109,7 +131,7 @@ void ptx_report_text(const struct ptx_report *r, char *to, size_t room)
         snprintf(to, room, "%s: %s%s: %s%s", ptx_check_name(r->check), r->kernel, address, r->text, many);
         return;
     }
-    snprintf(to, room, "%s: kernel %s, line %d, block (%u,%u,%u), thread (%u,%u,%u)%s: %s%s", ptx_check_name(r->check),
-             r->kernel, r->line, r->block[0], r->block[1], r->block[2], r->thread[0], r->thread[1], r->thread[2],
-             address, r->text, many);
+    snprintf(to, room, "%s: kernel %s, line %d%s, block (%u,%u,%u), thread (%u,%u,%u)%s: %s%s",
+             ptx_check_name(r->check), r->kernel, r->line, place, r->block[0], r->block[1], r->block[2], r->thread[0],
+             r->thread[1], r->thread[2], address, r->text, many);
 }
