@@ -114,8 +114,8 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     add_file(h, o->schedules);
     if (o->train)
         add_training(h, o->train);
-    const int64_t numbers[] = {k->narchs, o->kind,      o->level,       o->weights, (int64_t)o->weights_seed,
-                               o->exact,  o->fast_math, o->change_limit};
+    const int64_t numbers[] = {k->narchs, o->kind,      o->level,        o->weights,    (int64_t)o->weights_seed,
+                               o->exact,  o->fast_math, o->change_limit, o->export_name};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add_number(h, numbers[i]);
     cache_name(h, suffixes[o->kind], name);

@@ -470,6 +470,13 @@ static const char *source_digest(struct job *j)
                       j->o->level, j->o->exact ? " --exact" : "", j->o->fast_math ? " --fast-math" : "");
 }
 
+/* Names in a .o or .a are those of the program or library that it is linked into: two plugins with a model of one name
+ * do not meet. A .so is opened by its names, and uses its own whatever else there is (-Bsymbolic). */
+static bool hidden_names(const struct tccc_options *o)
+{
+    return o->kind != TCCC_SO && !o->export_name;
+}
+
 /* NAME.weights beside the output, when weights are large or asked to be apart. */
 static const char *sidecar_path(struct job *j)
 {
@@ -563,11 +570,12 @@ static bool write_artifact(struct job *j)
                                  .images = j->code.images,
                                  .device = j->target->device,
                                  .shared = j->o->kind == TCCC_SO,
+                                 .hidden = hidden_names(j->o),
                                  .sidecar = base,
                                  .source = source_digest(j)};
     j->status = ENVIRONMENT;
     if (!artifact_object(j->ctx, p, &a, model, weights) ||
-        !artifact_entries(j->ctx, p, j->name, ir_internf(j->ctx, "%s/entries.o", j->folder)))
+        !artifact_entries(j->ctx, p, j->name, hidden_names(j->o), ir_internf(j->ctx, "%s/entries.o", j->folder)))
         return false;
     lap(j, "weights and plan");
     progress(j, "linking", 0.9);
@@ -576,7 +584,8 @@ static bool write_artifact(struct job *j)
         j->status = status;
         return false;
     }
-    if (j->o->header && (!artifact_header(j->ctx, p, j->name, header) || !move_into_place(j, header, j->o->header)))
+    if (j->o->header &&
+        (!artifact_header(j->ctx, p, j->name, source_digest(j), header) || !move_into_place(j, header, j->o->header)))
         return false;
     if (sidecar && !random && !move_into_place(j, weights, sidecar))
         return false;

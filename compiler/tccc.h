@@ -69,6 +69,7 @@ struct tccc_options {
     const char *cache_dir;
     const char *depfile;             /* -MD -MF; NULL: none */
     const char *name;                /* --name; NULL: from the model's file name */
+    bool export_name;                /* the symbols of .o and .a are not hidden: a library with it in it exports them */
     int level;                       /* 0..3 */
     const char *target;              /* "cpu", "cpu-split", "cuda:sm_90"; NULL: cpu */
     const char *march;               /* comma-separated; NULL: native */

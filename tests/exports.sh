@@ -45,6 +45,11 @@ for kind in a o; do
     tccc "$tmp/model.onnx" -o "$tmp/mine.$kind" -H "$tmp/mine.h" --name=mine || fail "not compiled"
     $CC -shared -fPIC -I"$tmp" -I"$top_srcdir/runtime" "$tmp/user.c" "$tmp/mine.$kind" "$top_builddir/libtccrt.a" -lm -lpthread -o "$tmp/libuser.so" || fail "not linked"
     nm -D --defined-only "$tmp/libuser.so" | awk '$3 !~ /^(__gcov|mangle_path)/ { print $3 }' | sort >"$tmp/exported" # but gcov's own, in its builds
+    echo user_run >"$tmp/declared"
+    diff "$tmp/declared" "$tmp/exported" || fail "a library with a .$kind artifact exports the artifact's names"
+    tccc "$tmp/model.onnx" -o "$tmp/mine.$kind" --export-name --name=mine || fail "not compiled"
+    $CC -shared -fPIC -I"$tmp" -I"$top_srcdir/runtime" "$tmp/user.c" "$tmp/mine.$kind" "$top_builddir/libtccrt.a" -lm -lpthread -o "$tmp/libuser.so" || fail "not linked"
+    nm -D --defined-only "$tmp/libuser.so" | awk '$3 !~ /^(__gcov|mangle_path)/ { print $3 }' | sort >"$tmp/exported"
     printf 'mine_main\nmine_model\nuser_run\n' >"$tmp/declared"
-    diff "$tmp/declared" "$tmp/exported" || fail "a library with a .$kind artifact exports other names than its headers declare"
+    diff "$tmp/declared" "$tmp/exported" || fail "a library with a .$kind artifact and --export-name exports other names than its headers declare"
 done

@@ -158,6 +158,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
         !strcmp(option_text(o, OPT_lnc, "1"), "2") ? "neuron:trn2" NEURON_LNC2 : option_text(o, OPT_target, NULL);
     c->march = option_text(o, OPT_march, NULL);
     c->name = option_text(o, OPT_name, NULL);
+    c->export_name = option_set(o, OPT_export_name);
     c->dims = o->given[OPT_dim].at;
     c->shapes = o->given[OPT_shape].at;
     c->customs = o->given[OPT_custom_op].at;

@@ -136,6 +136,8 @@ static int run(const struct options *o)
     c.header = option_text(o, OPT_header, NULL);
     if ((code = output_name(o, &c, &names)) != EXIT_FINE || (code = depfile_name(o, &c, &names)) != EXIT_FINE)
         return code;
+    if (c.export_name && (c.kind == TCCC_SO || !c.output))
+        return usage_error(o, "--export-name is for .o and .a: a .so exports its names");
     if (access(c.model, R_OK) != 0)
         return tool_error(o, EXIT_DATA, "cannot open '%s': %s", c.model, strerror(errno));
     if (option_set(o, OPT_prove_kernels) && !c.output)

@@ -282,7 +282,8 @@ static void descriptor(struct object *o, const struct kn_program *p, const struc
     point_to_text(o, at + offsetof(struct tcc_model, name), options->name);
     point_to_text(o, at + offsetof(struct tcc_model, sidecar), options->sidecar);
     point_to_text(o, at + offsetof(struct tcc_model, source), options->source);
-    elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->name), o->relro, at, sizeof model, ELF_GLOBAL);
+    elf_symbol(o->elf, ir_internf(o->ctx, "%s_model", options->name), o->relro, at, sizeof model,
+               ELF_GLOBAL | (options->hidden ? ELF_HIDDEN : 0));
     if (options->shared)
         elf_symbol(o->elf, "tccc_model", o->relro, at, sizeof model, ELF_GLOBAL);
 }
@@ -458,7 +459,8 @@ static void entry_text(FILE *f, struct ir_ctx *ctx, const char *prefix, const st
     fprintf(f, ", %d, in, %d, out);\n}\n", ninputs + ndefaults(e), noutputs);
 }
 
-bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path)
+bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *source,
+                     const char *path)
 {
     struct tcr_save save;
     struct ir_where where = {.file = path};
@@ -468,7 +470,12 @@ bool artifact_header(struct ir_ctx *ctx, const struct kn_program *p, const char 
         return false;
     }
     fprintf(f, "/* Written by tccc. The model \"%s\": link NAME.o or NAME.a and libtccrt, or open NAME.so. */\n", name);
-    fprintf(f, "#ifndef %s_MODEL_H\n#define %s_MODEL_H\n\n#include <tccrt.h>\n\n", name, name);
+    unsigned id = (unsigned)XXH3_64bits(source, strlen(source));
+    fprintf(
+        f,
+        "#ifdef %s_MODEL_H\n#if %s_MODEL_H != 0x%08x\n#error \"two models of the name '%s': compile one of them with "
+        "another --name\"\n#endif\n#else\n#define %s_MODEL_H 0x%08x\n\n#include <tccrt.h>\n\n",
+        name, name, id, name, name, id);
     fprintf(f, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     fprintf(f, "/* The model, for tccrt_open_linked(). */\nextern const struct tcc_model %s_model;\n", name);
     for (const struct pipe *q = p->module->pipes; q; q = q->next)

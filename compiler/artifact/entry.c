@@ -17,6 +17,7 @@ struct job {
     struct ir_ctx *ctx;
     const struct kn_program *p;
     const char *name, *path;
+    bool hidden;
 };
 
 const char *artifact_identifier(struct ir_ctx *ctx, const char *name)
@@ -43,6 +44,8 @@ static void define(const struct job *j, LLVMModuleRef mod, LLVMBuilderRef b, LLV
     const char *name =
         ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, artifact_entry_name(j->p, entry)));
     LLVMValueRef fn = LLVMAddFunction(mod, name, LLVMFunctionType(i32, params, 2, 0));
+    if (j->hidden)
+        LLVMSetVisibility(fn, LLVMHiddenVisibility);
     LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(lc, fn, "entry"));
     LLVMValueRef args[] = {model, LLVMConstInt(i32, (unsigned)entry, 0), LLVMGetParam(fn, 0), LLVMGetParam(fn, 1)};
     LLVMValueRef result = LLVMBuildCall2(b, call_type, call, args, 4, "");
@@ -73,6 +76,8 @@ static void child(void *jobs, int i, int report)
     LLVMTypeRef call_type = LLVMFunctionType(i32, params, 4, 0);
     LLVMValueRef call = LLVMAddFunction(mod, "tccrt_call", call_type);
     LLVMValueRef model = LLVMAddGlobal(mod, LLVMInt8TypeInContext(lc), ir_internf(j->ctx, "%s_model", j->name));
+    if (j->hidden)
+        LLVMSetVisibility(model, LLVMHiddenVisibility);
     for (int e = 0; e < artifact_nentries(j->p); e++)
         define(j, mod, b, model, call, call_type, e);
     if (LLVMTargetMachineEmitToFile(tm, mod, (char *)j->path, LLVMObjectFile, &error))
@@ -80,8 +85,8 @@ static void child(void *jobs, int i, int report)
     _exit(0);
 }
 
-bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const char *name, const char *path)
+bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const char *name, bool hidden, const char *path)
 {
-    struct job j = {ctx, p, name, path};
+    struct job j = {ctx, p, name, path, hidden};
     return child_run(ctx, 1, 1, child, &j);
 }

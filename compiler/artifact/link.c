@@ -124,6 +124,7 @@ static void build_shared(void *user, struct arguments *a, bool driver)
     option(ctx, a, driver, ir_internf(ctx, "--version-script=%s", job->script));
     option(ctx, a, driver, "--exclude-libs=ALL");
     option(ctx, a, driver, "--gc-sections");
+    option(ctx, a, driver, "-Bsymbolic"); /* whatever another artifact of the same --name exports */
     option(ctx, a, driver, "--build-id=none");
     option(ctx, a, driver, "--hash-style=gnu");
     option(ctx, a, driver, driver ? "-z,defs" : "-zdefs");
