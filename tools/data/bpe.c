@@ -9,6 +9,7 @@
  * U+0100 on), or else characters; one that the vocabulary lacks is spelled in its bytes <0xNN> (byte_fallback), or is
  * unk_token. Added tokens are cut out of the text before. Special tokens that a post-processor would add are not.
  */
+#include "base/xxh3.h"
 #include "tools/data/data_int.h"
 
 #include <jansson.h>
@@ -45,6 +46,7 @@ struct data_bpe {
     struct merge *merges;
     size_t nadded;
     struct added *added;
+    char digest[17];
 };
 
 /* -- The file
@@ -220,6 +222,29 @@ static bool read_model(struct data_bpe *b, json_t *model, const char *path, char
     return true;
 }
 
+/* Of what decides which tokens a text becomes, however the file is laid out. */
+static bool digest(struct data_bpe *b, const json_t *root)
+{
+    static const char *const parts[] = {"model", "normalizer", "pre_tokenizer", "added_tokens"};
+    struct tcr_xxh3 x;
+
+    tcr_xxh3_begin(&x);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *text = json_dumps(json_object_get(root, parts[i]), JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+        if (!text && json_object_get(root, parts[i]))
+            return false;
+        tcr_xxh3_add(&x, text ? text : "", text ? strlen(text) + 1 : 1);
+        free(text);
+    }
+    snprintf(b->digest, sizeof b->digest, "%016llx", (unsigned long long)tcr_xxh3_end(&x));
+    return true;
+}
+
+const char *data_bpe_digest(const struct data_bpe *b)
+{
+    return b->digest;
+}
+
 struct data_bpe *data_bpe_open(const char *path, char *error, int *code)
 {
     struct data_bpe *b = calloc(1, sizeof *b);
@@ -237,7 +262,8 @@ struct data_bpe *data_bpe_open(const char *path, char *error, int *code)
         b->bytes = data_cut_bytes(b->cut);
         read_bytes(b);
         ok = read_merges(b, json_object_get(model, "merges"), path, error) &&
-             read_added(b, json_object_get(root, "added_tokens"), path, error);
+             read_added(b, json_object_get(root, "added_tokens"), path, error) &&
+             (digest(b, root) || wrong(error, path, "no memory"));
     }
     json_decref(root);
     data_unref(f);

@@ -95,6 +95,8 @@ struct data_table {
     enum tcc_dtype dtype;
     double scale;
     struct data_numbers means, stds;
+    char *tokens;                /* "bytes", or the digest of a tokenizer and its file's name; NULL: not of text */
+    int64_t picture[3];          /* height, width, and what the shorter side became; 0: no pictures */
     int ncolumns;
     struct data_column *columns;
 };
@@ -111,6 +113,11 @@ void data_class_names(const struct data_column *c, char *to, size_t room);      
 /* scale=, mean= and std= of elements of that type: kept in an open table; of a closed one they become training's.
  * False: they are others. */
 bool data_table_scaling(const char *path, struct data_options *own, enum tcc_dtype dtype, char *error);
+/* Text's tokens: `digest` of the tokenizer (NULL: bytes), `file` it is from. False: training had others. */
+bool data_table_tokens(const char *path, struct data_table *t, const char *digest, const char *file, char *error);
+/* size= and resize= of pictures that are not given are training's; and what they came to is kept, or was training's. */
+void data_table_size(const struct data_table *t, struct data_options *own);
+bool data_table_picture(const char *path, struct data_table *t, const int64_t is[3], char *error);
 void data_tables_close(struct data_tables *all);
 /* categories of open ones, to standard error */
 void data_tables_notes(const struct options *o, const struct data_tables *all);
@@ -248,6 +255,7 @@ struct data_bpe *data_bpe_open(const char *path, char *error, int *code);   /* o
 /* Appends the tokens of valid UTF-8; *ids is malloc'ed and grows. For one thread at a time. False after `error`. */
 bool data_bpe_encode(const struct data_bpe *b, const unsigned char *text, size_t n, uint32_t **ids, size_t *count,
                      char *error);
+const char *data_bpe_digest(const struct data_bpe *b);         /* of its vocabulary, and of how it cuts */
 void data_bpe_free(struct data_bpe *b);
 
 /* -- Sets

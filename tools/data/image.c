@@ -323,7 +323,9 @@ static int64_t extent(int64_t known, int64_t size)
 bool data_picture_for(const struct data_request *q, struct data_picture *p, int64_t *dims, char *error)
 {
     const int64_t *d = q->info->dims;
-    int64_t size = q->o->size;
+    struct data_options own = *q->o;
+    data_table_size(own.table, &own);
+    int64_t size = own.size;
     bool last = d[3] >= 1 && d[3] <= 3 && d[3] != 2 && d[1] != 1 && d[1] != 3;
     int64_t c = last ? d[3] : d[1], h = extent(d[last ? 1 : 2], size), w = extent(d[last ? 2 : 3], size);
 
@@ -338,7 +340,7 @@ bool data_picture_for(const struct data_request *q, struct data_picture *p, int6
                  q->path);
         return false;
     }
-    if (q->o->resize > MOST_SIDE || h > MOST_SIDE || w > MOST_SIDE) {
+    if (own.resize > MOST_SIDE || h > MOST_SIDE || w > MOST_SIDE) {
         snprintf(error, ERROR_SIZE, "%s: pictures have at most %d pixels along a side", q->path, MOST_SIDE);
         return false;
     }
@@ -352,14 +354,15 @@ bool data_picture_for(const struct data_request *q, struct data_picture *p, int6
     *p = (struct data_picture){.channels = (int)c,
                                .height = (int)h,
                                .width = (int)w,
-                               .resize = (int)(q->o->resize ? q->o->resize
-                                               : h < w      ? h
-                                                            : w),
+                               .resize = (int)(own.resize ? own.resize
+                                               : h < w    ? h
+                                                          : w),
                                .last = last,
                                .dtype = tcc_is_float((enum tcc_dtype)q->info->dtype) ? TCC_F32 : TCC_U8,
                                .augment = q->o->augment};
     dims[0] = last ? h : c;
     dims[1] = last ? w : h;
     dims[2] = last ? c : w;
-    return normalisation(q, p, error);
+    return data_table_picture(q->path, own.table, (const int64_t[]){h, w, p->resize}, error) &&
+           normalisation(q, p, error);
 }

@@ -6,8 +6,9 @@
  * them instead of looking again: a row's values then depend on that row alone, never on the rows beside it.
  *
  * The text has a line an item, a word and what it is about: input NAME begins an input; then read TYPE, scale X, mean
- * X..., std X..., missing TEXT; numbers MEAN NAME and categories NAME for each column in its order (MEAN "-": it had no
- * number), class NAME for each category of the column before. Bytes that would break lines or JSON are written \xHH.
+ * X..., std X..., missing TEXT, tokens bytes|DIGEST FILE, picture H W RESIZE; numbers MEAN NAME and categories NAME
+ * for each column in its order (MEAN "-": it had no number), class NAME for each category of the column before. Bytes
+ * that would break lines or JSON are written \xHH.
  */
 #include "tools/data/data_int.h"
 
@@ -150,6 +151,7 @@ void data_tables_free(struct data_tables *all)
         }
         free(t->columns);
         free(t->missing);
+        free(t->tokens);
         free(t->input);
         free(t);
     }
@@ -225,6 +227,56 @@ bool data_table_scaling(const char *path, struct data_options *own, enum tcc_dty
     return !same && (given || !had);
 }
 
+/* -- Tokens and pictures ----------------------------------------------------------------------------------- */
+
+bool data_table_tokens(const char *path, struct data_table *t, const char *digest, const char *file, char *error)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    char is[320] = "bytes";
+    size_t same = digest ? strlen(digest) + 1 : sizeof is;
+
+    if (digest)
+        snprintf(is, sizeof is, "%s %.250s", digest, slash ? slash + 1 : file);
+    if (t && !t->tokens && !t->closed && !(t->tokens = strdup(is))) {
+        snprintf(error, ERROR_SIZE, "no memory");
+        return false;
+    }
+    if (!t || !t->tokens || !strncmp(t->tokens, is, same))
+        return true;
+    const char *had = strchr(t->tokens, ' ');
+    snprintf(error, ERROR_SIZE,
+             had ? "%s: input '%s': training's tokens were those of a tokenizer '%s' with another vocabulary (%s): say "
+                   "tokens= with that one"
+                 : "%s: input '%s': training read%s text as bytes (%s): leave tokens= out",
+             path, t->input, had ? ir_shown(had + 1) : "", t->from ? t->from : "its data");
+    return false;
+}
+
+void data_table_size(const struct data_table *t, struct data_options *own)
+{
+    if (!t || !t->closed || !t->picture[0])
+        return;
+    if (!own->size && t->picture[0] == t->picture[1])
+        own->size = t->picture[0];
+    if (!own->resize)
+        own->resize = t->picture[2];
+}
+
+bool data_table_picture(const char *path, struct data_table *t, const int64_t is[3], char *error)
+{
+    if (t && !t->closed && !t->picture[0])
+        memcpy(t->picture, is, sizeof t->picture);
+    if (!t || !t->picture[0] || !memcmp(t->picture, is, sizeof t->picture))
+        return true;
+    snprintf(
+        error, ERROR_SIZE,
+        "%s: input '%s': training's pictures were cut to %lld x %lld after their shorter side had become %lld (%s), "
+        "these would be %lld x %lld after %lld: leave size= and resize= out",
+        path, t->input, (long long)t->picture[0], (long long)t->picture[1], (long long)t->picture[2],
+        t->from ? t->from : "its data", (long long)is[0], (long long)is[1], (long long)is[2]);
+    return false;
+}
+
 /* -- Text ------------------------------------------------------------------------------------------------- */
 
 static void put(FILE *f, const char *word, const char *text)
@@ -285,6 +337,11 @@ char *data_tables_text(const struct data_tables *all)
         put_numbers(f, "std", &t->stds);
         if (t->missing)
             put(f, "missing", t->missing);
+        if (t->tokens)
+            put(f, "tokens", t->tokens);
+        if (t->picture[0])
+            fprintf(f, "picture %lld %lld %lld\n", (long long)t->picture[0], (long long)t->picture[1],
+                    (long long)t->picture[2]);
         for (int k = 0; k < t->ncolumns; k++)
             put_column(f, &t->columns[k]);
     }
@@ -358,6 +415,18 @@ static bool take_scale(struct data_table *t, const char *s)
     return end != s && !*end;
 }
 
+static bool take_picture(struct data_table *t, char *s)
+{
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        t->picture[i] = strtoll(s, &end, 10);
+        if (end == s || t->picture[i] < 1 || *end != (i < 2 ? ' ' : '\0'))
+            return false;
+        s = end + 1;
+    }
+    return true;
+}
+
 static bool take_class(struct data_table *t, char *name)
 {
     char error[ERROR_SIZE];
@@ -378,6 +447,10 @@ static bool take_line(struct data_tables *all, struct data_table **t, const char
     }
     if (!strcmp(word, "missing"))
         return !(*t)->missing && unescape(rest) && ((*t)->missing = strdup(rest));
+    if (!strcmp(word, "tokens"))
+        return !(*t)->tokens && unescape(rest) && ((*t)->tokens = strdup(rest));
+    if (!strcmp(word, "picture"))
+        return take_picture(*t, rest);
     return !strcmp(word, "scale")        ? take_scale(*t, rest)
            : !strcmp(word, "mean")       ? take_numbers(rest, &(*t)->means)
            : !strcmp(word, "std")        ? take_numbers(rest, &(*t)->stds)

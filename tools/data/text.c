@@ -32,9 +32,11 @@ static bool tokens(struct data_request *q, const struct data_options *o, struct 
     uint32_t *ids = NULL;
     size_t n = 0;
     char why[ERROR_SIZE];
-    bool ok = b && data_bpe_encode(b, q->file->bytes, q->file->size, &ids, &n, why);
+    bool ok = b && data_table_tokens(q->path, o->table, data_bpe_digest(b), o->tokens, error), fits = ok;
 
-    if (b && !ok)
+    ok = ok && data_bpe_encode(b, q->file->bytes, q->file->size, &ids, &n, why);
+
+    if (fits && !ok)
         snprintf(error, ERROR_SIZE, "%s: %.800s", q->path, why);
     data_bpe_free(b);
     if (!ok) {
@@ -64,5 +66,7 @@ bool data_open_text(struct data_request *q, struct data_array *out, bool *found,
         return false;
     }
     o.offset += !q->named && !strcmp(q->info->name, "target");
-    return o.tokens && strcmp(o.tokens, "bytes") != 0 ? tokens(q, &o, out, error) : bytes(q, &o, out, error);
+    if (o.tokens && strcmp(o.tokens, "bytes") != 0)
+        return tokens(q, &o, out, error);
+    return data_table_tokens(q->path, o.table, NULL, NULL, error) && bytes(q, &o, out, error);
 }
