@@ -45,6 +45,28 @@ fuzz fuzz-html "$top_srcdir/tests/fuzz/html"
 dict= rounds=$((passes * 200))
 fuzz fuzz-neuron "$top_srcdir/tests/fuzz/neuron"
 fuzz fuzz-meet "$top_srcdir/tests/fuzz/meet"
+# Checkpoints, as they are written and without the digest that a change breaks, into the step that wrote them.
+mkdir "$tmp/checkpoints" && printf 'state @w : f32[3,4] param\nfunc @main(%%x: f32[N,3]) -> ("scores": f32[N,4]) {\n  %%w = state_read() {name = "w"}\n  %%s = matmul(%%x, %%w)\n  return(%%s)\n}\n' >"$tmp/step.tcir" &&
+    tccc -q --train --loss=cross_entropy --optimizer=adam "$tmp/step.tcir" -o "$tmp/step.so" >"$tmp/log" 2>&1 || fail "no step: $(cat "$tmp/log")"
+if "$TEST_PYTHON" -c 'import numpy' 2>/dev/null; then
+    "$TEST_PYTHON" -c 'import numpy, sys; numpy.savez(sys.argv[1], x=numpy.eye(3, dtype="f4")[[0, 1, 2] * 4], target=numpy.arange(12) % 4)' "$tmp/step.npz"
+    tccc-train -q "$tmp/step.so" --data "$tmp/step.npz" --batch-size 4 --steps 2 --checkpoint "$tmp/step.saved" >"$tmp/log" 2>&1 || fail "no checkpoint: $(cat "$tmp/log")"
+    cp "$tmp/step.saved/last.safetensors" "$tmp/checkpoints" && "$TEST_PYTHON" - "$tmp/checkpoints/last.safetensors" "$tmp/checkpoints/plain" <<'END' || fail "no seed"
+import json, sys
+data = open(sys.argv[1], "rb").read()
+n = int.from_bytes(data[:8], "little")
+head = json.loads(data[8 : 8 + n])
+for key in ("tccc.digest", "tccc.format"):
+    head["__metadata__"].pop(key, None)
+text = json.dumps(head).encode()
+text += b" " * (-len(text) % 8)
+open(sys.argv[2], "wb").write(len(text).to_bytes(8, "little") + text + data[8 + n :])
+END
+    FUZZ_ARTIFACT=$tmp/step.so
+    export FUZZ_ARTIFACT
+    dict= rounds=$((passes * 10))
+    fuzz fuzz-checkpoint "$tmp/checkpoints" "$top_srcdir/tests/fuzz/readers/two.safetensors" "$top_srcdir/tests/fuzz/readers/index.safetensors"
+fi
 dict=$top_srcdir/tests/fuzz/ptx.dict rounds=$((passes * 40))
 fuzz fuzz-ptx "$top_srcdir/tests/fuzz/ptx"
 dict= rounds=
