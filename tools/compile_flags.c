@@ -142,7 +142,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
         return usage_error(o, "--exact and --fast-math exclude each other");
     if ((code = check_passes(o)) != EXIT_FINE || (code = check_name(o)) != EXIT_FINE)
         return code;
-    if ((code = train_flags(o, &train)) != EXIT_FINE)
+    if ((code = compile_heeds(o)) != EXIT_FINE || (code = train_flags(o, &train)) != EXIT_FINE)
         return code;
     c->train = train_wanted(o) ? &train : NULL;
     if (c->train && option_set(o, OPT_state))

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of a run that say something to some devices only: to others they would do nothing, and are refused. */
+/* Options that say something to some targets, or devices, only: to others they would do nothing, and are refused. */
 #include "tools/run/model_int.h"
 
 #include <string.h>
 
 enum { ON_CPU = 1, ON_GPU = 2, ON_GPU_SIM = 4, ON_NEURON = 8 };
+enum when { COMPILING, RUNNING };
 
-/* `part`: of the option's argument, NULL: any. */
 static const struct row {
+    enum when when;
     enum option_id id;
     const char *part;
     unsigned devices;
     const char *are;
 } rows[] = {
-    {OPT_nc_rounding, NULL, ON_NEURON, "NeuronCores"},
-    {OPT_nc_sim, NULL, ON_GPU_SIM | ON_NEURON, "simulated devices"},
-    {OPT_comm, "nccl", ON_GPU | ON_GPU_SIM, "GPUs"},
+#define HEED(when, id, part, devices, are, example) {when, OPT_##id, part, devices, are},
+#include "tools/heeds.def"
+#undef HEED
 };
 
 static unsigned kind_of(const char *device)
@@ -26,17 +27,26 @@ static unsigned kind_of(const char *device)
                                            : ON_CPU;
 }
 
-int model_heeds(const struct options *o, const struct tccrt_session *s)
+/* What stands on the command line; TCCC_FLAGS are for all commands. */
+static int heeds(const struct options *o, enum when when, const char *device)
 {
-    const char *device = s ? tccrt_device_used(s) : "the interpreter";
-
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
-        const char *given = option_text(o, r->id, NULL);
-        bool here = o->given[r->id].n > o->given[r->id].inherited;
-        if (here && (!r->part || strstr(given, r->part)) && !(r->devices & kind_of(device)))
-            return usage_error(o, "--%s=%s is for %s: it does nothing on %s", option_table[r->id].long_name, given,
-                               r->are, device);
+        const char *given = option_text(o, r->id, "");
+        if (r->when == when && o->given[r->id].n > o->given[r->id].inherited && strstr(given, r->part) &&
+            !(r->devices & kind_of(device)))
+            return usage_error(o, "--%s%s%s is for %s: it does nothing on %s", option_table[r->id].long_name,
+                               *given ? "=" : "", given, r->are, device);
     }
     return EXIT_FINE;
+}
+
+int model_heeds(const struct options *o, const struct tccrt_session *s)
+{
+    return heeds(o, RUNNING, s ? tccrt_device_used(s) : "the interpreter");
+}
+
+int compile_heeds(const struct options *o)
+{
+    return heeds(o, COMPILING, option_text(o, OPT_target, "cpu"));
 }

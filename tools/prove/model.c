@@ -46,10 +46,6 @@ int prove_model(const struct options *o, const struct tccc_options *c)
     const struct tcc_model *m = handle ? dlsym(handle, "tccc_model") : NULL;
     if (!m)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot open '%s'", c->output);
-    if (!m->nimages) {
-        dlclose(handle);
-        return tool_error(o, EXIT_DATA, "--prove-kernels: the artifact has no code for a device (--target=cuda:...)");
-    }
     char *text = model_kernels_text(o, c, false, &size, &code);
     struct ir_ctx *ctx = code == EXIT_FINE ? ir_ctx_new() : NULL;
     if (ctx)

@@ -66,6 +66,7 @@ int ema_load(const struct options *o, struct model *m, const char *path);
 bool state_set_as(struct tccrt_session *s, const char *name, const struct tcc_tensor *from);
 /* heeds.c: does the session's device heed the options of a run that are given? Else EXIT_USAGE after a message. */
 int model_heeds(const struct options *o, const struct tccrt_session *s);
+int compile_heeds(const struct options *o);  /* the same of the options of a compilation, and its target */
 /* info.c: tccc --info, of the model that o->words[0] names. EXIT_FINE, or an exit code after a message. */
 int info_print(const struct options *o);
 
