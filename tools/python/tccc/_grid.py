@@ -63,5 +63,7 @@ def grid_sampler_2d_backward(grad, x, grid, mode, padding, align_corners, wanted
         if wanted[1] and weight is not None:
             dot = (part * values.gather(2, at)).sum(1).reshape(grid.shape[:3])
             by_column, by_row = by_column + dot * d_s, by_row + dot * d_r
+    if not wanted[1]:
+        return by_x.reshape(x.shape), None
     by_grid = torch.zeros_like(grid) if mode == 1 else torch.stack([by_column * d_column, by_row * d_row], -1)
-    return by_x.reshape(x.shape) if wanted[0] else None, by_grid if wanted[1] else None
+    return by_x.reshape(x.shape) if wanted[0] else None, by_grid
