@@ -352,7 +352,13 @@ struct ir_value *imp_tensor_const(struct imp *im, const struct onnx_tensor *t);
 struct ir_value *imp_sparse_const(struct imp *im, const struct onnx_sparse *s);
 /* Is an initialiser of the main graph something to train? */
 bool imp_is_parameter(const struct imp *im, const struct onnx_tensor *t);
-/* train_warn.c: warns of a model that was exported for inference. */
+/* train_warn.c: warns of a model that was exported for inference. The signs of it, by which each front end's models are
+ * judged alike; `made`: products and convolutions whose bias is the exporter's work; `still`: such as only infer. */
+struct imp_export_signs {
+    int biased, plain, made; /* convolutions with and without a bias */
+    int norms, dropouts, still_batch_norms, batch_norms, still_dropouts;
+};
+void imp_warn_signs(struct imp *im, const struct imp_export_signs *s);
 void imp_warn_export(struct imp *im);
 /* Reading for training (training.c). An initialiser's value: a constant, or a state variable's. The state variable that
  * v is the value of (NULL: none), a write to one. Notes operands that stay constants; takes away what no function

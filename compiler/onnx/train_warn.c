@@ -128,11 +128,18 @@ static void warn_merged(struct imp *im)
                 merged > NAMED ? ir_internf(im->ctx, "%s, ...", names) : names);
 }
 
-/* Names that exporters give to what they have computed: onnx::Conv_24, val_23. */
-static bool is_made_up(const char *name)
+static bool is_counted(const char *name, const char *stem)
 {
-    return !strncmp(name, "onnx::", 6) ||
-           (!strncmp(name, "val_", 4) && name[4] && !name[4 + strspn(name + 4, "0123456789")]);
+    size_t n = strlen(stem);
+    return !strncmp(name, stem, n) && name[n] && !name[n + strspn(name + n, "0123456789_")];
+}
+
+/* Names that exporters give to what they have computed: onnx::Conv_24, val_23; of a weight 0.weight, 0.weight_bias. */
+static bool is_made_up(const char *name, const char *weight)
+{
+    size_t n = strlen(weight);
+    return !strncmp(name, "onnx::", 6) || is_counted(name, "val_") ||
+           (n && !strncmp(name, weight, n) && !strcmp(name + n, "_bias"));
 }
 
 static bool is_initializer(const struct onnx_graph *g, const char *name)
@@ -143,32 +150,65 @@ static bool is_initializer(const struct onnx_graph *g, const char *name)
     return false;
 }
 
-static void warn_folded(struct imp *im)
+/* A convolution or product. BatchNormalization gives several results in PyTorch, so that the exporter calls the first
+ * getitem: a name that outlives the folding. */
+static void note_product(struct imp_export_signs *s, const struct onnx_graph *g, const struct onnx_node *n)
+{
+    bool convolution = strcmp(n->op, "Gemm") != 0;
+    bool bias = n->input_count > 2 && n->inputs[2][0] && is_initializer(g, n->inputs[2]);
+
+    s->biased += convolution && bias;
+    s->plain += convolution && !bias;
+    s->made += bias && (is_made_up(n->inputs[2], n->inputs[1]) || !strcmp(n->outputs[0], "getitem") ||
+                        is_counted(n->outputs[0], "getitem_"));
+}
+
+static const char *counted(struct imp *im, int n, const char *what)
+{
+    return n ? ir_internf(im->ctx, "%d %s%s", n, what, n > 1 ? "s" : "") : "";
+}
+
+void imp_warn_signs(struct imp *im, const struct imp_export_signs *s)
+{
+    int norms = s->still_batch_norms == s->batch_norms ? s->still_batch_norms : 0; /* some: frozen on purpose */
+    int dropouts = s->still_dropouts == s->dropouts ? s->still_dropouts : 0;
+    const char *sign = NULL;
+
+    if (s->made)
+        sign = ir_internf(im->ctx, "%s with a bias that an exporter has made", counted(im, s->made, "layer"));
+    else if (norms || dropouts)
+        sign = ir_internf(im->ctx, "%s%s%s in eval mode", counted(im, norms, "batch normalisation"),
+                          norms && dropouts ? " and " : "", counted(im, dropouts, "Dropout"));
+    else if (!s->norms && !s->dropouts && !s->plain && s->biased >= FEW_CONVOLUTIONS)
+        sign = ir_internf(im->ctx, "%s with biases, and neither normalisation nor Dropout",
+                          counted(im, s->biased, "convolution"));
+    struct ir_where where = {.file = im->path};
+    if (sign)
+        ir_diag(im->ctx, &where, IR_D_WARNING,
+                "%s: exporters for inference fold BatchNormalization and drop Dropout; if the model has them and they "
+                "are to train, export it for training (doc/exporting.md)",
+                sign);
+}
+
+static void warn_inference(struct imp *im)
 {
     const struct onnx_graph *g = im->model->graph;
-    int biased = 0, plain = 0;
-    bool made_up = false;
+    struct imp_export_signs s = {0};
 
     for (size_t k = 0; k < g->node_count; k++) {
         const struct onnx_node *n = &g->nodes[k];
-        if (!strcmp(n->op, "Dropout") || strstr(n->op, "Normalization"))
-            return;
-        if (strcmp(n->op, "Conv") && strcmp(n->op, "ConvTranspose"))
-            continue;
-        bool bias = n->input_count > 2 && n->inputs[2][0] && is_initializer(g, n->inputs[2]);
-        *(bias ? &biased : &plain) += 1;
-        made_up |= bias && is_made_up(n->inputs[2]);
+        if (!strcmp(n->op, "Dropout"))
+            s.dropouts++;
+        else if (strstr(n->op, "Normalization"))
+            s.norms++;
+        else if (!strcmp(n->op, "Conv") || !strcmp(n->op, "ConvTranspose") || !strcmp(n->op, "Gemm"))
+            note_product(&s, g, n);
     }
-    struct ir_where where = {.file = im->path};
-    if (biased && (made_up || (!plain && biased >= FEW_CONVOLUTIONS)))
-        ir_diag(im->ctx, &where, IR_D_WARNING,
-                "%d convolution%s with biases, and neither normalisation nor Dropout: exporters fold "
-                "BatchNormalization and drop Dropout; if the model has them, export it for training (doc/exporting.md)",
-                biased, biased > 1 ? "s" : "");
+    imp_warn_signs(im, &s);
 }
 
 void imp_warn_export(struct imp *im)
 {
     warn_merged(im);
-    warn_folded(im);
+    warn_inference(im);
 }

@@ -416,6 +416,7 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
     memset(p->asked, 0, sizeof p->asked);
     im->b.where = where_of(p, node);
     im->refused = false;
+    pt2_note_signs(p);
     bool fine = !(row->flags & ATEN_PAIRS) && (pt2_reads_complex(p) || pt2_out_complex(p, 0))
                     ? pt2_complex_build(p, row)
                     : row->build(p, row->arg);

@@ -210,11 +210,9 @@ static bool read_user_input(struct pt2 *p, struct input *in, json_t *argument)
     const char *kind = js_union(argument, &value);
     if (!kind || strcmp(kind, "as_sym_int"))
         return imp_unsupported(p->im, "input '%s' of kind %s", in->name, kind ? kind : "unknown");
-    const char *text =
-        js_string(js_object(js_object(js_object(p->scope->graph, "sym_int_values"), in->name), "as_expr"), "expr_str");
-    in->number = text ? pt2_symbols(p, text) : NULL;
+    in->number = pt2_meta_size(p, js_object(js_object(p->scope->graph, "sym_int_values"), in->name));
     if (!in->number)
-        return imp_unsupported(p->im, "input '%s' is an integer written as %s", in->name, text ? text : "nothing");
+        return imp_unsupported(p->im, "input '%s' is an integer that is written in no known way", in->name);
     in->type = ir_scalar_type(p->ctx, TCC_I64);
     return true;
 }
@@ -458,6 +456,7 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     p->eval = im->training && !im->train;
     p->mutated.n = p->memory.n = p->depth = 0;
     p->scope = NULL;
+    p->signs = im->train ? (struct imp_export_signs){0} : p->signs;
     if (!graph)
         return imp_bad(im, "it has no graph");
     pt2_push_scope(p, &scope, graph);
@@ -480,7 +479,11 @@ static struct ir_module *import_program(struct pt2 *p, const struct frontend_opt
     im->training = o && o->training;
     im->sync_bn = o && o->sync_bn;
     bound_symbols(p);
-    return imp_main_and_train(im, o, import_func) ? im->module : NULL;
+    if (!imp_main_and_train(im, o, import_func))
+        return NULL;
+    if (im->training)
+        imp_warn_signs(im, &p->signs);
+    return im->module;
 }
 
 /* Out of memory jumps to whoever protected the context; a frame of our own sees to it that the archive is closed on

@@ -130,6 +130,7 @@ struct pt2 {
     enum pt2_part part[2];    /* of its first operand, and of the others */
     bool zeros;               /* imaginary parts of real operands are asked for, too */
     bool eval;                /* the function infers from a program that is trained: no dropout, running statistics */
+    struct imp_export_signs signs;   /* of an export for inference, in what is trained */
     VEC(struct pt2_value *) mutated; /* memory that outlives the call, and was written to */
     VEC(struct pt2_shared { uint64_t storage; const char *name; }) storages; /* the state variable of a storage */
     VEC(struct pt2_value *) memory;  /* state variables and inputs of this function */
@@ -221,6 +222,7 @@ const char *pt2_name_of(json_t *argument);                             /* NULL: 
 struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v);       /* a number as a tensor of rank 0 */
 /* Builds `row` of `node`, with outputs in p->outs. Leaves the importer at the node where it was. */
 bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts);
+void pt2_note_signs(struct pt2 *p);      /* of the node being imported (train_signs.c) */
 const struct aten_row *pt2_row(const char *target);
 /* of what an op in place writes; NULL: it is no such name */
 const struct aten_row *pt2_row_in_place(struct pt2 *p, const char *target);
