@@ -554,8 +554,11 @@ static bool import_node(struct pt2 *p, json_t *node)
         row = in_place; /* another view of `self`, by the name that the program goes on with */
         in_place = NULL;
     }
+    bool outer_stops = p->no_gradient;
     p->node = node;
     p->made = NULL;
+    p->no_gradient = pt2_core_stops(p, node) || outer_stops;
+    pt2_core_note(p, node);
     int n = count_outputs(p), errors = ir_nerrors(p->ctx);
     struct ir_value **outs = p->outs = IR_NEWN(p->ctx, n + 1, struct ir_value *);
     ir_expr *exprs = p->out_exprs = IR_NEWN(p->ctx, n + 1, ir_expr);
@@ -575,6 +578,7 @@ static bool import_node(struct pt2 *p, json_t *node)
     p->made = outer_made;
     p->outs = outer_outs;
     p->out_exprs = outer_exprs;
+    p->no_gradient = outer_stops;
     return fine;
 }
 

@@ -456,7 +456,11 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     p->eval = im->training && !im->train;
     p->mutated.n = p->memory.n = p->depth = 0;
     p->scope = NULL;
-    p->signs = im->train ? (struct imp_export_signs){0} : p->signs;
+    if (im->train) {
+        memset(&p->signs, 0, sizeof p->signs);
+        memset(&p->core, 0, sizeof p->core);
+        p->core.is = pt2_is_core(p);
+    }
     if (!graph)
         return imp_bad(im, "it has no graph");
     pt2_push_scope(p, &scope, graph);
@@ -481,8 +485,10 @@ static struct ir_module *import_program(struct pt2 *p, const struct frontend_opt
     bound_symbols(p);
     if (!imp_main_and_train(im, o, import_func))
         return NULL;
-    if (im->training)
+    if (im->training) {
         imp_warn_signs(im, &p->signs);
+        pt2_core_warn(p);
+    }
     return im->module;
 }
 

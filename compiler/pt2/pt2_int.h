@@ -131,6 +131,11 @@ struct pt2 {
     bool zeros;               /* imaginary parts of real operands are asked for, too */
     bool eval;                /* the function infers from a program that is trained: no dropout, running statistics */
     struct imp_export_signs signs;   /* of an export for inference, in what is trained */
+    struct {                         /* core ATen (core_gradient.c) */
+        bool is;
+        int told, untold;            /* nodes with and without metadata */
+        const char *write;           /* the line of one whose gradient is lost */
+    } core;
     VEC(struct pt2_value *) mutated; /* memory that outlives the call, and was written to */
     VEC(struct pt2_shared { uint64_t storage; const char *name; }) storages; /* the state variable of a storage */
     VEC(struct pt2_value *) memory;  /* state variables and inputs of this function */
@@ -223,6 +228,11 @@ struct ir_value *pt2_number(struct pt2 *p, struct pt2_value *v);       /* a numb
 /* Builds `row` of `node`, with outputs in p->outs. Leaves the importer at the node where it was. */
 bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nouts);
 void pt2_note_signs(struct pt2 *p);      /* of the node being imported (train_signs.c) */
+/* What core ATen's metadata says of gradients (core_gradient.c). Is none recorded of this node? */
+bool pt2_is_core(const struct pt2 *p);
+bool pt2_core_stops(struct pt2 *p, const json_t *node);
+void pt2_core_note(struct pt2 *p, json_t *node);
+void pt2_core_warn(struct pt2 *p);
 const struct aten_row *pt2_row(const char *target);
 /* of what an op in place writes; NULL: it is no such name */
 const struct aten_row *pt2_row_in_place(struct pt2 *p, const char *target);

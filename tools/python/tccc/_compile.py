@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compilation: what a model is, where its artifact goes, which options there are."""
+import contextlib
 import json
 import os
 import sys
@@ -105,6 +106,26 @@ def dim_names(program, dynamic_shapes):
     return {"dim_names": json.dumps(found)} if found else {}
 
 
+@contextlib.contextmanager
+def _inference_mode_as_no_grad():
+    """torch.export records regions under no_grad(), and drops inference_mode() without a trace. Meanwhile that is what it does to gradients."""
+    import torch
+    mode = torch.inference_mode
+    own = mode.__enter__, mode.__exit__
+
+    def enter(self):
+        self.no_grad = torch.set_grad_enabled(not self.mode)
+        self.no_grad.__enter__()
+
+    def leave(self, *what):
+        self.no_grad.__exit__(*what)
+    mode.__enter__, mode.__exit__ = enter, leave
+    try:
+        yield
+    finally:
+        mode.__enter__, mode.__exit__ = own
+
+
 def _write_model(model, folder, example, dynamic_shapes, train):
     """The model's file."""
     if isinstance(model, (str, os.PathLike)):
@@ -119,7 +140,7 @@ def _write_model(model, folder, example, dynamic_shapes, train):
         if example is None:
             raise UsageError("a torch.nn.Module needs example=(x, ...), inputs to export it with")
         example = example if isinstance(example, tuple) else (example,)
-        with torch.set_grad_enabled(train):     # no_grad() within the module is a change then, which the program records
+        with torch.set_grad_enabled(train), _inference_mode_as_no_grad():     # no_grad() within the module is a change then, which the program records
             model = torch.export.export(model, example, dynamic_shapes=dynamic_shapes)
     if _is(model, "torch.export", "ExportedProgram"):
         import torch
