@@ -88,6 +88,14 @@ def overlaps(t):
     return places.unique().numel() < t.numel()
 
 
+def partly_same(t, u):
+    """Does u lie in the memory of t, but not element by element? What eager PyTorch reads while it writes depends on its loops then."""
+    if t.untyped_storage().data_ptr() != u.untyped_storage().data_ptr() or (t.shape, t.stride(), t.storage_offset()) == (u.shape, u.stride(), u.storage_offset()):
+        return False
+    places = torch.arange(t.untyped_storage().size())
+    return bool(torch.isin(*(places.as_strided(x.shape, [s * x.element_size() for s in x.stride()], x.storage_offset() * x.element_size()).reshape(-1) for x in (t, u))).any())
+
+
 class Drawn:
     """A program's lines, and its values so far."""
 
@@ -133,11 +141,12 @@ class Drawn:
                 line += f"; {v} = w{self.count}[-1] if w{self.count} else {v}"
         elif kind < 0.9:
             text = not overlaps(a) and r.choice(WRITES)(r, a, b)
-            line = text and f"{t}." + text.format(t=t, u=u)
+            line = text and not ("{u}" in text and partly_same(a, b)) and f"{t}." + text.format(t=t, u=u)
             if line and r.random() < 0.1:
                 line = f"with torch.no_grad(): {line}"
         else:
             line = f"{t}[{a_slice(r, a)}] = {r.choice((str(r.randint(1, 9)), u))}" if a.dim() and not overlaps(a) else None
+            line = line if line and not (line.endswith(u) and partly_same(a, b)) else None
         if line:
             kept = {n: (x.clone(), x.stride()) for n, x in self.values.items()}
             try:
