@@ -82,8 +82,7 @@ struct tccc_options {
     const char *defaults;            /* --defaults: "auto", "all", "none", "NAME,NAME..."; NULL: auto */
     /* --state: "INPUT:OUTPUT[,axis=K][,capacity=N]", "auto[,capacity=N]" (doc/state.md) */
     const char *const *states;
-    /* "" (final level-1 IR), "before:PASS", "after:PASS", "all", "kernels", "plan", "memory", "llvm", "asm", "ptx",
-     * "neuron" */
+    /* of TCCC_DUMPS, "" being the final level-1 IR, "before:PASS", "after:PASS" */
     const char *const *dumps;
     FILE *dump_to;
     int copies;                      /* for the dump "memory": ranks that share what train->zero divides; 0: 1 */
@@ -120,6 +119,7 @@ struct tccc_options {
     void (*progress)(void *user, const char *what, double fraction);  /* may be NULL */
     void *user;
 };
+#define TCCC_DUMPS {"", "all", "kernels", "plan", "memory", "llvm", "asm", "ptx", "neuron"}
 /* Sets every option to what the command line's is when it is not given. */
 void tccc_options_init(struct tccc_options *o);
 

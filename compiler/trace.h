@@ -36,7 +36,7 @@
  * stays: it is the status of the next trace_mark_step(), trace_read() or trace_wait(), which drops what was recorded
  * since the last execution. An execution that fails (a label outside the classes) is reported by the next of those
  * calls; retained tensors then hold what they held before it, and those that it was to compute for the first time have
- * no value. Statuses are enum tcc_status. Nothing is printed (but for TCCC_TRACE=report) and nothing exits.
+ * no value. Statuses are enum tcc_status. Nothing is printed (but for TCCC_TRACE=report, -v, --dump-ir); nothing exits.
  *
  * Environment: TCCC_CACHE_DIR, the cache folder where the options name none. TCCC_FLAGS, options of the compiler.
  * TCCC_TRACE, a list: `report` writes a line to standard error for each new graph: why it is not one of those before.
@@ -81,8 +81,7 @@ struct trace_options {
 };
 /* `options` may be NULL. TCC_EENV: no memory, or no such device here; TCC_EUSAGE: an unknown device, option or value of
  * an environment variable; trace_error(NULL) says why. What the options leave open TCCC_FLAGS says: -O, --march,
- * --cache-dir; --exact, --fast-math,
- * --verify and -j are heeded too. */
+ * --cache-dir; --exact, --fast-math, --verify, -j, -v and --dump-ir (to standard error) are heeded too. */
 int trace_new(const struct trace_options *options, struct trace_ctx **out);
 /* And all that belongs to it, when what runs has ended; NULL is fine. */
 void trace_free(struct trace_ctx *c);
@@ -147,11 +146,11 @@ int trace_print(struct trace_tensor *t, FILE *to);       /* a line: type, shape,
 /* t becomes what `value` is, of the same type and shape, from here on; what was computed from t before is not
  * changed. */
 int trace_assign(struct trace_tensor *t, struct trace_tensor *value);
-/* Writes host data into a retained tensor, of the same type and shape. */
+/* Writes host data into a retained tensor, of the same type and shape. Graphs stay what they are. */
 int trace_set(struct trace_tensor *t, const struct tcc_tensor *host);
-/* Brings t's data to the context's device, by its name in the options, or to "cpu", now instead of when it is needed: a
- * hint, which returns t. Data that steps update lies on the device, and what is read comes to the host by itself. NULL
- * after an error: another device, or memory that ran out. */
+/* Brings t's data to the context's device, by its name in the options, or to "cpu", now instead of when it is needed
+ * (before the first step, with that step): a hint, which returns t. Data that steps update lies on the device, and what
+ * is read comes to the host by itself. NULL after an error: another device, or memory that ran out. */
 struct trace_tensor *trace_to(struct trace_tensor *t, const char *device);
 /* The same value, and no gradient flows through it. */
 struct trace_tensor *trace_detach(struct trace_tensor *t);

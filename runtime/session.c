@@ -373,6 +373,24 @@ int64_t tccrt_device_launches(const struct tccrt_session *s)
     return s ? s->device->counts.launches : 0;
 }
 
+int tccrt_device_there(const char *device, const char *target)
+{
+    static const struct tccrt_options options;
+    struct tcr_heap heap;
+    struct tcr_device_request r = {.heap = &heap, .options = &options};
+    struct tcr_device *d;
+    bool cuda = target && !strncmp(target, "cuda", 4);
+    tcr_clear_error();
+    tcr_heap_init(&heap, NULL);
+    device = device ? device : cuda ? "cuda" : "cpu";
+    if (strncmp(device, "cuda", 4) != 0 && !(cuda && !strncmp(device, "sim", 3)))
+        return TCC_OK;
+    int status = tcr_device_open(device, &r, &d);
+    if (!status)
+        d->ops->close(d);
+    return status;
+}
+
 void tccrt_device_counts(const struct tccrt_session *s, struct tccrt_device_counts *out)
 {
     const struct tcr_device_counts *c = s ? &s->device->counts : NULL;

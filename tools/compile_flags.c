@@ -91,7 +91,7 @@ static int weights_kind(const struct options *o, struct tccc_options *c)
 /* --dump-ir: words, or the name of a pass; --pipeline: a pipeline or a list of passes. */
 static int check_passes(const struct options *o)
 {
-    static const char *const words[] = {"", "all", "kernels", "plan", "memory", "llvm", "asm", "ptx", "neuron"};
+    static const char *const words[] = TCCC_DUMPS;
     struct ir_ctx *ctx = ir_ctx_new();
     int code = EXIT_FINE;
 

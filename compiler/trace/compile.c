@@ -154,7 +154,7 @@ static int compile_to(struct trace_ctx *c, const char *path, const char *name, u
                       struct tccrt_model **model)
 {
     struct tccc_options o;
-    bool cached = false, fresh = false;
+    bool cached = false, fresh = c->flags.ndumps > 0; /* what is dumped is compiled */
     tccc_options_init(&o);
     o.model = o.name = name;
     o.output = path;
@@ -165,6 +165,9 @@ static int compile_to(struct trace_ctx *c, const char *path, const char *name, u
     o.fast_math = c->flags.fast_math;
     o.verify = c->flags.verify;
     o.jobs = c->flags.jobs;
+    o.verbose = o.time_passes = c->flags.verbose;
+    o.dumps = (const char *const *)c->flags.dumps;
+    o.dump_to = stderr;
     o.cache_dir = c->cache_dir;
     o.weights = TCCC_WEIGHTS_EMBED;
     for (;;) {

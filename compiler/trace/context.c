@@ -145,7 +145,9 @@ int trace_new(const struct trace_options *options, struct trace_ctx **out)
     }
     if ((status = trace_settle_device(c, o, none_made, sizeof none_made)) ||
         (status = trace_flags_read(&c->flags, none_made, sizeof none_made)) ||
-        (!settle_options(c, o) && (status = refuse(TCC_EENV, "no memory")))) {
+        (!settle_options(c, o) && (status = refuse(TCC_EENV, "no memory"))) ||
+        (c->mode == TRACE_LAZY && tccrt_device_there(c->device, c->target) &&
+         (status = refuse(TCC_EENV, "%s", tccrt_error())))) {
         trace_free(c);
         return status;
     }
@@ -494,6 +496,7 @@ int trace_set(struct trace_tensor *t, const struct tcc_tensor *host)
     t->assigned = false;
     trace_hold(&t->before, NULL);
     trace_hold(&t->data, value->data);
+    trace_hold(&value->data, NULL); /* it is t's alone, which steps may update in place */
     t->value = NULL;
     trace_random_take(t);
     return TCC_OK;

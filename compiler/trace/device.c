@@ -158,7 +158,7 @@ static int place_inputs(struct trace_ctx *c, struct trace_run *r, bool *there)
     int status = TCC_OK;
     for (int i = 0; i < r->nin && !status; i++) {
         struct trace_data *d = r->in_data[i];
-        if (!d->device && !d->reads++)
+        if (!d->device && !d->wanted && !d->reads++)
             continue;
         if (!(status = upload(c, d, r->compiled->session))) {
             r->in[i].data = d->device;
@@ -184,7 +184,7 @@ bool trace_device_follows(const struct trace_run *before, const struct trace_run
         may = g->states[i] < 0 || (r->state_data[i] == before->state_data[i] && !r->state_data[i]->ahead);
     for (int i = 0; may && i < r->nin; i++) {
         const struct trace_data *d = r->in_data[i];
-        may = d->device ? !d->ahead : !d->reads; /* brought for itself if read again */
+        may = d->device ? !d->ahead : !d->reads && !d->wanted; /* brought for itself if read again */
         for (int k = 0; may && k < before->nout; k++)
             may = before->out[k].data != d->o->t.data;
     }
@@ -254,5 +254,6 @@ struct trace_tensor *trace_to(struct trace_tensor *t, const char *device)
         trace_fail(c, TCC_EENV, "to: %s", tccrt_error());
     else if (!to_host && c->compiled && upload(c, t->data, c->compiled->session))
         trace_fail(c, TCC_EENV, "to: %s", tccrt_error());
+    t->data->wanted = !to_host; /* before the first step nobody has the device open: the first run brings it there */
     return c->status ? NULL : t;
 }

@@ -4,6 +4,7 @@
  * compiling a graph are heeded, those of other tools and of other inputs are passed over, as a tool does with them;
  * unknown ones are errors.
  */
+#include "compiler/tccc.h"
 #include "compiler/trace/trace_int.h"
 
 #include <stdlib.h>
@@ -104,6 +105,24 @@ static bool set_text(char **to, const char *text)
     return copy;
 }
 
+/* One more. Whether there is such a pass the compiler says. */
+static bool add_dump(struct trace_flags *f, const char *what)
+{
+    static const char *const words[] = TCCC_DUMPS;
+    bool known = !strncmp(what, "before:", 7) || !strncmp(what, "after:", 6);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        known = known || !strcmp(words[i], what);
+    if (!known)
+        return false;
+    char **more = realloc(f->dumps, ((size_t)f->ndumps + 2) * sizeof *more);
+    if (!more)
+        return false;
+    f->dumps = more;
+    more[f->ndumps] = strdup(what);
+    more[f->ndumps + 1] = NULL;
+    return more[f->ndumps++] != NULL;
+}
+
 /* False: the value is not one of the option's. */
 static bool heed(struct trace_flags *f, int option, const char *arg)
 {
@@ -114,6 +133,8 @@ static bool heed(struct trace_flags *f, int option, const char *arg)
     case OPT_fast_math: return f->fast_math = true;
     case OPT_verify: return f->verify = true;
     case OPT_march: return set_text(&f->march, arg);
+    case OPT_verbose: return f->verbose = true;
+    case OPT_dump_ir: return add_dump(f, arg);
     case OPT_cache_dir: return set_text(&f->cache_dir, arg);
     default: return true;
     }
@@ -156,4 +177,7 @@ void trace_flags_free(struct trace_flags *f)
 {
     free(f->march);
     free(f->cache_dir);
+    for (int i = 0; i < f->ndumps; i++)
+        free(f->dumps[i]);
+    free(f->dumps);
 }

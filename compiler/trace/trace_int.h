@@ -45,6 +45,7 @@ struct trace_data {
     struct tccrt_session *session;
     struct trace_ctx *c;                 /* that gives it back */
     bool stale, ahead;                   /* the host's copy is older than the device's; newer */
+    bool wanted;                         /* on the device, from the first run that has it */
     int reads;                           /* runs that had it as an input, from the host */
     struct trace_data *next;             /* of those to be given back */
 };
@@ -146,8 +147,13 @@ struct trace_results {
 };
 
 /* What TCCC_FLAGS says of compiling. */
-/* level -1: not said */
-struct trace_flags { int level, jobs; bool exact, fast_math, verify; char *march, *cache_dir; };
+/* level -1: not said. dumps: as tccc's --dump-ir, ended by NULL */
+struct trace_flags {
+    int level, jobs;
+    bool exact, fast_math, verify, verbose;
+    char *march, *cache_dir, **dumps;
+    int ndumps;
+};
 
 struct trace_ctx {
     enum trace_mode mode;

@@ -17,7 +17,10 @@
 
 enum { ROWS = 8, WIDTH = 6, HIDDEN = 10, CLASSES = 4, STEPS = 6 };
 
-static const struct { const char *device; double tolerance; } devices[] = {{"cpu-split", 0}, {"sim", 2e-6}};
+static const struct {
+    const char *device;
+    double tolerance;
+} devices[] = {{"cpu-split", 0}, {"sim", 2e-6}};
 enum { NDEVICES = sizeof devices / sizeof *devices };
 
 static struct trace_ctx *context(const char *device)
@@ -44,7 +47,10 @@ static T *labels(struct trace_ctx *c, int64_t first)
     return trace_from(c, &(struct tcc_tensor){v, TCC_I64, 1, {ROWS}});
 }
 
-struct net { T *w[2], *b[2]; struct trace_optimizer *optimizer; };
+struct net {
+    T *w[2], *b[2];
+    struct trace_optimizer *optimizer;
+};
 
 static void make_net(struct trace_ctx *c, struct net *n)
 {
@@ -68,7 +74,11 @@ static T *record(struct trace_ctx *c, struct net *n, int step, int64_t label)
     return loss;
 }
 
-struct curve { double loss[STEPS]; float w[CLASSES * HIDDEN]; struct trace_counters counters; };
+struct curve {
+    double loss[STEPS];
+    float w[CLASSES * HIDDEN];
+    struct trace_counters counters;
+};
 
 static void closure(void *user, int n, const struct tcc_tensor *values)
 {
@@ -181,6 +191,25 @@ START_TEST(inputs)
 }
 END_TEST
 
+/* What is brought there before the first step is there with it. */
+START_TEST(at_once)
+{
+    struct trace_ctx *c = context(devices[_i].device);
+    T *x = trace_retain(batch(c, 0)), *other = trace_retain(batch(c, 1));
+    ck_assert_ptr_eq(trace_to(x, devices[_i].device), x);
+    ck_assert_ptr_eq(trace_to(trace_to(other, devices[_i].device), "cpu"), other);
+    T *sum = trace_retain(trace_sum(trace_mul(x, other), -1, NULL, false));
+    OK(c, trace_mark_step(c));
+    OK(c, trace_wait(c));
+    ck_assert_ptr_nonnull(x->data->device);
+    ck_assert_ptr_null(other->data->device);
+    double total;
+    OK(c, trace_item(sum, &total));
+    ck_assert_double_ne(total, 0);
+    trace_free(c);
+}
+END_TEST
+
 /* A step begins while the one before is under way: the batch is copied meanwhile. A failure among them is the failing
  * step's. */
 START_TEST(ahead)
@@ -219,6 +248,7 @@ int main(void)
     tcase_add_loop_test(t, trains, 0, NDEVICES);
     tcase_add_loop_test(t, fails, 0, NDEVICES);
     tcase_add_loop_test(t, inputs, 0, NDEVICES);
+    tcase_add_loop_test(t, at_once, 0, NDEVICES);
     tcase_add_loop_test(t, ahead, 0, NDEVICES);
     suite_add_tcase(s, t);
     return run_tests(s);

@@ -503,6 +503,8 @@ START_TEST(environment)
         {NULL, "", "-O3 --bogus", TCC_EUSAGE, "TCCC_FLAGS: unknown option '--bogus'"},
         {NULL, "", "-O7", TCC_EUSAGE, "TCCC_FLAGS: wrong value for option '-O7'"},
         {NULL, "", "--exact --fast-math", TCC_EUSAGE, "exclude each other"},
+        {NULL, "", "--dump-ir=everything", TCC_EUSAGE, "TCCC_FLAGS: wrong value for option '--dump-ir=everything'"},
+        {"cuda:61", "", "", TCC_EENV, "cuda"},
         {NULL, "", "-v --threads=3 --exact -j 2 -O 1 --march x86-64-v2", TCC_OK, ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -518,6 +520,84 @@ START_TEST(environment)
         trace_free(c);
     }
     unsetenv("TCCC_FLAGS");
+}
+END_TEST
+
+/* -v and --dump-ir show the graph, also one that the cache has. */
+START_TEST(dumps)
+{
+    static const char *const shown[] = {"total", "module \"trace\"", "@main(%in0: f32[2,3]", "exp(", "; after fuse"};
+    char text[65536];
+    FILE *log = tmpfile();
+    int standard = dup(2);
+    ck_assert(log && standard >= 0);
+    int file = fileno(log);
+    make_folder();
+    setenv("TCCC_FLAGS", "-v --dump-ir --dump-ir=after:fuse", 1);
+    for (int i = 0; i < 2; i++) {
+        struct trace_ctx *c;
+        OK(c, trace_new(&(struct trace_options){.cache_dir = folder, .threads = 1}, &c));
+        ck_assert(!ftruncate(file, 0) && !lseek(file, 0, SEEK_SET));
+        fflush(stderr);
+        dup2(file, 2);
+        double v = item(trace_sum(trace_exp(floats(c, (float[6]){0}, DIMS(2, 3))), -1, NULL, false));
+        fflush(stderr);
+        dup2(standard, 2);
+        ck_assert_double_eq(v, 6);
+        ssize_t n = pread(file, text, sizeof text - 1, 0);
+        ck_assert_int_gt(n, 0);
+        text[n] = 0;
+        for (size_t k = 0; k < sizeof shown / sizeof *shown; k++)
+            ck_assert_msg(strstr(text, shown[k]) != NULL, "%s is not in %s", shown[k], text);
+        trace_free(c);
+    }
+    unsetenv("TCCC_FLAGS");
+    fclose(log);
+    close(standard);
+    each_file(remove_file);
+    rmdir(folder);
+}
+END_TEST
+
+/* Weights, moments, a scale, counters and the seed that are set between steps: the graph is the one that there is. */
+START_TEST(sets)
+{
+    struct trace_ctx *c = context("");
+    struct trace_counters counters;
+    T *w = trace_param(trace_full(c, TCC_F32, DIMS(3, 4), 0.5), "w");
+    struct trace_optimizer *o = trace_optimizer(c, "adam:lr=0.1", 1, &w, NULL);
+    struct trace_scaler *s = trace_scaler(c, 8);
+    float x[8] = {1, -2, 3, -4, 5, 6, 7, 8}, values[12] = {0};
+    const struct tcc_tensor matrix = {values, TCC_F32, 2, {3, 4}};
+    for (int step = 0; step < 12; step++) {
+        if (step == 2)
+            OK(c, trace_set(w, &matrix));
+        if (step == 4)
+            OK(c, trace_set(trace_scaler_state(s, "train.scale"), &(struct tcc_tensor){(float[]){4}, TCC_F32, 0, {0}}));
+        if (step == 6)
+            OK(c, trace_set(trace_optimizer_state(o, "optimizer.exp_avg.w"), &matrix));
+        if (step == 8)
+            OK(c, trace_set(trace_optimizer_state(o, "train.random"),
+                            &(struct tcc_tensor){(int64_t[]){5, 3}, TCC_I64, 1, {2}}));
+        if (step == 10)
+            OK(c, trace_set(trace_optimizer_state(o, "train.step"),
+                            &(struct tcc_tensor){(int64_t[]){1}, TCC_I64, 0, {0}}));
+        T *y = trace_linear(trace_dropout(floats(c, x, DIMS(2, 4)), 0.25), w, NULL);
+        trace_zero_grad(o);
+        OK(c, trace_backward(trace_scaler_scale(s, trace_mean(trace_square(y), -1, NULL, false))));
+        OK(c, trace_scaler_step(s, o));
+        OK(c, trace_mark_step(c));
+        trace_count(c, &counters);
+        ck_assert_msg(counters.compiled + counters.loaded == 1, "step %d", step);
+    }
+    double scale;
+    OK(c, trace_item(trace_scaler_value(s), &scale));
+    ck_assert_double_eq(scale, 4);
+    OK(c, trace_read(w, values, sizeof values));
+    ck_assert(values[0] != 0 && fabsf(values[0]) < 2);
+    trace_scaler_free(s);
+    trace_optimizer_free(o);
+    trace_free(c);
 }
 END_TEST
 
@@ -561,6 +641,8 @@ int main(void)
     tcase_add_test(t, dropout_resumes);
     tcase_add_test(t, batches_per_execution);
     tcase_add_test(t, environment);
+    tcase_add_test(t, dumps);
+    tcase_add_test(t, sets);
     tcase_add_test(t, recovers);
     suite_add_tcase(s, t);
     return run_tests(s);
