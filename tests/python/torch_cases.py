@@ -314,6 +314,107 @@ def test_exporting_recipe():
     assert all(near(v, net.state_dict()[n]) for n, v in again.state_dict().items())
 
 
+def page_blocks(language):
+    """The fenced blocks of doc/exporting.md."""
+    import re
+    with open(TOP + "/doc/exporting.md") as f:
+        return re.findall(rf"^```{language}\n(.*?)^```", f.read(), re.M | re.S)
+
+
+def in_folder(test):
+    """In an empty folder, with this build's tools and this Python as python3 on the path."""
+    import functools
+    import shlex
+    import tempfile
+
+    @functools.wraps(test)
+    def inside():
+        before, path = os.getcwd(), os.environ["PATH"]
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(folder + "/bin")
+            with open(folder + "/bin/python3", "w") as f:
+                f.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+            os.chmod(folder + "/bin/python3", 0o755)
+            os.environ["PATH"] = f"{folder}/bin:{os.path.dirname(os.path.dirname(os.path.dirname(tccc.__file__)))}:{path}"
+            os.chdir(folder)
+            try:
+                test()
+            finally:
+                os.chdir(before)
+                os.environ["PATH"] = path
+    return inside
+
+
+class Words(nn.Module):
+    """Tied weights, a frozen norm, buffers that follow averages, and one that nothing changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.norm, self.batch, self.out = nn.Embedding(7, 4), nn.LayerNorm(4), nn.BatchNorm1d(4), nn.Linear(4, 7, bias=False)
+        self.out.weight = self.rows.weight
+        self.norm.requires_grad_(False)
+        self.norm.weight.data.uniform_(0.5, 1.5)
+        self.register_buffer("scale", torch.full((1,), 1.5))
+
+    def forward(self, x):
+        return self.out(self.batch(self.norm(self.rows(x)).transpose(1, 2)).transpose(1, 2) * self.scale)
+
+
+@in_folder
+def test_exporting_page_for_inference():
+    block, = [b for b in page_blocks("python") if "net.eval()" in b]
+    torch.manual_seed(0)
+    net, ids = Words(), torch.randint(0, 7, (4, 5))
+    exec(block, {"torch": torch, "net": net, "ids": ids, "x": ids})
+    for file, sizes in ("net.pt2", ((4, 5), (1, 2), (9, 31))), ("net.onnx", ((4, 5), (1, 5), (9, 5))):
+        m = tccc.compile(file)
+        for size in sizes:
+            x = torch.randint(0, 7, size)
+            assert near(m(x), net(x)), (file, size)
+
+
+@in_folder
+def test_exporting_page_for_training():
+    import subprocess
+    block, = [b for b in page_blocks("sh") if "tccc --train" in b]
+    rng = np.random.default_rng(0)
+    np.savez("data.npz", picture=rng.random((256, 1, 28, 28), np.float32), target=rng.integers(0, 10, 256))
+    ran = subprocess.run(["sh", "-ec", block], capture_output=True, text=True)
+    assert ran.returncode == 0 and os.path.exists("run/last.safetensors") and "warning" not in ran.stderr, ran.stderr
+
+
+@in_folder
+def test_exporting_page_for_training_by_onnx():
+    import ast
+    block, = [b for b in page_blocks("python") if "TrainingMode.TRAINING" in b]
+    x, y = torch.randint(0, 7, (4, 5), generator=torch.Generator().manual_seed(1)), torch.randn(4, 5, 7, generator=torch.Generator().manual_seed(2))
+    statements = ast.parse(block).body
+    assert len(statements) == 2
+    for statement in statements:
+        torch.manual_seed(0)
+        model = Words().train()
+        exec(compile(ast.Module([statement], []), "exporting.md", "exec"), {"torch": torch, "model": model, "x": x})
+        torch.manual_seed(0)
+        model = Words().train()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            step = tccc.train("model.onnx", loss="mse", optimizer="sgd:lr=1", freeze=["norm.*"])
+        assert not any("export" in str(w.message) for w in seen if "tccc" in w.filename), [str(w.message) for w in seen]
+        loss = F.mse_loss(model(x), y)
+        before = {n: p.detach().clone() for n, p in model.named_parameters()}
+        loss.backward()
+        start = step.state_dict()["batch.running_mean"]        # exporting may have moved it
+        assert abs(step(x, y) - loss.item()) < 1e-5
+        found = step.state_dict()
+        assert "norm.weight" not in found or near(found["norm.weight"], before["norm.weight"])
+        names = [n for n in before if model.get_parameter(n).requires_grad]
+        assert {"rows.weight", "batch.weight", "batch.bias"} == set(names)
+        for n in names:
+            name = n if n in found else "out.weight"       # a tied weight has one of its names
+            assert near(before[n] - found[name], model.get_parameter(n).grad), n
+        assert near(found["batch.running_mean"] - 0.9 * start, model.batch.running_mean, atol=1e-3)
+
+
 # -- torch.compile ---------------------------------------------------------------------------------------------------------
 
 def example_of(inputs, size=None):
