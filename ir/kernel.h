@@ -78,6 +78,8 @@ int kn_physical_index(struct ir_ctx *ctx, kn_layout l, int rank, const ir_expr *
 struct ir_tensor *kn_relayout(const struct ir_tensor *t, kn_layout l);
 void kn_print_layout(FILE *out, kn_layout l);
 
+#include "ir/roles/roles.h"
+
 /* -- Kernels --------------------------------------------------------------------------------- */
 #define KN_MAX_DIMS 24
 
@@ -213,6 +215,7 @@ struct kn_kernel {
     int nrequired;              /* by kn_require() */
     struct kn_requirement *required;
     struct kn_contraction contraction;
+    struct kn_roles roles;      /* of other forms */
     struct kn_split split;
     struct kn_schedule schedule;
     ir_expr tiles;              /* number of tiles, in terms of `sizes`; set with the schedule */

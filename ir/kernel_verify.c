@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/roles/roles_int.h"
 #include "ir/text/kernel_words_int.h"
 #include "ir/scalar_int.h"
 
@@ -33,15 +34,6 @@ static bool bad(struct checker *c, const char *format, ...)
     return false;
 }
 
-static int stage_of(const struct kn_kernel *k, int insn)
-{
-    for (int s = 0; s < k->nstages; s++) {
-        if (insn >= k->stages[s].first && insn < k->stages[s].last)
-            return s;
-    }
-    return -1;
-}
-
 static bool second_phase(const struct kn_kernel *k, int stage)
 {
     return k->split.combine && stage >= k->split.combine;
@@ -51,7 +43,7 @@ static bool second_phase(const struct kn_kernel *k, int stage)
 static bool visible(const struct checker *c, int insn)
 {
     const struct kn_insn *n = &c->k->insns[insn];
-    int s = stage_of(c->k, insn);
+    int s = kn_stage_of(c->k, insn);
     bool folds = n->code == KN_REDUCE || n->code == KN_ARGREDUCE;
     if (s == c->stage)
         return insn < c->insn && !folds;
@@ -226,7 +218,7 @@ static bool is_written(const struct checker *c, int operand)
     bool second = second_phase(c->k, c->stage) && c->k->operands[operand].use != KN_PARTIAL;
     for (int i = 0; i < c->insn; i++) {
         if (c->k->insns[i].code == KN_STORE && c->k->insns[i].operand == operand &&
-            second_phase(c->k, stage_of(c->k, i)) == second)
+            second_phase(c->k, kn_stage_of(c->k, i)) == second)
             return true;
     }
     return false;
@@ -406,6 +398,11 @@ static bool check_contraction(struct checker *c)
     return (!twice && !(c->k->ndims < 32 && all >> c->k->ndims)) || bad(c, "a dim has two roles in the contraction");
 }
 
+static bool check_roles(struct checker *c)
+{
+    return kn_roles_hold(c->k) || bad(c, "its roles are not those of its %s", kn_forms[c->k->roles.form].name);
+}
+
 bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
 {
     struct checker c = {.ctx = ctx, .k = k, .insn = -1, .stage = -1, .ok = true};
@@ -423,5 +420,5 @@ bool kn_verify_kernel(struct ir_ctx *ctx, const struct kn_kernel *k)
         check_expr(&c, "the number of tiles that combine", k->combining);
     if (c.ok && k->scratch)
         check_expr(&c, "the scratch size", k->scratch);
-    return c.ok && check_contraction(&c);
+    return c.ok && check_contraction(&c) && check_roles(&c);
 }

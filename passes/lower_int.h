@@ -153,6 +153,7 @@ struct kb {
     bool sketching;                          /* for sketch.c, which alone uses these: */
     VEC(struct kb_read) reads;
     int replaced, functions;                 /* loads that nodes which joined have replaced; expensive instructions */
+    struct kn_roles roles;                   /* of the kernel: dims, ids of instructions, stages of this list */
     const char *failed;                      /* why the kernel can't be built so; NULL: fine */
 };
 

@@ -57,9 +57,11 @@ static void choose_sizes(const struct cpu_machine *m, struct at *a)
 bool at_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct at *a)
 {
     *a = (struct at){.k = k, .ctx = ctx};
-    ir_expr step;
-    if (!em_attention_roles(ctx, k, &a->r) || a->r.lse)
+    ir_expr step, from;
+    if (k->roles.form != KN_ATTENTION || k->roles.attention.lse >= 0)
         return false;
+    a->r = k->roles.attention;
+    kn_visible(ctx, k, &a->r.is, a->r.t, &from, &a->keys);
     a->off_k = offset_of(ctx, a, a->r.load_k, a->r.val_k, a->r.d, &step);
     a->off_v = offset_of(ctx, a, a->r.load_v, a->r.val_v, a->r.e, &a->step_v);
     a->nt = ir_const_or(k->dims[a->r.t].extent, -1);

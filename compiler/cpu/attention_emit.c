@@ -87,9 +87,9 @@ static void bind_row(struct ag *g, LLVMValueRef r)
 }
 
 /* An instruction's value in all lanes, its stage's instructions computed for the dims as they are bound. */
-static LLVMValueRef value_of(struct ag *g, int stage, int i)
+static LLVMValueRef value_of(struct ag *g, int i)
 {
-    const struct kn_stage *s = &g->a.k->stages[stage];
+    const struct kn_stage *s = &g->a.k->stages[kn_stage_of(g->a.k, i)];
     em_insn_needed(g->e, i);
     LLVMValueRef v = em_splat(g->e, g->e->value[i], g->a.lanes);
     em_forget(g->e, s->first, s->last);
@@ -126,7 +126,7 @@ static void take_queries(struct ag *g)
     for (int64_t d = 0; d < g->a.nd; d += g->a.lanes) {
         LLVMValueRef mask = const_mask(g, d, g->a.nd);
         lanes_along(g, g->a.r.d, em_i64(e, d), mask);
-        LLVMValueRef v = value_of(g, AT_DOT, g->a.r.val_q);
+        LLVMValueRef v = value_of(g, g->a.r.val_q);
         em_store(e, TCC_F32, at_element(g, to, em_i64(e, d)), v, mask, -1);
         no_lanes(g);
     }
@@ -151,7 +151,7 @@ static void take_key_vectors(struct ag *g, LLVMValueRef key, LLVMValueRef to, in
     em_loop_begin(e, &l, em_below(e, em_i64(e, g->a.nd)), em_i64(e, 1), "d");
     bind_dim(g, g->a.r.d, l.iv);
     lanes_along(g, g->a.r.t, key, mask);
-    LLVMValueRef v = value_of(g, AT_DOT, g->a.r.val_k);
+    LLVMValueRef v = value_of(g, g->a.r.val_k);
     no_lanes(g);
     store(g, at_element(g, to, times(g, l.iv, panel)), v);
     em_loop_end(e, &l);
@@ -168,7 +168,7 @@ static void take_key_square(struct ag *g, LLVMValueRef key, LLVMValueRef to, int
         no_lanes(g);
         bind_dim(g, g->a.r.t, em_least(g->e, add(g, key, em_i64(e, j)), last));
         lanes_along(g, g->a.r.d, d, mask);
-        v[j] = value_of(g, AT_DOT, g->a.r.val_k);
+        v[j] = value_of(g, g->a.r.val_k);
     }
     no_lanes(g);
     cg_transpose(&square, v);
@@ -213,7 +213,7 @@ static void take_values(struct ag *g, LLVMValueRef t0, LLVMValueRef n)
     bind_dim(g, g->a.r.t, add(g, t0, l.iv));
     for (int64_t x = 0; x < g->a.ne; x += g->a.lanes) {
         lanes_along(g, g->a.r.e, em_i64(e, x), const_mask(g, x, g->a.ne));
-        LLVMValueRef v = value_of(g, AT_MEAN, g->a.r.val_v);
+        LLVMValueRef v = value_of(g, g->a.r.val_v);
         no_lanes(g);
         store(g, at_element(g, to, em_i64(e, x)), v);
     }
@@ -323,7 +323,7 @@ static void row_products(struct ag *g, LLVMValueRef key, LLVMValueRef last, LLVM
         LLVMValueRef at = add(g, key, em_i64(e, j));
         bind_dim(g, g->a.r.t, last ? em_least(g->e, at, last) : at);
         lanes_along(g, g->a.r.d, d, mask);
-        acc[j] = em_fma(e, q, value_of(g, AT_DOT, g->a.r.val_k), acc[j]);
+        acc[j] = em_fma(e, q, value_of(g, g->a.r.val_k), acc[j]);
         no_lanes(g);
         if (g->a.off_v && g->a.ne == g->a.nd)
             fetch(g, g->a.r.load_v, g->a.off_v, g->a.r.e, d, at);
@@ -409,7 +409,7 @@ static LLVMValueRef mask_scores(struct ag *g, LLVMValueRef scores, LLVMValueRef 
         mask = em_tail_mask(e, LLVMBuildSub(e->b, em_extent(e, g->a.r.t), key, ""), g->a.lanes);
     lanes_along(g, g->a.r.t, key, mask);
     e->value[g->a.r.dot] = load(g, p, g->a.lanes);
-    LLVMValueRef v = value_of(g, AT_SCORE, g->a.r.score);
+    LLVMValueRef v = value_of(g, g->a.r.is.score);
     e->value[g->a.r.dot] = NULL;
     no_lanes(g);
     if (mask)
@@ -525,9 +525,9 @@ static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValue
 {
     struct em *e = g->e;
     struct em_if f;
-    if (g->a.r.keys) {
+    if (g->a.keys) {
         bind_row(g, add(g, row, em_i64(e, g->a.mr - 1)));
-        n = em_least(g->e, n, LLVMBuildSub(e->b, em_expr(e, g->a.r.keys), t0, ""));
+        n = em_least(g->e, n, LLVMBuildSub(e->b, em_expr(e, g->a.keys), t0, ""));
         em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSGT, n, em_i64(e, 0), ""));
     }
     LLVMValueRef npanels = pieces(g, n, (int64_t)g->a.cv * g->a.lanes), nvectors = times(g, npanels, g->a.cv);
@@ -543,7 +543,7 @@ static void row_block(struct ag *g, LLVMValueRef row, LLVMValueRef t0, LLVMValue
                           : g->a.cv; /* with one row, more of them, so that additions needn't wait for each other */
     for (int x = 0; x < vectors; x += wide)
         block_means(g, row, t0, n, (int64_t)x * g->a.lanes, vectors - x < wide ? vectors - x : wide);
-    if (g->a.r.keys)
+    if (g->a.keys)
         em_if_end(e, &f);
 }
 
@@ -567,7 +567,7 @@ static void clear_rows(struct ag *g)
 static void finish_rows(struct ag *g)
 {
     struct em *e = g->e;
-    const struct kn_stage *s = &g->a.k->stages[AT_LAST];
+    const struct kn_stage *s = &g->a.k->stages[g->a.r.last];
     struct em_loop l;
     int64_t width = at_round(g->a.ne, g->a.lanes);
     em_loop_begin(e, &l, em_below(e, g->rows), em_i64(e, 1), "finish");
@@ -593,9 +593,9 @@ static void emit_tile(struct ag *g)
     take_queries(g);
     clear_rows(g);
     g->nkeys = em_extent(e, g->a.r.t);
-    if (g->a.r.keys) {
+    if (g->a.keys) {
         bind_row(g, g->rows);
-        g->nkeys = em_least(g->e, g->nkeys, em_expr(e, g->a.r.keys));
+        g->nkeys = em_least(g->e, g->nkeys, em_expr(e, g->a.keys));
     }
     em_loop_begin(e, &blocks, em_below(e, g->nkeys), em_i64(e, g->a.block), "block");
     LLVMValueRef n = em_least(g->e, em_i64(e, g->a.block), LLVMBuildSub(e->b, g->nkeys, blocks.iv, ""));

@@ -22,12 +22,12 @@
 #define TCC_CPU_ATTENTION_INT_H
 
 #include "compiler/cpu/cpu_int.h"
-#include "compiler/emit/attention.h"
 
 struct at {
     const struct kn_kernel *k;
     struct ir_ctx *ctx;
-    struct em_attention r;
+    struct kn_attention r;
+    ir_expr keys;                        /* that a row may look at; NULL: all */
     int64_t nt, nd, ne, nrows;           /* extents; nt, nrows -1: not constant */
     ir_expr off_k;                       /* k's element offset where it is read as it lies; NULL: it is not */
     ir_expr off_v, step_v;               /* v's element offset, and how far it is between keys; NULL: v is packed */

@@ -81,11 +81,14 @@ static struct fa_side side_of(int value, int load, int row, int col)
     return (struct fa_side){.value = value, .load = load, .row = row, .col = col};
 }
 
-static bool find_sides(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_shape *s)
+static bool find_sides(const struct kn_kernel *k, struct fa_shape *s)
 {
-    struct em_attention *r = &s->r;
-    struct em_attention_grad *g = &s->g;
-    if (em_attention_roles(ctx, k, r)) {
+    const struct kn_attention *r = &s->r;
+    const struct kn_attention_grad *g = &s->g;
+    s->gradient = k->roles.form == KN_ATTENTION_GRAD;
+    if (k->roles.form == KN_ATTENTION) {
+        s->r = k->roles.attention;
+        s->is = &k->roles.attention.is;
         s->row = r->row;
         s->col = r->t;
         s->q = side_of(r->val_q, r->load_q, r->row, r->d);
@@ -94,14 +97,17 @@ static bool find_sides(struct ir_ctx *ctx, const struct kn_kernel *k, struct fa_
             s->v = side_of(r->val_v, r->load_v, r->t, r->e);
         return true;
     }
-    s->gradient = em_attention_grad_roles(ctx, k, g);
+    if (!s->gradient)
+        return false;
+    s->g = k->roles.attention_grad;
+    s->is = &k->roles.attention_grad.is;
     s->row = g->row;
     s->col = g->col;
     s->q = side_of(g->val_row[0], g->load_row[0], g->row, g->d);
     s->k = side_of(g->val_col[0], g->load_col[0], g->col, g->d);
     s->dy = side_of(g->val_row[1], g->load_row[1], g->row, g->e);
     s->v = side_of(g->val_col[1], g->load_col[1], g->col, g->e);
-    return s->gradient;
+    return true;
 }
 
 /* A side whose columns are summed, some in each pass. Means of the forward kernel are all that it needs v for: it is
@@ -186,7 +192,7 @@ static bool follows(const struct kn_kernel *k, const struct kn_insn *load, int d
  * mask. */
 static void find_vectors(const struct kn_kernel *k, struct fa_shape *s)
 {
-    const struct kn_stage *stage = &k->stages[AT_GRAD_WEIGHTS];
+    const struct kn_stage *stage = &k->stages[kn_stage_of(k, s->g.less)];
     for (int i = stage->first; i < stage->last; i++) {
         const struct kn_insn *n = &k->insns[i];
         if (n->code != KN_LOAD || n->dtype != TCC_F32 || n->nguards || k->operands[n->operand].use == KN_LOCAL)
@@ -203,8 +209,11 @@ bool cuda_attention_shape(struct ir_ctx *ctx, const struct kn_kernel *k, struct 
 {
     *s = (struct fa_shape){.dtype = TCC_F32};
     struct fa_side *side[4];
-    if (!find_sides(ctx, k, s))
+    if (!find_sides(k, s))
         return false;
+    s->plain = kn_is_plain_score(k, s->is);
+    s->scale = kn_scale_of(k, s->is);
+    kn_visible(ctx, k, s->is, s->col, &s->from, &s->to);
     int n = sides_of(s, side);
     int nd = (int)ir_const_or(k->dims[s->k.col].extent, 0);
     int ne = n > 2 ? (int)ir_const_or(k->dims[s->v.col].extent, 0) : nd;
@@ -320,16 +329,16 @@ V fa_bind_column(struct fa *a, int j, V block)
 static V masked(struct fa *a, int i, int j, V block)
 {
     struct em *e = a->e;
-    const struct kn_stage *s = &e->k->stages[AT_SCORE];
-    const struct em_score *is = &a->s.r.is;
+    const struct kn_score *is = a->s.is;
+    const struct kn_stage *s = &e->k->stages[kn_stage_of(e->k, is->score)];
     V inside = fa_bind_column(a, j, block), v = fa_get(a, a->score[i * fa_keys(a) + j]);
     em_forget(e, s->first, s->last);
     e->value[a->s.r.dot] = v;
     if (is->compare >= 0 && a->full)
         e->value[is->compare] = LLVMConstInt(e->t_i1, 1, 0);
-    if (!is->plain) {
-        em_insn_needed(e, a->s.r.score);
-        v = e->value[a->s.r.score];
+    if (!a->s.plain) {
+        em_insn_needed(e, is->score);
+        v = e->value[is->score];
     } else if (is->compare >= 0) {
         em_insn_needed(e, is->compare);
         v = LLVMBuildSelect(e->b, e->value[is->compare], v, em_fp(e->t_f32, -INFINITY), "");
@@ -359,19 +368,19 @@ V fa_weigh(struct fa *a, int i, V block, V *p)
 {
     struct em *e = a->e;
     int n = fa_keys(a);
-    bool plain = a->s.r.is.plain;
+    bool plain = a->s.plain;
     V old = fa_get(a, a->top[i]), less;
     fa_bind_row(a, fa_own_row(a, i));
     for (int j = 0; j < n; j++)
         p[i * n + j] = masked(a, i, j, block);
     V top = over_row(a, fold(e, p + (ptrdiff_t)i * n, n, fa_larger), fa_larger);
     if (plain)
-        top = LLVMBuildFMul(e->b, top, em_fp(e->t_f32, a->s.r.is.scale), "");
+        top = LLVMBuildFMul(e->b, top, em_fp(e->t_f32, a->s.scale), "");
     top = fa_larger(e, old, top);
     LLVMBuildStore(e->b, top, a->top[i]);
     if (plain) {
         V power = exponent(a, top), minus = LLVMBuildFNeg(e->b, power, "");
-        V scale = em_fp(e->t_f32, a->s.r.is.scale * FA_LOG2_E);
+        V scale = em_fp(e->t_f32, a->s.scale * FA_LOG2_E);
         for (int j = 0; j < n; j++)
             p[i * n + j] = fa_power(e, em_fma(e, p[i * n + j], scale, minus));
         less = fa_power(e, LLVMBuildFSub(e->b, exponent(a, old), power, ""));
@@ -475,7 +484,7 @@ V fa_sum_place(struct fa *a, V row, int which)
 static void hand_over_sums(struct fa *a)
 {
     struct em *e = a->e;
-    const struct em_attention *r = &a->s.r;
+    const struct kn_attention *r = &a->s.r;
     for (int i = 0; i < a->s.engine->r; i++) {
         V row = fa_own_row(a, i), sum = over_row(a, fa_get(a, a->sum[i]), sum_of);
         struct em_if one; /* of the threads that share the row */
@@ -484,7 +493,7 @@ static void hand_over_sums(struct fa *a)
         if (a->piece)
             LLVMBuildStore(e->b, fa_get(a, a->top[i]), fa_sum_place(a, row, 1));
         em_if_end(e, &one);
-        if (!r->lse || a->piece)
+        if (r->lse < 0 || a->piece)
             continue;
         V there = LLVMBuildICmp(e->b, LLVMIntSLT, LLVMBuildAdd(e->b, a->first, row, ""), a->rows, "");
         V first = LLVMBuildICmp(e->b, LLVMIntEQ, a->s.engine->key(a, 0), em_i64(e, 0), "");
@@ -558,16 +567,16 @@ void fa_key_range(struct fa *a, V *from, V *all_see, V *to)
     V nkeys = a->keys, seen = nkeys;
     int64_t all;
     *from = em_i64(e, 0);
-    if (a->s.r.keys) { /* of the tile's last row, and of its first */
+    if (a->s.to) { /* of the tile's last row, and of its first */
         fa_bind_row(a, em_i64(e, a->s.rows));
-        nkeys = em_least(a->e, nkeys, em_expr(e, a->s.r.keys));
+        nkeys = em_least(a->e, nkeys, em_expr(e, a->s.to));
         fa_bind_row(a, em_i64(e, 0));
-        seen = em_least(a->e, seen, em_expr(e, a->s.r.keys));
+        seen = em_least(a->e, seen, em_expr(e, a->s.to));
     }
     if (a->piece)
         fa_piece(a, from, &nkeys);
     seen = em_most(a->e, *from, em_least(a->e, fa_round(a, seen, false), nkeys));
-    if (!a->s.r.keys && ir_is_const(e->k->dims[a->s.col].extent, &all) && all % a->s.bn == 0)
+    if (!a->s.to && ir_is_const(e->k->dims[a->s.col].extent, &all) && all % a->s.bn == 0)
         seen = nkeys;
     *all_see = seen;
     *to = nkeys;
@@ -602,7 +611,7 @@ void fa_end_rows(struct fa *a)
         if (a->piece)
             fa_keep_piece(a);
         else
-            fa_finish(a, AT_LAST, a->s.r.mean, &a->s.v);
+            fa_finish(a, a->s.r.last, a->s.r.mean, &a->s.v);
     }
     fa_barrier(a);
 }
@@ -668,7 +677,7 @@ void cuda_emit_attention(struct cuda_fn *f)
             if (a.s.g.sum[i] >= 0)
                 together(&a, a.s.g.last[i], i ? &a.s.v : &a.s.k, align);
     } else if (a.s.r.mean >= 0 && f->s.split == 1) {
-        together(&a, AT_LAST, &a.s.v, align);
+        together(&a, a.s.r.last, &a.s.v, align);
     }
     if (a.s.sent)
         fa_emit_sent(&a, align, emit);

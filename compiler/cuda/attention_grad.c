@@ -9,30 +9,30 @@
 static void set_weight(struct fa *a)
 {
     struct em *e = a->e;
-    const struct em_attention_grad *g = &a->s.g;
+    const struct kn_attention_grad *g = &a->s.g;
     if (g->is.compare >= 0 && a->full)
         e->value[g->is.compare] = LLVMConstInt(e->t_i1, 1, 0);
-    if (!g->is.plain) {
+    if (!a->s.plain) {
         em_insn_needed(e, g->less);
-        e->value[g->exp] = fa_exponential(e, e->value[g->less]);
+        e->value[g->weight[1]] = fa_exponential(e, e->value[g->less]);
         return;
     }
     em_insn_needed(e, g->lse);
     V less = LLVMBuildFMul(e->b, e->value[g->lse], em_fp(e->t_f32, -FA_LOG2_E), "");
-    V p = fa_power(e, em_fma(e, e->value[g->dot[0]], em_fp(e->t_f32, g->is.scale * FA_LOG2_E), less));
+    V p = fa_power(e, em_fma(e, e->value[g->dot[0]], em_fp(e->t_f32, a->s.scale * FA_LOG2_E), less));
     if (g->is.compare >= 0) {
         em_insn_needed(e, g->is.compare);
         p = LLVMBuildSelect(e->b, e->value[g->is.compare], p, em_fp(e->t_f32, 0), "");
     }
-    e->value[g->exp] = p;
+    e->value[g->weight[1]] = p;
 }
 
 /* Weights of row i, in the places of its scores, by the kernel's own stage: 0 of columns behind the last one. */
 static void weigh(struct fa *a, int i, V block, V *ds, V *p)
 {
     struct em *e = a->e;
-    const struct em_attention_grad *g = &a->s.g;
-    const struct kn_stage *s = &e->k->stages[AT_GRAD_WEIGHTS];
+    const struct kn_attention_grad *g = &a->s.g;
+    const struct kn_stage *s = &e->k->stages[kn_stage_of(e->k, g->less)];
     V *const to[2] = {ds, p};
     int n = fa_keys(a);
     fa_bind_row(a, fa_own_row(a, i));
@@ -42,8 +42,7 @@ static void weigh(struct fa *a, int i, V block, V *ds, V *p)
         e->value[g->dot[0]] = fa_get(a, a->score[i * n + j]);
         e->value[g->dot[1]] = fa_get(a, a->score2[i * n + j]);
         fa_set_vectors(a, i, j, block);
-        if (g->exp >= 0)
-            set_weight(a);
+        set_weight(a);
         for (int x = 0; x < 2; x++) {
             if (g->sum[x] < 0)
                 continue;
@@ -64,23 +63,22 @@ struct range {
 static struct range range_of(struct fa *a)
 {
     struct em *e = a->e;
-    const struct em_attention_grad *g = &a->s.g;
     struct range r = {em_i64(e, 0), NULL, fa_round(a, a->keys, false), a->keys};
     int64_t all;
     if (ir_is_const(e->k->dims[a->s.col].extent, &all) && all % a->s.bn == 0)
         r.last = a->keys;
-    if (g->to) {
+    if (a->s.to) {
         fa_bind_row(a, em_i64(e, 0));
-        r.last = em_least(a->e, r.last, fa_round(a, em_expr(e, g->to), false));
+        r.last = em_least(a->e, r.last, fa_round(a, em_expr(e, a->s.to), false));
         fa_bind_row(a, em_i64(e, a->s.rows));
-        r.to = em_least(a->e, a->keys, em_expr(e, g->to));
+        r.to = em_least(a->e, a->keys, em_expr(e, a->s.to));
     }
     r.first = r.from;
-    if (g->from) {
+    if (a->s.from) {
         fa_bind_row(a, em_i64(e, 0));
-        r.from = fa_round(a, em_expr(e, g->from), false);
+        r.from = fa_round(a, em_expr(e, a->s.from), false);
         fa_bind_row(a, em_i64(e, a->s.rows));
-        r.first = em_least(a->e, fa_round(a, em_expr(e, g->from), true), r.to);
+        r.first = em_least(a->e, fa_round(a, em_expr(e, a->s.from), true), r.to);
         r.last = r.last == r.to ? r.to : em_most(a->e, r.first, r.last);
     }
     return r;

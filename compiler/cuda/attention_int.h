@@ -40,7 +40,6 @@
 #define TCC_CUDA_ATTENTION_INT_H
 
 #include "compiler/cuda/cuda_int.h"
-#include "compiler/emit/attention.h"
 
 enum {
     FA_THREADS = 128, FA_ROWS = 64, FA_MOST_SUMMED = 192, FA_MOST_GRAD = 128, FA_PART = 128, FA_PART_GRAD = 96,
@@ -73,8 +72,12 @@ struct fa_vector {
 /* How a kernel is attention or a gradient of it for a machine: made by cuda_attention_shape(). */
 struct fa_shape {
     bool gradient;
-    struct em_attention r;           /* or */
-    struct em_attention_grad g;
+    struct kn_attention r;           /* or */
+    struct kn_attention_grad g;
+    const struct kn_score *is;       /* of the kernel's roles */
+    bool plain;                      /* a score is the product times `scale`, but for what is hidden */
+    double scale;
+    ir_expr from, to;                /* columns that a row may look at; NULL: from the first, to the last */
     int row, col;                    /* dims: queries (-1: one) and keys; of a gradient by k the other way round */
     const struct fa_engine *engine;
     int rows, threads;               /* of a tile; of a block, but for those that send */

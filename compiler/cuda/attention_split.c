@@ -109,7 +109,7 @@ void cuda_emit_attention_sum(struct cuda_fn *f)
     struct em_loop l;
     cuda_attention_shape(e->ctx, e->k, &a.s);
     f->tiles = em_expr(e, em_tile_count(e->ctx, e->k));
-    const struct em_attention *r = &a.s.r;
+    const struct kn_attention *r = &a.s.r;
     V results = em_i64(e, width(&a)), threads = em_i64(e, f->s.threads), tops[64], at[64], row;
     for (int i = 0; i < em_nouter(e->k); i++)
         results = LLVMBuildMul(e->b, results, em_extent(e, i), "");
@@ -131,17 +131,19 @@ void cuda_emit_attention_sum(struct cuda_fn *f)
         mean = mean ? LLVMBuildFAdd(e->b, mean, own_mean, "") : own_mean;
     }
     fa_bind(&a, r->e, column);
-    for (int stage = AT_LAST; stage < e->k->nstages; stage++) {
+    const int stages[] = {r->last, r->lse};
+    for (int i = 0; i < 2 && stages[i] >= 0; i++) {
+        const struct kn_stage *s = &e->k->stages[stages[i]];
         struct em_if one; /* the logarithms: once a row */
-        if (stage > AT_LAST)
+        if (i)
             em_if_begin(e, &one, LLVMBuildICmp(e->b, LLVMIntEQ, column, em_i64(e, 0), ""));
         em_forget(e, 0, e->k->ninsns);
         e->value[r->sum] = sum;
         e->value[r->mean] = mean;
         e->value[r->clamped] = top;
-        em_insns(e, e->k->stages[stage].first, e->k->stages[stage].last);
+        em_insns(e, s->first, s->last);
         em_forget(e, 0, e->k->ninsns);
-        if (stage > AT_LAST)
+        if (i)
             em_if_end(e, &one);
     }
     em_loop_end(e, &l);

@@ -590,7 +590,7 @@ static bool choose_sent(struct ir_ctx *ctx, struct kn_kernel *k, struct fa_shape
     struct cuda_schedule sent = *s;
     struct fa_shape other;
     int64_t points = cuda_points(k, (1u << em_nouter(k)) - 1);
-    if (!s->warpgroups || s->split > 1 || shape->gradient || shape->r.mean < 0 || !shape->r.is.plain ||
+    if (!s->warpgroups || s->split > 1 || shape->gradient || shape->r.mean < 0 || !shape->plain ||
         cuda_points(k, 1u << shape->col) < MANY_KEYS || cuda_points(k, 1u << shape->row) < ROWS ||
         points / ROWS < ENOUGH)
         return false;

@@ -17,7 +17,6 @@
  * On trn1 NaN spreads to other rows where weights are turned over. It becomes 1 before (GpSimd, as an integer: weights
  * are no larger); the row's sum keeps it.
  */
-#include "compiler/emit/attention.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <float.h>
@@ -57,11 +56,11 @@ struct step {
 
 struct attention {
     struct nk *nk;
-    struct em_attention r;
+    struct kn_attention r;
+    ir_expr visible; /* keys that a row may look at; NULL: all */
     struct nk_panel *q, *k;
     enum tcc_dtype type; /* in which weights and values are multiplied */
     struct nk_blocks values;
-    int score;  /* instruction: a score but for the causal mask */
     bool plain; /* it is the product times `scale` */
     double scale;
     int64_t keys, width;
@@ -70,26 +69,12 @@ struct attention {
 /* -- Which kernels
  * ------------------------------------------------------------------------------------------------------- */
 
-/* c times the product, c > 0. */
-static void find_scale(struct attention *a)
-{
-    const struct kn_insn *insns = a->nk->k->insns, *s = &insns[a->score];
-    a->scale = 1;
-    a->plain = a->score == a->r.dot;
-    if (s->code != KN_SCALAR || s->op != IR_mul)
-        return;
-    for (int i = 0; i < 2; i++)
-        if (s->arg[i] == a->r.dot && insns[s->arg[!i]].code == KN_CONST && insns[s->arg[!i]].fvalue > 0) {
-            a->plain = true;
-            a->scale = insns[s->arg[!i]].fvalue;
-        }
-}
-
 static bool plan(struct nk *nk, struct attention *a)
 {
     const struct kn_kernel *k = nk->k;
-    *a = (struct attention){.nk = nk};
-    if (!em_attention_roles(nk->ctx, k, &a->r) || a->r.row < 0 || nk->room < NK_ROOM)
+    ir_expr from;
+    *a = (struct attention){.nk = nk, .r = k->roles.attention};
+    if (k->roles.form != KN_ATTENTION || a->r.row < 0 || nk->room < NK_ROOM)
         return false;
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_INDEX)
@@ -114,15 +99,16 @@ static bool plan(struct nk *nk, struct attention *a)
                                    .across = a->r.e,
                                    .extent = means ? a->keys : 0,
                                    .panel = a->k};
-    a->score = a->r.keys ? k->insns[a->r.score].arg[1] : a->r.score;
-    find_scale(a);
+    a->plain = kn_is_plain_score(k, &a->r.is);
+    a->scale = kn_scale_of(k, &a->r.is);
+    kn_visible(nk->ctx, k, &a->r.is, a->r.t, &from, &a->visible);
     return true;
 }
 
 bool nk_takes_attention(struct nk *nk)
 {
     struct attention a;
-    return nk->k->kind == IR_K_ATTENTION && plan(nk, &a);
+    return plan(nk, &a);
 }
 
 /* -- Small things
@@ -165,7 +151,7 @@ static bool visible(const struct attention *a, const struct rows *r, int64_t *fi
     struct nk_line line;
     int axis;
     int64_t at;
-    if (!a->r.keys || nk_line_of(a->nk, &t, &b, a->r.keys, &line, &axis, &at) != NK_LINEAR)
+    if (!a->visible || nk_line_of(a->nk, &t, &b, a->visible, &line, &axis, &at) != NK_LINEAR)
         return false;
     *first = line.base;
     *more = line.coef[0];
@@ -218,14 +204,14 @@ static const struct nk_value *scores(struct attention *a, const struct rows *r, 
         int mark = nk_mark(nk);
         const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *), *v;
         made[a->r.dot] = s;
-        v = nk_computed(nk, &t, nk_evaluate(nk, &t, made, a->score));
+        v = nk_computed(nk, &t, nk_evaluate(nk, &t, made, a->r.is.unmasked));
         if (v->type != NEURON_F32 || v->buffer->space == NEURON_PSUM || v->is_number || !v->stride[1])
             v = nk_copy(nk, &t, TCC_F32, nk_solid(nk, &t, v));
         nk_release_to(nk, mark, &v, 1);
         nk_drop(nk, s);
         s = v;
     }
-    return a->r.keys ? select_visible(a, r, &t, lo, s) : s;
+    return a->visible ? select_visible(a, r, &t, lo, s) : s;
 }
 
 /* The row's largest score so far. */
@@ -426,7 +412,7 @@ static void store_means(struct attention *a, struct rows *r)
 {
     struct nk *nk = a->nk;
     int mark = nk_mark(nk);
-    const struct kn_stage *g = &nk->k->stages[AT_LAST];
+    const struct kn_stage *g = &nk->k->stages[a->r.last];
     const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *);
     struct nk_tile t = tile_of(a, r, a->r.e, 0, a->width);
     struct nk_value *sum = IR_NEW(nk->ctx, struct nk_value);
@@ -445,7 +431,7 @@ static void finish(struct attention *a, struct rows *r)
     nk_begin_tile(nk);
     if (a->r.mean >= 0)
         store_means(a, r);
-    if (a->r.lse)
+    if (a->r.lse >= 0)
         store_logarithms(a, r);
     nk_drop(nk, r->mean);
     nk_drop(nk, r->sum);

@@ -14,7 +14,6 @@
  * Scores of the next columns are multiplied before sums of the last ones; what a causal mask hides from all rows is
  * left out.
  */
-#include "compiler/emit/attention.h"
 #include "compiler/neuron/neuron_int.h"
 
 #include <string.h>
@@ -26,18 +25,18 @@ enum {
     MOST_WIDTH = 128,
     MOST_BYTES = 64 << 10
 };
-enum { SCORES, BY_WEIGHTS, PRODUCTS }; /* as struct em_attention_grad has them: q k' and dy v' */
+enum { SCORES, BY_WEIGHTS, PRODUCTS }; /* as struct kn_attention_grad has them: q k' and dy v' */
 enum { ROWS, COLUMNS, SIDES };
 
 struct gradient {
     struct nk *nk;
-    struct em_attention_grad r;
+    struct kn_attention_grad r;
     bool by_keys;                            /* rows are keys */
     struct nk_panel *panel[SIDES][PRODUCTS]; /* of no points yet */
     struct nk_blocks columns[PRODUCTS];      /* as they are summed */
     enum tcc_dtype type;                     /* in which weights and columns are multiplied */
-    int lse, delta;                          /* loads; delta -1: only weights are summed */
-    int score;                               /* value, but for the causal mask */
+    int delta;                               /* a load, as lse is; -1: only weights are summed */
+    ir_expr from, to;                        /* columns that a row may look at; NULL: no such bound */
     bool plain;                              /* it is the product times `scale` */
     double scale;
     int64_t extent[SIDES];
@@ -69,54 +68,6 @@ struct step {
 
 /* -- Which kernels
  * ------------------------------------------------------------------------------------------------------- */
-
-static bool is_op(const struct kn_kernel *k, int i, enum ir_op op)
-{
-    return k->insns[i].code == KN_SCALAR && k->insns[i].op == op;
-}
-
-/* p = exp(score - lse), ds = p (product - delta). */
-static bool find_weights(struct gradient *g)
-{
-    const struct kn_kernel *k = g->nk->k;
-    const struct kn_insn *insns = k->insns;
-    int p = g->r.weight[1], ds = g->r.weight[0];
-    g->delta = -1;
-    if (ds >= 0) {
-        int rest = is_op(k, ds, IR_mul) ? insns[ds].arg[1] : -1;
-        if (rest < 0 || !is_op(k, rest, IR_sub) || insns[rest].arg[0] != g->r.dot[BY_WEIGHTS] ||
-            insns[insns[rest].arg[1]].code != KN_LOAD || (p >= 0 && p != insns[ds].arg[0]))
-            return false;
-        p = insns[ds].arg[0];
-        g->delta = insns[rest].arg[1];
-    }
-    if (p < 0 || !is_op(k, p, IR_exp) || !is_op(k, insns[p].arg[0], IR_sub))
-        return false;
-    const struct kn_insn *less = &insns[insns[p].arg[0]];
-    g->lse = less->arg[1];
-    g->score = less->arg[0];
-    if (insns[g->lse].code != KN_LOAD)
-        return false;
-    if (g->r.from || g->r.to) {
-        if (!is_op(k, g->score, IR_select))
-            return false;
-        g->score = insns[g->score].arg[1];
-    }
-    return true;
-}
-
-/* c times the product, c > 0. */
-static void find_scale(struct gradient *g)
-{
-    const struct kn_insn *insns = g->nk->k->insns, *s = &insns[g->score];
-    g->scale = 1;
-    g->plain = g->score == g->r.dot[SCORES];
-    for (int i = 0; i < 2 && is_op(g->nk->k, g->score, IR_mul); i++)
-        if (s->arg[i] == g->r.dot[SCORES] && insns[s->arg[!i]].code == KN_CONST && insns[s->arg[!i]].fvalue > 0) {
-            g->plain = true;
-            g->scale = insns[s->arg[!i]].fvalue;
-        }
-}
 
 /* Panels of both factors of both products, of one type. */
 static bool find_panels(struct gradient *g)
@@ -154,8 +105,8 @@ static bool find_panels(struct gradient *g)
 static bool plan(struct nk *nk, struct gradient *g)
 {
     const struct kn_kernel *k = nk->k;
-    *g = (struct gradient){.nk = nk};
-    if (nk->room < NK_ROOM || !em_attention_grad_roles(nk->ctx, k, &g->r) || g->r.row < 0)
+    *g = (struct gradient){.nk = nk, .r = k->roles.attention_grad};
+    if (nk->room < NK_ROOM || k->roles.form != KN_ATTENTION_GRAD || g->r.row < 0)
         return false;
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].code == KN_INDEX)
@@ -164,17 +115,20 @@ static bool plan(struct nk *nk, struct gradient *g)
         return false;
     g->extent[ROWS] = nk->extent[g->r.row];
     g->extent[COLUMNS] = nk->extent[g->r.col];
-    if (!find_weights(g) || !find_panels(g))
+    g->delta = g->r.sum[0] < 0 ? -1 : g->r.delta;
+    if (k->insns[g->r.lse].code != KN_LOAD || (g->delta >= 0 && k->insns[g->delta].code != KN_LOAD) || !find_panels(g))
         return false;
-    find_scale(g);
-    g->by_keys = nk_dims_of(nk, g->lse) >> g->r.col & 1;
+    g->plain = kn_is_plain_score(k, &g->r.is);
+    g->scale = g->plain ? kn_scale_of(k, &g->r.is) : 1;
+    kn_visible(nk->ctx, k, &g->r.is, g->r.col, &g->from, &g->to);
+    g->by_keys = nk_dims_of(nk, g->r.lse) >> g->r.col & 1;
     return true;
 }
 
 bool nk_takes_attention_grad(struct nk *nk)
 {
     struct gradient g;
-    return nk->k->kind == IR_K_ATTENTION && plan(nk, &g);
+    return plan(nk, &g);
 }
 
 /* Of n points of a side from where a part or a block begins, how many are taken at once. */
@@ -195,7 +149,7 @@ struct sight {
 static bool sight_of(const struct gradient *g, const struct rows *r, int64_t lo, int64_t first, struct sight *s)
 {
     struct nk *nk = g->nk;
-    ir_expr e = g->r.from ? g->r.from : g->r.to;
+    ir_expr e = g->from ? g->from : g->to;
     struct nk_tile t = {.n = 1, .nouter = 1, .axis = {{g->r.row, 1, r->n}}};
     struct nk_box b = nk_whole(&t);
     struct nk_line line;
@@ -208,7 +162,7 @@ static bool sight_of(const struct gradient *g, const struct rows *r, int64_t lo,
     if (nk_line_of(nk, &t, &b, e, &line, &axis, &at) != NK_LINEAR)
         nk_refuse(nk, "a causal mask that is not linear");
     int64_t end = line.base + first * line.coef[0];
-    *s = g->r.from ? (struct sight){lo - end + 1, 1, -line.coef[0]} : (struct sight){end - lo, -1, line.coef[0]};
+    *s = g->from ? (struct sight){lo - end + 1, 1, -line.coef[0]} : (struct sight){end - lo, -1, line.coef[0]};
     return true;
 }
 
@@ -308,7 +262,7 @@ static const struct nk_value *scores(const struct gradient *g, const struct step
     int mark = nk_mark(nk);
     const struct nk_value **made = IR_NEWN(nk->ctx, nk->k->ninsns + 1, const struct nk_value *), *v;
     made[g->r.dot[SCORES]] = s->product[SCORES];
-    v = nk_computed(nk, &t, nk_evaluate(nk, &t, made, g->score));
+    v = nk_computed(nk, &t, nk_evaluate(nk, &t, made, g->r.is.unmasked));
     if (v->type != NEURON_F32 || v->is_number || v->buffer->space == NEURON_PSUM || !v->stride[1])
         v = nk_copy(nk, &t, TCC_F32, nk_solid(nk, &t, v));
     nk_release_to(nk, mark, &v, 1);
@@ -540,7 +494,7 @@ static struct head *load_head(const struct gradient *g, const int64_t *base)
             }
         }
     }
-    h->lse = g->by_keys ? load_columns(g, h, g->lse) : load_rows(g, h, g->lse, g->scale);
+    h->lse = g->by_keys ? load_columns(g, h, g->r.lse) : load_rows(g, h, g->r.lse, g->scale);
     if (g->delta >= 0)
         h->delta = g->by_keys ? load_columns(g, h, g->delta) : load_rows(g, h, g->delta, 1);
     for (int i = 0; i < PRODUCTS; i++) {

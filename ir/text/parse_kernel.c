@@ -2,6 +2,7 @@
 /* parse_kernel.c - text of kernels (doc/ir.md). What is read has passed kn_verify_kernel. */
 #include <string.h>
 
+#include "ir/roles/roles_int.h"
 #include "ir/text/kernel_words_int.h"
 #include "ir/text/parse_int.h"
 
@@ -407,6 +408,61 @@ static bool read_contraction(struct reader *r)
     return true;
 }
 
+static bool read_role(struct reader *r, enum kn_role_kind kind, int *out)
+{
+    struct token at = r->p->tok;
+    const char *name;
+    int64_t stage;
+    if (lex_take(r->p, '-'))
+        return true;
+    if (kind == KN_ROLE_INSN)
+        return read_value(r, out);
+    if (kind == KN_ROLE_STAGE) {
+        if (!lex_small(r->p, 0, r->stages.n - 1, &stage))
+            return false;
+        *out = (int)stage;
+        return true;
+    }
+    if (!lex_ident(r->p, &name))
+        return false;
+    for (int d = 0; d < r->p->nscope; d++)
+        if (r->p->scope[d].name == name)
+            *out = d;
+    return *out >= 0 || parse_error(r->p, &at, "unknown dim %s", name);
+}
+
+static bool read_roles(struct reader *r)
+{
+    struct parser *p = r->p;
+    struct token at = p->tok;
+    struct kn_roles *to = &r->k->roles;
+    const char *name;
+    int form = KN_NO_FORM + 1;
+    if (!lex_ident(p, &name))
+        return false;
+    while (form < KN_NFORMS && strcmp(kn_forms[form].name, name) != 0)
+        form++;
+    if (form == KN_NFORMS)
+        return parse_error(p, &at, "unknown form of kernel '%s'", name);
+    *to = kn_roles_of((enum kn_form)form);
+    if (!lex_expect(p, '('))
+        return false;
+    do {
+        const struct kn_role_row *row = kn_forms[form].roles;
+        at = p->tok;
+        if (!lex_ident(p, &name) || !lex_expect(p, '='))
+            return false;
+        while (row->name && strcmp(row->name, name) != 0)
+            row++;
+        if (!row->name)
+            return parse_error(p, &at, "%s has no role '%s'", kn_forms[form].name, name);
+        for (int i = 0; i < row->n; i++)
+            if (!read_role(r, row->kind, kn_role(to, row, i)))
+                return false;
+    } while (lex_take(p, ','));
+    return lex_expect(p, ')');
+}
+
 static bool read_tile(struct reader *r, struct kn_schedule *s)
 {
     int n = 0;
@@ -490,6 +546,8 @@ static bool read_item(struct reader *r)
         return read_split(r);
     if (lex_take_word(p, "contraction"))
         return read_contraction(r);
+    if (lex_take_word(p, "roles"))
+        return read_roles(r);
     if (lex_take_word(p, "schedule"))
         return read_schedule(r);
     if (lex_take_word(p, "tiles"))
@@ -546,5 +604,9 @@ bool parse_kernel(struct parser *p, struct kn_kernel **out)
     k->required = r.required.at;
     if (!r.sizes)
         kn_find_sizes(p->ctx, k);
-    return kn_verify_kernel(p->ctx, k) && (k->schedule.how || kn_verify_answers(p->ctx, k));
+    if (!kn_verify_kernel(p->ctx, k))
+        return false;
+    if (!k->roles.form) /* of a text without them */
+        kn_find_roles(k, &k->roles);
+    return k->schedule.how || kn_verify_answers(p->ctx, k);
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ir/roles/roles_int.h"
 #include "ir/text/kernel_words_int.h"
 
 const char *const kn_code_words[] = {"const", "expr",   "load",      "store", "scalar", "index",
@@ -266,6 +267,39 @@ static void print_contraction(FILE *out, const struct kn_kernel *k)
     fputc('\n', out);
 }
 
+static void print_role(FILE *out, const struct kn_kernel *k, enum kn_role_kind kind, int number)
+{
+    if (number < 0)
+        fputc('-', out);
+    else if (kind == KN_ROLE_DIM)
+        ir_print_expr(out, k->dims[number].var);
+    else
+        fprintf(out, kind == KN_ROLE_INSN ? "%%%d" : "%d", number);
+}
+
+static void print_roles(FILE *out, const struct kn_kernel *k)
+{
+    struct kn_roles r = k->roles;
+    const char *before = " (";
+    if (!r.form)
+        return;
+    fprintf(out, "  roles %s", kn_forms[r.form].name);
+    for (const struct kn_role_row *row = kn_forms[r.form].roles; row->name; row++) {
+        bool any = false;
+        for (int i = 0; i < row->n; i++)
+            any = any || *kn_role(&r, row, i) >= 0;
+        if (!any)
+            continue;
+        fprintf(out, "%s%s=", before, row->name);
+        for (int i = 0; i < row->n; i++) {
+            fputs(i ? " " : "", out);
+            print_role(out, k, row->kind, *kn_role(&r, row, i));
+        }
+        before = ", ";
+    }
+    fputs(")\n", out);
+}
+
 static void print_required(FILE *out, const struct kn_kernel *k)
 {
     for (int i = 0; i < k->nrequired; i++) {
@@ -353,6 +387,7 @@ void kn_print_kernel(FILE *out, const struct kn_kernel *k)
     }
     print_required(out, k);
     print_contraction(out, k);
+    print_roles(out, k);
     print_split(out, k);
     print_schedule(out, k);
     print_line(out, "tiles", k->tiles);

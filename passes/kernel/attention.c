@@ -40,6 +40,7 @@ struct attention {
     uint32_t in_t, in_d, in_e; /* t: of what an outer point goes over: keys, or queries */
     ir_expr over, along;       /* its extent and its index */
     enum tcc_dtype acc;
+    struct kn_score *is; /* roles that the score's instructions get */
 };
 
 static int stage_of(struct kb *k, uint32_t inner, uint32_t repeat)
@@ -83,18 +84,48 @@ static void key_index(struct kb *k, const struct attention *a, ir_expr last, ir_
     at[3] = last;
 }
 
-/* The sum of the products of two operands along d or e. */
+/* The sum of the products of two operands along d or e; the factors. */
 static int dot(struct kb *k, const struct attention *a, struct ir_value *q, struct ir_value *keys, ir_expr last,
-               uint32_t inner)
+               uint32_t inner, int args[2])
 {
     ir_expr at[4] = {a->idx[0], a->idx[1], a->s, last};
-    int stage = stage_of(k, inner, a->in_t), args[2];
+    int stage = stage_of(k, inner, a->in_t);
     args[0] = lw_operand(k, stage, q, at, a->acc);
     key_index(k, a, last, at);
     args[1] = lw_operand(k, stage, keys, at, a->acc);
     int id = lw_reduce(k, stage, KN_SUM, a->acc, kb_scalar(k, stage, IR_mul, a->acc, 2, args));
     kb_stage_end(k, stage);
     return id;
+}
+
+/* The load that a value is made of by scalar ops of one operand; -1: it is made of something else. */
+static int load_of(const struct kb *k, int id)
+{
+    while (k->insns.at[id].insn.code == KN_SCALAR && k->insns.at[id].insn.nargs == 1)
+        id = k->insns.at[id].insn.arg[0];
+    return k->insns.at[id].insn.code == KN_LOAD ? id : -1;
+}
+
+/* Is that outer dim the rows', of which the loads in front have own ones, and the n others the same? */
+static bool is_row(const struct kb *k, int dim, int nown, int n, const int *loads)
+{
+    for (int i = 0; i < n; i++)
+        if (loads[i] < 0 || kn_runs_along(&k->insns.at[loads[i]].insn, k->dims.at[dim].var) != (i < nown))
+            return false;
+    return true;
+}
+
+static int row_of(const struct kb *k, int nown, int n, const int *loads)
+{
+    int row = -1;
+    for (int d = 0; d < k->dims.n && k->dims.at[d].role == KN_OUTER; d++)
+        row = is_row(k, d, nown, n, loads) ? d : row;
+    return row;
+}
+
+static int dim_of(uint32_t set)
+{
+    return __builtin_ctz(set);
 }
 
 /* The score of a query and a key, of which `id` is the product. */
@@ -105,9 +136,10 @@ static int masked(struct kb *k, int stage, const struct attention *a, int id)
     double scale = ir_get_f(a->n, IR_ATTR_scale, 1.0);
     if (scale != 1.0) {
         args[0] = id;
-        args[1] = kb_const(k, stage, a->acc, scale, 0);
+        args[1] = a->is->scale = kb_const(k, stage, a->acc, scale, 0);
         id = kb_scalar(k, stage, IR_mul, a->acc, 2, args);
     }
+    a->is->scaled = id;
     if (a->mask) {
         ir_expr full[4] = {a->idx[0], a->idx[1], a->s, a->t};
         int r = a->mask->type->rank;
@@ -117,44 +149,57 @@ static int masked(struct kb *k, int stage, const struct attention *a, int id)
         args[1] = kb_cast(k, stage, kb_value(k, stage, a->mask, at), a->acc);
         id = kb_scalar(k, stage, IR_add, a->acc, 2, args);
     }
+    a->is->unmasked = id;
     if (ir_get_i(a->n, IR_ATTR_causal, 0)) {
         int compared[2] = {kb_expr(k, stage, TCC_I64, a->s), kb_expr(k, stage, TCC_I64, a->t)};
         args[0] = kb_scalar(k, stage, IR_ge, TCC_BOOL, 2, compared);
         args[1] = id;
         args[2] = kb_const(k, stage, a->acc, -INFINITY, 0);
         id = kb_scalar(k, stage, IR_select, a->acc, 3, args);
+        if (ir_is_const(a->s, NULL) || ir_is_const(a->t, NULL)) { /* one of them is at one place: no range is known */
+            a->is->unmasked = id;
+        } else {
+            a->is->compare = args[0];
+            a->is->query = compared[0];
+            a->is->key = compared[1];
+        }
     }
-    return id;
+    return a->is->score = id;
 }
 
 static int scores(struct kb *k, struct attention *a)
 {
-    int row = row_buffer(k, a), id = dot(k, a, a->q, a->k, a->d, a->in_d), stage = stage_of(k, 0, a->in_t);
-    row_access(k, stage, a, row, masked(k, stage, a, id));
+    struct kn_attention *r = &k->roles.attention;
+    int row = row_buffer(k, a), args[2];
+    r->dot = dot(k, a, a->q, a->k, a->d, a->in_d, args);
+    r->val_q = args[0];
+    r->val_k = args[1];
+    int stage = stage_of(k, 0, a->in_t);
+    row_access(k, stage, a, row, masked(k, stage, a, r->dot));
     kb_stage_end(k, stage);
     return row;
 }
 
-/* Weights in a row buffer of their own, unless `sum_alone`; *sum: their sum, *largest: the row's maximum. */
-static int weights(struct kb *k, struct attention *a, int row, bool sum_alone, int *sum, int *largest)
+/* Weights in a row buffer of their own, unless `sum_alone`. */
+static int weights(struct kb *k, struct attention *a, int row, bool sum_alone)
 {
+    struct kn_attention *r = &k->roles.attention;
     int stage = stage_of(k, a->in_t, 0), args[2], result = sum_alone ? -1 : row_buffer(k, a);
-    int top = lw_reduce(k, stage, KN_MAX, a->acc, row_access(k, stage, a, row, -1));
+    r->top = lw_reduce(k, stage, KN_MAX, a->acc, row_access(k, stage, a, row, -1));
     kb_stage_end(k, stage);
     stage = stage_of(k, 0, 0);
-    args[0] = top;
+    args[0] = r->top;
     args[1] = kb_const(k, stage, a->acc, a->acc == TCC_F64 ? -DBL_MAX : -FLT_MAX, 0);
-    top = kb_scalar(k, stage, IR_max, a->acc, 2, args);
+    r->clamped = kb_scalar(k, stage, IR_max, a->acc, 2, args);
     kb_stage_end(k, stage);
-    *largest = top;
     stage = stage_of(k, a->in_t, 0);
     args[0] = row_access(k, stage, a, row, -1);
-    args[1] = top;
+    args[1] = r->clamped;
     args[0] = kb_scalar(k, stage, IR_sub, a->acc, 2, args);
     int e = kb_scalar(k, stage, IR_exp, a->acc, 1, args);
     if (!sum_alone)
         row_access(k, stage, a, result, e);
-    *sum = lw_reduce(k, stage, KN_SUM, a->acc, e);
+    r->sum = lw_reduce(k, stage, KN_SUM, a->acc, e);
     kb_stage_end(k, stage);
     return result;
 }
@@ -210,85 +255,143 @@ static struct attention begin(struct kb *k, const struct lw_group *g)
     return a;
 }
 
+/* The stage for the rows' logarithms, and those. */
+static int logarithm_stage(struct kb *k, const struct attention *a, int *id)
+{
+    struct kn_attention *r = &k->roles.attention;
+    r->lse = stage_of(k, 0, 0);
+    *id = logarithm(k, r->lse, a, r->sum, r->clamped);
+    return r->lse;
+}
+
+/* The sum of the weighted values over the sum of the weights; the stage behind it, in which it is stored. */
+static int mean(struct kb *k, const struct attention *a, int row)
+{
+    struct kn_attention *r = &k->roles.attention;
+    int stage = stage_of(k, a->in_t, a->in_e), args[2];
+    ir_expr at[4];
+    key_index(k, a, a->idx[3], at);
+    args[0] = row_access(k, stage, a, row, -1);
+    args[1] = r->val_v = lw_operand(k, stage, a->v, at, a->acc);
+    r->mean = lw_reduce(k, stage, KN_SUM, a->acc, kb_scalar(k, stage, IR_mul, a->acc, 2, args));
+    kb_stage_end(k, stage);
+    stage = r->last = stage_of(k, 0, a->in_e);
+    args[0] = r->mean;
+    args[1] = ir_get_s(a->n, IR_ATTR_mode, "zero")[0] != 'n' ? positive(k, stage, a, r->sum) : r->sum;
+    return kb_scalar(k, stage, IR_div, a->acc, 2, args);
+}
+
+/* Dims, and the loads behind the factors; a score of doubles is nothing that targets know. */
+static void forward_roles(struct kb *k, const struct attention *a)
+{
+    struct kn_attention *r = &k->roles.attention;
+    bool alone = r->mean < 0;
+    r->t = dim_of(a->in_t);
+    r->d = dim_of(a->in_d);
+    r->load_q = load_of(k, r->val_q);
+    r->load_k = load_of(k, r->val_k);
+    if (!alone) {
+        r->e = dim_of(a->in_e);
+        r->load_v = load_of(k, r->val_v);
+    }
+    int loads[3] = {r->load_q, r->load_k, r->load_v};
+    r->row = row_of(k, 1, alone ? 2 : 3, loads);
+    if (a->acc != TCC_F32)
+        k->roles.form = KN_NO_FORM;
+}
+
 static bool build_forward(struct kb *k, struct lw_group *g, struct attention *a)
 {
     bool lse = a->n->op == IR_attention_lse;
-    int sum, top, args[2];
-    ir_expr at[4];
+    struct kn_attention *r = &k->roles.attention;
+    int id, stage;
+    k->roles = kn_roles_of(KN_ATTENTION);
+    a->is = &r->is;
     a->s = a->idx[2];
     a->over = a->k->type->dim[2];
     a->along = a->t = lw_inner_dim(k, a->over, &a->in_t);
     a->d = lw_inner_dim(k, a->q->type->dim[3], &a->in_d);
     if (!lse)
         a->idx[3] = lw_inner_dim(k, a->n->out[0]->type->dim[3], &a->in_e);
-    int row = weights(k, a, scores(k, a), lse, &sum, &top);
+    int row = weights(k, a, scores(k, a), lse);
     if (lse) {
-        int stage = stage_of(k, 0, 0);
-        return lw_finish(k, g, stage, a->idx, logarithm(k, stage, a, sum, top));
+        stage = logarithm_stage(k, a, &id);
+    } else {
+        id = mean(k, a, row);
+        stage = r->last;
     }
-    int stage = stage_of(k, a->in_t, a->in_e);
-    key_index(k, a, a->idx[3], at);
-    args[0] = row_access(k, stage, a, row, -1);
-    args[1] = lw_operand(k, stage, a->v, at, a->acc);
-    int mean = lw_reduce(k, stage, KN_SUM, a->acc, kb_scalar(k, stage, IR_mul, a->acc, 2, args));
-    kb_stage_end(k, stage);
-    stage = stage_of(k, 0, a->in_e);
-    args[0] = mean;
-    args[1] = ir_get_s(a->n, IR_ATTR_mode, "zero")[0] != 'n' ? positive(k, stage, a, sum) : sum;
-    if (!lw_finish(k, g, stage, a->idx, kb_scalar(k, stage, IR_div, a->acc, 2, args)))
+    if (!lw_finish(k, g, stage, a->idx, id))
         return false;
     if (lw_beside(g)) {
-        stage = stage_of(k, 0, 0);
-        lw_store_second(k, g, stage, a->idx, logarithm(k, stage, a, sum, top));
+        stage = logarithm_stage(k, a, &id);
+        lw_store_second(k, g, stage, a->idx, id);
     }
+    forward_roles(k, a);
     return true;
 }
 
 /* Weights p and p (dp - delta) in row buffers; p_row -1: the first are not wanted. */
-static void grad_weights(struct kb *k, struct attention *a, int p_row, int ds_row)
+static void grad_weights(struct kb *k, struct attention *a, int p_row, int ds_row, bool by_q)
 {
-    int scores = dot(k, a, a->q, a->k, a->d, a->in_d), args[2];
-    int dp = dot(k, a, a->dy, a->v, a->idx[3], a->in_e), stage = stage_of(k, 0, a->in_t);
+    struct kn_attention_grad *r = &k->roles.attention_grad;
     const ir_expr at[3] = {a->idx[0], a->idx[1], a->s};
-    args[0] = masked(k, stage, a, scores);
-    args[1] = kb_value(k, stage, a->lse, at);
-    args[0] = kb_scalar(k, stage, IR_sub, a->acc, 2, args);
-    int p = kb_scalar(k, stage, IR_exp, a->acc, 1, args);
+    int val[2][2], args[2];
+    r->dot[0] = dot(k, a, a->q, a->k, a->d, a->in_d, val[0]);
+    r->dot[1] = dot(k, a, a->dy, a->v, a->idx[3], a->in_e, val[1]);
+    for (int i = 0; i < 2; i++) {
+        r->val_row[i] = val[i][!by_q];
+        r->val_col[i] = val[i][by_q];
+        r->load_row[i] = load_of(k, r->val_row[i]);
+        r->load_col[i] = load_of(k, r->val_col[i]);
+    }
+    int stage = stage_of(k, 0, a->in_t);
+    args[0] = masked(k, stage, a, r->dot[0]);
+    args[1] = r->lse = kb_value(k, stage, a->lse, at);
+    r->less = kb_scalar(k, stage, IR_sub, a->acc, 2, args);
+    r->weight[1] = kb_scalar(k, stage, IR_exp, a->acc, 1, &r->less);
     if (p_row >= 0)
-        row_access(k, stage, a, p_row, p);
-    args[0] = dp;
-    args[1] = kb_value(k, stage, a->delta, at);
+        row_access(k, stage, a, p_row, r->weight[1]);
+    args[0] = r->dot[1];
+    args[1] = r->delta = kb_value(k, stage, a->delta, at);
     args[1] = kb_scalar(k, stage, IR_sub, a->acc, 2, args);
-    args[0] = p;
-    row_access(k, stage, a, ds_row, kb_scalar(k, stage, IR_mul, a->acc, 2, args));
+    args[0] = r->weight[1];
+    r->weight[0] = kb_scalar(k, stage, IR_mul, a->acc, 2, args);
+    row_access(k, stage, a, ds_row, r->weight[0]);
     kb_stage_end(k, stage);
 }
 
-/* The sum of row[..] times x's rows, and the stage behind it, in which it is stored. */
+/* The sum of row[..] times x's rows, and the stage behind it, in which it is stored: the first side's columns', or the
+ * second's. */
 static int grad_sum(struct kb *k, const struct attention *a, int row, struct ir_value *x, ir_expr last,
-                    uint32_t in_last, int *stage)
+                    uint32_t in_last, int side)
 {
+    struct kn_attention_grad *r = &k->roles.attention_grad;
     ir_expr at[4] = {a->idx[0], a->idx[1], a->s, last};
-    int args[2];
+    int stage = stage_of(k, a->in_t, in_last), args[2];
     if (x == a->k)
         key_index(k, a, last, at);
-    *stage = stage_of(k, a->in_t, in_last);
-    args[0] = row_access(k, *stage, a, row, -1);
-    args[1] = lw_operand(k, *stage, x, at, a->acc);
-    int id = lw_reduce(k, *stage, KN_SUM, a->acc, kb_scalar(k, *stage, IR_mul, a->acc, 2, args));
-    kb_stage_end(k, *stage);
-    *stage = stage_of(k, 0, in_last);
-    return id;
+    args[0] = row_access(k, stage, a, row, -1);
+    args[1] = lw_operand(k, stage, x, at, a->acc);
+    r->sum[side] = lw_reduce(k, stage, KN_SUM, a->acc, kb_scalar(k, stage, IR_mul, a->acc, 2, args));
+    kb_stage_end(k, stage);
+    r->last[side] = stage_of(k, 0, in_last);
+    return r->sum[side];
 }
 
 /* The gradient of that op, in the stage in which it is stored. */
 static int gradient_of(struct kb *k, const struct attention *a, enum ir_op op, int p_row, int ds_row, int *stage)
 {
+    struct kn_attention_grad *r = &k->roles.attention_grad;
     double scale = ir_get_f(a->n, IR_ATTR_scale, 1.0);
-    if (op == IR_attention_grad_v)
-        return grad_sum(k, a, p_row, a->dy, a->idx[3], a->in_e, stage);
-    int sum = grad_sum(k, a, ds_row, op == IR_attention_grad_q ? a->k : a->q, a->d, a->in_d, stage);
-    int args[2] = {sum, kb_const(k, *stage, a->acc, scale, 0)};
+    int args[2];
+    if (op == IR_attention_grad_v) {
+        args[0] = grad_sum(k, a, p_row, a->dy, a->idx[3], a->in_e, 1);
+        *stage = r->last[1];
+        return args[0];
+    }
+    args[0] = grad_sum(k, a, ds_row, op == IR_attention_grad_q ? a->k : a->q, a->d, a->in_d, 0);
+    *stage = r->last[0];
+    args[1] = kb_const(k, *stage, a->acc, scale, 0);
     return kb_scalar(k, *stage, IR_mul, a->acc, 2, args);
 }
 
@@ -296,15 +399,22 @@ static bool build_gradient(struct kb *k, struct lw_group *g, struct attention *a
 {
     bool by_q = a->n->op == IR_attention_grad_q, by_v = a->n->op == IR_attention_grad_v;
     const struct ir_node *beside = lw_beside(g);
+    struct kn_attention_grad *r = &k->roles.attention_grad;
     int stage;
+    k->roles = kn_roles_of(KN_ATTENTION_GRAD);
+    a->is = &r->is;
     a->over = (by_q ? a->k : a->q)->type->dim[2];
     a->along = lw_inner_dim(k, a->over, &a->in_t);
     a->s = by_q ? a->idx[2] : a->along;
     a->t = by_q ? a->along : a->idx[2];
     a->d = lw_inner_dim(k, a->q->type->dim[3], &a->in_d);
     a->idx[3] = lw_inner_dim(k, a->dy->type->dim[3], &a->in_e);
+    r->col = dim_of(a->in_t);
+    r->d = dim_of(a->in_d);
+    r->e = dim_of(a->in_e);
     int ds_row = row_buffer(k, a), p_row = by_v || beside ? row_buffer(k, a) : -1;
-    grad_weights(k, a, p_row, ds_row);
+    grad_weights(k, a, p_row, ds_row, by_q);
+    r->row = row_of(k, 2, 4, (int[]){r->load_row[0], r->load_row[1], r->load_col[0], r->load_col[1]});
     const struct ir_node *node[2] = {a->n, beside};
     for (int i = 0; i < 2 && node[i]; i++) {
         ir_expr idx[4] = {a->idx[0], a->idx[1], a->idx[2], node[i]->op == IR_attention_grad_v ? a->idx[3] : a->d};
@@ -314,6 +424,8 @@ static bool build_gradient(struct kb *k, struct lw_group *g, struct attention *a
         else if (!lw_finish(k, g, stage, idx, id))
             return false;
     }
+    if (a->acc != TCC_F32)
+        k->roles.form = KN_NO_FORM;
     return true;
 }
 

@@ -26,8 +26,9 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     k->list.cap = old.list.cap;
     KEEP_ROOM(dims)
     KEEP_ROOM(operands)
-    KEEP_ROOM(values) KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets)
-        KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
+    KEEP_ROOM(values)
+    KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals)
+        KEEP_ROOM(needs) KEEP_ROOM(reads)
 #undef KEEP_ROOM
             VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -235,16 +236,9 @@ static void mark(struct kb *k, bool *live, int id)
         }
 }
 
-struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
+/* The stages that have live instructions, and those; their numbers by what they were while the kernel was built. */
+static void put_stages(const struct kb *k, const bool *live, struct kn_kernel *out, int *number, int *stage_number)
 {
-    if (k->failed)
-        return NULL;
-    struct kn_kernel *out = IR_NEW(k->ctx, struct kn_kernel);
-    bool *live = IR_NEWN(k->ctx, k->insns.n + 1, bool);
-    int *number = IR_NEWN(k->ctx, k->insns.n + 1, int);
-    for (int i = 0; i < k->insns.n; i++)
-        if (k->insns.at[i].insn.code == KN_STORE || k->insns.at[i].insn.code == KN_SORT)
-            mark(k, live, i);
     out->insns = IR_NEWN(k->ctx, k->insns.n, struct kn_insn);
     out->stages = IR_NEWN(k->ctx, k->order.n, struct kn_stage);
     for (int s = 0; s < k->order.n; s++) {
@@ -269,8 +263,13 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
             out->stages[out->nstages - 1].last = made.last;
         else
             out->stages[out->nstages++] = made;
+        stage_number[k->order.at[s]] = out->nstages - 1;
     }
-    /* Operands that only dropped instructions used go too. */
+}
+
+/* The operands that these use: what only dropped instructions used goes too. */
+static void put_operands(const struct kb *k, struct lw_group *g, struct kn_kernel *out)
+{
     int *renumber = IR_NEWN(k->ctx, k->operands.n + 1, int);
     bool *used = IR_NEWN(k->ctx, k->operands.n + 1, bool);
     for (int i = 0; i < out->ninsns; i++) /* what a sort permutes is stored and loaded too */
@@ -292,11 +291,26 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
         if (insn->code == KN_SORT)
             insn->ivalue = renumber[insn->ivalue];
     }
+}
+
+struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
+{
+    if (k->failed)
+        return NULL;
+    struct kn_kernel *out = IR_NEW(k->ctx, struct kn_kernel);
+    bool *live = IR_NEWN(k->ctx, k->insns.n + 1, bool);
+    int *number = IR_NEWN(k->ctx, k->insns.n + 1, int), *stage = IR_NEWN(k->ctx, k->stages.n + 1, int);
+    for (int i = 0; i < k->insns.n; i++)
+        if (k->insns.at[i].insn.code == KN_STORE || k->insns.at[i].insn.code == KN_SORT)
+            mark(k, live, i);
+    put_stages(k, live, out, number, stage);
+    put_operands(k, g, out);
     out->ndims = k->dims.n;
     out->dims = IR_NEWN(k->ctx, k->dims.n + 1, struct kn_dim);
     for (int i = 0; i < k->dims.n; i++)
         out->dims[i] = k->dims.at[i];
-    out->schedule = (struct kn_schedule){0};
+    out->roles = k->roles;
+    kn_renumber_roles(&out->roles, NULL, number, stage);
     kn_find_sizes(k->ctx, out);
     return out;
 }
@@ -325,6 +339,8 @@ bool lw_build(struct lw *lw, struct lw_group *g)
         g->kernel->kind = IR_K_REDUCE;
     if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse && !g->collects)
         lw_collapse(lw, g->kernel);
+    if (!kn_roles_hold(g->kernel)) /* an epilogue has brought stages of its own */
+        g->kernel->roles = (struct kn_roles){0};
     lw_find_contraction(g->kernel);
     if (g->anchor && g->kernel->contraction.present)
         g->kernel->contraction.partial = partial_of(g->anchor);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* roles.c - what goes over the roles of any form: the table of forms, and everything that is made of it. */
+#include "ir/roles/roles_int.h"
+
+#include <string.h>
+
+#define AT(type, member) offsetof(struct kn_roles, type.member) / sizeof(int)
+#define MANY(type, member) sizeof(((struct kn_roles *)0)->type.member) / sizeof(int)
+#define SCORE(kind, name, n) {KN_ROLE_##kind, #name, AT(attention, is.name), MANY(attention, is.name)},
+#define ATTENTION(kind, name, n) {KN_ROLE_##kind, #name, AT(attention, name), MANY(attention, name)},
+#define GRAD(kind, name, n) {KN_ROLE_##kind, #name, AT(attention_grad, name), MANY(attention_grad, name)},
+
+static const struct kn_role_row attention[] = {KN_ATTENTION_ROLES(ATTENTION) KN_SCORE_ROLES(SCORE){0}};
+static const struct kn_role_row attention_grad[] = {KN_ATTENTION_GRAD_ROLES(GRAD) KN_SCORE_ROLES(SCORE){0}};
+
+_Static_assert(AT(attention, is) == AT(attention_grad, is), "SCORE is for both");
+
+const struct kn_form_row kn_forms[KN_NFORMS] = {
+    [KN_ATTENTION] = {"attention", attention, kn_find_attention},
+    [KN_ATTENTION_GRAD] = {"attention_grad", attention_grad, kn_find_attention_grad},
+};
+
+int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i)
+{
+    return (int *)r + row->at + i;
+}
+
+struct kn_roles kn_roles_of(enum kn_form form)
+{
+    struct kn_roles r = {.form = form};
+    for (const struct kn_role_row *row = kn_forms[form].roles; row && row->name; row++)
+        for (int i = 0; i < row->n; i++)
+            *kn_role(&r, row, i) = -1;
+    return r;
+}
+
+bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r)
+{
+    for (int form = KN_NO_FORM + 1; form < KN_NFORMS; form++) {
+        *r = kn_roles_of((enum kn_form)form);
+        if (kn_forms[form].find(k, r))
+            return true;
+    }
+    *r = (struct kn_roles){0};
+    return false;
+}
+
+bool kn_roles_hold(const struct kn_kernel *k)
+{
+    struct kn_roles written = k->roles, found = kn_roles_of(written.form);
+    if (!written.form)
+        return true;
+    if (!kn_forms[written.form].find(k, &found))
+        return false;
+    for (const struct kn_role_row *row = kn_forms[written.form].roles; row->name; row++)
+        if (memcmp(kn_role(&written, row, 0), kn_role(&found, row, 0), (size_t)row->n * sizeof(int)) != 0)
+            return false;
+    return true;
+}
+
+void kn_renumber_roles(struct kn_roles *r, const int *dim, const int *insn, const int *stage)
+{
+    const int *const number[] = {[KN_ROLE_DIM] = dim, [KN_ROLE_INSN] = insn, [KN_ROLE_STAGE] = stage};
+    for (const struct kn_role_row *row = kn_forms[r->form].roles; row && row->name; row++)
+        for (int i = 0; i < row->n; i++) {
+            int *at = kn_role(r, row, i);
+            if (*at >= 0 && number[row->kind])
+                *at = number[row->kind][*at];
+        }
+}
+
+int kn_stage_of(const struct kn_kernel *k, int insn)
+{
+    for (int s = 0; s < k->nstages; s++)
+        if (insn >= k->stages[s].first && insn < k->stages[s].last)
+            return s;
+    return -1;
+}
+
+bool kn_runs_along(const struct kn_insn *n, ir_expr var)
+{
+    for (int i = 0; i < n->nindex; i++)
+        if (ir_uses_sym(n->index[i], var))
+            return true;
+    return false;
+}

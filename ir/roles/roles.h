@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * roles.h - which parts a kernel's dims, instructions and stages play. Part of the door ir.h; do not include it by
+ * itself.
+ *
+ * A kernel that a target runs specially has a FORM, and its roles say which of its dims are rows, which instruction is
+ * the sum, which stage stores the result. Who builds the kernel writes them down (the passes of passes/kernel/); dumps
+ * print them; targets read them, and none finds them out again from where things stand. A form is a row of KN_FORMS,
+ * its roles are a list, out of which everything that goes over roles is made: the structs below, printer, parser,
+ * renumbering.
+ *
+ * roles/ has a file for each form, which finds the roles from the kernel's structure. The verifier compares what it
+ * finds with what is written; a text that names no roles gets those that are found. So roles follow from the rest of
+ * the kernel, and two kernels that are the same but for them don't exist.
+ *
+ * All roles are numbers of the kernel's dims, instructions or stages; -1: nobody plays that part.
+ */
+#ifndef TCC_ROLES_H
+#define TCC_ROLES_H
+
+struct kn_kernel;
+struct kn_insn;
+
+enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_INSN, KN_ROLE_STAGE };
+
+/* R(kind, name, [n]): n of them, side by side; empty: one. */
+
+/* A score: what the product of a query and a key becomes, which is weighed. */
+#define KN_SCORE_ROLES(R)                                                                                             \
+    R(INSN, scaled, )       /* the product, times the constant `scale` if there is one */                             \
+    R(INSN, scale, )                                                                                                  \
+    R(INSN, unmasked, )     /* and with a mask added, if there is one */                                              \
+    R(INSN, compare, )      /* of causal attention, where positions differ: query >= key, else the score is -inf */   \
+    R(INSN, query, )        /* the positions that it compares, as KN_EXPR */                                          \
+    R(INSN, key, )                                                                                                    \
+    R(INSN, score, )        /* all of it */
+
+/* Attention, or (no mean, no last) its rows' logarithms alone: passes/kernel/attention.c draws the kernel. */
+#define KN_ATTENTION_ROLES(R)                                                                                         \
+    R(DIM, row, )           /* queries; none: there is one */                                                         \
+    R(DIM, t, )             /* keys */                                                                                \
+    R(DIM, d, )             /* what products of q and k are summed over */                                            \
+    R(DIM, e, )             /* columns of v */                                                                        \
+    R(INSN, val_q, )        /* factors: the loads below, or scalar ops of one operand of them */                      \
+    R(INSN, val_k, )                                                                                                  \
+    R(INSN, val_v, )                                                                                                  \
+    R(INSN, load_q, )                                                                                                 \
+    R(INSN, load_k, )                                                                                                 \
+    R(INSN, load_v, )                                                                                                 \
+    R(INSN, dot, )          /* reductions: the product, the row's largest score, the sum of its weights, the mean */  \
+    R(INSN, top, )                                                                                                    \
+    R(INSN, sum, )                                                                                                    \
+    R(INSN, mean, )                                                                                                   \
+    R(INSN, clamped, )      /* the largest score, bounded away from -inf */                                           \
+    R(STAGE, last, )        /* stores the means */                                                                    \
+    R(STAGE, lse, )         /* stores the rows' logarithms */
+
+/*
+ * A gradient of attention, of as many rows (queries, by k: keys) as the outer dim has, over columns (keys, by k:
+ * queries). Weights are made of the products of two sides of rows, q and dy, with two of columns, k and v (by k: k and
+ * v with q and dy), and the columns of a side are summed by them: the first side's by ds, the second's by p.
+ */
+#define KN_ATTENTION_GRAD_ROLES(R)                                                                                    \
+    R(DIM, row, )           /* none: there is one */                                                                  \
+    R(DIM, col, )                                                                                                     \
+    R(DIM, d, )             /* what the first products are summed over, */                                            \
+    R(DIM, e, )             /* and the second */                                                                      \
+    R(INSN, val_row, [2])   /* factors of the two products */                                                         \
+    R(INSN, val_col, [2])                                                                                             \
+    R(INSN, load_row, [2])                                                                                            \
+    R(INSN, load_col, [2])                                                                                            \
+    R(INSN, dot, [2])       /* the products */                                                                        \
+    R(INSN, less, )         /* score - lse */                                                                         \
+    R(INSN, lse, )                                                                                                    \
+    R(INSN, delta, )        /* what is taken off the second product */                                                \
+    R(INSN, weight, [2])    /* ds = p (product - delta), and p, the exponential of score - lse */                     \
+    R(INSN, sum, [2])       /* by ds, by p; none: not wanted */                                                       \
+    R(STAGE, last, [2])     /* that store them */
+
+#define KN_ROLE_MEMBER(kind, name, n) int name n;
+struct kn_score { KN_SCORE_ROLES(KN_ROLE_MEMBER) };
+struct kn_attention { struct kn_score is; KN_ATTENTION_ROLES(KN_ROLE_MEMBER) };
+struct kn_attention_grad { struct kn_score is; KN_ATTENTION_GRAD_ROLES(KN_ROLE_MEMBER) };
+#undef KN_ROLE_MEMBER
+
+enum kn_form { KN_NO_FORM, KN_ATTENTION, KN_ATTENTION_GRAD, KN_NFORMS };
+struct kn_roles {
+    enum kn_form form;
+    union {                          /* by form */
+        struct kn_attention attention;
+        struct kn_attention_grad attention_grad;
+    };
+};
+
+/* That form, nobody playing any part yet. */
+struct kn_roles kn_roles_of(enum kn_form form);
+/* The form and roles that a kernel's structure says, whatever is written down; false: it has none. */
+bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r);
+/* Has the kernel no form, or the roles that are written down? */
+bool kn_roles_hold(const struct kn_kernel *k);
+/* After dims, instructions and stages have got other numbers: the new ones by the old; NULL: they have not. */
+void kn_renumber_roles(struct kn_roles *r, const int *dim, const int *insn, const int *stage);
+
+/* The stage that an instruction stands in; -1: none. */
+int kn_stage_of(const struct kn_kernel *k, int insn);
+/* Does an index of the load or store run along the variable? */
+bool kn_runs_along(const struct kn_insn *n, ir_expr var);
+/* The score is the product times that positive number, and nothing else but the causal mask. */
+bool kn_is_plain_score(const struct kn_kernel *k, const struct kn_score *s);
+double kn_scale_of(const struct kn_kernel *k, const struct kn_score *s);
+/* Columns along dim `col` that a row may look at are those below *to, or from *from on; NULL: no such bound. */
+void kn_visible(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_score *s, int col, ir_expr *from,
+                ir_expr *to);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* roles_int.h - the table of forms (roles.c), for those in ir/ that go over it. */
+#ifndef TCC_ROLES_INT_H
+#define TCC_ROLES_INT_H
+
+#include "ir/ir_int.h"
+
+/* Where a role stands in struct kn_roles, in ints, and how many of it there are. The last row has no name. */
+struct kn_role_row { enum kn_role_kind kind; const char *name; int at, n; };
+struct kn_form_row {
+    const char *name;
+    const struct kn_role_row *roles;
+    /* Is the kernel of the form? Then it fills in the roles, all of which are -1. */
+    bool (*find)(const struct kn_kernel *k, struct kn_roles *r);
+};
+extern const struct kn_form_row kn_forms[KN_NFORMS];     /* that of KN_NO_FORM is empty */
+
+int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i);
+
+bool kn_find_attention(const struct kn_kernel *k, struct kn_roles *r);          /* attention.c */
+bool kn_find_attention_grad(const struct kn_kernel *k, struct kn_roles *r);
+
+#endif
