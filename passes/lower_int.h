@@ -190,6 +190,8 @@ void kb_remember(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx
 void kb_logical_index(struct kb *k, ir_type t, kn_layout l, const ir_expr *physical, ir_expr *logical);
 void kb_store_root(struct kb *k, int stage, const struct lw_group *g, const ir_expr *idx);
 struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g);           /* NULL: failed */
+void lw_settle_roles(struct kn_kernel *k);
+int kb_load_of(const struct kb *k, int id);
 enum tcc_dtype kb_acc_dtype(enum tcc_dtype d);                           /* accumulator of a reduction over d */
 ir_expr lw_iteration_var(struct lw *lw, int position, ir_expr extent);
 

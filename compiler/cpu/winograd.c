@@ -22,13 +22,11 @@ enum {
     LEAST_ROWS = 2 * REGISTER_ROWS,
     MOST_ROWS = 8 * REGISTER_ROWS
 }; /* of tiles, where sizes are known only at run time */
-enum { WG_N, WG_T, WG_OB, WG_OL, WG_OUTER };
-enum { WG_IN, WG_SUM, WG_KEEP, WG_OUT, WG_STAGES };
 
 struct wg {
     struct em *e;
     const struct kn_kernel *k;
-    int ib, il, z, v, m, load_u, sum;    /* dims, row buffers, instructions */
+    struct kn_winograd r;
     int64_t frequencies, channels, room; /* of input; tiles that v and m have room for */
     LLVMValueRef scratch, first, ntiles;
 };
@@ -40,24 +38,12 @@ static int64_t v_step(const struct wg *g)
 
 static bool study(const struct kn_kernel *k, struct wg *g)
 {
-    *g = (struct wg){.k = k, .load_u = -1, .sum = -1};
-    if (k->kind != IR_K_WINDOW || k->nstages != WG_STAGES || em_nouter(k) != WG_OUTER || k->ndims != WG_OUTER + 3 ||
-        !k->stages[WG_SUM].repeat || k->stages[WG_SUM].inner != k->stages[WG_IN].repeat)
+    *g = (struct wg){.k = k, .r = k->roles.winograd};
+    if (k->roles.form != KN_WINOGRAD)
         return false;
-    g->ib = WG_OUTER;
-    g->il = WG_OUTER + 1;
-    g->z = WG_OUTER + 2;
-    g->v = k->insns[k->stages[WG_IN].last - 1].operand;
-    g->m = k->insns[k->stages[WG_KEEP].last - 1].operand;
-    for (int i = k->stages[WG_SUM].first; i < k->stages[WG_SUM].last; i++) {
-        if (k->insns[i].code == KN_LOAD && k->insns[i].operand != g->v)
-            g->load_u = i;
-        if (k->insns[i].code == KN_REDUCE)
-            g->sum = i;
-    }
-    g->channels = ir_const_or(k->dims[g->ib].extent, 0) * BLOCK;
-    g->frequencies = ir_const_or(k->dims[g->z].extent, 0);
-    return g->load_u >= 0 && g->sum >= 0 && g->frequencies > 0 && g->channels > 0;
+    g->channels = ir_const_or(k->dims[g->r.in_block].extent, 0) * BLOCK;
+    g->frequencies = ir_const_or(k->dims[g->r.frequency].extent, 0);
+    return g->frequencies > 0 && g->channels > 0;
 }
 
 /* -- What pays ------------------------------------------------------------------------------------------ */
@@ -142,15 +128,15 @@ static bool schedule_winograd(const struct cpu_machine *m, struct ir_ctx *ctx, s
     struct wg g;
     if (!study(k, &g))
         return false;
-    int64_t tiles = ir_const_or(k->dims[WG_T].extent, 0), blocks = ir_const_or(k->dims[WG_OB].extent, 1);
+    int64_t tiles = ir_const_or(k->dims[g.r.tile].extent, 0), blocks = ir_const_or(k->dims[g.r.out_block].extent, 1);
     int64_t pieces = tiles ? choose_pieces(m, &g, tiles, blocks) : 2,
             each = tiles ? (tiles + pieces - 1) / pieces : unknown_tiles(m, &g, blocks);
-    int64_t shares = pieces < 4 && ir_const_or(k->dims[WG_N].extent, tiles ? 8 : 1) < 4 ? 4 / pieces : 1;
+    int64_t shares = pieces < 4 && ir_const_or(k->dims[g.r.image].extent, tiles ? 8 : 1) < 4 ? 4 / pieces : 1;
     int64_t share = (blocks + shares - 1) / shares;
     cpu_put_schedule(k, (struct cpu_schedule){.how = CPU_WINOGRAD});
-    k->schedule.tile[WG_N] = 1;
-    k->schedule.tile[WG_T] = each;
-    k->schedule.tile[WG_OB] = (share + 1) / 2 * 2; /* whole panels */
+    k->schedule.tile[g.r.image] = 1;
+    k->schedule.tile[g.r.tile] = each;
+    k->schedule.tile[g.r.out_block] = (share + 1) / 2 * 2; /* whole panels */
     int64_t room = each + 16;
     k->tiles = em_tile_count(ctx, k);
     k->scratch = ir_const(ctx, room * (v_step(&g) + 2 * g.frequencies * BLOCK) * 4);
@@ -181,7 +167,7 @@ static void bind_dim(struct wg *g, int dim, LLVMValueRef v)
 
 static void bind_tile(struct wg *g, LLVMValueRef r)
 {
-    bind_dim(g, WG_T, LLVMBuildAdd(g->e->b, g->first, r, ""));
+    bind_dim(g, g->r.tile, LLVMBuildAdd(g->e->b, g->first, r, ""));
 }
 
 /* Do all guards of a stage's accesses hold for the tile? NULL: always. */
@@ -247,9 +233,9 @@ static void transform_in(struct wg *g)
     em_loop_begin(e, &r, em_below(e, g->ntiles), em_i64(e, 1), "in");
     bind_tile(g, r.iv);
     LLVMValueRef to = at(g, g->scratch, mul(g, r.iv, v_step(g)));
-    em_loop_begin(e, &c, em_points(e, g->ib), em_i64(e, 1), "ib");
-    bind_dim(g, g->ib, c.iv);
-    body_both(g, WG_IN, g->il, g->v, to, 1);
+    em_loop_begin(e, &c, em_points(e, g->r.in_block), em_i64(e, 1), "ib");
+    bind_dim(g, g->r.in_block, c.iv);
+    body_both(g, g->r.take, g->r.in_lane, g->r.v, to, 1);
     em_loop_end(e, &c);
     em_loop_end(e, &r);
 }
@@ -369,7 +355,7 @@ static void multiply(struct wg *g, LLVMValueRef u)
     p.z = z.iv;
     p.weights = at(g, u, mul(g, z.iv, g->channels * PANEL));
     for (p.x = 0; p.x < PANEL; p.x += 2 * p.lanes)
-        (ir_const_or(g->k->dims[WG_T].extent, 0) ? known_rows : unknown_rows)(
+        (ir_const_or(g->k->dims[g->r.tile].extent, 0) ? known_rows : unknown_rows)(
             g, &p, at(g, p.weights, em_i64(e, g->channels * PANEL)));
     em_loop_end(e, &z);
 }
@@ -384,9 +370,9 @@ static void transform_out(struct wg *g, LLVMValueRef ob, LLVMValueRef end)
         if (half)
             em_if_begin(e, &f, LLVMBuildICmp(e->b, LLVMIntSLT, block, end, ""));
         em_loop_begin(e, &r, em_below(e, g->ntiles), em_i64(e, 1), "out");
-        bind_dim(g, WG_OB, block);
+        bind_dim(g, g->r.out_block, block);
         bind_tile(g, r.iv);
-        body_both(g, WG_OUT, WG_OL, g->m, m_of(g, half, r.iv), BLOCK);
+        body_both(g, g->r.give, g->r.out_lane, g->r.m, m_of(g, half, r.iv), BLOCK);
         em_loop_end(e, &r);
         if (half)
             em_if_end(e, &f);
@@ -401,22 +387,22 @@ static void emit_winograd(struct em *e)
     if (!study(e->k, &g))
         return; /* cannot be: its schedule said that it can */
     g.e = e;
-    g.room = e->k->schedule.tile[WG_T] + 16;
+    g.room = e->k->schedule.tile[g.r.tile] + 16;
     g.scratch = e->scratch;
     em_tiles_begin(e, &t);
-    for (int i = 0; i < WG_OUTER; i++)
+    for (int i = 0; i < em_nouter(e->k); i++)
         em_bind(e, e->k->dims[i].var, t.at[i].lo);
-    g.first = t.at[WG_T].lo;
-    g.ntiles = em_length(e, t.at[WG_T]);
+    g.first = t.at[g.r.tile].lo;
+    g.ntiles = em_length(e, t.at[g.r.tile]);
     transform_in(&g);
-    em_loop_begin(e, &p, t.at[WG_OB], em_i64(e, 2), "panel");
-    const struct kn_insn *u = &e->k->insns[g.load_u];
-    bind_dim(&g, WG_OB, p.iv);
-    bind_dim(&g, WG_OL, em_i64(e, 0));
-    for (int i = g.ib; i <= g.z; i++)
+    em_loop_begin(e, &p, t.at[g.r.out_block], em_i64(e, 2), "panel");
+    const struct kn_insn *u = &e->k->insns[g.r.load_u];
+    bind_dim(&g, g.r.out_block, p.iv);
+    bind_dim(&g, g.r.out_lane, em_i64(e, 0));
+    for (int i = em_nouter(e->k); i < e->k->ndims; i++)
         bind_dim(&g, i, em_i64(e, 0));
     multiply(&g, em_address(e, u->operand, em_expr(e, em_offset(e, u->operand, u->index))));
-    transform_out(&g, p.iv, t.at[WG_OB].hi);
+    transform_out(&g, p.iv, t.at[g.r.out_block].hi);
     em_loop_end(e, &p);
     em_tiles_end(e, &t);
 }

@@ -15,80 +15,16 @@
 
 /* -- Which kernels ------------------------------------------------------------------------------------------------- */
 
-static bool uses_dims(const struct kn_kernel *k, const struct kn_insn *n, uint32_t dims)
-{
-    for (int d = 0; d < k->ndims; d++)
-        if (dims >> d & 1 && kn_insn_uses(n, k->dims[d].var))
-            return true;
-    return false;
-}
-
-/* Is instruction i, with all that it is made of, the same for all outer points, and not read from the result? */
-static bool is_index(const struct kn_kernel *k, int i, uint32_t outer, int result)
-{
-    const struct kn_insn *n = &k->insns[i];
-    if (uses_dims(k, n, outer) || (n->code == KN_LOAD && n->operand == result))
-        return false;
-    for (int a = 0; a < n->nargs; a++)
-        if (n->arg[a] >= 0 && !is_index(k, n->arg[a], outer, result))
-            return false;
-    for (int j = 0; j < i; j++)
-        if (k->insns[j].code == KN_INDEX && kn_insn_uses(n, k->insns[j].expr) && !is_index(k, j, outer, result))
-            return false;
-    return true;
-}
-
-/* The one store; -1: the kernel is no such scatter. */
-static int store_of(const struct kn_kernel *k)
-{
-    int store = -1;
-    if (k->nstages != 1 || !k->stages[0].inner || k->stages[0].repeat || k->split.combine)
-        return -1;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return -1;
-    for (int i = 0; i < k->ninsns; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        if (n->code == KN_REDUCE || n->code == KN_ARGREDUCE || n->code == KN_SCAN ||
-            (n->code == KN_STORE && store >= 0))
-            return -1;
-        if (n->code == KN_STORE)
-            store = i;
-    }
-    return store;
-}
-
-static bool same_element(const struct kn_insn *a, const struct kn_insn *b)
-{
-    for (int i = 0; i < a->nindex; i++)
-        if (a->index[i] != b->index[i])
-            return false;
-    return true;
-}
-
 bool cuda_owner_rows(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr *rows)
 {
-    int store = store_of(k);
-    if (store < 0 || !tcc_is_float((enum tcc_dtype)k->operands[k->insns[store].operand].dtype))
+    const struct kn_scatter *s = &k->roles.scatter;
+    if (k->roles.form != KN_SCATTER || !tcc_is_float((enum tcc_dtype)k->operands[s->result].dtype))
         return false; /* small kernels of integers may be the host's, whose tiles are outer points */
-    const struct kn_insn *to = &k->insns[store];
-    uint32_t inner = k->stages[0].inner, outer = ((1u << k->ndims) - 1) & ~inner;
-    if (uses_dims(k, to, inner))
-        return false;
-    *rows = NULL;
-    for (int i = 0; i < k->ninsns; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        if (n->code == KN_LOAD && n->operand == to->operand && !same_element(n, to))
-            return false;
-        if (n->code != KN_INDEX || !kn_insn_uses(to, n->expr))
-            continue;
-        if (!is_index(k, i, outer, to->operand))
-            return false;
-        *rows = *rows ? ir_mul(ctx, *rows, n->bound) : n->bound;
-    }
-    if (*rows) /* an axis without elements has a row, too, whose owner reports the indices into it */
-        *rows = ir_max(ctx, *rows, ir_const(ctx, 1));
-    return *rows != NULL;
+    *rows = ir_const(ctx, 1);
+    for (int i = 0; i < TCC_MAX_RANK && s->index[i] >= 0; i++)
+        *rows = ir_mul(ctx, *rows, k->insns[s->index[i]].bound);
+    *rows = ir_max(ctx, *rows, ir_const(ctx, 1)); /* without elements, too, one has an owner, who reports the indices */
+    return true;
 }
 
 /* -- The function -------------------------------------------------------------------------------------------------- */
@@ -96,7 +32,6 @@ bool cuda_owner_rows(struct ir_ctx *ctx, const struct kn_kernel *k, ir_expr *row
 struct owners {
     struct cuda_fn *f;
     uint32_t inner, outer;
-    int store;
     V points, outer_points; /* numbers of them */
     V counts, list; /* shared memory: a warp's own points, twice; numbers of the block's own among those looked at */
 };
@@ -130,11 +65,10 @@ static V row_of(struct owners *o)
     struct em *e = o->f->e;
     V row = em_i64(e, 0);
     em_forget(e, 0, e->k->ninsns);
-    for (int i = 0; i < e->k->ninsns; i++) {
-        const struct kn_insn *n = &e->k->insns[i];
-        if (n->code != KN_INDEX || !kn_insn_uses(&e->k->insns[o->store], n->expr))
-            continue;
-        em_insn_needed(e, i);
+    const int *index = e->k->roles.scatter.index;
+    for (int i = 0; i < TCC_MAX_RANK && index[i] >= 0; i++) {
+        const struct kn_insn *n = &e->k->insns[index[i]];
+        em_insn_needed(e, index[i]);
         row = LLVMBuildNSWAdd(e->b, LLVMBuildNSWMul(e->b, row, em_expr(e, n->bound), ""), em_expr(e, n->expr), "");
     }
     return row;
@@ -218,7 +152,7 @@ void cuda_emit_owners(struct cuda_fn *f)
 {
     struct em *e = f->e;
     uint32_t inner = e->k->stages[0].inner;
-    struct owners o = {.f = f, .inner = inner, .outer = ((1u << e->k->ndims) - 1) & ~inner, .store = store_of(e->k)};
+    struct owners o = {.f = f, .inner = inner, .outer = ((1u << e->k->ndims) - 1) & ~inner};
     struct em_loop tiles, points;
     o.points = count_points(e, o.inner);
     o.outer_points = count_points(e, o.outer);

@@ -21,10 +21,9 @@
 
 struct scatter {
     struct nk *nk;
-    int index, load, store; /* instructions: KN_INDEX, the load of the tensor, the store */
-    int update;             /* what is added, float32 */
-    int value;              /* it, in 16 bits if it comes from there */
-    int dim;                /* on partitions; inner, as the dims in `others` */
+    int index, store, update; /* roles; what is added is float32 */
+    int value;                /* it, in 16 bits if it comes from there */
+    int dim;                  /* on partitions; inner, as the dims in `others` */
     uint32_t others;
     int64_t chunk[KN_MAX_DIMS]; /* of outer dims: points at once */
     struct nk_digits digits[KN_MAX_DIMS];
@@ -40,70 +39,15 @@ static int without_casts(const struct kn_kernel *k, int i)
     return i;
 }
 
-static bool same_element(const struct kn_insn *a, const struct kn_insn *b)
+/* One index, by which floats are added. */
+static bool adds_rows(const struct kn_kernel *k)
 {
-    bool same = a->operand == b->operand && a->nindex == b->nindex && !a->nguards && !b->nguards;
-    for (int i = 0; same && i < a->nindex; i++)
-        same = a->index[i] == b->index[i];
-    return same;
-}
-
-static bool uses(const struct kn_insn *n, ir_expr symbol)
-{
-    bool found = n->code == KN_EXPR && ir_uses_sym(n->expr, symbol);
-    for (int i = 0; i < n->nindex; i++)
-        found |= ir_uses_sym(n->index[i], symbol);
-    for (int i = 0; i < n->nguards; i++)
-        found |= ir_uses_sym(n->guards[i].e, symbol);
-    return found;
-}
-
-/* The store, what it adds to what, and the index. */
-static bool find_roles(struct scatter *s)
-{
-    const struct kn_kernel *k = s->nk->k;
-    s->index = s->store = -1;
-    for (int i = 0; i < k->ninsns; i++) {
-        int *role = k->insns[i].code == KN_INDEX ? &s->index : k->insns[i].code == KN_STORE ? &s->store : NULL;
-        if (role && *role >= 0)
-            return false;
-        if (role)
-            *role = i;
-        if (k->insns[i].code == KN_REDUCE || k->insns[i].code == KN_ARGREDUCE || k->insns[i].code == KN_SCAN ||
-            k->insns[i].code == KN_ENV)
-            return false;
-    }
-    if (s->index < 0 || s->store < 0)
+    const struct kn_scatter *r = &k->roles.scatter;
+    if (k->roles.form != KN_SCATTER || r->index[1] >= 0 || r->combine < 0)
         return false;
-    const struct kn_insn *store = &k->insns[s->store], *sum = &k->insns[without_casts(k, store->arg[0])];
-    if (sum->code != KN_SCALAR || sum->op != IR_add || sum->dtype != TCC_F32 ||
-        k->operands[store->operand].use != KN_INOUT)
-        return false;
-    for (int i = 0; i < 2; i++) {
-        s->load = without_casts(k, sum->arg[i]);
-        s->update = sum->arg[!i];
-        if (k->insns[s->load].code == KN_LOAD && same_element(&k->insns[s->load], store))
-            break;
-        s->load = -1;
-    }
-    return s->load >= 0;
-}
-
-/* Only these two use the index, and nothing but the outer dims beside it. */
-static bool is_by_rows(const struct scatter *s, uint32_t inner)
-{
-    const struct kn_kernel *k = s->nk->k;
-    ir_expr symbol = k->insns[s->index].expr;
-    for (int i = 0; i < k->ninsns; i++) {
-        if (i != s->index && uses(&k->insns[i], symbol) != (i == s->load || i == s->store))
-            return false;
-        if (i != s->load && k->insns[i].code == KN_LOAD && k->insns[i].operand == k->insns[s->store].operand)
-            return false;
-    }
-    for (int d = 0; d < k->ndims; d++)
-        if (inner >> d & 1 && uses(&k->insns[s->store], k->dims[d].var))
-            return false;
-    return !(nk_dims_of(s->nk, s->index) & ~inner);
+    const struct kn_insn *sum = &k->insns[r->combine];
+    return sum->op == IR_add && sum->dtype == TCC_F32 && k->operands[r->result].use == KN_INOUT &&
+           !k->insns[r->load].nguards && !k->insns[r->store].nguards;
 }
 
 static bool plan(struct nk *nk, struct scatter *s)
@@ -111,9 +55,9 @@ static bool plan(struct nk *nk, struct scatter *s)
     enum { LEAST = 8, MOST_INDEX = 1 << 24 }; /* updates; what float32 has exactly */
     const struct kn_kernel *k = nk->k;
     int64_t bound, left = NEURON_MOVING;
-    *s = (struct scatter){.nk = nk, .dim = -1};
-    if (nk->room < NK_ROOM || k->nstages != 1 || k->stages[0].repeat || !k->stages[0].inner || !find_roles(s) ||
-        !is_by_rows(s, k->stages[0].inner) || !ir_is_const(k->insns[s->index].bound, &bound) || bound > MOST_INDEX)
+    const struct kn_scatter *r = &k->roles.scatter;
+    *s = (struct scatter){.nk = nk, .dim = -1, .index = r->index[0], .store = r->store, .update = r->update};
+    if (nk->room < NK_ROOM || !adds_rows(k) || !ir_is_const(k->insns[s->index].bound, &bound) || bound > MOST_INDEX)
         return false;
     for (int d = k->ndims - 1; d >= 0; d--) {
         s->digits[d] = nk_digits_of(nk, d);

@@ -6,18 +6,25 @@
 
 #define AT(type, member) offsetof(struct kn_roles, type.member) / sizeof(int)
 #define MANY(type, member) sizeof(((struct kn_roles *)0)->type.member) / sizeof(int)
+#define ROW(form, kind, name) {KN_ROLE_##kind, #name, AT(form, name), MANY(form, name)},
 #define SCORE(kind, name, n) {KN_ROLE_##kind, #name, AT(attention, is.name), MANY(attention, is.name)},
-#define ATTENTION(kind, name, n) {KN_ROLE_##kind, #name, AT(attention, name), MANY(attention, name)},
-#define GRAD(kind, name, n) {KN_ROLE_##kind, #name, AT(attention_grad, name), MANY(attention_grad, name)},
+#define ATTENTION(kind, name, n) ROW(attention, kind, name)
+#define GRAD(kind, name, n) ROW(attention_grad, kind, name)
+#define WINOGRAD(kind, name, n) ROW(winograd, kind, name)
+#define SCATTER(kind, name, n) ROW(scatter, kind, name)
 
 static const struct kn_role_row attention[] = {KN_ATTENTION_ROLES(ATTENTION) KN_SCORE_ROLES(SCORE){0}};
 static const struct kn_role_row attention_grad[] = {KN_ATTENTION_GRAD_ROLES(GRAD) KN_SCORE_ROLES(SCORE){0}};
+static const struct kn_role_row winograd[] = {KN_WINOGRAD_ROLES(WINOGRAD){0}};
+static const struct kn_role_row scatter[] = {KN_SCATTER_ROLES(SCATTER){0}};
 
 _Static_assert(AT(attention, is) == AT(attention_grad, is), "SCORE is for both");
 
 const struct kn_form_row kn_forms[KN_NFORMS] = {
     [KN_ATTENTION] = {"attention", attention, kn_find_attention},
     [KN_ATTENTION_GRAD] = {"attention_grad", attention_grad, kn_find_attention_grad},
+    [KN_WINOGRAD] = {"winograd", winograd, kn_find_winograd},
+    [KN_SCATTER] = {"scatter", scatter, kn_find_scatter},
 };
 
 int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i)
@@ -58,9 +65,10 @@ bool kn_roles_hold(const struct kn_kernel *k)
     return true;
 }
 
-void kn_renumber_roles(struct kn_roles *r, const int *dim, const int *insn, const int *stage)
+void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, const int *operand)
 {
-    const int *const number[] = {[KN_ROLE_DIM] = dim, [KN_ROLE_INSN] = insn, [KN_ROLE_STAGE] = stage};
+    const int *const number[] = {
+        [KN_ROLE_DIM] = NULL, [KN_ROLE_INSN] = insn, [KN_ROLE_STAGE] = stage, [KN_ROLE_OPERAND] = operand};
     for (const struct kn_role_row *row = kn_forms[r->form].roles; row && row->name; row++)
         for (int i = 0; i < row->n; i++) {
             int *at = kn_role(r, row, i);

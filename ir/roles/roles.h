@@ -13,7 +13,7 @@
  * finds with what is written; a text that names no roles gets those that are found. So roles follow from the rest of
  * the kernel, and two kernels that are the same but for them don't exist.
  *
- * All roles are numbers of the kernel's dims, instructions or stages; -1: nobody plays that part.
+ * All roles are numbers of the kernel's dims, instructions, stages or operands; -1: nobody plays that part.
  */
 #ifndef TCC_ROLES_H
 #define TCC_ROLES_H
@@ -21,7 +21,7 @@
 struct kn_kernel;
 struct kn_insn;
 
-enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_INSN, KN_ROLE_STAGE };
+enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_INSN, KN_ROLE_STAGE, KN_ROLE_OPERAND };
 
 /* R(kind, name, [n]): n of them, side by side; empty: one. */
 
@@ -77,18 +77,48 @@ enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_INSN, KN_ROLE_STAGE };
     R(INSN, sum, [2])       /* by ds, by p; none: not wanted */                                                       \
     R(STAGE, last, [2])     /* that store them */
 
+/* A 3x3 convolution in tiles, by Winograd: passes/kernel/winograd.c draws the kernel. */
+#define KN_WINOGRAD_ROLES(R)                                                                                          \
+    R(DIM, image, )                                                                                                   \
+    R(DIM, tile, )          /* of an image, row by row */                                                             \
+    R(DIM, out_block, )     /* channels are block * extent of the lane + lane */                                      \
+    R(DIM, out_lane, )                                                                                                \
+    R(DIM, in_block, )                                                                                                \
+    R(DIM, in_lane, )                                                                                                 \
+    R(DIM, frequency, )                                                                                               \
+    R(OPERAND, v, )         /* row buffers: of a tile's transformed elements, and of the sums of their products */    \
+    R(OPERAND, m, )                                                                                                   \
+    R(INSN, load_u, )       /* the transformed weights */                                                             \
+    R(INSN, sum, )                                                                                                    \
+    R(STAGE, take, )        /* transforms a tile's elements */                                                        \
+    R(STAGE, give, )        /* transforms the sums back, and stores the results */
+
+/* A scatter by rows: the points of its inner dims name rows of the result, each of which is updated in their order; the
+ * outer dims are a row's. */
+#define KN_SCATTER_ROLES(R)                                                                                           \
+    R(OPERAND, result, )                                                                                              \
+    R(INSN, index, [TCC_MAX_RANK])  /* the KN_INDEX that name the row, in the order of its number's digits */         \
+    R(INSN, load, )         /* what the result has there; none: it is overwritten */                                  \
+    R(INSN, update, )       /* what it is combined with, */                                                           \
+    R(INSN, combine, )      /* and what comes of it, in the type in which that is computed */                         \
+    R(INSN, store, )
+
 #define KN_ROLE_MEMBER(kind, name, n) int name n;
 struct kn_score { KN_SCORE_ROLES(KN_ROLE_MEMBER) };
 struct kn_attention { struct kn_score is; KN_ATTENTION_ROLES(KN_ROLE_MEMBER) };
 struct kn_attention_grad { struct kn_score is; KN_ATTENTION_GRAD_ROLES(KN_ROLE_MEMBER) };
+struct kn_winograd { KN_WINOGRAD_ROLES(KN_ROLE_MEMBER) };
+struct kn_scatter { KN_SCATTER_ROLES(KN_ROLE_MEMBER) };
 #undef KN_ROLE_MEMBER
 
-enum kn_form { KN_NO_FORM, KN_ATTENTION, KN_ATTENTION_GRAD, KN_NFORMS };
+enum kn_form { KN_NO_FORM, KN_ATTENTION, KN_ATTENTION_GRAD, KN_WINOGRAD, KN_SCATTER, KN_NFORMS };
 struct kn_roles {
     enum kn_form form;
     union {                          /* by form */
         struct kn_attention attention;
         struct kn_attention_grad attention_grad;
+        struct kn_winograd winograd;
+        struct kn_scatter scatter;
     };
 };
 
@@ -98,8 +128,8 @@ struct kn_roles kn_roles_of(enum kn_form form);
 bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r);
 /* Has the kernel no form, or the roles that are written down? */
 bool kn_roles_hold(const struct kn_kernel *k);
-/* After dims, instructions and stages have got other numbers: the new ones by the old; NULL: they have not. */
-void kn_renumber_roles(struct kn_roles *r, const int *dim, const int *insn, const int *stage);
+/* After instructions, stages and operands have got other numbers: the new ones by the old. */
+void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, const int *operand);
 
 /* The stage that an instruction stands in; -1: none. */
 int kn_stage_of(const struct kn_kernel *k, int insn);

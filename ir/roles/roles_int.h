@@ -19,5 +19,7 @@ int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i);
 
 bool kn_find_attention(const struct kn_kernel *k, struct kn_roles *r);          /* attention.c */
 bool kn_find_attention_grad(const struct kn_kernel *k, struct kn_roles *r);
+bool kn_find_winograd(const struct kn_kernel *k, struct kn_roles *r);           /* winograd.c */
+bool kn_find_scatter(const struct kn_kernel *k, struct kn_roles *r);            /* scatter.c */
 
 #endif

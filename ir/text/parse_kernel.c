@@ -412,15 +412,17 @@ static bool read_role(struct reader *r, enum kn_role_kind kind, int *out)
 {
     struct token at = r->p->tok;
     const char *name;
-    int64_t stage;
+    int64_t number;
     if (lex_take(r->p, '-'))
         return true;
-    if (kind == KN_ROLE_INSN)
+    if (kind == KN_ROLE_OPERAND)
+        return read_operand_name(r, out);
+    if (r->p->tok.kind == T_VALUE)
         return read_value(r, out);
-    if (kind == KN_ROLE_STAGE) {
-        if (!lex_small(r->p, 0, r->stages.n - 1, &stage))
+    if (kind != KN_ROLE_DIM) { /* a stage, or a store, which has no name */
+        if (!lex_small(r->p, 0, (kind == KN_ROLE_STAGE ? r->stages.n : r->insns.n) - 1, &number))
             return false;
-        *out = (int)stage;
+        *out = (int)number;
         return true;
     }
     if (!lex_ident(r->p, &name))
@@ -456,7 +458,7 @@ static bool read_roles(struct reader *r)
             row++;
         if (!row->name)
             return parse_error(p, &at, "%s has no role '%s'", kn_forms[form].name, name);
-        for (int i = 0; i < row->n; i++)
+        for (int i = 0; i < row->n && !lex_is(p, ',') && !lex_is(p, ')'); i++)
             if (!read_role(r, row->kind, kn_role(to, row, i)))
                 return false;
     } while (lex_take(p, ','));

@@ -273,8 +273,10 @@ static void print_role(FILE *out, const struct kn_kernel *k, enum kn_role_kind k
         fputc('-', out);
     else if (kind == KN_ROLE_DIM)
         ir_print_expr(out, k->dims[number].var);
+    else if (kind == KN_ROLE_OPERAND)
+        fprintf(out, "o%d", number);
     else
-        fprintf(out, kind == KN_ROLE_INSN ? "%%%d" : "%d", number);
+        fprintf(out, kind == KN_ROLE_INSN && k->insns[number].code != KN_STORE ? "%%%d" : "%d", number);
 }
 
 static void print_roles(FILE *out, const struct kn_kernel *k)
@@ -285,13 +287,13 @@ static void print_roles(FILE *out, const struct kn_kernel *k)
         return;
     fprintf(out, "  roles %s", kn_forms[r.form].name);
     for (const struct kn_role_row *row = kn_forms[r.form].roles; row->name; row++) {
-        bool any = false;
-        for (int i = 0; i < row->n; i++)
-            any = any || *kn_role(&r, row, i) >= 0;
-        if (!any)
+        int n = row->n; /* without those at the end that nobody plays */
+        while (n && *kn_role(&r, row, n - 1) < 0)
+            n--;
+        if (!n)
             continue;
         fprintf(out, "%s%s=", before, row->name);
-        for (int i = 0; i < row->n; i++) {
+        for (int i = 0; i < n; i++) {
             fputs(i ? " " : "", out);
             print_role(out, k, row->kind, *kn_role(&r, row, i));
         }

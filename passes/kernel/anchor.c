@@ -728,6 +728,8 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
     }
     if (!inner)
         lw_inner_dim(k, ir_const(k->ctx, 1), &inner);
+    struct kn_scatter *roles = &k->roles.scatter;
+    k->roles = kn_roles_of(KN_SCATTER);
     int stage = kb_stage_new(k, inner);
     int r = v->type->rank, depth = nd ? (int)ir_const_or(index->type->dim[q - 1], 0) : 1;
     for (int i = 0; i < (nd ? q - 1 : q); i++)
@@ -738,29 +740,36 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
         int id = kb_load(k, stage, index, sub), to = nd ? d : axis;
         ir_expr sym = ir_fresh(k->ctx, "g", 0, INT64_C(1) << 40);
         VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){sym, stage});
-        kb_insn(k, stage,
-                (struct kn_insn){.code = KN_INDEX,
-                                 .dtype = TCC_I64,
-                                 .nargs = 1,
-                                 .arg = {id, -1, -1},
-                                 .expr = sym,
-                                 .bound = v->type->dim[to]});
+        roles->index[d] = kb_insn(k, stage,
+                                  (struct kn_insn){.code = KN_INDEX,
+                                                   .dtype = TCC_I64,
+                                                   .nargs = 1,
+                                                   .arg = {id, -1, -1},
+                                                   .expr = sym,
+                                                   .bound = v->type->dim[to]});
         at[to] = sym;
     }
     for (int i = 0; i < r; i++)
         if (nd ? i >= depth : i != axis)
             at[i] = nd ? u[q - 1 + i - depth] : u[i];
-    int id = kb_load(k, stage, updates, u);
+    int id = roles->update = kb_load(k, stage, updates, u);
     if (mode[0] != 'n') {
         enum tcc_dtype d = v->type->dtype, acc = kb_acc_dtype(d);
         enum ir_op op = mode[0] == 'a' ? IR_add : mode[1] == 'u' ? IR_mul : mode[1] == 'i' ? IR_min : IR_max;
-        int args[2] = {kb_cast(k, stage, kb_load(k, stage, v, at), acc), kb_cast(k, stage, id, acc)};
-        id = kb_cast(k, stage, kb_scalar(k, stage, op, acc, 2, args), d);
+        roles->load = kb_load(k, stage, v, at);
+        int args[2] = {kb_cast(k, stage, roles->load, acc), kb_cast(k, stage, id, acc)};
+        roles->update = args[1];
+        roles->combine = kb_scalar(k, stage, op, acc, 2, args);
+        id = kb_cast(k, stage, roles->combine, d);
     }
     kb_store(k, stage, v, at, id);
+    roles->store = k->insns.n - 1;
+    roles->result = k->insns.at[roles->store].insn.operand;
     kb_stage_end(k, stage);
     g->kernel = kb_finish(k, g);
-    if (g->kernel)
-        g->kernel->kind = IR_K_MOVE;
-    return g->kernel != NULL;
+    if (!g->kernel)
+        return false;
+    g->kernel->kind = IR_K_MOVE;
+    lw_settle_roles(g->kernel); /* without any where each element has an index of its own */
+    return true;
 }

@@ -98,14 +98,6 @@ static int dot(struct kb *k, const struct attention *a, struct ir_value *q, stru
     return id;
 }
 
-/* The load that a value is made of by scalar ops of one operand; -1: it is made of something else. */
-static int load_of(const struct kb *k, int id)
-{
-    while (k->insns.at[id].insn.code == KN_SCALAR && k->insns.at[id].insn.nargs == 1)
-        id = k->insns.at[id].insn.arg[0];
-    return k->insns.at[id].insn.code == KN_LOAD ? id : -1;
-}
-
 /* Is that outer dim the rows', of which the loads in front have own ones, and the n others the same? */
 static bool is_row(const struct kb *k, int dim, int nown, int n, const int *loads)
 {
@@ -288,11 +280,11 @@ static void forward_roles(struct kb *k, const struct attention *a)
     bool alone = r->mean < 0;
     r->t = dim_of(a->in_t);
     r->d = dim_of(a->in_d);
-    r->load_q = load_of(k, r->val_q);
-    r->load_k = load_of(k, r->val_k);
+    r->load_q = kb_load_of(k, r->val_q);
+    r->load_k = kb_load_of(k, r->val_k);
     if (!alone) {
         r->e = dim_of(a->in_e);
-        r->load_v = load_of(k, r->val_v);
+        r->load_v = kb_load_of(k, r->val_v);
     }
     int loads[3] = {r->load_q, r->load_k, r->load_v};
     r->row = row_of(k, 1, alone ? 2 : 3, loads);
@@ -341,8 +333,8 @@ static void grad_weights(struct kb *k, struct attention *a, int p_row, int ds_ro
     for (int i = 0; i < 2; i++) {
         r->val_row[i] = val[i][!by_q];
         r->val_col[i] = val[i][by_q];
-        r->load_row[i] = load_of(k, r->val_row[i]);
-        r->load_col[i] = load_of(k, r->val_col[i]);
+        r->load_row[i] = kb_load_of(k, r->val_row[i]);
+        r->load_col[i] = kb_load_of(k, r->val_col[i]);
     }
     int stage = stage_of(k, 0, a->in_t);
     args[0] = masked(k, stage, a, r->dot[0]);

@@ -27,8 +27,9 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     KEEP_ROOM(dims)
     KEEP_ROOM(operands)
     KEEP_ROOM(values)
-    KEEP_ROOM(insns) KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals)
-        KEEP_ROOM(needs) KEEP_ROOM(reads)
+    KEEP_ROOM(insns)
+    KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(needs)
+        KEEP_ROOM(reads)
 #undef KEEP_ROOM
             VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -268,9 +269,8 @@ static void put_stages(const struct kb *k, const bool *live, struct kn_kernel *o
 }
 
 /* The operands that these use: what only dropped instructions used goes too. */
-static void put_operands(const struct kb *k, struct lw_group *g, struct kn_kernel *out)
+static void put_operands(const struct kb *k, struct lw_group *g, struct kn_kernel *out, int *renumber)
 {
-    int *renumber = IR_NEWN(k->ctx, k->operands.n + 1, int);
     bool *used = IR_NEWN(k->ctx, k->operands.n + 1, bool);
     for (int i = 0; i < out->ninsns; i++) /* what a sort permutes is stored and loaded too */
         if (out->insns[i].code == KN_LOAD || out->insns[i].code == KN_STORE)
@@ -299,20 +299,36 @@ struct kn_kernel *kb_finish(struct kb *k, struct lw_group *g)
         return NULL;
     struct kn_kernel *out = IR_NEW(k->ctx, struct kn_kernel);
     bool *live = IR_NEWN(k->ctx, k->insns.n + 1, bool);
-    int *number = IR_NEWN(k->ctx, k->insns.n + 1, int), *stage = IR_NEWN(k->ctx, k->stages.n + 1, int);
+    int *number = IR_NEWN(k->ctx, k->insns.n + 1, int), *stage = IR_NEWN(k->ctx, k->stages.n + 1, int),
+        *operand = IR_NEWN(k->ctx, k->operands.n + 1, int);
     for (int i = 0; i < k->insns.n; i++)
         if (k->insns.at[i].insn.code == KN_STORE || k->insns.at[i].insn.code == KN_SORT)
             mark(k, live, i);
     put_stages(k, live, out, number, stage);
-    put_operands(k, g, out);
+    put_operands(k, g, out, operand);
     out->ndims = k->dims.n;
     out->dims = IR_NEWN(k->ctx, k->dims.n + 1, struct kn_dim);
     for (int i = 0; i < k->dims.n; i++)
         out->dims[i] = k->dims.at[i];
     out->roles = k->roles;
-    kn_renumber_roles(&out->roles, NULL, number, stage);
+    kn_renumber_roles(&out->roles, number, stage, operand);
     kn_find_sizes(k->ctx, out);
     return out;
+}
+
+/* What the builder wrote down is not so where an epilogue has brought stages of its own. */
+void lw_settle_roles(struct kn_kernel *k)
+{
+    if (!kn_roles_hold(k))
+        k->roles = (struct kn_roles){0};
+}
+
+/* The load that a value is made of by scalar ops of one operand; -1: it is made of something else. */
+int kb_load_of(const struct kb *k, int id)
+{
+    while (k->insns.at[id].insn.code == KN_SCALAR && k->insns.at[id].insn.nargs == 1)
+        id = k->insns.at[id].insn.arg[0];
+    return k->insns.at[id].insn.code == KN_LOAD ? id : -1;
 }
 
 static enum tcc_dtype partial_of(const struct ir_node *n)
@@ -339,8 +355,7 @@ bool lw_build(struct lw *lw, struct lw_group *g)
         g->kernel->kind = IR_K_REDUCE;
     if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse && !g->collects)
         lw_collapse(lw, g->kernel);
-    if (!kn_roles_hold(g->kernel)) /* an epilogue has brought stages of its own */
-        g->kernel->roles = (struct kn_roles){0};
+    lw_settle_roles(g->kernel);
     lw_find_contraction(g->kernel);
     if (g->anchor && g->kernel->contraction.present)
         g->kernel->contraction.partial = partial_of(g->anchor);

@@ -101,7 +101,6 @@ struct tile {
     int side, results;               /* elements and results along an axis */
     ir_expr image, y, x, in, out, z; /* first row and column of the tile's results; channels; frequency */
     uint32_t in_dims, z_dim;
-    int v, m;
 };
 
 static void take_tile(struct kb *k, struct tile *t)
@@ -109,7 +108,8 @@ static void take_tile(struct kb *k, struct tile *t)
     const struct ir_attr *before = ir_attr(t->n, IR_ATTR_before);
     struct ir_value *x = t->n->in[0].value;
     void (*transform)(struct kb *, int, int *, int) = t->side == 6 ? transform_in_6 : transform_in_4;
-    int stage = kb_stage_new(k, 0), side = t->side, d[MOST * MOST];
+    struct kn_winograd *w = &k->roles.winograd;
+    int stage = w->take = kb_stage_new(k, 0), side = t->side, d[MOST * MOST];
     k->stages.at[stage].repeat = t->in_dims;
     for (int i = 0; i < side * side; i++) {
         ir_expr at[4] = {t->image, t->in, ir_addc(k->ctx, ir_sub(k->ctx, t->y, before->exprs[0]), i / side),
@@ -126,22 +126,24 @@ static void take_tile(struct kb *k, struct tile *t)
     for (int i = 0; i < side; i++)
         transform(k, stage, d + i * side, 1);
     for (int i = 0; i < side * side; i++)
-        temp_access(k, stage, t->v, ir_const(k->ctx, i), t->in, d[i]);
+        temp_access(k, stage, w->v, ir_const(k->ctx, i), t->in, d[i]);
     kb_stage_end(k, stage);
 }
 
 static void multiply(struct kb *k, struct tile *t)
 {
+    struct kn_winograd *w = &k->roles.winograd;
     ir_expr at[3] = {t->z, t->in, t->out};
     int stage = kb_stage_new(k, t->in_dims), args[2];
     k->stages.at[stage].repeat = t->z_dim;
-    args[0] = temp_access(k, stage, t->v, t->z, t->in, -1);
+    args[0] = temp_access(k, stage, w->v, t->z, t->in, -1);
     args[1] = lw_operand(k, stage, t->n->in[1].value, at, TCC_F32);
-    int sum = lw_reduce(k, stage, KN_SUM, TCC_F32, kb_scalar(k, stage, IR_mul, TCC_F32, 2, args));
+    w->load_u = kb_load_of(k, args[1]);
+    w->sum = lw_reduce(k, stage, KN_SUM, TCC_F32, kb_scalar(k, stage, IR_mul, TCC_F32, 2, args));
     kb_stage_end(k, stage);
     stage = kb_stage_new(k, 0);
     k->stages.at[stage].repeat = t->z_dim;
-    temp_access(k, stage, t->m, t->z, NULL, sum);
+    temp_access(k, stage, w->m, t->z, NULL, w->sum);
     kb_stage_end(k, stage);
 }
 
@@ -174,9 +176,10 @@ static void give_result(struct kb *k, const struct lw_group *g, const struct til
 static void finish(struct kb *k, const struct lw_group *g, const struct tile *t)
 {
     void (*transform)(struct kb *, int, int *, int) = t->side == 6 ? transform_out_6 : transform_out_4;
-    int stage = kb_stage_new(k, 0), side = t->side, m[MOST * MOST];
+    struct kn_winograd *w = &k->roles.winograd;
+    int stage = w->give = kb_stage_new(k, 0), side = t->side, m[MOST * MOST];
     for (int i = 0; i < side * side; i++)
-        m[i] = temp_access(k, stage, t->m, ir_const(k->ctx, i), NULL, -1);
+        m[i] = temp_access(k, stage, w->m, ir_const(k->ctx, i), NULL, -1);
     for (int i = 0; i < side; i++)
         transform(k, stage, m + i, side);
     for (int i = 0; i < t->results; i++)
@@ -198,19 +201,25 @@ bool lw_build_winograd(struct kb *k, struct lw_group *g)
     extents[1] = ir_mul(k->ctx, ir_ceildiv(k->ctx, y->dim[2], results), across);
     extents[2] = ir_floordiv(k->ctx, y->dim[1], block);
     extents[3] = block;
+    k->roles = kn_roles_of(KN_WINOGRAD);
+    struct kn_winograd *w = &k->roles.winograd;
+    int *const outer[] = {&w->image, &w->tile, &w->out_block, &w->out_lane};
     for (int i = 0; i < 4; i++) {
-        int d = kb_dim(k, extents[i], KN_OUTER);
-        var[i] = k->dims.at[d].var;
+        *outer[i] = kb_dim(k, extents[i], KN_OUTER);
+        var[i] = k->dims.at[*outer[i]].var;
     }
     t.image = ir_is_value(extents[0], 1) ? ir_const(k->ctx, 0) : var[0];
     t.y = ir_mulc(k->ctx, ir_floordiv(k->ctx, var[1], across), t.results);
     t.x = ir_mulc(k->ctx, ir_mod(k->ctx, var[1], across), t.results);
     t.out = ir_add(k->ctx, ir_mulc(k->ctx, var[2], BLOCK), var[3]);
+    w->in_block = k->dims.n;
     t.in = ir_mulc(k->ctx, lw_inner_dim(k, ir_floordiv(k->ctx, x->dim[1], block), &t.in_dims), BLOCK);
+    w->in_lane = k->dims.n;
     t.in = ir_add(k->ctx, t.in, lw_inner_dim(k, block, &t.in_dims));
+    w->frequency = k->dims.n;
     t.z = lw_inner_dim(k, u->dim[0], &t.z_dim);
-    t.v = temp(k, "v", t.side * t.side, x->dim[1]);
-    t.m = temp(k, "m", t.side * t.side, NULL);
+    w->v = temp(k, "v", t.side * t.side, x->dim[1]);
+    w->m = temp(k, "m", t.side * t.side, NULL);
     take_tile(k, &t);
     multiply(k, &t);
     finish(k, g, &t);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scatter.c - the roles of a scatter by rows: what lw_build_scatter() makes, where indices name whole rows. */
+#include "ir/roles/roles_int.h"
+
+static bool uses_dims(const struct kn_kernel *k, const struct kn_insn *n, bool inner)
+{
+    for (int d = 0; d < k->ndims; d++)
+        if ((k->dims[d].role == KN_INNER) == inner && kn_insn_uses(n, k->dims[d].var))
+            return true;
+    return false;
+}
+
+/* Is instruction i, with all that it is made of, the same for all outer points, and not read from the result? */
+static bool is_index(const struct kn_kernel *k, int i, int result)
+{
+    const struct kn_insn *n = &k->insns[i];
+    if (uses_dims(k, n, false) || (n->code == KN_LOAD && n->operand == result))
+        return false;
+    for (int a = 0; a < n->nargs; a++)
+        if (n->arg[a] >= 0 && !is_index(k, n->arg[a], result))
+            return false;
+    for (int j = 0; j < i; j++)
+        if (k->insns[j].code == KN_INDEX && kn_insn_uses(n, k->insns[j].expr) && !is_index(k, j, result))
+            return false;
+    return true;
+}
+
+static bool same_element(const struct kn_insn *a, const struct kn_insn *b)
+{
+    for (int i = 0; i < a->nindex; i++)
+        if (a->index[i] != b->index[i])
+            return false;
+    return true;
+}
+
+/* The one store, and the one load of what is there. */
+static bool find_accesses(const struct kn_kernel *k, struct kn_scatter *s)
+{
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code == KN_REDUCE || n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT ||
+            n->code == KN_ENV || (n->code == KN_STORE && s->store >= 0))
+            return false;
+        if (n->code == KN_STORE)
+            s->store = i;
+    }
+    if (s->store < 0)
+        return false;
+    const struct kn_insn *store = &k->insns[s->store];
+    s->result = store->operand;
+    for (int i = 0; i < k->ninsns; i++) {
+        const struct kn_insn *n = &k->insns[i];
+        if (n->code != KN_LOAD || n->operand != s->result)
+            continue;
+        if (s->load >= 0 || !same_element(n, store))
+            return false;
+        s->load = i;
+    }
+    return !uses_dims(k, store, true);
+}
+
+/* What names the row; nothing but the load and the store uses it. */
+static bool find_index(const struct kn_kernel *k, struct kn_scatter *s)
+{
+    int n = 0;
+    for (int i = 0; i < k->ninsns; i++) {
+        if (k->insns[i].code != KN_INDEX || !kn_insn_uses(&k->insns[s->store], k->insns[i].expr))
+            continue;
+        if (n == TCC_MAX_RANK || !is_index(k, i, s->result))
+            return false;
+        for (int j = i + 1; j < k->ninsns; j++)
+            if (j != s->load && j != s->store && kn_insn_uses(&k->insns[j], k->insns[i].expr))
+                return false;
+        s->index[n++] = i;
+    }
+    return n > 0;
+}
+
+static int without_casts(const struct kn_kernel *k, int i)
+{
+    while (kn_is_cast(&k->insns[i]))
+        i = k->insns[i].arg[0];
+    return i;
+}
+
+bool kn_find_scatter(const struct kn_kernel *k, struct kn_roles *r)
+{
+    struct kn_scatter *s = &r->scatter;
+    if (k->nstages != 1 || !k->stages[0].inner || k->stages[0].repeat || k->split.combine)
+        return false;
+    for (int i = 0; i < k->noperands; i++)
+        if (k->operands[i].use == KN_LOCAL)
+            return false;
+    if (!find_accesses(k, s) || !find_index(k, s))
+        return false;
+    s->update = k->insns[s->store].arg[0];
+    if (s->load < 0)
+        return true;
+    s->combine = without_casts(k, s->update);
+    const struct kn_insn *n = &k->insns[s->combine];
+    s->update = n->arg[1];
+    return n->code == KN_SCALAR && n->nargs == 2 && without_casts(k, n->arg[0]) == s->load;
+}
