@@ -384,18 +384,9 @@ static bool check_insn(struct checker *c, const struct kn_insn *n)
 
 static bool check_contraction(struct checker *c)
 {
-    const struct kn_contraction *r = &c->k->contraction;
-    int n = c->k->ninsns;
-    if (!r->present)
+    if (!c->k->contraction.present)
         return true;
-    bool in = r->a >= 0 && r->a < c->k->noperands && r->b >= 0 && r->b < c->k->noperands && r->load_a >= 0 &&
-              r->load_a < n && r->load_b >= 0 && r->load_b < n && r->mul >= 0 && r->mul < n && r->reduce >= 0 &&
-              r->reduce < n;
-    if (!in || c->k->insns[r->reduce].code != KN_REDUCE)
-        return bad(c, "the contraction names operands or instructions that are not there");
-    uint32_t all = r->batch | r->m | r->n | r->k, twice = (r->batch & r->m) | (r->batch & r->n) | (r->batch & r->k) |
-                                                          (r->m & r->n) | (r->m & r->k) | (r->n & r->k);
-    return (!twice && !(c->k->ndims < 32 && all >> c->k->ndims)) || bad(c, "a dim has two roles in the contraction");
+    return kn_contraction_holds(c->k) || bad(c, "its roles are not those of its contraction");
 }
 
 static bool check_roles(struct checker *c)

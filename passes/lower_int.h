@@ -222,7 +222,6 @@ const struct ir_node *lw_beside(const struct lw_group *g);
 /* A group of attention also stores the rows' logarithms, one of a gradient by k also that by v, one of sorted values
  * also their positions, where the same operands' are wanted. */
 void lw_take_beside(struct lw *lw, struct lw_group *g);
-void lw_find_contraction(struct kn_kernel *k);
 /* Makes sums of many sizes in g's finished kernel sizes of their own; `sizes`: what its launch gives for k->sizes.
  * Returns what it then gives. */
 ir_expr *lw_shorten_sums(struct lw *lw, struct kn_kernel *k, ir_expr *sizes);    /* sums.c */

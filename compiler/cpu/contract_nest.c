@@ -43,19 +43,6 @@ static bool insn_uses(const struct kn_insn *in, ir_expr sym)
     return uses(in->expr, sym) || uses(in->bound, sym) || kn_guards_use(in, sym);
 }
 
-/* Instruction of stage 0 that the product's operand comes from by one-operand steps; is it `load`? */
-static bool comes_from(const struct kn_kernel *k, int value, int load)
-{
-    if (value == load)
-        return true;
-    if (value < 0 || k->insns[value].code != KN_SCALAR)
-        return false;
-    for (int i = 0; i < k->insns[value].nargs; i++)
-        if (comes_from(k, k->insns[value].arg[i], load))
-            return true;
-    return false;
-}
-
 /* The bf16, f16 or byte that instruction i is a cast of, to the type of the sum; or -1. */
 static int small_of(const struct kn_kernel *k, int i)
 {
@@ -68,47 +55,24 @@ static int small_of(const struct kn_kernel *k, int i)
     return small ? n->arg[0] : -1;
 }
 
-/* The kernel's stages and instructions have the shape that the templates emit. */
+/* Of a form that the templates emit. */
 static bool right_form(const struct kn_kernel *k, struct ct *c)
 {
     const struct kn_contraction *t = &k->contraction;
-    if (!t->present || k->nstages < 1 || k->stages[0].inner != t->k || !(t->n | t->m))
+    if (!kn_only_multiplies(k) || !(t->n | t->m))
         return false;
-    for (int s = 1; s < k->nstages; s++)
-        if (k->stages[s].inner)
-            return false;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return false;
-    const struct kn_insn *mul = &k->insns[t->mul], *red = &k->insns[t->reduce];
-    if (mul->code != KN_SCALAR || mul->op != IR_mul || red->code != KN_REDUCE || red->reducer != KN_SUM ||
-        red->arg[0] != t->mul || mul->dtype != red->dtype)
-        return false;
-    for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
-        int code = k->insns[i].code;
-        if (code == KN_STORE || code == KN_INDEX || code == KN_ARGREDUCE || code == KN_SCAN ||
-            (code == KN_REDUCE && i != t->reduce))
-            return false;
-    }
-    c->dtype = red->dtype;
-    if (c->dtype != TCC_F32 && c->dtype != TCC_F64 && c->dtype != TCC_I32)
+    const struct kn_insn *mul = &k->insns[t->mul], *la = &k->insns[t->load_a], *lb = &k->insns[t->load_b];
+    c->dtype = mul->dtype;
+    if (k->insns[t->reduce].dtype != mul->dtype || (c->dtype != TCC_F32 && c->dtype != TCC_F64 && c->dtype != TCC_I32))
         return false;
     c->load_a = t->load_a;
     c->load_b = t->load_b;
-    int va = mul->arg[0], vb = mul->arg[1];
-    if (!comes_from(k, va, t->load_a)) {
-        va = mul->arg[1];
-        vb = mul->arg[0];
-    }
-    if (!comes_from(k, va, t->load_a) || !comes_from(k, vb, t->load_b))
-        return false;
-    c->val_a = va;
-    c->val_b = vb;
-    c->chain_a = va != t->load_a;
-    c->chain_b = vb != t->load_b;
-    c->dot_a = small_of(k, va);
-    c->dot_b = small_of(k, vb);
-    const struct kn_insn *la = &k->insns[t->load_a], *lb = &k->insns[t->load_b];
+    c->val_a = mul->arg[0];
+    c->val_b = mul->arg[1];
+    c->chain_a = c->val_a != t->load_a;
+    c->chain_b = c->val_b != t->load_b;
+    c->dot_a = small_of(k, c->val_a);
+    c->dot_b = small_of(k, c->val_b);
     c->extra_m = t->m;
     c->extra_n = t->n;
     c->batch = t->batch;

@@ -361,14 +361,8 @@ int ct_last_dim(const struct kn_kernel *k, uint32_t dims)
 static bool shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, bool fp8, struct ct_shape *s)
 {
     const struct kn_contraction *c = &k->contraction;
-    if (!c->present || !c->m || !c->n || k->stages[0].repeat)
+    if (!kn_only_multiplies(k) || !c->m || !c->n)
         return false;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return false;
-    for (int i = 0; i < k->stages[0].last; i++)
-        if (k->insns[i].code == KN_INDEX || k->insns[i].code == KN_STORE)
-            return false;
     *s = (struct ct_shape){.value = {k->insns[c->mul].arg[0], k->insns[c->mul].arg[1]}, .load = {c->load_a, c->load_b}};
     if (!find_types(k, fp8, s))
         return false;

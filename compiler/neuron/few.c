@@ -33,32 +33,14 @@ static struct rates rates_of(enum neuron_core_kind core)
                           .cycle = 1e3 / c->mhz[NEURON_VECTOR]};
 }
 
-/* The one reduction, of float32, in the first stage, which alone has inner dims; -1: the kernel is another. */
+/* The kernel's reduction, of float32 and without guards; -1: it is of another form. */
 static int only_reduction(const struct kn_kernel *k)
 {
-    int found = -1;
-    if (k->kind == IR_K_ATTENTION || k->split.combine || !k->nstages || !k->stages[0].inner ||
-        (k->contraction.present && (k->contraction.m | k->contraction.n)))
-        return -1;
-    for (int s = 0; s < k->nstages; s++)
-        if (k->stages[s].repeat || (s && k->stages[s].inner))
+    int reduce = k->roles.form == KN_REDUCTION ? k->roles.reduction.reduce : -1;
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].nguards)
             return -1;
-    for (int o = 0; o < k->noperands; o++)
-        if (k->operands[o].use == KN_LOCAL)
-            return -1;
-    for (int i = 0; i < k->ninsns; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        bool first = i < k->stages[0].last;
-        if (n->code == KN_REDUCE && first && found < 0 && n->dtype == TCC_F32)
-            found = i;
-        else if (n->code == KN_REDUCE || n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT ||
-                 n->code == KN_INDEX || n->nguards || (first && n->code == KN_STORE))
-            return -1;
-        for (int a = 0; a < n->nargs && !first; a++)
-            if (n->arg[a] >= 0 && n->arg[a] < k->stages[0].last && n->arg[a] != found)
-                return -1;
-    }
-    return found;
+    return reduce >= 0 && k->insns[reduce].dtype == TCC_F32 ? reduce : -1;
 }
 
 /* Do points of the dim lie side by side in HBM, as the first stage loads them? */
@@ -116,6 +98,7 @@ static struct kn_kernel *same_operands(const struct cut *c, int ndims, int ninsn
     *k = *c->k;
     k->kind = IR_K_REDUCE;
     k->contraction = (struct kn_contraction){0};
+    k->roles = (struct kn_roles){0};
     k->operands = c->operands;
     k->noperands = c->k->noperands + 1;
     k->ndims = ndims;

@@ -22,26 +22,14 @@ static bool uses_any(const struct kn_kernel *k, ir_expr e, uint32_t dims)
     return false;
 }
 
-/* The one sum of the kernel, of floats, in its first stage; -1: it has none, or computes something else along inner
- * dims. */
+/* The kernel's reduction, if it is a sum of floats; -1: it is of another form. */
 static int only_sum(const struct kn_kernel *k)
 {
-    int sum = -1;
-    for (int i = 0; i < k->ninsns; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        if (n->code == KN_ARGREDUCE || n->code == KN_SCAN || n->code == KN_SORT || n->code == KN_INDEX)
-            return -1;
-        if (n->code != KN_REDUCE)
-            continue;
-        if (sum >= 0 || n->reducer != KN_SUM || n->dtype != TCC_F32 ||
-            !tcc_is_float((enum tcc_dtype)k->insns[n->arg[0]].dtype) || i >= k->stages[0].last)
-            return -1;
-        sum = i;
-    }
-    for (int s = 0; s < k->nstages; s++)
-        if (k->stages[s].repeat || (s && k->stages[s].inner))
-            return -1;
-    return sum;
+    int sum = k->roles.form == KN_REDUCTION ? k->roles.reduction.reduce : -1;
+    const struct kn_insn *n = sum >= 0 ? &k->insns[sum] : NULL;
+    bool takes = n && n->reducer == KN_SUM && n->dtype == TCC_F32 &&
+                 tcc_is_float((enum tcc_dtype)k->insns[n->arg[0]].dtype);
+    return takes ? sum : -1;
 }
 
 bool nk_is_by_rows(const struct kn_kernel *k)
@@ -82,14 +70,9 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
 {
     uint32_t inner = 0, outer = 0;
     int64_t summed = 1, extent;
-    const struct kn_contraction *c = &k->contraction;
-    bool is_product = c->present && (c->m | c->n); /* else two factors have the same dims: it is a sum as any other */
-    int sum = is_product || k->kind == IR_K_ATTENTION || k->split.combine ? -1 : only_sum(k);
+    int sum = only_sum(k);
     if (sum < 0)
         return NULL;
-    for (int o = 0; o < k->noperands; o++)
-        if (k->operands[o].use == KN_LOCAL)
-            return NULL;
     const struct nk probe = {.k = k};
     uint32_t used = nk_dims_of(&probe, k->insns[sum].arg[0]);
     for (int d = 0; d < k->ndims; d++) {
@@ -118,6 +101,7 @@ const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel 
         to->stages[s].first += s ? ADDED : 0;
         to->stages[s].last += ADDED;
     }
+    to->roles = (struct kn_roles){0};
     to->contraction = (struct kn_contraction){.present = true,
                                               .a = -1,
                                               .b = -1,

@@ -51,18 +51,8 @@ static bool is_plain_sum(const struct nk *nk, struct product *p)
 {
     const struct kn_kernel *k = nk->k;
     const struct kn_contraction *c = &k->contraction;
-    if (!c->present || k->insns[c->reduce].reducer != KN_SUM || k->insns[c->reduce].arg[0] != c->mul ||
-        k->insns[c->mul].op != IR_mul || k->stages[0].repeat || !tcc_is_float((enum tcc_dtype)k->insns[c->mul].dtype))
+    if (!kn_only_multiplies(k) || !tcc_is_float((enum tcc_dtype)k->insns[c->mul].dtype))
         return false;
-    for (int s = 1; s < k->nstages; s++)
-        if (k->stages[s].inner || k->stages[s].repeat)
-            return false;
-    for (int o = 0; o < k->noperands; o++)
-        if (k->operands[o].use == KN_LOCAL)
-            return false;
-    for (int i = k->stages[0].first; i < k->stages[0].last; i++)
-        if (k->insns[i].code == KN_INDEX)
-            return false;
     for (int i = 0; i < SIDES; i++) {
         p->root[i] = k->insns[c->mul].arg[i];
         uint32_t dims = nk_dims_of(nk, p->root[i]);

@@ -12,11 +12,13 @@
 #define GRAD(kind, name, n) ROW(attention_grad, kind, name)
 #define WINOGRAD(kind, name, n) ROW(winograd, kind, name)
 #define SCATTER(kind, name, n) ROW(scatter, kind, name)
+#define REDUCTION(kind, name, n) ROW(reduction, kind, name)
 
 static const struct kn_role_row attention[] = {KN_ATTENTION_ROLES(ATTENTION) KN_SCORE_ROLES(SCORE){0}};
 static const struct kn_role_row attention_grad[] = {KN_ATTENTION_GRAD_ROLES(GRAD) KN_SCORE_ROLES(SCORE){0}};
 static const struct kn_role_row winograd[] = {KN_WINOGRAD_ROLES(WINOGRAD){0}};
 static const struct kn_role_row scatter[] = {KN_SCATTER_ROLES(SCATTER){0}};
+static const struct kn_role_row reduction[] = {KN_REDUCTION_ROLES(REDUCTION){0}};
 
 _Static_assert(AT(attention, is) == AT(attention_grad, is), "SCORE is for both");
 
@@ -25,6 +27,7 @@ const struct kn_form_row kn_forms[KN_NFORMS] = {
     [KN_ATTENTION_GRAD] = {"attention_grad", attention_grad, kn_find_attention_grad},
     [KN_WINOGRAD] = {"winograd", winograd, kn_find_winograd},
     [KN_SCATTER] = {"scatter", scatter, kn_find_scatter},
+    [KN_REDUCTION] = {"reduction", reduction, kn_find_reduction},
 };
 
 int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i)

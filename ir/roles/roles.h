@@ -11,7 +11,8 @@
  *
  * roles/ has a file for each form, which finds the roles from the kernel's structure. The verifier compares what it
  * finds with what is written; a text that names no roles gets those that are found. So roles follow from the rest of
- * the kernel, and two kernels that are the same but for them don't exist.
+ * the kernel, and two kernels that are the same but for them don't exist. What no builder can know, since fusion or a
+ * chain made it, the pass `recognise` finds.
  *
  * All roles are numbers of the kernel's dims, instructions, stages or operands; -1: nobody plays that part.
  */
@@ -20,6 +21,7 @@
 
 struct kn_kernel;
 struct kn_insn;
+struct kn_contraction;
 
 enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_INSN, KN_ROLE_STAGE, KN_ROLE_OPERAND };
 
@@ -103,15 +105,19 @@ enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_INSN, KN_ROLE_STAGE, KN_ROLE_OPERAND };
     R(INSN, combine, )      /* and what comes of it, in the type in which that is computed */                         \
     R(INSN, store, )
 
+/* One reduction along all inner dims, and what becomes of its result; no contraction with dims of one factor alone. */
+#define KN_REDUCTION_ROLES(R) R(INSN, reduce, )
+
 #define KN_ROLE_MEMBER(kind, name, n) int name n;
 struct kn_score { KN_SCORE_ROLES(KN_ROLE_MEMBER) };
 struct kn_attention { struct kn_score is; KN_ATTENTION_ROLES(KN_ROLE_MEMBER) };
 struct kn_attention_grad { struct kn_score is; KN_ATTENTION_GRAD_ROLES(KN_ROLE_MEMBER) };
 struct kn_winograd { KN_WINOGRAD_ROLES(KN_ROLE_MEMBER) };
 struct kn_scatter { KN_SCATTER_ROLES(KN_ROLE_MEMBER) };
+struct kn_reduction { KN_REDUCTION_ROLES(KN_ROLE_MEMBER) };
 #undef KN_ROLE_MEMBER
 
-enum kn_form { KN_NO_FORM, KN_ATTENTION, KN_ATTENTION_GRAD, KN_WINOGRAD, KN_SCATTER, KN_NFORMS };
+enum kn_form { KN_NO_FORM, KN_ATTENTION, KN_ATTENTION_GRAD, KN_WINOGRAD, KN_SCATTER, KN_REDUCTION, KN_NFORMS };
 struct kn_roles {
     enum kn_form form;
     union {                          /* by form */
@@ -119,6 +125,7 @@ struct kn_roles {
         struct kn_attention_grad attention_grad;
         struct kn_winograd winograd;
         struct kn_scatter scatter;
+        struct kn_reduction reduction;
     };
 };
 
@@ -130,6 +137,14 @@ bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r);
 bool kn_roles_hold(const struct kn_kernel *k);
 /* After instructions, stages and operands have got other numbers: the new ones by the old. */
 void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, const int *operand);
+
+/* Contractions (struct kn_contraction). What the structure says: stage 0 is a sum of products of two loads, and no
+ * later stage has inner dims; false: it is none. Is what is written down so? A launch may go on with other rows behind
+ * the contraction: its dims and instructions are what counts. */
+bool kn_find_contraction(const struct kn_kernel *k, struct kn_contraction *c);
+bool kn_contraction_holds(const struct kn_kernel *k);
+/* Along the sum nothing else is computed, stored or bound, nothing is repeated, and there are no row buffers. */
+bool kn_only_multiplies(const struct kn_kernel *k);
 
 /* The stage that an instruction stands in; -1: none. */
 int kn_stage_of(const struct kn_kernel *k, int insn);

@@ -21,5 +21,6 @@ bool kn_find_attention(const struct kn_kernel *k, struct kn_roles *r);          
 bool kn_find_attention_grad(const struct kn_kernel *k, struct kn_roles *r);
 bool kn_find_winograd(const struct kn_kernel *k, struct kn_roles *r);           /* winograd.c */
 bool kn_find_scatter(const struct kn_kernel *k, struct kn_roles *r);            /* scatter.c */
+bool kn_find_reduction(const struct kn_kernel *k, struct kn_roles *r);          /* contraction.c */
 
 #endif

@@ -600,66 +600,6 @@ static bool build_pool_grad(struct kb *k, struct lw_group *g)
     return lw_finish(k, g, kb_stage_new(k, 0), idx, id);
 }
 
-/* -- What is a contraction
- * ------------------------------------------------------------------------------------------- */
-
-static int strip_casts(const struct kn_kernel *k, int i)
-{
-    while (kn_is_cast(&k->insns[i]))
-        i = k->insns[i].arg[0];
-    return i;
-}
-
-static uint32_t dims_in(const struct kn_kernel *k, const struct kn_insn *load)
-{
-    uint32_t set = 0;
-    for (int d = 0; d < k->ndims; d++) {
-        for (int i = 0; i < load->nindex; i++)
-            if (ir_uses_sym(load->index[i], k->dims[d].var))
-                set |= 1u << d;
-        for (int i = 0; i < load->nguards; i++)
-            if (ir_uses_sym(load->guards[i].e, k->dims[d].var))
-                set |= 1u << d;
-    }
-    return set;
-}
-
-/* Fills in k->contraction when stage 0 is a sum of products of two loads, and all stages after it have no inner
- * dims. */
-void lw_find_contraction(struct kn_kernel *k)
-{
-    struct kn_contraction *c = &k->contraction;
-    if (k->nstages < 2 || !k->stages[0].inner)
-        return;
-    for (int s = 1; s < k->nstages; s++)
-        if (k->stages[s].inner)
-            return;
-    c->reduce = -1;
-    for (int i = k->stages[0].first; i < k->stages[0].last; i++)
-        if (k->insns[i].code == KN_REDUCE && k->insns[i].reducer == KN_SUM)
-            c->reduce = i;
-    if (c->reduce < 0)
-        return;
-    c->mul = k->insns[c->reduce].arg[0];
-    if (k->insns[c->mul].code != KN_SCALAR || k->insns[c->mul].op != IR_mul)
-        return;
-    c->load_a = strip_casts(k, k->insns[c->mul].arg[0]);
-    c->load_b = strip_casts(k, k->insns[c->mul].arg[1]);
-    if (k->insns[c->load_a].code != KN_LOAD || k->insns[c->load_b].code != KN_LOAD)
-        return;
-    c->a = k->insns[c->load_a].operand;
-    c->b = k->insns[c->load_b].operand;
-    uint32_t in_a = dims_in(k, &k->insns[c->load_a]), in_b = dims_in(k, &k->insns[c->load_b]), outer = 0;
-    for (int d = 0; d < k->ndims; d++)
-        if (k->dims[d].role == KN_OUTER)
-            outer |= 1u << d;
-    c->k = k->stages[0].inner;
-    c->m = outer & in_a & ~in_b;
-    c->n = outer & in_b & ~in_a;
-    c->batch = outer & ~c->m & ~c->n;
-    c->present = true;
-}
-
 bool lw_build_anchor(struct kb *k, struct lw_group *g)
 {
     switch (g->anchor->op) {

@@ -28,10 +28,10 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     KEEP_ROOM(operands)
     KEEP_ROOM(values)
     KEEP_ROOM(insns)
-    KEEP_ROOM(stages) KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(needs)
-        KEEP_ROOM(reads)
+    KEEP_ROOM(stages)
+    KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
 #undef KEEP_ROOM
-            VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
+        VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
              (struct kb_insn){.insn = {.code = KN_CONST}}); /* what calls return once the kernel has failed */
 }
@@ -356,8 +356,7 @@ bool lw_build(struct lw *lw, struct lw_group *g)
     if (g->kernel->kind != IR_K_WINDOW && g->kernel->kind != IR_K_ATTENTION && lw->fuse && !g->collects)
         lw_collapse(lw, g->kernel);
     lw_settle_roles(g->kernel);
-    lw_find_contraction(g->kernel);
-    if (g->anchor && g->kernel->contraction.present)
+    if (kn_find_contraction(g->kernel, &g->kernel->contraction) && g->anchor)
         g->kernel->contraction.partial = partial_of(g->anchor);
     return true;
 }
