@@ -207,6 +207,20 @@ def test_threads():
     raises(tccc.UsageError, "missing", digits.run_async().result)
 
 
+def test_replaced_files():
+    """A file that another one has replaced is the new one, while the old model lives and when it is gone."""
+    path, x = folder.name + "/replaced.so", np.ones(3, np.float32)
+    models = []
+    for k in 1, 2, 3, 3:
+        text(f"times{k}", f'func @main(%x: f32[3]) -> ("y": f32[3]) {{\n  %c = constant() {{value = f32[] [{k}]}}\n  %y = mul(%x, %c)\n  return(%y)\n}}\n').save(path)
+        models.append(tccc.load(path))
+        assert [m(x)[0] for m in models] == [1, 2, 3, 3][:len(models)]
+    del models
+    gc.collect()
+    symbolic.save(path)
+    assert np.array_equal(tccc.load(path)(x, x), 2 * x)
+
+
 def test_strings_sequences_optionals():
     try:
         from onnx import TensorProto, helper
