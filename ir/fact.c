@@ -41,7 +41,7 @@ bool infer_assume_le(struct ir_ctx *ctx, struct ir_node *n, ir_expr a, ir_expr b
     va_end(args);
     /* A region may not run at all: there it is an error of the run, and so for what has been a region (a loop of one
      * round) when facts are asked for. */
-    bool in_region = n->block && n->block->parent;
+    bool in_region = MUTANT(327, n->block && n->block->parent, false);
     if (holds == IR_NO && !in_region && !ctx->assume)
         return infer_fail(ctx, n, "%s: %s must be at most %s", text, ir_expr_text(ctx, a), ir_expr_text(ctx, b));
     ir_assume(ctx, &(struct ir_fact){IR_LE, a, b, ir_intern(ctx, text)});

@@ -4,6 +4,8 @@
 
 #include "ir/infer_int.h"
 
+#include "base/mutant.h"
+
 bool infer_fail(struct ir_ctx *ctx, const struct ir_node *n, const char *format, ...)
 {
     char text[1024];
@@ -18,7 +20,7 @@ bool infer_fail(struct ir_ctx *ctx, const struct ir_node *n, const char *format,
 bool infer_sizes_fit(struct ir_ctx *ctx, struct ir_node *n, int rank, const ir_expr *dims)
 {
     for (int i = 0; i < rank; i++)
-        if (dims[i]->lo < 0 && dims[i]->hi >= 0 &&
+        if (MUTANT(326, dims[i]->lo, 0) < 0 && dims[i]->hi >= 0 &&
             !infer_assume_le(ctx, n, ir_const(ctx, 0), dims[i], "dimension %d of the result is negative", i))
             return false;
     return true;

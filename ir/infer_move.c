@@ -106,7 +106,7 @@ static bool range_inside(struct ir_ctx *ctx, struct ir_node *n, int axis, ir_exp
                          ir_expr dim)
 {
     ir_expr zero = ir_const(ctx, 0), some = ir_min(ctx, size, ir_const(ctx, 1)), end = ir_addc(ctx, high, 1);
-    bool taken = size->lo >= 1;
+    bool taken = size->lo >= MUTANT(328, 1, 0);
     if ((taken || !ir_fact_known(ctx, IR_LE, zero, low)) &&
         !infer_assume_le(ctx, n, zero, taken ? low : ir_mul(ctx, some, low), "the slice begins in front of axis %d",
                          axis))

@@ -23,6 +23,8 @@
 
 #include "runtime/rt_int.h"
 
+#include "base/mutant.h"
+
 enum mode { OFF, END, BEGIN };
 
 static enum mode mode(void)
@@ -94,7 +96,7 @@ static struct block forget(const void *known)
 size_t tcr_guard_offset(size_t bytes, size_t alignment, size_t *room)
 {
     *room = (bytes + alignment - 1 + page_bytes() - 1) / page_bytes() * page_bytes();
-    return mode() == BEGIN ? 0 : (*room - bytes) & ~(alignment - 1);
+    return MUTANT(337, mode() == BEGIN, true) ? 0 : (*room - bytes) & ~(alignment - 1);
 }
 
 bool tcr_guard_note(void *pages, size_t room, void *data, size_t bytes, const void *known)

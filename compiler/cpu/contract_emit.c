@@ -579,7 +579,7 @@ static void pass_begin(struct cg *g, int kc, struct em_loop *l)
 {
     struct em *e = g->e;
     LLVMValueRef n = em_expr(e, g->c.ks[0].extent), step = em_i64(e, kc);
-    LLVMValueRef some = em_expr(e, ir_max(e->ctx, g->c.ks[0].extent, ir_const(e->ctx, 1)));
+    LLVMValueRef some = em_expr(e, ir_max(e->ctx, g->c.ks[0].extent, ir_const(e->ctx, MUTANT(348, 1, 0))));
     em_loop_begin(e, l, em_below(e, some), step, "pass");
     g->sum = em_first(e, em_below(e, n), l->iv, step);
     g->by_passes = true;

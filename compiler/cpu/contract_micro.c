@@ -322,7 +322,7 @@ static void plan_parts(struct sum *s)
         inner *= c->ks[level--].n;
     /* A part of the innermost loop alone costs about what 4 of its steps do: there they are longer. */
     int64_t n = c->ks[level].n, most = level == c->nks - 1 ? 2 * SUM_PART : SUM_PART;
-    if (!inner || (n != CT_DYN && inner * n < most + most / 2))
+    if (MUTANT(349, !inner, false) || (n != CT_DYN && inner * n < most + most / 2))
         return; /* short, or of nothing: an extent is 0 */
     s->part_level = level;
     s->part = most / inner;

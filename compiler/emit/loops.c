@@ -13,6 +13,8 @@
  */
 #include "compiler/emit/loops.h"
 
+#include "base/mutant.h"
+
 #define V LLVMValueRef
 
 /* Points of an inner dim that a stage runs along, where they are known; those of a piece. */
@@ -228,7 +230,7 @@ static bool plan_parts(struct stage_run *r)
         r->part = SUM_PART / inner * lanes;
         if (inner * n > SUM_PART)
             return inner * n >= SUM_PART + SUM_PART / 2;
-        inner *= n > 1 ? n : 1; /* of an empty axis, too: it divides */
+        inner *= MUTANT(350, n > 1 ? n : 1, n); /* of an empty axis, too: it divides */
     }
     return false;
 }

@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#include "base/mutant.h"
+
 #define MAX_FOLLOWED 64
 
 struct known {
@@ -89,7 +91,7 @@ static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, 
     for (int k = 0; k < count; k++)
         out[k] = imp_fresh_element(im, v, k, lo, hi);
     struct ir_value *wide = imp_cast(im, v, TCC_I64);
-    if (clip)
+    if (MUTANT(335, clip, false))
         wide = imp_tri(im, IR_clip, wide, imp_int(im, TCC_I64, lo), imp_int(im, TCC_I64, hi));
     if (!wide)
         return -1;
@@ -145,7 +147,7 @@ struct ir_value *imp_with_dims(struct imp *im, struct ir_value *v, const ir_expr
     ir_expr known[TCC_MAX_RANK];
     for (int k = 0; k < imp_rank(v); k++) {
         known[k] = dims[k] ? dims[k] : imp_dim(v, k);
-        if (dims[k] && !imp_assume(im, IR_EQ, imp_dim(v, k), dims[k], "%s", what[k]))
+        if (MUTANT(334, dims[k] != NULL, false) && !imp_assume(im, IR_EQ, imp_dim(v, k), dims[k], "%s", what[k]))
             return NULL;
     }
     return imp_reshape(im, v, imp_rank(v), known);

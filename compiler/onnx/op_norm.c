@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/mutant.h"
+
 #define UNUSED(arg) ((void)(arg))
 
 struct ir_value *imp_softmax_from(struct imp *im, struct ir_value *x, int axis, bool log)
@@ -165,7 +167,8 @@ bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const
 
 struct ir_value *imp_run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next)
 {
-    return count && next ? imp_tri(im, IR_select, imp_bin(im, IR_gt, count, imp_like(im, count, 0)), next, running)
+    return count && next ? imp_tri(im, IR_select, imp_bin(im, MUTANT(336, IR_gt, IR_ge), count, imp_like(im, count, 0)),
+                                   next, running)
                          : NULL;
 }
 

@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "base/mutant.h"
+
 bool lw_is_anchor(const struct ir_node *n)
 {
     enum ir_kind kind = ir_op_info(n->op)->kind;
@@ -410,6 +412,7 @@ static bool build_conv_transpose(struct kb *k, struct lw_group *g)
     }
     int stage = kb_stage_new(k, inner), saved = kb_push_guards(k, nguards, guards), args[2];
     args[0] = lw_operand(k, stage, x, at, acc);
+    k->guards = MUTANT(332, k->guards, saved);
     args[1] = lw_operand(k, stage, w, wat, acc); /* between elements of x there is no product, of infinity neither */
     k->guards = saved;
     int id = lw_reduce(k, stage, KN_SUM, acc, kb_scalar(k, stage, IR_mul, acc, 2, args));

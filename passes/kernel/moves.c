@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/mutant.h"
+
 static int inline_reshape(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     struct ir_value *x = v->def->in[0].value;
@@ -142,7 +144,7 @@ static int picked(struct kb *k, int stage, struct ir_value *x, const ir_expr *at
     for (int i = 0; i < k->insns.n; i++) {
         const struct kn_insn *insn = &k->insns.at[i].insn;
         for (int d = 0; insn->code == KN_INDEX && d < x->type->rank; d++)
-            if (ir_uses_sym(at[d], insn->expr))
+            if (MUTANT(331, ir_uses_sym(at[d], insn->expr), false))
                 VEC_PUSH(k->ctx, k->needs, (__typeof__(*k->needs.at)){id, i});
     }
     return id;

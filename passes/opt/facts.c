@@ -9,6 +9,8 @@
  */
 #include "passes/pass.h"
 
+#include "base/mutant.h"
+
 bool pass_facts_run(struct pass_run *r);
 
 struct facts {
@@ -76,7 +78,7 @@ static void note(void *user, const struct ir_fact *f)
 {
     struct facts *x = user;
     x->left = !holds(x, f);
-    if (x->left && decided(x, f, true))
+    if (x->left && decided(x, f, MUTANT(324, true, false)))
         VEC_PUSH(x->ctx, x->held, *f);
 }
 
@@ -102,8 +104,8 @@ static void find_symbols(struct facts *x, const struct ir_node *n)
 static bool state_check(struct pass_run *r, struct facts *x, struct ir_node *n, int first)
 {
     struct ir_builder b = {x->ctx, x->f, x->f->body, x->at, n->where};
-    bool early =
-        n->block == x->f->body && x->held.n > first && decided(x, &x->held.at[first], false) && n->next != x->at;
+    bool early = MUTANT(323, n->block == x->f->body, true) && x->held.n > first &&
+                 decided(x, &x->held.at[first], false) && n->next != x->at;
     if ((x->left && !early) || !pass_changed(r))
         return true;
     if (x->left && !ir_check(&b, &x->held.at[first]))

@@ -5,9 +5,11 @@
  */
 #include "passes/util_int.h"
 
+#include "base/mutant.h"
+
 bool pass_prune_run(struct pass_run *r);
 
 bool pass_prune_run(struct pass_run *r)
 {
-    return pass_remove_unneeded(r);
+    return MUTANT(325, pass_remove_unneeded(r), true);
 }

@@ -268,8 +268,12 @@ static double moved(struct run *r, struct run *fresh, const char *name)
     double worst = 0;
     if (tccrt_state_get(r->session, name, &x) || tccrt_state_get(fresh->session, name, &y))
         return NAN;
-    for (int64_t k = 0; k < elements(&x); k++)
-        worst = fmax(worst, fabs((double)((float *)x.data)[k] - (double)((float *)y.data)[k]));
+    for (int64_t k = 0; k < elements(&x); k++) {
+        double d = fabs((double)((float *)x.data)[k] - (double)((float *)y.data)[k]);
+        if (isnan(d))
+            return NAN;
+        worst = fmax(worst, d);
+    }
     return worst;
 }
 

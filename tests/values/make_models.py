@@ -122,6 +122,7 @@ case("attention_bias", "too short for the slice", "MultiHeadAttention",
 case("embedding_positions", "axis 0 of the operand is too short for the slice", "EmbedLayerNormalization",
      {"a": np.zeros((1, 5), np.int32), "b": np.zeros((1, 5), np.int32), "w": ramp(9, 4), "p": ramp(2, 4), "t": ramp(2, 4), "g": ramp(4), "be": ramp(4)},
      {"a": ["B", "S"], "b": ["B", "S"], "p": ["P", 4]}, domain="com.microsoft")
+case("kernel_shape", "the weight has the sizes of kernel_shape", "Conv", {"x": ramp(1, 1, 5, 5), "w": ramp(1, 1, 2, 3)}, {"w": [1, 1, "h", "w"]}, kernel_shape=[3, 3])
 case("window", "the window reaches over more elements than spatial axis 0 has", "MaxPool", {"x": ramp(1, 2, 2, 8)}, {"x": [1, 2, "H", "W"]}, kernel_shape=[3, 3])
 case("convolution", "the window reaches over more elements than spatial axis 0 has", "Conv", {"x": ramp(1, 2, 2, 8), "w": ramp(3, 2, 3, 3)},
      {"x": [1, 2, "H", "W"]}, constant=("w",))
