@@ -299,7 +299,7 @@ V em_to_bits(struct em *e, enum tcc_dtype d, V value)
         return words_of(e, value);
     if (d == TCC_BF16)
         return LLVMBuildTrunc(e->b, lshr32(e, as_i32(e, value), 16), em_like(e->t_i16, value), "");
-    return to_bits(e, d, value, EM_CAST_WRAP); /* the value is exact in the type: an infinity stays one */
+    return to_bits(e, d, value, EM_CAST_WRAP | EM_CAST_DOWN); /* exact in the type: an infinity stays one, 2^-127 too */
 }
 
 /* By VCVTNEPS2BF16, as its bits in i32; NULL: not here. */
