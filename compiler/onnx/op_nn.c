@@ -87,6 +87,9 @@ static bool kernel_of_weight(struct imp *im, struct ir_value **w, struct window 
     for (int k = 0; k < win->n; k++) {
         if (!given && !ir_is_const(imp_dim(*w, k + 2), &win->kernel[k]))
             win->open[k] = imp_dim(*w, k + 2);
+        if (!imp_assume(im, IR_LE, ir_const(im->ctx, 1), imp_dim(*w, k + 2),
+                        "the kernel is empty along spatial axis %d", k))
+            return false;
         dims[k + 2] = win->open[k] ? win->open[k] : ir_const(im->ctx, win->kernel[k]);
         what[k + 2] = "the weight has the sizes of kernel_shape";
     }
