@@ -174,7 +174,7 @@ static bool missing(struct span s)
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         is |= same(s, words[i], strlen(words[i]));
-    return is && !s.quoted;
+    return is && (!s.quoted || !s.n); /* who quotes all fields quotes empty ones, too */
 }
 
 static bool number(struct span s, double *out)
@@ -198,6 +198,15 @@ static int column_named(const struct table *t, const char *name, size_t n)
         if (same(t->names[i], name, n))
             return i;
     return -1;
+}
+
+static int columns_named(const struct table *t, const char *name, size_t n)
+{
+    int count = 0;
+
+    for (int i = 0; i < t->ncolumns; i++)
+        count += same(t->names[i], name, n);
+    return count;
 }
 
 static bool is_input(const struct data_request *q, struct span name)
@@ -230,6 +239,11 @@ static int named_columns(const struct table *t, const char *list, struct column 
         if (at < 0) {
             list_names(t, names, sizeof names);
             snprintf(error, ERROR_SIZE, "%s: no column '%.*s'; it has %s", t->q->path, (int)length, s, names);
+            return 0;
+        }
+        if (columns_named(t, s, length) > 1) {
+            snprintf(error, ERROR_SIZE, "%s: %d columns are called '%.*s': which one?", t->q->path,
+                     columns_named(t, s, length), (int)length, s);
             return 0;
         }
         c[n++].at = at;
@@ -288,7 +302,14 @@ static int known_columns(const struct table *t, struct column *c, char *error)
 
     for (int k = 0; k < known->ncolumns; k++) {
         const char *name = known->columns[k].name;
-        int after = -1;
+        int after = -1, here = columns_named(t, name, strlen(name)), then = 0;
+        for (int i = 0; i < known->ncolumns; i++)
+            then += !strcmp(known->columns[i].name, name);
+        if (here > then) {
+            snprintf(error, ERROR_SIZE, "%s: %d columns are called '%.80s', of which input '%s' was trained with %d",
+                     t->q->path, here, name, known->input, then);
+            return 0;
+        }
         for (int i = 0; i < k; i++)
             after = !strcmp(known->columns[i].name, name) && c[i].at > after ? c[i].at : after;
         if ((c[k].at = column_after(t, name, after)) < 0) {
