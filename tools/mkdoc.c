@@ -161,7 +161,7 @@ static void write_gradients(FILE *out)
           "op is "
           "an error that\nnames the source model's node. Those that are smooth but have none:\n\n"
           "| ops | why |\n| --- | --- |\n"
-          "| `deform_conv`, `roialign` | not written; of `resize` neither cropping nor keeping the aspect ratio |\n"
+          "| `deform_conv` | not written; of `resize` neither cropping nor keeping the aspect ratio |\n"
           "| `feature_vectorizer`, `imputer`, `linear_*`, `normalizer`, `scaler`, `svm_*` | models that were fitted by "
           "other "
           "means, which are not trained further |\n"
