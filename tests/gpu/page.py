@@ -21,6 +21,11 @@ HEAD = """# Speed on GPUs
 ends by itself, FOLDER of at most 60 MiB. Inputs and weights are random; times are medians, from the call to the result on the host; networks of `tests/cuda/networks.py`, in full size.
 Others run by turns with ours: PyTorch's operations, networks and steps by `torch.compile`, ONNX Runtime, a copy. What the simulator's model says of a run was computed
 before there was one.
+
+Parts, and the seconds after which each ends by itself:
+
+""" + "".join(f"* {k}: {what}: {seconds} s\n" for k, (what, seconds) in PARTS.items() if k < 7) + """
+Together, with what a machine's start takes, they are within fifteen minutes; `--part K` runs one.
 """
 NOTHING = """
 **Nothing has been measured yet**: no machine with a GPU has run it. In the simulator (`--small`, `--device sim`) all parts run, with the CPU's results; its times say
