@@ -172,7 +172,7 @@ bool aten_aminmax(struct pt2 *p, int arg)
     int64_t axes[TCC_MAX_RANK];
     int n = x ? pt2_axes(p, "dim", imp_rank(x), axes) : -1;
     bool keep = pt2_b(p, "keepdim", false);
-    return n >= 0 && pt2_out(p, 0, imp_reduce(p->im, IR_reduce_min, x, n, axes, keep)) &&
+    return n >= 0 && pt2_some(p, x, n, axes) && pt2_out(p, 0, imp_reduce(p->im, IR_reduce_min, x, n, axes, keep)) &&
            (!pt2_wants(p, 1) || pt2_out(p, 1, imp_reduce(p->im, IR_reduce_max, x, n, axes, keep)));
 }
 

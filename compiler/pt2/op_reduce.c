@@ -27,6 +27,17 @@ static bool read_reduced(struct pt2 *p, enum tcc_dtype type, struct reduced *r)
     return r->x != NULL;
 }
 
+/* There is no extreme of no elements. */
+bool pt2_some(struct pt2 *p, const struct ir_value *x, int n, const int64_t *axes)
+{
+    ir_expr count = ir_const(p->ctx, 1);
+    for (int k = 0; k < n; k++)
+        count = ir_mul(p->ctx, count, imp_dim(x, (int)axes[k]));
+    if (ir_is_value(count, 0))
+        return imp_unsupported(p->im, "no elements, of which there is no extreme");
+    return imp_assume(p->im, IR_LE, ir_const(p->ctx, 1), count, "there is no extreme of no elements");
+}
+
 static enum tcc_dtype wide(enum tcc_dtype d)
 {
     return tcc_small_float(d) ? TCC_F32 : d;
@@ -53,7 +64,8 @@ bool aten_mean(struct pt2 *p, int arg)
 bool aten_extreme(struct pt2 *p, int arg)
 {
     struct reduced r;
-    return read_reduced(p, TCC_NONE, &r) && pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, r.x, r.n, r.axes, r.keep));
+    return read_reduced(p, TCC_NONE, &r) && pt2_some(p, r.x, r.n, r.axes) &&
+           pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, r.x, r.n, r.axes, r.keep));
 }
 
 bool aten_any(struct pt2 *p, int arg)
@@ -77,7 +89,7 @@ bool aten_extreme_dim(struct pt2 *p, int arg)
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     bool keep = pt2_b(p, "keepdim", false);
-    if (!x || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+    if (!x || !pt2_axis(p, "dim", 0, imp_rank(x), &axis) || !pt2_some(p, x, imp_rank(x) > 0, &axis))
         return false;
     if (!pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, x, imp_rank(x) > 0, &axis, keep)))
         return false;
@@ -91,6 +103,11 @@ bool aten_arg(struct pt2 *p, int arg)
     int64_t axis = 0;
     bool keep = pt2_b(p, "keepdim", false), all = !pt2_given(p, "dim");
     if (!x || (!all && !pt2_axis(p, "dim", 0, imp_rank(x), &axis)))
+        return false;
+    int64_t every[TCC_MAX_RANK];
+    for (int k = 0; k < imp_rank(x); k++)
+        every[k] = k;
+    if (!pt2_some(p, x, all ? imp_rank(x) : imp_rank(x) > 0, all ? every : &axis))
         return false;
     if (!all)
         return pt2_out(p, 0, arg_of(p, (enum ir_op)arg, x, axis, keep));

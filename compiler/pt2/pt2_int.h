@@ -273,6 +273,9 @@ struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k);
 
 /* -- Shared by the families of ops */
 
+/* false after a message; of sizes that only the run knows it is a fact of the run */
+bool pt2_some(struct pt2 *p, const struct ir_value *x, int n, const int64_t *axes);
+
 /* An ONNX operator of that opset on these operands (NULL: omitted); results in `outs`. False after a message. */
 bool pt2_onnx(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs,
               const struct onnx_attr *attrs, int nout,

@@ -23,7 +23,7 @@ warnings.simplefilter("ignore")
 
 
 def near(a, b, rtol=1e-3, atol=1e-4):
-    scale = b.detach().abs().max().item() if b.numel() else 0
+    scale = b.detach().abs().nan_to_num(0, 0, 0).max().item() if b.numel() else 0
     return a.dtype == b.dtype and a.shape == b.shape and torch.allclose(a.detach(), b.detach(), rtol=rtol, atol=atol * max(scale, 1e-6), equal_nan=True)
 
 
@@ -555,6 +555,58 @@ def test_torch_compile_frozen_weights_that_change():
         o.step()
         with torch.no_grad():
             assert near(compiled(x), net(x))
+
+
+def test_torch_compile_frozen_weights_that_change_by_other_names():
+    """`data`, NumPy and DLPack give the memory of parameters and buffers away; writes to it count no version."""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+            self.register_buffer("shift", torch.ones(3))
+
+        def forward(self, x):
+            return self.linear(x) + self.shift
+    x = torch.randn(2, 3)
+
+    def array(n):
+        np.asarray(n.linear.weight.detach())[:] = 3
+    for write in (lambda n: n.linear.weight.data.mul_(2), lambda n: n.linear.bias.data.clamp_(0, 0.01), lambda n: torch._foreach_add_([p.data for p in n.parameters()], 1), lambda n: n.shift.data.add_(3),
+                  lambda n: n.linear.weight.detach().numpy().fill(4), lambda n: n.shift.numpy().fill(4), lambda n: torch.from_dlpack(n.linear.bias.detach()).fill_(2), lambda n: n.linear.weight[1].data.zero_(), array):
+        torch._dynamo.reset()
+        net = Net()
+        compiled = torch.compile(net, backend="tccc", options={"fallback": False, "level": 0})
+        with torch.no_grad():
+            assert near(compiled(x), net(x))
+            for _ in range(3):
+                before = net(x)
+                write(net)
+                assert near(compiled(x), net(x))
+                net.linear.reset_parameters()
+        assert before.shape == (2, 3)
+
+
+def test_torch_compile_of_nothing():
+    """Losses of no elements have gradients; an extreme of none is PyTorch's error."""
+    nothing = torch.zeros(0, 3)
+    for f in F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.l1_loss:
+        for reduction in "mean", "sum", "none":
+            both_ways(lambda x, y: f(x, y, reduction=reduction), nothing, nothing)
+    for f in torch.max, torch.min:
+        torch._dynamo.reset()
+        raises(Exception, "", torch.compile(f, backend="tccc", dynamic=False), nothing)
+
+    class Net(nn.Module):
+        def __init__(self, f):
+            super().__init__()
+            self.f = f
+
+        def forward(self, x):
+            return self.f(x[x[:, 0] > 0])
+    for f in (lambda x: x.max(), lambda x: x.amax(0), lambda x: x.max(0)[0], lambda x: x.argmin(0), lambda x: x.aminmax()[0]):
+        m = tccc.compile(torch.export.export(Net(f), (torch.ones(4, 2),)))
+        assert near(m(torch.tensor([[1.0, 2], [-1, 9], [3, 4], [-5, 7]])), f(torch.tensor([[1.0, 2], [3, 4]])))
+        raises(tccc.Error, "no elements", m, -torch.ones(4, 2))
 
 
 def test_torch_compile_for_devices():

@@ -86,6 +86,14 @@ def _embedding_bag_weights_backward(grad, table, indices, offsets, offset2bag, m
     return torch.where(counts, (grad.index_select(0, bag) * table.index_select(0, indices)).sum(1), 0.0)
 
 
+def _of_nothing_too(own):
+    """A loss's gradient, whose own decomposition divides by the number of elements."""
+    def gradient(grad, x, target, *options):
+        import torch
+        return torch.broadcast_tensors(x, target)[0].clone() if x.numel() == 0 or target.numel() == 0 else own(grad, x, target, *options)
+    return gradient
+
+
 def decompositions():
     """{op: function}"""
     import torch
@@ -96,5 +104,7 @@ def decompositions():
            aten.hardshrink_backward: _shrink_backward, aten.masked_scatter_backward: _masked_scatter_backward, aten._embedding_bag_backward: _embedding_bag_backward,
            aten._embedding_bag_per_sample_weights_backward: _embedding_bag_weights_backward}
     table = {op.default: f for op, f in ops.items()}
+    for op in aten.mse_loss_backward, aten.smooth_l1_loss_backward, aten.huber_loss_backward:
+        table[op.default] = _of_nothing_too(decomposition_table[op.default])
     table[aten.rrelu_with_noise_backward.default] = decomposition_table[aten.rrelu_with_noise_backward.default]
     return table

@@ -14,6 +14,7 @@ import operator
 import os
 import shutil
 import warnings
+import weakref
 
 from . import _autoload, _backward, _compile, _direct, _grid
 from ._model import Model
@@ -251,14 +252,53 @@ def _all_plain(values):
     return all(_dense(v) and not v.is_complex() for v in values if isinstance(v, torch.Tensor))
 
 
+_watching = {}                         # by the address of frozen memory, whom to tell that it was given away
+
+
+def _tell(t):
+    """The tensor's memory gets another name, writes to which count no version."""
+    import torch
+    if _watching and type(t) in (torch.Tensor, torch.nn.Parameter):
+        try:
+            where = t.untyped_storage().data_ptr()
+        except RuntimeError:           # a transform's, which has none
+            return
+        for frozen in _watching.get(where, ()):
+            frozen.given = True
+
+
+def _watch_memory():
+    """`data`, numpy() and DLPack give a tensor's memory away: from now on they tell."""
+    import torch
+    if "data" in vars(torch.Tensor):
+        return
+    data = torch.Tensor.data
+
+    def get(t):
+        _tell(t)
+        return data.__get__(t)
+    torch.Tensor.data = property(get, data.__set__, data.__delete__)
+    for name in "numpy", "__array__", "__dlpack__":
+        def telling(t, *args, _own=getattr(torch.Tensor, name), **named):
+            _tell(t)
+            return _own(t, *args, **named)
+        setattr(torch.Tensor, name, functools.wraps(getattr(torch.Tensor, name))(telling))
+
+
 class _Frozen:
     """Parameters that are constants of an artifact, and whether they still are what they were."""
 
     def __init__(self, tensors):
         self.tensors = tensors         # {number: tensor}
         self.state = [(k, t, t._version, t.data_ptr, t.data_ptr()) for k, t in tensors.items()]
+        self.given = False             # their memory, to somebody who may write to it unseen
+        _watch_memory()
+        for t in tensors.values():
+            _watching.setdefault(t.untyped_storage().data_ptr(), weakref.WeakSet()).add(self)
 
     def holds(self, args):
+        if self.given:
+            return False
         for k, t, version, address, where in self.state:
             if args[k] is not t or t._version != version or address() != where:
                 return False
@@ -333,7 +373,7 @@ class _Graph:
     def thaw(self, args):
         """The parameters are others, or have changed: once more as constants, then as inputs."""
         import torch
-        if self.freezes < 2 and all(isinstance(args[k], torch.Tensor) for k in self.frozen.tensors):
+        if self.freezes < 2 and not self.frozen.given and all(isinstance(args[k], torch.Tensor) for k in self.frozen.tensors):
             self.freeze({k: args[k] for k in self.frozen.tensors})
         else:
             self.frozen = None
