@@ -74,6 +74,20 @@ static const char *unwrap(const char *kind, json_t **value)
     return kind;
 }
 
+/* Products and their like take shorter floats in a region of torch.autocast, of which the program says the results'
+ * types only. */
+static struct ir_value *lowered(struct pt2 *p, struct ir_value *v)
+{
+    static const char *const products[] = {"mm", "matmul", "linear", "conv", "einsum", "attention"};
+    bool product = false;
+    if (!v || p->autocast == TCC_NONE || !ir_is_tensor(v->type) || !imp_is_float(v) || imp_dtype(v) == TCC_F64)
+        return v;
+    for (size_t k = 0; k < sizeof products / sizeof *products; k++)
+        product = product || strstr(p->row->name, products[k]);
+    return product && imp_dtype(v) != p->autocast && pt2_out_type(p, 0) == p->autocast ? imp_cast(p->im, v, p->autocast)
+                                                                                       : v;
+}
+
 /* `position`: of the operand among the node's; an element of a list counts. */
 static struct ir_value *tensor_named(struct pt2 *p, const json_t *value, int position)
 {
@@ -81,7 +95,7 @@ static struct ir_value *tensor_named(struct pt2 *p, const json_t *value, int pos
     struct pt2_value *v = name ? pt2_lookup(p, name) : NULL;
     if (!v)
         return imp_bad(p->im, "operand '%s' is not defined", name ? name : ""), NULL;
-    return pt2_operand_part(p, v->number ? pt2_number(p, v) : pt2_read(p, v), v->complex, position);
+    return lowered(p, pt2_operand_part(p, v->number ? pt2_number(p, v) : pt2_read(p, v), v->complex, position));
 }
 
 static int position_of(const struct pt2 *p, const char *name)

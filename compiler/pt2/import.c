@@ -456,6 +456,7 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     p->eval = im->training && !im->train;
     p->mutated.n = p->memory.n = p->depth = 0;
     p->scope = NULL;
+    p->autocast = TCC_NONE;
     if (im->train) {
         memset(&p->signs, 0, sizeof p->signs);
         memset(&p->core, 0, sizeof p->core);

@@ -376,6 +376,8 @@ bool aten_wrap(struct pt2 *p, int arg)
     struct ir_value *outs[MAX_VALUES];
     json_t *inputs = js_array(p->node, "inputs"), *value;
     bool outer = p->no_gradient;
+    enum tcc_dtype outer_autocast = p->autocast;
+    int seen = 0; /* of autocast's arguments (device, dtype, enabled, cache) the truth values */
     memset(p->asked, 0xff, sizeof p->asked);
     for (size_t k = 0; k < json_array_size(inputs); k++) {
         json_t *argument = json_object_get(json_array_get(inputs, k), "arg");
@@ -384,8 +386,14 @@ bool aten_wrap(struct pt2 *p, int arg)
             g = (struct subgraph){js_object(value, "graph"), 0, 0};
             g.nin = json_array_size(js_array(g.graph, "inputs"));
             g.nout = json_array_size(js_array(g.graph, "outputs"));
+        } else if (!g.graph && arg) {
+            p->no_gradient = json_is_false(value);
+        } else if (!g.graph && kind && !strcmp(kind, "as_scalar_type")) {
+            p->autocast = pt2_dtype(json_integer_value(value));
+        } else if (!g.graph && kind && !strcmp(kind, "as_bool") && !seen++) {
+            p->autocast = json_is_true(value) ? p->autocast : TCC_NONE;
         } else if (!g.graph) {
-            p->no_gradient = arg ? json_is_false(value) : outer;
+            continue;
         } else if (kind && !strcmp(kind, "as_tensors")) {
             for (size_t i = 0; i < json_array_size(value); i++)
                 if (!add_operand(p, json_array_get(value, i), true, in))
@@ -397,6 +405,7 @@ bool aten_wrap(struct pt2 *p, int arg)
     struct pt2_value **made = IR_NEWN(p->ctx, g.nout + 1, struct pt2_value *);
     bool fine = g.graph && g.nin < MAX_VALUES && g.nout < MAX_VALUES && call(p, &g, in, outs, made);
     p->no_gradient = outer;
+    p->autocast = outer_autocast;
     p->made = made;
     return fine && give(p, g.nout, outs);
 }

@@ -124,6 +124,7 @@ struct pt2 {
     int nouts;
     struct pt2_value **made;   /* by a node that calls a graph where it stands: what its results are names of */
     bool no_gradient;          /* in a graph in which none is recorded */
+    enum tcc_dtype autocast;   /* that a region of torch.autocast lowers to; TCC_NONE: none does */
     struct pt2_value *instead; /* a view is made again of `instead_v`, not of this operand's value */
     struct ir_value *instead_v;
     int instead_index;         /* of its node's results this one is made */

@@ -276,6 +276,38 @@ def test_core_programs_that_record_no_gradient():
         assert any("core ATen does not say" in str(w.message) for w in seen) == lost and (right or lost), way
 
 
+def test_autocast_regions_train_as_in_pytorch():
+    class Net(nn.Module):
+        def __init__(self, way):
+            super().__init__()
+            self.a, self.way = nn.Linear(4, 4), way
+
+        def forward(self, x):
+            h = self.a(x)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.way != "off"):
+                y = h @ h.t()
+                if self.way == "mixed":      # operands of two types
+                    y = F.linear(y @ h, h)
+                elif self.way == "inner":
+                    with torch.autocast("cpu", enabled=False):
+                        y = y.float() @ h @ h.t()
+            with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+                z = h @ x.t()
+            return (y.float() + z.float()) @ h
+    x, y = torch.randn(3, 4, generator=torch.Generator().manual_seed(1)), torch.zeros(3, 4)
+    for way in "plain", "off", "mixed", "inner":
+        torch.manual_seed(0)
+        net = Net(way)
+        before = net.a.weight.detach().clone()
+        loss = F.mse_loss(net(x), y)
+        loss.backward()
+        program = torch.export.export(net, (x,))
+        for one in program, program.run_decompositions():
+            step = tccc.train(one, loss="mse", optimizer="sgd:lr=1", example=(x, y))
+            assert abs(step(x, y) - loss.item()) < 1e-4 * loss.item(), way
+            assert near(before - torch.as_tensor(step.state_dict()["a.weight"]), net.a.weight.grad, 1e-2, 4e-3), way
+
+
 def test_state_dict_is_the_modules():
     torch.manual_seed(0)
     net = Tied()
