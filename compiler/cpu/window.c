@@ -18,7 +18,7 @@
 #include "base/mutant.h"
 
 #define W_MAX_LOADS 4
-#define W_MAX_REDS 4
+#define W_MAX_REDS KN_MAX_REDUCTIONS
 #define W_MAX_TAPS 4
 #define W_MAX_GUARDS 8
 enum { W_ROW_TILE = 8 }; /* of rows of unknown length */
@@ -291,34 +291,33 @@ static bool may_fold(const struct window *w)
     return w->nreds == 1 && red->reducer == KN_SUM && red->dtype == TCC_F32;
 }
 
+/* What a pooling reduces, or a convolution whose results have no columns of their own. */
+static bool find_reductions(struct window *w)
+{
+    const struct kn_contraction *c = &w->k->contraction;
+    if (w->k->roles.form == KN_REDUCTION)
+        for (; w->nreds < W_MAX_REDS && w->k->roles.reduction.reduce[w->nreds] >= 0; w->nreds++)
+            w->red[w->nreds] = w->k->roles.reduction.reduce[w->nreds];
+    else if (kn_only_multiplies(w->k) && !c->n)
+        w->red[w->nreds++] = c->reduce;
+    return w->nreds > 0;
+}
+
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, bool folds,
                     struct window *w)
 {
     *w = (struct window){.ctx = ctx, .k = k, .folds = folds};
-    if (k->kind != IR_K_WINDOW || !k->nstages || !k->stages[0].inner || (k->contraction.present && k->contraction.n))
-        return false;
-    for (int s = 1; s < k->nstages; s++)
-        if (k->stages[s].inner)
-            return false;
-    for (int i = 0; i < k->noperands; i++)
-        if (k->operands[i].use == KN_LOCAL)
-            return false;
-    if (!find_dims(w, m))
+    if (k->kind != IR_K_WINDOW || !find_reductions(w) || !find_dims(w, m))
         return false;
     for (int i = k->stages[0].first; i < k->stages[0].last; i++) {
         int code = k->insns[i].code;
-        if (code == KN_REDUCE) {
-            if (w->nreds == W_MAX_REDS)
-                return false;
-            w->red[w->nreds++] = i;
-        } else if (code != KN_LOAD && code != KN_SCALAR && code != KN_CONST) {
+        if (code != KN_REDUCE && code != KN_LOAD && code != KN_SCALAR && code != KN_CONST)
             return false;
-        }
     }
     for (int i = k->stages[0].first; i < k->stages[0].last; i++)
         if (k->insns[i].code == KN_LOAD && !find_load(w, i))
             return false;
-    if (!w->nreds || !w->nloads || (folds && !may_fold(w)))
+    if (!w->nloads || (folds && !may_fold(w)))
         return false;
     for (int t = 0; t < w->ntaps; t++) {
         bool bounded =

@@ -36,7 +36,7 @@ static struct rates rates_of(enum neuron_core_kind core)
 /* The kernel's reduction, of float32 and without guards; -1: it is of another form. */
 static int only_reduction(const struct kn_kernel *k)
 {
-    int reduce = k->roles.form == KN_REDUCTION ? k->roles.reduction.reduce : -1;
+    int reduce = nk_only_reduction(k);
     for (int i = 0; i < k->ninsns; i++)
         if (k->insns[i].nguards)
             return -1;

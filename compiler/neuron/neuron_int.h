@@ -460,6 +460,8 @@ struct neuron_operand nk_panel_operand(struct nk *nk, const struct nk_panel *p, 
                                        const int64_t *at, struct nk_buffer **buffer);
 
 /* ones.c: the kernel with a product by ones before its sum, where that saves transfers; NULL: it is better as it is. */
+/* the kernel's one reduction, where nothing is read by an index; -1: it is of another form */
+int nk_only_reduction(const struct kn_kernel *k);
 const struct kn_kernel *nk_with_ones(struct ir_ctx *ctx, const struct kn_kernel *k);
 
 /* Do rows of results, and none of what the first stage reduces, lie side by side in HBM? */

@@ -22,13 +22,24 @@ static bool uses_any(const struct kn_kernel *k, ir_expr e, uint32_t dims)
     return false;
 }
 
+int nk_only_reduction(const struct kn_kernel *k)
+{
+    const int *reduce = k->roles.reduction.reduce;
+    if (k->roles.form != KN_REDUCTION || reduce[1] >= 0)
+        return -1;
+    for (int i = 0; i < k->ninsns; i++)
+        if (k->insns[i].code == KN_INDEX)
+            return -1;
+    return reduce[0];
+}
+
 /* The kernel's reduction, if it is a sum of floats; -1: it is of another form. */
 static int only_sum(const struct kn_kernel *k)
 {
-    int sum = k->roles.form == KN_REDUCTION ? k->roles.reduction.reduce : -1;
+    int sum = nk_only_reduction(k);
     const struct kn_insn *n = sum >= 0 ? &k->insns[sum] : NULL;
-    bool takes = n && n->reducer == KN_SUM && n->dtype == TCC_F32 &&
-                 tcc_is_float((enum tcc_dtype)k->insns[n->arg[0]].dtype);
+    bool takes =
+        n && n->reducer == KN_SUM && n->dtype == TCC_F32 && tcc_is_float((enum tcc_dtype)k->insns[n->arg[0]].dtype);
     return takes ? sum : -1;
 }
 

@@ -10,53 +10,6 @@
 
 #include <float.h>
 
-/* A stage of a load, what converts it to float32, and the reduction; `more` instructions stand before that. */
-static bool is_reduction(const struct kn_kernel *k, const struct kn_stage *g, enum kn_reducer by, int more, int *load,
-                         int *cast)
-{
-    const struct kn_insn *last = &k->insns[g->last - 1];
-    *load = g->first;
-    *cast = g->last - g->first == more + 3 ? g->first + 1 : g->first;
-    return (g->last - g->first == more + 2 || g->last - g->first == more + 3) && !g->repeat &&
-           k->insns[*load].code == KN_LOAD && !k->insns[*load].nargs && !k->insns[*load].nguards &&
-           k->operands[k->insns[*load].operand].use == KN_IN &&
-           (*cast == *load || kn_is_cast_of(k, *cast, *load)) && k->insns[*cast].dtype == TCC_F32 &&
-           last->code == KN_REDUCE && last->reducer == by && last->dtype == TCC_F32;
-}
-
-static bool is_op(const struct kn_kernel *k, int insn, enum ir_op op, int a, int b)
-{
-    const struct kn_insn *n = &k->insns[insn];
-    return n->code == KN_SCALAR && n->op == op && n->arg[0] == a && (b < 0 || n->arg[1] == b);
-}
-
-bool nk_find_online(const struct nk *nk, int stage, struct nk_online *to)
-{
-    const struct kn_kernel *k = nk->k;
-    const struct kn_stage *first = &k->stages[stage];
-    int load, cast, x, d = 0;
-    if (!is_reduction(k, first, KN_MAX, 0, &to->load, &to->cast))
-        return false;
-    to->top = first->last - 1;
-    while (first->inner != 1u << d && d < nk->k->ndims)
-        d++;
-    if (d == nk->k->ndims || k->insns[to->top].arg[0] != to->cast)
-        return false;
-    to->dim = d;
-    for (to->then = stage + 1; to->then < k->nstages && !k->stages[to->then].inner; to->then++)
-        ;
-    if (to->then == k->nstages || k->stages[to->then].inner != first->inner ||
-        !is_reduction(k, &k->stages[to->then], KN_SUM, 2, &load, &cast) || !nk_loads_same(k, to->load, load))
-        return false;
-    x = cast + 1;
-    to->sum = k->stages[to->then].last - 1;
-    for (int i = to->sum + 1; i < k->ninsns; i++)
-        for (int a = 0; a < k->insns[i].nargs; a++)
-            if (k->insns[i].arg[a] >= load && k->insns[i].arg[a] < to->sum)
-                return false;
-    return is_op(k, x, IR_sub, cast, to->top) && is_op(k, x + 1, IR_exp, x, -1) && k->insns[to->sum].arg[0] == x + 1;
-}
-
 static void largest(struct nk *nk, const struct nk_tile *one, const struct nk_tile *t, const struct nk_value *to,
                     const struct nk_value *x)
 {
@@ -69,21 +22,22 @@ static void largest(struct nk *nk, const struct nk_tile *one, const struct nk_ti
     nk_emit(nk, NEURON_VECTOR, &i, 2, (struct nk_use[]){{to->buffer, true, 0}, {x->buffer, false, 0}});
 }
 
-bool nk_run_online(struct plan *p, struct kept *kept, const struct nk_online *o)
+bool nk_run_online(struct plan *p, struct kept *kept)
 {
+    const struct kn_softmax *o = &p->nk->k->roles.softmax;
     struct nk *nk = p->nk;
     const struct kn_insn *insns = nk->k->insns;
-    int64_t parts = p->tile.axis[0].extent, length = nk->extent[o->dim], chunk = nk->room;
+    int64_t parts = p->tile.axis[0].extent, length = nk->extent[o->along], chunk = nk->room;
     const struct nk_tile one = nk_lanes(parts, 1);
     const struct nk_value *top = NULL;
-    if (nk_free_elements(&p->tile) > 1 || length <= chunk || p->digits[o->dim].n > 1)
+    if (nk_free_elements(&p->tile) > 1 || length <= chunk || p->digits[o->along].n > 1)
         return false;
     struct nk_value *sum = nk_new(nk, &one, TCC_F32);
     for (int64_t at = 0; at < length; at += chunk) {
         int mark = nk_mark(nk);
         struct nk_tile t = p->tile;
-        t.base[o->dim] = at;
-        nk_add_axes(nk, &t, o->dim, length - at < chunk ? length - at : chunk, &p->digits[o->dim]);
+        t.base[o->along] = at;
+        nk_add_axes(nk, &t, o->along, length - at < chunk ? length - at : chunk, &p->digits[o->along]);
         const struct nk_value *none = NULL, *x = nk_body(nk, &t, &insns[o->load], &none), *before = top, *factor = NULL;
         if (o->cast != o->load)
             x = nk_body(nk, &t, &insns[o->cast], &x);

@@ -357,11 +357,10 @@ static void run_tile(struct plan *p)
     make_locals(p);
     int done = -1; /* a stage that came with another */
     for (int i = 0; i < k->nstages; i++) {
-        struct nk_online online;
         if (i == done)
             continue;
-        if (nk_find_online(nk, i, &online) && nk_run_online(p, kept, &online)) {
-            done = online.then;
+        if (k->roles.form == KN_SOFTMAX && i == kn_stage_of(k, k->roles.softmax.top) && nk_run_online(p, kept)) {
+            done = kn_stage_of(k, k->roles.softmax.sum);
             continue;
         }
         struct stage s = {.p = p,

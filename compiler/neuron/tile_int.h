@@ -43,11 +43,8 @@ struct stage {
     bool takes;         /* from earlier stages what it has in common with them */
 };
 
-/* online.c: the stage's reduction and that of stage `then`, if they are a row's largest element and the sum of exp(x -
- * largest): both in one pass, where a row comes in chunks. False: they are not, or it does not. */
-struct nk_online { int load, cast, top, sum, dim, then; };
-bool nk_find_online(const struct nk *nk, int stage, struct nk_online *to);
-bool nk_run_online(struct plan *p, struct kept *kept, const struct nk_online *o);
+/* online.c: both reductions of a softmax in one pass, where a row comes in chunks; false: it does not. */
+bool nk_run_online(struct plan *p, struct kept *kept);
 
 /* tile_reduce.c */
 const struct nk_value *nk_kept_at(struct nk *nk, const struct nk_tile *t, const struct kept *k);    /* over that tile */

@@ -203,16 +203,10 @@ static bool find_weights(const struct kn_kernel *k, struct kn_attention_grad *a)
     return false;
 }
 
-/* Do they load the same element? */
 static bool same_load(const struct kn_kernel *k, int x, int y)
 {
     const struct kn_insn *a = &k->insns[x], *b = &k->insns[y];
-    if (a->operand != b->operand || a->nindex != b->nindex || a->nguards || b->nguards)
-        return false;
-    for (int i = 0; i < a->nindex; i++)
-        if (a->index[i] != b->index[i])
-            return false;
-    return true;
+    return kn_same_element(a, b) && !a->nguards && !b->nguards;
 }
 
 /* Columns of one side, summed by weights that the weights' stage stores. */

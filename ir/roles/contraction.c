@@ -105,6 +105,7 @@ bool kn_only_multiplies(const struct kn_kernel *k)
 bool kn_find_reduction(const struct kn_kernel *k, struct kn_roles *r)
 {
     struct kn_contraction c;
+    int n = 0;
     if (!k->nstages || !k->stages[0].inner || k->split.combine || has_rows(k) ||
         (kn_find_contraction(k, &c) && (c.m | c.n)))
         return false;
@@ -112,12 +113,11 @@ bool kn_find_reduction(const struct kn_kernel *k, struct kn_roles *r)
         if (k->stages[s].repeat || (s && k->stages[s].inner))
             return false;
     for (int i = 0; i < k->ninsns; i++) {
-        const struct kn_insn *n = &k->insns[i];
-        bool first = i < k->stages[0].last;
-        if (n->code == KN_REDUCE && first && r->reduction.reduce < 0)
-            r->reduction.reduce = i;
-        else if (is_more(n) && (first || n->code != KN_STORE))
+        bool first = i < k->stages[0].last, stores = k->insns[i].code == KN_STORE || k->insns[i].code == KN_INDEX;
+        if (k->insns[i].code == KN_REDUCE && first && n < KN_MAX_REDUCTIONS)
+            r->reduction.reduce[n++] = i;
+        else if (is_more(&k->insns[i]) && (first || !stores))
             return false;
     }
-    return r->reduction.reduce >= 0;
+    return n > 0;
 }

@@ -13,12 +13,14 @@
 #define WINOGRAD(kind, name, n) ROW(winograd, kind, name)
 #define SCATTER(kind, name, n) ROW(scatter, kind, name)
 #define REDUCTION(kind, name, n) ROW(reduction, kind, name)
+#define SOFTMAX(kind, name, n) ROW(softmax, kind, name)
 
 static const struct kn_role_row attention[] = {KN_ATTENTION_ROLES(ATTENTION) KN_SCORE_ROLES(SCORE){0}};
 static const struct kn_role_row attention_grad[] = {KN_ATTENTION_GRAD_ROLES(GRAD) KN_SCORE_ROLES(SCORE){0}};
 static const struct kn_role_row winograd[] = {KN_WINOGRAD_ROLES(WINOGRAD){0}};
 static const struct kn_role_row scatter[] = {KN_SCATTER_ROLES(SCATTER){0}};
 static const struct kn_role_row reduction[] = {KN_REDUCTION_ROLES(REDUCTION){0}};
+static const struct kn_role_row softmax[] = {KN_SOFTMAX_ROLES(SOFTMAX){0}};
 
 _Static_assert(AT(attention, is) == AT(attention_grad, is), "SCORE is for both");
 
@@ -28,6 +30,7 @@ const struct kn_form_row kn_forms[KN_NFORMS] = {
     [KN_WINOGRAD] = {"winograd", winograd, kn_find_winograd},
     [KN_SCATTER] = {"scatter", scatter, kn_find_scatter},
     [KN_REDUCTION] = {"reduction", reduction, kn_find_reduction},
+    [KN_SOFTMAX] = {"softmax", softmax, kn_find_softmax},
 };
 
 int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i)
@@ -94,4 +97,14 @@ bool kn_runs_along(const struct kn_insn *n, ir_expr var)
         if (ir_uses_sym(n->index[i], var))
             return true;
     return false;
+}
+
+bool kn_same_element(const struct kn_insn *a, const struct kn_insn *b)
+{
+    if (a->operand != b->operand || a->nindex != b->nindex)
+        return false;
+    for (int i = 0; i < a->nindex; i++)
+        if (a->index[i] != b->index[i])
+            return false;
+    return true;
 }

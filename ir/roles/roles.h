@@ -105,8 +105,17 @@ enum kn_role_kind { KN_ROLE_DIM, KN_ROLE_INSN, KN_ROLE_STAGE, KN_ROLE_OPERAND };
     R(INSN, combine, )      /* and what comes of it, in the type in which that is computed */                         \
     R(INSN, store, )
 
-/* One reduction along all inner dims, and what becomes of its result; no contraction with dims of one factor alone. */
-#define KN_REDUCTION_ROLES(R) R(INSN, reduce, )
+/* Reductions along all inner dims, and what becomes of their results; no contraction with dims of one factor alone. */
+enum { KN_MAX_REDUCTIONS = 4 };
+#define KN_REDUCTION_ROLES(R) R(INSN, reduce, [KN_MAX_REDUCTIONS])
+
+/* A row's largest element and, in a later stage, the sum of exp(x - largest), as a softmax has them. */
+#define KN_SOFTMAX_ROLES(R)                                                                                           \
+    R(DIM, along, )         /* of the row */                                                                          \
+    R(INSN, load, )         /* x, as it is loaded for the largest element, */                                         \
+    R(INSN, cast, )         /* and as float32: the load, or a cast of it */                                           \
+    R(INSN, top, )          /* reductions */                                                                          \
+    R(INSN, sum, )
 
 #define KN_ROLE_MEMBER(kind, name, n) int name n;
 struct kn_score { KN_SCORE_ROLES(KN_ROLE_MEMBER) };
@@ -115,9 +124,12 @@ struct kn_attention_grad { struct kn_score is; KN_ATTENTION_GRAD_ROLES(KN_ROLE_M
 struct kn_winograd { KN_WINOGRAD_ROLES(KN_ROLE_MEMBER) };
 struct kn_scatter { KN_SCATTER_ROLES(KN_ROLE_MEMBER) };
 struct kn_reduction { KN_REDUCTION_ROLES(KN_ROLE_MEMBER) };
+struct kn_softmax { KN_SOFTMAX_ROLES(KN_ROLE_MEMBER) };
 #undef KN_ROLE_MEMBER
 
-enum kn_form { KN_NO_FORM, KN_ATTENTION, KN_ATTENTION_GRAD, KN_WINOGRAD, KN_SCATTER, KN_REDUCTION, KN_NFORMS };
+enum kn_form {
+    KN_NO_FORM, KN_ATTENTION, KN_ATTENTION_GRAD, KN_WINOGRAD, KN_SCATTER, KN_REDUCTION, KN_SOFTMAX, KN_NFORMS
+};
 struct kn_roles {
     enum kn_form form;
     union {                          /* by form */
@@ -126,6 +138,7 @@ struct kn_roles {
         struct kn_winograd winograd;
         struct kn_scatter scatter;
         struct kn_reduction reduction;
+        struct kn_softmax softmax;
     };
 };
 

@@ -15,6 +15,8 @@ struct kn_form_row {
 };
 extern const struct kn_form_row kn_forms[KN_NFORMS];     /* that of KN_NO_FORM is empty */
 
+/* Do two loads or stores access the same element of the same operand, guards aside? */
+bool kn_same_element(const struct kn_insn *a, const struct kn_insn *b);
 int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i);
 
 bool kn_find_attention(const struct kn_kernel *k, struct kn_roles *r);          /* attention.c */
@@ -22,5 +24,6 @@ bool kn_find_attention_grad(const struct kn_kernel *k, struct kn_roles *r);
 bool kn_find_winograd(const struct kn_kernel *k, struct kn_roles *r);           /* winograd.c */
 bool kn_find_scatter(const struct kn_kernel *k, struct kn_roles *r);            /* scatter.c */
 bool kn_find_reduction(const struct kn_kernel *k, struct kn_roles *r);          /* contraction.c */
+bool kn_find_softmax(const struct kn_kernel *k, struct kn_roles *r);            /* softmax.c */
 
 #endif

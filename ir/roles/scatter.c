@@ -25,14 +25,6 @@ static bool is_index(const struct kn_kernel *k, int i, int result)
     return true;
 }
 
-static bool same_element(const struct kn_insn *a, const struct kn_insn *b)
-{
-    for (int i = 0; i < a->nindex; i++)
-        if (a->index[i] != b->index[i])
-            return false;
-    return true;
-}
-
 /* The one store, and the one load of what is there. */
 static bool find_accesses(const struct kn_kernel *k, struct kn_scatter *s)
 {
@@ -52,7 +44,7 @@ static bool find_accesses(const struct kn_kernel *k, struct kn_scatter *s)
         const struct kn_insn *n = &k->insns[i];
         if (n->code != KN_LOAD || n->operand != s->result)
             continue;
-        if (s->load >= 0 || !same_element(n, store))
+        if (s->load >= 0 || !kn_same_element(n, store))
             return false;
         s->load = i;
     }

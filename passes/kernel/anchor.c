@@ -633,6 +633,37 @@ bool lw_build_anchor(struct kb *k, struct lw_group *g)
 /* Elements of a row that one thread scatters where each has its own index. */
 #define ROW 256
 
+/* The dims of a scatter, those of the owners first, and the index of an update: of axes in front of `by` (nd), or of
+ * that axis, each point names where it goes. Returns the inner ones. */
+static uint32_t scatter_dims(struct kb *k, ir_type updates, bool nd, int by, ir_expr *u)
+{
+    uint32_t inner = 0;
+    int rows = nd || by == updates->rank - 1 ? -1 : updates->rank - 1;
+    for (int i = 0; i < updates->rank; i++) { /* the owners' dims come first */
+        if (nd ? i < by : i == by)
+            continue;
+        ir_expr extent = updates->dim[i];
+        if (i == rows) /* each element has an index of its own there: a row is read in order */
+            extent = ir_is_value(ir_mod(k->ctx, extent, ir_const(k->ctx, ROW)), 0)
+                         ? ir_floordiv(k->ctx, extent, ir_const(k->ctx, ROW))
+                         : ir_const(k->ctx, 1);
+        int d = ir_is_value(extent, 1) ? -1 : kb_dim(k, extent, KN_OUTER);
+        u[i] = d < 0 ? ir_const(k->ctx, 0) : k->dims.at[d].var;
+    }
+    for (int i = 0; i < updates->rank; i++) {
+        ir_expr extent = updates->dim[i];
+        if (nd ? i < by : i == by)
+            u[i] = lw_inner_dim(k, extent, &inner);
+        else if (i == rows && ir_is_const(u[i], NULL))
+            u[i] = lw_inner_dim(k, extent, &inner);
+        else if (i == rows)
+            u[i] = ir_add(k->ctx, ir_mulc(k->ctx, u[i], ROW), lw_inner_dim(k, ir_const(k->ctx, ROW), &inner));
+    }
+    if (!inner)
+        lw_inner_dim(k, ir_const(k->ctx, 1), &inner);
+    return inner;
+}
+
 /* The second half of a scatter, after its data has been copied to the result: updates applied in row-major order, which
  * is part of the meaning (ONNX leaves equal indexes open; we say last wins). Dims of the result that no index is for
  * are outer ones: each of their points owns its elements and applies their updates in order, so that no two threads
@@ -647,30 +678,7 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
     const char *mode = ir_get_s(n, IR_ATTR_mode, "none");
     ir_expr at[TCC_MAX_RANK], u[TCC_MAX_RANK], sub[TCC_MAX_RANK];
     int axis = ir_get_i(n, IR_ATTR_axis, 0), q = index->type->rank;
-    uint32_t inner = 0;
-    int rows = nd || axis == updates->type->rank - 1 ? -1 : updates->type->rank - 1;
-    for (int i = 0; i < updates->type->rank; i++) { /* the owners' dims come first */
-        if (nd ? i < q - 1 : i == axis)
-            continue;
-        ir_expr extent = updates->type->dim[i];
-        if (i == rows) /* each element has an index of its own there: a row is read in order */
-            extent = ir_is_value(ir_mod(k->ctx, extent, ir_const(k->ctx, ROW)), 0)
-                         ? ir_floordiv(k->ctx, extent, ir_const(k->ctx, ROW))
-                         : ir_const(k->ctx, 1);
-        int d = ir_is_value(extent, 1) ? -1 : kb_dim(k, extent, KN_OUTER);
-        u[i] = d < 0 ? ir_const(k->ctx, 0) : k->dims.at[d].var;
-    }
-    for (int i = 0; i < updates->type->rank; i++) {
-        ir_expr extent = updates->type->dim[i];
-        if (nd ? i < q - 1 : i == axis)
-            u[i] = lw_inner_dim(k, extent, &inner);
-        else if (i == rows && ir_is_const(u[i], NULL))
-            u[i] = lw_inner_dim(k, extent, &inner);
-        else if (i == rows)
-            u[i] = ir_add(k->ctx, ir_mulc(k->ctx, u[i], ROW), lw_inner_dim(k, ir_const(k->ctx, ROW), &inner));
-    }
-    if (!inner)
-        lw_inner_dim(k, ir_const(k->ctx, 1), &inner);
+    uint32_t inner = scatter_dims(k, updates->type, nd, nd ? q - 1 : axis, u);
     struct kn_scatter *roles = &k->roles.scatter;
     k->roles = kn_roles_of(KN_SCATTER);
     int stage = kb_stage_new(k, inner);

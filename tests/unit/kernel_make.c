@@ -307,6 +307,7 @@ struct kn_kernel *km_pool(struct ir_ctx *ctx, const struct km_pool *v)
     }
     access_insn(m, KN_STORE, 1, INDEX(n, b, y, x, l), reduce(m, v->max ? KN_MAX : KN_SUM, load, set));
     end(m);
+    kn_find_roles(k, &k->roles); /* as the pass `recognise` does */
     return k;
 }
 
