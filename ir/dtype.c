@@ -192,7 +192,8 @@ static float decode_e8m0(uint8_t code)
     return code == 0xff ? bits_f32(0x7fc00000u) : pow2((int)code - 127);
 }
 
-/* The sign is dropped; below the range the exponent field is taken as it is (ONNX's to_float8e8m0). */
+/* The sign is dropped; below the range the exponent field is taken as it is (ONNX's to_float8e8m0), which rounds 2^-127
+ * up. mode NULL: a value that is stored, of which the type's own stay what they are. */
 static uint8_t encode_e8m0(float v, bool saturate, const char *mode)
 {
     uint32_t u = f32_bits(v), exponent = u >> 23 & 0xff;
@@ -204,7 +205,7 @@ static uint8_t encode_e8m0(float v, bool saturate, const char *mode)
     else if (mode && !strcmp(mode, "nearest"))
         up = (u & 0x400000u) && ((u & 0x3fffffu) || exponent > 0);
     else
-        up = (u & 0x7fffffu) != 0;
+        up = (u & 0x7fffffu) != 0 && (mode || (u & 0x7fffffffu) != 0x400000u);
     if (exponent == 0xfe && saturate)
         up = false;
     return (uint8_t)(exponent + up);
@@ -417,6 +418,7 @@ static double to_odd(double v)
 
 void tcc_cast(enum tcc_dtype to, void *out, enum tcc_dtype from, const void *in, bool saturate, const char *round_mode)
 {
+    round_mode = round_mode ? round_mode : "up";
     enum tcc_class tc = tcc_dtype_class(to), fc = tcc_dtype_class(from);
     if (to == from) {
         memcpy(out, in, (size_t)tcc_dtype_bytes(to));
