@@ -87,7 +87,7 @@ static const char *base_of(const char *path)
 }
 
 /*
- * Lines of the user's file as the simulator says them: .loc FILE LINE COLUMN and .file FILE "NAME". Numbers go on from
+ * Lines of the user's file as the simulator says them: .loc FILE LINE COLUMN and .file FILE "name". Numbers go on from
  * *files, since a module takes several texts; names lose their folders, which are not the artifact's business; what was
  * inlined into what, and the section of names for that, are left out. NVRTC's own names for the module's strings ($str)
  * get a number, too.
