@@ -47,7 +47,6 @@ static void remove_dim(struct kn_kernel *k, int d)
     for (int i = d; i + 1 < k->ndims; i++)
         k->dims[i] = k->dims[i + 1];
     k->ndims--;
-    k->contraction.present = false; /* its sets of dims no longer hold; loops don't ask */
     for (int s = 0; s < k->nstages; s++) {
         uint32_t set = k->stages[s].inner;
         k->stages[s].inner = (set & below) | ((set >> 1) & ~below);
@@ -134,7 +133,8 @@ static bool join(struct collapse *c, int d)
 void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k)
 {
     struct collapse c = {ctx, k};
-    k->contraction.present = false; /* it names dims by number; LOOPS asks for no roles */
+    k->contraction.present = false; /* roles name dims by number; LOOPS asks for none */
+    k->roles = (struct kn_roles){0};
     for (int d = k->ndims - 1; d >= 0; d--) {
         /* The last inner dim stays: its stages must keep one. */
         bool needed = em_is_piece(k, d);
