@@ -83,6 +83,14 @@ void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, co
         }
 }
 
+bool kn_names_dims(enum kn_form form)
+{
+    for (const struct kn_role_row *row = kn_forms[form].roles; row && row->name; row++)
+        if (row->kind == KN_ROLE_DIM)
+            return true;
+    return false;
+}
+
 int kn_stage_of(const struct kn_kernel *k, int insn)
 {
     for (int s = 0; s < k->nstages; s++)

@@ -150,6 +150,8 @@ bool kn_find_roles(const struct kn_kernel *k, struct kn_roles *r);
 bool kn_roles_hold(const struct kn_kernel *k);
 /* After instructions, stages and operands have got other numbers: the new ones by the old. */
 void kn_renumber_roles(struct kn_roles *r, const int *insn, const int *stage, const int *operand);
+/* Is any part of that form played by a dim? */
+bool kn_names_dims(enum kn_form form);
 
 /* Contractions (struct kn_contraction). What the structure says: stage 0 is a sum of products of two loads, and no
  * later stage has inner dims; false: it is none. Is what is written down so? A launch may go on with other rows behind

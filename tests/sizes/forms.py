@@ -71,7 +71,7 @@ BOUNDED = {"Conv": 1, "ConvTranspose": 1, "FusedConv": 1, "DeformConv": 1, "Loop
 
 def bounded_operands(model):
     """What times padding is NaN, where it is not finite, or is not there (doc/numerics.md); and iterations without end, which are right."""
-    return {n.input[BOUNDED[n.op_type]] for n in model.graph.node if len(n.input) > BOUNDED.get(n.op_type, 9)}
+    return {n.input[BOUNDED[n.op_type]] for n in model.graph.node if len(n.input) > BOUNDED.get(n.op_type, len(n.input))}
 
 
 # -- Models --------------------------------------------------------------------------------------------------------------------------
