@@ -418,8 +418,9 @@ static double to_odd(double v)
 
 void tcc_cast(enum tcc_dtype to, void *out, enum tcc_dtype from, const void *in, bool saturate, const char *round_mode)
 {
-    round_mode = round_mode ? round_mode : "up";
     enum tcc_class tc = tcc_dtype_class(to), fc = tcc_dtype_class(from);
+    if (!round_mode)
+        round_mode = "up"; /* ONNX's default; NULL is what stores values that are exact */
     if (to == from) {
         memcpy(out, in, (size_t)tcc_dtype_bytes(to));
     } else if (fc == TCC_CLASS_COMPLEX && tc == TCC_CLASS_COMPLEX) {

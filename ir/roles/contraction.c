@@ -2,13 +2,6 @@
 /* contraction.c - the roles of contractions, and those of other reductions. */
 #include "ir/roles/roles_int.h"
 
-static int strip_casts(const struct kn_kernel *k, int i)
-{
-    while (kn_is_cast(&k->insns[i]))
-        i = k->insns[i].arg[0];
-    return i;
-}
-
 static uint32_t dims_in(const struct kn_kernel *k, const struct kn_insn *load)
 {
     uint32_t set = 0;
@@ -36,8 +29,8 @@ static bool find_product(const struct kn_kernel *k, struct kn_contraction *c)
     c->mul = k->insns[c->reduce].arg[0];
     if (k->insns[c->mul].code != KN_SCALAR || k->insns[c->mul].op != IR_mul)
         return false;
-    c->load_a = strip_casts(k, k->insns[c->mul].arg[0]);
-    c->load_b = strip_casts(k, k->insns[c->mul].arg[1]);
+    c->load_a = kn_without_casts(k, k->insns[c->mul].arg[0]);
+    c->load_b = kn_without_casts(k, k->insns[c->mul].arg[1]);
     if (k->insns[c->load_a].code != KN_LOAD || k->insns[c->load_b].code != KN_LOAD)
         return false;
     c->a = k->insns[c->load_a].operand;

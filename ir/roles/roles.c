@@ -99,6 +99,13 @@ int kn_stage_of(const struct kn_kernel *k, int insn)
     return -1;
 }
 
+int kn_without_casts(const struct kn_kernel *k, int insn)
+{
+    while (kn_is_cast(&k->insns[insn]))
+        insn = k->insns[insn].arg[0];
+    return insn;
+}
+
 bool kn_runs_along(const struct kn_insn *n, ir_expr var)
 {
     for (int i = 0; i < n->nindex; i++)

@@ -17,6 +17,8 @@ extern const struct kn_form_row kn_forms[KN_NFORMS];     /* that of KN_NO_FORM i
 
 /* Do two loads or stores access the same element of the same operand, guards aside? */
 bool kn_same_element(const struct kn_insn *a, const struct kn_insn *b);
+/* What the instruction is a cast of, or it. */
+int kn_without_casts(const struct kn_kernel *k, int insn);
 int *kn_role(struct kn_roles *r, const struct kn_role_row *row, int i);
 
 bool kn_find_attention(const struct kn_kernel *k, struct kn_roles *r);          /* attention.c */

@@ -2,6 +2,8 @@
 /* scatter.c - the roles of a scatter by rows: what lw_build_scatter() makes, where indices name whole rows. */
 #include "ir/roles/roles_int.h"
 
+#include <stdlib.h>
+
 static bool uses_dims(const struct kn_kernel *k, const struct kn_insn *n, bool inner)
 {
     for (int d = 0; d < k->ndims; d++)
@@ -10,17 +12,17 @@ static bool uses_dims(const struct kn_kernel *k, const struct kn_insn *n, bool i
     return false;
 }
 
-/* Is instruction i, with all that it is made of, the same for all outer points, and not read from the result? */
-static bool is_index(const struct kn_kernel *k, int i, int result)
+/* Is instruction i the same for all outer points, and not read from the result, where that is known of those before? */
+static bool is_index(const struct kn_kernel *k, int i, int result, const bool *fine)
 {
     const struct kn_insn *n = &k->insns[i];
     if (uses_dims(k, n, false) || (n->code == KN_LOAD && n->operand == result))
         return false;
     for (int a = 0; a < n->nargs; a++)
-        if (n->arg[a] >= 0 && !is_index(k, n->arg[a], result))
+        if (n->arg[a] >= i || (n->arg[a] >= 0 && !fine[n->arg[a]]))
             return false;
     for (int j = 0; j < i; j++)
-        if (k->insns[j].code == KN_INDEX && kn_insn_uses(n, k->insns[j].expr) && !is_index(k, j, result))
+        if (!fine[j] && k->insns[j].code == KN_INDEX && kn_insn_uses(n, k->insns[j].expr))
             return false;
     return true;
 }
@@ -52,13 +54,15 @@ static bool find_accesses(const struct kn_kernel *k, struct kn_scatter *s)
 }
 
 /* What names the row; nothing but the load and the store uses it. */
-static bool find_index(const struct kn_kernel *k, struct kn_scatter *s)
+static bool find_index_of(const struct kn_kernel *k, struct kn_scatter *s, bool *fine)
 {
     int n = 0;
+    for (int i = 0; i < s->store; i++)
+        fine[i] = is_index(k, i, s->result, fine);
     for (int i = 0; i < k->ninsns; i++) {
         if (k->insns[i].code != KN_INDEX || !kn_insn_uses(&k->insns[s->store], k->insns[i].expr))
             continue;
-        if (n == TCC_MAX_RANK || !is_index(k, i, s->result))
+        if (n == TCC_MAX_RANK || i > s->store || !fine[i])
             return false;
         for (int j = i + 1; j < k->ninsns; j++)
             if (j != s->load && j != s->store && kn_insn_uses(&k->insns[j], k->insns[i].expr))
@@ -68,11 +72,11 @@ static bool find_index(const struct kn_kernel *k, struct kn_scatter *s)
     return n > 0;
 }
 
-static int without_casts(const struct kn_kernel *k, int i)
+static bool find_index(const struct kn_kernel *k, struct kn_scatter *s)
 {
-    while (kn_is_cast(&k->insns[i]))
-        i = k->insns[i].arg[0];
-    return i;
+    bool *fine = calloc((size_t)k->ninsns + 1, sizeof *fine), found = fine && find_index_of(k, s, fine);
+    free(fine);
+    return found;
 }
 
 bool kn_find_scatter(const struct kn_kernel *k, struct kn_roles *r)
@@ -88,8 +92,8 @@ bool kn_find_scatter(const struct kn_kernel *k, struct kn_roles *r)
     s->update = k->insns[s->store].arg[0];
     if (s->load < 0)
         return true;
-    s->combine = without_casts(k, s->update);
+    s->combine = kn_without_casts(k, s->update);
     const struct kn_insn *n = &k->insns[s->combine];
     s->update = n->arg[1];
-    return n->code == KN_SCALAR && n->nargs == 2 && without_casts(k, n->arg[0]) == s->load;
+    return n->code == KN_SCALAR && n->nargs == 2 && kn_without_casts(k, n->arg[0]) == s->load;
 }
