@@ -16,12 +16,13 @@ LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 NAMES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 HOW = ["AVERAGE", "SUM", "MIN", "MAX"]
 GRID = np.array([-np.inf, -2.5, -1, -0.0, 0.0, 0.1, 0.3, 1 / 3, 1, 2.5, 16777217, 1e300, np.inf])
+SPLITS = np.append(GRID, np.nan)
 
 
 class Inner:
     def __init__(self, rng, features, modes, missing):
         self.feature, self.mode = int(rng.integers(features)), int(rng.choice(modes))
-        self.split = float(rng.choice(GRID) if rng.random() < 0.5 else np.round(rng.normal(), 2))
+        self.split = float(rng.choice(SPLITS) if rng.random() < 0.5 else np.round(rng.normal(), 2))
         self.members = [float(v) for v in rng.choice(GRID, int(rng.integers(1, 5)))]
         self.nan_yes = bool(missing and rng.random() < 0.5)
 

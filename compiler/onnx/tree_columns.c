@@ -61,18 +61,25 @@ static double as_float(double c, bool lt)
     return (double)f;
 }
 
+/* Is the comparison made with the branches exchanged? One with NaN is not: it never holds, whichever it is. */
+static bool exchanged(const struct tree_node *n)
+{
+    return forms[n->mode].exchanged && (n->mode == NEQ || !isnan(n->split));
+}
+
 static struct tree_key key_of(const struct tree_columns_made *c, const struct tree_node *n)
 {
     /* x != c is true of NaN without being asked: as the exchanged x == c, which is not */
-    bool nan_yes = n->mode != NEQ && n->nan_yes != forms[n->mode].exchanged;
+    bool nan_yes = n->mode != NEQ && n->nan_yes != exchanged(n);
     int flags = forms[n->mode].flags;
     struct tree_key k = {.feature = n->feature, .set = NO_SET, .cut = n->split + 0.0}; /* zeros are equal */
-    if (n->mode == MEMBER || (flags & COLUMN_SET && is_nobody(c, n->split))) {
-        k.set = n->mode == MEMBER ? n->first : EMPTY;
+    if (n->mode == MEMBER) {
+        k.set = n->first;
         k.cut = 0;
-    } else if (isnan(n->split)) { /* nothing is below NaN, nor below -infinity */
-        flags |= COLUMN_LT;
-        k.cut = -INFINITY;
+    } else if (isnan(n->split) || (flags & COLUMN_SET && is_nobody(c, n->split))) { /* nobody compares with NaN */
+        flags = COLUMN_SET;
+        k.set = EMPTY;
+        k.cut = 0;
     } else if (c->narrow && !(flags & COLUMN_SET)) {
         k.cut = as_float(n->split, (flags & COLUMN_LT) != 0) + 0.0;
     }
@@ -84,7 +91,7 @@ struct tree_place tree_place_of(const struct tree_columns_made *c, const struct 
 {
     struct tree_key key = key_of(c, n);
     const struct tree_key *k = bsearch(&key, c->keys, (size_t)c->nkeys, sizeof *k, by_key);
-    return (struct tree_place){k->column, k->rank, forms[n->mode].exchanged};
+    return (struct tree_place){k->column, k->rank, exchanged(n)};
 }
 
 /* The cuts of a set: its members in order, each once. */

@@ -354,7 +354,7 @@ static int run_forest(struct tcc_lib_call *call, const struct forest *f, struct 
     w.sums = malloc((size_t)(most * each + 1) * sizeof *w.sums);
     w.touched = malloc((size_t)(most * each + 1));
     r->converted = convert ? malloc((size_t)(most * r->width + 1) * sizeof *r->converted) : NULL;
-    r->ranks = malloc((size_t)((most + r->stride - 1) / r->stride * r->stride * columns) * sizeof *r->ranks);
+    r->ranks = malloc((size_t)((most + r->stride - 1) / r->stride * r->stride * columns + 1) * sizeof *r->ranks);
     sums = malloc((size_t)(room + 1) * sizeof *sums);
     if (!w.sums || !w.touched || !sums || !r->ranks || (convert && !r->converted))
         status = LIB_NO_MEMORY(call);
