@@ -18,11 +18,13 @@
 __attribute__((used)) static tcr_device_opener *const *const devices = tcr_optional_devices;
 
 /* -- Names that the loader knows ------------------------------------------------------------------------------
- * It gives what it loaded under a name before, also where another file has been put in that file's place since, as a
- * compiler does. So names are kept with their files; another file of the same name is loaded by another path to it. */
+ * It gives what it loaded under a name before, as long as that is open, also where another file has been put in that
+ * file's place since, as a compiler does. So another file of the same name is loaded by another path to it, with "./"
+ * before the last part; `files` are those behind the name with none, one, two of them. */
 struct loaded {
     char *name;
-    struct stat file;
+    int n;
+    struct stat *files;
     struct loaded *next;
 };
 static struct loaded *all_loaded;
@@ -34,45 +36,66 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* The name is kept as the file's; no memory: it isn't, and the next file of this name may be taken for it. */
-static void keep_name(const char *name, const struct stat *file)
+/* What is known of the name; NULL: no memory. */
+static struct loaded *files_of(const char *name)
 {
-    struct loaded *l = malloc(sizeof *l);
+    struct loaded *l = all_loaded;
 
-    if (!l || !(l->name = strdup(name))) {
+    while (l && strcmp(l->name, name) != 0)
+        l = l->next;
+    if (l || !(l = calloc(1, sizeof *l)))
+        return l;
+    if (!(l->name = strdup(name))) {
         free(l);
-        return;
+        return NULL;
     }
-    l->file = *file;
     l->next = all_loaded;
-    all_loaded = l;
+    return all_loaded = l;
 }
 
-/* dlopen() of a file by its real path, in which `name` (room for PATH_MAX) gets "./" before the last part as often as
- * other files have had the names without. */
+static bool is_open(const char *name)
+{
+    void *handle = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+
+    if (handle)
+        dlclose(handle);
+    return handle != NULL;
+}
+
+/* Makes the real path `name` (room for PATH_MAX) one under which the loader gives the file. False: there is no room. */
+static bool rename_for(struct loaded *l, char *name, const struct stat *file)
+{
+    for (int k = 0;; k++) {
+        size_t size = strlen(name) + 1, last = (size_t)(strrchr(name, '/') - name) + 1;
+        struct stat *files;
+
+        if (k == l->n) {
+            if (!(files = realloc(l->files, (size_t)(k + 1) * sizeof *files)))
+                return false;
+            l->files = files;
+            l->files[l->n++] = *file;
+        }
+        if (same_file(&l->files[k], file) || !is_open(name)) {
+            l->files[k] = *file;
+            return true;
+        }
+        if (size + 2 > PATH_MAX)
+            return false;
+        memmove(name + last + 2, name + last, size - last);
+        memcpy(name + last, "./", 2);
+    }
+}
+
 static void *load(char *name, const struct stat *file)
 {
-    const struct loaded *l;
+    struct loaded *l;
     void *handle = NULL;
 
     pthread_mutex_lock(&loading);
-    for (l = all_loaded; l;) {
-        size_t size = strlen(name) + 1, last = (size_t)(strrchr(name, '/') - name) + 1;
-
-        if (strcmp(l->name, name) != 0) {
-            l = l->next;
-            continue;
-        }
-        if (same_file(&l->file, file) || size + 2 > PATH_MAX)
-            break;
-        memmove(name + last + 2, name + last, size - last);
-        memcpy(name + last, "./", 2);
-        l = all_loaded;
-    }
-    if (!l || same_file(&l->file, file))
+    if ((l = files_of(name)) && rename_for(l, name, file))
         handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (handle && !l)
-        keep_name(name, file);
+    else
+        errno = ENOMEM;
     pthread_mutex_unlock(&loading);
     return handle;
 }
