@@ -340,12 +340,15 @@ int tccrt_input(const struct tccrt_model *m, const char *entry, int i, struct tc
 int tccrt_input_bounds(const struct tccrt_model *m, const char *entry, int i, int axis, int64_t *least, int64_t *most)
 {
     struct tccrt_value_info info;
-    int status = tccrt_input(m, entry, i, &info);
+    int status = least && most ? tccrt_input(m, entry, i, &info)
+                               : tcr_fail(TCC_EUSAGE, "places for the bounds are required, got NULL");
 
+    if (status)
+        return status;
     *least = 0;
     *most = -1;
-    if (status || axis < 0 || axis >= info.rank)
-        return status;
+    if (axis < 0 || axis >= info.rank)
+        return TCC_OK;
     const struct tcc_pentry *e = tcr_find_entry(m, entry);
     const struct tcc_psignature *sig =
         &m->signatures[(e->given ? m->entries[e->given - 1].inputs.first : e->inputs.first) + (uint32_t)i];

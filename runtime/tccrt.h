@@ -511,11 +511,11 @@ int tccrt_neuron_cores(const char *kind, int room, struct tccrt_neuron_core *lis
 int tccrt_simulated(const struct tccrt_session *s, struct tccrt_sim *out);
 /* so far, of kernels over a memory of the device's own; cpu: 0 */
 int64_t tccrt_device_launches(const struct tccrt_session *s);
-/* The same, copies within, to and from its memory, and programs: regions of a plan that were recorded, and how often
- * one was run without being walked. */
 /* Is there a device of that name, which artifacts of `target` ("cuda:sm_80") run on? NULL: the one that the target is
  * for. TCC_EENV: no, tccrt_error() says why. NeuronCores are known with an artifact only: TCC_OK. */
 int tccrt_device_there(const char *device, const char *target);
+/* The same, copies within, to and from its memory, and programs: regions of a plan that were recorded, and how often
+ * one was run without being walked. */
 struct tccrt_device_counts { int64_t launches, copies, programs, replays; };
 void tccrt_device_counts(const struct tccrt_session *s, struct tccrt_device_counts *out);
 /* by the last run; -1: there was none, or its sizes have no version */

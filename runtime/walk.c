@@ -81,7 +81,7 @@ static int offset_from(struct tccrt_session *s, uint32_t b, const char *node, vo
         offset = (int64_t)s->places[b];
     if (offset < 0)
         return tcr_size(s, p->offset, buffer_name(s, b), node, &offset);
-    *out = (char *)base + offset;
+    *out = base ? (char *)base + offset : NULL; /* of memory that nothing lies in */
     return TCC_OK;
 }
 
