@@ -264,6 +264,7 @@ static const struct aten_doc {
 #define CUTS 0
 #define STORAGE 0
 #define CALLS 0
+#define LOWERS 0
 #define ATEN(name, flags, function, arg) {name, flags},
 #include "compiler/pt2/aten.def"
 #undef ATEN

@@ -78,14 +78,10 @@ static const char *unwrap(const char *kind, json_t **value)
  * types only. */
 static struct ir_value *lowered(struct pt2 *p, struct ir_value *v)
 {
-    static const char *const products[] = {"mm", "matmul", "linear", "conv", "einsum", "attention"};
-    bool product = false;
-    if (!v || p->autocast == TCC_NONE || !ir_is_tensor(v->type) || !imp_is_float(v) || imp_dtype(v) == TCC_F64)
+    if (!v || p->autocast == TCC_NONE || !(p->row->flags & ATEN_LOWERS) || !ir_is_tensor(v->type) || !imp_is_float(v) ||
+        imp_dtype(v) == TCC_F64 || imp_dtype(v) == p->autocast || pt2_out_type(p, 0) != p->autocast)
         return v;
-    for (size_t k = 0; k < sizeof products / sizeof *products; k++)
-        product = product || strstr(p->row->name, products[k]);
-    return product && imp_dtype(v) != p->autocast && pt2_out_type(p, 0) == p->autocast ? imp_cast(p->im, v, p->autocast)
-                                                                                       : v;
+    return imp_cast(p->im, v, p->autocast);
 }
 
 /* `position`: of the operand among the node's; an element of a list counts. */

@@ -175,6 +175,7 @@ static const struct aten_row rows[] = {
 #define CUTS ATEN_CUTS
 #define STORAGE ATEN_STORAGE
 #define CALLS ATEN_CALLS
+#define LOWERS ATEN_LOWERS
 #define ATEN(name, flags, function, arg) {name, flags, aten_##function, arg},
 #include "compiler/pt2/aten.def"
 #undef ATEN
@@ -190,6 +191,7 @@ static const struct aten_row rows[] = {
 #undef CUTS
 #undef STORAGE
 #undef CALLS
+#undef LOWERS
 };
 
 static const struct aten_row *find_row(const char *name, size_t n)

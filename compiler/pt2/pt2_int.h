@@ -50,6 +50,8 @@ enum {
     ATEN_STORAGE = 1024,
     /* a graph where it stands: its inputs and outputs are other names of the node's */
     ATEN_CALLS = 2048,
+    /* in a region of torch.autocast it takes operands of that region's type */
+    ATEN_LOWERS = 4096,
 };
 
 /* Special functions, by the library's table. */
