@@ -37,9 +37,9 @@ struct forest {
 /* The rows: as they are where they have the type of the cuts, else converted to double. */
 struct rows {
     const struct tcc_tensor *x;
-    int64_t n, width, stride; /* stride: of a column of ranks, 1 or ROWS */
-    double *converted;        /* [n, width] of the wave, or NULL */
-    int16_t *ranks;           /* [chunks, columns, stride] of the wave */
+    int64_t n, stride; /* stride: of a column of ranks, 1 or ROWS */
+    double *converted; /* [n, width] of the wave, or NULL */
+    int16_t *ranks;    /* [chunks, columns, stride] of the wave */
 };
 
 struct wave {
@@ -145,10 +145,10 @@ static void fill_ranks(void *arg, int64_t item)
 {
     struct wave *w = arg;
     const struct rows *r = w->rows;
-    int64_t from = item * ROWS, n = w->n - from < ROWS ? w->n - from : ROWS;
+    int64_t width = w->f->columns.width, from = item * ROWS, n = w->n - from < ROWS ? w->n - from : ROWS;
     size_t element = r->converted || !w->f->columns.cuts ? sizeof(double) : sizeof(float);
-    const char *x = r->converted ? (const char *)(r->converted + from * r->width)
-                                 : (const char *)r->x->data + (size_t)((w->first + from) * r->width) * element;
+    const char *x = r->converted ? (const char *)(r->converted + from * width)
+                                 : (const char *)r->x->data + (size_t)((w->first + from) * width) * element;
 
     if (!lib_tree_ranks(&w->f->columns, x, n, r->stride, r->ranks + from * w->f->columns.ncolumns))
         w->wrong = true;
@@ -318,13 +318,14 @@ static void run_items(struct tcc_lib_call *call, int64_t n, void (*body)(void *a
 static int run_wave(struct tcc_lib_call *call, struct wave *w, double *sums, finish_fn finish, void *user)
 {
     const struct rows *r = w->rows;
-    int64_t kept = w->n * w->f->nblocks * w->f->ntargets, items = (w->n + ROWS - 1) / ROWS * w->f->nblocks;
+    int64_t width = w->f->columns.width, kept = w->n * w->f->nblocks * w->f->ntargets,
+            items = (w->n + ROWS - 1) / ROWS * w->f->nblocks;
     int status = TCC_OK;
 
     memset(w->sums, 0, (size_t)kept * sizeof *w->sums);
     memset(w->touched, 0, (size_t)kept);
-    for (int64_t i = 0; r->converted && i < w->n * r->width; i++)
-        r->converted[i] = lib_get(r->x, w->first * r->width + i);
+    for (int64_t i = 0; r->converted && i < w->n * width; i++)
+        r->converted[i] = lib_get(r->x, w->first * width + i);
     run_items(call, (w->n + ROWS - 1) / ROWS, fill_ranks, w);
     if (!w->wrong)
         run_items(call, items, run_block, w);
@@ -353,7 +354,7 @@ static int run_forest(struct tcc_lib_call *call, const struct forest *f, struct 
     r->stride = most == 1 ? 1 : ROWS;
     w.sums = malloc((size_t)(most * each + 1) * sizeof *w.sums);
     w.touched = malloc((size_t)(most * each + 1));
-    r->converted = convert ? malloc((size_t)(most * r->width + 1) * sizeof *r->converted) : NULL;
+    r->converted = convert ? malloc((size_t)(most * f->columns.width + 1) * sizeof *r->converted) : NULL;
     r->ranks = malloc((size_t)((most + r->stride - 1) / r->stride * r->stride * columns + 1) * sizeof *r->ranks);
     sums = malloc((size_t)(room + 1) * sizeof *sums);
     if (!w.sums || !w.touched || !sums || !r->ranks || (convert && !r->converted))
@@ -447,9 +448,8 @@ static int read_operands(struct tcc_lib_call *call, struct forest *f, struct row
     f->ntargets = lib_int(call, "n_targets", 1);
     if (f->ntargets < 1 || f->ntargets > 1 << 24)
         return LIB_FAIL(call, "n_targets is out of range");
-    r->width = r->x->dims[r->x->rank - 1];
     r->n = r->x->rank == 2 ? r->x->dims[0] : 1;
-    f->columns.width = r->width;
+    f->columns.width = r->x->dims[r->x->rank - 1];
     if (f->columns.cuts && r->x->dtype != TCC_F32)
         return LIB_FAIL(call, "cuts of floats are for rows of floats");
     return TCC_OK;
