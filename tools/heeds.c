@@ -11,10 +11,10 @@ static const struct row {
     enum when when;
     enum option_id id;
     const char *part;
-    unsigned devices;
-    const char *are;
+    unsigned targets;
+    const char *words;
 } rows[] = {
-#define HEED(when, id, part, devices, are, example) {when, OPT_##id, part, devices, are},
+#define HEED(when, id, part, targets, words, example) {when, OPT_##id, part, targets, words},
 #include "tools/heeds.def"
 #undef HEED
 };
@@ -34,9 +34,9 @@ static int heeds(const struct options *o, enum when when, const char *device)
         const struct row *r = &rows[i];
         const char *given = option_text(o, r->id, "");
         if (r->when == when && o->given[r->id].n > o->given[r->id].inherited && strstr(given, r->part) &&
-            !(r->devices & kind_of(device)))
+            !(r->targets & kind_of(device)))
             return usage_error(o, "--%s%s%s is for %s: it does nothing on %s", option_table[r->id].long_name,
-                               *given ? "=" : "", given, r->are, device);
+                               *given ? "=" : "", given, r->words, device);
     }
     return EXIT_FINE;
 }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 /* A loop test of n rounds: all of them; in an instrumented build, where a round takes ten times as long, one of `every`
- * (all with TCCC_TEST_FULL). What is computed is the plain build's to say; these are to find what the code does to
- * memory, which is the same in each round. */
+ * (all with TCCC_TEST_FULL), from the first on. What is computed is the plain build's to say; these are to find what the
+ * compiler and the simulators do to memory, in which rounds differ little. */
 #define ADD_ROUNDS_EVERY(tcase, test, n, every)                                                                  \
     do {                                                                                                         \
         const char *flags_ = getenv("INSTRUMENT"), *full_ = getenv("TCCC_TEST_FULL");                            \

@@ -243,12 +243,15 @@ bool data_table_tokens(const char *path, struct data_table *t, const char *diges
     }
     if (!t || !t->tokens || !strncmp(t->tokens, is, same))
         return true;
-    const char *had = strchr(t->tokens, ' ');
-    snprintf(error, ERROR_SIZE,
-             had ? "%s: input '%s': training's tokens were those of a tokenizer '%s' with another vocabulary (%s): say "
-                   "tokens= with that one"
-                 : "%s: input '%s': training read%s text as bytes (%s): leave tokens= out",
-             path, t->input, had ? ir_shown(had + 1) : "", t->from ? t->from : "its data");
+    const char *had = strchr(t->tokens, ' '), *from = t->from ? t->from : "its data";
+    if (had)
+        snprintf(error, ERROR_SIZE,
+                 "%s: input '%s': training's tokens were those of a tokenizer '%s' with another vocabulary (%s): say "
+                 "tokens= with that one",
+                 path, t->input, ir_shown(had + 1), from);
+    else
+        snprintf(error, ERROR_SIZE, "%s: input '%s': training read text as bytes (%s): leave tokens= out", path,
+                 t->input, from);
     return false;
 }
 
