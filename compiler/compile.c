@@ -8,6 +8,7 @@
 #include "compiler/memory/budget_int.h"
 #include "compiler/cache_int.h"
 #include "compiler/compile_int.h"
+#include "compiler/cpu/isa/isa_int.h"
 #include "compiler/custom_int.h"
 #include "compiler/import/frontend.h"
 #include "compiler/isolate_int.h"
@@ -517,6 +518,12 @@ static void print_laps(const struct job *j)
     fprintf(stderr, "%-20s %10.3f\n", "total", total);
 }
 
+/* Whose objects the artifact is made of. */
+static const struct cpu_isa *isa_of(const struct job *j)
+{
+    return cpu_isa_of(j->host.archs[0]);
+}
+
 static bool link_output(struct job *j, const char *out, int *status)
 {
     struct custom_paths customs = {0};
@@ -549,7 +556,7 @@ static bool link_output(struct job *j, const char *out, int *status)
     exports[1] = ir_internf(j->ctx, "%s_model", j->name);
     for (int e = 0; e < artifact_nentries(p); e++)
         exports[2 + e] = ir_internf(j->ctx, "%s_%s", j->name, artifact_identifier(j->ctx, artifact_entry_name(p, e)));
-    return link_shared(j->ctx, out, n, objects, 1, archives, artifact_nentries(p) + 2, exports, status);
+    return link_shared(j->ctx, isa_of(j), out, n, objects, 1, archives, artifact_nentries(p) + 2, exports, status);
 }
 
 static bool write_artifact(struct job *j)
@@ -562,6 +569,7 @@ static bool write_artifact(struct job *j)
     const char *weights = ir_internf(j->ctx, "%s/weights", j->folder),
                *header = ir_internf(j->ctx, "%s/header.h", j->folder);
     struct artifact_options a = {.name = j->name,
+                                 .isa = isa_of(j),
                                  .nversions = j->host.n,
                                  .isas = j->host.archs,
                                  .prefixes = j->prefixes,
@@ -575,7 +583,7 @@ static bool write_artifact(struct job *j)
                                  .source = source_digest(j)};
     j->status = ENVIRONMENT;
     if (!artifact_object(j->ctx, p, &a, model, weights) ||
-        !artifact_entries(j->ctx, p, j->name, hidden_names(j->o), ir_internf(j->ctx, "%s/entries.o", j->folder)))
+        !artifact_entries(j->ctx, p, &a, ir_internf(j->ctx, "%s/entries.o", j->folder)))
         return false;
     lap(j, "weights and plan");
     progress(j, "linking", 0.9);

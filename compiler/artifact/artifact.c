@@ -292,7 +292,7 @@ bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struc
                      const char *path, const char *sidecar_path)
 {
     struct artifact_plan plan = artifact_plan(ctx, p);
-    struct object o = {.ctx = ctx, .elf = elf_new()};
+    struct object o = {.ctx = ctx, .elf = elf_new(options->isa)};
     XXH3_state_t *digest = XXH3_createState();
     char error[256];
     int weights = -1; /* symbol */

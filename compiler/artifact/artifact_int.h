@@ -18,8 +18,10 @@ const char *artifact_entry_name(const struct kn_program *p, int i);
 /* without pipelines; of several versions, the first */
 const struct kn_entry *artifact_entry(const struct kn_program *p, int i);
 
+struct cpu_isa;
 struct artifact_options {
     const char *name;                        /* C identifier that prefixes symbols */
+    const struct cpu_isa *isa;               /* whose objects they are */
     int nversions;                           /* best first */
     const char *const *isas;                 /* struct tcc_version.isa of each */
     const char *const *prefixes;             /* kernel i of version v is PREFIXk<i> */
@@ -39,7 +41,7 @@ struct artifact_options {
 bool artifact_object(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o, const char *path,
                      const char *sidecar_path);
 /* The object with the C functions NAME_ENTRY, one an entry point. */
-bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const char *name, bool hidden,
+bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o,
                       const char *path);
 /* other characters than letters and digits become _ */
 const char *artifact_identifier(struct ir_ctx *ctx, const char *name);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes ELF64 relocatable objects for x86-64: sections made of pieces, symbols, 64-bit absolute relocations.
+ * Writes ELF64 relocatable objects: sections made of pieces, symbols, 64-bit absolute relocations.
  * Layout of the file: header, section contents, .rela sections, .symtab, .strtab, .shstrtab, section headers.
- * Sources: the System V ABI (ELF-64 object file format) and its x86-64 supplement (large sections, R_X86_64_64).
+ * Sources: the System V ABI (ELF-64 object file format) and its supplements for instruction sets
+ * (compiler/cpu/isa has what differs).
  */
 #include "compiler/artifact/elf_int.h"
+#include "compiler/cpu/isa/isa_int.h"
 #include "base/safe.h"
 
 #include <elf.h>
@@ -12,10 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#ifndef SHF_X86_64_LARGE
-#define SHF_X86_64_LARGE 0x10000000
-#endif
 
 struct piece {
     const void *data; /* NULL: zeros */
@@ -47,6 +45,7 @@ struct elf {
     int nsections, capsections;
     struct symbol *symbols;
     int nsymbols, capsymbols;
+    const struct cpu_isa *isa;
     bool no_memory;
 };
 
@@ -67,11 +66,12 @@ static bool grow(struct elf *elf, void *array, int n, int *cap, size_t size)
     return true;
 }
 
-struct elf *elf_new(void)
+struct elf *elf_new(const struct cpu_isa *isa)
 {
     struct elf *elf = calloc(1, sizeof *elf);
     if (!elf)
         return NULL;
+    elf->isa = isa;
     if (!grow(elf, &elf->sections, 0, &elf->capsections, sizeof *elf->sections)) {
         free(elf);
         return NULL;
@@ -170,8 +170,8 @@ void elf_pointer(struct elf *elf, int section, uint64_t offset, int symbol, int6
     struct section *s = &elf->sections[section];
     if (section <= 0 || !grow(elf, &s->relas, s->nrelas, &s->caprelas, sizeof *s->relas))
         return;
-    s->relas[s->nrelas++] =
-        (Elf64_Rela){.r_offset = offset, .r_info = ELF64_R_INFO((uint64_t)symbol, R_X86_64_64), .r_addend = addend};
+    uint64_t info = ELF64_R_INFO((uint64_t)symbol, elf->isa->elf_pointer);
+    s->relas[s->nrelas++] = (Elf64_Rela){.r_offset = offset, .r_info = info, .r_addend = addend};
 }
 
 /* -- Writing ------------------------------------------------------------------------------- */
@@ -272,17 +272,17 @@ static void write_relas(const struct elf *elf, FILE *f, const struct section *s)
     for (int i = 0; i < s->nrelas; i++) {
         Elf64_Rela r = s->relas[i];
         uint64_t index = elf->symbols[ELF64_R_SYM(r.r_info)].index;
-        r.r_info = ELF64_R_INFO(index, R_X86_64_64);
+        r.r_info = ELF64_R_INFO(index, elf->isa->elf_pointer);
         fwrite(&r, sizeof r, 1, f);
     }
 }
 
-static Elf64_Shdr section_header(const struct section *s, uint32_t name)
+static Elf64_Shdr section_header(const struct elf *elf, const struct section *s, uint32_t name)
 {
-    static const uint64_t flags[] = {[ELF_RODATA] = SHF_ALLOC,
-                                     [ELF_RELRO] = SHF_ALLOC | SHF_WRITE,
-                                     [ELF_LARGE_RODATA] = SHF_ALLOC | SHF_X86_64_LARGE,
-                                     [ELF_NOTE] = 0};
+    const uint64_t flags[] = {[ELF_RODATA] = SHF_ALLOC,
+                              [ELF_RELRO] = SHF_ALLOC | SHF_WRITE,
+                              [ELF_LARGE_RODATA] = SHF_ALLOC | elf->isa->elf_large,
+                              [ELF_NOTE] = 0};
     return (Elf64_Shdr){.sh_name = name,
                         .sh_type = SHT_PROGBITS,
                         .sh_flags = flags[s->kind],
@@ -316,7 +316,7 @@ static uint64_t lay_out(struct elf *elf, struct tables *t)
         uint64_t a = (uint64_t)s->align;
         s->file = at = (at + a - 1) & ~(a - 1);
         at += s->size;
-        add_header(t, section_header(s, string_add(elf, &t->names, s->name)));
+        add_header(t, section_header(elf, s, string_add(elf, &t->names, s->name)));
     }
     for (int i = 0; i < elf->nsymbols; i++)
         elf->symbols[i].name_at = string_add(elf, &t->symbol_names, elf->symbols[i].name);
@@ -369,9 +369,10 @@ static void write_all(const struct elf *elf, const struct tables *t, uint64_t he
 {
     Elf64_Ehdr h = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT, ELFOSABI_NONE},
                     .e_type = ET_REL,
-                    .e_machine = EM_X86_64,
+                    .e_machine = elf->isa->elf_machine,
                     .e_version = EV_CURRENT,
                     .e_shoff = headers_at,
+                    .e_flags = elf->isa->elf_flags,
                     .e_ehsize = sizeof(Elf64_Ehdr),
                     .e_shentsize = sizeof(Elf64_Shdr),
                     .e_shnum = (Elf64_Half)t->n,

@@ -6,9 +6,9 @@
  */
 #include "compiler/artifact/artifact_int.h"
 #include "compiler/child_int.h"
+#include "compiler/cpu/isa/isa_int.h"
 
 #include <llvm-c/Core.h>
-#include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +16,7 @@
 struct job {
     struct ir_ctx *ctx;
     const struct kn_program *p;
+    const struct cpu_isa *isa;
     const char *name, *path;
     bool hidden;
 };
@@ -56,21 +57,14 @@ static void define(const struct job *j, LLVMModuleRef mod, LLVMBuilderRef b, LLV
 static void child(void *jobs, int i, int report)
 {
     const struct job *j = (const struct job *)jobs + i;
-    static const char triple[] = "x86_64-unknown-linux-gnu";
-    LLVMTargetRef target;
     char *error = NULL;
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    if (LLVMGetTargetFromTriple(triple, &target, &error))
+    LLVMTargetMachineRef tm = cpu_isa_llvm(j->isa, j->isa->base_cpu, "", false, &error);
+    if (!tm)
         give_up(report, error);
-    LLVMTargetMachineRef tm = LLVMCreateTargetMachine(target, triple, "x86-64", "", LLVMCodeGenLevelDefault,
-                                                      LLVMRelocPIC, LLVMCodeModelDefault);
     LLVMContextRef lc = LLVMContextCreate();
     LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("entries", lc);
     LLVMBuilderRef b = LLVMCreateBuilderInContext(lc);
-    LLVMSetTarget(mod, triple);
+    LLVMSetTarget(mod, j->isa->triple);
     LLVMTypeRef ptr = LLVMPointerTypeInContext(lc, 0), i32 = LLVMInt32TypeInContext(lc),
                 params[] = {ptr, i32, ptr, ptr};
     LLVMTypeRef call_type = LLVMFunctionType(i32, params, 4, 0);
@@ -85,8 +79,9 @@ static void child(void *jobs, int i, int report)
     _exit(0);
 }
 
-bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const char *name, bool hidden, const char *path)
+bool artifact_entries(struct ir_ctx *ctx, const struct kn_program *p, const struct artifact_options *o,
+                      const char *path)
 {
-    struct job j = {ctx, p, name, path, hidden};
+    struct job j = {ctx, p, o->isa, o->name, path, o->hidden};
     return child_run(ctx, 1, 1, child, &j);
 }

@@ -7,6 +7,7 @@
  */
 #include "compiler/artifact/link_int.h"
 #include "compiler/child_int.h"
+#include "compiler/cpu/isa/isa_int.h"
 #include "compiler/locate_int.h"
 #include "base/safe.h"
 
@@ -109,6 +110,7 @@ static bool link_with(struct ir_ctx *ctx, const char *output,
 
 struct shared_job {
     struct ir_ctx *ctx;
+    const struct cpu_isa *isa;
     int nobjects, narchives;
     const char *const *objects, *const *archives;
     const char *script;
@@ -137,22 +139,17 @@ static void build_shared(void *user, struct arguments *a, bool driver)
     for (int i = 0; i < job->narchives; i++)
         VEC_PUSH(ctx, *a, job->archives[i]);
     if (!driver) {
-        static const char *const folders[] = {"-L/lib/x86_64-linux-gnu",
-                                              "-L/usr/lib/x86_64-linux-gnu",
-                                              "-L/lib64",
-                                              "-L/usr/lib64",
-                                              "-L/lib",
-                                              "-L/usr/lib"};
-        for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-            VEC_PUSH(ctx, *a, folders[i]);
+        for (const char *const *folder = job->isa->folders; *folder; folder++)
+            VEC_PUSH(ctx, *a, ir_internf(ctx, "-L%s", *folder));
     }
     option(ctx, a, driver, "--as-needed");
     VEC_PUSH(ctx, *a, "-lm");
     VEC_PUSH(ctx, *a, driver ? "-lpthread" : "-lc");
 }
 
-bool link_shared(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int narchives,
-                 const char *const *archives, int nexports, const char *const *exports, int *status)
+bool link_shared(struct ir_ctx *ctx, const struct cpu_isa *isa, const char *output, int nobjects,
+                 const char *const *objects, int narchives, const char *const *archives, int nexports,
+                 const char *const *exports, int *status)
 {
     const char *script = ir_internf(ctx, "%s.map%ld", output, (long)getpid());
     struct tcr_save save;
@@ -165,7 +162,7 @@ bool link_shared(struct ir_ctx *ctx, const char *output, int nobjects, const cha
     fprintf(f, " local: *; };\n");
     if (tcr_save_commit(&save))
         return fail(ctx, status, STATUS_ENV, "%s: %s", script, strerror(errno));
-    struct shared_job job = {ctx, nobjects, narchives, objects, archives, script};
+    struct shared_job job = {ctx, isa, nobjects, narchives, objects, archives, script};
     bool ok = link_with(ctx, output, build_shared, &job, status);
     unlink(script);
     return ok;

@@ -13,8 +13,10 @@
 /* OUTPUT.so from objects and archives (libtccrt.a), -shared, everything hidden but the symbols whose names match one of
  * `exports` (patterns as in version scripts: "tccc_model", "NAME_*"). Archive members' symbols are never exported.
  * Depends on libc, libm and libpthread only; undefined symbols are an error. */
-bool link_shared(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int narchives,
-                 const char *const *archives, int nexports, const char *const *exports, int *status);
+struct cpu_isa;
+bool link_shared(struct ir_ctx *ctx, const struct cpu_isa *isa, const char *output, int nobjects,
+                 const char *const *objects, int narchives, const char *const *archives, int nexports,
+                 const char *const *exports, int *status);
 /* OUTPUT.o: the objects merged into one; symbols keep their visibility, hidden ones stay hidden. One object is
  * copied. */
 bool link_object(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int *status);

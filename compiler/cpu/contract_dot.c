@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * contract_dot.c - contractions whose step multiplies several neighbours along the sum and adds the products to one
- * lane: two bf16 by VDPBF16PS, four bytes, one side unsigned and the other signed, by VPDPBUSD (Intel SDM, volume 2).
+ * lane: two bf16 (x86's VDPBF16PS), four bytes, one side unsigned and the other signed (VPDPBUSD).
  * Each 32-bit lane holds such a group, and a step of the register tile takes a group of points of the innermost loop of
  * the sum.
  *
- * Two f16 are multiplied and added in f16, by AVX512-FP16's VFMADD231PH, each half of a lane to a sum of its own: twice
+ * Two f16 are multiplied and added in f16 (AVX512-FP16's VFMADD231PH), each half of a lane to a sum of its own: twice
  * the products of VFMADD231PS. Such sums go on for CT_HALF_PART steps, then the two of a lane become one of f32. That
  * is for kernels whose contraction says so (kn_contraction's partial): operands are scaled so that no sum overflows
  * (passes/legalise/operands.c).
@@ -13,7 +13,7 @@
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies
  * if the sum's innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is
  * consecutive in memory. A value of type bf16 is an exact float in registers, whose upper half it is.
- * Without VPDPBUSD the same packed bytes are multiplied by other instructions (dot.c), and pairs of bf16 or f16, where
+ * Without such an instruction the same packed bytes are multiplied by others (dot.c), and pairs of bf16 or f16, where
  * the schedule is of a machine that multiplies them and this one does not, by two multiply-adds of floats.
  */
 #include "compiler/cpu/contract_emit_int.h"
@@ -25,8 +25,8 @@ int ct_depth(const struct cpu_machine *m, const struct ct *c)
         return 1;
     int a = c->k->insns[c->dot_a].dtype, b = c->k->insns[c->dot_b].dtype;
     if (c->dtype == TCC_F32)
-        return (a == TCC_BF16 && b == TCC_BF16 && cpu_multiplies_bf16(m)) ||
-                       (a == TCC_F16 && b == TCC_F16 && c->k->contraction.partial == TCC_F16 && cpu_multiplies_f16(m))
+        return (a == TCC_BF16 && b == TCC_BF16 && m->multiplies_bf16) ||
+                       (a == TCC_F16 && b == TCC_F16 && c->k->contraction.partial == TCC_F16 && m->multiplies_f16)
                    ? 2
                    : 1;
     return (a == TCC_U8 && b == TCC_I8) || (a == TCC_I8 && b == TCC_U8) ? 4 : 1;
@@ -95,7 +95,7 @@ LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand)
 /* Are sums in f16? Machines that don't multiply f16 follow the schedule with sums of floats. */
 static bool half_sums(const struct cg *g)
 {
-    return ct_half(&g->c) && cpu_multiplies_f16(em_cpu(g->e));
+    return ct_half(&g->c) && em_cpu(g->e)->multiplies_f16;
 }
 
 /* The lower (which: 0) or the upper of each lane's two values, as floats. */
@@ -126,17 +126,13 @@ LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMV
         LLVMTypeRef t = cg_dot_sums(g);
         return em_fma(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
     }
-    if (ct_half(&g->c) || !cpu_multiplies_bf16(em_cpu(e))) {
+    if (ct_half(&g->c) || !em_cpu(e)->multiplies_bf16) {
         for (int i = 1; i >= 0; i--)
             acc = em_fma(e, one_of_pairs(g, a, i), one_of_pairs(g, b, i), acc);
         return acc;
     }
     LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(e->lc), (unsigned)g->lanes * 2);
-    LLVMValueRef args[3] = {acc, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
-    const char *name = g->lanes == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
-                       : g->lanes == 8 ? "llvm.x86.avx512bf16.dpbf16ps.256"
-                                       : "llvm.x86.avx512bf16.dpbf16ps.128";
-    return em_intrinsic(e, name, 0, NULL, 3, args);
+    return em_cpu(e)->dot_bf16(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
 }
 
 LLVMTypeRef cg_dot_sums(struct cg *g)

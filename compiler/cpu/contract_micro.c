@@ -221,7 +221,7 @@ static int log2_exact(int64_t v)
  */
 static bool crowded(const struct sum *s)
 {
-    return s->g->c.depth == 4 && !cpu_multiplies_bytes(em_cpu(s->g->e)) && s->mr * s->cv >= 6;
+    return s->g->c.depth == 4 && !em_cpu(s->g->e)->multiplies_bytes && s->mr * s->cv >= 6;
 }
 
 static int unroll_of(const struct sum *s)

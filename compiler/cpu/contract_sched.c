@@ -25,7 +25,7 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
     int spare =
         c->pack_b && cv > 2 ? 3 : 0; /* with a packed B, LLVM keeps the next step's vectors too, and would spill */
-    if (c->depth == 4 && !cpu_multiplies_bytes(m)) /* both operands in halves */
+    if (c->depth == 4 && !m->multiplies_bytes) /* both operands in halves */
         spare = cv + 3;
     int free = m->registers - cv - (m->emit.fma ? 1 : 2) - spare, mr = free / cv;
     if (mr > (c->period ? 24 : 16))

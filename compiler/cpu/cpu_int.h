@@ -5,47 +5,32 @@
 #ifndef TCC_CPU_INT_H
 #define TCC_CPU_INT_H
 
+#include "compiler/cpu/isa/isa_int.h"
 #include "compiler/emit/emit.h"
 #include "compiler/target.h"
-
-/* CPU features that code generation asks about: features.def FEATURE(id, name, psABI level it belongs to or 0). `name`
- * is LLVM's, and what "native:" architecture strings list. */
-enum cpu_feature {
-#define FEATURE(id, name, level) CPU_##id,
-#include "compiler/cpu/features.def"
-#undef FEATURE
-    CPU_NFEATURES
-};
 
 struct cpu_machine {
     struct pass_machine pass;        /* first: a pass_machine of this target is a cpu_machine */
     const char *arch;                /* "x86-64-v3" or "native:adx,aes,..." */
-    int isa;                         /* psABI level that it has in full: 2, 3, 4 */
+    const struct cpu_isa *isa;
+    int level;                       /* of the instruction set's that it has in full */
     struct em_machine emit;          /* what the emitter knows of it: vectors, fused multiply-add */
-    uint64_t features;               /* bit set of enum cpu_feature */
+    uint64_t features;               /* bit set, in the order of isa->features */
     int registers;                   /* vector registers */
     int64_t l2;                      /* bytes of the second cache, for tiles */
+    /* Has it instructions for products of four bytes and of two bf16, added to a 32-bit lane; for multiply-adds of f16,
+     * twice as many a cycle as of f32; for any shuffle of a vector's bytes? */
+    bool multiplies_bytes, multiplies_bf16, multiplies_f16, shuffles_bytes;
+    /* acc + the products of four unsigned bytes u by four signed bytes s in each 32-bit lane, by whatever there is */
+    LLVMValueRef (*dot_bytes)(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
+    /* acc + the products of two bf16 in each; where it multiplies_bf16 */
+    LLVMValueRef (*dot_bf16)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
     /* Whose schedules and layouts the code follows: the best of the artifact's machines, or this one. What a schedule
      * was found by (lanes, what is packed, neighbours taken together) must be found again by the same machine;
      * instructions are this one's. */
     const struct cpu_machine *planned;
 };
-static inline bool cpu_has(const struct cpu_machine *m, enum cpu_feature f) { return m->features >> f & 1; }
 static inline int cpu_lanes(const struct cpu_machine *m, int bytes) { return m->emit.vector_bytes / bytes; }
-
-/* VDPBF16PS, where it is faster than two multiply-adds of floats: it is on AMD's Zen 4 (twice), it is not on Intel's
- * processors with AVX512-FP16 (measured on Sapphire Rapids: a quarter of the rate of a multiply-add), which leave bf16
- * to AMX. */
-static inline bool cpu_multiplies_bf16(const struct cpu_machine *m)
-{
-    return cpu_has(m, CPU_AVX512BF16) && !cpu_has(m, CPU_AVX512FP16);
-}
-
-/* Multiply-adds of f16, twice as many a cycle as of f32. */
-static inline bool cpu_multiplies_f16(const struct cpu_machine *m)
-{
-    return cpu_has(m, CPU_AVX512FP16);
-}
 
 /* By how much products are faster in f16 than in f32, with the sums of contract_dot.c. */
 #define CPU_F16_GAIN 1.7
@@ -54,12 +39,6 @@ static inline bool cpu_multiplies_f16(const struct cpu_machine *m)
 
 /* Rows and columns that an image is taken to have where they are known only at run time. */
 enum { CPU_IMAGE_GUESS = 40 };
-
-/* VPDPBUSD: products of bytes, four at a time. */
-static inline bool cpu_multiplies_bytes(const struct cpu_machine *m)
-{
-    return cpu_has(m, CPU_AVX512VNNI) || (cpu_has(m, CPU_AVXVNNI) && m->emit.vector_bytes <= 32);
-}
 
 /* machine.c. `planned`: NULL is arch, too. NULL after a diagnostic. */
 const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch, const char *planned);

@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dot.c - products of groups of four bytes, one side unsigned and the other signed, added to 32-bit lanes: VPDPBUSD
- * (Intel SDM, volume 2), or, where there is none, PMADDWD on the bytes with even and those with odd numbers, widened:
- * exact too (PMADDUBSW would saturate). Vectors may be wider than the machine's, whose schedule is another's then: they
- * are multiplied in parts.
+ * dot.c - products of groups of four bytes, one side unsigned and the other signed, added to 32-bit lanes, by what the
+ * machine has for them. Vectors may be wider than the machine's, whose schedule is another's then: they are multiplied
+ * in parts.
  */
 #include "compiler/cpu/emit_int.h"
 
 #define V LLVMValueRef
-
-/* PMADDWD of the 16-bit halves of a and b. */
-static V halves(struct em *e, int lanes, V a, V b)
-{
-    LLVMTypeRef t = em_vec(e->t_i16, lanes * 2);
-    V args[2] = {LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
-    const char *name = lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
-                       : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
-                                    : "llvm.x86.sse2.pmadd.wd";
-    return em_intrinsic(e, name, 0, NULL, 2, args);
-}
 
 static V shuffle(struct em *e, V a, V b, int n, const int *order)
 {
@@ -53,19 +41,7 @@ V cpu_dot_bytes(struct em *e, V u, V s, V acc)
             order[i] = i;
         return shuffle(e, part[0], part[1], lanes, order);
     }
-    if (cpu_multiplies_bytes(em_cpu(e))) {
-        V args[3] = {acc, u, s};
-        const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
-                           : lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
-                                        : "llvm.x86.avx512.vpdpbusd.128";
-        return em_intrinsic(e, name, 0, NULL, 3, args);
-    }
-    LLVMTypeRef whole = LLVMTypeOf(u), half = em_vec(e->t_i16, lanes * 2);
-    V eight = em_int(half, 8), uh = LLVMBuildBitCast(e->b, u, half, ""), sh = LLVMBuildBitCast(e->b, s, half, "");
-    V even = halves(e, lanes, LLVMBuildAnd(e->b, u, em_int(whole, 0x00FF00FF), ""),
-                    LLVMBuildAShr(e->b, LLVMBuildShl(e->b, sh, eight, ""), eight, ""));
-    V odd = halves(e, lanes, LLVMBuildLShr(e->b, uh, eight, ""), LLVMBuildAShr(e->b, sh, eight, ""));
-    return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, acc, even, ""), odd, "");
+    return em_cpu(e)->dot_bytes(e, u, s, acc);
 }
 
 /* <4 * lanes x i8>: byte 4 * i + j is byte lanes * j + i of v, which has n * lanes bytes; zero where j >= n. */
@@ -105,7 +81,7 @@ V cpu_dot_group(struct em *e, V p, int64_t step, int n, int lanes, int operand)
     LLVMTypeRef bits = em_vec(e->t_i32, lanes);
     if (n == 1)
         return LLVMBuildZExt(e->b, load_bytes(e, p, lanes, operand), bits, "");
-    if (step == lanes && lanes == 16 && n >= 3 && cpu_has(em_cpu(e), CPU_AVX512BW)) {
+    if (step == lanes && lanes == 16 && n >= 3 && em_cpu(e)->shuffles_bytes) {
         V all = n == 4 ? load_bytes(e, p, 64, operand) : load_some(e, p, n * lanes, 64, operand);
         return LLVMBuildBitCast(e->b, interleave(e, all, 4, lanes), bits, "");
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* emit_int.h - the emitter (compiler/emit) as the templates of the CPU target use it, and what x86 has beside. */
+/* emit_int.h - the emitter (compiler/emit) as the templates of the CPU target use it. */
 #ifndef TCC_CPU_EMIT_INT_H
 #define TCC_CPU_EMIT_INT_H
 
@@ -11,10 +11,6 @@ static inline const struct cpu_machine *em_cpu(const struct em *e)
     return (const struct cpu_machine *)(const void *)((const char *)e->m - offsetof(struct cpu_machine, emit));
 }
 
-/* x86.c: struct em_machine's functions. */
-LLVMValueRef x86_round_to_int(struct em *e, LLVMValueRef v);
-LLVMValueRef x86_scale(struct em *e, LLVMValueRef p, LLVMValueRef n);
-LLVMValueRef x86_look_up(struct em *e, LLVMValueRef table, LLVMValueRef index);
 /* dot.c. acc + the products of four unsigned bytes u by four signed bytes s in each 32-bit lane (4, 8 or 16 lanes). */
 LLVMValueRef cpu_dot_bytes(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
 /* For each lane its bytes at p, p + step, .. (n of them, at most 4; then zeros), side by side in 32 bits. */

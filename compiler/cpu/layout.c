@@ -26,7 +26,7 @@ static bool in_bytes(enum tcc_dtype d)
 /* Products of bf16 two at a time, of bytes four (contract_dot.c): those lie together. Else 1. */
 static int depth_of(const struct pass_machine *m, enum tcc_dtype d)
 {
-    return in_bytes(d) ? 4 : d == TCC_BF16 && cpu_multiplies_bf16((const struct cpu_machine *)m) ? 2 : 1;
+    return in_bytes(d) ? 4 : d == TCC_BF16 && ((const struct cpu_machine *)m)->multiplies_bf16 ? 2 : 1;
 }
 
 int cpu_product_group(const struct pass_machine *m, enum tcc_dtype a, enum tcc_dtype b)
@@ -105,7 +105,7 @@ static bool halves(const struct pass_machine *m, const struct ir_node *n)
     ir_type w = n->in[1].value->type;
     bool weights = ir_const_of(n->in[1].value) != NULL;
     const struct cpu_machine *cpu = (const struct cpu_machine *)m;
-    if (!cpu_multiplies_f16(cpu) || cpu->emit.vector_bytes < 64)
+    if (!cpu->multiplies_f16 || cpu->emit.vector_bytes < 64)
         return false;
     if (n->op == IR_matmul)
         return (weights && w->rank == 2) || reused(n);

@@ -2,8 +2,9 @@
 /*
  * Machines of the CPU target: architecture strings and what they mean.
  *
- * "x86-64-v2", "-v3", "-v4" are the psABI's levels. "native" is resolved, once, to "native:" and the names of the
- * features (features.def) that the processor has, sorted as in the table, so that a build can be repeated elsewhere.
+ * Each instruction set has levels by name (isa/x86.c: "x86-64-v2", "-v3", "-v4", the psABI's). "native" is resolved,
+ * once, to "native:" and the names of the features (isa/x86.def) that the processor has, sorted as in the table, so
+ * that a build can be repeated elsewhere.
  * "native-avx512fp16" leaves that one out, and so on; "x86-64-v4+avx512bf16" is the level and one that no level has,
  * resolved to such a list too.
  */
@@ -16,41 +17,32 @@
 #include <string.h>
 #include <unistd.h>
 
-struct feature {
-    const char *name;
-    int level;
-};
-static const struct feature features[] = {
-#define FEATURE(id, name, level) {name, level},
-#include "compiler/cpu/features.def"
-#undef FEATURE
-};
-
-static uint64_t level_features(int isa)
+static uint64_t level_features(const struct cpu_isa *isa, int level)
 {
     uint64_t set = 0;
-    for (int i = 0; i < CPU_NFEATURES; i++)
-        if (features[i].level && features[i].level <= isa)
+    for (int i = 0; i < isa->nfeatures; i++)
+        if (isa->features[i].level && isa->features[i].level <= level)
             set |= 1ull << i;
     return set;
 }
 
 /* -1: there is none of that name. */
-static int feature_of(const char *name, size_t length)
+static int feature_of(const struct cpu_isa *isa, const char *name, size_t length)
 {
     int i = 0;
-    while (i < CPU_NFEATURES && (strlen(features[i].name) != length || memcmp(features[i].name, name, length) != 0))
+    while (i < isa->nfeatures &&
+           (strlen(isa->features[i].name) != length || memcmp(isa->features[i].name, name, length) != 0))
         i++;
-    return i < CPU_NFEATURES ? i : -1;
+    return i < isa->nfeatures ? i : -1;
 }
 
 /* Reads a comma-separated list of names, each with a '+' or '-' in front if `signs`. False: an unknown name (without
  * signs). */
-static bool read_list(const char *list, bool signs, uint64_t *set)
+static bool read_list(const struct cpu_isa *isa, const char *list, bool signs, uint64_t *set)
 {
     while (*list) {
         size_t n = strcspn(list, ",");
-        int found = feature_of(signs ? list + 1 : list, signs && n ? n - 1 : n);
+        int found = feature_of(isa, signs ? list + 1 : list, signs && n ? n - 1 : n);
         if (found >= 0 && (!signs || *list == '+'))
             *set |= 1ull << found;
         if (found < 0 && !signs)
@@ -61,11 +53,11 @@ static bool read_list(const char *list, bool signs, uint64_t *set)
 }
 
 /* The features of "-avx512fp16-avx512bf16", where the sign is '-'; false: one isn't known. */
-static bool read_signed(const char *list, char sign, uint64_t *set)
+static bool read_signed(const struct cpu_isa *isa, const char *list, char sign, uint64_t *set)
 {
     while (*list == sign) {
         size_t n = strcspn(++list, (const char[]){sign, '\0'});
-        int found = feature_of(list, n);
+        int found = feature_of(isa, list, n);
         if (found < 0)
             return false;
         *set |= UINT64_C(1) << found;
@@ -74,20 +66,29 @@ static bool read_signed(const char *list, char sign, uint64_t *set)
     return !*list;
 }
 
-/* A level's number; 0: the text, which `rest` gets the end of, begins with none. */
-static int level_of(const char *arch, const char **rest)
+/* The instruction set and the number of the level that the text begins with, whose end `rest` gets; NULL: with none. */
+static const struct cpu_isa *level_of(const char *arch, int *level, const char **rest)
 {
-    if (strncmp(arch, "x86-64-v", 8) != 0 || arch[8] < '2' || arch[8] > '4')
-        return 0;
-    *rest = arch + 9;
-    return arch[8] - '0';
+    const struct cpu_isa *isa;
+    size_t n = strcspn(arch, "+");
+    for (int i = 0; (isa = cpu_isa_at(i)); i++) {
+        for (int l = 0; l < isa->nlevels; l++) {
+            const char *name = isa->levels[l].name;
+            if (!name || strlen(name) != n || memcmp(arch, name, n) != 0)
+                continue;
+            *level = l;
+            *rest = arch + n;
+            return isa;
+        }
+    }
+    return NULL;
 }
 
-/* May they be added to the level? Those of a higher level mean all of it, and AVX-512's need AVX-512. */
-static bool may_add(uint64_t set, int isa)
+/* May they be added to the level? */
+static bool may_add(const struct cpu_isa *isa, uint64_t set, int level)
 {
-    for (int i = 0; i < CPU_NFEATURES; i++)
-        if (set >> i & 1 && (features[i].level > isa || (isa < 4 && strncmp(features[i].name, "avx512", 6) == 0)))
+    for (int i = 0; i < isa->nfeatures; i++)
+        if (set >> i & 1 && isa->features[i].least > level)
             return false;
     return true;
 }
@@ -102,58 +103,56 @@ static void tell_features(void *jobs, int i, int report)
     _exit(tcr_write_all(report, host, strlen(host)) ? 1 : 0);
 }
 
-const char *cpu_resolve(struct ir_ctx *ctx, const char *arch)
+static const char *list_text(struct ir_ctx *ctx, const struct cpu_isa *isa, uint64_t set)
 {
-    char host[16384];
-    const char *rest = "";
-    uint64_t set = 0, other = 0;
-    int isa = level_of(arch, &rest);
-    if (isa && *rest == '+' && read_signed(rest, '+', &other) && may_add(other, isa)) {
-        set = level_features(isa) | other;
-    } else if (strncmp(arch, "native", 6) == 0 && (!arch[6] || arch[6] == '-') && read_signed(arch + 6, '-', &other)) {
-        if (!child_ask(ctx, tell_features, host, sizeof host))
-            return NULL;
-        read_list(host, true, &set);
-        set &= ~other;
-    } else {
-        return ir_intern(ctx, arch);
-    }
-    const char *text = "native:";
-    for (int i = 0; i < CPU_NFEATURES; i++)
+    const char *text = isa->prefix;
+    for (int i = 0; i < isa->nfeatures; i++)
         if (set >> i & 1)
-            text = ir_internf(ctx, "%s%s%s", text, strcmp(text, "native:") == 0 ? "" : ",", features[i].name);
+            text = ir_internf(ctx, "%s%s%s", text, strcmp(text, isa->prefix) == 0 ? "" : ",", isa->features[i].name);
     return text;
 }
 
-/* What LLVM is told beyond the level's CPU: the other features, and to use the whole vector width. */
-static const char *llvm_features(struct ir_ctx *ctx, uint64_t set, int isa)
+const char *cpu_resolve(struct ir_ctx *ctx, const char *arch)
 {
-    const char *text = "-prefer-256-bit";
-    for (int i = 0; i < CPU_NFEATURES; i++)
-        if (set >> i & 1 && !(level_features(isa) >> i & 1))
-            text = ir_internf(ctx, "%s,+%s", text, features[i].name);
+    char report[16384];
+    const char *rest = "";
+    uint64_t set = 0, other = 0;
+    int level = 0;
+    const struct cpu_isa *isa = level_of(arch, &level, &rest), *host = cpu_isa_host();
+    if (isa && *rest == '+' && read_signed(isa, rest, '+', &other) && may_add(isa, other, level))
+        return list_text(ctx, isa, level_features(isa, level) | other);
+    if (strncmp(arch, "native", 6) == 0 && (!arch[6] || arch[6] == '-') && read_signed(host, arch + 6, '-', &other)) {
+        if (!child_ask(ctx, tell_features, report, sizeof report))
+            return NULL;
+        read_list(host, report, true, &set);
+        return list_text(ctx, host, set & ~other);
+    }
+    return ir_intern(ctx, arch);
+}
+
+/* What LLVM is told beyond the level's CPU: the level's own text and the other features. */
+static const char *llvm_features(struct ir_ctx *ctx, const struct cpu_machine *m)
+{
+    const struct cpu_isa *isa = m->isa;
+    const char *text = isa->levels[m->level].llvm_features;
+    for (int i = 0; i < isa->nfeatures; i++)
+        if (m->features >> i & 1 && !(level_features(isa, m->level) >> i & 1))
+            text = ir_internf(ctx, "%s,+%s", text, isa->features[i].name);
     return text;
 }
 
 static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *arch)
 {
-    static const char *const cpus[] = {[2] = "x86-64-v2", [3] = "x86-64-v3", [4] = "x86-64-v4"};
+    const struct cpu_level *level = &m->isa->levels[m->level];
     m->arch = arch;
-    m->emit = (struct em_machine){.llvm_cpu = cpus[m->isa],
-                                  .llvm_features = llvm_features(ctx, m->features, m->isa),
-                                  .vector_bytes = m->isa >= 4   ? 64
-                                                  : m->isa >= 3 ? 32
-                                                                : 16,
-                                  .fma = cpu_has(m, CPU_FMA),
-                                  .masks = cpu_has(m, CPU_AVX512VL) && cpu_has(m, CPU_AVX512BW),
-                                  .gathers = cpu_has(m, CPU_AVX512VL),
-                                  .divides_lanes = true,
-                                  .converts_f16 = cpu_has(m, CPU_F16C),
-                                  .round_to_int = x86_round_to_int,
-                                  .scale = cpu_has(m, CPU_AVX512F) ? x86_scale : NULL,
-                                  .look_up = cpu_has(m, CPU_AVX512F) ? x86_look_up : NULL};
+    m->emit = (struct em_machine){.llvm_cpu = level->llvm_cpu,
+                                  .llvm_features = llvm_features(ctx, m),
+                                  .vector_bytes = level->vector_bytes,
+                                  .divides_lanes = true};
+    m->registers = level->registers;
+    m->l2 = level->l2;
+    m->isa->describe(m);
     m->pass.name = arch;
-    m->registers = m->isa >= 4 ? 32 : 16;
     m->pass.layout = cpu_layout;
     m->pass.attention = cpu_attention;
     m->pass.product_type = cpu_product_type;
@@ -162,40 +161,56 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.pads = cpu_pads;
     m->pass.materialise = cpu_materialise;
     m->pass.winograd = cpu_winograd;
-    m->l2 = m->isa >= 4 ? 1 << 20 : 256 << 10;
     m->pass.schedule = cpu_schedule;
     m->pass.verify_schedule = cpu_verify_schedule;
+}
+
+/* The least level that there is code for. */
+static int least_level(const struct cpu_isa *isa)
+{
+    int l = 0;
+    while (!isa->levels[l].name)
+        l++;
+    return l;
+}
+
+/* From a resolved string: instruction set, level and features. False after a diagnostic. */
+static bool read_arch(struct ir_ctx *ctx, struct cpu_machine *m, const char *arch)
+{
+    const char *rest = "";
+    const struct cpu_isa *isa = level_of(arch, &m->level, &rest);
+    m->isa = isa;
+    if (isa && !*rest) {
+        m->features = level_features(isa, m->level);
+        return true;
+    }
+    for (int i = 0; (isa = cpu_isa_at(i)); i++) {
+        size_t n = strlen(isa->prefix);
+        if (strncmp(arch, isa->prefix, n) != 0 || !read_list(isa, arch + n, false, &m->features))
+            continue;
+        m->isa = isa;
+        for (int l = least_level(isa); l < isa->nlevels; l++)
+            if ((level_features(isa, l) & ~m->features) == 0)
+                m->level = l;
+        if (m->level)
+            return true;
+        ir_error(ctx, NULL, "this processor is older than %s, the least that tccc makes code for",
+                 isa->levels[least_level(isa)].name);
+        return false;
+    }
+    ir_error(ctx, NULL,
+             "--march=%s: unknown architecture or feature; use native, native-FEATURE, x86-64-v2, x86-64-v3 or "
+             "x86-64-v4, the levels also with +FEATURE",
+             arch);
+    return false;
 }
 
 const struct cpu_machine *cpu_machine_make(struct ir_ctx *ctx, const char *arch, const char *planned)
 {
     struct cpu_machine *m = IR_NEW(ctx, struct cpu_machine);
-    const char *rest = "";
-    bool known = true;
     arch = cpu_resolve(ctx, arch);
-    if (!arch)
+    if (!arch || !read_arch(ctx, m, arch))
         return NULL;
-    if (strncmp(arch, "native:", 7) == 0) {
-        known = read_list(arch + 7, false, &m->features);
-        for (int isa = 2; isa <= 4; isa++)
-            if ((level_features(isa) & ~m->features) == 0)
-                m->isa = isa;
-        if (known && m->isa < 2) {
-            ir_error(ctx, NULL, "this processor is older than x86-64-v2, the least that tccc makes code for");
-            return NULL;
-        }
-    } else {
-        m->isa = level_of(arch, &rest);
-        m->features = level_features(m->isa);
-        known = m->isa && !*rest;
-    }
-    if (!known) {
-        ir_error(ctx, NULL,
-                 "--march=%s: unknown architecture or feature; use native, native-FEATURE, x86-64-v2, x86-64-v3 or "
-                 "x86-64-v4, the levels also with +FEATURE",
-                 arch);
-        return NULL;
-    }
     fill_machine(ctx, m, arch);
     m->planned = planned && strcmp(planned, arch) != 0 ? cpu_machine_make(ctx, planned, NULL) : m;
     return m->planned ? m : NULL;

@@ -11,7 +11,6 @@
 
 #include <elf.h>
 #include <llvm-c/Support.h>
-#include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,18 +38,13 @@ static void llvm_options(void)
 
 static LLVMTargetMachineRef target_machine(const struct object_job *job)
 {
-    static const char triple[] = "x86_64-unknown-linux-gnu";
-    LLVMTargetRef target;
     char *error = NULL;
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    if (LLVMGetTargetFromTriple(triple, &target, &error))
+    const struct cpu_machine *m = job->machine;
+    LLVMTargetMachineRef tm =
+        cpu_isa_llvm(m->isa, m->emit.llvm_cpu, m->emit.llvm_features, job->options->level == 0, &error);
+    if (!tm)
         em_give_up("LLVM: ", error);
-    LLVMCodeGenOptLevel level = job->options->level == 0 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-    return LLVMCreateTargetMachine(target, triple, job->machine->emit.llvm_cpu, job->machine->emit.llvm_features, level,
-                                   LLVMRelocPIC, LLVMCodeModelDefault);
+    return tm;
 }
 
 static void emit_kernel(const struct object_job *job, struct em *e, int i)
@@ -79,7 +73,7 @@ static LLVMModuleRef make_module(const struct object_job *job, LLVMContextRef lc
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(tm);
     char *text = LLVMCopyStringRepOfTargetData(layout);
     LLVMSetDataLayout(mod, text);
-    LLVMSetTarget(mod, "x86_64-unknown-linux-gnu");
+    LLVMSetTarget(mod, job->machine->isa->triple);
     struct em e = {.ctx = job->ctx,
                    .m = &job->machine->emit,
                    .level = job->options->level,

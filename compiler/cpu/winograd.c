@@ -73,7 +73,7 @@ static double cost(const struct pass_machine *m, const struct ir_node *n, int si
 /* By how much the direct way is faster on operands of that type than on floats. */
 static double gain_of(const struct pass_machine *m, enum tcc_dtype d)
 {
-    bool pairs = d == TCC_BF16 && cpu_multiplies_bf16((const struct cpu_machine *)m);
+    bool pairs = d == TCC_BF16 && ((const struct cpu_machine *)m)->multiplies_bf16;
     return pairs ? CPU_BF16_GAIN : tcc_small_float(d) ? CPU_F16_GAIN : 1;
 }
 

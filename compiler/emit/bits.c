@@ -302,15 +302,12 @@ V em_to_bits(struct em *e, enum tcc_dtype d, V value)
     return to_bits(e, d, value, EM_CAST_WRAP | EM_CAST_DOWN); /* exact in the type: an infinity stays one, 2^-127 too */
 }
 
-/* By VCVTNEPS2BF16, as its bits in i32; NULL: not here. */
+/* Its bits in i32 by the machine's own instruction; NULL: not here. */
 static V flushed_bf16(struct em *e, V value)
 {
-    int lanes = em_lanes_of(value);
-    if (!e->flush || (lanes != 8 && lanes != 16))
-        return NULL;
-    V v = em_intrinsic(e, lanes == 16 ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256",
-                       0, NULL, 1, &value);
-    return LLVMBuildZExt(e->b, LLVMBuildBitCast(e->b, v, em_like(e->t_i16, value), ""), i32_like(e, value), "");
+    V v = e->flush && e->m->flushed_bf16 ? e->m->flushed_bf16(e, value) : NULL;
+    return v ? LLVMBuildZExt(e->b, LLVMBuildBitCast(e->b, v, em_like(e->t_i16, value), ""), i32_like(e, value), "")
+             : NULL;
 }
 
 static V round_by(struct em *e, enum tcc_dtype d, V value, int mode)

@@ -50,6 +50,8 @@ struct em_machine {
     bool converts_f16;               /* conversions between f16 and f32 are one */
     /* two f32 rounded to bf16 as the halves of an i32 */
     LLVMValueRef (*pair_bf16)(struct em *e, LLVMValueRef low, LLVMValueRef high);
+    /* f32 rounded to bf16 where results below 2^-126 may become zero; NULL, or gives it: not of so many lanes */
+    LLVMValueRef (*flushed_bf16)(struct em *e, LLVMValueRef v);
     /* f32 to i32, to nearest even; NULL: not of so many lanes */
     LLVMValueRef (*round_to_int)(struct em *e, LLVMValueRef v);
     /* p * 2^n, of 16 f32, n whole; rounds once, knows all n */
@@ -74,7 +76,7 @@ struct em {
     const struct kn_kernel *k;
     int level;                       /* -O level */
     bool exact, fast_math;
-    /* floats below 2^-126 may become zero when they are rounded to bf16: VCVTNEPS2BF16 */
+    /* floats below 2^-126 may become zero when they are rounded to bf16: flushed_bf16 may be used */
     bool flush;
     LLVMContextRef lc;
     LLVMModuleRef mod;

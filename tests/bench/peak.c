@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     if (status)
         return status;
     printf("\npeak: %.1f GFLOP/s a core, %d-bit vectors\n", peak_floats(), bits);
-    if (!cpu_multiplies_bf16(cpu) || peak_pairs_gflops() == 0)
+    if (!cpu->multiplies_bf16 || peak_pairs_gflops() == 0)
         return 0;
     printf("\nbf16 in pairs:\n\n");
     status = table(ctx, m, arch, TCC_BF16, peak_pairs_gflops);

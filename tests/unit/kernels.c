@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "compiler/cpu/cpu_int.h"
+#include "compiler/cpu/isa/isa_int.h"
 #include "compiler/artifact/elf_int.h"
 #include "compiler/artifact/link_int.h"
 
@@ -231,7 +232,7 @@ static void plain_schedule(struct ir_ctx *ctx, struct kn_kernel *k)
 static void write_table(const char *path, int n)
 {
     char error[256], name[32];
-    struct elf *elf = elf_new();
+    struct elf *elf = elf_new(cpu_isa_host());
     int section = elf_section(elf, ".data.rel.ro.table", ELF_RELRO, 64);
     uint64_t at = elf_zeros(elf, section, (uint64_t)n * 8, 64);
     for (int i = 0; i < n; i++) {
@@ -275,7 +276,7 @@ void hk_load_kernels(struct ir_ctx *ctx, struct hk_loaded *l, int n, struct kn_k
     all[code.nobjects] = ir_internf(ctx, "%s/table.o", l->folder);
     write_table(all[code.nobjects], n);
     const char *so = ir_internf(ctx, "%s/kernels.so", l->folder);
-    must(ctx, link_shared(ctx, so, code.nobjects + 1, all, 0, NULL, 1, exports, NULL));
+    must(ctx, link_shared(ctx, cpu_isa_host(), so, code.nobjects + 1, all, 0, NULL, 1, exports, NULL));
     for (int i = 0; i <= code.nobjects; i++)
         unlink(all[i]);
     l->handle = dlopen(so, RTLD_NOW);

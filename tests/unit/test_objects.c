@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "compiler/artifact/elf_int.h"
+#include "compiler/cpu/isa/isa_int.h"
 #include "compiler/artifact/link_int.h"
 #include "tests/unit/suite.h"
 
@@ -50,7 +51,7 @@ static const int numbers[5] = {1, 2, 3, 4, 5};
 static void write_object(const char *name)
 {
     char error[256];
-    struct elf *elf = elf_new();
+    struct elf *elf = elf_new(cpu_isa_host());
     int text = elf_section(elf, ".rodata.text", ELF_RODATA, 1),
         large = elf_section(elf, ".lrodata.data", ELF_LARGE_RODATA, 64);
     int relro = elf_section(elf, ".data.rel.ro.record", ELF_RELRO, 8);
@@ -76,7 +77,7 @@ static void write_object(const char *name)
 static void write_other(const char *name)
 {
     char error[256];
-    struct elf *elf = elf_new();
+    struct elf *elf = elf_new(cpu_isa_host());
     int data = elf_section(elf, ".rodata.other", ELF_RODATA, 8);
     uint64_t at = elf_copy(elf, data, "other", 6, 8);
     elf_symbol(elf, "other_thing", data, at, 6, ELF_GLOBAL | ELF_HIDDEN);
@@ -118,9 +119,9 @@ START_TEST(shared)
     write_object("a.o");
     write_other("b.o");
     const char *objects[] = {path("a.o"), path("b.o")};
-    ck_assert(link_shared(ctx, path("x.so"), 2, objects, 0, NULL, 1, exports, NULL));
+    ck_assert(link_shared(ctx, cpu_isa_host(), path("x.so"), 2, objects, 0, NULL, 1, exports, NULL));
     check_library("x.so");
-    ck_assert(link_shared(ctx, path("y.so"), 2, objects, 0, NULL, 1, exports, NULL));
+    ck_assert(link_shared(ctx, cpu_isa_host(), path("y.so"), 2, objects, 0, NULL, 1, exports, NULL));
     ck_assert(same_file("x.so", "y.so"));
     write_object("c.o");
     ck_assert(same_file("a.o", "c.o"));
@@ -133,7 +134,7 @@ START_TEST(merged)
     write_other("b.o");
     const char *objects[] = {path("a.o"), path("b.o")}, *one[] = {path("x.o")};
     ck_assert(link_object(ctx, path("x.o"), 2, objects, NULL));
-    ck_assert(link_shared(ctx, path("x.so"), 1, one, 0, NULL, 1, exports, NULL));
+    ck_assert(link_shared(ctx, cpu_isa_host(), path("x.so"), 1, one, 0, NULL, 1, exports, NULL));
     check_library("x.so");
 }
 END_TEST
@@ -145,7 +146,7 @@ START_TEST(archive)
     write_other("b.o");
     const char *members[] = {path("b.o")}, *objects[] = {path("a.o")}, *archives[] = {path("x.a")};
     ck_assert(link_archive(ctx, path("x.a"), "model", 1, members, NULL));
-    ck_assert(link_shared(ctx, path("x.so"), 1, objects, 1, archives, 1, exports, NULL));
+    ck_assert(link_shared(ctx, cpu_isa_host(), path("x.so"), 1, objects, 1, archives, 1, exports, NULL));
     check_library("x.so");
 }
 END_TEST
@@ -155,14 +156,14 @@ START_TEST(undefined)
     int status = 0;
     write_object("a.o");
     const char *objects[] = {path("a.o")};
-    ck_assert(!link_shared(ctx, path("x.so"), 1, objects, 0, NULL, 1, exports, &status));
+    ck_assert(!link_shared(ctx, cpu_isa_host(), path("x.so"), 1, objects, 0, NULL, 1, exports, &status));
     ck_assert_int_eq(status, 4);
     ck_assert_int_ne(access(path("x.so"), F_OK), 0);
     ck_assert_ptr_nonnull(strstr(ir_message(ctx, 0)->text, "other_thing"));
     ck_assert(!link_archive(ctx, "/nonexistent/x.a", "model", 1, objects, &status));
     ck_assert_int_eq(status, 3);
     char error[256];
-    struct elf *elf = elf_new();
+    struct elf *elf = elf_new(cpu_isa_host());
     ck_assert(!elf_write(elf, "/nonexistent/x.o", error, sizeof error));
     ck_assert_ptr_nonnull(strstr(error, "/nonexistent/x.o"));
     elf_free(elf);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * isa_int.h - instruction sets of the CPU target: one table each, of all that differs between them. A file and a .def
+ * of this folder, and a row in isa.c, are a new one.
+ */
+#ifndef TCC_CPU_ISA_INT_H
+#define TCC_CPU_ISA_INT_H
+
+#include "ir/ir.h"
+
+struct cpu_machine;
+struct LLVMOpaqueTargetMachine;      /* what an LLVMTargetMachineRef points to */
+
+/* A level of an instruction set, which --march names. */
+struct cpu_level {
+    const char *name;                /* "x86-64-v3"; NULL: there is none of that number */
+    const char *llvm_cpu, *llvm_features;
+    int vector_bytes, registers;     /* of vectors */
+    int64_t l2;                      /* bytes of the second cache that tiles are made for */
+};
+
+/* `level`: the least that includes it, 0: none does. `least`: the least that it may be added to. */
+struct cpu_feature { const char *name; int level, least; };
+
+struct cpu_isa {
+    const char *name;                /* "x86-64" */
+    const char *triple, *abi;        /* LLVM's; abi NULL: the triple's own */
+    const char *base_cpu;            /* LLVM's, of code that every machine runs */
+    const char *prefix;              /* what lists of features begin with, as architecture strings: "native:" */
+    const struct cpu_level *levels;  /* [number]; the least one that exists is the least that there is code for */
+    int nlevels;
+    const struct cpu_feature *features;      /* bits of cpu_machine.features */
+    int nfeatures;
+    void (*initialise)(void);        /* LLVM's back end */
+    /* What a machine of that level and with those features does by instructions of its own. */
+    void (*describe)(struct cpu_machine *m);
+    /* Objects: ELF's machine and flags, the relocation of a 64-bit address, the flag of sections that may lie far. */
+    uint16_t elf_machine;
+    uint32_t elf_flags, elf_pointer;
+    uint64_t elf_large;
+    /* Linking: where libc lies (ended by NULL). */
+    const char *const *folders;
+};
+
+extern const struct cpu_isa cpu_isa_x86;
+
+/* isa.c */
+const struct cpu_isa *cpu_isa_at(int i);                     /* NULL: there are no more */
+const struct cpu_isa *cpu_isa_host(void);                    /* the one that this program runs on */
+/* Whose code an artifact has for that architecture string (resolved); the host's where it is nobody's. */
+const struct cpu_isa *cpu_isa_of(const char *arch);
+/* LLVM's machine, in a child process; `quick`: with few optimisations. NULL: `error` says why not (LLVM's string). */
+struct LLVMOpaqueTargetMachine *cpu_isa_llvm(const struct cpu_isa *isa, const char *cpu, const char *features,
+                                             bool quick, char **error);
+
+#endif
