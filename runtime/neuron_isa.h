@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The instruction set of the NeuronCore target: programs in memory, as text and as bytes, and the rules that operands
- * keep. A leaf: it knows neither compiler nor simulator. doc/neuron.md describes the text form, runtime/neuron_isa.def
- * is the table of instructions.
+ * keep. A leaf: it knows neither compiler nor simulator. doc/neuron-isa.md describes the text form,
+ * runtime/neuron_isa.def is the table of instructions.
  *
  * A program is one core's: tensors in HBM, and a stream of instructions for each engine. Functions that fail write why
  * into `error` (NEURON_ERROR bytes), beginning with the line of the text ("line 7: ..."), for a program that was not
@@ -61,6 +61,7 @@ enum neuron_use { NEURON_IN, NEURON_OUT, NEURON_INOUT, NEURON_TEMP, NEURON_NUSES
 enum {
     NEURON_ERROR = 512,
     NEURON_PARTITIONS = 128, NEURON_PSUM_BYTES = 16384, NEURON_BANK_BYTES = 2048,      /* of a partition */
+    NEURON_LOOPS = 8,                                                                  /* in one another */
     NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16, NEURON_ENV_WORDS = 4,
     NEURON_OPERANDS = 4, NEURON_DIMS = 5, NEURON_WAITS = 4, NEURON_SIGNALS = 2, NEURON_MAX_ATTRS = 8, NEURON_RANK = 8,
     /* the most tensors of a kernel's program, but for NEURON_ENV_NAME */
@@ -161,6 +162,8 @@ union neuron_value neuron_attr(const struct neuron_instr *i, enum neuron_attr a)
 bool neuron_set_attr(struct neuron_instr *i, enum neuron_attr a, union neuron_value v);
 int64_t neuron_free_size(const struct neuron_operand *o);                /* elements: product of its sizes */
 int64_t neuron_tensor_bytes(const struct neuron_tensor *t);
+/* The `}` of the loop that begins at instruction `at`. */
+int neuron_loop_end(const struct neuron_stream *s, int at);
 bool neuron_is_dma(enum neuron_op op);
 
 #endif

@@ -225,6 +225,8 @@ uint64_t neuron_cycles(const struct neuron_sim *s, int engine, const struct neur
     case NEURON_OP_REG_ADD:
     case NEURON_OP_REG_MUL:
     case NEURON_OP_JUMP:
+    case NEURON_OP_LOOP:
+    case NEURON_OP_END_LOOP:
     case NEURON_OP_DMA:
     case NEURON_OP_DMA_TRANSPOSE:
     case NEURON_OP_DMA_ADD: return figure(s, SEQUENCER);

@@ -240,6 +240,25 @@ static bool compares(int op, int32_t a, int32_t b)
     }
 }
 
+static void begin_loop(struct run *r)
+{
+    struct engine *e = &r->s->engine[r->engine];
+    int32_t count = (int32_t)value_of(e, &r->i->operand[0]);
+    if (count > 0)
+        e->loop[e->nloops++] = (struct turns){e->pc, (uint32_t)count};
+    else
+        e->pc = neuron_loop_end(&r->s->p->stream[r->engine], e->pc);
+}
+
+static void end_turn(struct engine *e)
+{
+    struct turns *l = &e->loop[e->nloops - 1];
+    if (--l->left)
+        e->pc = l->head;
+    else
+        e->nloops--;
+}
+
 static void sequence(struct run *r)
 {
     struct engine *e = &r->s->engine[r->engine];
@@ -257,6 +276,8 @@ static void sequence(struct run *r)
         if (compares(neuron_attr(r->i, NEURON_ATTR_OP0).i, (int32_t)value_of(e, &o[1]), (int32_t)value_of(e, &o[2])))
             e->pc = (int)o[0].offset - 1;
         break;
+    case NEURON_OP_LOOP: begin_loop(r); break;
+    case NEURON_OP_END_LOOP: end_turn(e); break;
     default: break;
     }
 }
@@ -272,7 +293,9 @@ static void compute(struct run *r)
     case NEURON_OP_REG_ADD:
     case NEURON_OP_REG_MUL:
     case NEURON_OP_REG_LOAD:
-    case NEURON_OP_JUMP: sequence(r); return;
+    case NEURON_OP_JUMP:
+    case NEURON_OP_LOOP:
+    case NEURON_OP_END_LOOP: sequence(r); return;
     default: break;
     }
     if (!r->s->c.values || neuron_is_dma((enum neuron_op)r->i->op))
@@ -441,7 +464,7 @@ static bool will_signal(const struct neuron_sim *s, int engine, int semaphore, i
     bool jumps = false;
     for (int pass = 0; pass < 2; pass++) /* what is to come, then, where a jump may lead back, everything */
         for (int k = pass ? 0 : s->engine[engine].pc; k < t->n && (!pass || jumps); k++) {
-            jumps |= t->code[k].op == NEURON_OP_JUMP;
+            jumps |= t->code[k].op == NEURON_OP_JUMP || t->code[k].op == NEURON_OP_END_LOOP;
             for (int n = 0; n < t->code[k].nsignals; n++)
                 if (t->code[k].signal[n].semaphore == semaphore) {
                     *at = k;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules that a program keeps (doc/neuron.md, "Rules"), checked before anything runs: where operands may lie,
+ * The rules that a program keeps (doc/neuron-isa.md, "Rules"), checked before anything runs: where operands may lie,
  * partitions, patterns, bounds, shapes and types of each instruction. What depends on registers is left to the
  * simulator.
  */
@@ -526,6 +526,8 @@ static bool check_shape(struct checker *c)
     case NEURON_OP_REG_ADD:
     case NEURON_OP_REG_MUL:
     case NEURON_OP_REG_LOAD:
+    case NEURON_OP_LOOP:
+    case NEURON_OP_END_LOOP:
     case NEURON_NOPS: return true;
     }
     return true;
@@ -587,31 +589,75 @@ static bool check_instr(struct checker *c)
     return check_shape(c);
 }
 
+/* Loops lie in one another and are closed; a jump stays in its loop. `inside`: of each instruction, the innermost loop
+ * that it stands in, -1: none; one more for the stream's end. */
+static bool check_loops(struct checker *c, int *inside)
+{
+    const struct neuron_stream *s = &c->p->stream[c->engine];
+    int open[NEURON_LOOPS], n = 0;
+    for (c->at = 0; c->at < s->n; c->at++) {
+        c->i = &s->code[c->at];
+        inside[c->at] = n ? open[n - 1] : -1;
+        if (c->i->op == NEURON_OP_END_LOOP && !n)
+            return bad(c, "there is no loop to close");
+        if (c->i->op == NEURON_OP_LOOP && n == NEURON_LOOPS)
+            return bad(c, "more than %d loops in one another", NEURON_LOOPS);
+        if (c->i->op == NEURON_OP_LOOP)
+            open[n++] = c->at;
+        n -= c->i->op == NEURON_OP_END_LOOP;
+    }
+    inside[s->n] = -1;
+    if (n) {
+        c->i = &s->code[c->at = open[n - 1]];
+        return bad(c, "the loop is not closed");
+    }
+    for (c->at = 0; c->at < s->n; c->at++) {
+        c->i = &s->code[c->at];
+        const struct neuron_operand *o = c->i->operand;
+        bool jump = c->i->op == NEURON_OP_JUMP && c->i->noperands && o->offset >= 0 && o->offset <= s->n;
+        if (jump && inside[o->offset] != inside[c->at])
+            return bad(c, "jumps into a loop or out of one");
+    }
+    return true;
+}
+
+static bool check_instrs(struct checker *c, const bool *target)
+{
+    const struct neuron_stream *s = &c->p->stream[c->engine];
+    c->stationary = NULL;
+    c->unknown = false;
+    for (c->at = 0; c->at < s->n; c->at++) {
+        c->i = &s->code[c->at];
+        c->unknown |= target[c->at];
+        if (!check_instr(c))
+            return false;
+        /* from the turn before, or from before a loop of no turns */
+        c->unknown |= c->i->op == NEURON_OP_LOOP || c->i->op == NEURON_OP_END_LOOP;
+    }
+    return true;
+}
+
 static bool check_stream(struct checker *c)
 {
     const struct neuron_stream *s = &c->p->stream[c->engine];
-    bool *target = calloc((size_t)s->n + 1, 1), fine = target != NULL;
-    if (!fine)
+    bool *target = calloc((size_t)s->n + 1, 1), fine = true;
+    int *inside = calloc((size_t)s->n + 1, sizeof *inside);
+    if (!target || !inside) {
         snprintf(c->error, NEURON_ERROR, "no memory");
+        fine = false;
+    }
     for (int k = 0; fine && k < s->n; k++) {
         const struct neuron_instr *i = &s->code[k];
-        if (i->op == NEURON_OP_JUMP && i->noperands && i->operand[0].offset >= 0 && i->operand[0].offset < s->n)
+        if (i->op >= NEURON_NOPS) {
+            snprintf(c->error, NEURON_ERROR, "%s %d: no such instruction",
+                     neuron_engine_name((enum neuron_engine)c->engine), k);
+            fine = false;
+        } else if (i->op == NEURON_OP_JUMP && i->noperands && i->operand[0].offset >= 0 && i->operand[0].offset < s->n)
             target[i->operand[0].offset] = true;
     }
-    c->stationary = NULL;
-    c->unknown = false;
-    for (c->at = 0; fine && c->at < s->n; c->at++) {
-        c->i = &s->code[c->at];
-        if (c->i->op >= NEURON_NOPS) {
-            snprintf(c->error, NEURON_ERROR, "%s %d: no such instruction",
-                     neuron_engine_name((enum neuron_engine)c->engine), c->at);
-            fine = false;
-            break;
-        }
-        c->unknown |= target[c->at];
-        fine = check_instr(c);
-    }
+    fine = fine && check_loops(c, inside) && check_instrs(c, target);
     free(target);
+    free(inside);
     return fine;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the text form (doc/neuron.md): a line is a directive (core, tensor, engine), a label, an instruction or empty.
- * Everything is bounded by the text's length; labels are looked up when a stream has been read.
+ * Reads the text form (doc/neuron-isa.md): a line is a directive (core, tensor, engine), a label, an instruction or
+ * empty. Everything is bounded by the text's length; labels are looked up when a stream has been read.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -384,7 +384,8 @@ static void instruction(struct reader *r, const char *s, size_t n)
         fail(r, "an instruction before the first 'engine'");
     i.op = (uint8_t)op;
     operands(r, &i);
-    while (!at_end(r)) {
+    bool open = op != NEURON_OP_LOOP;
+    while (!at_end(r) && (open || !(open = take(r, '{')))) {
         n = word(r, &s);
         if (n == 4 && memcmp(s, "wait", 4) == 0)
             wait_for(r, &i);
@@ -395,6 +396,8 @@ static void instruction(struct reader *r, const char *s, size_t n)
         else
             fail(r, "unexpected '%c'", isprint((unsigned char)*r->c) ? *r->c : '?');
     }
+    if (!open)
+        fail(r, "expected '{' at the end of the line");
     if (!neuron_add(r->p, (enum neuron_engine)r->engine, &i))
         fail(r, "no memory");
 }
@@ -462,8 +465,8 @@ static void line(struct reader *r)
         tensor(r);
     } else if (n == 6 && memcmp(s, "engine", 6) == 0) {
         r->engine = name_of(r, ISA_ENGINES, "engine");
-    } else if (n) {
-        instruction(r, s, n);
+    } else if (n || take(r, '}')) {
+        instruction(r, n ? s : "}", n ? n : 1);
     } else {
         fail(r, "unexpected '%c'", isprint((unsigned char)*r->c) ? *r->c : '?');
     }

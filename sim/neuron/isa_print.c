@@ -167,15 +167,17 @@ static void stream(struct out *o, const struct neuron_program *p, int e)
             labelled[s->code[k].operand[0].offset] = true;
     if (s->n)
         put(o, "\nengine %s\n", neuron_engine_name((enum neuron_engine)e));
-    for (int k = 0; labelled && s->n && k <= s->n; k++) {
+    for (int k = 0, depth = 1; labelled && s->n && k <= s->n; k++) {
         if (labelled[k])
             put(o, "L%d:\n", k);
         if (k == s->n)
             break;
-        put(o, "    ");
+        depth -= s->code[k].op == NEURON_OP_END_LOOP && depth > 1;
+        put(o, "%*s", 4 * depth, "");
         instruction(o, p, &s->code[k]);
         conditions(o, &s->code[k]);
-        put(o, "\n");
+        put(o, s->code[k].op == NEURON_OP_LOOP ? " {\n" : "\n");
+        depth += s->code[k].op == NEURON_OP_LOOP;
     }
     free(labelled);
 }

@@ -212,6 +212,17 @@ bool neuron_is_dma(enum neuron_op op)
            op == NEURON_OP_DMA_GATHER || op == NEURON_OP_DMA_SCATTER;
 }
 
+int neuron_loop_end(const struct neuron_stream *s, int at)
+{
+    for (int depth = 0; at < s->n; at++) {
+        depth += s->code[at].op == NEURON_OP_LOOP;
+        depth -= s->code[at].op == NEURON_OP_END_LOOP;
+        if (!depth)
+            break;
+    }
+    return at;
+}
+
 /* -- Programs -- */
 
 struct neuron_program *neuron_program_new(enum neuron_core_kind core)

@@ -73,6 +73,7 @@ struct transfer {
 struct part_queue { struct transfer *first, *last; };
 struct dma_engine { struct part_queue ring[NEURON_QUEUES]; uint64_t packet; int current; bool busy; };
 
+struct turns { int head; uint32_t left; };            /* of a loop: where it begins; turns that are not done */
 struct output { int64_t lo, hi; uint64_t visible; uint8_t space, first, last; };
 enum { OUTPUTS = 4 };
 struct engine {
@@ -80,6 +81,8 @@ struct engine {
     uint32_t regs[NEURON_REGISTERS];
     /* ticks: when it may go on; when all it did is visible; since when another holds it up; when it looks again */
     uint64_t free, visible, asked, wake, executed;
+    struct turns loop[NEURON_LOOPS];
+    int nloops;
     bool blocked, held;                                /* it waited for a semaphore; another holds it up */
     struct output out[OUTPUTS];                        /* results that are not visible yet */
     int nout;

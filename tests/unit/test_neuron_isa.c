@@ -85,8 +85,15 @@ static const char all[] =
     "    dma_transpose t.f32[0, 128, 128], sbuf.f32[0:128, 0, 128]\n"
     "    dma_add y.f32[0, 128, 512], y.f32[0, 128, 512], sbuf.f32[0:128, 0, 512]\n"
     "    nop signal s5+7\n"
-    "    jump L10, 1, 1 op0=eq\n"
-    "L10:\n";
+    "    loop 3 wait s6>=1 {\n"
+    "        loop r1 {\n"
+    "            jump L12, 1, 1 op0=eq\n"
+    "L12:\n"
+    "        }\n"
+    "        reg_add r1, r1, 1\n"
+    "    } signal s7\n"
+    "    jump L16, 1, 1 op0=eq\n"
+    "L16:\n";
 
 START_TEST(round_trip)
 {
@@ -172,6 +179,15 @@ static const struct {
     {"vector", "set r32, 1", "expected a register r0 to r31"},
     {"vector", "jump nowhere, 1, 1 op0=eq", "no label 'nowhere'"},
     {"vector", "a: a: nop", "label 'a' stands twice"},
+    {"vector", "loop 3", "expected '{' at the end of the line"},
+    {"vector", "loop 3 { nop", "unexpected 'n' at the end of the line"},
+    {"vector", "loop 3 {\nnop", "line 7: loop: the loop is not closed"},
+    {"vector", "}", "there is no loop to close"},
+    {"vector", "loop 3 {\n}\nengine scalar\n}", "line 10: }: there is no loop to close"},
+    {"vector", "loop 1 {\nloop 1 {\nloop 1 {\nloop 1 {\nloop 1 {\nloop 1 {\nloop 1 {\nloop 1 {\nloop 1 {",
+     "more than 8 loops in one another"},
+    {"vector", "loop 3 {\na: nop\n}\njump a, 1, 1 op0=eq", "jumps into a loop or out of one"},
+    {"vector", "loop 3 {\njump a, 1, 1 op0=eq\n}\na:", "jumps into a loop or out of one"},
     {"vector", "jump a, 1, 1 op0=add\na:", "expected eq, ne, ge, gt, le or lt, found add"},
     {"vector", "tensor x in f32 [1]", "tensor 'x' stands twice"},
     {"vector", "tensor sbuf in f32 [1]", "cannot be called 'sbuf'"},
