@@ -203,6 +203,17 @@ static int positive(struct kb *k, int stage, const struct attention *a, int sum)
     return kb_scalar(k, stage, IR_max, a->acc, 2, args);
 }
 
+/* Where a row that sees no key is NaN: 0 / 0 there, but 0 where there are no keys at all, whose mean is a sum of
+ * nothing. */
+static int unless_empty(struct kb *k, int stage, const struct attention *a, int sum)
+{
+    ir_expr one = ir_const(k->ctx, 1), empty = ir_sub(k->ctx, one, ir_min(k->ctx, one, a->over));
+    if (ir_is_value(empty, 0))
+        return sum;
+    int args[2] = {sum, kb_cast(k, stage, kb_expr(k, stage, TCC_I64, empty), a->acc)};
+    return kb_scalar(k, stage, IR_max, a->acc, 2, args);
+}
+
 static int logarithm(struct kb *k, int stage, const struct attention *a, int sum, int top)
 {
     int log = positive(k, stage, a, sum), args[2] = {kb_scalar(k, stage, IR_log, a->acc, 1, &log), top};
@@ -269,7 +280,8 @@ static int mean(struct kb *k, const struct attention *a, int row)
     kb_stage_end(k, stage);
     stage = r->last = stage_of(k, 0, a->in_e);
     args[0] = r->mean;
-    args[1] = ir_get_s(a->n, IR_ATTR_mode, "zero")[0] != 'n' ? positive(k, stage, a, r->sum) : r->sum;
+    args[1] = ir_get_s(a->n, IR_ATTR_mode, "zero")[0] != 'n' ? positive(k, stage, a, r->sum)
+                                                             : unless_empty(k, stage, a, r->sum);
     return kb_scalar(k, stage, IR_div, a->acc, 2, args);
 }
 

@@ -24,16 +24,16 @@ static double lowest_finite(enum tcc_dtype d)
 }
 
 /* softmax over the last axis; rows that hold -inf only give 0, as IR_attention says. */
-static struct ir_value *softmax(struct ir_builder *b, struct ir_value *x, bool masked, bool nan)
+static struct ir_value *softmax(struct ir_builder *b, struct ir_value *x, bool nan)
 {
     int64_t axis = x->type->rank - 1;
     const struct ir_attr *attrs = IR_ATTRS(ir_attr_ints(IR_ATTR_axes, 1, &axis), ir_attr_i(IR_ATTR_keepdims, 1));
     struct ir_value *top = ir_build1(b, IR_reduce_max, 1, &x, attrs);
-    if (masked)
+    if (!nan)
         top = ir_binary(b, IR_max, top, ir_constant_f(b, x->type->dtype, lowest_finite(x->type->dtype)));
     struct ir_value *e = ir_unary(b, IR_exp, ir_binary(b, IR_sub, x, top));
     struct ir_value *sum = ir_build1(b, IR_reduce_sum, 1, &e, attrs);
-    if (masked && !nan)
+    if (!nan)
         sum = ir_binary(b, IR_max, sum, ir_constant_f(b, x->type->dtype, 0x1p-14));
     return ir_binary(b, IR_div, e, sum);
 }
@@ -75,16 +75,11 @@ static struct ir_value *scores_of(struct ir_builder *b, const struct ir_node *n,
     return args[0] ? ir_build1(b, IR_select, 3, args, NULL) : NULL;
 }
 
-static bool is_masked(const struct ir_node *n, int mask)
-{
-    return (n->nin > mask && n->in[mask].value) || ir_get_i(n, IR_ATTR_causal, 0);
-}
-
 static struct ir_value *weighted_mean(struct ir_builder *b, const struct ir_node *n)
 {
     struct ir_value *q = n->in[0].value, *scores = scores_of(b, n, 3, q->type->dtype);
     bool nan = ir_get_s(n, IR_ATTR_mode, "zero")[0] == 'n';
-    struct ir_value *in[2] = {scores ? softmax(b, scores, is_masked(n, 3), nan) : NULL,
+    struct ir_value *in[2] = {scores ? softmax(b, scores, nan) : NULL,
                               repeat_heads(b, n->in[2].value, q->type->dim[1])};
     return in[0] ? ir_build1(b, IR_matmul, 2, in, NULL) : NULL;
 }

@@ -337,10 +337,9 @@ static struct ir_value *attend(struct rewrite *w, struct ir_node *n)
     struct ir_value *in[4] = {f.q, f.k, f.v, build_mask(b, &f, three, &causal)};
     for (int i = 0; i < 3 && three; i++)
         in[i] = with_heads(b, in[i]);
-    bool nan = in[3] && !f.guarded;
     struct ir_value *y = ir_build1(b, IR_attention, in[3] ? 4 : 3, in,
                                    IR_ATTRS(ir_attr_f(IR_ATTR_scale, (float)f.scale), ir_attr_i(IR_ATTR_causal, causal),
-                                            ir_attr_s(IR_ATTR_mode, nan ? "nan" : "zero")));
+                                            ir_attr_s(IR_ATTR_mode, f.guarded ? "zero" : "nan")));
     return y && (three || wide) ? ir_reshape_to(b, y, n->out[0]->type->rank, n->out[0]->type->dim) : y;
 }
 
