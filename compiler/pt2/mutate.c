@@ -90,12 +90,15 @@ static void share(struct pt2 *p, struct pt2_value *v, const struct aten_row *row
 {
     if (!v->v || !operand->v || v->number || operand->number || v->refused || operand->refused)
         return;
-    bool conjugate = row->flags & ATEN_SHARES && pt2_reads_complex(p);
-    enum ir_tri same = conjugate ? IR_MAYBE : shares(p, row, operand, v);
+    bool conjugate = row->flags & ATEN_SHARES && pt2_reads_complex(p),
+         bits = row->flags & ATEN_SHARES && imp_dtype(v->v) != imp_dtype(operand->v);
+    enum ir_tri same = conjugate || bits ? IR_MAYBE : shares(p, row, operand, v);
     if (same == IR_MAYBE) {
         v->shares = pt2_memory(operand);
         v->seen = v->shares->version;
-        v->unwritable = conjugate ? "what was made of a complex tensor" : NULL;
+        v->unwritable = conjugate ? "what was made of a complex tensor"
+                        : bits    ? "bits looked at as another type"
+                                  : NULL;
     } else if (same == IR_YES) {
         pt2_look_at(v, row->flags & ATEN_STORAGE ? pt2_memory(operand) : operand);
         v->row = row;

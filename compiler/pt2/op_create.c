@@ -404,3 +404,24 @@ bool aten_number1(struct pt2 *p, int arg)
     x = imp_cast(p->im, x, TCC_I64);
     return x && imp_bound_exprs(p->im, x, 1, -IMP_MAX_DIM, IMP_MAX_DIM, &e) == 1 && pt2_out_e(p, 0, e);
 }
+
+/* vander(x, N, increasing), linalg_vander(x, N) (arg 1, increasing, of rows): powers along a new axis, the last */
+bool aten_vander(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "x");
+    bool rising = arg || pt2_b(p, "increasing", false);
+    if (!x || imp_rank(x) < 1 || imp_rank(x) == TCC_MAX_RANK)
+        return x && imp_bad(p->im, "%s; a vector is expected", ir_type_text(p->ctx, x->type));
+    int64_t last = imp_rank(x);
+    x = imp_cast(p->im, x, pt2_out_type(p, 0));
+    ir_expr n = pt2_given(p, "N") ? pt2_e(p, "N", 0) : imp_dim(x, (int)last - 1), dims[TCC_MAX_RANK];
+    if (!n || n->lo < 0)
+        return n && imp_bad(p->im, "a number of columns that is negative");
+    for (int k = 0; k < last; k++)
+        dims[k] = imp_dim(x, k);
+    dims[last] = n;
+    struct ir_value *first = pt2_with(p, IR_eq, imp_iota(p->im, (int)last + 1, dims, (int)last, TCC_I64), 0);
+    struct ir_value *y = pt2_choose(p, first, imp_like(p->im, x, 1), imp_unsqueeze(p->im, x, 1, &last));
+    y = y ? imp_op(p->im, IR_cumprod, 1, &y, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last))) : NULL;
+    return pt2_out(p, 0, rising ? y : pt2_flip(p, y, 1, &last));
+}

@@ -120,6 +120,25 @@ static struct ir_value *neutral(struct pt2 *p, const struct ir_value *x, const c
     return imp_like(p->im, x, !strcmp(mode, "mul"));
 }
 
+/* src combined with those elements of x that the index says; include: x's own count. */
+static struct ir_value *combined(struct pt2 *p, struct ir_value *x, struct ir_value *index, struct ir_value *src,
+                                 int64_t axis, const char *reduce, bool include)
+{
+    struct imp *im = p->im;
+    const char *mode = *reduce ? scatter_mode(reduce) : "none";
+    struct ir_value *to = x;
+    if (!include)
+        to = scatter(p, x, index, pt2_expand_as(p, neutral(p, x, mode), index), axis, "none");
+    struct ir_value *y = scatter(p, to, index, src, axis, mode);
+    if (strcmp(reduce, "mean") != 0)
+        return y;
+    struct ir_value *ones = imp_splat(im, imp_dtype(x), 1, imp_rank(index), index->type->dim);
+    struct ir_value *count =
+        scatter(p, imp_splat(im, imp_dtype(x), include, imp_rank(x), x->type->dim), index, ones, axis, "add");
+    count = imp_bin(im, IR_max, count, imp_like(im, x, 1));
+    return y && !imp_is_float(y) ? pt2_floor_div(p, y, count) /* rounded down */ : imp_bin(im, IR_div, y, count);
+}
+
 /* scatter.src, .value, .reduce, .value_reduce; arg 1: scatter_add; arg 2: scatter_reduce.two */
 bool aten_scatter(struct pt2 *p, int arg)
 {
@@ -146,21 +165,19 @@ bool aten_scatter(struct pt2 *p, int arg)
     src = imp_rank(src) ? covered(p, src, index) : pt2_expand_as(p, src, index);
     if (!src)
         return false;
-    struct ir_value *to = x;
-    if (!include)
-        to = scatter(p, x, index, pt2_expand_as(p, neutral(p, x, mode), index), axis, "none");
-    struct ir_value *y = scatter(p, to, index, src, axis, mode);
-    if (!strcmp(reduce, "mean")) {
-        struct ir_value *ones = imp_splat(im, imp_dtype(x), 1, imp_rank(index), index->type->dim);
-        struct ir_value *count =
-            scatter(p, imp_splat(im, imp_dtype(x), include, imp_rank(x), x->type->dim), index, ones, axis, "add");
-        count = imp_bin(im, IR_max, count, imp_like(im, x, 1));
-        struct ir_value *q = imp_bin(im, IR_div, y, count); /* integers: rounded down */
-        if (y && !imp_is_float(y))
-            q = pt2_floor_div(p, y, count);
-        y = q;
-    }
+    struct ir_value *y = combined(p, x, index, src, axis, reduce, include);
     return y && pt2_out(p, 0, scalar ? imp_reshape(im, y, 0, NULL) : y);
+}
+
+/* An index of slices along an axis, as one of elements; src as many of them. */
+static struct ir_value *of_slices(struct pt2 *p, struct ir_value *x, struct ir_value *index, int64_t axis,
+                                  struct ir_value **src)
+{
+    ir_expr dims[TCC_MAX_RANK];
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = k == axis ? imp_dim(index, 0) : imp_dim(x, k);
+    *src = imp_expand(p->im, imp_cast(p->im, *src, imp_dtype(x)), imp_rank(x), dims);
+    return imp_expand(p->im, imp_along(p->im, index, (int)axis, imp_rank(x)), imp_rank(x), dims);
 }
 
 /* index_add(self, dim, index, source, alpha), index_copy (arg 1), index_fill (arg 2: value) */
@@ -172,20 +189,47 @@ bool aten_index_add(struct pt2 *p, int arg)
     struct ir_value *src = index ? pt2_operand(p, arg == 2 ? "value" : "source", &number) : NULL;
     double alpha = pt2_f(p, "alpha", 1);
     int64_t axis;
-    ir_expr dims[TCC_MAX_RANK];
     if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
     index = imp_rank(index) ? index : imp_to_rank(im, index, 1);
     index = arg == 2 ? index : pt2_from_zero(p, index, imp_dim(x, (int)axis)); /* index_fill counts from the end */
     if (!index)
         return false;
-    for (int k = 0; k < imp_rank(x); k++)
-        dims[k] = k == axis ? imp_dim(index, 0) : imp_dim(x, k);
-    src = imp_expand(im, imp_cast(im, src, imp_dtype(x)), imp_rank(x), dims);
+    index = of_slices(p, x, index, axis, &src);
     if (alpha != 1)
         src = imp_bin(im, IR_mul, src, imp_like(im, x, alpha));
-    index = imp_expand(im, imp_along(im, index, (int)axis, imp_rank(x)), imp_rank(x), dims);
-    return src && pt2_out(p, 0, scatter(p, x, index, src, axis, arg ? "none" : "add"));
+    return src && index && pt2_out(p, 0, scatter(p, x, index, src, axis, arg ? "none" : "add"));
+}
+
+/* index_reduce(self, dim, index, source, reduce, include_self) */
+bool aten_index_reduce(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL,
+                    *src = index ? pt2_need(p, "source") : NULL;
+    const char *reduce = pt2_s(p, "reduce", "");
+    bool include = pt2_b(p, "include_self", true);
+    int64_t axis;
+    if (!src || !imp_rank(x) || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
+        return src && imp_bad(p->im, "a tensor with dims is expected");
+    if (!*reduce || !scatter_mode(reduce))
+        return imp_bad(p->im, "reduce '%s'; prod, mean, amax or amin is expected", reduce);
+    index = pt2_from_zero(p, imp_rank(index) ? index : imp_to_rank(p->im, index, 1), imp_dim(x, (int)axis));
+    index = index ? of_slices(p, x, index, axis, &src) : NULL;
+    return index && src && pt2_out(p, 0, combined(p, x, index, src, axis, reduce, include));
+}
+
+/* put(self, index, source, accumulate): among the elements in row-major order */
+bool aten_put(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_flat(p, pt2_need(p, "index")) : NULL,
+                    *src = index ? pt2_flat(p, imp_cast(p->im, pt2_need(p, "source"), imp_dtype(x))) : NULL;
+    bool add = pt2_b(p, "accumulate", false);
+    if (!src || !imp_assume(p->im, IR_EQ, imp_dim(index, 0), imp_dim(src, 0), "an element for each index"))
+        return false;
+    struct ir_value *y = scatter(p, pt2_flat(p, x), index, src, 0, add ? "add" : "none");
+    return y && pt2_out(p, 0, imp_reshape(p->im, y, imp_rank(x), x->type->dim));
 }
 
 /* -- Several axes */

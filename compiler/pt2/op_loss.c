@@ -311,3 +311,85 @@ bool aten_poisson_nll_loss(struct pt2 *p, int arg)
     }
     return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
 }
+
+/* -- Margins between classes: x is [n, c], or one row */
+
+static bool read_rows(struct pt2 *p, struct ir_value **x, struct ir_value **target)
+{
+    *x = imp_wide(p->im, pt2_need(p, "self"));
+    *target = *x ? pt2_need(p, "target") : NULL;
+    if (!*target)
+        return false;
+    if (imp_rank(*x) < 1 || imp_rank(*x) > 2)
+        return imp_bad(p->im, "%s; rows of scores are expected", ir_type_text(p->ctx, (*x)->type));
+    *target = imp_cast(p->im, *target, TCC_I64);
+    return true;
+}
+
+/* multi_margin_loss(self, target, p, margin, weight, reduction): of a row the sum of
+ * max(0, margin - x[target] + x[k])^p over the other classes k, by their number */
+bool aten_multi_margin_loss(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x, *target;
+    int64_t order = pt2_i(p, "p", 1);
+    double margin = pt2_f(p, "margin", 1);
+    if (!read_rows(p, &x, &target))
+        return false;
+    if (order != 1 && order != 2)
+        return imp_bad(im, "p = %lld; 1 or 2 is expected", (long long)order);
+    bool one = imp_rank(x) == 1 && imp_rank(target) == 0;
+    x = imp_to_rank(im, x, 2);
+    target = imp_to_rank(im, target, 1);
+    const int64_t last = 1;
+    struct ir_value *weight = pt2_t(p, "weight"),
+                    *in[] = {x, pt2_from_zero(p, imp_unsqueeze(im, target, 1, &last), imp_dim(x, 1))};
+    struct ir_value *own = in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
+    struct ir_value *over =
+        own ? pt2_with(p, IR_max, pt2_bin(p, IR_add, pt2_bin(p, IR_sub, imp_like(im, x, margin), own), x), 0) : NULL;
+    over = order == 2 ? pt2_un(p, IR_square, over) : over;
+    if (weight && over)
+        over = pt2_bin(p, IR_mul, over, imp_gather(im, imp_cast(im, weight, imp_dtype(x)), in[1], 0));
+    struct ir_value *same = pt2_bin(p, IR_eq, imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64), in[1]);
+    struct ir_value *loss = imp_mean(im, pt2_choose(p, same, imp_like(im, x, 0), over), 1, &last, false);
+    loss = one && loss ? imp_reshape(im, loss, 0, NULL) : loss;
+    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+}
+
+/* multilabel_margin_loss(self, target, reduction); arg 1: multilabel_margin_loss_forward, with is_target. The
+ * targets of a row end at -1: the sum of max(0, 1 - x[t] + x[k]) over targets t and classes k that are none, by their number. */
+bool aten_multilabel_margin_loss(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *x, *target;
+    const int64_t last = 1, behind = 2, all[] = {1, 2};
+    if (!read_rows(p, &x, &target))
+        return false;
+    bool one = imp_rank(x) == 1;
+    x = imp_to_rank(im, x, 2);
+    target = imp_to_rank(im, target, 2);
+    if (!x || !target)
+        return false;
+    ir_type rows = x->type;
+    struct ir_value *ended = imp_cast(im, pt2_with(p, IR_lt, target, 0), TCC_I64);
+    ended = ended ? imp_op(im, IR_cumsum, 1, &ended, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
+    struct ir_value *live = ended ? pt2_with(p, IR_eq, ended, 0) : NULL;
+    struct ir_value *in[] = {x, pt2_choose(p, live, target, imp_int(im, TCC_I64, 0))};
+    struct ir_value *own = in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
+    struct ir_value *here =
+        pt2_bin(p, IR_eq, imp_unsqueeze(im, target, 1, &behind), imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64));
+    here = pt2_bin(p, IR_and, here, imp_unsqueeze(im, live, 1, &behind));
+    struct ir_value *is = imp_reduce(im, IR_reduce_max, here, 1, &last, true); /* [n, 1, c] */
+    struct ir_value *apart = own ? pt2_bin(p, IR_sub, imp_like(im, x, 1), imp_unsqueeze(im, own, 1, &behind)) : NULL;
+    struct ir_value *over = pt2_with(p, IR_max, pt2_bin(p, IR_add, apart, imp_unsqueeze(im, x, 1, &last)), 0);
+    struct ir_value *counts = pt2_bin(p, IR_and, imp_unsqueeze(im, live, 1, &behind), pt2_un(p, IR_not, is));
+    struct ir_value *loss =
+        imp_reduce(im, IR_reduce_sum, pt2_choose(p, counts, over, imp_like(im, x, 0)), 2, all, false);
+    loss = loss ? pt2_bin(p, IR_div, loss, imp_count(im, x, 1, &last, imp_dtype(x))) : NULL;
+    loss = one && loss ? imp_reshape(im, loss, 0, NULL) : loss;
+    if (!pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1))))
+        return false;
+    return !arg || !pt2_wants(p, 1) ||
+           pt2_out(p, 1, imp_reshape(im, imp_cast(im, is, imp_dtype(x)), 2 - one, rows->dim + one));
+}

@@ -359,3 +359,53 @@ bool aten_weight_norm_backward(struct pt2 *p, int arg)
                                   pt2_bin(p, IR_sub, dw, pt2_bin(p, IR_mul, unit, dg)));
     return dv && pt2_out(p, 0, dv) && pt2_out(p, 1, dg ? imp_reshape(im, dg, imp_rank(g), g->type->dim) : NULL);
 }
+
+/* -- Norms that are bounded */
+
+/* x's parts along an axis, each with a p-norm of `most` at most. */
+static struct ir_value *renormed(struct pt2 *p, struct ir_value *x, int64_t axis, double order, double most)
+{
+    int64_t axes[TCC_MAX_RANK];
+    int n = 0;
+    struct ir_value *wide = imp_wide(p->im, x);
+    for (int k = 0; wide && k < imp_rank(wide); k++)
+        if (k != axis)
+            axes[n++] = k;
+    struct ir_value *norm = pt2_norm(p, wide, order, n, axes, true);
+    struct ir_value *factor =
+        norm ? pt2_bin(p, IR_div, imp_like(p->im, norm, most), pt2_with(p, IR_add, norm, 1e-7)) : NULL;
+    factor = factor ? pt2_choose(p, pt2_with(p, IR_gt, norm, most), factor, imp_like(p->im, norm, 1)) : NULL;
+    return factor ? imp_cast(p->im, pt2_bin(p, IR_mul, wide, factor), imp_dtype(x)) : NULL;
+}
+
+/* renorm(self, p, dim, maxnorm) */
+bool aten_renorm(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    double order = pt2_f(p, "p", 2), most = pt2_f(p, "maxnorm", 0);
+    int64_t axis;
+    if (!x || imp_rank(x) < 2 || order <= 0 || most < 0)
+        return x && imp_bad(p->im, "two dims at least, p > 0 and a norm that is not negative are expected");
+    return pt2_axis(p, "dim", 0, imp_rank(x), &axis) && pt2_out(p, 0, renormed(p, x, axis, order, most));
+}
+
+/* embedding_renorm(self, indices, max_norm, norm_type): of those rows that are read */
+bool aten_embedding_renorm(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "indices") : NULL;
+    double order = pt2_f(p, "norm_type", 2), most = pt2_f(p, "max_norm", 0);
+    if (!index || imp_rank(x) != 2)
+        return index && imp_bad(im, "%s; a table of rows is expected", ir_type_text(p->ctx, x->type));
+    const int64_t behind = 1;
+    index = pt2_flat(p, pt2_from_zero(p, index, imp_dim(x, 0)));
+    struct ir_value *in[] = {imp_splat(im, TCC_I32, 0, 1, x->type->dim), index,
+                             index ? imp_splat(im, TCC_I32, 1, 1, index->type->dim) : NULL};
+    struct ir_value *read = in[2] ? imp_op(im, IR_scatter_elements, 3, in,
+                                           IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "none")))
+                                  : NULL;
+    struct ir_value *rows = imp_unsqueeze(im, read, 1, &behind);
+    return rows && pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_ne, rows, 0), renormed(p, x, 0, order, most), x));
+}

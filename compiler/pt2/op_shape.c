@@ -92,15 +92,13 @@ static struct ir_value *view(struct pt2 *p, struct ir_value *x, int n, ir_expr *
     return imp_reshape(p->im, x, n, dims);
 }
 
-/* view, reshape, _unsafe_view; of another element type, the bits. */
+/* view, reshape, _unsafe_view */
 bool aten_view(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     ir_expr dims[TCC_MAX_RANK];
     struct ir_value *x = pt2_need(p, "self");
     int n = x ? pt2_exprs(p, pt2_given(p, "shape") ? "shape" : "size", TCC_MAX_RANK, dims) : -2;
-    if (n == -1)
-        return imp_unsupported(p->im, "bits looked at as another type");
     return n >= 0 && pt2_out(p, 0, view(p, x, n, dims));
 }
 

@@ -181,3 +181,32 @@ bool aten_diff(struct pt2 *p, int arg)
     }
     return x && pt2_out(p, 0, x);
 }
+
+/* The sum of (y[i] + y[i + 1]) / 2 times the step: trapezoid (y, x or dx, dim); arg 1: the sums so far,
+ * cumulative_trapezoid. A vector x is that of the axis; one with fewer dims has 1s in front. */
+bool aten_trapezoid(struct pt2 *p, int arg)
+{
+    struct imp *im = p->im;
+    struct ir_value *y = pt2_need(p, "y"), *x = y ? pt2_t(p, "x") : NULL;
+    double step = pt2_f(p, "dx", 1);
+    int64_t axis;
+    if (!y || !imp_rank(y) || !pt2_axis(p, "dim", -1, imp_rank(y), &axis))
+        return y && !imp_rank(y) && imp_bad(im, "a tensor with dims is expected");
+    y = imp_cast(im, y, pt2_out_type(p, 0));
+    x = x ? imp_cast(im, x, imp_dtype(y)) : NULL;
+    x = x && imp_rank(x) == 1            ? imp_along(im, x, (int)axis, imp_rank(y))
+        : x && imp_rank(x) < imp_rank(y) ? imp_to_rank(im, x, imp_rank(y))
+                                         : x;
+    ir_expr n = ir_addc(p->ctx, imp_dim(y, (int)axis), -1), one = ir_const(p->ctx, 1), zero = ir_const(p->ctx, 0);
+    n = ir_max(p->ctx, n, zero);
+    struct ir_value *low = imp_slice1(im, y, (int)axis, zero, n), *high = imp_slice1(im, y, (int)axis, one, n);
+    if (ir_is_value(imp_dim(y, (int)axis), 0))
+        high = low;
+    struct ir_value *sum = pt2_bin(p, IR_add, low, high), *width = imp_like(im, y, step);
+    if (x)
+        width = pt2_bin(p, IR_sub, imp_slice1(im, x, (int)axis, one, n), imp_slice1(im, x, (int)axis, zero, n));
+    struct ir_value *parts = pt2_with(p, IR_div, pt2_bin(p, IR_mul, sum, width), 2);
+    if (arg)
+        return pt2_out(p, 0, parts ? imp_op(im, IR_cumsum, 1, &parts, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : NULL);
+    return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, parts, 1, &axis, false));
+}

@@ -204,16 +204,24 @@ int tccrt_lib_bitcast(struct tcc_lib_call *call)
 {
     int to = (int)lib_int(call, "to", TCC_F32);
     const struct tcc_tensor *x;
-    int64_t n;
+    int64_t n, dims[TCC_MAX_RANK];
     uint8_t *y;
     int status = lib_need(call, 0, -1, 0, &x);
 
     if (status)
         return status;
-    if (!lib_bytes(to) || lib_bytes(to) != lib_bytes(x->dtype) || to == TCC_STRING || x->dtype == TCC_STRING)
+    int from = lib_bytes(x->dtype), wide = lib_bytes(to), last = x->rank - 1;
+    if (!wide || to == TCC_STRING || x->dtype == TCC_STRING || (last < 0 && from != wide))
         return LIB_FAIL(call, "the bits of type %d as type %d", x->dtype, to);
-    n = lib_count(x);
-    if (!(y = lib_out(call, 0, to, x->rank, x->dims)))
+    memcpy(dims, x->dims, sizeof dims);
+    if (from != wide) {
+        if (dims[last] * from % wide)
+            return LIB_FAIL(call, "a last size of %lld, of elements of %d bytes, for elements of %d bytes",
+                            (long long)dims[last], from, wide);
+        dims[last] = dims[last] * from / wide;
+    }
+    n = lib_product(x->rank, dims);
+    if (!(y = lib_out(call, 0, to, x->rank, dims)))
         return TCC_EENV;
     if (n)
         memcpy(y, x->data, (size_t)n * (size_t)lib_bytes(to));

@@ -87,6 +87,7 @@ int tccrt_lib_compress(struct tcc_lib_call *call)
 struct slices {
     const struct tcc_tensor *x;
     int64_t outer, length, inner;
+    bool nan_differs;
 };
 
 static int compare_elements(const struct tcc_tensor *x, int64_t a, int64_t b)
@@ -147,16 +148,32 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static bool holds_nan(const struct slices *s, int64_t a)
+{
+    for (int64_t k = 0; k < s->outer * s->inner; k++)
+        if (isnan(lib_get(s->x, (k / s->inner * s->length + a) * s->inner + k % s->inner)))
+            return true;
+    return false;
+}
+
+static bool same_slices(const struct slices *s, int64_t a, int64_t b)
+{
+    return !compare_slices(s, a, b) &&
+           !(s->nan_differs && lib_class(s->x->dtype) == TCC_CLASS_FLOAT && holds_nan(s, a));
+}
+
 /* first[g]: the first slice of group g; group[i]: slice i's group, numbered in the order of the result. */
-static int64_t group_slices(const struct slices *s, bool sorted, int64_t *order, int64_t *first, int64_t *group)
+static int64_t group_slices(const struct slices *s, bool sorted, bool consecutive, int64_t *order, int64_t *first,
+                            int64_t *group)
 {
     int64_t n = 0;
 
     for (int64_t i = 0; i < s->length; i++)
         order[i] = i;
-    sort_slices(s, order, first, s->length);
+    if (!consecutive)
+        sort_slices(s, order, first, s->length);
     for (int64_t i = 0; i < s->length; i++) {
-        if (i == 0 || compare_slices(s, order[i - 1], order[i]))
+        if (i == 0 || !same_slices(s, order[i - 1], order[i]))
             first[n++] = order[i];
         group[order[i]] = n - 1;
     }
@@ -216,7 +233,7 @@ int tccrt_lib_unique(struct tcc_lib_call *call)
 {
     const struct tcc_tensor *x;
     int axis = 0, rank = 1, status = lib_need(call, 0, -1, 0, &x);
-    struct slices s = {.x = x, .outer = 1, .inner = 1};
+    struct slices s = {.x = x, .outer = 1, .inner = 1, .nan_differs = lib_int(call, "nan_differs", 0)};
     int64_t *room, n;
 
     if (status)
@@ -235,10 +252,52 @@ int tccrt_lib_unique(struct tcc_lib_call *call)
     room = malloc(((size_t)s.length * 3 + 1) * sizeof *room);
     if (!room)
         return LIB_NO_MEMORY(call);
-    n = group_slices(&s, lib_int(call, "sorted", 1) != 0, room, room + s.length, room + 2 * s.length);
+    n = group_slices(&s, lib_int(call, "sorted", 1) != 0, lib_int(call, "consecutive", 0) != 0, room, room + s.length,
+                     room + 2 * s.length);
     status = unique_outputs(call, &s, axis, rank, room + s.length, room + 2 * s.length, n);
     free(room);
     return status;
+}
+
+#define MOST_BINS (INT64_C(1) << 40)
+
+/* -- Counts ------------------------------------------------------------------------------------------------------- */
+
+/* (x[n], weights[n]?) attr minlength -> counts, or sums of weights. */
+int tccrt_lib_bincount(struct tcc_lib_call *call)
+{
+    const struct tcc_tensor *x, *w = NULL;
+    int64_t n, length = lib_int(call, "minlength", 0);
+    int status = lib_need(call, 0, 1, LIB_NUMBER, &x);
+    void *out;
+
+    if (!status && lib_has(call, 1))
+        status = lib_need(call, 1, 1, LIB_NUMBER, &w);
+    if (status)
+        return status;
+    n = x->dims[0];
+    if (w && w->dims[0] != n)
+        return LIB_FAIL(call, "%lld weights for %lld numbers", (long long)w->dims[0], (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v = lib_get_int(x, i);
+
+        if (v < 0 || v >= MOST_BINS)
+            return LIB_FAIL(call, "%lld can't be counted: numbers from 0 on are", (long long)v);
+        length = v >= length ? v + 1 : length;
+    }
+    if (!(out = lib_out(call, 0, w ? w->dtype : TCC_I64, 1, &length)))
+        return TCC_EENV;
+    memset(out, 0, (size_t)length * (size_t)lib_bytes(w ? w->dtype : TCC_I64));
+    struct tcc_tensor sums = {.data = out, .dtype = w ? w->dtype : TCC_I64};
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v = lib_get_int(x, i);
+
+        if (w)
+            lib_put(out, w->dtype, v, lib_get(&sums, v) + lib_get(w, i));
+        else
+            ((int64_t *)out)[v]++;
+    }
+    return TCC_OK;
 }
 
 /* -- Non-maximum suppression -------------------------------------------------------------------------------------- */

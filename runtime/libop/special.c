@@ -509,3 +509,40 @@ int tccrt_lib_special(struct tcc_lib_call *call)
         piece(&w, i);
     return TCC_OK;
 }
+
+/* -- Divisors ----------------------------------------------------------------------------------------- */
+
+/* Of the moduli; the lowest integer's is itself, as in PyTorch, and a remainder has the sign of what is divided. */
+static int64_t divisor(int64_t a, int64_t b, int64_t lowest)
+{
+    a = a < 0 && a != lowest ? -a : a;
+    b = b < 0 && b != lowest ? -b : b;
+    while (a) {
+        int64_t c = a;
+
+        a = a == -1 ? 0 : b % a;
+        b = c;
+    }
+    return b;
+}
+
+/* (x, y) of one type of integers and equal dims -> greatest common divisors. */
+int tccrt_lib_gcd(struct tcc_lib_call *call)
+{
+    const struct tcc_tensor *x, *y;
+    int status = lib_need(call, 0, -1, LIB_NUMBER, &x);
+    void *out;
+
+    if (!status)
+        status = lib_need(call, 1, (int)x->rank, x->dtype, &y);
+    if (status)
+        return status;
+    if (lib_class(x->dtype) == TCC_CLASS_FLOAT || memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) != 0)
+        return LIB_FAIL(call, "whole numbers of equal dims expected");
+    if (!(out = lib_out(call, 0, x->dtype, (int)x->rank, x->dims)))
+        return LIB_NO_MEMORY(call);
+    int64_t lowest = INT64_MIN >> (64 - 8 * lib_bytes(x->dtype));
+    for (int64_t i = 0, n = lib_count(x); i < n; i++)
+        lib_put_int(out, x->dtype, i, divisor(lib_get_int(x, i), lib_get_int(y, i), lowest));
+    return TCC_OK;
+}

@@ -88,6 +88,26 @@ case("complex_moves", lambda x: (x.T * 2, x.reshape(2, 6), x[1:, ::2], torch.cat
 case("fold", lambda x: (F.fold(x, (5, 6), (2, 3)) ** 2, F.fold(F.unfold(F.fold(x, (5, 6), (2, 3)), 2, stride=2, padding=1), (5, 6), 2, stride=2, padding=1)), r(2, 12, 16))
 
 
+# -- Rare operators
+case("trapezoid", lambda x: (torch.trapezoid(x.outer(x), dx=0.5), torch.cumulative_trapezoid(x.outer(x), x, dim=0)), r(4))
+case("chosen", lambda x: (torch.mode(x, 1)[0], torch.kthvalue(x, 2, 0)[0], torch.cummax(x, 1)[0], torch.cummin(x, 0)[0], torch.median(x, 1)[0], torch.frexp(x)[0]), r(3, 5), types=(F64,))
+case("renorm", lambda x: [torch.renorm(x, p, 1, 1.2) for p in (1, 2, 3)], r(3, 4), types=(F64,))
+INDEX = torch.tensor([1, 3, 1, 0])
+case("put", lambda x, s: (torch.put(x, INDEX.reshape(2, 2) * 2, s.reshape(2, 2), accumulate=True), torch.put(x, torch.tensor([-1, 2, 0, 5]), s)), r(3, 4), r(4), types=(F64,))
+for how in ("prod", "mean", "amax", "amin"):
+    case(f"index_reduce_{how}", lambda x, s, how=how: [x.index_reduce(0, INDEX, s, how, include_self=i) for i in (True, False)], r(5, 3), r(4, 3), types=(F64,))
+
+
+def unpooled(x):
+    y, i = F.max_pool2d(x, 2, return_indices=True)
+    return F.max_unpool2d(y * y, i, 2), F.fractional_max_pool2d(x, 2, output_size=2, _random_samples=torch.full((1, 2, 2), 0.4, dtype=x.dtype))
+
+
+case("unpool", unpooled, r(1, 2, 4, 6), types=(F64,))
+TARGET = torch.tensor([1, 3, 0])
+case("margins", lambda x: (F.multi_margin_loss(x, TARGET), F.multi_margin_loss(x, TARGET, p=2, weight=torch.linspace(0.5, 2, 4, dtype=x.dtype), reduction="none"), F.multilabel_margin_loss(x, torch.tensor([[1, 3, -1, 0], [0, 1, 2, 3], [-1, 0, 1, 2]]))), r(3, 4))
+
+
 def safetensors(path, tensors):
     header, data = {}, b""
     for name, x in tensors.items():

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of torch.export with operators that few networks have, with PyTorch's results: NAME/model.pt2 as cases.py writes them.
+
+usage: rare.py DIR [PATTERN]
+"""
+import math, sys
+import torch
+import torch.nn.functional as F
+import torchvision.ops as tv
+from cases import BF16, BOOL, CASES, F16, F32, F64, I32, I64, U8, aten, case, idx, main, short, t
+from vision import regions
+
+CASES.clear()
+INTS = (I64, I32, U8, torch.int8, torch.int16)
+NAN, INF = math.nan, math.inf
+
+# -- Counts and values
+for d in INTS:
+    case(f"bincount_{short(d)}", lambda x: torch.bincount(x, minlength=9), idx(20, n=7, dtype=d))
+    x, y = t(40, dtype=I64, lo=-30, hi=30).to(d), t(40, dtype=I64, lo=-30, hi=30).to(d)
+    x[:3], y[1:4] = 0, 0
+    case(f"gcd_{short(d)}", lambda x, y: (torch.gcd(x, y), torch.lcm(x, y)), x.reshape(8, 5) * 3, y.reshape(8, 5) * 6)
+    case(f"unique_{short(d)}", lambda x: torch.unique(x, return_inverse=True, return_counts=True), idx(4, 6, n=9, dtype=d))
+    case(f"mode_{short(d)}", lambda x: (torch.mode(x), torch.mode(x, 0, True)), idx(4, 7, n=3, dtype=d))
+for d in (F32, F64):
+    case(f"bincount_weights_{short(d)}", lambda x, w: torch.bincount(x, w), idx(20, n=7), t(20, dtype=d))
+case("bincount_none", lambda x: torch.bincount(x, minlength=3), idx(0, n=1))
+case("bincount_taken", lambda x: torch.bincount(x).cumsum(0) * 2, idx(15, n=6))
+case("bincount_open", lambda x: torch.bincount(x, minlength=4), idx(15, n=6), dynamic=({0: "n"},))
+case("gcd_ends", lambda x, y: (torch.gcd(x, y), torch.lcm(x, y)), torch.tensor([-2**63, 0, 2**62, 6]), torch.tensor([6, 0, 2**61, -4]))
+case("gcd_broadcast", lambda x, y: (torch.gcd(x, y), torch.lcm(x, y)), t(3, 1, dtype=I64), t(4, dtype=I32), dynamic=({0: "n"}, None))
+for d in (F32, F64, F16, BF16):
+    odd = torch.tensor([1, NAN, 2, 2, 1, 0.5, -0.0, 0.0, INF, -INF, INF], dtype=d)
+    case(f"unique_{short(d)}", lambda x: torch.unique(x, return_inverse=True, return_counts=True), odd[2:])
+    case(f"mode_{short(d)}", lambda x: torch.mode(x, 1), (t(4, 7, dtype=d) * 1.2).round())
+    ends = torch.tensor([0.0, -0.0, 1, -1, 3, -7.5, INF, -INF, NAN, 1e-7, -1e-7], dtype=d)
+    case(f"frexp_{short(d)}", lambda x: torch.frexp(x), ends) if d != BF16 else None
+for d in (F32, F64, BF16):
+    ends = torch.tensor([0.0, -0.0, 1, -1, 3, -7.5, INF, -INF, NAN, 1e-7, -1e-7], dtype=d)
+    case(f"nextafter_{short(d)}", lambda x, y: torch.nextafter(x, y), ends[:, None].clone(), ends)
+case("unique_bool", lambda x: torch.unique(x, return_inverse=True, return_counts=True), t(9, dtype=BOOL))
+case("unique_plain", lambda x: torch.unique(x) * 2, idx(12, n=5))
+case("unique_dim", lambda x: torch.unique(x, dim=0, return_inverse=True, return_counts=True), idx(9, 2, n=2))
+case("unique_dim1", lambda x: torch.unique(x, dim=1, return_inverse=True, return_counts=True), idx(2, 9, n=2).float())
+case("unique_dim_open", lambda x: torch.unique(x, dim=0), idx(9, 2, n=2), dynamic=({0: "n"},))
+case("unique_none", lambda x: torch.unique(x, return_inverse=True, return_counts=True), t(0))
+case("unique_consecutive", lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True), idx(4, 7, n=2))
+case("unique_consecutive_f32", lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True), torch.tensor([1.0, 1, NAN, NAN, 2, 2, 1, 0.0, -0.0]))
+case("unique_consecutive_dim", lambda x: torch.unique_consecutive(x, dim=0, return_inverse=True, return_counts=True), idx(12, 2, n=2))
+case("unique_consecutive_none", lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True), t(0))
+case("mode_nan", lambda x: torch.mode(x, 1), torch.tensor([[NAN, NAN, 1, 1, 2], [NAN, 3, 1, 3, 2], [4, 5, 4, 5, 6]]))
+case("mode_one", lambda x, y: (torch.mode(x), torch.mode(y, 0)), torch.tensor(2.5), t(1, 3))
+case("histogram", lambda x: torch.histogram(x, 5), t(30))
+case("histogram_range", lambda x, w: torch.histogram(x, 5, range=(-1.0, 1.0), weight=w), t(30), t(30))
+case("histogram_density", lambda x, w: torch.histogram(x, 4, range=(-1.0, 1.5), weight=w, density=True), t(30, dtype=F64), t(30, dtype=F64, lo=0))
+case("histogram_bins", lambda x, b: torch.histogram(x, b), t(30), torch.tensor([-1.5, -0.2, 0.0, 1.7]))
+case("trapezoid", lambda x, y: (torch.trapezoid(x), torch.trapezoid(x, dx=0.5, dim=0), torch.trapezoid(x, y), torch.cumulative_trapezoid(x), torch.cumulative_trapezoid(x, y, dim=1)), t(3, 5), t(5))
+case("vander", lambda x: (torch.vander(x), torch.vander(x, 3, increasing=True), torch.linalg.vander(x, N=4)), t(4))
+case("cumulated", lambda x: (torch.cummax(x, 1), torch.cummin(x, 0)), t(3, 5))
+case("kthvalue", lambda x: torch.kthvalue(x, 2, 1), t(3, 5))
+case("histc", lambda x: torch.histc(x, 5, -1, 1), t(20))
+# -- Moves
+for how in ("prod", "mean", "amax", "amin"):
+    for include in (True, False):
+        for d in (F32, I64):
+            case(f"index_reduce_{how}_{include}_{short(d)}", lambda x, i, s, how=how, include=include: x.index_reduce(0, i, s, how, include_self=include), t(5, 3, dtype=d), torch.tensor([1, 3, 1, 1, 0]), t(5, 3, dtype=d))
+case("put", lambda x, i, s: (torch.put(x, i, s), torch.put(x, i, s, accumulate=True)), t(3, 4), torch.tensor([[1, 5], [-1, 7]]), t(2, 2))
+for order in (0.5, 1, 2, 3, INF):
+    case(f"renorm_{order}", lambda x, order=order: torch.renorm(x, order, 1, 1.5), t(3, 4, 2))
+case("renorm_halves", lambda x: torch.renorm(x, 2, 0, 1.5), t(3, 4, dtype=BF16))
+case("renorm_embedding", lambda i, w: F.embedding(i, w * 2, max_norm=1.0), torch.tensor([[1, 3], [3, 0]]), t(5, 3))
+case("view_dtype", lambda x, y, z: (x.view(torch.int32), y.view(torch.float32), z.view(torch.int16), x.view(torch.uint8), y.view(torch.int64)), t(3, 4), t(3, 4, dtype=I32), t(3, 4, dtype=BF16))
+case("view_dtype_open", lambda x: (x.view(torch.int32), x.view(torch.int16), x.view(torch.float64)), t(3, 4), dynamic=({0: "n"},))
+# -- Pooling
+for n, pool, un in ((1, F.max_pool1d, F.max_unpool1d), (2, F.max_pool2d, F.max_unpool2d), (3, F.max_pool3d, F.max_unpool3d)):
+    def f(x, pool=pool, un=un):
+        y, i = pool(x, 2, return_indices=True)
+        return un(y, i, 2, output_size=x.shape)
+    case(f"max_unpool{n}d", f, t(2, 3, *(5, 6, 7)[:n]))
+    case(f"max_unpool{n}d_sized", lambda x, f=f: f(x), t(1, 3, *(4, 6, 2)[:n]))
+for n, pool in ((2, F.fractional_max_pool2d), (3, F.fractional_max_pool3d)):
+    case(f"fractional_max_pool{n}d", lambda x, r, pool=pool: pool(x, 2, output_size=3, return_indices=True, _random_samples=r), t(2, 3, *(7, 8, 9)[:n]), t(2, 3, n, lo=0, hi=1))
+    case(f"fractional_max_pool{n}d_ratio", lambda x, r, pool=pool: pool(x, 3, output_ratio=(0.6,) * r.shape[-1], _random_samples=r), t(2, 3, *(8, 7, 9)[:n]), t(2, 3, n, lo=0, hi=1))
+# -- Regions
+r = regions(6, 14, 2)
+for d in (F32, F64):
+    case(f"roi_pool_{short(d)}", lambda x, r: tv.roi_pool(x, r, (3, 2), 0.5), t(2, 3, 7, 9, dtype=d), r.to(d))
+    case(f"ps_roi_align_{short(d)}", lambda x, r: (tv.ps_roi_align(x, r, (3, 2), 0.5, 2), tv.ps_roi_align(x, r, (3, 2), 0.5)), t(2, 12, 7, 9, dtype=d), r.to(d))
+    case(f"ps_roi_pool_{short(d)}", lambda x, r: tv.ps_roi_pool(x, r, (3, 2), 0.5), t(2, 12, 7, 9, dtype=d), r.to(d))
+case("roi_pool_outside", lambda x, r: tv.roi_pool(x, r, 2, 1.0), t(1, 2, 4, 5), torch.tensor([[0, -3.0, -3, 9, 9], [0, 7, 7, 9, 9], [0, 2, 2, 1, 1], [0, 4, 3, 4, 3]]))
+case("roi_pool_none", lambda x, r: tv.roi_pool(x, r, 2, 1.0), t(1, 2, 4, 5), torch.zeros(0, 5))
+# -- Losses
+for m in ("mean", "sum", "none"):
+    case(f"multi_margin_{m}", lambda x, y, w, m=m: (F.multi_margin_loss(x, y, reduction=m), F.multi_margin_loss(x, y, p=2, margin=0.7, weight=w, reduction=m)), t(5, 4), idx(5, n=4), t(4, lo=0.1))
+    case(f"multilabel_margin_{m}", lambda x, y, m=m: F.multilabel_margin_loss(x, y, reduction=m), t(3, 4), torch.tensor([[1, 3, -1, 0], [0, 1, 2, 3], [-1, 0, 1, 2]]))
+case("multi_margin_row", lambda x, y: F.multi_margin_loss(x, y), t(4), torch.tensor(2))
+
+if __name__ == "__main__":
+    sys.exit(main())
