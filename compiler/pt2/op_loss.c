@@ -357,8 +357,9 @@ bool aten_multi_margin_loss(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
 }
 
-/* multilabel_margin_loss(self, target, reduction); arg 1: multilabel_margin_loss_forward, with is_target. The
- * targets of a row end at -1: the sum of max(0, 1 - x[t] + x[k]) over targets t and classes k that are none, by their number. */
+/* multilabel_margin_loss(self, target, reduction); arg 1: multilabel_margin_loss_forward, with is_target. The targets
+ * of a row end at -1: the sum of max(0, 1 - x[t] + x[k]) over targets t and classes k that are none, by the number of
+ * classes. */
 bool aten_multilabel_margin_loss(struct pt2 *p, int arg)
 {
     struct imp *im = p->im;
