@@ -68,6 +68,8 @@ bool imp_head_ratio(struct imp *im, const struct ir_value *q, const struct ir_va
 struct ir_value *imp_head_scale(struct imp *im, const struct ir_value *q, double given, bool half)
 {
     int64_t d;
+    if (!q)
+        return NULL;
     if (given == 0 && ir_is_const(imp_dim(q, 3), &d))
         given = MUTANT(128, 1 / sqrt((double)d), 1 / (double)d);
     if (given != 0)

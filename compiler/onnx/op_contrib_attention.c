@@ -468,6 +468,8 @@ static bool attend_packed(struct imp *im, struct contrib_attention *a, const str
                           struct ir_value *bias, double filter)
 {
     ir_expr zero = ir_const(im->ctx, 0), one = ir_const(im->ctx, 1);
+    if (!a->q || !a->k || !a->v)
+        return false;
     if (!bounds || imp_rank(bounds) != 1)
         return imp_bad(im, "cumulative_sequence_length with 1 dim is expected");
     struct ir_value *lengths =
@@ -505,7 +507,9 @@ bool onnx_op_packed_multi_head_attention(struct imp *im, int arg)
     struct ir_value *part[3] = {imp_tensor(im, 0), imp_in(im, 1), imp_in(im, 2)}, *bias = imp_in(im, 3);
     int64_t heads = imp_i(im, "num_heads", 0);
     struct packed p;
-    if (!part[0] || heads < 1 || !read_packed(im, part[0], imp_in(im, 4), &p))
+    if (!part[0] || heads < 1)
+        return part[0] && imp_bad(im, "num_heads is missing");
+    if (!read_packed(im, part[0], imp_in(im, 4), &p))
         return false;
     if (imp_rank(part[0]) == 4) {
         struct ir_value *all = part[0];

@@ -179,6 +179,8 @@ bool onnx_op_group_query_attention(struct imp *im, int arg)
         return false;
     a.q = norm_heads(im, a.q, imp_in(im, 14));
     a.k = norm_heads(im, a.k, imp_in(im, 15));
+    if (!a.q || !a.k)
+        return false;
     if ((imp_i(im, "do_rotary", 0) && !rotate_heads(im, &a, &c)) || !update_cache(im, &a, &c))
         return false;
     if (!a.sink && imp_i(im, "smooth_softmax", 0) == 1) {

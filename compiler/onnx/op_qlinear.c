@@ -87,9 +87,10 @@ bool onnx_op_qlinear_average_pool(struct imp *im, int arg)
     UNUSED(arg);
     struct ir_value *x = real_of(im, 0);
     bool last = imp_i(im, "channels_last", 0);
+    x = x && last ? imp_channels_first(im, x) : x;
     if (!x)
         return false;
-    x = imp_average_pool(im, last ? imp_channels_first(im, x) : x);
+    x = imp_average_pool(im, x);
     return quantised(im, last ? imp_channels_last(im, x) : x, 3, type_of(im, 0));
 }
 

@@ -52,7 +52,18 @@ def one_node(op, opset, operands, **attrs):
     return h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=8), operands
 
 
+def norms_of_heads(width):
+    """Heads of 4, normalised with weights of `width`."""
+    data = {"q": f(1, 3, 8), "k": f(1, 3, 4), "v": f(1, 3, 4), "l": np.array([2], np.int32), "w": f(width), "u": f(4)}
+    total = h.make_node("Constant", [], ["t"], value=h.make_tensor("t", T.INT32, [], [3]))
+    node = h.make_node("GroupQueryAttention", ["q", "k", "v", "", "", "l", "t", "", "", "", "", "", "", "", "w", "u"], ["y", "pk", "pv"], domain=MS, num_heads=2, kv_num_heads=1)
+    graph = h.make_graph([total, node], "g", [h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in data.items()], [h.make_tensor_value_info(n, T.FLOAT, None) for n in node.output])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 18), h.make_opsetid(MS, 1)], ir_version=9), data
+
+
 MODELS = {      # what once fell, and is no operator by itself
+    "norms_of_heads": lambda: norms_of_heads(4),
+    "norms_that_do_not_fit": lambda: norms_of_heads(3),
     "one_vs_rest": one_vs_rest,
     "empty_beside": lambda: one_node("Hardmax", 7, {"x": f(4, 4, 1, 0, 4)}, axis=4),
     "kernel_shape": lambda: one_node("Conv", 11, {"x": f(1, 2, 5, 6), "w": f(4, 2, 3, 2), "b": f(4)}, kernel_shape=[3, 2]),
