@@ -49,8 +49,9 @@ static void add_compiler(XXH3_state_t *h)
 
 static void add_training(XXH3_state_t *h, const struct tccc_train *t)
 {
-    const char *const texts[] = {t->loss,      t->optimizer,      t->optimizer_state, t->schedule,    t->precision,
-                                 t->auto_cast, t->auto_cast_type, t->loss_scale,      t->step_outputs};
+    const char *const texts[] = {t->loss,      t->optimizer,      t->optimizer_state, t->schedule,     t->precision,
+                                 t->auto_cast, t->auto_cast_type, t->loss_scale,      t->step_outputs, t->head_at,
+                                 t->lora};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         cache_add_text(h, texts[i]);
     add_file(h, t->auto_cast); /* it may name one */
@@ -71,6 +72,9 @@ static void add_training(XXH3_state_t *h, const struct tccc_train *t)
     add_number(h, t->sequence_parallel);
     add_number(h, t->offload_activations);
     add_number(h, t->offload_optimizer);
+    add_number(h, t->new_head);
+    add_number(h, t->unfreeze_after);
+    add_number(h, (int64_t)t->seed);
     add_number(h, t->split != NULL);
     if (!t->split)
         return;
@@ -106,6 +110,7 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     add_list(h, o->states);
     add_list(h, o->customs);
     cache_add_text(h, o->defaults);
+    cache_add_text(h, o->adapter);
     cache_add_text(h, o->customs && o->customs[0] ? getenv("TCCC_CC") : NULL);
     cache_add_text(h, o->pipeline);
     cache_add_text(h, o->auto_cast);

@@ -645,6 +645,7 @@ static bool read_model(struct job *j)
         .allow_files = o->allow_files,
         .max_nodes = o->max_nodes,
         .training = o->train != NULL,
+        .keeps_weights = o->adapter != NULL,
         .sync_bn = o->train && o->train->sync_bn,
         .own_step = o->train && !o->train->loss,
         .one_version = o->train && (o->train->split || o->train->memory_budget || o->train->data_parallel)};
@@ -659,13 +660,13 @@ static bool read_model(struct job *j)
         front.split = &split;
     }
     j->module = frontend_read(j->ctx, o->model, &front);
-    if (!j->module) {
+    if (!j->module || !frontend_adapt(j->module, o)) {
         usage_first(j);
         return false;
     }
     if (o->level >= 3 && !o->train && !o->pipeline && !j->module->program)
         frontend_specialise(j->module);
-    j->sources = sources_collect(j->ctx, j->module, o->model);
+    j->sources = sources_collect(j->ctx, j->module, o->model, frontend_adapter_files(j->ctx, o));
     if (o->depfile && !sources_in_rule(j->ctx, &j->sources, o->output)) {
         j->status = WRONG_INPUT;
         return false;

@@ -39,10 +39,13 @@ static void add_block(struct collector *c, const struct ir_block *b)
     }
 }
 
-struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, const char *model)
+struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, const char *model,
+                               const char *const *more)
 {
     struct collector c = {.ctx = ctx};
     add_path(&c, model);
+    for (int i = 0; more && more[i]; i++)
+        add_path(&c, more[i]);
     struct custom_paths customs = {0};
     custom_sources(ctx, &customs);
     for (int i = 0; i < customs.n; i++)

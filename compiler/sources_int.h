@@ -8,9 +8,10 @@
 
 struct sources { int n; const char *const *paths; };
 
-/* The model's own path first, then every file that constants and states are ranges of, in the order of their first use.
- * To be called right after reading: passes copy and fold constants. */
-struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, const char *model);
+/* The model's own path first, `more` (ended by NULL; may be NULL), then every file that constants and states are ranges
+ * of, in the order of their first use. To be called right after reading: passes copy and fold constants. */
+struct sources sources_collect(struct ir_ctx *ctx, const struct ir_module *m, const char *model,
+                               const char *const *more);
 /* XXH3-64 over the contents of all. Files that can't be read any more count as empty. */
 uint64_t sources_digest(struct ir_ctx *ctx, const struct sources *s);
 /* Can a make rule name them all? Otherwise an error. */

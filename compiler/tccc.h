@@ -41,6 +41,12 @@ struct tccc_train {
     /* what happens to each tensor kept for the backward pass; NULL: none */
     FILE *report;
     const struct tccc_split *split;                  /* NULL: one stage, whole batches */
+    /* --new-head: classes of a new last layer (0: none), and the value it is built on (NULL: found) */
+    int new_head;
+    const char *head_at;
+    int unfreeze_after;                              /* epochs in which the last layer alone is trained; 0: none */
+    const char *lora;                                /* "r:16,alpha:32,targets=REGEX", "adapter:DIR"; NULL: none */
+    unsigned long long seed;                         /* of first values that these need */
 };
 
 /* --partitions and what goes with it: the step is cut into stages that run microbatch by microbatch
@@ -96,6 +102,7 @@ struct tccc_options {
      * none */
     FILE *facts;
     const struct tccc_train *train;  /* NULL: inference */
+    const char *adapter;             /* inference: folder of a stored adapter, merged into the weights; NULL: none */
     /* inference: matmul, list, all or a file; bf16 or fp16. Both NULL: no casts */
     const char *auto_cast, *auto_cast_type;
     long change_limit;               /* -1: none */

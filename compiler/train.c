@@ -89,6 +89,7 @@ const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t)
     const char *f = "--train";
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         f = flag(ctx, f, texts[i].name, texts[i].text);
+    f = number_flag(ctx, f, "unfreeze-after", t->unfreeze_after);
     f = list_flags(ctx, f, "freeze", t->freeze);
     f = list_flags(ctx, f, "train-only", t->train_only);
     f = number_flag(ctx, f, "clip-norm", t->clip_norm);
@@ -151,7 +152,8 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
             return false;
         o.stages = &split;
     }
-    return train_check(ctx, &o);
+    struct train_lora lora;
+    return (!t->lora || train_lora_read(ctx, t->lora, &lora)) && train_check(ctx, &o);
 }
 
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,
@@ -172,7 +174,8 @@ bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struc
         o.stages = &split;
     }
     if (!own) {
-        bool ok = train_build(m, &o);
+        o.optimizer = frontend_unfreeze(m, t);
+        bool ok = (o.optimizer || !t->unfreeze_after) && train_build(m, &o);
         for (struct ir_func *f = ok && t->group ? m->funcs : NULL; f; f = f->next)
             train_use_group(f->body, 0, ir_intern(m->ctx, t->group));
         return ok;

@@ -93,6 +93,7 @@ struct ir_where {
     const char *node;        /* the source model's node name */
     const char *op;          /* the source model's operator */
     int opset;
+    const char *scope;       /* the layer that it is part of, where the source says so: "blocks.0.fc"; in no text */
 };
 
 /* Text from a file as messages, tables and reports show it: without control characters (base/safe.h: tcr_show). NULL

@@ -147,6 +147,9 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->train = train_wanted(o) ? &train : NULL;
     if (c->train && option_set(o, OPT_state))
         return usage_error(o, "--state and --train exclude each other");
+    c->adapter = option_text(o, OPT_adapter, NULL);
+    if (c->adapter && c->train)
+        return usage_error(o, "--adapter is for inference; --lora=adapter:DIR trains on from one");
     c->auto_cast = auto_cast_words(o);
     c->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
     c->level = (int)level;

@@ -116,6 +116,29 @@ static int offload_flags(const struct options *o, struct tccc_train *t)
     return EXIT_FINE;
 }
 
+/* --new-head, --unfreeze-after, --lora. */
+static int adapt_flags(const struct options *o, struct tccc_train *t)
+{
+    int64_t classes = 0, epochs = 0, seed = 0;
+
+    if (!option_int(o, OPT_new_head, 1, 1 << 24, &classes) || !option_int(o, OPT_unfreeze_after, 1, 1 << 24, &epochs) ||
+        (o->tool == TOOL_T && !option_int(o, OPT_seed, 0, INT64_MAX, &seed)))
+        return EXIT_USAGE;
+    t->new_head = (int)classes;
+    t->head_at = option_text(o, OPT_head_at, NULL);
+    t->unfreeze_after = (int)epochs;
+    t->lora = option_text(o, OPT_lora, NULL);
+    t->seed = (unsigned long long)seed;
+    if (t->head_at && !t->new_head)
+        return usage_error(o, "--head-at requires --new-head");
+    if (t->unfreeze_after && t->lora)
+        return usage_error(o, "--unfreeze-after and --lora exclude each other: with --lora only adapters are trained");
+    if (t->unfreeze_after && strchr(option_text(o, OPT_optimizer, ""), ';'))
+        return usage_error(o,
+                           "--unfreeze-after and groups of --optimizer exclude each other: say from=N in the groups");
+    return EXIT_FINE;
+}
+
 bool train_wanted(const struct options *o)
 {
     return option_set(o, OPT_train) || o->tool == TOOL_T;
@@ -157,6 +180,8 @@ int train_flags(const struct options *o, struct tccc_train *t)
     t->step_outputs = option_text(o, OPT_step_outputs, NULL);
     t->freeze = o->given[OPT_freeze].at;
     t->train_only = o->given[OPT_train_only].at;
+    if ((code = adapt_flags(o, t)) != EXIT_FINE)
+        return code;
     t->data_parallel = option_set(o, OPT_data_parallel);
     t->group = *option_text(o, OPT_data_parallel, "") ? option_text(o, OPT_data_parallel, "") : NULL;
     if (t->group && strlen(t->group) > 15)

@@ -34,6 +34,8 @@ struct frontend_options {
     const struct train_split *split;
     /* read for training: functions @main and @train with state variables, as passes/train/train.h wants them */
     bool training;
+    /* with weights that --adapter changes: what is computed of matrices of floats is not folded while reading */
+    bool keeps_weights;
     /* no shape versions: dims are not 1, sizes that meet are equal; lists in `dims` wait for frontend_versions() */
     bool one_version;
     /* frontend_pin: which combination of sizes the lists in `dims` stand for; -1: they are passed over. Readers set it:
@@ -73,6 +75,16 @@ bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train
  * computes again; all may be NULL. */
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,
                     struct train_recompute *recompute);
+
+/* What --new-head, --lora and --adapter do to a module that has been read, with `training` for the first two. False
+ * after a diagnostic. */
+struct tccc_options;
+bool frontend_adapt(struct ir_module *m, const struct tccc_options *o);
+/* Files that it reads, ended by NULL; NULL: none. */
+const char *const *frontend_adapter_files(struct ir_ctx *ctx, const struct tccc_options *o);
+/* --optimizer's text, in which --unfreeze-after has all parameters but the last layer's wait. NULL: the default; after
+ * a diagnostic, where --unfreeze-after is given. */
+const char *frontend_unfreeze(struct ir_module *m, const struct tccc_train *t);
 
 /* "--train --loss='...' ...": the options as a command line has them, for reproducers. What is in the module when it
  * has been read is left out. */

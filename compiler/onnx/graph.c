@@ -299,8 +299,11 @@ static struct ir_where where_of(struct imp *im, const struct onnx_node *n, int o
         name = n->outputs[0];
     if (!*name)
         name = ir_internf(im->ctx, "#%zu", n->index);
-    return (struct ir_where){
-        .file = im->path, .node = ir_intern(im->ctx, name), .op = ir_intern(im->ctx, n->op), .opset = opset};
+    return (struct ir_where){.file = im->path,
+                             .node = ir_intern(im->ctx, name),
+                             .op = ir_intern(im->ctx, n->op),
+                             .opset = opset,
+                             .scope = *n->scope ? ir_intern(im->ctx, n->scope) : NULL};
 }
 
 /* A node that no rule took and nothing was said of: the operands are what the message can name. */

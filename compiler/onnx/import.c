@@ -192,6 +192,7 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
         return fine ? im->module : NULL;
     }
     im->training = o && o->training;
+    im->keeps_weights = o && o->keeps_weights;
     im->sync_bn = o && o->sync_bn;
     if (im->training)
         imp_note_constants(im);

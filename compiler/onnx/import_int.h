@@ -121,6 +121,7 @@ struct imp {
     bool sync_bn;                   /* statistics of batches are those of all ranks */
     VEC(const char *) fixed;             /* names of operands that stay constants */
     VEC(const char *) differentiated;    /* names in xs of Gradient nodes */
+    bool keeps_weights;                  /* what is computed of matrices of floats is not folded while reading */
     bool by_binding;                     /* state variables are what the TrainingInfoProto binds */
     VEC(struct imp_fact) facts;          /* of the version being imported */
     bool again;                          /* a fact was added: this import is given up, and begun anew */

@@ -259,12 +259,40 @@ static bool moved_string(struct onnx_reader *r, const uint8_t *bytes, size_t siz
     return true;
 }
 
+/* "['', 'blocks.0', 'blocks.0.fc', 'linear_2']", from the outermost module to the operator: the text in front of the
+ * last one. */
+static const char *scope_of(struct onnx_reader *r, const char *list)
+{
+    const char *last = strrchr(list, ','), *end = last, *at;
+    while (end && end > list && *end != '\'')
+        end--;
+    for (at = end; at && at > list && at[-1] != '\'';)
+        at--;
+    if (!at || at == list)
+        return "";
+    char *scope = alloc(r, (size_t)(end - at) + 1, 1);
+    return scope ? memcpy(scope, at, (size_t)(end - at)) : NULL;
+}
+
+/* One of a node's metadata. */
+static bool moved_scope(struct onnx_reader *r, const uint8_t *bytes, size_t size, void *to)
+{
+    ProtobufCAllocator allocator = onnx_protobuf_allocator(r->model->arena);
+    const Onnx__StringStringEntryProto *p = onnx__string_string_entry_proto__unpack(&allocator, size, bytes);
+    if (!p)
+        return onnx_fail(r->err, ONNX_BAD_FILE, "not a valid ONNX file: a node's metadata cannot be unpacked");
+    if (!strcmp(text(p->key), "pkg.torch.onnx.name_scopes"))
+        *(const char **)to = scope_of(r, text(p->value));
+    return *(const char **)to != NULL;
+}
+
 static bool node_of(struct onnx_reader *r, const Onnx__NodeProto *p, size_t index, struct onnx_node *n)
 {
     *n = (struct onnx_node){.name = text(p->name),
                             .op = text(p->op_type),
                             .domain = domain_text(p->domain),
                             .overload = "",
+                            .scope = "",
                             .index = index,
                             .input_count = p->n_input,
                             .output_count = p->n_output,
@@ -280,7 +308,7 @@ static bool node_of(struct onnx_reader *r, const Onnx__NodeProto *p, size_t inde
         return onnx_fail(r->err, inner.status, "node '%.100s' (%.60s): %.300s", n->name[0] ? n->name : "", n->op,
                          inner.text);
     }
-    return each_moved(r, &p->base, 8, &n->overload, moved_string);
+    return each_moved(r, &p->base, 8, &n->overload, moved_string) && each_moved(r, &p->base, 9, &n->scope, moved_scope);
 }
 
 static const struct onnx_node *nodes_of(struct onnx_reader *r, Onnx__NodeProto *const *from, size_t n)

@@ -133,6 +133,7 @@ struct onnx_attr {
 
 struct onnx_node {
     const char *name, *op, *domain, *overload; /* domain "" is ai.onnx */
+    const char *scope;                         /* the module that torch.onnx.export says it is of; "": it doesn't */
     size_t index;                              /* in its graph */
     size_t input_count, output_count, attr_count;
     const char *const *inputs, *const *outputs; /* "": optional, left out */

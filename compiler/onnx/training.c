@@ -66,10 +66,12 @@ static bool is_state(const struct imp *im, const struct onnx_tensor *t)
     return im->training && im->graph == im->model->graph && imp_is_parameter(im, t);
 }
 
-/* What a Gradient node differentiates by must not be folded away. */
+/* What a Gradient node differentiates by, and what an adapter is added to, must not be folded away. */
 static struct ir_value *fixed_initializer(struct imp *im, const struct onnx_tensor *t)
 {
     struct ir_value *v = imp_tensor_const(im, t);
+    if (v && im->keeps_weights && t->rank > 1 && imp_is_parameter(im, t))
+        return ir_reshape_to(&im->b, v, v->type->rank, v->type->dim);
     for (int k = 0; v && k < im->differentiated.n; k++)
         if (!strcmp(im->differentiated.at[k], t->name))
             return ir_reshape_to(&im->b, v, v->type->rank, v->type->dim);

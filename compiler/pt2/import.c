@@ -293,6 +293,10 @@ static bool bind_input(struct pt2 *p, const struct input *in, ir_type pinned)
         v->v = ir_read_state(&im->b, v->state);
     } else if (in->tensor) {
         v->v = imp_const(im, ir_tensor_ref(in->tensor));
+        if (v->v && im->keeps_weights && tcc_is_float((enum tcc_dtype)in->tensor->dtype) && in->tensor->rank > 1)
+            v->v = ir_reshape_to(&im->b, v->v, v->v->type->rank, v->v->type->dim);
+        if (v->v && !v->v->name && in->outer)
+            v->v->name = ir_intern(p->ctx, in->outer);
     } else {
         const char *why = ir_type_impossible(pinned);
         if (why)
@@ -482,6 +486,7 @@ static struct ir_module *import_program(struct pt2 *p, const struct frontend_opt
     im->exact = o && o->exact;
     im->one_version = o && o->one_version;
     im->training = o && o->training;
+    im->keeps_weights = o && o->keeps_weights;
     im->sync_bn = o && o->sync_bn;
     bound_symbols(p);
     if (!imp_main_and_train(im, o, import_func))

@@ -117,6 +117,38 @@ bool train_build(struct ir_module *m, const struct train_options *o);
 /* Are the texts well-formed? False after a diagnostic: a usage error. */
 bool train_check(struct ir_ctx *ctx, const struct train_options *o);
 
+/*
+ * What makes a trained model one's own, once it has been read and before it is differentiated (head.c, lora.c). All
+ * are false after a diagnostic: the model is at fault.
+ */
+struct train_head { struct ir_state *weight, *bias; };       /* bias NULL: it has none */
+/* --new-head: the last dense layer has so many outputs, and first values drawn by the seed. at NULL: found, else a
+ * value on which it is built. *head: its parameters. */
+bool train_new_head(struct ir_module *m, int64_t classes, const char *at, uint64_t seed, struct train_head *head);
+bool train_find_head(struct ir_module *m, struct train_head *head);
+
+/* Low-rank adapters (LoRA): of a layer, by its name; a [rank, inputs...], b [outputs, rank], and what b a is multiplied
+ * by, alpha / rank. */
+struct train_adapter { const char *module; struct ir_tensor *a, *b; double alpha; };
+/* A parameter that is stored beside them. */
+struct train_saved { const char *name; struct ir_tensor *values; };
+struct train_lora {
+    int64_t rank;
+    double alpha, dropout;
+    const char *targets, *save;      /* regular expressions of layers' names; NULL: all products but the last; none */
+    const char *from;                /* adapter:DIR, whose these are; NULL: new ones */
+    int n, nsaved;
+    const struct train_adapter *at;
+    const struct train_saved *saved;
+};
+/* "r:16,alpha:32,targets=REGEX", "adapter:DIR": a usage error if it is malformed. */
+bool train_lora_read(struct ir_ctx *ctx, const char *text, struct train_lora *l);
+/* In a module read for training: layers get adapters, whose variables alone, and those of `head` and `save`, remain;
+ * all other parameters become constants. */
+bool train_add_lora(struct ir_module *m, const struct train_lora *l, const struct train_head *head, uint64_t seed);
+/* In a module read for inference: what adapters add becomes part of the weights. */
+bool train_merge_lora(struct ir_module *m, const struct train_lora *l);
+
 /* Takes from the functions of @predict what computes no output of theirs, then inputs that nothing reads. */
 bool train_finish_predict(struct ir_module *m);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints of tccc-train: the session's state, and in the metadata the place in the data. */
+#include "tools/train/peft_int.h"
 #include "tools/train/train_int.h"
 
 #include <errno.h>
@@ -91,6 +92,38 @@ static int write_state(struct trainer *t, const char *name)
     return strcmp(name, "best") ? control_keep(t, option_text(t->o, OPT_checkpoint, "."), path) : EXIT_FINE;
 }
 
+/* Beside `last`: its adapters, as other programs read them. */
+static int write_adapters(struct trainer *t)
+{
+    const char *folder = option_text(t->o, OPT_checkpoint, ".");
+    struct tccrt_tensors *f;
+    char path[PATH_MAX];
+    int code = path_of(t, "last", path), status;
+
+    if (code != EXIT_FINE)
+        return code;
+    if ((status = tccrt_tensors_open(path, &f)) != TCC_OK)
+        return trainer_status(t, status);
+    int n = tccrt_tensors_count(f);
+    if (n && peft_has_adapters(n, tccrt_tensors_at(f, 0)))
+        code = peft_write(t->o, folder, n, tccrt_tensors_at(f, 0));
+    tccrt_tensors_close(f);
+    return code;
+}
+
+/* Has the artifact adapters? Then their layers' names end so. */
+static bool has_adapters(const struct trainer *t)
+{
+    struct tccrt_value_info info;
+
+    for (int i = 0; i < tccrt_nstates(t->m.artifact); i++) {
+        tccrt_state_info(t->m.artifact, i, &info);
+        if (strstr(info.name, ".lora_A.weight"))
+            return true;
+    }
+    return false;
+}
+
 int train_save(struct trainer *t, const char *name)
 {
     int code = EXIT_FINE;
@@ -102,6 +135,8 @@ int train_save(struct trainer *t, const char *name)
     code = ranks_collect(t);
     if (code == EXIT_FINE && !t->rank)
         code = write_state(t, name);
+    if (code == EXIT_FINE && !t->rank && t->chief && has_adapters(t))
+        code = write_adapters(t);
     return ranks_release(t, code);
 }
 

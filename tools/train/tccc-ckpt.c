@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tccc-ckpt: lists, compares, converts and averages checkpoints, and writes trained weights back into an ONNX model. */
 #include "tools/train/ckpt_tool_int.h"
+#include "tools/train/peft_int.h"
 
 #include "base/safe.h"
 
@@ -406,16 +407,25 @@ static int export(const struct options *o)
     return code;
 }
 
+static int adapter(const struct options *o)
+{
+    struct tensors t;
+    int code = open_tensors(o, o->words[1], &t);
+    if (code != EXIT_FINE)
+        return code;
+    code = peft_write(o, option_text(o, OPT_output, NULL), t.n, t.at);
+    tensors_close(&t);
+    return code;
+}
+
 static const struct {
     const char *name;
     int least, most; /* files */
     bool output;
     int (*run)(const struct options *o);
-} commands[] = {{"list", 1, 1, false, list},
-                {"diff", 2, 2, false, diff},
-                {"convert", 1, 1, true, convert},
-                {"average", 1, 1 << 20, true, average},
-                {"export", 2, 2, true, export}};
+} commands[] = {{"list", 1, 1, false, list},      {"diff", 2, 2, false, diff},
+                {"convert", 1, 1, true, convert}, {"average", 1, 1 << 20, true, average},
+                {"export", 2, 2, true, export},   {"adapter", 1, 1, true, adapter}};
 
 static int run(const struct options *o)
 {
@@ -429,7 +439,7 @@ static int run(const struct options *o)
             return usage_error(o, commands[i].output ? "%s: -o FILE is missing" : "%s: it writes no file (-o)", name);
         return commands[i].run(o);
     }
-    return usage_error(o, "'%s': expected list, diff, convert, average or export", name);
+    return usage_error(o, "'%s': expected list, diff, convert, average, export or adapter", name);
 }
 
 int main(int argc, char **argv)

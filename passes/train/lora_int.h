@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lora_int.h - between lora.c, which adds adapters to a step, and lora_merge.c, which adds stored ones to weights. */
+#ifndef TCC_PASSES_TRAIN_LORA_INT_H
+#define TCC_PASSES_TRAIN_LORA_INT_H
+
+#include "passes/train/adapt_int.h"
+
+/* A layer that has an adapter. stored: its numbers (NULL: new). */
+struct lora_layer { struct dense d; const struct train_adapter *stored; };
+struct lora_layers { VEC(struct lora_layer) list; };
+/* The layers of a function that the options mean. False after a diagnostic: there is none, a stored adapter has no
+ * layer, or has other sizes than it. */
+bool lora_find(struct ir_func *f, const struct train_lora *l, struct lora_layers *out);
+
+/* Sizes of an adapter's two matrices; what has more than two dims is a convolution's. */
+struct lora_sizes { int rank; int64_t a[TCC_MAX_RANK], b[TCC_MAX_RANK]; };
+struct lora_sizes lora_sizes(const struct dense *d, int64_t r);
+
+#endif
