@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
+#include "compiler/fields.h"
 #include "compiler/locate_int.h"
 #include "compiler/target.h"
 #include "base/mutant.h"
@@ -47,45 +48,51 @@ static void add_compiler(XXH3_state_t *h)
     add_file(h, tccc_locate("libtccrt.a", runtime, sizeof runtime) ? runtime : NULL);
 }
 
+static void add_bytes(XXH3_state_t *h, const void *of, const struct tccc_field *f, size_t size)
+{
+    XXH3_128bits_update(h, (const char *)of + f->offset, size);
+}
+
+static void add_field(XXH3_state_t *h, const struct tccc_field *f, const void *of)
+{
+    switch (f->type) {
+    case TCCC_TEXT: cache_add_text(h, TCCC_FIELD_OF(char *, of, f)); break;
+    case TCCC_LIST: add_list(h, TCCC_FIELD_OF(char *const *, of, f)); break;
+    case TCCC_FLAG: add_number(h, TCCC_FIELD_OF(bool, of, f)); break;
+    case TCCC_INT:
+    case TCCC_COUNT: add_bytes(h, of, f, sizeof(int)); break;
+    case TCCC_LONG: add_bytes(h, of, f, sizeof(long)); break;
+    case TCCC_SIZE: add_bytes(h, of, f, sizeof(unsigned long long)); break;
+    case TCCC_REAL:
+    case TCCC_LIMIT: add_bytes(h, of, f, sizeof(double)); break;
+    case TCCC_STREAM: break;
+    }
+    if (f->uses & TCCC_PATH)
+        add_file(h, TCCC_FIELD_OF(char *, of, f));
+}
+
+/* The options of one structure that change artifacts. */
+static void add_fields(XXH3_state_t *h, enum tccc_structure in, const void *of)
+{
+    for (const struct tccc_field *f = tccc_fields; f < tccc_fields + tccc_nfields; f++)
+        if (f->in == in && f->uses & TCCC_KEY)
+            add_field(h, f, of);
+}
+
 static void add_training(XXH3_state_t *h, const struct tccc_train *t)
 {
-    const char *const texts[] = {t->loss,      t->optimizer,      t->optimizer_state, t->schedule,     t->precision,
-                                 t->auto_cast, t->auto_cast_type, t->loss_scale,      t->step_outputs, t->head_at,
-                                 t->lora};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        cache_add_text(h, texts[i]);
-    add_file(h, t->auto_cast); /* it may name one */
-    add_list(h, t->freeze);
-    add_list(h, t->train_only);
     cache_add_text(h, "training");
-    XXH3_128bits_update(h, &t->clip_norm, sizeof t->clip_norm);
-    XXH3_128bits_update(h, &t->ema, sizeof t->ema);
-    add_number(h, t->accumulate);
-    add_number(h, (int64_t)t->memory_budget);
-    add_number(h, t->data_parallel);
+    add_fields(h, TCCC_TRAIN, t);
+    cache_add_text(h, t->auto_cast);
+    cache_add_text(h, t->auto_cast_type);
+    add_file(h, t->auto_cast); /* it may name one */
     cache_add_text(h, t->group);
-    XXH3_128bits_update(h, &t->bucket_cap_mb, sizeof t->bucket_cap_mb);
-    cache_add_text(h, t->broadcast_buffers);
-    add_number(h, t->sync_bn);
-    add_number(h, t->zero);
-    add_number(h, t->tensor_parallel);
-    add_number(h, t->sequence_parallel);
     add_number(h, t->offload_activations);
     add_number(h, t->offload_optimizer);
-    add_number(h, t->new_head);
-    add_number(h, t->unfreeze_after);
     add_number(h, (int64_t)t->seed);
     add_number(h, t->split != NULL);
-    if (!t->split)
-        return;
-    add_number(h, t->split->partitions);
-    add_number(h, t->split->microbatches);
-    add_number(h, t->split->active);
-    add_number(h, t->split->default_stage);
-    cache_add_text(h, t->split->pipeline);
-    cache_add_text(h, t->split->optimize);
-    add_file(h, t->split->map);
-    add_list(h, t->split->split_axes);
+    if (t->split)
+        add_fields(h, TCCC_SPLIT, t->split);
 }
 
 /* The digest of all that the artifact is made of, as a file name. */
@@ -105,22 +112,11 @@ static bool entry_name(const struct tccc_options *o, const struct cache_key *k, 
     cache_add_text(h, k->target);
     for (int i = 0; i < k->narchs; i++)
         cache_add_text(h, k->archs[i]);
-    add_list(h, o->dims);
-    add_list(h, o->shapes);
-    add_list(h, o->states);
-    add_list(h, o->customs);
-    cache_add_text(h, o->defaults);
-    cache_add_text(h, o->adapter);
+    add_fields(h, TCCC_OPTIONS, o);
     cache_add_text(h, o->customs && o->customs[0] ? getenv("TCCC_CC") : NULL);
-    cache_add_text(h, o->pipeline);
-    cache_add_text(h, o->auto_cast);
-    cache_add_text(h, o->auto_cast_type);
-    add_file(h, o->auto_cast);
-    add_file(h, o->schedules);
     if (o->train)
         add_training(h, o->train);
-    const int64_t numbers[] = {k->narchs, o->kind,      o->level,        o->weights,    (int64_t)o->weights_seed,
-                               o->exact,  o->fast_math, o->change_limit, o->export_name};
+    const int64_t numbers[] = {k->narchs, o->kind, o->weights, (int64_t)o->weights_seed};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         add_number(h, numbers[i]);
     cache_name(h, suffixes[o->kind], name);

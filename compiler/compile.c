@@ -4,6 +4,7 @@
  * artifact together in a temporary folder beside the output, so that nothing half-made is ever seen under the output's
  * name.
  */
+#include "compiler/again_int.h"
 #include "compiler/artifact/artifact_int.h"
 #include "compiler/memory/budget_int.h"
 #include "compiler/cache_int.h"
@@ -187,28 +188,6 @@ static bool casts_training(const struct tccc_options *o)
     return o->train && o->train->precision && !strcmp(o->train->precision, "autocast");
 }
 
-/* The model's folder, whose files a reproducer may name, as an option; without it where a shell would not take the name
- * as it stands. */
-static const char *files_option(struct ir_ctx *ctx, const char *model)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-=,@";
-    const char *slash = model ? strrchr(model, '/') : NULL;
-
-    if (!slash || strspn(model, plain) < (size_t)(slash - model))
-        return "--allow-files";
-    return ir_internf(ctx, "--allow-files=%.*s", (int)(slash - model) + 1, model);
-}
-
-/* The command that goes on from a reproducer, but for the file. */
-static const char *command_of(const struct job *j)
-{
-    const struct tccc_options *o = j->o;
-    return ir_internf(j->ctx, "tccc %s -O%d%s%s%s%s%s%s%s", files_option(j->ctx, o->model), o->level,
-                      o->exact ? " --exact" : "", o->fast_math ? " --fast-math" : "", o->verify ? " --verify" : "",
-                      o->target ? " --target=" : "", o->target ? o->target : "", o->march ? " --march=" : "",
-                      o->march ? o->march : "");
-}
-
 /* -O level to pass options; dumps of passes only: the others are ours. */
 static struct pass_options pass_options_of(struct job *j)
 {
@@ -246,7 +225,7 @@ static struct pass_options pass_options_of(struct job *j)
     if (!j->beside) /* folders aside, as the text lies beside it */
         j->beside = ir_beside_new(j->ctx, ir_internf(j->ctx, "%s/tccc-reproducer-%d.weights", o->reproducer, j->owner));
     p.beside = j->beside;
-    p.again = command_of(j);
+    p.again = again_command(j->ctx, o);
     return p;
 }
 
@@ -307,8 +286,8 @@ static void keep_model(struct job *j)
         j->reproducer = NULL;
     if (!f)
         return;
-    fprintf(f, "; the training step did not come back; %s %s THIS-FILE -o FILE.so shows it again\n", command_of(j),
-            frontend_train_flags(j->ctx, o->train));
+    fprintf(f, "; the training step did not come back; %s THIS-FILE -o FILE.so shows it again\n",
+            again_training(j->ctx, o));
     ir_print_module_beside(f, j->module, j->beside);
     fclose(f);
 }
@@ -385,7 +364,8 @@ static void keep_graph(struct job *j)
     FILE *f = j->reproducer ? open_memstream(&j->graph, &size) : NULL;
     if (!f)
         return;
-    fprintf(f, "; code generation did not come back; %s THIS-FILE -o FILE.so shows it again\n", command_of(j));
+    fprintf(f, "; code generation did not come back; %s THIS-FILE -o FILE.so shows it again\n",
+            again_command(j->ctx, j->o));
     ir_print_module_beside(f, j->module, j->beside);
     fclose(f);
 }

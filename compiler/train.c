@@ -33,81 +33,6 @@ static struct train_options options_of(const struct tccc_train *t)
                                   .offload_activations = t->offload_activations};
 }
 
-/* " --NAME=TEXT", in quotes for a shell; nothing where text is NULL. */
-static const char *flag(struct ir_ctx *ctx, const char *flags, const char *name, const char *text)
-{
-    VEC(char) quoted = {0};
-    if (!text)
-        return flags;
-    for (const char *c = text; *c; c++)
-        for (const char *part = *c == '\'' ? "'\\''" : (char[]){*c, 0}; *part; part++)
-            VEC_PUSH(ctx, quoted, *part);
-    VEC_PUSH(ctx, quoted, 0);
-    return ir_internf(ctx, "%s --%s='%s'", flags, name, quoted.at);
-}
-
-static const char *number_flag(struct ir_ctx *ctx, const char *flags, const char *name, double number)
-{
-    return number != 0 ? flag(ctx, flags, name, ir_internf(ctx, "%.17g", number)) : flags;
-}
-
-static const char *list_flags(struct ir_ctx *ctx, const char *flags, const char *name, const char *const *list)
-{
-    for (int i = 0; list && list[i]; i++)
-        flags = flag(ctx, flags, name, list[i]);
-    return flags;
-}
-
-static const char *split_flags(struct ir_ctx *ctx, const char *f, const struct tccc_split *s)
-{
-    f = number_flag(ctx, f, "partitions", s->partitions > 1 ? s->partitions : 1);
-    f = number_flag(ctx, f, "microbatches", s->microbatches);
-    f = number_flag(ctx, f, "active-microbatches", s->active);
-    if (s->default_stage >= 0)
-        f = flag(ctx, f, "default-partition", ir_internf(ctx, "%d", s->default_stage));
-    f = flag(ctx, f, "pipeline", s->pipeline);
-    f = flag(ctx, f, "optimize", s->optimize);
-    f = flag(ctx, f, "partition-map", s->map);
-    return list_flags(ctx, f, "split-axis", s->split_axes);
-}
-
-const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t)
-{
-    const struct {
-        const char *name, *text;
-    } texts[] = {{"loss", t->loss},
-                 {"optimizer", t->optimizer},
-                 {"optimizer-state", t->optimizer_state},
-                 {"lr-schedule", t->schedule},
-                 {"precision", t->precision},
-                 {"auto-cast", t->auto_cast},
-                 {"auto-cast-type", t->auto_cast_type},
-                 {"loss-scale", t->loss_scale},
-                 {"step-outputs", t->step_outputs},
-                 {"data-parallel", t->data_parallel ? t->group ? t->group : "dp" : NULL},
-                 {"broadcast-buffers", t->broadcast_buffers}};
-    const char *f = "--train";
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        f = flag(ctx, f, texts[i].name, texts[i].text);
-    f = number_flag(ctx, f, "unfreeze-after", t->unfreeze_after);
-    f = list_flags(ctx, f, "freeze", t->freeze);
-    f = list_flags(ctx, f, "train-only", t->train_only);
-    f = number_flag(ctx, f, "clip-norm", t->clip_norm);
-    f = number_flag(ctx, f, "ema", t->ema);
-    f = number_flag(ctx, f, "accumulate", t->accumulate > 1 ? t->accumulate : 0);
-    f = number_flag(ctx, f, "memory-budget", (double)t->memory_budget);
-    f = number_flag(ctx, f, "bucket-cap-mb", t->bucket_cap_mb);
-    f = number_flag(ctx, f, "zero", t->zero);
-    f = number_flag(ctx, f, "tensor-parallel", t->tensor_parallel);
-    f = t->sequence_parallel ? ir_internf(ctx, "%s --sequence-parallel", f) : f;
-    if (t->offload_activations || t->offload_optimizer)
-        f = flag(ctx, f, "offload",
-                 ir_internf(ctx, "%s%s%s", t->offload_activations ? "activations" : "",
-                            t->offload_activations && t->offload_optimizer ? "," : "",
-                            t->offload_optimizer ? "optimizer" : ""));
-    return t->split ? split_flags(ctx, f, t->split) : f;
-}
-
 /* The file's text, NULL after a diagnostic. */
 static const char *read_map(struct ir_ctx *ctx, const char *path)
 {
@@ -130,7 +55,7 @@ bool frontend_split(struct ir_ctx *ctx, const struct tccc_split *s, struct train
                                 .microbatches = s->microbatches > 1 ? s->microbatches : 1,
                                 .active = s->active,
                                 .default_stage = s->default_stage,
-                                .pipeline = s->pipeline,
+                                .pipeline = s->schedule_of_stages,
                                 .optimize = s->optimize,
                                 .map_name = s->map,
                                 .split_axes = s->split_axes,

@@ -127,64 +127,35 @@ static int check_name(const struct options *o)
 int compile_options(const struct options *o, struct tccc_options *c)
 {
     static struct tccc_train train; /* a process has one command line */
-    int64_t level = 2, limit = -1, jobs = 0, nodes = 0;
     int code;
 
     tccc_options_init(c);
-    if (!option_float(o, OPT_time_limit, &c->time_limit))
+    if (!fields_compile(o, c))
         return EXIT_USAGE;
-    c->hang = option_text(o, OPT_hang, NULL);
-    c->damage = option_text(o, OPT_damage, NULL);
-    if (!option_int(o, OPT_level, 0, 3, &level) || !option_int(o, OPT_change_limit, 0, INT64_MAX / 2, &limit) ||
-        !option_int(o, OPT_jobs, 1, 4096, &jobs) || !option_int(o, OPT_max_nodes, 1, INT32_MAX, &nodes))
-        return EXIT_USAGE;
-    if (option_set(o, OPT_exact) && option_set(o, OPT_fast_math))
+    if (c->exact && c->fast_math)
         return usage_error(o, "--exact and --fast-math exclude each other");
     if ((code = check_passes(o)) != EXIT_FINE || (code = check_name(o)) != EXIT_FINE)
         return code;
     if ((code = compile_heeds(o)) != EXIT_FINE || (code = train_flags(o, &train)) != EXIT_FINE)
         return code;
     c->train = train_wanted(o) ? &train : NULL;
-    if (c->train && option_set(o, OPT_state))
+    if (c->train && c->states)
         return usage_error(o, "--state and --train exclude each other");
-    c->adapter = option_text(o, OPT_adapter, NULL);
     if (c->adapter && c->train)
         return usage_error(o, "--adapter is for inference; --lora=adapter:DIR trains on from one");
-    c->auto_cast = auto_cast_words(o);
-    c->auto_cast_type = option_text(o, OPT_auto_cast_type, NULL);
-    c->level = (int)level;
-    c->change_limit = (long)limit;
-    c->jobs = (int)jobs;
-    c->allow_files = option_set(o, OPT_allow_files) ? option_text(o, OPT_allow_files, "") : NULL;
-    c->max_nodes = (long)nodes;
-    c->target =
-        !strcmp(option_text(o, OPT_lnc, "1"), "2") ? "neuron:trn2" NEURON_LNC2 : option_text(o, OPT_target, NULL);
-    c->march = option_text(o, OPT_march, NULL);
-    c->name = option_text(o, OPT_name, NULL);
-    c->export_name = option_set(o, OPT_export_name);
-    c->dims = o->given[OPT_dim].at;
-    c->shapes = o->given[OPT_shape].at;
-    c->customs = o->given[OPT_custom_op].at;
-    c->states = o->given[OPT_state].at;
-    c->defaults = option_text(o, OPT_defaults, NULL);
-    if (c->defaults && (c->train || option_set(o, OPT_state)))
+    if (c->defaults && (c->train || c->states))
         return usage_error(o, "--defaults and --%s exclude each other", c->train ? "train" : "state");
-    c->dumps = o->given[OPT_dump_ir].at;
+    c->auto_cast = auto_cast_words(o);
+    if (!strcmp(option_text(o, OPT_lnc, "1"), "2"))
+        c->target = "neuron:trn2" NEURON_LNC2;
     c->dump_to = stderr;
-    c->pipeline = option_text(o, OPT_pipeline, NULL);
-    c->schedules = option_text(o, OPT_schedules, NULL);
-    c->cache_dir = option_text(o, OPT_cache_dir, tccrt_env_text("TCCC_CACHE_DIR"));
+    if (!c->cache_dir)
+        c->cache_dir = tccrt_env_text("TCCC_CACHE_DIR");
     if (c->cache_dir && !*c->cache_dir)
         c->cache_dir = NULL;
-    c->exact = option_set(o, OPT_exact);
-    c->fast_math = option_set(o, OPT_fast_math);
-    c->report = option_set(o, OPT_report) ? stderr : NULL;
-    c->time_passes = option_set(o, OPT_time_passes) || option_set(o, OPT_verbose);
-    c->verify = option_set(o, OPT_verify);
-    c->strict_device = option_set(o, OPT_strict_device);
+    c->time_passes |= c->verbose;
     if (c->strict_device) /* what is there already was not asked */
         c->cache_dir = NULL;
-    c->verbose = o->given[OPT_verbose].n;
     c->message = show_message;
     c->progress = isatty(STDERR_FILENO) && !option_set(o, OPT_quiet) ? show_progress : NULL;
     c->user = (void *)(uintptr_t)o;

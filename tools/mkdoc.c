@@ -8,6 +8,7 @@
  */
 #include "passes/grad/grad.h"
 #include "passes/pass.h"
+#include "compiler/fields.h"
 #include "tools/options_int.h"
 
 #include <stdlib.h>
@@ -426,6 +427,45 @@ static void write_environment(FILE *out)
                  "`trace_new()`. An empty variable is as one that is not set.\n");
 }
 
+/* Has the function in Python a parameter of its own for it, which takes more than the option's text? */
+static bool has_parameter(const char *name)
+{
+    static const char *const names[] = {"dims", "shapes", "loss", "optimizer"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* For type checkers: the keyword arguments of tccc.compile() and tccc.train() that are options, and those of load(),
+ * which they take too. */
+static void write_python(FILE *out)
+{
+    static const char *const types[] = {
+        [TCCC_TEXT] = "str", [TCCC_LIST] = "Sequence[str]", [TCCC_FLAG] = "bool",  [TCCC_INT] = "int",
+        [TCCC_LONG] = "int", [TCCC_SIZE] = "int",           [TCCC_REAL] = "float", [TCCC_LIMIT] = "float"};
+
+    fputs("# SPDX-License-Identifier: Apache-2.0\n"
+          "# Made of compiler/options.def.\n"
+          "from typing import Optional, Sequence\n"
+          "from typing_extensions import TypedDict\n\n"
+          "class LoadOptions(TypedDict, total=False):\n"
+          "    threads: int\n"
+          "    device: Optional[str]\n"
+          "    seed: int\n"
+          "    sim: Optional[str]\n"
+          "    rounding: Optional[str]\n"
+          "    profile: bool\n\n"
+          "class Options(LoadOptions, total=False):\n"
+          "    reproducer: Optional[str]\n"
+          "    group: Optional[str]\n",
+          out);
+    for (int i = 0; i < tccc_nfields; i++)
+        if (tccc_fields[i].uses & TCCC_ARGUMENT && !has_parameter(tccc_fields[i].name))
+            fprintf(out, "    %s: Optional[%s]\n", tccc_fields[i].name, types[tccc_fields[i].type]);
+}
+
 static const struct {
     const char *name;
     void (*write)(FILE *out);
@@ -439,6 +479,7 @@ static const struct {
     {"pt2", write_pt2},
     {"gradients", write_gradients},
     {"environment", write_environment},
+    {"python", write_python},
 };
 
 int main(int argc, char **argv)
@@ -457,6 +498,7 @@ int main(int argc, char **argv)
             return 0;
         }
     }
-    fprintf(stderr, "usage: mkdoc man TOOL | bash | zsh | fish | passes | ops | onnx | gradients | environment\n");
+    fprintf(stderr, "usage: mkdoc man TOOL | bash | zsh | fish | passes | ops | onnx | pt2 | gradients | environment | "
+                    "python\n");
     return 2;
 }

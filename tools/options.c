@@ -28,8 +28,11 @@
 #define P (1u << TOOL_P)
 #define S (1u << TOOL_S)
 #define N (1u << TOOL_N)
+#define COMPILE (C | R | B | T)
+#define TRAINS (COMPILE | P)
+#define ALL (C | O | R | B | T)
 const struct option_row option_table[NOPTIONS] = {
-#define OPT(id, long_name, short_name, arg, kind, tools, group, help) \
+#define TCCC_OPT(id, long_name, short_name, arg, kind, tools, group, help) \
     {long_name, short_name, arg, OPTION_##kind, tools, group, help},
 #include "compiler/options.def"
 };
@@ -38,7 +41,7 @@ static const struct {
     const char *old;
     int id;
 } renamed_table[] = {
-#define RENAMED(old, id) {old, OPT_##id},
+#define TCCC_RENAMED(old, id) {old, OPT_##id},
 #include "compiler/options.def"
 };
 #undef C
@@ -50,6 +53,9 @@ static const struct {
 #undef P
 #undef S
 #undef N
+#undef COMPILE
+#undef TRAINS
+#undef ALL
 
 const struct tool_row tool_table[NTOOLS] = {
 #define TOOL(letter, name, line, usage) {name, line, usage},

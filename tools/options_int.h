@@ -19,7 +19,7 @@ enum tool {
 };
 
 enum option_id {
-#define OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
+#define TCCC_OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
 #include "compiler/options.def"
     NOPTIONS
 };

@@ -86,10 +86,6 @@ const char *const *frontend_adapter_files(struct ir_ctx *ctx, const struct tccc_
  * a diagnostic, where --unfreeze-after is given. */
 const char *frontend_unfreeze(struct ir_module *m, const struct tccc_train *t);
 
-/* "--train --loss='...' ...": the options as a command line has them, for reproducers. What is in the module when it
- * has been read is left out. */
-const char *frontend_train_flags(struct ir_ctx *ctx, const struct tccc_train *t);
-
 /* The same module as the planner sees it (passes/cluster/cluster.h); t->split must be given, microbatches 1 in it
  * allows models whose batch can't be split. The module is used up. NULL after a diagnostic: the model is at fault. */
 struct plan_model *frontend_plan(struct ir_module *m, const struct tccc_train *t);

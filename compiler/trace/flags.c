@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum option {
-#define OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
+#define TCCC_OPT(id, long_name, short_name, arg, kind, tools, group, help) OPT_##id,
 #include "compiler/options.def"
     NOPTIONS
 };
@@ -23,7 +23,7 @@ static const struct row {
     char short_name;
     enum kind kind;
 } rows[] = {
-#define OPT(id, long_name, short_name, arg, kind, tools, group, help) {long_name, short_name, kind},
+#define TCCC_OPT(id, long_name, short_name, arg, kind, tools, group, help) {long_name, short_name, kind},
 #include "compiler/options.def"
 };
 
@@ -31,7 +31,7 @@ static const struct {
     const char *old;
     int option;
 } renamed[] = {
-#define RENAMED(old, id) {old, OPT_##id},
+#define TCCC_RENAMED(old, id) {old, OPT_##id},
 #include "compiler/options.def"
 };
 

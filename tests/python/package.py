@@ -433,6 +433,14 @@ def test_stubs():
             if isinstance(node, ast.ClassDef) and module is _runtime:
                 missing = {n for n in vars(found) if not n.startswith("__")} - members
                 assert not missing, f"{name}: no stub of {missing}"
+    with open(place + "/_options.pyi") as f:
+        options = next(n for n in ast.parse(f.read()).body if isinstance(n, ast.ClassDef) and n.name == "Options")
+    names = [n.target.id for n in options.body]
+    assert len(names) > 40 and "level" in names and "zero" in names, names
+    for name, node in zip(names, options.body):  # each is an argument, of that type
+        what = {"str": "a str", "int": "an int", "Sequence[str]": "a list of str"}.get(ast.unparse(node.annotation)[9:-1])
+        if what:
+            raises(TypeError, f"{name}: expected {what}", _compiler.compile, "no.tcir", "no.so", {name: object()}, False)
     public = {n for n in tccc.__all__} - {"errors"}
     with open(place + "/__init__.pyi") as f:
         source = f.read()

@@ -31,7 +31,7 @@ static void set_layout(const struct planner *p, const struct plan_layout *l, str
     s->partitions = l->partitions;
     s->microbatches = l->micros;
     s->active = l->active;
-    s->pipeline = pipeline;
+    s->schedule_of_stages = pipeline;
     t->split = l->partitions > 1 || l->micros > 1 ? s : NULL;
     t->tensor_parallel = l->parts;
     t->sequence_parallel = l->sequence;

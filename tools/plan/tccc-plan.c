@@ -57,33 +57,28 @@ static int read_placement(struct job *j)
 static int read_training(struct job *j)
 {
     const struct options *o = j->p.o;
-    int64_t partitions = 0, micros = 0, active = 0;
     int code = train_flags(o, &j->train);
     if (code != EXIT_FINE)
         return code;
-    if (!option_int(o, OPT_partitions, 1, 1024, &partitions) || !option_int(o, OPT_microbatches, 1, 65536, &micros) ||
-        !option_int(o, OPT_active, 1, 65536, &active) || !option_int(o, OPT_top, 0, 100000, &j->p.top) ||
+    j->split = (struct tccc_split){.default_stage = -1};
+    if (!fields_split(o, &j->split) || !option_int(o, OPT_top, 0, 100000, &j->p.top) ||
         !option_int(o, OPT_batch_size, 1, INT64_C(1) << 40, &j->p.batch))
         return EXIT_USAGE;
-    j->split = (struct tccc_split){.partitions = 1,
-                                   .microbatches = micros == 1 || partitions * micros == 1 ? 1 : 2,
-                                   .active = (int)active,
-                                   .default_stage = -1,
-                                   .pipeline = option_text(o, OPT_stage_order, NULL),
-                                   .optimize = option_text(o, OPT_optimize, NULL),
-                                   .split_axes = o->given[OPT_split_axis].at};
+    int partitions = j->split.partitions, micros = j->split.microbatches;
+    j->split.partitions = 1;
+    j->split.microbatches = micros == 1 || partitions * micros == 1 ? 1 : 2;
     j->train.split = &j->split;
     j->p.train = &j->train;
     j->wanted = (struct plan_search){
         .batch = j->p.batch,
-        .partitions = (int)partitions,
-        .micros = (int)micros,
+        .partitions = partitions,
+        .micros = micros,
         .parts = option_set(o, OPT_tensor_parallel) ? j->train.tensor_parallel : 0,
         .sequence = option_set(o, OPT_sequence_parallel) ? 1 : -1,
         .offload = option_set(o, OPT_offload) ? j->train.offload_activations + 2 * j->train.offload_optimizer : -1,
         .zero = option_set(o, OPT_zero) ? j->train.zero : -1,
         .kind = -1,
-        .active = (int)active,
+        .active = j->split.active,
         .spread = -1,
         .top = (int)j->p.top};
     /* They are the layout's: the model is read without. */
@@ -98,7 +93,7 @@ static int check_training(struct job *j)
     struct pipeline_options pipeline;
     if (!frontend_train_check(j->p.ctx, &j->train))
         return usage_error(j->p.o, "%s", ir_message(j->p.ctx, ir_nmessages(j->p.ctx) - 1)->text);
-    if (j->split.pipeline && pipeline_parse(j->p.ctx, j->split.pipeline, &pipeline)) {
+    if (j->split.schedule_of_stages && pipeline_parse(j->p.ctx, j->split.schedule_of_stages, &pipeline)) {
         j->wanted.kind = pipeline.kind;
         j->wanted.chunks = pipeline.chunks;
     }

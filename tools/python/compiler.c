@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The module tccc._compiler: tccc_compile() of libtccc, which compiles in a process of its own. Options come as a dict
- * and go by compiler_options.def into the structures of compiler/tccc.h; messages come back as a list, whatever the
+ * and go by compiler/options.def into the structures of compiler/tccc.h; messages come back as a list, whatever the
  * status.
  */
 #define PY_SSIZE_T_CLEAN
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/tccc.h"
+#include "compiler/fields.h"
 #include "base/safe.h"
 
 struct job {
@@ -65,49 +65,77 @@ static int take_whole(const char *name, PyObject *value, long long *to)
     return PyErr_Occurred() ? (PyErr_Clear(), wrong(name, "an int")) : 0;
 }
 
+/* Arguments that are no options of the command line. */
+static const struct tccc_field others[] = {
+    {"", "reproducer", TCCC_OPTIONS, TCCC_TEXT, TCCC_ARGUMENT, offsetof(struct tccc_options, reproducer), 0, 0},
+    {"", "group", TCCC_TRAIN, TCCC_TEXT, TCCC_ARGUMENT, offsetof(struct tccc_train, group), 0, 0},
+};
+
+/* The K-th argument; NULL: there are no more. */
+static const struct tccc_field *argument(int k)
+{
+    const int nothers = sizeof others / sizeof *others;
+
+    return k < nothers ? &others[k] : k - nothers < tccc_nfields ? &tccc_fields[k - nothers] : NULL;
+}
+
 static int no_option(const char *key)
 {
-#define TEXT(name, s, member) ", " #name
-#define LIST(name, s, member) ", " #name
-#define FLAG(name, s, member) ", " #name
-#define REAL(name, s, member) ", " #name
-#define WHOLE(name, s, member) ", " #name
-    static const char known[] =
-#include "tools/python/compiler_options.def"
-        ;
-#undef TEXT
-#undef LIST
-#undef FLAG
-#undef REAL
-#undef WHOLE
-    PyErr_Format(PyExc_TypeError, "there is no option '%s'; there are %s", key, known + 2);
+    PyObject *known = PyUnicode_FromString("");
+    const struct tccc_field *f;
+
+    for (int k = 0; known && (f = argument(k)); k++) {
+        if (f->uses & TCCC_ARGUMENT) {
+            PyObject *more = PyUnicode_FromFormat(k ? "%U, %s" : "%U%s", known, f->name);
+
+            Py_DECREF(known);
+            known = more;
+        }
+    }
+    if (known)
+        PyErr_Format(PyExc_TypeError, "there is no option '%s'; there are %U", key, known);
+    Py_XDECREF(known);
     return -1;
+}
+
+static int take_number(const char *name, PyObject *value, const struct tccc_field *f, void *to)
+{
+    long long whole;
+
+    if (take_whole(name, value, &whole))
+        return -1;
+    if (f->type == TCCC_INT)
+        TCCC_FIELD_AT(int, to, f) = (int)whole;
+    else if (f->type == TCCC_LONG)
+        TCCC_FIELD_AT(long, to, f) = (long)whole;
+    else
+        TCCC_FIELD_AT(unsigned long long, to, f) = (unsigned long long)whole;
+    return 0;
+}
+
+static int take_field(struct job *j, PyObject *value, const struct tccc_field *f)
+{
+    void *const structures[] = {[TCCC_OPTIONS] = &j->o, [TCCC_TRAIN] = &j->t, [TCCC_SPLIT] = &j->split};
+    void *to = structures[f->in];
+
+    switch (f->type) {
+    case TCCC_TEXT: return take_text(f->name, value, &TCCC_FIELD_AT(const char *, to, f));
+    case TCCC_LIST: return take_list(j, f->name, value, &TCCC_FIELD_AT(const char *const *, to, f));
+    case TCCC_FLAG: TCCC_FIELD_AT(bool, to, f) = PyObject_IsTrue(value) == 1; break;
+    case TCCC_REAL:
+    case TCCC_LIMIT: TCCC_FIELD_AT(double, to, f) = PyFloat_AsDouble(value); break;
+    default: return take_number(f->name, value, f, to);
+    }
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static int take_option(struct job *j, const char *key, PyObject *value)
 {
-    long long whole;
-#define TEXT(name, s, member)    \
-    if (strcmp(key, #name) == 0) \
-        return take_text(key, value, &j->s.member);
-#define LIST(name, s, member)    \
-    if (strcmp(key, #name) == 0) \
-        return take_list(j, key, value, &j->s.member);
-#define FLAG(name, s, member)    \
-    if (strcmp(key, #name) == 0) \
-        return (j->s.member = PyObject_IsTrue(value) == 1), PyErr_Occurred() ? -1 : 0;
-#define REAL(name, s, member)    \
-    if (strcmp(key, #name) == 0) \
-        return (j->s.member = PyFloat_AsDouble(value)), PyErr_Occurred() ? -1 : 0;
-#define WHOLE(name, s, member)   \
-    if (strcmp(key, #name) == 0) \
-        return take_whole(key, value, &whole) ? -1 : ((void)(j->s.member = (__typeof__(j->s.member))whole), 0);
-#include "tools/python/compiler_options.def"
-#undef TEXT
-#undef LIST
-#undef FLAG
-#undef REAL
-#undef WHOLE
+    const struct tccc_field *f;
+
+    for (int k = 0; (f = argument(k)); k++)
+        if (f->uses & TCCC_ARGUMENT && strcmp(key, f->name) == 0)
+            return take_field(j, value, f);
     return no_option(key);
 }
 

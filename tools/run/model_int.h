@@ -42,8 +42,14 @@ struct model {
 
 /* Compile flags of the command line -> options of the library; EXIT_FINE or EXIT_USAGE (after a message). */
 int compile_options(const struct options *o, struct tccc_options *c);
-/* The options of --train, which t then points into; EXIT_FINE or EXIT_USAGE (after a message). */
+/* fields.c: of those the members that are options, and of a training step; false after a message. What isn't given
+ * stays as it is. */
 struct tccc_train;
+struct tccc_split;
+bool fields_compile(const struct options *o, struct tccc_options *c);
+bool fields_train(const struct options *o, struct tccc_train *t);
+bool fields_split(const struct options *o, struct tccc_split *s);
+/* The options of --train, which t then points into; EXIT_FINE or EXIT_USAGE (after a message). */
 bool train_wanted(const struct options *o);                       /* --train, or tccc-train */
 int train_flags(const struct options *o, struct tccc_train *t);
 bool train_option(enum option_id id);        /* one of those that say what a step is compiled to, or how ranks run it */
