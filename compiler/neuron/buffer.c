@@ -2,7 +2,8 @@
 /*
  * buffer.c - bytes of SBUF, the same in all partitions, and banks of PSUM. SBUF is given out in turns, so that what was
  * freed last is used again last and engines need not wait for each other; who takes bytes inherits what their last
- * owners' users are.
+ * owners' users are. Where what repeats is to become loops, places keep their sizes, and are given out alike every few
+ * tiles.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -51,7 +52,7 @@ static struct nk_buffer *take(struct nk *nk, int first, int last, int64_t bytes)
     struct nk_buffer *b = IR_NEW(nk->ctx, struct nk_buffer);
     int64_t lo = s[first].lo, hi = s[last - 1].hi;
     struct nk_buffer *rest = s[last - 1].owner;
-    *b = (struct nk_buffer){.space = NEURON_SBUF, .offset = lo, .bytes = bytes, .live = true};
+    *b = (struct nk_buffer){.space = NEURON_SBUF, .offset = lo, .bytes = bytes, .live = true, .number = ++nk->taken};
     for (int i = first; i < last; i++)
         inherit(nk, b, s[i].owner);
     int used = hi > lo + bytes ? 2 : 1, n = nk->sbuf.n;
@@ -83,15 +84,59 @@ static struct nk_buffer *search(struct nk *nk, int64_t from, int64_t bytes)
     return NULL;
 }
 
+/* Where the buffer of this size lay that came as this one does, before the tiles began anew, if that is free: what
+ * repeats then lies where it lay. */
+static int as_before(const struct nk *nk, int64_t bytes)
+{
+    int before = 0, lies = -1;
+    for (int i = 0; i < nk->places.n; i++)
+        before += nk->places.at[i].bytes == bytes;
+    for (int i = 0; i < nk->old_places.n && lies < 0; i++)
+        if (nk->old_places.at[i].bytes == bytes && before-- == 0)
+            lies = i;
+    for (int i = 0; lies >= 0 && i < nk->sbuf.n; i++) {
+        const struct nk_segment *s = &nk->sbuf.at[i];
+        if (s->lo == nk->old_places.at[lies].offset)
+            return s->owner && !s->owner->live && s->hi - s->lo == bytes ? i : -1;
+    }
+    return -1;
+}
+
+/* A free place of that size: where it was before; the first that was not used since the tiles began anew, else one that
+ * never was, else the one that was used longest ago. */
+static struct nk_buffer *again(struct nk *nk, int64_t bytes)
+{
+    const struct nk_segment *s = nk->sbuf.at;
+    int fresh = -1, unused = -1, oldest = -1;
+    for (int i = 0; i < nk->sbuf.n; i++) {
+        int64_t room = s[i].hi - s[i].lo;
+        if (!s[i].owner && room >= bytes && unused < 0)
+            unused = i;
+        if (!s[i].owner || s[i].owner->live || room != bytes)
+            continue;
+        if (fresh < 0 && s[i].owner->number <= nk->began)
+            fresh = i;
+        if (oldest < 0 || s[i].owner->number < s[oldest].owner->number)
+            oldest = i;
+    }
+    int i = as_before(nk, bytes);
+    i = i >= 0 ? i : fresh >= 0 ? fresh : unused >= 0 ? unused : oldest;
+    return i < 0 ? NULL : take(nk, i, i + 1, bytes);
+}
+
 struct nk_buffer *nk_sbuf(struct nk *nk, int64_t bytes)
 {
     struct nk_buffer *b;
     bytes = (bytes + 63) / 64 * 64;
-    b = search(nk, nk->cursor, bytes);
+    b = nk->steady ? again(nk, bytes) : NULL;
+    if (!b)
+        b = search(nk, nk->steady ? 0 : nk->cursor, bytes);
     if (!b)
         b = search(nk, 0, bytes);
     if (!b)
         nk_full(nk, "a point's values don't fit in SBUF");
+    if (nk->steady)
+        VEC_PUSH(nk->ctx, nk->places, (struct nk_place){bytes, b->offset});
     return b;
 }
 

@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void nk_refuse(struct nk *nk, const char *why, ...)
 {
@@ -107,6 +108,15 @@ static void begin(struct nk *nk)
 /* Outer points run in any order: none reads what another one writes, unless it is by an index. */
 void nk_begin_tile(struct nk *nk)
 {
+    if (nk->steady && nk->tiles % NK_STEADY == 0) {
+        nk->old_places.n = 0;
+        for (int i = 0; i < nk->places.n; i++)
+            VEC_PUSH(nk->ctx, nk->old_places, nk->places.at[i]);
+        nk->places.n = 0;
+        nk->began = nk->taken;
+        nk->next_bank = nk->next_semaphore = nk->next_temp = 0;
+        memset(nk->work, 0, sizeof nk->work);
+    }
     nk->tiles++;
     for (int i = 0; i < nk->k->ninsns; i++)
         if (nk->k->insns[i].code == KN_INDEX)
@@ -144,6 +154,8 @@ static bool attempt(struct nk *nk)
         nk_run_tiles(nk);
     }
     nk_finish(nk);
+    if (nk->steady)
+        nk_roll(nk);
     if (!neuron_check(nk->p, error))
         nk_refuse(nk, "a program that breaks a rule: %s", error);
     return true;
@@ -158,7 +170,7 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
     struct nk *nk = IR_NEW(ctx, struct nk);
     int64_t room = NK_ROOM;
     int together = NK_TOGETHER;
-    bool keeps = true;
+    bool keeps = true, steady = false;
     while (room >= 4) {
         *nk = (struct nk){.ctx = ctx,
                           .machine = m,
@@ -169,7 +181,8 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
                           .product = product,
                           .pieces = pieces,
                           .together = together,
-                          .keeps = keeps};
+                          .keeps = keeps,
+                          .steady = steady};
         p = neuron_program_new(m->core);
         if (!p)
             return NULL;
@@ -178,6 +191,10 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
             return p;
         neuron_program_free(p);
         *why = nk->why;
+        if (nk->large && !steady) {
+            steady = true;
+            continue;
+        }
         if (!nk->full && !nk->optional)
             break;
         if (keeps)

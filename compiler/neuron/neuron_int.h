@@ -24,6 +24,7 @@
  *     digits.c   dims in digits, ways over dims               integers.c reductions and scans of integers
  *     cost.c     what instructions take, by cost.def (cost.h)
  *     keep.c     what stays in SBUF from tile to tile, from stage to stage
+ *     roll.c     what streams repeat becomes loops
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and
  * writes; what it must wait for follows from that alone.
@@ -56,18 +57,21 @@ struct nk_deps { int at[NEURON_NENGINES]; int ndma, capdma; int *dma; };
 struct nk_buffer {
     uint8_t space;
     uint16_t tensor;
-    int64_t offset, bytes;
+    int64_t offset, bytes, number;            /* number: of those that were taken, from 1 */
     bool live, stays;                         /* stays: only who made it so gives it back */
     int group;
     struct nk_deps before, writes, reads;     /* before: what the writes of the group had to wait for */
 };
 struct nk_segment { int64_t lo, hi; struct nk_buffer *owner; };
+struct nk_place { int64_t bytes, offset; };
 
 /* -- A kernel under construction --------------------------------------------------------------------------------- */
 
 enum {
     NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048,
-    NK_MOST_WASTE = 6, NK_ROOM = 4096, NK_TOGETHER = 2
+    NK_MOST_WASTE = 6, NK_ROOM = 4096, NK_TOGETHER = 2,
+    /* before what repeats becomes loops; tiles after which a steady kernel begins anew */
+    NK_MOST_UNROLLED = 2000000, NK_STEADY = 4
 };
 
 /* Iterations that happen at once: dim `dim` of the kernel has the value base[dim] + the sum of mult * index over its
@@ -125,6 +129,9 @@ struct nk {
     jmp_buf refused;
     const char *why;
     bool full;                                /* refused since something did not fit: a smaller tile may do */
+    /* refused since it has too many instructions; to be loops (roll.c): buffers, banks and semaphores are given out
+     * alike every NK_STEADY tiles */
+    bool large, steady;
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
     bool lanes;                               /* instructions are the lanes', which take floats of any length (ops.c) */
@@ -143,7 +150,8 @@ struct nk {
     int next_temp;
 
     VEC(struct nk_segment) sbuf;
-    int64_t cursor;
+    int64_t cursor, taken, began;             /* taken: so many buffers; when the tiles began anew */
+    VEC(struct nk_place) places, old_places;  /* taken since then; between then and when they did before */
     struct nk_buffer *bank[8];
     int next_bank;
     VEC(struct nk_row) rows;                  /* the same in all partitions, that stay */
@@ -209,6 +217,7 @@ struct nk_use { struct nk_buffer *b; bool write; int group; };
 /* Appends an instruction; uses: what it reads and writes. */
 void nk_emit(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, int n, const struct nk_use *uses);
 void nk_finish(struct nk *nk);                                              /* resolves waits */
+void nk_roll(struct nk *nk);                                                /* roll.c */
 
 /* map.c */
 enum nk_linear { NK_LINEAR, NK_SPLIT, NK_UNKNOWN };

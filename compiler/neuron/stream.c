@@ -53,8 +53,11 @@ static void count_work(struct nk *nk, int engine, const struct neuron_instr *i)
 static int append(struct nk *nk, int engine, struct neuron_instr *i)
 {
     count_work(nk, engine, i);
-    if (++nk->instructions > NK_MOST_INSTRUCTIONS)
-        nk_refuse(nk, "more than %d instructions", NK_MOST_INSTRUCTIONS);
+    int most = nk->steady ? NK_MOST_UNROLLED : NK_MOST_INSTRUCTIONS;
+    if (++nk->instructions > most) {
+        nk->large = true;
+        nk_refuse(nk, "more than %d instructions", most);
+    }
     if (!neuron_add(nk->p, (enum neuron_engine)engine, i))
         nk_refuse(nk, "no memory for a program");
     int number = nk->p->stream[engine].n;
