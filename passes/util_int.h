@@ -14,6 +14,8 @@ bool pass_has_effect(const struct ir_node *n);
 
 /* Removes nodes whose results nobody uses, last ones first (dce.c). */
 bool pass_remove_unneeded(struct pass_run *r);
+/* Replaces nodes by earlier ones that compute the same (cse.c). */
+bool pass_share_equal(struct pass_run *r);
 
 /* Calls visit for each symbol in the node's attributes and in its results' types; regions are not entered. */
 void pass_each_symbol(const struct ir_node *n, void (*visit)(void *user, ir_expr sym), void *user);

@@ -246,7 +246,8 @@ static struct bytes byte_matrix(struct imp *im, const struct rnn *r, int k)
                           .zero = of_direction(im, imp_in(im, 7 + 2 * k), r->direction)};
 }
 
-/* Operand k, W or R, as floats [directions, gates, inputs]. */
+/* Operand k, W or R, as [directions, gates, inputs]: floats, unless the cell computes in bytes, where the matrix only
+ * says how large things are. */
 static struct ir_value *matrix(struct imp *im, int k)
 {
     static const int64_t swap[3] = {0, 2, 1};
@@ -256,6 +257,8 @@ static struct ir_value *matrix(struct imp *im, int k)
         return v;
     if (imp_rank(v) != 3 || !part[0])
         return imp_bad(im, "W and R with 3 dims, and their scales, are expected"), NULL;
+    if (computes_in_bytes(im))
+        return imp_transpose(im, v, swap);
     v = imp_cast(im, v, TCC_F32);
     for (int i = 1; i >= 0; i--) {
         if (!part[i])

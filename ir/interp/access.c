@@ -23,12 +23,29 @@ int64_t it_product(const int64_t *dims, int first, int last)
     return tcc_elements(last - first, dims + first);
 }
 
-#define RUN(type, expr)                              \
-    do {                                             \
-        const type *p = (const type *)t->data + at;  \
-        for (int64_t i = 0; i < n; i++, p += stride) \
-            out[i] = (expr);                         \
-        return;                                      \
+/* Most runs are of neighbours, which compilers make vector code of. */
+#define RUN(type, expr)                                  \
+    do {                                                 \
+        const type *p = (const type *)t->data + at;      \
+        if (stride == 1)                                 \
+            for (int64_t i = 0; i < n; i++, p++)         \
+                out[i] = (expr);                         \
+        else                                             \
+            for (int64_t i = 0; i < n; i++, p += stride) \
+                out[i] = (expr);                         \
+        return;                                          \
+    } while (0)
+
+#define STORE(type)                                      \
+    do {                                                 \
+        type *p = (type *)t->data + at;                  \
+        if (stride == 1)                                 \
+            for (int64_t i = 0; i < n; i++)              \
+                p[i] = (type)in[i];                      \
+        else                                             \
+            for (int64_t i = 0; i < n; i++, p += stride) \
+                *p = (type)in[i];                        \
+        return;                                          \
     } while (0)
 
 void it_load_f64s(const struct ir_tensor *t, int64_t at, int64_t stride, int64_t n, double *out)
@@ -79,6 +96,13 @@ void it_store_f64s(struct ir_tensor *t, int64_t at, int64_t stride, int64_t n, c
 void it_store_i64s(struct ir_tensor *t, int64_t at, int64_t stride, int64_t n, const int64_t *in)
 {
     enum tcc_dtype d = it_dtype(t);
+    switch (d) {
+    case TCC_I64: STORE(int64_t);
+    case TCC_I32: STORE(int32_t);
+    case TCC_U8: STORE(uint8_t);
+    case TCC_I8: STORE(int8_t);
+    default: break;
+    }
     char *p = (char *)t->data + at * tcc_dtype_bytes(d);
     for (int64_t i = 0; i < n; i++, p += stride * tcc_dtype_bytes(d))
         tcc_store_i64(d, p, in[i]);

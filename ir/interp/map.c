@@ -280,11 +280,40 @@ static void select_bytes(const struct map *m)
     }
 }
 
+/* Is it an integer type that all of 64 bits hold as they are? */
+static bool plain_int(enum tcc_dtype d)
+{
+    return tcc_is_int(d) && d != TCC_U64;
+}
+
+/* The casts in which whole weights go, by runs: of integers, and of these to f32. false: another cast. */
+static bool cast_runs(const struct ir_tensor *from, struct ir_tensor *to)
+{
+    enum tcc_dtype dt = it_dtype(to);
+    int64_t part[CHUNK];
+    if (!plain_int(it_dtype(from)) || (!plain_int(dt) && dt != TCC_F32))
+        return false;
+    for (int64_t at = 0; at < to->nelems; at += CHUNK) {
+        int64_t n = to->nelems - at < CHUNK ? to->nelems - at : CHUNK;
+        it_load_i64s(from, at, 1, n, part);
+        if (dt != TCC_F32) {
+            it_store_i64s(to, at, 1, n, part);
+            continue;
+        }
+        float *f = (float *)it_data(to) + at;
+        for (int64_t i = 0; i < n; i++)
+            f[i] = (float)part[i];
+    }
+    return true;
+}
+
 static void cast_all(const struct ir_node *n, const struct ir_tensor *from, struct ir_tensor *to)
 {
     bool saturate = ir_get_i(n, IR_ATTR_saturate, 1) != 0;
     const char *mode = ir_get_s(n, IR_ATTR_round_mode, NULL);
     enum tcc_dtype df = it_dtype(from), dt = it_dtype(to);
+    if (cast_runs(from, to))
+        return;
     for (int64_t i = 0; i < to->nelems; i++)
         tcc_cast(dt, (char *)it_data(to) + i * tcc_dtype_bytes(dt), df,
                  (const char *)from->data + i * tcc_dtype_bytes(df), saturate, mode);

@@ -136,6 +136,20 @@ static void reduce_f64(const struct ir_tensor *x, uint32_t set, enum it_combine 
     }
 }
 
+/* Sums of weights are many, and these loops are vector code: into one element, or one by one. Integers wrap. */
+static void add_run(int64_t *to, const int64_t *part, int64_t n, bool one)
+{
+    uint64_t sum = 0;
+    if (one) {
+        for (int64_t i = 0; i < n; i++)
+            sum += (uint64_t)part[i];
+        *to = (int64_t)((uint64_t)*to + sum);
+    } else {
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (int64_t)((uint64_t)to[i] + (uint64_t)part[i]);
+    }
+}
+
 static void reduce_i64(const struct ir_tensor *x, uint32_t set, enum it_combine how, int64_t *acc)
 {
     struct walk w;
@@ -148,8 +162,11 @@ static void reduce_i64(const struct ir_tensor *x, uint32_t set, enum it_combine 
             int64_t n = row - j < CHUNK ? row - j : CHUNK;
             it_load_i64s(x, at + j, 1, n, part);
             int64_t *to = acc + w.to + j * step;
-            for (int64_t i = 0; i < n; i++, to += step)
-                *to = step_i64(how, it_dtype(x) == TCC_U64, *to, part[i]);
+            if (how == IT_ADD && step <= 1)
+                add_run(to, part, n, step == 0);
+            else
+                for (int64_t i = 0; i < n; i++, to += step)
+                    *to = step_i64(how, it_dtype(x) == TCC_U64, *to, part[i]);
         }
     }
 }

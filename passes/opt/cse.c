@@ -86,7 +86,7 @@ static bool share_block(struct pass_run *r, struct table *t, struct ir_block *b)
     return go_on;
 }
 
-bool pass_cse_run(struct pass_run *r)
+bool pass_share_equal(struct pass_run *r)
 {
     for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next) {
         struct table t = {.ctx = pass_ctx(r), .mask = 63};
@@ -97,4 +97,9 @@ bool pass_cse_run(struct pass_run *r)
             break;
     }
     return true;
+}
+
+bool pass_cse_run(struct pass_run *r)
+{
+    return pass_share_equal(r);
 }

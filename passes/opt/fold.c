@@ -111,6 +111,24 @@ static struct ir_tensor *fold_splats(struct folder *f, struct ir_node *n)
     return NULL;
 }
 
+/* Removes n and the constants that only it read: of a chain of them no more than two are in memory at a time. */
+static void remove_with_operands(struct ir_node *n)
+{
+    struct ir_node *operand[8];
+    int count = 0;
+    for (int i = 0; i < n->nin && count < 8; i++)
+        if (n->in[i].value && n->in[i].value->def && n->in[i].value->def->op == IR_constant)
+            operand[count++] = n->in[i].value->def;
+    ir_remove(n);
+    for (int i = 0; i < count; i++) {
+        bool again = false;
+        for (int k = 0; k < i; k++)
+            again |= operand[k] == operand[i];
+        if (!again && !ir_has_uses(operand[i]->out[0]))
+            ir_remove(operand[i]);
+    }
+}
+
 /* -- Any constants ---------------------------------------------------------------------------------------- */
 
 /* Elements taken out of the bytes that hold several: constants of them would take the place of what was packed to be
@@ -209,7 +227,7 @@ static void fold_node(struct folder *f, struct ir_node *n)
     for (int i = 0; i < n->nout; i++)
         ok &= replace(f, n->out[i], out[i]);
     if (ok)
-        ir_remove(n);
+        remove_with_operands(n);
 }
 
 static void fold_block(struct folder *f, struct ir_block *b)

@@ -15,6 +15,7 @@
  * is one quantum. --exact keeps the spelled-out form.
  */
 #include "passes/opt/quantise_int.h"
+#include "passes/util_int.h"
 
 #include <math.h>
 
@@ -271,8 +272,32 @@ static const struct rewrite_rule rules[] = {
     {IR_max_pool, move_bytes},      {IR_pad, pad_bytes},          {IR_avg_pool, pool_bytes},
 };
 
+/* Is there a tensor of bytes, or of 8-bit floats? */
+static bool has_bytes(const struct ir_block *b)
+{
+    IR_EACH_NODE(n, b) {
+        for (int i = 0; i < n->nout; i++)
+            if (ir_is_tensor(n->out[i]->type) && tcc_dtype_bytes((enum tcc_dtype)n->out[i]->type->dtype) == 1 &&
+                n->out[i]->type->dtype != TCC_BOOL)
+                return true;
+        for (int i = 0; i < n->nregions; i++)
+            if (has_bytes(n->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+static bool share(struct pass_run *r)
+{
+    for (struct ir_func *f = pass_module(r)->funcs; f; f = f->next)
+        if (has_bytes(f->body))
+            return pass_share_equal(r);
+    return true;
+}
+
+/* Equal nodes are joined before, so that a weight which many share is worked out once, and behind, for its sums. */
 bool pass_quantise_run(struct pass_run *r)
 {
-    return rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)) &&
-           rewrite_module(r, last_rules, (int)(sizeof last_rules / sizeof *last_rules));
+    return share(r) && rewrite_module(r, rules, (int)(sizeof rules / sizeof *rules)) &&
+           rewrite_module(r, last_rules, (int)(sizeof last_rules / sizeof *last_rules)) && share(r);
 }

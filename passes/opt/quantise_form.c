@@ -78,7 +78,8 @@ static bool take_zero(struct rewrite *w, struct q_form *q, struct ir_value *z, i
 static bool take_form(struct rewrite *w, const struct composite_match *m, struct q_form *q)
 {
     struct ir_value *const *value = m->value;
-    *q = (struct q_form){.x = value['x' - 'a']};
+    int scaled = m->node[0]->op == IR_mul, times = scaled && m->node[0]->in[0].value == value['s' - 'a'];
+    *q = (struct q_form){.x = value['x' - 'a'], .whole = scaled ? m->node[0]->in[times].value : m->node[0]->out[0]};
     for (int i = 0; i < m->nnodes; i++) /* zero points and scales broadcast against x, not x against them */
         if (m->node[i]->out[0]->type != m->node[0]->out[0]->type)
             return false;

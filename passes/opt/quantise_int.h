@@ -11,6 +11,7 @@
 /* (x - zero - zeros) * scale. */
 struct q_form {
     struct ir_value *x;          /* i8 or u8 */
+    struct ir_value *whole;      /* the value that is x - zero - zeros */
     int64_t zero;
     /* i32 that broadcasts against x: known at run time, or different along an axis; NULL: none */
     struct ir_value *zeros;

@@ -15,20 +15,93 @@
 
 /* -- Weights ----------------------------------------------------------------------------------------------------- */
 
-/* The constant v's elements as i8 where all of them fit, else NULL. */
-static struct ir_value *as_i8(struct rewrite *w, const struct ir_tensor *t)
+/* Bytes from one of the i32 in t to the next, along each axis of what they belong to; 0 where they don't differ. */
+static void zero_steps(const struct ir_tensor *t, int rank, int64_t *steps)
 {
-    struct ir_tensor *out = ir_tensor_new(TCC_I8, t->rank, t->dims);
+    int64_t step = sizeof(int32_t);
+    for (int i = rank - 1, j = t ? t->rank - 1 : -1; i >= 0; i--, j--) {
+        steps[i] = j < 0 || t->dims[j] == 1 || t->splat ? 0 : step;
+        step *= j < 0 ? 1 : t->dims[j];
+    }
+}
+
+/* n bytes less `by`, the sign bit turned by `flip` before; bits beyond 8 say that one did not fit. */
+static int subtract_bytes(int8_t *to, const uint8_t *from, int64_t n, int flip, int by)
+{
+    int out = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int d = (from[i] ^ flip) - by;
+        to[i] = (int8_t)d;
+        out |= (d + 128) & ~255;
+    }
+    return out;
+}
+
+/* A row of bytes less its zero points; false: one does not fit. */
+static bool centre_row(int8_t *to, const uint8_t *from, int64_t step, int64_t n, int flip, int64_t zero,
+                       const char *zeros, int64_t zero_step)
+{
+    enum { BLOCK = 256 }; /* a known count, which compilers make vector code of */
+    int64_t i = 0, out = 0;
+    for (; !zeros && step == 1 && i + BLOCK <= n; i += BLOCK)
+        out |= subtract_bytes(to + i, from + i, BLOCK, flip, flip + (int)zero);
+    for (; i < n; i++) {
+        int32_t z = 0;
+        if (zeros)
+            memcpy(&z, zeros + i * zero_step, sizeof z); /* a tensor of a file may lie anywhere */
+        int64_t d = (from[i * step] ^ flip) - flip - zero - z;
+        to[i] = (int8_t)d;
+        out |= (d + 128) & ~(int64_t)255;
+    }
+    return !out;
+}
+
+/* The constant bytes x less zero and zeros (i32), as i8; NULL: one does not fit. Weights can be most of a model, so
+ * this is a pass over bytes, not what cast and sub would be as constants. */
+static struct ir_tensor *centred(const struct ir_tensor *x, int64_t zero, const struct ir_tensor *zeros)
+{
+    int last = x->rank - 1, flip = x->dtype == TCC_I8 ? 128 : 0;
+    int64_t index[TCC_MAX_RANK] = {0}, row = x->rank && zeros ? x->dims[last] : x->nelems, step = !x->splat, at = 0;
+    int64_t zero_step[TCC_MAX_RANK] = {0};
+    zero_steps(zeros, x->rank, zero_step);
+    struct ir_tensor *out = ir_tensor_new(TCC_I8, x->rank, x->dims);
     int8_t *to = out ? (int8_t *)(uintptr_t)out->data : NULL;
-    for (int64_t i = 0; out && i < t->nelems; i++) {
-        double d = tcc_load_f64((enum tcc_dtype)t->dtype, ir_tensor_at(t, i));
-        to[i] = (int8_t)(d >= -128 && d <= 127 ? d : 0);
-        if (to[i] != d) {
-            ir_tensor_unref(out);
-            return NULL;
+    bool fits = out != NULL;
+    for (int64_t i = 0; fits && i < x->nelems; i += row) {
+        fits = centre_row(to + i, (const uint8_t *)x->data + i * step, step, row, flip, zero,
+                          zeros ? (const char *)zeros->data + at : NULL, zero_step[x->rank ? last : 0]);
+        for (int k = last - 1; k >= 0; k--) {
+            at += zero_step[k];
+            if (++index[k] < x->dims[k])
+                break;
+            at -= x->dims[k] * zero_step[k];
+            index[k] = 0;
         }
     }
-    return out ? ir_constant(&w->b, out) : NULL;
+    ir_tensor_cool(x);
+    if (fits)
+        return out;
+    ir_tensor_unref(out);
+    return NULL;
+}
+
+/* The bytes t, less `zero`, are what the weights are from now on, for this product and for all that read the same
+ * value: a weight is worked out once, however many nodes share it. */
+static bool take_weights(struct q_form *q, struct rewrite *w, struct ir_tensor *t, int64_t zero)
+{
+    struct ir_node *n = q->whole->def;
+    enum tcc_dtype d = rewrite_dtype_of(q->whole);
+    struct ir_builder b = {.ctx = w->b.ctx, .func = n->block->func, .block = n->block, .before = n, .where = n->where};
+    q->x = t ? ir_constant(&b, t) : NULL;
+    q->zero = zero;
+    if (!q->x || q->zeros)
+        return q->x != NULL;
+    struct ir_value *v = ir_cast_to(&b, q->x, d);
+    if (v && zero)
+        v = ir_binary(&b, IR_sub, v, d == TCC_F32 ? ir_constant_f(&b, d, (double)zero) : ir_constant_i(&b, d, zero));
+    if (v && v->type == q->whole->type)
+        ir_replace_uses(q->whole, v);
+    return v != NULL;
 }
 
 /* Signed bytes x - zero(s) from what stands for the weights. */
@@ -38,29 +111,21 @@ static bool signed_weights(struct rewrite *w, struct q_form *q)
     if (rewrite_dtype_of(q->x) == TCC_I8 && !q->zero && !q->zeros)
         return true;
     const struct ir_tensor *bytes = q_known(b->ctx, q->x);
-    if (bytes && (!q->zeros || q_known(b->ctx, q->zeros))) {
-        struct ir_value *wide = ir_cast_to(b, q->x, TCC_I32), *zero = ir_constant_i(b, TCC_I32, q->zero);
-        zero = q->zeros ? ir_binary(b, IR_add, q->zeros, zero) : zero;
-        wide = ir_binary(b, IR_sub, wide, zero);
-        const struct ir_tensor *t = q_known(b->ctx, wide);
-        struct ir_value *x = t ? as_i8(w, t) : NULL;
-        if (x) {
-            q->x = x;
-            q->zero = 0;
-            q->zeros = NULL;
-            return true;
-        }
+    const struct ir_tensor *zeros = bytes && q->zeros ? q_known(b->ctx, q->zeros) : NULL;
+    struct ir_tensor *t = bytes && (!q->zeros || zeros) ? centred(bytes, q->zero, zeros) : NULL;
+    if (t) {
+        q->zeros = NULL;
+        return take_weights(q, w, t, 0);
     }
     if (rewrite_dtype_of(q->x) == TCC_I8)
         return true;
+    if (bytes)
+        return take_weights(q, w, centred(bytes, 128, NULL), q->zero - 128);
     struct ir_value *x = ir_cast_to(b, q->x, TCC_I32);
     x = ir_binary(b, IR_sub, x, ir_constant_i(b, TCC_I32, 128));
-    x = x ? ir_cast_to(b, x, TCC_I8) : NULL;
-    if (x && bytes)
-        q_known(b->ctx, x);
-    q->x = x;
+    q->x = x ? ir_cast_to(b, x, TCC_I8) : NULL;
     q->zero -= 128;
-    return x != NULL;
+    return q->x != NULL;
 }
 
 /* -- Corrections ---------------------------------------------------------------------------------------------- */
