@@ -138,6 +138,24 @@ static bool offload_ok(struct job *j)
     return false;
 }
 
+/* An artifact is an ELF file: of one instruction set. */
+static bool one_isa(struct job *j)
+{
+    const struct cpu_isa *first = cpu_isa_of(j->host.archs[0]);
+    for (int i = 1; i < j->host.n; i++) {
+        const struct cpu_isa *other = cpu_isa_of(j->host.archs[i]);
+        if (other == first)
+            continue;
+        ir_error(
+            j->ctx, NULL,
+            "--march names processors of %s and of %s: an artifact is a file for one instruction set; make one for "
+            "each",
+            first->name, other->name);
+        return false;
+    }
+    return true;
+}
+
 static bool choose_target(struct job *j)
 {
     char spec[256];
@@ -165,6 +183,8 @@ static bool choose_target(struct job *j)
         if (!choose_machines(j, j->target->host, march, "--march", &j->host))
             return false;
     }
+    if (!one_isa(j))
+        return false;
     j->status = WRONG_INPUT;
     return true;
 }
@@ -504,10 +524,35 @@ static const struct cpu_isa *isa_of(const struct job *j)
     return cpu_isa_of(j->host.archs[0]);
 }
 
+/* libtccrt.a for the artifact's processors; false after a diagnostic. */
+static bool find_runtime(struct job *j, char *path, size_t size)
+{
+    const struct cpu_isa *isa = isa_of(j);
+    bool host = isa == cpu_isa_host();
+    if (tccc_locate(host ? "libtccrt.a" : ir_internf(j->ctx, "%s/libtccrt.a", isa->debian), path, size))
+        return true;
+    if (host)
+        ir_error(j->ctx, NULL,
+                 "libtccrt.a was not found (last looked at %s); set TCCC_LIBDIR to the folder that holds it", path);
+    else
+        ir_error(
+            j->ctx, NULL,
+            "a .so for %s requires %s/libtccrt.a, which was not found (last looked at %s): install gcc-%s and build "
+            "tccc by configure --with-cross=%s, or write a .a or .o (-c), which require none",
+            isa->name, isa->debian, path, isa->debian, isa->debian);
+    return false;
+}
+
 static bool link_output(struct job *j, const char *out, int *status)
 {
     struct custom_paths customs = {0};
     if (!custom_objects(j->ctx, j->module->program, j->folder, &customs)) {
+        *status = WRONG_INPUT;
+        return false;
+    }
+    if (customs.n && isa_of(j) != cpu_isa_host()) {
+        ir_diag(j->ctx, NULL, IR_D_UNSUPPORTED, "custom operators are compiled for this machine only, not for %s",
+                isa_of(j)->name);
         *status = WRONG_INPUT;
         return false;
     }
@@ -520,13 +565,11 @@ static bool link_output(struct job *j, const char *out, int *status)
     objects[n++] = ir_internf(j->ctx, "%s/model.o", j->folder);
     objects[n++] = ir_internf(j->ctx, "%s/entries.o", j->folder);
     if (j->o->kind == TCCC_OBJECT)
-        return link_object(j->ctx, out, n, objects, status);
+        return link_object(j->ctx, isa_of(j), out, n, objects, status);
     if (j->o->kind == TCCC_ARCHIVE)
         return link_archive(j->ctx, out, j->name, n, objects, status);
     char runtime[PATH_MAX];
-    if (!tccc_locate("libtccrt.a", runtime, sizeof runtime)) {
-        ir_error(j->ctx, NULL,
-                 "libtccrt.a was not found (last looked at %s); set TCCC_LIBDIR to the folder that holds it", runtime);
+    if (!find_runtime(j, runtime, sizeof runtime)) {
         *status = ENVIRONMENT;
         return false;
     }

@@ -72,6 +72,8 @@ static void relax(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" : : : "memory"); /* waits a little, which YIELD does not do on most processors */
 #endif
 }
 

@@ -66,7 +66,7 @@ static void tell_command(struct ir_ctx *ctx, const struct arguments *a)
 }
 
 /* Runs the first linker that can be started; `build` makes its command line. */
-static bool link_with(struct ir_ctx *ctx, const char *output,
+static bool link_with(struct ir_ctx *ctx, const struct cpu_isa *isa, const char *output,
                       void (*build)(void *job, struct arguments *a, bool driver), void *job, int *status)
 {
     char text[1500], beside[PATH_MAX];
@@ -74,6 +74,8 @@ static bool link_with(struct ir_ctx *ctx, const char *output,
     bool own = tccc_locate("../lld/ld.lld", beside, sizeof beside);
     for (size_t i = 0; i < sizeof linkers / sizeof *linkers + own; i++) {
         struct linker l = own && i == 0 ? (struct linker){beside, false} : linkers[i - own];
+        if (l.driver && isa != cpu_isa_host())
+            l.program = ir_internf(ctx, "%s-gcc", isa->debian);
         struct arguments a = {0};
         VEC_PUSH(ctx, a, l.program);
         VEC_PUSH(ctx, a, "-o");
@@ -102,8 +104,8 @@ static bool link_with(struct ir_ctx *ctx, const char *output,
         tell_command(ctx, &a);
         return true;
     }
-    return fail(ctx, status, STATUS_ENV, "%s: no linker found: install ld.lld (Debian: lld-19) or a C compiler",
-                output);
+    return fail(ctx, status, STATUS_ENV, "%s: no linker found: install ld.lld (Debian: lld-19) or a C compiler%s%s",
+                output, isa == cpu_isa_host() ? "" : " for ", isa == cpu_isa_host() ? "" : isa->debian);
 }
 
 /* -- Shared objects ----------------------------------------------------------------------------- */
@@ -134,6 +136,8 @@ static void build_shared(void *user, struct arguments *a, bool driver)
     option(ctx, a, driver, driver ? "-z,now" : "-znow");
     option(ctx, a, driver, driver ? "-z,noexecstack" : "-znoexecstack");
     option(ctx, a, driver, "--strip-debug");
+    if (job->isa->page_option)
+        option(ctx, a, driver, ir_internf(ctx, driver ? "-z,%s" : "-z%s", job->isa->page_option));
     for (int i = 0; i < job->nobjects; i++)
         VEC_PUSH(ctx, *a, job->objects[i]);
     for (int i = 0; i < job->narchives; i++)
@@ -163,7 +167,7 @@ bool link_shared(struct ir_ctx *ctx, const struct cpu_isa *isa, const char *outp
     if (tcr_save_commit(&save))
         return fail(ctx, status, STATUS_ENV, "%s: %s", script, strerror(errno));
     struct shared_job job = {ctx, isa, nobjects, narchives, objects, archives, script};
-    bool ok = link_with(ctx, output, build_shared, &job, status);
+    bool ok = link_with(ctx, isa, output, build_shared, &job, status);
     unlink(script);
     return ok;
 }
@@ -180,8 +184,9 @@ static void build_object(void *user, struct arguments *a, bool driver)
         VEC_PUSH(job->ctx, *a, job->objects[i]);
 }
 
-bool link_object(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int *status)
+bool link_object(struct ir_ctx *ctx, const struct cpu_isa *isa, const char *output, int nobjects,
+                 const char *const *objects, int *status)
 {
-    struct shared_job job = {.ctx = ctx, .nobjects = nobjects, .objects = objects};
-    return link_with(ctx, output, build_object, &job, status);
+    struct shared_job job = {.ctx = ctx, .isa = isa, .nobjects = nobjects, .objects = objects};
+    return link_with(ctx, isa, output, build_object, &job, status);
 }

@@ -19,7 +19,8 @@ bool link_shared(struct ir_ctx *ctx, const struct cpu_isa *isa, const char *outp
                  const char *const *exports, int *status);
 /* OUTPUT.o: the objects merged into one; symbols keep their visibility, hidden ones stay hidden. One object is
  * copied. */
-bool link_object(struct ir_ctx *ctx, const char *output, int nobjects, const char *const *objects, int *status);
+bool link_object(struct ir_ctx *ctx, const struct cpu_isa *isa, const char *output, int nobjects,
+                 const char *const *objects, int *status);
 /* OUTPUT.a: the objects as members MEMBER0.o, MEMBER1.o... with a symbol index. */
 bool link_archive(struct ir_ctx *ctx, const char *output, const char *member, int nobjects, const char *const *objects,
                   int *status);

@@ -13,6 +13,7 @@ struct cpu_machine {
     struct pass_machine pass;        /* first: a pass_machine of this target is a cpu_machine */
     const char *arch;                /* "x86-64-v3" or "native:adx,aes,..." */
     const struct cpu_isa *isa;
+    const struct cpu_model *model;   /* the processor that --march names; NULL: none */
     int level;                       /* of the instruction set's that it has in full */
     struct em_machine emit;          /* what the emitter knows of it: vectors, fused multiply-add */
     uint64_t features;               /* bit set, in the order of isa->features */

@@ -25,6 +25,18 @@ static V lanes_from(struct em *e, V v, int first, int n)
     return shuffle(e, v, v, n, order);
 }
 
+V cpu_dot_bytes_plain(struct em *e, V u, V s, V acc)
+{
+    LLVMTypeRef t = LLVMTypeOf(acc);
+    V byte = em_int(t, 255), top = em_int(t, 24);
+    for (int i = 0; i < 4; i++) {
+        V from = em_int(t, 8 * i), a = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, u, from, ""), byte, "");
+        V b = LLVMBuildAShr(e->b, LLVMBuildShl(e->b, s, em_int(t, 24 - 8 * i), ""), top, "");
+        acc = LLVMBuildAdd(e->b, acc, LLVMBuildMul(e->b, a, b, ""), "");
+    }
+    return acc;
+}
+
 /* u and s: a 32-bit lane for each of acc's. */
 V cpu_dot_bytes(struct em *e, V u, V s, V acc)
 {

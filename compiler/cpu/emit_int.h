@@ -13,6 +13,8 @@ static inline const struct cpu_machine *em_cpu(const struct em *e)
 
 /* dot.c. acc + the products of four unsigned bytes u by four signed bytes s in each 32-bit lane (4, 8 or 16 lanes). */
 LLVMValueRef cpu_dot_bytes(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
+/* The same by multiplications of 32-bit lanes: any number of them, no instruction of its own. */
+LLVMValueRef cpu_dot_bytes_plain(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
 /* For each lane its bytes at p, p + step, .. (n of them, at most 4; then zeros), side by side in 32 bits. */
 LLVMValueRef cpu_dot_group(struct em *e, LLVMValueRef p, int64_t step, int n, int lanes, int operand);
 void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k);   /* joins dims, flattens operands: LOOPS only */

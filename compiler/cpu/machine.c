@@ -6,7 +6,8 @@
  * once, to "native:" and the names of the features (isa/x86.def) that the processor has, sorted as in the table, so
  * that a build can be repeated elsewhere.
  * "native-avx512fp16" leaves that one out, and so on; "x86-64-v4+avx512bf16" is the level and one that no level has,
- * resolved to such a list too.
+ * resolved to such a list too. Of other instruction sets lists begin with their name ("aarch64:neon,crc"); a processor
+ * by name is what it has, and itself behind that ("aarch64:neon,crc@cortex-a72").
  */
 #include "compiler/cpu/emit_int.h"
 #include "compiler/child_int.h"
@@ -21,7 +22,7 @@ static uint64_t level_features(const struct cpu_isa *isa, int level)
 {
     uint64_t set = 0;
     for (int i = 0; i < isa->nfeatures; i++)
-        if (isa->features[i].level && isa->features[i].level <= level)
+        if (isa->features[i].levels >> level & 1)
             set |= 1ull << i;
     return set;
 }
@@ -103,6 +104,30 @@ static void tell_features(void *jobs, int i, int report)
     _exit(tcr_write_all(report, host, strlen(host)) ? 1 : 0);
 }
 
+/* The processor of that name, `n` characters long; NULL: there is none. */
+static const struct cpu_model *model_of(const struct cpu_isa *isa, const char *name, size_t n)
+{
+    for (const struct cpu_model *m = isa->models; m && m->name; m++)
+        if (strlen(m->name) == n && memcmp(m->name, name, n) == 0)
+            return m;
+    return NULL;
+}
+
+/* "cortex-a72+dotprod": the name stands for what the processor has. NULL: it begins with no such name. */
+static const struct cpu_model *model_begin(struct ir_ctx *ctx, const char **arch)
+{
+    const struct cpu_isa *isa;
+    size_t n = strcspn(*arch, "+");
+    for (int i = 0; (isa = cpu_isa_at(i)); i++) {
+        const struct cpu_model *m = model_of(isa, *arch, n);
+        if (!m)
+            continue;
+        *arch = ir_internf(ctx, "%s%s", m->arch, *arch + n);
+        return m;
+    }
+    return NULL;
+}
+
 static const char *list_text(struct ir_ctx *ctx, const struct cpu_isa *isa, uint64_t set)
 {
     const char *text = isa->prefix;
@@ -118,9 +143,13 @@ const char *cpu_resolve(struct ir_ctx *ctx, const char *arch)
     const char *rest = "";
     uint64_t set = 0, other = 0;
     int level = 0;
+    const struct cpu_model *model = model_begin(ctx, &arch);
     const struct cpu_isa *isa = level_of(arch, &level, &rest), *host = cpu_isa_host();
-    if (isa && *rest == '+' && read_signed(isa, rest, '+', &other) && may_add(isa, other, level))
-        return list_text(ctx, isa, level_features(isa, level) | other);
+    bool listed = isa && (*rest == '+' || model || isa->lists);
+    if (listed && read_signed(isa, rest, '+', &other) && may_add(isa, other, level)) {
+        const char *text = list_text(ctx, isa, level_features(isa, level) | other);
+        return model ? ir_internf(ctx, "%s@%s", text, model->name) : text;
+    }
     if (strncmp(arch, "native", 6) == 0 && (!arch[6] || arch[6] == '-') && read_signed(host, arch + 6, '-', &other)) {
         if (!child_ask(ctx, tell_features, report, sizeof report))
             return NULL;
@@ -135,9 +164,10 @@ static const char *llvm_features(struct ir_ctx *ctx, const struct cpu_machine *m
 {
     const struct cpu_isa *isa = m->isa;
     const char *text = isa->levels[m->level].llvm_features;
+    uint64_t known = isa->cpu_has_level ? level_features(isa, m->level) : 0;
     for (int i = 0; i < isa->nfeatures; i++)
-        if (m->features >> i & 1 && !(level_features(isa, m->level) >> i & 1))
-            text = ir_internf(ctx, "%s,+%s", text, isa->features[i].name);
+        if ((m->features & ~known) >> i & 1)
+            text = ir_internf(ctx, "%s,+%s", text, isa->features[i].llvm);
     return text;
 }
 
@@ -148,9 +178,10 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->emit = (struct em_machine){.llvm_cpu = level->llvm_cpu,
                                   .llvm_features = llvm_features(ctx, m),
                                   .vector_bytes = level->vector_bytes,
+                                  .tune = m->model ? m->model->llvm : NULL,
                                   .divides_lanes = true};
     m->registers = level->registers;
-    m->l2 = level->l2;
+    m->l2 = m->model ? m->model->l2 : level->l2;
     m->isa->describe(m);
     m->pass.name = arch;
     m->pass.layout = cpu_layout;
@@ -174,6 +205,24 @@ static int least_level(const struct cpu_isa *isa)
     return l;
 }
 
+/* Levels and processors of all instruction sets. */
+static const char *known_names(struct ir_ctx *ctx)
+{
+    const struct cpu_isa *isa;
+    const char *text = "", *last = NULL;
+    for (int i = 0; (isa = cpu_isa_at(i)); i++) {
+        for (int l = least_level(isa); l < isa->nlevels; l++) {
+            text = last ? ir_internf(ctx, "%s%s%s", text, *text ? ", " : "", last) : text;
+            last = isa->levels[l].name;
+        }
+        for (const struct cpu_model *m = isa->models; m && m->name; m++) {
+            text = ir_internf(ctx, "%s, %s", text, last);
+            last = m->name;
+        }
+    }
+    return ir_internf(ctx, "%s or %s", text, last);
+}
+
 /* From a resolved string: instruction set, level and features. False after a diagnostic. */
 static bool read_arch(struct ir_ctx *ctx, struct cpu_machine *m, const char *arch)
 {
@@ -186,9 +235,12 @@ static bool read_arch(struct ir_ctx *ctx, struct cpu_machine *m, const char *arc
     }
     for (int i = 0; (isa = cpu_isa_at(i)); i++) {
         size_t n = strlen(isa->prefix);
-        if (strncmp(arch, isa->prefix, n) != 0 || !read_list(isa, arch + n, false, &m->features))
+        const char *at = strchr(arch, '@');
+        const char *list = at ? ir_internf(ctx, "%.*s", (int)(at - arch), arch) : arch;
+        if (strncmp(list, isa->prefix, n) != 0 || !read_list(isa, list + n, false, &m->features))
             continue;
         m->isa = isa;
+        m->model = at ? model_of(isa, at + 1, strlen(at + 1)) : NULL;
         for (int l = least_level(isa); l < isa->nlevels; l++)
             if ((level_features(isa, l) & ~m->features) == 0)
                 m->level = l;
@@ -198,10 +250,10 @@ static bool read_arch(struct ir_ctx *ctx, struct cpu_machine *m, const char *arc
                  isa->levels[least_level(isa)].name);
         return false;
     }
-    ir_error(ctx, NULL,
-             "--march=%s: unknown architecture or feature; use native, native-FEATURE, x86-64-v2, x86-64-v3 or "
-             "x86-64-v4, the levels also with +FEATURE",
-             arch);
+    ir_error(
+        ctx, NULL,
+        "--march=%s: unknown architecture or feature; use native, native-FEATURE, %s, the levels also with +FEATURE",
+        arch, known_names(ctx));
     return false;
 }
 

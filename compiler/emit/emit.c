@@ -359,6 +359,8 @@ static void add_enum_attribute(struct em *e, LLVMValueRef fn, LLVMAttributeIndex
 void em_function_attributes(struct em *e, LLVMValueRef fn)
 {
     add_attribute(e, fn, "target-cpu", e->m->llvm_cpu);
+    if (e->m->tune)
+        add_attribute(e, fn, "tune-cpu", e->m->tune);
     add_attribute(e, fn, "target-features", e->m->llvm_features);
     add_attribute(e, fn, "prefer-vector-width", ir_internf(e->ctx, "%d", e->m->vector_bytes * 8));
     add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");

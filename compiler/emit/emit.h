@@ -41,6 +41,7 @@
 struct em;
 struct em_machine {
     const char *llvm_cpu, *llvm_features;
+    const char *tune;                /* the processor that instructions are ordered for; NULL: llvm_cpu */
     int vector_bytes;                /* 16, 32, 64; 4: no vectors */
     bool fma;
     bool masks;                      /* memory accesses in some of a vector's lanes are one instruction */

@@ -133,7 +133,7 @@ START_TEST(merged)
     write_object("a.o");
     write_other("b.o");
     const char *objects[] = {path("a.o"), path("b.o")}, *one[] = {path("x.o")};
-    ck_assert(link_object(ctx, path("x.o"), 2, objects, NULL));
+    ck_assert(link_object(ctx, cpu_isa_host(), path("x.o"), 2, objects, NULL));
     ck_assert(link_shared(ctx, cpu_isa_host(), path("x.so"), 1, one, 0, NULL, 1, exports, NULL));
     check_library("x.so");
 }

@@ -3,6 +3,7 @@
  * Opens and runs artifacts and models. A model is compiled in a child process (its memory and its crashes stay there)
  * to a file that is removed as soon as it is open.
  */
+#include "tools/run/emulate_int.h"
 #include "tools/run/model_int.h"
 
 #include "compiler/import/frontend.h"
@@ -360,13 +361,42 @@ static int no_entry(const struct options *o, char *why, const char *shown, const
                        ir_known_text(&known));
 }
 
+/* An artifact of another processor, under an emulator. */
+static int open_emulated(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
+{
+    char error[ERROR_SIZE];
+    int status =
+        emulated_start(path, option_text(o, OPT_entry, ""), option_text(o, OPT_emulate, ""), &m->emulated, error);
+    if (status == TCC_EUSAGE)
+        return usage_error(o, "%s: %s", shown, error);
+    if (status != TCC_OK)
+        return model_error(o, why, model_exit_code(status), "%s: %s", shown, error);
+    struct emulated_shape s = emulated_shape(m->emulated);
+    m->entry = s.entry;
+    if (!allocate_values(m, s.nneeded, s.ndefaults, s.nout))
+        return model_error(o, why, EXIT_ENVIRONMENT, "no memory");
+    for (int i = 0; i < m->nin + m->nout; i++) {
+        const struct wire_value *from = emulated_value(m->emulated, i);
+        struct model_value *v = i < m->nin ? &m->in[i] : &m->out[i - m->nin];
+        v->info = from->info;
+        memcpy(v->least, from->least, sizeof v->least);
+        memcpy(v->most, from->most, sizeof v->most);
+        note_kind(m, v);
+    }
+    return EXIT_FINE;
+}
+
 static int open_artifact(const struct options *o, const char *path, const char *shown, struct model *m, char *why)
 {
-    char real[PATH_MAX];
+    char real[PATH_MAX], foreign[ERROR_SIZE];
     double start = now_ms();
 
     if (!realpath(path, real))
         return model_error(o, why, EXIT_DATA, "cannot open '%s': %s", shown, strerror(errno));
+    if (option_set(o, OPT_emulate))
+        return open_emulated(o, real, shown, m, why);
+    if (emulate_foreign(real, foreign))
+        return model_error(o, why, EXIT_ENVIRONMENT, "%s: %s", shown, foreign);
     int status = tccrt_open(real, &m->artifact);
     m->load_ms = now_ms() - start;
     if (status != TCC_OK)
@@ -421,6 +451,11 @@ int model_session(const struct options *o, struct model *m, int threads, char *w
                                     .sim = option_text(o, OPT_nc_sim, NULL),
                                     .rounding = option_text(o, OPT_nc_rounding, NULL)};
 
+    if (m->emulated) {
+        char error[ERROR_SIZE];
+        int status = emulated_session(m->emulated, threads, error);
+        return status == TCC_OK ? EXIT_FINE : model_error(o, why, model_exit_code(status), "%s", error);
+    }
     if (!m->artifact)
         return model_heeds(o, NULL);
     int status = tccrt_session_new(m->artifact, &options, &m->session);
@@ -477,7 +512,9 @@ int model_run(struct model *m, struct tcc_object *const *inputs, struct tcc_obje
             return TCC_EINPUT;
         }
     }
-    return m->artifact ? run_artifact(m, inputs, outputs, error) : run_interpreted(m, inputs, outputs, error);
+    return m->emulated   ? emulated_run(m->emulated, inputs, outputs, error)
+           : m->artifact ? run_artifact(m, inputs, outputs, error)
+                         : run_interpreted(m, inputs, outputs, error);
 }
 
 int model_restart(struct model *m)
@@ -490,6 +527,7 @@ int model_restart(struct model *m)
 
 void model_close(struct model *m)
 {
+    emulated_end(m->emulated);
     tccrt_session_free(m->session);
     tccrt_close(m->artifact);
     if (m->state)

@@ -30,9 +30,10 @@ struct model {
     size_t facts_size;
     int sizes;                   /* which ones --random takes for open axes: sizes_next() */
     bool tensors_only;           /* every value is a ranked tensor that is no string: tccrt_run does */
-    /* One of the two: */
+    /* One of the three: */
     struct tccrt_model *artifact;
     struct tccrt_session *session;
+    struct emulated *emulated;   /* an artifact of another processor */
     struct ir_ctx *ctx;          /* the interpreter's */
     struct ir_module *module;
     struct pipe *pipe;           /* that runs; NULL: func */

@@ -258,10 +258,24 @@ static int run_tests(const struct options *o)
     return code;
 }
 
+/* --emulate runs entry points; what looks into a session has none here. */
+static int emulate_check(const struct options *o)
+{
+    static const enum option_id others[] = {OPT_interpret, OPT_profile, OPT_html,  OPT_data,
+                                            OPT_compare,   OPT_against, OPT_load,  OPT_use_ema,
+                                            OPT_device,    OPT_nc_sim,  OPT_guard, OPT_trace};
+    for (size_t i = 0; option_set(o, OPT_emulate) && i < sizeof others / sizeof *others; i++)
+        if (option_set(o, others[i]))
+            return usage_error(o, "--emulate and --%s exclude each other", option_table[others[i]].long_name);
+    return EXIT_FINE;
+}
+
 static int run(const struct options *o)
 {
     const char *suite = option_text(o, OPT_test_suite, NULL);
 
+    if (emulate_check(o) != EXIT_FINE)
+        return EXIT_USAGE;
     if (option_set(o, OPT_html) && (suite || option_set(o, OPT_check) || option_set(o, OPT_test_data)))
         return usage_error(o, "--html reports a run, and no test");
     if (suite) {

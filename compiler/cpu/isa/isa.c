@@ -5,7 +5,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <string.h>
 
-static const struct cpu_isa *const isas[] = {&cpu_isa_x86};
+static const struct cpu_isa *const isas[] = {&cpu_isa_x86, &cpu_isa_aarch64};
 enum { NISAS = sizeof isas / sizeof *isas };
 
 const struct cpu_isa *cpu_isa_at(int i)
@@ -15,7 +15,11 @@ const struct cpu_isa *cpu_isa_at(int i)
 
 const struct cpu_isa *cpu_isa_host(void)
 {
+#if defined(__aarch64__)
+    return &cpu_isa_aarch64;
+#else
     return &cpu_isa_x86;
+#endif
 }
 
 /* Is it a list of that instruction set's features, or one of its levels? */

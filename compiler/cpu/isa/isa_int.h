@@ -19,8 +19,12 @@ struct cpu_level {
     int64_t l2;                      /* bytes of the second cache that tiles are made for */
 };
 
-/* `level`: the least that includes it, 0: none does. `least`: the least that it may be added to. */
-struct cpu_feature { const char *name; int level, least; };
+/* `levels`: bit set of those that include it. `least`: the least that it may be added to. */
+struct cpu_feature { const char *name, *llvm; uint32_t levels; int least; };
+
+/* A processor by name: LLVM's name of it, by which instructions are ordered; what it has, as --march would say it;
+ * bytes of its second cache. */
+struct cpu_model { const char *name, *llvm, *arch; int64_t l2; };
 
 struct cpu_isa {
     const char *name;                /* "x86-64" */
@@ -31,6 +35,9 @@ struct cpu_isa {
     int nlevels;
     const struct cpu_feature *features;      /* bits of cpu_machine.features */
     int nfeatures;
+    bool cpu_has_level;              /* llvm_cpu of a level means its features too */
+    bool lists;                      /* levels by name become lists of features in artifacts, too */
+    const struct cpu_model *models;  /* ended by one without a name; NULL: none */
     void (*initialise)(void);        /* LLVM's back end */
     /* What a machine of that level and with those features does by instructions of its own. */
     void (*describe)(struct cpu_machine *m);
@@ -38,11 +45,13 @@ struct cpu_isa {
     uint16_t elf_machine;
     uint32_t elf_flags, elf_pointer;
     uint64_t elf_large;
-    /* Linking: where libc lies (ended by NULL). */
+    /* Linking: where libc lies (ended by NULL); what Debian calls it, in names of cross compilers and folders, and an
+     * option behind -z, or NULL. */
     const char *const *folders;
+    const char *debian, *page_option;
 };
 
-extern const struct cpu_isa cpu_isa_x86;
+extern const struct cpu_isa cpu_isa_x86, cpu_isa_aarch64;
 
 /* isa.c */
 const struct cpu_isa *cpu_isa_at(int i);                     /* NULL: there are no more */

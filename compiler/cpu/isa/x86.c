@@ -22,7 +22,7 @@ enum x86_feature {
     X86_NFEATURES
 };
 static const struct cpu_feature features[] = {
-#define FEATURE(id, name, level, least) {name, level, least},
+#define FEATURE(id, name, level, least) {name, name, (level) ? ~0u << (level) : 0, least},
 #include "compiler/cpu/isa/x86.def"
 #undef FEATURE
 };
@@ -171,9 +171,11 @@ const struct cpu_isa cpu_isa_x86 = {.name = "x86-64",
                                     .nlevels = sizeof levels / sizeof *levels,
                                     .features = features,
                                     .nfeatures = X86_NFEATURES,
+                                    .cpu_has_level = true,
                                     .initialise = initialise,
                                     .describe = describe,
                                     .elf_machine = EM_X86_64,
                                     .elf_pointer = R_X86_64_64,
                                     .elf_large = SHF_X86_64_LARGE,
-                                    .folders = folders};
+                                    .folders = folders,
+                                    .debian = "x86_64-linux-gnu"};

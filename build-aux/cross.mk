@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# libtccrt.a for another processor, and tccc-guest, made by TRIPLET-gcc. Called by runtime/Makefile.inc with TRIPLET (the folder, too), SOURCE (the
+# source tree) and SOURCES (files in it). Atomic operations stay in the code: the functions of libgcc that GCC would call are not
+# in artifacts, which are linked without it.
+CC = $(TRIPLET)-gcc
+AR = $(TRIPLET)-ar
+CFLAGS = -std=gnu17 -Wall -Wextra -O2 -g -fPIC -fno-semantic-interposition -fvisibility=hidden $(if $(filter aarch64-%,$(TRIPLET)),-mno-outline-atomics)
+CPPFLAGS = -D_GNU_SOURCE -I$(SOURCE)
+objects = $(SOURCES:%.c=$(TRIPLET)/%.o)
+
+guest = $(addprefix $(TRIPLET)/tools/run/,guest.o wire.o)
+
+all: $(TRIPLET)/libtccrt.a $(TRIPLET)/tccc-guest
+$(TRIPLET)/libtccrt.a: $(objects)
+	@echo "  AR       $@"; rm -f $@ && $(AR) cr $@ $^
+$(TRIPLET)/tccc-guest: $(guest) $(TRIPLET)/libtccrt.a
+	@echo "  CCLD     $@"; $(CC) -o $@ $^ -lm -lpthread -ldl
+$(TRIPLET)/%.o: $(SOURCE)/%.c
+	@echo "  CC       $@"; mkdir -p $(@D) && $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+-include $(objects:.o=.d) $(guest:.o=.d)

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an AArch64 CPU can do, as the kernel says (getauxval), and the floating-point mode (FPCR; Arm Architecture
+ * Reference Manual, C5.2). An artifact's code version names "aarch64:" and the features that it needs; what stands
+ * behind an '@' is the processor that it was tuned for.
+ */
+#include "runtime/rt_int.h"
+
+#if defined(__aarch64__)
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+static const struct feature {
+    const char *name;
+    unsigned long word;
+    int bit;
+} features[] = {
+#define FEATURE(name, word, bit) {name, word, bit},
+#include "runtime/cpu_arm.def"
+#undef FEATURE
+};
+
+#define PREFIX "aarch64:"
+
+/* FP16 as a feature means half-precision arithmetic of vectors, too (ASIMDHP); processors have both or none. */
+static bool has(const char *name, size_t size)
+{
+    for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+        if (strlen(features[i].name) == size && memcmp(features[i].name, name, size) == 0)
+            return getauxval(features[i].word) >> features[i].bit & 1;
+    return false;
+}
+
+bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
+{
+    if (strncmp(isa, PREFIX, strlen(PREFIX)) != 0) {
+        snprintf(missing, size, "%s", isa);
+        return false;
+    }
+    for (const char *s = isa + strlen(PREFIX); *s && *s != '@'; s += *s == ',') {
+        size_t n = strcspn(s, ",@");
+
+        if (n && !has(s, n)) {
+            snprintf(missing, size, "%.*s", (int)n, s);
+            return false;
+        }
+        s += n;
+    }
+    return true;
+}
+
+/* Levels are x86-64's: here they keep nothing away. */
+bool tcr_cpu_within(const char *isa, const char *level)
+{
+    (void)isa, (void)level;
+    return true;
+}
+
+static uint64_t get_mode(void)
+{
+    uint64_t mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    return mode;
+}
+
+static void set_mode(uint64_t mode)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"(mode));
+}
+
+/* 0: exceptions don't trap, round to nearest even, denormals neither flushed nor taken as zero, NaNs stay. */
+uint32_t tcr_fp_enter(void)
+{
+    uint64_t old = get_mode();
+
+    if (old)
+        set_mode(0);
+    return (uint32_t)old;
+}
+
+void tcr_fp_leave(uint32_t old)
+{
+    if (old)
+        set_mode(old);
+}
+
+#endif
