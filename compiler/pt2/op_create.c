@@ -347,10 +347,13 @@ bool aten_number2(struct pt2 *p, int arg)
         return false;
     ir_expr a = integer_of(p, names[0]), b = integer_of(p, names[1]);
     if (a && b && op->on_exprs) {
-        if (arg == FLOORDIV || arg == MOD)
-            b = pt2_divisor(p->ctx, b);
-        if (!b)
-            return imp_unsupported(im, "a divisor that may be negative");
+        if ((arg == FLOORDIV || arg == MOD) && b->hi < 1)
+            return imp_unsupported(im, "a divisor that is not positive");
+        if ((arg == FLOORDIV || arg == MOD) && b->lo < 1) {
+            if (!imp_assume(im, IR_LE, ir_const(p->ctx, 1), b, "a size is divided by one that is positive"))
+                return false;
+            b = ir_max(p->ctx, b, ir_const(p->ctx, 1));
+        }
         return pt2_out_e(p, 0, op->on_exprs(p->ctx, a, b));
     }
     struct ir_value *x = pt2_operand(p, names[0], &number), *y = x ? pt2_operand(p, names[1], &number) : NULL;

@@ -414,6 +414,15 @@ bool aten_pdist(struct pt2 *p, int arg)
 
 /* -- Bags */
 
+/* Which row of the table each bag's maximum is of, along each column of kept [bags, n, columns]; -1 of an empty
+ * bag. */
+static struct ir_value *largest_rows(struct pt2 *p, struct ir_value *kept, struct ir_value *index,
+                                     struct ir_value *none)
+{
+    struct ir_value *at = kept ? imp_op(p->im, IR_argmax, 1, &kept, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
+    return at ? pt2_choose(p, none, imp_int(p->im, TCC_I64, -1), imp_gather(p->im, index, at, 0)) : NULL;
+}
+
 /* _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
  * padding_idx) */
 bool aten_embedding_bag(struct pt2 *p, int arg)
@@ -449,9 +458,11 @@ bool aten_embedding_bag(struct pt2 *p, int arg)
     if (mode == 2) {
         struct ir_value *kept = imp_unsqueeze(im, inside, 1, &last);
         y = imp_tri(im, IR_select, kept, imp_unsqueeze(im, rows, 1, &zero), imp_like(im, rows, -INFINITY));
+        struct ir_value *none = imp_unsqueeze(im, pt2_with(p, IR_eq, count, 0), 1, &one);
+        if (pt2_wants(p, 3) && !pt2_out(p, 3, largest_rows(p, y, index, none)))
+            return false;
         y = imp_reduce(im, IR_reduce_max, y, 1, &one, false);
-        y = imp_tri(im, IR_select, imp_unsqueeze(im, imp_bin(im, IR_eq, count, imp_int(im, TCC_I64, 0)), 1, &one),
-                    imp_like(im, rows, 0), y);
+        y = imp_tri(im, IR_select, none, imp_like(im, rows, 0), y);
     } else {
         if (samples)
             rows = imp_bin(im, IR_mul, rows, imp_unsqueeze(im, samples, 1, &one));
@@ -464,7 +475,7 @@ bool aten_embedding_bag(struct pt2 *p, int arg)
     }
     /* The other results are bookkeeping of the backward pass. */
     for (int k = 1; k < pt2_nouts(p); k++) {
-        if (pt2_wants(p, k))
+        if (pt2_wants(p, k) && !(mode == 2 && k == 3))
             return imp_unsupported(im, "its result %d", k);
     }
     return pt2_out(p, 0, y);

@@ -60,43 +60,230 @@ bool aten_roi_align(struct pt2 *p, int arg)
     return in[0] && split_rois(p, &in[1], &in[2]) && pt2_out(p, 0, pt2_onnx1(p, "RoiAlign", 16, 3, in, 5, attrs));
 }
 
+/* -- Regions whose maxima are taken */
+
+/* The row-major numbers, among the elements of pictures of these dims, of those that argmax [r, c, ph, pw] has for
+ * each region. */
+static struct ir_value *numbers_of(struct pt2 *p, const ir_expr *dims, struct ir_value *pictures,
+                                   struct ir_value *argmax)
+{
+    struct imp *im = p->im;
+    ir_expr plane = ir_mul(p->ctx, dims[2], dims[3]);
+    int64_t behind = 1;
+    struct ir_value *channel = imp_iota(im, 1, &dims[1], 0, TCC_I64);
+    struct ir_value *first = pt2_bin(p, IR_mul, imp_unsqueeze(im, pictures, 1, &behind), imp_dim_value(im, dims[1]));
+    first = pt2_bin(p, IR_mul, pt2_bin(p, IR_add, first, channel), imp_dim_value(im, plane)); /* [r, c] */
+    const int64_t last[] = {2, 3};
+    struct ir_value *at = pt2_with(p, IR_max, imp_cast(im, argmax, TCC_I64), 0);
+    return pt2_bin(p, IR_add, imp_unsqueeze(im, first, 2, last), at);
+}
+
+/* roi_pool(input, rois, spatial_scale, pooled_height, pooled_width) -> the maxima, 0 of a part without elements, and
+ * where in its plane each is */
+bool aten_roi_pool(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "input"), *rois = x ? pt2_need(p, "rois") : NULL, *corners, *pictures;
+    int64_t h = pt2_i(p, "pooled_height", 1), w = pt2_i(p, "pooled_width", 1);
+    struct onnx_attr attrs[5];
+    struct ir_attr words[3];
+    roi_words(p, attrs);
+    for (int k = 0; k < 3; k++)
+        if (!imp_user_attr(im, &attrs[k + 1], &words[k]))
+            return false;
+    if (!rois || !split_rois(p, &corners, &pictures))
+        return false;
+    if (imp_rank(x) != 4 || h < 1 || w < 1)
+        return imp_bad(im, "pictures [n, c, h, w] and sizes of at least 1 are expected");
+    const ir_expr dims[] = {imp_dim(rois, 0), imp_dim(x, 1), ir_const(p->ctx, h), ir_const(p->ctx, w)};
+    ir_type type = ir_tensor_type(p->ctx, TCC_I32, 4, dims);
+    struct ir_value *in[] = {x, rois};
+    struct ir_node *n = imp_lib_of(im, "roi_pool", 2, in, 1, &type, 3, words);
+    if (!n)
+        return false;
+    struct ir_value *argmax = n->out[0], *which = numbers_of(p, x->type->dim, pictures, argmax);
+    struct ir_value *y = which ? imp_gather(im, pt2_flat(p, x), which, 0) : NULL;
+    y = y ? pt2_choose(p, pt2_with(p, IR_lt, argmax, 0), imp_like(im, x, 0), y) : NULL;
+    return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, argmax));
+}
+
+/* The sizes of the operand that a gradient is by. */
+static bool read_sizes(struct pt2 *p, ir_expr *dims)
+{
+    static const char *const sizes[] = {"batch_size", "channels", "height", "width"};
+    for (int k = 0; k < 4; k++)
+        if (!(dims[k] = pt2_e(p, sizes[k], 0)))
+            return false;
+    return true;
+}
+
+/* _roi_pool_backward(grad, rois, argmax, ..., batch_size, channels, height, width) */
+bool aten_roi_pool_backward(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *dy = pt2_need(p, "grad"), *argmax = dy ? pt2_need(p, "argmax") : NULL, *corners, *pictures;
+    static const char *const known[] = {"spatial_scale", "pooled_height", "pooled_width"};
+    for (int k = 0; k < 3; k++)
+        pt2_ignore(p, known[k]);
+    ir_expr dims[4];
+    if (!argmax || !read_sizes(p, dims) || !split_rois(p, &corners, &pictures))
+        return false;
+    ir_expr all = ir_mul(p->ctx, ir_mul(p->ctx, dims[0], dims[1]), ir_mul(p->ctx, dims[2], dims[3]));
+    dy = pt2_choose(p, pt2_with(p, IR_lt, argmax, 0), imp_like(im, dy, 0), dy);
+    struct ir_value *in[] = {imp_splat(im, dy ? imp_dtype(dy) : TCC_F32, 0, 1, &all),
+                             pt2_flat(p, numbers_of(p, dims, pictures, argmax)), pt2_flat(p, dy)};
+    struct ir_value *dx = in[1] && in[2] ? imp_op(im, IR_scatter_elements, 3, in,
+                                                  IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_s(IR_ATTR_mode, "add")))
+                                         : NULL;
+    return dx && pt2_out(p, 0, imp_reshape(im, dx, 4, dims));
+}
+
+/* -- Regions each part of which reads channels of its own: to RoiAlign each part is a region, each such group of
+ * channels a picture */
+
+/* The parts of regions along one axis, [r, n]: where each begins, or ends. Of a ratio that the length decides the ends
+ * are a rounding error early, lest a part of a whole length be one sample longer. */
+static struct ir_value *bounds_of_parts(struct pt2 *p, struct ir_value *corners, int axis, int64_t n, bool end,
+                                        double scale)
+{
+    struct imp *im = p->im;
+    ir_expr count = ir_const(p->ctx, n), one = ir_const(p->ctx, 1);
+    struct ir_value *from = imp_slice1(im, corners, 1, ir_const(p->ctx, axis), one),
+                    *to = imp_slice1(im, corners, 1, ir_const(p->ctx, axis + 2), one);
+    struct ir_value *length = pt2_with(p, IR_div, pt2_bin(p, IR_sub, to, from), (double)n);
+    struct ir_value *i = imp_iota(im, 1, &count, 0, imp_dtype(corners));
+    struct ir_value *at = pt2_bin(p, IR_add, from, pt2_bin(p, IR_mul, length, i));
+    return end ? pt2_bin(p, IR_add, at, pt2_with(p, IR_mul, length, scale)) : at;
+}
+
+/* Regions as RoiAlign takes them: corners [r h w, 4], pictures [r h w]. */
+static bool parts_of_regions(struct pt2 *p, int64_t h, int64_t w, bool sampled, struct ir_value **corners,
+                             struct ir_value **pictures)
+{
+    struct imp *im = p->im;
+    if (!split_rois(p, corners, pictures))
+        return false;
+    double scale = sampled ? 1 : imp_dtype(*corners) == TCC_F64 ? 1 - 1e-14 : 1 - 1e-6;
+    ir_expr dims[] = {imp_dim(*corners, 0), ir_const(p->ctx, h), ir_const(p->ctx, w)},
+            all = ir_mulc(p->ctx, dims[0], h * w), bins = ir_const(p->ctx, h * w), four = ir_const(p->ctx, 4);
+    struct ir_value *parts[4];
+    const int64_t by_row = 1, by_column = 2, last = 3, behind = 1;
+    for (int k = 0; k < 4; k++) { /* x, y, x, y */
+        int axis = k % 2;
+        parts[k] = bounds_of_parts(p, *corners, axis, axis ? h : w, k > 1, scale);
+        parts[k] = imp_unsqueeze(im, parts[k], 1, axis ? &by_column : &by_row);
+        parts[k] = imp_unsqueeze(im, parts[k] ? imp_expand(im, parts[k], 3, dims) : NULL, 1, &last);
+        if (!parts[k])
+            return false;
+    }
+    struct ir_value *number = pt2_with(p, IR_mul, imp_unsqueeze(im, *pictures, 1, &behind), (double)(h * w));
+    number = pt2_bin(p, IR_add, number, imp_iota(im, 1, &bins, 0, TCC_I64));
+    *corners = imp_reshape(im, imp_concat(im, 4, parts, 3), 2, (const ir_expr[]){all, four});
+    *pictures = number ? imp_reshape(im, number, 1, &all) : NULL;
+    return *corners && *pictures;
+}
+
+/* Axes 1 and 2 of [a, b, c, ...] swapped, and the first two, or axes 1 and 2, joined then. */
+static struct ir_value *regrouped(struct pt2 *p, struct ir_value *x, const ir_expr *from, const ir_expr *to)
+{
+    static const int64_t swap[] = {0, 2, 1, 3, 4};
+    x = x ? imp_transpose(p->im, imp_reshape(p->im, x, 5, from), swap) : NULL;
+    return x ? imp_reshape(p->im, x, 4, to) : NULL;
+}
+
+struct ps_roi {
+    int64_t h, w;
+    struct onnx_attr attrs[5];
+    struct ir_value *in[4];
+    ir_expr bins, channels; /* of a part */
+};
+
+static bool read_ps_roi(struct pt2 *p, ir_expr channels, struct ps_roi *r)
+{
+    r->h = pt2_i(p, "pooled_height", 1);
+    r->w = pt2_i(p, "pooled_width", 1);
+    roi_words(p, r->attrs);
+    r->attrs[0] = pt2_attr_s("coordinate_transformation_mode", "half_pixel");
+    r->attrs[2] = pt2_attr_i("output_height", 1);
+    r->attrs[3] = pt2_attr_i("output_width", 1);
+    if (r->h < 1 || r->w < 1)
+        return imp_bad(p->im, "sizes of at least 1 are expected");
+    r->bins = ir_const(p->ctx, r->h * r->w);
+    r->channels = ir_floordiv(p->ctx, channels, r->bins);
+    return imp_assume(p->im, IR_EQ, ir_mul(p->ctx, r->channels, r->bins), channels,
+                      "the channels are a multiple of the parts of a region") &&
+           parts_of_regions(p, r->h, r->w, pt2_i(p, "sampling_ratio", -1) > 0, &r->in[1], &r->in[2]);
+}
+
+/* ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio) -> means, which channel each
+ * is of */
+bool aten_ps_roi_align(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "input");
+    struct ps_roi r;
+    if (!x || imp_rank(x) != 4 || !read_ps_roi(p, imp_dim(x, 1), &r))
+        return x && imp_rank(x) != 4 && imp_bad(im, "pictures [n, c, h, w] are expected");
+    const ir_expr from[] = {imp_dim(x, 0), r.channels, r.bins, imp_dim(x, 2), imp_dim(x, 3)},
+                  to[] = {ir_mul(p->ctx, from[0], r.bins), r.channels, from[3], from[4]};
+    r.in[0] = regrouped(p, x, from, to);
+    struct ir_value *y = r.in[0] ? pt2_onnx1(p, "RoiAlign", 16, 3, r.in, 5, r.attrs) : NULL;
+    if (!y)
+        return false;
+    const ir_expr h = ir_const(p->ctx, r.h), w = ir_const(p->ctx, r.w), regions = imp_dim(pt2_need(p, "rois"), 0),
+                  parts[] = {regions, h, w, r.channels}, dims[] = {regions, r.channels, h, w},
+                  map[] = {r.channels, h, w}, all = ir_mul(p->ctx, r.channels, r.bins);
+    static const int64_t order[] = {0, 3, 1, 2};
+    struct ir_value *which = imp_reshape(im, imp_iota(im, 1, &all, 0, TCC_I32), 3, map);
+    return pt2_out(p, 0, imp_transpose(im, imp_reshape(im, y, 4, parts), order)) &&
+           (!pt2_wants(p, 1) || pt2_out(p, 1, which ? imp_expand(im, which, 4, dims) : NULL));
+}
+
+/* RoiAlign's gradient by its pictures of these dims. */
+static struct ir_value *roi_align_gradient(struct pt2 *p, struct ir_value **in, const ir_expr *dims,
+                                           const struct onnx_attr *attrs)
+{
+    struct ir_attr words[5];
+    in[3] = in[0] ? imp_splat(p->im, imp_dtype(in[0]), 0, 4, dims) : NULL;
+    for (int k = 0; k < 5; k++)
+        if (!imp_user_attr(p->im, &attrs[k], &words[k]))
+            return NULL;
+    struct ir_node *n = in[3] ? imp_lib_of(p->im, "roialign_grad", 4, in, 1, &in[3]->type, 5, words) : NULL;
+    return n ? n->out[0] : NULL;
+}
+
+/* _ps_roi_align_backward(grad, rois, channel_mapping, ..., batch_size, channels, height, width) */
+bool aten_ps_roi_align_backward(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    static const int64_t order[] = {0, 2, 3, 1};
+    struct ir_value *dy = pt2_need(p, "grad");
+    struct ps_roi r;
+    ir_expr dims[4], one = ir_const(p->ctx, 1);
+    pt2_ignore(p, "channel_mapping");
+    if (!dy || !read_sizes(p, dims) || !read_ps_roi(p, dims[1], &r))
+        return false;
+    const ir_expr parts[] = {ir_mul(p->ctx, imp_dim(dy, 0), r.bins), r.channels, one, one},
+                  small[] = {ir_mul(p->ctx, dims[0], r.bins), r.channels, dims[2], dims[3]},
+                  from[] = {dims[0], r.bins, r.channels, dims[2], dims[3]};
+    dy = imp_transpose(im, dy, order);
+    r.in[0] = dy ? imp_reshape(im, dy, 4, parts) : NULL;
+    return pt2_out(p, 0, regrouped(p, roi_align_gradient(p, r.in, small, r.attrs), from, dims));
+}
+
 /* _roi_align_backward(grad, rois, ..., batch_size, channels, height, width, ...) */
 bool aten_roi_align_backward(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    static const char *const sizes[] = {"batch_size", "channels", "height", "width"};
     struct ir_value *in[4] = {pt2_need(p, "grad")};
     struct onnx_attr attrs[5];
-    struct ir_attr words[5];
     ir_expr dims[4];
-    for (int k = 0; k < 4; k++)
-        if (!(dims[k] = pt2_e(p, sizes[k], 0)))
-            return false;
-    if (!in[0] || !split_rois(p, &in[1], &in[2]))
+    if (!in[0] || !read_sizes(p, dims) || !split_rois(p, &in[1], &in[2]))
         return false;
-    in[3] = imp_splat(p->im, imp_dtype(in[0]), 0, 4, dims);
     roi_words(p, attrs);
-    for (int k = 0; k < 5; k++)
-        if (!imp_user_attr(p->im, &attrs[k], &words[k]))
-            return false;
-    struct ir_node *n = in[3] ? imp_lib_of(p->im, "roialign_grad", 4, in, 1, &in[3]->type, 5, words) : NULL;
-    return n && pt2_out(p, 0, n->out[0]);
-}
-
-/* deform_conv2d(input, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
- * offset_groups, use_mask) */
-bool aten_deform_conv2d(struct pt2 *p, int arg)
-{
-    UNUSED(arg);
-    struct ir_value *in[] = {pt2_need(p, "input"), pt2_need(p, "weight"), pt2_need(p, "offset"), pt2_need(p, "bias"),
-                             pt2_b(p, "use_mask", false) ? pt2_need(p, "mask") : NULL};
-    int64_t h = pt2_i(p, "pad_h", 0), w = pt2_i(p, "pad_w", 0), pads[] = {h, w, h, w};
-    int64_t strides[] = {pt2_i(p, "stride_h", 1), pt2_i(p, "stride_w", 1)},
-            dilations[] = {pt2_i(p, "dilation_h", 1), pt2_i(p, "dilation_w", 1)};
-    struct onnx_attr attrs[] = {pt2_attr_ints("pads", 4, pads), pt2_attr_ints("strides", 2, strides),
-                                pt2_attr_ints("dilations", 2, dilations), pt2_attr_i("group", pt2_i(p, "groups", 1)),
-                                pt2_attr_i("offset_group", pt2_i(p, "offset_groups", 1))};
-    pt2_ignore(p, "mask"); /* without use_mask it is empty */
-    return in[0] && in[1] && in[2] && in[3] &&
-           pt2_out(p, 0, pt2_onnx1(p, "DeformConv", 19, in[4] ? 5 : 4, in, 5, attrs));
+    return pt2_out(p, 0, roi_align_gradient(p, in, dims, attrs));
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Library ops that put windows back: max_unpool, col2im. */
+/* Library ops that put windows back, max_unpool and col2im, and the windows of roi_pool. */
+#include <math.h>
+
 #include "runtime/libop/libop_int.h"
 
 static void list_attr(struct tcc_lib_call *call, const char *name, int n, int64_t otherwise, int64_t *to)
@@ -137,6 +139,71 @@ int tccrt_lib_col2im(struct tcc_lib_call *call)
                     lib_put(out.data, x->dtype, p * image + to,
                             lib_get(&out, p * image + to) + lib_get(x, (p * block + at) * blocks + n));
             }
+        }
+    }
+    return TCC_OK;
+}
+
+/* -- Maxima of regions ------------------------------------------------------------------------------------------ */
+
+/* Part `i` of `parts` of a region [from, to] along an axis of `size` elements, its ends whole numbers; computed as
+ * PyTorch does, in the operand's type. */
+static void part_of_region(bool wide, double from, double to, int64_t i, int64_t parts, int64_t size, int64_t *bounds)
+{
+    double length = to - from + 1 > 1 ? to - from + 1 : 1,
+           bin = wide ? length / (double)parts : (float)length / (float)parts;
+
+    for (int end = 0; end < 2; end++) {
+        double at = wide ? (double)(i + end) * bin : (double)((float)(i + end) * (float)bin);
+
+        at = (end ? ceil(at) : floor(at)) + from;
+        bounds[end] = !(at > 0) ? 0 : at < (double)size ? (int64_t)at : size;
+    }
+}
+
+static int32_t largest_of(const struct tcc_tensor *x, int64_t plane, const int64_t *rows, const int64_t *columns)
+{
+    int64_t width = x->dims[3], at = -1;
+
+    for (int64_t h = rows[0]; h < rows[1]; h++)
+        for (int64_t w = columns[0]; w < columns[1]; w++)
+            if (at < 0 || lib_get(x, plane + h * width + w) > lib_get(x, plane + at))
+                at = h * width + w;
+    return (int32_t)at;
+}
+
+/* (x[n, c, h, w], rois[r, 5]) -> i32[r, c, output_height, output_width]; a row of rois: its picture, x, y, x, y. */
+int tccrt_lib_roi_pool(struct tcc_lib_call *call)
+{
+    const struct tcc_tensor *x, *rois;
+    double scale = lib_float(call, "spatial_scale", 1);
+    int status = lib_need(call, 0, 4, LIB_NUMBER, &x);
+    int32_t *out;
+
+    if (!status)
+        status = lib_need(call, 1, 2, LIB_NUMBER, &rois);
+    if (status)
+        return status;
+    int64_t dims[] = {rois->dims[0], x->dims[1], lib_int(call, "output_height", 1), lib_int(call, "output_width", 1)};
+    if (rois->dims[1] != 5 || dims[2] < 1 || dims[3] < 1 || x->dims[2] * x->dims[3] > INT32_MAX)
+        return LIB_FAIL(call, "regions [r, 5] and planes of at most 2^31 elements are expected");
+    if (!(out = lib_out(call, 0, TCC_I32, 4, dims)))
+        return TCC_EENV;
+    for (int64_t r = 0; r < dims[0]; r++) {
+        double picture = lib_get(rois, 5 * r), ends[4];
+
+        if (!(picture >= 0 && picture < (double)x->dims[0]))
+            return LIB_FAIL(call, "region %lld is of picture %g; there are %lld", (long long)r, picture,
+                            (long long)x->dims[0]);
+        for (int k = 0; k < 4; k++)
+            ends[k] = x->dtype == TCC_F64 ? round(lib_get(rois, 5 * r + 1 + k) * scale)
+                                          : (double)roundf((float)lib_get(rois, 5 * r + 1 + k) * (float)scale);
+        for (int64_t k = 0; k < dims[1] * dims[2] * dims[3]; k++) {
+            int64_t rows[2], columns[2], plane = (int64_t)picture * dims[1] + k / (dims[2] * dims[3]);
+
+            part_of_region(x->dtype == TCC_F64, ends[1], ends[3], k / dims[3] % dims[2], dims[2], x->dims[2], rows);
+            part_of_region(x->dtype == TCC_F64, ends[0], ends[2], k % dims[3], dims[3], x->dims[3], columns);
+            *out++ = largest_of(x, plane * x->dims[2] * x->dims[3], rows, columns);
         }
     }
     return TCC_OK;

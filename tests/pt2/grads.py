@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from archive import flat, save
-from torchvision.ops import roi_align
+from torchvision.ops import deform_conv2d, ps_roi_align, roi_align, roi_pool
 
 F32, F64, C64, C128 = torch.float32, torch.float64, torch.complex64, torch.complex128
 CASES = {}
@@ -106,6 +106,11 @@ def unpooled(x):
 case("unpool", unpooled, r(1, 2, 4, 6), types=(F64,))
 TARGET = torch.tensor([1, 3, 0])
 case("margins", lambda x: (F.multi_margin_loss(x, TARGET), F.multi_margin_loss(x, TARGET, p=2, weight=torch.linspace(0.5, 2, 4, dtype=x.dtype), reduction="none"), F.multilabel_margin_loss(x, torch.tensor([[1, 3, -1, 0], [0, 1, 2, 3], [-1, 0, 1, 2]]))), r(3, 4))
+
+
+ROIS = torch.tensor([[0, 0.2, 1.3, 9, 10], [1, 3, 2, 11, 8.5], [0, -2, -1, 5, 5]])
+case("regions", lambda x: (roi_pool(x, ROIS.to(x.dtype), 2, 0.5), ps_roi_align(x, ROIS.to(x.dtype), 2, 0.5, 2)), r(2, 4, 6, 7), types=(F64,))
+case("deform_conv", lambda x, o, w, b, m: (deform_conv2d(x, o, w, b, padding=1, mask=m), deform_conv2d(x, o[:, :, ::2, ::2], w[:, :2], stride=2, padding=1)), r(1, 4, 5, 6), r(1, 18, 5, 6, lo=-2, hi=2), r(2, 4, 3, 3), r(2), r(1, 9, 5, 6))
 
 
 def safetensors(path, tensors):

@@ -82,12 +82,22 @@ for n, pool, un in ((1, F.max_pool1d, F.max_unpool1d), (2, F.max_pool2d, F.max_u
 for n, pool in ((2, F.fractional_max_pool2d), (3, F.fractional_max_pool3d)):
     case(f"fractional_max_pool{n}d", lambda x, r, pool=pool: pool(x, 2, output_size=3, return_indices=True, _random_samples=r), t(2, 3, *(7, 8, 9)[:n]), t(2, 3, n, lo=0, hi=1))
     case(f"fractional_max_pool{n}d_ratio", lambda x, r, pool=pool: pool(x, 3, output_ratio=(0.6,) * r.shape[-1], _random_samples=r), t(2, 3, *(8, 7, 9)[:n]), t(2, 3, n, lo=0, hi=1))
+# -- Sizes
+case("size_divided", lambda x, y: x.new_zeros(x.shape[0] // (y.shape[0] - 1) + 1), t(4, 6), t(3, 6), dynamic=({0: "n"}, {0: "m"}))
+case("promoted", lambda x, y: x.to(torch.promote_types(x.dtype, y.dtype)), t(3, 2), t(2, dtype=F64))
 # -- Regions
 r = regions(6, 14, 2)
 for d in (F32, F64):
     case(f"roi_pool_{short(d)}", lambda x, r: tv.roi_pool(x, r, (3, 2), 0.5), t(2, 3, 7, 9, dtype=d), r.to(d))
     case(f"ps_roi_align_{short(d)}", lambda x, r: (tv.ps_roi_align(x, r, (3, 2), 0.5, 2), tv.ps_roi_align(x, r, (3, 2), 0.5)), t(2, 12, 7, 9, dtype=d), r.to(d))
-    case(f"ps_roi_pool_{short(d)}", lambda x, r: tv.ps_roi_pool(x, r, (3, 2), 0.5), t(2, 12, 7, 9, dtype=d), r.to(d))
+vision = torch.ops.torchvision
+for d in (F32, F64):
+    case(f"roi_pool_backward_{short(d)}", lambda x, r, g: vision._roi_pool_backward(g, r, vision.roi_pool(x, r, 0.5, 3, 2)[1], 0.5, 3, 2, 2, 3, 7, 9), t(2, 3, 7, 9, dtype=d), r.to(d), t(6, 3, 3, 2, dtype=d))
+    case(f"ps_roi_align_backward_{short(d)}", lambda x, r, g: vision._ps_roi_align_backward(g, r, vision.ps_roi_align(x, r, 0.5, 3, 2, 2)[1], 0.5, 3, 2, 2, 2, 12, 7, 9), t(2, 12, 7, 9, dtype=d), r.to(d), t(6, 2, 3, 2, dtype=d))
+for groups, per in ((1, 1), (2, 1), (1, 2)):
+    for masked in (False, True):
+        case(f"deform_conv_backward_{groups}_{per}_{masked}", lambda g, x, o, w, b, m, a=(1, 2, 1, 0, 1, 2, groups, per, masked): vision._deform_conv2d_backward(g, x, w, o, m, b, *a)[:5 if a[-1] else 3], t(2, 6, 6, 2), t(2, 4, 6, 8), t(2, per * 18, 6, 2, lo=-1, hi=1),
+             t(6, 4 // groups, 3, 3), t(6), t(2, per * 9 * masked, 6 if masked else 0, 2 if masked else 0, lo=0, hi=1), tol="1e-4 1e-5")
 case("roi_pool_outside", lambda x, r: tv.roi_pool(x, r, 2, 1.0), t(1, 2, 4, 5), torch.tensor([[0, -3.0, -3, 9, 9], [0, 7, 7, 9, 9], [0, 2, 2, 1, 1], [0, 4, 3, 4, 3]]))
 case("roi_pool_none", lambda x, r: tv.roi_pool(x, r, 2, 1.0), t(1, 2, 4, 5), torch.zeros(0, 5))
 # -- Losses

@@ -832,6 +832,22 @@ def test_torch_compile_gradients_that_pytorch_does_not_decompose():
         for padding in None, 2:
             both_ways(lambda w: (F.embedding_bag(index, w, offsets, mode=mode, padding_idx=padding), F.embedding_bag(index.view(4, 2), w, mode=mode)), torch.randn(6, 3))
     both_ways(lambda w, s: F.embedding_bag(index, w, offsets, mode="sum", per_sample_weights=s, padding_idx=1), torch.randn(6, 3), torch.randn(8))
+    both_ways(lambda w: (F.embedding_bag(index, w, offsets, mode="max"), F.embedding_bag(index, w, offsets, mode="max", padding_idx=2)), torch.randn(6, 3))
+    half, most = torch.full((2, 3, 2), 0.4), torch.full((1, 2, 3), 0.6)
+    both_ways(lambda x: (F.fractional_max_pool2d(x, 2, output_size=2, _random_samples=half), F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2)), x[..., :4])
+    both_ways(lambda x: F.fractional_max_pool3d(x, 2, output_size=2, _random_samples=most), torch.randn(1, 2, 5, 4, 6))
+    row = x[0, 0]
+    both_ways(lambda x: (F.multi_margin_loss(x, torch.tensor([1, 0, 4, 1])), F.multilabel_margin_loss(x, torch.tensor([[1, 3, -1, 0, 0]] * 4))), row)
+    both_ways(lambda x: (torch.mode(x, 1)[0], torch.kthvalue(x, 2, 1)[0], torch.cummax(x, 1)[0], torch.cummin(x, 0)[0], torch.renorm(x, 2, 1, 0.7), torch.trapezoid(x)), row)
+
+
+def test_torch_compile_torchvision_regions():
+    import torchvision.ops as tv
+    torch.manual_seed(0)
+    x, rois = torch.randn(2, 4, 6, 7), torch.tensor([[0, 0.2, 1.3, 9, 10], [1, 3, 2, 11, 8.5], [0, -2, -1, 5, 5]])
+    both_ways(lambda x: (tv.roi_align(x, rois, 2, 0.5, 2), tv.roi_pool(x, rois, 2, 0.5), tv.ps_roi_align(x, rois, 2, 0.5)), x)
+    both_ways(lambda x, o, w, b, m: tv.deform_conv2d(x, o, w, b, padding=1, mask=m), x, torch.randn(2, 18, 6, 7), torch.randn(3, 4, 3, 3), torch.randn(3), torch.rand(2, 9, 6, 7))
+    both_ways(lambda x, o, w: tv.deform_conv2d(x, o, w, stride=2), x, torch.randn(2, 16, 3, 3), torch.randn(6, 2, 2, 2))
 
 
 def test_torch_compile_weight_norm():

@@ -86,6 +86,15 @@ def _embedding_bag_weights_backward(grad, table, indices, offsets, offset2bag, m
     return torch.where(counts, (grad.index_select(0, bag) * table.index_select(0, indices)).sum(1), 0.0)
 
 
+def _fractional_max_pool_backward(n):
+    def gradient(grad, x, kernel, sizes, indices):
+        """Each window's gradient to the element that its index says."""
+        import torch
+        flat = x.new_zeros([*x.shape[:-n], 1]).expand([*x.shape[:-n], x.shape[-n:].numel()])
+        return flat.scatter_add(-1, indices.flatten(-n), grad.flatten(-n)).reshape(x.shape)
+    return gradient
+
+
 def _of_nothing_too(own):
     """A loss's gradient, whose own decomposition divides by the number of elements."""
     def gradient(grad, x, target, *options):
@@ -106,5 +115,7 @@ def decompositions():
     table = {op.default: f for op, f in ops.items()}
     for op in aten.mse_loss_backward, aten.smooth_l1_loss_backward, aten.huber_loss_backward:
         table[op.default] = _of_nothing_too(decomposition_table[op.default])
+    table[aten.fractional_max_pool2d_backward.default] = _fractional_max_pool_backward(2)
+    table[aten.fractional_max_pool3d_backward.default] = _fractional_max_pool_backward(3)
     table[aten.rrelu_with_noise_backward.default] = decomposition_table[aten.rrelu_with_noise_backward.default]
     return table
