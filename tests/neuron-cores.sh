@@ -17,6 +17,14 @@ import json
 d = json.load(open('out'))
 assert len(d) == 16 and d[0]['nc_count'] == 8 and sorted(d[0]['connected_to']) == [1, 3, 4, 12], d[0]" || fail "ls --json"
 
+# The configuration in force: what the variable says, or (below) what processes have.
+expect_status 0 env NEURON_LOGICAL_NC_CONFIG=2 tccc-neuron ls --core=trn3
+grep -q '^logical-neuroncore-config: 2$' out && grep -q '^15     4      60-63     144 GiB  ' out || fail "ls, pairs: $(cat out)"
+expect_status 2 env NEURON_LOGICAL_NC_CONFIG=2 tccc-neuron ls
+grep -q 'NEURON_LOGICAL_NC_CONFIG=2: expected 1 on trn1' err || fail "$(cat err)"
+expect_status 0 tccc-neuron ls --core=trn2
+grep -q '^logical-neuroncore-config: 1$' out || fail "ls: $(cat out)"
+
 # hold CORE COMMAND...: as somebody else who has that core, a process that lasts
 hold() {
     core=$1
@@ -32,6 +40,12 @@ hold 0 env tccc-run a.so --random >out 2>err || fail "a core that is taken: $(ca
 [ -f run/tccc-neuron/trn1-1 ] || fail "the next core: $(ls run/tccc-neuron)"
 NEURON_RT_NUM_CORES=1 hold 0 tccc-run a.so --random >out 2>err && fail "no core is free"
 grep -q 'no free core: other processes have all of 0 to 0' err || fail "$(cat err)"
+
+# A process with two physical cores as a logical one.
+tccc --target=neuron:trn2 --lnc=2 "$top_srcdir/tests/neuron/round.tcir" -o pair.so || fail "pair.so"
+expect_status 0 tccc-run pair.so --random
+flock run/tccc-neuron/trn2-0 flock run/tccc-neuron/trn2-1 tccc-neuron ls --core=trn2 >out 2>err || fail "ls of a pair: $(cat err)"
+grep -q '^logical-neuroncore-config: 2$' out && grep -q '^0      4      0-3       96 GiB .* 0:.* 1:' out || fail "ls of a pair: $(cat out)"
 
 # says STATUS TEXT VARIABLE...
 says() {

@@ -46,15 +46,31 @@ static void neighbours(int chip, char to[32])
 
 /* -- ls -- */
 
-static void list_text(const struct instance *i, const struct tccrt_neuron_core *c, int n)
+/* Physical cores of a logical one: what the variable says, else what a process has that runs; 0 after an error. */
+static int configuration(const struct options *o, const struct instance *i, const struct tccrt_neuron_core *c, int n)
 {
-    printf("instance-type: %s (simulated)\nlogical-neuroncore-config: 1\n", i->type);
+    const char *said = neuron_env_lnc();
+    if (said && strcmp(said, "1") && (strcmp(said, "2") || i->per_chip < 8)) {
+        usage_error(o, "NEURON_LOGICAL_NC_CONFIG=%s: expected 1%s", said, i->per_chip < 8 ? " on trn1" : " or 2");
+        return 0;
+    }
+    for (int k = 0; k + 1 < n && !said; k++)
+        if (c[k].core % 2 == 0 && c[k + 1].core == c[k].core + 1 && c[k + 1].process == c[k].process)
+            return 2;
+    return said && *said == '2' ? 2 : 1;
+}
+
+static void list_text(const struct instance *i, const struct tccrt_neuron_core *c, int n, int lnc)
+{
+    int cores = i->per_chip / lnc;
+    printf("instance-type: %s (simulated)\nlogical-neuroncore-config: %d\n", i->type, lnc);
     printf("%-6s %-6s %-9s %-8s %-16s %s\n", "DEVICE", "CORES", "CORE IDS", "MEMORY", "CONNECTED", "PROCESSES");
     for (int chip = 0; chip < i->chips; chip++) {
-        char near[32], ids[32];
+        char near[32], ids[32], memory[32];
         neighbours(chip, near);
-        snprintf(ids, sizeof ids, "%d-%d", chip * i->per_chip, (chip + 1) * i->per_chip - 1);
-        printf("%-6d %-6d %-9s %-8s %-16s", chip, i->per_chip, ids, i->per_chip == 2 ? "32 GiB" : "96 GiB", near);
+        snprintf(ids, sizeof ids, "%d-%d", chip * cores, (chip + 1) * cores - 1);
+        snprintf(memory, sizeof memory, "%d GiB", (int)(i->chip_bytes >> 30));
+        printf("%-6d %-6d %-9s %-8s %-16s", chip, cores, ids, memory, near);
         for (int k = 0; k < n; k++)
             if (c[k].core / i->per_chip == chip)
                 printf(" %" PRId64 ":%" PRId64 "(%s)", c[k].core, c[k].process, c[k].command);
@@ -82,16 +98,16 @@ static void put_core(const struct tccrt_neuron_core *c)
     printf("}}");
 }
 
-static void list_json(const struct instance *i, const struct tccrt_neuron_core *c, int n)
+static void list_json(const struct instance *i, const struct tccrt_neuron_core *c, int n, int lnc)
 {
     printf("[");
     for (int chip = 0; chip < i->chips; chip++) {
         char near[32];
         const char *comma = "";
         neighbours(chip, near);
-        printf("%s{\"neuron_device\":%d,\"nc_count\":%d,\"memory_size\":%" PRId64
+        printf("%s{\"neuron_device\":%d,\"nc_count\":%d,\"logical_neuroncore_config\":%d,\"memory_size\":%" PRId64
                ",\"connected_to\":[%s],\"neuron_processes\":[",
-               chip ? ",\n" : "", chip, i->per_chip, i->chip_bytes, near);
+               chip ? ",\n" : "", chip, i->per_chip / lnc, lnc, i->chip_bytes, near);
         for (int k = 0; k < n; k++) {
             if (c[k].core / i->per_chip != chip)
                 continue;
@@ -156,15 +172,17 @@ int neuron_cores(const struct options *o, const char *command)
     for (int64_t k = 0; !count || k < count; k++) {
         if (k)
             nanosleep(&(struct timespec){(time_t)period, (long)((period - (double)(time_t)period) * 1e9)}, NULL);
-        int n = tccrt_neuron_cores(i->kind, MOST, cores);
+        int n = tccrt_neuron_cores(i->kind, MOST, cores), lnc = configuration(o, i, cores, n);
+        if (!lnc)
+            return EXIT_USAGE;
         if (is_monitor)
             monitor(i, cores, n, period);
         else if (!strcmp(command, "top"))
             top(i, cores, n);
         else if (option_set(o, OPT_json))
-            list_json(i, cores, n);
+            list_json(i, cores, n, lnc);
         else
-            list_text(i, cores, n);
+            list_text(i, cores, n, lnc);
         if (fflush(stdout) != 0)
             return tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
     }

@@ -5,7 +5,7 @@
  * these are given. Those that nothing of ours reads are answered, not ignored: a warning says what does the same.
  */
 #include "runtime/tccrt.h"
-#include "tools/options_int.h"
+#include "tools/neuron/neuron_tool_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +188,11 @@ static int vendor_words(struct options *o)
     if (level && option_set(o, OPT_level))
         return usage_error(o, "-O and --optlevel are the same: one of them");
     return !level || option_give(o, OPT_level, level) ? -1 : tool_error(o, EXIT_ENVIRONMENT, "no memory");
+}
+
+const char *neuron_env_lnc(void)
+{
+    return tccrt_env_text("NEURON_LOGICAL_NC_CONFIG");
 }
 
 /* --lnc, given here or by NEURON_CC_FLAGS. */

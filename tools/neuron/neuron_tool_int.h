@@ -7,5 +7,7 @@
 
 int neuron_compile(const struct options *o, const char *path);
 int neuron_cores(const struct options *o, const char *command);      /* ls, top, monitor */
+/* What says how many physical cores a logical one has; NULL: nothing. */
+const char *neuron_env_lnc(void);
 
 #endif
