@@ -149,7 +149,7 @@ struct neuron_op_row {
 };
 const struct neuron_op_row *neuron_op_row(enum neuron_op op);
 const char *neuron_core_name(enum neuron_core_kind c);
-int neuron_generation(enum neuron_core_kind c);                          /* 2: NeuronCore-v2, 3: v3 */
+int neuron_generation(enum neuron_core_kind c);                          /* 2: NeuronCore-v2, 3: v3, 4: v4 */
 int neuron_sbuf_bytes(enum neuron_core_kind c);                          /* of a partition */
 const char *neuron_engine_name(enum neuron_engine e);
 const char *neuron_type_name(enum neuron_type t);

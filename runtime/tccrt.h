@@ -505,7 +505,7 @@ struct tccrt_neuron_core {
     int64_t launches, held;                      /* held: bytes of its sessions' memory */
     double seconds, busy[5];                     /* modelled; of the engines tensor, scalar, gpsimd, vector and sync */
 };
-/* Those of instances of a kind ("trn1", "trn2"), by number, `room` at most; how many. */
+/* Those of instances of a kind ("trn1", "trn2", "trn3"), by number, `room` at most; how many. */
 int tccrt_neuron_cores(const char *kind, int room, struct tccrt_neuron_core *list);
 /* TCC_EUSAGE: the session's device models no time (or TCCC_ORDER_SEED draws durations instead). */
 int tccrt_simulated(const struct tccrt_session *s, struct tccrt_sim *out);

@@ -124,7 +124,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
         if (strlen(name) != length || strncmp(name, arch, length))
             continue;
         if (two && neuron_generation((enum neuron_core_kind)c) < 3) {
-            ir_error(ctx, NULL, "a logical core of %s is one physical core; two are for trn2", name);
+            ir_error(ctx, NULL, "a logical core of %s is one physical core; two are for trn2 and trn3", name);
             return NULL;
         }
         struct nk_machine *m = IR_NEW(ctx, struct nk_machine);
@@ -142,6 +142,6 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
                                         .verify_schedule = verify_schedule};
         return m;
     }
-    ir_error(ctx, NULL, "unknown target neuron:%s; expected neuron:trn1 or neuron:trn2", ir_shown(arch));
+    ir_error(ctx, NULL, "unknown target neuron:%s; expected neuron:trn1, neuron:trn2 or neuron:trn3", ir_shown(arch));
     return NULL;
 }

@@ -144,7 +144,7 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
 }
 
 const struct target target_neuron = {.name = "neuron",
-                                     .machines = "trn1 trn2",
+                                     .machines = "trn1 trn2 trn3",
                                      .host = &target_cpu,
                                      .device = "tcr_device_neuron",
                                      .machine = machine,

@@ -20,15 +20,18 @@ static const struct fabric {
     int lnc, chip, instance;
     double link, hbm, network;
 } fabrics[] = {
-    {NEURON_TRN1, 1, 2, 32, 384 / 2.0, 820 / 2.0, 3.125},
-    {NEURON_TRN2, 1, 8, 128, 1024 / 8.0, 2900 / 8.0, 3.125},
-    {NEURON_TRN2, 2, 4, 64, 1024 / 4.0, 2900 / 4.0, 6.25},
+    {NEURON_TRN1, 1, 2, 32, 384 / 2.0, 820 / 2.0, 3.125},  {NEURON_TRN2, 1, 8, 128, 1024 / 8.0, 2900 / 8.0, 3.125},
+    {NEURON_TRN2, 2, 4, 64, 1024 / 4.0, 2900 / 4.0, 6.25}, {NEURON_TRN3, 1, 8, 128, 2560 / 8.0, 4900 / 8.0, 3.125},
+    {NEURON_TRN3, 2, 4, 64, 2560 / 4.0, 4900 / 4.0, 6.25},
 };
 
 static const struct fabric *fabric_of(enum neuron_core_kind core, int lnc)
 {
-    const struct fabric *f = &fabrics[core == NEURON_TRN1 ? 0 : lnc == 2 ? 2 : 1];
-    return f;
+    size_t k = 0;
+    while (k + 1 < sizeof fabrics / sizeof *fabrics &&
+           (fabrics[k].core != core || (core != NEURON_TRN1 && fabrics[k].lnc != (lnc == 2 ? 2 : 1))))
+        k++;
+    return &fabrics[k];
 }
 
 int neuron_instance_cores(enum neuron_core_kind core, int lnc)

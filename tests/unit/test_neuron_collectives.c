@@ -15,7 +15,7 @@
 /* us. 1.5 us a hop. trn1: 192 bytes/ns of NeuronLink a rank, 410 of HBM; trn2: 128 and 362.5, a logical core of two 256
  * and 725. */
 static const struct {
-    enum { TRN1, TRN2, PAIRS } cores;
+    enum { TRN1, TRN2, PAIRS, TRN3 } cores;
     enum neuron_collective_kind kind;
     enum neuron_algorithm algorithm;
     int ranks;
@@ -28,6 +28,7 @@ static const struct {
     {TRN2, NEURON_ALL_GATHER, NEURON_RING, 64, 64 * MIB, 63 * 1.5 + 63 * MIB / 128e3},
     {TRN2, NEURON_REDUCE_SCATTER, NEURON_RING, 64, 64 * MIB, 63 * 1.5 + 63 * MIB / 120.8e3},
     {PAIRS, NEURON_ALL_GATHER, NEURON_RING, 64, 64 * MIB, 63 * 1.5 + 63 * MIB / 256e3},
+    {TRN3, NEURON_ALL_GATHER, NEURON_RING, 64, 64 * MIB, 63 * 1.5 + 63 * MIB / 320e3},
     /* mesh: a hop, (N - 1) C over links that others use too; all_reduce: 2 hops, twice as much */
     {TRN1, NEURON_ALL_GATHER, NEURON_MESH, 32, 512 * KIB, 1.5 + 31 * 16 * KIB / 96e3},
     {TRN1, NEURON_REDUCE_SCATTER, NEURON_MESH, 32, 512 * KIB, 1.5 + 31 * 16 * KIB / 96e3},
@@ -62,9 +63,11 @@ static const struct {
 START_TEST(table)
 {
     struct neuron_collective c = {rows[_i].kind, rows[_i].algorithm, rows[_i].ranks, (int64_t)rows[_i].bytes};
-    double us =
-        neuron_collective_ns(rows[_i].cores == TRN1 ? NEURON_TRN1 : NEURON_TRN2, rows[_i].cores == PAIRS ? 2 : 1, &c) /
-        1e3;
+    double us = neuron_collective_ns(rows[_i].cores == TRN1   ? NEURON_TRN1
+                                     : rows[_i].cores == TRN3 ? NEURON_TRN3
+                                                              : NEURON_TRN2,
+                                     rows[_i].cores == PAIRS ? 2 : 1, &c) /
+                1e3;
     ck_assert_msg(fabs(us - rows[_i].us) <= 0.1 * rows[_i].us, "row %d: %g us, expected %g", _i, us, rows[_i].us);
 }
 END_TEST

@@ -66,6 +66,10 @@ static const struct {
     {"trn1", "vector", "dma sbuf.f32[0:128, 0, 8192], x[0, 128@65536, 8192]", NEURON_OP_DMA, false, 8, 128, 32768},
     {"trn1", "sync", "dma sbuf.f32[0:16, 0, 1], x[0, 16@65536, 1]", NEURON_OP_DMA, false, 1, 16, 4},
     {"trn1", "vector", "dma sbuf.f32[0:128, 0, 1024@2], x[0, 128@65536, 1024@2]", NEURON_OP_DMA, false, 1, 131072, 4},
+    {"trn3", "vector", "dma sbuf.f32[0:128, 0, 8192], x[0, 128@65536, 8192]", NEURON_OP_DMA, false, 1, 128, 32768},
+    {"trn3", "vector", "dma sbuf.f32[0:128, 0, 8192], x[0, 128@65536, 8192]", NEURON_OP_DMA, false, 16, 128, 32768},
+    {"trn3", "sync", "dma sbuf.f32[0:16, 0, 1], x[0, 16@65536, 1]", NEURON_OP_DMA, false, 1, 16, 4},
+    {"trn3", "scalar", "dma sbuf.bf16[0:128, 0, 8192], x[0, 128@65536, 8192]", NEURON_OP_DMA, false, 1, 128, 32768},
     {"trn2", "vector", "dma sbuf.f32[0:128, 0, 8192], x[0, 128@65536, 8192]", NEURON_OP_DMA, false, 1, 128, 32768},
     {"trn2", "vector", "dma sbuf.f32[0:128, 0, 8192], x[0, 128@65536, 8192]", NEURON_OP_DMA, false, 16, 128, 32768},
     {"trn2", "sync", "dma sbuf.f32[0:16, 0, 1], x[0, 16@65536, 1]", NEURON_OP_DMA, false, 1, 16, 4},
@@ -78,8 +82,8 @@ static const struct {
 
 static void make_samples(void)
 {
-    static const char *const engines[] = {"tensor", "scalar", "gpsimd", "vector", "sync"}, *const cores[] = {"trn1",
-                                                                                                             "trn2"};
+    static const char *const engines[] = {"tensor", "scalar", "gpsimd", "vector", "sync"}, *const cores[] = {
+                                                                                               "trn1", "trn2", "trn3"};
     for (size_t k = 0; k < sizeof costs / sizeof *costs; k++)
         add(costs[k].core, costs[k].engine, costs[k].first, costs[k].lines, true);
     for (int c = 0; c < NEURON_NCORES; c++) {

@@ -61,7 +61,8 @@ START_TEST(clocks)
         const char *core, *engine;
         double ghz;
     } list[] = {{"trn1", "tensor", 2.8}, {"trn1", "scalar", 1.4}, {"trn1", "gpsimd", 1.4}, {"trn1", "vector", 1.12},
-                {"trn2", "tensor", 2.4}, {"trn2", "scalar", 1.2}, {"trn2", "gpsimd", 1.2}, {"trn2", "vector", 0.96}};
+                {"trn2", "tensor", 2.4}, {"trn2", "scalar", 1.2}, {"trn2", "gpsimd", 1.2}, {"trn2", "vector", 0.96},
+                {"trn3", "tensor", 2.4}, {"trn3", "scalar", 1.2}, {"trn3", "gpsimd", 1.2}, {"trn3", "vector", 1.2}};
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         const char *line = *list[k].engine == 't' ? "pe_transpose psum.f32[0:128, 0, 128], sbuf.bf16[0:128, 0, 128]"
                                                   : "tensor_copy " S("f32", 8192, 128) ", " S("f32", 0, 128);

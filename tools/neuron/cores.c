@@ -24,6 +24,7 @@ struct instance {
 static const struct instance instances[] = {
     {"trn1", "trn1.32xlarge", 16, 2, INT64_C(34359738368)},
     {"trn2", "trn2.48xlarge", 16, 8, INT64_C(103079215104)},
+    {"trn3", "trn3.48xlarge", 16, 8, INT64_C(154618822656)},
 };
 
 static const struct instance *chosen(const struct options *o)
@@ -33,7 +34,7 @@ static const struct instance *chosen(const struct options *o)
     for (size_t k = 0; k < sizeof instances / sizeof *instances; k++)
         if (!strcmp(instances[k].kind, kind))
             return &instances[k];
-    usage_error(o, "--core=%s: expected trn1 or trn2", kind);
+    usage_error(o, "--core=%s: expected trn1, trn2 or trn3", kind);
     return NULL;
 }
 

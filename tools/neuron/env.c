@@ -202,9 +202,10 @@ static int check_lnc(const struct options *o)
 
     if (strcmp(lnc, "1") && strcmp(lnc, "2"))
         return usage_error(o, "--lnc=%s: expected 1 or 2", lnc);
-    if (!strcmp(lnc, "2") && strcmp(target, "neuron:trn2"))
-        return usage_error(o, "--lnc=2: a logical core of two physical ones is for --target=neuron:trn2, not %s",
-                           target);
+    if (!strcmp(lnc, "2") && strcmp(target, "neuron:trn2") && strcmp(target, "neuron:trn3"))
+        return usage_error(
+            o, "--lnc=2: a logical core of two physical ones is for --target=neuron:trn2 and neuron:trn3, not %s",
+            target);
     return -1;
 }
 
