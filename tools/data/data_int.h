@@ -43,6 +43,8 @@ struct data_draw { uint64_t seed; int64_t epoch; };
 struct data_source {
     int refs;
     bool (*row)(const struct data_source *s, int64_t row, const struct data_draw *draw, void *to, char *error);
+    /* where people find the row: a file's path; NULL: they have no names */
+    const char *(*name)(const struct data_source *s, int64_t row);
     void (*release)(struct data_source *s);
 };
 
@@ -300,6 +302,7 @@ struct data_fill {
 };
 bool data_fill(struct data_fill *f, int i, void *to, char *error);
 int64_t data_set_row(const struct data_set *set, int64_t sample);          /* the row of the arrays that it is */
+const char *data_set_name(const struct data_set *set, int64_t sample);     /* its file; NULL: it has no name */
 /* of a sample; without an axis of samples: of all */
 int64_t data_row_elements(const struct data_array *a);
 /* The dims but that of the axis, and their number; -1: a rank that has no such axis. */

@@ -186,6 +186,16 @@ int64_t data_set_row(const struct data_set *set, int64_t sample)
     return set->rows ? set->rows[sample] : sample;
 }
 
+const char *data_set_name(const struct data_set *set, int64_t sample)
+{
+    for (int i = 0; i < set->n; i++) {
+        const struct data_source *s = set->arrays[i].source;
+        if (s && s->name && set->arrays[i].axis >= 0)
+            return s->name(s, data_set_row(set, sample));
+    }
+    return NULL;
+}
+
 bool data_fill(struct data_fill *f, int i, void *to, char *error)
 {
     const struct data_array *a = &f->set->arrays[i];

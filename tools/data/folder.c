@@ -3,7 +3,8 @@
  * Folders of pictures: DIR/CLASS/.../FILE. Classes are numbered in the order of their names, or as training's were
  * (tables.c), samples by class and then by path: torchvision's ImageFolder. An input of pictures gets the pictures, an
  * input of integers the classes' numbers. Files are read when a batch is made, so that a folder may be larger than
- * memory; what is kept are their names.
+ * memory; what is kept are their names. Where no input asks for classes (a prediction), pictures may lie anywhere in
+ * the folder, and one picture is a folder of itself.
  */
 #include "tools/data/data_int.h"
 
@@ -43,6 +44,11 @@ static bool picture_row(const struct data_source *s, int64_t row, const struct d
     bool ok = data_picture_row(&f->picture, f->paths[row], file->bytes, file->size, row, draw, to, error);
     data_unref(file);
     return ok;
+}
+
+static const char *picture_name(const struct data_source *s, int64_t row)
+{
+    return ((const struct folder *)s)->paths[row];
 }
 
 static bool is_picture(const char *name)
@@ -94,9 +100,10 @@ static int64_t class_named(struct data_column *c, const char *name, bool note, c
 
 /* What is looked for: a folder's classes (note), or its pictures, whose classes are those of `column`; NULL: nobody
  * asks for them. */
+/* loose: no input asks for classes, and pictures may lie anywhere. */
 struct search {
     struct data_column *column;
-    bool note;
+    bool note, loose;
     char *error;
 };
 
@@ -115,9 +122,12 @@ static bool walk(struct folder *f, const struct search *s, const char *path, int
         int length = snprintf(own, sizeof own, "%s/%s", path, list[i]->d_name);
         bool there = length < (int)sizeof own && stat(own, &st) == 0, folder = there && S_ISDIR(st.st_mode);
         if (ok && folder && depth < DEEPEST && !(s->note && depth)) {
-            int64_t its = class < 0 ? class_named(s->column, list[i]->d_name, s->note, path, s->error) : class;
+            int64_t its = s->loose    ? 0
+                          : class < 0 ? class_named(s->column, list[i]->d_name, s->note, path, s->error)
+                                      : class;
             ok = its >= 0 && (s->note || walk(f, s, own, its, depth + 1));
-        } else if (ok && there && !folder && class >= 0 && is_picture(own) && !(ok = add(f, own, class))) {
+        } else if (ok && there && !folder && (class >= 0 || s->loose) && is_picture(own) &&
+                   !(ok = add(f, own, class))) {
             snprintf(s->error, ERROR_SIZE, "no memory");
         }
         free(list[i]);
@@ -127,9 +137,13 @@ static bool walk(struct folder *f, const struct search *s, const char *path, int
     return ok;
 }
 
-static bool find_pictures(struct folder *f, const char *path, struct data_column *c, char *error)
+static bool find_pictures(struct folder *f, const char *path, struct data_column *c, bool loose, char *error)
 {
-    if (!walk(f, &(struct search){.column = c, .error = error}, path, -1, 0))
+    struct stat st;
+
+    if (loose && stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+        return add(f, path, 0) || (snprintf(error, ERROR_SIZE, "no memory"), false);
+    if (!walk(f, &(struct search){.column = c, .loose = loose, .error = error}, path, -1, 0))
         return false;
     if (!f->n)
         snprintf(error, ERROR_SIZE, "%s: no pictures: expected %s/CLASS/NAME.jpg (or .png, .ppm, .bmp, .webp, .tif)",
@@ -152,6 +166,15 @@ static bool find_classes(const struct data_request *q, char *error)
     return true;
 }
 
+/* Does any input? Then pictures without one are no samples. */
+static bool asks_for_classes(const struct data_request *q)
+{
+    for (int i = 0; i < q->ninputs; i++)
+        if (data_takes_classes(&q->inputs[i]))
+            return true;
+    return !q->ninputs;
+}
+
 bool data_open_folder(struct data_request *q, struct data_array *out, bool *found, char *error)
 {
     struct folder *f = calloc(1, sizeof *f);
@@ -166,9 +189,9 @@ bool data_open_folder(struct data_request *q, struct data_array *out, bool *foun
     if (!f)
         return snprintf(error, ERROR_SIZE, "no memory"), false;
     *found = q->named || classes || data_takes_pictures(q->info);
-    f->source = (struct data_source){.refs = 1, .row = picture_row, .release = folder_release};
+    f->source = (struct data_source){.refs = 1, .row = picture_row, .name = picture_name, .release = folder_release};
     if (!*found || (!classes && !data_picture_for(q, &f->picture, dims + 1, error)) ||
-        !find_pictures(f, q->path, classes && t->ncolumns ? t->columns : NULL, error)) {
+        !find_pictures(f, q->path, classes && t->ncolumns ? t->columns : NULL, !asks_for_classes(q), error)) {
         folder_release(&f->source);
         return false;
     }

@@ -53,7 +53,10 @@ static bool has_suffix(const char *path, const char *suffixes)
 int data_reader_of(const char *path, const struct data_file *f, int asked)
 {
     int id = asked >= 0 ? asked : f ? reader_by_content(f) : READER_folder;
+    const char *dot = strrchr(path, '.');
 
+    if (id < 0 && dot && data_is_picture(dot + 1))
+        id = READER_folder;
     for (int i = 0; i < NREADERS && id < 0; i++)
         if (has_suffix(path, readers[i].suffixes))
             id = i;
@@ -172,15 +175,31 @@ static void shards_release(struct data_source *s)
     free(x);
 }
 
-static bool shards_row(const struct data_source *s, int64_t row, const struct data_draw *draw, void *to, char *error)
+/* The last one that begins at the row or before it. */
+static int shard_of(const struct shards *x, int64_t row)
 {
-    const struct shards *x = (const struct shards *)s;
     int low = 0, high = x->n;
 
-    while (high - low > 1) { /* the last one that begins at the row or before it */
+    while (high - low > 1) {
         int middle = (low + high) / 2;
         *(x->first[middle] <= row ? &low : &high) = middle;
     }
+    return low;
+}
+
+static const char *shards_name(const struct data_source *s, int64_t row)
+{
+    const struct shards *x = (const struct shards *)s;
+    int k = shard_of(x, row);
+    const struct data_source *own = x->arrays[k].source;
+
+    return own && own->name ? own->name(own, row - x->first[k]) : NULL;
+}
+
+static bool shards_row(const struct data_source *s, int64_t row, const struct data_draw *draw, void *to, char *error)
+{
+    const struct shards *x = (const struct shards *)s;
+    int low = shard_of(x, row);
     const struct data_array *a = &x->arrays[low];
     size_t bytes = (size_t)tcc_dtype_bytes(a->dtype);
     if (a->source)
@@ -283,7 +302,7 @@ static bool read_shards(struct data_request *q, int asked, const glob_t *g, stru
         return false;
     }
     if (x) {
-        x->source = (struct data_source){.refs = 1, .row = shards_row, .release = shards_release};
+        x->source = (struct data_source){.refs = 1, .row = shards_row, .name = shards_name, .release = shards_release};
         x->arrays = calloc(g->gl_pathc, sizeof *x->arrays);
         x->first = calloc(g->gl_pathc + 1, sizeof *x->first);
         ok = x->arrays && x->first;

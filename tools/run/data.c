@@ -245,32 +245,49 @@ static struct tcc_object *result(const struct data_run *r, struct output *out)
     return wide;
 }
 
-static int show(struct data_run *r)
+/* Printed, and written to -o. */
+static int show(void *user, const struct run_results *r)
 {
-    struct tccrt_named *list = calloc((size_t)r->nout + 1, sizeof *list);
-    struct tcc_object **values = calloc((size_t)r->nout + 1, sizeof *values);
-    const char *path = option_text(r->o, OPT_output, NULL);
+    const struct options *o = user;
+    struct tccrt_named *list = calloc((size_t)r->n + 1, sizeof *list);
+    const char *path = option_text(o, OPT_output, NULL);
     char error[ERROR_SIZE];
-    int code = list && values ? EXIT_FINE : tool_error(r->o, EXIT_ENVIRONMENT, "out of memory");
+    int code = list ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "out of memory");
 
-    for (int k = 0; k < r->nout && code == EXIT_FINE; k++) {
-        if (!(values[k] = result(r, &r->outputs[k]))) {
-            code = tool_error(r->o, EXIT_ENVIRONMENT, "out of memory");
-            break;
-        }
-        list[k] = (struct tccrt_named){r->outputs[k].info.name, values[k]->t};
-        printf("%s: ", r->outputs[k].info.name);
-        value_print(stdout, values[k]);
+    for (int k = 0; k < r->n && code == EXIT_FINE; k++) {
+        list[k] = (struct tccrt_named){r->names[k], r->values[k]->t};
+        printf("%s: ", r->names[k]);
+        value_print(stdout, r->values[k]);
         putchar('\n');
     }
     if (code == EXIT_FINE && fflush(stdout) != 0)
-        code = tool_error(r->o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
-    if (code == EXIT_FINE && path && !npz_write(path, r->nout, list, error))
-        code = tool_error(r->o, EXIT_ENVIRONMENT, "%s", error);
+        code = tool_error(o, EXIT_ENVIRONMENT, "cannot write standard output: %m");
+    if (code == EXIT_FINE && path && !npz_write(path, r->n, list, error))
+        code = tool_error(o, EXIT_ENVIRONMENT, "%s", error);
+    free(list);
+    return code;
+}
+
+static int hand_over(struct data_run *r, int (*done)(void *user, const struct run_results *r), void *user)
+{
+    struct tcc_object **values = calloc((size_t)r->nout + 1, sizeof *values);
+    const char **names = calloc((size_t)r->nout + 1, sizeof *names);
+    int *axes = calloc((size_t)r->nout + 1, sizeof *axes);
+    int code = values && names && axes ? EXIT_FINE : tool_error(r->o, EXIT_ENVIRONMENT, "out of memory");
+
+    for (int k = 0; k < r->nout && code == EXIT_FINE; k++) {
+        names[k] = r->outputs[k].info.name;
+        axes[k] = r->outputs[k].axis;
+        if (!(values[k] = result(r, &r->outputs[k])))
+            code = tool_error(r->o, EXIT_ENVIRONMENT, "out of memory");
+    }
+    if (code == EXIT_FINE)
+        code = done(user, &(struct run_results){r->nout, values, names, axes, &r->data, &r->tables});
     if (values)
         objects_free(values, r->nout);
     free(values);
-    free(list);
+    free(names);
+    free(axes);
     return code;
 }
 
@@ -291,9 +308,9 @@ static void finish(struct data_run *r)
     free(r->out);
 }
 
-int run_data(const struct options *o, struct model *m)
+int run_data_with(const struct options *o, struct model *m, const char *load,
+                  int (*done)(void *user, const struct run_results *r), void *user)
 {
-    const char *load = option_text(o, OPT_load, NULL);
     struct data_run r = {.o = o, .m = m};
     int code = describe(&r);
 
@@ -308,9 +325,14 @@ int run_data(const struct options *o, struct model *m)
         code = run_all(&r);
     }
     if (code == EXIT_FINE)
-        code = show(&r);
+        code = hand_over(&r, done, user);
     finish(&r);
     return code;
+}
+
+int run_data(const struct options *o, struct model *m)
+{
+    return run_data_with(o, m, option_text(o, OPT_load, NULL), show, (void *)(uintptr_t)o);
 }
 
 int run_data_check(const struct options *o)

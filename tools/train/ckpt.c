@@ -60,6 +60,24 @@ static void drop_old_best(struct trainer *t)
     t->wrote_best = true;
 }
 
+/* DIR/.step.so: the artifact whose state the checkpoints are, for who has one of these alone (tccc-train predict). What
+ * a model was compiled to for this run goes with the process. */
+static void link_artifact(const struct trainer *t)
+{
+    char real[PATH_MAX], path[PATH_MAX], old[PATH_MAX] = "";
+
+    if (snprintf(path, sizeof path, "%s/.step.so", option_text(t->o, OPT_checkpoint, ".")) >= PATH_MAX)
+        return;
+    bool is = model_is_artifact(t->o->words[0]) && realpath(t->o->words[0], real);
+    ssize_t n = readlink(path, old, sizeof old - 1);
+    if (is && n > 0 && !strcmp(old, real))
+        return;
+    if (n > 0) /* another run's */
+        unlink(path);
+    if (is && symlink(real, path) != 0)
+        return; /* predictions then want it named */
+}
+
 static int write_state(struct trainer *t, const char *name)
 {
     char path[PATH_MAX], text[6][32], control[160], *tables = data_tables_text(&t->tables);
@@ -85,6 +103,7 @@ static int write_state(struct trainer *t, const char *name)
     free(tables);
     if (code != EXIT_FINE)
         return code;
+    link_artifact(t);
     if (!strcmp(name, "best"))
         t->wrote_best = true;
     else

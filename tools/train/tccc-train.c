@@ -4,6 +4,7 @@
  * library runs one or several batches a call. Everything that the next step depends on (state, random key, place in the
  * data) is in a checkpoint, so a resumed run has the bits of one that was not interrupted.
  */
+#include "tools/train/predict_int.h"
 #include "tools/train/train_int.h"
 
 #include "passes/train/train.h"
@@ -571,8 +572,14 @@ static int check_compiled_in(const struct options *o)
 static int run(const struct options *o)
 {
     struct trainer t = {.o = o};
+    static const enum option_id predict_options[] = {OPT_output, OPT_predict_format, OPT_predict_top};
     int code;
 
+    if (o->nwords && !strcmp(o->words[0], "predict"))
+        return predict_run(o);
+    for (size_t i = 0; i < sizeof predict_options / sizeof *predict_options; i++)
+        if (option_set(o, predict_options[i]))
+            return usage_error(o, "--%s is for tccc-train predict", option_table[predict_options[i]].long_name);
     if (o->nwords != 1)
         return o->nwords ? usage_error(o, "more than one model: '%s'", o->words[1])
                          : usage_error(o, "no artifact or model given");

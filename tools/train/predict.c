@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tccc-train predict STEP.so: the entry point `predict` over all samples, and of each what people ask: its file, the
+ * most probable classes under the names that training's data had (they are in the checkpoint), and how probable they
+ * are. Scores become probabilities by a softmax, unless they are some already. Where the target of training was of
+ * floats, its numbers are given as they are.
+ */
+#include "tools/train/predict_int.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/safe.h"
+#include "tools/html/html_int.h"
+
+struct predicting {
+    const struct options *o;
+    const struct tccrt_model *artifact;
+    int64_t top;
+};
+
+const char *predict_sample(const struct predictions *p, int64_t sample, char *to)
+{
+    const char *name = data_set_name(p->results->data, sample);
+
+    snprintf(to, 64, "%" PRId64, data_set_row(p->results->data, sample) + 1);
+    return name ? name : to;
+}
+
+const char *predict_class(const struct predicted *x, char *to)
+{
+    snprintf(to, 64, "%" PRId64, x->class);
+    return x->name ? x->name : to;
+}
+
+/* -- What the numbers are ------------------------------------------------------------ */
+
+/* The input of `eval` that `predict` lacks, the target; false: there is none. */
+static bool find_target(const struct tccrt_model *m, struct tccrt_value_info *target)
+{
+    int n = tccrt_ninputs(m, "eval"), known = tccrt_ninputs(m, "predict");
+
+    for (int i = 0; i < n; i++) {
+        bool own = tccrt_input(m, "eval", i, target) == TCC_OK;
+        for (int k = 0; k < known && own; k++) {
+            struct tccrt_value_info x;
+            own = tccrt_input(m, "predict", k, &x) != TCC_OK || strcmp(x.name, target->name);
+        }
+        if (own)
+            return true;
+    }
+    return false;
+}
+
+/* The names of training's classes: of the target's column that has some. */
+static const struct data_column *class_names(const struct data_tables *all, const char *target)
+{
+    for (int i = 0; i < all->n; i++)
+        for (int c = 0; !strcmp(all->at[i]->input, target) && c < all->at[i]->ncolumns; c++)
+            if (all->at[i]->columns[c].nclasses)
+                return &all->at[i]->columns[c];
+    return NULL;
+}
+
+/* Are these probabilities already? */
+static bool sums_to_one(const double *row, int64_t n)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        if (!(row[i] >= 0))
+            return false;
+        sum += row[i];
+    }
+    return fabs(sum - 1) < 1e-3;
+}
+
+static void softmax(double *row, int64_t n)
+{
+    double most = -INFINITY, sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        most = row[i] > most ? row[i] : most;
+    for (int64_t i = 0; i < n; i++)
+        sum += row[i] = exp(row[i] - most);
+    for (int64_t i = 0; i < n; i++)
+        row[i] /= sum;
+}
+
+/* The most probable classes first; of equals the lower one. */
+static void choose(const double *row, int64_t n, const struct data_column *names, int each, struct predicted *out)
+{
+    for (int k = 0; k < each; k++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < n; i++) {
+            bool taken = false;
+            for (int j = 0; j < k; j++)
+                taken |= out[j].class == i;
+            if (!taken && (best < 0 || row[i] > row[best]))
+                best = i;
+        }
+        out[k] = (struct predicted){best, names && best < names->nclasses ? names->classes[best] : NULL, row[best]};
+    }
+}
+
+/* Rows of the output, as what is asked. */
+static int fill(struct predictions *p, const struct tcc_tensor *t, const struct data_column *names)
+{
+    int64_t n = t->rank == 2 ? t->dims[1] : 1;
+    double *rows = calloc((size_t)(p->samples * n) + 1, sizeof *rows);
+    bool probable = true;
+
+    p->at = calloc((size_t)(p->samples * p->each) + 1, sizeof *p->at);
+    if (!rows || !p->at) {
+        free(rows);
+        return tool_error(p->o, EXIT_ENVIRONMENT, "no memory");
+    }
+    for (int64_t i = 0; i < p->samples * n; i++)
+        rows[i] = tcc_load_f64((enum tcc_dtype)t->dtype,
+                               (const char *)t->data + i * tcc_dtype_bytes((enum tcc_dtype)t->dtype));
+    for (int64_t s = 0; s < p->samples; s++)
+        probable &= sums_to_one(rows + s * n, n);
+    for (int64_t s = 0; s < p->samples; s++) {
+        if (p->classes && !probable)
+            softmax(rows + s * n, n);
+        if (p->classes)
+            choose(rows + s * n, n, names, p->each, p->at + s * p->each);
+        for (int64_t k = 0; !p->classes && k < n; k++)
+            p->at[s * n + k] = (struct predicted){.class = k, .value = rows[s * n + k]};
+    }
+    free(rows);
+    return EXIT_FINE;
+}
+
+/* -- Tables ------------------------------------------------------------ */
+
+/* RFC 4180: in quotes where it must be. */
+static void csv_field(FILE *out, const char *text)
+{
+    bool quoted = text[strcspn(text, ",\"\r\n")];
+
+    if (quoted)
+        fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', out);
+        fputc(*text, out);
+    }
+    if (quoted)
+        fputc('"', out);
+}
+
+static void write_csv(FILE *out, const struct predictions *p)
+{
+    char text[64];
+
+    fputs("sample", out);
+    for (int k = 0; k < p->each; k++) {
+        char number[16] = "";
+        if (p->each > 1)
+            snprintf(number, sizeof number, "%d", k + 1);
+        fprintf(out, p->classes ? ",class%s,probability%s" : ",value%s", number, number);
+    }
+    fputc('\n', out);
+    for (int64_t i = 0; i < p->samples; i++) {
+        csv_field(out, predict_sample(p, i, text));
+        for (int k = 0; k < p->each; k++) {
+            const struct predicted *x = &p->at[i * p->each + k];
+            fputc(',', out);
+            if (p->classes) {
+                csv_field(out, predict_class(x, text));
+                fputc(',', out);
+            }
+            fprintf(out, "%.6g", x->value);
+        }
+        fputc('\n', out);
+    }
+}
+
+static void write_jsonl(FILE *out, const struct predictions *p)
+{
+    char text[64];
+
+    for (int64_t i = 0; i < p->samples; i++) {
+        json_t *line = json_object(), *list = json_array();
+        json_object_set_new(line, "sample", html_text(predict_sample(p, i, text)));
+        for (int k = 0; k < p->each; k++) {
+            const struct predicted *x = &p->at[i * p->each + k];
+            json_array_append_new(list, !p->classes
+                                            ? html_number(x->value)
+                                            : json_pack("{s:o, s:o}", "class", html_text(predict_class(x, text)),
+                                                        "probability", html_number(x->value)));
+        }
+        json_object_set_new(line, p->classes ? "classes" : "values", list);
+        json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(7));
+        fputc('\n', out);
+        json_decref(line);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*write)(FILE *out, const struct predictions *p);
+} formats[] = {{"csv", write_csv}, {"jsonl", write_jsonl}, {"html", predict_page}};
+
+static int format_of(const struct options *o)
+{
+    const char *name = option_text(o, OPT_predict_format, "csv");
+
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (!strcmp(formats[i].name, name))
+            return (int)i;
+    return -1;
+}
+
+static int put(const struct predictions *p)
+{
+    const char *path = option_text(p->o, OPT_output, NULL);
+    struct tcr_save save;
+
+    if (!path) {
+        formats[format_of(p->o)].write(stdout, p);
+        return fflush(stdout) ? tool_error(p->o, EXIT_ENVIRONMENT, "cannot write standard output: %m") : EXIT_FINE;
+    }
+    if (tcr_save_open(&save, path, TCR_SAVE_STREAM))
+        return tool_error(p->o, EXIT_ENVIRONMENT, "%s: cannot write: %m", path);
+    formats[format_of(p->o)].write(save.stream, p);
+    return tcr_save_commit(&save) ? tool_error(p->o, EXIT_ENVIRONMENT, "%s: cannot write: %m", path) : EXIT_FINE;
+}
+
+/* -- The run ------------------------------------------------------------ */
+
+/* The first output that has a number, or a row of them, a sample. */
+static int output_of(const struct run_results *r)
+{
+    for (int k = 0; k < r->n; k++) {
+        const struct tcc_tensor *t = &r->values[k]->t;
+        if (r->axes[k] == 0 && (t->rank == 1 || t->rank == 2) && tcc_is_float((enum tcc_dtype)t->dtype))
+            return k;
+    }
+    return -1;
+}
+
+static int tell(void *user, const struct run_results *r)
+{
+    const struct predicting *g = user;
+    struct predictions p = {.o = g->o, .samples = r->data->samples, .results = r};
+    struct tccrt_value_info target;
+    int k = output_of(r);
+
+    if (k < 0)
+        return tool_error(g->o, EXIT_DATA,
+                          "predict: no output has one number or a row of numbers a sample; tccc-run --entry predict "
+                          "--data writes any");
+    const struct tcc_tensor *t = &r->values[k]->t;
+    int64_t n = t->rank == 2 ? t->dims[1] : 1;
+    bool known = find_target(g->artifact, &target);
+    const struct data_column *names = known ? class_names(r->tables, target.name) : NULL;
+    p.output = r->names[k];
+    p.classes = n > 1 && (names || !known || tcc_is_int((enum tcc_dtype)target.dtype));
+    if (n < 1 || n > INT_MAX)
+        return tool_error(g->o, EXIT_DATA, "predict: output '%s' has %" PRId64 " numbers a sample", p.output, n);
+    p.each = (int)(p.classes && g->top < n ? g->top : n);
+    int code = fill(&p, t, names);
+    if (code == EXIT_FINE)
+        code = put(&p);
+    free(p.at);
+    return code;
+}
+
+/* STEP.so, or a checkpoint, beside whose file lies .step.so. */
+static int find_files(const struct options *o, char *artifact, const char **load)
+{
+    const char *given = o->words[1], *slash = strrchr(given, '/'), *dot = strrchr(given, '.');
+
+    *load = option_text(o, OPT_load, NULL);
+    if (!dot || strcmp(dot, ".safetensors")) {
+        snprintf(artifact, PATH_MAX, "%s", given);
+        return EXIT_FINE;
+    }
+    if (*load)
+        return usage_error(o, "predict: '%s' is a checkpoint, and --load another one", given);
+    *load = given;
+    snprintf(artifact, PATH_MAX, "%.*s.step.so", slash ? (int)(slash - given) + 1 : 0, given);
+    if (access(given, R_OK) != 0)
+        return tool_error(o, EXIT_DATA, "%s: %m", given);
+    return access(artifact, R_OK) == 0 ? EXIT_FINE
+                                       : tool_error(o, EXIT_DATA,
+                                                    "%s: there is no '%s', the step that it is of: predict STEP.so "
+                                                    "--load %s",
+                                                    given, artifact, given);
+}
+
+static int predict_with(const struct options *o, const char *path, const char *load, struct predicting *g)
+{
+    static const char *entry[] = {"predict"};
+    struct options own = *o;
+    struct model m = {0};
+    int64_t threads = 0;
+
+    if (!option_int(o, OPT_threads, 1, 4096, &threads))
+        return EXIT_USAGE;
+    own.given[OPT_entry].at = entry;
+    own.given[OPT_entry].n = 1;
+    int code = model_open(&own, path, &m, NULL);
+    if (code == EXIT_FINE)
+        code = model_session(&own, &m, (int)threads, NULL);
+    if (code == EXIT_FINE && load && tccrt_checkpoint_load(m.session, load, TCCRT_CHECKPOINT_WEIGHTS) != TCC_OK)
+        code = tool_error(o, EXIT_DATA, "%s", tccrt_error());
+    g->artifact = m.artifact;
+    if (code == EXIT_FINE)
+        code = run_data_with(o, &m, load, tell, g);
+    model_close(&m);
+    return code;
+}
+
+int predict_run(const struct options *o)
+{
+    struct predicting g = {.o = o, .top = 1};
+    char path[PATH_MAX];
+    const char *load;
+
+    if (o->nwords != 2)
+        return usage_error(o, "predict: expected STEP.so or a checkpoint, got %d files", o->nwords - 1);
+    if (!option_int(o, OPT_predict_top, 1, 1000, &g.top))
+        return EXIT_USAGE;
+    if (format_of(o) < 0)
+        return usage_error(o, "--format=%s: expected csv, jsonl or html", option_text(o, OPT_predict_format, ""));
+    if (!option_set(o, OPT_data))
+        return usage_error(o, "predict: no data: --data FILE");
+    int code = find_files(o, path, &load);
+    return code == EXIT_FINE ? predict_with(o, path, load, &g) : code;
+}
