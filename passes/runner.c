@@ -245,6 +245,10 @@ static bool run_one(struct pass_run *r, struct pass_timing *t)
         dump(r, "after");
     if (!ok && ir_nerrors(r->module->ctx) == errors)
         ir_diag(r->module->ctx, &nowhere, IR_D_BUG, "invalid IR: pass '%s' failed without a message", t->name);
+    if (ok && ir_nerrors(r->module->ctx) != errors) { /* a rewrite gave up what it could not build */
+        ir_diag(r->module->ctx, &nowhere, IR_D_BUG, "invalid IR: pass '%s' went on behind an error", t->name);
+        return false;
+    }
     return ok && check_args(r) && (!r->options->verify || verify(r));
 }
 

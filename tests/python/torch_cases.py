@@ -618,6 +618,25 @@ def test_torch_compile_frozen_weights_that_change_by_other_names():
         assert before.shape == (2, 3)
 
 
+def test_torch_compile_forgets_frozen_memory():
+    """Whose graphs are gone is watched no more; what another graph has frozen, still."""
+    from tccc import dynamo
+    nets = [nn.Linear(3, 3) for _ in range(2)]
+    torch._dynamo.reset()
+    gc.collect()
+    before = len(dynamo._watching)
+    graphs = [dynamo._Frozen({0: nets[0].weight}), dynamo._Frozen({0: nets[0].weight, 1: nets[1].weight})]
+    assert len(dynamo._watching) == before + 2
+    del graphs[1]
+    gc.collect()
+    assert len(dynamo._watching) == before + 1 and not graphs[0].given
+    nets[0].weight.data
+    assert graphs[0].given
+    del graphs
+    gc.collect()
+    assert len(dynamo._watching) == before
+
+
 def test_torch_compile_of_nothing():
     """Losses of no elements have gradients; an extreme of none is PyTorch's error."""
     nothing = torch.zeros(0, 3)

@@ -285,6 +285,13 @@ def _watch_memory():
         setattr(torch.Tensor, name, functools.wraps(getattr(torch.Tensor, name))(telling))
 
 
+def _unwatch(places):
+    """Their graph is gone; another may watch the same memory."""
+    for where in places:
+        if not list(_watching.get(where, ())):
+            _watching.pop(where, None)
+
+
 class _Frozen:
     """Parameters that are constants of an artifact, and whether they still are what they were."""
 
@@ -293,8 +300,10 @@ class _Frozen:
         self.state = [(k, t, t._version, t.data_ptr, t.data_ptr()) for k, t in tensors.items()]
         self.given = False             # their memory, to somebody who may write to it unseen
         _watch_memory()
-        for t in tensors.values():
-            _watching.setdefault(t.untyped_storage().data_ptr(), weakref.WeakSet()).add(self)
+        places = {t.untyped_storage().data_ptr() for t in tensors.values()}
+        for where in places:
+            _watching.setdefault(where, weakref.WeakSet()).add(self)
+        weakref.finalize(self, _unwatch, places).atexit = False
 
     def holds(self, args):
         if self.given:
