@@ -300,8 +300,9 @@ static const char pt2_intro[] =
     "torch.compile PyTorch's own gradient is compiled, where no complex value is kept for it.\n* **Linear algebra**: "
     "`torch.linalg`'s solvers, factors, eigenvalues of symmetric matrices and singular values are library ops, for "
     "small dense matrices: in doubles, with one thread. A matrix that is singular, or not positive definite, is an "
-    "error of the run where PyTorch checks it. `eig` and `ldl` are not there; `lstsq` (and `ctc_loss`) PyTorch itself does not export.\n* **Random numbers** are "
-    "other ones than PyTorch's, of the same distribution.\n\nAn argument that an op does not read here refuses the "
+    "error of the run where PyTorch checks it. `eig` and `ldl` are not there; `lstsq` (and `ctc_loss`) PyTorch itself "
+    "does not export.\n* **Random numbers** are other ones than PyTorch's, of the same distribution.\n\nAn argument "
+    "that an op does not read here refuses the "
     "node; all that is refused is said in one message, with the line of the Python program.\n";
 
 static int by_aten_name(const void *a, const void *b)
