@@ -8,11 +8,13 @@ CFLAGS = -std=gnu17 -Wall -Wextra -O2 -g -fPIC -fno-semantic-interposition -fvis
 CPPFLAGS = -D_GNU_SOURCE -I$(SOURCE)
 objects = $(SOURCES:%.c=$(TRIPLET)/%.o)
 
+# What GCC calls for lack of an instruction, bytes swapped or exchanged atomically, goes into the archive where that is so.
+helpers = $(if $(filter riscv64-%,$(TRIPLET)),$(shell $(CC) -print-libgcc-file-name) $(shell $(CC) -print-file-name=libatomic.a))
 guest = $(addprefix $(TRIPLET)/tools/run/,guest.o wire.o)
 
 all: $(TRIPLET)/libtccrt.a $(TRIPLET)/tccc-guest
 $(TRIPLET)/libtccrt.a: $(objects)
-	@echo "  AR       $@"; rm -f $@ && $(AR) cr $@ $^
+	@echo "  AR       $@"; rm -f $@ && $(AR) cr $@ $^ && for h in $(helpers); do printf 'OPEN %s\nADDLIB %s\nSAVE\nEND\n' $@ $$h | $(AR) -M || exit 1; done
 $(TRIPLET)/tccc-guest: $(guest) $(TRIPLET)/libtccrt.a
 	@echo "  CCLD     $@"; $(CC) -o $@ $^ -lm -lpthread -ldl
 $(TRIPLET)/%.o: $(SOURCE)/%.c

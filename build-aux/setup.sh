@@ -86,7 +86,10 @@ configure_and_build() {
     fi
     if ! [ -f "$build/Makefile" ]; then
         # What else there is a cross compiler for: the tests of other processors are skipped without.
-        cross=$(command -v aarch64-linux-gnu-gcc >/dev/null 2>&1 && echo --with-cross=aarch64-linux-gnu)
+        cross=
+        for triplet in aarch64-linux-gnu riscv64-linux-gnu; do
+            command -v "$triplet-gcc" >/dev/null 2>&1 && cross=${cross:---with-cross=}${cross:+,}$triplet
+        done
         step "configure" sh -c "cd '$build' && '$top/configure' $cross"
     fi
     step "make (on $jobs cores)" make -C "$build" -j "$jobs"

@@ -153,7 +153,7 @@ void tcr_fp_leave(uint32_t old)
         _mm_setcsr(old);
 }
 
-#elif !defined(__aarch64__) /* cpu_arm.c */
+#elif !defined(__aarch64__) && !defined(__riscv) /* cpu_arm.c, cpu_riscv.c */
 
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
 {

@@ -58,7 +58,8 @@ static void child(void *jobs, int i, int report)
 {
     const struct job *j = (const struct job *)jobs + i;
     char *error = NULL;
-    LLVMTargetMachineRef tm = cpu_isa_llvm(j->isa, j->isa->base_cpu, "", false, &error);
+    LLVMTargetMachineRef tm =
+        cpu_isa_llvm(j->isa, j->isa->base_cpu, j->isa->base_features ? j->isa->base_features : "", false, &error);
     if (!tm)
         give_up(report, error);
     LLVMContextRef lc = LLVMContextCreate();

@@ -21,12 +21,15 @@
 /* Processors that artifacts are made for, and what runs them elsewhere. */
 static const struct machine {
     uint16_t elf;
-    const char *name, *emulator, *debian;
-} machines[] = {{EM_X86_64, "x86-64", "qemu-x86_64", "x86_64-linux-gnu"},
-                {EM_AARCH64, "aarch64", "qemu-aarch64", "aarch64-linux-gnu"}};
+    const char *name, *emulator, *debian, *cpu; /* cpu: which has most */
+} machines[] = {{EM_X86_64, "x86-64", "qemu-x86_64", "x86_64-linux-gnu", "max"},
+                {EM_AARCH64, "aarch64", "qemu-aarch64", "aarch64-linux-gnu", "max"},
+                {EM_RISCV, "riscv64", "qemu-riscv64", "riscv64-linux-gnu", "rv64,v=true,vext_spec=v1.0"}};
 
 #if defined(__aarch64__)
 #define HOST EM_AARCH64
+#elif defined(__riscv)
+#define HOST EM_RISCV
 #else
 #define HOST EM_X86_64
 #endif
@@ -192,7 +195,7 @@ int emulated_start(const char *path, const char *entry, const char *cpu, struct 
     }
     struct emulated *e = *out = calloc(1, sizeof *e);
     snprintf(sysroot, sizeof sysroot, "/usr/%s", m->debian);
-    char *const argv[] = {(char *)m->emulator, "-L",          sysroot, "-cpu", (char *)(*cpu ? cpu : "max"), guest,
+    char *const argv[] = {(char *)m->emulator, "-L",          sysroot, "-cpu", (char *)(*cpu ? cpu : m->cpu), guest,
                           (char *)path,        (char *)entry, NULL};
     int status = e ? launch(e, argv, error) : TCC_EENV;
     if (status == TCC_OK)

@@ -13,7 +13,7 @@ struct emulated_shape { const char *entry; int nneeded, ndefaults, nout; };
 
 /* Why this machine can't open the artifact itself: it is for another. False: it can, or it is nothing known. */
 bool emulate_foreign(const char *path, char *error);
-/* Starts the emulator on it; cpu: what QEMU's -cpu takes, "": max. A tcc_status. */
+/* Starts the emulator on it; cpu: what QEMU's -cpu takes, "": one that has most. A tcc_status. */
 int emulated_start(const char *path, const char *entry, const char *cpu, struct emulated **out, char *error);
 struct emulated_shape emulated_shape(const struct emulated *e);
 /* Inputs, then outputs. */

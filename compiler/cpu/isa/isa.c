@@ -5,7 +5,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <string.h>
 
-static const struct cpu_isa *const isas[] = {&cpu_isa_x86, &cpu_isa_aarch64};
+static const struct cpu_isa *const isas[] = {&cpu_isa_x86, &cpu_isa_aarch64, &cpu_isa_riscv64};
 enum { NISAS = sizeof isas / sizeof *isas };
 
 const struct cpu_isa *cpu_isa_at(int i)
@@ -17,6 +17,8 @@ const struct cpu_isa *cpu_isa_host(void)
 {
 #if defined(__aarch64__)
     return &cpu_isa_aarch64;
+#elif defined(__riscv)
+    return &cpu_isa_riscv64;
 #else
     return &cpu_isa_x86;
 #endif

@@ -29,7 +29,7 @@ struct cpu_model { const char *name, *llvm, *arch; int64_t l2; };
 struct cpu_isa {
     const char *name;                /* "x86-64" */
     const char *triple, *abi;        /* LLVM's; abi NULL: the triple's own */
-    const char *base_cpu;            /* LLVM's, of code that every machine runs */
+    const char *base_cpu, *base_features;    /* LLVM's, of code that every machine runs; NULL: none beside the CPU's */
     const char *prefix;              /* what lists of features begin with, as architecture strings: "native:" */
     const struct cpu_level *levels;  /* [number]; the least one that exists is the least that there is code for */
     int nlevels;
@@ -51,7 +51,7 @@ struct cpu_isa {
     const char *debian, *page_option;
 };
 
-extern const struct cpu_isa cpu_isa_x86, cpu_isa_aarch64;
+extern const struct cpu_isa cpu_isa_x86, cpu_isa_aarch64, cpu_isa_riscv64;
 
 /* isa.c */
 const struct cpu_isa *cpu_isa_at(int i);                     /* NULL: there are no more */

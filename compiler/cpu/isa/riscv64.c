@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * riscv64.c - RV64: code for vectors of 128 bits, which is what every V has at least, or for none, where LLVM takes
+ * vectors apart. Nothing is tuned. Sources: the RISC-V Instruction Set Manual, volume I; RISC-V ABIs Specification.
+ */
+#include "compiler/cpu/emit_int.h"
+#include "compiler/cpu/isa/isa_int.h"
+
+#include <elf.h>
+#include <llvm-c/Target.h>
+
+enum { RV64GC = 1, RV64GCV };
+enum { GC = 1 << RV64GC, GCV = 1 << RV64GCV };
+
+enum riscv_feature {
+#define FEATURE(id, name, levels) RISCV_##id,
+#include "compiler/cpu/isa/riscv64.def"
+#undef FEATURE
+    RISCV_NFEATURES
+};
+static const struct cpu_feature features[] = {
+#define FEATURE(id, name, levels) {name, name, levels, RV64GC},
+#include "compiler/cpu/isa/riscv64.def"
+#undef FEATURE
+};
+
+static void describe(struct cpu_machine *m)
+{
+    m->emit.fma = true;
+    m->dot_bytes = cpu_dot_bytes_plain;
+}
+
+static void initialise(void)
+{
+    LLVMInitializeRISCVTargetInfo();
+    LLVMInitializeRISCVTarget();
+    LLVMInitializeRISCVTargetMC();
+    LLVMInitializeRISCVAsmPrinter();
+}
+
+static const struct cpu_level levels[] = {[RV64GC] = {"rv64gc", "generic-rv64", "+64bit", 16, 16, 512 << 10},
+                                          [RV64GCV] = {"rv64gcv", "generic-rv64", "+64bit", 16, 32, 512 << 10}};
+
+static const char *const folders[] = {"/usr/riscv64-linux-gnu/lib", "/lib/riscv64-linux-gnu",
+                                      "/usr/lib/riscv64-linux-gnu", NULL};
+
+const struct cpu_isa cpu_isa_riscv64 = {.name = "riscv64",
+                                        .triple = "riscv64-unknown-linux-gnu",
+                                        .abi = "lp64d",
+                                        .base_cpu = "generic-rv64",
+                                        .base_features = "+m,+a,+f,+d,+c",
+                                        .prefix = "riscv64:",
+                                        .levels = levels,
+                                        .nlevels = sizeof levels / sizeof *levels,
+                                        .features = features,
+                                        .nfeatures = RISCV_NFEATURES,
+                                        .lists = true,
+                                        .initialise = initialise,
+                                        .describe = describe,
+                                        .elf_machine = EM_RISCV,
+                                        .elf_flags = EF_RISCV_RVC | EF_RISCV_FLOAT_ABI_DOUBLE,
+                                        .elf_pointer = R_RISCV_64,
+                                        .folders = folders,
+                                        .debian = "riscv64-linux-gnu"};
