@@ -58,9 +58,12 @@ struct pass_machine {
     int64_t (*group_channels)(const struct pass_machine *m, const struct ir_node *n);
     /* Should x of that conv node, which has padding, get its zeros once, in a tensor of its own? NULL: never. */
     bool (*pads)(const struct pass_machine *m, const struct ir_node *n);
-    /* Is that cast or pad, of which a product's first operand is made, to be stored (a cast by the kernel that computes
-     * what it casts, where one does)? Else kernels of products work it out again for each of their tiles. NULL:
+    /* Should x of that conv node, of one tap that steps over points, be gathered into a tensor of its own? NULL:
      * never. */
+    bool (*gathers)(const struct pass_machine *m, const struct ir_node *n);
+    /* Is that cast, pad or gathering slice, of which a product's first operand is made, to be stored (a cast by the
+     * kernel that computes what it casts, where one does)? Else kernels of products work it out again for each of their
+     * tiles. NULL: never. */
     bool (*materialise)(const struct pass_machine *m, const struct ir_node *n);
     /* In what type to multiply what that CONTRACT, WINDOW or ATTENTION node has in a small type. TCC_NONE: as it is;
      * TCC_F32: cast first; TCC_F16: scaled and cast, from a 16-bit type where `reduced` allows sums of products in f16.

@@ -49,10 +49,12 @@ static bool cv_allowed(const struct ct *c, int cv)
     return !unit || nr % unit == 0 || unit % nr == 0;
 }
 
-/* A step of few rows waits for its own sums; with the block before them they make two of half its size. */
+/* A step of few rows waits for its own sums; with the block before them they make two of half its size. Halves of tiles
+ * as 16 registers allow are worth it as well. */
 bool ct_shared_rest(const struct ct *c, int mr)
 {
-    if (c->nrows == CT_DYN || c->late_rows || c->nrowguards || c->period || mr < 8)
+    int least = c->lanes * tcc_dtype_bytes(c->dtype) < 64 ? 6 : 8;
+    if (c->nrows == CT_DYN || c->late_rows || c->nrowguards || c->period || mr < least)
         return false;
     int64_t rest = c->nrows % mr;
     return rest && rest < 4 && c->nrows > mr;

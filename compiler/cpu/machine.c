@@ -190,6 +190,7 @@ static void fill_machine(struct ir_ctx *ctx, struct cpu_machine *m, const char *
     m->pass.product_group = cpu_product_group;
     m->pass.group_channels = cpu_group_channels;
     m->pass.pads = cpu_pads;
+    m->pass.gathers = cpu_gathers;
     m->pass.materialise = cpu_materialise;
     m->pass.winograd = cpu_winograd;
     m->pass.schedule = cpu_schedule;

@@ -488,7 +488,8 @@ static bool multiplied(const struct ir_value *v, int depth)
 
 static bool is_materialised(const struct lw *lw, const struct ir_node *n)
 {
-    return (n->op == IR_cast || n->op == IR_pad) && lw->fuse && lw->machine->materialise &&
+    bool gather = n->op == IR_slice && lw->machine && lw->machine->gathers;
+    return (n->op == IR_cast || n->op == IR_pad || gather) && lw->fuse && lw->machine->materialise &&
            lw->machine->materialise(lw->machine, n);
 }
 

@@ -285,6 +285,7 @@ static bool picture(struct pass_run *r, struct ir_builder *b, struct ir_node *n)
 {
     struct ir_value *v = legalise_few_channels(r, b, n);
     v = v ? v : legalise_padding(r, b, n);
+    v = v ? v : legalise_strided(r, b, n);
     if (v)
         replace(n, v->def);
     return v != NULL;

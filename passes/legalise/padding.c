@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * padding.c - convolutions whose padding is written out: x gets its zeros once, in a tensor of its own, and no tap has
- * to be left out. Exact, but that a weight which is not finite meets these zeros.
+ * padding.c - convolutions that read a tensor of their own, made of x: with the zeros of the padding, so that no tap
+ * has to be left out (exact, but that a weight which is not finite meets these zeros), or with the points alone that
+ * one tap steps on, which then are neighbours (exact).
  */
 #include "passes/legalise/legalise_int.h"
 
@@ -73,4 +74,37 @@ struct ir_value *legalise_padding(struct pass_run *r, struct ir_builder *b, cons
     if (n->op != IR_conv || !m || !m->pads || !pass_bounded(r) || !pass_is_padded(n) || !m->pads(m, n))
         return NULL;
     return legalise_conv_padded(b, n, n->in[1].value, 0);
+}
+
+/* x at every strides[i]-th point of its axes behind the channels, as many as the results are. */
+static struct ir_value *gathered(struct ir_builder *b, const struct ir_node *n, const struct ir_attr *strides)
+{
+    struct ir_value *x = n->in[0].value;
+    ir_type t = x->type, y = n->out[0]->type;
+    ir_expr start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK];
+    for (int i = 0; i < t->rank; i++) {
+        start[i] = ir_const(b->ctx, 0);
+        size[i] = i < 2 ? t->dim[i] : y->dim[i];
+        step[i] = ir_const(b->ctx, i < 2 ? 1 : strides->ints[i - 2]);
+    }
+    return ir_build1(b, IR_slice, 1, &x,
+                     IR_ATTRS(ir_attr_exprs(IR_ATTR_starts, t->rank, start),
+                              ir_attr_exprs(IR_ATTR_sizes, t->rank, size),
+                              ir_attr_exprs(IR_ATTR_steps, t->rank, step)));
+}
+
+struct ir_value *legalise_strided(struct pass_run *r, struct ir_builder *b, const struct ir_node *n)
+{
+    const struct pass_machine *m = pass_opts(r)->machine;
+    if (n->op != IR_conv || !m || !m->gathers || !m->gathers(m, n))
+        return NULL;
+    const struct ir_attr *s = ir_attr(n, IR_ATTR_strides);
+    int64_t ones[TCC_MAX_RANK];
+    for (int i = 0; i < s->n; i++)
+        ones[i] = 1;
+    struct ir_value *in[3] = {gathered(b, n, s), n->in[1].value, n->nin > 2 ? n->in[2].value : NULL};
+    struct ir_attr *attrs = IR_NEWN(b->ctx, n->nattrs + 1, struct ir_attr); /* ends with zeros */
+    for (int i = 0; i < n->nattrs; i++)
+        attrs[i] = n->attrs[i].key == IR_ATTR_strides ? ir_attr_ints(IR_ATTR_strides, s->n, ones) : n->attrs[i];
+    return in[0] ? ir_build1(b, IR_conv, in[2] ? 3 : 2, in, attrs) : NULL;
 }
