@@ -31,8 +31,8 @@ struct rnn {
     bool reverse;
     struct ir_value *x; /* [t, b, i] */
     struct ir_value *lens;
-    ir_expr hidden;
-    const char *f[3]; /* activations of this direction */
+    ir_expr hidden, out; /* out: of the state that is put out, hidden unless projected */
+    const char *f[3];    /* activations of this direction */
     double alpha[3], beta[3];
     double clip; /* 0: none */
     bool linear_before_reset, input_forget;
@@ -40,6 +40,7 @@ struct rnn {
         *all_p; /* of all directions: [d, g*h, i], [d, g*h, h], [d, 2*g*h], [d, 3*h] */
     struct ir_value *r, *peephole[3], *bias_w, *bias_r; /* r: [g*h, h] */
     struct bytes r_bytes;                               /* instead of r where x is set */
+    struct ir_value *projection;                        /* [out, hidden], of PyTorch's LSTMs (operand 8); NULL: none */
     struct ir_value *project;                           /* [t, b, g*h], x W' + b where the cell allows */
 };
 
@@ -135,6 +136,8 @@ static bool step_lstm(struct imp *im, const struct rnn *r, struct ir_value *x, s
     state[1] = add(im, mul(im, f, c), mul(im, i, fresh));
     struct ir_value *o = activate(im, r, 0, peep(im, r, 1, part(im, all, 1, 1, w), MUTANT(121, state[1], c)));
     state[0] = state[1] ? mul(im, o, imp_activation(im, r->f[2], state[1], r->alpha[2], r->beta[2])) : NULL;
+    if (r->projection && state[0])
+        state[0] = imp_matmul(im, state[0], r->projection, false, true, TCC_NONE);
     return state[0] != NULL;
 }
 
@@ -172,7 +175,7 @@ static bool run_direction(struct imp *im, const struct rnn *r, int nstate, struc
     ir_type types[3];
     for (int k = 0; k < nstate; k++)
         types[k] = initial[k]->type;
-    ir_expr dims[3] = {imp_dim(r->x, 0), imp_dim(r->x, 1), r->hidden};
+    ir_expr dims[3] = {imp_dim(r->x, 0), imp_dim(r->x, 1), r->out};
     types[nstate] = ir_tensor_type(im->ctx, imp_dtype(r->x), 3, dims);
     struct ir_node *loop = ir_build_typed(
         &im->b, IR_loop, 2 + nstate, in,
@@ -308,7 +311,7 @@ static struct ir_value *initial_state(struct imp *im, const struct rnn *r, int o
 {
     static const int64_t swap[3] = {1, 0, 2};
     struct ir_value *v = imp_in(im, operand);
-    ir_expr dims[2] = {imp_dim(r->x, 1), r->hidden};
+    ir_expr dims[2] = {imp_dim(r->x, 1), operand == 5 ? r->out : r->hidden};
     if (!v)
         return imp_splat(im, imp_dtype(r->x), 0, 2, dims);
     v = of_direction(im, batch_first ? imp_transpose(im, v, swap) : v, r->direction);
@@ -374,7 +377,7 @@ static bool read_weights(struct imp *im, struct rnn *r, struct ir_value *w, stru
     r->all_w = imp_with_dims(im, w, (ir_expr[]){d, gates, NULL},
                              (const char *[]){"W has a part for each direction", w_rows, NULL});
     r->all_r = imp_with_dims(
-        im, rec, (ir_expr[]){d, gates, r->hidden},
+        im, rec, (ir_expr[]){d, gates, r->out},
         (const char *[]){"R has a part for each direction", r_rows, "R has hidden_size columns for each gate"});
     r->all_b = imp_with_dims(
         im, b, (ir_expr[]){d, ir_mulc(im->ctx, gates, 2)},
@@ -394,7 +397,12 @@ static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
         return false;
     if (imp_rank(r->x) != 3 || !w || !rec || imp_rank(w) != 3 || imp_rank(rec) != 3)
         return imp_bad(im, "X, W and R with 3 dims are expected");
-    r->hidden = hidden_size(im, r, w, rec);
+    r->hidden = r->out = hidden_size(im, r, w, rec);
+    struct ir_value *projections = r->cell == CELL_LSTM && !*im->domain ? imp_in(im, 8) : NULL;
+    if (projections) { /* [directions, out, hidden] */
+        r->out = imp_dim(projections, 1);
+        r->projection = of_direction(im, projections, r->direction);
+    }
     if (batch_first)
         r->x = imp_transpose(im, r->x, swap);
     r->clip = imp_f(im, "clip", 0);

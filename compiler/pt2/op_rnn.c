@@ -14,7 +14,8 @@ static const struct {
 } cells[] = {{"LSTM", 4, {0, 3, 1, 2}}, {"GRU", 3, {1, 0, 2}}, {"RNN", 1, {0}}, {"RNN", 1, {0}}};
 
 struct rnn {
-    int cell, directions;
+    int cell, directions, each; /* each: weights of a layer and direction */
+    bool projects;              /* the last of these is a projection of the state */
     bool biases, batch_first;
     int64_t hidden, layers;
     double dropout;
@@ -33,14 +34,14 @@ static struct ir_value *reordered(struct pt2 *p, const struct rnn *r, struct ir_
     return imp_concat(p->im, cells[r->cell].gates, parts, 0);
 }
 
-/* Parameter `which` (w_ih, w_hh, b_ih, b_hh) of a layer, both directions stacked. */
+/* Parameter `which` (w_ih, w_hh, b_ih, b_hh, if there are biases, then the projection) of a layer, both directions stacked. */
 static struct ir_value *stacked(struct pt2 *p, const struct rnn *r, int64_t layer, int which, bool biases)
 {
     struct ir_value *both[2];
-    int64_t zero = 0, each = r->biases ? 4 : 2;
+    int64_t zero = 0;
     for (int d = 0; d < r->directions; d++) {
-        struct ir_value **w = r->params + (layer * r->directions + d) * each;
-        both[d] = reordered(p, r, w[which]);
+        struct ir_value **w = r->params + (layer * r->directions + d) * r->each;
+        both[d] = which < 4 - 2 * !r->biases ? reordered(p, r, w[which]) : w[which];
         if (biases && both[d]) {
             struct ir_value *pair[] = {both[d], reordered(p, r, w[which + 1])};
             both[d] = pair[1] ? imp_concat(p->im, 2, pair, 0) : NULL;
@@ -64,9 +65,15 @@ static struct ir_value *layer(struct pt2 *p, const struct rnn *r, int64_t k, str
 {
     static const int64_t perm[] = {0, 2, 1, 3};
     const struct onnx_str relu[] = {{"Relu", 4}, {"Relu", 4}};
-    struct ir_value *in[] = {
-        x,    stacked(p, r, k, 0, false), stacked(p, r, k, 1, false), r->biases ? stacked(p, r, k, 2, true) : NULL,
-        NULL, of_layer(p, r, h, k),       of_layer(p, r, c, k)};
+    struct ir_value *in[] = {x,
+                             stacked(p, r, k, 0, false),
+                             stacked(p, r, k, 1, false),
+                             r->biases ? stacked(p, r, k, 2, true) : NULL,
+                             NULL,
+                             of_layer(p, r, h, k),
+                             of_layer(p, r, c, k),
+                             NULL,
+                             r->projects ? stacked(p, r, k, r->each - 1, false) : NULL};
     struct onnx_attr attrs[4] = {pt2_attr_i("hidden_size", r->hidden),
                                  pt2_attr_s("direction", r->directions == 2 ? "bidirectional" : "forward")};
     int n = 2;
@@ -78,8 +85,12 @@ static struct ir_value *layer(struct pt2 *p, const struct rnn *r, int64_t k, str
                                         .type = ONNX_ATTR_STRINGS,
                                         .count = (size_t)r->directions,
                                         .strings = relu};
-    if (!in[1] || !in[2] || (r->biases && !in[3]) ||
-        !pt2_onnx(p, cells[r->cell].op, 14, r->cell == LSTM ? 7 : 6, in, n, attrs, r->cell == LSTM ? 3 : 2, outs) ||
+    if (!in[1] || !in[2] || (r->biases && !in[3]) || (r->projects && !in[8]) ||
+        !pt2_onnx(p, cells[r->cell].op, 14,
+                  r->projects       ? 9
+                  : r->cell == LSTM ? 7
+                                    : 6,
+                  in, n, attrs, r->cell == LSTM ? 3 : 2, outs) ||
         !outs[0])
         return NULL;
     struct ir_value *y = imp_transpose(p->im, outs[0], perm);
@@ -99,10 +110,15 @@ static bool read_rnn(struct pt2 *p, int cell, struct rnn *r)
     if (!train)
         r->dropout = 0;
     int n = pt2_list(p, "params", &r->params);
-    if (r->layers < 1 || r->layers > 1000 || n != r->layers * r->directions * (r->biases ? 4 : 2))
-        return imp_unsupported(p->im, "%d parameters (projections are not supported)", n);
-    return imp_rank(r->params[1]) == 2 &&
-           (ir_is_const(imp_dim(r->params[1], 1), &r->hidden) || imp_unsupported(p->im, "a symbolic state"));
+    int weights = r->biases ? 4 : 2, sets = r->layers > 0 && r->layers <= 1000 ? (int)r->layers * r->directions : 0;
+    r->projects = cell == LSTM && sets && n == sets * (weights + 1);
+    r->each = weights + r->projects;
+    if (!sets || n != sets * r->each)
+        return imp_bad(p->im, "%d parameters", n);
+    if (imp_rank(r->params[1]) != 2 || !ir_is_const(imp_dim(r->params[1], 0), &r->hidden))
+        return imp_unsupported(p->im, "a symbolic state");
+    r->hidden /= cells[cell].gates;
+    return true;
 }
 
 bool aten_rnn(struct pt2 *p, int arg)

@@ -113,6 +113,14 @@ case("regions", lambda x: (roi_pool(x, ROIS.to(x.dtype), 2, 0.5), ps_roi_align(x
 case("deform_conv", lambda x, o, w, b, m: (deform_conv2d(x, o, w, b, padding=1, mask=m), deform_conv2d(x, o[:, :, ::2, ::2], w[:, :2], stride=2, padding=1)), r(1, 4, 5, 6), r(1, 18, 5, 6, lo=-2, hi=2), r(2, 4, 3, 3), r(2), r(1, 9, 5, 6))
 
 
+
+def projected(x, *w):
+    return torch.ops.aten.lstm.input(x, [x.new_zeros(1, 2, 3), x.new_zeros(1, 2, 5)], w, True, 1, 0.0, False, False, False)
+
+
+case("lstm_projected", projected, r(4, 2, 3), r(20, 3), r(20, 3), r(20), r(20), r(3, 5))
+
+
 def safetensors(path, tensors):
     header, data = {}, b""
     for name, x in tensors.items():

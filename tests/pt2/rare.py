@@ -100,6 +100,12 @@ for groups, per in ((1, 1), (2, 1), (1, 2)):
              t(6, 4 // groups, 3, 3), t(6), t(2, per * 9 * masked, 6 if masked else 0, 2 if masked else 0, lo=0, hi=1), tol="1e-4 1e-5")
 case("roi_pool_outside", lambda x, r: tv.roi_pool(x, r, 2, 1.0), t(1, 2, 4, 5), torch.tensor([[0, -3.0, -3, 9, 9], [0, 7, 7, 9, 9], [0, 2, 2, 1, 1], [0, 4, 3, 4, 3]]))
 case("roi_pool_none", lambda x, r: tv.roi_pool(x, r, 2, 1.0), t(1, 2, 4, 5), torch.zeros(0, 5))
+# -- Recurrence
+for name, options in (("one", {}), ("deep", {"num_layers": 2, "bidirectional": True}), ("plain", {"bias": False, "batch_first": True})):
+    torch.manual_seed(3)
+    case(f"lstm_projected_{name}", torch.nn.LSTM(4, 6, proj_size=3, **options).eval(), t(5, 2, 4))
+case("lstm_projected_open", torch.nn.LSTM(4, 6, proj_size=3).eval(), t(5, 3, 4), dynamic=({1: "n"},))
+case("lstm_projected_state", lambda x, h, c, *w: torch.ops.aten.lstm.input(x, [h, c], w, True, 1, 0.0, False, False, False), t(5, 2, 4), t(1, 2, 3), t(1, 2, 6), t(24, 4), t(24, 3), t(24), t(24), t(3, 6))
 # -- Losses
 for m in ("mean", "sum", "none"):
     case(f"multi_margin_{m}", lambda x, y, w, m=m: (F.multi_margin_loss(x, y, reduction=m), F.multi_margin_loss(x, y, p=2, margin=0.7, weight=w, reduction=m)), t(5, 4), idx(5, n=4), t(4, lo=0.1))
