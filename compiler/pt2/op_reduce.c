@@ -17,8 +17,10 @@ struct reduced {
 
 static bool read_reduced(struct pt2 *p, enum tcc_dtype type, struct reduced *r)
 {
-    r->x = pt2_need(p, "self");
-    r->n = r->x ? pt2_axes(p, "dim", imp_rank(r->x), r->axes) : -1;
+    bool prims = pt2_given(p, "inp"); /* the names that PyTorch's primitives have */
+    r->x = pt2_need(p, prims ? "inp" : "self");
+    r->n = r->x ? pt2_axes(p, prims ? "dims" : "dim", imp_rank(r->x), r->axes) : -1;
+    pt2_ignore(p, "output_dtype");
     r->keep = pt2_b(p, "keepdim", false);
     if (r->n < 0)
         return false;

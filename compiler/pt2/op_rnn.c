@@ -34,7 +34,8 @@ static struct ir_value *reordered(struct pt2 *p, const struct rnn *r, struct ir_
     return imp_concat(p->im, cells[r->cell].gates, parts, 0);
 }
 
-/* Parameter `which` (w_ih, w_hh, b_ih, b_hh, if there are biases, then the projection) of a layer, both directions stacked. */
+/* Parameter `which` (w_ih, w_hh, b_ih, b_hh, if there are biases, then the projection) of a layer, both directions
+ * stacked. */
 static struct ir_value *stacked(struct pt2 *p, const struct rnn *r, int64_t layer, int which, bool biases)
 {
     struct ir_value *both[2];

@@ -501,7 +501,7 @@ struct ir_value *pt2_flip(struct pt2 *p, struct ir_value *x, int n, const int64_
 /* flip(self, dims); flipud (arg 1) and fliplr (arg 2): the first and the second axis */
 bool aten_flip(struct pt2 *p, int arg)
 {
-    struct ir_value *x = pt2_need(p, "self");
+    struct ir_value *x = pt2_need(p, pt2_given(p, "a") ? "a" : "self");
     int64_t axes[TCC_MAX_RANK] = {arg - 1}, given[TCC_MAX_RANK];
     if (arg)
         return x && imp_rank(x) >= arg && pt2_out(p, 0, pt2_flip(p, x, 1, axes));

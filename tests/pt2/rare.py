@@ -82,6 +82,10 @@ for n, pool, un in ((1, F.max_pool1d, F.max_unpool1d), (2, F.max_pool2d, F.max_u
 for n, pool in ((2, F.fractional_max_pool2d), (3, F.fractional_max_pool3d)):
     case(f"fractional_max_pool{n}d", lambda x, r, pool=pool: pool(x, 2, output_size=3, return_indices=True, _random_samples=r), t(2, 3, *(7, 8, 9)[:n]), t(2, 3, n, lo=0, hi=1))
     case(f"fractional_max_pool{n}d_ratio", lambda x, r, pool=pool: pool(x, 3, output_ratio=(0.6,) * r.shape[-1], _random_samples=r), t(2, 3, *(8, 7, 9)[:n]), t(2, 3, n, lo=0, hi=1))
+# -- PyTorch's primitives
+prims = torch.ops.prims
+case("prims", lambda x, y: (prims.sum(x, [0, 2]), prims.var(x, [1], correction=0.5), prims.var(x, [0, 1], correction=1.0), prims.gt(x, y), prims.rev(x, [0, 2])), t(3, 4, 2), t(3, 4, 2))
+case("prims_halves", lambda x: (prims.sum(x, [1]), prims.rev(x, [1])), t(3, 4, dtype=BF16))
 # -- Sizes
 case("size_divided", lambda x, y: x.new_zeros(x.shape[0] // (y.shape[0] - 1) + 1), t(4, 6), t(3, 6), dynamic=({0: "n"}, {0: "m"}))
 case("promoted", lambda x, y: x.to(torch.promote_types(x.dtype, y.dtype)), t(3, 2), t(2, dtype=F64))

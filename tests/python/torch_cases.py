@@ -860,6 +860,16 @@ def test_torch_compile_gradients_that_pytorch_does_not_decompose():
     both_ways(lambda x: (torch.mode(x, 1)[0], torch.kthvalue(x, 2, 1)[0], torch.cummax(x, 1)[0], torch.cummin(x, 0)[0], torch.renorm(x, 2, 1, 0.7), torch.trapezoid(x)), row)
 
 
+def test_core_aten_is_there():
+    """Each overload that this PyTorch says is core ATen has a row that says so."""
+    import re
+    rows = re.findall(r'^ATEN\("([^"]*)", ([^,]*),', open(TOP + "/compiler/pt2/aten.def").read(), re.M)
+    mine = {name.partition(".")[0] for name, flags in rows if "CORE" in flags.split(" | ")}
+    packets = [(n, getattr(torch.ops.aten, n)) for n in dir(torch.ops.aten)]
+    core = {n for n, p in packets if hasattr(p, "overloads") and any(torch.Tag.core in getattr(p, o).tags for o in p.overloads())}
+    assert len(core) > 100 and core <= mine, sorted(core - mine)
+
+
 def test_torch_compile_torchvision_regions():
     import torchvision.ops as tv
     torch.manual_seed(0)
