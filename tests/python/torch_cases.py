@@ -860,6 +860,14 @@ def test_torch_compile_gradients_that_pytorch_does_not_decompose():
     both_ways(lambda x: (torch.mode(x, 1)[0], torch.kthvalue(x, 2, 1)[0], torch.cummax(x, 1)[0], torch.cummin(x, 0)[0], torch.renorm(x, 2, 1, 0.7), torch.trapezoid(x)), row)
 
 
+def test_torch_compile_sums_of_sizes():
+    torch._dynamo.reset()
+    f = torch.compile(lambda x, y: x.new_ones(torch.sym_sum([x.shape[0], y.shape[0], x.shape[1], 2])) * x.sum(), backend="tccc", dynamic=True, options={"fallback": False})
+    for n, m in (3, 5), (4, 2), (7, 6):
+        x, y = torch.randn(n, 4), torch.randn(m, 4)
+        assert near(f(x, y), x.new_ones(n + m + 6) * x.sum())
+
+
 def test_core_aten_is_there():
     """Each overload that this PyTorch says is core ATen has a row that says so."""
     import re

@@ -43,6 +43,23 @@ def _fix_inputs(graph, gm):
     return constants
 
 
+def _add_in_pairs(graph):
+    """torch.sym_sum, for which PyTorch's serialiser has no words, as sums of two."""
+    import operator
+    import torch
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target is not torch.sym_sum:
+            continue
+        total, value = 0, 0
+        with graph.inserting_before(node):
+            for term in node.args[0]:
+                value = value + (term.meta["val"] if isinstance(term, torch.fx.Node) else term)
+                total = graph.call_function(operator.add, (total, term))
+                total.meta["val"] = value
+        node.replace_all_uses_with(total)
+        graph.erase_node(node)
+
+
 def _ranges(placeholders):
     """The bounds of the symbols in the inputs' sizes: the format's range_constraints."""
     import torch
@@ -75,7 +92,9 @@ def serialise(gm, results, frozen=None):
     new_results = [names[r] for r in results]
     for old, new in names.items():
         new.meta = dict(old.meta)
-    graph.output(tuple(new_results))
+    output = graph.output(tuple(new_results))
+    _add_in_pairs(graph)
+    new_results = list(output.args[0])
     held = _fix_inputs(graph, gm)
     graph.eliminate_dead_code()
     copy = torch.fx.GraphModule(gm, graph)
