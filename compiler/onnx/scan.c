@@ -108,62 +108,22 @@ static bool bad(struct scanner *s, const struct frame *f, uint64_t pos, const ch
 
 bool onnx_read_varint(const uint8_t *data, uint64_t *pos, uint64_t end, uint64_t *value)
 {
-    uint64_t v = 0;
-    uint64_t p = *pos;
-    for (int shift = 0; shift < 70; shift += 7) {
-        if (p >= end)
-            return false;
-        uint8_t b = data[p++];
-        if (shift == 63 && b > 1)
-            return false;
-        v |= (uint64_t)(b & 0x7f) << shift;
-        if (!(b & 0x80)) {
-            *pos = p;
-            *value = v;
-            return true;
-        }
-    }
-    return false;
+    const uint8_t *at = data + *pos;
+    bool ok = wire_read_number(&at, data + end, value);
+    *pos = (uint64_t)(at - data);
+    return ok;
 }
 
 const char *onnx_read_record(const uint8_t *data, uint64_t *pos, uint64_t end, struct onnx_record *rec)
 {
-    uint64_t tag;
-    rec->start = *pos;
-    if (!onnx_read_varint(data, pos, end, &tag) || tag > UINT32_MAX || !(tag >> 3))
-        return "no valid field tag";
-    rec->number = (uint32_t)(tag >> 3);
-    rec->wire = tag & 7;
-    rec->payload = *pos;
-    rec->value = 0;
-    uint64_t left = end - *pos;
-    switch (rec->wire) {
-    case WIRE_VARINT:
-        if (!onnx_read_varint(data, pos, end, &rec->value))
-            return "a number is cut off or too long";
-        break;
-    case WIRE_FIX64:
-        if (left < 8)
-            return "a 64-bit value is cut off";
-        *pos += 8;
-        break;
-    case WIRE_FIX32:
-        if (left < 4)
-            return "a 32-bit value is cut off";
-        *pos += 4;
-        break;
-    case WIRE_BYTES:
-        if (!onnx_read_varint(data, pos, end, &rec->value))
-            return "a length is cut off or too long";
-        if (rec->value > end - *pos)
-            return "a length runs past the end of what holds it";
-        rec->payload = *pos;
-        *pos += rec->value;
-        break;
-    default: return "groups and unknown wire types are not used by ONNX";
-    }
-    rec->end = *pos;
-    return NULL;
+    const uint8_t *at = data + *pos;
+    struct wire_record r;
+    const char *wrong = wire_read_record(&at, data + end, &r);
+
+    *rec = (struct onnx_record){
+        r.number, r.wire, r.value, *pos, (uint64_t)((wrong ? at : r.payload) - data), (uint64_t)(at - data)};
+    *pos = rec->end;
+    return wrong;
 }
 
 /* Makes room for `more` elements of `size` bytes behind the `count` that *array holds. */
@@ -194,26 +154,17 @@ static bool emit(struct scanner *s, const struct frame *f, const void *bytes, ui
     return true;
 }
 
-static size_t put_varint(uint8_t *to, uint64_t value)
-{
-    size_t n = 0;
-    for (; value >= 0x80; value >>= 7)
-        to[n++] = (uint8_t)(value | 0x80);
-    to[n++] = (uint8_t)value;
-    return n;
-}
-
 static bool emit_tag(struct scanner *s, const struct frame *f, uint32_t number, uint32_t wire)
 {
     uint8_t tag[10];
-    return emit(s, f, tag, put_varint(tag, (uint64_t)number << 3 | wire));
+    return emit(s, f, tag, wire_write_number(tag, (uint64_t)number << 3 | wire));
 }
 
 /* Tells protobuf-c's TensorProto which row of the side table is its own. */
 static bool emit_tensor_index(struct scanner *s, const struct frame *f)
 {
     uint8_t segment[16];
-    size_t n = put_varint(segment + 3, f->tensor);
+    size_t n = wire_write_number(segment + 3, f->tensor);
     segment[0] = 3 << 3 | WIRE_BYTES;
     segment[1] = (uint8_t)(n + 1);
     segment[2] = 1 << 3 | WIRE_VARINT;

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/wire.h"
 #include "compiler/onnx/error_int.h"
 
 #define ONNX_MAX_NESTING 100          /* messages inside each other; protobuf's own readers stop there too */
@@ -28,9 +29,6 @@ enum onnx_message {
     ONNX_MSG_COUNT
 };
 
-enum onnx_wire_type {
-    WIRE_VARINT = 0, WIRE_FIX64 = 1, WIRE_BYTES = 2, WIRE_GROUP = 3, WIRE_GROUP_END = 4, WIRE_FIX32 = 5
-};
 
 /* Consecutive records of one data field of a TensorProto: `length` bytes at `offset`, tags included. */
 struct onnx_run {
@@ -55,7 +53,7 @@ struct onnx_scan {
 
 /* One record of the wire format. */
 struct onnx_record {
-    uint32_t number, wire; /* field number, enum onnx_wire_type */
+    uint32_t number, wire; /* field number, base/wire.h */
     uint64_t value;        /* VARINT: the value; WIRE_BYTES: the length */
     uint64_t start;        /* of the tag */
     uint64_t payload;      /* of the bytes (WIRE_BYTES) or of the value */

@@ -9,6 +9,7 @@
 #include "tools/train/ckpt_tool_int.h"
 
 #include "base/safe.h"
+#include "base/wire.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -30,51 +31,6 @@ enum {
     T_EXTERNAL = 13,
     T_LOCATION = 14
 };
-enum { WIRE_VARINT, WIRE_64, WIRE_BYTES, WIRE_32 = 5 };
-
-struct record {
-    const unsigned char *start, *payload, *end;
-    uint64_t size, value;
-    int field, wire;
-};
-
-static bool read_varint(const unsigned char **at, const unsigned char *end, uint64_t *v)
-{
-    *v = 0;
-    for (int shift = 0; shift < 70 && *at < end; shift += 7) {
-        unsigned char c = *(*at)++;
-        if (shift < 64)
-            *v |= (uint64_t)(c & 127) << shift;
-        if (!(c & 128))
-            return true;
-    }
-    return false;
-}
-
-/* The record at *at; moves on. False: malformed. */
-static bool next(const unsigned char **at, const unsigned char *end, struct record *r)
-{
-    uint64_t key;
-    *r = (struct record){.start = *at};
-    if (!read_varint(at, end, &key))
-        return false;
-    r->field = (int)(key >> 3 & 0x1fffffff);
-    r->wire = (int)(key & 7);
-    if (r->wire == WIRE_VARINT && !read_varint(at, end, &r->value))
-        return false;
-    if (r->wire == WIRE_BYTES && !read_varint(at, end, &r->size))
-        return false;
-    if (r->wire == WIRE_64 || r->wire == WIRE_32)
-        r->size = r->wire == WIRE_64 ? 8 : 4;
-    else if (r->wire != WIRE_VARINT && r->wire != WIRE_BYTES)
-        return false;
-    r->payload = *at;
-    if (r->size > (uint64_t)(end - *at))
-        return false;
-    *at += r->size;
-    r->end = *at;
-    return true;
-}
 
 /* -- What is written ---------------------------------------------------------------------------------------- */
 
@@ -120,15 +76,6 @@ static void put(struct pieces *p, const void *at, size_t n, bool owned)
     p->bytes += n;
 }
 
-static size_t varint(unsigned char *to, uint64_t v)
-{
-    size_t n = 0;
-    for (; v > 127; v >>= 7)
-        to[n++] = (unsigned char)(v | 128);
-    to[n++] = (unsigned char)v;
-    return n;
-}
-
 /* The head of a record of bytes: key and length. */
 static void put_head(struct pieces *p, int field, uint64_t size)
 {
@@ -137,8 +84,8 @@ static void put_head(struct pieces *p, int field, uint64_t size)
         p->failed = true;
         return;
     }
-    size_t n = varint(head, (uint64_t)field << 3 | WIRE_BYTES);
-    n += varint(head + n, size);
+    size_t n = wire_write_number(head, (uint64_t)field << 3 | WIRE_BYTES);
+    n += wire_write_number(head + n, size);
     put(p, head, n, true);
 }
 
@@ -171,20 +118,20 @@ static void add_dim(struct tensor *t, uint64_t v)
         t->big = true;
 }
 
-static bool read_external(struct tensor *t, const struct record *entry)
+static bool read_external(struct tensor *t, const struct wire_record *entry)
 {
     const unsigned char *at = entry->payload;
     char key[32] = "", value[512] = "";
-    struct record r;
+    struct wire_record r;
 
     while (at < entry->end) {
-        if (!next(&at, entry->end, &r))
+        if (wire_read_record(&at, entry->end, &r))
             return false;
-        char *to = r.field == 1 ? key : value;
-        size_t room = r.field == 1 ? sizeof key : sizeof value;
-        if (r.wire == WIRE_BYTES && r.field <= 2 && r.size < room) {
-            memcpy(to, r.payload, r.size);
-            to[r.size] = '\0';
+        char *to = r.number == 1 ? key : value;
+        size_t room = r.number == 1 ? sizeof key : sizeof value;
+        if (r.wire == WIRE_BYTES && r.number <= 2 && r.value < room) {
+            memcpy(to, r.payload, r.value);
+            to[r.value] = '\0';
         }
     }
     if (strcmp(key, "location") == 0)
@@ -198,30 +145,30 @@ static bool read_external(struct tensor *t, const struct record *entry)
     return true;
 }
 
-static bool read_tensor(const struct record *message, struct tensor *t)
+static bool read_tensor(const struct wire_record *message, struct tensor *t)
 {
     const unsigned char *at = message->payload;
-    struct record r;
+    struct wire_record r;
     uint64_t v;
 
     *t = (struct tensor){.dtype = TCC_NONE};
     while (at < message->end) {
-        if (!next(&at, message->end, &r))
+        if (wire_read_record(&at, message->end, &r))
             return false;
-        if (r.field == T_DIMS && r.wire == WIRE_VARINT)
+        if (r.number == T_DIMS && r.wire == WIRE_VARINT)
             add_dim(t, r.value);
-        for (const unsigned char *d = r.payload; r.field == T_DIMS && r.wire == WIRE_BYTES && d < r.end;) {
-            if (!read_varint(&d, r.end, &v))
+        for (const unsigned char *d = r.payload; r.number == T_DIMS && r.wire == WIRE_BYTES && d < r.end;) {
+            if (!wire_read_number(&d, r.end, &v))
                 return false;
             add_dim(t, v);
         }
-        if (r.field == T_TYPE)
+        if (r.number == T_TYPE && r.wire == WIRE_VARINT)
             t->dtype = r.value < TCC_NDTYPES ? (enum tcc_dtype)r.value : TCC_NONE;
-        if (r.field == T_LOCATION)
+        if (r.number == T_LOCATION && r.wire == WIRE_VARINT)
             t->external = r.value == 1;
-        if (r.field == T_NAME && r.wire == WIRE_BYTES && r.size < sizeof t->name)
-            memcpy(t->name, r.payload, r.size);
-        if (r.field == T_EXTERNAL && r.wire == WIRE_BYTES && !read_external(t, &r))
+        if (r.number == T_NAME && r.wire == WIRE_BYTES && r.value < sizeof t->name)
+            memcpy(t->name, r.payload, r.value);
+        if (r.number == T_EXTERNAL && r.wire == WIRE_BYTES && !read_external(t, &r))
             return false;
     }
     return true;
@@ -323,11 +270,11 @@ static void put_external(struct export *e, struct pieces *to, const void *data, 
             return;
         }
         entry[n++] = 1 << 3 | WIRE_BYTES;
-        n += varint(entry + n, key);
+        n += wire_write_number(entry + n, key);
         memcpy(entry + n, keys[i], key);
         n += key;
         entry[n++] = 2 << 3 | WIRE_BYTES;
-        size_t k = varint(head, value);
+        size_t k = wire_write_number(head, value);
         memcpy(entry + n, head, k);
         memcpy(entry + n + k, values[i], value);
         n += k + value;
@@ -337,12 +284,12 @@ static void put_external(struct export *e, struct pieces *to, const void *data, 
 }
 
 /* The initialiser as it is, but for its elements. */
-static int put_tensor(struct export *e, const struct record *message)
+static int put_tensor(struct export *e, const struct wire_record *message)
 {
     struct tensor t;
     struct pieces body = {0};
     const unsigned char *at = message->payload;
-    struct record r;
+    struct wire_record r;
     size_t bytes = 0;
     int code = EXIT_FINE;
 
@@ -358,9 +305,9 @@ static int put_tensor(struct export *e, const struct record *message)
         put(&e->graph, message->start, (size_t)(message->end - message->start), false);
         return EXIT_FINE;
     }
-    while (at < message->end && next(&at, message->end, &r))
-        if (r.field != T_FLOATS && r.field != T_INTS && r.field != T_RAW && r.field != T_DOUBLES &&
-            r.field != T_EXTERNAL)
+    while (at < message->end && !wire_read_record(&at, message->end, &r))
+        if (r.number != T_FLOATS && r.number != T_INTS && r.number != T_RAW && r.number != T_DOUBLES &&
+            r.number != T_EXTERNAL)
             put(&body, r.start, (size_t)(r.end - r.start), false);
     if (t.external) {
         put_external(e, &body, data, bytes, own != NULL);
@@ -376,16 +323,16 @@ static int put_tensor(struct export *e, const struct record *message)
     return EXIT_FINE;
 }
 
-static int put_graph(struct export *e, const struct record *graph)
+static int put_graph(struct export *e, const struct wire_record *graph)
 {
     const unsigned char *at = graph->payload;
-    struct record r;
+    struct wire_record r;
     int code = EXIT_FINE;
 
     while (code == EXIT_FINE && at < graph->end) {
-        if (!next(&at, graph->end, &r))
+        if (wire_read_record(&at, graph->end, &r))
             return tool_error(e->o, EXIT_DATA, "%s: malformed: a record of the graph ends early", e->model);
-        if (r.field == GRAPH_INITIALIZER && r.wire == WIRE_BYTES)
+        if (r.number == GRAPH_INITIALIZER && r.wire == WIRE_BYTES)
             code = put_tensor(e, &r);
         else
             put(&e->graph, r.start, (size_t)(r.end - r.start), false);
@@ -407,7 +354,7 @@ static int write_file(const struct export *e, const char *path, const struct pie
     return tool_error(e->o, EXIT_ENVIRONMENT, "cannot write '%s': %m", path);
 }
 
-static int write_model(struct export *e, const struct data_file *in, const struct record *graph)
+static int write_model(struct export *e, const struct data_file *in, const struct wire_record *graph)
 {
     struct pieces model = {0};
     char path[PATH_MAX];
@@ -438,7 +385,7 @@ static int write_model(struct export *e, const struct data_file *in, const struc
 int onnx_export(const struct options *o, const struct tensors *t, const char *model, const char *output, int *replaced)
 {
     struct export e = {.o = o, .t = t, .model = model, .output = output};
-    struct record r, graph = {0};
+    struct wire_record r, graph = {0};
     char error[ERROR_SIZE];
     struct data_file *in = data_map(model, error);
     int code = EXIT_FINE;
@@ -447,9 +394,9 @@ int onnx_export(const struct options *o, const struct tensors *t, const char *mo
         return tool_error(o, data_map_code(), "%s", error);
     const unsigned char *at = in->bytes, *end = in->bytes + in->size;
     while (code == EXIT_FINE && at < end) {
-        if (!next(&at, end, &r))
+        if (wire_read_record(&at, end, &r))
             code = tool_error(o, EXIT_DATA, "%s: not an ONNX model", model);
-        else if (r.field == MODEL_GRAPH && r.wire == WIRE_BYTES)
+        else if (r.number == MODEL_GRAPH && r.wire == WIRE_BYTES)
             graph = r;
     }
     if (code == EXIT_FINE && !graph.start)

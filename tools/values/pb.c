@@ -4,6 +4,7 @@
  * reader: every length is checked against what is left, nesting has a limit, and a field of an unexpected wire type is
  * an error. 4- and 2-bit elements are packed in files (from the low bits up) and one to a byte in memory.
  */
+#include "base/wire.h"
 #include "tools/values/values_int.h"
 
 #include <stdlib.h>
@@ -38,13 +39,8 @@ static void *fail(struct pb *r, const char *what)
 
 static bool varint(struct pb *r, struct span *s, uint64_t *value)
 {
-    *value = 0;
-    for (int shift = 0; shift < 64 && s->at < s->end; shift += 7) {
-        uint8_t byte = *s->at++;
-        *value |= (uint64_t)(byte & 127) << shift;
-        if (!(byte & 128))
-            return true;
-    }
+    if (wire_read_number(&s->at, s->end, value))
+        return true;
     fail(r, "not an ONNX value: a number does not end");
     return false;
 }
@@ -52,21 +48,15 @@ static bool varint(struct pb *r, struct span *s, uint64_t *value)
 /* The next field; false at the end or after an error. */
 static bool next_field(struct pb *r, struct span *s, struct field *f)
 {
-    uint64_t key;
-    if (r->failed || s->at >= s->end || !varint(r, s, &key))
+    struct wire_record record;
+
+    if (r->failed || s->at >= s->end)
         return false;
-    *f = (struct field){.number = (uint32_t)(key >> 3), .wire = key & 7};
-    uint64_t length = f->wire == 1 ? 8 : f->wire == 5 ? 4 : 0;
-    if (f->wire == 0)
-        return varint(r, s, &f->value);
-    if (f->wire == 2 && !varint(r, s, &length))
-        return false;
-    if ((f->wire != 1 && f->wire != 2 && f->wire != 5) || key >> 3 == 0 || length > (uint64_t)(s->end - s->at)) {
+    if (wire_read_record(&s->at, s->end, &record)) {
         fail(r, "not an ONNX value: malformed field");
         return false;
     }
-    f->bytes = (struct span){s->at, s->at + length};
-    s->at += length;
+    *f = (struct field){record.number, record.wire, record.value, {record.payload, record.end}};
     return true;
 }
 

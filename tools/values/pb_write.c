@@ -3,6 +3,7 @@
 #include "tools/values/values_int.h"
 
 #include "base/safe.h"
+#include "base/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +33,9 @@ static void put(struct buffer *b, const void *data, size_t n)
 
 static void put_varint(struct buffer *b, uint64_t v)
 {
-    uint8_t bytes[10];
-    size_t n = 0;
-    do {
-        bytes[n++] = (uint8_t)((v & 127) | (v > 127 ? 128 : 0));
-        v >>= 7;
-    } while (v);
-    put(b, bytes, n);
+    uint8_t bytes[WIRE_MOST];
+
+    put(b, bytes, wire_write_number(bytes, v));
 }
 
 static void put_number(struct buffer *b, int field, uint64_t v)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire.c - protobuf's wire format, read within bounds, and written. */
+#include "base/wire.h"
+
+bool wire_read_number(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+    const uint8_t *p = *at;
+    uint64_t v = 0;
+
+    for (int shift = 0; shift < 70; shift += 7) {
+        if (p >= end)
+            return false;
+        uint8_t b = *p++;
+        if (shift == 63 && b > 1)
+            return false;
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80)) {
+            *at = p;
+            *value = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *wire_read_record(const uint8_t **at, const uint8_t *end, struct wire_record *r)
+{
+    uint64_t tag;
+
+    *r = (struct wire_record){.start = *at};
+    if (!wire_read_number(at, end, &tag) || tag > UINT32_MAX || !(tag >> 3))
+        return "no valid field tag";
+    r->number = (uint32_t)(tag >> 3);
+    r->wire = tag & 7;
+    r->payload = *at;
+    switch (r->wire) {
+    case WIRE_VARINT:
+        if (!wire_read_number(at, end, &r->value))
+            return "a number is cut off or too long";
+        break;
+    case WIRE_FIX64:
+        if (end - *at < 8)
+            return "a 64-bit value is cut off";
+        *at += 8;
+        break;
+    case WIRE_FIX32:
+        if (end - *at < 4)
+            return "a 32-bit value is cut off";
+        *at += 4;
+        break;
+    case WIRE_BYTES:
+        if (!wire_read_number(at, end, &r->value))
+            return "a length is cut off or too long";
+        if (r->value > (uint64_t)(end - *at))
+            return "a length runs past the end of what holds it";
+        r->payload = *at;
+        *at += r->value;
+        break;
+    default: return "groups and unknown wire types are not used by ONNX";
+    }
+    r->end = *at;
+    return NULL;
+}
+
+size_t wire_write_number(uint8_t *to, uint64_t value)
+{
+    size_t n = 0;
+
+    for (; value >= 0x80; value >>= 7)
+        to[n++] = (uint8_t)(value | 0x80);
+    to[n++] = (uint8_t)value;
+    return n;
+}
