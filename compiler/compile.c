@@ -669,6 +669,7 @@ static bool read_model(struct job *j)
         .max_nodes = o->max_nodes,
         .training = o->train != NULL,
         .keeps_weights = o->adapter != NULL,
+        .frozen = o->train && o->train->lora,
         .sync_bn = o->train && o->train->sync_bn,
         .own_step = o->train && !o->train->loss,
         .one_version = o->train && (o->train->split || o->train->memory_budget || o->train->data_parallel)};

@@ -36,6 +36,7 @@ struct frontend_options {
     bool training;
     /* with weights that --adapter changes: what is computed of matrices of floats is not folded while reading */
     bool keeps_weights;
+    bool frozen;                 /* with training: the model's own parameters will be constants (--lora) */
     /* no shape versions: dims are not 1, sizes that meet are equal; lists in `dims` wait for frontend_versions() */
     bool one_version;
     /* frontend_pin: which combination of sizes the lists in `dims` stand for; -1: they are passed over. Readers set it:

@@ -193,6 +193,7 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     }
     im->training = o && o->training;
     im->keeps_weights = o && o->keeps_weights;
+    im->frozen = o && o->frozen;
     im->sync_bn = o && o->sync_bn;
     if (im->training)
         imp_note_constants(im);

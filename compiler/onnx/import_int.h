@@ -122,6 +122,7 @@ struct imp {
     VEC(const char *) fixed;             /* names of operands that stay constants */
     VEC(const char *) differentiated;    /* names in xs of Gradient nodes */
     bool keeps_weights;                  /* what is computed of matrices of floats is not folded while reading */
+    bool frozen;                         /* what is read for training will not be trained itself */
     bool by_binding;                     /* state variables are what the TrainingInfoProto binds */
     VEC(struct imp_fact) facts;          /* of the version being imported */
     bool again;                          /* a fact was added: this import is given up, and begun anew */

@@ -209,6 +209,7 @@ static void warn_inference(struct imp *im)
 
 void imp_warn_export(struct imp *im)
 {
-    warn_merged(im);
+    if (!im->frozen)
+        warn_merged(im);
     warn_inference(im);
 }
