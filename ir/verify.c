@@ -92,8 +92,18 @@ static bool check_type(struct verifier *v, const struct ir_node *n, ir_type t)
     return t->kind == IR_T_TENSOR || !t->elem || check_type(v, n, t->elem);
 }
 
+/* What is_owner keeps holds when a call begins; a parameter that no variable goes with (sgd's) has its symbol here alone. */
+static void define_kept(struct verifier *v, const struct ir_attr *kept)
+{
+    for (int i = 0; i < kept->n; i++)
+        if (kept->exprs[i] && kept->exprs[i]->kind == IR_X_SYM && !defined(v, kept->exprs[i]))
+            VEC_PUSH(v->ctx, v->syms, kept->exprs[i]);
+}
+
 static bool check_attr_syms(struct verifier *v, const struct ir_node *n, const struct ir_attr *a)
 {
+    if (n->op == IR_is_owner && a->key == IR_ATTR_kept)
+        define_kept(v, a);
     bool ok = a->kind != IR_A_EXPR || check_expr(v, n, a->e);
     for (int i = 0; ok && a->kind == IR_A_EXPRS && i < a->n; i++)
         ok = check_expr(v, n, a->exprs[i]);
