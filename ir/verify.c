@@ -92,7 +92,8 @@ static bool check_type(struct verifier *v, const struct ir_node *n, ir_type t)
     return t->kind == IR_T_TENSOR || !t->elem || check_type(v, n, t->elem);
 }
 
-/* What is_owner keeps holds when a call begins; a parameter that no variable goes with (sgd's) has its symbol here alone. */
+/* What is_owner keeps holds when a call begins; a parameter that no variable goes with (sgd's) has its symbol here
+ * alone. */
 static void define_kept(struct verifier *v, const struct ir_attr *kept)
 {
     for (int i = 0; i < kept->n; i++)

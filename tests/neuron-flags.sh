@@ -69,7 +69,7 @@ refused "holds '--autocast', which neuronx-cc doesn't have" NEURON_CC_FLAGS=--au
 refused "'--target' requires an argument" NEURON_CC_FLAGS=--target
 refused "'--no_cache' takes no argument" NEURON_CC_FLAGS=--no_cache=1
 refused "has '--target=trn2', the command line --target=neuron:trn1" NEURON_CC_FLAGS=--target=trn2
-refused "--lnc=2: a logical core of two physical ones is for --target=neuron:trn2, not neuron:trn1" NEURON_CC_FLAGS=--lnc=2
+refused "--lnc=2: a logical core of two physical ones is for --target=neuron:trn2 and neuron:trn3, not neuron:trn1" NEURON_CC_FLAGS=--lnc=2
 refused "auto-cast-type=tf32" NEURON_CC_FLAGS="--auto-cast=all --auto-cast-type=tf32"
 refused "NEURON_COMPILE_CACHE_URL=s3://a/b: expected a folder" NEURON_COMPILE_CACHE_URL=s3://a/b
 refused "NEURON_EXTRACT_GRAPHS_ONLY keeps what is compiled" NEURON_EXTRACT_GRAPHS_ONLY=1

@@ -13,14 +13,14 @@ asan=$($CC -print-file-name=libasan.so)
 mkdir "$tmp/python" && cp -r "$top_builddir/python/." "$tmp/python" && ln -sf "$top_builddir"/lib*.so.0 "$top_builddir/libtccrt.a" "$tmp/python/tccc/lib" || fail "no package"
 flags="-std=gnu17 -D_GNU_SOURCE -O1 -g -fPIC -fvisibility=hidden -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 # shellcheck disable=SC2086  # words
-for source in "$top_srcdir"/tools/python/*.c; do
+for source in "$top_srcdir"/tools/python/*.c "$top_srcdir/compiler/fields.c"; do
     $CC $flags -I"$top_srcdir" -I"$top_builddir" -I"$include" -DTCCC_LIBDIR='"/usr/lib"' -DTCCC_PKGDATADIR='"/usr/share/tccc"' -c "$source" -o "$tmp/$(basename "$source" .c).o" || fail "$source"
 done
-runtime=$(find "$tmp" -maxdepth 1 -name '*.o' ! -name compiler.o)
+runtime=$(find "$tmp" -maxdepth 1 -name '*.o' ! -name compiler.o ! -name fields.o)
 # shellcheck disable=SC2086
 $CC -shared -fsanitize=address,undefined -Wl,-rpath,'$ORIGIN/lib' -Wl,--exclude-libs,libtccrt.a -Wl,-u,tcr_device_cuda -Wl,-u,tcr_device_neuron $runtime \
     "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$tmp/python/tccc/_runtime.abi3.so" || fail "the extension"
-$CC -shared -fsanitize=address,undefined -Wl,--disable-new-dtags -Wl,-rpath,'$ORIGIN/lib' -Wl,--exclude-libs,libtccrt.a "$tmp/compiler.o" "$top_builddir/libtccc.so.0" "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$tmp/python/tccc/_compiler.abi3.so" || fail "the compiler's extension"
+$CC -shared -fsanitize=address,undefined -Wl,--disable-new-dtags -Wl,-rpath,'$ORIGIN/lib' -Wl,--exclude-libs,libtccrt.a "$tmp/compiler.o" "$tmp/fields.o" "$top_builddir/libtccc.so.0" "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$tmp/python/tccc/_compiler.abi3.so" || fail "the compiler's extension"
 
 # LLVM throws: the sanitizer has to see the C++ library from the start.
 run() {
