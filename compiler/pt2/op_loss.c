@@ -198,10 +198,10 @@ bool aten_kl_div(struct pt2 *p, int arg)
 
 /* -- Losses of distances */
 
-/* max(0, x), and its mean or sum */
+/* max(0, x), and its mean or sum. No gradient at 0. */
 static bool hinge(struct pt2 *p, struct ir_value *x)
 {
-    return pt2_out(p, 0, pt2_reduced(p, pt2_with(p, IR_max, x, 0), pt2_i(p, "reduction", 1)));
+    return pt2_out(p, 0, pt2_reduced(p, imp_un(p->im, IR_relu, x), pt2_i(p, "reduction", 1)));
 }
 
 /* margin_ranking_loss(input1, input2, target, margin): max(0, -target (input1 - input2) + margin) */
@@ -227,7 +227,7 @@ bool aten_hinge_embedding_loss(struct pt2 *p, int arg)
     if (!t)
         return false;
     struct ir_value *zero = imp_like(p->im, x, 0),
-                    *far = pt2_with(p, IR_max, pt2_bin(p, IR_sub, imp_like(p->im, x, margin), x), 0);
+                    *far = pt2_un(p, IR_relu, pt2_bin(p, IR_sub, imp_like(p->im, x, margin), x));
     struct ir_value *a = pt2_choose(p, pt2_with(p, IR_eq, t, 1), zero, far),
                     *b = pt2_choose(p, pt2_with(p, IR_eq, t, -1), zero, x);
     return pt2_out(p, 0, pt2_reduced(p, pt2_bin(p, IR_add, a, b), pt2_i(p, "reduction", 1)));
@@ -271,7 +271,7 @@ bool aten_cosine_embedding_loss(struct pt2 *p, int arg)
     struct ir_value *alike =
         pt2_choose(p, pt2_with(p, IR_eq, t, 1), pt2_bin(p, IR_sub, imp_like(im, cosine, 1), cosine), zero);
     struct ir_value *apart =
-        pt2_choose(p, pt2_with(p, IR_eq, t, -1), pt2_with(p, IR_max, pt2_with(p, IR_sub, cosine, margin), 0), zero);
+        pt2_choose(p, pt2_with(p, IR_eq, t, -1), pt2_un(p, IR_relu, pt2_with(p, IR_sub, cosine, margin)), zero);
     return pt2_out(p, 0, pt2_reduced(p, pt2_bin(p, IR_add, alike, apart), pt2_i(p, "reduction", 1)));
 }
 
@@ -347,7 +347,7 @@ bool aten_multi_margin_loss(struct pt2 *p, int arg)
                     *in[] = {x, pt2_from_zero(p, imp_unsqueeze(im, target, 1, &last), imp_dim(x, 1))};
     struct ir_value *own = in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
     struct ir_value *over =
-        own ? pt2_with(p, IR_max, pt2_bin(p, IR_add, pt2_bin(p, IR_sub, imp_like(im, x, margin), own), x), 0) : NULL;
+        own ? pt2_un(p, IR_relu, pt2_bin(p, IR_add, pt2_bin(p, IR_sub, imp_like(im, x, margin), own), x)) : NULL;
     over = order == 2 ? pt2_un(p, IR_square, over) : over;
     if (weight && over)
         over = pt2_bin(p, IR_mul, over, imp_gather(im, imp_cast(im, weight, imp_dtype(x)), in[1], 0));
@@ -383,7 +383,7 @@ bool aten_multilabel_margin_loss(struct pt2 *p, int arg)
     here = pt2_bin(p, IR_and, here, imp_unsqueeze(im, live, 1, &behind));
     struct ir_value *is = imp_reduce(im, IR_reduce_max, here, 1, &last, true); /* [n, 1, c] */
     struct ir_value *apart = own ? pt2_bin(p, IR_sub, imp_like(im, x, 1), imp_unsqueeze(im, own, 1, &behind)) : NULL;
-    struct ir_value *over = pt2_with(p, IR_max, pt2_bin(p, IR_add, apart, imp_unsqueeze(im, x, 1, &last)), 0);
+    struct ir_value *over = pt2_un(p, IR_relu, pt2_bin(p, IR_add, apart, imp_unsqueeze(im, x, 1, &last)));
     struct ir_value *counts = pt2_bin(p, IR_and, imp_unsqueeze(im, live, 1, &behind), pt2_un(p, IR_not, is));
     struct ir_value *loss =
         imp_reduce(im, IR_reduce_sum, pt2_choose(p, counts, over, imp_like(im, x, 0)), 2, all, false);

@@ -294,15 +294,17 @@ struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x
     struct ir_value *y_negative = imp_bin(
         im, IR_or, imp_bin(im, IR_lt, y, zero),
         imp_bin(im, IR_and, imp_bin(im, IR_eq, y, zero), imp_bin(im, IR_lt, imp_bin(im, IR_div, one, y), zero)));
-    struct ir_value *ax = imp_un(im, IR_abs, x), *ay = imp_un(im, IR_abs, y);
-    struct ir_value *big = imp_bin(im, IR_max, ax, ay), *small = imp_bin(im, IR_min, ax, ay);
+    /* By choices: abs, max and min have no gradient, or half of it, where an operand is 0 or both are equal. */
+    struct ir_value *ax = imp_tri(im, IR_select, x_negative, imp_un(im, IR_neg, x), x),
+                    *ay = imp_tri(im, IR_select, y_negative, imp_un(im, IR_neg, y), y);
+    struct ir_value *steep = imp_bin(im, IR_gt, ay, ax);
+    struct ir_value *big = imp_tri(im, IR_select, steep, ay, ax), *small = imp_tri(im, IR_select, steep, ax, ay);
     struct ir_value *both = imp_bin(im, IR_or, imp_bin(im, IR_eq, big, zero), imp_un(im, IR_isinf, small));
     struct ir_value *ratio =
         imp_tri(im, IR_select, both, imp_tri(im, IR_select, imp_bin(im, IR_eq, big, zero), zero, one),
                 imp_bin(im, IR_div, small, big));
     struct ir_value *angle = imp_un(im, IR_atan, ratio);
-    angle =
-        imp_tri(im, IR_select, imp_bin(im, IR_gt, ay, ax), imp_bin(im, IR_sub, imp_like(im, x, M_PI_2), angle), angle);
+    angle = imp_tri(im, IR_select, steep, imp_bin(im, IR_sub, imp_like(im, x, M_PI_2), angle), angle);
     angle = imp_tri(im, IR_select, x_negative, imp_bin(im, IR_sub, imp_like(im, x, M_PI), angle), angle);
     return imp_tri(im, IR_select, y_negative, imp_un(im, IR_neg, angle), angle);
 }
@@ -341,25 +343,30 @@ bool aten_masked_fill(struct pt2 *p, int arg)
                    imp_tri(p->im, IR_select, imp_cast(p->im, mask, TCC_BOOL), imp_cast(p->im, v, imp_dtype(x)), x));
 }
 
-/* clamp, clamp_min, clamp_max: bounds are numbers or tensors, either may be absent. */
+/* clamp, clamp_min, clamp_max: bounds are numbers, or tensors; either may be absent. Where x equals a number it has no
+ * gradient (clip's); where it equals a tensor's element they share it (that of max and min), except between equal
+ * ones. */
 bool aten_clamp(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
-    bool number;
+    bool number = false, number_too = false;
     enum tcc_dtype d = pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
-    struct ir_value *low = x ? pt2_operand(p, "min", &number) : NULL, *high = x ? pt2_operand(p, "max", &number) : NULL;
+    struct ir_value *low = x ? pt2_operand(p, "min", &number) : NULL,
+                    *high = x ? pt2_operand(p, "max", &number_too) : NULL;
     if (!x)
         return false;
-    struct ir_value *y = imp_cast(p->im, x, wide);
+    x = imp_cast(p->im, x, wide);
     low = low ? imp_cast(p->im, low, wide) : NULL;
     high = high ? imp_cast(p->im, high, wide) : NULL;
-    if (low && high)
+    if (tcc_is_float(wide) && (number || number_too))
         return pt2_out(p, 0,
-                       ir_const_of(low) && ir_const_of(high)
-                           ? imp_tri(p->im, IR_clip, y, low, high)
-                           : imp_bin(p->im, IR_min, imp_bin(p->im, IR_max, y, low), high));
-    y = low ? imp_bin(p->im, IR_max, y, low) : high ? imp_bin(p->im, IR_min, y, high) : y;
+                       imp_tri(p->im, IR_clip, x, low ? low : imp_like(p->im, x, -INFINITY),
+                               high ? high : imp_like(p->im, x, INFINITY)));
+    struct ir_value *y = low ? imp_bin(p->im, IR_max, x, low) : x;
+    y = high ? imp_bin(p->im, IR_min, y, high) : y;
+    if (low && high && p->im->training && imp_is_float(x))
+        y = pt2_choose(p, pt2_bin(p, IR_and, pt2_bin(p, IR_eq, x, low), pt2_bin(p, IR_eq, x, high)), x, y);
     return pt2_out(p, 0, y);
 }
 
@@ -443,6 +450,10 @@ bool aten_hardsigmoid(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
+    if (p->im->training) { /* x / 6 rounds: the ends, where no gradient is, are told by x */
+        struct ir_value *y = imp_tri(p->im, IR_clip, x, imp_like(p->im, x, -3), imp_like(p->im, x, 3));
+        return pt2_out(p, 0, pt2_with(p, IR_div, pt2_with(p, IR_add, y, 3), 6));
+    }
     return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), imp_like(p->im, x, 0.5)));
 }
 

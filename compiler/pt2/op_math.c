@@ -224,7 +224,9 @@ bool aten_xlogy(struct pt2 *p, int arg)
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
-    struct ir_value *none = pt2_bin(p, IR_and, pt2_with(p, IR_eq, a, 0), pt2_un(p, IR_not, pt2_un(p, IR_isnan, b)));
+    /* 0 where the logarithm has no value, or an infinite one; elsewhere 0 times it, whose gradient it is. */
+    struct ir_value *odd = pt2_bin(p, IR_or, pt2_with(p, IR_le, b, arg ? -1 : 0), pt2_with(p, IR_eq, b, INFINITY));
+    struct ir_value *none = pt2_bin(p, IR_and, pt2_with(p, IR_eq, a, 0), odd);
     struct ir_value *safe = pt2_choose(p, none, imp_like(p->im, b, 1), b);
     return pt2_out(
         p, 0,

@@ -213,17 +213,20 @@ bool aten_running(struct pt2 *p, int arg)
                     *values = imp_reduce(im, (enum ir_op)arg,
                                          pt2_choose(p, seen, row, pt2_outermost(p, x, arg == IR_reduce_max)), 1, &last,
                                          false);
-    if (!pt2_out(p, 0, to_last(p, values, axis)))
-        return false;
-    if (!pt2_wants(p, 1))
-        return true;
+    bool places = pt2_wants(p, 1), taken = im->training && imp_is_float(x);
+    if (!places && !taken)
+        return pt2_out(p, 0, to_last(p, values, axis));
     struct ir_value *same = pt2_bin(p, IR_eq, row, imp_unsqueeze(im, values, 1, &last));
     if (imp_is_float(x)) /* NaN is the extreme from where it first stands, and its last place counts */
         same = pt2_bin(p, IR_or, same, pt2_un(p, IR_isnan, row));
     struct ir_value *at = imp_iota(im, 1, &x->type->dim[last - 1], 0, TCC_I64);
     at = imp_reduce(im, IR_reduce_max, pt2_choose(p, pt2_bin(p, IR_and, seen, same), at, imp_int(im, TCC_I64, 0)), 1,
                     &last, false);
-    return pt2_out(p, 1, to_last(p, at, axis));
+    if (taken && at) { /* of equal ones that one has the gradient whose place is told */
+        struct ir_value *in[] = {x, at};
+        values = imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last - 1)));
+    }
+    return pt2_out(p, 0, to_last(p, values, axis)) && (!places || pt2_out(p, 1, to_last(p, at, axis)));
 }
 
 /* logcumsumexp(self, dim) */

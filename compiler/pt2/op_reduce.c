@@ -85,7 +85,16 @@ static struct ir_value *arg_of(struct pt2 *p, enum ir_op op, struct ir_value *x,
     return imp_op(p->im, op, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, keep)));
 }
 
-/* max.dim, min.dim: values and where they are. */
+/* The element of each row that `at` says, whose the gradient is. */
+static struct ir_value *element_at(struct pt2 *p, struct ir_value *x, struct ir_value *at, int64_t axis, bool keep)
+{
+    struct ir_value *in[] = {x, at};
+    struct ir_value *y = at ? imp_op(p->im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : NULL;
+    return y && !keep ? imp_squeeze(p->im, y, 1, &axis) : y;
+}
+
+/* max.dim, min.dim: values and where they are. In training equal ones have no share: the one whose place is told has
+ * all. */
 bool aten_extreme_dim(struct pt2 *p, int arg)
 {
     struct ir_value *x = pt2_need(p, "self");
@@ -93,9 +102,14 @@ bool aten_extreme_dim(struct pt2 *p, int arg)
     bool keep = pt2_b(p, "keepdim", false);
     if (!x || !pt2_axis(p, "dim", 0, imp_rank(x), &axis) || !pt2_some(p, x, imp_rank(x) > 0, &axis))
         return false;
-    if (!pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, x, imp_rank(x) > 0, &axis, keep)))
-        return false;
-    return !pt2_wants(p, 1) || pt2_out(p, 1, arg_of(p, arg == IR_reduce_max ? IR_argmax : IR_argmin, x, axis, keep));
+    bool places = pt2_wants(p, 1), taken = p->im->training && imp_is_float(x) && imp_rank(x);
+    struct ir_value *at =
+        places || taken ? arg_of(p, arg == IR_reduce_max ? IR_argmax : IR_argmin, x, axis, keep || taken) : NULL;
+    struct ir_value *y =
+        taken ? element_at(p, x, at, axis, keep) : imp_reduce(p->im, (enum ir_op)arg, x, imp_rank(x) > 0, &axis, keep);
+    if (taken && at && !keep)
+        at = imp_squeeze(p->im, at, 1, &axis);
+    return pt2_out(p, 0, y) && (!places || pt2_out(p, 1, at));
 }
 
 /* argmax, argmin: along an axis, or of all elements as a vector. */

@@ -30,12 +30,11 @@ static struct ir_value *binary(const struct sampler *s, enum ir_op op, struct ir
     return ir_binary(s->b, op, x, ir_constant_f(s->b, s->wide, y));
 }
 
-/* In [0, last]. Nothing flows at the ends, where ir's clip lets it: as in PyTorch. */
+/* In [0, last]. */
 static struct ir_value *clipped(const struct sampler *s, struct ir_value *v, struct ir_value *last)
 {
-    struct ir_value *zero = ir_constant_f(s->b, s->wide, 0);
-    v = grad_select(s->g, ir_binary(s->b, IR_ge, v, last), last, v);
-    return grad_select(s->g, ir_binary(s->b, IR_le, v, zero), zero, v);
+    struct ir_value *in[] = {v, ir_constant_f(s->b, s->wide, 0), last};
+    return ir_build1(s->b, IR_clip, 3, in, NULL);
 }
 
 /* Back and forth between the ends of an axis of `size` elements, their outer halves included unless corners are

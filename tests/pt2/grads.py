@@ -160,6 +160,24 @@ case("special_normal", lambda x, y: (torch.erfinv(x), S.ndtri(x * x + 0.01), S.l
 case("special_bessel", lambda x: (torch.i0(x), S.i0e(x), S.i1(x), S.i1e(x)), torch.cat([r(11, lo=-4, hi=6), torch.zeros(1, dtype=F64)]))
 case("special_incomplete", lambda x: (torch.igamma(torch.tensor([0.4, 1.5, 12.0], dtype=x.dtype), x), torch.igammac(torch.tensor([0.4, 1.5, 12.0], dtype=x.dtype), x)), r(4, 3, lo=0.2, hi=14), bound=1e-9)
 
+# -- Where a function has a kink, or two operands are equal: whole numbers meet there.
+whole = lambda *shape: torch.randint(-3, 4, shape, generator=generator).to(F64)
+KINKS = {
+    "clamp": lambda x, y: (x.clamp(min=0), x.clamp(max=1), x.clamp(-1, 2), x.clamp(min=y), x.clamp(max=y), x.clamp(y, y + 1), x.clamp(y + 1, y), x.clamp(min=-1, max=float("inf"))),
+    "bounds": lambda x, y: (torch.clamp(x, x.detach(), x.detach()), torch.clamp(x.detach(), y), F.hardtanh(x, -2, 1), F.relu6(x * 2), F.threshold(x, 1, 5)),
+    "extremes": lambda x, y: (torch.maximum(x, y), torch.minimum(x, y), torch.fmax(x, y), torch.fmin(x, y)),
+    "over_axes": lambda x, y: (x.amax(1), x.amin(0), x.amax(), x.max(), y.min(), x.amax((0, 1), keepdim=True)),
+    "places": lambda x, y: (x.max(1)[0], x.min(0)[0], x.cummax(1)[0], y.cummin(0)[0], x.sort(dim=1, stable=True)[0]),
+    "kinks": lambda x, y: (x.abs(), F.relu(y), F.leaky_relu(x, 0.1), F.elu(x), F.celu(x, 2), F.selu(x), F.hardshrink(x, 1), F.softshrink(x, 1), F.hardsigmoid(x), F.hardswish(x)),
+    "slopes": lambda x, y: (F.prelu(x, y[0, :1]), F.softsign(x), torch.sign(x) * y, torch.copysign(x.detach() + 0.5, y + 0.25) * y, x % 2, torch.fmod(x, 2), torch.frac(x), F.logsigmoid(x)),
+    "losses": lambda x, y: (F.l1_loss(x, y, reduction="none"), F.smooth_l1_loss(x, y, reduction="none"), F.huber_loss(x, y, reduction="none", delta=2.0), F.hinge_embedding_loss(x, y.detach().sign() + 0.5, reduction="none"), F.margin_ranking_loss(x, y, torch.ones_like(x), reduction="none")),
+    "powers": lambda x, y: ((x * x).sum(1).sqrt(), (x - x.detach()).norm(), x.norm(dim=1), x.norm(1, dim=0), x.norm(float("inf"), dim=1), torch.dist(x, x.detach()), torch.pow(x, 2), x.prod(1), x.abs().pow(y.abs() + 1), torch.xlogy(x, y.abs() + 1), torch.special.xlog1py(x, y.abs())),
+    "pooling": lambda x, y: (F.max_pool1d(x, 3, 1, 1), F.max_pool2d(x[None], 2, 1), F.adaptive_max_pool1d(y, 2)),
+    "where": lambda x, y: (torch.where(x >= y, x, y), torch.where(x > y, x * x, y), x.masked_fill(x == 0, 2), torch.logaddexp(x, y), torch.atan2(x, y + 0.5)),
+}
+for name, f in KINKS.items():
+    case(f"kink_{name}", f, whole(5, 6), whole(5, 6), bound=1e-7 if name == "kinks" else None)  # hardsigmoid has 1/6 in float32 there
+
 
 def main():
     folder, pattern = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "*"
