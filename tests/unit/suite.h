@@ -19,7 +19,7 @@
         for (int round_ = 0; round_ < (n); round_ += step_)                                                      \
             tcase_add_loop_test(tcase, test, round_, round_ + 1);                                                \
     } while (0)
-#define ADD_ROUNDS(tcase, test, n) ADD_ROUNDS_EVERY(tcase, test, n, 3)
+#define ADD_ROUNDS(tcase, test, n) ADD_ROUNDS_EVERY(tcase, test, n, 4)
 
 /* Run a suite, which is freed. The value is an exit status: 0, or 1 where a test failed. */
 static inline int run_tests(Suite *suite)
