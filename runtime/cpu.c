@@ -12,6 +12,32 @@
 
 #include "runtime/rt_int.h"
 
+bool tcr_cpu_has_all(const char *list, bool (*has)(const char *name, size_t size), char *missing, size_t size)
+{
+    while (*list && *list != '@') {
+        const char *name = list + (*list == '+');
+        size_t n = strcspn(name, ",@");
+
+        if (n && !has(name, n)) {
+            snprintf(missing, size, "%.*s", (int)n, name);
+            return false;
+        }
+        list = name + n + (name[n] == ',');
+    }
+    return true;
+}
+
+bool tcr_cpu_runs_list(const char *isa, const char *prefix, bool (*has)(const char *name, size_t size), char *missing,
+                       size_t size)
+{
+    size_t n = strlen(prefix);
+
+    if (strncmp(isa, prefix, n) == 0)
+        return tcr_cpu_has_all(isa + n, has, missing, size);
+    snprintf(missing, size, "%s", isa);
+    return false;
+}
+
 #if defined(__x86_64__)
 
 enum { EAX, EBX, ECX, EDX };
@@ -64,28 +90,12 @@ static bool has(const char *name, size_t size)
     return false;
 }
 
-/* All features of a comma-separated list, a leading + on each allowed. */
-static bool has_all(const char *list, char *missing, size_t size)
-{
-    while (*list) {
-        const char *name = list + (*list == '+');
-        size_t n = strcspn(name, ",");
-
-        if (n && !has(name, n)) {
-            snprintf(missing, size, "%.*s", (int)n, name);
-            return false;
-        }
-        list = name + n + (name[n] == ',');
-    }
-    return true;
-}
-
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
 {
     size_t n = sizeof levels / sizeof *levels, level = n;
 
     if (strncmp(isa, "native:", 7) == 0)
-        return has_all(isa + 7, missing, size);
+        return tcr_cpu_has_all(isa + 7, has, missing, size);
     for (size_t i = 0; i < n; i++)
         if (strcmp(isa, levels[i].name) == 0)
             level = i;
@@ -94,7 +104,7 @@ bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
         return false;
     }
     for (size_t i = 0; i <= level; i++)
-        if (!has_all(levels[i].adds, missing, size))
+        if (!tcr_cpu_has_all(levels[i].adds, has, missing, size))
             return false;
     return true;
 }

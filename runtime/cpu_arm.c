@@ -8,7 +8,6 @@
 
 #if defined(__aarch64__)
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -35,20 +34,7 @@ static bool has(const char *name, size_t size)
 
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
 {
-    if (strncmp(isa, PREFIX, strlen(PREFIX)) != 0) {
-        snprintf(missing, size, "%s", isa);
-        return false;
-    }
-    for (const char *s = isa + strlen(PREFIX); *s && *s != '@'; s += *s == ',') {
-        size_t n = strcspn(s, ",@");
-
-        if (n && !has(s, n)) {
-            snprintf(missing, size, "%.*s", (int)n, s);
-            return false;
-        }
-        s += n;
-    }
-    return true;
+    return tcr_cpu_runs_list(isa, PREFIX, has, missing, size);
 }
 
 /* Levels are x86-64's: here they keep nothing away. */

@@ -7,30 +7,18 @@
 
 #if defined(__riscv)
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/auxv.h>
 
 #define PREFIX "riscv64:"
 
+static bool has(const char *name, size_t size)
+{
+    return size == 1 && *name >= 'a' && *name <= 'z' && getauxval(AT_HWCAP) >> (*name - 'a') & 1;
+}
+
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size)
 {
-    unsigned long has = getauxval(AT_HWCAP);
-
-    if (strncmp(isa, PREFIX, strlen(PREFIX)) != 0) {
-        snprintf(missing, size, "%s", isa);
-        return false;
-    }
-    for (const char *s = isa + strlen(PREFIX); *s; s += *s == ',') {
-        size_t n = strcspn(s, ",");
-
-        if (n && (n != 1 || *s < 'a' || *s > 'z' || !(has >> (*s - 'a') & 1))) {
-            snprintf(missing, size, "%.*s", (int)n, s);
-            return false;
-        }
-        s += n;
-    }
-    return true;
+    return tcr_cpu_runs_list(isa, PREFIX, has, missing, size);
 }
 
 /* Levels are x86-64's: here they keep nothing away. */

@@ -52,6 +52,11 @@ void tcr_object_borrow(struct tcc_object *to, const struct tcc_tensor *t);
 /* -- cpu.c ---------------------------------------------------------------------------------- */
 /* Whether this CPU and kernel run code for `isa` (struct tcc_version); else `missing` names the first lack. */
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size);
+/* For those: all features of a comma-separated list, up to an '@', a leading + on each allowed; code whose `isa` is
+ * `prefix` and such a list. */
+bool tcr_cpu_has_all(const char *list, bool (*has)(const char *name, size_t size), char *missing, size_t size);
+bool tcr_cpu_runs_list(const char *isa, const char *prefix, bool (*has)(const char *name, size_t size), char *missing,
+                       size_t size);
 /* Is all that code for `isa` may use in that psABI level? */
 bool tcr_cpu_within(const char *isa, const char *level);
 uint32_t tcr_fp_enter(void);                 /* sets round-to-nearest, denormals kept; returns the old mode */
