@@ -66,15 +66,19 @@ static V look_up(struct em *e, V table, V index)
 
 /* -- Products of groups -------------------------------------------------------------------------------------- */
 
+/* The instruction of vectors of 16, 8 or 4 sums. */
+static V by_lanes(struct em *e, int lanes, const char *zmm, const char *ymm, const char *xmm, unsigned n, V *args)
+{
+    return em_intrinsic(e, lanes == 16 ? zmm : lanes == 8 ? ymm : xmm, 0, NULL, n, args);
+}
+
 /* PMADDWD of the 16-bit halves of a and b. */
 static V halves(struct em *e, int lanes, V a, V b)
 {
     LLVMTypeRef t = em_vec(e->t_i16, lanes * 2);
-    V args[2] = {LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
-    const char *name = lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
-                       : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
-                                    : "llvm.x86.sse2.pmadd.wd";
-    return em_intrinsic(e, name, 0, NULL, 2, args);
+    V args[] = {LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
+    return by_lanes(e, lanes, "llvm.x86.avx512.pmaddw.d.512", "llvm.x86.avx2.pmadd.wd", "llvm.x86.sse2.pmadd.wd", 2,
+                    args);
 }
 
 /* Without VPDPBUSD: PMADDWD on the bytes with even and those with odd numbers, widened: exact too (PMADDUBSW would
@@ -93,23 +97,17 @@ static V dot_bytes_by_halves(struct em *e, V u, V s, V acc)
 /* VPDPBUSD */
 static V dot_bytes(struct em *e, V u, V s, V acc)
 {
-    V args[3] = {acc, u, s};
-    int lanes = em_lanes_of(acc);
-    const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
-                       : lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
-                                    : "llvm.x86.avx512.vpdpbusd.128";
-    return em_intrinsic(e, name, 0, NULL, 3, args);
+    V args[] = {acc, u, s};
+    return by_lanes(e, em_lanes_of(acc), "llvm.x86.avx512.vpdpbusd.512", "llvm.x86.avx512.vpdpbusd.256",
+                    "llvm.x86.avx512.vpdpbusd.128", 3, args);
 }
 
 /* VDPBF16PS */
 static V dot_bf16(struct em *e, V a, V b, V acc)
 {
-    int lanes = em_lanes_of(acc);
-    V args[3] = {acc, a, b};
-    const char *name = lanes == 16  ? "llvm.x86.avx512bf16.dpbf16ps.512"
-                       : lanes == 8 ? "llvm.x86.avx512bf16.dpbf16ps.256"
-                                    : "llvm.x86.avx512bf16.dpbf16ps.128";
-    return em_intrinsic(e, name, 0, NULL, 3, args);
+    V args[] = {acc, a, b};
+    return by_lanes(e, em_lanes_of(acc), "llvm.x86.avx512bf16.dpbf16ps.512", "llvm.x86.avx512bf16.dpbf16ps.256",
+                    "llvm.x86.avx512bf16.dpbf16ps.128", 3, args);
 }
 
 /* VCVTNEPS2BF16 */
