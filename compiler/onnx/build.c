@@ -285,6 +285,12 @@ struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value 
     return imp_op(im, IR_gather, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
 }
 
+struct ir_value *imp_gather_elements(struct imp *im, struct ir_value *x, struct ir_value *index, int axis)
+{
+    struct ir_value *in[] = {x, index};
+    return imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+}
+
 struct ir_value *imp_gather_row(struct imp *im, struct ir_value *table, struct ir_value *index)
 {
     struct ir_value *wide = imp_cast(im, index, TCC_I64);

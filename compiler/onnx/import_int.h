@@ -247,6 +247,7 @@ struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *st
 struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_expr start, ir_expr size);
 struct ir_value *imp_concat(struct imp *im, int n, struct ir_value *const *in, int axis);
 struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value *index, int axis);
+struct ir_value *imp_gather_elements(struct imp *im, struct ir_value *x, struct ir_value *index, int axis);
 struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before,
                          const ir_expr *after, const char *mode);
 /* axes of the result, ascending */

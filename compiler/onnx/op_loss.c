@@ -22,9 +22,7 @@ static struct ir_value *likelihood(struct imp *im, struct ir_value *logs, struct
         counts = imp_bin(im, IR_ne, target, imp_int(im, TCC_I64, imp_i(im, "ignore_index", 0)));
         target = imp_tri(im, IR_select, counts, target, imp_int(im, TCC_I64, 0));
     }
-    struct ir_value *in[] = {logs, target ? imp_unsqueeze(im, target, 1, &one) : NULL};
-    struct ir_value *picked =
-        in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
+    struct ir_value *picked = imp_gather_elements(im, logs, target ? imp_unsqueeze(im, target, 1, &one) : NULL, 1);
     struct ir_value *loss = imp_un(im, IR_neg, imp_squeeze(im, picked, 1, &one)), *w = NULL;
     if (!loss)
         return NULL;

@@ -545,10 +545,10 @@ bool onnx_op_gather(struct imp *im, int arg)
 bool onnx_op_gather_elements(struct imp *im, int arg)
 {
     UNUSED(arg);
-    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1)};
+    struct ir_value *x = imp_tensor(im, 0), *index = imp_tensor(im, 1);
     int64_t axis = imp_i(im, "axis", 0);
-    return in[0] && in[1] && imp_axis(im, &axis, imp_rank(in[0])) &&
-           imp_out(im, 0, imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))));
+    return x && index && imp_axis(im, &axis, imp_rank(x)) &&
+           imp_out(im, 0, imp_gather_elements(im, x, index, (int)axis));
 }
 
 /* How long the tuples of indices are is a size that must be known. */

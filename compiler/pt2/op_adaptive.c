@@ -114,10 +114,8 @@ static ir_expr longest(struct pt2 *p, ir_expr out, ir_expr in)
 /* The elements of x where `at` says, whose axis behind `axis` is one long; that axis goes. */
 static struct ir_value *chosen(struct pt2 *p, struct ir_value *x, struct ir_value *at, int axis)
 {
-    struct ir_value *in[] = {x, at};
     int64_t behind = axis + 1;
-    struct ir_value *y =
-        x && at ? imp_op(p->im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, behind))) : NULL;
+    struct ir_value *y = imp_gather_elements(p->im, x, at, axis + 1);
     return y ? imp_squeeze(p->im, y, 1, &behind) : NULL;
 }
 

@@ -107,8 +107,7 @@ static bool sample(struct pt2 *p, struct deform *d)
         d->is[k][1] = is[1][k % 2];
         d->at[k] = pt2_bin(p, IR_add, pt2_bin(p, IR_mul, at[0][k / 2], imp_dim_value(im, d->size[1])), at[1][k % 2]);
         d->at[k] = d->at[k] ? imp_expand(im, d->at[k], 4, dims) : NULL;
-        struct ir_value *in[] = {x, d->at[k]};
-        d->value[k] = d->at[k] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 3))) : NULL;
+        d->value[k] = imp_gather_elements(im, x, d->at[k], 3);
         struct ir_value *part = pt2_bin(p, IR_mul, pt2_bin(p, IR_mul, d->weight[k][0], d->weight[k][1]), d->value[k]);
         d->sampled = k ? pt2_bin(p, IR_add, d->sampled, part) : part;
     }

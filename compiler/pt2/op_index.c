@@ -39,8 +39,8 @@ bool aten_gather(struct pt2 *p, int arg)
         return false;
     if (!imp_rank(x))
         return pt2_out(p, 0, pt2_expand_as(p, x, index));
-    struct ir_value *in[] = {x, pt2_from_zero(p, index, imp_dim(x, (int)axis))};
-    return pt2_out(p, 0, imp_op(p->im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))));
+    index = pt2_from_zero(p, index, imp_dim(x, (int)axis));
+    return pt2_out(p, 0, imp_gather_elements(p->im, x, index, (int)axis));
 }
 
 bool aten_index_select(struct pt2 *p, int arg)

@@ -54,9 +54,7 @@ static struct ir_value *likelihood(struct pt2 *p, struct labelled *l)
 {
     struct imp *im = p->im;
     int64_t axis = l->axis;
-    struct ir_value *in[] = {l->logs, imp_unsqueeze(im, l->target, 1, &axis)};
-    struct ir_value *picked =
-        in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : NULL;
+    struct ir_value *picked = imp_gather_elements(im, l->logs, imp_unsqueeze(im, l->target, 1, &axis), (int)axis);
     return picked ? imp_un(im, IR_neg, imp_bin(im, IR_mul, imp_squeeze(im, picked, 1, &axis), l->w)) : NULL;
 }
 
@@ -344,14 +342,14 @@ bool aten_multi_margin_loss(struct pt2 *p, int arg)
     target = imp_to_rank(im, target, 1);
     const int64_t last = 1;
     struct ir_value *weight = pt2_t(p, "weight"),
-                    *in[] = {x, pt2_from_zero(p, imp_unsqueeze(im, target, 1, &last), imp_dim(x, 1))};
-    struct ir_value *own = in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
+                    *class = pt2_from_zero(p, imp_unsqueeze(im, target, 1, &last), imp_dim(x, 1));
+    struct ir_value *own = imp_gather_elements(im, x, class, 1);
     struct ir_value *over =
         own ? pt2_un(p, IR_relu, pt2_bin(p, IR_add, pt2_bin(p, IR_sub, imp_like(im, x, margin), own), x)) : NULL;
     over = order == 2 ? pt2_un(p, IR_square, over) : over;
     if (weight && over)
-        over = pt2_bin(p, IR_mul, over, imp_gather(im, imp_cast(im, weight, imp_dtype(x)), in[1], 0));
-    struct ir_value *same = pt2_bin(p, IR_eq, imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64), in[1]);
+        over = pt2_bin(p, IR_mul, over, imp_gather(im, imp_cast(im, weight, imp_dtype(x)), class, 0));
+    struct ir_value *same = pt2_bin(p, IR_eq, imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64), class);
     struct ir_value *loss = imp_mean(im, pt2_choose(p, same, imp_like(im, x, 0), over), 1, &last, false);
     loss = one && loss ? imp_reshape(im, loss, 0, NULL) : loss;
     return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
@@ -376,8 +374,7 @@ bool aten_multilabel_margin_loss(struct pt2 *p, int arg)
     struct ir_value *ended = imp_cast(im, pt2_with(p, IR_lt, target, 0), TCC_I64);
     ended = ended ? imp_op(im, IR_cumsum, 1, &ended, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
     struct ir_value *live = ended ? pt2_with(p, IR_eq, ended, 0) : NULL;
-    struct ir_value *in[] = {x, pt2_choose(p, live, target, imp_int(im, TCC_I64, 0))};
-    struct ir_value *own = in[1] ? imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 1))) : NULL;
+    struct ir_value *own = imp_gather_elements(im, x, pt2_choose(p, live, target, imp_int(im, TCC_I64, 0)), 1);
     struct ir_value *here =
         pt2_bin(p, IR_eq, imp_unsqueeze(im, target, 1, &behind), imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64));
     here = pt2_bin(p, IR_and, here, imp_unsqueeze(im, live, 1, &behind));

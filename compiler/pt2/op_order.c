@@ -223,8 +223,7 @@ bool aten_running(struct pt2 *p, int arg)
     at = imp_reduce(im, IR_reduce_max, pt2_choose(p, pt2_bin(p, IR_and, seen, same), at, imp_int(im, TCC_I64, 0)), 1,
                     &last, false);
     if (taken && at) { /* of equal ones that one has the gradient whose place is told */
-        struct ir_value *in[] = {x, at};
-        values = imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last - 1)));
+        values = imp_gather_elements(im, x, at, (int)last - 1);
     }
     return pt2_out(p, 0, to_last(p, values, axis)) && (!places || pt2_out(p, 1, to_last(p, at, axis)));
 }
@@ -290,10 +289,8 @@ bool aten_searchsorted(struct pt2 *p, int arg)
     pt2_ignore(p, "out_int32");
     if (!x)
         return false;
-    if (order) {
-        struct ir_value *in[] = {seq, order};
-        seq = imp_op(p->im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, imp_rank(seq) - 1)));
-    }
+    if (order)
+        seq = imp_gather_elements(p->im, seq, order, imp_rank(seq) - 1);
     return pt2_out(p, 0, searched(p, seq, x, right));
 }
 
@@ -415,7 +412,7 @@ bool aten_take_along_dim(struct pt2 *p, int arg)
         from[k] = k == axis || !thin ? imp_dim(x, k) : imp_dim(at, k);
         to[k] = k == axis || !ir_is_value(imp_dim(at, k), 1) ? imp_dim(at, k) : imp_dim(x, k);
     }
-    struct ir_value *in[] = {x ? imp_expand(im, x, imp_rank(x), from) : NULL,
-                             at ? imp_expand(im, at, imp_rank(at), to) : NULL};
-    return pt2_out(p, 0, imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))));
+    x = x ? imp_expand(im, x, imp_rank(x), from) : NULL;
+    at = at ? imp_expand(im, at, imp_rank(at), to) : NULL;
+    return pt2_out(p, 0, imp_gather_elements(im, x, at, (int)axis));
 }

@@ -88,8 +88,7 @@ static struct ir_value *arg_of(struct pt2 *p, enum ir_op op, struct ir_value *x,
 /* The element of each row that `at` says, whose the gradient is. */
 static struct ir_value *element_at(struct pt2 *p, struct ir_value *x, struct ir_value *at, int64_t axis, bool keep)
 {
-    struct ir_value *in[] = {x, at};
-    struct ir_value *y = at ? imp_op(p->im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : NULL;
+    struct ir_value *y = imp_gather_elements(p->im, x, at, (int)axis);
     return y && !keep ? imp_squeeze(p->im, y, 1, &axis) : y;
 }
 

@@ -110,19 +110,14 @@ bool aten_fractional_max_pool(struct pt2 *p, int n)
         return false;
     for (int k = 0; k < 2 + n; k++)
         dims[k] = imp_dim(which, k);
-    struct ir_value *taken[2] = {flat, joined(p, which, n + 1)};
-    struct ir_value *values =
-        taken[1] ? imp_op(im, IR_gather_elements, 2, taken, IR_ATTRS(ir_attr_i(IR_ATTR_axis, 2))) : NULL;
+    struct ir_value *values = imp_gather_elements(im, flat, joined(p, which, n + 1), 2);
     values = values ? imp_reshape(im, values, n + 3, which->type->dim) : NULL;
     last = n + 2;
     struct ir_value *best = values ? imp_op(im, IR_argmax, 1, &values,
                                             IR_ATTRS(ir_attr_i(IR_ATTR_axis, last), ir_attr_i(IR_ATTR_keepdims, 1)))
                                    : NULL;
-    struct ir_value *of_best[] = {values, best}, *at_best[] = {which, best};
-    struct ir_value *y = best ? imp_op(im, IR_gather_elements, 2, of_best, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last)))
-                              : NULL,
-                    *at = best ? imp_op(im, IR_gather_elements, 2, at_best, IR_ATTRS(ir_attr_i(IR_ATTR_axis, last)))
-                               : NULL;
+    struct ir_value *y = imp_gather_elements(im, values, best, (int)last),
+                    *at = imp_gather_elements(im, which, best, (int)last);
     y = y ? imp_reshape(im, y, n + 2 - single, dims + single) : NULL;
     at = at ? imp_reshape(im, at, n + 2 - single, dims + single) : NULL;
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, at));

@@ -160,8 +160,7 @@ bool aten_mode(struct pt2 *p, int arg)
     struct ir_value *here = pt2_bin(p, IR_and, known, pt2_bin(p, IR_eq, x, value));
     struct ir_value *index =
         imp_reduce(im, IR_reduce_max, pt2_choose(p, here, at, imp_int(im, TCC_I64, 0)), 1, &axis, true);
-    struct ir_value *in[] = {x, index};
-    struct ir_value *y = imp_op(im, IR_gather_elements, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis)));
+    struct ir_value *y = imp_gather_elements(im, x, index, (int)axis);
     return pt2_out(p, 0, keep ? y : imp_squeeze(im, y, 1, &axis)) &&
            (!pt2_wants(p, 1) || pt2_out(p, 1, keep ? index : imp_squeeze(im, index, 1, &axis)));
 }
