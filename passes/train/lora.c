@@ -41,15 +41,20 @@ static bool ends_with(const char *name, const char *end)
     return n > k && name[n - k - 1] == '.' && !strcmp(name + n - k, end);
 }
 
-/* The stored adapter of a layer: of its name, else of one of which either is the end of the other, as programs that
- * export wrap a model. */
+/* Either is the other, or the end of it: programs that export wrap a model. */
+static bool is_called(const char *name, const char *stored)
+{
+    return !strcmp(name, stored) || ends_with(name, stored) || ends_with(stored, name);
+}
+
+/* The stored adapter of a layer: of its very name, else one that is called so. */
 static const struct train_adapter *stored_for(const struct train_lora *l, const char *module)
 {
     for (int i = 0; i < l->n; i++)
         if (!strcmp(l->at[i].module, module))
             return &l->at[i];
     for (int i = 0; i < l->n; i++)
-        if (ends_with(l->at[i].module, module) || ends_with(module, l->at[i].module))
+        if (is_called(module, l->at[i].module))
             return &l->at[i];
     return NULL;
 }
@@ -299,8 +304,7 @@ static bool is_saved(struct adding *g, const char *param)
 {
     const char *dot = strrchr(param, '.');
     for (int i = 0; i < g->l->nsaved; i++)
-        if (!strcmp(g->l->saved[i].name, param) || ends_with(param, g->l->saved[i].name) ||
-            ends_with(g->l->saved[i].name, param))
+        if (is_called(param, g->l->saved[i].name))
             return true;
     return g->l->save && (name_matches(g->l->save, param) ||
                           (dot && name_matches(g->l->save, ir_internf(g->ctx, "%.*s", (int)(dot - param), param))));
@@ -360,7 +364,7 @@ static bool restore_saved(struct adding *g)
     for (int i = 0; i < g->l->nsaved; i++) {
         const struct train_saved *x = &g->l->saved[i];
         struct ir_state *s = g->m->states;
-        while (s && strcmp(s->name, x->name) && !ends_with(s->name, x->name) && !ends_with(x->name, s->name))
+        while (s && !is_called(s->name, x->name))
             s = s->next;
         struct ir_type_node const *t = s ? s->type : NULL;
         bool fits = t && t->rank == x->values->rank;
