@@ -16,7 +16,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { STATUS_ENV = 3, STATUS_BUG = 4 };
@@ -118,6 +118,17 @@ struct shared_job {
     const char *script;
 };
 
+/* Whether the objects are so few bytes that starting threads costs the linker more than they save: measured, a fifth of
+ * its time for a network of one kernel. (The linkers that are not drivers are all lld, whose option it is.) */
+static bool small(const struct shared_job *job)
+{
+    long long bytes = 0;
+    struct stat file;
+    for (int i = 0; i < job->nobjects; i++)
+        bytes += stat(job->objects[i], &file) == 0 ? (long long)file.st_size : 0;
+    return bytes < 4 << 20;
+}
+
 static void build_shared(void *user, struct arguments *a, bool driver)
 {
     const struct shared_job *job = user;
@@ -138,6 +149,8 @@ static void build_shared(void *user, struct arguments *a, bool driver)
     option(ctx, a, driver, "--strip-debug");
     if (job->isa->page_option)
         option(ctx, a, driver, ir_internf(ctx, driver ? "-z,%s" : "-z%s", job->isa->page_option));
+    if (!driver && small(job))
+        VEC_PUSH(ctx, *a, "--threads=1");
     for (int i = 0; i < job->nobjects; i++)
         VEC_PUSH(ctx, *a, job->objects[i]);
     for (int i = 0; i < job->narchives; i++)
