@@ -2,6 +2,9 @@
 /* wire.c - protobuf's wire format, read within bounds, and written. */
 #include "base/wire.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 bool wire_read_number(const uint8_t **at, const uint8_t *end, uint64_t *value)
 {
     const uint8_t *p = *at;
@@ -70,4 +73,73 @@ size_t wire_write_number(uint8_t *to, uint64_t value)
         to[n++] = (uint8_t)(value | 0x80);
     to[n++] = (uint8_t)value;
     return n;
+}
+
+/* -- Messages ---------------------------------------------------------------------------------------------- */
+
+void wire_put(struct wire_buffer *b, const void *data, size_t n)
+{
+    if (b->n + n > b->room) {
+        size_t room = 2 * (b->n + n) + 64;
+        uint8_t *grown = b->failed ? NULL : realloc(b->data, room);
+        if (!grown) {
+            b->failed = true;
+            return;
+        }
+        b->data = grown;
+        b->room = room;
+    }
+    if (n)
+        memcpy(b->data + b->n, data, n);
+    b->n += n;
+}
+
+void wire_put_varint(struct wire_buffer *b, uint64_t value)
+{
+    uint8_t bytes[WIRE_MOST];
+
+    wire_put(b, bytes, wire_write_number(bytes, value));
+}
+
+static void tag(struct wire_buffer *b, int field, int wire)
+{
+    wire_put_varint(b, (uint64_t)field << 3 | (unsigned)wire);
+}
+
+void wire_put_number(struct wire_buffer *b, int field, uint64_t value)
+{
+    tag(b, field, WIRE_VARINT);
+    wire_put_varint(b, value);
+}
+
+void wire_put_double(struct wire_buffer *b, int field, double value)
+{
+    tag(b, field, WIRE_FIX64);
+    wire_put(b, &value, sizeof value);
+}
+
+void wire_put_float(struct wire_buffer *b, int field, float value)
+{
+    tag(b, field, WIRE_FIX32);
+    wire_put(b, &value, sizeof value);
+}
+
+void wire_put_bytes(struct wire_buffer *b, int field, const void *data, size_t n)
+{
+    tag(b, field, WIRE_BYTES);
+    wire_put_varint(b, n);
+    wire_put(b, data, n);
+}
+
+void wire_put_text(struct wire_buffer *b, int field, const char *text)
+{
+    wire_put_bytes(b, field, text, strlen(text));
+}
+
+void wire_put_message(struct wire_buffer *b, int field, struct wire_buffer *message)
+{
+    wire_put_bytes(b, field, message->data, message->n);
+    b->failed |= message->failed;
+    free(message->data);
+    *message = (struct wire_buffer){0};
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire.h - protobuf's wire format: numbers of 7 bits a byte, and records of a tag and what stands behind it. */
+/*
+ * wire.h - protobuf's wire format (protobuf.dev/programming-guides/encoding): numbers of 7 bits a byte, and records of a
+ * tag and what stands behind it.
+ */
 #ifndef TCR_WIRE_H
 #define TCR_WIRE_H
 
@@ -22,5 +25,21 @@ bool wire_read_number(const uint8_t **at, const uint8_t *end, uint64_t *value);
 const char *wire_read_record(const uint8_t **at, const uint8_t *end, struct wire_record *r);
 /* How many bytes it takes, WIRE_MOST at most. */
 size_t wire_write_number(uint8_t *to, uint64_t value);
+
+/* A message as it grows. failed: no memory, from then on nothing is added. Its owner frees `data`. */
+struct wire_buffer {
+    uint8_t *data;
+    size_t n, room;
+    bool failed;
+};
+void wire_put(struct wire_buffer *b, const void *data, size_t n);
+void wire_put_varint(struct wire_buffer *b, uint64_t value);
+/* Records: of a number, of 8 and 4 bytes, of bytes, of a message, which is freed. */
+void wire_put_number(struct wire_buffer *b, int field, uint64_t value);
+void wire_put_double(struct wire_buffer *b, int field, double value);
+void wire_put_float(struct wire_buffer *b, int field, float value);
+void wire_put_bytes(struct wire_buffer *b, int field, const void *data, size_t n);
+void wire_put_text(struct wire_buffer *b, int field, const char *text);
+void wire_put_message(struct wire_buffer *b, int field, struct wire_buffer *message);
 
 #endif

@@ -10,7 +10,7 @@ objects = $(SOURCES:%.c=$(TRIPLET)/%.o)
 
 # What GCC calls for lack of an instruction, bytes swapped or exchanged atomically, goes into the archive where that is so.
 helpers = $(if $(filter riscv64-%,$(TRIPLET)),$(shell $(CC) -print-libgcc-file-name) $(shell $(CC) -print-file-name=libatomic.a))
-guest = $(addprefix $(TRIPLET)/tools/run/,guest.o wire.o)
+guest = $(addprefix $(TRIPLET)/tools/run/,guest.o guest_io.o)
 
 all: $(TRIPLET)/libtccrt.a $(TRIPLET)/tccc-guest
 $(TRIPLET)/libtccrt.a: $(objects)

@@ -2,7 +2,7 @@
 /*
  * emulate.c - runs an artifact of another processor: QEMU's user mode (Debian: qemu-user) runs tccc-guest, which was
  * made for that processor, over the C library of Debian's cross compiler. The guest holds artifact and session; inputs
- * and outputs go through its standard input and output (wire_int.h).
+ * and outputs go through its standard input and output (guest_io_int.h).
  */
 #include "tools/run/emulate_int.h"
 #include "base/safe.h"
@@ -39,7 +39,7 @@ struct emulated {
     FILE *to, *from;
     char *entry;
     int nneeded, ndefaults, nout, nvalues;
-    struct wire_value *values;
+    struct guest_value *values;
 };
 
 /* NULL: it is for none of them. */
@@ -152,11 +152,11 @@ static int answer(struct emulated *e, char *error)
 {
     int64_t status;
     char *text;
-    if (fflush(e->to) != 0 || !wire_get_number(e->from, &status))
+    if (fflush(e->to) != 0 || !guest_get_number(e->from, &status))
         return gone(e, error);
     if (status == TCC_OK)
         return TCC_OK;
-    if (!wire_get_text(e->from, &text))
+    if (!guest_get_text(e->from, &text))
         return gone(e, error);
     snprintf(error, ERROR_SIZE, "%s", text ? text : "");
     free(text);
@@ -166,8 +166,8 @@ static int answer(struct emulated *e, char *error)
 static bool read_shape(struct emulated *e)
 {
     int64_t n[3];
-    if (!wire_get_text(e->from, &e->entry) || !wire_get_number(e->from, &n[0]) || !wire_get_number(e->from, &n[1]) ||
-        !wire_get_number(e->from, &n[2]))
+    if (!guest_get_text(e->from, &e->entry) || !guest_get_number(e->from, &n[0]) || !guest_get_number(e->from, &n[1]) ||
+        !guest_get_number(e->from, &n[2]))
         return false;
     e->nneeded = (int)n[0];
     e->ndefaults = (int)n[1];
@@ -175,7 +175,7 @@ static bool read_shape(struct emulated *e)
     int wanted = e->nneeded + e->ndefaults + e->nout;
     e->values = calloc((size_t)wanted + 1, sizeof *e->values);
     for (; e->values && e->nvalues < wanted; e->nvalues++)
-        if (!wire_get_value(e->from, &e->values[e->nvalues]))
+        if (!guest_get_value(e->from, &e->values[e->nvalues]))
             return false;
     return e->values != NULL;
 }
@@ -237,7 +237,7 @@ struct emulated_shape emulated_shape(const struct emulated *e)
     return (struct emulated_shape){e->entry, e->nneeded, e->ndefaults, e->nout};
 }
 
-const struct wire_value *emulated_value(const struct emulated *e, int i)
+const struct guest_value *emulated_value(const struct emulated *e, int i)
 {
     return &e->values[i];
 }
@@ -245,7 +245,7 @@ const struct wire_value *emulated_value(const struct emulated *e, int i)
 int emulated_session(struct emulated *e, int threads, char *error)
 {
     putc(GUEST_SESSION, e->to);
-    wire_put_number(e->to, threads);
+    guest_put_number(e->to, threads);
     return answer(e, error);
 }
 
@@ -253,10 +253,10 @@ int emulated_run(struct emulated *e, struct tcc_object *const *in, struct tcc_ob
 {
     bool ok = putc(GUEST_RUN, e->to) != EOF;
     for (int i = 0; ok && i < e->nneeded + e->ndefaults; i++)
-        ok = wire_put_object(e->to, in[i]);
+        ok = guest_put_object(e->to, in[i]);
     int status = ok ? answer(e, error) : gone(e, error);
     for (int i = 0; status == TCC_OK && i < e->nout; i++)
-        if (!wire_get_object(e->from, &out[i]))
+        if (!guest_get_object(e->from, &out[i]))
             status = gone(e, error);
     return status;
 }

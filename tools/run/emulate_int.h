@@ -6,7 +6,7 @@
 #ifndef TCCC_TOOLS_EMULATE_INT_H
 #define TCCC_TOOLS_EMULATE_INT_H
 
-#include "tools/run/wire_int.h"
+#include "tools/run/guest_io_int.h"
 
 struct emulated;
 struct emulated_shape { const char *entry; int nneeded, ndefaults, nout; };
@@ -17,7 +17,7 @@ bool emulate_foreign(const char *path, char *error);
 int emulated_start(const char *path, const char *entry, const char *cpu, struct emulated **out, char *error);
 struct emulated_shape emulated_shape(const struct emulated *e);
 /* Inputs, then outputs. */
-const struct wire_value *emulated_value(const struct emulated *e, int i);
+const struct guest_value *emulated_value(const struct emulated *e, int i);
 int emulated_session(struct emulated *e, int threads, char *error);
 int emulated_run(struct emulated *e, struct tcc_object *const *in, struct tcc_object **out, char *error);
 void emulated_end(struct emulated *e);               /* NULL is fine */

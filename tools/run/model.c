@@ -376,7 +376,7 @@ static int open_emulated(const struct options *o, const char *path, const char *
     if (!allocate_values(m, s.nneeded, s.ndefaults, s.nout))
         return model_error(o, why, EXIT_ENVIRONMENT, "no memory");
     for (int i = 0; i < m->nin + m->nout; i++) {
-        const struct wire_value *from = emulated_value(m->emulated, i);
+        const struct guest_value *from = emulated_value(m->emulated, i);
         struct model_value *v = i < m->nin ? &m->in[i] : &m->out[i - m->nin];
         v->info = from->info;
         memcpy(v->least, from->least, sizeof v->least);

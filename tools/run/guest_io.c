@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire.c - numbers, texts and values through a pipe (wire_int.h). */
-#include "tools/run/wire_int.h"
+/* guest_io.c - numbers, texts and values through a pipe (guest_io_int.h). */
+#include "tools/run/guest_io_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { ABSENT = -1, MOST_TEXT = 1 << 20 };
 
-bool wire_put_number(FILE *to, int64_t v)
+bool guest_put_number(FILE *to, int64_t v)
 {
     return fwrite(&v, sizeof v, 1, to) == 1;
 }
 
-bool wire_get_number(FILE *from, int64_t *v)
+bool guest_get_number(FILE *from, int64_t *v)
 {
     return fread(v, sizeof *v, 1, from) == 1;
 }
 
-bool wire_put_text(FILE *to, const char *s)
+bool guest_put_text(FILE *to, const char *s)
 {
     size_t n = s ? strlen(s) : 0;
-    return wire_put_number(to, s ? (int64_t)n : ABSENT) && fwrite(s ? s : "", 1, n, to) == n;
+    return guest_put_number(to, s ? (int64_t)n : ABSENT) && fwrite(s ? s : "", 1, n, to) == n;
 }
 
-bool wire_get_text(FILE *from, char **s)
+bool guest_get_text(FILE *from, char **s)
 {
     int64_t n;
     *s = NULL;
-    if (!wire_get_number(from, &n) || n < ABSENT || n > MOST_TEXT)
+    if (!guest_get_number(from, &n) || n < ABSENT || n > MOST_TEXT)
         return false;
     if (n == ABSENT)
         return true;
@@ -35,25 +35,25 @@ bool wire_get_text(FILE *from, char **s)
     return *s && fread(*s, 1, (size_t)n, from) == (size_t)n;
 }
 
-bool wire_put_value(FILE *to, const struct wire_value *v)
+bool guest_put_value(FILE *to, const struct guest_value *v)
 {
-    bool ok = wire_put_text(to, v->info.name) && fwrite(v, sizeof *v, 1, to) == 1;
+    bool ok = guest_put_text(to, v->info.name) && fwrite(v, sizeof *v, 1, to) == 1;
     for (int i = 0; ok && i < v->info.rank; i++)
-        ok = wire_put_text(to, v->info.dim_names[i]);
+        ok = guest_put_text(to, v->info.dim_names[i]);
     return ok;
 }
 
-bool wire_get_value(FILE *from, struct wire_value *v)
+bool guest_get_value(FILE *from, struct guest_value *v)
 {
     char *name;
-    if (!wire_get_text(from, &name))
+    if (!guest_get_text(from, &name))
         return false;
     bool ok = fread(v, sizeof *v, 1, from) == 1;
     v->info.name = name; /* pointers of the other side are nothing here */
     memset(v->info.dim_names, 0, sizeof v->info.dim_names);
     for (int i = 0; ok && i < v->info.rank && i < TCC_MAX_RANK; i++) {
         char *dim;
-        ok = wire_get_text(from, &dim);
+        ok = guest_get_text(from, &dim);
         v->info.dim_names[i] = dim;
     }
     return ok;
@@ -81,34 +81,34 @@ static size_t bytes_of(const struct tcc_tensor *t)
 static bool put_tensor(FILE *to, const struct tcc_tensor *t)
 {
     int64_t n = tcc_elements(t->rank, t->dims);
-    bool ok = wire_put_number(to, t->dtype) && wire_put_number(to, t->rank);
+    bool ok = guest_put_number(to, t->dtype) && guest_put_number(to, t->rank);
     for (int i = 0; ok && i < t->rank; i++)
-        ok = wire_put_number(to, t->dims[i]);
+        ok = guest_put_number(to, t->dims[i]);
     if (t->dtype != TCC_STRING)
         return ok && fwrite(t->data, 1, bytes_of(t), to) == bytes_of(t);
     const struct tcc_string *s = t->data;
     for (int64_t i = 0; ok && i < n; i++)
-        ok = wire_put_number(to, s[i].size) && fwrite(s[i].data, 1, (size_t)s[i].size, to) == (size_t)s[i].size;
+        ok = guest_put_number(to, s[i].size) && fwrite(s[i].data, 1, (size_t)s[i].size, to) == (size_t)s[i].size;
     return ok;
 }
 
-bool wire_put_object(FILE *to, const struct tcc_object *o)
+bool guest_put_object(FILE *to, const struct tcc_object *o)
 {
-    bool ok = wire_put_number(to, o ? o->kind : ABSENT);
+    bool ok = guest_put_number(to, o ? o->kind : ABSENT);
     if (!ok || !o || o->kind == TCC_OBJ_NONE)
         return ok;
     if (o->kind == TCC_OBJ_TENSOR)
         return put_tensor(to, &o->t);
-    ok = wire_put_number(to, o->n);
+    ok = guest_put_number(to, o->n);
     for (int64_t i = 0; ok && i < o->n; i++)
-        ok = wire_put_object(to, o->items[i]);
+        ok = guest_put_object(to, o->items[i]);
     return ok;
 }
 
 static bool get_string(FILE *from, struct tcc_string *s)
 {
     int64_t n;
-    if (!wire_get_number(from, &n) || n < 0)
+    if (!guest_get_number(from, &n) || n < 0)
         return false;
     char *text = malloc((size_t)n + 1);
     bool ok = text && fread(text, 1, (size_t)n, from) == (size_t)n && tccrt_string_set(s, text, n) == 0;
@@ -119,11 +119,11 @@ static bool get_string(FILE *from, struct tcc_string *s)
 static bool get_tensor(FILE *from, struct tcc_object **o)
 {
     int64_t dtype, rank, dims[TCC_MAX_RANK];
-    if (!wire_get_number(from, &dtype) || !wire_get_number(from, &rank) || rank < 0 || rank > TCC_MAX_RANK ||
+    if (!guest_get_number(from, &dtype) || !guest_get_number(from, &rank) || rank < 0 || rank > TCC_MAX_RANK ||
         (dtype && !known_type(dtype)))
         return false;
     for (int i = 0; i < rank; i++)
-        if (!wire_get_number(from, &dims[i]))
+        if (!guest_get_number(from, &dims[i]))
             return false;
     *o = tccrt_object_tensor((int)dtype, (int)rank, dims);
     if (!*o)
@@ -138,11 +138,11 @@ static bool get_tensor(FILE *from, struct tcc_object **o)
     return true;
 }
 
-bool wire_get_object(FILE *from, struct tcc_object **o)
+bool guest_get_object(FILE *from, struct tcc_object **o)
 {
     int64_t kind, n;
     *o = NULL;
-    if (!wire_get_number(from, &kind))
+    if (!guest_get_number(from, &kind))
         return false;
     if (kind == ABSENT)
         return true;
@@ -150,11 +150,11 @@ bool wire_get_object(FILE *from, struct tcc_object **o)
         return get_tensor(from, o);
     if (kind == TCC_OBJ_NONE)
         return (*o = tccrt_object_none()) != NULL;
-    if (kind != TCC_OBJ_SEQUENCE || !wire_get_number(from, &n) || n < 0)
+    if (kind != TCC_OBJ_SEQUENCE || !guest_get_number(from, &n) || n < 0)
         return false;
     *o = tccrt_object_sequence(n);
     bool ok = *o != NULL;
     for (int64_t i = 0; ok && i < n; i++)
-        ok = wire_get_object(from, &(*o)->items[i]);
+        ok = guest_get_object(from, &(*o)->items[i]);
     return ok;
 }
