@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h - protobuf's wire format (protobuf.dev/programming-guides/encoding): numbers of 7 bits a byte, and records of a
- * tag and what stands behind it.
+ * wire.h - protobuf's wire format (protobuf.dev/programming-guides/encoding): numbers of 7 bits a byte, and records of
+ * a tag and what stands behind it.
  */
 #ifndef TCR_WIRE_H
 #define TCR_WIRE_H

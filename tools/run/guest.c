@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tccc-guest: holds an artifact of another processor, under an emulator, for tccc-run --emulate on the other side of
- * its standard input and output (guest_io_int.h). It is made for that processor (build-aux/cross.mk), of the runtime alone,
- * so that none of the tools' libraries are needed there.
+ * its standard input and output (guest_io_int.h). It is made for that processor (build-aux/cross.mk), of the runtime
+ * alone, so that none of the tools' libraries are needed there.
  *
  *     tccc-guest ARTIFACT [ENTRY]
  */

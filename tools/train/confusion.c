@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --confusion: the confusion matrix of the last evaluation as an SVG picture. A row a label, a column a prediction; a
+ * --confusion: the confusion matrix of the best evaluation as an SVG picture. A row a label, a column a prediction; a
  * cell is as dark as its share of the row, right ones blue, wrong ones red. Counts stand in the cells where there is
  * room.
  */

@@ -26,7 +26,7 @@ static const struct {
 #include "tools/train/metrics.def"
 };
 
-enum { MOST_TOPS = 4, MOST_CLASSES = 4096, PER_COLUMN = 4 };
+enum { MOST_TOPS = METRICS_MOST - NMETRICS, MOST_CLASSES = 4096, PER_COLUMN = 4 };
 
 struct metrics {
     struct trainer *t;
@@ -78,6 +78,10 @@ int metrics_new(struct trainer *t, struct metrics **out)
     m->t = t;
     for (const char *s = option_text(t->o, OPT_metrics, ""); *s; s += *s == ',') {
         size_t n = strcspn(s, ",");
+        if (memchr(s, ':', n)) { /* an address, of tools/train/serve.c */
+            s += n;
+            continue;
+        }
         if (!read_name(m, s, n)) {
             for (int i = 1; i < NMETRICS; i++)
                 snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", table[i].name);
@@ -359,16 +363,6 @@ static double result(struct metrics *m, int which, double loss)
     }
 }
 
-static void print_number(FILE *out, bool json, const char *name, double v)
-{
-    if (!json)
-        fprintf(out, ", %s %.4f", name, v);
-    else if (isfinite(v))
-        fprintf(out, ",\"eval_%s\":%.9g", name, v);
-    else
-        fprintf(out, ",\"eval_%s\":null", name);
-}
-
 static void print_matrix(const struct metrics *m, FILE *out, bool json)
 {
     fputs(json ? ",\"eval_confusion\":[" : "\nconfusion (rows: labels, columns: predictions)", out);
@@ -381,21 +375,46 @@ static void print_matrix(const struct metrics *m, FILE *out, bool json)
     fputs(json ? "]" : "", out);
 }
 
-void metrics_print(struct metrics *m, FILE *out, bool json, double loss)
+int metrics_scalars(struct metrics *m, double loss, struct train_scalar *to)
 {
-    char name[24];
+    int n = 0;
 
     if (!m->laid_out)
-        return;
-    for (int k = 0; k < m->ntops; k++) {
-        snprintf(name, sizeof name, "top%d", m->tops[k]);
-        print_number(out, json, name, m->sums[m->hits + (size_t)k] / m->sums[m->hits + (size_t)m->ntops]);
+        return 0;
+    for (int k = 0; k < m->ntops; k++, n++) {
+        snprintf(to[n].name, sizeof to[n].name, "eval/top%d", m->tops[k]);
+        to[n].value = m->sums[m->hits + (size_t)k] / m->sums[m->hits + (size_t)m->ntops];
     }
     for (int i = 1; i < NMETRICS; i++)
-        if (m->wanted >> i & 1 && i != METRIC_confusion)
-            print_number(out, json, table[i].name, result(m, i, loss));
-    if (m->wanted >> METRIC_confusion & 1)
+        if (m->wanted >> i & 1 && i != METRIC_confusion) {
+            snprintf(to[n].name, sizeof to[n].name, "eval/%s", table[i].name);
+            to[n++].value = result(m, i, loss);
+        }
+    return n;
+}
+
+void metrics_print(struct metrics *m, FILE *out, bool json, double loss)
+{
+    struct train_scalar list[METRICS_MOST];
+    int n = metrics_scalars(m, loss, list);
+
+    for (int i = 0; i < n; i++) {
+        const char *name = strchr(list[i].name, '/') + 1;
+        if (!json)
+            fprintf(out, ", %s %.4f", name, list[i].value);
+        else if (isfinite(list[i].value))
+            fprintf(out, ",\"eval_%s\":%.9g", name, list[i].value);
+        else
+            fprintf(out, ",\"eval_%s\":null", name);
+    }
+    if (m->laid_out && m->wanted >> METRIC_confusion & 1)
         print_matrix(m, out, json);
+}
+
+const double *metrics_matrix(const struct metrics *m, int64_t *classes)
+{
+    *classes = m->classes;
+    return m->laid_out && m->wanted >> METRIC_confusion & 1 ? m->sums + m->matrix : NULL;
 }
 
 int metrics_draw(struct metrics *m)

@@ -74,6 +74,52 @@ static void step_json(struct trainer *t, const struct step_result *r, FILE *out)
     fflush(out);
 }
 
+/* Numbers for readers of runs. */
+static void tell_scalars(struct trainer *t, int n, const struct train_scalar *scalars)
+{
+    train_events_scalars(t, n, scalars);
+    train_serve_scalars(t, n, scalars);
+}
+
+static void step_scalars(struct trainer *t, const struct step_result *r)
+{
+    const struct {
+        const char *name;
+        bool has;
+        double value;
+    } all[] = {{"train/loss", true, r->loss},
+               {"train/learning_rate", t->has_lr, r->lr},
+               {"train/grad_norm", r->has_norm, r->norm},
+               {"train/loss_scale", r->has_scale, r->scale},
+               {"train/samples_per_second", r->ms > 0, samples_rate(t, r->rows, r->ms)},
+               {"train/step_ms", true, r->ms},
+               {"train/data_ms", true, r->data_ms},
+               {"train/epoch", true, (double)t->epoch + 1}};
+    struct train_scalar list[SCALARS_MOST];
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].has) {
+            snprintf(list[n].name, sizeof list[n].name, "%s", all[i].name);
+            list[n++].value = all[i].value;
+        }
+    tell_scalars(t, n, list);
+}
+
+static void eval_scalars(struct trainer *t, const struct eval_result *r)
+{
+    struct train_scalar list[SCALARS_MOST] = {{"eval/loss", r->loss}, {"eval/accuracy", r->accuracy}};
+    int n = 1 + r->has_accuracy;
+    int64_t classes;
+    const double *matrix = metrics_matrix(t->metrics, &classes);
+
+    n += metrics_scalars(t->metrics, r->loss, list + n);
+    tell_scalars(t, n, list);
+    train_events_parameters(t);
+    if (matrix)
+        train_events_confusion(t, classes, matrix);
+}
+
 void report_sim(struct trainer *t)
 {
     struct tccrt_sim sim;
@@ -101,6 +147,7 @@ void report_step(struct trainer *t, const struct step_result *r)
     train_html_step(t, r);
     if (!t->chief)
         return;
+    step_scalars(t, r);
     if (t->log)
         step_json(t, r, t->log);
     if (t->json) {
@@ -184,6 +231,7 @@ void report_eval(struct trainer *t, const struct eval_result *r)
     train_html_eval(t, r);
     if (!t->chief)
         return;
+    eval_scalars(t, r);
     if (t->log)
         eval_json(t, r, t->log);
     if (t->json) {

@@ -309,7 +309,7 @@ static int evaluate_whole(struct trainer *t)
     if (here) {
         report_eval(t, &r);
         control_evaluated(t, r.loss);
-        code = t->chief ? metrics_draw(t->metrics) : EXIT_FINE;
+        code = t->chief && !(r.loss >= t->best_loss) ? metrics_draw(t->metrics) : EXIT_FINE;
     }
     if (code != EXIT_FINE || (code = control_share(t)) != EXIT_FINE || !here || !(r.loss < t->best_loss))
         return code;
@@ -514,6 +514,7 @@ static int train(struct trainer *t, bool artifact)
         (code = start_session(t)) != EXIT_FINE ||
         (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
         (code = ranks_share(t)) != EXIT_FINE || (code = train_log_resume(t)) != EXIT_FINE ||
+        (code = train_events_open(t)) != EXIT_FINE ||
         (code = settle_rate(t, artifact)) != EXIT_FINE || (code = make_buffers(t)) != EXIT_FINE)
         return code;
     t->skipped = trainer_scalar(t, "train.skipped", 0);
@@ -596,6 +597,8 @@ static int run(const struct options *o)
         (code = control_read(&t)) == EXIT_FINE)
         code = train_log_open(&t);
     if (code == EXIT_FINE)
+        code = train_serve_open(&t);
+    if (code == EXIT_FINE)
         code = train_html_new(&t);
     if (code == EXIT_FINE)
         code = ranks_open(&t, artifact);
@@ -604,8 +607,9 @@ static int run(const struct options *o)
     if (code == EXIT_FINE)
         code = train(&t, artifact);
     code = ranks_end(&t, code);
-    int logged = train_log_close(&t);
-    code = code == EXIT_FINE ? logged : code;
+    train_serve_close(&t);
+    int logged = train_log_close(&t), told = train_events_close(&t);
+    code = code != EXIT_FINE ? code : logged != EXIT_FINE ? logged : told;
     close_trainer(&t);
     return code;
 }

@@ -11,7 +11,7 @@
  *   train_outputs  --save-outputs
  *   train_memory  --memory-report
  *   train_ranks    many processes: what they have in common, who does what
- *   train_html     --html;  train_log: --log-file
+ *   train_html     --html;  train_log: --log-file;  train_events: --tensorboard;  train_serve: --metrics=HOST:PORT
  *   train_report   progress on a terminal, JSON lines elsewhere
  */
 #ifndef TCCC_TOOLS_TRAIN_INT_H
@@ -49,6 +49,10 @@ struct step_ahead {
 
 struct eval_result { double loss, accuracy; bool has_accuracy; };
 
+/* A number that a step or an evaluation has, "train/loss", "eval/accuracy": for readers of runs. */
+struct train_scalar { char name[32]; double value; };
+enum { METRICS_MOST = 14, SCALARS_MOST = METRICS_MOST + 4 };
+
 /* --metrics (metrics.c). A batch as `eval` has run it: `rows` samples of it count, which are order[0], ...; scores and
  * labels: where classes are found on axis `axis`, classes 0: nowhere. */
 struct metrics;
@@ -73,6 +77,8 @@ struct trainer_memory {
 };
 
 struct train_html;
+struct train_events;
+struct train_serve;
 
 struct trainer {
     const struct options *o;
@@ -135,6 +141,8 @@ struct trainer {
     struct train_control control;
     struct train_html *html;               /* --html; NULL: none */
     FILE *log;                             /* --log; NULL: none */
+    struct train_events *events;           /* --tensorboard; NULL: none */
+    struct train_serve *serve;             /* --metrics=HOST:PORT; NULL: none */
     double looked;                         /* at the memory, last */
     double simulated;                      /* seconds of modelled time, after the last step reported */
     double waited;                         /* ms: for the last execution's batches */
@@ -181,7 +189,11 @@ int metrics_new(struct trainer *t, struct metrics **out);                  /* re
 void metrics_begin(struct metrics *m);                                     /* of an evaluation */
 int metrics_add(struct metrics *m, const struct metrics_batch *b);
 int metrics_share(struct metrics *m);                                      /* adds up those of all ranks */
+/* "eval/NAME" of all but the matrix into to[METRICS_MOST]; how many */
+int metrics_scalars(struct metrics *m, double loss, struct train_scalar *to);
 void metrics_print(struct metrics *m, FILE *out, bool json, double loss);
+/* [classes, classes], a row a label; NULL: not asked for */
+const double *metrics_matrix(const struct metrics *m, int64_t *classes);
 /* --confusion; EXIT_FINE, or an exit code after a message */
 int metrics_draw(struct metrics *m);
 void metrics_free(struct metrics *m);
@@ -207,6 +219,18 @@ int train_load(struct trainer *t, const char *path);                        /* -
 int train_log_open(struct trainer *t);
 int train_log_resume(struct trainer *t);                                    /* lines of steps that are made again go */
 int train_log_close(struct trainer *t);
+
+/* events.c: --tensorboard. Opened when it is known which step comes next; exit codes after a message. */
+int train_events_open(struct trainer *t);
+int train_events_close(struct trainer *t);
+void train_events_scalars(struct trainer *t, int n, const struct train_scalar *scalars);
+void train_events_parameters(struct trainer *t);                            /* histograms */
+void train_events_confusion(struct trainer *t, int64_t n, const double *counts);
+
+/* serve.c: --metrics=HOST:PORT, from a thread of its own */
+int train_serve_open(struct trainer *t);
+void train_serve_close(struct trainer *t);
+void train_serve_scalars(struct trainer *t, int n, const struct train_scalar *scalars);
 
 /* --save-outputs: there are some, and can be written */
 int train_outputs_check(const struct trainer *t);
