@@ -154,6 +154,7 @@ struct kn_insn {
     ir_expr expr, bound;
     double fvalue;
     int64_t ivalue;
+    const struct ir_where *from;    /* INDEX: whose it is, for messages; no part of what a kernel is; in no text */
 };
 
 /* bit sets of inner kernel dims; instructions [first, last) */
@@ -365,6 +366,7 @@ struct kn_step {
     /* LAUNCH: all source nodes that the kernel computes, "conv1 (Conv), relu1 (Relu)", for reports; NULL: not known
      * (plans read from text) */
     const char *sources;
+    const char *checks;          /* LAUNCH: struct tcc_pstep's; NULL: all are `node`'s, or not known */
 };
 struct kn_steps { struct kn_step *at; int n, cap; };
 struct kn_region { struct kn_steps steps; int nparams, nresults; int *params, *results, *exits; };

@@ -164,6 +164,8 @@ int kb_dim(struct kb *k, ir_expr extent, enum kn_role role);             /* numb
 int kb_stage_new(struct kb *k, uint32_t inner);
 void kb_stage_end(struct kb *k, int stage);
 int kb_insn(struct kb *k, int stage, struct kn_insn insn);              /* id; 0 once failed */
+/* The value of `id`, an index of node n's, is `sym`, in [0, bound). */
+int kb_index(struct kb *k, int stage, const struct ir_node *n, int id, ir_expr sym, ir_expr bound);
 int kb_const(struct kb *k, int stage, enum tcc_dtype dtype, double f, int64_t i);
 int kb_expr(struct kb *k, int stage, enum tcc_dtype dtype, ir_expr e);
 int kb_env(struct kb *k, int stage, enum kn_env what);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 19u
+#define TCC_ABI_VERSION 20u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -208,6 +208,9 @@ struct tcc_env {
     int32_t threads;
     uint64_t seed;      /* of the session (tccrt_options) */
     int64_t run;        /* number of runs of the session before this one; random ops count with it */
+    /* Of a bad index that a kernel met, written in front of `fault`: as the data have it, how long its axis is, and the
+     * number of the kernel's check (struct tcc_pstep: checks). Of several it is any one. */
+    int64_t index, extent, check;
 };
 
 /* The run's control block: what changes from run to run, for what lives longer than a run (a PROGRAM that a device has
@@ -408,6 +411,9 @@ struct tcc_pstep {
     uint32_t what;
     uint32_t node;              /* strings: where it comes from, for profiles and messages */
     uint32_t op;                /* 1 + strings: that node's operator, for messages; 0: not known */
+    /* LAUNCH: 1 + strings: a line "NODE\tOPERATOR" for each of the kernel's checks of indices, for messages; 0: all are
+     * `node`'s */
+    uint32_t checks;
     uint32_t nin;
     uint32_t flops;             /* LAUNCH: expr, floating-point operations, for profiles; TCC_NO: not known */
     struct tcc_range args;      /* u32s: buffers */

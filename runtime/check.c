@@ -459,7 +459,8 @@ static bool check_steps(struct check *c)
         const struct tcc_pstep *s = &c->m->steps[c->at];
 
         if (!index_ok(c, "kind", s->kind, TCC_STEP_PROGRAM + 1) || !name_ok(c, s->node) ||
-            (s->op && !name_ok(c, s->op - 1)) || !list_ok(c, "buffer", s->args, nbuffers, shapes[s->kind].omit) ||
+            (s->op && !name_ok(c, s->op - 1)) || (s->checks && !name_ok(c, s->checks - 1)) ||
+            !list_ok(c, "buffer", s->args, nbuffers, shapes[s->kind].omit) ||
             !list_ok(c, "size", s->sizes, c->p->exprs.count, false) ||
             !list_ok(c, "symbol", s->syms, c->p->syms.count, true) ||
             !list_ok(c, "awaited step", s->waits, c->p->steps.count, false) ||

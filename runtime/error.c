@@ -32,6 +32,20 @@ int tcr_vfail(int status, const char *prefix, const char *format, va_list args)
     return status;
 }
 
+int tcr_bad_index(const char *checks, const struct tcc_env *met)
+{
+    const char *end = strchr(checks, '\n');
+
+    for (int64_t i = 0; end && end[1] && i < met->check; i++) {
+        checks = end + 1;
+        end = strchr(checks, '\n');
+    }
+    int n = end ? (int)strcspn(checks, "\t") : (int)strlen(checks), op = end ? (int)(end - checks) - n - 1 : 0;
+    return tcr_fail(TCC_EINDEX, "node '%.*s'%s%.*s%s: index %lld is outside an axis of %lld", n, checks,
+                    op > 0 ? " (" : "", op > 0 ? op : 0, checks + n + (op > 0), op > 0 ? ")" : "",
+                    (long long)met->index, (long long)met->extent);
+}
+
 /* The length of "node 'NAME'" at the beginning of the message, where that is the step's node and its operator isn't
  * there yet; 0: it isn't. */
 static size_t says_node(const struct tccrt_session *s, const struct tcc_pstep *p)

@@ -142,7 +142,8 @@ INLINE int make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struc
                                           .sizes = s->sizes,
                                           .may_fault = s->m->kernel_info[p->what].flags & TCC_KERNEL_FAULTS,
                                           .small = s->values[p->tiles] > 1 && tcr_is_small(s, p),
-                                          .node = node},
+                                          .node = node,
+                                          .checks = p->checks ? tcr_string(s->m, p->checks - 1) : node},
                                     .made = s->values[p->tiles] != 0};
     if (l->tiles < 0)
         return tcr_size(s, p->tiles, "the number of tiles", node, &l->tiles);

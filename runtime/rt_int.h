@@ -34,6 +34,8 @@ int tcr_enter(struct tccrt_session *s);
 int tcr_leave(struct tccrt_session *s, int status);
 int tcr_vfail(int status, const char *prefix, const char *format, va_list args);
 void tcr_clear_error(void);
+/* The message of a bad index that a kernel met: whose it is, by the launch's `checks`, and what the kernel noted. */
+int tcr_bad_index(const char *checks, const struct tcc_env *met);
 struct tccrt_session;
 /* "node 'y': ..." becomes "node 'y' (Gather): ...", by the plan's steps. */
 void tcr_say_operator(const struct tccrt_session *s);

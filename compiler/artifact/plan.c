@@ -193,6 +193,7 @@ static struct tcc_pstep step(struct plan_writer *w, const struct kn_step *s)
         .kind = s->kind, .queue = (uint32_t)s->queue, .what = (uint32_t)s->what, .nin = (uint32_t)s->nin};
     x.node = plan_string(w, s->node);
     x.op = s->op ? plan_string(w, s->op) + 1 : 0;
+    x.checks = s->checks ? plan_string(w, s->checks) + 1 : 0;
     x.args = plan_int_list(w, s->nargs, s->args);
     x.sizes = plan_expr_list(w, s->nsizes, s->sizes);
     uint32_t *syms = IR_NEWN(w->ctx, s->nsyms + 1, uint32_t);

@@ -244,18 +244,40 @@ static void emit_store(struct em *e, const struct kn_insn *n)
         em_if_end(e, &f);
 }
 
-/* Records that an index was bad: any lane that is on. */
-static void report_fault(struct em *e, V bad)
+/* Volatile: threads of a device may do so at once. */
+static void tell(struct em *e, size_t at, V value)
+{
+    V offset = em_i64(e, (int64_t)at);
+    LLVMSetVolatile(LLVMBuildStore(e->b, value, LLVMBuildGEP2(e->b, e->t_i8, e->env, &offset, 1, "")), 1);
+}
+
+/* One of the lanes' numbers where `bad` holds: the greatest. */
+static V bad_one(struct em *e, V bad, V x)
+{
+    if (em_lanes_of(bad) == 1)
+        return x;
+    V least = em_splat(e, em_i64(e, INT64_MIN), em_lanes_of(bad));
+    return em_unary_intrinsic(e, "llvm.vector.reduce.smax", LLVMBuildSelect(e->b, bad, x, least, ""));
+}
+
+/* Records that the index of instruction n was bad, in any lane that is on: what it was, and of how many there are. */
+static void report_fault(struct em *e, const struct kn_insn *n, V bad, V index, V extent)
 {
     struct em_if f;
+    int check = 0;
+    V any = bad;
+    for (const struct kn_insn *i = e->k->insns; i < n; i++)
+        check += i->code == KN_INDEX;
     if (em_lanes_of(bad) > 1) {
         if (e->mask)
             bad = LLVMBuildAnd(e->b, bad, em_splat(e, e->mask, e->lanes), "");
-        bad = em_unary_intrinsic(e, "llvm.vector.reduce.or", bad);
+        any = em_unary_intrinsic(e, "llvm.vector.reduce.or", bad);
     }
-    em_if_begin(e, &f, bad);
-    /* Volatile: threads of a device may do so at once. */
-    LLVMSetVolatile(LLVMBuildStore(e->b, LLVMConstInt(e->t_i32, TCC_EINDEX, 0), e->env), 1);
+    em_if_begin(e, &f, any);
+    tell(e, offsetof(struct tcc_env, index), bad_one(e, bad, index));
+    tell(e, offsetof(struct tcc_env, extent), em_lanes_of(extent) > 1 ? bad_one(e, bad, extent) : extent);
+    tell(e, offsetof(struct tcc_env, check), em_i64(e, check));
+    tell(e, offsetof(struct tcc_env, fault), LLVMConstInt(e->t_i32, TCC_EINDEX, 0));
     em_if_end(e, &f);
 }
 
@@ -281,15 +303,15 @@ static V is_there(struct em *e, int insn)
 
 static V emit_index(struct em *e, const struct kn_insn *n)
 {
-    V v = em_cast(e, TCC_I64, argument_dtype(e, n, 0), argument(e, n, 0)), bound = em_expr_lanes(e, n->bound);
-    int lanes = em_lanes_of(v) > em_lanes_of(bound) ? em_lanes_of(v) : em_lanes_of(bound);
+    V v = em_cast(e, TCC_I64, argument_dtype(e, n, 0), argument(e, n, 0)), extent = em_expr_lanes(e, n->bound);
+    int lanes = em_lanes_of(v) > em_lanes_of(extent) ? em_lanes_of(v) : em_lanes_of(extent);
     v = em_splat(e, v, lanes);
-    bound = em_splat(e, bound, lanes);
+    V given = v, bound = em_splat(e, extent, lanes);
     V zero = LLVMConstNull(LLVMTypeOf(v)), low = LLVMBuildICmp(e->b, LLVMIntSLT, v, zero, "");
     v = LLVMBuildSelect(e->b, low, LLVMBuildAdd(e->b, v, bound, ""), v, "");
     V bad = LLVMBuildICmp(e->b, LLVMIntUGE, v, bound, "");
     /* A zero that stands for no index is bad only where there is nothing, and nobody is to hear of it. */
-    report_fault(e, n->bound->lo < 1 ? em_and_mask(e, bad, is_there(e, n->arg[0])) : bad);
+    report_fault(e, n, n->bound->lo < 1 ? em_and_mask(e, bad, is_there(e, n->arg[0])) : bad, given, extent);
     v = LLVMBuildSelect(e->b, bad, zero, v, "");
     em_bind_index(e, n->expr, v, bad, n->bound);
     return v;

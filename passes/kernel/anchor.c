@@ -691,13 +691,7 @@ bool lw_build_scatter(struct lw *lw, struct lw_group *g)
         int id = kb_load(k, stage, index, sub), to = nd ? d : axis;
         ir_expr sym = ir_fresh(k->ctx, "g", 0, INT64_C(1) << 40);
         VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){sym, stage});
-        roles->index[d] = kb_insn(k, stage,
-                                  (struct kn_insn){.code = KN_INDEX,
-                                                   .dtype = TCC_I64,
-                                                   .nargs = 1,
-                                                   .arg = {id, -1, -1},
-                                                   .expr = sym,
-                                                   .bound = v->type->dim[to]});
+        roles->index[d] = kb_index(k, stage, n, id, sym, v->type->dim[to]);
         at[to] = sym;
     }
     for (int i = 0; i < r; i++)

@@ -29,7 +29,8 @@ void kb_reset(struct kb *k, struct lw *lw, const struct lw_group *group)
     KEEP_ROOM(values)
     KEEP_ROOM(insns)
     KEEP_ROOM(stages)
-    KEEP_ROOM(order) KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
+    KEEP_ROOM(order)
+    KEEP_ROOM(memo) KEEP_ROOM(guard_sets) KEEP_ROOM(locals) KEEP_ROOM(needs) KEEP_ROOM(reads)
 #undef KEEP_ROOM
         VEC_PUSH(k->ctx, k->guard_sets, (__typeof__(*k->guard_sets.at)){0});
     VEC_PUSH(k->ctx, k->insns,
@@ -84,6 +85,18 @@ int kb_insn(struct kb *k, int stage, struct kn_insn insn)
     VEC_PUSH(k->ctx, k->insns, (struct kb_insn){insn, stage});
     VEC_PUSH(k->ctx, k->stages.at[stage].ids, k->insns.n - 1);
     return k->insns.n - 1;
+}
+
+int kb_index(struct kb *k, int stage, const struct ir_node *n, int id, ir_expr sym, ir_expr bound)
+{
+    return kb_insn(k, stage,
+                   (struct kn_insn){.code = KN_INDEX,
+                                    .dtype = TCC_I64,
+                                    .nargs = 1,
+                                    .arg = {id, -1, -1},
+                                    .expr = sym,
+                                    .bound = bound,
+                                    .from = &n->where});
 }
 
 int kb_const(struct kb *k, int stage, enum tcc_dtype dtype, double f, int64_t i)

@@ -104,8 +104,8 @@ static int index_where_guarded(struct kb *k, int stage, int id)
     return kb_scalar(k, stage, IR_select, dtype, 3, (int[]){inside, id, kb_const(k, stage, dtype, 0, 0)});
 }
 
-/* The symbol that stands for the value of integer instruction `id` as an index in [0, bound). */
-static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
+/* The symbol that stands for the value of integer instruction `id` as an index of node n's in [0, bound). */
+static ir_expr index_symbol(struct kb *k, int stage, const struct ir_node *n, int id, ir_expr bound)
 {
     const struct kn_insn *known = &k->insns.at[id].insn;
     int64_t limit;
@@ -130,9 +130,7 @@ static ir_expr index_symbol(struct kb *k, int stage, int id, ir_expr bound)
     int64_t hi;
     ir_expr sym = ir_fresh(k->ctx, "g", 0, ir_is_const(bound, &hi) && hi > 0 ? hi - 1 : INT64_C(1) << 40);
     VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){sym, stage});
-    kb_insn(k, stage,
-            (struct kn_insn){
-                .code = KN_INDEX, .dtype = TCC_I64, .nargs = 1, .arg = {id, -1, -1}, .expr = sym, .bound = bound});
+    kb_index(k, stage, n, id, sym, bound);
     return sym;
 }
 
@@ -157,7 +155,7 @@ static int inline_gather(struct kb *k, int stage, struct ir_value *v, const ir_e
     int axis = ir_get_i(n, IR_ATTR_axis, 0), q = index->type->rank;
     ir_expr at[TCC_MAX_RANK];
     int id = kb_value(k, stage, index, idx + axis);
-    ir_expr sym = index_symbol(k, stage, id, x->type->dim[axis]);
+    ir_expr sym = index_symbol(k, stage, n, id, x->type->dim[axis]);
     for (int i = 0; i < x->type->rank; i++)
         at[i] = i < axis ? idx[i] : i == axis ? sym : idx[i + q - 1];
     return picked(k, stage, x, at);
@@ -171,7 +169,7 @@ static int inline_gather_elements(struct kb *k, int stage, struct ir_value *v, c
     ir_expr at[TCC_MAX_RANK];
     int id = kb_value(k, stage, n->in[1].value, idx);
     for (int i = 0; i < x->type->rank; i++)
-        at[i] = i == axis ? index_symbol(k, stage, id, x->type->dim[axis]) : idx[i];
+        at[i] = i == axis ? index_symbol(k, stage, n, id, x->type->dim[axis]) : idx[i];
     return picked(k, stage, x, at);
 }
 
@@ -189,7 +187,7 @@ static int inline_gather_nd(struct kb *k, int stage, struct ir_value *v, const i
     for (int64_t d = 0; d < depth; d++) {
         sub[q - 1] = ir_const(k->ctx, d);
         int id = kb_value(k, stage, index, sub);
-        at[batch + d] = index_symbol(k, stage, id, x->type->dim[batch + d]);
+        at[batch + d] = index_symbol(k, stage, n, id, x->type->dim[batch + d]);
     }
     for (int i = batch + depth; i < x->type->rank; i++)
         at[i] = idx[q - 1 + i - (batch + depth)];

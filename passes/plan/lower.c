@@ -85,6 +85,32 @@ static int *slot_of(const struct unique *u, uint64_t digest)
     return &u->slot[i];
 }
 
+/* Names for messages, one a line. */
+static const char *in_a_line(struct ir_ctx *ctx, const char *name)
+{
+    char *text = ir_strdup(ctx, name);
+    for (char *c = text; *c; c++)
+        *c = *c == '\n' || *c == '\t' ? ' ' : *c;
+    return text;
+}
+
+/* Whose indices a launch's kernel checks, which kernels that are shared no longer tell (struct tcc_pstep: checks). */
+static const char *checks_of(struct ir_ctx *ctx, const struct kn_step *s)
+{
+    const char *text = "";
+    bool others = false;
+    for (int i = 0; i < s->kernel->ninsns; i++) {
+        const struct kn_insn *n = &s->kernel->insns[i];
+        if (n->code != KN_INDEX)
+            continue;
+        bool named = n->from && n->from->node;
+        const char *node = named ? n->from->node : s->node, *op = named ? n->from->op : s->op;
+        others |= strcmp(node, s->node) != 0;
+        text = ir_internf(ctx, "%s%s\t%s\n", text, in_a_line(ctx, node), op ? in_a_line(ctx, op) : "");
+    }
+    return others ? text : NULL;
+}
+
 static void share_kernels(struct ir_ctx *ctx, struct kn_steps *steps, struct unique *u)
 {
     for (int i = 0; i < steps->n; i++) {
@@ -93,6 +119,7 @@ static void share_kernels(struct ir_ctx *ctx, struct kn_steps *steps, struct uni
             share_kernels(ctx, &s->regions[r].steps, u);
         if (s->kind != TCC_STEP_LAUNCH)
             continue;
+        s->checks = checks_of(ctx, s);
         uint64_t digest = kn_digest_kernel(s->kernel);
         int *slot = slot_of(u, digest);
         if (!*slot) {

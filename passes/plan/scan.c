@@ -134,13 +134,7 @@ bool lw_build_collected(struct kb *k, struct lw_group *g)
     at[0] =
         ir_fresh(k->ctx, "t", 0, ir_is_const(all->type->dim[0], &trips) && trips > 0 ? trips - 1 : INT64_C(1) << 40);
     VEC_PUSH(k->ctx, k->locals, (__typeof__(*k->locals.at)){at[0], stage});
-    kb_insn(k, stage,
-            (struct kn_insn){.code = KN_INDEX,
-                             .dtype = TCC_I64,
-                             .nargs = 1,
-                             .arg = {t, -1, -1},
-                             .expr = at[0],
-                             .bound = all->type->dim[0]});
+    kb_index(k, stage, all->def, t, at[0], all->type->dim[0]);
     int nviews = views_to(g, views);
     for (int i = 0; i < nviews; i++)
         push(k, views[i], at);

@@ -71,6 +71,7 @@ struct tcr_kernel_launch {
     bool may_fault;                  /* it may meet a bad index */
     bool small;                      /* it takes less time than threads need to meet */
     const char *node;                /* for messages; good while the model is open */
+    const char *checks;              /* whose the kernel's indices are: the step's `checks` (abi.h), or `node` */
 };
 
 /* From where to where a copy goes. On a device whose memory is the host's they are the same. */

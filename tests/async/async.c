@@ -221,13 +221,15 @@ static void faults(void)
     bool at_once = !strcmp(device, "cpu");
     int64_t good = calls[3].i[5], tickets[6] = {0}, runs = -1;
     int ok = 1, status;
+    /* N of N; a NeuronCore's report has no index of the model's */
+    const char *bad_index = !strcmp(device, "neuron") ? "index out of range" : "index 48 is outside an axis of 48";
 
     calls[3].i[5] = N;
     for (int r = 0; r < 6; r++) {
         memset(calls[r].y, 0, sizeof calls[r].y);
         status = give(s, calls[r].x, calls[r].i, calls[r].y, NULL, &tickets[r]);
         if (at_once && r == 3) {
-            result("a bad index", says(status, TCC_EINDEX, "index out of range"));
+            result("a bad index", says(status, TCC_EINDEX, bad_index));
             calls[3].i[5] = good;
             break;
         }
@@ -236,7 +238,7 @@ static void faults(void)
     if (!at_once) {
         ok = ok && !tccrt_wait(s, tickets[2]) && equal((void *)calls[2].y, 2);
         result("a run before the one that fails", ok);
-        result("a bad index", says(tccrt_wait(s, tickets[4]), TCC_EINDEX, "index out of range"));
+        result("a bad index", says(tccrt_wait(s, tickets[4]), TCC_EINDEX, bad_index));
         result("it is reported once", !tccrt_wait(s, 0));
     }
     tccrt_random_get(s, NULL, &runs);

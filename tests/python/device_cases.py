@@ -158,11 +158,11 @@ def test_state_and_errors_of_runs_that_were_given():
     del kept                                         # memory that is there: what follows waits for nothing
     m(x, wrong, stream=s)
     m(x, good, stream=s)                             # behind a run that fails: does nothing
-    e = raises(tccc.InputError, "index out of range", m.wait)
+    e = raises(tccc.InputError, "index 5 is outside an axis of 3", m.wait)
     assert e.status == 5
     m.wait()                                         # reported once
     m(x, wrong, stream=s)
-    assert raises(tccc.InputError, "index out of range", m.state, "s").status == 5      # or by what has to wait
+    assert raises(tccc.InputError, "index 5 is outside an axis of 3", m.state, "s").status == 5      # or by what has to wait
     assert np.array_equal(m.state("s"), X[2]) and np.array_equal(m(x, good, stream=s).numpy(), X[::-1] + X[2])
 
 

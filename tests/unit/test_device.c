@@ -23,7 +23,7 @@ static void add(void *const *args, const int64_t *sizes, void *scratch, struct t
 
     (void)scratch;
     if (sizes[0] < 0)
-        env->fault = TCC_EINDEX;
+        *env = (struct tcc_env){.fault = TCC_EINDEX, .index = sizes[0], .extent = last};
     else
         for (int64_t i = first; i < last; i++)
             y[i] = x[i] + sizes[0];
@@ -90,7 +90,8 @@ static int launch_add(struct tcr_device *d, int queue, void *x, void *y, int64_t
                                   .sizes = &n,
                                   .access = d->checks ? access : NULL,
                                   .may_fault = true,
-                                  .node = "add"};
+                                  .node = "add",
+                                  .checks = "add"};
 
     return d->ops->launch(d, queue, &l);
 }
@@ -203,7 +204,7 @@ START_TEST(faults)
         ck_assert_int_eq(launch_add(d, 0, x, y, 5), TCC_OK); /* not run */
         status = o->sync(d, TCR_ALL);
     }
-    says(status, TCC_EINDEX, "node 'add': index out of range");
+    says(status, TCC_EINDEX, "node 'add': index -1 is outside an axis of 64");
     ck_assert_int_eq(o->begin(d, &(struct tcr_control){.run = 1}), TCC_OK);
     ck_assert_int_eq(copy(d, 0, TCR_TO_HOST, out, y), TCC_OK);
     ck_assert_int_eq(o->sync(d, TCR_ALL), TCC_OK);

@@ -42,8 +42,10 @@ static inline void fault(void *const *args, const int64_t *sizes, void *scratch,
     (void)args;
     (void)sizes;
     (void)scratch;
-    if (first <= 3 && 3 < last)
+    if (first <= 3 && 3 < last) {
+        env->index = env->extent = 3;
         env->fault = TCC_EINDEX;
+    }
 }
 
 /* Keeps the positive elements of its f32 input: a result of unknown size. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes models of one node whose sizes and values only the run knows, each with inputs that fit or don't: FOLDER/NAME/model.onnx and test_data_set_0,
+# Writes models of one node, or a few, whose sizes and values only the run knows, each with inputs that fit or don't: FOLDER/NAME/model.onnx and test_data_set_0,
 # and FOLDER/table, a line a case: NAME<TAB>what the run's refusal must say, or "right". What is right stands in output_0.pb.
 import os
 import sys
@@ -25,22 +25,13 @@ def ramp(*shape):
     return (np.arange(np.prod(shape), dtype=np.float32) - 2).reshape(shape)
 
 
-def case(name, says, op, inputs, dims=None, results=1, opset=18, want=None, constant=(), domain="", kind=TensorProto.FLOAT, **attrs):
-    """dims: of inputs, where not those of the values; constant: inputs that are initialisers; kind: element type of the results."""
-    dims = dims or {}
+def save(name, says, nodes, inputs, dims, results, want, opset=18, constant=(), domain="", kind=TensorProto.FLOAT):
     infos = [
         helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), dims.get(k, v.shape))
         for k, v in inputs.items()
         if k not in constant
     ]
-    names = [f"y{k}" for k in range(results)]
-    graph = helper.make_graph(
-        [helper.make_node(op, list(inputs), names, name, domain=domain, **attrs)],
-        "g",
-        infos,
-        [helper.make_tensor_value_info(n, kind, None) for n in names],
-        [numpy_helper.from_array(inputs[k], k) for k in constant],
-    )
+    graph = helper.make_graph(nodes, "g", infos, [helper.make_tensor_value_info(n, kind, None) for n in results], [numpy_helper.from_array(inputs[k], k) for k in constant])
     imports = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(domain, 1)] if domain else [])
     folder = f"{out}/{name}"
     os.makedirs(f"{folder}/test_data_set_0")
@@ -54,6 +45,18 @@ def case(name, says, op, inputs, dims=None, results=1, opset=18, want=None, cons
         with open(f"{folder}/test_data_set_0/output_{i}.pb", "wb") as f:
             f.write(numpy_helper.from_array(np.zeros(0, np.float32) if y is None else y, f"y{i}").SerializeToString())
     table.append(f"{name}\t{'right' if want[0] is not None else says}")
+
+
+def case(name, says, op, inputs, dims=None, results=1, opset=18, want=None, constant=(), domain="", kind=TensorProto.FLOAT, **attrs):
+    """dims: of inputs, where not those of the values; constant: inputs that are initialisers; kind: element type of the results."""
+    names = [f"y{k}" for k in range(results)]
+    save(name, says, [helper.make_node(op, list(inputs), names, name, domain=domain, **attrs)], inputs, dims or {}, names, want, opset, constant, domain, kind)
+
+
+def chain_case(name, says, nodes, inputs, want=None):
+    """Nodes (operator, operands, result, attributes), each of its result's name; names have one letter, sizes are open."""
+    made = [helper.make_node(op, list(operands), [result], result, **attrs) for op, operands, result, attrs in nodes]
+    save(name, says, made, inputs, {k: [f"{k}{d}" if k != "a" else n for d, n in enumerate(v.shape)] for k, v in inputs.items()}, [nodes[-1][2]], want)
 
 
 x4 = ramp(4)
@@ -133,5 +136,14 @@ qa, qb = np.array([[1, 200, 3]], np.uint8), np.array([[5], [90], [7]], np.uint8)
 case("qgemm_scale_without_zero_point", "", "QGemm", {"a": qa, "sa": one(0.1, np.float32), "za": one(2, np.uint8), "b": qb, "sb": one(0.5, np.float32), "zb": one(9, np.uint8),
      "c": np.array([4], np.int32), "sy": one(2, np.float32)}, constant=("sa", "za", "b", "sb", "zb", "c", "sy"), domain="com.microsoft",
      want=(((qa.astype(int) - 2) @ (qb.astype(int) - 9) + 4) * 0.05 / 2).astype(np.float32))
+# -- Indices: which, of how many, whose. The kernel that meets one computes several nodes, two of them with indices.
+pair = {"a": ramp(10, 3), "i": ints(1, 2, -10, 9), "j": ints(0, 1, 2, 1)}
+chain = ("Gather", "ai", "x", {}), ("Mul", "xx", "y", {}), ("Gather", "yj", "z", {"axis": 1}), ("Relu", "z", "r", {})
+chain_case("indices", "", chain, pair, want=np.maximum(pair["a"][pair["i"]] ** 2, 0)[:, pair["j"]])
+for k, v in ("i", 10), ("i", -11), ("j", 3), ("j", -4), ("i", MAX), ("j", MIN):
+    bad = pair | {k: np.where(np.arange(4) == 2, v, pair[k])}
+    chain_case(f"index_{k}_{v}", f"node '{'x' if k == 'i' else 'z'}' (Gather): index {v} is outside an axis of {10 if k == 'i' else 3}", chain, bad)
+many = np.where(np.arange(1000) == 777, 4321, np.arange(1000) % 10)
+chain_case("index_among_many", "node 'x' (Gather): index 4321 is outside an axis of 10", chain[:2], {"a": ramp(10, 3), "i": many})
 with open(f"{out}/table", "w") as f:
     f.write("\n".join(table) + "\n")

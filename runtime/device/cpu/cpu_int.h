@@ -34,7 +34,7 @@ struct tcr_cpu {
 /* host.c. kernels: of the code version that runs, by number. */
 int tcr_device_cpu(const struct tcr_device_request *r, struct tcr_device **out);
 /* Runs a kernel on addresses of the host's; env: by thread, where it lies if not in the device's own memory. */
-int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, int *fault);
+int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, const struct tcc_env **met);
 
 /* memory.c */
 void *tcr_cpu_alloc(struct tcr_device *d, int queue, size_t bytes, bool zeroed);

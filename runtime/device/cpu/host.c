@@ -125,11 +125,11 @@ static int reserve_scratch(struct tcr_cpu *c, int64_t bytes)
     return TCC_OK;
 }
 
-/* Runs tiles [begin, begin + tiles) to their end. */
-static int run_phase(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64_t begin, int64_t tiles,
-                     struct tcr_env *envs)
+/* Runs tiles [begin, begin + tiles) to their end. The environment of a thread that met a bad index, or NULL. */
+static const struct tcc_env *run_phase(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64_t begin,
+                                       int64_t tiles, struct tcr_env *envs)
 {
-    int most = l->small ? 1 : c->device.threads, threads = tiles < most ? (int)tiles : most, fault = 0;
+    int most = l->small ? 1 : c->device.threads, threads = tiles < most ? (int)tiles : most;
 
     if (threads <= 1) {
         double start = now_of(&c->device);
@@ -138,23 +138,24 @@ static int run_phase(struct tcr_cpu *c, const struct tcr_kernel_launch *l, int64
     } else {
         spread(c, l, begin, tiles, envs, threads);
     }
-    for (int i = 0; i < threads; i++)
-        fault = MUTANT(104, fault, 0) | envs[i].env.fault;
-    return fault;
+    for (int i = MUTANT(104, 0, threads - 1); i < threads; i++)
+        if (envs[i].env.fault)
+            return &envs[i].env;
+    return NULL;
 }
 
-int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, int *fault)
+int tcr_cpu_run(struct tcr_cpu *c, const struct tcr_kernel_launch *l, struct tcr_env *envs, const struct tcc_env **met)
 {
     int status = reserve_scratch(c, l->scratch);
 
-    *fault = 0;
+    *met = NULL;
     if (status)
         return status;
     if (c->heap->exact)
         tcr_guard_launch(l);
-    *fault = run_phase(c, l, 0, l->tiles, envs);
-    if (l->combining && !*fault)
-        *fault = run_phase(c, l, l->tiles, l->combining, envs);
+    *met = run_phase(c, l, 0, l->tiles, envs);
+    if (l->combining && !*met)
+        *met = run_phase(c, l, l->tiles, l->combining, envs);
     return TCC_OK;
 }
 
@@ -217,10 +218,11 @@ struct tcr_device *tcr_host_lane(struct tcr_device *host, int i)
 static int launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcr_cpu *c = (struct tcr_cpu *)d;
-    int fault, status = tcr_cpu_run(c, l, c->envs, &fault);
+    const struct tcc_env *met;
+    int status = tcr_cpu_run(c, l, c->envs, &met);
 
     (void)queue;
-    return status ? status : fault ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", l->node) : TCC_OK;
+    return status ? status : met ? tcr_bad_index(l->checks, met) : TCC_OK;
 }
 
 static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t events)

@@ -104,11 +104,13 @@ static int wait(struct tcr_device *d, int queue, uint32_t event)
 
 static int fault_of(struct tcr_cuda *c)
 {
-    const char *node = (const char *)(uintptr_t)c->pinned->fault[1];
+    const int64_t *f = c->pinned->fault;
+    const char *checks = (const char *)(uintptr_t)f[1];
 
-    c->device.faulted = c->pinned->fault[2];
-    return (int32_t)c->pinned->fault[0] ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", node ? node : "?")
-                                        : TCC_OK;
+    c->device.faulted = f[2];
+    return (int32_t)f[0]
+               ? tcr_bad_index(checks ? checks : "?", &(struct tcc_env){.index = f[3], .extent = f[4], .check = f[5]})
+               : TCC_OK;
 }
 
 /* Reads the fault word beside whatever is under way. */

@@ -23,9 +23,9 @@
  * from the first to the last that the host has not waited for. With CUDA_LAUNCH_BLOCKING=1, as for any program of CUDA,
  * each is waited for, and it is the one.
  *
- * Faults. The control block of the device (struct tcc_control) stands behind a word that says which launch set the
- * fault: behind a kernel that may fault a helper notes its node, once the fault word isn't 0. The host reads both when
- * it waits.
+ * Faults. The control block of the device (struct tcc_control) stands behind words that say which launch set the
+ * fault: behind a kernel that may fault a helper notes its launch's `checks`, the run, and what the kernel says of the
+ * index, once the fault word isn't 0. The host reads all when it waits.
  */
 #ifndef TCCRT_DEVICE_CUDA_INT_H
 #define TCCRT_DEVICE_CUDA_INT_H
@@ -277,9 +277,10 @@ int cuda_program_table(struct tcr_cuda *c, uint64_t at);     /* the program that
 
 /* Where struct tcc_control lies from `control` on. */
 enum { CUDA_CONTROL_AT = 64 };
-/* fault word, culprit, its run; then what is uploaded */
-struct cuda_pinned { int64_t fault[3]; _Alignas(64) uint8_t block[]; };
-_Static_assert(offsetof(struct tcc_control, env.run) == 16 && offsetof(struct tcc_control, env.fault) == 0,
+/* fault word, culprit, its run, the index, its axis, the check; then what is uploaded */
+struct cuda_pinned { int64_t fault[6]; _Alignas(64) uint8_t block[]; };
+_Static_assert(offsetof(struct tcc_control, env.run) == 16 && offsetof(struct tcc_control, env.fault) == 0 &&
+                   offsetof(struct tcc_control, env.index) == 24 && offsetof(struct tcc_control, env.check) == 40,
                "as the helper's PTX has it");
 
 int tcr_device_cuda(const char *name, const struct tcr_device_request *r, struct tcr_device **out);

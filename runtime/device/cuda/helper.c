@@ -5,9 +5,9 @@
  *
  *   tccrt_copy   to, from, bytes, control: copies, unless the fault word is set: a copy into state. `from` may be
  *                pinned memory of the host
- *   tccrt_note   control, node: the word in front of the control block becomes `node` if the fault word is set and it
- *                is 0, the next one the run: one thread
- *   tccrt_probe  control, to: fault word and those words go to three 64-bit words of pinned memory: one thread
+ *   tccrt_note   control, checks: the word in front of the control block becomes `checks` if the fault word is set and
+ *                it is 0, the next ones the run, the index, its extent and the check: one thread
+ *   tccrt_probe  control, to: fault word and those words go to six 64-bit words of pinned memory: one thread
  *
  * `control` is the address of struct tcc_control, which begins with the fault word.
  */
@@ -48,12 +48,18 @@ const char cuda_helper_ptx[] =
     "    mov.u64 %d3, 0;\n    atom.relaxed.sys.global.cas.b64 %d4, [%d1+-64], %d3, %d2;\n"
     "    setp.ne.u64 %p1, %d4, 0;\n    @%p1 bra DONE;\n"
     "    ld.global.u64 %d5, [%d1+16];\n    st.relaxed.sys.global.u64 [%d1+-56], %d5;\n"
+    "    ld.relaxed.sys.global.u64 %d5, [%d1+24];\n    st.relaxed.sys.global.u64 [%d1+-48], %d5;\n"
+    "    ld.relaxed.sys.global.u64 %d5, [%d1+32];\n    st.relaxed.sys.global.u64 [%d1+-40], %d5;\n"
+    "    ld.relaxed.sys.global.u64 %d5, [%d1+40];\n    st.relaxed.sys.global.u64 [%d1+-32], %d5;\n"
     "DONE:\n    ret;\n}\n"
     ".visible .entry tccrt_probe(.param .u64 p_control, .param .u64 p_to)\n"
     "{\n"
-    "    .reg .b32 %r<2>;\n    .reg .b64 %d<6>;\n"
+    "    .reg .b32 %r<2>;\n    .reg .b64 %d<9>;\n"
     "    ld.param.u64 %d1, [p_control];\n    ld.param.u64 %d2, [p_to];\n"
     "    ld.relaxed.sys.global.u32 %r1, [%d1];\n    cvt.u64.u32 %d3, %r1;\n    st.global.u64 [%d2], %d3;\n"
     "    ld.relaxed.sys.global.u64 %d4, [%d1+-64];\n    st.global.u64 [%d2+8], %d4;\n"
     "    ld.relaxed.sys.global.u64 %d5, [%d1+-56];\n    st.global.u64 [%d2+16], %d5;\n"
+    "    ld.relaxed.sys.global.u64 %d6, [%d1+-48];\n    st.global.u64 [%d2+24], %d6;\n"
+    "    ld.relaxed.sys.global.u64 %d7, [%d1+-40];\n    st.global.u64 [%d2+32], %d7;\n"
+    "    ld.relaxed.sys.global.u64 %d8, [%d1+-32];\n    st.global.u64 [%d2+40], %d8;\n"
     "    ret;\n}\n";

@@ -217,14 +217,14 @@ static int launch_one(struct tcr_cuda *c, cuda_stream stream, struct cuda_launch
 }
 
 /* Behind a kernel that may fault: whose fault it is. */
-static int note(struct tcr_cuda *c, cuda_stream stream, const char *node)
+static int note(struct tcr_cuda *c, cuda_stream stream, const struct tcr_kernel_launch *l)
 {
-    uint64_t params[] = {c->control + CUDA_CONTROL_AT, (uint64_t)(uintptr_t)node};
+    uint64_t params[] = {c->control + CUDA_CONTROL_AT, (uint64_t)(uintptr_t)l->checks};
     size_t bytes = sizeof params;
     void *extra[] = {(void *)1, params, (void *)2, &bytes, NULL};
 
     c->unread = true;
-    return CU(c, node, cuLaunchKernel, c->m->note, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra);
+    return CU(c, l->node, cuLaunchKernel, c->m->note, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra);
 }
 
 int cuda_guarded_copy(struct tcr_cuda *c, int queue, uint64_t to, uint64_t from, size_t bytes, const char *node)
@@ -253,7 +253,7 @@ static int gave(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch *f
     cuda_gave(c->recording ? c->recording->nodes : c->given, first->node, last->node);
     if (!status && c->blocking && !(status = CU(c, NULL, cuStreamSynchronize, c->queues[queue].stream)))
         c->given[0] = c->given[1] = NULL;
-    return status || !first->may_fault ? status : note(c, c->queues[queue].stream, first->node);
+    return status || !first->may_fault ? status : note(c, c->queues[queue].stream, first);
 }
 
 static int launch(struct tcr_cuda *c, int queue, const struct tcr_kernel_launch *l)

@@ -86,7 +86,8 @@ static int launch(struct tcr_split *s, const struct split_op *op)
     struct tcr_kernel_launch l = op->launch;
     struct tcr_env *envs = see(s, s->envs, (size_t)s->device.threads * sizeof *envs);
     void *few[64], **args = l.nargs <= 64 ? few : malloc(l.nargs * sizeof *args);
-    int status = TCC_OK, fault = 0;
+    const struct tcc_env *met = NULL;
+    int status = TCC_OK;
     bool gone = false;
 
     if (!args)
@@ -101,12 +102,12 @@ static int launch(struct tcr_split *s, const struct split_op *op)
     }
     l.args = args;
     if (!status)
-        status = gone ? was_freed(op) : l.tiles ? tcr_cpu_run(s->cpu, &l, envs, &fault) : TCC_OK;
+        status = gone ? was_freed(op) : l.tiles ? tcr_cpu_run(s->cpu, &l, envs, &met) : TCC_OK;
     if (l.sizes != op->launch.sizes)
         free((void *)l.sizes);
-    if (fault && !s->fault) {
-        s->fault = fault;
-        s->fault_node = op->node;
+    if (met && !s->met.fault) {
+        s->met = *met;
+        s->met_checks = l.checks;
         s->device.faulted = envs->env.run;
     }
     if (args != few)
@@ -166,11 +167,11 @@ int split_run(struct tcr_split *s, struct split_op *op)
     int status = TCC_OK;
 
     switch (op->kind) {
-    case SPLIT_LAUNCH: return s->fault ? TCC_OK : launch(s, op);
-    case SPLIT_COPY: return s->fault ? TCC_OK : copy(s, op);
-    case SPLIT_FILL: return s->fault ? TCC_OK : fill(s, op);
+    case SPLIT_LAUNCH: return s->met.fault ? TCC_OK : launch(s, op);
+    case SPLIT_COPY: return s->met.fault ? TCC_OK : copy(s, op);
+    case SPLIT_FILL: return s->met.fault ? TCC_OK : fill(s, op);
     case SPLIT_FREE: split_put(s, op->copy.to); return TCC_OK;
-    case SPLIT_CONTROL: return s->fault ? TCC_OK : control(s, op);
+    case SPLIT_CONTROL: return s->met.fault ? TCC_OK : control(s, op);
     case SPLIT_VALUES: return values(s, op);
     case SPLIT_RECORD:
         if (s->events[op->event].done < op->turn)

@@ -343,7 +343,7 @@ static int sync(struct tcr_device *d, uint32_t event)
         split_clock_all(&s->clocks);
     else
         split_clock_wait(&s->clocks, -1, event);
-    return s->fault ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", s->fault_node) : TCC_OK;
+    return s->met.fault ? tcr_bad_index(s->met_checks, &s->met) : TCC_OK;
 }
 
 static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t events)
@@ -428,7 +428,7 @@ static int begin(struct tcr_device *d, const struct tcr_control *control)
     if (control->nvalues)
         memcpy(split_card_see(s->card, s->control, control->nvalues * sizeof *s->control, false, &what),
                control->values, control->nvalues * sizeof *s->control);
-    s->fault = 0;
+    s->met.fault = 0;
     for (int i = 0; i < d->threads; i++)
         envs[i].env = (struct tcc_env){.threads = d->threads, .seed = control->seed, .run = control->run};
     return TCC_OK;

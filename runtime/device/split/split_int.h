@@ -112,8 +112,8 @@ struct tcr_split {
     size_t ntimed, timed_room;
     const struct tccrt_device_allocator *allocator;                  /* the caller's; NULL: the card's */
     void *own_weights;               /* with it */
-    int fault;                       /* and where it was met */
-    const char *fault_node;
+    struct tcc_env met;              /* of the kernel that met a bad index, and its launch's `checks` */
+    const char *met_checks;
     struct split_program *programs, *recording, *comparing;
     uint64_t age;
     enum split_kind drop_kind;       /* for tests: the wait or copy that is left out */
