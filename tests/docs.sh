@@ -6,7 +6,7 @@ for doc in passes ops onnx pt2 gradients environment; do
     "$top_builddir/mkdoc" $doc >"$tmp/$doc.md" || fail "mkdoc $doc"
     cmp "$tmp/$doc.md" "$top_srcdir/doc/$doc.md" || fail "doc/$doc.md is stale: run 'make update-docs'"
 done
-for tool in tccc tccc-run tccc-train tccc-ckpt tccc-plan tccc-ptxsim tccc-neuron; do
+for tool in tccc tccc-run tccc-train tccc-ckpt tccc-quantize tccc-plan tccc-ptxsim tccc-neuron; do
     $tool --help=all || fail "$tool --help=all"
 done >"$tmp/help"
 sed -n -e '/^```sh/,/^```/p' -e 's/^|.*[^\\]| \(.*\) |$/\1/p' "$top_srcdir/doc/migrate.md" >"$tmp/offers"

@@ -6,7 +6,7 @@ cd "$tmp" || fail "no folder"
 
 # wrong VARIABLE VALUE
 wrong() {
-    for tool in tccc tccc-opt tccc-run tccc-bench tccc-train tccc-ckpt tccc-plan tccc-ptxsim tccc-neuron; do
+    for tool in tccc tccc-opt tccc-run tccc-bench tccc-train tccc-ckpt tccc-quantize tccc-plan tccc-ptxsim tccc-neuron; do
         expect_status 2 env "$1=$2" $tool --version
         grep -q "^error: " err && grep -q "^\(error\|note\): .*$1" err || fail "$tool with $1=$2: $(cat err)"
         expect_status 0 env "$1=" $tool --version

@@ -76,6 +76,9 @@ for suite in "$top_builddir/suite" "$top_builddir/../suite"; do      # the offic
     [ -d "$suite" ] && corpus="$corpus $suite"
 done
 mkdir "$tmp/pt2" && tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/pt2" --wildcards '*_forms/model.pt2' '*_dynamic/model.pt2' || fail "no archives"
+rounds=$((passes * 10))
+fuzz fuzz-quant "$top_srcdir/samples/digits/digits.onnx"
+rounds=
 # shellcheck disable=SC2086  # a list of folders
 fuzz fuzz-onnx $corpus "$top_srcdir/tests/pt2/tied.pt2" "$tmp/pt2"
 # Programs of torch.export, one or two of each family of ops, with words of their JSON; bad.py's archives are among them, where there is Python.

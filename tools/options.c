@@ -28,6 +28,7 @@
 #define P (1u << TOOL_P)
 #define S (1u << TOOL_S)
 #define N (1u << TOOL_N)
+#define Q (1u << TOOL_Q)
 #define COMPILE (C | R | B | T)
 #define TRAINS (COMPILE | P)
 #define ALL (C | O | R | B | T)
@@ -53,6 +54,7 @@ static const struct {
 #undef P
 #undef S
 #undef N
+#undef Q
 #undef COMPILE
 #undef TRAINS
 #undef ALL

@@ -22,6 +22,7 @@ struct output {
 struct data_run {
     const struct options *o;
     struct model *m;
+    const struct run_wish *wish;
     struct data_set data;
     struct data_tables tables; /* training's, of --load's checkpoint */
     struct loader *loader;
@@ -97,7 +98,7 @@ static int describe(struct data_run *r)
 
     r->nin = r->m->nneeded;
     r->nout = r->m->nout;
-    r->inputs = calloc((size_t)r->nin + 1, sizeof *r->inputs);
+    r->inputs = calloc((size_t)r->nin + 1, sizeof *r->inputs); /* and what lies beside */
     r->outputs = calloc((size_t)r->nout + 1, sizeof *r->outputs);
     r->in = calloc((size_t)r->nin + 1, sizeof *r->in);
     r->out = calloc((size_t)r->nout + 1, sizeof *r->out);
@@ -112,12 +113,14 @@ static int describe(struct data_run *r)
     if (!r->nin || !r->m->tensors_only)
         return tool_error(r->o, EXIT_DATA,
                           "--data requires an entry point with inputs, all of them tensors of numbers");
+    if (r->wish->beside)
+        r->inputs[r->nin] = *r->wish->beside;
     for (int k = 0; k < r->nout; k++) {
         struct output *out = &r->outputs[k];
         tccrt_output(a, entry, k, &out->info);
         out->axis = sample_axis(r, &out->info);
-        r->means |= out->axis < 0;
-        if (out->axis < 0 && !tcc_is_float((enum tcc_dtype)out->info.dtype))
+        r->means |= out->axis < 0 && !r->wish->batch;
+        if (out->axis < 0 && !r->wish->batch && !tcc_is_float((enum tcc_dtype)out->info.dtype))
             return tool_error(r->o, EXIT_DATA, "output '%s' has no axis of samples", out->info.name);
     }
     return settle_batch(r);
@@ -157,6 +160,8 @@ static int run_rows(struct data_run *r, const struct batch *b, int64_t first, in
     int status = tccrt_run(r->m->session, r->m->entry, r->nin, r->in, r->nout, r->out), code = EXIT_FINE;
     if (status != TCC_OK)
         return run_failed(r, status);
+    if (r->wish->batch)
+        return r->wish->batch(r->wish->user, &(struct run_batch){r->in, r->out, r->axes, first, keep, b->rows});
     for (int k = 0; k < r->nout && code == EXIT_FINE; k++) {
         if (r->outputs[k].axis >= 0)
             code = keep_rows(r, k, first, keep, b->rows);
@@ -170,7 +175,7 @@ static int run_rows(struct data_run *r, const struct batch *b, int64_t first, in
 static int take_rows(struct data_run *r, const struct batch *b, int64_t first, int64_t n, int64_t rows,
                      struct batch *own)
 {
-    for (int i = 0; i < r->nin; i++) {
+    for (int i = 0; i < r->data.n; i++) {
         if (!r->copies[i] && !(r->copies[i] = aligned_alloc(64, data_batch_bytes(&r->data, i, r->batch))))
             return tool_error(r->o, EXIT_ENVIRONMENT, "out of memory");
         data_copy_rows(&r->data, i, (struct data_rows){r->copies[i], rows, 0},
@@ -268,7 +273,7 @@ static int show(void *user, const struct run_results *r)
     return code;
 }
 
-static int hand_over(struct data_run *r, int (*done)(void *user, const struct run_results *r), void *user)
+static int hand_over(struct data_run *r)
 {
     struct tcc_object **values = calloc((size_t)r->nout + 1, sizeof *values);
     const char **names = calloc((size_t)r->nout + 1, sizeof *names);
@@ -282,7 +287,7 @@ static int hand_over(struct data_run *r, int (*done)(void *user, const struct ru
             code = tool_error(r->o, EXIT_ENVIRONMENT, "out of memory");
     }
     if (code == EXIT_FINE)
-        code = done(user, &(struct run_results){r->nout, values, names, axes, &r->data, &r->tables});
+        code = r->wish->done(r->wish->user, &(struct run_results){r->nout, values, names, axes, &r->data, &r->tables});
     if (values)
         objects_free(values, r->nout);
     free(values);
@@ -296,7 +301,7 @@ static void finish(struct data_run *r)
     for (int k = 0; r->outputs && k < r->nout; k++)
         if (r->outputs[k].rows)
             tccrt_object_unref(r->outputs[k].rows);
-    for (int i = 0; r->copies && i < r->nin; i++)
+    for (int i = 0; r->copies && i < r->nin + 1; i++)
         free(r->copies[i]);
     data_set_close(&r->data);
     data_tables_free(&r->tables);
@@ -308,31 +313,33 @@ static void finish(struct data_run *r)
     free(r->out);
 }
 
-int run_data_with(const struct options *o, struct model *m, const char *load,
-                  int (*done)(void *user, const struct run_results *r), void *user)
+int run_data_with(const struct options *o, struct model *m, const struct run_wish *wish)
 {
-    struct data_run r = {.o = o, .m = m};
+    struct data_run r = {.o = o, .m = m, .wish = wish};
     int code = describe(&r);
 
     r.tables.frozen = true;
-    if (code == EXIT_FINE && load)
-        code = data_tables_load(o, load, &r.tables);
+    if (code == EXIT_FINE && wish->load)
+        code = data_tables_load(o, wish->load, &r.tables);
     if (code == EXIT_FINE)
-        code = data_set_open(o, OPT_data, r.inputs, r.axes, r.nin, &r.tables, &r.data);
+        code = data_set_open(o, wish->data, r.inputs, r.axes, r.nin + (wish->beside != NULL), &r.tables, &r.data);
     if (code == EXIT_FINE) {
         data_tables_notes(o, &r.tables);
         data_set_notes(o, &r.data);
         code = run_all(&r);
     }
-    if (code == EXIT_FINE)
-        code = hand_over(&r, done, user);
+    if (code == EXIT_FINE && wish->done)
+        code = hand_over(&r);
     finish(&r);
     return code;
 }
 
 int run_data(const struct options *o, struct model *m)
 {
-    return run_data_with(o, m, option_text(o, OPT_load, NULL), show, (void *)(uintptr_t)o);
+    return run_data_with(
+        o, m,
+        &(struct run_wish){
+            .data = OPT_data, .load = option_text(o, OPT_load, NULL), .done = show, .user = (void *)(uintptr_t)o});
 }
 
 int run_data_check(const struct options *o)

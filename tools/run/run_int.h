@@ -25,9 +25,21 @@ struct run_results {
     const struct data_set *data;
     const struct data_tables *tables;
 };
-/* The same, whose results go to `done`, which gives the exit code. load: the checkpoint whose tables hold, or NULL. */
-int run_data_with(const struct options *o, struct model *m, const char *load,
-                  int (*done)(void *user, const struct run_results *r), void *user);
+/* A batch that has run: the first `keep` rows of `rows` are samples, from number `first` on. in[nin]: what lies
+ * beside. */
+struct run_batch { const struct tcc_tensor *in, *out; const int *axes; int64_t first, keep, rows; };
+/* A run over the data that an option names. load: the checkpoint whose tables hold, or NULL. beside: one more array of
+ * the data, which no input has; NULL: none. Either each batch goes to `batch`, or all results to `done`, which give the
+ * exit code. */
+struct run_wish {
+    enum option_id data;
+    const char *load;
+    const struct tccrt_value_info *beside;
+    int (*batch)(void *user, const struct run_batch *b);
+    int (*done)(void *user, const struct run_results *r);
+    void *user;
+};
+int run_data_with(const struct options *o, struct model *m, const struct run_wish *wish);
 
 /* against.c, --against: the exit code. */
 int against_run(const struct options *o, const char *path);

@@ -313,7 +313,7 @@ static int predict_with(const struct options *o, const char *path, const char *l
         code = tool_error(o, EXIT_DATA, "%s", tccrt_error());
     g->artifact = m.artifact;
     if (code == EXIT_FINE)
-        code = run_data_with(o, &m, load, tell, g);
+        code = run_data_with(o, &m, &(struct run_wish){.data = OPT_data, .load = load, .done = tell, .user = g});
     model_close(&m);
     return code;
 }

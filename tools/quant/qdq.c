@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * QuantizeLinear and DequantizeLinear around products and convolutions, which stay what they are: compilers make
+ * integer kernels of them. Activations are u8 with one scale, weights i8 with a scale for each output, a bias i32 with
+ * the product of both; or all of them float8. Weights alone: DequantizeLinear of i8.
+ *
+ * A convolution's result (behind a Relu or Clip) is quantised too, for all that read it, so that it can be written in
+ * 8 bits; other values for quantised nodes alone.
+ */
+#include "tools/quant/quant_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FP8_MOST 448.0
+
+static bool used(const struct quant_node *n)
+{
+    return n->chosen && !n->excluded;
+}
+
+/* The value in whose place a convolution's result is quantised: it, or what a Relu makes of it alone. */
+static int result_of(const struct quant *q, const struct quant_node *n)
+{
+    int v = n->out[0];
+
+    for (int i = 0; v >= 0 && !q->values[v].output && q->values[v].uses == 1 && i < q->nnodes; i++) {
+        const struct quant_node *next = &q->nodes[i];
+        if (next->nin && next->in[0] == v && next->nout == 1 &&
+            (!strcmp(next->op, "Relu") || !strcmp(next->op, "Clip")))
+            return next->out[0];
+    }
+    return v;
+}
+
+void quant_want_static(struct quant *q, bool *whole)
+{
+    for (int i = 0; i < q->nvalues; i++)
+        q->values[i].wanted = false;
+    for (int i = 0; i < q->nnodes; i++) {
+        const struct quant_node *n = &q->nodes[i];
+        if (!used(n))
+            continue;
+        q->values[n->in[0]].wanted = true;
+        int v = q->mode == QUANT_FP8 || strcmp(n->op, "Conv") ? -1 : result_of(q, n);
+        if (v < 0 || q->values[v].output || !q->values[v].uses)
+            continue;
+        q->values[v].wanted = true;
+        if (whole)
+            whole[v] = true;
+    }
+}
+
+/* -- Activations ---------------------------------------------------------------------------------------------- */
+
+static void activation_scale(const struct quant *q, int value, float *scale, int *zero)
+{
+    double lo, hi;
+
+    hist_range(q->values[value].hist, q->method, q->percentile, &lo, &hi);
+    quant_levels(lo, hi, scale, zero);
+    if (q->mode == QUANT_FP8) {
+        *scale = (float)(fmax(-lo, hi) / FP8_MOST);
+        *scale = *scale > 0 ? *scale : 1;
+        *zero = 0;
+    }
+}
+
+const char *quant_dequantized(struct quant_out *w, int value)
+{
+    struct quant *q = w->q;
+    const char *name = quant_value_name(q, value);
+    float scale;
+    int zero;
+
+    if (w->made[0][value])
+        return w->made[0][value];
+    activation_scale(q, value, &scale, &zero);
+    uint8_t byte = (uint8_t)zero;
+    enum tcc_dtype dtype = q->mode == QUANT_FP8 ? TCC_F8E4M3FN : TCC_U8;
+    const char *s = quant_put_tensor(w, quant_name(q, name, "_scale"), TCC_F32, 0, NULL, &scale),
+               *z = quant_put_tensor(w, quant_name(q, name, "_zero_point"), dtype, 0, NULL, &byte),
+               *bytes = quant_name(q, name, "_quantized"), *back = quant_name(q, name, "_dequantized");
+    quant_put_node(w, "", "QuantizeLinear", (const char *[]){name, s, z, NULL}, (const char *[]){bytes, NULL}, NULL);
+    quant_put_node(w, "", "DequantizeLinear", (const char *[]){bytes, s, z, NULL}, (const char *[]){back, NULL}, NULL);
+    return w->made[0][value] = back;
+}
+
+/* -- Weights -------------------------------------------------------------------------------------------------- */
+
+/* The elements as they are stored, in bytes: i8, or float8 with scales that replace those of the codes. */
+static void *weight_bytes(struct quant_out *w, const struct quant_weight *x, struct quant_codes *c)
+{
+    struct quant *q = w->q;
+    int8_t *to = malloc((size_t)(x->k * x->n) + 1);
+    float *values = q->mode == QUANT_FP8 ? quant_floats(q, x->tensor, &w->code) : NULL;
+    bool rows = x->conv || x->transposed;
+
+    for (int64_t n = 0; n < x->n && values; n++)
+        c->scales[n] = c->scales[n] == 1 ? 1 : (float)(c->scales[n] * 127 / FP8_MOST);
+    for (int64_t k = 0; to && k < x->k; k++)
+        for (int64_t n = 0; n < x->n; n++) {
+            int64_t at = rows ? n * x->k + k : k * x->n + n;
+            if (values)
+                tcc_store_f64(TCC_F8E4M3FN, to + at, (double)values[at] / c->scales[n]);
+            else
+                to[at] = (int8_t)(c->at[k * x->n + n] - 128);
+        }
+    free(values);
+    if (!to && w->code == EXIT_FINE)
+        w->code = tool_error(q->o, EXIT_ENVIRONMENT, "no memory");
+    return to;
+}
+
+/* The dequantised weight's name; *scales[n]: malloc'ed. NULL: an error. */
+static const char *put_weight(struct quant_out *w, int node, const struct quant_weight *x, float **scales)
+{
+    struct quant *q = w->q;
+    const struct quant_node *n = &q->nodes[node];
+    const struct onnx_tensor *t = &q->tensors[x->tensor];
+    struct quant_codes *own = n->codes ? NULL : quant_codes_of(q, node, 8, 0, &w->code), *c = n->codes ? n->codes : own;
+    void *bytes = c ? weight_bytes(w, x, c) : NULL, *zeros = calloc(1, (size_t)x->n + 1);
+    const char *back = NULL;
+
+    *scales = bytes && zeros ? malloc((size_t)x->n * sizeof **scales + 1) : NULL;
+    if (*scales) {
+        /* products that share a weight have it each their own: an axis, or GPTQ's codes, may differ */
+        const char *base =
+            ir_internf(q->ctx, q->values[n->in[1]].uses > 1 ? "%s_%d" : "%s", quant_value_name(q, n->in[1]), node);
+        enum tcc_dtype dtype = q->mode == QUANT_FP8 ? TCC_F8E4M3FN : TCC_I8;
+        memcpy(*scales, c->scales, (size_t)x->n * sizeof **scales);
+        const char *b = quant_put_tensor(w, quant_name(q, base, "_quantized"), dtype, t->rank, t->dims, bytes),
+                   *s = quant_put_tensor(w, quant_name(q, base, "_scale"), TCC_F32, 1, &x->n, *scales),
+                   *z = quant_put_tensor(w, quant_name(q, base, "_zero_point"), dtype, 1, &x->n, zeros);
+        back = quant_name(q, base, "_dequantized");
+        quant_put_node(w, "", "DequantizeLinear", (const char *[]){b, s, z, NULL}, (const char *[]){back, NULL},
+                       (const struct quant_attr[]){{"axis", x->axis}, {0}});
+    } else if (w->code == EXIT_FINE) {
+        w->code = tool_error(q->o, EXIT_ENVIRONMENT, "no memory");
+    }
+    free(bytes);
+    free(zeros);
+    quant_codes_free(own);
+    return back;
+}
+
+/* -- Biases ----------------------------------------------------------------------------------------------------- */
+
+bool quant_bias_fits(const struct quant *q, const struct quant_node *n)
+{
+    struct quant_weight w;
+    int v = n->nin > 2 ? n->in[2] : -1, tensor = v >= 0 ? q->values[v].tensor : -1;
+    const struct onnx_tensor *t = tensor >= 0 ? &q->tensors[tensor] : NULL;
+
+    return t && t->dtype == TCC_F32 && t->rank == 1 && quant_weight_of(q, n, &w) && t->dims[0] == w.n &&
+           quant_attr_f(n, "alpha", 1) == 1 && quant_attr_f(n, "beta", 1) == 1;
+}
+
+/* The dequantised bias: i32, as sums of products of codes are. */
+static const char *put_bias(struct quant_out *w, int node, const float *scales, int64_t n)
+{
+    struct quant *q = w->q;
+    int value = q->nodes[node].in[2];
+    float in, *x = quant_floats(q, q->values[value].tensor, &w->code), *both = malloc((size_t)n * sizeof *both + 1);
+    int32_t *to = malloc((size_t)n * sizeof *to + 1);
+    const char *back = "";
+    int zero;
+
+    activation_scale(q, q->nodes[node].in[0], &in, &zero);
+    if (x && both && to) {
+        for (int64_t i = 0; i < n; i++) {
+            both[i] = in * scales[i];
+            to[i] = (int32_t)fmin(fmax(nearbyint((double)x[i] / both[i]), INT32_MIN), INT32_MAX);
+        }
+        const char *base = ir_internf(q->ctx, "%s_%d", quant_value_name(q, value), node);
+        const char *b = quant_put_tensor(w, quant_name(q, base, "_quantized"), TCC_I32, 1, &n, to),
+                   *s = quant_put_tensor(w, quant_name(q, base, "_scale"), TCC_F32, 1, &n, both);
+        back = quant_name(q, base, "_dequantized");
+        quant_put_node(w, "", "DequantizeLinear", (const char *[]){b, s, NULL}, (const char *[]){back, NULL},
+                       (const struct quant_attr[]){{"axis", 0}, {0}});
+    } else if (w->code == EXIT_FINE) {
+        w->code = tool_error(q->o, EXIT_ENVIRONMENT, "no memory");
+    }
+    free(x);
+    free(both);
+    free(to);
+    return back;
+}
+
+void quant_put_qdq(struct quant_out *w, int node)
+{
+    struct quant *q = w->q;
+    const struct quant_node *n = &q->nodes[node];
+    const char **in = IR_NEWN(q->ctx, n->nin + 1, const char *);
+    struct quant_weight x;
+    float *scales = NULL;
+    bool values = q->mode != QUANT_WEIGHT8;
+
+    if (!quant_weight_of(q, n, &x))
+        return;
+    for (int i = 0; i < n->nin; i++)
+        in[i] = quant_value_name(q, n->in[i]);
+    if (values)
+        in[0] = quant_dequantized(w, n->in[0]);
+    in[1] = put_weight(w, node, &x, &scales);
+    if (in[1] && q->mode == QUANT_STATIC && quant_bias_fits(q, n))
+        in[2] = put_bias(w, node, scales, x.n);
+    for (int i = 2; in[1] && i < n->nin; i++)
+        if (n->in[i] >= 0 && w->whole[n->in[i]])
+            in[i] = quant_dequantized(w, n->in[i]);
+    free(scales);
+    if (in[1])
+        quant_put_copy(w, n, in);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to tccc-quantize.
+ *
+ *   tccc-quantize   the command line, what is done in which order, the report
+ *   graph           the model's nodes, values and weights, read from the file's records
+ *   choose          which nodes are quantised
+ *   feed            runs over data: calibration, scores
+ *   histogram       what values a tensor has had, in bounded memory; ranges from it
+ *   write           nodes, tensors, the file
+ *   qdq             static int8, float8, and weights alone in int8: QuantizeLinear and DequantizeLinear
+ *   dynamic         dynamic int8: DynamicQuantizeLinear and MatMulInteger
+ *   blocks          weights in 4 bits: MatMulNBits, or DequantizeLinear by blocks
+ *   codes           weights as whole numbers with scales: rounded, or by GPTQ
+ *   search          --max-drop
+ */
+#ifndef TCCC_TOOLS_QUANT_INT_H
+#define TCCC_TOOLS_QUANT_INT_H
+
+#include "tools/onnx/onnx_file_int.h"
+
+enum quant_mode { QUANT_STATIC, QUANT_DYNAMIC, QUANT_WEIGHT8, QUANT_WEIGHT4, QUANT_FP8, QUANT_NMODES };
+enum quant_method { METHOD_MINMAX, METHOD_PERCENTILE, METHOD_ENTROPY, METHOD_MSE, METHOD_RTN, METHOD_GPTQ };
+
+/* -- Ranges (histogram.c) ---------------------------------------------------------------------------------------- */
+
+/* Counts of values in bins of one width, a power of two, that are doubled as wider values come: what is counted depends
+ * neither on the order of values nor on how many there are. Bin HIST_HALF begins at 0; zeros: how many are just
+ * that. */
+enum { HIST_HALF = 4096, HIST_BINS = 2 * HIST_HALF };
+struct hist { double min, max; int exponent; uint64_t count, zeros, bins[HIST_BINS]; };
+void hist_add(struct hist *h, const float *x, int64_t n);      /* what is not finite is left out */
+/* The range that 256 levels are to cover, with 0 in it. percentile: of METHOD_PERCENTILE, 0 to 100. */
+void hist_range(const struct hist *h, enum quant_method method, double percentile, double *lo, double *hi);
+/* Of a range: the scale, and the level of 0 among 0..255. */
+void quant_levels(double lo, double hi, float *scale, int *zero);
+
+/* -- The graph (graph.c) ------------------------------------------------------------------------------------------ */
+
+/* hist: NULL, unless it is calibrated. hessian: the sum of products of a value's rows; GPTQ's. */
+struct quant_value {
+    const char *name;
+    int producer, uses;          /* node, -1: none; nodes that read it, how often */
+    int tensor;                  /* its value is constant; -1 */
+    bool input, output, captured;    /* of the graph; read in a subgraph */
+    bool wanted;                 /* calibrated */
+    struct hist *hist;
+    double *hessian;
+    int64_t width;               /* of the Hessian; 0: it gets a histogram */
+};
+struct quant_node {
+    const char *name, *op, *domain;
+    int nin, nout, *in, *out;    /* values; -1: left out */
+    struct wire_record record;
+    bool chosen, excluded;
+    double cost;                 /* how far it alone takes the outputs from the model's */
+    struct quant_codes *codes;   /* of GPTQ */
+};
+struct quant {
+    const struct options *o;
+    struct ir_ctx *ctx;          /* memory */
+    const char *path, *folder;   /* folder: for temporary files */
+    struct data_file *file;
+    struct wire_record graph;
+    struct onnx_files files;
+    int64_t opset, ir;
+    bool microsoft;              /* imports com.microsoft */
+    int nnodes, nvalues, ntensors;
+    struct quant_node *nodes;
+    struct quant_value *values;
+    struct onnx_tensor *tensors;
+    /* settings */
+    enum quant_mode mode;
+    enum quant_method method;
+    double percentile, max_drop;
+    int64_t group;
+    bool qdq;                    /* 4 bits by DequantizeLinear */
+};
+/* EXIT_FINE, or an exit code after a message. */
+int quant_open(struct quant *q);
+void quant_close(struct quant *q);
+/* The node's attribute, else `otherwise`. */
+int64_t quant_attr_i(const struct quant_node *n, const char *name, int64_t otherwise);
+double quant_attr_f(const struct quant_node *n, const char *name, double otherwise);
+/* Elements of a constant as floats, the caller's to free; NULL: after a message, *code. */
+float *quant_floats(struct quant *q, int tensor, int *code);
+const char *quant_text(struct quant *q, const struct wire_record *r);               /* interned, as names are */
+int64_t quant_elements(const struct onnx_tensor *t);
+
+/* -- Which nodes (choose.c) ---------------------------------------------------------------------------------------- */
+
+/* The weight of a node that has one: input 1. rows: as a product reads it, [K, N]; transposed: it is stored as [N, K].
+ * conv: [outputs, ...]. axis: of the outputs. */
+struct quant_weight { int tensor, axis; bool conv, transposed; int64_t k, n; };
+bool quant_weight_of(const struct quant *q, const struct quant_node *n, struct quant_weight *w);
+/* Marks them by --ops and --exclude. EXIT_FINE, or an exit code after a message: a pattern that matches nothing. */
+int quant_choose(struct quant *q);
+int quant_chosen(const struct quant *q);
+
+/* -- Weights as codes (codes.c) ------------------------------------------------------------------------------------ */
+
+/* at[k][n]: weight = (code - zero) * scale; scales and zeros: [groups][n], of `group` rows each. 8 bits: one group,
+ * zero 128, codes 1 to 255; 4 bits: codes 0 to 15. */
+struct quant_codes { int bits; int64_t k, n, group, groups; uint8_t *at, *zeros; float *scales; };
+/* Of the node's weight; by GPTQ where its input has a Hessian. *code: an exit code after a message. NULL then. */
+struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t group, int *code);
+void quant_codes_free(struct quant_codes *c);
+/* GPTQ's, of all chosen products: as many at a time as Hessians have room. */
+int quant_gptq(struct quant *q, int bits, int64_t group);
+
+/* -- Runs (feed.c) ------------------------------------------------------------------------------------------------- */
+
+int quant_calibrate(struct quant *q);    /* histograms, or (width) Hessians, of the values that are wanted */
+/* The first output's classes of all samples, and its first values. With --eval-data, `right` are the target's. */
+struct quant_classes { int64_t n, room; int32_t *at; int64_t right, nvalues; float values[1 << 16]; };
+int quant_classes_of(struct quant *q, const char *path, struct quant_classes *c);
+void quant_classes_free(struct quant_classes *c);
+/* The share of classes that are right; of --data alone, that are `model`'s. */
+double quant_score(const struct quant *q, const struct quant_classes *c, const struct quant_classes *model);
+
+/* -- Writing (write.c) --------------------------------------------------------------------------------------------- */
+
+/* The new graph. Names that stand for a value are made, with the nodes that compute them, when the first node reads
+ * them. */
+struct quant_out {
+    struct quant *q;
+    struct onnx_pieces nodes, tensors;
+    struct onnx_external external;
+    /* by value: of QUANT_DYNAMIC its bytes, scale and zero point; else [0]: what DequantizeLinear gives */
+    const char **made[3];
+    bool *whole;                 /* by value: all nodes read that, not the quantised ones alone */
+    int *replaced;               /* by value: nodes that read another instead */
+    bool microsoft;              /* has nodes of com.microsoft */
+    int64_t ir;                  /* least version of the file format */
+    int code;                    /* of what has failed, after a message */
+};
+struct quant_attr { const char *name; int64_t i; };
+/* Lists of names end with NULL; of attributes with a name that is NULL, or there is none. */
+void quant_put_node(struct quant_out *w, const char *domain, const char *op, const char *const *in,
+                    const char *const *out, const struct quant_attr *attrs);
+/* The elements are copied; of 4 bits there are two in a byte. Returns the name. */
+const char *quant_put_tensor(struct quant_out *w, const char *name, enum tcc_dtype dtype, int rank, const int64_t *dims,
+                             const void *data);
+/* The node as it is, but for the names of its inputs: in[nin]; "": left out. */
+void quant_put_copy(struct quant_out *w, const struct quant_node *n, const char *const *in);
+const char *quant_value_name(const struct quant *q, int value);                    /* "" of -1 */
+/* one that the model does not have */
+const char *quant_name(struct quant *q, const char *base, const char *suffix);
+int quant_write(struct quant *q, const char *path);                                /* by the mode */
+int quant_write_observed(struct quant *q, const char *path);               /* with the wanted values as outputs */
+
+/* By mode: a chosen node, and what it needs. */
+void quant_put_qdq(struct quant_out *w, int node);
+void quant_put_dynamic(struct quant_out *w, int node);
+void quant_put_blocks(struct quant_out *w, int node);
+/* qdq.c: which values of a static model are quantised; those of convolutions' results are read by all nodes. */
+void quant_want_static(struct quant *q, bool *whole);
+/* The value behind Quantize- and DequantizeLinear. */
+const char *quant_dequantized(struct quant_out *w, int value);
+/* a constant one that is quantised */
+bool quant_bias_fits(const struct quant *q, const struct quant_node *n);
+
+/* -- Search (search.c) --------------------------------------------------------------------------------------------- */
+
+/* Leaves nodes out until the score falls by no more than q->max_drop. path, c: for trials. */
+int quant_search(struct quant *q, const char *path, const struct quant_classes *model, struct quant_classes *c);
+
+#endif
