@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AXIS_OPSET = 13 };
 #define DAMPING 0.01                       /* of the Hessian's mean diagonal, GPTQ's default */
 #define MOST_HESSIANS (INT64_C(512) << 20) /* bytes of those that are there at a time, of several */
 
@@ -24,13 +25,18 @@ void quant_codes_free(struct quant_codes *c)
     free(c);
 }
 
-static struct quant_codes *codes_new(const struct quant_weight *w, int bits, int64_t group)
+bool quant_one_scale(const struct quant *q)
+{
+    return q->opset < AXIS_OPSET && (q->mode == QUANT_STATIC || q->mode == QUANT_WEIGHT8);
+}
+
+static struct quant_codes *codes_new(const struct quant *q, const struct quant_weight *w, int bits, int64_t group)
 {
     struct quant_codes *c = calloc(1, sizeof *c);
 
     if (!c)
         return NULL;
-    *c = (struct quant_codes){.bits = bits, .k = w->k, .n = w->n, .group = group};
+    *c = (struct quant_codes){.bits = bits, .one = quant_one_scale(q), .k = w->k, .n = w->n, .group = group};
     c->groups = (w->k + group - 1) / group;
     c->at = malloc((size_t)(w->k * w->n) + 1);
     c->zeros = malloc((size_t)(c->groups * w->n) + 1);
@@ -45,6 +51,7 @@ static struct quant_codes *codes_new(const struct quant_weight *w, int bits, int
 static void settle_group(struct quant_codes *c, const float *w, int64_t k)
 {
     int64_t last = k + c->group < c->k ? k + c->group : c->k, g = k / c->group;
+    float most = 0;
 
     for (int64_t n = 0; n < c->n; n++) {
         float lo = 0, hi = 0, scale;
@@ -54,10 +61,13 @@ static void settle_group(struct quant_codes *c, const float *w, int64_t k)
             hi = x > hi ? x : hi;
         }
         scale = c->bits == 8 ? (hi > -lo ? hi : -lo) / 127 : (hi - lo) / 15;
+        most = scale > most && isfinite(scale) ? scale : most;
         scale = scale > 0 && isfinite(scale) ? scale : 1;
         c->scales[g * c->n + n] = scale;
         c->zeros[g * c->n + n] = c->bits == 8 ? 128 : (uint8_t)fminf(fmaxf(nearbyintf(-lo / scale), 0), 15);
     }
+    for (int64_t n = 0; c->one && n < c->n; n++)
+        c->scales[g * c->n + n] = most > 0 ? most : 1;
 }
 
 /* The code of an element; its value. */
@@ -178,7 +188,7 @@ struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t 
     if (!quant_weight_of(q, n, &w))
         return NULL;
     float *x = columns(q, &w, code);
-    struct quant_codes *c = x ? codes_new(&w, bits, group && group < w.k ? group : w.k) : NULL;
+    struct quant_codes *c = x ? codes_new(q, &w, bits, group && group < w.k ? group : w.k) : NULL;
     bool done = c != NULL;
     if (c && hessian && !w.conv && q->values[n->in[0]].width == w.k)
         done = by_gptq(c, x, hessian);

@@ -122,6 +122,7 @@ static const char *put_weight(struct quant_out *w, int node, const struct quant_
     struct quant_codes *own = n->codes ? NULL : quant_codes_of(q, node, 8, 0, &w->code), *c = n->codes ? n->codes : own;
     void *bytes = c ? weight_bytes(w, x, c) : NULL, *zeros = calloc(1, (size_t)x->n + 1);
     const char *back = NULL;
+    int rank = !quant_one_scale(q);
 
     *scales = bytes && zeros ? malloc((size_t)x->n * sizeof **scales + 1) : NULL;
     if (*scales) {
@@ -131,11 +132,11 @@ static const char *put_weight(struct quant_out *w, int node, const struct quant_
         enum tcc_dtype dtype = q->mode == QUANT_FP8 ? TCC_F8E4M3FN : TCC_I8;
         memcpy(*scales, c->scales, (size_t)x->n * sizeof **scales);
         const char *b = quant_put_tensor(w, quant_name(q, base, "_quantized"), dtype, t->rank, t->dims, bytes),
-                   *s = quant_put_tensor(w, quant_name(q, base, "_scale"), TCC_F32, 1, &x->n, *scales),
-                   *z = quant_put_tensor(w, quant_name(q, base, "_zero_point"), dtype, 1, &x->n, zeros);
+                   *s = quant_put_tensor(w, quant_name(q, base, "_scale"), TCC_F32, rank, &x->n, *scales),
+                   *z = quant_put_tensor(w, quant_name(q, base, "_zero_point"), dtype, rank, &x->n, zeros);
         back = quant_name(q, base, "_dequantized");
         quant_put_node(w, "", "DequantizeLinear", (const char *[]){b, s, z, NULL}, (const char *[]){back, NULL},
-                       (const struct quant_attr[]){{"axis", x->axis}, {0}});
+                       rank ? (const struct quant_attr[]){{"axis", x->axis}, {0}} : NULL);
     } else if (w->code == EXIT_FINE) {
         w->code = tool_error(q->o, EXIT_ENVIRONMENT, "no memory");
     }
@@ -165,7 +166,7 @@ static const char *put_bias(struct quant_out *w, int node, const float *scales, 
     float in, *x = quant_floats(q, q->values[value].tensor, &w->code), *both = malloc((size_t)n * sizeof *both + 1);
     int32_t *to = malloc((size_t)n * sizeof *to + 1);
     const char *back = "";
-    int zero;
+    int zero, rank = !quant_one_scale(q);
 
     activation_scale(q, q->nodes[node].in[0], &in, &zero);
     if (x && both && to) {
@@ -175,10 +176,10 @@ static const char *put_bias(struct quant_out *w, int node, const float *scales, 
         }
         const char *base = ir_internf(q->ctx, "%s_%d", quant_value_name(q, value), node);
         const char *b = quant_put_tensor(w, quant_name(q, base, "_quantized"), TCC_I32, 1, &n, to),
-                   *s = quant_put_tensor(w, quant_name(q, base, "_scale"), TCC_F32, 1, &n, both);
+                   *s = quant_put_tensor(w, quant_name(q, base, "_scale"), TCC_F32, rank, &n, both);
         back = quant_name(q, base, "_dequantized");
         quant_put_node(w, "", "DequantizeLinear", (const char *[]){b, s, NULL}, (const char *[]){back, NULL},
-                       (const struct quant_attr[]){{"axis", 0}, {0}});
+                       rank ? (const struct quant_attr[]){{"axis", 0}, {0}} : NULL);
     } else if (w->code == EXIT_FINE) {
         w->code = tool_error(q->o, EXIT_ENVIRONMENT, "no memory");
     }

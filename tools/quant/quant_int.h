@@ -82,6 +82,8 @@ void quant_close(struct quant *q);
 /* The node's attribute, else `otherwise`. */
 int64_t quant_attr_i(const struct quant_node *n, const char *name, int64_t otherwise);
 double quant_attr_f(const struct quant_node *n, const char *name, double otherwise);
+/* DequantizeLinear has no axis yet: a weight has one scale. */
+bool quant_one_scale(const struct quant *q);
 /* Elements of a constant as floats, the caller's to free; NULL: after a message, *code. */
 float *quant_floats(struct quant *q, int tensor, int *code);
 const char *quant_text(struct quant *q, const struct wire_record *r);               /* interned, as names are */
@@ -100,8 +102,8 @@ int quant_chosen(const struct quant *q);
 /* -- Weights as codes (codes.c) ------------------------------------------------------------------------------------ */
 
 /* at[k][n]: weight = (code - zero) * scale; scales and zeros: [groups][n], of `group` rows each. 8 bits: one group,
- * zero 128, codes 1 to 255; 4 bits: codes 0 to 15. */
-struct quant_codes { int bits; int64_t k, n, group, groups; uint8_t *at, *zeros; float *scales; };
+ * zero 128, codes 1 to 255; 4 bits: codes 0 to 15. one: all outputs have the same scale. */
+struct quant_codes { int bits; bool one; int64_t k, n, group, groups; uint8_t *at, *zeros; float *scales; };
 /* Of the node's weight; by GPTQ where its input has a Hessian. *code: an exit code after a message. NULL then. */
 struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t group, int *code);
 void quant_codes_free(struct quant_codes *c);

@@ -38,9 +38,9 @@ static const struct {
     bool data;
 } rules[QUANT_NMODES] = {
     [QUANT_STATIC] = {METHOD_MINMAX,
-                      1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE | 1 << METHOD_ENTROPY | 1 << METHOD_MSE, 13, true},
+                      1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE | 1 << METHOD_ENTROPY | 1 << METHOD_MSE, 10, true},
     [QUANT_DYNAMIC] = {METHOD_RTN, 1 << METHOD_RTN, 11, false},
-    [QUANT_WEIGHT8] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ, 13, false},
+    [QUANT_WEIGHT8] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ, 10, false},
     [QUANT_WEIGHT4] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ, 7, false},
     [QUANT_FP8] = {METHOD_MINMAX, 1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE, 19, true},
 };
@@ -132,12 +132,15 @@ static int check_opset(const struct quant *q)
 {
     int opset = q->qdq ? LINEAR_BLOCKS_OPSET : rules[q->mode].opset;
 
-    return q->opset >= opset
-               ? EXIT_FINE
-               : tool_error(q->o, EXIT_DATA,
-                            "%s: opset %lld: --mode=%s%s needs operators of opset %d or later; export the "
-                            "model anew, or convert it with onnx.version_converter",
-                            q->path, (long long)q->opset, modes[q->mode].name, q->qdq ? " --format=qdq" : "", opset);
+    if (q->opset < opset)
+        return tool_error(q->o, EXIT_DATA,
+                          "%s: opset %lld: --mode=%s%s needs operators of opset %d or later; export the model anew, or "
+                          "convert it with onnx.version_converter",
+                          q->path, (long long)q->opset, modes[q->mode].name, q->qdq ? " --format=qdq" : "", opset);
+    if (quant_one_scale(q) && !option_set(q->o, OPT_quiet))
+        fprintf(stderr, "note: %s: opset %lld: a weight has one scale; from opset 13 on it has one for each output\n",
+                q->path, (long long)q->opset);
+    return EXIT_FINE;
 }
 
 /* -- Work ----------------------------------------------------------------------------------------------------- */
