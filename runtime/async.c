@@ -71,7 +71,7 @@ static void note_step(const struct tccrt_model *m, uint8_t *uses, const struct t
             note(m, uses, args[i],
                  m->buffers[args[i]].space <= TCC_SPACE_OUTPUT
                      ? OTHER
-                     : m->u32s[m->kernel_info[p->what].uses.first + i] & TCC_WRITES);
+                     : m->u32s[m->kernels[p->what].uses.first + i] & TCC_WRITES);
     else if (p->kind == TCC_STEP_COPY)
         note(m, uses, args[1], TCC_WRITES);
     else

@@ -76,11 +76,11 @@ static bool type_ok(struct check *c, uint32_t dtype, uint32_t rank, struct tcc_r
 
 /* -- Tables ------------------------------------------------------------------------------------- */
 
-static const void *table(struct check *c, const char *name, struct tcc_range r, size_t size, size_t align, bool *ok)
+static const void *table(struct check *c, const char *name, struct tcc_range r, size_t size, bool *ok)
 {
     uint64_t end = (uint64_t)r.first + (uint64_t)r.count * size;
 
-    if (end > c->p->size || (r.count && r.first < sizeof *c->p) || r.first % align) {
+    if (end > c->p->size || (r.count && r.first < sizeof *c->p) || r.first % 16) {
         c->status = tcr_fail(TCC_EINPUT, "%s: plan is cut off or damaged: table '%s' ends at byte %llu of %llu",
                              c->what, name, (unsigned long long)end, (unsigned long long)c->p->size);
         *ok = false;
@@ -94,31 +94,9 @@ static bool map_tables(struct check *c)
     const struct tcc_plan *p = c->p;
     bool ok = true;
 
-#define TABLE(field, name) m->field = table(c, #name, p->name, sizeof *m->field, _Alignof(__typeof__(*m->field)), &ok)
-    TABLE(strings, strings);
-    TABLE(u32s, u32s);
-    TABLE(exprs, exprs);
-    TABLE(syms, syms);
-    TABLE(buffers, buffers);
-    TABLE(signatures, signatures);
-    TABLE(steps, steps);
-    TABLE(regions, regions);
-    TABLE(attrs, attrs);
-    TABLE(kernel_info, kernels);
-    TABLE(entries, entries);
-    TABLE(states, states);
-    TABLE(pipes, pipes);
-    TABLE(pvalues, pvalues);
-    TABLE(pcalls, pcalls);
-    TABLE(poutputs, poutputs);
-    TABLE(ptasks, ptasks);
-    TABLE(cases, cases);
-    TABLE(guards, guards);
-    TABLE(memories, memories);
-    TABLE(queues, queues);
-    TABLE(groups, groups);
+#define TABLE(member, type) m->member = table(c, #member, p->member, sizeof(type), &ok);
+#include "runtime/plan.def"
 #undef TABLE
-    m->bytes = table(c, "bytes", p->bytes, 1, 16, &ok);
     if (ok && p->strings.count && m->strings[p->strings.count - 1] != 0) {
         c->status = tcr_fail(TCC_EINPUT, "%s: plan is damaged: its strings are not terminated", c->what);
         ok = false;
@@ -264,8 +242,8 @@ static bool check_signatures(struct check *c)
     }
     c->where = "kernel";
     for (c->at = 0; c->at < c->p->kernels.count; c->at++)
-        if (!name_ok(c, c->m->kernel_info[c->at].name) ||
-            !list_ok(c, "use of an argument", c->m->kernel_info[c->at].uses, (TCC_READS | TCC_WRITES) + 1, false))
+        if (!name_ok(c, c->m->kernels[c->at].name) ||
+            !list_ok(c, "use of an argument", c->m->kernels[c->at].uses, (TCC_READS | TCC_WRITES) + 1, false))
             return false;
     return true;
 }
@@ -394,8 +372,8 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
                 return bad(c, "a kernel's operand is an object", a[i], 0);
         return index_ok(c, "kernel", s->what, c->p->kernels.count) && expr_ok(c, "tiles", s->tiles, false) &&
                expr_ok(c, "combining", s->combining, true) && expr_ok(c, "flops", s->flops, true) &&
-               (s->args.count == c->m->kernel_info[s->what].uses.count ||
-                bad(c, "operands of a kernel", s->args.count, c->m->kernel_info[s->what].uses.count)) &&
+               (s->args.count == c->m->kernels[s->what].uses.count ||
+                bad(c, "operands of a kernel", s->args.count, c->m->kernels[s->what].uses.count)) &&
                check_joined(c, s);
     case TCC_STEP_COPY:
         return is_object(c, a[0]) == is_object(c, a[1]) || bad(c, "copy between an object and a tensor", a[0], 0);

@@ -249,7 +249,7 @@ static void block_text(const struct tccrt_session *s, const struct tcc_pstep *p,
 static void step_text(const struct tccrt_session *s, const struct tcc_pstep **p, char *to, size_t size)
 {
     const struct tcr_kernel_launch *l = launched;
-    const char *kernel = l && s ? tcr_string(s->m, s->m->kernel_info[l->kernel].name) : "";
+    const char *kernel = l && s ? tcr_string(s->m, s->m->kernels[l->kernel].name) : "";
 
     *p = s && s->device->tag != TCC_NO ? &s->m->steps[s->device->tag] : NULL;
     if (l && s)

@@ -42,7 +42,7 @@ static int accesses(struct tccrt_session *s, const struct tcc_pstep *p, const ch
         else if (l->at)
             bytes = tcr_most(s, s->m->buffers[b].bytes);
         s->access[i] =
-            (struct tcr_access){s->args[i], (size_t)bytes, s->m->u32s[s->m->kernel_info[p->what].uses.first + i]};
+            (struct tcr_access){s->args[i], (size_t)bytes, s->m->u32s[s->m->kernels[p->what].uses.first + i]};
     }
     l->access = s->access;
     return TCC_OK;
@@ -57,7 +57,7 @@ enum { SMALL_LIGHT = 16 << 10, SMALL_PRODUCT = 160 << 10 };
 /* Tiles are cut when sizes may not be known yet. */
 bool tcr_is_small(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    uint32_t flags = s->m->kernel_info[p->what].flags;
+    uint32_t flags = s->m->kernels[p->what].flags;
     bool product = flags & TCC_KERNEL_PRODUCT;
     int64_t cost = 0, most = product ? SMALL_PRODUCT : SMALL_LIGHT;
 
@@ -91,7 +91,7 @@ static void put_in_control(struct tccrt_session *s, const struct tcc_pstep *p, s
 {
     struct tcr_interval scratch = p->scratch == TCC_NO ? (struct tcr_interval){0, 0} : tcr_range(s, p->scratch);
     uint32_t n = p->sizes.count;
-    bool all = n && !(s->m->kernel_info[p->what].flags & TCC_KERNEL_BY_VALUE) && tcr_is_bounded(scratch) &&
+    bool all = n && !(s->m->kernels[p->what].flags & TCC_KERNEL_BY_VALUE) && tcr_is_bounded(scratch) &&
                find_in_control(s, p->tiles, n) && find_in_control(s, p->combining, n + 1) && s->size_ranges[n].hi > 0;
 
     for (uint32_t i = 0; i < n && all; i++)
@@ -140,7 +140,7 @@ INLINE int make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struc
                                           .scratch = p->scratch == TCC_NO ? 0 : s->values[p->scratch],
                                           .args = s->args,
                                           .sizes = s->sizes,
-                                          .may_fault = s->m->kernel_info[p->what].flags & TCC_KERNEL_FAULTS,
+                                          .may_fault = s->m->kernels[p->what].flags & TCC_KERNEL_FAULTS,
                                           .small = s->values[p->tiles] > 1 && tcr_is_small(s, p),
                                           .node = node,
                                           .checks = p->checks ? tcr_string(s->m, p->checks - 1) : node},

@@ -44,7 +44,7 @@ static int choose_version(struct tccrt_model *m, const char *what)
         if (most && !tcr_cpu_within(d->versions[i].isa, most))
             continue;
         if (tcr_cpu_runs(d->versions[i].isa, missing, sizeof missing)) {
-            m->kernels = d->versions[i].kernels;
+            m->functions = d->versions[i].kernels;
             m->isa = d->versions[i].isa;
             return TCC_OK;
         }

@@ -22,7 +22,7 @@ int tccrt_observe(struct tccrt_session *s, tccrt_observer observer, void *user)
 static bool writes(const struct tccrt_session *s, const struct tcc_pstep *p, uint32_t i)
 {
     switch (p->kind) {
-    case TCC_STEP_LAUNCH: return s->m->u32s[s->m->kernel_info[p->what].uses.first + i] & TCC_WRITES;
+    case TCC_STEP_LAUNCH: return s->m->u32s[s->m->kernels[p->what].uses.first + i] & TCC_WRITES;
     case TCC_STEP_COPY:
     case TCC_STEP_UNBOX: return i == 1;
     case TCC_STEP_LIB:

@@ -104,9 +104,8 @@ int tcr_profile_new(struct tccrt_session *s)
             memset(p->parts, 0, bytes);
         s->host->parts = p->parts;
     }
-    return p->totals && p->rows && (s->host->threads == 1 || p->parts)
-               ? TCC_OK
-               : tcr_fail(TCC_EENV, "no memory for a profile");
+    return p->totals && p->rows && (s->host->threads == 1 || p->parts) ? TCC_OK
+                                                                       : tcr_fail(TCC_EENV, "no memory for a profile");
 }
 
 void tcr_profile_free(struct tccrt_session *s)
@@ -321,7 +320,7 @@ void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, co
 
 const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    return p->kind == TCC_STEP_LAUNCH ? tcr_string(s->m, s->m->kernel_info[p->what].name) : kind_names[p->kind];
+    return p->kind == TCC_STEP_LAUNCH ? tcr_string(s->m, s->m->kernels[p->what].name) : kind_names[p->kind];
 }
 
 static int slower_first(const void *a, const void *b)

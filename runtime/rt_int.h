@@ -68,31 +68,11 @@ void tcr_fp_leave(uint32_t old);
 struct tccrt_model {
     const struct tcc_model *desc;
     const struct tcc_plan *plan;
-    const char *strings;
-    const uint8_t *bytes;
-    const uint32_t *u32s;
-    const struct tcc_pexpr *exprs;
-    const struct tcc_psym *syms;
-    const struct tcc_pbuffer *buffers;
-    const struct tcc_psignature *signatures;
-    const struct tcc_pstep *steps;
-    const struct tcc_pregion *regions;
-    const struct tcc_pattr *attrs;
-    const struct tcc_pkernel *kernel_info;
-    const struct tcc_pentry *entries;
-    const struct tcc_pstate *states;
-    const struct tcc_ppipe *pipes;
-    const struct tcc_pvalue *pvalues;
-    const struct tcc_pcall *pcalls;
-    const struct tcc_poutput *poutputs;
-    const struct tcc_ptask *ptasks;
-    const struct tcc_pcase *cases;
-    const struct tcc_pguard *guards;
-    const struct tcc_pmemory *memories;
-    const struct tcc_pqueue *queues;
-    const struct tcc_pgroup *groups;
+#define TABLE(member, type) const type *member;
+#include "runtime/plan.def"
+#undef TABLE
 
-    const tcc_kernel_fn *kernels;    /* of the chosen code version */
+    const tcc_kernel_fn *functions;  /* of kernels, in the chosen code version */
     const char *isa;
     const uint8_t *weights;
     void *map;                       /* of the sidecar */

@@ -182,11 +182,11 @@ static int check_functions(struct tccrt_session *s)
     const struct tccrt_model *m = s->m;
 
     for (uint32_t k = 0; k < m->plan->kernels.count && m->desc->nimages; k++)
-        if (!m->kernels[k])
+        if (!m->functions[k])
             return tcr_fail(TCC_EENV,
                             "device '%s': the artifact was made for '%s', and has no code of kernel '%s' for this one",
                             s->device->name, tcr_string(m, m->memories[m->plan->memories.count - 1].name),
-                            tcr_string(m, m->kernel_info[k].name));
+                            tcr_string(m, m->kernels[k].name));
     return TCC_OK;
 }
 
@@ -194,7 +194,7 @@ static int check_functions(struct tccrt_session *s)
 static int open_devices(struct tccrt_session *s, const struct tccrt_options *o)
 {
     struct tcr_device_request r = {.heap = &s->heap,
-                                   .kernels = s->m->kernels,
+                                   .kernels = s->m->functions,
                                    .images = s->m->desc->images,
                                    .nimages = s->m->desc->nimages,
                                    .nkernels = s->m->plan->kernels.count,

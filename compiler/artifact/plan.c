@@ -559,14 +559,6 @@ static void write_states(struct plan_writer *w)
 
 /* -- The block ------------------------------------------------------------------------------------------------- */
 
-/* In the order in which they stand behind the head, each at a multiple of 16 bytes. */
-// clang-format off
-#define TABLES(T) \
-    T(strings) T(bytes) T(u32s) T(exprs) T(syms) T(buffers) T(signatures) T(steps) T(regions) T(attrs) \
-    T(kernels) T(entries) T(states) T(pipes) T(pvalues) T(pcalls) T(poutputs) T(ptasks) T(cases) T(guards) \
-    T(memories) T(queues) T(groups)
-// clang-format on
-
 /* Where a table of n things stands; `size` is what the block has come to. */
 static struct tcc_range table(uint64_t *size, int n, size_t each)
 {
@@ -614,14 +606,16 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
                             .nlibops = (uint32_t)w.libs.n,
                             .nvisible = (uint32_t)artifact_nentries(p)};
     uint64_t size = sizeof head;
-#define PLACE(member) head.member = table(&size, w.member.n, sizeof *w.member.at);
-    TABLES(PLACE)
+#define TABLE(member, type) head.member = table(&size, w.member.n, sizeof(type));
+#include "runtime/plan.def"
+#undef TABLE
     head.size = size;
     uint8_t *bytes = IR_NEWN(ctx, size, uint8_t);
     memcpy(bytes, &head, sizeof head);
-#define COPY(member) \
-    if (w.member.n)  \
-        memcpy(bytes + head.member.first, w.member.at, (size_t)w.member.n * sizeof *w.member.at);
-    TABLES(COPY)
+#define TABLE(member, type) \
+    if (w.member.n)         \
+        memcpy(bytes + head.member.first, w.member.at, (size_t)w.member.n * sizeof(type));
+#include "runtime/plan.def"
+#undef TABLE
     return (struct artifact_plan){bytes, size, w.libs.n, w.libs.at};
 }

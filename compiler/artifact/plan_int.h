@@ -12,33 +12,13 @@
 struct plan_writer {
     struct ir_ctx *ctx;
     const struct kn_program *p;
-    VEC(char) strings;
+#define TABLE(member, type) VEC(type) member;
+#include "runtime/plan.def"
+#undef TABLE
     uint32_t *slots; /* where each string is, + 1, by its hash; 0: a free slot */
     uint32_t nslots; /* a power of two */
     uint32_t nstrings;
-    VEC(uint8_t) bytes;
-    VEC(uint32_t) u32s;
-    VEC(struct tcc_pexpr) exprs;
     VEC(uint32_t) by_id; /* expression id -> number + 1 */
-    VEC(struct tcc_psym) syms;
-    VEC(struct tcc_pbuffer) buffers;
-    VEC(struct tcc_psignature) signatures;
-    VEC(struct tcc_pstep) steps;
-    VEC(struct tcc_pregion) regions;
-    VEC(struct tcc_pattr) attrs;
-    VEC(struct tcc_pkernel) kernels;
-    VEC(struct tcc_pentry) entries;
-    VEC(struct tcc_pstate) states;
-    VEC(struct tcc_ppipe) pipes;
-    VEC(struct tcc_pvalue) pvalues;
-    VEC(struct tcc_pcall) pcalls;
-    VEC(struct tcc_poutput) poutputs;
-    VEC(struct tcc_ptask) ptasks;
-    VEC(struct tcc_pcase) cases;
-    VEC(struct tcc_pguard) guards;
-    VEC(struct tcc_pmemory) memories;
-    VEC(struct tcc_pqueue) queues;
-    VEC(struct tcc_pgroup) groups;
     VEC(const char *) libs;
     VEC(uint32_t) event_step; /* by event of the entry point: its step */
     ir_expr unknown;          /* a dim that depends on the shape version; NULL: none is */
