@@ -25,20 +25,6 @@ static bool fewer_elements(struct ir_ctx *ctx, const struct ir_value *a, const s
     return !(known_a && na == 1) && pass_elements(&guess, a->type) < pass_elements(&guess, b->type);
 }
 
-static bool from_reduction(const struct ir_node *n, int depth)
-{
-    if (!n || depth > 6)
-        return false;
-    if (lw_is_reduce(n))
-        return true;
-    if (ir_op_info(n->op)->kind != IR_K_MAP && !lw_is_view(n))
-        return false;
-    for (int i = 0; i < n->nin; i++)
-        if (n->in[i].value && from_reduction(n->in[i].value->def, depth + 1))
-            return true;
-    return false;
-}
-
 /* Does a gather look its indexes up? Those that are counted leave index arithmetic. */
 static bool looks_up(const struct ir_node *n)
 {
@@ -50,17 +36,17 @@ static bool looks_up(const struct ir_node *n)
     return !from || from->op != IR_iota;
 }
 
-/* Is it made of elements that are looked up? */
-static bool is_gathered(const struct ir_node *n, int depth)
+/* Is it one that `is_source` names, or made of such by maps and views alone? */
+static bool is_made_of(const struct ir_node *n, bool (*is_source)(const struct ir_node *), int depth)
 {
     if (!n || depth > 6)
         return false;
-    if (looks_up(n))
+    if (is_source(n))
         return true;
     if (ir_op_info(n->op)->kind != IR_K_MAP && !lw_is_view(n))
         return false;
     for (int i = 0; i < n->nin; i++)
-        if (n->in[i].value && is_gathered(n->in[i].value->def, depth + 1))
+        if (n->in[i].value && is_made_of(n->in[i].value->def, is_source, depth + 1))
             return true;
     return false;
 }
@@ -71,7 +57,7 @@ static bool repeats_gathers(struct ir_ctx *ctx, const struct ir_node *n, const s
 {
     for (struct ir_use *u = n->out[0]->uses; u; u = u->next)
         if (looks_up(u->user) && u->user->in[0].value == n->out[0] && fewer_elements(ctx, n->out[0], result))
-            return is_gathered(n, 0);
+            return is_made_of(n, looks_up, 0);
     return false;
 }
 
@@ -79,7 +65,7 @@ static bool repeats_gathers(struct ir_ctx *ctx, const struct ir_node *n, const s
  * things. */
 static bool wasteful(struct ir_ctx *ctx, const struct ir_node *n, const struct ir_value *result)
 {
-    if (!fewer_elements(ctx, n->out[0], result) || from_reduction(n, 0))
+    if (!fewer_elements(ctx, n->out[0], result) || is_made_of(n, lw_is_reduce, 0))
         return false;
     if (ir_is_expensive(n->op) || looks_up(n) || repeats_gathers(ctx, n, result))
         return true;
