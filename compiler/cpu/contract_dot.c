@@ -13,8 +13,11 @@
  * B is ready where its layout has the groups innermost (weights: layout.c), else it is packed. A is read where it lies
  * if the sum's innermost loop has unit stride there; else it is packed, by rows, or by steps where rows are what is
  * consecutive in memory. A value of type bf16 is an exact float in registers, whose upper half it is.
- * Without such an instruction the same packed bytes are multiplied by others (dot.c), and pairs of bf16 or f16, where
- * the schedule is of a machine that multiplies them and this one does not, by two multiply-adds of floats.
+ * Without such an instruction the same packed bytes are multiplied by others (dot.c): bytes with even numbers and those
+ * with odd ones, in 16 bits each. Where many columns share A's rows, they are packed so (halves), not taken apart in
+ * each step for each column tile: a step of 5 rows by 2 vectors is then 46 instructions of the vector units, one of 4
+ * rows by 2 else 52. Pairs of bf16 or f16, where the schedule is of a machine that multiplies them and this one does
+ * not, are multiplied by two multiply-adds of floats.
  */
 #include "compiler/cpu/contract_emit_int.h"
 #include "ir/ir.h"
@@ -82,6 +85,31 @@ bool ct_dot(struct ct *c)
     return true;
 }
 
+int ct_pack_lanes(const struct ct *c)
+{
+    const struct ct_k *last = &c->ks[c->nks - 1];
+    int n = c->lanes;
+    while (n > 1 && !c->dot_n && last->n != CT_DYN && last->n % n)
+        n /= 2;
+    return n;
+}
+
+void ct_halve(const struct cpu_machine *m, struct ct *c)
+{
+    enum { ROWS = 4, COLUMNS = 32, STEPS = 8, PRODUCTS = 128 };
+    if (c->depth != 4 || !m->dot_halves || m->multiplies_bytes)
+        return;
+    const struct ct_k *last = &c->ks[c->nks - 1];
+    c->halves = c->pack_a;
+    if (c->pack_a || c->nguards || c->nrowguards || c->period || last->n == CT_DYN || c->ncols == CT_DYN)
+        return;
+    /* The innermost loop, or what is left of it without the groups, walks four points of A's row at a time. */
+    if (last->scale * last->step != c->depth || (last->step == 1 && last[1].dim != last->dim))
+        return;
+    bool rows = c->nrows == CT_DYN || c->nrows >= ROWS, steps = c->nk == CT_DYN || c->nk >= STEPS;
+    c->halves = c->pack_a = rows && steps && c->ncols >= COLUMNS && c->ncols * ct_pack_lanes(c) >= PRODUCTS;
+}
+
 LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand)
 {
     LLVMValueRef v = LLVMBuildLoad2(g->e->b, em_vec(g->e->t_i32, lanes), p, "");
@@ -133,6 +161,11 @@ LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMV
     }
     LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(e->lc), (unsigned)g->lanes * 2);
     return em_cpu(e)->dot_bf16(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
+}
+
+LLVMValueRef cg_dot_half(struct cg *g, LLVMValueRef b, int which)
+{
+    return cpu_half_of(g->e, b, which, g->c.k->insns[g->c.dot_b].dtype == TCC_U8);
 }
 
 LLVMTypeRef cg_dot_sums(struct cg *g)
@@ -191,15 +224,31 @@ LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part)
     return group;
 }
 
+/* Stores A's groups in halves: of each, its even bytes, then its odd ones. All lanes: what follows in a row is written
+ * later, and behind each row there is room for a vector. */
+static void store_halves(struct cg *g, LLVMValueRef to, LLVMValueRef groups)
+{
+    struct em *e = g->e;
+    bool is_unsigned = g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
+    LLVMValueRef at[EM_MAX_LANES], half[2];
+    int n = em_lanes_of(groups);
+    for (int i = 0; i < 2; i++)
+        half[i] = em_splat(e, cpu_half_of(e, groups, i, is_unsigned), n > 1 ? n : 2);
+    for (int i = 0; i < 2 * n; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)(i / 2 + i % 2 * em_lanes_of(half[0])), 0);
+    LLVMValueRef order = LLVMConstVector(at, 2 * (unsigned)n);
+    em_store(e, TCC_I32, to, LLVMBuildShuffleVector(e->b, half[0], half[1], order, ""), NULL, -1);
+}
+
 /* For each step of the sum, the tile's rows side by side. */
 static void pack_by_k(struct cg *g)
 {
     struct em *e = g->e;
-    LLVMValueRef depth = em_i64(e, g->c.depth);
+    LLVMValueRef unit = em_i64(e, g->packed_step);
     struct em_loop l[CT_MAX_K], r;
     LLVMValueRef part[CT_MAX_K], at = cg_k_loops_begin(g, l, g->c.nks, part);
     LLVMValueRef line =
-        cg_gep(g, g->packed_a, LLVMBuildMul(e->b, at, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->c.depth)), ""));
+        cg_gep(g, g->packed_a, LLVMBuildMul(e->b, at, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->packed_step)), ""));
     em_loop_begin(e, &r, g->rows, em_i64(e, g->lanes), "pa");
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_row(g, r.iv);
@@ -207,8 +256,11 @@ static void pack_by_k(struct cg *g)
     em_set_lanes(e, g->c.k->dims[g->c.row].var, g->lanes, mask);
     LLVMValueRef v = cg_dot_of(g, g->c.dot_a, part);
     em_set_lanes(e, NULL, 1, NULL);
-    LLVMValueRef to = LLVMBuildMul(e->b, LLVMBuildSub(e->b, r.iv, g->rows.lo, ""), depth, "");
-    em_store(e, TCC_I32, cg_gep(g, line, to), v, NULL, -1);
+    LLVMValueRef to = cg_gep(g, line, LLVMBuildMul(e->b, LLVMBuildSub(e->b, r.iv, g->rows.lo, ""), unit, ""));
+    if (g->c.halves)
+        store_halves(g, to, v);
+    else
+        em_store(e, TCC_I32, to, v, NULL, -1);
     em_loop_end(e, &r);
     cg_k_loops_end(g, l, g->c.nks);
 }
@@ -221,20 +273,21 @@ static void pack_by_rows(struct cg *g)
     const struct ct_k *last = &g->c.ks[g->c.nks - 1];
     struct em_loop r, l[CT_MAX_K], v;
     LLVMValueRef part[CT_MAX_K];
-    int w = g->lanes * g->c.depth;
+    int lanes = g->c.halves ? ct_pack_lanes(&g->c) : g->lanes, w = lanes * g->c.depth;
     em_loop_begin(e, &r, g->rows, em_i64(e, 1), "pa");
     LLVMValueRef from = LLVMBuildSub(e->b, r.iv, g->rows.lo, "");
     LLVMValueRef row =
-        cg_gep(g, g->packed_a, LLVMBuildMul(e->b, from, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->c.depth)), ""));
+        cg_gep(g, g->packed_a, LLVMBuildMul(e->b, from, em_expr(e, ir_mulc(e->ctx, g->a_ld, g->packed_step)), ""));
     LLVMValueRef at = cg_k_loops_begin(g, l, g->c.nks - 1, part), n = em_expr(e, last->extent);
-    em_loop_begin(e, &v, em_below(e, n), em_i64(e, g->lanes), "pv");
-    at = LLVMBuildMul(e->b, LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, ""), depth, "");
+    em_loop_begin(e, &v, em_below(e, n), em_i64(e, lanes), "pv");
+    at = LLVMBuildAdd(e->b, LLVMBuildMul(e->b, at, n, ""), v.iv, "");
+    LLVMValueRef to = cg_gep(g, row, LLVMBuildMul(e->b, at, em_i64(e, g->packed_step), ""));
     part[g->c.nks - 1] = v.iv;
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_row(g, r.iv);
     cg_bind_k(g, part, 0);
     LLVMValueRef done = LLVMBuildMul(e->b, v.iv, depth, ""), room = NULL, mask = NULL;
-    if (last->n == CT_DYN || last->n % g->lanes)
+    if (last->n == CT_DYN || last->n % lanes)
         room = em_tail_mask(e, LLVMBuildSub(e->b, LLVMBuildMul(e->b, n, depth, ""), done, ""), w);
     mask = g->c.dot_n ? em_tail_mask(e, LLVMBuildSub(e->b, em_expr(e, g->c.dot_n), done, ""), w) : room;
     em_set_lanes(e, g->c.k->dims[last->dim].var, w, mask);
@@ -242,7 +295,10 @@ static void pack_by_rows(struct cg *g)
     if (g->c.dot_n)
         x = LLVMBuildSelect(e->b, mask, x, LLVMConstNull(LLVMTypeOf(x)), "");
     em_set_lanes(e, NULL, 1, NULL);
-    em_store(e, (enum tcc_dtype)g->c.k->insns[g->c.dot_a].dtype, cg_gep(g, row, at), x, room, -1);
+    if (g->c.halves)
+        store_halves(g, to, LLVMBuildBitCast(e->b, x, em_vec(e->t_i32, lanes), ""));
+    else
+        em_store(e, (enum tcc_dtype)g->c.k->insns[g->c.dot_a].dtype, to, x, room, -1);
     em_loop_end(e, &v);
     cg_k_loops_end(g, l, g->c.nks - 1);
     em_loop_end(e, &r);

@@ -611,6 +611,7 @@ void ct_emit(struct em *e)
     g.vec = em_vec(g.elem, g.lanes);
     g.unit = g.c.depth == 4 ? e->t_i8 : g.c.depth == 2 ? e->t_i16 : g.elem;
     g.per_step = g.c.depth;
+    g.packed_step = g.c.halves ? 2 * g.per_step : g.per_step;
     g.a_ld = ct_packed_a_ld(&g.c);
     e->aligned = false; /* lanes of rows and of the sum's points are not; those of columns say so (cg_column_lanes()) */
     g.aligned = columns_aligned(&g.c);

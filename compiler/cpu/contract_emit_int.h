@@ -17,6 +17,7 @@ struct cg {
     /* that addresses and strides of A and B count in: elem, or with depth i16 (bf16, f16), i8 (bytes) */
     LLVMTypeRef unit;
     int per_step;                    /* units that a step of the sum takes of each row or column: c.depth */
+    int packed_step;                 /* of each row of packed A: twice that in halves */
     LLVMValueRef packed_a, packed_b; /* in scratch, or NULL */
     ir_expr a_ld;                    /* elements between packed rows of A */
     struct em_range rows;            /* of this tile (collapsed numbering), or of one group of them */
@@ -55,6 +56,8 @@ void cg_k_loops_end(struct cg *g, struct em_loop *l, int n);
 /* contract_dot.c: several products a step. */
 LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand);    /* raw groups: i32 */
 LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+/* The even (which: 0) or the odd bytes of each of B's groups in 16 bits. */
+LLVMValueRef cg_dot_half(struct cg *g, LLVMValueRef b, int which);
 LLVMTypeRef cg_dot_sums(struct cg *g);                                  /* what cg_dot_products adds to */
 LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums);             /* such sums in lanes of c.dtype */
 LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part);         /* of all points of part[last] */

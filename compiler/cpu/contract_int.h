@@ -60,6 +60,7 @@ struct ct {
     int dot_a, dot_b;                /* the small values that the product's operands are casts of; -1: none */
     ir_expr dot_n;                   /* points of the innermost loop, whose last group may lack some; NULL: none does */
     bool a_by_k;                     /* packed A: rows side by side for each step of the sum */
+    bool halves;                     /* packed A: of each group of four bytes the even ones, then the odd, in 16 bits */
     ir_expr off_a, off_b;            /* flattened element offsets, split dims substituted */
     /* Rows. */
     int row;                         /* kernel dim, -1: none (one row) */
@@ -110,6 +111,10 @@ bool ct_half(const struct ct *c);
 /* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost
  * loop. */
 bool ct_dot(struct ct *c);
+/* Is A packed in halves? Sets halves, and pack_a, behind ct_dot(). */
+void ct_halve(const struct cpu_machine *m, struct ct *c);
+/* Groups of a row that packing in halves takes at once. */
+int ct_pack_lanes(const struct ct *c);
 
 /* Rows for which all row guards hold when row-guarded loops have the values tap[k]. */
 struct em_span ct_row_range(const struct ct *c, const int64_t *tap);

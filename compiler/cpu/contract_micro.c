@@ -120,6 +120,31 @@ static LLVMValueRef load_step(struct cg *g, LLVMValueRef p, int lanes, LLVMValue
     return em_load(g->e, g->c.dtype, p, lanes, mask, NULL, operand);
 }
 
+static LLVMValueRef row_at(struct sum *s, LLVMValueRef a, int64_t r)
+{
+    struct em *e = s->g->e;
+    return s->row_sa != CT_DYN ? cg_gepc(s->g, a, r * s->row_sa)
+           : r                 ? cg_gep(s->g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, ""))
+                               : a;
+}
+
+/* A's groups lie apart in halves; B's are taken apart, once for all rows. */
+static void step_halves(struct sum *s, LLVMValueRef a, const LLVMValueRef *bv, struct em_span rows)
+{
+    struct cg *g = s->g;
+    LLVMValueRef half[2][8];
+    for (int i = 0; i < 2 * s->cv; i++)
+        half[i % 2][i / 2] = cg_dot_half(g, bv[i / 2], i % 2);
+    for (int64_t r = rows.lo; r < rows.hi; r++) {
+        LLVMValueRef p = row_at(s, a, r);
+        for (int i = 0; i < 2; i++) {
+            LLVMValueRef av = em_splat(g->e, cg_dot_load(g, cg_gepc(g, p, (int64_t)i * g->per_step), 1, -1), g->lanes);
+            for (int c = 0; c < s->cv; c++)
+                s->acc[r * s->cv + c] = cpu_dot_halves(g->e, av, half[i][c], s->acc[r * s->cv + c]);
+        }
+    }
+}
+
 /* One step of the sum for those rows. */
 static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
 {
@@ -134,11 +159,12 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span r
         LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
         bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
     }
+    if (g->c.halves) {
+        step_halves(s, a, bv, rows);
+        return;
+    }
     for (int64_t r = rows.lo; r < rows.hi; r++) {
-        LLVMValueRef p = s->row_sa != CT_DYN ? cg_gepc(g, a, r * s->row_sa)
-                         : r                 ? cg_gep(g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, ""))
-                                             : a;
-        LLVMValueRef av = em_splat(e, load_step(g, p, 1, NULL, op_a), g->lanes);
+        LLVMValueRef av = em_splat(e, load_step(g, row_at(s, a, r), 1, NULL, op_a), g->lanes);
         for (int c = 0; c < s->cv; c++)
             s->acc[r * s->cv + c] = mul_add(g, av, bv[c], s->acc[r * s->cv + c]);
     }
@@ -570,20 +596,20 @@ static void packed_strides(struct sum *s)
 {
     struct cg *g = s->g;
     struct ir_ctx *ctx = g->c.ctx;
-    ir_expr inner = ir_const(ctx, g->per_step);
+    ir_expr inner = ir_const(ctx, 1);
     for (int i = g->c.nks - 1; i >= 0; i--) {
         if (g->packed_a) {
-            s->ea[i] = g->c.a_by_k ? ir_mul(ctx, inner, g->a_ld) : inner;
+            s->ea[i] = ir_mulc(ctx, g->c.a_by_k ? ir_mul(ctx, inner, g->a_ld) : inner, g->packed_step);
             s->sa[i] = ir_const_or(s->ea[i], CT_DYN);
         }
         if (g->packed_b) {
-            s->eb[i] = ir_mulc(ctx, inner, (int64_t)g->cv * g->lanes);
+            s->eb[i] = ir_mulc(ctx, inner, (int64_t)g->cv * g->lanes * g->per_step);
             s->sb[i] = ir_const_or(s->eb[i], CT_DYN);
         }
         inner = ir_mul(ctx, inner, g->c.ks[i].extent);
     }
     if (g->packed_a) {
-        ir_expr row = g->c.a_by_k ? ir_const(ctx, g->per_step) : ir_mulc(ctx, g->a_ld, g->per_step);
+        ir_expr row = ir_mulc(ctx, g->c.a_by_k ? ir_const(ctx, 1) : g->a_ld, g->packed_step);
         s->row_sa = ir_const_or(row, CT_DYN);
         s->row_value = em_expr(g->e, row);
     }

@@ -645,6 +645,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     c->pack_a = rough || c->chain_a || a->dtype != c->dtype;
     if ((together && !ct_dot(c)) || (c->pack_a && c->nguards))
         return false;
+    ct_halve(m, c);
     c->resume = resumable(c);
     /* The columns of B must be walked by packing or by constant steps. */
     if (c->pack_b && c->block >= 0 && c->width % c->lanes)

@@ -25,8 +25,8 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
     int spare =
         c->pack_b && cv > 2 ? 3 : 0; /* with a packed B, LLVM keeps the next step's vectors too, and would spill */
-    if (c->depth == 4 && !m->multiplies_bytes) /* both operands in halves */
-        spare = cv + 3;
+    if (c->depth == 4 && !m->multiplies_bytes) /* both operands in halves, or B alone */
+        spare = cv + (c->halves ? 1 : 3);
     int free = m->registers - cv - (m->emit.fma ? 1 : 2) - spare, mr = free / cv;
     if (mr > (c->period ? 24 : 16))
         mr = c->period ? 24 : 16;
@@ -185,7 +185,7 @@ static void split_rows(struct grain *g, const struct ct *c, int mr)
 
 static void split_columns(struct grain *g, const struct ct *c, int cv)
 {
-    int64_t nr = (int64_t)cv * c->lanes;
+    int64_t nr = (int64_t)cv * c->lanes * (c->halves ? 8 : 1); /* that share rows which each tile packs */
     if (c->block >= 0) {
         split(g, c->block, nr > c->width ? nr / c->width : 1, 8);
         return;
@@ -218,6 +218,18 @@ static bool split_far_rows(struct grain *g, const struct cpu_machine *m, const s
     return far.now < rows;
 }
 
+/* Rows that a tile packs for itself: half of what the second cache holds. */
+static bool split_packed_rows(struct grain *g, const struct cpu_machine *m, const struct ct *c, int mr)
+{
+    if (!c->halves || c->nrows == CT_DYN || c->nk == CT_DYN)
+        return false;
+    double bytes = 2. * (double)c->nrows * (double)(c->nk + c->lanes) * tcc_dtype_bytes(c->dtype);
+    struct grain packed = {g->k, bytes, (double)m->l2 / 2};
+    split_rows(&packed, c, mr);
+    g->now *= packed.now / bytes;
+    return packed.now < bytes;
+}
+
 static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const struct ct *c,
                          const struct cpu_schedule *s)
 {
@@ -247,7 +259,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     for (int d = 0; d < k->ndims; d++)
         if (c->batch >> d & 1)
             split(&g, d, 1, 8);
-    bool far_rows = split_far_rows(&g, m, c, s);
+    bool far_rows = split_packed_rows(&g, m, c, mr) || split_far_rows(&g, m, c, s);
     for (int d = 0; d < k->ndims; d++)
         if (c->extra_n >> d & 1)
             split(&g, d, 1, 8);
@@ -284,7 +296,8 @@ ir_expr ct_packed_a_ld(const struct ct *c)
     if (c->a_by_k)
         return ir_mulc(c->ctx, ir_ceildiv(c->ctx, tile_rows(c), ir_const(c->ctx, c->lanes)), c->lanes);
     /* One cache line more than a row: rows don't fall into one set. */
-    return ir_addc(c->ctx, ir_mulc(c->ctx, ir_ceildiv(c->ctx, c->ksize, ir_const(c->ctx, 16)), 16), 16);
+    int line = c->halves ? c->lanes : 16;
+    return ir_addc(c->ctx, ir_mulc(c->ctx, ir_ceildiv(c->ctx, c->ksize, ir_const(c->ctx, line)), line), line);
 }
 
 static ir_expr scratch_bytes(const struct ct *c, int cv)
@@ -296,7 +309,8 @@ static ir_expr scratch_bytes(const struct ct *c, int cv)
     bytes = ir_mulc(c->ctx, ir_ceildiv(c->ctx, bytes, ir_const(c->ctx, 64)), 64);
     if (c->pack_a) {
         ir_expr lines = c->a_by_k ? c->ksize : tile_rows(c);
-        bytes = ir_add(c->ctx, bytes, ir_mulc(c->ctx, ir_mul(c->ctx, lines, ct_packed_a_ld(c)), size));
+        bytes = ir_add(c->ctx, bytes,
+                       ir_mulc(c->ctx, ir_mul(c->ctx, lines, ct_packed_a_ld(c)), c->halves ? 2 * size : size));
     }
     return bytes;
 }

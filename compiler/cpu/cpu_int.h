@@ -24,6 +24,8 @@ struct cpu_machine {
     bool multiplies_bytes, multiplies_bf16, multiplies_f16, shuffles_bytes;
     /* acc + the products of four unsigned bytes u by four signed bytes s in each 32-bit lane, by whatever there is */
     LLVMValueRef (*dot_bytes)(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
+    /* acc + the products of two signed 16-bit numbers in each; NULL: no instruction for it */
+    LLVMValueRef (*dot_halves)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
     /* acc + the products of two bf16 in each; where it multiplies_bf16 */
     LLVMValueRef (*dot_bf16)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
     /* Whose schedules and layouts the code follows: the best of the artifact's machines, or this one. What a schedule

@@ -37,8 +37,10 @@ V cpu_dot_bytes_plain(struct em *e, V u, V s, V acc)
     return acc;
 }
 
-/* u and s: a 32-bit lane for each of acc's. */
-V cpu_dot_bytes(struct em *e, V u, V s, V acc)
+typedef V dot_fn(struct em *e, V a, V b, V acc);
+
+/* a and b: a 32-bit lane for each of acc's. */
+static V in_parts(struct em *e, V a, V b, V acc, dot_fn *dot)
 {
     int lanes = em_lanes_of(acc);
     if (lanes * 4 > e->m->vector_bytes) {
@@ -46,14 +48,35 @@ V cpu_dot_bytes(struct em *e, V u, V s, V acc)
         for (int i = 0; i < 2; i++) {
             int from = i * lanes / 2, n = lanes / 2;
             part[i] =
-                cpu_dot_bytes(e, lanes_from(e, u, from, n), lanes_from(e, s, from, n), lanes_from(e, acc, from, n));
+                in_parts(e, lanes_from(e, a, from, n), lanes_from(e, b, from, n), lanes_from(e, acc, from, n), dot);
         }
         int order[EM_MAX_LANES];
         for (int i = 0; i < lanes; i++)
             order[i] = i;
         return shuffle(e, part[0], part[1], lanes, order);
     }
-    return em_cpu(e)->dot_bytes(e, u, s, acc);
+    return dot(e, a, b, acc);
+}
+
+V cpu_dot_bytes(struct em *e, V u, V s, V acc)
+{
+    return in_parts(e, u, s, acc, em_cpu(e)->dot_bytes);
+}
+
+V cpu_dot_halves(struct em *e, V a, V b, V acc)
+{
+    return in_parts(e, a, b, acc, em_cpu(e)->dot_halves);
+}
+
+V cpu_half_of(struct em *e, V groups, int which, bool is_unsigned)
+{
+    LLVMTypeRef whole = LLVMTypeOf(groups), half = em_vec(e->t_i16, em_lanes_of(groups) * 2);
+    if (is_unsigned && !which)
+        return LLVMBuildAnd(e->b, groups, em_int(whole, 0x00FF00FF), "");
+    V eight = em_int(half, 8), v = LLVMBuildBitCast(e->b, groups, half, "");
+    v = is_unsigned ? LLVMBuildLShr(e->b, v, eight, "")
+                    : LLVMBuildAShr(e->b, which ? v : LLVMBuildShl(e->b, v, eight, ""), eight, "");
+    return LLVMBuildBitCast(e->b, v, whole, "");
 }
 
 /* <4 * lanes x i8>: byte 4 * i + j is byte lanes * j + i of v, which has n * lanes bytes; zero where j >= n. */

@@ -72,26 +72,24 @@ static V by_lanes(struct em *e, int lanes, const char *zmm, const char *ymm, con
     return em_intrinsic(e, lanes == 16 ? zmm : lanes == 8 ? ymm : xmm, 0, NULL, n, args);
 }
 
-/* PMADDWD of the 16-bit halves of a and b. */
-static V halves(struct em *e, int lanes, V a, V b)
+/* PMADDWD */
+static V dot_halves(struct em *e, V a, V b, V acc)
 {
+    int lanes = em_lanes_of(acc);
     LLVMTypeRef t = em_vec(e->t_i16, lanes * 2);
     V args[] = {LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
-    return by_lanes(e, lanes, "llvm.x86.avx512.pmaddw.d.512", "llvm.x86.avx2.pmadd.wd", "llvm.x86.sse2.pmadd.wd", 2,
-                    args);
+    V sums =
+        by_lanes(e, lanes, "llvm.x86.avx512.pmaddw.d.512", "llvm.x86.avx2.pmadd.wd", "llvm.x86.sse2.pmadd.wd", 2, args);
+    return LLVMBuildAdd(e->b, acc, sums, "");
 }
 
 /* Without VPDPBUSD: PMADDWD on the bytes with even and those with odd numbers, widened: exact too (PMADDUBSW would
  * saturate). */
 static V dot_bytes_by_halves(struct em *e, V u, V s, V acc)
 {
-    int lanes = em_lanes_of(acc);
-    LLVMTypeRef whole = LLVMTypeOf(u), half = em_vec(e->t_i16, lanes * 2);
-    V eight = em_int(half, 8), uh = LLVMBuildBitCast(e->b, u, half, ""), sh = LLVMBuildBitCast(e->b, s, half, "");
-    V even = halves(e, lanes, LLVMBuildAnd(e->b, u, em_int(whole, 0x00FF00FF), ""),
-                    LLVMBuildAShr(e->b, LLVMBuildShl(e->b, sh, eight, ""), eight, ""));
-    V odd = halves(e, lanes, LLVMBuildLShr(e->b, uh, eight, ""), LLVMBuildAShr(e->b, sh, eight, ""));
-    return LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, acc, even, ""), odd, "");
+    for (int i = 0; i < 2; i++)
+        acc = dot_halves(e, cpu_half_of(e, u, i, true), cpu_half_of(e, s, i, false), acc);
+    return acc;
 }
 
 /* VPDPBUSD */
@@ -141,6 +139,7 @@ static void describe(struct cpu_machine *m)
     m->multiplies_f16 = has(m, X86_AVX512FP16);
     m->shuffles_bytes = has(m, X86_AVX512BW);
     m->dot_bytes = m->multiplies_bytes ? dot_bytes : dot_bytes_by_halves;
+    m->dot_halves = dot_halves;
     m->dot_bf16 = dot_bf16;
 }
 
