@@ -110,22 +110,6 @@ struct ir_attr ir_attr_copy(struct ir_ctx *ctx, const struct ir_attr *a)
     return c;
 }
 
-bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b)
-{
-    if (a->key != b->key || a->kind != b->kind || a->n != b->n || a->name != b->name)
-        return false;
-    size_t size = list_size(a->kind);
-    if (size) /* strings are interned: pointers do */
-        return a->n == 0 || memcmp(a->ints, b->ints, (size_t)a->n * size) == 0;
-    switch (a->kind) {
-    case IR_A_TENSOR: return ir_tensor_equal(a->t, b->t);
-    case IR_A_DTYPE: return a->dtype == b->dtype;
-    case IR_A_STRING: return a->s == b->s;
-    case IR_A_EXPR: return a->e == b->e;
-    default: return a->i == b->i; /* floats by their bits */
-    }
-}
-
 const struct ir_attr *ir_attr(const struct ir_node *n, enum ir_attr_key key)
 {
     for (int i = 0; i < n->nattrs; i++) {

@@ -143,7 +143,6 @@ static inline struct ir_ctx *ir_node_ctx(const struct ir_node *n)
 }
 struct ir_attr ir_attr_copy(struct ir_ctx *ctx,
                             const struct ir_attr *a); /* payload in the context; a tensor gets a reference */
-bool ir_attr_equal(const struct ir_attr *a, const struct ir_attr *b);
 bool ir_infer_node(struct ir_ctx *ctx, struct ir_node *n); /* checks arity, then the op's hook */
 void ir_assume(struct ir_ctx *ctx, const struct ir_fact *f); /* while ir_assumptions() infers: a fact of the node */
 

@@ -28,7 +28,7 @@ static struct pslot *slot_of(const struct run *r, uint32_t stage, uint32_t v, ui
     return &t->slots[r->state->first_slot[v] + micro % r->values[v].slots];
 }
 
-struct tcr_pipe *tcr_pipe_of(struct tccrt_session *s, uint32_t number)
+static struct tcr_pipe *pipe_of(struct tccrt_session *s, uint32_t number)
 {
     const struct tcc_ppipe *p = &s->m->pipes[number];
     const struct tcc_pvalue *values = s->m->pvalues + p->values.first;
@@ -607,7 +607,7 @@ int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e)
                     .group = s->stage ? tcr_session_group(s, "pp") : NULL};
     int status = TCC_OK;
 
-    if (!(r.state = tcr_pipe_of(s, number)))
+    if (!(r.state = pipe_of(s, number)))
         return tcr_fail(TCC_EENV, "no memory for a pipeline");
     if (s->stage && p->stages > 1 && (!r.group || tccrt_comm_size(r.group) != (int)p->stages))
         return tcr_fail(TCC_EUSAGE, "the session runs stage %d of %u: it needs a group \"pp\" of %u processes",

@@ -329,9 +329,7 @@ const struct nk_value *nk_scalar(struct nk *nk, const struct nk_tile *t, const s
 /* i32 by a number above 0, rounded down; mod: what is left. */
 const struct nk_value *nk_floor_divide(struct nk *nk, const struct nk_tile *t, const struct nk_value *v, double by,
                                        bool mod);
-/* Can engines compute that op of that class ('f', 'i', 'b')? */
-bool nk_has_op(enum ir_op op, char class);
-bool nk_is_function(enum ir_op op, enum neuron_func *f);                   /* one of Scalar's, of floats */
+bool nk_is_function(enum ir_op op, enum neuron_func *f); /* one of Scalar's, of floats */
 /* The one operation of Vector that it is for floats; NEURON_ALU_BYPASS: it is none. */
 enum neuron_alu nk_alu_of(enum ir_op op);
 

@@ -470,11 +470,6 @@ static int class_of(enum tcc_dtype d)
     return c == TCC_CLASS_FLOAT ? 0 : c == TCC_CLASS_BOOL ? 2 : 1;
 }
 
-bool nk_has_op(enum ir_op op, char class)
-{
-    return ways[op][class == 'f' ? 0 : class == 'i' ? 1 : 2].how != BY_HOST;
-}
-
 enum neuron_alu nk_alu_of(enum ir_op op)
 {
     const struct way *w = &ways[op][0];
