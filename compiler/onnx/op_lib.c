@@ -368,6 +368,38 @@ bool onnx_op_roi_align(struct imp *im, int arg)
     return imp_lib_node(im, "roialign", 1, &t, im->opset < 16 ? IR_ATTRS(mode) : NULL);
 }
 
+/* The maxima of regions' parts, 0 of a part without elements: the library op says where in its plane each is. A row
+ * of rois is its picture's number and its corners. */
+bool onnx_op_max_roi_pool(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *rois = x ? imp_tensor(im, 1) : NULL;
+    int n = 0;
+    const int64_t *pooled = imp_ints(im, "pooled_shape", &n);
+    if (!rois)
+        return false;
+    if (imp_rank(x) != 4 || imp_rank(rois) != 2 || !pooled || n != 2)
+        return imp_bad(im, "X with 4 dims, rois with 2 and a pooled_shape of 2 are expected");
+    const ir_expr *dims = x->type->dim, planes = ir_mul(im->ctx, dims[0], dims[1]),
+                  plane = ir_mul(im->ctx, dims[2], dims[3]);
+    const ir_expr parts[] = {imp_dim(rois, 0), dims[1], ir_const(im->ctx, pooled[0]), ir_const(im->ctx, pooled[1])};
+    const ir_expr all = ir_mul(im->ctx, planes, plane),
+                  each[] = {parts[0], ir_const(im->ctx, 1), ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
+    ir_type type = ir_tensor_type(im->ctx, TCC_I32, 4, parts);
+    struct ir_attr high = imp_user_int(im, "output_height", pooled[0]),
+                   wide = imp_user_int(im, "output_width", pooled[1]);
+    struct ir_node *lib = imp_lib(im, "roi_pool", 2, (struct ir_value *[]){x, rois}, 1, &type, IR_ATTRS(high, wide));
+    struct ir_value *number = imp_slice1(im, rois, 1, ir_const(im->ctx, 0), ir_const(im->ctx, 1));
+    if (!lib || !number)
+        return false;
+    struct ir_value *at = imp_cast(im, lib->out[0], TCC_I64), *zero = imp_int(im, TCC_I64, 0);
+    struct ir_value *row = imp_cast(im, imp_reshape(im, number, 4, each), TCC_I64);
+    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, dims[1])), imp_iota(im, 4, parts, 1, TCC_I64));
+    row = imp_bin(im, IR_add, imp_bin(im, IR_mul, row, imp_dim_value(im, plane)), imp_bin(im, IR_max, at, zero));
+    struct ir_value *y = row ? imp_gather(im, imp_reshape(im, x, 1, &all), row, 0) : NULL;
+    return y && imp_out(im, 0, imp_tri(im, IR_select, imp_bin(im, IR_lt, at, zero), imp_like(im, x, 0), y));
+}
+
 bool onnx_op_affine_grid(struct imp *im, int arg)
 {
     UNUSED(arg);

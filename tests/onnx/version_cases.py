@@ -136,6 +136,7 @@ FORMS["MelWeightMatrix"] = ([C(np.int64(8)), C(np.int64(16)), C(np.int64(8000)),
 FORMS["Multinomial"] = ([C(f32([[-90, 9, -90], [9, -90, -90]]).reshape(2, 3))], {"sample_size": 5, "dtype": T.INT64})
 FORMS["StringNormalizer"] = ([np.array(["Monday", "tuesday"], object)], {"case_change_action": "UPPER", "locale": "C"})
 FORMS["TfIdfVectorizer"] = ([i32(1, 2, 3, 2)], {"max_gram_length": 2, "min_gram_length": 1, "max_skip_count": 0, "mode": "TF", "ngram_counts": [0, 3], "ngram_indexes": [0, 1, 2, 3], "pool_int64s": [1, 2, 3, 2, 3]})
+FORMS["MaxRoiPool"] = lambda v: ([f(2, 3, 6, 7), C(f32([1, 0, 0, 4, 5], [0, 1, 1, 9.5, 6], [1, 3, 2, 3, 2], [0, 20, 20, 24, 24]).reshape(4, 5))], {"pooled_shape": [2, 3], "spatial_scale": 0.5})
 
 
 def versions(op):
