@@ -238,7 +238,7 @@ static int write_parts(struct tccrt_session *s, const char *path, int flags, con
             return s->stage && k != s->stage - 1 ? tcr_fail(all[k].status, "stage %d: %s", k, all[k].why)
                                                  : tcr_fail(all[k].status, "%s", all[k].why);
     if (s->stage <= 1) {
-        char(*digests)[CKPT_DIGEST] = calloc((size_t)stages, sizeof *digests);
+        char(*digests)[CKPT_DIGEST] = calloc((unsigned)stages, sizeof *digests);
 
         for (int k = 0; digests && k < stages; k++)
             memcpy(digests[k], all[k].digest, sizeof digests[k]);
