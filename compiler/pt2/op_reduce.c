@@ -135,13 +135,20 @@ bool aten_arg(struct pt2 *p, int arg)
 
 /* -- Variance: `unbiased`, or `correction` elements less */
 
-static struct ir_value *variance(struct pt2 *p, struct reduced *r, double correction, struct ir_value **mean)
+/* x less the greatest of each row. */
+static struct ir_value *below_greatest(struct pt2 *p, const struct reduced *r)
 {
     struct imp *im = p->im;
-    struct ir_value *kept = imp_mean(im, r->x, r->n, r->axes, true);
-    struct ir_value *centred = imp_bin(im, IR_sub, r->x, kept);
+    struct ir_value *greatest = imp_reduce(im, IR_reduce_max, r->x, r->n, r->axes, true);
+    return imp_bin(im, IR_sub, r->x, im->train ? imp_un(im, IR_stop_gradient, greatest) : greatest);
+}
+
+static struct ir_value *variance(struct pt2 *p, const struct reduced *r, double correction)
+{
+    struct imp *im = p->im;
+    struct ir_value *x = below_greatest(p, r);
+    struct ir_value *centred = imp_bin(im, IR_sub, x, imp_mean(im, x, r->n, r->axes, true));
     struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_un(im, IR_square, centred), r->n, r->axes, r->keep);
-    *mean = r->keep ? kept : imp_mean(im, r->x, r->n, r->axes, false);
     if (!sum)
         return NULL;
     struct ir_value *count =
@@ -149,16 +156,17 @@ static struct ir_value *variance(struct pt2 *p, struct reduced *r, double correc
     return imp_bin(im, IR_div, sum, imp_bin(im, IR_max, count, imp_like(im, r->x, 0)));
 }
 
-/* arg: 1 the root of it; 2 the mean as well */
+/* arg: 1 the root of it; 2 the mean as well. Of equal elements both are 0 exactly, as in PyTorch (Welford's sums), whose
+ * derivative of the root is 0 there: of the 1e-9 that a rounded mean leaves it is some number. */
 bool aten_var(struct pt2 *p, int arg)
 {
     struct reduced r;
-    struct ir_value *mean;
     double correction = pt2_given(p, "unbiased") ? pt2_b(p, "unbiased", true) : pt2_f(p, "correction", 1);
     if (!read_reduced(p, wide(pt2_out_type(p, 0)), &r))
         return false;
-    struct ir_value *v = variance(p, &r, correction, &mean);
-    return pt2_out(p, 0, arg & 1 ? imp_un(p->im, IR_sqrt, v) : v) && (!(arg & 2) || pt2_out(p, 1, mean));
+    struct ir_value *v = variance(p, &r, correction);
+    return pt2_out(p, 0, arg & 1 ? pt2_root(p, v) : v) &&
+           (!(arg & 2) || pt2_out(p, 1, imp_mean(p->im, r.x, r.n, r.axes, r.keep)));
 }
 
 struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x)
