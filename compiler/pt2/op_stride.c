@@ -133,10 +133,48 @@ bool aten_is_contiguous(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_int(p->im, TCC_BOOL, pt2_row_major(p, meta) == IR_YES));
 }
 
-/* The operand with src in the place of the elements that as_strided() would give of a copy. */
+/* Of the axes that are left, the one of the least stride; -1: which that is isn't known. */
+static int least_stride(struct pt2 *p, int n, const ir_expr *stride, const bool *placed)
+{
+    for (int k = 0; k < n; k++) {
+        bool least = !placed[k];
+        for (int j = 0; j < n && least; j++)
+            least = placed[j] || ir_expr_le(p->ctx, stride[k], stride[j]) == IR_YES;
+        if (least)
+            return k;
+    }
+    return -1;
+}
+
+/* Is it known that no two of the node's elements lie in one place? */
+static bool lie_apart(struct pt2 *p)
+{
+    ir_expr size[TCC_MAX_RANK], stride[TCC_MAX_RANK], one = ir_const(p->ctx, 1), span = one;
+    int n = pt2_exprs(p, "size", TCC_MAX_RANK, size), m = pt2_exprs(p, "stride", TCC_MAX_RANK, stride), left = n;
+    bool placed[TCC_MAX_RANK] = {false};
+    if (n < 0 || n != m)
+        return false;
+    for (int k = 0; k < n; k++) {
+        placed[k] = ir_expr_le(p->ctx, size[k], one) == IR_YES;
+        left -= placed[k];
+    }
+    for (; left; left--) {
+        int k = least_stride(p, n, stride, placed);
+        if (k < 0 || ir_expr_le(p->ctx, span, stride[k]) != IR_YES)
+            return false;
+        placed[k] = true;
+        span = ir_add(p->ctx, span, ir_mul(p->ctx, ir_addc(p->ctx, size[k], -1), stride[k]));
+    }
+    return true;
+}
+
+/* The operand with src in the place of the elements that as_strided() would give of a copy. Where several lie in one
+ * place, PyTorch does not say which of them stays. */
 bool aten_as_strided_scatter(struct pt2 *p, int arg)
 {
     UNUSED(arg);
+    if (!lie_apart(p))
+        return imp_unsupported(p->im, "writes to elements that may lie in one place");
     struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
     struct pt2_value *operand = pt2_first_operand(p, p->node, 0);
     int64_t perm[TCC_MAX_RANK], back[TCC_MAX_RANK];

@@ -111,6 +111,15 @@ if len(sys.argv) > 3:
         resized = {e.filename: archive.read(e) for e in archive.infolist()}
     assert any(b"0.40625" in d for n, d in resized.items() if n.endswith("models/model.json"))
     put("tiny_scale", packed({n: d.replace(b"0.40625", b"1e-30") if n.endswith(".json") else d for n, d in resized.items()}), "")
+# Writes of several elements to one place: PyTorch's order of them is its own.
+if len(sys.argv) > 4:
+    with zipfile.ZipFile(sys.argv[4]) as archive:
+        written = {e.filename: archive.read(e) for e in archive.infolist()}
+    graph = next(n for n in written if n.endswith("models/model.json"))
+    text = json.loads(written[graph])
+    node = next(n for n in text["graph_module"]["graph"]["nodes"] if "as_strided_scatter" in n["target"])
+    next(i for i in node["inputs"] if i["name"] == "stride")["arg"] = {"as_ints": [2, 1]}
+    put("one_place", packed({**written, graph: json.dumps(text).encode()}), "writes to elements that may lie in one place")
 # Noise: no crash, whatever is said.
 noise = random.Random(5)
 for k in range(int(os.environ.get("NOISE", "20"))):
