@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -261,6 +262,24 @@ def test_modules_that_record_no_gradient():
     """no_grad, inference_mode, detach, and what is written there."""
     for way in [n for n in vars(Cuts) if n[0] != "_" and n != "forward"]:
         assert cut_gradients(way, lambda net, x: net), way
+
+
+def test_inference_mode_of_other_threads_is_pytorchs():
+    class Net(nn.Module):
+        def forward(self, x):
+            def other():
+                with torch.inference_mode():
+                    seen.append(torch.is_inference_mode_enabled())
+            with torch.inference_mode():
+                thread = threading.Thread(target=other)
+                thread.start()
+                thread.join()
+                seen.append(torch.is_inference_mode_enabled())
+            return x * 2
+    seen = []
+    own = torch.inference_mode.__enter__
+    tccc.compile(Net(), example=(torch.ones(3),))
+    assert seen == [True, False] and torch.inference_mode.__enter__ is own
 
 
 def test_core_programs_that_record_no_gradient():

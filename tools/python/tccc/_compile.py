@@ -106,24 +106,31 @@ def dim_names(program, dynamic_shapes):
     return {"dim_names": json.dumps(found)} if found else {}
 
 
+_exporting = threading.RLock()
+
+
 @contextlib.contextmanager
 def _inference_mode_as_no_grad():
-    """torch.export records regions under no_grad(), and drops inference_mode() without a trace. Meanwhile that is what it does to gradients."""
+    """torch.export records regions under no_grad(), and drops inference_mode() without a trace. Meanwhile that is what it does to gradients, in this thread; it is PyTorch's in all others."""
     import torch
-    mode = torch.inference_mode
-    own = mode.__enter__, mode.__exit__
+    mode, thread = torch.inference_mode, threading.get_ident()
 
     def enter(self):
+        if threading.get_ident() != thread:
+            return own[0](self)
         self.no_grad = torch.set_grad_enabled(not self.mode)
         self.no_grad.__enter__()
 
     def leave(self, *what):
-        self.no_grad.__exit__(*what)
-    mode.__enter__, mode.__exit__ = enter, leave
-    try:
-        yield
-    finally:
-        mode.__enter__, mode.__exit__ = own
+        region = self.__dict__.pop("no_grad", None)     # as it was entered
+        return region.__exit__(*what) if region else own[1](self, *what)
+    with _exporting:                                    # what it puts back is PyTorch's
+        own = mode.__enter__, mode.__exit__
+        mode.__enter__, mode.__exit__ = enter, leave
+        try:
+            yield
+        finally:
+            mode.__enter__, mode.__exit__ = own
 
 
 def _write_model(model, folder, example, dynamic_shapes, train):
