@@ -156,8 +156,8 @@ static struct ir_value *variance(struct pt2 *p, const struct reduced *r, double 
     return imp_bin(im, IR_div, sum, imp_bin(im, IR_max, count, imp_like(im, r->x, 0)));
 }
 
-/* arg: 1 the root of it; 2 the mean as well. Of equal elements both are 0 exactly, as in PyTorch (Welford's sums), whose
- * derivative of the root is 0 there: of the 1e-9 that a rounded mean leaves it is some number. */
+/* arg: 1 the root of it; 2 the mean as well. Of equal elements both are 0 exactly, as in PyTorch (Welford's sums),
+ * whose derivative of the root is 0 there: of the 1e-9 that a rounded mean leaves it is some number. */
 bool aten_var(struct pt2 *p, int arg)
 {
     struct reduced r;

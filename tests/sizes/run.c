@@ -126,7 +126,8 @@ static bool refuses(int code)
 
 /*
  * The words of a refusal: from the node on, without the file, whose place is of no matter; the list of shape versions
- * is longer than a message, and which of several bad indices is told is anybody's.
+ * is longer than a message, and which of several bad indices is told is anybody's; NeuronCores tell none (their programs
+ * have no way to hand it on).
  */
 static void words(char *text, size_t size, const char *why)
 {
@@ -139,7 +140,7 @@ static void words(char *text, size_t size, const char *why)
     if (end)
         *end = '\0';
     end = strstr(text, ": index ");
-    if (end && strstr(end, " is outside an axis of "))
+    if (end && (strstr(end, " is outside an axis of ") || !strcmp(end, ": index out of range")))
         end[strlen(": index")] = '\0';
 }
 
