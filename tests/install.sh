@@ -22,17 +22,17 @@ PKG_CONFIG_PATH=$tmp/inst/lib/pkgconfig exec $(command -v pkg-config || echo fal
 END
 chmod +x "$tmp/inst/bin/pkg-config"
 
-# make: built, run, not built again, built again after a change of the model.
+# page LANGUAGE N: the N-th block in that language of doc/build-step.md.
+page() {
+    awk -v fence="^\`\`\`$1\$" -v n="$2" '$0 ~ fence && ++k == n { on = 1; next } /^```$/ { on = 0 } on' "$top_srcdir/doc/build-step.md"
+}
+
+# make, with the page's rules: built, run, not built again, built again after a change of the model.
 mkdir "$tmp/make" && cd "$tmp/make" || fail "no folder"
 cp "$model" digits.onnx
 cp "$tmp/app.c" .
-cat >Makefile <<'END'
-include $(shell pkg-config --variable=makefile tccc)
-CFLAGS = $(TCCRT_CFLAGS) $(INSTRUMENT)
-app: app.o digits.a
-	$(CC) $(INSTRUMENT) $^ $(TCCRT_LIBS) -o $@
-app.o: digits.h
-END
+{ echo 'CFLAGS = $(INSTRUMENT)' && echo 'LDFLAGS = $(INSTRUMENT)' && page make 1; } >Makefile
+grep -q 'digits.a' Makefile || fail "doc/build-step.md has no rules for make"
 export INSTRUMENT
 MAKEFLAGS=''
 export MAKEFLAGS
@@ -50,6 +50,12 @@ sleep 1
 touch digits.onnx
 expect_status 1 make -q app
 
+# The two lines that do without its rules.
+page make 2 >two.mk
+expect_status 0 make -f two.mk digits.so
+touch digits.onnx
+expect_status 1 make -q -f two.mk digits.so
+
 # A traced program, with the compiler as a library that finds the runtime where it was put.
 mkdir "$tmp/trace" && cd "$tmp/trace" || fail "no folder"
 if [ -z "${INSTRUMENT:-}" ]; then
@@ -63,7 +69,7 @@ fi
 if command -v meson >/dev/null 2>&1 && command -v ninja >/dev/null 2>&1 && [ -z "${INSTRUMENT:-}" ]; then
     mkdir "$tmp/meson" && cd "$tmp/meson" || fail "no folder"
     cp "$model" "$tmp/app.c" .
-    { echo "project('app', 'c')" && sed -n '/^```meson/,/^```/{/^```/!p}' "$top_srcdir/doc/build-step.md"; } >meson.build
+    { echo "project('app', 'c')" && page meson 1; } >meson.build
     expect_status 0 meson setup out
     expect_status 0 ninja -C out
     expect_status 0 out/app "$picture"
@@ -91,15 +97,7 @@ fi
 if command -v cmake >/dev/null 2>&1; then
     mkdir "$tmp/cmake" && cd "$tmp/cmake" || fail "no folder"
     cp "$model" "$tmp/app.c" .
-    cat >CMakeLists.txt <<'END'
-cmake_minimum_required(VERSION 3.20)
-project(app C)
-find_package(tccc REQUIRED)
-tccc_add_model(digits digits.onnx OPTIONS -O1)
-tccc_add_model(plugin digits.onnx SHARED NAME digits_plugin)
-add_executable(app app.c)
-target_link_libraries(app digits)
-END
+    { echo 'cmake_minimum_required(VERSION 3.20)' && echo 'project(app C)' && page cmake 1; } >CMakeLists.txt
     expect_status 0 cmake -B out -G 'Unix Makefiles' -DCMAKE_PREFIX_PATH="$tmp/inst" "-DCMAKE_C_FLAGS=${INSTRUMENT:-}"
     expect_status 0 cmake --build out
     expect_status 0 out/app "$picture"
