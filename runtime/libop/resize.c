@@ -207,11 +207,14 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* One axis: from[outer][length][inner] to to[outer][size][inner]. `w` has room for the taps. */
+/* One axis: from[outer][length][inner] to to[outer][size][inner]. `w` has room for the taps. A weight of 0 times an
+ * infinity is NaN, as ONNX's reference and engines have it; where taps are picked or left out there is no such product.
+ */
 static void resize_axis(const struct resize *r, int axis, int rank, int64_t outer, int64_t length, int64_t inner,
                         const double *from, double *to, double *w)
 {
     int64_t size = r->sizes[axis], n = tap_count(r, (double)r->scales[axis]);
+    bool picked = r->mode == NEAREST || r->antialias || r->exclude_outside;
 
     for (int64_t o = 0; o < size; o++) {
         double x = (double)source_coordinate(r, axis, rank, length, o), ratio = x - floor(x), sum = 0;
@@ -233,7 +236,7 @@ static void resize_axis(const struct resize *r, int axis, int rank, int64_t oute
             for (int64_t k = 0; !outside && k < n; k++) {
                 const double *p = from + (b * length + clamp(first + k, 0, length - 1)) * inner;
 
-                for (int64_t i = 0; w[k] != 0 && i < inner; i++)
+                for (int64_t i = 0; (w[k] != 0 || !picked) && i < inner; i++)
                     y[i] += w[k] * p[i];
             }
         }
