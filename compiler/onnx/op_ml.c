@@ -5,6 +5,41 @@
 
 #define UNUSED(arg) ((void)(arg))
 
+/*
+ * x has as many columns (a vector: elements; a scalar: one) as an attribute of n values has a value for. A fact, not a
+ * check of the library op's: a node whose result is empty or that nobody needs is refused too, at every level.
+ */
+static bool fit_columns(struct imp *im, const char *name, int64_t n)
+{
+    const struct ir_value *x = imp_in(im, 0);
+    int rank = x && x->type->kind == IR_T_TENSOR ? imp_rank(x) : -1;
+    ir_expr columns = rank > 0 ? imp_dim(x, rank - 1) : ir_const(im->ctx, 1);
+    return rank < 0 ||
+           imp_assume(im, IR_EQ, columns, ir_const(im->ctx, n), "columns of x, of which %s has a value each", name);
+}
+
+/* Scaler, Imputer: lists of one value, or of one a column. `arg`: the row of libs.def. */
+bool onnx_op_columns(struct imp *im, int arg)
+{
+    static const char *const lists[] = {"offset", "scale", "imputed_value_floats", "imputed_value_int64s"};
+    for (int k = 0; k < 4; k++) {
+        int n = 0;
+        if (!imp_floats(im, lists[k], &n))
+            imp_ints(im, lists[k], &n);
+        if (n > 1 && !fit_columns(im, lists[k], n))
+            return false;
+    }
+    return onnx_op_lib(im, arg);
+}
+
+/* Linear models: `scores` coefficients a column. Numbers that do not fit each other are told by the library op. */
+static bool fit_coefficients(struct imp *im, int64_t scores)
+{
+    int n = 0;
+    imp_floats(im, "coefficients", &n);
+    return n == 0 || scores < 1 || n % scores || fit_columns(im, "coefficients", n / scores);
+}
+
 bool onnx_op_tfidf(struct imp *im, int arg)
 {
     UNUSED(arg);
@@ -94,6 +129,8 @@ bool onnx_op_classifier(struct imp *im, int arg)
     int n;
     if (!x || imp_rank(x) < 1)
         return x && imp_bad(im, "x[n, features] is expected");
+    if (arg == 0 && imp_floats(im, "intercepts", &n) && !fit_coefficients(im, n))
+        return false;
     bool words = imp_strs(im, "classlabels_strings", &n) && n;
     ir_expr rows = imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0), dims[2] = {rows, NULL};
     ir_type types[2] = {ir_tensor_type(im->ctx, words ? TCC_STRING : TCC_I64, 1, &rows),
@@ -108,6 +145,8 @@ bool onnx_op_linear_regressor(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     if (!x || imp_rank(x) < 1)
         return x && imp_bad(im, "x[n, features] is expected");
+    if (!fit_coefficients(im, imp_i(im, "targets", 1)))
+        return false;
     ir_expr dims[2] = {imp_rank(x) == 1 ? ir_const(im->ctx, 1) : imp_dim(x, 0),
                        ir_const(im->ctx, imp_i(im, "targets", 1))};
     ir_type t = ir_tensor_type(im->ctx, TCC_F32, 2, dims);
