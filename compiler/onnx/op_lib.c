@@ -508,17 +508,20 @@ static int scale_values(const struct ir_value *v, double *out)
     return (int)t->nelems;
 }
 
-/* Nothing can be resized to something: where the sizes are known before it runs, that is decided then, in whatever way
- * it is computed. */
+/* No elements can be resized to some: where the sizes are known before it runs, that is decided then, in whatever way
+ * it is computed; of each axis by itself, as engines do. */
 static bool resizes_something(struct imp *im, const struct ir_value *x, int rank, const ir_expr *dims)
 {
     for (int k = 0; k < rank; k++)
         if (!dims[k])
             return true;
-    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), rank, dims);
-    return ir_type_impossible(t) ||
-           imp_assume(im, IR_LE, ir_min(im->ctx, ir_num_elements(im->ctx, t), ir_const(im->ctx, 1)),
-                      ir_num_elements(im->ctx, x->type), "an empty tensor cannot be resized to one with elements");
+    if (ir_type_impossible(ir_tensor_type(im->ctx, imp_dtype(x), rank, dims)))
+        return true;
+    for (int k = 0; k < rank; k++)
+        if (!imp_assume(im, IR_LE, ir_min(im->ctx, dims[k], ir_const(im->ctx, 1)), imp_dim(x, k),
+                        "axis %d is empty, and can't be resized to one with elements", k))
+            return false;
+    return true;
 }
 
 bool onnx_op_resize(struct imp *im, int arg)

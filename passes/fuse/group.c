@@ -324,6 +324,42 @@ void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int
         pieces_of(lw, n)->group[piece] = g;
 }
 
+static bool has_symbol(ir_type t, ir_expr sym)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (ir_uses_sym(t->dim[i], sym))
+            return true;
+    return false;
+}
+
+/* A symbol of the one type that is not known when the block begins, nor by the other. */
+static bool asks_for(const struct lw *lw, ir_expr sym, ir_type t, ir_type known)
+{
+    return sym->kind == IR_X_SYM && !lw_bound(lw, sym) && has_symbol(t, sym) && !has_symbol(known, sym);
+}
+
+/*
+ * Does a node between the group's and n, which stands behind it in the block, bind a size of n's buffer? Then that
+ * can't be allocated where the group runs. The sizes of the group's own value are bound in front of it.
+ */
+static bool sized_later(const struct lw *lw, const struct lw_group *g, const struct ir_node *n)
+{
+    ir_type of = n->out[0]->type;
+    for (const struct ir_node *at = lw_type_bound(lw, of) ? n : g->root->next; at && at != n; at = at->next) {
+        const struct ir_attr *syms = at->op == IR_bind ? ir_attr(at, IR_ATTR_syms) : NULL;
+        if (!(ir_op_info(at->op)->flags & IR_F_DEFINES_SYMS))
+            continue;
+        for (int i = 0; syms && i < syms->n; i++)
+            if (asks_for(lw, syms->exprs[i], of, g->value->type))
+                return true;
+        for (int i = 0; i < at->nout; i++)
+            for (int d = 0; at->out[i]->type->kind == IR_T_TENSOR && d < at->out[i]->type->rank; d++)
+                if (asks_for(lw, at->out[i]->type->dim[d], of, g->value->type))
+                    return true;
+    }
+    return false;
+}
+
 /* The last value goes straight into its place in a concat or interleave, if it goes nowhere else. */
 static void store_into_piece(struct lw *lw, struct lw_group *g)
 {
@@ -333,7 +369,7 @@ static void store_into_piece(struct lw *lw, struct lw_group *g)
     struct ir_use *use = v->uses;
     struct ir_node *n = use->user;
     if (!joins_pieces(n) || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block ||
-        lw->layout[n->out[0]->id] != lw->layout[v->id])
+        lw->layout[n->out[0]->id] != lw->layout[v->id] || sized_later(lw, g, n))
         return;
     lw_place_in(lw, g, n, use->index);
     if (lw_build(lw, g) && lw_may_change(lw))

@@ -342,10 +342,11 @@ static int interpolate(struct tcc_lib_call *call, const struct tcc_tensor *x, co
     out = lib_out(call, 0, x->dtype, x->rank, r->sizes);
     if (!out)
         return TCC_EENV;
+    for (int i = 0; i < x->rank; i++)
+        if (x->dims[i] == 0 && r->sizes[i] > 0)
+            return LIB_FAIL(call, "axis %d is empty, and can't be resized to one with elements", i);
     if (lib_product(x->rank, r->sizes) == 0)
         return TCC_OK;
-    if (n == 0)
-        return LIB_FAIL(call, "an empty tensor cannot be resized to one with elements");
     room = largest > TCC_MAX_ELEMENTS ? NULL : calloc((size_t)largest * 2 + (size_t)taps, sizeof *room);
     if (!room)
         return LIB_NO_MEMORY(call);

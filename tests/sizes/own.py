@@ -6,7 +6,7 @@ usage: own.py OUT
 """
 import os, sys
 import numpy as np, onnx
-from onnx import TensorProto as T, helper as h
+from onnx import TensorProto as T, helper as h, numpy_helper
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
 from case_folder import write_case
@@ -61,10 +61,23 @@ def norms_of_heads(width):
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 18), h.make_opsetid(MS, 1)], ir_version=9), data
 
 
+def lengths_side_by_side():
+    """Rows that conditions choose, beside rows that others choose when the product of the first is there already."""
+    nodes, values = [], {"a": f(4, 3), "b": f(4, 3), "s": np.array([1], np.int64), "z": np.array([0], np.int64), "n": np.float32(0), "m": np.float32(-1)}
+    nodes.append(h.make_node("ReduceSum", ["x", "s"], ["sum"], keepdims=0))
+    for w, limit, y in (("a", "n", "ya"), ("b", "m", "yb")):
+        nodes += [h.make_node("Greater", ["sum", limit], [w + "is"]), h.make_node("NonZero", [w + "is"], [w + "at"]), h.make_node("Squeeze", [w + "at", "z"], [w + "i"]),
+                  h.make_node("Gather", ["x", w + "i"], [w + "rows"]), h.make_node("MatMul", [w + "rows", w], [y])]
+    nodes.append(h.make_node("Concat", ["ya", "yb"], ["y"], axis=0))
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.FLOAT, ["N", 4])], [h.make_tensor_value_info("y", T.FLOAT, None)], [numpy_helper.from_array(np.asarray(v), k) for k, v in values.items()])
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9), {"x": f(5, 4)}
+
+
 MODELS = {      # what once fell, and is no operator by itself
     "norms_of_heads": lambda: norms_of_heads(4),
     "norms_that_do_not_fit": lambda: norms_of_heads(3),
     "one_vs_rest": one_vs_rest,
+    "lengths_side_by_side": lengths_side_by_side,
     "empty_beside": lambda: one_node("Hardmax", 7, {"x": f(4, 4, 1, 0, 4)}, axis=4),
     "kernel_shape": lambda: one_node("Conv", 11, {"x": f(1, 2, 5, 6), "w": f(4, 2, 3, 2), "b": f(4)}, kernel_shape=[3, 2]),
     "features_of_rows": lambda: (h.make_model(h.make_graph([h.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain=ML)], "g",
