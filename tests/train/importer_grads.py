@@ -6,13 +6,15 @@ an op (lists, omitted operands, defaults) need not be the one of the .tcir progr
 importer_grads.py DIR      write DIR/<case>.onnx and DIR/<case>.notes (lines as the .tcir programs have them: ranges of inputs, sizes of dims)
 
 A row: the operator, its inputs (name: shape, or an array: an initialiser; None: omitted), attributes, notes. A library op that becomes
-differentiable needs a row here: gradients --imported fails without. Models of sequences and optionals: sequence_grads.py.
+differentiable needs a row here: gradients --imported fails without. Models of sequences and optionals: sequence_grads.py; with sizes that
+only the run knows: size_grads.py.
 """
 import os, sys
 import numpy as np, onnx
 from onnx import TensorProto as T, helper, numpy_helper
 
 import sequence_grads
+import size_grads
 
 ROWS, F64 = {}, T.DOUBLE
 
@@ -261,7 +263,8 @@ def main():
             sys.exit(f"{name}: {e}")
         with open(f"{sys.argv[1]}/{name}.notes", "w") as f:
             print(r[3], file=f)
-    for name, m, notes in sequence_grads.models(200 if os.environ.get("TCCC_TEST_FULL") else 20):
+    whole = os.environ.get("TCCC_TEST_FULL")
+    for name, m, notes in [*sequence_grads.models(200 if whole else 20), *size_grads.models(200 if whole else 12)]:
         onnx.save(m, f"{sys.argv[1]}/{name}.onnx")
         with open(f"{sys.argv[1]}/{name}.notes", "w") as f:
             print(notes, file=f)
