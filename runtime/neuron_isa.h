@@ -111,9 +111,11 @@ struct neuron_program {
 /* An empty program; NULL: no memory. */
 struct neuron_program *neuron_program_new(enum neuron_core_kind core);
 void neuron_program_free(struct neuron_program *p);
-/* Behind a core's name, in the machine of an image: a logical core is two physical ones that share their HBM; each
- * kernel has a program for both. */
+/* Behind a core's name, in the machine of an image: a logical core is two physical ones that share their HBM, and each
+ * kernel has a program for both; or it is one. A name without them has the generation's default. */
+#define NEURON_LNC1 "-lnc1"
 #define NEURON_LNC2 "-lnc2"
+#define NEURON_DEFAULT_LNC(generation) ((generation) < 3 ? 1 : 2)
 /* Programs of a kernel in an image of logical cores of so many: of each core, and of the first one when both have ended
  * (of few kernels). */
 #define NEURON_PROGRAMS(lnc) ((lnc) > 1 ? (lnc) + 1 : 1)

@@ -15,15 +15,17 @@ expect_status 0 tccc-neuron ls --core=trn2 --json
 "${TEST_PYTHON:-python3}" -c "
 import json
 d = json.load(open('out'))
-assert len(d) == 16 and d[0]['nc_count'] == 8 and sorted(d[0]['connected_to']) == [1, 3, 4, 12], d[0]" || fail "ls --json"
+assert len(d) == 16 and d[0]['nc_count'] == 4 and d[0]['logical_neuroncore_config'] == 2 and sorted(d[0]['connected_to']) == [1, 3, 4, 12], d[0]" || fail "ls --json"
 
-# The configuration in force: what the variable says, or (below) what processes have.
+# The configuration in force: what the variable says, or (below) what processes have, or the vendor's default.
 expect_status 0 env NEURON_LOGICAL_NC_CONFIG=2 tccc-neuron ls --core=trn3
 grep -q '^logical-neuroncore-config: 2$' out && grep -q '^15     4      60-63     144 GiB  ' out || fail "ls, pairs: $(cat out)"
 expect_status 2 env NEURON_LOGICAL_NC_CONFIG=2 tccc-neuron ls
 grep -q 'NEURON_LOGICAL_NC_CONFIG=2: expected 1 on trn1' err || fail "$(cat err)"
 expect_status 0 tccc-neuron ls --core=trn2
-grep -q '^logical-neuroncore-config: 1$' out || fail "ls: $(cat out)"
+grep -q '^logical-neuroncore-config: 2$' out && grep -q '^15     4      60-63     96 GiB  ' out || fail "ls: $(cat out)"
+expect_status 0 env NEURON_LOGICAL_NC_CONFIG=1 tccc-neuron ls --core=trn2
+grep -q '^logical-neuroncore-config: 1$' out && grep -q '^15     8      120-127   96 GiB  ' out || fail "ls, one by one: $(cat out)"
 
 # hold CORE COMMAND...: as somebody else who has that core, a process that lasts
 hold() {
@@ -46,6 +48,11 @@ tccc --target=neuron:trn2 --lnc=2 "$top_srcdir/tests/neuron/round.tcir" -o pair.
 expect_status 0 tccc-run pair.so --random
 flock run/tccc-neuron/trn2-0 flock run/tccc-neuron/trn2-1 tccc-neuron ls --core=trn2 >out 2>err || fail "ls of a pair: $(cat err)"
 grep -q '^logical-neuroncore-config: 2$' out && grep -q '^0      4      0-3       96 GiB .* 0:.* 1:' out || fail "ls of a pair: $(cat out)"
+rm -f run/tccc-neuron/*
+tccc --target=neuron:trn2 --lnc=1 "$top_srcdir/tests/neuron/round.tcir" -o one.so || fail "one.so"
+expect_status 0 tccc-run one.so --random
+flock run/tccc-neuron/trn2-0 tccc-neuron ls --core=trn2 >out 2>err || fail "ls of a core: $(cat err)"
+grep -q '^logical-neuroncore-config: 1$' out && grep -q '^0      8      0-7       96 GiB .* 0:' out || fail "ls of a core: $(cat out)"
 
 # says STATUS TEXT VARIABLE...
 says() {

@@ -95,7 +95,9 @@ expect_status 0 env NEURON_CC_FLAGS="-lnc=2" tccc --target=neuron:trn2 --dim N=1
 expect_status 0 tccc --target=neuron:trn2 --lnc=2 --dim N=1 "$model" -o here.so
 cmp -s there.so here.so || fail "-lnc=2"
 expect_status 0 tccc --target=neuron:trn2 --dim N=1 "$model" -o here.so
-cmp -s there.so here.so && fail "--lnc=2 changes nothing"
+cmp -s there.so here.so || fail "--lnc=2 is the default"
+expect_status 0 env NEURON_CC_FLAGS="-lnc=1" tccc --target=neuron:trn2 --dim N=1 "$model" -o here.so
+cmp -s there.so here.so && fail "-lnc=1 changes nothing"
 expect_status 2 tccc --model-type=gpt "$model" -o there.so
 grep -q -e '--model-type=gpt: expected generic, transformer or unet-inference' err || fail "$(cat err)"
 expect_status 2 tccc -O2 --optlevel=1 "$model" -o there.so

@@ -146,8 +146,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     if (c->defaults && (c->train || c->states))
         return usage_error(o, "--defaults and --%s exclude each other", c->train ? "train" : "state");
     c->auto_cast = auto_cast_words(o);
-    if (!strcmp(option_text(o, OPT_lnc, "1"), "2")) /* which neuron_env_apply() has allowed for these alone */
-        c->target = !strcmp(c->target, "neuron:trn3") ? "neuron:trn3" NEURON_LNC2 : "neuron:trn2" NEURON_LNC2;
+    c->target = neuron_env_target(o, c->target);
     c->dump_to = stderr;
     if (!c->cache_dir)
         c->cache_dir = tccrt_env_text("TCCC_CACHE_DIR");

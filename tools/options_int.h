@@ -95,6 +95,8 @@ void neuron_env_warn(void);
 /* The vendor's words on the command line, and variables that say how to compile for NeuronCores, as if their options
  * were given; where the target is another they say nothing. -1 to go on, else the exit code. */
 int neuron_env_apply(struct options *o);
+/* The target with what --lnc says, once neuron_env_apply() has allowed for it. */
+const char *neuron_env_target(const struct options *o, const char *target);
 
 /* Documents made of the tables. */
 void options_man(FILE *out, enum tool tool);

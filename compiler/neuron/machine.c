@@ -116,20 +116,21 @@ static bool verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, co
 const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
 {
     static const struct pass_memory memory = {"neuron", false};
-    const char *pair = strstr(arch, NEURON_LNC2);
-    size_t length = pair && !strcmp(pair, NEURON_LNC2) ? (size_t)(pair - arch) : strlen(arch);
-    bool two = arch[length] != 0;
+    size_t length = strcspn(arch, "-");
+    const char *said = arch + length;
     for (int c = 0; c < NEURON_NCORES; c++) {
         const char *name = neuron_core_name((enum neuron_core_kind)c);
-        if (strlen(name) != length || strncmp(name, arch, length))
+        int generation = neuron_generation((enum neuron_core_kind)c);
+        if (strlen(name) != length || strncmp(name, arch, length) ||
+            (*said && strcmp(said, NEURON_LNC1) && strcmp(said, NEURON_LNC2)))
             continue;
-        if (two && neuron_generation((enum neuron_core_kind)c) < 3) {
+        if (!strcmp(said, NEURON_LNC2) && generation < 3) {
             ir_error(ctx, NULL, "a logical core of %s is one physical core; two are for trn2 and trn3", name);
             return NULL;
         }
         struct nk_machine *m = IR_NEW(ctx, struct nk_machine);
         m->core = (enum neuron_core_kind)c;
-        m->lnc = two ? 2 : 1;
+        m->lnc = !*said ? NEURON_DEFAULT_LNC(generation) : strcmp(said, NEURON_LNC2) ? 1 : 2;
         m->pass = (struct pass_machine){.name = "neuron",
                                         .memory = &memory,
                                         .cost = cost,

@@ -44,7 +44,7 @@
 
 /* lnc: physical cores of a logical one, 1 or 2 */
 struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; int lnc; };
-/* arch: a core's name, with NEURON_LNC2 behind it for two of them. NULL after a diagnostic. */
+/* arch: a core's name, with or without NEURON_LNC1 or NEURON_LNC2 behind it. NULL after a diagnostic. */
 const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch);
 
 /* -- Buffers (buffer.c) --------------------------------------------------------------------------------------- */

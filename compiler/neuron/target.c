@@ -18,9 +18,14 @@ static const struct pass_machine *machine(struct ir_ctx *ctx, const char *arch)
     return m ? &m->pass : NULL;
 }
 
+/* The name that the image has says how many physical cores a logical one is, but for trn1. */
 static const char *resolve(struct ir_ctx *ctx, const char *arch)
 {
-    return ir_strdup(ctx, strcmp(arch, "native") ? arch : "trn1");
+    const struct nk_machine *m = nk_machine_make(ctx, strcmp(arch, "native") ? arch : "trn1");
+    if (!m)
+        return NULL;
+    const char *lnc = neuron_generation(m->core) < 3 ? "" : m->lnc == 2 ? NEURON_LNC2 : NEURON_LNC1;
+    return ir_internf(ctx, "%s%s", neuron_core_name(m->core), lnc);
 }
 
 static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)

@@ -47,7 +47,8 @@ static void neighbours(int chip, char to[32])
 
 /* -- ls -- */
 
-/* Physical cores of a logical one: what the variable says, else what a process has that runs; 0 after an error. */
+/* Physical cores of a logical one: what the variable says, else what a process has that runs, else the vendor's
+ * default; 0 after an error. */
 static int configuration(const struct options *o, const struct instance *i, const struct tccrt_neuron_core *c, int n)
 {
     const char *said = neuron_env_lnc();
@@ -55,10 +56,12 @@ static int configuration(const struct options *o, const struct instance *i, cons
         usage_error(o, "NEURON_LOGICAL_NC_CONFIG=%s: expected 1%s", said, i->per_chip < 8 ? " on trn1" : " or 2");
         return 0;
     }
-    for (int k = 0; k + 1 < n && !said; k++)
-        if (c[k].core % 2 == 0 && c[k + 1].core == c[k].core + 1 && c[k + 1].process == c[k].process)
-            return 2;
-    return said && *said == '2' ? 2 : 1;
+    if (said)
+        return *said - '0';
+    if (!n)
+        return NEURON_DEFAULT_LNC(i->per_chip < 8 ? 2 : 3);
+    bool pair = n > 1 && c[0].core % 2 == 0 && c[1].core == c[0].core + 1 && c[1].process == c[0].process;
+    return pair ? 2 : 1;
 }
 
 static void list_text(const struct instance *i, const struct tccrt_neuron_core *c, int n, int lnc)
@@ -139,7 +142,7 @@ static void top(const struct instance *i, const struct tccrt_neuron_core *c, int
     }
 }
 
-static void monitor(const struct instance *i, const struct tccrt_neuron_core *c, int n, double period)
+static void monitor(const struct instance *i, const struct tccrt_neuron_core *c, int n, int lnc, double period)
 {
     printf("{\"neuron_runtime_data\":[");
     for (int k = 0; k < n; k++) {
@@ -154,8 +157,8 @@ static void monitor(const struct instance *i, const struct tccrt_neuron_core *c,
     }
     printf("],\"instance_info\":{\"instance_type\":\"%s\",\"simulated\":true},\"neuron_hardware_info\":{\"neuron_"
            "device_count\":%d,"
-           "\"neuroncore_per_device_count\":%d}}\n",
-           i->type, i->chips, i->per_chip);
+           "\"neuroncore_per_device_count\":%d,\"logical_neuroncore_config\":%d}}\n",
+           i->type, i->chips, i->per_chip / lnc, lnc);
 }
 
 int neuron_cores(const struct options *o, const char *command)
@@ -177,7 +180,7 @@ int neuron_cores(const struct options *o, const char *command)
         if (!lnc)
             return EXIT_USAGE;
         if (is_monitor)
-            monitor(i, cores, n, period);
+            monitor(i, cores, n, lnc, period);
         else if (!strcmp(command, "top"))
             top(i, cores, n);
         else if (option_set(o, OPT_json))

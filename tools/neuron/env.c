@@ -4,6 +4,7 @@
  * that say how become the options that say the same (env.def, and cc.def for the words of NEURON_CC_FLAGS), unless
  * these are given. Those that nothing of ours reads are answered, not ignored: a warning says what does the same.
  */
+#include "runtime/neuron_isa.h"
 #include "runtime/tccrt.h"
 #include "tools/neuron/neuron_tool_int.h"
 
@@ -195,11 +196,13 @@ const char *neuron_env_lnc(void)
     return tccrt_env_text("NEURON_LOGICAL_NC_CONFIG");
 }
 
-/* --lnc, given here or by NEURON_CC_FLAGS. */
+/* --lnc, given here or by NEURON_CC_FLAGS; without it the machine has its default. */
 static int check_lnc(const struct options *o)
 {
-    const char *lnc = option_text(o, OPT_lnc, "1"), *target = option_text(o, OPT_target, "cpu");
+    const char *lnc = option_text(o, OPT_lnc, NULL), *target = option_text(o, OPT_target, "cpu");
 
+    if (!lnc)
+        return -1;
     if (strcmp(lnc, "1") && strcmp(lnc, "2"))
         return usage_error(o, "--lnc=%s: expected 1 or 2", lnc);
     if (!strcmp(lnc, "2") && strcmp(target, "neuron:trn2") && strcmp(target, "neuron:trn3"))
@@ -207,6 +210,18 @@ static int check_lnc(const struct options *o)
             o, "--lnc=2: a logical core of two physical ones is for --target=neuron:trn2 and neuron:trn3, not %s",
             target);
     return -1;
+}
+
+const char *neuron_env_target(const struct options *o, const char *target)
+{
+    static const char *const pairs[][3] = {{"neuron:trn2", "neuron:trn2" NEURON_LNC1, "neuron:trn2" NEURON_LNC2},
+                                           {"neuron:trn3", "neuron:trn3" NEURON_LNC1, "neuron:trn3" NEURON_LNC2}};
+    const char *lnc = option_text(o, OPT_lnc, NULL);
+
+    for (size_t k = 0; lnc && k < sizeof pairs / sizeof *pairs; k++)
+        if (!strcmp(target, pairs[k][0]))
+            return pairs[k][*lnc - '0'];
+    return target;
 }
 
 int neuron_env_apply(struct options *o)
