@@ -5,8 +5,6 @@
  *
  *   networks [--target=TARGET] [--device=DEVICE] [--steps=N] FOLDER/CASE.onnx...      figures are in FOLDER/CASE.txt;
  *   N: the first ones
- *
- * Batches come of a formula (hashed) that networks.py has too.
  */
 #include <limits.h>
 #include <math.h>
@@ -19,16 +17,14 @@
 
 #include "compiler/tccc.h"
 #include "runtime/tccrt.h"
+#include "tests/train/batches.h"
 #include "tools/values/values_int.h"
 
-enum { BATCHES = 4, SAMPLES = 4, MAX_ELEMENTS = 1 << 20 };
+enum { SAMPLES = 4 };
 
-/* A line "case OPTIMIZER x DIMS CLASSES target DIMS CLASSES"; classes 0: numbers in [-1, 1). */
 struct network {
     const char *path;
-    char optimizer[200];
-    struct tcc_tensor in[2];
-    unsigned classes[2];
+    struct batch batch;
     struct tccrt_model *model;
     struct tccrt_session *session;
     char why[400];
@@ -47,66 +43,6 @@ static bool fail(struct network *n, const char *format, ...)
     return false;
 }
 
-/* -- Batches */
-
-static uint32_t hashed(uint32_t i)
-{
-    uint32_t h = i * 0x9E3779B1u;
-    h = (h ^ h >> 15) * 0x85EBCA77u;
-    h = (h ^ h >> 13) * 0xC2B2AE3Du;
-    return h ^ h >> 16;
-}
-
-static int64_t count(const struct tcc_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++)
-        n *= t->dims[i];
-    return n;
-}
-
-static void fill(struct network *n, int step)
-{
-    for (int k = 0; k < 2; k++) {
-        uint32_t first = (uint32_t)(2 * (step % BATCHES) + k) * 10000019u;
-        for (uint32_t i = 0; i < (uint32_t)count(&n->in[k]); i++) {
-            uint32_t h = hashed(first + i);
-            if (n->classes[k])
-                ((int64_t *)n->in[k].data)[i] = h % n->classes[k];
-            else
-                ((float *)n->in[k].data)[i] = (float)(h / 2147483648.0 - 1);
-        }
-    }
-}
-
-static bool read_dims(const char *text, struct tcc_tensor *t)
-{
-    char *end;
-    for (t->rank = 0; t->rank < TCC_MAX_RANK; text = end + 1) {
-        t->dims[t->rank++] = strtoll(text, &end, 10);
-        if (*end != 'x')
-            return *end == '\0' && count(t) > 0 && count(t) < MAX_ELEMENTS;
-    }
-    return false;
-}
-
-static bool read_case(struct network *n, const char *line)
-{
-    char dims[2][100];
-    if (sscanf(line, "case %199s x %99s %u target %99s %u", n->optimizer, dims[0], &n->classes[0], dims[1],
-               &n->classes[1]) != 5)
-        return fail(n, "no case: %s", line);
-    for (int k = 0; k < 2; k++) {
-        if (!read_dims(dims[k], &n->in[k]))
-            return fail(n, "dims %s", dims[k]);
-        n->in[k].dtype = n->classes[k] ? TCC_I64 : TCC_F32;
-        n->in[k].data = calloc((size_t)count(&n->in[k]), 8);
-        if (!n->in[k].data)
-            return fail(n, "no memory");
-    }
-    return true;
-}
-
 /* -- Steps */
 
 static void keep_message(void *user, int severity, const char *text)
@@ -119,7 +55,7 @@ static bool open_network(struct network *n)
 {
     char file[] = "/tmp/tccc-network-XXXXXX.so";
     int fd = mkstemps(file, 3);
-    struct tccc_train train = {.loss = "cross_entropy", .optimizer = n->optimizer};
+    struct tccc_train train = {.loss = "cross_entropy", .optimizer = n->batch.optimizer};
     struct tccc_options o;
     if (fd < 0)
         return fail(n, "no temporary file");
@@ -133,7 +69,7 @@ static bool open_network(struct network *n)
     /* NeuronCores' programs are of fixed sizes; `batch` is that of the first input. */
     char batch[32];
     const char *dims[] = {batch, NULL};
-    snprintf(batch, sizeof batch, "batch=%d", (int)n->in[0].dims[0]);
+    snprintf(batch, sizeof batch, "batch=%d", (int)n->batch.in[0].dims[0]);
     if (target && !strncmp(target, "neuron", 6))
         o.dims = dims;
     o.verify = true;
@@ -150,7 +86,7 @@ static bool open_network(struct network *n)
 static bool run(struct network *n, const char *entry, float *loss)
 {
     struct tcc_tensor out = {0};
-    if (tccrt_run(n->session, entry, 2, n->in, 1, &out))
+    if (tccrt_run(n->session, entry, 2, n->batch.in, 1, &out))
         return fail(n, "%s: %s", entry, tccrt_error());
     *loss = *(float *)out.data;
     return true;
@@ -163,7 +99,7 @@ static bool check_loss(struct network *n, const char *line)
     float got;
     if (sscanf(line, "loss %d %lf %lf", &step, &want, &tolerance) != 3)
         return fail(n, "no loss: %s", line);
-    fill(n, step);
+    batch_fill(&n->batch, step);
     /* Gradients of this step, if its next lines ask for them; the update comes after them. */
     if (!run(n, "grad", &got))
         return false;
@@ -184,7 +120,7 @@ static bool check_gradient(struct network *n, const char *line)
     if (tccrt_state_get(n->session, name, &t))
         return fail(n, "%s", tccrt_error());
     const float *g = t.data;
-    int64_t size = count(&t);
+    int64_t size = elements(&t);
     for (int64_t i = 0; i < size; i++)
         sum += (double)g[i] * (double)g[i];
     if (float_excess(sqrt(sum), norm, 0, tolerance) > 0)
@@ -208,7 +144,9 @@ static bool figures(struct network *n)
     FILE *f = fopen(path, "r");
     if (!f || !fgets(line, sizeof line, f))
         ok = fail(n, "can't read %s", path);
-    ok = ok && read_case(n, line) && open_network(n);
+    if (ok && !batch_read(&n->batch, line))
+        ok = fail(n, "no case: %s", line);
+    ok = ok && open_network(n);
     while (ok && fgets(line, sizeof line, f)) {
         if (line[0] == 's') /* digest of PyTorch's state, for networks.py */
             continue;
@@ -249,8 +187,8 @@ int main(int argc, char **argv)
         fflush(stdout);
         tccrt_session_free(n.session);
         tccrt_close(n.model);
-        free(n.in[0].data);
-        free(n.in[1].data);
+        free(n.batch.in[0].data);
+        free(n.batch.in[1].data);
         good &= ok;
     }
     return !good;
