@@ -25,7 +25,7 @@ struct sum {
     int64_t start;  /* constant first row, or CG_ALL_ROWS, CG_ONE_ROW */
     int64_t row_sa; /* element stride of rows in A; CT_DYN: row_value */
     LLVMValueRef row_value;
-    int64_t vec_off[8]; /* element offset in B of each vector */
+    int64_t vec_off[CT_MAX_CV]; /* element offset in B of each vector */
     int64_t sa[CT_MAX_K], sb[CT_MAX_K];
     ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
     int64_t tap[CT_MAX_K];
@@ -132,7 +132,7 @@ static LLVMValueRef row_at(struct sum *s, LLVMValueRef a, int64_t r)
 static void step_halves(struct sum *s, LLVMValueRef a, const LLVMValueRef *bv, struct em_span rows)
 {
     struct cg *g = s->g;
-    LLVMValueRef half[2][8];
+    LLVMValueRef half[2][CT_MAX_CV];
     for (int i = 0; i < 2 * s->cv; i++)
         half[i % 2][i / 2] = cg_dot_half(g, bv[i / 2], i % 2);
     for (int64_t r = rows.lo; r < rows.hi; r++) {
@@ -150,7 +150,7 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span r
 {
     struct cg *g = s->g;
     struct em *e = g->e;
-    LLVMValueRef bv[8];
+    LLVMValueRef bv[CT_MAX_CV];
     int op_a = g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand;
     int op_b = g->packed_b ? -1 : g->c.k->insns[g->c.load_b].operand;
     if (rows.lo == rows.hi)

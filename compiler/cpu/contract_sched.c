@@ -10,7 +10,20 @@
 #include "compiler/cpu/contract_int.h"
 #include "compiler/cpu/emit_int.h"
 
-#define CT_MAX_CV 8
+/* One row of 16 registers' machines: multiply-adds read B where it lies, and sums alone take registers. */
+static bool reads_b_in_place(const struct cpu_machine *m, const struct ct *c)
+{
+    return c->nrows == 1 && c->depth == 1 && m->registers == 16 && m->emit.fma && !c->pack_b;
+}
+
+/* Cycles of a step of one row whose B comes from the second cache, which more streams at a time keep busier; measured
+ * with panels of 16 floats, 2 to 12 vectors of 8. */
+static double far_row_cost(const struct cpu_machine *m, const struct ct *c, int cv)
+{
+    double bytes = (double)c->nk * (double)c->ncols * tcc_dtype_bytes(c->dtype);
+    bool far = reads_b_in_place(m, c) && c->nk != CT_DYN && c->ncols != CT_DYN && bytes > 32e3;
+    return far ? 3.4 + 0.38 * cv : 0;
+}
 
 double ct_step_cost(const struct ct *c, int mr, int cv)
 {
@@ -23,6 +36,10 @@ double ct_step_cost(const struct ct *c, int mr, int cv)
 
 static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
 {
+    if (cv > 6 && reads_b_in_place(m, c))
+        return 1;
+    if (cv > 8)
+        return 0;
     int spare =
         c->pack_b && cv > 2 ? 3 : 0; /* with a packed B, LLVM keeps the next step's vectors too, and would spill */
     if (c->depth == 4 && !m->multiplies_bytes) /* both operands in halves, or B alone */
@@ -61,8 +78,13 @@ bool ct_shared_rest(const struct ct *c, int mr)
 }
 
 /* Cost of all rows by blocks of mr; mr is evened out first. */
-static double rows_cost(const struct ct *c, int cv, int *mr)
+static double rows_cost(const struct cpu_machine *m, const struct ct *c, int cv, int *mr)
 {
+    double far = far_row_cost(m, c, cv);
+    if (far > 0) {
+        *mr = 1;
+        return far;
+    }
     if (c->nrows == CT_DYN)
         return ct_step_cost(c, *mr, cv) / *mr * 128;
     int64_t blocks = (c->nrows + *mr - 1) / *mr;
@@ -86,12 +108,12 @@ static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *be
         int mr = max_rows(m, c, cv), mr_rem = 0;
         if (mr < 1 || (cv > nv && cv > 1) || !cv_allowed(c, cv))
             continue;
-        double cost = rows_cost(c, cv, &mr) * (double)(nv / cv);
+        double cost = rows_cost(m, c, cv, &mr) * (double)(nv / cv);
         if (from_far && (int64_t)cv * c->lanes % c->panel)
             cost *= 1.25; /* parts of panels are not fetched ahead */
         if (nv % cv) {
             mr_rem = mr;
-            cost += rows_cost(c, (int)(nv % cv), &mr_rem);
+            cost += rows_cost(m, c, (int)(nv % cv), &mr_rem);
         }
         if (!*best_cv || cost < best) {
             best = cost;

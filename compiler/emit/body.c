@@ -133,19 +133,31 @@ static V erf_argument(struct em *e, const struct kn_insn *erf)
     return LLVMBuildFMul(e->b, dividend, em_fp(LLVMTypeOf(dividend), inverse), "");
 }
 
-/* 1 + erf(x), as in GELU; else NULL. Of erf itself nothing stays if nobody else wants it. */
-static V one_plus_erf(struct em *e, const struct kn_insn *n)
+/* Do others than n read instruction i? */
+static bool is_shared(const struct kn_kernel *k, int i, const struct kn_insn *n)
+{
+    for (const struct kn_insn *user = k->insns; user < k->insns + k->ninsns; user++)
+        for (int j = 0; user != n && j < user->nargs; j++)
+            if (user->arg[j] == i)
+                return true;
+    return false;
+}
+
+/* 1 + erf(x), as in GELU, and 1 + exp(x), as in sigmoids; else NULL. Of erf and exp nothing stays if nobody else wants
+ * them. */
+static V one_plus(struct em *e, const struct kn_insn *n)
 {
     const struct kn_insn *insns = e->k->insns;
     if (n->op != IR_add || n->dtype != TCC_F32)
         return NULL;
     for (int i = 0; i < 2; i++) {
-        const struct kn_insn *erf = &insns[n->arg[i]], *one = &insns[n->arg[!i]];
-        if (!is_scalar(erf, IR_erf, TCC_F32) || one->code != KN_CONST || one->fvalue != 1)
+        const struct kn_insn *word = &insns[n->arg[i]], *one = &insns[n->arg[!i]];
+        bool erf = is_scalar(word, IR_erf, TCC_F32), exp = is_scalar(word, IR_exp, TCC_F32);
+        if ((!erf && !exp) || one->code != KN_CONST || one->fvalue != 1 || (exp && is_shared(e->k, n->arg[i], n)))
             continue;
-        V x = erf_argument(e, erf);
+        V x = erf ? erf_argument(e, word) : argument(e, word, 0);
         struct vm m = vm_make(e, x);
-        return vm_one_plus_erf(&m, x);
+        return erf ? vm_one_plus_erf(&m, x) : vm_one_plus_exp(&m, x);
     }
     return NULL;
 }
@@ -164,7 +176,7 @@ static V power_by_roots(struct em *e, const struct kn_insn *n)
 static V emit_scalar(struct em *e, const struct kn_insn *n)
 {
     V args[3], known = from_table(e, n);
-    known = known ? known : one_plus_erf(e, n);
+    known = known ? known : one_plus(e, n);
     known = known ? known : power_by_roots(e, n);
     int lanes = 1;
     enum ir_op op = (enum ir_op)n->op;

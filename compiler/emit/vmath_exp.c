@@ -157,6 +157,30 @@ V vm_exp(const struct vm *m, V x)
     return vm_exp_sum(m, x, NULL);
 }
 
+/*
+ * e^x for x within [-87, 89] or NaN, which needs none of exp's cases: infinite from half of 2^128's binade on, as twice
+ * the mantissa is scaled by one power of two that is half, and a number that is lost beside 1 where that is 0.
+ */
+static V exp_within(const struct vm *m, V x)
+{
+    V nf, n, two = vm_k(m, 2);
+    if (m->e->m->power && !m->e->exact)
+        return exp_by_power(m, x, NULL);
+    V r = reduce(m, x, &nf, &n), p = expm1_reduced(m, r);
+    if (has_scalef(m, x))
+        return scalef(m, vm_add(m, p, vm_k(m, 1)), nf);
+    return vm_mul(m, vm_fma(m, p, two, two), power_of_two(m, vm_iadd(m, n, vm_ik(m, -1))));
+}
+
+/* Beside 1 small powers don't count, so that two limits take the place of exp's cases. NaN stays. */
+V vm_one_plus_exp(const struct vm *m, V x)
+{
+    if (m->f64)
+        return NULL;
+    V c = vm_min(m, vm_k(m, 89), vm_max(m, vm_k(m, -87), x));
+    return vm_add(m, exp_within(m, c), vm_k(m, 1));
+}
+
 V vm_expm1(const struct vm *m, V x)
 {
     V nf, n, c = m->f64 ? clamp(m, x, -60, 710) : clamp(m, x, -40, 89.5);
@@ -258,18 +282,17 @@ V vm_cosh(const struct vm *m, V x)
 V vm_tanh(const struct vm *m, V x)
 {
     V a = vm_abs(m, x), two = vm_k(m, 2), one = vm_k(m, 1), result;
-    V c = vm_min(m, vm_k(m, m->f64 ? 22 : 10), a);
-    c = vm_sel(m, vm_nan(m, a), a, c);
+    V c = vm_min(m, vm_k(m, m->f64 ? 22 : 10), a); /* NaN stays */
     if (m->f64) {
         V t = vm_expm1(m, vm_mul(m, c, two));
         result = vm_div(m, t, vm_add(m, t, two));
     } else {
-        V e = vm_exp(m, vm_mul(m, c, two)), z = vm_mul(m, c, c);
+        V e = exp_within(m, vm_mul(m, c, two)), z = vm_mul(m, c, c);
         V large = vm_sub(m, one, vm_div(m, two, vm_add(m, e, one)));
         V small = vm_fma(m, vm_mul(m, z, c), VM_POLY(m, z, vm_tanh_f32), c);
         result = vm_sel(m, vm_lt(m, a, vm_k(m, 0.625)), small, large);
     }
-    return vm_sel(m, vm_nan(m, x), x, vm_copysign(m, result, x));
+    return vm_copysign(m, result, x);
 }
 
 V vm_asinh(const struct vm *m, V x)

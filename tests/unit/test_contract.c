@@ -46,6 +46,8 @@ static const struct km_matmul matmuls[] = {
     {.b = 1, .m = 17, .n = 77, .k = 33, .panel = 16, .relu = true},
     {.b = 1, .m = 1, .n = 1000, .k = 65, .panel = 32, .relu = true},
     {.b = 1, .m = 3, .n = 100, .k = 7, .panel = 16},
+    {.b = 1, .m = 1, .n = 520, .k = 66, .panel = 16, .relu = true},
+    {.b = 1, .m = 1, .n = 301, .k = 66},
     {.b = 1, .m = 128, .n = 512, .k = 64, .panel = 32, .relu = true},
     {.b = 2, .m = 50, .n = 40, .k = 31, .panel = 32, .relu = true},
     {.b = 3, .m = 33, .n = 29, .k = 64, .trans_b = true},
