@@ -25,7 +25,8 @@ there() {
 
 # program NAME SOURCE: a C program of the run-time library alone, NAME-here and NAME-there.
 program() {
-    "$CC" -std=gnu17 -O1 -I"$top_srcdir" "$top_srcdir/$2" "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$1-here" &&
+    # shellcheck disable=SC2086  # a compiler behind another command
+    $CC -std=gnu17 -O1 -I"$top_srcdir" "$top_srcdir/$2" "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o "$1-here" &&
         "$triplet-gcc" -std=gnu17 -O1 -I"$top_srcdir" "$top_srcdir/$2" "$top_builddir/$triplet/libtccrt.a" -lm -lpthread -ldl -o "$1-there"
 }
 
