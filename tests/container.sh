@@ -74,7 +74,8 @@ else:
     raise SystemExit("the runtime's wheel compiles")
 END
 inside python3 /work/digits.py >"$tmp/log" 2>&1
-result "an artifact runs from numpy: $(head -n 1 "$tmp/log")" $?
+status=$?
+result "an artifact runs from numpy: $(head -n 1 "$tmp/log")" $status
 
 # The Debian package.
 stamp=$(git -C "$top_srcdir" rev-parse HEAD 2>/dev/null)
