@@ -245,10 +245,6 @@ enum tcc_expr_op {
     TCC_EX_FLOORDIV, TCC_EX_MOD,             /* floor, sign of the divisor; divisor 0 is TCC_EINPUT */
     TCC_EX_MIN, TCC_EX_MAX
 };
-struct tcc_pexpr { uint32_t op, a, b, level; int64_t k; };  /* level 0: evaluated when inputs are bound */
-
-struct tcc_psym { uint32_t name; uint32_t expr; int64_t lo, hi; };   /* name: offset into strings; bounds inclusive */
-
 enum tcc_space {
     TCC_SPACE_INPUT,    /* `index`: number of the entry point's input */
     TCC_SPACE_OUTPUT,   /* `index`: number of the entry point's output */
@@ -289,41 +285,14 @@ enum {
     /* the host's: much goes between it and a device, whose copies should reach it without a block in between */
     TCC_MEMORY_PINNED = 2
 };
-struct tcc_pmemory { uint32_t name, flags; };
 enum tcc_queue_kind {
     TCC_QUEUE_HOST, TCC_QUEUE_COMPUTE, TCC_QUEUE_COPY_IN, TCC_QUEUE_COPY_OUT, TCC_QUEUE_COMMUNICATION
 };
-struct tcc_pqueue { uint32_t name, memory, kind, pad; };
-
-/* A group of ranks, by the name under which tccrt_session_group() gives it. */
-struct tcc_pgroup { uint32_t name, pad; };
-
 /* How a tensor that is one part of a larger one lies in it. axis: 0: it is whole; else 1 + the axis that is split over
  * the `parts` ranks of `group`: it consists of `blocks` blocks of equal size, and of each of them rank r has the rth of
  * equal parts. A state variable's first value is that of the whole. padding: of one block, the elements of the axis by
  * which the parts are more than the whole; they lie at its end, and hold anything. */
 struct tcc_pshard { uint32_t axis, group, parts, blocks, padding, pad; };
-
-struct tcc_pbuffer {
-    uint32_t space, dtype;
-    uint32_t index, offset;
-    uint32_t bytes;          /* expr: size in bytes, padding of blocked layouts included */
-    uint32_t rank;           /* logical */
-    struct tcc_range dims;   /* u32s: exprs */
-    uint32_t name;           /* strings; the value's name for profiles and messages */
-    /* ARENA without an offset: positions of the steps between which it lives. Steps behind `last` happen after all that
-     * access it, whatever their queues */
-    uint32_t first, last;
-    uint32_t memory;
-};
-
-struct tcc_psignature {
-    uint32_t name, dtype, rank, kind;
-    struct tcc_range dims;
-    uint32_t optional, memory;
-    struct tcc_pshard shard;
-};
-/* kind: enum tcc_object_kind; dims: u32s (exprs); rank TCC_NO: unranked */
 
 enum tcc_step_kind {
     /* what: kernel; args: buffers; sizes: exprs; tiles, combining: exprs; nin: so many steps behind it are launches of
@@ -406,41 +375,6 @@ enum tcc_collective {
         TCC_BROADCAST_FROM_OWNER, TCC_IS_OWNER, TCC_REDUCE_OWNED, TCC_VOTE, TCC_NCOLLECTIVES
 };
 
-struct tcc_pstep {
-    uint32_t kind, queue;
-    uint32_t what;
-    uint32_t node;              /* strings: where it comes from, for profiles and messages */
-    uint32_t op;                /* 1 + strings: that node's operator, for messages; 0: not known */
-    /* LAUNCH: 1 + strings: a line "NODE\tOPERATOR" for each of the kernel's checks of indices, for messages; 0: all are
-     * `node`'s */
-    uint32_t checks;
-    uint32_t nin;
-    uint32_t flops;             /* LAUNCH: expr, floating-point operations, for profiles; TCC_NO: not known */
-    struct tcc_range args;      /* u32s: buffers */
-    struct tcc_range sizes;     /* u32s: exprs */
-    struct tcc_range syms;      /* u32s: symbols */
-    struct tcc_range attrs;     /* attrs */
-    struct tcc_range regions;   /* regions */
-    struct tcc_range waits;     /* u32s: steps of other queues that must have ended first */
-    uint32_t group;             /* COLLECTIVE, SEND, RECV */
-    uint32_t tiles;             /* expr */
-    uint32_t scratch;           /* expr: bytes per thread */
-    uint32_t combining;         /* LAUNCH: expr, tiles of the second phase; TCC_NO: there is none */
-};
-
-/* A nested list of steps. IF: `results` are copied (or re-referenced) to `exits`. Loop bodies: `params` are the buffers
- * iteration number (i64 scalar), condition, then carried values; `results` are condition, then next carried values;
- * after each iteration the walker copies (or, for objects, re-references) results to params, all at once, and after the
- * last one (or none) the carried params to `exits` (buffers of the LOOP's outputs; TCC_NO: unused). Steps before the
- * LOOP put the carried values' first contents into params. Results' condition TCC_NO: always true; params TCC_NO:
- * unused (iteration number and condition only). A carried value that changes its shape is an object. The body's own
- * EVAL steps rebind symbols in each iteration. */
-struct tcc_pregion { struct tcc_range steps; struct tcc_range params, results, exits; };
-
-struct tcc_pattr { uint32_t name, kind, n, data; uint32_t dtype, rank; struct tcc_range dims; };
-/* data: byte offset into `bytes` (ints: i64s, floats: f64s, tensor: elements) or, for strings and tensors of strings,
- * into u32s (string offsets); dims: u32s holding plain numbers */
-
 /* Where launches of it run. A kernel that runs in both has functions (struct tcc_version) and launch records (struct
  * tcc_pimage). */
 enum {
@@ -455,10 +389,6 @@ enum {
     TCC_KERNEL_PRODUCT = 32
 };
 enum { TCC_READS = 1, TCC_WRITES = 2 };         /* what is done with bytes; both: what it leaves of them stays */
-struct tcc_pkernel {
-    uint32_t name, flags;                       /* name: strings */
-    struct tcc_range uses;                      /* u32s: what it does with each argument */
-};
 
 /* -- Shape versions -----------------------------------------------------------------------
  * An entry point with `cases` has no steps, buffers or arena of its own: its inputs' dims are bound as its signature
@@ -482,40 +412,6 @@ static inline int tcc_guard_holds(uint32_t op, int64_t a, int64_t b)
     default: return a == b || a == 1 || b == 1;
     }
 }
-struct tcc_pguard { uint32_t op, a, b, pad; };          /* a, b: exprs of level 0 */
-struct tcc_pcase { uint32_t entry, text; struct tcc_range guards; };     /* text: strings, the guards in words */
-
-struct tcc_pentry {
-    uint32_t name, pipe;                /* pipe: 0, or 1 + the pipeline that it is; then it has no steps */
-    struct tcc_range inputs, outputs;   /* signatures */
-    struct tcc_range input_buffers, output_buffers;   /* u32s: buffers, in the order of the signatures */
-    struct tcc_range steps;
-    uint32_t arena;                     /* expr: bytes in memory 0; TCC_NO: known when the buffers in `placed` are */
-    uint32_t scratch;                   /* expr: bytes per thread, the largest of its steps */
-    /* u32s: ARENA buffers that the runtime places, when the symbols in their sizes are bound */
-    struct tcc_range placed;
-    /* its shape versions, in the order in which they are tried; none: it has steps */
-    struct tcc_range cases;
-    struct tcc_range arenas;            /* u32s: exprs, bytes of the arena in memories 1..; TCC_NO as in `arena` */
-    /* u32s: exprs of level 0, the first values of the control block; those of its PROGRAMs follow */
-    struct tcc_range control;
-    /* attrs, tensors: the values of inputs that a call may leave out. A call that gives some of them, behind the
-     * inputs, runs the entry point `given`, whose last inputs they are */
-    struct tcc_range defaults;
-    struct tcc_range fixed;             /* u32s: strings, names of inputs of the model whose values are compiled in */
-    uint32_t given, pad;                /* 0, or 1 + its number */
-    /* u32s: pairs of a state variable that has a symbol and an expr of level 0, what a run that ends well leaves in
-     * it */
-    struct tcc_range advances;
-};
-
-struct tcc_pstate { uint32_t name, dtype, rank,
-    flags; struct tcc_range dims; uint64_t init; uint64_t bytes; uint32_t home, memory;
-                    struct tcc_pshard shard; uint32_t sym, owner; };
-/* init: offset of the initial value in the weights, or ~0 for zeros; home: 0, or 1 + the only stage that has it; sym:
- * of an i64[], the symbol that has its value when a call begins, or TCC_NO; owner: the symbol, of an IS_OWNER step's,
- * that is 1 at the only rank that has it, or TCC_NO */
-
 /* -- Pipelines ---------------------------------------------------------------------------
  * An entry point that is cut into stages. The batch is split into `micros` microbatches; a stage runs its tasks in
  * order. A call runs another entry point (they stand behind those that the user sees), with values as its inputs and
@@ -535,38 +431,19 @@ enum tcc_task_kind {
 };
 /* over microbatches; STACK: on a new axis 0 */
 enum tcc_pipe_reduce { TCC_PIPE_MEAN, TCC_PIPE_SUM, TCC_PIPE_CONCAT, TCC_PIPE_STACK };
-struct tcc_ptask { uint32_t kind, what, micro, peer; };      /* micro: 0 for what is done once a step */
-/* dims: u32s (exprs); memory: 1: a slot of the device's that only the stage's own calls look at; 0: the host's */
-struct tcc_pvalue { uint32_t name, dtype, space, input, slots, rank, memory, pad; struct tcc_range dims; };
-/* u32s: values of the pipeline */
-struct tcc_pcall { uint32_t entry, stage; struct tcc_range in, out; };
-struct tcc_poutput { uint32_t value, stage, how, axis; };               /* axis: CONCAT's */
-struct tcc_ppipe {
-    /* last: call that a process makes once at the end, or TCC_NO; accumulates: gradients begin at zero */
-    uint32_t stages, micros, last, accumulates;
-    /* 1 + a state variable (i64[]): where it is not 0, they go on from what they are */
-    uint32_t counter, pad;
-    /* u32s: state variables written before the last task that may fail */
-    struct tcc_range early;
-    struct tcc_range axes;                          /* u32s: each input's axis that is split, or TCC_NO */
-    /* u32s: for each stage, two 64-bit numbers, the lower half first: bytes that its process takes at most, and a
-     * thread's scratch; none: sizes are unknown */
-    struct tcc_range peaks;
-    struct tcc_range values, calls, outputs;        /* of the tables below */
-    struct tcc_range tasks;                         /* u32s: for each stage, first task and number of tasks */
-};
+
+/* The records of tables, and the plan's head. */
+#define TCC_RECORDS(member, record, word, needed) struct record {
+#define TCC_FIELD(type, name, check, argument) type name;
+#define TCC_END };
+#include "plan.def"
 
 struct tcc_plan {
     uint32_t magic, version;            /* TCC_PLAN_MAGIC, TCC_ABI_VERSION */
     uint64_t size;                      /* of the whole block */
     /* tables: byte offset from the plan's start, number of entries */
-    struct tcc_range strings;           /* chars, zero-terminated strings */
-    struct tcc_range bytes;             /* raw data, 16-byte aligned */
-    struct tcc_range u32s;
-    struct tcc_range exprs, syms, buffers, signatures, steps, regions, attrs, kernels, entries, states;
-    struct tcc_range pipes, pvalues, pcalls, poutputs, ptasks;
-    struct tcc_range cases, guards;
-    struct tcc_range memories, queues, groups;
+#define TCC_TABLE(member, type) struct tcc_range member;
+#include "plan.def"
     uint32_t levels;                    /* number of evaluation levels of exprs */
     uint32_t nlibops;
     uint32_t nvisible, pad;             /* entries that the user sees: the first ones; 0: all */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks of a plan, once, when it is opened: every table lies inside the block, every index inside its table, every
- * step has the operands that its kind needs, regions do not nest into themselves. The walker trusts all of it.
+ * step has the operands that its kind needs, regions do not nest into themselves. The walker trusts all of it. What a
+ * field may be by itself is what plan.def says; what fields must be together is written here, and may trust that.
  * A plan that fails was not written by a compiler of this version: TCC_EINPUT for a foreign or cut block, TCC_EBUG for
  * one that contradicts itself.
  */
@@ -19,13 +20,20 @@ struct check {
     const char *what;  /* name for messages */
     const char *where; /* table and entry being checked */
     uint32_t at;
-    int status; /* of the failure */
+    int status;               /* of the failure */
+    uint32_t inputs, outputs; /* the most of an entry point */
 };
 
 static bool bad(struct check *c, const char *problem, uint64_t value, uint64_t limit)
 {
     c->status = tcr_fail(TCC_EBUG, "%s: plan: %s %u: %s (%llu, limit %llu)", c->what, c->where, c->at, problem,
                          (unsigned long long)value, (unsigned long long)limit);
+    return false;
+}
+
+static bool no_memory(struct check *c)
+{
+    c->status = tcr_fail(TCC_EENV, "%s: no memory", c->what);
     return false;
 }
 
@@ -53,15 +61,28 @@ static bool list_ok(struct check *c, const char *what, struct tcc_range r, uint3
     return true;
 }
 
-static bool name_ok(struct check *c, uint32_t name)
-{
-    return name == TCC_NO || index_ok(c, "name", name, c->p->strings.count);
-}
-
-static bool expr_ok(struct check *c, const char *what, uint32_t e, bool none_allowed)
-{
-    return (none_allowed && e == TCC_NO) || index_ok(c, what, e, c->p->exprs.count);
-}
+/* NAME_fields(): is each field of entry number c->at of that table what plan.def says? */
+#define ANY(name, argument) true
+#define BELOW(name, n) index_ok(c, #name, x->name, n)
+#define BELOW_HEAD(name, member) BELOW(name, c->p->member)
+#define INDEX(name, table) BELOW(name, c->p->table.count)
+#define INDEX_OR_NO(name, table) (x->name == TCC_NO || INDEX(name, table))
+#define INDEX_OR_0(name, table) (!x->name || index_ok(c, #name, x->name - 1, c->p->table.count))
+#define RANGE(name, table) range_ok(c, #name, x->name, c->p->table.count)
+#define LIST(name, table) LIST_BELOW(name, c->p->table.count)
+#define LIST_OR_NO(name, table) list_ok(c, #name, x->name, c->p->table.count, true)
+#define LIST_BELOW(name, n) list_ok(c, #name, x->name, n, false)
+#define TCC_RECORDS(member, record, word, needed) \
+    static bool member##_fields(struct check *c)  \
+    {                                             \
+        const struct record *x = &c->m->member[c->at];
+#define TCC_FIELD(type, name, check, argument) \
+    if (!check(name, argument))                \
+        return false;
+#define TCC_END  \
+    return true; \
+    }
+#include "runtime/plan.def"
 
 static bool type_ok(struct check *c, uint32_t dtype, uint32_t rank, struct tcc_range dims, bool any)
 {
@@ -71,7 +92,7 @@ static bool type_ok(struct check *c, uint32_t dtype, uint32_t rank, struct tcc_r
         return dims.count == 0 || bad(c, "dims of an unranked tensor", dims.count, 0);
     if (rank > TCC_MAX_RANK || dims.count != rank)
         return bad(c, "rank", rank, TCC_MAX_RANK);
-    return list_ok(c, "dim", dims, c->p->exprs.count, false);
+    return true;
 }
 
 /* -- Tables ------------------------------------------------------------------------------------- */
@@ -94,9 +115,8 @@ static bool map_tables(struct check *c)
     const struct tcc_plan *p = c->p;
     bool ok = true;
 
-#define TABLE(member, type) m->member = table(c, #member, p->member, sizeof(type), &ok);
+#define TCC_TABLE(member, type) m->member = table(c, #member, p->member, sizeof(type), &ok);
 #include "runtime/plan.def"
-#undef TABLE
     if (ok && p->strings.count && m->strings[p->strings.count - 1] != 0) {
         c->status = tcr_fail(TCC_EINPUT, "%s: plan is damaged: its strings are not terminated", c->what);
         ok = false;
@@ -106,66 +126,17 @@ static bool map_tables(struct check *c)
 
 /* -- Entries of the tables ------------------------------------------------------------------------ */
 
-static bool check_exprs(struct check *c)
+static bool check_expr(struct check *c)
 {
-    c->where = "expression";
-    if (c->p->levels > c->p->exprs.count + 1)
-        return bad(c, "more levels than expressions", c->p->levels, c->p->exprs.count + 1);
-    for (c->at = 0; c->at < c->p->exprs.count; c->at++) {
-        const struct tcc_pexpr *e = &c->m->exprs[c->at];
+    const struct tcc_pexpr *e = &c->m->exprs[c->at];
 
-        if (!index_ok(c, "level", e->level, c->p->levels) || !index_ok(c, "operation", e->op, TCC_EX_MAX + 1))
-            return false;
-        if (e->op == TCC_EX_CONST)
-            continue;
-        if (e->op == TCC_EX_SYM) {
-            if (e->k < 0 || e->k >= c->p->syms.count)
-                return bad(c, "symbol", (uint64_t)e->k, c->p->syms.count);
-            continue;
-        }
-        if (!index_ok(c, "operand", e->a, c->at) || !index_ok(c, "operand", e->b, c->at))
-            return false;
-        if (c->m->exprs[e->a].level > e->level || c->m->exprs[e->b].level > e->level)
-            return bad(c, "operand of a later level", e->level, c->p->levels);
-    }
-    return true;
-}
-
-static bool check_syms(struct check *c)
-{
-    c->where = "symbol";
-    for (c->at = 0; c->at < c->p->syms.count; c->at++) {
-        const struct tcc_psym *s = &c->m->syms[c->at];
-
-        if (!name_ok(c, s->name) || !expr_ok(c, "expression", s->expr, true))
-            return false;
-    }
-    return true;
-}
-
-static bool check_memories(struct check *c)
-{
-    c->where = "memory";
-    for (c->at = 0; c->at < c->p->memories.count; c->at++)
-        if (!name_ok(c, c->m->memories[c->at].name))
-            return false;
-    if (c->at == 0)
-        return bad(c, "there is none", 0, 0);
-    c->where = "queue";
-    for (c->at = 0; c->at < c->p->queues.count; c->at++) {
-        const struct tcc_pqueue *q = &c->m->queues[c->at];
-
-        if (!name_ok(c, q->name) || !index_ok(c, "memory", q->memory, c->p->memories.count) ||
-            !index_ok(c, "kind", q->kind, TCC_QUEUE_COMMUNICATION + 1))
-            return false;
-    }
-    if (c->at == 0)
-        return bad(c, "there is none", 0, 0);
-    c->where = "group";
-    for (c->at = 0; c->at < c->p->groups.count; c->at++)
-        if (!name_ok(c, c->m->groups[c->at].name))
-            return false;
-    return true;
+    if (e->op == TCC_EX_CONST)
+        return true;
+    if (e->op == TCC_EX_SYM)
+        return (e->k >= 0 && e->k < c->p->syms.count) || bad(c, "symbol", (uint64_t)e->k, c->p->syms.count);
+    return index_ok(c, "operand", e->a, c->at) && index_ok(c, "operand", e->b, c->at) &&
+           ((c->m->exprs[e->a].level <= e->level && c->m->exprs[e->b].level <= e->level) ||
+            bad(c, "operand of a later level", e->level, c->p->levels));
 }
 
 static bool shard_ok(struct check *c, struct tcc_pshard shard, uint32_t rank)
@@ -191,98 +162,67 @@ static bool whole_ok(struct check *c, const struct tcc_pstate *s)
            bad(c, "initial value outside the weights", s->init, room);
 }
 
-static bool check_buffers(struct check *c)
+static bool check_buffer(struct check *c)
 {
-    c->where = "buffer";
-    for (c->at = 0; c->at < c->p->buffers.count; c->at++) {
-        const struct tcc_pbuffer *b = &c->m->buffers[c->at];
-        bool object = b->space == TCC_SPACE_OBJECT;
-        bool offset = b->space == TCC_SPACE_ARENA || b->space == TCC_SPACE_WEIGHT || b->space == TCC_SPACE_ALIAS;
+    const struct tcc_pbuffer *b = &c->m->buffers[c->at];
+    bool object = b->space == TCC_SPACE_OBJECT;
 
-        if (!index_ok(c, "space", b->space, TCC_SPACE_ALIAS + 1) || !name_ok(c, b->name) ||
-            !type_ok(c, b->dtype, b->rank, b->dims, object) || !expr_ok(c, "bytes", b->bytes, object) ||
-            !expr_ok(c, "offset", b->offset, !offset || b->space == TCC_SPACE_ARENA) ||
-            !index_ok(c, "memory", b->memory, c->p->memories.count))
-            return false;
-        if (!object && b->dtype == TCC_STRING)
-            return bad(c, "strings outside an object", b->dtype, 0);
-        if (b->space == TCC_SPACE_STATE && !index_ok(c, "state variable", b->index, c->p->states.count))
-            return false;
-        if (b->space == TCC_SPACE_ALIAS && (!index_ok(c, "aliased buffer (an earlier one)", b->index, c->at) ||
-                                            c->m->buffers[b->index].space == TCC_SPACE_OBJECT))
-            return bad(c, "alias of an object or a later buffer", b->index, c->at);
-    }
-    return true;
+    if (!type_ok(c, b->dtype, b->rank, b->dims, object))
+        return false;
+    if ((b->bytes == TCC_NO && !object) ||
+        (b->offset == TCC_NO && (b->space == TCC_SPACE_WEIGHT || b->space == TCC_SPACE_ALIAS)))
+        return bad(c, "no bytes or offset", b->space, 0);
+    if (!object && b->dtype == TCC_STRING)
+        return bad(c, "strings outside an object", b->dtype, 0);
+    if ((b->space == TCC_SPACE_INPUT && !index_ok(c, "input", b->index, c->inputs)) ||
+        (b->space == TCC_SPACE_OUTPUT && !index_ok(c, "output", b->index, c->outputs)))
+        return false;
+    if (b->space == TCC_SPACE_STATE && !index_ok(c, "state variable", b->index, c->p->states.count))
+        return false;
+    return b->space != TCC_SPACE_ALIAS ||
+           (index_ok(c, "aliased buffer (an earlier one)", b->index, c->at) &&
+            (c->m->buffers[b->index].space != TCC_SPACE_OBJECT || bad(c, "alias of an object", b->index, c->at)));
 }
 
-static bool check_signatures(struct check *c)
+static bool check_signature(struct check *c)
 {
-    c->where = "signature";
-    for (c->at = 0; c->at < c->p->signatures.count; c->at++) {
-        const struct tcc_psignature *s = &c->m->signatures[c->at];
+    const struct tcc_psignature *s = &c->m->signatures[c->at];
 
-        if (!name_ok(c, s->name) || !index_ok(c, "kind", s->kind, TCC_OBJ_SEQUENCE + 1) ||
-            !type_ok(c, s->dtype, s->rank, s->dims, true) || !index_ok(c, "memory", s->memory, c->p->memories.count) ||
-            !shard_ok(c, s->shard, s->rank))
-            return false;
-    }
-    c->where = "state variable";
-    for (c->at = 0; c->at < c->p->states.count; c->at++) {
-        const struct tcc_pstate *s = &c->m->states[c->at];
-
-        if (!name_ok(c, s->name) || !type_ok(c, s->dtype, s->rank, s->dims, false) ||
-            !index_ok(c, "memory", s->memory, c->p->memories.count) || !shard_ok(c, s->shard, s->rank))
-            return false;
-        if (s->owner != TCC_NO && !index_ok(c, "owner", s->owner, c->p->syms.count))
-            return false;
-        if (s->sym != TCC_NO && (!index_ok(c, "symbol", s->sym, c->p->syms.count) || s->bytes != 8))
-            return bad(c, "a state variable with a symbol has another size", s->bytes, 8);
-        if (!whole_ok(c, s))
-            return false;
-    }
-    c->where = "kernel";
-    for (c->at = 0; c->at < c->p->kernels.count; c->at++)
-        if (!name_ok(c, c->m->kernels[c->at].name) ||
-            !list_ok(c, "use of an argument", c->m->kernels[c->at].uses, (TCC_READS | TCC_WRITES) + 1, false))
-            return false;
-    return true;
+    return type_ok(c, s->dtype, s->rank, s->dims, true) && shard_ok(c, s->shard, s->rank);
 }
 
-static bool check_attrs(struct check *c)
+static bool check_state(struct check *c)
 {
-    c->where = "attribute";
-    for (c->at = 0; c->at < c->p->attrs.count; c->at++) {
-        const struct tcc_pattr *a = &c->m->attrs[c->at];
-        uint64_t size = 8 * (uint64_t)a->n;
+    const struct tcc_pstate *s = &c->m->states[c->at];
 
-        if (!name_ok(c, a->name) || !index_ok(c, "kind", a->kind, TCC_ATTR_TENSOR + 1))
-            return false;
-        if (a->kind == TCC_ATTR_STRINGS) {
-            if (!list_ok(c, "string", (struct tcc_range){a->data, a->n}, c->p->strings.count, false))
-                return false;
-            continue;
-        }
-        if (a->kind == TCC_ATTR_TENSOR) {
-            int64_t dims[TCC_MAX_RANK], n;
+    return type_ok(c, s->dtype, s->rank, s->dims, false) && shard_ok(c, s->shard, s->rank) &&
+           (s->sym == TCC_NO || s->bytes == 8 ||
+            bad(c, "a state variable with a symbol has another size", s->bytes, 8)) &&
+           whole_ok(c, s);
+}
 
-            if (a->rank > TCC_MAX_RANK || a->dims.count != a->rank || !range_ok(c, "dims", a->dims, c->p->u32s.count))
-                return bad(c, "rank", a->rank, TCC_MAX_RANK);
-            for (uint32_t i = 0; i < a->rank; i++)
-                dims[i] = c->m->u32s[a->dims.first + i];
-            n = tcr_elements((int)a->dtype, (int)a->rank, dims);
-            if (n < 0 || (a->dtype == TCC_STRING && n > c->p->u32s.count))
-                return bad(c, "tensor", a->dtype, 0);
-            if (a->dtype == TCC_STRING) {
-                if (!list_ok(c, "string", (struct tcc_range){a->data, (uint32_t)n}, c->p->strings.count, false))
-                    return false;
-                continue;
-            }
-            size = (uint64_t)n * tcr_dtype_bytes((int)a->dtype);
-        }
-        if (a->data > c->p->bytes.count || size > c->p->bytes.count - a->data || a->data % 8)
-            return bad(c, "data outside the bytes", a->data, c->p->bytes.count);
+static bool check_attr(struct check *c)
+{
+    const struct tcc_pattr *a = &c->m->attrs[c->at];
+    uint64_t size = 8 * (uint64_t)a->n;
+    bool strings = a->kind == TCC_ATTR_STRINGS;
+    int64_t dims[TCC_MAX_RANK], n = a->n;
+
+    if (a->kind == TCC_ATTR_TENSOR) {
+        if (a->rank > TCC_MAX_RANK || a->dims.count != a->rank)
+            return bad(c, "rank", a->rank, TCC_MAX_RANK);
+        for (uint32_t i = 0; i < a->rank; i++)
+            dims[i] = c->m->u32s[a->dims.first + i];
+        n = tcr_elements((int)a->dtype, (int)a->rank, dims);
+        strings = a->dtype == TCC_STRING;
+        if (n < 0 || (strings && n > c->p->u32s.count))
+            return bad(c, "tensor", a->dtype, 0);
+        size = (uint64_t)n * tcr_dtype_bytes((int)a->dtype);
     }
-    return true;
+    if (strings)
+        return list_ok(c, "string", (struct tcc_range){a->data, (uint32_t)n}, c->p->strings.count, false);
+    return (a->data <= c->p->bytes.count && size <= c->p->bytes.count - a->data && a->data % 8 == 0) ||
+           bad(c, "data outside the bytes", a->data, c->p->bytes.count);
 }
 
 /* -- Steps ---------------------------------------------------------------------------------------- */
@@ -354,8 +294,7 @@ static bool check_abreast(struct check *c, const struct tcc_pstep *s)
     if (s->nin >= c->p->steps.count - c->at)
         return bad(c, "loops at the same time", s->nin, c->p->steps.count - c->at);
     for (uint32_t i = 0; i <= s->nin && s->nin; i++)
-        if (s[i].kind != TCC_STEP_LOOP || s[i].waits.count || s[i].regions.count != 1 ||
-            !range_ok(c, "regions", s[i].regions, c->p->regions.count))
+        if (s[i].kind != TCC_STEP_LOOP || s[i].waits.count || s[i].regions.count != 1)
             return bad(c, "a loop that can't run beside others", c->at + i, 0);
     return true;
 }
@@ -370,8 +309,8 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
         for (uint32_t i = 0; i < s->args.count; i++)
             if (is_object(c, a[i]))
                 return bad(c, "a kernel's operand is an object", a[i], 0);
-        return index_ok(c, "kernel", s->what, c->p->kernels.count) && expr_ok(c, "tiles", s->tiles, false) &&
-               expr_ok(c, "combining", s->combining, true) && expr_ok(c, "flops", s->flops, true) &&
+        return index_ok(c, "kernel", s->what, c->p->kernels.count) &&
+               index_ok(c, "tiles", s->tiles, c->p->exprs.count) &&
                (s->args.count == c->m->kernels[s->what].uses.count ||
                 bad(c, "operands of a kernel", s->args.count, c->m->kernels[s->what].uses.count)) &&
                check_joined(c, s);
@@ -428,75 +367,32 @@ static bool check_loop(struct check *c, const struct tcc_pstep *s)
     return true;
 }
 
-static bool check_steps(struct check *c)
+static bool check_step(struct check *c)
 {
-    const uint32_t nbuffers = c->p->buffers.count;
+    const struct tcc_pstep *s = &c->m->steps[c->at];
 
-    c->where = "step";
-    for (c->at = 0; c->at < c->p->steps.count; c->at++) {
-        const struct tcc_pstep *s = &c->m->steps[c->at];
-
-        if (!index_ok(c, "kind", s->kind, TCC_STEP_PROGRAM + 1) || !name_ok(c, s->node) ||
-            (s->op && !name_ok(c, s->op - 1)) || (s->checks && !name_ok(c, s->checks - 1)) ||
-            !list_ok(c, "buffer", s->args, nbuffers, shapes[s->kind].omit) ||
-            !list_ok(c, "size", s->sizes, c->p->exprs.count, false) ||
-            !list_ok(c, "symbol", s->syms, c->p->syms.count, true) ||
-            !list_ok(c, "awaited step", s->waits, c->p->steps.count, false) ||
-            !index_ok(c, "queue", s->queue, c->p->queues.count) ||
-            !range_ok(c, "attributes", s->attrs, c->p->attrs.count) ||
-            !range_ok(c, "regions", s->regions, c->p->regions.count) || !expr_ok(c, "tiles", s->tiles, true) ||
-            !expr_ok(c, "scratch", s->scratch, true))
+    for (uint32_t i = 0; i < s->args.count && !shapes[s->kind].omit; i++)
+        if (!index_ok(c, "buffer", c->m->u32s[s->args.first + i], c->p->buffers.count))
             return false;
-        if ((int)s->args.count < shapes[s->kind].min ||
-            (shapes[s->kind].max >= 0 && (int)s->args.count > shapes[s->kind].max))
-            return bad(c, "number of operands", s->args.count, (uint64_t)shapes[s->kind].max);
-        if ((int)s->regions.count != shapes[s->kind].regions)
-            return bad(c, "number of regions", s->regions.count, (uint64_t)shapes[s->kind].regions);
-        if (!check_operands(c, s) || !check_loop(c, s))
-            return false;
-    }
-    return true;
-}
-
-static bool check_regions(struct check *c)
-{
-    const uint32_t nbuffers = c->p->buffers.count;
-
-    c->where = "region";
-    for (c->at = 0; c->at < c->p->regions.count; c->at++) {
-        const struct tcc_pregion *r = &c->m->regions[c->at];
-
-        if (!range_ok(c, "steps", r->steps, c->p->steps.count) || !list_ok(c, "parameter", r->params, nbuffers, true) ||
-            !list_ok(c, "result", r->results, nbuffers, true) || !list_ok(c, "output", r->exits, nbuffers, true))
-            return false;
-    }
-    return true;
+    if ((int)s->args.count < shapes[s->kind].min ||
+        (shapes[s->kind].max >= 0 && (int)s->args.count > shapes[s->kind].max))
+        return bad(c, "number of operands", s->args.count, (uint64_t)shapes[s->kind].max);
+    if ((int)s->regions.count != shapes[s->kind].regions)
+        return bad(c, "number of regions", s->regions.count, (uint64_t)shapes[s->kind].regions);
+    return check_operands(c, s) && check_loop(c, s);
 }
 
 /* The shape versions of an entry point. */
 static bool check_cases(struct check *c, const struct tcc_pentry *e)
 {
-    if (!range_ok(c, "versions", e->cases, c->p->cases.count))
-        return false;
     if (e->cases.count && (e->steps.count || e->pipe))
         return bad(c, "an entry point with versions has steps", e->steps.count, 0);
     for (uint32_t i = 0; i < e->cases.count; i++) {
         const struct tcc_pcase *x = &c->m->cases[e->cases.first + i];
-        const struct tcc_pentry *v;
+        const struct tcc_pentry *v = &c->m->entries[x->entry];
 
-        if (!index_ok(c, "version", x->entry, c->p->entries.count) || !name_ok(c, x->text) ||
-            !range_ok(c, "guards", x->guards, c->p->guards.count))
-            return false;
-        v = &c->m->entries[x->entry];
         if (v->cases.count || v->pipe || v->inputs.count != e->inputs.count || v->outputs.count != e->outputs.count)
             return bad(c, "a version does not match its entry point", x->entry, c->p->entries.count);
-        for (uint32_t g = 0; g < x->guards.count; g++) {
-            const struct tcc_pguard *guard = &c->m->guards[x->guards.first + g];
-
-            if (!index_ok(c, "guard", guard->op, TCC_NGUARDS) || !expr_ok(c, "guard's size", guard->a, false) ||
-                !expr_ok(c, "guard's size", guard->b, false))
-                return false;
-        }
     }
     return true;
 }
@@ -504,15 +400,13 @@ static bool check_cases(struct check *c, const struct tcc_pentry *e)
 /* What a run leaves in state variables that have symbols. */
 static bool check_advances(struct check *c, const struct tcc_pentry *e)
 {
-    if (!range_ok(c, "advances", e->advances, c->p->u32s.count))
-        return false;
     if (e->advances.count % 2)
         return bad(c, "advances are no pairs", e->advances.count, 0);
     for (uint32_t i = 0; i < e->advances.count; i += 2) {
         const uint32_t *pair = c->m->u32s + e->advances.first + i;
 
         if (!index_ok(c, "advanced state variable", pair[0], c->p->states.count) ||
-            !expr_ok(c, "advance", pair[1], false))
+            !index_ok(c, "advance", pair[1], c->p->exprs.count))
             return false;
         if (c->m->states[pair[0]].sym == TCC_NO)
             return bad(c, "an advanced state variable has no symbol", pair[0], c->p->states.count);
@@ -523,8 +417,6 @@ static bool check_advances(struct check *c, const struct tcc_pentry *e)
 /* What is uploaded when a run begins is known then. */
 static bool check_control(struct check *c, const struct tcc_pentry *e)
 {
-    if (!list_ok(c, "control block", e->control, c->p->exprs.count, false))
-        return false;
     for (uint32_t i = 0; i < e->control.count; i++) {
         const struct tcc_pexpr *x = &c->m->exprs[c->m->u32s[e->control.first + i]];
 
@@ -537,17 +429,10 @@ static bool check_control(struct check *c, const struct tcc_pentry *e)
 /* The inputs that a call may leave out. */
 static bool check_defaults(struct check *c, const struct tcc_pentry *e)
 {
-    const struct tcc_pentry *given;
+    const struct tcc_pentry *given = e->given ? &c->m->entries[e->given - 1] : NULL;
 
-    if (!range_ok(c, "values of inputs", e->defaults, c->p->attrs.count) ||
-        !list_ok(c, "name of an input", e->fixed, c->p->strings.count, false))
-        return false;
-    if (!e->given)
+    if (!given)
         return !e->defaults.count || bad(c, "values of inputs that nothing takes", e->defaults.count, 0);
-    if (!index_ok(c, "entry point with inputs given", e->given - 1, c->p->entries.count) ||
-        !range_ok(c, "inputs", c->m->entries[e->given - 1].inputs, c->p->signatures.count))
-        return false;
-    given = &c->m->entries[e->given - 1];
     if (given->given || given->pipe || e->pipe || !e->defaults.count || given->outputs.count != e->outputs.count ||
         given->inputs.count - e->defaults.count != e->inputs.count)
         return bad(c, "an entry point with inputs given does not match", e->given, c->p->entries.count);
@@ -558,33 +443,17 @@ static bool check_defaults(struct check *c, const struct tcc_pentry *e)
     return true;
 }
 
-static bool check_entries(struct check *c)
+static bool check_entry(struct check *c)
 {
-    c->where = "entry point";
-    if (c->p->entries.count == 0)
-        return bad(c, "there is none", 0, 0);
-    for (c->at = 0; c->at < c->p->entries.count; c->at++) {
-        const struct tcc_pentry *e = &c->m->entries[c->at];
+    const struct tcc_pentry *e = &c->m->entries[c->at];
 
-        if (!name_ok(c, e->name) || !range_ok(c, "inputs", e->inputs, c->p->signatures.count) ||
-            !range_ok(c, "outputs", e->outputs, c->p->signatures.count) ||
-            !list_ok(c, "input", e->input_buffers, c->p->buffers.count, true) ||
-            !list_ok(c, "output", e->output_buffers, c->p->buffers.count, false) ||
-            !range_ok(c, "steps", e->steps, c->p->steps.count) || !expr_ok(c, "arena", e->arena, true) ||
-            !expr_ok(c, "scratch", e->scratch, true) || !list_ok(c, "placed", e->placed, c->p->buffers.count, false) ||
-            !list_ok(c, "arena", e->arenas, c->p->exprs.count, true) || !check_control(c, e) || !check_cases(c, e) ||
-            !check_advances(c, e) || !check_defaults(c, e))
-            return false;
-        if (e->pipe > c->p->pipes.count)
-            return bad(c, "pipeline", e->pipe, c->p->pipes.count);
-        if (e->pipe && (e->steps.count || c->m->pipes[e->pipe - 1].axes.count != e->inputs.count ||
-                        c->m->pipes[e->pipe - 1].outputs.count != e->outputs.count))
-            return bad(c, "a pipeline does not match its entry point", e->pipe, c->p->pipes.count);
-        if (!e->pipe && !e->cases.count &&
-            (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count))
-            return bad(c, "buffers do not match the signature", e->input_buffers.count, e->inputs.count);
-    }
-    return true;
+    if (e->pipe && (e->steps.count || c->m->pipes[e->pipe - 1].axes.count != e->inputs.count ||
+                    c->m->pipes[e->pipe - 1].outputs.count != e->outputs.count))
+        return bad(c, "a pipeline does not match its entry point", e->pipe, c->p->pipes.count);
+    if (!e->pipe && !e->cases.count &&
+        (e->input_buffers.count != e->inputs.count || e->output_buffers.count != e->outputs.count))
+        return bad(c, "buffers do not match the signature", e->input_buffers.count, e->inputs.count);
+    return check_control(c, e) && check_cases(c, e) && check_advances(c, e) && check_defaults(c, e);
 }
 
 /* -- Pipelines ------------------------------------------------------------------------------------ */
@@ -594,9 +463,8 @@ static bool check_values(struct check *c, const struct tcc_ppipe *p)
     for (uint32_t i = 0; i < p->values.count; i++) {
         const struct tcc_pvalue *v = &c->m->pvalues[p->values.first + i];
 
-        if (!name_ok(c, v->name) || !type_ok(c, v->dtype, v->rank, v->dims, false) ||
-            !index_ok(c, "value's space", v->space, TCC_PIPE_DIMS + 1) ||
-            !index_ok(c, "value's memory", v->memory, v->space == TCC_PIPE_SLOT ? 2 : 1) ||
+        if (!type_ok(c, v->dtype, v->rank, v->dims, false) ||
+            (v->memory && v->space != TCC_PIPE_SLOT && !bad(c, "value's memory", v->memory, 1)) ||
             (v->space == TCC_PIPE_INPUT && !index_ok(c, "value's input", v->input, p->axes.count)))
             return false;
         if (v->slots < 1 || v->slots > p->micros + 1)
@@ -626,8 +494,7 @@ static bool check_calls(struct check *c, const struct tcc_ppipe *p)
     for (uint32_t i = 0; i < p->calls.count; i++) {
         const struct tcc_pcall *x = &c->m->pcalls[p->calls.first + i];
 
-        if (!index_ok(c, "call's entry point", x->entry, c->p->entries.count) ||
-            !index_ok(c, "call's stage", x->stage, p->stages) ||
+        if (!index_ok(c, "call's stage", x->stage, p->stages) ||
             !list_ok(c, "call's input", x->in, p->values.count, false) ||
             !list_ok(c, "call's output", x->out, p->values.count, false) || !all_slots(c, p, x->out))
             return false;
@@ -650,8 +517,7 @@ static bool check_tasks(struct check *c, const struct tcc_ppipe *p, uint32_t sta
         bool call = t->kind == TCC_TASK_CALL, output = t->kind == TCC_TASK_OUTPUT, gather = t->kind == TCC_TASK_GATHER;
         uint32_t n = call ? p->calls.count : output ? p->outputs.count : p->values.count;
 
-        if (!index_ok(c, "task", t->kind, TCC_TASK_OUTPUT + 1) || !index_ok(c, "task's object", t->what, n) ||
-            !index_ok(c, "task's microbatch", t->micro, p->micros) ||
+        if (!index_ok(c, "task's object", t->what, n) || !index_ok(c, "task's microbatch", t->micro, p->micros) ||
             !index_ok(c, "task's peer", t->peer, gather ? p->values.count : p->stages))
             return false;
         if (!call && !output && !is_shared_slot(c, p, t->what))
@@ -662,55 +528,35 @@ static bool check_tasks(struct check *c, const struct tcc_ppipe *p, uint32_t sta
     return true;
 }
 
-static bool check_early(struct check *c, const struct tcc_ppipe *p)
+static bool check_outputs(struct check *c, const struct tcc_ppipe *p)
 {
-    if (!range_ok(c, "early state", p->early, c->p->u32s.count))
-        return false;
-    for (uint32_t i = 0; i < p->early.count; i++)
-        if (!index_ok(c, "early state", c->m->u32s[p->early.first + i], c->p->states.count))
+    for (uint32_t i = 0; i < p->outputs.count; i++) {
+        const struct tcc_poutput *o = &c->m->poutputs[p->outputs.first + i];
+
+        if (!index_ok(c, "output's value", o->value, p->values.count) ||
+            !index_ok(c, "output's stage", o->stage, p->stages))
             return false;
-    if (!p->counter)
-        return true;
-    if (!index_ok(c, "counter", p->counter - 1, c->p->states.count))
-        return false;
-    return c->m->states[p->counter - 1].bytes == 8 || bad(c, "counter", c->m->states[p->counter - 1].bytes, 8);
+    }
+    return true;
 }
 
-static bool check_pipes(struct check *c)
+static bool check_pipe(struct check *c)
 {
-    c->where = "pipeline";
-    if (c->p->nvisible > c->p->entries.count)
-        return bad(c, "entry points that are seen", c->p->nvisible, c->p->entries.count);
-    for (c->at = 0; c->at < c->p->pipes.count; c->at++) {
-        const struct tcc_ppipe *p = &c->m->pipes[c->at];
+    const struct tcc_ppipe *p = &c->m->pipes[c->at];
 
-        if (p->stages < 1 || p->stages > 1024 || p->micros < 1 || p->micros > 1 << 16)
-            return bad(c, "stages or microbatches", p->stages, 1024);
-        if (!range_ok(c, "axes", p->axes, c->p->u32s.count) || !range_ok(c, "values", p->values, c->p->pvalues.count) ||
-            !range_ok(c, "calls", p->calls, c->p->pcalls.count) ||
-            !range_ok(c, "outputs", p->outputs, c->p->poutputs.count) ||
-            !range_ok(c, "tasks", p->tasks, c->p->u32s.count) || !range_ok(c, "peaks", p->peaks, c->p->u32s.count) ||
-            !check_values(c, p) || !check_calls(c, p))
+    if (p->stages < 1 || p->stages > 1024 || p->micros < 1 || p->micros > 1 << 16)
+        return bad(c, "stages or microbatches", p->stages, 1024);
+    if (p->counter && c->m->states[p->counter - 1].bytes != 8)
+        return bad(c, "counter", c->m->states[p->counter - 1].bytes, 8);
+    if (p->peaks.count && p->peaks.count != 4 * p->stages)
+        return bad(c, "peaks of stages", p->peaks.count, 4 * p->stages);
+    if (p->tasks.count != 2 * p->stages || (p->last != TCC_NO && p->last >= p->calls.count))
+        return bad(c, "lists of tasks", p->tasks.count, 2 * p->stages);
+    if (!check_values(c, p) || !check_calls(c, p) || !check_outputs(c, p))
+        return false;
+    for (uint32_t s = 0; s < p->stages; s++)
+        if (!check_tasks(c, p, s))
             return false;
-        if (!check_early(c, p))
-            return false;
-        if (p->peaks.count && p->peaks.count != 4 * p->stages)
-            return bad(c, "peaks of stages", p->peaks.count, 4 * p->stages);
-        if (p->tasks.count != 2 * p->stages || (p->last != TCC_NO && p->last >= p->calls.count))
-            return bad(c, "lists of tasks", p->tasks.count, 2 * p->stages);
-        for (uint32_t i = 0; i < p->outputs.count; i++) {
-            const struct tcc_poutput *o = &c->m->poutputs[p->outputs.first + i];
-
-            if (!index_ok(c, "output's value", o->value, p->values.count) ||
-                !index_ok(c, "output's stage", o->stage, p->stages) ||
-                !index_ok(c, "output's reduction", o->how, TCC_PIPE_STACK + 1) ||
-                !index_ok(c, "output's axis", o->axis, TCC_MAX_RANK))
-                return false;
-        }
-        for (uint32_t s = 0; s < p->stages; s++)
-            if (!check_tasks(c, p, s))
-                return false;
-    }
     return true;
 }
 
@@ -739,10 +585,8 @@ static bool check_nesting(struct check *c)
     uint8_t *depth = calloc(c->p->steps.count + 1, 1);
     bool ok = true;
 
-    if (!depth) {
-        c->status = tcr_fail(TCC_EENV, "%s: no memory", c->what);
-        return false;
-    }
+    if (!depth)
+        return no_memory(c);
     c->where = "entry point";
     for (c->at = 0; ok && c->at < c->p->entries.count; c->at++)
         ok = depth_of(c, depth, c->m->entries[c->at].steps, 1);
@@ -750,39 +594,62 @@ static bool check_nesting(struct check *c)
     return ok;
 }
 
+/* -- All of it ------------------------------------------------------------------------------------ */
+
 /* A buffer's INPUT and OUTPUT number must exist in some entry point; the session has room for the largest. */
-static bool check_spaces(struct check *c)
+static bool prepare(struct check *c)
 {
-    uint32_t in = 0, out = 0;
+    const struct tcc_plan *p = c->p;
 
-    for (uint32_t i = 0; i < c->p->entries.count; i++) {
-        in = c->m->entries[i].inputs.count > in ? c->m->entries[i].inputs.count : in;
-        out = c->m->entries[i].outputs.count > out ? c->m->entries[i].outputs.count : out;
+    if (p->levels > p->exprs.count + 1)
+        return bad(c, "more levels than expressions", p->levels, p->exprs.count + 1);
+    if (p->nvisible > p->entries.count)
+        return bad(c, "entry points that are seen", p->nvisible, p->entries.count);
+    for (uint32_t i = 0; i < p->entries.count; i++) {
+        c->inputs = c->m->entries[i].inputs.count > c->inputs ? c->m->entries[i].inputs.count : c->inputs;
+        c->outputs = c->m->entries[i].outputs.count > c->outputs ? c->m->entries[i].outputs.count : c->outputs;
     }
-    c->where = "buffer";
-    for (c->at = 0; c->at < c->p->buffers.count; c->at++) {
-        const struct tcc_pbuffer *b = &c->m->buffers[c->at];
-
-        if (b->space == TCC_SPACE_INPUT && !index_ok(c, "input", b->index, in))
-            return false;
-        if (b->space == TCC_SPACE_OUTPUT && !index_ok(c, "output", b->index, out))
-            return false;
-    }
-    return true;
-}
-
-static bool number_slots(struct check *c)
-{
-    c->m->slot_of = malloc(((size_t)c->p->buffers.count + 1) * sizeof(uint32_t));
-    if (!c->m->slot_of) {
-        c->status = tcr_fail(TCC_EENV, "%s: no memory", c->what);
-        return false;
-    }
-    for (uint32_t i = 0; i < c->p->buffers.count; i++) {
+    c->m->slot_of = malloc(((size_t)p->buffers.count + 1) * sizeof(uint32_t));
+    for (uint32_t i = 0; c->m->slot_of && i < p->buffers.count; i++) {
         uint32_t space = c->m->buffers[i].space;
         bool slot = space == TCC_SPACE_DYNAMIC || space == TCC_SPACE_OBJECT;
 
         c->m->slot_of[i] = slot ? c->m->nslots++ : TCC_NO;
+    }
+    return c->m->slot_of || no_memory(c);
+}
+
+/* In this order: first each field, then what stands on that. */
+static const struct {
+    const char *word;
+    size_t table; /* its range, in struct tcc_plan */
+    bool needed;
+    bool (*ok)(struct check *c);
+} checks[] = {
+#define TCC_RECORDS(member, record, word, needed) {word, offsetof(struct tcc_plan, member), needed, member##_fields},
+#include "runtime/plan.def"
+    {"expression", offsetof(struct tcc_plan, exprs), false, check_expr},
+    {"buffer", offsetof(struct tcc_plan, buffers), false, check_buffer},
+    {"signature", offsetof(struct tcc_plan, signatures), false, check_signature},
+    {"state variable", offsetof(struct tcc_plan, states), false, check_state},
+    {"attribute", offsetof(struct tcc_plan, attrs), false, check_attr},
+    {"step", offsetof(struct tcc_plan, steps), false, check_step},
+    {"pipeline", offsetof(struct tcc_plan, pipes), false, check_pipe},
+    {"entry point", offsetof(struct tcc_plan, entries), false, check_entry},
+};
+
+static bool check_records(struct check *c)
+{
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        const struct tcc_range *table = (const void *)((const char *)c->p + checks[i].table);
+
+        c->where = checks[i].word;
+        c->at = 0;
+        if (checks[i].needed && !table->count)
+            return bad(c, "there is none", 0, 0);
+        for (; c->at < table->count; c->at++)
+            if (!checks[i].ok(c))
+                return false;
     }
     return true;
 }
@@ -799,9 +666,7 @@ int tcr_check_plan(struct tccrt_model *m, const char *what)
     if (p->magic != TCC_PLAN_MAGIC || p->version != TCC_ABI_VERSION)
         return tcr_fail(TCC_EINPUT, "%s: its plan has version %u, this runtime reads version %u", what, p->version,
                         TCC_ABI_VERSION);
-    if (!map_tables(&c) || !check_exprs(&c) || !check_syms(&c) || !check_memories(&c) || !check_buffers(&c) ||
-        !check_signatures(&c) || !check_attrs(&c) || !check_regions(&c) || !number_slots(&c) || !check_steps(&c) ||
-        !check_pipes(&c) || !check_entries(&c) || !check_spaces(&c) || !check_nesting(&c))
+    if (!map_tables(&c) || !prepare(&c) || !check_records(&c) || !check_nesting(&c))
         return c.status;
     return TCC_OK;
 }

@@ -68,9 +68,8 @@ void tcr_fp_leave(uint32_t old);
 struct tccrt_model {
     const struct tcc_model *desc;
     const struct tcc_plan *plan;
-#define TABLE(member, type) const type *member;
+#define TCC_TABLE(member, type) const type *member;
 #include "runtime/plan.def"
-#undef TABLE
 
     const tcc_kernel_fn *functions;  /* of kernels, in the chosen code version */
     const char *isa;

@@ -606,16 +606,14 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
                             .nlibops = (uint32_t)w.libs.n,
                             .nvisible = (uint32_t)artifact_nentries(p)};
     uint64_t size = sizeof head;
-#define TABLE(member, type) head.member = table(&size, w.member.n, sizeof(type));
+#define TCC_TABLE(member, type) head.member = table(&size, w.member.n, sizeof(type));
 #include "runtime/plan.def"
-#undef TABLE
     head.size = size;
     uint8_t *bytes = IR_NEWN(ctx, size, uint8_t);
     memcpy(bytes, &head, sizeof head);
-#define TABLE(member, type) \
+#define TCC_TABLE(member, type) \
     if (w.member.n)         \
         memcpy(bytes + head.member.first, w.member.at, (size_t)w.member.n * sizeof(type));
 #include "runtime/plan.def"
-#undef TABLE
     return (struct artifact_plan){bytes, size, w.libs.n, w.libs.at};
 }

@@ -12,9 +12,8 @@
 struct plan_writer {
     struct ir_ctx *ctx;
     const struct kn_program *p;
-#define TABLE(member, type) VEC(type) member;
+#define TCC_TABLE(member, type) VEC(type) member;
 #include "runtime/plan.def"
-#undef TABLE
     uint32_t *slots; /* where each string is, + 1, by its hash; 0: a free slot */
     uint32_t nslots; /* a power of two */
     uint32_t nstrings;
