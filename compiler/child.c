@@ -45,7 +45,9 @@ static bool start_child(struct ir_ctx *ctx, struct child *c, void (*work)(void *
     return true;
 }
 
-int child_end(pid_t pid, int pipe, char *text, size_t size)
+/* Collects up to size - 1 bytes of what a child writes to `pipe`, and closes that; waits for its end. Its wait status,
+ * -1: there is none. */
+static int child_end(pid_t pid, int pipe, char *text, size_t size)
 {
     size_t n = 0;
     int state = 0;

@@ -19,9 +19,6 @@ bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, in
 enum { CHILD_NO_MEMORY = 3 };
 /* Does what a program said at its end mean that memory or space on a disk was lacking? */
 bool child_lacked(const char *text);
-/* Collects up to size - 1 bytes of what a child writes to `pipe`, and closes that; waits for its end. Its wait status,
- * -1: there is none. */
-int child_end(pid_t pid, int pipe, char *text, size_t size);
 /* Runs argv[0] (by PATH) to its end; collects up to `size` bytes of what it says. Its exit status, 128: it died of a
  * signal, 127 or -1: it could not be started. */
 int child_program(char *const *argv, char *text, size_t size);

@@ -254,7 +254,7 @@ static int mono_cmp(ir_expr a, ir_expr b)
 
 /* == Bounds == */
 
-int64_t ir_sat_add(int64_t a, int64_t b)
+static int64_t ir_sat_add(int64_t a, int64_t b)
 {
     if (a == INT64_MIN || b == INT64_MIN)
         return INT64_MIN;

@@ -285,7 +285,6 @@ struct ir_file;                                             /* a mapped file, re
 struct ir_file *ir_file_open(const char *path, char *error, size_t error_size);
 /* the same, but for want of memory: ir_no_memory() */
 struct ir_file *ir_file_get(struct ir_ctx *ctx, const char *path, char *error, size_t error_size);
-struct ir_file *ir_file_ref(struct ir_file *file);
 void ir_file_unref(struct ir_file *file);
 const char *ir_file_path(const struct ir_file *file);      /* as opened */
 const uint8_t *ir_file_data(const struct ir_file *file);
@@ -712,8 +711,6 @@ struct ir_beside *ir_beside_new(struct ir_ctx *ctx, const char *path);
 /* b NULL: all is in the text */
 void ir_print_module_beside(FILE *out, const struct ir_module *m, struct ir_beside *b);
 void ir_print_module(FILE *out, const struct ir_module *m);
-void ir_print_func(FILE *out, const struct ir_func *f);
-void ir_print_node(FILE *out, const struct ir_node *n);
 /* Text -> module; NULL after diagnostics. Level 2 is parsed too. `name` is used in messages. */
 struct ir_module *ir_parse(struct ir_ctx *ctx, const char *name, const char *text, size_t size);
 /* Which files a text that is parsed from here on may name as its constants', file(PATH, OFFSET): none (folder NULL, as
@@ -747,7 +744,6 @@ enum ir_tri ir_fact_holds(struct ir_ctx *ctx, const struct ir_fact *f, int n, co
  * none). Returns a tcc_status; `error` gets a message. Outputs belong to the caller (tccrt_object_unref). */
 struct ir_interp_state *ir_interp_state_new(struct ir_module *m);
 void ir_interp_state_free(struct ir_interp_state *s);
-void ir_interp_state_reset(struct ir_interp_state *s);                       /* all variables have their first values */
 void ir_interp_state_step(struct ir_interp_state *s, int64_t step);        /* the step count that random ops see next */
 /* Called behind each node of a run with this state, for each tensor that it gives: the source model's node and the
  * value's name ("" where there is none), and the tensor, dense, good until the watcher returns. NULL: nobody

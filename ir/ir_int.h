@@ -93,7 +93,6 @@ static inline int ir_mono_factors(ir_expr const *mono, const ir_expr **atoms)
 }
 ir_expr ir_mono_div(struct ir_ctx *ctx, ir_expr a, ir_expr b, bool *ok); /* a / b as monomials; NULL result: 1 */
 void ir_poly_bounds(const struct ir_poly *p, int64_t *lo, int64_t *hi);
-int64_t ir_sat_add(int64_t a, int64_t b);
 int64_t ir_sat_mul(int64_t a, int64_t b);
 /* Replaces a floordiv in a term by what it is at least, times its coefficient; false: there is none for which that can
  * be done. */

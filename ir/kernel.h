@@ -453,7 +453,6 @@ bool kn_before(const struct kn_moment *a, const struct kn_moment *b);       /* h
 void kn_order_name(struct kn_order *o, int event, const struct kn_moment *m);
 /* what a step of that queue that stands here knows, without waits */
 int *kn_order_known(struct kn_order *o, int queue);
-int *kn_order_ended(struct kn_order *o, const struct kn_moment *m);         /* what is known when it has ended */
 /* accesses the buffer (no alias), in order */
 void kn_order_touch(struct kn_order *o, int buffer, const struct kn_moment *m);
 /* behind that position, all steps happen after all that touched it; -1: none has */

@@ -85,7 +85,7 @@ struct ir_file *ir_file_get(struct ir_ctx *ctx, const char *path, char *error, s
     return file;
 }
 
-struct ir_file *ir_file_ref(struct ir_file *file)
+static struct ir_file *ir_file_ref(struct ir_file *file)
 {
     if (file)
         __atomic_add_fetch(&file->refs, 1, __ATOMIC_RELAXED);

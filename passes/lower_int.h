@@ -267,7 +267,6 @@ void lw_place_in(struct lw *lw, struct lw_group *g, const struct ir_node *n, int
 struct kn_step *lw_push_step(struct ir_ctx *ctx, struct kn_steps *to, struct kn_step s);
 struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind kind, const struct ir_node *n,
                         int nargs, const int *args);
-void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g);
 int lw_buffer(struct lw *lw, struct ir_value *v);        /* v's buffer, made when first asked for */
 int lw_buffer_new(struct lw *lw, struct kn_buffer b);
 /* weight.c: the first buffer of a weight of that type and layout that `same` takes for t, or -1; a new one. */
@@ -295,10 +294,7 @@ void lw_define_symbols(struct lw *lw, ir_type t, int level);
 void lw_define_symbol(struct lw *lw, ir_expr sym, int level);
 /* The buffer whose memory this one is a part of: itself, unless it is an alias. */
 int lw_storage(const struct lw *lw, int buffer);
-/* Is memory of that buffer (which is no alias) in the list; named by the step or its regions' own lists; also by a step
- * inside them? */
-bool lw_lists(const struct lw *lw, int n, const int *list, int buffer);
-bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer);
+/* Is memory of that buffer (which is no alias) named by the step, its regions' own lists, or a step inside them? */
 bool lw_touches(const struct lw *lw, const struct kn_step *s, int buffer);
 /* Do two loads or stores access their operands at the same indexes? */
 bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
@@ -320,8 +316,6 @@ bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b);
 /* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and
  * unguarded? */
 bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y);
-/* does the machine take a kernel of that size? */
-bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
 /* Appends b's kernel to a's, all but stages: operands that are one buffer become one, loads of what a stores become the
  * stored value. insn: where b's instructions are then. */
 struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_step *b, int *insn);
@@ -378,8 +372,6 @@ bool lw_type_bound(const struct lw *lw, ir_type t);
 int lw_level(const struct lw *lw, ir_expr e);            /* the level after which it can be evaluated */
 /* Binds the symbols that t introduces to the dims of the buffer or object, and evaluates what depends on them. */
 void lw_bind_dims(struct lw *lw, struct kn_steps *to, const struct ir_node *n, int buffer, ir_type t);
-void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer,
-             int nsyms, ir_expr *syms);
 
 /* -- control.c: if and loop ------------------------------------------------------------------- */
 bool lw_lower_if(struct lw *lw, struct ir_node *n, struct kn_steps *to);

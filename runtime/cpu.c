@@ -12,7 +12,8 @@
 
 #include "runtime/rt_int.h"
 
-bool tcr_cpu_has_all(const char *list, bool (*has)(const char *name, size_t size), char *missing, size_t size)
+/* All features of a comma-separated list, up to an '@', a leading + on each allowed. */
+static bool tcr_cpu_has_all(const char *list, bool (*has)(const char *name, size_t size), char *missing, size_t size)
 {
     while (*list && *list != '@') {
         const char *name = list + (*list == '+');

@@ -109,7 +109,8 @@ void tcr_guard_forget(const void *known)
     forget(known);
 }
 
-void *tcr_guard_alloc(size_t bytes, size_t alignment)
+/* A block between two pages that nobody may touch, of poison. NULL: no memory, without a message. */
+static void *tcr_guard_alloc(size_t bytes, size_t alignment)
 {
     size_t page = page_bytes(), room, at;
     char *base;

@@ -68,7 +68,7 @@ int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t fro
     return d->ops->copy(d, s->queue, &c);
 }
 
-int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes)
+static int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes)
 {
     return tcr_copy(s, 1, to, 0, from, bytes, "");
 }
@@ -80,7 +80,7 @@ int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t byt
     return status || !s->apart ? status : tcr_sync(s);
 }
 
-int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes)
+static int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes)
 {
     return s->device->ops->fill(s->device, 0, to, byte, bytes);
 }

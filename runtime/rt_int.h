@@ -54,9 +54,7 @@ void tcr_object_borrow(struct tcc_object *to, const struct tcc_tensor *t);
 /* -- cpu.c ---------------------------------------------------------------------------------- */
 /* Whether this CPU and kernel run code for `isa` (struct tcc_version); else `missing` names the first lack. */
 bool tcr_cpu_runs(const char *isa, char *missing, size_t size);
-/* For those: all features of a comma-separated list, up to an '@', a leading + on each allowed; code whose `isa` is
- * `prefix` and such a list. */
-bool tcr_cpu_has_all(const char *list, bool (*has)(const char *name, size_t size), char *missing, size_t size);
+/* For those: code whose `isa` is `prefix` and a list of features, as tcr_cpu_has_all() reads it. */
 bool tcr_cpu_runs_list(const char *isa, const char *prefix, bool (*has)(const char *name, size_t size), char *missing,
                        size_t size);
 /* Is all that code for `isa` may use in that psABI level? */
@@ -320,10 +318,8 @@ void tcr_free(struct tccrt_session *s, uint32_t memory, void *p, size_t bytes);
 int tcr_grow(struct tccrt_session *s, uint32_t memory, void *pp, size_t *held, size_t bytes);
 int tcr_copy(struct tccrt_session *s, uint32_t to_memory, void *to, uint32_t from_memory, const void *from,
              size_t bytes, const char *node);
-/* From the host to the device; back, and waits for it; bytes of the device. */
-int tcr_upload(struct tccrt_session *s, void *to, const void *from, size_t bytes);
+/* From the device to the host, and waits for it. */
 int tcr_download(struct tccrt_session *s, void *to, const void *from, size_t bytes);
-int tcr_fill(struct tccrt_session *s, void *to, int byte, size_t bytes);
 /* until the device has passed its exchanges with others (comm/peers.c); a rank that is gone ends it */
 int tcr_peers_settle(struct tccrt_session *s);
 /* Waits for all work. TCC_EINDEX: a kernel has met a bad index. */
@@ -369,7 +365,6 @@ int tcr_state_on_host(struct tccrt_session *s, uint32_t i, void **room, const vo
 /* -- shard.c: variables that are parts of larger ones */
 uint64_t tcr_whole_bytes(const struct tccrt_model *m, const struct tcc_pstate *p);
 void tcr_take_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *whole, void *part);
-void tcr_put_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *part, void *whole);
 int tcr_state_write_whole(struct tccrt_session *s, uint32_t i, const void *whole);      /* the session's part of it */
 /* A call of all ranks of the group: *whole, on rank 0 (elsewhere not looked at), becomes all their parts. */
 int tcr_gather_parts(struct tccrt_session *s, uint32_t i, void *whole);
@@ -532,8 +527,6 @@ void tcr_drain(struct tccrt_session *s, int status); /* waits for what a run has
 /* -- guard.c ---------------------------------------------------------------------------------- */
 #define TCR_GUARD_POISON 0xff                /* a NaN in every float type, -1 in signed integers */
 bool tcr_guard_wanted(void);                 /* by TCCRT_GUARD */
-/* A block between two pages that nobody may touch, of poison. NULL: no memory, without a message. */
-void *tcr_guard_alloc(size_t bytes, size_t alignment);
 void tcr_guard_free(void *p);
 void tcr_guard_heap(struct tcr_heap *h);     /* such blocks are what the heap gives, whoever's allocator it had */
 /* n rows, each with such a page behind it, *step bytes apart; freed as a block is. Where a kernel's scratch of so many

@@ -75,7 +75,8 @@ void tcr_take_part(const struct tccrt_model *m, const struct tcc_pstate *p, int 
     }
 }
 
-void tcr_put_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *part, void *whole)
+static void tcr_put_part(const struct tccrt_model *m, const struct tcc_pstate *p, int rank, const void *part,
+                         void *whole)
 {
     struct layout l = layout_of(m, p);
     uint64_t n;

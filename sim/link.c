@@ -33,7 +33,8 @@ static int log2_of(int n)
     return k;
 }
 
-struct sim_way sim_exchange_way(enum sim_exchange kind, int n, double bytes, double hop, double a_byte)
+/* The quicker way, for links of so many seconds a hop and a byte. */
+static struct sim_way sim_exchange_way(enum sim_exchange kind, int n, double bytes, double hop, double a_byte)
 {
     struct sim_way ring = {SIM_RING, n - 1, (n - 1) / (double)n}, tree = {SIM_TREE, log2_of(n), 1};
     switch (kind) {

@@ -16,7 +16,5 @@ struct sim_way { enum sim_algorithm algorithm; double hops, share; };
 double sim_exchange_seconds(const char *machine, enum sim_exchange kind, int ranks, double bytes);
 /* GPUs of a server of that kind; 0: no such machine. */
 int sim_server_gpus(const char *machine);
-/* The quicker way, for links of so many seconds a hop and a byte. */
-struct sim_way sim_exchange_way(enum sim_exchange kind, int ranks, double bytes, double hop, double a_byte);
 
 #endif

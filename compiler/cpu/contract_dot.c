@@ -85,7 +85,8 @@ bool ct_dot(struct ct *c)
     return true;
 }
 
-int ct_pack_lanes(const struct ct *c)
+/* Groups of a row that packing in halves takes at once. */
+static int ct_pack_lanes(const struct ct *c)
 {
     const struct ct_k *last = &c->ks[c->nks - 1];
     int n = c->lanes;

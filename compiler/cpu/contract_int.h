@@ -114,8 +114,6 @@ bool ct_half(const struct ct *c);
 bool ct_dot(struct ct *c);
 /* Is A packed in halves? Sets halves, and pack_a, behind ct_dot(). */
 void ct_halve(const struct cpu_machine *m, struct ct *c);
-/* Groups of a row that packing in halves takes at once. */
-int ct_pack_lanes(const struct ct *c);
 
 /* Rows for which all row guards hold when row-guarded loops have the values tap[k]. */
 struct em_span ct_row_range(const struct ct *c, const int64_t *tap);
@@ -134,8 +132,6 @@ bool ct_shared_rest(const struct ct *c, int mr);
 
 /* Cycles of a step of the sum in a register tile of mr rows and cv vectors, about. */
 double ct_step_cost(const struct ct *c, int mr, int cv);
-/* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
-bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how);
 /* Leading dimension of a tile's packed A, in elements of the sum: of its rows, or (a_by_k) of its steps. */
 ir_expr ct_packed_a_ld(const struct ct *c);
 

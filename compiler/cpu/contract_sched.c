@@ -375,7 +375,8 @@ static bool too_many_edges(const struct ct *c, int mr)
     return edges > 8;
 }
 
-bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how)
+/* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
+static bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how)
 {
     struct ct c;
     int mr, cv;

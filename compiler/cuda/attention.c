@@ -427,7 +427,8 @@ static void begin_part(struct fa *a, struct fa_side *s, V pass)
     s->base = s->apart ? at : em_least(e, at, em_i64(e, s->columns - s->part));
 }
 
-void fa_each_pass(struct fa *a, void (*run)(struct fa *a))
+/* Runs the tile once for each part of the columns that are summed. */
+static void fa_each_pass(struct fa *a, void (*run)(struct fa *a))
 {
     struct em *e = a->e;
     struct em_loop l;
@@ -550,7 +551,8 @@ void fa_finish(struct fa *a, int stage, int id, const struct fa_side *side)
     em_loop_end(e, &l);
 }
 
-void fa_begin_tile(struct fa *a, const struct em_tiles *t)
+/* The tile's outer dims, rows and columns. */
+static void fa_begin_tile(struct fa *a, const struct em_tiles *t)
 {
     struct em *e = a->e;
     for (int i = 0; i < em_nouter(e->k); i++)

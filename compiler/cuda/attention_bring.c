@@ -124,7 +124,8 @@ static void bring_vectors(struct fa *a, V first)
     cuda_copy_commit(e);
 }
 
-void fa_bring_columns(struct fa *a, V first)
+/* k, v and the vectors from that column on */
+static void fa_bring_columns(struct fa *a, V first)
 {
     use_buffers(a, first);
     bring_vectors(a, first);

@@ -159,7 +159,6 @@ LLVMValueRef fa_bind_column(struct fa *a, int j, LLVMValueRef block);
 void fa_bring(struct fa *a, struct fa_side *s, LLVMValueRef first, LLVMValueRef count);         /* a tile on its way */
 /* Values of the vectors for row i of the thread and column j of the block, in the places of their loads. */
 void fa_set_vectors(struct fa *a, int i, int j, LLVMValueRef block);
-void fa_bring_columns(struct fa *a, LLVMValueRef first);             /* k, v and the vectors from that column on */
 /* Runs `block` for the blocks of columns in from..to, of which those in first..last are whole for all rows; with
  * a->full there. */
 void fa_columns_in(struct fa *a, LLVMValueRef from, LLVMValueRef first, LLVMValueRef last, LLVMValueRef to,
@@ -193,15 +192,11 @@ void fa_clear(struct fa *a, LLVMValueRef *slots, int n);
 LLVMValueRef fa_part(struct fa *a, const struct fa_side *s);         /* columns of the pass that there are, i64 */
 /* the side's column that is that one of the pass */
 LLVMValueRef fa_of_part(struct fa *a, const struct fa_side *s, LLVMValueRef column);
-/* Runs the tile once for each part of the columns that are summed. */
-void fa_each_pass(struct fa *a, void (*run)(struct fa *a));
 /* Means of a side's columns to shared memory; then value `id` is one of them in stage `stage`, once for each row and
  * column of the pass. */
 void fa_hand_over(struct fa *a, const struct fa_side *s, LLVMValueRef *mean);
 LLVMValueRef fa_sum_place(struct fa *a, LLVMValueRef row, int which);
 void fa_finish(struct fa *a, int stage, int id, const struct fa_side *s);
-/* The tile's outer dims, rows and columns. */
-void fa_begin_tile(struct fa *a, const struct em_tiles *t);
 void fa_gradient_tile(struct fa *a);         /* attention_grad.c */
 /* attention_split.c. The keys of the tile's piece; its means, sums and maxima to scratch, from where fa_hand_over() and
  * sums have put them. */

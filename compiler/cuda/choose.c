@@ -380,7 +380,7 @@ static bool shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, bool fp8, st
     return true;
 }
 
-bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s)
+static bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s)
 {
     return shape_of(ctx, k, false, s);
 }

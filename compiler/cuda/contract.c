@@ -16,7 +16,8 @@ V ct_at(struct em *e, V base, V index, int bytes)
     return LLVMBuildInBoundsGEP2(e->b, e->t_i8, base, &offset, 1, "");
 }
 
-V ct_count(struct em *e, uint32_t dims)
+/* points of a set of dims, i64 */
+static V ct_count(struct em *e, uint32_t dims)
 {
     ir_expr n = ir_const(e->ctx, 1);
     for (int d = 0; d < e->k->ndims; d++)

@@ -96,7 +96,6 @@ LLVMValueRef ct_element16(struct ct *c, const struct ct_side *s, LLVMValueRef va
 LLVMValueRef ct_element_fp8(struct ct *c, const struct ct_side *s, LLVMValueRef value);  /* of 8-bit floats */
 
 LLVMValueRef ct_at(struct em *e, LLVMValueRef base, LLVMValueRef index, int bytes);      /* base + index * bytes */
-LLVMValueRef ct_count(struct em *e, uint32_t dims);                        /* points of a set of dims, i64 */
 /* binds the dims of a set by one index, the last fastest */
 void ct_bind(struct em *e, uint32_t dims, LLVMValueRef index);
 /* address of a side's buffer of that number */
@@ -145,12 +144,10 @@ struct ct_shape {
     int bytes;
     enum tcc_dtype type[2];
 };
-/* How the kernel is such a product: false: it isn't. type: of the factors as tensor cores take them (f32 in tf32
- * parts), bytes: of an element of those. swap: rows are b's. */
 int ct_last_dim(const struct kn_kernel *k, uint32_t dims);      /* the last of a set with more than a point */
-bool ct_shape_of(struct ir_ctx *ctx, const struct kn_kernel *k, struct ct_shape *s);
-/* The same for a schedule: with fp8, 8-bit floats are factors as they are; else they are f16. whole: sums are of
- * i32. */
+/* How the kernel is such a product in a schedule: false: it isn't. type: of the factors as tensor cores take them (f32
+ * in tf32 parts), bytes: of an element of those. swap: rows are b's. fp8: 8-bit floats are factors as they are; else
+ * they are f16. whole: sums are of i32. */
 bool ct_shape_by(struct ir_ctx *ctx, const struct kn_kernel *k, const struct cuda_schedule *by, struct ct_shape *s);
 
 #endif

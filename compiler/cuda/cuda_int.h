@@ -36,7 +36,6 @@ struct cuda_machine {
     int fp8;                         /* enum cuda_how: which template multiplies 8-bit floats as such; 0: none */
 };
 const struct cuda_machine *cuda_machine_make(struct ir_ctx *ctx, const char *arch);     /* NULL after a diagnostic */
-const struct cuda_machine *cuda_machine_find(const char *arch);                         /* NULL: there is none */
 
 /* pass_machine.layout (layout.c) */
 kn_layout cuda_layout(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);

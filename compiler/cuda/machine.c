@@ -48,7 +48,8 @@ static bool materialise(const struct pass_machine *m, const struct ir_node *n)
     return n->op == IR_cast && ((const struct cuda_machine *)m)->fp8 && (d == TCC_F8E4M3FN || d == TCC_F8E5M2);
 }
 
-const struct cuda_machine *cuda_machine_find(const char *arch)
+/* NULL: there is none */
+static const struct cuda_machine *cuda_machine_find(const char *arch)
 {
     for (int i = 0; i < NMACHINES; i++)
         if (!strcmp(machines[i].name, arch))

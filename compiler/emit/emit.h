@@ -189,7 +189,6 @@ void em_bind_index(struct em *e, ir_expr sym, LLVMValueRef value, LLVMValueRef b
 LLVMValueRef em_expr(struct em *e, ir_expr x);                              /* i64, at lane 0 */
 /* <lanes x i64>, or i64 when equal in all lanes */
 LLVMValueRef em_expr_lanes(struct em *e, ir_expr x);
-bool em_varies(struct em *e, ir_expr x);                                    /* does it differ between lanes? */
 /* x(lane) = x(0) + lane * *stride for a constant stride? (0: uniform.) False: lanes are unrelated. */
 bool em_stride(struct em *e, ir_expr x, int64_t *stride);
 /* The same without an emitter: x between `lanes` consecutive values of `var`, from a multiple of `lanes` on if

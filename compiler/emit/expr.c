@@ -42,7 +42,8 @@ void em_set_lanes(struct em *e, ir_expr vdim, int lanes, LLVMValueRef mask)
     e->mask = mask;
 }
 
-bool em_varies(struct em *e, ir_expr x)
+/* does it differ between lanes? */
+static bool em_varies(struct em *e, ir_expr x)
 {
     switch (x->kind) {
     case IR_X_CONST: return false;

@@ -35,7 +35,9 @@ struct em_range loops_bounds(struct em *e, int dim)
 
 /* -- Segments ------------------------------------------------------------------------------------- */
 
-struct loops_segments loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts)
+/* The segments that some count of points can need. counts: the possible numbers of points, ncounts 0: any. */
+static struct loops_segments loops_segments(const struct em *e, int width, int unroll, int ncounts,
+                                            const int64_t *counts)
 {
     struct loops_segments s = {0};
     bool masks = e->m->masks;
@@ -60,8 +62,10 @@ struct loops_segments loops_segments(const struct em *e, int width, int unroll, 
     return s;
 }
 
-void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, struct em_range r,
-                        void (*body)(void *, int), void *user)
+/* Runs body(user, segment) over the points r of `dim` with its variable bound and lanes set, then restores scalar
+ * context. */
+static void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, struct em_range r,
+                               void (*body)(void *, int), void *user)
 {
     ir_expr var = e->k->dims[dim].var;
     for (int i = 0; i < s->n; i++) {
@@ -235,7 +239,8 @@ static bool plan_parts(struct stage_run *r)
     return false;
 }
 
-int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct kn_stage *s)
+/* The dim that a stage runs in lanes when the kernel's vector dim is an inner one; -1: none. */
+static int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct kn_stage *s)
 {
     int vector = nest.vector;
     if (vector < 0 || k->dims[vector].role != KN_INNER || nest.width <= 1 || !s->inner)

@@ -13,13 +13,6 @@
 struct loops_segment { int lanes; bool masked; };
 struct loops_segments { int n; struct loops_segment at[LOOPS_MAX_SEGMENTS]; };
 
-/* The segments that some count of points can need. counts: the possible numbers of points, ncounts 0: any. */
-struct loops_segments loops_segments(const struct em *e, int width, int unroll, int ncounts, const int64_t *counts);
-/* Runs body(user, segment) over the points r of `dim` with its variable bound and lanes set, then restores scalar
- * context. */
-void loops_run_segments(struct em *e, const struct loops_segments *s, int dim, struct em_range r,
-                        void (*body)(void *user, int segment), void *user);
-
 /* Accumulators of one stage's reductions in one vector context (stack slots, which LLVM turns into registers). */
 struct loops_acc {
     int insn, lanes;
@@ -64,8 +57,6 @@ bool loops_is_reduction(const struct kn_insn *n);
 /* The outer dim of which nest.rows points run side by side; -1: one after the other, as of kernels that are more than
  * sums and what becomes of them. */
 int loops_row_dim(const struct kn_kernel *k, struct em_nest nest);
-/* The dim that a stage runs in lanes when the kernel's vector dim is an inner one; -1: none. */
-int loops_stage_dim(const struct kn_kernel *k, struct em_nest nest, const struct kn_stage *s);
 int loops_local_lanes(const struct kn_kernel *k, struct em_nest nest);   /* lanes of elements of local operands */
 bool loops_folds(const struct kn_insn *n);                               /* REDUCE, ARGREDUCE */
 

@@ -23,7 +23,8 @@ struct vm vm_make(struct em *e, V like)
     return m;
 }
 
-struct vm vm_double(const struct vm *m)
+/* the same lanes in double */
+static struct vm vm_double(const struct vm *m)
 {
     return (struct vm){.e = m->e,
                        .f64 = true,

@@ -24,7 +24,6 @@ struct vm {
     LLVMTypeRef f, i;                /* floating and integer type of the lanes */
 };
 struct vm vm_make(struct em *e, LLVMValueRef like);
-struct vm vm_double(const struct vm *m);                     /* the same lanes in double */
 
 LLVMValueRef vm_k(const struct vm *m, double c);
 LLVMValueRef vm_ik(const struct vm *m, int64_t c);

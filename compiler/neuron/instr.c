@@ -111,7 +111,8 @@ void nk_run_stage(struct nk *nk, const struct nk_tile *t, const struct kn_stage 
 /* -- Rows in blocks
  * ---------------------------------------------------------------------------------------------------- */
 
-int64_t nk_block_rows(const struct nk_blocks *b, int64_t lo)
+/* of the block that begins there */
+static int64_t nk_block_rows(const struct nk_blocks *b, int64_t lo)
 {
     return nk_panel_part(b->panel, b->extent - lo, NEURON_PARTITIONS);
 }

@@ -298,8 +298,6 @@ void nk_order(struct nk *nk, const struct kn_stage *g, const int *same, int *ord
 struct nk_half { const struct nk_value *x, *with; enum neuron_alu op; bool reversed; };
 /* the only reader of an instruction's value, in its own stage; -1: there are none, or several */
 int nk_reader_of(const struct kn_kernel *k, int insn);
-/* Is it a float, the same for all elements of a partition, of which there are several? */
-bool nk_is_column(const struct nk_tile *t, const struct nk_value *v);
 /* x op a number or a column, one for each of the points that lie side by side at least; NULL: `with` is none of
  * these. */
 struct nk_value *nk_by_column(struct nk *nk, const struct nk_tile *t, enum tcc_dtype d, enum neuron_alu op,
@@ -406,7 +404,6 @@ void nk_run_stage(struct nk *nk, const struct nk_tile *t, const struct kn_stage 
 /* Points of a dim on partitions, up to 128 a block, points of `across` (-1: none) side by side: what instruction `insn`
  * gives, in that type. Behind the last whole block come as many as an operand of the panel can have. */
 struct nk_blocks { int insn, dim, across; enum tcc_dtype type; int64_t extent; const struct nk_panel *panel; };
-int64_t nk_block_rows(const struct nk_blocks *b, int64_t lo);               /* of the block that begins there */
 int64_t nk_block_number(int64_t lo);
 /* Up to four blocks from `lo` on, which become to[their numbers], of one buffer; base: where the other dims are.
  * Returns how many points these are. */

@@ -23,7 +23,8 @@ static int repeats_from(const struct nk_tile *t, const struct nk_value *v)
     return a;
 }
 
-bool nk_is_column(const struct nk_tile *t, const struct nk_value *v)
+/* Is it a float, the same for all elements of a partition, of which there are several? */
+static bool nk_is_column(const struct nk_tile *t, const struct nk_value *v)
 {
     return !v->is_number && tcc_is_float((enum tcc_dtype)v->dtype) && repeats_from(t, v) == 1 &&
            nk_free_elements(t) > 1;
@@ -236,8 +237,8 @@ bool nk_is_hot(const struct kn_kernel *k, const struct kn_stage *g, int insn, st
         return false;
     for (int a = 0; a < 2; a++) {
         int e = equal->arg[a];
-        if (e < g->first || k->insns[e].code != KN_EXPR || nk_reader_of(k, e) != n->arg[0] ||
-            equal->arg[!a] == e || tcc_is_float((enum tcc_dtype)k->insns[e].dtype))
+        if (e < g->first || k->insns[e].code != KN_EXPR || nk_reader_of(k, e) != n->arg[0] || equal->arg[!a] == e ||
+            tcc_is_float((enum tcc_dtype)k->insns[e].dtype))
             continue;
         *to = (struct nk_hot){n->arg[0], e, equal->arg[!a]};
         return true;

@@ -44,12 +44,6 @@ struct ir_value *contrib_attend(struct imp *im, struct contrib_attention *a);
 bool contrib_add_bias(struct imp *im, struct contrib_attention *a, struct ir_value *v);
 /* Adds `filter` where `allowed` (bool) is false. */
 bool contrib_mask(struct imp *im, struct contrib_attention *a, struct ir_value *allowed, double filter);
-/* Adds a mask operand in any of its forms (NULL: nothing); a->q and a->k say what sizes there are. `past`: keys before
- * the first query. */
-bool contrib_mask_operand(struct imp *im, struct contrib_attention *a, struct ir_value *mask, ir_expr past,
-                          double filter);
-/* Queries see keys up to their own position, the last query the last key. */
-bool contrib_causal(struct imp *im, struct contrib_attention *a, struct ir_value *past);
 /* Angles of positions (i64 [b or 1, s]) from caches [n, half], for imp_rotate. */
 struct ir_value *contrib_angles(struct imp *im, struct ir_value *cache, struct ir_value *positions);
 /* Rows [b or 1, 1, s, 1] of `now` written into `past` [b, h, p, d], made longer to hold `rows` of them. */

@@ -13,7 +13,7 @@
 #define WITHOUT_ASKING (INT64_C(1) << 20) /* bytes of all values */
 #define FIRST_WITH_DEFAULTS 4             /* IR version */
 
-const struct onnx_tensor *imp_initializer_of(const struct onnx_graph *g, const char *name)
+static const struct onnx_tensor *imp_initializer_of(const struct onnx_graph *g, const char *name)
 {
     for (size_t k = 0; k < g->init_count; k++)
         if (!strcmp(g->inits[k]->name, name))

@@ -382,7 +382,6 @@ bool imp_is_bound(const struct imp *im, const char *name);
 void imp_note_differentiated(struct imp *im);
 /* Initialisers that are inputs (defaults.c): which of them a call may give; a function that takes those; is this one of
  * them? */
-const struct onnx_tensor *imp_initializer_of(const struct onnx_graph *g, const char *name);
 bool imp_is_initializer(const struct onnx_graph *g, const char *name);
 bool imp_choose_defaults(struct imp *im, const struct frontend_options *o);
 bool imp_given(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *,

@@ -120,7 +120,7 @@ static const struct onnx_type *type_of(struct onnx_reader *r, const Onnx__TypePr
     return t->elem ? t : NULL;
 }
 
-const struct onnx_tensor *onnx_load_tensor(struct onnx_reader *r, const Onnx__TensorProto *p)
+static const struct onnx_tensor *onnx_load_tensor(struct onnx_reader *r, const Onnx__TensorProto *p)
 {
     struct onnx_tensor *t = alloc(r, 1, sizeof *t);
     return t && onnx_read_tensor(r, p, t) ? t : NULL;

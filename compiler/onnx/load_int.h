@@ -9,10 +9,6 @@
 
 /* Fills r->model from `p`; what it keeps pointers to must live as long as the model. */
 bool onnx_load_model(struct onnx_reader *r, const Onnx__ModelProto *p);
-const struct onnx_tensor *onnx_load_tensor(struct onnx_reader *r, const Onnx__TensorProto *p);
-
-/* Reads files[0] of `m` as a stored value of this kind, into m's arena. */
-const struct onnx_value *onnx_read_value(struct onnx_model *m, enum onnx_type_kind kind, struct onnx_error *err);
 
 /* Lets protobuf-c allocate in the arena; what it frees stays there until the model is closed. */
 ProtobufCAllocator onnx_protobuf_allocator(struct onnx_arena *arena);

@@ -202,29 +202,6 @@ struct onnx_model *onnx_open_memory(const void *data, uint64_t size, const char 
 
 void onnx_close(struct onnx_model *model);
 
-/*
- * A value stored on its own (input_K.pb, output_K.pb): a TensorProto, SequenceProto, OptionalProto or MapProto, told by
- * `kind`. OPTIONAL: count is 0 (none) or 1. MAP: `keys` beside the values of items[0] (a SEQUENCE).
- */
-struct onnx_value {
-    enum onnx_type_kind kind;
-    const char *name;
-    const struct onnx_tensor *tensor;
-    size_t count;
-    const struct onnx_value *items;
-    enum onnx_dtype key_type;
-    size_t key_count;
-    const int64_t *keys;
-    const struct onnx_str *string_keys;
-};
-
-/*
- * Reads such a file. The file does not say which of the four it is: `kind` does. `*model` owns the value (and has
- * nothing else); close it when done. NULL: `err` says why.
- */
-const struct onnx_value *onnx_open_value(const char *path, enum onnx_type_kind kind, struct onnx_model **model,
-                                         struct onnx_error *err);
-
 /* Names a dtype ("FLOAT"); "UNDEFINED" for 0, NULL for a number that ONNX does not define. */
 const char *onnx_dtype_name(int64_t dtype);
 

@@ -33,7 +33,8 @@ bool contrib_mask(struct imp *im, struct contrib_attention *a, struct ir_value *
     return v && contrib_add_bias(im, a, v);
 }
 
-bool contrib_causal(struct imp *im, struct contrib_attention *a, struct ir_value *past)
+/* Queries see keys up to their own position, the last query the last key. */
+static bool contrib_causal(struct imp *im, struct contrib_attention *a, struct ir_value *past)
 {
     ir_expr dims[2] = {imp_dim(a->q, 2), imp_dim(a->k, 2)};
     struct ir_value *query = imp_iota(im, 2, dims, 0, TCC_I64), *key = imp_iota(im, 2, dims, 1, TCC_I64);
@@ -97,8 +98,10 @@ static struct ir_value *allowed_range(struct imp *im, struct contrib_attention *
     return starts ? imp_bin(im, IR_and, allowed, imp_bin(im, IR_ge, key, per_sample(im, mask, batch, batch))) : allowed;
 }
 
-bool contrib_mask_operand(struct imp *im, struct contrib_attention *a, struct ir_value *mask, ir_expr past,
-                          double filter)
+/* Adds a mask operand in any of its forms (NULL: nothing); a->q and a->k say what sizes there are. `past`: keys before
+ * the first query. */
+static bool contrib_mask_operand(struct imp *im, struct contrib_attention *a, struct ir_value *mask, ir_expr past,
+                                 double filter)
 {
     static const int64_t heads = 1, middle[2] = {1, 2};
     if (!mask)

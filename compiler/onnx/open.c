@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a model or a stored value: map, recognise what is not ONNX, scan, unpack the slim copy, build the structures.
+ * Opens a model: map, recognise what is not ONNX, scan, unpack the slim copy, build the structures.
  */
 #include "compiler/onnx/load_int.h"
 
@@ -114,19 +114,4 @@ struct onnx_model *onnx_open_memory(const void *data, uint64_t size, const char 
         return m;
     onnx_close(m);
     return NULL;
-}
-
-const struct onnx_value *onnx_open_value(const char *path, enum onnx_type_kind kind, struct onnx_model **model,
-                                         struct onnx_error *err)
-{
-    struct onnx_model *m = new_model(err);
-    const struct onnx_value *v = NULL;
-    if (m && onnx_map_file(path, &m->files[0], err) && (set_path(m, path) || onnx_no_memory(err)))
-        v = onnx_read_value(m, kind, err);
-    if (!v) {
-        onnx_close(m);
-        m = NULL;
-    }
-    *model = m;
-    return v;
 }

@@ -7,7 +7,8 @@
 
 #define UNUSED(arg) ((void)(arg))
 
-struct ir_value *pt2_reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction)
+/* The mean (1) or sum (2) of all elements of a loss, or the loss itself (0). */
+static struct ir_value *pt2_reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction)
 {
     int64_t axes[TCC_MAX_RANK];
     for (int k = 0; k < TCC_MAX_RANK; k++)

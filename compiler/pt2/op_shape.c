@@ -8,7 +8,7 @@
 
 /* -- Bounds */
 
-ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size)
+static ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size)
 {
     return i->hi < 0 ? ir_add(p->ctx, i, size) : i;
 }

@@ -320,7 +320,6 @@ struct ir_value *pt2_not_zero(struct pt2 *p, struct ir_value *by);
 struct ir_value *pt2_floor_div(struct pt2 *p, struct ir_value *a, struct ir_value *b);     /* of integers, b not 0 */
 /* i < 0 counts from the end; clamped to 0 .. size: how slices take bounds. */
 ir_expr pt2_clamp(struct pt2 *p, ir_expr i, ir_expr size);
-ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size);
 /* The square root; what is trained gets no gradient where it is 0, as PyTorch's norms and distances do. */
 struct ir_value *pt2_root(struct pt2 *p, struct ir_value *x);
 /* 0 along rows of -inf alone. */
@@ -355,8 +354,6 @@ ir_expr pt2_product(struct pt2 *p, const struct ir_value *x, int from, int to);
  * NULL. */
 struct ir_value *pt2_singular_values(struct pt2 *p, struct ir_value *x);
 struct ir_value *pt2_inverse(struct pt2 *p, struct ir_value *x);
-/* The mean (1) or sum (2) of all elements of a loss, or the loss itself (0). */
-struct ir_value *pt2_reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction);
 
 #define ATEN(name, flags, function, arg) bool aten_##function(struct pt2 *p, int arg_);
 #include "compiler/pt2/aten.def"

@@ -253,14 +253,6 @@ void ir_interp_state_step(struct ir_interp_state *s, int64_t step)
     s->step = (uint64_t)step;
 }
 
-void ir_interp_state_reset(struct ir_interp_state *s)
-{
-    for (struct ir_state *v = s->module->states; v; v = v->next) {
-        ir_tensor_unref(s->values[v->index]);
-        s->values[v->index] = ir_tensor_ref(v->init);
-    }
-}
-
 int64_t it_position(const struct ir_interp_state *s, const struct ir_state *v)
 {
     const struct ir_tensor *now = s ? s->values[v->index] : NULL;

@@ -120,7 +120,7 @@ bool it_eval(struct interp *it, ir_expr e, int64_t *out)
     return ir_eval(e, sym_value, it, out);
 }
 
-bool it_expr(struct it_call *c, ir_expr e, int64_t *out)
+static bool it_expr(struct it_call *c, ir_expr e, int64_t *out)
 {
     if (it_eval(c->it, e, out))
         return true;

@@ -60,7 +60,6 @@ struct ir_tensor *it_out(struct it_call *c, int k, int rank, const int64_t *dims
 void *it_scratch(struct it_call *c, int64_t n, size_t size);
 /* Values of an expression attribute, n of them; false after it_fail. */
 bool it_exprs(struct it_call *c, enum ir_attr_key key, int n, int64_t *out);
-bool it_expr(struct it_call *c, ir_expr e, int64_t *out);
 /* An INTS attribute; `otherwise` for each where it is absent. */
 void it_ints(const struct ir_node *n, enum ir_attr_key key, int count, int64_t otherwise, int64_t *out);
 /* A dense, aligned form of t: t itself with a new reference, or a copy. NULL: no memory. */
@@ -82,10 +81,6 @@ bool it_inputs_fit(struct ir_ctx *ctx, int n, const char *const *names, const ir
 struct ir_tensor *it_from_object(const struct tcc_object *o);      /* a tensor object's copy */
 struct tcc_object *it_to_object(const struct ir_tensor *t);
 
-/* Library ops (lib.c). A node's own attributes as the ABI has them; `held`: room for one for each, let go by the
- * caller. How many; c->status. */
-struct it_held { struct tcc_tensor t; struct ir_tensor *dense; };
-int it_lib_attrs(struct it_call *c, struct tcc_attr *to, struct it_held *held);
 /* A call of a user's operator on memory that is guarded on both sides (custom.c). */
 int it_custom(const struct ir_custom *x, struct tcc_lib_call *call);
 

@@ -52,7 +52,11 @@ static const struct tcc_libop *find_libop(const char *name)
     return NULL;
 }
 
-int it_lib_attrs(struct it_call *c, struct tcc_attr *to, struct it_held *held)
+struct it_held { struct tcc_tensor t; struct ir_tensor *dense; };
+
+/* A node's own attributes as the ABI has them; `held`: room for one for each, let go by the caller. How many;
+ * c->status. */
+static int it_lib_attrs(struct it_call *c, struct tcc_attr *to, struct it_held *held)
 {
     const struct ir_node *n = c->n;
     int count = 0;

@@ -105,7 +105,8 @@ static struct kn_moment *moment(struct kn_order *o, int queue, int *known, int p
     return m;
 }
 
-int *kn_order_ended(struct kn_order *o, const struct kn_moment *m)
+/* what is known when it has ended */
+static int *kn_order_ended(struct kn_order *o, const struct kn_moment *m)
 {
     int *ended = copy_of(o, m->known);
     ended[m->queue] = m->index;

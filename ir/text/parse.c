@@ -438,7 +438,8 @@ static bool parse_advances(struct parser *p)
     return true;
 }
 
-bool parse_func(struct parser *p)
+/* after the word `func` */
+static bool parse_func(struct parser *p)
 {
     struct token at = p->tok;
     struct results results = {0};
@@ -461,7 +462,8 @@ bool parse_func(struct parser *p)
     return true;
 }
 
-bool parse_sym(struct parser *p)
+/* after the word `sym` */
+static bool parse_sym(struct parser *p)
 {
     struct token at = p->tok;
     const char *name;

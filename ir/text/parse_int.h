@@ -72,8 +72,6 @@ bool parse_dtype(struct parser *p, enum tcc_dtype *out);
 bool parse_type(struct parser *p, ir_type *out);
 bool parse_tensor(struct parser *p, struct ir_tensor **out); /* the context keeps it: *out is no reference */
 bool parse_attr(struct parser *p, enum ir_op op, struct ir_attr *out);
-bool parse_sym(struct parser *p);                            /* after the word `sym` */
-bool parse_func(struct parser *p);                           /* after the word `func` */
 bool parse_pipe(struct parser *p);                           /* after the word `stages` */
 bool parse_program(struct parser *p);                        /* level 2: at one of kernel, level, buffer, entry */
 bool parse_layout(struct parser *p, ir_type type, const struct kn_layout **out); /* after the word `layout` */

@@ -168,14 +168,6 @@ static void print_block(struct printer *p, const struct ir_block *b, int indent)
     }
 }
 
-void ir_print_node(FILE *out, const struct ir_node *n)
-{
-    struct printer p;
-    start(&p, out, n->block->func);
-    print_one(&p, n, 0);
-    finish(&p);
-}
-
 /* == Functions == */
 
 void ir_print_global(FILE *out, const char *name)
@@ -233,7 +225,7 @@ static void print_results(struct printer *p, const struct ir_func *f)
     fputs(" {\n", p->out);
 }
 
-void ir_print_func(FILE *out, const struct ir_func *f)
+static void ir_print_func(FILE *out, const struct ir_func *f)
 {
     struct printer p;
     start(&p, out, f);

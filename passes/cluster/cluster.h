@@ -161,8 +161,6 @@ struct plan_prediction {
 bool plan_predict(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l,
                   struct plan_prediction *out,
                   const char **why);
-/* A time that no run of the layout can be shorter than, by the same figures; cheap. */
-double plan_bound(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l);
 
 /* -- All of them
  * --------------------------------------------------------------------------------------------------------------- */

@@ -653,10 +653,3 @@ bool plan_predict(struct plan_model *m, const struct plan_cluster *c, const stru
 {
     return plan_evaluate(m, c, l, true, out, why);
 }
-
-double plan_bound(struct plan_model *m, const struct plan_cluster *c, const struct plan_layout *l)
-{
-    struct plan_prediction p;
-    const char *why;
-    return plan_evaluate(m, c, l, false, &p, &why) ? p.step : 0;
-}

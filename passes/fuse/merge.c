@@ -117,7 +117,7 @@ static int functions(const struct kn_kernel *k)
 }
 
 /* Does the machine take a kernel of that size, with the first one's sizes? */
-bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second)
+static bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second)
 {
     const struct kn_kernel *a = first->kernel, *b = second->kernel;
     for (int i = 0; i < b->nsizes; i++) {

@@ -106,7 +106,8 @@ bool grad_wants_value(const struct grad *g, const struct ir_value *v)
     return v && v->id < g->nvalues && g->active[v->id];
 }
 
-bool grad_hides(const struct grad *g, const struct ir_value *v)
+/* does an x reach it, and it can't have a gradient? */
+static bool grad_hides(const struct grad *g, const struct ir_value *v)
 {
     return v && v->id < g->nvalues && g->hidden[v->id];
 }

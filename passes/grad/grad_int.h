@@ -46,8 +46,6 @@ typedef void (*grad_rule)(struct grad *g, struct ir_node *n);
 struct ir_value *grad_in(const struct ir_node *n, int i);
 bool grad_wants(const struct grad *g, const struct ir_node *n, int i);
 bool grad_wants_value(const struct grad *g, const struct ir_value *v);
-/* does an x reach it, and it can't have a gradient? */
-bool grad_hides(const struct grad *g, const struct ir_value *v);
 /* The gradient of result k, NULL where there is none. */
 struct ir_value *grad_out(struct grad *g, struct ir_node *n, int k);
 /* The whole gradient of a value, NULL where there is none. */

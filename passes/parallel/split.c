@@ -233,7 +233,7 @@ static void drop_inputs(struct ir_func *f, int *n, int *in)
 }
 
 /* `in` has room for one more. */
-bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in)
+static bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in)
 {
     struct symbols s = {.ctx = x->ctx};
     ir_expr dims[TCC_MAX_RANK];

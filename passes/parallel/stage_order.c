@@ -302,8 +302,10 @@ static void count_peaks(struct pipeline_order *o)
     }
 }
 
-bool pipeline_simulate(struct ir_ctx *ctx, struct pipeline_order *order, const bool *empty, const double *forward,
-                       const double *backward)
+/* Gives every task its times, with every stage's tasks in the order in which they stand. False: the stages wait for
+ * each other. */
+static bool pipeline_simulate(struct ir_ctx *ctx, struct pipeline_order *order, const bool *empty,
+                              const double *forward, const double *backward)
 {
     struct maker k = maker_new(ctx, order, empty, forward, backward);
     int *at = IR_NEWN(ctx, order->stages, int), left = 0;

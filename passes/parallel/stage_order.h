@@ -52,10 +52,6 @@ struct pipeline_order {
  */
 struct pipeline_order *pipeline_make(struct ir_ctx *ctx, const struct pipeline_options *o, int stages, int segments,
                                      const bool *empty, const double *forward, const double *backward, bool training);
-/* Gives every task its times, with every stage's tasks in the order in which they stand. False: the stages wait for
- * each other. */
-bool pipeline_simulate(struct ir_ctx *ctx, struct pipeline_order *order, const bool *empty, const double *forward,
-                       const double *backward);
 /* The part of the stages' time in which they wait. */
 double pipeline_bubble(const struct pipeline_order *order);
 

@@ -31,7 +31,8 @@ int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const i
     return x->calls.n - 1;
 }
 
-void stages_link(struct stages *x, struct pipe *p)
+/* Puts the pipeline behind the module's others. */
+static void stages_link(struct stages *x, struct pipe *p)
 {
     struct pipe **end = &x->m->pipes;
     while (*end)

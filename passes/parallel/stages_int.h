@@ -62,9 +62,8 @@ int stages_value(struct stages *x, const char *name, ir_type type, enum tcc_pipe
 int stages_call(struct stages *x, struct ir_func *f, int stage, int nin, const int *in, int nout, const int *out);
 /* ENTRY.WHATs; stage < 0: ENTRY.WHAT */
 struct ir_func *stages_func(struct stages *x, const char *what, int stage);
-/* A pipeline of x's tables without tasks, and one that is there, behind the module's others. */
+/* A pipeline of x's tables without tasks. */
 struct pipe *stages_new_pipe(struct stages *x, int micros);
-void stages_link(struct stages *x, struct pipe *p);
 /* The segment in which a value of `whole` is made (0 for inputs and sources). */
 int stages_segment_of(const struct stages *x, const struct ir_value *v);
 
@@ -92,8 +91,6 @@ bool stages_gather(struct stages *x, int stage, struct ir_builder *b);
 
 /* split.c: makes the segment's calls. */
 bool stages_split_passes(struct stages *x, int s);
-/* Input symbols that nothing binds get an input of no elements that does; unused inputs go. */
-bool stages_settle_inputs(struct stages *x, struct ir_func *f, int *n, int *in);
 
 /* tasks.c: the pipeline of x, put into the module. NULL after a diagnostic. */
 struct pipe *stages_pipe(struct stages *x);

@@ -86,7 +86,8 @@ struct kn_step *lw_push_step(struct ir_ctx *ctx, struct kn_steps *to, struct kn_
     return &to->at[to->n++];
 }
 
-bool lw_lists(const struct lw *lw, int n, const int *list, int buffer)
+/* Is memory of that buffer (which is no alias) in the list? */
+static bool lw_lists(const struct lw *lw, int n, const int *list, int buffer)
 {
     for (int i = 0; i < n; i++)
         if (list[i] >= 0 && lw_storage(lw, list[i]) == buffer)
@@ -94,7 +95,8 @@ bool lw_lists(const struct lw *lw, int n, const int *list, int buffer)
     return false;
 }
 
-bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer)
+/* Is it named by the step or its regions' own lists? */
+static bool lw_names(const struct lw *lw, const struct kn_step *s, int buffer)
 {
     if (lw_lists(lw, s->nargs, s->args, buffer))
         return true;
@@ -203,8 +205,8 @@ struct kn_step *lw_step(struct lw *lw, struct kn_steps *to, enum tcc_step_kind k
     return lw_push_step(lw->ctx, to, s);
 }
 
-void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer, int nsyms,
-             ir_expr *syms)
+static void lw_bind(struct lw *lw, struct kn_steps *to, const struct ir_node *n, enum tcc_step_kind how, int buffer,
+                    int nsyms, ir_expr *syms)
 {
     int level = lw->next_level++;
     struct kn_step *s = lw_step(lw, to, how, n, 1, &buffer);
@@ -268,7 +270,7 @@ static const char *sources_of(struct lw *lw, const struct lw_group *g)
     return text;
 }
 
-void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g)
+static void lw_launch(struct lw *lw, struct kn_steps *to, struct ir_node *n, struct lw_group *g)
 {
     struct kn_kernel *k = g->kernel;
     for (int d = 0; d < k->ndims; d++)

@@ -44,7 +44,8 @@ static struct ir_value *size_value(struct loss_build *l, ir_expr n)
     return ir_cast_to(l->b, ir_build1(l->b, IR_dim, 0, NULL, IR_ATTRS(ir_attr_exprs(IR_ATTR_exprs, 1, &n))), l->dtype);
 }
 
-struct ir_value *loss_count(struct loss_build *l, ir_type t, int without)
+/* How many elements a value of that type has, but for axis `without` (-1: all); of x's type, rank 0. */
+static struct ir_value *loss_count(struct loss_build *l, ir_type t, int without)
 {
     ir_expr n = ir_const(l->b->ctx, 1);
     for (int i = 0; i < t->rank; i++)
@@ -53,7 +54,8 @@ struct ir_value *loss_count(struct loss_build *l, ir_type t, int without)
     return size_value(l, n);
 }
 
-struct ir_value *loss_divisor(struct loss_build *l, struct ir_value *mean)
+/* What a sum over all is divided by, as --loss's reduction says; `mean`: by what for a mean. NULL: by nothing. */
+static struct ir_value *loss_divisor(struct loss_build *l, struct ir_value *mean)
 {
     if (l->loss->reduction == REDUCE_BATCHMEAN)
         return l->rank ? size_value(l, l->x->type->dim[0]) : NULL;

@@ -67,10 +67,6 @@ wanted(struct loss_build *l)
 bool loss_wrong(struct loss_build *l, const char *what);
 /* Sums over the axes from `first` on; to rank `first`. */
 struct ir_value *loss_sum(struct loss_build *l, struct ir_value *x, int first);
-/* How many elements a value of that type has, but for axis `without` (-1: all); of x's type, rank 0. */
-struct ir_value *loss_count(struct loss_build *l, ir_type t, int without);
-/* What a sum over all is divided by, as --loss's reduction says; `mean`: by what for a mean. NULL: by nothing. */
-struct ir_value *loss_divisor(struct loss_build *l, struct ir_value *mean);
 /* The value from each element's loss; slopes: by x, or NULL: to be differentiated. */
 bool loss_elements(struct loss_build *l, struct ir_value *each, struct ir_value *slopes);
 bool loss_values_fit(struct loss_build *l);

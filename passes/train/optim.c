@@ -196,7 +196,7 @@ struct ir_value *optim_read(struct ir_builder *b, const char *name)
     return ir_read_state(b, s);
 }
 
-bool optim_write(struct ir_builder *b, const char *name, struct ir_value *v)
+static bool optim_write(struct ir_builder *b, const char *name, struct ir_value *v)
 {
     return ir_write_state(b, ir_state_by_name(b->func->module, name), v);
 }

@@ -120,6 +120,5 @@ struct ir_value *optim_dither(struct ir_builder *b, struct ir_value *key, const 
 
 /* The state's value at b's point: an earlier read where no write stands between, else a new one. */
 struct ir_value *optim_read(struct ir_builder *b, const char *name);
-bool optim_write(struct ir_builder *b, const char *name, struct ir_value *v);
 
 #endif

@@ -22,7 +22,8 @@ static const char *piece(struct ir_ctx *ctx, const char **text, const char *ends
     return out;
 }
 
-bool train_spec_read(struct ir_ctx *ctx, const char *option, const char *text, struct train_spec *spec)
+/* Splits a text; `option` ("--loss") is named in the diagnostic of a malformed one. */
+static bool train_spec_read(struct ir_ctx *ctx, const char *option, const char *text, struct train_spec *spec)
 {
     VEC(const char *) keys = {0}, values = {0};
     const char *s = text;

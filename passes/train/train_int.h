@@ -85,8 +85,6 @@ bool train_parallel_scaled(struct ir_builder *b, const struct train_options *o, 
 
 /* KIND[:key=value,...]. A backslash takes the next character as it is. */
 struct train_spec { const char *kind; int n; const char **keys, **values; };
-/* Splits a text; `option` ("--loss") is named in the diagnostic of a malformed one. */
-bool train_spec_read(struct ir_ctx *ctx, const char *option, const char *text, struct train_spec *spec);
 /* NAME,NAME,... with the same escapes; ended by NULL. `text` may be NULL. */
 const char **train_names(struct ir_ctx *ctx, const char *text);
 

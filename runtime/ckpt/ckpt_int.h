@@ -45,7 +45,6 @@ void ckpt_json_free(struct ckpt_header *h);
 
 /* The names of element types in files; NULL or TCC_NONE: there is none. */
 const char *ckpt_dtype_name(int dtype);
-int ckpt_dtype(const char *name);
 
 struct tccrt_tensors {
     const uint8_t *data;         /* the whole file */

@@ -33,7 +33,7 @@ const char *ckpt_dtype_name(int dtype)
     return NULL;
 }
 
-int ckpt_dtype(const char *name)
+static int ckpt_dtype(const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0)

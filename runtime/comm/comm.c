@@ -309,7 +309,7 @@ int tcr_owners(const struct tccrt_comm *c, int n, const int64_t *bytes, int *own
     return TCC_OK;
 }
 
-int tcr_list_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners)
+static int tcr_list_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners)
 {
     int64_t *bytes = calloc((size_t)n + 1, sizeof *bytes);
     int status = bytes ? TCC_OK : no_memory();

@@ -101,7 +101,6 @@ void tcr_coll_alone(const struct tcr_coll *c);
 /* A list's tensors divided among the ranks, about as many bytes each: owners[i]. Each tensor from its owner; and the
  * reduction of some tensors of a list, each for its owner. */
 int tcr_owners(const struct tccrt_comm *c, int n, const int64_t *bytes, int *owners);
-int tcr_list_owners(const struct tccrt_comm *c, int n, const struct tcc_tensor *list, int *owners);
 /* a list's sizes; numbers of n of its tensors */
 struct tcr_members { int nall; const int64_t *bytes; int n; const int64_t *at; };
 int tcr_comm_reduce_owned(struct tccrt_comm *c, int how, double scale, const struct tcr_members *m,
@@ -112,7 +111,6 @@ int tcr_comm_share(struct tccrt_comm *c, int n, const struct tcr_members *m, con
                    struct tccrt_request **request);      /* m: the list that they belong to; NULL: they are all of it */
 /* Of an IS_OWNER step: the rank that owns each tensor of its list (the caller's to free). */
 int tcr_step_owners(struct tccrt_comm *c, const struct tccrt_model *m, const struct tcc_pstep *p, int **owners);
-const struct tcc_pattr *tcr_int_list(const struct tccrt_model *m, const struct tcc_pstep *p, const char *name);
 /* The value of a variable that one rank owns goes there from `root`, which drops its mirror. */
 int tcr_state_carry(struct tccrt_comm *c, struct tccrt_session *s, uint32_t i, int root);
 

@@ -97,7 +97,6 @@ void tcr_meet_serve(struct tcr_meeting *m, struct line *l, uint64_t job, double 
 /* The other side: is rank 0 at the other end? It has `seconds` to say so. `lies`: somebody is, who does not know the
  * secret. */
 bool tcr_meet_greet(struct tcr_meeting *m, struct line *l, uint64_t job, double seconds, bool *lies);
-enum pull tcr_meet_await(struct line *l, size_t most, double until);
 int tcr_meet_read_table(struct tcr_meeting *m, struct line *l);
 struct tcr_meeting *tcr_meet_new(const struct tcr_launch *l, struct tcr_card mine);
 

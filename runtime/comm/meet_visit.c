@@ -43,7 +43,7 @@ static int call(const struct addrinfo *a, double seconds)
 }
 
 /* The next message of rank 0. */
-enum pull tcr_meet_await(struct line *l, size_t most, double until)
+static enum pull tcr_meet_await(struct line *l, size_t most, double until)
 {
     enum pull what = NOTHING;
 

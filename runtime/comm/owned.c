@@ -23,7 +23,7 @@ static bool is_list(const struct tcc_pstep *p)
     return p->kind == TCC_STEP_COLLECTIVE && p->what == TCC_IS_OWNER;
 }
 
-const struct tcc_pattr *tcr_int_list(const struct tccrt_model *m, const struct tcc_pstep *p, const char *name)
+static const struct tcc_pattr *tcr_int_list(const struct tccrt_model *m, const struct tcc_pstep *p, const char *name)
 {
     for (uint32_t i = 0; i < p->attrs.count; i++) {
         const struct tcc_pattr *a = &m->attrs[p->attrs.first + i];

@@ -27,8 +27,9 @@ int lib_stack(struct tcc_lib_call *call, int i, bool square, struct lib_stack *s
                : TCC_OK;
 }
 
-int lib_stack_like(struct tcc_lib_call *call, int i, const struct lib_stack *like, int64_t m, int64_t n,
-                   struct lib_stack *s)
+/* Operand i with as many matrices as `like`, of m rows (n columns); -1: any number. */
+static int lib_stack_like(struct tcc_lib_call *call, int i, const struct lib_stack *like, int64_t m, int64_t n,
+                          struct lib_stack *s)
 {
     int status = lib_stack(call, i, false, s);
 
@@ -91,7 +92,10 @@ static void swap_rows(double *a, int64_t n, int64_t r, int64_t q)
     }
 }
 
-int64_t lib_lu(double *a, int64_t m, int64_t n, int64_t *pivot)
+/* a [m, n] becomes L below the diagonal, whose own is 1, and U: Gaussian elimination with partial pivoting, as LAPACK's
+ * getrf. pivot[k]: the row that row k changed places with (NULL: no row does). The number, from 1, of the first pivot
+ * that is 0; 0: there is none. */
+static int64_t lib_lu(double *a, int64_t m, int64_t n, int64_t *pivot)
 {
     int64_t zero = 0;
 

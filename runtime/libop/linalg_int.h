@@ -15,9 +15,6 @@ struct lib_stack {
 
 /* Operand i; refused unless it has at least two dims and, if `square`, as many rows as columns. */
 int lib_stack(struct tcc_lib_call *call, int i, bool square, struct lib_stack *s);
-/* Operand i with as many matrices as `like`, of m rows (n columns); -1: any number. */
-int lib_stack_like(struct tcc_lib_call *call, int i, const struct lib_stack *like, int64_t m, int64_t n,
-                   struct lib_stack *s);
 void lib_stack_get(const struct lib_stack *s, int64_t i, double *a);
 /* Result k: the leading dims of s, then `tail` more; NULL after a report. */
 void *lib_stack_out(struct tcc_lib_call *call, int k, const struct lib_stack *s, int dtype, int tail, int64_t first,
@@ -25,10 +22,5 @@ void *lib_stack_out(struct tcc_lib_call *call, int k, const struct lib_stack *s,
 void lib_put_all(void *data, int dtype, int64_t at, const double *a, int64_t n);
 /* Room for so many doubles, of n numbers each; NULL: no memory, or more than there is. */
 double *lib_doubles(int64_t n, int64_t times);
-
-/* a [m, n] becomes L below the diagonal, whose own is 1, and U: Gaussian elimination with partial pivoting, as LAPACK's
- * getrf. pivot[k]: the row that row k changed places with (NULL: no row does). The number, from 1, of the first pivot
- * that is 0; 0: there is none. */
-int64_t lib_lu(double *a, int64_t m, int64_t n, int64_t *pivot);
 
 #endif

@@ -185,7 +185,8 @@ static void compare_devices(struct ncclComm *c)
                 fake_fail(c, ncclInvalidUsage, true, "Duplicate GPU detected : rank %d and rank %d", j, k);
 }
 
-void fake_starting(struct ncclComm *c)
+/* locked: are all there? */
+static void fake_starting(struct ncclComm *c)
 {
     if (c->ready || c->error)
         return;

@@ -131,7 +131,6 @@ ncclResult_t fake_fail(struct ncclComm *c, ncclResult_t r, bool tell, const char
                        ...) __attribute__((format(printf, 4, 5)));
 /* without one */
 ncclResult_t fake_say(ncclResult_t r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void fake_starting(struct ncclComm *c);                      /* locked: are all there? */
 void fake_unref(struct ncclComm *c);                         /* locked */
 struct fake_pipe *fake_pipe_of(const struct ncclComm *c, int from, int to);
 

@@ -53,7 +53,7 @@ static struct event next_event(struct neuron_sim *s)
 
 /* -- Durations -- */
 
-uint64_t neuron_draw(struct neuron_sim *s)
+static uint64_t neuron_draw(struct neuron_sim *s)
 {
     uint64_t x = s->random += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -183,7 +183,6 @@ void neuron_order_clear(struct neuron_sim *s);
 /* engine.c */
 void neuron_event(struct neuron_sim *s, uint64_t time, int kind, int a, uint32_t value, struct transfer *t);
 enum { EVENT_WAKE, EVENT_SIGNAL, EVENT_ARRIVE, EVENT_PACKET };
-uint64_t neuron_draw(struct neuron_sim *s);
 uint64_t neuron_duration(struct neuron_sim *s, uint64_t modelled);             /* itself, or drawn */
 uint64_t neuron_ns(const struct neuron_sim *s, uint64_t ns);                   /* in ticks */
 

@@ -111,7 +111,6 @@ void neuron_sim_trace(struct neuron_sim *s, neuron_event_fn fn, void *user);
 bool neuron_sim_run(struct neuron_sim *s, struct neuron_counters *counters, char *error);
 
 int neuron_sim_reports(const struct neuron_sim *s, const struct neuron_report **list);
-void neuron_sim_reports_clear(struct neuron_sim *s);
 const char *neuron_check_name(enum neuron_check_id c);
 /* "race: line 12: text" in `to`. */
 void neuron_report_text(const struct neuron_report *r, char *to, size_t room);

@@ -85,8 +85,3 @@ int neuron_sim_reports(const struct neuron_sim *s, const struct neuron_report **
     *list = s->reports;
     return s->nreports;
 }
-
-void neuron_sim_reports_clear(struct neuron_sim *s)
-{
-    s->nreports = 0;
-}

@@ -57,7 +57,7 @@ void ptx_operands(struct ptx_parse *p, int n)
         ptx_fail(p, p->st.line, "'%s' requires %d operands, got %d", p->st.opcode, n, p->st.nop);
 }
 
-struct ptx_op ptx_constant(struct ptx_parse *p, uint64_t value, int bytes)
+static struct ptx_op ptx_constant(struct ptx_parse *p, uint64_t value, int bytes)
 {
     struct ptx_func *f = p->f;
     size_t each = bytes ? (size_t)bytes : 4, size = bytes ? each * LANES : 4;
@@ -81,7 +81,7 @@ struct ptx_op ptx_constant(struct ptx_parse *p, uint64_t value, int bytes)
     return o;
 }
 
-void ptx_dynamic(struct ptx_parse *p, bool is_imm, uint32_t constant, int64_t add)
+static void ptx_dynamic(struct ptx_parse *p, bool is_imm, uint32_t constant, int64_t add)
 {
     p->dynamic = ptx_grow(p, p->dynamic, p->ndynamic, &p->dynamic_room, sizeof *p->dynamic);
     p->dynamic[p->ndynamic].is_imm = is_imm;

@@ -220,7 +220,6 @@ void drv_seen(struct drv_op *op);                                    /* the host
 void drv_settle_all(void);                                           /* until those of all that is done are known */
 void drv_time(struct drv_op *op);                                    /* until its modelled times are known */
 void drv_drain(CUcontext ctx);                                       /* everything of a context; NULL: everything */
-void drv_settle_times(void);                                         /* of what is done, as far as they are known */
 /* drv_run.c: executes; modelled seconds. again: it is not over */
 double drv_run(struct drv_work *w, struct drv_op *op, bool *again);
 

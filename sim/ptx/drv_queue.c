@@ -169,7 +169,7 @@ static bool time_of(struct drv_op *op)
 }
 
 /* From the oldest op on. */
-void drv_settle_times(void)
+static void drv_settle_times(void)
 {
     while (drv.untimed && (drv.untimed->done || (drv.untimed->is_sync && drv.untimed->deps[0]->timed))) {
         struct drv_op *op = drv.untimed;

@@ -35,7 +35,7 @@ int ptx_special(const char *name, enum ptx_type *type)
     return -1;
 }
 
-void ptx_special_set(struct ptx_warp *w, int special, void *row)
+static void ptx_special_set(struct ptx_warp *w, int special, void *row)
 {
     const struct ptx_block *b = w->b;
     for (uint32_t l = 0; l < LANES; l++) {

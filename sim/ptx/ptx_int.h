@@ -237,7 +237,6 @@ struct ptx_sym *ptx_symbol(struct ptx_parse *p, const char *name);   /* NULL: un
 int ptx_register(struct ptx_parse *p, const char *name, enum ptx_type *type);  /* -1: unknown */
 int ptx_add_register(struct ptx_parse *p, enum ptx_type type);
 void ptx_place_shared(struct ptx_parse *p, struct ptx_sym *s);       /* in the function that is being read */
-void ptx_dynamic(struct ptx_parse *p, bool is_imm, uint32_t constant, int64_t add);
 
 int ptx_registers(const struct ptx_func *f);                          /* an estimate */
 void ptx_decode(struct ptx_parse *p);                                /* p->st becomes the next instruction of p->f */
@@ -251,7 +250,6 @@ struct ptx_op ptx_source(struct ptx_parse *p, const struct ptx_operand *o, enum 
 struct ptx_op ptx_dest(struct ptx_parse *p, const struct ptx_operand *o);
 /* of so many bytes; 0: a predicate */
 struct ptx_op ptx_dest_of(struct ptx_parse *p, const struct ptx_operand *o, int bytes);
-struct ptx_op ptx_constant(struct ptx_parse *p, uint64_t value, int bytes);
 void ptx_address(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_operand *o, int s);
 void ptx_operands(struct ptx_parse *p, int n);
 void ptx_vector(struct ptx_parse *p, struct ptx_insn *i, const struct ptx_operand *o, enum ptx_type type, bool dest);
@@ -259,7 +257,6 @@ void ptx_run_by(struct ptx_insn *i, ptx_run_fn *fn);                  /* the who
 struct ptx_form { const char *name; void (*decode)(struct ptx_parse *p, struct ptx_insn *i); uint8_t cls; };
 extern const struct ptx_form ptx_forms[];
 int ptx_special(const char *name, enum ptx_type *type);               /* special registers; -1: not one */
-void ptx_special_set(struct ptx_warp *w, int special, void *row);
 
 /* -- Memory -- */
 struct ptx_alloc {
@@ -567,8 +564,6 @@ static inline struct ptx_place ptx_reach_place(struct ptx_warp *w, const struct 
     return (struct ptx_place){r->data + at, r->shadow ? r->shadow + at : NULL, r->a ? SP_GLOBAL : SP_SHARED, r->a
         ? address : at, r->a, r->a ? NULL : w->b};
 }
-/* of an allocation with ranges: in one that allows it */
-bool ptx_within(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, uint64_t bytes, bool write);
 bool ptx_run_of_lanes(struct ptx_warp *w, const struct ptx_insn *i, const uint64_t *address, uint32_t mask,
                       size_t bytes, bool write);
 void ptx_mark_written(const struct ptx_place *p, size_t bytes);

@@ -8,7 +8,8 @@
 #include "sim/ptx/ptx_int.h"
 
 /* The range that was right for the last access of the warp is tried first. */
-bool ptx_within(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, uint64_t bytes, bool write)
+/* Of an allocation with ranges: is it in one that allows it? */
+static bool ptx_within(struct ptx_warp *w, const struct ptx_alloc *a, uint64_t address, uint64_t bytes, bool write)
 {
     const struct ptx_device *d = w->b->d;
     const struct ptx_range *r = w->range;

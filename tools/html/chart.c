@@ -121,7 +121,7 @@ static void axes(FILE *out, const struct axis *x, const struct axis *y, const js
 
 /* -- Frames ------------------------------------------------------------------------------------------------ */
 
-void chart_begin(FILE *out, const json_t *item, const char *kind, int number)
+static void chart_begin(FILE *out, const json_t *item, const char *kind, int number)
 {
     fprintf(out, "<figure class=\"chart %s\" id=\"chart%d\"><figcaption>", kind, number);
     html_escape(out, html_string(item, "title"));

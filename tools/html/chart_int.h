@@ -5,7 +5,6 @@
 
 #include "tools/html/html_int.h"
 
-void chart_begin(FILE *out, const json_t *item, const char *kind, int number);
 /* Opens the picture; `more`: further attributes, which are no text of anybody's. */
 void chart_svg(FILE *out, const json_t *item, double width, double height, const char *more);
 void chart_title(FILE *out, const char *label, const char *what);      /* "label: what", of the element that is open */
