@@ -263,6 +263,8 @@ void kn_each_product(struct ir_ctx *ctx, const struct kn_kernel *k, void (*each)
 /* Puts map(user, e) in the place of each expression: extents and what operands and instructions have. Their arrays are
  * made anew; sizes stay. */
 void kn_map_exprs(struct ir_ctx *ctx, struct kn_kernel *k, ir_expr (*map)(void *user, ir_expr e), void *user);
+/* Takes dim `d` out of the list, out of the stages' sets, and out of what splits. */
+void kn_remove_dim(struct kn_kernel *k, int d);
 /* sets sizes: symbols that are neither dims nor indices */
 void kn_find_sizes(struct ir_ctx *ctx, struct kn_kernel *k);
 uint64_t kn_digest_kernel(const struct kn_kernel *k);        /* equal for kernels that are the same but for names */

@@ -40,21 +40,6 @@ static void substitute(struct collapse *c, ir_expr from, ir_expr to)
         substitute_insn(c, &c->k->insns[i], from, to);
 }
 
-/* Takes dim `d` out of the list and out of the stages' sets. */
-static void remove_dim(struct kn_kernel *k, int d)
-{
-    uint32_t below = (1u << d) - 1;
-    for (int i = d; i + 1 < k->ndims; i++)
-        k->dims[i] = k->dims[i + 1];
-    k->ndims--;
-    for (int s = 0; s < k->nstages; s++) {
-        uint32_t set = k->stages[s].inner;
-        k->stages[s].inner = (set & below) | ((set >> 1) & ~below);
-    }
-    if (k->split.combine && k->split.dim > d)
-        k->split.dim--;
-}
-
 /* -- Flat operands --------------------------------------------------------------------------------------- */
 
 static void flatten(struct collapse *c)
@@ -126,7 +111,7 @@ static bool join(struct collapse *c, int d)
     if (em_is_piece(k, d))
         k->split.step = ir_mul(c->ctx, k->split.step, b->extent);
     k->dims[d] = (struct kn_dim){both, extent, a->role};
-    remove_dim(k, d + 1);
+    kn_remove_dim(k, d + 1);
     return true;
 }
 
@@ -144,7 +129,7 @@ void cpu_collapse(struct ir_ctx *ctx, struct kn_kernel *k)
         if (!ir_is_value(k->dims[d].extent, 1) || needed)
             continue;
         substitute(&c, k->dims[d].var, ir_const(ctx, 0));
-        remove_dim(k, d);
+        kn_remove_dim(k, d);
     }
     flatten(&c);
     for (int d = k->ndims - 2; d >= 0; d--)

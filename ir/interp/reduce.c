@@ -118,22 +118,19 @@ static void walk_next(struct walk *w)
 
 #define CHUNK 1024
 
-static void reduce_f64(const struct ir_tensor *x, uint32_t set, enum it_combine how, double *acc)
+struct reduction {
+    const struct ir_tensor *x;
+    enum it_combine how;
+    void *acc;
+    int64_t step;
+};
+
+static void run_f64(const struct reduction *r, int64_t at, int64_t n, int64_t first)
 {
-    struct walk w;
-    double part[CHUNK];
-    int64_t row = x->rank ? x->dims[x->rank - 1] : 1, step;
-    walk_init(&w, x, set);
-    step = x->rank ? w.step[x->rank - 1] : 0;
-    for (int64_t at = 0; at < x->nelems; at += row, walk_next(&w)) {
-        for (int64_t j = 0; j < row; j += CHUNK) {
-            int64_t n = row - j < CHUNK ? row - j : CHUNK;
-            it_load_f64s(x, at + j, 1, n, part);
-            double *to = acc + w.to + j * step;
-            for (int64_t i = 0; i < n; i++, to += step)
-                *to = step_f64(how, *to, part[i]);
-        }
-    }
+    double part[CHUNK], *to = (double *)r->acc + first;
+    it_load_f64s(r->x, at, 1, n, part);
+    for (int64_t i = 0; i < n; i++, to += r->step)
+        *to = step_f64(r->how, *to, part[i]);
 }
 
 /* Sums of weights are many, and these loops are vector code: into one element, or one by one. Integers wrap. */
@@ -150,25 +147,29 @@ static void add_run(int64_t *to, const int64_t *part, int64_t n, bool one)
     }
 }
 
-static void reduce_i64(const struct ir_tensor *x, uint32_t set, enum it_combine how, int64_t *acc)
+static void run_i64(const struct reduction *r, int64_t at, int64_t n, int64_t first)
+{
+    int64_t part[CHUNK], *to = (int64_t *)r->acc + first;
+    it_load_i64s(r->x, at, 1, n, part);
+    if (r->how == IT_ADD && r->step <= 1)
+        add_run(to, part, n, r->step == 0);
+    else
+        for (int64_t i = 0; i < n; i++, to += r->step)
+            *to = step_i64(r->how, it_dtype(r->x) == TCC_U64, *to, part[i]);
+}
+
+/* run(): n elements from number `at` on go into the results from number `first` on, r->step apart. */
+static void reduce(const struct ir_tensor *x, uint32_t set, enum it_combine how, void *acc,
+                   void (*run)(const struct reduction *r, int64_t at, int64_t n, int64_t first))
 {
     struct walk w;
-    int64_t part[CHUNK];
-    int64_t row = x->rank ? x->dims[x->rank - 1] : 1, step;
+    struct reduction r = {.x = x, .how = how, .acc = acc};
+    int64_t row = x->rank ? x->dims[x->rank - 1] : 1;
     walk_init(&w, x, set);
-    step = x->rank ? w.step[x->rank - 1] : 0;
-    for (int64_t at = 0; at < x->nelems; at += row, walk_next(&w)) {
-        for (int64_t j = 0; j < row; j += CHUNK) {
-            int64_t n = row - j < CHUNK ? row - j : CHUNK;
-            it_load_i64s(x, at + j, 1, n, part);
-            int64_t *to = acc + w.to + j * step;
-            if (how == IT_ADD && step <= 1)
-                add_run(to, part, n, step == 0);
-            else
-                for (int64_t i = 0; i < n; i++, to += step)
-                    *to = step_i64(how, it_dtype(x) == TCC_U64, *to, part[i]);
-        }
-    }
+    r.step = x->rank ? w.step[x->rank - 1] : 0;
+    for (int64_t at = 0; at < x->nelems; at += row, walk_next(&w))
+        for (int64_t j = 0; j < row; j += CHUNK)
+            run(&r, at + j, row - j < CHUNK ? row - j : CHUNK, w.to + j * r.step);
 }
 
 int interp_reduce(struct it_call *c)
@@ -187,12 +188,12 @@ int interp_reduce(struct it_call *c)
     } else if (it_counts_as_float(it_dtype(t))) {
         for (int64_t i = 0; i < t->nelems; i++)
             ((double *)acc)[i] = empty_f64(how);
-        reduce_f64(c->in[0], set, how, acc);
+        reduce(c->in[0], set, how, acc, run_f64);
         it_store_f64s(t, 0, 1, t->nelems, acc);
     } else {
         for (int64_t i = 0; i < t->nelems; i++)
             ((int64_t *)acc)[i] = empty_i64(how, it_dtype(t));
-        reduce_i64(c->in[0], set, how, acc);
+        reduce(c->in[0], set, how, acc, run_i64);
         it_store_i64s(t, 0, 1, t->nelems, acc);
     }
     return TCC_OK;

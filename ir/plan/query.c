@@ -44,6 +44,20 @@ bool kn_insn_uses(const struct kn_insn *n, ir_expr sym)
     return used || kn_guards_use(n, sym);
 }
 
+void kn_remove_dim(struct kn_kernel *k, int d)
+{
+    uint32_t below = (1u << d) - 1;
+    for (int i = d; i + 1 < k->ndims; i++)
+        k->dims[i] = k->dims[i + 1];
+    k->ndims--;
+    for (int s = 0; s < k->nstages; s++) {
+        uint32_t set = k->stages[s].inner;
+        k->stages[s].inner = (set & below) | ((set >> 1) & ~below);
+    }
+    if (k->split.combine && k->split.dim > d)
+        k->split.dim--;
+}
+
 ir_expr kn_flat_offset(struct ir_ctx *ctx, const struct kn_operand *o, const ir_expr *index)
 {
     ir_expr sum = ir_const(ctx, 0), stride = ir_const(ctx, 1);

@@ -55,18 +55,6 @@ static bool may_collapse(const struct kn_kernel *k, const struct pair *p, int *a
     return true;
 }
 
-static void drop_dim(struct kn_kernel *k, int d)
-{
-    uint32_t below = (1u << d) - 1;
-    for (int i = d; i + 1 < k->ndims; i++)
-        k->dims[i] = k->dims[i + 1];
-    k->ndims--;
-    for (int s = 0; s < k->nstages; s++) {
-        uint32_t set = k->stages[s].inner;
-        k->stages[s].inner = (set & below) | ((set >> 1) & ~below);
-    }
-}
-
 static void join(struct lw *lw, struct kn_kernel *k, int d, const struct pair *p, const int *at)
 {
     for (int i = 0; i < k->ninsns; i++) {
@@ -93,7 +81,7 @@ static void join(struct lw *lw, struct kn_kernel *k, int d, const struct pair *p
     }
     k->dims[d].extent = ir_mul(lw->ctx, k->dims[d].extent, p->extent);
     k->dims[d].var = p->joined;
-    drop_dim(k, d + 1);
+    kn_remove_dim(k, d + 1);
 }
 
 struct renaming {

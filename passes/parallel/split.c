@@ -315,6 +315,27 @@ static bool does_something(const struct ir_func *f)
     return writes_state(f->body) || f->body->last->nin > 0;
 }
 
+/* The part returns n results, the values numbered `out`; *call: its call, left alone where it does nothing. */
+static bool end_pass(struct pass_split *h, struct pass_part *f, bool forward, int n, struct ir_value **results,
+                     const int *out, int *call)
+{
+    struct stages *x = h->x;
+    int stage = (int)(h->seg - x->segments) % x->o->partitions;
+    const char **names = IR_NEWN(x->ctx, n + 1, const char *);
+    for (int i = 0; i < n; i++)
+        names[i] = x->values.at[out[i]].name;
+    strip(h, f, forward);
+    ir_return(&f->b, n, results, names);
+    if (!does_something(f->func)) {
+        ir_func_remove(f->func);
+        return true;
+    }
+    if (!stages_gather(x, stage, &f->b) || !stages_settle_inputs(x, f->func, &f->n, f->in))
+        return false;
+    *call = stages_call(x, f->func, stage, f->n, f->in, n, out);
+    return true;
+}
+
 static bool make_forward(struct pass_split *h)
 {
     struct stages *x = h->x;
@@ -322,7 +343,6 @@ static bool make_forward(struct pass_split *h)
     struct pass_part f = pass_part_new(h, ir_internf(x->ctx, "%s.forward%d", x->name, (int)(h->seg - x->segments)));
     int n = h->seg->nforward, total = n;
     struct ir_value **results = IR_NEWN(x->ctx, n + h->nkept + 1, struct ir_value *);
-    const char **names = IR_NEWN(x->ctx, n + h->nkept + 1, const char *);
     int *out = IR_NEWN(x->ctx, n + h->nkept + 1, int);
     for (int i = 0; i < n; i++)
         out[i] = h->seg->out.at[i];
@@ -336,19 +356,7 @@ static bool make_forward(struct pass_split *h)
         x->values.at[out[total]].on_device = !x->t->o->offload_activations;
         results[total++] = f.map[h->kept[i]->id];
     }
-    for (int i = 0; i < total; i++)
-        names[i] = x->values.at[out[i]].name;
-    strip(h, &f, true);
-    ir_return(&f.b, total, results, names);
-    if (!does_something(f.func)) {
-        ir_func_remove(f.func);
-        return true;
-    }
-    if (!stages_gather(x, (int)(h->seg - x->segments) % x->o->partitions, &f.b) ||
-        !stages_settle_inputs(x, f.func, &f.n, f.in))
-        return false;
-    h->seg->forward = stages_call(x, f.func, (int)(h->seg - x->segments) % x->o->partitions, f.n, f.in, total, out);
-    return true;
+    return end_pass(h, &f, true, total, results, out, &h->seg->forward);
 }
 
 static bool make_backward(struct pass_split *h)
@@ -358,29 +366,15 @@ static bool make_backward(struct pass_split *h)
     struct pass_part f = pass_part_new(h, ir_internf(x->ctx, "%s.backward%d", x->name, (int)(h->seg - x->segments)));
     int first = h->seg->nforward, n = end->nin - first;
     struct ir_value **results = IR_NEWN(x->ctx, n + 1, struct ir_value *);
-    const char **names = IR_NEWN(x->ctx, n + 1, const char *);
     for (int i = 0; i < h->nkept; i++) {
         struct ir_value *in = ir_input_new(f.func, h->kept[i]->type, x->values.at[h->kept_value[i]].name);
         f.in[f.n++] = h->kept_value[i];
         ir_replace_uses(f.map[h->kept[i]->id], in);
         f.map[h->kept[i]->id] = in;
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         results[i] = f.map[end->in[first + i].value->id];
-        names[i] = x->values.at[h->seg->out.at[first + i]].name;
-    }
-    strip(h, &f, false);
-    ir_return(&f.b, n, results, names);
-    if (!does_something(f.func)) {
-        ir_func_remove(f.func);
-        return true;
-    }
-    if (!stages_gather(x, (int)(h->seg - x->segments) % x->o->partitions, &f.b) ||
-        !stages_settle_inputs(x, f.func, &f.n, f.in))
-        return false;
-    h->seg->backward =
-        stages_call(x, f.func, (int)(h->seg - x->segments) % x->o->partitions, f.n, f.in, n, h->seg->out.at + first);
-    return true;
+    return end_pass(h, &f, false, n, results, h->seg->out.at + first, &h->seg->backward);
 }
 
 bool stages_split_passes(struct stages *x, int s)

@@ -158,9 +158,7 @@ static int run_row(struct sweep *s, struct row *r, int64_t runs)
     int code = in && out ? inputs_read(&with, s->m, true, 0, in) : tool_error(s->o, EXIT_ENVIRONMENT, "no memory");
     if (code == EXIT_FINE)
         code = measure(s, r, runs, in, out);
-    if (in)
-        objects_free(in, s->m->nin);
-    free(in);
+    objects_drop(in, s->m->nin);
     free(out);
     return code;
 }

@@ -260,9 +260,7 @@ static int run(const struct options *o)
         code = bench_shapes(o, &b.m, (int)threads, runs);
     else if (!tokens)
         code = bench(&b, (int)threads, runs);
-    if (b.in)
-        objects_free(b.in, b.m.nin);
-    free(b.in);
+    objects_drop(b.in, b.m.nin);
     free(b.out);
     free(b.tin);
     free(b.tout);

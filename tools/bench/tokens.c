@@ -183,9 +183,7 @@ int bench_tokens(const struct options *o, struct model *m, int64_t tokens)
     d.out = calloc((size_t)m->nout + 1, sizeof *d.out);
     double *times = calloc((size_t)tokens, sizeof *times);
     code = d.in && d.out && times ? decode(&d, (int)tokens - 1, times) : tool_error(o, EXIT_ENVIRONMENT, "no memory");
-    if (d.in)
-        objects_free(d.in, m->nin);
-    free(d.in);
+    objects_drop(d.in, m->nin);
     free(d.out);
     free(times);
     return code;

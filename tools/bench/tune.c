@@ -49,6 +49,19 @@ struct tuning {
     int n, unknown;
 };
 
+bool tune_room(uint64_t **list, int n, int *room, char *error)
+{
+    int more = 2 * *room + 16;
+    uint64_t *to = n < *room ? *list : realloc(*list, (size_t)more * sizeof *to);
+    if (!to) {
+        strcpy(error, "no memory");
+        return false;
+    }
+    *room = n < *room ? *room : more;
+    *list = to;
+    return true;
+}
+
 /* -- Which kernels ------------------------------------------------------------------------------------------------ */
 
 static void count_launches(const struct kn_program *p, const struct kn_steps *steps, int *launches)
@@ -192,8 +205,7 @@ static bool time_launches(struct tuning *t, const struct tcc_pimage *image, int 
             strcpy(error, "its launch record is not valid");
             return false;
         }
-        size_t bytes =
-            records_maps(&r, &launches[i], true, args, operands(k), params, (size_t)n, &t->clock.maps);
+        size_t bytes = records_maps(&r, &launches[i], true, args, operands(k), params, (size_t)n, &t->clock.maps);
         if (!t->clock.time(&t->clock, records_string(image, launches[i].symbol), &shape, params, bytes,
                            i ? 0 : (double)flops, &one, error))
             return false;
@@ -417,8 +429,8 @@ static int tune_program(const struct options *o, const struct tccc_options *c, c
     int code = to ? EXIT_FINE : tool_error(o, EXIT_ENVIRONMENT, "%s", strerror(errno));
     const char *archs = strchr(c->target, ':');
     if (!is_new && !picks)
-        code = tool_error(o, EXIT_DATA, "%s:%d: %s", path, ir_message(m->ctx, 0)->where.line,
-                          ir_message(m->ctx, 0)->text);
+        code =
+            tool_error(o, EXIT_DATA, "%s:%d: %s", path, ir_message(m->ctx, 0)->where.line, ir_message(m->ctx, 0)->text);
     snprintf(list, sizeof list, "%s", archs ? archs + 1 : "native");
     for (char *a = strtok_r(list, ",", &save); a && code == EXIT_FINE; a = strtok_r(NULL, ",", &save)) {
         t.arch = t.target->resolve(m->ctx, a);
@@ -436,25 +448,17 @@ static int tune_program(const struct options *o, const struct tccc_options *c, c
 int tune_model(const struct options *o, struct tccc_options *c)
 {
     const char *path = option_text(o, OPT_tune, NULL);
-    size_t size;
     int code;
     if (option_set(o, OPT_schedules))
         return usage_error(o, "--tune and --schedules exclude each other: --tune reads its table, too");
     if (!c->target || strncmp(c->target, "cuda", 4) || (c->target[4] && c->target[4] != ':') || !target_by_name("cuda"))
         return usage_error(o, "--tune requires --target=cuda");
-    char *text = model_kernels_text(o, c, true, &size, &code);
-    struct ir_ctx *ctx = code == EXIT_FINE ? ir_ctx_new() : NULL;
-    if (ctx)
-        ir_allow_files(ctx, "/"); /* our own text */
-    struct ir_module *module = ctx ? ir_parse(ctx, "kernels", text, size) : NULL;
-    if (code == EXIT_FINE && !module)
-        code = tool_error(o, EXIT_BUG, "the text of the kernels does not parse: %s",
-                          ctx && ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no memory");
+    struct ir_ctx *ctx;
+    struct ir_module *module = model_kernels(o, c, true, &ctx, &code);
     if (code == EXIT_FINE && module->program)
         code = tune_program(o, c, path, module);
     if (ctx)
         ir_ctx_free(ctx);
-    free(text);
     if (code == EXIT_FINE && access(path, F_OK) == 0)
         c->schedules = path;
     return code;

@@ -48,7 +48,7 @@ _Static_assert(sizeof(struct config) == 56 && sizeof(struct attribute) == 72, "C
     FN(cuLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,         \
                         unsigned shared, void *stream, void **params, void **extra))                                   \
     FN(cuLaunchKernelEx, (const struct config *config, void *f, void **params, void **extra))                          \
-    FN(cuMemAlloc_v2, (uint64_t *address, size_t bytes))                                                               \
+    FN(cuMemAlloc_v2, (uint64_t * address, size_t bytes))                                                              \
     FN(cuMemFree_v2, (uint64_t address))                                                                               \
     FN(cuMemcpyHtoD_v2, (uint64_t to, const void *from, size_t bytes))                                                 \
     FN(cuEventCreate, (void **event, unsigned flags))                                                                  \
@@ -96,16 +96,8 @@ static bool load(struct tune_clock *c, const struct tcc_pimage *image, char *err
 static bool memory(struct tune_clock *c, size_t bytes, const void *data, uint64_t *at, char *error)
 {
     struct gpu *g = c->state;
-    if (g->n == g->room) {
-        int room = 2 * g->room + 16;
-        uint64_t *more = realloc(g->at, (size_t)room * sizeof *more);
-        if (!more) {
-            strcpy(error, "no memory");
-            return false;
-        }
-        g->at = more;
-        g->room = room;
-    }
+    if (!tune_room(&g->at, g->n, &g->room, error))
+        return false;
     if (!fine(g, g->cuMemAlloc_v2(at, bytes ? bytes : 1), "cuMemAlloc", error))
         return false;
     g->at[g->n++] = *at;

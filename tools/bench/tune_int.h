@@ -26,6 +26,8 @@ struct tune_clock {
                  double *seconds, char *error);
     void (*close)(struct tune_clock *c);
 };
+/* Room for one more address behind the n that are there. */
+bool tune_room(uint64_t **list, int n, int *room, char *error);
 /* For code of that architecture. device: "cuda", "cuda:K". False: `error` says why not. */
 bool tune_device(struct tune_clock *c, const char *device, const char *arch, char *error);
 bool tune_sim(struct tune_clock *c, const char *arch, char *error);

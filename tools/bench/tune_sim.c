@@ -30,16 +30,8 @@ static bool load(struct tune_clock *c, const struct tcc_pimage *image, char *err
 static bool memory(struct tune_clock *c, size_t bytes, const void *data, uint64_t *at, char *error)
 {
     struct sim *s = c->state;
-    if (s->n == s->room) {
-        int room = 2 * s->room + 16;
-        uint64_t *more = realloc(s->at, (size_t)room * sizeof *more);
-        if (!more) {
-            strcpy(error, "no memory");
-            return false;
-        }
-        s->at = more;
-        s->room = room;
-    }
+    if (!tune_room(&s->at, s->n, &s->room, error))
+        return false;
     *at = ptx_alloc(s->device, bytes ? bytes : 1, "operand", error);
     if (!*at)
         return false;

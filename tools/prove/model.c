@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *model_kernels_text(const struct options *o, const struct tccc_options *c, bool plan, size_t *size, int *code)
+/* As text (--dump-ir). */
+static char *kernels_text(const struct options *o, const struct tccc_options *c, bool plan, size_t *size, int *code)
 {
     const char *const dumps[] = {"kernels", plan ? "plan" : NULL, NULL};
     struct tccc_options text = *c;
@@ -32,10 +33,25 @@ char *model_kernels_text(const struct options *o, const struct tccc_options *c, 
     return to;
 }
 
+struct ir_module *model_kernels(const struct options *o, const struct tccc_options *c, bool plan, struct ir_ctx **ctx,
+                                int *code)
+{
+    size_t size;
+    char *text = kernels_text(o, c, plan, &size, code);
+    *ctx = *code == EXIT_FINE ? ir_ctx_new() : NULL;
+    if (*ctx)
+        ir_allow_files(*ctx, "/"); /* our own text */
+    struct ir_module *module = *ctx ? ir_parse(*ctx, "kernels", text, size) : NULL;
+    if (*code == EXIT_FINE && !module)
+        *code = tool_error(o, EXIT_BUG, "the text of the kernels does not parse: %s",
+                           *ctx && ir_nmessages(*ctx) ? ir_message(*ctx, 0)->text : "no memory");
+    free(text);
+    return module;
+}
+
 int prove_model(const struct options *o, const struct tccc_options *c)
 {
     char path[PATH_MAX];
-    size_t size;
     int64_t most = PROVE_MOST;
     int code;
     if (*option_text(o, OPT_prove_kernels, "") && !option_int(o, OPT_prove_kernels, 1, INT64_MAX, &most))
@@ -46,20 +62,13 @@ int prove_model(const struct options *o, const struct tccc_options *c)
     const struct tcc_model *m = handle ? dlsym(handle, "tccc_model") : NULL;
     if (!m)
         return tool_error(o, EXIT_ENVIRONMENT, "cannot open '%s'", c->output);
-    char *text = model_kernels_text(o, c, false, &size, &code);
-    struct ir_ctx *ctx = code == EXIT_FINE ? ir_ctx_new() : NULL;
-    if (ctx)
-        ir_allow_files(ctx, "/"); /* our own text */
-    struct ir_module *module = ctx ? ir_parse(ctx, "kernels", text, size) : NULL;
-    if (code == EXIT_FINE && !module)
-        code = tool_error(o, EXIT_BUG, "the text of the kernels does not parse: %s",
-                          ctx && ir_nmessages(ctx) ? ir_message(ctx, 0)->text : "no memory");
+    struct ir_ctx *ctx;
+    struct ir_module *module = model_kernels(o, c, false, &ctx, &code);
     if (code == EXIT_FINE && module->program &&
         !prove_artifact(m, module->program->nkernels, module->program->kernels, most, c->report, stdout))
         code = EXIT_BUG;
     if (ctx)
         ir_ctx_free(ctx);
-    free(text);
     dlclose(handle);
     return code;
 }

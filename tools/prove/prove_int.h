@@ -70,9 +70,10 @@ bool prove_artifact(const struct tcc_model *m, int nkernels, struct kn_kernel *c
 
 struct options;
 struct tccc_options;
-/* The text of the kernels that a compilation with these options makes, and with `plan` of what launches them
- * (--dump-ir); the caller frees it. *code: an exit code, EXIT_FINE where all is well. */
-char *model_kernels_text(const struct options *o, const struct tccc_options *c, bool plan, size_t *size, int *code);
+/* The kernels that a compilation with these options makes, and with `plan` what launches them, in a context of their
+ * own, which the caller frees. NULL after a report; *code: the exit code. */
+struct ir_module *model_kernels(const struct options *o, const struct tccc_options *c, bool plan, struct ir_ctx **ctx,
+                                int *code);
 /* tune.c, tccc --tune: times schedules, writes the table, and has c take it. An exit code. */
 int tune_model(const struct options *o, struct tccc_options *c);
 /* The artifact that has been written as these options say. An exit code. */

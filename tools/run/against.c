@@ -171,12 +171,8 @@ static int run_observed(const struct options *o, const char *path, tccrt_observe
         else if (status != TCC_OK && !*p->why)
             code = tool_error(o, model_exit_code(status), "%s: %s", path, error);
     }
-    if (in)
-        objects_free(in, m.nin);
-    if (out)
-        objects_free(out, m.nout);
-    free(in);
-    free(out);
+    objects_drop(in, m.nin);
+    objects_drop(out, m.nout);
     model_close(&m);
     return code;
 }

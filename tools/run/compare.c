@@ -117,12 +117,8 @@ static int interpret(struct comparison *c, const char *path)
         if (status != TCC_OK)
             code = tool_error(c->o, model_exit_code(status), "%s: the interpreter: %s", path, error);
     }
-    if (in)
-        objects_free(in, m.nin);
-    if (out)
-        objects_free(out, m.nout);
-    free(in);
-    free(out);
+    objects_drop(in, m.nin);
+    objects_drop(out, m.nout);
     model_close(&m);
     return code;
 }
@@ -202,12 +198,8 @@ static int run_observed(struct comparison *c, const char *path)
     int status = code == EXIT_FINE ? inputs_run(o, &m, 0, in, out, error) : TCC_OK;
     if (status != TCC_OK && !c->no_memory)
         code = tool_error(o, model_exit_code(status), "%s: %s", path, error);
-    if (in)
-        objects_free(in, m.nin);
-    if (out)
-        objects_free(out, m.nout);
-    free(in);
-    free(out);
+    objects_drop(in, m.nin);
+    objects_drop(out, m.nout);
     model_close(&m);
     return code;
 }

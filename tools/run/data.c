@@ -288,9 +288,7 @@ static int hand_over(struct data_run *r)
     }
     if (code == EXIT_FINE)
         code = r->wish->done(r->wish->user, &(struct run_results){r->nout, values, names, axes, &r->data, &r->tables});
-    if (values)
-        objects_free(values, r->nout);
-    free(values);
+    objects_drop(values, r->nout);
     free(names);
     free(axes);
     return code;

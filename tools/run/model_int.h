@@ -116,7 +116,9 @@ bool inputs_resize(const struct options *o, struct model *m, bool random, int ru
  * what was wrong with the first choice. */
 int inputs_run(const struct options *o, struct model *m, int run, struct tcc_object **in, struct tcc_object **out,
                char *error);
+/* They go, and with objects_drop() the list, too, where there is one. */
 void objects_free(struct tcc_object **list, int n);
+void objects_drop(struct tcc_object **list, int n);
 
 /* --test-data, --test-suite. inputs: a folder's input_K.pb; an exit code, and why. */
 int testdata_inputs(const struct model *m, const char *dir, struct tcc_object **in, char *why);

@@ -178,12 +178,8 @@ static int run_all(const struct options *o, struct model *m)
     }
     if (code == EXIT_FINE && !option_set(o, OPT_profile))
         code = show_simulated(o, m, &before, runs);
-    if (in)
-        objects_free(in, m->nin);
-    if (out)
-        objects_free(out, m->nout);
-    free(in);
-    free(out);
+    objects_drop(in, m->nin);
+    objects_drop(out, m->nout);
     return code;
 }
 

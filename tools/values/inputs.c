@@ -15,6 +15,13 @@ void objects_free(struct tcc_object **list, int n)
     }
 }
 
+void objects_drop(struct tcc_object **list, int n)
+{
+    if (list)
+        objects_free(list, n);
+    free(list);
+}
+
 /* The input whose name is the longest that `text` starts with, followed by '='; -1: none. */
 static int named_input(const struct model *m, const char *text)
 {

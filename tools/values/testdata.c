@@ -148,15 +148,9 @@ int testdata_run(const struct options *o, struct model *m, const char *dir, cons
             code = EXIT_ENVIRONMENT;
         }
     }
-    if (in)
-        objects_free(in, m->nin);
-    if (got)
-        objects_free(got, m->nout);
-    if (expected)
-        objects_free(expected, m->nout);
-    free(in);
-    free(got);
-    free(expected);
+    objects_drop(in, m->nin);
+    objects_drop(got, m->nout);
+    objects_drop(expected, m->nout);
     return code;
 }
 
