@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_int.h - a compilation under way: what compile.c and codegen.c share. */
+/* job_int.h - a compilation under way: what compile.c, machines.c and codegen.c share. */
 #ifndef TCCC_JOB_INT_H
 #define TCCC_JOB_INT_H
 
@@ -59,6 +59,10 @@ struct job {
 bool job_wants(const struct tccc_options *o, const char *dump);      /* is it one of --dump-ir's? */
 /* The reproducer is there while code is generated, and afterwards where that went wrong. */
 void job_write_graph(const struct job *j);
+
+/* machines.c: j->target, made and host; false after a diagnostic, with j->status. All architectures, for the cache. */
+bool job_choose_target(struct job *j);
+struct cache_key job_cache_key(struct job *j);
 
 /* facts.c: the graph as it was read; a pass, of pass_options.timed; all of it, at the end, to o->facts. */
 void facts_begin(struct job *j);

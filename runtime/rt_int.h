@@ -421,17 +421,22 @@ struct tcr_placement { int64_t *sizes; uint64_t arenas[2]; bool done; };
  * each takes. */
 int tcr_place(struct tccrt_session *s, const struct tcc_pentry *e, int64_t *arenas);
 
-/* -- run.c ------------------------------------------------------------------------------------ */
+/* -- outputs.c -------------------------------------------------------------------------------- */
 /* Output k's memory for a result of these dims, in one of the plan's memories. */
 void *tcr_output_memory(struct tccrt_session *s, uint32_t k, uint32_t memory, int dtype, int rank, const int64_t *dims,
                         int64_t bytes, int *status);
-
-/* A run's parts: sizes, arenas and inputs; outputs whose memory follows from the run; what lies in the session's memory
- * on the device goes to the host; variables in the caller's memory. failed: ends what is under way; the message
- * stays. */
-int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e);
+void tcr_reset_outputs(struct tccrt_session *s);
+/* Outputs whose dims follow from the inputs'; those whose memory follows from the run; what lies in the session's
+ * memory on the device goes to the host. */
+int tcr_early_outputs(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_late_outputs(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_outputs_to_host(struct tccrt_session *s);
+
+/* -- run.c ------------------------------------------------------------------------------------ */
+const char *tcr_kind_name(uint32_t kind);    /* "tensor", of enum tcc_object_kind */
+/* A run's parts: sizes, arenas and inputs; variables in the caller's memory. failed: ends what is under way; the
+ * message stays. */
+int tcr_prepare(struct tccrt_session *s, const struct tcc_pentry *e);
 int tcr_copy_lent(struct tccrt_session *s, bool back);
 int tcr_run_failed(struct tccrt_session *s, int status);
 /* A call with tensors: run() does it. */
@@ -447,7 +452,6 @@ int tcr_execute(struct tccrt_session *s, const struct tcc_pentry *e);
 /* The steps of s->running themselves, in the arithmetic that they expect; after a failure the other ranks have been
  * told. */
 int tcr_run_steps(struct tccrt_session *s);
-void tcr_reset_outputs(struct tccrt_session *s);
 
 /* -- pipe.c ----------------------------------------------------------------------------------- */
 int tcr_pipe_run(struct tccrt_session *s, const struct tcc_pentry *e);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operators that take indices or are made of them: Gather, Scatter, Range, Trilu, OneHot, ... */
+#include "compiler/onnx/import_int.h"
+
+#include <string.h>
+
+#define UNUSED(arg) ((void)(arg))
+
+/* -- Gather and scatter */
+
+bool onnx_op_gather(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *index = x ? imp_tensor(im, 1) : NULL;
+    int64_t axis = imp_i(im, "axis", 0);
+    return index && imp_axis(im, &axis, imp_rank(x)) && imp_out(im, 0, imp_gather(im, x, index, (int)axis));
+}
+
+bool onnx_op_gather_elements(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *index = imp_tensor(im, 1);
+    int64_t axis = imp_i(im, "axis", 0);
+    return x && index && imp_axis(im, &axis, imp_rank(x)) &&
+           imp_out(im, 0, imp_gather_elements(im, x, index, (int)axis));
+}
+
+/* How long the tuples of indices are is a size that must be known. */
+static bool known_tuples(struct imp *im, const struct ir_value *indices)
+{
+    int rank = imp_rank(indices);
+    return rank < 1 || ir_is_const(imp_dim(indices, rank - 1), NULL) ||
+           imp_open_size(im, imp_dim(indices, rank - 1), NULL, "indices whose last dim is known only at run time");
+}
+
+bool onnx_op_gather_nd(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1)};
+    return in[0] && in[1] && known_tuples(im, in[1]) &&
+           imp_out(
+               im, 0,
+               imp_op(im, IR_gather_nd, 2, in, IR_ATTRS(ir_attr_i(IR_ATTR_batch_dims, imp_i(im, "batch_dims", 0)))));
+}
+
+static const char *reduction(struct imp *im)
+{
+    const char *r = imp_s(im, "reduction", "none");
+    static const char *const known[] = {"none", "add", "mul", "min", "max"};
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        if (!strcmp(r, known[k]))
+            return known[k];
+    }
+    imp_bad(im, "reduction '%s'; none, add, mul, min or max is expected", r);
+    return NULL;
+}
+
+bool onnx_op_scatter_elements(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2)};
+    int64_t axis = imp_i(im, "axis", 0);
+    const char *mode = reduction(im);
+    return in[0] && in[1] && in[2] && mode && imp_axis(im, &axis, imp_rank(in[0])) &&
+           imp_out(im, 0,
+                   imp_op(im, IR_scatter_elements, 3, in,
+                          IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, mode))));
+}
+
+bool onnx_op_scatter_nd(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2)};
+    const char *mode = reduction(im);
+    return in[0] && in[1] && in[2] && mode && known_tuples(im, in[1]) &&
+           imp_out(im, 0, imp_op(im, IR_scatter_nd, 3, in, IR_ATTRS(ir_attr_s(IR_ATTR_mode, mode))));
+}
+
+/* -- Made of indices */
+
+/* Range: the count is known when all three are integers that can be followed; otherwise it is computed and bound. */
+bool onnx_op_range(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *start = imp_tensor(im, 0), *limit = start ? imp_tensor(im, 1) : NULL,
+                    *delta = limit ? imp_tensor(im, 2) : NULL;
+    ir_expr s, l, d, n;
+    int64_t step;
+    if (!delta)
+        return false;
+    enum tcc_dtype t = imp_dtype(start);
+    double by_constant;
+    if (imp_scalar_of(delta, &by_constant) && by_constant == 0)
+        return imp_bad(im, "a step that is not 0 is expected");
+    bool known = imp_exprs_of(im, start, 1, &s) == 1 && imp_exprs_of(im, limit, 1, &l) == 1 &&
+                 imp_exprs_of(im, delta, 1, &d) == 1 && ir_is_const(d, &step) && step;
+    if (known) {
+        ir_expr span = step > 0 ? ir_sub(im->ctx, l, s) : ir_sub(im->ctx, s, l);
+        n = ir_max(im->ctx, ir_const(im->ctx, 0),
+                   ir_ceildiv(im->ctx, span, ir_const(im->ctx, step > 0 ? step : -step)));
+    } else {
+        /* ceil((limit - start) / delta), in f64 so that both integers and floats count exactly enough. */
+        struct ir_value *span = imp_bin(im, IR_sub, imp_cast(im, limit, TCC_F64), imp_cast(im, start, TCC_F64));
+        struct ir_value *count = imp_un(im, IR_ceil, imp_bin(im, IR_div, span, imp_cast(im, delta, TCC_F64)));
+        count = imp_cast(im, imp_bin(im, IR_max, count, imp_num(im, TCC_F64, 0)), TCC_I64);
+        if (imp_bound_exprs(im, imp_reshape(im, count, 0, NULL), 1, 0, IMP_MAX_DIM, &n) != 1)
+            return false;
+    }
+    struct ir_value *i = imp_iota(im, 1, &n, 0, t);
+    struct ir_value *at = imp_reshape(im, start, 0, NULL), *by = imp_reshape(im, delta, 0, NULL);
+    return imp_out(im, 0, imp_bin(im, IR_add, imp_bin(im, IR_mul, i, by), at));
+}
+
+/* Column and row numbers compared: the lower or upper triangle, the rest 0. */
+bool onnx_op_trilu(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *k = imp_in(im, 1);
+    if (!x)
+        return false;
+    int r = imp_rank(x);
+    if (r < 2)
+        return imp_bad(im, "a tensor with %d dims; at least 2 are expected", r);
+    struct ir_value *row = imp_iota(im, 2, x->type->dim + r - 2, 0, TCC_I64),
+                    *column = imp_iota(im, 2, x->type->dim + r - 2, 1, TCC_I64);
+    struct ir_value *by = k ? imp_reshape(im, imp_cast(im, k, TCC_I64), 0, NULL) : NULL;
+    by = k ? imp_tri(im, IR_clip, by, imp_int(im, TCC_I64, -IMP_MAX_DIM), imp_int(im, TCC_I64, IMP_MAX_DIM)) : NULL;
+    struct ir_value *edge = k ? imp_bin(im, IR_add, row, by) : row;
+    struct ir_value *keep = imp_bin(im, imp_i(im, "upper", 1) ? IR_ge : IR_le, column, edge);
+    return imp_out(im, 0, imp_tri(im, IR_select, keep, x, imp_like(im, x, 0)));
+}
+
+bool onnx_op_eyelike(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x)
+        return false;
+    enum tcc_dtype t = imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 0)) : imp_dtype(x);
+    if (imp_rank(x) != 2 || t == TCC_NONE)
+        return imp_rank(x) != 2 && imp_bad(im, "a matrix is expected");
+    struct ir_value *row = imp_iota(im, 2, x->type->dim, 0, TCC_I64),
+                    *column = imp_iota(im, 2, x->type->dim, 1, TCC_I64);
+    struct ir_value *on = imp_bin(im, IR_eq, imp_bin(im, IR_add, row, imp_int(im, TCC_I64, imp_i(im, "k", 0))), column);
+    return imp_out(im, 0, imp_cast(im, on, t));
+}
+
+bool onnx_op_onehot(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0), *depth = imp_in(im, 1), *values = imp_in(im, 2);
+    int64_t axis = imp_i(im, "axis", -1);
+    ir_expr n;
+    if (!x)
+        return false;
+    if (!depth || !values)
+        return imp_bad(im, "depth and values are expected");
+    if (!tcc_is_int(imp_dtype(depth)))
+        depth = imp_cast(im, depth, TCC_I64);
+    if (!imp_axis(im, &axis, imp_rank(x) + 1) || imp_bound_exprs(im, depth, 1, 0, IMP_MAX_DIM, &n) != 1)
+        return false;
+    struct ir_value *index = imp_unsqueeze(im, imp_cast(im, x, TCC_I64), 1, &axis);
+    struct ir_value *count = imp_dim_value(im, n), *zero = imp_int(im, TCC_I64, 0);
+    index = imp_tri(im, IR_select, imp_bin(im, IR_lt, index, zero), imp_bin(im, IR_add, index, count), index);
+    struct ir_value *on =
+        imp_bin(im, IR_eq, index, imp_along(im, imp_iota(im, 1, &n, 0, TCC_I64), (int)axis, imp_rank(x) + 1));
+    ir_expr one = ir_const(im->ctx, 1), none = ir_const(im->ctx, 0);
+    struct ir_value *off_value = imp_reshape(im, imp_slice1(im, values, 0, none, one), 0, NULL);
+    struct ir_value *on_value = imp_reshape(im, imp_slice1(im, values, 0, one, one), 0, NULL);
+    return imp_out(im, 0, imp_tri(im, IR_select, on, on_value, off_value));
+}
