@@ -358,6 +358,15 @@ static int inline_node(struct kb *k, int stage, struct ir_value *v, const ir_exp
     return 0;
 }
 
+/* A sketch meets an epilogue's reads before those of an operand, a kernel after them: what both read may not be
+ * computed there either. */
+static void note_operand(struct kb *k, int memo)
+{
+    for (int i = 0; k->sketching && k->operand_only && i < k->reads.n; i++)
+        if (k->reads.at[i].memo == memo)
+            k->reads.at[i].operand = true;
+}
+
 int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
 {
     int id, rank = v->type->rank;
@@ -367,6 +376,7 @@ int kb_value(struct kb *k, int stage, struct ir_value *v, const ir_expr *idx)
         if (same_index(&k->memo.at[m], v, rank, idx, k->guards) &&
             kb_usable_from(k, stage, k->memo.at[m].stage, k->memo.at[m].id)) {
             id = k->memo.at[m].id;
+            note_operand(k, m);
             /* A reduction's value has the accumulator's type until it is read. */
             return kb_cast(k, stage, id, v->type->dtype);
         }
