@@ -32,6 +32,9 @@ struct sum {
     int part_level;            /* loop that parts of the sum are cut from, -1: none */
     int64_t part;              /* its points a part */
     LLVMValueRef acc[MAX_ACC]; /* row * cv + vector */
+    /* A's unsigned bytes are taken as signed ones, 128 less; of each vector of B what that makes too little, negated */
+    bool shifted;
+    LLVMValueRef less[8];
     /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is
      * ahead of b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
     LLVMValueRef fetch, b_start;
@@ -120,12 +123,38 @@ static LLVMValueRef load_step(struct cg *g, LLVMValueRef p, int lanes, LLVMValue
     return em_load(g->e, g->c.dtype, p, lanes, mask, NULL, operand);
 }
 
+/* A's of one row; more lanes than one are those of as many steps. */
+static LLVMValueRef load_row(struct sum *s, LLVMValueRef p, int lanes)
+{
+    struct cg *g = s->g;
+    LLVMValueRef v = load_step(g, p, lanes, NULL, g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand);
+    return s->shifted ? LLVMBuildXor(g->e->b, v, em_int(LLVMTypeOf(v), (int)0x80808080), "") : v;
+}
+
+static LLVMValueRef product(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
+{
+    return s->shifted ? cpu_dot_bytes_signed(s->g->e, a, b, acc) : mul_add(s->g, a, b, acc);
+}
+
 static LLVMValueRef row_at(struct sum *s, LLVMValueRef a, int64_t r)
 {
     struct em *e = s->g->e;
     return s->row_sa != CT_DYN ? cg_gepc(s->g, a, r * s->row_sa)
            : r                 ? cg_gep(s->g, a, LLVMBuildMul(e->b, em_i64(e, r), s->row_value, ""))
                                : a;
+}
+
+/* What a step takes of B. */
+static void load_columns(struct sum *s, LLVMValueRef b, LLVMValueRef *bv)
+{
+    struct cg *g = s->g;
+    int op_b = g->packed_b ? -1 : g->c.k->insns[g->c.load_b].operand;
+    for (int c = 0; c < s->cv; c++) {
+        LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
+        bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
+        if (s->shifted)
+            s->less[c] = product(s, em_int(em_vec(g->e->t_i32, g->lanes), (int)0x80808080), bv[c], s->less[c]);
+    }
 }
 
 /* A's groups lie apart in halves; B's are taken apart, once for all rows. */
@@ -151,22 +180,38 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span r
     struct cg *g = s->g;
     struct em *e = g->e;
     LLVMValueRef bv[CT_MAX_CV];
-    int op_a = g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand;
-    int op_b = g->packed_b ? -1 : g->c.k->insns[g->c.load_b].operand;
     if (rows.lo == rows.hi)
         return;
-    for (int c = 0; c < s->cv; c++) {
-        LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
-        bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
-    }
+    load_columns(s, b, bv);
     if (g->c.halves) {
         step_halves(s, a, bv, rows);
         return;
     }
     for (int64_t r = rows.lo; r < rows.hi; r++) {
-        LLVMValueRef av = em_splat(e, load_step(g, row_at(s, a, r), 1, NULL, op_a), g->lanes);
+        LLVMValueRef av = em_splat(e, load_row(s, row_at(s, a, r), 1), g->lanes);
         for (int c = 0; c < s->cv; c++)
-            s->acc[r * s->cv + c] = mul_add(g, av, bv[c], s->acc[r * s->cv + c]);
+            s->acc[r * s->cv + c] = product(s, av, bv[c], s->acc[r * s->cv + c]);
+    }
+}
+
+/* As many steps as a vector has lanes: of each row one load of A, whose lanes they take one after the other. */
+static void steps_by_lane(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
+{
+    struct cg *g = s->g;
+    struct em *e = g->e;
+    LLVMValueRef av[MAX_ACC], lane[EM_MAX_LANES];
+    for (int64_t r = rows.lo; r < rows.hi; r++)
+        av[r] = load_row(s, row_at(s, a, r), g->lanes);
+    for (int i = 0; i < g->lanes; i++) {
+        LLVMValueRef bv[8];
+        load_columns(s, cg_gepc(g, b, i * s->sb[g->c.nks - 1]), bv);
+        for (int j = 0; j < g->lanes; j++)
+            lane[j] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
+        for (int64_t r = rows.lo; r < rows.hi; r++) {
+            LLVMValueRef x = LLVMBuildShuffleVector(e->b, av[r], av[r], LLVMConstVector(lane, (unsigned)g->lanes), "");
+            for (int c = 0; c < s->cv; c++)
+                s->acc[r * s->cv + c] = product(s, x, bv[c], s->acc[r * s->cv + c]);
+        }
     }
 }
 
@@ -218,16 +263,23 @@ static struct em_range bounds(struct sum *s, int level)
 /* A loop's accumulators: only those of the active rows go around. */
 static void carry(struct sum *s, struct em_loop *l, struct em_span rows)
 {
+    for (int c = 0; c < s->cv && s->shifted; c++)
+        s->less[c] = em_loop_carry(s->g->e, l, s->less[c]);
     for (int64_t i = rows.lo * s->cv; i < rows.hi * s->cv; i++)
         s->acc[i] = em_loop_carry(s->g->e, l, s->acc[i]);
 }
 
 static void carry_end(struct sum *s, struct em_loop *l, struct em_span rows)
 {
-    for (int64_t i = rows.lo * s->cv, j = 0; i < rows.hi * s->cv; i++, j++)
+    int n = s->shifted ? s->cv : 0;
+    for (int c = 0; c < n; c++)
+        em_loop_next(l, c, s->less[c]);
+    for (int64_t i = rows.lo * s->cv, j = n; i < rows.hi * s->cv; i++, j++)
         em_loop_next(l, (int)j, s->acc[i]);
     em_loop_end(s->g->e, l);
-    for (int64_t i = rows.lo * s->cv, j = 0; i < rows.hi * s->cv; i++, j++)
+    for (int c = 0; c < n; c++)
+        s->less[c] = l->phi[c];
+    for (int64_t i = rows.lo * s->cv, j = n; i < rows.hi * s->cv; i++, j++)
         s->acc[i] = l->phi[j];
 }
 
@@ -252,6 +304,9 @@ static bool crowded(const struct sum *s)
 
 static int unroll_of(const struct sum *s)
 {
+    const struct ct *c = &s->g->c;
+    if (c->by_lane && s->sb[c->nks - 1] != CT_DYN)
+        return s->g->lanes;
     if (crowded(s))
         return 1;
     return s->mr * s->cv >= 16 ? 2 : 4; /* more only gives the scheduler room to spill */
@@ -402,7 +457,10 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
     carry(s, &l, active);
     LLVMValueRef pa = offset_of(s, a, level, l.iv, false), pb = offset_of(s, b, level, l.iv, true);
     fetch(s, pb);
-    for (int i = 0; i < u; i++)
+    bool by_lane = g->c.by_lane && u > 1;
+    if (by_lane)
+        steps_by_lane(s, pa, pb, active);
+    for (int i = 0; i < u && !by_lane; i++)
         step(s, i ? cg_gepc(g, pa, i * s->sa[level]) : pa, i ? cg_gepc(g, pb, i * s->sb[level]) : pb, active);
     carry_end(s, &l, active);
     if (n != CT_DYN) {
@@ -678,8 +736,13 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     bool one_part = ct_half(c) && s.part_level < 0;
     if (one_part)
         part_begin(&s, so_far);
+    s.shifted = c->shifted && !by_taps(&s);
+    for (int i = 0; i < cv; i++)
+        s.less[i] = LLVMConstNull(g->vec);
     nest(&s, 0, a, b);
     if (one_part)
         part_end(&s, so_far);
+    for (int i = 0; i < mr * cv && s.shifted; i++)
+        s.acc[i] = LLVMBuildSub(e->b, s.acc[i], s.less[i % cv], "");
     epilogue(g, x, r0, mr, cv, s.acc);
 }

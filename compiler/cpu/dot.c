@@ -63,6 +63,11 @@ V cpu_dot_bytes(struct em *e, V u, V s, V acc)
     return in_parts(e, u, s, acc, em_cpu(e)->dot_bytes);
 }
 
+V cpu_dot_bytes_signed(struct em *e, V a, V b, V acc)
+{
+    return in_parts(e, a, b, acc, em_cpu(e)->dot_bytes_signed);
+}
+
 V cpu_dot_halves(struct em *e, V a, V b, V acc)
 {
     return in_parts(e, a, b, acc, em_cpu(e)->dot_halves);

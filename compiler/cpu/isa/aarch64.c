@@ -78,13 +78,18 @@ static V dot_bytes_mixed(struct em *e, V u, V s, V acc)
     return dot(e, "llvm.aarch64.neon.usdot", acc, u, s);
 }
 
-/* SDOT has two signed sides: u - 128, and 128 times s taken away again (-128 is a signed byte, 128 is none). */
-static V dot_bytes_signed(struct em *e, V u, V s, V acc)
+/* SDOT, whose two sides are signed. */
+static V dot_bytes_signed(struct em *e, V a, V b, V acc)
+{
+    return dot(e, "llvm.aarch64.neon.sdot", acc, a, b);
+}
+
+/* u - 128 is signed, and 128 times s is taken away again (-128 is a signed byte, 128 is none). */
+static V dot_bytes_shifted(struct em *e, V u, V s, V acc)
 {
     V top = em_int(em_vec(e->t_i8, 16), -128), lower = LLVMBuildBitCast(e->b, u, LLVMTypeOf(top), "");
-    acc = dot(e, "llvm.aarch64.neon.sdot", acc, LLVMBuildXor(e->b, lower, top, ""), s);
-    V less = dot(e, "llvm.aarch64.neon.sdot", LLVMConstNull(LLVMTypeOf(acc)), top, s);
-    return LLVMBuildSub(e->b, acc, less, "");
+    V less = dot_bytes_signed(e, top, s, LLVMConstNull(LLVMTypeOf(acc)));
+    return LLVMBuildSub(e->b, dot_bytes_signed(e, LLVMBuildXor(e->b, lower, top, ""), s, acc), less, "");
 }
 
 /* Vectors of fewer than 16 bytes: of no more lanes than there are points. */
@@ -94,7 +99,7 @@ static V dot_bytes(struct em *e, V u, V s, V acc)
         return cpu_dot_bytes_plain(e, u, s, acc);
     const struct cpu_machine *m = em_cpu(e);
     return has(m, ARM_I8MM)      ? dot_bytes_mixed(e, u, s, acc)
-           : has(m, ARM_DOTPROD) ? dot_bytes_signed(e, u, s, acc)
+           : has(m, ARM_DOTPROD) ? dot_bytes_shifted(e, u, s, acc)
                                  : dot_bytes_by_halves(e, u, s, acc);
 }
 
@@ -106,7 +111,9 @@ static void describe(struct cpu_machine *m)
     m->emit.converts_f16 = true;
     m->emit.round_to_int = round_to_int;
     m->multiplies_bytes = has(m, ARM_DOTPROD);
+    m->by_lane = true;
     m->dot_bytes = dot_bytes;
+    m->dot_bytes_signed = has(m, ARM_DOTPROD) && !has(m, ARM_I8MM) ? dot_bytes_signed : NULL;
 }
 
 static void initialise(void)
