@@ -34,7 +34,7 @@ struct sum {
     LLVMValueRef acc[MAX_ACC]; /* row * cv + vector */
     /* A's unsigned bytes are taken as signed ones, 128 less; of each vector of B what that makes too little, negated */
     bool shifted;
-    LLVMValueRef less[8];
+    LLVMValueRef less[CT_MAX_CV];
     /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is
      * ahead of b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
     LLVMValueRef fetch, b_start;
@@ -203,7 +203,7 @@ static void steps_by_lane(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct 
     for (int64_t r = rows.lo; r < rows.hi; r++)
         av[r] = load_row(s, row_at(s, a, r), g->lanes);
     for (int i = 0; i < g->lanes; i++) {
-        LLVMValueRef bv[8];
+        LLVMValueRef bv[CT_MAX_CV];
         load_columns(s, cg_gepc(g, b, i * s->sb[g->c.nks - 1]), bv);
         for (int j = 0; j < g->lanes; j++)
             lane[j] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
