@@ -51,6 +51,7 @@ static struct target_options target_options_of(struct job *j, const char *arch)
 {
     return (struct target_options){.arch = arch,
                                    .planned = j->target->host ? NULL : j->made.machine->name,
+                                   .machine = j->made.machine,
                                    .level = j->o->level,
                                    .exact = j->o->exact,
                                    .fast_math = j->o->fast_math,

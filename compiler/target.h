@@ -12,6 +12,7 @@ struct cache;
 struct target_options {
     const char *arch;            /* cpu: one of --march's list; cuda: sm_90; neuron: trn1 */
     const char *planned;         /* the machine that made the schedules, by name, as pass_machine's; NULL: arch */
+    const struct pass_machine *machine;  /* it itself */
     int level;                   /* 0..3 */
     bool exact, fast_math;       /* exact: no fused multiply-add where the program has two operations */
     int jobs;                    /* processes that may work at once */

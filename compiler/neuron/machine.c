@@ -85,12 +85,9 @@ static bool topk(const struct pass_machine *m, const struct ir_node *n)
 
 static bool runs(const struct pass_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k)
 {
-    const char *why;
     if (k->schedule.how) /* it came with the text */
         return strcmp(k->schedule.how, "host") != 0;
-    struct neuron_program *p = neuron_kernel_program(ctx, (const struct nk_machine *)m, k, &why);
-    neuron_program_free(p);
-    return p != NULL;
+    return nk_programs(ctx, (const struct nk_machine *)m, k)->fine;
 }
 
 /* "engines", or "host" where they can't run it. The host runs tiles point by point. */
@@ -130,6 +127,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
         }
         struct nk_machine *m = IR_NEW(ctx, struct nk_machine);
         m->core = (enum neuron_core_kind)c;
+        m->kept = nk_kept_new(ctx);
         m->lnc = !*said ? NEURON_DEFAULT_LNC(generation) : strcmp(said, NEURON_LNC2) ? 1 : 2;
         m->pass = (struct pass_machine){.name = "neuron",
                                         .memory = &memory,

@@ -42,8 +42,9 @@
 
 /* -- Machines (machine.c) ---------------------------------------------------------------------------------- */
 
-/* lnc: physical cores of a logical one, 1 or 2 */
-struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; int lnc; };
+struct nk_kept;
+/* lnc: physical cores of a logical one, 1 or 2. kept: programs that were made for it (programs.c) */
+struct nk_machine { struct pass_machine pass; enum neuron_core_kind core; int lnc; struct nk_kept *kept; };
 /* arch: a core's name, with or without NEURON_LNC1 or NEURON_LNC2 behind it. NULL after a diagnostic. */
 const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch);
 
@@ -196,6 +197,22 @@ bool nk_halves(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_k
 /* The program of one pass of such a reduction (kernel.c); pieces: it is the halves'. */
 struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                        bool pieces, const char **why);
+
+/* What a kernel has in an image, in the binary form: a program for each core, which does its half if the kernel is cut,
+ * and one for the first core when both have ended; NULL: there is none. Not fine: it has to run on the host, `why` says
+ * why. */
+enum { NK_CORE0, NK_CORE1, NK_THEN, NK_PROGRAMS };
+struct nk_made {
+    uint64_t digest;
+    struct kn_roles roles;
+    bool fine, cut;
+    uint8_t *bytes[NK_PROGRAMS];
+    size_t size[NK_PROGRAMS];
+    const char *why;
+};
+/* programs.c: those of a kernel, made when first asked for */
+struct nk_kept *nk_kept_new(struct ir_ctx *ctx);
+const struct nk_made *nk_programs(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k);
 
 /* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,

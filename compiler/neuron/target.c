@@ -35,18 +35,24 @@ static const char *refuses(struct ir_ctx *ctx, const struct kn_kernel *k)
 
 static const char *host_reason(struct ir_ctx *ctx, const struct pass_machine *m, const struct kn_kernel *k)
 {
-    const char *why = "the engines can't run it";
+    const struct nk_made *made = nk_programs(ctx, (const struct nk_machine *)m, k);
 
-    neuron_program_free(neuron_kernel_program(ctx, (const struct nk_machine *)m, k, &why));
-    return why;
+    return made->fine ? "the text of its schedule says so" : made->why;
 }
 
-static void dump(const struct target_options *o, const struct kn_kernel *k, const char *which,
-                 const struct neuron_program *p)
+static void dump(const struct target_options *o, const struct kn_kernel *k, const char *which, const uint8_t *bytes,
+                 size_t size)
 {
-    char *text = neuron_disassemble(p);
-    fprintf(o->dump_to, "# kernel %s%s\n%s\n", k->name, which, text ? text : "# no memory");
+    char error[NEURON_ERROR] = "no memory";
+    struct neuron_program *p = neuron_decode(bytes, size, error);
+    char *text = p ? neuron_disassemble(p) : NULL;
+    fprintf(o->dump_to, "# kernel %s%s\n", k->name, which);
+    if (text)
+        fprintf(o->dump_to, "%s\n", text);
+    else
+        fprintf(o->dump_to, "# %s\n", error);
     free(text);
+    neuron_program_free(p);
 }
 
 struct image {
@@ -54,67 +60,41 @@ struct image {
     VEC(char) bytes;
 };
 
-static bool add_program(struct ir_ctx *ctx, struct image *to, int number, const struct neuron_program *p)
+static void add_program(struct ir_ctx *ctx, struct image *to, int number, const uint8_t *bytes, size_t size)
 {
-    size_t size = 0;
-    uint8_t *encoded = neuron_encode(p, &size);
-    if (!encoded)
-        return false;
     to->table[2 * number] = to->head + (uint64_t)to->bytes.n;
     to->table[2 * number + 1] = size;
     for (size_t b = 0; b < size; b++)
-        VEC_PUSH(ctx, to->bytes, (char)encoded[b]);
-    free(encoded);
-    return true;
+        VEC_PUSH(ctx, to->bytes, (char)bytes[b]);
 }
 
-enum { CORE0, CORE1, THEN, PROGRAMS };
-
-/* Programs of both halves, and of what follows; false: one of them can't be made, or the kernel is better left
- * whole. */
-static bool cut_in_two(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                       struct neuron_program *p[PROGRAMS], const char **why)
-{
-    struct nk_halves h;
-    if (m->lnc < 2 || !nk_halves(ctx, m, k, &h))
-        return false;
-    for (int core = 0; core < 2; core++)
-        p[core] = h.then ? nk_pass_program(ctx, m, h.half[core], true, why)
-                         : neuron_kernel_program(ctx, m, h.half[core], why);
-    p[THEN] = h.then ? nk_pass_program(ctx, m, h.then, false, why) : NULL;
-    return p[CORE0] && p[CORE1] && (p[THEN] || !h.then);
-}
-
-/* Programs of kernel i of n; how many launches they are, 0: *why says why it has none. */
+/* Programs of kernel i of n; how many launches they are. */
 static int add_kernel(struct ir_ctx *ctx, const struct nk_machine *m, const struct target_options *o, struct image *to,
-                      int i, int n, const struct kn_kernel *k, const char **why)
+                      int i, int n, const struct kn_kernel *k, const struct nk_made *made)
 {
     static const char *const which[] = {", core 0", ", core 1", ", then"};
     const int at[] = {i * m->lnc, i * m->lnc + 1, n * m->lnc + i};
-    struct neuron_program *p[PROGRAMS] = {NULL};
-    bool fine, cut = cut_in_two(ctx, m, k, p, why), dumps = o->dump && !strcmp(o->dump, "neuron");
-    for (int c = 0; !cut && c < PROGRAMS; c++) {
-        neuron_program_free(p[c]);
-        p[c] = c ? NULL : neuron_kernel_program(ctx, m, k, why);
-    }
-    fine = p[CORE0] != NULL;
-    for (int c = 0; c < PROGRAMS && fine; c++) {
-        if (!p[c])
+    for (int c = 0; c < NK_PROGRAMS; c++) {
+        if (!made->bytes[c])
             continue;
-        fine = add_program(ctx, to, at[c], p[c]);
-        if (dumps && fine)
-            dump(o, k, cut ? which[c] : "", p[c]);
+        add_program(ctx, to, at[c], made->bytes[c], made->size[c]);
+        if (o->dump && !strcmp(o->dump, "neuron"))
+            dump(o, k, made->cut ? which[c] : "", made->bytes[c], made->size[c]);
     }
-    int launches = !fine ? 0 : p[THEN] ? 2 : 1;
-    for (int c = 0; c < PROGRAMS; c++)
-        neuron_program_free(p[c]);
-    return launches;
+    return made->bytes[NK_THEN] ? 2 : 1;
+}
+
+/* The machine of an image: the plan's has the programs of its kernels. */
+static const struct nk_machine *machine_of(struct ir_ctx *ctx, const struct target_options *o)
+{
+    const struct nk_machine *m = nk_machine_make(ctx, o->arch), *plan = (const struct nk_machine *)o->machine;
+    return m && plan && plan->core == m->core && plan->lnc == m->lnc ? plan : m;
 }
 
 static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct target_options *o, const char *prefix,
                     const char *folder, struct target_code *code)
 {
-    const struct nk_machine *m = nk_machine_make(ctx, o->arch);
+    const struct nk_machine *m = machine_of(ctx, o);
     (void)folder;
     if (!m)
         return false;
@@ -123,19 +103,17 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
     struct image image = {.table = IR_NEWN(ctx, 2 * nprograms + 2, uint64_t), .head = 16 * (uint64_t)nprograms};
     for (int i = 0; i < p->nkernels; i++) {
         const struct kn_kernel *k = p->kernels[i];
-        const char *why = "no memory";
         if (!strcmp(k->schedule.how, "host")) {
-            if (o->dump && !strcmp(o->dump, "neuron")) {
-                neuron_program_free(neuron_kernel_program(ctx, m, k, &why));
-                fprintf(o->dump_to, "# kernel %s: on the host: %s\n", k->name, why);
-            }
+            if (o->dump && !strcmp(o->dump, "neuron"))
+                fprintf(o->dump_to, "# kernel %s: on the host: %s\n", k->name, host_reason(ctx, &m->pass, k));
             continue;
         }
-        kernels[i].nlaunches = add_kernel(ctx, m, o, &image, i, p->nkernels, k, &why);
-        if (!kernels[i].nlaunches) {
-            ir_error(ctx, NULL, "kernel %s: the engines can't run it: %s", ir_shown(k->name), why);
+        const struct nk_made *made = nk_programs(ctx, m, k);
+        if (!made->fine) {
+            ir_error(ctx, NULL, "kernel %s: the engines can't run it: %s", ir_shown(k->name), made->why);
             return false;
         }
+        kernels[i].nlaunches = add_kernel(ctx, m, o, &image, i, p->nkernels, k, made);
         kernels[i].launches[0].symbol = ir_internf(ctx, "%sk%d", prefix, i);
         kernels[i].launches[1].symbol = ir_internf(ctx, "%sk%d_then", prefix, i);
     }
