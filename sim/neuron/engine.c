@@ -250,13 +250,14 @@ static void begin_loop(struct run *r)
         e->pc = neuron_loop_end(&r->s->p->stream[r->engine], e->pc);
 }
 
-static void end_turn(struct engine *e)
+static bool end_turn(struct engine *e)
 {
     struct turns *l = &e->loop[e->nloops - 1];
     if (--l->left)
         e->pc = l->head;
     else
         e->nloops--;
+    return l->left != 0;
 }
 
 static void sequence(struct run *r)
@@ -277,7 +278,7 @@ static void sequence(struct run *r)
             e->pc = (int)o[0].offset - 1;
         break;
     case NEURON_OP_LOOP: begin_loop(r); break;
-    case NEURON_OP_END_LOOP: end_turn(e); break;
+    case NEURON_OP_END_LOOP: r->s->turned |= end_turn(e); break;
     default: break;
     }
 }
@@ -551,7 +552,7 @@ static void reset(struct neuron_sim *s)
     s->load_free = s->product_free = s->now = s->order = 0;
     s->random = s->c.seed;
     s->nheap = 0;
-    s->loaded = s->stopped = s->out_of_memory = false;
+    s->loaded = s->stopped = s->out_of_memory = s->turned = false;
     *s->stop_text = 0;
 }
 
@@ -587,7 +588,11 @@ bool neuron_sim_run(struct neuron_sim *s, struct neuron_counters *counters, char
             neuron_dma_packet(s, e.a);
         if (!s->nheap || s->heap[0].time > s->now)
             start_all(s);
+        if (s->turned && s->nheap && s->heap[0].time > s->now)
+            neuron_fold(s);
+        s->turned = false;
     }
+    neuron_fold_clear(s);
     if (!s->stopped && !s->out_of_memory && !finished(s))
         report_deadlock(s);
     for (int k = 0; k < s->nheap; k++)

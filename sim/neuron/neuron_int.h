@@ -117,6 +117,8 @@ struct neuron_sim {
     uint32_t *quadrant;                                /* 32 rows */
     int stationary_rows, stationary_columns, stationary_start, stationary_type;
     bool loaded, stopped, out_of_memory, lacks_memory, ran; /* lacks: a tensor */
+    bool turned;                                       /* now a turn of a loop ended, and another begins */
+    struct fold *fold;                                 /* moments at which that was so */
     struct neuron_report reports[NEURON_MAX_REPORTS];
     int nreports;
     char stop_text[NEURON_ERROR];
@@ -177,6 +179,7 @@ void neuron_signal_given(struct neuron_sim *s, struct run *r, int stream, int se
 void neuron_wait_done(struct neuron_sim *s, struct run *r, const struct neuron_wait *w, uint64_t value);
 void neuron_access(struct run *r, int stream, uint32_t epoch, const struct clock *knows, int operand, bool write);
 bool neuron_shadow_new(struct shadow *h, int64_t bytes);
+bool neuron_shadow_keep(struct neuron_sim *s, struct bucket *b, const struct access *a);
 void neuron_shadow_clear(struct shadow *h);
 void neuron_order_clear(struct neuron_sim *s);
 
@@ -186,7 +189,12 @@ enum { EVENT_WAKE, EVENT_SIGNAL, EVENT_ARRIVE, EVENT_PACKET };
 uint64_t neuron_duration(struct neuron_sim *s, uint64_t modelled);             /* itself, or drawn */
 uint64_t neuron_ns(const struct neuron_sim *s, uint64_t ns);                   /* in ticks */
 
+/* fold.c: turns of loops that are like those before them, at once */
+void neuron_fold(struct neuron_sim *s);
+void neuron_fold_clear(struct neuron_sim *s);
+
 /* report.c */
+int neuron_engine_of(const struct neuron_sim *s, const struct neuron_instr *i);
 void neuron_fail(struct run *r, enum neuron_check_id c, const char *format, ...) __attribute__((format(printf, 3, 4)));
 const char *neuron_line(const struct neuron_sim *s, const struct neuron_instr *i, char to[64]);
 

@@ -22,6 +22,7 @@ enum neuron_check_id {
 struct neuron_config {
     bool values;             /* compute; else time, capacity and races only */
     bool checks;             /* initialisation, races, ranges; bounds are always checked */
+    bool unfolded;           /* without values: each turn of a loop is run, even those that are like others (fold.c) */
     /* 0: time is modelled; else every duration is drawn from it: another legal order of the engines */
     uint64_t seed;
     uint64_t limit;          /* instructions of one stream; 0: 2^32 */
@@ -39,6 +40,7 @@ struct neuron_counters {
     /* paid: rows below 512 bytes count as 512; busy: ticks of all 16 */
     uint64_t dma_transfers, dma_rows, dma_bytes, dma_paid_bytes, dma_busy;
     uint64_t hbm_read, hbm_written;
+    uint64_t folded;         /* instructions that were counted, not run: turns that repeat those before them (fold.c) */
     /* of the tensor engine; what it could do in this time with 16-bit operands */
     double flops, peak_flops;
 };

@@ -249,7 +249,7 @@ static void conflict(struct run *r, const struct access *a, const struct access 
                 (long long)(a->lo > old->lo ? a->lo : old->lo), (long long)(a->hi < old->hi ? a->hi : old->hi) - 1);
 }
 
-static bool keep(struct neuron_sim *s, struct bucket *b, const struct access *a)
+bool neuron_shadow_keep(struct neuron_sim *s, struct bucket *b, const struct access *a)
 {
     if (b->n >= KEPT_ACCESSES && b->n == b->room)
         forget(s, b);
@@ -298,7 +298,7 @@ void neuron_access(struct run *r, int stream, uint32_t epoch, const struct clock
             else if (!known && (a.write || old->write) && !itself(&a, old) && meet(&a, old))
                 conflict(r, &a, old);
         }
-        if (!keep(s, b, &a))
+        if (!neuron_shadow_keep(s, b, &a))
             s->out_of_memory = true;
     }
 }

@@ -20,7 +20,7 @@ const char *neuron_check_name(enum neuron_check_id c)
     return (unsigned)c < NEURON_NCHECKS ? checks[c].name : "";
 }
 
-static int engine_of(const struct neuron_sim *s, const struct neuron_instr *i)
+int neuron_engine_of(const struct neuron_sim *s, const struct neuron_instr *i)
 {
     int e = 0;
     while (e < NEURON_NENGINES &&
@@ -32,7 +32,7 @@ static int engine_of(const struct neuron_sim *s, const struct neuron_instr *i)
 /* "line 12", or "vector 3" for a program that never was text. */
 const char *neuron_line(const struct neuron_sim *s, const struct neuron_instr *i, char to[64])
 {
-    int e = engine_of(s, i);
+    int e = neuron_engine_of(s, i);
     if (i->line)
         snprintf(to, 64, "line %d", i->line);
     else
@@ -47,7 +47,7 @@ void neuron_fail(struct run *r, enum neuron_check_id c, const char *format, ...)
     va_list args;
     if (!checks[c].fatal && !s->c.checks)
         return;
-    new.engine = engine_of(s, r->i);
+    new.engine = neuron_engine_of(s, r->i);
     new.instr = (int)(r->i - s->p->stream[new.engine].code);
     int k = 0;
     while (k < s->nreports &&
