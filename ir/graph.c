@@ -71,6 +71,26 @@ void ir_default_new(struct ir_module *m, const char *input, struct ir_tensor *va
     m->defaults = more;
 }
 
+void ir_labels_new(struct ir_module *m, const char *output, int n, const char *const *words)
+{
+    struct ir_labels *more = IR_NEWN(m->ctx, m->nlabels + 1, struct ir_labels);
+    const char **at = IR_NEWN(m->ctx, n + 1, const char *);
+    for (int i = 0; i < m->nlabels; i++)
+        more[i] = m->labels[i];
+    for (int i = 0; i < n; i++)
+        at[i] = ir_intern(m->ctx, words[i]);
+    more[m->nlabels++] = (struct ir_labels){ir_intern(m->ctx, output), n, at};
+    m->labels = more;
+}
+
+const struct ir_labels *ir_labels_of(const struct ir_module *m, const char *output)
+{
+    for (int i = 0; i < m->nlabels; i++)
+        if (!strcmp(m->labels[i].output, output))
+            return &m->labels[i];
+    return NULL;
+}
+
 ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s)
 {
     ir_expr dims[TCC_MAX_RANK];

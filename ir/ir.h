@@ -535,6 +535,9 @@ struct ir_state {
  */
 #define IR_GIVEN "main.given"
 struct ir_default { const char *input; struct ir_tensor *value; };
+/* What the elements of an output's last axis stand for, a word each (ONNX: ZipMap's classes): of any function's output
+ * of that name. */
+struct ir_labels { const char *output; int n; const char **at; };
 
 struct ir_module {
     struct ir_ctx *ctx;
@@ -544,6 +547,8 @@ struct ir_module {
     struct ir_state *states, *last_state;
     int ndefaults;
     struct ir_default *defaults;
+    int nlabels;
+    struct ir_labels *labels;
     struct kn_program *program;                  /* level 2, once lowered; see kernel.h */
     /* entry points that are run by stages (pipe.h); the functions are then parts of them */
     struct pipe *pipes;
@@ -580,6 +585,8 @@ struct ir_state *ir_state_new(struct ir_module *m, const char *name, ir_type typ
 struct ir_state *ir_state_by_name(struct ir_module *m, const char *name);
 /* takes over the reference (NULL: fixed) */
 void ir_default_new(struct ir_module *m, const char *input, struct ir_tensor *value);
+void ir_labels_new(struct ir_module *m, const char *output, int n, const char *const *words);
+const struct ir_labels *ir_labels_of(const struct ir_module *m, const char *output);       /* NULL: it has none */
 /* of all ranks' parts together; else its type */
 ir_type ir_state_whole_type(struct ir_ctx *ctx, const struct ir_state *s);
 /*

@@ -185,6 +185,16 @@ static json_t *value_of(struct info *x, struct ir_ctx *ctx, const char *name, ir
     return json_pack("{s:s, s:s}", "name", ir_shown(name ? name : ""), "type", ir_shown(ir_type_text(ctx, t)));
 }
 
+static void add_labels(json_t *value, const struct ir_labels *labels)
+{
+    json_t *list = labels ? json_array() : NULL;
+
+    for (int i = 0; labels && i < labels->n; i++)
+        json_array_append_new(list, json_string(ir_shown(labels->at[i])));
+    if (labels)
+        json_object_set_new(value, "labels", list);
+}
+
 static json_t *entry_of(struct info *x, struct ir_ctx *ctx, const struct ir_func *f)
 {
     json_t *in = json_array(), *out = json_array();
@@ -192,8 +202,11 @@ static json_t *entry_of(struct info *x, struct ir_ctx *ctx, const struct ir_func
     for (int i = 0; i < f->body->nparams; i++)
         json_array_append_new(
             in, value_of(x, ctx, f->input_names[i], f->version ? f->version->inputs[i] : f->body->params[i]->type));
-    for (int i = 0; i < f->body->last->nin; i++)
-        json_array_append_new(out, value_of(x, ctx, ir_output_name(f, i), ir_entry_result(f, i, ir_sym(ctx, "?"))));
+    for (int i = 0; i < f->body->last->nin; i++) {
+        json_t *value = value_of(x, ctx, ir_output_name(f, i), ir_entry_result(f, i, ir_sym(ctx, "?")));
+        add_labels(value, ir_labels_of(f->module, ir_output_name(f, i)));
+        json_array_append_new(out, value);
+    }
     return json_pack("{s:s, s:o, s:o}", "name", ir_shown(ir_entry_name(f)), "inputs", in, "outputs", out);
 }
 
@@ -248,13 +261,15 @@ static const char *bytes_text(double n, char *to)
 
 static void print_values(const json_t *list)
 {
-    const json_t *v;
-    size_t i;
+    const json_t *v, *label;
+    size_t i, k;
 
     json_array_foreach(list, i, v)
     {
         printf("%s%s: %s", i ? ", " : "", json_string_value(json_object_get(v, "name")),
                json_string_value(json_object_get(v, "type")));
+        json_array_foreach(json_object_get(v, "labels"), k, label)
+            printf("%s%s", k ? ", " : " of ", json_string_value(label));
     }
 }
 

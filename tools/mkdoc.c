@@ -185,6 +185,7 @@ static const struct onnx_row {
 #define ML "ai.onnx.ml"
 #define PREVIEW "ai.onnx.preview"
 #define TRAIN "ai.onnx.preview.training"
+#define TF "ai.onnx.converters.tensorflow"
 #define OPAQUE(function)
 #define ROW(domain, op, since, until, function, arg) {domain, op, since, until, false},
 #define ANY(domain, op, since, until, function, arg) {domain, op, since, until, true},

@@ -360,6 +360,17 @@ static void value_comment(FILE *f, struct ir_ctx *ctx, const char *what, int i, 
     fputc('\n', f);
 }
 
+/* The words that elements of an output stand for. */
+static void label_comment(FILE *f, const struct ir_module *m, const char *output)
+{
+    const struct ir_labels *labels = ir_labels_of(m, output);
+    for (int i = 0; labels && i < labels->n; i++) {
+        fprintf(f, " *           [%d]: ", i);
+        put_comment(f, labels->at[i]);
+        fputc('\n', f);
+    }
+}
+
 /* Types of a pipeline's entry point are those of a microbatch. */
 static void pipe_values(FILE *f, struct ir_ctx *ctx, const struct pipe *p)
 {
@@ -408,8 +419,10 @@ static void func_values(FILE *f, struct ir_ctx *ctx, const struct ir_func *fn)
         value_comment(f, ctx, "in", i, fn->input_names[i], v ? v->inputs[i] : fn->body->params[i]->type);
     if (!strcmp(ir_entry_name(fn), "main"))
         default_values(f, ctx, fn);
-    for (int i = 0; i < fn->body->last->nin; i++)
+    for (int i = 0; i < fn->body->last->nin; i++) {
         value_comment(f, ctx, "out", i, ir_output_name(fn, i), ir_entry_result(fn, i, ir_sym(ctx, "?")));
+        label_comment(f, fn->module, ir_output_name(fn, i));
+    }
     for (const struct ir_func *g = fn->module->funcs; v && g; g = g->next)
         if (g->version && !strcmp(g->version->entry, v->entry))
             fprintf(f, " *   version for %s\n", ir_guards_text(ctx, g->version->nguards, g->version->guards));

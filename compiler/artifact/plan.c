@@ -276,6 +276,18 @@ struct tcc_psignature plan_signature(struct plan_writer *w, const char *name, ir
     return x;
 }
 
+static struct tcc_psignature output_signature(struct plan_writer *w, const char *name, ir_type t)
+{
+    struct tcc_psignature x = plan_signature(w, name, t);
+    const struct ir_labels *labels = ir_labels_of(w->p->module, name);
+    uint32_t *strings = IR_NEWN(w->ctx, labels ? labels->n + 1 : 1, uint32_t);
+    for (int i = 0; labels && i < labels->n; i++)
+        strings[i] = plan_string(w, labels->at[i]);
+    if (labels)
+        x.labels = plan_list(w, labels->n, strings);
+    return x;
+}
+
 /* The arena buffers of an entry point whose sizes are bound at run time. */
 static struct tcc_range placed(struct plan_writer *w, const struct kn_entry *e)
 {
@@ -376,7 +388,7 @@ static void write_versions(struct plan_writer *w, int first)
         VEC_PUSH(w->ctx, w->signatures, plan_signature(w, f->input_names[i], f->version->inputs[i]));
     x.outputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)f->body->last->nin};
     for (int i = 0; i < f->body->last->nin; i++)
-        VEC_PUSH(w->ctx, w->signatures, plan_signature(w, ir_output_name(f, i), ir_entry_result(f, i, w->unknown)));
+        VEC_PUSH(w->ctx, w->signatures, output_signature(w, ir_output_name(f, i), ir_entry_result(f, i, w->unknown)));
     x.scratch = plan_expr(w, ir_const(w->ctx, 0));
     x.cases.first = (uint32_t)w->cases.n;
     for (int e = 0; e < p->nentries; e++) {
@@ -452,7 +464,7 @@ static void write_entry(struct plan_writer *w, const struct kn_entry *e)
         VEC_PUSH(w->ctx, w->signatures, plan_signature(w, f->input_names[i], f->body->params[i]->type));
     x.outputs = (struct tcc_range){(uint32_t)w->signatures.n, (uint32_t)e->noutputs};
     for (int i = 0; i < e->noutputs; i++)
-        VEC_PUSH(w->ctx, w->signatures, plan_signature(w, ir_output_name(f, i), f->body->last->in[i].value->type));
+        VEC_PUSH(w->ctx, w->signatures, output_signature(w, ir_output_name(f, i), f->body->last->in[i].value->type));
     x.input_buffers = plan_int_list(w, e->ninputs, e->input_buffers);
     x.output_buffers = plan_int_list(w, e->noutputs, e->output_buffers);
     int first = w->steps.n;

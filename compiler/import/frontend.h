@@ -9,8 +9,7 @@
 #include "passes/pass.h"
 
 #define FRONTEND_MAX_NODES 50000
-/* models of older ones are read as far as their operators have not changed */
-enum { ONNX_MIN_OPSET = 7, ONNX_MAX_OPSET = 28 };
+enum { ONNX_MIN_OPSET = 1, ONNX_MAX_OPSET = 28 };
 
 struct frontend_options {
     const char *allow_files;     /* NULL: a text reads no files; else see ir_allow_files() */

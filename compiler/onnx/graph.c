@@ -126,6 +126,7 @@ static const struct imp_row rows[] = {
 #define ML "ai.onnx.ml"
 #define PREVIEW "ai.onnx.preview"
 #define TRAIN "ai.onnx.preview.training"
+#define TF "ai.onnx.converters.tensorflow"
 #define OPAQUE(function)
 #define ROW(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, false, false},
 #define ANY(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, true, false},
@@ -144,6 +145,23 @@ const struct imp_row *imp_find_row(const char *domain, const char *op, int opset
             return r;
         *other_version = true;
     }
+    /* tf2onnx leaves operators in ONNX's domain, too */
+    return *domain || *other_version ? NULL : imp_find_row(TF, op, 1, other_version);
+}
+
+/* What to do at the source about an operator that a converter has left; NULL: not known. */
+static const char *left_words(const char *domain, const char *op)
+{
+    static const struct {
+        const char *begin, *words;
+    } left[] = {
+#define LEFT(begin, words) {begin, words},
+#include "compiler/onnx/left.def"
+#undef LEFT
+    };
+    for (size_t k = 0; (!*domain || !strcmp(domain, TF)) && k < sizeof left / sizeof *left; k++)
+        if (!strncmp(op, left[k].begin, strlen(left[k].begin)))
+            return left[k].words;
     return NULL;
 }
 
@@ -241,11 +259,14 @@ const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, 
         return "the model does not import the operator set of this domain";
     if (other_version)
         return "this version of the operator is not supported";
+    const char *left = left_words(domain, op);
+    if (left)
+        return ir_internf(im->ctx, "unsupported operator: %s", left);
     struct ir_nearest near = {.word = op};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (!strcmp(rows[k].domain, domain))
             ir_nearest_try(&near, rows[k].op);
-    bool own = *domain && strncmp(domain, "ai.onnx", 7) != 0; /* somebody's, who may bring it */
+    bool own = *domain && (strncmp(domain, "ai.onnx", 7) || !strcmp(domain, TF)); /* somebody's, who may bring it */
     return ir_internf(im->ctx, "unsupported operator%s%s", ir_did_you_mean(im->ctx, &near),
                       !own ? ""
                            : ir_internf(im->ctx, "; an operator of one's own is brought by --custom-op=%s:%s=FILE.c",

@@ -114,6 +114,10 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
             return false;
         }
     }
+    for (size_t k = 0; k < g->output_count; k++)
+        for (int i = 0; i < im->labels.n && !ir_labels_of(im->module, names[k]); i++)
+            if (im->labels.at[i].value == outs[k])
+                ir_labels_new(im->module, names[k], im->labels.at[i].n, im->labels.at[i].at);
     im->b.where = where_file(im);
     return ir_return(&im->b, (int)g->output_count, outs, names) != NULL;
 }
@@ -161,6 +165,7 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     im->graph = NULL;
     im->nodes = 0;
     im->refusals.n = 0;
+    im->labels.n = 0;
     im->stream = 0;
     im->pins = (struct frontend_pins){0};
     im->b = (struct ir_builder){.ctx = im->ctx, .func = im->func, .block = im->func->body};

@@ -86,6 +86,9 @@ struct imp_padded { const struct ir_value *value; ir_type type; };
 /* A sequence or an optional whose items are known (items.c). */
 struct imp_items { const struct ir_value *value; int n; struct ir_value **at; };
 
+/* A value whose last axis has a word for each element. */
+struct imp_labels { const struct ir_value *value; int n; const char **at; };
+
 /* What imp_check_all() has checked, in which block. */
 struct imp_checked { const struct ir_value *v; ir_expr hi; const struct ir_block *block; };
 
@@ -131,6 +134,7 @@ struct imp {
     VEC(struct ir_guard) pairs;          /* of sizes met that broadcast */
     VEC(struct imp_checked) checked;
     VEC(struct imp_padded) padded;       /* values of unknown rank whose rank is bounded */
+    VEC(struct imp_labels) labels;       /* become the outputs' */
     VEC(struct imp_items) items;         /* of sequences and optionals whose structure is known */
     /* inputs that have initialisers and may be given all the same (defaults.c) */
     VEC(const struct onnx_value_info *) defaults;
@@ -271,6 +275,9 @@ struct ir_value *imp_splat(struct imp *im, enum tcc_dtype dtype, double v, int r
 static inline bool imp_quantises(const struct imp *im) { return !im->exact && !im->training; }
 /* f16, bf16 and smaller as f32 for computing in; others as they are. */
 struct ir_value *imp_wide(struct imp *im, struct ir_value *x);
+/* 1 - erf(x), and sqrt(a^2 + b^2) without overflow; of f32 or f64 */
+struct ir_value *imp_erfc(struct imp *im, struct ir_value *x);
+struct ir_value *imp_hypot(struct imp *im, struct ir_value *a, struct ir_value *b);
 /* An activation by ONNX's name (RNN, LSTM, GRU; case-insensitive). NULL after a message. */
 int imp_activation_constants(const char *name);      /* how many of alpha and beta it takes */
 struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_value *x, double alpha, double beta);
@@ -500,6 +507,11 @@ enum imp_lib_row {
 #define LIB(id, name, results) LIB_##id,
 #include "compiler/onnx/libs.def"
 #undef LIB
+};
+
+/* How a node of ONNX's first versions is restated (op_old.c), the argument of rows with function `old`. */
+enum imp_old {
+    OLD_ALIGNED, OLD_TYPE_BY_NAME, OLD_PADDINGS, OLD_SIZES_AS_VALUES, OLD_TILES, OLD_SCALES, OLD_ROUGH_CONSTANTS
 };
 
 #define ROW(domain, op, since, until, function, arg) bool onnx_op_##function(struct imp *im, int arg_);

@@ -152,3 +152,31 @@ bool onnx_op_linear_regressor(struct imp *im, int arg)
     ir_type t = ir_tensor_type(im->ctx, TCC_F32, 2, dims);
     return imp_lib_node(im, "linear_regressor", 1, &t, NULL);
 }
+
+/* A sequence of maps from classes to probabilities: here the probabilities, whose columns have the classes' names. */
+bool onnx_op_zipmap(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    ir_expr dims[TCC_MAX_RANK] = {NULL};
+    const char *what[TCC_MAX_RANK] = {NULL};
+    int n, nwords;
+    if (!x)
+        return false;
+    const int64_t *numbers = imp_ints(im, "classlabels_int64s", &n);
+    const struct onnx_str *words = imp_strs(im, "classlabels_strings", &nwords);
+    if (imp_rank(x) != 1 && imp_rank(x) != 2)
+        return imp_bad(im, "x[n, classes] is expected, got %s", ir_type_text(im->ctx, x->type));
+    if ((n > 0) == (nwords > 0))
+        return imp_bad(im, "either classlabels_int64s or classlabels_strings is expected");
+    n += nwords;
+    const char **at = IR_NEWN(im->ctx, n, const char *);
+    for (int k = 0; k < n; k++)
+        at[k] = nwords ? ir_internf(im->ctx, "%s", words[k].data) : ir_internf(im->ctx, "%lld", (long long)numbers[k]);
+    dims[imp_rank(x) - 1] = ir_const(im->ctx, n);
+    what[imp_rank(x) - 1] = "there are more or fewer columns than classes";
+    x = imp_with_dims(im, x, dims, what);
+    if (x)
+        VEC_PUSH(im->ctx, im->labels, (struct imp_labels){x, n, at});
+    return imp_out(im, 0, x);
+}

@@ -364,7 +364,7 @@ bool onnx_op_global_lp_pool(struct imp *im, int arg)
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
     int n = x ? spatial_axes(im, x, axes) : -1;
-    double p = (double)imp_i(im, "p", 2);
+    double p = im->opset < 2 ? imp_f(im, "p", 2) : (double)imp_i(im, "p", 2);
     if (n < 0)
         return false;
     struct ir_value *powers = imp_bin(im, IR_pow, imp_un(im, IR_abs, x), imp_like(im, x, p));

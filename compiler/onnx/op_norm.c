@@ -224,6 +224,12 @@ static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const in
            (!imp_wants(im, 2) || imp_out(im, 2, running[1])) && saved_statistics(im, batch[0], batch[1]);
 }
 
+/* Up to opset 8 scale and the like may be of each element of a sample, not of each channel. */
+static bool of_elements(struct imp *im)
+{
+    return im->opset < 9 && !imp_i(im, "spatial", 1);
+}
+
 /*
  * BatchNormalization. Inference: y = x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, per channel;
  * constants fold. Training (opset 14 on): statistics of the batch, and running ones as results.
@@ -237,8 +243,6 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
         return false;
     if (!scale || !bias || !mean || !var)
         return imp_bad(im, "five operands are expected");
-    if (im->opset < 9 && !imp_i(im, "spatial", 1))
-        return imp_unsupported(im, "spatial = 0");
     int rank = imp_rank(x);
     int64_t axes[TCC_MAX_RANK];
     int n = 0;
@@ -246,7 +250,9 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
         if (k != 1)
             axes[n++] = k;
     }
-    int axis = rank > 1 ? 1 : 0;
+    bool elements = of_elements(im);
+    if (im->train && elements)
+        return imp_unsupported(im, "training with spatial = 0");
     for (int k = 3; im->training && k <= 4; k++) {
         struct ir_state *s = imp_state_of(imp_in(im, k));
         if (s)
@@ -281,8 +287,10 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
         imp_bin(im, IR_mul, imp_cast(im, scale, imp_dtype(var)),
                 imp_un(im, IR_rsqrt, imp_bin(im, IR_add, var, imp_like(im, var, imp_f(im, "epsilon", 1e-5f)))));
     struct ir_value *b = imp_bin(im, IR_sub, imp_cast(im, bias, imp_dtype(var)), imp_bin(im, IR_mul, mean, a));
-    struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, x, imp_dtype(var)), imp_along(im, a, axis, rank));
-    y = imp_bin(im, IR_add, y, imp_along(im, b, axis, rank));
+    a = elements ? imp_to_rank(im, a, rank) : imp_along(im, a, rank > 1, rank);
+    b = elements ? imp_to_rank(im, b, rank) : imp_along(im, b, rank > 1, rank);
+    struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, x, imp_dtype(var)), a);
+    y = imp_bin(im, IR_add, y, b);
     return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x)));
 }
 

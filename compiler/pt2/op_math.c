@@ -29,27 +29,10 @@ bool aten_turn(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_with(p, IR_mul, x, arg == DEGREES ? 180 / M_PI : M_PI / 180));
 }
 
-/* erfc(x) = 1 - erf(x), for x > 0.5 too small to be a difference: there by the rational approximation of Numerical
- * Recipes 6.2 (Press et al.), of relative error 1.2e-7, which is f32's. */
 bool aten_erfc(struct pt2 *p, int arg)
 {
     UNUSED(arg);
-    static const double terms[] = {0.17087277,  -0.82215223, 1.48851587, -1.13520398, 0.27886807,
-                                   -0.18628806, 0.09678418,  0.37409196, 1.00002368,  -1.26551223};
-    struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
-    if (!x)
-        return false;
-    struct ir_value *plain = pt2_bin(p, IR_sub, imp_like(p->im, x, 1), pt2_un(p, IR_erf, x));
-    if (imp_dtype(x) == TCC_F64)
-        return pt2_out(p, 0, plain);
-    struct ir_value *size = pt2_with(p, IR_max, x, 0.5);
-    struct ir_value *t = pt2_un(p, IR_recip, pt2_with(p, IR_add, pt2_with(p, IR_mul, size, 0.5), 1)),
-                    *sum = imp_like(p->im, x, terms[0]);
-    for (size_t k = 1; k < sizeof terms / sizeof *terms; k++)
-        sum = pt2_with(p, IR_add, pt2_bin(p, IR_mul, sum, t), terms[k]);
-    struct ir_value *far =
-        pt2_bin(p, IR_mul, t, pt2_un(p, IR_exp, pt2_bin(p, IR_sub, sum, pt2_un(p, IR_square, size))));
-    return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_gt, x, 0.5), far, plain));
+    return pt2_out(p, 0, imp_erfc(p->im, pt2_wide_float(p, pt2_need(p, "self"))));
 }
 
 /* log(x / (1 - x)), x brought to eps .. 1 - eps where that is given */
@@ -179,21 +162,13 @@ bool aten_logaddexp(struct pt2 *p, int arg)
     return pt2_out(p, 0, pt2_choose(p, same, a, pt2_bin(p, IR_add, top, more)));
 }
 
-/* sqrt(a^2 + b^2) without overflow */
 bool aten_hypot(struct pt2 *p, int arg)
 {
     UNUSED(arg);
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *a = pt2_un(p, IR_abs, imp_wide(p->im, o.a)), *b = pt2_un(p, IR_abs, imp_wide(p->im, o.b));
-    struct ir_value *infinite = pt2_bin(p, IR_or, pt2_un(p, IR_isinf, a), pt2_un(p, IR_isinf, b)); /* beside NaN, too */
-    struct ir_value *top = pt2_bin(p, IR_max, a, b), *least = pt2_bin(p, IR_min, a, b);
-    struct ir_value *part =
-        pt2_bin(p, IR_div, least, pt2_choose(p, pt2_with(p, IR_eq, top, 0), imp_like(p->im, top, 1), top));
-    struct ir_value *y =
-        pt2_bin(p, IR_mul, top, pt2_un(p, IR_sqrt, pt2_with(p, IR_add, pt2_un(p, IR_square, part), 1)));
-    return pt2_out(p, 0, pt2_choose(p, infinite, imp_like(p->im, top, INFINITY), y));
+    return pt2_out(p, 0, imp_hypot(p->im, imp_wide(p->im, o.a), imp_wide(p->im, o.b)));
 }
 
 bool aten_copysign(struct pt2 *p, int arg)

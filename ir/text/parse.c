@@ -571,6 +571,25 @@ static bool parse_default(struct parser *p)
     return true;
 }
 
+/* labels "OUTPUT" = "WORD", ... */
+static bool parse_labels(struct parser *p)
+{
+    struct token at = p->tok;
+    VEC(const char *) words = {0};
+    const char *output, *word;
+    if (!lex_string(p, &output) || !lex_expect(p, '='))
+        return false;
+    if (ir_labels_of(p->module, output))
+        return parse_error(p, &at, "output \"%s\" has labels already", output);
+    do {
+        if (!lex_string(p, &word))
+            return false;
+        VEC_PUSH(p->ctx, words, word);
+    } while (lex_take(p, ','));
+    ir_labels_new(p->module, output, words.n, words.at);
+    return true;
+}
+
 static bool parse_module(struct parser *p)
 {
     const char *name;
@@ -584,13 +603,15 @@ static bool parse_module(struct parser *p)
         if (lex_take_word(p, "sym")       ? !parse_sym(p)
             : lex_take_word(p, "state")   ? !parse_state(p)
             : lex_take_word(p, "default") ? !parse_default(p)
+            : lex_take_word(p, "labels")  ? !parse_labels(p)
             : lex_take_word(p, "func")    ? !parse_func(p)
             : lex_take_word(p, "fusion")  ? !parse_fusion(p)
             : lex_take_word(p, "stages")  ? !parse_pipe(p)
             : lex_is_word(p, "kernel") || lex_is_word(p, "level") || lex_is_word(p, "memory") ||
                     lex_is_word(p, "queue") || lex_is_word(p, "buffer") || lex_is_word(p, "entry")
                 ? p->module->program ? !parse_expected(p, "the end: a program is one piece") : !parse_program(p)
-                : !parse_expected(p, "sym, state, default, func, kernel, level, buffer, entry, fusion or stages"))
+                : !parse_expected(p,
+                                  "sym, state, default, labels, func, kernel, level, buffer, entry, fusion or stages"))
             return false;
     }
     return true;

@@ -404,6 +404,17 @@ static void print_default(FILE *out, const struct ir_default *d)
     fputc('\n', out);
 }
 
+static void print_labels(FILE *out, const struct ir_labels *l)
+{
+    fputs("labels ", out);
+    ir_print_string(out, l->output);
+    for (int i = 0; i < l->n; i++) {
+        fputs(i ? ", " : " = ", out);
+        ir_print_string(out, l->at[i]);
+    }
+    fputc('\n', out);
+}
+
 void ir_print_module(FILE *out, const struct ir_module *m)
 {
     struct ir_syms s = {.ctx = m->ctx, .seen.arena = ir_arena_new(m->ctx)};
@@ -434,6 +445,8 @@ void ir_print_module(FILE *out, const struct ir_module *m)
         print_state(out, v);
     for (int i = 0; i < m->ndefaults; i++)
         print_default(out, &m->defaults[i]);
+    for (int i = 0; i < m->nlabels; i++)
+        print_labels(out, &m->labels[i]);
     for (const struct ir_func *f = m->funcs; f; f = f->next)
         ir_print_func(out, f);
     if (m->program)

@@ -7,7 +7,7 @@ import tccc
 from says import T, Wrong, h, model
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "compiler", "onnx")
-DOMAINS = {"AI": "", "ML": "ai.onnx.ml", "MS": "com.microsoft", "PREVIEW": "ai.onnx.preview", "TRAIN": "ai.onnx.preview.training"}
+DOMAINS = {"AI": "", "ML": "ai.onnx.ml", "MS": "com.microsoft", "PREVIEW": "ai.onnx.preview", "TRAIN": "ai.onnx.preview.training", "TF": "ai.onnx.converters.tensorflow"}
 X = np.ones((1, 1, 1), np.float32)
 
 

@@ -12,7 +12,7 @@ OTHER_TYPES = {"f16": T.FLOAT16, "bf16": T.BFLOAT16, "f64": T.DOUBLE, "i32": T.I
 INDICES = {"tensor(int32)", "tensor(int64)", "tensor(bool)"}
 TRIES = 6                   # forms of each kind that are drawn: hostile constants, attributes
 TABLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "compiler", "onnx")
-DOMAINS = {"AI": "", "ML": "ai.onnx.ml", "MS": "com.microsoft", "PREVIEW": "ai.onnx.preview", "TRAIN": "ai.onnx.preview.training"}
+DOMAINS = {"AI": "", "ML": "ai.onnx.ml", "MS": "com.microsoft", "PREVIEW": "ai.onnx.preview", "TRAIN": "ai.onnx.preview.training", "TF": "ai.onnx.converters.tensorflow"}
 
 
 def digest(*words):

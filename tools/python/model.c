@@ -205,11 +205,34 @@ static void model_free(PyObject *self)
 /* -- Questions
  * ----------------------------------------------------------------------------------------------------------- */
 
-static PyObject *infos(int n, const struct tccrt_value_info *list)
+/* None: it has no labels. */
+static PyObject *labels_of(const struct tccrt_model *m, const char *entry, int i)
+{
+    int n = 0;
+    while (tccrt_output_label(m, entry, i, n))
+        n++;
+    if (!n)
+        return Py_NewRef(Py_None);
+    PyObject *labels = PyTuple_New(n);
+    for (int k = 0; labels && k < n; k++) {
+        PyObject *word = PyUnicode_DecodeUTF8(tccrt_output_label(m, entry, i, k),
+                                              (Py_ssize_t)strlen(tccrt_output_label(m, entry, i, k)), "replace");
+        if (!word || PyTuple_SetItem(labels, k, word)) {
+            Py_DECREF(labels);
+            return NULL;
+        }
+    }
+    return labels;
+}
+
+/* of: whose outputs they are; NULL: they are inputs. */
+static PyObject *infos(const struct tccrt_model *of, const char *entry, int n, const struct tccrt_value_info *list)
 {
     PyObject *all = PyTuple_New(n);
     for (int i = 0; all && i < n; i++) {
-        PyObject *x = py_info(&list[i]);
+        PyObject *labels = of ? labels_of(of, entry, i) : Py_NewRef(Py_None),
+                 *x = labels ? py_info(&list[i], labels) : NULL;
+        Py_XDECREF(labels);
         if (!x || PyTuple_SetItem(all, i, x)) {
             Py_DECREF(all);
             return NULL;
@@ -221,7 +244,8 @@ static PyObject *infos(int n, const struct tccrt_value_info *list)
 static PyObject *model_signature(PyObject *self, PyObject *name)
 {
     const struct entry *e = py_find_entry((struct model *)self, name);
-    PyObject *in = e ? infos(e->nin, e->in) : NULL, *out = in ? infos(e->nout, e->out) : NULL;
+    PyObject *in = e ? infos(NULL, e->name, e->nin, e->in) : NULL,
+             *out = in ? infos(((struct model *)self)->m, e->name, e->nout, e->out) : NULL;
     PyObject *both = out ? PyTuple_Pack(2, in, out) : NULL;
     Py_XDECREF(in);
     Py_XDECREF(out);
@@ -232,7 +256,7 @@ static PyObject *model_defaults(PyObject *self, void *unused)
 {
     const struct model *m = (struct model *)self;
     (void)unused;
-    return m->nentries ? infos(m->entries->ndefaults, m->entries->in + m->entries->nin) : PyTuple_New(0);
+    return m->nentries ? infos(NULL, NULL, m->entries->ndefaults, m->entries->in + m->entries->nin) : PyTuple_New(0);
 }
 
 static PyObject *model_entries(PyObject *self, void *unused)

@@ -96,7 +96,7 @@ void py_result_drop(struct py_result *r);
 /* What the object holds; its memory is not copied, and the reference is taken over, also on failure. */
 PyObject *py_result_object(const struct py_kind *kind, struct tcc_object *o);
 PyObject *py_result_copy(const struct tcc_tensor *t);    /* a numpy array of its own */
-PyObject *py_info(const struct tccrt_value_info *info);  /* a tccc.Value */
+PyObject *py_info(const struct tccrt_value_info *info, PyObject *labels);  /* a tccc.Value */
 /* The same on a CUDA device whose memory the framework has, by its allocator. */
 int py_result_make_there(const struct py_kind *kind, struct dl_device device, struct tcc_tensor *t,
                          struct py_result *r);

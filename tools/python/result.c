@@ -28,7 +28,7 @@ static PyObject *shape_of(int rank, const int64_t *dims, const char *const *name
     return shape;
 }
 
-PyObject *py_info(const struct tccrt_value_info *info)
+PyObject *py_info(const struct tccrt_value_info *info, PyObject *labels)
 {
     static PyObject *make;
     static const char *const kinds[] = {
@@ -38,8 +38,8 @@ PyObject *py_info(const struct tccrt_value_info *info)
     PyObject *shape = info->rank < 0 ? Py_NewRef(Py_None) : shape_of(info->rank, info->dims, info->dim_names);
     if (!shape)
         return NULL;
-    PyObject *value = PyObject_CallFunction(make, "ssOsO", info->name, py_dtype_name(info->dtype), shape,
-                                            kinds[info->kind], info->optional ? Py_True : Py_False);
+    PyObject *value = PyObject_CallFunction(make, "ssOsOO", info->name, py_dtype_name(info->dtype), shape,
+                                            kinds[info->kind], info->optional ? Py_True : Py_False, labels);
     Py_DECREF(shape);
     return value;
 }

@@ -26,7 +26,7 @@ PyObject *model_states(PyObject *self, PyObject *unused)
     for (int i = 0; list && i < tccrt_nstates(m->m); i++) {
         struct tccrt_value_info info;
         int flags = tccrt_state_flags(m->m, i), k = 0;
-        PyObject *value = py_failed(tccrt_state_info(m->m, i, &info)) ? NULL : py_info(&info);
+        PyObject *value = py_failed(tccrt_state_info(m->m, i, &info)) ? NULL : py_info(&info, Py_None);
         while (k < 5 && !(flags & 1 << k))
             k++;
         PyObject *pair = value ? Py_BuildValue("Ns", value, k < 5 ? words[k] : "other") : NULL;
