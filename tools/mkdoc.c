@@ -272,6 +272,14 @@ static const struct aten_doc {
 #undef ATEN
 };
 
+static const struct {
+    const char *patterns, *words;
+} absent[] = {
+#define ABSENT(patterns, words) {patterns, words},
+#include "compiler/pt2/absent.def"
+#undef ABSENT
+};
+
 static const char pt2_intro[] =
     "# Programs of torch.export\n\nMade of `compiler/pt2/aten.def` by `make update-docs`; don't edit.\n\n`tccc "
     "model.pt2 -o model.so` compiles what `torch.export.save` of PyTorch 2.8 and later writes, as "
@@ -301,8 +309,8 @@ static const char pt2_intro[] =
     "torch.compile PyTorch's own gradient is compiled, where no complex value is kept for it.\n* **Linear algebra**: "
     "`torch.linalg`'s solvers, factors, eigenvalues of symmetric matrices and singular values are library ops, for "
     "small dense matrices: in doubles, with one thread. A matrix that is singular, or not positive definite, is an "
-    "error of the run where PyTorch checks it. `eig` and `ldl` are not there; `lstsq` (and `ctc_loss`) PyTorch itself "
-    "does not export.\n* **Random numbers** are other ones than PyTorch's, of the same distribution.\n\nAn argument "
+    "error of the run where PyTorch checks it. What is not there of it is said below.\n* **Random numbers** are "
+    "other ones than PyTorch's, of the same distribution.\n\nAn argument "
     "that an op does not read here refuses the "
     "node; all that is refused is said in one message, with the line of the Python program.\n";
 
@@ -336,6 +344,21 @@ static void write_pt2(FILE *out)
     write_aten_names(out, rows, n, 1);
     fputs("\n## Others\n\n", out);
     write_aten_names(out, rows, n, 0);
+    fputs("\n## What is not there\n\nMade of `compiler/pt2/absent.def`, whose words a refused node is told too; each "
+          "op of ATen "
+          "that PyTorch has stands here or above\n(`tests/pt2/absent.py`). `*` stands for any letters.\n\n| ops | why, "
+          "or what to do "
+          "|\n| --- | --- |\n",
+          out);
+    for (size_t k = 0; k < sizeof absent / sizeof *absent; k++) {
+        fputs("| ", out);
+        for (const char *at = absent[k].patterns; *at; at += strspn(at, " ")) {
+            int length = (int)strcspn(at, " ");
+            fprintf(out, "%s`%.*s`", at == absent[k].patterns ? "" : " ", length, at);
+            at += length;
+        }
+        fprintf(out, " | %s |\n", absent[k].words);
+    }
 }
 
 /* -- doc/environment.md */

@@ -7,6 +7,7 @@
  */
 #include "compiler/pt2/pt2_int.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -460,6 +461,28 @@ static bool reads_refused(struct pt2 *p, json_t *item, int depth)
     return found;
 }
 
+/* Why an op of ATen (NAME.OVERLOAD) has no row; NULL: not known. */
+static const char *absent_words(struct pt2 *p, const char *op)
+{
+    static const struct {
+        const char *patterns, *words;
+    } absent[] = {
+#define ABSENT(patterns, words) {patterns, words},
+#include "compiler/pt2/absent.def"
+#undef ABSENT
+    };
+    const char *name = ir_internf(p->ctx, "%.*s", (int)strcspn(op, "."), op);
+    for (size_t k = 0; k < sizeof absent / sizeof *absent; k++) {
+        for (const char *at = absent[k].patterns; *at; at += strspn(at, " ")) {
+            size_t n = strcspn(at, " ");
+            if (!fnmatch(ir_internf(p->ctx, "%.*s", (int)n, at), name, 0))
+                return absent[k].words;
+            at += n;
+        }
+    }
+    return NULL;
+}
+
 static bool refuse_unknown(struct pt2 *p, json_t *node)
 {
     struct imp *im = p->im;
@@ -477,8 +500,9 @@ static bool refuse_unknown(struct pt2 *p, json_t *node)
         ir_nearest_try(&near, rows[k].name);
     json_t *outer = p->node;
     p->node = node;
-    const char *name = strchr(where.op, '.'),
-               *why = ir_internf(p->ctx, "unsupported operator%s", ir_did_you_mean(p->ctx, &near));
+    const char *name = strchr(where.op, '.'), *words = word != where.op ? absent_words(p, word) : NULL,
+               *why = words ? ir_internf(p->ctx, "unsupported operator: %s", words)
+                            : ir_internf(p->ctx, "unsupported operator%s", ir_did_you_mean(p->ctx, &near));
     if (name && word == where.op && strcspn(name + 1, ".")) /* namespace.name.overload */
         why = ir_internf(p->ctx, "%s; an operator of one's own is brought by --custom-op=%.*s:%.*s=FILE.c", why,
                          (int)(name - where.op), where.op, (int)strcspn(name + 1, "."), name + 1);

@@ -226,22 +226,116 @@ bool aten_bernoulli(struct pt2 *p, int arg)
     return u && chance && pt2_out(p, 0, imp_bin(im, IR_lt, u, chance));
 }
 
-enum { UNIFORM, NORMAL, EXPONENTIAL };
+enum { UNIFORM, NORMAL, EXPONENTIAL, GEOMETRIC, CAUCHY, LOG_NORMAL, WHOLE };
 
-/* uniform(self, from, to), normal_functional(self, mean, std), exponential(self, lambd): drawn anew, of the operand's
+/* Of 1 - u, u uniform on [0, 1). */
+static struct ir_value *minus_log(struct pt2 *p, struct ir_value *u)
+{
+    return pt2_un(p, IR_neg, pt2_un(p, IR_log1p, pt2_un(p, IR_neg, u)));
+}
+
+/* random(self, from, to): whole numbers, to excluded */
+static struct ir_value *whole_numbers(struct pt2 *p, struct ir_value *u)
+{
+    double from = pt2_f(p, "from", 0), to = pt2_f(p, "to", 0);
+    if (!pt2_given(p, "to"))
+        return imp_unsupported(p->im, "random_() without an end"), NULL;
+    return pt2_with(p, IR_add, pt2_un(p, IR_floor, pt2_with(p, IR_mul, u, to - from)), from);
+}
+
+/* uniform(self, from, to), normal_functional(self, mean, std), exponential(self, lambd), geometric(self, p),
+ * cauchy(self, median, sigma), log_normal(self, mean, std), random(self, from, to): drawn anew, of the operand's
  * shape */
 bool aten_drawn(struct pt2 *p, int arg)
 {
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
+    bool normal = arg == NORMAL || arg == LOG_NORMAL;
     struct ir_value *u =
-        x ? random_values(p, arg == NORMAL ? IR_random_normal : IR_random_uniform, imp_rank(x), x->type->dim) : NULL;
+        x ? random_values(p, normal ? IR_random_normal : IR_random_uniform, imp_rank(x), x->type->dim) : NULL;
     if (arg == EXPONENTIAL)
-        return pt2_out(p, 0, pt2_with(p, IR_mul, pt2_un(p, IR_log1p, pt2_un(p, IR_neg, u)), -1 / pt2_f(p, "lambd", 1)));
+        return pt2_out(p, 0, pt2_with(p, IR_mul, minus_log(p, u), 1 / pt2_f(p, "lambd", 1)));
+    if (arg == GEOMETRIC) {
+        double trials = -1 / log1p(-pt2_f(p, "p", 0.5));
+        return pt2_out(p, 0,
+                       pt2_un(p, IR_ceil, pt2_with(p, IR_max, pt2_with(p, IR_mul, minus_log(p, u), trials), 0.5)));
+    }
+    if (arg == CAUCHY) {
+        struct ir_value *turn = pt2_un(p, IR_tan, pt2_with(p, IR_mul, pt2_with(p, IR_sub, u, 0.5), M_PI));
+        turn = pt2_with(p, IR_mul, turn, pt2_f(p, "sigma", 1));
+        return pt2_out(p, 0, pt2_with(p, IR_add, turn, pt2_f(p, "median", 0)));
+    }
+    if (arg == LOG_NORMAL)
+        return pt2_out(
+            p, 0,
+            pt2_un(p, IR_exp, pt2_with(p, IR_add, pt2_with(p, IR_mul, u, pt2_f(p, "std", 2)), pt2_f(p, "mean", 1))));
+    if (arg == WHOLE)
+        return pt2_out(p, 0, whole_numbers(p, u));
     double from = pt2_f(p, arg == NORMAL ? "mean" : "from", 0),
            by = arg == NORMAL ? pt2_f(p, "std", 1) : pt2_f(p, "to", 1) - from;
     return pt2_out(p, 0,
                    pt2_bin(p, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), imp_num(im, TCC_F32, from)));
+}
+
+/* normal(mean, std): of tensors, which broadcast, or a tensor and a number */
+bool aten_normal(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    bool number;
+    if (pt2_given(p, "self")) /* in place */
+        return aten_drawn(p, NORMAL);
+    struct ir_value *mean = pt2_operand(p, "mean", &number), *std = mean ? pt2_operand(p, "std", &number) : NULL;
+    if (!std)
+        return false;
+    mean = imp_cast(p->im, mean, TCC_F32);
+    std = imp_cast(p->im, std, TCC_F32);
+    struct ir_value *both = pt2_bin(p, IR_add, mean, std);
+    struct ir_value *drawn = both ? random_values(p, IR_random_normal, imp_rank(both), both->type->dim) : NULL;
+    return pt2_out(p, 0, pt2_bin(p, IR_add, mean, pt2_bin(p, IR_mul, std, drawn)));
+}
+
+/* multinomial(self, num_samples, replacement): of a race, in which an element of weight w takes an exponential time
+ * with rate w, the first; or without replacement the first num_samples */
+bool aten_multinomial(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *w = pt2_need(p, "self");
+    ir_expr n = pt2_e(p, "num_samples", 1), dims[3];
+    bool again = pt2_b(p, "replacement", false);
+    if (!w || !n || imp_rank(w) < 1 || imp_rank(w) > 2)
+        return w && n && imp_bad(im, "weights [n] or [rows, n] are expected");
+    int rank = imp_rank(w);
+    int64_t last = rank - 1;
+    w = imp_cast(im, w, TCC_F32);
+    if (!again) {
+        struct ir_value *times = minus_log(p, random_values(p, IR_random_uniform, rank, w->type->dim));
+        struct ir_node *first = times ? pt2_topk(p, pt2_bin(p, IR_div, w, times), last, n, true, true) : NULL;
+        return first && pt2_out(p, 0, first->out[1]);
+    }
+    w = imp_unsqueeze(im, w, 1, &last);
+    for (int k = 0; w && k <= rank; k++)
+        dims[k] = k == last ? n : imp_dim(w, k);
+    struct ir_value *times = w ? minus_log(p, random_values(p, IR_random_uniform, rank + 1, dims)) : NULL;
+    struct ir_value *speed = pt2_bin(p, IR_div, w, times);
+    return pt2_out(
+        p, 0,
+        imp_op(im, IR_argmax, 1, &speed, IR_ATTRS(ir_attr_i(IR_ATTR_axis, rank), ir_attr_i(IR_ATTR_keepdims, 0))));
+}
+
+/* fft_fftfreq(n, d); fft_rfftfreq, arg 1: the middles of a transform's bins */
+bool aten_frequencies(struct pt2 *p, int arg)
+{
+    int64_t n = pt2_i(p, "n", 1);
+    double step = pt2_f(p, "d", 1);
+    pt2_ignore(p, "dtype");
+    if (n < 1)
+        return imp_bad(p->im, "%lld bins", (long long)n);
+    ir_expr count = ir_const(p->ctx, arg ? n / 2 + 1 : n);
+    struct ir_value *i = imp_iota(p->im, 1, &count, 0, TCC_F64);
+    if (!arg)
+        i = pt2_choose(p, pt2_with(p, IR_lt, i, (double)((n + 1) / 2)), i, pt2_with(p, IR_sub, i, (double)n));
+    return pt2_out(p, 0, pt2_with(p, IR_mul, i, 1 / ((double)n * step)));
 }
 
 /* prims.iota: start + step * (0 .. length - 1) */

@@ -349,6 +349,19 @@ bool aten_pixel_shuffle(struct pt2 *p, int arg)
 
 /* -- Distances of rows, by the norm of order p */
 
+/* The greatest element along the last axis, with PyTorch's gradient for distances: each of equal ones has all of it. */
+static struct ir_value *largest(struct pt2 *p, struct ir_value *a, int64_t last)
+{
+    struct imp *im = p->im;
+    struct ir_value *y = imp_un(im, IR_stop_gradient, imp_reduce(im, IR_reduce_max, a, 1, &last, true));
+    struct ir_value *nothing = imp_bin(im, IR_sub, a, imp_un(im, IR_stop_gradient, a)), *zero = imp_like(im, a, 0);
+    struct ir_value *counts =
+        imp_bin(im, IR_and, imp_bin(im, IR_eq, a, y), imp_un(im, IR_not, imp_un(im, IR_isinf, a)));
+    struct ir_value *sum = imp_reduce(im, IR_reduce_sum, imp_tri(im, IR_select, counts, nothing, zero), 1, &last, true);
+    y = imp_bin(im, IR_add, y, sum);
+    return y ? imp_squeeze(im, y, 1, &last) : NULL;
+}
+
 static struct ir_value *distance(struct pt2 *p, struct ir_value *d, double order)
 {
     struct imp *im = p->im;
@@ -356,6 +369,8 @@ static struct ir_value *distance(struct pt2 *p, struct ir_value *d, double order
         return NULL;
     int64_t last = imp_rank(d) - 1;
     struct ir_value *a = imp_un(im, IR_abs, d);
+    if (isinf(order) && im->training)
+        return largest(p, a, last);
     if (order == 0)
         return imp_reduce(im, IR_reduce_sum, imp_cast(im, imp_bin(im, IR_ne, a, imp_like(im, a, 0)), imp_dtype(d)), 1,
                           &last, false);
@@ -382,6 +397,44 @@ bool aten_cdist(struct pt2 *p, int arg)
     return pt2_out(
         p, 0,
         distance(p, imp_bin(im, IR_sub, imp_unsqueeze(im, a, 1, &rows), imp_unsqueeze(im, b, 1, &columns)), order));
+}
+
+/* What a pair's distance, of the norm of this order, changes by with each component of their difference d. */
+static struct ir_value *by_component(struct pt2 *p, struct ir_value *d, struct ir_value *distance, double order)
+{
+    struct imp *im = p->im;
+    struct ir_value *size = imp_un(im, IR_abs, d), *sign = imp_un(im, IR_sign, d), *zero = imp_like(im, d, 0);
+    if (order == 0)
+        return imp_splat(im, imp_dtype(d), 0, imp_rank(d), d->type->dim);
+    if (order == 1)
+        return sign;
+    if (isinf(order))
+        return imp_tri(im, IR_select, imp_bin(im, IR_eq, size, distance), sign, zero);
+    struct ir_value *none = imp_bin(im, IR_eq, distance, zero),
+                    *safe = imp_tri(im, IR_select, none, imp_like(im, d, 1), distance);
+    struct ir_value *part = imp_bin(im, IR_div, size, safe);
+    if (order != 2) /* (|d| / distance)^(order - 1); none of a component that is 0, as PyTorch has it */
+        part = imp_tri(im, IR_select, imp_bin(im, IR_eq, size, zero), zero,
+                       imp_bin(im, IR_pow, part, imp_like(im, d, order - 1)));
+    return imp_tri(im, IR_select, none, zero, imp_bin(im, IR_mul, sign, part));
+}
+
+/* _cdist_backward(grad_output or, before PyTorch 2.15, grad, x1, x2, p, cdist): by x1 */
+bool aten_cdist_backward(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *dy = pt2_need(p, pt2_given(p, "grad") ? "grad" : "grad_output"),
+                    *a = dy ? pt2_need(p, "x1") : NULL, *b = a ? pt2_need(p, "x2") : NULL,
+                    *y = b ? pt2_need(p, "cdist") : NULL;
+    double order = pt2_f(p, "p", 2);
+    if (!y || imp_rank(a) < 2 || imp_rank(b) < 2 || imp_rank(dy) < 2)
+        return false;
+    int64_t rows = imp_rank(a) - 1, columns = imp_rank(b) - 2, last = imp_rank(dy), pairs = last - 1;
+    struct ir_value *d = imp_bin(im, IR_sub, imp_unsqueeze(im, a, 1, &rows), imp_unsqueeze(im, b, 1, &columns));
+    struct ir_value *part = d ? by_component(p, d, imp_unsqueeze(im, y, 1, &last), order) : NULL;
+    struct ir_value *each = imp_bin(im, IR_mul, part, imp_unsqueeze(im, dy, 1, &last));
+    return each && pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, each, 1, &pairs, false));
 }
 
 /* _pdist_forward(self, p): each pair of rows once */

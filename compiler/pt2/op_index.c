@@ -453,6 +453,22 @@ bool aten_nonzero(struct pt2 *p, int arg)
     return at && pt2_out(p, 0, imp_transpose(p->im, at, (const int64_t[]){1, 0}));
 }
 
+/* nonzero_numpy(self): the positions along each axis, a result each */
+bool aten_nonzero_numpy(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    if (x && !imp_rank(x))
+        x = pt2_flat(p, x);
+    struct ir_value *at = x ? pt2_onnx1(p, "NonZero", 13, 1, &x, 0, NULL) : NULL;
+    for (int k = 0; at && k < pt2_nouts(p); k++) {
+        struct ir_value *row = imp_slice1(p->im, at, 0, ir_const(p->ctx, k), ir_const(p->ctx, 1));
+        if (!row || (pt2_wants(p, k) && !pt2_out(p, k, imp_reshape(p->im, row, 1, at->type->dim + 1))))
+            return false;
+    }
+    return at != NULL;
+}
+
 bool aten_masked_select(struct pt2 *p, int arg)
 {
     UNUSED(arg);

@@ -55,13 +55,40 @@ bool aten_kthvalue(struct pt2 *p, int arg)
            (!pt2_wants(p, 1) || pt2_out(p, 1, place(p, at, axis, last, keep)));
 }
 
-/* median, median.dim: the lower one of two; of a row with NaN, NaN */
+/* For gradients as PyTorch has them: y, one of the row's elements, as the greatest of those that equal it, which share
+ * alike. */
+static struct ir_value *shared(struct pt2 *p, struct ir_value *x, struct ir_value *y, int64_t axis)
+{
+    struct ir_value *same = pt2_bin(p, IR_eq, x, y),
+                    *odd = pt2_bin(p, IR_and, pt2_un(p, IR_isnan, x), pt2_un(p, IR_isnan, y));
+    struct ir_value *among = pt2_choose(p, pt2_bin(p, IR_or, same, odd), x, imp_like(p->im, x, -INFINITY));
+    return imp_reduce(p->im, IR_reduce_max, among, 1, &axis, false);
+}
+
+/* The middle one of a row's elements that are numbers, the lower one of two; NaN where there are none. values: the row
+ * sorted, NaN last; at: where they were. */
+static bool middle_number(struct pt2 *p, struct ir_value *values, struct ir_value *at, int64_t axis, bool keep,
+                          struct ir_value **y, struct ir_value **where)
+{
+    struct imp *im = p->im;
+    struct ir_value *number = imp_cast(im, pt2_un(p, IR_not, pt2_un(p, IR_isnan, values)), TCC_I64);
+    struct ir_value *n = imp_reduce(im, IR_reduce_sum, number, 1, &axis, true);
+    struct ir_value *k = pt2_with(p, IR_div, pt2_with(p, IR_max, pt2_with(p, IR_sub, n, 1), 0), 2);
+    *y = imp_gather_elements(im, values, k, (int)axis);
+    *where = imp_gather_elements(im, at, k, (int)axis);
+    if (!keep && *y && *where) {
+        *y = imp_squeeze(im, *y, 1, &axis);
+        *where = imp_squeeze(im, *where, 1, &axis);
+    }
+    return *y && *where;
+}
+
+/* median, median.dim: the lower one of two; of a row with NaN, NaN. nanmedian, arg 1: of those that are numbers */
 bool aten_median(struct pt2 *p, int arg)
 {
-    UNUSED(arg);
-    struct ir_value *values, *at;
+    struct ir_value *values, *at, *number, *its;
     int64_t axis;
-    bool keep = pt2_b(p, "keepdim", false), places = pt2_wants(p, 1);
+    bool keep = pt2_b(p, "keepdim", false), places = pt2_wants(p, 1), all = !pt2_given(p, "dim");
     struct ir_value *x = along(p, pt2_need(p, "self"), &axis);
     if (!x || imp_dim(x, (int)axis)->lo < 1)
         return x && imp_unsupported(p->im, "an axis that may be empty");
@@ -71,7 +98,12 @@ bool aten_median(struct pt2 *p, int arg)
     struct ir_value *y = place(p, values, axis, middle, keep),
                     *last = place(p, values, axis, ir_addc(p->ctx, n, -1), keep);
     struct ir_value *where = places ? place(p, at, axis, middle, keep) : NULL;
-    if (imp_is_float(x)) {
+    if (arg && imp_is_float(x)) {
+        if (!middle_number(p, values, at, axis, keep, &number, &its))
+            return false;
+        y = number;
+        where = places ? its : NULL;
+    } else if (imp_is_float(x)) {
         struct ir_value *odd = pt2_un(p, IR_isnan, last), *worst = imp_reduce(p->im, IR_reduce_max, x, 1, &axis, keep);
         y = pt2_choose(p, odd, worst, y);
         if (places) /* the first NaN's */
@@ -80,6 +112,8 @@ bool aten_median(struct pt2 *p, int arg)
                                       IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, keep))),
                                where);
     }
+    if (all && y && p->im->training && imp_is_float(x))
+        y = shared(p, x, pt2_un(p, IR_stop_gradient, y), axis);
     return pt2_out(p, 0, y) && (!places || pt2_out(p, 1, where));
 }
 

@@ -511,6 +511,63 @@ bool aten_flip(struct pt2 *p, int arg)
     return n >= 0 && pt2_out(p, 0, pt2_flip(p, x, n, axes));
 }
 
+/* x with its elements `by` places further along an axis, those at the end in front; by: 0 .. size - 1 */
+static struct ir_value *rolled(struct pt2 *p, struct ir_value *x, int axis, ir_expr by)
+{
+    ir_expr rest = ir_sub(p->ctx, imp_dim(x, axis), by);
+    struct ir_value *in[] = {imp_slice1(p->im, x, axis, rest, by), imp_slice1(p->im, x, axis, zero(p), rest)};
+    return in[0] && in[1] ? imp_concat(p->im, 2, in, axis) : NULL;
+}
+
+/* fft_fftshift(self, dim): the first bin of each axis to its middle; fft_ifftshift, arg 1: back */
+bool aten_fft_shift(struct pt2 *p, int arg)
+{
+    struct ir_value *x = pt2_need(p, "self");
+    int64_t axes[TCC_MAX_RANK];
+    int n = x ? pt2_axes(p, "dim", imp_rank(x), axes) : -1;
+    for (int k = 0; k < n && x; k++)
+        x = rolled(p, x, (int)axes[k],
+                   ir_floordiv(p->ctx, ir_addc(p->ctx, imp_dim(x, (int)axes[k]), arg), ir_const(p->ctx, 2)));
+    return n >= 0 && pt2_out(p, 0, x);
+}
+
+/* sum_to_size(self, size): what broadcasting to self's shape repeated is added up */
+bool aten_sum_to_size(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = pt2_need(p, "self");
+    ir_expr dims[TCC_MAX_RANK];
+    int64_t axes[TCC_MAX_RANK];
+    int rank = pt2_exprs(p, "size", TCC_MAX_RANK, dims), n = 0;
+    if (!x || rank < 0 || rank > imp_rank(x))
+        return x && rank >= 0 && imp_bad(p->im, "more dims than the operand has");
+    for (int k = 0, first = imp_rank(x) - rank; k < imp_rank(x); k++)
+        if (k < first || (ir_is_value(dims[k - first], 1) && !ir_is_value(imp_dim(x, k), 1)))
+            axes[n++] = k;
+    x = imp_reduce(p->im, IR_reduce_sum, x, n, axes, true);
+    return x && pt2_out(p, 0, imp_reshape(p->im, x, rank, dims));
+}
+
+/* fill_diagonal(self, fill_value, wrap) */
+bool aten_fill_diagonal(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "self"), *on = NULL;
+    bool number;
+    struct ir_value *v = pt2_operand(p, "fill_value", &number);
+    if (!x || !v || imp_rank(x) < 2)
+        return x && v && imp_bad(im, "two dims at least are expected");
+    if (pt2_b(p, "wrap", false))
+        return imp_unsupported(im, "a diagonal that wraps around");
+    for (int k = 1; k < imp_rank(x); k++) {
+        struct ir_value *same = imp_bin(im, IR_eq, imp_iota(im, imp_rank(x), x->type->dim, 0, TCC_I64),
+                                        imp_iota(im, imp_rank(x), x->type->dim, k, TCC_I64));
+        on = on ? imp_bin(im, IR_and, on, same) : same;
+    }
+    return pt2_out(p, 0, imp_tri(im, IR_select, on, imp_cast(im, v, imp_dtype(x)), x));
+}
+
 bool aten_roll(struct pt2 *p, int arg)
 {
     UNUSED(arg);
@@ -527,9 +584,7 @@ bool aten_roll(struct pt2 *p, int arg)
         int axis = (int)(axes[k] < 0 ? axes[k] + imp_rank(y) : axes[k]);
         if (axis < 0 || axis >= imp_rank(y) || imp_dim(y, axis)->lo < 1)
             return imp_unsupported(p->im, "an axis that is empty or not there");
-        ir_expr by = ir_mod(p->ctx, shifts[k], imp_dim(y, axis)), rest = ir_sub(p->ctx, imp_dim(y, axis), by);
-        struct ir_value *in[] = {imp_slice1(p->im, y, axis, rest, by), imp_slice1(p->im, y, axis, zero(p), rest)};
-        y = in[0] && in[1] ? imp_concat(p->im, 2, in, axis) : NULL;
+        y = rolled(p, y, axis, ir_mod(p->ctx, shifts[k], imp_dim(y, axis)));
     }
     return y && pt2_out(p, 0, imp_reshape(p->im, y, imp_rank(x), x->type->dim));
 }

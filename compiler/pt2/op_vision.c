@@ -217,6 +217,14 @@ static bool read_ps_roi(struct pt2 *p, ir_expr channels, struct ps_roi *r)
            parts_of_regions(p, r->h, r->w, pt2_i(p, "sampling_ratio", -1) > 0, &r->in[1], &r->in[2]);
 }
 
+/* The second result, of these dims: which channel each is of. */
+static bool channel_mapping(struct pt2 *p, const ir_expr *dims)
+{
+    ir_expr all = ir_mul(p->ctx, ir_mul(p->ctx, dims[1], dims[2]), dims[3]);
+    struct ir_value *which = imp_reshape(p->im, imp_iota(p->im, 1, &all, 0, TCC_I32), 3, dims + 1);
+    return !pt2_wants(p, 1) || pt2_out(p, 1, which ? imp_expand(p->im, which, 4, dims) : NULL);
+}
+
 /* ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio) -> means, which channel each
  * is of */
 bool aten_ps_roi_align(struct pt2 *p, int arg)
@@ -234,12 +242,9 @@ bool aten_ps_roi_align(struct pt2 *p, int arg)
     if (!y)
         return false;
     const ir_expr h = ir_const(p->ctx, r.h), w = ir_const(p->ctx, r.w), regions = imp_dim(pt2_need(p, "rois"), 0),
-                  parts[] = {regions, h, w, r.channels}, dims[] = {regions, r.channels, h, w},
-                  map[] = {r.channels, h, w}, all = ir_mul(p->ctx, r.channels, r.bins);
+                  parts[] = {regions, h, w, r.channels}, dims[] = {regions, r.channels, h, w};
     static const int64_t order[] = {0, 3, 1, 2};
-    struct ir_value *which = imp_reshape(im, imp_iota(im, 1, &all, 0, TCC_I32), 3, map);
-    return pt2_out(p, 0, imp_transpose(im, imp_reshape(im, y, 4, parts), order)) &&
-           (!pt2_wants(p, 1) || pt2_out(p, 1, which ? imp_expand(im, which, 4, dims) : NULL));
+    return pt2_out(p, 0, imp_transpose(im, imp_reshape(im, y, 4, parts), order)) && channel_mapping(p, dims);
 }
 
 /* RoiAlign's gradient by its pictures of these dims. */
@@ -286,4 +291,114 @@ bool aten_roi_align_backward(struct pt2 *p, int arg)
         return false;
     roi_words(p, attrs);
     return pt2_out(p, 0, roi_align_gradient(p, in, dims, attrs));
+}
+
+/* -- Regions each part of which reads channels of its own, whole elements of them */
+
+/* Numbers rounded as C's round() does, halves away from 0. */
+static struct ir_value *rounded(struct pt2 *p, struct ir_value *x)
+{
+    struct ir_value *size = pt2_un(p, IR_floor, pt2_with(p, IR_add, pt2_un(p, IR_abs, x), 0.5));
+    return pt2_bin(p, IR_mul, pt2_un(p, IR_sign, x), size);
+}
+
+/* Which of `size` elements along one axis are in each of n parts of a region, [r, n, size]; *count [r, n]: how many. As
+ * torchvision has it, a picture's last element is in none. */
+static struct ir_value *elements_of_parts(struct pt2 *p, struct ir_value *corners, int axis, int64_t n, double scale,
+                                          ir_expr size, struct ir_value **count)
+{
+    struct imp *im = p->im;
+    ir_expr parts = ir_const(p->ctx, n), one = ir_const(p->ctx, 1);
+    const int64_t behind = 2;
+    struct ir_value *from =
+                        rounded(p, pt2_with(p, IR_mul, imp_slice1(im, corners, 1, ir_const(p->ctx, axis), one), scale)),
+                    *to = rounded(
+                        p, pt2_with(p, IR_mul, imp_slice1(im, corners, 1, ir_const(p->ctx, axis + 2), one), scale));
+    struct ir_value *width = pt2_with(p, IR_div, pt2_with(p, IR_max, pt2_bin(p, IR_sub, to, from), 1), (double)n);
+    struct ir_value *i = imp_iota(im, 1, &parts, 0, imp_dtype(corners));
+    struct ir_value *last = imp_cast(im, imp_dim_value(im, ir_addc(p->ctx, size, -1)), imp_dtype(corners)), *ends[2];
+    for (int k = 0; k < 2; k++) {
+        struct ir_value *at = pt2_bin(p, IR_mul, width, k ? pt2_with(p, IR_add, i, 1) : i);
+        at = pt2_bin(p, IR_add, pt2_un(p, k ? IR_ceil : IR_floor, at), from);
+        ends[k] = pt2_bin(p, IR_min, pt2_with(p, IR_max, at, 0), last);
+    }
+    struct ir_value *place = imp_iota(im, 1, &size, 0, imp_dtype(corners));
+    *count = pt2_with(p, IR_max, pt2_bin(p, IR_sub, ends[1], ends[0]), 0);
+    for (int k = 0; k < 2; k++)
+        if (!ends[k] || !(ends[k] = imp_unsqueeze(im, ends[k], 1, &behind)))
+            return NULL;
+    return imp_cast(im, pt2_bin(p, IR_and, pt2_bin(p, IR_ge, place, ends[0]), pt2_bin(p, IR_lt, place, ends[1])),
+                    imp_dtype(corners));
+}
+
+/* ps_roi_pool's regions: what element (y, x) of a picture of `dims` weighs in part (i, j) of each, [r, 1, h, w, y,
+ * x]. */
+static struct ir_value *weights_of_parts(struct pt2 *p, const ir_expr *dims, ir_expr *parts, struct ir_value **pictures)
+{
+    struct imp *im = p->im;
+    struct ir_value *corners, *count[2], *in[2];
+    int64_t n[2] = {pt2_i(p, "pooled_height", 1), pt2_i(p, "pooled_width", 1)};
+    double scale = pt2_f(p, "spatial_scale", 1);
+    static const int64_t rows[] = {1, 3, 5}, columns[] = {1, 2, 4}, area[] = {1, 4, 5};
+    if (n[0] < 1 || n[1] < 1)
+        return imp_bad(im, "sizes of at least 1 are expected"), NULL;
+    if (!split_rois(p, &corners, pictures))
+        return NULL;
+    for (int k = 0; k < 2; k++) {
+        parts[k] = ir_const(p->ctx, n[k]);
+        in[k] = elements_of_parts(p, corners, 1 - k, n[k], scale, dims[2 + k], &count[k]);
+    }
+    ir_expr rest = ir_mod(p->ctx, dims[1], ir_const(p->ctx, n[0] * n[1]));
+    if (!in[0] || !in[1] ||
+        !imp_assume(im, IR_EQ, rest, ir_const(p->ctx, 0), "the channels are a multiple of the parts of a region"))
+        return NULL;
+    struct ir_value *all = pt2_bin(p, IR_mul, imp_unsqueeze(im, in[0], 3, rows), imp_unsqueeze(im, in[1], 3, columns));
+    const int64_t first = 2, second = 1;
+    struct ir_value *elements =
+        pt2_bin(p, IR_mul, imp_unsqueeze(im, count[0], 1, &first), imp_unsqueeze(im, count[1], 1, &second));
+    struct ir_value *share = elements ? imp_unsqueeze(im, pt2_with(p, IR_max, elements, 1), 3, area) : NULL;
+    return pt2_bin(p, IR_div, all, share);
+}
+
+/* ps_roi_pool(input, rois, spatial_scale, pooled_height, pooled_width) -> means, which channel each is of */
+bool aten_ps_roi_pool(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *x = pt2_need(p, "input"), *pictures;
+    ir_expr parts[2];
+    static const int64_t plane[] = {4, 5};
+    if (!x || imp_rank(x) != 4)
+        return x && imp_bad(im, "pictures [n, c, h, w] are expected");
+    struct ir_value *weights = weights_of_parts(p, x->type->dim, parts, &pictures);
+    if (!weights)
+        return false;
+    const ir_expr channels = ir_floordiv(p->ctx, imp_dim(x, 1), ir_mul(p->ctx, parts[0], parts[1])),
+                  dims[] = {imp_dim(pictures, 0), channels, parts[0], parts[1], imp_dim(x, 2), imp_dim(x, 3)};
+    struct ir_value *read = imp_gather(im, x, pictures, 0);
+    struct ir_value *each = pt2_bin(p, IR_mul, read ? imp_reshape(im, read, 6, dims) : NULL, weights);
+    return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, each, 2, plane, false)) && channel_mapping(p, dims);
+}
+
+/* _ps_roi_pool_backward(grad, rois, channel_mapping, ..., batch_size, channels, height, width) */
+bool aten_ps_roi_pool_backward(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct imp *im = p->im;
+    struct ir_value *dy = pt2_need(p, "grad"), *pictures;
+    ir_expr dims[4], parts[2];
+    static const int64_t plane[] = {4, 5}, behind = 1;
+    pt2_ignore(p, "channel_mapping");
+    if (!dy || !read_sizes(p, dims))
+        return false;
+    struct ir_value *weights = weights_of_parts(p, dims, parts, &pictures);
+    if (!weights)
+        return false;
+    const ir_expr flat[] = {imp_dim(pictures, 0), ir_mul(p->ctx, dims[1], ir_mul(p->ctx, dims[2], dims[3]))};
+    struct ir_value *each = pt2_bin(p, IR_mul, imp_unsqueeze(im, dy, 2, plane), weights);
+    struct ir_value *whose =
+        pt2_bin(p, IR_eq, imp_unsqueeze(im, pictures, 1, &behind), imp_iota(im, 1, dims, 0, TCC_I64));
+    struct ir_value *dx = imp_matmul(im, imp_cast(im, whose, imp_dtype(dy)),
+                                     each ? imp_reshape(im, each, 2, flat) : NULL, true, false, imp_dtype(dy));
+    return dx && pt2_out(p, 0, imp_reshape(im, dx, 4, dims));
 }

@@ -174,6 +174,7 @@ KINKS = {
     "powers": lambda x, y: ((x * x).sum(1).sqrt(), (x - x.detach()).norm(), x.norm(dim=1), x.norm(1, dim=0), x.norm(float("inf"), dim=1), torch.dist(x, x.detach()), torch.pow(x, 2), x.prod(1), x.abs().pow(y.abs() + 1), torch.xlogy(x, y.abs() + 1), torch.special.xlog1py(x, y.abs())),
     "pooling": lambda x, y: (F.max_pool1d(x, 3, 1, 1), F.max_pool2d(x[None], 2, 1), F.adaptive_max_pool1d(y, 2)),
     "where": lambda x, y: (torch.where(x >= y, x, y), torch.where(x > y, x * x, y), x.masked_fill(x == 0, 2), torch.logaddexp(x, y), torch.atan2(x, y + 0.5)),
+    "medians": lambda x, y: (x.median(), y.median(), torch.nanmedian(x), x.median(1)[0], torch.cdist(x, y, p=float("inf")), torch.cdist(x, x.detach() + 1, p=float("inf"))),
     # rows of equal elements whose sums are rounded
     "spread": lambda x, y: ((x[:, :1] / 3 + 0.1).expand(-1, 7).std(1), torch.std_mean((x[:1] / 7 + 0.3).expand(9, -1), 0), (x[:, :1] / 3 + 0.1).expand(-1, 7).var(1), y.std(0, correction=0), y.var()),
 }

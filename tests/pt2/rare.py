@@ -116,5 +116,35 @@ for m in ("mean", "sum", "none"):
     case(f"multilabel_margin_{m}", lambda x, y, m=m: F.multilabel_margin_loss(x, y, reduction=m), t(3, 4), torch.tensor([[1, 3, -1, 0], [0, 1, 2, 3], [-1, 0, 1, 2]]))
 case("multi_margin_row", lambda x, y: F.multi_margin_loss(x, y), t(4), torch.tensor(2))
 
+# -- Medians among numbers, distances' gradients, regions of whole elements
+for d in (F32, F64, I64):
+    row = t(6, 7, dtype=d)
+    if d != I64:
+        row[0, :3], row[1, 0], row[2], row[3, :4] = NAN, NAN, NAN, NAN
+    case(f"nanmedian_{short(d)}", lambda x: (torch.nanmedian(x), torch.nanmedian(x, 1)[0], torch.nanmedian(x[3:], 1), torch.nanmedian(x, 0, True)), row)
+case("nanmedian_open", lambda x: torch.nanmedian(x, 1), t(3, 5), dynamic=({0: "n", 1: "m"},))
+a, b = t(2, 4, 3), t(2, 5, 3)
+b[0, 1], b[1, 2, :2] = a[0, 2], a[1, 1, :2]
+for order in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, INF):
+    case(f"cdist_backward_{order}", lambda g, a, b, order=order: aten._cdist_backward(g, a, b, order, torch.cdist(a, b, p=order, compute_mode="donot_use_mm_for_euclid_dist")), t(2, 4, 5), a, b)
+for d in (F32, F64):
+    case(f"ps_roi_pool_{short(d)}", lambda x, r: tv.ps_roi_pool(x, r, (3, 2), 0.5), t(2, 12, 7, 9, dtype=d), r.to(d))
+    case(f"ps_roi_pool_backward_{short(d)}", lambda x, r, g: vision._ps_roi_pool_backward(g, r, vision.ps_roi_pool(x, r, 0.5, 3, 2)[1], 0.5, 3, 2, 2, 12, 7, 9), t(2, 12, 7, 9, dtype=d), r.to(d), t(6, 2, 3, 2, dtype=d))
+case("ps_roi_pool_outside", lambda x, r: vision.ps_roi_pool(x, r, 1.0, 2, 2), t(1, 8, 4, 5), torch.tensor([[0, -3.0, -3, 9, 9], [0, 7, 7, 9, 9], [0, 2, 2, 1, 1], [0, 0.5, 1.5, 2.5, 3.5]]))
+# -- Shifts, functions of several others, random numbers that are sure
+case("fft_shift", lambda x: (torch.fft.fftshift(x), torch.fft.ifftshift(x, 1), torch.fft.fftshift(x, (0, 2)), torch.fft.ifftshift(x)), t(3, 4, 5))
+case("fft_shift_complex", lambda x: torch.view_as_real(torch.fft.fftshift(torch.fft.fft(x), 1)), t(3, 5))
+case("fft_shift_open", lambda x: torch.fft.fftshift(x, 0), t(5, 2), dynamic=({0: "n"},))
+case("fft_frequencies", lambda x: (x + torch.fft.fftfreq(5, 0.25), torch.fft.fftfreq(6), torch.fft.rfftfreq(5), torch.fft.rfftfreq(6, 2.0)), t(5))
+for d in (F32, F64):
+    case(f"ndtr_{short(d)}", lambda x: torch.special.ndtr(x), t(4, 5, dtype=d, lo=-4 if d == F32 else -2, hi=4))
+    case(f"mvlgamma_{short(d)}", lambda x: (torch.mvlgamma(x, 3), torch.special.multigammaln(x, 1)), t(4, dtype=d, lo=1.2, hi=7))
+case("sum_to_size", lambda x: (x.sum_to_size(4, 1), x.sum_to_size(1, 5), x.sum_to_size(3, 4, 5)), t(3, 4, 5))
+case("fill_diagonal", lambda x, y: (x.clone().fill_diagonal_(2.5), y.clone().fill_diagonal_(1)), t(4, 5), t(3, 3, 3, dtype=I64))
+case("nonzero_numpy", lambda x: torch.nonzero(x, as_tuple=True), torch.tensor([[0, 1, 0], [2, 0, 3]]))
+case("nearest_exact_3d", lambda x: F.interpolate(x, scale_factor=1.5, mode="nearest-exact"), t(1, 2, 3, 4, 2))
+case("normal_fixed", lambda m: (torch.normal(m, torch.zeros(3)), torch.normal(m, 0.0), torch.empty(4).normal_(2.0, 0.0)), t(2, 3))
+case("multinomial_sure", lambda w: (torch.multinomial(w, 3), torch.multinomial(w[1], 4, True) * 0), torch.tensor([[0, 1e-30, 1, 1e30], [1e30, 0, 1e-30, 1.0]]))
+
 if __name__ == "__main__":
     sys.exit(main())
