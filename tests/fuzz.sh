@@ -78,6 +78,7 @@ done
 mkdir "$tmp/pt2" && tar -xf "$top_srcdir/tests/pt2/cases.tar.xz" -C "$tmp/pt2" --wildcards '*_forms/model.pt2' '*_dynamic/model.pt2' || fail "no archives"
 rounds=$((passes * 10))
 fuzz fuzz-quant "$top_srcdir/samples/digits/digits.onnx"
+fuzz fuzz-net "$top_srcdir/tests/fuzz/net"
 rounds=
 # shellcheck disable=SC2086  # a list of folders
 fuzz fuzz-onnx $corpus "$top_srcdir/tests/pt2/tied.pt2" "$tmp/pt2"

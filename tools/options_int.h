@@ -57,6 +57,7 @@ struct options {
     char *copy, *neuron;                                     /* of TCCC_FLAGS and NEURON_CC_FLAGS */
     /* NEURON_EXTRACT_GRAPHS_ONLY: a model is compiled, and not run */
     bool compiles_only;
+    const char *keep;            /* what a model was compiled to goes there, once it is open; NULL: it goes */
 };
 
 /* Reads TCCC_FLAGS (options that `tool` lacks are skipped there), then argv. Prints --help and --version itself.

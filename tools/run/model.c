@@ -581,6 +581,17 @@ static int compile_to(const struct options *o, const char *path, const char *out
     return tccc_compile(&c);
 }
 
+/* What has its weights in another file is not kept: it would be of no use without. */
+static int keep(const struct options *o, const char *file, const struct tcr_scratch *folder, char *why)
+{
+    char weights[PATH_MAX + 256];
+
+    snprintf(weights, sizeof weights, "%s/" TEMPORARY_NAME ".weights", folder->path);
+    if (access(weights, F_OK) == 0 || !tcr_save_move(file, o->keep))
+        return EXIT_FINE;
+    return model_error(o, why, EXIT_ENVIRONMENT, "cannot write '%s': %s", o->keep, strerror(errno));
+}
+
 /* Compiles to a file in a folder of its own (external weights lie beside it), opens it and removes both. */
 static int open_model(const struct options *o, const char *path, struct model *m, char *why)
 {
@@ -600,6 +611,8 @@ static int open_model(const struct options *o, const char *path, struct model *m
     m->compile_ms = now_ms() - start;
     if (code == EXIT_FINE)
         code = o->compiles_only ? EXIT_COMPILED : open_artifact(o, file, path, m, why);
+    if (code == EXIT_FINE && o->keep)
+        code = keep(o, file, &folder, why);
     tcr_scratch_remove(&folder);
     return code;
 }

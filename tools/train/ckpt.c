@@ -68,12 +68,13 @@ static void link_artifact(const struct trainer *t)
 
     if (snprintf(path, sizeof path, "%s/.step.so", option_text(t->o, OPT_checkpoint, ".")) >= PATH_MAX)
         return;
+    if (t->net) /* which lies there itself */
+        return;
     bool is = model_is_artifact(t->o->words[0]) && realpath(t->o->words[0], real);
     ssize_t n = readlink(path, old, sizeof old - 1);
     if (is && n > 0 && !strcmp(old, real))
         return;
-    if (n > 0) /* another run's */
-        unlink(path);
+    unlink(path); /* another run's */
     if (is && symlink(real, path) != 0)
         return; /* predictions then want it named */
 }

@@ -510,12 +510,12 @@ static int train(struct trainer *t, bool artifact)
 
     if ((code = describe_entries(t)) != EXIT_FINE || (code = settle_batch_size(t)) != EXIT_FINE ||
         (code = open_data(t)) != EXIT_FINE || (code = train_check_folder(t)) != EXIT_FINE ||
-        (code = train_outputs_check(t)) != EXIT_FINE || (code = ranks_agree(t)) != EXIT_FINE ||
-        (code = start_session(t)) != EXIT_FINE ||
+        (code = train_net_save(t)) != EXIT_FINE || (code = train_outputs_check(t)) != EXIT_FINE ||
+        (code = ranks_agree(t)) != EXIT_FINE || (code = start_session(t)) != EXIT_FINE ||
         (option_set(t->o, OPT_resume) && !t->rank && (code = train_resume(t)) != EXIT_FINE) ||
         (code = ranks_share(t)) != EXIT_FINE || (code = train_log_resume(t)) != EXIT_FINE ||
-        (code = train_events_open(t)) != EXIT_FINE ||
-        (code = settle_rate(t, artifact)) != EXIT_FINE || (code = make_buffers(t)) != EXIT_FINE)
+        (code = train_events_open(t)) != EXIT_FINE || (code = settle_rate(t, artifact)) != EXIT_FINE ||
+        (code = make_buffers(t)) != EXIT_FINE)
         return code;
     t->skipped = trainer_scalar(t, "train.skipped", 0);
     t->late = train_reads_late(t);
@@ -570,9 +570,9 @@ static int check_compiled_in(const struct options *o)
     return EXIT_FINE;
 }
 
-static int run(const struct options *o)
+static int run(const struct options *o, const struct train_net *net)
 {
-    struct trainer t = {.o = o};
+    struct trainer t = {.o = o, .net = net};
     static const enum option_id predict_options[] = {OPT_output, OPT_predict_format, OPT_predict_top};
     int code;
 
@@ -617,8 +617,13 @@ static int run(const struct options *o)
 int main(int argc, char **argv)
 {
     struct options o;
+    struct train_net net = {.scratch.alive = -1};
     int code = options_read(&o, TOOL_T, argc, argv);
+    bool made = code < 0 && option_set(&o, OPT_net);
+    if (made && (code = train_net_begin(&o, &net)) == EXIT_FINE)
+        code = -1;
     if (code < 0)
-        code = run(&o);
+        code = run(&o, made ? &net : NULL);
+    train_net_end(&net);
     return options_end(&o, code);
 }

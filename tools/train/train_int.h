@@ -12,6 +12,7 @@
  *   train_memory  --memory-report
  *   train_ranks    many processes: what they have in common, who does what
  *   train_html     --html;  train_log: --log-file;  train_events: --tensorboard;  train_serve: --metrics=HOST:PORT
+ *   train_net      --net
  *   train_report   progress on a terminal, JSON lines elsewhere
  */
 #ifndef TCCC_TOOLS_TRAIN_INT_H
@@ -19,6 +20,7 @@
 
 #include <limits.h>
 
+#include "base/safe.h"
 #include "compiler/trace.h"
 #include "tools/data/data_int.h"
 
@@ -27,6 +29,9 @@ struct train_schedule;
 /* An entry point of the artifact. */
 /* axes: of the inputs' samples */
 struct entry_info { const char *name; int nin, nout; struct tccrt_value_info *in, *out; int *axes; };
+
+/* --net: where its model lies, and what that was compiled to. */
+struct train_net { struct tcr_scratch scratch; char model[PATH_MAX], step[PATH_MAX]; };
 
 /* Of a step. has_norm: the artifact computes the gradients' norm; has_scale: it has a loss scale, and this is the one
  * now. */
@@ -82,6 +87,7 @@ struct train_serve;
 
 struct trainer {
     const struct options *o;
+    const struct train_net *net;           /* NULL: the model was given */
     struct model m;
     struct entry_info step, eval;          /* eval.name NULL: the artifact has none */
     /* what the data are: of the checkpoint that the run goes on from, or as they are found */
@@ -214,6 +220,12 @@ int train_resume(struct trainer *t);
 /* of the checkpoint that --resume or --load names */
 int train_tables(struct trainer *t);
 int train_load(struct trainer *t, const char *path);                        /* --load: parameters and buffers */
+
+/* net.c: makes the model of --net and puts it on the command line; into the folder of the checkpoints; away. Exit codes
+ * after a message. */
+int train_net_begin(struct options *o, struct train_net *net);
+int train_net_save(const struct trainer *t);
+void train_net_end(struct train_net *net);
 
 /* log.c: --log-file */
 int train_log_open(struct trainer *t);
