@@ -11,6 +11,7 @@
  * (recompute.c). Views (index arithmetic) join every group that reads them. At -O0 each node is a group.
  */
 #include "passes/lower_int.h"
+#include "base/mutant.h"
 
 ir_expr lw_whole_slice(const struct ir_node *n, int i, int axis)
 {
@@ -369,7 +370,7 @@ static void store_into_piece(struct lw *lw, struct lw_group *g)
     struct ir_use *use = v->uses;
     struct ir_node *n = use->user;
     if (!joins_pieces(n) || !lw_is_kernel_node(n) || lw_is_view(n) || n->block != g->root->block ||
-        lw->layout[n->out[0]->id] != lw->layout[v->id] || sized_later(lw, g, n))
+        lw->layout[n->out[0]->id] != lw->layout[v->id] || MUTANT(352, sized_later(lw, g, n), false))
         return;
     lw_place_in(lw, g, n, use->index);
     if (lw_build(lw, g) && lw_may_change(lw))

@@ -10,6 +10,7 @@
  * outer.
  */
 #include "passes/lower_int.h"
+#include "base/mutant.h"
 
 #include <string.h>
 
@@ -363,7 +364,7 @@ static int inline_node(struct kb *k, int stage, struct ir_value *v, const ir_exp
 static void note_operand(struct kb *k, int memo)
 {
     for (int i = 0; k->sketching && k->operand_only && i < k->reads.n; i++)
-        if (k->reads.at[i].memo == memo)
+        if (MUTANT(353, k->reads.at[i].memo == memo, false))
             k->reads.at[i].operand = true;
 }
 
