@@ -199,7 +199,8 @@ static uint64_t lanes(const struct neuron_sim *s, int engine, const struct neuro
     }
 }
 
-/* Stationary columns load at 4 a cycle. Float32 passes four times. */
+/* Stationary columns load at 4 a cycle. Float32 passes four times, in a transpose too, which is a product with the
+ * identity. */
 static uint64_t tensor(const struct neuron_sim *s, const struct neuron_instr *i)
 {
     const struct neuron_operand *o = i->operand;
@@ -209,7 +210,7 @@ static uint64_t tensor(const struct neuron_sim *s, const struct neuron_instr *i)
     if (i->op == NEURON_OP_LOAD_STATIONARY)
         return (o->type == NEURON_F32 ? passes : 1) * ((n + into - 1) / into);
     if (i->op == NEURON_OP_PE_TRANSPOSE)
-        return most(o[1].count, n < few ? n : few);
+        return (o[1].type == NEURON_F32 ? passes : 1) * most(o[1].count, n < few ? n : few);
     return (o[1].type == NEURON_F32 || s->stationary_type == NEURON_F32 ? passes : 1) *
            most(columns < few ? columns : few, n);
 }

@@ -52,7 +52,7 @@ def cycles(engine, op, o, words, columns, stationary):
     if op == 'matmul':
         return (4 if 'f32' in (o[1].type, stationary) else 1) * max(o[1].n, min(64, columns))
     if op == 'pe_transpose':
-        return max(o[1].parts, min(64, o[1].n))
+        return (4 if o[1].type == 'f32' else 1) * max(o[1].parts, min(64, o[1].n))
     if op in ('nop', 'dma'):
         return 0
     if op in ('iota', 'affine_select'):

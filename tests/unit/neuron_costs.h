@@ -29,10 +29,12 @@ static const struct {
     {"trn1", "tensor", MM("bf16", 128, 512), "matmul psum.f32[0:128, 0, 512], sbuf.bf16[0:128, 1024, 512]", 512},
     {"trn1", "tensor", MM("bf16", 128, 512), "matmul psum.f32[0:128, 0, 8], sbuf.bf16[0:128, 1024, 8]", 64},
     {"trn1", "tensor", "", "load_stationary sbuf.bf16[0:128, 0, 128]", 32},
-    /* nc_transpose: PE max(P, min(64, F)); Vector max(MIN_II, N) */
+    /* nc_transpose: PE max(P, min(64, F)), four times in float32, as nc_matmul, which it is; Vector max(MIN_II, N) */
     {"trn1", "tensor", "", "pe_transpose psum.f32[0:128, 0, 128], sbuf.bf16[0:128, 0, 128]", 128},
     {"trn1", "tensor", "", "pe_transpose psum.f32[0:16, 0, 32], sbuf.bf16[0:32, 0, 16]", 32},
     {"trn1", "tensor", "", "pe_transpose psum.f32[0:100, 0, 16], sbuf.bf16[0:16, 0, 100]", 64},
+    {"trn1", "tensor", "", "pe_transpose psum.f32[0:128, 0, 128], sbuf.f32[0:128, 0, 128]", 4 * 128},
+    {"trn1", "tensor", "", "pe_transpose psum.f32[0:100, 0, 16], sbuf.f32[0:16, 0, 100]", 4 * 64},
     {"trn1", "vector", "", "transpose32 " S("f32", 8192, 512) ", " S("f32", 0, 512), 512},
     {"trn1", "vector", "", "transpose32 " S("f32", 8192, 32) ", " S("f32", 0, 32), 64},
     /* tensor_tensor: max(MIN_II, N) with one operand in PSUM, or all bf16 in SBUF with add, mul, sub and unit strides;
