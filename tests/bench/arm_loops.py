@@ -46,11 +46,10 @@ def write(path, node, x, y, weights):
 
 
 def useful(block):
-    """Multiply-adds for the result. Of bytes not those by a lane of what the loop does not load: they make up for A's signs."""
+    """Multiply-adds for the result: of bytes those by lane, where there are such; SDOTs of B alone make up for A's signs."""
     all_of_them = [i for i in block if re.search(MULTIPLIES, i)]
-    loaded = set(re.findall(r"[qv](\d+)", " ".join(i for i in block if not re.search(MULTIPLIES, i))))
-    lanes = [re.search(r"\bs?u?dot\b.*v(\d+)\.4b\[", i) for i in all_of_them]
-    return len([i for i, lane in zip(all_of_them, lanes) if not lane or lane[1] in loaded])
+    rows = [i for i in all_of_them if re.search(r"\bs?u?dot\b.*\.4b\[", i)]
+    return len(rows or all_of_them)
 
 
 def loops(text):

@@ -78,10 +78,10 @@ static V dot_bytes_mixed(struct em *e, V u, V s, V acc)
     return dot(e, "llvm.aarch64.neon.usdot", acc, u, s);
 }
 
-/* SDOT, whose two sides are signed. */
+/* SDOT, whose two sides are signed; A comes last, as its lanes can. */
 static V dot_bytes_signed(struct em *e, V a, V b, V acc)
 {
-    return dot(e, "llvm.aarch64.neon.sdot", acc, a, b);
+    return dot(e, "llvm.aarch64.neon.sdot", acc, b, a);
 }
 
 /* u - 128 is signed, and 128 times s is taken away again (-128 is a signed byte, 128 is none). */
