@@ -7,6 +7,10 @@
  * Helpers join by compare-and-swap while it is open. When the caller has nothing left to do it closes the gate and
  * waits for those who joined, never for one that is still asleep: a region that ends quickly costs no wake-up latency.
  * When another session is using the pool, the caller does all the work alone: results do not depend on it.
+ *
+ * To wake a helper takes as long as a short network. A burst is regions that follow each other so closely that helpers
+ * stay awake. Where all of them sleep, a burst begins without them if the one before it was too short for anybody to
+ * come in time, and they are woken when it has lasted longer (tcr_pool_late()).
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -31,7 +35,8 @@
 #define CLOSED (1ull << 30)
 #define FIELD(g, at) ((uint32_t)((g) >> (at)) & 1023)
 
-#define SPIN_NS 60000 /* a helper's patience: longer than the serial gaps between launches */
+#define SPIN_NS 60000  /* a helper's patience: longer than the serial gaps between launches */
+#define WORTH_NS 40000 /* a burst in which whoever is woken at its beginning helps */
 
 struct tcr_pool {
     struct tcr_pool *next; /* under registry.lock, as refs */
@@ -50,6 +55,10 @@ struct tcr_pool {
     _Atomic int stop;
     _Alignas(TCR_ALIGN) _Atomic uint32_t done; /* what a sleeping caller waits on */
     _Atomic int waiting;
+    _Atomic int unwoken;     /* helpers that the open region may take and that sleep on */
+    _Atomic uintptr_t owner; /* the thread that has that region */
+    /* When the burst began; when the last region ended, as far as the helpers know; how long the burst before was. */
+    _Atomic int64_t begun, ended, before;
 };
 
 static struct {
@@ -103,6 +112,8 @@ static uint32_t next_region(struct tcr_pool *p, uint32_t seen)
             end = end ? end : now_ns() + SPIN_NS;
             continue;
         }
+        if (end)
+            atomic_store_explicit(&p->ended, end - SPIN_NS, memory_order_relaxed);
         atomic_fetch_add(&p->sleepers, 1);
         if (atomic_load(&p->number) == seen)
             futex_wait(&p->number, seen);
@@ -185,28 +196,69 @@ static void wait_for_helpers(struct tcr_pool *p)
     }
 }
 
+/* Is it worth it to wake helpers now, all of which sleep or don't run yet? Others may not open regions. */
+static bool is_worth(struct tcr_pool *p, int64_t now)
+{
+    int64_t ended = atomic_load_explicit(&p->ended, memory_order_relaxed);
+
+    if (now - ended > SPIN_NS) {
+        atomic_store_explicit(&p->before, ended - p->begun, memory_order_relaxed);
+        atomic_store_explicit(&p->begun, now, memory_order_relaxed);
+    }
+    return p->before >= WORTH_NS || now - p->begun >= WORTH_NS;
+}
+
+static void open_region(struct tcr_pool *p, int n, void (*fn)(void *arg, int i), void *arg)
+{
+    uint32_t number = atomic_load_explicit(&p->number, memory_order_relaxed) + 1;
+
+    p->fn = fn;
+    p->arg = arg;
+    atomic_store(&p->gate, (uint64_t)number << 32 | (uint64_t)(n - 1) << LIMIT_AT);
+    atomic_store(&p->number, number);
+}
+
+static void wake(struct tcr_pool *p, int helpers)
+{
+    if (p->started < p->threads - 1)
+        start(p);
+    if (atomic_load(&p->sleepers))
+        futex_wake(&p->number, helpers);
+}
+
 void tcr_pool_run(struct tcr_pool *p, int n, void (*fn)(void *arg, int i), void *arg)
 {
-    uint32_t number;
-
     if (n > p->threads)
         n = p->threads;
     if (n <= 1 || atomic_exchange(&p->busy, 1)) {
         fn(arg, 0);
         return;
     }
-    if (p->started < p->threads - 1)
-        start(p);
-    p->fn = fn;
-    p->arg = arg;
-    number = atomic_load_explicit(&p->number, memory_order_relaxed) + 1;
-    atomic_store(&p->gate, (uint64_t)number << 32 | (uint64_t)(n - 1) << LIMIT_AT);
-    atomic_store(&p->number, number);
-    if (atomic_load(&p->sleepers))
-        futex_wake(&p->number, n - 1);
+    bool asleep = (int)atomic_load(&p->sleepers) >= p->started, late = asleep && !is_worth(p, now_ns());
+    open_region(p, n, fn, arg);
+    atomic_store_explicit(&p->owner, (uintptr_t)pthread_self(), memory_order_relaxed);
+    if (late)
+        atomic_store_explicit(&p->unwoken, n - 1, memory_order_relaxed);
+    else
+        wake(p, n - 1);
     fn(arg, 0);
     wait_for_helpers(p);
+    atomic_store_explicit(&p->unwoken, 0, memory_order_relaxed);
+    if (asleep)
+        atomic_store_explicit(&p->ended, now_ns(), memory_order_relaxed);
     atomic_store_explicit(&p->busy, 0, memory_order_release);
+}
+
+/* Others, which work alone beside the open region, ask as well. */
+void tcr_pool_late(struct tcr_pool *p)
+{
+    int helpers = atomic_load_explicit(&p->unwoken, memory_order_relaxed);
+
+    if (!helpers || atomic_load_explicit(&p->owner, memory_order_relaxed) != (uintptr_t)pthread_self() ||
+        now_ns() - atomic_load_explicit(&p->begun, memory_order_relaxed) < WORTH_NS)
+        return;
+    atomic_store_explicit(&p->unwoken, 0, memory_order_relaxed);
+    wake(p, helpers);
 }
 
 /* -- Registry ---------------------------------------------------------------------------------------- */
@@ -237,6 +289,7 @@ static void after_fork_child(void)
         atomic_store(&p->sleepers, 0);
         atomic_store(&p->busy, 0);
         atomic_store(&p->waiting, 0);
+        atomic_store(&p->unwoken, 0);
     }
     pthread_mutex_unlock(&registry.lock);
 }

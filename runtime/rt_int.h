@@ -117,8 +117,11 @@ int tcr_cpu_count(void);                     /* physical cores that the process 
 struct tcr_pool *tcr_pool_get(int threads);  /* shared; NULL: no memory. threads is clamped to [1, TCR_MAX_THREADS] */
 void tcr_pool_put(struct tcr_pool *pool);    /* the last one ends the threads */
 /* Calls fn(arg, 0) here and fn(arg, i) on up to n - 1 other threads with different i in [1, n); returns when all those
- * that began have ended. fn must finish the whole work with however many take part. */
+ * that began have ended. fn must finish the whole work with however many take part. Threads that sleep are let sleep
+ * for a while, since the work may be shorter than it takes to wake them: fn(arg, 0) asks tcr_pool_late() between its
+ * pieces, which wakes them when it is time. */
 void tcr_pool_run(struct tcr_pool *pool, int n, void (*fn)(void *arg, int i), void *arg);
+void tcr_pool_late(struct tcr_pool *pool);
 #define TCR_MAX_THREADS 512
 
 /* -- session.c -------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ static double microseconds(void)
 struct meeting {
     _Alignas(TCR_ALIGN) _Atomic int come;
     int threads;
+    struct tcr_pool *pool;
 };
 
 static void nothing(void *arg, int i)
@@ -38,10 +39,10 @@ static void meet(void *arg, int i)
 {
     struct meeting *m = arg;
     double end = microseconds() + 10e3;
-    (void)i;
     atomic_fetch_add(&m->come, 1);
     while (atomic_load_explicit(&m->come, memory_order_acquire) < m->threads && microseconds() < end)
-        ;
+        if (i == 0)
+            tcr_pool_late(m->pool);
 }
 
 static void wait_for(double us)
@@ -59,7 +60,7 @@ static int ascending(const void *a, const void *b)
 static double regions(struct tcr_pool *p, int threads, double gap, void (*part)(void *arg, int i), double *often)
 {
     static double us[REGIONS];
-    struct meeting m = {.threads = threads};
+    struct meeting m = {.threads = threads, .pool = p};
     for (int i = 0; i < REGIONS; i++) {
         wait_for(gap);
         atomic_store(&m.come, 0);

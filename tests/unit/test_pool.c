@@ -4,6 +4,7 @@
 
 #include "tests/unit/suite.h"
 #undef fail
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct work {
     int hits[TILES];
     _Atomic int parts;
     bool slow;
+    struct tcr_pool *p;
 };
 
 static void tick(void *arg, int i)
@@ -30,19 +32,20 @@ static void tick(void *arg, int i)
     struct work *w = arg;
     int t;
 
-    (void)i;
     ck_assert_uint_eq(_mm_getcsr() & 0xffc0, 0x1f80);
     atomic_fetch_add(&w->parts, 1);
     while ((t = atomic_fetch_add(&w->next, 1)) < TILES) {
         w->hits[t]++;
         if (w->slow && t % 100 == 0)
             usleep(200);
+        if (i == 0)
+            tcr_pool_late(w->p);
     }
 }
 
 static void check_region(struct tcr_pool *p, int n, bool slow)
 {
-    struct work w = {.slow = slow};
+    struct work w = {.slow = slow, .p = p};
 
     tcr_pool_run(p, n, tick, &w);
     for (int i = 0; i < TILES; i++)
@@ -117,6 +120,58 @@ static void nothing(void *arg, int i)
     (void)i;
 }
 
+static int tasks(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    int n = 0;
+
+    ck_assert(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+/* Until another thread comes, for two seconds at most. */
+static void meet(void *arg, int i)
+{
+    struct work *w = arg;
+    double end = tcr_now() + 2e9;
+
+    if (i)
+        atomic_fetch_add(&w->parts, 1);
+    while (!atomic_load(&w->parts) && tcr_now() < end)
+        tcr_pool_late(w->p);
+}
+
+/* Regions that are short and far apart take no second thread, not even when they begin; one that lasts does. A caller
+ * who is kept from its processor has long ones: one of several pools must be without another thread. */
+START_TEST(short_bursts)
+{
+    int quiet = 0;
+
+    for (int n = 2; n <= 6; n++) {
+        struct tcr_pool *p = tcr_pool_get(n);
+        struct work w = {.p = p};
+        int before = tasks();
+
+        for (int i = 0; i < 20; i++) {
+            tcr_pool_run(p, n, nothing, NULL);
+            usleep(500);
+        }
+        quiet += tasks() == before;
+        tcr_pool_run(p, n, meet, &w);
+        ck_assert_int_ge(w.parts, 1);
+        usleep(3000);
+        atomic_store(&w.parts, 0);
+        tcr_pool_run(p, n, meet, &w);
+        ck_assert_int_ge(w.parts, 1);
+        tcr_pool_put(p);
+    }
+    ck_assert_int_ge(quiet, 1);
+}
+END_TEST
+
 /* Prints the cost of an empty region, for information: a test asserts no time. */
 START_TEST(cost)
 {
@@ -168,6 +223,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, regions);
     tcase_add_test(tc, many_callers);
+    tcase_add_test(tc, short_bursts);
 #ifndef __SANITIZE_THREAD__
     tcase_add_test(tc, forks);
 #endif

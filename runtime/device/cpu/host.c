@@ -58,6 +58,8 @@ static void part(void *arg, int i)
             if (first >= share->end)
                 break;
             run_tiles(l->c, l->what, l->envs, i, l->begin + first, l->begin + last);
+            if (!i && l->c->pool)
+                tcr_pool_late(l->c->pool);
         }
     }
     took_part(&l->c->device, i, start);
@@ -164,6 +166,7 @@ struct each {
     void (*body)(void *arg, int64_t i);
     void *arg;
     int64_t n;
+    struct tcr_pool *pool;
     _Atomic int64_t next;
 };
 
@@ -172,8 +175,11 @@ static void each_part(void *arg, int i)
     struct each *e = arg;
     double start = now_of(e->host);
 
-    for (int64_t k; (k = atomic_fetch_add_explicit(&e->next, 1, memory_order_relaxed)) < e->n;)
+    for (int64_t k; (k = atomic_fetch_add_explicit(&e->next, 1, memory_order_relaxed)) < e->n;) {
         e->body(e->arg, k);
+        if (!i && e->pool)
+            tcr_pool_late(e->pool);
+    }
     took_part(e->host, i, start);
 }
 
@@ -188,7 +194,7 @@ static void foreign_each_part(void *arg, int i)
 void tcr_host_each(struct tcr_device *host, int64_t n, void (*body)(void *arg, int64_t i), void *arg)
 {
     struct tcr_cpu *c = (struct tcr_cpu *)host;
-    struct each e = {.host = host, .body = body, .arg = arg, .n = n};
+    struct each e = {.host = host, .body = body, .arg = arg, .n = n, .pool = c->pool};
     int threads = n < host->threads ? (int)n : host->threads;
 
     if (threads <= 1)
