@@ -84,8 +84,9 @@ int kn_physical_index(struct ir_ctx *ctx, kn_layout l, int rank, const ir_expr *
 struct relayout {
     const struct ir_tensor *from;
     struct ir_tensor *to;
-    int64_t *offsets[TCC_MAX_RANK];
+    int64_t *offsets[TCC_MAX_RANK], strides[TCC_MAX_RANK]; /* strides: of `from` */
     size_t size;
+    int last, lane; /* the axis whose elements lie side by side in `from`, and in `to` (-1: none) */
 };
 
 static bool fill_offsets(struct relayout *r, kn_layout l)
@@ -107,38 +108,102 @@ static bool fill_offsets(struct relayout *r, kn_layout l)
     return true;
 }
 
-/* The elements of one row of the last axis. */
-static void move_row(const struct relayout *r, const char *from, int64_t base)
+/* Axes of one element say nothing. */
+static void find_axes(struct relayout *r)
 {
-    int last = r->from->rank - 1;
-    const int64_t *offset = r->offsets[last];
-    char *to = (char *)r->to->data;
-    for (int64_t i = 0; i < r->from->dims[last]; i++) {
-        if (r->size == 4)
-            memcpy(to + (base + offset[i]) * 4, from + i * 4, 4);
-        else
-            memcpy(to + (size_t)(base + offset[i]) * r->size, from + (size_t)i * r->size, r->size);
+    const struct ir_tensor *t = r->from;
+    r->last = t->rank - 1;
+    r->lane = -1;
+    while (r->last > 0 && t->dims[r->last] == 1)
+        r->last--;
+    for (int64_t i = t->rank - 1, stride = t->splat ? 0 : 1; i >= 0; i--) {
+        r->strides[i] = stride;
+        stride *= t->dims[i];
+        if (t->dims[i] > 1 && r->offsets[i][1] == 1)
+            r->lane = (int)i;
     }
 }
 
-static void move_all(const struct relayout *r)
+/* Elements of the lane's axis from i on, up to `most`, that lie side by side in `to` as well. */
+static int64_t run_of(const struct relayout *r, int64_t i, int64_t most)
+{
+    const int64_t *offset = r->offsets[r->lane];
+    int64_t n = 1;
+    most = most < r->from->dims[r->lane] - i ? most : r->from->dims[r->lane] - i;
+    while (n < most && offset[i + n] == offset[i] + n)
+        n++;
+    return n;
+}
+
+/* One row of the last axis. */
+static void move_row(const struct relayout *r, const char *from, char *to)
+{
+    const int64_t *offset = r->offsets[r->last], step = r->strides[r->last] * (int64_t)r->size;
+    int64_t n = r->from->dims[r->last], size = (int64_t)r->size;
+    for (int64_t i = 0, run; i < n && r->lane == r->last && step; i += run) {
+        run = run_of(r, i, n);
+        memcpy(to + offset[i] * size, from + i * size, (size_t)(run * size));
+    }
+    if (r->lane == r->last && step)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        memcpy(to + offset[i] * size, from + i * step, (size_t)size);
+}
+
+enum { SQUARE = 16 };
+
+/* The same of `lanes` points of the lane's axis, in squares: each line of memory is read and written once. */
+static void move_rows(const struct relayout *r, const char *from, char *to, int64_t lanes)
+{
+    const int64_t *offset = r->offsets[r->last], step = r->strides[r->last], next = r->strides[r->lane];
+    int64_t n = r->from->dims[r->last], size = (int64_t)r->size;
+    for (int64_t i0 = 0; i0 < n; i0 += SQUARE) {
+        int64_t end = i0 + SQUARE < n ? i0 + SQUARE : n;
+        for (int64_t j = 0; j < lanes; j++)
+            for (int64_t i = i0; i < end; i++) {
+                const char *x = from + (j * next + i * step) * size;
+                if (size == 4)
+                    memcpy(to + (offset[i] + j) * 4, x, 4);
+                else
+                    memcpy(to + (offset[i] + j) * size, x, (size_t)size);
+            }
+    }
+}
+
+/* All rows, for `lanes` points of the lane's axis from `first` on where it is not the rows' own. */
+static void move_part(const struct relayout *r, int64_t first, int64_t lanes)
 {
     const struct ir_tensor *t = r->from;
-    int64_t index[TCC_MAX_RANK] = {0}, row = t->dims[t->rank - 1], step = t->splat ? 0 : row;
-    char *splat = t->splat ? malloc((size_t)(row ? row : 1) * r->size) : NULL;
-    for (int64_t i = 0; splat && i < row; i++)
-        memcpy(splat + (size_t)i * r->size, t->data, r->size);
-    const char *from = splat ? splat : t->data;
-    for (int64_t done = 0; done < t->nelems; done += row) {
-        int64_t base = 0;
-        for (int a = 0; a < t->rank - 1; a++)
-            base += r->offsets[a][index[a]];
-        move_row(r, from, base);
-        from += (size_t)step * r->size;
-        for (int a = t->rank - 2; a >= 0 && ++index[a] == t->dims[a]; a--)
+    int64_t index[TCC_MAX_RANK] = {0}, size = (int64_t)r->size;
+    bool apart = r->lane >= 0 && r->lane != r->last;
+    for (int a = 0; a >= 0;) {
+        int64_t from = apart ? first * r->strides[r->lane] : 0, to = apart ? r->offsets[r->lane][first] : 0;
+        for (int i = 0; i < r->last; i++) {
+            from += index[i] * r->strides[i];
+            to += r->offsets[i][index[i]];
+        }
+        const char *x = (const char *)t->data + from * size;
+        char *y = (char *)r->to->data + to * size;
+        if (apart)
+            move_rows(r, x, y, lanes);
+        else
+            move_row(r, x, y);
+        for (a = r->last - 1; a >= 0 && (a == r->lane || ++index[a] == t->dims[a]); a--)
             index[a] = 0;
     }
-    free(splat);
+}
+
+static void move_all(struct relayout *r)
+{
+    find_axes(r);
+    if (r->lane < 0 || r->lane == r->last) {
+        move_part(r, 0, 1);
+        return;
+    }
+    for (int64_t i = 0, run; i < r->from->dims[r->lane]; i += run) {
+        run = run_of(r, i, 4 * SQUARE);
+        move_part(r, i, run);
+    }
 }
 
 struct ir_tensor *kn_relayout(const struct ir_tensor *t, kn_layout l)

@@ -207,6 +207,77 @@ START_TEST(layouts)
 }
 END_TEST
 
+/* The element that the layout's definition says lies at each place; padding is 0. */
+static void check_relayout(const struct ir_tensor *from, kn_layout l)
+{
+    struct ir_tensor *to = kn_relayout(from, l);
+    size_t size = (size_t)tcc_dtype_bytes(from->dtype);
+    char *want = calloc((size_t)to->nelems, size);
+    for (int64_t n = 0; n < from->nelems; n++) {
+        int64_t index[TCC_MAX_RANK], rest = n, at = 0;
+        for (int i = from->rank - 1; i >= 0; rest /= from->dims[i--])
+            index[i] = rest % from->dims[i];
+        for (int p = 0; p < l->naxes; p++) {
+            int64_t q = index[l->at[p].axis] / l->at[p].div;
+            at = at * to->dims[p] + (l->at[p].mod ? q % l->at[p].mod : q);
+        }
+        memcpy(want + (size_t)at * size, (const char *)from->data + (from->splat ? 0 : (size_t)n * size), size);
+    }
+    bool same = true;
+    for (int64_t n = 0; n < to->nelems && same; n++)
+        same = !memcmp((const char *)to->data + (to->splat ? 0 : (size_t)n * size), want + (size_t)n * size, size);
+    ck_assert(same);
+    free(want);
+    ir_tensor_unref(to);
+}
+
+/* Axes cut in up to three pieces, in any order. */
+static kn_layout random_layout(unsigned *seed, int rank)
+{
+    struct kn_axis axes[TCC_MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < rank; i++) {
+        int inner = 1 << rand_r(seed) % 5, middle = 1 << rand_r(seed) % 2;
+        axes[n++] = (struct kn_axis){(int16_t)i, inner * middle, 0};
+        if (middle > 1)
+            axes[n++] = (struct kn_axis){(int16_t)i, inner, middle};
+        if (inner > 1)
+            axes[n++] = (struct kn_axis){(int16_t)i, 1, inner};
+    }
+    for (int i = n - 1; i > 0; i--) {
+        int j = rand_r(seed) % (i + 1);
+        struct kn_axis a = axes[i];
+        axes[i] = axes[j];
+        axes[j] = a;
+    }
+    return n <= 8 ? kn_layout_make(ctx, rank, n, axes) : NULL;
+}
+
+START_TEST(relayouts)
+{
+    static const enum tcc_dtype dtypes[] = {TCC_F32, TCC_I8, TCC_BF16, TCC_F64};
+    unsigned seed = 1;
+    int taken = 0;
+    for (int t = 0; t < 3000; t++) {
+        int rank = 1 + rand_r(&seed) % 4;
+        int64_t dims[4];
+        for (int i = 0; i < rank; i++)
+            dims[i] = 1 + (rand_r(&seed) % 3 ? rand_r(&seed) % 9 : rand_r(&seed) % 40);
+        kn_layout l = random_layout(&seed, rank);
+        if (!l)
+            continue;
+        struct ir_tensor *from = t % 7 ? ir_tensor_new(dtypes[t % 4], rank, dims)
+                                       : ir_tensor_splat(dtypes[t % 4], rank, dims, "\1\2\3\4\5\6\7");
+        for (size_t i = 0; t % 7 && i < (size_t)from->nelems * (size_t)tcc_dtype_bytes(from->dtype); i++)
+            ((unsigned char *)from->data)[i] = (unsigned char)rand_r(&seed);
+        check_relayout(from, l);
+        ir_tensor_unref(from);
+        taken++;
+    }
+    ck_assert_int_gt(taken, 1000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("graph");
@@ -220,6 +291,7 @@ int main(void)
     tcase_add_test(t, symbols);
     tcase_add_test(t, no_memory);
     tcase_add_test(t, layouts);
+    tcase_add_test(t, relayouts);
     suite_add_tcase(s, t);
     return run_tests(s);
 }
