@@ -111,6 +111,37 @@ static const char *what_is_wrong_in_tiles(const struct cuda_machine *m, const st
     return NULL;
 }
 
+static const char *what_is_wrong_in_attention(const struct cuda_machine *m, struct ir_ctx *ctx,
+                                              const struct kn_kernel *k, const struct cuda_schedule *s)
+{
+    struct fa_shape attention;
+    if (s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention) ||
+        s->threads != attention.threads + (attention.sent ? FA_SENDING : 0))
+        return "the kernel is no attention that the template takes";
+    if (s->warpgroups && !m->wgmma)
+        return "wgmma is of sm_90a";
+    if (attention.sent && (s->split > 1 || !cuda_may_map(ctx, k, s)))
+        return "tensor copies bring the whole of keys and values of f16 or bf16";
+    for (int i = 0; i < em_nouter(k); i++)
+        if (k->schedule.tile[i] != (i == attention.row ? attention.rows : 1))
+            return "a tile is 64 rows, or as many for each warpgroup";
+    if (s->split > 1 &&
+        (attention.gradient || attention.r.mean < 0 || !ir_is_const(k->dims[attention.col].extent, NULL)))
+        return "pieces are of a known number of keys";
+    return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
+}
+
+static const char *what_is_wrong_in_transpose(const struct kn_kernel *k, const struct cuda_schedule *s)
+{
+    if (s->vector < 0 || s->along >= em_nouter(k) || s->along == s->vector || s->width != 1 ||
+        s->threads & (s->threads - 1))
+        return "threads, a power of two of them, turn two outer dims";
+    for (int i = 0; i < em_nouter(k); i++)
+        if (k->schedule.tile[i] != (i == s->vector || i == s->along ? 32 : 1))
+            return "a tile is 32 x 32 points";
+    return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
+}
+
 static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k,
                                  const struct cuda_schedule *s)
 {
@@ -148,23 +179,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "blocks of a cluster share what tensor copies bring";
     if (s->split > 1 && !cuda_is_product(s->how) && s->how != CUDA_ATTENTION)
         return "pieces are of products and attention";
-    struct fa_shape attention;
-    if (s->how == CUDA_ATTENTION) {
-        if (s->bn & (s->bn - 1) || !cuda_attention_shape(ctx, k, &attention) ||
-            s->threads != attention.threads + (attention.sent ? FA_SENDING : 0))
-            return "the kernel is no attention that the template takes";
-        if (s->warpgroups && !m->wgmma)
-            return "wgmma is of sm_90a";
-        if (attention.sent && (s->split > 1 || !cuda_may_map(ctx, k, s)))
-            return "tensor copies bring the whole of keys and values of f16 or bf16";
-        for (int i = 0; i < em_nouter(k); i++)
-            if (k->schedule.tile[i] != (i == attention.row ? attention.rows : 1))
-                return "a tile is 64 rows, or as many for each warpgroup";
-        if (s->split > 1 &&
-            (attention.gradient || attention.r.mean < 0 || !ir_is_const(k->dims[attention.col].extent, NULL)))
-            return "pieces are of a known number of keys";
-        return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
-    }
+    if (s->how == CUDA_ATTENTION)
+        return what_is_wrong_in_attention(m, ctx, k, s);
     if (s->warpgroups)
         return "warpgroups are of attention";
     ir_expr rows;
@@ -174,15 +190,8 @@ static const char *what_is_wrong(const struct cuda_machine *m, struct ir_ctx *ct
         return "rows are of template owners";
     if ((s->how == CUDA_TRANSPOSE) != (s->along >= 0))
         return "transpose, and it alone, has a dim along which it loads";
-    if (s->how == CUDA_TRANSPOSE) {
-        if (s->vector < 0 || s->along >= em_nouter(k) || s->along == s->vector || s->width != 1 ||
-            s->threads & (s->threads - 1))
-            return "threads, a power of two of them, turn two outer dims";
-        for (int i = 0; i < em_nouter(k); i++)
-            if (k->schedule.tile[i] != (i == s->vector || i == s->along ? 32 : 1))
-                return "a tile is 32 x 32 points";
-        return k->tiles && k->scratch ? NULL : "it comes with tiles and scratch";
-    }
+    if (s->how == CUDA_TRANSPOSE)
+        return what_is_wrong_in_transpose(k, s);
     for (int i = 0; i < em_nouter(k); i++)
         if (k->schedule.tile[i] != (i == s->vector ? s->width : 1))
             return "a tile is a point, or one vector";

@@ -94,6 +94,31 @@ static bool is_index(const struct nk *nk, ir_expr e)
     return false;
 }
 
+static enum nk_linear line_of_symbol(struct nk *nk, const struct nk_tile *t, const struct nk_box *b, ir_expr e,
+                                     struct nk_line *to, int *axis, int64_t *at)
+{
+    for (int d = 0; d < nk->k->ndims; d++) {
+        if (nk->k->dims[d].var != e)
+            continue;
+        to->base = t->base[d];
+        if (t->quarter && t->axis[0].dim == d) {
+            int64_t quadrant = b->lo[0] / 32;
+            *axis = 0;
+            *at = 32 * (quadrant + 1) - b->lo[0];
+            if (*at < b->n[0])
+                return NK_SPLIT;
+            to->base += quadrant * (t->quarter - 32);
+        }
+        for (int a = 0; a < t->n; a++)
+            if (t->axis[a].dim == d) {
+                to->base += t->axis[a].mult * b->lo[a];
+                to->coef[a] = t->axis[a].mult;
+            }
+        return NK_LINEAR;
+    }
+    return is_index(nk, e) ? NK_LINEAR : NK_UNKNOWN;
+}
+
 enum nk_linear nk_line_of(struct nk *nk, const struct nk_tile *t, const struct nk_box *b, ir_expr e, struct nk_line *to,
                           int *axis, int64_t *at)
 {
@@ -104,28 +129,8 @@ enum nk_linear nk_line_of(struct nk *nk, const struct nk_tile *t, const struct n
         to->base = e->value;
         return NK_LINEAR;
     }
-    if (e->kind == IR_X_SYM) {
-        for (int d = 0; d < nk->k->ndims; d++) {
-            if (nk->k->dims[d].var != e)
-                continue;
-            to->base = t->base[d];
-            if (t->quarter && t->axis[0].dim == d) {
-                int64_t quadrant = b->lo[0] / 32;
-                *axis = 0;
-                *at = 32 * (quadrant + 1) - b->lo[0];
-                if (*at < b->n[0])
-                    return NK_SPLIT;
-                to->base += quadrant * (t->quarter - 32);
-            }
-            for (int a = 0; a < t->n; a++)
-                if (t->axis[a].dim == d) {
-                    to->base += t->axis[a].mult * b->lo[a];
-                    to->coef[a] = t->axis[a].mult;
-                }
-            return NK_LINEAR;
-        }
-        return is_index(nk, e) ? NK_LINEAR : NK_UNKNOWN;
-    }
+    if (e->kind == IR_X_SYM)
+        return line_of_symbol(nk, t, b, e, to, axis, at);
     if ((how = nk_line_of(nk, t, b, e->arg[0], &x, axis, at)) != NK_LINEAR)
         return how;
     for (int i = 1; i < e->nargs; i++, x = *to) {

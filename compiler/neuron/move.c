@@ -62,7 +62,7 @@ struct moved {
     struct nk_line there;
     int type, words, word;
     bool out;
-    int group, hbm_group;
+    int group;
 };
 
 static void move_box(struct nk *nk, const struct moved *m, const struct nk_box *b, const struct nk_line *line)

@@ -70,7 +70,7 @@ struct nk_place { int64_t bytes, offset; };
 
 enum {
     NK_AXES = 16, NK_QUEUE_IN = 0, NK_QUEUE_OUT = 1, NK_MOST_INSTRUCTIONS = 60000, NK_MOST_BOXES = 2048,
-    NK_MOST_WASTE = 6, NK_ROOM = 4096, NK_TOGETHER = 2,
+    NK_ROOM = 4096, NK_TOGETHER = 2,
     /* before what repeats becomes loops; tiles after which a steady kernel begins anew */
     NK_MOST_UNROLLED = 1000000, NK_STEADY = 4
 };

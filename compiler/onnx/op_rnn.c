@@ -15,8 +15,6 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_GATES 4
-
 enum cell { CELL_RNN, CELL_GRU, CELL_LSTM };
 static const int gates_of[] = {[CELL_RNN] = 1, [CELL_GRU] = 3, [CELL_LSTM] = 4};
 

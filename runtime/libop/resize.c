@@ -43,7 +43,6 @@ struct resize {
     double a, extrapolation;
     float scales[TCC_MAX_RANK], roi[2 * TCC_MAX_RANK];
     int64_t sizes[TCC_MAX_RANK];
-    bool has_roi;
 };
 
 /* -- Dims ----------------------------------------------------------------------------------------------------- */

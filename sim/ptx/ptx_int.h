@@ -379,7 +379,6 @@ struct ptx_bulk {
 struct ptx_block {
     struct ptx_block *lead;              /* the cluster's first block, which the others follow */
     int rank, nblocks, nclock;           /* of the cluster; entries of clocks in use */
-    unsigned cluster_id;
     uint32_t cluster_phase, cluster_clock[MAX_CLOCK];   /* lead: barrier.cluster */
     struct ptx_bulk *bulk; int nbulk, bulk_room;        /* lead: copies that have not been waited for */
     uint8_t *tags;                       /* swizzle + 1 with which a tensor copy wrote each 128 bytes */
