@@ -290,7 +290,7 @@ END_TEST
 
 /* -- Loops: one engine fills buffers in turns, another one reads them -- */
 
-enum { TURNS = 6 };
+enum { TURNS = 6, MANY_TURNS = 100 };
 enum flaw {
     NO_FLAW,
     FILLS_WITHOUT_WAIT,
@@ -307,13 +307,13 @@ static const struct {
 enum { HANDINGS = sizeof handing / sizeof *handing };
 
 /* Buffer d of `depth`: s(d + 1) counts what filled it, s0 what was read, with `depth` to begin with. */
-static void hand_on(char *to, size_t room, int pair, int depth, enum flaw flaw)
+static void hand_on(char *to, size_t room, int pair, int depth, int turns, enum flaw flaw)
 {
     bool dma = !strcmp(handing[pair].fills, "sync");
     int each = dma ? 16 : 1, early = flaw == FILLS_TOO_EARLY ? depth : 0;
     size_t n =
         (size_t)snprintf(to, room, "core trn1\ntensor x in f32 [%d, 128]\nengine %s\nset r1, 0\nset r2, 0\nloop %d {\n",
-                         TURNS, handing[pair].fills, TURNS);
+                         turns, handing[pair].fills, turns);
     for (int d = 0; d < depth; d++) {
         n += (size_t)snprintf(to + n, room - n,
                               dma ? "dma sbuf.f32[0:1, %d, 128], x[0+r2, 128]"
@@ -326,7 +326,7 @@ static void hand_on(char *to, size_t room, int pair, int depth, enum flaw flaw)
     n += (size_t)snprintf(
         to + n, room - n,
         "reg_add r1, r1, %d\nreg_add r2, r2, 512\n}\nengine %s\nset r1, 0\nnop signal s0+%d\nloop %d {\n",
-        flaw == FILLS_BY_FIRST_TURN ? 0 : depth, handing[pair].reads, depth + early, TURNS);
+        flaw == FILLS_BY_FIRST_TURN ? 0 : depth, handing[pair].reads, depth + early, turns);
     for (int d = 0; d < depth; d++) {
         n +=
             (size_t)snprintf(to + n, room - n, "tensor_copy sbuf.f32[0:1, 4096, 128], sbuf.f32[0:1, %d, 128]", 512 * d);
@@ -344,7 +344,7 @@ START_TEST(planted_in_loops)
     for (int depth = 1; depth <= 2; depth++)
         for (int flaw = 0; flaw < FLAWS; flaw++)
             for (uint64_t seed = 0; seed < ORDERS; seed++) {
-                hand_on(text, sizeof text, _i, depth, (enum flaw)flaw);
+                hand_on(text, sizeof text, _i, depth, TURNS, (enum flaw)flaw);
                 run_text(text, (struct neuron_config){.checks = true, .seed = seed, .limit = 1000}, NEURON_CHECK_RACE,
                          &r);
                 unsigned wrong = 1u << NEURON_CHECK_RACE | 1u << NEURON_CHECK_SEMAPHORE;
@@ -387,6 +387,24 @@ START_TEST(access_to_tensors)
     ck_assert(!neuron_sim_read(s, 0, 0, x, 8, error) && strstr(error, "no values"));
     neuron_sim_free(s);
     neuron_program_free(p);
+}
+END_TEST
+
+/* In time alone most of many turns are not run (fold.c): what is reported is the same. */
+START_TEST(planted_in_many_turns)
+{
+    char text[4096];
+    static struct result folded, turns;
+    for (int depth = 1; depth <= 2; depth++)
+        for (int flaw = 0; flaw < FLAWS; flaw++) {
+            hand_on(text, sizeof text, _i, depth, MANY_TURNS, (enum flaw)flaw);
+            run_text(text, (struct neuron_config){.checks = true}, NEURON_CHECK_RACE, &folded);
+            run_text(text, (struct neuron_config){.checks = true, .unfolded = true}, NEURON_CHECK_RACE, &turns);
+            ck_assert_msg(folded.checks == turns.checks && folded.ran == turns.ran &&
+                              (flaw != 0) == (folded.checks != 0),
+                          "depth %d, flaw %d: %x and %x: %s%s\n%s", depth, flaw, folded.checks, turns.checks,
+                          folded.error, folded.text, text);
+        }
 }
 END_TEST
 
@@ -544,9 +562,11 @@ int main(void)
 {
     Suite *s = suite_create("neuron_checks");
     TCase *t = tcase_create("neuron_checks");
+    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, planted, 0, (int)(sizeof faults / sizeof *faults));
     tcase_add_loop_test(t, planted_in_time, 0, (int)(sizeof faults / sizeof *faults));
     tcase_add_loop_test(t, planted_in_loops, 0, HANDINGS);
+    tcase_add_loop_test(t, planted_in_many_turns, 0, HANDINGS);
     tcase_add_test(t, out_of_memory);
     tcase_add_test(t, access_to_tensors);
     tcase_add_loop_test(t, random_programs, 0, getenv("TCCC_TEST_FULL") ? ALL_LOOPS : LOOPS);
