@@ -98,6 +98,8 @@ assert a['pid'] == b['pid'] == $process
 x, y = (c['report']['neuroncore_counters']['neuroncores_in_use']['0'] for c in (a, b))
 assert 0 < x['launches'] < y['launches'] and 0 < x['modelled_s'] < y['modelled_s'] and 0 < y['utilization']['vector'] < 100, (x, y)" || fail "monitor: $(cat monitor)"
 tccc-neuron top | grep -q ': 0 of 32 cores in use' || fail "a process that is gone has a core"
+tccc-neuron top --core=trn2 | grep -q ': 0 of 128 physical cores in use' || fail "top of pairs"
+tccc-neuron monitor --core=trn2 --count 1 | grep -q '"neuroncore_per_device_count":4,"logical_neuroncore_config":2' || fail "monitor of pairs"
 
 # profile: time, counters and a trace.
 expect_status 0 tccc-neuron profile "$top_srcdir/tests/fuzz/neuron/products.neuron" -o trace.json

@@ -126,9 +126,9 @@ static void list_json(const struct instance *i, const struct tccrt_neuron_core *
 
 /* -- top, monitor -- */
 
-static void top(const struct instance *i, const struct tccrt_neuron_core *c, int n)
+static void top(const struct instance *i, const struct tccrt_neuron_core *c, int n, int lnc)
 {
-    printf("%s (simulated): %d of %d cores in use\n", i->type, n, i->chips * i->per_chip);
+    printf("%s (simulated): %d of %d %scores in use\n", i->type, n, i->chips * i->per_chip, lnc > 1 ? "physical " : "");
     printf("%-5s %-8s %-16s %10s %12s %10s", "CORE", "PID", "COMMAND", "LAUNCHES", "MODELLED ms", "MEMORY MB");
     for (int e = 0; e < NEURON_NENGINES; e++)
         printf(" %7s%%", neuron_engine_name((enum neuron_engine)e));
@@ -182,7 +182,7 @@ int neuron_cores(const struct options *o, const char *command)
         if (is_monitor)
             monitor(i, cores, n, lnc, period);
         else if (!strcmp(command, "top"))
-            top(i, cores, n);
+            top(i, cores, n, lnc);
         else if (option_set(o, OPT_json))
             list_json(i, cores, n, lnc);
         else
