@@ -18,7 +18,7 @@ def f(*shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-ML, MS = "ai.onnx.ml", "com.microsoft"
+ML, MS, TF = "ai.onnx.ml", "com.microsoft", "ai.onnx.converters.tensorflow"
 CASES = {       # operator, _ and what of it: (domain, operands, type of the result, attributes)
     "CategoryMapper": (ML, [np.array([[1, 2, 3], [4, 1, 9]])], T.STRING, dict(cats_int64s=[1, 2, 3], cats_strings=["a", "b", "c"], default_string="none")),
     "FeatureVectorizer": (ML, [f(3, 2), f(3, 4)], T.FLOAT, dict(inputdimensions=[2, 4])),
@@ -31,6 +31,12 @@ CASES = {       # operator, _ and what of it: (domain, operands, type of the res
     "RandomNormalLike": ("", [f(3, 5)], T.FLOAT, dict(seed=2.0, mean=1.0)),
     "RandomUniform": ("", [], T.FLOAT, dict(shape=[3, 5], seed=2.0, low=-1.0)),
     "RandomUniformLike": ("", [f(3, 5)], T.FLOAT, dict(seed=2.0, high=3.0)),
+    "ZipMap": (ML, [f(4, 3)], T.FLOAT, dict(classlabels_strings=["a", "b", "c"])),
+    "ZipMap_row": (ML, [f(2)], T.FLOAT, dict(classlabels_int64s=[0, 1])),
+    "Erfc": (TF, [f(3, 5)], T.FLOAT, {}),
+    "ComplexAbs": (TF, [f(2, 3, 4)], T.FLOAT, {}),
+    "Dilation2D": (TF, [f(2, 5, 6, 3), f(3, 2, 3)], T.FLOAT, dict(strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding="SAME")),
+    "Dilation2D_valid": (TF, [f(2, 5, 6, 3), f(3, 2, 3)], T.FLOAT, dict(strides=[1, 2, 3, 1], rates=[1, 1, 1, 1], padding="VALID")),
 }
 
 
@@ -80,6 +86,15 @@ MODELS = {      # what once fell, and is no operator by itself
     "lengths_side_by_side": lengths_side_by_side,
     "empty_beside": lambda: one_node("Hardmax", 7, {"x": f(4, 4, 1, 0, 4)}, axis=4),
     "kernel_shape": lambda: one_node("Conv", 11, {"x": f(1, 2, 5, 6), "w": f(4, 2, 3, 2), "b": f(4)}, kernel_shape=[3, 2]),
+    # operators as opsets 1 to 6 have them (compiler/onnx/op_old.c)
+    "old_aligned": lambda: one_node("Add", 6, {"x": f(2, 3, 4, 5), "y": f(3, 4)}, broadcast=1, axis=1),
+    "old_same": lambda: one_node("Mul", 6, {"x": f(3, 4), "y": f(3, 4)}),
+    "old_suffix": lambda: one_node("Pow", 1, {"x": abs(f(2, 3, 4)), "y": f(4)}, broadcast=1),
+    "old_concat": lambda: one_node("Concat", 1, {"x": f(2, 3, 4), "y": f(2, 1, 4)}),
+    "old_pad": lambda: one_node("Pad", 1, {"x": f(3, 4)}, paddings=[1, 0, 2, 1], value=0.5),
+    "old_tile": lambda: one_node("Tile", 5, {"x": f(3, 4), "tiles": np.float32([3]), "axis": np.float32([1])}),
+    "old_upsample": lambda: one_node("Upsample", 6, {"x": f(1, 2, 3, 4)}, height_scale=2.0, width_scale=1.5, mode="bilinear"),
+    "old_elements": lambda: one_node("BatchNormalization", 6, {"x": f(2, 3, 4), "s": f(3, 4), "b": f(3, 4), "m": f(3, 4), "v": abs(f(3, 4))}, spatial=0),
     "features_of_rows": lambda: (h.make_model(h.make_graph([h.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], domain=ML)], "g",
                                  [h.make_tensor_value_info("x", T.FLOAT, [2, 1, 4]), h.make_tensor_value_info("i", T.INT64, [3])], [h.make_tensor_value_info("y", T.FLOAT, None)]),
                                  opset_imports=[h.make_opsetid("", 9), h.make_opsetid(ML, 1)], ir_version=8), {"x": f(2, 1, 4), "i": np.array([2, 0, 3])}),
@@ -99,7 +114,7 @@ def main(out):
             names, operands = ["x0"], [f(1)]
         graph = h.make_graph(nodes, op, inputs, [h.make_empty_tensor_value_info("y0")])
         graph.output[0].type.tensor_type.elem_type = kind
-        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 20), h.make_opsetid(ML, 3)], ir_version=9)
+        model = h.make_model(graph, opset_imports=[h.make_opsetid("", 20), h.make_opsetid(ML, 3), h.make_opsetid(TF, 1)], ir_version=9)
         write_case(os.path.join(out, op), model, [(dict(zip(names, operands)), {})])
 
 

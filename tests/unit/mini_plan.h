@@ -102,7 +102,7 @@ mp_object(struct mini_plan *p, const char *name)
 static inline void
 mp_signature(struct mini_plan *p, const char *name, uint32_t dtype, uint32_t kind, uint32_t rank, struct tcc_range dims)
 {
-    p->signatures[p->nsignatures++] = (struct tcc_psignature){mp_string(p, name), dtype, rank, kind, dims, 0, 0, {0}};
+    p->signatures[p->nsignatures++] = (struct tcc_psignature){mp_string(p, name), dtype, rank, kind, dims, 0, 0, {0}, {0}};
 }
 
 static inline struct tcc_pstep *
