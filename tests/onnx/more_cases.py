@@ -96,6 +96,51 @@ def recurrent(op, gates, length, batch, hidden, **attrs):
     return case
 
 
+def draw(*shape, rng=np.random.default_rng(8)):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def graph_of(nodes, inputs, outputs):
+    """The body of a loop: operands and results as (name, element type)."""
+    info = lambda values: [h.make_tensor_value_info(name, kind, None) for name, kind in values]
+    return h.make_graph([h.make_node(op, a.split(), b.split(), **dict(*attrs)) for op, a, b, *attrs in nodes], "body", info(inputs), info(outputs))
+
+
+def keras_lstm_loop():
+    """As tf2onnx writes Keras's LSTM where it doesn't see one: TensorFlow's loop over a list of steps, with a condition and a counter of its own."""
+    body = graph_of([("Gather", "steps time", "now"), ("MatMul", "now w", "a"), ("MatMul", "h r", "b"), ("Add", "a b", "ab"), ("Add", "ab bias", "gates"),
+                     ("Split", "gates", "gi gf gc go", {"axis": 1, "num_outputs": 4}), ("Sigmoid", "gi", "i"), ("Sigmoid", "gf", "f"), ("Tanh", "gc", "g"), ("Sigmoid", "go", "o"),
+                     ("Mul", "f c", "kept"), ("Mul", "i g", "new"), ("Add", "kept new", "c1"), ("Tanh", "c1", "ct"), ("Mul", "o ct", "h1"), ("Add", "time one", "next"),
+                     ("Less", "next length", "more"), ("Identity", "h1", "step")],
+                    [("k", T.INT64), ("go_on", T.BOOL), ("time", T.INT32), ("h", T.FLOAT), ("c", T.FLOAT)],
+                    [("more", T.BOOL), ("next", T.INT32), ("h1", T.FLOAT), ("c1", T.FLOAT), ("step", T.FLOAT)])
+    nodes = [("Transpose", "x", "steps", {"perm": [1, 0, 2]}), ("Shape", "steps", "sizes"), ("Gather", "sizes zero", "trips"), ("Gather", "sizes first", "rows"), ("Cast", "trips", "length", {"to": T.INT32}),
+             ("Concat", "rows width", "state", {"axis": 0}), ("Expand", "nothing state", "zeros"), ("Less", "start length", "some"),
+             ("Loop", "trips some start zeros zeros", "end h c all", {"body": body}),
+             # the reference evaluator joins what is stacked; in truth this changes nothing
+             ("Shape", "steps", "outer", {"end": 2}), ("Concat", "outer width", "stacked", {"axis": 0}), ("Reshape", "all stacked", "list"), ("Transpose", "list", "y", {"perm": [1, 0, 2]})]
+    constants = {"w": draw(3, 16), "r": draw(4, 16), "bias": draw(16), "zero": np.int64(0), "first": i64(1), "width": i64(4), "nothing": np.float32(0), "one": np.int32(1), "start": np.int32(0)}
+    return nodes, {"x": draw(2, 5, 3)}, constants, {"y": ["B", "T", 4], "h": ["B", 4], "c": ["B", 4]}
+
+
+def keras_gru_scan():
+    """Keras's GRU both ways (reset_after) as scans, the second from the end."""
+    step = [("MatMul", "now {}w", "a0"), ("Add", "a0 {}b", "a"), ("MatMul", "h {}r", "b0"), ("Add", "b0 {}c", "b"), ("Split", "a", "az ar ah", {"axis": 1, "num_outputs": 3}),
+            ("Split", "b", "bz br bh", {"axis": 1, "num_outputs": 3}), ("Add", "az bz", "sz"), ("Sigmoid", "sz", "z"), ("Add", "ar br", "sr"), ("Sigmoid", "sr", "g"), ("Mul", "g bh", "gh"),
+            ("Add", "ah gh", "sh"), ("Tanh", "sh", "n"), ("Sub", "h n", "d"), ("Mul", "z d", "zd"), ("Add", "n zd", "h1"), ("Identity", "h1", "out")]
+    nodes = [("Transpose", "x", "steps", {"perm": [1, 0, 2]}), ("Shape", "x", "rows", {"end": 1}), ("Concat", "rows width", "state", {"axis": 0}), ("Expand", "nothing state", "zeros")]
+    constants = {"width": i64(4), "nothing": np.float32(0)}
+    for k, back in ("f", 0), ("b", 1):
+        constants |= {k + "w": draw(3, 12), k + "r": draw(4, 12), k + "b": draw(12), k + "c": draw(12)}
+        body = graph_of([(op, a.format(k), *rest) for op, a, *rest in step], [("h", T.FLOAT), ("now", T.FLOAT)], [("h1", T.FLOAT), ("out", T.FLOAT)])
+        nodes += [("Scan", f"zeros {'turned' if back else 'steps'}", f"{k}h {k}y", {"body": body, "num_scan_inputs": 1})]
+        if not back:
+            nodes += [("Slice", "steps last least first minus", "turned")]
+    constants |= {"last": i64(-1), "least": i64(-2**63), "first": i64(0), "minus": i64(-1)}
+    nodes += [("Slice", "by last least first minus", "again"), ("Concat", "fy again", "both", {"axis": 2}), ("Transpose", "both", "y", {"perm": [1, 0, 2]})]
+    return nodes, {"x": draw(2, 5, 3)}, constants, {"y": ["B", "T", 8], "fh": ["B", 4], "bh": ["B", 4]}
+
+
 def write(folder, case):
     nodes, inputs, constants, outputs = case()
     info = lambda name, a, dims: h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(a.dtype), dims)
@@ -114,5 +159,6 @@ def write(folder, case):
 one_step = [recurrent(op, gates, length, batch, hidden, direction=direction) for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
             for direction in ("bidirectional", "reverse") for length, batch, hidden in ((1, 2, 3), (1, 1, 1), (2, 1, 1))]
 
-for case in (slice_by_sliced_offsets, broadcast_counted_rows, shrink_integers, compress_by_a_constant, empty_of_unknown_size, string_outputs, string_operands, string_branches, *one_step):
+for case in (slice_by_sliced_offsets, broadcast_counted_rows, shrink_integers, compress_by_a_constant, empty_of_unknown_size, string_outputs, string_operands, string_branches, keras_lstm_loop, keras_gru_scan,
+             *one_step):
     write(sys.argv[1], case)
