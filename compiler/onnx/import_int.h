@@ -513,6 +513,7 @@ enum imp_lib_row {
 enum imp_old {
     OLD_ALIGNED, OLD_TYPE_BY_NAME, OLD_PADDINGS, OLD_SIZES_AS_VALUES, OLD_TILES, OLD_SCALES, OLD_ROUGH_CONSTANTS
 };
+enum imp_trial { TRIAL_AFFINE, TRIAL_SOFTPLUS, TRIAL_TANH, TRIAL_SCALE };
 
 #define ROW(domain, op, since, until, function, arg) bool onnx_op_##function(struct imp *im, int arg_);
 #include "compiler/onnx/ops.def"

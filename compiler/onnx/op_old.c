@@ -2,11 +2,15 @@
 /*
  * Operators as ONNX's first versions (opsets 1 to 6) have them, where a later one says the same in other words: the
  * node is restated in those words, and the operator's next row of ops.def reads it. The row's argument says how.
+ * Behind them operators that ONNX had on trial then, and that no table of it has any more; converters of those years
+ * wrote them, and ONNX Runtime has them.
  */
 #include "compiler/onnx/import_int.h"
 
 #include <string.h>
 #include <strings.h>
+
+#define UNUSED(arg) ((void)(arg))
 
 /* The node being imported, with operands that stand for its own, and attributes in place of its own. */
 struct restated {
@@ -196,4 +200,88 @@ bool onnx_op_old(struct imp *im, int arg)
     im->node = node;
     imp_pop_scope(im);
     return fine;
+}
+
+/* -- On trial */
+
+static struct ir_value *scaled(struct imp *im, enum ir_op op, struct ir_value *x, const char *attr, double otherwise)
+{
+    return imp_bin(im, op, x, imp_like(im, x, imp_f(im, attr, otherwise)));
+}
+
+/* Affine: alpha x + beta; ParametricSoftplus: alpha log(1 + exp(beta x)); ScaledTanh: alpha tanh(beta x); Scale */
+bool onnx_op_trial_map(struct imp *im, int arg)
+{
+    struct ir_value *x = imp_tensor(im, 0);
+    if (!x || !imp_is_float(x))
+        return x && imp_bad(im, "floats are expected, got %s", ir_type_text(im->ctx, x->type));
+    if (arg == TRIAL_SCALE)
+        return imp_out(im, 0, scaled(im, IR_mul, x, "scale", 1));
+    if (arg == TRIAL_AFFINE)
+        return imp_out(im, 0, scaled(im, IR_add, scaled(im, IR_mul, x, "alpha", 1), "beta", 0));
+    x = imp_un(im, arg == TRIAL_SOFTPLUS ? IR_softplus : IR_tanh, scaled(im, IR_mul, x, "beta", 1));
+    return imp_out(im, 0, scaled(im, IR_mul, x, "alpha", 1));
+}
+
+/* ImageScaler: scale x + bias[channel] */
+bool onnx_op_image_scaler(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int n;
+    const float *bias = imp_floats(im, "bias", &n);
+    int64_t count = n, dim = n;
+    if (!x)
+        return false;
+    if (imp_rank(x) != 4 || (ir_is_const(imp_dim(x, 1), &dim) && bias && dim != n))
+        return imp_bad(im, "x[n, c, height, width] and a bias for each channel are expected");
+    struct ir_value *y = scaled(im, IR_mul, x, "scale", 1);
+    if (!bias)
+        return imp_out(im, 0, y);
+    struct ir_tensor *t = imp_keep(im, ir_tensor_new(TCC_F32, 1, &count));
+    memcpy((void *)(uintptr_t)t->data, bias, (size_t)n * sizeof *bias);
+    struct ir_value *by = imp_cast(im, imp_const(im, ir_tensor_ref(t)), imp_dtype(x));
+    return imp_assume(im, IR_EQ, imp_dim(x, 1), ir_const(im->ctx, n), "there is a bias for each channel") &&
+           imp_out(im, 0, imp_bin(im, IR_add, y, imp_along(im, by, 1, 4)));
+}
+
+/* Crop: border = left, top, right, bottom; scale = height and width, counted from left and top */
+bool onnx_op_crop(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int n, nsizes;
+    const int64_t *border = imp_ints(im, "border", &n), *sizes = imp_ints(im, "scale", &nsizes);
+    if (!x)
+        return false;
+    if (imp_rank(x) != 4 || !border || n != 4 || (sizes && nsizes != 2))
+        return imp_bad(im, "x[n, c, height, width], a border of 4 and a scale of 2 integers are expected");
+    for (int k = 0; x && k < 2; k++) {
+        ir_expr size = imp_dim(x, 2 + k), from = ir_const(im->ctx, border[1 - k]), zero = ir_const(im->ctx, 0);
+        ir_expr left = sizes ? ir_const(im->ctx, sizes[k]) : ir_addc(im->ctx, size, -border[1 - k] - border[3 - k]);
+        if (!imp_assume(im, IR_LE, zero, from, "the border is inside") ||
+            !imp_assume(im, IR_LE, zero, left, "the border is inside") ||
+            !imp_assume(im, IR_LE, ir_add(im->ctx, from, left), size, "the border is inside"))
+            return false;
+        x = imp_slice1(im, x, 2 + k, from, left);
+    }
+    return imp_out(im, 0, x);
+}
+
+/* MeanVarianceNormalization: of each channel's picture, or of all of a sample */
+bool onnx_op_trial_mvn(struct imp *im, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *x = imp_tensor(im, 0);
+    int64_t axes[TCC_MAX_RANK];
+    int n = 0;
+    if (!x || imp_rank(x) < 3)
+        return x && imp_bad(im, "x[n, c, spatial...] is expected");
+    for (int k = imp_i(im, "across_channels", 0) ? 1 : 2; k < imp_rank(x); k++)
+        axes[n++] = k;
+    struct ir_value *wide = imp_wide(im, x);
+    struct ir_value *y = imp_i(im, "normalize_variance", 1)
+                             ? imp_normalise(im, wide, n, axes, 1e-9, NULL, NULL)
+                             : imp_bin(im, IR_sub, wide, imp_mean(im, wide, n, axes, true));
+    return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x)));
 }
