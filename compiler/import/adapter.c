@@ -19,6 +19,7 @@ struct config {
     const char *path;
     double alpha;
     bool by_root; /* use_rslora: alpha / sqrt(r) */
+    bool dora;    /* each has a magnitude for each output */
     json_t *root, *patterns;
 };
 
@@ -50,11 +51,10 @@ static bool read_config(struct config *c)
     if (!type || strcmp(type, "LORA"))
         return wrong(c->ctx, c->path,
                      ir_internf(c->ctx, "adapters of the kind '%s'; LORA is read", type ? type : "none"));
-    if (is_true(c->root, "use_dora"))
-        return wrong(c->ctx, c->path, "use_dora: adapters with magnitudes are not read");
     if (!json_is_number(alpha) || !(json_number_value(alpha) > 0))
         return wrong(c->ctx, c->path, "lora_alpha: a number above 0 is expected");
     c->alpha = json_number_value(alpha);
+    c->dora = is_true(c->root, "use_dora");
     c->by_root = is_true(c->root, "use_rslora");
     c->patterns = json_object_get(c->root, "alpha_pattern");
     return true;
@@ -86,7 +86,7 @@ static double alpha_for(const struct config *c, const char *module, int64_t rank
 
 /* -- The tensors ------------------------------------------------------------------------------------------------- */
 
-enum part { PART_SAVED, PART_A, PART_B, PART_UNKNOWN };
+enum part { PART_SAVED, PART_A, PART_B, PART_MAGNITUDE, PART_UNKNOWN };
 
 /* What a tensor's name says, and the layer's or parameter's name. */
 static enum part part_of(struct ir_ctx *ctx, const char *name, const char **module)
@@ -97,7 +97,10 @@ static enum part part_of(struct ir_ctx *ctx, const char *name, const char **modu
     } ends[] = {{".lora_A.weight", PART_A},
                 {".lora_B.weight", PART_B},
                 {".lora_A.default.weight", PART_A},
-                {".lora_B.default.weight", PART_B}};
+                {".lora_B.default.weight", PART_B},
+                {".lora_magnitude_vector", PART_MAGNITUDE},
+                {".lora_magnitude_vector.weight", PART_MAGNITUDE},
+                {".lora_magnitude_vector.default.weight", PART_MAGNITUDE}};
     if (!strncmp(name, PREFIX, sizeof PREFIX - 1))
         name += sizeof PREFIX - 1;
     size_t n = strlen(name);
@@ -137,7 +140,7 @@ static bool read_tensors(const struct config *c, const char *path, const struct 
             k++;
         if (k == list.n)
             VEC_PUSH(c->ctx, list, (struct train_adapter){.module = module});
-        *(part == PART_A ? &list.at[k].a : &list.at[k].b) = x->values;
+        *(part == PART_A ? &list.at[k].a : part == PART_B ? &list.at[k].b : &list.at[k].magnitude) = x->values;
     }
     for (int k = 0; k < list.n; k++) {
         if (!is_whole(list.at[k].a, list.at[k].b))
@@ -146,6 +149,11 @@ static bool read_tensors(const struct config *c, const char *path, const struct 
                                     "the adapter of '%s' has not two matrices of floats, [r, inputs] and "
                                     "[outputs, r]",
                                     list.at[k].module));
+        const struct ir_tensor *m = list.at[k].magnitude;
+        if (c->dora != (m && tcc_is_float((enum tcc_dtype)m->dtype)))
+            return wrong(c->ctx, path,
+                         ir_internf(c->ctx, "the adapter of '%s' has %s, and use_dora is %s", list.at[k].module,
+                                    m ? "magnitudes" : "no magnitudes", c->dora ? "true" : "false"));
         list.at[k].alpha = alpha_for(c, list.at[k].module, list.at[k].a->dims[0]);
     }
     if (!list.n)

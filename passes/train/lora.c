@@ -77,6 +77,8 @@ static bool sizes_fit(struct ir_module *m, const struct lora_layer *x)
     bool fits = !a || (a->rank == want.rank && b->rank == want.rank);
     for (int i = 0; a && fits && i < want.rank; i++)
         fits = a->dims[i] == want.a[i] && b->dims[i] == want.b[i];
+    if (fits && x->stored && x->stored->magnitude)
+        fits = x->stored->magnitude->nelems == x->d.out && x->stored->magnitude->rank == dora_size(&x->d).rank;
     if (!fits)
         return wrong(m, ir_internf(m->ctx,
                                    "the adapter of '%s' is of another layer: '%s' has %lld inputs and %lld "
@@ -213,6 +215,18 @@ static struct ir_state *alpha_of(struct adding *g, const struct lora_layer *x)
              : own_state(g, name, ir_scalar_type(g->ctx, TCC_F32), ir_tensor_scalar_f(TCC_F32, alpha), IR_STATE_BUFFER);
 }
 
+/* NULL: the adapter has none. */
+static struct ir_state *magnitude_of(struct adding *g, const struct lora_layer *x)
+{
+    const char *name = ir_internf(g->ctx, "%s.lora_magnitude_vector", x->d.module);
+    struct ir_state *s = ir_state_by_name(g->m, name);
+    struct lora_sizes size = dora_size(&x->d);
+    if (s || !(x->stored ? x->stored->magnitude != NULL : g->l->dora))
+        return s;
+    return own_state(g, name, ir_tensor_type_i(g->ctx, TCC_F32, size.rank, size.a),
+                     x->stored ? as_f32(g->ctx, x->stored->magnitude) : dora_norms(g->ctx, &x->d), IR_STATE_PARAM);
+}
+
 /* x, of which a share is dropped where the model is trained. */
 static struct ir_value *dropped(struct adding *g, struct ir_builder *b, struct ir_value *x)
 {
@@ -268,6 +282,36 @@ static struct ir_value *mix(struct ir_builder *b, struct ir_value *x, struct ir_
                               ir_attr_i(IR_ATTR_groups, 1), ir_attr_dtype(IR_ATTR_to, TCC_F32)));
 }
 
+/* A convolution's bias, [1, out, 1, ...]; NULL: it has none. */
+static struct ir_value *bias_of(struct ir_builder *b, const struct ir_node *n)
+{
+    struct ir_value *bias = n->op == IR_conv && n->nin > 2 ? n->in[2].value : NULL;
+    ir_expr dims[TCC_MAX_RANK];
+    if (!bias)
+        return NULL;
+    for (int i = 0; i < n->out[0]->type->rank; i++)
+        dims[i] = i == 1 ? bias->type->dim[0] : ir_const(b->ctx, 1);
+    return ir_reshape_to(b, ir_cast_to(b, bias, TCC_F32), n->out[0]->type->rank, dims);
+}
+
+/* y + delta, or, where the adapter has magnitudes, what both are without the layer's bias, multiplied by a factor for
+ * each output. */
+static struct ir_value *summed(struct adding *g, struct ir_builder *b, const struct lora_layer *x,
+                               struct ir_value *delta, struct dora_parts p)
+{
+    struct ir_value *y = ir_cast_to(b, x->d.node->out[0], TCC_F32);
+    struct ir_state *magnitude = magnitude_of(g, x);
+    struct ir_value *bias = magnitude ? bias_of(b, x->d.node) : NULL;
+    if (!magnitude)
+        return ir_binary(b, IR_add, y, delta);
+    p.magnitude = ir_read_state(b, magnitude);
+    struct ir_value *factor = dora_factor(b, &x->d, &p);
+    if (bias)
+        y = ir_binary(b, IR_sub, y, bias);
+    y = ir_binary(b, IR_mul, ir_binary(b, IR_add, y, delta), factor);
+    return bias ? ir_binary(b, IR_add, y, bias) : y;
+}
+
 /* y + alpha / r (x A') B' takes the place of y. */
 static bool add_adapter(struct adding *g, struct lora_layer *x)
 {
@@ -278,16 +322,16 @@ static bool add_adapter(struct adding *g, struct lora_layer *x)
     struct ir_value *y = n->out[0];
     enum tcc_dtype type = (enum tcc_dtype)y->type->dtype;
     struct ir_value *in = dropped(g, &b, ir_cast_to(&b, n->in[0].value, TCC_F32));
-    struct ir_value *low = x->d.conv ? convolution(&b, n, in, ir_read_state(&b, a))
-                                     : product(&b, in, ir_read_state(&b, a), ir_get_i(n, IR_ATTR_trans_a, 0));
-    struct ir_value *up = !low        ? NULL
-                          : x->d.conv ? mix(&b, low, ir_read_state(&b, c))
-                                      : product(&b, low, ir_read_state(&b, c), 0);
+    struct ir_value *first = ir_read_state(&b, a), *second = ir_read_state(&b, c);
+    struct ir_value *low =
+        x->d.conv ? convolution(&b, n, in, first) : product(&b, in, first, ir_get_i(n, IR_ATTR_trans_a, 0));
+    struct ir_value *up = !low ? NULL : x->d.conv ? mix(&b, low, second) : product(&b, low, second, 0);
     struct ir_value *scale = ir_binary(&b, IR_div, ir_read_state(&b, alpha),
                                        ir_constant_f(&b, TCC_F32, (double)ir_const_or(a->type->dim[0], 1)));
     struct ir_value *sum = ir_constant_f(&b, TCC_F32, 0); /* holds y's uses meanwhile */
     ir_replace_uses(y, sum);
-    struct ir_value *whole = ir_binary(&b, IR_add, ir_cast_to(&b, y, TCC_F32), ir_binary(&b, IR_mul, up, scale));
+    struct ir_value *whole = summed(g, &b, x, ir_binary(&b, IR_mul, up, scale),
+                                    (struct dora_parts){.a = first, .b = second, .scale = scale});
     whole = whole ? ir_cast_to(&b, whole, type) : NULL;
     if (!whole)
         return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lora_int.h - between lora.c, which adds adapters to a step, and lora_merge.c, which adds stored ones to weights. */
+/* lora_int.h - between lora.c, which adds adapters to a step, dora.c, which adds magnitudes, and lora_merge.c, which
+ * adds stored ones to weights. */
 #ifndef TCC_PASSES_TRAIN_LORA_INT_H
 #define TCC_PASSES_TRAIN_LORA_INT_H
 
@@ -15,5 +16,12 @@ bool lora_find(struct ir_func *f, const struct train_lora *l, struct lora_layers
 /* Sizes of an adapter's two matrices; what has more than two dims is a convolution's. */
 struct lora_sizes { int rank; int64_t a[TCC_MAX_RANK], b[TCC_MAX_RANK]; };
 struct lora_sizes lora_sizes(const struct dense *d, int64_t r);
+
+/* dora.c: a magnitude for each output. Their dims (in `a`), their first values: the norms of the layer's weight. */
+struct lora_sizes dora_size(const struct dense *d);
+struct ir_tensor *dora_norms(struct ir_ctx *ctx, const struct dense *d);
+/* By what the outputs of layer and adapter are multiplied: magnitude / |W + scale b a|. */
+struct dora_parts { struct ir_value *a, *b, *scale, *magnitude; };
+struct ir_value *dora_factor(struct ir_builder *b, const struct dense *d, const struct dora_parts *p);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tccc --adapter: stored adapters become part of the weights, W + alpha / r B A, summed in float64 and rounded once. */
+/* tccc --adapter: stored adapters become part of the weights, W + alpha / r B A (with magnitudes,
+ * m times that over its norm), summed in float64 and rounded once. */
 #include "passes/train/lora_int.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The layer's weight as its node reads it, with the adapter in it. */
 static struct ir_tensor *merged(struct ir_ctx *ctx, const struct lora_layer *x, const struct ir_tensor *w)
 {
-    const struct ir_tensor *a = x->stored->a, *b = x->stored->b;
+    const struct ir_tensor *a = x->stored->a, *b = x->stored->b, *m = x->stored->magnitude;
     enum tcc_dtype type = (enum tcc_dtype)w->dtype, ta = (enum tcc_dtype)a->dtype, tb = (enum tcc_dtype)b->dtype;
     int64_t r = a->dims[0], out = x->d.out, in = out && r ? a->nelems / r : 0;
     double scale = x->stored->alpha / (double)r, *row = IR_NEWN(ctx, (size_t)in + 1, double);
@@ -15,6 +17,7 @@ static struct ir_tensor *merged(struct ir_ctx *ctx, const struct lora_layer *x, 
     if (!sum)
         ir_no_memory(ctx);
     for (int64_t o = 0; o < out; o++) {
+        double norm = 0;
         memset(row, 0, (size_t)in * sizeof *row);
         for (int64_t k = 0; k < r; k++) {
             double factor = tcc_load_f64(tb, ir_tensor_at(b, o * r + k)) * scale;
@@ -22,10 +25,14 @@ static struct ir_tensor *merged(struct ir_ctx *ctx, const struct lora_layer *x, 
                 row[i] += factor * tcc_load_f64(ta, ir_tensor_at(a, k * in + i));
         }
         for (int64_t i = 0; i < in; i++) {
-            int64_t at = x->d.by_input ? i * out + o : o * in + i;
-            tcc_store_f64(type, (char *)(uintptr_t)sum->data + at * tcc_dtype_bytes(type),
-                          tcc_load_f64(type, ir_tensor_at(w, at)) + row[i]);
+            row[i] += tcc_load_f64(type, ir_tensor_at(w, x->d.by_input ? i * out + o : o * in + i));
+            norm += row[i] * row[i];
         }
+        double by = m ? tcc_load_f64((enum tcc_dtype)m->dtype, ir_tensor_at(m, o)) / sqrt(norm) : 1;
+        for (int64_t i = 0; i < in; i++)
+            tcc_store_f64(
+                type, (char *)(uintptr_t)sum->data + (x->d.by_input ? i * out + o : o * in + i) * tcc_dtype_bytes(type),
+                row[i] * by);
     }
     return sum;
 }

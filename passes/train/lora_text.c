@@ -52,7 +52,7 @@ static bool set(struct ir_ctx *ctx, const char *text, const char *key, const cha
     if (!strcmp(key, "dropout"))
         return (read_number(value, -1e-300, &l->dropout) && l->dropout < 1) ||
                bad(ctx, text, "dropout: expected a probability below 1");
-    return bad(ctx, text, ir_internf(ctx, "'%s': expected r, alpha, targets, save, dropout or adapter", key));
+    return bad(ctx, text, ir_internf(ctx, "'%s': expected r, alpha, targets, save, dropout, dora or adapter", key));
 }
 
 bool train_lora_read(struct ir_ctx *ctx, const char *text, struct train_lora *l)
@@ -69,7 +69,12 @@ bool train_lora_read(struct ir_ctx *ctx, const char *text, struct train_lora *l)
             at += *at == '\\' && at[1] == ',';
             *to++ = *at;
         }
+        *to = 0;
         at += *at == ',';
+        if (!value && !strcmp(part, "dora")) {
+            l->dora = true;
+            continue;
+        }
         if (!value)
             return bad(ctx, text, ir_internf(ctx, "'%s': expected KEY:VALUE", part));
         if (!set(ctx, text, part, value, l))
@@ -77,6 +82,10 @@ bool train_lora_read(struct ir_ctx *ctx, const char *text, struct train_lora *l)
     }
     if (l->alpha == 0)
         l->alpha = (double)l->rank;
+    if (l->dora && l->dropout > 0)
+        return bad(ctx, text, "dora and dropout exclude each other");
+    if (l->from && l->dora)
+        return bad(ctx, text, "adapter and dora exclude each other: a stored adapter has magnitudes, or has none");
     if (l->from && l->targets)
         return bad(ctx, text, "adapter and targets exclude each other: a stored adapter has its layers");
     return true;

@@ -129,12 +129,18 @@ bool train_find_head(struct ir_module *m, struct train_head *head);
 
 /* Low-rank adapters (LoRA): of a layer, by its name; a [rank, inputs...], b [outputs, rank], and what b a is multiplied
  * by, alpha / rank. */
-struct train_adapter { const char *module; struct ir_tensor *a, *b; double alpha; };
+struct train_adapter {
+    const char *module;
+    struct ir_tensor *a, *b;
+    struct ir_tensor *magnitude;     /* DoRA's, one an output; NULL: none */
+    double alpha;
+};
 /* A parameter that is stored beside them. */
 struct train_saved { const char *name; struct ir_tensor *values; };
 struct train_lora {
     int64_t rank;
     double alpha, dropout;
+    bool dora;                       /* new adapters have magnitudes */
     const char *targets, *save;      /* regular expressions of layers' names; NULL: all products but the last; none */
     const char *from;                /* adapter:DIR, whose these are; NULL: new ones */
     int n, nsaved;

@@ -5,7 +5,7 @@
 usage: lora.py model OUT.onnx      the network, with seeded weights
        lora.py data OUT.npz        samples for it
        lora.py damaged FOLDER      copies of an adapter's files with bytes changed: FOLDER.0, FOLDER.1, ...
-       lora.py --update FOLDER     with PyTorch and PEFT: adapters before (begin) and after (end) 30 steps of AdamW, losses
+       lora.py --update FOLDER     with PyTorch and PEFT (DoRA where the folder is called so): adapters before (begin) and after (end) 30 steps of AdamW, losses
                                    and outputs, which tests/lora.tap compares with
 """
 import os
@@ -86,7 +86,8 @@ def update(folder):
     net = Net()
     net.load_state_dict({k: torch.from_numpy(v) for k, v in weights().items()})
     torch.manual_seed(1)
-    net = get_peft_model(net, LoraConfig(r=2, lora_alpha=6, target_modules=["conv", "q", "v"], alpha_pattern={"v": 3}, modules_to_save=["head"]))
+    dora = "dora" in os.path.basename(folder)
+    net = get_peft_model(net, LoraConfig(r=2, lora_alpha=6, target_modules=["conv", "q", "v"], alpha_pattern={"v": 3}, modules_to_save=["head"], use_dora=dora))
     for name, p in net.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(p, std=0.2)

@@ -16,7 +16,8 @@
 #include "base/safe.h"
 
 #define PREFIX "base_model.model."
-static const char first[] = ".lora_A.weight", second[] = ".lora_B.weight", factor[] = ".lora_alpha";
+static const char first[] = ".lora_A.weight", second[] = ".lora_B.weight", factor[] = ".lora_alpha",
+                  magnitude[] = ".lora_magnitude_vector";
 /* What is the optimizer's, and not the model's. */
 static const char *const others[] = {"train.", "optimizer.", "master.", "ema.", "grad."};
 
@@ -88,7 +89,7 @@ static void add_layers(json_t *root, int n, const struct tccrt_named *tensors)
         size_t length = strlen(name) - (sizeof first - 1);
 
         if (!is_adapter(name)) {
-            if (dot && !is_other(name) && !ends_with(name, second))
+            if (dot && !is_other(name) && !ends_with(name, second) && !ends_with(name, magnitude))
                 add_once(saved, name, (size_t)(dot - name));
             continue;
         }
@@ -118,6 +119,9 @@ static json_t *config(int n, const struct tccrt_named *tensors)
     json_t *root = json_pack("{s:s, s:n, s:n, s:s, s:f, s:b, s:b, s:b, s:b, s:b}", "peft_type", "LORA", "task_type",
                              "base_model_name_or_path", "bias", "none", "lora_dropout", 0.0, "fan_in_fan_out", 0,
                              "inference_mode", 1, "init_lora_weights", 1, "use_rslora", 0, "use_dora", 0);
+    for (int i = 0; root && i < n; i++)
+        if (!is_other(tensors[i].name) && ends_with(tensors[i].name, magnitude))
+            json_object_set_new(root, "use_dora", json_true());
     if (root)
         add_layers(root, n, tensors);
     return root;
