@@ -14,6 +14,26 @@ static void put_half(uint8_t *to, int64_t i, uint8_t code)
     to[i / 2] = (uint8_t)(i % 2 ? (to[i / 2] & 15) | code << 4 : (to[i / 2] & 240) | code);
 }
 
+/* The product's input, divided by what AWQ multiplied the weight's rows by. */
+static const char *input_of(struct quant_out *w, const struct quant_node *n, const struct quant_codes *c,
+                            const char *base)
+{
+    struct quant *q = w->q;
+    const char *x = quant_value_name(q, n->in[0]), *out = quant_name(q, base, "_input");
+    float *by = c->by ? malloc((size_t)c->k * sizeof *by + 1) : NULL;
+
+    if (!by) {
+        w->code = c->by ? tool_error(q->o, EXIT_ENVIRONMENT, "no memory") : w->code;
+        return x;
+    }
+    for (int64_t i = 0; i < c->k; i++)
+        by[i] = 1 / c->by[i];
+    const char *factor = quant_put_tensor(w, quant_name(q, base, "_input_scale"), TCC_F32, 1, &c->k, by);
+    quant_put_node(w, "", "Mul", (const char *[]){x, factor, NULL}, (const char *[]){out, NULL}, NULL);
+    free(by);
+    return out;
+}
+
 /* B [n, groups, group / 2], scales [n * groups], zero points [n * (groups + 1) / 2]: what MatMulNBits reads. */
 static void put_nbits(struct quant_out *w, int node, const struct quant_codes *c, const char *base, int64_t group)
 {
@@ -40,8 +60,7 @@ static void put_nbits(struct quant_out *w, int node, const struct quant_codes *c
                    *zero = quant_put_tensor(w, quant_name(q, base, "_zero_point"), TCC_U8, 1,
                                             (int64_t[]){c->n * halves}, zeros);
         quant_put_node(w, "com.microsoft", "MatMulNBits",
-                       (const char *[]){quant_value_name(q, n->in[0]), b, scale, zero, NULL},
-                       (const char *[]){product, NULL},
+                       (const char *[]){input_of(w, n, c, base), b, scale, zero, NULL}, (const char *[]){product, NULL},
                        (const struct quant_attr[]){{"K", c->k}, {"N", c->n}, {"bits", 4}, {"block_size", group}, {0}});
         if (biased)
             quant_put_node(w, "", "Add", (const char *[]){product, quant_value_name(q, n->in[2]), NULL},
@@ -82,6 +101,7 @@ static void put_linear(struct quant_out *w, int node, const struct quant_codes *
         const char *b = quant_put_tensor(w, quant_name(q, base, "_quantized"), TCC_U4, 2, dims, codes),
                    *scale = quant_put_tensor(w, quant_name(q, base, "_scale"), TCC_F32, 2, sdims, s),
                    *zero = quant_put_tensor(w, quant_name(q, base, "_zero_point"), TCC_U4, 2, sdims, zeros);
+        in[0] = input_of(w, n, c, base);
         in[1] = quant_name(q, base, "_dequantized");
         quant_put_node(w, "", "DequantizeLinear", (const char *[]){b, scale, zero, NULL}, (const char *[]){in[1], NULL},
                        (const struct quant_attr[]){{"axis", turned}, {"block_size", group}, {0}});

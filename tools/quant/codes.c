@@ -22,6 +22,7 @@ void quant_codes_free(struct quant_codes *c)
     free(c->at);
     free(c->zeros);
     free(c->scales);
+    free(c->by);
     free(c);
 }
 
@@ -30,7 +31,7 @@ bool quant_one_scale(const struct quant *q)
     return q->opset < AXIS_OPSET && (q->mode == QUANT_STATIC || q->mode == QUANT_WEIGHT8);
 }
 
-static struct quant_codes *codes_new(const struct quant *q, const struct quant_weight *w, int bits, int64_t group)
+struct quant_codes *quant_codes_new(const struct quant *q, const struct quant_weight *w, int bits, int64_t group)
 {
     struct quant_codes *c = calloc(1, sizeof *c);
 
@@ -81,7 +82,7 @@ static float encode(struct quant_codes *c, int64_t k, int64_t n, float x)
     return (code - c->zeros[g]) * c->scales[g];
 }
 
-static void round_to_nearest(struct quant_codes *c, const float *w)
+void quant_round(struct quant_codes *c, const float *w)
 {
     for (int64_t k = 0; k < c->k; k++) {
         if (k % c->group == 0)
@@ -188,12 +189,12 @@ struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t 
     if (!quant_weight_of(q, n, &w))
         return NULL;
     float *x = columns(q, &w, code);
-    struct quant_codes *c = x ? codes_new(q, &w, bits, group && group < w.k ? group : w.k) : NULL;
+    struct quant_codes *c = x ? quant_codes_new(q, &w, bits, group && group < w.k ? group : w.k) : NULL;
     bool done = c != NULL;
     if (c && hessian && !w.conv && q->values[n->in[0]].width == w.k)
-        done = by_gptq(c, x, hessian);
+        done = q->method == METHOD_AWQ ? quant_awq(q, c, x, hessian) : by_gptq(c, x, hessian);
     else if (c)
-        round_to_nearest(c, x);
+        quant_round(c, x);
     free(x);
     if (done)
         return c;

@@ -12,6 +12,7 @@
  *   dynamic         dynamic int8: DynamicQuantizeLinear and MatMulInteger
  *   blocks          weights in 4 bits: MatMulNBits, or DequantizeLinear by blocks
  *   codes           weights as whole numbers with scales: rounded, or by GPTQ
+ *   awq             rows of weights multiplied before they are rounded
  *   search          --max-drop
  */
 #ifndef TCCC_TOOLS_QUANT_INT_H
@@ -20,7 +21,7 @@
 #include "tools/onnx/onnx_file_int.h"
 
 enum quant_mode { QUANT_STATIC, QUANT_DYNAMIC, QUANT_WEIGHT8, QUANT_WEIGHT4, QUANT_FP8, QUANT_NMODES };
-enum quant_method { METHOD_MINMAX, METHOD_PERCENTILE, METHOD_ENTROPY, METHOD_MSE, METHOD_RTN, METHOD_GPTQ };
+enum quant_method { METHOD_MINMAX, METHOD_PERCENTILE, METHOD_ENTROPY, METHOD_MSE, METHOD_RTN, METHOD_GPTQ, METHOD_AWQ };
 
 /* -- Ranges (histogram.c) ---------------------------------------------------------------------------------------- */
 
@@ -54,7 +55,7 @@ struct quant_node {
     struct wire_record record;
     bool chosen, excluded;
     double cost;                 /* how far it alone takes the outputs from the model's */
-    struct quant_codes *codes;   /* of GPTQ */
+    struct quant_codes *codes;   /* of GPTQ, AWQ */
 };
 struct quant {
     const struct options *o;
@@ -103,11 +104,17 @@ int quant_chosen(const struct quant *q);
 
 /* at[k][n]: weight = (code - zero) * scale; scales and zeros: [groups][n], of `group` rows each. 8 bits: one group,
  * zero 128, codes 1 to 255; 4 bits: codes 0 to 15. one: all outputs have the same scale. */
-struct quant_codes { int bits; bool one; int64_t k, n, group, groups; uint8_t *at, *zeros; float *scales; };
-/* Of the node's weight; by GPTQ where its input has a Hessian. *code: an exit code after a message. NULL then. */
+/* by: rows were multiplied so, and inputs are to be divided (NULL: not). */
+struct quant_codes { int bits; bool one; int64_t k, n, group, groups; uint8_t *at, *zeros; float *scales, *by; };
+struct quant_codes *quant_codes_new(const struct quant *q, const struct quant_weight *w, int bits, int64_t group);
+void quant_round(struct quant_codes *c, const float *w);                           /* each to the nearest */
+/* Of w[k][n], by what its inputs were. False: no memory. */
+bool quant_awq(const struct quant *q, struct quant_codes *c, const float *w, const double *hessian);
+/* Of the node's weight; by GPTQ or AWQ where its input has a Hessian. *code: an exit code after a message; then
+ * NULL. */
 struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t group, int *code);
 void quant_codes_free(struct quant_codes *c);
-/* GPTQ's, of all chosen products: as many at a time as Hessians have room. */
+/* GPTQ's or AWQ's, of all chosen products: as many at a time as Hessians have room. */
 int quant_gptq(struct quant *q, int bits, int64_t group);
 
 /* -- Runs (feed.c) ------------------------------------------------------------------------------------------------- */

@@ -22,13 +22,10 @@ static const struct word modes[] = {{"static-int8", QUANT_STATIC},
                                     {"weight-int4", QUANT_WEIGHT4},
                                     {"fp8", QUANT_FP8},
                                     {0}};
-static const struct word methods[] = {{"minmax", METHOD_MINMAX},
-                                      {"percentile", METHOD_PERCENTILE},
-                                      {"entropy", METHOD_ENTROPY},
-                                      {"mse", METHOD_MSE},
-                                      {"rtn", METHOD_RTN},
-                                      {"gptq", METHOD_GPTQ},
-                                      {0}};
+static const struct word methods[] = {{"minmax", METHOD_MINMAX},   {"percentile", METHOD_PERCENTILE},
+                                      {"entropy", METHOD_ENTROPY}, {"mse", METHOD_MSE},
+                                      {"rtn", METHOD_RTN},         {"gptq", METHOD_GPTQ},
+                                      {"awq", METHOD_AWQ},         {0}};
 
 /* What a mode takes: methods (1 << enum quant_method, its default first), and the opset that its operators need. */
 static const struct {
@@ -41,7 +38,7 @@ static const struct {
                       1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE | 1 << METHOD_ENTROPY | 1 << METHOD_MSE, 10, true},
     [QUANT_DYNAMIC] = {METHOD_RTN, 1 << METHOD_RTN, 11, false},
     [QUANT_WEIGHT8] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ, 10, false},
-    [QUANT_WEIGHT4] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ, 7, false},
+    [QUANT_WEIGHT4] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ | 1 << METHOD_AWQ, 7, false},
     [QUANT_FP8] = {METHOD_MINMAX, 1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE, 19, true},
 };
 enum { LINEAR_BLOCKS_OPSET = 21 };
@@ -120,7 +117,7 @@ static int read_settings(struct quant *q)
     if ((format || option_set(o, OPT_quant_group)) && q->mode != QUANT_WEIGHT4)
         return usage_error(o, "--%s requires --mode=weight-int4", format ? "format" : "group");
     q->qdq = format && !strcmp(format, "qdq");
-    bool needs = rules[q->mode].data || q->method == METHOD_GPTQ;
+    bool needs = rules[q->mode].data || q->method == METHOD_GPTQ || q->method == METHOD_AWQ;
     if (!option_set(o, OPT_data) && (needs || (option_set(o, OPT_max_drop) && !option_set(o, OPT_eval_data))))
         return usage_error(o, "no data: --data FILE.npz, or --data NAME=FILE for each input of the model");
     if (!option_set(o, OPT_output))
@@ -192,7 +189,7 @@ static int report(const struct quant *q, const char *output, const struct quant_
 
 static int calibrate(struct quant *q)
 {
-    if (q->method == METHOD_GPTQ)
+    if (q->method == METHOD_GPTQ || q->method == METHOD_AWQ)
         return quant_gptq(q, q->mode == QUANT_WEIGHT4 ? 4 : 8, q->mode == QUANT_WEIGHT4 ? q->group : 0);
     if (!rules[q->mode].data)
         return EXIT_FINE;
