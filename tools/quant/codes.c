@@ -165,8 +165,7 @@ static bool by_gptq(struct quant_codes *c, float *w, const double *hessian)
     return h && t && error;
 }
 
-/* The weight as [k][n]. */
-static float *columns(struct quant *q, const struct quant_weight *w, int *code)
+float *quant_columns(struct quant *q, const struct quant_weight *w, int *code)
 {
     float *from = quant_floats(q, w->tensor, code), *to;
 
@@ -188,7 +187,7 @@ struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t 
 
     if (!quant_weight_of(q, n, &w))
         return NULL;
-    float *x = columns(q, &w, code);
+    float *x = quant_columns(q, &w, code);
     struct quant_codes *c = x ? quant_codes_new(q, &w, bits, group && group < w.k ? group : w.k) : NULL;
     bool done = c != NULL;
     if (c && hessian && !w.conv && q->values[n->in[0]].width == w.k)

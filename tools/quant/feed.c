@@ -62,6 +62,11 @@ static int note(struct quant *q, struct quant_value *v, const struct tcc_tensor 
                           tcc_dtype_name((enum tcc_dtype)t->dtype));
     if (t->rank && t->dims[0] == b->rows)
         n = n / b->rows * b->keep; /* without the copies that fill a batch up */
+    if (v->sums)
+        quant_add_means(v, t->data, t->rank, t->dims,
+                        t->rank && t->dims[0] == b->rows ? b->keep
+                        : t->rank                        ? t->dims[0]
+                                                         : 0);
     if (!v->width)
         hist_add(v->hist, t->data, n);
     else if (t->rank && t->dims[t->rank - 1] == v->width)
@@ -96,6 +101,8 @@ int quant_calibrate(struct quant *q)
         struct quant_value *v = &q->values[i];
         if (v->wanted && v->width ? !(v->hessian = calloc((size_t)(v->width * v->width), sizeof *v->hessian))
                                   : v->wanted && !v->hist && !(v->hist = calloc(1, sizeof *v->hist)))
+            return no_memory(q);
+        if (v->wanted && v->channels && !v->sums && !(v->sums = calloc((size_t)v->channels, sizeof *v->sums)))
             return no_memory(q);
     }
     int code = quant_write_observed(q, path);

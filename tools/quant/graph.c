@@ -306,6 +306,7 @@ void quant_close(struct quant *q)
 {
     for (int i = 0; i < q->nvalues; i++) {
         free(q->values[i].hist);
+        free(q->values[i].sums);
         free(q->values[i].hessian);
     }
     onnx_files_close(&q->files);

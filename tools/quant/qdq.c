@@ -130,6 +130,8 @@ static const char *put_weight(struct quant_out *w, int node, const struct quant_
         const char *base =
             ir_internf(q->ctx, q->values[n->in[1]].uses > 1 ? "%s_%d" : "%s", quant_value_name(q, n->in[1]), node);
         enum tcc_dtype dtype = q->mode == QUANT_FP8 ? TCC_F8E4M3FN : TCC_I8;
+        if (q->corrects)
+            q->nodes[node].correction = quant_correction(q, n, x, c, &w->code);
         memcpy(*scales, c->scales, (size_t)x->n * sizeof **scales);
         const char *b = quant_put_tensor(w, quant_name(q, base, "_quantized"), dtype, t->rank, t->dims, bytes),
                    *s = quant_put_tensor(w, quant_name(q, base, "_scale"), TCC_F32, rank, &x->n, *scales),
@@ -172,7 +174,8 @@ static const char *put_bias(struct quant_out *w, int node, const float *scales, 
     if (x && both && to) {
         for (int64_t i = 0; i < n; i++) {
             both[i] = in * scales[i];
-            to[i] = (int32_t)fmin(fmax(nearbyint((double)x[i] / both[i]), INT32_MIN), INT32_MAX);
+            double lacks = q->nodes[node].correction ? q->nodes[node].correction[i] : 0;
+            to[i] = (int32_t)fmin(fmax(nearbyint(((double)x[i] + lacks) / both[i]), INT32_MIN), INT32_MAX);
         }
         const char *base = ir_internf(q->ctx, "%s_%d", quant_value_name(q, value), node);
         const char *b = quant_put_tensor(w, quant_name(q, base, "_quantized"), TCC_I32, 1, &n, to),

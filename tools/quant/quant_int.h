@@ -13,6 +13,7 @@
  *   blocks          weights in 4 bits: MatMulNBits, or DequantizeLinear by blocks
  *   codes           weights as whole numbers with scales: rounded, or by GPTQ
  *   awq             rows of weights multiplied before they are rounded
+ *   bias            --bias-correction
  *   search          --max-drop
  */
 #ifndef TCCC_TOOLS_QUANT_INT_H
@@ -48,6 +49,9 @@ struct quant_value {
     struct hist *hist;
     double *hessian;
     int64_t width;               /* of the Hessian; 0: it gets a histogram */
+    int64_t channels, summed;    /* whose means are wanted; 0: none. How many values each sum has */
+    bool by_channel;             /* they are axis 1, else the last one */
+    double *sums;
 };
 struct quant_node {
     const char *name, *op, *domain;
@@ -56,6 +60,7 @@ struct quant_node {
     bool chosen, excluded;
     double cost;                 /* how far it alone takes the outputs from the model's */
     struct quant_codes *codes;   /* of GPTQ, AWQ */
+    const double *correction;    /* of its bias, by output; NULL: none */
 };
 struct quant {
     const struct options *o;
@@ -75,6 +80,7 @@ struct quant {
     enum quant_method method;
     double percentile, max_drop;
     int64_t group;
+    bool corrects;               /* --bias-correction */
     bool qdq;                    /* 4 bits by DequantizeLinear */
 };
 /* EXIT_FINE, or an exit code after a message. */
@@ -116,6 +122,16 @@ struct quant_codes *quant_codes_of(struct quant *q, int node, int bits, int64_t 
 void quant_codes_free(struct quant_codes *c);
 /* GPTQ's or AWQ's, of all chosen products: as many at a time as Hessians have room. */
 int quant_gptq(struct quant *q, int bits, int64_t group);
+
+/* -- Biases (bias.c) ----------------------------------------------------------------------------------------------- */
+
+/* Marks the inputs whose channels' means are wanted; adds rows of one; by output, what its bias lacks: NULL, none. */
+void quant_want_means(struct quant *q);
+void quant_add_means(struct quant_value *v, const float *x, int rank, const int64_t *dims, int64_t rows);
+double *quant_correction(struct quant *q, const struct quant_node *n, const struct quant_weight *w,
+                         const struct quant_codes *c, int *code);
+/* The weight as [k][n], the caller's to free; NULL: after a message, *code, or no memory. */
+float *quant_columns(struct quant *q, const struct quant_weight *w, int *code);
 
 /* -- Runs (feed.c) ------------------------------------------------------------------------------------------------- */
 

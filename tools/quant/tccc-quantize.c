@@ -116,6 +116,9 @@ static int read_settings(struct quant *q)
         return usage_error(o, "--format=%s: expected matmulnbits or qdq", format);
     if ((format || option_set(o, OPT_quant_group)) && q->mode != QUANT_WEIGHT4)
         return usage_error(o, "--%s requires --mode=weight-int4", format ? "format" : "group");
+    q->corrects = option_set(o, OPT_bias_correction);
+    if (q->corrects && q->mode != QUANT_STATIC)
+        return usage_error(o, "--bias-correction requires --mode=static-int8");
     q->qdq = format && !strcmp(format, "qdq");
     bool needs = rules[q->mode].data || q->method == METHOD_GPTQ || q->method == METHOD_AWQ;
     if (!option_set(o, OPT_data) && (needs || (option_set(o, OPT_max_drop) && !option_set(o, OPT_eval_data))))
@@ -194,6 +197,7 @@ static int calibrate(struct quant *q)
     if (!rules[q->mode].data)
         return EXIT_FINE;
     quant_want_static(q, NULL);
+    quant_want_means(q);
     return quant_calibrate(q);
 }
 
