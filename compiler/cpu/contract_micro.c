@@ -200,8 +200,11 @@ static void steps_by_lane(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct 
     struct cg *g = s->g;
     struct em *e = g->e;
     LLVMValueRef av[MAX_ACC], lane[EM_MAX_LANES];
-    for (int64_t r = rows.lo; r < rows.hi; r++)
+    bool pairs = g->c.depth == 2 && em_cpu(e)->multiplies_bf16; /* LLVM knows their lanes as floats */
+    for (int64_t r = rows.lo; r < rows.hi; r++) {
         av[r] = load_row(s, row_at(s, a, r), g->lanes);
+        av[r] = pairs ? LLVMBuildBitCast(e->b, av[r], g->vec, "") : av[r];
+    }
     for (int i = 0; i < g->lanes; i++) {
         LLVMValueRef bv[CT_MAX_CV];
         load_columns(s, cg_gepc(g, b, i * s->sb[g->c.nks - 1]), bv);

@@ -103,6 +103,13 @@ static V dot_bytes(struct em *e, V u, V s, V acc)
                                  : dot_bytes_by_halves(e, u, s, acc);
 }
 
+/* BFDOT, whose products and sums are rounded to odd. */
+static V dot_bf16(struct em *e, V a, V b, V acc)
+{
+    LLVMTypeRef types[2] = {LLVMTypeOf(acc), LLVMTypeOf(a)};
+    return em_intrinsic(e, "llvm.aarch64.neon.bfdot", 2, types, 3, (V[]){acc, b, a});
+}
+
 /* -- The table ----------------------------------------------------------------------------------------------- */
 
 static void describe(struct cpu_machine *m)
@@ -112,6 +119,8 @@ static void describe(struct cpu_machine *m)
     m->emit.round_to_int = round_to_int;
     m->multiplies_bytes = has(m, ARM_DOTPROD);
     m->by_lane = true;
+    m->multiplies_bf16 = has(m, ARM_BF16);
+    m->dot_bf16 = dot_bf16;
     m->dot_bytes = dot_bytes;
     m->dot_bytes_signed = has(m, ARM_DOTPROD) && !has(m, ARM_I8MM) ? dot_bytes_signed : NULL;
 }
