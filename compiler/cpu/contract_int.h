@@ -96,7 +96,7 @@ struct ct {
     bool pack_a, pack_b;
     /* as many steps as a vector has lanes take their values of A by lane of one vector a row */
     bool by_lane;
-    bool shifted;                    /* A's unsigned bytes less 128 are multiplied as signed ones; B's sums make up for it */
+    bool shifted;                    /* A's unsigned bytes less 128 are multiplied as signed; B's sums make up for it */
     /* the store whose value is the sum as it is, so that a sum can go on from it; else -1 */
     int resume;
     ir_expr ksize;                   /* product of the k extents */

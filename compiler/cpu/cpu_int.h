@@ -22,7 +22,7 @@ struct cpu_machine {
     /* Has it instructions for products of four bytes and of two bf16, added to a 32-bit lane; for multiply-adds of f16,
      * twice as many a cycle as of f32; for any shuffle of a vector's bytes? */
     bool multiplies_bytes, multiplies_bf16, multiplies_f16, shuffles_bytes;
-    bool by_lane;                    /* multiply-adds (and products of bytes) read one lane of a register for all lanes */
+    bool by_lane;                    /* multiply-adds and products of bytes read one lane of a register for all */
     /* acc + the products of four unsigned bytes u by four signed bytes s in each 32-bit lane, by whatever there is */
     LLVMValueRef (*dot_bytes)(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
     /* The same of signed bytes on both sides; NULL: bytes of mixed signs have an instruction, or neither has */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training step on the machine that the model runs on: goes on training with that machine's own pictures, by the run-time
- * library alone. samples/arm/run.sh compiles it and the step for Arm.
+ * A training step on the machine that the model runs on: goes on training with that machine's own pictures, by the
+ * run-time library alone. samples/arm/run.sh compiles it and the step for Arm.
  *
  *   learn STEP.so FOLDER EPOCHS CHECKPOINT      FOLDER: pictures.idx3-ubyte and labels.idx1-ubyte
  *
- * Prints each epoch's mean loss and writes the checkpoint (safetensors), which tccc-train and tccc-ckpt read on any machine.
+ * Prints each epoch's mean loss and writes the checkpoint (safetensors), which tccc-train and tccc-ckpt read on any
+ * machine.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * steps.c - training steps of a compiled network of tests/train/networks by the run-time library alone, so that the same
- * program is made for this machine and for another one in an emulator (tests/arm-train.tap). Prints "STEP LOSS" a line.
+ * steps.c - training steps of a compiled network of tests/train/networks by the run-time library alone, so that the
+ * same program is made for this machine and for another one in an emulator (tests/arm-train.tap). Prints "STEP LOSS" a
+ * line.
  *
  *   steps STEP.so CASE.txt FIRST END [LOAD|-] [SAVE|-] [GROUP]
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batches.h - the cases of tests/train/networks and their batches, which come of a formula (hashed) that networks.py has
- * too. Apart for programs that link the run-time library alone (tests/arm/steps.c).
+ * batches.h - the cases of tests/train/networks and their batches, which come of a formula (hashed) that networks.py
+ * has too. Apart for programs that link the run-time library alone (tests/arm/steps.c).
  */
 #ifndef TCCC_TESTS_BATCHES_H
 #define TCCC_TESTS_BATCHES_H
