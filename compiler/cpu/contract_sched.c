@@ -10,6 +10,8 @@
 #include "compiler/cpu/contract_int.h"
 #include "compiler/cpu/emit_int.h"
 
+#include <limits.h>
+
 /* One row of 16 registers' machines: multiply-adds read B where it lies, and sums alone take registers. */
 static bool reads_b_in_place(const struct cpu_machine *m, const struct ct *c)
 {
@@ -101,25 +103,35 @@ static double rows_cost(const struct cpu_machine *m, const struct ct *c, int cv,
     return full * ct_step_cost(c, *mr, cv) + (rem ? ct_step_cost(c, (int)rem, cv) : 0);
 }
 
+/* Cycles of a step of the sum for all rows and columns by tiles of mr rows, which are evened out, and cv vectors; 0:
+ * there are no such tiles. */
+static double tile_cost(const struct cpu_machine *m, const struct ct *c, int cv, int *mr)
+{
+    bool from_far = c->panel && c->nk != CT_DYN && c->ncols != CT_DYN &&
+                    (double)c->nk * (double)c->ncols * tcc_dtype_bytes(c->dtype) > (double)m->l2 / 2;
+    int64_t nv = c->ncols == CT_DYN ? 64 : (c->ncols + c->lanes - 1) / c->lanes;
+    int most = max_rows(m, c, cv);
+    *mr = *mr < most ? *mr : most;
+    if (*mr < 1 || (cv > nv && cv > 1) || !cv_allowed(c, cv))
+        return 0;
+    double cost = rows_cost(m, c, cv, mr) * (double)(nv / cv);
+    if (from_far && (int64_t)cv * c->lanes % c->panel)
+        cost *= 1.25; /* parts of panels are not fetched ahead */
+    if (nv % cv) {
+        int mr_rem = *mr;
+        cost += rows_cost(m, c, (int)(nv % cv), &mr_rem);
+    }
+    return cost;
+}
+
 static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *best_mr, int *best_cv)
 {
     double best = 0;
     *best_mr = *best_cv = 0;
-    bool from_far = c->panel && c->nk != CT_DYN && c->ncols != CT_DYN &&
-                    (double)c->nk * (double)c->ncols * tcc_dtype_bytes(c->dtype) > (double)m->l2 / 2;
-    int64_t nv = c->ncols == CT_DYN ? 64 : (c->ncols + c->lanes - 1) / c->lanes;
     for (int cv = 1; cv <= CT_MAX_CV; cv++) {
-        int mr = max_rows(m, c, cv), mr_rem = 0;
-        if (mr < 1 || (cv > nv && cv > 1) || !cv_allowed(c, cv))
-            continue;
-        double cost = rows_cost(m, c, cv, &mr) * (double)(nv / cv);
-        if (from_far && (int64_t)cv * c->lanes % c->panel)
-            cost *= 1.25; /* parts of panels are not fetched ahead */
-        if (nv % cv) {
-            mr_rem = mr;
-            cost += rows_cost(m, c, (int)(nv % cv), &mr_rem);
-        }
-        if (!*best_cv || cost < best) {
+        int mr = INT_MAX;
+        double cost = tile_cost(m, c, cv, &mr);
+        if (cost > 0 && (!*best_cv || cost < best)) {
             best = cost;
             *best_mr = mr;
             *best_cv = cv;
@@ -379,6 +391,16 @@ static bool too_many_edges(const struct ct *c, int mr)
     return edges > 8;
 }
 
+static void put_tile(const struct cpu_machine *m, const struct ct *c, struct kn_kernel *k, enum cpu_how how, int mr,
+                     int cv)
+{
+    struct cpu_schedule s = {.how = how, .width = c->lanes, .mr = mr, .nr = cv * c->lanes, .kc = choose_passes(m, c)};
+    cpu_put_schedule(k, s);
+    choose_grain(m, k, c, &s);
+    k->tiles = em_tile_count(c->ctx, k);
+    k->scratch = scratch_bytes(c, cv);
+}
+
 /* Chooses register tile, vector width and grain; false when the template doesn't take the kernel. */
 static bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, enum cpu_how how)
 {
@@ -389,12 +411,21 @@ static bool ct_schedule(const struct cpu_machine *m, struct ir_ctx *ctx, struct 
     choose_tile(m, &c, &mr, &cv);
     if (!cv || too_many_edges(&c, mr))
         return false;
-    struct cpu_schedule s = {.how = how, .width = c.lanes, .mr = mr, .nr = cv * c.lanes, .kc = choose_passes(m, &c)};
-    cpu_put_schedule(k, s);
-    choose_grain(m, k, &c, &s);
-    k->tiles = em_tile_count(ctx, k);
-    k->scratch = scratch_bytes(&c, cv);
+    put_tile(m, &c, k, how, mr, cv);
     return true;
+}
+
+double ct_schedule_tile(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k, int mr, int cv)
+{
+    struct ct c;
+    int evened = mr;
+    if (!ct_analyse(m, ctx, k, &c) || c.nrows == CT_DYN || c.ncols == CT_DYN)
+        return 0;
+    double cost = tile_cost(m, &c, cv, &evened);
+    if (cost <= 0 || evened != mr || too_many_edges(&c, mr))
+        return 0;
+    put_tile(m, &c, k, k->kind == IR_K_WINDOW ? CPU_CONV : CPU_CONTRACT, mr, cv);
+    return cost / (double)(c.nrows * c.ncols);
 }
 
 static bool schedule_contract(const struct cpu_machine *m, struct ir_ctx *ctx, struct kn_kernel *k)
