@@ -11,6 +11,7 @@
 #include "compiler/cpu/emit_int.h"
 
 #include <limits.h>
+#include <math.h>
 
 /* One row of 16 registers' machines: multiply-adds read B where it lies, and sums alone take registers. */
 static bool reads_b_in_place(const struct cpu_machine *m, const struct ct *c)
@@ -149,6 +150,9 @@ struct grain {
  * in a loop's body: there threads wait for each other in every iteration, and read what the others have written. */
 enum { UNKNOWN = 64, LEAST_WORK = 250000, LEAST_LOOPED = 400000 };
 
+/* Bytes that a product in a loop's body reads in about the time in which two threads meet, whatever the second cache. */
+#define SHORT_LOOPED 384e3
+
 static int64_t guess(ir_expr extent, int64_t otherwise)
 {
     int64_t n = ir_const_or(extent, otherwise);
@@ -286,7 +290,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     /* Work in floating-point operations; a byte that must come from far costs as much as eight, of the second cache as
      * two. */
     double stored = (a + b) * tcc_dtype_bytes(k->operands[k->insns[c->load_b].operand].dtype);
-    bool near = k->looped && stored <= (double)m->l2 / 2;
+    bool near = k->looped && stored <= fmax((double)m->l2 / 2, SHORT_LOOPED);
     double work = 2 * points, far = near ? 2 * stored : 8 * (a + b) * tcc_dtype_bytes(c->dtype),
            target = near ? LEAST_LOOPED : LEAST_WORK;
     work = far > work ? far : work;
