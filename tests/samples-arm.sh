@@ -9,7 +9,7 @@ sh "$samples/arm/run.sh" "$tmp/arm" >out 2>err || fail "$(cat out err)"
 grep -q '^label: 4$' out || fail "$(cat out)"
 grep '^epoch' out >arm.out
 tccc -q --march=x86-64-v2 --train --loss=cross_entropy --optimizer=adam:lr=1e-3 "$samples/digits/digits.onnx" -o step.so
-"$CC" -std=gnu17 -O2 -I"$top_srcdir" "$samples/arm/learn.c" "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o learn || fail "samples/arm/learn.c does not build"
+$CC -std=gnu17 -O2 -I"$top_srcdir" "$samples/arm/learn.c" "$top_builddir/libtccrt.a" -lm -lpthread -ldl -o learn || fail "samples/arm/learn.c does not build"
 ./learn ./step.so "$samples/digits" 3 here.safetensors >here.out || fail "$(cat here.out)"
 paste -d ' ' arm.out here.out | awk '
     { d = $4 - $8; if (d < 0) d = -d; if ($3 != "loss" || d > 1e-5) bad = 1; if (NR == 1) first = $4; last = $4 }
