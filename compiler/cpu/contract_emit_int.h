@@ -22,7 +22,7 @@ struct cg {
     ir_expr a_ld;                    /* elements between packed rows of A */
     struct em_range rows;            /* of this tile (collapsed numbering), or of one group of them */
     LLVMValueRef packed_row;         /* the row that packed_a starts with */
-    LLVMValueRef mask[CT_MAX_CV];            /* per vector of the current column tile: lanes that exist, or NULL: all */
+    LLVMValueRef mask[CPU_TILE_VECTORS]; /* per vector of the current column tile: lanes that exist, or NULL: all */
     bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
     bool by_passes;
     struct em_range sum;             /* by_passes: points of the sum's outermost loop that this pass takes */

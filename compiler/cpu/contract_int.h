@@ -24,7 +24,6 @@
 #include "compiler/emit/range.h"
 
 #define CT_MAX_K 8
-#define CT_MAX_CV 12 /* vectors of a register tile */
 #define CT_MAX_GUARDS 8
 #define CT_DYN INT64_MIN             /* a stride or extent that isn't a constant */
 

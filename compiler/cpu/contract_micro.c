@@ -15,7 +15,6 @@
 #include "ir/ir.h"
 #include "base/mutant.h"
 
-#define MAX_ACC 64
 #define SUM_PART 256
 
 /* State while one register tile's sum is emitted. */
@@ -25,16 +24,16 @@ struct sum {
     int64_t start;  /* constant first row, or CG_ALL_ROWS, CG_ONE_ROW */
     int64_t row_sa; /* element stride of rows in A; CT_DYN: row_value */
     LLVMValueRef row_value;
-    int64_t vec_off[CT_MAX_CV]; /* element offset in B of each vector */
+    int64_t vec_off[CPU_TILE_VECTORS]; /* element offset in B of each vector */
     int64_t sa[CT_MAX_K], sb[CT_MAX_K];
     ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
     int64_t tap[CT_MAX_K];
     int part_level;            /* loop that parts of the sum are cut from, -1: none */
     int64_t part;              /* its points a part */
-    LLVMValueRef acc[MAX_ACC]; /* row * cv + vector */
+    LLVMValueRef acc[CPU_TILE_SUMS]; /* row * cv + vector */
     /* A's unsigned bytes are taken as signed ones, 128 less; of each vector of B what that makes too little, negated */
     bool shifted;
-    LLVMValueRef less[CT_MAX_CV];
+    LLVMValueRef less[CPU_TILE_VECTORS];
     /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is
      * ahead of b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
     LLVMValueRef fetch, b_start;
@@ -161,7 +160,7 @@ static void load_columns(struct sum *s, LLVMValueRef b, LLVMValueRef *bv)
 static void step_halves(struct sum *s, LLVMValueRef a, const LLVMValueRef *bv, struct em_span rows)
 {
     struct cg *g = s->g;
-    LLVMValueRef half[2][CT_MAX_CV];
+    LLVMValueRef half[2][CPU_TILE_VECTORS];
     for (int i = 0; i < 2 * s->cv; i++)
         half[i % 2][i / 2] = cg_dot_half(g, bv[i / 2], i % 2);
     for (int64_t r = rows.lo; r < rows.hi; r++) {
@@ -179,7 +178,7 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span r
 {
     struct cg *g = s->g;
     struct em *e = g->e;
-    LLVMValueRef bv[CT_MAX_CV];
+    LLVMValueRef bv[CPU_TILE_VECTORS];
     if (rows.lo == rows.hi)
         return;
     load_columns(s, b, bv);
@@ -199,14 +198,14 @@ static void steps_by_lane(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct 
 {
     struct cg *g = s->g;
     struct em *e = g->e;
-    LLVMValueRef av[MAX_ACC], lane[EM_MAX_LANES];
+    LLVMValueRef av[CPU_TILE_SUMS], lane[EM_MAX_LANES];
     bool pairs = g->c.depth == 2 && em_cpu(e)->multiplies_bf16; /* LLVM knows their lanes as floats */
     for (int64_t r = rows.lo; r < rows.hi; r++) {
         av[r] = load_row(s, row_at(s, a, r), g->lanes);
         av[r] = pairs ? LLVMBuildBitCast(e->b, av[r], g->vec, "") : av[r];
     }
     for (int i = 0; i < g->lanes; i++) {
-        LLVMValueRef bv[CT_MAX_CV];
+        LLVMValueRef bv[CPU_TILE_VECTORS];
         load_columns(s, cg_gepc(g, b, i * s->sb[g->c.nks - 1]), bv);
         for (int j = 0; j < g->lanes; j++)
             lane[j] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
@@ -480,7 +479,7 @@ static void points(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_rang
 /* One part of the innermost loop: n of its points. */
 static void one_part(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef at, LLVMValueRef n)
 {
-    LLVMValueRef so_far[MAX_ACC];
+    LLVMValueRef so_far[CPU_TILE_SUMS];
     int level = s->g->c.nks - 1;
     part_begin(s, so_far);
     points(s, offset_of(s, a, level, at, false), offset_of(s, b, level, at, true), em_below(s->g->e, n));
@@ -529,7 +528,7 @@ static void nest_unrolled(struct sum *s, int level, LLVMValueRef a, LLVMValueRef
 {
     struct cg *g = s->g;
     struct em *e = g->e;
-    LLVMValueRef so_far[MAX_ACC];
+    LLVMValueRef so_far[CPU_TILE_SUMS];
     bool parts = level == s->part_level;
     int64_t n = g->c.ks[level].n;
     for (int64_t i = 0; i < n; i++) {
@@ -564,7 +563,7 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
 {
     struct cg *g = s->g;
     struct em *e = g->e;
-    LLVMValueRef so_far[MAX_ACC];
+    LLVMValueRef so_far[CPU_TILE_SUMS];
     struct em_loop l;
     if (g->c.ks[level].unroll && by_taps(s)) {
         nest_unrolled(s, level, a, b);
@@ -735,7 +734,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     cg_bind_column(g, x);
     cg_bind_row(g, r0);
     plan_parts(&s);
-    LLVMValueRef so_far[MAX_ACC];
+    LLVMValueRef so_far[CPU_TILE_SUMS];
     bool one_part = ct_half(c) && s.part_level < 0;
     if (one_part)
         part_begin(&s, so_far);

@@ -129,7 +129,7 @@ static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *be
 {
     double best = 0;
     *best_mr = *best_cv = 0;
-    for (int cv = 1; cv <= CT_MAX_CV; cv++) {
+    for (int cv = 1; cv <= CPU_TILE_VECTORS; cv++) {
         int mr = INT_MAX;
         double cost = tile_cost(m, c, cv, &mr);
         if (cost > 0 && (!*best_cv || cost < best)) {
@@ -150,7 +150,8 @@ struct grain {
  * in a loop's body: there threads wait for each other in every iteration, and read what the others have written. */
 enum { UNKNOWN = 64, LEAST_WORK = 250000, LEAST_LOOPED = 400000 };
 
-/* Bytes that a product in a loop's body reads in about the time in which two threads meet, whatever the second cache. */
+/* Bytes that a product in a loop's body reads in about the time in which two threads meet, whatever the second
+ * cache. */
 #define SHORT_LOOPED 384e3
 
 static int64_t guess(ir_expr extent, int64_t otherwise)

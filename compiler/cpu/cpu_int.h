@@ -59,6 +59,7 @@ enum cpu_how {
 #include "compiler/cpu/schedules.def"
     CPU_NTEMPLATES
 };
+enum { CPU_TILE_VECTORS = 12, CPU_TILE_SUMS = 64 }; /* the most of a product's register tile: vectors of a row, sums */
 struct cpu_schedule {
     enum cpu_how how;
 #define CPU_PARAM(field, absent, least, most) int field;

@@ -101,6 +101,8 @@ bool cpu_verify_schedule(const struct pass_machine *m, struct ir_ctx *ctx, const
         why = "width and unroll are powers of two";
     else if (s.nr % s.width)
         why = "nr is whole vectors";
+    else if (s.nr / s.width > CPU_TILE_VECTORS || s.mr * (s.nr / s.width) > CPU_TILE_SUMS)
+        why = "its register tile is too large";
     else if (!k->tiles || !k->scratch || (k->split.combine && !k->combining))
         why = "it comes with tiles and scratch";
     for (int t = 0; !why && cpu_templates[t]; t++)

@@ -86,7 +86,7 @@ static int list_tiles(struct ir_ctx *ctx, const struct pass_machine *m, int i, s
     m->schedule(m, ctx, k);
     struct cpu_schedule chosen = cpu_get_schedule(k);
     for (int own = 1; own >= 0; own--)
-        for (int cv = 1; cv <= CT_MAX_CV; cv++)
+        for (int cv = 1; cv <= CPU_TILE_VECTORS; cv++)
             for (int mr = 1; mr <= 24 && n < OF_ONE; mr++) {
                 k = make(ctx, i, panel, &steps);
                 double cost = ct_schedule_tile(cpu, ctx, k, mr, cv);

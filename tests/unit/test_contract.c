@@ -304,6 +304,8 @@ static void refuses_wrong_schedules(const struct pass_machine *m, struct ir_ctx 
         {.how = "mma"},
         {.how = "contract", .nparams = 1, .params = {{"stages", 4}}},
         {.how = "contract", .nparams = 2, .params = {{"width", 16}, {"nr", 24}}},
+        {.how = "contract", .nparams = 3, .params = {{"width", 8}, {"mr", 1}, {"nr", 104}}},
+        {.how = "contract", .nparams = 3, .params = {{"width", 8}, {"mr", 17}, {"nr", 32}}},
         {.how = "loops", .nparams = 1, .params = {{"width", 3}}},
         {.how = "loops", .nparams = 1, .params = {{"unroll", 1000}}},
         {.how = "loops", .nparams = 1, .params = {{"vector", KN_MAX_DIMS - 1}}},
