@@ -3,7 +3,8 @@
 #   top_srcdir=$PWD/.. top_builddir=$PWD sh ../tests/NAME.sh
 LC_ALL=C
 export LC_ALL
-: "${top_srcdir:=$(cd "$(dirname "$0")/.." && pwd)}"
+: "${top_srcdir:=$(dirname "$0")/..}"
+top_srcdir=$(cd "$top_srcdir" && pwd) || exit 99 # without build/.. of a configure that was called as ../configure: messages have the plain one
 : "${top_builddir:=$(pwd)}"
 : "${FILECHECK:=FileCheck-19}"
 : "${CC:=cc}"
