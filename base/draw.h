@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * draw.h - numbers for first values of parameters: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
- * generators, OOPSLA 2014), begun at a seed and the digest of the parameter's name, so that they depend on no other
+ * draw.h - numbers that a seed decides: SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators,
+ * OOPSLA 2014). First values of a parameter begin at a seed and the digest of its name, so that they depend on no other
  * parameter.
  */
 #ifndef TCR_DRAW_H

@@ -14,6 +14,7 @@
  * Random numbers are a hash (splitmix64) of seed, epoch, sample and a counter.
  */
 #include "tools/data/data_int.h"
+#include "base/draw.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -99,10 +100,7 @@ struct dice {
 
 static uint64_t mix(uint64_t x)
 {
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
+    return tcr_draw_next(&x);
 }
 
 static double uniform(struct dice *d, double low, double high)

@@ -7,6 +7,8 @@
 #include "tools/prove/prove_int.h"
 #include "tools/prove/records_int.h"
 
+#include "base/draw.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,21 +206,13 @@ static bool size_of(void *user, ir_expr sym, int64_t *out)
     return false;
 }
 
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-}
-
 /* Floats between -1 and 1, small whole numbers (which are counts and indexes, too), truths. */
 static void fill(enum tcc_dtype d, void *data, int64_t n, int whole, uint64_t *state)
 {
     int bytes = tcc_dtype_bytes(d);
     for (int64_t i = 0; i < n; i++) {
         void *at = (char *)data + i * bytes;
-        uint64_t r = next(state) >> 11;
+        uint64_t r = tcr_draw_next(state) >> 11;
         if (tcc_dtype_class(d) == TCC_CLASS_COMPLEX)
             memset(at, (int)(r & 15), (size_t)bytes);
         else if (tcc_is_float(d))
@@ -398,7 +392,7 @@ static bool is_chosen(void *user, int64_t point, int arg, int64_t element)
 {
     const struct choice *c = user;
     uint64_t state = (uint64_t)point;
-    if (c->every > 1 && next(&state) % (uint64_t)c->every)
+    if (c->every > 1 && tcr_draw_next(&state) % (uint64_t)c->every)
         return false;
     int bytes = tcc_dtype_bytes(c->o->dtype[arg]);
     return !c->blocks || (element >= 0 && !is_untouched((char *)c->o->got[arg] + element * bytes, bytes));

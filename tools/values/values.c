@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values: files, the screen, random ones. */
 #include "tools/values/values_int.h"
+#include "base/draw.h"
 
 #include "base/safe.h"
 
@@ -134,13 +135,10 @@ void value_print(FILE *out, const struct tcc_object *v)
 
 /* -- Random values ------------------------------------------------------------------------------ */
 
-/* splitmix64: one step per element, so that a value depends on seed, stream and position only. */
+/* One step per element, so that a value depends on seed, stream and position only. */
 static uint64_t scramble(uint64_t x)
 {
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+    return tcr_draw_next(&x);
 }
 
 struct tcc_object *value_random(int dtype, int rank, const int64_t *dims, uint64_t seed, int stream)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/device/split/split_int.h"
+#include "base/draw.h"
 #include "base/mutant.h"
 
 struct split_op *split_op_new(enum split_kind kind, const char *node)
@@ -187,16 +188,6 @@ int split_run(struct tcr_split *s, struct split_op *op)
 
 /* -- The order --------------------------------------------------------------------------------------------- */
 
-/* splitmix64 (Steele, Lea and Flood 2014) */
-static uint64_t next_random(struct tcr_split *s)
-{
-    uint64_t z = s->random += 0x9e3779b97f4a7c15;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
 static bool ready(const struct tcr_split *s, int queue)
 {
     const struct split_op *op = s->queues[queue].first;
@@ -217,7 +208,7 @@ static int choose(struct tcr_split *s)
     switch (s->seed % 4) {
     case 0: return list[n - 1];
     case 1: return list[0];
-    default: return list[next_random(s) % (uint64_t)n];
+    default: return list[tcr_draw_next(&s->random) % (uint64_t)n];
     }
 }
 
@@ -292,7 +283,7 @@ int split_give(struct tcr_split *s, int queue, struct split_op *op)
     *s->queues[queue].last = op;
     s->queues[queue].last = &op->next;
     /* Some work runs at once: what must not be overwritten before it is read, and what is read too early. */
-    if (s->seed % 4 == 3 && next_random(s) % 4 == 0) {
+    if (s->seed % 4 == 3 && tcr_draw_next(&s->random) % 4 == 0) {
         int some = choose(s);
 
         return some < 0 ? TCC_OK : run_next(s, some);
