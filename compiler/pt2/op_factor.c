@@ -346,6 +346,35 @@ bool aten_lu_solve(struct pt2 *p, int arg)
     return made && pt2_out(p, 0, made->out[0]);
 }
 
+/* linalg_ldl_factor(self, hermitian) -> LD, pivots, arg 0; linalg_ldl_factor_ex(self, hermitian, check_errors) -> LD,
+ * pivots, info, arg 1. A real matrix is Hermitian if it is symmetric. */
+bool aten_ldl_factor(struct pt2 *p, int arg)
+{
+    struct ir_value *x = matrices(p, "self");
+    bool check = arg ? pt2_b(p, "check_errors", false) : true;
+    pt2_ignore(p, "hermitian");
+    if (!x)
+        return false;
+    const ir_type types[3] = {x->type, stacked(p, x, TCC_I32, 1, rows(x), NULL), stacked(p, x, TCC_I32, 0, NULL, NULL)};
+    return results(p, library(p, "ldl", 1, &x, 3, types, WORDS({"check", check})), arg ? 3 : 2, (const int[]){0, 1, 2});
+}
+
+/* linalg_ldl_solve(LD, pivots, B, hermitian) */
+bool aten_ldl_solve(struct pt2 *p, int arg)
+{
+    UNUSED(arg);
+    struct ir_value *ld = matrices(p, "LD"), *pivots = ld ? pt2_need(p, "pivots") : NULL,
+                    *b = pivots ? matrices(p, "B") : NULL;
+    pt2_ignore(p, "hermitian");
+    if (!b || !beside(p, &ld, &b))
+        return false;
+    ir_type t = stacked(p, ld, TCC_I32, 1, rows(ld), NULL);
+    pivots = imp_expand(p->im, imp_to_rank(p->im, pivots, t->rank), t->rank, t->dim);
+    struct ir_node *made =
+        pivots ? library(p, "ldl_solve", 3, (struct ir_value *[]){ld, pivots, b}, 1, &b->type, 0, NULL) : NULL;
+    return made && pt2_out(p, 0, made->out[0]);
+}
+
 /* linalg_qr(A, mode) -> Q, R */
 bool aten_qr(struct pt2 *p, int arg)
 {
@@ -399,6 +428,27 @@ bool aten_eigh(struct pt2 *p, int arg)
     const ir_type types[2] = {stacked(p, x, imp_dtype(x), 1, rows(x), NULL), x->type};
     struct ir_node *made =
         library(p, "eigh", 1, &x, 2, types, WORDS({"lower", *triangle_of == 'L' || *triangle_of == 'l'}));
+    return made && pt2_out(p, 0, made->out[0]) && (arg || spare(p, 1, made->out[1]));
+}
+
+/* linalg_eig(self) -> complex values and vectors; linalg_eigvals(self), arg 1, and _linalg_eigvals(self) -> values */
+bool aten_eig(struct pt2 *p, int arg)
+{
+    struct ir_value *x = matrices(p, "self");
+    if (!x)
+        return false;
+    if (pt2_is_complex(p, "self"))
+        return imp_unsupported(p->im, "eigenvalues of complex matrices");
+    int rank = imp_rank(x);
+    if (rank + 1 > TCC_MAX_RANK)
+        return imp_unsupported(p->im, "matrices of %d dims", rank);
+    ir_expr dims[TCC_MAX_RANK];
+    memcpy(dims, x->type->dim, (size_t)rank * sizeof *dims);
+    dims[rank] = ir_const(p->ctx, 2);
+    ir_type vectors = ir_tensor_type(p->ctx, imp_dtype(x), rank + 1, dims);
+    dims[rank - 1] = dims[rank];
+    const ir_type types[2] = {ir_tensor_type(p->ctx, imp_dtype(x), rank, dims), vectors};
+    struct ir_node *made = library(p, "eig", 1, &x, 2, types, 0, NULL);
     return made && pt2_out(p, 0, made->out[0]) && (arg || spare(p, 1, made->out[1]));
 }
 

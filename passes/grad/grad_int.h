@@ -107,7 +107,7 @@ void grad_stft(struct grad *g, struct ir_node *n);
 void grad_special(struct grad *g, struct ir_node *n);
 /* linalg.c */
 void grad_cholesky(struct grad *g, struct ir_node *n), grad_det(struct grad *g, struct ir_node *n),
-                   grad_eigh(struct grad *g, struct ir_node *n);
+                   grad_eigh(struct grad *g, struct ir_node *n), grad_eig(struct grad *g, struct ir_node *n);
 void grad_inverse(struct grad *g, struct ir_node *n), grad_lu(struct grad *g, struct ir_node *n),
                   grad_lu_solve(struct grad *g, struct ir_node *n);
 void grad_matrix_exp(struct grad *g, struct ir_node *n), grad_pinv(struct grad *g, struct ir_node *n),

@@ -216,6 +216,7 @@ static const struct {
              {"det", grad_det, 1},
              {"dft", grad_dft, 1},
              {"dyn_reverse_sequence", moved, 1},
+             {"eig", grad_eig, 1},
              {"eigh", grad_eigh, 1},
              {"grid_sample", grad_grid_sample, 1 | 2},
              {"inverse", grad_inverse, 1},

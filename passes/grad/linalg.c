@@ -328,6 +328,17 @@ void grad_eigh(struct grad *g, struct ir_node *n)
     grad_give(g, n, 0, scaled(g, plus(g, core, turned(g, core)), 0.5));
 }
 
+/* By the library: the vectors are complex. */
+void grad_eig(struct grad *g, struct ir_node *n)
+{
+    struct ir_value *in[4] = {n->out[0], n->out[1], grad_out(g, n, 0), grad_out(g, n, 1)};
+    if (!in[2] && !in[3])
+        return;
+    for (int k = 2; k < 4; k++)
+        in[k] = in[k] ? in[k] : grad_full(g, n->out[k - 2]->type, 0);
+    grad_give(g, n, 0, grad_library(g, "eig_grad", 4, in, n->in[0].value->type, NULL));
+}
+
 static struct ir_value *skew(struct grad *g, struct ir_value *x)
 {
     return minus(g, x, turned(g, x));

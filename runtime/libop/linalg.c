@@ -27,9 +27,8 @@ int lib_stack(struct tcc_lib_call *call, int i, bool square, struct lib_stack *s
                : TCC_OK;
 }
 
-/* Operand i with as many matrices as `like`, of m rows (n columns); -1: any number. */
-static int lib_stack_like(struct tcc_lib_call *call, int i, const struct lib_stack *like, int64_t m, int64_t n,
-                          struct lib_stack *s)
+int lib_stack_like(struct tcc_lib_call *call, int i, const struct lib_stack *like, int64_t m, int64_t n,
+                   struct lib_stack *s)
 {
     int status = lib_stack(call, i, false, s);
 

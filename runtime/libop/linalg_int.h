@@ -15,6 +15,9 @@ struct lib_stack {
 
 /* Operand i; refused unless it has at least two dims and, if `square`, as many rows as columns. */
 int lib_stack(struct tcc_lib_call *call, int i, bool square, struct lib_stack *s);
+/* Operand i with as many matrices as `like`, of m rows (n columns); -1: any number. */
+int lib_stack_like(struct tcc_lib_call *call, int i, const struct lib_stack *like, int64_t m, int64_t n,
+                   struct lib_stack *s);
 void lib_stack_get(const struct lib_stack *s, int64_t i, double *a);
 /* Result k: the leading dims of s, then `tail` more; NULL after a report. */
 void *lib_stack_out(struct tcc_lib_call *call, int k, const struct lib_stack *s, int dtype, int tail, int64_t first,
@@ -22,5 +25,8 @@ void *lib_stack_out(struct tcc_lib_call *call, int k, const struct lib_stack *s,
 void lib_put_all(void *data, int dtype, int64_t at, const double *a, int64_t n);
 /* Room for so many doubles, of n numbers each; NULL: no memory, or more than there is. */
 double *lib_doubles(int64_t n, int64_t times);
+/* A power of two by which the elements are divided so that their squares are no infinities and no zeros; 0: they are
+ * zeros. NaN: one is no finite number. */
+double lib_scale_of(const double *a, int64_t n);
 
 #endif

@@ -176,9 +176,7 @@ static void rotation(double p, double q, double g, double *c, double *s)
     *s = *c * t;
 }
 
-/* A power of two by which the elements are divided so that their squares are no infinities and no zeros; 0: they are
- * zeros. NaN: one is no finite number. */
-static double scale_of(const double *a, int64_t n)
+double lib_scale_of(const double *a, int64_t n)
 {
     double most = 0;
     int e;
@@ -261,7 +259,7 @@ int tccrt_lib_eigh(struct tcc_lib_call *call)
         for (int64_t r = 0; r < m; r++)
             for (int64_t c = 0; c < r; c++)
                 a[(lower ? c : r) * m + (lower ? r : c)] = a[(lower ? r : c) * m + (lower ? c : r)];
-        scale = scale_of(a, m * m);
+        scale = lib_scale_of(a, m * m);
         if (isnan(scale)) {
             status = LIB_FAIL(call, "the matrix has elements that are not finite");
             break;
@@ -374,7 +372,7 @@ static bool factors_new(struct factors *f, int64_t m, int64_t n, int64_t more)
 /* f->a is factored; u gets `rows` rows. False: an element is not finite. */
 static bool factor(struct factors *f, int64_t rows)
 {
-    double scale = scale_of(f->a, f->m * f->n);
+    double scale = lib_scale_of(f->a, f->m * f->n);
     int64_t good = 0;
 
     if (isnan(scale))

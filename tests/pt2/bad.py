@@ -68,7 +68,7 @@ put("other_schema", changed("schema", lambda r: r["schema_version"].update(major
 put("no_graph", changed("graph", lambda r: r["graph_module"].pop("graph")and None), "no graph")
 put("no_nodes", changed("nodes", lambda r: graph(r).pop("nodes") and None), "without nodes")
 put("unknown_op", changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.lineear.default")), "unsupported operator: did you mean 'linear'?")
-put("absent_op", changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.linalg_eigvals.default")), "aren't symmetric are complex, and not built: linalg.eigvalsh")
+put("absent_op", changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten.linalg_matrix_sqrth.default")), "by linalg.eigh")
 put("absent_ops", changed("op", lambda r: graph(r)["nodes"][0].update(target="torch.ops.aten._foreach_add.List")), "many tensors at once, as PyTorch's optimizers do")
 STACK = 'File "/home/u/model.py", line 9, in forward\n    return self.proj(x)\n  File "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", line 134, in forward\n    return F.linear(x)'
 MODULES = "L__self__,,model.Net;L__self__proj,proj,torch.nn.modules.linear.Linear"

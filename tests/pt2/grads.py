@@ -111,6 +111,17 @@ case("margins", lambda x: (F.multi_margin_loss(x, TARGET), F.multi_margin_loss(x
 ROIS = torch.tensor([[0, 0.2, 1.3, 9, 10], [1, 3, 2, 11, 8.5], [0, -2, -1, 5, 5]])
 case("regions", lambda x: (roi_pool(x, ROIS.to(x.dtype), 2, 0.5), ps_roi_align(x, ROIS.to(x.dtype), 2, 0.5, 2)), r(2, 4, 6, 7), types=(F64,))
 case("deform_conv", lambda x, o, w, b, m: (deform_conv2d(x, o, w, b, padding=1, mask=m), deform_conv2d(x, o[:, :, ::2, ::2], w[:, :2], stride=2, padding=1)), r(1, 4, 5, 6), r(1, 18, 5, 6, lo=-2, hi=2), r(2, 4, 3, 3), r(2), r(1, 9, 5, 6))
+MODES = torch.tensor([[4.0, 1, 0.5, -1], [-1, 4, 0.25, 0.5], [0.5, 0, -3, 1], [0, 1, -0.5, 7]])
+
+
+def modes(x):
+    """What phases of eigenvectors don't change; the order of eigenvalues is PyTorch's alone, so that sums run over all of them."""
+    w, v = torch.linalg.eig(x + MODES.to(x.dtype))
+    w, v = torch.view_as_real(w), torch.view_as_real(v).square().sum(-1)
+    return w.square().sum((-1, -2)) / 50, (v.square() * w[..., :1].mT).mean(-1), torch.view_as_real(torch.linalg.eigvals(x)).square().mean((-1, -2))
+
+
+case("eig", modes, r(2, 4, 4, lo=-0.5, hi=0.5))
 
 
 

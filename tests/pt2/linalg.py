@@ -90,5 +90,40 @@ case("tensorsolve", lambda x, y: L.tensorsolve(x.reshape(2, 3, 3, 2), y), near(6
 case("batch_open", lambda x, y: (L.solve(x, y), L.cholesky(spd(x)), *L.qr(x), *eigen(*L.eigh(spd(x))), L.det(x), *rebuilt(*L.svd(y, full_matrices=False)), L.pinv(y)), near(3, 4), t(4, 3, 2), dynamic=({0: "n"}, {0: "n"}))
 case("sizes_open", lambda x, y: (L.solve(x, y), L.inv(x), L.cholesky(spd(x)), *L.qr(y), L.svdvals(y)), near(4), t(4, 3), dynamic=({0: "n", 1: "n"}, {0: "n", 1: "m"}))
 
+
+def indefinite(x):
+    return x + x.mT
+
+
+def parts(z):
+    return torch.view_as_real(z).unbind(-1)
+
+
+def any_eigen(x):
+    """What does not depend on the order of eigenvalues nor on the phase of vectors: both parts sorted, the residual, the vectors' lengths."""
+    (wr, wi), (vr, vi), (er, ei) = parts(L.eig(x)[0]), parts(L.eig(x)[1]), parts(L.eigvals(x))
+    rest = x @ vr - (vr * wr.unsqueeze(-2) - vi * wi.unsqueeze(-2)), x @ vi - (vr * wi.unsqueeze(-2) + vi * wr.unsqueeze(-2))
+    return wr.sort()[0], wi.sort()[0], *rest, (vr * vr + vi * vi).sum(-2), (wi == 0).sum(-1), er.sort()[0], ei.sort()[0]
+
+
+def ldl(x, b):
+    factors = L.ldl_factor(indefinite(x))
+    return *factors, *L.ldl_factor_ex(indefinite(x)), L.ldl_solve(*factors, b), indefinite(x) @ L.ldl_solve(*factors, b) - b
+
+
+for dtype, tag in ((F32, "f32"), (F64, "f64")):
+    tol = "2e-4 2e-5" if dtype == F32 else "1e-10 1e-11"
+    for shape in ((1,), (2,), (3,), (4, 5), (9,), (20,), (0,), (2, 0)):
+        n, name = shape[-1], f"{'x'.join(map(str, shape))}_{tag}"
+        case(f"eig_{name}", any_eigen, t(*shape, n, dtype=dtype), tol=tol)
+        case(f"ldl_{name}", ldl, t(*shape, n, dtype=dtype), t(*shape, 2, dtype=dtype), tol=tol)
+case("eig_rotations", any_eigen, torch.tensor([[[0.0, -1, 0], [1, 0, 0], [0, 0, 2]], [[0, 1, 0], [0, 0, 1], [1, 0, 0]], [[1, 0, 0], [0, 2, 0], [0, 0, 3]]], dtype=F64), tol="1e-10 1e-11")
+case("eig_scales", any_eigen, torch.tensor([[1e-6, 1e8, 0], [1e-9, 2, 1e5], [0, 3e-6, 4]], dtype=F64), tol="1e-8 1e-5")
+case("eig_defective", lambda x: parts(L.eigvals(x)), torch.tensor([[2.0, 1, 0], [0, 2, 1], [0, 0, 2]], dtype=F64), tol="1e-10 1e-11")
+case("ldl_pairs", ldl, torch.tensor([[0.0, 1, 2, 0], [0, 0, 3, 1], [0, 0, 0, 4], [0, 0, 0, 0]], dtype=F64), t(4, 2, dtype=F64), tol="1e-10 1e-11")
+case("ldl_singular", lambda x: L.ldl_factor_ex(indefinite(x)), torch.tensor([[1.0, 0, 0], [0, 0, 0], [0, 0, 2]]))
+case("ldl_broadcast", lambda x, b: L.ldl_solve(*L.ldl_factor(indefinite(x)), b), t(3, 3), t(4, 3, 2))
+case("eig_open", any_eigen, t(4, 4), dynamic=({0: "n", 1: "n"},), tol="2e-4 2e-5")
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -685,8 +685,9 @@ static void check_coverage(void)
 /* ONNX has no operator for these: tests/train/grad/linalg.tcir and special.tcir have them. */
 static bool is_of_pt2_alone(const char *lib)
 {
-    static const char *const names[] = {"cholesky", "eigh",    "lu",    "lu_solve", "matrix_exp", "pinv",
-                                        "qr",       "slogdet", "solve", "special",  "svd",        "triangular_solve"};
+    static const char *const names[] = {
+        "cholesky", "eig",     "eigh",  "lu",      "lu_solve", "matrix_exp",      "pinv",
+        "qr",       "slogdet", "solve", "special", "svd",      "triangular_solve"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (!strcmp(names[k], lib))
             return true;
@@ -724,7 +725,7 @@ static void write_figures(const char *path)
 /* `n` random programs that can be differentiated, from that seed on; one line for all that are right. */
 static int check_random(uint64_t seed, int n)
 {
-    char why[700], name[100];
+    char why[700], name[200];
     struct program p;
     int good = 0;
     for (int i = 0; i < n; seed++) {
@@ -749,7 +750,7 @@ static int check_random(uint64_t seed, int n)
  * were is the last line. */
 static int check_opened(char **models)
 {
-    char why[700], name[100];
+    char why[700], name[200];
     struct program p;
     int checked = 0, skipped = 0;
     for (; *models; models++) {

@@ -390,6 +390,23 @@ START_TEST(matrices)
     RUN("eigh", IN(F32(V(2, 9, 1, 2), 2, 2)), 2, NO_ATTRS);
     WANT_F32(0, V(1, 3), 2);
     FAILS("not finite", "eigh", IN(F32(V(NAN, 1, 1, 2), 2, 2)), 2, NO_ATTRS);
+    RUN("eig", IN(F32(V(0, -4, 1, 0), 2, 2)), 2, NO_ATTRS);
+    WANT_F32(0, V(0, 2, 0, -2), 2, 2);
+    FAILS("not finite", "eig", IN(F32(V(INFINITY), 1, 1)), 2, NO_ATTRS);
+    FAILS("holds no eigenvectors", "eig_grad",
+          IN(F32(V(1, 0), 1, 2), F32(V(1), 1, 1), F32(V(1, 0), 1, 2), F32(V(1), 1, 1)), 1, NO_ATTRS);
+    FAILS("depend on each other", "eig_grad",
+          IN(F32(V(1, 0, 1, 0), 2, 2), F32(V(1, 0, 1, 0, 0, 0, 0, 0), 2, 2, 2), F32(V(1, 0, 1, 0), 2, 2),
+             F32(V(0, 0, 0, 0, 0, 0, 0, 0), 2, 2, 2)),
+          1, NO_ATTRS);
+    RUN("ldl", IN(F32(V(0, 9, 2, 0), 2, 2)), 3, NO_ATTRS);
+    WANT_F32(0, V(0, 0, 2, 0), 2, 2);
+    FAILS("block 1 of its factor D is 0", "ldl", IN(F32(V(0), 1, 1)), 3, ATTRS(A_INTS("check", 1)));
+    RUN("ldl_solve", IN(F32(V(0, 0, 2, 0), 2, 2), I64(V(-2, -2), 2), F32(V(6, 4), 2, 1)), 1, NO_ATTRS);
+    WANT_F32(0, V(2, 3), 2, 1);
+    FAILS("none of ldl_factor", "ldl_solve", IN(F32(V(0, 0, 2, 0), 2, 2), I64(V(-2, 2), 2), F32(V(6, 4), 2, 1)), 1,
+          NO_ATTRS);
+    FAILS("none of ldl_factor", "ldl_solve", IN(F32(V(1), 1, 1), I64(V(2), 1), F32(V(6), 1, 1)), 1, NO_ATTRS);
     RUN("svd", IN(F32(V(0, 0, 0, -3, 0, 0), 2, 3)), 3, ATTRS(A_INTS("full", 1)));
     WANT_F32(1, V(3, 0), 2);
     check_dims(2, TCC_F32, DIMS(3, 3));
