@@ -24,17 +24,3 @@ done || exit 1
 grep -o -e '`samples/[a-z./-]*' -e '(\([a-z-]*\.md\))' "$top_srcdir/doc/migrate.md" | tr -d '`()' | while read -r file; do
     [ -e "$top_srcdir/$file" ] || [ -e "$top_srcdir/doc/$file" ] || fail "doc/migrate.md: there is no $file"
 done || exit 1
-# Figures that stand in files of the project: what README.md says is what those hold.
-rows() { sed -e 's/#.*//' -e '/^ *$/d' "$top_srcdir/$1" | wc -l; }
-thousands() { echo "$1" | sed 's/\([0-9]\)\([0-9][0-9][0-9]\)$/\1,\2/'; }
-passes=$(rows tests/onnx/suite.list) wrong=$(rows tests/onnx/suite.wrong)
-TCCC_LIBDIR=$top_builddir tccc -q --march=x86-64-v4 "$top_srcdir/samples/digits/digits.onnx" -o "$tmp/digits.so" || fail "the sample is not compiled"
-megabytes=$(wc -c <"$tmp/digits.so" | awk '{ printf "%.1f", $1 / 1e6 }')
-while IFS= read -r text; do
-    grep -qF "$text" "$top_srcdir/README.md" || fail "README.md does not say '$text'"
-done <<END
-$(thousands $((passes + wrong))) cases | $(thousands "$passes") pass, $wrong listed with reasons |
-END
-[ -n "${INSTRUMENT:-}" ] || grep -qF "the runtime inside | $megabytes MB |" "$top_srcdir/README.md" || fail "README.md: the artifact of the digits sample has $megabytes MB"
-grep -oE '[a-z]+ optimizers' "$top_srcdir/doc/status.md" | grep -qx "$(echo none one two three four five six seven eight nine ten | cut -d' ' -f$(($(grep -c '^OPTIMIZER(' "$top_srcdir/passes/train/optim.def") + 1))) optimizers" ||
-    fail "doc/status.md: optim.def has another number of optimizers"
