@@ -342,7 +342,7 @@ struct kn_version { int buffer, reads, makes; };
 
 /* Until the pass `queues`, where all steps are the host's, this marks where communication should have ended that may
  * run beside the steps before: args: the buffers of the step that starts it, nin of them as there. */
-#define KN_STEP_WAIT ((enum tcc_step_kind)(TCC_STEP_PROGRAM + 1))
+#define KN_STEP_WAIT ((enum tcc_step_kind)TCC_NSTEPS)
 
 struct kn_step {
     enum tcc_step_kind kind;
@@ -414,11 +414,10 @@ void kn_count_uses(const struct kn_buffer *buffers, const struct kn_steps *steps
  * (plan/join.c). */
 enum { KN_MOST_JOINED = 511 };
 int kn_joined(const struct kn_program *p, const struct kn_steps *steps, int first);
-/* How many loops behind step `first` of the list, a loop, may run at the same time as it, each on a thread: steps of
- * the host whose bodies are launches and copies. None touches what another writes (plan/abreast.c); kn_independent()
- * says that of two steps, false where it can't tell. */
-enum { KN_MOST_ABREAST = 15 };
-int kn_abreast(const struct kn_program *p, const struct kn_steps *steps, int first);
+/* May the two loops run at the same time, each on a thread, as regions of a PARALLEL step? They are steps of the host
+ * whose bodies are launches and copies, and neither touches what the other writes (plan/parallel.c); kn_independent()
+ * says that of any two steps, false where it can't tell. */
+bool kn_parallel(const struct kn_program *p, const struct kn_step *a, const struct kn_step *b);
 bool kn_independent(const struct kn_program *p, const struct kn_step *a, const struct kn_step *b);
 void kn_print_program(FILE *out, const struct kn_program *p, bool kernels, bool plan);
 /* Checks that no two buffers that are live at once share memory, and that whatever two steps access is ordered by what

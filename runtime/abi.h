@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TCC_ABI_VERSION 21u
+#define TCC_ABI_VERSION 22u
 #define TCC_MAX_RANK 12
 #define TCC_MAX_ELEMENTS (INT64_C(1) << 47) /* what a process can address */
 
@@ -306,10 +306,7 @@ enum tcc_step_kind {
     TCC_STEP_ALLOC,     /* args: DYNAMIC buffers to allocate now */
     TCC_STEP_FREE,      /* args: DYNAMIC or OBJECT buffers to release */
     TCC_STEP_IF,        /* args[0]: bool; regions: then, else */
-    /* args: trip count or TCC_NO, condition or TCC_NO; regions: body. See struct tcc_pregion. nin: so many steps behind
-     * it are loops, too, all of which may run at the same time: their bodies are launches and copies, and none touches
-     * what another writes */
-    TCC_STEP_LOOP,
+    TCC_STEP_LOOP,      /* args: trip count or TCC_NO, condition or TCC_NO; regions: body. See struct tcc_pregion */
     TCC_STEP_BOX,       /* args: buffer -> object (copies the tensor into a new object) */
     TCC_STEP_UNBOX,     /* args: object -> buffer (dims already bound by DIMS; copies, checks dtype and size) */
     TCC_STEP_ACCUM,     /* args: buffer or object (one iteration's value) -> sequence object: appends a copy */
@@ -329,8 +326,12 @@ enum tcc_step_kind {
     /* regions: one, without parameters: steps of its queue that the device runs as one thing, compiled or recorded: a
      * CUDA graph, a NeuronCore program. sizes: exprs of levels behind 0 that its launches read in the control block, as
      * values `what` and on */
-    TCC_STEP_PROGRAM
+    TCC_STEP_PROGRAM,
+    /* regions: two or more, without parameters, each of one LOOP: all of them run, in any order or at the same time.
+     * Their bodies are launches and copies, and none touches what another writes */
+    TCC_STEP_PARALLEL
 };
+#define TCC_NSTEPS (TCC_STEP_PARALLEL + 1)
 
 enum tcc_relation { TCC_EQ, TCC_LE };       /* a == b, a <= b */
 #define TCC_NRELATIONS 2

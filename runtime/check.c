@@ -227,7 +227,7 @@ static bool check_attr(struct check *c)
 
 /* -- Steps ---------------------------------------------------------------------------------------- */
 
-/* What each kind must have: fewest and most args (-1: any), regions, and whether args may be omitted. */
+/* What each kind must have: fewest and most args, regions (-1: any), and whether args may be omitted. */
 static const struct {
     int8_t min, max, regions;
     bool omit;
@@ -242,6 +242,7 @@ static const struct {
     [TCC_STEP_CHECK] = {0, 0, 0, false},       [TCC_STEP_REF] = {2, 2, 0, false},
     [TCC_STEP_COLLECTIVE] = {0, -1, 0, false}, [TCC_STEP_SEND] = {1, 1, 0, false},
     [TCC_STEP_RECV] = {1, 1, 0, false},        [TCC_STEP_PROGRAM] = {0, 0, 1, false},
+    [TCC_STEP_PARALLEL] = {0, 0, -1, false},
 };
 
 static bool is_object(struct check *c, uint32_t b)
@@ -288,14 +289,15 @@ static bool check_joined(struct check *c, const struct tcc_pstep *s)
     return true;
 }
 
-/* Loops that may run at the same time stand behind each other. */
-static bool check_abreast(struct check *c, const struct tcc_pstep *s)
+/* Each region is one loop. */
+static bool check_parallel(struct check *c, const struct tcc_pstep *s)
 {
-    if (s->nin >= c->p->steps.count - c->at)
-        return bad(c, "loops at the same time", s->nin, c->p->steps.count - c->at);
-    for (uint32_t i = 0; i <= s->nin && s->nin; i++)
-        if (s[i].kind != TCC_STEP_LOOP || s[i].waits.count || s[i].regions.count != 1)
-            return bad(c, "a loop that can't run beside others", c->at + i, 0);
+    for (uint32_t i = 0; i < s->regions.count; i++) {
+        struct tcc_range r = c->m->regions[s->regions.first + i].steps;
+
+        if (r.count != 1 || c->m->steps[r.first].kind != TCC_STEP_LOOP || c->m->steps[r.first].waits.count)
+            return bad(c, "a loop that can't run beside others", r.first, 0);
+    }
     return true;
 }
 
@@ -336,7 +338,7 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
     case TCC_STEP_ACCUM: return is_object(c, a[1]) || bad(c, "object expected", a[1], 0);
     case TCC_STEP_STACK:
     case TCC_STEP_REF: return (is_object(c, a[0]) && is_object(c, a[1])) || bad(c, "object expected", a[0], 0);
-    case TCC_STEP_LOOP: return check_abreast(c, s);
+    case TCC_STEP_PARALLEL: return check_parallel(c, s);
     case TCC_STEP_CHECK:
         return index_ok(c, "relation", s->what, TCC_NRELATIONS) &&
                (s->sizes.count % 2 == 0 || bad(c, "pairs of sizes", s->sizes.count, 0));
@@ -349,7 +351,7 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
 
 static bool check_loop(struct check *c, const struct tcc_pstep *s)
 {
-    bool loop = s->kind == TCC_STEP_LOOP;
+    bool loop = s->kind == TCC_STEP_LOOP, plain = s->kind == TCC_STEP_PROGRAM || s->kind == TCC_STEP_PARALLEL;
 
     for (uint32_t i = 0; i < s->regions.count; i++) {
         const struct tcc_pregion *r = &c->m->regions[s->regions.first + i];
@@ -357,8 +359,8 @@ static bool check_loop(struct check *c, const struct tcc_pstep *s)
 
         if (loop && (r->params.count < 2 || r->results.count != r->params.count - 1))
             return bad(c, "loop parameters do not match its results", r->params.count, r->results.count);
-        if (s->kind == TCC_STEP_PROGRAM && (r->params.count || r->results.count))
-            return bad(c, "a program hands values over", r->params.count, 0);
+        if (plain && (r->params.count || r->results.count))
+            return bad(c, "a region that hands values over", r->params.count, 0);
         if (s->kind == TCC_STEP_PROGRAM && s->what > c->p->u32s.count)
             return bad(c, "a number of the control block", s->what, c->p->u32s.count);
         if (r->exits.count != carried)
@@ -377,7 +379,7 @@ static bool check_step(struct check *c)
     if ((int)s->args.count < shapes[s->kind].min ||
         (shapes[s->kind].max >= 0 && (int)s->args.count > shapes[s->kind].max))
         return bad(c, "number of operands", s->args.count, (uint64_t)shapes[s->kind].max);
-    if ((int)s->regions.count != shapes[s->kind].regions)
+    if (shapes[s->kind].regions >= 0 && (int)s->regions.count != shapes[s->kind].regions)
         return bad(c, "number of regions", s->regions.count, (uint64_t)shapes[s->kind].regions);
     return check_operands(c, s) && check_loop(c, s);
 }

@@ -196,12 +196,6 @@ int tcr_carried_overlap(struct tccrt_session *s, const struct tcc_pstep *p, bool
 
 int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    uint32_t abreast = s->joined + 1;
-
-    if (abreast > 1) {
-        s->joined = 0;
-        return tcr_run_loops(s, p, abreast);
-    }
     const char *node = tcr_string(s->m, p->node);
     const uint32_t *args = s->m->u32s + p->args.first;
     const struct tcc_pregion *r = &s->m->regions[p->regions.first];

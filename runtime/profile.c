@@ -78,6 +78,7 @@ static const char *const kind_names[] = {
     [TCC_STEP_SEND] = "send",
     [TCC_STEP_RECV] = "receive",
     [TCC_STEP_PROGRAM] = "program",
+    [TCC_STEP_PARALLEL] = "parallel",
 };
 
 double tcr_now(void)

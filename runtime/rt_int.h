@@ -516,8 +516,7 @@ int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p);
 /* Is one of a loop's results, as they lie now, overwritten by an earlier one when they become parameters? */
 int tcr_carried_overlap(struct tccrt_session *s, const struct tcc_pstep *p, bool *overlap);
 /* abreast.c: how many loops behind this one run at the same time as it now; n loops at the same time. */
-uint32_t tcr_loops_abreast(const struct tccrt_session *s, const struct tcc_pstep *p);
-int tcr_run_loops(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n);
+int tcr_step_parallel(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
 
 /* -- comm/step.c ------------------------------------------------------------------------------ */

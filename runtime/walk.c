@@ -387,6 +387,7 @@ static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *
     [TCC_STEP_SEND] = tcr_step_message,
     [TCC_STEP_RECV] = tcr_step_message,
     [TCC_STEP_PROGRAM] = tcr_step_program,
+    [TCC_STEP_PARALLEL] = tcr_step_parallel,
 };
 
 /* Where the device's memory is not the host's, what a step looked at of it goes back. A step of a region has views of
@@ -462,11 +463,9 @@ static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
     return status || !s->observer ? status : tcr_observe_step(s, p);
 }
 
-/* How many launches behind that one, or loops, of `rest` steps, go with it. Who observes steps sees each by itself. */
+/* How many launches behind that one, of `rest` steps, go with it. Who observes steps sees each by itself. */
 static uint32_t joined(const struct tccrt_session *s, const struct tcc_pstep *p, size_t rest)
 {
-    if (p->kind == TCC_STEP_LOOP)
-        return p->nin <= rest ? tcr_loops_abreast(s, p) : 0;
     bool may = p->kind == TCC_STEP_LAUNCH && p->nin && p->nin <= rest && s->device->ops->launch_rows && s->ordered &&
                !s->observer && s->m->queues[p->queue].memory;
 

@@ -229,7 +229,7 @@ static struct tcc_range steps(struct plan_writer *w, const struct kn_steps *s)
     for (int i = 0; i < s->n; i++)
         made[i] = step(w, &s->at[i]);
     for (int i = 0; i < s->n; i++) {
-        int joined = s->at[i].kind == TCC_STEP_LOOP ? kn_abreast(w->p, s, i) : kn_joined(w->p, s, i);
+        int joined = kn_joined(w->p, s, i);
         if (joined)
             made[i].nin = (uint32_t)joined;
         i += joined;
@@ -624,7 +624,7 @@ struct artifact_plan artifact_plan(struct ir_ctx *ctx, const struct kn_program *
     uint8_t *bytes = IR_NEWN(ctx, size, uint8_t);
     memcpy(bytes, &head, sizeof head);
 #define TCC_TABLE(member, type) \
-    if (w.member.n)         \
+    if (w.member.n)             \
         memcpy(bytes + head.member.first, w.member.at, (size_t)w.member.n * sizeof(type));
 #include "runtime/plan.def"
     return (struct artifact_plan){bytes, size, w.libs.n, w.libs.at};

@@ -6,9 +6,8 @@
  *
  * Steps are numbered in the order in which they stand. A buffer lives from its first access until all that stands
  * behind happens after its last one; what a loop reads from outside it lives to the loop's end, and so do the loop's
- * parameters; what loops that may run at the same time access lives as long as all of them. Memory is
- * disjoint where the bounds of offsets and sizes prove it; where they can't, sample values of the symbols must not
- * contradict it.
+ * parameters; what a PARALLEL step's loops access lives as long as all of them. Memory is disjoint where the bounds of
+ * offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -562,29 +561,35 @@ static void hands_over(struct plan *v, const struct kn_step *s)
     }
 }
 
-/* Between two positions stand loops that may run at the same time. */
-static void extend_abreast(struct plan *v, int first, int last)
+/* What its loops access lives as long as all of them. */
+static void run_parallel(struct plan *v, const struct kn_step *s)
 {
+    int first = v->position;
+    for (int r = 0; r < s->nregions && v->ok; r++) {
+        const struct kn_region *g = &s->regions[r];
+        if (s->nargs || s->nregions < 2 || g->nparams || g->nresults || g->steps.n != 1)
+            bad(v, s, "must have two or more regions of one loop each, without parameters");
+        for (int i = 0; i < r && v->ok; i++)
+            if (!kn_parallel(v->p, s->regions[i].steps.at, g->steps.at))
+                bad(v, s, "its loops %d and %d may not run at the same time", i, r);
+        kn_order_enter(v->order, s);
+        walk(v, &g->steps);
+        v->now = kn_order_leave(v->order, s, ++v->position);
+    }
     for (int b = 0; b < v->p->nbuffers; b++) {
         struct life *l = &v->life[b];
         if (l->first < 0 || l->last < first)
             continue;
         l->first = l->first < first ? l->first : first;
-        l->last = last;
+        l->last = v->position + 1;
     }
 }
 
 static void walk(struct plan *v, const struct kn_steps *steps)
 {
-    int first = 0,
-        end = 0; /* where the steps began that run at the same time as step i, and the number of the step behind them */
     for (int i = 0; i < steps->n && v->ok; i++) {
         const struct kn_step *s = &steps->at[i];
         v->position++;
-        if (i >= end) {
-            end = i + 1 + (s->kind == TCC_STEP_LOOP ? kn_abreast(v->p, steps, i) : 0);
-            first = end > i + 1 ? v->position : 0;
-        }
         if (!queues(v, s))
             return;
         votes(v, s);
@@ -602,11 +607,11 @@ static void walk(struct plan *v, const struct kn_steps *steps)
             run_loop(v, s);
         else if (s->kind == TCC_STEP_PROGRAM)
             run_program(v, s);
+        else if (s->kind == TCC_STEP_PARALLEL)
+            run_parallel(v, s);
         else
             make_versions(v, s);
         v->position++;
-        if (first && i + 1 == end)
-            extend_abreast(v, first, v->position);
     }
 }
 

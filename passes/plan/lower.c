@@ -343,9 +343,9 @@ bool pass_join_run(struct pass_run *r)
     return !pass_cost(m)->joins || on_steps(r, "join", true, lw_join_launches);
 }
 
-bool pass_abreast_run(struct pass_run *r)
+bool pass_parallel_run(struct pass_run *r)
 {
-    return on_steps(r, "abreast", true, lw_loops_abreast);
+    return on_steps(r, "parallel", true, lw_parallel_loops);
 }
 
 bool pass_share_run(struct pass_run *r)

@@ -27,11 +27,6 @@ struct touch {
     int first, last;
 };
 
-/* Positions. */
-struct span {
-    int first, last;
-};
-
 struct memory {
     struct ir_ctx *ctx;
     struct kn_program *p;
@@ -40,7 +35,6 @@ struct memory {
     int position;
     struct kn_order *order;
     const struct kn_moment *now;
-    VEC(struct span) abreast; /* of loops that may run at the same time */
 };
 
 static int depth(const struct touch *t)
@@ -84,15 +78,9 @@ static void touch(struct memory *m, int buffer, struct touch *region)
  * the steps' order is broken. */
 static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
 {
-    struct span abreast = {0};
-    int end = 0; /* of the steps that run at the same time as step i */
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
         m->position++;
-        if (i >= end) {
-            end = i + 1 + (s->kind == TCC_STEP_LOOP ? kn_abreast(m->p, steps, i) : 0);
-            abreast.first = end > i + 1 ? m->position : -1;
-        }
         if (!(m->now = kn_order_step(m->order, s, m->position)))
             return false;
         for (int a = 0; a < s->nargs; a++)
@@ -119,11 +107,20 @@ static bool walk(struct memory *m, struct kn_steps *steps, struct touch *region)
             inside->last = m->position;
         }
         m->position++;
-        abreast.last = m->position;
-        if (i + 1 == end && abreast.first >= 0)
-            VEC_PUSH(m->ctx, m->abreast, abreast);
     }
     return true;
+}
+
+/* What lives in one of several regions that may run at the same time lives as long as all of them. */
+static void extend_over(struct memory *m, int first, int last)
+{
+    for (int b = 0; b < m->p->nbuffers; b++) {
+        struct live *l = &m->live[b];
+        if (l->first < 0 || l->first > last || l->last < first)
+            continue;
+        l->first = l->first < first ? l->first : first;
+        l->last = l->last > last ? l->last : last;
+    }
 }
 
 /* A buffer touched inside regions below its home lives as long as those regions; but for programs', whose steps run
@@ -132,7 +129,7 @@ static void extend_live_ranges(struct memory *m, struct kn_steps *steps, struct 
 {
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
-        (*position)++;
+        int begin = ++*position;
         for (int r = 0; r < s->nregions; r++) {
             int first = ++*position;
             struct touch inside = {region, first, 0};
@@ -152,21 +149,9 @@ static void extend_live_ranges(struct memory *m, struct kn_steps *steps, struct 
             }
         }
         (*position)++;
+        if (s->kind == TCC_STEP_PARALLEL)
+            extend_over(m, begin, *position);
     }
-}
-
-/* What lives in one of several loops that may run at the same time lives as long as all of them. */
-static void extend_abreast(struct memory *m)
-{
-    for (int i = 0; i < m->abreast.n; i++)
-        for (int b = 0; b < m->p->nbuffers; b++) {
-            struct live *l = &m->live[b];
-            const struct span *s = &m->abreast.at[i];
-            if (l->first < 0 || l->first > s->last || l->last < s->first)
-                continue;
-            l->first = l->first < s->first ? l->first : s->first;
-            l->last = l->last > s->last ? l->last : s->last;
-        }
 }
 
 static bool interfere(const struct live *a, const struct live *b)
@@ -459,7 +444,6 @@ bool lw_plan_memory(struct ir_ctx *ctx, struct kn_program *p, struct kn_entry *e
     }
     int position = 0;
     extend_live_ranges(&m, &e->steps, NULL, &position);
-    extend_abreast(&m);
     place_arenas(&m, e);
     e->peak_live = largest_live_set(&m);
     for (int b = 0; b < p->nbuffers; b++)

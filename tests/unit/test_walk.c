@@ -416,23 +416,23 @@ END_TEST
 
 /* -- Loops at the same time -------------------------------------------------------------------------------- */
 
-enum { ABREAST = 3 };
+enum { LOOPS = 3 };
 
-/* main(trip: i64[], x: i64[2]) -> ABREAST times i64[2]: loops of which any may run at any time. Body: (i, cond, a, b)
+/* main(trip: i64[], x: i64[2]) -> LOOPS times i64[2]: loops of which any may run at any time. Body: (i, cond, a, b)
  * -> (cond, b, a), b having become b + i: what is carried changes places; or, if not `swaps`, (i, cond, a) -> (cond,
  * a), a having become a + i. The loop number `bad` meets a fault in its first iteration. */
-static void abreast_plan(struct mini_plan *p, bool swaps, int bad)
+static void parallel_plan(struct mini_plan *p, bool swaps, int bad)
 {
     uint32_t one = mp_const(p, 1), two = mp_const(p, 2), c16 = mp_const(p, 16), c8 = mp_const(p, 8);
     struct tcc_range scalar = mp_list(p, 0), pair = mp_list(p, 1, two);
     uint32_t trip = mp_buffer(p, TCC_SPACE_INPUT, TCC_I64, 0, TCC_NO, c8, scalar, "trip");
-    uint32_t x = mp_buffer(p, TCC_SPACE_INPUT, TCC_I64, 1, TCC_NO, c16, pair, "x"), out[ABREAST], first[ABREAST][2];
+    uint32_t x = mp_buffer(p, TCC_SPACE_INPUT, TCC_I64, 1, TCC_NO, c16, pair, "x"), out[LOOPS], first[LOOPS][2];
     struct tcc_pstep *s;
 
     add_kernels(p);
     mp_signature(p, "trip", TCC_I64, TCC_OBJ_TENSOR, 0, scalar);
     mp_signature(p, "x", TCC_I64, TCC_OBJ_TENSOR, 1, pair);
-    for (int k = 0; k < ABREAST; k++) {
+    for (int k = 0; k < LOOPS; k++) {
         uint32_t at[4], steps = p->nsteps, i, cond, a, b;
 
         for (int j = 0; j < 4; j++)
@@ -460,36 +460,38 @@ static void abreast_plan(struct mini_plan *p, bool swaps, int bad)
                                  swaps ? mp_list(p, 3, TCC_NO, b, a) : mp_list(p, 2, TCC_NO, a),
                                  swaps ? mp_list(p, 2, out[k], TCC_NO) : mp_list(p, 1, out[k])};
     }
-    uint32_t begin = p->nsteps;
-    for (int k = 0; k < 2 * ABREAST; k++)
-        mp_step(p, TCC_STEP_COPY, "init", mp_list(p, 2, x, first[k / 2][k % 2]));
-    for (uint32_t k = 0; k < ABREAST; k++) {
+    for (uint32_t k = 0; k < LOOPS; k++) {
         s = mp_step(p, TCC_STEP_LOOP, "loop", mp_list(p, 2, trip, TCC_NO));
         s->regions = (struct tcc_range){k, 1};
-        s->nin = k ? 0 : ABREAST - 1;
+        p->regions[p->nregions++] = (struct tcc_pregion){.steps = {p->nsteps - 1, 1}};
     }
+    uint32_t begin = p->nsteps;
+    for (int k = 0; k < 2 * LOOPS; k++)
+        mp_step(p, TCC_STEP_COPY, "init", mp_list(p, 2, x, first[k / 2][k % 2]));
+    s = mp_step(p, TCC_STEP_PARALLEL, "loops", mp_list(p, 0));
+    s->regions = (struct tcc_range){LOOPS, LOOPS};
     p->entries[p->nentries++] = (struct tcc_pentry){.name = mp_string(p, "main"),
                                                     .inputs = {0, 2},
-                                                    .outputs = {2, ABREAST},
+                                                    .outputs = {2, LOOPS},
                                                     .input_buffers = mp_list(p, 2, trip, x),
                                                     .output_buffers = mp_list(p, 3, out[0], out[1], out[2]),
                                                     .steps = {begin, p->nsteps - begin},
-                                                    .arena = mp_const(p, 64 * 4 * ABREAST),
+                                                    .arena = mp_const(p, 64 * 4 * LOOPS),
                                                     .scratch = TCC_NO};
 }
 
 /* Runs it with so many threads; returns the status. */
-static int run_abreast(bool swaps, int bad, const struct tccrt_options *o, int64_t trip)
+static int run_parallel(bool swaps, int bad, const struct tccrt_options *o, int64_t trip)
 {
     struct mini_plan *p = calloc(1, sizeof *p);
     int64_t x[2] = {5, 7}, a = x[0], b = x[0];
-    struct tcc_tensor in[2] = {{&trip, TCC_I64, 0, {0}}, {x, TCC_I64, 1, {2}}}, out[ABREAST] = {0};
+    struct tcc_tensor in[2] = {{&trip, TCC_I64, 0, {0}}, {x, TCC_I64, 1, {2}}}, out[LOOPS] = {0};
     struct tccrt_model *m;
     struct tcc_model d;
     struct tcc_plan *plan;
     int status;
 
-    abreast_plan(p, swaps, bad);
+    parallel_plan(p, swaps, bad);
     plan = mp_finish(p);
     struct tccrt_session *s = open_plan(plan, &d, &m, o);
     for (int64_t i = 0; i < trip; i++) {
@@ -499,8 +501,8 @@ static int run_abreast(bool swaps, int bad, const struct tccrt_options *o, int64
         a = t;
     }
     for (int again = 0; again < 3; again++) {
-        status = tccrt_run(s, NULL, 2, in, ABREAST, out);
-        for (int k = 0; k < ABREAST && !status; k++) {
+        status = tccrt_run(s, NULL, 2, in, LOOPS, out);
+        for (int k = 0; k < LOOPS && !status; k++) {
             ck_assert_int_eq(((int64_t *)out[k].data)[0], a);
             ck_assert_int_eq(((int64_t *)out[k].data)[1], a + 2);
             memset(out[k].data, 0, 2 * sizeof(int64_t));
@@ -516,7 +518,7 @@ static int run_abreast(bool swaps, int bad, const struct tccrt_options *o, int64
     return status;
 }
 
-START_TEST(abreast)
+START_TEST(parallel)
 {
     struct mini_plan *p = calloc(1, sizeof *p);
     struct tcc_plan *plan;
@@ -527,22 +529,21 @@ START_TEST(abreast)
         for (int64_t trip = 0; trip < 400; trip = 2 * trip + 1) {
             const struct tccrt_options o = {.threads = threads}, profiled = {.threads = threads, .profile = true};
 
-            ck_assert_int_eq(run_abreast(false, -1, &o, trip), TCC_OK);
-            ck_assert_int_eq(run_abreast(true, -1, &o, trip), TCC_OK);
-            ck_assert_int_eq(run_abreast(false, -1, &profiled, trip), TCC_OK);
-            for (int bad = 0; bad < ABREAST; bad++)
-                ck_assert_int_eq(run_abreast(false, bad, &o, trip), trip ? TCC_EINDEX : TCC_OK);
+            ck_assert_int_eq(run_parallel(false, -1, &o, trip), TCC_OK);
+            ck_assert_int_eq(run_parallel(true, -1, &o, trip), TCC_OK);
+            ck_assert_int_eq(run_parallel(false, -1, &profiled, trip), TCC_OK);
+            for (int bad = 0; bad < LOOPS; bad++)
+                ck_assert_int_eq(run_parallel(false, bad, &o, trip), trip ? TCC_EINDEX : TCC_OK);
         }
     /* What isn't a loop can't run beside one. */
-    abreast_plan(p, false, -1);
-    p->steps[p->nsteps - 1].nin = 1;
+    parallel_plan(p, false, -1);
+    p->regions[LOOPS].steps.count = 2;
     plan = mp_finish(p);
     d = make_model(plan);
     ck_assert_int_eq(tccrt_open_linked(&d, &m), TCC_EBUG);
+    expect(TCC_EBUG, TCC_EBUG, "a loop that can't run beside others");
     free(plan);
-    p->steps[p->nsteps - 1].nin = 0;
-    p->steps[p->nsteps - 1].kind = TCC_STEP_COPY;
-    p->steps[p->nsteps - 1].regions = (struct tcc_range){0, 0};
+    p->regions[LOOPS].steps = (struct tcc_range){p->nsteps - 2, 1}; /* a copy */
     plan = mp_finish(p);
     d = make_model(plan);
     ck_assert_int_eq(tccrt_open_linked(&d, &m), TCC_EBUG);
@@ -796,7 +797,7 @@ int main(void)
     tcase_add_test(tc, wrong_inputs);
     tcase_add_test(tc, data_dependent);
     tcase_add_test(tc, loop);
-    tcase_add_test(tc, abreast);
+    tcase_add_test(tc, parallel);
     tcase_add_test(tc, many_sessions);
     tcase_add_test(tc, supplied_threads);
     tcase_add_test(tc, no_memory);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loops that may run at the same time (struct tcc_pstep.nin), each on one thread of the host: iterations that have too
+ * Loops that may run at the same time (TCC_STEP_PARALLEL), each on one thread of the host: iterations that have too
  * little work for several threads, as a step of a recurrent layer, don't meet in each launch then. A thread walks its
  * loop in a session of its own, a copy of the running one that lies on the same memory. What a walk may change of a
  * session for good (outputs that get memory, sizes, scratch) is done before the threads begin.
@@ -16,6 +16,12 @@ struct lane {
     int status;
     char message[512]; /* the thread's */
 };
+
+/* The loop of region i. */
+static const struct tcc_pstep *loop_of(const struct tccrt_session *s, const struct tcc_pstep *p, uint32_t i)
+{
+    return &s->m->steps[s->m->regions[p->regions.first + i].steps.first];
+}
 
 static const struct tcc_pregion *body_of(const struct tccrt_session *s, const struct tcc_pstep *loop)
 {
@@ -41,18 +47,16 @@ static bool runs_alone(const struct tccrt_session *s, const struct tcc_pstep *lo
     return true;
 }
 
-/* Who observes steps or profiles them sees each by itself. */
-uint32_t tcr_loops_abreast(const struct tccrt_session *s, const struct tcc_pstep *p)
+/* Who observes steps or profiles them sees each by itself. scratch: as runs_alone() has it. */
+static bool run_together(const struct tccrt_session *s, const struct tcc_pstep *p, int64_t *scratch)
 {
-    int64_t scratch = 0;
-
-    if (!p->nin || s->device != s->host || s->device->threads < 2 || s->device->checks || s->observer || s->profile ||
+    if (s->device != s->host || s->device->threads < 2 || s->device->checks || s->observer || s->profile ||
         s->max_queues >= 2)
-        return 0;
-    for (uint32_t i = 0; i <= p->nin; i++)
-        if (!runs_alone(s, p + i, &scratch))
-            return 0;
-    return p->nin;
+        return false;
+    for (uint32_t i = 0; i < p->regions.count; i++)
+        if (!runs_alone(s, loop_of(s, p, i), scratch))
+            return false;
+    return true;
 }
 
 static int find_memory(struct tccrt_session *s, struct tcc_range buffers, const char *node)
@@ -87,12 +91,12 @@ static int get_ready(struct tccrt_session *s, const struct tcc_pstep *loop, bool
     return status;
 }
 
-static int run_in_turn(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n)
+static int run_in_turn(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     int status = TCC_OK;
 
-    for (uint32_t i = 0; i < n && !status; i++)
-        status = tcr_step_loop(s, p + i);
+    for (uint32_t i = 0; i < p->regions.count && !status; i++)
+        status = tcr_walk(s, s->m->regions[p->regions.first + i].steps);
     return status;
 }
 
@@ -120,8 +124,8 @@ static bool open_lane(struct tccrt_session *s, struct lane *l, uint32_t i, uint8
     return l->s.device != NULL;
 }
 
-/* As many loops as the host has threads, at most. */
-static int run_abreast(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n)
+/* n loops from that of region `first` on, as many as the host has threads, at most. */
+static int run_some(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t first, uint32_t n)
 {
     size_t each = TCR_ROUND(s->max_args * sizeof *s->args + s->max_sizes * sizeof *s->sizes),
            bytes = n * (sizeof(struct lane) + each);
@@ -129,7 +133,7 @@ static int run_abreast(struct tccrt_session *s, const struct tcc_pstep *p, uint3
     int status = lanes ? TCC_OK : TCC_EENV;
 
     for (uint32_t i = 0; i < n && !status; i++)
-        if (!open_lane(s, &lanes[i], i, (uint8_t *)(lanes + n) + i * each, p + i))
+        if (!open_lane(s, &lanes[i], i, (uint8_t *)(lanes + n) + i * each, loop_of(s, p, first + i)))
             status = TCC_EENV;
     if (!status)
         tcr_host_each(s->host, n, run_lane, lanes);
@@ -140,24 +144,22 @@ static int run_abreast(struct tccrt_session *s, const struct tcc_pstep *p, uint3
     return status;
 }
 
-int tcr_run_loops(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n)
+int tcr_step_parallel(struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    uint32_t threads = (uint32_t)s->host->threads;
+    uint32_t threads = (uint32_t)s->host->threads, n = p->regions.count;
     int64_t scratch = 1;
     bool swaps = false;
     int status = TCC_OK;
 
-    for (uint32_t i = 0; i < n && !status; i++) {
-        status = get_ready(s, p + i, &swaps);
-        runs_alone(s, p + i, &scratch);
-    }
+    if (!run_together(s, p, &scratch))
+        return run_in_turn(s, p);
+    for (uint32_t i = 0; i < n && !status; i++)
+        status = get_ready(s, loop_of(s, p, i), &swaps);
     if (!status)
         status = s->host->ops->reserve(s->host, scratch, 0, 0);
-    if (status)
-        return status;
-    if (swaps)
-        return run_in_turn(s, p, n);
+    if (status || swaps)
+        return status ? status : run_in_turn(s, p);
     for (uint32_t i = 0; i < n && !status; i += threads)
-        status = run_abreast(s, p + i, n - i < threads ? n - i : threads);
+        status = run_some(s, p, i, n - i < threads ? n - i : threads);
     return status;
 }

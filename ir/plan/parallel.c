@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * abreast.c - loops that may run at the same time: neighbours on the host whose bodies are launches and copies, of
- * which none touches what another writes, as the two directions of a recurrent layer.
+ * parallel.c - which loops may run at the same time, as the regions of a PARALLEL step do: loops on the host whose
+ * bodies are launches and copies, of which none touches what another writes, as the two directions of a recurrent
+ * layer.
  *
  * Two may store to one buffer where they do so apart: at positions that differ in what is left of them modulo a stride,
  * as the directions' halves of each row of the layer's result.
@@ -140,14 +141,7 @@ static bool runs_alone(const struct kn_program *p, const struct kn_step *s)
     return all.known;
 }
 
-int kn_abreast(const struct kn_program *p, const struct kn_steps *steps, int first)
+bool kn_parallel(const struct kn_program *p, const struct kn_step *a, const struct kn_step *b)
 {
-    int n = 0;
-    if (p->nmemories > 1 || !runs_alone(p, &steps->at[first]))
-        return 0;
-    for (int i = first + 1; i < steps->n && n < KN_MOST_ABREAST && runs_alone(p, &steps->at[i]); i++, n++)
-        for (int j = first; j < i; j++)
-            if (!kn_independent(p, &steps->at[j], &steps->at[i]))
-                return n;
-    return n;
+    return p->nmemories <= 1 && runs_alone(p, a) && runs_alone(p, b) && kn_independent(p, a, b);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * abreast: loops that may run at the same time (kn_abreast()) stand together: behind the first of them, in front of
- * which comes what the others need that doesn't need it. Such are the directions of a recurrent layer, and recurrent
- * layers of one input: each iteration is too small for several threads, the loops are not.
+ * parallel: loops that may run at the same time (kn_parallel()) become one PARALLEL step where the first of them stands,
+ * in front of which comes what the others need that doesn't need it. Such are the directions of a recurrent layer, and
+ * recurrent layers of one input: each iteration is too small for several threads, the loops are not.
  */
 #include "passes/lower_int.h"
 
 #include <string.h>
 
-enum { WINDOW = 64 }; /* steps between two loops */
+enum { WINDOW = 64 /* steps between two loops */, MOST_LOOPS = 15 /* beside the first */ };
 
 static bool may_move(const struct kn_step *s)
 {
@@ -61,25 +61,40 @@ static bool passes_by(const struct kn_step *s)
     return may_move(s) || s->kind == TCC_STEP_LIB || s->kind == TCC_STEP_LOOP;
 }
 
-void lw_loops_abreast(struct lw *lw, struct kn_steps *steps)
+/* The loops [first, last] as one step. */
+static void form(struct ir_ctx *ctx, struct kn_steps *steps, int first, int last)
+{
+    struct kn_step made = {.kind = TCC_STEP_PARALLEL,
+                           .nregions = last - first + 1,
+                           .regions = IR_NEWN(ctx, last - first + 1, struct kn_region),
+                           .node = steps->at[first].node,
+                           .op = steps->at[first].op};
+    for (int i = first; i <= last; i++)
+        lw_push_step(ctx, &made.regions[i - first].steps, steps->at[i]);
+    steps->at[first] = made;
+    memmove(&steps->at[first + 1], &steps->at[last + 1], (size_t)(steps->n - last - 1) * sizeof made);
+    steps->n -= last - first;
+}
+
+void lw_parallel_loops(struct lw *lw, struct kn_steps *steps)
 {
     bool *needed = IR_NEWN(lw->ctx, steps->n + 1, bool);
     for (int i = 0; i < steps->n; i++)
         for (int r = 0; r < steps->at[i].nregions; r++)
-            lw_loops_abreast(lw, &steps->at[i].regions[r].steps);
+            lw_parallel_loops(lw, &steps->at[i].regions[r].steps);
     for (int i = 0; i < steps->n; i++) {
-        int last = i + kn_abreast(lw->prog, steps, i);
+        int last = i;
         if (steps->at[i].kind != TCC_STEP_LOOP)
             continue;
         for (int j = last + 1; j < steps->n && j <= last + WINDOW && passes_by(&steps->at[j]); j++) {
-            struct kn_steps two = {.n = 2, .at = (struct kn_step[]){steps->at[i], steps->at[j]}};
-            if (last - i >= KN_MOST_ABREAST || !kn_abreast(lw->prog, &two, 0) ||
+            if (last - i >= MOST_LOOPS || !kn_parallel(lw->prog, &steps->at[i], &steps->at[j]) ||
                 !find_needed(lw->prog, steps, i, last, j, needed) || !lw_may_change(lw))
                 continue;
-            i += move(lw->ctx, steps, i, last, j, needed);
-            last = i + kn_abreast(lw->prog, steps, i);
-            j = last;
+            int before = move(lw->ctx, steps, i, last, j, needed);
+            i += before;
+            j = last += before + 1;
         }
-        i = last;
+        if (last > i)
+            form(lw->ctx, steps, i, last);
     }
 }
