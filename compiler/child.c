@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* child.c - see child_int.h. */
 #include "compiler/child_int.h"
+#include "compiler/llvm_int.h"
 
 #include "base/safe.h"
 
@@ -17,18 +18,25 @@ struct child {
     int pipe;
 };
 
+/* False after a diagnostic. */
 static bool start_child(struct ir_ctx *ctx, struct child *c, void (*work)(void *jobs, int i, int report), void *jobs,
                         int i)
 {
     int pipes[2];
     pid_t self = getpid();
-    fflush(NULL);
-    if (pipe(pipes) != 0)
+    const char *missing = llvm_load(); /* here: each child would load it again */
+    if (missing) {
+        ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "%s", missing);
         return false;
-    c->pid = fork();
-    if (c->pid < 0) {
+    }
+    fflush(NULL);
+    c->pid = -1;
+    if (pipe(pipes) == 0 && (c->pid = fork()) < 0) {
         close(pipes[0]);
         close(pipes[1]);
+    }
+    if (c->pid < 0) {
+        ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "cannot start the code generator: %s", strerror(errno));
         return false;
     }
     if (c->pid == 0) {
@@ -160,12 +168,8 @@ bool child_run(struct ir_ctx *ctx, int n, int limit, void (*work)(void *jobs, in
         limit = 1;
     while (finished < started || (ok && started < n)) {
         if (ok && started < n && started - finished < limit) {
-            if (start_child(ctx, &children[started], work, jobs, started)) {
-                started++;
-            } else {
-                ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "cannot start the code generator: %s", strerror(errno));
-                ok = false;
-            }
+            ok = start_child(ctx, &children[started], work, jobs, started);
+            started += ok;
             continue;
         }
         bool good = finish_child(&children[finished++], text, sizeof text, &lacking);
@@ -185,10 +189,8 @@ bool child_ask(struct ir_ctx *ctx, void (*work)(void *jobs, int i, int report), 
 {
     struct child c;
     bool lacking = false;
-    if (!start_child(ctx, &c, work, NULL, 0)) {
-        ir_diag(ctx, NULL, IR_D_ENVIRONMENT, "cannot start a process: %s", strerror(errno));
+    if (!start_child(ctx, &c, work, NULL, 0))
         return false;
-    }
     if (finish_child(&c, text, size, &lacking))
         return true;
     if (lacking)

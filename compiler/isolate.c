@@ -8,11 +8,13 @@
  * stuck.
  */
 #include "compiler/isolate_int.h"
+#include "compiler/llvm_int.h"
 #include "base/safe.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -274,6 +276,11 @@ static int end_stuck(const struct isolate_job *job, const struct ir_life *life)
 
 int isolate_run(struct isolate_job *job)
 {
+    static atomic_bool again;
+    /* Whoever compiles a second time will go on: its children then have LLVM from the start. Where it can't be loaded
+     * the child that needs it says so. */
+    if (atomic_exchange(&again, true))
+        llvm_load();
     int pair[2], status = -1, state = 0;
     pid_t self = getpid();
     struct ir_life *life = mmap(NULL, sizeof *life, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* version.c - what this compiler is and knows, for --version. */
 #include "compiler/import/frontend.h"
+#include "compiler/llvm_int.h"
 #include "compiler/target.h"
 #include "compiler/tccc.h"
 
-#include <llvm-c/Core.h>
 #include <pthread.h>
 
 static char build[1024];
@@ -17,11 +17,9 @@ const char *tccc_version(void)
 static void write_build(void)
 {
     size_t at = 0;
-    unsigned major, minor, patch;
 
-    LLVMGetVersion(&major, &minor, &patch);
-    at += (size_t)snprintf(build, sizeof build, "LLVM %u.%u.%u\nONNX opsets %d to %d\n", major, minor, patch,
-                           ONNX_MIN_OPSET, ONNX_MAX_OPSET);
+    at += (size_t)snprintf(build, sizeof build, "LLVM " LLVM_VERSION_STRING "\nONNX opsets %d to %d\n", ONNX_MIN_OPSET,
+                           ONNX_MAX_OPSET);
     for (int i = 0; target_at(i) && at < sizeof build; i++)
         at += (size_t)snprintf(build + at, sizeof build - at, "target %s: %s\n", target_at(i)->name,
                                target_at(i)->machines);

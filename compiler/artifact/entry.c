@@ -7,9 +7,8 @@
 #include "compiler/artifact/artifact_int.h"
 #include "compiler/child_int.h"
 #include "compiler/cpu/isa/isa_int.h"
+#include "compiler/llvm_int.h"
 
-#include <llvm-c/Core.h>
-#include <llvm-c/TargetMachine.h>
 #include <string.h>
 #include <unistd.h>
 

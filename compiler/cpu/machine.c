@@ -13,8 +13,6 @@
 #include "compiler/child_int.h"
 #include "base/safe.h"
 
-#include <llvm-c/Core.h>
-#include <llvm-c/TargetMachine.h>
 #include <string.h>
 #include <unistd.h>
 

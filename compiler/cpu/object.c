@@ -10,8 +10,6 @@
 #include "compiler/emit/loops.h"
 
 #include <elf.h>
-#include <llvm-c/Support.h>
-#include <llvm-c/TargetMachine.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -15,8 +15,9 @@
 #include <string.h>
 
 const struct cpu_template *const cpu_templates[] = {
-    &cpu_template_attention, &cpu_template_winograd, &cpu_template_contract, &cpu_template_conv,
-    &cpu_template_depthwise, &cpu_template_fold,     &cpu_template_pool,     &cpu_template_loops,    NULL};
+    &cpu_template_attention, &cpu_template_winograd,  &cpu_template_contract,
+    &cpu_template_conv,      &cpu_template_depthwise, &cpu_template_fold,
+    &cpu_template_pool,      &cpu_template_loops,     NULL};
 
 /* -- What can't be lowered ------------------------------------------------------------------------ */
 
@@ -95,10 +96,7 @@ static bool cpu_compile(struct ir_ctx *ctx, const struct kn_program *p, const st
     const struct cpu_machine *m = cpu_machine_make(ctx, o->arch, o->planned);
     if (!m)
         return false;
-    unsigned major, minor, patch;
-    LLVMGetVersion(&major, &minor, &patch);
-    ir_detail(ctx, "LLVM %u.%u.%u, code for %s, vectors of %d bytes", major, minor, patch, o->arch,
-              m->emit.vector_bytes);
+    ir_detail(ctx, "LLVM " LLVM_VERSION_STRING ", code for %s, vectors of %d bytes", o->arch, m->emit.vector_bytes);
     int *part = IR_NEWN(ctx, p->nkernels + 1, int), n = deal(ctx, p, o->wanted, part);
     struct object_job *jobs = IR_NEWN(ctx, n + 1, struct object_job);
     for (int i = 0; i < n; i++) {

@@ -3,8 +3,6 @@
 #include "compiler/child_int.h"
 #include "compiler/cuda/cuda_int.h"
 
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -15,7 +15,6 @@
  */
 #include "compiler/cuda/cuda_int.h"
 
-#include <llvm-c/DebugInfo.h>
 #include <string.h>
 
 #define V LLVMValueRef

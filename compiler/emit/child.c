@@ -2,9 +2,6 @@
 /* child.c - how a process that generates code ends: messages go to its pipe, LLVM's fatal errors too. */
 #include "compiler/emit/emit.h"
 
-#include <llvm-c/Analysis.h>
-#include <llvm-c/ErrorHandling.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -30,8 +30,6 @@
 #ifndef TCC_EMIT_H
 #define TCC_EMIT_H
 
-#include <llvm-c/Core.h>
-#include <llvm-c/TargetMachine.h>
 #include "compiler/emit/range.h"
 #include "ir/ir.h"
 

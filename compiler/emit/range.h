@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <llvm-c/Core.h>
 
 #include "compiler/emit/span.h"
+#include "compiler/llvm_int.h"
 
 struct em;
 

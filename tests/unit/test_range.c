@@ -13,6 +13,7 @@ static LLVMContextRef context;
 
 static void setup(void)
 {
+    ck_assert_ptr_null(llvm_load());
     context = LLVMContextCreate();
     em = (struct em){.b = LLVMCreateBuilderInContext(context), .t_i64 = LLVMInt64TypeInContext(context)};
 }

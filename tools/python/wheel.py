@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the wheels of the Python package (make wheel): zip files after the binary distribution format (PEP 427), with the standard library alone.
 
-usage: wheel.py --version=V --licence=FILE [--lld=PROGRAM] [--level=N] [--only=NAME] PACKAGE DIST
+usage: wheel.py --version=V --licence=FILE [--lld=PROGRAM] [--llvm=LIBRARY] [--level=N] [--only=NAME] PACKAGE DIST
        wheel.py --version=V --metadata=FOLDER
 
 PACKAGE is the folder tccc that make python-package has filled. tccc-V is all of it, with the libraries that libtccc and the linker need but for those that any
@@ -114,9 +114,11 @@ def contents(path, name):
         return f.read()
 
 
-def whole(wheel, package, lld):
-    """What the compiler needs beside what is ours."""
+def whole(wheel, package, lld, llvm):
+    """What the compiler needs beside what is ours; LLVM it loads when it compiles."""
     libraries = needed(os.path.join(package, "lib/libtccc.so.0"))
+    if llvm:
+        libraries.update({os.path.basename(llvm): llvm, **needed(llvm)})
     if lld:
         lld = os.path.realpath(lld)
         libraries.update(needed(lld))
@@ -133,6 +135,7 @@ def main():
     p.add_argument("--licence")
     p.add_argument("--metadata", metavar="FOLDER", help="write only what an installation has beside the package")
     p.add_argument("--lld", default="")
+    p.add_argument("--llvm", default="", metavar="LIBRARY")
     p.add_argument("--level", type=int, default=int(os.environ.get("WHEEL_LEVEL", "6")))
     p.add_argument("--only", choices=("tccc", "tccc_runtime"))
     p.add_argument("package", nargs="?")
@@ -157,7 +160,7 @@ def main():
                 wheel.add(f"tccc/{name}", data, 0o755 if name.endswith((".so", ".so.0")) else 0o644)
     for wheel in wheels:
         if wheel.name == "tccc":
-            whole(wheel, a.package, a.lld)
+            whole(wheel, a.package, a.lld, a.llvm)
         wheel.close(a.licence)
 
 

@@ -7,7 +7,6 @@
 #include "compiler/cpu/isa/isa_int.h"
 
 #include <elf.h>
-#include <llvm-c/Target.h>
 
 #define V LLVMValueRef
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* isa.c - the instruction sets that there is code for, and LLVM's machines of them. */
 #include "compiler/cpu/isa/isa_int.h"
+#include "compiler/llvm_int.h"
 
-#include <llvm-c/TargetMachine.h>
 #include <string.h>
 
 static const struct cpu_isa *const isas[] = {&cpu_isa_x86, &cpu_isa_aarch64, &cpu_isa_riscv64};

@@ -7,7 +7,6 @@
 #include "compiler/cpu/isa/isa_int.h"
 
 #include <elf.h>
-#include <llvm-c/Target.h>
 
 enum { RV64GC = 1, RV64GCV };
 enum { GC = 1 << RV64GC, GCV = 1 << RV64GCV };
