@@ -63,6 +63,7 @@ enum {
     NEURON_PARTITIONS = 128, NEURON_PSUM_BYTES = 16384, NEURON_BANK_BYTES = 2048,      /* of a partition */
     NEURON_LOOPS = 8,                                                                  /* in one another */
     NEURON_SEMAPHORES = 256, NEURON_REGISTERS = 32, NEURON_QUEUES = 16, NEURON_DMA_ENGINES = 16, NEURON_ENV_WORDS = 4,
+    NEURON_SIZES = 4, NEURON_SIZE_NAME = 32,
     NEURON_OPERANDS = 4, NEURON_DIMS = 5, NEURON_WAITS = 4, NEURON_SIGNALS = 2, NEURON_MAX_ATTRS = 8, NEURON_RANK = 8,
     /* the most tensors of a kernel's program, but for NEURON_ENV_NAME */
     NEURON_NO_REGISTER = 255, NEURON_ARGUMENTS = 256,
@@ -99,12 +100,20 @@ struct neuron_instr {
     union neuron_value attr[NEURON_MAX_ATTRS];       /* in the order of the instruction's row */
     uint8_t mask[32];
 };
-struct neuron_tensor { char *name; uint8_t use, type, rank; int64_t dims[NEURON_RANK]; };
+/* sizes: numbers of those by which dims[0] is multiplied; times: their product */
+struct neuron_tensor {
+    char *name;
+    uint8_t use, type, rank, nsizes, sizes[NEURON_SIZES];
+    int64_t dims[NEURON_RANK], times;
+};
+/* A size that only the run knows: every engine finds it in that register when the program begins. */
+struct neuron_size { char name[NEURON_SIZE_NAME]; uint8_t reg; int64_t value; };
 struct neuron_stream { struct neuron_instr *code; int n, room; };
 struct neuron_program {
     enum neuron_core_kind core;
     struct neuron_tensor *tensors;
-    int ntensors, tensor_room;
+    int ntensors, tensor_room, nsizes;
+    struct neuron_size size[NEURON_SIZES];
     struct neuron_stream stream[NEURON_NENGINES];
 };
 
@@ -127,6 +136,11 @@ void neuron_program_free(struct neuron_program *p);
 int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t);
 bool neuron_add(struct neuron_program *p, enum neuron_engine e, const struct neuron_instr *i);
 int neuron_find_tensor(const struct neuron_program *p, const char *name, size_t n);    /* -1: none */
+/* Sizes are 1 until they are set, before a simulation has the program or loads it. add: its number; -1: too many, or a
+ * name or a register that is taken or not possible. */
+int neuron_add_size(struct neuron_program *p, const char *name, size_t n, uint8_t reg);
+int neuron_find_size(const struct neuron_program *p, const char *name, size_t n);      /* -1: none */
+void neuron_set_size(struct neuron_program *p, int size, int64_t value);
 
 /* Text to a program that keeps all rules, or NULL. `text` needs no 0 at its end. */
 struct neuron_program *neuron_assemble(const char *text, size_t size, char *error);

@@ -123,7 +123,8 @@ static bool sequencer(const struct asked *a)
 {
     enum neuron_op op = (enum neuron_op)a->i->op;
     return neuron_is_dma(op) || op == NEURON_OP_NOP || op == NEURON_OP_SET || op == NEURON_OP_REG_ADD ||
-           op == NEURON_OP_REG_MUL || op == NEURON_OP_JUMP || op == NEURON_OP_LOOP || op == NEURON_OP_END_LOOP;
+           op == NEURON_OP_REG_MUL || op == NEURON_OP_REG_AND || op == NEURON_OP_REG_SHR || op == NEURON_OP_JUMP ||
+           op == NEURON_OP_LOOP || op == NEURON_OP_END_LOOP;
 }
 
 static bool (*const whens[NK_COSTS])(const struct asked *) = {

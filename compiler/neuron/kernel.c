@@ -83,8 +83,6 @@ static void begin(struct nk *nk)
     const struct kn_kernel *k = nk->k;
     if (k->split.combine)
         nk_refuse(nk, "a reduction in pieces");
-    if (k->nsizes)
-        nk_refuse(nk, "sizes that only the run knows (--dim says them)");
     if (k->noperands > NEURON_ARGUMENTS)
         nk_refuse(nk, "more than %d operands", NEURON_ARGUMENTS);
     find_extents(nk);
@@ -153,37 +151,32 @@ static bool attempt(struct nk *nk)
         find_extents(nk);
         nk_run_tiles(nk);
     }
+    if (nk->turn)
+        nk_meet(nk);
     nk_finish(nk);
-    if (nk->steady)
+    if (nk->steady && !nk->turn)
         nk_roll(nk);
     if (!neuron_check(nk->p, error))
         nk_refuse(nk, "a program that breaks a rule: %s", error);
     return true;
 }
 
-/* then: what the lanes run behind the kernel, of the same operands; NULL: nothing. pieces: the kernel's first dim has
- * pieces of a reduction. */
-static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
-                                   const struct kn_kernel *then, bool product, bool pieces, const char **why)
+/* what: the kernel, and in which way it is to be made */
+static struct neuron_program *make(struct nk what, const char **why)
 {
     struct neuron_program *p = NULL;
-    struct nk *nk = IR_NEW(ctx, struct nk);
+    struct nk *nk = IR_NEW(what.ctx, struct nk);
     int64_t room = NK_ROOM;
     int together = NK_TOGETHER;
     bool keeps = true, steady = false;
     while (room >= 4) {
-        *nk = (struct nk){.ctx = ctx,
-                          .machine = m,
-                          .k = k,
-                          .then = then,
-                          .room = room,
-                          .groups = NEURON_ARGUMENTS,
-                          .product = product,
-                          .pieces = pieces,
-                          .together = together,
-                          .keeps = keeps,
-                          .steady = steady};
-        p = neuron_program_new(m->core);
+        *nk = what;
+        nk->room = room;
+        nk->groups = NEURON_ARGUMENTS;
+        nk->together = together;
+        nk->keeps = keeps;
+        nk->steady = steady;
+        p = neuron_program_new(what.machine->core);
         if (!p)
             return NULL;
         nk->p = p;
@@ -210,15 +203,30 @@ static struct neuron_program *make(struct ir_ctx *ctx, const struct nk_machine *
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                              const char **why)
 {
+    if (k->nsizes)
+        return nk_open_program(ctx, m, k, why);
     const struct kn_kernel *ones = nk_with_ones(ctx, k), *pass[2];
-    struct neuron_program *p = ones ? make(ctx, m, ones, NULL, true, false, why) : NULL;
-    if (!p && nk_few(ctx, m->core, k, pass))
-        p = make(ctx, m, pass[0], pass[1], false, true, why);
-    return p ? p : make(ctx, m, k, NULL, false, false, why);
+    struct nk whole = {.ctx = ctx, .machine = m, .k = k}, product = whole, passes = whole;
+    product.k = ones;
+    product.product = true;
+    struct neuron_program *p = ones ? make(product, why) : NULL;
+    if (!p && nk_few(ctx, m->core, k, pass)) {
+        passes.k = pass[0];
+        passes.then = pass[1];
+        passes.pieces = true;
+        p = make(passes, why);
+    }
+    return p ? p : make(whole, why);
+}
+
+struct neuron_program *nk_turn_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                       const char **why)
+{
+    return make((struct nk){.ctx = ctx, .machine = m, .k = k, .turn = true}, why);
 }
 
 struct neuron_program *nk_pass_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                        bool pieces, const char **why)
 {
-    return make(ctx, m, k, NULL, false, pieces, why);
+    return make((struct nk){.ctx = ctx, .machine = m, .k = k, .pieces = pieces}, why);
 }

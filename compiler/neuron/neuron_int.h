@@ -24,7 +24,7 @@
  *     digits.c   dims in digits, ways over dims               integers.c reductions and scans of integers
  *     cost.c     what instructions take, by cost.def (cost.h)
  *     keep.c     what stays in SBUF from tile to tile, from stage to stage
- *     roll.c     what streams repeat becomes loops
+ *     roll.c     what streams repeat becomes loops            open.c     sizes that only the run knows
  *
  * Instructions are made in an order in which a single engine could run them. Each says which buffers it reads and
  * writes; what it must wait for follows from that alone.
@@ -135,6 +135,7 @@ struct nk {
     bool large, steady;
     bool optional;                            /* made in a way that is taken with NK_ROOM only */
     bool product;                             /* to be a product, or nothing */
+    bool turn;                                /* one of an open kernel's (open.c): all of it has ended at its end */
     bool lanes;                               /* instructions are the lanes', which take floats of any length (ops.c) */
     /* what all tiles, or later stages, use stays on chip (keep.c); a row that does is being loaded */
     bool keeps, makes_row;
@@ -214,6 +215,12 @@ struct nk_made {
 struct nk_kept *nk_kept_new(struct ir_ctx *ctx);
 const struct nk_made *nk_programs(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k);
 
+/* A turn of an open kernel, all sizes known (kernel.c); the kernel (open.c). NULL, as below. */
+struct neuron_program *nk_turn_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                       const char **why);
+struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
+                                       const char **why);
+
 /* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                              const char **why);
@@ -233,8 +240,21 @@ void nk_release_to(struct nk *nk, int mark, const struct nk_value *const *keep, 
 struct nk_use { struct nk_buffer *b; bool write; int group; };
 /* Appends an instruction; uses: what it reads and writes. */
 void nk_emit(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, int n, const struct nk_use *uses);
+void nk_meet(struct nk *nk);      /* all that was given has ended before any engine goes on */
 void nk_finish(struct nk *nk);                                              /* resolves waits */
-void nk_roll(struct nk *nk);                                                /* roll.c */
+
+/* roll.c */
+void nk_roll(struct nk *nk);
+/* Turns of an open kernel: programs for `points` units of its open dim each, those of most points first. shift: bytes
+ * by which each tensor goes on with a unit. sizes: numbers of those whose product the units are. */
+enum { NK_LEVELS = 4 };
+struct nk_turns {
+    int n, nsizes, sizes[NEURON_SIZES];
+    struct neuron_program *program[NK_LEVELS];
+    int64_t points[NK_LEVELS], signals[NK_LEVELS][NEURON_SEMAPHORES];       /* in a turn, by semaphore */
+    const int64_t *shift;
+};
+void nk_roll_turns(struct nk *nk, const struct nk_turns *t);                /* into the streams of nk->p */
 
 /* map.c */
 enum nk_linear { NK_LINEAR, NK_SPLIT, NK_UNKNOWN };

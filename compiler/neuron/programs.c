@@ -45,7 +45,7 @@ static bool cut_in_two(struct ir_ctx *ctx, const struct nk_machine *m, const str
                        struct neuron_program *p[NK_PROGRAMS], const char **why)
 {
     struct nk_halves h;
-    if (m->lnc < 2 || !nk_halves(ctx, m, k, &h))
+    if (m->lnc < 2 || k->nsizes || !nk_halves(ctx, m, k, &h))
         return false;
     for (int core = 0; core < 2; core++)
         p[core] = h.then ? nk_pass_program(ctx, m, h.half[core], true, why)

@@ -13,6 +13,9 @@
  *
  * A value that goes on is its first one and a register; those that go on by the same steps share one. Loops in one
  * another add to it what is theirs, and take it off again behind them.
+ *
+ * Turns of an open kernel are loops around all of that, whose counts are registers: its tensors go on by as many bytes
+ * as a turn has points, and waits by what semaphores count in a turn, since at its end all engines have met.
  */
 #include "compiler/neuron/neuron_int.h"
 
@@ -204,12 +207,17 @@ static bool shorten(struct roll *r, struct nodes *list)
 
 /* -- Instructions -- */
 
-/* Steps of a register in the loops of a nest, by depth. */
+/* Registers of an open kernel, above those of its steps. */
+enum { SCRATCH = NEURON_REGISTERS - NEURON_SIZES - NK_LEVELS - 1, TURNS, SIZES = TURNS + NK_LEVELS };
+
+/* Steps of a register in the loops of a nest, by depth; and in turns of an open kernel. */
 struct steps {
-    int64_t at[NEURON_LOOPS];
+    int64_t at[NEURON_LOOPS], turn[NK_LEVELS];
 };
 struct nest {
     struct roll *r;
+    const struct nk_turns *turns; /* NULL: it is not open */
+    int level;                    /* its turns are of that many points */
     struct steps reg[NEURON_REGISTERS];
     int nregs, depth;
     const struct node *open[NEURON_LOOPS];
@@ -233,24 +241,48 @@ static bool put(struct nest *n, const struct neuron_instr *i)
     return true;
 }
 
-static void add(struct nest *n, enum neuron_op op, int reg, int64_t by)
+static struct neuron_operand in_register(int reg)
 {
-    struct neuron_operand to = {.space = NEURON_REGISTER, .reg = (uint8_t)reg},
-                          number = {.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER, .offset = by};
-    struct neuron_instr i = {.op = (uint8_t)op, .noperands = 2, .operand = {to, number}};
-    if (op == NEURON_OP_REG_ADD) {
-        i.noperands = 3;
-        i.operand[1] = to;
-        i.operand[2] = number;
-    }
-    put(n, &i);
+    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = (uint8_t)reg};
+}
+
+static struct neuron_operand an_integer(int64_t v)
+{
+    return (struct neuron_operand){.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER, .offset = v};
+}
+
+static void set(struct nest *n, int reg, int64_t v)
+{
+    put(n, &(struct neuron_instr){.op = NEURON_OP_SET, .noperands = 2, .operand = {in_register(reg), an_integer(v)}});
+}
+
+static void count(struct nest *n, enum neuron_op op, int reg, int from, struct neuron_operand by)
+{
+    put(n, &(struct neuron_instr){
+               .op = (uint8_t)op, .noperands = 3, .operand = {in_register(reg), in_register(from), by}});
+}
+
+static void add(struct nest *n, int reg, int64_t by)
+{
+    count(n, NEURON_OP_REG_ADD, reg, reg, an_integer(by));
+}
+
+/* By how much an operand or a wait goes on in turns of an open kernel. */
+static struct steps in_turns(const struct nest *n, const struct neuron_operand *o, const struct neuron_wait *w)
+{
+    struct steps s = {{0}, {0}};
+    for (int l = 0; n->turns && l <= n->level; l++)
+        s.turn[l] = w ? n->turns->signals[l][w->semaphore] : n->turns->points[l] * n->turns->shift[o->tensor];
+    return s;
 }
 
 /* The register of the value that comes next, in the loops that are open. */
-static uint8_t register_of(struct nest *n)
+static uint8_t register_of(struct nest *n, struct steps s)
 {
-    struct steps s = {{0}};
+    int most = n->turns ? SCRATCH : NEURON_REGISTERS;
     bool any = false;
+    for (int l = 0; l < NK_LEVELS; l++)
+        any |= s.turn[l] != 0;
     for (int d = 0; d < n->depth; d++) {
         s.at[d] = n->open[d]->step[n->value[d]++];
         any |= s.at[d] != 0;
@@ -258,7 +290,7 @@ static uint8_t register_of(struct nest *n)
     int k = 0;
     while (any && k < n->nregs && memcmp(&n->reg[k], &s, sizeof s) != 0)
         k++;
-    if (any && k == NEURON_REGISTERS) {
+    if (any && k == most) {
         n->fits = false;
         return NEURON_NO_REGISTER;
     }
@@ -276,11 +308,11 @@ static const int64_t *emit_instr(struct nest *n, const struct node *node, const 
     for (int k = 0; k < i.noperands; k++)
         if (i.operand[k].space == NEURON_HBM) {
             i.operand[k].offset = *value++;
-            i.operand[k].reg = register_of(n);
+            i.operand[k].reg = register_of(n, in_turns(n, &i.operand[k], NULL));
         }
     for (int k = 0; k < i.nwaits; k++) {
         i.wait[k].value = (uint32_t)*value++;
-        i.wait[k].reg = register_of(n);
+        i.wait[k].reg = register_of(n, in_turns(n, NULL, &i.wait[k]));
     }
     if (write)
         put(n, &i);
@@ -291,9 +323,7 @@ static const int64_t *emit_loop(struct nest *n, const struct node *node, int64_t
                                 bool write)
 {
     int depth = n->depth++;
-    struct neuron_instr head = {.op = NEURON_OP_LOOP,
-                                .noperands = 1,
-                                .operand = {{.space = NEURON_REGISTER, .reg = NEURON_NO_REGISTER, .offset = count}}};
+    struct neuron_instr head = {.op = NEURON_OP_LOOP, .noperands = 1, .operand = {an_integer(count)}};
     n->open[depth] = node;
     n->value[depth] = 0;
     if (write)
@@ -302,12 +332,13 @@ static const int64_t *emit_loop(struct nest *n, const struct node *node, int64_t
         value = emit(n, node->body[k], value, write);
     for (int k = 0; write && k < n->nregs; k++)
         if (n->reg[k].at[depth])
-            add(n, NEURON_OP_REG_ADD, k, n->reg[k].at[depth]);
+            add(n, k, n->reg[k].at[depth]);
     if (write)
         put(n, &(struct neuron_instr){.op = NEURON_OP_END_LOOP});
-    for (int k = 0; write && depth && k < n->nregs; k++) /* the next turn of the loop around it begins anew */
+    /* the next turn of the loop around it begins anew */
+    for (int k = 0; write && (depth || n->turns) && k < n->nregs; k++)
         if (n->reg[k].at[depth])
-            add(n, NEURON_OP_REG_ADD, k, -count * n->reg[k].at[depth]);
+            add(n, k, -count * n->reg[k].at[depth]);
     n->depth--;
     return value;
 }
@@ -359,7 +390,7 @@ static void emit_top(struct roll *r, const struct node *node)
         const int64_t *at = value;
         if (n.fits) {
             for (int k = 0; k < n.nregs; k++)
-                add(&n, NEURON_OP_SET, k, 0);
+                set(&n, k, 0);
             emit_loop(&n, node, turns, at, true);
             continue;
         }
@@ -373,16 +404,80 @@ static void emit_top(struct roll *r, const struct node *node)
     }
 }
 
+/* The stream with what repeats in loops. */
+static struct nodes in_loops(struct roll *r, const struct neuron_stream *from)
+{
+    struct nodes list = {0};
+    for (int k = 0; k < from->n; k++)
+        VEC_PUSH(r->nk->ctx, list, leaf(r->nk, &from->code[k]));
+    while (list.n > LEAST && shorten(r, &list))
+        ;
+    return list;
+}
+
+/* How many turns of each level there are. */
+static void count_turns(struct nest *n)
+{
+    const struct nk_turns *t = n->turns;
+    int units = SIZES + t->sizes[0];
+    for (int k = 1; k < t->nsizes; k++, units = SCRATCH)
+        count(n, NEURON_OP_REG_MUL, SCRATCH, units, in_register(SIZES + t->sizes[k]));
+    for (int l = 0; l < t->n; l++) {
+        int left = units;
+        if (l) {
+            count(n, NEURON_OP_REG_AND, TURNS + l, units, an_integer(t->points[l - 1] - 1));
+            left = TURNS + l;
+        }
+        count(n, NEURON_OP_REG_SHR, TURNS + l, left, an_integer(__builtin_ctzll((uint64_t)t->points[l])));
+    }
+}
+
+/* The turns of a level, behind those of the ones before. */
+static void emit_turns(struct nest *n, const struct nodes *list)
+{
+    for (int k = 0; k < list->n; k++) {
+        n->fits &= list->at[k]->i || fits_inside(list->at[k], 2);
+        if (n->fits)
+            emit(n, list->at[k], list->at[k]->value, false);
+    }
+    if (!n->fits)
+        nk_refuse(n->r->nk, "more than %d steps in turns of a loop", SCRATCH);
+    for (int k = 0; k < n->nregs; k++) {
+        set(n, k, 0);
+        for (int l = 0; l < n->level; l++)
+            if (n->reg[k].turn[l]) {
+                count(n, NEURON_OP_REG_MUL, SCRATCH, TURNS + l, an_integer(n->reg[k].turn[l]));
+                count(n, NEURON_OP_REG_ADD, k, k, in_register(SCRATCH));
+            }
+    }
+    put(n, &(struct neuron_instr){.op = NEURON_OP_LOOP, .noperands = 1, .operand = {in_register(TURNS + n->level)}});
+    for (int k = 0; k < list->n; k++)
+        emit(n, list->at[k], list->at[k]->value, true);
+    for (int k = 0; k < n->nregs; k++)
+        if (n->reg[k].turn[n->level])
+            add(n, k, n->reg[k].turn[n->level]);
+    put(n, &(struct neuron_instr){.op = NEURON_OP_END_LOOP});
+}
+
+void nk_roll_turns(struct nk *nk, const struct nk_turns *t)
+{
+    for (int e = 0; e < NEURON_NENGINES; e++) {
+        struct roll r = {nk, e, &nk->p->stream[e]};
+        count_turns(&(struct nest){.r = &r, .turns = t});
+        for (int l = 0; l < t->n; l++) {
+            const struct neuron_stream *from = &t->program[l]->stream[e];
+            struct nodes list = in_loops(&r, from);
+            emit_turns(&(struct nest){.r = &r, .turns = t, .level = l, .fits = true}, &list);
+        }
+    }
+}
+
 void nk_roll(struct nk *nk)
 {
     for (int e = 0; e < NEURON_NENGINES; e++) {
         struct neuron_stream *from = &nk->p->stream[e], to = {0};
         struct roll r = {nk, e, &to};
-        struct nodes list = {0};
-        for (int k = 0; k < from->n; k++)
-            VEC_PUSH(nk->ctx, list, leaf(nk, &from->code[k]));
-        while (list.n > LEAST && shorten(&r, &list))
-            ;
+        struct nodes list = in_loops(&r, from);
         for (int k = 0; k < list.n; k++)
             emit_top(&r, list.at[k]);
         free(from->code);

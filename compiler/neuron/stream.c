@@ -264,6 +264,29 @@ void nk_emit(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, int n,
     used(nk, n, uses, (int)e, number, transfer);
 }
 
+void nk_meet(struct nk *nk)
+{
+    struct neuron_instr nop = {.op = NEURON_OP_NOP};
+    struct waits w = {.nk = nk, .engine = NEURON_SYNC, .i = &nop};
+    struct nk_deps d = {0};
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        d.at[e] = e == NEURON_SYNC ? 0 : nk->p->stream[e].n;
+    for (int s = 0; s < NEURON_SEMAPHORES; s++)
+        if (nk->semaphore_user[s] >= 0) /* those before it have been waited for */
+            nk_deps_dma(nk, &d, nk->semaphore_user[s]);
+    wait_all(&w, &d);
+    flush(&w);
+    int number = nk->p->stream[NEURON_SYNC].n;
+    for (int e = 0; e < NEURON_NENGINES; e++) {
+        struct neuron_instr other = {.op = NEURON_OP_NOP};
+        struct waits v = {.nk = nk, .engine = e, .i = &other};
+        if (e == NEURON_SYNC)
+            continue;
+        wait_engine(&v, NEURON_SYNC, number);
+        flush(&v);
+    }
+}
+
 void nk_finish(struct nk *nk)
 {
     int *count[NEURON_NENGINES];

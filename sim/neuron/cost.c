@@ -225,6 +225,8 @@ uint64_t neuron_cycles(const struct neuron_sim *s, int engine, const struct neur
     case NEURON_OP_SET:
     case NEURON_OP_REG_ADD:
     case NEURON_OP_REG_MUL:
+    case NEURON_OP_REG_AND:
+    case NEURON_OP_REG_SHR:
     case NEURON_OP_JUMP:
     case NEURON_OP_LOOP:
     case NEURON_OP_END_LOOP:

@@ -103,16 +103,19 @@ static bool find_places(struct run *r)
         if (!on_chip(o) && o->space != NEURON_HBM)
             continue;
         r->at[k] = (struct place){o, neuron_memory(s, o), offset_of(&s->engine[r->engine], o)};
-        if (o->reg == NEURON_NO_REGISTER)
+        bool open = o->space == NEURON_HBM && s->p->tensors[o->tensor].nsizes;
+        if (o->reg == NEURON_NO_REGISTER && !open)
             continue;
         neuron_extent(o, r->at[k].offset, &lo, &hi);
         bool bank = neuron_op_row((enum neuron_op)r->i->op)->operands[k] == 'Q' &&
                     lo / NEURON_BANK_BYTES != (hi - 1) / NEURON_BANK_BYTES;
         if (lo >= 0 && hi <= r->at[k].m->lane && !bank && r->at[k].offset % isa_type(o->type)->bytes == 0)
             continue;
-        neuron_fail(r, NEURON_CHECK_BOUNDS, "operand %d: r%d is %d: bytes %lld to %lld of %lld%s", k + 1, o->reg,
-                    (int)s->engine[r->engine].regs[o->reg], (long long)lo, (long long)hi - 1,
-                    (long long)r->at[k].m->lane, bank ? ", in more than one bank" : "");
+        char reg[32] = "";
+        if (o->reg != NEURON_NO_REGISTER)
+            snprintf(reg, sizeof reg, " r%d is %d:", o->reg, (int)s->engine[r->engine].regs[o->reg]);
+        neuron_fail(r, NEURON_CHECK_BOUNDS, "operand %d:%s bytes %lld to %lld of %lld%s", k + 1, reg, (long long)lo,
+                    (long long)hi - 1, (long long)r->at[k].m->lane, bank ? ", in more than one bank" : "");
         return false;
     }
     return true;
@@ -268,6 +271,8 @@ static void sequence(struct run *r)
     case NEURON_OP_SET: e->regs[o[0].reg] = value_of(e, &o[1]); break;
     case NEURON_OP_REG_ADD: e->regs[o[0].reg] = value_of(e, &o[1]) + value_of(e, &o[2]); break;
     case NEURON_OP_REG_MUL: e->regs[o[0].reg] = value_of(e, &o[1]) * value_of(e, &o[2]); break;
+    case NEURON_OP_REG_AND: e->regs[o[0].reg] = value_of(e, &o[1]) & value_of(e, &o[2]); break;
+    case NEURON_OP_REG_SHR: e->regs[o[0].reg] = value_of(e, &o[1]) >> (value_of(e, &o[2]) & 31); break;
     case NEURON_OP_REG_LOAD:
         e->regs[o[0].reg] = 0; /* time alone: there are no values */
         if (r->s->c.values)
@@ -293,6 +298,8 @@ static void compute(struct run *r)
     case NEURON_OP_SET:
     case NEURON_OP_REG_ADD:
     case NEURON_OP_REG_MUL:
+    case NEURON_OP_REG_AND:
+    case NEURON_OP_REG_SHR:
     case NEURON_OP_REG_LOAD:
     case NEURON_OP_JUMP:
     case NEURON_OP_LOOP:
@@ -540,6 +547,9 @@ static void reset(struct neuron_sim *s)
             h->buckets[b].n = 0;
     }
     memset(s->engine, 0, sizeof s->engine);
+    for (int e = 0; e < NEURON_NENGINES; e++)
+        for (int k = 0; k < s->p->nsizes; k++)
+            s->engine[e].regs[s->p->size[k].reg] = (uint32_t)s->p->size[k].value;
     memset(s->dma, 0, sizeof s->dma);
     memset(s->ring_epoch, 0, sizeof s->ring_epoch);
     memset(s->ring_clock, 0, sizeof s->ring_clock);

@@ -231,7 +231,8 @@ static bool on_chip(const struct neuron_operand *o)
 static bool is_even(const struct period *p, int e, const struct neuron_instr *i)
 {
     const struct neuron_operand *o = i->operand;
-    if (i->op == NEURON_OP_JUMP || i->op == NEURON_OP_REG_MUL || i->op == NEURON_OP_REG_LOAD)
+    if (i->op == NEURON_OP_JUMP || i->op == NEURON_OP_REG_MUL || i->op == NEURON_OP_REG_AND ||
+        i->op == NEURON_OP_REG_SHR || i->op == NEURON_OP_REG_LOAD)
         return false;
     if (i->op == NEURON_OP_REG_ADD && o[1].reg != NEURON_NO_REGISTER && o[2].reg != NEURON_NO_REGISTER)
         return false;

@@ -107,19 +107,30 @@ static void write_instr(struct writer *w, const struct neuron_instr *i)
         }
 }
 
+static void write_name(struct writer *w, const char *name)
+{
+    byte(w, (uint8_t)strlen(name));
+    for (const char *c = name; *c; c++)
+        byte(w, (uint8_t)*c);
+}
+
 uint8_t *neuron_encode(const struct neuron_program *p, size_t *size)
 {
     struct writer w = {0};
     for (size_t k = 0; k < sizeof magic; k++)
         byte(&w, magic[k]);
-    byte(&w, (uint8_t)p->core);
+    byte(&w, (uint8_t)(p->core | p->nsizes << 4));
+    for (int k = 0; k < p->nsizes; k++) {
+        write_name(&w, p->size[k].name);
+        byte(&w, p->size[k].reg);
+    }
     number(&w, (uint64_t)p->ntensors);
     for (int k = 0; k < p->ntensors; k++) {
         const struct neuron_tensor *t = &p->tensors[k];
-        byte(&w, (uint8_t)strlen(t->name));
-        for (const char *c = t->name; *c; c++)
-            byte(&w, (uint8_t)*c);
-        byte(&w, t->use);
+        write_name(&w, t->name);
+        byte(&w, (uint8_t)(t->use | t->nsizes << 4));
+        for (int f = 0; f < t->nsizes; f++)
+            byte(&w, t->sizes[f]);
         byte(&w, t->type);
         byte(&w, t->rank);
         for (int d = 0; d < t->rank; d++)
@@ -275,11 +286,10 @@ static void read_instr(struct bytes *b, const struct neuron_program *p, struct n
         i->attr[k] = read_attr(b, i, row->attrs[k]);
 }
 
-static void read_tensor(struct bytes *b, struct neuron_program *p)
+/* name: of `room` bytes. */
+static size_t read_name(struct bytes *b, char *name, unsigned room)
 {
-    struct neuron_tensor t = {0};
-    char name[64];
-    size_t n = get(b, sizeof name - 1, "a name that is too long");
+    size_t n = get(b, room - 1, "a name that is too long");
     if ((size_t)(b->end - b->at) < n || !n)
         bad(b, "the file ends here");
     for (size_t k = 0; k < n; k++)
@@ -288,8 +298,31 @@ static void read_tensor(struct bytes *b, struct neuron_program *p)
     memcpy(name, b->at, n);
     name[n] = 0;
     b->at += n;
+    return n;
+}
+
+static void read_size(struct bytes *b, struct neuron_program *p)
+{
+    char name[NEURON_SIZE_NAME];
+    size_t n = read_name(b, name, sizeof name);
+    if (neuron_add_size(p, name, n, get(b, NEURON_REGISTERS - 1, "no such register")) < 0)
+        bad(b, "too many sizes, or a name or a register that is taken or not possible");
+}
+
+static void read_tensor(struct bytes *b, struct neuron_program *p)
+{
+    struct neuron_tensor t = {0};
+    char name[64];
+    read_name(b, name, sizeof name);
     t.name = name;
-    t.use = get(b, NEURON_NUSES - 1, "no such use");
+    uint8_t use = get(b, 255, "no such use");
+    t.nsizes = use >> 4;
+    t.use = use & 15;
+    if (t.use >= NEURON_NUSES || t.nsizes > NEURON_SIZES)
+        bad(b, "no such use, or too many sizes");
+    for (int f = 0; f < t.nsizes; f++)
+        if ((t.sizes[f] = get(b, NEURON_SIZES - 1, "no such size")) >= p->nsizes)
+            bad(b, "no such size");
     t.type = get(b, NEURON_NTYPES - 1, "no such type");
     t.rank = get(b, NEURON_RANK, "too many dims");
     for (int d = 0; d < t.rank; d++)
@@ -304,7 +337,12 @@ static void read_program(struct bytes *b, struct neuron_program *p)
     if (!neuron_is_binary(b->at, (size_t)(b->end - b->at)))
         bad(b, "not a program of this version");
     b->at += sizeof magic;
-    p->core = (enum neuron_core_kind)get(b, NEURON_NCORES - 1, "no such core");
+    uint8_t core = get(b, 255, "no such core");
+    if ((core & 15) >= NEURON_NCORES)
+        bad(b, "no such core");
+    p->core = (enum neuron_core_kind)(core & 15);
+    for (int k = 0; k < core >> 4; k++)
+        read_size(b, p);
     uint64_t n = get_number(b, 65535, "too many tensors");
     for (uint64_t k = 0; k < n; k++)
         read_tensor(b, p);

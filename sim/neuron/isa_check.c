@@ -84,9 +84,10 @@ static bool check_pattern(struct checker *c, int k)
 {
     const struct neuron_operand *o = &c->i->operand[k];
     bool chip = o->space != NEURON_HBM;
-    int64_t room = o->space == NEURON_SBUF   ? neuron_sbuf_bytes(c->p->core)
-                   : o->space == NEURON_PSUM ? NEURON_PSUM_BYTES
-                                             : neuron_tensor_bytes(&c->p->tensors[o->tensor]);
+    int64_t room = o->space == NEURON_SBUF           ? neuron_sbuf_bytes(c->p->core)
+                   : o->space == NEURON_PSUM         ? NEURON_PSUM_BYTES
+                   : c->p->tensors[o->tensor].nsizes ? INT64_MAX /* the run knows */
+                                                     : neuron_tensor_bytes(&c->p->tensors[o->tensor]);
     int64_t lo, hi, most = !chip ? INT64_MAX / 64 : o->space == NEURON_SBUF ? 65536 : 4096;
     const char *name = !chip ? c->p->tensors[o->tensor].name : o->space == NEURON_SBUF ? "SBUF" : "PSUM";
     if (!o->ndims || (chip && o->ndims > 4))
@@ -525,6 +526,8 @@ static bool check_shape(struct checker *c)
     case NEURON_OP_SET:
     case NEURON_OP_REG_ADD:
     case NEURON_OP_REG_MUL:
+    case NEURON_OP_REG_AND:
+    case NEURON_OP_REG_SHR:
     case NEURON_OP_REG_LOAD:
     case NEURON_OP_LOOP:
     case NEURON_OP_END_LOOP:
@@ -669,6 +672,11 @@ static bool check_tensor(const struct neuron_program *p, int k, char *error)
         snprintf(error, NEURON_ERROR, "tensor '%s': a name that is taken or not possible", t->name);
         return false;
     }
+    for (int f = 0; f < t->nsizes; f++)
+        if (t->nsizes > NEURON_SIZES || t->sizes[f] >= p->nsizes) {
+            snprintf(error, NEURON_ERROR, "tensor '%s': no such size", t->name);
+            return false;
+        }
     for (int d = 0; d < t->rank; d++)
         if (t->dims[d] < 1) {
             snprintf(error, NEURON_ERROR, "tensor '%s': dim %d is %" PRId64, t->name, d, t->dims[d]);

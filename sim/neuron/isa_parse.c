@@ -418,6 +418,29 @@ static void define_label(struct reader *r, const char *s, size_t n)
     l->at = r->p->stream[r->engine].n;
 }
 
+static void size(struct reader *r)
+{
+    const char *s;
+    size_t n = word(r, &s);
+    if (neuron_add_size(r->p, s, n, (uint8_t)reg(r)) < 0)
+        fail(r, "more than %d sizes, or a name or a register that is taken or not possible", NEURON_SIZES);
+}
+
+/* SIZE*, in front of the first dim. */
+static void tensor_sizes(struct reader *r, struct neuron_tensor *t)
+{
+    for (blanks(r); r->c < r->end && word_char(*r->c) && !isdigit((unsigned char)*r->c); blanks(r)) {
+        const char *s;
+        size_t n = word(r, &s);
+        int k = neuron_find_size(r->p, s, n);
+        if (k < 0 || t->nsizes == NEURON_SIZES)
+            fail(r, k < 0 ? "no size '%.*s'" : "more sizes than a tensor can have", (int)(n < MAX_WORD ? n : MAX_WORD),
+                 s);
+        t->sizes[t->nsizes++] = (uint8_t)k;
+        want(r, '*');
+    }
+}
+
 static void tensor(struct reader *r)
 {
     struct neuron_tensor t = {0};
@@ -436,6 +459,7 @@ static void tensor(struct reader *r)
     t.use = (uint8_t)name_of(r, ISA_USES, "use of a tensor");
     t.type = (uint8_t)name_of(r, ISA_TYPES, "type");
     want(r, '[');
+    tensor_sizes(r, &t);
     do {
         if (t.rank == NEURON_RANK)
             fail(r, "more than %d dims", NEURON_RANK);
@@ -461,6 +485,8 @@ static void line(struct reader *r)
         if (r->p->ntensors || r->engine >= 0)
             fail(r, "'core' stands behind tensors or instructions");
         r->p->core = (enum neuron_core_kind)name_of(r, ISA_CORES, "core");
+    } else if (n == 4 && memcmp(s, "size", 4) == 0) {
+        size(r);
     } else if (n == 6 && memcmp(s, "tensor", 6) == 0) {
         tensor(r);
     } else if (n == 6 && memcmp(s, "engine", 6) == 0) {

@@ -186,9 +186,13 @@ char *neuron_disassemble(const struct neuron_program *p)
 {
     struct out o = {0};
     put(&o, "core %s\n", neuron_core_name(p->core));
+    for (int k = 0; k < p->nsizes; k++)
+        put(&o, "size %s r%d\n", p->size[k].name, p->size[k].reg);
     for (int k = 0; k < p->ntensors; k++) {
         const struct neuron_tensor *t = &p->tensors[k];
         put(&o, "tensor %s %s %s [", t->name, isa_name(ISA_USES, t->use), neuron_type_name((enum neuron_type)t->type));
+        for (int f = 0; f < t->nsizes; f++)
+            put(&o, "%s*", p->size[t->sizes[f]].name);
         for (int d = 0; d < t->rank; d++)
             put(&o, "%s%" PRId64, d ? ", " : "", t->dims[d]);
         put(&o, "]\n");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of runtime/neuron_isa.def, and programs as they grow. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +201,8 @@ int64_t neuron_free_size(const struct neuron_operand *o)
 int64_t neuron_tensor_bytes(const struct neuron_tensor *t)
 {
     int64_t n = types[t->type].bytes;
+    if (t->nsizes && __builtin_mul_overflow(n, t->times, &n))
+        return INT64_MAX;
     for (int k = 0; k < t->rank; k++)
         if (__builtin_mul_overflow(n, t->dims[k], &n))
             return INT64_MAX;
@@ -260,7 +263,42 @@ int neuron_add_tensor(struct neuron_program *p, const struct neuron_tensor *t)
         return -1;
     p->tensors[p->ntensors] = *t;
     p->tensors[p->ntensors].name = name;
+    p->tensors[p->ntensors].times = 1;
     return p->ntensors++;
+}
+
+int neuron_add_size(struct neuron_program *p, const char *name, size_t n, uint8_t reg)
+{
+    struct neuron_size s = {.reg = reg, .value = 1};
+    bool fine = p->nsizes < NEURON_SIZES && n && n < sizeof s.name && !isdigit((unsigned char)*name) &&
+                reg < NEURON_REGISTERS && neuron_find_size(p, name, n) < 0;
+    for (int k = 0; k < p->nsizes; k++)
+        fine &= p->size[k].reg != reg;
+    if (!fine)
+        return -1;
+    memcpy(s.name, name, n);
+    p->size[p->nsizes] = s;
+    return p->nsizes++;
+}
+
+int neuron_find_size(const struct neuron_program *p, const char *name, size_t n)
+{
+    for (int k = 0; k < p->nsizes; k++)
+        if (same(p->size[k].name, name, n))
+            return k;
+    return -1;
+}
+
+void neuron_set_size(struct neuron_program *p, int size, int64_t value)
+{
+    p->size[size].value = value;
+    for (int k = 0; k < p->ntensors; k++) {
+        struct neuron_tensor *t = &p->tensors[k];
+        t->times = 1;
+        for (int f = 0; f < t->nsizes; f++)
+            if (__builtin_mul_overflow(t->times, p->size[t->sizes[f]].value, &t->times))
+                t->times = INT64_MAX;
+    }
 }
 
 bool neuron_add(struct neuron_program *p, enum neuron_engine e, const struct neuron_instr *i)

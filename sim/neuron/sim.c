@@ -138,7 +138,10 @@ bool neuron_sim_load(struct neuron_sim *s, const struct neuron_program *p, char 
         return false;
     }
     s->nreports = 0;
-    if (p == s->p && !s->lacks_memory)
+    bool same = p == s->p && !s->lacks_memory;
+    for (int k = 0; same && k < p->ntensors; k++) /* other sizes than before */
+        same = s->hbm[k].lane == neuron_tensor_bytes(&p->tensors[k]);
+    if (same)
         return true;
     if (!fits(p, s->c.lnc, error))
         return false;

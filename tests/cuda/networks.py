@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Four kinds of networks as ONNX, made with numpy alone, at a size for each test run and at full size.
 
-usage: networks.py write FOLDER small|full [NAME...]   FOLDER/NAME/model.onnx and test_data_set_0/input_K.pb
-       networks.py expect FOLDER OUTPUTS...            FOLDER/test_data_set_0/output_K.pb from OUTPUTS/output_K.npy
+usage: networks.py write FOLDER small|full|open [NAME...]   FOLDER/NAME/model.onnx and test_data_set_0/input_K.pb; open: small, the batch is N
+       networks.py expect FOLDER OUTPUTS...                 FOLDER/test_data_set_0/output_K.pb from OUTPUTS/output_K.npy
 
 mobilenet: MobileNetV3's blocks; resnet: ResNet's bottlenecks; bert: an encoder of transformer blocks; lstm: two layers, the second in both directions. Weights are
 random and scaled so that values neither vanish nor grow; biases, scales and statistics are no zeros or ones, so that a wrong one shows.
@@ -53,13 +53,26 @@ class Graph:
                       self.uniform(0.5, 1.5, m))
         return self.node(activation, y) if activation else y
 
-    def write(self, folder, result):
+    def opened(self, model, axis):
+        """The model with that axis of its input open; reshapes take it as it is."""
+        dim = model.graph.input[0].type.tensor_type.shape.dim[axis]
+        dim.Clear()
+        dim.dim_param = "N"
+        shapes = {n.input[1] for n in model.graph.node if n.op_type == "Reshape"}
+        for weight in model.graph.initializer:
+            if weight.name in shapes:
+                dims = numpy_helper.to_array(weight).copy()
+                dims[axis] = 0
+                weight.CopyFrom(numpy_helper.from_array(dims, weight.name))
+        return model
+
+    def write(self, folder, result, axis=None):
         data = os.path.join(folder, self.name, "test_data_set_0")
         os.makedirs(data, exist_ok=True)
         infos = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in self.inputs]
         out = [helper.make_tensor_value_info(result, TensorProto.FLOAT, None)]
-        save(helper.make_model(helper.make_graph(self.nodes, self.name, infos, out, self.weights),
-                               opset_imports=[helper.make_opsetid("", 20)], ir_version=9), os.path.join(folder, self.name, "model.onnx"))
+        model = helper.make_model(helper.make_graph(self.nodes, self.name, infos, out, self.weights), opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        save(model if axis is None else self.opened(model, axis), os.path.join(folder, self.name, "model.onnx"))
         for k, (name, array) in enumerate(self.inputs):
             with open(os.path.join(data, f"input_{k}.pb"), "wb") as f:
                 f.write(numpy_helper.from_array(array, name).SerializeToString())
@@ -164,7 +177,7 @@ NETWORKS = {"mobilenet": mobilenet, "resnet": resnet, "bert": bert, "lstm": lstm
 def write(folder, size, *names):
     for name in names or NETWORKS:
         g, result = NETWORKS[name](size == "full")
-        g.write(folder, result)
+        g.write(folder, result, None if size != "open" else 1 if name == "lstm" else 0)
         print(name)
 
 

@@ -15,10 +15,13 @@
 /* Every instruction, as neuron_disassemble() writes it. */
 static const char all[] =
     "core trn2\n"
+    "size N r31\n"
+    "size other_2 r7\n"
     "tensor x in bf16 [256, 512]\n"
     "tensor y out f32 [128, 512]\n"
     "tensor n inout i32 [4]\n"
     "tensor t temp f32 [128, 128]\n"
+    "tensor o in f32 [N*N*other_2*3, 4]\n"
     "\n"
     "engine tensor\n"
     "    load_stationary sbuf.bf16[0:128, 0, 128] wait s0>=16\n"
@@ -81,19 +84,22 @@ static const char all[] =
     "    dma sbuf.f32[0:128, 0, 512], x.bf16[0+r1, 128, 512] signal s0 signal s3\n"
     "    reg_add r1, r1, 512 wait s3>=16 wait s4>=4294967295+r2\n"
     "    reg_mul r3, r1, r2\n"
+    "    reg_and r3, r31, 7\n"
+    "    reg_shr r4, r3, 1\n"
+    "    dma sbuf.f32[0:4, 0, 99], o.f32[99999996+r4, 4@1, 99]\n"
     "    jump L2, r3, 5 op0=lt\n"
     "    dma_transpose t.f32[0, 128, 128], sbuf.f32[0:128, 0, 128]\n"
     "    dma_add y.f32[0, 128, 512], y.f32[0, 128, 512], sbuf.f32[0:128, 0, 512]\n"
     "    nop signal s5+7\n"
     "    loop 3 wait s6>=1 {\n"
     "        loop r1 {\n"
-    "            jump L12, 1, 1 op0=eq\n"
-    "L12:\n"
+    "            jump L15, 1, 1 op0=eq\n"
+    "L15:\n"
     "        }\n"
     "        reg_add r1, r1, 1\n"
     "    } signal s7\n"
-    "    jump L16, 1, 1 op0=eq\n"
-    "L16:\n";
+    "    jump L19, 1, 1 op0=eq\n"
+    "L19:\n";
 
 START_TEST(round_trip)
 {
@@ -192,6 +198,13 @@ static const struct {
     {"vector", "tensor x in f32 [1]", "tensor 'x' stands twice"},
     {"vector", "tensor sbuf in f32 [1]", "cannot be called 'sbuf'"},
     {"vector", "core trn1", "'core' stands behind"},
+    {"vector", "size N r1\nsize N r2", "a name or a register that is taken"},
+    {"vector", "size N r1\nsize M r1", "a name or a register that is taken"},
+    {"vector", "size a r1\nsize b r2\nsize c r3\nsize d r4\nsize e r5", "more than 4 sizes"},
+    {"vector", "size N r32", "expected a register r0 to r31"},
+    {"vector", "tensor u in f32 [M*4]", "no size 'M'"},
+    {"vector", "size N r1\ntensor u in f32 [N]", "expected '*'"},
+    {"vector", "reg_shr r1, r2", "expected ','"},
     {"vector", "nop !", "unexpected '!'"},
     {"vector", "memset sbuf.f32[0:1, 0, 1], much", "expected a number, found 'much'"},
     /* Engines and cores */

@@ -89,6 +89,27 @@ static int convert(struct job *j, bool binary)
     return code;
 }
 
+/* -- Sizes that only the run knows -- */
+
+static int sizes(struct job *j)
+{
+    bool said[NEURON_SIZES] = {false};
+    for (int k = 0; k < j->o->given[OPT_dim].n; k++) {
+        const char *given = j->o->given[OPT_dim].at[k], *equals = strchr(given, '=');
+        int size = equals ? neuron_find_size(j->p, given, (size_t)(equals - given)) : -1;
+        char *end = NULL;
+        long long value = equals ? strtoll(equals + 1, &end, 10) : 0;
+        if (size < 0 || *end || value < 1 || value > INT32_MAX)
+            return usage_error(j->o, "--dim=%s: expected NAME=N, a size of the program and a number above 0", given);
+        neuron_set_size(j->p, size, value);
+        said[size] = true;
+    }
+    for (int k = 0; k < j->p->nsizes; k++)
+        if (!said[k])
+            return usage_error(j->o, "no value for the size '%s' (--dim %s=N)", j->p->size[k].name, j->p->size[k].name);
+    return EXIT_FINE;
+}
+
 /* -- Inputs -- */
 
 static int wrong_input(struct job *j, const struct neuron_tensor *t, const char *path, const struct tcc_object *v)
@@ -181,8 +202,10 @@ static int show(struct job *j, int tensor, const char *dir)
     enum neuron_type type = (enum neuron_type)t->type;
     enum tcc_dtype dtype = dtype_of(type);
     int bytes = neuron_type_bytes(type);
-    int64_t n = neuron_tensor_bytes(t) / bytes;
-    struct tcc_object *v = tccrt_object_tensor(dtype ? (int)dtype : TCC_F32, t->rank, t->dims), *wide = NULL;
+    int64_t n = neuron_tensor_bytes(t) / bytes, dims[NEURON_RANK];
+    memcpy(dims, t->dims, sizeof dims);
+    dims[0] *= t->times;
+    struct tcc_object *v = tccrt_object_tensor(dtype ? (int)dtype : TCC_F32, t->rank, dims), *wide = NULL;
     int code = EXIT_FINE;
     char path[4096];
     uint8_t element[4];
@@ -380,6 +403,8 @@ static int run_program(struct job *j, bool profile)
     int code = rounding(o, &c);
     if (code == EXIT_FINE)
         code = load(j, o->words[1]);
+    if (code == EXIT_FINE)
+        code = sizes(j);
     if (code != EXIT_FINE)
         return code;
     if (!(j->s = neuron_sim_new(j->p, &c, j->error)))

@@ -314,6 +314,26 @@ static void zero_integers(const struct neuron_program *p, const struct tcr_kerne
             memset(l->args[t], 0, (size_t)neuron_lib.neuron_tensor_bytes(&p->tensors[t]));
 }
 
+/* What the launch says of the sizes that only the run knows. Registers are 32 bits, and so are places in such tensors. */
+static int set_sizes(struct neuron_kernel *k, const struct tcr_kernel_launch *l)
+{
+    struct neuron_program *p = k->program[0];
+
+    if (p->nsizes != (p->nsizes ? (int)l->nsizes : 0))
+        return neuron_bad_image("a program's sizes");
+    for (int s = 0; s < p->nsizes; s++) {
+        k->is_known &= p->size[s].value == l->sizes[s];
+        neuron_lib.neuron_set_size(p, s, l->sizes[s]);
+    }
+    for (int t = 0; t < p->ntensors; t++)
+        if (p->tensors[t].nsizes && neuron_lib.neuron_tensor_bytes(&p->tensors[t]) > INT32_MAX)
+            return tcr_fail(TCC_EENV,
+                            "node '%s': a tensor of more than 2 GiB, of a size that was open when the model was "
+                            "compiled: --dim fixes it",
+                            l->node);
+    return TCC_OK;
+}
+
 int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcr_neuron *n = (struct tcr_neuron *)d;
@@ -323,6 +343,8 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
     int status = n->fault ? TCC_OK : kernel_of(n, l, &kernel);
 
     if (status || n->fault)
+        return status;
+    if ((status = set_sizes(kernel, l)))
         return status;
     const struct neuron_program *p = kernel->program[0];
     for (int t = 0; t < p->ntensors; t++)
