@@ -127,7 +127,6 @@ static const struct imp_row rows[] = {
 #define PREVIEW "ai.onnx.preview"
 #define TRAIN "ai.onnx.preview.training"
 #define TF "ai.onnx.converters.tensorflow"
-#define OPAQUE(function)
 #define ROW(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, false, false},
 #define ANY(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, true, false},
 #define MAP(domain, op, since, until, function, arg) {domain, op, since, until, onnx_op_##function, arg, false, true},
@@ -147,6 +146,15 @@ const struct imp_row *imp_find_row(const char *domain, const char *op, int opset
     }
     /* tf2onnx leaves operators in ONNX's domain, too */
     return *domain || *other_version ? NULL : imp_find_row(TF, op, 1, other_version);
+}
+
+bool imp_build_row(struct imp *im, const struct imp_row *row)
+{
+    const struct imp_row *outer = im->row;
+    im->row = row;
+    bool fine = row->build(im);
+    im->row = outer;
+    return fine;
 }
 
 /* What to do at the source about an operator that a converter has left; NULL: not known. */
@@ -309,7 +317,7 @@ static bool build_node(struct imp *im)
     if (row && row->map && imp_has_unranked(im))
         return imp_map_unranked(im, row) && ir_nerrors(im->ctx) == errors;
     if (row)
-        return (row->any || only_tensors(im)) && row->build(im, row->arg) && ir_nerrors(im->ctx) == errors;
+        return (row->any || only_tensors(im)) && imp_build_row(im, row) && ir_nerrors(im->ctx) == errors;
     return refuse_unknown(im);
 }
 

@@ -8,12 +8,12 @@
  *     ROW(AI, "Relu", 1, 0, map1, IR_relu)      domain, operator, first and last opset (0: still valid), function,
  *     argument
  *
- * and, unless an existing function fits, `bool onnx_op_NAME(struct imp *im, int arg)` in the file of its family
- * (op_*.c). ops.def declares it. The function reads the node through imp_in/imp_i/imp_ints..., builds IR with the imp_*
- * builders below (they fold constants and follow small integer tensors as dim expressions; do not call ir_build
- * yourself) and ends with `return imp_out(im, 0, value)`.
+ * and, unless an existing function fits, `bool onnx_op_NAME(struct imp *im)` in the file of its family
+ * (op_*.c). ops.def declares it. The row's argument is im->row->arg. The function reads the node through
+ * imp_in/imp_i/imp_ints..., builds IR with the imp_* builders below (they fold constants and follow small integer
+ * tensors as dim expressions; do not call ir_build yourself) and ends with `return imp_out(im, 0, value)`.
  *
- *     bool onnx_op_leaky(struct imp *im, int arg)
+ *     bool onnx_op_leaky(struct imp *im)
  *     {
  *         struct ir_value *x = imp_in(im, 0);
  *         return imp_out(im, 0, imp_bin(im, IR_leaky_relu, x, imp_like(im, x, imp_f(im, "alpha", 0.01))));
@@ -44,7 +44,7 @@ struct imp;
 struct imp_row {
     const char *domain, *op;
     int since, until;
-    bool (*build)(struct imp *im, int arg);
+    bool (*build)(struct imp *im);
     int arg;
     bool any; /* takes operands that are no ranked tensors of numbers */
     bool map; /* elementwise: operands of unknown rank become vectors first */
@@ -107,6 +107,7 @@ struct imp {
     const struct onnx_graph *graph;      /* being imported (its value_info helps with unknown ranks) */
     /* The node being imported. */
     const struct onnx_node *node;
+    const struct imp_row *row;           /* by which it is built */
     const char *domain;
     int opset;
     struct ir_value **outs;
@@ -415,6 +416,11 @@ struct imp_refusal *imp_refusal_of(struct imp *im, const char *domain, const cha
 /* Adds what else the model has of such operators to the refusals, and counts their nodes (unknown.c). */
 void imp_list_unknown(struct imp *im);
 const struct imp_row *imp_find_row(const char *domain, const char *op, int opset, bool *other_version);
+/* The node being imported by that row. False after a message. */
+bool imp_build_row(struct imp *im, const struct imp_row *row);
+/* Its forms for axes known at run time (opaque.c), of n axes that are added. */
+bool imp_cumulate_opaque(struct imp *im), imp_pad_opaque(struct imp *im), imp_reduce_opaque(struct imp *im),
+    imp_slice_opaque(struct imp *im), imp_squeeze_opaque(struct imp *im), imp_unsqueeze_opaque(struct imp *im, int n);
 
 /* -- Regions that may be wrong (attempt.c)
  * --------------------------------------------------------------------------------------- */
@@ -515,7 +521,7 @@ enum imp_old {
 };
 enum imp_trial { TRIAL_AFFINE, TRIAL_SOFTPLUS, TRIAL_TANH, TRIAL_SCALE };
 
-#define ROW(domain, op, since, until, function, arg) bool onnx_op_##function(struct imp *im, int arg_);
+#define ROW(domain, op, since, until, function, arg) bool onnx_op_##function(struct imp *im);
 #include "compiler/onnx/ops.def"
 #undef ROW
 

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* [b, s, heads * d] -> [b, heads, s, d] */
 struct ir_value *imp_split_heads(struct imp *im, struct ir_value *x, int64_t heads)
 {
@@ -188,9 +186,8 @@ static bool add_valid(struct imp *im, struct bias *b, struct ir_value *valid)
                        imp_bin(im, IR_lt, imp_iota(im, 1, &b->keys, 0, TCC_I64), imp_reshape(im, valid, 4, dims)));
 }
 
-bool onnx_op_attention(struct imp *im, int arg)
+bool onnx_op_attention(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL;
     struct ir_value *mask = imp_in(im, 3), *past_k = imp_in(im, 4), *past_v = imp_in(im, 5), *valid = imp_in(im, 6);
     struct imp_heads heads;
@@ -253,9 +250,8 @@ static struct ir_value *modify(struct imp *im, const char *name, struct ir_value
     return fine ? out[0] : NULL;
 }
 
-bool onnx_op_flex_attention(struct imp *im, int arg)
+bool onnx_op_flex_attention(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *q = imp_tensor(im, 0), *k = q ? imp_tensor(im, 1) : NULL, *v = k ? imp_tensor(im, 2) : NULL;
     struct imp_heads heads;
     if (!v)
@@ -343,9 +339,8 @@ static struct ir_value *angles(struct imp *im, struct ir_value *cache, struct ir
                : (imp_bad(im, "caches [b, s, d], or [n, d] with positions, are expected"), NULL);
 }
 
-bool onnx_op_rotary(struct imp *im, int arg)
+bool onnx_op_rotary(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *cache_cos = imp_in(im, 1), *cache_sin = imp_in(im, 2),
                     *positions = imp_in(im, 3);
     if (!x)
@@ -361,9 +356,8 @@ bool onnx_op_rotary(struct imp *im, int arg)
 
 /* -- TensorScatter: a cache with new entries written at each sample's position */
 
-bool onnx_op_tensor_scatter(struct imp *im, int arg)
+bool onnx_op_tensor_scatter(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *cache = imp_tensor(im, 0), *update = cache ? imp_tensor(im, 1) : NULL, *at = imp_in(im, 2);
     int64_t axis = imp_i(im, "axis", -2);
     if (!update || !imp_axis(im, &axis, imp_rank(cache)))
@@ -388,9 +382,8 @@ bool onnx_op_tensor_scatter(struct imp *im, int arg)
 
 /* -- Causal depthwise convolution that carries the last inputs */
 
-bool onnx_op_causal_conv(struct imp *im, int arg)
+bool onnx_op_causal_conv(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2),
                     *past = imp_in(im, 3);
     int64_t k, channels, one = 1;
@@ -420,9 +413,8 @@ bool onnx_op_causal_conv(struct imp *im, int arg)
     return imp_out(im, 0, y) && (!imp_wants(im, 1) || imp_out(im, 1, state));
 }
 
-bool onnx_op_swiglu(struct imp *im, int arg)
+bool onnx_op_swiglu(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL;
     double alpha = imp_f(im, "alpha", 1);
     if (!b)
@@ -513,9 +505,8 @@ static struct ir_node *linear_loop(struct imp *im, const struct linear *l, struc
     return fine ? loop : NULL;
 }
 
-bool onnx_op_linear_attention(struct imp *im, int arg)
+bool onnx_op_linear_attention(struct imp *im)
 {
-    UNUSED(arg);
     static const int64_t order[4] = {1, 0, 2, 3};
     int64_t hq = imp_i(im, "q_num_heads", 0), hk = imp_i(im, "kv_num_heads", 0);
     ir_expr heads = ir_const(im->ctx, hk);

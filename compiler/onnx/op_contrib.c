@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Elementwise */
 
 static struct ir_value *plus(struct imp *im, struct ir_value *x, struct ir_value *y)
@@ -20,28 +18,25 @@ static struct ir_value *plus(struct imp *im, struct ir_value *x, struct ir_value
 }
 
 /* `arg` of the sum of operands 0 and 1; 1 may be missing. */
-bool onnx_op_biased(struct imp *im, int arg)
+bool onnx_op_biased(struct imp *im)
 {
-    return imp_out(im, 0, imp_un(im, (enum ir_op)arg, plus(im, imp_tensor(im, 0), imp_in(im, 1))));
+    return imp_out(im, 0, imp_un(im, (enum ir_op)im->row->arg, plus(im, imp_tensor(im, 0), imp_in(im, 1))));
 }
 
-bool onnx_op_quick_gelu(struct imp *im, int arg)
+bool onnx_op_quick_gelu(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     return imp_out(im, 0, imp_bin(im, IR_swish, x, imp_like(im, x, imp_f(im, "alpha", 1.702f))));
 }
 
-bool onnx_op_bias_add(struct imp *im, int arg)
+bool onnx_op_bias_add(struct imp *im)
 {
-    UNUSED(arg);
     return imp_out(im, 0, plus(im, plus(im, imp_tensor(im, 0), imp_in(im, 1)), imp_in(im, 2)));
 }
 
 /* The left half of x + bias times gelu of the right one. */
-bool onnx_op_bias_split_gelu(struct imp *im, int arg)
+bool onnx_op_bias_split_gelu(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = plus(im, imp_tensor(im, 0), imp_in(im, 1));
     if (!x || !imp_rank(x))
         return x && imp_bad(im, "a scalar has no halves");
@@ -68,8 +63,9 @@ static struct ir_value *normalised(struct imp *im, struct ir_value *x, struct ir
 }
 
 /* Operands: input, skip, gamma, [beta unless rms,] bias. `arg`: 1 is SkipSimplifiedLayerNormalization. */
-bool onnx_op_skip_layer_norm(struct imp *im, int arg)
+bool onnx_op_skip_layer_norm(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0), *skip = x ? imp_tensor(im, 1) : NULL, *gamma = imp_in(im, 2),
                     *beta = arg ? NULL : imp_in(im, 3), *bias = imp_in(im, arg ? 3 : 4);
     if (!skip)
@@ -112,9 +108,8 @@ static bool embed(struct imp *im, struct ir_value *const *table, struct ir_value
            (!imp_wants(im, 2) || imp_out(im, 2, sum));
 }
 
-bool onnx_op_embed_layer_norm(struct imp *im, int arg)
+bool onnx_op_embed_layer_norm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *table[] = {imp_in(im, 2), imp_in(im, 3), imp_in(im, 4)};
     return embed(im, table, imp_in(im, 8), imp_in(im, 5), imp_in(im, 6));
 }
@@ -131,9 +126,8 @@ static struct ir_value *real_table(struct imp *im, int k, int scale)
     return imp_bin(im, IR_mul, x, imp_reshape(im, s, 0, NULL));
 }
 
-bool onnx_op_qembed_layer_norm(struct imp *im, int arg)
+bool onnx_op_qembed_layer_norm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *table[] = {real_table(im, 2, 8), real_table(im, 3, 9), real_table(im, 4, 10)};
     return embed(im, table, NULL, real_table(im, 5, 11), real_table(im, 6, 12));
 }
@@ -152,7 +146,7 @@ static struct ir_value *spread_skip(struct imp *im, struct ir_value *skip, const
 }
 
 /* `arg`: 1 is SkipGroupNorm, which normalises x + skip + bias. */
-bool onnx_op_contrib_group_norm(struct imp *im, int arg)
+bool onnx_op_contrib_group_norm(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0), *gamma = imp_in(im, 1), *beta = imp_in(im, 2);
     int64_t groups = imp_i(im, "groups", 0), axes[TCC_MAX_RANK], activation = imp_i(im, "activation", 0);
@@ -164,7 +158,7 @@ bool onnx_op_contrib_group_norm(struct imp *im, int arg)
         return imp_bad(im, "X with spatial axes, gamma, beta, groups, and activation 0 or 1 are expected");
     enum tcc_dtype to = imp_dtype(x);
     x = imp_wide(im, x);
-    if (arg) {
+    if (im->row->arg) {
         struct ir_value *bias = imp_in(im, 4);
         x = plus(im, x, imp_wide(im, spread_skip(im, imp_in(im, 3), x, channels)));
         x = bias ? plus(im, x, imp_along(im, imp_wide(im, bias), channels, rank)) : x;
@@ -200,9 +194,8 @@ static struct ir_value *batch_last(struct imp *im, struct ir_value *x, const cha
     return imp_transpose(im, x, perm);
 }
 
-bool onnx_op_fused_matmul(struct imp *im, int arg)
+bool onnx_op_fused_matmul(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL, *y;
     double alpha = imp_f(im, "alpha", 1);
     if (!b)
@@ -217,9 +210,8 @@ bool onnx_op_fused_matmul(struct imp *im, int arg)
     return imp_out(im, 0, alpha == 1 ? y : imp_bin(im, IR_mul, y, imp_like(im, a, alpha)));
 }
 
-bool onnx_op_gemm_fast_gelu(struct imp *im, int arg)
+bool onnx_op_gemm_fast_gelu(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL;
     struct ir_value *y = w ? plus(im, imp_matmul_nd(im, x, w, imp_dtype(x)), imp_in(im, 2)) : NULL;
     return imp_out(im, 0, imp_un(im, IR_gelu_tanh, y));
@@ -232,9 +224,8 @@ static struct ir_value *activated(struct imp *im, struct ir_value *y, double alp
     return *name ? imp_activation(im, name, y, alpha, beta) : y;
 }
 
-bool onnx_op_fused_gemm(struct imp *im, int arg)
+bool onnx_op_fused_gemm(struct imp *im)
 {
-    UNUSED(arg);
     double alpha = imp_f(im, "activation_alpha", (double)NAN), beta = imp_f(im, "activation_beta", (double)NAN);
     return imp_out(im, 0, activated(im, imp_gemm(im), alpha, beta));
 }
@@ -263,8 +254,9 @@ struct ir_value *imp_channels_last(struct imp *im, struct ir_value *x)
 }
 
 /* FusedConv: activation(conv(x, w) + b + z). `arg`: 1 where channels come last (NhwcConv, NhwcFusedConv). */
-bool onnx_op_fused_conv(struct imp *im, int arg)
+bool onnx_op_fused_conv(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *z = imp_in(im, 3);
     int n;
     if (!w)
@@ -277,18 +269,16 @@ bool onnx_op_fused_conv(struct imp *im, int arg)
     return imp_out(im, 0, activated(im, y, constants[0], constants[1]));
 }
 
-bool onnx_op_nhwc_max_pool(struct imp *im, int arg)
+bool onnx_op_nhwc_max_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_channels_first(im, imp_tensor(im, 0));
     return x && imp_out(im, 0, imp_channels_last(im, imp_max_pool(im, x)));
 }
 
 /* -- Others */
 
-bool onnx_op_expand_dims(struct imp *im, int arg)
+bool onnx_op_expand_dims(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis;
     if (!x)
@@ -300,9 +290,8 @@ bool onnx_op_expand_dims(struct imp *im, int arg)
 
 /* The elements of a vector in the order in which they first come, where each element is among them, and how many there
  * are. */
-bool onnx_op_contrib_unique(struct imp *im, int arg)
+bool onnx_op_contrib_unique(struct imp *im)
 {
-    UNUSED(arg);
     static const int of[3] = {0, 2, 3}; /* results of ONNX's Unique */
     struct ir_value *x = imp_tensor(im, 0);
     if (!x || imp_rank(x) != 1)

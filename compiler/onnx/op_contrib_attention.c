@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- What all of them share */
 
 bool contrib_add_bias(struct imp *im, struct contrib_attention *a, struct ir_value *v)
@@ -143,9 +141,8 @@ static struct ir_value *positions_of(struct imp *im, struct ir_value *ids, ir_ex
     return first ? imp_bin(im, IR_add, imp_iota(im, 2, dims, 1, TCC_I64), first) : NULL;
 }
 
-bool onnx_op_contrib_rotary(struct imp *im, int arg)
+bool onnx_op_contrib_rotary(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *cosine = imp_in(im, 2), *sine = imp_in(im, 3);
     int64_t heads = imp_i(im, "num_heads", 0), size, hidden;
     if (!x || !cosine || !sine || imp_rank(cosine) != 2 || (imp_rank(x) != 3 && imp_rank(x) != 4))
@@ -305,9 +302,8 @@ static bool self_attention(struct imp *im, struct ir_value *x, struct ir_value *
     return imp_out(im, 0, contrib_attend(im, &a));
 }
 
-bool onnx_op_contrib_attention(struct imp *im, int arg)
+bool onnx_op_contrib_attention(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2);
     if (!w || imp_rank(w) != 2)
         return w && imp_bad(im, "weights with 2 dims are expected");
@@ -316,9 +312,8 @@ bool onnx_op_contrib_attention(struct imp *im, int arg)
     return y && self_attention(im, y, imp_in(im, 3), imp_in(im, 4), imp_in(im, 5), imp_in(im, 6));
 }
 
-bool onnx_op_qattention(struct imp *im, int arg)
+bool onnx_op_qattention(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL;
     struct ir_value *y =
         w ? imp_integer_product(im, x, imp_in(im, 6), imp_in(im, 3), w, imp_in(im, 7), imp_in(im, 4)) : NULL;
@@ -401,9 +396,8 @@ static bool causal_rows(struct imp *im, struct contrib_attention *a, ir_expr pas
     return contrib_mask(im, a, imp_bin(im, IR_or, imp_bin(im, IR_ge, query, key), last), -INFINITY);
 }
 
-bool onnx_op_multi_head_attention(struct imp *im, int arg)
+bool onnx_op_multi_head_attention(struct imp *im)
 {
-    UNUSED(arg);
     struct contrib_attention a = {.scale = imp_f(im, "scale", 0)};
     struct ir_value *past[2] = {imp_in(im, 6), imp_in(im, 7)}, **kv[2] = {&a.k, &a.v}, *used = imp_in(im, 8),
                     *rows = NULL;
@@ -487,9 +481,8 @@ static bool attend_packed(struct imp *im, struct contrib_attention *a, const str
     return imp_out(im, 0, imp_gather(im, imp_reshape(im, y, 2, dims), at, 0));
 }
 
-bool onnx_op_packed_attention(struct imp *im, int arg)
+bool onnx_op_packed_attention(struct imp *im)
 {
-    UNUSED(arg);
     struct contrib_attention a = {.scale = imp_f(im, "scale", 0)};
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2);
     struct packed p;
@@ -503,9 +496,8 @@ bool onnx_op_packed_attention(struct imp *im, int arg)
            attend_packed(im, &a, &p, imp_in(im, 4), imp_in(im, 5), -10000);
 }
 
-bool onnx_op_packed_multi_head_attention(struct imp *im, int arg)
+bool onnx_op_packed_multi_head_attention(struct imp *im)
 {
-    UNUSED(arg);
     struct contrib_attention a = {.scale = imp_f(im, "scale", 0)};
     struct ir_value *part[3] = {imp_tensor(im, 0), imp_in(im, 1), imp_in(im, 2)}, *bias = imp_in(im, 3);
     int64_t heads = imp_i(im, "num_heads", 0);

@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 struct cache {
     ir_expr total;              /* keys of the longest sample, new ones included */
     struct ir_value *before;    /* i64[b, 1, 1, 1]: keys of each sample before the new ones */
@@ -166,9 +164,8 @@ static bool update_cache(struct imp *im, struct contrib_attention *a, const stru
     return a->k && a->v;
 }
 
-bool onnx_op_group_query_attention(struct imp *im, int arg)
+bool onnx_op_group_query_attention(struct imp *im)
 {
-    UNUSED(arg);
     struct contrib_attention a = {
         .scale = imp_f(im, "scale", 0), .softcap = imp_f(im, "softcap", 0), .sink = imp_in(im, 11)};
     int64_t heads = imp_i(im, "num_heads", 0), shown = imp_i(im, "qk_output", 0);

@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Packed elements */
 
 /* The elements of x where they are known: of a constant, or of one in another shape. */
@@ -265,9 +263,8 @@ static struct ir_value *packed_product(struct imp *im, const struct blocks *give
     return imp_cast(im, imp_reshape(im, y, rank, dims), imp_dtype(x));
 }
 
-bool onnx_op_matmul_nbits(struct imp *im, int arg)
+bool onnx_op_matmul_nbits(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *w = a ? imp_tensor(im, 1) : NULL, *scale = w ? imp_tensor(im, 2) : NULL;
     struct ir_value *zero = imp_in(im, 3), *group = imp_in(im, 4), *bias = imp_in(im, 5), *y;
     struct blocks b = {imp_i(im, "N", 0), imp_i(im, "K", 0), imp_i(im, "bits", 4), imp_i(im, "block_size", 0), 0};
@@ -306,9 +303,8 @@ static struct ir_value *of_rows(struct imp *im, struct ir_value *v, struct ir_va
     return imp_gather(im, v, index, (int)gather);
 }
 
-bool onnx_op_gather_block_quantized(struct imp *im, int arg)
+bool onnx_op_gather_block_quantized(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *index = x ? imp_tensor(im, 1) : NULL,
                     *scale = index ? imp_tensor(im, 2) : NULL;
     struct ir_value *zero = imp_in(im, 3);

@@ -11,7 +11,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
 #define MAX_RESULTS 256
 
 static const struct onnx_graph *graph_attr(struct imp *im, const char *name)
@@ -323,9 +322,8 @@ static bool gather_results(struct imp *im, size_t n, const int *counts, struct i
     return true;
 }
 
-bool onnx_op_if(struct imp *im, int arg)
+bool onnx_op_if(struct imp *im)
 {
-    UNUSED(arg);
     struct branching *i = IR_NEW(im->ctx, struct branching);
     struct ir_value *cond = one_operand(im, 0);
     bool truth;
@@ -586,9 +584,8 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
     return NULL;
 }
 
-bool onnx_op_loop(struct imp *im, int arg)
+bool onnx_op_loop(struct imp *im)
 {
-    UNUSED(arg);
     struct looping l = {
         .body = graph_attr(im, "body"), .trip = imp_in(im, 0), .cond = imp_in(im, 1), .onnx_loop = true};
     double on = 1;
@@ -750,11 +747,11 @@ static bool scan8(struct imp *im)
     return true;
 }
 
-bool onnx_op_scan(struct imp *im, int arg)
+bool onnx_op_scan(struct imp *im)
 {
     struct looping l = {0};
     int given;
-    if (arg == 8)
+    if (im->row->arg == 8)
         return scan8(im);
     if (!read_scan(im, &l, 0))
         return false;

@@ -110,10 +110,9 @@ static bool substitute(struct imp *im, struct target *t)
     return true;
 }
 
-bool onnx_op_gradient(struct imp *im, int arg)
+bool onnx_op_gradient(struct imp *im)
 {
     struct target t = {0};
-    (void)arg;
     if (!read_target(im, &t) || (!t.same && !substitute(im, &t)))
         return false;
     struct ir_value **grads = IR_NEWN(im->ctx, t.nx + 1, struct ir_value *);

@@ -4,21 +4,17 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Gather and scatter */
 
-bool onnx_op_gather(struct imp *im, int arg)
+bool onnx_op_gather(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *index = x ? imp_tensor(im, 1) : NULL;
     int64_t axis = imp_i(im, "axis", 0);
     return index && imp_axis(im, &axis, imp_rank(x)) && imp_out(im, 0, imp_gather(im, x, index, (int)axis));
 }
 
-bool onnx_op_gather_elements(struct imp *im, int arg)
+bool onnx_op_gather_elements(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *index = imp_tensor(im, 1);
     int64_t axis = imp_i(im, "axis", 0);
     return x && index && imp_axis(im, &axis, imp_rank(x)) &&
@@ -33,9 +29,8 @@ static bool known_tuples(struct imp *im, const struct ir_value *indices)
            imp_open_size(im, imp_dim(indices, rank - 1), NULL, "indices whose last dim is known only at run time");
 }
 
-bool onnx_op_gather_nd(struct imp *im, int arg)
+bool onnx_op_gather_nd(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1)};
     return in[0] && in[1] && known_tuples(im, in[1]) &&
            imp_out(
@@ -55,9 +50,8 @@ static const char *reduction(struct imp *im)
     return NULL;
 }
 
-bool onnx_op_scatter_elements(struct imp *im, int arg)
+bool onnx_op_scatter_elements(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2)};
     int64_t axis = imp_i(im, "axis", 0);
     const char *mode = reduction(im);
@@ -67,9 +61,8 @@ bool onnx_op_scatter_elements(struct imp *im, int arg)
                           IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, mode))));
 }
 
-bool onnx_op_scatter_nd(struct imp *im, int arg)
+bool onnx_op_scatter_nd(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_tensor(im, 2)};
     const char *mode = reduction(im);
     return in[0] && in[1] && in[2] && mode && known_tuples(im, in[1]) &&
@@ -79,9 +72,8 @@ bool onnx_op_scatter_nd(struct imp *im, int arg)
 /* -- Made of indices */
 
 /* Range: the count is known when all three are integers that can be followed; otherwise it is computed and bound. */
-bool onnx_op_range(struct imp *im, int arg)
+bool onnx_op_range(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *start = imp_tensor(im, 0), *limit = start ? imp_tensor(im, 1) : NULL,
                     *delta = limit ? imp_tensor(im, 2) : NULL;
     ir_expr s, l, d, n;
@@ -112,9 +104,8 @@ bool onnx_op_range(struct imp *im, int arg)
 }
 
 /* Column and row numbers compared: the lower or upper triangle, the rest 0. */
-bool onnx_op_trilu(struct imp *im, int arg)
+bool onnx_op_trilu(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *k = imp_in(im, 1);
     if (!x)
         return false;
@@ -130,9 +121,8 @@ bool onnx_op_trilu(struct imp *im, int arg)
     return imp_out(im, 0, imp_tri(im, IR_select, keep, x, imp_like(im, x, 0)));
 }
 
-bool onnx_op_eyelike(struct imp *im, int arg)
+bool onnx_op_eyelike(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;
@@ -145,9 +135,8 @@ bool onnx_op_eyelike(struct imp *im, int arg)
     return imp_out(im, 0, imp_cast(im, on, t));
 }
 
-bool onnx_op_onehot(struct imp *im, int arg)
+bool onnx_op_onehot(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *depth = imp_in(im, 1), *values = imp_in(im, 2);
     int64_t axis = imp_i(im, "axis", -1);
     ir_expr n;

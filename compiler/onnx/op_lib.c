@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 static const struct {
     const char *name, *results;
 } libs[] = {
@@ -129,8 +127,9 @@ bool imp_lib_node(struct imp *im, const char *name, int nout, const ir_type *typ
     return n != NULL;
 }
 
-bool onnx_op_lib(struct imp *im, int arg)
+bool onnx_op_lib(struct imp *im)
 {
+    int arg = im->row->arg;
     struct spec s = {.im = im, .p = libs[arg].results};
     ir_type types[8];
     int n = 0;
@@ -236,8 +235,9 @@ bool imp_dynamic(struct imp *im, const struct imp_row *row, bool *done)
 
 /* -- Strings */
 
-bool onnx_op_string_concat(struct imp *im, int arg)
+bool onnx_op_string_concat(struct imp *im)
 {
+    bool equal = im->row->arg == IR_eq; /* Equal's row */
     struct ir_value *x = imp_in(im, 0), *y = imp_in(im, 1);
     if (!x || !y || imp_rank(x) < 0 || imp_rank(y) < 0)
         return imp_unsupported(im, "operands of unknown rank");
@@ -249,13 +249,12 @@ bool onnx_op_string_concat(struct imp *im, int arg)
         ir_expr a = i < 0 ? ir_const(im->ctx, 1) : imp_dim(x, i), b = j < 0 ? ir_const(im->ctx, 1) : imp_dim(y, j);
         dims[k] = ir_is_value(a, 1) ? b : ir_is_value(b, 1) || a == b ? a : NULL;
     }
-    ir_type t = imp_fresh_type(im, arg ? TCC_BOOL : TCC_STRING, rank, dims);
-    return imp_lib_node(im, arg ? "string_equal" : "string_concat", 1, &t, NULL);
+    ir_type t = imp_fresh_type(im, equal ? TCC_BOOL : TCC_STRING, rank, dims);
+    return imp_lib_node(im, equal ? "string_equal" : "string_concat", 1, &t, NULL);
 }
 
-bool onnx_op_string_split(struct imp *im, int arg)
+bool onnx_op_string_split(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     ir_expr dims[TCC_MAX_RANK + 1] = {NULL};
     if (!x || imp_rank(x) < 0 || imp_rank(x) == TCC_MAX_RANK)
@@ -269,9 +268,8 @@ bool onnx_op_string_split(struct imp *im, int arg)
 
 /* -- Sizes that the data decides */
 
-bool onnx_op_nonzero(struct imp *im, int arg)
+bool onnx_op_nonzero(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;
@@ -298,9 +296,8 @@ static struct ir_value *compress_known(struct imp *im, struct ir_value *x, bool 
     return imp_gather(im, flat ? imp_reshape(im, x, 1, &n) : x, imp_i64s(im, kept, keep), axis);
 }
 
-bool onnx_op_compress(struct imp *im, int arg)
+bool onnx_op_compress(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *known;
     int64_t axis = imp_i(im, "axis", 0);
     bool flat = !imp_attr(im, "axis");
@@ -315,9 +312,8 @@ bool onnx_op_compress(struct imp *im, int arg)
     return imp_lib_node(im, "compress", 1, &t, NULL);
 }
 
-bool onnx_op_unique(struct imp *im, int arg)
+bool onnx_op_unique(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 0);
     bool flat = !imp_attr(im, "axis");
@@ -337,9 +333,8 @@ bool onnx_op_unique(struct imp *im, int arg)
 
 /* -- Image and signal operators whose result's size follows from operands */
 
-bool onnx_op_grid_sample(struct imp *im, int arg)
+bool onnx_op_grid_sample(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *grid = x ? imp_tensor(im, 1) : NULL;
     ir_expr dims[TCC_MAX_RANK];
     if (!grid)
@@ -352,9 +347,8 @@ bool onnx_op_grid_sample(struct imp *im, int arg)
     return imp_lib_node(im, "grid_sample", 1, &t, NULL);
 }
 
-bool onnx_op_roi_align(struct imp *im, int arg)
+bool onnx_op_roi_align(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *rois = x ? imp_tensor(im, 1) : NULL;
     if (!rois)
         return false;
@@ -370,9 +364,8 @@ bool onnx_op_roi_align(struct imp *im, int arg)
 
 /* The maxima of regions' parts, 0 of a part without elements: the library op says where in its plane each is. A row
  * of rois is its picture's number and its corners. */
-bool onnx_op_max_roi_pool(struct imp *im, int arg)
+bool onnx_op_max_roi_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *rois = x ? imp_tensor(im, 1) : NULL;
     int n = 0;
     const int64_t *pooled = imp_ints(im, "pooled_shape", &n);
@@ -400,9 +393,8 @@ bool onnx_op_max_roi_pool(struct imp *im, int arg)
     return y && imp_out(im, 0, imp_tri(im, IR_select, imp_bin(im, IR_lt, at, zero), imp_like(im, x, 0), y));
 }
 
-bool onnx_op_affine_grid(struct imp *im, int arg)
+bool onnx_op_affine_grid(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *theta = imp_tensor(im, 0);
     ir_expr size[TCC_MAX_RANK], dims[TCC_MAX_RANK];
     if (!theta)
@@ -427,9 +419,8 @@ bool onnx_op_affine_grid(struct imp *im, int arg)
     return imp_lib_node(im, "affine_grid", 1, &t, NULL);
 }
 
-bool onnx_op_col2im(struct imp *im, int arg)
+bool onnx_op_col2im(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr image[TCC_MAX_RANK], block[TCC_MAX_RANK], dims[TCC_MAX_RANK], taps = ir_const(im->ctx, 1);
     if (!x)
@@ -453,9 +444,8 @@ bool onnx_op_col2im(struct imp *im, int arg)
     return imp_lib_node(im, "col2im", 1, &t, NULL);
 }
 
-bool onnx_op_max_unpool(struct imp *im, int arg)
+bool onnx_op_max_unpool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr dims[TCC_MAX_RANK];
     int nk, ns, np;
@@ -524,9 +514,8 @@ static bool resizes_something(struct imp *im, const struct ir_value *x, int rank
     return true;
 }
 
-bool onnx_op_resize(struct imp *im, int arg)
+bool onnx_op_resize(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int first = im->opset < 11 ? 1 : 2;
     struct ir_value *scales = imp_in(im, first), *sizes = im->opset < 11 ? NULL : imp_in(im, 3);
@@ -578,9 +567,8 @@ bool onnx_op_resize(struct imp *im, int arg)
     return node && imp_out(im, 0, node->out[0]);
 }
 
-bool onnx_op_upsample(struct imp *im, int arg)
+bool onnx_op_upsample(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr dims[TCC_MAX_RANK] = {NULL};
     int64_t axes[TCC_MAX_RANK];
@@ -604,9 +592,8 @@ bool onnx_op_upsample(struct imp *im, int arg)
 }
 
 /* DFT, STFT: complex numbers are a last axis of 2. */
-bool onnx_op_dft(struct imp *im, int arg)
+bool onnx_op_dft(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr dims[TCC_MAX_RANK], n;
     int64_t axis = imp_i(im, "axis", im->opset < 20 ? 1 : -2), given;
@@ -637,9 +624,8 @@ bool onnx_op_dft(struct imp *im, int arg)
     return imp_lib_node(im, "dft", 1, &t, im->opset < 20 && !imp_attr(im, "axis") ? IR_ATTRS(attr) : NULL);
 }
 
-bool onnx_op_stft(struct imp *im, int arg)
+bool onnx_op_stft(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;

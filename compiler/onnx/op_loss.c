@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -log probability of the target class, weighted, ignored targets as 0; then reduced. `logs`: [n, c, d...]. */
 static struct ir_value *likelihood(struct imp *im, struct ir_value *logs, struct ir_value *target,
                                    struct ir_value *weight)
@@ -48,8 +46,9 @@ static struct ir_value *likelihood(struct imp *im, struct ir_value *logs, struct
 }
 
 /* `arg`: 1 takes the logarithm of the softmax first. */
-bool onnx_op_loss(struct imp *im, int arg)
+bool onnx_op_loss(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0), *target = x ? imp_tensor(im, 1) : NULL;
     if (!target)
         return false;
@@ -137,8 +136,9 @@ static bool adam(struct imp *im, struct step *s)
 }
 
 /* `arg`: 0 Adagrad, 1 Momentum, 2 Adam. */
-bool onnx_op_optimizer(struct imp *im, int arg)
+bool onnx_op_optimizer(struct imp *im)
 {
+    int arg = im->row->arg;
     static bool (*const steps[])(struct imp *, struct step *) = {adagrad, momentum, adam};
     int nstate = arg == 2 ? 2 : 1, groups = 2 + nstate, n = (imp_nin(im) - 2) / groups;
     if (n < 1 || imp_nin(im) != 2 + n * groups)

@@ -5,49 +5,56 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
+/* -- Plain words: the row's argument is the op */
 
-/* -- Plain words: `arg` is the op */
-
-bool onnx_op_map1(struct imp *im, int arg)
+static bool map1(struct imp *im, enum ir_op op)
 {
-    return imp_out(im, 0, imp_un(im, (enum ir_op)arg, imp_tensor(im, 0)));
+    return imp_out(im, 0, imp_un(im, op, imp_tensor(im, 0)));
 }
 
-bool onnx_op_map2(struct imp *im, int arg)
+bool onnx_op_map1(struct imp *im)
+{
+    return map1(im, (enum ir_op)im->row->arg);
+}
+
+static bool map2(struct imp *im, enum ir_op op)
 {
     struct ir_value *x = imp_tensor(im, 0), *y = x ? imp_tensor(im, 1) : NULL;
-    return x && y && imp_out(im, 0, imp_bin(im, (enum ir_op)arg, x, y));
+    return x && y && imp_out(im, 0, imp_bin(im, op, x, y));
+}
+
+bool onnx_op_map2(struct imp *im)
+{
+    return map2(im, (enum ir_op)im->row->arg);
 }
 
 /* Floor, Ceil, Round of integers (not in the standard, but exporters write them) are the integers. */
-bool onnx_op_rounding(struct imp *im, int arg)
+bool onnx_op_rounding(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
-    return x && imp_out(im, 0, imp_is_float(x) ? imp_un(im, (enum ir_op)arg, x) : x);
+    return x && imp_out(im, 0, imp_is_float(x) ? imp_un(im, (enum ir_op)im->row->arg, x) : x);
 }
 
 /* Equal compares strings too. */
-bool onnx_op_equal(struct imp *im, int arg)
+bool onnx_op_equal(struct imp *im)
 {
     struct ir_value *x = imp_in(im, 0), *y = imp_in(im, 1);
     if (!x || !y || imp_rank(x) < 0 || imp_dtype(x) != TCC_STRING)
-        return onnx_op_map2(im, arg);
-    return onnx_op_string_concat(im, 1);
+        return map2(im, IR_eq);
+    return onnx_op_string_concat(im);
 }
 
 /* Max, Min, Sum, Mean of any number of operands. */
-bool onnx_op_variadic(struct imp *im, int arg)
+bool onnx_op_variadic(struct imp *im)
 {
     struct ir_value *sum = imp_tensor(im, 0);
     for (int k = 1; sum && k < imp_nin(im); k++)
-        sum = imp_bin(im, (enum ir_op)arg, sum, imp_tensor(im, k));
+        sum = imp_bin(im, (enum ir_op)im->row->arg, sum, imp_tensor(im, k));
     return imp_out(im, 0, sum);
 }
 
-bool onnx_op_mean(struct imp *im, int arg)
+bool onnx_op_mean(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *sum = imp_wide(im, imp_tensor(im, 0));
     for (int k = 1; sum && k < imp_nin(im); k++)
         sum = imp_bin(im, IR_add, sum, imp_wide(im, imp_tensor(im, k)));
@@ -57,16 +64,14 @@ bool onnx_op_mean(struct imp *im, int arg)
     return sum && imp_out(im, 0, imp_cast(im, sum, imp_dtype(imp_in(im, 0))));
 }
 
-bool onnx_op_mod(struct imp *im, int arg)
+bool onnx_op_mod(struct imp *im)
 {
-    UNUSED(arg);
-    return onnx_op_map2(im, imp_i(im, "fmod", 0) ? IR_fmod : IR_mod);
+    return map2(im, imp_i(im, "fmod", 0) ? IR_fmod : IR_mod);
 }
 
 /* The result has the base's type; a float exponent of an integer base computes in floats. */
-bool onnx_op_pow(struct imp *im, int arg)
+bool onnx_op_pow(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *y = x ? imp_tensor(im, 1) : NULL;
     double e;
     if (!y)
@@ -120,25 +125,22 @@ struct ir_value *imp_hypot(struct imp *im, struct ir_value *a, struct ir_value *
     return imp_tri(im, IR_select, infinite, imp_like(im, top, INFINITY), y);
 }
 
-bool onnx_op_bitshift(struct imp *im, int arg)
+bool onnx_op_bitshift(struct imp *im)
 {
-    UNUSED(arg);
     const char *d = imp_s(im, "direction", "");
     if (strcmp(d, "LEFT") && strcmp(d, "RIGHT"))
         return imp_bad(im, "direction '%s'; LEFT or RIGHT is expected", d);
-    return onnx_op_map2(im, d[0] == 'L' ? IR_shl : IR_shr);
+    return map2(im, d[0] == 'L' ? IR_shl : IR_shr);
 }
 
-bool onnx_op_where(struct imp *im, int arg)
+bool onnx_op_where(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *c = imp_tensor(im, 0), *x = c ? imp_tensor(im, 1) : NULL, *y = x ? imp_tensor(im, 2) : NULL;
     return y && imp_out(im, 0, imp_tri(im, IR_select, c, x, y));
 }
 
-bool onnx_op_isinf(struct imp *im, int arg)
+bool onnx_op_isinf(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     bool minus = imp_i(im, "detect_negative", 1), plus = imp_i(im, "detect_positive", 1);
     if (!x)
@@ -163,25 +165,21 @@ static bool with_constants(struct imp *im, enum ir_op op, const char *a, double 
     return imp_out(im, 0, imp_op(im, op, b ? 3 : 2, in, NULL));
 }
 
-bool onnx_op_leaky_relu(struct imp *im, int arg)
+bool onnx_op_leaky_relu(struct imp *im)
 {
-    UNUSED(arg);
     return with_constants(im, IR_leaky_relu, "alpha", 0.01, NULL, 0);
 }
-bool onnx_op_elu(struct imp *im, int arg)
+bool onnx_op_elu(struct imp *im)
 {
-    UNUSED(arg);
     return with_constants(im, IR_elu, "alpha", 1, NULL, 0);
 }
-bool onnx_op_celu(struct imp *im, int arg)
+bool onnx_op_celu(struct imp *im)
 {
-    UNUSED(arg);
     return with_constants(im, IR_celu, "alpha", 1, NULL, 0);
 }
 /* Of integers too: computed as floats, truncated. */
-bool onnx_op_shrink(struct imp *im, int arg)
+bool onnx_op_shrink(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *in[3];
     if (!x)
         return false;
@@ -191,45 +189,39 @@ bool onnx_op_shrink(struct imp *im, int arg)
     return imp_out(im, 0, imp_cast(im, imp_op(im, IR_shrink, 3, in, NULL), imp_dtype(x)));
 }
 
-bool onnx_op_selu(struct imp *im, int arg)
+bool onnx_op_selu(struct imp *im)
 {
-    UNUSED(arg);
     return with_constants(im, IR_selu, "alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875);
 }
 
-bool onnx_op_thresholded_relu(struct imp *im, int arg)
+bool onnx_op_thresholded_relu(struct imp *im)
 {
-    UNUSED(arg);
     return with_constants(im, IR_thresholded_relu, "alpha", 1, NULL, 0);
 }
 
-bool onnx_op_hardsigmoid(struct imp *im, int arg)
+bool onnx_op_hardsigmoid(struct imp *im)
 {
-    UNUSED(arg);
     return with_constants(im, IR_hardsigmoid, "alpha", 0.2f, "beta", 0.5);
 }
 
-bool onnx_op_swish(struct imp *im, int arg)
+bool onnx_op_swish(struct imp *im)
 {
-    UNUSED(arg);
     if (imp_f(im, "alpha", 1) == 1)
-        return onnx_op_map1(im, IR_silu);
+        return map1(im, IR_silu);
     return with_constants(im, IR_swish, "alpha", 1, NULL, 0);
 }
 
-bool onnx_op_gelu(struct imp *im, int arg)
+bool onnx_op_gelu(struct imp *im)
 {
-    UNUSED(arg);
     const char *how = imp_s(im, "approximate", "none");
     if (strcmp(how, "none") && strcmp(how, "tanh"))
         return imp_bad(im, "approximate '%s'; none or tanh is expected", how);
-    return onnx_op_map1(im, how[0] == 't' ? IR_gelu_tanh : IR_gelu);
+    return map1(im, how[0] == 't' ? IR_gelu_tanh : IR_gelu);
 }
 
 /* PRelu's slope broadcasts one way, to x. */
-bool onnx_op_prelu(struct imp *im, int arg)
+bool onnx_op_prelu(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *s = x ? imp_tensor(im, 1) : NULL;
     if (!s)
         return false;
@@ -239,12 +231,12 @@ bool onnx_op_prelu(struct imp *im, int arg)
 }
 
 /* Clip: limits were attributes up to opset 10. A NaN stays; no limit given costs nothing. */
-bool onnx_op_clip(struct imp *im, int arg)
+bool onnx_op_clip(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
     if (!x)
         return false;
-    if (arg) {
+    if (im->row->arg) {
         const struct onnx_attr *lo = imp_attr(im, "min"), *hi = imp_attr(im, "max");
         if (lo)
             x = imp_bin(im, IR_max, imp_like(im, x, imp_f(im, "min", 0)), x);
@@ -306,16 +298,14 @@ static bool cast_to(struct imp *im, enum tcc_dtype to)
     return imp_out(im, 0, convert(im, imp_tensor(im, 0), to));
 }
 
-bool onnx_op_cast(struct imp *im, int arg)
+bool onnx_op_cast(struct imp *im)
 {
-    UNUSED(arg);
     enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "to", 0));
     return to != TCC_NONE && cast_to(im, to);
 }
 
-bool onnx_op_castlike(struct imp *im, int arg)
+bool onnx_op_castlike(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *like = imp_in(im, 1);
     if (!like || like->type->kind != IR_T_TENSOR)
         return imp_bad(im, "operand 1 must be a tensor");
@@ -347,9 +337,8 @@ static bool constant_strings(struct imp *im, const struct onnx_str *s, int n, in
     return imp_out(im, 0, imp_tensor_const(im, &t));
 }
 
-bool onnx_op_constant(struct imp *im, int arg)
+bool onnx_op_constant(struct imp *im)
 {
-    UNUSED(arg);
     const struct onnx_attr *a;
     int n;
     if ((a = imp_attr(im, "value")) && a->type == ONNX_ATTR_TENSOR)
@@ -371,9 +360,8 @@ bool onnx_op_constant(struct imp *im, int arg)
     return imp_bad(im, "a constant without a value");
 }
 
-bool onnx_op_constant_of_shape(struct imp *im, int arg)
+bool onnx_op_constant_of_shape(struct imp *im)
 {
-    UNUSED(arg);
     const struct onnx_attr *a = imp_attr(im, "value");
     ir_expr dims[TCC_MAX_RANK];
     struct ir_tensor *one = a && a->type == ONNX_ATTR_TENSOR ? imp_tensor_data(im, a->tensor)
@@ -395,9 +383,8 @@ bool onnx_op_constant_of_shape(struct imp *im, int arg)
     return imp_out(im, 0, imp_expand(im, imp_reshape(im, imp_const(im, ir_tensor_ref(one)), 0, NULL), n, dims));
 }
 
-bool onnx_op_identity(struct imp *im, int arg)
+bool onnx_op_identity(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     return x ? imp_out(im, 0, x) : imp_bad(im, "operand 0 is missing");
 }
@@ -437,9 +424,8 @@ static bool train_dropout(struct imp *im, struct ir_value *x, struct ir_value *r
 }
 
 /* Inference: the operand itself, and a mask of ones. */
-bool onnx_op_dropout(struct imp *im, int arg)
+bool onnx_op_dropout(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *training = imp_in(im, 2), *ratio = imp_in(im, 1);
     double on = 0, p = 0.5;
     if (!x)

@@ -5,8 +5,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* Vectors are a row on the left, a column on the right; the 1 they bring is dropped from the result. */
 struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to)
 {
@@ -30,9 +28,8 @@ struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_val
     return imp_squeeze(im, y, n, axes);
 }
 
-bool onnx_op_matmul(struct imp *im, int arg)
+bool onnx_op_matmul(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL;
     return b && imp_out(im, 0, imp_matmul_nd(im, a, b, imp_dtype(a)));
 }
@@ -53,9 +50,8 @@ struct ir_value *imp_gemm(struct imp *im)
     return y;
 }
 
-bool onnx_op_gemm(struct imp *im, int arg)
+bool onnx_op_gemm(struct imp *im)
 {
-    UNUSED(arg);
     return imp_out(im, 0, imp_gemm(im));
 }
 
@@ -338,9 +334,8 @@ static void add_labels(char *list, const struct term *t)
             strncat(list, &t->label[k], 1);
 }
 
-bool onnx_op_einsum(struct imp *im, int arg)
+bool onnx_op_einsum(struct imp *im)
 {
-    UNUSED(arg);
     int n = imp_nin(im);
     struct term *t = IR_NEWN(im->ctx, n + 1, struct term), out = {0};
     if (n < 1)

@@ -3,8 +3,6 @@
  * that attributes decide. */
 #include "compiler/onnx/import_int.h"
 
-#define UNUSED(arg) ((void)(arg))
-
 /*
  * x has as many columns (a vector: elements; a scalar: one) as an attribute of n values has a value for. A fact, not a
  * check of the library op's: a node whose result is empty or that nobody needs is refused too, at every level.
@@ -19,7 +17,7 @@ static bool fit_columns(struct imp *im, const char *name, int64_t n)
 }
 
 /* Scaler, Imputer: lists of one value, or of one a column. `arg`: the row of libs.def. */
-bool onnx_op_columns(struct imp *im, int arg)
+bool onnx_op_columns(struct imp *im)
 {
     static const char *const lists[] = {"offset", "scale", "imputed_value_floats", "imputed_value_int64s"};
     for (int k = 0; k < 4; k++) {
@@ -29,7 +27,7 @@ bool onnx_op_columns(struct imp *im, int arg)
         if (n > 1 && !fit_columns(im, lists[k], n))
             return false;
     }
-    return onnx_op_lib(im, arg);
+    return onnx_op_lib(im);
 }
 
 /* Linear models: `scores` coefficients a column. Numbers that do not fit each other are told by the library op. */
@@ -40,9 +38,8 @@ static bool fit_coefficients(struct imp *im, int64_t scores)
     return n == 0 || scores < 1 || n % scores || fit_columns(im, "coefficients", n / scores);
 }
 
-bool onnx_op_tfidf(struct imp *im, int arg)
+bool onnx_op_tfidf(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     int n;
     if (!x || imp_rank(x) < 1 || imp_rank(x) > 2)
@@ -57,9 +54,8 @@ bool onnx_op_tfidf(struct imp *im, int arg)
 }
 
 /* Columns of the last axis; of a vector as of one row. */
-bool onnx_op_array_features(struct imp *im, int arg)
+bool onnx_op_array_features(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0), *columns = imp_in(im, 1);
     ir_expr dims[TCC_MAX_RANK] = {ir_const(im->ctx, 1)};
     int rank = imp_rank(x) == 1 ? 2 : imp_rank(x);
@@ -76,9 +72,8 @@ bool onnx_op_array_features(struct imp *im, int arg)
     return imp_lib_node(im, "array_feature_extractor", 1, &t, NULL);
 }
 
-bool onnx_op_label_encoder(struct imp *im, int arg)
+bool onnx_op_label_encoder(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     const struct onnx_attr *values = imp_attr(im, "values_tensor");
     enum tcc_dtype to = values && values->tensor        ? (enum tcc_dtype)values->tensor->dtype
@@ -94,9 +89,8 @@ bool onnx_op_label_encoder(struct imp *im, int arg)
     return imp_lib_node(im, "label_encoder", 1, &t, NULL);
 }
 
-bool onnx_op_category_mapper(struct imp *im, int arg)
+bool onnx_op_category_mapper(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     if (!x || imp_rank(x) < 0)
         return imp_bad(im, "a tensor is expected");
@@ -104,9 +98,8 @@ bool onnx_op_category_mapper(struct imp *im, int arg)
     return imp_lib_node(im, "category_mapper", 1, &t, NULL);
 }
 
-bool onnx_op_one_hot_encoder(struct imp *im, int arg)
+bool onnx_op_one_hot_encoder(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     ir_expr dims[TCC_MAX_RANK + 1];
     int n;
@@ -122,8 +115,9 @@ bool onnx_op_one_hot_encoder(struct imp *im, int arg)
 }
 
 /* Labels [n] and scores [n, classes]. `arg`: which library op. */
-bool onnx_op_classifier(struct imp *im, int arg)
+bool onnx_op_classifier(struct imp *im)
 {
+    int arg = im->row->arg;
     static const char *const names[] = {"linear_classifier", "svm_classifier"};
     struct ir_value *x = imp_tensor(im, 0);
     int n;
@@ -139,9 +133,8 @@ bool onnx_op_classifier(struct imp *im, int arg)
 }
 
 /* As the classifiers, a vector is one row. */
-bool onnx_op_linear_regressor(struct imp *im, int arg)
+bool onnx_op_linear_regressor(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     if (!x || imp_rank(x) < 1)
         return x && imp_bad(im, "x[n, features] is expected");
@@ -154,9 +147,8 @@ bool onnx_op_linear_regressor(struct imp *im, int arg)
 }
 
 /* A sequence of maps from classes to probabilities: here the probabilities, whose columns have the classes' names. */
-bool onnx_op_zipmap(struct imp *im, int arg)
+bool onnx_op_zipmap(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr dims[TCC_MAX_RANK] = {NULL};
     const char *what[TCC_MAX_RANK] = {NULL};

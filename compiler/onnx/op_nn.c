@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
 #define SPATIAL (TCC_MAX_RANK - 2)
 
 /* The attributes that windows share. */
@@ -121,9 +120,8 @@ struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w
                            ir_attr_dtype(IR_ATTR_to, to)));
 }
 
-bool onnx_op_conv(struct imp *im, int arg)
+bool onnx_op_conv(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL;
     return w && imp_out(im, 0, imp_conv(im, x, w, imp_in(im, 2), imp_dtype(x)));
 }
@@ -132,9 +130,8 @@ bool onnx_op_conv(struct imp *im, int arg)
  * ConvTranspose: out = stride * (in - 1) + output_padding + (kernel - 1) * dilation + 1 - pads; output_shape turns that
  * round and gives the pads.
  */
-bool onnx_op_conv_transpose(struct imp *im, int arg)
+bool onnx_op_conv_transpose(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2);
     struct ir_ctx *c = im->ctx;
     struct window win = {.n = x ? imp_rank(x) - 2 : 0};
@@ -265,9 +262,8 @@ struct ir_value *imp_max_pool(struct imp *im, struct ir_value *x)
     return read_pool(im, x, &w) ? pool(im, IR_max_pool, x, &w, NULL) : NULL;
 }
 
-bool onnx_op_max_pool(struct imp *im, int arg)
+bool onnx_op_max_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     struct window w;
     if (!x || !read_pool(im, x, &w))
@@ -304,16 +300,14 @@ struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x)
     return pool(im, IR_avg_pool, padded, &bare, "valid");
 }
 
-bool onnx_op_average_pool(struct imp *im, int arg)
+bool onnx_op_average_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     return x && imp_out(im, 0, imp_average_pool(im, x));
 }
 
-bool onnx_op_lp_pool(struct imp *im, int arg)
+bool onnx_op_lp_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     struct window w;
     double p = im->opset < 2 ? imp_f(im, "p", 2) : (double)imp_i(im, "p", 2);
@@ -340,27 +334,24 @@ static int spatial_axes(struct imp *im, const struct ir_value *x, int64_t *axes)
     return imp_rank(x) - 2;
 }
 
-bool onnx_op_global_average_pool(struct imp *im, int arg)
+bool onnx_op_global_average_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
     int n = x ? spatial_axes(im, x, axes) : -1;
     return n >= 0 && imp_out(im, 0, imp_mean(im, x, n, axes, true));
 }
 
-bool onnx_op_global_max_pool(struct imp *im, int arg)
+bool onnx_op_global_max_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
     int n = x ? spatial_axes(im, x, axes) : -1;
     return n >= 0 && imp_out(im, 0, imp_reduce(im, IR_reduce_max, x, n, axes, true));
 }
 
-bool onnx_op_global_lp_pool(struct imp *im, int arg)
+bool onnx_op_global_lp_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
     int n = x ? spatial_axes(im, x, axes) : -1;

@@ -6,8 +6,6 @@
 
 #include "base/mutant.h"
 
-#define UNUSED(arg) ((void)(arg))
-
 struct ir_value *imp_softmax_from(struct imp *im, struct ir_value *x, int axis, bool log)
 {
     ir_expr dims[2] = {ir_const(im->ctx, 1), ir_const(im->ctx, 1)};
@@ -18,8 +16,9 @@ struct ir_value *imp_softmax_from(struct imp *im, struct ir_value *x, int axis, 
 }
 
 /* Softmax, LogSoftmax: from opset 13 along one axis, before over all axes from `axis` on. `arg`: 1 is the logarithm. */
-bool onnx_op_softmax(struct imp *im, int arg)
+bool onnx_op_softmax(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", im->opset < 13 ? 1 : -1);
     if (!x)
@@ -37,9 +36,8 @@ bool onnx_op_softmax(struct imp *im, int arg)
 }
 
 /* Hardmax: 1 at the first maximum. */
-bool onnx_op_hardmax(struct imp *im, int arg)
+bool onnx_op_hardmax(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", im->opset < 13 ? 1 : -1);
     if (!x || !imp_axis(im, &axis, imp_rank(x)))
@@ -84,9 +82,8 @@ static int axes_from(int first, int rank, int64_t *axes)
     return rank - first;
 }
 
-bool onnx_op_layer_norm(struct imp *im, int arg)
+bool onnx_op_layer_norm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2), *mean,
                     *inverse;
     int64_t axis = imp_i(im, "axis", -1), axes[TCC_MAX_RANK];
@@ -118,9 +115,8 @@ struct ir_value *imp_rms_normalise(struct imp *im, struct ir_value *x, int n, co
 }
 
 /* RMSNormalization, SimplifiedLayerNormalization. */
-bool onnx_op_rms_norm(struct imp *im, int arg)
+bool onnx_op_rms_norm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL;
     int64_t axis = imp_i(im, "axis", -1), axes[TCC_MAX_RANK];
     if (!scale || !imp_axis(im, &axis, imp_rank(x)))
@@ -234,9 +230,8 @@ static bool of_elements(struct imp *im)
  * BatchNormalization. Inference: y = x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, per channel;
  * constants fold. Training (opset 14 on): statistics of the batch, and running ones as results.
  */
-bool onnx_op_batch_norm(struct imp *im, int arg)
+bool onnx_op_batch_norm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2), *mean = imp_in(im, 3),
                     *var = imp_in(im, 4);
     if (!x)
@@ -294,9 +289,8 @@ bool onnx_op_batch_norm(struct imp *im, int arg)
     return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x)));
 }
 
-bool onnx_op_instance_norm(struct imp *im, int arg)
+bool onnx_op_instance_norm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2);
     int64_t axes[TCC_MAX_RANK];
     if (!x)
@@ -311,9 +305,8 @@ bool onnx_op_instance_norm(struct imp *im, int arg)
 }
 
 /* Up to opset 20 scale and bias are per group, then per channel. */
-bool onnx_op_group_norm(struct imp *im, int arg)
+bool onnx_op_group_norm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2);
     int64_t groups = imp_i(im, "num_groups", 0), axes[TCC_MAX_RANK];
     if (!x)
@@ -343,9 +336,8 @@ bool onnx_op_group_norm(struct imp *im, int arg)
 }
 
 /* Local response normalisation: squares summed over `size` neighbouring channels, as a pool over a channel axis. */
-bool onnx_op_lrn(struct imp *im, int arg)
+bool onnx_op_lrn(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t size = imp_i(im, "size", 0);
     if (!x)
@@ -374,9 +366,8 @@ bool onnx_op_lrn(struct imp *im, int arg)
     return imp_out(im, 0, imp_bin(im, IR_div, x, imp_bin(im, IR_pow, base, imp_like(im, x, imp_f(im, "beta", 0.75)))));
 }
 
-bool onnx_op_mvn(struct imp *im, int arg)
+bool onnx_op_mvn(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     static const int64_t usual[] = {0, 2, 3};
     int n;
@@ -396,9 +387,8 @@ bool onnx_op_mvn(struct imp *im, int arg)
 }
 
 /* x / norm; where the norm is 0 the result is 0. */
-bool onnx_op_lp_norm(struct imp *im, int arg)
+bool onnx_op_lp_norm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", -1), p = imp_i(im, "p", 2);
     if (!x || !imp_axis(im, &axis, imp_rank(x)))

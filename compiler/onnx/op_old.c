@@ -10,8 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* The node being imported, with operands that stand for its own, and attributes in place of its own. */
 struct restated {
     struct onnx_node node;
@@ -183,7 +181,7 @@ static bool (*const ways[])(struct imp *im, struct restated *r) = {
     [OLD_ROUGH_CONSTANTS] = rough_constants,
 };
 
-bool onnx_op_old(struct imp *im, int arg)
+bool onnx_op_old(struct imp *im)
 {
     bool later = false;
     const struct onnx_node *node = im->node;
@@ -194,9 +192,9 @@ bool onnx_op_old(struct imp *im, int arg)
     r->node = *node;
     r->node.attr_count = 0;
     imp_push_scope(im, &scope);
-    bool fine = ways[arg](im, r);
+    bool fine = ways[im->row->arg](im, r);
     im->node = &r->node;
-    fine = fine && next->build(im, next->arg);
+    fine = fine && imp_build_row(im, next);
     im->node = node;
     imp_pop_scope(im);
     return fine;
@@ -210,8 +208,9 @@ static struct ir_value *scaled(struct imp *im, enum ir_op op, struct ir_value *x
 }
 
 /* Affine: alpha x + beta; ParametricSoftplus: alpha log(1 + exp(beta x)); ScaledTanh: alpha tanh(beta x); Scale */
-bool onnx_op_trial_map(struct imp *im, int arg)
+bool onnx_op_trial_map(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0);
     if (!x || !imp_is_float(x))
         return x && imp_bad(im, "floats are expected, got %s", ir_type_text(im->ctx, x->type));
@@ -224,9 +223,8 @@ bool onnx_op_trial_map(struct imp *im, int arg)
 }
 
 /* ImageScaler: scale x + bias[channel] */
-bool onnx_op_image_scaler(struct imp *im, int arg)
+bool onnx_op_image_scaler(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int n;
     const float *bias = imp_floats(im, "bias", &n);
@@ -246,9 +244,8 @@ bool onnx_op_image_scaler(struct imp *im, int arg)
 }
 
 /* Crop: border = left, top, right, bottom; scale = height and width, counted from left and top */
-bool onnx_op_crop(struct imp *im, int arg)
+bool onnx_op_crop(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int n, nsizes;
     const int64_t *border = imp_ints(im, "border", &n), *sizes = imp_ints(im, "scale", &nsizes);
@@ -269,9 +266,8 @@ bool onnx_op_crop(struct imp *im, int arg)
 }
 
 /* MeanVarianceNormalization: of each channel's picture, or of all of a sample */
-bool onnx_op_trial_mvn(struct imp *im, int arg)
+bool onnx_op_trial_mvn(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
     int n = 0;

@@ -6,8 +6,6 @@
  */
 #include "compiler/onnx/quant_int.h"
 
-#define UNUSED(arg) ((void)(arg))
-
 /* (x - zero) * scale of operands k, k+1, k+2 in f32. */
 static struct ir_value *real_of(struct imp *im, int k)
 {
@@ -34,8 +32,9 @@ static enum tcc_dtype type_of(struct imp *im, int k)
     return x ? imp_dtype(x) : TCC_U8;
 }
 
-bool onnx_op_qlinear_map1(struct imp *im, int arg)
+bool onnx_op_qlinear_map1(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = real_of(im, 0);
     if (x && arg == IR_leaky_relu)
         x = imp_bin(im, IR_leaky_relu, x, imp_num(im, TCC_F32, imp_f(im, "alpha", 0.01)));
@@ -44,22 +43,20 @@ bool onnx_op_qlinear_map1(struct imp *im, int arg)
     return quantised(im, x, 3, type_of(im, 0));
 }
 
-bool onnx_op_qlinear_map2(struct imp *im, int arg)
+bool onnx_op_qlinear_map2(struct imp *im)
 {
     struct ir_value *a = real_of(im, 0), *b = a ? real_of(im, 3) : NULL;
-    return b && quantised(im, imp_bin(im, (enum ir_op)arg, a, b), 6, type_of(im, 0));
+    return b && quantised(im, imp_bin(im, (enum ir_op)im->row->arg, a, b), 6, type_of(im, 0));
 }
 
-bool onnx_op_qlinear_where(struct imp *im, int arg)
+bool onnx_op_qlinear_where(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *c = imp_tensor(im, 0), *a = c ? real_of(im, 1) : NULL, *b = a ? real_of(im, 4) : NULL;
     return b && quantised(im, imp_tri(im, IR_select, c, a, b), 7, type_of(im, 1));
 }
 
-bool onnx_op_qlinear_softmax(struct imp *im, int arg)
+bool onnx_op_qlinear_softmax(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = real_of(im, 0);
     int64_t axis = imp_i(im, "axis", -1);
     if (!x || !imp_axis(im, &axis, imp_rank(x)))
@@ -68,9 +65,8 @@ bool onnx_op_qlinear_softmax(struct imp *im, int arg)
     return quantised(im, x, 3, type_of(im, 0));
 }
 
-bool onnx_op_qlinear_concat(struct imp *im, int arg)
+bool onnx_op_qlinear_concat(struct imp *im)
 {
-    UNUSED(arg);
     int n = (imp_nin(im) - 2) / 3;
     struct ir_value **in = IR_NEWN(im->ctx, n + 1, struct ir_value *);
     int64_t axis = imp_i(im, "axis", 0);
@@ -82,9 +78,8 @@ bool onnx_op_qlinear_concat(struct imp *im, int arg)
     return imp_axis(im, &axis, imp_rank(in[0])) && quantised(im, imp_concat(im, n, in, (int)axis), 0, type_of(im, 2));
 }
 
-bool onnx_op_qlinear_average_pool(struct imp *im, int arg)
+bool onnx_op_qlinear_average_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = real_of(im, 0);
     bool last = imp_i(im, "channels_last", 0);
     x = x && last ? imp_channels_first(im, x) : x;
@@ -108,9 +103,8 @@ static bool quantised_mean(struct imp *im, struct ir_value *x, int n, const int6
            quantised(im, mean, 3, type_of(im, 0));
 }
 
-bool onnx_op_qlinear_global_average_pool(struct imp *im, int arg)
+bool onnx_op_qlinear_global_average_pool(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = real_of(im, 0);
     int64_t axes[TCC_MAX_RANK];
     if (!x || imp_rank(x) < 3)
@@ -121,9 +115,8 @@ bool onnx_op_qlinear_global_average_pool(struct imp *im, int arg)
     return quantised_mean(im, x, imp_rank(x) - 2, axes, true);
 }
 
-bool onnx_op_qlinear_reduce_mean(struct imp *im, int arg)
+bool onnx_op_qlinear_reduce_mean(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = real_of(im, 0);
     int64_t axes[TCC_MAX_RANK];
     int n = 0;
@@ -149,9 +142,8 @@ static struct ir_value *column_scale(struct imp *im, struct ir_value *s)
     return imp_one(im, s); /* [n] broadcasts along the last axis as it is */
 }
 
-bool onnx_op_qgemm(struct imp *im, int arg)
+bool onnx_op_qgemm(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 3) : NULL, *sa = imp_in(im, 1), *sb = imp_in(im, 4);
     bool ta = imp_i(im, "transA", 0), tb = imp_i(im, "transB", 0);
     if (!b || !sa || !sb)
@@ -196,16 +188,14 @@ static bool to_float(struct imp *im, struct ir_value *a, struct ir_value *za, st
     return y && imp_out(im, 0, bias ? imp_bin(im, IR_add, y, bias) : y);
 }
 
-bool onnx_op_matmul_integer_to_float(struct imp *im, int arg)
+bool onnx_op_matmul_integer_to_float(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL;
     return b && to_float(im, a, imp_in(im, 4), imp_in(im, 2), b, imp_in(im, 5), imp_in(im, 3), imp_in(im, 6));
 }
 
-bool onnx_op_dynamic_quantize_matmul(struct imp *im, int arg)
+bool onnx_op_dynamic_quantize_matmul(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL, *scale = NULL, *zero = NULL;
     if (!b)
         return false;

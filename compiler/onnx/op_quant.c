@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* Each element along the axis `block` times, cut to `size` in all. */
 struct ir_value *imp_repeat_blocks(struct imp *im, struct ir_value *s, int axis, int64_t block, ir_expr size)
 {
@@ -70,9 +68,8 @@ struct ir_value *imp_saturate(struct imp *im, struct ir_value *x, struct ir_valu
     return imp_unsupported(im, "quantisation to %s", tcc_dtype_name(to)), NULL;
 }
 
-bool onnx_op_quantize(struct imp *im, int arg)
+bool onnx_op_quantize(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL, *zero = imp_in(im, 2);
     int64_t axis = imp_i(im, "axis", 1), asked = imp_i(im, "output_dtype", 0), precision = imp_i(im, "precision", 0);
     if (!scale)
@@ -96,9 +93,8 @@ bool onnx_op_quantize(struct imp *im, int arg)
                                         ir_attr_i(IR_ATTR_saturate, imp_i(im, "saturate", 1)))));
 }
 
-bool onnx_op_dequantize(struct imp *im, int arg)
+bool onnx_op_dequantize(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL, *zero = imp_in(im, 2);
     int64_t axis = imp_i(im, "axis", 1), asked = imp_i(im, "output_dtype", 0);
     if (!scale)
@@ -137,9 +133,8 @@ struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, bool r
     return imp_saturate(im, imp_bin(im, IR_div, x, *scale), *point, TCC_U8);
 }
 
-bool onnx_op_dynamic_quantize(struct imp *im, int arg)
+bool onnx_op_dynamic_quantize(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *scale = NULL, *point = NULL, *y;
     y = x ? imp_dynamic_quantize(im, x, false, &scale, &point) : NULL;
     return y && imp_out(im, 0, y) && imp_out(im, 1, scale) && imp_out(im, 2, point);
@@ -162,9 +157,8 @@ struct ir_value *imp_centred(struct imp *im, struct ir_value *x, struct ir_value
     return imp_bin(im, IR_sub, x, zero);
 }
 
-bool onnx_op_matmul_integer(struct imp *im, int arg)
+bool onnx_op_matmul_integer(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 1) : NULL;
     if (!b)
         return false;
@@ -183,9 +177,8 @@ bool imp_requantise(struct imp *im, struct ir_value *product, struct ir_value *s
     return imp_out(im, 0, imp_saturate(im, y, zero, imp_dtype(zero)));
 }
 
-bool onnx_op_qlinear_matmul(struct imp *im, int arg)
+bool onnx_op_qlinear_matmul(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 3) : NULL;
     if (!b)
         return false;
@@ -197,9 +190,8 @@ bool onnx_op_qlinear_matmul(struct imp *im, int arg)
     return imp_requantise(im, imp_matmul_nd(im, a, b, TCC_I32), sa, sb, imp_in(im, 6), imp_in(im, 7));
 }
 
-bool onnx_op_conv_integer(struct imp *im, int arg)
+bool onnx_op_conv_integer(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL;
     if (!w)
         return false;
@@ -208,9 +200,8 @@ bool onnx_op_conv_integer(struct imp *im, int arg)
     return imp_out(im, 0, imp_conv(im, x, w, NULL, TCC_I32));
 }
 
-bool onnx_op_qlinear_conv(struct imp *im, int arg)
+bool onnx_op_qlinear_conv(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 3) : NULL, *sw = imp_in(im, 4);
     if (!w)
         return false;

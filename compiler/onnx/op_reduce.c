@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* What is done before, in and after the reduction; `arg` of the rows. */
 enum { R_SUM, R_MEAN, R_PROD, R_MAX, R_MIN, R_L1, R_L2, R_LOG_SUM, R_LOG_SUM_EXP, R_SUM_SQUARE };
 
@@ -32,8 +30,9 @@ static struct ir_value *log_sum_exp(struct imp *im, struct ir_value *x, int n, c
     return keep ? y : imp_squeeze(im, y, n, axes);
 }
 
-bool onnx_op_reduce(struct imp *im, int arg)
+bool onnx_op_reduce(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
     bool keep = imp_i(im, "keepdims", 1);
@@ -43,7 +42,7 @@ bool onnx_op_reduce(struct imp *im, int arg)
     if (n == -3)
         return false;
     if (n == -2)
-        return onnx_op_reduce_opaque(im, arg);
+        return imp_reduce_opaque(im);
     if (n <= 0) {
         /* noop_with_empty_axes: only the reduction itself is left out. */
         bool none = imp_i(im, "noop_with_empty_axes", 0);
@@ -68,8 +67,9 @@ bool onnx_op_reduce(struct imp *im, int arg)
 
 /* Axes known only at run time: every element is scattered to its place in the result (opaque.c does the arithmetic). */
 
-bool onnx_op_reduce_opaque(struct imp *im, int arg)
+bool imp_reduce_opaque(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0), *count = NULL;
     struct ir_value *v = imp_wide(im, x);
     bool keep = imp_i(im, "keepdims", 1);
@@ -87,20 +87,19 @@ bool onnx_op_reduce_opaque(struct imp *im, int arg)
     return v && imp_out(im, 0, imp_cast(im, v, imp_dtype(x)));
 }
 
-bool onnx_op_arg(struct imp *im, int arg)
+bool onnx_op_arg(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 0);
     return x && imp_axis(im, &axis, imp_rank(x)) &&
            imp_out(im, 0,
-                   imp_op(im, (enum ir_op)arg, 1, &x,
+                   imp_op(im, (enum ir_op)im->row->arg, 1, &x,
                           IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_i(IR_ATTR_keepdims, imp_i(im, "keepdims", 1)),
                                    ir_attr_i(IR_ATTR_last, imp_i(im, "select_last_index", 0)))));
 }
 
-bool onnx_op_topk(struct imp *im, int arg)
+bool onnx_op_topk(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", -1);
     ir_expr k;
@@ -118,14 +117,15 @@ bool onnx_op_topk(struct imp *im, int arg)
 }
 
 /* Running sums and products; `arg`: the op. */
-bool onnx_op_cumulate(struct imp *im, int arg)
+bool onnx_op_cumulate(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis;
     if (!x)
         return false;
     if (imp_ints_of(im, imp_in(im, 1), 1, &axis) != 1)
-        return onnx_op_cumulate_opaque(im, arg);
+        return imp_cumulate_opaque(im);
     return imp_axis(im, &axis, imp_rank(x)) &&
            imp_out(
                im, 0,

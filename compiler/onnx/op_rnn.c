@@ -419,8 +419,9 @@ static bool read_node(struct imp *im, struct rnn *r, bool batch_first)
     return !lens || r->lens;
 }
 
-bool onnx_op_rnn(struct imp *im, int arg)
+bool onnx_op_rnn(struct imp *im)
 {
+    int arg = im->row->arg;
     const char *direction = imp_s(im, "direction", "forward");
     int directions = !strcmp(direction, "bidirectional") ? 2 : 1, nstate = arg == CELL_LSTM ? 2 : 1;
     bool batch_first = imp_i(im, "layout", 0);

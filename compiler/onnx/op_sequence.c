@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
 #define MAX_ITEMS 256 /* pieces that a tensor is split into when compiling */
 
 /* -- Types */
@@ -117,9 +116,8 @@ struct ir_value *imp_sequence(struct imp *im, int n, struct ir_value *const *at)
     return made && imp_set_items(im, made->out[0], n, at) ? made->out[0] : NULL;
 }
 
-bool onnx_op_sequence_construct(struct imp *im, int arg)
+bool onnx_op_sequence_construct(struct imp *im)
 {
-    UNUSED(arg);
     int n = imp_nin(im);
     struct ir_value **in = IR_NEWN(im->ctx, n + 1, struct ir_value *);
     for (int k = 0; k < n; k++)
@@ -128,9 +126,8 @@ bool onnx_op_sequence_construct(struct imp *im, int arg)
     return n ? imp_out(im, 0, imp_sequence(im, n, in)) : imp_bad(im, "no operands");
 }
 
-bool onnx_op_sequence_empty(struct imp *im, int arg)
+bool onnx_op_sequence_empty(struct imp *im)
 {
-    UNUSED(arg);
     enum tcc_dtype d = imp_dtype_of(im, imp_i(im, "dtype", 1));
     ir_type t = d == TCC_NONE ? NULL : ir_sequence_type(im->ctx, ir_unranked_type(im->ctx, d));
     return t && imp_lib_node(im, "sequence_empty", 1, &t, NULL) && imp_set_items(im, im->outs[0], 0, NULL);
@@ -154,8 +151,9 @@ static bool note_change(struct imp *im, bool insert, struct ir_value *x)
 }
 
 /* The result of an operation that changes a sequence; `x`: what comes in, may be NULL. */
-bool onnx_op_sequence_change(struct imp *im, int arg)
+bool onnx_op_sequence_change(struct imp *im)
 {
+    int arg = im->row->arg;
     ir_type t = sequence_operand(im, 0);
     struct ir_value *x = arg ? imp_in(im, 1) : NULL;
     if (!t)
@@ -165,9 +163,8 @@ bool onnx_op_sequence_change(struct imp *im, int arg)
     return imp_lib_node(im, arg ? "sequence_insert" : "sequence_erase", 1, &t, NULL) && note_change(im, arg, x);
 }
 
-bool onnx_op_sequence_at(struct imp *im, int arg)
+bool onnx_op_sequence_at(struct imp *im)
 {
-    UNUSED(arg);
     ir_type t = sequence_operand(im, 0);
     const struct imp_items *items = items_in(im);
     int at = items ? position(im, 1, items->n, -1, false) : -1;
@@ -183,9 +180,8 @@ bool onnx_op_sequence_at(struct imp *im, int arg)
     return imp_lib_node(im, "sequence_at", 1, &e, NULL);
 }
 
-bool onnx_op_sequence_length(struct imp *im, int arg)
+bool onnx_op_sequence_length(struct imp *im)
 {
-    UNUSED(arg);
     ir_type t = ir_scalar_type(im->ctx, TCC_I64);
     const struct imp_items *items = items_in(im);
     if (items)
@@ -241,9 +237,8 @@ static bool note_pieces(struct imp *im, struct ir_value *x)
     return n < 0 || imp_set_items(im, im->outs[0], n, pieces);
 }
 
-bool onnx_op_split_to_sequence(struct imp *im, int arg)
+bool onnx_op_split_to_sequence(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     if (!x || x->type->kind != IR_T_TENSOR)
         return imp_bad(im, "a tensor is expected");
@@ -251,9 +246,8 @@ bool onnx_op_split_to_sequence(struct imp *im, int arg)
     return imp_lib_node(im, "split_to_sequence", 1, &t, NULL) && note_pieces(im, x);
 }
 
-bool onnx_op_concat_from_sequence(struct imp *im, int arg)
+bool onnx_op_concat_from_sequence(struct imp *im)
 {
-    UNUSED(arg);
     ir_type t = sequence_operand(im, 0);
     if (!t || t->elem->kind != IR_T_TENSOR)
         return t && imp_bad(im, "a sequence of tensors is expected");
@@ -270,9 +264,8 @@ bool onnx_op_concat_from_sequence(struct imp *im, int arg)
 
 /* -- Optionals */
 
-bool onnx_op_optional(struct imp *im, int arg)
+bool onnx_op_optional(struct imp *im)
 {
-    UNUSED(arg);
     const struct onnx_attr *a = imp_attr(im, "type");
     struct ir_value *x = imp_in(im, 0);
     ir_type e = x ? x->type : a && a->type == ONNX_ATTR_TYPE ? imp_type_of(im, a->tp) : NULL;
@@ -282,9 +275,8 @@ bool onnx_op_optional(struct imp *im, int arg)
     return imp_lib_node(im, "optional", 1, &t, NULL) && imp_set_items(im, im->outs[0], x != NULL, &x);
 }
 
-bool onnx_op_optional_has(struct imp *im, int arg)
+bool onnx_op_optional_has(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     if (!x || x->type->kind != IR_T_OPTIONAL)
         return imp_out(im, 0, imp_int(im, TCC_BOOL, x != NULL));
@@ -295,9 +287,8 @@ bool onnx_op_optional_has(struct imp *im, int arg)
 }
 
 /* Of a value that is no optional: itself. */
-bool onnx_op_optional_get(struct imp *im, int arg)
+bool onnx_op_optional_get(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     if (!x)
         return imp_bad(im, "operand 0 is missing");

@@ -115,9 +115,8 @@ static bool map_known(struct imp *im, struct mapping *m, int n)
     return true;
 }
 
-bool onnx_op_sequence_map(struct imp *im, int arg)
+bool onnx_op_sequence_map(struct imp *im)
 {
-    (void)arg;
     const struct onnx_attr *a = imp_attr(im, "body");
     struct mapping m = {
         .body = a && a->type == ONNX_ATTR_GRAPH ? a->graph : NULL, .nin = imp_nin(im), .nout = imp_nout(im)};

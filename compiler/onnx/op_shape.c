@@ -5,11 +5,8 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
-bool onnx_op_shape(struct imp *im, int arg)
+bool onnx_op_shape(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     if (!x || x->type->kind != IR_T_TENSOR || imp_rank(x) < 0) {
         x = imp_tensor(im, 0);
@@ -23,9 +20,8 @@ bool onnx_op_shape(struct imp *im, int arg)
     return imp_out(im, 0, imp_dims(im, (int)(end - start), x->type->dim + start));
 }
 
-bool onnx_op_size(struct imp *im, int arg)
+bool onnx_op_size(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_in(im, 0);
     if (!x || x->type->kind != IR_T_TENSOR || imp_rank(x) < 0)
         return imp_tensor(im, 0) && false;
@@ -130,9 +126,8 @@ static bool reshape_as(struct imp *im, struct ir_value *x, struct ir_value *shap
     return resolve_exprs(im, x, n, dims, zero_copies) && imp_out(im, 0, imp_reshape(im, x, n, dims));
 }
 
-bool onnx_op_reshape(struct imp *im, int arg)
+bool onnx_op_reshape(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     bool zero_copies = !imp_i(im, "allowzero", 0);
     int n;
@@ -144,9 +139,8 @@ bool onnx_op_reshape(struct imp *im, int arg)
     return shape ? reshape_as(im, x, imp_i64s(im, n, shape), zero_copies) : imp_bad(im, "no shape is given");
 }
 
-bool onnx_op_flatten(struct imp *im, int arg)
+bool onnx_op_flatten(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 1);
     if (!x)
@@ -165,16 +159,15 @@ bool onnx_op_flatten(struct imp *im, int arg)
  * Squeeze without axes drops every dim of 1. Whether a symbolic one is 1 makes shape versions; where it can't (a size
  * that only the run knows, one version for all sizes), it is not 1 by assumption of the exporters.
  */
-bool onnx_op_squeeze(struct imp *im, int arg)
+bool onnx_op_squeeze(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
     if (!x)
         return false;
     int n = imp_axes(im, 1, imp_rank(x), axes);
     if (n == -2)
-        return onnx_op_squeeze_opaque(im, 0);
+        return imp_squeeze_opaque(im);
     if (n == -3)
         return false;
     if (n == -1) {
@@ -194,9 +187,8 @@ bool onnx_op_squeeze(struct imp *im, int arg)
     return imp_out(im, 0, imp_squeeze(im, x, n, axes));
 }
 
-bool onnx_op_unsqueeze(struct imp *im, int arg)
+bool onnx_op_unsqueeze(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axes[TCC_MAX_RANK];
     int64_t count;
@@ -215,13 +207,12 @@ bool onnx_op_unsqueeze(struct imp *im, int arg)
         return imp_unsupported(im, "more than %d dims", TCC_MAX_RANK);
     int got = imp_axes(im, 1, imp_rank(x) + n, axes);
     if (got == -2)
-        return onnx_op_unsqueeze_opaque(im, n);
+        return imp_unsqueeze_opaque(im, n);
     return got >= 0 && imp_out(im, 0, imp_unsqueeze(im, x, got, axes));
 }
 
-bool onnx_op_transpose(struct imp *im, int arg)
+bool onnx_op_transpose(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t perm[TCC_MAX_RANK];
     bool seen[TCC_MAX_RANK] = {false};
@@ -270,9 +261,8 @@ static ir_expr one_or(struct imp *im, int axis, ir_expr want, ir_expr own)
 }
 
 /* The result's shape is the broadcast of both: dims of 1 in the shape leave the operand's. */
-bool onnx_op_expand(struct imp *im, int arg)
+bool onnx_op_expand(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr given[TCC_MAX_RANK], dims[TCC_MAX_RANK];
     int n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, IMP_MAX_DIM, given) : -1;
@@ -299,9 +289,8 @@ bool onnx_op_expand(struct imp *im, int arg)
     return imp_out(im, 0, imp_expand(im, x, rank, dims));
 }
 
-bool onnx_op_tile(struct imp *im, int arg)
+bool onnx_op_tile(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     ir_expr times[TCC_MAX_RANK], wide[TCC_MAX_RANK], dims[TCC_MAX_RANK], split[TCC_MAX_RANK];
     int n = x ? imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK, 0, IMP_MAX_DIM, times) : -1;
@@ -325,9 +314,8 @@ bool onnx_op_tile(struct imp *im, int arg)
     return imp_out(im, 0, imp_reshape(im, imp_expand(im, imp_reshape(im, x, m, split), m, wide), rank, dims));
 }
 
-bool onnx_op_concat(struct imp *im, int arg)
+bool onnx_op_concat(struct imp *im)
 {
-    UNUSED(arg);
     int n = imp_nin(im);
     struct ir_value **in = IR_NEWN(im->ctx, n + 1, struct ir_value *);
     int64_t axis = imp_i(im, "axis", 1);
@@ -365,9 +353,8 @@ static bool split_sizes(struct imp *im, struct ir_value *x, int axis, int n, ir_
            imp_bad(im, "%s cannot be split into %d parts", ir_type_text(im->ctx, x->type), n);
 }
 
-bool onnx_op_split(struct imp *im, int arg)
+bool onnx_op_split(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t axis = imp_i(im, "axis", 0);
     int n = imp_nout(im);
@@ -505,9 +492,8 @@ static bool read_slice(struct imp *im, const struct ir_value *x, struct slice_op
     return true;
 }
 
-bool onnx_op_slice(struct imp *im, int arg)
+bool onnx_op_slice(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     struct slice_operands s = {0};
     ir_expr first[TCC_MAX_RANK], count[TCC_MAX_RANK], step[TCC_MAX_RANK];
@@ -515,7 +501,7 @@ bool onnx_op_slice(struct imp *im, int arg)
     if (!x)
         return false;
     if (!read_slice(im, x, &s, &opaque))
-        return opaque && onnx_op_slice_opaque(im, 0);
+        return opaque && imp_slice_opaque(im);
     for (int k = 0; k < imp_rank(x); k++) {
         first[k] = ir_const(im->ctx, 0);
         count[k] = imp_dim(x, k);
@@ -561,7 +547,7 @@ static bool pad_by(struct imp *im, struct ir_value *x, struct ir_value *fill, co
 }
 
 /* `arg`: 1 is com.microsoft's, whose pads are an operand in its only version, of one dim or [1, n]. */
-bool onnx_op_pad(struct imp *im, int arg)
+bool onnx_op_pad(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0), *fill = NULL, *by;
     const char *mode = imp_s(im, "mode", "constant");
@@ -573,7 +559,7 @@ bool onnx_op_pad(struct imp *im, int arg)
     if (strcmp(mode, "constant") && strcmp(mode, "edge") && strcmp(mode, "reflect") && strcmp(mode, "wrap"))
         return imp_bad(im, "mode '%s'; constant, edge, reflect or wrap is expected", mode);
     bool constant = !strcmp(mode, "constant");
-    if (im->opset < 11 && !arg) {
+    if (im->opset < 11 && !im->row->arg) {
         const int64_t *given = imp_ints(im, "pads", &n);
         if (!given || n != 2 * imp_rank(x))
             return imp_bad(im, "%d pads for a tensor with %d dims", n, imp_rank(x));
@@ -584,7 +570,7 @@ bool onnx_op_pad(struct imp *im, int arg)
     } else {
         naxes = imp_has(im, 3) ? imp_ints_of(im, imp_in(im, 3), TCC_MAX_RANK, axes) : -1;
         if (imp_has(im, 3) && naxes < 0)
-            return onnx_op_pad_opaque(im, 0);
+            return imp_pad_opaque(im);
         by = imp_in(im, 1);
         if (by && imp_rank(by) == 2 && ir_is_value(imp_dim(by, 0), 1))
             by = imp_reshape(im, by, 1, by->type->dim + 1);
@@ -611,9 +597,8 @@ bool onnx_op_pad(struct imp *im, int arg)
 
 /* -- Space and depth */
 
-bool onnx_op_depth_to_space(struct imp *im, int arg)
+bool onnx_op_depth_to_space(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t b = imp_i(im, "blocksize", 0);
     const char *mode = imp_s(im, "mode", "DCR");
@@ -631,9 +616,8 @@ bool onnx_op_depth_to_space(struct imp *im, int arg)
     return imp_out(im, 0, imp_reshape(im, imp_transpose(im, imp_reshape(im, x, 6, six), perm), 4, out));
 }
 
-bool onnx_op_space_to_depth(struct imp *im, int arg)
+bool onnx_op_space_to_depth(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     int64_t b = imp_i(im, "blocksize", 0);
     if (!x)

@@ -8,7 +8,7 @@
 static const double windows[][3] = {{0.5, 0.5, 0}, {25.0 / 46, 1 - 25.0 / 46, 0}, {0.42, 0.5, 0.08}};
 
 /* `arg`: 0 Hann, 1 Hamming, 2 Blackman. */
-bool onnx_op_window(struct imp *im, int arg)
+bool onnx_op_window(struct imp *im)
 {
     ir_expr n;
     enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "output_datatype", 1));
@@ -18,7 +18,7 @@ bool onnx_op_window(struct imp *im, int arg)
     enum tcc_dtype wide = to == TCC_F64 ? TCC_F64 : TCC_F32;
     struct ir_value *turn = imp_bin(im, IR_mul, imp_iota(im, 1, &n, 0, wide), imp_num(im, wide, 2 * acos(-1)));
     turn = imp_bin(im, IR_div, turn, imp_cast(im, imp_dim_value(im, period), wide));
-    const double *a = windows[arg];
+    const double *a = windows[im->row->arg];
     struct ir_value *y = imp_bin(im, IR_sub, imp_num(im, wide, a[0]),
                                  imp_bin(im, IR_mul, imp_num(im, wide, a[1]), imp_un(im, IR_cos, turn)));
     if (a[2] != 0)
@@ -41,8 +41,9 @@ static struct ir_value *random_values(struct imp *im, enum ir_op op, int rank, c
 }
 
 /* `arg`: 1 normal, 0 uniform; + 2: the shape is the operand's. */
-bool onnx_op_random(struct imp *im, int arg)
+bool onnx_op_random(struct imp *im)
 {
+    int arg = im->row->arg;
     bool normal = arg & 1, like = arg & 2;
     struct ir_value *x = like ? imp_tensor(im, 0) : NULL;
     ir_expr dims[TCC_MAX_RANK];
@@ -65,9 +66,8 @@ bool onnx_op_random(struct imp *im, int arg)
 }
 
 /* 1 with the probability that x says, drawn where a uniform number lies below it. */
-bool onnx_op_bernoulli(struct imp *im, int arg)
+bool onnx_op_bernoulli(struct imp *im)
 {
-    (void)arg;
     struct ir_value *x = imp_tensor(im, 0);
     enum tcc_dtype to = !x ? TCC_NONE : imp_attr(im, "dtype") ? imp_dtype_of(im, imp_i(im, "dtype", 1)) : imp_dtype(x);
     if (to == TCC_NONE)
@@ -81,9 +81,8 @@ bool onnx_op_bernoulli(struct imp *im, int arg)
  * Multinomial: classes drawn by their log-probabilities, which need not be normalised: the class whose log-probability
  * plus a Gumbel number of its own, -log(-log(uniform)), is the largest (E. J. Gumbel, 1954).
  */
-bool onnx_op_multinomial(struct imp *im, int arg)
+bool onnx_op_multinomial(struct imp *im)
 {
-    (void)arg;
     struct ir_value *x = imp_wide(im, imp_tensor(im, 0));
     int64_t samples = imp_i(im, "sample_size", 1), one = 1;
     enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "dtype", 6));
@@ -102,9 +101,8 @@ bool onnx_op_multinomial(struct imp *im, int arg)
 }
 
 /* MelWeightMatrix: a library op; its dims are known now where its sizes are. */
-bool onnx_op_mel_weights(struct imp *im, int arg)
+bool onnx_op_mel_weights(struct imp *im)
 {
-    (void)arg;
     enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "output_datatype", 1));
     struct ir_value *in[5];
     int64_t n;
@@ -125,9 +123,8 @@ bool onnx_op_mel_weights(struct imp *im, int arg)
 
 /* -- CenterCropPad: cut or pad each axis evenly; the odd element is cut in front and padded behind. */
 
-bool onnx_op_center_crop_pad(struct imp *im, int arg)
+bool onnx_op_center_crop_pad(struct imp *im)
 {
-    (void)arg;
     struct ir_value *x = imp_tensor(im, 0);
     struct ir_ctx *c = im->ctx;
     ir_expr wanted[TCC_MAX_RANK], start[TCC_MAX_RANK], size[TCC_MAX_RANK], step[TCC_MAX_RANK], before[TCC_MAX_RANK],
@@ -159,9 +156,8 @@ bool onnx_op_center_crop_pad(struct imp *im, int arg)
 }
 
 /* The same bits as another type of the same width. */
-bool onnx_op_bitcast(struct imp *im, int arg)
+bool onnx_op_bitcast(struct imp *im)
 {
-    (void)arg;
     struct ir_value *x = imp_tensor(im, 0);
     enum tcc_dtype to = imp_dtype_of(im, imp_i(im, "to", 0));
     if (!x || to == TCC_NONE)
@@ -195,8 +191,9 @@ static struct ir_value *transform(struct imp *im, struct ir_value *x, int axis, 
 }
 
 /* `arg`: 1 is the inverse, which divides by the number of elements. */
-bool onnx_op_rfft(struct imp *im, int arg)
+bool onnx_op_rfft(struct imp *im)
 {
+    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0);
     int64_t n = imp_i(im, "signal_ndim", 1), last;
     if (!x)

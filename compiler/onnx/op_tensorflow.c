@@ -8,19 +8,15 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
-bool onnx_op_erfc(struct imp *im, int arg)
+bool onnx_op_erfc(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0);
     return x && imp_out(im, 0, imp_cast(im, imp_erfc(im, imp_wide(im, x)), imp_dtype(x)));
 }
 
 /* A complex tensor is two of floats for tf2onnx, one behind the other on a first axis. */
-bool onnx_op_complex_abs(struct imp *im, int arg)
+bool onnx_op_complex_abs(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *part[2];
     int64_t first = 0;
     if (!x)
@@ -78,9 +74,8 @@ static struct ir_value *one_tap(struct imp *im, struct ir_value *x, struct ir_va
 }
 
 /* Grey-scale dilation: max over taps of x + filter[height, width, c]; what lies outside of x is left out. */
-bool onnx_op_dilation(struct imp *im, int arg)
+bool onnx_op_dilation(struct imp *im)
 {
-    UNUSED(arg);
     enum { MOST_TAPS = 256 };
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *best = NULL;
     const char *padding = imp_s(im, "padding", "");

@@ -309,8 +309,9 @@ static bool rows_of(struct imp *im, ir_expr *rows)
 }
 
 /* arg: 0 TreeEnsembleRegressor, 1 TreeEnsemble */
-bool onnx_op_trees(struct imp *im, int arg)
+bool onnx_op_trees(struct imp *im)
 {
+    int arg = im->row->arg;
     static const char *const posts[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"}, *const hows[] = {
                                                                                                       "AVERAGE", "SUM",
                                                                                                       "MIN", "MAX"};
@@ -328,12 +329,11 @@ bool onnx_op_trees(struct imp *im, int arg)
                  arg ? posts[post] : imp_s(im, "post_transform", "NONE"));
 }
 
-bool onnx_op_tree_classifier(struct imp *im, int arg)
+bool onnx_op_tree_classifier(struct imp *im)
 {
     int ints = 0, strings = 0;
     struct tree_forest f = {.im = im};
     ir_expr dims[2];
-    (void)arg;
     imp_ints(im, "classlabels_int64s", &ints);
     imp_strs(im, "classlabels_strings", &strings);
     f.ntargets = strings ? strings : ints;

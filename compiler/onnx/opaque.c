@@ -8,8 +8,6 @@
  */
 #include "compiler/onnx/import_int.h"
 
-#define UNUSED(arg) ((void)(arg))
-
 /* `values` (or 1s) placed at `axes` (negative ones count from the end) in a vector [rank] of `otherwise`. */
 static struct ir_value *at_axes(struct imp *im, struct ir_value *axes, struct ir_value *values, int rank,
                                 struct ir_value *otherwise)
@@ -69,9 +67,8 @@ static bool reshape_bound(struct imp *im, struct ir_value *x, struct ir_value *s
     return n >= 0 && imp_out(im, 0, imp_reshape(im, x, n, dims));
 }
 
-bool onnx_op_squeeze_opaque(struct imp *im, int arg)
+bool imp_squeeze_opaque(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *axes = imp_in(im, 1);
     int n = count_of(im, axes), rank = imp_rank(x);
     if (n < 0)
@@ -85,7 +82,7 @@ bool onnx_op_squeeze_opaque(struct imp *im, int arg)
 }
 
 /* `n` axes are added: each of the others takes the next dim of x. */
-bool onnx_op_unsqueeze_opaque(struct imp *im, int n)
+bool imp_unsqueeze_opaque(struct imp *im, int n)
 {
     struct ir_value *x = imp_tensor(im, 0);
     int rank = imp_rank(x) + n;
@@ -153,7 +150,7 @@ struct ir_value *imp_reduce_scatter(struct imp *im, struct ir_value *x, struct i
     return imp_reshape(im, y, rank - n, kept);
 }
 
-bool onnx_op_cumulate_opaque(struct imp *im, int arg)
+bool imp_cumulate_opaque(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0), *axis = imp_in(im, 1), *y = NULL;
     if (!axis || !imp_rank(x))
@@ -164,7 +161,7 @@ bool onnx_op_cumulate_opaque(struct imp *im, int arg)
         imp_bin(im, IR_mod, imp_reshape(im, imp_cast(im, axis, TCC_I64), 0, NULL), imp_int(im, TCC_I64, imp_rank(x)));
     for (int k = 0; k < imp_rank(x); k++) {
         struct ir_value *v =
-            imp_op(im, (enum ir_op)arg, 1, &x,
+            imp_op(im, (enum ir_op)im->row->arg, 1, &x,
                    IR_ATTRS(ir_attr_i(IR_ATTR_axis, k), ir_attr_i(IR_ATTR_exclusive, imp_i(im, "exclusive", 0)),
                             ir_attr_i(IR_ATTR_reverse, imp_i(im, "reverse", 0))));
         y = y ? imp_tri(im, IR_select, imp_bin(im, IR_eq, axis, imp_int(im, TCC_I64, k)), v, y) : v;
@@ -173,9 +170,8 @@ bool onnx_op_cumulate_opaque(struct imp *im, int arg)
 }
 
 /* first, count and step of every axis as tensors, clamped as ONNX says, then bound. */
-bool onnx_op_slice_opaque(struct imp *im, int arg)
+bool imp_slice_opaque(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *starts = imp_in(im, 1), *ends = imp_in(im, 2), *axes = imp_in(im, 3),
                     *steps = imp_in(im, 4);
     int rank = imp_rank(x);
@@ -222,9 +218,8 @@ bool onnx_op_slice_opaque(struct imp *im, int arg)
     return imp_out(im, 0, imp_slice(im, x, first, count, by));
 }
 
-bool onnx_op_pad_opaque(struct imp *im, int arg)
+bool imp_pad_opaque(struct imp *im)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_tensor(im, 0), *pads = imp_in(im, 1), *fill = imp_in(im, 2), *axes = imp_in(im, 3);
     ir_expr front[TCC_MAX_RANK], back[TCC_MAX_RANK];
     const char *mode = imp_s(im, "mode", "constant");

@@ -49,7 +49,7 @@ bool imp_string_shapes(struct imp *im, const struct imp_row *row, bool *known)
     if (!*known)
         return true;
     imp_push_scope(im, &scope);
-    bool fine = bind_bytes(im) && row->build(im, row->arg);
+    bool fine = bind_bytes(im) && imp_build_row(im, row);
     imp_pop_scope(im);
     if (im->refused) { /* what can't be followed is the library op's */
         im->refused = *known = false;

@@ -129,7 +129,7 @@ static bool map_bounded(struct imp *im, const struct imp_row *row)
         fine = ranked != NULL;
         imp_bind_name(im, im->node->inputs[k], ranked);
     }
-    fine = fine && row->build(im, row->arg);
+    fine = fine && imp_build_row(im, row);
     imp_pop_scope(im);
     return fine;
 }
@@ -213,7 +213,7 @@ bool imp_map_unranked(struct imp *im, const struct imp_row *row)
                 break;
             }
     }
-    fine = fine && row->build(im, row->arg);
+    fine = fine && imp_build_row(im, row);
     imp_pop_scope(im);
     for (int k = 0; k < imp_nout(im) && fine; k++) {
         struct ir_value *in[2] = {im->outs[k], shape};

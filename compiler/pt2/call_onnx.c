@@ -68,7 +68,7 @@ bool pt2_onnx(struct pt2 *p, const char *op, int opset, int nin, struct ir_value
     im->domain = "";
     im->opset = opset;
     im->outs = outs;
-    bool fine = row->build(im, row->arg);
+    bool fine = imp_build_row(im, row);
     im->scope = NULL;
     im->node = outer;
     im->domain = domain;

@@ -17,7 +17,7 @@ enum way { LINEAR, BILINEAR, LEFT, FILLED, WHOLE };
 static const struct complex_row {
     const char *name;
     enum way way;
-    bool (*build)(struct pt2 *p, int arg);
+    bool (*build)(struct pt2 *p);
 } rows[] = {
 #define COMPLEX(name, way, function) {name, way, function},
 #include "compiler/pt2/complex.def"
@@ -117,7 +117,7 @@ static struct ir_value **build_parts(struct pt2 *p, const struct aten_row *row, 
     p->part[0] = first;
     p->part[1] = others;
     p->outs = made;
-    bool fine = row->build(p, row->arg);
+    bool fine = row->build(p);
     p->outs = outs;
     p->part[0] = p->part[1] = PT2_WHOLE;
     return fine ? made : NULL;
@@ -203,17 +203,15 @@ static bool divide(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct
     return p->outs[0] != NULL;
 }
 
-bool aten_complex_div(struct pt2 *p, int arg)
+bool aten_complex_div(struct pt2 *p)
 {
     struct ir_value *a[2], *b[2];
-    (void)arg;
     return pt2_parts_of(p, "self", a) && pt2_parts_of(p, "other", b) && divide(p, a[0], a[1], b[0], b[1]);
 }
 
-bool aten_complex_reciprocal(struct pt2 *p, int arg)
+bool aten_complex_reciprocal(struct pt2 *p)
 {
     struct ir_value *x[2];
-    (void)arg;
     return pt2_parts_of(p, "self", x) && divide(p, imp_like(p->im, x[0], 1), NULL, x[0], x[1]);
 }
 
@@ -226,11 +224,11 @@ bool pt2_complex_build(struct pt2 *p, const struct aten_row *row)
     if (!c && !(row->flags & ATEN_VIEW))
         return imp_unsupported(p->im, "complex operands");
     if (way == WHOLE)
-        return c->build(p, row->arg);
+        return c->build(p);
     if (way == BILINEAR)
         return build_product(p, row);
     if (way == LEFT && is_complex(p, argument(p, 1)))
-        return c->build(p, row->arg);
+        return c->build(p);
     value = way == FILLED ? pt2_arg(p, "value", &kind) : NULL;
     if (value && !(json_is_number(value) && json_number_value(value) == 0))
         return imp_unsupported(p->im, "a fill value of complex tensors");

@@ -422,7 +422,7 @@ bool pt2_build(struct pt2 *p, const struct aten_row *row, json_t *node, int nout
     pt2_note_signs(p);
     bool fine = !(row->flags & ATEN_PAIRS) && (pt2_reads_complex(p) || pt2_out_complex(p, 0))
                     ? pt2_complex_build(p, row)
-                    : row->build(p, row->arg);
+                    : row->build(p);
     const char *rest = fine && !p->instead ? unasked(p) : NULL;
     if (rest)
         fine = imp_unsupported(im, "argument '%s'", rest);

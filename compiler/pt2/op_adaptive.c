@@ -69,13 +69,13 @@ static struct ir_value *along_axis(struct pt2 *p, struct ir_value *x, int axis, 
     return y ? imp_transpose(p->im, y, perm) : NULL;
 }
 
-bool aten_adaptive_avg_pool(struct pt2 *p, int arg)
+bool aten_adaptive_avg_pool(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     int64_t out, axes[SPATIAL];
     ir_expr sizes[SPATIAL];
     int n = pt2_exprs(p, "output_size", SPATIAL, sizes), ones = 0;
-    if (!x || n != arg || imp_rank(x) < n)
+    if (!x || n != p->row->arg || imp_rank(x) < n)
         return false;
     x = imp_wide(p->im, x);
     for (int k = 0; x && k < n; k++) {
@@ -88,8 +88,9 @@ bool aten_adaptive_avg_pool(struct pt2 *p, int arg)
     return x && pt2_out(p, 0, imp_mean(p->im, x, ones, axes, true));
 }
 
-bool aten_adaptive_avg_pool_backward(struct pt2 *p, int arg)
+bool aten_adaptive_avg_pool_backward(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *dy = pt2_need(p, "grad_output"), *x = dy ? pt2_need(p, "self") : NULL;
     if (!x || imp_rank(x) != imp_rank(dy) || imp_rank(x) < arg)
         return false;
@@ -163,8 +164,9 @@ bool pt2_adaptive_max(struct pt2 *p, struct ir_value *x, int n, const ir_expr *s
 }
 
 /* Each element's gradient goes to where the maximum was found. */
-bool aten_adaptive_max_pool_backward(struct pt2 *p, int arg)
+bool aten_adaptive_max_pool_backward(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *dy = pt2_need(p, "grad_output"), *x = dy ? pt2_need(p, "self") : NULL,
                     *index = x ? pt2_need(p, "indices") : NULL;

@@ -71,35 +71,30 @@ static struct pt2_complex square_root(struct pt2 *p, struct pt2_complex z)
     return z;
 }
 
-bool aten_complex_exp(struct pt2 *p, int arg)
+bool aten_complex_exp(struct pt2 *p)
 {
-    (void)arg;
     return unary(p, exponential);
 }
 
-bool aten_complex_log(struct pt2 *p, int arg)
+bool aten_complex_log(struct pt2 *p)
 {
-    (void)arg;
     return unary(p, logarithm);
 }
 
-bool aten_complex_square(struct pt2 *p, int arg)
+bool aten_complex_square(struct pt2 *p)
 {
-    (void)arg;
     return unary(p, square);
 }
 
-bool aten_complex_sqrt(struct pt2 *p, int arg)
+bool aten_complex_sqrt(struct pt2 *p)
 {
-    (void)arg;
     return unary(p, square_root);
 }
 
 /* e^(w log z); of 0 it is 0, but 1 where w is 0. */
-bool aten_complex_pow(struct pt2 *p, int arg)
+bool aten_complex_pow(struct pt2 *p)
 {
     struct ir_value *base[2], *power[2];
-    (void)arg;
     if (!pt2_parts_of(p, "self", base) || !pt2_parts_of(p, "exponent", power))
         return false;
     struct pt2_complex z = {base[0], base[1] ? base[1] : imp_like(p->im, base[0], 0)};

@@ -7,7 +7,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
 #define MAX_VALUES 256
 
 struct subgraph {
@@ -158,9 +157,8 @@ static void name_arguments(struct pt2 *p, const char *const *names)
 }
 
 /* cond(pred, true_graph, false_graph, operands) */
-bool aten_cond(struct pt2 *p, int arg)
+bool aten_cond(struct pt2 *p)
 {
-    UNUSED(arg);
     static const char *const names[] = {"pred", "true_graph", "false_graph", "operands", NULL};
     struct subgraph g[2];
     struct operands *in = IR_NEW(p->ctx, struct operands);
@@ -260,9 +258,8 @@ static struct ir_value *truth_of(struct pt2 *p, struct ir_value *v)
 }
 
 /* while_loop(cond_fn, body_fn, carried_inputs, additional_inputs) */
-bool aten_while_loop(struct pt2 *p, int arg)
+bool aten_while_loop(struct pt2 *p)
 {
-    UNUSED(arg);
     struct subgraph cond, body;
     struct operands *carried = IR_NEW(p->ctx, struct operands), *more = IR_NEW(p->ctx, struct operands),
                     *in = IR_NEW(p->ctx, struct operands), *first = IR_NEW(p->ctx, struct operands),
@@ -315,8 +312,9 @@ static bool elements(struct pt2 *p, const struct operands *xs, struct ir_value *
 }
 
 /* scan(combine_fn, init, xs, additional_inputs); arg 1: map_impl(f, xs, pos_args), a scan that carries nothing */
-bool aten_scan(struct pt2 *p, int arg)
+bool aten_scan(struct pt2 *p)
 {
+    int arg = p->row->arg;
     static const char *const names[][4] = {{"combine_fn", "init", "xs", "additional_inputs"},
                                            {"f", "", "xs", "pos_args"}};
     struct subgraph body;
@@ -369,7 +367,7 @@ bool aten_scan(struct pt2 *p, int arg)
  * wrap_with_set_grad_enabled(enabled, graph, operands...) and its like call a graph where they stand. Its operands are
  * named arg_K after the first `arg` arguments. In a graph without gradient each node's results are cut off (mutate.c).
  */
-bool aten_wrap(struct pt2 *p, int arg)
+bool aten_wrap(struct pt2 *p)
 {
     struct subgraph g = {0};
     struct operands *in = IR_NEW(p->ctx, struct operands);
@@ -386,7 +384,7 @@ bool aten_wrap(struct pt2 *p, int arg)
             g = (struct subgraph){js_object(value, "graph"), 0, 0};
             g.nin = json_array_size(js_array(g.graph, "inputs"));
             g.nout = json_array_size(js_array(g.graph, "outputs"));
-        } else if (!g.graph && arg) {
+        } else if (!g.graph && p->row->arg) {
             p->no_gradient = json_is_false(value);
         } else if (!g.graph && kind && !strcmp(kind, "as_scalar_type")) {
             p->autocast = pt2_dtype(json_integer_value(value));

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* The sizes of the result: `size`, or the operand's (full_like and its kin). */
 static int sizes(struct pt2 *p, ir_expr *dims)
 {
@@ -20,7 +18,7 @@ static int sizes(struct pt2 *p, ir_expr *dims)
 }
 
 /* Filled with `fill_value`, with arg where there is none (empty: 0). */
-bool aten_full(struct pt2 *p, int arg)
+bool aten_full(struct pt2 *p)
 {
     ir_expr dims[TCC_MAX_RANK];
     enum tcc_dtype d = pt2_out_type(p, 0);
@@ -33,16 +31,15 @@ bool aten_full(struct pt2 *p, int arg)
     if (n < 0)
         return false;
     if (!fill)
-        return pt2_out(p, 0, imp_splat(p->im, d, arg, n, dims));
+        return pt2_out(p, 0, imp_splat(p->im, d, p->row->arg, n, dims));
     if (imp_scalar_of(fill, &v) && tcc_is_float(d))
         return pt2_out(p, 0, imp_splat(p->im, d, v, n, dims));
     return pt2_out(p, 0, imp_expand(p->im, imp_cast(p->im, fill, d), n, dims));
 }
 
 /* fill(self, value), zero (no value) */
-bool aten_fill(struct pt2 *p, int arg)
+bool aten_fill(struct pt2 *p)
 {
-    UNUSED(arg);
     bool number;
     struct ir_value *x = pt2_need(p, "self"),
                     *v = pt2_given(p, "value") ? pt2_operand(p, "value", &number) : imp_like(p->im, x, 0);
@@ -50,16 +47,14 @@ bool aten_fill(struct pt2 *p, int arg)
 }
 
 /* copy(self, src): src in self's shape and type */
-bool aten_copy(struct pt2 *p, int arg)
+bool aten_copy(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
     return src && pt2_out(p, 0, pt2_expand_as(p, imp_cast(p->im, src, imp_dtype(x)), x));
 }
 
-bool aten_scalar_tensor(struct pt2 *p, int arg)
+bool aten_scalar_tensor(struct pt2 *p)
 {
-    UNUSED(arg);
     bool number;
     pt2_ignore(p, "dtype");
     return pt2_out(p, 0, pt2_operand(p, "s", &number));
@@ -75,9 +70,8 @@ static struct ir_value *progression(struct pt2 *p, ir_expr n, ir_expr start, ir_
     return ir_is_value(start, 0) ? v : imp_bin(im, IR_add, v, imp_dim_value(im, start));
 }
 
-bool aten_arange(struct pt2 *p, int arg)
+bool aten_arange(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     bool number;
     double step_f = 1;
@@ -105,7 +99,7 @@ bool aten_arange(struct pt2 *p, int arg)
 }
 
 /* linspace(start, end, steps): start + i * (end - start) / (steps - 1); logspace (arg 1): `base` to that power */
-bool aten_linspace(struct pt2 *p, int arg)
+bool aten_linspace(struct pt2 *p)
 {
     double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0);
     int64_t steps = pt2_i(p, "steps", 1);
@@ -114,12 +108,11 @@ bool aten_linspace(struct pt2 *p, int arg)
     struct ir_value *v = imp_iota(p->im, 1, &n, 0, TCC_F64);
     v = pt2_with(p, IR_mul, v, steps > 1 ? (end - start) / (double)(steps - 1) : 0);
     v = pt2_with(p, IR_add, v, start);
-    return pt2_out(p, 0, arg ? pt2_bin(p, IR_pow, imp_like(p->im, v, pt2_f(p, "base", 10)), v) : v);
+    return pt2_out(p, 0, p->row->arg ? pt2_bin(p, IR_pow, imp_like(p->im, v, pt2_f(p, "base", 10)), v) : v);
 }
 
-bool aten_eye(struct pt2 *p, int arg)
+bool aten_eye(struct pt2 *p)
 {
-    UNUSED(arg);
     ir_expr dims[2] = {pt2_e(p, "n", 0), NULL};
     dims[1] = pt2_given(p, "m") ? pt2_e(p, "m", 0) : dims[0];
     pt2_ignore(p, "dtype");
@@ -130,9 +123,8 @@ bool aten_eye(struct pt2 *p, int arg)
 }
 
 /* range(start, end, step): floats, the end included */
-bool aten_range(struct pt2 *p, int arg)
+bool aten_range(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     double start = pt2_f(p, "start", 0), end = pt2_f(p, "end", 0), step = pt2_f(p, "step", 1);
     pt2_ignore(p, "dtype");
@@ -148,8 +140,9 @@ bool aten_range(struct pt2 *p, int arg)
 enum { HANN, HAMMING, BLACKMAN, BARTLETT };
 static const double cosines[][3] = {{0.5, 0.5, 0}, {0.54, 0.46, 0}, {0.42, 0.5, 0.08}};
 
-bool aten_window(struct pt2 *p, int arg)
+bool aten_window(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     int64_t length = pt2_i(p, "window_length", 0);
     bool periodic = pt2_b(p, "periodic", true);
@@ -184,17 +177,16 @@ static struct ir_value *random_values(struct pt2 *p, enum ir_op op, int n, const
     return node ? node->out[0] : NULL;
 }
 
-bool aten_random(struct pt2 *p, int arg)
+bool aten_random(struct pt2 *p)
 {
     ir_expr dims[TCC_MAX_RANK];
     int n = sizes(p, dims);
-    return n >= 0 && pt2_out(p, 0, random_values(p, (enum ir_op)arg, n, dims));
+    return n >= 0 && pt2_out(p, 0, random_values(p, (enum ir_op)p->row->arg, n, dims));
 }
 
 /* randint(high), randint.low(low, high), and their _like forms */
-bool aten_randint(struct pt2 *p, int arg)
+bool aten_randint(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     ir_expr dims[TCC_MAX_RANK];
     double low = pt2_f(p, "low", 0), high = pt2_f(p, "high", 1);
@@ -205,9 +197,8 @@ bool aten_randint(struct pt2 *p, int arg)
 }
 
 /* randperm(n): where the sorted random numbers come from */
-bool aten_randperm(struct pt2 *p, int arg)
+bool aten_randperm(struct pt2 *p)
 {
-    UNUSED(arg);
     ir_expr n = pt2_e(p, "n", 0);
     struct ir_value *u = n ? random_values(p, IR_random_uniform, 1, &n) : NULL;
     pt2_ignore(p, "dtype");
@@ -215,9 +206,8 @@ bool aten_randperm(struct pt2 *p, int arg)
     return node && pt2_out(p, 0, node->out[1]);
 }
 
-bool aten_bernoulli(struct pt2 *p, int arg)
+bool aten_bernoulli(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
     struct ir_value *u = x ? random_values(p, IR_random_uniform, imp_rank(x), x->type->dim) : NULL;
@@ -246,8 +236,9 @@ static struct ir_value *whole_numbers(struct pt2 *p, struct ir_value *u)
 /* uniform(self, from, to), normal_functional(self, mean, std), exponential(self, lambd), geometric(self, p),
  * cauchy(self, median, sigma), log_normal(self, mean, std), random(self, from, to): drawn anew, of the operand's
  * shape */
-bool aten_drawn(struct pt2 *p, int arg)
+bool aten_drawn(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
     bool normal = arg == NORMAL || arg == LOG_NORMAL;
@@ -277,13 +268,13 @@ bool aten_drawn(struct pt2 *p, int arg)
                    pt2_bin(p, IR_add, imp_bin(im, IR_mul, u, imp_num(im, TCC_F32, by)), imp_num(im, TCC_F32, from)));
 }
 
-/* normal(mean, std): of tensors, which broadcast, or a tensor and a number */
-bool aten_normal(struct pt2 *p, int arg)
+/* normal(mean, std): of tensors, which broadcast, or a tensor and a number; in place as normal_functional, whose row's
+ * argument it has */
+bool aten_normal(struct pt2 *p)
 {
-    UNUSED(arg);
     bool number;
     if (pt2_given(p, "self")) /* in place */
-        return aten_drawn(p, NORMAL);
+        return aten_drawn(p);
     struct ir_value *mean = pt2_operand(p, "mean", &number), *std = mean ? pt2_operand(p, "std", &number) : NULL;
     if (!std)
         return false;
@@ -296,9 +287,8 @@ bool aten_normal(struct pt2 *p, int arg)
 
 /* multinomial(self, num_samples, replacement): of a race, in which an element of weight w takes an exponential time
  * with rate w, the first; or without replacement the first num_samples */
-bool aten_multinomial(struct pt2 *p, int arg)
+bool aten_multinomial(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *w = pt2_need(p, "self");
     ir_expr n = pt2_e(p, "num_samples", 1), dims[3];
@@ -324,8 +314,9 @@ bool aten_multinomial(struct pt2 *p, int arg)
 }
 
 /* fft_fftfreq(n, d); fft_rfftfreq, arg 1: the middles of a transform's bins */
-bool aten_frequencies(struct pt2 *p, int arg)
+bool aten_frequencies(struct pt2 *p)
 {
+    int arg = p->row->arg;
     int64_t n = pt2_i(p, "n", 1);
     double step = pt2_f(p, "d", 1);
     pt2_ignore(p, "dtype");
@@ -339,9 +330,8 @@ bool aten_frequencies(struct pt2 *p, int arg)
 }
 
 /* prims.iota: start + step * (0 .. length - 1) */
-bool aten_prims_iota(struct pt2 *p, int arg)
+bool aten_prims_iota(struct pt2 *p)
 {
-    UNUSED(arg);
     ir_expr n = pt2_e(p, "length", 0), start = pt2_e(p, "start", 0), step = pt2_e(p, "step", 1);
     for (const char *const *name = (const char *const[]){"dtype", "device", "requires_grad", NULL}; *name; name++)
         pt2_ignore(p, *name);
@@ -350,24 +340,23 @@ bool aten_prims_iota(struct pt2 *p, int arg)
 
 /* -- Numbers */
 
-bool aten_sym_size(struct pt2 *p, int arg)
+bool aten_sym_size(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     return x && imp_rank(x) && pt2_axis(p, "dim", 0, imp_rank(x), &axis) && pt2_out_e(p, 0, imp_dim(x, (int)axis));
 }
 
-bool aten_sym_numel(struct pt2 *p, int arg)
+bool aten_sym_numel(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     return x && pt2_out_e(p, 0, ir_num_elements(p->ctx, x->type));
 }
 
 /* Of a tensor in row-major order; arg 1: where it begins. */
-bool aten_sym_stride(struct pt2 *p, int arg)
+bool aten_sym_stride(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis = 0;
     ir_expr e = ir_const(p->ctx, arg ? 0 : 1);
@@ -379,9 +368,8 @@ bool aten_sym_stride(struct pt2 *p, int arg)
 }
 
 /* item, _local_scalar_dense: integers that the run decides become symbols, which sizes may be made of. */
-bool aten_item(struct pt2 *p, int arg)
+bool aten_item(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     ir_expr e;
     if (!x)
@@ -392,9 +380,8 @@ bool aten_item(struct pt2 *p, int arg)
 }
 
 /* Checks that PyTorch makes while it traces, or that the run makes anyway. */
-bool aten_nothing(struct pt2 *p, int arg)
+bool aten_nothing(struct pt2 *p)
 {
-    UNUSED(arg);
     json_t *inputs = js_array(p->node, "inputs"), *input;
     size_t k;
     json_array_foreach(inputs, k, input) if (js_string(input, "name")) pt2_ignore(p, js_string(input, "name"));
@@ -431,8 +418,9 @@ static const char *operand_name(struct pt2 *p, size_t k)
     return js_string(json_array_get(js_array(p->node, "inputs"), k), "name");
 }
 
-bool aten_number2(struct pt2 *p, int arg)
+bool aten_number2(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     const struct number_op *op = &number_ops[arg];
     const char *names[] = {operand_name(p, 0), operand_name(p, 1)};
@@ -459,9 +447,8 @@ bool aten_number2(struct pt2 *p, int arg)
 }
 
 /* sym_ite(condition, a, b): an integer that the run chooses becomes a symbol. */
-bool aten_number_if(struct pt2 *p, int arg)
+bool aten_number_if(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *v[3];
     bool number;
@@ -480,8 +467,9 @@ bool aten_number_if(struct pt2 *p, int arg)
 }
 
 /* neg, not_, sym_float, sym_int, math.ceil, math.floor, math.trunc, math.sqrt */
-bool aten_number1(struct pt2 *p, int arg)
+bool aten_number1(struct pt2 *p)
 {
+    int arg = p->row->arg;
     const char *name = operand_name(p, 0);
     bool number;
     ir_expr e = name ? integer_of(p, name) : NULL;
@@ -503,10 +491,10 @@ bool aten_number1(struct pt2 *p, int arg)
 }
 
 /* vander(x, N, increasing), linalg_vander(x, N) (arg 1, increasing, of rows): powers along a new axis, the last */
-bool aten_vander(struct pt2 *p, int arg)
+bool aten_vander(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "x");
-    bool rising = arg || pt2_b(p, "increasing", false);
+    bool rising = p->row->arg || pt2_b(p, "increasing", false);
     if (!x || imp_rank(x) < 1 || imp_rank(x) == TCC_MAX_RANK)
         return x && imp_bad(p->im, "%s; a vector is expected", ir_type_text(p->ctx, x->type));
     int64_t last = imp_rank(x);

@@ -91,9 +91,8 @@ static bool add_argument(struct pt2 *p, struct arguments *a, const char *name)
         p->im, "argument '%s' of kind %s: tensors, numbers and strings are what a custom operator takes", name, kind);
 }
 
-static bool build(struct pt2 *p, int arg)
+static bool build(struct pt2 *p)
 {
-    (void)arg;
     const struct ir_custom *x = find(p, js_string(p->node, "target"));
     json_t *inputs = js_array(p->node, "inputs");
     struct arguments a = {0};

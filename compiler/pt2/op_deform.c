@@ -5,7 +5,6 @@
  */
 #include "compiler/pt2/pt2_int.h"
 
-#define UNUSED(arg) ((void)(arg))
 enum { CORNERS = 4 };
 
 struct deform {
@@ -150,9 +149,8 @@ static struct ir_value *composed(struct pt2 *p, struct deform *d, struct ir_valu
 }
 
 /* deform_conv2d(input, weight, offset, mask, bias, stride_h, ..., groups, offset_groups, use_mask) */
-bool aten_deform_conv2d(struct pt2 *p, int arg)
+bool aten_deform_conv2d(struct pt2 *p)
 {
-    UNUSED(arg);
     struct deform d;
     struct ir_value *bias = pt2_need(p, "bias");
     if (!bias || !read_deform(p, &d))
@@ -226,9 +224,8 @@ static bool offset_gradient(struct pt2 *p, struct deform *d, struct ir_value *ds
 }
 
 /* _deform_conv2d_backward(grad, input, weight, offset, mask, bias, ...) -> by input, weight, offset, mask, bias */
-bool aten_deform_conv2d_backward(struct pt2 *p, int arg)
+bool aten_deform_conv2d_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct deform d;
     static const int64_t others[] = {0, 2, 3}, channels = 2;

@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Library ops --------------------------------------------------------------------------------------------------- */
 
 struct word {
@@ -183,8 +181,9 @@ static struct ir_node *factors(struct pt2 *p, struct ir_value *x, bool pivot, bo
 
 /* linalg_solve(A, B, left), arg 0; linalg_solve_ex(A, B, left, check_errors) -> result, info, arg 1; _linalg_solve_ex
  * -> result, LU, pivots, info, arg 2 */
-bool aten_solve(struct pt2 *p, int arg)
+bool aten_solve(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *a = matrices(p, "A"), *b = a ? pt2_need(p, "B") : NULL;
     bool left = pt2_b(p, "left", true), check = arg ? pt2_b(p, "check_errors", false) : true;
     if (!b)
@@ -213,18 +212,16 @@ bool aten_solve(struct pt2 *p, int arg)
 }
 
 /* linalg_solve_triangular(self, B, upper, left, unitriangular) */
-bool aten_solve_triangular(struct pt2 *p, int arg)
+bool aten_solve_triangular(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *a = matrices(p, "self"), *b = a ? matrices(p, "B") : NULL;
     bool upper = pt2_b(p, "upper", false), left = pt2_b(p, "left", true), unit = pt2_b(p, "unitriangular", false);
     return b && pt2_out(p, 0, by_triangle(p, a, b, upper, left, false, unit));
 }
 
 /* triangular_solve(self, A, upper, transpose, unitriangular) -> solution, a copy of A */
-bool aten_triangular_solve(struct pt2 *p, int arg)
+bool aten_triangular_solve(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *b = matrices(p, "self"), *a = b ? matrices(p, "A") : NULL;
     bool upper = pt2_b(p, "upper", true), transposed = pt2_b(p, "transpose", false),
          unit = pt2_b(p, "unitriangular", false);
@@ -244,8 +241,9 @@ struct ir_value *pt2_inverse(struct pt2 *p, struct ir_value *x)
 }
 
 /* linalg_inv(A), inverse(self), arg 0; linalg_inv_ex(A, check_errors) -> inverse, info, arg 1 */
-bool aten_inverse(struct pt2 *p, int arg)
+bool aten_inverse(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = matrices(p, pt2_given(p, "A") ? "A" : "self");
     bool check = arg ? pt2_b(p, "check_errors", false) : true;
     struct ir_node *made = x ? inverted(p, x, check) : NULL;
@@ -256,8 +254,9 @@ bool aten_inverse(struct pt2 *p, int arg)
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* linalg_cholesky(self, upper), arg 0; linalg_cholesky_ex(self, upper, check_errors) -> L, info, arg 1 */
-bool aten_cholesky(struct pt2 *p, int arg)
+bool aten_cholesky(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = matrices(p, "self");
     bool upper = pt2_b(p, "upper", false), check = arg ? pt2_b(p, "check_errors", false) : true;
     if (!x)
@@ -268,8 +267,9 @@ bool aten_cholesky(struct pt2 *p, int arg)
 }
 
 /* cholesky_solve(self, input2, upper): of input2's product with its transpose; cholesky_inverse(self, upper), arg 1 */
-bool aten_cholesky_solve(struct pt2 *p, int arg)
+bool aten_cholesky_solve(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *l = matrices(p, arg ? "self" : "input2"), *b = l && !arg ? matrices(p, "self") : l;
     bool upper = pt2_b(p, "upper", false);
     if (!b)
@@ -281,8 +281,9 @@ bool aten_cholesky_solve(struct pt2 *p, int arg)
 
 /* linalg_lu_factor(A, pivot) -> LU, pivots, arg 0; linalg_lu_factor_ex(A, pivot, check_errors), _lu_with_info(self,
  * pivot, check_errors) -> LU, pivots, info, arg 1 */
-bool aten_lu_factor(struct pt2 *p, int arg)
+bool aten_lu_factor(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = matrices(p, pt2_given(p, "A") ? "A" : "self");
     bool pivot = pt2_b(p, "pivot", true), check = arg ? pt2_b(p, "check_errors", false) : true;
     return x && results(p, factors(p, x, pivot, check), arg ? 3 : 2, (const int[]){0, 1, 2});
@@ -312,26 +313,25 @@ static bool unpacked(struct pt2 *p, struct ir_value *lu, struct ir_value *pivots
 }
 
 /* linalg_lu(A, pivot) -> P, L, U */
-bool aten_lu(struct pt2 *p, int arg)
+bool aten_lu(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = matrices(p, "A");
     struct ir_node *made = x ? factors(p, x, pt2_b(p, "pivot", true), false) : NULL;
     return made && unpacked(p, made->out[0], made->out[1], true, true);
 }
 
 /* lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots) -> P, L, U */
-bool aten_lu_unpack(struct pt2 *p, int arg)
+bool aten_lu_unpack(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *lu = matrices(p, "LU_data"), *pivots = lu ? pt2_need(p, "LU_pivots") : NULL;
     bool data = pt2_b(p, "unpack_data", true), swaps = pt2_b(p, "unpack_pivots", true);
     return pivots && unpacked(p, lu, pivots, data, swaps);
 }
 
 /* linalg_lu_solve(LU, pivots, B, left, adjoint), arg 0; lu_solve(self, LU_data, LU_pivots), arg 1 */
-bool aten_lu_solve(struct pt2 *p, int arg)
+bool aten_lu_solve(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *lu = matrices(p, arg ? "LU_data" : "LU"),
                     *pivots = lu ? pt2_need(p, arg ? "LU_pivots" : "pivots") : NULL,
                     *b = pivots ? matrices(p, arg ? "self" : "B") : NULL;
@@ -376,9 +376,8 @@ bool aten_ldl_solve(struct pt2 *p, int arg)
 }
 
 /* linalg_qr(A, mode) -> Q, R */
-bool aten_qr(struct pt2 *p, int arg)
+bool aten_qr(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = matrices(p, "A");
     const char *mode = pt2_s(p, "mode", "reduced");
     if (!x || !mode)
@@ -396,9 +395,8 @@ bool aten_qr(struct pt2 *p, int arg)
 }
 
 /* geqrf(self) -> a, tau */
-bool aten_geqrf(struct pt2 *p, int arg)
+bool aten_geqrf(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = matrices(p, "self");
     if (!x)
         return false;
@@ -407,8 +405,9 @@ bool aten_geqrf(struct pt2 *p, int arg)
 }
 
 /* linalg_householder_product(input, tau); orgqr(self, input2), arg 1 */
-bool aten_householder_product(struct pt2 *p, int arg)
+bool aten_householder_product(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = matrices(p, arg ? "self" : "input"), *tau = x ? pt2_need(p, arg ? "input2" : "tau") : NULL;
     return tau && results(p, library(p, "householder_product", 2, (struct ir_value *[]){x, tau}, 1, &x->type, 0, NULL),
                           1, (const int[]){0});
@@ -418,7 +417,7 @@ bool aten_householder_product(struct pt2 *p, int arg)
  * ------------------------------------------------------------------------------------------ */
 
 /* linalg_eigh(self, UPLO), _linalg_eigh(A, UPLO, compute_v) -> values, vectors; linalg_eigvalsh(self, UPLO), arg 1 */
-bool aten_eigh(struct pt2 *p, int arg)
+bool aten_eigh(struct pt2 *p)
 {
     struct ir_value *x = matrices(p, pt2_given(p, "A") ? "A" : "self");
     const char *triangle_of = pt2_s(p, "UPLO", "L");
@@ -428,7 +427,7 @@ bool aten_eigh(struct pt2 *p, int arg)
     const ir_type types[2] = {stacked(p, x, imp_dtype(x), 1, rows(x), NULL), x->type};
     struct ir_node *made =
         library(p, "eigh", 1, &x, 2, types, WORDS({"lower", *triangle_of == 'L' || *triangle_of == 'l'}));
-    return made && pt2_out(p, 0, made->out[0]) && (arg || spare(p, 1, made->out[1]));
+    return made && pt2_out(p, 0, made->out[0]) && (p->row->arg || spare(p, 1, made->out[1]));
 }
 
 /* linalg_eig(self) -> complex values and vectors; linalg_eigvals(self), arg 1, and _linalg_eigvals(self) -> values */
@@ -463,10 +462,10 @@ static struct ir_node *singular(struct pt2 *p, struct ir_value *x, bool full)
 
 /* linalg_svd(A, full_matrices, driver), whose factors are square (arg 1) unless it says otherwise, _linalg_svd(A,
  * full_matrices, compute_uv, driver) -> U, S, Vh */
-bool aten_svd(struct pt2 *p, int arg)
+bool aten_svd(struct pt2 *p)
 {
     struct ir_value *x = matrices(p, "A");
-    bool full = pt2_b(p, "full_matrices", arg);
+    bool full = pt2_b(p, "full_matrices", p->row->arg);
     pt2_ignore(p, "driver");
     pt2_ignore(p, "compute_uv");
     struct ir_node *made = x ? singular(p, x, full && (pt2_wants(p, 0) || pt2_wants(p, 2))) : NULL;
@@ -474,9 +473,8 @@ bool aten_svd(struct pt2 *p, int arg)
 }
 
 /* svd(self, some, compute_uv) -> U, S, V */
-bool aten_svd_some(struct pt2 *p, int arg)
+bool aten_svd_some(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = matrices(p, "self");
     bool some = pt2_b(p, "some", true);
     if (!x || !pt2_b(p, "compute_uv", true))
@@ -492,17 +490,15 @@ struct ir_value *pt2_singular_values(struct pt2 *p, struct ir_value *x)
 }
 
 /* linalg_svdvals(A, driver) */
-bool aten_svdvals(struct pt2 *p, int arg)
+bool aten_svdvals(struct pt2 *p)
 {
-    UNUSED(arg);
     pt2_ignore(p, "driver");
     return pt2_out(p, 0, pt2_singular_values(p, matrices(p, "A")));
 }
 
 /* linalg_cond(self, p): by the 2-norm */
-bool aten_cond_number(struct pt2 *p, int arg)
+bool aten_cond_number(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *s =
         pt2_given(p, "p") && pt2_f(p, "p", 2) != 2 ? NULL : pt2_singular_values(p, matrices(p, "self"));
     if (!s)
@@ -524,8 +520,9 @@ static struct ir_value *bound(struct pt2 *p, const char *name, const struct ir_v
 }
 
 /* linalg_pinv(self, atol, rtol, hermitian); pinverse(self, rcond), linalg_pinv(self, rcond, hermitian), arg 1 */
-bool aten_pinv(struct pt2 *p, int arg)
+bool aten_pinv(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = matrices(p, "self");
     pt2_ignore(p, "hermitian"); /* then it has the same singular values */
     if (!x)
@@ -540,8 +537,9 @@ bool aten_pinv(struct pt2 *p, int arg)
 
 /* linalg_matrix_rank(self or input, atol, rtol, hermitian): how many singular values are above the greater of atol and
  * rtol times the largest; tol in arg 1 */
-bool aten_matrix_rank(struct pt2 *p, int arg)
+bool aten_matrix_rank(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = matrices(p, pt2_given(p, "input") ? "input" : "self"), *s = pt2_singular_values(p, x);
     pt2_ignore(p, "hermitian");
@@ -580,21 +578,21 @@ static struct ir_node *saved_factors(struct pt2 *p, const char *name, struct ir_
 }
 
 /* linalg_det(A), det(self), arg 0; _linalg_det(A) -> result, LU, pivots, arg 1 */
-bool aten_det(struct pt2 *p, int arg)
+bool aten_det(struct pt2 *p)
 {
     struct ir_value *x = matrices(p, pt2_given(p, "A") ? "A" : "self");
     if (!x)
         return false;
     ir_type t = stacked(p, x, imp_dtype(x), 0, NULL, NULL);
     struct ir_node *made = library(p, "det", 1, &x, 1, &t, 0, NULL), *lu = NULL;
-    if (made && arg && (pt2_wants(p, 1) || pt2_wants(p, 2)) && !(lu = saved_factors(p, "A", x)))
+    if (made && p->row->arg && (pt2_wants(p, 1) || pt2_wants(p, 2)) && !(lu = saved_factors(p, "A", x)))
         return false;
     return made && pt2_out(p, 0, made->out[0]) && (!lu || (spare(p, 1, lu->out[0]) && spare(p, 2, lu->out[1])));
 }
 
 /* linalg_slogdet(A), slogdet(self), _linalg_slogdet(A) -> sign, logabsdet, LU, pivots; logdet(self), arg 1: NaN where
  * the determinant is negative */
-bool aten_slogdet(struct pt2 *p, int arg)
+bool aten_slogdet(struct pt2 *p)
 {
     struct ir_value *x = matrices(p, pt2_given(p, "A") ? "A" : "self");
     if (!x)
@@ -604,7 +602,7 @@ bool aten_slogdet(struct pt2 *p, int arg)
     if (!made)
         return false;
     struct ir_value *sign = made->out[0], *log = made->out[1];
-    if (arg)
+    if (p->row->arg)
         return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_lt, sign, 0), imp_like(p->im, x, __builtin_nan("")), log));
     if (pt2_nouts(p) > 2 && (pt2_wants(p, 2) || pt2_wants(p, 3)) && !(lu = saved_factors(p, "A", x)))
         return false;
@@ -612,17 +610,15 @@ bool aten_slogdet(struct pt2 *p, int arg)
 }
 
 /* linalg_matrix_exp(self), matrix_exp(self) */
-bool aten_matrix_exp(struct pt2 *p, int arg)
+bool aten_matrix_exp(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = matrices(p, "self");
     return x && results(p, library(p, "matrix_exp", 1, &x, 1, &x->type, 0, NULL), 1, (const int[]){0});
 }
 
 /* linalg_tensorinv(self, ind): the inverse of the matrix whose rows are the first `ind` dims */
-bool aten_tensorinv(struct pt2 *p, int arg)
+bool aten_tensorinv(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t ind = pt2_i(p, "ind", 2);
     ir_expr dims[TCC_MAX_RANK];
@@ -638,9 +634,8 @@ bool aten_tensorinv(struct pt2 *p, int arg)
 }
 
 /* linalg_tensorsolve(self, other, dims): the matrix's columns are the dims behind those that other has */
-bool aten_tensorsolve(struct pt2 *p, int arg)
+bool aten_tensorsolve(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *b = x ? pt2_need(p, "other") : NULL;
     int64_t perm[TCC_MAX_RANK], moved[TCC_MAX_RANK];
     if (!b)
@@ -687,26 +682,23 @@ static bool checked(struct pt2 *p, struct ir_value *info)
 }
 
 /* _linalg_check_errors(info, api_name, is_matrix) */
-bool aten_check_errors(struct pt2 *p, int arg)
+bool aten_check_errors(struct pt2 *p)
 {
-    UNUSED(arg);
     pt2_ignore(p, "api_name");
     pt2_ignore(p, "is_matrix");
     return checked(p, pt2_need(p, "info"));
 }
 
 /* prims._make_token(): what the first effect waits for */
-bool aten_make_token(struct pt2 *p, int arg)
+bool aten_make_token(struct pt2 *p)
 {
-    UNUSED(arg);
     return pt2_out(p, 0, nothing(p, TCC_F32));
 }
 
 /* higher_order.with_effects(token, op, operands...): an op that is there for what it does, in the order of the
  * tokens. */
-bool aten_with_effects(struct pt2 *p, int arg)
+bool aten_with_effects(struct pt2 *p)
 {
-    UNUSED(arg);
     json_t *inputs = js_array(p->node, "inputs"), *value;
     const char *kind = js_union(json_object_get(json_array_get(inputs, 1), "arg"), &value);
     const char *target = kind && json_is_string(value) ? json_string_value(value) : "";

@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Pairs */
 
 static struct ir_value *unsqueezed(struct pt2 *p, struct ir_value *x)
@@ -47,8 +45,9 @@ static struct ir_value *operand_pair(struct pt2 *p, const char *name)
 }
 
 /* view_as_real, view_as_complex: the same memory. */
-bool aten_as_pair(struct pt2 *p, int to_complex)
+bool aten_as_pair(struct pt2 *p)
 {
+    int to_complex = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     if (x && to_complex == pt2_is_complex(p, "self"))
         return imp_bad(p->im, to_complex ? "its operand is complex" : "its operand is not complex");
@@ -56,8 +55,9 @@ bool aten_as_pair(struct pt2 *p, int to_complex)
 }
 
 /* real, imag */
-bool aten_part(struct pt2 *p, int part)
+bool aten_part(struct pt2 *p)
 {
+    int part = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     if (!x || (!part && !pt2_is_complex(p, "self")))
         return x && pt2_out(p, 0, x);
@@ -75,8 +75,9 @@ static bool broadcast2(struct pt2 *p, struct ir_value **a, struct ir_value **b)
 }
 
 /* complex(real, imag); polar(abs, angle) */
-bool aten_complex(struct pt2 *p, int polar)
+bool aten_complex(struct pt2 *p)
 {
+    int polar = p->row->arg;
     struct ir_value *a = pt2_need(p, polar ? "abs" : "real"), *b = a ? pt2_need(p, polar ? "angle" : "imag") : NULL;
     if (!b || imp_rank(a) != imp_rank(b) || !broadcast2(p, &a, &b))
         return b && imp_rank(a) != imp_rank(b) ? imp_unsupported(p->im, "operands of different ranks") : false;
@@ -87,9 +88,8 @@ bool aten_complex(struct pt2 *p, int polar)
                             imp_bin(p->im, IR_mul, a, imp_un(p->im, IR_sin, b))));
 }
 
-bool aten_conj(struct pt2 *p, int arg)
+bool aten_conj(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     if (!x || !pt2_is_complex(p, "self"))
         return x && pt2_out(p, 0, x);
@@ -98,9 +98,8 @@ bool aten_conj(struct pt2 *p, int arg)
 }
 
 /* abs, angle of a complex tensor */
-bool aten_modulus(struct pt2 *p, int arg)
+bool aten_modulus(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     struct ir_value *re = x ? pt2_part(p, x, 0) : NULL, *im = re ? pt2_part(p, x, 1) : NULL;
     if (!im)
@@ -109,9 +108,8 @@ bool aten_modulus(struct pt2 *p, int arg)
                    pt2_root(p, imp_bin(p->im, IR_add, imp_un(p->im, IR_square, re), imp_un(p->im, IR_square, im))));
 }
 
-bool aten_angle(struct pt2 *p, int arg)
+bool aten_angle(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     if (!x || !pt2_is_complex(p, "self"))
         return x && imp_unsupported(p->im, "the angle of real numbers");
@@ -120,9 +118,8 @@ bool aten_angle(struct pt2 *p, int arg)
 }
 
 /* to, _to_copy: to a complex type, of complex or real numbers. */
-bool aten_complex_copy(struct pt2 *p, int arg)
+bool aten_complex_copy(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = operand_pair(p, "self");
     pt2_ignore(p, "dtype"); /* the result's, which is recorded */
     pt2_ignore(p, "copy");
@@ -237,8 +234,9 @@ enum { FFT_CORE_C2C, FFT_CORE_R2C, FFT_CORE_C2R };
 
 /* _fft_c2c(self, dim, normalization, forward), _fft_r2c(self, dim, normalization, onesided), _fft_c2r(self, dim,
  * normalization, last_dim_size) */
-bool aten_fft_core(struct pt2 *p, int kind)
+bool aten_fft_core(struct pt2 *p)
 {
+    int kind = p->row->arg;
     struct transform t = {0};
     if (!read_operand(p, &t, kind != FFT_CORE_R2C) || !read_axes(p, &t, "dim", 0))
         return false;
@@ -255,8 +253,9 @@ bool aten_fft_core(struct pt2 *p, int kind)
 enum { FFT_INVERSE = 1, FFT_REAL = 2, FFT_TWO = 4, FFT_MANY = 8 };
 
 /* torch.fft: fft(self, n, dim, norm) and its like; of two or many axes (self, s, dim, norm). */
-bool aten_fft(struct pt2 *p, int kind)
+bool aten_fft(struct pt2 *p)
 {
+    int kind = p->row->arg;
     static const char *const norms[] = {"backward", "ortho", "forward"};
     struct transform t = {.inverse = kind & FFT_INVERSE, .onesided = kind & FFT_REAL};
     bool several = kind & (FFT_TWO | FFT_MANY), real_result = t.inverse && t.onesided;

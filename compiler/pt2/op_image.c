@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- upsample_*: to output_size, or by scale_factors (or scales, scales_h and scales_w), which then place the samples
  * too */
 
@@ -27,8 +25,9 @@ static int given_scales(struct pt2 *p, int n, double *scales)
     return n;
 }
 
-bool aten_upsample(struct pt2 *p, int arg)
+bool aten_upsample(struct pt2 *p)
 {
+    int arg = p->row->arg;
     static const char *const modes[] = {"nearest", "linear", "cubic", "nearest"};
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, pt2_given(p, "input") ? "input" : "self");
@@ -138,8 +137,9 @@ static struct ir_value *resample(struct pt2 *p, struct ir_value *x, int arg, con
     return x ? imp_cast(im, imp_matmul_nd(im, m[0], x, sum), d) : NULL;
 }
 
-bool aten_upsample_aa(struct pt2 *p, int arg)
+bool aten_upsample_aa(struct pt2 *p)
 {
+    int arg = p->row->arg;
     static const char *const modes[] = {"linear", "cubic"};
     struct imp *im = p->im;
     bool back = arg & BACKWARD, aligned = pt2_b(p, "align_corners", false), known = true;
@@ -186,9 +186,8 @@ bool aten_upsample_aa(struct pt2 *p, int arg)
 }
 
 /* grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode, padding_mode, align_corners) */
-bool aten_grid_sampler(struct pt2 *p, int arg)
+bool aten_grid_sampler(struct pt2 *p)
 {
-    UNUSED(arg);
     static const char *const modes[] = {"linear", "nearest", "cubic"}, *const pads[] = {"zeros", "border",
                                                                                         "reflection"};
     struct ir_value *in[] = {pt2_need(p, "input"), pt2_need(p, "grid")};
@@ -218,9 +217,8 @@ static struct ir_value *positions(struct pt2 *p, enum tcc_dtype d, ir_expr n, bo
 
 /* affine_grid_generator(theta[n, 2, 3], size, align_corners): theta times (x, y, 1) for each position of the result [n,
  * h, w, 2] */
-bool aten_affine_grid(struct pt2 *p, int arg)
+bool aten_affine_grid(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *theta = pt2_need(p, "theta");
     ir_expr size[5];
@@ -255,9 +253,8 @@ static bool pair(struct pt2 *p, const char *name, int64_t otherwise, int64_t *ou
 }
 
 /* col2im(self, output_size, kernel_size, dilation, padding, stride) */
-bool aten_col2im(struct pt2 *p, int arg)
+bool aten_col2im(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
     ir_expr size[2];
@@ -278,9 +275,8 @@ bool aten_col2im(struct pt2 *p, int arg)
 
 /* im2col(self, kernel_size, dilation, padding, stride): [n, c kh kw, windows], a strided part of the padded operand for
  * each tap */
-bool aten_im2col(struct pt2 *p, int arg)
+bool aten_im2col(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_ctx *c = p->ctx;
     struct ir_value *x = pt2_need(p, "self");
@@ -318,8 +314,9 @@ bool aten_im2col(struct pt2 *p, int arg)
 }
 
 /* pixel_shuffle (arg 0): channels become pixels; pixel_unshuffle (arg 1) */
-bool aten_pixel_shuffle(struct pt2 *p, int arg)
+bool aten_pixel_shuffle(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_ctx *c = p->ctx;
     struct ir_value *x = pt2_need(p, "self");
     int64_t r = pt2_i(p, arg ? "downscale_factor" : "upscale_factor", 1), perm[TCC_MAX_RANK];
@@ -384,9 +381,8 @@ static struct ir_value *distance(struct pt2 *p, struct ir_value *d, double order
 }
 
 /* _cdist_forward(x1, x2, p, compute_mode) */
-bool aten_cdist(struct pt2 *p, int arg)
+bool aten_cdist(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *a = pt2_need(p, "x1"), *b = a ? pt2_need(p, "x2") : NULL;
     double order = pt2_f(p, "p", 2);
@@ -420,9 +416,8 @@ static struct ir_value *by_component(struct pt2 *p, struct ir_value *d, struct i
 }
 
 /* _cdist_backward(grad_output or, before PyTorch 2.15, grad, x1, x2, p, cdist): by x1 */
-bool aten_cdist_backward(struct pt2 *p, int arg)
+bool aten_cdist_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *dy = pt2_need(p, pt2_given(p, "grad") ? "grad" : "grad_output"),
                     *a = dy ? pt2_need(p, "x1") : NULL, *b = a ? pt2_need(p, "x2") : NULL,
@@ -438,9 +433,8 @@ bool aten_cdist_backward(struct pt2 *p, int arg)
 }
 
 /* _pdist_forward(self, p): each pair of rows once */
-bool aten_pdist(struct pt2 *p, int arg)
+bool aten_pdist(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
     double order = pt2_f(p, "p", 2);
@@ -478,9 +472,8 @@ static struct ir_value *largest_rows(struct pt2 *p, struct ir_value *kept, struc
 
 /* _embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
  * padding_idx) */
-bool aten_embedding_bag(struct pt2 *p, int arg)
+bool aten_embedding_bag(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL,
                     *offsets = index ? pt2_need(p, "offsets") : NULL, *samples = pt2_t(p, "per_sample_weights");

@@ -29,9 +29,8 @@ struct ir_value *pt2_from_zero(struct pt2 *p, struct ir_value *index, ir_expr si
     return pt2_choose(p, pt2_bin(p, IR_lt, index, imp_int(p->im, TCC_I64, 0)), imp_dim_value(p->im, size), index);
 }
 
-bool aten_gather(struct pt2 *p, int arg)
+bool aten_gather(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
     int64_t axis;
     pt2_ignore(p, "sparse_grad");
@@ -43,9 +42,8 @@ bool aten_gather(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_gather_elements(p->im, x, index, (int)axis));
 }
 
-bool aten_index_select(struct pt2 *p, int arg)
+bool aten_index_select(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
     int64_t axis;
     if (!index || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
@@ -57,9 +55,8 @@ bool aten_index_select(struct pt2 *p, int arg)
 }
 
 /* embedding(weight, indices, padding_idx): the row padding_idx learns nothing. */
-bool aten_embedding(struct pt2 *p, int arg)
+bool aten_embedding(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL;
     int64_t padding = pt2_i(p, "padding_idx", -1), last;
     pt2_ignore(p, "scale_grad_by_freq");
@@ -140,12 +137,13 @@ static struct ir_value *combined(struct pt2 *p, struct ir_value *x, struct ir_va
 }
 
 /* scatter.src, .value, .reduce, .value_reduce; arg 1: scatter_add; arg 2: scatter_reduce.two */
-bool aten_scatter(struct pt2 *p, int arg)
+bool aten_scatter(struct pt2 *p)
 {
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
     bool number, include = pt2_b(p, "include_self", true);
-    const char *reduce = pt2_s(p, "reduce", arg == 1 ? "add" : ""), *mode = *reduce ? scatter_mode(reduce) : "none";
+    const char *reduce = pt2_s(p, "reduce", p->row->arg == 1 ? "add" : ""),
+               *mode = *reduce ? scatter_mode(reduce) : "none";
     struct ir_value *src = index ? pt2_operand(p, pt2_given(p, "src") ? "src" : "value", &number) : NULL;
     int64_t axis;
     if (!src || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
@@ -181,8 +179,9 @@ static struct ir_value *of_slices(struct pt2 *p, struct ir_value *x, struct ir_v
 }
 
 /* index_add(self, dim, index, source, alpha), index_copy (arg 1), index_fill (arg 2: value) */
-bool aten_index_add(struct pt2 *p, int arg)
+bool aten_index_add(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL;
     bool number;
@@ -202,9 +201,8 @@ bool aten_index_add(struct pt2 *p, int arg)
 }
 
 /* index_reduce(self, dim, index, source, reduce, include_self) */
-bool aten_index_reduce(struct pt2 *p, int arg)
+bool aten_index_reduce(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "index") : NULL,
                     *src = index ? pt2_need(p, "source") : NULL;
     const char *reduce = pt2_s(p, "reduce", "");
@@ -220,9 +218,8 @@ bool aten_index_reduce(struct pt2 *p, int arg)
 }
 
 /* put(self, index, source, accumulate): among the elements in row-major order */
-bool aten_put(struct pt2 *p, int arg)
+bool aten_put(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_flat(p, pt2_need(p, "index")) : NULL,
                     *src = index ? pt2_flat(p, imp_cast(p->im, pt2_need(p, "source"), imp_dtype(x))) : NULL;
     bool add = pt2_b(p, "accumulate", false);
@@ -342,9 +339,8 @@ static bool index_first(const struct indexed *t, int64_t *perm, int64_t *back)
     return before > 0;
 }
 
-bool aten_index(struct pt2 *p, int arg)
+bool aten_index(struct pt2 *p)
 {
-    UNUSED(arg);
     struct indexed t = {.x = pt2_need(p, "self")};
     int64_t perm[2 * TCC_MAX_RANK], back[2 * TCC_MAX_RANK];
     if (!t.x || !read_indexed(p, &t))
@@ -381,9 +377,8 @@ static struct ir_value *put_mask(struct pt2 *p, struct ir_value *x, struct ir_va
     return imp_tri(p->im, IR_select, mask, imp_reshape(p->im, values, 0, NULL), x);
 }
 
-bool aten_index_put(struct pt2 *p, int arg)
+bool aten_index_put(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct indexed t = {.x = pt2_need(p, "self")};
     struct ir_value *values = t.x ? pt2_need(p, "values") : NULL;
@@ -419,9 +414,8 @@ bool aten_index_put(struct pt2 *p, int arg)
 /* -- Masks */
 
 /* Elements of source, in order, go where the mask is set. */
-bool aten_masked_scatter(struct pt2 *p, int arg)
+bool aten_masked_scatter(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL,
                     *src = mask ? pt2_need(p, "source") : NULL;
@@ -445,18 +439,16 @@ bool aten_masked_scatter(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_tri(im, IR_select, mask, values, x));
 }
 
-bool aten_nonzero(struct pt2 *p, int arg)
+bool aten_nonzero(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     struct ir_value *at = x ? pt2_onnx1(p, "NonZero", 13, 1, &x, 0, NULL) : NULL;
     return at && pt2_out(p, 0, imp_transpose(p->im, at, (const int64_t[]){1, 0}));
 }
 
 /* nonzero_numpy(self): the positions along each axis, a result each */
-bool aten_nonzero_numpy(struct pt2 *p, int arg)
+bool aten_nonzero_numpy(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     if (x && !imp_rank(x))
         x = pt2_flat(p, x);
@@ -469,9 +461,8 @@ bool aten_nonzero_numpy(struct pt2 *p, int arg)
     return at != NULL;
 }
 
-bool aten_masked_select(struct pt2 *p, int arg)
+bool aten_masked_select(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL;
     if (!mask)
         return false;
@@ -483,9 +474,8 @@ bool aten_masked_select(struct pt2 *p, int arg)
 }
 
 /* one_hot(self, num_classes) */
-bool aten_one_hot(struct pt2 *p, int arg)
+bool aten_one_hot(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     ir_expr classes = pt2_e(p, "num_classes", -1);
     if (!x || !classes || classes->lo < 1)

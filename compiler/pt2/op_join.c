@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 static ir_expr one(struct pt2 *p)
 {
     return ir_const(p->ctx, 1);
@@ -26,8 +24,9 @@ static struct ir_value *at_least(struct pt2 *p, struct ir_value *x, int rank)
 }
 
 /* One tensor, or each of a list. */
-bool aten_at_least(struct pt2 *p, int arg)
+bool aten_at_least(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value **list;
     if (pt2_given(p, "self"))
         return pt2_out(p, 0, at_least(p, pt2_need(p, "self"), arg));
@@ -40,9 +39,8 @@ bool aten_at_least(struct pt2 *p, int arg)
 }
 
 /* ravel(self): as a vector */
-bool aten_ravel(struct pt2 *p, int arg)
+bool aten_ravel(struct pt2 *p)
 {
-    UNUSED(arg);
     return pt2_out(p, 0, pt2_flat(p, pt2_need(p, "self")));
 }
 
@@ -51,8 +49,9 @@ bool aten_ravel(struct pt2 *p, int arg)
 enum { H, V, D, COLUMNS };
 
 /* hstack, vstack, dstack, column_stack: cat along one axis of what has at least so many dims */
-bool aten_numpy_stack(struct pt2 *p, int arg)
+bool aten_numpy_stack(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value **in;
     int n = pt2_list(p, "tensors", &in);
     enum tcc_dtype d = pt2_out_type(p, 0);
@@ -70,9 +69,8 @@ bool aten_numpy_stack(struct pt2 *p, int arg)
 }
 
 /* Matrices along the diagonal of one, zeros elsewhere. */
-bool aten_block_diag(struct pt2 *p, int arg)
+bool aten_block_diag(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value **in;
     int n = pt2_list(p, "tensors", &in);
     ir_expr width = ir_const(p->ctx, 0), at = width;
@@ -95,8 +93,9 @@ bool aten_block_diag(struct pt2 *p, int arg)
 
 /* tensor_split.sections (the first parts are one longer) and .indices (arg -1: along `dim`); hsplit, vsplit, dsplit:
  * along axis arg, hsplit of a vector along its only one */
-bool aten_tensor_split(struct pt2 *p, int arg)
+bool aten_tensor_split(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     ir_expr *cuts = IR_NEWN(p->ctx, PT2_MAX_LIST, ir_expr);
     int64_t axis = arg, sections = 0;
@@ -135,9 +134,8 @@ bool aten_tensor_split(struct pt2 *p, int arg)
 /* -- Grids */
 
 /* Vectors as the axes of one grid; indexing "xy" exchanges the first two of them. */
-bool aten_meshgrid(struct pt2 *p, int arg)
+bool aten_meshgrid(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value **in;
     int n = pt2_list(p, "tensors", &in);
     bool xy = !strcmp(pt2_s(p, "indexing", "ij"), "xy") && n > 1;
@@ -159,9 +157,8 @@ bool aten_meshgrid(struct pt2 *p, int arg)
 }
 
 /* The rows of the grid of these vectors; of one vector itself. */
-bool aten_cartesian_prod(struct pt2 *p, int arg)
+bool aten_cartesian_prod(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value **in;
     int n = pt2_list(p, "tensors", &in);
     int64_t last = 1;
@@ -225,9 +222,8 @@ static struct ir_value *sources(struct pt2 *p, struct ir_value *repeats)
 }
 
 /* repeat_interleave.self_int, .self_Tensor (times for each) and .Tensor (the places themselves) */
-bool aten_repeat_interleave(struct pt2 *p, int arg)
+bool aten_repeat_interleave(struct pt2 *p)
 {
-    UNUSED(arg);
     const char *kind;
     pt2_arg(p, "repeats", &kind);
     bool tensor = kind && !strcmp(kind, "as_tensor"), alone = !pt2_given(p, "self");
@@ -283,9 +279,8 @@ static struct ir_value *embedded(struct pt2 *p, struct ir_value *x, int64_t offs
     return imp_transpose(im, y, perm);
 }
 
-bool aten_diag_embed(struct pt2 *p, int arg)
+bool aten_diag_embed(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t a, b, offset = pt2_i(p, "offset", 0);
     if (!x || !imp_rank(x) || imp_rank(x) == TCC_MAX_RANK || !pt2_axis(p, "dim1", -2, imp_rank(x) + 1, &a) ||
@@ -295,19 +290,18 @@ bool aten_diag_embed(struct pt2 *p, int arg)
 }
 
 /* diag: of a vector the matrix, of a matrix its diagonal; diagflat (arg 1): the matrix of all elements */
-bool aten_diag(struct pt2 *p, int arg)
+bool aten_diag(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     int64_t offset = pt2_i(p, pt2_given(p, "offset") ? "offset" : "diagonal", 0);
-    if (arg)
+    if (p->row->arg)
         x = pt2_flat(p, x);
     return x && pt2_out(p, 0, imp_rank(x) < 2 ? embedded(p, x, offset, 0, 1) : pt2_diagonal(p, x, offset, 0, 1));
 }
 
 /* trace: the diagonal's sum */
-bool aten_trace(struct pt2 *p, int arg)
+bool aten_trace(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     const int64_t first = 0;
     if (!x || imp_rank(x) != 2)
@@ -319,9 +313,8 @@ bool aten_trace(struct pt2 *p, int arg)
 /* -- Orders */
 
 /* rot90(self, k, dims): k quarter turns from the first axis towards the second */
-bool aten_rot90(struct pt2 *p, int arg)
+bool aten_rot90(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axes[2] = {0, 1}, perm[TCC_MAX_RANK], turns = pt2_i(p, "k", 1) & 3;
     if (!x || (pt2_given(p, "dims") && pt2_ints(p, "dims", 2, axes) != 2))
@@ -339,9 +332,8 @@ bool aten_rot90(struct pt2 *p, int arg)
 }
 
 /* channel_shuffle(self, groups): channels [groups, each] in the order [each, groups] */
-bool aten_channel_shuffle(struct pt2 *p, int arg)
+bool aten_channel_shuffle(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t groups = pt2_i(p, "groups", 1), perm[TCC_MAX_RANK];
     ir_expr dims[TCC_MAX_RANK];
@@ -358,7 +350,7 @@ bool aten_channel_shuffle(struct pt2 *p, int arg)
 }
 
 /* tril_indices, triu_indices (arg 1): row and column of each element of the triangle of a matrix, row by row */
-bool aten_tri_indices(struct pt2 *p, int arg)
+bool aten_tri_indices(struct pt2 *p)
 {
     int64_t rows = pt2_i(p, "row", 0), columns = pt2_i(p, "col", 0), offset = pt2_i(p, "offset", 0), n = 0;
     pt2_ignore(p, "dtype");
@@ -367,7 +359,7 @@ bool aten_tri_indices(struct pt2 *p, int arg)
     int64_t *at = IR_NEWN(p->ctx, 2 * rows * columns + 1, int64_t), *across = at + rows * columns;
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t j = 0; j < columns; j++) {
-            if (arg ? j - i >= offset : j - i <= offset) {
+            if (p->row->arg ? j - i >= offset : j - i <= offset) {
                 at[n] = i;
                 across[n++] = j;
             }

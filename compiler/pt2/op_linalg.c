@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 ir_expr pt2_product(struct pt2 *p, const struct ir_value *x, int from, int to)
 {
     ir_expr n = ir_const(p->ctx, 1);
@@ -55,9 +53,8 @@ static bool contracted(struct pt2 *p, struct ir_value *a, struct ir_value *b, in
 }
 
 /* tensordot(self, other, dims_self, dims_other) */
-bool aten_tensordot(struct pt2 *p, int arg)
+bool aten_tensordot(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *a = pt2_need(p, "self"), *b = a ? pt2_need(p, "other") : NULL;
     int64_t from[TCC_MAX_RANK], to[TCC_MAX_RANK];
     int n = pt2_ints(p, "dims_self", TCC_MAX_RANK, from), m = pt2_ints(p, "dims_other", TCC_MAX_RANK, to);
@@ -73,9 +70,8 @@ bool aten_tensordot(struct pt2 *p, int arg)
 }
 
 /* inner(self, other): over the last axis of both */
-bool aten_inner(struct pt2 *p, int arg)
+bool aten_inner(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *a = pt2_need(p, "self"), *b = a ? pt2_need(p, "other") : NULL;
     if (!b)
         return false;
@@ -85,9 +81,8 @@ bool aten_inner(struct pt2 *p, int arg)
 }
 
 /* kron(self, other): each element of self times the whole of other */
-bool aten_kron(struct pt2 *p, int arg)
+bool aten_kron(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     ir_expr left[2 * TCC_MAX_RANK], right[2 * TCC_MAX_RANK], dims[TCC_MAX_RANK];
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
@@ -117,7 +112,7 @@ static struct ir_value *turned(struct pt2 *p, struct ir_value *x, int64_t axis, 
 }
 
 /* linalg_cross(self, other, dim = -1); cross (arg 1): by default the first axis of three */
-bool aten_cross(struct pt2 *p, int arg)
+bool aten_cross(struct pt2 *p)
 {
     struct pt2_operands o;
     int64_t axis = 0;
@@ -127,7 +122,7 @@ bool aten_cross(struct pt2 *p, int arg)
     struct ir_value *a = imp_to_rank(p->im, o.a, rank), *b = imp_to_rank(p->im, o.b, rank);
     if (!a || !b)
         return false;
-    if (arg && !pt2_given(p, "dim")) {
+    if (p->row->arg && !pt2_given(p, "dim")) {
         while (axis < rank - 1 && !ir_is_value(imp_dim(a, (int)axis), 3))
             axis++;
     } else if (!pt2_axis(p, "dim", -1, rank, &axis)) {
@@ -151,18 +146,17 @@ struct ir_value *pt2_summed_product(struct pt2 *p, struct ir_value *a, struct ir
 }
 
 /* linalg_vecdot(x, y, dim) */
-bool aten_vecdot(struct pt2 *p, int arg)
+bool aten_vecdot(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *a = pt2_need(p, "x"), *b = a ? pt2_need(p, "y") : NULL;
     return b && pt2_out(p, 0, pt2_summed_product(p, a, b, pt2_i(p, "dim", -1), false));
 }
 
 /* linalg_multi_dot(tensors), chain_matmul(matrices): from the left */
-bool aten_multi_dot(struct pt2 *p, int arg)
+bool aten_multi_dot(struct pt2 *p)
 {
     struct ir_value **in;
-    int n = pt2_list(p, arg ? "matrices" : "tensors", &in);
+    int n = pt2_list(p, p->row->arg ? "matrices" : "tensors", &in);
     struct ir_value *y = n > 0 ? in[0] : NULL;
     for (int k = 1; y && k < n; k++)
         y = in[k] ? imp_matmul_nd(p->im, y, in[k], imp_dtype(y)) : NULL;
@@ -170,9 +164,8 @@ bool aten_multi_dot(struct pt2 *p, int arg)
 }
 
 /* matrix_power(self, n) */
-bool aten_matrix_power(struct pt2 *p, int arg)
+bool aten_matrix_power(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *y = NULL;
     int64_t n = pt2_i(p, "n", 1);
     if (!x || imp_rank(x) < 2)
@@ -209,9 +202,8 @@ static bool added(struct pt2 *p, struct ir_value *y)
 }
 
 /* addbmm(self, batch1, batch2): the products' sum */
-bool aten_addbmm(struct pt2 *p, int arg)
+bool aten_addbmm(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *a = pt2_need(p, "batch1"), *b = a ? pt2_need(p, "batch2") : NULL;
     int64_t first = 0;
     enum tcc_dtype d = pt2_out_type(p, 0);
@@ -220,17 +212,15 @@ bool aten_addbmm(struct pt2 *p, int arg)
 }
 
 /* addr(self, vec1, vec2): the outer product */
-bool aten_addr(struct pt2 *p, int arg)
+bool aten_addr(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *a = pt2_need(p, "vec1"), *b = a ? pt2_need(p, "vec2") : NULL;
     return b && added(p, pt2_bin(p, IR_mul, imp_along(p->im, a, 0, 2), imp_along(p->im, b, 1, 2)));
 }
 
 /* bilinear(input1[..., i], input2[..., j], weight[o, i, j], bias[o]): (input1 weight[o]) . input2 */
-bool aten_bilinear(struct pt2 *p, int arg)
+bool aten_bilinear(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "input1"), *y = x ? pt2_need(p, "input2") : NULL,
                     *w = y ? pt2_need(p, "weight") : NULL, *bias = w ? pt2_t(p, "bias") : NULL;
@@ -279,9 +269,8 @@ static int letters_of(struct pt2 *p, const char *name, const char *expanded, int
 
 /* _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): what bilinear decomposes to. Each operand gets
  * axes of 1 at `expand`; the product of the three, summed over `sumdim`. */
-bool aten_trilinear(struct pt2 *p, int arg)
+bool aten_trilinear(struct pt2 *p)
 {
-    UNUSED(arg);
     char parts[4][TCC_MAX_RANK + 1], equation[4 * (TCC_MAX_RANK + 3)];
     int64_t summed[TCC_MAX_RANK];
     int total = letters_of(p, "i1", "expand1", -1, parts[0]), n = pt2_ints(p, "sumdim", TCC_MAX_RANK, summed),
@@ -308,9 +297,8 @@ bool aten_trilinear(struct pt2 *p, int arg)
 /* -- Similarities and distances */
 
 /* cosine_similarity(x1, x2, dim, eps): each divided by its norm, or eps */
-bool aten_cosine_similarity(struct pt2 *p, int arg)
+bool aten_cosine_similarity(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     double eps = pt2_f(p, "eps", 1e-8);
     int64_t axis = pt2_i(p, "dim", 1);
@@ -336,9 +324,8 @@ struct ir_value *pt2_distance(struct pt2 *p, struct ir_value *a, struct ir_value
 }
 
 /* pairwise_distance(x1, x2, p, eps, keepdim): the norm of x1 - x2 + eps along the last axis */
-bool aten_pairwise_distance(struct pt2 *p, int arg)
+bool aten_pairwise_distance(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     double order = pt2_f(p, "p", 2), eps = pt2_f(p, "eps", 1e-6);
     bool keep = pt2_b(p, "keepdim", false);
@@ -347,9 +334,8 @@ bool aten_pairwise_distance(struct pt2 *p, int arg)
 }
 
 /* dist(self, other, p): the norm of all of self - other */
-bool aten_dist(struct pt2 *p, int arg)
+bool aten_dist(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     double order = pt2_f(p, "p", 2);
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
@@ -389,8 +375,9 @@ static struct ir_value *matrix_norm(struct pt2 *p, struct ir_value *x, double or
 }
 
 /* linalg_norm(self, ord, dim, keepdim), linalg_matrix_norm, frobenius_norm: of vectors and of matrices */
-bool aten_linalg_norm(struct pt2 *p, int arg)
+bool aten_linalg_norm(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     int64_t axes[TCC_MAX_RANK];

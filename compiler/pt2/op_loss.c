@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* The mean (1) or sum (2) of all elements of a loss, or the loss itself (0). */
 static struct ir_value *pt2_reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction)
 {
@@ -67,14 +65,14 @@ static struct ir_value *weighted(struct pt2 *p, struct labelled *l, struct ir_va
 }
 
 /* nll_loss, nll_loss2d, nll_loss_nd; nll_loss_forward (arg 1) gives the sum of weights too */
-bool aten_nll_loss(struct pt2 *p, int arg)
+bool aten_nll_loss(struct pt2 *p)
 {
     struct labelled l;
     if (!read_labels(p, imp_wide(p->im, pt2_need(p, "self")), &l))
         return false;
     struct ir_value *loss = likelihood(p, &l);
     return pt2_out(p, 0, weighted(p, &l, loss)) &&
-           (!arg || !pt2_wants(p, 1) || pt2_out(p, 1, pt2_reduced(p, pt2_expand_as(p, l.w, loss), 2)));
+           (!p->row->arg || !pt2_wants(p, 1) || pt2_out(p, 1, pt2_reduced(p, pt2_expand_as(p, l.w, loss), 2)));
 }
 
 /* Targets as probabilities: -sum(target weight logs) along the classes */
@@ -97,9 +95,8 @@ static struct ir_value *against_probabilities(struct pt2 *p, struct labelled *l,
 }
 
 /* cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing) */
-bool aten_cross_entropy(struct pt2 *p, int arg)
+bool aten_cross_entropy(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct labelled l;
     struct ir_value *x = imp_wide(im, pt2_need(p, "self"));
@@ -131,8 +128,9 @@ bool aten_cross_entropy(struct pt2 *p, int arg)
 
 enum { MSE, L1, SMOOTH_L1, HUBER };
 
-bool aten_difference_loss(struct pt2 *p, int arg)
+bool aten_difference_loss(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = imp_wide(im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL;
     if (!t)
@@ -155,8 +153,9 @@ bool aten_difference_loss(struct pt2 *p, int arg)
 }
 
 /* binary_cross_entropy; arg 1: with_logits, max(x, 0) - x t + log1p(exp(-|x|)) and its form with pos_weight */
-bool aten_bce(struct pt2 *p, int arg)
+bool aten_bce(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = imp_wide(im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL,
                     *weight = t ? pt2_t(p, "weight") : NULL, *pos = t && arg ? pt2_t(p, "pos_weight") : NULL;
@@ -181,9 +180,8 @@ bool aten_bce(struct pt2 *p, int arg)
 }
 
 /* kl_div(self, target, reduction, log_target): target (log target - self), 0 where target is 0 */
-bool aten_kl_div(struct pt2 *p, int arg)
+bool aten_kl_div(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = imp_wide(im, pt2_need(p, "self")),
                     *t = x ? imp_cast(im, pt2_need(p, "target"), imp_dtype(x)) : NULL;
@@ -204,9 +202,8 @@ static bool hinge(struct pt2 *p, struct ir_value *x)
 }
 
 /* margin_ranking_loss(input1, input2, target, margin): max(0, -target (input1 - input2) + margin) */
-bool aten_margin_ranking_loss(struct pt2 *p, int arg)
+bool aten_margin_ranking_loss(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     double margin = pt2_f(p, "margin", 0);
     struct ir_value *t = pt2_need(p, "target");
@@ -218,9 +215,8 @@ bool aten_margin_ranking_loss(struct pt2 *p, int arg)
 }
 
 /* hinge_embedding_loss(self, target, margin): self where target is 1, max(0, margin - self) where it is -1 */
-bool aten_hinge_embedding_loss(struct pt2 *p, int arg)
+bool aten_hinge_embedding_loss(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_wide(p->im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL;
     double margin = pt2_f(p, "margin", 1);
     if (!t)
@@ -233,9 +229,8 @@ bool aten_hinge_embedding_loss(struct pt2 *p, int arg)
 }
 
 /* triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap): max(0, d(a, p) - d(a, n) + margin) */
-bool aten_triplet_margin_loss(struct pt2 *p, int arg)
+bool aten_triplet_margin_loss(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *a = imp_wide(im, pt2_need(p, "anchor")), *b = a ? imp_wide(im, pt2_need(p, "positive")) : NULL,
                     *c = b ? imp_wide(im, pt2_need(p, "negative")) : NULL;
@@ -251,9 +246,8 @@ bool aten_triplet_margin_loss(struct pt2 *p, int arg)
 
 /* cosine_embedding_loss(input1, input2, target, margin): 1 - cos where target is 1, max(0, cos - margin) where it is
  * -1 */
-bool aten_cosine_embedding_loss(struct pt2 *p, int arg)
+bool aten_cosine_embedding_loss(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct pt2_operands o;
     double margin = pt2_f(p, "margin", 0), eps = 1e-12;
@@ -275,9 +269,8 @@ bool aten_cosine_embedding_loss(struct pt2 *p, int arg)
 }
 
 /* soft_margin_loss(self, target): log(1 + exp(-target self)) */
-bool aten_soft_margin_loss(struct pt2 *p, int arg)
+bool aten_soft_margin_loss(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = imp_wide(p->im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL;
     if (!t)
         return false;
@@ -288,9 +281,8 @@ bool aten_soft_margin_loss(struct pt2 *p, int arg)
 
 /* poisson_nll_loss(input, target, log_input, full, eps, reduction): with `full`, Stirling's approximation of log
  * target! where target exceeds 1 */
-bool aten_poisson_nll_loss(struct pt2 *p, int arg)
+bool aten_poisson_nll_loss(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = imp_wide(im, pt2_need(p, "input")),
                     *t = x ? imp_cast(im, pt2_need(p, "target"), imp_dtype(x)) : NULL;
@@ -327,9 +319,8 @@ static bool read_rows(struct pt2 *p, struct ir_value **x, struct ir_value **targ
 
 /* multi_margin_loss(self, target, p, margin, weight, reduction): of a row the sum of
  * max(0, margin - x[target] + x[k])^p over the other classes k, by their number */
-bool aten_multi_margin_loss(struct pt2 *p, int arg)
+bool aten_multi_margin_loss(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x, *target;
     int64_t order = pt2_i(p, "p", 1);
@@ -359,7 +350,7 @@ bool aten_multi_margin_loss(struct pt2 *p, int arg)
 /* multilabel_margin_loss(self, target, reduction); arg 1: multilabel_margin_loss_forward, with is_target. The targets
  * of a row end at -1: the sum of max(0, 1 - x[t] + x[k]) over targets t and classes k that are none, by the number of
  * classes. */
-bool aten_multilabel_margin_loss(struct pt2 *p, int arg)
+bool aten_multilabel_margin_loss(struct pt2 *p)
 {
     struct imp *im = p->im;
     struct ir_value *x, *target;
@@ -389,6 +380,6 @@ bool aten_multilabel_margin_loss(struct pt2 *p, int arg)
     loss = one && loss ? imp_reshape(im, loss, 0, NULL) : loss;
     if (!pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1))))
         return false;
-    return !arg || !pt2_wants(p, 1) ||
+    return !p->row->arg || !pt2_wants(p, 1) ||
            pt2_out(p, 1, imp_reshape(im, imp_cast(im, is, imp_dtype(x)), 2 - one, rows->dim + one));
 }

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Promotion */
 
 static int category(enum tcc_dtype d)
@@ -85,21 +83,20 @@ struct ir_value *pt2_wide_float(struct pt2 *p, struct ir_value *x)
 
 /* -- One operand */
 
-bool aten_map1(struct pt2 *p, int arg)
+bool aten_map1(struct pt2 *p)
 {
-    return pt2_out(p, 0, imp_un(p->im, (enum ir_op)arg, as_float(p, pt2_need(p, "self"))));
+    return pt2_out(p, 0, imp_un(p->im, (enum ir_op)p->row->arg, as_float(p, pt2_need(p, "self"))));
 }
 
 /* The same for those that take any number. */
-bool aten_map1_any(struct pt2 *p, int arg)
+bool aten_map1_any(struct pt2 *p)
 {
-    return pt2_out(p, 0, imp_un(p->im, (enum ir_op)arg, pt2_need(p, "self")));
+    return pt2_out(p, 0, imp_un(p->im, (enum ir_op)p->row->arg, pt2_need(p, "self")));
 }
 
 /* (x > 0) - (x < 0): NaN gives 0 */
-bool aten_sign(struct pt2 *p, int arg)
+bool aten_sign(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *zero = imp_like(p->im, x, 0);
     if (!x || !imp_is_float(x))
         return pt2_out(p, 0, x && imp_dtype(x) != TCC_BOOL ? imp_un(p->im, IR_sign, x) : x);
@@ -107,8 +104,9 @@ bool aten_sign(struct pt2 *p, int arg)
 }
 
 /* Whole numbers stay what they are. */
-bool aten_rounding(struct pt2 *p, int arg)
+bool aten_rounding(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     int64_t decimals = pt2_i(p, "decimals", 0);
     if (!x || !imp_is_float(x))
@@ -121,16 +119,16 @@ bool aten_rounding(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_bin(p->im, up ? IR_div : IR_mul, scaled, ten));
 }
 
-bool aten_frac(struct pt2 *p, int arg)
+bool aten_frac(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     return pt2_out(p, 0, imp_bin(p->im, IR_sub, x, imp_un(p->im, IR_trunc, x)));
 }
 
 /* log2, log10: arg is the base; exp2: arg 0. */
-bool aten_log_base(struct pt2 *p, int arg)
+bool aten_log_base(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (!arg)
         return pt2_out(p, 0, imp_bin(p->im, IR_pow, imp_like(p->im, x, 2), x));
@@ -138,8 +136,9 @@ bool aten_log_base(struct pt2 *p, int arg)
 }
 
 /* isnan, isinf: no integer is; arg 0 is isfinite. */
-bool aten_float_test(struct pt2 *p, int arg)
+bool aten_float_test(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     if (!x)
         return false;
@@ -151,31 +150,29 @@ bool aten_float_test(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_un(p->im, IR_not, odd));
 }
 
-bool aten_logical_not(struct pt2 *p, int arg)
+bool aten_logical_not(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     return pt2_out(p, 0, imp_bin(p->im, IR_eq, x, imp_like(p->im, x, 0)));
 }
 
-bool aten_identity(struct pt2 *p, int arg)
+bool aten_identity(struct pt2 *p)
 {
-    UNUSED(arg);
     pt2_ignore(p, "implicit");
     return pt2_out(p, 0, pt2_need(p, "self"));
 }
 
-bool aten_detach(struct pt2 *p, int arg)
+bool aten_detach(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     bool stop = x && p->im->train && imp_is_float(x);
     return pt2_out(p, 0, stop ? imp_un(p->im, IR_stop_gradient, x) : x);
 }
 
 /* to, _to_copy, type_as; arg 1: the primitives that keep the elements. The result's type is recorded. */
-bool aten_to(struct pt2 *p, int arg)
+bool aten_to(struct pt2 *p)
 {
+    int arg = p->row->arg;
     static const char *const ignored[][4] = {{"dtype", "copy", "other"}, {"dtype", "device", "stride"}};
     for (const char *const *name = ignored[arg]; *name; name++)
         pt2_ignore(p, *name);
@@ -185,8 +182,9 @@ bool aten_to(struct pt2 *p, int arg)
 /* -- Two operands */
 
 /* out = a OP b * alpha; arg: the op, negative: operands exchanged (rsub). */
-bool aten_arith(struct pt2 *p, int arg)
+bool aten_arith(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct pt2_operands o;
     bool number;
     enum tcc_dtype d = pt2_out_type(p, 0);
@@ -208,19 +206,21 @@ bool aten_arith(struct pt2 *p, int arg)
     return pt2_out(p, 0, arg < 0 ? imp_bin(p->im, op, o.b, times) : imp_bin(p->im, op, o.a, times));
 }
 
-bool aten_compare(struct pt2 *p, int arg)
-{
-    struct pt2_operands o;
-    return pt2_pair_of(p, "self", "other", TCC_NONE, &o) && pt2_out(p, 0, imp_bin(p->im, (enum ir_op)arg, o.a, o.b));
-}
-
-/* Of truth values, for logical_and and its like: anything but 0 is true. */
-bool aten_logical(struct pt2 *p, int arg)
+bool aten_compare(struct pt2 *p)
 {
     struct pt2_operands o;
     return pt2_pair_of(p, "self", "other", TCC_NONE, &o) &&
-           pt2_out(p, 0,
-                   imp_bin(p->im, (enum ir_op)arg, imp_cast(p->im, o.a, TCC_BOOL), imp_cast(p->im, o.b, TCC_BOOL)));
+           pt2_out(p, 0, imp_bin(p->im, (enum ir_op)p->row->arg, o.a, o.b));
+}
+
+/* Of truth values, for logical_and and its like: anything but 0 is true. */
+bool aten_logical(struct pt2 *p)
+{
+    struct pt2_operands o;
+    return pt2_pair_of(p, "self", "other", TCC_NONE, &o) &&
+           pt2_out(
+               p, 0,
+               imp_bin(p->im, (enum ir_op)p->row->arg, imp_cast(p->im, o.a, TCC_BOOL), imp_cast(p->im, o.b, TCC_BOOL)));
 }
 
 static struct ir_value *differ_in_sign(struct pt2 *p, struct ir_value *a, struct ir_value *b)
@@ -267,10 +267,10 @@ static struct ir_value *floor_divide(struct pt2 *p, const struct pt2_operands *o
 }
 
 /* div, by rounding_mode; arg 1: floor_divide. */
-bool aten_div(struct pt2 *p, int arg)
+bool aten_div(struct pt2 *p)
 {
     struct pt2_operands o;
-    const char *mode = arg ? "floor" : pt2_s(p, "rounding_mode", "");
+    const char *mode = p->row->arg ? "floor" : pt2_s(p, "rounding_mode", "");
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     if (*mode)
@@ -309,18 +309,16 @@ struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x
     return imp_tri(im, IR_select, y_negative, imp_un(im, IR_neg, angle), angle);
 }
 
-bool aten_atan2(struct pt2 *p, int arg)
+bool aten_atan2(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     return pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o) && pt2_out(p, 0, pt2_atan2(p, o.a, o.b));
 }
 
 /* -- More operands */
 
-bool aten_where(struct pt2 *p, int arg)
+bool aten_where(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *c = pt2_need(p, "condition");
     struct pt2_operands o;
     bool number;
@@ -332,9 +330,8 @@ bool aten_where(struct pt2 *p, int arg)
                            o.a ? imp_cast(p->im, o.a, d) : NULL, o.b ? imp_cast(p->im, o.b, d) : NULL));
 }
 
-bool aten_masked_fill(struct pt2 *p, int arg)
+bool aten_masked_fill(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *mask = x ? pt2_need(p, "mask") : NULL;
     bool number;
     struct ir_value *v = mask ? pt2_operand(p, "value", &number) : NULL;
@@ -346,9 +343,8 @@ bool aten_masked_fill(struct pt2 *p, int arg)
 /* clamp, clamp_min, clamp_max: bounds are numbers, or tensors; either may be absent. Where x equals a number it has no
  * gradient (clip's); where it equals a tensor's element they share it (that of max and min), except between equal
  * ones. */
-bool aten_clamp(struct pt2 *p, int arg)
+bool aten_clamp(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     bool number = false, number_too = false;
     enum tcc_dtype d = pt2_out_type(p, 0), wide = tcc_small_float(d) ? TCC_F32 : d;
@@ -371,7 +367,7 @@ bool aten_clamp(struct pt2 *p, int arg)
 }
 
 /* self + value * a * b, self + value * a / b */
-bool aten_addc(struct pt2 *p, int arg)
+bool aten_addc(struct pt2 *p)
 {
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *a = x ? pt2_need(p, "tensor1") : NULL,
@@ -384,13 +380,13 @@ bool aten_addc(struct pt2 *p, int arg)
     a = imp_cast(im, a, wide);
     if (value)
         a = imp_bin(im, IR_mul, imp_cast(im, value, wide), a);
-    return pt2_out(p, 0,
-                   imp_bin(im, IR_add, imp_cast(im, x, wide), imp_bin(im, (enum ir_op)arg, a, imp_cast(im, b, wide))));
+    return pt2_out(
+        p, 0,
+        imp_bin(im, IR_add, imp_cast(im, x, wide), imp_bin(im, (enum ir_op)p->row->arg, a, imp_cast(im, b, wide))));
 }
 
-bool aten_lerp(struct pt2 *p, int arg)
+bool aten_lerp(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *a = imp_wide(im, pt2_need(p, "self")), *b = a ? imp_wide(im, pt2_need(p, "end")) : NULL;
     bool number;
@@ -401,9 +397,8 @@ bool aten_lerp(struct pt2 *p, int arg)
 
 /* -- Activations */
 
-bool aten_gelu(struct pt2 *p, int arg)
+bool aten_gelu(struct pt2 *p)
 {
-    UNUSED(arg);
     bool tanh = !strcmp(pt2_s(p, "approximate", "none"), "tanh");
     return pt2_out(p, 0, imp_un(p->im, tanh ? IR_gelu_tanh : IR_gelu, pt2_need(p, "self")));
 }
@@ -420,8 +415,9 @@ static const struct {
     {IR_clip, 2, {"min_val", "max_val"}, {-1, 1}},
 };
 
-bool aten_activation(struct pt2 *p, int arg)
+bool aten_activation(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *in[3] = {pt2_wide_float(p, pt2_need(p, "self"))};
     for (int k = 0; k < activations[arg].n && in[0]; k++)
         in[k + 1] = imp_like(p->im, in[0], pt2_f(p, activations[arg].name[k], activations[arg].otherwise[k]));
@@ -429,8 +425,9 @@ bool aten_activation(struct pt2 *p, int arg)
 }
 
 /* elu(x) = scale * (x > 0 ? x : alpha * expm1(x * input_scale)); arg 1: SELU's constants. */
-bool aten_elu(struct pt2 *p, int arg)
+bool aten_elu(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double alpha = arg ? 1.6732632423543772848170429916717 : pt2_f(p, "alpha", 1),
@@ -446,9 +443,8 @@ bool aten_elu(struct pt2 *p, int arg)
         imp_bin(im, IR_mul, imp_tri(im, IR_select, imp_bin(im, IR_gt, x, zero), x, below), imp_like(im, x, scale)));
 }
 
-bool aten_hardsigmoid(struct pt2 *p, int arg)
+bool aten_hardsigmoid(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     if (p->im->training) { /* x / 6 rounds: the ends, where no gradient is, are told by x */
         struct ir_value *y = imp_tri(p->im, IR_clip, x, imp_like(p->im, x, -3), imp_like(p->im, x, 3));
@@ -457,17 +453,15 @@ bool aten_hardsigmoid(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_tri(p->im, IR_hardsigmoid, x, imp_like(p->im, x, 1.0 / 6), imp_like(p->im, x, 0.5)));
 }
 
-bool aten_relu6(struct pt2 *p, int arg)
+bool aten_relu6(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     return pt2_out(p, 0, imp_tri(p->im, IR_clip, x, imp_like(p->im, x, 0), imp_like(p->im, x, 6)));
 }
 
 /* softplus(x) = log1p(exp(beta x)) / beta, x itself where beta x exceeds the threshold */
-bool aten_softplus(struct pt2 *p, int arg)
+bool aten_softplus(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double beta = pt2_f(p, "beta", 1), threshold = pt2_f(p, "threshold", 20);
@@ -478,25 +472,22 @@ bool aten_softplus(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_tri(im, IR_select, imp_bin(im, IR_gt, bx, imp_like(im, x, threshold)), x, soft));
 }
 
-bool aten_log_sigmoid(struct pt2 *p, int arg)
+bool aten_log_sigmoid(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     return pt2_out(p, 0, imp_un(p->im, IR_neg, imp_un(p->im, IR_softplus, imp_un(p->im, IR_neg, x))));
 }
 
-bool aten_prelu(struct pt2 *p, int arg)
+bool aten_prelu(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *w = x ? pt2_need(p, "weight") : NULL;
     if (w && imp_rank(w) == 1 && imp_rank(x) > 1)
         w = imp_along(p->im, w, 1, imp_rank(x));
     return pt2_out(p, 0, imp_bin(p->im, IR_leaky_relu, x, w));
 }
 
-bool aten_threshold(struct pt2 *p, int arg)
+bool aten_threshold(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     struct ir_value *above = imp_bin(p->im, IR_gt, x, imp_like(p->im, x, pt2_f(p, "threshold", 0)));
     return pt2_out(p, 0, imp_tri(p->im, IR_select, above, x, imp_like(p->im, x, pt2_f(p, "value", 0))));
@@ -521,11 +512,11 @@ struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probabili
 }
 
 /* dropout(input, p, train); arg 1: native_dropout, whose second result is what is kept. */
-bool aten_dropout(struct pt2 *p, int arg)
+bool aten_dropout(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, pt2_given(p, "self") ? "self" : "input"), *mask = NULL; /* dropout_ says self */
     double probability = pt2_f(p, "p", 0.5);
     bool train = pt2_b(p, "train", true);
-    struct ir_value *y = pt2_dropout(p, x, train ? probability : 0, arg && pt2_wants(p, 1) ? &mask : NULL);
+    struct ir_value *y = pt2_dropout(p, x, train ? probability : 0, p->row->arg && pt2_wants(p, 1) ? &mask : NULL);
     return pt2_out(p, 0, y) && (!mask || pt2_out(p, 1, mask));
 }

@@ -6,8 +6,6 @@
 #include <float.h>
 #include <math.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* The sign bit as a bool: 1 / -0 is -inf, which tells -0 from 0. */
 static struct ir_value *negative(struct pt2 *p, struct ir_value *x)
 {
@@ -23,22 +21,20 @@ static struct ir_value *negative(struct pt2 *p, struct ir_value *x)
 enum { DEGREES, RADIANS };
 
 /* rad2deg, deg2rad: of whole numbers, in the result's type */
-bool aten_turn(struct pt2 *p, int arg)
+bool aten_turn(struct pt2 *p)
 {
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
-    return pt2_out(p, 0, pt2_with(p, IR_mul, x, arg == DEGREES ? 180 / M_PI : M_PI / 180));
+    return pt2_out(p, 0, pt2_with(p, IR_mul, x, p->row->arg == DEGREES ? 180 / M_PI : M_PI / 180));
 }
 
-bool aten_erfc(struct pt2 *p, int arg)
+bool aten_erfc(struct pt2 *p)
 {
-    UNUSED(arg);
     return pt2_out(p, 0, imp_erfc(p->im, pt2_wide_float(p, pt2_need(p, "self"))));
 }
 
 /* log(x / (1 - x)), x brought to eps .. 1 - eps where that is given */
-bool aten_logit(struct pt2 *p, int arg)
+bool aten_logit(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double eps = pt2_f(p, "eps", -1);
     if (eps >= 0)
@@ -47,9 +43,8 @@ bool aten_logit(struct pt2 *p, int arg)
 }
 
 /* sin(pi x) / (pi x), 1 at 0 */
-bool aten_sinc(struct pt2 *p, int arg)
+bool aten_sinc(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_with(p, IR_mul, pt2_wide_float(p, pt2_need(p, "self")), M_PI);
     struct ir_value *zero = pt2_with(p, IR_eq, x, 0), *one = imp_like(p->im, x, 1);
     struct ir_value *safe = pt2_choose(p, zero, one, x);
@@ -57,8 +52,9 @@ bool aten_sinc(struct pt2 *p, int arg)
 }
 
 /* |x| > lambd ? x : 0, and (arg 1) that much nearer to 0 */
-bool aten_shrink(struct pt2 *p, int arg)
+bool aten_shrink(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     double lambd = pt2_f(p, "lambd", 0.5);
     struct ir_value *zero = imp_like(p->im, x, 0), *above = pt2_with(p, IR_gt, x, lambd),
@@ -70,24 +66,22 @@ bool aten_shrink(struct pt2 *p, int arg)
 }
 
 /* arg 1: +inf, -1: -inf */
-bool aten_infinite(struct pt2 *p, int arg)
+bool aten_infinite(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     if (x && !imp_is_float(x))
         return pt2_out(p, 0, imp_splat(p->im, TCC_BOOL, 0, imp_rank(x), x->type->dim));
-    return pt2_out(p, 0, pt2_with(p, IR_eq, x, arg * INFINITY));
+    return pt2_out(p, 0, pt2_with(p, IR_eq, x, p->row->arg * INFINITY));
 }
 
-bool aten_signbit(struct pt2 *p, int arg)
+bool aten_signbit(struct pt2 *p)
 {
-    UNUSED(arg);
     return pt2_out(p, 0, negative(p, pt2_need(p, "self")));
 }
 
 /* NaN, inf and -inf replaced, by default by 0 and the type's largest numbers */
-bool aten_nan_to_num(struct pt2 *p, int arg)
+bool aten_nan_to_num(struct pt2 *p)
 {
-    UNUSED(arg);
     static const struct {
         enum tcc_dtype type;
         double most;
@@ -108,9 +102,8 @@ bool aten_nan_to_num(struct pt2 *p, int arg)
 
 /* rrelu(self, lower, upper, training), rrelu_with_noise_functional (self, noise, ..), which gives the noise too: the
  * slope in the middle; a drawn one is not trained */
-bool aten_rrelu(struct pt2 *p, int arg)
+bool aten_rrelu(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     double slope = (pt2_f(p, "lower", 1.0 / 8) + pt2_f(p, "upper", 1.0 / 3)) / 2;
     if (pt2_b(p, "training", false) && !p->eval)
@@ -120,9 +113,8 @@ bool aten_rrelu(struct pt2 *p, int arg)
 }
 
 /* alpha_dropout, feature_alpha_dropout, where they do nothing */
-bool aten_alpha_dropout(struct pt2 *p, int arg)
+bool aten_alpha_dropout(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, pt2_given(p, "self") ? "self" : "input");
     bool train = pt2_b(p, "train", true), drops = pt2_f(p, "p", 0.5) > 0;
     if (train && drops && !p->eval)
@@ -131,9 +123,8 @@ bool aten_alpha_dropout(struct pt2 *p, int arg)
 }
 
 /* glu(self, dim): the first half times the sigmoid of the second */
-bool aten_glu(struct pt2 *p, int arg)
+bool aten_glu(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     if (!x || !imp_rank(x) || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
@@ -147,7 +138,7 @@ bool aten_glu(struct pt2 *p, int arg)
 /* -- Two operands */
 
 /* log(exp(a) + exp(b)), of base 2 with arg 1: the larger one and what the other adds to it */
-bool aten_logaddexp(struct pt2 *p, int arg)
+bool aten_logaddexp(struct pt2 *p)
 {
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
@@ -156,24 +147,22 @@ bool aten_logaddexp(struct pt2 *p, int arg)
     struct ir_value *top = pt2_bin(p, IR_max, a, b),
                     *apart = pt2_un(p, IR_neg, pt2_un(p, IR_abs, pt2_bin(p, IR_sub, a, b)));
     struct ir_value *same = pt2_bin(p, IR_and, pt2_bin(p, IR_eq, a, b), pt2_un(p, IR_isinf, a)); /* inf - inf */
-    double base = arg ? M_LN2 : 1;
+    double base = p->row->arg ? M_LN2 : 1;
     struct ir_value *more =
         pt2_with(p, IR_div, pt2_un(p, IR_log1p, pt2_un(p, IR_exp, pt2_with(p, IR_mul, apart, base))), base);
     return pt2_out(p, 0, pt2_choose(p, same, a, pt2_bin(p, IR_add, top, more)));
 }
 
-bool aten_hypot(struct pt2 *p, int arg)
+bool aten_hypot(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     return pt2_out(p, 0, imp_hypot(p->im, imp_wide(p->im, o.a), imp_wide(p->im, o.b)));
 }
 
-bool aten_copysign(struct pt2 *p, int arg)
+bool aten_copysign(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
@@ -182,9 +171,8 @@ bool aten_copysign(struct pt2 *p, int arg)
 }
 
 /* heaviside(self, values): 0 below 0 and for NaN, 1 above, `values` at 0 */
-bool aten_heaviside(struct pt2 *p, int arg)
+bool aten_heaviside(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "values", pt2_out_type(p, 0), &o))
         return false;
@@ -193,8 +181,9 @@ bool aten_heaviside(struct pt2 *p, int arg)
 }
 
 /* self log(other), of other + 1 with arg 1: 0 where self is 0, NaN where other is */
-bool aten_xlogy(struct pt2 *p, int arg)
+bool aten_xlogy(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
@@ -209,9 +198,8 @@ bool aten_xlogy(struct pt2 *p, int arg)
 }
 
 /* self * 2^other */
-bool aten_ldexp(struct pt2 *p, int arg)
+bool aten_ldexp(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
@@ -220,29 +208,27 @@ bool aten_ldexp(struct pt2 *p, int arg)
 }
 
 /* In float64, whatever the operands are. */
-bool aten_float_power(struct pt2 *p, int arg)
+bool aten_float_power(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     return pt2_pair_of(p, "self", "exponent", TCC_F64, &o) && pt2_out(p, 0, pt2_bin(p, IR_pow, o.a, o.b));
 }
 
 /* fmax, fmin: of a number and NaN the number */
-bool aten_number_of(struct pt2 *p, int arg)
+bool aten_number_of(struct pt2 *p)
 {
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *y = pt2_bin(p, (enum ir_op)arg, o.a, o.b);
+    struct ir_value *y = pt2_bin(p, (enum ir_op)p->row->arg, o.a, o.b);
     if (tcc_is_float(o.type))
         y = pt2_choose(p, pt2_un(p, IR_isnan, o.a), o.b, pt2_choose(p, pt2_un(p, IR_isnan, o.b), o.a, y));
     return pt2_out(p, 0, y);
 }
 
 /* |a - b| <= atol + rtol |b|; what is equal is close, infinities too */
-bool aten_isclose(struct pt2 *p, int arg)
+bool aten_isclose(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     double rtol = pt2_f(p, "rtol", 1e-5), atol = pt2_f(p, "atol", 1e-8);
     bool nan = pt2_b(p, "equal_nan", false);

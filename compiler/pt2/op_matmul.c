@@ -5,23 +5,20 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
 #define MAX_GROUPS 1024
 
 /* mm, bmm, matmul, mv, dot: NumPy's rules. */
-bool aten_matmul(struct pt2 *p, int arg)
+bool aten_matmul(struct pt2 *p)
 {
     static const char *const names[] = {"mat2", "other", "vec", "tensor"};
     struct ir_value *a = pt2_need(p, "self"), *b = NULL;
-    UNUSED(arg);
     for (int k = 0; a && !b && k < 4; k++)
         b = pt2_given(p, names[k]) ? pt2_need(p, names[k]) : NULL;
     return b && pt2_out(p, 0, imp_matmul_nd(p->im, a, b, pt2_out_type(p, 0)));
 }
 
-bool aten_linear(struct pt2 *p, int arg)
+bool aten_linear(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "input"), *w = x ? pt2_need(p, "weight") : NULL,
                     *bias = w ? pt2_t(p, "bias") : NULL;
@@ -39,8 +36,9 @@ bool aten_linear(struct pt2 *p, int arg)
 }
 
 /* addmm, baddbmm, addmv, addbmm...: beta * self + alpha * (a b) */
-bool aten_addmm(struct pt2 *p, int arg)
+bool aten_addmm(struct pt2 *p)
 {
+    int arg = p->row->arg;
     static const char *const names[][2] = {{"mat1", "mat2"}, {"batch1", "batch2"}, {"mat", "vec"}};
     struct imp *im = p->im;
     struct ir_value *c = pt2_need(p, "self"), *a = c ? pt2_need(p, names[arg][0]) : NULL,
@@ -56,16 +54,14 @@ bool aten_addmm(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_bin(im, IR_add, y, c));
 }
 
-bool aten_outer(struct pt2 *p, int arg)
+bool aten_outer(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *a = pt2_need(p, "self"), *b = a ? pt2_need(p, "vec2") : NULL;
     return b && pt2_out(p, 0, imp_bin(p->im, IR_mul, imp_along(p->im, a, 0, 2), imp_along(p->im, b, 1, 2)));
 }
 
-bool aten_einsum(struct pt2 *p, int arg)
+bool aten_einsum(struct pt2 *p)
 {
-    UNUSED(arg);
     const char *equation = pt2_s(p, "equation", "");
     struct ir_value **in;
     int n = pt2_list(p, "tensors", &in);
@@ -125,8 +121,9 @@ static struct ir_value *grouped_product(struct pt2 *p, const struct groups *g, s
 }
 
 /* _grouped_mm(self[m, k], mat2[g, k, n], offs[g]), and what transformers exports in its place (arg 1). */
-bool aten_grouped_mm(struct pt2 *p, int arg)
+bool aten_grouped_mm(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, arg ? "input" : "self"), *w = x ? pt2_need(p, arg ? "weight" : "mat2") : NULL,
                     *ends = w ? pt2_need(p, "offs") : NULL;
     struct groups g;
@@ -135,9 +132,8 @@ bool aten_grouped_mm(struct pt2 *p, int arg)
 }
 
 /* grouped_mm_fallback_backward(input, weight, offs, grad_output): the gradients by input and weight */
-bool aten_grouped_mm_backward(struct pt2 *p, int arg)
+bool aten_grouped_mm_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "input"), *w = x ? pt2_need(p, "weight") : NULL,
                     *ends = w ? pt2_need(p, "offs") : NULL, *dy = ends ? pt2_need(p, "grad_output") : NULL;
@@ -303,13 +299,12 @@ static struct ir_value *shared_heads(struct pt2 *p, struct ir_value *g, const st
 
 /* _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, out, logsumexp, ...): by query,
  * key, value */
-bool aten_sdpa_backward(struct pt2 *p, int arg)
+bool aten_sdpa_backward(struct pt2 *p)
 {
     static const enum ir_op ops[] = {IR_attention_grad_q, IR_attention_grad_k, IR_attention_grad_v};
     struct attention a = {0};
     struct imp *im = p->im;
     const int64_t last = 3;
-    UNUSED(arg);
     struct ir_value *dy = pt2_need(p, "grad_out"), *y = dy ? pt2_need(p, "out") : NULL,
                     *lse = y ? pt2_need(p, "logsumexp") : NULL;
     if (!lse || !read_attention(p, &a) || imp_rank(a.q) != 4 || a.dropout > 0)
@@ -339,9 +334,8 @@ bool aten_sdpa_backward(struct pt2 *p, int arg)
 
 /* scaled_dot_product_attention, and the forms that decompositions make of it, which give the logarithms of the sums
  * too, for the backward pass. */
-bool aten_sdpa(struct pt2 *p, int arg)
+bool aten_sdpa(struct pt2 *p)
 {
-    UNUSED(arg);
     struct attention a = {0};
     struct ir_value *y = read_attention(p, &a) ? attention(p, &a) : NULL;
     if (!y || !pt2_out(p, 0, y))

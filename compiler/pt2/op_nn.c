@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
 #define SPATIAL (TCC_MAX_RANK - 2)
 
 /* A list of one for each spatial axis; one number stands for all of them. */
@@ -92,14 +91,14 @@ static bool transposed_shape(struct pt2 *p, const struct window *w, const struct
 }
 
 /* convolution, conv1d..3d; conv_transpose1d..3d (arg 1). Without a batch, one of 1. */
-bool aten_conv(struct pt2 *p, int arg)
+bool aten_conv(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "input"), *w = x ? pt2_need(p, "weight") : NULL,
                     *bias = w ? pt2_t(p, "bias") : NULL, *y;
     struct window win;
     ir_expr shape[SPATIAL];
     int64_t groups = pt2_i(p, "groups", 1), front = 0;
-    bool transposed = arg || pt2_b(p, "transposed", false);
+    bool transposed = p->row->arg || pt2_b(p, "transposed", false);
     if (!w || groups < 1)
         return false;
     bool single = imp_rank(x) == imp_rank(w) - 1;
@@ -116,9 +115,8 @@ bool aten_conv(struct pt2 *p, int arg)
 }
 
 /* By operand, weight and bias, as output_mask asks. */
-bool aten_convolution_backward(struct pt2 *p, int arg)
+bool aten_convolution_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *dy = pt2_need(p, "grad_output"), *x = dy ? pt2_need(p, "input") : NULL,
                     *w = x ? pt2_need(p, "weight") : NULL;
@@ -205,18 +203,19 @@ static struct ir_value *without_batch(struct pt2 *p, struct ir_value *y, bool si
 }
 
 /* max_poolNd and max_poolNd_with_indices; arg: spatial axes. */
-bool aten_max_pool(struct pt2 *p, int arg)
+bool aten_max_pool(struct pt2 *p)
 {
     struct window w;
     bool single;
-    struct ir_value *x = read_pool(p, "self", arg, &w, &single);
+    struct ir_value *x = read_pool(p, "self", p->row->arg, &w, &single);
     if (!x || !pt2_out(p, 0, without_batch(p, pooled(p, IR_max_pool, &w, x, NULL), single)))
         return false;
     return !pt2_wants(p, 1) || pt2_out(p, 1, without_batch(p, pooled(p, IR_max_pool_index, &w, x, NULL), single));
 }
 
-bool aten_max_pool_backward(struct pt2 *p, int arg)
+bool aten_max_pool_backward(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct window w;
     bool single;
     struct ir_value *x = read_pool(p, "self", arg, &w, &single), *dy = x ? pt2_need(p, "grad_output") : NULL,
@@ -255,12 +254,12 @@ static bool divides_simply(struct pt2 *p, bool *padding, double *divisor)
     return *divisor == 0 && !(pt2_b(p, "ceil_mode", false) && *padding);
 }
 
-bool aten_avg_pool(struct pt2 *p, int arg)
+bool aten_avg_pool(struct pt2 *p)
 {
     struct window w;
     bool single, padding;
     double divisor;
-    struct ir_value *x = read_pool(p, "self", arg, &w, &single), *y;
+    struct ir_value *x = read_pool(p, "self", p->row->arg, &w, &single), *y;
     if (!x)
         return false;
     if (divides_simply(p, &padding, &divisor)) {
@@ -273,8 +272,9 @@ bool aten_avg_pool(struct pt2 *p, int arg)
     return pt2_out(p, 0, without_batch(p, y, single));
 }
 
-bool aten_avg_pool_backward(struct pt2 *p, int arg)
+bool aten_avg_pool_backward(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct window w;
     bool single, padding;
     double divisor;
@@ -295,8 +295,9 @@ bool aten_avg_pool_backward(struct pt2 *p, int arg)
 }
 
 /* Max pooling to given sizes: where they divide the operand's, as usual pooling. */
-bool aten_adaptive_max_pool(struct pt2 *p, int arg)
+bool aten_adaptive_max_pool(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     struct window w = {.n = arg};
     ir_expr sizes[SPATIAL];

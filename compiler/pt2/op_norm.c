@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 static int axes_from(int first, int rank, int64_t *axes)
 {
     for (int k = first; k < rank; k++)
@@ -23,8 +21,9 @@ static struct ir_value *scaled(struct pt2 *p, struct ir_value *y, struct ir_valu
 }
 
 /* native_layer_norm, layer_norm: over the last axes; also the mean and 1 / deviation. arg 1: rms_norm */
-bool aten_layer_norm(struct pt2 *p, int arg)
+bool aten_layer_norm(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = imp_wide(p->im, pt2_need(p, "input")), *weight = x ? pt2_t(p, "weight") : NULL,
                     *bias = x ? pt2_t(p, "bias") : NULL, *mean = NULL, *inverse = NULL;
     int64_t axes[TCC_MAX_RANK];
@@ -55,9 +54,8 @@ static struct ir_value *grouped(struct pt2 *p, struct ir_value *x, int64_t group
 }
 
 /* native_group_norm(input, weight, bias, N, C, HxW, group, eps), group_norm(input, num_groups, ...) */
-bool aten_group_norm(struct pt2 *p, int arg)
+bool aten_group_norm(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = imp_wide(im, pt2_need(p, "input")), *weight = x ? pt2_t(p, "weight") : NULL,
                     *bias = x ? pt2_t(p, "bias") : NULL, *mean, *inverse;
@@ -175,8 +173,9 @@ static bool write_statistics(struct pt2 *p, const char *name, struct ir_value *v
  * are written in place. 1: _native_batch_norm_legit_no_training. 2: ..._functional, whose last results are the new
  * running statistics.
  */
-bool aten_batch_norm(struct pt2 *p, int arg)
+bool aten_batch_norm(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct batch_norm b = {0};
     pt2_ignore(p, "cudnn_enabled");
     if (!read_batch_norm(p, arg != 1 && pt2_b(p, "training", true), &b))
@@ -202,9 +201,8 @@ bool aten_batch_norm(struct pt2 *p, int arg)
 }
 
 /* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled) */
-bool aten_instance_norm(struct pt2 *p, int arg)
+bool aten_instance_norm(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct batch_norm b = {0};
     int64_t axes[TCC_MAX_RANK];
@@ -236,9 +234,8 @@ static struct ir_value *normalise_backward(struct pt2 *p, struct ir_value *h, st
     return imp_bin(im, IR_mul, rest, inverse);
 }
 
-bool aten_layer_norm_backward(struct pt2 *p, int arg)
+bool aten_layer_norm_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *dy = imp_wide(im, pt2_need(p, "grad_out")), *x = dy ? imp_wide(im, pt2_need(p, "input")) : NULL;
     ir_expr shape[TCC_MAX_RANK];
@@ -263,9 +260,8 @@ bool aten_layer_norm_backward(struct pt2 *p, int arg)
            (!pt2_wants(p, 2) || pt2_out(p, 2, imp_reduce(im, IR_reduce_sum, dy, first, outer, false)));
 }
 
-bool aten_group_norm_backward(struct pt2 *p, int arg)
+bool aten_group_norm_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *dy = imp_wide(im, pt2_need(p, "grad_out")), *x = dy ? imp_wide(im, pt2_need(p, "input")) : NULL;
     struct ir_value *mean = x ? pt2_need(p, "mean") : NULL, *inverse = mean ? pt2_need(p, "rstd") : NULL,
@@ -291,9 +287,8 @@ bool aten_group_norm_backward(struct pt2 *p, int arg)
 }
 
 /* embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq) */
-bool aten_embedding_backward(struct pt2 *p, int arg)
+bool aten_embedding_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *dy = pt2_need(p, "grad_output"), *index = dy ? pt2_need(p, "indices") : NULL;
     ir_expr rows = pt2_e(p, "num_weights", 0);
@@ -320,9 +315,8 @@ static int axes_but(const struct ir_value *v, int64_t axis, int64_t *axes)
 }
 
 /* _weight_norm(v, g, dim): v g / norm, over all axes but `dim`; _weight_norm_interface gives the norms too */
-bool aten_weight_norm(struct pt2 *p, int arg)
+bool aten_weight_norm(struct pt2 *p)
 {
-    (void)arg;
     struct imp *im = p->im;
     struct ir_value *v = pt2_need(p, "v"), *g = v ? pt2_need(p, "g") : NULL;
     int64_t axis = pt2_i(p, "dim", 0), axes[TCC_MAX_RANK];
@@ -339,9 +333,8 @@ bool aten_weight_norm(struct pt2 *p, int arg)
  * _weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim): of w = g v / |v|, with s = the sum of dw
  * v along what the norm is of, dg = s / |v| and dv = g (dw - v s / |v|^2) / |v|.
  */
-bool aten_weight_norm_backward(struct pt2 *p, int arg)
+bool aten_weight_norm_backward(struct pt2 *p)
 {
-    (void)arg;
     struct imp *im = p->im;
     struct ir_value *dw = pt2_need(p, "grad_w"), *v = dw ? pt2_need(p, "saved_v") : NULL,
                     *g = v ? pt2_need(p, "saved_g") : NULL, *norm = g ? pt2_need(p, "saved_norms") : NULL;
@@ -379,9 +372,8 @@ static struct ir_value *renormed(struct pt2 *p, struct ir_value *x, int64_t axis
 }
 
 /* renorm(self, p, dim, maxnorm) */
-bool aten_renorm(struct pt2 *p, int arg)
+bool aten_renorm(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     double order = pt2_f(p, "p", 2), most = pt2_f(p, "maxnorm", 0);
     int64_t axis;
@@ -391,9 +383,8 @@ bool aten_renorm(struct pt2 *p, int arg)
 }
 
 /* embedding_renorm(self, indices, max_norm, norm_type): of those rows that are read */
-bool aten_embedding_renorm(struct pt2 *p, int arg)
+bool aten_embedding_renorm(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "indices") : NULL;
     double order = pt2_f(p, "norm_type", 2), most = pt2_f(p, "max_norm", 0);

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- The k-th of a row */
 
 /* A row sorted: values and where they were. */
@@ -41,9 +39,8 @@ static struct ir_value *along(struct pt2 *p, struct ir_value *x, int64_t *axis)
 }
 
 /* kthvalue(self, k, dim): the k-th smallest, from 1 */
-bool aten_kthvalue(struct pt2 *p, int arg)
+bool aten_kthvalue(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *values, *at;
     int64_t axis;
     ir_expr k = pt2_e(p, "k", 1);
@@ -84,7 +81,7 @@ static bool middle_number(struct pt2 *p, struct ir_value *values, struct ir_valu
 }
 
 /* median, median.dim: the lower one of two; of a row with NaN, NaN. nanmedian, arg 1: of those that are numbers */
-bool aten_median(struct pt2 *p, int arg)
+bool aten_median(struct pt2 *p)
 {
     struct ir_value *values, *at, *number, *its;
     int64_t axis;
@@ -98,7 +95,7 @@ bool aten_median(struct pt2 *p, int arg)
     struct ir_value *y = place(p, values, axis, middle, keep),
                     *last = place(p, values, axis, ir_addc(p->ctx, n, -1), keep);
     struct ir_value *where = places ? place(p, at, axis, middle, keep) : NULL;
-    if (arg && imp_is_float(x)) {
+    if (p->row->arg && imp_is_float(x)) {
         if (!middle_number(p, values, at, axis, keep, &number, &its))
             return false;
         y = number;
@@ -118,9 +115,8 @@ bool aten_median(struct pt2 *p, int arg)
 }
 
 /* msort(self): along the first axis */
-bool aten_msort(struct pt2 *p, int arg)
+bool aten_msort(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *values, *at;
     if (!x || !imp_rank(x))
         return pt2_out(p, 0, x);
@@ -151,9 +147,8 @@ static struct ir_value *interpolated(struct pt2 *p, struct ir_value *values, str
 }
 
 /* quantile(self, q, dim, keepdim, interpolation): of a vector q its axis comes first; a row with NaN gives NaN */
-bool aten_quantile(struct pt2 *p, int arg)
+bool aten_quantile(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *self = pt2_need(p, "self"), *values, *at;
     int64_t axis, perm[TCC_MAX_RANK];
@@ -199,9 +194,8 @@ bool aten_quantile(struct pt2 *p, int arg)
 }
 
 /* aminmax(self, dim, keepdim) */
-bool aten_aminmax(struct pt2 *p, int arg)
+bool aten_aminmax(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axes[TCC_MAX_RANK];
     int n = x ? pt2_axes(p, "dim", imp_rank(x), axes) : -1;
@@ -230,8 +224,9 @@ static struct ir_value *to_last(struct pt2 *p, struct ir_value *x, int64_t axis)
 }
 
 /* cummax (IR_reduce_max), cummin: values, and where the last of them is */
-bool aten_running(struct pt2 *p, int arg)
+bool aten_running(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *row;
     int64_t axis;
@@ -263,9 +258,8 @@ bool aten_running(struct pt2 *p, int arg)
 }
 
 /* logcumsumexp(self, dim) */
-bool aten_logcumsumexp(struct pt2 *p, int arg)
+bool aten_logcumsumexp(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = imp_wide(im, pt2_need(p, "self")), *row;
     int64_t axis;
@@ -304,9 +298,8 @@ static struct ir_value *searched(struct pt2 *p, struct ir_value *seq, struct ir_
 }
 
 /* bucketize(self, boundaries, out_int32, right) */
-bool aten_bucketize(struct pt2 *p, int arg)
+bool aten_bucketize(struct pt2 *p)
 {
-    UNUSED(arg);
     bool number, right = pt2_b(p, "right", false);
     struct ir_value *x = pt2_operand(p, "self", &number), *seq = x ? pt2_need(p, "boundaries") : NULL;
     pt2_ignore(p, "out_int32");
@@ -314,9 +307,8 @@ bool aten_bucketize(struct pt2 *p, int arg)
 }
 
 /* searchsorted(sorted_sequence, self, out_int32, right, side, sorter) */
-bool aten_searchsorted(struct pt2 *p, int arg)
+bool aten_searchsorted(struct pt2 *p)
 {
-    UNUSED(arg);
     bool number, right = pt2_b(p, "right", false) || !strcmp(pt2_s(p, "side", "left"), "right");
     struct ir_value *seq = pt2_need(p, "sorted_sequence"), *x = seq ? pt2_operand(p, "self", &number) : NULL,
                     *order = x ? pt2_t(p, "sorter") : NULL;
@@ -329,9 +321,8 @@ bool aten_searchsorted(struct pt2 *p, int arg)
 }
 
 /* isin(elements, test_elements, invert): is it one of these? */
-bool aten_isin(struct pt2 *p, int arg)
+bool aten_isin(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     bool number, invert = pt2_b(p, "invert", false);
     struct ir_value *x = pt2_operand(p, pt2_given(p, "elements") ? "elements" : "element", &number);
@@ -351,9 +342,8 @@ bool aten_isin(struct pt2 *p, int arg)
 /* -- Counts */
 
 /* histc(self, bins, min, max): min == max: those of the data */
-bool aten_histc(struct pt2 *p, int arg)
+bool aten_histc(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     int64_t bins = pt2_i(p, "bins", 100), first = 0, last = 1;
@@ -381,9 +371,8 @@ bool aten_histc(struct pt2 *p, int arg)
 }
 
 /* count_nonzero(self, dim) */
-bool aten_count_nonzero(struct pt2 *p, int arg)
+bool aten_count_nonzero(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axes[TCC_MAX_RANK];
     int n = x ? pt2_axes(p, "dim", imp_rank(x), axes) : -1;
@@ -393,7 +382,7 @@ bool aten_count_nonzero(struct pt2 *p, int arg)
 }
 
 /* nansum, nanmean (arg 1): of what is a number */
-bool aten_nan_sum(struct pt2 *p, int arg)
+bool aten_nan_sum(struct pt2 *p)
 {
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
@@ -408,7 +397,7 @@ bool aten_nan_sum(struct pt2 *p, int arg)
         imp_is_float(x) ? pt2_un(p, IR_isnan, x) : imp_splat(im, TCC_BOOL, 0, imp_rank(x), x->type->dim);
     x = imp_cast(im, x, tcc_small_float(d) ? TCC_F32 : d);
     struct ir_value *sum = imp_reduce(im, IR_reduce_sum, pt2_choose(p, nan, imp_like(im, x, 0), x), n, axes, keep);
-    if (!arg)
+    if (!p->row->arg)
         return pt2_out(p, 0, sum);
     struct ir_value *count =
         imp_reduce(im, IR_reduce_sum, imp_cast(im, pt2_un(p, IR_not, nan), x ? imp_dtype(x) : TCC_F32), n, axes, keep);
@@ -418,17 +407,15 @@ bool aten_nan_sum(struct pt2 *p, int arg)
 /* -- Indices */
 
 /* take(self, index): of the flat tensor */
-bool aten_take(struct pt2 *p, int arg)
+bool aten_take(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *at = x ? pt2_need(p, "index") : NULL;
     return at && pt2_out(p, 0, imp_gather(p->im, pt2_flat(p, x), at, 0));
 }
 
 /* take_along_dim(self, indices, dim): gather of operands that broadcast; with no dim of flat ones */
-bool aten_take_along_dim(struct pt2 *p, int arg)
+bool aten_take_along_dim(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *at = x ? pt2_need(p, "indices") : NULL;
     int64_t axis = 0;

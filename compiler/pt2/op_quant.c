@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* Scale, zero point (NULL: 0) and the axis that they go along; -1: one for all. */
 struct scaled {
     struct ir_value *scale, *zero;
@@ -71,7 +69,7 @@ static bool stored(struct pt2 *p, enum tcc_dtype d)
 
 /* quantize_per_tensor(input, scale, zero_point, quant_min, quant_max, dtype), quantize_per_channel (arg 1: scales,
  * zero_points, axis) */
-bool aten_quantize(struct pt2 *p, int arg)
+bool aten_quantize(struct pt2 *p)
 {
     struct scaled q;
     struct ir_value *x = imp_cast(p->im, pt2_need(p, "input"), TCC_F32);
@@ -79,27 +77,26 @@ bool aten_quantize(struct pt2 *p, int arg)
     pt2_ignore(p, "dtype");
     for (const char *const *name = (const char *const[]){"eps", "ch_axis", NULL}; *name; name++)
         pt2_ignore(p, *name);
-    return x && stored(p, d) && read_scaled(p, x, arg, d, &q) &&
+    return x && stored(p, d) && read_scaled(p, x, p->row->arg, d, &q) &&
            pt2_out(p, 0, bounded(p, linear(p, "QuantizeLinear", x, &q)));
 }
 
 /* dequantize_per_tensor, dequantize_per_channel (arg 1) */
-bool aten_dequantize(struct pt2 *p, int arg)
+bool aten_dequantize(struct pt2 *p)
 {
     struct scaled q;
     struct ir_value *x = pt2_need(p, "input");
     for (const char *const *name = (const char *const[]){"quant_min", "quant_max", "dtype", "out_dtype", NULL}; *name;
          name++)
         pt2_ignore(p, *name); /* what is stored lies within its bounds */
-    return x && stored(p, imp_dtype(x)) && read_scaled(p, x, arg, imp_dtype(x), &q) &&
+    return x && stored(p, imp_dtype(x)) && read_scaled(p, x, p->row->arg, imp_dtype(x), &q) &&
            pt2_out(p, 0, linear(p, "DequantizeLinear", x, &q));
 }
 
 /* choose_qparams.tensor(input, quant_min, quant_max, eps, dtype): scale f64[1] and zero point i64[1] of the data's
  * range, 0 within it */
-bool aten_choose_qparams(struct pt2 *p, int arg)
+bool aten_choose_qparams(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = imp_cast(im, pt2_need(p, "input"), TCC_F32);
     double low = pt2_f(p, "quant_min", 0), high = pt2_f(p, "quant_max", 255),
@@ -123,8 +120,9 @@ bool aten_choose_qparams(struct pt2 *p, int arg)
 /* fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max), .._per_channel_affine (arg 1: axis):
  * rounded to the grid; the gradient goes through where nothing is cut off, which the second result of .._cachemask
  * says */
-bool aten_fake_quantize(struct pt2 *p, int arg)
+bool aten_fake_quantize(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = imp_wide(im, pt2_need(p, "self"));
     bool number;

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* The operand in the type in which a reduction computes, and its axes. */
 struct reduced {
     struct ir_value *x;
@@ -46,34 +44,34 @@ static enum tcc_dtype wide(enum tcc_dtype d)
 }
 
 /* sum, prod: in the result's type. */
-bool aten_reduce(struct pt2 *p, int arg)
+bool aten_reduce(struct pt2 *p)
 {
     struct reduced r;
     pt2_ignore(p, "dtype");
     return read_reduced(p, wide(pt2_out_type(p, 0)), &r) &&
-           pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, r.x, r.n, r.axes, r.keep));
+           pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)p->row->arg, r.x, r.n, r.axes, r.keep));
 }
 
-bool aten_mean(struct pt2 *p, int arg)
+bool aten_mean(struct pt2 *p)
 {
-    UNUSED(arg);
     struct reduced r;
     pt2_ignore(p, "dtype");
     return read_reduced(p, wide(pt2_out_type(p, 0)), &r) && pt2_out(p, 0, imp_mean(p->im, r.x, r.n, r.axes, r.keep));
 }
 
 /* amax, amin, and max and min of all elements. */
-bool aten_extreme(struct pt2 *p, int arg)
+bool aten_extreme(struct pt2 *p)
 {
     struct reduced r;
     return read_reduced(p, TCC_NONE, &r) && pt2_some(p, r.x, r.n, r.axes) &&
-           pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, r.x, r.n, r.axes, r.keep));
+           pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)p->row->arg, r.x, r.n, r.axes, r.keep));
 }
 
-bool aten_any(struct pt2 *p, int arg)
+bool aten_any(struct pt2 *p)
 {
     struct reduced r;
-    return read_reduced(p, TCC_BOOL, &r) && pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)arg, r.x, r.n, r.axes, r.keep));
+    return read_reduced(p, TCC_BOOL, &r) &&
+           pt2_out(p, 0, imp_reduce(p->im, (enum ir_op)p->row->arg, r.x, r.n, r.axes, r.keep));
 }
 
 static struct ir_value *arg_of(struct pt2 *p, enum ir_op op, struct ir_value *x, int64_t axis, bool keep)
@@ -94,8 +92,9 @@ static struct ir_value *element_at(struct pt2 *p, struct ir_value *x, struct ir_
 
 /* max.dim, min.dim: values and where they are. In training equal ones have no share: the one whose place is told has
  * all. */
-bool aten_extreme_dim(struct pt2 *p, int arg)
+bool aten_extreme_dim(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     bool keep = pt2_b(p, "keepdim", false);
@@ -112,8 +111,9 @@ bool aten_extreme_dim(struct pt2 *p, int arg)
 }
 
 /* argmax, argmin: along an axis, or of all elements as a vector. */
-bool aten_arg(struct pt2 *p, int arg)
+bool aten_arg(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis = 0;
     bool keep = pt2_b(p, "keepdim", false), all = !pt2_given(p, "dim");
@@ -158,8 +158,9 @@ static struct ir_value *variance(struct pt2 *p, const struct reduced *r, double 
 
 /* arg: 1 the root of it; 2 the mean as well. Of equal elements both are 0 exactly, as in PyTorch (Welford's sums),
  * whose derivative of the root is 0 there: of the 1e-9 that a rounded mean leaves it is some number. */
-bool aten_var(struct pt2 *p, int arg)
+bool aten_var(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct reduced r;
     double correction = pt2_given(p, "unbiased") ? pt2_b(p, "unbiased", true) : pt2_f(p, "correction", 1);
     if (!read_reduced(p, wide(pt2_out_type(p, 0)), &r))
@@ -196,17 +197,16 @@ struct ir_value *pt2_norm(struct pt2 *p, struct ir_value *x, double order, int n
 }
 
 /* linalg_vector_norm(x, ord, dim, keepdim), norm(x, p, dim, keepdim) */
-bool aten_norm(struct pt2 *p, int arg)
+bool aten_norm(struct pt2 *p)
 {
     struct reduced r;
-    double order = pt2_f(p, arg ? "p" : "ord", 2);
+    double order = pt2_f(p, p->row->arg ? "p" : "ord", 2);
     pt2_ignore(p, "dtype");
     return read_reduced(p, wide(pt2_out_type(p, 0)), &r) && pt2_out(p, 0, pt2_norm(p, r.x, order, r.n, r.axes, r.keep));
 }
 
-bool aten_logsumexp(struct pt2 *p, int arg)
+bool aten_logsumexp(struct pt2 *p)
 {
-    UNUSED(arg);
     struct reduced r;
     struct imp *im = p->im;
     if (!read_reduced(p, wide(pt2_out_type(p, 0)), &r))
@@ -221,7 +221,7 @@ bool aten_logsumexp(struct pt2 *p, int arg)
 
 /* -- Scans */
 
-bool aten_cumulate(struct pt2 *p, int arg)
+bool aten_cumulate(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
@@ -229,14 +229,15 @@ bool aten_cumulate(struct pt2 *p, int arg)
     if (!x || !pt2_axis(p, "dim", 0, imp_rank(x), &axis))
         return false;
     x = imp_cast(p->im, x, wide(pt2_out_type(p, 0)));
-    return pt2_out(p, 0,
-                   imp_rank(x) ? imp_op(p->im, (enum ir_op)arg, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : x);
+    return pt2_out(
+        p, 0, imp_rank(x) ? imp_op(p->im, (enum ir_op)p->row->arg, 1, &x, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : x);
 }
 
 /* -- Softmax: _softmax(self, dim, half_to_float), softmax.int(self, dim, dtype); arg 1: the logarithm */
 
-bool aten_softmax(struct pt2 *p, int arg)
+bool aten_softmax(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     pt2_ignore(p, "half_to_float");
@@ -260,9 +261,8 @@ struct ir_value *pt2_safe_softmax(struct pt2 *p, struct ir_value *x, int axis)
     return pt2_choose(p, none, zero, imp_softmax(p->im, pt2_choose(p, none, zero, x), axis, false));
 }
 
-bool aten_safe_softmax(struct pt2 *p, int arg)
+bool aten_safe_softmax(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     pt2_ignore(p, "dtype");
@@ -292,9 +292,8 @@ static bool topk_scalar(struct pt2 *p, struct ir_value *x)
     return pt2_out(p, 0, x) && pt2_out(p, 1, imp_int(p->im, TCC_I64, 0));
 }
 
-bool aten_topk(struct pt2 *p, int arg)
+bool aten_topk(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     ir_expr k = pt2_e(p, "k", 1);
@@ -304,9 +303,8 @@ bool aten_topk(struct pt2 *p, int arg)
     return imp_rank(x) ? topk(p, x, axis, k, largest, sorted) : topk_scalar(p, x);
 }
 
-bool aten_sort(struct pt2 *p, int arg)
+bool aten_sort(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     bool descending = pt2_b(p, "descending", false);
@@ -316,9 +314,8 @@ bool aten_sort(struct pt2 *p, int arg)
     return imp_rank(x) ? topk(p, x, axis, imp_dim(x, (int)axis), descending, true) : topk_scalar(p, x);
 }
 
-bool aten_argsort(struct pt2 *p, int arg)
+bool aten_argsort(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     bool descending = pt2_b(p, "descending", false);

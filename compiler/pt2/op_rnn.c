@@ -122,8 +122,9 @@ static bool read_rnn(struct pt2 *p, int cell, struct rnn *r)
     return true;
 }
 
-bool aten_rnn(struct pt2 *p, int arg)
+bool aten_rnn(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct rnn r;
     struct ir_value *x = pt2_need(p, "input"), *h = NULL, *c = NULL, **states = NULL, *last[2][1024], *outs[3];
@@ -199,8 +200,9 @@ static struct ir_value *gru_step(struct pt2 *p, struct ir_value *a, struct ir_va
     return pt2_bin(p, IR_add, fresh, pt2_bin(p, IR_mul, keep, pt2_bin(p, IR_sub, h, fresh)));
 }
 
-bool aten_cell(struct pt2 *p, int arg)
+bool aten_cell(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "input"), *h = NULL, *c = NULL, **states, *y, *next = NULL;
     if (arg == LSTM) {

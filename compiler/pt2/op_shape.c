@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Bounds */
 
 static ir_expr pt2_wrap(struct pt2 *p, ir_expr i, ir_expr size)
@@ -93,25 +91,22 @@ static struct ir_value *view(struct pt2 *p, struct ir_value *x, int n, ir_expr *
 }
 
 /* view, reshape, _unsafe_view */
-bool aten_view(struct pt2 *p, int arg)
+bool aten_view(struct pt2 *p)
 {
-    UNUSED(arg);
     ir_expr dims[TCC_MAX_RANK];
     struct ir_value *x = pt2_need(p, "self");
     int n = x ? pt2_exprs(p, pt2_given(p, "shape") ? "shape" : "size", TCC_MAX_RANK, dims) : -2;
     return n >= 0 && pt2_out(p, 0, view(p, x, n, dims));
 }
 
-bool aten_view_as(struct pt2 *p, int arg)
+bool aten_view_as(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *like = x ? pt2_need(p, "other") : NULL;
     return like && pt2_out(p, 0, imp_reshape(p->im, x, imp_rank(like), like->type->dim));
 }
 
-bool aten_flatten(struct pt2 *p, int arg)
+bool aten_flatten(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     ir_expr dims[TCC_MAX_RANK];
     int64_t from, to;
@@ -129,9 +124,8 @@ bool aten_flatten(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_reshape(p->im, x, n, dims));
 }
 
-bool aten_unflatten(struct pt2 *p, int arg)
+bool aten_unflatten(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     ir_expr dims[2 * TCC_MAX_RANK], sizes[TCC_MAX_RANK];
     int64_t axis;
@@ -154,18 +148,16 @@ bool aten_unflatten(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_reshape(p->im, x, count, dims));
 }
 
-bool aten_unsqueeze(struct pt2 *p, int arg)
+bool aten_unsqueeze(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     return x && pt2_axis(p, "dim", 0, imp_rank(x) + 1, &axis) && pt2_out(p, 0, imp_unsqueeze(p->im, x, 1, &axis));
 }
 
 /* Axes of size 1 only go; with no `dim` all of them. */
-bool aten_squeeze(struct pt2 *p, int arg)
+bool aten_squeeze(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axes[TCC_MAX_RANK], gone[TCC_MAX_RANK];
     bool given = pt2_given(p, "dim");
@@ -180,9 +172,8 @@ bool aten_squeeze(struct pt2 *p, int arg)
     return n >= 0 && pt2_out(p, 0, imp_squeeze(p->im, x, count, gone));
 }
 
-bool aten_expand(struct pt2 *p, int arg)
+bool aten_expand(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     ir_expr dims[TCC_MAX_RANK];
     int n = x ? pt2_exprs(p, "size", TCC_MAX_RANK, dims) : -1;
@@ -197,9 +188,8 @@ bool aten_expand(struct pt2 *p, int arg)
 }
 
 /* Each of the list in the shape that all of them have together. */
-bool aten_broadcast_tensors(struct pt2 *p, int arg)
+bool aten_broadcast_tensors(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value **list;
     int n = pt2_list(p, "tensors", &list);
     for (int k = 0; k < n; k++) {
@@ -212,18 +202,16 @@ bool aten_broadcast_tensors(struct pt2 *p, int arg)
     return n > 0;
 }
 
-bool aten_expand_as(struct pt2 *p, int arg)
+bool aten_expand_as(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     return pt2_out(p, 0, pt2_expand_as(p, x, x ? pt2_need(p, "other") : NULL));
 }
 
 /* -- Axes */
 
-bool aten_permute(struct pt2 *p, int arg)
+bool aten_permute(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t perm[TCC_MAX_RANK];
     int n = pt2_ints(p, "dims", TCC_MAX_RANK, perm);
@@ -240,14 +228,14 @@ bool aten_permute(struct pt2 *p, int arg)
 }
 
 /* transpose.int, swapaxes, t (arg 1), numpy_T and mT (arg 2: the last two) */
-bool aten_transpose(struct pt2 *p, int arg)
+bool aten_transpose(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     int64_t perm[TCC_MAX_RANK], a = 0, b = 0;
     if (!x)
         return false;
     int rank = imp_rank(x);
-    if (arg)
+    if (p->row->arg)
         a = rank - 2, b = rank - 1;
     else if (!pt2_axis(p, pt2_given(p, "axis0") ? "axis0" : "dim0", 0, rank, &a) ||
              !pt2_axis(p, pt2_given(p, "axis1") ? "axis1" : "dim1", 0, rank, &b)) /* swapaxes says axis */
@@ -257,9 +245,8 @@ bool aten_transpose(struct pt2 *p, int arg)
     return pt2_out(p, 0, rank < 2 ? x : imp_transpose(p->im, x, perm));
 }
 
-bool aten_movedim(struct pt2 *p, int arg)
+bool aten_movedim(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t from[TCC_MAX_RANK], to[TCC_MAX_RANK], perm[TCC_MAX_RANK];
     int n = pt2_ints(p, "source", TCC_MAX_RANK, from), m = pt2_ints(p, "destination", TCC_MAX_RANK, to), next = 0;
@@ -316,9 +303,8 @@ static bool read_slice(struct pt2 *p, const struct ir_value *x, int64_t axis, ir
     return true;
 }
 
-bool aten_slice(struct pt2 *p, int arg)
+bool aten_slice(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis, step;
     ir_expr start, size;
@@ -326,9 +312,8 @@ bool aten_slice(struct pt2 *p, int arg)
            read_slice(p, x, axis, &start, &size, &step) && pt2_out(p, 0, strided(p, x, (int)axis, start, size, step));
 }
 
-bool aten_narrow(struct pt2 *p, int arg)
+bool aten_narrow(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     ir_expr start = pt2_e(p, "start", 0), size = pt2_e(p, "length", 0);
@@ -342,9 +327,8 @@ static struct ir_value *element(struct pt2 *p, struct ir_value *x, int64_t axis,
     return part ? imp_squeeze(p->im, part, 1, &axis) : NULL;
 }
 
-bool aten_select(struct pt2 *p, int arg)
+bool aten_select(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     ir_expr index = pt2_e(p, "index", 0);
@@ -370,9 +354,8 @@ static struct ir_value *replace(struct pt2 *p, struct ir_value *x, struct ir_val
                   IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_s(IR_ATTR_mode, "none")));
 }
 
-bool aten_slice_scatter(struct pt2 *p, int arg)
+bool aten_slice_scatter(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
     int64_t axis, step;
     ir_expr start, size, dims[TCC_MAX_RANK];
@@ -385,9 +368,8 @@ bool aten_slice_scatter(struct pt2 *p, int arg)
     return src && pt2_out(p, 0, replace(p, x, src, axis, start, size, step));
 }
 
-bool aten_select_scatter(struct pt2 *p, int arg)
+bool aten_select_scatter(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
     int64_t axis;
     ir_expr index = pt2_e(p, "index", 0);
@@ -401,8 +383,9 @@ bool aten_select_scatter(struct pt2 *p, int arg)
 
 /* arg 0: sizes given (split_with_sizes), 1: one size (split.Tensor), 2: a number of parts (chunk), 3: parts of one,
  * without their axis (unbind) */
-bool aten_split(struct pt2 *p, int arg)
+bool aten_split(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     static const char *const names[] = {"split_sizes", "split_size", "chunks", "none"};
     ir_expr *sizes = IR_NEWN(p->ctx, PT2_MAX_LIST, ir_expr), at = zero(p);
@@ -430,8 +413,9 @@ bool aten_split(struct pt2 *p, int arg)
 }
 
 /* arg 1: stack */
-bool aten_cat(struct pt2 *p, int arg)
+bool aten_cat(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value **in;
     int n = pt2_list(p, "tensors", &in), count = 0;
     enum tcc_dtype d = pt2_out_type(p, 0);
@@ -454,9 +438,8 @@ bool aten_cat(struct pt2 *p, int arg)
 
 /* -- Repeats and orders */
 
-bool aten_repeat(struct pt2 *p, int arg)
+bool aten_repeat(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     ir_expr times[TCC_MAX_RANK], dims[2 * TCC_MAX_RANK], wide[2 * TCC_MAX_RANK], flat[TCC_MAX_RANK];
     int n = pt2_exprs(p, pt2_given(p, "dims") ? "dims" : "repeats", TCC_MAX_RANK, times), m = 0;
@@ -499,8 +482,9 @@ struct ir_value *pt2_flip(struct pt2 *p, struct ir_value *x, int n, const int64_
 }
 
 /* flip(self, dims); flipud (arg 1) and fliplr (arg 2): the first and the second axis */
-bool aten_flip(struct pt2 *p, int arg)
+bool aten_flip(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, pt2_given(p, "a") ? "a" : "self");
     int64_t axes[TCC_MAX_RANK] = {arg - 1}, given[TCC_MAX_RANK];
     if (arg)
@@ -520,21 +504,20 @@ static struct ir_value *rolled(struct pt2 *p, struct ir_value *x, int axis, ir_e
 }
 
 /* fft_fftshift(self, dim): the first bin of each axis to its middle; fft_ifftshift, arg 1: back */
-bool aten_fft_shift(struct pt2 *p, int arg)
+bool aten_fft_shift(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     int64_t axes[TCC_MAX_RANK];
     int n = x ? pt2_axes(p, "dim", imp_rank(x), axes) : -1;
     for (int k = 0; k < n && x; k++)
         x = rolled(p, x, (int)axes[k],
-                   ir_floordiv(p->ctx, ir_addc(p->ctx, imp_dim(x, (int)axes[k]), arg), ir_const(p->ctx, 2)));
+                   ir_floordiv(p->ctx, ir_addc(p->ctx, imp_dim(x, (int)axes[k]), p->row->arg), ir_const(p->ctx, 2)));
     return n >= 0 && pt2_out(p, 0, x);
 }
 
 /* sum_to_size(self, size): what broadcasting to self's shape repeated is added up */
-bool aten_sum_to_size(struct pt2 *p, int arg)
+bool aten_sum_to_size(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     ir_expr dims[TCC_MAX_RANK];
     int64_t axes[TCC_MAX_RANK];
@@ -549,9 +532,8 @@ bool aten_sum_to_size(struct pt2 *p, int arg)
 }
 
 /* fill_diagonal(self, fill_value, wrap) */
-bool aten_fill_diagonal(struct pt2 *p, int arg)
+bool aten_fill_diagonal(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *on = NULL;
     bool number;
@@ -568,9 +550,8 @@ bool aten_fill_diagonal(struct pt2 *p, int arg)
     return pt2_out(p, 0, imp_tri(im, IR_select, on, imp_cast(im, v, imp_dtype(x)), x));
 }
 
-bool aten_roll(struct pt2 *p, int arg)
+bool aten_roll(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axes[TCC_MAX_RANK];
     ir_expr shifts[TCC_MAX_RANK];
@@ -603,11 +584,11 @@ struct ir_value *pt2_triangle(struct pt2 *p, struct ir_value *x, bool upper, int
 }
 
 /* triu (arg 1) and tril (arg 0): column - row compared with `diagonal`. */
-bool aten_tri(struct pt2 *p, int arg)
+bool aten_tri(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
     int64_t diagonal = pt2_i(p, "diagonal", 0);
-    return x && imp_rank(x) >= 2 && pt2_out(p, 0, pt2_triangle(p, x, arg, diagonal));
+    return x && imp_rank(x) >= 2 && pt2_out(p, 0, pt2_triangle(p, x, p->row->arg, diagonal));
 }
 
 struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b)
@@ -650,16 +631,14 @@ static struct ir_value *diagonal_of(struct pt2 *p, struct ir_value *x)
     return pt2_diagonal(p, x, offset, a, b);
 }
 
-bool aten_diagonal(struct pt2 *p, int arg)
+bool aten_diagonal(struct pt2 *p)
 {
-    UNUSED(arg);
     return pt2_out(p, 0, diagonal_of(p, pt2_need(p, "self")));
 }
 
 /* The operand with src in the place of its diagonal. */
-bool aten_diagonal_scatter(struct pt2 *p, int arg)
+bool aten_diagonal_scatter(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
     ir_expr count = src ? ir_num_elements(p->ctx, x->type) : NULL;
     struct ir_value *numbers =
@@ -692,23 +671,21 @@ static bool pad(struct pt2 *p, struct ir_value *x, struct ir_value *fill, const 
     return pt2_out(p, 0, imp_pad(p->im, x, fill, before, after, mode));
 }
 
-bool aten_constant_pad(struct pt2 *p, int arg)
+bool aten_constant_pad(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     return x && pad(p, x, imp_like(p->im, x, pt2_f(p, "value", 0)), "constant");
 }
 
-bool aten_mode_pad(struct pt2 *p, int arg)
+bool aten_mode_pad(struct pt2 *p)
 {
     static const char *const modes[] = {"reflect", "edge"};
-    return pad(p, pt2_need(p, "self"), NULL, modes[arg]);
+    return pad(p, pt2_need(p, "self"), NULL, modes[p->row->arg]);
 }
 
 /* pad(self, pad, mode, value) */
-bool aten_pad(struct pt2 *p, int arg)
+bool aten_pad(struct pt2 *p)
 {
-    UNUSED(arg);
     static const char *const names[][2] = {
         {"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
     struct ir_value *x = pt2_need(p, "self");

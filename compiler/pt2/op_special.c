@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 static const char *const functions[] = {
 #define SPECIAL1(name, function, meaning) #name,
 #define SPECIAL2(name, function, meaning) #name,
@@ -30,35 +28,33 @@ static struct ir_value *as_result(struct pt2 *p, struct ir_value *x)
     return x ? imp_cast(p->im, x, tcc_is_float(d) ? d : TCC_F32) : NULL;
 }
 
-bool aten_special(struct pt2 *p, int arg)
+bool aten_special(struct pt2 *p)
 {
     struct ir_value *x = as_result(p, pt2_need(p, pt2_given(p, "x") ? "x" : "self"));
-    return special(p, functions[arg], x, NULL);
+    return special(p, functions[p->row->arg], x, NULL);
 }
 
 /* Of two operands, which broadcast; either may be a number. */
-bool aten_special_pair(struct pt2 *p, int arg)
+bool aten_special_pair(struct pt2 *p)
 {
     bool number;
     struct ir_value *x = as_result(p, pt2_operand(p, "self", &number)),
                     *y = as_result(p, pt2_operand(p, "other", &number)),
                     *both = x && y ? imp_bin(p->im, IR_add, x, y) : NULL;
-    return special(p, functions[arg], pt2_expand_as(p, x, both), pt2_expand_as(p, y, both));
+    return special(p, functions[p->row->arg], pt2_expand_as(p, x, both), pt2_expand_as(p, y, both));
 }
 
 /* special_ndtr: the normal distribution's function */
-bool aten_ndtr(struct pt2 *p, int arg)
+bool aten_ndtr(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = as_result(p, pt2_need(p, "self"));
     x = x ? imp_erfc(p->im, pt2_with(p, IR_mul, imp_wide(p->im, x), -M_SQRT1_2)) : NULL;
     return pt2_out(p, 0, pt2_with(p, IR_mul, x, 0.5));
 }
 
 /* mvlgamma(self, p): the sum of lgamma(x - j / 2), j below p, and p (p - 1) / 4 log(pi) */
-bool aten_mvlgamma(struct pt2 *p, int arg)
+bool aten_mvlgamma(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = as_result(p, pt2_need(p, "self")), *sum = NULL;
     int64_t n = pt2_i(p, "p", 1);
     if (!x || n < 1 || n > 64)
@@ -75,9 +71,9 @@ bool aten_mvlgamma(struct pt2 *p, int arg)
 }
 
 /* polygamma(n, x) */
-bool aten_polygamma(struct pt2 *p, int arg)
+bool aten_polygamma(struct pt2 *p)
 {
     struct ir_value *x = as_result(p, pt2_need(p, "self"));
-    return x && special(p, functions[arg],
+    return x && special(p, functions[p->row->arg],
                         imp_splat(p->im, imp_dtype(x), (double)pt2_i(p, "n", 0), imp_rank(x), x->type->dim), x);
 }

@@ -3,8 +3,6 @@
  * windows. */
 #include "compiler/pt2/pt2_int.h"
 
-#define UNUSED(arg) ((void)(arg))
-
 struct windows {
     int64_t size, step;
     ir_expr count;
@@ -79,9 +77,8 @@ static struct ir_value *folded(struct pt2 *p, struct ir_value *x, int axis, ir_e
 }
 
 /* unfold(self, dimension, size, step) */
-bool aten_unfold(struct pt2 *p, int arg)
+bool aten_unfold(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
     if (x && !imp_rank(x))
@@ -92,9 +89,8 @@ bool aten_unfold(struct pt2 *p, int arg)
 }
 
 /* unfold_backward(grad_in, input_sizes, dim, size, step) */
-bool aten_unfold_backward(struct pt2 *p, int arg)
+bool aten_unfold_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "grad_in");
     ir_expr sizes[TCC_MAX_RANK];
     int64_t axis;
@@ -138,9 +134,8 @@ static bool read_stft(struct pt2 *p, enum tcc_dtype dtype, struct stft *s)
 
 /* stft(self, n_fft, hop_length, win_length, window, normalized, onesided, return_complex): [batch, frequencies,
  * windows] */
-bool aten_stft(struct pt2 *p, int arg)
+bool aten_stft(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct stft s;
     struct ir_value *x = pt2_need(p, "self");
@@ -179,9 +174,8 @@ static struct ir_value *cut(struct pt2 *p, struct ir_value *y, int64_t start, ir
 }
 
 /* istft(self, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex) */
-bool aten_istft(struct pt2 *p, int arg)
+bool aten_istft(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct stft s;
     struct ir_value *x = pt2_need(p, "self");

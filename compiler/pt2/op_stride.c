@@ -3,8 +3,6 @@
  * neighbours. */
 #include "compiler/pt2/pt2_int.h"
 
-#define UNUSED(arg) ((void)(arg))
-
 /* The numbers offset + sum of i * stride, of `size`. NULL after a message: some are not among `count` elements. */
 static struct ir_value *numbers(struct pt2 *p, ir_expr offset, ir_expr count)
 {
@@ -85,9 +83,8 @@ struct ir_value *pt2_flat(struct pt2 *p, struct ir_value *x)
 }
 
 /* as_strided: of all elements of the memory that the operand lies in. */
-bool aten_as_strided(struct pt2 *p, int arg)
+bool aten_as_strided(struct pt2 *p)
 {
-    UNUSED(arg);
     const json_t *meta;
     int64_t perm[TCC_MAX_RANK];
     struct ir_value *x = memory_of_operand(p, &meta), *flat = x ? as_it_lies(p, x, meta, perm) : NULL;
@@ -96,9 +93,8 @@ bool aten_as_strided(struct pt2 *p, int arg)
 }
 
 /* The first elements of the memory, in other sizes. */
-bool aten_resize(struct pt2 *p, int arg)
+bool aten_resize(struct pt2 *p)
 {
-    UNUSED(arg);
     ir_expr size[TCC_MAX_RANK], count = ir_const(p->ctx, 1);
     const json_t *meta;
     int64_t perm[TCC_MAX_RANK];
@@ -120,9 +116,8 @@ bool aten_resize(struct pt2 *p, int arg)
 }
 
 /* What the exporter saw: the program may have gone one way or the other by it. */
-bool aten_is_contiguous(struct pt2 *p, int arg)
+bool aten_is_contiguous(struct pt2 *p)
 {
-    UNUSED(arg);
     json_t *operand = json_object_get(json_array_get(js_array(p->node, "inputs"), 0), "arg");
     const char *name = pt2_name_of(operand);
     json_t *meta = name ? pt2_meta(p, name) : NULL;
@@ -170,9 +165,8 @@ static bool lie_apart(struct pt2 *p)
 
 /* The operand with src in the place of the elements that as_strided() would give of a copy. Where several lie in one
  * place, PyTorch does not say which of them stays. */
-bool aten_as_strided_scatter(struct pt2 *p, int arg)
+bool aten_as_strided_scatter(struct pt2 *p)
 {
-    UNUSED(arg);
     if (!lie_apart(p))
         return imp_unsupported(p->im, "writes to elements that may lie in one place");
     struct ir_value *x = pt2_need(p, "self"), *src = x ? pt2_need(p, "src") : NULL;
@@ -193,9 +187,8 @@ bool aten_as_strided_scatter(struct pt2 *p, int arg)
 
 /* diff: n times each element less the one before it (of bools: whether they differ), with what `prepend` and `append`
  * add. */
-bool aten_diff(struct pt2 *p, int arg)
+bool aten_diff(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *in[3], *x = pt2_need(p, "self");
     int64_t times = pt2_i(p, "n", 1), axis;
     int n = 0;
@@ -222,7 +215,7 @@ bool aten_diff(struct pt2 *p, int arg)
 
 /* The sum of (y[i] + y[i + 1]) / 2 times the step: trapezoid (y, x or dx, dim); arg 1: the sums so far,
  * cumulative_trapezoid. A vector x is that of the axis; one with fewer dims has 1s in front. */
-bool aten_trapezoid(struct pt2 *p, int arg)
+bool aten_trapezoid(struct pt2 *p)
 {
     struct imp *im = p->im;
     struct ir_value *y = pt2_need(p, "y"), *x = y ? pt2_t(p, "x") : NULL;
@@ -244,7 +237,7 @@ bool aten_trapezoid(struct pt2 *p, int arg)
     if (x)
         width = pt2_bin(p, IR_sub, imp_slice1(im, x, (int)axis, one, n), imp_slice1(im, x, (int)axis, zero, n));
     struct ir_value *parts = pt2_with(p, IR_div, pt2_bin(p, IR_mul, sum, width), 2);
-    if (arg)
+    if (p->row->arg)
         return pt2_out(p, 0, parts ? imp_op(im, IR_cumsum, 1, &parts, IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis))) : NULL);
     return pt2_out(p, 0, imp_reduce(im, IR_reduce_sum, parts, 1, &axis, false));
 }

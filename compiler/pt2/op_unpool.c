@@ -18,8 +18,9 @@ static struct ir_value *joined(struct pt2 *p, struct ir_value *x, int n)
 
 /* max_unpool2d, max_unpool3d (self, indices, output_size, stride, padding): each element where its index says, zeros
  * elsewhere */
-bool aten_max_unpool(struct pt2 *p, int n)
+bool aten_max_unpool(struct pt2 *p)
 {
+    int n = p->row->arg;
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "indices") : NULL;
     ir_expr sizes[SPATIAL], dims[TCC_MAX_RANK], flat[TCC_MAX_RANK];
     pt2_ignore(p, "stride");
@@ -89,8 +90,9 @@ static struct ir_value *window_elements(struct pt2 *p, struct ir_value *x, struc
 }
 
 /* fractional_max_pool2d, fractional_max_pool3d (self, kernel_size, output_size, random_samples[b, c, n]) */
-bool aten_fractional_max_pool(struct pt2 *p, int n)
+bool aten_fractional_max_pool(struct pt2 *p)
 {
+    int n = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self"), *u = x ? pt2_need(p, "random_samples") : NULL;
     int64_t kernel[SPATIAL], out[SPATIAL], last = 3, front = 0;

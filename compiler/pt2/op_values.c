@@ -8,14 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-#define UNUSED(arg) ((void)(arg))
-
 /* -- Counts */
 
 /* bincount(self, weights, minlength): how often, or with what weight, each of 0, 1, 2... is there */
-bool aten_bincount(struct pt2 *p, int arg)
+bool aten_bincount(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *in[] = {pt2_need(p, "self"), pt2_t(p, "weights")};
     int64_t least = pt2_i(p, "minlength", 0);
     if (!in[0] || imp_rank(in[0]) != 1 || imp_is_float(in[0]) || least < 0)
@@ -63,8 +60,9 @@ static struct ir_value *bounds_of(struct pt2 *p, struct ir_value *x, int64_t bin
 }
 
 /* histogram(self, bins, range, weight, density); arg 1: bins are the bounds. The last part has its upper bound, too. */
-bool aten_histogram(struct pt2 *p, int arg)
+bool aten_histogram(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct imp *im = p->im;
     struct ir_value *x = pt2_flat(p, pt2_need(p, "self")), *weight = x ? pt2_flat(p, pt2_t(p, "weight")) : NULL;
     bool density = pt2_b(p, "density", false);
@@ -97,7 +95,7 @@ bool aten_histogram(struct pt2 *p, int arg)
 
 /* Results of unique: values, where each element is among them, counts. arg 0: _unique2 (all elements), 1: unique_dim,
  * 2: unique_consecutive, which looks at neighbours alone */
-bool aten_unique(struct pt2 *p, int arg)
+bool aten_unique(struct pt2 *p)
 {
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
@@ -116,7 +114,7 @@ bool aten_unique(struct pt2 *p, int arg)
     ir_type index = ir_tensor_type(p->ctx, TCC_I64, 1, &n),
             types[] = {ir_tensor_type(p->ctx, imp_dtype(x), imp_rank(x), dims), index,
                        ir_tensor_type(p->ctx, TCC_I64, 1, &all), index};
-    struct ir_attr own[] = {imp_user_int(im, "nan_differs", 1), imp_user_int(im, "consecutive", arg == 2),
+    struct ir_attr own[] = {imp_user_int(im, "nan_differs", 1), imp_user_int(im, "consecutive", p->row->arg == 2),
                             imp_user_int(im, "axis", axis)};
     struct ir_node *node = imp_lib_of(im, "unique", 1, &x, 4, types, 3, own);
     if (!node || !pt2_out(p, 0, node->out[0]))
@@ -129,9 +127,8 @@ bool aten_unique(struct pt2 *p, int arg)
 
 /* mode(self, dim, keepdim): the least of the most frequent values, and where the last of it is. A NaN equals none, and
  * comes behind all numbers. */
-bool aten_mode(struct pt2 *p, int arg)
+bool aten_mode(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
     bool keep = pt2_b(p, "keepdim", false);
@@ -168,7 +165,7 @@ bool aten_mode(struct pt2 *p, int arg)
 /* -- Divisors */
 
 /* gcd(self, other); arg 1: lcm */
-bool aten_gcd(struct pt2 *p, int arg)
+bool aten_gcd(struct pt2 *p)
 {
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", TCC_NONE, &o))
@@ -179,7 +176,7 @@ bool aten_gcd(struct pt2 *p, int arg)
     if (!n)
         return false;
     struct ir_value *gcd = n->out[0];
-    if (!arg)
+    if (!p->row->arg)
         return pt2_out(p, 0, gcd);
     /* Of zeros it is 0, as division by 0 is here; narrow integers are multiplied as C does, as int. */
     enum tcc_dtype wide = tcc_dtype_bytes(o.type) < 4 ? TCC_I32 : o.type;
@@ -231,9 +228,8 @@ static struct ir_value *bitcast(struct pt2 *p, struct ir_value *x, enum tcc_dtyp
 }
 
 /* view.dtype(self, dtype) */
-bool aten_view_type(struct pt2 *p, int arg)
+bool aten_view_type(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     enum tcc_dtype to = pt2_type(p, "dtype", TCC_NONE);
     return x && to != TCC_NONE && pt2_out(p, 0, bitcast(p, x, to));
@@ -247,9 +243,8 @@ static struct ir_value *power_of_2(struct pt2 *p, const struct form *f, struct i
 
 /* frexp(self): a number of [0.5, 1), and the exponent of 2 that it is to be multiplied by. Subnormal ones are scaled
  * first; the power is made in two steps, for by itself it may be none that the type has. */
-bool aten_frexp(struct pt2 *p, int arg)
+bool aten_frexp(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *x = pt2_need(p, "self");
     const struct form *f = form_of(p, x);
     if (!f)
@@ -273,9 +268,8 @@ bool aten_frexp(struct pt2 *p, int arg)
 }
 
 /* nextafter(self, other) */
-bool aten_nextafter(struct pt2 *p, int arg)
+bool aten_nextafter(struct pt2 *p)
 {
-    UNUSED(arg);
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;

@@ -2,12 +2,9 @@
 /* op_vision.c - torchvision's operators, by the operators of ONNX that mean the same. */
 #include "compiler/pt2/pt2_int.h"
 
-#define UNUSED(arg) ((void)(arg))
-
 /* nms(dets [n, 4], scores [n], iou_threshold) -> the numbers of those that stay, by falling scores */
-bool aten_nms(struct pt2 *p, int arg)
+bool aten_nms(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *boxes = pt2_need(p, "dets"), *scores = boxes ? pt2_need(p, "scores") : NULL;
     if (!scores)
@@ -51,9 +48,8 @@ static bool split_rois(struct pt2 *p, struct ir_value **corners, struct ir_value
 }
 
 /* roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned) */
-bool aten_roi_align(struct pt2 *p, int arg)
+bool aten_roi_align(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *in[3] = {pt2_need(p, "input")};
     struct onnx_attr attrs[5];
     roi_words(p, attrs);
@@ -80,9 +76,8 @@ static struct ir_value *numbers_of(struct pt2 *p, const ir_expr *dims, struct ir
 
 /* roi_pool(input, rois, spatial_scale, pooled_height, pooled_width) -> the maxima, 0 of a part without elements, and
  * where in its plane each is */
-bool aten_roi_pool(struct pt2 *p, int arg)
+bool aten_roi_pool(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "input"), *rois = x ? pt2_need(p, "rois") : NULL, *corners, *pictures;
     int64_t h = pt2_i(p, "pooled_height", 1), w = pt2_i(p, "pooled_width", 1);
@@ -119,9 +114,8 @@ static bool read_sizes(struct pt2 *p, ir_expr *dims)
 }
 
 /* _roi_pool_backward(grad, rois, argmax, ..., batch_size, channels, height, width) */
-bool aten_roi_pool_backward(struct pt2 *p, int arg)
+bool aten_roi_pool_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *dy = pt2_need(p, "grad"), *argmax = dy ? pt2_need(p, "argmax") : NULL, *corners, *pictures;
     static const char *const known[] = {"spatial_scale", "pooled_height", "pooled_width"};
@@ -227,9 +221,8 @@ static bool channel_mapping(struct pt2 *p, const ir_expr *dims)
 
 /* ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio) -> means, which channel each
  * is of */
-bool aten_ps_roi_align(struct pt2 *p, int arg)
+bool aten_ps_roi_align(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "input");
     struct ps_roi r;
@@ -261,9 +254,8 @@ static struct ir_value *roi_align_gradient(struct pt2 *p, struct ir_value **in, 
 }
 
 /* _ps_roi_align_backward(grad, rois, channel_mapping, ..., batch_size, channels, height, width) */
-bool aten_ps_roi_align_backward(struct pt2 *p, int arg)
+bool aten_ps_roi_align_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     static const int64_t order[] = {0, 2, 3, 1};
     struct ir_value *dy = pt2_need(p, "grad");
@@ -281,9 +273,8 @@ bool aten_ps_roi_align_backward(struct pt2 *p, int arg)
 }
 
 /* _roi_align_backward(grad, rois, ..., batch_size, channels, height, width, ...) */
-bool aten_roi_align_backward(struct pt2 *p, int arg)
+bool aten_roi_align_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *in[4] = {pt2_need(p, "grad")};
     struct onnx_attr attrs[5];
     ir_expr dims[4];
@@ -361,9 +352,8 @@ static struct ir_value *weights_of_parts(struct pt2 *p, const ir_expr *dims, ir_
 }
 
 /* ps_roi_pool(input, rois, spatial_scale, pooled_height, pooled_width) -> means, which channel each is of */
-bool aten_ps_roi_pool(struct pt2 *p, int arg)
+bool aten_ps_roi_pool(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "input"), *pictures;
     ir_expr parts[2];
@@ -381,9 +371,8 @@ bool aten_ps_roi_pool(struct pt2 *p, int arg)
 }
 
 /* _ps_roi_pool_backward(grad, rois, channel_mapping, ..., batch_size, channels, height, width) */
-bool aten_ps_roi_pool_backward(struct pt2 *p, int arg)
+bool aten_ps_roi_pool_backward(struct pt2 *p)
 {
-    UNUSED(arg);
     struct imp *im = p->im;
     struct ir_value *dy = pt2_need(p, "grad"), *pictures;
     ir_expr dims[4], parts[2];

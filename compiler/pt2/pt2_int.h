@@ -7,8 +7,8 @@
  *
  *     ATEN("relu", CORE, map1, IR_relu)        name (or name.overload, which wins), flags, function, argument
  *
- * and, unless an existing function fits, `bool aten_NAME(struct pt2 *p, int arg)` in the file of its family (op_*.c).
- * The function reads the node's arguments by the names that ATen's schema gives them (pt2_t, pt2_i, pt2_ints, ...);
+ * and, unless an existing function fits, `bool aten_NAME(struct pt2 *p)` in the file of its family (op_*.c). The row's
+ * argument is p->row->arg. The function reads the node's arguments by the names that ATen's schema gives them (pt2_t, pt2_i, pt2_ints, ...);
  * what the archive leaves out has the default that the call names. An argument that the node has and the function never
  * asked for refuses the node: nothing is passed over. Results go to pt2_out(), which checks them against the type that
  * the archive records, and converts to its element type.
@@ -69,7 +69,7 @@ enum pt2_part { PT2_WHOLE, PT2_REAL, PT2_IMAGINARY };
 struct aten_row {
     const char *name;
     int flags;
-    bool (*build)(struct pt2 *p, int arg);
+    bool (*build)(struct pt2 *p);
     int arg;
 };
 
@@ -202,14 +202,14 @@ struct ir_value *pt2_part(struct pt2 *p, struct ir_value *pair, int part);      
 enum pt2_transform { PT2_C2C, PT2_C2C_INVERSE, PT2_R2C, PT2_C2R };
 struct ir_value *pt2_transform(struct pt2 *p, struct ir_value *x, int64_t axis, int64_t n, enum pt2_transform kind,
                                bool normalized);
-bool aten_modulus(struct pt2 *p, int arg);
+bool aten_modulus(struct pt2 *p);
 /* The parts of an operand, which may be a number, in the result's type; the imaginary one of what is real is NULL. */
 bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2]);
-bool aten_complex_copy(struct pt2 *p, int arg), aten_complex_div(struct pt2 *p, int arg),
-                       aten_complex_reciprocal(struct pt2 *p, int arg);
-bool aten_complex_exp(struct pt2 *p, int arg), aten_complex_log(struct pt2 *p, int arg),
-                      aten_complex_pow(struct pt2 *p, int arg);
-bool aten_complex_sqrt(struct pt2 *p, int arg), aten_complex_square(struct pt2 *p, int arg);
+bool aten_complex_copy(struct pt2 *p), aten_complex_div(struct pt2 *p),
+                       aten_complex_reciprocal(struct pt2 *p);
+bool aten_complex_exp(struct pt2 *p), aten_complex_log(struct pt2 *p),
+                      aten_complex_pow(struct pt2 *p);
+bool aten_complex_sqrt(struct pt2 *p), aten_complex_square(struct pt2 *p);
 
 /* -- Graphs */
 
@@ -355,7 +355,7 @@ ir_expr pt2_product(struct pt2 *p, const struct ir_value *x, int from, int to);
 struct ir_value *pt2_singular_values(struct pt2 *p, struct ir_value *x);
 struct ir_value *pt2_inverse(struct pt2 *p, struct ir_value *x);
 
-#define ATEN(name, flags, function, arg) bool aten_##function(struct pt2 *p, int arg_);
+#define ATEN(name, flags, function, arg) bool aten_##function(struct pt2 *p);
 #include "compiler/pt2/aten.def"
 #undef ATEN
 
