@@ -49,14 +49,6 @@ static bool copy_strings(struct ir_tensor *to, const struct onnx_tensor *t)
     return true;
 }
 
-struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t)
-{
-    if (!t)
-        ir_no_memory(im->ctx);
-    VEC_PUSH(im->ctx, im->kept, t);
-    return t;
-}
-
 struct ir_tensor *imp_tensor_data(struct imp *im, const struct onnx_tensor *t)
 {
     if (t->rank > TCC_MAX_RANK || (int)t->dtype >= TCC_NDTYPES) {
@@ -138,28 +130,4 @@ struct ir_value *imp_sparse_const(struct imp *im, const struct onnx_sparse *s)
                        (long long)indices->nelems, s->rank),
                NULL;
     return fill_sparse(im, s, values, indices, to) ? imp_const(im, ir_tensor_ref(to)) : NULL;
-}
-
-/* -- Values of constant operands */
-
-int imp_ints_of(struct imp *im, const struct ir_value *v, int max, int64_t *out)
-{
-    ir_expr e[64];
-    if (!v || max > 64)
-        return -1;
-    int n = imp_exprs_of(im, v, max, e);
-    for (int k = 0; k < n; k++) {
-        if (!ir_is_const(e[k], &out[k]))
-            return -1;
-    }
-    return n;
-}
-
-bool imp_scalar_of(const struct ir_value *v, double *out)
-{
-    const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
-    if (!t || t->nelems != 1 || t->dtype == TCC_STRING || tcc_dtype_class(t->dtype) == TCC_CLASS_COMPLEX)
-        return false;
-    *out = tcc_load_f64(t->dtype, ir_tensor_at(t, 0));
-    return true;
 }

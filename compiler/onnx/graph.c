@@ -7,8 +7,6 @@
  */
 #include "compiler/onnx/import_int.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 struct ir_value imp_poison;
@@ -78,44 +76,6 @@ struct ir_value *imp_lookup(struct imp *im, const char *name)
             return s->values[at];
     }
     return NULL;
-}
-
-/* -- Messages */
-
-static const char *vtext(struct imp *im, const char *format, va_list args)
-{
-    char text[600];
-    vsnprintf(text, sizeof text, format, args);
-    return ir_strdup(im->ctx, text);
-}
-
-bool imp_bad(struct imp *im, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    const char *text = vtext(im, format, args);
-    va_end(args);
-    ir_error(im->ctx, &im->b.where, "%s", text);
-    return false;
-}
-
-bool imp_unsupported(struct imp *im, const char *format, ...)
-{
-    if (im->refused)
-        return false;
-    va_list args;
-    va_start(args, format);
-    const char *why = vtext(im, format, args);
-    va_end(args);
-    im->refused = true;
-    VEC_PUSH(im->ctx, im->refusals,
-             (struct imp_refusal){.node = im->b.where.node,
-                                  .op = im->b.where.op,
-                                  .why = why,
-                                  .domain = im->line ? NULL : im->domain,
-                                  .line = im->line ? im->line(im) : NULL,
-                                  .opset = im->opset});
-    return false;
 }
 
 /* -- Nodes */

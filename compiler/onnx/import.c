@@ -122,41 +122,12 @@ static bool make_outputs(struct imp *im, struct ir_value **outs)
     return ir_return(&im->b, (int)g->output_count, outs, names) != NULL;
 }
 
-static void print_refusal(FILE *f, const struct imp_refusal *r)
+static void report(struct imp *im)
 {
-    fputs("\n  ", f);
-    if (r->node)
-        fprintf(f, "node '%s' (%s", ir_shown(r->node), ir_shown(r->op));
-    if (r->node && r->domain)
-        fprintf(f, ", domain %s, opset %d", r->domain[0] ? ir_shown(r->domain) : "ai.onnx", r->opset);
-    fprintf(f, "%s%s", r->node ? "): " : "", ir_shown(r->why));
-    if (r->count > 1)
-        fprintf(f, " (and %d more node%s)", r->count - 1, r->count == 2 ? "" : "s");
-    if (r->line)
-        fprintf(f, "\n    %s", ir_shown(r->line));
-}
-
-/* One message for all nodes that can't be imported: what each is, why, where it is from; one entry for an operator that
- * is not known. */
-void imp_report_refusals(struct imp *im)
-{
-    char *text = NULL;
-    size_t size = 0;
-    int nodes = 0;
+    if (!im->refusals.n)
+        return;
     imp_list_unknown(im);
-    FILE *f = open_memstream(&text, &size);
-    if (!f)
-        ir_no_memory(im->ctx);
-    for (int k = 0; k < im->refusals.n; k++)
-        nodes += im->refusals.at[k].count > 1 ? im->refusals.at[k].count : 1;
-    fprintf(f, "%d node%s not supported:", nodes, nodes == 1 ? " is" : "s are");
-    for (int k = 0; k < im->refusals.n; k++)
-        print_refusal(f, &im->refusals.at[k]);
-    fclose(f);
-    const char *kept = ir_strdup(im->ctx, text);
-    free(text);
-    struct ir_where w = where_file(im);
-    ir_diag(im->ctx, &w, IR_D_UNSUPPORTED, "%s", kept);
+    imp_report_refusals(im);
 }
 
 static bool import_func(struct imp *im, const struct frontend_options *o)
@@ -176,9 +147,18 @@ static bool import_func(struct imp *im, const struct frontend_options *o)
     imp_pop_scope(im);
     if (im->again)
         return false;
-    if (im->refusals.n)
-        imp_report_refusals(im);
+    report(im);
     return fine && !im->refusals.n && make_outputs(im, outs);
+}
+
+/* One that is left out: by the first. */
+static const char *result_name(const struct imp *im, int output)
+{
+    const struct onnx_node *n = im->node;
+    for (int k = output; n && k >= 0; k = k ? 0 : -1)
+        if ((size_t)k < n->output_count && *n->outputs[k])
+            return n->outputs[k];
+    return NULL;
 }
 
 static struct ir_module *import_model(struct imp *im, const struct frontend_options *o)
@@ -192,8 +172,7 @@ static struct ir_module *import_model(struct imp *im, const struct frontend_opti
     imp_note_differentiated(im);
     if (o && o->training && o->own_step && im->model->training_count) {
         bool fine = imp_training_info(im, o);
-        if (im->refusals.n)
-            imp_report_refusals(im);
+        report(im);
         return fine ? im->module : NULL;
     }
     im->training = o && o->training;
@@ -246,6 +225,7 @@ struct ir_module *onnx_import(struct ir_ctx *ctx, const char *path, const struct
         im->ctx = ctx;
         im->path = path;
         im->model = model;
+        im->result = result_name;
         im->files = IR_NEWN(ctx, model->file_count, struct ir_file *);
         module = import_model(im, o);
         no_memory = false;

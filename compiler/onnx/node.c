@@ -129,11 +129,6 @@ const struct onnx_str *imp_strs(struct imp *im, const char *name, int *n)
 
 /* -- Types */
 
-bool imp_is_float(const struct ir_value *v)
-{
-    return v->type->kind == IR_T_TENSOR && tcc_is_float(imp_dtype(v));
-}
-
 struct ir_value *imp_tensor(struct imp *im, int k)
 {
     struct ir_value *v = imp_in(im, k);
@@ -151,15 +146,6 @@ struct ir_value *imp_tensor(struct imp *im, int k)
         imp_unsupported(im, "operand %d is a %s, a tensor is expected", k,
                         v->type->kind == IR_T_SEQUENCE ? "sequence" : "optional");
     return NULL;
-}
-
-bool imp_axis(struct imp *im, int64_t *axis, int rank)
-{
-    if (*axis < -rank || *axis >= rank)
-        return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)*axis, rank);
-    if (*axis < 0)
-        *axis += rank;
-    return true;
 }
 
 enum tcc_dtype imp_dtype_of(struct imp *im, int64_t dtype)

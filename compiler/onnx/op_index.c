@@ -76,31 +76,7 @@ bool onnx_op_range(struct imp *im)
 {
     struct ir_value *start = imp_tensor(im, 0), *limit = start ? imp_tensor(im, 1) : NULL,
                     *delta = limit ? imp_tensor(im, 2) : NULL;
-    ir_expr s, l, d, n;
-    int64_t step;
-    if (!delta)
-        return false;
-    enum tcc_dtype t = imp_dtype(start);
-    double by_constant;
-    if (imp_scalar_of(delta, &by_constant) && by_constant == 0)
-        return imp_bad(im, "a step that is not 0 is expected");
-    bool known = imp_exprs_of(im, start, 1, &s) == 1 && imp_exprs_of(im, limit, 1, &l) == 1 &&
-                 imp_exprs_of(im, delta, 1, &d) == 1 && ir_is_const(d, &step) && step;
-    if (known) {
-        ir_expr span = step > 0 ? ir_sub(im->ctx, l, s) : ir_sub(im->ctx, s, l);
-        n = ir_max(im->ctx, ir_const(im->ctx, 0),
-                   ir_ceildiv(im->ctx, span, ir_const(im->ctx, step > 0 ? step : -step)));
-    } else {
-        /* ceil((limit - start) / delta), in f64 so that both integers and floats count exactly enough. */
-        struct ir_value *span = imp_bin(im, IR_sub, imp_cast(im, limit, TCC_F64), imp_cast(im, start, TCC_F64));
-        struct ir_value *count = imp_un(im, IR_ceil, imp_bin(im, IR_div, span, imp_cast(im, delta, TCC_F64)));
-        count = imp_cast(im, imp_bin(im, IR_max, count, imp_num(im, TCC_F64, 0)), TCC_I64);
-        if (imp_bound_exprs(im, imp_reshape(im, count, 0, NULL), 1, 0, IMP_MAX_DIM, &n) != 1)
-            return false;
-    }
-    struct ir_value *i = imp_iota(im, 1, &n, 0, t);
-    struct ir_value *at = imp_reshape(im, start, 0, NULL), *by = imp_reshape(im, delta, 0, NULL);
-    return imp_out(im, 0, imp_bin(im, IR_add, imp_bin(im, IR_mul, i, by), at));
+    return delta && imp_out(im, 0, imp_range(im, start, limit, delta));
 }
 
 /* Column and row numbers compared: the lower or upper triangle, the rest 0. */

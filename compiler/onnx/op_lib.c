@@ -270,12 +270,7 @@ bool onnx_op_string_split(struct imp *im)
 
 bool onnx_op_nonzero(struct imp *im)
 {
-    struct ir_value *x = imp_tensor(im, 0);
-    if (!x)
-        return false;
-    ir_expr dims[2] = {ir_const(im->ctx, imp_rank(x)), NULL};
-    ir_type t = imp_fresh_type(im, TCC_I64, 2, dims);
-    return imp_lib_node(im, "nonzero", 1, &t, NULL);
+    return imp_out(im, 0, imp_nonzero(im, imp_tensor(im, 0)));
 }
 
 /* By a constant condition: what it keeps is gathered. NULL: there is none. */
@@ -333,35 +328,6 @@ bool onnx_op_unique(struct imp *im)
 
 /* -- Image and signal operators whose result's size follows from operands */
 
-bool onnx_op_grid_sample(struct imp *im)
-{
-    struct ir_value *x = imp_tensor(im, 0), *grid = x ? imp_tensor(im, 1) : NULL;
-    ir_expr dims[TCC_MAX_RANK];
-    if (!grid)
-        return false;
-    if (imp_rank(x) < 3 || imp_rank(grid) != imp_rank(x))
-        return imp_bad(im, "x %s and grid %s", ir_type_text(im->ctx, x->type), ir_type_text(im->ctx, grid->type));
-    for (int k = 0; k < imp_rank(x); k++)
-        dims[k] = k < 2 ? imp_dim(x, k) : imp_dim(grid, k - 1);
-    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), imp_rank(x), dims);
-    return imp_lib_node(im, "grid_sample", 1, &t, NULL);
-}
-
-bool onnx_op_roi_align(struct imp *im)
-{
-    struct ir_value *x = imp_tensor(im, 0), *rois = x ? imp_tensor(im, 1) : NULL;
-    if (!rois)
-        return false;
-    if (imp_rank(x) != 4 || imp_rank(rois) != 2)
-        return imp_bad(im, "X with 4 dims and rois with 2 are expected");
-    ir_expr dims[4] = {imp_dim(rois, 0), imp_dim(x, 1), ir_const(im->ctx, imp_i(im, "output_height", 1)),
-                       ir_const(im->ctx, imp_i(im, "output_width", 1))};
-    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), 4, dims);
-    /* Before opset 16 there was one coordinate mode, the later output_half_pixel. */
-    struct ir_attr mode = imp_user_text(im, "coordinate_transformation_mode", "output_half_pixel");
-    return imp_lib_node(im, "roialign", 1, &t, im->opset < 16 ? IR_ATTRS(mode) : NULL);
-}
-
 /* The maxima of regions' parts, 0 of a part without elements: the library op says where in its plane each is. A row
  * of rois is its picture's number and its corners. */
 bool onnx_op_max_roi_pool(struct imp *im)
@@ -393,6 +359,35 @@ bool onnx_op_max_roi_pool(struct imp *im)
     return y && imp_out(im, 0, imp_tri(im, IR_select, imp_bin(im, IR_lt, at, zero), imp_like(im, x, 0), y));
 }
 
+bool onnx_op_grid_sample(struct imp *im)
+{
+    struct ir_value *x = imp_tensor(im, 0), *grid = x ? imp_tensor(im, 1) : NULL;
+    int n;
+    const struct ir_attr *words = imp_words(im, &n);
+    return grid && imp_out(im, 0, imp_grid_sample(im, x, grid, n, words));
+}
+
+bool onnx_op_roi_align(struct imp *im)
+{
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_tensor(im, 1), imp_in(im, 2)};
+    int n, old = im->opset < 16;
+    const struct ir_attr *given = imp_words(im, &n);
+    struct ir_attr *words = IR_NEWN(im->ctx, n + 1, struct ir_attr);
+    memcpy(words, given, (size_t)n * sizeof *words);
+    /* Before opset 16 there was one coordinate mode, the later output_half_pixel. */
+    words[n] = imp_user_text(im, "coordinate_transformation_mode", "output_half_pixel");
+    return imp_out(im, 0,
+                   imp_roi_align(im, in, imp_i(im, "output_height", 1), imp_i(im, "output_width", 1), n + old, words));
+}
+
+bool onnx_op_col2im(struct imp *im)
+{
+    struct ir_value *in[] = {imp_tensor(im, 0), imp_in(im, 1), imp_in(im, 2)};
+    int n;
+    const struct ir_attr *words = imp_words(im, &n);
+    return imp_out(im, 0, imp_col2im(im, in, n, words));
+}
+
 bool onnx_op_affine_grid(struct imp *im)
 {
     struct ir_value *theta = imp_tensor(im, 0);
@@ -419,31 +414,6 @@ bool onnx_op_affine_grid(struct imp *im)
     return imp_lib_node(im, "affine_grid", 1, &t, NULL);
 }
 
-bool onnx_op_col2im(struct imp *im)
-{
-    struct ir_value *x = imp_tensor(im, 0);
-    ir_expr image[TCC_MAX_RANK], block[TCC_MAX_RANK], dims[TCC_MAX_RANK], taps = ir_const(im->ctx, 1);
-    if (!x)
-        return false;
-    int n = imp_bound_exprs(im, imp_in(im, 1), TCC_MAX_RANK - 2, 0, IMP_MAX_DIM, image);
-    int m = n < 0 ? -1 : imp_bound_exprs(im, imp_in(im, 2), TCC_MAX_RANK - 2, 1, IMP_MAX_DIM, block);
-    if (m < 0)
-        return false;
-    if (n != m || imp_rank(x) != 3)
-        return imp_bad(im, "x with 3 dims, image_shape and block_shape of one length are expected");
-    for (int k = 0; k < n; k++) {
-        if (!imp_assume(im, IR_LE, ir_const(im->ctx, 0), image[k], "element %d of image_shape is negative", k) ||
-            !imp_assume(im, IR_LE, ir_const(im->ctx, 1), block[k], "element %d of block_shape is too small", k))
-            return false;
-        taps = ir_mul(im->ctx, taps, block[k]);
-        dims[k + 2] = image[k];
-    }
-    dims[0] = imp_dim(x, 0);
-    dims[1] = ir_floordiv(im->ctx, imp_dim(x, 1), taps);
-    ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), n + 2, dims);
-    return imp_lib_node(im, "col2im", 1, &t, NULL);
-}
-
 bool onnx_op_max_unpool(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
@@ -466,52 +436,6 @@ bool onnx_op_max_unpool(struct imp *im)
         return imp_bad(im, "output_shape must have %d elements", rank);
     ir_type t = ir_tensor_type(im->ctx, imp_dtype(x), rank, dims);
     return imp_lib_node(im, "max_unpool", 1, &t, NULL);
-}
-
-/* Resize, Upsample: sizes are computed when scales or sizes are constants, else found when it runs. */
-static bool resized_dims(struct imp *im, const struct ir_value *x, const double *scales, int n, const int64_t *axes,
-                         ir_expr *dims)
-{
-    for (int k = 0; k < n; k++) {
-        int64_t d;
-        int a = (int)axes[k];
-        double whole = scales[k];
-        if (!(whole > 0 && whole < 1e9))
-            return imp_bad(im, "scale %g", whole);
-        if (ir_is_const(imp_dim(x, a), &d)) /* in f32, as the library op and engines count */
-            dims[a] = (double)d * whole < 1e12 ? ir_const(im->ctx, (int64_t)((float)d * (float)whole)) : NULL;
-        else if (whole == (double)(int64_t)whole)
-            dims[a] = ir_mulc(im->ctx, imp_dim(x, a), (int64_t)whole);
-        else
-            dims[a] = NULL;
-    }
-    return true;
-}
-
-static int scale_values(const struct ir_value *v, double *out)
-{
-    const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
-    if (!t || t->nelems > TCC_MAX_RANK || !tcc_is_float(t->dtype))
-        return -1;
-    for (int k = 0; k < t->nelems; k++)
-        out[k] = tcc_load_f64(t->dtype, ir_tensor_at(t, k));
-    return (int)t->nelems;
-}
-
-/* No elements can be resized to some: where the sizes are known before it runs, that is decided then, in whatever way
- * it is computed; of each axis by itself, as engines do. */
-static bool resizes_something(struct imp *im, const struct ir_value *x, int rank, const ir_expr *dims)
-{
-    for (int k = 0; k < rank; k++)
-        if (!dims[k])
-            return true;
-    if (ir_type_impossible(ir_tensor_type(im->ctx, imp_dtype(x), rank, dims)))
-        return true;
-    for (int k = 0; k < rank; k++)
-        if (!imp_assume(im, IR_LE, ir_min(im->ctx, dims[k], ir_const(im->ctx, 1)), imp_dim(x, k),
-                        "axis %d is empty, and can't be resized to one with elements", k))
-            return false;
-    return true;
 }
 
 bool onnx_op_resize(struct imp *im)
@@ -538,7 +462,7 @@ bool onnx_op_resize(struct imp *im)
     for (int k = 0; k < imp_rank(x); k++)
         dims[k] = imp_dim(x, k);
     bool stretch = !strcmp(imp_s(im, "keep_aspect_ratio_policy", "stretch"), "stretch");
-    int m = sizes ? imp_exprs_of(im, sizes, TCC_MAX_RANK, wanted) : scale_values(scales, values);
+    int m = sizes ? imp_exprs_of(im, sizes, TCC_MAX_RANK, wanted) : imp_scale_values(scales, values);
     if (m >= 0 && m != n && !(m == 0 && !sizes))
         return imp_bad(im, "%d sizes or scales for %d axes", m, n);
     for (int k = 0; k < n && (m < 0 || !stretch); k++)
@@ -547,10 +471,10 @@ bool onnx_op_resize(struct imp *im)
         for (int k = 0; k < n; k++)
             dims[axes[k]] = wanted[k];
     } else if (m == n && stretch) {
-        if (!resized_dims(im, x, values, n, axes, dims))
+        if (!imp_scaled_dims(im, x, values, n, axes, dims))
             return false;
     }
-    if (!resizes_something(im, x, imp_rank(x), dims))
+    if (!imp_resizes_something(im, x, dims))
         return false;
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
     /* The stored cases of align_corners give their scales when the model runs, and count as ONNX's reference does;
@@ -580,12 +504,12 @@ bool onnx_op_upsample(struct imp *im)
     for (int k = 0; attr && k < n && k < TCC_MAX_RANK; k++)
         values[k] = (double)attr[k];
     if (!attr)
-        n = scale_values(imp_in(im, 1), values);
+        n = imp_scale_values(imp_in(im, 1), values);
     for (int k = 0; k < imp_rank(x); k++)
         axes[k] = k;
     if (n >= 0 && n != imp_rank(x))
         return imp_bad(im, "%d scales for %d axes", n, imp_rank(x));
-    if (n >= 0 && !resized_dims(im, x, values, n, axes, dims))
+    if (n >= 0 && !imp_scaled_dims(im, x, values, n, axes, dims))
         return false;
     ir_type t = imp_fresh_type(im, imp_dtype(x), imp_rank(x), dims);
     return imp_lib_node(im, "upsample", 1, &t, NULL);

@@ -87,43 +87,10 @@ bool onnx_op_pow(struct imp *im)
     return imp_out(im, 0, imp_bin(im, IR_pow, x, imp_cast(im, y, to)));
 }
 
-static struct ir_value *with(struct imp *im, enum ir_op op, struct ir_value *x, double c)
-{
-    return imp_bin(im, op, x, imp_like(im, x, c));
-}
-
 /* erfc(x) = 1 - erf(x), for x > 0.5 too small to be a difference: there by the rational approximation of Numerical
  * Recipes 6.2 (Press et al.), of relative error 1.2e-7, which is f32's. */
-struct ir_value *imp_erfc(struct imp *im, struct ir_value *x)
-{
-    static const double terms[] = {0.17087277,  -0.82215223, 1.48851587, -1.13520398, 0.27886807,
-                                   -0.18628806, 0.09678418,  0.37409196, 1.00002368,  -1.26551223};
-    struct ir_value *plain = imp_bin(im, IR_sub, imp_like(im, x, 1), imp_un(im, IR_erf, x));
-    if (imp_dtype(x) == TCC_F64)
-        return plain;
-    struct ir_value *size = with(im, IR_max, x, 0.5);
-    struct ir_value *t = imp_un(im, IR_recip, with(im, IR_add, with(im, IR_mul, size, 0.5), 1)),
-                    *sum = imp_like(im, x, terms[0]);
-    for (size_t k = 1; k < sizeof terms / sizeof *terms; k++)
-        sum = with(im, IR_add, imp_bin(im, IR_mul, sum, t), terms[k]);
-    struct ir_value *far =
-        imp_bin(im, IR_mul, t, imp_un(im, IR_exp, imp_bin(im, IR_sub, sum, imp_un(im, IR_square, size))));
-    return imp_tri(im, IR_select, with(im, IR_gt, x, 0.5), far, plain);
-}
 
 /* Infinite beside NaN, too. */
-struct ir_value *imp_hypot(struct imp *im, struct ir_value *a, struct ir_value *b)
-{
-    a = imp_un(im, IR_abs, a);
-    b = imp_un(im, IR_abs, b);
-    struct ir_value *infinite = imp_bin(im, IR_or, imp_un(im, IR_isinf, a), imp_un(im, IR_isinf, b));
-    struct ir_value *top = imp_bin(im, IR_max, a, b), *least = imp_bin(im, IR_min, a, b);
-    struct ir_value *part =
-        imp_bin(im, IR_div, least, imp_tri(im, IR_select, with(im, IR_eq, top, 0), imp_like(im, top, 1), top));
-    struct ir_value *y =
-        imp_bin(im, IR_mul, top, imp_un(im, IR_sqrt, with(im, IR_add, imp_un(im, IR_square, part), 1)));
-    return imp_tri(im, IR_select, infinite, imp_like(im, top, INFINITY), y);
-}
 
 bool onnx_op_bitshift(struct imp *im)
 {
@@ -392,21 +359,9 @@ bool onnx_op_identity(struct imp *im)
 /* Training mode: elements are dropped where a uniform number is below the ratio, the others scaled up. */
 static bool random_dropout(struct imp *im, struct ir_value *x, struct ir_value *ratio, struct ir_value *training)
 {
-    struct ir_node *r =
-        ir_build(&im->b, IR_random_uniform, 0, NULL,
-                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, imp_rank(x), x->type->dim), ir_attr_dtype(IR_ATTR_to, TCC_F32),
-                          ir_attr_i(IR_ATTR_seed, imp_i(im, "seed", 0)), ir_attr_i(IR_ATTR_stream, im->stream++)));
-    struct ir_value *p = ratio ? imp_cast(im, ratio, TCC_F32) : imp_num(im, TCC_F32, 0.5),
-                    *one = imp_num(im, TCC_F32, 1);
-    struct ir_value *mask = r ? imp_bin(im, IR_ge, r->out[0], p) : NULL;
-    if (mask && training)
-        mask = imp_bin(im, IR_or, mask, imp_un(im, IR_not, training));
-    struct ir_value *scale = imp_bin(im, IR_div, one, imp_bin(im, IR_sub, one, p));
-    if (training)
-        scale = imp_tri(im, IR_select, training, scale, one);
-    struct ir_value *y =
-        imp_tri(im, IR_select, mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))), imp_like(im, x, 0));
-    return imp_out(im, 0, y) && imp_out(im, 1, mask);
+    struct ir_value *mask;
+    ratio = ratio ? ratio : imp_num(im, TCC_F32, 0.5);
+    return imp_out(im, 0, imp_dropout(im, x, ratio, imp_i(im, "seed", 0), training, &mask)) && imp_out(im, 1, mask);
 }
 
 /* Read for training: what the node does when its model is trained, whatever it says now. Up to opset 11 the ratio is an

@@ -136,12 +136,6 @@ bool onnx_op_qlinear_reduce_mean(struct imp *im)
 /* -- Products
  * -------------------------------------------------------------------------------------------------------------- */
 
-/* A scale of the columns of `rank`-dim products; of all elements if it is one. */
-static struct ir_value *column_scale(struct imp *im, struct ir_value *s)
-{
-    return imp_one(im, s); /* [n] broadcasts along the last axis as it is */
-}
-
 bool onnx_op_qgemm(struct imp *im)
 {
     struct ir_value *a = imp_tensor(im, 0), *b = a ? imp_tensor(im, 3) : NULL, *sa = imp_in(im, 1), *sb = imp_in(im, 4);
@@ -158,26 +152,13 @@ bool onnx_op_qgemm(struct imp *im)
     sa = imp_one(im, sa);
     if (alpha != 1)
         sa = imp_bin(im, IR_mul, sa, imp_like(im, sa, alpha));
-    sb = column_scale(im, sb);
+    sb = imp_one(im, sb); /* [n] broadcasts along the last axis as it is */
     struct ir_value *sy = imp_one(im, imp_in(im, 7)), *zero = imp_one(im, imp_in(im, 8));
     if (zero)
         return imp_requantise(im, y, sa, sb, sy ? sy : imp_like(im, sa, 1), zero);
     sa = imp_bin(im, IR_mul, sa, sb); /* without a zero point floats, divided by the scale all the same */
     y = imp_bin(im, IR_mul, imp_cast(im, y, TCC_F32), sy ? imp_bin(im, IR_div, sa, sy) : sa);
     return imp_out(im, 0, y);
-}
-
-struct ir_value *imp_integer_product(struct imp *im, struct ir_value *a, struct ir_value *za, struct ir_value *sa,
-                                     struct ir_value *b, struct ir_value *zb, struct ir_value *sb)
-{
-    if (!sa || !sb)
-        return imp_bad(im, "scales are missing"), NULL;
-    if (imp_rank(sa) == 1 && !ir_is_value(imp_dim(sa, 0), 1))
-        return imp_unsupported(im, "a scale for each row"), NULL;
-    a = imp_centred(im, a, za, imp_rank(a) - 2);
-    b = imp_centred(im, b, zb, imp_rank(b) - 1);
-    struct ir_value *y = imp_cast(im, imp_matmul_nd(im, a, b, TCC_I32), TCC_F32);
-    return y ? imp_bin(im, IR_mul, y, imp_bin(im, IR_mul, imp_one(im, sa), column_scale(im, sb))) : NULL;
 }
 
 /* Result 0: the product of bytes a and b, and bias (may be NULL). */
@@ -201,7 +182,7 @@ bool onnx_op_dynamic_quantize_matmul(struct imp *im)
         return false;
     if (!imp_quantises(im)) {
         b = imp_centred(im, b, imp_in(im, 3), imp_rank(b) - 1);
-        b = b && imp_has(im, 2) ? imp_bin(im, IR_mul, imp_cast(im, b, TCC_F32), column_scale(im, imp_in(im, 2))) : NULL;
+        b = b && imp_has(im, 2) ? imp_bin(im, IR_mul, imp_cast(im, b, TCC_F32), imp_one(im, imp_in(im, 2))) : NULL;
         struct ir_value *y = imp_matmul_nd(im, a, b, TCC_F32);
         return imp_out(im, 0, y && imp_has(im, 4) ? imp_bin(im, IR_add, y, imp_in(im, 4)) : y);
     }

@@ -174,8 +174,8 @@ bool onnx_op_bitcast(struct imp *im)
 /* One of them: x [.., 1 or 2]. */
 static struct ir_value *transform(struct imp *im, struct ir_value *x, int axis, bool inverse, bool real)
 {
-    static const char *const names[] = {"axis", "inverse", "onesided"};
-    const int64_t values[] = {axis, inverse, real};
+    const struct ir_attr words[] = {imp_user_int(im, "axis", axis), imp_user_int(im, "inverse", inverse),
+                                    imp_user_int(im, "onesided", real)};
     ir_expr dims[TCC_MAX_RANK];
     if (!x)
         return NULL;
@@ -187,7 +187,7 @@ static struct ir_value *transform(struct imp *im, struct ir_value *x, int axis, 
     else if (real)
         dims[axis] = ir_addc(im->ctx, ir_floordiv(im->ctx, dims[axis], ir_const(im->ctx, 2)), 1);
     dims[rank - 1] = ir_const(im->ctx, real && inverse ? 1 : 2);
-    return imp_lib1(im, "dft", x, ir_tensor_type(im->ctx, imp_dtype(x), rank, dims), 3, names, values);
+    return imp_lib_value(im, "dft", 1, &x, ir_tensor_type(im->ctx, imp_dtype(x), rank, dims), 3, words);
 }
 
 /* `arg`: 1 is the inverse, which divides by the number of elements. */

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FEW_CONVOLUTIONS 3 /* fewer, with biases, are more often a small network than a folded one */
-#define NAMED 4            /* initialisers that a warning names */
+#define NAMED 4 /* initialisers that a warning names */
 
 /* Operators that give the same numbers on, and those that take a part of them, or look at something else. */
 static const char *const passed_on[] = {"Identity", "Transpose", "Cast",    "CastLike",
@@ -161,33 +160,6 @@ static void note_product(struct imp_export_signs *s, const struct onnx_graph *g,
     s->plain += convolution && !bias;
     s->made += bias && (is_made_up(n->inputs[2], n->inputs[1]) || !strcmp(n->outputs[0], "getitem") ||
                         is_counted(n->outputs[0], "getitem_"));
-}
-
-static const char *counted(struct imp *im, int n, const char *what)
-{
-    return n ? ir_internf(im->ctx, "%d %s%s", n, what, n > 1 ? "s" : "") : "";
-}
-
-void imp_warn_signs(struct imp *im, const struct imp_export_signs *s)
-{
-    int norms = s->still_batch_norms == s->batch_norms ? s->still_batch_norms : 0; /* some: frozen on purpose */
-    int dropouts = s->still_dropouts == s->dropouts ? s->still_dropouts : 0;
-    const char *sign = NULL;
-
-    if (s->made)
-        sign = ir_internf(im->ctx, "%s with a bias that an exporter has made", counted(im, s->made, "layer"));
-    else if (norms || dropouts)
-        sign = ir_internf(im->ctx, "%s%s%s in eval mode", counted(im, norms, "batch normalisation"),
-                          norms && dropouts ? " and " : "", counted(im, dropouts, "Dropout"));
-    else if (!s->norms && !s->dropouts && !s->plain && s->biased >= FEW_CONVOLUTIONS)
-        sign = ir_internf(im->ctx, "%s with biases, and neither normalisation nor Dropout",
-                          counted(im, s->biased, "convolution"));
-    struct ir_where where = {.file = im->path};
-    if (sign)
-        ir_diag(im->ctx, &where, IR_D_WARNING,
-                "%s: exporters for inference fold BatchNormalization and drop Dropout; if the model has them and they "
-                "are to train, export it for training (doc/exporting.md)",
-                sign);
 }
 
 static void warn_inference(struct imp *im)

@@ -94,53 +94,7 @@ struct ir_value *imp_initializer(struct imp *im, const struct onnx_tensor *t)
     return ir_read_state(&im->b, s);
 }
 
-struct ir_state *imp_state_of(const struct ir_value *v)
-{
-    bool read = v && v->def && v->def->op == IR_state_read;
-    return read ? ir_state_of(v->def) : NULL;
-}
-
 bool imp_update_buffer(struct imp *im, struct ir_state *s, struct ir_value *v)
 {
     return ir_write_state(&im->b, s, v);
-}
-
-/* Reads that nothing uses go; *used marks the states of the others. */
-static void drop_reads(struct ir_func *f, bool *used)
-{
-    for (struct ir_node *n = f->body->first, *next; n; n = next) {
-        next = n->next;
-        struct ir_state *s = n->op == IR_state_read ? imp_state_of(n->out[0]) : NULL;
-        struct ir_node *version = s ? n->in[0].value->def : NULL;
-        if (s && ir_has_uses(n->out[0])) {
-            used[s->index] = true;
-        } else if (s) {
-            ir_remove(n);
-            if (version && !ir_has_uses(version->out[0]))
-                ir_remove(version);
-        }
-    }
-}
-
-void imp_drop_unused_states(struct imp *im)
-{
-    int n = 0;
-    for (struct ir_state *s = im->module->states; s; s = s->next)
-        n++;
-    bool *used = IR_NEWN(im->ctx, n + 1, bool);
-    for (struct ir_func *f = im->module->funcs; f; f = f->next)
-        drop_reads(f, used);
-    struct ir_state *last = NULL;
-    n = 0;
-    for (struct ir_state **at = &im->module->states; *at;) {
-        if (used[(*at)->index]) {
-            last = *at;
-            at = &last->next;
-        } else {
-            *at = (*at)->next;
-        }
-    }
-    for (struct ir_state *s = im->module->states; s; s = s->next)
-        s->index = n++;
-    im->module->last_state = last;
 }

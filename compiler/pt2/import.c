@@ -502,8 +502,6 @@ static struct ir_module *import_program(struct pt2 *p, const struct frontend_opt
  * that way too. */
 struct ir_module *pt2_import(struct ir_ctx *ctx, const char *path, const struct frontend_options *o)
 {
-    static const struct onnx_graph no_graph;
-    static const struct onnx_model no_model = {.graph = &no_graph};
     struct pt2_archive archive = {0};
     struct ir_protect frame;
     struct ir_module *volatile module = NULL;
@@ -516,7 +514,6 @@ struct ir_module *pt2_import(struct ir_ctx *ctx, const char *path, const struct 
             p->ctx = p->im->ctx = ctx;
             p->im->path = path;
             p->im->line = pt2_line;
-            p->im->model = &no_model;
             p->archive = &archive;
             module = import_program(p, o);
         }

@@ -93,8 +93,8 @@ bool aten_arange(struct pt2 *p)
         ir_expr n = ir_max(p->ctx, ir_const(p->ctx, 0), ir_ceildiv(p->ctx, span, ir_const(p->ctx, s > 0 ? s : -s)));
         return pt2_out(p, 0, progression(p, n, a, ir_const(p->ctx, s)));
     }
-    struct ir_value *in[] = {imp_cast(im, start, TCC_F64), imp_cast(im, end, TCC_F64), imp_cast(im, step, TCC_F64)};
-    struct ir_value *v = in[0] && in[1] && in[2] ? pt2_onnx1(p, "Range", 11, 3, in, 0, NULL) : NULL;
+    struct ir_value *v =
+        imp_range(im, imp_cast(im, start, TCC_F64), imp_cast(im, end, TCC_F64), imp_cast(im, step, TCC_F64));
     return v && pt2_out(p, 0, imp_cast(im, v, d));
 }
 

@@ -159,10 +159,13 @@ bool aten_deform_conv2d(struct pt2 *p)
         return pt2_out(p, 0, composed(p, &d, bias));
     struct ir_value *in[] = {d.x, d.w, d.offset, bias, d.mask};
     const int64_t pads[] = {d.pad[0], d.pad[1], d.pad[0], d.pad[1]};
-    struct onnx_attr attrs[] = {pt2_attr_ints("pads", 4, pads), pt2_attr_ints("strides", 2, d.stride),
-                                pt2_attr_ints("dilations", 2, d.dilation), pt2_attr_i("group", d.groups),
-                                pt2_attr_i("offset_group", d.offset_groups)};
-    return pt2_out(p, 0, pt2_onnx1(p, "DeformConv", 19, in[4] ? 5 : 4, in, 5, attrs));
+    struct imp *im = p->im;
+    const struct ir_attr words[] = {imp_user_ints(im, "pads", 4, pads), imp_user_ints(im, "strides", 2, d.stride),
+                                    imp_user_ints(im, "dilations", 2, d.dilation), imp_user_int(im, "group", d.groups),
+                                    imp_user_int(im, "offset_group", d.offset_groups)};
+    const ir_expr dims[] = {d.n, d.out, imp_dim(d.offset, 2), imp_dim(d.offset, 3)};
+    ir_type type = ir_tensor_type(p->ctx, imp_dtype(d.x), 4, dims);
+    return pt2_out(p, 0, imp_lib_value(im, "deform_conv", in[4] ? 5 : 4, in, type, 5, words));
 }
 
 /* By the weights, and by what they were multiplied with. */

@@ -145,7 +145,15 @@ struct transform {
 static struct ir_value *dft(struct pt2 *p, struct ir_value *x, ir_expr n, int64_t axis, bool inverse, bool onesided)
 {
     struct ir_value *in[] = {x, imp_dim_value(p->im, n), imp_int(p->im, TCC_I64, axis)};
-    return pt2_onnx1(p, "DFT", 20, 3, in, PT2_ATTRS(pt2_attr_i("inverse", inverse), pt2_attr_i("onesided", onesided)));
+    const struct ir_attr words[] = {imp_user_int(p->im, "inverse", inverse), imp_user_int(p->im, "onesided", onesided)};
+    ir_expr dims[TCC_MAX_RANK];
+    if (!x || !imp_assume(p->im, IR_LE, ir_const(p->ctx, 1), n, "a transform has a length of 1 at least"))
+        return NULL;
+    for (int k = 0; k < imp_rank(x); k++)
+        dims[k] = imp_dim(x, k);
+    dims[axis] = onesided && !inverse ? ir_addc(p->ctx, ir_floordiv(p->ctx, n, ir_const(p->ctx, 2)), 1) : n;
+    dims[imp_rank(x) - 1] = ir_const(p->ctx, onesided && inverse ? 1 : 2);
+    return imp_lib_value(p->im, "dft", 3, in, ir_tensor_type(p->ctx, imp_dtype(x), imp_rank(x), dims), 2, words);
 }
 
 /* From what DFT gives to the scale that is asked for; n is the product of the lengths. */

@@ -25,6 +25,15 @@ static int given_scales(struct pt2 *p, int n, double *scales)
     return n;
 }
 
+/* x of these sizes (NULL: as the run finds them), by scales, or without them. */
+static struct ir_value *resized(struct pt2 *p, struct ir_value *x, struct ir_value *scales, const ir_expr *sizes, int n,
+                                const struct ir_attr *words)
+{
+    struct ir_value *in[] = {x, NULL, scales, scales ? NULL : imp_dims(p->im, imp_rank(x), sizes)};
+    ir_type type = imp_fresh_type(p->im, imp_dtype(x), imp_rank(x), sizes);
+    return imp_resizes_something(p->im, x, sizes) ? imp_lib_value(p->im, "resize", 4, in, type, n, words) : NULL;
+}
+
 bool aten_upsample(struct pt2 *p)
 {
     int arg = p->row->arg;
@@ -38,17 +47,21 @@ bool aten_upsample(struct pt2 *p)
         scaled = given_scales(p, n, scales);
     if (!x || n < 1 || n > 3 || (wanted != n && scaled != n))
         return false;
-    struct ir_value *in[] = {x, NULL, NULL, NULL};
+    struct ir_value *by = NULL;
+    sizes[0] = imp_dim(x, 0);
+    sizes[1] = imp_dim(x, 1);
     if (scaled == n && !aligned) {
-        const int64_t dims[] = {n + 2};
+        const int64_t dims[] = {n + 2}, axes[] = {0, 1, 2, 3, 4};
         struct ir_tensor *t = ir_tensor_new(TCC_F32, 1, dims);
-        float *v = t ? (float *)(uintptr_t)t->data : NULL;
-        for (int k = 0; v && k < n + 2; k++)
-            v[k] = k < 2 ? 1 : (float)scales[k - 2];
-        in[2] = imp_const(im, t);
+        double all[5] = {1, 1};
+        for (int k = 0; k < n; k++)
+            all[k + 2] = (double)(float)scales[k];
+        for (int k = 0; t && k < n + 2; k++)
+            ((float *)(uintptr_t)t->data)[k] = (float)all[k];
+        by = imp_const(im, t);
+        if (!imp_scaled_dims(im, x, all, n + 2, axes, sizes))
+            return false;
     } else {
-        sizes[0] = imp_dim(x, 0);
-        sizes[1] = imp_dim(x, 1);
         for (int k = 0; wanted != n && k < n; k++) {
             int64_t size;
             if (!ir_is_const(imp_dim(x, k + 2), &size))
@@ -56,15 +69,13 @@ bool aten_upsample(struct pt2 *p)
                                      "align_corners by a scale of a size known only at run time");
             sizes[k + 2] = ir_const(p->ctx, (int64_t)floor((double)size * scales[k]));
         }
-        in[3] = imp_dims(im, n + 2, sizes);
     }
     const char *where = arg == NEAREST ? "asymmetric" : aligned ? "align_corners" : "half_pixel";
-    return pt2_out(
-        p, 0,
-        pt2_onnx1(p, "Resize", 18, 4, in,
-                  PT2_ATTRS(pt2_attr_s("mode", modes[arg]), pt2_attr_s("coordinate_transformation_mode", where),
-                            pt2_attr_s("nearest_mode", arg == NEAREST_EXACT ? "round_prefer_ceil" : "floor"),
-                            pt2_attr_f("cubic_coeff_a", -0.75))));
+    const struct ir_attr words[] = {
+        imp_user_text(im, "mode", modes[arg]), imp_user_text(im, "coordinate_transformation_mode", where),
+        imp_user_text(im, "nearest_mode", arg == NEAREST_EXACT ? "round_prefer_ceil" : "floor"),
+        imp_user_num(im, "cubic_coeff_a", -0.75f)};
+    return pt2_out(p, 0, resized(p, x, by, sizes, 4, words));
 }
 
 /* -- _upsample_*_aa, and (BACKWARD) their gradients: each result is a weighted mean of the elements below a filter that
@@ -176,13 +187,11 @@ bool aten_upsample_aa(struct pt2 *p)
                              "sizes known only at run time, or of more than %d elements together", LARGEST_MATRIX);
     out[0] = in[0];
     out[1] = in[1];
-    struct ir_value *operands[] = {x, NULL, NULL, imp_dims(im, 4, out)};
-    return pt2_out(
-        p, 0,
-        pt2_onnx1(p, "Resize", 18, 4, operands,
-                  PT2_ATTRS(pt2_attr_s("mode", modes[arg]), pt2_attr_s("coordinate_transformation_mode", "half_pixel"),
-                            pt2_attr_i("antialias", 1), pt2_attr_i("exclude_outside", 1),
-                            pt2_attr_f("cubic_coeff_a", -0.5))));
+    const struct ir_attr words[] = {imp_user_text(im, "mode", modes[arg]),
+                                    imp_user_text(im, "coordinate_transformation_mode", "half_pixel"),
+                                    imp_user_int(im, "antialias", 1), imp_user_int(im, "exclude_outside", 1),
+                                    imp_user_num(im, "cubic_coeff_a", -0.5f)};
+    return pt2_out(p, 0, resized(p, x, NULL, out, 5, words));
 }
 
 /* grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode, padding_mode, align_corners) */
@@ -190,15 +199,15 @@ bool aten_grid_sampler(struct pt2 *p)
 {
     static const char *const modes[] = {"linear", "nearest", "cubic"}, *const pads[] = {"zeros", "border",
                                                                                         "reflection"};
-    struct ir_value *in[] = {pt2_need(p, "input"), pt2_need(p, "grid")};
+    struct ir_value *x = pt2_need(p, "input"), *grid = pt2_need(p, "grid");
     int64_t mode = pt2_i(p, "interpolation_mode", 0), pad = pt2_i(p, "padding_mode", 0);
     bool aligned = pt2_b(p, "align_corners", false);
-    if (!in[0] || !in[1] || mode < 0 || mode > 2 || pad < 0 || pad > 2)
+    if (mode < 0 || mode > 2 || pad < 0 || pad > 2)
         return false;
-    return pt2_out(p, 0,
-                   pt2_onnx1(p, "GridSample", 20, 2, in,
-                             PT2_ATTRS(pt2_attr_s("mode", modes[mode]), pt2_attr_s("padding_mode", pads[pad]),
-                                       pt2_attr_i("align_corners", aligned))));
+    const struct ir_attr words[] = {imp_user_text(p->im, "mode", modes[mode]),
+                                    imp_user_text(p->im, "padding_mode", pads[pad]),
+                                    imp_user_int(p->im, "align_corners", aligned)};
+    return pt2_out(p, 0, imp_grid_sample(p->im, x, grid, 3, words));
 }
 
 /* n positions of centres in -1 .. 1, or from one end to the other */
@@ -267,9 +276,9 @@ bool aten_col2im(struct pt2 *p)
     bool single = imp_rank(x) == 2;
     struct ir_value *in[] = {single ? imp_unsqueeze(im, x, 1, &front) : x, imp_dims(im, 2, size),
                              imp_i64s(im, 2, kernel)};
-    struct ir_value *y = pt2_onnx1(p, "Col2Im", 18, 3, in,
-                                   PT2_ATTRS(pt2_attr_ints("dilations", 2, dilation), pt2_attr_ints("pads", 4, pads),
-                                             pt2_attr_ints("strides", 2, stride)));
+    const struct ir_attr words[] = {imp_user_ints(im, "dilations", 2, dilation), imp_user_ints(im, "pads", 4, pads),
+                                    imp_user_ints(im, "strides", 2, stride)};
+    struct ir_value *y = imp_col2im(im, in, 3, words);
     return y && pt2_out(p, 0, single ? imp_squeeze(im, y, 1, &front) : y);
 }
 

@@ -243,7 +243,7 @@ struct indexed {
 /* The columns of a mask's nonzero elements. Returns their number; -1 after a message. */
 static int columns(struct pt2 *p, struct ir_value *mask, struct ir_value **out)
 {
-    struct ir_value *at = pt2_onnx1(p, "NonZero", 13, 1, &mask, 0, NULL);
+    struct ir_value *at = imp_nonzero(p->im, mask);
     if (!at)
         return -1;
     for (int k = 0; k < imp_rank(mask); k++) {
@@ -442,7 +442,7 @@ bool aten_masked_scatter(struct pt2 *p)
 bool aten_nonzero(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    struct ir_value *at = x ? pt2_onnx1(p, "NonZero", 13, 1, &x, 0, NULL) : NULL;
+    struct ir_value *at = imp_nonzero(p->im, x);
     return at && pt2_out(p, 0, imp_transpose(p->im, at, (const int64_t[]){1, 0}));
 }
 
@@ -452,7 +452,7 @@ bool aten_nonzero_numpy(struct pt2 *p)
     struct ir_value *x = pt2_need(p, "self");
     if (x && !imp_rank(x))
         x = pt2_flat(p, x);
-    struct ir_value *at = x ? pt2_onnx1(p, "NonZero", 13, 1, &x, 0, NULL) : NULL;
+    struct ir_value *at = imp_nonzero(p->im, x);
     for (int k = 0; at && k < pt2_nouts(p); k++) {
         struct ir_value *row = imp_slice1(p->im, at, 0, ir_const(p->ctx, k), ir_const(p->ctx, 1));
         if (!row || (pt2_wants(p, k) && !pt2_out(p, k, imp_reshape(p->im, row, 1, at->type->dim + 1))))

@@ -291,7 +291,7 @@ bool aten_trilinear(struct pt2 *p)
     parts[3][count] = 0;
     snprintf(equation, sizeof equation, "%s,%s,%s->%s", parts[0], parts[1], parts[2], parts[3]);
     struct ir_value *in[] = {pt2_need(p, "i1"), pt2_need(p, "i2"), pt2_need(p, "i3")};
-    return pt2_out(p, 0, pt2_onnx1(p, "Einsum", 12, 3, in, PT2_ATTRS(pt2_attr_s("equation", equation))));
+    return pt2_out(p, 0, imp_einsum(p->im, equation, 3, in));
 }
 
 /* -- Similarities and distances */

@@ -498,17 +498,13 @@ bool aten_threshold(struct pt2 *p)
 struct ir_value *pt2_dropout(struct pt2 *p, struct ir_value *x, double probability, struct ir_value **mask)
 {
     struct imp *im = p->im;
+    struct ir_value *kept;
     if (!x || p->eval || probability == 0) {
         if (mask && x)
             *mask = imp_splat(im, TCC_BOOL, 1, imp_rank(x), x->type->dim);
         return x;
     }
-    struct ir_value *in[] = {x, imp_num(im, TCC_F32, probability), imp_int(im, TCC_BOOL, 1)}, *outs[2];
-    if (!pt2_onnx(p, "Dropout", 13, 3, in, 0, NULL, mask ? 2 : 1, outs))
-        return NULL;
-    if (mask)
-        *mask = outs[1];
-    return outs[0];
+    return imp_dropout(im, x, imp_num(im, TCC_F32, probability), 0, NULL, mask ? mask : &kept);
 }
 
 /* dropout(input, p, train); arg 1: native_dropout, whose second result is what is kept. */

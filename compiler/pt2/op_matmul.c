@@ -66,7 +66,7 @@ bool aten_einsum(struct pt2 *p)
     struct ir_value **in;
     int n = pt2_list(p, "tensors", &in);
     pt2_ignore(p, "path");
-    return n > 0 && pt2_out(p, 0, pt2_onnx1(p, "Einsum", 12, n, in, PT2_ATTRS(pt2_attr_s("equation", equation))));
+    return n > 0 && pt2_out(p, 0, imp_einsum(p->im, equation, n, in));
 }
 
 /* Rows of x in groups: rows up to ends[0], from there up to ends[1], .., and what is behind the last. Their numbers

@@ -7,23 +7,16 @@
 
 #include <string.h>
 
-/* Scale, zero point (NULL: 0) and the axis that they go along; -1: one for all. */
-struct scaled {
-    struct ir_value *scale, *zero;
-    int64_t axis;
-};
-
 static struct ir_value *operand(struct pt2 *p, const char *one, const char *many)
 {
     bool number;
     return pt2_operand(p, pt2_given(p, many) ? many : one, &number);
 }
 
-static bool read_scaled(struct pt2 *p, const struct ir_value *x, bool channels, enum tcc_dtype stored, struct scaled *q)
+static bool read_scaled(struct pt2 *p, const struct ir_value *x, bool channels, enum tcc_dtype stored,
+                        struct imp_scales *q)
 {
-    q->scale = operand(p, "scale", "scales");
-    q->zero = operand(p, "zero_point", "zero_points");
-    q->axis = -1;
+    *q = (struct imp_scales){operand(p, "scale", "scales"), operand(p, "zero_point", "zero_points"), 0, 0};
     if (!x || !q->scale || (channels && !pt2_axis(p, "axis", 0, imp_rank(x), &q->axis)))
         return false;
     q->scale = imp_cast(p->im, q->scale, TCC_F32);
@@ -33,14 +26,6 @@ static bool read_scaled(struct pt2 *p, const struct ir_value *x, bool channels, 
         q->zero = q->zero ? imp_reshape(p->im, q->zero, 0, NULL) : NULL;
     }
     return q->scale != NULL;
-}
-
-static struct ir_value *linear(struct pt2 *p, const char *op, struct ir_value *x, const struct scaled *q)
-{
-    struct ir_value *in[] = {x, q->scale, q->zero};
-    if (q->axis >= 0)
-        return pt2_onnx1(p, op, 19, 3, in, PT2_ATTRS(pt2_attr_i("axis", q->axis)));
-    return pt2_onnx1(p, op, 19, 3, in, 0, NULL);
 }
 
 /* The bounds that the node names, where they are narrower than the type's (as -127 .. 127 of i8). */
@@ -71,26 +56,26 @@ static bool stored(struct pt2 *p, enum tcc_dtype d)
  * zero_points, axis) */
 bool aten_quantize(struct pt2 *p)
 {
-    struct scaled q;
+    struct imp_scales q;
     struct ir_value *x = imp_cast(p->im, pt2_need(p, "input"), TCC_F32);
     enum tcc_dtype d = pt2_out_type(p, 0);
     pt2_ignore(p, "dtype");
     for (const char *const *name = (const char *const[]){"eps", "ch_axis", NULL}; *name; name++)
         pt2_ignore(p, *name);
     return x && stored(p, d) && read_scaled(p, x, p->row->arg, d, &q) &&
-           pt2_out(p, 0, bounded(p, linear(p, "QuantizeLinear", x, &q)));
+           pt2_out(p, 0, bounded(p, imp_quantize(p->im, x, &q, TCC_F32, d, true)));
 }
 
 /* dequantize_per_tensor, dequantize_per_channel (arg 1) */
 bool aten_dequantize(struct pt2 *p)
 {
-    struct scaled q;
+    struct imp_scales q;
     struct ir_value *x = pt2_need(p, "input");
     for (const char *const *name = (const char *const[]){"quant_min", "quant_max", "dtype", "out_dtype", NULL}; *name;
          name++)
         pt2_ignore(p, *name); /* what is stored lies within its bounds */
     return x && stored(p, imp_dtype(x)) && read_scaled(p, x, p->row->arg, imp_dtype(x), &q) &&
-           pt2_out(p, 0, linear(p, "DequantizeLinear", x, &q));
+           pt2_out(p, 0, imp_dequantize(p->im, x, &q, TCC_F32));
 }
 
 /* choose_qparams.tensor(input, quant_min, quant_max, eps, dtype): scale f64[1] and zero point i64[1] of the data's

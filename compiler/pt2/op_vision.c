@@ -15,7 +15,8 @@ bool aten_nms(struct pt2 *p)
     struct ir_value *in[] = {imp_unsqueeze(im, imp_cast(im, boxes, TCC_F32), 1, (const int64_t[]){0}),
                              imp_unsqueeze(im, imp_cast(im, scores, TCC_F32), 2, (const int64_t[]){0, 1}),
                              imp_int(im, TCC_I64, INT64_MAX), threshold};
-    struct ir_value *rows = in[0] && in[1] ? pt2_onnx1(p, "NonMaxSuppression", 11, 4, in, 0, NULL) : NULL;
+    ir_type type = imp_fresh_type(im, TCC_I64, 2, (const ir_expr[]){NULL, ir_const(p->ctx, 3)});
+    struct ir_value *rows = in[0] && in[1] ? imp_lib_value(im, "nonmaxsuppression", 4, in, type, 0, NULL) : NULL;
     if (!rows)
         return false;
     struct ir_value *column = imp_slice1(im, rows, 1, ir_const(p->ctx, 2), ir_const(p->ctx, 1));
@@ -23,15 +24,15 @@ bool aten_nms(struct pt2 *p)
 }
 
 /* The words that regions are read by, the same for both directions. */
-static void roi_words(struct pt2 *p, struct onnx_attr *attrs)
+static void roi_words(struct pt2 *p, struct ir_attr *attrs)
 {
     int64_t ratio = pt2_i(p, "sampling_ratio", -1);
-    attrs[0] =
-        pt2_attr_s("coordinate_transformation_mode", pt2_b(p, "aligned", false) ? "half_pixel" : "output_half_pixel");
-    attrs[1] = pt2_attr_f("spatial_scale", pt2_f(p, "spatial_scale", 1));
-    attrs[2] = pt2_attr_i("output_height", pt2_i(p, "pooled_height", 1));
-    attrs[3] = pt2_attr_i("output_width", pt2_i(p, "pooled_width", 1));
-    attrs[4] = pt2_attr_i("sampling_ratio", ratio < 0 ? 0 : ratio);
+    attrs[0] = imp_user_text(p->im, "coordinate_transformation_mode",
+                             pt2_b(p, "aligned", false) ? "half_pixel" : "output_half_pixel");
+    attrs[1] = imp_user_num(p->im, "spatial_scale", (float)pt2_f(p, "spatial_scale", 1));
+    attrs[2] = imp_user_int(p->im, "output_height", pt2_i(p, "pooled_height", 1));
+    attrs[3] = imp_user_int(p->im, "output_width", pt2_i(p, "pooled_width", 1));
+    attrs[4] = imp_user_int(p->im, "sampling_ratio", ratio < 0 ? 0 : ratio);
 }
 
 /* A row of rois [r, 5] is its picture's number and its corners. */
@@ -51,9 +52,10 @@ static bool split_rois(struct pt2 *p, struct ir_value **corners, struct ir_value
 bool aten_roi_align(struct pt2 *p)
 {
     struct ir_value *in[3] = {pt2_need(p, "input")};
-    struct onnx_attr attrs[5];
+    struct ir_attr attrs[5];
     roi_words(p, attrs);
-    return in[0] && split_rois(p, &in[1], &in[2]) && pt2_out(p, 0, pt2_onnx1(p, "RoiAlign", 16, 3, in, 5, attrs));
+    return in[0] && split_rois(p, &in[1], &in[2]) &&
+           pt2_out(p, 0, imp_roi_align(p->im, in, pt2_i(p, "pooled_height", 1), pt2_i(p, "pooled_width", 1), 5, attrs));
 }
 
 /* -- Regions whose maxima are taken */
@@ -81,12 +83,8 @@ bool aten_roi_pool(struct pt2 *p)
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "input"), *rois = x ? pt2_need(p, "rois") : NULL, *corners, *pictures;
     int64_t h = pt2_i(p, "pooled_height", 1), w = pt2_i(p, "pooled_width", 1);
-    struct onnx_attr attrs[5];
-    struct ir_attr words[3];
+    struct ir_attr attrs[5];
     roi_words(p, attrs);
-    for (int k = 0; k < 3; k++)
-        if (!imp_user_attr(im, &attrs[k + 1], &words[k]))
-            return false;
     if (!rois || !split_rois(p, &corners, &pictures))
         return false;
     if (imp_rank(x) != 4 || h < 1 || w < 1)
@@ -94,7 +92,7 @@ bool aten_roi_pool(struct pt2 *p)
     const ir_expr dims[] = {imp_dim(rois, 0), imp_dim(x, 1), ir_const(p->ctx, h), ir_const(p->ctx, w)};
     ir_type type = ir_tensor_type(p->ctx, TCC_I32, 4, dims);
     struct ir_value *in[] = {x, rois};
-    struct ir_node *n = imp_lib_of(im, "roi_pool", 2, in, 1, &type, 3, words);
+    struct ir_node *n = imp_lib_of(im, "roi_pool", 2, in, 1, &type, 3, attrs + 1);
     if (!n)
         return false;
     struct ir_value *argmax = n->out[0], *which = numbers_of(p, x->type->dim, pictures, argmax);
@@ -189,7 +187,7 @@ static struct ir_value *regrouped(struct pt2 *p, struct ir_value *x, const ir_ex
 
 struct ps_roi {
     int64_t h, w;
-    struct onnx_attr attrs[5];
+    struct ir_attr attrs[5];
     struct ir_value *in[4];
     ir_expr bins, channels; /* of a part */
 };
@@ -199,9 +197,9 @@ static bool read_ps_roi(struct pt2 *p, ir_expr channels, struct ps_roi *r)
     r->h = pt2_i(p, "pooled_height", 1);
     r->w = pt2_i(p, "pooled_width", 1);
     roi_words(p, r->attrs);
-    r->attrs[0] = pt2_attr_s("coordinate_transformation_mode", "half_pixel");
-    r->attrs[2] = pt2_attr_i("output_height", 1);
-    r->attrs[3] = pt2_attr_i("output_width", 1);
+    r->attrs[0] = imp_user_text(p->im, "coordinate_transformation_mode", "half_pixel");
+    r->attrs[2] = imp_user_int(p->im, "output_height", 1);
+    r->attrs[3] = imp_user_int(p->im, "output_width", 1);
     if (r->h < 1 || r->w < 1)
         return imp_bad(p->im, "sizes of at least 1 are expected");
     r->bins = ir_const(p->ctx, r->h * r->w);
@@ -231,7 +229,7 @@ bool aten_ps_roi_align(struct pt2 *p)
     const ir_expr from[] = {imp_dim(x, 0), r.channels, r.bins, imp_dim(x, 2), imp_dim(x, 3)},
                   to[] = {ir_mul(p->ctx, from[0], r.bins), r.channels, from[3], from[4]};
     r.in[0] = regrouped(p, x, from, to);
-    struct ir_value *y = r.in[0] ? pt2_onnx1(p, "RoiAlign", 16, 3, r.in, 5, r.attrs) : NULL;
+    struct ir_value *y = imp_roi_align(im, r.in, 1, 1, 5, r.attrs);
     if (!y)
         return false;
     const ir_expr h = ir_const(p->ctx, r.h), w = ir_const(p->ctx, r.w), regions = imp_dim(pt2_need(p, "rois"), 0),
@@ -242,15 +240,10 @@ bool aten_ps_roi_align(struct pt2 *p)
 
 /* RoiAlign's gradient by its pictures of these dims. */
 static struct ir_value *roi_align_gradient(struct pt2 *p, struct ir_value **in, const ir_expr *dims,
-                                           const struct onnx_attr *attrs)
+                                           const struct ir_attr *attrs)
 {
-    struct ir_attr words[5];
     in[3] = in[0] ? imp_splat(p->im, imp_dtype(in[0]), 0, 4, dims) : NULL;
-    for (int k = 0; k < 5; k++)
-        if (!imp_user_attr(p->im, &attrs[k], &words[k]))
-            return NULL;
-    struct ir_node *n = in[3] ? imp_lib_of(p->im, "roialign_grad", 4, in, 1, &in[3]->type, 5, words) : NULL;
-    return n ? n->out[0] : NULL;
+    return in[3] ? imp_lib_value(p->im, "roialign_grad", 4, in, in[3]->type, 5, attrs) : NULL;
 }
 
 /* _ps_roi_align_backward(grad, rois, channel_mapping, ..., batch_size, channels, height, width) */
@@ -276,7 +269,7 @@ bool aten_ps_roi_align_backward(struct pt2 *p)
 bool aten_roi_align_backward(struct pt2 *p)
 {
     struct ir_value *in[4] = {pt2_need(p, "grad")};
-    struct onnx_attr attrs[5];
+    struct ir_attr attrs[5];
     ir_expr dims[4];
     if (!in[0] || !read_sizes(p, dims) || !split_rois(p, &in[1], &in[2]))
         return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to compiler/pt2: the reader of torch.export's programs. It builds with the importer's builders
- * (compiler/onnx/import_int.h), and where an ATen op is an ONNX operator, by that operator's own row (pt2_onnx).
+ * Private to compiler/pt2: the reader of torch.export's programs. It builds with what front ends share
+ * (compiler/import/import.h).
  *
  * How to add an op. Write a row in aten.def:
  *
@@ -22,7 +22,7 @@
 #ifndef TCCC_PT2_INT_H
 #define TCCC_PT2_INT_H
 
-#include "compiler/onnx/import_int.h"
+#include "compiler/import/import.h"
 #include "compiler/pt2/archive_int.h"
 
 #define PT2_MAX_LIST 4096 /* elements of an argument */
@@ -278,20 +278,6 @@ struct pt2_value *pt2_first_operand(struct pt2 *p, json_t *node, int k);
 
 /* false after a message; of sizes that only the run knows it is a fact of the run */
 bool pt2_some(struct pt2 *p, const struct ir_value *x, int n, const int64_t *axes);
-
-/* An ONNX operator of that opset on these operands (NULL: omitted); results in `outs`. False after a message. */
-bool pt2_onnx(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs,
-              const struct onnx_attr *attrs, int nout,
-              struct ir_value **outs);
-struct ir_value *pt2_onnx1(struct pt2 *p, const char *op, int opset, int nin, struct ir_value *const *in, int nattrs,
-                           const struct onnx_attr *attrs);
-struct onnx_attr pt2_attr_i(const char *name, int64_t v);
-struct onnx_attr pt2_attr_f(const char *name, double v);
-struct onnx_attr pt2_attr_s(const char *name, const char *v);
-struct onnx_attr pt2_attr_ints(const char *name, int n, const int64_t *v);
-#define PT2_ATTRS(...) \
-    (int)(sizeof((const struct onnx_attr[]){__VA_ARGS__}) / sizeof(struct onnx_attr)), \
-        ((const struct onnx_attr[]){__VA_ARGS__})
 
 /* PyTorch's promotion of two operands; a number weighs less than a tensor of no dims, that less than one with dims. */
 enum tcc_dtype pt2_promote(const struct ir_value *a, bool a_number, const struct ir_value *b, bool b_number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Signs that a program to be trained was exported for inference: in eval mode, in which batch normalisation keeps its
- * statistics and dropout does nothing, or after normalisation was folded into convolutions (compiler/onnx/train_warn.c
+ * statistics and dropout does nothing, or after normalisation was folded into convolutions (compiler/import/refuse.c
  * judges them).
  */
 #include "compiler/pt2/pt2_int.h"

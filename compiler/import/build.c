@@ -5,9 +5,10 @@
  * Everything goes through imp_op(): small integer tensors are followed as expressions (fold.c), small constants are
  * computed by the reference interpreter, the rest becomes a node.
  */
-#include "compiler/onnx/import_int.h"
+#include "compiler/import/import.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* -- One op */
@@ -110,10 +111,29 @@ struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, stru
     return imp_op(im, op, 2, in, NULL);
 }
 
+struct ir_value *imp_with(struct imp *im, enum ir_op op, struct ir_value *x, double v)
+{
+    return imp_bin(im, op, x, imp_like(im, x, v));
+}
+
 struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z)
 {
     struct ir_value *in[] = {x, y, z};
     return imp_op(im, op, 3, in, NULL);
+}
+
+bool imp_is_float(const struct ir_value *v)
+{
+    return v->type->kind == IR_T_TENSOR && tcc_is_float(imp_dtype(v));
+}
+
+bool imp_axis(struct imp *im, int64_t *axis, int rank)
+{
+    if (*axis < -rank || *axis >= rank)
+        return imp_bad(im, "axis %lld of a tensor with %d dims", (long long)*axis, rank);
+    if (*axis < 0)
+        *axis += rank;
+    return true;
 }
 
 /* -- Constants */
@@ -122,6 +142,14 @@ struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, stru
 static int64_t to_integer(double v)
 {
     return v != v ? 0 : v >= 9.2e18 ? INT64_MAX : v <= -9.2e18 ? INT64_MIN : (int64_t)v;
+}
+
+struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t)
+{
+    if (!t)
+        ir_no_memory(im->ctx);
+    VEC_PUSH(im->ctx, im->kept, t);
+    return t;
 }
 
 struct ir_value *imp_const(struct imp *im, struct ir_tensor *t)
@@ -415,6 +443,29 @@ struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value 
                            ir_attr_dtype(IR_ATTR_to, to == TCC_NONE ? imp_dtype(a) : to)));
 }
 
+/* Vectors are a row on the left, a column on the right; the 1 they bring is dropped from the result. */
+struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to)
+{
+    if (!a || !b)
+        return NULL;
+    if (!imp_rank(a) || !imp_rank(b))
+        return imp_bad(im, "a scalar operand"), NULL;
+    bool row = imp_rank(a) == 1, column = imp_rank(b) == 1;
+    int64_t first = 0, second = 1;
+    a = row ? imp_unsqueeze(im, a, 1, &first) : a;
+    b = column ? imp_unsqueeze(im, b, 1, &second) : b;
+    struct ir_value *y = imp_matmul(im, a, b, false, false, to);
+    int64_t axes[2];
+    int n = 0;
+    if (!y)
+        return NULL;
+    if (row)
+        axes[n++] = imp_rank(y) - 2;
+    if (column)
+        axes[n++] = imp_rank(y) - 1;
+    return imp_squeeze(im, y, n, axes);
+}
+
 struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to)
 {
     struct ir_node *n = ir_build(&im->b, IR_iota, 0, NULL,
@@ -422,6 +473,35 @@ struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axi
                                           ir_attr_dtype(IR_ATTR_to, to)));
     struct ir_value *v = n ? computed(im, n) : NULL;
     return v ? v : n ? n->out[0] : NULL;
+}
+
+struct ir_value *imp_range(struct imp *im, struct ir_value *start, struct ir_value *limit, struct ir_value *delta)
+{
+    ir_expr s, l, d, n;
+    int64_t step;
+    if (!start || !limit || !delta)
+        return NULL;
+    enum tcc_dtype t = imp_dtype(start);
+    double by_constant;
+    if (imp_scalar_of(delta, &by_constant) && by_constant == 0)
+        return imp_bad(im, "a step that is not 0 is expected"), NULL;
+    bool known = imp_exprs_of(im, start, 1, &s) == 1 && imp_exprs_of(im, limit, 1, &l) == 1 &&
+                 imp_exprs_of(im, delta, 1, &d) == 1 && ir_is_const(d, &step) && step;
+    if (known) {
+        ir_expr span = step > 0 ? ir_sub(im->ctx, l, s) : ir_sub(im->ctx, s, l);
+        n = ir_max(im->ctx, ir_const(im->ctx, 0),
+                   ir_ceildiv(im->ctx, span, ir_const(im->ctx, step > 0 ? step : -step)));
+    } else {
+        /* ceil((limit - start) / delta), in f64 so that both integers and floats count exactly enough. */
+        struct ir_value *span = imp_bin(im, IR_sub, imp_cast(im, limit, TCC_F64), imp_cast(im, start, TCC_F64));
+        struct ir_value *count = imp_un(im, IR_ceil, imp_bin(im, IR_div, span, imp_cast(im, delta, TCC_F64)));
+        count = imp_cast(im, imp_bin(im, IR_max, count, imp_num(im, TCC_F64, 0)), TCC_I64);
+        if (imp_bound_exprs(im, imp_reshape(im, count, 0, NULL), 1, 0, IMP_MAX_DIM, &n) != 1)
+            return NULL;
+    }
+    struct ir_value *i = imp_iota(im, 1, &n, 0, t);
+    struct ir_value *at = imp_reshape(im, start, 0, NULL), *by = imp_reshape(im, delta, 0, NULL);
+    return imp_bin(im, IR_add, imp_bin(im, IR_mul, i, by), at);
 }
 
 /* The sum along an axis, rounded after each addition: of a type whose sums are otherwise kept in a wider one. */
@@ -451,6 +531,38 @@ struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool 
     struct ir_value *sum = each ? rounded_sum(im, e, axis) : imp_reduce(im, IR_reduce_sum, e, 1, &a, true);
     struct ir_value *y = log ? imp_bin(im, IR_sub, shifted, imp_un(im, IR_log, sum)) : imp_bin(im, IR_div, e, sum);
     return y ? imp_cast(im, y, imp_dtype(x)) : NULL;
+}
+
+/* -- Functions that have no op */
+
+struct ir_value *imp_erfc(struct imp *im, struct ir_value *x)
+{
+    static const double terms[] = {0.17087277,  -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+                                   -0.18628806, 0.09678418,  0.37409196, 1.00002368,  -1.26551223};
+    struct ir_value *plain = imp_bin(im, IR_sub, imp_like(im, x, 1), imp_un(im, IR_erf, x));
+    if (imp_dtype(x) == TCC_F64)
+        return plain;
+    struct ir_value *size = imp_with(im, IR_max, x, 0.5);
+    struct ir_value *t = imp_un(im, IR_recip, imp_with(im, IR_add, imp_with(im, IR_mul, size, 0.5), 1)),
+                    *sum = imp_like(im, x, terms[0]);
+    for (size_t k = 1; k < sizeof terms / sizeof *terms; k++)
+        sum = imp_with(im, IR_add, imp_bin(im, IR_mul, sum, t), terms[k]);
+    struct ir_value *far =
+        imp_bin(im, IR_mul, t, imp_un(im, IR_exp, imp_bin(im, IR_sub, sum, imp_un(im, IR_square, size))));
+    return imp_tri(im, IR_select, imp_with(im, IR_gt, x, 0.5), far, plain);
+}
+
+struct ir_value *imp_hypot(struct imp *im, struct ir_value *a, struct ir_value *b)
+{
+    a = imp_un(im, IR_abs, a);
+    b = imp_un(im, IR_abs, b);
+    struct ir_value *infinite = imp_bin(im, IR_or, imp_un(im, IR_isinf, a), imp_un(im, IR_isinf, b));
+    struct ir_value *top = imp_bin(im, IR_max, a, b), *least = imp_bin(im, IR_min, a, b);
+    struct ir_value *part =
+        imp_bin(im, IR_div, least, imp_tri(im, IR_select, imp_with(im, IR_eq, top, 0), imp_like(im, top, 1), top));
+    struct ir_value *y =
+        imp_bin(im, IR_mul, top, imp_un(im, IR_sqrt, imp_with(im, IR_add, imp_un(im, IR_square, part), 1)));
+    return imp_tri(im, IR_select, infinite, imp_like(im, top, INFINITY), y);
 }
 
 /* -- Activations of the recurrent and the fused operators */
@@ -512,16 +624,34 @@ struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_valu
     return imp_op(im, a->op, 1 + a->constants, in, NULL);
 }
 
+/* -- Dropout */
+
+struct ir_value *imp_dropout(struct imp *im, struct ir_value *x, struct ir_value *probability, int64_t seed,
+                             struct ir_value *training, struct ir_value **mask)
+{
+    struct ir_node *r = x ? ir_build(&im->b, IR_random_uniform, 0, NULL,
+                                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, imp_rank(x), x->type->dim),
+                                              ir_attr_dtype(IR_ATTR_to, TCC_F32), ir_attr_i(IR_ATTR_seed, seed),
+                                              ir_attr_i(IR_ATTR_stream, im->stream++)))
+                          : NULL;
+    struct ir_value *p = imp_cast(im, probability, TCC_F32), *one = imp_num(im, TCC_F32, 1);
+    *mask = r ? imp_bin(im, IR_ge, r->out[0], p) : NULL;
+    if (training)
+        *mask = imp_bin(im, IR_or, *mask, imp_un(im, IR_not, training));
+    struct ir_value *scale = imp_bin(im, IR_div, one, imp_bin(im, IR_sub, one, p));
+    if (training)
+        scale = imp_tri(im, IR_select, training, scale, one);
+    return x ? imp_tri(im, IR_select, *mask, imp_bin(im, IR_mul, x, imp_cast(im, scale, imp_dtype(x))),
+                       imp_like(im, x, 0))
+             : NULL;
+}
+
 /* -- Library ops and objects */
 
 static const char *output_name(struct imp *im, int output)
 {
-    const struct onnx_node *n = im->node;
-    for (int k = output; n && k >= 0; k = k ? 0 : -1) { /* one that is left out: by the first */
-        if ((size_t)k < n->output_count && *n->outputs[k])
-            return n->outputs[k];
-    }
-    return im->b.where.node ? im->b.where.node : "size";
+    const char *name = im->result ? im->result(im, output) : NULL;
+    return name ? name : im->b.where.node ? im->b.where.node : "size";
 }
 
 ir_expr imp_fresh_dim(struct imp *im, int output, int axis)
@@ -546,11 +676,25 @@ ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_
     return ir_tensor_type(im->ctx, dtype, rank, all);
 }
 
+struct ir_attr imp_user_ints(struct imp *im, const char *name, int n, const int64_t *values)
+{
+    int64_t *v = IR_NEWN(im->ctx, n + 1, int64_t);
+    memcpy(v, values, (size_t)n * sizeof *v);
+    struct ir_attr a = ir_attr_ints(IR_ATTR_user, n, v);
+    a.name = name;
+    return a;
+}
+
 struct ir_attr imp_user_int(struct imp *im, const char *name, int64_t value)
 {
-    int64_t *v = IR_NEW(im->ctx, int64_t);
-    *v = value;
-    struct ir_attr a = ir_attr_ints(IR_ATTR_user, 1, v);
+    return imp_user_ints(im, name, 1, &value);
+}
+
+struct ir_attr imp_user_num(struct imp *im, const char *name, float value)
+{
+    double *v = IR_NEW(im->ctx, double);
+    *v = (double)value;
+    struct ir_attr a = ir_attr_floats(IR_ATTR_user, 1, v);
     a.name = name;
     return a;
 }
@@ -562,64 +706,6 @@ struct ir_attr imp_user_text(struct imp *im, const char *name, const char *value
     struct ir_attr a = ir_attr_strings(IR_ATTR_user, 1, v);
     a.name = name;
     return a;
-}
-
-bool imp_user_attr(struct imp *im, const struct onnx_attr *a, struct ir_attr *to)
-{
-    int n = (int)a->count;
-    double *f = IR_NEWN(im->ctx, n + 1, double);
-    const char **s = IR_NEWN(im->ctx, n + 1, const char *);
-    switch (a->type) {
-    case ONNX_ATTR_INT: *to = ir_attr_ints(IR_ATTR_user, 1, &a->i); break;
-    case ONNX_ATTR_INTS: *to = ir_attr_ints(IR_ATTR_user, n, a->ints); break;
-    case ONNX_ATTR_FLOAT:
-        f[0] = (double)a->f;
-        *to = ir_attr_floats(IR_ATTR_user, 1, f);
-        break;
-    case ONNX_ATTR_FLOATS:
-        for (int k = 0; k < n; k++)
-            f[k] = (double)a->floats[k];
-        *to = ir_attr_floats(IR_ATTR_user, n, f);
-        break;
-    case ONNX_ATTR_STRING:
-        s[0] = a->s.data;
-        *to = ir_attr_strings(IR_ATTR_user, 1, s);
-        break;
-    case ONNX_ATTR_STRINGS:
-        for (int k = 0; k < n; k++)
-            s[k] = a->strings[k].data;
-        *to = ir_attr_strings(IR_ATTR_user, n, s);
-        break;
-    case ONNX_ATTR_TENSOR: {
-        struct ir_tensor *t = imp_tensor_data(im, a->tensor);
-        if (!t)
-            return false;
-        *to = ir_attr_t(IR_ATTR_user, t);
-        break;
-    }
-    default: return false;
-    }
-    to->name = ir_intern(im->ctx, a->name);
-    return true;
-}
-
-const struct ir_attr *imp_user_attrs(struct imp *im, int *n)
-{
-    struct ir_attr *attrs = IR_NEWN(im->ctx, im->node->attr_count + 1, struct ir_attr);
-    *n = 0;
-    for (size_t k = 0; k < im->node->attr_count; k++) {
-        const struct onnx_attr *a = imp_attr(im, im->node->attrs[k].name);
-        if (!a)
-            continue;
-        if (!imp_user_attr(im, a, &attrs[*n]))
-            return imp_unsupported(
-                       im,
-                       "attribute '%s': numbers, strings, lists of them and tensors are what a custom operator takes",
-                       im->node->attrs[k].name),
-                   NULL;
-        attrs[(*n)++].name = ir_intern(im->ctx, im->node->attrs[k].name);
-    }
-    return attrs;
 }
 
 struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
@@ -638,34 +724,18 @@ struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_
     return ir_build_typed(&im->b, IR_lib, nin, in, attrs, nout, types);
 }
 
-struct ir_node *imp_lib(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
-                        const ir_type *types, const struct ir_attr *more)
+struct ir_value *imp_lib_value(struct imp *im, const char *name, int nin, struct ir_value *const *in, ir_type type,
+                               int n, const struct ir_attr *own)
 {
-    size_t extra = 0;
-    while (more && more[extra].key != IR_ATTR_NONE)
-        extra++;
-    struct ir_attr *attrs = IR_NEWN(im->ctx, im->node->attr_count + extra + 1, struct ir_attr);
-    int n = 0;
-    for (size_t k = 0; k < im->node->attr_count; k++) {
-        const struct onnx_attr *a = imp_attr(im, im->node->attrs[k].name);
-        if (a && imp_user_attr(im, a, &attrs[n]))
-            attrs[n++].name = ir_intern(im->ctx, im->node->attrs[k].name);
-    }
-    for (size_t k = 0; k < extra; k++)
-        attrs[n++] = more[k];
-    return imp_lib_of(im, name, nin, in, nout, types, n, attrs);
+    struct ir_node *node = imp_lib_of(im, name, nin, in, 1, &type, n, own);
+    return node ? node->out[0] : NULL;
 }
 
-struct ir_value *imp_lib1(struct imp *im, const char *name, struct ir_value *x, ir_type type, int n,
-                          const char *const *names, const int64_t *values)
+struct ir_value *imp_nonzero(struct imp *im, struct ir_value *x)
 {
-    struct ir_attr *attrs = IR_NEWN(im->ctx, n + 1, struct ir_attr);
-    if (!x)
-        return NULL;
-    for (int k = 0; k < n; k++)
-        attrs[k] = imp_user_int(im, names[k], values[k]);
-    struct ir_node *node = imp_lib_of(im, name, 1, &x, 1, &type, n, attrs);
-    return node ? node->out[0] : NULL;
+    ir_expr dims[2] = {ir_const(im->ctx, imp_rank(x)), NULL};
+    ir_type t = x ? imp_fresh_type(im, TCC_I64, 2, dims) : NULL;
+    return x ? imp_lib_value(im, "nonzero", 1, &x, t, 0, NULL) : NULL;
 }
 
 struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type)

@@ -7,7 +7,7 @@
  * asks here first, and when all operands are known this way the result is again a `dims` node instead of the operator.
  * The row's functions then read sizes with imp_exprs_of() and never see the difference to a constant.
  */
-#include "compiler/onnx/import_int.h"
+#include "compiler/import/import.h"
 
 #include <string.h>
 
@@ -98,6 +98,28 @@ static int bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, 
     if (count && !ir_build(&im->b, IR_bind, 1, &wide, IR_ATTRS(ir_attr_exprs(IR_ATTR_syms, (int)count, out))))
         return -1;
     return (int)count;
+}
+
+int imp_ints_of(struct imp *im, const struct ir_value *v, int max, int64_t *out)
+{
+    ir_expr e[64];
+    if (!v || max > 64)
+        return -1;
+    int n = imp_exprs_of(im, v, max, e);
+    for (int k = 0; k < n; k++) {
+        if (!ir_is_const(e[k], &out[k]))
+            return -1;
+    }
+    return n;
+}
+
+bool imp_scalar_of(const struct ir_value *v, double *out)
+{
+    const struct ir_tensor *t = v ? ir_const_of(v) : NULL;
+    if (!t || t->nelems != 1 || t->dtype == TCC_STRING || tcc_dtype_class(t->dtype) == TCC_CLASS_COMPLEX)
+        return false;
+    *out = tcc_load_f64(t->dtype, ir_tensor_at(t, 0));
+    return true;
 }
 
 int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, ir_expr *out)

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * import.h - what front ends stand on (compiler/onnx, compiler/pt2): builders of level-1 IR that fold constants and
+ * follow small integer tensors as dim expressions, sizes that become facts or shape versions, messages, and what several
+ * front ends call by different names: normalisations, products.
+ *
+ * All builders return NULL after a message and when an operand is NULL, so calls nest. What the model does wrong is
+ * `return imp_bad(im, "what was expected, what was found")`; what tccc can't do yet is `return imp_unsupported(im,
+ * "why")`: those are collected over the whole model and reported together.
+ */
+#ifndef TCC_IMPORT_H
+#define TCC_IMPORT_H
+
+#include "compiler/import/frontend.h"
+#include "ir/ir.h"
+
+#define IMP_MAX_NODES 1000000          /* nodes imported, functions expanded */
+#define IMP_MAX_DIM (INT64_C(1) << 40) /* of sizes and positions that only a run knows */
+#define IMP_FOLD_ELEMENTS 65536        /* results up to this size are computed while importing */
+
+struct imp;
+
+struct imp_refusal {
+    const char *node, *op, *why;         /* node NULL: it is of the whole model */
+    const char *domain;                  /* NULL: the operator is none of ONNX's */
+    const char *line;                    /* of the program that was exported; NULL: not recorded */
+    int opset;
+    bool unknown;                        /* the operator is: one entry for all its nodes */
+    int count;                           /* nodes, where it is unknown (imp_list_unknown) */
+};
+
+/* A condition on the inputs' sizes that the version being imported takes for granted (version.c). BROADCAST: the one
+ * about all sizes that may broadcast; true: they are equal. */
+struct imp_fact { enum tcc_guard op; ir_expr a, b; bool truth; const char *node; };
+struct imp_joined { ir_expr a, b, both; };
+/* A value of unknown rank, and the type that it has with 1s put in front until it has the largest rank that it may have
+ * (unranked.c). */
+struct imp_padded { const struct ir_value *value; ir_type type; };
+/* A sequence or an optional whose items are known (items.c). */
+struct imp_items { const struct ir_value *value; int n; struct ir_value **at; };
+
+/* A value whose last axis has a word for each element. */
+struct imp_labels { const struct ir_value *value; int n; const char **at; };
+
+/* What imp_check_all() has checked, in which block. */
+struct imp_checked { const struct ir_value *v; ir_expr hi; const struct ir_block *block; };
+
+struct imp {
+    struct ir_ctx *ctx;
+    struct ir_module *module;
+    struct ir_func *func;
+    struct ir_builder b;
+    const char *path;
+    struct frontend_pins pins;
+    /* What the front end says of the node being imported (either may be NULL): the line of the program that it is from,
+     * the name of its result k. */
+    const char *(*line)(struct imp *im);
+    const char *(*result)(const struct imp *im, int k);
+    VEC(struct imp_refusal) refusals;
+    VEC(struct ir_tensor *) kept;        /* references let go when the import ends */
+    uint64_t nodes;                      /* imported so far */
+    int stream;                          /* of the next random node */
+    bool refused;                        /* the current node was refused */
+    bool malformed;                      /* an error says that the file is no model, whatever its sizes */
+    bool training;                       /* read for training: floats are state variables (training.c) */
+    bool train;                          /* and this function is @train */
+    bool infers;                         /* this function infers, whatever its nodes say of training */
+    bool exact;                          /* floats that an operator makes bytes at run time stay floats */
+    bool sync_bn;                   /* statistics of batches are those of all ranks */
+    bool keeps_weights;                  /* what is computed of matrices of floats is not folded while reading */
+    bool frozen;                         /* what is read for training will not be trained itself */
+    VEC(struct imp_fact) facts;          /* of the version being imported */
+    bool again;                          /* a fact was added: this import is given up, and begun anew */
+    bool one_version;                    /* nothing becomes a fact: dims are not 1, sizes that meet are equal */
+    bool joins;                          /* sizes that broadcast may make versions */
+    VEC(struct ir_guard) pairs;          /* of sizes met that broadcast */
+    VEC(struct imp_checked) checked;
+    bool may_fail;                       /* that there is such a function is not asked for */
+    VEC(struct imp_joined) joined;       /* pairs of sizes and that of their broadcast, in the function's own block */
+    /* The ONNX reader's own (compiler/onnx). */
+    const struct onnx_model *model;
+    const struct onnx_function **functions; /* of the model, by name */
+    struct ir_file **files;              /* of model->files, opened on first use */
+    struct imp_scope *scope;
+    struct imp_call *call;
+    const struct onnx_graph *graph;      /* being imported (its value_info helps with unknown ranks) */
+    const struct onnx_node *node;        /* being imported */
+    const struct imp_row *row;           /* by which it is built */
+    const char *domain;
+    int opset;
+    struct ir_value **outs;
+    VEC(const char *) fixed;             /* names of operands that stay constants */
+    VEC(const char *) differentiated;    /* names in xs of Gradient nodes */
+    bool by_binding;                     /* state variables are what the TrainingInfoProto binds */
+    VEC(struct imp_padded) padded;       /* values of unknown rank whose rank is bounded */
+    VEC(struct imp_labels) labels;       /* become the outputs' */
+    VEC(struct imp_items) items;         /* of sequences and optionals whose structure is known */
+    /* inputs that have initialisers and may be given all the same (defaults.c) */
+    VEC(const struct onnx_value_info *) defaults;
+    bool given;                          /* this function takes them */
+};
+
+/* -- Messages (refuse.c) */
+
+/* Both return false (as a pointer: use `return imp_bad(...), NULL`). */
+bool imp_bad(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool imp_unsupported(struct imp *im, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* imp_unsupported() for want of a size: which --dim says it, where a and b (either may be NULL) come from the inputs'
+ * sizes (version.c). */
+bool imp_open_size(struct imp *im, ir_expr a, ir_expr b, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+void imp_report_refusals(struct imp *im);                 /* one message for all */
+
+/* Warns of a model that was exported for inference. The signs of it, by which each front end's models are
+ * judged alike; `made`: products and convolutions whose bias is the exporter's work; `still`: such as only infer. */
+struct imp_export_signs {
+    int biased, plain, made; /* convolutions with and without a bias */
+    int norms, dropouts, still_batch_norms, batch_norms, still_dropouts;
+};
+void imp_warn_signs(struct imp *im, const struct imp_export_signs *s);
+
+/* -- Types */
+
+/* Of NULL, what could not be built, -1 and TCC_NONE. */
+static inline int imp_rank(const struct ir_value *v) { return v && v->type->kind == IR_T_TENSOR ? v->type->rank : -1; }
+static inline enum tcc_dtype imp_dtype(const struct ir_value *v) { return v ? (enum tcc_dtype)v->type->dtype
+                                       : TCC_NONE; }
+static inline ir_expr imp_dim(const struct ir_value *v, int axis) { return v->type->dim[axis]; }
+bool imp_is_float(const struct ir_value *v);
+/* Makes `*axis` (maybe negative) 0 .. rank-1, else imp_bad. */
+bool imp_axis(struct imp *im, int64_t *axis, int rank);
+
+/* -- Values of operands */
+
+/* The elements of an integer constant, -1 if it is none or longer than `max`. */
+int imp_ints_of(struct imp *im, const struct ir_value *v, int max, int64_t *out);
+/* A rank-0 or one-element constant. */
+bool imp_scalar_of(const struct ir_value *v, double *out);
+/* The elements as expressions (rank 0 or 1); -1 when they are not known now. */
+int imp_exprs_of(struct imp *im, const struct ir_value *v, int max, ir_expr *out);
+/* The same; what is not known becomes fresh symbols lo..hi bound at run time. -1 after a message. */
+int imp_bound_exprs(struct imp *im, struct ir_value *v, int max, int64_t lo, int64_t hi, ir_expr *out);
+
+/* -- Building */
+
+struct ir_value *imp_op(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in,
+                        const struct ir_attr *attrs);
+struct ir_value *imp_un(struct imp *im, enum ir_op op, struct ir_value *x);
+struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y);
+/* x op v, in the type of x */
+struct ir_value *imp_with(struct imp *im, enum ir_op op, struct ir_value *x, double v);
+struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z);
+/* takes over the reference; NULL: no memory */
+struct ir_value *imp_const(struct imp *im, struct ir_tensor *t);
+struct ir_value *imp_num(struct imp *im, enum tcc_dtype dtype, double v);           /* rank 0 */
+struct ir_value *imp_int(struct imp *im, enum tcc_dtype dtype, int64_t v);          /* rank 0 */
+struct ir_value *imp_like(struct imp *im, const struct ir_value *x, double v);      /* rank 0, x's dtype */
+struct ir_value *imp_i64s(struct imp *im, int n, const int64_t *v);                 /* i64[n] */
+struct ir_value *imp_dims(struct imp *im, int n, const ir_expr *e);                 /* i64[n] of expressions */
+struct ir_value *imp_dim_value(struct imp *im, ir_expr e);                          /* i64[] */
+struct ir_value *imp_shape(struct imp *im, const struct ir_value *x);               /* i64[rank] */
+struct ir_value *imp_cast(struct imp *im, struct ir_value *x, enum tcc_dtype to);
+struct ir_value *imp_reshape(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
+struct ir_value *imp_transpose(struct imp *im, struct ir_value *x, const int64_t *perm);
+struct ir_value *imp_expand(struct imp *im, struct ir_value *x, int rank, const ir_expr *dims);
+/* As imp_bound_exprs, of positions along an axis: what lies beyond any size is brought to its end, as Slice's
+ * INT64_MAX. */
+int imp_clipped_exprs(struct imp *im, struct ir_value *v, int max, ir_expr *out);
+/* The run refuses elements of v (rank 0 or 1, of known length) that are not in [lo, hi]. */
+bool imp_check_values(struct imp *im, struct ir_value *v, int64_t lo, int64_t hi);
+/* The run refuses a v of any shape with an element that is not in [0, hi]: "WHAT is negative", "WHAT is too large". */
+bool imp_check_all(struct imp *im, struct ir_value *v, ir_expr hi, const char *what);
+/* A fact that the operator's text asks for (struct ir_fact): the run is refused where it does not hold, unless it is
+ * known to. */
+bool imp_assume(struct imp *im, enum ir_relation relation, ir_expr a, ir_expr b, const char *what,
+                ...) __attribute__((format(printf, 5, 6)));
+/* v with these dims, which its type says from here on: what is not known to be so is a fact, in what[axis]'s words.
+ * NULL: any size. */
+struct ir_value *imp_with_dims(struct imp *im, struct ir_value *v, const ir_expr *dims, const char *const *what);
+/* Rows of a table by number; a negative one is no row, and does not count from the end. */
+struct ir_value *imp_gather_row(struct imp *im, struct ir_value *table, struct ir_value *index);
+struct ir_value *imp_slice(struct imp *im, struct ir_value *x, const ir_expr *starts, const ir_expr *sizes,
+                           const ir_expr *steps);
+/* one axis, step 1 */
+struct ir_value *imp_slice1(struct imp *im, struct ir_value *x, int axis, ir_expr start, ir_expr size);
+struct ir_value *imp_concat(struct imp *im, int n, struct ir_value *const *in, int axis);
+struct ir_value *imp_gather(struct imp *im, struct ir_value *x, struct ir_value *index, int axis);
+struct ir_value *imp_gather_elements(struct imp *im, struct ir_value *x, struct ir_value *index, int axis);
+struct ir_value *imp_pad(struct imp *im, struct ir_value *x, struct ir_value *fill, const ir_expr *before,
+                         const ir_expr *after, const char *mode);
+/* axes of the result, ascending */
+struct ir_value *imp_unsqueeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes);
+struct ir_value *imp_squeeze(struct imp *im, struct ir_value *x, int n, const int64_t *axes);
+struct ir_value *imp_to_rank(struct imp *im, struct ir_value *x, int rank);                        /* 1s in front */
+/* Reshapes a vector [c] so that it broadcasts along `axis` of rank-`rank` tensors. */
+struct ir_value *imp_along(struct imp *im, struct ir_value *x, int axis, int rank);
+struct ir_value *imp_reduce(struct imp *im, enum ir_op op, struct ir_value *x, int n, const int64_t *axes, bool keep);
+struct ir_value *imp_mean(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep);
+/* product of dims, rank 0 */
+struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype);
+struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
+                            enum tcc_dtype to);
+struct ir_value *imp_iota(struct imp *im, int rank, const ir_expr *dims, int axis, enum tcc_dtype to);
+struct ir_value *imp_softmax(struct imp *im, struct ir_value *x, int axis, bool log);
+/* Along all axes from `axis` on together. */
+struct ir_value *imp_softmax_from(struct imp *im, struct ir_value *x, int axis, bool log);
+struct ir_value *imp_splat(struct imp *im, enum tcc_dtype dtype, double v, int rank, const ir_expr *dims);
+/* Do operators that make bytes of floats at run time, by their range, do so? Not with --exact and not for training. */
+static inline bool imp_quantises(const struct imp *im) { return !im->exact && !im->training; }
+/* f16, bf16 and smaller as f32 for computing in; others as they are. */
+struct ir_value *imp_wide(struct imp *im, struct ir_value *x);
+/* 1 - erf(x), and sqrt(a^2 + b^2) without overflow; of f32 or f64 */
+struct ir_value *imp_erfc(struct imp *im, struct ir_value *x);
+struct ir_value *imp_hypot(struct imp *im, struct ir_value *a, struct ir_value *b);
+/* An activation by ONNX's name (RNN, LSTM, GRU; case-insensitive). NULL after a message. */
+int imp_activation_constants(const char *name);      /* how many of alpha and beta it takes */
+struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_value *x, double alpha, double beta);
+
+/* takes over the reference until the end */
+struct ir_tensor *imp_keep(struct imp *im, struct ir_tensor *t);
+/* A library op: operands (NULL: omitted), output types (symbols that nothing defines are bound to the results' dims), n
+ * attributes of its own. Returns the node, NULL after a message. */
+struct ir_node *imp_lib_of(struct imp *im, const char *name, int nin, struct ir_value *const *in, int nout,
+                           const ir_type *types, int n,
+                           const struct ir_attr *own);
+/* The same of one result, which it returns. */
+struct ir_value *imp_lib_value(struct imp *im, const char *name, int nin, struct ir_value *const *in, ir_type type,
+                               int n, const struct ir_attr *own);
+/* Attributes of a library op, which keep the name's pointer. */
+struct ir_attr imp_user_int(struct imp *im, const char *name, int64_t value);
+struct ir_attr imp_user_ints(struct imp *im, const char *name, int n, const int64_t *values);
+struct ir_attr imp_user_num(struct imp *im, const char *name, float value);
+struct ir_attr imp_user_text(struct imp *im, const char *name, const char *value);
+/* A ranked tensor type with fresh symbols where `dims` is NULL or has NULLs. */
+ir_type imp_fresh_type(struct imp *im, enum tcc_dtype dtype, int rank, const ir_expr *dims);
+/* A size that only the run knows: of that axis of the node's output ("NAME.AXIS"), element k of a tensor of integers
+ * ("NAME[K]"). */
+ir_expr imp_fresh_dim(struct imp *im, int output, int axis);
+ir_expr imp_fresh_element(struct imp *im, const struct ir_value *v, int k, int64_t lo, int64_t hi);
+/* A ranked form of an unranked value (object) when its rank is declared; else the value. */
+struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
+
+/* -- Normalisations, products */
+
+/* The statistics of a batch that is trained on need more than one value, as in PyTorch: an error where the axes of x
+ * have one; where they may have at run time, such a run is refused. False after a message. */
+bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const int64_t *axes);
+/* What a running statistic becomes: as it was where the batch, of `count` values, is empty, as in PyTorch. */
+struct ir_value *imp_run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next);
+
+/* The mean over the ranks that train together (--sync-bn; mode "avg"), or their sum ("sum"); otherwise the value
+ * itself. */
+struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *mode);
+
+/* (x - mean) / sqrt(var + epsilon) over `axes`, and x / sqrt(mean(x^2) + epsilon), in the dtype of x; mean and
+ * 1/deviation are handed out (may be NULL). */
+struct ir_value *imp_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
+                               struct ir_value **mean_out,
+                               struct ir_value **inverse_out);
+struct ir_value *imp_rms_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
+                                   struct ir_value **inverse_out);
+/* NumPy's matmul */
+struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to);
+/* NULL after a message. */
+struct ir_value *imp_einsum(struct imp *im, const char *equation, int n, struct ir_value *const *in);
+
+/* start, start + delta, .. in front of limit. */
+struct ir_value *imp_range(struct imp *im, struct ir_value *start, struct ir_value *limit, struct ir_value *delta);
+/* The positions of what is not 0, i64[rank, n]. */
+struct ir_value *imp_nonzero(struct imp *im, struct ir_value *x);
+/* x with elements dropped by that probability (a scalar), the others scaled up; *mask: which are kept. Where `training`
+ * (a scalar; NULL: true) is false, all are. */
+struct ir_value *imp_dropout(struct imp *im, struct ir_value *x, struct ir_value *probability, int64_t seed,
+                             struct ir_value *training, struct ir_value **mask);
+
+/* -- Quantisation (quant.c) */
+
+/* Scale and zero point (NULL: 0) of a tensor: of all of it, along an axis, or of blocks of so many along it (0: none). */
+struct imp_scales { struct ir_value *scale, *zero; int64_t axis, block; };
+/* x / scale, computed in the type `in`; floats beyond the range of `to` become its ends where `saturate`. NULL after a
+ * message. */
+struct ir_value *imp_quantize(struct imp *im, struct ir_value *x, const struct imp_scales *s, enum tcc_dtype in,
+                              enum tcc_dtype to, bool saturate);
+struct ir_value *imp_dequantize(struct imp *im, struct ir_value *x, const struct imp_scales *s, enum tcc_dtype to);
+/* Rounds to even, adds the zero point (may be NULL), clamps to the range of `to`. `x` is a float. */
+struct ir_value *imp_saturate(struct imp *im, struct ir_value *x, struct ir_value *zero, enum tcc_dtype to);
+/* An operand as i32 without its zero point (may be NULL); a vector of zero points lies along `axis`. */
+struct ir_value *imp_centred(struct imp *im, struct ir_value *x, struct ir_value *zero, int axis);
+/* x in u8 by a scale and a zero point that its range gives (DynamicQuantizeLinear); `rows`: by those of each row, [..,
+ * 1]. */
+struct ir_value *imp_dynamic_quantize(struct imp *im, struct ir_value *x, bool rows, struct ir_value **scale,
+                                      struct ir_value **point);
+/* Each element along the axis `block` times, cut to `size` in all. */
+struct ir_value *imp_repeat_blocks(struct imp *im, struct ir_value *s, int axis, int64_t block, ir_expr size);
+/* f32 (a - za)(b - zb) sa sb of bytes a and b: a matrix product. Zero points may be NULL; b's and its scale may be one
+ * for each column. */
+struct ir_value *imp_integer_product(struct imp *im, struct ir_value *a, struct ir_value *za, struct ir_value *sa,
+                                     struct ir_value *b,
+                                     struct ir_value *zb, struct ir_value *sb);
+/* A scale or zero point in rank 0 if it has one element. */
+struct ir_value *imp_one(struct imp *im, struct ir_value *v);
+
+/* -- Library ops of pictures (picture.c), with these attributes */
+
+/* dims of x scaled along n axes: NULL where the run finds them. False after a message. */
+bool imp_scaled_dims(struct imp *im, const struct ir_value *x, const double *scales, int n, const int64_t *axes,
+                     ir_expr *dims);
+/* The elements of a constant; -1: it is none. */
+int imp_scale_values(const struct ir_value *v, double *out);
+/* No elements can be resized to some: where the sizes are known before it runs, that is decided then, in whatever way it
+ * is computed; of each axis by itself, as engines do. False after a message. */
+bool imp_resizes_something(struct imp *im, const struct ir_value *x, const ir_expr *dims);
+struct ir_value *imp_grid_sample(struct imp *im, struct ir_value *x, struct ir_value *grid, int n,
+                                 const struct ir_attr *words);
+/* in: pictures, regions, which picture each is of */
+struct ir_value *imp_roi_align(struct imp *im, struct ir_value *const *in, int64_t height, int64_t width, int n,
+                               const struct ir_attr *words);
+/* in: columns [n, c x taps, windows], the picture's sizes, the window's */
+struct ir_value *imp_col2im(struct imp *im, struct ir_value *const *in, int n, const struct ir_attr *words);
+
+/* -- Shape versions (version.c) */
+
+#define IMP_MAX_VERSIONS 16
+
+/* Does a op b (EQ, LE) hold in this version? False: not known; with `ask`, where it depends on the inputs' sizes only,
+ * im->again is set: the caller returns false at once, and is called again knowing it. */
+bool imp_holds(struct imp *im, enum tcc_guard op, ir_expr a, ir_expr b, bool ask, bool *truth);
+/* Is e, which may be less than 0 where a size of an input is 0, at least 0 in this version? It asks whether they are 0,
+ * as imp_holds() does. */
+bool imp_unless_empty(struct imp *im, ir_expr e);
+/* the same of a bool value */
+bool imp_condition(struct imp *im, const struct ir_value *v, bool ask, bool *truth);
+/* How two sizes broadcast: as inference says; they are taken to be equal; either may be 1, and imp_join() gives the
+ * size of the result (NULL after a message), to which imp_widen() brings an operand. */
+enum imp_joining { IMP_AS_EVER, IMP_EQUAL, IMP_EITHER };
+enum imp_joining imp_joining(struct imp *im, ir_expr a, ir_expr b);
+ir_expr imp_join(struct imp *im, ir_expr a, ir_expr b);
+struct ir_value *imp_widen(struct imp *im, struct ir_value *x, int axis, ir_expr to);
+/* all that of operands that broadcast, but for the last `but` axes */
+bool imp_fit(struct imp *im, int n, struct ir_value **in, int but);
+/* facts `N = 1` into the inputs' types and im->pins */
+void imp_pin_facts(struct imp *im, int n, ir_type *types);
+/* Imports a function by `import` (into im->func), once or as several versions. */
+bool imp_versions(struct imp *im, const struct frontend_options *o, const char *name, bool (*import)(struct imp *,
+                  const struct frontend_options *));
+/* What a module without a step of its own becomes: @main and, where it is to be trained, @train behind it. */
+bool imp_main_and_train(struct imp *im, const struct frontend_options *o, bool (*import)(struct imp *,
+                        const struct frontend_options *));
+
+/* Integer tensors as expressions (fold.c): the result of `op` on such operands, or NULL when it can't be followed. */
+struct ir_value *imp_follow(struct imp *im, enum ir_op op, int nin, struct ir_value *const *in,
+                            const struct ir_attr *attrs);
+
+/* The state variable that v is the value of (NULL: none). Takes away those that no function reads. */
+struct ir_state *imp_state_of(const struct ir_value *v);
+void imp_drop_unused_states(struct imp *im);
+
+#endif
