@@ -411,6 +411,12 @@ struct ir_value *imp_reduce(struct imp *im, enum ir_op op, struct ir_value *x, i
     return imp_op(im, op, 1, &x, IR_ATTRS(ir_attr_ints(IR_ATTR_axes, n, axes), ir_attr_i(IR_ATTR_keepdims, keep)));
 }
 
+struct ir_value *imp_reduce_all(struct imp *im, enum ir_op op, struct ir_value *x)
+{
+    int64_t axes[TCC_MAX_RANK];
+    return imp_reduce(im, op, x, imp_axes_from(0, imp_rank(x), axes), axes, false);
+}
+
 struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype)
 {
     if (!x)

@@ -127,6 +127,13 @@ static inline enum tcc_dtype imp_dtype(const struct ir_value *v) { return v ? (e
                                        : TCC_NONE; }
 static inline ir_expr imp_dim(const struct ir_value *v, int axis) { return v->type->dim[axis]; }
 bool imp_is_float(const struct ir_value *v);
+/* The axes from `first` on: their number. */
+static inline int imp_axes_from(int first, int rank, int64_t *axes)
+{
+    for (int k = first; k < rank; k++)
+        axes[k - first] = k;
+    return rank - first;
+}
 /* Makes `*axis` (maybe negative) 0 .. rank-1, else imp_bad. */
 bool imp_axis(struct imp *im, int64_t *axis, int rank);
 
@@ -195,6 +202,8 @@ struct ir_value *imp_to_rank(struct imp *im, struct ir_value *x, int rank);     
 /* Reshapes a vector [c] so that it broadcasts along `axis` of rank-`rank` tensors. */
 struct ir_value *imp_along(struct imp *im, struct ir_value *x, int axis, int rank);
 struct ir_value *imp_reduce(struct imp *im, enum ir_op op, struct ir_value *x, int n, const int64_t *axes, bool keep);
+/* of all elements */
+struct ir_value *imp_reduce_all(struct imp *im, enum ir_op op, struct ir_value *x);
 struct ir_value *imp_mean(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep);
 /* product of dims, rank 0 */
 struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype);
@@ -242,16 +251,6 @@ struct ir_value *imp_unbox(struct imp *im, struct ir_value *v, ir_type type);
 
 /* -- Normalisations, products */
 
-/* The statistics of a batch that is trained on need more than one value, as in PyTorch: an error where the axes of x
- * have one; where they may have at run time, such a run is refused. False after a message. */
-bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const int64_t *axes);
-/* What a running statistic becomes: as it was where the batch, of `count` values, is empty, as in PyTorch. */
-struct ir_value *imp_run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next);
-
-/* The mean over the ranks that train together (--sync-bn; mode "avg"), or their sum ("sum"); otherwise the value
- * itself. */
-struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *mode);
-
 /* (x - mean) / sqrt(var + epsilon) over `axes`, and x / sqrt(mean(x^2) + epsilon), in the dtype of x; mean and
  * 1/deviation are handed out (may be NULL). */
 struct ir_value *imp_normalise(struct imp *im, struct ir_value *x, int n, const int64_t *axes, double epsilon,
@@ -261,6 +260,26 @@ struct ir_value *imp_rms_normalise(struct imp *im, struct ir_value *x, int n, co
                                    struct ir_value **inverse_out);
 /* NumPy's matmul */
 struct ir_value *imp_matmul_nd(struct imp *im, struct ir_value *a, struct ir_value *b, enum tcc_dtype to);
+/* y * scale + bias, in the type of y; either may be NULL. */
+struct ir_value *imp_scaled(struct imp *im, struct ir_value *y, struct ir_value *scale, struct ir_value *bias);
+/* x with its axis of channels as [groups, channels / groups]; *n axes: all but the samples' and the groups'. */
+struct ir_value *imp_grouped(struct imp *im, struct ir_value *x, int channels, int64_t groups, int *n, int64_t *axes);
+
+/* Batch normalisation of x, along `axis`; -1: each element of a sample is a channel. */
+struct imp_batch_norm {
+    struct ir_value *x, *scale, *bias;    /* [c]; NULL: 1 and 0 */
+    struct ir_value *mean, *var;          /* running statistics; in training NULL: none */
+    int axis;
+    double epsilon, keep, fresh;          /* in training they become running * keep + batch * fresh, */
+    bool biased;                          /* as ONNX's text has it; else as PyTorch, with the unbiased variance */
+    /* What training gives: the batch's statistics, 1 / deviation, the next running ones. */
+    struct ir_value *batch_mean, *batch_var, *inverse, *next[2];
+};
+/* By the running statistics, in their type. */
+struct ir_value *imp_batch_norm(struct imp *im, const struct imp_batch_norm *b);
+/* By the batch's (over all ranks with --sync-bn), from the centred operand, which loses nothing to cancellation; in that
+ * type. NULL after a message: PyTorch wants more than one value for each channel. */
+struct ir_value *imp_batch_norm_train(struct imp *im, struct imp_batch_norm *b, enum tcc_dtype d);
 /* NULL after a message. */
 struct ir_value *imp_einsum(struct imp *im, const char *equation, int n, struct ir_value *const *in);
 
@@ -272,6 +291,23 @@ struct ir_value *imp_nonzero(struct imp *im, struct ir_value *x);
  * (a scalar; NULL: true) is false, all are. */
 struct ir_value *imp_dropout(struct imp *im, struct ir_value *x, struct ir_value *probability, int64_t seed,
                              struct ir_value *training, struct ir_value **mask);
+
+/* -- Losses (loss.c) */
+
+enum imp_reduction { IMP_NONE, IMP_MEAN, IMP_SUM };
+struct ir_value *imp_reduced(struct imp *im, struct ir_value *loss, enum imp_reduction how);
+/* The loss of labels (target) by the logarithms of probabilities [n, c, d...], or of one row of them. */
+struct imp_labels_loss {
+    struct ir_value *logs, *target, *weight; /* weight: of each class; NULL: 1 */
+    bool ignores;                            /* targets of the label `ignored` count for nothing */
+    int64_t ignored;
+    struct ir_value *kept, *w; /* results: which targets count, what each weighs; NULL: all, 1 */
+};
+/* Weighed, one for each target. */
+struct ir_value *imp_likelihood(struct imp *im, struct imp_labels_loss *l);
+/* Of such losses; their mean is one by weights. */
+struct ir_value *imp_weighed(struct imp *im, const struct imp_labels_loss *l, struct ir_value *loss,
+                             enum imp_reduction how);
 
 /* -- Quantisation (quant.c) */
 

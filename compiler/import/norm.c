@@ -41,7 +41,34 @@ struct ir_value *imp_rms_normalise(struct imp *im, struct ir_value *x, int n, co
     return imp_bin(im, IR_mul, x, inverse);
 }
 
-struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *mode)
+struct ir_value *imp_scaled(struct imp *im, struct ir_value *y, struct ir_value *scale, struct ir_value *bias)
+{
+    if (scale)
+        y = imp_bin(im, IR_mul, y, imp_cast(im, scale, imp_dtype(y)));
+    return bias ? imp_bin(im, IR_add, y, imp_cast(im, bias, imp_dtype(y))) : y;
+}
+
+struct ir_value *imp_grouped(struct imp *im, struct ir_value *x, int channels, int64_t groups, int *n, int64_t *axes)
+{
+    ir_expr dims[TCC_MAX_RANK], size = ir_const(im->ctx, groups);
+    *n = 0;
+    if (!x)
+        return NULL;
+    for (int k = 0; k <= imp_rank(x); k++) {
+        dims[k] = k == channels       ? size
+                  : k == channels + 1 ? ir_floordiv(im->ctx, imp_dim(x, channels), size)
+                                      : imp_dim(x, k > channels ? k - 1 : k);
+        if (k && k != channels)
+            axes[(*n)++] = k;
+    }
+    return imp_reshape(im, x, imp_rank(x) + 1, dims);
+}
+
+/* -- Batch normalisation */
+
+/* The mean over the ranks that train together (--sync-bn; mode "avg"), or their sum ("sum"); otherwise the value
+ * itself. */
+static struct ir_value *over_ranks(struct imp *im, struct ir_value *x, const char *mode)
 {
     if (!x || !im->sync_bn)
         return x;
@@ -51,7 +78,9 @@ struct ir_value *imp_over_ranks(struct imp *im, struct ir_value *x, const char *
     return n ? n->out[0] : NULL;
 }
 
-bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const int64_t *axes)
+/* The statistics of a batch that is trained on need more than one value, as in PyTorch: an error where the axes of x have
+ * one; where they may have at run time, such a run is refused. False after a message. */
+static bool check_statistics(struct imp *im, const struct ir_value *x, int n, const int64_t *axes)
 {
     ir_expr count = ir_const(im->ctx, 1), one = ir_const(im->ctx, 1);
     int64_t size, known = 1;
@@ -69,9 +98,71 @@ bool imp_check_statistics(struct imp *im, const struct ir_value *x, int n, const
                       "there are too few values per channel for statistics, when training");
 }
 
-struct ir_value *imp_run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next)
+/* What a running statistic becomes: as it was where the batch, of `count` values, is empty, as in PyTorch. */
+static struct ir_value *run_on(struct imp *im, struct ir_value *count, struct ir_value *running, struct ir_value *next)
 {
     return count && next ? imp_tri(im, IR_select, imp_bin(im, MUTANT(336, IR_gt, IR_ge), count, imp_like(im, count, 0)),
                                    next, running)
                          : NULL;
+}
+
+/* Of each channel, or (axis < 0) of each element of a sample. */
+static struct ir_value *along(struct imp *im, const struct imp_batch_norm *b, struct ir_value *v)
+{
+    int rank = imp_rank(b->x);
+    return b->axis < 0 ? imp_to_rank(im, v, rank) : imp_along(im, v, b->axis, rank);
+}
+
+struct ir_value *imp_batch_norm(struct imp *im, const struct imp_batch_norm *b)
+{
+    enum tcc_dtype d = imp_dtype(b->var);
+    struct ir_value *a = imp_un(im, IR_rsqrt, imp_with(im, IR_add, b->var, b->epsilon));
+    if (b->scale)
+        a = imp_bin(im, IR_mul, imp_cast(im, b->scale, d), a);
+    struct ir_value *c = imp_bin(im, IR_mul, b->mean, a);
+    c = b->bias ? imp_bin(im, IR_sub, imp_cast(im, b->bias, d), c) : imp_un(im, IR_neg, c);
+    a = along(im, b, a);
+    c = along(im, b, c);
+    return imp_bin(im, IR_add, imp_bin(im, IR_mul, imp_cast(im, b->x, d), a), c);
+}
+
+/* running * keep + batch * fresh. */
+static bool update_running(struct imp *im, struct imp_batch_norm *b, int n, const int64_t *axes)
+{
+    enum tcc_dtype d = imp_dtype(b->mean);
+    struct ir_value *running[] = {b->mean, b->var}, *batch[] = {b->batch_mean, b->batch_var};
+    struct ir_value *old = imp_like(im, b->mean, b->keep), *fresh = imp_like(im, b->mean, b->fresh), *count = NULL;
+    if (!b->biased) {
+        struct ir_value *one = imp_like(im, b->mean, 1);
+        count = over_ranks(im, imp_count(im, b->x, n, axes, d), "sum");
+        struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
+        batch[1] = imp_bin(im, IR_mul, imp_cast(im, batch[1], d), imp_bin(im, IR_div, count, others));
+    }
+    for (int k = 0; k < 2; k++) {
+        struct ir_value *now = imp_bin(im, IR_mul, imp_cast(im, batch[k], d), fresh);
+        now = imp_bin(im, IR_add, imp_bin(im, IR_mul, running[k], old), now);
+        b->next[k] = b->biased ? now : run_on(im, count, running[k], now);
+    }
+    return b->next[1] != NULL;
+}
+
+struct ir_value *imp_batch_norm_train(struct imp *im, struct imp_batch_norm *b, enum tcc_dtype d)
+{
+    int64_t axes[TCC_MAX_RANK];
+    int n = 0;
+    for (int k = 0; k < imp_rank(b->x); k++)
+        if (k != b->axis)
+            axes[n++] = k;
+    if (!b->biased && !check_statistics(im, b->x, n, axes))
+        return NULL;
+    struct ir_value *wide = imp_cast(im, b->x, d);
+    b->batch_mean = over_ranks(im, imp_mean(im, wide, n, axes, false), "avg");
+    struct ir_value *centred = imp_bin(im, IR_sub, wide, along(im, b, b->batch_mean));
+    b->batch_var = over_ranks(im, imp_mean(im, imp_un(im, IR_square, centred), n, axes, false), "avg");
+    if (!b->batch_var || (b->mean && !update_running(im, b, n, axes)))
+        return NULL;
+    b->inverse = imp_un(im, IR_rsqrt, imp_with(im, IR_add, b->batch_var, b->epsilon));
+    struct ir_value *a = b->scale ? imp_bin(im, IR_mul, imp_cast(im, b->scale, d), b->inverse) : b->inverse;
+    struct ir_value *y = imp_bin(im, IR_mul, centred, along(im, b, a));
+    return b->bias ? imp_bin(im, IR_add, y, along(im, b, imp_cast(im, b->bias, d))) : y;
 }

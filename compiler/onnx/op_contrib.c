@@ -150,10 +150,9 @@ bool onnx_op_contrib_group_norm(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0), *gamma = imp_in(im, 1), *beta = imp_in(im, 2);
     int64_t groups = imp_i(im, "groups", 0), axes[TCC_MAX_RANK], activation = imp_i(im, "activation", 0);
-    ir_expr split[TCC_MAX_RANK];
     if (!x)
         return false;
-    int rank = imp_rank(x), channels = imp_i(im, "channels_last", 1) ? rank - 1 : 1, n = 0;
+    int rank = imp_rank(x), channels = imp_i(im, "channels_last", 1) ? rank - 1 : 1, n;
     if (!gamma || !beta || rank < 3 || rank + 1 > TCC_MAX_RANK || groups < 1 || activation < 0 || activation > 1)
         return imp_bad(im, "X with spatial axes, gamma, beta, groups, and activation 0 or 1 are expected");
     enum tcc_dtype to = imp_dtype(x);
@@ -165,18 +164,11 @@ bool onnx_op_contrib_group_norm(struct imp *im)
         if (imp_wants(im, 1) && !imp_out(im, 1, imp_cast(im, x, to)))
             return false;
     }
-    for (int k = 0; x && k < rank + 1; k++) {
-        split[k] = k == channels       ? ir_const(im->ctx, groups)
-                   : k == channels + 1 ? ir_floordiv(im->ctx, imp_dim(x, channels), ir_const(im->ctx, groups))
-                                       : imp_dim(x, k > channels ? k - 1 : k);
-        if (k && k != channels)
-            axes[n++] = k;
-    }
-    struct ir_value *y = imp_reshape(im, x, rank + 1, split);
-    y = y ? imp_normalise(im, y, n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL) : NULL;
-    y = y ? imp_reshape(im, y, rank, x->type->dim) : NULL;
-    y = imp_bin(im, IR_mul, y, imp_along(im, imp_wide(im, gamma), channels, rank));
-    y = imp_bin(im, IR_add, y, imp_along(im, imp_wide(im, beta), channels, rank));
+    struct ir_value *y = imp_grouped(im, x, channels, groups, &n, axes);
+    y = imp_normalise(im, y, n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
+    y = y ? imp_scaled(im, imp_reshape(im, y, rank, x->type->dim), imp_along(im, gamma, channels, rank),
+                       imp_along(im, beta, channels, rank))
+          : NULL;
     return imp_out(im, 0, imp_cast(im, activation ? imp_un(im, IR_silu, y) : y, to));
 }
 

@@ -4,63 +4,35 @@
 
 #include <string.h>
 
-/* -log probability of the target class, weighted, ignored targets as 0; then reduced. `logs`: [n, c, d...]. */
-static struct ir_value *likelihood(struct imp *im, struct ir_value *logs, struct ir_value *target,
-                                   struct ir_value *weight)
+static bool read_reduction(struct imp *im, enum imp_reduction *how)
 {
-    const char *reduction = imp_s(im, "reduction", "mean");
-    int64_t one = 1, axes[TCC_MAX_RANK];
-    if (imp_rank(logs) < 2 || imp_rank(target) != imp_rank(logs) - 1)
-        return imp_bad(im, "scores %s for labels %s", ir_type_text(im->ctx, logs->type),
-                       ir_type_text(im->ctx, target->type)),
-               NULL;
-    target = imp_cast(im, target, TCC_I64);
-    struct ir_value *counts = NULL; /* which targets count: NULL is all */
-    if (imp_attr(im, "ignore_index")) {
-        counts = imp_bin(im, IR_ne, target, imp_int(im, TCC_I64, imp_i(im, "ignore_index", 0)));
-        target = imp_tri(im, IR_select, counts, target, imp_int(im, TCC_I64, 0));
-    }
-    struct ir_value *picked = imp_gather_elements(im, logs, target ? imp_unsqueeze(im, target, 1, &one) : NULL, 1);
-    struct ir_value *loss = imp_un(im, IR_neg, imp_squeeze(im, picked, 1, &one)), *w = NULL;
-    if (!loss)
-        return NULL;
-    if (weight)
-        w = imp_gather(im, imp_cast(im, weight, imp_dtype(loss)), target, 0);
-    if (counts)
-        w = w ? imp_tri(im, IR_select, counts, w, imp_like(im, loss, 0)) : imp_cast(im, counts, imp_dtype(loss));
-    if (w)
-        loss = imp_bin(im, IR_mul, loss, w);
-    if (!loss || !strcmp(reduction, "none"))
-        return loss;
-    int n = imp_rank(loss);
-    for (int k = 0; k < n; k++)
-        axes[k] = k;
-    if (!strcmp(reduction, "sum"))
-        return imp_reduce(im, IR_reduce_sum, loss, n, axes, false);
-    if (strcmp(reduction, "mean"))
-        return imp_bad(im, "reduction '%s'", reduction), NULL;
-    if (!w)
-        return imp_mean(im, loss, n, axes, false);
-    return imp_bin(im, IR_div, imp_reduce(im, IR_reduce_sum, loss, n, axes, false),
-                   imp_reduce(im, IR_reduce_sum, w, n, axes, false));
+    static const char *const names[] = {"none", "mean", "sum"};
+    const char *given = imp_s(im, "reduction", "mean");
+    for (*how = IMP_NONE; *how <= IMP_SUM; (*how)++)
+        if (!strcmp(given, names[*how]))
+            return true;
+    return imp_bad(im, "reduction '%s'", given);
 }
 
-/* `arg`: 1 takes the logarithm of the softmax first. */
+/* The row's argument: 1 takes the logarithm of the softmax first. */
 bool onnx_op_loss(struct imp *im)
 {
-    int arg = im->row->arg;
     struct ir_value *x = imp_tensor(im, 0), *target = x ? imp_tensor(im, 1) : NULL;
-    if (!target)
+    enum imp_reduction how;
+    if (!target || !read_reduction(im, &how))
         return false;
-    struct ir_value *logs = imp_wide(im, x);
-    if (arg)
-        logs = logs && imp_rank(logs) >= 2 ? imp_softmax(im, logs, 1, true) : NULL;
-    if (!logs)
-        return imp_rank(x) < 2 && imp_bad(im, "scores with at least 2 dims are expected");
-    struct ir_value *loss = likelihood(im, logs, target, imp_in(im, 2));
-    if (!loss || !imp_out(im, 0, imp_cast(im, loss, imp_dtype(x))))
-        return false;
-    return !arg || !imp_wants(im, 1) || imp_out(im, 1, imp_cast(im, logs, imp_dtype(x)));
+    if (imp_rank(x) < 2 || imp_rank(target) != imp_rank(x) - 1)
+        return imp_bad(im, "scores %s for labels %s", ir_type_text(im->ctx, x->type),
+                       ir_type_text(im->ctx, target->type));
+    bool softmax = im->row->arg;
+    struct imp_labels_loss l = {.logs = softmax ? imp_softmax(im, imp_wide(im, x), 1, true) : imp_wide(im, x),
+                                .target = target,
+                                .weight = imp_in(im, 2),
+                                .ignores = imp_attr(im, "ignore_index"),
+                                .ignored = imp_i(im, "ignore_index", 0)};
+    struct ir_value *each = imp_likelihood(im, &l), *loss = imp_weighed(im, &l, each, how);
+    return loss && imp_out(im, 0, imp_cast(im, loss, imp_dtype(x))) &&
+           (!softmax || !imp_wants(im, 1) || imp_out(im, 1, imp_cast(im, l.logs, imp_dtype(x))));
 }
 
 /* -- Optimizers: (rate, step count, parameters..., gradients..., states...) -> (parameters..., states...) */

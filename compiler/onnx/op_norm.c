@@ -2,10 +2,6 @@
 /* Normalisations and softmax, as reductions and elementwise ops that later fuse into one staged kernel. */
 #include "compiler/onnx/import_int.h"
 
-#include <string.h>
-
-#include "base/mutant.h"
-
 /* Softmax, LogSoftmax: from opset 13 along one axis, before over all axes from `axis` on. `arg`: 1 is the logarithm. */
 bool onnx_op_softmax(struct imp *im)
 {
@@ -50,13 +46,6 @@ bool onnx_op_hardmax(struct imp *im)
     return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
 }
 
-static int axes_from(int first, int rank, int64_t *axes)
-{
-    for (int k = first; k < rank; k++)
-        axes[k - first] = k;
-    return rank - first;
-}
-
 bool onnx_op_layer_norm(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0), *scale = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2), *mean,
@@ -65,16 +54,13 @@ bool onnx_op_layer_norm(struct imp *im)
     if (!scale || !imp_axis(im, &axis, imp_rank(x)))
         return false;
     enum tcc_dtype stash = imp_dtype_of(im, imp_i(im, "stash_type", 1));
-    int n = axes_from((int)axis, imp_rank(x), axes);
+    int n = imp_axes_from((int)axis, imp_rank(x), axes);
     struct ir_value *wide = stash == TCC_F32 && imp_dtype(x) != TCC_F64 ? imp_cast(im, x, TCC_F32) : x;
     struct ir_value *y = imp_normalise(im, wide, n, axes, imp_f(im, "epsilon", 1e-5f), &mean, &inverse);
     if (!y)
         return false;
-    y = imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(x)), imp_cast(im, scale, imp_dtype(x)));
-    if (bias)
-        y = imp_bin(im, IR_add, y, imp_cast(im, bias, imp_dtype(x)));
-    return imp_out(im, 0, y) && (!imp_wants(im, 1) || imp_out(im, 1, mean)) &&
-           (!imp_wants(im, 2) || imp_out(im, 2, inverse));
+    return imp_out(im, 0, imp_scaled(im, imp_cast(im, y, imp_dtype(x)), scale, bias)) &&
+           (!imp_wants(im, 1) || imp_out(im, 1, mean)) && (!imp_wants(im, 2) || imp_out(im, 2, inverse));
 }
 
 /* RMSNormalization, SimplifiedLayerNormalization. */
@@ -84,37 +70,11 @@ bool onnx_op_rms_norm(struct imp *im)
     int64_t axis = imp_i(im, "axis", -1), axes[TCC_MAX_RANK];
     if (!scale || !imp_axis(im, &axis, imp_rank(x)))
         return false;
-    int n = axes_from((int)axis, imp_rank(x), axes);
+    int n = imp_axes_from((int)axis, imp_rank(x), axes);
     struct ir_value *inverse = NULL;
     struct ir_value *y = imp_rms_normalise(im, imp_wide(im, x), n, axes, imp_f(im, "epsilon", 1e-5f), &inverse);
     return y && imp_out(im, 0, imp_bin(im, IR_mul, imp_cast(im, y, imp_dtype(scale)), scale)) &&
            (!imp_wants(im, 1) || imp_out(im, 1, inverse));
-}
-
-static struct ir_value *mean_axes(struct imp *im, struct ir_value *x, int64_t *axes, int n, bool keep)
-{
-    return imp_mean(im, x, n, axes, keep);
-}
-
-/* Both running statistics, read for training: running * momentum + batch * (1 - momentum), the variance without bias as
- * in PyTorch. */
-static bool update_running(struct imp *im, struct ir_value *x, int n, const int64_t *axes, struct ir_value **running,
-                           struct ir_value *const *batch)
-{
-    double momentum = imp_f(im, "momentum", 0.9f);
-    struct ir_value *old = imp_like(im, running[0], momentum), *fresh = imp_like(im, running[0], 1 - momentum);
-    struct ir_value *count = imp_count(im, x, n, axes, imp_dtype(running[0])), *one = imp_like(im, running[0], 1);
-    count = imp_over_ranks(im, count, "sum");
-    struct ir_value *others = imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one);
-    for (int k = 0; k < 2; k++) {
-        struct ir_state *s = imp_state_of(running[k]);
-        struct ir_value *now = k ? imp_bin(im, IR_mul, batch[k], imp_bin(im, IR_div, count, others)) : batch[k];
-        now = imp_bin(im, IR_add, imp_bin(im, IR_mul, running[k], old), imp_bin(im, IR_mul, now, fresh));
-        running[k] = imp_run_on(im, count, running[k], now);
-        if (!running[k] || (s && !imp_update_buffer(im, s, running[k])))
-            return false;
-    }
-    return true;
 }
 
 /* Up to opset 13 there are two more results, those that y was made with; exporters name them and nobody reads them. */
@@ -123,98 +83,50 @@ static bool saved_statistics(struct imp *im, struct ir_value *mean, struct ir_va
     return (!imp_wants(im, 3) || imp_out(im, 3, mean)) && (!imp_wants(im, 4) || imp_out(im, 4, var));
 }
 
-/* As the model is trained: by the batch's statistics, from the centred operand, which loses nothing to cancellation. */
-static bool train_batch_norm(struct imp *im, struct ir_value *x, int n, const int64_t *axes)
+/* Training: as the model is trained, or (biased) as the node says, which infers all the same. */
+static bool train_batch_norm(struct imp *im, struct imp_batch_norm *b)
 {
-    struct ir_value *running[2] = {imp_in(im, 3), imp_in(im, 4)}, *batch[2];
-    int rank = imp_rank(x);
-    enum tcc_dtype d = imp_dtype(running[0]);
-    if (rank < 2)
-        return imp_unsupported(im, "training with operands of fewer than 2 dims");
-    if (!imp_check_statistics(im, x, n, axes))
-        return false;
-    struct ir_value *wide = imp_cast(im, x, d);
-    batch[0] = imp_over_ranks(im, imp_mean(im, wide, n, axes, false), "avg");
-    struct ir_value *centred = imp_bin(im, IR_sub, wide, imp_along(im, batch[0], 1, rank));
-    batch[1] = imp_over_ranks(im, imp_mean(im, imp_un(im, IR_square, centred), n, axes, false), "avg");
-    if (!batch[1] || !update_running(im, x, n, axes, running, batch))
-        return false;
-    struct ir_value *inverse =
-        imp_un(im, IR_rsqrt, imp_bin(im, IR_add, batch[1], imp_like(im, batch[1], imp_f(im, "epsilon", 1e-5f))));
-    struct ir_value *a = imp_bin(im, IR_mul, imp_cast(im, imp_in(im, 1), d), inverse);
-    struct ir_value *y = imp_bin(im, IR_mul, centred, imp_along(im, a, 1, rank));
-    y = imp_bin(im, IR_add, y, imp_along(im, imp_cast(im, imp_in(im, 2), d), 1, rank));
-    return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x))) && (!imp_wants(im, 1) || imp_out(im, 1, running[0])) &&
-           (!imp_wants(im, 2) || imp_out(im, 2, running[1])) && saved_statistics(im, batch[0], batch[1]);
+    struct ir_state *s[] = {imp_state_of(b->mean), imp_state_of(b->var)};
+    double momentum = imp_f(im, "momentum", 0.9f);
+    b->keep = momentum;
+    b->fresh = 1 - momentum;
+    struct ir_value *y = imp_batch_norm_train(im, b, imp_dtype(b->mean));
+    for (int k = 0; y && k < 2; k++)
+        if ((im->train && s[k] && !imp_update_buffer(im, s[k], b->next[k])) ||
+            (imp_wants(im, 1 + k) && !imp_out(im, 1 + k, b->next[k])))
+            return false;
+    return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(b->x))) && saved_statistics(im, b->batch_mean, b->batch_var);
 }
 
-/* Up to opset 8 scale and the like may be of each element of a sample, not of each channel. */
-static bool of_elements(struct imp *im)
-{
-    return im->opset < 9 && !imp_i(im, "spatial", 1);
-}
-
-/*
- * BatchNormalization. Inference: y = x * a + b with a = scale / sqrt(var + epsilon), b = bias - mean * a, per channel;
- * constants fold. Training (opset 14 on): statistics of the batch, and running ones as results.
- */
+/* BatchNormalization: up to opset 8 scale and the like may be of each element of a sample, not of each channel. */
 bool onnx_op_batch_norm(struct imp *im)
 {
-    struct ir_value *x = imp_tensor(im, 0), *scale = imp_in(im, 1), *bias = imp_in(im, 2), *mean = imp_in(im, 3),
-                    *var = imp_in(im, 4);
-    if (!x)
+    struct imp_batch_norm b = {imp_tensor(im, 0), imp_in(im, 1), imp_in(im, 2),
+                               imp_in(im, 3),     imp_in(im, 4), .epsilon = imp_f(im, "epsilon", 1e-5f)};
+    int rank = imp_rank(b.x);
+    bool elements = im->opset < 9 && !imp_i(im, "spatial", 1);
+    if (!b.x)
         return false;
-    if (!scale || !bias || !mean || !var)
+    if (!b.scale || !b.bias || !b.mean || !b.var)
         return imp_bad(im, "five operands are expected");
-    int rank = imp_rank(x);
-    int64_t axes[TCC_MAX_RANK];
-    int n = 0;
-    for (int k = 0; k < rank; k++) {
-        if (k != 1)
-            axes[n++] = k;
-    }
-    bool elements = of_elements(im);
+    b.axis = elements ? -1 : rank > 1;
     if (im->train && elements)
         return imp_unsupported(im, "training with spatial = 0");
+    if (im->train && rank < 2)
+        return imp_unsupported(im, "training with operands of fewer than 2 dims");
     for (int k = 3; im->training && k <= 4; k++) {
         struct ir_state *s = imp_state_of(imp_in(im, k));
         if (s)
             s->flags = IR_STATE_BUFFER;
     }
-    if (im->train)
-        return train_batch_norm(im, x, n, axes);
-    if ((im->training || im->infers) &&
-        ((imp_wants(im, 1) && !imp_out(im, 1, mean)) || (imp_wants(im, 2) && !imp_out(im, 2, var)) ||
-         !saved_statistics(im, mean, var)))
-        return false;
-    bool training =
-        !im->training && !im->infers && (im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1));
-    if (training && (im->opset < 14 || rank < 2))
+    b.biased = !im->training && !im->infers && (im->opset >= 14 ? imp_i(im, "training_mode", 0) : imp_wants(im, 1));
+    if (b.biased && (im->opset < 14 || rank < 2))
         return imp_unsupported(im, "training mode before opset 14");
-    if (training) {
-        double momentum = imp_f(im, "momentum", 0.9f);
-        struct ir_value *now = mean_axes(im, imp_cast(im, x, imp_dtype(mean)), axes, n, false);
-        struct ir_value *centred = imp_bin(im, IR_sub, imp_cast(im, x, imp_dtype(mean)), imp_along(im, now, 1, rank));
-        struct ir_value *spread = mean_axes(im, imp_un(im, IR_square, centred), axes, n, false);
-        struct ir_value *old = imp_like(im, mean, momentum), *fresh = imp_like(im, mean, 1 - momentum);
-        struct ir_value *run_mean =
-            imp_bin(im, IR_add, imp_bin(im, IR_mul, mean, old), imp_bin(im, IR_mul, now, fresh));
-        struct ir_value *run_var =
-            imp_bin(im, IR_add, imp_bin(im, IR_mul, var, old), imp_bin(im, IR_mul, spread, fresh));
-        if (!imp_out(im, 1, run_mean) || !imp_out(im, 2, run_var))
-            return false;
-        mean = now;
-        var = spread;
-    }
-    struct ir_value *a =
-        imp_bin(im, IR_mul, imp_cast(im, scale, imp_dtype(var)),
-                imp_un(im, IR_rsqrt, imp_bin(im, IR_add, var, imp_like(im, var, imp_f(im, "epsilon", 1e-5f)))));
-    struct ir_value *b = imp_bin(im, IR_sub, imp_cast(im, bias, imp_dtype(var)), imp_bin(im, IR_mul, mean, a));
-    a = elements ? imp_to_rank(im, a, rank) : imp_along(im, a, rank > 1, rank);
-    b = elements ? imp_to_rank(im, b, rank) : imp_along(im, b, rank > 1, rank);
-    struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, x, imp_dtype(var)), a);
-    y = imp_bin(im, IR_add, y, b);
-    return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(x)));
+    if (im->train || b.biased)
+        return train_batch_norm(im, &b);
+    struct ir_value *y = imp_batch_norm(im, &b);
+    return y && imp_out(im, 0, imp_cast(im, y, imp_dtype(b.x))) && (!imp_wants(im, 1) || imp_out(im, 1, b.mean)) &&
+           (!imp_wants(im, 2) || imp_out(im, 2, b.var)) && saved_statistics(im, b.mean, b.var);
 }
 
 bool onnx_op_instance_norm(struct imp *im)
@@ -225,11 +137,11 @@ bool onnx_op_instance_norm(struct imp *im)
         return false;
     if (!scale || !bias || imp_rank(x) < 3)
         return imp_bad(im, "x[n, c, spatial...], scale and bias are expected");
-    int n = axes_from(2, imp_rank(x), axes);
+    int n = imp_axes_from(2, imp_rank(x), axes);
     struct ir_value *y = imp_normalise(im, imp_wide(im, x), n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
-    y = y ? imp_cast(im, y, imp_dtype(x)) : NULL;
-    y = imp_bin(im, IR_mul, y, imp_along(im, scale, 1, imp_rank(x)));
-    return imp_out(im, 0, imp_bin(im, IR_add, y, imp_along(im, bias, 1, imp_rank(x))));
+    return y && imp_out(im, 0,
+                        imp_scaled(im, imp_cast(im, y, imp_dtype(x)), imp_along(im, scale, 1, imp_rank(x)),
+                                   imp_along(im, bias, 1, imp_rank(x))));
 }
 
 /* Up to opset 20 scale and bias are per group, then per channel. */
@@ -242,25 +154,15 @@ bool onnx_op_group_norm(struct imp *im)
     int rank = imp_rank(x);
     if (!scale || !bias || rank < 3 || groups < 1 || rank + 1 > TCC_MAX_RANK)
         return imp_bad(im, "x[n, c, spatial...], scale, bias and a positive num_groups are expected");
-    struct ir_ctx *c = im->ctx;
-    ir_expr split[TCC_MAX_RANK] = {imp_dim(x, 0), ir_const(c, groups),
-                                   ir_floordiv(c, imp_dim(x, 1), ir_const(c, groups))};
-    for (int k = 2; k < rank; k++)
-        split[k + 1] = imp_dim(x, k);
-    int n = axes_from(2, rank + 1, axes);
-    struct ir_value *g = imp_reshape(im, imp_wide(im, x), rank + 1, split);
+    int n, per_group = im->opset < 21;
+    struct ir_value *g = imp_grouped(im, imp_wide(im, x), 1, groups, &n, axes);
     struct ir_value *y = imp_normalise(im, g, n, axes, imp_f(im, "epsilon", 1e-5f), NULL, NULL);
-    if (!y)
-        return false;
-    if (im->opset < 21) {
-        y = imp_cast(im, y, imp_dtype(x));
-        y = imp_bin(im, IR_mul, y, imp_along(im, scale, 1, rank + 1));
-        y = imp_bin(im, IR_add, y, imp_along(im, bias, 1, rank + 1));
-        return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
-    }
-    y = imp_cast(im, imp_reshape(im, y, rank, x->type->dim), imp_dtype(x));
-    y = imp_bin(im, IR_mul, y, imp_along(im, scale, 1, rank));
-    return imp_out(im, 0, imp_bin(im, IR_add, y, imp_along(im, bias, 1, rank)));
+    if (!per_group)
+        y = imp_reshape(im, y, rank, x->type->dim);
+    y = y ? imp_scaled(im, imp_cast(im, y, imp_dtype(x)), imp_along(im, scale, 1, rank + per_group),
+                       imp_along(im, bias, 1, rank + per_group))
+          : NULL;
+    return imp_out(im, 0, imp_reshape(im, y, rank, x->type->dim));
 }
 
 /* Local response normalisation: squares summed over `size` neighbouring channels, as a pool over a channel axis. */

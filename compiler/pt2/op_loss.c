@@ -1,127 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses. `reduction` is 0 none, 1 mean, 2 sum. */
+/* Losses. */
 #include "compiler/pt2/pt2_int.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The mean (1) or sum (2) of all elements of a loss, or the loss itself (0). */
-static struct ir_value *pt2_reduced(struct pt2 *p, struct ir_value *loss, int64_t reduction)
+static enum imp_reduction reduction(struct pt2 *p)
 {
-    int64_t axes[TCC_MAX_RANK];
-    for (int k = 0; k < TCC_MAX_RANK; k++)
-        axes[k] = k;
-    if (!loss || reduction == 0)
-        return loss;
-    int n = imp_rank(loss);
-    return reduction == 1 ? imp_mean(p->im, loss, n, axes, false)
-                          : imp_reduce(p->im, IR_reduce_sum, loss, n, axes, false);
+    return (enum imp_reduction)pt2_i(p, "reduction", IMP_MEAN);
+}
+
+/* The loss, as the argument `reduction` says. */
+static bool out_reduced(struct pt2 *p, struct ir_value *loss)
+{
+    return pt2_out(p, 0, imp_reduced(p->im, loss, reduction(p)));
 }
 
 /* -- Labels */
 
-struct labelled {
-    struct ir_value *logs, *target, *weight, *kept, *w; /* logs: [n, c, ...]; w: each target's weight */
-    int axis;
-    int64_t reduction, ignored;
-};
-
-static bool read_labels(struct pt2 *p, struct ir_value *logs, struct labelled *l)
+static bool read_labels(struct pt2 *p, struct ir_value *logs, struct imp_labels_loss *l)
 {
-    struct imp *im = p->im;
-    l->logs = logs;
-    l->target = logs ? pt2_need(p, "target") : NULL;
-    l->weight = logs ? pt2_t(p, "weight") : NULL;
-    l->reduction = pt2_i(p, "reduction", 1);
-    l->ignored = pt2_i(p, "ignore_index", -100);
-    if (!l->target)
-        return false;
-    l->axis = imp_rank(logs) > 1;
-    if (!imp_is_float(l->target)) {
-        l->target = imp_cast(im, l->target, TCC_I64);
-        l->kept = imp_bin(im, IR_ne, l->target, imp_int(im, TCC_I64, l->ignored));
-        l->target = imp_tri(im, IR_select, l->kept, l->target, imp_int(im, TCC_I64, 0));
-        l->w =
-            l->weight ? imp_gather(im, imp_cast(im, l->weight, imp_dtype(logs)), l->target, 0) : imp_like(im, logs, 1);
-        l->w = imp_tri(im, IR_select, l->kept, l->w, imp_like(im, logs, 0));
-    }
+    *l = (struct imp_labels_loss){.logs = logs,
+                                  .target = logs ? pt2_need(p, "target") : NULL,
+                                  .weight = logs ? pt2_t(p, "weight") : NULL,
+                                  .ignores = true,
+                                  .ignored = pt2_i(p, "ignore_index", -100)};
     return l->target != NULL;
-}
-
-/* -logs[target], weighted; *total: the weights' sum */
-static struct ir_value *likelihood(struct pt2 *p, struct labelled *l)
-{
-    struct imp *im = p->im;
-    int64_t axis = l->axis;
-    struct ir_value *picked = imp_gather_elements(im, l->logs, imp_unsqueeze(im, l->target, 1, &axis), (int)axis);
-    return picked ? imp_un(im, IR_neg, imp_bin(im, IR_mul, imp_squeeze(im, picked, 1, &axis), l->w)) : NULL;
-}
-
-static struct ir_value *weighted(struct pt2 *p, struct labelled *l, struct ir_value *loss)
-{
-    if (l->reduction != 1 || !loss)
-        return pt2_reduced(p, loss, l->reduction);
-    return imp_bin(p->im, IR_div, pt2_reduced(p, loss, 2), pt2_reduced(p, pt2_expand_as(p, l->w, loss), 2));
 }
 
 /* nll_loss, nll_loss2d, nll_loss_nd; nll_loss_forward (arg 1) gives the sum of weights too */
 bool aten_nll_loss(struct pt2 *p)
 {
-    struct labelled l;
+    struct imp_labels_loss l;
     if (!read_labels(p, imp_wide(p->im, pt2_need(p, "self")), &l))
         return false;
-    struct ir_value *loss = likelihood(p, &l);
-    return pt2_out(p, 0, weighted(p, &l, loss)) &&
-           (!p->row->arg || !pt2_wants(p, 1) || pt2_out(p, 1, pt2_reduced(p, pt2_expand_as(p, l.w, loss), 2)));
+    struct ir_value *loss = imp_likelihood(p->im, &l);
+    return pt2_out(p, 0, imp_weighed(p->im, &l, loss, reduction(p))) &&
+           (!p->row->arg || !pt2_wants(p, 1) || pt2_out(p, 1, imp_reduced(p->im, l.w, IMP_SUM)));
+}
+
+/* x by the weights of its classes, along an axis. */
+static struct ir_value *by_class(struct pt2 *p, struct ir_value *x, struct ir_value *weight, int axis)
+{
+    return weight
+               ? imp_bin(p->im, IR_mul, x, imp_along(p->im, imp_cast(p->im, weight, imp_dtype(x)), axis, imp_rank(x)))
+               : x;
 }
 
 /* Targets as probabilities: -sum(target weight logs) along the classes */
-static struct ir_value *against_probabilities(struct pt2 *p, struct labelled *l, double smoothing)
+static struct ir_value *against_probabilities(struct pt2 *p, const struct imp_labels_loss *l, int64_t axis,
+                                              struct ir_value *each, double smoothing)
 {
     struct imp *im = p->im;
-    int64_t axis = l->axis;
     struct ir_value *t = imp_cast(im, l->target, imp_dtype(l->logs));
-    if (smoothing > 0) {
-        struct ir_value *each =
-            imp_bin(im, IR_div, imp_like(im, l->logs, smoothing), imp_count(im, l->logs, 1, &axis, imp_dtype(l->logs)));
-        t = imp_bin(im, IR_add, imp_bin(im, IR_mul, t, imp_like(im, t, 1 - smoothing)), each);
-    }
-    struct ir_value *terms = imp_bin(im, IR_mul, l->logs, t);
-    if (l->weight && terms)
-        terms = imp_bin(im, IR_mul, terms,
-                        imp_along(im, imp_cast(im, l->weight, imp_dtype(terms)), l->axis, imp_rank(terms)));
-    struct ir_value *loss = imp_un(im, IR_neg, imp_reduce(im, IR_reduce_sum, terms, 1, &axis, false));
-    return pt2_reduced(p, loss, l->reduction);
+    if (smoothing > 0)
+        t = imp_bin(im, IR_add, imp_with(im, IR_mul, t, 1 - smoothing), each);
+    struct ir_value *terms = by_class(p, imp_bin(im, IR_mul, l->logs, t), l->weight, (int)axis);
+    return imp_un(im, IR_neg, imp_reduce(im, IR_reduce_sum, terms, 1, &axis, false));
 }
 
 /* cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing) */
 bool aten_cross_entropy(struct pt2 *p)
 {
     struct imp *im = p->im;
-    struct labelled l;
+    struct imp_labels_loss l;
     struct ir_value *x = imp_wide(im, pt2_need(p, "self"));
-    int64_t axis = x && imp_rank(x) > 1;
+    int64_t axis = imp_rank(x) > 1;
     double smoothing = pt2_f(p, "label_smoothing", 0);
     if (!read_labels(p, x ? imp_softmax(im, x, (int)axis, true) : NULL, &l))
         return false;
+    enum imp_reduction how = reduction(p);
+    struct ir_value *part = /* of each class */
+        imp_bin(im, IR_div, imp_like(im, l.logs, smoothing), imp_count(im, l.logs, 1, &axis, imp_dtype(l.logs)));
     if (imp_is_float(l.target))
-        return pt2_out(p, 0, against_probabilities(p, &l, smoothing));
-    struct ir_value *loss = weighted(p, &l, likelihood(p, &l));
+        return out_reduced(p, against_probabilities(p, &l, axis, part, smoothing));
+    struct ir_value *each = imp_likelihood(im, &l), *loss = imp_weighed(im, &l, each, how);
     if (smoothing == 0)
         return pt2_out(p, 0, loss);
-    struct ir_value *each = l.logs;
-    if (l.weight)
-        each =
-            imp_bin(im, IR_mul, each, imp_along(im, imp_cast(im, l.weight, imp_dtype(each)), l.axis, imp_rank(each)));
+    each = by_class(p, l.logs, l.weight, (int)axis);
     each = imp_un(im, IR_neg, imp_reduce(im, IR_reduce_sum, each, 1, &axis, false));
     each = imp_tri(im, IR_select, l.kept, each, imp_like(im, l.logs, 0));
-    struct ir_value *smooth =
-        l.reduction == 1 ? imp_bin(im, IR_div, pt2_reduced(p, each, 2), pt2_reduced(p, pt2_expand_as(p, l.w, each), 2))
-                         : pt2_reduced(p, each, l.reduction);
-    smooth = imp_bin(
-        im, IR_mul, smooth,
-        imp_bin(im, IR_div, imp_like(im, l.logs, smoothing), imp_count(im, l.logs, 1, &axis, imp_dtype(l.logs))));
-    return pt2_out(p, 0, imp_bin(im, IR_add, imp_bin(im, IR_mul, loss, imp_like(im, l.logs, 1 - smoothing)), smooth));
+    struct ir_value *smooth = imp_bin(im, IR_mul, imp_weighed(im, &l, each, how), part);
+    return pt2_out(p, 0, imp_bin(im, IR_add, imp_with(im, IR_mul, loss, 1 - smoothing), smooth));
 }
 
 /* -- Differences */
@@ -149,7 +109,7 @@ bool aten_difference_loss(struct pt2 *p)
             near = imp_bin(im, IR_div, near, b);
         loss = arg == SMOOTH_L1 && bound == 0 ? size : imp_tri(im, IR_select, imp_bin(im, IR_lt, size, b), near, far);
     }
-    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return out_reduced(p, loss);
 }
 
 /* binary_cross_entropy; arg 1: with_logits, max(x, 0) - x t + log1p(exp(-|x|)) and its form with pos_weight */
@@ -176,7 +136,7 @@ bool aten_bce(struct pt2 *p)
     }
     if (weight)
         loss = imp_bin(im, IR_mul, loss, weight);
-    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return out_reduced(p, loss);
 }
 
 /* kl_div(self, target, reduction, log_target): target (log target - self), 0 where target is 0 */
@@ -190,7 +150,7 @@ bool aten_kl_div(struct pt2 *p)
     struct ir_value *loss = imp_bin(im, IR_mul, chance, imp_bin(im, IR_sub, logs ? t : imp_un(im, IR_log, t), x));
     if (!logs)
         loss = imp_tri(im, IR_select, imp_bin(im, IR_gt, t, imp_like(im, x, 0)), loss, imp_like(im, x, 0));
-    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return out_reduced(p, loss);
 }
 
 /* -- Losses of distances */
@@ -198,7 +158,7 @@ bool aten_kl_div(struct pt2 *p)
 /* max(0, x), and its mean or sum. No gradient at 0. */
 static bool hinge(struct pt2 *p, struct ir_value *x)
 {
-    return pt2_out(p, 0, pt2_reduced(p, imp_un(p->im, IR_relu, x), pt2_i(p, "reduction", 1)));
+    return out_reduced(p, imp_un(p->im, IR_relu, x));
 }
 
 /* margin_ranking_loss(input1, input2, target, margin): max(0, -target (input1 - input2) + margin) */
@@ -225,7 +185,7 @@ bool aten_hinge_embedding_loss(struct pt2 *p)
                     *far = pt2_un(p, IR_relu, pt2_bin(p, IR_sub, imp_like(p->im, x, margin), x));
     struct ir_value *a = pt2_choose(p, pt2_with(p, IR_eq, t, 1), zero, far),
                     *b = pt2_choose(p, pt2_with(p, IR_eq, t, -1), zero, x);
-    return pt2_out(p, 0, pt2_reduced(p, pt2_bin(p, IR_add, a, b), pt2_i(p, "reduction", 1)));
+    return out_reduced(p, pt2_bin(p, IR_add, a, b));
 }
 
 /* triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap): max(0, d(a, p) - d(a, n) + margin) */
@@ -265,7 +225,7 @@ bool aten_cosine_embedding_loss(struct pt2 *p)
         pt2_choose(p, pt2_with(p, IR_eq, t, 1), pt2_bin(p, IR_sub, imp_like(im, cosine, 1), cosine), zero);
     struct ir_value *apart =
         pt2_choose(p, pt2_with(p, IR_eq, t, -1), pt2_un(p, IR_relu, pt2_with(p, IR_sub, cosine, margin)), zero);
-    return pt2_out(p, 0, pt2_reduced(p, pt2_bin(p, IR_add, alike, apart), pt2_i(p, "reduction", 1)));
+    return out_reduced(p, pt2_bin(p, IR_add, alike, apart));
 }
 
 /* soft_margin_loss(self, target): log(1 + exp(-target self)) */
@@ -276,7 +236,7 @@ bool aten_soft_margin_loss(struct pt2 *p)
         return false;
     struct ir_value *loss =
         pt2_un(p, IR_softplus, pt2_un(p, IR_neg, pt2_bin(p, IR_mul, imp_cast(p->im, t, imp_dtype(x)), x)));
-    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return out_reduced(p, loss);
 }
 
 /* poisson_nll_loss(input, target, log_input, full, eps, reduction): with `full`, Stirling's approximation of log
@@ -300,7 +260,7 @@ bool aten_poisson_nll_loss(struct pt2 *p)
                            pt2_with(p, IR_mul, pt2_un(p, IR_log, pt2_with(p, IR_mul, safe, 2 * M_PI)), 0.5));
         loss = pt2_bin(p, IR_add, loss, pt2_choose(p, big, stirling, imp_like(im, t, 0)));
     }
-    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return out_reduced(p, loss);
 }
 
 /* -- Margins between classes: x is [n, c], or one row */
@@ -344,7 +304,7 @@ bool aten_multi_margin_loss(struct pt2 *p)
     struct ir_value *same = pt2_bin(p, IR_eq, imp_iota(im, 1, &x->type->dim[1], 0, TCC_I64), class);
     struct ir_value *loss = imp_mean(im, pt2_choose(p, same, imp_like(im, x, 0), over), 1, &last, false);
     loss = one && loss ? imp_reshape(im, loss, 0, NULL) : loss;
-    return pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1)));
+    return out_reduced(p, loss);
 }
 
 /* multilabel_margin_loss(self, target, reduction); arg 1: multilabel_margin_loss_forward, with is_target. The targets
@@ -378,7 +338,7 @@ bool aten_multilabel_margin_loss(struct pt2 *p)
         imp_reduce(im, IR_reduce_sum, pt2_choose(p, counts, over, imp_like(im, x, 0)), 2, all, false);
     loss = loss ? pt2_bin(p, IR_div, loss, imp_count(im, x, 1, &last, imp_dtype(x))) : NULL;
     loss = one && loss ? imp_reshape(im, loss, 0, NULL) : loss;
-    if (!pt2_out(p, 0, pt2_reduced(p, loss, pt2_i(p, "reduction", 1))))
+    if (!out_reduced(p, loss))
         return false;
     return !p->row->arg || !pt2_wants(p, 1) ||
            pt2_out(p, 1, imp_reshape(im, imp_cast(im, is, imp_dtype(x)), 2 - one, rows->dim + one));

@@ -4,22 +4,6 @@
 
 #include <string.h>
 
-static int axes_from(int first, int rank, int64_t *axes)
-{
-    for (int k = first; k < rank; k++)
-        axes[k - first] = k;
-    return rank - first;
-}
-
-static struct ir_value *scaled(struct pt2 *p, struct ir_value *y, struct ir_value *weight, struct ir_value *bias)
-{
-    if (weight && y)
-        y = imp_bin(p->im, IR_mul, y, imp_cast(p->im, weight, imp_dtype(y)));
-    if (bias && y)
-        y = imp_bin(p->im, IR_add, y, imp_cast(p->im, bias, imp_dtype(y)));
-    return y;
-}
-
 /* native_layer_norm, layer_norm: over the last axes; also the mean and 1 / deviation. arg 1: rms_norm */
 bool aten_layer_norm(struct pt2 *p)
 {
@@ -36,21 +20,11 @@ bool aten_layer_norm(struct pt2 *p)
     pt2_ignore(p, "cudnn_enable");
     if (!x || n < 1 || n > imp_rank(x))
         return false;
-    axes_from(imp_rank(x) - n, imp_rank(x), axes);
+    imp_axes_from(imp_rank(x) - n, imp_rank(x), axes);
     struct ir_value *y = arg ? imp_rms_normalise(p->im, x, n, axes, epsilon, &inverse)
                              : imp_normalise(p->im, x, n, axes, epsilon, &mean, &inverse);
-    return pt2_out(p, 0, scaled(p, y, weight, bias)) && (!pt2_wants(p, 1) || pt2_out(p, 1, arg ? inverse : mean)) &&
-           (!pt2_wants(p, 2) || pt2_out(p, 2, inverse));
-}
-
-/* x as [n, groups, c / groups, spatial...]. */
-static struct ir_value *grouped(struct pt2 *p, struct ir_value *x, int64_t groups)
-{
-    ir_expr dims[TCC_MAX_RANK + 1] = {imp_dim(x, 0), ir_const(p->ctx, groups),
-                                      ir_floordiv(p->ctx, imp_dim(x, 1), ir_const(p->ctx, groups))};
-    for (int k = 2; k < imp_rank(x); k++)
-        dims[k + 1] = imp_dim(x, k);
-    return imp_reshape(p->im, x, imp_rank(x) + 1, dims);
+    return pt2_out(p, 0, imp_scaled(p->im, y, weight, bias)) &&
+           (!pt2_wants(p, 1) || pt2_out(p, 1, arg ? inverse : mean)) && (!pt2_wants(p, 2) || pt2_out(p, 2, inverse));
 }
 
 /* native_group_norm(input, weight, bias, N, C, HxW, group, eps), group_norm(input, num_groups, ...) */
@@ -65,96 +39,34 @@ bool aten_group_norm(struct pt2 *p)
         pt2_ignore(p, *name);
     if (!x || imp_rank(x) < 2 || imp_rank(x) >= TCC_MAX_RANK || groups < 1)
         return false;
-    int rank = imp_rank(x), n = axes_from(2, rank + 1, axes);
-    struct ir_value *y = imp_normalise(im, grouped(p, x, groups), n, axes, epsilon, &mean, &inverse);
-    y = y ? imp_reshape(im, y, rank, x->type->dim) : NULL;
-    y = scaled(p, y, weight ? imp_along(im, weight, 1, rank) : NULL, bias ? imp_along(im, bias, 1, rank) : NULL);
+    int rank = imp_rank(x), n;
+    struct ir_value *y = imp_grouped(im, x, 1, groups, &n, axes);
+    y = imp_normalise(im, y, n, axes, epsilon, &mean, &inverse);
+    y = imp_reshape(im, y, rank, x->type->dim);
+    y = imp_scaled(p->im, y, imp_along(im, weight, 1, rank), imp_along(im, bias, 1, rank));
     return pt2_out(p, 0, y) && (!pt2_wants(p, 1) || pt2_out(p, 1, imp_squeeze(im, mean, n, axes))) &&
            (!pt2_wants(p, 2) || pt2_out(p, 2, imp_squeeze(im, inverse, n, axes)));
 }
 
 /* -- Batch normalisation */
 
-struct batch_norm {
-    struct ir_value *x, *weight, *bias, *mean, *var; /* mean, var: the running ones, may be NULL */
-    struct ir_value *save_mean, *save_inverse, *new_mean, *new_var;
-    int64_t axes[TCC_MAX_RANK];
-    int n, axis;
-    bool training;
-    double momentum, epsilon;
-};
-
-static bool read_batch_norm(struct pt2 *p, bool training, struct batch_norm *b)
+static bool read_batch_norm(struct pt2 *p, bool *training, struct imp_batch_norm *b)
 {
-    b->x = pt2_need(p, "input");
-    if (!b->x)
-        return false;
-    b->weight = pt2_t(p, "weight");
-    b->bias = pt2_t(p, "bias");
-    b->mean = pt2_t(p, "running_mean");
-    b->var = pt2_t(p, "running_var");
-    b->momentum = pt2_f(p, "momentum", 0.1);
-    b->epsilon = pt2_f(p, "eps", 1e-5);
+    double momentum = pt2_f(p, "momentum", 0.1);
+    *b = (struct imp_batch_norm){pt2_need(p, "input"),     pt2_t(p, "weight"),      pt2_t(p, "bias"),
+                                 pt2_t(p, "running_mean"), pt2_t(p, "running_var"), .epsilon = pt2_f(p, "eps", 1e-5),
+                                 .keep = 1 - momentum,     .fresh = momentum};
     b->axis = imp_rank(b->x) > 1;
-    b->training = training && !(p->eval && b->mean && b->var);
-    for (int k = 0; k < imp_rank(b->x); k++) {
-        if (k != b->axis)
-            b->axes[b->n++] = k;
-    }
-    return b->training || (b->mean && b->var) || imp_unsupported(p->im, "inference without running statistics");
+    *training = *training && !(p->eval && b->mean && b->var);
+    return b->x && (*training || (b->mean && b->var) || imp_unsupported(p->im, "inference without running statistics"));
 }
 
-/* The statistics of the batch, over all ranks with --sync-bn, and what the running ones become. */
-static struct ir_value *batch_statistics(struct pt2 *p, struct batch_norm *b)
+/* By the running statistics, in floats of 32 bits at least. */
+static struct ir_value *inferred(struct pt2 *p, struct imp_batch_norm b)
 {
-    struct imp *im = p->im;
-    int rank = imp_rank(b->x);
-    if (!imp_check_statistics(im, b->x, b->n, b->axes))
-        return NULL;
-    struct ir_value *wide = imp_wide(im, b->x);
-    struct ir_value *mean = imp_over_ranks(im, imp_mean(im, wide, b->n, b->axes, false), "avg");
-    struct ir_value *centred = mean ? imp_bin(im, IR_sub, wide, imp_along(im, mean, b->axis, rank)) : NULL;
-    struct ir_value *var =
-        imp_over_ranks(im, imp_mean(im, imp_un(im, IR_square, centred), b->n, b->axes, false), "avg");
-    struct ir_value *inverse = imp_un(im, IR_rsqrt, imp_bin(im, IR_add, var, imp_like(im, var, b->epsilon)));
-    b->save_mean = mean;
-    b->save_inverse = inverse;
-    if (b->mean && b->var && inverse) {
-        struct ir_value *count = imp_over_ranks(im, imp_count(im, wide, b->n, b->axes, imp_dtype(wide)), "sum"),
-                        *one = imp_like(im, wide, 1);
-        struct ir_value *unbiased = imp_bin(
-            im, IR_mul, var, imp_bin(im, IR_div, count, imp_bin(im, IR_max, imp_bin(im, IR_sub, count, one), one)));
-        struct ir_value *old = imp_like(im, b->mean, 1 - b->momentum), *fresh = imp_like(im, wide, b->momentum);
-        struct ir_value *next[2] = {imp_bin(im, IR_add, imp_bin(im, IR_mul, b->mean, old),
-                                            imp_cast(im, imp_bin(im, IR_mul, mean, fresh), imp_dtype(b->mean))),
-                                    imp_bin(im, IR_add, imp_bin(im, IR_mul, b->var, old),
-                                            imp_cast(im, imp_bin(im, IR_mul, unbiased, fresh), imp_dtype(b->var)))};
-        b->new_mean = imp_run_on(im, count, b->mean, next[0]);
-        b->new_var = imp_run_on(im, count, b->var, next[1]);
-    }
-    return inverse ? imp_bin(im, IR_mul, centred, imp_along(im, inverse, b->axis, rank)) : NULL;
-}
-
-static struct ir_value *batch_norm(struct pt2 *p, struct batch_norm *b)
-{
-    struct imp *im = p->im;
-    int rank = imp_rank(b->x);
-    if (b->training)
-        return scaled(p, batch_statistics(p, b), b->weight ? imp_along(im, b->weight, b->axis, rank) : NULL,
-                      b->bias ? imp_along(im, b->bias, b->axis, rank) : NULL);
-    struct ir_value *var = imp_wide(im, b->var), *mean = imp_cast(im, b->mean, imp_dtype(var));
-    struct ir_value *a = imp_un(im, IR_rsqrt, imp_bin(im, IR_add, var, imp_like(im, var, b->epsilon)));
-    if (b->weight)
-        a = imp_bin(im, IR_mul, imp_cast(im, b->weight, imp_dtype(var)), a);
-    struct ir_value *c = imp_un(im, IR_neg, imp_bin(im, IR_mul, mean, a));
-    if (b->bias)
-        c = imp_bin(im, IR_add, imp_cast(im, b->bias, imp_dtype(var)), c);
-    if (!a || !c)
-        return NULL;
-    struct ir_value *y = imp_bin(im, IR_mul, imp_cast(im, b->x, imp_dtype(var)), imp_along(im, a, b->axis, rank));
-    b->new_mean = b->mean;
-    b->new_var = b->var;
-    return imp_bin(im, IR_add, y, imp_along(im, c, b->axis, rank));
+    b.var = imp_wide(p->im, b.var);
+    b.mean = imp_cast(p->im, b.mean, imp_dtype(b.var));
+    return imp_batch_norm(p->im, &b);
 }
 
 static bool write_statistics(struct pt2 *p, const char *name, struct ir_value *v)
@@ -176,49 +88,49 @@ static bool write_statistics(struct pt2 *p, const char *name, struct ir_value *v
 bool aten_batch_norm(struct pt2 *p)
 {
     int arg = p->row->arg;
-    struct batch_norm b = {0};
+    struct imp_batch_norm b;
+    bool training = arg != 1 && pt2_b(p, "training", true);
     pt2_ignore(p, "cudnn_enabled");
-    if (!read_batch_norm(p, arg != 1 && pt2_b(p, "training", true), &b))
+    if (!read_batch_norm(p, &training, &b))
         return false;
-    struct ir_value *y = batch_norm(p, &b);
+    enum tcc_dtype d = tcc_small_float(imp_dtype(b.x)) ? TCC_F32 : imp_dtype(b.x);
+    struct ir_value *y = training ? imp_batch_norm_train(p->im, &b, d) : inferred(p, b);
     ir_expr none = ir_const(p->ctx, 0);
     struct ir_value *empty = imp_splat(p->im, TCC_F32, 0, 1, &none);
-    bool infers = !b.training && p->eval; /* what a program that trains expects of shapes */
-    struct ir_value *save[2] = {infers       ? b.mean
-                                : b.training ? b.save_mean
-                                             : empty,
-                                infers       ? b.var
-                                : b.training ? b.save_inverse
-                                             : empty};
-    if (!pt2_out(p, 0, y) || (pt2_wants(p, 1) && !pt2_out(p, 1, save[0])) ||
-        (pt2_wants(p, 2) && !pt2_out(p, 2, save[1])))
+    bool infers = !training && p->eval; /* what a program that trains expects of shapes */
+    struct ir_value *mean = training ? b.batch_mean
+                            : infers ? b.mean
+                                     : empty,
+                    *inverse = training ? b.inverse
+                               : infers ? b.var
+                                        : empty;
+    if (!pt2_out(p, 0, y) || (pt2_wants(p, 1) && !pt2_out(p, 1, mean)) || (pt2_wants(p, 2) && !pt2_out(p, 2, inverse)))
         return false;
     if (arg == 2)
-        return pt2_out(p, 3, b.new_mean) && pt2_out(p, 4, b.new_var);
-    if (!b.training || !b.new_mean)
-        return true;
-    return write_statistics(p, "running_mean", b.new_mean) && write_statistics(p, "running_var", b.new_var);
+        return pt2_out(p, 3, training ? b.next[0] : b.mean) && pt2_out(p, 4, training ? b.next[1] : b.var);
+    return !training || !b.mean ||
+           (write_statistics(p, "running_mean", b.next[0]) && write_statistics(p, "running_var", b.next[1]));
 }
 
 /* instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled) */
 bool aten_instance_norm(struct pt2 *p)
 {
     struct imp *im = p->im;
-    struct batch_norm b = {0};
+    struct imp_batch_norm b;
+    bool training = false;
     int64_t axes[TCC_MAX_RANK];
     pt2_ignore(p, "cudnn_enabled");
     if (!pt2_b(p, "use_input_stats", true))
-        return read_batch_norm(p, false, &b) && pt2_out(p, 0, batch_norm(p, &b));
+        return read_batch_norm(p, &training, &b) && pt2_out(p, 0, inferred(p, b));
     struct ir_value *x = pt2_need(p, "input"), *weight = x ? pt2_t(p, "weight") : NULL,
                     *bias = x ? pt2_t(p, "bias") : NULL;
     if (!x || pt2_given(p, "running_mean"))
         return x && imp_unsupported(im, "running statistics that are written");
     for (const char *const *name = (const char *const[]){"running_var", "momentum", NULL}; *name; name++)
         pt2_ignore(p, *name);
-    int rank = imp_rank(x), n = axes_from(2, rank, axes);
+    int rank = imp_rank(x), n = imp_axes_from(2, rank, axes);
     struct ir_value *y = imp_normalise(im, imp_wide(im, x), n, axes, pt2_f(p, "eps", 1e-5), NULL, NULL);
-    return pt2_out(
-        p, 0, scaled(p, y, weight ? imp_along(im, weight, 1, rank) : NULL, bias ? imp_along(im, bias, 1, rank) : NULL));
+    return pt2_out(p, 0, imp_scaled(p->im, y, imp_along(im, weight, 1, rank), imp_along(im, bias, 1, rank)));
 }
 
 /* -- Backward */
@@ -248,12 +160,12 @@ bool aten_layer_norm_backward(struct pt2 *p)
     if (!inverse || n < 1 || n > imp_rank(x))
         return false;
     int first = imp_rank(x) - n;
-    axes_from(first, imp_rank(x), inner);
-    axes_from(0, first, outer);
+    imp_axes_from(first, imp_rank(x), inner);
+    imp_axes_from(0, first, outer);
     mean = imp_cast(im, mean, imp_dtype(x));
     inverse = imp_cast(im, inverse, imp_dtype(x));
     struct ir_value *xhat = imp_bin(im, IR_mul, imp_bin(im, IR_sub, x, mean), inverse);
-    struct ir_value *h = scaled(p, dy, weight, NULL);
+    struct ir_value *h = imp_scaled(p->im, dy, weight, NULL);
     return (!pt2_wants(p, 0) || pt2_out(p, 0, normalise_backward(p, h, xhat, inverse, n, inner))) &&
            (!pt2_wants(p, 1) ||
             pt2_out(p, 1, imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, dy, xhat), first, outer, false))) &&
@@ -271,15 +183,17 @@ bool aten_group_norm_backward(struct pt2 *p)
         pt2_ignore(p, *name);
     if (!inverse || imp_rank(x) < 2 || imp_rank(x) >= TCC_MAX_RANK || groups < 1)
         return false;
-    int rank = imp_rank(x), n = axes_from(2, rank + 1, axes);
+    int rank = imp_rank(x), n;
+    struct ir_value *parts = imp_grouped(im, x, 1, groups, &n, axes);
     mean = imp_unsqueeze(im, imp_cast(im, mean, imp_dtype(x)), n, axes);
     inverse = imp_unsqueeze(im, imp_cast(im, inverse, imp_dtype(x)), n, axes);
-    struct ir_value *xhat = imp_bin(im, IR_mul, imp_bin(im, IR_sub, grouped(p, x, groups), mean), inverse);
-    struct ir_value *h = grouped(p, scaled(p, dy, weight ? imp_along(im, weight, 1, rank) : NULL, NULL), groups);
+    struct ir_value *xhat = imp_bin(im, IR_mul, imp_bin(im, IR_sub, parts, mean), inverse);
+    struct ir_value *h = imp_scaled(im, dy, imp_along(im, weight, 1, rank), NULL);
+    h = imp_grouped(im, h, 1, groups, &n, axes);
     struct ir_value *dx = normalise_backward(p, h, xhat, inverse, n, axes),
                     *flat = xhat ? imp_reshape(im, xhat, rank, x->type->dim) : NULL;
     sums[0] = 0;
-    axes_from(2, rank, sums + 1);
+    imp_axes_from(2, rank, sums + 1);
     return dx && (!pt2_wants(p, 0) || pt2_out(p, 0, imp_reshape(im, dx, rank, x->type->dim))) &&
            (!pt2_wants(p, 1) ||
             pt2_out(p, 1, imp_reduce(im, IR_reduce_sum, imp_bin(im, IR_mul, dy, flat), rank - 1, sums, false))) &&
