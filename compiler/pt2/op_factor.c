@@ -348,8 +348,9 @@ bool aten_lu_solve(struct pt2 *p)
 
 /* linalg_ldl_factor(self, hermitian) -> LD, pivots, arg 0; linalg_ldl_factor_ex(self, hermitian, check_errors) -> LD,
  * pivots, info, arg 1. A real matrix is Hermitian if it is symmetric. */
-bool aten_ldl_factor(struct pt2 *p, int arg)
+bool aten_ldl_factor(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = matrices(p, "self");
     bool check = arg ? pt2_b(p, "check_errors", false) : true;
     pt2_ignore(p, "hermitian");
@@ -360,9 +361,8 @@ bool aten_ldl_factor(struct pt2 *p, int arg)
 }
 
 /* linalg_ldl_solve(LD, pivots, B, hermitian) */
-bool aten_ldl_solve(struct pt2 *p, int arg)
+bool aten_ldl_solve(struct pt2 *p)
 {
-    UNUSED(arg);
     struct ir_value *ld = matrices(p, "LD"), *pivots = ld ? pt2_need(p, "pivots") : NULL,
                     *b = pivots ? matrices(p, "B") : NULL;
     pt2_ignore(p, "hermitian");
@@ -431,8 +431,9 @@ bool aten_eigh(struct pt2 *p)
 }
 
 /* linalg_eig(self) -> complex values and vectors; linalg_eigvals(self), arg 1, and _linalg_eigvals(self) -> values */
-bool aten_eig(struct pt2 *p, int arg)
+bool aten_eig(struct pt2 *p)
 {
+    int arg = p->row->arg;
     struct ir_value *x = matrices(p, "self");
     if (!x)
         return false;
