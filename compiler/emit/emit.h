@@ -211,6 +211,9 @@ void em_store(struct em *e, enum tcc_dtype d, LLVMValueRef ptr, LLVMValueRef val
 /* operand[index] under e's bindings, lanes and mask, by the best of: scalar load, vector load, strided or indexed
  * gather. guard: extra condition (i1, <lanes x i1> or NULL). */
 LLVMValueRef em_load_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef otherwise);
+/* Up to 16 elements that lie side by side, 0 where not `lanes` (NULL: all) or not `there` (NULL: it is): zeros are read
+ * then, since a masked load costs a processor hundreds of cycles where no page is, all lanes off or not. */
+LLVMValueRef em_load_run(struct em *e, int operand, const ir_expr *index, LLVMValueRef there, LLVMValueRef lanes);
 void em_store_at(struct em *e, int operand, const ir_expr *index, LLVMValueRef guard, LLVMValueRef value);
 /* alias metadata: operands don't overlap */
 void em_tag(struct em *e, LLVMValueRef access, int operand);

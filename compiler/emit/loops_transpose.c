@@ -17,14 +17,23 @@ static bool is_gathered(const struct kn_kernel *k, ir_expr x)
     return false;
 }
 
-/* Is instruction i a load that runs along dim u, and jumps along dim v? Its guards are masks; another value where they
- * fail it must not have. */
+static bool guards_use(const struct kn_insn *n, ir_expr sym)
+{
+    for (int i = 0; i < n->nguards; i++)
+        if (ir_uses_sym(n->guards[i].e, sym) || ir_uses_sym(n->guards[i].lo, sym) || ir_uses_sym(n->guards[i].hi, sym))
+            return true;
+    return false;
+}
+
+/* Is instruction i a load that runs along dim u, and jumps along dim v? Guards along u are masks; another value than 0
+ * where one fails it must not have. */
 static bool wants_transpose(struct ir_ctx *ctx, const struct em_machine *m, const struct kn_kernel *k, int i, int u,
                             int v, int width)
 {
     const struct kn_insn *n = &k->insns[i];
     int64_t along_u, along_v;
-    if (n->code != KN_LOAD || (n->nguards && (!m->masks || (n->nargs && n->arg[0] >= 0))))
+    if (n->code != KN_LOAD || (n->nguards && n->nargs && n->arg[0] >= 0) ||
+        (!m->masks && guards_use(n, k->dims[u].var)))
         return false;
     ir_expr offset = kn_flat_offset(ctx, &k->operands[n->operand], n->index);
     if (is_gathered(k, offset) || !ir_uses_sym(offset, k->dims[v].var))
@@ -101,9 +110,9 @@ static void run_block(struct em *e, int u, int v, V u0, V v0, int width, V mask,
             em_bind(e, var_v, lane_point(e, v0, l, mask ? last : NULL));
             em_set_lanes(e, var_u, width, NULL);
             e->aligned = true;
-            V on = em_guards(e, n->nguards, n->guards);
-            on = on ? em_splat(e, on, width) : NULL;
-            columns[i][l] = em_splat(e, em_load_at(e, n->operand, n->index, on, NULL), width);
+            V there, lanes;
+            em_guards_split(e, n->nguards, n->guards, &there, &lanes);
+            columns[i][l] = em_load_run(e, n->operand, n->index, there, lanes);
         }
         transpose(e, columns[i], width);
     }

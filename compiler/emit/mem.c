@@ -253,6 +253,31 @@ LLVMValueRef em_load_at(struct em *e, int operand, const ir_expr *index, LLVMVal
     return em_if_end_value(e, &f, em_splat(e, v, e->lanes), none);
 }
 
+/* A place that is there: 16 elements of any type, all of them 0. */
+enum { ZERO_BYTES = 16 * 16 };
+static LLVMValueRef zeros(struct em *e)
+{
+    LLVMTypeRef t = LLVMArrayType2(e->t_i8, ZERO_BYTES);
+    LLVMValueRef v = LLVMGetNamedGlobal(e->mod, "zeros");
+    if (v)
+        return v;
+    v = LLVMAddGlobal(e->mod, t, "zeros");
+    LLVMSetInitializer(v, LLVMConstNull(t));
+    LLVMSetLinkage(v, LLVMInternalLinkage);
+    LLVMSetGlobalConstant(v, 1);
+    LLVMSetAlignment(v, 64);
+    return v;
+}
+
+LLVMValueRef em_load_run(struct em *e, int operand, const ir_expr *index, LLVMValueRef there, LLVMValueRef lanes)
+{
+    enum tcc_dtype d = e->k->operands[operand].dtype;
+    LLVMValueRef at = em_address(e, operand, em_expr(e, em_offset(e, operand, index)));
+    if (there)
+        at = LLVMBuildSelect(e->b, there, at, zeros(e), "");
+    return em_load(e, d, at, e->lanes, lanes, NULL, operand);
+}
+
 /* The highest lane that is on (all of them without a mask): the last of stores to one place is what stays. */
 static LLVMValueRef last_lane(struct em *e, LLVMValueRef value, LLVMValueRef mask)
 {

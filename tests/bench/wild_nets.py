@@ -85,6 +85,30 @@ class Svtr(nn.Module):
         return self.out(y.reshape(b, h, w, -1).mean(1)).softmax(-1)
 
 
+class Eeg(nn.Module):
+    """Brain waves: Conv1d layers over channels of electrodes, an LSTM over what they leave, as sleep stages and seizures are told."""
+    def __init__(self):
+        super().__init__()
+        block = lambda i, o, k, s: nn.Sequential(nn.Conv1d(i, o, k, s, k // 2), nn.BatchNorm1d(o), nn.ReLU(), nn.MaxPool1d(2))
+        self.f = nn.Sequential(block(18, 32, 7, 1), block(32, 64, 5, 1), block(64, 64, 3, 1))
+        self.rnn, self.out = nn.LSTM(64, 64, 1, batch_first=True), nn.Linear(64, 5)
+
+    def forward(self, x):
+        y, _ = self.rnn(self.f(x).transpose(1, 2))
+        return self.out(y[:, -1])
+
+
+class SmallEncoder(nn.Module):
+    """A transformer's encoder for short sequences of measurements."""
+    def __init__(self, d=64):
+        super().__init__()
+        layer = lambda: nn.TransformerEncoderLayer(d, 4, 2 * d, 0, batch_first=True)
+        self.i, self.l, self.o = nn.Linear(12, d), nn.Sequential(layer(), layer(), layer()), nn.Linear(d, 8)
+
+    def forward(self, x):
+        return self.o(self.l(self.i(x)).mean(1))
+
+
 class GruDenoiser(nn.Module):
     """Gains of bands by three GRUs, as RNNoise."""
     def __init__(self):
@@ -360,6 +384,8 @@ NETS = {
     "diffusion_unet": (Diffusion, [randn(2, 4, 32, 32), lambda: torch.tensor([10.0, 500.0])], [{0: A}, {0: A}]),
     "crnn": (Crnn, [randn(2, 1, 32, 256)], [{3: D}]),
     "svtr": (Svtr, [randn(2, 3, 32, 256)], [{0: D, 3: A}]),
+    "eeg": (Eeg, [randn(1, 18, 1024)], [{0: D}]),
+    "small_encoder": (SmallEncoder, [randn(1, 50, 12)], [{0: D}]),
     "gru_denoiser": (GruDenoiser, [randn(1, 200, 42)], [{1: D}]),
     "mask_denoiser": (MaskDenoiser, [randn(1, 1, 16000)], [{2: A}]),
     "separator": (Separator, [randn(1, 1, 8000)], [{2: A}]),
