@@ -425,7 +425,7 @@ static void tap(struct wg *g, LLVMValueRef *at)
     }
 }
 
-/* The innermost taps, products of bytes: up to four neighbours that reach the same rows at once. */
+/* The innermost taps, products of bytes: neighbours that reach the same rows at once, as many as go together. */
 static void dot_taps(struct wg *g, LLVMValueRef *at)
 {
     struct em *e = g->e;
@@ -436,7 +436,7 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
     for (int64_t t = 0, n; t < w->tap_n[level]; t += n) {
         g->tap[level] = t;
         struct em_span rows = reached(g);
-        for (n = 1; n < 4 && t + n < w->tap_n[level]; n++) {
+        for (n = 1; n < cpu_dot_steps(e) && t + n < w->tap_n[level]; n++) {
             g->tap[level] = t + n;
             struct em_span next = reached(g);
             if (next.lo != rows.lo || next.hi != rows.hi)
@@ -445,10 +445,11 @@ static void dot_taps(struct wg *g, LLVMValueRef *at)
         if (rows.lo == rows.hi)
             continue;
         LLVMValueRef p = element(g, w->dot_s, at[w->dot_s], em_i64(e, t * step_s));
-        LLVMValueRef weights = cpu_dot_group(e, p, step_s, (int)n, w->lanes, op_s);
+        LLVMValueRef weights = cpu_dot_group(e, p, step_s, (int)n, w->lanes, op_s, false);
         for (int64_t r = rows.lo; r < rows.hi; r++) {
             p = element(g, w->dot_u, at[w->dot_u], em_i64(e, r * u->row + t * step_u));
-            g->acc[0][r] = cpu_dot_bytes(e, cpu_dot_group(e, p, step_u, (int)n, w->lanes, op_u), weights, g->acc[0][r]);
+            LLVMValueRef bytes = cpu_dot_group(e, p, step_u, (int)n, w->lanes, op_u, true);
+            g->acc[0][r] = cpu_dot_groups(e, bytes, weights, g->acc[0][r]);
         }
     }
 }
