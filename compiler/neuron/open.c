@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * open.c - kernels with sizes that only the run knows. Of such a kernel one outer dim is open: its extent is a number
- * times a product of sizes, the units. What it does for some units is a kernel of known sizes, a turn; for the next ones
- * the same, further on in HBM by as many bytes a unit of each tensor. So the program is a loop of turns of many points,
- * behind it loops of turns of fewer, down to one, whose counts registers hold (roll.c). A turn has so many that engines,
- * which meet at its end, are at work for long before they do.
+ * times a product of sizes, the units. What it does for some units is a kernel of known sizes, a turn; for the next
+ * ones the same, further on in HBM by as many bytes a unit of each tensor. So the program is a loop of turns of many
+ * points, behind it loops of turns of fewer, down to one, whose counts registers hold (roll.c). A turn has so many that
+ * engines, which meet at its end, are at work for long before they do.
  *
  * Where an access does not go on like that, or a value says which unit it is of, the kernel is the host's.
  */
@@ -91,7 +91,7 @@ static bool find_units(struct open *o)
         if (!factors(k, k->dims[d].extent, &o->each, o->sizes, &o->nsizes))
             return refuse(o, "of which a dim is no multiple");
     }
-    return o->dim >= 0 || refuse(o, "of no dim");
+    return o->dim >= 0 || refuse(o, "which no loop has");
 }
 
 /* Elements by unit; 0: it does not depend on them. */
@@ -158,6 +158,16 @@ static bool stays(const struct open *o, ir_expr e)
     return !e || (!uses_size(o->k, e) && goes_on(o, e, &by) && !by);
 }
 
+/* Does an address depend on an index that is read? */
+static bool is_indexed(const struct kn_kernel *k, const struct kn_insn *n)
+{
+    bool any = false;
+    for (int i = 0; i < k->ninsns; i++)
+        for (int x = 0; x < n->nindex && k->insns[i].code == KN_INDEX; x++)
+            any |= ir_uses_sym(n->index[x], k->insns[i].expr);
+    return any;
+}
+
 static bool find_shift(struct open *o, const struct kn_insn *n)
 {
     const struct kn_operand *x = &o->k->operands[n->operand];
@@ -175,6 +185,8 @@ static bool find_shift(struct open *o, const struct kn_insn *n)
     }
     if (o->shift[n->operand] >= 0 && o->shift[n->operand] != shift)
         return refuse(o, "an operand of which accesses go on by different steps");
+    if (shift && is_indexed(o->k, n)) /* by rows of all of the tensor */
+        return refuse(o, "an index into what goes on with them");
     if (n->code == KN_STORE && x->use != KN_LOCAL && !shift)
         return refuse(o, "a result that is no unit's alone");
     if (shift < 0 || (x->use == KN_LOCAL && shift))
@@ -281,7 +293,7 @@ static void make_turns(struct open *o, const struct nk_machine *m, struct nk_tur
     for (int64_t units = 1; t->n < NK_LEVELS; units *= MORE) {
         struct neuron_program *p = nk_turn_program(o->ctx, m, kernel_of(o, units), &why);
         if (!p && !t->n)
-            refuse(o, why);
+            o->why = why;
         if (!p)
             return;
         memmove(t->program + 1, t->program, (size_t)t->n * sizeof *t->program);

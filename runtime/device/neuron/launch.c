@@ -314,7 +314,8 @@ static void zero_integers(const struct neuron_program *p, const struct tcr_kerne
             memset(l->args[t], 0, (size_t)neuron_lib.neuron_tensor_bytes(&p->tensors[t]));
 }
 
-/* What the launch says of the sizes that only the run knows. Registers are 32 bits, and so are places in such tensors. */
+/* What the launch says of the sizes that only the run knows. Registers have 32 bits, and places in such tensors, too.
+ */
 static int set_sizes(struct neuron_kernel *k, const struct tcr_kernel_launch *l)
 {
     struct neuron_program *p = k->program[0];

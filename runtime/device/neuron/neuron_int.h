@@ -21,7 +21,8 @@
 #define NEURON_FUNCTIONS(X) \
     X(neuron_collective_ns) X(neuron_copy_ns) X(neuron_core_name) X(neuron_decode) X(neuron_engine_name) \
     X(neuron_hbm_bytes) X(neuron_hbm_rate) X(neuron_instance_cores) X(neuron_instr_text) X(neuron_meet_ns) \
-    X(neuron_op_row) X(neuron_program_free) X(neuron_report_text) X(neuron_set_size) X(neuron_sim_bind) X(neuron_sim_free) \
+    X(neuron_op_row) X(neuron_program_free) X(neuron_report_text) X(neuron_set_size) X(neuron_sim_bind) \
+    X(neuron_sim_free) \
     X(neuron_sim_load) X(neuron_sim_new) X(neuron_sim_read) X(neuron_sim_reports) X(neuron_sim_round) \
     X(neuron_sim_run) X(neuron_sim_trace) X(neuron_sim_write) X(neuron_tensor_bytes) X(neuron_ticks_in_10ns)
 struct neuron_library {
