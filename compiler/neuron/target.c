@@ -117,6 +117,8 @@ static bool compile(struct ir_ctx *ctx, const struct kn_program *p, const struct
         kernels[i].launches[0].symbol = ir_internf(ctx, "%sk%d", prefix, i);
         kernels[i].launches[1].symbol = ir_internf(ctx, "%sk%d_then", prefix, i);
     }
+    if (o->dump)
+        fflush(o->dump_to); /* before what is reported, which may go the same way */
     char *all = IR_NEWN(ctx, image.head + (uint64_t)image.bytes.n + 1, char);
     memcpy(all, image.table, image.head);
     if (image.bytes.n)

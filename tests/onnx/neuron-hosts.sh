@@ -9,11 +9,10 @@ trap 'rm -rf "$out"' EXIT
 export TCCC_LIBDIR
 # Kernels by what neuron_kernel_program() says, without numbers; library calls by name; where there are neither: that nothing is left for the engines.
 why() {
-    if ! "$build/tccc" --target=neuron:trn1 --report --dump-ir=neuron "$cases/$1/model.onnx" -o "$out/a.so" >"$out/log" 2>"$out/more" </dev/null; then
+    if ! "$build/tccc" --target=neuron:trn1 --report --dump-ir=neuron "$cases/$1/model.onnx" -o "$out/a.so" >"$out/log" 2>&1 </dev/null; then
         echo "does not compile"
         return
     fi
-    cat "$out/more" >>"$out/log"
     awk '
         /^# kernel .*: on the host: / { name = $3; sub(/:$/, "", name); text = $0; sub(/^.*: on the host: /, "", text); sub(/^a program that breaks a rule:.*/, "a program that breaks a rule", text); reason[name] = text }
         /^floats on the host: / { name = $5; sub(/,$/, "", name); seen[name] = 1 }
