@@ -212,11 +212,13 @@ static void report_defaults(struct ir_ctx *ctx, const struct ir_module *m, FILE 
 
 enum { MOST_TOLD = 6 };
 
-/* Kernels and library calls of floats that stay on the host, of an entry point. */
+/* Kernels and library calls that stay on the host, of an entry point: those of floats; or kernels of anything else that
+ * the device refuses. Library calls of integers are sizes, strings, what comes of values: the host's on any device. */
 struct left {
     struct ir_ctx *ctx;
     const struct target *t;
     const struct pass_machine *m;
+    bool floats;
     int n;
     const char *text;
 };
@@ -228,8 +230,9 @@ static void find_left(const struct kn_program *p, const struct kn_steps *steps, 
         bool launch = s->kind == TCC_STEP_LAUNCH;
         for (int r = 0; r < s->nregions; r++)
             find_left(p, &s->regions[r].steps, x);
-        if ((!launch && s->kind != TCC_STEP_LIB) || p->queues[s->queue].memory || !has_floats(p, s) ||
-            (launch && strcmp(s->kernel->schedule.how, "host") && x->t->host_reason))
+        bool refused = launch && x->t->host_reason && !strcmp(s->kernel->schedule.how, "host");
+        if ((!launch && s->kind != TCC_STEP_LIB) || p->queues[s->queue].memory || has_floats(p, s) != x->floats ||
+            (launch && !refused && x->t->host_reason) || (!x->floats && !refused))
             continue;
         if (x->n++ >= MOST_TOLD)
             continue;
@@ -242,26 +245,32 @@ static void find_left(const struct kn_program *p, const struct kn_steps *steps, 
     }
 }
 
+/* False: there are some, and there may be none. */
+static bool tell_left(const struct kn_program *p, const struct kn_entry *e, struct left x, bool strict)
+{
+    find_left(p, &e->steps, &x);
+    if (!x.n)
+        return true;
+    const char *more = x.n > MOST_TOLD ? ir_internf(x.ctx, "; and %d more", x.n - MOST_TOLD) : "";
+    const char *text =
+        ir_internf(x.ctx, "'%s': %d step%s of %s run%s on the host, not on the device:%s%s", ir_shown(e->name), x.n,
+                   x.n > 1 ? "s" : "", x.floats ? "floats" : "integers", x.n > 1 ? "" : "s", x.text, more);
+    if (strict)
+        ir_error(x.ctx, NULL, "--strict-device: %s", text);
+    else
+        ir_diag(x.ctx, NULL, IR_D_WARNING, "%s", text);
+    return !strict;
+}
+
 bool plan_host_steps(struct ir_ctx *ctx, const struct kn_program *p, const struct target *t,
                      const struct pass_machine *m, bool strict)
 {
     bool ok = true;
 
-    for (int e = 0; e < p->nentries; e++) {
-        struct left x = {.ctx = ctx, .t = t, .m = m, .text = ""};
-        find_left(p, &p->entries[e].steps, &x);
-        if (!x.n)
-            continue;
-        const char *more = x.n > MOST_TOLD ? ir_internf(ctx, "; and %d more", x.n - MOST_TOLD) : "";
-        const char *text =
-            ir_internf(ctx, "'%s': %d step%s of floats run%s on the host, not on the device:%s%s",
-                       ir_shown(p->entries[e].name), x.n, x.n > 1 ? "s" : "", x.n > 1 ? "" : "s", x.text, more);
-        if (strict)
-            ir_error(ctx, NULL, "--strict-device: %s", text);
-        else
-            ir_diag(ctx, NULL, IR_D_WARNING, "%s", text);
-        ok = ok && !strict;
-    }
+    for (int e = 0; e < p->nentries; e++)
+        for (int floats = 1; floats >= 0; floats--)
+            ok &= tell_left(p, &p->entries[e], (struct left){.ctx = ctx, .t = t, .m = m, .floats = floats, .text = ""},
+                            strict);
     return ok;
 }
 

@@ -103,9 +103,15 @@ static void begin(struct nk *nk)
     VEC_PUSH(nk->ctx, nk->sbuf, (struct nk_segment){0, neuron_sbuf_bytes(nk->machine->core), NULL});
 }
 
-/* Outer points run in any order: none reads what another one writes, unless it is by an index. */
+/* Outer points run in any order: none reads what another one writes, unless it is by an index. Once some tiles are made,
+ * it is clear whether all of them are too much. */
 void nk_begin_tile(struct nk *nk)
 {
+    enum { FEW = 16, SOME = 256 };
+    if (nk->tiles == FEW)
+        nk_no_more_than(nk, nk->instructions * nk->expected / FEW / 2);
+    else if (nk->tiles == SOME)
+        nk_no_more_than(nk, nk->instructions * nk->expected / SOME * 63 / 64);
     if (nk->steady && nk->tiles % NK_STEADY == 0) {
         nk->old_places.n = 0;
         for (int i = 0; i < nk->places.n; i++)

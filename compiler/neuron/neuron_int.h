@@ -171,7 +171,8 @@ struct nk {
     int64_t room;                             /* elements of a value in a partition */
     VEC(struct nk_index) indices;
     struct nk_window window[NK_WINDOWS];
-    int64_t window_bytes, tiles;              /* tiles: how many have begun */
+    /* tiles: how many have begun; expected: how many there will be at least; 0: that isn't known */
+    int64_t window_bytes, tiles, expected;
     /* dims that the tile has one point of, while others come soon: of a product's sum */
     uint32_t taps;
     int64_t work[NEURON_NENGINES];            /* how long an engine is busy so far (nk_cycle_ticks()) */
@@ -240,6 +241,7 @@ void nk_release_to(struct nk *nk, int mark, const struct nk_value *const *keep, 
 struct nk_use { struct nk_buffer *b; bool write; int group; };
 /* Appends an instruction; uses: what it reads and writes. */
 void nk_emit(struct nk *nk, enum neuron_engine e, struct neuron_instr *i, int n, const struct nk_use *uses);
+void nk_no_more_than(struct nk *nk, int64_t instructions); /* refuses if so many are too many */
 void nk_meet(struct nk *nk);      /* all that was given has ended before any engine goes on */
 void nk_finish(struct nk *nk);                                              /* resolves waits */
 

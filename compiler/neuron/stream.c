@@ -50,14 +50,19 @@ static void count_work(struct nk *nk, int engine, const struct neuron_instr *i)
         nk->work[NEURON_VECTOR] += ticks;
 }
 
-static int append(struct nk *nk, int engine, struct neuron_instr *i)
+void nk_no_more_than(struct nk *nk, int64_t instructions)
 {
-    count_work(nk, engine, i);
     int most = nk->steady ? NK_MOST_UNROLLED : NK_MOST_INSTRUCTIONS;
-    if (++nk->instructions > most) {
+    if (instructions > most) {
         nk->large = true;
         nk_refuse(nk, "more than %d instructions", most);
     }
+}
+
+static int append(struct nk *nk, int engine, struct neuron_instr *i)
+{
+    count_work(nk, engine, i);
+    nk_no_more_than(nk, ++nk->instructions);
     if (!neuron_add(nk->p, (enum neuron_engine)engine, i))
         nk_refuse(nk, "no memory for a program");
     int number = nk->p->stream[engine].n;

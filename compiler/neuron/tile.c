@@ -559,6 +559,11 @@ void nk_run_tiles(struct nk *nk)
             }
         }
     }
+    nk->expected = p.along < 0 ? 1 : (nk->extent[p.along] - 1) / (each * NEURON_PARTITIONS) + 1;
+    for (int d = 0; d < k->ndims; d++)
+        if (k->dims[d].role == KN_OUTER && d != p.along)
+            nk->expected *= (nk->extent[d] - 1) / p.chunk[d] + 1;
+    nk->expected /= together(nk);
     load_uniform(&p);
     p.again = nk_find_again(nk);
     do
