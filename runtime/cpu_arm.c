@@ -10,6 +10,7 @@
 
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 
 static const struct feature {
     const char *name;
@@ -23,9 +24,20 @@ static const struct feature {
 
 #define PREFIX "aarch64:"
 
+/* Has a vector of SVE's 256 bits? Code for a length gives wrong results at any other; the kernel may have set it to
+ * less than the processor's. */
+static bool has_sve256(void)
+{
+    int length = prctl(PR_SVE_GET_VL);
+
+    return length >= 0 && (length & PR_SVE_VL_LEN_MASK) == 32;
+}
+
 /* FP16 as a feature means half-precision arithmetic of vectors, too (ASIMDHP); processors have both or none. */
 static bool has(const char *name, size_t size)
 {
+    if (size == 6 && memcmp(name, "sve256", 6) == 0)
+        return has_sve256();
     for (size_t i = 0; i < sizeof features / sizeof *features; i++)
         if (strlen(features[i].name) == size && memcmp(features[i].name, name, size) == 0)
             return getauxval(features[i].word) >> features[i].bit & 1;

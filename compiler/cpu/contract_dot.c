@@ -144,13 +144,21 @@ static LLVMValueRef one_of_pairs(struct cg *g, LLVMValueRef pairs, int which)
     return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, low, half, ""), g->vec, "");
 }
 
-LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
+static bool a_unsigned(const struct cg *g)
+{
+    return g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
+}
+
+LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
 {
     struct em *e = g->e;
-    if (g->c.depth == 4) {
-        bool a_unsigned = g->c.k->insns[g->c.dot_a].dtype == TCC_U8;
-        return cpu_dot_bytes(e, a_unsigned ? a : b, a_unsigned ? b : a, acc);
-    }
+    if (shifted)
+        return cpu_dot_bytes_signed(e, a, b, acc);
+    if (g->c.depth == 4)
+        return a_unsigned(g) ? cpu_dot_bytes(e, a, b, acc) : cpu_dot_bytes(e, b, a, acc);
+    if (g->c.depth == 1)
+        return tcc_is_float(g->c.dtype) ? em_fma(e, a, b, acc)
+                                        : LLVMBuildAdd(e->b, acc, LLVMBuildMul(e->b, a, b, ""), "");
     if (half_sums(g)) {
         LLVMTypeRef t = cg_dot_sums(g);
         return em_fma(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
@@ -160,8 +168,34 @@ LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMV
             acc = em_fma(e, one_of_pairs(g, a, i), one_of_pairs(g, b, i), acc);
         return acc;
     }
-    LLVMTypeRef t = LLVMVectorType(LLVMBFloatTypeInContext(e->lc), (unsigned)g->lanes * 2);
-    return em_cpu(e)->dot_bf16(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
+    return cpu_dot_bf16(e, a, b, acc);
+}
+
+static enum cpu_product product_of(const struct cg *g, bool shifted)
+{
+    if (shifted)
+        return CPU_BYTES_SIGNED;
+    if (g->c.depth == 4)
+        return a_unsigned(g) ? CPU_BYTES_A_UNSIGNED : CPU_BYTES_B_UNSIGNED;
+    if (g->c.depth == 2)
+        return ct_half(&g->c) ? CPU_OTHERS : CPU_BF16;
+    return tcc_is_float(g->c.dtype) ? CPU_FLOATS : CPU_OTHERS;
+}
+
+LLVMValueRef cg_lane_product(struct cg *g, bool shifted, LLVMValueRef a, int lane, LLVMValueRef b, LLVMValueRef acc)
+{
+    struct em *e = g->e;
+    const struct cpu_machine *m = em_cpu(e);
+    enum cpu_product what = product_of(g, shifted);
+    LLVMValueRef sum = m->lane_product ? m->lane_product(e, what, a, lane, b, acc) : NULL, at[EM_MAX_LANES];
+    if (sum)
+        return sum;
+    if (what == CPU_BF16 && m->multiplies_bf16) /* LLVM knows their lanes as floats */
+        a = LLVMBuildBitCast(e->b, a, em_like(e->t_f32, a), "");
+    for (int j = 0; j < g->lanes; j++)
+        at[j] = LLVMConstInt(e->t_i32, (unsigned)lane, 0);
+    a = LLVMBuildShuffleVector(e->b, a, a, LLVMConstVector(at, (unsigned)g->lanes), "");
+    return cg_product(g, shifted, a, b, acc);
 }
 
 LLVMValueRef cg_dot_half(struct cg *g, LLVMValueRef b, int which)

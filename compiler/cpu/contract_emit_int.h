@@ -53,12 +53,15 @@ LLVMValueRef cg_operand_value(struct cg *g, int i);
 LLVMValueRef cg_k_loops_begin(struct cg *g, struct em_loop *l, int n, LLVMValueRef *part);
 void cg_k_loops_end(struct cg *g, struct em_loop *l, int n);
 
-/* contract_dot.c: several products a step. */
+/* contract_dot.c: products, several of them a step. */
 LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand);    /* raw groups: i32 */
-LLVMValueRef cg_dot_products(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+/* acc + the products of a step, of a vector of A's values and one of B's. `shifted`: their bytes are all signed. */
+LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+/* The same of the one value in that lane of a. */
+LLVMValueRef cg_lane_product(struct cg *g, bool shifted, LLVMValueRef a, int lane, LLVMValueRef b, LLVMValueRef acc);
 /* The even (which: 0) or the odd bytes of each of B's groups in 16 bits. */
 LLVMValueRef cg_dot_half(struct cg *g, LLVMValueRef b, int which);
-LLVMTypeRef cg_dot_sums(struct cg *g);                                  /* what cg_dot_products adds to */
+LLVMTypeRef cg_dot_sums(struct cg *g);                                  /* what cg_product adds to */
 LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums);             /* such sums in lanes of c.dtype */
 LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part);         /* of all points of part[last] */
 void cg_dot_pack_a(struct cg *g);

@@ -93,8 +93,7 @@ struct ct {
     /* Decisions that follow from the above and the machine. */
     int lanes;                       /* elements per vector */
     bool pack_a, pack_b;
-    /* as many steps as a vector has lanes take their values of A by lane of one vector a row */
-    bool by_lane;
+    int by_lane;                     /* so many steps take their values of A by lane of one vector a row; 0: none */
     bool shifted;                    /* A's unsigned bytes less 128 are multiplied as signed; B's sums make up for it */
     /* the store whose value is the sum as it is, so that a sum can go on from it; else -1 */
     int resume;

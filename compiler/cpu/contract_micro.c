@@ -28,8 +28,8 @@ struct sum {
     int64_t sa[CT_MAX_K], sb[CT_MAX_K];
     ir_expr ea[CT_MAX_K], eb[CT_MAX_K];
     int64_t tap[CT_MAX_K];
-    int part_level;            /* loop that parts of the sum are cut from, -1: none */
-    int64_t part;              /* its points a part */
+    int part_level;                  /* loop that parts of the sum are cut from, -1: none */
+    int64_t part;                    /* its points a part */
     LLVMValueRef acc[CPU_TILE_SUMS]; /* row * cv + vector */
     /* A's unsigned bytes are taken as signed ones, 128 less; of each vector of B what that makes too little, negated */
     bool shifted;
@@ -105,15 +105,6 @@ void cg_bind_k(struct cg *g, const LLVMValueRef *part, int which)
     }
 }
 
-static LLVMValueRef mul_add(struct cg *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
-{
-    if (g->c.depth > 1)
-        return cg_dot_products(g, a, b, acc);
-    if (tcc_is_float(g->c.dtype))
-        return em_fma(g->e, a, b, acc);
-    return LLVMBuildAdd(g->e->b, acc, LLVMBuildMul(g->e->b, a, b, ""), "");
-}
-
 /* What a step takes of A or B: elements, or groups of them. */
 static LLVMValueRef load_step(struct cg *g, LLVMValueRef p, int lanes, LLVMValueRef mask, int operand)
 {
@@ -128,11 +119,6 @@ static LLVMValueRef load_row(struct sum *s, LLVMValueRef p, int lanes)
     struct cg *g = s->g;
     LLVMValueRef v = load_step(g, p, lanes, NULL, g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand);
     return s->shifted ? LLVMBuildXor(g->e->b, v, em_int(LLVMTypeOf(v), (int)0x80808080), "") : v;
-}
-
-static LLVMValueRef product(struct sum *s, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc)
-{
-    return s->shifted ? cpu_dot_bytes_signed(s->g->e, a, b, acc) : mul_add(s->g, a, b, acc);
 }
 
 static LLVMValueRef row_at(struct sum *s, LLVMValueRef a, int64_t r)
@@ -152,7 +138,7 @@ static void load_columns(struct sum *s, LLVMValueRef b, LLVMValueRef *bv)
         LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
         bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
         if (s->shifted)
-            s->less[c] = product(s, em_int(em_vec(g->e->t_i32, g->lanes), (int)0x80808080), bv[c], s->less[c]);
+            s->less[c] = cg_product(g, true, em_int(em_vec(g->e->t_i32, g->lanes), (int)0x80808080), bv[c], s->less[c]);
     }
 }
 
@@ -189,31 +175,23 @@ static void step(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span r
     for (int64_t r = rows.lo; r < rows.hi; r++) {
         LLVMValueRef av = em_splat(e, load_row(s, row_at(s, a, r), 1), g->lanes);
         for (int c = 0; c < s->cv; c++)
-            s->acc[r * s->cv + c] = product(s, av, bv[c], s->acc[r * s->cv + c]);
+            s->acc[r * s->cv + c] = cg_product(g, s->shifted, av, bv[c], s->acc[r * s->cv + c]);
     }
 }
 
-/* As many steps as a vector has lanes: of each row one load of A, whose lanes they take one after the other. */
+/* Several steps: of each row one load of A, whose lanes they take one after the other. */
 static void steps_by_lane(struct sum *s, LLVMValueRef a, LLVMValueRef b, struct em_span rows)
 {
     struct cg *g = s->g;
-    struct em *e = g->e;
-    LLVMValueRef av[CPU_TILE_SUMS], lane[EM_MAX_LANES];
-    bool pairs = g->c.depth == 2 && em_cpu(e)->multiplies_bf16; /* LLVM knows their lanes as floats */
-    for (int64_t r = rows.lo; r < rows.hi; r++) {
-        av[r] = load_row(s, row_at(s, a, r), g->lanes);
-        av[r] = pairs ? LLVMBuildBitCast(e->b, av[r], g->vec, "") : av[r];
-    }
-    for (int i = 0; i < g->lanes; i++) {
+    LLVMValueRef av[CPU_TILE_SUMS];
+    for (int64_t r = rows.lo; r < rows.hi; r++)
+        av[r] = load_row(s, row_at(s, a, r), g->c.by_lane);
+    for (int i = 0; i < g->c.by_lane; i++) {
         LLVMValueRef bv[CPU_TILE_VECTORS];
         load_columns(s, cg_gepc(g, b, i * s->sb[g->c.nks - 1]), bv);
-        for (int j = 0; j < g->lanes; j++)
-            lane[j] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
-        for (int64_t r = rows.lo; r < rows.hi; r++) {
-            LLVMValueRef x = LLVMBuildShuffleVector(e->b, av[r], av[r], LLVMConstVector(lane, (unsigned)g->lanes), "");
+        for (int64_t r = rows.lo; r < rows.hi; r++)
             for (int c = 0; c < s->cv; c++)
-                s->acc[r * s->cv + c] = product(s, x, bv[c], s->acc[r * s->cv + c]);
-        }
+                s->acc[r * s->cv + c] = cg_lane_product(g, s->shifted, av[r], i, bv[c], s->acc[r * s->cv + c]);
     }
 }
 
@@ -308,7 +286,7 @@ static int unroll_of(const struct sum *s)
 {
     const struct ct *c = &s->g->c;
     if (c->by_lane && s->sb[c->nks - 1] != CT_DYN)
-        return s->g->lanes;
+        return c->by_lane;
     if (crowded(s))
         return 1;
     return s->mr * s->cv >= 16 ? 2 : 4; /* more only gives the scheduler room to spill */
@@ -738,7 +716,7 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     bool one_part = ct_half(c) && s.part_level < 0;
     if (one_part)
         part_begin(&s, so_far);
-    s.shifted = c->shifted && !by_taps(&s);
+    s.shifted = c->shifted && em_cpu(e)->dot_bytes_signed && !by_taps(&s);
     for (int i = 0; i < cv; i++)
         s.less[i] = LLVMConstNull(g->vec);
     nest(&s, 0, a, b);

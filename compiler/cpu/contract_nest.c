@@ -614,13 +614,15 @@ static bool copy_rows(struct ct *c)
     return true;
 }
 
-/* A's neighbours along the sum lie side by side, and fill a vector. */
-static bool takes_lanes(const struct cpu_machine *m, const struct ct *c)
+/* Steps whose values of A, which lie side by side, are lanes of one vector; 0: none. */
+static int steps_by_lane(const struct cpu_machine *m, const struct ct *c)
 {
     const struct ct_k *last = &c->ks[c->nks - 1];
-    return m->by_lane && !c->halves && !last->unroll && (c->depth != 4 || m->multiplies_bytes) &&
-           (c->pack_a ? !c->a_by_k : last->sa == c->depth) && (last->n == CT_DYN || last->n >= c->lanes) &&
-           c->lanes > 1 && c->lanes * tcc_dtype_bytes(c->dtype) == m->emit.vector_bytes;
+    int n = m->lane_bytes / tcc_dtype_bytes(c->dtype);
+    bool fits = !c->halves && !last->unroll && (c->depth != 4 || m->multiplies_bytes) &&
+                (c->pack_a ? !c->a_by_k : last->sa == c->depth) && (last->n == CT_DYN || last->n >= n) &&
+                c->lanes * tcc_dtype_bytes(c->dtype) == m->emit.vector_bytes;
+    return fits && n > 1 ? n : 0;
 }
 
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
@@ -655,7 +657,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     if ((together && !ct_dot(c)) || (c->pack_a && c->nguards))
         return false;
     ct_halve(m, c);
-    c->by_lane = takes_lanes(m, c);
+    c->by_lane = steps_by_lane(m, c);
     c->shifted = c->depth == 4 && !c->halves && m->dot_bytes_signed && k->insns[c->dot_a].dtype == TCC_U8;
     c->resume = resumable(c);
     /* The columns of B must be walked by packing or by constant steps. */

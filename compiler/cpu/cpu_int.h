@@ -9,6 +9,9 @@
 #include "compiler/emit/emit.h"
 #include "compiler/target.h"
 
+/* What a step of a sum multiplies: A's bytes or B's may be the unsigned ones, or both are signed. */
+enum cpu_product { CPU_FLOATS, CPU_BYTES_SIGNED, CPU_BYTES_A_UNSIGNED, CPU_BYTES_B_UNSIGNED, CPU_BF16, CPU_OTHERS };
+
 struct cpu_machine {
     struct pass_machine pass;        /* first: a pass_machine of this target is a cpu_machine */
     const char *arch;                /* "x86-64-v3" or "native:adx,aes,..." */
@@ -22,15 +25,21 @@ struct cpu_machine {
     /* Has it instructions for products of four bytes and of two bf16, added to a 32-bit lane; for multiply-adds of f16,
      * twice as many a cycle as of f32; for any shuffle of a vector's bytes? */
     bool multiplies_bytes, multiplies_bf16, multiplies_f16, shuffles_bytes;
-    bool by_lane;                    /* multiply-adds and products of bytes read one lane of a register for all */
+    /* Multiply-adds and products of bytes read one lane of so many bytes for all, of no more than so many vectors at a
+     * time; 0: they don't. */
+    int lane_bytes, lane_rows;
     /* acc + the products of four unsigned bytes u by four signed bytes s in each 32-bit lane, by whatever there is */
     LLVMValueRef (*dot_bytes)(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
     /* The same of signed bytes on both sides; NULL: bytes of mixed signs have an instruction, or neither has */
     LLVMValueRef (*dot_bytes_signed)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
     /* acc + the products of two signed 16-bit numbers in each; NULL: no instruction for it */
     LLVMValueRef (*dot_halves)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
-    /* acc + the products of two bf16 in each; where it multiplies_bf16 */
+    /* acc + the products of two bf16 in each, lanes of any type of 32 bits; where it multiplies_bf16 */
     LLVMValueRef (*dot_bf16)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+    /* acc + the products of b and one lane of a, which is lane_bytes long; NULL, or gives it: LLVM finds the
+     * instruction for a splat of the lane, or there is none */
+    LLVMValueRef (*lane_product)(struct em *e, enum cpu_product what, LLVMValueRef a, int lane, LLVMValueRef b,
+                                 LLVMValueRef acc);
     /* Whose schedules and layouts the code follows: the best of the artifact's machines, or this one. What a schedule
      * was found by (lanes, what is packed, neighbours taken together) must be found again by the same machine;
      * instructions are this one's. */

@@ -68,6 +68,11 @@ V cpu_dot_bytes_signed(struct em *e, V a, V b, V acc)
     return in_parts(e, a, b, acc, em_cpu(e)->dot_bytes_signed);
 }
 
+V cpu_dot_bf16(struct em *e, V a, V b, V acc)
+{
+    return in_parts(e, a, b, acc, em_cpu(e)->dot_bf16);
+}
+
 V cpu_dot_halves(struct em *e, V a, V b, V acc)
 {
     return in_parts(e, a, b, acc, em_cpu(e)->dot_halves);

@@ -14,6 +14,7 @@ static inline const struct cpu_machine *em_cpu(const struct em *e)
 /* dot.c. acc + the products of four unsigned bytes u by four signed bytes s in each 32-bit lane (4, 8 or 16 lanes). */
 LLVMValueRef cpu_dot_bytes(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
 LLVMValueRef cpu_dot_bytes_signed(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+LLVMValueRef cpu_dot_bf16(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
 /* acc + the products of two 16-bit numbers; where the machine that plans has dot_halves. */
 LLVMValueRef cpu_dot_halves(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
 /* The even (which: 0) or the odd bytes of each 32-bit lane as two 16-bit numbers. */

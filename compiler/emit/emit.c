@@ -350,10 +350,10 @@ static void add_attribute(struct em *e, LLVMValueRef fn, const char *name, const
     LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
-static void add_enum_attribute(struct em *e, LLVMValueRef fn, LLVMAttributeIndex at, const char *name)
+static void add_enum_attribute(struct em *e, LLVMValueRef fn, LLVMAttributeIndex at, const char *name, uint64_t value)
 {
     unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    LLVMAddAttributeAtIndex(fn, at, LLVMCreateEnumAttribute(e->lc, kind, 0));
+    LLVMAddAttributeAtIndex(fn, at, LLVMCreateEnumAttribute(e->lc, kind, value));
 }
 
 void em_function_attributes(struct em *e, LLVMValueRef fn)
@@ -363,7 +363,10 @@ void em_function_attributes(struct em *e, LLVMValueRef fn)
         add_attribute(e, fn, "tune-cpu", e->m->tune);
     add_attribute(e, fn, "target-features", e->m->llvm_features);
     add_attribute(e, fn, "prefer-vector-width", ir_internf(e->ctx, "%d", e->m->vector_bytes * 8));
-    add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind");
+    add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "nounwind", 0);
+    uint64_t units = (uint64_t)e->m->sve_units;
+    if (units) /* least and most */
+        add_enum_attribute(e, fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, "vscale_range", units << 32 | units);
 }
 
 static void make_function(struct em *e, const char *name)
@@ -374,7 +377,7 @@ static void make_function(struct em *e, const char *name)
     LLVMSetSection(e->fn, ir_internf(e->ctx, ".text.%s", name));
     em_function_attributes(e, e->fn);
     for (unsigned i = 1; i <= 4; i++)
-        add_enum_attribute(e, e->fn, i, "noalias");
+        add_enum_attribute(e, e->fn, i, "noalias", 0);
     e->args = LLVMGetParam(e->fn, 0);
     e->sizes = LLVMGetParam(e->fn, 1);
     e->scratch = LLVMGetParam(e->fn, 2);

@@ -41,6 +41,7 @@ struct em_machine {
     const char *llvm_cpu, *llvm_features;
     const char *tune;                /* the processor that instructions are ordered for; NULL: llvm_cpu */
     int vector_bytes;                /* 16, 32, 64; 4: no vectors */
+    int sve_units;                   /* SVE's vectors have that many times 128 bits, known when compiling; 0: unknown */
     bool fma;
     bool masks;                      /* memory accesses in some of a vector's lanes are one instruction */
     bool gathers;                    /* loads of 4 and 8 bytes by an address a lane are one */

@@ -46,10 +46,10 @@ def write(path, node, x, y, weights):
 
 
 def useful(block):
-    """Multiply-adds for the result: of bytes those by lane, where there are such; SDOTs of B alone make up for A's signs."""
+    """Multiply-adds for the result, of 128 bits (V1's SVE registers are two of these): of bytes those by lane, where there are such; SDOTs of B alone make up for A's signs."""
     all_of_them = [i for i in block if re.search(MULTIPLIES, i)]
-    rows = [i for i in all_of_them if re.search(r"\bs?u?dot\b.*\.4b\[", i)]
-    return len(rows or all_of_them)
+    rows = [i for i in all_of_them if re.search(r"\bs?u?dot\b.*\.4?b\[", i)]
+    return sum(2 if re.search(r"\bz\d", i) else 1 for i in rows or all_of_them)
 
 
 def loops(text):

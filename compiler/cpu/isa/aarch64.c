@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * aarch64.c - AArch64: code is for vectors of 128 bits (NEON), of which there are 32. Sources: Arm Architecture
- * Reference Manual (DDI 0487); ELF for the Arm 64-bit Architecture (IHI 0056).
+ * aarch64.c - AArch64: code is for 32 vectors of 128 bits (NEON, and SVE's masks), or with SVE256 of 256 (SVE). What
+ * SVE has no general operation of LLVM's for works on scalable vectors, whose length LLVM is told. Sources: Arm
+ * Architecture Reference Manual (DDI 0487); ELF for the Arm 64-bit Architecture (IHI 0056).
  */
 #include "compiler/cpu/emit_int.h"
 #include "compiler/cpu/isa/isa_int.h"
 
 #include <elf.h>
+#include <string.h>
 
 #define V LLVMValueRef
 
@@ -30,11 +32,21 @@ static bool has(const struct cpu_machine *m, enum arm_feature f)
     return m->features >> f & 1;
 }
 
-/* FCVTNS rounds to nearest even. */
+enum { SVE256_LANES = 8 };
+
+/* Is that a whole vector of SVE's 256 bits, by lanes of 32? */
+static bool is_sve256(struct em *e, V v)
+{
+    return em_lanes_of(v) == SVE256_LANES && has(em_cpu(e), ARM_SVE256);
+}
+
+/* FCVTNS rounds to nearest even; SVE has FRINTN and FCVTZS. */
 static V round_to_int(struct em *e, V v)
 {
     LLVMTypeRef types[2] = {em_like(e->t_i32, v), LLVMTypeOf(v)};
-    return em_lanes_of(v) == 4 ? em_intrinsic(e, "llvm.aarch64.neon.fcvtns", 2, types, 1, &v) : NULL;
+    if (em_lanes_of(v) == 4)
+        return em_intrinsic(e, "llvm.aarch64.neon.fcvtns", 2, types, 1, &v);
+    return is_sve256(e, v) ? LLVMBuildFPToSI(e->b, em_unary_intrinsic(e, "llvm.roundeven", v), *types, "") : NULL;
 }
 
 /* -- Products of groups -------------------------------------------------------------------------------------- */
@@ -64,64 +76,122 @@ static V dot_bytes_by_halves(struct em *e, V u, V s, V acc)
     return LLVMBuildAdd(e->b, acc, em_intrinsic(e, "llvm.aarch64.neon.addp", 1, &lanes, 2, half), "");
 }
 
-static V dot(struct em *e, const char *name, V acc, V a, V b)
+/* A vector of 128 or 256 bits as SVE's functions take it. */
+static V scalable(struct em *e, V v)
 {
-    LLVMTypeRef sixteen = em_vec(e->t_i8, 16), types[2] = {em_vec(e->t_i32, 4), sixteen};
-    V args[3] = {acc, LLVMBuildBitCast(e->b, a, sixteen, ""), LLVMBuildBitCast(e->b, b, sixteen, "")};
-    return em_intrinsic(e, name, 2, types, 3, args);
+    LLVMTypeRef t = LLVMGetElementType(LLVMTypeOf(v));
+    LLVMTypeRef types[2] = {LLVMScalableVectorType(t, t == e->t_f64 ? 2 : 4), LLVMTypeOf(v)};
+    return em_intrinsic(e, "llvm.vector.insert", 2, types, 3, (V[]){LLVMGetPoison(*types), v, em_i64(e, 0)});
+}
+
+/* Its lanes of 32 bits as elements of type t: floats, bytes or bf16. */
+static V elements(struct em *e, V v, LLVMTypeRef t)
+{
+    LLVMTypeRef of = LLVMGetElementType(LLVMTypeOf(v));
+    return t == of ? v : LLVMBuildBitCast(e->b, v, LLVMScalableVectorType(t, t == e->t_i8 ? 16 : 8), "");
+}
+
+/* a and b: scalable; by that lane of b, or all. */
+static V by_sve(struct em *e, const char *name, V acc, V a, V b, V lane)
+{
+    V args[4] = {scalable(e, acc), a, b, lane};
+    LLVMTypeRef types[2] = {LLVMTypeOf(acc), LLVMTypeOf(*args)};
+    bool overloaded = LLVMIntrinsicIsOverloaded(LLVMLookupIntrinsicID(name, strlen(name)));
+    V sums = em_intrinsic(e, name, overloaded, types + 1, lane ? 4 : 3, args);
+    return em_intrinsic(e, "llvm.vector.extract", 2, types, 2, (V[]){sums, em_i64(e, 0)});
+}
+
+/* Lanes multiplied in groups of elements of type t, by an instruction that NEON and SVE have. */
+static V dot(struct em *e, const char *neon, const char *sve, LLVMTypeRef t, V acc, V a, V b)
+{
+    if (is_sve256(e, acc))
+        return by_sve(e, sve, acc, elements(e, scalable(e, a), t), elements(e, scalable(e, b), t), NULL);
+    LLVMTypeRef types[2] = {LLVMTypeOf(acc), em_vec(t, t == e->t_i8 ? 16 : 8)};
+    V args[3] = {acc, LLVMBuildBitCast(e->b, a, types[1], ""), LLVMBuildBitCast(e->b, b, types[1], "")};
+    return em_intrinsic(e, neon, 2, types, 3, args);
 }
 
 /* USDOT */
 static V dot_bytes_mixed(struct em *e, V u, V s, V acc)
 {
-    return dot(e, "llvm.aarch64.neon.usdot", acc, u, s);
+    return dot(e, "llvm.aarch64.neon.usdot", "llvm.aarch64.sve.usdot", e->t_i8, acc, u, s);
 }
 
 /* SDOT, whose two sides are signed; A comes last, as its lanes can. */
 static V dot_bytes_signed(struct em *e, V a, V b, V acc)
 {
-    return dot(e, "llvm.aarch64.neon.sdot", acc, b, a);
+    return dot(e, "llvm.aarch64.neon.sdot", "llvm.aarch64.sve.sdot", e->t_i8, acc, b, a);
 }
 
 /* u - 128 is signed, and 128 times s is taken away again (-128 is a signed byte, 128 is none). */
 static V dot_bytes_shifted(struct em *e, V u, V s, V acc)
 {
-    V top = em_int(em_vec(e->t_i8, 16), -128), lower = LLVMBuildBitCast(e->b, u, LLVMTypeOf(top), "");
+    V top = em_int(LLVMTypeOf(acc), (int)0x80808080), lower = LLVMBuildXor(e->b, u, top, "");
     V less = dot_bytes_signed(e, top, s, LLVMConstNull(LLVMTypeOf(acc)));
-    return LLVMBuildSub(e->b, dot_bytes_signed(e, LLVMBuildXor(e->b, lower, top, ""), s, acc), less, "");
+    return LLVMBuildSub(e->b, dot_bytes_signed(e, lower, s, acc), less, "");
 }
 
 /* Vectors of fewer than 16 bytes: of no more lanes than there are points. */
 static V dot_bytes(struct em *e, V u, V s, V acc)
 {
-    if (em_lanes_of(acc) != 4)
+    if (em_lanes_of(acc) != 4 && !is_sve256(e, acc))
         return cpu_dot_bytes_plain(e, u, s, acc);
     const struct cpu_machine *m = em_cpu(e);
-    return has(m, ARM_I8MM)      ? dot_bytes_mixed(e, u, s, acc)
-           : has(m, ARM_DOTPROD) ? dot_bytes_shifted(e, u, s, acc)
-                                 : dot_bytes_by_halves(e, u, s, acc);
+    return has(m, ARM_I8MM)                           ? dot_bytes_mixed(e, u, s, acc)
+           : has(m, ARM_DOTPROD) || is_sve256(e, acc) ? dot_bytes_shifted(e, u, s, acc)
+                                                      : dot_bytes_by_halves(e, u, s, acc);
 }
 
 /* BFDOT, whose products and sums are rounded to odd. */
 static V dot_bf16(struct em *e, V a, V b, V acc)
 {
-    LLVMTypeRef types[2] = {LLVMTypeOf(acc), LLVMTypeOf(a)};
-    return em_intrinsic(e, "llvm.aarch64.neon.bfdot", 2, types, 3, (V[]){acc, b, a});
+    return dot(e, "llvm.aarch64.neon.bfdot", "llvm.aarch64.sve.bfdot", LLVMBFloatTypeInContext(e->lc), acc, b, a);
+}
+
+/* SVE's lanes are those of each 128 bits: a's 128 are repeated, which its load does (LD1RQ). */
+static V lane_product(struct em *e, enum cpu_product what, V a, int lane, V b, V acc)
+{
+    static const struct {
+        const char *name;
+        enum arm_feature needs;
+    } by[] = {[CPU_FLOATS] = {"llvm.aarch64.sve.fmla.lane", ARM_SVE256},
+              [CPU_BYTES_SIGNED] = {"llvm.aarch64.sve.sdot.lane", ARM_SVE256},
+              [CPU_BYTES_A_UNSIGNED] = {"llvm.aarch64.sve.sudot.lane", ARM_I8MM},
+              [CPU_BYTES_B_UNSIGNED] = {"llvm.aarch64.sve.usdot.lane", ARM_I8MM},
+              [CPU_BF16] = {"llvm.aarch64.sve.bfdot.lane.v2", ARM_BF16},
+              [CPU_OTHERS] = {NULL}};
+    LLVMTypeRef t = LLVMGetElementType(LLVMTypeOf(b));
+    if (!by[what].name || !has(em_cpu(e), by[what].needs) || em_lanes_of(acc) != (t == e->t_f64 ? 4 : 8))
+        return NULL;
+    if (what != CPU_FLOATS)
+        t = what == CPU_BF16 ? LLVMBFloatTypeInContext(e->lc) : e->t_i8;
+    V quad = scalable(e, a);
+    LLVMTypeRef type = LLVMTypeOf(quad);
+    quad = elements(e, em_intrinsic(e, "llvm.aarch64.sve.dupq.lane", 1, &type, 2, (V[]){quad, em_i64(e, 0)}), t);
+    b = elements(e, scalable(e, b), t);
+    return by_sve(e, by[what].name, acc, b, quad, LLVMConstInt(e->t_i32, (unsigned)lane, 0));
 }
 
 /* -- The table ----------------------------------------------------------------------------------------------- */
 
 static void describe(struct cpu_machine *m)
 {
+    bool sve256 = has(m, ARM_SVE256);
+    if (sve256)
+        m->emit.vector_bytes = 32;
+    m->emit.sve_units = sve256 ? 2 : 0;
+    m->emit.masks = m->emit.gathers = sve256;
     m->emit.fma = true;
     m->emit.converts_f16 = true;
     m->emit.round_to_int = round_to_int;
-    m->multiplies_bytes = has(m, ARM_DOTPROD);
-    m->by_lane = true;
+    m->multiplies_bytes = has(m, ARM_DOTPROD) || sve256; /* SVE has SDOT in any case */
+    m->lane_bytes = 16;
+    m->lane_rows = sve256 ? 8 : m->registers; /* SVE's number a register by three bits */
+    m->lane_product = sve256 ? lane_product : NULL;
     m->multiplies_bf16 = has(m, ARM_BF16);
     m->dot_bf16 = dot_bf16;
     m->dot_bytes = dot_bytes;
-    m->dot_bytes_signed = has(m, ARM_DOTPROD) && !has(m, ARM_I8MM) ? dot_bytes_signed : NULL;
+    m->dot_bytes_signed = m->multiplies_bytes && !has(m, ARM_I8MM) ? dot_bytes_signed : NULL;
 }
 
 static void initialise(void)
@@ -144,7 +214,7 @@ static const struct cpu_model models[] = {{"cortex-a53", "cortex-a53", "armv8-a+
                                           {"cortex-a76", "cortex-a76", N1, 512 << 10},
                                           {"cortex-a78ae", "cortex-a78ae", N1, 512 << 10},
                                           {"neoverse-n1", "neoverse-n1", N1, 1 << 20},
-                                          {"neoverse-v1", "neoverse-v1", N1 "+bf16+i8mm+sve", 1 << 20},
+                                          {"neoverse-v1", "neoverse-v1", N1 "+bf16+i8mm+sve+sve256", 1 << 20},
                                           {"neoverse-n2", "neoverse-n2", "armv9-a+bf16+i8mm", 1 << 20},
                                           {"neoverse-v2", "neoverse-v2", "armv9-a+bf16+i8mm", 1 << 20},
                                           {"grace", "neoverse-v2", "armv9-a+bf16+i8mm", 1 << 20},

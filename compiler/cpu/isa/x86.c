@@ -102,7 +102,8 @@ static V dot_bytes(struct em *e, V u, V s, V acc)
 /* VDPBF16PS */
 static V dot_bf16(struct em *e, V a, V b, V acc)
 {
-    V args[] = {acc, a, b};
+    LLVMTypeRef t = em_vec(LLVMBFloatTypeInContext(e->lc), em_lanes_of(acc) * 2);
+    V args[] = {acc, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, "")};
     return by_lanes(e, em_lanes_of(acc), "llvm.x86.avx512bf16.dpbf16ps.512", "llvm.x86.avx512bf16.dpbf16ps.256",
                     "llvm.x86.avx512bf16.dpbf16ps.128", 3, args);
 }
