@@ -41,6 +41,59 @@ static void dims_end(struct cg *g, struct dim_loops *l)
             em_loop_end(g->e, &l->loop[d]);
 }
 
+/* -- The kernel's later stages on the accumulators ------------------------------------------------ */
+
+static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c, bool first_row, LLVMValueRef acc)
+{
+    struct em *e = g->e;
+    const struct kn_kernel *k = g->c.k;
+    int from = k->stages[0].last;
+    if (first_row) {
+        cg_column_lanes(g, x, c);
+        em_forget(e, from, k->ninsns);
+    } else {
+        for (int i = from; i < k->ninsns; i++)
+            if (g->by_row[i])
+                em_forget(e, i, i + 1);
+    }
+    cg_bind_row(g, row);
+    e->value[k->contraction.reduce] = acc;
+    em_insns(e, from, k->ninsns);
+}
+
+static LLVMValueRef vector_at(struct cg *g, LLVMValueRef base, LLVMValueRef number)
+{
+    return LLVMBuildGEP2(g->e->b, g->vec, base, &number, 1, "");
+}
+
+void cg_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc)
+{
+    struct em *e = g->e;
+    if ((int64_t)mr * cv * g->epilogue_cost <= 600) {
+        for (int c = 0; c < cv; c++)
+            for (int r = 0; r < mr; r++)
+                emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""), c, r == 0, acc[r * cv + c]);
+    } else {
+        /* A long body would be repeated mr * cv times: rows go around a loop, through memory. */
+        LLVMValueRef buffer = em_alloca(e, g->vec, (int64_t)mr * cv, 64);
+        for (int i = 0; i < mr * cv; i++) {
+            LLVMValueRef p = vector_at(g, buffer, em_i64(e, i));
+            LLVMSetAlignment(LLVMBuildStore(e->b, acc[i], p), g->lanes * tcc_dtype_bytes(g->c.dtype));
+        }
+        struct em_loop l;
+        em_loop_begin(e, &l, em_below(e, em_i64(e, mr)), em_i64(e, 1), "row");
+        LLVMValueRef at = vector_at(g, buffer, LLVMBuildMul(e->b, l.iv, em_i64(e, cv), ""));
+        for (int c = 0; c < cv; c++) {
+            LLVMValueRef v = LLVMBuildLoad2(e->b, g->vec, vector_at(g, at, em_i64(e, c)), "");
+            LLVMSetAlignment(v, g->lanes * tcc_dtype_bytes(g->c.dtype));
+            emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, l.iv, ""), c, true, v);
+        }
+        em_loop_end(e, &l);
+    }
+    em_forget(e, g->c.k->stages[0].last, g->c.k->ninsns);
+    em_set_lanes(e, NULL, 1, NULL);
+}
+
 /* -- Rows ------------------------------------------------------------------------------------------- */
 
 /* Rows whose number is known when compiling, some of them cut by padding. Where tiles cut the rows, whole register
@@ -487,6 +540,8 @@ static void column_tile(struct cg *g, const struct em_tiles *t, LLVMValueRef x, 
     }
     if (g->packed_b)
         pack_b(g, x, x_end, cv);
+    if (g->c.columns_first && em_cpu(e)->dot_bytes_signed)
+        cg_column_sums(g, x, cv);
     dims_begin(g, &l, t, g->packed_a ? 0 : g->c.extra_m);
     rows(g, x, cv);
     dims_end(g, &l);

@@ -23,6 +23,8 @@ struct cg {
     struct em_range rows;            /* of this tile (collapsed numbering), or of one group of them */
     LLVMValueRef packed_row;         /* the row that packed_a starts with */
     LLVMValueRef mask[CPU_TILE_VECTORS]; /* per vector of the current column tile: lanes that exist, or NULL: all */
+    /* c.columns_first: of each vector of the column tile what shifted bytes of A make too little, negated; else NULL */
+    LLVMValueRef less[CPU_TILE_VECTORS];
     bool *by_row;                    /* per instruction of the later stages: differs between rows of a column */
     bool by_passes;
     struct em_range sum;             /* by_passes: points of the sum's outermost loop that this pass takes */
@@ -36,6 +38,10 @@ struct cg {
  * first ones of late_rows, or the last, or all of them. */
 enum { CG_ALL_ROWS = -1, CG_ONE_ROW = -2, CG_FIRST_ROWS = -3, CG_LAST_ROWS = -4, CG_BOTH_ROWS = -5 };
 void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start);
+/* g->less of the column tile that starts at x */
+void cg_column_sums(struct cg *g, LLVMValueRef x, int cv);
+/* contract_emit.c: the kernel's later stages on the accumulators, row * cv + vector */
+void cg_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc);
 void cg_bind_row(struct cg *g, LLVMValueRef row);
 void cg_bind_column(struct cg *g, LLVMValueRef x);           /* first lane's dims */
 /* lanes are the c-th vector of the column tile that starts at x */

@@ -95,11 +95,15 @@ struct ct {
     bool pack_a, pack_b;
     int by_lane;                     /* so many steps take their values of A by lane of one vector a row; 0: none */
     bool shifted;                    /* A's unsigned bytes less 128 are multiplied as signed; B's sums make up for it */
+    bool columns_first;              /* .. which many rows share, and nothing is cut off: made once a column tile */
     /* the store whose value is the sum as it is, so that a sum can go on from it; else -1 */
     int resume;
     ir_expr ksize;                   /* product of the k extents */
     int64_t nk;                      /* or CT_DYN */
 };
+
+/* Vectors of B are summed beside the rows, as if for one more. */
+static inline int ct_summed_row(const struct ct *c) { return c->shifted && !c->columns_first; }
 
 /* Fills *c. False: the kernel is not a contraction of a form that the templates take. */
 bool ct_analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c);

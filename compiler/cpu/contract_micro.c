@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * contract_micro.c - the register tile of contractions: an outer-product micro-kernel whose accumulators stay in vector
- * registers over the whole sum, and the kernel's later stages on the accumulators.
+ * registers over the whole sum.
  *
  * Long sums are taken in parts of about SUM_PART products, each begun at zero: rounding errors then grow with the root
  * of a part's length and of the number of parts, not with that of the whole (Higham, Accuracy and Stability of
@@ -31,8 +31,9 @@ struct sum {
     int part_level;                  /* loop that parts of the sum are cut from, -1: none */
     int64_t part;                    /* its points a part */
     LLVMValueRef acc[CPU_TILE_SUMS]; /* row * cv + vector */
-    /* A's unsigned bytes are taken as signed ones, 128 less; of each vector of B what that makes too little, negated */
-    bool shifted;
+    /* A's unsigned bytes are taken as signed ones, 128 less; of each vector of B what that makes too little, negated:
+     * it is summed here, or all that is (A is -128) */
+    bool shifted, sums_less, only_less;
     LLVMValueRef less[CPU_TILE_VECTORS];
     /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is
      * ahead of b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
@@ -117,8 +118,11 @@ static LLVMValueRef load_step(struct cg *g, LLVMValueRef p, int lanes, LLVMValue
 static LLVMValueRef load_row(struct sum *s, LLVMValueRef p, int lanes)
 {
     struct cg *g = s->g;
+    LLVMValueRef less = em_int(em_vec(g->e->t_i32, lanes), (int)0x80808080);
+    if (s->only_less)
+        return less;
     LLVMValueRef v = load_step(g, p, lanes, NULL, g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand);
-    return s->shifted ? LLVMBuildXor(g->e->b, v, em_int(LLVMTypeOf(v), (int)0x80808080), "") : v;
+    return s->shifted ? LLVMBuildXor(g->e->b, v, less, "") : v;
 }
 
 static LLVMValueRef row_at(struct sum *s, LLVMValueRef a, int64_t r)
@@ -137,7 +141,7 @@ static void load_columns(struct sum *s, LLVMValueRef b, LLVMValueRef *bv)
     for (int c = 0; c < s->cv; c++) {
         LLVMValueRef mask = g->packed_b || g->c.panel ? NULL : g->mask[c];
         bv[c] = load_step(g, cg_gepc(g, b, s->vec_off[c]), g->lanes, mask, op_b);
-        if (s->shifted)
+        if (s->sums_less)
             s->less[c] = cg_product(g, true, em_int(em_vec(g->e->t_i32, g->lanes), (int)0x80808080), bv[c], s->less[c]);
     }
 }
@@ -243,7 +247,7 @@ static struct em_range bounds(struct sum *s, int level)
 /* A loop's accumulators: only those of the active rows go around. */
 static void carry(struct sum *s, struct em_loop *l, struct em_span rows)
 {
-    for (int c = 0; c < s->cv && s->shifted; c++)
+    for (int c = 0; c < s->cv && s->sums_less; c++)
         s->less[c] = em_loop_carry(s->g->e, l, s->less[c]);
     for (int64_t i = rows.lo * s->cv; i < rows.hi * s->cv; i++)
         s->acc[i] = em_loop_carry(s->g->e, l, s->acc[i]);
@@ -251,7 +255,7 @@ static void carry(struct sum *s, struct em_loop *l, struct em_span rows)
 
 static void carry_end(struct sum *s, struct em_loop *l, struct em_span rows)
 {
-    int n = s->shifted ? s->cv : 0;
+    int n = s->sums_less ? s->cv : 0;
     for (int c = 0; c < n; c++)
         em_loop_next(l, c, s->less[c]);
     for (int64_t i = rows.lo * s->cv, j = n; i < rows.hi * s->cv; i++, j++)
@@ -574,59 +578,6 @@ static void nest(struct sum *s, int level, LLVMValueRef a, LLVMValueRef b)
     carry_end(s, &l, em_span(0, s->mr));
 }
 
-/* -- The kernel's later stages on the accumulators ------------------------------------------------ */
-
-static void emit_epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef row, int c, bool first_row, LLVMValueRef acc)
-{
-    struct em *e = g->e;
-    const struct kn_kernel *k = g->c.k;
-    int from = k->stages[0].last;
-    if (first_row) {
-        cg_column_lanes(g, x, c);
-        em_forget(e, from, k->ninsns);
-    } else {
-        for (int i = from; i < k->ninsns; i++)
-            if (g->by_row[i])
-                em_forget(e, i, i + 1);
-    }
-    cg_bind_row(g, row);
-    e->value[k->contraction.reduce] = acc;
-    em_insns(e, from, k->ninsns);
-}
-
-static LLVMValueRef vector_at(struct cg *g, LLVMValueRef base, LLVMValueRef number)
-{
-    return LLVMBuildGEP2(g->e->b, g->vec, base, &number, 1, "");
-}
-
-static void epilogue(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, LLVMValueRef *acc)
-{
-    struct em *e = g->e;
-    if ((int64_t)mr * cv * g->epilogue_cost <= 600) {
-        for (int c = 0; c < cv; c++)
-            for (int r = 0; r < mr; r++)
-                emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, em_i64(e, r), ""), c, r == 0, acc[r * cv + c]);
-    } else {
-        /* A long body would be repeated mr * cv times: rows go around a loop, through memory. */
-        LLVMValueRef buffer = em_alloca(e, g->vec, (int64_t)mr * cv, 64);
-        for (int i = 0; i < mr * cv; i++) {
-            LLVMValueRef p = vector_at(g, buffer, em_i64(e, i));
-            LLVMSetAlignment(LLVMBuildStore(e->b, acc[i], p), g->lanes * tcc_dtype_bytes(g->c.dtype));
-        }
-        struct em_loop l;
-        em_loop_begin(e, &l, em_below(e, em_i64(e, mr)), em_i64(e, 1), "row");
-        LLVMValueRef at = vector_at(g, buffer, LLVMBuildMul(e->b, l.iv, em_i64(e, cv), ""));
-        for (int c = 0; c < cv; c++) {
-            LLVMValueRef v = LLVMBuildLoad2(e->b, g->vec, vector_at(g, at, em_i64(e, c)), "");
-            LLVMSetAlignment(v, g->lanes * tcc_dtype_bytes(g->c.dtype));
-            emit_epilogue(g, x, LLVMBuildAdd(e->b, r0, l.iv, ""), c, true, v);
-        }
-        em_loop_end(e, &l);
-    }
-    em_forget(e, g->c.k->stages[0].last, g->c.k->ninsns);
-    em_set_lanes(e, NULL, 1, NULL);
-}
-
 /* -- One tile --------------------------------------------------------------------------------------- */
 
 /* Strides of packed operands: rows of A are k long, B has cv vectors per step. */
@@ -672,39 +623,65 @@ static LLVMValueRef sum_so_far(struct cg *g, LLVMValueRef x, LLVMValueRef r0, in
     return em_splat(e, em_load_insn(e, &load), g->lanes);
 }
 
-void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start)
+/* Strides, and the addresses of A's first row and B's first column. */
+static void sum_begin(struct sum *s, LLVMValueRef x, LLVMValueRef r0, LLVMValueRef *a, LLVMValueRef *b)
 {
+    struct cg *g = s->g;
     struct em *e = g->e;
     const struct ct *c = &g->c;
-    struct sum s = {.g = g, .mr = mr, .cv = cv, .start = start, .row_sa = c->row_sa};
-    LLVMValueRef zero[CT_MAX_K], a, b;
+    LLVMValueRef zero[CT_MAX_K];
     for (int i = 0; i < c->nks; i++) {
-        s.sa[i] = c->ks[i].sa;
-        s.sb[i] = c->ks[i].sb;
-        s.ea[i] = c->ks[i].ea;
-        s.eb[i] = c->ks[i].eb;
+        s->sa[i] = c->ks[i].sa;
+        s->sb[i] = c->ks[i].sb;
+        s->ea[i] = c->ks[i].ea;
+        s->eb[i] = c->ks[i].eb;
         zero[i] = em_i64(e, 0);
     }
     if (c->row_sa == CT_DYN)
-        s.row_value = em_expr(e, c->row_ea);
-    packed_strides(&s);
-    for (int i = 0; i < cv; i++) {
+        s->row_value = em_expr(e, c->row_ea);
+    packed_strides(s);
+    for (int i = 0; i < s->cv; i++) {
         int64_t at = (int64_t)i * g->lanes;
-        s.vec_off[i] = !g->packed_b && c->panel && (int64_t)cv * g->lanes > c->panel
-                           ? at / c->panel * c->panel_stride + at % c->panel * g->per_step
-                           : at * g->per_step;
+        s->vec_off[i] = !g->packed_b && c->panel && (int64_t)s->cv * g->lanes > c->panel
+                            ? at / c->panel * c->panel_stride + at % c->panel * g->per_step
+                            : at * g->per_step;
     }
     em_set_lanes(e, NULL, 1, NULL);
     cg_bind_column(g, x);
     cg_bind_row(g, r0);
     cg_bind_k(g, zero, 0);
-    if (g->packed_a)
-        a = s.row_sa != CT_DYN ? cg_step(g, g->packed_a, LLVMBuildSub(e->b, r0, g->packed_row, ""), s.row_sa, NULL)
-                               : cg_gep(g, g->packed_a,
-                                        LLVMBuildMul(e->b, LLVMBuildSub(e->b, r0, g->packed_row, ""), s.row_value, ""));
+    LLVMValueRef from = LLVMBuildSub(e->b, r0, g->packed_row, "");
+    if (s->only_less)
+        *a = NULL;
+    else if (g->packed_a)
+        *a = s->row_sa != CT_DYN ? cg_step(g, g->packed_a, from, s->row_sa, NULL)
+                                 : cg_gep(g, g->packed_a, LLVMBuildMul(e->b, from, s->row_value, ""));
     else
-        a = em_address(e, c->k->insns[c->load_a].operand, em_expr(e, c->off_a));
-    b = g->packed_b ? g->packed_b : em_address(e, c->k->insns[c->load_b].operand, em_expr(e, c->off_b));
+        *a = em_address(e, c->k->insns[c->load_a].operand, em_expr(e, c->off_a));
+    *b = g->packed_b ? g->packed_b : em_address(e, c->k->insns[c->load_b].operand, em_expr(e, c->off_b));
+    *a = *a ? *a : *b; /* nothing is loaded there */
+}
+
+void cg_column_sums(struct cg *g, LLVMValueRef x, int cv)
+{
+    struct sum s = {.g = g, .mr = 1, .cv = cv, .start = CG_ALL_ROWS, .row_sa = g->c.row_sa, .part_level = -1};
+    LLVMValueRef a, b;
+    s.shifted = s.only_less = true;
+    sum_begin(&s, x, g->rows.lo, &a, &b);
+    for (int i = 0; i < cv; i++)
+        s.acc[i] = LLVMConstNull(g->vec);
+    nest(&s, 0, a, b);
+    for (int i = 0; i < cv; i++)
+        g->less[i] = s.acc[i];
+}
+
+void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int64_t start)
+{
+    struct em *e = g->e;
+    const struct ct *c = &g->c;
+    struct sum s = {.g = g, .mr = mr, .cv = cv, .start = start, .row_sa = c->row_sa};
+    LLVMValueRef a, b;
+    sum_begin(&s, x, r0, &a, &b);
     start_fetch(&s, r0, b);
     for (int i = 0; i < mr * cv; i++)
         s.acc[i] = g->by_passes ? sum_so_far(g, x, r0, i / cv, i % cv) : LLVMConstNull(g->vec);
@@ -717,12 +694,13 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     if (one_part)
         part_begin(&s, so_far);
     s.shifted = c->shifted && em_cpu(e)->dot_bytes_signed && !by_taps(&s);
+    s.sums_less = s.shifted && !g->less[0];
     for (int i = 0; i < cv; i++)
-        s.less[i] = LLVMConstNull(g->vec);
+        s.less[i] = s.sums_less ? LLVMConstNull(g->vec) : g->less[i];
     nest(&s, 0, a, b);
     if (one_part)
         part_end(&s, so_far);
     for (int i = 0; i < mr * cv && s.shifted; i++)
         s.acc[i] = LLVMBuildSub(e->b, s.acc[i], s.less[i % cv], "");
-    epilogue(g, x, r0, mr, cv, s.acc);
+    cg_epilogue(g, x, r0, mr, cv, s.acc);
 }

@@ -625,6 +625,8 @@ static int steps_by_lane(const struct cpu_machine *m, const struct ct *c)
     return fits && n > 1 ? n : 0;
 }
 
+enum { SHARED_ROWS = 16 }; /* more than these make sums of B's columns worth a loop of their own */
+
 static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struct kn_kernel *k, struct ct *c,
                     bool together)
 {
@@ -659,6 +661,7 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     ct_halve(m, c);
     c->by_lane = steps_by_lane(m, c);
     c->shifted = c->depth == 4 && !c->halves && m->dot_bytes_signed && k->insns[c->dot_a].dtype == TCC_U8;
+    c->columns_first = c->shifted && (c->nrows > SHARED_ROWS || c->extra_m) && !c->nguards && !c->nrowguards;
     c->resume = resumable(c);
     /* The columns of B must be walked by packing or by constant steps. */
     if (c->pack_b && c->block >= 0 && c->width % c->lanes)

@@ -31,7 +31,7 @@ static double far_row_cost(const struct cpu_machine *m, const struct ct *c, int 
 double ct_step_cost(const struct ct *c, int mr, int cv)
 {
     double a = c->by_lane ? (double)mr / c->by_lane : mr; /* loads of A */
-    double fma = (mr + (c->shifted ? 1 : 0)) * cv / 2.0, loads = 1.1 * (a + cv) / 2.0,
+    double fma = (mr + ct_summed_row(c)) * cv / 2.0, loads = 1.1 * (a + cv) / 2.0,
            cost = 4; /* two loads a cycle are not quite reached */
     double slab = (double)(c->nk == CT_DYN ? 128 : c->nk) * cv * c->lanes * tcc_dtype_bytes(c->dtype);
     cost = fma > cost ? fma : cost;
@@ -51,7 +51,7 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
         spare = cv + (c->halves ? 1 : 3);
     int free = m->registers - cv - (m->emit.fma ? 1 : 2) - spare, mr = free / cv;
     if (c->by_lane) { /* a vector a row beside its sums */
-        mr = (m->registers - cv - 1 - (c->shifted ? cv + 1 : 0)) / (cv + 1);
+        mr = (m->registers - cv - 1 - ct_summed_row(c) * (cv + 1)) / (cv + 1);
         mr = mr < m->lane_rows ? mr : m->lane_rows;
     }
     if (mr > (c->period ? 24 : 16))
