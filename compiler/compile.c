@@ -107,6 +107,7 @@ static struct pass_options pass_options_of(struct job *j)
                              .exact = o->exact,
                              .fast_math = o->fast_math,
                              .reduced = o->fast_math || o->auto_cast || o->auto_cast_type || casts_training(o),
+                             .keep_bytes = o->train && o->train->base,
                              .machine = j->made.machine,
                              .picks = j->picks,
                              .dump = dumps,

@@ -78,7 +78,8 @@ bool frontend_train_check(struct ir_ctx *ctx, const struct tccc_train *t)
         o.stages = &split;
     }
     struct train_lora lora;
-    return (!t->lora || train_lora_read(ctx, t->lora, &lora)) && train_check(ctx, &o);
+    return (!t->lora || train_lora_read(ctx, t->lora, &lora)) && train_base_read(ctx, t->base, &lora.base) &&
+           train_check(ctx, &o);
 }
 
 bool frontend_train(struct ir_module *m, const struct tccc_train *t, const struct pass_machine *machine, FILE *schedule,

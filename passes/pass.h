@@ -129,6 +129,7 @@ struct pass_options {
     bool offload;
     /* products of small floats may keep sums of fewer than 256 products in f16 (auto-casts, --fast-math) */
     bool reduced;
+    bool keep_bytes;             /* constants in bytes are not made floats when compiling, to take less memory */
     const struct pass_machine *machine;      /* NULL: a plain one */
     const struct pass_picks *picks;          /* schedules asked for; NULL: none */
     /* Runner: */

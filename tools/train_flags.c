@@ -95,6 +95,8 @@ static int adapt_flags(const struct options *o, struct tccc_train *t)
     t->seed = (unsigned long long)seed;
     if (t->head_at && !t->new_head)
         return usage_error(o, "--head-at requires --new-head");
+    if (t->base && !t->lora)
+        return usage_error(o, "--base requires --lora");
     if (t->unfreeze_after && t->lora)
         return usage_error(o, "--unfreeze-after and --lora exclude each other: with --lora only adapters are trained");
     if (t->unfreeze_after && strchr(option_text(o, OPT_optimizer, ""), ';'))

@@ -11,7 +11,8 @@
 static bool read_lora(struct ir_ctx *ctx, const struct tccc_options *o, struct train_lora *l)
 {
     if (o->train)
-        return train_lora_read(ctx, o->train->lora, l) && (!l->from || adapter_read(ctx, l->from, l));
+        return train_lora_read(ctx, o->train->lora, l) && train_base_read(ctx, o->train->base, &l->base) &&
+               (!l->from || adapter_read(ctx, l->from, l));
     *l = (struct train_lora){0};
     return adapter_read(ctx, o->adapter, l);
 }

@@ -185,10 +185,18 @@ static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
     k->stages[0] = (struct kn_stage){.last = k->ninsns};
 }
 
-/* An earlier launch that step j can join; -1: none. */
+/* Does the launch read constants and nothing else? What it makes is made where it is read (opt/unpack.c). */
+static bool reads_weights_alone(const struct lw *lw, const struct kn_step *s)
+{
+    for (int i = 0; i < s->nargs; i++)
+        if (kn_use(s, i) == KN_IN && lw->buffers.at[s->args[i]].space != TCC_SPACE_WEIGHT)
+            return false;
+    return true;
+}
+
 static bool are_alike(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
 {
-    return is_map(a) && same_points(a->kernel, b->kernel) && worth_merging(lw, a, b);
+    return is_map(a) && !reads_weights_alone(lw, b) && same_points(a->kernel, b->kernel) && worth_merging(lw, a, b);
 }
 
 /* The nearest earlier launch that a launch can join; -1: none. */

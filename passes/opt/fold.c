@@ -141,6 +141,7 @@ static bool takes_bits(const struct ir_node *n)
 static bool foldable(const struct folder *f, const struct ir_node *n)
 {
     int64_t operands = 0, results = 0;
+    bool kept = false; /* weights in bytes, which are to stay such */
     int barred = IR_F_EFFECT | IR_F_TERMINATOR | IR_F_REGIONS;
 
     if (n->op == IR_constant || n->nout == 0 || (ir_op_info(n->op)->flags & barred) ||
@@ -151,6 +152,7 @@ static bool foldable(const struct folder *f, const struct ir_node *n)
         if (n->in[i].value && !t)
             return false;
         operands += t ? bytes_of(t) : 0;
+        kept |= t && pass_opts(f->run)->keep_bytes && !t->splat && (t->dtype == TCC_U8 || t->dtype == TCC_I8);
     }
     for (int i = 0; i < n->nout; i++) {
         int64_t count = static_elements(n->out[i]->type);
@@ -158,11 +160,12 @@ static bool foldable(const struct folder *f, const struct ir_node *n)
             return false;
         results += count * tcc_dtype_bytes((enum tcc_dtype)n->out[i]->type->dtype);
     }
+    int64_t limit = kept ? 0 : f->limit;
     if (takes_bits(n))
-        return results <= f->limit;
+        return results <= limit;
     /* Weights in a small type that are computed with in a larger one: widened here, or else in every run. */
     enum { WEIGHTS = 64 << 20 };
-    return MUTANT(87, results <= operands + f->limit, true) || (n->op == IR_cast && results <= WEIGHTS);
+    return MUTANT(87, results <= operands + limit, true) || (n->op == IR_cast && results <= WEIGHTS && !kept);
 }
 
 /* -- Shape arithmetic ---------------------------------------------------------------------------------------- */

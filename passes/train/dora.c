@@ -16,9 +16,8 @@ struct lora_sizes dora_size(const struct dense *d)
     return s;
 }
 
-struct ir_tensor *dora_norms(struct ir_ctx *ctx, const struct dense *d)
+struct ir_tensor *dora_norms(struct ir_ctx *ctx, const struct dense *d, const struct ir_tensor *w)
 {
-    const struct ir_tensor *w = train_dense_values(d);
     struct lora_sizes size = dora_size(d);
     struct ir_tensor *t = ir_tensor_new(TCC_F32, size.rank, size.a);
     if (!t)

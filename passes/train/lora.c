@@ -164,6 +164,7 @@ struct adding {
     struct ir_ctx *ctx;
     struct ir_module *m;
     const struct train_lora *l;
+    struct base base;
     uint64_t seed;
     bool train; /* the function that is trained, in which dropout drops */
     int stream; /* of random numbers */
@@ -224,7 +225,9 @@ static struct ir_state *magnitude_of(struct adding *g, const struct lora_layer *
     if (s || !(x->stored ? x->stored->magnitude != NULL : g->l->dora))
         return s;
     return own_state(g, name, ir_tensor_type_i(g->ctx, TCC_F32, size.rank, size.a),
-                     x->stored ? as_f32(g->ctx, x->stored->magnitude) : dora_norms(g->ctx, &x->d), IR_STATE_PARAM);
+                     x->stored ? as_f32(g->ctx, x->stored->magnitude)
+                               : dora_norms(g->ctx, &x->d, base_values(g->ctx, &g->base, train_dense_values(&x->d))),
+                     IR_STATE_PARAM);
 }
 
 /* x, of which a share is dropped where the model is trained. */
@@ -429,6 +432,7 @@ bool train_add_lora(struct ir_module *m, const struct train_lora *l, const struc
     struct adding g = {.ctx = m->ctx, .m = m, .l = l, .seed = seed};
     if (!restore_saved(&g))
         return false;
+    base_encode(m, l->base, &g.base);
     for (struct ir_func *f = m->funcs; f; f = f->next) {
         struct lora_layers found = {0};
         g.train = !strncmp(f->name, "train", 5);
@@ -440,5 +444,6 @@ bool train_add_lora(struct ir_module *m, const struct train_lora *l, const struc
         ir_state_versions(f);
     }
     freeze_others(&g, head);
-    return true;
+    return !l->base || base_replace(m, &g.base) ||
+           wrong(m, "--base: no product but the last has a weight that is not trained");
 }

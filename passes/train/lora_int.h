@@ -13,13 +13,20 @@ struct lora_layers { VEC(struct lora_layer) list; };
  * layer, or has other sizes than it. */
 bool lora_find(struct ir_func *f, const struct train_lora *l, struct lora_layers *out);
 
+/* base.c: weights under adapters in 8 or 4 bits. Chosen and encoded while they are parameters yet, put in the place of
+ * the constants that these have become; false: there was none. base_values: what a parameter then is. */
+struct base { VEC(struct base_weight) list; };
+void base_encode(struct ir_module *m, const struct base_form *form, struct base *base);
+struct ir_tensor *base_values(struct ir_ctx *ctx, const struct base *base, struct ir_tensor *t);
+bool base_replace(struct ir_module *m, struct base *base);
+
 /* Sizes of an adapter's two matrices; what has more than two dims is a convolution's. */
 struct lora_sizes { int rank; int64_t a[TCC_MAX_RANK], b[TCC_MAX_RANK]; };
 struct lora_sizes lora_sizes(const struct dense *d, int64_t r);
 
-/* dora.c: a magnitude for each output. Their dims (in `a`), their first values: the norms of the layer's weight. */
+/* dora.c: a magnitude for each output. Their dims (in `a`), their first values: the norms of the layer's weight w. */
 struct lora_sizes dora_size(const struct dense *d);
-struct ir_tensor *dora_norms(struct ir_ctx *ctx, const struct dense *d);
+struct ir_tensor *dora_norms(struct ir_ctx *ctx, const struct dense *d, const struct ir_tensor *w);
 /* By what the outputs of layer and adapter are multiplied: magnitude / |W + scale b a|. */
 struct dora_parts { struct ir_value *a, *b, *scale, *magnitude; };
 struct ir_value *dora_factor(struct ir_builder *b, const struct dense *d, const struct dora_parts *p);

@@ -137,7 +137,9 @@ struct train_adapter {
 };
 /* A parameter that is stored beside them. */
 struct train_saved { const char *name; struct ir_tensor *values; };
+struct base_form;                    /* base.c: how weights that are not trained are kept */
 struct train_lora {
+    const struct base_form *base;    /* NULL: as they are */
     int64_t rank;
     double alpha, dropout;
     bool dora;                       /* new adapters have magnitudes */
@@ -149,6 +151,8 @@ struct train_lora {
 };
 /* "r:16,alpha:32,targets=REGEX", "adapter:DIR": a usage error if it is malformed. */
 bool train_lora_read(struct ir_ctx *ctx, const char *text, struct train_lora *l);
+/* "float" (NULL), "int8", "nf4", "q4": likewise. */
+bool train_base_read(struct ir_ctx *ctx, const char *text, const struct base_form **form);
 /* In a module read for training: layers get adapters, whose variables alone, and those of `head` and `save`, remain;
  * all other parameters become constants. */
 bool train_add_lora(struct ir_module *m, const struct train_lora *l, const struct train_head *head, uint64_t seed);

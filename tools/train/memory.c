@@ -53,6 +53,7 @@ void memory_look(struct trainer *t)
         t->memory.optimizer = m.optimizer;
         t->memory.gradients = m.gradients;
         t->memory.arena = m.arena;
+        t->memory.constants = m.weights;
         t->memory.predicted = m.predicted > t->memory.predicted ? m.predicted : t->memory.predicted;
     }
 }
@@ -71,8 +72,10 @@ static void show(const struct trainer *t, int rank, const struct trainer_memory 
                (double)m->peak / 1e6, m->predicted >= 0 ? predicted : "not known");
     if (t->json)
         printf(",\"param_bytes\":%" PRId64 ",\"optimizer_bytes\":%" PRId64 ",\"gradient_bytes\":%" PRId64
-               ",\"arena_bytes\":%" PRId64,
-               m->params, m->optimizer, m->gradients, m->arena);
+               ",\"arena_bytes\":%" PRId64 ",\"constant_bytes\":%" PRId64,
+               m->params, m->optimizer, m->gradients, m->arena, m->constants);
+    else if (m->constants >= 100000)
+        printf(", %.1f MB of constants in the artifact", (double)m->constants / 1e6);
     if (m->device)
         printf(t->json ? ",\"device_peak_bytes\":%.0f,\"device_weight_bytes\":%.0f"
                        : ", of the device %.1f MB and %.1f MB of weights",

@@ -78,7 +78,8 @@ struct train_control {
 /* --memory-report, in bytes; predicted -1: not known. */
 /* device, weights: of one with a memory of its own, at most */
 struct trainer_memory {
-    int64_t before, peak, state, predicted, device, weights, params, optimizer, gradients, arena, now, device_now;
+    int64_t before, peak, state, predicted, device, weights, params, optimizer, gradients, arena, constants, now,
+        device_now;
 };
 
 struct train_html;
