@@ -326,7 +326,7 @@ void lw_merge_rows(struct lw *lw, struct kn_steps *steps);
 bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s);
 /* joint.c: updates of state that do the same to each point become launches of one kernel that stand together. */
 void lw_join_launches(struct lw *lw, struct kn_steps *steps);
-/* abreast.c */
+/* parallel.c */
 void lw_parallel_loops(struct lw *lw, struct kn_steps *steps);
 /* dead.c: stores that nobody reads, behind merged launches; in the end, buffers of the arena that no step names. */
 /* chain.c: launches that hand rows on become one, where the machine keeps rows beside its cores. */

@@ -239,7 +239,7 @@ struct tccrt_session {
     int64_t *sizes;
     struct tcr_access *access;       /* what it does with them; NULL: the device doesn't ask */
     uint32_t joined;                 /* launches or loops behind the step at hand that go with it */
-    /* one of several threads that walk loops at the same time (abreast.c): 1 + its steps; else 0 */
+    /* one of several threads that walk loops at the same time (parallel.c): 1 + its steps; else 0 */
     uint64_t lane;
     uint32_t *size_at;               /* and where a program finds its sizes */
     struct tcr_interval *size_ranges;
@@ -515,7 +515,7 @@ int tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p);
 /* Is one of a loop's results, as they lie now, overwritten by an earlier one when they become parameters? */
 int tcr_carried_overlap(struct tccrt_session *s, const struct tcc_pstep *p, bool *overlap);
-/* abreast.c: how many loops behind this one run at the same time as it now; n loops at the same time. */
+/* parallel.c: how many loops behind this one run at the same time as it now; n loops at the same time. */
 int tcr_step_parallel(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * import.h - what front ends stand on (compiler/onnx, compiler/pt2): builders of level-1 IR that fold constants and
- * follow small integer tensors as dim expressions, sizes that become facts or shape versions, messages, and what several
- * front ends call by different names: normalisations, products.
+ * follow small integer tensors as dim expressions, sizes that become facts or shape versions, messages, and what
+ * several front ends call by different names: normalisations, products.
  *
  * All builders return NULL after a message and when an operand is NULL, so calls nest. What the model does wrong is
  * `return imp_bad(im, "what was expected, what was found")`; what tccc can't do yet is `return imp_unsupported(im,
@@ -277,8 +277,8 @@ struct imp_batch_norm {
 };
 /* By the running statistics, in their type. */
 struct ir_value *imp_batch_norm(struct imp *im, const struct imp_batch_norm *b);
-/* By the batch's (over all ranks with --sync-bn), from the centred operand, which loses nothing to cancellation; in that
- * type. NULL after a message: PyTorch wants more than one value for each channel. */
+/* By the batch's (over all ranks with --sync-bn), from the centred operand, which loses nothing to cancellation; in
+ * that type. NULL after a message: PyTorch wants more than one value for each channel. */
 struct ir_value *imp_batch_norm_train(struct imp *im, struct imp_batch_norm *b, enum tcc_dtype d);
 /* NULL after a message. */
 struct ir_value *imp_einsum(struct imp *im, const char *equation, int n, struct ir_value *const *in);
@@ -311,7 +311,7 @@ struct ir_value *imp_weighed(struct imp *im, const struct imp_labels_loss *l, st
 
 /* -- Quantisation (quant.c) */
 
-/* Scale and zero point (NULL: 0) of a tensor: of all of it, along an axis, or of blocks of so many along it (0: none). */
+/* Scale and zero point (NULL: 0) of a tensor: of all, along an axis, or of blocks of so many along it (0: none). */
 struct imp_scales { struct ir_value *scale, *zero; int64_t axis, block; };
 /* x / scale, computed in the type `in`; floats beyond the range of `to` become its ends where `saturate`. NULL after a
  * message. */
@@ -343,8 +343,8 @@ bool imp_scaled_dims(struct imp *im, const struct ir_value *x, const double *sca
                      ir_expr *dims);
 /* The elements of a constant; -1: it is none. */
 int imp_scale_values(const struct ir_value *v, double *out);
-/* No elements can be resized to some: where the sizes are known before it runs, that is decided then, in whatever way it
- * is computed; of each axis by itself, as engines do. False after a message. */
+/* No elements can be resized to some: where the sizes are known before it runs, that is decided then, in whatever way
+ * it is computed; of each axis by itself, as engines do. False after a message. */
 bool imp_resizes_something(struct imp *im, const struct ir_value *x, const ir_expr *dims);
 struct ir_value *imp_grid_sample(struct imp *im, struct ir_value *x, struct ir_value *grid, int n,
                                  const struct ir_attr *words);

@@ -78,8 +78,8 @@ static struct ir_value *over_ranks(struct imp *im, struct ir_value *x, const cha
     return n ? n->out[0] : NULL;
 }
 
-/* The statistics of a batch that is trained on need more than one value, as in PyTorch: an error where the axes of x have
- * one; where they may have at run time, such a run is refused. False after a message. */
+/* The statistics of a batch that is trained on need more than one value, as in PyTorch: an error where the axes of x
+ * have one; where they may have at run time, such a run is refused. False after a message. */
 static bool check_statistics(struct imp *im, const struct ir_value *x, int n, const int64_t *axes)
 {
     ir_expr count = ir_const(im->ctx, 1), one = ir_const(im->ctx, 1);

@@ -35,8 +35,8 @@ int imp_rnn_gates(enum imp_cell cell);
 const char *const *imp_rnn_functions(enum imp_cell cell, int *n);
 /* To be called once the weights are there. These return false after a message. */
 bool imp_rnn_prepare(struct imp *im, struct imp_rnn *r);
-/* One direction from its first states [b, h] (an LSTM's second is the cell's) to its last, and behind them in `last` the
- * outputs [t, b, out]. */
+/* One direction from its first states [b, h] (an LSTM's second is the cell's) to its last, and behind them in `last`
+ * the outputs [t, b, out]. */
 bool imp_rnn_run(struct imp *im, const struct imp_rnn *r, struct ir_value *const *initial, struct ir_value **last);
 /* One step of `state`, for x as r->project has it. */
 bool imp_rnn_step(struct imp *im, const struct imp_rnn *r, struct ir_value *x, struct ir_value **state);

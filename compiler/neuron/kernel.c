@@ -103,8 +103,8 @@ static void begin(struct nk *nk)
     VEC_PUSH(nk->ctx, nk->sbuf, (struct nk_segment){0, neuron_sbuf_bytes(nk->machine->core), NULL});
 }
 
-/* Outer points run in any order: none reads what another one writes, unless it is by an index. Once some tiles are made,
- * it is clear whether all of them are too much. */
+/* Outer points run in any order: none reads what another one writes, unless it is by an index. Once some tiles are
+ * made, it is clear whether all of them are too much. */
 void nk_begin_tile(struct nk *nk)
 {
     enum { FEW = 16, SOME = 256 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to compiler/onnx: the importer, which turns the structures of onnx_int.h into level-1 IR, with the builders of
- * compiler/import/import.h.
+ * Private to compiler/onnx: the importer, which turns the structures of onnx_int.h into level-1 IR, with the builders
+ * of compiler/import/import.h.
  *
  * How to add an operator. Write a row in ops.def:
  *

@@ -134,8 +134,8 @@ bool aten_rnn(struct pt2 *p)
     return pt2_out(p, 0, single ? imp_squeeze(im, x, 1, &middle) : r.batch_first ? imp_transpose(im, x, swap) : x);
 }
 
-/* One step: gru_cell, lstm_cell, rnn_tanh_cell, rnn_relu_cell (input, hx, w_ih, w_hh, b_ih, b_hh), of vectors or rows of
- * them */
+/* One step: gru_cell, lstm_cell, rnn_tanh_cell, rnn_relu_cell (input, hx, w_ih, w_hh, b_ih, b_hh), of vectors or rows
+ * of them */
 bool aten_cell(struct pt2 *p)
 {
     struct imp *im = p->im;

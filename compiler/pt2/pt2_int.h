@@ -8,10 +8,10 @@
  *     ATEN("relu", CORE, map1, IR_relu)        name (or name.overload, which wins), flags, function, argument
  *
  * and, unless an existing function fits, `bool aten_NAME(struct pt2 *p)` in the file of its family (op_*.c). The row's
- * argument is p->row->arg. The function reads the node's arguments by the names that ATen's schema gives them (pt2_t, pt2_i, pt2_ints, ...);
- * what the archive leaves out has the default that the call names. An argument that the node has and the function never
- * asked for refuses the node: nothing is passed over. Results go to pt2_out(), which checks them against the type that
- * the archive records, and converts to its element type.
+ * argument is p->row->arg. The function reads the node's arguments by the names that ATen's schema gives them (pt2_t,
+ * pt2_i, pt2_ints, ...); what the archive leaves out has the default that the call names. An argument that the node has
+ * and the function never asked for refuses the node: nothing is passed over. Results go to pt2_out(), which checks them
+ * against the type that the archive records, and converts to its element type.
  *
  * Aliases. A row flagged VIEW gives another view of its first operand's memory (of a list: result k of its element k):
  * its result remembers how it was made, is made again when the operand was written to since, and a write to it is

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parallel: loops that may run at the same time (kn_parallel()) become one PARALLEL step where the first of them stands,
- * in front of which comes what the others need that doesn't need it. Such are the directions of a recurrent layer, and
- * recurrent layers of one input: each iteration is too small for several threads, the loops are not.
+ * parallel: loops that may run at the same time (kn_parallel()) become one PARALLEL step where the first of them
+ * stands, in front of which comes what the others need that doesn't need it. Such are the directions of a recurrent
+ * layer, and recurrent layers of one input: each iteration is too small for several threads, the loops are not.
  */
 #include "passes/lower_int.h"
 

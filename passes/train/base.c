@@ -188,8 +188,8 @@ static struct ir_value *unpacked(struct ir_builder *b, const struct base_weight 
     return ir_binary(b, IR_and, ir_binary(b, IR_shr, x, ir_constant(b, shift)), ir_constant_i(b, TCC_U8, 15));
 }
 
-/* The level of each code: a tree of choices by its bits, which is exact and needs no table in memory. Bits are as wide as
- * levels, so that both fill a vector alike. */
+/* The level of each code: a tree of choices by its bits, which is exact and needs no table in memory. Bits are as wide
+ * as levels, so that both fill a vector alike. */
 static struct ir_value *level(struct ir_builder *b, struct ir_value *const *bits, const float *levels, int bit)
 {
     if (bit < 0)
