@@ -49,6 +49,8 @@ struct pass_machine {
     bool (*holds)(const struct pass_machine *m, const struct kn_step *s);
     /* Does it run users' device code (struct ir_custom)? */
     bool customs;
+    /* Its kernels don't say which index was bad: the host looks for it in what they read. */
+    bool silent;
     /* Layout wanted for operand `operand` of a CONTRACT or WINDOW node (its result when -1); NULL: plain. */
     kn_layout (*layout)(const struct pass_machine *m, struct ir_ctx *ctx, const struct ir_node *n, int operand);
     /* Neighbours along the sum that a product of operands in these types takes at a time. 0, 1, or NULL: one. */

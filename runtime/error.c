@@ -40,7 +40,7 @@ int tcr_bad_index(const char *checks, const struct tcc_env *met)
         checks = end + 1;
         end = strchr(checks, '\n');
     }
-    int n = end ? (int)strcspn(checks, "\t") : (int)strlen(checks), op = end ? (int)(end - checks) - n - 1 : 0;
+    int n = end ? (int)strcspn(checks, "\t") : (int)strlen(checks), op = end ? (int)strcspn(checks + n + 1, "\t\n") : 0;
     return tcr_fail(TCC_EINDEX, "node '%.*s'%s%.*s%s: index %lld is outside an axis of %lld", n, checks,
                     op > 0 ? " (" : "", op > 0 ? op : 0, checks + n + (op > 0), op > 0 ? ")" : "",
                     (long long)met->index, (long long)met->extent);

@@ -131,6 +131,7 @@ const struct nk_machine *nk_machine_make(struct ir_ctx *ctx, const char *arch)
         m->lnc = !*said ? NEURON_DEFAULT_LNC(generation) : strcmp(said, NEURON_LNC2) ? 1 : 2;
         m->pass = (struct pass_machine){.name = "neuron",
                                         .memory = &memory,
+                                        .silent = true,
                                         .cost = cost,
                                         .lacks = lacks,
                                         .attention = attention,

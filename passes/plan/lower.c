@@ -94,8 +94,41 @@ static const char *in_a_line(struct ir_ctx *ctx, const char *name)
     return text;
 }
 
-/* Whose indices a launch's kernel checks, which kernels that are shared no longer tell (struct tcc_pstep: checks). */
-static const char *checks_of(struct ir_ctx *ctx, const struct kn_step *s)
+/* Of a line of `checks`, where that index is an operand's and sizes are known: the argument, bytes of an integer, of
+ * how many they choose, the first one's place, and the points and the step along each dim that they lie along. Else
+ * "". */
+static const char *read_as(struct ir_ctx *ctx, const struct kn_kernel *k, const struct kn_insn *index)
+{
+    const struct kn_insn *from = &k->insns[index->arg[0]];
+    const char *along = "";
+    int64_t extent, n, step, base;
+    int argument = 0;
+    if (from->code == KN_SCALAR && from->op == IR_cast && from->dtype == TCC_I64) /* which changes none */
+        from = &k->insns[from->arg[0]];
+    if (from->code != KN_LOAD || from->nguards || !ir_is_const(index->bound, &extent))
+        return "";
+    const struct kn_operand *o = &k->operands[from->operand];
+    ir_expr at = kn_flat_offset(ctx, o, from->index), coefficient, rest;
+    for (int d = 0; d < k->ndims; d++) {
+        if (!ir_uses_sym(at, k->dims[d].var))
+            continue;
+        if (!ir_linear_in(ctx, at, k->dims[d].var, &coefficient, &rest) || !ir_is_const(coefficient, &step) ||
+            !ir_is_const(k->dims[d].extent, &n))
+            return "";
+        along = ir_internf(ctx, "%s %lld %lld", along, (long long)n, (long long)step);
+        at = rest;
+    }
+    if (o->use != KN_IN || (o->dtype != TCC_I32 && o->dtype != TCC_I64) || !ir_is_const(at, &base))
+        return "";
+    for (int i = 0; i < from->operand; i++)
+        argument += k->operands[i].use != KN_LOCAL;
+    return ir_internf(ctx, "\t%d %d %lld %lld%s", argument, o->dtype == TCC_I64 ? 8 : 4, (long long)extent,
+                      (long long)base, along);
+}
+
+/* Whose indices a launch's kernel checks, which kernels that are shared no longer tell (struct tcc_pstep: checks);
+ * silent: nor what they are. */
+static const char *checks_of(struct ir_ctx *ctx, const struct kn_step *s, bool silent)
 {
     const char *text = "";
     bool others = false;
@@ -105,21 +138,22 @@ static const char *checks_of(struct ir_ctx *ctx, const struct kn_step *s)
             continue;
         bool named = n->from && n->from->node;
         const char *node = named ? n->from->node : s->node, *op = named ? n->from->op : s->op;
-        others |= strcmp(node, s->node) != 0;
-        text = ir_internf(ctx, "%s%s\t%s\n", text, in_a_line(ctx, node), op ? in_a_line(ctx, op) : "");
+        others |= silent || strcmp(node, s->node) != 0;
+        text = ir_internf(ctx, "%s%s\t%s%s\n", text, in_a_line(ctx, node), op ? in_a_line(ctx, op) : "",
+                          silent ? read_as(ctx, s->kernel, n) : "");
     }
     return others ? text : NULL;
 }
 
-static void share_kernels(struct ir_ctx *ctx, struct kn_steps *steps, struct unique *u)
+static void share_kernels(struct ir_ctx *ctx, struct kn_steps *steps, struct unique *u, bool silent)
 {
     for (int i = 0; i < steps->n; i++) {
         struct kn_step *s = &steps->at[i];
         for (int r = 0; r < s->nregions; r++)
-            share_kernels(ctx, &s->regions[r].steps, u);
+            share_kernels(ctx, &s->regions[r].steps, u, silent);
         if (s->kind != TCC_STEP_LAUNCH)
             continue;
-        s->checks = checks_of(ctx, s);
+        s->checks = checks_of(ctx, s, silent);
         uint64_t digest = kn_digest_kernel(s->kernel);
         int *slot = slot_of(u, digest);
         if (!*slot) {
@@ -360,7 +394,7 @@ bool pass_share_run(struct pass_run *r)
         u.nslots *= 2;
     u.slot = IR_NEWN(lw.ctx, u.nslots, int);
     for (int e = 0; e < p->nentries; e++)
-        share_kernels(lw.ctx, &p->entries[e].steps, &u);
+        share_kernels(lw.ctx, &p->entries[e].steps, &u, lw.machine && lw.machine->silent);
     p->kernels = u.kernels.at;
     p->nkernels = u.kernels.n;
     p->nbuffers = lw.buffers.n;

@@ -145,5 +145,14 @@ for k, v in ("i", 10), ("i", -11), ("j", 3), ("j", -4), ("i", MAX), ("j", MIN):
     chain_case(f"index_{k}_{v}", f"node '{'x' if k == 'i' else 'z'}' (Gather): index {v} is outside an axis of {10 if k == 'i' else 3}", chain, bad)
 many = np.where(np.arange(1000) == 777, 4321, np.arange(1000) % 10)
 chain_case("index_among_many", "node 'x' (Gather): index 4321 is outside an axis of 10", chain[:2], {"a": ramp(10, 3), "i": many})
+# ... of known sizes, so that NeuronCores run them: whole operands, columns and parts of some
+x, u = ramp(10, 4), ramp(2, 4)
+case("index_of_elements", "node 'index_of_elements' (GatherElements): index 66 is outside an axis of 10", "GatherElements", {"x": x, "i": np.array([[0, 1, 2, 3], [4, 5, 66, 7]], np.int32)}, axis=0)
+case("index_of_tuples", "node 'index_of_tuples' (GatherND): index -5 is outside an axis of 4", "GatherND", {"x": x, "i": ints([0, 1], [2, -5], [4, 3])})
+case("index_of_updates", "node 'index_of_updates' (ScatterElements): index -16 is outside an axis of 10", "ScatterElements", {"x": x, "i": ints([0, 1, 2, 3], [4, 5, -16, 7]), "u": u}, axis=0)
+case("index_of_rows", "node 'index_of_rows' (ScatterND): index 10 is outside an axis of 10", "ScatterND", {"x": x, "i": ints([3], [10]), "u": u})
+save("index_of_a_part", "node 'g' (Gather): index 19 is outside an axis of 10",
+     [helper.make_node("Slice", ["i", "a", "b", "c"], ["j"]), helper.make_node("Transpose", ["j"], ["k"]), helper.make_node("Gather", ["x", "k"], ["y"], "g")],
+     {"x": x, "i": ints([99, 1, 2], [99, 19, 0]), "a": ints(1), "b": ints(3), "c": ints(1)}, {}, ["y"], (None,), constant=("a", "b", "c"))
 with open(f"{out}/table", "w") as f:
     f.write("\n".join(table) + "\n")

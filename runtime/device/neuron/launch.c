@@ -335,6 +335,49 @@ static int set_sizes(struct neuron_kernel *k, const struct tcr_kernel_launch *l)
     return TCC_OK;
 }
 
+enum { ALONG = 48 }; /* numbers of a line of `checks` that say along what the indices lie: sizes and steps */
+
+/* Is one of those integers, `bytes` wide, no index of an axis? n / 2 pairs of sizes and steps. */
+static bool finds_bad(const char *at, int64_t bytes, const long long *along, int n, struct tcc_env *met)
+{
+    int64_t place[ALONG] = {0}, i = 0;
+    for (int d = 0; d >= 0;) {
+        met->index = bytes == 8 ? ((const int64_t *)(const void *)at)[i] : ((const int32_t *)(const void *)at)[i];
+        if (met->index < -met->extent || met->index >= met->extent)
+            return true;
+        for (d = n - 2; d >= 0; d -= 2) {
+            i += along[d + 1];
+            if (++place[d] < along[d])
+                break;
+            i -= along[d + 1] * place[d];
+            place[d] = 0;
+        }
+    }
+    return false;
+}
+
+/* What a launch met: programs say of an index only that it is bad, so it is looked for in what they read, by the lines
+ * of the step's `checks` (passes/plan/lower.c). */
+static struct tcc_env met_by(const struct tcr_kernel_launch *l)
+{
+    struct tcc_env met = {.check = 0};
+    for (const char *line = l->checks, *end; (end = strchr(line, '\n')); line = end + 1, met.check++) {
+        long long number[4 + ALONG]; /* argument, bytes, extent, the first one's place */
+        int n = 0, length = 0;
+        const char *at = memchr(line, '\t', (size_t)(end - line));
+        at = at ? memchr(at + 1, '\t', (size_t)(end - at - 1)) : NULL;
+        for (; at && n < 4 + ALONG && sscanf(at, "%lld%n", &number[n], &length) == 1 && at + length <= end;
+             at += length)
+            n++;
+        if (n < 4 || number[0] >= l->nargs)
+            continue;
+        met.extent = number[2];
+        if (finds_bad((const char *)l->args[number[0]] + number[1] * number[3], number[1], number + 4, n - 4, &met))
+            return met;
+    }
+    return (struct tcc_env){.check = -1};
+}
+
 int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launch *l)
 {
     struct tcr_neuron *n = (struct tcr_neuron *)d;
@@ -373,6 +416,8 @@ int neuron_launch(struct tcr_device *d, int queue, const struct tcr_kernel_launc
     status = run(n, kernel, &with, &counters);
     if (status == TCC_EINDEX) { /* sync() tells */
         n->fault = l->node;
+        n->checks = l->checks;
+        n->met = met_by(l);
         n->faulted = n->run;
         return TCC_OK;
     }

@@ -76,7 +76,8 @@ static int sync_event(struct tcr_device *d, uint32_t event)
     if (!n->fault)
         return TCC_OK;
     d->faulted = n->faulted;
-    return tcr_fail(TCC_EINDEX, "node '%s': index out of range", n->fault);
+    return n->met.check < 0 ? tcr_fail(TCC_EINDEX, "node '%s': index out of range", n->fault)
+                            : tcr_bad_index(n->checks, &n->met);
 }
 
 static int reserve(struct tcr_device *d, int64_t scratch, int queues, uint32_t events)

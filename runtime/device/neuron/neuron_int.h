@@ -75,6 +75,8 @@ struct tcr_neuron {
     struct tcr_heap *heap, memory;               /* the session's, on the host; of small blocks of HBM */
     size_t weights;                              /* bytes of HBM that hold them */
     const char *fault;                           /* a node that met a bad index, of run `faulted`; NULL: none */
+    const char *checks;                          /* of its launch, of which it met that */
+    struct tcc_env met;                          /* check: below 0 where what was read doesn't show it */
     int64_t run, faulted;
     const struct tcc_pimage *image;
     uint32_t nkernels;
