@@ -409,11 +409,12 @@ enum kn_operand_use kn_use(const struct kn_step *s, int arg);
 int kn_count_steps(const struct kn_steps *steps);        /* those of regions too */
 /* Adds to uses[b] how often buffers with the memory of b are named, by steps and by what regions take and leave. */
 void kn_count_uses(const struct kn_buffer *buffers, const struct kn_steps *steps, int *uses);
-/* How many launches behind step `first` of the list a device may run with it as one: of its kernel, which runs each
- * point by itself, in its queue, without waits, each on tensors of its own, of which those that are written are state
- * (plan/join.c). */
-enum { KN_MOST_JOINED = 511 };
-int kn_joined(const struct kn_program *p, const struct kn_steps *steps, int first);
+/* May a device run the two launches as one, in a BATCH step? They are of one kernel, which runs each point by itself,
+ * in one queue, each on tensors of its own, of which those that are written are state (plan/batch.c). */
+bool kn_may_batch(const struct kn_program *p, const struct kn_step *a, const struct kn_step *b);
+/* A PROGRAM or a BATCH: its region's steps stand in its queue, and run once and in their order. */
+static inline bool kn_is_bundle(const struct kn_step *s)
+{ return s->kind == TCC_STEP_PROGRAM || s->kind == TCC_STEP_BATCH; }
 /* May the two loops run at the same time, each on a thread, as regions of a PARALLEL step? They are steps of the host
  * whose bodies are launches and copies, and neither touches what the other writes (plan/parallel.c); kn_independent()
  * says that of any two steps, false where it can't tell. */

@@ -35,7 +35,7 @@ struct pass_cost {
     /* threads that share a row meet between a kernel's stages: what follows a row's reductions is run with them
      * (lw_merge_rows()) */
     bool rows_merge;
-    bool joins;                 /* launches of one kernel on tensors of their own run as one (kn_joined()) */
+    bool joins;                 /* launches of one kernel on tensors of their own run as one (kn_may_batch()) */
     /* outer points that are one piece of work, where neighbours in memory run side by side */
     int lanes;
     /* instructions of a kernel at most: code generators take more than linear time for straight code */

@@ -295,9 +295,7 @@ enum tcc_queue_kind {
 struct tcc_pshard { uint32_t axis, group, parts, blocks, padding, pad; };
 
 enum tcc_step_kind {
-    /* what: kernel; args: buffers; sizes: exprs; tiles, combining: exprs; nin: so many steps behind it are launches of
-     * the same kernel in the same queue, on tensors of their own, and a device may run them with it as one */
-    TCC_STEP_LAUNCH,
+    TCC_STEP_LAUNCH,    /* what: kernel; args: buffers; sizes: exprs; tiles, combining: exprs */
     TCC_STEP_COPY,      /* args: from, to; whole buffers of equal byte size */
     TCC_STEP_LIB,       /* what: libop; args: nin inputs (TCC_NO: omitted), then outputs; attrs */
     TCC_STEP_BIND,      /* args[0]: int64 host tensor; syms: u32s, symbols to bind to its elements */
@@ -329,9 +327,12 @@ enum tcc_step_kind {
     TCC_STEP_PROGRAM,
     /* regions: two or more, without parameters, each of one LOOP: all of them run, in any order or at the same time.
      * Their bodies are launches and copies, and none touches what another writes */
-    TCC_STEP_PARALLEL
+    TCC_STEP_PARALLEL,
+    /* what: kernel; regions: one, without parameters: launches of that kernel in its queue, on tensors of their own,
+     * which a device may run as one */
+    TCC_STEP_BATCH
 };
-#define TCC_NSTEPS (TCC_STEP_PARALLEL + 1)
+#define TCC_NSTEPS (TCC_STEP_BATCH + 1)
 
 enum tcc_relation { TCC_EQ, TCC_LE };       /* a == b, a <= b */
 #define TCC_NRELATIONS 2
@@ -483,7 +484,7 @@ static inline int tcc_launch_has_table(uint64_t nargs, uint64_t nsizes)
 {
     return 8 * (nargs + nsizes + 4) > TCC_LAUNCH_BYTES;
 }
-/* A kernel whose launches may be joined (tcc_pstep.nin) has a further record, behind those of its range, with this
+/* A kernel of a TCC_STEP_BATCH has a further record, behind those of its range, with this
  * flag. Its function runs several launches as one, with blocks for each. Its parameters are the address of a table in
  * device memory, scratch (0), control, the number of launches n, and 0. The table, of words of 8 bytes: the first block
  * of each launch, ascending from 0, then the number of all blocks; then for each launch its arguments, its sizes, and

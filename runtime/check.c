@@ -242,7 +242,7 @@ static const struct {
     [TCC_STEP_CHECK] = {0, 0, 0, false},       [TCC_STEP_REF] = {2, 2, 0, false},
     [TCC_STEP_COLLECTIVE] = {0, -1, 0, false}, [TCC_STEP_SEND] = {1, 1, 0, false},
     [TCC_STEP_RECV] = {1, 1, 0, false},        [TCC_STEP_PROGRAM] = {0, 0, 1, false},
-    [TCC_STEP_PARALLEL] = {0, 0, -1, false},
+    [TCC_STEP_PARALLEL] = {0, 0, -1, false},   [TCC_STEP_BATCH] = {0, 0, 1, false},
 };
 
 static bool is_object(struct check *c, uint32_t b)
@@ -277,16 +277,17 @@ static bool check_communication(struct check *c, const struct tcc_pstep *s)
            bad(c, "inputs and outputs of a collective", s->args.count, 2 * (uint64_t)s->nin);
 }
 
-/* Launches that may be joined stand behind each other. */
-static bool check_joined(struct check *c, const struct tcc_pstep *s)
+/* Its launches are alike. */
+static bool check_batch(struct check *c, const struct tcc_pstep *s)
 {
-    if (s->nin >= c->p->steps.count - c->at)
-        return bad(c, "launches that are joined", s->nin, c->p->steps.count - c->at);
-    for (uint32_t i = 1; i <= s->nin; i++)
-        if (s[i].kind != TCC_STEP_LAUNCH || s[i].what != s->what || s[i].queue != s->queue || s[i].waits.count ||
-            s[i].sizes.count != s->sizes.count)
-            return bad(c, "a launch that can't be joined", c->at + i, 0);
-    return true;
+    struct tcc_range r = c->m->regions[s->regions.first].steps;
+    const struct tcc_pstep *first = &c->m->steps[r.first];
+
+    for (const struct tcc_pstep *p = first; p < first + r.count; p++)
+        if (p->kind != TCC_STEP_LAUNCH || p->what != s->what || p->queue != s->queue || p->waits.count ||
+            p->sizes.count != first->sizes.count)
+            return bad(c, "a launch that is not as others of its batch", (uint64_t)(p - c->m->steps), 0);
+    return index_ok(c, "kernel", s->what, c->p->kernels.count);
 }
 
 /* Each region is one loop. */
@@ -314,8 +315,8 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
         return index_ok(c, "kernel", s->what, c->p->kernels.count) &&
                index_ok(c, "tiles", s->tiles, c->p->exprs.count) &&
                (s->args.count == c->m->kernels[s->what].uses.count ||
-                bad(c, "operands of a kernel", s->args.count, c->m->kernels[s->what].uses.count)) &&
-               check_joined(c, s);
+                bad(c, "operands of a kernel", s->args.count, c->m->kernels[s->what].uses.count));
+    case TCC_STEP_BATCH: return check_batch(c, s);
     case TCC_STEP_COPY:
         return is_object(c, a[0]) == is_object(c, a[1]) || bad(c, "copy between an object and a tensor", a[0], 0);
     case TCC_STEP_LIB:
@@ -351,7 +352,7 @@ static bool check_operands(struct check *c, const struct tcc_pstep *s)
 
 static bool check_loop(struct check *c, const struct tcc_pstep *s)
 {
-    bool loop = s->kind == TCC_STEP_LOOP, plain = s->kind == TCC_STEP_PROGRAM || s->kind == TCC_STEP_PARALLEL;
+    bool loop = s->kind == TCC_STEP_LOOP, plain = s->kind >= TCC_STEP_PROGRAM;
 
     for (uint32_t i = 0; i < s->regions.count; i++) {
         const struct tcc_pregion *r = &c->m->regions[s->regions.first + i];

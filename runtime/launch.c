@@ -165,6 +165,18 @@ int tcr_make_launch(struct tccrt_session *s, const struct tcc_pstep *p, struct t
     return make_launch(s, p, out);
 }
 
+int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    struct tcr_made_launch x;
+    int status = make_launch(s, p, &x);
+
+    if (status || !x.made)
+        return status;
+    if (s->placed && s->apart && !s->m->queues[p->queue].memory)
+        return launch_on_host(s, p, &x.l);
+    return s->device->ops->launch(s->device, s->queue, &x.l);
+}
+
 /* -- Several as one ------------------------------------------------------------------------------------ */
 
 /* Launches with lists of their own, each as long as the first step's. */
@@ -211,7 +223,7 @@ static int launch_each(struct tccrt_session *s, const struct tcc_pstep *p, uint3
     return status;
 }
 
-static int launch_joined(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n)
+static int launch_rows(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t n)
 {
     struct rows r = {.nargs = p->args.count, .nsizes = p->sizes.count};
     int status = TCC_OK;
@@ -235,18 +247,14 @@ static int launch_joined(struct tccrt_session *s, const struct tcc_pstep *p, uin
     return status;
 }
 
-int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p)
+/* Who observes steps sees each by itself. */
+int tcr_step_batch(struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    struct tcr_made_launch x;
-    int status;
+    struct tcc_range steps = s->m->regions[p->regions.first].steps;
 
-    if (s->joined)
-        return launch_joined(s, p, s->joined + 1);
-    status = make_launch(s, p, &x);
-
-    if (status || !x.made)
-        return status;
-    if (s->placed && s->apart && !s->m->queues[p->queue].memory)
-        return launch_on_host(s, p, &x.l);
-    return s->device->ops->launch(s->device, s->queue, &x.l);
+    if (!s->device->ops->launch_rows || !s->ordered || s->observer)
+        return tcr_walk(s, steps);
+    if (s->profile)
+        tcr_profile_batch(s, p);
+    return launch_rows(s, s->m->steps + steps.first, steps.count);
 }

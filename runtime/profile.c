@@ -79,6 +79,7 @@ static const char *const kind_names[] = {
     [TCC_STEP_RECV] = "receive",
     [TCC_STEP_PROGRAM] = "program",
     [TCC_STEP_PARALLEL] = "parallel",
+    [TCC_STEP_BATCH] = "launch",
 };
 
 double tcr_now(void)
@@ -227,19 +228,21 @@ static void add_parts(struct tccrt_session *s, uint32_t step, double start)
     }
 }
 
-/* joined: launches behind it that go with it. */
-static void count(struct tccrt_session *s, const struct tcc_pstep *p, uint32_t joined)
+/* As a call of step p: what step x does. */
+static void count_work(struct tccrt_session *s, const struct tcc_pstep *p, const struct tcc_pstep *x)
 {
     struct total *t = &s->profile->totals[p - s->m->steps];
+    uint32_t flops = x->kind == TCC_STEP_LAUNCH ? x->flops : TCC_NO;
 
-    t->calls++;
-    for (const struct tcc_pstep *x = p; x <= p + joined; x++) {
-        uint32_t flops = x->kind == TCC_STEP_LAUNCH ? x->flops : TCC_NO;
+    t->bytes += traffic(s, x);
+    if (flops != TCC_NO && s->values[flops] > 0)
+        t->flops += (double)s->values[flops];
+}
 
-        t->bytes += traffic(s, x);
-        if (flops != TCC_NO && s->values[flops] > 0)
-            t->flops += (double)s->values[flops];
-    }
+static void count(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    s->profile->totals[p - s->m->steps].calls++;
+    count_work(s, p, p);
 }
 
 /* Does the device take the time of the step? */
@@ -251,7 +254,16 @@ static bool is_devices(const struct tccrt_session *s, const struct tcc_pstep *p)
 void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p)
 {
     if (p->regions.count == 0)
-        count(s, p, s->joined);
+        count(s, p);
+}
+
+void tcr_profile_batch(struct tccrt_session *s, const struct tcc_pstep *p)
+{
+    struct tcc_range steps = s->m->regions[p->regions.first].steps;
+
+    s->profile->totals[p - s->m->steps].calls++;
+    for (uint32_t i = 0; i < steps.count; i++)
+        count_work(s, p, &s->m->steps[steps.first + i]);
 }
 
 void tcr_profile_waited(struct tccrt_session *s, double ns)
@@ -290,7 +302,7 @@ void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double
 
     sample_memory(s, end);
     if (p->regions.count == 0) {
-        count(s, p, 0);
+        count(s, p);
         if (is_devices(s, p))
             return;
         f->totals[step].ns += end - start;
@@ -321,7 +333,8 @@ void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, co
 
 const char *tcr_profile_name(const struct tccrt_session *s, const struct tcc_pstep *p)
 {
-    return p->kind == TCC_STEP_LAUNCH ? tcr_string(s->m, s->m->kernels[p->what].name) : kind_names[p->kind];
+    return p->kind == TCC_STEP_LAUNCH || p->kind == TCC_STEP_BATCH ? tcr_string(s->m, s->m->kernels[p->what].name)
+                                                                   : kind_names[p->kind];
 }
 
 static int slower_first(const void *a, const void *b)

@@ -159,19 +159,30 @@ static uint64_t key_of(const struct tccrt_session *s)
     return tcr_xxh3(parts, sizeof parts);
 }
 
-static int compute(struct tccrt_session *s, struct tcc_range steps, bool *settled, uint64_t *out)
+static int add_steps(struct tccrt_session *s, struct tcc_range steps, struct digest *d)
 {
-    struct digest d = {.settled = true};
     int status = TCC_OK;
 
-    tcr_xxh3_begin(&d.x);
     for (uint32_t i = steps.first; i < steps.first + steps.count && !status; i++) {
         const struct tcc_pstep *p = &s->m->steps[i];
 
-        if (p->kind != TCC_STEP_LAUNCH && p->kind != TCC_STEP_COPY)
+        if (p->kind == TCC_STEP_BATCH)
+            status = add_steps(s, s->m->regions[p->regions.first].steps, d);
+        else if (p->kind == TCC_STEP_LAUNCH || p->kind == TCC_STEP_COPY)
+            status = (p->kind == TCC_STEP_LAUNCH ? add_launch : add_copy)(s, p, d);
+        else
             return tcr_fail(TCC_EBUG, "node '%s': a program holds launches and copies only", tcr_string(s->m, p->node));
-        status = (p->kind == TCC_STEP_LAUNCH ? add_launch : add_copy)(s, p, &d);
     }
+    return status;
+}
+
+static int compute(struct tccrt_session *s, struct tcc_range steps, bool *settled, uint64_t *out)
+{
+    struct digest d = {.settled = true};
+    int status;
+
+    tcr_xxh3_begin(&d.x);
+    status = add_steps(s, steps, &d);
     tcr_xxh3_add(&d.x, d.words, d.n * sizeof *d.words);
     *out = tcr_xxh3_end(&d.x);
     *settled = d.settled;

@@ -238,7 +238,6 @@ struct tccrt_session {
     void **args;                     /* room for the arguments of the largest launch */
     int64_t *sizes;
     struct tcr_access *access;       /* what it does with them; NULL: the device doesn't ask */
-    uint32_t joined;                 /* launches or loops behind the step at hand that go with it */
     /* one of several threads that walk loops at the same time (parallel.c): 1 + its steps; else 0 */
     uint64_t lane;
     uint32_t *size_at;               /* and where a program finds its sizes */
@@ -503,6 +502,7 @@ int tcr_buffer_bytes(struct tccrt_session *s, uint32_t b, const char *node, int6
 int tcr_copy_buffer(struct tccrt_session *s, uint32_t from, uint32_t to, const char *node);
 int tcr_dynamic(struct tccrt_session *s, uint32_t b, int rank, const int64_t *dims, int64_t bytes);
 int tcr_step_launch(struct tccrt_session *s, const struct tcc_pstep *p);
+int tcr_step_batch(struct tccrt_session *s, const struct tcc_pstep *p);
 /* The launch of a step, its lists in the session's room. made: false: it has no tiles. shape: of struct
  * tcr_device_ops.holds. */
 struct tcr_made_launch { struct tcr_kernel_launch l; bool made; uint64_t shape; };
@@ -515,7 +515,7 @@ int tcr_step_stack(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_loop(struct tccrt_session *s, const struct tcc_pstep *p);
 /* Is one of a loop's results, as they lie now, overwritten by an earlier one when they become parameters? */
 int tcr_carried_overlap(struct tccrt_session *s, const struct tcc_pstep *p, bool *overlap);
-/* parallel.c: how many loops behind this one run at the same time as it now; n loops at the same time. */
+/* parallel.c */
 int tcr_step_parallel(struct tccrt_session *s, const struct tcc_pstep *p);
 int tcr_step_if(struct tccrt_session *s, const struct tcc_pstep *p);
 
@@ -573,6 +573,7 @@ void tcr_profile_task(struct tccrt_session *s, uint32_t pipe, uint32_t stage, co
 void tcr_profile_step(struct tccrt_session *s, const struct tcc_pstep *p, double start, double end);
 /* to a device, which takes the time itself */
 void tcr_profile_given(struct tccrt_session *s, const struct tcc_pstep *p);
+void tcr_profile_batch(struct tccrt_session *s, const struct tcc_pstep *p);
 void tcr_profile_device(struct tccrt_session *s);            /* it has done what it was given: its times */
 void tcr_profile_waited(struct tccrt_session *s, double ns); /* the host, for the device */
 void tcr_profile_wait(struct tccrt_session *s, uint32_t step, double ns);

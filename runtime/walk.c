@@ -388,6 +388,7 @@ static int (*const step_fns[])(struct tccrt_session *s, const struct tcc_pstep *
     [TCC_STEP_RECV] = tcr_step_message,
     [TCC_STEP_PROGRAM] = tcr_step_program,
     [TCC_STEP_PARALLEL] = tcr_step_parallel,
+    [TCC_STEP_BATCH] = tcr_step_batch,
 };
 
 /* Where the device's memory is not the host's, what a step looked at of it goes back. A step of a region has views of
@@ -463,15 +464,6 @@ static int run_step(struct tccrt_session *s, const struct tcc_pstep *p)
     return status || !s->observer ? status : tcr_observe_step(s, p);
 }
 
-/* How many launches behind that one, of `rest` steps, go with it. Who observes steps sees each by itself. */
-static uint32_t joined(const struct tccrt_session *s, const struct tcc_pstep *p, size_t rest)
-{
-    bool may = p->kind == TCC_STEP_LAUNCH && p->nin && p->nin <= rest && s->device->ops->launch_rows && s->ordered &&
-               !s->observer && s->m->queues[p->queue].memory;
-
-    return may ? p->nin : 0;
-}
-
 /* Others see that we get on. Threads that run loops at the same time would take the number from each other in each
  * step. */
 static void get_on(struct tccrt_session *s)
@@ -488,8 +480,7 @@ int tcr_walk(struct tccrt_session *s, struct tcc_range steps)
     bool whole = s->giving && steps.first == s->running->steps.first && steps.count == s->running->steps.count;
     int status = TCC_OK;
 
-    for (uint32_t more = 0; p < end && !status; p += more + 1) {
-        s->joined = more = joined(s, p, (size_t)(end - p - 1));
+    for (; p < end && !status; p++) {
         status = run_step(s, p);
         get_on(s);
     }

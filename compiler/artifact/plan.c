@@ -214,6 +214,8 @@ static struct tcc_pstep step(struct plan_writer *w, const struct kn_step *s)
         w->kernels.at[x.what].flags |= s->kernel->custom ? TCC_KERNEL_BY_VALUE : 0;
         x.flops = plan_expr(w, ir_subst(w->ctx, s->kernel->flops, s->nsizes, s->kernel->sizes, s->sizes));
     }
+    if (s->kind == TCC_STEP_BATCH)
+        x.what = (uint32_t)s->regions[0].steps.at[0].kernel->id;
     if (s->kind == TCC_STEP_LIB)
         x.what = lib_number(w, s->lib);
     if (s->kind == TCC_STEP_PROGRAM)
@@ -228,12 +230,6 @@ static struct tcc_range steps(struct plan_writer *w, const struct kn_steps *s)
     struct tcc_pstep *made = IR_NEWN(w->ctx, s->n + 1, struct tcc_pstep);
     for (int i = 0; i < s->n; i++)
         made[i] = step(w, &s->at[i]);
-    for (int i = 0; i < s->n; i++) {
-        int joined = kn_joined(w->p, s, i);
-        if (joined)
-            made[i].nin = (uint32_t)joined;
-        i += joined;
-    }
     struct tcc_range r = {(uint32_t)w->steps.n, (uint32_t)s->n};
     for (int i = 0; i < s->n; i++) {
         while (w->event_step.n <= s->at[i].event)

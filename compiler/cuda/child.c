@@ -167,10 +167,9 @@ static void ptx_child(void *jobs, int index, int report)
 
 static void find_rows(const struct kn_program *p, const struct kn_steps *steps, bool *rows)
 {
-    for (int i = 0, joined; i < steps->n; i += joined + 1) {
+    for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
-        joined = kn_joined(p, steps, i);
-        int k = joined ? kernel_number(p, s->kernel) : p->nkernels;
+        int k = s->kind == TCC_STEP_BATCH ? kernel_number(p, s->regions[0].steps.at[0].kernel) : p->nkernels;
         if (k < p->nkernels && cuda_get_schedule(p->kernels[k]).how == CUDA_POINTS)
             rows[k] = true;
         for (int r = 0; r < s->nregions; r++)

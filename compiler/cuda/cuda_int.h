@@ -133,7 +133,7 @@ struct kn_kernel *cuda_kernel_for(const struct cuda_machine *m, struct ir_ctx *c
 /* The launches of a kernel with its schedule; a second function is called SYMBOL_sum, that of several launches as one,
  * where `rows` asks for it, SYMBOL_rows. */
 struct image_kernel cuda_launches(struct ir_ctx *ctx, const struct kn_kernel *k, const char *symbol, bool rows);
-/* By kernel: do launches of it run as one (kn_joined())? */
+/* By kernel: do launches of it run as one (TCC_STEP_BATCH)? */
 bool *cuda_find_rows(struct ir_ctx *ctx, const struct kn_program *p);
 
 /* -- Functions (function.c) ------------------------------------------------------------------------------------- */

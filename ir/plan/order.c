@@ -213,10 +213,10 @@ static int *either(struct kn_order *o, const struct frame *f, const int *a, cons
 const struct kn_moment *kn_order_leave(struct kn_order *o, const struct kn_step *s, int position)
 {
     struct frame *f = &o->frames.at[o->frames.n - 1];
-    bool program = s->kind == TCC_STEP_PROGRAM;
-    int queue = program ? s->queue : 0;
+    bool bundle = kn_is_bundle(s);
+    int queue = bundle ? s->queue : 0;
     int *known = kn_order_known(o, queue);
-    if (!program)
+    if (!bundle)
         join(o, known, f->inside);
     for (; o->events.n > f->nevents; o->events.n--)
         o->event[o->events.at[o->events.n - 1]] = NULL;
@@ -229,12 +229,12 @@ const struct kn_moment *kn_order_leave(struct kn_order *o, const struct kn_step 
         return m;
     struct frame done = *f;
     o->frames.n--;
-    if (!program) {
+    if (!bundle) {
         memcpy(o->last, done.last, (size_t)o->nqueues * sizeof *o->last);
         o->host = done.joined;
         o->last[0] = done.joined;
     }
-    struct kn_moment end = {queue, o->count[queue], position, 0, program ? known : done.joined};
+    struct kn_moment end = {queue, o->count[queue], position, 0, bundle ? known : done.joined};
     ends(o, s, &end);
     return m;
 }

@@ -62,7 +62,7 @@ static void walk(struct sizes *c, const struct kn_steps *steps)
                 if (s->syms[k] && s->syms[k]->id < c->room)
                     c->known[s->syms[k]->id] = true;
         check_step(c, s);
-        bool *before = s->nregions && s->kind != TCC_STEP_PROGRAM ? ir_arena_alloc(c->scratch, c->room) : NULL;
+        bool *before = s->nregions && !kn_is_bundle(s) ? ir_arena_alloc(c->scratch, c->room) : NULL;
         if (before)
             memcpy(before, c->known, c->room);
         for (int r = 0; r < s->nregions; r++) {

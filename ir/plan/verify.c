@@ -40,8 +40,8 @@ struct plan {
     int *version; /* by buffer: of a state variable, the one that it holds */
     struct kn_order *order;
     const struct kn_moment *now;
-    struct accesses *accesses;     /* by root buffer */
-    const struct kn_step *program; /* whose region is walked */
+    struct accesses *accesses;    /* by root buffer */
+    const struct kn_step *bundle; /* the program or batch whose region is walked */
     bool votes; /* the entry point has a vote, and the pass `queues` has run: `commit` has put it where it belongs */
     VEC(const struct kn_moment *) faulty, voted; /* launches that may fault, of which no vote knows; votes */
     bool ok;
@@ -390,7 +390,7 @@ static void fills(struct plan *v, const struct kn_steps *steps, int first)
 {
     for (int i = 0; i < steps->n; i++) {
         const struct kn_step *s = &steps->at[i];
-        if (s->kind == TCC_STEP_PROGRAM && s->nregions == 1)
+        if (kn_is_bundle(s) && s->nregions == 1)
             fills(v, &s->regions[0].steps, first);
         for (int o = 0, a = 0; s->kind == TCC_STEP_LAUNCH && s->kernel && o < s->kernel->noperands; o++) {
             if (s->kernel->operands[o].use == KN_LOCAL)
@@ -504,7 +504,8 @@ static bool started(const struct plan *v, const struct kn_step *s)
     case TCC_STEP_COPY:
     case TCC_STEP_FREE:
     case TCC_STEP_LIB: /* a user's device code */
-    case TCC_STEP_PROGRAM: return device;
+    case TCC_STEP_PROGRAM:
+    case TCC_STEP_BATCH: return device;
     default: return false;
     }
 }
@@ -515,8 +516,10 @@ static bool queues(struct plan *v, const struct kn_step *s)
         return bad(v, s, "queue %d does not exist", s->queue);
     if (s->queue && !started(v, s))
         return bad(v, s, "does not run in queue %d", s->queue);
-    if (v->program && (s->queue != v->program->queue || s->nwaits || s->event || s->nregions))
-        return bad(v, s, "in a program, must be a step of its queue that nobody waits for and that waits for none");
+    if (v->bundle &&
+        (s->queue != v->bundle->queue || s->nwaits || s->event || (s->nregions && s->kind != TCC_STEP_BATCH)))
+        return bad(v, s, "in a %s, must be a step of its queue that nobody waits for and that waits for none",
+                   kn_step_words[v->bundle->kind]);
     if (communicates(s) && s->kind != TCC_STEP_COLLECTIVE && (s->nargs != 1 || s->nsizes != 2))
         return bad(v, s, "must have one buffer, a peer and a tag");
     if (s->kind == TCC_STEP_COLLECTIVE && (s->what == TCC_IS_OWNER ? s->nin : s->nargs != 2 * s->nin))
@@ -525,16 +528,30 @@ static bool queues(struct plan *v, const struct kn_step *s)
     return v->now || bad(v, s, "waits for an event of no step before it");
 }
 
-static void run_program(struct plan *v, const struct kn_step *s)
+/* Do its launches fit together? */
+static bool batch(struct plan *v, const struct kn_step *s)
 {
+    const struct kn_steps *launches = &s->regions[0].steps;
+    for (int i = 1; i < launches->n; i++)
+        for (int j = 0; j < i; j++)
+            if (!kn_may_batch(v->p, &launches->at[j], &launches->at[i]))
+                return bad(v, s, "its launches %d and %d may not run as one", j, i);
+    return launches->n > 1 || bad(v, s, "must have two or more launches");
+}
+
+static void run_bundle(struct plan *v, const struct kn_step *s)
+{
+    const struct kn_step *around = v->bundle;
     if (s->nregions != 1 || s->nargs || s->regions[0].nparams || s->regions[0].nresults || !s->queue) {
         bad(v, s, "must have one region without parameters, in a queue of its device");
         return;
     }
+    if (s->kind == TCC_STEP_BATCH && !batch(v, s))
+        return;
     kn_order_enter(v->order, s);
-    v->program = s;
+    v->bundle = s;
     walk(v, &s->regions[0].steps);
-    v->program = NULL;
+    v->bundle = around;
     v->now = kn_order_leave(v->order, s, ++v->position);
 }
 
@@ -605,8 +622,8 @@ static void walk(struct plan *v, const struct kn_steps *steps)
             run_if(v, s);
         else if (s->kind == TCC_STEP_LOOP)
             run_loop(v, s);
-        else if (s->kind == TCC_STEP_PROGRAM)
-            run_program(v, s);
+        else if (kn_is_bundle(s))
+            run_bundle(v, s);
         else if (s->kind == TCC_STEP_PARALLEL)
             run_parallel(v, s);
         else

@@ -8,7 +8,7 @@ const char *const kn_space_words[] = {"input",   "output", "arena", "weight", "s
                                       "dynamic", "object", "alias", NULL};
 const char *const kn_step_words[] = {"launch",     "copy", "lib",  "bind",    "dims",     "eval",  "alloc", "free",
                                      "if",         "loop", "box",  "unbox",   "accum",    "stack", "check", "ref",
-                                     "collective", "send", "recv", "program", "parallel", "wait",  NULL};
+                                     "collective", "send", "recv", "program", "parallel", "batch", "wait",  NULL};
 const char *const kn_queue_words[] = {"host", "compute", "copy_in", "copy_out", "communication", NULL};
 
 static void print_ints(FILE *out, const char *word, int n, const int *v)

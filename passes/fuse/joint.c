@@ -2,8 +2,8 @@
 /*
  * join: updates of state that do the same to tensors of different sizes, as an optimizer's to all parameters, become
  * launches of one kernel, the number of points its size, and stand together, so that a device may run them as one
- * launch (kn_joined()): "multi-tensor apply" in NVIDIA Apex (csrc/multi_tensor_apply.cuh). Each point's arithmetic is
- * what it was.
+ * launch (the pass `batch`): "multi-tensor apply" in NVIDIA Apex (csrc/multi_tensor_apply.cuh). Each point's arithmetic
+ * is what it was.
  */
 #include "passes/lower_int.h"
 

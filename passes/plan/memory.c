@@ -4,7 +4,7 @@
  *
  * Positions number the steps of an entry point in the order in which they stand, regions included. A buffer lives from
  * its first step until all that stands behind happens after its last one (plan/order.c); what a region reads from
- * outside lives as long as the whole region, but for a program's. Buffers of constant size are placed
+ * outside lives as long as the whole region, but for a program's or batch's. Buffers of constant size are placed
  * largest first at the lowest offset that no buffer living at the same time covers ("greedy by size", Pisarchyk and
  * Lee, 2020, arXiv 2001.03288), or in the order of their lifetimes where that takes less. Where an entry point has
  * buffers of symbolic size, the runtime does the same for all of its buffers when the symbols are bound
@@ -123,8 +123,8 @@ static void extend_over(struct memory *m, int first, int last)
     }
 }
 
-/* A buffer touched inside regions below its home lives as long as those regions; but for programs', whose steps run
- * once and in their order. */
+/* A buffer touched inside regions below its home lives as long as those regions; but for a program's or a
+ * batch's, whose steps run once and in their order. */
 static void extend_live_ranges(struct memory *m, struct kn_steps *steps, struct touch *region, int *position)
 {
     for (int i = 0; i < steps->n; i++) {
@@ -135,7 +135,7 @@ static void extend_live_ranges(struct memory *m, struct kn_steps *steps, struct 
             struct touch inside = {region, first, 0};
             extend_live_ranges(m, &s->regions[r].steps, &inside, position);
             *position += 2;
-            for (int b = 0; b < m->p->nbuffers && s->kind != TCC_STEP_PROGRAM; b++) {
+            for (int b = 0; b < m->p->nbuffers && !kn_is_bundle(s); b++) {
                 struct live *l = &m->live[b];
                 if (l->first < 0)
                     continue;

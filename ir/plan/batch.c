@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * join.c - launches that a device may run as one: neighbours in a queue, of one kernel, each on tensors of its own. An
- * optimizer's updates are such.
+ * batch.c - which launches a device may run as one, as a BATCH step: of one kernel, in one queue, each on tensors of
+ * its own. An optimizer's updates are such.
  *
  * What they write is state: buffers of an arena may share memory, one behind the other, and who decides that has taken
  * launches to be in order.
@@ -51,21 +51,14 @@ static bool conflict(const struct kn_program *p, const struct kn_step *a, const 
     return false;
 }
 
-int kn_joined(const struct kn_program *p, const struct kn_steps *steps, int first)
+/* May it be one of several? */
+static bool may_be_one(const struct kn_program *p, const struct kn_step *s)
 {
-    const struct kn_step *a = &steps->at[first];
-    int n = 0;
-    if (a->kind != TCC_STEP_LAUNCH || a->queue >= p->nqueues || !p->queues[a->queue].memory || !is_map(a->kernel) ||
-        !writes_state_alone(p, a))
-        return 0;
-    for (int i = first + 1; i < steps->n && n < KN_MOST_JOINED; i++, n++) {
-        const struct kn_step *b = &steps->at[i];
-        if (b->kind != TCC_STEP_LAUNCH || b->kernel != a->kernel || b->queue != a->queue || b->nwaits || b->event ||
-            !writes_state_alone(p, b))
-            return n;
-        for (int j = first; j < i; j++)
-            if (conflict(p, &steps->at[j], b))
-                return n;
-    }
-    return n;
+    return s->kind == TCC_STEP_LAUNCH && s->queue < p->nqueues && p->queues[s->queue].memory && is_map(s->kernel) &&
+           writes_state_alone(p, s);
+}
+
+bool kn_may_batch(const struct kn_program *p, const struct kn_step *a, const struct kn_step *b)
+{
+    return may_be_one(p, a) && may_be_one(p, b) && a->kernel == b->kernel && a->queue == b->queue && !conflict(p, a, b);
 }
