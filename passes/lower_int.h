@@ -303,11 +303,13 @@ bool lw_same_index(const struct kn_insn *a, const struct kn_insn *b);
 struct lw_merger {
     /* the later one */
     bool (*takes)(const struct kn_step *s);
-    /* lw_fit_together() is asked besides */
-    bool (*together)(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
-    void (*merge)(struct lw *lw, struct kn_step *first, const struct kn_step *second);
+    /* one of both, in the first one's place; false: they stay apart */
+    bool (*join)(struct lw *lw, void *user, struct kn_step *first, const struct kn_step *second);
+    void *user;
 };
 void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *m);
+/* Does the machine take a kernel of that size, with the first one's sizes? */
+bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
 /* merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
 /* the only store to an operand; NULL: several */
@@ -328,9 +330,12 @@ bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct
 void lw_join_launches(struct lw *lw, struct kn_steps *steps);
 /* parallel.c */
 void lw_parallel_loops(struct lw *lw, struct kn_steps *steps);
-/* dead.c: stores that nobody reads, behind merged launches; in the end, buffers of the arena that no step names. */
+/* dead.c: takes out the stores to an operand of a kernel, and the operand; args: one for each operand, of which it
+ * takes that one out, too. */
+void lw_remove_operand(struct kn_kernel *k, int *args, int operand);
 /* chain.c: launches that hand rows on become one, where the machine keeps rows beside its cores. */
 void lw_chain_launches(struct lw *lw, struct kn_entry *e);
+/* dead.c: stores that nobody reads, behind merged launches; in the end, buffers of the arena that no step names. */
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);
 void lw_drop_dead_buffers(struct lw *lw, struct kn_program *p);
 /* elide.c: copies that are not needed go: of state variables where they are read (before launches are merged), and

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { WINDOW = 64, MAX_OPERANDS = 24, MAX_INSNS = 256 };
+enum { MAX_OPERANDS = 24, MAX_INSNS = 256 };
 
 /* The merged kernel under construction. */
 struct chain {
@@ -278,34 +278,6 @@ static int add_row(struct chain *x, int store, ir_expr place, int64_t length)
     return operand;
 }
 
-/* Takes out the stores to an operand, and the operand. */
-static void remove_operand(struct chain *x, int operand)
-{
-    struct kn_kernel *k = x->c.to;
-    for (int i = k->ninsns - 1; i >= 0; i--) {
-        struct kn_insn *n = &k->insns[i];
-        bool access = n->code == KN_LOAD || n->code == KN_STORE;
-        if (!access || n->operand != operand) {
-            n->operand -= access && n->operand > operand;
-            continue;
-        }
-        memmove(n, n + 1, (size_t)(k->ninsns - i - 1) * sizeof *n);
-        k->ninsns--;
-        for (int j = i; j < k->ninsns; j++)
-            for (int a = 0; a < k->insns[j].nargs; a++)
-                k->insns[j].arg[a] -= k->insns[j].arg[a] > i;
-        for (int s = 0; s < k->nstages; s++) {
-            k->stages[s].first -= k->stages[s].first > i;
-            k->stages[s].last -= k->stages[s].last > i;
-        }
-    }
-    k->noperands--;
-    k->contraction.a -= k->contraction.a > operand;
-    k->contraction.b -= k->contraction.b > operand;
-    memmove(k->operands + operand, k->operands + operand + 1, (size_t)(k->noperands - operand) * sizeof *k->operands);
-    memmove(x->args + operand, x->args + operand + 1, (size_t)(k->noperands - operand) * sizeof *x->args);
-}
-
 /* What the later launch reads of the earlier one: forward[operand of b]: 0 and up: instruction of the merged kernel
  * that gives a row's only element, or stores its elements. False: something else that both touch, or not by rows. */
 static bool find_rows(struct chain *x, const struct kn_step *a, const struct kn_step *b, int *store)
@@ -406,12 +378,12 @@ static void count(const struct lw *lw, int *uses, const struct kn_step *s, int n
         uses[lw_storage(lw, s->args[i])] += n;
 }
 
-/* The two launches as one, in place of a; false: they stay apart. */
-static bool chain(struct lw *lw, int *uses, struct kn_step *a, const struct kn_step *b)
+/* How often memory is named: `uses`, by its buffer. */
+static bool join(struct lw *lw, void *uses, struct kn_step *a, const struct kn_step *b)
 {
     const struct pass_cost *cost = pass_cost(lw->machine);
     const struct kn_kernel *ka = a->kernel, *kb = b->kernel, *like;
-    int rows = common_rows(ka, kb, &like), map[KN_MAX_DIMS];
+    int rows = may_chain(a) ? common_rows(ka, kb, &like) : 0, map[KN_MAX_DIMS];
     uint32_t all;
     if (!rows || ka->noperands + kb->noperands > MAX_OPERANDS || ka->ninsns + kb->ninsns > MAX_INSNS)
         return false;
@@ -437,7 +409,7 @@ static bool chain(struct lw *lw, int *uses, struct kn_step *a, const struct kn_s
     copy_stages(&x, kb, map, all, from);
     for (int o = k->noperands - 1; o >= 0; o--)
         if (drop >> o & 1)
-            remove_operand(&x, o);
+            lw_remove_operand(k, x.args, o);
     if (row_bytes(k) > cost->chain || (lw->machine->runs && !lw->machine->runs(lw->machine, lw->ctx, k)) ||
         !lw_may_change(lw))
         return false;
@@ -455,33 +427,6 @@ static bool chain(struct lw *lw, int *uses, struct kn_step *a, const struct kn_s
     return true;
 }
 
-/* An earlier launch that step j goes on from; -1: none. */
-static int join_chain(struct lw *lw, int *uses, const struct kn_steps *steps, int j)
-{
-    const struct kn_step *b = &steps->at[j];
-    for (int i = j - 1; i >= 0 && j - i <= WINDOW; i--) {
-        if (may_chain(&steps->at[i]) && chain(lw, uses, &steps->at[i], b))
-            return i;
-        if (!lw_can_hoist(lw, b, &steps->at[i]))
-            return -1;
-    }
-    return -1;
-}
-
-static void run(struct lw *lw, int *uses, struct kn_steps *steps)
-{
-    int n = 0;
-    for (int j = 0; j < steps->n; j++) {
-        for (int r = 0; r < steps->at[j].nregions; r++)
-            run(lw, uses, &steps->at[j].regions[r].steps);
-        steps->at[n] = steps->at[j];
-        struct kn_steps done = {steps->at, n + 1, n + 1};
-        if (!may_chain(&steps->at[n]) || join_chain(lw, uses, &done, n) < 0)
-            n++;
-    }
-    steps->n = n;
-}
-
 void lw_chain_launches(struct lw *lw, struct kn_entry *e)
 {
     int *uses = IR_NEWN(lw->ctx, lw->buffers.n + 1, int);
@@ -489,5 +434,5 @@ void lw_chain_launches(struct lw *lw, struct kn_entry *e)
     for (int i = 0; i < e->noutputs; i++)
         if (e->output_buffers[i] >= 0)
             uses[lw_storage(lw, e->output_buffers[i])]++;
-    run(lw, uses, &e->steps);
+    lw_merge_by(lw, &e->steps, &(struct lw_merger){.takes = may_chain, .join = join, .user = uses});
 }

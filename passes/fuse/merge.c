@@ -116,8 +116,7 @@ static int functions(const struct kn_kernel *k)
     return n;
 }
 
-/* Does the machine take a kernel of that size, with the first one's sizes? */
-static bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second)
+bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second)
 {
     const struct kn_kernel *a = first->kernel, *b = second->kernel;
     for (int i = 0; i < b->nsizes; i++) {
@@ -178,13 +177,6 @@ struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_st
     return k;
 }
 
-static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
-{
-    struct kn_kernel *k = lw_append(lw, a, b, IR_NEWN(lw->ctx, b->kernel->ninsns + 1, int));
-    k->stages = IR_NEW(lw->ctx, struct kn_stage);
-    k->stages[0] = (struct kn_stage){.last = k->ninsns};
-}
-
 /* Does the launch read constants and nothing else? What it makes is made where it is read (opt/unpack.c). */
 static bool reads_weights_alone(const struct lw *lw, const struct kn_step *s)
 {
@@ -194,23 +186,29 @@ static bool reads_weights_alone(const struct lw *lw, const struct kn_step *s)
     return true;
 }
 
-static bool are_alike(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
+static bool join(struct lw *lw, void *none, struct kn_step *a, const struct kn_step *b)
 {
-    return is_map(a) && !reads_weights_alone(lw, b) && same_points(a->kernel, b->kernel) && worth_merging(lw, a, b);
+    (void)none;
+    if (!is_map(a) || reads_weights_alone(lw, b) || !same_points(a->kernel, b->kernel) || !worth_merging(lw, a, b) ||
+        !lw_fit_together(lw, a, b) || !lw_may_change(lw))
+        return false;
+    struct kn_kernel *k = lw_append(lw, a, b, IR_NEWN(lw->ctx, b->kernel->ninsns + 1, int));
+    k->stages = IR_NEW(lw->ctx, struct kn_stage);
+    k->stages[0] = (struct kn_stage){.last = k->ninsns};
+    return true;
 }
 
-/* The nearest earlier launch that a launch can join; -1: none. */
-static int partner(const struct lw *lw, const struct kn_steps *steps, int j, const struct lw_merger *m)
+/* Step j as a part of the nearest earlier launch that it can join; false: there is none. */
+static bool join_earlier(struct lw *lw, const struct kn_steps *steps, int j, const struct lw_merger *m)
 {
     const struct kn_step *b = &steps->at[j];
     for (int i = j - 1; i >= 0 && j - i <= WINDOW; i--) {
-        const struct kn_step *a = &steps->at[i];
-        if (m->together(lw, a, b) && lw_fit_together(lw, a, b))
-            return i;
-        if (!lw_can_hoist(lw, b, a))
-            return -1;
+        if (m->join(lw, m->user, &steps->at[i], b))
+            return true;
+        if (!lw_can_hoist(lw, b, &steps->at[i]))
+            return false;
     }
-    return -1;
+    return false;
 }
 
 void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *m)
@@ -219,19 +217,13 @@ void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *
     for (int j = 0; j < steps->n; j++) {
         for (int r = 0; r < steps->at[j].nregions; r++)
             lw_merge_by(lw, &steps->at[j].regions[r].steps, m);
-        struct kn_step s = steps->at[j];
-        steps->at[n] = s;
-        struct kn_steps done = {steps->at, n + 1, n + 1};
-        int i = m->takes(&s) ? partner(lw, &done, n, m) : -1;
-        if (i >= 0 && lw_may_change(lw))
-            m->merge(lw, &steps->at[i], &s);
-        else
-            n++;
+        steps->at[n] = steps->at[j];
+        n += !m->takes(&steps->at[n]) || !join_earlier(lw, steps, n, m);
     }
     steps->n = n;
 }
 
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps)
 {
-    lw_merge_by(lw, steps, &(struct lw_merger){is_map, are_alike, merge});
+    lw_merge_by(lw, steps, &(struct lw_merger){.takes = is_map, .join = join});
 }

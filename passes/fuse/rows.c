@@ -90,19 +90,16 @@ static bool worth_merging(const struct lw *lw, const struct kn_step *a, const st
     return takes && shares;
 }
 
-static bool are_of_rows(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
+static bool join(struct lw *lw, void *none, struct kn_step *a, const struct kn_step *b)
 {
+    (void)none;
     uint32_t inner;
-    return plain(a) && a->kernel->kind == IR_K_REDUCE && has_rows(a->kernel, &inner) &&
-           same_rows(a->kernel, b->kernel) && worth_merging(lw, a, b);
-}
-
-static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
-{
+    if (!plain(a) || a->kernel->kind != IR_K_REDUCE || !has_rows(a->kernel, &inner) ||
+        !same_rows(a->kernel, b->kernel) || !worth_merging(lw, a, b) || !lw_fit_together(lw, a, b) ||
+        !lw_may_change(lw))
+        return false;
     const struct kn_kernel *ka = a->kernel, *kb = b->kernel;
     int *insn = IR_NEWN(lw->ctx, kb->ninsns + 1, int), first = ka->ninsns;
-    uint32_t inner;
-    has_rows(ka, &inner);
     struct kn_kernel *k = lw_append(lw, a, b, insn);
     k->stages = IR_NEWN(lw->ctx, ka->nstages + kb->nstages, struct kn_stage);
     for (int s = 0; s < ka->nstages; s++)
@@ -117,9 +114,10 @@ static void merge(struct lw *lw, struct kn_step *a, const struct kn_step *b)
                 (struct kn_stage){.inner = map ? inner : kb->stages[s].inner, .first = first, .last = last};
         first = last;
     }
+    return true;
 }
 
 void lw_merge_rows(struct lw *lw, struct kn_steps *steps)
 {
-    lw_merge_by(lw, steps, &(struct lw_merger){plain, are_of_rows, merge});
+    lw_merge_by(lw, steps, &(struct lw_merger){.takes = plain, .join = join});
 }

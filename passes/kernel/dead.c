@@ -5,6 +5,8 @@
  */
 #include "passes/lower_int.h"
 
+#include <string.h>
+
 static void count_list(const struct lw *lw, int n, const int *list, int *uses)
 {
     for (int i = 0; i < n; i++)
@@ -31,32 +33,30 @@ static bool is_plain_map(const struct kn_step *s)
     return s->nargs == s->kernel->noperands;
 }
 
-static void remove_operand(struct lw *lw, struct kn_step *s, int operand)
+void lw_remove_operand(struct kn_kernel *k, int *args, int operand)
 {
-    struct kn_kernel *k = s->kernel;
-    int *at = IR_NEWN(lw->ctx, k->ninsns + 1, int), n = 0;
-
-    for (int i = 0; i < k->ninsns; i++) {
-        struct kn_insn insn = k->insns[i];
-        bool access = insn.code == KN_LOAD || insn.code == KN_STORE;
-        if (insn.code == KN_STORE && insn.operand == operand)
+    for (int i = k->ninsns - 1; i >= 0; i--) {
+        struct kn_insn *n = &k->insns[i];
+        bool access = n->code == KN_LOAD || n->code == KN_STORE;
+        if (!access || n->operand != operand) {
+            n->operand -= access && n->operand > operand;
             continue;
-        for (int a = 0; a < 3; a++)
-            if (insn.arg[a] >= 0)
-                insn.arg[a] = at[insn.arg[a]];
-        if (access && insn.operand > operand)
-            insn.operand--;
-        at[i] = n;
-        k->insns[n++] = insn;
-    }
-    k->ninsns = n;
-    k->stages[0].last = n;
-    for (int i = operand; i + 1 < k->noperands; i++) {
-        k->operands[i] = k->operands[i + 1];
-        s->args[i] = s->args[i + 1];
+        }
+        memmove(n, n + 1, (size_t)(k->ninsns - i - 1) * sizeof *n);
+        k->ninsns--;
+        for (int j = i; j < k->ninsns; j++)
+            for (int a = 0; a < 3; a++)
+                k->insns[j].arg[a] -= k->insns[j].arg[a] > i;
+        for (int s = 0; s < k->nstages; s++) {
+            k->stages[s].first -= k->stages[s].first > i;
+            k->stages[s].last -= k->stages[s].last > i;
+        }
     }
     k->noperands--;
-    s->nargs--;
+    k->contraction.a -= k->contraction.a > operand;
+    k->contraction.b -= k->contraction.b > operand;
+    memmove(k->operands + operand, k->operands + operand + 1, (size_t)(k->noperands - operand) * sizeof *k->operands);
+    memmove(args + operand, args + operand + 1, (size_t)(k->noperands - operand) * sizeof *args);
 }
 
 static void drop_stores(struct lw *lw, struct kn_steps *steps, const int *uses)
@@ -69,8 +69,10 @@ static void drop_stores(struct lw *lw, struct kn_steps *steps, const int *uses)
             continue;
         for (int o = s->nargs - 1; o >= 0 && s->nargs > 1; o--)
             if (s->kernel->operands[o].use == KN_OUT && lw->buffers.at[s->args[o]].space == TCC_SPACE_ARENA &&
-                uses[lw_storage(lw, s->args[o])] == 1 && !loads_from(s->kernel, o) && lw_may_change(lw))
-                remove_operand(lw, s, o);
+                uses[lw_storage(lw, s->args[o])] == 1 && !loads_from(s->kernel, o) && lw_may_change(lw)) {
+                lw_remove_operand(s->kernel, s->args, o);
+                s->nargs--;
+            }
     }
 }
 
