@@ -136,6 +136,27 @@ bool imp_axis(struct imp *im, int64_t *axis, int rank)
     return true;
 }
 
+/* -- Regions */
+
+struct ir_block *imp_open_region(struct imp *im, struct ir_node *parent, struct ir_builder *saved)
+{
+    *saved = im->b;
+    im->b.block = ir_region_new(im->func, parent);
+    im->b.before = NULL;
+    return im->b.block;
+}
+
+void imp_close_region(struct imp *im, const struct ir_builder *saved)
+{
+    im->b.block = saved->block;
+    im->b.before = saved->before;
+}
+
+bool imp_yield(struct imp *im, size_t n, struct ir_value *const *v)
+{
+    return ir_build(&im->b, IR_yield, (int)n, v, NULL) != NULL;
+}
+
 /* -- Constants */
 
 /* Truncated and clamped: a float attribute of an integer operator may be anything. */
@@ -417,6 +438,24 @@ struct ir_value *imp_reduce_all(struct imp *im, enum ir_op op, struct ir_value *
     return imp_reduce(im, op, x, imp_axes_from(0, imp_rank(x), axes), axes, false);
 }
 
+struct ir_value *imp_log_sum_exp(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep)
+{
+    struct ir_value *top = imp_reduce(im, IR_reduce_max, x, n, axes, true);
+    top = imp_tri(im, IR_select, imp_un(im, IR_isinf, top), imp_like(im, top, 0), top);
+    struct ir_value *sum =
+        imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, x, top)), n, axes, true);
+    struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
+    return keep ? y : imp_squeeze(im, y, n, axes);
+}
+
+struct ir_node *imp_topk(struct imp *im, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted)
+{
+    return x ? ir_build(&im->b, IR_topk, 1, &x,
+                        IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
+                                 ir_attr_i(IR_ATTR_largest, largest), ir_attr_i(IR_ATTR_sorted, sorted)))
+             : NULL;
+}
+
 struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype)
 {
     if (!x)
@@ -630,18 +669,23 @@ struct ir_value *imp_activation(struct imp *im, const char *name, struct ir_valu
     return imp_op(im, a->op, 1 + a->constants, in, NULL);
 }
 
-/* -- Dropout */
+/* -- Random numbers: Philox's, the same for the same seed whatever the threads */
+
+struct ir_value *imp_random(struct imp *im, enum ir_op op, int rank, const ir_expr *dims, enum tcc_dtype dtype,
+                            int64_t seed)
+{
+    struct ir_node *n = ir_build(&im->b, op, 0, NULL,
+                                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_dtype(IR_ATTR_to, dtype),
+                                          ir_attr_i(IR_ATTR_seed, seed), ir_attr_i(IR_ATTR_stream, im->stream++)));
+    return n ? n->out[0] : NULL;
+}
 
 struct ir_value *imp_dropout(struct imp *im, struct ir_value *x, struct ir_value *probability, int64_t seed,
                              struct ir_value *training, struct ir_value **mask)
 {
-    struct ir_node *r = x ? ir_build(&im->b, IR_random_uniform, 0, NULL,
-                                     IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, imp_rank(x), x->type->dim),
-                                              ir_attr_dtype(IR_ATTR_to, TCC_F32), ir_attr_i(IR_ATTR_seed, seed),
-                                              ir_attr_i(IR_ATTR_stream, im->stream++)))
-                          : NULL;
+    struct ir_value *u = x ? imp_random(im, IR_random_uniform, imp_rank(x), x->type->dim, TCC_F32, seed) : NULL;
     struct ir_value *p = imp_cast(im, probability, TCC_F32), *one = imp_num(im, TCC_F32, 1);
-    *mask = r ? imp_bin(im, IR_ge, r->out[0], p) : NULL;
+    *mask = imp_bin(im, IR_ge, u, p);
     if (training)
         *mask = imp_bin(im, IR_or, *mask, imp_un(im, IR_not, training));
     struct ir_value *scale = imp_bin(im, IR_div, one, imp_bin(im, IR_sub, one, p));

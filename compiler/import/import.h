@@ -2,7 +2,7 @@
 /*
  * import.h - what front ends stand on (compiler/onnx, compiler/pt2): builders of level-1 IR that fold constants and
  * follow small integer tensors as dim expressions, sizes that become facts or shape versions, messages, and what
- * several front ends call by different names: normalisations, products.
+ * several front ends call by different names: normalisations, losses, windows, products.
  *
  * All builders return NULL after a message and when an operand is NULL, so calls nest. What the model does wrong is
  * `return imp_bad(im, "what was expected, what was found")`; what tccc can't do yet is `return imp_unsupported(im,
@@ -157,6 +157,10 @@ struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, stru
 /* x op v, in the type of x */
 struct ir_value *imp_with(struct imp *im, enum ir_op op, struct ir_value *x, double v);
 struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z);
+/* A region of the node, in which is built until it is closed; what it gives. */
+struct ir_block *imp_open_region(struct imp *im, struct ir_node *parent, struct ir_builder *saved);
+void imp_close_region(struct imp *im, const struct ir_builder *saved);
+bool imp_yield(struct imp *im, size_t n, struct ir_value *const *v);
 /* takes over the reference; NULL: no memory */
 struct ir_value *imp_const(struct imp *im, struct ir_tensor *t);
 struct ir_value *imp_num(struct imp *im, enum tcc_dtype dtype, double v);           /* rank 0 */
@@ -205,6 +209,10 @@ struct ir_value *imp_reduce(struct imp *im, enum ir_op op, struct ir_value *x, i
 /* of all elements */
 struct ir_value *imp_reduce_all(struct imp *im, enum ir_op op, struct ir_value *x);
 struct ir_value *imp_mean(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep);
+/* log(sum(exp(x))) without overflow: the maximum is taken out; an infinite one would give NaN and counts as 0. */
+struct ir_value *imp_log_sum_exp(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep);
+/* Values and places of the k largest, or smallest, along an axis. NULL after a message. */
+struct ir_node *imp_topk(struct imp *im, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted);
 /* product of dims, rank 0 */
 struct ir_value *imp_count(struct imp *im, const struct ir_value *x, int n, const int64_t *axes, enum tcc_dtype dtype);
 struct ir_value *imp_matmul(struct imp *im, struct ir_value *a, struct ir_value *b, bool trans_a, bool trans_b,
@@ -287,6 +295,9 @@ struct ir_value *imp_einsum(struct imp *im, const char *equation, int n, struct 
 struct ir_value *imp_range(struct imp *im, struct ir_value *start, struct ir_value *limit, struct ir_value *delta);
 /* The positions of what is not 0, i64[rank, n]. */
 struct ir_value *imp_nonzero(struct imp *im, struct ir_value *x);
+/* Random numbers, of the next stream. */
+struct ir_value *imp_random(struct imp *im, enum ir_op op, int rank, const ir_expr *dims, enum tcc_dtype dtype,
+                            int64_t seed);
 /* x with elements dropped by that probability (a scalar), the others scaled up; *mask: which are kept. Where `training`
  * (a scalar; NULL: true) is false, all are. */
 struct ir_value *imp_dropout(struct imp *im, struct ir_value *x, struct ir_value *probability, int64_t seed,
@@ -309,9 +320,33 @@ struct ir_value *imp_likelihood(struct imp *im, struct imp_labels_loss *l);
 struct ir_value *imp_weighed(struct imp *im, const struct imp_labels_loss *l, struct ir_value *loss,
                              enum imp_reduction how);
 
+/* -- Convolutions and pools (window.c) */
+
+#define IMP_SPATIAL (TCC_MAX_RANK - 2)
+struct imp_window {
+    int n; /* spatial axes */
+    int64_t kernel[IMP_SPATIAL], strides[IMP_SPATIAL], dilations[IMP_SPATIAL];
+    ir_expr open[IMP_SPATIAL]; /* a kernel's extent that only the run knows, else NULL */
+    ir_expr before[IMP_SPATIAL], after[IMP_SPATIAL];
+};
+/* From the first to behind the last element that a window looks at. */
+ir_expr imp_reach(struct imp *im, const struct imp_window *w, int k);
+/* ceil_mode: the last window may hang over the end; that is one more pad behind, as far as it starts inside the operand
+ * or the pads in front. */
+void imp_ceil_pads(struct imp *im, const struct ir_value *x, struct imp_window *w);
+/* bias NULL: none; `to`: the result's type; shape: of a transposed convolution's spatial axes. */
+struct ir_value *imp_convolve(struct imp *im, const struct imp_window *w, struct ir_value *x, struct ir_value *weight,
+                              struct ir_value *bias, int64_t groups, enum tcc_dtype to);
+struct ir_value *imp_convolve_transposed(struct imp *im, const struct imp_window *w, struct ir_value *x,
+                                         struct ir_value *weight, struct ir_value *bias, int64_t groups,
+                                         const ir_expr *shape);
+/* mode NULL: none */
+struct ir_value *imp_pool(struct imp *im, enum ir_op op, struct ir_value *x, const struct imp_window *w,
+                          const char *mode);
+
 /* -- Quantisation (quant.c) */
 
-/* Scale and zero point (NULL: 0) of a tensor: of all, along an axis, or of blocks of so many along it (0: none). */
+/* Scale and zero point (NULL: 0) of a tensor: of all of it, along an axis, or of blocks of so many along it. */
 struct imp_scales { struct ir_value *scale, *zero; int64_t axis, block; };
 /* x / scale, computed in the type `in`; floats beyond the range of `to` become its ends where `saturate`. NULL after a
  * message. */

@@ -173,7 +173,7 @@ static struct ir_value *reversed(struct imp *im, struct ir_value *y)
 bool imp_rnn_run(struct imp *im, const struct imp_rnn *r, struct ir_value *const *initial, struct ir_value **last)
 {
     int nstate = r->cell == IMP_LSTM ? 2 : 1;
-    struct ir_builder outside = im->b;
+    struct ir_builder outside;
     struct ir_value *in[4] = {imp_dim_value(im, imp_dim(r->x, 0)), NULL, initial[0], nstate > 1 ? initial[1] : NULL};
     ir_type types[3];
     for (int k = 0; k < nstate; k++)
@@ -185,19 +185,16 @@ bool imp_rnn_run(struct imp *im, const struct imp_rnn *r, struct ir_value *const
         IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, nstate + 1, types)), nstate + 1, types);
     if (!loop)
         return false;
-    struct ir_block *region = ir_region_new(im->func, loop);
+    struct ir_block *region = imp_open_region(im, loop, &outside);
     struct ir_value *iteration = ir_param_new(region, ir_scalar_type(im->ctx, TCC_I64), "t");
     struct ir_value *condition = ir_param_new(region, ir_scalar_type(im->ctx, TCC_BOOL), "go");
     struct ir_value *carried[2], *out[4];
     for (int k = 0; k < nstate; k++)
         carried[k] = ir_param_new(region, initial[k]->type, k ? "c" : "h");
-    im->b.block = region;
-    im->b.before = NULL;
     bool fine = body(im, r, carried, nstate, iteration, out + 1);
     out[0] = condition;
-    fine = fine && ir_build(&im->b, IR_yield, nstate + 2, out, NULL);
-    im->b.block = outside.block;
-    im->b.before = outside.before;
+    fine = fine && imp_yield(im, (size_t)nstate + 2, out);
+    imp_close_region(im, &outside);
     for (int k = 0; k <= nstate; k++)
         last[k] = loop->out[k];
     if (r->reverse)

@@ -386,7 +386,7 @@ bool onnx_op_causal_conv(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2),
                     *past = imp_in(im, 3);
-    int64_t k, channels, one = 1;
+    int64_t k, channels;
     if (!w)
         return false;
     if (imp_rank(x) != 3 || imp_rank(w) != 3)
@@ -400,12 +400,8 @@ bool onnx_op_causal_conv(struct imp *im)
     struct ir_value *padded = past ? imp_concat(im, 2, joined, 2) : imp_pad(im, x, NULL, before, after, "constant");
     if (!padded)
         return false;
-    struct ir_value *in[] = {padded, w, bias};
-    struct ir_value *y =
-        imp_op(im, IR_conv, bias ? 3 : 2, in,
-               IR_ATTRS(ir_attr_ints(IR_ATTR_strides, 1, &one), ir_attr_ints(IR_ATTR_dilations, 1, &one),
-                        ir_attr_exprs(IR_ATTR_before, 1, &zero), ir_attr_exprs(IR_ATTR_after, 1, &zero),
-                        ir_attr_i(IR_ATTR_groups, channels), ir_attr_dtype(IR_ATTR_to, imp_dtype(x))));
+    struct imp_window window = {1, {k}, {1}, {1}, {NULL}, {zero}, {zero}};
+    struct ir_value *y = imp_convolve(im, &window, padded, w, bias, channels, imp_dtype(x));
     if (strcmp(activation, "none") && strcmp(activation, "silu") && strcmp(activation, "swish"))
         return imp_bad(im, "activation '%s'", activation);
     y = activation[0] == 's' ? imp_un(im, IR_silu, y) : y;
@@ -484,7 +480,7 @@ static bool linear_step(struct imp *im, const struct linear *l, struct ir_value 
 
 static struct ir_node *linear_loop(struct imp *im, const struct linear *l, struct ir_value *initial)
 {
-    struct ir_builder outside = im->b;
+    struct ir_builder outside;
     ir_expr dims[4] = {imp_dim(l->q, 0), imp_dim(l->q, 1), imp_dim(l->q, 2), imp_dim(l->v, 3)};
     ir_type types[2] = {initial->type, ir_tensor_type(im->ctx, TCC_F32, 4, dims)};
     struct ir_value *in[3] = {imp_dim_value(im, dims[0]), NULL, initial}, *yields[3];
@@ -493,15 +489,12 @@ static struct ir_node *linear_loop(struct imp *im, const struct linear *l, struc
                        IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 1), ir_attr_types(IR_ATTR_types, 2, types)), 2, types);
     if (!loop)
         return NULL;
-    struct ir_block *region = ir_region_new(im->func, loop);
+    struct ir_block *region = imp_open_region(im, loop, &outside);
     struct ir_value *t = ir_param_new(region, ir_scalar_type(im->ctx, TCC_I64), "t");
     yields[0] = ir_param_new(region, ir_scalar_type(im->ctx, TCC_BOOL), "go");
     yields[1] = ir_param_new(region, initial->type, "state");
-    im->b.block = region;
-    im->b.before = NULL;
-    bool fine = linear_step(im, l, t, &yields[1], &yields[2]) && ir_build(&im->b, IR_yield, 3, yields, NULL);
-    im->b.block = outside.block;
-    im->b.before = outside.before;
+    bool fine = linear_step(im, l, t, &yields[1], &yields[2]) && imp_yield(im, 3, yields);
+    imp_close_region(im, &outside);
     return fine ? loop : NULL;
 }
 

@@ -188,14 +188,12 @@ static struct ir_value *as_many_rows(struct imp *im, const struct blocks *b, con
     struct ir_value *few = imp_bin(im, IR_le, imp_dim_value(im, rows), imp_int(im, TCC_I64, FEW_ROWS));
     struct ir_node *node =
         few ? ir_build_typed(&im->b, IR_if, 1, &few, IR_ATTRS(ir_attr_types(IR_ATTR_types, 1, &type)), 1, &type) : NULL;
-    struct ir_builder outside = im->b;
+    struct ir_builder outside;
     for (int k = 0; node && k < 2; k++) {
-        im->b.block = ir_region_new(im->func, node);
-        im->b.before = NULL;
+        imp_open_region(im, node, &outside);
         struct ir_value *y = k ? many_rows(im, b, p) : few_rows(im, b, p);
-        bool fine = y && ir_build(&im->b, IR_yield, 1, &y, NULL);
-        im->b.block = outside.block;
-        im->b.before = outside.before;
+        bool fine = y && imp_yield(im, 1, &y);
+        imp_close_region(im, &outside);
         if (!fine)
             return NULL;
     }

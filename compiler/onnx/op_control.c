@@ -26,19 +26,14 @@ static const struct onnx_graph *graph_attr(struct imp *im, const char *name)
 static struct ir_block *open_region(struct imp *im, struct ir_node *parent, struct imp_scope *scope,
                                     struct ir_builder *saved)
 {
-    struct ir_block *b = ir_region_new(im->func, parent);
-    *saved = im->b;
-    im->b.block = b;
-    im->b.before = NULL;
     imp_push_scope(im, scope);
-    return b;
+    return imp_open_region(im, parent, saved);
 }
 
 static void close_region(struct imp *im, const struct ir_builder *saved)
 {
     imp_pop_scope(im);
-    im->b.block = saved->block;
-    im->b.before = saved->before;
+    imp_close_region(im, saved);
 }
 
 /* Did a node inside have to be refused? Then this one is too, without a message of its own. */
@@ -51,11 +46,6 @@ static bool poisoned(struct imp *im, size_t n, struct ir_value *const *v)
         }
     }
     return false;
-}
-
-static bool yield(struct imp *im, size_t n, struct ir_value **v)
-{
-    return ir_build(&im->b, IR_yield, (int)n, v, NULL) != NULL;
 }
 
 /*
@@ -267,7 +257,7 @@ static bool yield_branches(struct imp *im, struct branching *i)
         im->b.before = NULL;
         for (int k = 0; k < i->n; k++)
             i->outs[b][k] = as_type(im, i->outs[b][k], i->types[k]);
-        fine = yield(im, (size_t)i->n, i->outs[b]);
+        fine = imp_yield(im, (size_t)i->n, i->outs[b]);
     }
     im->b.block = saved.block;
     im->b.before = saved.before;
@@ -461,7 +451,7 @@ static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *n
             outs[k] = as_type(im, outs[k], l->types[k - 1]);
         fine = outs[k] != NULL;
     }
-    fine = fine && yield(im, n, outs);
+    fine = fine && imp_yield(im, n, outs);
     close_region(im, &saved);
     return fine;
 }

@@ -6,16 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SPATIAL (TCC_MAX_RANK - 2)
-
-/* The attributes that windows share. */
-struct window {
-    int n; /* spatial axes */
-    int64_t kernel[SPATIAL], strides[SPATIAL], dilations[SPATIAL];
-    ir_expr open[SPATIAL]; /* a kernel's extent that only the run knows, else NULL */
-    ir_expr before[SPATIAL], after[SPATIAL];
-    bool same_upper, same_lower;
-};
+#define SPATIAL IMP_SPATIAL
 
 static bool read_list(struct imp *im, const char *name, int n, int64_t otherwise, int64_t least, int64_t *out)
 {
@@ -31,34 +22,30 @@ static bool read_list(struct imp *im, const char *name, int n, int64_t otherwise
     return true;
 }
 
-/* From the first to behind the last element that a window looks at. */
-static ir_expr reach_of(struct imp *im, const struct window *w, int k)
-{
-    ir_expr taps = w->open[k] ? w->open[k] : ir_const(im->ctx, w->kernel[k]);
-    return ir_addc(im->ctx, ir_mulc(im->ctx, ir_addc(im->ctx, taps, -1), w->dilations[k]), 1);
-}
-
 /* auto_pad SAME: the result has ceil(in / stride) elements; an odd pad more goes behind (UPPER) or in front (LOWER). */
-static void same_pads(struct imp *im, const struct ir_value *x, struct window *w, int k)
+static void same_pads(struct imp *im, const struct ir_value *x, struct imp_window *w, int k, bool lower)
 {
     struct ir_ctx *c = im->ctx;
     ir_expr in = imp_dim(x, k + 2), stride = ir_const(c, w->strides[k]);
     ir_expr out = ir_ceildiv(c, in, stride);
-    ir_expr need = ir_sub(c, ir_add(c, ir_mul(c, ir_addc(c, out, -1), stride), reach_of(im, w, k)), in);
+    ir_expr need = ir_sub(c, ir_add(c, ir_mul(c, ir_addc(c, out, -1), stride), imp_reach(im, w, k)), in);
     need = ir_max(c, ir_const(c, 0), need);
     ir_expr half = ir_floordiv(c, need, ir_const(c, MUTANT(115, 2, 1)));
-    w->before[k] = w->same_lower ? ir_sub(c, need, half) : half;
-    w->after[k] = w->same_lower ? half : ir_sub(c, need, half);
+    w->before[k] = lower ? ir_sub(c, need, half) : half;
+    w->after[k] = lower ? half : ir_sub(c, need, half);
+}
+
+static bool same(struct imp *im, const char *which)
+{
+    return !strcmp(imp_s(im, "auto_pad", "NOTSET"), which);
 }
 
 /* Reads strides, dilations and pads; the kernel's extents are known already. */
-static bool read_window(struct imp *im, const struct ir_value *x, struct window *w)
+static bool read_window(struct imp *im, const struct ir_value *x, struct imp_window *w)
 {
     int given;
     const int64_t *pads = imp_ints(im, "pads", &given);
     const char *how = imp_s(im, "auto_pad", "NOTSET");
-    w->same_upper = !strcmp(how, "SAME_UPPER");
-    w->same_lower = !strcmp(how, "SAME_LOWER");
     if (!read_list(im, "strides", w->n, 1, 1, w->strides) || !read_list(im, "dilations", w->n, 1, 1, w->dilations))
         return false;
     if (pads && given != 2 * w->n)
@@ -69,14 +56,14 @@ static bool read_window(struct imp *im, const struct ir_value *x, struct window 
             return imp_unsupported(im, "negative pads");
         w->before[k] = ir_const(im->ctx, use ? pads[k] : 0);
         w->after[k] = ir_const(im->ctx, use ? pads[k + w->n] : 0);
-        if (w->same_upper || w->same_lower)
-            same_pads(im, x, w, k);
+        if (same(im, "SAME_UPPER") || same(im, "SAME_LOWER"))
+            same_pads(im, x, w, k, same(im, "SAME_LOWER"));
     }
     return true;
 }
 
 /* kernel_shape of a convolution: the weight's, which the attribute may repeat, or says where the weight's is open. */
-static bool kernel_of_weight(struct imp *im, struct ir_value **w, struct window *win)
+static bool kernel_of_weight(struct imp *im, struct ir_value **w, struct imp_window *win)
 {
     bool given = imp_attr(im, "kernel_shape");
     ir_expr dims[TCC_MAX_RANK] = {NULL};
@@ -99,7 +86,7 @@ static bool kernel_of_weight(struct imp *im, struct ir_value **w, struct window 
 struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w, struct ir_value *bias,
                           enum tcc_dtype to)
 {
-    struct window win = {.n = x ? imp_rank(x) - 2 : 0};
+    struct imp_window win = {.n = x ? imp_rank(x) - 2 : 0};
     if (!x || !w)
         return NULL;
     if (win.n < 1 || imp_rank(w) != imp_rank(x))
@@ -111,13 +98,7 @@ struct ir_value *imp_conv(struct imp *im, struct ir_value *x, struct ir_value *w
     int64_t group = imp_i(im, "group", 1);
     if (group < 1)
         return imp_bad(im, "group %lld", (long long)group), NULL;
-    struct ir_value *in[] = {x, w, bias};
-    return imp_op(im, IR_conv, bias ? 3 : 2, in,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.n, win.strides),
-                           ir_attr_ints(IR_ATTR_dilations, win.n, win.dilations),
-                           ir_attr_exprs(IR_ATTR_before, win.n, win.before),
-                           ir_attr_exprs(IR_ATTR_after, win.n, win.after), ir_attr_i(IR_ATTR_groups, group),
-                           ir_attr_dtype(IR_ATTR_to, to)));
+    return imp_convolve(im, &win, x, w, bias, group, to);
 }
 
 bool onnx_op_conv(struct imp *im)
@@ -134,7 +115,7 @@ bool onnx_op_conv_transpose(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0), *w = x ? imp_tensor(im, 1) : NULL, *bias = imp_in(im, 2);
     struct ir_ctx *c = im->ctx;
-    struct window win = {.n = x ? imp_rank(x) - 2 : 0};
+    struct imp_window win = {.n = x ? imp_rank(x) - 2 : 0};
     int64_t extra[SPATIAL];
     ir_expr shape[SPATIAL];
     int given;
@@ -148,84 +129,44 @@ bool onnx_op_conv_transpose(struct imp *im)
         return false;
     if (wanted && given != win.n && given != win.n + 2)
         return imp_bad(im, "output_shape has %d values for %d spatial axes", given, win.n);
-    bool same = win.same_upper || win.same_lower;
+    bool upper = same(im, "SAME_UPPER"), fitted = upper || same(im, "SAME_LOWER");
     for (int k = 0; k < win.n; k++) {
         ir_expr full = ir_addc(c, ir_mulc(c, ir_addc(c, imp_dim(x, k + 2), -1), win.strides[k]), extra[k]);
-        full = ir_add(c, full, reach_of(im, &win, k));
+        full = ir_add(c, full, imp_reach(im, &win, k));
         if (wanted)
             shape[k] = ir_const(c, wanted[given - win.n + k]);
-        else if (same)
+        else if (fitted)
             shape[k] = ir_mulc(c, imp_dim(x, k + 2), win.strides[k]);
         else
             shape[k] = ir_sub(c, full, ir_add(c, win.before[k], win.after[k]));
-        if (wanted || same) {
+        if (wanted || fitted) {
             ir_expr total = ir_max(c, ir_const(c, 0), ir_sub(c, full, shape[k])),
                     half = ir_floordiv(c, total, ir_const(c, 2));
-            win.before[k] = MUTANT(117, win.same_upper, !win.same_upper) ? half : ir_sub(c, total, half);
+            win.before[k] = MUTANT(117, upper, !upper) ? half : ir_sub(c, total, half);
             win.after[k] = ir_sub(c, total, win.before[k]);
         }
     }
-    struct ir_value *in[] = {x, w, bias};
-    return imp_out(
-        im, 0,
-        imp_op(im, IR_conv_transpose, bias ? 3 : 2, in,
-               IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.n, win.strides),
-                        ir_attr_ints(IR_ATTR_dilations, win.n, win.dilations),
-                        ir_attr_exprs(IR_ATTR_before, win.n, win.before),
-                        ir_attr_exprs(IR_ATTR_after, win.n, win.after),
-                        ir_attr_i(IR_ATTR_groups, imp_i(im, "group", 1)), ir_attr_exprs(IR_ATTR_shape, win.n, shape))));
+    return imp_out(im, 0, imp_convolve_transposed(im, &win, x, w, bias, imp_i(im, "group", 1), shape));
 }
 
-/*
- * ceil_mode: the last window may hang over the end; that is one more pad behind, as far as it starts inside the operand
- * or the pads in front.
- */
-static void ceil_pads(struct imp *im, const struct ir_value *x, struct window *w)
+static bool read_pool(struct imp *im, const struct ir_value *x, struct imp_window *w)
 {
-    struct ir_ctx *c = im->ctx;
-    for (int k = 0; k < w->n; k++) {
-        ir_expr in = imp_dim(x, k + 2), stride = ir_const(c, w->strides[k]);
-        ir_expr padded = ir_add(c, in, ir_add(c, w->before[k], w->after[k]));
-        ir_expr span = ir_sub(c, padded, reach_of(im, w, k));
-        ir_expr last = ir_ceildiv(c, span, stride); /* index of the last window */
-        /* It must start before the end of the operand and the pads in front: index * stride < in + before. */
-        ir_expr most = ir_floordiv(c, ir_addc(c, ir_add(c, in, w->before[k]), -1), stride);
-        last = MUTANT(116, ir_min(c, last, most), last);
-        ir_expr need = ir_sub(c, ir_mul(c, last, stride), span); /* may be negative: then the pads suffice */
-        w->after[k] = ir_add(c, w->after[k], ir_max(c, ir_const(c, 0), need));
-    }
-}
-
-static bool read_pool(struct imp *im, const struct ir_value *x, struct window *w)
-{
-    *w = (struct window){.n = imp_rank(x) - 2};
+    *w = (struct imp_window){.n = imp_rank(x) - 2};
     if (w->n < 1)
         return imp_bad(im, "%s; x[n, c, spatial...] is expected", ir_type_text(im->ctx, x->type));
     if (!imp_attr(im, "kernel_shape"))
         return imp_bad(im, "kernel_shape is missing");
     if (!read_list(im, "kernel_shape", w->n, 1, 1, w->kernel) || !read_window(im, x, w))
         return false;
-    if (imp_i(im, "ceil_mode", 0) && !w->same_upper && !w->same_lower)
-        ceil_pads(im, x, w);
+    if (imp_i(im, "ceil_mode", 0) && !same(im, "SAME_UPPER") && !same(im, "SAME_LOWER"))
+        imp_ceil_pads(im, x, w);
     return true;
 }
 
-static struct ir_value *pool(struct imp *im, enum ir_op op, struct ir_value *x, const struct window *w,
-                             const char *mode)
-{
-    struct ir_attr attrs[8] = {
-        ir_attr_ints(IR_ATTR_kernel, w->n, w->kernel), ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
-        ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations), ir_attr_exprs(IR_ATTR_before, w->n, w->before),
-        ir_attr_exprs(IR_ATTR_after, w->n, w->after)};
-    if (mode)
-        attrs[5] = ir_attr_s(IR_ATTR_mode, mode);
-    return imp_op(im, op, 1, &x, attrs);
-}
-
 /* Indices count within the whole tensor in row-major order, or with the spatial axes in column-major order. */
-static struct ir_value *pool_indices(struct imp *im, struct ir_value *x, const struct window *w)
+static struct ir_value *pool_indices(struct imp *im, struct ir_value *x, const struct imp_window *w)
 {
-    struct ir_value *plane = pool(im, IR_max_pool_index, x, w, NULL);
+    struct ir_value *plane = imp_pool(im, IR_max_pool_index, x, w, NULL);
     struct ir_ctx *c = im->ctx;
     ir_expr size = ir_const(c, 1);
     if (!plane)
@@ -258,36 +199,36 @@ static struct ir_value *pool_indices(struct imp *im, struct ir_value *x, const s
 
 struct ir_value *imp_max_pool(struct imp *im, struct ir_value *x)
 {
-    struct window w;
-    return read_pool(im, x, &w) ? pool(im, IR_max_pool, x, &w, NULL) : NULL;
+    struct imp_window w;
+    return read_pool(im, x, &w) ? imp_pool(im, IR_max_pool, x, &w, NULL) : NULL;
 }
 
 bool onnx_op_max_pool(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
-    struct window w;
+    struct imp_window w;
     if (!x || !read_pool(im, x, &w))
         return false;
-    return imp_out(im, 0, pool(im, IR_max_pool, x, &w, NULL)) &&
+    return imp_out(im, 0, imp_pool(im, IR_max_pool, x, &w, NULL)) &&
            (!imp_wants(im, 1) || imp_out(im, 1, pool_indices(im, x, &w)));
 }
 
 struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x)
 {
-    struct window w;
+    struct imp_window w;
     if (!read_pool(im, x, &w))
         return NULL;
     if (!imp_i(im, "count_include_pad", 0))
-        return pool(im, IR_avg_pool, x, &w, "valid");
+        return imp_pool(im, IR_avg_pool, x, &w, "valid");
     if (!imp_i(im, "ceil_mode", 0))
-        return pool(im, IR_avg_pool, x, &w, "full");
+        return imp_pool(im, IR_avg_pool, x, &w, "full");
     /* Pads that only ceil_mode added don't count: divide the sum by the number of taps inside operand and declared
      * pads. */
-    struct window declared = w;
+    struct imp_window declared = w;
     if (!read_window(im, x, &declared))
         return NULL;
     ir_expr before[TCC_MAX_RANK], after[TCC_MAX_RANK];
-    struct window bare = w;
+    struct imp_window bare = w;
     for (int k = 0; k < imp_rank(x); k++)
         before[k] = after[k] = ir_const(im->ctx, 0);
     for (int k = 0; k < w.n; k++) {
@@ -297,7 +238,7 @@ struct ir_value *imp_average_pool(struct imp *im, struct ir_value *x)
         bare.after[k] = ir_sub(im->ctx, w.after[k], declared.after[k]);
     }
     struct ir_value *padded = imp_pad(im, x, NULL, before, after, "constant");
-    return pool(im, IR_avg_pool, padded, &bare, "valid");
+    return imp_pool(im, IR_avg_pool, padded, &bare, "valid");
 }
 
 bool onnx_op_average_pool(struct imp *im)
@@ -309,7 +250,7 @@ bool onnx_op_average_pool(struct imp *im)
 bool onnx_op_lp_pool(struct imp *im)
 {
     struct ir_value *x = imp_tensor(im, 0);
-    struct window w;
+    struct imp_window w;
     double p = im->opset < 2 ? imp_f(im, "p", 2) : (double)imp_i(im, "p", 2);
     if (!x || !read_pool(im, x, &w))
         return false;
@@ -317,7 +258,7 @@ bool onnx_op_lp_pool(struct imp *im)
     struct ir_value *powers = p == 1   ? wide
                               : p == 2 ? imp_un(im, IR_square, wide)
                                        : imp_bin(im, IR_pow, wide, imp_like(im, wide, p));
-    struct ir_value *sum = pool(im, IR_avg_pool, powers, &w, "sum");
+    struct ir_value *sum = imp_pool(im, IR_avg_pool, powers, &w, "sum");
     struct ir_value *y = p == 1   ? sum
                          : p == 2 ? imp_un(im, IR_sqrt, sum)
                                   : imp_bin(im, IR_pow, sum, imp_like(im, wide, 1 / p));

@@ -179,17 +179,11 @@ bool onnx_op_lrn(struct imp *im)
     for (int k = 2; k < imp_rank(x); k++)
         rest = ir_mul(c, rest, imp_dim(x, k));
     ir_expr dims[4] = {imp_dim(x, 0), one, imp_dim(x, 1), rest};
-    ir_expr before[2] = {ir_const(c, (size - 1) / 2), ir_const(c, 0)},
-            after[2] = {ir_const(c, size / 2), ir_const(c, 0)};
-    int64_t kernel[2] = {size, 1}, ones[2] = {1, 1};
+    ir_expr none = ir_const(c, 0);
+    struct imp_window w = {
+        2, {size, 1}, {1, 1}, {1, 1}, {NULL}, {ir_const(c, (size - 1) / 2), none}, {ir_const(c, size / 2), none}};
     struct ir_value *squares = imp_reshape(im, imp_un(im, IR_square, x), 4, dims);
-    if (!squares)
-        return false;
-    struct ir_value *sum =
-        imp_op(im, IR_avg_pool, 1, &squares,
-               IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, 2, kernel), ir_attr_ints(IR_ATTR_strides, 2, ones),
-                        ir_attr_ints(IR_ATTR_dilations, 2, ones), ir_attr_exprs(IR_ATTR_before, 2, before),
-                        ir_attr_exprs(IR_ATTR_after, 2, after), ir_attr_s(IR_ATTR_mode, "sum")));
+    struct ir_value *sum = imp_pool(im, IR_avg_pool, squares, &w, "sum");
     sum = imp_reshape(im, sum, imp_rank(x), x->type->dim);
     struct ir_value *scale = imp_like(im, x, imp_f(im, "alpha", 1e-4f) / (double)size);
     struct ir_value *base = imp_bin(im, IR_add, imp_bin(im, IR_mul, sum, scale), imp_like(im, x, imp_f(im, "bias", 1)));

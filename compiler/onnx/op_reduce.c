@@ -17,19 +17,6 @@ static const struct {
     [R_LOG_SUM_EXP] = {IR_exp, IR_reduce_sum, IR_log},   [R_SUM_SQUARE] = {IR_square, IR_reduce_sum, IR_OP_NONE},
 };
 
-/* log(sum(exp(x))) without overflow: the maximum is taken out; an infinite one would give NaN and counts as 0. */
-static struct ir_value *log_sum_exp(struct imp *im, struct ir_value *x, int n, const int64_t *axes, bool keep)
-{
-    struct ir_value *top = imp_reduce(im, IR_reduce_max, x, n, axes, true);
-    if (!top)
-        return NULL;
-    top = imp_tri(im, IR_select, imp_un(im, IR_isinf, top), imp_like(im, top, 0), top);
-    struct ir_value *sum =
-        imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, x, top)), n, axes, true);
-    struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
-    return keep ? y : imp_squeeze(im, y, n, axes);
-}
-
 bool onnx_op_reduce(struct imp *im)
 {
     int arg = im->row->arg;
@@ -52,7 +39,7 @@ bool onnx_op_reduce(struct imp *im)
     }
     struct ir_value *v = imp_wide(im, x);
     if (arg == R_LOG_SUM_EXP && n && imp_is_float(v))
-        return imp_out(im, 0, imp_cast(im, log_sum_exp(im, v, n, axes, keep), imp_dtype(x)));
+        return imp_out(im, 0, imp_cast(im, imp_log_sum_exp(im, v, n, axes, keep), imp_dtype(x)));
     if (forms[arg].before == IR_exp && !imp_is_float(v))
         return imp_unsupported(im, "integers");
     if (forms[arg].before != IR_OP_NONE)
@@ -109,10 +96,7 @@ bool onnx_op_topk(struct imp *im)
         k = ir_const(im->ctx, imp_i(im, "k", 0));
     else if (imp_bound_exprs(im, imp_in(im, 1), 1, 0, IMP_MAX_DIM, &k) != 1)
         return false;
-    struct ir_node *n = ir_build(&im->b, IR_topk, 1, &x,
-                                 IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
-                                          ir_attr_i(IR_ATTR_largest, imp_i(im, "largest", 1)),
-                                          ir_attr_i(IR_ATTR_sorted, imp_i(im, "sorted", 1))));
+    struct ir_node *n = imp_topk(im, x, axis, k, imp_i(im, "largest", 1), imp_i(im, "sorted", 1));
     return n && imp_out(im, 0, n->out[0]) && imp_out(im, 1, n->out[1]);
 }
 

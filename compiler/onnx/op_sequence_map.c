@@ -142,7 +142,7 @@ bool onnx_op_sequence_map(struct imp *im)
         struct ir_node *empty = imp_lib(im, "sequence_empty", 0, NULL, 1, &m.results[k], NULL);
         in[k + 2] = empty ? empty->out[0] : NULL;
     }
-    struct ir_builder outside = im->b;
+    struct ir_builder outside;
     struct ir_node *loop =
         length ? ir_build_typed(&im->b, IR_loop, 2 + m.nout, in,
                                 IR_ATTRS(ir_attr_i(IR_ATTR_nscan, 0), ir_attr_types(IR_ATTR_types, m.nout, m.results)),
@@ -151,18 +151,15 @@ bool onnx_op_sequence_map(struct imp *im)
     if (!loop)
         return false;
     struct imp_scope scope;
-    struct ir_block *region = ir_region_new(im->func, loop);
+    struct ir_block *region = imp_open_region(im, loop, &outside);
     struct ir_value *i = ir_param_new(region, count, "i");
     yields[0] = ir_param_new(region, ir_scalar_type(im->ctx, TCC_BOOL), "go");
     for (int k = 0; k < m.nout; k++)
         carried[k] = ir_param_new(region, m.results[k], NULL);
-    im->b.block = region;
-    im->b.before = NULL;
     imp_push_scope(im, &scope);
-    bool fine = map_body(im, &m, i, carried, yields + 1) && ir_build(&im->b, IR_yield, m.nout + 1, yields, NULL);
+    bool fine = map_body(im, &m, i, carried, yields + 1) && imp_yield(im, (size_t)m.nout + 1, yields);
     imp_pop_scope(im);
-    im->b.block = outside.block;
-    im->b.before = outside.before;
+    imp_close_region(im, &outside);
     for (int k = 0; fine && k < m.nout; k++)
         imp_out(im, k, loop->out[k]);
     return fine;

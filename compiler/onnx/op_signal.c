@@ -27,17 +27,13 @@ bool onnx_op_window(struct imp *im)
     return y && imp_out(im, 0, imp_cast(im, y, to));
 }
 
-/* -- Random tensors: Philox numbers, the same for the same seed whatever the threads. ONNX fixes no generator. */
+/* -- Random tensors. ONNX fixes no generator. */
 
 static struct ir_value *random_values(struct imp *im, enum ir_op op, int rank, const ir_expr *dims,
                                       enum tcc_dtype dtype)
 {
     double seed = imp_f(im, "seed", 0);
-    int64_t key = isfinite(seed) && fabs(seed) < 9e15 ? (int64_t)seed : 0;
-    struct ir_node *n = ir_build(&im->b, op, 0, NULL,
-                                 IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, rank, dims), ir_attr_dtype(IR_ATTR_to, dtype),
-                                          ir_attr_i(IR_ATTR_seed, key), ir_attr_i(IR_ATTR_stream, im->stream++)));
-    return n ? n->out[0] : NULL;
+    return imp_random(im, op, rank, dims, dtype, isfinite(seed) && fabs(seed) < 9e15 ? (int64_t)seed : 0);
 }
 
 /* `arg`: 1 normal, 0 uniform; + 2: the shape is the operand's. */

@@ -52,11 +52,7 @@ static struct ir_value *unmasked(struct imp *im, struct ir_value *mask, int rank
     ir_expr r = ir_const(im->ctx, rank);
     struct ir_value *key = imp_bin(im, IR_add, imp_iota(im, 1, &r, 0, TCC_I64),
                                    imp_bin(im, IR_mul, imp_cast(im, mask, TCC_I64), imp_int(im, TCC_I64, rank)));
-    struct ir_node *top =
-        key ? ir_build(&im->b, IR_topk, 1, &key,
-                       IR_ATTRS(ir_attr_i(IR_ATTR_axis, 0), ir_attr_e(IR_ATTR_k, ir_const(im->ctx, n)),
-                                ir_attr_i(IR_ATTR_largest, 0), ir_attr_i(IR_ATTR_sorted, 1)))
-            : NULL;
+    struct ir_node *top = imp_topk(im, key, 0, ir_const(im->ctx, n), false, true);
     return top ? top->out[1] : NULL;
 }
 

@@ -115,26 +115,6 @@ static bool call(struct pt2 *p, const struct subgraph *g, const struct operands 
     return fine;
 }
 
-static struct ir_block *open_region(struct pt2 *p, struct ir_node *parent, struct ir_builder *saved)
-{
-    struct ir_block *b = ir_region_new(p->im->func, parent);
-    *saved = p->im->b;
-    p->im->b.block = b;
-    p->im->b.before = NULL;
-    return b;
-}
-
-static void close_region(struct pt2 *p, const struct ir_builder *saved)
-{
-    p->im->b.block = saved->block;
-    p->im->b.before = saved->before;
-}
-
-static bool yield(struct pt2 *p, size_t n, struct ir_value **v)
-{
-    return ir_build(&p->im->b, IR_yield, (int)n, v, NULL) != NULL;
-}
-
 static bool give(struct pt2 *p, size_t n, struct ir_value *const *v)
 {
     for (size_t k = 0; k < n; k++) {
@@ -186,9 +166,9 @@ bool aten_cond(struct pt2 *p)
     struct ir_node *node =
         ir_build_typed(&p->im->b, IR_if, 1, &pred, IR_ATTRS(ir_attr_types(IR_ATTR_types, n, types)), n, types);
     for (int b = 0; b < 2 && node; b++) {
-        open_region(p, node, &saved);
-        bool fine = call(p, &g[b], in, outs[b], NULL) && yield(p, (size_t)n, outs[b]);
-        close_region(p, &saved);
+        imp_open_region(p->im, node, &saved);
+        bool fine = call(p, &g[b], in, outs[b], NULL) && imp_yield(p->im, (size_t)n, outs[b]);
+        imp_close_region(p->im, &saved);
         if (!fine)
             return false;
     }
@@ -278,7 +258,7 @@ bool aten_while_loop(struct pt2 *p)
     struct ir_node *node = loop(p, NULL, truth_of(p, go[0]), carried, 0, NULL);
     if (!node)
         return false;
-    struct ir_block *b = open_region(p, node, &saved);
+    struct ir_block *b = imp_open_region(p->im, node, &saved);
     ir_param_new(b, ir_scalar_type(p->ctx, TCC_I64), "iteration");
     ir_param_new(b, ir_scalar_type(p->ctx, TCC_BOOL), "condition");
     carry(b, carried, in);
@@ -292,8 +272,8 @@ bool aten_while_loop(struct pt2 *p)
     append(more, next);
     fine = fine && call(p, &cond, next, go, NULL);
     outs[0] = fine ? truth_of(p, go[0]) : NULL;
-    fine = fine && outs[0] && yield(p, (size_t)carried->n + 1, outs);
-    close_region(p, &saved);
+    fine = fine && outs[0] && imp_yield(p->im, (size_t)carried->n + 1, outs);
+    imp_close_region(p->im, &saved);
     return fine && give(p, (size_t)carried->n, node->out);
 }
 
@@ -336,15 +316,15 @@ bool aten_scan(struct pt2 *p)
     struct ir_node *node = loop(p, imp_dim_value(p->im, trips), NULL, carried, nscan, scanned);
     if (!node)
         return false;
-    struct ir_block *b = open_region(p, node, &saved);
+    struct ir_block *b = imp_open_region(p->im, node, &saved);
     struct ir_value *t = ir_param_new(b, ir_scalar_type(p->ctx, TCC_I64), "iteration");
     outs[0] = ir_param_new(b, ir_scalar_type(p->ctx, TCC_BOOL), "condition");
     carry(b, carried, in);
     bool fine = elements(p, xs, t, in);
     append(more, in);
-    fine =
-        fine && call(p, &body, in, outs + 1, NULL) && same_types(p, carried, outs + 1) && yield(p, body.nout + 1, outs);
-    close_region(p, &saved);
+    fine = fine && call(p, &body, in, outs + 1, NULL) && same_types(p, carried, outs + 1) &&
+           imp_yield(p->im, body.nout + 1, outs);
+    imp_close_region(p->im, &saved);
     if (!fine)
         return false;
     ir_type *types = IR_NEWN(p->ctx, body.nout + 1, ir_type);

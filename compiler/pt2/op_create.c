@@ -171,10 +171,7 @@ bool aten_window(struct pt2 *p)
 
 static struct ir_value *random_values(struct pt2 *p, enum ir_op op, int n, const ir_expr *dims)
 {
-    struct ir_node *node = ir_build(&p->im->b, op, 0, NULL,
-                                    IR_ATTRS(ir_attr_exprs(IR_ATTR_shape, n, dims), ir_attr_dtype(IR_ATTR_to, TCC_F32),
-                                             ir_attr_i(IR_ATTR_seed, 0), ir_attr_i(IR_ATTR_stream, p->im->stream++)));
-    return node ? node->out[0] : NULL;
+    return imp_random(p->im, op, n, dims, TCC_F32, 0);
 }
 
 bool aten_random(struct pt2 *p)
@@ -202,7 +199,7 @@ bool aten_randperm(struct pt2 *p)
     ir_expr n = pt2_e(p, "n", 0);
     struct ir_value *u = n ? random_values(p, IR_random_uniform, 1, &n) : NULL;
     pt2_ignore(p, "dtype");
-    struct ir_node *node = u ? pt2_topk(p, u, 0, n, false, true) : NULL;
+    struct ir_node *node = u ? imp_topk(p->im, u, 0, n, false, true) : NULL;
     return node && pt2_out(p, 0, node->out[1]);
 }
 
@@ -300,7 +297,7 @@ bool aten_multinomial(struct pt2 *p)
     w = imp_cast(im, w, TCC_F32);
     if (!again) {
         struct ir_value *times = minus_log(p, random_values(p, IR_random_uniform, rank, w->type->dim));
-        struct ir_node *first = times ? pt2_topk(p, pt2_bin(p, IR_div, w, times), last, n, true, true) : NULL;
+        struct ir_node *first = times ? imp_topk(p->im, pt2_bin(p, IR_div, w, times), last, n, true, true) : NULL;
         return first && pt2_out(p, 0, first->out[1]);
     }
     w = imp_unsqueeze(im, w, 1, &last);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define SPATIAL (TCC_MAX_RANK - 2)
+#define SPATIAL IMP_SPATIAL
 
 /* A list of one for each spatial axis; one number stands for all of them. */
 static bool spatial(struct pt2 *p, const char *name, int n, int64_t otherwise, int64_t least, int64_t *out)
@@ -20,27 +20,28 @@ static bool spatial(struct pt2 *p, const char *name, int n, int64_t otherwise, i
     return true;
 }
 
+/* A window, and the padding that is declared, the same at both ends. */
 struct window {
-    int n;
-    int64_t kernel[SPATIAL], strides[SPATIAL], dilations[SPATIAL], pads[SPATIAL];
-    ir_expr before[SPATIAL], after[SPATIAL];
+    struct imp_window of;
+    int64_t pads[SPATIAL];
 };
 
 static bool read_window(struct pt2 *p, int n, struct window *w)
 {
     const char *kind;
-    w->n = n;
-    if (n < 1 || n > SPATIAL || !spatial(p, "stride", n, 1, 1, w->strides) ||
-        !spatial(p, "dilation", n, 1, 1, w->dilations))
+    w->of.n = n;
+    if (n < 1 || n > SPATIAL || !spatial(p, "stride", n, 1, 1, w->of.strides) ||
+        !spatial(p, "dilation", n, 1, 1, w->of.dilations))
         return false;
     json_t *padding = pt2_arg(p, "padding", &kind);
     const char *how = json_string_value(padding);
     if (!how && !spatial(p, "padding", n, 0, 0, w->pads))
         return false;
     for (int k = 0; k < n; k++) {
-        int64_t all = how && !strcmp(how, "same") ? (w->kernel[k] - 1) * w->dilations[k] : 0;
-        w->before[k] = ir_const(p->ctx, how ? all / 2 : w->pads[k]);
-        w->after[k] = ir_const(p->ctx, how ? all - all / 2 : w->pads[k]);
+        int64_t all = how && !strcmp(how, "same") ? (w->of.kernel[k] - 1) * w->of.dilations[k] : 0;
+        w->of.open[k] = NULL;
+        w->of.before[k] = ir_const(p->ctx, how ? all / 2 : w->pads[k]);
+        w->of.after[k] = ir_const(p->ctx, how ? all - all / 2 : w->pads[k]);
     }
     return true;
 }
@@ -50,43 +51,20 @@ static bool read_window(struct pt2 *p, int n, struct window *w)
 static bool kernel_of(struct pt2 *p, const struct ir_value *w, struct window *win)
 {
     for (int k = 0; k < imp_rank(w) - 2; k++) {
-        if (!ir_is_const(imp_dim(w, k + 2), &win->kernel[k]))
+        if (!ir_is_const(imp_dim(w, k + 2), &win->of.kernel[k]))
             return imp_open_size(p->im, imp_dim(w, k + 2), NULL, "a kernel whose size is known only at run time");
     }
     return true;
 }
 
-static struct ir_value *conv(struct pt2 *p, const struct window *w, struct ir_value *x, struct ir_value *weight,
-                             struct ir_value *bias, int64_t groups)
-{
-    struct ir_value *in[] = {x, weight, bias};
-    return imp_op(p->im, IR_conv, bias ? 3 : 2, in,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
-                           ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
-                           ir_attr_exprs(IR_ATTR_before, w->n, w->before), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
-                           ir_attr_i(IR_ATTR_groups, groups), ir_attr_dtype(IR_ATTR_to, imp_dtype(x))));
-}
-
-static struct ir_value *conv_transpose(struct pt2 *p, const struct window *w, struct ir_value *x,
-                                       struct ir_value *weight, struct ir_value *bias, int64_t groups,
-                                       const ir_expr *shape)
-{
-    struct ir_value *in[] = {x, weight, bias};
-    return imp_op(p->im, IR_conv_transpose, bias ? 3 : 2, in,
-                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
-                           ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
-                           ir_attr_exprs(IR_ATTR_before, w->n, w->before), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
-                           ir_attr_i(IR_ATTR_groups, groups), ir_attr_exprs(IR_ATTR_shape, w->n, shape)));
-}
-
 static bool transposed_shape(struct pt2 *p, const struct window *w, const struct ir_value *x, ir_expr *shape)
 {
     int64_t extra[SPATIAL];
-    if (!spatial(p, "output_padding", w->n, 0, 0, extra))
+    if (!spatial(p, "output_padding", w->of.n, 0, 0, extra))
         return false;
-    for (int k = 0; k < w->n; k++)
-        shape[k] = ir_addc(p->ctx, ir_mulc(p->ctx, ir_addc(p->ctx, imp_dim(x, k + 2), -1), w->strides[k]),
-                           extra[k] + (w->kernel[k] - 1) * w->dilations[k] + 1 - 2 * w->pads[k]);
+    for (int k = 0; k < w->of.n; k++)
+        shape[k] = ir_addc(p->ctx, ir_mulc(p->ctx, ir_addc(p->ctx, imp_dim(x, k + 2), -1), w->of.strides[k]),
+                           extra[k] + (w->of.kernel[k] - 1) * w->of.dilations[k] + 1 - 2 * w->pads[k]);
     return true;
 }
 
@@ -106,10 +84,11 @@ bool aten_conv(struct pt2 *p)
     if (!x || imp_rank(x) != imp_rank(w) || !kernel_of(p, w, &win) || !read_window(p, imp_rank(w) - 2, &win))
         return false;
     if (transposed) {
-        y = transposed_shape(p, &win, x, shape) ? conv_transpose(p, &win, x, w, bias, groups, shape) : NULL;
+        y = transposed_shape(p, &win, x, shape) ? imp_convolve_transposed(p->im, &win.of, x, w, bias, groups, shape)
+                                                : NULL;
     } else {
         pt2_ignore(p, "output_padding");
-        y = conv(p, &win, x, w, bias, groups);
+        y = imp_convolve(p->im, &win.of, x, w, bias, groups, imp_dtype(x));
     }
     return y && pt2_out(p, 0, single ? imp_squeeze(p->im, y, 1, &front) : y);
 }
@@ -129,18 +108,19 @@ bool aten_convolution_backward(struct pt2 *p)
     if (!w || !kernel_of(p, w, &win) || !read_window(p, imp_rank(w) - 2, &win))
         return false;
     struct ir_value *pair[] = {transposed ? dy : x, transposed ? x : dy};
-    if (pt2_wants(p, 0) && !pt2_out(p, 0,
-                                    transposed ? conv(p, &win, dy, w, NULL, groups)
-                                               : conv_transpose(p, &win, dy, w, NULL, groups, x->type->dim + 2)))
+    if (pt2_wants(p, 0) &&
+        !pt2_out(p, 0,
+                 transposed ? imp_convolve(p->im, &win.of, dy, w, NULL, groups, imp_dtype(dy))
+                            : imp_convolve_transposed(p->im, &win.of, dy, w, NULL, groups, x->type->dim + 2)))
         return false;
-    if (pt2_wants(p, 1) &&
-        !pt2_out(p, 1,
-                 imp_op(im, IR_conv_grad_weight, 2, pair,
-                        IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.n, win.strides),
-                                 ir_attr_ints(IR_ATTR_dilations, win.n, win.dilations),
-                                 ir_attr_exprs(IR_ATTR_before, win.n, win.before), ir_attr_i(IR_ATTR_groups, groups),
-                                 ir_attr_exprs(IR_ATTR_shape, win.n, w->type->dim + 2),
-                                 ir_attr_dtype(IR_ATTR_to, imp_dtype(w))))))
+    if (pt2_wants(p, 1) && !pt2_out(p, 1,
+                                    imp_op(im, IR_conv_grad_weight, 2, pair,
+                                           IR_ATTRS(ir_attr_ints(IR_ATTR_strides, win.of.n, win.of.strides),
+                                                    ir_attr_ints(IR_ATTR_dilations, win.of.n, win.of.dilations),
+                                                    ir_attr_exprs(IR_ATTR_before, win.of.n, win.of.before),
+                                                    ir_attr_i(IR_ATTR_groups, groups),
+                                                    ir_attr_exprs(IR_ATTR_shape, win.of.n, w->type->dim + 2),
+                                                    ir_attr_dtype(IR_ATTR_to, imp_dtype(w))))))
         return false;
     axes[0] = 0;
     for (int k = 2; k < imp_rank(dy); k++)
@@ -150,51 +130,23 @@ bool aten_convolution_backward(struct pt2 *p)
 
 /* -- Pooling */
 
-/* The last window of ceil_mode begins inside the operand or its padding in front. */
-static void round_up(struct pt2 *p, const struct ir_value *x, struct window *w)
-{
-    struct ir_ctx *c = p->ctx;
-    for (int k = 0; k < w->n; k++) {
-        ir_expr in = imp_dim(x, k + 2);
-        int64_t reach = (w->kernel[k] - 1) * w->dilations[k] + 1;
-        ir_expr stride = ir_const(c, w->strides[k]);
-        ir_expr out = ir_addc(c, ir_ceildiv(c, ir_addc(c, in, 2 * w->pads[k] - reach), stride), 1);
-        out = ir_min(c, out, ir_ceildiv(c, ir_addc(c, in, w->pads[k]), stride));
-        ir_expr need = ir_sub(c, ir_addc(c, ir_mulc(c, ir_addc(c, out, -1), w->strides[k]), reach - w->pads[k]), in);
-        w->after[k] = ir_max(c, need, ir_const(c, 0));
-    }
-}
-
 /* kernel_size, stride (by default the kernel's), padding, dilation, ceil_mode; a batch is put in front where there is
  * none (*single). */
 static struct ir_value *read_pool(struct pt2 *p, const char *operand, int n, struct window *w, bool *single)
 {
     struct ir_value *x = pt2_need(p, operand);
     int64_t given[SPATIAL], front = 0;
-    if (!x || !spatial(p, "kernel_size", n, 1, 1, w->kernel) || !read_window(p, n, w))
+    if (!x || !spatial(p, "kernel_size", n, 1, 1, w->of.kernel) || !read_window(p, n, w))
         return NULL;
     if (pt2_ints(p, "stride", SPATIAL, given) <= 0)
-        memcpy(w->strides, w->kernel, sizeof w->strides);
+        memcpy(w->of.strides, w->of.kernel, sizeof w->of.strides);
     *single = imp_rank(x) == n + 1;
     x = *single ? imp_unsqueeze(p->im, x, 1, &front) : x;
     if (!x || imp_rank(x) != n + 2)
         return x ? (imp_bad(p->im, "%s", ir_type_text(p->ctx, x->type)), NULL) : NULL;
     if (pt2_b(p, "ceil_mode", false))
-        round_up(p, x, w);
+        imp_ceil_pads(p->im, x, &w->of);
     return x;
-}
-
-static struct ir_value *pooled(struct pt2 *p, enum ir_op op, const struct window *w, struct ir_value *x,
-                               const char *mode)
-{
-    struct ir_attr attrs[] = {ir_attr_ints(IR_ATTR_kernel, w->n, w->kernel),
-                              ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
-                              ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
-                              ir_attr_exprs(IR_ATTR_before, w->n, w->before),
-                              ir_attr_exprs(IR_ATTR_after, w->n, w->after),
-                              mode ? ir_attr_s(IR_ATTR_mode, mode) : (struct ir_attr){0},
-                              {0}};
-    return imp_op(p->im, op, 1, &x, attrs);
 }
 
 static struct ir_value *without_batch(struct pt2 *p, struct ir_value *y, bool single)
@@ -208,9 +160,10 @@ bool aten_max_pool(struct pt2 *p)
     struct window w;
     bool single;
     struct ir_value *x = read_pool(p, "self", p->row->arg, &w, &single);
-    if (!x || !pt2_out(p, 0, without_batch(p, pooled(p, IR_max_pool, &w, x, NULL), single)))
+    if (!x || !pt2_out(p, 0, without_batch(p, imp_pool(p->im, IR_max_pool, x, &w.of, NULL), single)))
         return false;
-    return !pt2_wants(p, 1) || pt2_out(p, 1, without_batch(p, pooled(p, IR_max_pool_index, &w, x, NULL), single));
+    return !pt2_wants(p, 1) ||
+           pt2_out(p, 1, without_batch(p, imp_pool(p->im, IR_max_pool_index, x, &w.of, NULL), single));
 }
 
 bool aten_max_pool_backward(struct pt2 *p)
@@ -224,11 +177,12 @@ bool aten_max_pool_backward(struct pt2 *p)
         return false;
     struct ir_value *in[] = {single ? imp_to_rank(p->im, dy, arg + 2) : dy,
                              single ? imp_to_rank(p->im, index, arg + 2) : index};
-    struct ir_value *dx =
-        imp_op(p->im, IR_max_pool_grad, 2, in,
-               IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.n, w.kernel), ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
-                        ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations), ir_attr_exprs(IR_ATTR_before, w.n, w.before),
-                        ir_attr_exprs(IR_ATTR_shape, w.n, x->type->dim + 2)));
+    struct ir_value *dx = imp_op(p->im, IR_max_pool_grad, 2, in,
+                                 IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.of.n, w.of.kernel),
+                                          ir_attr_ints(IR_ATTR_strides, w.of.n, w.of.strides),
+                                          ir_attr_ints(IR_ATTR_dilations, w.of.n, w.of.dilations),
+                                          ir_attr_exprs(IR_ATTR_before, w.of.n, w.of.before),
+                                          ir_attr_exprs(IR_ATTR_shape, w.of.n, x->type->dim + 2)));
     return pt2_out(p, 0, without_batch(p, dx, single));
 }
 
@@ -238,13 +192,13 @@ static struct ir_value *counts(struct pt2 *p, const struct window *w, const stru
 {
     struct window all = *w;
     ir_expr dims[TCC_MAX_RANK] = {ir_const(p->ctx, 1), ir_const(p->ctx, 1)};
-    for (int k = 0; k < w->n; k++) {
+    for (int k = 0; k < w->of.n; k++) {
         int64_t pad = padding ? w->pads[k] : 0;
         dims[k + 2] = ir_addc(p->ctx, imp_dim(x, k + 2), 2 * pad);
-        all.before[k] = ir_addc(p->ctx, w->before[k], -pad);
-        all.after[k] = ir_max(p->ctx, ir_addc(p->ctx, w->after[k], -pad), ir_const(p->ctx, 0));
+        all.of.before[k] = ir_addc(p->ctx, w->of.before[k], -pad);
+        all.of.after[k] = ir_max(p->ctx, ir_addc(p->ctx, w->of.after[k], -pad), ir_const(p->ctx, 0));
     }
-    return pooled(p, IR_avg_pool, &all, imp_splat(p->im, imp_dtype(x), 1, w->n + 2, dims), "sum");
+    return imp_pool(p->im, IR_avg_pool, imp_splat(p->im, imp_dtype(x), 1, w->of.n + 2, dims), &all.of, "sum");
 }
 
 static bool divides_simply(struct pt2 *p, bool *padding, double *divisor)
@@ -263,11 +217,11 @@ bool aten_avg_pool(struct pt2 *p)
     if (!x)
         return false;
     if (divides_simply(p, &padding, &divisor)) {
-        y = pooled(p, IR_avg_pool, &w, x, padding ? "full" : "valid");
+        y = imp_pool(p->im, IR_avg_pool, x, &w.of, padding ? "full" : "valid");
     } else {
         struct ir_value *wide = imp_wide(p->im, x);
         struct ir_value *by = divisor != 0 ? imp_like(p->im, wide, divisor) : counts(p, &w, wide, padding);
-        y = imp_bin(p->im, IR_div, pooled(p, IR_avg_pool, &w, wide, "sum"), by);
+        y = imp_bin(p->im, IR_div, imp_pool(p->im, IR_avg_pool, wide, &w.of, "sum"), by);
     }
     return pt2_out(p, 0, without_batch(p, y, single));
 }
@@ -284,13 +238,13 @@ bool aten_avg_pool_backward(struct pt2 *p)
     dy = single ? imp_to_rank(p->im, dy, arg + 2) : dy;
     divides_simply(p, &padding, &divisor);
     dy = imp_bin(p->im, IR_div, dy, divisor != 0 ? imp_like(p->im, dy, divisor) : counts(p, &w, x, padding));
-    struct ir_value *dx =
-        dy ? imp_op(p->im, IR_sum_pool_grad, 1, &dy,
-                    IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.n, w.kernel), ir_attr_ints(IR_ATTR_strides, w.n, w.strides),
-                             ir_attr_ints(IR_ATTR_dilations, w.n, w.dilations),
-                             ir_attr_exprs(IR_ATTR_before, w.n, w.before),
-                             ir_attr_exprs(IR_ATTR_shape, w.n, x->type->dim + 2)))
-           : NULL;
+    struct ir_value *dx = dy ? imp_op(p->im, IR_sum_pool_grad, 1, &dy,
+                                      IR_ATTRS(ir_attr_ints(IR_ATTR_kernel, w.of.n, w.of.kernel),
+                                               ir_attr_ints(IR_ATTR_strides, w.of.n, w.of.strides),
+                                               ir_attr_ints(IR_ATTR_dilations, w.of.n, w.of.dilations),
+                                               ir_attr_exprs(IR_ATTR_before, w.of.n, w.of.before),
+                                               ir_attr_exprs(IR_ATTR_shape, w.of.n, x->type->dim + 2)))
+                             : NULL;
     return pt2_out(p, 0, without_batch(p, dx, single));
 }
 
@@ -299,7 +253,7 @@ bool aten_adaptive_max_pool(struct pt2 *p)
 {
     int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
-    struct window w = {.n = arg};
+    struct window w = {.of.n = arg};
     ir_expr sizes[SPATIAL];
     int64_t out, in, front = 0;
     if (!x || pt2_exprs(p, "output_size", SPATIAL, sizes) != arg || imp_rank(x) < arg)
@@ -309,11 +263,12 @@ bool aten_adaptive_max_pool(struct pt2 *p)
     for (int k = 0; x && k < arg; k++) {
         if (!ir_is_const(sizes[k], &out) || !ir_is_const(imp_dim(x, k + 2), &in) || out < 1 || in % out)
             return pt2_adaptive_max(p, pt2_need(p, "self"), arg, sizes);
-        w.kernel[k] = w.strides[k] = in / out;
-        w.dilations[k] = 1;
-        w.before[k] = w.after[k] = ir_const(p->ctx, 0);
+        w.of.kernel[k] = w.of.strides[k] = in / out;
+        w.of.dilations[k] = 1;
+        w.of.before[k] = w.of.after[k] = ir_const(p->ctx, 0);
     }
-    if (!x || !pt2_out(p, 0, without_batch(p, pooled(p, IR_max_pool, &w, x, NULL), single)))
+    if (!x || !pt2_out(p, 0, without_batch(p, imp_pool(p->im, IR_max_pool, x, &w.of, NULL), single)))
         return false;
-    return !pt2_wants(p, 1) || pt2_out(p, 1, without_batch(p, pooled(p, IR_max_pool_index, &w, x, NULL), single));
+    return !pt2_wants(p, 1) ||
+           pt2_out(p, 1, without_batch(p, imp_pool(p->im, IR_max_pool_index, x, &w.of, NULL), single));
 }

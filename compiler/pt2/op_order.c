@@ -14,7 +14,7 @@
 static bool sorted(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, struct ir_value **values,
                    struct ir_value **at)
 {
-    struct ir_node *n = pt2_topk(p, x, axis, k, false, true);
+    struct ir_node *n = imp_topk(p->im, x, axis, k, false, true);
     if (!n)
         return false;
     *values = n->out[0];

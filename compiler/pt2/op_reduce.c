@@ -120,9 +120,7 @@ bool aten_arg(struct pt2 *p)
     if (!x || (!all && !pt2_axis(p, "dim", 0, imp_rank(x), &axis)))
         return false;
     int64_t every[TCC_MAX_RANK];
-    for (int k = 0; k < imp_rank(x); k++)
-        every[k] = k;
-    if (!pt2_some(p, x, all ? imp_rank(x) : imp_rank(x) > 0, all ? every : &axis))
+    if (!pt2_some(p, x, all ? imp_axes_from(0, imp_rank(x), every) : imp_rank(x) > 0, all ? every : &axis))
         return false;
     if (!all)
         return pt2_out(p, 0, arg_of(p, (enum ir_op)arg, x, axis, keep));
@@ -208,15 +206,8 @@ bool aten_norm(struct pt2 *p)
 bool aten_logsumexp(struct pt2 *p)
 {
     struct reduced r;
-    struct imp *im = p->im;
-    if (!read_reduced(p, wide(pt2_out_type(p, 0)), &r))
-        return false;
-    struct ir_value *top = imp_reduce(im, IR_reduce_max, r.x, r.n, r.axes, true), *zero = imp_like(im, r.x, 0);
-    top = imp_tri(im, IR_select, imp_un(im, IR_isinf, top), zero, top);
-    struct ir_value *sum =
-        imp_reduce(im, IR_reduce_sum, imp_un(im, IR_exp, imp_bin(im, IR_sub, r.x, top)), r.n, r.axes, true);
-    struct ir_value *y = imp_bin(im, IR_add, imp_un(im, IR_log, sum), top);
-    return pt2_out(p, 0, y && !r.keep ? imp_squeeze(im, y, r.n, r.axes) : y);
+    return read_reduced(p, wide(pt2_out_type(p, 0)), &r) &&
+           pt2_out(p, 0, imp_log_sum_exp(p->im, r.x, r.n, r.axes, r.keep));
 }
 
 /* -- Scans */
@@ -274,16 +265,9 @@ bool aten_safe_softmax(struct pt2 *p)
 
 /* -- Sorting */
 
-struct ir_node *pt2_topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted)
-{
-    return ir_build(&p->im->b, IR_topk, 1, &x,
-                    IR_ATTRS(ir_attr_i(IR_ATTR_axis, axis), ir_attr_e(IR_ATTR_k, k),
-                             ir_attr_i(IR_ATTR_largest, largest), ir_attr_i(IR_ATTR_sorted, sorted)));
-}
-
 static bool topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted)
 {
-    struct ir_node *n = pt2_topk(p, x, axis, k, largest, sorted);
+    struct ir_node *n = imp_topk(p->im, x, axis, k, largest, sorted);
     return n && pt2_out(p, 0, n->out[0]) && pt2_out(p, 1, n->out[1]);
 }
 
@@ -322,6 +306,6 @@ bool aten_argsort(struct pt2 *p)
     pt2_ignore(p, "stable");
     if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
-    struct ir_node *n = pt2_topk(p, x, axis, imp_dim(x, (int)axis), descending, true);
+    struct ir_node *n = imp_topk(p->im, x, axis, imp_dim(x, (int)axis), descending, true);
     return n && pt2_out(p, 0, n->out[1]);
 }

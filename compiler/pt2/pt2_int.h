@@ -295,8 +295,6 @@ struct ir_value *pt2_put(struct pt2 *p, struct ir_value *x, struct ir_value *whi
 struct ir_value *pt2_flat(struct pt2 *p, struct ir_value *x);
 struct ir_value *pt2_flip(struct pt2 *p, struct ir_value *x, int n, const int64_t *axes);
 struct ir_value *pt2_diagonal(struct pt2 *p, struct ir_value *x, int64_t offset, int64_t a, int64_t b);
-/* Values and places of the k largest, or smallest, along an axis. NULL after a message. */
-struct ir_node *pt2_topk(struct pt2 *p, struct ir_value *x, int64_t axis, ir_expr k, bool largest, bool sorted);
 /* Broadcasts x to the type's dims. */
 struct ir_value *pt2_expand_as(struct pt2 *p, struct ir_value *x, const struct ir_value *like);
 /* An index that may not count from the end: what is negative is none of the `size`. Integers to divide by: 0 is none,

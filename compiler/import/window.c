@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions and pools, once their windows are known. */
+#include "compiler/import/import.h"
+
+#include "base/mutant.h"
+
+ir_expr imp_reach(struct imp *im, const struct imp_window *w, int k)
+{
+    ir_expr taps = w->open[k] ? w->open[k] : ir_const(im->ctx, w->kernel[k]);
+    return ir_addc(im->ctx, ir_mulc(im->ctx, ir_addc(im->ctx, taps, -1), w->dilations[k]), 1);
+}
+
+void imp_ceil_pads(struct imp *im, const struct ir_value *x, struct imp_window *w)
+{
+    struct ir_ctx *c = im->ctx;
+    for (int k = 0; k < w->n; k++) {
+        ir_expr in = imp_dim(x, k + 2), stride = ir_const(c, w->strides[k]);
+        ir_expr padded = ir_add(c, in, ir_add(c, w->before[k], w->after[k]));
+        ir_expr span = ir_sub(c, padded, imp_reach(im, w, k));
+        ir_expr last = ir_ceildiv(c, span, stride); /* index of the last window */
+        /* It must start before the end of the operand and the pads in front: index * stride < in + before. */
+        ir_expr most = ir_floordiv(c, ir_addc(c, ir_add(c, in, w->before[k]), -1), stride);
+        last = MUTANT(116, ir_min(c, last, most), last);
+        ir_expr need = ir_sub(c, ir_mul(c, last, stride), span); /* may be negative: then the pads suffice */
+        w->after[k] = ir_add(c, w->after[k], ir_max(c, ir_const(c, 0), need));
+    }
+}
+
+struct ir_value *imp_convolve(struct imp *im, const struct imp_window *w, struct ir_value *x, struct ir_value *weight,
+                              struct ir_value *bias, int64_t groups, enum tcc_dtype to)
+{
+    struct ir_value *in[] = {x, weight, bias};
+    return imp_op(im, IR_conv, bias ? 3 : 2, in,
+                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
+                           ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
+                           ir_attr_exprs(IR_ATTR_before, w->n, w->before), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
+                           ir_attr_i(IR_ATTR_groups, groups), ir_attr_dtype(IR_ATTR_to, to)));
+}
+
+struct ir_value *imp_convolve_transposed(struct imp *im, const struct imp_window *w, struct ir_value *x,
+                                         struct ir_value *weight, struct ir_value *bias, int64_t groups,
+                                         const ir_expr *shape)
+{
+    struct ir_value *in[] = {x, weight, bias};
+    return imp_op(im, IR_conv_transpose, bias ? 3 : 2, in,
+                  IR_ATTRS(ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
+                           ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations),
+                           ir_attr_exprs(IR_ATTR_before, w->n, w->before), ir_attr_exprs(IR_ATTR_after, w->n, w->after),
+                           ir_attr_i(IR_ATTR_groups, groups), ir_attr_exprs(IR_ATTR_shape, w->n, shape)));
+}
+
+struct ir_value *imp_pool(struct imp *im, enum ir_op op, struct ir_value *x, const struct imp_window *w,
+                          const char *mode)
+{
+    struct ir_attr attrs[7] = {
+        ir_attr_ints(IR_ATTR_kernel, w->n, w->kernel), ir_attr_ints(IR_ATTR_strides, w->n, w->strides),
+        ir_attr_ints(IR_ATTR_dilations, w->n, w->dilations), ir_attr_exprs(IR_ATTR_before, w->n, w->before),
+        ir_attr_exprs(IR_ATTR_after, w->n, w->after)};
+    if (mode)
+        attrs[5] = ir_attr_s(IR_ATTR_mode, mode);
+    return imp_op(im, op, 1, &x, attrs);
+}
