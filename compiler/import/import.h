@@ -157,6 +157,14 @@ struct ir_value *imp_bin(struct imp *im, enum ir_op op, struct ir_value *x, stru
 /* x op v, in the type of x */
 struct ir_value *imp_with(struct imp *im, enum ir_op op, struct ir_value *x, double v);
 struct ir_value *imp_tri(struct imp *im, enum ir_op op, struct ir_value *x, struct ir_value *y, struct ir_value *z);
+/* An elementwise formula in the language of ir/scalar.def's bodies, of any of its words: operands x y z u v w, in that
+ * order; literals are of the type of what they stand beside. With numbers, too (a b c d): IMP_NUMBERS(...). */
+struct ir_value *imp_formula_of(struct imp *im, const char *text, const double *numbers,
+                                struct ir_value *const *operands);
+#define imp_formula(im, text, ...) imp_formula_of(im, text, NULL, (struct ir_value *const[6]){__VA_ARGS__})
+#define imp_formula_n(im, text, numbers, ...) \
+    imp_formula_of(im, text, numbers, (struct ir_value *const[6]){__VA_ARGS__})
+#define IMP_NUMBERS(...) ((const double[4]){__VA_ARGS__})
 /* A region of the node, in which is built until it is closed; what it gives. */
 struct ir_block *imp_open_region(struct imp *im, struct ir_node *parent, struct ir_builder *saved);
 void imp_close_region(struct imp *im, const struct ir_builder *saved);

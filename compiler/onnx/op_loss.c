@@ -43,67 +43,50 @@ struct step {
     struct ir_value *state[2];
 };
 
-static struct ir_value *num(struct imp *im, const struct step *s, double v)
-{
-    return imp_like(im, s->x, v);
-}
-
-static struct ir_value *add(struct imp *im, struct ir_value *a, struct ir_value *b)
-{
-    return imp_bin(im, IR_add, a, b);
-}
-
-static struct ir_value *mul(struct imp *im, struct ir_value *a, struct ir_value *b)
-{
-    return imp_bin(im, IR_mul, a, b);
-}
-
 static struct ir_value *regularised(struct imp *im, const struct step *s)
 {
     double norm = imp_f(im, "norm_coefficient", 0);
-    return norm == 0 ? s->g : add(im, s->g, mul(im, num(im, s, norm), s->x));
+    return norm == 0 ? s->g : imp_formula_n(im, "x + a * y", IMP_NUMBERS(norm), s->g, s->x);
+}
+
+/* Is this not the first step? */
+static struct ir_value *later(struct imp *im, const struct step *s)
+{
+    return imp_with(im, IR_gt, imp_cast(im, s->count, TCC_I64), 0);
 }
 
 static bool adagrad(struct imp *im, struct step *s)
 {
-    struct ir_value *t = imp_cast(im, s->count, imp_dtype(s->x));
-    struct ir_value *rate =
-        imp_bin(im, IR_div, s->rate, add(im, num(im, s, 1), mul(im, t, num(im, s, imp_f(im, "decay_factor", 0)))));
-    struct ir_value *g = regularised(im, s);
-    s->state[0] = add(im, s->state[0], imp_un(im, IR_square, g));
-    struct ir_value *root = add(im, imp_un(im, IR_sqrt, s->state[0]), num(im, s, imp_f(im, "epsilon", 1e-6f)));
-    s->x = imp_bin(im, IR_sub, s->x, imp_bin(im, IR_div, mul(im, rate, g), root));
+    struct ir_value *g = regularised(im, s), *t = imp_cast(im, s->count, imp_dtype(s->x));
+    const double *n = IMP_NUMBERS(imp_f(im, "decay_factor", 0), imp_f(im, "epsilon", 1e-6f));
+    s->state[0] = imp_formula(im, "x + square(y)", s->state[0], g);
+    s->x = imp_formula_n(im, "x - u / (1 + v * a) * y / (sqrt(z) + b)", n, s->x, g, s->state[0], s->rate, t);
     return s->x != NULL;
 }
 
 static bool momentum(struct imp *im, struct step *s)
 {
-    struct ir_value *g = regularised(im, s), *alpha = num(im, s, imp_f(im, "alpha", 0));
+    struct ir_value *g = regularised(im, s);
+    const double *n = IMP_NUMBERS(imp_f(im, "alpha", 0), imp_f(im, "beta", 0));
     bool nesterov = !strcmp(imp_s(im, "mode", "standard"), "nesterov");
     /* The first step takes the gradient whole. */
-    struct ir_value *first = imp_bin(im, IR_gt, imp_cast(im, s->count, TCC_I64), imp_int(im, TCC_I64, 0));
-    struct ir_value *beta = imp_tri(im, IR_select, first, num(im, s, imp_f(im, "beta", 0)), num(im, s, 1));
-    s->state[0] = add(im, mul(im, alpha, s->state[0]), mul(im, beta, g));
-    struct ir_value *by = nesterov ? add(im, g, mul(im, alpha, s->state[0])) : s->state[0];
-    s->x = imp_bin(im, IR_sub, s->x, mul(im, s->rate, by));
+    s->state[0] = imp_formula_n(im, "a * x + select(z, b, 1) * y", n, s->state[0], g, later(im, s));
+    s->x = imp_formula_n(im, nesterov ? "x - z * (u + a * y)" : "x - z * y", n, s->x, s->state[0], s->rate, g);
     return s->x != NULL;
 }
 
 static bool adam(struct imp *im, struct step *s)
 {
     double a = imp_f(im, "alpha", 0.9f), b = imp_f(im, "beta", 0.999f), post = imp_f(im, "norm_coefficient_post", 0);
-    struct ir_value *g = regularised(im, s), *one = num(im, s, 1), *t = imp_cast(im, s->count, imp_dtype(s->x));
-    s->state[0] = add(im, mul(im, num(im, s, a), s->state[0]), mul(im, num(im, s, 1 - a), g));
-    s->state[1] = add(im, mul(im, num(im, s, b), s->state[1]), mul(im, num(im, s, 1 - b), imp_un(im, IR_square, g)));
-    struct ir_value *root = add(im, imp_un(im, IR_sqrt, s->state[1]), num(im, s, imp_f(im, "epsilon", 1e-6f)));
-    struct ir_value *warm =
-        imp_bin(im, IR_div, imp_un(im, IR_sqrt, imp_bin(im, IR_sub, one, imp_bin(im, IR_pow, num(im, s, b), t))),
-                imp_bin(im, IR_sub, one, imp_bin(im, IR_pow, num(im, s, a), t)));
-    struct ir_value *late = imp_bin(im, IR_gt, imp_cast(im, s->count, TCC_I64), imp_int(im, TCC_I64, 0));
-    struct ir_value *rate = mul(im, s->rate, imp_tri(im, IR_select, late, warm, one));
-    s->x = imp_bin(im, IR_sub, s->x, imp_bin(im, IR_div, mul(im, rate, s->state[0]), root));
+    struct ir_value *g = regularised(im, s), *t = imp_cast(im, s->count, imp_dtype(s->x));
+    const double *n = IMP_NUMBERS(a, b, imp_f(im, "epsilon", 1e-6f));
+    s->state[0] = imp_formula_n(im, "a * x + b * y", IMP_NUMBERS(a, 1 - a), s->state[0], g);
+    s->state[1] = imp_formula_n(im, "a * x + b * square(y)", IMP_NUMBERS(b, 1 - b), s->state[1], g);
+    struct ir_value *warm = imp_formula_n(im, "sqrt(1 - pow(b, x)) / (1 - pow(a, x))", n, t);
+    struct ir_value *rate = imp_formula(im, "x * select(z, y, 1)", s->rate, warm, later(im, s));
+    s->x = imp_formula_n(im, "x - u * y / (sqrt(z) + c)", n, s->x, s->state[0], s->state[1], rate);
     if (post != 0)
-        s->x = mul(im, num(im, s, 1 - post), s->x);
+        s->x = imp_with(im, IR_mul, s->x, 1 - post);
     return s->x != NULL;
 }
 

@@ -87,11 +87,6 @@ bool onnx_op_pow(struct imp *im)
     return imp_out(im, 0, imp_bin(im, IR_pow, x, imp_cast(im, y, to)));
 }
 
-/* erfc(x) = 1 - erf(x), for x > 0.5 too small to be a difference: there by the rational approximation of Numerical
- * Recipes 6.2 (Press et al.), of relative error 1.2e-7, which is f32's. */
-
-/* Infinite beside NaN, too. */
-
 bool onnx_op_bitshift(struct imp *im)
 {
     const char *d = imp_s(im, "direction", "");

@@ -190,16 +190,15 @@ bool pt2_parts_of(struct pt2 *p, const char *name, struct ir_value *part[2])
 static bool divide(struct pt2 *p, struct ir_value *a, struct ir_value *b, struct ir_value *c, struct ir_value *d)
 {
     struct imp *im = p->im;
-    struct ir_value *most = imp_bin(im, IR_max, imp_un(im, IR_abs, c), imp_un(im, IR_abs, d));
+    struct ir_value *most = imp_formula(im, "max(abs(x), abs(y))", c, d);
     a = imp_bin(im, IR_div, a, most);
     b = b ? imp_bin(im, IR_div, b, most) : NULL;
     c = imp_bin(im, IR_div, c, most);
     d = imp_bin(im, IR_div, d, most);
-    struct ir_value *norm = imp_bin(im, IR_add, imp_bin(im, IR_mul, c, c), imp_bin(im, IR_mul, d, d));
-    struct ir_value *re = imp_bin(im, IR_mul, a, c), *minus = imp_bin(im, IR_mul, a, d);
-    re = b ? imp_bin(im, IR_add, re, imp_bin(im, IR_mul, b, d)) : re;
-    struct ir_value *imaginary = b ? imp_bin(im, IR_sub, imp_bin(im, IR_mul, b, c), minus) : imp_un(im, IR_neg, minus);
-    p->outs[0] = pt2_pair(p, imp_bin(im, IR_div, re, norm), imp_bin(im, IR_div, imaginary, norm));
+    p->outs[0] = b ? pt2_pair(p, imp_formula(im, "(x * z + y * u) / (z * z + u * u)", a, b, c, d),
+                              imp_formula(im, "(y * z - x * u) / (z * z + u * u)", a, b, c, d))
+                   : pt2_pair(p, imp_formula(im, "x * z / (z * z + u * u)", a, b, c, d),
+                              imp_formula(im, "-(x * u) / (z * z + u * u)", a, b, c, d));
     return p->outs[0] != NULL;
 }
 

@@ -24,50 +24,45 @@ static bool unary(struct pt2 *p, struct pt2_complex (*f)(struct pt2 *p, struct p
 /* e^a (cos b + i sin b) */
 static struct pt2_complex exponential(struct pt2 *p, struct pt2_complex z)
 {
-    struct ir_value *size = pt2_un(p, IR_exp, z.re);
-    return (struct pt2_complex){pt2_bin(p, IR_mul, size, pt2_un(p, IR_cos, z.im)),
-                                pt2_bin(p, IR_mul, size, pt2_un(p, IR_sin, z.im))};
+    return (struct pt2_complex){imp_formula(p->im, "exp(x) * cos(y)", z.re, z.im),
+                                imp_formula(p->im, "exp(x) * sin(y)", z.re, z.im)};
 }
 
 /* log |z| + i arg z; |z| = big sqrt(1 + (small / big)^2), whose squares neither overflow nor vanish. */
 static struct pt2_complex logarithm(struct pt2 *p, struct pt2_complex z)
 {
-    struct ir_value *a = pt2_un(p, IR_abs, z.re), *b = pt2_un(p, IR_abs, z.im);
-    struct ir_value *big = pt2_bin(p, IR_max, a, b), *small = pt2_bin(p, IR_min, a, b);
-    struct ir_value *ratio = pt2_choose(p, pt2_bin(p, IR_eq, big, small), imp_like(p->im, big, 1),
-                                        pt2_bin(p, IR_div, small, big)); /* 0 / 0 and inf / inf are none */
-    struct ir_value *rest = pt2_with(p, IR_mul, pt2_un(p, IR_log1p, pt2_un(p, IR_square, ratio)), 0.5);
-    return (struct pt2_complex){pt2_bin(p, IR_add, pt2_un(p, IR_log, big), rest), pt2_atan2(p, z.im, z.re)};
+    struct ir_value *big = imp_formula(p->im, "max(abs(x), abs(y))", z.re, z.im),
+                    *small = imp_formula(p->im, "min(abs(x), abs(y))", z.re, z.im);
+    /* 0 / 0 and inf / inf are none. */
+    struct ir_value *ratio = imp_formula(p->im, "select(eq(x, y), 1, y / x)", big, small);
+    return (struct pt2_complex){imp_formula(p->im, "log(x) + log1p(square(y)) * 0.5", big, ratio),
+                                pt2_atan2(p, z.im, z.re)};
 }
 
 /* (a - b)(a + b) + 2abi */
 static struct pt2_complex square(struct pt2 *p, struct pt2_complex z)
 {
     struct ir_value *product = pt2_bin(p, IR_mul, z.re, z.im);
-    z.re = pt2_bin(p, IR_mul, pt2_bin(p, IR_sub, z.re, z.im), pt2_bin(p, IR_add, z.re, z.im));
-    z.im = pt2_bin(p, IR_add, product, product);
-    return z;
+    return (struct pt2_complex){imp_formula(p->im, "(x - y) * (x + y)", z.re, z.im),
+                                pt2_bin(p, IR_add, product, product)};
 }
 
 /* With t = sqrt((|a| + |z|) / 2): t + b / 2t i right of the imaginary axis, |b| / 2t + sign(b) t i left of it; neither
  * sum cancels. */
 static struct pt2_complex square_root(struct pt2 *p, struct pt2_complex z)
 {
-    struct ir_value *zero = imp_like(p->im, z.re, 0), *one = imp_like(p->im, z.re, 1);
-    struct ir_value *a = pt2_un(p, IR_abs, z.re), *b = pt2_un(p, IR_abs, z.im), *big = pt2_bin(p, IR_max, a, b);
-    struct ir_value *none = pt2_bin(p, IR_eq, big, zero), *scale = pt2_choose(p, none, one, big);
+    struct imp *im = p->im;
+    struct ir_value *a = pt2_un(p, IR_abs, z.re), *b = pt2_un(p, IR_abs, z.im);
+    struct ir_value *none = imp_formula(im, "eq(max(x, y), 0)", a, b),
+                    *scale = imp_formula(im, "select(z, 1, max(x, y))", a, b, none);
     struct ir_value *x = pt2_bin(p, IR_div, a, scale), *y = pt2_bin(p, IR_div, b, scale);
-    struct ir_value *size = pt2_un(p, IR_sqrt, pt2_bin(p, IR_add, pt2_un(p, IR_square, x), pt2_un(p, IR_square, y)));
-    struct ir_value *t = pt2_bin(p, IR_mul, pt2_un(p, IR_sqrt, scale),
-                                 pt2_un(p, IR_sqrt, pt2_with(p, IR_mul, pt2_bin(p, IR_add, x, size), 0.5)));
-    t = pt2_choose(p, none, one, t);
-    struct ir_value *other = pt2_with(p, IR_mul, pt2_bin(p, IR_div, b, t), 0.5);
-    t = pt2_choose(p, none, zero, t);
-    struct ir_value *left = pt2_bin(p, IR_lt, z.re, zero), *size_of_im = pt2_choose(p, left, t, other);
-    z.re = pt2_choose(p, left, other, t);
-    struct ir_value *below = pt2_bin(p, IR_or, pt2_bin(p, IR_lt, z.im, zero), /* or -0 */
-                                     pt2_bin(p, IR_lt, pt2_bin(p, IR_div, one, z.im), zero));
-    z.im = pt2_choose(p, below, pt2_un(p, IR_neg, size_of_im), size_of_im);
+    struct ir_value *size = imp_formula(im, "sqrt(square(x) + square(y))", x, y);
+    struct ir_value *t = imp_formula(im, "select(u, 1, sqrt(z) * sqrt((x + y) * 0.5))", x, size, scale, none);
+    struct ir_value *other = imp_formula(im, "x / y * 0.5", b, t);
+    t = imp_formula(im, "select(y, 0, x)", t, none);
+    struct ir_value *size_of_im = imp_formula(im, "select(lt(x, 0), y, z)", z.re, t, other);
+    z.re = imp_formula(im, "select(lt(x, 0), z, y)", z.re, t, other);
+    z.im = imp_formula(im, "select(or(lt(x, 0), lt(1 / x, 0)), -y, y)", z.im, size_of_im); /* or -0 */
     return z;
 }
 
@@ -99,17 +94,14 @@ bool aten_complex_pow(struct pt2 *p)
         return false;
     struct pt2_complex z = {base[0], base[1] ? base[1] : imp_like(p->im, base[0], 0)};
     struct pt2_complex w = {power[0], power[1] ? power[1] : imp_like(p->im, power[0], 0)};
-    struct ir_value *no_base = pt2_bin(p, IR_eq, pt2_bin(p, IR_max, pt2_un(p, IR_abs, z.re), pt2_un(p, IR_abs, z.im)),
-                                       imp_like(p->im, z.re, 0));
-    struct ir_value *no_power = pt2_bin(p, IR_eq, pt2_bin(p, IR_max, pt2_un(p, IR_abs, w.re), pt2_un(p, IR_abs, w.im)),
-                                        imp_like(p->im, w.re, 0));
-    z.re = pt2_choose(p, no_base, imp_like(p->im, z.re, 1), z.re);
+    static const char none[] = "eq(max(abs(x), abs(y)), 0)";
+    struct ir_value *no_base = imp_formula(p->im, none, z.re, z.im), *no_power = imp_formula(p->im, none, w.re, w.im);
+    z.re = imp_formula(p->im, "select(y, 1, x)", z.re, no_base);
     struct pt2_complex l = logarithm(p, z);
-    struct pt2_complex product = {pt2_bin(p, IR_sub, pt2_bin(p, IR_mul, w.re, l.re), pt2_bin(p, IR_mul, w.im, l.im)),
-                                  pt2_bin(p, IR_add, pt2_bin(p, IR_mul, w.im, l.re), pt2_bin(p, IR_mul, w.re, l.im))};
+    struct pt2_complex product = {imp_formula(p->im, "x * z - y * u", w.re, w.im, l.re, l.im),
+                                  imp_formula(p->im, "y * z + x * u", w.re, w.im, l.re, l.im)};
     z = exponential(p, product);
-    struct ir_value *zero = imp_like(p->im, z.re, 0), *one = imp_like(p->im, z.re, 1);
-    z.re = pt2_choose(p, no_power, one, pt2_choose(p, no_base, zero, z.re));
-    z.im = pt2_choose(p, no_base, zero, z.im);
+    z.re = imp_formula(p->im, "select(z, 1, select(y, 0, x))", z.re, no_base, no_power);
+    z.im = imp_formula(p->im, "select(y, 0, x)", z.im, no_base);
     return give(p, &z);
 }

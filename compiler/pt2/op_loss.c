@@ -95,21 +95,14 @@ bool aten_difference_loss(struct pt2 *p)
     struct ir_value *x = imp_wide(im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL;
     if (!t)
         return false;
-    struct ir_value *d = imp_bin(im, IR_sub, x, imp_cast(im, t, imp_dtype(x))), *size = imp_un(im, IR_abs, d), *loss;
-    if (arg == MSE || arg == L1) {
-        loss = arg == MSE ? imp_un(im, IR_square, d) : size;
-    } else {
-        double bound = arg == HUBER ? pt2_f(p, "delta", 1) : pt2_f(p, "beta", 1);
-        struct ir_value *b = imp_like(im, x, bound), *half = imp_like(im, x, 0.5);
-        struct ir_value *near = imp_bin(im, IR_mul, half, imp_un(im, IR_square, d)),
-                        *far = imp_bin(im, IR_sub, size, imp_bin(im, IR_mul, half, b));
-        if (arg == HUBER)
-            far = imp_bin(im, IR_mul, far, b);
-        else if (bound > 0)
-            near = imp_bin(im, IR_div, near, b);
-        loss = arg == SMOOTH_L1 && bound == 0 ? size : imp_tri(im, IR_select, imp_bin(im, IR_lt, size, b), near, far);
-    }
-    return out_reduced(p, loss);
+    struct ir_value *d = imp_bin(im, IR_sub, x, imp_cast(im, t, imp_dtype(x)));
+    static const char *const forms[] = {"square(x)", "abs(x)",
+                                        "select(lt(abs(x), a), 0.5 * square(x) / a, abs(x) - 0.5 * a)",
+                                        "select(lt(abs(x), a), 0.5 * square(x), (abs(x) - 0.5 * a) * a)"};
+    double bound = arg == HUBER ? pt2_f(p, "delta", 1) : arg == SMOOTH_L1 ? pt2_f(p, "beta", 1) : 0;
+    if (arg == SMOOTH_L1 && bound == 0)
+        arg = L1;
+    return out_reduced(p, imp_formula_n(im, forms[arg], IMP_NUMBERS(bound), d));
 }
 
 /* binary_cross_entropy; arg 1: with_logits, max(x, 0) - x t + log1p(exp(-|x|)) and its form with pos_weight */
@@ -122,18 +115,10 @@ bool aten_bce(struct pt2 *p)
     if (!t)
         return false;
     t = imp_cast(im, t, imp_dtype(x));
-    struct ir_value *one = imp_like(im, x, 1), *rest = imp_bin(im, IR_sub, one, t), *loss;
-    if (arg) {
-        struct ir_value *factor =
-            pos ? imp_bin(im, IR_add, imp_bin(im, IR_mul, imp_bin(im, IR_sub, pos, one), t), one) : one;
-        loss = imp_bin(im, IR_add, imp_bin(im, IR_mul, rest, x),
-                       imp_bin(im, IR_mul, factor, imp_un(im, IR_softplus, imp_un(im, IR_neg, x))));
-    } else {
-        struct ir_value *least = imp_like(im, x, -100);
-        struct ir_value *a = imp_bin(im, IR_max, imp_un(im, IR_log, x), least),
-                        *b = imp_bin(im, IR_max, imp_un(im, IR_log1p, imp_un(im, IR_neg, x)), least);
-        loss = imp_un(im, IR_neg, imp_bin(im, IR_add, imp_bin(im, IR_mul, t, a), imp_bin(im, IR_mul, rest, b)));
-    }
+    struct ir_value *loss = !p->row->arg
+                                ? imp_formula(im, "-(y * max(log(x), -100) + (1 - y) * max(log1p(-x), -100))", x, t)
+                            : pos ? imp_formula(im, "(1 - y) * x + ((z - 1) * y + 1) * softplus(-x)", x, t, pos)
+                                  : imp_formula(im, "(1 - y) * x + softplus(-x)", x, t);
     if (weight)
         loss = imp_bin(im, IR_mul, loss, weight);
     return out_reduced(p, loss);
@@ -146,11 +131,7 @@ bool aten_kl_div(struct pt2 *p)
     struct ir_value *x = imp_wide(im, pt2_need(p, "self")),
                     *t = x ? imp_cast(im, pt2_need(p, "target"), imp_dtype(x)) : NULL;
     bool logs = pt2_b(p, "log_target", false);
-    struct ir_value *chance = logs ? imp_un(im, IR_exp, t) : t;
-    struct ir_value *loss = imp_bin(im, IR_mul, chance, imp_bin(im, IR_sub, logs ? t : imp_un(im, IR_log, t), x));
-    if (!logs)
-        loss = imp_tri(im, IR_select, imp_bin(im, IR_gt, t, imp_like(im, x, 0)), loss, imp_like(im, x, 0));
-    return out_reduced(p, loss);
+    return out_reduced(p, imp_formula(im, logs ? "exp(y) * (y - x)" : "select(gt(y, 0), y * (log(y) - x), 0)", x, t));
 }
 
 /* -- Losses of distances */
@@ -181,11 +162,8 @@ bool aten_hinge_embedding_loss(struct pt2 *p)
     double margin = pt2_f(p, "margin", 1);
     if (!t)
         return false;
-    struct ir_value *zero = imp_like(p->im, x, 0),
-                    *far = pt2_un(p, IR_relu, pt2_bin(p, IR_sub, imp_like(p->im, x, margin), x));
-    struct ir_value *a = pt2_choose(p, pt2_with(p, IR_eq, t, 1), zero, far),
-                    *b = pt2_choose(p, pt2_with(p, IR_eq, t, -1), zero, x);
-    return out_reduced(p, pt2_bin(p, IR_add, a, b));
+    return out_reduced(p, imp_formula_n(p->im, "select(eq(y, 1), 0, relu(a - x)) + select(eq(y, -1), 0, x)",
+                                        IMP_NUMBERS(margin), x, t));
 }
 
 /* triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap): max(0, d(a, p) - d(a, n) + margin) */
@@ -217,15 +195,11 @@ bool aten_cosine_embedding_loss(struct pt2 *p)
     int64_t last = imp_rank(o.a) - 1;
     struct ir_value *a = imp_wide(im, o.a), *b = imp_wide(im, o.b);
     struct ir_value *both = pt2_summed_product(p, a, b, last, false);
-    struct ir_value *aa = pt2_with(p, IR_add, pt2_summed_product(p, a, a, last, false), eps),
-                    *bb = pt2_with(p, IR_add, pt2_summed_product(p, b, b, last, false), eps);
-    struct ir_value *cosine = pt2_bin(p, IR_div, both, pt2_un(p, IR_sqrt, pt2_bin(p, IR_mul, aa, bb)));
-    struct ir_value *zero = imp_like(im, cosine, 0);
-    struct ir_value *alike =
-        pt2_choose(p, pt2_with(p, IR_eq, t, 1), pt2_bin(p, IR_sub, imp_like(im, cosine, 1), cosine), zero);
-    struct ir_value *apart =
-        pt2_choose(p, pt2_with(p, IR_eq, t, -1), pt2_un(p, IR_relu, pt2_with(p, IR_sub, cosine, margin)), zero);
-    return out_reduced(p, pt2_bin(p, IR_add, alike, apart));
+    struct ir_value *aa = pt2_summed_product(p, a, a, last, false), *bb = pt2_summed_product(p, b, b, last, false);
+    const double *n = IMP_NUMBERS(margin, eps);
+    struct ir_value *cosine = imp_formula_n(im, "x / sqrt((y + b) * (z + b))", n, both, aa, bb);
+    return out_reduced(
+        p, imp_formula_n(im, "select(eq(y, 1), 1 - x, 0) + select(eq(y, -1), relu(x - a), 0)", n, cosine, t));
 }
 
 /* soft_margin_loss(self, target): log(1 + exp(-target self)) */
@@ -234,9 +208,7 @@ bool aten_soft_margin_loss(struct pt2 *p)
     struct ir_value *x = imp_wide(p->im, pt2_need(p, "self")), *t = x ? pt2_need(p, "target") : NULL;
     if (!t)
         return false;
-    struct ir_value *loss =
-        pt2_un(p, IR_softplus, pt2_un(p, IR_neg, pt2_bin(p, IR_mul, imp_cast(p->im, t, imp_dtype(x)), x)));
-    return out_reduced(p, loss);
+    return out_reduced(p, imp_formula(p->im, "softplus(-(y * x))", x, imp_cast(p->im, t, imp_dtype(x))));
 }
 
 /* poisson_nll_loss(input, target, log_input, full, eps, reduction): with `full`, Stirling's approximation of log
@@ -250,15 +222,11 @@ bool aten_poisson_nll_loss(struct pt2 *p)
     double eps = pt2_f(p, "eps", 1e-8);
     if (!t)
         return false;
-    struct ir_value *loss =
-        logs ? pt2_bin(p, IR_sub, pt2_un(p, IR_exp, x), pt2_bin(p, IR_mul, t, x))
-             : pt2_bin(p, IR_sub, x, pt2_bin(p, IR_mul, t, pt2_un(p, IR_log, pt2_with(p, IR_add, x, eps))));
+    struct ir_value *loss = imp_formula_n(im, logs ? "exp(x) - y * x" : "x - y * log(x + a)", IMP_NUMBERS(eps), x, t);
     if (full) {
-        struct ir_value *big = pt2_with(p, IR_gt, t, 1), *safe = pt2_choose(p, big, t, imp_like(im, t, 1));
-        struct ir_value *stirling = pt2_bin(p, IR_sub, pt2_bin(p, IR_mul, safe, pt2_un(p, IR_log, safe)), safe);
-        stirling = pt2_bin(p, IR_add, stirling,
-                           pt2_with(p, IR_mul, pt2_un(p, IR_log, pt2_with(p, IR_mul, safe, 2 * M_PI)), 0.5));
-        loss = pt2_bin(p, IR_add, loss, pt2_choose(p, big, stirling, imp_like(im, t, 0)));
+        struct ir_value *safe = imp_formula(im, "select(gt(x, 1), x, 1)", t);
+        loss = imp_formula_n(im, "z + select(gt(x, 1), y * log(y) - y + log(y * a) * 0.5, 0)", IMP_NUMBERS(2 * M_PI), t,
+                             safe, loss);
     }
     return out_reduced(p, loss);
 }

@@ -146,8 +146,7 @@ bool aten_float_test(struct pt2 *p)
         return pt2_out(p, 0, imp_splat(p->im, TCC_BOOL, arg == 0, imp_rank(x), x->type->dim));
     if (arg)
         return pt2_out(p, 0, imp_un(p->im, (enum ir_op)arg, x));
-    struct ir_value *odd = imp_bin(p->im, IR_or, imp_un(p->im, IR_isnan, x), imp_un(p->im, IR_isinf, x));
-    return pt2_out(p, 0, imp_un(p->im, IR_not, odd));
+    return pt2_out(p, 0, imp_formula(p->im, "not(or(isnan(x), isinf(x)))", x));
 }
 
 bool aten_logical_not(struct pt2 *p)
@@ -225,16 +224,12 @@ bool aten_logical(struct pt2 *p)
 
 static struct ir_value *differ_in_sign(struct pt2 *p, struct ir_value *a, struct ir_value *b)
 {
-    struct ir_value *zero = imp_like(p->im, a, 0);
-    return imp_bin(p->im, IR_xor, imp_bin(p->im, IR_lt, a, zero), imp_bin(p->im, IR_lt, b, zero));
+    return imp_formula(p->im, "xor(lt(x, 0), lt(y, 0))", a, b);
 }
 
 struct ir_value *pt2_floor_div(struct pt2 *p, struct ir_value *a, struct ir_value *b)
 {
-    struct imp *im = p->im;
-    struct ir_value *q = imp_bin(im, IR_div, a, b), *rest = imp_bin(im, IR_fmod, a, b), *zero = imp_like(im, a, 0);
-    struct ir_value *below = imp_bin(im, IR_and, imp_bin(im, IR_ne, rest, zero), differ_in_sign(p, a, b));
-    return imp_tri(im, IR_select, below, imp_bin(im, IR_sub, q, imp_like(im, a, 1)), q);
+    return imp_formula(p->im, "select(and(ne(fmod(x, y), 0), z), x / y - 1, x / y)", a, b, differ_in_sign(p, a, b));
 }
 
 /* The only element of a list, or none where it is 0: that is an index beyond the list, which the run refuses. */
@@ -257,13 +252,9 @@ static struct ir_value *floor_divide(struct pt2 *p, const struct pt2_operands *o
     struct imp *im = p->im;
     if (!tcc_is_float(o->type))
         return pt2_floor_div(p, o->a, o->b);
-    struct ir_value *a = imp_wide(im, o->a), *b = imp_wide(im, o->b), *zero = imp_like(im, a, 0),
-                    *one = imp_like(im, a, 1);
-    struct ir_value *rest = imp_bin(im, IR_fmod, a, b);
-    struct ir_value *q = imp_bin(im, IR_div, imp_bin(im, IR_sub, a, rest), b);
-    struct ir_value *below = imp_bin(im, IR_and, imp_bin(im, IR_ne, rest, zero), differ_in_sign(p, rest, b));
-    q = imp_un(im, IR_round, imp_bin(im, IR_sub, q, imp_tri(im, IR_select, below, one, zero)));
-    return imp_tri(im, IR_select, imp_bin(im, IR_eq, b, zero), imp_bin(im, IR_div, a, b), q);
+    struct ir_value *a = imp_wide(im, o->a), *b = imp_wide(im, o->b), *rest = imp_bin(im, IR_fmod, a, b);
+    return imp_formula(im, "select(eq(y, 0), x / y, round((x - z) / y - select(and(ne(z, 0), u), 1, 0)))", a, b, rest,
+                       differ_in_sign(p, rest, b));
 }
 
 /* div, by rounding_mode; arg 1: floor_divide. */
@@ -286,27 +277,20 @@ struct ir_value *pt2_atan2(struct pt2 *p, struct ir_value *y, struct ir_value *x
     struct imp *im = p->im;
     y = imp_wide(im, y);
     x = imp_wide(im, x);
-    struct ir_value *zero = imp_like(im, x, 0), *one = imp_like(im, x, 1);
     /* 1 / -0 is -inf: that tells -0 from 0, on either axis. */
-    struct ir_value *x_negative = imp_bin(
-        im, IR_or, imp_bin(im, IR_lt, x, zero),
-        imp_bin(im, IR_and, imp_bin(im, IR_eq, x, zero), imp_bin(im, IR_lt, imp_bin(im, IR_div, one, x), zero)));
-    struct ir_value *y_negative = imp_bin(
-        im, IR_or, imp_bin(im, IR_lt, y, zero),
-        imp_bin(im, IR_and, imp_bin(im, IR_eq, y, zero), imp_bin(im, IR_lt, imp_bin(im, IR_div, one, y), zero)));
+    static const char negative[] = "or(lt(x, 0), and(eq(x, 0), lt(1 / x, 0)))";
+    struct ir_value *left = imp_formula(im, negative, x), *below = imp_formula(im, negative, y);
     /* By choices: abs, max and min have no gradient, or half of it, where an operand is 0 or both are equal. */
-    struct ir_value *ax = imp_tri(im, IR_select, x_negative, imp_un(im, IR_neg, x), x),
-                    *ay = imp_tri(im, IR_select, y_negative, imp_un(im, IR_neg, y), y);
+    struct ir_value *ax = imp_formula(im, "select(y, -x, x)", x, left),
+                    *ay = imp_formula(im, "select(y, -x, x)", y, below);
     struct ir_value *steep = imp_bin(im, IR_gt, ay, ax);
     struct ir_value *big = imp_tri(im, IR_select, steep, ay, ax), *small = imp_tri(im, IR_select, steep, ax, ay);
-    struct ir_value *both = imp_bin(im, IR_or, imp_bin(im, IR_eq, big, zero), imp_un(im, IR_isinf, small));
     struct ir_value *ratio =
-        imp_tri(im, IR_select, both, imp_tri(im, IR_select, imp_bin(im, IR_eq, big, zero), zero, one),
-                imp_bin(im, IR_div, small, big));
-    struct ir_value *angle = imp_un(im, IR_atan, ratio);
-    angle = imp_tri(im, IR_select, steep, imp_bin(im, IR_sub, imp_like(im, x, M_PI_2), angle), angle);
-    angle = imp_tri(im, IR_select, x_negative, imp_bin(im, IR_sub, imp_like(im, x, M_PI), angle), angle);
-    return imp_tri(im, IR_select, y_negative, imp_un(im, IR_neg, angle), angle);
+        imp_formula(im, "select(or(eq(x, 0), isinf(y)), select(eq(x, 0), 0, 1), y / x)", big, small);
+    const double *turns = IMP_NUMBERS(M_PI_2, M_PI);
+    struct ir_value *angle = imp_formula_n(im, "select(y, a - atan(x), atan(x))", turns, ratio, steep);
+    angle = imp_formula_n(im, "select(y, b - x, x)", turns, angle, left);
+    return imp_formula(im, "select(y, -x, x)", angle, below);
 }
 
 bool aten_atan2(struct pt2 *p)
@@ -362,7 +346,7 @@ bool aten_clamp(struct pt2 *p)
     struct ir_value *y = low ? imp_bin(p->im, IR_max, x, low) : x;
     y = high ? imp_bin(p->im, IR_min, y, high) : y;
     if (low && high && p->im->training && imp_is_float(x))
-        y = pt2_choose(p, pt2_bin(p, IR_and, pt2_bin(p, IR_eq, x, low), pt2_bin(p, IR_eq, x, high)), x, y);
+        y = imp_formula(p->im, "select(and(eq(x, y), eq(x, z)), x, u)", x, low, high, y);
     return pt2_out(p, 0, y);
 }
 
@@ -392,7 +376,7 @@ bool aten_lerp(struct pt2 *p)
     bool number;
     struct ir_value *w = b ? pt2_operand(p, "weight", &number) : NULL;
     w = w ? imp_cast(im, w, imp_dtype(a)) : NULL;
-    return pt2_out(p, 0, imp_bin(im, IR_add, a, imp_bin(im, IR_mul, w, imp_bin(im, IR_sub, b, a))));
+    return pt2_out(p, 0, imp_formula(im, "x + z * (y - x)", a, b, w));
 }
 
 /* -- Activations */
@@ -434,13 +418,9 @@ bool aten_elu(struct pt2 *p)
            scale = arg ? 1.0507009873554804934193349852946 : pt2_f(p, "scale", 1), input = pt2_f(p, "input_scale", 1);
     if (input == 1)
         return pt2_out(p, 0, imp_tri(im, IR_selu, x, imp_like(im, x, alpha), imp_like(im, x, scale)));
-    struct ir_value *zero = imp_like(im, x, 0);
-    struct ir_value *below =
-        imp_un(im, IR_expm1, imp_bin(im, IR_mul, imp_bin(im, IR_min, x, zero), imp_like(im, x, input)));
-    below = imp_bin(im, IR_mul, below, imp_like(im, x, alpha));
     return pt2_out(
         p, 0,
-        imp_bin(im, IR_mul, imp_tri(im, IR_select, imp_bin(im, IR_gt, x, zero), x, below), imp_like(im, x, scale)));
+        imp_formula_n(im, "select(gt(x, 0), x, expm1(min(x, 0) * c) * a) * b", IMP_NUMBERS(alpha, scale, input), x));
 }
 
 bool aten_hardsigmoid(struct pt2 *p)
@@ -465,17 +445,17 @@ bool aten_softplus(struct pt2 *p)
     struct imp *im = p->im;
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
     double beta = pt2_f(p, "beta", 1), threshold = pt2_f(p, "threshold", 20);
-    struct ir_value *b = imp_like(im, x, beta), *bx = beta == 1 ? x : imp_bin(im, IR_mul, x, b);
-    struct ir_value *soft = imp_un(im, IR_softplus, bx);
-    if (beta != 1)
-        soft = imp_bin(im, IR_div, soft, b);
-    return pt2_out(p, 0, imp_tri(im, IR_select, imp_bin(im, IR_gt, bx, imp_like(im, x, threshold)), x, soft));
+    return pt2_out(
+        p, 0,
+        imp_formula_n(im,
+                      beta == 1 ? "select(gt(x, b), x, softplus(x))" : "select(gt(x * a, b), x, softplus(x * a) / a)",
+                      IMP_NUMBERS(beta, threshold), x));
 }
 
 bool aten_log_sigmoid(struct pt2 *p)
 {
     struct ir_value *x = pt2_wide_float(p, pt2_need(p, "self"));
-    return pt2_out(p, 0, imp_un(p->im, IR_neg, imp_un(p->im, IR_softplus, imp_un(p->im, IR_neg, x))));
+    return pt2_out(p, 0, imp_formula(p->im, "-softplus(-x)", x));
 }
 
 bool aten_prelu(struct pt2 *p)
@@ -489,8 +469,8 @@ bool aten_prelu(struct pt2 *p)
 bool aten_threshold(struct pt2 *p)
 {
     struct ir_value *x = pt2_need(p, "self");
-    struct ir_value *above = imp_bin(p->im, IR_gt, x, imp_like(p->im, x, pt2_f(p, "threshold", 0)));
-    return pt2_out(p, 0, imp_tri(p->im, IR_select, above, x, imp_like(p->im, x, pt2_f(p, "value", 0))));
+    const double *n = IMP_NUMBERS(pt2_f(p, "threshold", 0), pt2_f(p, "value", 0));
+    return pt2_out(p, 0, imp_formula_n(p->im, "select(gt(x, a), x, b)", n, x));
 }
 
 /* -- Dropout */

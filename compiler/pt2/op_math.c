@@ -9,11 +9,7 @@
 /* The sign bit as a bool: 1 / -0 is -inf, which tells -0 from 0. */
 static struct ir_value *negative(struct pt2 *p, struct ir_value *x)
 {
-    struct ir_value *below = pt2_with(p, IR_lt, x, 0);
-    if (!x || !imp_is_float(x))
-        return below;
-    struct ir_value *zero = pt2_bin(p, IR_and, pt2_with(p, IR_eq, x, 0), pt2_with(p, IR_lt, pt2_un(p, IR_recip, x), 0));
-    return pt2_bin(p, IR_or, below, zero);
+    return imp_formula(p->im, x && imp_is_float(x) ? "or(lt(x, 0), and(eq(x, 0), lt(recip(x), 0)))" : "lt(x, 0)", x);
 }
 
 /* -- One operand */
@@ -39,30 +35,25 @@ bool aten_logit(struct pt2 *p)
     double eps = pt2_f(p, "eps", -1);
     if (eps >= 0)
         x = pt2_with(p, IR_min, pt2_with(p, IR_max, x, eps), 1 - eps);
-    return x && pt2_out(p, 0, pt2_un(p, IR_log, pt2_bin(p, IR_div, x, pt2_bin(p, IR_sub, imp_like(p->im, x, 1), x))));
+    return pt2_out(p, 0, imp_formula(p->im, "log(x / (1 - x))", x));
 }
 
 /* sin(pi x) / (pi x), 1 at 0 */
 bool aten_sinc(struct pt2 *p)
 {
     struct ir_value *x = pt2_with(p, IR_mul, pt2_wide_float(p, pt2_need(p, "self")), M_PI);
-    struct ir_value *zero = pt2_with(p, IR_eq, x, 0), *one = imp_like(p->im, x, 1);
-    struct ir_value *safe = pt2_choose(p, zero, one, x);
-    return pt2_out(p, 0, pt2_choose(p, zero, one, pt2_bin(p, IR_div, pt2_un(p, IR_sin, safe), safe)));
+    struct ir_value *safe = imp_formula(p->im, "select(eq(x, 0), 1, x)", x);
+    return pt2_out(p, 0, imp_formula(p->im, "select(eq(x, 0), 1, sin(y) / y)", x, safe));
 }
 
-/* |x| > lambd ? x : 0, and (arg 1) that much nearer to 0 */
+/* |x| > lambd ? x : 0, and (arg 1) that much nearer to 0; NaN stays what it is */
 bool aten_shrink(struct pt2 *p)
 {
-    int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     double lambd = pt2_f(p, "lambd", 0.5);
-    struct ir_value *zero = imp_like(p->im, x, 0), *above = pt2_with(p, IR_gt, x, lambd),
-                    *below = pt2_with(p, IR_lt, x, -lambd);
-    struct ir_value *high = arg ? pt2_with(p, IR_sub, x, lambd) : x, *low = arg ? pt2_with(p, IR_add, x, lambd) : x;
-    /* NaN stays what it is. */
-    struct ir_value *rest = pt2_choose(p, pt2_un(p, IR_isnan, x), x, zero);
-    return pt2_out(p, 0, pt2_choose(p, above, high, pt2_choose(p, below, low, rest)));
+    return pt2_out(p, 0,
+                   imp_formula_n(p->im, "select(gt(x, a), x - b, select(lt(x, -a), x + b, select(isnan(x), x, 0)))",
+                                 IMP_NUMBERS(lambd, p->row->arg ? lambd : 0), x));
 }
 
 /* arg 1: +inf, -1: -inf */
@@ -95,9 +86,9 @@ bool aten_nan_to_num(struct pt2 *p)
     double high = pt2_f(p, "posinf", most), low = pt2_f(p, "neginf", -most);
     if (!imp_is_float(x))
         return pt2_out(p, 0, x);
-    struct ir_value *y = pt2_choose(p, pt2_un(p, IR_isnan, x), imp_like(p->im, x, nan), x);
-    y = pt2_choose(p, pt2_with(p, IR_eq, x, INFINITY), imp_like(p->im, x, high), y);
-    return pt2_out(p, 0, pt2_choose(p, pt2_with(p, IR_eq, x, -INFINITY), imp_like(p->im, x, low), y));
+    return pt2_out(p, 0,
+                   imp_formula_n(p->im, "select(eq(x, -d), c, select(eq(x, d), b, select(isnan(x), a, x)))",
+                                 IMP_NUMBERS(nan, high, low, INFINITY), x));
 }
 
 /* rrelu(self, lower, upper, training), rrelu_with_noise_functional (self, noise, ..), which gives the noise too: the
@@ -144,13 +135,11 @@ bool aten_logaddexp(struct pt2 *p)
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
-    struct ir_value *top = pt2_bin(p, IR_max, a, b),
-                    *apart = pt2_un(p, IR_neg, pt2_un(p, IR_abs, pt2_bin(p, IR_sub, a, b)));
-    struct ir_value *same = pt2_bin(p, IR_and, pt2_bin(p, IR_eq, a, b), pt2_un(p, IR_isinf, a)); /* inf - inf */
-    double base = p->row->arg ? M_LN2 : 1;
-    struct ir_value *more =
-        pt2_with(p, IR_div, pt2_un(p, IR_log1p, pt2_un(p, IR_exp, pt2_with(p, IR_mul, apart, base))), base);
-    return pt2_out(p, 0, pt2_choose(p, same, a, pt2_bin(p, IR_add, top, more)));
+    double base = p->row->arg ? M_LN2 : 1; /* of infinite ones that are equal there is no difference */
+    return pt2_out(p, 0,
+                   imp_formula_n(p->im,
+                                 "select(and(eq(x, y), isinf(x)), x, max(x, y) + log1p(exp(neg(abs(x - y)) * a)) / a)",
+                                 IMP_NUMBERS(base), a, b));
 }
 
 bool aten_hypot(struct pt2 *p)
@@ -166,8 +155,7 @@ bool aten_copysign(struct pt2 *p)
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
-    struct ir_value *size = pt2_un(p, IR_abs, o.a);
-    return pt2_out(p, 0, pt2_choose(p, negative(p, o.b), pt2_un(p, IR_neg, size), size));
+    return pt2_out(p, 0, imp_formula(p->im, "select(y, -abs(x), abs(x))", o.a, negative(p, o.b)));
 }
 
 /* heaviside(self, values): 0 below 0 and for NaN, 1 above, `values` at 0 */
@@ -183,18 +171,17 @@ bool aten_heaviside(struct pt2 *p)
 /* self log(other), of other + 1 with arg 1: 0 where self is 0, NaN where other is */
 bool aten_xlogy(struct pt2 *p)
 {
-    int arg = p->row->arg;
     struct pt2_operands o;
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
     /* 0 where the logarithm has no value, or an infinite one; elsewhere 0 times it, whose gradient it is. */
-    struct ir_value *odd = pt2_bin(p, IR_or, pt2_with(p, IR_le, b, arg ? -1 : 0), pt2_with(p, IR_eq, b, INFINITY));
-    struct ir_value *none = pt2_bin(p, IR_and, pt2_with(p, IR_eq, a, 0), odd);
-    struct ir_value *safe = pt2_choose(p, none, imp_like(p->im, b, 1), b);
+    struct ir_value *none = imp_formula_n(p->im, "and(eq(x, 0), or(le(y, a), eq(y, b)))",
+                                          IMP_NUMBERS(p->row->arg ? -1 : 0, INFINITY), a, b);
+    struct ir_value *safe = imp_formula(p->im, "select(y, 1, x)", b, none);
     return pt2_out(
         p, 0,
-        pt2_choose(p, none, imp_like(p->im, a, 0), pt2_bin(p, IR_mul, a, pt2_un(p, arg ? IR_log1p : IR_log, safe))));
+        imp_formula(p->im, p->row->arg ? "select(z, 0, x * log1p(y))" : "select(z, 0, x * log(y))", a, safe, none));
 }
 
 /* self * 2^other */
@@ -204,7 +191,7 @@ bool aten_ldexp(struct pt2 *p)
     if (!pt2_pair_of(p, "self", "other", pt2_out_type(p, 0), &o))
         return false;
     struct ir_value *a = imp_wide(p->im, o.a), *b = imp_wide(p->im, o.b);
-    return b && pt2_out(p, 0, pt2_bin(p, IR_mul, a, pt2_bin(p, IR_pow, imp_like(p->im, b, 2), b)));
+    return pt2_out(p, 0, imp_formula(p->im, "x * pow(2, y)", a, b));
 }
 
 /* In float64, whatever the operands are. */
@@ -222,7 +209,7 @@ bool aten_number_of(struct pt2 *p)
         return false;
     struct ir_value *y = pt2_bin(p, (enum ir_op)p->row->arg, o.a, o.b);
     if (tcc_is_float(o.type))
-        y = pt2_choose(p, pt2_un(p, IR_isnan, o.a), o.b, pt2_choose(p, pt2_un(p, IR_isnan, o.b), o.a, y));
+        y = imp_formula(p->im, "select(isnan(x), y, select(isnan(y), x, z))", o.a, o.b, y);
     return pt2_out(p, 0, y);
 }
 
@@ -237,11 +224,8 @@ bool aten_isclose(struct pt2 *p)
     struct ir_value *same = pt2_bin(p, IR_eq, o.a, o.b);
     struct ir_value *a = pt2_wide_float(p, imp_cast(p->im, o.a, tcc_is_float(o.type) ? o.type : TCC_F64)),
                     *b = pt2_wide_float(p, imp_cast(p->im, o.b, tcc_is_float(o.type) ? o.type : TCC_F64));
-    struct ir_value *apart = pt2_un(p, IR_abs, pt2_bin(p, IR_sub, a, b)),
-                    *most = pt2_with(p, IR_add, pt2_with(p, IR_mul, pt2_un(p, IR_abs, b), rtol), atol);
-    struct ir_value *finite = pt2_with(p, IR_lt, apart, INFINITY);
-    struct ir_value *close = pt2_bin(p, IR_or, same, pt2_bin(p, IR_and, finite, pt2_bin(p, IR_le, apart, most)));
-    if (nan)
-        close = pt2_bin(p, IR_or, close, pt2_bin(p, IR_and, pt2_un(p, IR_isnan, a), pt2_un(p, IR_isnan, b)));
-    return pt2_out(p, 0, close);
+    struct ir_value *apart = imp_formula(p->im, "abs(x - y)", a, b);
+    struct ir_value *close = imp_formula_n(p->im, "or(z, and(lt(x, c), le(x, abs(y) * a + b)))",
+                                           IMP_NUMBERS(rtol, atol, INFINITY), apart, b, same);
+    return pt2_out(p, 0, nan ? imp_formula(p->im, "or(x, and(isnan(y), isnan(z)))", close, a, b) : close);
 }
