@@ -1,355 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * If, Loop, Scan: ONNX's graphs become regions.
- *
- * The types of a region's results are known only when it has been imported, and a loop's carried values may change
- * their shape: the loop is imported with the initial types first, and where the results disagree once more with fresh
- * symbols in those dims.
+ * Loop and Scan, by one builder. The types of a region's results are known only when it has been imported, and a loop's
+ * carried values may change their shape: the loop is imported with the initial types first, and where the results
+ * disagree once more with fresh symbols in those dims.
  */
-#include "compiler/onnx/import_int.h"
-#include "base/mutant.h"
+#include "compiler/onnx/control_int.h"
 
 #include <string.h>
-
-#define MAX_RESULTS 256
-
-static const struct onnx_graph *graph_attr(struct imp *im, const char *name)
-{
-    const struct onnx_attr *a = imp_attr(im, name);
-    if (a && a->type == ONNX_ATTR_GRAPH && a->graph->output_count < MAX_RESULTS && a->graph->input_count < MAX_RESULTS)
-        return a->graph;
-    imp_bad(im, "graph attribute '%s' is missing, or has too many inputs or outputs", name);
-    return NULL;
-}
-
-/* Opens a region for building; close_region puts the builder back. */
-static struct ir_block *open_region(struct imp *im, struct ir_node *parent, struct imp_scope *scope,
-                                    struct ir_builder *saved)
-{
-    imp_push_scope(im, scope);
-    return imp_open_region(im, parent, saved);
-}
-
-static void close_region(struct imp *im, const struct ir_builder *saved)
-{
-    imp_pop_scope(im);
-    imp_close_region(im, saved);
-}
-
-/* Did a node inside have to be refused? Then this one is too, without a message of its own. */
-static bool poisoned(struct imp *im, size_t n, struct ir_value *const *v)
-{
-    for (size_t k = 0; k < n; k++) {
-        if (v[k] == &imp_poison) {
-            im->refused = true;
-            return true;
-        }
-    }
-    return false;
-}
-
-/*
- * Dims of a result in the types outside its region: an expression over symbols that the region itself binds means
- * nothing there. Symbols are known outside when they were made before the region was opened (`first_inside`: the first
- * id after).
- */
-struct outside {
-    uint32_t first_inside;
-    bool inside;
-};
-
-static void look(void *user, ir_expr sym)
-{
-    struct outside *o = user;
-    o->inside |= sym->id >= o->first_inside;
-}
-
-static ir_expr outside_dim(struct imp *im, ir_expr e, uint32_t first_inside, int output, int axis)
-{
-    struct outside o = {first_inside, false};
-    ir_each_sym(e, look, &o);
-    return o.inside ? imp_fresh_dim(im, output, axis) : e;
-}
-
-static uint32_t mark(struct imp *im)
-{
-    return ir_fresh(im->ctx, "mark", 0, 1)->id;
-}
-
-/* `output`: of the node, whose type it becomes. */
-static ir_type outside_type(struct imp *im, ir_type t, uint32_t first_inside, int output)
-{
-    ir_expr dims[TCC_MAX_RANK];
-    if (t->kind != IR_T_TENSOR || t->rank <= 0)
-        return t;
-    for (int k = 0; k < t->rank; k++)
-        dims[k] = outside_dim(im, t->dim[k], first_inside, output, k);
-    return ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
-}
-
-/* The type that holds both: equal dims stay, others become fresh. NULL: they have nothing in common. */
-static ir_type common_type(struct imp *im, ir_type a, ir_type b, uint32_t first_inside, int output)
-{
-    ir_expr dims[TCC_MAX_RANK];
-    if (a == b)
-        return outside_type(im, a, first_inside, output);
-    if (a->kind != b->kind) {
-        /* A value and an optional one: both are optional. */
-        ir_type o = a->kind == IR_T_OPTIONAL ? a : b->kind == IR_T_OPTIONAL ? b : NULL, other = o == a ? b : a;
-        ir_type e = o && o->elem ? common_type(im, o->elem, other, first_inside, output) : NULL;
-        return e ? ir_optional_type(im->ctx, e) : NULL;
-    }
-    if (a->kind != IR_T_TENSOR) {
-        if (!a->elem || !b->elem)
-            return a->elem ? a : b;
-        /* Elements of differing shape: a type without one. */
-        bool tensors = a->elem->kind == IR_T_TENSOR && b->elem->kind == IR_T_TENSOR;
-        ir_type e = !tensors                           ? common_type(im, a->elem, b->elem, first_inside, output)
-                    : a->elem->dtype == b->elem->dtype ? ir_unranked_type(im->ctx, (enum tcc_dtype)a->elem->dtype)
-                                                       : NULL;
-        return !e ? NULL : a->kind == IR_T_SEQUENCE ? ir_sequence_type(im->ctx, e) : ir_optional_type(im->ctx, e);
-    }
-    if (a->dtype != b->dtype)
-        return NULL;
-    if (a->rank != b->rank || a->rank < 0)
-        return ir_unranked_type(im->ctx, (enum tcc_dtype)a->dtype);
-    for (int k = 0; k < a->rank; k++)
-        dims[k] =
-            a->dim[k] == b->dim[k] ? outside_dim(im, a->dim[k], first_inside, output, k) : imp_fresh_dim(im, output, k);
-    return ir_tensor_type(im->ctx, (enum tcc_dtype)a->dtype, a->rank, dims);
-}
-
-/* -- If */
-
-/* Of different lengths, two lists of integers may be shapes: what is made of them then has different ranks. */
-static bool may_be_shape(ir_type a, ir_type b)
-{
-    return a->kind == IR_T_TENSOR && a->rank == 1 && b->rank == 1 && tcc_is_int((enum tcc_dtype)a->dtype) &&
-           a->dim[0] != b->dim[0];
-}
-
-static bool same_ranks(size_t n, struct ir_value *const *a, struct ir_value *const *b)
-{
-    for (size_t k = 0; k < n; k++)
-        if (a[k]->type->kind != b[k]->type->kind || a[k]->type->dtype != b[k]->type->dtype ||
-            (a[k]->type->kind == IR_T_TENSOR && a[k]->type->rank != b[k]->type->rank) ||
-            may_be_shape(a[k]->type, b[k]->type))
-            return false;
-    return true;
-}
-
-/* A condition that is known picks its branch here and now. */
-static bool inline_branch(struct imp *im, const struct onnx_graph *g)
-{
-    struct ir_value **outs = IR_NEWN(im->ctx, g->output_count + 1, struct ir_value *);
-    struct imp_scope scope;
-    imp_push_scope(im, &scope);
-    bool fine = imp_graph(im, g, outs);
-    imp_pop_scope(im);
-    if (!fine || poisoned(im, g->output_count, outs))
-        return false;
-    for (size_t k = 0; k < g->output_count; k++) {
-        if (!imp_out(im, (int)k, outs[k]))
-            return false;
-    }
-    return true;
-}
-
-/* A value as the type that another branch or iteration needs: a tensor as an object, a sequence with looser items, an
- * optional. */
-static struct ir_value *as_type(struct imp *im, struct ir_value *v, ir_type t)
-{
-    if (!v || v->type == t || (ir_is_tensor(v->type) && ir_is_tensor(t)))
-        return v;
-    if (ir_is_tensor(v->type) && t->kind == IR_T_TENSOR)
-        return ir_build1(&im->b, IR_box, 1, &v, NULL);
-    const char *name = t->kind == v->type->kind   ? "dyn_identity"
-                       : t->kind == IR_T_OPTIONAL ? "optional"
-                                                  : "optional_get_element";
-    struct ir_node *n = ir_build_typed(
-        &im->b, IR_lib, 1, &v, IR_ATTRS(ir_attr_s(IR_ATTR_name, name), ir_attr_types(IR_ATTR_types, 1, &t)), 1, &t);
-    return n ? n->out[0] : NULL;
-}
-
-/* A condition or a number of iterations, which may have any rank. */
-static struct ir_value *one_operand(struct imp *im, int k)
-{
-    struct ir_value *v = imp_in(im, k);
-    bool any_rank = v && v->type->kind == IR_T_TENSOR && imp_dtype(v) != TCC_STRING;
-    return any_rank ? imp_single(im, v) : imp_tensor(im, k);
-}
-
-struct branching {
-    const struct onnx_graph *g[2];
-    int n;
-    struct ir_node *node;
-    struct ir_value *outs[2][MAX_RESULTS];
-    struct imp_attempt tried[2];
-    bool wrong[2];
-    uint32_t first_inside;
-    ir_type branch[2][MAX_RESULTS], types[MAX_RESULTS];
-};
-
-static bool read_branches(struct imp *im, struct branching *i)
-{
-    i->g[0] = graph_attr(im, "then_branch");
-    i->g[1] = i->g[0] ? graph_attr(im, "else_branch") : NULL;
-    im->malformed |= !i->g[1];
-    if (!i->g[1])
-        return false;
-    i->n = (int)i->g[0]->output_count;
-    if (i->g[1]->output_count == i->g[0]->output_count && imp_nout(im) <= i->n)
-        return true;
-    im->malformed = true;
-    return imp_bad(im, "the branches have %zu and %zu results", i->g[0]->output_count, i->g[1]->output_count);
-}
-
-/* One that is wrong where it stands has the types of the other. */
-static bool import_branches(struct imp *im, struct branching *i)
-{
-    struct ir_builder saved;
-    struct imp_scope scope;
-    for (int k = 0; k < 2; k++) {
-        open_region(im, i->node, &scope, &saved);
-        imp_attempt_begin(im, &i->tried[k]);
-        enum imp_outcome how = imp_attempt_end(im, &i->tried[k], imp_graph(im, i->g[k], i->outs[k]));
-        close_region(im, &saved);
-        if (how == IMP_FAILED)
-            return false;
-        i->wrong[k] = how == IMP_WRONG;
-    }
-    if (i->wrong[0] && i->wrong[1]) {
-        imp_attempt_tell(im, &i->tried[0]);
-        return false;
-    }
-    for (int k = 0; k < 2; k++) {
-        if (!i->wrong[k])
-            continue;
-        if (poisoned(im, (size_t)i->n, i->outs[!k]))
-            return false;
-        for (int r = 0; r < i->n; r++)
-            i->branch[k][r] = outside_type(im, i->outs[!k][r]->type, i->first_inside, r);
-        if (!imp_attempt_refuse(im, &i->tried[k], i->node->regions[k], i->n, i->branch[k], i->outs[k]))
-            return false;
-    }
-    return !poisoned(im, (size_t)i->n, i->outs[0]) && !poisoned(im, (size_t)i->n, i->outs[1]);
-}
-
-static bool agree_on_types(struct imp *im, struct branching *i)
-{
-    for (int k = 0; k < i->n; k++) {
-        i->branch[0][k] = i->outs[0][k]->type;
-        i->branch[1][k] = i->outs[1][k]->type;
-        i->types[k] = common_type(im, i->branch[0][k], i->branch[1][k], i->first_inside, k);
-        if (!i->types[k])
-            return imp_unsupported(im, "result %d is %s in one branch and %s in the other", k,
-                                   ir_type_text(im->ctx, i->branch[0][k]), ir_type_text(im->ctx, i->branch[1][k]));
-    }
-    return true;
-}
-
-static bool yield_branches(struct imp *im, struct branching *i)
-{
-    struct ir_builder saved = im->b;
-    bool fine = true;
-    for (int b = 0; b < 2 && fine; b++) {
-        im->b.block = i->node->regions[b];
-        im->b.before = NULL;
-        for (int k = 0; k < i->n; k++)
-            i->outs[b][k] = as_type(im, i->outs[b][k], i->types[k]);
-        fine = imp_yield(im, (size_t)i->n, i->outs[b]);
-    }
-    im->b.block = saved.block;
-    im->b.before = saved.before;
-    return fine;
-}
-
-/* Items that both branches' results k have, sequences of the same length of tensors; -1: they stay as they are. */
-static int items_of_both(const struct imp *im, const struct ir_value *a, const struct ir_value *b)
-{
-    const struct imp_items *x = imp_items_of(im, a), *y = imp_items_of(im, b);
-    if (!x || !y || a->type->kind != IR_T_SEQUENCE || b->type->kind != IR_T_SEQUENCE || x->n != y->n || !x->n)
-        return -1;
-    for (int i = 0; i < x->n; i++)
-        if (!ir_is_tensor(x->at[i]->type) || !ir_is_tensor(y->at[i]->type) ||
-            x->at[i]->type->rank != y->at[i]->type->rank)
-            return -1;
-    return x->n;
-}
-
-/* Results of known items become their items, `counts` says how many (-1: none). The number of results then. */
-static size_t spread(struct imp *im, size_t n, struct ir_value *outs[2][MAX_RESULTS], int *counts)
-{
-    struct ir_value *from[2][MAX_RESULTS];
-    size_t now = 0;
-    memcpy(from, outs, sizeof from);
-    for (size_t k = 0; k < n; k++) {
-        counts[k] = items_of_both(im, from[0][k], from[1][k]);
-        if (now + (size_t)(counts[k] > 0 ? counts[k] : 1) + n - k > MAX_RESULTS)
-            counts[k] = -1;
-        for (int b = 0; b < 2; b++)
-            for (int i = 0; i < (counts[k] > 0 ? counts[k] : 1); i++)
-                outs[b][now + (size_t)i] = counts[k] > 0 ? imp_items_of(im, from[b][k])->at[i] : from[b][k];
-        now += (size_t)(counts[k] > 0 ? counts[k] : 1);
-    }
-    return now;
-}
-
-/* The If's results, those that were spread as sequences again. */
-static bool gather_results(struct imp *im, size_t n, const int *counts, struct ir_value **results)
-{
-    int at = 0;
-    for (size_t k = 0; k < n; k++) {
-        struct ir_value *v = counts[k] > 0 ? imp_sequence(im, counts[k], results + at) : results[at];
-        at += counts[k] > 0 ? counts[k] : 1;
-        ir_type t = v ? v->type : NULL;
-        ir_type declared = t && t->kind == IR_T_TENSOR && t->rank < 0 && (int)k < imp_nout(im)
-                               ? imp_declared(im, im->node->outputs[k])
-                               : NULL;
-        if (!imp_out(im, (int)k, declared ? imp_unbox(im, v, declared) : v))
-            return false;
-    }
-    return true;
-}
-
-bool onnx_op_if(struct imp *im)
-{
-    struct branching *i = IR_NEW(im->ctx, struct branching);
-    struct ir_value *cond = one_operand(im, 0);
-    bool truth;
-    if (!cond || !read_branches(im, i))
-        return false;
-    if (imp_dtype(cond) != TCC_BOOL)
-        return imp_bad(im, "the condition is %s; a bool is expected", ir_type_text(im->ctx, cond->type));
-    if (imp_condition(im, cond, false, &truth))
-        return inline_branch(im, i->g[MUTANT(127, !truth, truth)]);
-    for (int k = 0; k < i->n; k++)
-        i->types[k] = ir_scalar_type(im->ctx, TCC_BOOL);
-    i->node =
-        ir_build_typed(&im->b, IR_if, 1, &cond, IR_ATTRS(ir_attr_types(IR_ATTR_types, i->n, i->types)), i->n, i->types);
-    i->first_inside = mark(im);
-    if (!i->node || !import_branches(im, i))
-        return false;
-    int counts[MAX_RESULTS], nresults = i->n;
-    i->n = (int)spread(im, (size_t)i->n, i->outs, counts);
-    while (i->node->nout < i->n)
-        ir_insert_output(i->node, i->node->nout, ir_scalar_type(im->ctx, TCC_BOOL));
-    /* Branches of different ranks, by a condition on sizes: a shape version each. */
-    if (!same_ranks((size_t)i->n, i->outs[0], i->outs[1]) && !imp_condition(im, cond, true, &truth) && im->again)
-        return false;
-    if (!agree_on_types(im, i) || !yield_branches(im, i))
-        return false;
-    struct ir_node *node = i->node;
-    ir_set_attr(node, ir_attr_types(IR_ATTR_types, i->n, i->types));
-    for (int k = 0; k < i->n; k++) {
-        node->out[k]->type = i->types[k];
-        imp_note_ranks(im, node->out[k], outside_type(im, i->branch[0][k], i->first_inside, k),
-                       outside_type(im, i->branch[1][k], i->first_inside, k));
-    }
-    return gather_results(im, (size_t)nresults, counts, node->out);
-}
-
-/* -- Loop and Scan share one builder */
 
 struct looping {
     const struct onnx_graph *body;
@@ -404,7 +61,7 @@ static bool import_body(struct imp *im, const struct looping *l, struct ir_block
     bool fine = imp_graph(im, l->body, outs + !l->onnx_loop);
     if (!l->onnx_loop)
         outs[0] = go;
-    fine = fine && !poisoned(im, n, outs);
+    fine = fine && !control_poisoned(im, n, outs);
     im->malformed |= fine && l->onnx_loop && imp_dtype(outs[0]) != TCC_BOOL; /* at any size */
     if (fine && l->onnx_loop && imp_dtype(outs[0]) != TCC_BOOL)
         fine = imp_bad(im, "the body's condition is %s; a bool is expected", ir_type_text(im->ctx, outs[0]->type));
@@ -425,7 +82,7 @@ static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *n
     struct imp_scope scope;
     struct ir_builder saved;
     const struct onnx_graph *g = l->body;
-    struct ir_block *b = open_region(im, node, &scope, &saved);
+    struct ir_block *b = control_open(im, node, &scope, &saved);
     struct ir_value *t = ir_param_new(b, ir_scalar_type(im->ctx, TCC_I64), "iteration");
     struct ir_value *go = ir_param_new(b, ir_scalar_type(im->ctx, TCC_BOOL), "condition");
     *cond_param = go;
@@ -448,11 +105,11 @@ static bool loop_body(struct imp *im, const struct looping *l, struct ir_node *n
         outs[0] = imp_single(im, outs[0]);
     for (size_t k = 1; k < n && fine; k++) {
         if ((int)k <= l->ncarried)
-            outs[k] = as_type(im, outs[k], l->types[k - 1]);
+            outs[k] = control_as_type(im, outs[k], l->types[k - 1]);
         fine = outs[k] != NULL;
     }
     fine = fine && imp_yield(im, n, outs);
-    close_region(im, &saved);
+    control_close(im, &saved);
     return fine;
 }
 
@@ -481,11 +138,11 @@ static bool settle(struct imp *im, struct looping *l, const struct ir_node *node
         if (got == l->types[k])
             continue;
         if (retype_unread(im, l, k, node->regions[0]->params[2 + k], got)) {
-            l->types[k] = outside_type(im, got, first_inside, k);
+            l->types[k] = control_outside_type(im, got, first_inside, k);
             *changed = true;
             continue;
         }
-        ir_type t = common_type(im, l->types[k], got, first_inside, k);
+        ir_type t = control_common_type(im, l->types[k], got, first_inside, k);
         if (!t)
             return imp_bad(im, "carried value %d is %s before and %s after an iteration", k,
                            ir_type_text(im->ctx, l->types[k]), ir_type_text(im->ctx, got));
@@ -511,7 +168,7 @@ static void result_types(struct imp *im, struct looping *l, struct ir_value **ou
     for (int k = 0; k < l->ncarried; k++) {
         /* Where the type had to be generalised the result has symbols of its own. */
         l->results[k] =
-            l->types[k] == l->initial[k]->type ? l->types[k] : outside_type(im, l->types[k], first_inside, k);
+            l->types[k] == l->initial[k]->type ? l->types[k] : control_outside_type(im, l->types[k], first_inside, k);
     }
     for (int k = 0; k < l->nscan_out; k++) {
         ir_type e = outs[1 + l->ncarried + k]->type;
@@ -523,7 +180,7 @@ static void result_types(struct imp *im, struct looping *l, struct ir_value **ou
         }
         dims[0] = counted ? l->trips : imp_fresh_dim(im, slot, 0);
         for (int j = 0; j < e->rank; j++)
-            dims[j + 1] = outside_dim(im, e->dim[j], first_inside, slot, j + 1);
+            dims[j + 1] = control_outside_dim(im, e->dim[j], first_inside, slot, j + 1);
         l->results[slot] = ir_tensor_type(im->ctx, (enum tcc_dtype)e->dtype, e->rank + 1, dims);
     }
 }
@@ -536,7 +193,7 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
     for (int k = 0; k < l->ncarried; k++)
         l->types[k] = l->initial[k]->type;
     for (int round = 0; round < 4; round++) {
-        uint32_t first_inside = mark(im);
+        uint32_t first_inside = control_mark(im);
         bool changed;
         struct ir_value *cond_param;
         in[0] = l->trip;
@@ -551,7 +208,7 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
                     dims[j] = t->dim[j] == from->dim[j] ? t->dim[j] : imp_fresh_dim(im, k, j);
                 l->types[k] = ir_tensor_type(im->ctx, (enum tcc_dtype)t->dtype, t->rank, dims);
             }
-            in[k + 2] = as_type(im, l->initial[k], l->types[k]);
+            in[k + 2] = control_as_type(im, l->initial[k], l->types[k]);
         }
         for (int k = 0; k < nout; k++)
             l->results[k] = k < l->ncarried ? l->types[k] : ir_scalar_type(im->ctx, TCC_BOOL);
@@ -577,7 +234,7 @@ static struct ir_node *build_loop(struct imp *im, struct looping *l)
 bool onnx_op_loop(struct imp *im)
 {
     struct looping l = {
-        .body = graph_attr(im, "body"), .trip = imp_in(im, 0), .cond = imp_in(im, 1), .onnx_loop = true};
+        .body = control_graph(im, "body"), .trip = imp_in(im, 0), .cond = imp_in(im, 1), .onnx_loop = true};
     double on = 1;
     if (!l.body)
         return false;
@@ -592,7 +249,7 @@ bool onnx_op_loop(struct imp *im)
         if (!(l.initial[k] = imp_in(im, k + 2)))
             return imp_bad(im, "operand %d is missing", k + 2);
     }
-    if ((l.trip && !(l.trip = one_operand(im, 0))) || (l.cond && !(l.cond = one_operand(im, 1))))
+    if ((l.trip && !(l.trip = control_operand(im, 0))) || (l.cond && !(l.cond = control_operand(im, 1))))
         return false;
     if (l.cond && imp_dtype(l.cond) != TCC_BOOL)
         return imp_bad(im, "the condition is %s; a bool is expected", ir_type_text(im->ctx, l.cond->type));
@@ -612,7 +269,7 @@ bool onnx_op_loop(struct imp *im)
         if (declared && ir_is_tensor(declared) && v->type->kind == IR_T_TENSOR)
             v = imp_unbox(im, v, imp_fresh_type(im, (enum tcc_dtype)declared->dtype, declared->rank, declared->dim));
         else if (declared && v->type->kind == IR_T_OPTIONAL && declared->kind != IR_T_OPTIONAL)
-            v = as_type(im, v, v->type->elem);
+            v = control_as_type(im, v, v->type->elem);
         if (!imp_out(im, k, v))
             return false;
     }
@@ -671,7 +328,7 @@ static bool scan(struct imp *im, struct looping *l, const int64_t *out_axes, con
 
 static bool read_scan(struct imp *im, struct looping *l, int first)
 {
-    l->body = graph_attr(im, "body");
+    l->body = control_graph(im, "body");
     l->nscan_in = (int)imp_i(im, "num_scan_inputs", 0);
     l->ncarried = imp_nin(im) - first - l->nscan_in;
     if (!l->body)
