@@ -21,6 +21,8 @@ xargs awk '
             # Targets share compiler/emit and write images (compiler/artifact), and none includes another.
             split("cpu cuda emit neuron", list, " ")
             for (i in list) target[list[i]] = 1
+            # Front ends stand on compiler/import, and none on another.
+            reader["onnx"] = reader["pt2"] = reader["trace"] = reader["import"] = 1
             # From above: the door of passes, the walker, which starts collectives, and the runtime, which opens devices.
             above["passes/pass.h"] = above["runtime/walk.c"] = above["runtime/rt_int.h"] = 1 }
     FNR == 1 { inner = split(FILENAME, part, "/") > 2 ? part[2] : ""; from = part[1] }
@@ -33,6 +35,7 @@ xargs awk '
         else if (!(to in rank)) why = "is not in a folder of the project"
         else if (to == from) {
             if (to == "compiler" && (inner in target) && n > 2 && b[2] != inner && b[2] != "emit" && b[2] != "artifact") why = "is not a folder that a target may include"
+            if (to == "compiler" && n > 2 && (inner in reader) && (b[2] in reader) && b[2] != inner && b[2] != "import") why = "is another front end\47s"
             other = n > 2 && (to == "passes" || to == "runtime") ? b[2] : inner
             if (to == "sim" && n > 2 && b[2] != inner) why = "is another simulator\47s"
             else if (other != inner && !((inner ">" other) in edge) && !(FILENAME in above)) why = "is not a folder that this one may include"

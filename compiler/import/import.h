@@ -109,7 +109,10 @@ bool imp_unsupported(struct imp *im, const char *format, ...) __attribute__((for
  * sizes (version.c). */
 bool imp_open_size(struct imp *im, ir_expr a, ir_expr b, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-void imp_report_refusals(struct imp *im);                 /* one message for all */
+void imp_report_refusals(struct imp *im); /* one message for all */
+/* What a table says of operators of such names, patterns that blanks separate: the first that fits. NULL: none. */
+struct imp_saying { const char *patterns, *words; };
+const char *imp_said_of(struct imp *im, size_t n, const struct imp_saying *list, const char *name);
 
 /* Warns of a model that was exported for inference. The signs of it, by which each front end's models are
  * judged alike; `made`: products and convolutions whose bias is the exporter's work; `still`: such as only infer. */

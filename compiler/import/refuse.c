@@ -5,9 +5,11 @@
  */
 #include "compiler/import/import.h"
 
+#include <fnmatch.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FEW_CONVOLUTIONS 3 /* fewer, with biases, are more often a small network than a folded one */
 
@@ -81,6 +83,19 @@ void imp_report_refusals(struct imp *im)
     free(text);
     struct ir_where w = {.file = im->path};
     ir_diag(im->ctx, &w, IR_D_UNSUPPORTED, "%s", kept);
+}
+
+const char *imp_said_of(struct imp *im, size_t n, const struct imp_saying *list, const char *name)
+{
+    for (size_t k = 0; k < n; k++) {
+        for (const char *at = list[k].patterns; *at; at += strspn(at, " ")) {
+            size_t length = strcspn(at, " ");
+            if (!fnmatch(ir_internf(im->ctx, "%.*s", (int)length, at), name, 0))
+                return list[k].words;
+            at += length;
+        }
+    }
+    return NULL;
 }
 
 static const char *counted(struct imp *im, int n, const char *what)

@@ -118,19 +118,14 @@ bool imp_build_row(struct imp *im, const struct imp_row *row)
 }
 
 /* What to do at the source about an operator that a converter has left; NULL: not known. */
-static const char *left_words(const char *domain, const char *op)
+static const char *left_words(struct imp *im, const char *domain, const char *op)
 {
-    static const struct {
-        const char *begin, *words;
-    } left[] = {
-#define LEFT(begin, words) {begin, words},
+    static const struct imp_saying left[] = {
+#define LEFT(patterns, words) {patterns, words},
 #include "compiler/onnx/left.def"
 #undef LEFT
     };
-    for (size_t k = 0; (!*domain || !strcmp(domain, TF)) && k < sizeof left / sizeof *left; k++)
-        if (!strncmp(op, left[k].begin, strlen(left[k].begin)))
-            return left[k].words;
-    return NULL;
+    return !*domain || !strcmp(domain, TF) ? imp_said_of(im, sizeof left / sizeof *left, left, op) : NULL;
 }
 
 static int opset_of(struct imp *im, const char *domain)
@@ -227,7 +222,7 @@ const char *imp_unknown_why(struct imp *im, const char *domain, const char *op, 
         return "the model does not import the operator set of this domain";
     if (other_version)
         return "this version of the operator is not supported";
-    const char *left = left_words(domain, op);
+    const char *left = left_words(im, domain, op);
     if (left)
         return ir_internf(im->ctx, "unsupported operator: %s", left);
     struct ir_nearest near = {.word = op};

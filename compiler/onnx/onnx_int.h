@@ -208,10 +208,4 @@ const char *onnx_dtype_name(int64_t dtype);
 /* The bits of one element; 0 for strings and undefined ones. */
 uint32_t onnx_dtype_bits(int64_t dtype);
 
-/*
- * What the file is when it is not an ONNX model, as the end of a sentence that also names what works; NULL when nothing
- * else is recognised. The text is static or in `text`.
- */
-const char *onnx_sniff(const uint8_t *data, uint64_t size);
-
 #endif

@@ -2,6 +2,7 @@
 /*
  * Opens a model: map, recognise what is not ONNX, scan, unpack the slim copy, build the structures.
  */
+#include "compiler/import/sniff.h"
 #include "compiler/onnx/load_int.h"
 
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static bool read_model(struct onnx_model *m, struct onnx_error *err)
 {
     const struct onnx_file *file = &m->files[0];
     struct onnx_reader r = {.model = m, .err = err};
-    const char *other = onnx_sniff(file->map, file->size);
+    const char *other = imp_sniff(file->map, file->size);
     if (other)
         return onnx_fail(err, ONNX_BAD_FILE, "%s", other);
     if (!onnx_scan(file->map, file->size, ONNX_MSG_MODEL, &r.scan, err))

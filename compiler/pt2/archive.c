@@ -7,7 +7,7 @@
  * contiguous tensor stays a range of the file; others are copied. Pickled values, and the formats of PyTorch up to 2.7,
  * which pickle all of them, are refused.
  */
-#include "compiler/onnx/onnx_int.h"
+#include "compiler/import/sniff.h"
 #include "compiler/pt2/archive_int.h"
 
 #include <string.h>
@@ -204,7 +204,7 @@ bool pt2_open(struct pt2_archive *a, struct ir_ctx *ctx, const char *path)
     const uint8_t *data = ir_file_data(a->file);
     uint64_t size = ir_file_size(a->file);
     if (size < 4 || memcmp(data, "PK", 2)) {
-        const char *what = onnx_sniff(data, size);
+        const char *what = imp_sniff(data, size);
         return bad(a, what && size ? what : "not a .pt2 archive: no zip file");
     }
     a->entries = pt2_zip(ctx, &a->where, data, size, &a->n);

@@ -31,10 +31,10 @@ bool pt2_given(struct pt2 *p, const char *name)
     return pt2_arg(p, name, &kind) != NULL;
 }
 
-void pt2_ignore(struct pt2 *p, const char *name)
+void pt2_ignore_all(struct pt2 *p, const char *const *names)
 {
-    const char *kind;
-    pt2_arg(p, name, &kind);
+    for (const char *kind; *names; names++)
+        pt2_arg(p, *names, &kind);
 }
 
 static bool odd(struct pt2 *p, const char *name, const char *kind, const char *expected)

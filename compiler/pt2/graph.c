@@ -7,7 +7,6 @@
  */
 #include "compiler/pt2/pt2_int.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -464,23 +463,13 @@ static bool reads_refused(struct pt2 *p, json_t *item, int depth)
 /* Why an op of ATen (NAME.OVERLOAD) has no row; NULL: not known. */
 static const char *absent_words(struct pt2 *p, const char *op)
 {
-    static const struct {
-        const char *patterns, *words;
-    } absent[] = {
+    static const struct imp_saying absent[] = {
 #define ABSENT(patterns, words) {patterns, words},
 #include "compiler/pt2/absent.def"
 #undef ABSENT
     };
     const char *name = ir_internf(p->ctx, "%.*s", (int)strcspn(op, "."), op);
-    for (size_t k = 0; k < sizeof absent / sizeof *absent; k++) {
-        for (const char *at = absent[k].patterns; *at; at += strspn(at, " ")) {
-            size_t n = strcspn(at, " ");
-            if (!fnmatch(ir_internf(p->ctx, "%.*s", (int)n, at), name, 0))
-                return absent[k].words;
-            at += n;
-        }
-    }
-    return NULL;
+    return imp_said_of(p->im, sizeof absent / sizeof *absent, absent, name);
 }
 
 static bool refuse_unknown(struct pt2 *p, json_t *node)

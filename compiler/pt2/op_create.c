@@ -26,8 +26,7 @@ bool aten_full(struct pt2 *p)
     struct ir_value *fill = pt2_operand(p, "fill_value", &number);
     int n = sizes(p, dims);
     double v;
-    for (const char *const *name = (const char *const[]){"stride", "physical_layout", NULL}; *name; name++)
-        pt2_ignore(p, *name);
+    pt2_ignore(p, "stride", "physical_layout");
     if (n < 0)
         return false;
     if (!fill)
@@ -330,8 +329,7 @@ bool aten_frequencies(struct pt2 *p)
 bool aten_prims_iota(struct pt2 *p)
 {
     ir_expr n = pt2_e(p, "length", 0), start = pt2_e(p, "start", 0), step = pt2_e(p, "step", 1);
-    for (const char *const *name = (const char *const[]){"dtype", "device", "requires_grad", NULL}; *name; name++)
-        pt2_ignore(p, *name);
+    pt2_ignore(p, "dtype", "device", "requires_grad");
     return n && start && step && pt2_out(p, 0, progression(p, n, start, step));
 }
 

@@ -467,8 +467,7 @@ bool aten_svd(struct pt2 *p)
 {
     struct ir_value *x = matrices(p, "A");
     bool full = pt2_b(p, "full_matrices", p->row->arg);
-    pt2_ignore(p, "driver");
-    pt2_ignore(p, "compute_uv");
+    pt2_ignore(p, "driver", "compute_uv");
     struct ir_node *made = x ? singular(p, x, full && (pt2_wants(p, 0) || pt2_wants(p, 2))) : NULL;
     return made && spare(p, 0, made->out[0]) && spare(p, 1, made->out[1]) && spare(p, 2, made->out[2]);
 }
@@ -685,8 +684,7 @@ static bool checked(struct pt2 *p, struct ir_value *info)
 /* _linalg_check_errors(info, api_name, is_matrix) */
 bool aten_check_errors(struct pt2 *p)
 {
-    pt2_ignore(p, "api_name");
-    pt2_ignore(p, "is_matrix");
+    pt2_ignore(p, "api_name", "is_matrix");
     return checked(p, pt2_need(p, "info"));
 }
 

@@ -487,8 +487,7 @@ bool aten_embedding_bag(struct pt2 *p)
     struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL,
                     *offsets = index ? pt2_need(p, "offsets") : NULL, *samples = pt2_t(p, "per_sample_weights");
     int64_t mode = pt2_i(p, "mode", 0), padding = pt2_i(p, "padding_idx", -1), one = 1, zero = 0, last = 2;
-    pt2_ignore(p, "scale_grad_by_freq");
-    pt2_ignore(p, "sparse");
+    pt2_ignore(p, "scale_grad_by_freq", "sparse");
     if (!offsets || imp_rank(index) != 1 || imp_rank(offsets) != 1)
         return false;
     index = imp_cast(im, index, TCC_I64);

@@ -59,8 +59,7 @@ bool aten_embedding(struct pt2 *p)
 {
     struct ir_value *w = pt2_need(p, "weight"), *index = w ? pt2_need(p, "indices") : NULL;
     int64_t padding = pt2_i(p, "padding_idx", -1), last;
-    pt2_ignore(p, "scale_grad_by_freq");
-    pt2_ignore(p, "sparse");
+    pt2_ignore(p, "scale_grad_by_freq", "sparse");
     struct ir_value *y = index ? imp_gather(p->im, w, pt2_from_zero(p, index, imp_dim(w, 0)), 0) : NULL;
     if (y && p->im->train && padding >= 0) {
         last = imp_rank(index);

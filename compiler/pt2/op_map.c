@@ -173,8 +173,7 @@ bool aten_to(struct pt2 *p)
 {
     int arg = p->row->arg;
     static const char *const ignored[][4] = {{"dtype", "copy", "other"}, {"dtype", "device", "stride"}};
-    for (const char *const *name = ignored[arg]; *name; name++)
-        pt2_ignore(p, *name);
+    pt2_ignore_all(p, ignored[arg]);
     return pt2_out(p, 0, pt2_need(p, arg ? "a" : "self"));
 }
 

@@ -102,9 +102,7 @@ bool aten_convolution_backward(struct pt2 *p)
     struct window win;
     int64_t groups = pt2_i(p, "groups", 1), axes[TCC_MAX_RANK];
     bool transposed = pt2_b(p, "transposed", false);
-    for (const char *const *name = (const char *const[]){"bias_sizes", "output_padding", "output_mask", NULL}; *name;
-         name++)
-        pt2_ignore(p, *name);
+    pt2_ignore(p, "bias_sizes", "output_padding", "output_mask");
     if (!w || !kernel_of(p, w, &win) || !read_window(p, imp_rank(w) - 2, &win))
         return false;
     struct ir_value *pair[] = {transposed ? dy : x, transposed ? x : dy};

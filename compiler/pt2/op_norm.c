@@ -35,8 +35,7 @@ bool aten_group_norm(struct pt2 *p)
                     *bias = x ? pt2_t(p, "bias") : NULL, *mean, *inverse;
     int64_t axes[TCC_MAX_RANK], groups = pt2_i(p, pt2_given(p, "group") ? "group" : "num_groups", 1);
     double epsilon = pt2_f(p, "eps", 1e-5);
-    for (const char *const *name = (const char *const[]){"N", "C", "HxW", "cudnn_enabled", NULL}; *name; name++)
-        pt2_ignore(p, *name);
+    pt2_ignore(p, "N", "C", "HxW", "cudnn_enabled");
     if (!x || imp_rank(x) < 2 || imp_rank(x) >= TCC_MAX_RANK || groups < 1)
         return false;
     int rank = imp_rank(x), n;
@@ -126,8 +125,7 @@ bool aten_instance_norm(struct pt2 *p)
                     *bias = x ? pt2_t(p, "bias") : NULL;
     if (!x || pt2_given(p, "running_mean"))
         return x && imp_unsupported(im, "running statistics that are written");
-    for (const char *const *name = (const char *const[]){"running_var", "momentum", NULL}; *name; name++)
-        pt2_ignore(p, *name);
+    pt2_ignore(p, "running_var", "momentum");
     int rank = imp_rank(x), n = imp_axes_from(2, rank, axes);
     struct ir_value *y = imp_normalise(im, imp_wide(im, x), n, axes, pt2_f(p, "eps", 1e-5), NULL, NULL);
     return pt2_out(p, 0, imp_scaled(p->im, y, imp_along(im, weight, 1, rank), imp_along(im, bias, 1, rank)));
@@ -153,8 +151,7 @@ bool aten_layer_norm_backward(struct pt2 *p)
     ir_expr shape[TCC_MAX_RANK];
     int64_t inner[TCC_MAX_RANK], outer[TCC_MAX_RANK];
     int n = pt2_exprs(p, "normalized_shape", TCC_MAX_RANK, shape);
-    for (const char *const *name = (const char *const[]){"bias", "output_mask", NULL}; *name; name++)
-        pt2_ignore(p, *name);
+    pt2_ignore(p, "bias", "output_mask");
     struct ir_value *mean = x ? pt2_need(p, "mean") : NULL, *inverse = mean ? pt2_need(p, "rstd") : NULL,
                     *weight = pt2_t(p, "weight");
     if (!inverse || n < 1 || n > imp_rank(x))
@@ -179,8 +176,7 @@ bool aten_group_norm_backward(struct pt2 *p)
     struct ir_value *mean = x ? pt2_need(p, "mean") : NULL, *inverse = mean ? pt2_need(p, "rstd") : NULL,
                     *weight = pt2_t(p, "weight");
     int64_t axes[TCC_MAX_RANK], sums[TCC_MAX_RANK], groups = pt2_i(p, "group", 1);
-    for (const char *const *name = (const char *const[]){"N", "C", "HxW", "output_mask", NULL}; *name; name++)
-        pt2_ignore(p, *name);
+    pt2_ignore(p, "N", "C", "HxW", "output_mask");
     if (!inverse || imp_rank(x) < 2 || imp_rank(x) >= TCC_MAX_RANK || groups < 1)
         return false;
     int rank = imp_rank(x), n;

@@ -59,9 +59,7 @@ bool aten_quantize(struct pt2 *p)
     struct imp_scales q;
     struct ir_value *x = imp_cast(p->im, pt2_need(p, "input"), TCC_F32);
     enum tcc_dtype d = pt2_out_type(p, 0);
-    pt2_ignore(p, "dtype");
-    for (const char *const *name = (const char *const[]){"eps", "ch_axis", NULL}; *name; name++)
-        pt2_ignore(p, *name);
+    pt2_ignore(p, "dtype", "eps", "ch_axis");
     return x && stored(p, d) && read_scaled(p, x, p->row->arg, d, &q) &&
            pt2_out(p, 0, bounded(p, imp_quantize(p->im, x, &q, TCC_F32, d, true)));
 }
@@ -71,9 +69,7 @@ bool aten_dequantize(struct pt2 *p)
 {
     struct imp_scales q;
     struct ir_value *x = pt2_need(p, "input");
-    for (const char *const *name = (const char *const[]){"quant_min", "quant_max", "dtype", "out_dtype", NULL}; *name;
-         name++)
-        pt2_ignore(p, *name); /* what is stored lies within its bounds */
+    pt2_ignore(p, "quant_min", "quant_max", "dtype", "out_dtype"); /* what is stored lies within its bounds */
     return x && stored(p, imp_dtype(x)) && read_scaled(p, x, p->row->arg, imp_dtype(x), &q) &&
            pt2_out(p, 0, imp_dequantize(p->im, x, &q, TCC_F32));
 }

@@ -231,9 +231,7 @@ bool aten_softmax(struct pt2 *p)
     int arg = p->row->arg;
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis;
-    pt2_ignore(p, "half_to_float");
-    pt2_ignore(p, "dtype");
-    pt2_ignore(p, "_stacklevel");
+    pt2_ignore(p, "half_to_float", "dtype", "_stacklevel");
     if (!x || !pt2_axis(p, "dim", -1, imp_rank(x), &axis))
         return false;
     x = imp_cast(p->im, x, wide(pt2_out_type(p, 0)));

@@ -23,8 +23,7 @@ bool aten_max_unpool(struct pt2 *p)
     int n = p->row->arg;
     struct ir_value *x = pt2_need(p, "self"), *index = x ? pt2_need(p, "indices") : NULL;
     ir_expr sizes[SPATIAL], dims[TCC_MAX_RANK], flat[TCC_MAX_RANK];
-    pt2_ignore(p, "stride");
-    pt2_ignore(p, "padding");
+    pt2_ignore(p, "stride", "padding");
     if (!index || pt2_exprs(p, "output_size", SPATIAL, sizes) != n || imp_rank(x) < n + 1)
         return index && imp_bad(p->im, "%d sizes, and an operand of %d or %d dims are expected", n, n + 1, n + 2);
     int outer = imp_rank(x) - n;

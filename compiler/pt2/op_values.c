@@ -100,9 +100,7 @@ bool aten_unique(struct pt2 *p)
     struct imp *im = p->im;
     struct ir_value *x = pt2_need(p, "self");
     int64_t axis = 0;
-    static const char *const changes_nothing[] = {"sorted", "return_inverse", "return_counts"};
-    for (int k = 0; k < 3; k++)
-        pt2_ignore(p, changes_nothing[k]);
+    pt2_ignore(p, "sorted", "return_inverse", "return_counts");
     bool flat = !pt2_given(p, "dim");
     if (!x || (!flat && !pt2_axis(p, "dim", 0, imp_rank(x), &axis)))
         return false;

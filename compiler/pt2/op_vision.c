@@ -116,10 +116,8 @@ bool aten_roi_pool_backward(struct pt2 *p)
 {
     struct imp *im = p->im;
     struct ir_value *dy = pt2_need(p, "grad"), *argmax = dy ? pt2_need(p, "argmax") : NULL, *corners, *pictures;
-    static const char *const known[] = {"spatial_scale", "pooled_height", "pooled_width"};
-    for (int k = 0; k < 3; k++)
-        pt2_ignore(p, known[k]);
     ir_expr dims[4];
+    pt2_ignore(p, "spatial_scale", "pooled_height", "pooled_width");
     if (!argmax || !read_sizes(p, dims) || !split_rois(p, &corners, &pictures))
         return false;
     ir_expr all = ir_mul(p->ctx, ir_mul(p->ctx, dims[0], dims[1]), ir_mul(p->ctx, dims[2], dims[3]));

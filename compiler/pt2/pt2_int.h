@@ -168,7 +168,9 @@ struct ir_value *pt2_operand(struct pt2 *p, const char *name, bool *number);
 /* One element of a list of sizes, or a size by itself. NULL after a message. */
 ir_expr pt2_size(struct pt2 *p, json_t *item);
 ir_expr pt2_known_size(struct pt2 *p, json_t *item);                   /* the same; NULL without a message */
-void pt2_ignore(struct pt2 *p, const char *name);                      /* the argument changes nothing here */
+/* These arguments change nothing here. */
+#define pt2_ignore(p, ...) pt2_ignore_all(p, (const char *const[]){__VA_ARGS__, NULL})
+void pt2_ignore_all(struct pt2 *p, const char *const *names);
 /* in 0 .. rank - 1; false after a message */
 bool pt2_axis(struct pt2 *p, const char *name, int64_t otherwise, int rank, int64_t *axis);
 /* Ascending axes without repeats; absent or empty: all. -1 after a message. */

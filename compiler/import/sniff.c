@@ -7,7 +7,7 @@
  * offsets checked). TensorFlow's protobuf files have no signature: they are recognised by fields that no ONNX model
  * begins with.
  */
-#include "compiler/onnx/onnx_int.h"
+#include "compiler/import/sniff.h"
 
 #include <string.h>
 
@@ -138,7 +138,7 @@ static const char *sniff_protobuf(const uint8_t *data, uint64_t size)
     return NULL;
 }
 
-const char *onnx_sniff(const uint8_t *data, uint64_t size)
+const char *imp_sniff(const uint8_t *data, uint64_t size)
 {
     if (!size)
         return "the file is empty; an ONNX model is expected";
