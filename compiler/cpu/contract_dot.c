@@ -289,13 +289,16 @@ static void pack_by_k(struct cg *g)
     cg_bind_row(g, r.iv);
     LLVMValueRef mask = em_tail_mask(e, LLVMBuildSub(e->b, g->rows.hi, r.iv, ""), g->lanes);
     em_set_lanes(e, g->c.k->dims[g->c.row].var, g->lanes, mask);
-    LLVMValueRef v = cg_dot_of(g, g->c.dot_a, part);
+    bool groups = g->c.depth > 1;
+    if (!groups)
+        cg_bind_k(g, part, 0);
+    LLVMValueRef v = groups ? cg_dot_of(g, g->c.dot_a, part) : cg_operand_value(g, g->c.val_a);
     em_set_lanes(e, NULL, 1, NULL);
     LLVMValueRef to = cg_gep(g, line, LLVMBuildMul(e->b, LLVMBuildSub(e->b, r.iv, g->rows.lo, ""), unit, ""));
     if (g->c.halves)
         store_halves(g, to, v);
     else
-        em_store(e, TCC_I32, to, v, NULL, -1);
+        em_store(e, groups ? TCC_I32 : g->c.dtype, to, v, NULL, -1);
     em_loop_end(e, &r);
     cg_k_loops_end(g, l, g->c.nks);
 }

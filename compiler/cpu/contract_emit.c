@@ -491,7 +491,7 @@ static void pack_b(struct cg *g, LLVMValueRef x, LLVMValueRef x_end, int cv)
 static void pack_a(struct cg *g)
 {
     struct em *e = g->e;
-    if (g->c.depth > 1) {
+    if (g->c.depth > 1 || g->c.a_by_k) {
         cg_dot_pack_a(g);
         return;
     }
