@@ -146,6 +146,7 @@ static void choose_tile(const struct cpu_machine *m, const struct ct *c, int *be
 struct grain {
     struct kn_kernel *k;
     double now, target;
+    bool near; /* a short product in a loop's body */
 };
 
 /* Points of a dim that is known only at run time; floating-point operations of a tile, if there are so many, and of one
@@ -183,7 +184,8 @@ static int64_t gcd(int64_t a, int64_t b)
 
 /*
  * The same where the number of rows is known only at run time. Of the outermost dim of theirs, in multiples of `unit`:
- * pieces that are worth a thread's while, and of so many rows that B, which each reads, costs little.
+ * pieces that are worth a thread's while, and of so many rows that B, which each reads, costs little (and less where it
+ * is near).
  */
 static void split_unknown(struct grain *g, const struct ct *c, int d, int64_t unit, int64_t least)
 {
@@ -191,7 +193,7 @@ static void split_unknown(struct grain *g, const struct ct *c, int d, int64_t un
     for (int i = d + 1; i < g->k->ndims; i++)
         if (c->collapsed >> i & 1)
             inner *= (double)guess(g->k->dims[i].extent, UNKNOWN);
-    double t = 2 * LEAST_WORK / (g->now / n), rows = (double)least / inner;
+    double t = (g->near ? LEAST_LOOPED : 2 * LEAST_WORK) / (g->now / n), rows = g->near ? 1 : (double)least / inner;
     g->k->schedule.tile[d] = (int64_t)((t > rows ? t : rows) / (double)unit + 1) * unit;
 }
 
@@ -257,7 +259,7 @@ static bool split_far_rows(struct grain *g, const struct cpu_machine *m, const s
     if (c->nrows == CT_DYN || c->nk == CT_DYN || g->k->kind == IR_K_WINDOW || c->pack_a || c->pack_b || s->kc ||
         rows < 1.5 * most || m->l2 < 1 << 20)
         return false;
-    struct grain far = {g->k, rows, most};
+    struct grain far = {.k = g->k, .now = rows, .target = most};
     split_rows(&far, c, s->mr);
     g->now *= far.now / rows;
     return far.now < rows;
@@ -269,7 +271,7 @@ static bool split_packed_rows(struct grain *g, const struct cpu_machine *m, cons
     if (!c->halves || c->nrows == CT_DYN || c->nk == CT_DYN)
         return false;
     double bytes = 2. * (double)c->nrows * (double)(c->nk + c->lanes) * tcc_dtype_bytes(c->dtype);
-    struct grain packed = {g->k, bytes, (double)m->l2 / 2};
+    struct grain packed = {.k = g->k, .now = bytes, .target = (double)m->l2 / 2};
     split_rows(&packed, c, mr);
     g->now *= packed.now / bytes;
     return packed.now < bytes;
@@ -300,7 +302,7 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     target = work / 64 > target ? work / 64 : target;
     if (s->kc) /* the more of a tile there is, the more often a pass reads what it has in cache */
         target = work / 16 > target ? work / 16 : target;
-    struct grain g = {k, work, target};
+    struct grain g = {k, work, target, near};
     for (int d = 0; d < k->ndims; d++)
         if (c->batch >> d & 1)
             split(&g, d, 1, 8);
@@ -311,6 +313,8 @@ static void choose_grain(const struct cpu_machine *m, struct kn_kernel *k, const
     /* Split along the side whose operand is larger: every tile reads all of the other one. */
     if (far_rows) {
         split_columns(&g, c, cv);
+    } else if (near && c->nrows == CT_DYN) {
+        split_rows(&g, c, mr); /* there may be one row: it is one tile */
     } else if (a > b && c->nrows != CT_DYN) {
         split_rows(&g, c, mr);
         split_columns(&g, c, cv);
