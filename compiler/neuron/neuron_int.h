@@ -11,7 +11,7 @@
  *     stream.c   instructions into streams; semaphores where engines depend on each other
  *     value.c    values on chip, operands, instructions of the lanes
  *     ops.c      scalar ops by engine_ops.def                   move.c     loads and stores by DMA
- *     tile.c     stages over a tile: bodies (tile_reduce.c: reductions, scans)
+ *     tile.c     stages over a tile: bodies (tile_reduce.c: reductions, scans; along.c: what a tile is)
  *     pe.c       contractions: their forms (pe_plan.c), long sums (pe_parts.c)
  *     wide.c     integers of 64 bits as pairs of words          expr.c     integer expressions of the loops
  *     pair.c     columns, two operations in one instruction     order.c    which instruction of a stage comes when

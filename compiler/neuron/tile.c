@@ -300,7 +300,7 @@ static void run_chunks(struct stage *s, const bool *later)
     }
 }
 
-static int64_t stage_points(const struct nk *nk, const struct kn_stage *s)
+int64_t nk_stage_points(const struct nk *nk, const struct kn_stage *s)
 {
     int64_t n = 1;
     for (int d = 0; d < nk->k->ndims; d++)
@@ -319,7 +319,7 @@ static bool at_once(const struct plan *p, int operand)
     for (int s = 0; s < k->nstages; s++)
         for (int i = k->stages[s].first; i < k->stages[s].last; i++)
             if (kn_accesses(&k->insns[i], operand) &&
-                stage_points(p->nk, &k->stages[s]) > p->nk->room / nk_free_elements(&p->tile))
+                nk_stage_points(p->nk, &k->stages[s]) > p->nk->room / nk_free_elements(&p->tile))
                 return false;
     return true;
 }
@@ -459,53 +459,6 @@ static void run_along(struct plan *p, const int64_t *lo, int64_t each)
     }
 }
 
-/* How many outer points lie beside each other in a partition: as many as there is room for, but so few that several
- * tiles follow each other, of which one is loaded and one stored while one is computed; rows of DMA stay long. */
-static int64_t free_points(const struct nk *nk, int64_t inner)
-{
-    enum { TILES = 8, MANY = 256, LEAST = 512, MOST = 1024, ROW = 128, DEPTH = 8 };
-    int64_t all = inner, room = nk->room, most;
-    for (int d = 0; d < nk->k->ndims; d++)
-        if (nk->k->dims[d].role == KN_OUTER)
-            all *= nk->extent[d];
-    most = all / (NEURON_PARTITIONS * MANY);
-    most = most < MOST ? MOST : most;
-    all /= NEURON_PARTITIONS * TILES;
-    all = all < LEAST ? LEAST : all > most ? most : all;
-    all = (room < all ? room : all) / inner;
-    if (all < ROW && nk_is_by_rows(nk->k)) /* what is reduced comes a chunk at a time */
-        all = ROW < room / DEPTH ? ROW : room / DEPTH;
-    return all < 1 ? 1 : all;
-}
-
-/* Does a guard depend on the dim? Then what it keeps out lies in some of the partitions only. */
-static bool is_guarded(const struct nk *nk, int dim)
-{
-    for (int i = 0; i < nk->k->ninsns; i++)
-        for (int g = 0; g < nk->k->insns[i].nguards; g++)
-            if (ir_uses_sym(nk->k->insns[i].guards[g].e, nk->k->dims[dim].var))
-                return true;
-    return false;
-}
-
-/* The dim with most points on partitions; of those with more than there are partitions, the first. Guarded ones count
- * for less. */
-static int dim_on_partitions(const struct nk *nk)
-{
-    enum { GUARDED = 8 };
-    int best = -1;
-    int64_t most = 0;
-    for (int d = 0; d < nk->k->ndims; d++) {
-        int64_t n = nk->extent[d] < NEURON_PARTITIONS ? nk->extent[d] : NEURON_PARTITIONS;
-        n = is_guarded(nk, d) ? (n + GUARDED - 1) / GUARDED : n;
-        if (nk->k->dims[d].role == KN_OUTER && n > most) {
-            best = d;
-            most = n;
-        }
-    }
-    return best;
-}
-
 /* Loads of one element are made once, for all partitions. */
 static void load_uniform(struct plan *p)
 {
@@ -530,36 +483,9 @@ void nk_run_tiles(struct nk *nk)
 {
     struct plan p = {.nk = nk};
     const struct kn_kernel *k = nk->k;
-    int64_t inner = 1, free, each = 1, lo[KN_MAX_DIMS] = {0};
-    for (int d = 0; d < k->ndims; d++)
-        p.digits[d] = nk_digits_of(nk, d);
-    p.along = nk->pieces ? 0 : dim_on_partitions(nk);
-    for (int i = 0; i < k->nstages; i++) {
-        int64_t n = stage_points(nk, &k->stages[i]);
-        inner = n > inner ? n : inner;
-    }
-    free = free_points(nk, inner);
-    for (int d = k->ndims - 1; d >= 0; d--) {
-        if (k->dims[d].role != KN_OUTER || d == p.along)
-            continue;
-        p.chunk[d] = nk->extent[d] < free ? nk->extent[d] : free;
-        free = p.chunk[d] == nk->extent[d] ? free / p.chunk[d] : 1;
-        free = free < 1 ? 1 : free;
-    }
-    if (p.along >= 0) {
-        const struct nk_digits *g = &p.digits[p.along];
-        int64_t n = nk->extent[p.along];
-        each = (n + NEURON_PARTITIONS - 1) / NEURON_PARTITIONS;
-        each = each < free ? each : free;
-        for (int i = g->n - 1; i > 0; i--) { /* whole digits, more points if they fit */
-            int64_t up = (each + g->period[i] - 1) / g->period[i] * g->period[i];
-            if (up <= free && up <= n) {
-                each = up;
-                break;
-            }
-        }
-    }
-    nk->expected = p.along < 0 ? 1 : (nk->extent[p.along] - 1) / (each * NEURON_PARTITIONS) + 1;
+    int64_t lo[KN_MAX_DIMS] = {0};
+    nk_find_along(&p);
+    nk->expected = p.along < 0 ? 1 : (nk->extent[p.along] - 1) / (p.each * NEURON_PARTITIONS) + 1;
     for (int d = 0; d < k->ndims; d++)
         if (k->dims[d].role == KN_OUTER && d != p.along)
             nk->expected *= (nk->extent[d] - 1) / p.chunk[d] + 1;
@@ -567,6 +493,6 @@ void nk_run_tiles(struct nk *nk)
     load_uniform(&p);
     p.again = nk_find_again(nk);
     do
-        run_along(&p, lo, each);
+        run_along(&p, lo, p.each);
     while (nk_next(nk, nk_outer_but(nk, p.along), p.chunk, lo));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_int.h - private to tile.c and tile_reduce.c: a kernel by the lanes, and a stage of it over a tile. */
+/* tile_int.h - private to tile.c, along.c and tile_reduce.c: a kernel by the lanes, and a stage of it over a tile. */
 #ifndef TCC_NEURON_TILE_INT_H
 #define TCC_NEURON_TILE_INT_H
 
@@ -16,6 +16,7 @@ struct plan {
     struct nk_digits digits[KN_MAX_DIMS];
     int along;                  /* the dim on partitions; -1: none */
     int64_t chunk[KN_MAX_DIMS]; /* of an outer dim that is free: points at once */
+    int64_t each;               /* of the dim on partitions: points beside each other in one of them */
     struct nk_tile tile;
     struct nk_again again;
     const struct nk_value **uniform; /* by instruction: a load of the same element for all points; NULL: it is none */
@@ -42,6 +43,12 @@ struct stage {
     bool first, whole;  /* chunk of the inner dims: the first; the only one */
     bool takes;         /* from earlier stages what it has in common with them */
 };
+
+/* tile.c: inner and repeated points of a stage. */
+int64_t nk_stage_points(const struct nk *nk, const struct kn_stage *s);
+
+/* along.c: digits, along, chunk and each of a plan */
+void nk_find_along(struct plan *p);
 
 /* online.c: both reductions of a softmax in one pass, where a row comes in chunks; false: it does not. */
 bool nk_run_online(struct plan *p, struct kept *kept);

@@ -66,6 +66,18 @@ KERNELS = [
   %r = concat(%y0, %y1) {axis = 2}
   return(%r)
 }"""),
+    ("rope_turned", 4.333, 3.333, 0, 2 * 128 * 262144 * 4, """func @main(%x: f32[128,64,4096], %c: f32[64,1,4096], %s: f32[64,1,4096]) -> (f32[128,64,4096]) {
+  %x0 = slice(%x) {starts = [0, 0, 0], sizes = [64, 64, 4096], steps = [1, 1, 1]} : f32[64,64,4096]
+  %x1 = slice(%x) {starts = [64, 0, 0], sizes = [64, 64, 4096], steps = [1, 1, 1]} : f32[64,64,4096]
+  %a = mul(%x0, %c)
+  %b = mul(%x1, %s)
+  %y0 = sub(%a, %b)
+  %d = mul(%x0, %s)
+  %e = mul(%x1, %c)
+  %y1 = add(%d, %e)
+  %r = concat(%y0, %y1) {axis = 0}
+  return(%r)
+}"""),  # the width first, an angle for all heads
     ("matmul", 35.2, 35.309, 2 * 4096 * 5120 * 12288, (4096 * 5120 + 5120 * 12288 + 4096 * 12288) * 4,
      """func @main(%a: f32[4096,5120], %b: f32[5120,12288]) -> (f32[4096,12288]) {
   %r = matmul(%a, %b)
