@@ -191,6 +191,9 @@ static struct neuron_program *make(struct nk what, const char **why)
         neuron_program_free(p);
         *why = nk->why;
         if (nk->large && !steady) {
+            p = what.turn ? NULL : nk_heads_program(what.ctx, what.machine, what.k);
+            if (p)
+                return p;
             steady = true;
             continue;
         }

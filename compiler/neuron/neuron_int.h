@@ -221,6 +221,8 @@ struct neuron_program *nk_turn_program(struct ir_ctx *ctx, const struct nk_machi
                                        const char **why);
 struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                        const char **why);
+/* Attention as turns of a few heads each; NULL: it has none that are alike (open.c). */
+struct neuron_program *nk_heads_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k);
 
 /* The program of a kernel; NULL: it has to run on the host, *why says why. The caller frees it. */
 struct neuron_program *neuron_kernel_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
@@ -248,12 +250,13 @@ void nk_finish(struct nk *nk);                                              /* r
 /* roll.c */
 void nk_roll(struct nk *nk);
 /* Turns of an open kernel: programs for `points` units of its open dim each, those of most points first. shift: bytes
- * by which each tensor goes on with a unit. sizes: numbers of those whose product the units are. */
+ * by which each tensor goes on with a unit. sizes: numbers of those whose product the units are; units: how many there
+ * are; 0: so many as the sizes say. */
 enum { NK_LEVELS = 4 };
 struct nk_turns {
     int n, nsizes, sizes[NEURON_SIZES];
     struct neuron_program *program[NK_LEVELS];
-    int64_t points[NK_LEVELS], signals[NK_LEVELS][NEURON_SEMAPHORES];       /* in a turn, by semaphore */
+    int64_t units, points[NK_LEVELS], signals[NK_LEVELS][NEURON_SEMAPHORES];       /* in a turn, by semaphore */
     const int64_t *shift;
 };
 void nk_roll_turns(struct nk *nk, const struct nk_turns *t);                /* into the streams of nk->p */

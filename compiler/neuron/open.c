@@ -7,6 +7,8 @@
  * engines, which meet at its end, are at work for long before they do.
  *
  * Where an access does not go on like that, or a value says which unit it is of, the kernel is the host's.
+ *
+ * The heads of attention that is too large to be unrolled are turns, too, whose number is known.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,7 @@ struct open {
     const char *why;
     int dim, nsizes, sizes[NEURON_SIZES]; /* the open dim; whose product the units are */
     int64_t each;                         /* points of it in a unit */
+    int64_t units;                        /* how many; 0: the run says */
     int64_t *shift;                       /* of an operand: elements a unit; -1: not known yet */
 };
 
@@ -245,6 +248,8 @@ static const struct kn_kernel *kernel_of(const struct open *o, int64_t units)
     k->operands = copy(o->ctx, k->operands, (size_t)k->noperands * sizeof *k->operands);
     k->insns = copy(o->ctx, k->insns, (size_t)k->ninsns * sizeof *k->insns);
     k->nsizes = k->nrequired = 0;
+    if (o->units)
+        k->dims[o->dim].extent = ir_const(o->ctx, units * o->each);
     kn_map_exprs(o->ctx, k, pinned, &(struct pinned){o, values});
     return k;
 }
@@ -290,7 +295,7 @@ static void count_signals(const struct neuron_program *p, int64_t *signals)
 static void make_turns(struct open *o, const struct nk_machine *m, struct nk_turns *t)
 {
     const char *why = "";
-    for (int64_t units = 1; t->n < NK_LEVELS; units *= MORE) {
+    for (int64_t units = 1; t->n < NK_LEVELS && !(o->units && units > o->units); units *= MORE) {
         struct neuron_program *p = nk_turn_program(o->ctx, m, kernel_of(o, units), &why);
         if (!p && !t->n)
             o->why = why;
@@ -367,32 +372,54 @@ static bool join(struct nk *nk, const struct open *o, struct nk_turns *t)
     return true;
 }
 
+/* NULL: o->why says why. */
+static struct neuron_program *in_turns(struct open *o, const struct nk_machine *m)
+{
+    struct nk_turns t = {.nsizes = o->nsizes, .units = o->units};
+    struct nk *nk = IR_NEW(o->ctx, struct nk);
+    memcpy(t.sizes, o->sizes, sizeof t.sizes);
+    make_turns(o, m, &t);
+    for (int l = 0; l < t.n; l++)
+        count_signals(t.program[l], t.signals[l]);
+    *nk = (struct nk){.ctx = o->ctx, .machine = m, .k = o->k, .p = t.n ? neuron_program_new(m->core) : NULL};
+    bool fine = nk->p && join(nk, o, &t);
+    if (!fine && nk->why)
+        refuse(o, nk->why);
+    for (int l = 0; l < t.n; l++)
+        neuron_program_free(t.program[l]);
+    if (fine)
+        return nk->p;
+    neuron_program_free(nk->p);
+    return NULL;
+}
+
 struct neuron_program *nk_open_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k,
                                        const char **why)
 {
-    struct open o = {.ctx = ctx, .k = k};
-    struct nk_turns t = {0};
-    struct nk *nk = IR_NEW(ctx, struct nk);
+    struct open o = {.ctx = ctx, .k = k, .why = "no memory for a program"};
     bool fine = find_units(&o) && find_shifts(&o);
     for (int i = 0; fine && i < k->noperands; i++) {
         int64_t each;
         fine = elements_of(&o, &k->operands[i], &each);
     }
-    if (fine)
-        make_turns(&o, m, &t);
-    t.nsizes = o.nsizes;
-    memcpy(t.sizes, o.sizes, sizeof t.sizes);
-    for (int l = 0; l < t.n; l++)
-        count_signals(t.program[l], t.signals[l]);
-    *nk = (struct nk){.ctx = ctx, .machine = m, .k = k, .p = t.n ? neuron_program_new(m->core) : NULL};
-    fine = nk->p && join(nk, &o, &t);
-    if (!fine && nk->why)
-        refuse(&o, nk->why);
-    for (int l = 0; l < t.n; l++)
-        neuron_program_free(t.program[l]);
-    *why = o.why ? o.why : "no memory for a program";
-    if (fine)
-        return nk->p;
-    neuron_program_free(nk->p);
+    struct neuron_program *p = fine ? in_turns(&o, m) : NULL;
+    *why = o.why;
+    return p;
+}
+
+struct neuron_program *nk_heads_program(struct ir_ctx *ctx, const struct nk_machine *m, const struct kn_kernel *k)
+{
+    enum { MOST_EACH = 16 };
+    const struct kn_roles *r = &k->roles;
+    int row = r->form == KN_ATTENTION ? r->attention.row : r->form == KN_ATTENTION_GRAD ? r->attention_grad.row : -1;
+    for (int d = 0; d < k->ndims && row >= 0; d++)
+        for (int64_t each = 1, n; each <= MOST_EACH; each *= 2) {
+            struct open o = {.ctx = ctx, .k = k, .dim = d, .each = each};
+            if (d == row || k->dims[d].role != KN_OUTER || !ir_is_const(k->dims[d].extent, &n) || n % each ||
+                n / each < 2 || !find_shifts(&o))
+                continue;
+            o.units = n / each;
+            return in_turns(&o, m);
+        }
     return NULL;
 }

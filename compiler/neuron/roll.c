@@ -420,6 +420,10 @@ static void count_turns(struct nest *n)
 {
     const struct nk_turns *t = n->turns;
     int units = SIZES + t->sizes[0];
+    for (int l = 0; l < t->n && t->units; l++)
+        set(n, TURNS + l, (l ? t->units & (t->points[l - 1] - 1) : t->units) / t->points[l]);
+    if (t->units)
+        return;
     for (int k = 1; k < t->nsizes; k++, units = SCRATCH)
         count(n, NEURON_OP_REG_MUL, SCRATCH, units, in_register(SIZES + t->sizes[k]));
     for (int l = 0; l < t->n; l++) {
