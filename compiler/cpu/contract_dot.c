@@ -95,20 +95,28 @@ static int ct_pack_lanes(const struct ct *c)
     return n;
 }
 
-void ct_halve(const struct cpu_machine *m, struct ct *c)
+/* Do so many columns share A's rows that packing them in another form pays? */
+static bool pays_to_pack(const struct ct *c)
 {
     enum { ROWS = 4, COLUMNS = 32, STEPS = 8, PRODUCTS = 128 };
-    if (c->depth != 4 || !m->dot_halves || m->multiplies_bytes)
-        return;
     const struct ct_k *last = &c->ks[c->nks - 1];
-    c->halves = c->pack_a;
-    if (c->pack_a || c->nguards || c->nrowguards || c->period || last->n == CT_DYN || c->ncols == CT_DYN)
-        return;
+    if (c->nguards || c->nrowguards || c->period || last->n == CT_DYN || c->ncols == CT_DYN)
+        return false;
     /* The innermost loop, or what is left of it without the groups, walks four points of A's row at a time. */
     if (last->scale * last->step != c->depth || (last->step == 1 && last[1].dim != last->dim))
-        return;
+        return false;
     bool rows = c->nrows == CT_DYN || c->nrows >= ROWS, steps = c->nk == CT_DYN || c->nk >= STEPS;
-    c->halves = c->pack_a = rows && steps && c->ncols >= COLUMNS && c->ncols * ct_pack_lanes(c) >= PRODUCTS;
+    return rows && steps && c->ncols >= COLUMNS && c->ncols * ct_pack_lanes(c) >= PRODUCTS;
+}
+
+void ct_pack_bytes(const struct cpu_machine *m, struct ct *c)
+{
+    if (c->depth != 4 || m->multiplies_bytes)
+        return;
+    if (m->dot_halves)
+        c->halves = c->pack_a = c->pack_a || pays_to_pack(c);
+    else if (m->dot_bytes_pairs && c->k->insns[c->dot_a].dtype == TCC_U8)
+        c->packs_signed = c->pack_a = (c->pack_a && !c->nguards && !c->nrowguards) || pays_to_pack(c);
 }
 
 LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand)
@@ -153,14 +161,15 @@ LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef
 {
     struct em *e = g->e;
     if (shifted)
-        return cpu_dot_bytes_signed(e, a, b, acc);
+        return em_lanes_of(acc) > em_lanes_of(b) ? em_cpu(e)->dot_bytes_pairs(e, a, b, acc)
+                                                 : cpu_dot_bytes_signed(e, a, b, acc);
     if (g->c.depth == 4)
         return a_unsigned(g) ? cpu_dot_bytes(e, a, b, acc) : cpu_dot_bytes(e, b, a, acc);
     if (g->c.depth == 1)
         return tcc_is_float(g->c.dtype) ? em_fma(e, a, b, acc)
                                         : LLVMBuildAdd(e->b, acc, LLVMBuildMul(e->b, a, b, ""), "");
     if (half_sums(g)) {
-        LLVMTypeRef t = cg_dot_sums(g);
+        LLVMTypeRef t = cg_dot_sums(g, false);
         return em_fma(e, LLVMBuildBitCast(e->b, a, t, ""), LLVMBuildBitCast(e->b, b, t, ""), acc);
     }
     if (ct_half(&g->c) || !em_cpu(e)->multiplies_bf16) {
@@ -203,19 +212,24 @@ LLVMValueRef cg_dot_half(struct cg *g, LLVMValueRef b, int which)
     return cpu_half_of(g->e, b, which, g->c.k->insns[g->c.dot_b].dtype == TCC_U8);
 }
 
-LLVMTypeRef cg_dot_sums(struct cg *g)
+LLVMTypeRef cg_dot_sums(struct cg *g, bool pairs)
 {
+    if (pairs)
+        return em_vec(g->e->t_i32, g->lanes * 2);
     return half_sums(g) ? em_vec(LLVMHalfTypeInContext(g->e->lc), g->lanes * 2) : g->vec;
 }
 
 LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums)
 {
     struct em *e = g->e;
+    if (g->c.depth == 4 && em_lanes_of(sums) > g->lanes)
+        return em_cpu(e)->join_pairs(e, sums);
     if (!half_sums(g))
         return sums;
     LLVMTypeRef lanes = em_vec(e->t_i32, g->lanes), half = LLVMHalfTypeInContext(e->lc);
     LLVMValueRef bits = LLVMBuildBitCast(e->b, sums, lanes, ""), args[3] = {bits, bits, em_int(lanes, 16)};
-    LLVMValueRef other = LLVMBuildBitCast(e->b, em_intrinsic(e, "llvm.fshl", 1, &lanes, 3, args), cg_dot_sums(g), "");
+    LLVMValueRef other =
+        LLVMBuildBitCast(e->b, em_intrinsic(e, "llvm.fshl", 1, &lanes, 3, args), cg_dot_sums(g, false), "");
     LLVMValueRef both = LLVMBuildBitCast(e->b, LLVMBuildFAdd(e->b, sums, other, ""), lanes, "");
     LLVMValueRef low = LLVMBuildTrunc(e->b, both, em_vec(LLVMInt16TypeInContext(e->lc), g->lanes), "");
     return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, low, em_vec(half, g->lanes), ""), g->vec, "");
@@ -295,6 +309,8 @@ static void pack_by_k(struct cg *g)
     LLVMValueRef v = groups ? cg_dot_of(g, g->c.dot_a, part) : cg_operand_value(g, g->c.val_a);
     em_set_lanes(e, NULL, 1, NULL);
     LLVMValueRef to = cg_gep(g, line, LLVMBuildMul(e->b, LLVMBuildSub(e->b, r.iv, g->rows.lo, ""), unit, ""));
+    if (cg_packs_signed(g))
+        v = LLVMBuildXor(e->b, v, em_int(LLVMTypeOf(v), (int)0x80808080), "");
     if (g->c.halves)
         store_halves(g, to, v);
     else
@@ -333,6 +349,8 @@ static void pack_by_rows(struct cg *g)
     if (g->c.dot_n)
         x = LLVMBuildSelect(e->b, mask, x, LLVMConstNull(LLVMTypeOf(x)), "");
     em_set_lanes(e, NULL, 1, NULL);
+    if (cg_packs_signed(g))
+        x = LLVMBuildXor(e->b, x, em_int(LLVMTypeOf(x), -128), "");
     if (g->c.halves)
         store_halves(g, to, LLVMBuildBitCast(e->b, x, em_vec(e->t_i32, lanes), ""));
     else

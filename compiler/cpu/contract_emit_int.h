@@ -59,6 +59,8 @@ LLVMValueRef cg_operand_value(struct cg *g, int i);
 LLVMValueRef cg_k_loops_begin(struct cg *g, struct em_loop *l, int n, LLVMValueRef *part);
 void cg_k_loops_end(struct cg *g, struct em_loop *l, int n);
 
+/* Is packed A 128 less, as signed bytes? */
+static inline bool cg_packs_signed(const struct cg *g) { return g->c.packs_signed && em_cpu(g->e)->dot_bytes_signed; }
 /* contract_dot.c: products, several of them a step. */
 LLVMValueRef cg_dot_load(struct cg *g, LLVMValueRef p, int lanes, int operand);    /* raw groups: i32 */
 /* acc + the products of a step, of a vector of A's values and one of B's. `shifted`: their bytes are all signed. */
@@ -67,7 +69,7 @@ LLVMValueRef cg_product(struct cg *g, bool shifted, LLVMValueRef a, LLVMValueRef
 LLVMValueRef cg_lane_product(struct cg *g, bool shifted, LLVMValueRef a, int lane, LLVMValueRef b, LLVMValueRef acc);
 /* The even (which: 0) or the odd bytes of each of B's groups in 16 bits. */
 LLVMValueRef cg_dot_half(struct cg *g, LLVMValueRef b, int which);
-LLVMTypeRef cg_dot_sums(struct cg *g);                                  /* what cg_product adds to */
+LLVMTypeRef cg_dot_sums(struct cg *g, bool pairs);                      /* what cg_product adds to */
 LLVMValueRef cg_dot_total(struct cg *g, LLVMValueRef sums);             /* such sums in lanes of c.dtype */
 LLVMValueRef cg_dot_of(struct cg *g, int value, const LLVMValueRef *part);         /* of all points of part[last] */
 void cg_dot_pack_a(struct cg *g);

@@ -95,6 +95,8 @@ struct ct {
     bool pack_a, pack_b;
     int by_lane;                     /* so many steps take their values of A by lane of one vector a row; 0: none */
     bool shifted;                    /* A's unsigned bytes less 128 are multiplied as signed; B's sums make up for it */
+    bool packs_signed;               /* .. and packed so */
+    bool pairs;                      /* .. to sums of two lanes for each of the result's */
     bool columns_first;              /* .. which many rows share, and nothing is cut off: made once a column tile */
     /* the store whose value is the sum as it is, so that a sum can go on from it; else -1 */
     int resume;
@@ -117,8 +119,8 @@ bool ct_half(const struct ct *c);
 /* With c->depth set, and A and B known to lie so: can they be taken in groups? Settles pack_a, pack_b and the innermost
  * loop. */
 bool ct_dot(struct ct *c);
-/* Is A packed in halves? Sets halves, and pack_a, behind ct_dot(). */
-void ct_halve(const struct cpu_machine *m, struct ct *c);
+/* Is A packed in another form? Sets halves or packs_signed, and pack_a, behind ct_dot(). */
+void ct_pack_bytes(const struct cpu_machine *m, struct ct *c);
 
 /* Rows for which all row guards hold when row-guarded loops have the values tap[k]. */
 struct em_span ct_row_range(const struct ct *c, const int64_t *tap);

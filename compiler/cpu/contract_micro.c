@@ -34,6 +34,7 @@ struct sum {
     /* A's unsigned bytes are taken as signed ones, 128 less; of each vector of B what that makes too little, negated:
      * it is summed here, or all that is (A is -128) */
     bool shifted, sums_less, only_less;
+    bool pairs; /* sums have two lanes for each of the result's */
     LLVMValueRef less[CPU_TILE_VECTORS];
     /* Prefetch of the columns that come next, or NULL: `fetch` is an address among them, advanced by as much as b is
      * ahead of b_start, shifted right by fetch_shift; fetch_lines lines each time, fetch_gap bytes apart. */
@@ -122,7 +123,7 @@ static LLVMValueRef load_row(struct sum *s, LLVMValueRef p, int lanes)
     if (s->only_less)
         return less;
     LLVMValueRef v = load_step(g, p, lanes, NULL, g->packed_a ? -1 : g->c.k->insns[g->c.load_a].operand);
-    return s->shifted ? LLVMBuildXor(g->e->b, v, less, "") : v;
+    return s->shifted && !cg_packs_signed(g) ? LLVMBuildXor(g->e->b, v, less, "") : v;
 }
 
 static LLVMValueRef row_at(struct sum *s, LLVMValueRef a, int64_t r)
@@ -283,7 +284,7 @@ static int log2_exact(int64_t v)
  */
 static bool crowded(const struct sum *s)
 {
-    return s->g->c.depth == 4 && !em_cpu(s->g->e)->multiplies_bytes && s->mr * s->cv >= 6;
+    return s->g->c.depth == 4 && !em_cpu(s->g->e)->multiplies_bytes && !s->pairs && s->mr * s->cv >= 6;
 }
 
 static int unroll_of(const struct sum *s)
@@ -403,15 +404,17 @@ static void part_begin(struct sum *s, LLVMValueRef *so_far)
 {
     for (int i = 0; i < s->mr * s->cv; i++) {
         so_far[i] = s->acc[i];
-        s->acc[i] = LLVMConstNull(cg_dot_sums(s->g));
+        s->acc[i] = LLVMConstNull(cg_dot_sums(s->g, s->pairs));
     }
 }
 
 static void part_end(struct sum *s, LLVMValueRef *so_far)
 {
+    LLVMOpcode add = tcc_is_float(s->g->c.dtype) ? LLVMFAdd : LLVMAdd;
     for (int i = 0; i < s->mr * s->cv; i++)
-        s->acc[i] =
-            LLVMIsNull(s->acc[i]) ? so_far[i] : LLVMBuildFAdd(s->g->e->b, so_far[i], cg_dot_total(s->g, s->acc[i]), "");
+        s->acc[i] = LLVMIsNull(s->acc[i])
+                        ? so_far[i]
+                        : LLVMBuildBinOp(s->g->e->b, add, so_far[i], cg_dot_total(s->g, s->acc[i]), "");
 }
 
 /* -- Loops ------------------------------------------------------------------------------------------------ */
@@ -690,10 +693,11 @@ void cg_micro(struct cg *g, LLVMValueRef x, LLVMValueRef r0, int mr, int cv, int
     cg_bind_row(g, r0);
     plan_parts(&s);
     LLVMValueRef so_far[CPU_TILE_SUMS];
-    bool one_part = ct_half(c) && s.part_level < 0;
+    s.shifted = c->shifted && em_cpu(e)->dot_bytes_signed && !by_taps(&s);
+    s.pairs = s.shifted && c->pairs && em_cpu(e)->dot_bytes_pairs;
+    bool one_part = s.pairs || (ct_half(c) && s.part_level < 0);
     if (one_part)
         part_begin(&s, so_far);
-    s.shifted = c->shifted && em_cpu(e)->dot_bytes_signed && !by_taps(&s);
     s.sums_less = s.shifted && !g->less[0];
     for (int i = 0; i < cv; i++)
         s.less[i] = s.sums_less ? LLVMConstNull(g->vec) : g->less[i];

@@ -673,11 +673,12 @@ static bool analyse(const struct cpu_machine *m, struct ir_ctx *ctx, const struc
     c->pack_a = rough || c->chain_a || a->dtype != c->dtype;
     if ((together && !ct_dot(c)) || (c->pack_a && c->nguards))
         return false;
-    ct_halve(m, c);
+    ct_pack_bytes(m, c);
     if (!c->pack_a && steps_apart(m, c))
         c->pack_a = c->a_by_k = true;
     c->by_lane = steps_by_lane(m, c);
     c->shifted = c->depth == 4 && !c->halves && m->dot_bytes_signed && k->insns[c->dot_a].dtype == TCC_U8;
+    c->pairs = c->shifted && m->dot_bytes_pairs;
     c->columns_first = c->shifted && (c->nrows > SHARED_ROWS || c->extra_m) && !c->nguards && !c->nrowguards;
     c->resume = resumable(c);
     /* The columns of B must be walked by packing or by constant steps. */

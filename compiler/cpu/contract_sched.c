@@ -33,6 +33,8 @@ double ct_step_cost(const struct ct *c, int mr, int cv)
     double a = c->by_lane ? (double)mr / c->by_lane : mr; /* loads of A */
     double fma = (mr + ct_summed_row(c)) * cv / 2.0, loads = 1.1 * (a + cv) / 2.0,
            cost = 4; /* two loads a cycle are not quite reached */
+    if (c->pairs)    /* four instructions for each, two to repeat a value of A and make it signed */
+        fma = 4 * fma + (c->packs_signed ? 0 : mr);
     double slab = (double)(c->nk == CT_DYN ? 128 : c->nk) * cv * c->lanes * tcc_dtype_bytes(c->dtype);
     cost = fma > cost ? fma : cost;
     cost = loads > cost ? loads : cost;
@@ -50,6 +52,8 @@ static int max_rows(const struct cpu_machine *m, const struct ct *c, int cv)
     if (c->depth == 4 && !m->multiplies_bytes) /* both operands in halves, or B alone */
         spare = cv + (c->halves ? 1 : 3);
     int free = m->registers - cv - (m->emit.fma ? 1 : 2) - spare, mr = free / cv;
+    if (c->pairs) /* a value of A and products beside B and two vectors for each sum */
+        mr = (m->registers - cv - 3 - ct_summed_row(c) * cv) / (2 * cv);
     if (c->by_lane) { /* a vector a row beside its sums */
         mr = (m->registers - cv - 1 - ct_summed_row(c) * (cv + 1)) / (cv + 1);
         mr = mr < m->lane_rows ? mr : m->lane_rows;

@@ -32,6 +32,9 @@ struct cpu_machine {
     LLVMValueRef (*dot_bytes)(struct em *e, LLVMValueRef u, LLVMValueRef s, LLVMValueRef acc);
     /* The same of signed bytes on both sides; NULL: bytes of mixed signs have an instruction, or neither has */
     LLVMValueRef (*dot_bytes_signed)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+    /* The same where acc has two lanes for each of a's, which join_pairs() adds; NULL: that is no faster */
+    LLVMValueRef (*dot_bytes_pairs)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
+    LLVMValueRef (*join_pairs)(struct em *e, LLVMValueRef acc);
     /* acc + the products of two signed 16-bit numbers in each; NULL: no instruction for it */
     LLVMValueRef (*dot_halves)(struct em *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef acc);
     /* acc + the products of two bf16 in each, lanes of any type of 32 bits; where it multiplies_bf16 */

@@ -15,7 +15,7 @@ from onnx import helper as h, numpy_helper as nh, TensorProto as T
 # Vector multiply-adds of 128 bits a cycle. Arm's Software Optimization Guides: Cortex-A72 has two pipes of 64 bits, Neoverse N1 two of 128, V1 and V2 four.
 PIPES = {"cortex-a72": 1, "neoverse-n1": 2, "neoverse-v1": 4, "neoverse-v2": 4}
 # What multiplies, by element: fmla of floats; dot and matrix products; widening multiplications and products of 16 bits.
-MULTIPLIES = r"\b(fmla|fmlal2?|bfdot|bfmmla|bfmlal[bt]|sdot|udot|usdot|sudot|us?mmla|smmla|mul|mla|smlal2?|umlal2?)\b"
+MULTIPLIES = r"\b(fmla|fmlal2?|bfdot|bfmmla|bfmlal[bt]|sdot|udot|usdot|sudot|us?mmla|smmla|mul(?! vl)|mla|[su]mlal2?|[su]mull2?)\b"
 
 
 def value(name, kind, dims):
@@ -60,7 +60,8 @@ def loops(text):
         if start:
             label, block = start[1], []
             continue
-        block.append(line)
+        if not re.match(r"\s*//", line):
+            block.append(line)
         if label and re.search(rf"\b(b\.\w+|cbn?z|tbn?z)\b.*{re.escape(label)}$", line):
             yield block
             label, block = None, []

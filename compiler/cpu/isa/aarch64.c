@@ -62,18 +62,68 @@ static V widened(struct em *e, V bytes, int half, bool sign)
     return sign ? LLVMBuildSExt(e->b, part, t, "") : LLVMBuildZExt(e->b, part, t, "");
 }
 
-/* Products of an unsigned and a signed byte fit 16 bits; SADDLP and ADDP add them by pairs. */
-static V dot_bytes_by_halves(struct em *e, V u, V s, V acc)
+/* Products of bytes fit 16 bits; SADDLP adds two of them: half[i] has those of 32-bit lanes 2 * i and 2 * i + 1. */
+static void pairs_of_products(struct em *e, V a, V b, bool a_signed, V *half)
 {
-    LLVMTypeRef sixteen = em_vec(e->t_i8, 16), lanes = em_vec(e->t_i32, 4), types[2] = {lanes, em_vec(e->t_i16, 8)};
-    V half[2];
-    u = LLVMBuildBitCast(e->b, u, sixteen, "");
-    s = LLVMBuildBitCast(e->b, s, sixteen, "");
+    LLVMTypeRef sixteen = em_vec(e->t_i8, 16), types[2] = {em_vec(e->t_i32, 4), em_vec(e->t_i16, 8)};
+    a = LLVMBuildBitCast(e->b, a, sixteen, "");
+    b = LLVMBuildBitCast(e->b, b, sixteen, "");
     for (int i = 0; i < 2; i++) {
-        V products = LLVMBuildMul(e->b, widened(e, u, i, false), widened(e, s, i, true), "");
+        V products = LLVMBuildMul(e->b, widened(e, a, i, a_signed), widened(e, b, i, true), "");
         half[i] = em_intrinsic(e, "llvm.aarch64.neon.saddlp", 2, types, 1, &products);
     }
-    return LLVMBuildAdd(e->b, acc, em_intrinsic(e, "llvm.aarch64.neon.addp", 1, &lanes, 2, half), "");
+}
+
+/* Lanes 4 * half .. 4 * half + 3 of 8. */
+static V half_of(struct em *e, V v, int half)
+{
+    V at[4];
+    for (int i = 0; i < 4; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)(4 * half + i), 0);
+    return LLVMBuildShuffleVector(e->b, v, v, LLVMConstVector(at, 4), "");
+}
+
+static V add_pairs(struct em *e, const V *half)
+{
+    LLVMTypeRef lanes = LLVMTypeOf(half[0]);
+    return em_intrinsic(e, "llvm.aarch64.neon.addp", 1, &lanes, 2, half);
+}
+
+static V join_pairs(struct em *e, V acc)
+{
+    return add_pairs(e, (V[]){half_of(e, acc, 0), half_of(e, acc, 1)});
+}
+
+static V dot_bytes_by_halves(struct em *e, V u, V s, V acc)
+{
+    V half[2];
+    pairs_of_products(e, u, s, false, half);
+    return LLVMBuildAdd(e->b, acc, add_pairs(e, half), "");
+}
+
+/* v, of whose lanes LLVM knows nothing: else it makes one half of a splat and takes the other side's upper half to the
+ * lower (EXT), where SMULL2 reads it. */
+static V opaque(struct em *e, V v)
+{
+    LLVMTypeRef t = LLVMTypeOf(v), f = LLVMFunctionType(t, &t, 1, 0);
+    V call =
+        LLVMBuildCall2(e->b, f, LLVMGetInlineAsm(f, "", 0, "=w,0", 4, 0, 0, LLVMInlineAsmDialectATT, 0), &v, 1, "");
+    unsigned memory = LLVMGetEnumAttributeKindForName("memory", 6); /* 0: none, so that equal calls are one */
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(e->lc, memory, 0));
+    return call;
+}
+
+/* SMULL, SMULL2 and twice SADALP: A72 and A53 multiply no more of bytes. */
+static V dot_bytes_pairs(struct em *e, V a, V b, V acc)
+{
+    V half[2], at[8];
+    pairs_of_products(e, opaque(e, a), b, true, half);
+    for (int i = 0; i < 2; i++)
+        half[i] = LLVMBuildAdd(e->b, half_of(e, acc, i), half[i], "");
+    for (int i = 0; i < 8; i++)
+        at[i] = LLVMConstInt(e->t_i32, (unsigned)i, 0);
+    return LLVMBuildShuffleVector(e->b, half[0], half[1], LLVMConstVector(at, 8), "");
 }
 
 /* A vector of 128 or 256 bits as SVE's functions take it. */
@@ -120,6 +170,11 @@ static V dot_bytes_mixed(struct em *e, V u, V s, V acc)
 /* SDOT, whose two sides are signed; A comes last, as its lanes can. */
 static V dot_bytes_signed(struct em *e, V a, V b, V acc)
 {
+    V half[2];
+    if (!em_cpu(e)->multiplies_bytes) {
+        pairs_of_products(e, a, b, true, half);
+        return LLVMBuildAdd(e->b, acc, add_pairs(e, half), "");
+    }
     return dot(e, "llvm.aarch64.neon.sdot", "llvm.aarch64.sve.sdot", e->t_i8, acc, b, a);
 }
 
@@ -191,7 +246,11 @@ static void describe(struct cpu_machine *m)
     m->multiplies_bf16 = has(m, ARM_BF16);
     m->dot_bf16 = dot_bf16;
     m->dot_bytes = dot_bytes;
-    m->dot_bytes_signed = m->multiplies_bytes && !has(m, ARM_I8MM) ? dot_bytes_signed : NULL;
+    m->dot_bytes_signed = has(m, ARM_I8MM) ? NULL : dot_bytes_signed;
+    if (!m->multiplies_bytes) {
+        m->dot_bytes_pairs = dot_bytes_pairs;
+        m->join_pairs = join_pairs;
+    }
 }
 
 static void initialise(void)
