@@ -556,7 +556,7 @@ static bool read_model(struct job *j)
         .allow_files = o->allow_files,
         .max_nodes = o->max_nodes,
         .training = o->train != NULL,
-        .keeps_weights = o->adapter != NULL,
+        .keeps_weights = o->adapter && *o->adapter,
         .frozen = o->train && o->train->lora,
         .sync_bn = o->train && o->train->sync_bn,
         .own_step = o->train && !o->train->loss,

@@ -141,7 +141,7 @@ int compile_options(const struct options *o, struct tccc_options *c)
     c->train = train_wanted(o) ? &train : NULL;
     if (c->train && c->states)
         return usage_error(o, "--state and --train exclude each other");
-    if (c->adapter && c->train)
+    if (option_set(o, OPT_adapter) && c->train)
         return usage_error(o, "--adapter is for inference; --lora=adapter:DIR trains on from one");
     if (c->defaults && (c->train || c->states))
         return usage_error(o, "--defaults and --%s exclude each other", c->train ? "train" : "state");

@@ -7,22 +7,37 @@
 
 #include <string.h>
 
-/* The adapters of --lora or --adapter; false after a diagnostic. */
-static bool read_lora(struct ir_ctx *ctx, const struct tccc_options *o, struct train_lora *l)
+static bool read_lora(struct ir_ctx *ctx, const struct tccc_train *t, struct train_lora *l)
 {
-    if (o->train)
-        return train_lora_read(ctx, o->train->lora, l) && train_base_read(ctx, o->train->base, &l->base) &&
-               (!l->from || adapter_read(ctx, l->from, l));
-    *l = (struct train_lora){0};
-    return adapter_read(ctx, o->adapter, l);
+    return train_lora_read(ctx, t->lora, l) && train_base_read(ctx, t->base, &l->base) &&
+           (!l->from || adapter_read(ctx, l->from, l));
 }
 
 const char *const *frontend_adapter_files(struct ir_ctx *ctx, const struct tccc_options *o)
 {
-    struct train_lora l = {.from = o->adapter};
+    struct train_lora l = {0};
+    VEC(const char *) files = {0};
     if (o->train && o->train->lora && !train_lora_read(ctx, o->train->lora, &l))
         return NULL;
-    return l.from ? adapter_files(ctx, l.from) : NULL;
+    const char *const one[] = {l.from, NULL}, *const *folders = l.from ? one : o->adapter;
+    for (; folders && *folders; folders++)
+        for (const char *const *at = adapter_files(ctx, *folders); *at; at++)
+            VEC_PUSH(ctx, files, *at);
+    VEC_PUSH(ctx, files, NULL);
+    return files.at;
+}
+
+/* --adapter: one is merged, several are put in. */
+static bool add_stored(struct ir_module *m, const char *const *folders)
+{
+    int n = 0;
+    while (folders[n])
+        n++;
+    struct train_lora *l = IR_NEWN(m->ctx, n, struct train_lora);
+    for (int i = 0; i < n; i++)
+        if (!adapter_read(m->ctx, folders[i], &l[i]))
+            return false;
+    return n == 1 ? train_merge_lora(m, l) : train_choose_lora(m, n, l);
 }
 
 bool frontend_adapt(struct ir_module *m, const struct tccc_options *o)
@@ -32,11 +47,9 @@ bool frontend_adapt(struct ir_module *m, const struct tccc_options *o)
     struct train_lora l;
     if (t && t->new_head && !train_new_head(m, t->new_head, t->head_at, t->seed, &head))
         return false;
-    if (!(t ? t->lora : o->adapter))
-        return true;
-    if (!read_lora(m->ctx, o, &l))
-        return false;
-    return t ? train_add_lora(m, &l, &head, t->seed) : train_merge_lora(m, &l);
+    if (!t)
+        return !o->adapter || !*o->adapter || add_stored(m, o->adapter);
+    return !t->lora || (read_lora(m->ctx, t, &l) && train_add_lora(m, &l, &head, t->seed));
 }
 
 /* A parameter's name as a pattern of --optimizer that matches it alone. */

@@ -315,6 +315,32 @@ static struct ir_value *summed(struct adding *g, struct ir_builder *b, const str
     return bias ? ir_binary(b, IR_add, y, bias) : y;
 }
 
+struct ir_value *lora_delta(struct ir_builder *b, const struct dense *d, struct ir_value *x, struct ir_value *first,
+                            struct ir_value *second)
+{
+    struct ir_value *low =
+        d->conv ? convolution(b, d->node, x, first) : product(b, x, first, ir_get_i(d->node, IR_ATTR_trans_a, 0));
+    return !low ? NULL : d->conv ? mix(b, low, second) : product(b, low, second, 0);
+}
+
+struct ir_value *lora_hold(struct ir_builder *b, struct ir_value *y)
+{
+    struct ir_value *held = ir_constant_f(b, TCC_F32, 0);
+    ir_replace_uses(y, held);
+    return held;
+}
+
+bool lora_release(struct ir_builder *b, struct ir_value *held, struct ir_value *y, struct ir_value *sum)
+{
+    sum = sum ? ir_cast_to(b, sum, (enum tcc_dtype)y->type->dtype) : NULL;
+    if (!sum)
+        return false;
+    sum->name = y->name;
+    y->name = NULL;
+    ir_replace_uses(held, sum);
+    return true;
+}
+
 /* y + alpha / r (x A') B' takes the place of y. */
 static bool add_adapter(struct adding *g, struct lora_layer *x)
 {
@@ -322,26 +348,15 @@ static bool add_adapter(struct adding *g, struct lora_layer *x)
     struct ir_builder b = {
         .ctx = g->ctx, .func = n->block->func, .block = n->block, .before = n->next, .where = n->where};
     struct ir_state *a = matrix_of(g, x, false), *c = matrix_of(g, x, true), *alpha = alpha_of(g, x);
-    struct ir_value *y = n->out[0];
-    enum tcc_dtype type = (enum tcc_dtype)y->type->dtype;
     struct ir_value *in = dropped(g, &b, ir_cast_to(&b, n->in[0].value, TCC_F32));
     struct ir_value *first = ir_read_state(&b, a), *second = ir_read_state(&b, c);
-    struct ir_value *low =
-        x->d.conv ? convolution(&b, n, in, first) : product(&b, in, first, ir_get_i(n, IR_ATTR_trans_a, 0));
-    struct ir_value *up = !low ? NULL : x->d.conv ? mix(&b, low, second) : product(&b, low, second, 0);
+    struct ir_value *delta = lora_delta(&b, &x->d, in, first, second);
     struct ir_value *scale = ir_binary(&b, IR_div, ir_read_state(&b, alpha),
                                        ir_constant_f(&b, TCC_F32, (double)ir_const_or(a->type->dim[0], 1)));
-    struct ir_value *sum = ir_constant_f(&b, TCC_F32, 0); /* holds y's uses meanwhile */
-    ir_replace_uses(y, sum);
-    struct ir_value *whole = summed(g, &b, x, ir_binary(&b, IR_mul, up, scale),
-                                    (struct dora_parts){.a = first, .b = second, .scale = scale});
-    whole = whole ? ir_cast_to(&b, whole, type) : NULL;
-    if (!whole)
-        return false;
-    whole->name = y->name;
-    y->name = NULL;
-    ir_replace_uses(sum, whole);
-    return true;
+    struct ir_value *held = lora_hold(&b, n->out[0]);
+    struct ir_value *sum = summed(g, &b, x, ir_binary(&b, IR_mul, delta, scale),
+                                  (struct dora_parts){.a = first, .b = second, .scale = scale});
+    return lora_release(&b, held, n->out[0], sum);
 }
 
 /* -- What is not trained ----------------------------------------------------------------------------------------- */

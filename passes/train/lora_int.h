@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lora_int.h - between lora.c, which adds adapters to a step, dora.c, which adds magnitudes, and lora_merge.c, which
- * adds stored ones to weights. */
+ * adds stored ones to weights, lora_choose.c, which puts several in, base.c, which makes the weights small. */
 #ifndef TCC_PASSES_TRAIN_LORA_INT_H
 #define TCC_PASSES_TRAIN_LORA_INT_H
 
@@ -23,6 +23,16 @@ bool base_replace(struct ir_module *m, struct base *base);
 /* Sizes of an adapter's two matrices; what has more than two dims is a convolution's. */
 struct lora_sizes { int rank; int64_t a[TCC_MAX_RANK], b[TCC_MAX_RANK]; };
 struct lora_sizes lora_sizes(const struct dense *d, int64_t r);
+
+/* (x A') B', or the same of convolutions. */
+struct ir_value *lora_delta(struct ir_builder *b, const struct dense *d, struct ir_value *x, struct ir_value *first,
+                            struct ir_value *second);
+/* What reads y reads `sum`, in y's type, after both calls; what is built between them may read y. */
+struct ir_value *lora_hold(struct ir_builder *b, struct ir_value *y);
+bool lora_release(struct ir_builder *b, struct ir_value *held, struct ir_value *y, struct ir_value *sum);
+
+/* lora_merge.c: the constant whose place a parameter takes that is saved beside adapters. NULL after a diagnostic. */
+struct ir_value *lora_saved(struct ir_func *f, const char *from, const struct train_saved *saved);
 
 /* dora.c: a magnitude for each output. Their dims (in `a`), their first values: the norms of the layer's weight w. */
 struct lora_sizes dora_size(const struct dense *d);

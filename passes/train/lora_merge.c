@@ -66,24 +66,30 @@ static struct ir_value *constant_named(struct ir_func *f, const char *name)
     return NULL;
 }
 
+struct ir_value *lora_saved(struct ir_func *f, const char *from, const struct train_saved *saved)
+{
+    const struct ir_tensor *t = saved->values;
+    struct ir_value *v = constant_named(f, saved->name);
+    bool fits = v && v->type->rank == t->rank;
+    for (int k = 0; fits && k < t->rank; k++)
+        fits = ir_is_value(v->type->dim[k], t->dims[k]);
+    if (!fits)
+        ir_error(f->module->ctx, &(struct ir_where){.file = from},
+                 "'%s' is saved beside the adapters; '%s' has no such parameter", saved->name, f->module->name);
+    return fits ? v : NULL;
+}
+
 /* Parameters that are stored whole. */
 static bool put_saved(struct ir_func *f, const struct train_lora *l)
 {
     struct ir_ctx *ctx = f->module->ctx;
     for (int i = 0; i < l->nsaved; i++) {
-        const struct ir_tensor *t = l->saved[i].values;
-        struct ir_value *v = constant_named(f, l->saved[i].name);
-        bool fits = v && v->type->rank == t->rank;
-        for (int k = 0; fits && k < t->rank; k++)
-            fits = ir_is_value(v->type->dim[k], t->dims[k]);
-        if (!fits) {
-            ir_error(ctx, &(struct ir_where){.file = l->from},
-                     "'%s' is saved beside the adapters; '%s' has no such parameter", l->saved[i].name,
-                     f->module->name);
+        struct ir_value *v = lora_saved(f, l->from, &l->saved[i]);
+        if (!v)
             return false;
-        }
         struct ir_builder b = {.ctx = ctx, .func = f, .block = v->def->block, .before = v->def};
-        struct ir_value *c = ir_cast_to(&b, ir_constant(&b, ir_tensor_ref(t)), (enum tcc_dtype)v->type->dtype);
+        struct ir_value *c =
+            ir_cast_to(&b, ir_constant(&b, ir_tensor_ref(l->saved[i].values)), (enum tcc_dtype)v->type->dtype);
         c->name = v->name;
         ir_replace_uses(v, c);
     }

@@ -158,6 +158,8 @@ bool train_base_read(struct ir_ctx *ctx, const char *text, const struct base_for
 bool train_add_lora(struct ir_module *m, const struct train_lora *l, const struct train_head *head, uint64_t seed);
 /* In a module read for inference: what adapters add becomes part of the weights. */
 bool train_merge_lora(struct ir_module *m, const struct train_lora *l);
+/* Likewise, of several: an input `adapter` says which of them a call has, from 1; 0: none. */
+bool train_choose_lora(struct ir_module *m, int n, const struct train_lora *l);
 
 /* Takes from the functions of @predict what computes no output of theirs, then inputs that nothing reads. */
 bool train_finish_predict(struct ir_module *m);
