@@ -62,7 +62,8 @@ double *quant_correction(struct quant *q, const struct quant_node *n, const stru
         for (int64_t m = 0; m < w->n; m++) {
             double own = (double)(c->at[k * w->n + m] - 128) * c->scales[m];
             int64_t channel = k / taps + m / (w->n / groups) * channels;
-            by[m] += (x[k * w->n + m] - own) * v->sums[channel] / (double)v->summed;
+            double s = v->smoothed ? v->by[k] : 1;
+            by[m] += (x[k * w->n + m] - own / s) * v->sums[channel] / (double)v->summed;
         }
     free(x);
     return done ? by : NULL;

@@ -58,7 +58,10 @@ static void activation_scale(const struct quant *q, int value, float *scale, int
 {
     double lo, hi;
 
-    hist_range(q->values[value].hist, q->method, q->percentile, &lo, &hi);
+    if (q->values[value].smoothed)
+        quant_smoothed_range(&q->values[value], &lo, &hi);
+    else
+        hist_range(q->values[value].hist, q->method, q->percentile, &lo, &hi);
     quant_levels(lo, hi, scale, zero);
     if (q->mode == QUANT_FP8) {
         *scale = (float)(fmax(-lo, hi) / FP8_MOST);
@@ -77,12 +80,13 @@ const char *quant_dequantized(struct quant_out *w, int value)
     if (w->made[0][value])
         return w->made[0][value];
     activation_scale(q, value, &scale, &zero);
+    const char *from = q->values[value].smoothed ? quant_put_smoothed(w, value) : name;
     uint8_t byte = (uint8_t)zero;
     enum tcc_dtype dtype = q->mode == QUANT_FP8 ? TCC_F8E4M3FN : TCC_U8;
     const char *s = quant_put_tensor(w, quant_name(q, name, "_scale"), TCC_F32, 0, NULL, &scale),
                *z = quant_put_tensor(w, quant_name(q, name, "_zero_point"), dtype, 0, NULL, &byte),
                *bytes = quant_name(q, name, "_quantized"), *back = quant_name(q, name, "_dequantized");
-    quant_put_node(w, "", "QuantizeLinear", (const char *[]){name, s, z, NULL}, (const char *[]){bytes, NULL}, NULL);
+    quant_put_node(w, "", "QuantizeLinear", (const char *[]){from, s, z, NULL}, (const char *[]){bytes, NULL}, NULL);
     quant_put_node(w, "", "DequantizeLinear", (const char *[]){bytes, s, z, NULL}, (const char *[]){back, NULL}, NULL);
     return w->made[0][value] = back;
 }

@@ -14,6 +14,7 @@
  *   codes           weights as whole numbers with scales: rounded, or by GPTQ
  *   awq             rows of weights multiplied before they are rounded
  *   bias            --bias-correction
+ *   smooth          channels of inputs divided, and rows of weights multiplied, before both are rounded
  *   search          --max-drop
  */
 #ifndef TCCC_TOOLS_QUANT_INT_H
@@ -22,7 +23,9 @@
 #include "tools/onnx/onnx_file_int.h"
 
 enum quant_mode { QUANT_STATIC, QUANT_DYNAMIC, QUANT_WEIGHT8, QUANT_WEIGHT4, QUANT_FP8, QUANT_NMODES };
-enum quant_method { METHOD_MINMAX, METHOD_PERCENTILE, METHOD_ENTROPY, METHOD_MSE, METHOD_RTN, METHOD_GPTQ, METHOD_AWQ };
+struct quant_out;
+enum quant_method { METHOD_MINMAX, METHOD_PERCENTILE, METHOD_ENTROPY, METHOD_MSE, METHOD_RTN, METHOD_GPTQ, METHOD_AWQ,
+                    METHOD_SMOOTH };
 
 /* -- Ranges (histogram.c) ---------------------------------------------------------------------------------------- */
 
@@ -52,6 +55,8 @@ struct quant_value {
     int64_t channels, summed;    /* whose means are wanted; 0: none. How many values each sum has */
     bool by_channel;             /* they are axis 1, else the last one */
     double *sums;
+    int64_t smoothed;            /* channels, along the last axis, that are divided by `by`; 0: none are */
+    float *extremes, *by;        /* of each channel its least and its largest value, with 0 between them */
 };
 struct quant_node {
     const char *name, *op, *domain;
@@ -79,6 +84,7 @@ struct quant {
     enum quant_mode mode;
     enum quant_method method;
     double percentile, max_drop;
+    double smooth;               /* --method=smooth's exponent; 0: no smoothing */
     int64_t group;
     bool corrects;               /* --bias-correction */
     bool qdq;                    /* 4 bits by DequantizeLinear */
@@ -130,6 +136,16 @@ void quant_want_means(struct quant *q);
 void quant_add_means(struct quant_value *v, const float *x, int rank, const int64_t *dims, int64_t rows);
 double *quant_correction(struct quant *q, const struct quant_node *n, const struct quant_weight *w,
                          const struct quant_codes *c, int *code);
+/* -- Smoothing (smooth.c) ------------------------------------------------------------------------------------------ */
+
+/* Which values' channels are divided, those that `whole` names not; what they hold; by what, once all has been seen. */
+void quant_want_extremes(struct quant *q, const bool *whole);
+void quant_add_extremes(struct quant_value *v, const float *x, int64_t n);
+int quant_smooth(struct quant *q);
+/* Of the divided value: its range; its name, behind the node that divides. */
+void quant_smoothed_range(const struct quant_value *v, double *lo, double *hi);
+const char *quant_put_smoothed(struct quant_out *w, int value);
+
 /* The weight as [k][n], the caller's to free; NULL: after a message, *code, or no memory. */
 float *quant_columns(struct quant *q, const struct quant_weight *w, int *code);
 

@@ -22,10 +22,15 @@ static const struct word modes[] = {{"static-int8", QUANT_STATIC},
                                     {"weight-int4", QUANT_WEIGHT4},
                                     {"fp8", QUANT_FP8},
                                     {0}};
-static const struct word methods[] = {{"minmax", METHOD_MINMAX},   {"percentile", METHOD_PERCENTILE},
-                                      {"entropy", METHOD_ENTROPY}, {"mse", METHOD_MSE},
-                                      {"rtn", METHOD_RTN},         {"gptq", METHOD_GPTQ},
-                                      {"awq", METHOD_AWQ},         {0}};
+static const struct word methods[] = {{"minmax", METHOD_MINMAX},
+                                      {"percentile", METHOD_PERCENTILE},
+                                      {"entropy", METHOD_ENTROPY},
+                                      {"mse", METHOD_MSE},
+                                      {"rtn", METHOD_RTN},
+                                      {"gptq", METHOD_GPTQ},
+                                      {"awq", METHOD_AWQ},
+                                      {"smooth", METHOD_SMOOTH},
+                                      {0}};
 
 /* What a mode takes: methods (1 << enum quant_method, its default first), and the opset that its operators need. */
 static const struct {
@@ -35,7 +40,9 @@ static const struct {
     bool data;
 } rules[QUANT_NMODES] = {
     [QUANT_STATIC] = {METHOD_MINMAX,
-                      1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE | 1 << METHOD_ENTROPY | 1 << METHOD_MSE, 10, true},
+                      1 << METHOD_MINMAX | 1 << METHOD_PERCENTILE | 1 << METHOD_ENTROPY | 1 << METHOD_MSE |
+                          1 << METHOD_SMOOTH,
+                      10, true},
     [QUANT_DYNAMIC] = {METHOD_RTN, 1 << METHOD_RTN, 11, false},
     [QUANT_WEIGHT8] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ, 10, false},
     [QUANT_WEIGHT4] = {METHOD_RTN, 1 << METHOD_RTN | 1 << METHOD_GPTQ | 1 << METHOD_AWQ, 7, false},
@@ -59,6 +66,19 @@ static int word_of(const struct options *o, enum option_id id, const struct word
     return -1;
 }
 
+/* smooth[:A]: ranges are those of all values, of what has been smoothed. */
+static int read_smooth(struct quant *q, const char *text)
+{
+    const char *colon = strchr(text, ':');
+    char *end = NULL;
+
+    q->method = METHOD_MINMAX;
+    q->smooth = colon ? strtod(colon + 1, &end) : 0.5;
+    if (colon && (end == colon + 1 || *end || !(q->smooth > 0 && q->smooth <= 1)))
+        return usage_error(q->o, "--method=%s: expected smooth:A, with A above 0 and at most 1", text);
+    return EXIT_FINE;
+}
+
 static int read_method(struct quant *q)
 {
     const char *text = option_text(q->o, OPT_quant_method, NULL);
@@ -74,6 +94,8 @@ static int read_method(struct quant *q)
     if (!(rules[q->mode].methods >> method & 1))
         return usage_error(q->o, "--method=%s: not one of --mode=%s", text, modes[q->mode].name);
     q->method = (enum quant_method)method;
+    if (method == METHOD_SMOOTH)
+        return read_smooth(q, text);
     if (!strchr(text, ':'))
         return EXIT_FINE;
     q->percentile = strtod(strchr(text, ':') + 1, &end);
@@ -196,9 +218,12 @@ static int calibrate(struct quant *q)
         return quant_gptq(q, q->mode == QUANT_WEIGHT4 ? 4 : 8, q->mode == QUANT_WEIGHT4 ? q->group : 0);
     if (!rules[q->mode].data)
         return EXIT_FINE;
-    quant_want_static(q, NULL);
+    bool *whole = IR_NEWN(q->ctx, (size_t)q->nvalues + 1, bool);
+    quant_want_static(q, whole);
+    quant_want_extremes(q, whole);
     quant_want_means(q);
-    return quant_calibrate(q);
+    int code = quant_calibrate(q);
+    return code == EXIT_FINE ? quant_smooth(q) : code;
 }
 
 static int work(struct quant *q, struct quant_classes *model, struct quant_classes *c)

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --method=smooth (Xiao et al.: SmoothQuant: Accurate and efficient post-training quantization for large language
+ * models, ICML 2023; https://arxiv.org/abs/2211.10438): what products multiply has one scale, which a few channels of
+ * large values make coarse for all others. So each channel j is divided by s(j) = max|x(j)|^a / max|w(j)|^(1 - a), and
+ * the rows of the weights multiplied by it. Products that read the same value share s; maxima of w are over all of
+ * them.
+ */
+#include "tools/quant/quant_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST 1e-5
+
+static bool used(const struct quant_node *n)
+{
+    return n->chosen && !n->excluded;
+}
+
+/* Do products alone read the value in 8 bits, and over its last axis? Then their inputs; else 0. */
+static int64_t channels_of(const struct quant *q, int value, const bool *whole)
+{
+    int64_t channels = 0;
+
+    for (int i = 0; i < q->nnodes; i++) {
+        struct quant_weight w;
+        const struct quant_node *n = &q->nodes[i];
+        if (!used(n) || n->in[0] != value)
+            continue;
+        if (whole[value] || !quant_weight_of(q, n, &w) || w.conv || (channels && channels != w.k))
+            return 0;
+        channels = w.k;
+    }
+    return channels;
+}
+
+void quant_want_extremes(struct quant *q, const bool *whole)
+{
+    for (int i = 0; i < q->nvalues && q->smooth > 0; i++) {
+        struct quant_value *v = &q->values[i];
+        v->smoothed = v->wanted ? channels_of(q, i, whole) : 0;
+        if (!v->smoothed)
+            continue;
+        v->extremes = IR_NEWN(q->ctx, (size_t)(2 * v->smoothed), float);
+        v->by = IR_NEWN(q->ctx, (size_t)v->smoothed, float);
+    }
+}
+
+void quant_add_extremes(struct quant_value *v, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float *of = v->extremes + 2 * (i % v->smoothed);
+        of[0] = fminf(of[0], x[i]);
+        of[1] = fmaxf(of[1], x[i]);
+    }
+}
+
+/* The largest weight of each row, over all products that read the value. */
+static int largest_weights(struct quant *q, int value, float *most)
+{
+    int code = EXIT_FINE;
+
+    for (int i = 0; i < q->nnodes && code == EXIT_FINE; i++) {
+        struct quant_weight w;
+        if (!used(&q->nodes[i]) || q->nodes[i].in[0] != value || !quant_weight_of(q, &q->nodes[i], &w))
+            continue;
+        float *x = quant_columns(q, &w, &code);
+        if (!x)
+            return code == EXIT_FINE ? tool_error(q->o, EXIT_ENVIRONMENT, "no memory") : code;
+        for (int64_t k = 0; k < w.k * w.n; k++)
+            most[k / w.n] = fmaxf(most[k / w.n], fabsf(x[k]));
+        free(x);
+    }
+    return code;
+}
+
+int quant_smooth(struct quant *q)
+{
+    int code = EXIT_FINE;
+
+    for (int i = 0; i < q->nvalues && code == EXIT_FINE; i++) {
+        struct quant_value *v = &q->values[i];
+        if (!v->smoothed)
+            continue;
+        float *most = IR_NEWN(q->ctx, (size_t)v->smoothed, float);
+        code = largest_weights(q, i, most);
+        for (int64_t k = 0; k < v->smoothed; k++) {
+            double x = fmax(-v->extremes[2 * k], v->extremes[2 * k + 1]);
+            v->by[k] = x > 0 && most[k] > 0 ? (float)fmax(pow(x, q->smooth) / pow(most[k], 1 - q->smooth), LEAST) : 1;
+        }
+    }
+    return code;
+}
+
+void quant_smoothed_range(const struct quant_value *v, double *lo, double *hi)
+{
+    *lo = *hi = 0;
+    for (int64_t k = 0; k < v->smoothed; k++) {
+        *lo = fmin(*lo, v->extremes[2 * k] / v->by[k]);
+        *hi = fmax(*hi, v->extremes[2 * k + 1] / v->by[k]);
+    }
+}
+
+const char *quant_put_smoothed(struct quant_out *w, int value)
+{
+    struct quant *q = w->q;
+    const struct quant_value *v = &q->values[value];
+    const char *x = quant_value_name(q, value), *out = quant_name(q, x, "_smoothed");
+    float *by = IR_NEWN(q->ctx, (size_t)v->smoothed + 1, float);
+
+    for (int64_t k = 0; k < v->smoothed; k++)
+        by[k] = 1 / v->by[k];
+    const char *factor = quant_put_tensor(w, quant_name(q, x, "_smoothing"), TCC_F32, 1, &v->smoothed, by);
+    quant_put_node(w, "", "Mul", (const char *[]){x, factor, NULL}, (const char *[]){out, NULL}, NULL);
+    return out;
+}
