@@ -619,6 +619,8 @@ int main(int argc, char **argv)
     struct options o;
     struct train_net net = {.scratch.alive = -1};
     int code = options_read(&o, TOOL_T, argc, argv);
+    if (code < 0 && option_set(&o, OPT_trials))
+        code = train_sweep(&o, argv);
     bool made = code < 0 && option_set(&o, OPT_net);
     if (made && (code = train_net_begin(&o, &net)) == EXIT_FINE)
         code = -1;

@@ -225,6 +225,8 @@ int train_load(struct trainer *t, const char *path);                        /* -
 /* net.c: makes the model of --net and puts it on the command line; into the folder of the checkpoints; away. Exit codes
  * after a message. */
 int train_net_begin(struct options *o, struct train_net *net);
+/* sweep.c: --sweep, instead of a training. An exit code. */
+int train_sweep(const struct options *o, char **argv);
 int train_net_save(const struct trainer *t);
 void train_net_end(struct train_net *net);
 
