@@ -608,6 +608,49 @@ static void columns(struct cg *g, const struct em_tiles *t)
     em_if_end(e, &f);
 }
 
+/*
+ * Vectors of columns that a tile takes at a time where it turns out to have one row, as batches that are left open
+ * often do; 0: it goes the way of all others. With 16 registers a register tile of many rows has two vectors, and a single
+ * row's two sums would wait for each other; multiply-adds read B where it lies, and all registers are sums.
+ */
+static int one_row_vectors(const struct cg *g)
+{
+    const struct cpu_machine *m = em_cpu(g->e);
+    const struct ct *c = &g->c;
+    int64_t tile = c->k->schedule.tile[c->vec];
+    if (m->registers != 16 || !m->emit.fma || c->depth > 1 || c->nrows != CT_DYN || c->ncols == CT_DYN || c->pack_a ||
+        c->pack_b || c->nguards || c->nrowguards || c->period || c->block >= 0 || c->columns != 1u << c->vec ||
+        g->by_passes)
+        return 0;
+    int cv = 12;
+    while (cv > g->cv && (c->ncols < (int64_t)cv * g->lanes || (c->panel && (int64_t)cv * g->lanes % c->panel) ||
+                          tile % ((int64_t)cv * g->lanes)))
+        cv--;
+    return cv > g->cv ? cv : 0;
+}
+
+/* All columns of a tile. */
+static void columns_by_rows(struct cg *g, const struct em_tiles *t)
+{
+    struct em *e = g->e;
+    struct em_if f;
+    int cv = one_row_vectors(g);
+    if (!cv) {
+        columns(g, t);
+        return;
+    }
+    LLVMValueRef one = LLVMBuildICmp(e->b, LLVMIntEQ, em_length(e, g->rows), em_i64(e, 1), "");
+    struct cg single = *g;
+    single.mr = 1;
+    single.cv = cv;
+    em_if_begin(e, &f, one);
+    columns(&single, t);
+    em_if_end(e, &f);
+    em_if_begin(e, &f, LLVMBuildNot(e->b, one, ""));
+    columns(g, t);
+    em_if_end(e, &f);
+}
+
 /* Instructions after the sum whose value differs between the rows of one column, and their rough cost. */
 static void study_epilogue(struct cg *g)
 {
@@ -691,7 +734,7 @@ void ct_emit(struct em *e)
     dims_begin(&g, &l, &t, g.c.batch | g.c.extra_n | (g.packed_a ? g.c.extra_m : 0));
     if (g.packed_a)
         pack_a(&g);
-    columns(&g, &t);
+    columns_by_rows(&g, &t);
     dims_end(&g, &l);
     if (by_passes)
         em_loop_end(e, &passes);
