@@ -236,7 +236,8 @@ static void split_rows(struct grain *g, const struct ct *c, int mr)
 
 static void split_columns(struct grain *g, const struct ct *c, int cv)
 {
-    int64_t nr = (int64_t)cv * c->lanes * (c->halves ? 8 : 1); /* that share rows which each tile packs */
+    bool open = g->k->looped && c->nrows == CT_DYN; /* one row, maybe, which takes more vectors (contract_emit.c) */
+    int64_t nr = (int64_t)cv * c->lanes * (c->halves ? 8 : open ? 4 : 1); /* halves: that share rows which each packs */
     if (c->block >= 0) {
         split(g, c->block, nr > c->width ? nr / c->width : 1, 8);
         return;
