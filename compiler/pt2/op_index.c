@@ -481,6 +481,6 @@ bool aten_one_hot(struct pt2 *p)
         return x && imp_unsupported(p->im, "a number of classes that the data decides");
     int64_t last = imp_rank(x);
     struct ir_value *all = imp_iota(p->im, 1, &classes, 0, TCC_I64);
-    struct ir_value *same = imp_bin(p->im, IR_eq, imp_unsqueeze(p->im, imp_cast(p->im, x, TCC_I64), 1, &last), all);
-    return pt2_out(p, 0, same);
+    x = imp_gather(p->im, all, pt2_from_zero(p, imp_cast(p->im, x, TCC_I64), classes), 0); /* itself, or an error */
+    return x && pt2_out(p, 0, imp_bin(p->im, IR_eq, imp_unsqueeze(p->im, x, 1, &last), all));
 }

@@ -141,6 +141,35 @@ static int least_stride(struct pt2 *p, int n, const ir_expr *stride, const bool 
     return -1;
 }
 
+/* Do no two elements of such known sizes and strides lie in one place? False, too: they are too many to look at. */
+static bool places_differ(struct pt2 *p, int n, const ir_expr *size, const ir_expr *stride)
+{
+    enum { MOST = 1 << 16 };
+    int64_t count[TCC_MAX_RANK], step[TCC_MAX_RANK], at[TCC_MAX_RANK] = {0}, span = 1, place = 0;
+    for (int k = 0; k < n; k++) {
+        if (!ir_is_const(size[k], &count[k]) || !ir_is_const(stride[k], &step[k]) || count[k] > MOST ||
+            step[k] > MOST || step[k] < 0)
+            return false;
+        span += count[k] ? (count[k] - 1) * step[k] : 0;
+        if (!count[k] || span > MOST)
+            return !count[k];
+    }
+    bool *taken = IR_NEWN(p->ctx, (size_t)span, bool);
+    for (int k = 0; k >= 0;) {
+        if (taken[place])
+            return false;
+        taken[place] = true;
+        for (k = n - 1; k >= 0; k--) {
+            place += step[k];
+            if (++at[k] < count[k])
+                break;
+            place -= step[k] * at[k];
+            at[k] = 0;
+        }
+    }
+    return true;
+}
+
 /* Is it known that no two of the node's elements lie in one place? */
 static bool lie_apart(struct pt2 *p)
 {
@@ -149,6 +178,8 @@ static bool lie_apart(struct pt2 *p)
     bool placed[TCC_MAX_RANK] = {false};
     if (n < 0 || n != m)
         return false;
+    if (places_differ(p, n, size, stride))
+        return true;
     for (int k = 0; k < n; k++) {
         placed[k] = ir_expr_le(p->ctx, size[k], one) == IR_YES;
         left -= placed[k];

@@ -825,6 +825,46 @@ def test_writes_where_sizes_decide_what_is_a_copy():
     raises(tccc.InputError, "whose memory may have been written to", tccc.compile, exported("operand"))
 
 
+def test_indices_below_zero_are_refused():
+    """Where eager PyTorch refuses them; under torch.compile and through torch.export."""
+    class Call(torch.nn.Module):
+        def __init__(self, f):
+            super().__init__()
+            self.forward = f
+
+    def refuses(call, *inputs):
+        try:
+            call(*inputs)
+        except tccc.InputError:
+            return True
+        return False
+
+    ones, x, bad, good = torch.ones(3, 3), torch.randn(5, 3), torch.tensor([0, -1, 2]), torch.tensor([0, 1, 2])
+    exported = {"one_hot": lambda x, i: F.one_hot(i, 5), "nll": lambda x, i: F.nll_loss(x[:3], i), "cross entropy": lambda x, i: F.cross_entropy(x[:3], i)}
+    both = {"index_add": lambda x, i: x.index_add(0, i, ones), "index_copy": lambda x, i: x.index_copy(0, i, ones), "bag": lambda x, i: F.embedding_bag(i[None], x)}
+    for name, f in (exported | both).items():
+        model = tccc.compile(torch.export.export(Call(f), (x, good)), level=0)
+        assert near(model(x, good), f(x, good)), name
+        assert refuses(model, x, bad), name
+        if name in both:
+            torch._dynamo.reset()
+            compiled = torch.compile(f, backend="tccc", options={"fallback": False, "level": 0})
+            assert near(compiled(x, good), f(x, good)), name
+            assert refuses(compiled, x, bad), name
+
+
+def test_writes_to_strides_that_cross():
+    """Elements lie apart although one axis's steps reach over another's; where two lie in one place, the graph is left to PyTorch."""
+    for size, stride in ((2, 3), (3, 2)), ((3, 2), (2, 5)), ((2, 2, 2), (7, 3, 2)), ((4,), (2,)), ((2, 0), (1, 1)):
+        def f(x):
+            y = x * 1
+            y.as_strided(size, stride, 1).add_(5)
+            return y
+        torch._dynamo.reset()
+        x = torch.arange(24.0)
+        assert torch.equal(torch.compile(f, backend="tccc", options={"fallback": False, "level": 0})(x), f(x)), (size, stride)
+
+
 def test_views_copies_and_writes():
     import views
     wrong, made = views.compile_all(5000, 8 * views.BUNDLE if os.environ.get("TCCC_TEST_FULL") else views.BUNDLE)
