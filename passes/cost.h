@@ -29,11 +29,12 @@ struct pass_cost {
     bool scans;                 /* they are cut in pieces too, though all is read twice then */
     /* elements that so many kernels read, at most, are worked out in each where that saves a store (lw_join_all()) */
     int recomputes;
-    /* bytes of a row that launches hand on within a kernel (the pass chain); 0: they go by memory */
+    /* bytes of a row that launches hand on within a kernel (the pass chain); 0: rows go by memory, if they are more
+     * than a number */
     int chain;
     int chain_rows;             /* rows that such a kernel has at least */
     /* threads that share a row meet between a kernel's stages: what follows a row's reductions is run with them
-     * (lw_merge_rows()) */
+     * (lw_rows_pay()) */
     bool rows_merge;
     bool joins;                 /* launches of one kernel on tensors of their own run as one (kn_may_batch()) */
     /* outer points that are one piece of work, where neighbours in memory run side by side */

@@ -312,18 +312,10 @@ void lw_merge_by(struct lw *lw, struct kn_steps *steps, const struct lw_merger *
 bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
 /* merge.c: elementwise launches over the same points that share operands become one. */
 void lw_merge_launches(struct lw *lw, struct kn_steps *steps);
-/* the only store to an operand; NULL: several */
-const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand);
 bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b);
-/* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and
- * unguarded? */
-bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y);
-/* Appends b's kernel to a's, all but stages: operands that are one buffer become one, loads of what a stores become the
- * stored value. insn: where b's instructions are then. */
-struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_step *b, int *insn);
-/* rows.c: kernels that reduce the same rows one behind the other, and what is made of their results and the rows,
- * become one. */
-void lw_merge_rows(struct lw *lw, struct kn_steps *steps);
+/* rows.c: does it pay that a kernel goes on from the numbers that another one's rows come to, where rows are kept in no
+ * memory beside the cores? */
+bool lw_rows_pay(const struct lw *lw, const struct kn_step *first, const struct kn_step *second);
 /* may `later` be moved up across s? */
 bool lw_can_hoist(const struct lw *lw, const struct kn_step *later, const struct kn_step *s);
 /* joint.c: updates of state that do the same to each point become launches of one kernel that stand together. */
@@ -333,7 +325,7 @@ void lw_parallel_loops(struct lw *lw, struct kn_steps *steps);
 /* dead.c: takes out the stores to an operand of a kernel, and the operand; args: one for each operand, of which it
  * takes that one out, too. */
 void lw_remove_operand(struct kn_kernel *k, int *args, int operand);
-/* chain.c: launches that hand rows on become one, where the machine keeps rows beside its cores. */
+/* chain.c: launches that hand rows on, or what rows come to, become one. */
 void lw_chain_launches(struct lw *lw, struct kn_entry *e);
 /* dead.c: stores that nobody reads, behind merged launches; in the end, buffers of the arena that no step names. */
 void lw_drop_dead_stores(struct lw *lw, struct kn_entry *e);

@@ -3,7 +3,8 @@
  * chain.c - launches that hand rows on become one launch of more stages, where the machine has a memory beside its
  * cores that a program chooses what to keep in (struct pass_cost's `chain`): a norm's mean, its variance, its result; a
  * cast and what sums its rows. A row of what the earlier one stores is a row buffer of the merged kernel (or a value,
- * where the row is one element), and goes to memory only if somebody else reads it.
+ * where the row is one element), and goes to memory only if somebody else reads it. Where there is no such memory, rows
+ * of one element are handed on where that pays (rows.c).
  *
  * Rows are the points of the outer dims that both kernels have in front. What the later kernel reads of a row must be
  * of the same row of what the earlier one stores, all of it: that is seen on flat offsets, so that both may have the
@@ -383,7 +384,8 @@ static bool join(struct lw *lw, void *uses, struct kn_step *a, const struct kn_s
 {
     const struct pass_cost *cost = pass_cost(lw->machine);
     const struct kn_kernel *ka = a->kernel, *kb = b->kernel, *like;
-    int rows = may_chain(a) ? common_rows(ka, kb, &like) : 0, map[KN_MAX_DIMS];
+    bool may = may_chain(a) && (cost->chain || lw_rows_pay(lw, a, b));
+    int rows = may ? common_rows(ka, kb, &like) : 0, map[KN_MAX_DIMS];
     uint32_t all;
     if (!rows || ka->noperands + kb->noperands > MAX_OPERANDS || ka->ninsns + kb->ninsns > MAX_INSNS)
         return false;

@@ -56,7 +56,7 @@ bool lw_same_shape(const struct kn_operand *a, const struct kn_operand *b)
 }
 
 /* The only store to an operand; NULL: several. */
-const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand)
+static const struct kn_insn *store_to(const struct kn_kernel *k, int operand)
 {
     const struct kn_insn *found = NULL;
     for (int i = 0; i < k->ninsns; i++)
@@ -70,7 +70,7 @@ const struct kn_insn *lw_store_to(const struct kn_kernel *k, int operand)
 
 /* Do all of b's accesses to its operand `y` happen at the point at which a accesses its operand `x`, whole and
  * unguarded? */
-bool lw_at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y)
+static bool at_same_points(const struct kn_kernel *a, int x, const struct kn_kernel *b, int y)
 {
     if (!lw_same_shape(&a->operands[x], &b->operands[y]))
         return false;
@@ -96,8 +96,8 @@ static bool worth_merging(const struct lw *lw, const struct kn_step *a, const st
             if (lw_storage(lw, a->args[i]) != lw_storage(lw, b->args[j]))
                 continue;
             if (writes(a, i) || writes(b, j)) {
-                if (writes(b, j) || a->args[i] != b->args[j] || !lw_store_to(a->kernel, i) ||
-                    !lw_at_same_points(a->kernel, i, b->kernel, j))
+                if (writes(b, j) || a->args[i] != b->args[j] || !store_to(a->kernel, i) ||
+                    !at_same_points(a->kernel, i, b->kernel, j))
                     return false;
                 shared = true;
             } else if (lw_same_shape(&a->kernel->operands[i], &b->kernel->operands[j])) {
@@ -133,11 +133,12 @@ bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const str
     return lw_worth(lw, &f);
 }
 
-struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_step *b, int *insn)
+/* Appends b's kernel to a's: operands that are one buffer become one, loads of what a stores become the stored value. */
+static void append(struct lw *lw, struct kn_step *a, const struct kn_step *b)
 {
     const struct kn_kernel *ka = a->kernel, *kb = b->kernel;
     struct kn_kernel *k = IR_NEW(lw->ctx, struct kn_kernel);
-    int *operand = IR_NEWN(lw->ctx, kb->noperands + 1, int);
+    int *operand = IR_NEWN(lw->ctx, kb->noperands + 1, int), *insn = IR_NEWN(lw->ctx, kb->ninsns + 1, int);
     *k = *ka;
     k->operands = IR_NEWN(lw->ctx, ka->noperands + kb->noperands, struct kn_operand);
     k->insns = IR_NEWN(lw->ctx, ka->ninsns + kb->ninsns, struct kn_insn);
@@ -163,7 +164,7 @@ struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_st
         if (n.code == KN_LOAD || n.code == KN_STORE)
             n.operand = operand[n.operand];
         if (n.code == KN_LOAD && n.operand < ka->noperands && ka->operands[n.operand].use == KN_OUT) {
-            insn[j] = lw_store_to(ka, n.operand)->arg[0];
+            insn[j] = store_to(ka, n.operand)->arg[0];
             continue;
         }
         insn[j] = k->ninsns;
@@ -173,8 +174,9 @@ struct kn_kernel *lw_append(struct lw *lw, struct kn_step *a, const struct kn_st
     a->args = args;
     a->nargs = k->noperands;
     lw_merge_versions(lw, a, b);
+    k->stages = IR_NEW(lw->ctx, struct kn_stage);
+    k->stages[0] = (struct kn_stage){.last = k->ninsns};
     lw_add_kernel(lw, k);
-    return k;
 }
 
 /* Does the launch read constants and nothing else? What it makes is made where it is read (opt/unpack.c). */
@@ -192,9 +194,7 @@ static bool join(struct lw *lw, void *none, struct kn_step *a, const struct kn_s
     if (!is_map(a) || reads_weights_alone(lw, b) || !same_points(a->kernel, b->kernel) || !worth_merging(lw, a, b) ||
         !lw_fit_together(lw, a, b) || !lw_may_change(lw))
         return false;
-    struct kn_kernel *k = lw_append(lw, a, b, IR_NEWN(lw->ctx, b->kernel->ninsns + 1, int));
-    k->stages = IR_NEW(lw->ctx, struct kn_stage);
-    k->stages[0] = (struct kn_stage){.last = k->ninsns};
+    append(lw, a, b);
     return true;
 }
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.c - kernels that reduce the same rows, and what is made of the rows and of what they come to, become one kernel:
+ * rows.c - where threads that share a row meet between a kernel's stages (struct pass_cost's `rows_merge`), kernels that
+ * reduce the same rows, and what is made of the rows and of what they come to, become one (chain.c), if they pay here:
  * a cross entropy's largest score, sum of exponentials and gradient, a norm's mean, deviation and result. The row is
- * read from near memory then, but for the first time; what a row comes to is stored all the same where others want it
- * (dead.c).
- *
- * The later launch moves up to the earlier one, as in merge.c. What it takes from it is a number a row, which all
- * points of the row have at hand.
+ * read from near memory then, but for the first time; what a row comes to is stored where others want it.
  */
 #include "passes/lower_int.h"
 
@@ -30,22 +27,22 @@ static bool plain(const struct kn_step *s)
     return true;
 }
 
-/* Rows by known numbers; *inner: the dims along them. */
-static bool has_rows(const struct kn_kernel *k, uint32_t *inner)
+/* Long rows by known numbers, of which each stage runs along all of one. */
+static bool has_rows(const struct kn_kernel *k)
 {
     double points = 1, rows = 1;
-    *inner = 0;
+    uint32_t inner = 0;
     for (int d = 0; d < k->ndims; d++) {
         int64_t n;
         if (!ir_is_const(k->dims[d].extent, &n))
             return false;
-        *inner |= (uint32_t)(k->dims[d].role == KN_INNER) << d;
+        inner |= (uint32_t)(k->dims[d].role == KN_INNER) << d;
         *(k->dims[d].role == KN_INNER ? &points : &rows) *= (double)n;
     }
     for (int s = 0; s < k->nstages; s++)
-        if (k->stages[s].inner && k->stages[s].inner != *inner)
+        if (k->stages[s].inner && k->stages[s].inner != inner)
             return false;
-    return *inner && points >= LEAST_POINTS && rows >= LEAST_ROWS;
+    return inner && points >= LEAST_POINTS && rows >= LEAST_ROWS;
 }
 
 /* The same dims; b's are rows and what is along them too, or all points, one by one. */
@@ -59,65 +56,20 @@ static bool same_rows(const struct kn_kernel *a, const struct kn_kernel *b)
     return a->ndims == b->ndims && (map || b->kind == IR_K_REDUCE);
 }
 
-static bool in_inner_stage(const struct kn_kernel *k, const struct kn_insn *n)
+/* Do they read rows that are more than a cache holds? */
+static bool share_rows(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
 {
-    for (int s = 0; s < k->nstages; s++)
-        if (n >= k->insns + k->stages[s].first && n < k->insns + k->stages[s].last)
-            return k->stages[s].inner != 0;
-    return true;
-}
-
-/* Does b take a number a row from a, and read rows that a reads? Conflicts end it (false). */
-static bool worth_merging(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
-{
-    bool takes = false, shares = false;
     for (int i = 0; i < a->nargs; i++)
-        for (int j = 0; j < b->nargs; j++) {
-            if (lw_storage(lw, a->args[i]) != lw_storage(lw, b->args[j]))
-                continue;
-            if (kn_use(b, j) != KN_IN)
-                return false;
-            if (kn_use(a, i) != KN_IN) {
-                const struct kn_insn *store = lw_store_to(a->kernel, i);
-                if (a->args[i] != b->args[j] || !store || in_inner_stage(a->kernel, store) ||
-                    !lw_at_same_points(a->kernel, i, b->kernel, j))
-                    return false;
-                takes = true;
-            } else if (lw_same_shape(&a->kernel->operands[i], &b->kernel->operands[j])) {
-                shares = shares || ir_const_or(lw->buffers.at[b->args[j]].bytes, 0) >= 1 << 20;
-            }
-        }
-    return takes && shares;
+        for (int j = 0; j < b->nargs; j++)
+            if (lw_storage(lw, a->args[i]) == lw_storage(lw, b->args[j]) && kn_use(a, i) == KN_IN &&
+                kn_use(b, j) == KN_IN && lw_same_shape(&a->kernel->operands[i], &b->kernel->operands[j]) &&
+                ir_const_or(lw->buffers.at[b->args[j]].bytes, 0) >= 1 << 20)
+                return true;
+    return false;
 }
 
-static bool join(struct lw *lw, void *none, struct kn_step *a, const struct kn_step *b)
+bool lw_rows_pay(const struct lw *lw, const struct kn_step *a, const struct kn_step *b)
 {
-    (void)none;
-    uint32_t inner;
-    if (!plain(a) || a->kernel->kind != IR_K_REDUCE || !has_rows(a->kernel, &inner) ||
-        !same_rows(a->kernel, b->kernel) || !worth_merging(lw, a, b) || !lw_fit_together(lw, a, b) ||
-        !lw_may_change(lw))
-        return false;
-    const struct kn_kernel *ka = a->kernel, *kb = b->kernel;
-    int *insn = IR_NEWN(lw->ctx, kb->ninsns + 1, int), first = ka->ninsns;
-    struct kn_kernel *k = lw_append(lw, a, b, insn);
-    k->stages = IR_NEWN(lw->ctx, ka->nstages + kb->nstages, struct kn_stage);
-    for (int s = 0; s < ka->nstages; s++)
-        k->stages[s] = ka->stages[s];
-    for (int s = 0; s < kb->nstages; s++) {
-        int last = first;
-        for (int i = kb->stages[s].first; i < kb->stages[s].last; i++)
-            last = insn[i] >= last ? insn[i] + 1 : last;
-        bool map = kb->nstages == 1 && !kb->stages[0].inner;
-        if (last > first)
-            k->stages[k->nstages++] =
-                (struct kn_stage){.inner = map ? inner : kb->stages[s].inner, .first = first, .last = last};
-        first = last;
-    }
-    return true;
-}
-
-void lw_merge_rows(struct lw *lw, struct kn_steps *steps)
-{
-    lw_merge_by(lw, steps, &(struct lw_merger){.takes = plain, .join = join});
+    return plain(a) && plain(b) && a->kernel->kind == IR_K_REDUCE && has_rows(a->kernel) &&
+           same_rows(a->kernel, b->kernel) && share_rows(lw, a, b) && lw_fit_together(lw, a, b);
 }

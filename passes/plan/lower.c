@@ -327,16 +327,9 @@ bool pass_commit_run(struct pass_run *r)
     return on_steps(r, "commit", false, lw_commit);
 }
 
-static void merge_launches(struct lw *lw, struct kn_steps *steps)
-{
-    lw_merge_launches(lw, steps);
-    if (pass_cost(lw->machine)->rows_merge)
-        lw_merge_rows(lw, steps);
-}
-
 bool pass_merge_run(struct pass_run *r)
 {
-    return on_steps(r, "merge", true, merge_launches);
+    return on_steps(r, "merge", true, lw_merge_launches);
 }
 
 bool pass_dead_run(struct pass_run *r)
@@ -354,7 +347,8 @@ bool pass_chain_run(struct pass_run *r)
     struct lw lw;
     if (!open_plan(&lw, r, "chain"))
         return false;
-    for (int e = 0; lw.fuse && pass_cost(lw.machine)->chain && e < lw.prog->nentries; e++)
+    const struct pass_cost *cost = pass_cost(lw.machine);
+    for (int e = 0; lw.fuse && (cost->chain || cost->rows_merge) && e < lw.prog->nentries; e++)
         lw_chain_launches(&lw, &lw.prog->entries[e]);
     lw_close(&lw);
     return true;
