@@ -2,21 +2,16 @@
 /*
  * verify.c - checks a program: steps name buffers that exist, reads follow writes, dynamic buffers are allocated
  * while they are used, a queue's steps access its memory, whatever two steps access (one of them writing) is ordered by
- * what happens before what (order.c), and no two arena buffers that live at once share memory.
+ * what happens before what (order.c), and no two arena buffers that live at once share memory (overlap.c).
  *
  * Steps are numbered in the order in which they stand. A buffer lives from its first access until all that stands
  * behind happens after its last one; what a loop reads from outside it lives to the loop's end, and so do the loop's
- * parameters; what a PARALLEL step's loops access lives as long as all of them. Memory is disjoint where the bounds of
- * offsets and sizes prove it; where they can't, sample values of the symbols must not contradict it.
+ * parameters; what a PARALLEL step's loops access lives as long as all of them.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "ir/plan/plan_int.h"
 #include "ir/text/kernel_words_int.h"
-
-struct life {
-    int first, last;
-}; /* positions; first < 0: never accessed */
 
 /* Who accessed a buffer last: the moment of its last write, and those of the reads since, of each queue the last. */
 struct reader {
@@ -34,8 +29,8 @@ struct plan {
     const struct kn_entry *entry;
     int position;
     struct ir_arena *scratch;
-    struct life *life; /* by root buffer */
-    bool *written;     /* by root buffer */
+    struct kn_life *life; /* by root buffer */
+    bool *written;        /* by root buffer */
     bool *freed;
     int *version; /* by buffer: of a state variable, the one that it holds */
     struct kn_order *order;
@@ -171,7 +166,7 @@ static void accessed(struct plan *v, const struct kn_step *s, int b, bool write)
 
 static void live_at(struct plan *v, int b)
 {
-    struct life *l = &v->life[b];
+    struct kn_life *l = &v->life[b];
     if (l->first < 0 || v->position < l->first)
         l->first = v->position;
     if (v->position > l->last)
@@ -360,7 +355,7 @@ static void run_if(struct plan *v, const struct kn_step *s)
 static void extend_over_loop(struct plan *v, int first, int last)
 {
     for (int b = 0; b < v->p->nbuffers; b++) {
-        struct life *l = &v->life[b];
+        struct kn_life *l = &v->life[b];
         if (l->first >= 0 && l->first <= first && l->last > first && l->last < last)
             l->last = last;
     }
@@ -594,7 +589,7 @@ static void run_parallel(struct plan *v, const struct kn_step *s)
         v->now = kn_order_leave(v->order, s, ++v->position);
     }
     for (int b = 0; b < v->p->nbuffers; b++) {
-        struct life *l = &v->life[b];
+        struct kn_life *l = &v->life[b];
         if (l->first < 0 || l->last < first)
             continue;
         l->first = l->first < first ? l->first : first;
@@ -630,103 +625,6 @@ static void walk(struct plan *v, const struct kn_steps *steps)
             make_versions(v, s);
         v->position++;
     }
-}
-
-/* == Memory == */
-
-/* Symbols at sample number n: small values, their bounds, and values that differ from each other. */
-static bool sample(void *user, ir_expr sym, int64_t *out)
-{
-    static const int64_t values[] = {0, 1, 2, 3, 5, 16, 17, 64, 100, 1000};
-    int n = *(int *)user;
-    int64_t v = values[(n + (n < 10 ? 0 : (int)(sym->id % 7) * (n / 10))) % 10];
-    *out = v < sym->lo ? sym->lo : v > sym->hi ? sym->hi : v;
-    return true;
-}
-
-/* Does [a, a + abytes) end before [b, ...) at all sample points, or the other way round? */
-static bool samples_disjoint(ir_expr a, ir_expr abytes, ir_expr b, ir_expr bbytes)
-{
-    for (int n = 0; n < 40; n++) {
-        int64_t x, xs, y, ys;
-        if (!ir_eval(a, sample, &n, &x) || !ir_eval(abytes, sample, &n, &xs) || !ir_eval(b, sample, &n, &y) ||
-            !ir_eval(bbytes, sample, &n, &ys))
-            continue;
-        if (xs > 0 && ys > 0 && x < y + ys && y < x + xs)
-            return false;
-    }
-    return true;
-}
-
-static bool disjoint(struct plan *v, const struct kn_buffer *a, const struct kn_buffer *b)
-{
-    int64_t x, y, xs, ys;
-    if (ir_is_value(a->bytes, 0) || ir_is_value(b->bytes, 0))
-        return true;
-    if (ir_is_const(a->offset, &x) && ir_is_const(b->offset, &y) && ir_is_const(a->bytes, &xs) &&
-        ir_is_const(b->bytes, &ys))
-        return x + xs <= y || y + ys <= x;
-    if (ir_expr_le(v->ctx, ir_add(v->ctx, a->offset, a->bytes), b->offset) == IR_YES ||
-        ir_expr_le(v->ctx, ir_add(v->ctx, b->offset, b->bytes), a->offset) == IR_YES)
-        return true;
-    return samples_disjoint(a->offset, a->bytes, b->offset, b->bytes);
-}
-
-struct placed {
-    int buffer, first, last;
-};
-
-static int by_first(const void *a, const void *b)
-{
-    const struct placed *x = a, *y = b;
-    return x->first != y->first ? x->first - y->first : x->buffer - y->buffer;
-}
-
-static bool check_pairs(struct plan *v, struct placed *at, int n)
-{
-    int nactive = 0;
-    for (int i = 0; i < n; i++) {
-        const struct kn_buffer *b = &v->p->buffers[at[i].buffer];
-        int kept = 0;
-        for (int j = 0; j < nactive; j++) { /* the array's front holds those that still live */
-            if (at[j].last < at[i].first)
-                continue;
-            if (v->p->buffers[at[j].buffer].memory != b->memory) {
-                at[kept++] = at[j];
-                continue;
-            }
-            if (!disjoint(v, &v->p->buffers[at[j].buffer], b))
-                return bad(v, NULL,
-                           "buffers %d and %d live at once and share memory: offsets %s and %s, bytes %s and %s",
-                           at[j].buffer, at[i].buffer, ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].offset),
-                           ir_expr_text(v->ctx, b->offset), ir_expr_text(v->ctx, v->p->buffers[at[j].buffer].bytes),
-                           ir_expr_text(v->ctx, b->bytes));
-            at[kept++] = at[j];
-        }
-        at[kept++] = at[i];
-        nactive = kept;
-    }
-    return true;
-}
-
-static bool check_memory(struct plan *v)
-{
-    VEC(struct placed) live = {0};
-    for (int b = 0; b < v->p->nbuffers; b++) {
-        const struct kn_buffer *buffer = &v->p->buffers[b];
-        if (buffer->space != TCC_SPACE_ARENA || v->life[b].first < 0 || !buffer->offset)
-            continue;
-        if (!buffer->bytes)
-            return bad(v, NULL, "buffer %d has no size", b);
-        const struct kn_entry *e = v->entry;
-        ir_expr arena = buffer->memory == 0 ? e->arena : e->arenas ? e->arenas[buffer->memory - 1] : NULL;
-        if (arena && ir_expr_le(v->ctx, ir_add(v->ctx, buffer->offset, buffer->bytes), arena) == IR_NO)
-            return bad(v, NULL, "buffer %d reaches beyond the arena", b);
-        VEC_PUSH(v->ctx, live, (struct placed){b, v->life[b].first, v->life[b].last});
-    }
-    if (live.n)
-        qsort(live.at, (size_t)live.n, sizeof *live.at, by_first);
-    return check_pairs(v, live.at, live.n);
 }
 
 /* == Entries == */
@@ -783,8 +681,9 @@ static bool check_entry(struct plan *v, const struct kn_entry *e)
         int last = kn_order_until(v->order, b);
         v->life[b].last = last > v->life[b].last ? last : v->life[b].last;
     }
-    if (v->ok)
-        check_memory(v);
+    const char *wrong = v->ok ? kn_memory_error(v->p, e, v->life) : NULL;
+    if (wrong)
+        bad(v, NULL, "%s", wrong);
     ir_arena_free(v->scratch);
     return v->ok;
 }

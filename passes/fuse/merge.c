@@ -133,7 +133,7 @@ bool lw_fit_together(const struct lw *lw, const struct kn_step *first, const str
     return lw_worth(lw, &f);
 }
 
-/* Appends b's kernel to a's: operands that are one buffer become one, loads of what a stores become the stored value. */
+/* Appends b's kernel to a's: operands that are one buffer become one, loads of what a stores become the value. */
 static void append(struct lw *lw, struct kn_step *a, const struct kn_step *b)
 {
     const struct kn_kernel *ka = a->kernel, *kb = b->kernel;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.c - where threads that share a row meet between a kernel's stages (struct pass_cost's `rows_merge`), kernels that
- * reduce the same rows, and what is made of the rows and of what they come to, become one (chain.c), if they pay here:
- * a cross entropy's largest score, sum of exponentials and gradient, a norm's mean, deviation and result. The row is
- * read from near memory then, but for the first time; what a row comes to is stored where others want it.
+ * rows.c - where threads that share a row meet between a kernel's stages (struct pass_cost's `rows_merge`), kernels
+ * that reduce the same rows, and what is made of the rows and of what they come to, become one (chain.c), if they pay
+ * here: a cross entropy's largest score, sum of exponentials and gradient, a norm's mean, deviation and result. The row
+ * is read from near memory then, but for the first time; what a row comes to is stored where others want it.
  */
 #include "passes/lower_int.h"
 
