@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions about nodes that several passes ask. */
+#include "base/xxh3.h"
 #include "passes/util_int.h"
 
 #include <string.h>
@@ -109,22 +110,13 @@ static uint64_t mix(uint64_t h, uint64_t v)
     return h * 0xff51afd7ed558ccdu;
 }
 
-static uint64_t hash_bytes(const void *data, size_t n)
-{
-    uint64_t h = 14695981039346656037u;
-    const unsigned char *p = data;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ p[i]) * 1099511628211u;
-    return h;
-}
-
 /* Of a tensor only the shape and the first bytes: equality is checked in full, and weights are large. */
 static uint64_t hash_tensor(const struct ir_tensor *t)
 {
     uint64_t h = mix(t->dtype, (uint64_t)t->nelems);
     for (int i = 0; i < t->rank; i++)
         h = mix(h, (uint64_t)t->dims[i]);
-    return t->dtype == TCC_STRING ? h : mix(h, hash_bytes(t->data, t->bytes < 256 ? (size_t)t->bytes : 256));
+    return t->dtype == TCC_STRING ? h : mix(h, tcr_xxh3(t->data, t->bytes < 256 ? (size_t)t->bytes : 256));
 }
 
 static uint64_t hash_attr(const struct ir_attr *a)
@@ -133,15 +125,15 @@ static uint64_t hash_attr(const struct ir_attr *a)
     size_t n = (size_t)a->n;
     switch ((enum ir_attr_kind)a->kind) {
     case IR_A_INT: return mix(h, (uint64_t)a->i);
-    case IR_A_FLOAT: return mix(h, hash_bytes(&a->f, sizeof a->f));
+    case IR_A_FLOAT: return mix(h, tcr_xxh3(&a->f, sizeof a->f));
     case IR_A_EXPR: return mix(h, a->e->id);
-    case IR_A_STRING: return mix(h, hash_bytes(a->s, strlen(a->s)));
+    case IR_A_STRING: return mix(h, tcr_xxh3(a->s, strlen(a->s)));
     case IR_A_TENSOR: return mix(h, hash_tensor(a->t));
     case IR_A_DTYPE: return mix(h, a->dtype);
-    case IR_A_INTS: return mix(h, hash_bytes(a->ints, n * sizeof *a->ints));
-    case IR_A_FLOATS: return mix(h, hash_bytes(a->floats, n * sizeof *a->floats));
-    case IR_A_EXPRS: return mix(h, hash_bytes(a->exprs, n * sizeof *a->exprs));
-    case IR_A_TYPES: return mix(h, hash_bytes(a->types, n * sizeof *a->types));
+    case IR_A_INTS: return mix(h, tcr_xxh3(a->ints, n * sizeof *a->ints));
+    case IR_A_FLOATS: return mix(h, tcr_xxh3(a->floats, n * sizeof *a->floats));
+    case IR_A_EXPRS: return mix(h, tcr_xxh3(a->exprs, n * sizeof *a->exprs));
+    case IR_A_TYPES: return mix(h, tcr_xxh3(a->types, n * sizeof *a->types));
     case IR_A_STRINGS: return mix(h, n);
     }
     return h;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sim/ptx/drv_int.h"
+#include "sim/ptx/ptx_int.h"
 #include "sim/time.h"
 
 _Static_assert(sizeof(CUlaunchConfig) == 56 && sizeof(CUlaunchAttribute) == 72 && sizeof(CUDA_KERNEL_NODE_PARAMS) == 72,
@@ -34,12 +35,9 @@ CUcontext drv_current(void)
     return depth ? stack[depth - 1] : NULL;
 }
 
-uint64_t drv_draw(void) /* splitmix64 */
+uint64_t drv_draw(void)
 {
-    uint64_t z = drv.random += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
+    return ptx_random(&drv.random);
 }
 
 bool drv_room(void *list, int n, int *room, size_t each)
